@@ -1,0 +1,94 @@
+#include "engine/base/arena.h"
+
+#include "engine/base/sys.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024, ALIGN = 16 };
+
+struct fr_chunk {
+    struct fr_chunk *prev;
+    size_t used, cap; /* of the bytes behind this header */
+};
+
+static size_t header_bytes(void)
+{
+    return (sizeof(struct fr_chunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+bool fr_mul_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+void *fr_arena_alloc(struct fr_arena *arena, size_t n)
+{
+    struct fr_chunk *c = arena->chunk;
+
+    if (n > SIZE_MAX - CHUNK_BYTES)
+        return NULL;
+    n = (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (c == NULL || c->cap - c->used < n) {
+        size_t cap = n > CHUNK_BYTES ? n : CHUNK_BYTES;
+        c = fr_sys.alloc(header_bytes() + cap);
+        if (c == NULL)
+            return NULL;
+        *c = (struct fr_chunk){.prev = arena->chunk, .cap = cap};
+        arena->chunk = c;
+    }
+    void *p = (char *)c + header_bytes() + c->used;
+    c->used += n;
+    arena->used_bytes += n;
+    return memset(p, 0, n);
+}
+
+void *fr_arena_array(struct fr_arena *arena, size_t count, size_t size)
+{
+    size_t n;
+
+    return fr_mul_size(count, size, &n) ? fr_arena_alloc(arena, n) : NULL;
+}
+
+char *fr_arena_text(struct fr_arena *arena, const char *p, size_t n)
+{
+    char *s = n < SIZE_MAX ? fr_arena_alloc(arena, n + 1) : NULL;
+
+    if (s != NULL && n > 0)
+        memcpy(s, p, n);
+    return s;
+}
+
+char *fr_arena_dup(struct fr_arena *arena, const char *s)
+{
+    return fr_arena_text(arena, s, strlen(s));
+}
+
+char *fr_arena_fmt(struct fr_arena *arena, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *s = n < 0 ? NULL : fr_arena_alloc(arena, (size_t)n + 1);
+    if (s == NULL)
+        return NULL;
+    va_start(ap, fmt);
+    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return s;
+}
+
+void fr_arena_finish(struct fr_arena *arena)
+{
+    if (arena == NULL)
+        return;
+    for (struct fr_chunk *c = arena->chunk, *prev; c != NULL; c = prev) {
+        prev = c->prev;
+        fr_sys.free(c);
+    }
+    *arena = (struct fr_arena){0};
+}

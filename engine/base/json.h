@@ -1,0 +1,24 @@
+/*
+ * JSON by jansson, with the checks and error texts that every reader here wants: duplicate keys are
+ * refused, depth and size are limited, and an error names file, line and column.
+ */
+#ifndef FR_BASE_JSON_H
+#define FR_BASE_JSON_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <jansson.h>
+
+/* Reads a whole file, at most max_bytes, as one JSON value; *out is owned by the caller (json_decref). */
+enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err);
+
+/* Same for text in memory; name stands in front of errors. */
+enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err);
+
+/* Writes value to path through a temporary file beside it, fsync and rename; mode 0600 or 0644.
+ * flags are jansson's (JSON_INDENT(2) | JSON_SORT_KEYS …); a newline is added. */
+enum fr_rc fr_json_save(const json_t *value, const char *path, size_t flags, unsigned mode,
+                        struct fr_err *err);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Log lines for people and files: "level module key=value …", one line an event, to one sink
+ * (stderr until fr_log_to). No secrets; progress and metrics are rows elsewhere, not log lines.
+ */
+#ifndef FR_BASE_LOG_H
+#define FR_BASE_LOG_H
+
+enum fr_log_level { FR_LOG_ERROR, FR_LOG_WARN, FR_LOG_INFO, FR_LOG_DEBUG };
+
+/* Lines above level are dropped. The default is FR_LOG_INFO. */
+void fr_log_level(enum fr_log_level level);
+
+/* Where lines go: an open descriptor, borrowed. -1 drops all. */
+void fr_log_to(int fd);
+
+void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* What a command prints for its user: to stdout or stderr, as it is. */
+void fr_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void fr_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * fr_sys: everything the engine and the node ask of the machine. The real table calls the system; a
+ * test replaces it (failing the Nth call) and the simulator replaces it whole (its own clock, files,
+ * processes and links). Calls keep POSIX meaning: -1 and errno on failure.
+ *
+ * Clocks: mono_ms never steps and stops while the machine sleeps; boot_ms counts sleep too (leases);
+ * wall_ms is the calendar, for cron and display alone.
+ */
+#ifndef FR_BASE_SYS_H
+#define FR_BASE_SYS_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* A process that cannot be mistaken for a later one with the same pid. */
+struct fr_proc {
+    pid_t pid;
+    uint64_t start; /* /proc/PID/stat field 22, clock ticks since boot */
+};
+
+/* What the process table says of one process. */
+struct fr_procinfo {
+    struct fr_proc proc;
+    pid_t ppid, pgrp, session;
+    uid_t uid;
+    char state;      /* R S D Z T … */
+    char comm[64];
+    char marker[40]; /* value of FLOWRUN_ATTEMPT in its environment, "" when absent or unreadable */
+};
+
+struct fr_spawn {
+    const char *const *argv; /* argv[0] is the program: a path, or a name searched in PATH */
+    const char *const *envp;
+    const char *cwd;         /* NULL: the caller's */
+    int fds[3];              /* become 0, 1, 2; -1: /dev/null */
+    bool new_session;
+    bool die_with_parent;    /* PR_SET_PDEATHSIG = SIGKILL */
+};
+
+struct fr_wait {
+    pid_t pid;     /* 0: nothing has ended */
+    bool signaled;
+    int code;      /* exit status, or the signal's number */
+};
+
+enum fr_sys_wait { FR_WAIT_PEEK = 1 /* leave it a zombie */, FR_WAIT_NOHANG = 2 };
+
+struct fr_sys {
+    int64_t (*mono_ms)(void);
+    int64_t (*boot_ms)(void);
+    int64_t (*wall_ms)(void);
+    int (*random)(void *p, size_t n); /* fills p; 0 or -1 */
+
+    void *(*alloc)(size_t n);
+    void *(*realloc)(void *p, size_t n);
+    void (*free)(void *p);
+
+    int (*open)(const char *path, int flags, mode_t mode); /* O_CLOEXEC is always added */
+    int (*close)(int fd);
+    ssize_t (*read)(int fd, void *p, size_t n);
+    ssize_t (*write)(int fd, const void *p, size_t n);
+    ssize_t (*pread)(int fd, void *p, size_t n, off_t at);
+    ssize_t (*pwrite)(int fd, const void *p, size_t n, off_t at);
+    int (*fdatasync)(int fd);
+    int (*ftruncate)(int fd, off_t size);
+    int (*fstat)(int fd, struct stat *st);
+    int (*lstat)(const char *path, struct stat *st);
+    int (*mkdir)(const char *path, mode_t mode);
+    int (*rename)(const char *from, const char *to);
+    int (*unlink)(const char *path);
+    int (*rmdir)(const char *path);
+    int (*list)(const char *dir, char ***names, size_t *n); /* without . and ..; fr_sys_names_free */
+    int (*lock)(int fd);          /* exclusive OFD lock, never waits: EAGAIN when held */
+    int (*locked)(int fd);        /* 1 somebody else holds it, 0 free, -1 */
+
+    int (*pipe)(int fds[2]);      /* close-on-exec */
+    int (*socketpair)(int fds[2]);          /* stream, close-on-exec */
+    int (*listen_unix)(const char *path);   /* a listening stream socket */
+    int (*connect_unix)(const char *path);
+    int (*accept)(int fd);
+    int (*set_nonblock)(int fd, bool on);
+    int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
+
+    int (*spawn)(const struct fr_spawn *s, struct fr_proc *out);
+    /* Runs body(arg) in a new process of its own session whose parent is init (or the nearest
+     * subreaper); all descriptors but keep[0..n) are closed. body's return value is its exit code.
+     * In the simulator it is a new simulated process. */
+    int (*detach)(int (*body)(void *arg), void *arg, const int *keep, size_t n);
+    int (*wait)(pid_t pid, struct fr_wait *w, int flags); /* pid -1: any child */
+    int (*kill)(struct fr_proc proc, int sig);            /* ESRCH when that very process is gone */
+    int (*subreaper)(void);       /* orphans below this process become its children */
+    int (*self)(struct fr_proc *out);
+    int (*procs)(struct fr_procinfo **list, size_t *n);   /* the whole table; fr_sys.free it */
+    int (*boot_id)(char out[40]);
+};
+
+extern struct fr_sys fr_sys;
+
+/* The table of the real machine, to restore after a test. */
+extern const struct fr_sys fr_sys_real;
+
+void fr_sys_names_free(char **names, size_t n);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * A YAML document as a tree with positions, by libyaml. One document a file; anchors and aliases are
+ * expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 4 MiB a file,
+ * depth 64, 200,000 nodes after aliases are expanded.
+ */
+#ifndef FR_BASE_YAML_H
+#define FR_BASE_YAML_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+enum fr_yaml_kind { FR_YAML_NULL, FR_YAML_SCALAR, FR_YAML_LIST, FR_YAML_MAP };
+
+struct fr_yaml_pair;
+
+struct fr_yaml {
+    enum fr_yaml_kind kind;
+    int line, col;      /* 1-based */
+    bool quoted;        /* scalar written with quotes or as a block: a string, never a number */
+    struct fr_str text; /* scalar */
+    struct fr_yaml **items; /* list: n of them */
+    struct fr_yaml_pair *pairs; /* map: n of them, in the file's order */
+    size_t n;
+};
+
+struct fr_yaml_pair {
+    struct fr_str key;
+    int line, col; /* of the key */
+    struct fr_yaml *value;
+};
+
+/* Errors read "NAME:LINE:COL: …". The tree and its text live in arena. An empty document is NULL kind. */
+enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
+                        struct fr_err *err);
+enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
+                         struct fr_yaml **out, struct fr_err *err);
+
+/* The value of key in a map, or NULL. */
+struct fr_yaml *fr_yaml_get(const struct fr_yaml *map, const char *key);
+
+#endif
