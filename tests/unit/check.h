@@ -1,0 +1,75 @@
+/*
+ * The few macros that every unit test uses. A failed check prints where and what, and the test goes
+ * on; check_done() prints "N passed, N failed" and gives the exit status.
+ */
+#ifndef TESTS_UNIT_CHECK_H
+#define TESTS_UNIT_CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct check_counts {
+    int passed, failed;
+    const char *row; /* the table row under test, "" outside a table */
+};
+
+static struct check_counts check_counts = {0, 0, ""};
+
+static inline int check_that(int ok, const char *what, const char *file, int line)
+{
+    if (ok) {
+        check_counts.passed++;
+        return 1;
+    }
+    check_counts.failed++;
+    printf("%s:%d: [%s] failed: %s\n", file, line, check_counts.row, what);
+    return 0;
+}
+
+static inline int check_text(const char *got, const char *want, const char *file, int line)
+{
+    if (got != NULL && want != NULL && strcmp(got, want) == 0) {
+        check_counts.passed++;
+        return 1;
+    }
+    check_counts.failed++;
+    printf("%s:%d: [%s]\n   got:  %s\n   want: %s\n", file, line, check_counts.row,
+           got ? got : "(null)", want ? want : "(null)");
+    return 0;
+}
+
+static inline int check_int(long long got, long long want, const char *file, int line)
+{
+    if (got == want) {
+        check_counts.passed++;
+        return 1;
+    }
+    check_counts.failed++;
+    printf("%s:%d: [%s] got %lld, want %lld\n", file, line, check_counts.row, got, want);
+    return 0;
+}
+
+/* Names the table row that the next checks belong to. */
+static inline void check_row(const char *row)
+{
+    check_counts.row = row;
+}
+
+static inline int check_done(void)
+{
+    printf("%d passed, %d failed\n", check_counts.passed, check_counts.failed);
+    return check_counts.failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static inline int check_skip(const char *why)
+{
+    printf("skipped: %s\n", why);
+    return 77;
+}
+
+#define CHECK(cond) check_that((cond) ? 1 : 0, #cond, __FILE__, __LINE__)
+#define CHECK_TEXT(got, want) check_text((got), (want), __FILE__, __LINE__)
+#define CHECK_INT(got, want) check_int((long long)(got), (long long)(want), __FILE__, __LINE__)
+
+#endif
