@@ -1,0 +1,229 @@
+/*
+ * The store: all SQL of the engine, over one SQLite file in the home (schema/state.sql tells every
+ * column). States, causes and kinds are words that the caller chooses; the store gives them no
+ * meaning.
+ *
+ * Durability rule: the owner of a run puts all transitions of one turn of its loop between
+ * fr_store_begin and fr_store_commit (WAL, synchronous=FULL), and performs their effects only after
+ * the commit returned FR_OK. A failed commit has changed nothing (the store rolls back): nothing
+ * takes effect and the same turn is tried again. Calls outside begin/commit commit by themselves.
+ *
+ * Several processes may have the store open: the owners of different runs and any number of readers;
+ * a writer waits up to five seconds for another, then fails with FR_BUSY. Text in rows given to
+ * the store is borrowed for the call, NULL counts as ""; rows that the store returns live in the
+ * caller's arena. Errors: FR_IO, FR_FULL, FR_BUSY, FR_CORRUPT, FR_NOMEM; FR_NOTFOUND where said.
+ */
+#ifndef FR_STORE_STORE_H
+#define FR_STORE_STORE_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/file.h"
+#include "engine/base/str.h"
+
+struct fr_store;
+
+/* Opens the store in home (fr_home_make must have run), making or migrating its schema.
+ * FR_UNSUPPORTED when a newer flowrun wrote it. */
+enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err);
+void fr_store_close(struct fr_store *st);
+
+const char *fr_store_home(const struct fr_store *st);    /* its folder, borrowed */
+struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
+
+enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
+enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err); /* failed: rolled back */
+void fr_store_rollback(struct fr_store *st);                         /* leaves errors as they are */
+
+/* PRAGMA integrity_check and foreign keys; FR_CORRUPT with the first finding. */
+enum fr_rc fr_store_check(struct fr_store *st, struct fr_err *err);
+
+/* ---- runs ---- */
+
+struct fr_run_row {
+    struct fr_id id;
+    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
+    const char *name, *source, *folder;
+    const char *spec_hash, *inventory_hash, *inventory;
+    const char *params; /* JSON object */
+    const char *state, *reason;
+    int64_t started_wall, ended_wall;
+    int64_t turn;
+};
+
+struct fr_run_rows {
+    struct fr_run_row *rows;
+    size_t n;
+};
+
+enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
+/* Writes state, reason, ended_wall, turn, spec_hash and inventory_hash of row->id. */
+enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
+/* The newest first, at most limit (0: all). */
+enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
+                         struct fr_run_rows *out, struct fr_err *err);
+/* The run that text names: an id or a unique beginning of one (4 digits or more), a number of this
+ * home, or NULL for the newest. FR_NOTFOUND says what there is instead; FR_USAGE: several match. */
+enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
+                             struct fr_run_row *out, struct fr_err *err);
+
+/* ---- instances ---- */
+
+struct fr_inst_row {
+    int64_t idx;
+    const char *task, *node, *hook;
+    const char *state, *cause, *reason;
+    int64_t code, attempts, tries, generation;
+    struct fr_id attempt; /* zero: none */
+    int64_t due_wall, due_delay_ms;
+    int64_t unreachable_wall;
+    int64_t started_wall, ended_wall;
+};
+
+struct fr_inst_rows {
+    struct fr_inst_row *rows; /* by idx */
+    size_t n;
+};
+
+/* Adds the row, or replaces the one with its idx. */
+enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
+                             struct fr_err *err);
+enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                          struct fr_inst_rows *out, struct fr_err *err);
+
+/* ---- attempts ---- */
+
+struct fr_attempt_row {
+    struct fr_id id;
+    int64_t idx, no, generation, rank;
+    const char *node, *request_hash;
+    struct fr_id home_id; /* zero: not known */
+    const char *boot_id;
+    const char *phase, *stop, *cause, *reason;
+    int64_t code;
+    const char *address;
+    int64_t port;
+    const char *log;
+    int64_t clock_ms;
+    int64_t started_wall, ended_wall;
+    int64_t released;
+};
+
+struct fr_attempt_rows {
+    struct fr_attempt_row *rows; /* by idx, no */
+    size_t n;
+};
+
+/* Adds the row, or replaces the one with its id. */
+enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
+                                const struct fr_attempt_row *row, struct fr_err *err);
+enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                             struct fr_attempt_rows *out, struct fr_err *err);
+
+/* ---- outputs ---- */
+
+struct fr_output_row {
+    int64_t idx;
+    const char *key, *value;
+};
+
+struct fr_output_rows {
+    struct fr_output_row *rows; /* by idx, key */
+    size_t n;
+};
+
+enum fr_rc fr_store_output_put(struct fr_store *st, struct fr_id run,
+                               const struct fr_output_row *row, struct fr_err *err);
+/* Forgets all outputs of an instance, before it runs again. */
+enum fr_rc fr_store_output_clear(struct fr_store *st, struct fr_id run, int64_t idx,
+                                 struct fr_err *err);
+enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                            struct fr_output_rows *out, struct fr_err *err);
+
+/* ---- nodes ---- */
+
+struct fr_node_row {
+    const char *name;
+    int64_t epoch;
+    struct fr_id home_id;
+    const char *boot_id, *folder;
+    int64_t unreachable_wall, abandoned;
+};
+
+struct fr_node_rows {
+    struct fr_node_row *rows;
+    size_t n;
+};
+
+/* Writes all but the epoch. */
+enum fr_rc fr_store_node_put(struct fr_store *st, struct fr_id run, const struct fr_node_row *row,
+                             struct fr_err *err);
+enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                          struct fr_node_rows *out, struct fr_err *err);
+/* Raises the connection epochs of all nodes of the run by `by` and gives the new base: connections
+ * made by this process use epochs above *base, at most base + by. */
+enum fr_rc fr_store_epochs(struct fr_store *st, struct fr_id run, int64_t by, int64_t *base,
+                           struct fr_err *err);
+
+/* ---- requests ---- */
+
+struct fr_request_row {
+    int64_t id;
+    const char *kind, *arg;
+    int64_t asked_wall, done;
+    const char *answer;
+};
+
+struct fr_request_rows {
+    struct fr_request_row *rows; /* oldest first */
+    size_t n;
+};
+
+enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run,
+                                struct fr_request_row *row, struct fr_err *err);
+enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *answer,
+                                 struct fr_err *err);
+/* Those not done yet. */
+enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                             struct fr_request_rows *out, struct fr_err *err);
+
+/* ---- events ---- */
+
+struct fr_event_row {
+    int64_t seq, wall;
+    int64_t idx; /* -1: the run */
+    const char *kind;
+    int64_t attempt_no;
+    const char *cause, *text;
+    int64_t code;
+};
+
+struct fr_event_rows {
+    struct fr_event_row *rows;
+    size_t n;
+};
+
+enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, struct fr_event_row *row,
+                              struct fr_err *err);
+/* At most 1000 of those with seq > *after, which moves to the last one returned. */
+enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, int64_t *after,
+                           struct fr_arena *arena, struct fr_event_rows *out);
+
+/* ---- files by content: see blob.h ---- */
+
+struct fr_file_row {
+    const char *path, *hash;
+    int64_t mode, bytes;
+};
+
+struct fr_file_rows {
+    struct fr_file_row *rows; /* by path */
+    size_t n;
+};
+
+enum fr_rc fr_store_file_put(struct fr_store *st, struct fr_id run, const struct fr_file_row *row,
+                             struct fr_err *err);
+enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                          struct fr_file_rows *out, struct fr_err *err);
+
+#endif

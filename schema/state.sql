@@ -1,0 +1,138 @@
+-- The state of one home, in SQLite (WAL, synchronous=FULL). Each "-- @version N" section is a
+-- migration: a home is brought from its PRAGMA user_version to the newest by running, in one
+-- transaction, every section above it. Never edit a released section; add one behind it.
+--
+-- Times *_wall are milliseconds since 1970 and only for display and due times; durations are *_ms.
+-- Ids are 16 random bytes. A row changes once a transition: no table holds progress, log bytes or
+-- metrics. Spec, inventory and staged files lie in blobs/<sha256> beside this database.
+
+-- @version 1
+
+CREATE TABLE home (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    id      BLOB NOT NULL,               -- made once; marks this home's attempts on nodes
+    made_wall INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE run (
+    id          BLOB PRIMARY KEY,
+    no          INTEGER NOT NULL UNIQUE, -- 1, 2, … in this home, for people
+    name        TEXT NOT NULL,           -- of the pipeline
+    source      TEXT NOT NULL,           -- absolute path of the pipeline file
+    folder      TEXT NOT NULL,           -- where flowrun was started: relative paths begin there
+    spec_hash   TEXT NOT NULL,
+    inventory_hash TEXT NOT NULL,        -- "" when nodes are inline or absent
+    inventory   TEXT NOT NULL,           -- its path, "" likewise
+    params      TEXT NOT NULL,           -- JSON object: the values given by -p
+    state       TEXT NOT NULL,           -- running | succeeded | failed | cancelled
+    reason      TEXT NOT NULL DEFAULT '',
+    started_wall INTEGER NOT NULL,
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    turn        INTEGER NOT NULL DEFAULT 1 -- raised by each retry
+) STRICT;
+
+-- One row a task instance; idx is its place in the plan of spec + params, which is deterministic.
+CREATE TABLE instance (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    idx         INTEGER NOT NULL,
+    task        TEXT NOT NULL,
+    node        TEXT NOT NULL,
+    hook        TEXT NOT NULL,           -- "" or on_success, on_failure, on_cancel, on_exit
+    state       TEXT NOT NULL,
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    reason      TEXT NOT NULL DEFAULT '',
+    attempts    INTEGER NOT NULL DEFAULT 0, -- attempts made so far
+    tries       INTEGER NOT NULL DEFAULT 0, -- those that count against retry.times
+    generation  INTEGER NOT NULL DEFAULT 0, -- of its gang
+    attempt     BLOB,                       -- the live one
+    due_wall    INTEGER NOT NULL DEFAULT 0, -- back-off ends at due_wall, …
+    due_delay_ms INTEGER NOT NULL DEFAULT 0, -- … but never later than this after it is loaded
+    unreachable_wall INTEGER NOT NULL DEFAULT 0, -- since when, 0 not
+    started_wall INTEGER NOT NULL DEFAULT 0, -- of the first attempt
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, idx)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attempt (
+    id          BLOB PRIMARY KEY,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    idx         INTEGER NOT NULL,        -- instance
+    no          INTEGER NOT NULL,        -- 1, 2, …
+    generation  INTEGER NOT NULL,
+    node        TEXT NOT NULL,
+    rank        INTEGER NOT NULL,        -- place in its gang, 0 otherwise
+    request_hash TEXT NOT NULL,          -- of what was sent to the node, without secrets
+    home_id     BLOB,                    -- the node's, when it was started
+    boot_id     TEXT NOT NULL DEFAULT '',
+    phase       TEXT NOT NULL,           -- starting | going | running | stopping | ended
+    stop        TEXT NOT NULL DEFAULT '', -- why it is being stopped
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    reason      TEXT NOT NULL DEFAULT '',
+    address     TEXT NOT NULL DEFAULT '', -- rendezvous of its gang, once known
+    port        INTEGER NOT NULL DEFAULT 0,
+    log         TEXT NOT NULL,           -- path below runs/<id>/, the copy of its output
+    clock_ms    INTEGER NOT NULL DEFAULT 0, -- node's monotonic time + this = wall time
+    started_wall INTEGER NOT NULL,
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    released    INTEGER NOT NULL DEFAULT 0 -- 1: the node may forget it
+) STRICT;
+CREATE INDEX attempt_of_run ON attempt(run, idx, no);
+
+CREATE TABLE output (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    idx         INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    value       TEXT NOT NULL,
+    PRIMARY KEY (run, idx, key)
+) STRICT, WITHOUT ROWID;
+
+-- What the run knows of each of its nodes.
+CREATE TABLE node (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    name        TEXT NOT NULL,
+    epoch       INTEGER NOT NULL DEFAULT 0, -- of the newest connection, raised before it is opened
+    home_id     BLOB,
+    boot_id     TEXT NOT NULL DEFAULT '',
+    folder      TEXT NOT NULL DEFAULT '',   -- its work folder, as it answered
+    unreachable_wall INTEGER NOT NULL DEFAULT 0,
+    abandoned   INTEGER NOT NULL DEFAULT 0, -- 1: --abandon was given
+    PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+
+-- Control-side files of a run, staged by content.
+CREATE TABLE file (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    path        TEXT NOT NULL,           -- absolute, on control
+    hash        TEXT NOT NULL,           -- of the copy in blobs/
+    mode        INTEGER NOT NULL,
+    bytes       INTEGER NOT NULL,
+    PRIMARY KEY (run, path)
+) STRICT, WITHOUT ROWID;
+
+-- What other processes ask of the owner of a run.
+CREATE TABLE request (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    kind        TEXT NOT NULL,           -- cancel | retry | abandon
+    arg         TEXT NOT NULL DEFAULT '',
+    asked_wall  INTEGER NOT NULL,
+    done        INTEGER NOT NULL DEFAULT 0,
+    answer      TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX request_open ON request(run, done);
+
+-- The story of a run: one row a transition, in the order of their commits. Views follow it by seq.
+CREATE TABLE event (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    wall        INTEGER NOT NULL,
+    idx         INTEGER NOT NULL,        -- instance, -1: the run itself
+    kind        TEXT NOT NULL,           -- the new state, or unreachable, reachable, note
+    attempt_no  INTEGER NOT NULL DEFAULT 0,
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    text        TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX event_of_run ON event(run, seq);
