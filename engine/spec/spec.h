@@ -1,0 +1,236 @@
+/*
+ * A pipeline file, typed and checked. Loading resolves parameters, reads the inventory, checks every
+ * key, type and expression, and reports all that is wrong in one pass. What comes out is plain data
+ * in one arena: nothing in it refers to the file system, and it never changes.
+ *
+ * Not checked here: cycles of needs (plan), whether control-side files exist (run, at submit).
+ */
+#ifndef FR_SPEC_SPEC_H
+#define FR_SPEC_SPEC_H
+
+#include "engine/spec/expr.h"
+#include "engine/spec/kinds.h"
+
+#include <jansson.h>
+
+/* Why an attempt ended, other than success. retry.on lists these by the names of fr_cause_name(). */
+enum fr_cause {
+    FR_CAUSE_NONE,
+    FR_CAUSE_EXIT,         /* "exit" */
+    FR_CAUSE_SIGNAL,       /* "signal" */
+    FR_CAUSE_TIMEOUT,      /* "timeout" */
+    FR_CAUSE_OOM,          /* "oom" */
+    FR_CAUSE_START_FAILED, /* "start_failed" */
+    FR_CAUSE_NODE_LOST,    /* "node_lost" */
+    FR_CAUSE_LOST,         /* "lost" */
+    FR_CAUSE_GANG_PEER,    /* "gang_peer": never costs a retry, not allowed in retry.on */
+    FR_CAUSE_STOPPED,      /* "stopped": cancelled; not allowed in retry.on */
+    FR_CAUSE_N
+};
+
+const char *fr_cause_name(enum fr_cause cause);
+bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
+
+enum { FR_EXIT_USAGE = 64 }; /* exit code of a built-in task whose `with` is wrong: not retried */
+enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */
+
+struct fr_kv {
+    const char *name; /* NULL in lists */
+    struct fr_text value;
+};
+
+struct fr_retry {
+    int times;            /* further attempts after the first; 0: none */
+    int64_t delay_ms;     /* before the first retry; default 10 s */
+    int64_t max_delay_ms; /* default 10 min */
+    double backoff;       /* factor a retry, >= 1; default 2 */
+    double jitter;        /* share of the delay, 0..1; default 0.1 */
+    unsigned causes;      /* bit 1u << enum fr_cause */
+    const int *codes;     /* exit codes retried although FR_CAUSE_EXIT is not in causes */
+    size_t n_codes;
+};
+
+enum fr_on_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP };
+
+struct fr_log_limit {
+    int64_t max_bytes;       /* default 1 GiB */
+    enum fr_on_full on_full; /* STOP: the task is stopped */
+};
+
+enum fr_become { FR_BECOME_INHERIT, FR_BECOME_NONE, FR_BECOME_SUDO }; /* a task inherits its node's */
+enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
+enum fr_transport { FR_TRANSPORT_AUTO, FR_TRANSPORT_LIBSSH2, FR_TRANSPORT_OPENSSH };
+
+struct fr_keep {
+    int days;      /* ended attempts older than this may be removed from a node; 0: at once */
+    int64_t bytes; /* and the oldest beyond this many bytes; 0: no limit */
+};
+
+struct fr_node {
+    const char *name;
+    struct fr_pos pos;
+    enum fr_executor executor;
+    enum fr_transport transport;
+    const char *address;     /* host name or IP; "127.0.0.1" for a local node without one */
+    const char *user;        /* NULL: ~/.ssh/config or the caller's name */
+    int port;                /* 0: ~/.ssh/config or 22 */
+    const char *key;         /* absolute path of a private key; NULL: agent and defaults */
+    const char *known_hosts; /* absolute path; NULL: ~/.ssh/known_hosts */
+    const char *ssh_config;  /* absolute path; NULL: ~/.ssh/config */
+    const char *work;        /* the node's work folder, an absolute path or "~/x"; NULL: chosen there */
+    int gpus;
+    int slots;               /* instances at once, weighted by their slots; default 8 */
+    const char *const *labels;
+    size_t n_labels;
+    enum fr_become become;   /* NONE or SUDO */
+    struct fr_keep keep;
+    const struct fr_kv *env; /* plain texts; weaker than the task's env */
+    size_t n_env;
+};
+
+/* What is done: a built-in task, a script or a program. */
+enum fr_what { FR_USES, FR_RUN, FR_ARGV };
+
+struct fr_with {
+    const struct fr_key *key;
+    struct fr_pos pos;
+    const struct fr_kv *items; /* scalar: 1, unnamed; list: n, unnamed; map: n, named */
+    size_t n;
+};
+
+struct fr_action {
+    const char *name; /* task's name; hooks "on_exit.0"; sidecars "janitor" or "sidecar.0" */
+    struct fr_pos pos;
+    enum fr_what what;
+    const struct fr_kind *uses;
+    const char *run;   /* script text, no expressions */
+    const char *shell; /* "sh", "bash" or a path; runs the script with -e */
+    const struct fr_text *argv;
+    size_t n_argv;
+    const struct fr_with *with; /* as written, without defaults: fr_with_json() adds them */
+    size_t n_with;
+    const struct fr_kv *env;    /* the pipeline's, then the task's, later ones won; names unique */
+    size_t n_env;
+    struct fr_text cwd;         /* on the node; absent: the attempt's folder */
+    const char *const *programs; /* needs_program, those implied by uses among them */
+    size_t n_programs;
+};
+
+enum fr_on { FR_ON_HEAD, FR_ON_ALL, FR_ON_CONTROL, FR_ON_NAMED /* nodes or labels by name */ };
+
+struct fr_task {
+    struct fr_action act;
+    const char *help;  /* description, or NULL */
+    const int *needs;  /* indices of tasks, in the order written, unique */
+    size_t n_needs;
+    enum fr_on on;
+    const int *nodes;  /* one instance each: indices of nodes, inventory order; or FR_NODE_CONTROL */
+    size_t n_nodes;    /* at least 1 */
+    bool gang;         /* instances start together or not at all; rank = place in nodes */
+    bool best_effort;  /* its failure does not fail the run nor what needs it */
+    bool ended_is_enough; /* when: calls failure() or always(): starts when needs ended, however */
+    struct fr_text when;  /* absent: true. Evaluated per instance; false: skipped */
+    struct fr_retry retry;
+    int64_t timeout_ms;    /* of an attempt; 0: none */
+    int64_t lost_after_ms; /* 0: never */
+    int64_t grace_ms;      /* between SIGTERM and SIGKILL; default 10 s */
+    struct fr_log_limit log;
+    enum fr_become become;
+    int slots;             /* of its node; default 1; 0 is allowed */
+    int in;                /* task of kind container that it runs in; -1: the host */
+    const char *const *outputs; /* declared, or those of its kind */
+    size_t n_outputs;
+    const struct fr_kv *files;  /* name in the attempt's folder -> control path or "node:/path" */
+    size_t n_files;
+    const struct fr_action *sidecars;
+    size_t n_sidecars;
+};
+
+enum fr_hook { FR_HOOK_SUCCESS, FR_HOOK_FAILURE, FR_HOOK_CANCEL, FR_HOOK_EXIT, FR_HOOK_N };
+
+struct fr_param {
+    const char *name, *help; /* help may be NULL */
+    enum fr_type type;
+    struct fr_pos pos;
+    const char *preset; /* NULL: must be given */
+    const char *value;  /* as used, paths absolute */
+    bool given;         /* by -p */
+};
+
+enum fr_secret_from { FR_SECRET_ENV, FR_SECRET_FILE, FR_SECRET_COMMAND };
+
+struct fr_secret {
+    const char *name;
+    struct fr_pos pos;
+    enum fr_secret_from from;
+    const char *arg; /* variable; absolute path; command for sh -c: resolved on control at each start */
+};
+
+struct fr_source { /* a file that the spec was made from, for the store's copy */
+    const char *path; /* as named: opts.path; the value of nodes: made absolute */
+    struct fr_str text;
+};
+
+struct fr_spec { /* owns: the arena, and with it all below */
+    struct fr_arena arena;
+    const char *name, *help; /* help (description) may be NULL */
+    struct fr_source sources[2];
+    size_t n_sources;
+    const struct fr_param *params;
+    size_t n_params;
+    const struct fr_node *nodes; /* at least 1; [0] is the head */
+    size_t n_nodes;
+    const struct fr_task *tasks; /* in the file's order; at least 1 */
+    size_t n_tasks;
+    const struct fr_task *hooks[FR_HOOK_N]; /* no needs; default on: control */
+    size_t n_hooks[FR_HOOK_N];
+    const struct fr_secret *secrets;
+    size_t n_secrets;
+    int max_parallel;               /* instances at once; default 16 */
+    const char *rendezvous_address; /* NULL: the head's on the route from the others */
+    int rendezvous_port;            /* 0: the task's own choice */
+    const struct fr_kv *env_used;   /* what ${{ env.X }} gave, for resume: plain texts */
+    size_t n_env_used;
+};
+
+/* One line a mistake: "file:line:col: what; expected …; did you mean 'x'?", sorted by position. */
+struct fr_issues { /* zero it to start */
+    struct fr_arena arena;
+    const char **lines;
+    size_t n;
+};
+
+void fr_issues_finish(struct fr_issues *issues);
+
+struct fr_spec_opts {
+    const char *path;              /* the pipeline file, also its name in messages */
+    const char *cwd;               /* absolute; relative paths in the file start here */
+    const char *const *params;     /* "name=value", as given by -p */
+    size_t n_params;
+    const struct fr_source *sources; /* copies used instead of reading the file of that path */
+    size_t n_sources;
+    const char *(*getenv)(void *self, const char *name); /* for ${{ env.X }}; NULL: no variables */
+    void *getenv_self;
+};
+
+/* *out is NULL on failure, to be freed by fr_spec_destroy. FR_USAGE: issues has every mistake, err the
+ * first. FR_NOTFOUND, FR_IO …: the file could not be read. */
+enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
+                        struct fr_issues *issues, struct fr_err *err);
+void fr_spec_destroy(struct fr_spec *spec);
+
+int fr_spec_task(const struct fr_spec *spec, const char *name); /* index, or -1 */
+int fr_spec_node(const struct fr_spec *spec, const char *name); /* index, or -1 */
+
+/* The `with` of a built-in task as its JSON object, evaluated for one instance, types checked, defaults
+ * filled in, control paths made absolute from cwd. */
+enum fr_rc fr_with_json(const struct fr_action *act, const char *cwd, const struct fr_resolver *r,
+                        json_t **out, struct fr_err *err);
+
+/* True when a value of act->with holds a secret. */
+bool fr_with_secret(const struct fr_action *act);
+
+/* Appends schema/pipeline.schema.json: what fr_spec_load accepts, as JSON Schema draft 2020-12. */
+enum fr_rc fr_spec_schema(struct fr_buf *out, struct fr_err *err);
+
+#endif
