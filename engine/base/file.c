@@ -1,0 +1,204 @@
+#include "engine/base/file.h"
+
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sha2.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 64 * 1024 };
+
+bool fr_read_full(int fd, void *p, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t k = fr_sys.read(fd, (char *)p + done, n - done);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            errno = k == 0 ? ENODATA : errno;
+            return false;
+        }
+        done += (size_t)k;
+    }
+    return true;
+}
+
+bool fr_write_full(int fd, const void *p, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t k = fr_sys.write(fd, (const char *)p + done, n - done);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            errno = k == 0 ? EIO : errno;
+            return false;
+        }
+        done += (size_t)k;
+    }
+    return true;
+}
+
+enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    size_t start = out->n;
+    struct stat st;
+    int fd = fr_sys.open(path, O_RDONLY, 0);
+
+    if (fd < 0)
+        return fr_fail_errno(err, errno, "cannot open %s", path);
+    if (fr_sys.fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+        rc = fr_fail(err, FR_USAGE, "%s is a folder, expected a file", path);
+    while (rc == FR_OK) {
+        char piece[PIECE_BYTES];
+        ssize_t k = fr_sys.read(fd, piece, sizeof(piece));
+        if (k == 0)
+            break;
+        if (k < 0 && errno != EINTR)
+            rc = fr_fail_errno(err, errno, "cannot read %s", path);
+        else if (k > 0 && out->n - start + (size_t)k > max_bytes)
+            rc = fr_fail(err, FR_USAGE, "%s is larger than %zu bytes", path, max_bytes);
+        else if (k > 0)
+            fr_buf_add(out, piece, (size_t)k);
+        if (out->bad)
+            rc = fr_fail(err, FR_NOMEM, "no memory to read %s", path);
+    }
+    fr_sys.close(fd);
+    return rc;
+}
+
+/* The folder part of path, "." when it has none; false when it does not fit. */
+static bool folder_of(const char *path, char out[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    int n = slash == NULL ? snprintf(out, PATH_MAX, ".")
+                          : snprintf(out, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path),
+                                     path);
+
+    return n >= 0 && n < PATH_MAX;
+}
+
+enum fr_rc fr_sync_dir(const char *path, struct fr_err *err)
+{
+    int fd = fr_sys.open(path, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd < 0)
+        return fr_fail_errno(err, errno, "cannot open folder %s", path);
+    int failed = fr_sys.fdatasync(fd) != 0 && errno != EINVAL ? errno : 0;
+    fr_sys.close(fd);
+    return failed ? fr_fail_errno(err, failed, "cannot sync folder %s", path) : FR_OK;
+}
+
+enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode, struct fr_err *err)
+{
+    char tmp[PATH_MAX], dir[PATH_MAX];
+    uint32_t salt = 0;
+    int failed = 0;
+
+    fr_sys.random(&salt, sizeof(salt));
+    int len = snprintf(tmp, sizeof(tmp), "%s.tmp-%08x", path, salt);
+    if (len < 0 || (size_t)len >= sizeof(tmp) || !folder_of(path, dir))
+        return fr_fail(err, FR_USAGE, "%s: the path is too long", path);
+    int fd = fr_sys.open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return fr_fail_errno(err, errno, "cannot make %s", tmp);
+    if (!fr_write_full(fd, p, n) || fr_sys.fdatasync(fd) != 0)
+        failed = errno;
+    if (fr_sys.close(fd) != 0 && failed == 0)
+        failed = errno;
+    if (failed == 0 && fr_sys.rename(tmp, path) != 0)
+        failed = errno;
+    if (failed != 0) {
+        fr_sys.unlink(tmp);
+        return fr_fail_errno(err, failed, "cannot write %s", path);
+    }
+    return fr_sync_dir(dir, err);
+}
+
+enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err)
+{
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    struct stat st;
+
+    if (n == 0 || n >= sizeof(part))
+        return fr_fail(err, FR_USAGE, "'%s' is no usable path", path);
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i <= n; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        char keep = part[i];
+        part[i] = '\0';
+        if (fr_sys.mkdir(part, mode) != 0 && errno != EEXIST)
+            return fr_fail_errno(err, errno, "cannot make folder %s", part);
+        part[i] = keep;
+    }
+    int fd = fr_sys.open(path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fr_sys.lstat(path, &st) == 0 && !S_ISDIR(st.st_mode)
+                   ? fr_fail(err, FR_USAGE, "%s is not a folder", path)
+                   : fr_fail_errno(err, errno, "cannot open folder %s", path);
+    fr_sys.close(fd);
+    return FR_OK;
+}
+
+enum fr_rc fr_remove_tree(const char *path, struct fr_err *err)
+{
+    struct stat st;
+    char **names = NULL, child[PATH_MAX];
+    size_t n = 0;
+    enum fr_rc rc = FR_OK;
+
+    if (fr_sys.lstat(path, &st) != 0)
+        return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "cannot look at %s", path);
+    if (!S_ISDIR(st.st_mode))
+        return fr_sys.unlink(path) == 0 || errno == ENOENT
+                   ? FR_OK
+                   : fr_fail_errno(err, errno, "cannot remove %s", path);
+    if (fr_sys.list(path, &names, &n) != 0)
+        return fr_fail_errno(err, errno, "cannot list %s", path);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        int len = snprintf(child, sizeof(child), "%s/%s", path, names[i]);
+        rc = len < 0 || (size_t)len >= sizeof(child)
+                 ? fr_fail(err, FR_IO, "%s/%s: the path is too long", path, names[i])
+                 : fr_remove_tree(child, err);
+    }
+    fr_sys_names_free(names, n);
+    if (rc == FR_OK && fr_sys.rmdir(path) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "cannot remove folder %s", path);
+    return rc;
+}
+
+void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT])
+{
+    SHA2_CTX ctx;
+
+    SHA256Init(&ctx);
+    SHA256Update(&ctx, p, n);
+    SHA256End(&ctx, out);
+}
+
+enum fr_rc fr_sha256_file(const char *path, char out[FR_SHA256_TEXT], struct fr_err *err)
+{
+    SHA2_CTX ctx;
+    uint8_t piece[PIECE_BYTES];
+    ssize_t k;
+    int fd = fr_sys.open(path, O_RDONLY, 0);
+
+    if (fd < 0)
+        return fr_fail_errno(err, errno, "cannot open %s", path);
+    SHA256Init(&ctx);
+    while ((k = fr_sys.read(fd, piece, sizeof(piece))) > 0 || (k < 0 && errno == EINTR))
+        if (k > 0)
+            SHA256Update(&ctx, piece, (size_t)k);
+    int failed = k < 0 ? errno : 0;
+    fr_sys.close(fd);
+    if (failed != 0)
+        return fr_fail_errno(err, failed, "cannot read %s", path);
+    SHA256End(&ctx, out);
+    return FR_OK;
+}

@@ -1,0 +1,50 @@
+#include "engine/base/json.h"
+
+#include "engine/base/file.h"
+
+enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err)
+{
+    json_error_t e;
+
+    *out = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    if (*out != NULL)
+        return FR_OK;
+    if (json_error_code(&e) == json_error_out_of_memory)
+        return fr_fail(err, FR_NOMEM, "%s: no memory to read JSON", name);
+    return fr_fail(err, FR_USAGE, "%s:%d:%d: %s", name, e.line, e.column, e.text);
+}
+
+enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = fr_file_read(path, max_bytes, &text, err);
+
+    *out = NULL;
+    if (rc == FR_OK)
+        rc = fr_json_parse((struct fr_str){text.p != NULL ? text.p : "", text.n}, path, out, err);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+static int dump(const char *p, size_t n, void *buf)
+{
+    fr_buf_add(buf, p, n);
+    return ((struct fr_buf *)buf)->bad ? -1 : 0;
+}
+
+enum fr_rc fr_json_save(const json_t *value, const char *path, size_t flags, unsigned mode,
+                        struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc;
+
+    if (json_dump_callback(value, dump, &text, flags) != 0)
+        rc = fr_fail(err, FR_NOMEM, "%s: no memory to write JSON", path);
+    else {
+        fr_buf_text(&text, "\n");
+        rc = text.bad ? fr_fail(err, FR_NOMEM, "%s: no memory to write JSON", path)
+                      : fr_file_write(path, text.p, text.n, (mode_t)mode, err);
+    }
+    fr_buf_finish(&text);
+    return rc;
+}

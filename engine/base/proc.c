@@ -1,0 +1,300 @@
+#include "engine/base/proc.h"
+
+#include "engine/base/str.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STAT_MAX = 4096, FIRST_SPARE_FD = 3 };
+
+/* Reads a small /proc file whole; its length, or -1. */
+static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t n = 0;
+    ssize_t k;
+    while (n + 1 < cap && (k = read(fd, out + n, cap - 1 - n)) > 0)
+        n += (size_t)k;
+    close(fd);
+    out[n] = '\0';
+    return (ssize_t)n;
+}
+
+/* Fields of /proc/PID/stat; the name may hold blanks and parentheses, so fields count from the last ')'.
+ * Source: proc(5). */
+static int read_stat(pid_t pid, struct fr_procinfo *info)
+{
+    char text[STAT_MAX];
+
+    if (read_proc(pid, "stat", text, sizeof(text)) <= 0) {
+        errno = ESRCH;
+        return -1;
+    }
+    char *open = strchr(text, '('), *shut = strrchr(text, ')');
+    if (open == NULL || shut == NULL || shut < open) {
+        errno = ESRCH;
+        return -1;
+    }
+    snprintf(info->comm, sizeof(info->comm), "%.*s", (int)(shut - open - 1), open + 1);
+    int ppid, pgrp, session;
+    unsigned long long start;
+    if (sscanf(shut + 1,
+               " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &info->state, &ppid, &pgrp, &session, &start) != 5) {
+        errno = ESRCH;
+        return -1;
+    }
+    info->proc = (struct fr_proc){.pid = pid, .start = start};
+    info->ppid = ppid;
+    info->pgrp = pgrp;
+    info->session = session;
+    return 0;
+}
+
+/* The value of FLOWRUN_ATTEMPT in the process's environment, of which the first 128 KiB are read. */
+static void read_marker(struct fr_procinfo *info)
+{
+    static const char name[] = "FLOWRUN_ATTEMPT=";
+    enum { ENVIRON_MAX = 128 * 1024 };
+    char *text = fr_sys.alloc(ENVIRON_MAX);
+    ssize_t n = text != NULL ? read_proc(info->proc.pid, "environ", text, ENVIRON_MAX) : -1;
+
+    for (char *p = text; n > 0 && p < text + n; p += strlen(p) + 1)
+        if (strncmp(p, name, sizeof(name) - 1) == 0) {
+            snprintf(info->marker, sizeof(info->marker), "%s", p + sizeof(name) - 1);
+            break;
+        }
+    fr_sys.free(text);
+}
+
+int fr_proc_self(struct fr_proc *out)
+{
+    struct fr_procinfo info = {0};
+
+    if (read_stat(getpid(), &info) != 0)
+        return -1;
+    *out = info.proc;
+    return 0;
+}
+
+int fr_proc_list(struct fr_procinfo **list, size_t *n)
+{
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+    size_t cap = 0;
+
+    *list = NULL;
+    *n = 0;
+    if (d == NULL)
+        return -1;
+    while ((e = readdir(d)) != NULL) {
+        struct fr_procinfo info = {0};
+        struct stat st;
+        if (!isdigit((unsigned char)e->d_name[0]) ||
+            read_stat((pid_t)strtol(e->d_name, NULL, 10), &info) != 0)
+            continue;
+        if (fstatat(dirfd(d), e->d_name, &st, 0) == 0)
+            info.uid = st.st_uid;
+        read_marker(&info);
+        if (*n == cap) {
+            cap = cap == 0 ? 256 : 2 * cap;
+            struct fr_procinfo *more = fr_sys.realloc(*list, cap * sizeof(**list));
+            if (more == NULL)
+                break;
+            *list = more;
+        }
+        (*list)[(*n)++] = info;
+    }
+    closedir(d);
+    if (e == NULL)
+        return 0;
+    fr_sys.free(*list);
+    *list = NULL;
+    *n = 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+/* Puts fds[0..3) at 0, 1, 2: first out of the way, then into place. Only system calls: runs after vfork. */
+static int place_fds(const int fds[3])
+{
+    int high[3];
+
+    for (int i = 0; i < 3; i++) {
+        int fd = fds[i] >= 0 ? fds[i] : open("/dev/null", O_RDWR);
+        if (fd < 0 || (high[i] = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_SPARE_FD)) < 0)
+            return -1;
+    }
+    for (int i = 0; i < 3; i++)
+        if (dup2(high[i], i) < 0)
+            return -1;
+    return 0;
+}
+
+/* The child's side of spawn, in the parent's memory until exec (vfork): leaves errno in *failed. */
+static void become(const struct fr_spawn *s, volatile int *failed)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    if ((!s->new_session || setsid() >= 0) &&
+        (!s->die_with_parent || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) &&
+        place_fds(s->fds) == 0 && (s->cwd == NULL || chdir(s->cwd) == 0)) {
+        signal(SIGPIPE, SIG_DFL);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        execvpe(s->argv[0], (char *const *)s->argv, (char *const *)s->envp);
+    }
+    *failed = errno;
+}
+
+int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out)
+{
+    volatile int failed = 0;
+    sigset_t all, before;
+    struct fr_procinfo info = {0};
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        become(s, &failed);
+        _exit(127);
+    }
+    int e = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0) {
+        errno = e;
+        return -1;
+    }
+    if (failed != 0) {
+        waitpid(pid, NULL, 0);
+        errno = failed;
+        return -1;
+    }
+    if (read_stat(pid, &info) != 0)
+        info.proc.pid = pid; /* a zombie not yet reaped still has a stat; be safe all the same */
+    *out = info.proc;
+    return 0;
+}
+
+static void close_others(const int *keep, size_t n)
+{
+    long max = sysconf(_SC_OPEN_MAX);
+    DIR *d = opendir("/proc/self/fd");
+    struct dirent *e;
+
+    for (int fd = 0; d == NULL && fd < max; fd++) {
+        bool kept = false;
+        for (size_t i = 0; i < n; i++)
+            kept = kept || keep[i] == fd;
+        if (!kept)
+            close(fd);
+    }
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        int fd = isdigit((unsigned char)e->d_name[0]) ? (int)strtol(e->d_name, NULL, 10) : dirfd(d);
+        bool kept = fd == dirfd(d);
+        for (size_t i = 0; i < n; i++)
+            kept = kept || keep[i] == fd;
+        if (!kept)
+            close(fd);
+    }
+    if (d != NULL)
+        closedir(d);
+    while ((max = open("/dev/null", O_RDWR)) >= 0 && max < FIRST_SPARE_FD) {
+    }
+    if (max >= FIRST_SPARE_FD)
+        close((int)max);
+}
+
+int fr_proc_detach(int (*body)(void *arg), void *arg, const int *keep, size_t n)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return -1;
+    if (pid == 0) {
+        pid_t child = setsid() >= 0 ? fork() : -1;
+        if (child != 0)
+            _exit(child < 0 ? 1 : 0);
+        setsid(); /* the grandchild leads a session of its own */
+        close_others(keep, n);
+        _exit(body(arg));
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    errno = EAGAIN;
+    return -1;
+}
+
+int fr_proc_wait(pid_t pid, struct fr_wait *w, int flags)
+{
+    siginfo_t info = {0};
+    int options = WEXITED | (flags & FR_WAIT_PEEK ? WNOWAIT : 0) |
+                  (flags & FR_WAIT_NOHANG ? WNOHANG : 0);
+
+    *w = (struct fr_wait){0};
+    while (waitid(pid == -1 ? P_ALL : P_PID, pid == -1 ? 0 : (id_t)pid, &info, options) != 0)
+        if (errno != EINTR)
+            return -1;
+    w->pid = info.si_pid;
+    w->signaled = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+    w->code = info.si_status;
+    return 0;
+}
+
+int fr_proc_kill(struct fr_proc proc, int sig)
+{
+    struct fr_procinfo info = {0};
+    int fd = (int)syscall(SYS_pidfd_open, proc.pid, 0);
+
+    if (fd < 0 && errno != ENOSYS && errno != EPERM)
+        return -1;
+    int rc = read_stat(proc.pid, &info);
+    if (rc == 0 && proc.start != 0 && info.proc.start != proc.start) {
+        errno = ESRCH;
+        rc = -1;
+    }
+    if (rc == 0)
+        rc = fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) : kill(proc.pid, sig);
+    int e = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = e;
+    return rc;
+}
+
+int fr_proc_long_path(const char *path, const char *slash, char *out, size_t cap, int *dir_fd)
+{
+    char dir[4096];
+
+    if ((size_t)(slash - path) >= sizeof(dir)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(dir, path, (size_t)(slash - path));
+    dir[slash - path] = '\0';
+    *dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*dir_fd < 0)
+        return -1;
+    snprintf(out, cap, "/proc/self/fd/%d%s", *dir_fd, slash);
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* Processes of the real machine, beneath fr_sys (engine/base/sys.h says what each call means). */
+#ifndef FR_BASE_PROC_H
+#define FR_BASE_PROC_H
+
+#include "engine/base/sys.h"
+
+int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out);
+int fr_proc_detach(int (*body)(void *arg), void *arg, const int *keep, size_t n);
+int fr_proc_wait(pid_t pid, struct fr_wait *w, int flags);
+int fr_proc_kill(struct fr_proc proc, int sig);
+int fr_proc_self(struct fr_proc *out);
+int fr_proc_list(struct fr_procinfo **list, size_t *n);
+
+/* Opens path's folder into *dir_fd and writes "/proc/self/fd/N" + slash to out. */
+int fr_proc_long_path(const char *path, const char *slash, char *out, size_t cap, int *dir_fd);
+
+#endif

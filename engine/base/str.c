@@ -1,0 +1,193 @@
+#include "engine/base/str.h"
+
+#include "engine/base/sys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fr_str fr_str_of(const char *s)
+{
+    return (struct fr_str){s != NULL ? s : "", s != NULL ? strlen(s) : 0};
+}
+
+bool fr_str_eq(struct fr_str a, struct fr_str b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+bool fr_str_is(struct fr_str a, const char *b)
+{
+    return fr_str_eq(a, fr_str_of(b));
+}
+
+bool fr_has_prefix(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* Room for n more bytes and a NUL. */
+static bool reserve(struct fr_buf *b, size_t n)
+{
+    if (b->bad || n >= SIZE_MAX / 2 - b->n) {
+        b->bad = true;
+        return false;
+    }
+    size_t need = b->n + n + 1;
+    if (need <= b->cap)
+        return true;
+    size_t cap = b->cap < 64 ? 64 : b->cap;
+    while (cap < need)
+        cap *= 2;
+    char *p = fr_sys.realloc(b->p, cap);
+    if (p == NULL) {
+        b->bad = true;
+        return false;
+    }
+    b->p = p;
+    b->cap = cap;
+    return true;
+}
+
+void fr_buf_add(struct fr_buf *b, const void *p, size_t n)
+{
+    if (!reserve(b, n))
+        return;
+    if (n > 0)
+        memcpy(b->p + b->n, p, n);
+    b->n += n;
+    b->p[b->n] = '\0';
+}
+
+void fr_buf_text(struct fr_buf *b, const char *s)
+{
+    fr_buf_add(b, s, strlen(s));
+}
+
+void fr_buf_vfmt(struct fr_buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n < 0)
+        b->bad = true;
+    else if (reserve(b, (size_t)n)) {
+        vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
+        b->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void fr_buf_fmt(struct fr_buf *b, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(b, fmt, ap);
+    va_end(ap);
+}
+
+void fr_buf_cut(struct fr_buf *b, size_t n)
+{
+    if (n > b->n)
+        n = b->n;
+    if (n == 0)
+        return;
+    memmove(b->p, b->p + n, b->n - n);
+    b->n -= n;
+    b->p[b->n] = '\0';
+}
+
+void fr_buf_finish(struct fr_buf *b)
+{
+    if (b == NULL)
+        return;
+    fr_sys.free(b->p);
+    *b = (struct fr_buf){0};
+}
+
+/* The length of the valid UTF-8 character at p (n > 0 bytes left), 0 when it is none. */
+static size_t utf8_char(const unsigned char *p, size_t n)
+{
+    if (p[0] < 0x80)
+        return 1;
+    size_t len = p[0] >= 0xc2 && p[0] <= 0xdf   ? 2
+                 : p[0] >= 0xe0 && p[0] <= 0xef ? 3
+                 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
+                                                : 0;
+    if (len == 0 || len > n)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+bool fr_utf8_valid(const char *p, size_t n)
+{
+    for (size_t i = 0, len; i < n; i += len)
+        if ((len = utf8_char((const unsigned char *)p + i, n - i)) == 0)
+            return false;
+    return true;
+}
+
+void fr_buf_visible(struct fr_buf *b, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const unsigned char *c = (const unsigned char *)p + i;
+        size_t len = utf8_char(c, n - i);
+        bool control = *c < 0x20 || *c == 0x7f || (len == 2 && c[0] == 0xc2 && c[1] < 0xa0);
+
+        if (len > 0 && (!control || *c == '\t')) {
+            fr_buf_add(b, c, len);
+            i += len;
+        } else {
+            fr_buf_fmt(b, "\\x%02x", *c);
+            i++;
+        }
+    }
+}
+
+enum fr_rc fr_id_new(struct fr_id *id, struct fr_err *err)
+{
+    if (fr_sys.random(id->b, sizeof(id->b)) != 0)
+        return fr_fail(err, FR_IO, "the system gave no random bytes");
+    return FR_OK;
+}
+
+void fr_id_text(struct fr_id id, char out[FR_ID_TEXT])
+{
+    for (size_t i = 0; i < sizeof(id.b); i++)
+        snprintf(out + 2 * i, 3, "%02x", id.b[i]);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool fr_id_parse(struct fr_str s, struct fr_id *id)
+{
+    if (s.n != 2 * sizeof(id->b))
+        return false;
+    for (size_t i = 0; i < sizeof(id->b); i++) {
+        int hi = hex_digit(s.p[2 * i]), lo = hex_digit(s.p[2 * i + 1]);
+        if (hi < 0 || lo < 0)
+            return false;
+        id->b[i] = (uint8_t)(hi * 16 + lo);
+    }
+    return true;
+}
+
+bool fr_id_eq(struct fr_id a, struct fr_id b)
+{
+    return memcmp(a.b, b.b, sizeof(a.b)) == 0;
+}
+
+bool fr_id_zero(struct fr_id a)
+{
+    return fr_id_eq(a, (struct fr_id){{0}});
+}

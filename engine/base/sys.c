@@ -1,0 +1,259 @@
+#include "engine/base/sys.h"
+
+#include "engine/base/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t clock_ms(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int64_t real_mono_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+static int64_t real_boot_ms(void)
+{
+    return clock_ms(CLOCK_BOOTTIME);
+}
+
+static int64_t real_wall_ms(void)
+{
+    return clock_ms(CLOCK_REALTIME);
+}
+
+static int real_random(void *p, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t k = getrandom((char *)p + done, n - done, 0);
+        if (k < 0 && errno != EINTR)
+            return -1;
+        done += k > 0 ? (size_t)k : 0;
+    }
+    return 0;
+}
+
+static int real_open(const char *path, int flags, mode_t mode)
+{
+    return open(path, flags | O_CLOEXEC, mode);
+}
+
+static int real_lock(int fd)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_OFD_SETLK, &l) == 0 ? 0 : -1;
+}
+
+static int real_locked(int fd)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    if (fcntl(fd, F_OFD_GETLK, &l) != 0)
+        return -1;
+    return l.l_type != F_UNLCK;
+}
+
+void fr_sys_names_free(char **names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fr_sys.free(names[i]);
+    fr_sys.free(names);
+}
+
+static char *copy_name(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *p = fr_sys.alloc(n);
+
+    return p != NULL ? memcpy(p, s, n) : NULL;
+}
+
+static int real_list(const char *dir, char ***names, size_t *n)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    size_t cap = 0;
+
+    *names = NULL;
+    *n = 0;
+    if (d == NULL)
+        return -1;
+    while ((e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (*n == cap) {
+            cap = cap == 0 ? 16 : 2 * cap;
+            char **more = fr_sys.realloc(*names, cap * sizeof(char *));
+            if (more == NULL)
+                break;
+            *names = more;
+        }
+        if (((*names)[*n] = copy_name(e->d_name)) == NULL)
+            break;
+        ++*n;
+    }
+    closedir(d);
+    if (e == NULL)
+        return 0;
+    fr_sys_names_free(*names, *n);
+    *names = NULL;
+    *n = 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+static int real_pipe(int fds[2])
+{
+    return pipe2(fds, O_CLOEXEC);
+}
+
+static int real_socketpair(int fds[2])
+{
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds);
+}
+
+/* A path longer than sun_path is reached through /proc/self/fd of its folder. */
+static int unix_address(const char *path, struct sockaddr_un *a, int *dir_fd)
+{
+    const char *slash = strrchr(path, '/');
+
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    *dir_fd = -1;
+    if (strlen(path) < sizeof(a->sun_path)) {
+        memcpy(a->sun_path, path, strlen(path) + 1);
+        return 0;
+    }
+    if (slash == NULL || strlen(slash) > 64) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return fr_proc_long_path(path, slash, a->sun_path, sizeof(a->sun_path), dir_fd);
+}
+
+static int unix_socket(const char *path, int (*join)(int, const struct sockaddr *, socklen_t))
+{
+    struct sockaddr_un a;
+    int dir_fd, fd = -1;
+
+    if (unix_address(path, &a, &dir_fd) == 0) {
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && join(fd, (struct sockaddr *)&a, sizeof(a)) != 0) {
+            int e = errno;
+            close(fd);
+            fd = -1;
+            errno = e;
+        }
+    }
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return fd;
+}
+
+static int real_listen_unix(const char *path)
+{
+    int fd = unix_socket(path, bind);
+
+    if (fd >= 0 && listen(fd, 16) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int real_connect_unix(const char *path)
+{
+    return unix_socket(path, connect);
+}
+
+static int real_accept(int fd)
+{
+    return accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+}
+
+static int real_set_nonblock(int fd, bool on)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0)
+        return -1;
+    return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+static int real_subreaper(void)
+{
+    return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+static int real_boot_id(char out[40])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, 36) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    out[n == 36 ? 36 : 0] = '\0';
+    return n == 36 ? 0 : -1;
+}
+
+#define REAL_TABLE                                                                                \
+    {                                                                                             \
+        .mono_ms = real_mono_ms,                                                                  \
+        .boot_ms = real_boot_ms,                                                                  \
+        .wall_ms = real_wall_ms,                                                                  \
+        .random = real_random,                                                                    \
+        .alloc = malloc,                                                                          \
+        .realloc = realloc,                                                                       \
+        .free = free,                                                                             \
+        .open = real_open,                                                                        \
+        .close = close,                                                                           \
+        .read = read,                                                                             \
+        .write = write,                                                                           \
+        .pread = pread,                                                                           \
+        .pwrite = pwrite,                                                                         \
+        .fdatasync = fdatasync,                                                                   \
+        .ftruncate = ftruncate,                                                                   \
+        .fstat = fstat,                                                                           \
+        .lstat = lstat,                                                                           \
+        .mkdir = mkdir,                                                                           \
+        .rename = rename,                                                                         \
+        .unlink = unlink,                                                                         \
+        .rmdir = rmdir,                                                                           \
+        .list = real_list,                                                                        \
+        .lock = real_lock,                                                                        \
+        .locked = real_locked,                                                                    \
+        .pipe = real_pipe,                                                                        \
+        .socketpair = real_socketpair,                                                            \
+        .listen_unix = real_listen_unix,                                                          \
+        .connect_unix = real_connect_unix,                                                        \
+        .accept = real_accept,                                                                    \
+        .set_nonblock = real_set_nonblock,                                                        \
+        .poll = poll,                                                                             \
+        .spawn = fr_proc_spawn,                                                                   \
+        .detach = fr_proc_detach,                                                                 \
+        .wait = fr_proc_wait,                                                                     \
+        .kill = fr_proc_kill,                                                                     \
+        .subreaper = real_subreaper,                                                              \
+        .self = fr_proc_self,                                                                     \
+        .procs = fr_proc_list,                                                                    \
+        .boot_id = real_boot_id,                                                                  \
+    }
+
+const struct fr_sys fr_sys_real = REAL_TABLE;
+struct fr_sys fr_sys = REAL_TABLE;
