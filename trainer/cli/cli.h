@@ -1,0 +1,47 @@
+/*
+ * flowtrain's commands: one file and one line of the table in commands.c each.
+ */
+#ifndef TR_CLI_CLI_H
+#define TR_CLI_CLI_H
+
+#include "engine/base/err.h"
+
+#include <stddef.h>
+
+struct tr_command {
+    const char *name, *summary;
+    /* argv[0] is the word behind the command's name. Prints its own output; an error is returned and
+     * printed by main, once. */
+    enum fr_rc (*run)(int argc, const char *const *argv, struct fr_err *err);
+};
+
+extern const struct tr_command tr_commands[];
+extern const size_t tr_ncommands;
+
+enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err);
+
+/* A command's own flags: --name VALUE or --name=VALUE, --name alone for a switch. */
+struct tr_flag {
+    const char *name;       /* without dashes */
+    const char **value;     /* set to the value; NULL for a switch */
+    int *on;                /* a switch's count */
+    const char *help;
+};
+
+/* Reads argv into flags; words that are no flags go to rest[0..*nrest) (at most max_rest of them).
+ * FR_USAGE for unknown flags (with a suggestion) and missing values. */
+struct tr_flags {
+    const struct tr_flag *flags;
+    size_t n;
+    const char **rest;
+    size_t max_rest, nrest;
+};
+
+enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, struct fr_err *err);
+
+/* The process's exit status for rc: 0, 2 for FR_USAGE and FR_NOTFOUND, 1 otherwise. */
+int tr_exit_status(enum fr_rc rc);
+
+#endif

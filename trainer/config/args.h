@@ -1,0 +1,110 @@
+/*
+ * The trainer's arguments: one static table of flags (the names and defaults of the Hugging Face
+ * Trainer and LLaMA-Factory), read from the command line or from a YAML or JSON file followed by
+ * key=value overrides, checked against each other; and the numbers derived from them.
+ * Source: transformers TrainingArguments and LLaMA-Factory's documentation of its arguments.
+ */
+#ifndef TR_CONFIG_ARGS_H
+#define TR_CONFIG_ARGS_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH };
+enum tr_finetuning { TR_TUNE_LORA, TR_TUNE_FULL };
+enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD };
+enum tr_lr_type {
+    TR_LR_LINEAR, TR_LR_COSINE, TR_LR_COSINE_RESTARTS, TR_LR_POLYNOMIAL, TR_LR_CONSTANT,
+    TR_LR_CONSTANT_WARMUP, TR_LR_INVERSE_SQRT, TR_LR_COSINE_MIN, TR_LR_WSD
+};
+
+/* Text fields are NULL when not given; they live in arena. */
+struct tr_args {
+    struct fr_arena arena;
+
+    /* model and adapter */
+    const char *stage;               /* "sft" */
+    bool do_train;
+    const char *model_name_or_path, *adapter_name_or_path;
+    enum tr_finetuning finetuning_type;
+    const char *lora_target;         /* comma list of name suffixes, or "all" */
+    int64_t lora_rank;
+    double lora_alpha;               /* 0: 2*lora_rank, filled in by tr_args_read */
+    double lora_dropout;
+    bool use_rslora;
+
+    /* data */
+    const char *dataset, *dataset_dir, *template_name, *default_system, *tokenized_path;
+    int64_t cutoff_len, max_samples; /* tokens; -1: all */
+    bool mask_history, train_on_prompt, packing, neat_packing, overwrite_cache, disable_shuffling;
+    bool dataloader_drop_last;
+    int64_t preprocessing_num_workers, dataloader_num_workers;
+
+    /* steps */
+    int64_t per_device_train_batch_size, gradient_accumulation_steps, max_steps;
+    double num_train_epochs;
+    double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
+    enum tr_lr_type lr_scheduler_type;
+    const char *lr_scheduler_kwargs; /* JSON object */
+    double warmup_steps, warmup_ratio; /* warmup_steps < 1 is a ratio */
+    bool bf16, fp16;
+    const char *deepspeed;           /* path, or the JSON itself */
+    int64_t seed, data_seed;         /* data_seed -1: seed */
+    bool disable_gradient_checkpointing;
+
+    /* output */
+    const char *output_dir, *logging_dir, *run_name, *resume_from_checkpoint;
+    bool overwrite_output_dir, save_only_model, save_on_each_node, logging_first_step;
+    bool no_resume_state, disable_tqdm, plot_loss, ignore_data_skip;
+    enum tr_strategy save_strategy, logging_strategy;
+    double save_steps, logging_steps; /* < 1: ratio of the total */
+    int64_t save_total_limit;         /* -1: all */
+    enum tr_report report_to;
+    int64_t ddp_timeout;              /* seconds */
+
+    int64_t local_rank;               /* appended by old launchers; -1 */
+};
+
+/* Defaults only. */
+void tr_args_init(struct tr_args *a);
+void tr_args_finish(struct tr_args *a);
+
+/*
+ * argv[0..argc) are the words behind `train`: flags, or a .yaml, .yml or .json file and key=value
+ * words. Names may be written with dashes or underscores; the last of a repeated flag wins; unknown
+ * ones, with a suggestion, and values of the wrong type are FR_USAGE. Flags that only other programs
+ * need are accepted, and one line a flag that is accepted but has no effect is added to notes (may be
+ * NULL). Then the checks between flags (tr_args_check) are made.
+ */
+enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
+                        struct fr_err *err);
+enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err);
+
+/* Adds one line a flag: name, default, meaning. */
+void tr_args_help(struct fr_buf *out);
+
+/* Adds every flag and its value as one JSON object with sorted keys (training_args.json; also what
+ * the digest of a configuration is taken over). */
+enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_err *err);
+
+/* What follows from N examples and W processes. */
+struct tr_derived {
+    int64_t examples, world;
+    int64_t micro_per_rank;   /* micro-batches a rank and epoch: ceil(ceil(N/B)/W) */
+    int64_t steps_per_epoch;  /* max(ceil(micro/A), 1) */
+    int64_t total_steps;      /* max_steps, else ceil(epochs * steps_per_epoch) */
+    int64_t epochs;           /* as printed */
+    int64_t total_batch;      /* B*A*W */
+    int64_t warmup_steps;
+    int64_t save_every, log_every; /* steps; 0: never */
+};
+
+/* FR_USAGE when drop_last leaves no micro-batch, or examples is 0. */
+enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t world,
+                          struct tr_derived *out, struct fr_err *err);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * A model's config.json (Hugging Face layout) as one struct: DeepSeek-V3 family. Sizes must be there;
+ * unknown keys are ignored; what this program does not do (softmax scores, group ratios, other
+ * activations …) is refused by key and value. Also the inventory of tensors a checkpoint must hold
+ * and the parameter counts, computed without loading anything.
+ * Source: configuration_deepseek.py beside the DeepSeek-V3 checkpoints; transformers deepseek_v3.
+ */
+#ifndef TR_CONFIG_MODEL_CONFIG_H
+#define TR_CONFIG_MODEL_CONFIG_H
+
+#include "engine/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rotary position embedding, plain or YaRN (Peng et al. 2023). */
+struct tr_rope_config {
+    double theta;             /* base of the frequencies, 10000 */
+    bool yarn;                /* false: the fields below are unused */
+    double factor;            /* s >= 1: how much longer than original_max_positions */
+    double beta_fast, beta_slow;
+    double mscale, mscale_all_dim;   /* 0: absent */
+    double attention_factor;  /* 0: derived from mscale */
+    int64_t original_max_positions;
+    bool truncate;            /* floor and ceil of the correction range; default true */
+    bool interleave;          /* pairs are (2i, 2i+1) on disk; default true */
+};
+
+enum tr_torch_dtype { TR_TORCH_BF16, TR_TORCH_F16, TR_TORCH_F32 };
+
+/* What config.json says. Letters as everywhere: H hidden, V vocabulary, E experts, K experts a token. */
+struct tr_model_config {
+    char model_type[32];
+    int64_t vocab_size;               /* V */
+    int64_t hidden_size;              /* H */
+    int64_t num_hidden_layers;        /* L */
+    int64_t num_nextn_predict_layers; /* MTP layers on disk behind the main ones: never read */
+    int64_t num_attention_heads;      /* nh */
+    int64_t q_lora_rank;              /* 0: one q_proj instead of q_a, norm, q_b */
+    int64_t kv_lora_rank;
+    int64_t qk_nope_head_dim;         /* dn */
+    int64_t qk_rope_head_dim;         /* dr, even */
+    int64_t v_head_dim;               /* dv */
+    int64_t intermediate_size;        /* width of a dense FFN */
+    int64_t moe_intermediate_size;    /* width of one expert */
+    int64_t n_routed_experts;         /* E */
+    int64_t n_shared_experts;         /* 0: none; the shared MLP is moe_intermediate_size times this */
+    int64_t num_experts_per_tok;      /* K */
+    int64_t n_group, topk_group;      /* E % n_group == 0 */
+    int64_t first_k_dense_replace;    /* layers below it are dense */
+    bool norm_topk_prob;
+    double routed_scaling_factor;
+    double rms_norm_eps;              /* the latent norms always use 1e-6 */
+    int64_t max_position_embeddings;
+    struct tr_rope_config rope;
+    bool attention_bias;              /* biases of q_a_proj, kv_a_proj_with_mqa, o_proj */
+    bool tie_word_embeddings;
+    int64_t bos_token_id, eos_token_id; /* -1: absent */
+    double initializer_range;
+    enum tr_torch_dtype torch_dtype;
+    bool fp8;                         /* quantization_config: F8_E4M3 weights with block scales */
+    int64_t fp8_block_rows, fp8_block_cols;
+};
+
+/* Reads path, a config.json or a folder that holds one. FR_USAGE names file, key and value. */
+enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, struct fr_err *err);
+
+/* Layer l is a MoE layer. */
+bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer);
+
+/* The linear maps of a layer that LoRA may adapt. */
+enum tr_linear_kind {
+    TR_LIN_Q, TR_LIN_Q_A, TR_LIN_Q_B, TR_LIN_KV_A, TR_LIN_KV_B, TR_LIN_O,  /* attention */
+    TR_LIN_GATE, TR_LIN_UP, TR_LIN_DOWN,                                   /* FFN, shared, expert */
+    TR_LIN_KINDS
+};
+
+enum tr_tensor_role {
+    TR_ROLE_EMBED, TR_ROLE_HEAD, TR_ROLE_NORM, TR_ROLE_LINEAR, TR_ROLE_BIAS,
+    TR_ROLE_ROUTER, TR_ROLE_ROUTER_BIAS
+};
+
+enum { TR_NAME_MAX = 128 };
+
+/* One tensor that a checkpoint of this model must hold. */
+struct tr_model_tensor {
+    char name[TR_NAME_MAX]; /* model.layers.3.mlp.experts.7.up_proj.weight */
+    enum tr_tensor_role role;
+    enum tr_linear_kind kind; /* of TR_ROLE_LINEAR and TR_ROLE_BIAS */
+    int64_t layer;            /* -1 outside the layers */
+    int64_t expert;           /* -1: not a routed expert; -2: the shared experts */
+    int ndim;                 /* 1 or 2 */
+    int64_t shape[2];         /* (out, in) of a linear */
+};
+
+/* Calls each for every tensor, layer by layer in the order of the forward pass, the embedding first
+ * and the head last (not at all when tied). Block scales of FP8 weights are not among them. Stops at
+ * the first failure and returns it. */
+enum fr_rc tr_model_tensors(const struct tr_model_config *c,
+                            enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t,
+                                               struct fr_err *err),
+                            void *arg, struct fr_err *err);
+
+/* Parameters by kind, of the main model (MTP layers apart). */
+struct tr_model_counts {
+    int64_t attention_layer;   /* projections of one layer */
+    int64_t attention_norms;   /* the two latent norms of one layer */
+    int64_t dense_ffn, expert, shared_expert, router, router_bias; /* of one layer, one expert */
+    int64_t dense_layer, moe_layer;
+    int64_t embedding, head;
+    int64_t total;             /* router biases counted as parameters */
+    int64_t activated;         /* that one token uses, with embedding and head */
+    int64_t mtp_unique;        /* MTP layers without their copies of embedding and head */
+    int64_t disk;              /* all on disk with the MTP layers and their copies, without scales */
+    int64_t disk_scales;       /* block scales of the FP8 form */
+    int64_t disk_bytes;        /* tensor bytes of that form */
+};
+
+void tr_model_count(const struct tr_model_config *c, struct tr_model_counts *out);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * Data sets by name from dataset_info.json (alpaca, sharegpt and OpenAI-messages records in JSON or
+ * JSON-lines files), turned into token ids and labels once and kept in a cache file keyed by the
+ * content of data, tokenizer, template and options. A cache is written whole, checksummed and renamed
+ * into place: a killed run leaves none, a damaged one is made again.
+ */
+#ifndef TR_DATA_DATASET_H
+#define TR_DATA_DATASET_H
+
+#include "engine/base/err.h"
+#include "trainer/data/template.h"
+#include "trainer/data/tokenizer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tr_dataset;
+
+struct tr_dataset_opts {
+    const char *dataset;       /* "a,b" */
+    const char *dataset_dir;   /* holds dataset_info.json */
+    const struct tr_template *templ;
+    struct tr_template_opts text;
+    int64_t max_samples;       /* first k records of each data set; -1: all */
+    int64_t seed;              /* for num_samples of dataset_info.json */
+    const char *cache_dir;     /* NULL: no cache */
+    bool overwrite_cache;
+};
+
+/* warnings (may be NULL) gets one line a dropped record, at most 20, and a count. FR_USAGE when no
+ * record is left, or one has a wrong type (file and record are named). */
+enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
+                           struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err);
+void tr_dataset_destroy(struct tr_dataset *d);
+
+/* One tokenised example; borrowed from the data set. */
+struct tr_sample {
+    const int32_t *ids;     /* n of them, 1 <= n <= cutoff_len */
+    const int32_t *labels;  /* n, TR_IGNORE where not trained; not shifted */
+    int64_t n;
+};
+
+int64_t tr_dataset_size(const struct tr_dataset *d);
+struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);
+/* Tokens of all samples, and of the longest. */
+int64_t tr_dataset_tokens(const struct tr_dataset *d);
+int64_t tr_dataset_longest(const struct tr_dataset *d);
+bool tr_dataset_cached(const struct tr_dataset *d); /* it came from the cache */
+/* SHA-256 over all ids and labels, 64 hexadecimal digits: what a resume compares. */
+const char *tr_dataset_digest(const struct tr_dataset *d);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * MT19937 and torch.randperm, so that the order of samples is that of the reference trainer.
+ * Source: Matsumoto & Nishimura 1998; torch's CPU generator.
+ */
+#ifndef TR_DATA_MT_H
+#define TR_DATA_MT_H
+
+#include <stdint.h>
+
+struct tr_mt {
+    uint32_t state[624];
+    int next;
+};
+
+void tr_mt_seed(struct tr_mt *mt, uint32_t seed);
+uint32_t tr_mt_next(struct tr_mt *mt);
+
+/* out[0..n) becomes torch.randperm(n) of a fresh generator with this seed; n < 2^32/20. */
+void tr_randperm(int64_t seed, int64_t n, int64_t *out);
+
+#endif

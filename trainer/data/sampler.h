@@ -1,0 +1,57 @@
+/*
+ * Which samples each rank takes when, and the micro-batch as the model sees it: the B samples that the
+ * reference trainer would pad together, laid end to end without padding.
+ * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W; the last
+ * incomplete batch and round are completed from the start of the same order.
+ */
+#ifndef TR_DATA_SAMPLER_H
+#define TR_DATA_SAMPLER_H
+
+#include "engine/base/err.h"
+#include "trainer/data/dataset.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* T tokens, B samples. Owned by the caller; tr_batch_finish frees it. */
+struct tr_batch {
+    int64_t tokens;          /* T */
+    int64_t samples;         /* B */
+    int32_t *ids;            /* (T) */
+    int32_t *pos;            /* (T) restarts at 0 in each sample */
+    int32_t *targets;        /* (T) the label of the next token of the same sample, TR_IGNORE if none */
+    int64_t *attn_offsets;   /* (B+1) first token of each sample; the last is T */
+    int64_t *index;          /* (B) which sample of the data set */
+    int64_t *place;          /* (B) its place in the epoch's global order: k*B+i (keys dropout) */
+    int64_t target_count;    /* targets that are not TR_IGNORE */
+    int64_t padded_tokens;   /* B * the longest, rounded up to 8: what the reference counts */
+    int64_t cap_tokens, cap_samples;
+};
+
+void tr_batch_finish(struct tr_batch *b);
+
+struct tr_sampler;
+
+struct tr_sampler_opts {
+    int64_t batch;           /* B */
+    int64_t rank, world;
+    int64_t seed;            /* data_seed if given, else seed */
+    bool shuffle, drop_last;
+};
+
+/* Borrows data. FR_USAGE when drop_last leaves nothing. */
+enum fr_rc tr_sampler_create(const struct tr_dataset *data, const struct tr_sampler_opts *o,
+                             struct tr_sampler **out, struct fr_err *err);
+void tr_sampler_destroy(struct tr_sampler *s);
+
+int64_t tr_sampler_micro_per_epoch(const struct tr_sampler *s); /* of one rank */
+
+/* Micro-batch k (0-based, below micro_per_epoch) of epoch e for this rank. Any order of calls. */
+enum fr_rc tr_sampler_batch(struct tr_sampler *s, int64_t epoch, int64_t k, struct tr_batch *out,
+                            struct fr_err *err);
+
+/* A batch of given ids and labels (labels may be NULL: next-token targets of the ids). */
+enum fr_rc tr_batch_pack(const struct tr_sample *samples, int64_t n, struct tr_batch *out,
+                         struct fr_err *err);
+
+#endif

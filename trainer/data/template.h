@@ -1,0 +1,57 @@
+/*
+ * Chat templates as tables of slots: how a conversation becomes pairs of (source, target) token ids.
+ * One template is one row. Literals, names and the rules of truncation are LLaMA-Factory's.
+ */
+#ifndef TR_DATA_TEMPLATE_H
+#define TR_DATA_TEMPLATE_H
+
+#include "engine/base/err.h"
+#include "trainer/data/tokenizer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tr_role { TR_USER, TR_ASSISTANT, TR_OBSERVATION, TR_FUNCTION };
+
+struct tr_message {
+    enum tr_role role;
+    struct fr_str text;
+};
+
+/* One example: an even number of messages, user and assistant side in turn. Text is borrowed. */
+struct tr_example {
+    const struct tr_message *messages;
+    size_t n;
+    struct fr_str system;  /* empty: the template's default */
+    struct fr_str tools;   /* JSON list, empty: none */
+};
+
+struct tr_template;
+
+/* FR_USAGE with a suggestion when there is no such template. */
+enum fr_rc tr_template_find(const char *name, const struct tr_template **out, struct fr_err *err);
+const char *tr_template_name(const struct tr_template *t);
+
+/* What the template changes in a tokenizer: its stop word becomes eos; no eos or pad is filled in. */
+enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok,
+                           struct fr_err *err);
+
+struct tr_template_opts {
+    int64_t cutoff_len;
+    bool mask_history, train_on_prompt;
+    const char *default_system; /* NULL: the template's own */
+};
+
+enum { TR_IGNORE = -100 };
+
+/* Appends the example's ids and, of equal length, its labels (TR_IGNORE where not trained; not
+ * shifted), cut to cutoff_len. */
+enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
+                              const struct tr_example *x, const struct tr_template_opts *o,
+                              struct tr_ids *out, struct tr_ids *labels, struct fr_err *err);
+
+/* How many of s source and t target ids are kept within c. */
+void tr_fit(int64_t s, int64_t t, int64_t c, int64_t *source, int64_t *target);
+
+#endif

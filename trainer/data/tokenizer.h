@@ -1,0 +1,61 @@
+/*
+ * tokenizer.json: byte-pair encoding with the normalizers and pre-tokenizers of the DeepSeek, GPT-2,
+ * Llama-3 and Qwen2 families. Regular expressions are PCRE2's with JIT, Unicode forms utf8proc's.
+ * A tokenizer is const once loaded; each thread encodes through its own cache.
+ * Source: the tokenizers library's documentation of its JSON; Sennrich et al. 2016.
+ */
+#ifndef TR_DATA_TOKENIZER_H
+#define TR_DATA_TOKENIZER_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tr_tokenizer;
+struct tr_encoder; /* one thread's cache, match data and work memory */
+
+/* A growing list of ids; zero it to start. */
+struct tr_ids {
+    int32_t *v;
+    size_t n, cap;
+};
+
+void tr_ids_finish(struct tr_ids *ids);
+enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err);
+
+/* path is a tokenizer.json, or a folder that holds one; tokenizer_config.json beside it names the
+ * special tokens. FR_USAGE or FR_UNSUPPORTED says what in the file is wrong or not known. */
+enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err);
+void tr_tokenizer_destroy(struct tr_tokenizer *t);
+
+/* Ids of special tokens, -1 when there is none. */
+int32_t tr_tokenizer_bos(const struct tr_tokenizer *t);
+int32_t tr_tokenizer_eos(const struct tr_tokenizer *t);
+int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
+/* The id of a token by its content, -1 when unknown. */
+int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
+/* Highest id + 1. */
+int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
+/* SHA-256 of tokenizer.json and tokenizer_config.json, 64 hexadecimal digits. */
+const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
+
+/* Replaces eos before any encoding (a template's stop word). FR_NOTFOUND when content is no token. */
+enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
+
+enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
+                             struct fr_err *err);
+void tr_encoder_destroy(struct tr_encoder *e);
+
+/* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of added
+ * tokens in it becomes their ids. Nothing carries over between calls. */
+enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,
+                     struct fr_err *err);
+
+/* Appends the text of ids; bytes that are not UTF-8 become U+FFFD. */
+enum fr_rc tr_decode(const struct tr_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
+                     struct fr_buf *out, struct fr_err *err);
+
+#endif

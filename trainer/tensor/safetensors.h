@@ -1,0 +1,112 @@
+/*
+ * safetensors files: a JSON header of names, types, shapes and byte ranges, then the bytes.
+ * The reader validates a file in full before anything is read from it (exact cover, no overlap, no
+ * overflow, no duplicate name), opens a single file or a folder with an index of shards, and reads
+ * byte ranges by pread, so any rank reads only what it owns. The writer gives the byte layout of the
+ * reference library and replaces the target atomically.
+ * Source: the safetensors format text (huggingface/safetensors, README, "Format").
+ */
+#ifndef TR_TENSOR_SAFETENSORS_H
+#define TR_TENSOR_SAFETENSORS_H
+
+#include "engine/base/err.h"
+#include "trainer/tensor/tensor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Every type a file may hold, in the order in which the writer sorts (last first). Only those with a
+ * tr_dtype can be computed with; the others are known by size and copied as bytes. */
+enum tr_st_type {
+    TR_ST_BOOL, TR_ST_F4, TR_ST_F6_E2M3, TR_ST_F6_E3M2, TR_ST_U8, TR_ST_I8, TR_ST_F8_E5M2,
+    TR_ST_F8_E4M3, TR_ST_F8_E8M0, TR_ST_F8_E4M3FNUZ, TR_ST_F8_E5M2FNUZ, TR_ST_I16, TR_ST_U16,
+    TR_ST_F16, TR_ST_BF16, TR_ST_I32, TR_ST_U32, TR_ST_F32, TR_ST_C64, TR_ST_F64, TR_ST_I64,
+    TR_ST_U64, TR_ST_TYPES
+};
+
+enum { TR_ST_DIMS = 8 }; /* a tensor with more dimensions is refused */
+
+const char *tr_st_type_name(enum tr_st_type type); /* "BF16" */
+unsigned tr_st_type_bits(enum tr_st_type type);
+/* The type to compute with; FR_DTYPE for those that have none (U16, C64 …). */
+enum fr_rc tr_st_dtype(enum tr_st_type type, enum tr_dtype *out, struct fr_err *err);
+enum tr_st_type tr_st_type_of(enum tr_dtype dtype);
+
+struct tr_st_tensor {
+    const char *name;          /* owned by the checkpoint */
+    enum tr_st_type type;
+    int ndim;                  /* 0: a scalar */
+    int64_t shape[TR_ST_DIMS];
+    int64_t elements, bytes;
+    int file;                  /* which of the checkpoint's files */
+    int64_t offset;            /* first byte, from the start of that file */
+};
+
+/* An open checkpoint: its files' descriptors and all headers. Reading is safe from several threads. */
+struct tr_st;
+
+/* One file. Its whole header is validated. */
+enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err);
+
+/* A model folder: model.safetensors.index.json and its shards, else model.safetensors. Every mapped
+ * name must stand in exactly the shard it is mapped to. */
+enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err);
+
+void tr_st_close(struct tr_st *st);
+
+/* Tensors in ascending order of names (bytewise). */
+size_t tr_st_count(const struct tr_st *st);
+const struct tr_st_tensor *tr_st_at(const struct tr_st *st, size_t i);
+const struct tr_st_tensor *tr_st_find(const struct tr_st *st, const char *name); /* NULL: none */
+
+size_t tr_st_files(const struct tr_st *st);
+const char *tr_st_path(const struct tr_st *st, int file);
+int64_t tr_st_file_bytes(const struct tr_st *st, int file);
+
+/* The value of key in the first file's __metadata__, NULL when absent. */
+const char *tr_st_meta(const struct tr_st *st, const char *key);
+
+/* Tensors that shards hold but the index does not name: they are readable; the count is a warning. */
+size_t tr_st_unmapped(const struct tr_st *st);
+
+/* Reads bytes [at, at+n) of tensor t into dst. FR_IO names file and tensor; a file that became shorter
+ * since it was opened is FR_CORRUPT. */
+enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,
+                      size_t n, struct fr_err *err);
+
+/* FR_SHAPE with both shapes in the text unless t has exactly this shape. */
+enum fr_rc tr_st_want_shape(const struct tr_st_tensor *t, int ndim, const int64_t *shape,
+                            struct fr_err *err);
+
+/* Adds "[24, 7]" */
+struct fr_buf;
+void tr_st_shape_text(struct fr_buf *b, int ndim, const int64_t *shape);
+
+/* A tensor to write. Its bytes are at data, or (data NULL) come from fill, called with rising offsets. */
+struct tr_st_item {
+    const char *name;
+    enum tr_st_type type;
+    int ndim;
+    int64_t shape[TR_ST_DIMS];
+    const void *data;
+    enum fr_rc (*fill)(void *arg, const struct tr_st_item *item, int64_t at, void *dst, size_t n,
+                       struct fr_err *err);
+    void *arg;
+};
+
+struct tr_st_pair {
+    const char *key, *value;
+};
+
+/* Writes path: tensors by descending type, then by name; header padded to 8; __metadata__ first.
+ * Written to a temporary file in the same folder, fsynced, renamed; on failure nothing is left. */
+enum fr_rc tr_st_write(const char *path, const struct tr_st_item *items, size_t n,
+                       const struct tr_st_pair *meta, size_t nmeta, struct fr_err *err);
+
+/* Writes a model folder's weights: model.safetensors, or shards of at most shard_bytes with an index
+ * when the sum is larger. Items keep their order over the shards. Metadata is {"format":"pt"}. */
+enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, size_t n,
+                             int64_t shard_bytes, struct fr_err *err);
+
+#endif
