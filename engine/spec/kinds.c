@@ -1,0 +1,269 @@
+#include "engine/spec/kinds.h"
+
+#include <string.h>
+
+static const char *const none[] = {NULL};
+static const char *const flowtrain[] = {"flowtrain", NULL};
+static const char *const reset_choices[] = {"never", "auto", "always", NULL};
+static const char *const strictness[] = {"ignore", "warn", "require", NULL};
+static const char *const runtimes[] = {"auto", "docker", "podman", "none", NULL};
+static const char *const pulls[] = {"never", "missing", "always", NULL};
+static const char *const comm_backends[] = {"auto", "nccl", "tcp", NULL};
+static const char *const methods[] = {"POST", "PUT", NULL};
+static const char *const stages[] = {"sft", NULL};
+static const char *const strategies[] = {"no", "steps", "epoch", NULL};
+static const char *const schedulers[] = {
+    "linear",  "cosine",      "cosine_with_restarts", "polynomial",         "constant",
+    "constant_with_warmup", "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", NULL};
+static const char *const probe_outputs[] = {
+    "iface", "bandwidth_gbps", "latency_us", "master_addr", "master_port", NULL};
+static const char *const train_outputs[] = {
+    "output_dir", "steps", "final_loss", "adapter_node", NULL};
+static const char *const gather_outputs[] = {"adapter_dir", NULL};
+static const char *const publish_outputs[] = {"version", "path", NULL};
+
+#define KEY(name_, type_, help_, ...) {.name = name_, .type = FR_T_##type_, .help = help_, __VA_ARGS__}
+#define DRY_RUN                                                                                    \
+    KEY("dry_run", BOOL, "Say what would be done, and do nothing.", .preset = "false")
+
+static const struct fr_key cleanup_keys[] = {
+    KEY("processes", LIST, "Names of programs whose stale processes are ended."),
+    KEY("owner", STRING, "Whose processes: a user's name, or self.", .preset = "self"),
+    KEY("port", INT, "End whoever listens on this TCP port."),
+    KEY("shm", BOOL, "Remove leftovers of NCCL, torch and flowtrain in /dev/shm.",
+        .preset = "false"),
+    KEY("tmp", BOOL, "Remove their leftovers in /tmp.", .preset = "false"),
+    KEY("nv", BOOL, "Remove caches of the CUDA driver in ~/.nv.", .preset = "false"),
+    KEY("globs", LIST, "Further files to remove: patterns below /dev/shm, /tmp or ~/.nv."),
+    KEY("containers", LIST, "Names of stopped containers to remove."),
+    KEY("restart_containers", LIST, "Names of containers to restart."),
+    KEY("runtime", CHOICE, "Container runtime for these two.", .preset = "auto",
+        .choices = runtimes),
+    KEY("gpu_reset", CHOICE, "Reset GPUs that no process uses.", .preset = "never",
+        .choices = reset_choices),
+    KEY("grace", DURATION, "Time between SIGTERM and SIGKILL.", .preset = "5s"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key preflight_keys[] = {
+    KEY("driver", STRING, "Least version of the NVIDIA driver."),
+    KEY("cuda", STRING, "Least CUDA version that the driver must offer."),
+    KEY("fabric_manager", CHOICE, "Is its version the driver's (error 802)?", .preset = "warn",
+        .choices = strictness),
+    KEY("gpus", INT, "GPUs that a node must have; default: what the inventory says."),
+    KEY("disk", SIZE, "Free space wanted in the work folder.", .preset = "1GiB"),
+    KEY("memory", SIZE, "Memory available at least."),
+    KEY("nofile", INT, "Open files a process may have, at least.", .preset = "1024"),
+    KEY("memlock", SIZE, "Memory a process may lock, at least."),
+    KEY("clock_skew", DURATION, "Largest difference of a node's clock to the head's.",
+        .preset = "2s"),
+    KEY("port", INT, "First port that must be open between all nodes.", .preset = "39500"),
+    KEY("ports", INT, "How many ports from there on; 0: none is tried.", .preset = "32"),
+    KEY("interface", STRING, "Network interface that the route to the head must take."),
+    KEY("linger", CHOICE, "May processes outlive the login session?", .preset = "warn",
+        .choices = strictness),
+    KEY("commands", LIST, "Programs that must be found in PATH."),
+    KEY("same", BOOL, "Fail when nodes differ in driver, CUDA or GPUs.", .preset = "true"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key container_keys[] = {
+    KEY("image", STRING, "Image to run; needed unless the runtime is none."),
+    KEY("name", STRING, "Name of the container.", .preset = "flowrun"),
+    KEY("runtime", CHOICE, "auto: none on a local node, else what the node has.",
+        .preset = "auto", .choices = runtimes),
+    KEY("recreate", BOOL, "Remove a container of that name first; else it is used again.",
+        .preset = "true"),
+    KEY("pull", CHOICE, "When to pull the image.", .preset = "missing", .choices = pulls),
+    KEY("mounts", LIST, "Folders of the node to mount: SOURCE:TARGET or SOURCE:TARGET:ro."),
+    KEY("gpus", STRING, "all, none, or a count.", .preset = "all"),
+    KEY("network", STRING, "Network mode.", .preset = "host"),
+    KEY("ipc", STRING, "IPC mode.", .preset = "host"),
+    KEY("shm_size", SIZE, "Size of /dev/shm inside, where ipc is not host."),
+    KEY("env", MAP, "Environment of the container."),
+    KEY("user", STRING, "User inside."),
+    KEY("options", LIST, "Further arguments to the runtime's run command."),
+    KEY("setup", LIST, "Commands run inside, in turn, after the start."),
+    KEY("checks", LIST, "Commands inside that must exit 0."),
+    KEY("write_test", BOOL, "Write and remove a file in each mount that is not ro.",
+        .preset = "true"),
+    KEY("same_image", BOOL, "Fail when the image's digest differs between nodes.",
+        .preset = "true"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key probe_keys[] = {
+    KEY("port", INT, "Rendezvous port; default: the pipeline's, else one that is free."),
+    KEY("nproc_per_node", INT, "Ranks a node; default: its GPUs, or 1."),
+    KEY("backend", CHOICE, "auto: NCCL with GPUs, TCP without.", .preset = "auto",
+        .choices = comm_backends),
+    KEY("size", SIZE, "Bytes of the all-reduce that is timed.", .preset = "16MiB"),
+    KEY("iterations", INT, "Timed rounds.", .preset = "10"),
+    KEY("interface", STRING, "Network interface to use; default: the route to the head."),
+    KEY("min_bandwidth_gbps", FLOAT, "A node below this fails."),
+    KEY("max_latency_us", FLOAT, "A node above this fails."),
+    KEY("timeout", DURATION, "Time for all to join and finish.", .preset = "2m"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key train_keys[] = {
+    KEY("model", PATH, "Checkpoint folder in Hugging Face layout (--model_name_or_path).",
+        .required = true),
+    KEY("dataset", STRING, "Names in dataset_info.json, separated by commas.", .required = true),
+    KEY("dataset_dir", PATH, "Folder with dataset_info.json.", .required = true),
+    KEY("template", STRING, "Chat template.", .preset = "default"),
+    KEY("output_dir", NODEPATH, "Where checkpoints, logs and the adapter go.",
+        .preset = "output"),
+    KEY("overwrite_output_dir", BOOL, "Start over in a folder that holds a result.",
+        .preset = "true"),
+    KEY("nproc_per_node", INT, "Ranks a node; default: its GPUs, or 1."),
+    KEY("port", INT, "Rendezvous port; default: the pipeline's, else one that is free."),
+    KEY("deepspeed", PATH, "DeepSpeed JSON."),
+    KEY("adapter", PATH, "Adapter to go on from (--adapter_name_or_path)."),
+    KEY("stage", CHOICE, "Kind of training.", .preset = "sft", .choices = stages),
+    KEY("finetuning_type", STRING, "What is trained.", .preset = "lora"),
+    KEY("lora_target", STRING, "Module name suffixes, separated by commas, or all."),
+    KEY("lora_rank", INT, "Rank r of the adapter."),
+    KEY("lora_alpha", INT, "Scale is alpha/r; default 2r."),
+    KEY("lora_dropout", FLOAT, "Dropout before A."),
+    KEY("per_device_train_batch_size", INT, "Examples a rank and micro-batch."),
+    KEY("gradient_accumulation_steps", INT, "Micro-batches a step."),
+    KEY("learning_rate", FLOAT, "Peak learning rate."),
+    KEY("lr_scheduler_type", CHOICE, "Course of the learning rate.", .choices = schedulers),
+    KEY("adam_beta1", FLOAT, "AdamW beta1."),
+    KEY("adam_beta2", FLOAT, "AdamW beta2."),
+    KEY("weight_decay", FLOAT, "Decoupled weight decay."),
+    KEY("max_grad_norm", FLOAT, "Gradients are clipped to this norm."),
+    KEY("warmup_steps", INT, "Steps of linear warm-up."),
+    KEY("warmup_ratio", FLOAT, "The same as a share of all steps."),
+    KEY("num_train_epochs", FLOAT, "Passes over the data."),
+    KEY("max_steps", INT, "Steps; wins over epochs."),
+    KEY("max_samples", INT, "Use this many examples only."),
+    KEY("cutoff_len", INT, "Tokens an example, at most."),
+    KEY("bf16", BOOL, "Compute in bfloat16."),
+    KEY("logging_steps", INT, "Steps between log lines."),
+    KEY("save_strategy", CHOICE, "When checkpoints are written.", .choices = strategies),
+    KEY("save_steps", INT, "Steps between checkpoints."),
+    KEY("save_total_limit", INT, "Newest checkpoints kept."),
+    KEY("save_only_model", BOOL, "Checkpoints hold the adapter alone."),
+    KEY("report_to", STRING, "Where metrics go: tensorboard or none."),
+    KEY("logging_dir", NODEPATH, "Folder of TensorBoard events."),
+    KEY("seed", INT, "Seed of all random numbers."),
+    KEY("ddp_timeout", DURATION, "A silent rank ends the run after this.", .preset = "120s"),
+    KEY("args", LIST, "Further arguments of `flowtrain train`, as they are."),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key gather_keys[] = {
+    KEY("from", NODEPATH, "Folder that holds the adapter.", .required = true),
+    KEY("node", STRING, "Node that has it; default: the task's own."),
+    KEY("to", NODEPATH, "Folder to put it in.", .preset = "adapter"),
+    KEY("files", LIST, "Files to move; default: adapter_config.json, adapter_model.safetensors."),
+    KEY("verify", BOOL, "Check names, shapes, finite values and checksums.", .preset = "true"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key publish_keys[] = {
+    KEY("from", NODEPATH, "Folder to publish.", .required = true),
+    KEY("to", NODEPATH, "Folder of versions, with the link `latest`.", .required = true),
+    KEY("version", STRING, "Name of the version; default: made of time and run."),
+    KEY("keep", INT, "Versions kept beside the newest; 0: all.", .preset = "0"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key janitor_keys[] = {
+    KEY("dir", NODEPATH, "Folder kept within limits; default: output_dir of its task."),
+    KEY("max_size", SIZE, "The oldest checkpoints beyond this size go."),
+    KEY("min_free", SIZE, "They also go while the disk has less free than this."),
+    KEY("max_age", DURATION, "Checkpoints older than this go."),
+    KEY("keep_checkpoints", INT, "Newest checkpoints that are never removed.", .preset = "2"),
+    KEY("interval", DURATION, "Time between looks.", .preset = "30s"),
+    DRY_RUN,
+    {0},
+};
+
+static const struct fr_key notify_keys[] = {
+    KEY("url", STRING, "Webhook that gets the message.", .secret_ok = true),
+    KEY("command", STRING, "Command for sh -c that gets the message on standard input.",
+        .secret_ok = true),
+    KEY("method", CHOICE, "HTTP method.", .preset = "POST", .choices = methods),
+    KEY("headers", MAP, "HTTP headers.", .secret_ok = true),
+    KEY("body", STRING, "The message; default: a JSON object that describes the run."),
+    KEY("timeout", DURATION, "Time for it.", .preset = "30s"),
+    DRY_RUN,
+    {0},
+};
+
+const struct fr_kind fr_kinds[] = {
+    {.name = "cleanup",
+     .help = "Ends stale processes and removes leftovers of earlier runs, only those named.",
+     .keys = cleanup_keys, .outputs = none, .programs = none},
+    {.name = "preflight",
+     .help = "Compares drivers, GPUs, disks, limits, clocks and ports of all nodes.",
+     .keys = preflight_keys, .outputs = none, .programs = none, .gang = true},
+    {.name = "container",
+     .help = "Starts the container in which later tasks run (`in:`).",
+     .keys = container_keys, .outputs = none, .programs = none},
+    {.name = "nccl-probe",
+     .help = "Joins all nodes, checks and times an all-reduce.",
+     .keys = probe_keys, .outputs = probe_outputs, .programs = flowtrain, .gang = true},
+    {.name = "train",
+     .help = "Trains with flowtrain, one launcher a node; the head is rank 0.",
+     .keys = train_keys, .outputs = train_outputs, .programs = flowtrain, .gang = true},
+    {.name = "gather-adapters",
+     .help = "Brings the trained adapter to this node and checks it.",
+     .keys = gather_keys, .outputs = gather_outputs, .programs = flowtrain},
+    {.name = "publish",
+     .help = "Puts a folder under a version and switches `latest` to it in one step.",
+     .keys = publish_keys, .outputs = publish_outputs, .programs = none},
+    {.name = "janitor",
+     .help = "Keeps a folder within limits while its task runs.",
+     .keys = janitor_keys, .outputs = none, .programs = none, .sidecar = true},
+    {.name = "notify",
+     .help = "Sends a message to a webhook or a command.",
+     .keys = notify_keys, .outputs = none, .programs = none, .hook_only = true,
+     .control = true},
+    {0},
+};
+
+const struct fr_kind *fr_kind_find(const char *name)
+{
+    for (const struct fr_kind *k = fr_kinds; k->name != NULL; k++)
+        if (strcmp(k->name, name) == 0)
+            return k;
+    return NULL;
+}
+
+const struct fr_key *fr_kind_key(const struct fr_kind *kind, const char *name)
+{
+    for (const struct fr_key *k = kind->keys; k->name != NULL; k++)
+        if (strcmp(k->name, name) == 0)
+            return k;
+    return NULL;
+}
+
+const char *fr_type_name(enum fr_type type)
+{
+    static const char *const names[] = {
+        [FR_T_STRING] = "a text",
+        [FR_T_INT] = "a whole number",
+        [FR_T_FLOAT] = "a number",
+        [FR_T_BOOL] = "true or false",
+        [FR_T_DURATION] = "a duration like 10s or 1h30m",
+        [FR_T_SIZE] = "a size like 512MiB",
+        [FR_T_PATH] = "a path",
+        [FR_T_NODEPATH] = "a path on the node",
+        [FR_T_CHOICE] = "one of the allowed words",
+        [FR_T_LIST] = "a list",
+        [FR_T_MAP] = "a map",
+    };
+
+    return names[type];
+}
