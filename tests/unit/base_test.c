@@ -55,7 +55,7 @@ static void texts(void)
     CHECK_TEXT(fr_suggest("time_out", words, 4), "timeout");
     CHECK(fr_suggest("banana", words, 4) == NULL);
     check_row("visible");
-    fr_buf_visible(&b, "a\x1b[31m\xff\xc3\xa9\xc2\x9b", 10);
+    fr_buf_visible(&b, "a\x1b[31m\xff\xc3\xa9\xc2\x9b", 11);
     CHECK_TEXT(b.p, "a\\x1b[31m\\xff\xc3\xa9\\xc2\\x9b");
     fr_buf_finish(&b);
     check_row("error text");
