@@ -1,0 +1,78 @@
+#include "engine/exec/loop.h"
+
+#include "engine/base/sys.h"
+
+#include <stddef.h>
+
+enum fr_rc fr_loop_watch(struct fr_loop *l, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
+{
+    return l->ops->watch(l->self, fd, fn, arg, out);
+}
+
+enum fr_rc fr_loop_signal(struct fr_loop *l, int signo, fr_ready_fn *fn, void *arg,
+                          struct fr_watch **out)
+{
+    return l->ops->signal(l->self, signo, fn, arg, out);
+}
+
+void fr_loop_want(struct fr_loop *l, struct fr_watch *w, int what)
+{
+    l->ops->want(l->self, w, what);
+}
+
+void fr_loop_unwatch(struct fr_loop *l, struct fr_watch **w)
+{
+    if (*w != NULL)
+        l->ops->unwatch(l->self, *w);
+    *w = NULL;
+}
+
+enum fr_rc fr_loop_timer(struct fr_loop *l, fr_due_fn *fn, void *arg, struct fr_timer **out)
+{
+    return l->ops->timer(l->self, fn, arg, out);
+}
+
+void fr_loop_arm(struct fr_loop *l, struct fr_timer *t, int64_t due_ms)
+{
+    l->ops->arm(l->self, t, due_ms);
+}
+
+void fr_loop_arm_in(struct fr_loop *l, struct fr_timer *t, int64_t delay_ms)
+{
+    l->ops->arm(l->self, t, fr_sys.mono_ms() + delay_ms);
+}
+
+void fr_loop_untimer(struct fr_loop *l, struct fr_timer **t)
+{
+    if (*t != NULL)
+        l->ops->untimer(l->self, *t);
+    *t = NULL;
+}
+
+void fr_loop_post(struct fr_loop *l, struct fr_post *p)
+{
+    l->ops->post(l->self, p);
+}
+
+void fr_loop_withdraw(struct fr_loop *l, struct fr_post *p)
+{
+    l->ops->withdraw(l->self, p);
+}
+
+enum fr_rc fr_loop_turn(struct fr_loop *l, bool wait, struct fr_err *err)
+{
+    return l->ops->turn(l->self, wait, err);
+}
+
+struct event_base *fr_loop_base(struct fr_loop *l)
+{
+    return l->ops->base(l->self);
+}
+
+void fr_loop_destroy(struct fr_loop *l)
+{
+    if (l == NULL || l->ops == NULL)
+        return;
+    l->ops->destroy(l->self);
+    *l = (struct fr_loop){0};
+}

@@ -1,0 +1,272 @@
+/*
+ * The loop of a real process, on libevent (its manual: https://libevent.org/libevent-book/). Posted calls
+ * are a list of our own, drained once a turn, so that posting needs no memory and cannot fail.
+ */
+#include "engine/base/sys.h"
+#include "engine/exec/loop.h"
+
+#include <assert.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/time.h>
+
+struct event_loop {
+    struct event_base *base;
+    struct fr_post *first, **last;
+};
+
+struct fr_watch {
+    struct event_loop *loop;
+    struct event *ev;
+    fr_ready_fn *fn;
+    void *arg;
+    int fd; /* or the signal's number */
+    int want;
+    bool is_signal;
+};
+
+struct fr_timer {
+    struct event *ev;
+    fr_due_fn *fn;
+    void *arg;
+    int64_t due_ms;
+};
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct fr_watch *w = arg;
+    int got = ((what & EV_READ) ? FR_LOOP_READ : 0) | ((what & EV_WRITE) ? FR_LOOP_WRITE : 0);
+
+    w->fn(w->arg, w->is_signal ? (int)fd : got);
+}
+
+static struct fr_watch *new_watch(struct event_loop *loop, int fd, fr_ready_fn *fn, void *arg)
+{
+    struct fr_watch *w = fr_sys.alloc(sizeof(*w));
+
+    if (w != NULL)
+        *w = (struct fr_watch){.loop = loop, .fd = fd, .fn = fn, .arg = arg};
+    return w;
+}
+
+static enum fr_rc event_watch(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
+{
+    struct event_loop *loop = self;
+    struct fr_watch *w = new_watch(loop, fd, fn, arg);
+
+    *out = NULL;
+    if (w == NULL)
+        return FR_NOMEM;
+    if ((w->ev = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_event, w)) == NULL) {
+        fr_sys.free(w);
+        return FR_NOMEM;
+    }
+    *out = w;
+    return FR_OK;
+}
+
+static enum fr_rc event_on_signal(void *self, int signo, fr_ready_fn *fn, void *arg,
+                                  struct fr_watch **out)
+{
+    struct event_loop *loop = self;
+    struct fr_watch *w = new_watch(loop, signo, fn, arg);
+
+    *out = NULL;
+    if (w == NULL)
+        return FR_NOMEM;
+    w->is_signal = true;
+    w->ev = evsignal_new(loop->base, signo, on_event, w);
+    if (w->ev == NULL || event_add(w->ev, NULL) != 0) {
+        if (w->ev != NULL)
+            event_free(w->ev);
+        fr_sys.free(w);
+        return FR_NOMEM;
+    }
+    *out = w;
+    return FR_OK;
+}
+
+static void event_want(void *self, struct fr_watch *w, int what)
+{
+    short flags = EV_PERSIST;
+
+    (void)self;
+    assert(!w->is_signal);
+    if (what == w->want)
+        return;
+    w->want = what;
+    event_del(w->ev);
+    if (what == 0)
+        return;
+    if (what & FR_LOOP_READ)
+        flags |= EV_READ;
+    if (what & FR_LOOP_WRITE)
+        flags |= EV_WRITE;
+    event_assign(w->ev, w->loop->base, w->fd, flags, on_event, w);
+    event_add(w->ev, NULL);
+}
+
+static void event_unwatch(void *self, struct fr_watch *w)
+{
+    (void)self;
+    event_free(w->ev);
+    fr_sys.free(w);
+}
+
+static void set_due(struct fr_timer *t)
+{
+    int64_t in_ms = t->due_ms - fr_sys.mono_ms();
+    struct timeval tv;
+
+    if (in_ms < 0)
+        in_ms = 0;
+    tv.tv_sec = (time_t)(in_ms / 1000);
+    tv.tv_usec = (suseconds_t)(in_ms % 1000 * 1000);
+    event_add(t->ev, &tv);
+}
+
+static void on_due(evutil_socket_t fd, short what, void *arg)
+{
+    struct fr_timer *t = arg;
+
+    (void)fd;
+    (void)what;
+    if (fr_sys.mono_ms() < t->due_ms)
+        set_due(t); /* libevent's clock rounds; ours decides */
+    else
+        t->fn(t->arg);
+}
+
+static enum fr_rc event_timer(void *self, fr_due_fn *fn, void *arg, struct fr_timer **out)
+{
+    struct event_loop *loop = self;
+    struct fr_timer *t = fr_sys.alloc(sizeof(*t));
+
+    *out = NULL;
+    if (t == NULL)
+        return FR_NOMEM;
+    *t = (struct fr_timer){.fn = fn, .arg = arg};
+    if ((t->ev = evtimer_new(loop->base, on_due, t)) == NULL) {
+        fr_sys.free(t);
+        return FR_NOMEM;
+    }
+    *out = t;
+    return FR_OK;
+}
+
+static void event_arm(void *self, struct fr_timer *t, int64_t due_ms)
+{
+    (void)self;
+    t->due_ms = due_ms;
+    if (due_ms < 0)
+        event_del(t->ev);
+    else
+        set_due(t);
+}
+
+static void event_untimer(void *self, struct fr_timer *t)
+{
+    (void)self;
+    event_free(t->ev);
+    fr_sys.free(t);
+}
+
+static void event_post(void *self, struct fr_post *p)
+{
+    struct event_loop *loop = self;
+
+    if (p->waiting)
+        return;
+    p->waiting = true;
+    p->next = NULL;
+    *loop->last = p;
+    loop->last = &p->next;
+}
+
+static void event_withdraw(void *self, struct fr_post *p)
+{
+    struct event_loop *loop = self;
+
+    if (!p->waiting)
+        return;
+    p->waiting = false;
+    for (struct fr_post **at = &loop->first; *at != NULL; at = &(*at)->next) {
+        if (*at != p)
+            continue;
+        *at = p->next;
+        if (loop->last == &p->next)
+            loop->last = at;
+        return;
+    }
+}
+
+static enum fr_rc event_turn(void *self, bool wait, struct fr_err *err)
+{
+    struct event_loop *loop = self;
+    struct fr_post end = {.waiting = true}; /* marks where this turn's posts end */
+    int flags = EVLOOP_ONCE;
+
+    if (!wait || loop->first != NULL)
+        flags |= EVLOOP_NONBLOCK;
+    if (event_base_loop(loop->base, flags) < 0)
+        return fr_fail(err, FR_IO, "waiting for events failed");
+    *loop->last = &end;
+    loop->last = &end.next;
+    while (loop->first != &end) {
+        struct fr_post *p = loop->first;
+
+        loop->first = p->next;
+        p->waiting = false;
+        p->run(p->arg);
+    }
+    event_withdraw(loop, &end);
+    return FR_OK;
+}
+
+static struct event_base *event_the_base(void *self)
+{
+    return ((struct event_loop *)self)->base;
+}
+
+static void event_destroy(void *self)
+{
+    struct event_loop *loop = self;
+
+    event_base_free(loop->base);
+    fr_sys.free(loop);
+}
+
+static const struct fr_loop_ops event_ops = {
+    .name = "libevent",
+    .watch = event_watch,
+    .signal = event_on_signal,
+    .want = event_want,
+    .unwatch = event_unwatch,
+    .timer = event_timer,
+    .arm = event_arm,
+    .untimer = event_untimer,
+    .post = event_post,
+    .withdraw = event_withdraw,
+    .turn = event_turn,
+    .base = event_the_base,
+    .destroy = event_destroy,
+};
+
+enum fr_rc fr_loop_event_create(struct fr_loop *out, struct fr_err *err)
+{
+    struct event_loop *loop = fr_sys.alloc(sizeof(*loop));
+
+    *out = (struct fr_loop){0};
+    if (loop == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the event loop");
+    *loop = (struct event_loop){.base = event_base_new()};
+    if (loop->base == NULL) {
+        fr_sys.free(loop);
+        return fr_fail(err, FR_IO, "libevent cannot make an event loop");
+    }
+    loop->last = &loop->first;
+    signal(SIGPIPE, SIG_IGN);
+    *out = (struct fr_loop){&event_ops, loop};
+    return FR_OK;
+}
