@@ -11,8 +11,8 @@
  *   'text' "text" 12 1.5 true false   ==  !=  <  <=  >  >=  &&  ||  !  ( )
  *
  * A value is text, a number or a bool; == and != compare numbers when both sides read as numbers.
- * A text false, 0 or empty is false. Names were checked at load: evaluation can only fail because the
- * resolver has no value, or on memory.
+ * A text false, 0 or empty is false. Names were checked at load: evaluation can only fail because
+ * the resolver has no value, or on memory.
  */
 #ifndef FR_SPEC_EXPR_H
 #define FR_SPEC_EXPR_H
@@ -30,22 +30,22 @@ struct fr_pos {
 
 /* One value as written. Zero is absent. */
 struct fr_text {
-    const char *s;              /* expr == NULL: the value, params already put in; else as written */
+    const char *s; /* expr == NULL: the value, params already put in; else as written */
     const struct fr_expr *expr; /* NULL: nothing left to evaluate */
     struct fr_pos pos;
-    bool secret;                /* its value holds a secret: never stored, never logged */
+    bool secret; /* its value holds a secret: never stored, never logged */
 };
 
 enum fr_ref_kind {
-    FR_REF_OUTPUT,     /* task, name (the output), where, node */
-    FR_REF_NODE,       /* name: "name", "address", "index" …, of the instance's own node */
-    FR_REF_HEAD,       /* name: "name", "address" */
-    FR_REF_NODES,      /* name: "count" */
-    FR_REF_RUN,        /* name: "id", "name", "status" */
-    FR_REF_ATTEMPT,    /* 1, 2, … */
-    FR_REF_SECRET,     /* name */
-    FR_REF_SUCCESS,    /* all needs succeeded: "true" or "false" */
-    FR_REF_FAILURE     /* some need failed: "true" or "false" */
+    FR_REF_OUTPUT,  /* task, name (the output), where, node */
+    FR_REF_NODE,    /* name: "name", "address", "index" …, of the instance's own node */
+    FR_REF_HEAD,    /* name: "name", "address" */
+    FR_REF_NODES,   /* name: "count" */
+    FR_REF_RUN,     /* name: "id", "name", "status" */
+    FR_REF_ATTEMPT, /* 1, 2, … */
+    FR_REF_SECRET,  /* name */
+    FR_REF_SUCCESS, /* all needs succeeded: "true" or "false" */
+    FR_REF_FAILURE  /* some need failed: "true" or "false" */
 };
 
 enum fr_ref_where { FR_WHERE_SAME, FR_WHERE_NODE, FR_WHERE_HEAD };

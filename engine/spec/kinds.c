@@ -12,19 +12,28 @@ static const char *const comm_backends[] = {"auto", "nccl", "tcp", NULL};
 static const char *const methods[] = {"POST", "PUT", NULL};
 static const char *const stages[] = {"sft", NULL};
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
-static const char *const schedulers[] = {
-    "linear",  "cosine",      "cosine_with_restarts", "polynomial",         "constant",
-    "constant_with_warmup", "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", NULL};
-static const char *const probe_outputs[] = {
-    "iface", "bandwidth_gbps", "latency_us", "master_addr", "master_port", NULL};
-static const char *const train_outputs[] = {
-    "output_dir", "steps", "final_loss", "adapter_node", NULL};
+static const char *const schedulers[] = {"linear",
+                                         "cosine",
+                                         "cosine_with_restarts",
+                                         "polynomial",
+                                         "constant",
+                                         "constant_with_warmup",
+                                         "inverse_sqrt",
+                                         "cosine_with_min_lr",
+                                         "warmup_stable_decay",
+                                         NULL};
+static const char *const probe_outputs[] = {"iface",       "bandwidth_gbps", "latency_us",
+                                            "master_addr", "master_port",    NULL};
+static const char *const train_outputs[] = {"output_dir", "steps", "final_loss", "adapter_node",
+                                            NULL};
 static const char *const gather_outputs[] = {"adapter_dir", NULL};
 static const char *const publish_outputs[] = {"version", "path", NULL};
 
-#define KEY(name_, type_, help_, ...) {.name = name_, .type = FR_T_##type_, .help = help_, __VA_ARGS__}
-#define DRY_RUN                                                                                    \
-    KEY("dry_run", BOOL, "Say what would be done, and do nothing.", .preset = "false")
+#define KEY(name_, type_, help_, ...)                                                              \
+    {                                                                                              \
+        .name = name_, .type = FR_T_##type_, .help = help_, __VA_ARGS__                            \
+    }
+#define DRY_RUN KEY("dry_run", BOOL, "Say what would be done, and do nothing.", .preset = "false")
 
 static const struct fr_key cleanup_keys[] = {
     KEY("processes", LIST, "Names of programs whose stale processes are ended."),
@@ -72,8 +81,8 @@ static const struct fr_key preflight_keys[] = {
 static const struct fr_key container_keys[] = {
     KEY("image", STRING, "Image to run; needed unless the runtime is none."),
     KEY("name", STRING, "Name of the container.", .preset = "flowrun"),
-    KEY("runtime", CHOICE, "auto: none on a local node, else what the node has.",
-        .preset = "auto", .choices = runtimes),
+    KEY("runtime", CHOICE, "auto: none on a local node, else what the node has.", .preset = "auto",
+        .choices = runtimes),
     KEY("recreate", BOOL, "Remove a container of that name first; else it is used again.",
         .preset = "true"),
     KEY("pull", CHOICE, "When to pull the image.", .preset = "missing", .choices = pulls),
@@ -116,8 +125,7 @@ static const struct fr_key train_keys[] = {
     KEY("dataset", STRING, "Names in dataset_info.json, separated by commas.", .required = true),
     KEY("dataset_dir", PATH, "Folder with dataset_info.json.", .required = true),
     KEY("template", STRING, "Chat template.", .preset = "default"),
-    KEY("output_dir", NODEPATH, "Where checkpoints, logs and the adapter go.",
-        .preset = "output"),
+    KEY("output_dir", NODEPATH, "Where checkpoints, logs and the adapter go.", .preset = "output"),
     KEY("overwrite_output_dir", BOOL, "Start over in a folder that holds a result.",
         .preset = "true"),
     KEY("nproc_per_node", INT, "Ranks a node; default: its GPUs, or 1."),
@@ -204,31 +212,54 @@ static const struct fr_key notify_keys[] = {
 const struct fr_kind fr_kinds[] = {
     {.name = "cleanup",
      .help = "Ends stale processes and removes leftovers of earlier runs, only those named.",
-     .keys = cleanup_keys, .outputs = none, .programs = none},
+     .keys = cleanup_keys,
+     .outputs = none,
+     .programs = none},
     {.name = "preflight",
      .help = "Compares drivers, GPUs, disks, limits, clocks and ports of all nodes.",
-     .keys = preflight_keys, .outputs = none, .programs = none, .gang = true},
+     .keys = preflight_keys,
+     .outputs = none,
+     .programs = none,
+     .gang = true},
     {.name = "container",
      .help = "Starts the container in which later tasks run (`in:`).",
-     .keys = container_keys, .outputs = none, .programs = none},
+     .keys = container_keys,
+     .outputs = none,
+     .programs = none},
     {.name = "nccl-probe",
      .help = "Joins all nodes, checks and times an all-reduce.",
-     .keys = probe_keys, .outputs = probe_outputs, .programs = flowtrain, .gang = true},
+     .keys = probe_keys,
+     .outputs = probe_outputs,
+     .programs = flowtrain,
+     .gang = true},
     {.name = "train",
      .help = "Trains with flowtrain, one launcher a node; the head is rank 0.",
-     .keys = train_keys, .outputs = train_outputs, .programs = flowtrain, .gang = true},
+     .keys = train_keys,
+     .outputs = train_outputs,
+     .programs = flowtrain,
+     .gang = true},
     {.name = "gather-adapters",
      .help = "Brings the trained adapter to this node and checks it.",
-     .keys = gather_keys, .outputs = gather_outputs, .programs = flowtrain},
+     .keys = gather_keys,
+     .outputs = gather_outputs,
+     .programs = flowtrain},
     {.name = "publish",
      .help = "Puts a folder under a version and switches `latest` to it in one step.",
-     .keys = publish_keys, .outputs = publish_outputs, .programs = none},
+     .keys = publish_keys,
+     .outputs = publish_outputs,
+     .programs = none},
     {.name = "janitor",
      .help = "Keeps a folder within limits while its task runs.",
-     .keys = janitor_keys, .outputs = none, .programs = none, .sidecar = true},
+     .keys = janitor_keys,
+     .outputs = none,
+     .programs = none,
+     .sidecar = true},
     {.name = "notify",
      .help = "Sends a message to a webhook or a command.",
-     .keys = notify_keys, .outputs = none, .programs = none, .hook_only = true,
+     .keys = notify_keys,
+     .outputs = none,
+     .programs = none,
+     .hook_only = true,
      .control = true},
     {0},
 };

@@ -1,7 +1,8 @@
 /*
- * The one table of what a pipeline file may say of built-in tasks: their names, the `with` keys with
- * type and meaning, their outputs. The checker, the JSON schema and the help read it; the tasks
- * receive their `with` as one JSON object made by fr_with_json(), defaults filled in from here.
+ * The one table of what a pipeline file may say of built-in tasks: their names, the `with` keys
+ * with type and meaning, their outputs. The checker, the JSON schema and the help read it; the
+ * tasks receive their `with` as one JSON object made by fr_with_json(), defaults filled in from
+ * here.
  */
 #ifndef FR_SPEC_KINDS_H
 #define FR_SPEC_KINDS_H
@@ -11,8 +12,8 @@
 
 enum fr_type {
     FR_T_STRING,
-    FR_T_INT,      /* JSON integer */
-    FR_T_FLOAT,    /* JSON real */
+    FR_T_INT,   /* JSON integer */
+    FR_T_FLOAT, /* JSON real */
     FR_T_BOOL,
     FR_T_DURATION, /* "10s"; JSON integer of milliseconds */
     FR_T_SIZE,     /* "10GiB"; JSON integer of bytes */
@@ -26,11 +27,11 @@ enum fr_type {
 struct fr_key {
     const char *name;
     enum fr_type type;
-    const char *help;           /* one sentence, shown by editors and `flowrun help` */
-    const char *preset;         /* default as it would be written; NULL: none, and left out of the JSON */
+    const char *help;   /* one sentence, shown by editors and `flowrun help` */
+    const char *preset; /* default as it would be written; NULL: none, and left out of the JSON */
     const char *const *choices; /* FR_T_CHOICE: NULL-ended */
     bool required;
-    bool secret_ok;             /* ${{ secrets.x }} may stand here */
+    bool secret_ok; /* ${{ secrets.x }} may stand here */
 };
 
 struct fr_kind {

@@ -1,7 +1,7 @@
 /*
- * A pipeline file, typed and checked. Loading resolves parameters, reads the inventory, checks every
- * key, type and expression, and reports all that is wrong in one pass. What comes out is plain data
- * in one arena: nothing in it refers to the file system, and it never changes.
+ * A pipeline file, typed and checked. Loading resolves parameters, reads the inventory, checks
+ * every key, type and expression, and reports all that is wrong in one pass. What comes out is
+ * plain data in one arena: nothing in it refers to the file system, and it never changes.
  *
  * Not checked here: cycles of needs (plan), whether control-side files exist (run, at submit).
  */
@@ -13,7 +13,8 @@
 
 #include <jansson.h>
 
-/* Why an attempt ended, other than success. retry.on lists these by the names of fr_cause_name(). */
+/* Why an attempt ended, other than success. retry.on lists these by the names of fr_cause_name().
+ */
 enum fr_cause {
     FR_CAUSE_NONE,
     FR_CAUSE_EXIT,         /* "exit" */
@@ -31,7 +32,7 @@ enum fr_cause {
 const char *fr_cause_name(enum fr_cause cause);
 bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
 
-enum { FR_EXIT_USAGE = 64 }; /* exit code of a built-in task whose `with` is wrong: not retried */
+enum { FR_EXIT_USAGE = 64 };   /* exit code of a built-in task whose `with` is wrong: not retried */
 enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */
 
 struct fr_kv {
@@ -57,7 +58,11 @@ struct fr_log_limit {
     enum fr_on_full on_full; /* STOP: the task is stopped */
 };
 
-enum fr_become { FR_BECOME_INHERIT, FR_BECOME_NONE, FR_BECOME_SUDO }; /* a task inherits its node's */
+enum fr_become {
+    FR_BECOME_INHERIT,
+    FR_BECOME_NONE,
+    FR_BECOME_SUDO
+}; /* a task inherits its node's */
 enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
 enum fr_transport { FR_TRANSPORT_AUTO, FR_TRANSPORT_LIBSSH2, FR_TRANSPORT_OPENSSH };
 
@@ -77,12 +82,12 @@ struct fr_node {
     const char *key;         /* absolute path of a private key; NULL: agent and defaults */
     const char *known_hosts; /* absolute path; NULL: ~/.ssh/known_hosts */
     const char *ssh_config;  /* absolute path; NULL: ~/.ssh/config */
-    const char *work;        /* the node's work folder, an absolute path or "~/x"; NULL: chosen there */
+    const char *work; /* the node's work folder, an absolute path or "~/x"; NULL: chosen there */
     int gpus;
-    int slots;               /* instances at once, weighted by their slots; default 8 */
+    int slots; /* instances at once, weighted by their slots; default 8 */
     const char *const *labels;
     size_t n_labels;
-    enum fr_become become;   /* NONE or SUDO */
+    enum fr_become become; /* NONE or SUDO */
     struct fr_keep keep;
     const struct fr_kv *env; /* plain texts; weaker than the task's env */
     size_t n_env;
@@ -109,9 +114,9 @@ struct fr_action {
     size_t n_argv;
     const struct fr_with *with; /* as written, without defaults: fr_with_json() adds them */
     size_t n_with;
-    const struct fr_kv *env;    /* the pipeline's, then the task's, later ones won; names unique */
+    const struct fr_kv *env; /* the pipeline's, then the task's, later ones won; names unique */
     size_t n_env;
-    struct fr_text cwd;         /* on the node; absent: the attempt's folder */
+    struct fr_text cwd;          /* on the node; absent: the attempt's folder */
     const char *const *programs; /* needs_program, those implied by uses among them */
     size_t n_programs;
 };
@@ -120,14 +125,14 @@ enum fr_on { FR_ON_HEAD, FR_ON_ALL, FR_ON_CONTROL, FR_ON_NAMED /* nodes or label
 
 struct fr_task {
     struct fr_action act;
-    const char *help;  /* description, or NULL */
-    const int *needs;  /* indices of tasks, in the order written, unique */
+    const char *help; /* description, or NULL */
+    const int *needs; /* indices of tasks, in the order written, unique */
     size_t n_needs;
     enum fr_on on;
-    const int *nodes;  /* one instance each: indices of nodes, inventory order; or FR_NODE_CONTROL */
-    size_t n_nodes;    /* at least 1 */
-    bool gang;         /* instances start together or not at all; rank = place in nodes */
-    bool best_effort;  /* its failure does not fail the run nor what needs it */
+    const int *nodes; /* one instance each: indices of nodes, inventory order; or FR_NODE_CONTROL */
+    size_t n_nodes;   /* at least 1 */
+    bool gang;        /* instances start together or not at all; rank = place in nodes */
+    bool best_effort; /* its failure does not fail the run nor what needs it */
     bool ended_is_enough; /* when: calls failure() or always(): starts when needs ended, however */
     struct fr_text when;  /* absent: true. Evaluated per instance; false: skipped */
     struct fr_retry retry;
@@ -136,11 +141,11 @@ struct fr_task {
     int64_t grace_ms;      /* between SIGTERM and SIGKILL; default 10 s */
     struct fr_log_limit log;
     enum fr_become become;
-    int slots;             /* of its node; default 1; 0 is allowed */
-    int in;                /* task of kind container that it runs in; -1: the host */
+    int slots;                  /* of its node; default 1; 0 is allowed */
+    int in;                     /* task of kind container that it runs in; -1: the host */
     const char *const *outputs; /* declared, or those of its kind */
     size_t n_outputs;
-    const struct fr_kv *files;  /* name in the attempt's folder -> control path or "node:/path" */
+    const struct fr_kv *files; /* name in the attempt's folder -> control path or "node:/path" */
     size_t n_files;
     const struct fr_action *sidecars;
     size_t n_sidecars;
@@ -163,10 +168,11 @@ struct fr_secret {
     const char *name;
     struct fr_pos pos;
     enum fr_secret_from from;
-    const char *arg; /* variable; absolute path; command for sh -c: resolved on control at each start */
+    const char
+        *arg; /* variable; absolute path; command for sh -c: resolved on control at each start */
 };
 
-struct fr_source { /* a file that the spec was made from, for the store's copy */
+struct fr_source {    /* a file that the spec was made from, for the store's copy */
     const char *path; /* as named: opts.path; the value of nodes: made absolute */
     struct fr_str text;
 };
@@ -193,7 +199,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     size_t n_env_used;
 };
 
-/* One line a mistake: "file:line:col: what; expected …; did you mean 'x'?", sorted by position. */
+/* One line a mistake: "file:line:col: what; expected …; did you mean 'x'?", sorted. */
 struct fr_issues { /* zero it to start */
     struct fr_arena arena;
     const char **lines;
@@ -203,9 +209,9 @@ struct fr_issues { /* zero it to start */
 void fr_issues_finish(struct fr_issues *issues);
 
 struct fr_spec_opts {
-    const char *path;              /* the pipeline file, also its name in messages */
-    const char *cwd;               /* absolute; relative paths in the file start here */
-    const char *const *params;     /* "name=value", as given by -p */
+    const char *path;          /* the pipeline file, also its name in messages */
+    const char *cwd;           /* absolute; relative paths in the file start here */
+    const char *const *params; /* "name=value", as given by -p */
     size_t n_params;
     const struct fr_source *sources; /* copies used instead of reading the file of that path */
     size_t n_sources;
@@ -213,8 +219,8 @@ struct fr_spec_opts {
     void *getenv_self;
 };
 
-/* *out is NULL on failure, to be freed by fr_spec_destroy. FR_USAGE: issues has every mistake, err the
- * first. FR_NOTFOUND, FR_IO …: the file could not be read. */
+/* *out is NULL on failure, to be freed by fr_spec_destroy. FR_USAGE: issues has every mistake, err
+ * the first. FR_NOTFOUND, FR_IO …: the file could not be read. */
 enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
                         struct fr_issues *issues, struct fr_err *err);
 void fr_spec_destroy(struct fr_spec *spec);
@@ -222,8 +228,8 @@ void fr_spec_destroy(struct fr_spec *spec);
 int fr_spec_task(const struct fr_spec *spec, const char *name); /* index, or -1 */
 int fr_spec_node(const struct fr_spec *spec, const char *name); /* index, or -1 */
 
-/* The `with` of a built-in task as its JSON object, evaluated for one instance, types checked, defaults
- * filled in, control paths made absolute from cwd. */
+/* The `with` of a built-in task as its JSON object, evaluated for one instance, types checked,
+ * defaults filled in, control paths made absolute from cwd. */
 enum fr_rc fr_with_json(const struct fr_action *act, const char *cwd, const struct fr_resolver *r,
                         json_t **out, struct fr_err *err);
 

@@ -1,0 +1,157 @@
+#include "engine/base/yaml.h"
+
+#include "tests/unit/check.h"
+
+/* A file of the given head, middle repeated n times, and tail. */
+static struct fr_buf repeat(const char *head, const char *middle, size_t n, const char *tail)
+{
+    struct fr_buf b = {0};
+
+    fr_buf_text(&b, head);
+    for (size_t i = 0; i < n; i++)
+        fr_buf_text(&b, middle);
+    fr_buf_text(&b, tail);
+    return b;
+}
+
+static const struct {
+    const char *name, *text, *want;
+} wrong[] = {
+    {"tab indent", "a:\n\tb: 1\n", "f:2:1: a tab; expected spaces"},
+    {"duplicate key", "a: 1\nb: 2\na: 3\n",
+     "f:3:1: key 'a' stands here a second time; first at line 1"},
+    {"duplicate in flow", "{x: {k: 1, k: 2}}",
+     "f:1:12: key 'k' stands here a second time; first at line 1"},
+    {"earliest duplicate", "{z: 1, z: 2, a: 3, a: 4}",
+     "f:1:8: key 'z' stands here a second time; first at line 1"},
+    {"bad UTF-8", "a: 1\nb: \xc3(\n", "f:2:4: a byte that is not UTF-8"},
+    {"column counts characters", "b: \xc3\xa4\xff\n", "f:1:5: a byte that is not UTF-8"},
+    {"cut UTF-8", "a: \xe2\x82", "f:1:4: a byte that is not UTF-8"},
+    {"control character", "a: \x01\n", "f:1:4: a control character"},
+    {"escaped NUL", "a: \"x\\0y\"\n", "f:1:4: a text cannot hold the character NUL"},
+    {"tag", "a: !!int 3\n", "f:1:4: tags (!x) are not used here; write the value alone"},
+    {"tag on a map", "a: !x {b: 1}\n", "f:1:4: tags (!x) are not used here; write the value alone"},
+    {"list as key", "? [a, b]\n: 1\n", "f:1:3: a key must be a plain text, not a list or map"},
+    {"alias as key of a map", "a: &x {b: 1}\n*x : 2\n",
+     "f:2:1: a key must be a plain text, not a list or map"},
+    {"unknown alias", "a: *nope\n", "f:1:4: alias *nope has no anchor &nope before it"},
+    {"alias inside itself", "a: &x [1, *x]\n",
+     "f:1:11: an alias cannot stand inside its own anchor"},
+    {"two documents", "a: 1\n---\nb: 2\n", "f:2:1: a second document; expected one a file"},
+    {"open list", "a: [1, 2\nb: 3\n",
+     "f:2:2: did not find expected ',' or ']' while parsing a flow sequence that began at line 1"},
+    {"open quote", "a: \"x\n",
+     "f:2:1: found unexpected end of stream while scanning a quoted scalar that began at line 1"},
+    {"value after value", "a: b: c\n", "f:1:5: mapping values are not allowed in this context"},
+};
+
+static void test_wrong(void)
+{
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct fr_arena arena = {0};
+        struct fr_yaml *root;
+        struct fr_err err = {0};
+
+        check_row(wrong[i].name);
+        CHECK_INT(fr_yaml_parse(fr_str_of(wrong[i].text), "f", &arena, &root, &err), FR_USAGE);
+        CHECK(root == NULL);
+        CHECK_TEXT(err.msg, wrong[i].want);
+        fr_arena_finish(&arena);
+    }
+    check_row("");
+}
+
+static void expect_refused(const char *row, struct fr_buf text, const char *want)
+{
+    struct fr_arena arena = {0};
+    struct fr_yaml *root;
+    struct fr_err err = {0};
+
+    check_row(row);
+    CHECK_INT(fr_yaml_parse((struct fr_str){text.p, text.n}, "f", &arena, &root, &err), FR_USAGE);
+    CHECK_TEXT(err.msg, want);
+    CHECK(arena.used_bytes < (size_t)256 << 20);
+    fr_arena_finish(&arena);
+    fr_buf_finish(&text);
+    check_row("");
+}
+
+static void test_limits(void)
+{
+    struct fr_buf bomb = {0};
+
+    fr_buf_text(&bomb, "a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for (int i = 1; i < 20; i++)
+        fr_buf_fmt(&bomb, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i,
+                   i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    expect_refused("bomb of aliases", bomb,
+                   "f:6:25: too large: more than 200000 values with aliases expanded");
+    expect_refused("deep flow", repeat("", "[", 100000, ""),
+                   "f:1:65: nested too deep: more than 64 levels");
+    expect_refused("deep block", repeat("", "- ", 100000, "x"),
+                   "f:1:129: nested too deep: more than 64 levels");
+    expect_refused("many values", repeat("[", "1,", 300000, "1]"),
+                   "f:1:400000: too large: more than 200000 values with aliases expanded");
+    expect_refused("huge file", repeat("a: ", "xxxxxxxx", (4 << 20) / 8, ""),
+                   "f:1:1: too large: more than 4 MiB");
+}
+
+static void test_tree(void)
+{
+    static const char text[] = "\xef\xbb\xbf# comment\n"
+                               "name: demo\n"
+                               "list: [1, '2', ~, null, \"null\"]\n"
+                               "empty:\n"
+                               "script: |\n"
+                               "  a\n"
+                               "  b\n"
+                               "base: &base {x: 1}\n"
+                               "other: *base\n";
+    struct fr_arena arena = {0};
+    struct fr_yaml *root, *list;
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_yaml_parse(FR_STR(text), "f", &arena, &root, &err), FR_OK);
+    if (root == NULL)
+        return;
+    CHECK_INT(root->kind, FR_YAML_MAP);
+    CHECK_INT(root->n, 6);
+    CHECK_TEXT(fr_yaml_get(root, "name")->text.p, "demo");
+    CHECK_INT(fr_yaml_get(root, "name")->line, 2);
+    CHECK_INT(fr_yaml_get(root, "name")->col, 7);
+    CHECK_INT(root->pairs[1].line, 3);
+    CHECK_INT(root->pairs[1].col, 1);
+    list = fr_yaml_get(root, "list");
+    CHECK_INT(list->n, 5);
+    CHECK(!list->items[0]->quoted && list->items[1]->quoted);
+    CHECK_INT(list->items[2]->kind, FR_YAML_NULL);
+    CHECK_INT(list->items[3]->kind, FR_YAML_NULL);
+    CHECK_INT(list->items[4]->kind, FR_YAML_SCALAR);
+    CHECK_INT(fr_yaml_get(root, "empty")->kind, FR_YAML_NULL);
+    CHECK_TEXT(fr_yaml_get(root, "script")->text.p, "a\nb\n");
+    CHECK(fr_yaml_get(root, "base") == fr_yaml_get(root, "other"));
+    CHECK(fr_yaml_get(root, "none") == NULL && fr_yaml_get(list, "x") == NULL);
+    fr_arena_finish(&arena);
+}
+
+static void test_files(void)
+{
+    struct fr_arena arena = {0};
+    struct fr_yaml *root;
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_yaml_parse(FR_STR("# nothing\n"), "f", &arena, &root, &err), FR_OK);
+    CHECK(root != NULL && root->kind == FR_YAML_NULL && root->line == 1);
+    CHECK_INT(fr_yaml_load("/nonexistent/x.yaml", &arena, &root, &err), FR_NOTFOUND);
+    CHECK(root == NULL);
+    fr_arena_finish(&arena);
+}
+
+int main(void)
+{
+    test_wrong();
+    test_limits();
+    test_tree();
+    test_files();
+    return check_done();
+}
