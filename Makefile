@@ -1,0 +1,43 @@
+# Two commands do all the set-up on a bare Debian machine: `make run`, `make test`.
+
+BUILD ?= build
+ASAN  ?= build-asan
+MESON_FLAGS ?= $(if $(CI),-Dwerror=true,)
+
+BUILD_PACKAGES = gcc g++ libc6-dev meson ninja-build pkg-config libyaml-dev libsqlite3-dev libevent-dev \
+	libssh2-1-dev libssl-dev zlib1g-dev libjansson-dev libmd-dev libdnnl-dev libpcre2-dev libutf8proc-dev \
+	libcurl4-openssl-dev openssh-client
+TEST_PACKAGES = python3 openssh-server iproute2 procps podman runc busybox-static
+
+.PHONY: all run test bench clean
+all: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+run: all
+	$(BUILD)/engine/cli/flowrun pipelines/deepseek-lora.yaml
+
+test: $(BUILD)/test-packages all $(ASAN)/build.ninja
+	ninja -C $(ASAN)
+	python3 tests/suite.py $(BUILD) $(ASAN):unit,op
+
+bench: all
+	tests/bench/engine.sh $(BUILD)
+	tests/bench/trainer.sh $(BUILD)
+
+clean:
+	rm -rf $(BUILD) $(ASAN)
+
+$(BUILD)/build.ninja: $(BUILD)/packages
+	meson setup $(MESON_FLAGS) $(BUILD)
+
+$(ASAN)/build.ninja: $(BUILD)/packages
+	meson setup $(MESON_FLAGS) -Db_sanitize=address,undefined -Db_lundef=false $(ASAN)
+
+# Packages are looked for once; a stamp file remembers.
+$(BUILD)/packages: Makefile
+	@sh .ci/packages $(BUILD_PACKAGES)
+	@mkdir -p $(BUILD) && touch $@
+
+$(BUILD)/test-packages: Makefile
+	@sh .ci/packages $(TEST_PACKAGES)
+	@mkdir -p $(BUILD) && touch $@

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Runs the Meson tests of build folders and ends with "N passed, N failed, N skipped".
+
+usage: suite.py BUILD[:SUITE,SUITE…] …
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+
+def run(folder, suites):
+    command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs"]
+    for suite in suites:
+        command += ["--suite", suite]
+    log = os.path.join(folder, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.remove(log)
+    env = dict(os.environ, ASAN_OPTIONS="detect_leaks=1:abort_on_error=0", UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1")
+    status = subprocess.run(command, env=env).returncode
+    with open(log) as f:
+        results = [json.loads(line) for line in f]
+    return status, results
+
+
+def main():
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    bad, began = [], time.time()
+    for arg in sys.argv[1:]:
+        folder, _, suites = arg.partition(":")
+        status, results = run(folder, [s for s in suites.split(",") if s])
+        for r in results:
+            kind = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(r["result"], "failed")
+            counts[kind] += 1
+            if kind == "failed":
+                bad.append(folder + ": " + r["name"])
+            if kind == "skipped":
+                lines = [l for l in r.get("stdout", "").splitlines() if l.startswith("skipped")]
+                print("skipped", folder + ": " + r["name"], *(lines[:1]))
+        if status != 0 and not any(b.startswith(folder) for b in bad):
+            bad.append(folder + ": meson test exited %d" % status)
+            counts["failed"] += 1
+    for name in bad:
+        print("FAILED", name)
+    print("took %d s" % (time.time() - began))
+    print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % counts)
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+sys.exit(main())
