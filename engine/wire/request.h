@@ -1,6 +1,6 @@
 /*
- * What an attempt is asked to do: the part of a prepare message that the supervisor works from. It is an
- * open value; its memory belongs to whoever made it (after decoding: an arena).
+ * What an attempt is asked to do: the part of a prepare message that the supervisor works from. It
+ * is an open value; its memory belongs to whoever made it (after decoding: an arena).
  */
 #ifndef FR_WIRE_REQUEST_H
 #define FR_WIRE_REQUEST_H
@@ -13,35 +13,55 @@
 /* As argv[0]: the node's own flownode program (in a container: fr_container.flownode). */
 #define FR_ARGV_FLOWNODE "@flownode"
 
-struct fr_strs { struct fr_str *v; size_t n; };
-struct fr_ids { struct fr_id *v; size_t n; };
+struct fr_strs {
+    struct fr_str *v;
+    size_t n;
+};
+struct fr_ids {
+    struct fr_id *v;
+    size_t n;
+};
 
 enum fr_log_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP /* keep the first bytes, drop the rest */ };
 
 enum { FR_PORT_NONE = -1, FR_PORT_ANY = 0 };
 
-/* A file that lies in the node home's store (by put_begin.path), copied into the attempt's folder at
- * prepare as path (relative, no ".."), with mode. */
-struct fr_file_want { struct fr_str store, path; uint32_t mode; };
+/* A file that lies in the node home's store (by put_begin.path), copied into the attempt's folder
+ * at prepare as path (relative, no ".."), with mode. */
+struct fr_file_want {
+    struct fr_str store, path;
+    uint32_t mode;
+};
 
-/* Started before the command and stopped after it by its supervisor; its output goes into the same log,
- * each line prefixed "[name] ". Its end does not end the attempt. */
-struct fr_sidecar { struct fr_str name; struct fr_strs argv, env; struct fr_str cwd; };
+/* Started before the command and stopped after it by its supervisor; its output goes into the same
+ * log, each line prefixed "[name] ". Its end does not end the attempt. */
+struct fr_sidecar {
+    struct fr_str name;
+    struct fr_strs argv, env;
+    struct fr_str cwd;
+};
 
-struct fr_file_wants { struct fr_file_want *v; size_t n; };
-struct fr_sidecars { struct fr_sidecar *v; size_t n; };
+struct fr_file_wants {
+    struct fr_file_want *v;
+    size_t n;
+};
+struct fr_sidecars {
+    struct fr_sidecar *v;
+    size_t n;
+};
 
 /* The command runs inside a running container: RUNTIME exec -d NAME FLOWNODE shim --home HOME … */
 struct fr_container {
-    struct fr_str runtime;  /* "" no container; else the command: "podman", "docker", or a path */
+    struct fr_str runtime; /* "" no container; else the command: "podman", "docker", or a path */
     struct fr_str name;
     struct fr_str flownode; /* path of the program inside */
     struct fr_str home;     /* where the node home is mounted inside */
 };
 
-/* Besides env, the command sees the node's PATH HOME USER LOGNAME SHELL LANG TMPDIR (unless env sets
- * them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_DIR (the attempt's folder, "" if it
- * has none) and, where outputs are declared, FLOWRUN_OUTPUT (a file for K=V lines and K<<END blocks). */
+/* Besides env, the command sees the node's PATH HOME USER LOGNAME SHELL LANG TMPDIR (unless env
+ * sets them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_DIR (the attempt's
+ * folder, "" if it has none) and, where outputs are declared, FLOWRUN_OUTPUT (a file for K=V lines
+ * and K<<END blocks). */
 struct fr_request {
     struct fr_strs argv;       /* argv[0]: a path, a name searched in PATH, or FR_ARGV_FLOWNODE */
     struct fr_strs env;        /* "K=V"; a later one wins */
@@ -51,16 +71,16 @@ struct fr_request {
     struct fr_str input;       /* bytes on stdin; none: /dev/null */
     int64_t timeout_ms;        /* from launch; 0: none */
     int64_t grace_ms;          /* between SIGTERM and SIGKILL, for time-out and end of lease */
-    int64_t lease_ms;          /* 0: never; else the attempt stops itself that long after a renewal */
-    int64_t log_max_bytes;     /* 0: no limit */
-    uint32_t log_on_full;      /* enum fr_log_full */
-    struct fr_strs outputs;    /* names declared; others written are an error */
+    int64_t lease_ms;       /* 0: never; else the attempt stops itself that long after a renewal */
+    int64_t log_max_bytes;  /* 0: no limit */
+    uint32_t log_on_full;   /* enum fr_log_full */
+    struct fr_strs outputs; /* names declared; others written are an error */
     struct fr_file_wants files;
     struct fr_sidecars sidecars;
     struct fr_container container;
-    bool become;               /* run the command (not the sidecars) through sudo -n */
-    bool want_dir;             /* make the attempt's folder even without files and outputs */
-    int32_t port;              /* FR_PORT_NONE, FR_PORT_ANY (a free one is held), or one to hold until launch */
+    bool become;   /* run the command (not the sidecars) through sudo -n */
+    bool want_dir; /* make the attempt's folder even without files and outputs */
+    int32_t port;  /* FR_PORT_NONE, FR_PORT_ANY (a free one is held), or one to hold until launch */
 };
 
 #endif

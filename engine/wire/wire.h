@@ -2,21 +2,22 @@
  * Wire: what flowrun and a flownode say to each other, over any pair of byte streams (the stdin and
  * stdout of `flownode serve`; the same messages go between serve and its supervisors).
  *
- * Stream. The node first writes FR_WIRE_MAGIC; what precedes it (motd, output of .bashrc) is skipped.
- * Then frames both ways: u32 length of the payload (<= FR_FRAME_MAX), u8 type, payload; integers are
- * little-endian. A message longer than a frame continues in the next frames: all but its last carry
- * FR_FRAME_MORE in the type byte, and no other message comes between them.
- * Payload: the fields of the message's struct below in their order. Text is u32 length + bytes (never a
- * NUL inside unless said so), a list is u32 count + items. Fields that are missing at the end of a payload
- * are zero and fields behind the last known one are skipped, so a later protocol adds fields at the
- * end. Anything else that does not fit is FR_PROTO, and the connection ends.
+ * Stream. The node first writes FR_WIRE_MAGIC; what precedes it (motd, output of .bashrc) is
+ * skipped. Then frames both ways: u32 length of the payload (<= FR_FRAME_MAX), u8 type, payload;
+ * integers are little-endian. A message longer than a frame continues in the next frames: all but
+ * its last carry FR_FRAME_MORE in the type byte, and no other message comes between them. Payload:
+ * the fields of the message's struct below in their order. Text is u32 length + bytes (never a NUL
+ * inside unless said so), a list is u32 count + items, a struct inside is preceded by its u32
+ * length. Fields that are missing at the end of a payload are zero and fields behind the last known
+ * one are skipped, so a later protocol adds fields at the end. Anything else that does not fit is
+ * FR_PROTO, and the connection ends.
  *
- * Order of a connection. Both send hello first. The engine's epoch is one it committed in its store for
- * this connection; a node refuses (error, then end of stream) an epoch older than the newest it saw, and
- * any later frame once it saw a newer one. Bulk payload bytes (log, get_data, put_data) are sent only
- * against credit, which starts at 0 on both sides and is granted by the receiver; all else goes at
- * once and before waiting bulk. Each side sends ping every FR_PING_MS; no frame at all for
- * FR_SILENCE_MS means unreachable, and nothing is concluded from it.
+ * Order of a connection. Both send hello first. The engine's epoch is one it committed in its store
+ * for this connection; a node refuses (error, then end of stream) an epoch older than the newest it
+ * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, get_data, put_data)
+ * are sent only against credit, which starts at 0 on both sides and is granted by the receiver; all
+ * else goes at once and before waiting bulk. Each side sends ping every FR_PING_MS; no frame at all
+ * for FR_SILENCE_MS means unreachable, and nothing is concluded from it.
  */
 #ifndef FR_WIRE_WIRE_H
 #define FR_WIRE_WIRE_H
@@ -24,7 +25,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/base/str.h"
-#include "engine/wire/request.h"
+#include "engine/wire/message.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,198 +35,26 @@
 enum {
     FR_PROTO_MIN = 1,
     FR_PROTO_MAX = 1,
-    FR_FRAME_MAX = 16384,           /* bytes of payload in one frame */
+    FR_FRAME_MAX = 16384, /* bytes of payload in one frame */
     FR_FRAME_HEAD = 5,
     FR_FRAME_MORE = 0x80,
-    FR_BULK_MAX = 16000,            /* bytes of data in one log, get_data or put_data */
-    FR_MSG_MAX = 4 << 20,           /* bytes of payload of one message */
-    FR_PREAMBLE_MAX = 64 << 10,     /* bytes before the magic */
-    FR_CREDIT_MAX = 256 << 10,      /* bulk bytes in flight a node and direction */
+    FR_BULK_MAX = 16000,        /* bytes of data in one log, get_data or put_data */
+    FR_MSG_MAX = 4 << 20,       /* bytes of payload of one message */
+    FR_PREAMBLE_MAX = 64 << 10, /* bytes before the magic */
+    FR_CREDIT_MAX = 256 << 10,  /* bulk bytes in flight a node and direction */
     FR_PING_MS = 2000,
     FR_SILENCE_MS = 8000,
-    FR_PREPARED_EXPIRES_MS = 60000, /* a prepared attempt without go is given up (ended: start_failed) */
+    FR_PREPARED_EXPIRES_MS =
+        60000, /* a prepared attempt without go is given up (ended: start_failed) */
     FR_OUTPUT_VALUE_MAX = 64 << 10, /* bytes of one output value */
     FR_OUTPUTS_MAX = 1 << 20        /* bytes of all outputs of an attempt */
-};
-
-enum fr_msg_type {
-    /* both ways */
-    FR_MSG_HELLO = 1, FR_MSG_PING, FR_MSG_PONG, FR_MSG_CREDIT, FR_MSG_ERROR,
-    /* engine to node */
-    FR_MSG_PREPARE = 16, FR_MSG_GO, FR_MSG_ATTACH, FR_MSG_STOP, FR_MSG_QUERY, FR_MSG_TOMBSTONE,
-    FR_MSG_ACK_END, FR_MSG_LEASE, FR_MSG_PUT_BEGIN, FR_MSG_PUT_DATA, FR_MSG_PUT_END, FR_MSG_GET,
-    FR_MSG_LIST, FR_MSG_FACTS,
-    /* node to engine */
-    FR_MSG_PREPARED = 48, FR_MSG_LAUNCHED, FR_MSG_BUSY, FR_MSG_LOG, FR_MSG_ENDED, FR_MSG_STATE,
-    FR_MSG_PUT_STATE, FR_MSG_GET_DATA, FR_MSG_GET_END, FR_MSG_LISTING, FR_MSG_FACTS_ARE,
-    FR_MSG_LEASED,
-    /* inside a node */
-    FR_MSG_GREW = 80
-};
-
-/* What a node knows of an attempt. */
-enum fr_attempt_status {
-    FR_AT_UNKNOWN,    /* never heard of it, or removed after ack_end */
-    FR_AT_PREPARED,   /* may start on go */
-    FR_AT_RUNNING,    /* launched, its supervisor lives (also while it is being stopped) */
-    FR_AT_ENDED,      /* over, and its processes gone or named; ended follows */
-    FR_AT_TOMBSTONED, /* never started, and never will */
-    FR_AT_SWEEPING    /* its supervisor is gone; what is left is being stopped, ended will follow */
-};
-
-enum fr_end_cause {
-    FR_END_EXIT = 1,     /* code */
-    FR_END_SIGNAL,       /* code is the signal, not sent by us */
-    FR_END_TIMEOUT,
-    FR_END_OOM,          /* killed by the kernel for memory */
-    FR_END_START_FAILED, /* prepare or exec failed, or no go came in time: the command did not run */
-    FR_END_LOST,         /* supervisor killed, node rebooted, or its container gone: outcome unknown */
-    FR_END_LEASE,        /* lease ran out, so the node stopped it */
-    FR_END_STOPPED       /* stop_cause of the stop that did it */
-};
-
-struct fr_hello {
-    uint32_t proto_min, proto_max; /* the connection speaks the smaller maximum */
-    struct fr_str build;           /* hash of the program */
-    struct fr_id home;             /* node: id of its home; engine: id of its store */
-    struct fr_str boot;            /* node: boot id of the machine */
-    uint64_t epoch;                /* engine: of this connection; node: newest it had seen before */
-    int64_t mono_ms, wall_ms;      /* of the sender, now */
-};
-
-struct fr_ping { int64_t mono_ms; };                       /* of the sender */
-struct fr_pong { int64_t ping_ms, mono_ms, wall_ms; };     /* ping_ms: mono_ms of the ping answered */
-struct fr_credit { uint64_t bytes; };                      /* granted in addition */
-struct fr_error { uint64_t ref; uint32_t rc; struct fr_str text; }; /* ref 0: the connection; rc: fr_rc */
-
-/* The node answers prepared or busy; an attempt it knows already: state (a repeat changes nothing). */
-struct fr_prepare {
-    struct fr_id attempt, run;
-    struct fr_str instance;  /* key of the instance within the run */
-    uint32_t generation;
-    struct fr_str spec_hash;
-    bool go_now;             /* launch as soon as prepared: no gang waits */
-    struct fr_request request;
-};
-
-/* env: "K=V" added to the request's, e.g. the rendezvous address known only now. Answer: launched, or
- * ended with start_failed; an attempt not prepared here: state. */
-struct fr_go { struct fr_id attempt; struct fr_strs env; };
-/* Answer: state, then log from offset on as it grows, and ended when it is over. */
-struct fr_attach { struct fr_id attempt; uint64_t offset; };
-/* Answer: ended, once every process is gone or the survivors are named. May be repeated. */
-struct fr_stop { struct fr_id attempt; int64_t grace_ms; uint32_t stop_cause; };
-struct fr_query { struct fr_ids attempts; };      /* answer: one state each, ended behind an ended one */
-struct fr_tombstone { struct fr_id attempt; };    /* answer: state (tombstoned if it never started) */
-struct fr_ack_end { struct fr_id attempt; };      /* the engine has its end and log: the node may remove it */
-/* Renews the leases of all attempts here. Answer: leased; each lease now ends at leased.boot_ms + T. */
-struct fr_lease { uint64_t ref; };
-
-/* Ships a file to STORE/path, where STORE is the node home's store folder; path is relative, without
- * "." and ".." parts. Answer: put_state with the offset to go on from (size: it is there already), then
- * put_data against credit, then put_end; the last answer is put_state with done, or error. */
-struct fr_put_begin { uint64_t ref; struct fr_str path, sha256; uint64_t size; uint32_t mode; };
-struct fr_put_data { uint64_t ref; uint64_t offset; struct fr_str bytes; };
-struct fr_put_end { uint64_t ref; };
-/* Reads [offset, offset+max) of a node's regular file (max 0: to its end). Answer: get_data against
- * credit, then get_end; or error. A relative path is below the node home. */
-struct fr_get { uint64_t ref; struct fr_str path; uint64_t offset, max; };
-/* All regular files below a folder, deep; symlinks are not followed. Answer: listing or error. */
-struct fr_list { uint64_t ref; struct fr_str path; };
-struct fr_facts { uint64_t ref; };
-
-/* rc FR_OK: prepared, port is the one held for request.port (0 if none). Else nothing is left of it. */
-struct fr_prepared { struct fr_id attempt; uint32_t rc; struct fr_str text; uint32_t port; };
-struct fr_launched { struct fr_id attempt; uint32_t pid; int64_t mono_ms; };
-/* Another attempt of the same run and instance lives here; the one asked for was not started. */
-struct fr_busy {
-    struct fr_id attempt, other;
-    uint32_t generation;     /* of other */
-    struct fr_str spec_hash; /* of other */
-};
-/* Byte-exact piece of the log file; bytes may hold any byte. mono_ms: when its first byte was written. */
-struct fr_log_piece { struct fr_id attempt; uint64_t offset; int64_t mono_ms; struct fr_str bytes; };
-struct fr_ended {
-    struct fr_id attempt;
-    uint32_t cause;          /* enum fr_end_cause */
-    int32_t code;            /* exit status or signal */
-    uint32_t stop_cause;     /* as given by stop */
-    bool launched;           /* the command did run */
-    int64_t launched_ms, ended_ms; /* node's mono_ms; 0 unknown */
-    uint64_t log_bytes;      /* final size of the log */
-    uint64_t dropped_bytes;  /* output not kept: log full or disk full */
-    struct fr_strs outputs;  /* "K=V"; values may hold newlines */
-    struct fr_str text;      /* why, for start_failed, lost, bad outputs; "" otherwise */
-    struct fr_strs survivors; /* empty: every process is gone; else "pid comm state": stop_unproven */
-};
-struct fr_state {
-    struct fr_id attempt;
-    uint32_t status;         /* enum fr_attempt_status */
-    uint32_t generation;
-    struct fr_str spec_hash;
-    uint32_t pid;            /* of the command, 0 when there is none */
-    int64_t launched_ms;
-    uint64_t log_bytes;      /* now */
-    uint32_t port;           /* held or used for request.port */
-};
-struct fr_put_state { uint64_t ref; uint64_t offset; bool done; struct fr_str path; /* absolute */ };
-struct fr_get_data { uint64_t ref; uint64_t offset; struct fr_str bytes; };
-struct fr_get_end { uint64_t ref; uint64_t size; /* of the whole file */ uint32_t mode; };
-struct fr_listing { uint64_t ref; struct fr_strs files; /* "SIZE MODE(octal) PATH", PATH relative, sorted */ };
-/* "K=V": hostname user uid kernel arch cpus mem_bytes disk_free_bytes home addr … */
-struct fr_facts_are { uint64_t ref; struct fr_strs facts; };
-struct fr_leased { uint64_t ref; int64_t boot_ms; };
-struct fr_grew { struct fr_id attempt; uint64_t log_bytes; };
-
-struct fr_msg {
-    enum fr_msg_type type;
-    union {
-        struct fr_hello hello;
-        struct fr_ping ping;
-        struct fr_pong pong;
-        struct fr_credit credit;
-        struct fr_error error;
-        struct fr_prepare prepare;
-        struct fr_go go;
-        struct fr_attach attach;
-        struct fr_stop stop;
-        struct fr_query query;
-        struct fr_tombstone tombstone;
-        struct fr_ack_end ack_end;
-        struct fr_lease lease;
-        struct fr_put_begin put_begin;
-        struct fr_put_data put_data;
-        struct fr_put_end put_end;
-        struct fr_get get;
-        struct fr_list list;
-        struct fr_facts facts;
-        struct fr_prepared prepared;
-        struct fr_launched launched;
-        struct fr_busy busy;
-        struct fr_log_piece log;
-        struct fr_ended ended;
-        struct fr_state state;
-        struct fr_put_state put_state;
-        struct fr_get_data get_data;
-        struct fr_get_end get_end;
-        struct fr_listing listing;
-        struct fr_facts_are facts_are;
-        struct fr_leased leased;
-        struct fr_grew grew;
-    };
 };
 
 /* Appends m to out as frames. FR_USAGE when it is larger than FR_MSG_MAX, FR_NOMEM. */
 enum fr_rc fr_msg_put(const struct fr_msg *m, struct fr_buf *out, struct fr_err *err);
 
-/* Bulk bytes that m counts against credit: the length of its data, 0 for a control message. */
-size_t fr_msg_bulk(const struct fr_msg *m);
-
-/* "prepare", "log" …; "?" for a number that is none. */
-const char *fr_msg_name(enum fr_msg_type type);
-const char *fr_end_cause_name(enum fr_end_cause cause); /* "exit", "timeout" … */
-
-/* Bytes received. Zero it to start; set magic on the engine's side, which waits for FR_WIRE_MAGIC. */
+/* Bytes received. Zero it to start; set magic on the engine's side, which waits for FR_WIRE_MAGIC.
+ */
 struct fr_wire_in {
     bool magic;         /* still skipping to the magic */
     struct fr_buf raw;  /* owns: bytes not yet taken */
@@ -235,16 +64,16 @@ struct fr_wire_in {
 
 void fr_wire_feed(struct fr_wire_in *in, const void *p, size_t n);
 
-/* Takes the next whole message. *got is false when more bytes are needed. All that *m points to lives in
- * arena. A message of an unknown type is skipped. FR_PROTO: the stream cannot go on (while the magic is
- * awaited, err quotes what came instead). */
+/* Takes the next whole message. *got is false when more bytes are needed. All that *m points to
+ * lives in arena. A message of an unknown type is skipped. FR_PROTO: the stream cannot go on (while
+ * the magic is awaited, err quotes what came instead). */
 enum fr_rc fr_wire_next(struct fr_wire_in *in, struct fr_arena *arena, struct fr_msg *m, bool *got,
                         struct fr_err *err);
 
 void fr_wire_finish(struct fr_wire_in *in);
 
 /* The protocol both sides speak; FR_PROTO naming both ranges when there is none. */
-enum fr_rc fr_wire_agree(const struct fr_hello *ours, const struct fr_hello *theirs, uint32_t *proto,
-                         struct fr_err *err);
+enum fr_rc fr_wire_agree(const struct fr_hello *ours, const struct fr_hello *theirs,
+                         uint32_t *proto, struct fr_err *err);
 
 #endif

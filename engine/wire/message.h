@@ -1,0 +1,300 @@
+/*
+ * The messages between flowrun and a flownode: what each carries and what answers it. They are open
+ * values; the memory they point to belongs to whoever made them (after decoding: an arena).
+ */
+#ifndef FR_WIRE_MESSAGE_H
+#define FR_WIRE_MESSAGE_H
+
+#include "engine/base/str.h"
+#include "engine/wire/request.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum fr_msg_type {
+    /* both ways */
+    FR_MSG_HELLO = 1,
+    FR_MSG_PING,
+    FR_MSG_PONG,
+    FR_MSG_CREDIT,
+    FR_MSG_ERROR,
+    /* engine to node */
+    FR_MSG_PREPARE = 16,
+    FR_MSG_GO,
+    FR_MSG_ATTACH,
+    FR_MSG_STOP,
+    FR_MSG_QUERY,
+    FR_MSG_TOMBSTONE,
+    FR_MSG_ACK_END,
+    FR_MSG_LEASE,
+    FR_MSG_PUT_BEGIN,
+    FR_MSG_PUT_DATA,
+    FR_MSG_PUT_END,
+    FR_MSG_GET,
+    FR_MSG_LIST,
+    FR_MSG_FACTS,
+    /* node to engine */
+    FR_MSG_PREPARED = 48,
+    FR_MSG_LAUNCHED,
+    FR_MSG_BUSY,
+    FR_MSG_LOG,
+    FR_MSG_ENDED,
+    FR_MSG_STATE,
+    FR_MSG_PUT_STATE,
+    FR_MSG_GET_DATA,
+    FR_MSG_GET_END,
+    FR_MSG_LISTING,
+    FR_MSG_FACTS_ARE,
+    FR_MSG_LEASED,
+    /* inside a node */
+    FR_MSG_GREW = 80
+};
+
+/* What a node knows of an attempt. */
+enum fr_attempt_status {
+    FR_AT_UNKNOWN,    /* never heard of it, or removed after ack_end */
+    FR_AT_PREPARED,   /* may start on go */
+    FR_AT_RUNNING,    /* launched, its supervisor lives (also while it is being stopped) */
+    FR_AT_ENDED,      /* over, and its processes gone or named; ended follows */
+    FR_AT_TOMBSTONED, /* never started, and never will */
+    FR_AT_SWEEPING    /* its supervisor is gone; what is left is being stopped, ended will follow */
+};
+
+enum fr_end_cause {
+    FR_END_EXIT = 1, /* code */
+    FR_END_SIGNAL,   /* code is the signal, not sent by us */
+    FR_END_TIMEOUT,
+    FR_END_OOM,          /* killed by the kernel for memory */
+    FR_END_START_FAILED, /* prepare or exec failed, or no go in time: the command did not run */
+    FR_END_LOST,   /* supervisor killed, node rebooted, or its container gone: outcome unknown */
+    FR_END_LEASE,  /* lease ran out, so the node stopped it */
+    FR_END_STOPPED /* stop_cause of the stop that did it */
+};
+
+struct fr_hello {
+    uint32_t proto_min, proto_max; /* the connection speaks the smaller maximum */
+    struct fr_str build;           /* hash of the program */
+    struct fr_id home;             /* node: id of its home; engine: id of its store */
+    struct fr_str boot;            /* node: boot id of the machine */
+    uint64_t epoch;                /* engine: of this connection; node: newest it had seen before */
+    int64_t mono_ms, wall_ms;      /* of the sender, now */
+};
+
+struct fr_ping {
+    int64_t mono_ms; /* of the sender */
+};
+struct fr_pong {
+    int64_t ping_ms; /* mono_ms of the ping answered */
+    int64_t mono_ms, wall_ms;
+};
+struct fr_credit {
+    uint64_t bytes; /* granted in addition */
+};
+struct fr_error {
+    uint64_t ref; /* 0: the connection */
+    uint32_t rc;  /* enum fr_rc */
+    struct fr_str text;
+};
+
+/* Answer: prepared or busy; for an attempt it knows already, state (a repeat changes nothing). */
+struct fr_prepare {
+    struct fr_id attempt, run;
+    struct fr_str instance; /* key of the instance within the run */
+    uint32_t generation;
+    struct fr_str spec_hash;
+    bool go_now; /* launch as soon as prepared: no gang waits */
+    struct fr_request request;
+};
+
+/* env: "K=V" added to the request's, e.g. the rendezvous address known only now. Answer: launched,
+ * or ended with start_failed; an attempt not prepared here: state. */
+struct fr_go {
+    struct fr_id attempt;
+    struct fr_strs env;
+};
+/* Answer: state, then log from offset on as it grows, and ended when it is over. */
+struct fr_attach {
+    struct fr_id attempt;
+    uint64_t offset;
+};
+/* Answer: ended, once every process is gone or the survivors are named. May be repeated. */
+struct fr_stop {
+    struct fr_id attempt;
+    int64_t grace_ms;
+    uint32_t stop_cause;
+};
+/* Answer: one state each, ended behind an ended one. */
+struct fr_query {
+    struct fr_ids attempts;
+};
+/* tombstone: answered by state (tombstoned if it never started). ack_end: the engine has its end
+ * and its log, so the node may remove it; no answer. */
+struct fr_attempt_ref {
+    struct fr_id attempt;
+};
+/* lease: renews the leases of all attempts here, answered by leased: each now ends at
+ * leased.boot_ms + T. facts: answered by facts_are. put_end: see put_begin. */
+struct fr_ref {
+    uint64_t ref;
+};
+
+/* Ships a file to STORE/path, where STORE is the node home's store folder; path is
+ * relative, without "." and ".." parts. Answer: put_state with the offset to go on from (size: it
+ * is there already), then put_data against credit, then put_end; the last answer is put_state with
+ * done, or error. */
+struct fr_put_begin {
+    uint64_t ref;
+    struct fr_str path, sha256;
+    uint64_t size;
+    uint32_t mode;
+};
+struct fr_put_data {
+    uint64_t ref;
+    uint64_t offset;
+    struct fr_str bytes;
+};
+/* Reads [offset, offset+max) of a node's regular file (max 0: to its end). Answer: get_data against
+ * credit, then get_end; or error. A relative path is below the node home. */
+struct fr_get {
+    uint64_t ref;
+    struct fr_str path;
+    uint64_t offset, max;
+};
+/* All regular files below a folder, deep; symlinks are not followed. Answer: listing or error. */
+struct fr_list {
+    uint64_t ref;
+    struct fr_str path;
+};
+
+/* rc FR_OK: prepared, port is the one held for request.port (0: none). Else nothing is left. */
+struct fr_prepared {
+    struct fr_id attempt;
+    uint32_t rc;
+    struct fr_str text;
+    uint32_t port;
+};
+struct fr_launched {
+    struct fr_id attempt;
+    uint32_t pid;
+    int64_t mono_ms;
+};
+/* Another attempt of the same run and instance lives here; the one asked for was not started. */
+struct fr_busy {
+    struct fr_id attempt, other;
+    uint32_t generation;     /* of other */
+    struct fr_str spec_hash; /* of other */
+};
+/* Byte-exact piece of the log file. mono_ms: when its first byte was written. */
+struct fr_log_piece {
+    struct fr_id attempt;
+    uint64_t offset;
+    int64_t mono_ms;
+    struct fr_str bytes;
+};
+struct fr_ended {
+    struct fr_id attempt;
+    uint32_t cause;                /* enum fr_end_cause */
+    int32_t code;                  /* exit status or signal */
+    uint32_t stop_cause;           /* as given by stop */
+    bool launched;                 /* the command did run */
+    int64_t launched_ms, ended_ms; /* node's mono_ms; 0 unknown */
+    uint64_t log_bytes;            /* final size of the log */
+    uint64_t dropped_bytes;        /* output not kept: log full or disk full */
+    struct fr_strs outputs;        /* "K=V"; values may hold newlines */
+    struct fr_str text;            /* why, for start_failed, lost, bad outputs; "" otherwise */
+    struct fr_strs
+        survivors; /* empty: every process is gone; else "pid comm state": stop_unproven */
+};
+struct fr_state {
+    struct fr_id attempt;
+    uint32_t status; /* enum fr_attempt_status */
+    uint32_t generation;
+    struct fr_str spec_hash;
+    uint32_t pid; /* of the command, 0 when there is none */
+    int64_t launched_ms;
+    uint64_t log_bytes; /* now */
+    uint32_t port;      /* held or used for request.port */
+};
+struct fr_put_state {
+    uint64_t ref;
+    uint64_t offset;
+    bool done;
+    struct fr_str path; /* absolute */
+};
+struct fr_get_data {
+    uint64_t ref;
+    uint64_t offset;
+    struct fr_str bytes;
+};
+struct fr_get_end {
+    uint64_t ref;
+    uint64_t size; /* of the whole file */
+    uint32_t mode;
+};
+struct fr_listing {
+    uint64_t ref;
+    struct fr_strs files; /* "SIZE MODE(octal) PATH", PATH relative, sorted */
+};
+/* "K=V": hostname user uid kernel arch cpus mem_bytes disk_free_bytes home addr … */
+struct fr_facts_are {
+    uint64_t ref;
+    struct fr_strs facts;
+};
+struct fr_leased {
+    uint64_t ref;
+    int64_t boot_ms;
+};
+struct fr_grew {
+    struct fr_id attempt;
+    uint64_t log_bytes;
+};
+
+struct fr_msg {
+    enum fr_msg_type type;
+    union {
+        struct fr_hello hello;
+        struct fr_ping ping;
+        struct fr_pong pong;
+        struct fr_credit credit;
+        struct fr_error error;
+        struct fr_prepare prepare;
+        struct fr_go go;
+        struct fr_attach attach;
+        struct fr_stop stop;
+        struct fr_query query;
+        struct fr_attempt_ref tombstone;
+        struct fr_attempt_ref ack_end;
+        struct fr_ref lease;
+        struct fr_put_begin put_begin;
+        struct fr_put_data put_data;
+        struct fr_ref put_end;
+        struct fr_get get;
+        struct fr_list list;
+        struct fr_ref facts;
+        struct fr_prepared prepared;
+        struct fr_launched launched;
+        struct fr_busy busy;
+        struct fr_log_piece log;
+        struct fr_ended ended;
+        struct fr_state state;
+        struct fr_put_state put_state;
+        struct fr_get_data get_data;
+        struct fr_get_end get_end;
+        struct fr_listing listing;
+        struct fr_facts_are facts_are;
+        struct fr_leased leased;
+        struct fr_grew grew;
+    };
+};
+
+/* Bulk bytes that m counts against credit: the length of its data, 0 for a control message. */
+size_t fr_msg_bulk(const struct fr_msg *m);
+
+/* "prepare", "log" …; "?" for a number that is none. */
+const char *fr_msg_name(enum fr_msg_type type);
+const char *fr_end_cause_name(enum fr_end_cause cause); /* "exit", "timeout" … */
+
+/* The fields of a message of that type (codec.h), NULL when there is no such message. */
+const struct fr_shape *fr_msg_shape(enum fr_msg_type type);
+
+#endif
