@@ -1,0 +1,162 @@
+/*
+ * The ranks of one run and what they say to each other. Two planes:
+ *
+ *   data     collectives over tensors. They take a queue: memory is the backend's, work is ordered
+ *            behind what the queue holds, and what follows in the queue sees the result. A
+ *            communicator belongs to one queue; the order of collectives is total over all
+ *            communicators of a process, and every rank issues the same ones in the same order,
+ *            whatever its data. In checking mode a hash of (call, bytes, what) is compared first
+ *            and a mismatch names `what` and the ranks.
+ *   control  small host messages over the rendezvous connections, blocking, outside any queue.
+ *            Waiting for slow things (loading, tokenising) happens here, never in a collective.
+ *            A control thread beats every second: an ended rank ends all ranks within 5 s, silence
+ *            is reported after 10 s naming rank and last collective, and ends the run at timeout_ms.
+ *
+ * Errors: FR_PEER (a rank ended or failed, named), FR_TIMEOUT, FR_PROTO (ranks disagree), FR_IO. After
+ * an error the communicator answers every call with that error.
+ */
+#ifndef TR_COMM_COMM_H
+#define TR_COMM_COMM_H
+
+#include "engine/base/err.h"
+#include "trainer/backend/backend.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One part of a grouped all-gather: rank k's `bytes` bytes at `in` land at out + k*bytes on every
+ * rank. in may lie in its own place in out; else they do not overlap. */
+struct tr_gather_item {
+    void *out;       /* size * bytes */
+    const void *in;  /* bytes; equal on all ranks; a multiple of 4 */
+    size_t bytes;
+};
+
+/* One grouped collective: all items or an error. `what` names the subject in messages and in the
+ * check of order ("layer 3 experts 0-15"). */
+struct tr_allgather {
+    const struct tr_gather_item *items; /* read before the call returns */
+    size_t n;
+    const char *what;
+};
+
+/* Equal slices: slice k of in goes to rank k; slice k of out is what rank k sent me. in and out do
+ * not overlap. */
+struct tr_alltoall {
+    void *out;      /* size * bytes */
+    const void *in; /* size * bytes */
+    size_t bytes;   /* of one slice, a multiple of 4 */
+    const char *what;
+};
+
+/* Unequal slices: in_bytes[k] bytes at in + in_at[k] go to rank k; out_bytes[k] bytes from rank k
+ * land at out + out_at[k]. Host arrays of `size` numbers, read before the call returns;
+ * in_bytes[k] here equals out_bytes[me] there. A rank's own part is copied. */
+struct tr_alltoallv {
+    void *out;
+    const void *in;
+    const size_t *out_at, *out_bytes;
+    const size_t *in_at, *in_bytes;
+    const char *what;
+};
+
+/* Rank root's bytes at p land at p on every rank. */
+struct tr_broadcast {
+    void *p;
+    size_t bytes;
+    int root;
+    const char *what;
+};
+
+/* What a transport fills in: comm.c checks arguments and order, then calls it. */
+struct tr_comm_ops {
+    const char *name; /* "single", "cpu" (tcp between nodes, shared memory inside), "nccl" */
+    enum fr_rc (*all_gather)(void *self, struct tr_queue *q, const struct tr_allgather *x,
+                             struct fr_err *err);
+    enum fr_rc (*all_to_all)(void *self, struct tr_queue *q, const struct tr_alltoall *x,
+                             struct fr_err *err);
+    enum fr_rc (*all_to_allv)(void *self, struct tr_queue *q, const struct tr_alltoallv *x,
+                              struct fr_err *err);
+    enum fr_rc (*broadcast)(void *self, struct tr_queue *q, const struct tr_broadcast *x,
+                            struct fr_err *err);
+    enum fr_rc (*host_all_gather)(void *self, void *all, const void *mine, size_t bytes,
+                                  struct fr_err *err);
+    enum fr_rc (*host_broadcast)(void *self, void *p, size_t bytes, int root, struct fr_err *err);
+    enum fr_rc (*host_barrier)(void *self, struct fr_err *err);
+    void (*abort)(void *self, const char *why); /* tells all ranks; their next call fails with why */
+    size_t (*bytes)(void *self);                /* transport buffers, for the memory table */
+    void (*destroy)(void *self);
+};
+
+struct tr_comm {
+    const struct tr_comm_ops *ops;
+    void *self;             /* owns */
+    struct tr_backend *be;  /* borrows: the memory its data calls see */
+    int rank, size;
+    int local_rank, local_size; /* among the ranks of this node */
+    int node, nodes;
+    int64_t collectives;    /* data calls issued so far */
+    size_t sent_bytes;      /* payload this rank has handed to data calls */
+};
+
+/* How a rank finds the others: torchrun's environment (RANK, WORLD_SIZE, LOCAL_RANK,
+ * LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …) already parsed, plus the launcher's generation. */
+struct tr_comm_opts {
+    int rank, size, local_rank, local_size, node, nodes;
+    const char *addr;       /* MASTER_ADDR */
+    int port;               /* MASTER_PORT */
+    uint64_t generation;    /* part of the handshake: ranks of an older try are refused */
+    const char *shm_socket; /* the launcher's socket on which local ranks pass memfds; NULL: tcp only */
+    int64_t timeout_ms;     /* --ddp_timeout */
+    bool check;             /* compare a hash before each collective */
+};
+
+/* W = 1: every call copies or does nothing. */
+enum fr_rc tr_comm_single(struct tr_backend *be, struct tr_comm **out, struct fr_err *err);
+
+/* TCP between nodes and shared memory inside one; returns when all ranks are there. */
+enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *opts, struct tr_comm **out,
+                       struct fr_err *err);
+
+void tr_comm_destroy(struct tr_comm *comm);
+
+/* ---- data plane ---- */
+
+enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
+                              const struct tr_allgather *x, struct fr_err *err);
+enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q,
+                              const struct tr_alltoall *x, struct fr_err *err);
+enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
+                               const struct tr_alltoallv *x, struct fr_err *err);
+enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q,
+                             const struct tr_broadcast *x, struct fr_err *err);
+
+/*
+ * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's type
+ * (f32, bf16, f16); sums are f32. An all-to-all into `slices` and tr_reduce_ordered: the same bits on
+ * every transport and every node layout.
+ */
+struct tr_reduce_scatter {
+    struct tr_view out;    /* (n) f32            */
+    struct tr_view in;     /* (size, n) any float */
+    struct tr_view slices; /* (size, n) in's type, workspace, not in */
+    const char *what;
+};
+enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
+                                  const struct tr_reduce_scatter *x, struct fr_err *err);
+
+/* ---- control plane: host memory, blocking ---- */
+
+enum fr_rc tr_comm_host_all_gather(struct tr_comm *comm, void *all, const void *mine, size_t bytes,
+                                   struct fr_err *err);
+enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, int root,
+                                  struct fr_err *err);
+enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err);
+
+/* p[0..n) becomes the sum over ranks in rank order, in double: the same bits everywhere. n <= 64. */
+enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err);
+
+void tr_comm_abort(struct tr_comm *comm, const char *why);
+
+#endif
