@@ -1,0 +1,155 @@
+/*
+ * A backend executes ops on one device and knows no model: memory, queues, events and a table of
+ * ops. Argument structs: ops.h (dense), moe.h (experts), vec.h (element-wise, optimizer). Shapes
+ * and types are checked in one place, backend.c, before any backend sees a call.
+ *
+ * A queue is an ordered stream of work. Every op, copy and collective takes one; work of one queue
+ * runs in order, work of two queues is ordered by events alone. On the CPU backend a call is done
+ * when it returns. Ops report what is wrong with the call; tr_sync reports what went wrong on the
+ * device.
+ */
+#ifndef TR_BACKEND_BACKEND_H
+#define TR_BACKEND_BACKEND_H
+
+#include "engine/base/err.h"
+#include "trainer/backend/moe.h"
+#include "trainer/backend/ops.h"
+#include "trainer/backend/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tr_queue; /* owned by whoever created it; of one backend */
+struct tr_event;
+
+enum tr_mem {
+    TR_MEM_DEVICE, /* what ops read and write; 256-byte aligned */
+    TR_MEM_PINNED  /* host memory that the device copies from and to; 256-byte aligned */
+};
+
+/* Every op: name and argument struct. tr_<name>(be, queue, args, err) runs it. */
+#define TR_OPS(X)                                                                                  \
+    X(embed_fwd, tr_embed)                                                                         \
+    X(embed_bwd, tr_embed)                                                                         \
+    X(rmsnorm_fwd, tr_rmsnorm)                                                                     \
+    X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
+    X(gemm, tr_gemm)                                                                               \
+    X(colsum, tr_colsum)                                                                           \
+    X(dropout, tr_dropout)                                                                         \
+    X(rope, tr_rope)                                                                               \
+    X(mla_assemble_fwd, tr_mla)                                                                    \
+    X(mla_assemble_bwd, tr_mla_grad)                                                               \
+    X(attention_fwd, tr_attention)                                                                 \
+    X(attention_bwd, tr_attention)                                                                 \
+    X(swiglu_fwd, tr_swiglu)                                                                       \
+    X(swiglu_bwd, tr_swiglu_grad)                                                                  \
+    X(xent_chunk, tr_xent)                                                                         \
+    X(xent_finish, tr_xent_finish)                                                                 \
+    X(router_fwd, tr_router)                                                                       \
+    X(router_bwd, tr_router_grad)                                                                  \
+    X(moe_plan, tr_moe_plan)                                                                       \
+    X(moe_permute, tr_moe_permute)                                                                 \
+    X(moe_combine, tr_moe_combine)                                                                 \
+    X(rowdot, tr_rowdot)                                                                           \
+    X(grouped_gemm, tr_grouped_gemm)                                                               \
+    X(grouped_wgrad, tr_grouped_wgrad)                                                             \
+    X(fill, tr_fill)                                                                               \
+    X(cast, tr_cast)                                                                               \
+    X(decode, tr_decode)                                                                           \
+    X(sum, tr_sum)                                                                                 \
+    X(sumsq, tr_sumsq)                                                                             \
+    X(nonfinite, tr_nonfinite)                                                                     \
+    X(adamw, tr_adamw)                                                                             \
+    X(reduce_ordered, tr_reduce)
+
+enum tr_op {
+#define TR_OP_ENUM(name, args) TR_OP_##name,
+    TR_OPS(TR_OP_ENUM)
+#undef TR_OP_ENUM
+    TR_OP_COUNT
+};
+
+/* What a backend implements. self is its own state. An op that it lacks is NULL. */
+struct tr_backend_ops {
+    const char *name; /* "cpu", "ref", "cuda" */
+    bool host_memory; /* device memory may be read and written by the host directly */
+
+    enum fr_rc (*mem_alloc)(void *self, enum tr_mem kind, size_t bytes, void **out,
+                            struct fr_err *err);
+    void (*mem_free)(void *self, enum tr_mem kind, void *p);
+    enum fr_rc (*copy)(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes);
+    enum fr_rc (*zero)(void *self, struct tr_queue *q, void *dst, size_t bytes);
+    enum fr_rc (*queue_create)(void *self, size_t workspace_bytes, struct tr_queue **out,
+                               struct fr_err *err);
+    void (*queue_destroy)(void *self, struct tr_queue *q);
+    enum fr_rc (*event_create)(void *self, struct tr_event **out, struct fr_err *err);
+    void (*event_destroy)(void *self, struct tr_event *e);
+    enum fr_rc (*event_record)(void *self, struct tr_queue *q, struct tr_event *e);
+    enum fr_rc (*event_wait)(void *self, struct tr_queue *q, struct tr_event *e);
+    enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
+    bool (*supports)(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
+    void (*describe)(void *self, char out[256]);
+    void (*destroy)(void *self);
+
+#define TR_OP_SLOT(name, args)                                                                     \
+    enum fr_rc (*name)(void *self, struct tr_queue *q, const struct args *a, struct fr_err *err);
+    TR_OPS(TR_OP_SLOT)
+#undef TR_OP_SLOT
+};
+
+struct tr_backend {
+    const struct tr_backend_ops *ops;
+    void *self; /* owned by the backend */
+};
+
+/* The ops. FR_SHAPE, FR_DTYPE, FR_UNSUPPORTED as ops.h says; FR_NOMEM when a queue's workspace
+ * cannot grow. A call with zero rows is checked and does nothing. */
+#define TR_OP_CALL(name, args)                                                                     \
+    enum fr_rc tr_##name(struct tr_backend *be, struct tr_queue *q, const struct args *a,          \
+                         struct fr_err *err);
+TR_OPS(TR_OP_CALL)
+#undef TR_OP_CALL
+
+const char *tr_op_name(enum tr_op op); /* "rmsnorm_fwd" */
+
+/* Whether op runs with this compute type and weight type (TR_F8_E4M3 in blocks, or the compute
+ * type). Asked once, when a model is assembled. */
+bool tr_supports(struct tr_backend *be, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
+
+/* Memory of one kind; the caller owns it. bytes 0 gives a pointer that may be freed. Not for use
+ * inside a step. FR_NOMEM names the bytes. */
+enum fr_rc tr_mem_alloc(struct tr_backend *be, enum tr_mem kind, size_t bytes, void **out,
+                        struct fr_err *err);
+void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p);
+
+/* Between host (pinned, or any host memory on the CPU) and device, either way; bytes 0 is fine. */
+enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
+                   size_t bytes);
+enum fr_rc tr_zero(struct tr_backend *be, struct tr_queue *q, void *dst, size_t bytes);
+
+/* workspace_bytes: what its ops may use as scratch from the start; it grows when an op needs more,
+ * so the second step of one shape allocates nothing. */
+enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct tr_queue **out,
+                           struct fr_err *err);
+void tr_queue_destroy(struct tr_backend *be, struct tr_queue *q);
+
+enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
+void tr_event_destroy(struct tr_backend *be, struct tr_event *e);
+/* record: e is reached when all work put into q so far is done. wait: later work of q waits for e
+ * (an event never recorded is reached). */
+enum fr_rc tr_event_record(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
+enum fr_rc tr_event_wait(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
+
+/* Waits until q is empty; FR_IO with the device's own text when something in it failed. */
+enum fr_rc tr_sync(struct tr_backend *be, struct tr_queue *q, struct fr_err *err);
+
+/* One line for the log at start: which math runs what ("cpu: 2 threads, bf16 by f32 …"). */
+void tr_backend_describe(struct tr_backend *be, char out[256]);
+void tr_backend_destroy(struct tr_backend *be);
+
+/* The CPU: oneDNN and OpenMP (threads: OMP_NUM_THREADS). f32, bf16, f16; FP8 weights. Logs one line
+ * saying which matrix product runs. */
+enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err);
+
+#endif

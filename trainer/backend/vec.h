@@ -1,0 +1,77 @@
+/*
+ * Arguments of the element-wise ops, the optimizer and the ordered reduction. The rules at the top
+ * of ops.h hold; here every float type may meet every other (sums f32, f64 when any view is f64).
+ */
+#ifndef TR_BACKEND_VEC_H
+#define TR_BACKEND_VEC_H
+
+#include "trainer/tensor/tensor.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TR_SUM_MAX = 4 };
+
+/* fill: y = value. */
+struct tr_fill {
+    struct tr_view y; /* any shape, float or integer = */
+    double value;
+};
+
+/* cast: y = x, converted. Copies between strided views as well. Integers only to the same type. */
+struct tr_cast {
+    struct tr_view y; /* shape of x = */
+    struct tr_view x; /* in */
+};
+
+/* decode: y = w * scale, FP8 in blocks to a float type. */
+struct tr_decode {
+    struct tr_view y;   /* (out, in) f32, bf16, f16 = */
+    struct tr_weight w; /* (out, in) f8_e4m3 in */
+};
+
+/* sum: y = alpha[0] x[0] + … + alpha[n-1] x[n-1], one rounding; y may be any x. */
+struct tr_sum {
+    struct tr_view y;
+    struct tr_view x[TR_SUM_MAX]; /* shape of y */
+    float alpha[TR_SUM_MAX];
+    int n;                        /* 1 .. TR_SUM_MAX */
+};
+
+/* sumsq: out += sum of x*x, in f64, in a fixed order. */
+struct tr_sumsq {
+    struct tr_view out; /* (1) f64 += */
+    struct tr_view x;   /* any shape, float in */
+};
+
+/* nonfinite: found += number of NaN and infinities in x. */
+struct tr_nonfinite {
+    struct tr_view found; /* (1) i64 += */
+    struct tr_view x;     /* any shape, float in */
+};
+
+/*
+ * adamw: with g' = g * scale (* gscale when given): m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2,
+ * p = p - lr*wd*p - lr * (m/(1-b1^step)) / (sqrt(v/(1-b2^step)) + eps).
+ * Nothing changes where skip is given and not 0. Source: Loshchilov & Hutter 2019, algorithm 2.
+ */
+struct tr_adamw {
+    struct tr_view p, m, v; /* (n) f32* += */
+    struct tr_view g;       /* (n) f32* in */
+    struct tr_view copy;    /* (n) C = optional: p rounded */
+    struct tr_view gscale;  /* (1) f32* in optional (a clip factor left on the device) */
+    struct tr_view skip;    /* (1) i64 in optional (what nonfinite found) */
+    float lr, wd, scale;
+    double b1, b2, eps;
+    int64_t step;           /* 1 at the first update */
+};
+
+/* reduce_ordered: out = sum over w ascending of slices[w] (+ out with add), f32 sums, one rounding:
+ * the reduction of gradients over ranks, the same bits on every transport. */
+struct tr_reduce {
+    struct tr_view out;    /* (n) f32* or 16-bit = */
+    struct tr_view slices; /* (W, n) float in */
+    bool add;
+};
+
+#endif
