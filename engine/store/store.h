@@ -201,13 +201,14 @@ struct fr_event_row {
 struct fr_event_rows {
     struct fr_event_row *rows;
     size_t n;
+    int64_t after; /* in: show what is behind this seq; out: the seq of the last row returned */
 };
 
 enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, struct fr_event_row *row,
                               struct fr_err *err);
-/* At most 1000 of those with seq > *after, which moves to the last one returned. */
-enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, int64_t *after,
-                           struct fr_arena *arena, struct fr_event_rows *out);
+/* At most 1000 of those with seq > out->after, in their order. */
+enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                           struct fr_event_rows *out, struct fr_err *err);
 
 /* ---- files by content: see blob.h ---- */
 

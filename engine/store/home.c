@@ -1,0 +1,164 @@
+#include "engine/store/home.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* File systems whose locks or mapped WAL index other machines share or break (statfs(2), magic.h). */
+static const struct {
+    unsigned long magic;
+    const char *name;
+} network_fs[] = {
+    {0x6969, "NFS"},           {0xff534d42, "CIFS"},       {0xfe534d42, "SMB2"},
+    {0x517b, "SMB"},           {0x0bd00bd0, "Lustre"},     {0x01021997, "9p"},
+    {0x5346414f, "AFS"},       {0x00c36400, "Ceph"},       {0x19830326, "BeeGFS"},
+    {0x47504653, "GPFS"},      {0x73757245, "Coda"},
+    {0xaad7aaea, "PanFS"},     {0x013111a8, "IBRIX"},
+};
+
+enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
+{
+    static const struct {
+        const char *var, *below;
+    } places[] = {{"FLOWRUN_HOME", ""}, {"XDG_STATE_HOME", "/flowrun"},
+                  {"HOME", "/.local/state/flowrun"}};
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        const char *value = getenv(places[i].var);
+        char here[PATH_MAX];
+
+        if (value == NULL || value[0] == '\0')
+            continue;
+        if (value[0] != '/') {
+            if (getcwd(here, sizeof(here)) == NULL)
+                return fr_fail_errno(err, errno, "finding the current folder");
+            fr_buf_fmt(out, "%s/", here);
+        }
+        fr_buf_fmt(out, "%s%s", value, places[i].below);
+        return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
+    }
+    return fr_fail(err, FR_USAGE, "no place for the state of runs: set FLOWRUN_HOME to a folder");
+}
+
+static enum fr_rc check_fs(const char *home, struct fr_err *err)
+{
+    struct statfs fs;
+
+    if (statfs(home, &fs) != 0)
+        return fr_fail_errno(err, errno, "looking at %s", home);
+    for (size_t i = 0; i < sizeof(network_fs) / sizeof(network_fs[0]); i++)
+        if (((unsigned long)fs.f_type & 0xffffffffUL) == network_fs[i].magic)
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "%s is on a network file system (%s), where locks are not safe: set "
+                           "FLOWRUN_HOME to a local folder, for example /var/tmp/flowrun-%u",
+                           home, network_fs[i].name, (unsigned)getuid());
+    return FR_OK;
+}
+
+enum fr_rc fr_home_make(const char *home, struct fr_err *err)
+{
+    static const char *const below[] = {"", "/blobs", "/runs", "/spool"};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < sizeof(below) / sizeof(below[0]); i++) {
+        struct fr_buf path = {0};
+
+        fr_buf_fmt(&path, "%s%s", home, below[i]);
+        rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
+                      : fr_mkdirs(path.p, 0700, err);
+        fr_buf_finish(&path);
+        if (rc == FR_OK && i == 0)
+            rc = check_fs(home, err);
+    }
+    return rc;
+}
+
+void fr_home_path(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out)
+{
+    static const struct {
+        const char *dir, *suffix;
+    } shape[] = {
+        [FR_HOME_LOCK] = {"runs", ".lock"},
+        [FR_HOME_SOCK] = {"runs", ".sock"},
+        [FR_HOME_RUN] = {"runs", ""},
+        [FR_HOME_SPOOL] = {"spool", ""},
+    };
+    char id[FR_ID_TEXT];
+
+    fr_id_text(run, id);
+    fr_buf_fmt(out, "%s/%s/%s%s", home, shape[what].dir, id, shape[what].suffix);
+}
+
+static int open_lock(const char *home, struct fr_id run, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    int fd = -1;
+
+    fr_home_path(home, FR_HOME_LOCK, run, &path);
+    if (path.bad) {
+        fr_fail(err, FR_NOMEM, "no memory for a path");
+    } else {
+        fd = fr_sys.open(path.p, O_RDWR | O_CREAT, 0600);
+        if (fd < 0)
+            fr_fail_errno(err, errno, "opening %s", path.p);
+    }
+    fr_buf_finish(&path);
+    return fd;
+}
+
+enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_err *err)
+{
+    struct fr_err local;
+    char id[FR_ID_TEXT];
+
+    *fd = open_lock(home, run, err != NULL ? err : &local);
+    if (*fd < 0)
+        return err != NULL ? err->rc : local.rc;
+    if (fr_sys.lock(*fd) != 0) {
+        int e = errno;
+
+        fr_sys.close(*fd);
+        *fd = -1;
+        fr_id_text(run, id);
+        if (e == EAGAIN || e == EACCES)
+            return fr_fail(err, FR_BUSY, "run %.8s is owned by another flowrun that is still alive",
+                           id);
+        return fr_fail_errno(err, e, "locking run %.8s", id);
+    }
+    return FR_OK;
+}
+
+bool fr_home_owned(const char *home, struct fr_id run)
+{
+    int fd = open_lock(home, run, NULL);
+    bool owned = fd >= 0 && fr_sys.locked(fd) == 1;
+
+    if (fd >= 0)
+        fr_sys.close(fd);
+    return owned;
+}
+
+enum fr_rc fr_home_poke(const char *home, struct fr_id run, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+    int fd;
+
+    fr_home_path(home, FR_HOME_SOCK, run, &path);
+    if (path.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for a path");
+    fd = fr_sys.connect_unix(path.p);
+    if (fd < 0)
+        rc = fr_fail(err, FR_NOTFOUND, "no process owns this run");
+    else
+        fr_sys.close(fd);
+    fr_buf_finish(&path);
+    return rc;
+}

@@ -1,0 +1,207 @@
+/* Runs, requests to their owners, and the story of a run. */
+#include "engine/store/sql.h"
+#include "engine/store/store.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static void read_run(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
+                     struct fr_run_row *row)
+{
+    row->id = fr_sql_id(st, q, 0);
+    row->no = fr_sql_int(st, q, 1);
+    row->name = fr_sql_text(st, q, 2, arena);
+    row->source = fr_sql_text(st, q, 3, arena);
+    row->folder = fr_sql_text(st, q, 4, arena);
+    row->spec_hash = fr_sql_text(st, q, 5, arena);
+    row->inventory_hash = fr_sql_text(st, q, 6, arena);
+    row->inventory = fr_sql_text(st, q, 7, arena);
+    row->params = fr_sql_text(st, q, 8, arena);
+    row->state = fr_sql_text(st, q, 9, arena);
+    row->reason = fr_sql_text(st, q, 10, arena);
+    row->started_wall = fr_sql_int(st, q, 11);
+    row->ended_wall = fr_sql_int(st, q, 12);
+    row->turn = fr_sql_int(st, q, 13);
+}
+
+static enum fr_rc read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
+                            struct fr_run_rows *out, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    *out = (struct fr_run_rows){0};
+    while (fr_sql_next(st, q, &rc, err)) {
+        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        if (out->rows == NULL) {
+            fr_sql_end(st, q);
+            out->n = 0;
+            return fr_fail(err, FR_NOMEM, "no memory for the list of runs");
+        }
+        read_run(st, q, arena, &out->rows[out->n++]);
+    }
+    return rc;
+}
+
+enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_RUN_ADD, err, "dtttttttttiii", row->id, row->name,
+                               row->source, row->folder, row->spec_hash, row->inventory_hash,
+                               row->inventory, row->params, row->state, row->reason,
+                               row->started_wall, row->ended_wall, row->turn);
+
+    if (rc != FR_OK || (rc = fr_sql_query(st, SQL_RUN_NO, err, "d", row->id)) != FR_OK)
+        return rc;
+    if (fr_sql_next(st, SQL_RUN_NO, &rc, err))
+        row->no = fr_sql_int(st, SQL_RUN_NO, 0);
+    fr_sql_end(st, SQL_RUN_NO);
+    return rc;
+}
+
+enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_RUN_SET, err, "ttiittd", row->state, row->reason, row->ended_wall,
+                      row->turn, row->spec_hash, row->inventory_hash, row->id);
+}
+
+enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
+                         struct fr_run_rows *out, struct fr_err *err)
+{
+    enum fr_rc rc =
+        fr_sql_query(st, SQL_RUN_LIST, err, "i", limit == 0 ? (int64_t)-1 : (int64_t)limit);
+
+    return rc == FR_OK ? read_runs(st, SQL_RUN_LIST, arena, out, err) : rc;
+}
+
+/* Rows that text names: by number first ("12"), else by a beginning of the id. */
+static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena *arena,
+                          struct fr_run_rows *rows, struct fr_err *err)
+{
+    char hex[FR_ID_TEXT];
+    size_t n = strlen(text);
+    int64_t no;
+    enum fr_rc rc;
+
+    *rows = (struct fr_run_rows){0};
+    if (fr_parse_i64(fr_str_of(text), &no, NULL) == FR_OK) {
+        if ((rc = fr_sql_query(st, SQL_RUN_BY_NO, err, "i", no)) != FR_OK ||
+            (rc = read_runs(st, SQL_RUN_BY_NO, arena, rows, err)) != FR_OK || rows->n > 0)
+            return rc;
+    }
+    if (n < 4 || n >= FR_ID_TEXT || strspn(text, "0123456789abcdefABCDEF") != n)
+        return FR_OK;
+    for (size_t i = 0; i <= n; i++)
+        hex[i] = (char)tolower((unsigned char)text[i]);
+    if ((rc = fr_sql_query(st, SQL_RUN_BY_ID, err, "t", hex)) != FR_OK)
+        return rc;
+    return read_runs(st, SQL_RUN_BY_ID, arena, rows, err);
+}
+
+enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
+                             struct fr_run_row *out, struct fr_err *err)
+{
+    struct fr_run_rows rows, newest;
+    enum fr_rc rc = fr_store_runs(st, 1, arena, &newest, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (newest.n == 0)
+        return fr_fail(err, FR_NOTFOUND, "there are no runs in %s", st->home);
+    if (text == NULL) {
+        *out = newest.rows[0];
+        return FR_OK;
+    }
+    if ((rc = matches(st, text, arena, &rows, err)) != FR_OK)
+        return rc;
+    if (rows.n == 0)
+        return fr_fail(err, FR_NOTFOUND, "there is no run '%s'; the newest is %lld ('flowrun runs' "
+                       "lists all)", text, (long long)newest.rows[0].no);
+    if (rows.n > 1)
+        return fr_fail(err, FR_USAGE, "'%s' fits %zu runs: give more digits or the run's number",
+                       text, rows.n);
+    *out = rows.rows[0];
+    return FR_OK;
+}
+
+enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run,
+                                struct fr_request_row *row, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_REQUEST_ADD, err, "dtti", run, row->kind, row->arg,
+                               row->asked_wall);
+
+    row->id = rc == FR_OK ? (int64_t)sqlite3_last_insert_rowid(st->db) : 0;
+    return rc;
+}
+
+enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *answer,
+                                 struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_REQUEST_DONE, err, "ti", answer, id);
+}
+
+enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                             struct fr_request_rows *out, struct fr_err *err)
+{
+    enum fr_sql q = SQL_REQUEST_LIST;
+    enum fr_rc rc = fr_sql_query(st, q, err, "d", run);
+
+    *out = (struct fr_request_rows){0};
+    while (fr_sql_next(st, q, &rc, err)) {
+        struct fr_request_row *row;
+
+        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        if (out->rows == NULL) {
+            fr_sql_end(st, q);
+            out->n = 0;
+            return fr_fail(err, FR_NOMEM, "no memory for requests");
+        }
+        row = &out->rows[out->n++];
+        row->id = fr_sql_int(st, q, 0);
+        row->kind = fr_sql_text(st, q, 1, arena);
+        row->arg = fr_sql_text(st, q, 2, arena);
+        row->asked_wall = fr_sql_int(st, q, 3);
+        row->done = fr_sql_int(st, q, 4);
+        row->answer = fr_sql_text(st, q, 5, arena);
+    }
+    return rc;
+}
+
+enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, struct fr_event_row *row,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_EVENT_ADD, err, "diititit", run, row->wall, row->idx,
+                               row->kind, row->attempt_no, row->cause, row->code, row->text);
+
+    row->seq = rc == FR_OK ? (int64_t)sqlite3_last_insert_rowid(st->db) : 0;
+    return rc;
+}
+
+enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                           struct fr_event_rows *out, struct fr_err *err)
+{
+    enum fr_sql q = SQL_EVENT_LIST;
+    enum fr_rc rc = fr_sql_query(st, q, err, "di", run, out->after);
+
+    out->rows = NULL;
+    out->n = 0;
+    while (fr_sql_next(st, q, &rc, err)) {
+        struct fr_event_row *row;
+
+        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        if (out->rows == NULL) {
+            fr_sql_end(st, q);
+            out->n = 0;
+            return fr_fail(err, FR_NOMEM, "no memory for events");
+        }
+        row = &out->rows[out->n++];
+        row->seq = out->after = fr_sql_int(st, q, 0);
+        row->wall = fr_sql_int(st, q, 1);
+        row->idx = fr_sql_int(st, q, 2);
+        row->kind = fr_sql_text(st, q, 3, arena);
+        row->attempt_no = fr_sql_int(st, q, 4);
+        row->cause = fr_sql_text(st, q, 5, arena);
+        row->code = fr_sql_int(st, q, 6);
+        row->text = fr_sql_text(st, q, 7, arena);
+    }
+    return rc;
+}

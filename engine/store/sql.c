@@ -1,0 +1,221 @@
+#include "engine/store/sql.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define RUN_COLUMNS                                                                                \
+    "SELECT id, no, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "   \
+    "reason, started_wall, ended_wall, turn FROM run "
+
+static const char *const sql_text[SQL_COUNT] = {
+    [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_HOME_GET] = "SELECT id FROM home",
+    [SQL_HOME_PUT] = "INSERT INTO home(one, id, made_wall) VALUES(1, ?, ?)",
+    [SQL_RUN_ADD] =
+        "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
+        "params, state, reason, started_wall, ended_wall, turn) VALUES(?, "
+        "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
+    [SQL_RUN_SET] = "UPDATE run SET state = ?, reason = ?, ended_wall = ?, turn = ?, "
+                    "spec_hash = ?, inventory_hash = ? WHERE id = ?",
+    [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
+    [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
+    [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",
+    [SQL_INST_PUT] =
+        "INSERT OR REPLACE INTO instance(run, idx, task, node, hook, state, cause, code, reason, "
+        "attempts, tries, generation, attempt, due_wall, due_delay_ms, unreachable_wall, "
+        "started_wall, ended_wall) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_INST_LIST] =
+        "SELECT idx, task, node, hook, state, cause, code, reason, attempts, tries, generation, "
+        "attempt, due_wall, due_delay_ms, unreachable_wall, started_wall, ended_wall "
+        "FROM instance WHERE run = ? ORDER BY idx",
+    [SQL_ATTEMPT_PUT] =
+        "INSERT OR REPLACE INTO attempt(id, run, idx, no, generation, node, rank, request_hash, "
+        "home_id, boot_id, phase, stop, cause, code, reason, address, port, log, clock_ms, "
+        "started_wall, ended_wall, released) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_ATTEMPT_LIST] =
+        "SELECT id, idx, no, generation, node, rank, request_hash, home_id, boot_id, phase, stop, "
+        "cause, code, reason, address, port, log, clock_ms, started_wall, ended_wall, released "
+        "FROM attempt WHERE run = ? ORDER BY idx, no",
+    [SQL_OUTPUT_PUT] = "INSERT OR REPLACE INTO output(run, idx, key, value) VALUES(?, ?, ?, ?)",
+    [SQL_OUTPUT_CLEAR] = "DELETE FROM output WHERE run = ? AND idx = ?",
+    [SQL_OUTPUT_LIST] = "SELECT idx, key, value FROM output WHERE run = ? ORDER BY idx, key",
+    [SQL_NODE_PUT] =
+        "INSERT INTO node(run, name, home_id, boot_id, folder, unreachable_wall, abandoned) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(run, name) DO UPDATE SET "
+        "home_id = excluded.home_id, boot_id = excluded.boot_id, folder = excluded.folder, "
+        "unreachable_wall = excluded.unreachable_wall, abandoned = excluded.abandoned",
+    [SQL_NODE_LIST] = "SELECT name, epoch, home_id, boot_id, folder, unreachable_wall, abandoned "
+                      "FROM node WHERE run = ? ORDER BY name",
+    [SQL_EPOCH_RAISE] = "UPDATE node SET epoch = (SELECT max(n.epoch) FROM node n "
+                        "WHERE n.run = node.run) + ? WHERE run = ?",
+    [SQL_EPOCH_GET] = "SELECT coalesce(max(epoch), 0) FROM node WHERE run = ?",
+    [SQL_REQUEST_ADD] = "INSERT INTO request(run, kind, arg, asked_wall) VALUES(?, ?, ?, ?)",
+    [SQL_REQUEST_DONE] = "UPDATE request SET done = 1, answer = ? WHERE id = ?",
+    [SQL_REQUEST_LIST] = "SELECT id, kind, arg, asked_wall, done, answer FROM request "
+                         "WHERE run = ? AND done = 0 ORDER BY id",
+    [SQL_EVENT_ADD] = "INSERT INTO event(run, wall, idx, kind, attempt_no, cause, code, text) "
+                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_EVENT_LIST] = "SELECT seq, wall, idx, kind, attempt_no, cause, code, text FROM event "
+                       "WHERE run = ? AND seq > ? ORDER BY seq LIMIT 1000",
+    [SQL_FILE_PUT] =
+        "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
+    [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",
+};
+
+static enum fr_rc sql_rc(int code, int sys_errno)
+{
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+        return FR_FULL;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return FR_BUSY;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return FR_CORRUPT;
+    case SQLITE_NOMEM:
+        return FR_NOMEM;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return FR_DENIED;
+    default:
+        return sys_errno == ENOSPC || sys_errno == EDQUOT ? FR_FULL : FR_IO;
+    }
+}
+
+enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err)
+{
+    int code = sqlite3_extended_errcode(st->db);
+
+    return fr_fail(err, sql_rc(code, sqlite3_system_errno(st->db)), "%s/state.db: %s: %s",
+                   st->home, what, sqlite3_errmsg(st->db));
+}
+
+static enum fr_rc bind_all(struct fr_store *st, sqlite3_stmt *stmt, const char *fmt, va_list ap)
+{
+    int col = 1;
+    int code = SQLITE_OK;
+
+    for (const char *f = fmt; *f != '\0' && code == SQLITE_OK; f++, col++) {
+        if (*f == 'i') {
+            code = sqlite3_bind_int64(stmt, col, va_arg(ap, int64_t));
+        } else if (*f == 't') {
+            const char *text = va_arg(ap, const char *);
+            code = sqlite3_bind_text(stmt, col, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
+        } else {
+            struct fr_id id = va_arg(ap, struct fr_id);
+            code = fr_id_zero(id) ? sqlite3_bind_null(stmt, col)
+                                  : sqlite3_bind_blob(stmt, col, id.b, sizeof(id.b),
+                                                      SQLITE_TRANSIENT);
+        }
+    }
+    assert(code != SQLITE_OK || col - 1 == sqlite3_bind_parameter_count(stmt));
+    (void)st;
+    return code == SQLITE_OK ? FR_OK : FR_IO;
+}
+
+static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *err,
+                        const char *fmt, va_list ap)
+{
+    if (st->stmts[which] == NULL &&
+        sqlite3_prepare_v3(st->db, sql_text[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &st->stmts[which], NULL) != SQLITE_OK)
+        return fr_sql_fail(st, "preparing a statement", err);
+    sqlite3_reset(st->stmts[which]);
+    if (bind_all(st, st->stmts[which], fmt, ap) != FR_OK)
+        return fr_sql_fail(st, "binding a value", err);
+    return FR_OK;
+}
+
+enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
+                      ...)
+{
+    va_list ap;
+    enum fr_rc rc;
+
+    va_start(ap, fmt);
+    rc = ready(st, which, err, fmt, ap);
+    va_end(ap);
+    if (rc != FR_OK)
+        return rc;
+    if (sqlite3_step(st->stmts[which]) != SQLITE_DONE)
+        rc = fr_sql_fail(st, "writing", err);
+    sqlite3_reset(st->stmts[which]);
+    return rc;
+}
+
+enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err,
+                        const char *fmt, ...)
+{
+    va_list ap;
+    enum fr_rc rc;
+
+    va_start(ap, fmt);
+    rc = ready(st, which, err, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct fr_err *err)
+{
+    int code;
+
+    if (*rc != FR_OK) {
+        fr_sql_end(st, which);
+        return false;
+    }
+    code = sqlite3_step(st->stmts[which]);
+    if (code == SQLITE_ROW)
+        return true;
+    if (code != SQLITE_DONE)
+        *rc = fr_sql_fail(st, "reading", err);
+    fr_sql_end(st, which);
+    return false;
+}
+
+void fr_sql_end(struct fr_store *st, enum fr_sql which)
+{
+    if (st->stmts[which] != NULL)
+        sqlite3_reset(st->stmts[which]);
+}
+
+int64_t fr_sql_int(struct fr_store *st, enum fr_sql which, int col)
+{
+    return sqlite3_column_int64(st->stmts[which], col);
+}
+
+const char *fr_sql_text(struct fr_store *st, enum fr_sql which, int col, struct fr_arena *arena)
+{
+    const unsigned char *text = sqlite3_column_text(st->stmts[which], col);
+    int n = sqlite3_column_bytes(st->stmts[which], col);
+
+    return fr_arena_text(arena, text != NULL ? (const char *)text : "", (size_t)n);
+}
+
+struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col)
+{
+    struct fr_id id = {{0}};
+    const void *p = sqlite3_column_blob(st->stmts[which], col);
+
+    if (p != NULL && sqlite3_column_bytes(st->stmts[which], col) == (int)sizeof(id.b))
+        memcpy(id.b, p, sizeof(id.b));
+    return id;
+}
+
+void *fr_sql_grow(struct fr_arena *arena, void *array, size_t n, size_t size)
+{
+    void *more;
+
+    if (n != 0 && (n < 16 || (n & (n - 1)) != 0))
+        return array;
+    more = fr_arena_array(arena, n == 0 ? 16 : n * 2, size);
+    if (more != NULL && n != 0)
+        memcpy(more, array, n * size);
+    return more;
+}

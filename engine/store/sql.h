@@ -1,0 +1,81 @@
+/*
+ * Inside the store: the open database, its prepared statements, and binding by a format string.
+ * Formats, one letter a parameter: i int64_t; t const char * (NULL is ""); d struct fr_id (zero is
+ * SQL NULL).
+ */
+#ifndef FR_STORE_SQL_H
+#define FR_STORE_SQL_H
+
+#include "engine/store/store.h"
+
+#include <sqlite3.h>
+
+/* Every statement of the store; its text stands in sql.c. */
+enum fr_sql {
+    SQL_BEGIN,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_HOME_GET,
+    SQL_HOME_PUT,
+    SQL_RUN_ADD,
+    SQL_RUN_NO,
+    SQL_RUN_SET,
+    SQL_RUN_LIST,
+    SQL_RUN_BY_NO,
+    SQL_RUN_BY_ID,
+    SQL_INST_PUT,
+    SQL_INST_LIST,
+    SQL_ATTEMPT_PUT,
+    SQL_ATTEMPT_LIST,
+    SQL_OUTPUT_PUT,
+    SQL_OUTPUT_CLEAR,
+    SQL_OUTPUT_LIST,
+    SQL_NODE_PUT,
+    SQL_NODE_LIST,
+    SQL_EPOCH_RAISE,
+    SQL_EPOCH_GET,
+    SQL_REQUEST_ADD,
+    SQL_REQUEST_DONE,
+    SQL_REQUEST_LIST,
+    SQL_EVENT_ADD,
+    SQL_EVENT_LIST,
+    SQL_FILE_PUT,
+    SQL_FILE_LIST,
+    SQL_COUNT
+};
+
+struct fr_store {
+    sqlite3 *db;
+    sqlite3_stmt *stmts[SQL_COUNT]; /* prepared on first use */
+    struct fr_id home_id;
+    bool in_tx;
+    char home[4096];
+};
+
+/* The migrations, embedded from schema/state.sql. */
+extern const char fr_store_schema[];
+
+/* The last failure of the database as an error: what stands in front. */
+enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err);
+
+/* Runs a statement that returns no rows. */
+enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
+                      ...);
+
+/* Binds a query; then fr_sql_next until it gives false. *rc tells the end from a failure. */
+enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err,
+                        const char *fmt, ...);
+bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct fr_err *err);
+/* Ends a query before its last row. */
+void fr_sql_end(struct fr_store *st, enum fr_sql which);
+
+/* Columns of the current row. Text is copied into arena (NULL after no memory). */
+int64_t fr_sql_int(struct fr_store *st, enum fr_sql which, int col);
+const char *fr_sql_text(struct fr_store *st, enum fr_sql which, int col, struct fr_arena *arena);
+struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col);
+
+/* Room for one more element behind n of them: the array, moved when it was full; NULL: no memory.
+ * Arrays start as NULL and grow by doubling at powers of two from 16. */
+void *fr_sql_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
+
+#endif

@@ -1,0 +1,224 @@
+#include "engine/store/store.h"
+
+#include "engine/base/sys.h"
+#include "engine/store/sql.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { STORE_BUSY_MS = 5000 };
+
+static enum fr_rc exec_text(struct fr_store *st, const char *sql, const char *what,
+                            struct fr_err *err)
+{
+    if (sqlite3_exec(st->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return fr_sql_fail(st, what, err);
+    return FR_OK;
+}
+
+static enum fr_rc user_version(struct fr_store *st, int *version, struct fr_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    enum fr_rc rc = FR_OK;
+
+    if (sqlite3_prepare_v2(st->db, "PRAGMA user_version", -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW)
+        rc = fr_sql_fail(st, "reading the schema's version", err);
+    else
+        *version = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+/* The start of section `version` of the schema, NULL when there is none. */
+static const char *section(int version)
+{
+    char mark[32];
+    const char *p;
+
+    snprintf(mark, sizeof(mark), "\n-- @version %d\n", version);
+    p = strstr(fr_store_schema, mark);
+    return p != NULL ? p + strlen(mark) : NULL;
+}
+
+static enum fr_rc apply_section(struct fr_store *st, int version, struct fr_err *err)
+{
+    const char *p = section(version);
+    const char *end = section(version + 1);
+    struct fr_buf sql = {0};
+    enum fr_rc rc;
+
+    fr_buf_add(&sql, p, end != NULL ? (size_t)(end - p) : strlen(p));
+    fr_buf_fmt(&sql, "\nPRAGMA user_version = %d;", version);
+    if (sql.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the schema");
+    else
+        rc = exec_text(st, sql.p, "making the schema", err);
+    fr_buf_finish(&sql);
+    return rc;
+}
+
+static enum fr_rc home_id(struct fr_store *st, bool make, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (make) {
+        if ((rc = fr_id_new(&st->home_id, err)) != FR_OK)
+            return rc;
+        return fr_sql_run(st, SQL_HOME_PUT, err, "di", st->home_id, fr_sys.wall_ms());
+    }
+    if ((rc = fr_sql_query(st, SQL_HOME_GET, err, "")) != FR_OK)
+        return rc;
+    if (fr_sql_next(st, SQL_HOME_GET, &rc, err))
+        st->home_id = fr_sql_id(st, SQL_HOME_GET, 0);
+    fr_sql_end(st, SQL_HOME_GET);
+    if (rc == FR_OK && fr_id_zero(st->home_id))
+        return fr_fail(err, FR_CORRUPT, "%s/state.db has no home id", st->home);
+    return rc;
+}
+
+/* Brings the schema to the newest version; another process may do the same, so the version is
+ * looked at again under the write lock. */
+static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
+{
+    int have = 0, newest = 0;
+    enum fr_rc rc = user_version(st, &have, err);
+
+    while (section(newest + 1) != NULL)
+        newest++;
+    if (rc != FR_OK)
+        return rc;
+    if (have > newest)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s/state.db has schema %d; this flowrun knows up to %d: use a newer one",
+                       st->home, have, newest);
+    if (have == newest)
+        return home_id(st, false, err);
+    if ((rc = fr_store_begin(st, err)) != FR_OK)
+        return rc;
+    if ((rc = user_version(st, &have, err)) == FR_OK) {
+        bool fresh = have == 0;
+
+        while (rc == FR_OK && have < newest)
+            rc = apply_section(st, ++have, err);
+        if (rc == FR_OK)
+            rc = home_id(st, fresh, err);
+    }
+    if (rc == FR_OK)
+        rc = fr_store_commit(st, err);
+    else
+        fr_store_rollback(st);
+    return rc;
+}
+
+enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err)
+{
+    struct fr_store *st = fr_sys.alloc(sizeof(*st));
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+
+    *out = NULL;
+    if (st == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the store");
+    memset(st, 0, sizeof(*st));
+    if ((size_t)snprintf(st->home, sizeof(st->home), "%s", home) >= sizeof(st->home)) {
+        fr_sys.free(st);
+        return fr_fail(err, FR_USAGE, "the path of the home is too long: %s", home);
+    }
+    fr_buf_fmt(&path, "%s/state.db", home);
+    if (path.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the store");
+    else if (sqlite3_open_v2(path.p, &st->db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW,
+                             NULL) != SQLITE_OK)
+        rc = st->db != NULL ? fr_sql_fail(st, "opening", err)
+                            : fr_fail(err, FR_NOMEM, "no memory for the store");
+    if (rc == FR_OK) {
+        sqlite3_extended_result_codes(st->db, 1);
+        sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
+        rc = exec_text(st, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
+                           "PRAGMA foreign_keys = ON;", "setting up", err);
+    }
+    if (rc == FR_OK)
+        rc = migrate(st, err);
+    fr_buf_finish(&path);
+    if (rc == FR_OK)
+        *out = st;
+    else
+        fr_store_close(st);
+    return rc;
+}
+
+void fr_store_close(struct fr_store *st)
+{
+    if (st == NULL)
+        return;
+    for (size_t i = 0; i < SQL_COUNT; i++)
+        sqlite3_finalize(st->stmts[i]);
+    sqlite3_close(st->db);
+    fr_sys.free(st);
+}
+
+const char *fr_store_home(const struct fr_store *st)
+{
+    return st->home;
+}
+
+struct fr_id fr_store_home_id(const struct fr_store *st)
+{
+    return st->home_id;
+}
+
+enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_BEGIN, err, "");
+
+    st->in_tx = rc == FR_OK;
+    return rc;
+}
+
+enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_COMMIT, err, "");
+
+    if (rc != FR_OK)
+        fr_store_rollback(st);
+    st->in_tx = false;
+    return rc;
+}
+
+void fr_store_rollback(struct fr_store *st)
+{
+    if (st->in_tx && sqlite3_get_autocommit(st->db) == 0)
+        (void)fr_sql_run(st, SQL_ROLLBACK, NULL, "");
+    st->in_tx = false;
+}
+
+static enum fr_rc check_one(struct fr_store *st, const char *sql, const char *good,
+                            struct fr_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    enum fr_rc rc = FR_OK;
+    int code;
+
+    if (sqlite3_prepare_v2(st->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        return fr_sql_fail(st, "checking", err);
+    code = sqlite3_step(stmt);
+    if (code == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(stmt, 0);
+
+        if (text == NULL || good == NULL || strcmp(text, good) != 0)
+            rc = fr_fail(err, FR_CORRUPT, "%s/state.db: %s", st->home, text ? text : "?");
+    } else if (code != SQLITE_DONE) {
+        rc = fr_sql_fail(st, "checking", err);
+    }
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+enum fr_rc fr_store_check(struct fr_store *st, struct fr_err *err)
+{
+    enum fr_rc rc = check_one(st, "PRAGMA integrity_check(1)", "ok", err);
+
+    return rc == FR_OK ? check_one(st, "PRAGMA foreign_key_check", NULL, err) : rc;
+}

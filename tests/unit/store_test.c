@@ -1,0 +1,388 @@
+/* The store on a real file in a temporary folder: what is put comes back, what is not committed does
+ * not, versions are refused, runs are found by what people type. */
+#include "engine/base/sys.h"
+#include "engine/store/blob.h"
+#include "engine/store/home.h"
+#include "engine/store/store.h"
+#include "tests/unit/check.h"
+
+#include <sqlite3.h>
+#include <unistd.h>
+
+static char home[256];
+
+static void make_home(void)
+{
+    struct fr_err err;
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(home, sizeof(home), "%s/flowrun-store-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    CHECK(mkdtemp(home) != NULL);
+    CHECK_INT(fr_home_make(home, &err), FR_OK);
+}
+
+static struct fr_store *open_store(void)
+{
+    struct fr_store *st = NULL;
+    struct fr_err err = {0};
+
+    if (fr_store_open(home, &st, &err) != FR_OK)
+        printf("%s\n", err.msg);
+    CHECK(st != NULL);
+    return st;
+}
+
+static struct fr_id id_of(uint8_t first)
+{
+    struct fr_id id = {{first, 0xbc, 0x12}};
+
+    id.b[15] = 9;
+    return id;
+}
+
+static struct fr_run_row run_row(uint8_t first)
+{
+    return (struct fr_run_row){.id = id_of(first), .name = "hello", .source = "/p/hello.yaml",
+                               .folder = "/p", .spec_hash = "aa", .params = "{}",
+                               .state = "running", .started_wall = 1000, .turn = 1};
+}
+
+static void test_run_rows(void)
+{
+    struct fr_store *st = open_store();
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    struct fr_run_row a = run_row(0xab), b = run_row(0xcd), got = {.no = 0};
+    struct fr_run_rows rows;
+
+    CHECK_INT(fr_store_run_find(st, NULL, &arena, &got, &err), FR_NOTFOUND);
+    CHECK_INT(fr_store_run_add(st, &a, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &b, &err), FR_OK);
+    CHECK_INT(a.no, 1);
+    CHECK_INT(b.no, 2);
+    CHECK(fr_store_run_add(st, &b, &err) != FR_OK);
+    a.state = "failed";
+    a.reason = "task x";
+    a.ended_wall = 2000;
+    a.turn = 2;
+    CHECK_INT(fr_store_run_set(st, &a, &err), FR_OK);
+    CHECK_INT(fr_store_runs(st, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 2);
+    CHECK_INT(rows.rows[0].no, 2);
+    CHECK_TEXT(rows.rows[1].state, "failed");
+    CHECK_TEXT(rows.rows[1].reason, "task x");
+    CHECK_INT(rows.rows[1].turn, 2);
+    CHECK_TEXT(rows.rows[1].source, "/p/hello.yaml");
+    CHECK_INT(fr_store_runs(st, 1, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 1);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
+static void test_find(void)
+{
+    static const struct {
+        const char *text;
+        enum fr_rc rc;
+        int64_t no;
+    } cases[] = {
+        {NULL, FR_OK, 2},           {"1", FR_OK, 1},         {"2", FR_OK, 2},
+        {"abbc", FR_OK, 1},         {"ABBC12", FR_OK, 1},    {"cdbc1200", FR_OK, 2},
+        {"ab", FR_NOTFOUND, 0},     {"3", FR_NOTFOUND, 0},   {"beef", FR_NOTFOUND, 0},
+        {"ab%c", FR_NOTFOUND, 0},   {"", FR_NOTFOUND, 0},    {"../x", FR_NOTFOUND, 0},
+    };
+    struct fr_store *st = open_store();
+    struct fr_arena arena = {0};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fr_run_row got = {.no = 0};
+        struct fr_err err = {0};
+
+        check_row(cases[i].text != NULL ? cases[i].text : "(newest)");
+        CHECK_INT(fr_store_run_find(st, cases[i].text, &arena, &got, &err), cases[i].rc);
+        CHECK_INT(got.no, cases[i].no);
+        CHECK((cases[i].rc == FR_OK) == (err.msg[0] == '\0'));
+    }
+    check_row("");
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
+static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
+{
+    struct fr_inst_row inst = {.idx = 3, .task = "train", .node = "n1", .hook = "",
+                               .state = "starting", .attempts = 1, .tries = 1, .generation = 4,
+                               .attempt = id_of(7), .due_wall = 50, .due_delay_ms = 60,
+                               .started_wall = 70};
+    struct fr_inst_rows rows;
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
+    inst.state = "stopping";
+    inst.cause = "timeout";
+    inst.unreachable_wall = 80;
+    CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
+    inst = (struct fr_inst_row){.idx = 1, .task = "a", .node = "n2", .state = "waiting"};
+    CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
+    CHECK_INT(fr_store_insts(st, run, arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 2);
+    CHECK_TEXT(rows.rows[0].task, "a");
+    CHECK(fr_id_zero(rows.rows[0].attempt));
+    CHECK_TEXT(rows.rows[1].state, "stopping");
+    CHECK_TEXT(rows.rows[1].cause, "timeout");
+    CHECK_INT(rows.rows[1].generation, 4);
+    CHECK(fr_id_eq(rows.rows[1].attempt, id_of(7)));
+    CHECK_INT(rows.rows[1].due_wall, 50);
+    CHECK_INT(rows.rows[1].due_delay_ms, 60);
+    CHECK_INT(rows.rows[1].unreachable_wall, 80);
+    CHECK_INT(rows.rows[1].started_wall, 70);
+}
+
+static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
+{
+    struct fr_attempt_row row = {.id = id_of(7), .idx = 3, .no = 2, .generation = 4, .rank = 1,
+                                 .node = "n1", .request_hash = "ff", .phase = "starting",
+                                 .log = "train@n1.2.log", .started_wall = 5};
+    struct fr_attempt_rows rows;
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
+    row.home_id = id_of(8);
+    row.boot_id = "boot";
+    row.phase = "ended";
+    row.cause = "exit";
+    row.code = 3;
+    row.address = "10.0.0.1";
+    row.port = 39500;
+    row.clock_ms = -12;
+    row.ended_wall = 9;
+    row.released = 1;
+    CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
+    CHECK_INT(fr_store_attempts(st, run, arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 1);
+    CHECK(fr_id_eq(rows.rows[0].home_id, id_of(8)));
+    CHECK_TEXT(rows.rows[0].boot_id, "boot");
+    CHECK_TEXT(rows.rows[0].address, "10.0.0.1");
+    CHECK_TEXT(rows.rows[0].log, "train@n1.2.log");
+    CHECK_INT(rows.rows[0].code, 3);
+    CHECK_INT(rows.rows[0].port, 39500);
+    CHECK_INT(rows.rows[0].clock_ms, -12);
+    CHECK_INT(rows.rows[0].rank, 1);
+    CHECK_INT(rows.rows[0].released, 1);
+}
+
+static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
+{
+    struct fr_output_row output = {3, "k", "v\nw"};
+    struct fr_output_rows outputs;
+    struct fr_node_row node = {.name = "n1"};
+    struct fr_node_rows nodes;
+    struct fr_file_row file = {"/p/x", "ab", 0755, 12};
+    struct fr_file_rows files;
+    struct fr_err err = {0};
+    int64_t base = -1;
+
+    CHECK_INT(fr_store_output_put(st, run, &output, &err), FR_OK);
+    CHECK_INT(fr_store_outputs(st, run, arena, &outputs, &err), FR_OK);
+    CHECK_INT(outputs.n, 1);
+    CHECK_TEXT(outputs.rows[0].value, "v\nw");
+    CHECK_INT(fr_store_output_clear(st, run, 3, &err), FR_OK);
+    CHECK_INT(fr_store_outputs(st, run, arena, &outputs, &err), FR_OK);
+    CHECK_INT(outputs.n, 0);
+
+    CHECK_INT(fr_store_node_put(st, run, &node, &err), FR_OK);
+    CHECK_INT(fr_store_epochs(st, run, 1000, &base, &err), FR_OK);
+    CHECK_INT(base, 0);
+    node.boot_id = "b";
+    node.abandoned = 1;
+    CHECK_INT(fr_store_node_put(st, run, &node, &err), FR_OK);
+    CHECK_INT(fr_store_epochs(st, run, 1000, &base, &err), FR_OK);
+    CHECK_INT(base, 1000);
+    CHECK_INT(fr_store_nodes(st, run, arena, &nodes, &err), FR_OK);
+    CHECK_INT(nodes.n, 1);
+    CHECK_INT(nodes.rows[0].epoch, 2000);
+    CHECK_INT(nodes.rows[0].abandoned, 1);
+    CHECK_TEXT(nodes.rows[0].boot_id, "b");
+
+    CHECK_INT(fr_store_file_put(st, run, &file, &err), FR_OK);
+    CHECK_INT(fr_store_files(st, run, arena, &files, &err), FR_OK);
+    CHECK_INT(files.n, 1);
+    CHECK_INT(files.rows[0].mode, 0755);
+}
+
+static void test_rows(void)
+{
+    struct fr_store *st = open_store();
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    struct fr_id run = id_of(0xab);
+
+    check_insts(st, &arena, run);
+    check_attempts(st, &arena, run);
+    check_others(st, &arena, run);
+    CHECK_INT(fr_store_check(st, &err), FR_OK);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
+static void test_requests_events(void)
+{
+    struct fr_store *st = open_store();
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    struct fr_id run = id_of(0xab);
+    struct fr_request_row r1 = {.kind = "cancel", .asked_wall = 5}, r2 = {.kind = "retry"};
+    struct fr_request_rows open;
+    struct fr_event_rows rows = {0};
+
+    CHECK_INT(fr_store_request_add(st, run, &r1, &err), FR_OK);
+    CHECK_INT(fr_store_request_add(st, run, &r2, &err), FR_OK);
+    CHECK_INT(fr_store_request_done(st, r1.id, "yes", &err), FR_OK);
+    CHECK_INT(fr_store_requests(st, run, &arena, &open, &err), FR_OK);
+    CHECK_INT(open.n, 1);
+    CHECK_INT(open.rows[0].id, r2.id);
+    for (int i = 0; i < 1500; i++) {
+        struct fr_event_row ev = {.wall = i, .idx = i % 7, .kind = "ready", .text = "t"};
+
+        CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+        if (i == 0)
+            CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    }
+    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 1000);
+    CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 500);
+    CHECK_INT(rows.rows[499].wall, 1499);
+    CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, 0);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
+/* A turn that is rolled back, or whose process dies before its commit, leaves nothing. */
+static void test_atomic(void)
+{
+    struct fr_store *st = open_store(), *other;
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    struct fr_run_row row = run_row(0xef), got;
+
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    fr_store_rollback(st);
+    CHECK_INT(fr_store_run_find(st, "efbc", &arena, &got, &err), FR_NOTFOUND);
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    other = open_store();
+    CHECK_INT(fr_store_run_find(other, "efbc", &arena, &got, &err), FR_NOTFOUND);
+    fr_store_close(st);
+    CHECK_INT(fr_store_run_find(other, "efbc", &arena, &got, &err), FR_NOTFOUND);
+    fr_store_close(other);
+    fr_arena_finish(&arena);
+}
+
+static void test_versions(void)
+{
+    struct fr_store *st = open_store();
+    struct fr_id id = fr_store_home_id(st);
+    struct fr_err err = {0};
+    sqlite3 *db;
+    char path[300];
+
+    fr_store_close(st);
+    st = open_store();
+    CHECK(fr_id_eq(id, fr_store_home_id(st)));
+    CHECK(!fr_id_zero(id));
+    fr_store_close(st);
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    CHECK_INT(fr_store_open(home, &st, &err), FR_UNSUPPORTED);
+    CHECK(st == NULL && strstr(err.msg, "schema 99") != NULL);
+    CHECK(truncate(path, 100) == 0);
+    CHECK_INT(fr_store_open(home, &st, &err), FR_CORRUPT);
+}
+
+static void test_blobs(void)
+{
+    char hash[FR_SHA256_TEXT], again[FR_SHA256_TEXT];
+    struct fr_err err = {0};
+    struct fr_buf got = {0}, path = {0};
+
+    CHECK_INT(fr_blob_put(home, FR_STR("hello\n"), hash, &err), FR_OK);
+    CHECK_TEXT(hash, "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+    fr_blob_path(home, hash, &path);
+    CHECK_INT(fr_blob_put_file(home, path.p, again, &err), FR_OK);
+    CHECK_TEXT(again, hash);
+    CHECK_INT(fr_blob_get(home, hash, &got, &err), FR_OK);
+    CHECK_TEXT(got.p, "hello\n");
+    CHECK(truncate(path.p, 3) == 0);
+    got.n = 0;
+    CHECK_INT(fr_blob_get(home, hash, &got, &err), FR_CORRUPT);
+    CHECK_INT(fr_blob_put_file(home, "/nowhere/x", again, &err), FR_NOTFOUND);
+    fr_buf_finish(&got);
+    fr_buf_finish(&path);
+}
+
+static void test_owner(void)
+{
+    struct fr_err err = {0};
+    int fd = -1, second = -1;
+
+    CHECK(!fr_home_owned(home, id_of(1)));
+    CHECK_INT(fr_home_own(home, id_of(1), &fd, &err), FR_OK);
+    CHECK(fr_home_owned(home, id_of(1)));
+    CHECK(!fr_home_owned(home, id_of(2)));
+    CHECK_INT(fr_home_own(home, id_of(1), &second, &err), FR_BUSY);
+    CHECK_INT(second, -1);
+    CHECK_INT(fr_home_poke(home, id_of(1), &err), FR_NOTFOUND);
+    fr_sys.close(fd);
+    CHECK(!fr_home_owned(home, id_of(1)));
+}
+
+static void test_find_home(void)
+{
+    static const struct {
+        const char *flowrun, *xdg, *user, *want;
+    } cases[] = {
+        {"/a", "/b", "/c", "/a"},
+        {"", "/b", "/c", "/b/flowrun"},
+        {NULL, "/b", "/c", "/b/flowrun"},
+        {NULL, NULL, "/c", "/c/.local/state/flowrun"},
+        {NULL, NULL, NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fr_buf got = {0};
+        struct fr_err err = {0};
+        const char *const vars[] = {"FLOWRUN_HOME", "XDG_STATE_HOME", "HOME"};
+        const char *const values[] = {cases[i].flowrun, cases[i].xdg, cases[i].user};
+
+        for (int v = 0; v < 3; v++)
+            CHECK((values[v] ? setenv(vars[v], values[v], 1) : unsetenv(vars[v])) == 0);
+        CHECK_INT(fr_home_find(&got, &err), cases[i].want != NULL ? FR_OK : FR_USAGE);
+        if (cases[i].want != NULL)
+            CHECK_TEXT(got.p, cases[i].want);
+        fr_buf_finish(&got);
+    }
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_home();
+    test_run_rows();
+    test_find();
+    test_rows();
+    test_requests_events();
+    test_atomic();
+    test_blobs();
+    test_owner();
+    test_versions();
+    test_find_home();
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
