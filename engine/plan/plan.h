@@ -1,0 +1,127 @@
+/*
+ * The plan of a run: which instances there are (task x node), what waits for what, what starts
+ * together, in which order the ready ones are preferred. Made from a checked pipeline. No I/O, no
+ * clock: the same spec gives the same plan, the same indices and the same keys, so a stored run
+ * finds its instances again.
+ *
+ * Everything is indexed from 0. Tasks: those of the spec in its order (plan task t < spec->n_tasks
+ * is spec task t), then the hooks: on_success, on_failure, on_cancel, on_exit, each in its order.
+ * Nodes: those of the spec in its order, then control. Instances: task by task, inside a task in
+ * the order of its nodes; those of task t are insts[t.first .. t.first + t.count).
+ *
+ * A task waits for its needs as wholes: it may start when every instance of every needed task has
+ * ended. Edges are therefore kept between tasks, never between instances. A sidecar is no instance:
+ * it belongs to its task's request and is started and stopped by that task's supervisor.
+ *
+ * Memory: all lies in the arena given by the caller and lives as long as it; it borrows the spec. A
+ * plan is read-only once made. An instance costs about 40 bytes and its key.
+ */
+#ifndef FR_PLAN_PLAN_H
+#define FR_PLAN_PLAN_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+#include "engine/spec/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FR_PLAN_NONE UINT32_MAX /* "no such index" */
+
+enum { FR_PLAN_CONTROL_SLOTS = 8, FR_PLAN_MAX_INSTS = 1000000 };
+
+const char *fr_hook_name(enum fr_hook hook); /* "on_exit" */
+
+struct fr_plan_node {
+    const char *name;           /* "control" for control */
+    const struct fr_node *spec; /* NULL for control */
+    uint32_t slots;             /* >= 1 */
+};
+
+struct fr_plan_inst {
+    const char *key; /* "train@n1", "on_exit.0@control": unique, the store's name for it */
+    uint32_t task, node;
+    uint32_t
+        member; /* place in its task, 0 .. count-1: the rank of its node in a gang, 0 the head */
+};
+
+struct fr_plan_task {
+    const char *name;
+    const struct fr_task *spec; /* retry, slots, grace_ms, when, … */
+    int hook;                   /* enum fr_hook; -1: a task of the pipeline itself */
+    bool gang;                  /* all its instances start together or none does */
+    uint32_t first, count;      /* its instances, count >= 1 */
+    const uint32_t *needs;      /* tasks, each once, ascending */
+    const uint32_t *users;      /* tasks that need this one, ascending */
+    uint32_t n_needs, n_users;
+    uint32_t depth; /* tasks on the longest chain of needs above it */
+    uint32_t rank;  /* tasks on the longest chain from it to an end, itself included */
+};
+
+struct fr_plan {
+    const struct fr_spec *spec;
+    const struct fr_plan_task *tasks;
+    const struct fr_plan_inst *insts;
+    const struct fr_plan_node *nodes;
+    uint32_t n_tasks, n_hooks;      /* n_tasks counts all; the last n_hooks are hooks */
+    uint32_t n_insts, n_hook_insts; /* likewise */
+    uint32_t n_nodes, control;      /* with control, which is the last */
+    uint32_t max_parallel;          /* >= 1; a gang counts as one */
+    const uint32_t *order;    /* tasks that are no hooks, needs first; ties in the file's order */
+    const uint32_t *critical; /* the longest chain of needs, first to last */
+    uint32_t n_critical;
+    const uint32_t *by_key; /* instances sorted by key, for fr_plan_inst() */
+};
+
+/*
+ * Makes the plan. FR_USAGE: a cycle, shown as a path with the position of each task ("p.yaml:7:3:
+ * tasks wait for each other: a (7:3) needs b (9:3) needs a"); a task that takes more slots than a
+ * node of its has; more than FR_PLAN_MAX_INSTS instances. FR_NOMEM. *out is NULL on failure.
+ */
+enum fr_rc fr_plan_make(const struct fr_spec *spec, struct fr_arena *arena, struct fr_plan **out,
+                        struct fr_err *err);
+
+/* Finders; FR_PLAN_NONE when there is none. By key O(log n), by name O(n). */
+uint32_t fr_plan_inst(const struct fr_plan *plan, const char *key);
+uint32_t fr_plan_task(const struct fr_plan *plan, const char *name);
+uint32_t fr_plan_node(const struct fr_plan *plan, const char *name);
+
+/* The instance of task on node, or FR_PLAN_NONE. O(log n). */
+uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t node);
+
+/* The plan's index of a node as the spec counts them (FR_NODE_CONTROL: plan->control). */
+uint32_t fr_plan_node_of(const struct fr_plan *plan, int spec_node);
+
+/* Sets marks[t] for task and all that waits for it, or (needs) all that it waits for. marks has
+ * n_tasks entries; those already set are taken as done. O(tasks + edges). */
+void fr_plan_mark_users(const struct fr_plan *plan, uint32_t task, bool *marks);
+void fr_plan_mark_needs(const struct fr_plan *plan, uint32_t task, bool *marks);
+
+/*
+ * Drawings of the graph. look(ctx, task) gives the word and colour that a task is shown with; NULL
+ * draws the plan alone. Control bytes in names are shown as \xNN. Running out of memory shows in
+ * out->bad.
+ */
+struct fr_plan_look {
+    const char *word;  /* "running"; NULL: none */
+    const char *color; /* X11 name, dot only; NULL: none */
+};
+struct fr_plan_draw { /* zero is the default */
+    struct fr_plan_look (*look)(void *ctx, uint32_t task);
+    void *ctx;
+    bool nodes; /* name the nodes of each task */
+    bool hooks; /* show hooks too */
+};
+
+/* A line a task in topological order, indented by depth; '*' marks the critical path; needs behind.
+ */
+void fr_plan_draw_text(const struct fr_plan *plan, const struct fr_plan_draw *how,
+                       struct fr_buf *out);
+
+/* Graphviz's language (graphviz.org/doc/info/lang.html), left to right. */
+void fr_plan_draw_dot(const struct fr_plan *plan, const struct fr_plan_draw *how,
+                      struct fr_buf *out);
+
+#endif

@@ -1,0 +1,238 @@
+/*
+ * The scheduler of one run: a pure state machine. An event and the time go in, actions come out. It
+ * does no I/O, reads no clock, and draws nothing at random but the jitter of retries, from a seed.
+ *
+ *     fr_sched_create -> [fr_sched_load for each stored row] -> fr_sched_apply(BEGIN | RESUME)
+ *     -> a drain, again and again: top up the ids, fr_sched_apply for each event, perform the
+ * actions
+ *
+ * A drain. Actions pile up in one list over all events of a turn of the loop. Then the run layer
+ *   1. performs those that touch nothing outside (FR_ACT_EVAL) and applies their results,
+ *   2. writes all rows (FR_ACT_ROW, FR_ACT_ROW_RUN) in one commit,
+ *   3. performs the effects (all kinds from FR_ACT_EFFECTS on) in their order, only after that
+ * commit. When the commit fails, it keeps the list and tries again: no effect takes place
+ * meanwhile, and events may still be applied. When fr_sched_apply fails (FR_NOMEM, FR_BUG) the
+ * scheduler is unusable: drop it and the list, and load a new one from the store.
+ *
+ * Time. now_ms is a monotonic clock that never steps back. Rows carry delays, not times: the
+ * run layer stores (wall time, delay) and gives the remaining delay, clamped to the delay, on load.
+ *
+ * Cost. An event costs O(log n) plus O(what it sets going: users of a task that ended, members of a
+ * gang, live attempts of a node); nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY. Memory
+ * is below 256 bytes an instance.
+ *
+ * The rules kept here: at most one live attempt an instance; a new one only after the last ended,
+ * or was lost and is proven gone; members of a gang start together or not at all, and a new
+ * generation only when every old member is proven gone; slots and max_parallel are never exceeded;
+ * hooks start when the outcome is known, one after the other (those of the outcome, then on_exit),
+ * once, and never change it.
+ */
+#ifndef FR_SCHED_SCHED_H
+#define FR_SCHED_SCHED_H
+
+#include "engine/base/str.h"
+#include "engine/plan/plan.h"
+
+struct fr_sched;
+
+/* States of instances; the order is part of the store's format. */
+enum fr_state_of {
+    FR_ST_WAITING,  /* for its needs, or for its `when` */
+    FR_ST_READY,    /* for a slot, its node, its gang */
+    FR_ST_STARTING, /* prepare committed; gang: go committed once row.go is set */
+    FR_ST_RUNNING,  /* its command was launched */
+    FR_ST_STOPPING, /* row.stop_cause says why; committed before the first signal. In a gang that is
+                     * being stopped also members that have already ended (row.live is false) */
+    FR_ST_RETRYING, /* back-off: ready when row.delay_ms is over */
+    FR_ST_SUCCEEDED, /* from here on: ended */
+    FR_ST_FAILED,
+    FR_ST_TIMED_OUT,
+    FR_ST_CANCELLED,
+    FR_ST_LOST,
+    FR_ST_STOP_UNPROVEN, /* it was stopped, and processes of it may remain: never retried by itself
+                          */
+    FR_ST_SKIPPED,
+    FR_ST_UPSTREAM_FAILED,
+    FR_ST_N
+};
+
+enum fr_run_state {
+    FR_RUN_RUNNING,
+    FR_RUN_CANCELLING, /* tasks are being stopped */
+    FR_RUN_HOOKS,      /* outcome known, hooks run */
+    FR_RUN_OVER
+};
+enum fr_outcome { FR_OUT_NONE, FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_CANCELLED };
+
+const char *fr_state_name(enum fr_state_of state); /* "stop_unproven" */
+bool fr_state_parse(const char *name, enum fr_state_of *state);
+bool fr_state_ended(enum fr_state_of state);
+const char *fr_run_state_name(enum fr_run_state state);
+const char *fr_outcome_name(enum fr_outcome outcome);
+
+/*
+ * Everything durable about an instance, with its newest attempt. attempt_state is STARTING,
+ * RUNNING, STOPPING while the attempt may live, else how it ended (SUCCEEDED, FAILED, TIMED_OUT,
+ * CANCELLED, LOST, STOP_UNPROVEN), which stays when the instance goes on to RETRYING. A member of a
+ * gang whose command exited with 0 before its peers is held: state RUNNING, live false, cause EXIT,
+ * code 0, attempt_state RUNNING; it becomes SUCCEEDED with the last of them, or FAILED by gang_peer
+ * with a peer's failure. A tombstoned attempt ends as CANCELLED with cause NONE.
+ */
+struct fr_row {
+    uint32_t inst;
+    enum fr_state_of state;
+    uint32_t attempt_no;  /* 1, 2, …; 0: no attempt yet. Grows over retries by the user too */
+    struct fr_id attempt; /* zero when attempt_no is 0 */
+    enum fr_state_of attempt_state;
+    bool live;                /* the attempt may live: not yet ended and proven */
+    bool go;                  /* gang: go is committed (single instances: always with the start) */
+    uint32_t generation;      /* of the gang, 1, 2, …; single instances: attempt_no */
+    uint32_t retries;         /* used of retry.times; equal on all members of a gang */
+    enum fr_cause cause;      /* how the attempt ended */
+    int code;                 /* exit code or signal number */
+    enum fr_cause stop_cause; /* STOPPING: gang_peer, stopped */
+    int64_t delay_ms;         /* RETRYING: until ready, from now */
+    bool unreachable;         /* its node is, while it lives; nothing is concluded from it */
+};
+
+struct fr_run_now {
+    enum fr_run_state state;
+    enum fr_outcome outcome;
+    uint32_t round; /* 1; one more each time the user retries: hooks run once a round */
+};
+
+enum fr_event_kind {
+    FR_EV_BEGIN, /* first event of a new run; every instance is WAITING (no rows are given for that)
+                  */
+    FR_EV_RESUME, /* first event after the rows were loaded */
+    FR_EV_TICK,   /* time passed: due when fr_sched_next_due() is reached */
+
+    /* about the attempt `attempt` of `inst`; ignored when it is not the newest of it (an ended one
+     * is acknowledged all the same) */
+    FR_EV_PREPARED, /* also as the answer to a query */
+    FR_EV_LAUNCHED, /* its command runs; also as the answer to a query */
+    FR_EV_ENDED,    /* over: cause, code; proven: every process is gone. A lost one too */
+    FR_EV_BUSY,     /* answer to a start: attempt `other` of the same instance lives on that node */
+    FR_EV_CLEARED,  /* that one is proven gone, or was ours all along: start again */
+    FR_EV_UNKNOWN,  /* answer to a query: the node does not know it; same_home, same_boot */
+    FR_EV_TOMBSTONED, /* it never started and never will */
+    FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
+
+    /* about `node`. A node is not up until the first UP. */
+    FR_EV_NODE_UP,   /* connected, hello done: live attempts there are queried */
+    FR_EV_NODE_DOWN, /* unreachable; since_ms: time of its last reply, lost_after counts from there
+                      */
+    FR_EV_NODE_REFUSED, /* cannot be used (host key, login, no flownode): what is to start there
+                         * fails with start_failed, without retry, until a NODE_UP; live attempts
+                         * are left alone */
+    FR_EV_ABANDON, /* the user gives it up: its live attempts end as node_lost, taken as gone */
+
+    /* about the run */
+    FR_EV_CANCEL,
+    FR_EV_RETRY /* of a run that is OVER, else FR_BUSY. task: it and all that waits for it, and what
+                 * failed above it; FR_PLAN_NONE: all that failed and what waits for it */
+};
+
+struct fr_event {
+    enum fr_event_kind kind;
+    uint32_t inst, node, task;
+    struct fr_id attempt, other;
+    enum fr_cause cause; /* ENDED: EXIT, SIGNAL, TIMEOUT, OOM, START_FAILED, LOST, NODE_LOST (its
+                          * lease ended), STOPPED (by our stop; the cause recorded is the stop's) */
+    int code;
+    bool proven;
+    bool no_retry; /* ENDED: a built-in task refused its `with` (FR_EXIT_USAGE) */
+    bool value, failed;
+    bool same_home, same_boot;
+    int64_t since_ms;
+};
+
+enum fr_act_kind {
+    FR_ACT_EVAL, /* evaluate inst's `when` (gang: of its first member), answer with FR_EV_WHEN */
+
+    /* rows: one commit a drain */
+    FR_ACT_ROW,     /* .row: the whole of it, each time it changes */
+    FR_ACT_ROW_RUN, /* .run */
+
+    /* effects: after the commit, in this order */
+    FR_ACT_EFFECTS,
+    FR_ACT_CONNECT =
+        FR_ACT_EFFECTS, /* node: something wants to start there; asked once until UP or REFUSED */
+    FR_ACT_START,       /* single instance: prepare and go at once */
+    FR_ACT_PREPARE, /* gang member `member` of `members`; the members of a gang follow each other */
+    FR_ACT_GO,      /* gang member, likewise; all are prepared, and that they may go is committed */
+    FR_ACT_STOP,    /* stop the attempt: stop_cause, grace_ms; may come again, is idempotent */
+    FR_ACT_STOP_OTHER, /* stop attempt `other`, which lives where ours should start; answer
+                          FR_EV_CLEARED */
+    FR_ACT_QUERY,      /* what became of it? Answer: PREPARED, LAUNCHED, ENDED, UNKNOWN */
+    FR_ACT_TOMBSTONE,  /* journal there that it never starts; answer: TOMBSTONED, LAUNCHED or ENDED
+                        */
+    FR_ACT_ATTACH, /* after a resume or reconnect: it lives; follow its output from what is here */
+    FR_ACT_ACK,    /* its end is committed: once its log is here too, the node may forget it */
+    FR_ACT_OVER    /* the run is over, outcome in .run; nothing lives but what is STOP_UNPROVEN */
+};
+
+struct fr_act {
+    enum fr_act_kind kind;
+    uint32_t inst, node, task;
+    struct fr_id attempt, other;
+    uint32_t generation;
+    uint32_t attempt_no;
+    uint32_t member, members; /* PREPARE, GO */
+    enum fr_cause stop_cause;
+    int64_t grace_ms;
+    struct fr_row row;
+    struct fr_run_now run;
+};
+
+struct fr_acts { /* zero it to start; set n to 0 to use it again; fr_acts_finish frees */
+    struct fr_act *v;
+    size_t n, cap;
+};
+void fr_acts_finish(struct fr_acts *acts);
+
+struct fr_sched_opts {
+    uint64_t seed;          /* of the jitter */
+    int64_t lost_margin_ms; /* added to lost_after; 0: 10 s */
+};
+
+/* plan is borrowed and must outlive it. */
+enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opts *opts,
+                           struct fr_sched **out, struct fr_err *err);
+void fr_sched_destroy(struct fr_sched *s);
+
+/* State of a stored run, before RESUME; instances without a row are WAITING. FR_CORRUPT: it
+ * contradicts itself (an instance that does not exist, a live attempt without id). */
+enum fr_rc fr_sched_load_run(struct fr_sched *s, const struct fr_run_now *row, struct fr_err *err);
+enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr_err *err);
+
+/* Ids for attempts to come, random ones made by the caller. Starts wait while there are too few:
+ * before each drain add as many as wanted says (up to max_parallel, or the largest gang if that is
+ * more). */
+size_t fr_sched_ids_wanted(const struct fr_sched *s);
+enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t n,
+                            struct fr_err *err);
+
+/* Appends to acts what follows from ev. now_ms never decreases. Errors: FR_NOMEM, FR_BUG (unusable
+ * from then on); FR_USAGE, FR_BUSY (the event is refused and nothing has changed). */
+enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t now_ms,
+                          struct fr_acts *acts, struct fr_err *err);
+
+/* When FR_EV_TICK is wanted next, INT64_MAX: never. */
+int64_t fr_sched_next_due(const struct fr_sched *s);
+
+/* Views; all are O(1) but those that say otherwise. */
+struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms);
+struct fr_run_now fr_sched_now(const struct fr_sched *s);
+size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state); /* instances, hooks too */
+size_t fr_sched_live(const struct fr_sched *s);                          /* live attempts */
+
+/* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
+ * run did. O(needs). A task that is best_effort never counts as failed. */
+bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task);
+
+/* How a task is doing as a whole: the worst of its instances once ended, else the furthest. O(1).
+ */
+enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task);
+
+#endif
