@@ -51,7 +51,7 @@ struct fr_retry {
     size_t n_codes;
 };
 
-enum fr_on_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP };
+enum fr_on_full { FR_ON_FULL_DROP_MIDDLE, FR_ON_FULL_STOP };
 
 struct fr_log_limit {
     int64_t max_bytes;       /* default 1 GiB */
@@ -64,7 +64,7 @@ enum fr_become {
     FR_BECOME_SUDO
 }; /* a task inherits its node's */
 enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
-enum fr_transport { FR_TRANSPORT_AUTO, FR_TRANSPORT_LIBSSH2, FR_TRANSPORT_OPENSSH };
+enum fr_via { FR_VIA_AUTO, FR_VIA_LIBSSH2, FR_VIA_OPENSSH };
 
 struct fr_keep {
     int days;      /* ended attempts older than this may be removed from a node; 0: at once */
@@ -75,7 +75,7 @@ struct fr_node {
     const char *name;
     struct fr_pos pos;
     enum fr_executor executor;
-    enum fr_transport transport;
+    enum fr_via transport;
     const char *address;     /* host name or IP; "127.0.0.1" for a local node without one */
     const char *user;        /* NULL: ~/.ssh/config or the caller's name */
     int port;                /* 0: ~/.ssh/config or 22 */
