@@ -162,6 +162,7 @@ struct fr_exec_node_args {
     const struct fr_exec_node *nodes; /* borrowed */
     size_t n;
     struct fr_id control;     /* id of the store: the home on a node is one for each control home */
+    struct fr_id run;       /* sent in hello: a node fences older owners of this run, not of others */
     uint32_t base_epoch;      /* committed by the caller for this process; connection epochs count below it */
     const char *flownode_dir; /* where flownode (and flownode-ARCH for other machines) lies on control */
     const char *home;         /* control's home: local nodes live in HOME/nodes/NAME */
