@@ -221,10 +221,12 @@ static void close_others(const int *keep, size_t n)
         close((int)max);
 }
 
-int fr_proc_detach(int (*body)(void *arg), void *arg, const int *keep, size_t n)
+int fr_proc_detach(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep, size_t n)
 {
     int status;
-    pid_t pid = fork();
+    pid_t pid = fork(); /* copies arg with everything else */
+
+    (void)arg_bytes;
 
     if (pid < 0)
         return -1;
@@ -259,6 +261,11 @@ int fr_proc_wait(pid_t pid, struct fr_wait *w, int flags)
     w->signaled = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
     w->code = info.si_status;
     return 0;
+}
+
+int fr_proc_fd(pid_t child)
+{
+    return (int)syscall(SYS_pidfd_open, child, 0); /* close-on-exec by itself: pidfd_open(2) */
 }
 
 int fr_proc_kill(struct fr_proc proc, int sig)

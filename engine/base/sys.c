@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -187,6 +189,36 @@ static int real_accept(int fd)
     return accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 }
 
+/* Both families by one IPv6 socket where there is IPv6. */
+static int real_hold_port(int port, int *held)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), no = 0;
+    struct sockaddr *a = fd >= 0 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
+    socklen_t n = fd >= 0 ? sizeof(six) : sizeof(four);
+
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+    else if ((fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
+        return -1;
+    if (bind(fd, a, n) != 0 || getsockname(fd, a, &n) != 0) {
+        int e = errno;
+        close(fd);
+        errno = e;
+        return -1;
+    }
+    *held = ntohs(a->sa_family == AF_INET6 ? six.sin6_port : four.sin_port);
+    return fd;
+}
+
+static int64_t real_disk_free(const char *path)
+{
+    struct statvfs v;
+
+    return statvfs(path, &v) == 0 ? (int64_t)v.f_bavail * (int64_t)v.f_frsize : -1;
+}
+
 static int real_set_nonblock(int fd, bool on)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -236,6 +268,7 @@ static int real_boot_id(char out[40])
         .unlink = unlink,                                                                         \
         .rmdir = rmdir,                                                                           \
         .list = real_list,                                                                        \
+        .disk_free = real_disk_free,                                                              \
         .lock = real_lock,                                                                        \
         .locked = real_locked,                                                                    \
         .pipe = real_pipe,                                                                        \
@@ -243,10 +276,12 @@ static int real_boot_id(char out[40])
         .listen_unix = real_listen_unix,                                                          \
         .connect_unix = real_connect_unix,                                                        \
         .accept = real_accept,                                                                    \
+        .hold_port = real_hold_port,                                                              \
         .set_nonblock = real_set_nonblock,                                                        \
         .poll = poll,                                                                             \
         .spawn = fr_proc_spawn,                                                                   \
         .detach = fr_proc_detach,                                                                 \
+        .proc_fd = fr_proc_fd,                                                                    \
         .wait = fr_proc_wait,                                                                     \
         .kill = fr_proc_kill,                                                                     \
         .subreaper = real_subreaper,                                                              \

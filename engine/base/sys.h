@@ -74,6 +74,7 @@ struct fr_sys {
     int (*unlink)(const char *path);
     int (*rmdir)(const char *path);
     int (*list)(const char *dir, char ***names, size_t *n); /* without . and ..; fr_sys_names_free */
+    int64_t (*disk_free)(const char *path); /* bytes a user may still write, or -1 */
     int (*lock)(int fd);          /* exclusive OFD lock, never waits: EAGAIN when held */
     int (*locked)(int fd);        /* 1 somebody else holds it, 0 free, -1 */
 
@@ -82,15 +83,18 @@ struct fr_sys {
     int (*listen_unix)(const char *path);   /* a listening stream socket */
     int (*connect_unix)(const char *path);
     int (*accept)(int fd);
+    int (*hold_port)(int port, int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
 
     int (*spawn)(const struct fr_spawn *s, struct fr_proc *out);
     /* Runs body(arg) in a new process of its own session whose parent is init (or the nearest
      * subreaper); all descriptors but keep[0..n) are closed. body's return value is its exit code.
+     * arg is flat memory of arg_bytes: body gets a copy of its own and need not free it.
      * In the simulator it is a new simulated process. */
-    int (*detach)(int (*body)(void *arg), void *arg, const int *keep, size_t n);
+    int (*detach)(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep, size_t n);
     int (*wait)(pid_t pid, struct fr_wait *w, int flags); /* pid -1: any child */
+    int (*proc_fd)(pid_t child); /* readable once the child ended; ENOSYS on kernels before 5.3 */
     int (*kill)(struct fr_proc proc, int sig);            /* ESRCH when that very process is gone */
     int (*subreaper)(void);       /* orphans below this process become its children */
     int (*self)(struct fr_proc *out);
