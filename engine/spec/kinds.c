@@ -27,6 +27,10 @@ static const char *const probe_outputs[] = {"iface",       "bandwidth_gbps", "la
 static const char *const train_outputs[] = {"output_dir", "steps", "final_loss", "adapter_node",
                                             NULL};
 static const char *const gather_outputs[] = {"adapter_dir", NULL};
+/* What the engine needs to run later tasks in it: runtime "" means none (they run on the host);
+ * flownode and home: the program and the node's home as seen inside. */
+static const char *const container_outputs[] = {"runtime", "name",  "flownode",
+                                                "home",    "digest", NULL};
 static const char *const publish_outputs[] = {"version", "path", NULL};
 
 #define KEY(name_, type_, help_, ...)                                                              \
@@ -224,7 +228,7 @@ const struct fr_kind fr_kinds[] = {
     {.name = "container",
      .help = "Starts the container in which later tasks run (`in:`).",
      .keys = container_keys,
-     .outputs = none,
+     .outputs = container_outputs,
      .programs = none},
     {.name = "nccl-probe",
      .help = "Joins all nodes, checks and times an all-reduce.",
