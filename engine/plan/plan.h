@@ -69,7 +69,7 @@ struct fr_plan {
     uint32_t n_insts, n_hook_insts; /* likewise */
     uint32_t n_nodes, control;      /* with control, which is the last */
     uint32_t max_parallel;          /* >= 1; a gang counts as one */
-    const uint32_t *order;    /* tasks that are no hooks, needs first; ties in the file's order */
+    const uint32_t *order;    /* tasks that are no hooks, by depth, then in the file's order */
     const uint32_t *critical; /* the longest chain of needs, first to last */
     uint32_t n_critical;
     const uint32_t *by_key; /* instances sorted by key, for fr_plan_inst() */
@@ -88,14 +88,14 @@ uint32_t fr_plan_inst(const struct fr_plan *plan, const char *key);
 uint32_t fr_plan_task(const struct fr_plan *plan, const char *name);
 uint32_t fr_plan_node(const struct fr_plan *plan, const char *name);
 
-/* The instance of task on node, or FR_PLAN_NONE. O(log n). */
+/* The instance of task on node, or FR_PLAN_NONE. O(instances of the task). */
 uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t node);
 
 /* The plan's index of a node as the spec counts them (FR_NODE_CONTROL: plan->control). */
 uint32_t fr_plan_node_of(const struct fr_plan *plan, int spec_node);
 
 /* Sets marks[t] for task and all that waits for it, or (needs) all that it waits for. marks has
- * n_tasks entries; those already set are taken as done. O(tasks + edges). */
+ * n_tasks entries; those already set spread likewise. O(tasks + edges). */
 void fr_plan_mark_users(const struct fr_plan *plan, uint32_t task, bool *marks);
 void fr_plan_mark_needs(const struct fr_plan *plan, uint32_t task, bool *marks);
 
