@@ -1,0 +1,128 @@
+/*
+ * A run from its first commit to its end: the only glue between plan, sched, store and exec. It owns
+ * the loop's turns, feeds the scheduler, writes each turn in one transaction, and performs its effects
+ * after the commit. Whoever starts a run (a command, later a daemon) gives it a loop and a store,
+ * turns it until it is done, and hears of it through a view.
+ *
+ * What a task's command sees, besides what the node adds (wire/request.h: FLOWRUN_ATTEMPT,
+ * FLOWRUN_OUTPUT, FLOWRUN_DIR, FLOWRUN_NODE_HOME, PATH …):
+ *
+ *   FLOWRUN_RUN, FLOWRUN_RUN_NAME       the run's id (32 digits) and the pipeline's name
+ *   FLOWRUN_TASK, FLOWRUN_NODE          names of task and node
+ *   FLOWRUN_ATTEMPT_NO                  1, 2, …; grows over retries by the user too
+ *   FLOWRUN_GENERATION                  of a gang: 1, 2, …
+ *   FLOWRUN_EXECUTOR                    local | ssh: how the node is reached
+ *   FLOWRUN_GPUS, FLOWRUN_WORK          of the node, as the inventory says ("" no work folder)
+ *   FLOWRUN_PROGRAM_NAME                path of each shipped needs_program, NAME in upper case
+ *   NNODES, NODE_RANK                   of a gang; the head (its first node) is rank 0. Else 1 and 0
+ *   MASTER_ADDR, MASTER_PORT            of a gang: the head's address as the others see it, and a port
+ *                                       that the node held until the launch
+ *   FLOWRUN_PEERS                       of a gang: "NAME ADDRESS" of each member, by rank, a line each
+ *   FLOWRUN_WITH                        of a built-in task or sidecar: its `with`, a JSON object with
+ *                                       defaults filled in (spec/kinds.h); a secret one when it holds
+ *                                       secrets
+ *
+ * and the env of pipeline, node and task. Built-in tasks and sidecars run as `flownode task NAME`.
+ * A path that `with` takes from control is shipped first and stands there as its path on the node.
+ */
+#ifndef FR_RUN_RUN_H
+#define FR_RUN_RUN_H
+
+#include "engine/base/err.h"
+#include "engine/exec/exec.h"
+#include "engine/exec/loop.h"
+#include "engine/plan/plan.h"
+#include "engine/sched/sched.h"
+#include "engine/spec/spec.h"
+#include "engine/store/store.h"
+
+struct fr_run;
+
+/* What happened, for people: after the commit that made it true. */
+enum fr_note_kind {
+    FR_NOTE_STATE,   /* inst changed: row, reason */
+    FR_NOTE_RUN,     /* the run changed: now */
+    FR_NOTE_LOG,     /* bytes of inst's output, from offset on; wall_ms of the first */
+    FR_NOTE_NODE,    /* text about node (installing, connected, unreachable since) */
+    FR_NOTE_TROUBLE, /* text: the store cannot be written, a request was refused … */
+};
+
+struct fr_note {
+    enum fr_note_kind kind;
+    int64_t wall_ms;
+    uint32_t inst, node; /* FR_PLAN_NONE where it is neither's */
+    struct fr_row row;
+    struct fr_run_now now;
+    const char *text; /* borrowed for the call; "" none */
+    struct fr_str bytes;
+    uint64_t offset;
+};
+
+struct fr_view {
+    void (*note)(void *arg, const struct fr_run *run, const struct fr_note *note);
+    void *arg;
+};
+
+/* What every run needs of its process. All borrowed, for the run's life. */
+struct fr_run_env {
+    struct fr_loop *loop;
+    struct fr_store *store;
+    struct fr_view view;      /* note may be NULL */
+    const char *flownode_dir; /* folder of flownode, for the executor */
+    const char *self;         /* path of the flowrun program: `notify` runs it */
+    /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
+    enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
+    void *program_arg;
+    const char *cwd;          /* absolute: where flowrun was started */
+    /* The simulator's links, see exec.h. NULL: real ones. */
+    enum fr_rc (*make_link)(void *arg, size_t node, struct fr_link *out, struct fr_err *err);
+    void *make_link_arg;
+};
+
+/* A new run of a pipeline file: checked, staged, committed and owned, not yet turned. opts.sources
+ * is not used. FR_USAGE: issues has every mistake. */
+enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts *opts,
+                         struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
+
+struct fr_resume_opts {
+    const char *run;  /* see fr_store_run_find; NULL: the newest */
+    const char *file; /* a changed pipeline file to go on with; NULL: the stored copy */
+    const char *const *abandon; /* names of nodes that are given up */
+    size_t n_abandon;
+    bool retry;             /* of a run that is over: what failed runs again … */
+    const char *retry_from; /* … or this task and all behind it; NULL */
+};
+
+/* Takes a stored run: FR_BUSY when another process owns it, FR_USAGE when it is over and retry is not
+ * asked for, or a task or node is not its own. */
+enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
+                         struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
+
+/* One turn: waits for something to happen, writes it, does what follows. */
+enum fr_rc fr_run_turn(struct fr_run *run, struct fr_err *err);
+
+/* Over: nothing more will happen; its end is committed and shown. */
+bool fr_run_over(const struct fr_run *run);
+
+/* Stops all tasks, as `flowrun cancel` does. */
+void fr_run_cancel(struct fr_run *run);
+
+/* Drops the run in this process: connections end, tasks go on. NULL is fine. */
+void fr_run_destroy(struct fr_run *run);
+
+/* Views; borrowed from the run. */
+const struct fr_plan *fr_run_plan(const struct fr_run *run);
+const struct fr_spec *fr_run_spec(const struct fr_run *run);
+struct fr_run_now fr_run_now(const struct fr_run *run);
+struct fr_id fr_run_id(const struct fr_run *run);
+int64_t fr_run_no(const struct fr_run *run);
+struct fr_row fr_run_row(const struct fr_run *run, uint32_t inst);
+
+/* Times of an instance, 0 when it has none yet, and why it ended ("" nothing to say). */
+struct fr_run_inst {
+    int64_t started_wall, ended_wall, unreachable_wall;
+    const char *reason;
+};
+struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst);
+
+#endif
