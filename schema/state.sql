@@ -23,30 +23,37 @@ CREATE TABLE run (
     spec_hash   TEXT NOT NULL,
     inventory_hash TEXT NOT NULL,        -- "" when nodes are inline or absent
     inventory   TEXT NOT NULL,           -- its path, "" likewise
-    params      TEXT NOT NULL,           -- JSON object: the values given by -p
-    state       TEXT NOT NULL,           -- running | succeeded | failed | cancelled
+    params      TEXT NOT NULL,           -- JSON: {"params": ["name=value"], "env": {"X": "…"}}
+    state       TEXT NOT NULL,           -- running | cancelling | hooks | over
+    outcome     TEXT NOT NULL DEFAULT '', -- succeeded | failed | cancelled, once known
     reason      TEXT NOT NULL DEFAULT '',
     started_wall INTEGER NOT NULL,
     ended_wall  INTEGER NOT NULL DEFAULT 0,
-    turn        INTEGER NOT NULL DEFAULT 1 -- raised by each retry
+    round       INTEGER NOT NULL DEFAULT 1 -- one more each time the user retries
 ) STRICT;
 
--- One row a task instance; idx is its place in the plan of spec + params, which is deterministic.
+-- One row a task instance, with its newest attempt; idx is its place in the plan of spec + params,
+-- which is deterministic.
 CREATE TABLE instance (
     run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
     idx         INTEGER NOT NULL,
+    key         TEXT NOT NULL,           -- "train@n1"
     task        TEXT NOT NULL,
     node        TEXT NOT NULL,
     hook        TEXT NOT NULL,           -- "" or on_success, on_failure, on_cancel, on_exit
     state       TEXT NOT NULL,
-    cause       TEXT NOT NULL DEFAULT '',
-    code        INTEGER NOT NULL DEFAULT 0,
-    reason      TEXT NOT NULL DEFAULT '',
-    attempts    INTEGER NOT NULL DEFAULT 0, -- attempts made so far
-    tries       INTEGER NOT NULL DEFAULT 0, -- those that count against retry.times
+    attempt_no  INTEGER NOT NULL DEFAULT 0,
+    attempt     BLOB,
+    attempt_state TEXT NOT NULL DEFAULT '',
+    live        INTEGER NOT NULL DEFAULT 0, -- the attempt may live: not yet ended and proven
+    go          INTEGER NOT NULL DEFAULT 0, -- gang: go is committed
     generation  INTEGER NOT NULL DEFAULT 0, -- of its gang
-    attempt     BLOB,                       -- the live one
-    due_wall    INTEGER NOT NULL DEFAULT 0, -- back-off ends at due_wall, …
+    retries     INTEGER NOT NULL DEFAULT 0, -- used of retry.times
+    cause       TEXT NOT NULL DEFAULT '',   -- how the attempt ended
+    code        INTEGER NOT NULL DEFAULT 0,
+    stop_cause  TEXT NOT NULL DEFAULT '',   -- stopping: why
+    reason      TEXT NOT NULL DEFAULT '',   -- for people
+    due_wall    INTEGER NOT NULL DEFAULT 0, -- retrying: the back-off ends at due_wall, …
     due_delay_ms INTEGER NOT NULL DEFAULT 0, -- … but never later than this after it is loaded
     unreachable_wall INTEGER NOT NULL DEFAULT 0, -- since when, 0 not
     started_wall INTEGER NOT NULL DEFAULT 0, -- of the first attempt
@@ -62,21 +69,17 @@ CREATE TABLE attempt (
     generation  INTEGER NOT NULL,
     node        TEXT NOT NULL,
     rank        INTEGER NOT NULL,        -- place in its gang, 0 otherwise
-    request_hash TEXT NOT NULL,          -- of what was sent to the node, without secrets
     home_id     BLOB,                    -- the node's, when it was started
     boot_id     TEXT NOT NULL DEFAULT '',
-    phase       TEXT NOT NULL,           -- starting | going | running | stopping | ended
-    stop        TEXT NOT NULL DEFAULT '', -- why it is being stopped
+    state       TEXT NOT NULL,           -- as instance.attempt_state
     cause       TEXT NOT NULL DEFAULT '',
     code        INTEGER NOT NULL DEFAULT 0,
     reason      TEXT NOT NULL DEFAULT '',
-    address     TEXT NOT NULL DEFAULT '', -- rendezvous of its gang, once known
+    address     TEXT NOT NULL DEFAULT '', -- rendezvous of its gang, committed with go
     port        INTEGER NOT NULL DEFAULT 0,
-    log         TEXT NOT NULL,           -- path below runs/<id>/, the copy of its output
-    clock_ms    INTEGER NOT NULL DEFAULT 0, -- node's monotonic time + this = wall time
+    log         TEXT NOT NULL,           -- file below runs/<id>/: the copy of its output
     started_wall INTEGER NOT NULL,
-    ended_wall  INTEGER NOT NULL DEFAULT 0,
-    released    INTEGER NOT NULL DEFAULT 0 -- 1: the node may forget it
+    ended_wall  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX attempt_of_run ON attempt(run, idx, no);
 

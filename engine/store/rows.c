@@ -11,9 +11,10 @@ static enum fr_rc no_memory(struct fr_store *st, enum fr_sql q, struct fr_err *e
 enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
                              struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_INST_PUT, err, "ditttttitiiidiiiii", run, row->idx, row->task,
-                      row->node, row->hook, row->state, row->cause, row->code, row->reason,
-                      row->attempts, row->tries, row->generation, row->attempt, row->due_wall,
+    return fr_sql_run(st, SQL_INST_PUT, err, "ditttttidtiiiitittiiiii", run, row->idx, row->key,
+                      row->task, row->node, row->hook, row->state, row->attempt_no, row->attempt,
+                      row->attempt_state, row->live, row->go, row->generation, row->retries,
+                      row->cause, row->code, row->stop_cause, row->reason, row->due_wall,
                       row->due_delay_ms, row->unreachable_wall, row->started_wall,
                       row->ended_wall);
 }
@@ -33,22 +34,27 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
             return no_memory(st, q, err);
         row = &out->rows[out->n++];
         row->idx = fr_sql_int(st, q, 0);
-        row->task = fr_sql_text(st, q, 1, arena);
-        row->node = fr_sql_text(st, q, 2, arena);
-        row->hook = fr_sql_text(st, q, 3, arena);
-        row->state = fr_sql_text(st, q, 4, arena);
-        row->cause = fr_sql_text(st, q, 5, arena);
-        row->code = fr_sql_int(st, q, 6);
-        row->reason = fr_sql_text(st, q, 7, arena);
-        row->attempts = fr_sql_int(st, q, 8);
-        row->tries = fr_sql_int(st, q, 9);
-        row->generation = fr_sql_int(st, q, 10);
-        row->attempt = fr_sql_id(st, q, 11);
-        row->due_wall = fr_sql_int(st, q, 12);
-        row->due_delay_ms = fr_sql_int(st, q, 13);
-        row->unreachable_wall = fr_sql_int(st, q, 14);
-        row->started_wall = fr_sql_int(st, q, 15);
-        row->ended_wall = fr_sql_int(st, q, 16);
+        row->key = fr_sql_text(st, q, 1, arena);
+        row->task = fr_sql_text(st, q, 2, arena);
+        row->node = fr_sql_text(st, q, 3, arena);
+        row->hook = fr_sql_text(st, q, 4, arena);
+        row->state = fr_sql_text(st, q, 5, arena);
+        row->attempt_no = fr_sql_int(st, q, 6);
+        row->attempt = fr_sql_id(st, q, 7);
+        row->attempt_state = fr_sql_text(st, q, 8, arena);
+        row->live = fr_sql_int(st, q, 9);
+        row->go = fr_sql_int(st, q, 10);
+        row->generation = fr_sql_int(st, q, 11);
+        row->retries = fr_sql_int(st, q, 12);
+        row->cause = fr_sql_text(st, q, 13, arena);
+        row->code = fr_sql_int(st, q, 14);
+        row->stop_cause = fr_sql_text(st, q, 15, arena);
+        row->reason = fr_sql_text(st, q, 16, arena);
+        row->due_wall = fr_sql_int(st, q, 17);
+        row->due_delay_ms = fr_sql_int(st, q, 18);
+        row->unreachable_wall = fr_sql_int(st, q, 19);
+        row->started_wall = fr_sql_int(st, q, 20);
+        row->ended_wall = fr_sql_int(st, q, 21);
     }
     return rc;
 }
@@ -56,11 +62,10 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_ATTEMPT_PUT, err, "ddiiititdttttittitiiii", row->id, run, row->idx,
-                      row->no, row->generation, row->node, row->rank, row->request_hash,
-                      row->home_id, row->boot_id, row->phase, row->stop, row->cause, row->code,
-                      row->reason, row->address, row->port, row->log, row->clock_ms,
-                      row->started_wall, row->ended_wall, row->released);
+    return fr_sql_run(st, SQL_ATTEMPT_PUT, err, "ddiiitidtttittitii", run, row->id, row->idx,
+                      row->no, row->generation, row->node, row->rank, row->home_id, row->boot_id,
+                      row->state, row->cause, row->code, row->reason, row->address, row->port,
+                      row->log, row->started_wall, row->ended_wall);
 }
 
 static void read_attempt(struct fr_store *st, struct fr_arena *arena, struct fr_attempt_row *row)
@@ -73,21 +78,17 @@ static void read_attempt(struct fr_store *st, struct fr_arena *arena, struct fr_
     row->generation = fr_sql_int(st, q, 3);
     row->node = fr_sql_text(st, q, 4, arena);
     row->rank = fr_sql_int(st, q, 5);
-    row->request_hash = fr_sql_text(st, q, 6, arena);
-    row->home_id = fr_sql_id(st, q, 7);
-    row->boot_id = fr_sql_text(st, q, 8, arena);
-    row->phase = fr_sql_text(st, q, 9, arena);
-    row->stop = fr_sql_text(st, q, 10, arena);
-    row->cause = fr_sql_text(st, q, 11, arena);
-    row->code = fr_sql_int(st, q, 12);
-    row->reason = fr_sql_text(st, q, 13, arena);
-    row->address = fr_sql_text(st, q, 14, arena);
-    row->port = fr_sql_int(st, q, 15);
-    row->log = fr_sql_text(st, q, 16, arena);
-    row->clock_ms = fr_sql_int(st, q, 17);
-    row->started_wall = fr_sql_int(st, q, 18);
-    row->ended_wall = fr_sql_int(st, q, 19);
-    row->released = fr_sql_int(st, q, 20);
+    row->home_id = fr_sql_id(st, q, 6);
+    row->boot_id = fr_sql_text(st, q, 7, arena);
+    row->state = fr_sql_text(st, q, 8, arena);
+    row->cause = fr_sql_text(st, q, 9, arena);
+    row->code = fr_sql_int(st, q, 10);
+    row->reason = fr_sql_text(st, q, 11, arena);
+    row->address = fr_sql_text(st, q, 12, arena);
+    row->port = fr_sql_int(st, q, 13);
+    row->log = fr_sql_text(st, q, 14, arena);
+    row->started_wall = fr_sql_int(st, q, 15);
+    row->ended_wall = fr_sql_int(st, q, 16);
 }
 
 enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,

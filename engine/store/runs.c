@@ -19,10 +19,11 @@ static void read_run(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
     row->inventory = fr_sql_text(st, q, 7, arena);
     row->params = fr_sql_text(st, q, 8, arena);
     row->state = fr_sql_text(st, q, 9, arena);
-    row->reason = fr_sql_text(st, q, 10, arena);
-    row->started_wall = fr_sql_int(st, q, 11);
-    row->ended_wall = fr_sql_int(st, q, 12);
-    row->turn = fr_sql_int(st, q, 13);
+    row->outcome = fr_sql_text(st, q, 10, arena);
+    row->reason = fr_sql_text(st, q, 11, arena);
+    row->started_wall = fr_sql_int(st, q, 12);
+    row->ended_wall = fr_sql_int(st, q, 13);
+    row->round = fr_sql_int(st, q, 14);
 }
 
 static enum fr_rc read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
@@ -45,10 +46,10 @@ static enum fr_rc read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena 
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_run(st, SQL_RUN_ADD, err, "dtttttttttiii", row->id, row->name,
+    enum fr_rc rc = fr_sql_run(st, SQL_RUN_ADD, err, "dttttttttttiii", row->id, row->name,
                                row->source, row->folder, row->spec_hash, row->inventory_hash,
-                               row->inventory, row->params, row->state, row->reason,
-                               row->started_wall, row->ended_wall, row->turn);
+                               row->inventory, row->params, row->state, row->outcome,
+                               row->reason, row->started_wall, row->ended_wall, row->round);
 
     if (rc != FR_OK || (rc = fr_sql_query(st, SQL_RUN_NO, err, "d", row->id)) != FR_OK)
         return rc;
@@ -60,8 +61,8 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "ttiittd", row->state, row->reason, row->ended_wall,
-                      row->turn, row->spec_hash, row->inventory_hash, row->id);
+    return fr_sql_run(st, SQL_RUN_SET, err, "tttiittd", row->state, row->outcome, row->reason,
+                      row->ended_wall, row->round, row->spec_hash, row->inventory_hash, row->id);
 }
 
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,

@@ -6,7 +6,16 @@
 
 #define RUN_COLUMNS                                                                                \
     "SELECT id, no, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "   \
-    "reason, started_wall, ended_wall, turn FROM run "
+    "outcome, reason, started_wall, ended_wall, round FROM run "
+
+#define INST_COLUMNS                                                                               \
+    "idx, key, task, node, hook, state, attempt_no, attempt, attempt_state, live, go, "            \
+    "generation, retries, cause, code, stop_cause, reason, due_wall, due_delay_ms, "               \
+    "unreachable_wall, started_wall, ended_wall"
+
+#define ATTEMPT_COLUMNS                                                                            \
+    "id, idx, no, generation, node, rank, home_id, boot_id, state, cause, code, reason, "          \
+    "address, port, log, started_wall, ended_wall"
 
 static const char *const sql_text[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -16,31 +25,23 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_HOME_PUT] = "INSERT INTO home(one, id, made_wall) VALUES(1, ?, ?)",
     [SQL_RUN_ADD] =
         "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
-        "params, state, reason, started_wall, ended_wall, turn) VALUES(?, "
-        "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "params, state, outcome, reason, started_wall, ended_wall, round) VALUES(?, "
+        "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
-    [SQL_RUN_SET] = "UPDATE run SET state = ?, reason = ?, ended_wall = ?, turn = ?, "
-                    "spec_hash = ?, inventory_hash = ? WHERE id = ?",
+    [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
+                    "round = ?, spec_hash = ?, inventory_hash = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",
     [SQL_INST_PUT] =
-        "INSERT OR REPLACE INTO instance(run, idx, task, node, hook, state, cause, code, reason, "
-        "attempts, tries, generation, attempt, due_wall, due_delay_ms, unreachable_wall, "
-        "started_wall, ended_wall) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [SQL_INST_LIST] =
-        "SELECT idx, task, node, hook, state, cause, code, reason, attempts, tries, generation, "
-        "attempt, due_wall, due_delay_ms, unreachable_wall, started_wall, ended_wall "
-        "FROM instance WHERE run = ? ORDER BY idx",
+        "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_INST_LIST] = "SELECT " INST_COLUMNS " FROM instance WHERE run = ? ORDER BY idx",
     [SQL_ATTEMPT_PUT] =
-        "INSERT OR REPLACE INTO attempt(id, run, idx, no, generation, node, rank, request_hash, "
-        "home_id, boot_id, phase, stop, cause, code, reason, address, port, log, clock_ms, "
-        "started_wall, ended_wall, released) "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_ATTEMPT_LIST] =
-        "SELECT id, idx, no, generation, node, rank, request_hash, home_id, boot_id, phase, stop, "
-        "cause, code, reason, address, port, log, clock_ms, started_wall, ended_wall, released "
-        "FROM attempt WHERE run = ? ORDER BY idx, no",
+        "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY idx, no",
     [SQL_OUTPUT_PUT] = "INSERT OR REPLACE INTO output(run, idx, key, value) VALUES(?, ?, ?, ?)",
     [SQL_OUTPUT_CLEAR] = "DELETE FROM output WHERE run = ? AND idx = ?",
     [SQL_OUTPUT_LIST] = "SELECT idx, key, value FROM output WHERE run = ? ORDER BY idx, key",

@@ -45,10 +45,10 @@ struct fr_run_row {
     int64_t no; /* in this home, 1 …; set by fr_store_run_add */
     const char *name, *source, *folder;
     const char *spec_hash, *inventory_hash, *inventory;
-    const char *params; /* JSON object */
-    const char *state, *reason;
+    const char *params; /* JSON */
+    const char *state, *outcome, *reason;
     int64_t started_wall, ended_wall;
-    int64_t turn;
+    int64_t round;
 };
 
 struct fr_run_rows {
@@ -57,7 +57,7 @@ struct fr_run_rows {
 };
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
-/* Writes state, reason, ended_wall, turn, spec_hash and inventory_hash of row->id. */
+/* Writes state, outcome, reason, ended_wall, round, spec_hash and inventory_hash of row->id. */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* The newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
@@ -71,10 +71,15 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
 
 struct fr_inst_row {
     int64_t idx;
-    const char *task, *node, *hook;
-    const char *state, *cause, *reason;
-    int64_t code, attempts, tries, generation;
+    const char *key, *task, *node, *hook;
+    const char *state;
+    int64_t attempt_no;
     struct fr_id attempt; /* zero: none */
+    const char *attempt_state;
+    int64_t live, go, generation, retries;
+    const char *cause;
+    int64_t code;
+    const char *stop_cause, *reason;
     int64_t due_wall, due_delay_ms;
     int64_t unreachable_wall;
     int64_t started_wall, ended_wall;
@@ -95,18 +100,17 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
 
 struct fr_attempt_row {
     struct fr_id id;
-    int64_t idx, no, generation, rank;
-    const char *node, *request_hash;
+    int64_t idx, no, generation;
+    const char *node;
+    int64_t rank;
     struct fr_id home_id; /* zero: not known */
     const char *boot_id;
-    const char *phase, *stop, *cause, *reason;
+    const char *state, *cause;
     int64_t code;
-    const char *address;
+    const char *reason, *address;
     int64_t port;
     const char *log;
-    int64_t clock_ms;
     int64_t started_wall, ended_wall;
-    int64_t released;
 };
 
 struct fr_attempt_rows {

@@ -44,7 +44,7 @@ static struct fr_run_row run_row(uint8_t first)
 {
     return (struct fr_run_row){.id = id_of(first), .name = "hello", .source = "/p/hello.yaml",
                                .folder = "/p", .spec_hash = "aa", .params = "{}",
-                               .state = "running", .started_wall = 1000, .turn = 1};
+                               .state = "running", .started_wall = 1000, .round = 1};
 }
 
 static void test_run_rows(void)
@@ -61,17 +61,19 @@ static void test_run_rows(void)
     CHECK_INT(a.no, 1);
     CHECK_INT(b.no, 2);
     CHECK(fr_store_run_add(st, &b, &err) != FR_OK);
-    a.state = "failed";
+    a.state = "over";
+    a.outcome = "failed";
     a.reason = "task x";
     a.ended_wall = 2000;
-    a.turn = 2;
+    a.round = 2;
     CHECK_INT(fr_store_run_set(st, &a, &err), FR_OK);
     CHECK_INT(fr_store_runs(st, 0, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 2);
     CHECK_INT(rows.rows[0].no, 2);
-    CHECK_TEXT(rows.rows[1].state, "failed");
+    CHECK_TEXT(rows.rows[1].state, "over");
+    CHECK_TEXT(rows.rows[1].outcome, "failed");
     CHECK_TEXT(rows.rows[1].reason, "task x");
-    CHECK_INT(rows.rows[1].turn, 2);
+    CHECK_INT(rows.rows[1].round, 2);
     CHECK_TEXT(rows.rows[1].source, "/p/hello.yaml");
     CHECK_INT(fr_store_runs(st, 1, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 1);
@@ -110,8 +112,9 @@ static void test_find(void)
 
 static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
 {
-    struct fr_inst_row inst = {.idx = 3, .task = "train", .node = "n1", .hook = "",
-                               .state = "starting", .attempts = 1, .tries = 1, .generation = 4,
+    struct fr_inst_row inst = {.idx = 3, .key = "train@n1", .task = "train", .node = "n1",
+                               .state = "starting", .attempt_no = 1, .retries = 2, .live = 1,
+                               .attempt_state = "starting", .generation = 4, .go = 1,
                                .attempt = id_of(7), .due_wall = 50, .due_delay_ms = 60,
                                .started_wall = 70};
     struct fr_inst_rows rows;
@@ -130,6 +133,11 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
     CHECK(fr_id_zero(rows.rows[0].attempt));
     CHECK_TEXT(rows.rows[1].state, "stopping");
     CHECK_TEXT(rows.rows[1].cause, "timeout");
+    CHECK_TEXT(rows.rows[1].key, "train@n1");
+    CHECK_TEXT(rows.rows[1].attempt_state, "starting");
+    CHECK_INT(rows.rows[1].retries, 2);
+    CHECK_INT(rows.rows[1].live, 1);
+    CHECK_INT(rows.rows[1].go, 1);
     CHECK_INT(rows.rows[1].generation, 4);
     CHECK(fr_id_eq(rows.rows[1].attempt, id_of(7)));
     CHECK_INT(rows.rows[1].due_wall, 50);
@@ -141,7 +149,7 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
 static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
 {
     struct fr_attempt_row row = {.id = id_of(7), .idx = 3, .no = 2, .generation = 4, .rank = 1,
-                                 .node = "n1", .request_hash = "ff", .phase = "starting",
+                                 .node = "n1", .state = "starting",
                                  .log = "train@n1.2.log", .started_wall = 5};
     struct fr_attempt_rows rows;
     struct fr_err err = {0};
@@ -149,14 +157,12 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
     row.home_id = id_of(8);
     row.boot_id = "boot";
-    row.phase = "ended";
+    row.state = "failed";
     row.cause = "exit";
     row.code = 3;
     row.address = "10.0.0.1";
     row.port = 39500;
-    row.clock_ms = -12;
     row.ended_wall = 9;
-    row.released = 1;
     CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
     CHECK_INT(fr_store_attempts(st, run, arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 1);
@@ -166,9 +172,8 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     CHECK_TEXT(rows.rows[0].log, "train@n1.2.log");
     CHECK_INT(rows.rows[0].code, 3);
     CHECK_INT(rows.rows[0].port, 39500);
-    CHECK_INT(rows.rows[0].clock_ms, -12);
     CHECK_INT(rows.rows[0].rank, 1);
-    CHECK_INT(rows.rows[0].released, 1);
+    CHECK_TEXT(rows.rows[0].state, "failed");
 }
 
 static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
