@@ -10,10 +10,11 @@
  *   control  small host messages over the rendezvous connections, blocking, outside any queue.
  *            Waiting for slow things (loading, tokenising) happens here, never in a collective.
  *            A control thread beats every second: an ended rank ends all ranks within 5 s, silence
- *            is reported after 10 s naming rank and last collective, and ends the run at timeout_ms.
+ *            is reported after 10 s naming rank and last collective, and ends the run at
+ * timeout_ms.
  *
- * Errors: FR_PEER (a rank ended or failed, named), FR_TIMEOUT, FR_PROTO (ranks disagree), FR_IO. After
- * an error the communicator answers every call with that error.
+ * Errors: FR_PEER (a rank ended or failed, named), FR_TIMEOUT, FR_PROTO (ranks disagree), FR_IO.
+ * After an error the communicator answers every call with that error.
  */
 #ifndef TR_COMM_COMM_H
 #define TR_COMM_COMM_H
@@ -28,8 +29,8 @@
 /* One part of a grouped all-gather: rank k's `bytes` bytes at `in` land at out + k*bytes on every
  * rank. in may lie in its own place in out; else they do not overlap. */
 struct tr_gather_item {
-    void *out;       /* size * bytes */
-    const void *in;  /* bytes; equal on all ranks; a multiple of 4 */
+    void *out;      /* size * bytes */
+    const void *in; /* bytes; equal on all ranks; a multiple of 4 */
     size_t bytes;
 };
 
@@ -84,31 +85,34 @@ struct tr_comm_ops {
                                   struct fr_err *err);
     enum fr_rc (*host_broadcast)(void *self, void *p, size_t bytes, int root, struct fr_err *err);
     enum fr_rc (*host_barrier)(void *self, struct fr_err *err);
-    void (*abort)(void *self, const char *why); /* tells all ranks; their next call fails with why */
-    size_t (*bytes)(void *self);                /* transport buffers, for the memory table */
+    void (*abort)(void *self,
+                  const char *why); /* tells all ranks; their next call fails with why */
+    size_t (*bytes)(void *self);    /* transport buffers, for the memory table */
     void (*destroy)(void *self);
 };
 
 struct tr_comm {
     const struct tr_comm_ops *ops;
-    void *self;             /* owns */
-    struct tr_backend *be;  /* borrows: the memory its data calls see */
+    void *self;            /* owns */
+    struct tr_backend *be; /* borrows: the memory its data calls see */
     int rank, size;
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
-    int64_t collectives;    /* data calls issued so far */
-    size_t sent_bytes;      /* payload this rank has handed to data calls */
+    int64_t collectives; /* data calls issued so far */
+    size_t sent_bytes;   /* payload this rank has handed to data calls */
 };
 
-/* How a rank finds the others: torchrun's environment (RANK, WORLD_SIZE, LOCAL_RANK,
- * LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …) already parsed, plus the launcher's generation. */
+/* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
 struct tr_comm_opts {
     int rank, size, local_rank, local_size, node, nodes;
-    const char *addr;       /* MASTER_ADDR */
+    char addr[256];         /* MASTER_ADDR */
     int port;               /* MASTER_PORT */
-    uint64_t generation;    /* part of the handshake: ranks of an older try are refused */
-    const char *shm_socket; /* the launcher's socket on which local ranks pass memfds; NULL: tcp only */
+    uint64_t job;           /* hash of run id, generation and size: ranks of an older try are refused */
+    int *local_socks;       /* owns: local_size connected sockets made by the launcher, one to each
+                               local rank, -1 for this one; NULL: tcp between local ranks too */
+    int64_t join_ms;        /* how long to wait for all ranks to come */
     int64_t timeout_ms;     /* --ddp_timeout */
+    int exit_code;          /* of a process that does not react to an abort within seconds */
     bool check;             /* compare a hash before each collective */
 };
 
@@ -125,17 +129,17 @@ void tr_comm_destroy(struct tr_comm *comm);
 
 enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
                               const struct tr_allgather *x, struct fr_err *err);
-enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q,
-                              const struct tr_alltoall *x, struct fr_err *err);
+enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const struct tr_alltoall *x,
+                              struct fr_err *err);
 enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
                                const struct tr_alltoallv *x, struct fr_err *err);
-enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q,
-                             const struct tr_broadcast *x, struct fr_err *err);
+enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const struct tr_broadcast *x,
+                             struct fr_err *err);
 
 /*
- * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's type
- * (f32, bf16, f16); sums are f32. An all-to-all into `slices` and tr_reduce_ordered: the same bits on
- * every transport and every node layout.
+ * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's
+ * type (f32, bf16, f16); sums are f32. An all-to-all into `slices` and tr_reduce_ordered: the same
+ * bits on every transport and every node layout.
  */
 struct tr_reduce_scatter {
     struct tr_view out;    /* (n) f32            */
@@ -154,7 +158,8 @@ enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, i
                                   struct fr_err *err);
 enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err);
 
-/* p[0..n) becomes the sum over ranks in rank order, in double: the same bits everywhere. n <= 64. */
+/* p[0..n) becomes the sum over ranks in rank order, in double: the same bits everywhere. n <= 64.
+ */
 enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err);
 
 void tr_comm_abort(struct tr_comm *comm, const char *why);

@@ -1,0 +1,272 @@
+/* Collectives of the CPU transport between real processes: every size of world, shared memory and TCP. */
+#include "engine/base/str.h"
+#include "engine/base/sys.h"
+#include "tests/unit/check.h"
+#include "trainer/comm/comm.h"
+#include "trainer/comm/join.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX = 5 };
+
+struct world {
+    int size, per_node; /* ranks of one node share memory */
+    int port;
+    int socks[MAX][MAX];
+    int64_t timeout_ms;
+    bool check;
+};
+
+/* What one rank does; its exit status is the number of wrong things. */
+typedef int (*rank_body)(struct tr_comm *comm);
+
+static int free_port(void)
+{
+    int fd, port = 0;
+    struct sockaddr_in6 a;
+    socklen_t n = sizeof(a);
+
+    if (tr_listen(0, 1, &fd, NULL) == FR_OK && getsockname(fd, (struct sockaddr *)&a, &n) == 0)
+        port = ntohs(a.sin6_port);
+    close(fd);
+    return port;
+}
+
+static int run_rank(const struct world *w, int rank, rank_body body)
+{
+    struct tr_comm_opts o = {.rank = rank, .size = w->size, .local_rank = rank % w->per_node,
+                             .addr = "127.0.0.1", .port = w->port, .job = 7, .join_ms = 20000,
+                             .timeout_ms = w->timeout_ms, .exit_code = 44, .check = w->check};
+    int first = rank - o.local_rank, socks[MAX];
+    struct tr_comm *comm;
+    struct fr_err err;
+
+    o.local_size = w->size - first < w->per_node ? w->size - first : w->per_node;
+    o.node = rank / w->per_node;
+    o.nodes = (w->size + w->per_node - 1) / w->per_node;
+    for (int j = 0; j < o.local_size; j++)
+        socks[j] = w->socks[rank][first + j];
+    o.local_socks = o.local_size > 1 ? socks : NULL;
+    if (tr_comm_cpu(NULL, &o, &comm, &err) != FR_OK) {
+        printf("rank %d: %s\n", rank, err.msg);
+        return 99;
+    }
+    int bad = body(comm);
+    tr_comm_destroy(comm);
+    return bad;
+}
+
+/* Forks the world; statuses[r] is each rank's exit status, or 256 + signal. */
+static void run_world(struct world *w, rank_body body, int *statuses)
+{
+    pid_t pids[MAX];
+
+    w->port = free_port();
+    for (int i = 0; i < w->size; i++)
+        for (int j = i + 1; j < w->size; j++) {
+            int p[2];
+            if (socketpair(AF_UNIX, SOCK_STREAM, 0, p) != 0)
+                return;
+            w->socks[i][j] = p[0];
+            w->socks[j][i] = p[1];
+        }
+    fflush(stdout);
+    for (int r = 0; r < w->size; r++)
+        if ((pids[r] = fork()) == 0) {
+            for (int i = 0; i < w->size; i++) /* as exec would: only a rank's own sockets stay open */
+                for (int j = 0; i != r && j < w->size; j++)
+                    if (j != i)
+                        close(w->socks[i][j]);
+            int bad = run_rank(w, r, body);
+            fflush(stdout);
+            _exit(bad);
+        }
+    for (int i = 0; i < w->size; i++)
+        for (int j = 0; j < w->size; j++)
+            if (i != j)
+                close(w->socks[i][j]);
+    for (int r = 0; r < w->size; r++) {
+        int status;
+        waitpid(pids[r], &status, 0);
+        statuses[r] = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+    }
+}
+
+/* Byte i of what rank `from` sends in round `k`. */
+static uint8_t pattern(int from, int k, size_t i)
+{
+    return (uint8_t)(from * 31 + k * 7 + (int)(i % 251));
+}
+
+static int gather_round(struct tr_comm *c, size_t a, size_t b, int k)
+{
+    size_t n = (size_t)c->size;
+    uint8_t *x = calloc(n, a), *y = calloc(n, b), *mine = malloc(b);
+    struct tr_gather_item items[2] = {{x, x + (size_t)c->rank * a, a}, {y, mine, b}};
+    struct tr_allgather g = {items, 2, "test gather"};
+    int bad = 0;
+
+    for (size_t i = 0; i < a; i++)
+        x[(size_t)c->rank * a + i] = pattern(c->rank, k, i);
+    for (size_t i = 0; i < b; i++)
+        mine[i] = pattern(c->rank, k + 1, i);
+    bad += tr_comm_all_gather(c, NULL, &g, NULL) != FR_OK;
+    for (int r = 0; r < c->size; r++) {
+        for (size_t i = 0; i < a; i++)
+            bad += x[(size_t)r * a + i] != pattern(r, k, i);
+        for (size_t i = 0; i < b; i++)
+            bad += y[(size_t)r * b + i] != pattern(r, k + 1, i);
+    }
+    free(x);
+    free(y);
+    free(mine);
+    return bad != 0;
+}
+
+static int exchange_round(struct tr_comm *c, size_t bytes, int k)
+{
+    size_t n = (size_t)c->size, at[MAX], got_at[MAX], give[MAX], take[MAX], sum = 0, got = 0;
+    uint8_t *in = malloc(n * bytes), *out = malloc(n * bytes);
+    struct tr_alltoall x = {out, in, bytes, "test exchange"};
+    int bad = 0;
+
+    for (int to = 0; to < c->size; to++)
+        for (size_t i = 0; i < bytes; i++)
+            in[(size_t)to * bytes + i] = pattern(c->rank * MAX + to, k, i);
+    bad += tr_comm_all_to_all(c, NULL, &x, NULL) != FR_OK;
+    for (int r = 0; r < c->size; r++)
+        for (size_t i = 0; i < bytes; i++)
+            bad += out[(size_t)r * bytes + i] != pattern(r * MAX + c->rank, k, i);
+    for (int r = 0; r < c->size; r++) { /* unequal: rank a sends (a + 2b) % 5 quarters to rank b */
+        give[r] = (size_t)((c->rank + 2 * r) % 5) * (bytes / 4);
+        take[r] = (size_t)((r + 2 * c->rank) % 5) * (bytes / 4);
+        at[r] = sum;
+        got_at[r] = got;
+        sum += give[r];
+        got += take[r];
+    }
+    uint8_t *vin = malloc(sum + 1), *vout = malloc(got + 1);
+    for (int to = 0; to < c->size; to++)
+        for (size_t i = 0; i < give[to]; i++)
+            vin[at[to] + i] = pattern(c->rank * MAX + to, k, i);
+    struct tr_alltoallv v = {vout, vin, got_at, take, at, give, "test uneven exchange"};
+    bad += tr_comm_all_to_allv(c, NULL, &v, NULL) != FR_OK;
+    for (int r = 0; r < c->size; r++)
+        for (size_t i = 0; i < take[r]; i++)
+            bad += vout[got_at[r] + i] != pattern(r * MAX + c->rank, k, i);
+    free(vin);
+    free(vout);
+    free(in);
+    free(out);
+    return bad != 0;
+}
+
+static int collectives(struct tr_comm *c)
+{
+    static const size_t sizes[] = {4, 252, 4096, 65540, 3 * 1024 * 1024 + 4};
+    int bad = 0, root = c->size - 1;
+    double sums[2] = {1.5, (double)c->rank};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        bad += gather_round(c, sizes[i], sizes[(i + 2) % 5], (int)i);
+        bad += exchange_round(c, sizes[i], (int)i);
+        uint8_t *p = calloc(1, sizes[i]);
+        for (size_t k = 0; k < sizes[i] && c->rank == root; k++)
+            p[k] = pattern(9, (int)i, k);
+        struct tr_broadcast b = {p, sizes[i], root, "test broadcast"};
+        bad += tr_comm_broadcast(c, NULL, &b, NULL) != FR_OK;
+        for (size_t k = 0; k < sizes[i]; k++)
+            bad += p[k] != pattern(9, (int)i, k);
+        free(p);
+        bad += tr_comm_host_barrier(c, NULL) != FR_OK;
+    }
+    bad += tr_comm_host_sum(c, sums, 2, NULL) != FR_OK;
+    bad += sums[0] != 1.5 * c->size || sums[1] != c->size * (c->size - 1) / 2.0;
+    return bad > 90 ? 90 : bad;
+}
+
+/* The last rank dies in the middle; each other must learn of it and name it. */
+static int one_dies(struct tr_comm *c)
+{
+    struct fr_err err = {0};
+    uint8_t buf[MAX * 8] = {0};
+    struct tr_gather_item item = {buf, buf + c->rank * 8, 8};
+    struct tr_allgather g = {&item, 1, "layer 1 experts"};
+    char name[32];
+
+    if (tr_comm_host_barrier(c, NULL) != FR_OK)
+        return 1;
+    if (c->rank == c->size - 1)
+        raise(SIGKILL);
+    snprintf(name, sizeof(name), "rank %d", c->size - 1);
+    for (int i = 0; i < 1000; i++)
+        if (tr_comm_all_gather(c, NULL, &g, &err) != FR_OK)
+            return err.rc == FR_PEER && strstr(err.msg, name) != NULL ? 0 : 2;
+    return 3;
+}
+
+/* Rank 0 never takes part: the others end at the time-out and name it. */
+static int one_waits(struct tr_comm *c)
+{
+    struct fr_err err = {0};
+    uint8_t buf[MAX * 8] = {0};
+    struct tr_gather_item item = {buf, buf + c->rank * 8, 8};
+    struct tr_allgather g = {&item, 1, "layer 2 experts"};
+
+    if (c->rank == 0) {
+        while (tr_comm_host_barrier(c, &err) == FR_OK) {
+        }
+        return err.rc == FR_TIMEOUT && strstr(err.msg, "layer 2 experts") != NULL ? 0 : 1;
+    }
+    enum fr_rc rc = tr_comm_all_gather(c, NULL, &g, &err);
+    return rc == FR_TIMEOUT && strstr(err.msg, "layer 2 experts") != NULL ? 0 : 2;
+}
+
+/* Ranks call different collectives: checking mode says so. */
+static int disagree(struct tr_comm *c)
+{
+    struct fr_err err = {0};
+    uint8_t buf[MAX * 16] = {0};
+    size_t bytes = c->rank == 1 ? 16 : 8;
+    struct tr_gather_item item = {buf, buf + (size_t)c->rank * bytes, bytes};
+    struct tr_allgather g = {&item, 1, c->rank == 1 ? "unit b" : "unit a"};
+
+    enum fr_rc rc = tr_comm_all_gather(c, NULL, &g, &err);
+    return rc == FR_PROTO && strstr(err.msg, "rank") != NULL ? 0 : 1;
+}
+
+int main(void)
+{
+    int statuses[MAX];
+
+    for (int size = 1; size <= MAX; size++)
+        for (int per_node = 1; per_node <= 3; per_node++) {
+            struct world w = {.size = size, .per_node = per_node, .timeout_ms = 60000};
+            char row[64];
+            snprintf(row, sizeof(row), "%d ranks, %d a node", size, per_node);
+            check_row(row);
+            run_world(&w, collectives, statuses);
+            for (int r = 0; r < size; r++)
+                CHECK_INT(statuses[r], 0);
+        }
+    struct world dying = {.size = 4, .per_node = 2, .timeout_ms = 60000};
+    check_row("a rank dies");
+    run_world(&dying, one_dies, statuses);
+    for (int r = 0; r < 3; r++)
+        CHECK_INT(statuses[r], 0);
+    CHECK_INT(statuses[3], 256 + SIGKILL);
+    struct world late = {.size = 3, .per_node = 3, .timeout_ms = 700};
+    check_row("a rank never comes to the collective");
+    run_world(&late, one_waits, statuses);
+    for (int r = 0; r < 3; r++)
+        CHECK_INT(statuses[r], 0);
+    struct world unlike = {.size = 3, .per_node = 1, .timeout_ms = 60000, .check = true};
+    check_row("ranks disagree");
+    run_world(&unlike, disagree, statuses);
+    for (int r = 0; r < 3; r++)
+        CHECK_INT(statuses[r], 0);
+    return check_done();
+}

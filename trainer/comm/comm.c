@@ -1,0 +1,118 @@
+#include "trainer/comm/comm.h"
+
+#include "engine/base/sys.h"
+
+#include <string.h>
+
+void tr_comm_destroy(struct tr_comm *comm)
+{
+    if (comm == NULL)
+        return;
+    comm->ops->destroy(comm->self);
+    fr_sys.free(comm);
+}
+
+enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
+                              const struct tr_allgather *x, struct fr_err *err)
+{
+    comm->collectives++;
+    for (size_t i = 0; i < x->n; i++)
+        comm->sent_bytes += x->items[i].bytes * (size_t)(comm->size - 1);
+    if (comm->ops->all_gather(comm->self, q, x, err) != FR_OK)
+        return fr_while(err, "gathering %s", x->what);
+    return FR_OK;
+}
+
+enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const struct tr_alltoall *x,
+                              struct fr_err *err)
+{
+    comm->collectives++;
+    comm->sent_bytes += x->bytes * (size_t)(comm->size - 1);
+    if (comm->ops->all_to_all(comm->self, q, x, err) != FR_OK)
+        return fr_while(err, "exchanging %s", x->what);
+    return FR_OK;
+}
+
+enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
+                               const struct tr_alltoallv *x, struct fr_err *err)
+{
+    comm->collectives++;
+    for (int k = 0; k < comm->size; k++)
+        comm->sent_bytes += k == comm->rank ? 0 : x->in_bytes[k];
+    if (comm->ops->all_to_allv(comm->self, q, x, err) != FR_OK)
+        return fr_while(err, "exchanging %s", x->what);
+    return FR_OK;
+}
+
+enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const struct tr_broadcast *x,
+                             struct fr_err *err)
+{
+    comm->collectives++;
+    if (comm->rank == x->root)
+        comm->sent_bytes += x->bytes * (size_t)(comm->size - 1);
+    if (comm->ops->broadcast(comm->self, q, x, err) != FR_OK)
+        return fr_while(err, "broadcasting %s", x->what);
+    return FR_OK;
+}
+
+enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
+                                  const struct tr_reduce_scatter *x, struct fr_err *err)
+{
+    size_t n = (size_t)tr_view_count(x->out);
+    struct tr_alltoall a = {
+        .out = x->slices.p,
+        .in = x->in.p,
+        .bytes = n * tr_dtype_bytes(x->in.dtype),
+        .what = x->what,
+    };
+    struct tr_reduce r = {.out = x->out, .slices = x->slices};
+    enum fr_rc rc;
+
+    if (tr_view_count(x->in) != (int64_t)n * comm->size || x->slices.dtype != x->in.dtype ||
+        tr_view_count(x->slices) != tr_view_count(x->in))
+        return fr_fail(err, FR_SHAPE, "reduce-scatter of %s: %d slices of %zu do not fit", x->what,
+                       comm->size, n);
+    if ((rc = tr_comm_all_to_all(comm, q, &a, err)) != FR_OK)
+        return rc;
+    return tr_reduce_ordered(comm->be, q, &r, err);
+}
+
+enum fr_rc tr_comm_host_all_gather(struct tr_comm *comm, void *all, const void *mine, size_t bytes,
+                                   struct fr_err *err)
+{
+    return comm->ops->host_all_gather(comm->self, all, mine, bytes, err);
+}
+
+enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, int root,
+                                  struct fr_err *err)
+{
+    return comm->ops->host_broadcast(comm->self, p, bytes, root, err);
+}
+
+enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err)
+{
+    return comm->ops->host_barrier(comm->self, err);
+}
+
+enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err)
+{
+    size_t bytes = n * sizeof(double);
+    double *all = fr_sys.alloc(bytes * (size_t)comm->size);
+    enum fr_rc rc;
+
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "sum of %zu numbers over %d ranks", n, comm->size);
+    if ((rc = tr_comm_host_all_gather(comm, all, p, bytes, err)) == FR_OK) {
+        memset(p, 0, bytes);
+        for (size_t k = 0; k < (size_t)comm->size; k++)
+            for (size_t i = 0; i < n; i++)
+                p[i] += all[k * n + i];
+    }
+    fr_sys.free(all);
+    return rc;
+}
+
+void tr_comm_abort(struct tr_comm *comm, const char *why)
+{
+    comm->ops->abort(comm->self, why);
+}

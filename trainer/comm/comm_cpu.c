@@ -1,0 +1,333 @@
+/*
+ * The communicator of CPU ranks. All-gather and broadcast are streams round the ring (ranks are
+ * numbered node by node, so each node has one edge in and one out); all-to-all goes pair by pair.
+ */
+#include "trainer/comm/comm.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/comm/control.h"
+#include "trainer/comm/join.h"
+#include "trainer/comm/mesh.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DATA_PORTS = 31 };
+
+struct cpu {
+    struct tr_comm *comm; /* borrows: the object this is the inside of */
+    struct tr_control *control; /* owns */
+    struct tr_mesh mesh;
+    bool check;
+};
+
+static uint64_t fnv(const void *p, size_t n)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ ((const unsigned char *)p)[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* What a rank says in checking mode before a collective. */
+struct vow {
+    uint64_t hash;
+    char what[56];
+};
+
+static enum fr_rc check_same(struct cpu *c, const char *call, size_t bytes, const char *what,
+                             struct fr_err *err)
+{
+    struct vow mine = {0}, *all;
+    char text[160];
+    enum fr_rc rc;
+
+    snprintf(text, sizeof(text), "%s %zu %s", call, bytes, what);
+    mine.hash = fnv(text, strlen(text));
+    snprintf(mine.what, sizeof(mine.what), "%s '%.36s'", call, what);
+    all = fr_sys.alloc((size_t)c->comm->size * sizeof(*all));
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare collectives");
+    rc = tr_control_all_gather(c->control, all, &mine, sizeof(mine), err);
+    for (int r = 0; r < c->comm->size && rc == FR_OK; r++)
+        if (all[r].hash != mine.hash)
+            rc = fr_fail(err, FR_PROTO, "ranks differ: rank %d calls %.55s, rank %d %s of %zu bytes",
+                         r, all[r].what, c->comm->rank, mine.what, bytes);
+    fr_sys.free(all);
+    return rc;
+}
+
+/* Before a data call: what the queue holds is done, the watchers know what comes. */
+static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const char *call, size_t bytes,
+                        const char *what, struct fr_err *err)
+{
+    enum fr_rc rc = tr_control_check(c->control, err);
+
+    if (rc == FR_OK && c->comm->be != NULL)
+        rc = tr_sync(c->comm->be, q, err);
+    if (rc == FR_OK && c->check)
+        rc = check_same(c, call, bytes, what, err);
+    tr_control_note(c->control, c->comm->collectives, what);
+    return rc;
+}
+
+static enum fr_rc end(struct cpu *c, enum fr_rc rc)
+{
+    tr_control_note(c->control, c->comm->collectives, rc == FR_OK ? NULL : "failed");
+    return rc;
+}
+
+/* Lists of pieces for `blocks` blocks of n items each: 2 * blocks * n entries of one allocation. */
+struct stream {
+    char **p;
+    size_t *bytes;
+    size_t n;
+};
+
+static enum fr_rc stream_make(struct stream *s, size_t n, struct fr_err *err)
+{
+    *s = (struct stream){.p = fr_sys.alloc(n * sizeof(char *)),
+                         .bytes = fr_sys.alloc(n * sizeof(size_t))};
+    return s->p != NULL && s->bytes != NULL
+               ? FR_OK
+               : fr_fail(err, FR_NOMEM, "no memory for a collective of %zu pieces", n);
+}
+
+static void stream_add(struct stream *s, char *p, size_t bytes)
+{
+    s->p[s->n] = p;
+    s->bytes[s->n++] = bytes;
+}
+
+static void stream_finish(struct stream *s)
+{
+    fr_sys.free(s->p);
+    fr_sys.free(s->bytes);
+}
+
+static enum fr_rc cpu_all_gather(void *self, struct tr_queue *q, const struct tr_allgather *x,
+                                 struct fr_err *err)
+{
+    struct cpu *c = self;
+    const struct tr_gather_item *items = x->items;
+    int me = c->comm->rank, size = c->comm->size;
+    size_t own = 0;
+    struct stream out = {0}, in = {0};
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < x->n; i++)
+        own += items[i].bytes;
+    if ((rc = begin(c, q, "all_gather", own, x->what, err)) != FR_OK)
+        return rc;
+    for (size_t i = 0; i < x->n; i++) {
+        char *mine = (char *)items[i].out + (size_t)me * items[i].bytes;
+        if (mine != items[i].in)
+            memcpy(mine, items[i].in, items[i].bytes);
+    }
+    rc = stream_make(&out, x->n * (size_t)size, err);
+    if (rc == FR_OK)
+        rc = stream_make(&in, x->n * (size_t)size, err);
+    for (int s = 0; s + 1 < size && rc == FR_OK; s++)
+        for (size_t i = 0; i < x->n; i++) {
+            size_t give = (size_t)((me - s + size) % size), take = (size_t)((me - s - 1 + size) % size);
+            stream_add(&out, (char *)items[i].out + give * items[i].bytes, items[i].bytes);
+            stream_add(&in, (char *)items[i].out + take * items[i].bytes, items[i].bytes);
+        }
+    struct tr_move v = {.to = (me + 1) % size, .from = (me + size - 1) % size,
+                        .out = {out.p, out.bytes, out.n}, .in = {in.p, in.bytes, in.n},
+                        .own = own, .what = x->what};
+    if (rc == FR_OK)
+        rc = tr_mesh_move(&c->mesh, &v, err);
+    stream_finish(&out);
+    stream_finish(&in);
+    return end(c, rc);
+}
+
+static enum fr_rc cpu_all_to_allv(void *self, struct tr_queue *q, const struct tr_alltoallv *x,
+                                  struct fr_err *err)
+{
+    struct cpu *c = self;
+    int me = c->comm->rank, size = c->comm->size;
+    enum fr_rc rc = begin(c, q, "all_to_allv", 0, x->what, err);
+
+    if (rc != FR_OK)
+        return rc;
+    memcpy((char *)x->out + x->out_at[me], (const char *)x->in + x->in_at[me], x->in_bytes[me]);
+    for (int k = 1; k < size && rc == FR_OK; k++) {
+        int to = (me + k) % size, from = (me - k + size) % size;
+        char *give = (char *)x->in + x->in_at[to], *take = (char *)x->out + x->out_at[from];
+        struct tr_move v = {.to = to, .from = from, .out = {&give, &x->in_bytes[to], 1},
+                            .in = {&take, &x->out_bytes[from], 1}, .own = x->in_bytes[to],
+                            .what = x->what};
+        rc = tr_mesh_move(&c->mesh, &v, err);
+    }
+    return end(c, rc);
+}
+
+static enum fr_rc cpu_all_to_all(void *self, struct tr_queue *q, const struct tr_alltoall *x,
+                                 struct fr_err *err)
+{
+    struct cpu *c = self;
+    int me = c->comm->rank, size = c->comm->size;
+    enum fr_rc rc = begin(c, q, "all_to_all", x->bytes, x->what, err);
+
+    if (rc != FR_OK)
+        return rc;
+    memcpy((char *)x->out + (size_t)me * x->bytes, (const char *)x->in + (size_t)me * x->bytes,
+           x->bytes);
+    for (int k = 1; k < size && rc == FR_OK; k++) {
+        int to = (me + k) % size, from = (me - k + size) % size;
+        char *give = (char *)x->in + (size_t)to * x->bytes;
+        char *take = (char *)x->out + (size_t)from * x->bytes;
+        struct tr_move v = {.to = to, .from = from, .out = {&give, &x->bytes, 1},
+                            .in = {&take, &x->bytes, 1}, .own = x->bytes, .what = x->what};
+        rc = tr_mesh_move(&c->mesh, &v, err);
+    }
+    return end(c, rc);
+}
+
+static enum fr_rc cpu_broadcast(void *self, struct tr_queue *q, const struct tr_broadcast *x,
+                                struct fr_err *err)
+{
+    struct cpu *c = self;
+    int me = c->comm->rank, size = c->comm->size;
+    char *piece = x->p;
+    struct tr_move v = {.to = (me + 1) % size == x->root ? -1 : (me + 1) % size,
+                        .from = me == x->root ? -1 : (me + size - 1) % size,
+                        .out = {&piece, &x->bytes, 1}, .in = {&piece, &x->bytes, 1},
+                        .own = me == x->root ? x->bytes : 0, .what = x->what};
+    enum fr_rc rc = begin(c, q, "broadcast", x->bytes, x->what, err);
+
+    return rc == FR_OK ? end(c, tr_mesh_move(&c->mesh, &v, err)) : rc;
+}
+
+static enum fr_rc cpu_host_all_gather(void *self, void *all, const void *mine, size_t bytes,
+                                      struct fr_err *err)
+{
+    struct cpu *c = self;
+
+    return tr_control_all_gather(c->control, all, mine, bytes, err);
+}
+
+static enum fr_rc cpu_host_broadcast(void *self, void *p, size_t bytes, int root,
+                                     struct fr_err *err)
+{
+    struct cpu *c = self;
+    char *all = fr_sys.alloc(bytes * (size_t)c->comm->size);
+    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory for a broadcast of %zu bytes",
+                                          bytes)
+                                : tr_control_all_gather(c->control, all, p, bytes, err);
+
+    if (rc == FR_OK)
+        memcpy(p, all + (size_t)root * bytes, bytes);
+    fr_sys.free(all);
+    return rc;
+}
+
+static enum fr_rc cpu_host_barrier(void *self, struct fr_err *err)
+{
+    struct cpu *c = self;
+    char one = 1, *all = fr_sys.alloc((size_t)c->comm->size);
+    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory for a barrier")
+                                : tr_control_all_gather(c->control, all, &one, 1, err);
+
+    fr_sys.free(all);
+    return rc;
+}
+
+static void cpu_abort(void *self, const char *why)
+{
+    struct cpu *c = self;
+
+    tr_control_abort(c->control, FR_PEER, why);
+}
+
+static size_t cpu_bytes(void *self)
+{
+    return ((struct cpu *)self)->mesh.bytes;
+}
+
+static void cpu_destroy(void *self)
+{
+    struct cpu *c = self;
+
+    if (c == NULL)
+        return;
+    tr_control_leave(c->control);
+    tr_mesh_finish(&c->mesh);
+    fr_sys.free(c);
+}
+
+/* A port for data connections: of the 31 above the rendezvous port, which clusters leave open for
+ * this, the first that is free from the local rank's own place on; else any. */
+static enum fr_rc data_port(const struct tr_comm_opts *o, int *fd, int *port, struct fr_err *err)
+{
+    for (int k = 0; k < DATA_PORTS; k++) {
+        *port = o->port + 1 + (o->local_rank + k) % DATA_PORTS;
+        if (*port <= 65535 && tr_listen(*port, o->size, fd, NULL) == FR_OK)
+            return FR_OK;
+    }
+    struct sockaddr_in6 a;
+    socklen_t n = sizeof(a);
+    enum fr_rc rc = tr_listen(0, o->size, fd, err);
+    if (rc == FR_OK && getsockname(*fd, (struct sockaddr *)&a, &n) == 0)
+        *port = ntohs(a.sin6_port);
+    return rc;
+}
+
+static const struct tr_comm_ops cpu_ops = {
+    .name = "cpu",
+    .all_gather = cpu_all_gather,
+    .all_to_all = cpu_all_to_all,
+    .all_to_allv = cpu_all_to_allv,
+    .broadcast = cpu_broadcast,
+    .host_all_gather = cpu_host_all_gather,
+    .host_broadcast = cpu_host_broadcast,
+    .host_barrier = cpu_host_barrier,
+    .abort = cpu_abort,
+    .bytes = cpu_bytes,
+    .destroy = cpu_destroy,
+};
+
+enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
+                       struct fr_err *err)
+{
+    int listener = -1, port = 0;
+    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
+    struct cpu *c = fr_sys.alloc(sizeof(*c));
+    enum fr_rc rc = comm == NULL || c == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks")
+                                              : data_port(o, &listener, &port, err);
+
+    *out = NULL;
+    if (c != NULL && comm != NULL) {
+        *comm = (struct tr_comm){.ops = &cpu_ops, .self = c, .be = be, .rank = o->rank,
+                                 .size = o->size, .local_rank = o->local_rank,
+                                 .local_size = o->local_size, .node = o->node, .nodes = o->nodes};
+        *c = (struct cpu){.comm = comm, .check = o->check};
+    }
+    if (rc == FR_OK) {
+        struct tr_control_opts co = {.rank = o->rank, .size = o->size, .node = o->node,
+                                     .local_rank = o->local_rank, .addr = o->addr, .port = o->port,
+                                     .data_port = port, .job = o->job, .join_ms = o->join_ms,
+                                     .timeout_ms = o->timeout_ms, .exit_code = o->exit_code};
+        rc = tr_control_join(&co, &c->control, err);
+    }
+    if (rc == FR_OK) {
+        c->mesh = (struct tr_mesh){.rank = o->rank, .size = o->size, .control = c->control,
+                                   .timeout_ms = o->timeout_ms};
+        rc = tr_mesh_connect(&c->mesh, o, listener, err);
+    }
+    if (listener >= 0)
+        fr_sys.close(listener);
+    if (rc == FR_OK) {
+        *out = comm;
+        return FR_OK;
+    }
+    if (c != NULL && c->control != NULL && err != NULL)
+        tr_control_abort(c->control, rc, err->msg);
+    cpu_destroy(c);
+    fr_sys.free(comm);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/*
+ * The control plane: how ranks find each other and watch each other. Rank 0 listens on
+ * MASTER_ADDR:MASTER_PORT; every other rank connects and says who it is; when all are there rank 0
+ * sends everybody the table of ranks. The connections stay: a thread in each process beats over
+ * them every second, carries small host collectives, and spreads an abort. A closed connection ends
+ * all ranks within ABORT_MS; silence is reported after SILENT_MS and ends the run at timeout_ms.
+ *
+ * The job hash (size, generation, run id) keeps ranks of an older try out.
+ */
+#ifndef TR_COMM_CONTROL_H
+#define TR_COMM_CONTROL_H
+
+#include "engine/base/err.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TR_CONTROL_HOST = 64, TR_CONTROL_WHAT = 64 };
+
+/* One row of the table of ranks. */
+struct tr_peer {
+    struct sockaddr_in6 data; /* where it listens for data connections; IPv4 is mapped */
+    char host[TR_CONTROL_HOST];
+    int node, local_rank;
+};
+
+struct tr_control_opts {
+    int rank, size, node, local_rank;
+    const char *addr;   /* MASTER_ADDR: name or address */
+    int port;           /* MASTER_PORT */
+    int data_port;      /* where this rank listens for data connections */
+    uint64_t job;       /* hash that all ranks must share */
+    int64_t join_ms;    /* how long to wait for all ranks */
+    int64_t timeout_ms; /* --ddp_timeout */
+    int exit_code;      /* of a process whose main thread does not react to an abort in time */
+};
+
+struct tr_control;
+
+/* Returns when all ranks have joined. FR_TIMEOUT names the ranks that never came; FR_BUSY that the
+ * port is held; FR_PROTO why rank 0 refused this rank. */
+enum fr_rc tr_control_join(const struct tr_control_opts *opts, struct tr_control **out,
+                           struct fr_err *err);
+
+/* Says goodbye and stops the thread. Ranks that leave this way are not missed. NULL is fine. */
+void tr_control_leave(struct tr_control *c);
+
+/* The table of ranks, `size` rows, borrowed. */
+const struct tr_peer *tr_control_peers(const struct tr_control *c);
+
+/* The local address of the connection to the other ranks' side (rank 0: of its first peer). */
+bool tr_control_local_addr(const struct tr_control *c, struct sockaddr_in6 *out);
+
+/* all (size*bytes) = every rank's mine (bytes). Blocks; bytes are equal on all ranks. */
+enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mine, size_t bytes,
+                                 struct fr_err *err);
+
+/* Notes what this rank does now, for the messages of others; what == NULL: it computes. */
+void tr_control_note(struct tr_control *c, int64_t seq, const char *what);
+
+/* Ends all ranks with this reason. */
+void tr_control_abort(struct tr_control *c, enum fr_rc rc, const char *why);
+
+/* FR_OK, or why the run must end. Cheap: called in every waiting loop. */
+enum fr_rc tr_control_check(struct tr_control *c, struct fr_err *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* Frames of the control plane: u32 length of the payload, u8 type, three zero bytes, payload. */
+#ifndef TR_COMM_FRAME_H
+#define TR_COMM_FRAME_H
+
+#include "engine/base/str.h"
+#include "trainer/comm/control.h"
+
+enum tr_frame_type {
+    TR_FRAME_HELLO = 1, /* tr_hello: a rank introduces itself */
+    TR_FRAME_TABLE,     /* size * tr_peer: all are here */
+    TR_FRAME_REFUSE,    /* text */
+    TR_FRAME_BEAT,      /* tr_beat */
+    TR_FRAME_PART,      /* a rank's part of a host all-gather, to rank 0 */
+    TR_FRAME_WHOLE,     /* all parts, from rank 0 */
+    TR_FRAME_ABORT,     /* u32 fr_rc, text */
+    TR_FRAME_BYE
+};
+
+enum { TR_FRAME_HEAD = 8, TR_FRAME_MAX = 256 * 1024 * 1024, TR_HELLO_MAGIC = 0x52544c46 };
+
+struct tr_hello {
+    uint32_t magic, version;
+    uint64_t job;
+    int32_t rank, size, node, local_rank, data_port;
+    char host[TR_CONTROL_HOST];
+};
+
+struct tr_beat {
+    int64_t seq;                /* collectives begun */
+    char what[TR_CONTROL_WHAT]; /* "" while it computes */
+};
+
+void tr_frame_add(struct fr_buf *out, enum tr_frame_type type, const void *p, size_t n);
+
+/* The first whole frame in `in`: 1 and type, payload (borrowed) set; 0 when it is not all there
+ * yet; -1 when it cannot be a frame. Drop TR_FRAME_HEAD + n bytes afterwards. */
+int tr_frame_first(const struct fr_buf *in, enum tr_frame_type *type, struct fr_str *payload);
+
+/* Blocking, before the thread exists. false at the deadline (boot clock of fr_sys.mono_ms). */
+bool tr_frame_send(int fd, const struct fr_buf *out, int64_t deadline_ms);
+bool tr_frame_recv(int fd, struct fr_buf *in, enum tr_frame_type *type, struct fr_str *payload,
+                   int64_t deadline_ms);
+
+#endif

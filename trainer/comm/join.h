@@ -1,0 +1,25 @@
+/*
+ * The rendezvous itself: rank 0 gathers a connection from every rank, the others find rank 0.
+ * Blocking; runs before the control thread exists.
+ */
+#ifndef TR_COMM_JOIN_H
+#define TR_COMM_JOIN_H
+
+#include "trainer/comm/control.h"
+
+/* fds (size): rank 0: the connection of each rank, -1 at its own place; others: fds[0] is rank 0's,
+ * the rest -1. peers (size) is filled. On failure everything is closed. */
+enum fr_rc tr_join(const struct tr_control_opts *o, int *fds, struct tr_peer *peers,
+                   struct fr_err *err);
+
+/* A listening TCP socket on port (0: any), all addresses of both families. */
+enum fr_rc tr_listen(int port, int backlog, int *fd, struct fr_err *err);
+
+/* A connection to host:port, tried again until deadline_ms (fr_sys.mono_ms clock). */
+enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, struct fr_err *err);
+
+/* Options every connection of ours has: no delay, close-on-exec, keepalive that outlives a link
+ * cut. */
+void tr_tune_socket(int fd);
+
+#endif
