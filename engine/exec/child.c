@@ -10,8 +10,8 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    TAIL_BYTES = 2048,  /* of stderr, kept for the error */
-    ENDING_MS = 3000,   /* how long an end may take after stdout closed */
+    TAIL_BYTES = 2048, /* of stderr, kept for the error */
+    ENDING_MS = 3000,  /* how long an end may take after stdout closed */
     REAP_EVERY_MS = 20,
 };
 
@@ -23,7 +23,7 @@ struct child {
     const char *kind, *what;
     const char **argv;
     bool die_with_parent;
-    enum fr_rc (*judge)(int code, struct fr_str tail);
+    enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
     struct fr_link_events ev;
     struct fr_proc proc; /* pid 0: none, or reaped */
     int fd[3];           /* our ends: write, read, read */
@@ -55,7 +55,8 @@ static void child_close(void *self)
     c->ev = (struct fr_link_events){0};
 }
 
-/* Ends what an earlier open left behind: it saw its stdin end long ago, or hangs on a dead network. */
+/* Ends what an earlier open left behind: it saw its stdin end long ago, or hangs on a dead network.
+ */
 static void bury(struct child *c, int sig)
 {
     struct fr_wait w = {0};
@@ -101,26 +102,20 @@ static void keep_tail(struct child *c, const char *p, size_t n)
 static enum fr_rc describe(const struct child *c, const struct fr_wait *w, struct fr_err *err)
 {
     struct fr_str tail = {c->tail, c->tail_n};
-    struct fr_buf text = {0};
+    struct fr_buf text = {0}, advice = {0};
     enum fr_rc rc = FR_UNREACHABLE;
 
     if (w->pid != 0 && !w->signaled && c->judge != NULL)
-        rc = c->judge(w->code, tail);
-    while (tail.n > 0 && (tail.p[tail.n - 1] == '\n' || tail.p[tail.n - 1] == '\r'))
-        tail.n--;
-    for (size_t i = 0; i < tail.n; i++) {
-        if (tail.p[i] == '\n')
-            fr_buf_text(&text, " | ");
-        else if (tail.p[i] != '\r')
-            fr_buf_visible(&text, tail.p + i, 1);
-    }
+        rc = c->judge(w->code, tail, &advice);
+    fr_link_quote(&text, tail.p, tail.n);
     if (w->pid == 0)
-        fr_fail(err, rc, "%s: closed its output%s%s", c->what, text.n ? ": " : "",
-                text.n ? text.p : "");
+        fr_fail(err, rc, "%s: closed its output%s%s%s", c->what, text.n ? ": " : "",
+                text.n ? text.p : "", advice.n ? advice.p : "");
     else
-        fr_fail(err, rc, "%s: ended with %s %d%s%s", c->what, w->signaled ? "signal" : "status",
-                w->code, text.n ? ": " : "", text.n ? text.p : "");
+        fr_fail(err, rc, "%s: ended with %s %d%s%s%s", c->what, w->signaled ? "signal" : "status",
+                w->code, text.n ? ": " : "", text.n ? text.p : "", advice.n ? advice.p : "");
     fr_buf_finish(&text);
+    fr_buf_finish(&advice);
     return rc;
 }
 

@@ -12,8 +12,9 @@ struct fr_child_args {
     const char *what;        /* stands in front of errors: "node n1 (local)" */
     const char *const *argv; /* copied */
     bool die_with_parent;
-    /* What an exit status means for the link; NULL: unreachable. tail is the end of stderr. */
-    enum fr_rc (*judge)(int code, struct fr_str tail);
+    /* What an exit status means for the link, by the end of stderr; adds advice. NULL: unreachable.
+     */
+    enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
 };
 
 enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,

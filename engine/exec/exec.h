@@ -1,13 +1,16 @@
 /*
  * Executors: what starts attempts and reports on them, and knows nothing of pipelines. run gives
- * commands; an executor makes them happen on nodes, over lost connections, and posts what it learned.
+ * commands; an executor makes them happen on nodes, over lost connections, and posts what it
+ * learned.
  *
- * Commands never block and are remembered: each is sent when its node is connected and sent again after
- * a reconnection until its answer came (the node knows attempts by id, so a repeat changes nothing).
- * An error returned means nothing was remembered (no memory, a bad argument); everything later is an event.
- * A command copies what it is given. Events are posted only from the loop's turn.
+ * Commands never block and are remembered: each is sent when its node is connected and sent again
+ * after a reconnection until its answer came (the node knows attempts by id, so a repeat changes
+ * nothing). An error returned means nothing was remembered (no memory, a bad argument); everything
+ * later is an event. A command copies what it is given. Events are posted only from the loop's
+ * turn.
  *
- * Nothing is concluded from a lost node: FR_EXEC_DOWN says what is known, and FR_EXEC_UP comes when it is back.
+ * Nothing is concluded from a lost node: FR_EXEC_DOWN says what is known, and FR_EXEC_UP comes when
+ * it is back.
  */
 #ifndef FR_EXEC_EXEC_H
 #define FR_EXEC_EXEC_H
@@ -24,15 +27,17 @@ enum fr_exec_kind {
     FR_EXEC_UP = 1, /* up: connected, hello done; what was remembered has just been sent (again) */
     FR_EXEC_DOWN,   /* down: not connected, or silent for FR_SILENCE_MS */
     FR_EXEC_NOTE,   /* text: "installing flownode (1.2 MiB)", the transport taken and why */
-    FR_EXEC_LEASED, /* leased: all leases of the node now end at leased.boot_ms + T (node's clock) */
+    FR_EXEC_LEASED, /* leased: all leases of the node now end at leased.boot_ms + T (node's clock)
+                     */
     /* of an attempt */
     FR_EXEC_PREPARED, /* prepared; rc != 0: refused, nothing is left of it */
-    FR_EXEC_BUSY,     /* busy: another attempt of the instance lives there; this one was not started */
+    FR_EXEC_BUSY, /* busy: another attempt of the instance lives there; this one was not started */
     FR_EXEC_LAUNCHED, /* launched */
     FR_EXEC_LOG,      /* log: the next bytes, without gap or overlap from the attached offset on */
     FR_EXEC_ENDED,    /* ended; log bytes may still follow. May come more than once */
     FR_EXEC_LOG_END,  /* after ENDED: every byte of the log up to ended.log_bytes was posted */
-    FR_EXEC_STATE,    /* state: answer to query, tombstone, attach, or to a prepare or go that came twice */
+    FR_EXEC_STATE,    /* state: answer to query, tombstone, attach, or to a prepare or go that came
+                         twice */
     /* of a transfer or question, by ref */
     FR_EXEC_PUT_DONE, /* put: all files are there */
     FR_EXEC_GET_DONE, /* get: the file is complete at its local path */
@@ -42,14 +47,15 @@ enum fr_exec_kind {
 };
 
 struct fr_exec_up {
-    struct fr_id home;      /* random, made once: another one is another disk */
-    struct fr_str boot;     /* another one: the machine was rebooted */
+    struct fr_id home;  /* random, made once: another one is another disk */
+    struct fr_str boot; /* another one: the machine was rebooted */
     struct fr_str build;
     uint64_t epoch;
-    int64_t offset_ms;      /* node's mono_ms - ours, measured at hello; renewed by each pong (not posted) */
+    int64_t
+        offset_ms; /* node's mono_ms - ours, measured at hello; renewed by each pong (not posted) */
     int64_t wall_offset_ms; /* node's wall_ms - ours: clock skew */
     int64_t rtt_ms;
-    struct fr_str how;      /* "local", "libssh2", "openssh" */
+    struct fr_str how; /* "local", "libssh2", "openssh" */
 };
 
 struct fr_exec_down {
@@ -73,8 +79,14 @@ struct fr_exec_event {
         struct fr_log_piece log;
         struct fr_ended ended;
         struct fr_state state;
-        struct { struct fr_str dir; } put; /* absolute path of the node's store folder */
-        struct { uint64_t size; uint32_t mode; char sha256[65]; } get;
+        struct {
+            struct fr_str dir;
+        } put; /* absolute path of the node's store folder */
+        struct {
+            uint64_t size;
+            uint32_t mode;
+            char sha256[65];
+        } get;
         struct fr_listing listing;
         struct fr_facts_are facts;
     };
@@ -97,7 +109,10 @@ struct fr_exec_member {
     struct fr_strs go_env;     /* go: "K=V" known only now (the rendezvous address) */
 };
 
-struct fr_exec_gang { const struct fr_exec_member *v; size_t n; };
+struct fr_exec_gang {
+    const struct fr_exec_member *v;
+    size_t n;
+};
 
 /* One file of a put: local (a path, or bytes when local is NULL) becomes STORE/path on the node. */
 struct fr_exec_file {
@@ -106,18 +121,23 @@ struct fr_exec_file {
     const char *path;   /* relative: "HASH/bin/flowtrain" */
     const char *sha256; /* 64 hex digits */
     uint64_t size;
-    uint32_t mode;      /* 0644 or 0755 */
+    uint32_t mode; /* 0644 or 0755 */
 };
 
-struct fr_exec_attempt { size_t node; struct fr_id attempt; };
+struct fr_exec_attempt {
+    size_t node;
+    struct fr_id attempt;
+};
 
 struct fr_exec_ops {
     const char *name; /* "node", "slurm"; "fake" in tests */
-    /* Connects and stays connected, trying again with growing pauses. Other commands connect too. */
+    /* Connects and stays connected, trying again with growing pauses. Other commands connect too.
+     */
     enum fr_rc (*connect)(void *self, size_t node, struct fr_err *err);
     enum fr_rc (*prepare)(void *self, const struct fr_exec_gang *gang, struct fr_err *err);
     enum fr_rc (*go)(void *self, const struct fr_exec_gang *gang, struct fr_err *err);
-    /* prepare and go in one: for what is no gang. Answers: PREPARED only when refused, BUSY, LAUNCHED. */
+    /* prepare and go in one: for what is no gang. Answers: PREPARED only when refused, BUSY,
+     * LAUNCHED. */
     enum fr_rc (*start)(void *self, const struct fr_exec_member *m, struct fr_err *err);
     /* Follows log and end from offset on, for good: also after reconnections. */
     enum fr_rc (*attach)(void *self, struct fr_exec_attempt a, uint64_t offset, struct fr_err *err);
@@ -131,7 +151,8 @@ struct fr_exec_ops {
     /* ref: the caller's, unique among its refs in flight on that node, not 0. */
     enum fr_rc (*put)(void *self, size_t node, uint64_t ref, const struct fr_exec_file *v, size_t n,
                       struct fr_err *err);
-    /* Copies the node's file to local (made whole beside it, then renamed). Resumes where it was cut. */
+    /* Copies the node's file to local (made whole beside it, then renamed). Resumes where it was
+     * cut. */
     enum fr_rc (*get)(void *self, size_t node, uint64_t ref, const char *path, const char *local,
                       struct fr_err *err);
     enum fr_rc (*list)(void *self, size_t node, uint64_t ref, const char *path, struct fr_err *err);
@@ -153,7 +174,8 @@ struct fr_exec_node {
     const char *name; /* for errors and the local home */
     enum fr_transport transport;
     struct fr_ssh_target ssh;
-    const char *work; /* folder on the node for its home and programs; NULL: the user's cache folder */
+    const char
+        *work; /* folder on the node for its home and programs; NULL: the user's cache folder */
 };
 
 struct fr_exec_node_args {
@@ -161,12 +183,15 @@ struct fr_exec_node_args {
     struct fr_exec_sink sink;
     const struct fr_exec_node *nodes; /* borrowed */
     size_t n;
-    struct fr_id control;     /* id of the store: the home on a node is one for each control home */
-    struct fr_id run;       /* sent in hello: a node fences older owners of this run, not of others */
-    uint32_t base_epoch;      /* committed by the caller for this process; connection epochs count below it */
-    const char *flownode_dir; /* where flownode (and flownode-ARCH for other machines) lies on control */
-    const char *home;         /* control's home: local nodes live in HOME/nodes/NAME */
-    /* A link of the caller's instead of those of link.h (the simulator); serve speaks at once. NULL: none. */
+    struct fr_id control; /* id of the store: the home on a node is one for each control home */
+    struct fr_id run;     /* sent in hello: a node fences older owners of this run, not of others */
+    uint32_t
+        base_epoch; /* committed by the caller for this process; connection epochs count below it */
+    const char
+        *flownode_dir; /* where flownode (and flownode-ARCH for other machines) lies on control */
+    const char *home;  /* control's home: local nodes live in HOME/nodes/NAME */
+    /* A link of the caller's instead of those of link.h (the simulator); serve speaks at once.
+     * NULL: none. */
     enum fr_rc (*make_link)(void *arg, size_t node, struct fr_link *out, struct fr_err *err);
     void *make_link_arg;
 };

@@ -1,10 +1,12 @@
 /*
- * A link: bytes to and from one command, `flownode serve`, wherever it runs. What goes over it is wire's
- * business, except that before serve speaks the node's shell may have to be given flownode (ship.h).
- * Four kinds: a local child, libssh2 on the loop, the system's ssh as a child, and the simulator's.
+ * A link: bytes to and from one command, `flownode serve`, wherever it runs. What goes over it is
+ * wire's business, except that before serve speaks the node's shell may have to be given flownode
+ * (ship.h). Four kinds: a local child, libssh2 on the loop, the system's ssh as a child, and the
+ * simulator's.
  *
- * A link is opened, comes up, carries bytes, goes down, and may be opened again. It has one owner (the
- * node's channel); calls never block; events come only from the loop's turn, never from inside a call.
+ * A link is opened, comes up, carries bytes, goes down, and may be opened again. It has one owner
+ * (the node's channel); calls never block; events come only from the loop's turn, never from inside
+ * a call.
  */
 #ifndef FR_EXEC_LINK_H
 #define FR_EXEC_LINK_H
@@ -13,14 +15,14 @@
 #include "engine/base/str.h"
 #include "engine/exec/loop.h"
 
-struct fr_link_events { /* what the owner is told; arg is the owner's */
+struct fr_link_events {       /* what the owner is told; arg is the owner's */
     void (*on_up)(void *arg); /* the command was started: bytes may be sent */
     void (*on_bytes)(void *arg, const char *p, size_t n);
     void (*on_writable)(void *arg); /* after a send that took less than all: room again */
     /* The last event until the next open(), also when open failed later or the command ended.
-     * FR_UNREACHABLE: try again later; FR_DENIED, FR_USAGE, FR_CORRUPT (a wrong host key), FR_NOTFOUND:
-     * trying again does not help before somebody changes something. err names host and reason, and quotes
-     * the end of what the command said on stderr. */
+     * FR_UNREACHABLE: try again later; FR_DENIED, FR_USAGE, FR_CORRUPT (a wrong host key),
+     * FR_NOTFOUND: trying again does not help before somebody changes something. err names host and
+     * reason, and quotes the end of what the command said on stderr. */
     void (*on_down)(void *arg, const struct fr_err *err);
     void *arg;
 };
@@ -28,8 +30,9 @@ struct fr_link_events { /* what the owner is told; arg is the owner's */
 struct fr_link_ops {
     const char *name; /* "local", "libssh2", "openssh"; "sim" in tests */
     enum fr_rc (*open)(void *self, const struct fr_link_events *ev, struct fr_err *err);
-    size_t (*send)(void *self, const char *p, size_t n); /* how many bytes were taken, 0..n; not up: 0 */
-    void (*close)(void *self);   /* no event follows; the other side sees its stdin end. Idempotent */
+    size_t (*send)(void *self, const char *p,
+                   size_t n);  /* how many bytes were taken, 0..n; not up: 0 */
+    void (*close)(void *self); /* no event follows; the other side sees its stdin end. Idempotent */
     void (*destroy)(void *self); /* closes first */
 };
 
@@ -43,19 +46,26 @@ struct fr_ssh_target {
     const char *host; /* name or address, or a Host alias of the config */
     const char *user;
     int port;
-    const char *key;         /* a private key file; tried first, then the agent, then the defaults */
-    const char *config;      /* ~/.ssh/config; "none": read no file */
-    const char *known_hosts; /* ~/.ssh/known_hosts; "…" of UserKnownHostsFile in the config when unset */
-    int connect_ms;          /* TCP connect, handshake and login together; 0: 20 s */
+    const char *key;    /* a private key file; tried first, then the agent, then the defaults */
+    const char *config; /* ~/.ssh/config; "none": read no file */
+    const char
+        *known_hosts; /* ~/.ssh/known_hosts; "…" of UserKnownHostsFile in the config when unset */
+    int connect_ms;   /* TCP connect, handshake and login together; 0: 20 s */
 };
 
-enum fr_transport { FR_TRANSPORT_AUTO, FR_TRANSPORT_LOCAL, FR_TRANSPORT_LIBSSH2, FR_TRANSPORT_OPENSSH };
+enum fr_transport {
+    FR_TRANSPORT_AUTO,
+    FR_TRANSPORT_LOCAL,
+    FR_TRANSPORT_LIBSSH2,
+    FR_TRANSPORT_OPENSSH
+};
 
 const char *fr_transport_name(enum fr_transport t);
 enum fr_rc fr_transport_parse(struct fr_str s, enum fr_transport *out, struct fr_err *err);
 
-/* libssh2 or openssh for this target, and why ("ProxyJump in ~/.ssh/config line 7"), for the user to see.
- * An unreadable config or key is an error; an unreachable host is not (nothing is connected here). */
+/* libssh2 or openssh for this target, and why ("ProxyJump in ~/.ssh/config line 7"), for the user
+ * to see. An unreadable config or key is an error; an unreachable host is not (nothing is connected
+ * here). */
 enum fr_rc fr_transport_choose(const struct fr_ssh_target *target, enum fr_transport *out,
                                struct fr_buf *why, struct fr_err *err);
 
@@ -72,6 +82,9 @@ enum fr_rc fr_link_ssh_create(struct fr_link *link, struct fr_loop *loop,
 enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
                                   const struct fr_ssh_target *target, const char *command,
                                   struct fr_err *err);
+
+/* Adds many lines as one ("a | b"), without control bytes: what a program said, for an error. */
+void fr_link_quote(struct fr_buf *out, const char *p, size_t n);
 
 void fr_link_destroy(struct fr_link *link); /* NULL or a zeroed link is fine; zeroes it */
 

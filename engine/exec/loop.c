@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-enum fr_rc fr_loop_watch(struct fr_loop *l, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
+enum fr_rc fr_loop_watch(struct fr_loop *l, int fd, fr_ready_fn *fn, void *arg,
+                         struct fr_watch **out)
 {
     return l->ops->watch(l->self, fd, fn, arg, out);
 }

@@ -1,9 +1,11 @@
 /*
- * How the engine waits: descriptors, timers and posted calls, behind a table of functions. The real loop is
- * libevent's (fr_loop_event_create); the simulator has one on its own clock. One thread; a callback is
- * only ever run from turn(), never from inside another call, so whoever calls may be in any state.
+ * How the engine waits: descriptors, timers and posted calls, behind a table of functions. The real
+ * loop is libevent's (fr_loop_event_create); the simulator has one on its own clock. One thread; a
+ * callback is only ever run from turn(), never from inside another call, so whoever calls may be in
+ * any state.
  *
- * Callbacks translate and leave: read the descriptor, post an event, return. Times are fr_sys.mono_ms().
+ * Callbacks translate and leave: read the descriptor, post an event, return. Times are
+ * fr_sys.mono_ms().
  */
 #ifndef FR_EXEC_LOOP_H
 #define FR_EXEC_LOOP_H
@@ -19,8 +21,9 @@ struct event_base;
 struct fr_watch; /* one watched descriptor or signal; the loop's */
 struct fr_timer; /* one timer; the loop's */
 
-/* A call to be made in the next turn. The caller owns the memory, which must stay until it ran or was
- * withdrawn; posting it again while it waits does nothing. Posting cannot fail. Zero it to start. */
+/* A call to be made in the next turn. The caller owns the memory, which must stay until it ran or
+ * was withdrawn; posting it again while it waits does nothing. Posting cannot fail. Zero it to
+ * start. */
 struct fr_post {
     void (*run)(void *arg);
     void *arg;
@@ -35,14 +38,19 @@ struct fr_loop_ops {
     const char *name;
     /* Watches fd, wanting nothing yet. Closed ends and errors count as readable (and writable). */
     enum fr_rc (*watch)(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out);
-    /* Calls fn with the signal's number, from turn(), after the signal came. FR_UNSUPPORTED in the simulator. */
+    /* Calls fn with the signal's number, from turn(), after the signal came. FR_UNSUPPORTED in the
+     * simulator. */
     enum fr_rc (*signal)(void *self, int signo, fr_ready_fn *fn, void *arg, struct fr_watch **out);
     void (*want)(void *self, struct fr_watch *w, int what); /* level-triggered; 0: nothing */
-    void (*unwatch)(void *self, struct fr_watch *w);        /* before the descriptor is closed; NULL is fine */
+    void (*unwatch)(void *self,
+                    struct fr_watch *w); /* before the descriptor is closed; NULL is fine */
     enum fr_rc (*timer)(void *self, fr_due_fn *fn, void *arg, struct fr_timer **out);
-    void (*arm)(void *self, struct fr_timer *t, int64_t due_ms); /* once, at mono_ms >= due_ms; -1: off */
-    void (*untimer)(void *self, struct fr_timer *t);             /* NULL is fine */
-    void (*post)(void *self, struct fr_post *p);     /* run in order of posting; those posted meanwhile: next turn */
+    void (*arm)(void *self, struct fr_timer *t,
+                int64_t due_ms);                     /* once, at mono_ms >= due_ms; -1: off */
+    void (*untimer)(void *self, struct fr_timer *t); /* NULL is fine */
+    void (*post)(
+        void *self,
+        struct fr_post *p); /* run in order of posting; those posted meanwhile: next turn */
     void (*withdraw)(void *self, struct fr_post *p); /* a post that does not wait is fine */
     /* Waits until something is due (wait) or only looks, then makes every call that is due. */
     enum fr_rc (*turn)(void *self, bool wait, struct fr_err *err);
@@ -59,7 +67,8 @@ struct fr_loop {
 enum fr_rc fr_loop_event_create(struct fr_loop *loop, struct fr_err *err);
 
 /* The calls above on a loop, with their errors put into words. */
-enum fr_rc fr_loop_watch(struct fr_loop *l, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out);
+enum fr_rc fr_loop_watch(struct fr_loop *l, int fd, fr_ready_fn *fn, void *arg,
+                         struct fr_watch **out);
 enum fr_rc fr_loop_signal(struct fr_loop *l, int signo, fr_ready_fn *fn, void *arg,
                           struct fr_watch **out);
 void fr_loop_want(struct fr_loop *l, struct fr_watch *w, int what);

@@ -1,6 +1,7 @@
 /*
- * The loop of a real process, on libevent (its manual: https://libevent.org/libevent-book/). Posted calls
- * are a list of our own, drained once a turn, so that posting needs no memory and cannot fail.
+ * The loop of a real process, on libevent (its manual: https://libevent.org/libevent-book/). Posted
+ * calls are a list of our own, drained once a turn, so that posting needs no memory and cannot
+ * fail.
  */
 #include "engine/base/sys.h"
 #include "engine/exec/loop.h"

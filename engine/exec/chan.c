@@ -1,0 +1,451 @@
+#include "engine/exec/chan.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    TICK_MS = 1000,
+    QUIET_MS = 30000, /* while connecting: neither a byte came nor one was taken */
+    PAUSE_MIN_MS = 500,
+    PAUSE_MAX_MS = 15000,
+    WINDOW_MIN = 32 << 10,
+    RATE_MS = 500, /* over which the rate of bulk bytes is taken */
+};
+
+struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind)
+{
+    struct fr_exec_event *ev = ch->spare;
+
+    ch->spare = NULL;
+    if (ev == NULL && (ev = fr_sys.alloc(sizeof(*ev))) == NULL)
+        return NULL;
+    *ev = (struct fr_exec_event){.kind = kind, .node = ch->index, .arena = ev->arena};
+    fr_arena_finish(&ev->arena);
+    return ev;
+}
+
+void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev)
+{
+    ch->ex->sink.post(ch->ex->sink.arg, ev);
+}
+
+static void reset_connection(struct fr_chan *ch)
+{
+    ch->serial++;
+    ch->link_up = ch->failed = false;
+    fr_wire_finish(&ch->in);
+    ch->in = (struct fr_wire_in){.magic = true};
+    fr_buf_finish(&ch->out);
+    ch->out = (struct fr_buf){0};
+    fr_boot_finish(&ch->boot);
+    ch->boot = (struct fr_boot){0};
+    ch->credit = 0;
+    ch->window = WINDOW_MIN;
+    ch->owed = ch->rate_bytes = 0;
+}
+
+static bool is_final(const struct fr_chan *ch, enum fr_rc rc)
+{
+    if (ch->was_up)
+        return false;
+    return rc == FR_DENIED || rc == FR_USAGE || rc == FR_CORRUPT || rc == FR_NOTFOUND ||
+           rc == FR_UNSUPPORTED || rc == FR_PROTO;
+}
+
+/* The next pause: doubling, and 20 % of chance so that many nodes do not come back in step. */
+static int64_t next_pause(struct fr_chan *ch)
+{
+    uint8_t dice = 0;
+    int64_t ms;
+
+    ch->pause_ms = ch->pause_ms == 0 ? PAUSE_MIN_MS : ch->pause_ms * 2;
+    if (ch->pause_ms > PAUSE_MAX_MS)
+        ch->pause_ms = PAUSE_MAX_MS;
+    fr_sys.random(&dice, sizeof(dice));
+    ms = ch->pause_ms;
+    return ms + ms * dice / (5 * 256);
+}
+
+void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_DOWN);
+    bool final = is_final(ch, err->rc);
+    int64_t pause = final ? -1 : next_pause(ch);
+
+    if (ch->link.ops != NULL)
+        ch->link.ops->close(ch->link.self);
+    if (ch->state == FR_CHAN_CONNECTING) {
+        ch->ex->connecting--;
+        fr_loop_post(ch->ex->loop, &ch->ex->kick);
+    }
+    reset_connection(ch);
+    ch->state = final ? FR_CHAN_IDLE : FR_CHAN_PAUSING;
+    if (final)
+        fr_loop_arm(ch->ex->loop, ch->timer, -1);
+    else
+        fr_loop_arm_in(ch->ex->loop, ch->timer, pause);
+    if (ev == NULL)
+        return; /* no memory to say so; the pause goes on */
+    ev->down = (struct fr_exec_down){.retry_ms = pause, .silent = silent};
+    ev->err = *err;
+    fr_while(&ev->err, "node %s", ch->node->name);
+    fr_chan_post(ch, ev);
+}
+
+static void lost_with(struct fr_chan *ch, enum fr_rc rc, const char *text)
+{
+    struct fr_err err = {0};
+
+    fr_fail(&err, rc, "%s", text);
+    fr_chan_lost(ch, &err, false);
+}
+
+void fr_chan_flush(struct fr_chan *ch)
+{
+    size_t n;
+
+    if (!ch->link_up)
+        return;
+    if (ch->boot.rest.n > 0) { /* the dialogue that brings flownode */
+        n = ch->link.ops->send(ch->link.self, ch->boot.rest.p, ch->boot.rest.n);
+        ch->boot.rest.p += n;
+        ch->boot.rest.n -= n;
+        if (n > 0)
+            ch->heard_ms = fr_sys.mono_ms();
+    }
+    if ((ch->booting && !ch->boot.done) || ch->out.n == 0)
+        return;
+    n = ch->link.ops->send(ch->link.self, ch->out.p, ch->out.n);
+    fr_buf_cut(&ch->out, n);
+}
+
+void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m)
+{
+    struct fr_err err = {0};
+
+    if (fr_msg_put(m, &ch->out, &err) == FR_OK)
+        return;
+    ch->failed = true;
+    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+}
+
+static void say_hello(struct fr_chan *ch)
+{
+    struct fr_msg m = {.type = FR_MSG_HELLO};
+
+    ch->epoch = (uint64_t)ch->ex->args.base_epoch << 32 | ++ch->ex->connects;
+    m.hello = (struct fr_hello){
+        .proto_min = FR_PROTO_MIN,
+        .proto_max = FR_PROTO_MAX,
+        .home = ch->ex->args.run,
+        .epoch = ch->epoch,
+        .mono_ms = fr_sys.mono_ms(),
+        .wall_ms = fr_sys.wall_ms(),
+    };
+    ch->ping_ms = m.hello.mono_ms;
+    fr_chan_put(ch, &m);
+    fr_chan_flush(ch);
+}
+
+static void grant(struct fr_chan *ch, int64_t bytes)
+{
+    struct fr_msg m = {.type = FR_MSG_CREDIT, .credit = {(uint64_t)bytes}};
+
+    fr_chan_put(ch, &m);
+}
+
+void fr_chan_took(struct fr_chan *ch, size_t bytes)
+{
+    int64_t now = fr_sys.mono_ms(), past = now - ch->rate_since_ms, window;
+
+    ch->owed += (int64_t)bytes;
+    ch->rate_bytes += (int64_t)bytes;
+    if (past >= RATE_MS) { /* what half a second brings may be in flight */
+        window = ch->rate_bytes * RATE_MS / past;
+        window = window < WINDOW_MIN ? WINDOW_MIN : window;
+        window = window > FR_CREDIT_MAX ? FR_CREDIT_MAX : window;
+        ch->owed += window - ch->window;
+        ch->window = window;
+        ch->rate_since_ms = now;
+        ch->rate_bytes = 0;
+    } else if (ch->rate_bytes > ch->window && ch->window < FR_CREDIT_MAX) {
+        ch->owed += FR_CREDIT_MAX - ch->window; /* more than a window in less than that: fast */
+        ch->window = FR_CREDIT_MAX;
+    }
+    if (ch->owed < ch->window / 4)
+        return;
+    grant(ch, ch->owed);
+    ch->owed = 0;
+    fr_chan_flush(ch);
+}
+
+enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
+                         struct fr_err *err)
+{
+    struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
+    uint32_t proto = 0;
+    enum fr_rc rc = fr_wire_agree(&ours, h, &proto, err);
+    int64_t now = fr_sys.mono_ms();
+
+    if (rc == FR_OK && ch->state != FR_CHAN_CONNECTING)
+        rc = fr_fail(err, FR_PROTO, "a second hello");
+    if (rc == FR_OK && h->epoch > ch->epoch)
+        rc = fr_fail(err, FR_BUSY, "a newer flowrun of this home has taken the node over");
+    if (rc != FR_OK) {
+        fr_exec_event_free(ev);
+        return rc;
+    }
+    ch->state = FR_CHAN_UP;
+    ch->ex->connecting--;
+    fr_loop_post(ch->ex->loop, &ch->ex->kick);
+    ch->was_up = true;
+    ch->pause_ms = 0;
+    ch->rtt_ms = now - ch->ping_ms;
+    ch->offset_ms = h->mono_ms - now;
+    ev->kind = FR_EXEC_UP;
+    ev->up = (struct fr_exec_up){
+        .home = h->home,
+        .boot = h->boot,
+        .build = h->build,
+        .epoch = ch->epoch,
+        .offset_ms = ch->offset_ms,
+        .wall_offset_ms = h->wall_ms - fr_sys.wall_ms(),
+        .rtt_ms = ch->rtt_ms,
+        .how = fr_str_of(ch->link.ops->name),
+    };
+    fr_chan_post(ch, ev);
+    ch->rate_since_ms = now;
+    ch->tick_ms = now;
+    grant(ch, ch->window);
+    fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* the first ping refines the offset */
+    ch->ping_ms = 0;
+    fr_pend_send(ch, true);
+    fr_xfer_restart(ch);
+    fr_chan_flush(ch);
+    return FR_OK;
+}
+
+void fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p)
+{
+    int64_t now = fr_sys.mono_ms(), rtt = now - p->ping_ms;
+
+    /* the quickest answer tells best; an old measurement slowly loses its weight (drift) */
+    if (rtt <= ch->rtt_ms) {
+        ch->rtt_ms = rtt;
+        ch->offset_ms = p->mono_ms - (p->ping_ms + rtt / 2);
+    } else {
+        ch->rtt_ms += 1;
+    }
+    fr_pend_ponged(ch, p->ping_ms);
+}
+
+/* Takes whole messages out of what came. false: the connection is gone. */
+static bool take_messages(struct fr_chan *ch)
+{
+    uint32_t serial = ch->serial;
+    struct fr_err err = {0};
+
+    for (;;) {
+        struct fr_exec_event *ev = fr_chan_event(ch, 0);
+        struct fr_msg m = {0};
+        bool got = false;
+        enum fr_rc rc;
+
+        if (ev == NULL)
+            rc = fr_fail(&err, FR_NOMEM, "no memory for a message");
+        else
+            rc = fr_wire_next(&ch->in, &ev->arena, &m, &got, &err);
+        if (rc != FR_OK || !got) {
+            ch->spare = ev;
+            if (rc != FR_OK)
+                fr_chan_lost(ch, &err, false);
+            return rc == FR_OK;
+        }
+        rc = fr_chan_message(ch, &m, ev, &err);
+        if (rc != FR_OK && ch->serial == serial)
+            fr_chan_lost(ch, &err, false);
+        if (ch->serial != serial)
+            return false;
+    }
+}
+
+static enum fr_rc feed_boot(struct fr_chan *ch, const char **p, size_t *n, struct fr_err *err)
+{
+    size_t used = 0;
+    enum fr_rc rc = fr_boot_feed(&ch->boot, ch->ex->ship, (struct fr_str){*p, *n}, &used, err);
+
+    *p += used;
+    *n -= used;
+    if (rc != FR_OK)
+        return rc;
+    if (ch->boot.note) {
+        struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_NOTE);
+        char size[24];
+
+        ch->boot.note = false;
+        fr_show_size((int64_t)ch->boot.rest.n, size);
+        if (ev != NULL) {
+            ev->text = fr_str_of(fr_arena_fmt(&ev->arena, "installing flownode (%s)", size));
+            fr_chan_post(ch, ev);
+        }
+    }
+    fr_chan_flush(ch);
+    if (ch->boot.done)
+        say_hello(ch);
+    return FR_OK;
+}
+
+static void on_bytes(void *arg, const char *p, size_t n)
+{
+    struct fr_chan *ch = arg;
+    struct fr_err err = {0};
+
+    ch->heard_ms = fr_sys.mono_ms();
+    if (ch->booting && !ch->boot.done && feed_boot(ch, &p, &n, &err) != FR_OK) {
+        fr_chan_lost(ch, &err, false);
+        return;
+    }
+    if (n == 0)
+        return;
+    fr_wire_feed(&ch->in, p, n);
+    if (take_messages(ch))
+        fr_chan_flush(ch);
+}
+
+static void on_up(void *arg)
+{
+    struct fr_chan *ch = arg;
+
+    ch->link_up = true;
+    ch->heard_ms = fr_sys.mono_ms();
+    if (!ch->booting)
+        say_hello(ch);
+}
+
+static void on_writable(void *arg)
+{
+    struct fr_chan *ch = arg;
+
+    fr_chan_flush(ch);
+    fr_xfer_pump(ch);
+}
+
+static void on_down(void *arg, const struct fr_err *err)
+{
+    struct fr_chan *ch = arg;
+    struct fr_err full = *err;
+    struct fr_buf quote = {0};
+
+    if (ch->booting && ch->state == FR_CHAN_CONNECTING && !ch->boot.done) {
+        fr_boot_quote(&ch->boot, &quote);
+        if (quote.n > 0)
+            fr_fail(&full, err->rc, "%s; it said: %s", err->msg, quote.p);
+        fr_buf_finish(&quote);
+    }
+    fr_chan_lost(ch, &full, false);
+}
+
+void fr_chan_start(struct fr_chan *ch)
+{
+    struct fr_link_events events = {on_up, on_bytes, on_writable, on_down, ch};
+    struct fr_err err = {0};
+    enum fr_rc rc = FR_OK;
+
+    assert(ch->state == FR_CHAN_QUEUED);
+    reset_connection(ch);
+    ch->state = FR_CHAN_CONNECTING;
+    ch->ex->connecting++;
+    ch->opened_ms = ch->heard_ms = ch->tick_ms = fr_sys.mono_ms();
+    if (ch->link.ops == NULL)
+        rc = fr_chan_route(ch, &err);
+    if (rc == FR_OK)
+        rc = ch->link.ops->open(ch->link.self, &events, &err);
+    if (rc != FR_OK)
+        fr_chan_lost(ch, &err, false);
+    else
+        fr_loop_arm_in(ch->ex->loop, ch->timer, TICK_MS);
+}
+
+void fr_chan_connect(struct fr_chan *ch)
+{
+    if (ch->state != FR_CHAN_IDLE && ch->state != FR_CHAN_PAUSING)
+        return;
+    ch->state = FR_CHAN_QUEUED;
+    fr_loop_arm(ch->ex->loop, ch->timer, -1);
+    fr_loop_post(ch->ex->loop, &ch->ex->kick);
+}
+
+void fr_chan_wanted(struct fr_chan *ch)
+{
+    if (ch->state == FR_CHAN_IDLE)
+        fr_chan_connect(ch);
+}
+
+static void tick_up(struct fr_chan *ch, int64_t now)
+{
+    struct fr_err err = {0};
+
+    if (now - ch->tick_ms > FR_SILENCE_MS / 2)
+        ch->heard_ms = now; /* we did not look: what came meanwhile has still to be read */
+    ch->tick_ms = now;
+    if (now - ch->heard_ms >= FR_SILENCE_MS) {
+        fr_fail(&err, FR_UNREACHABLE, "no word for %d s", FR_SILENCE_MS / 1000);
+        fr_chan_lost(ch, &err, true);
+        return;
+    }
+    if (now - ch->ping_ms >= FR_PING_MS) {
+        struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
+
+        ch->ping_ms = now;
+        fr_chan_put(ch, &m);
+        fr_chan_flush(ch);
+    }
+    fr_loop_arm_in(ch->ex->loop, ch->timer, TICK_MS);
+}
+
+static void on_timer(void *arg)
+{
+    struct fr_chan *ch = arg;
+    int64_t now = fr_sys.mono_ms();
+
+    if (ch->failed) {
+        lost_with(ch, FR_NOMEM, "no memory for what was to be sent");
+    } else if (ch->state == FR_CHAN_UP) {
+        tick_up(ch, now);
+    } else if (ch->state == FR_CHAN_PAUSING) {
+        fr_chan_connect(ch);
+    } else if (ch->state == FR_CHAN_CONNECTING) {
+        if (ch->link_up && now - ch->heard_ms > QUIET_MS && now - ch->tick_ms < 2 * TICK_MS)
+            lost_with(ch, FR_UNREACHABLE, "connected, but flownode did not answer for 30 s");
+        else
+            fr_loop_arm_in(ch->ex->loop, ch->timer, TICK_MS);
+        ch->tick_ms = now;
+    }
+}
+
+enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, struct fr_err *err)
+{
+    *ch = (struct fr_chan){.ex = ex, .index = index, .node = &ex->args.nodes[index]};
+    ch->pends_last = &ch->pends;
+    reset_connection(ch);
+    if (fr_loop_timer(ex->loop, on_timer, ch, &ch->timer) != FR_OK)
+        return fr_fail(err, FR_NOMEM, "no memory for node %s", ch->node->name);
+    return FR_OK;
+}
+
+void fr_chan_finish(struct fr_chan *ch)
+{
+    if (ch->ex == NULL)
+        return;
+    fr_link_destroy(&ch->link);
+    fr_loop_untimer(ch->ex->loop, &ch->timer);
+    reset_connection(ch);
+    fr_wire_finish(&ch->in);
+    fr_pend_finish(ch);
+    fr_xfer_finish(ch);
+    fr_exec_event_free(ch->spare);
+    ch->spare = NULL;
+}

@@ -1,0 +1,150 @@
+/*
+ * Inside of the "node" executor: one channel a node, which keeps a link up, speaks wire over it,
+ * and remembers what was asked until it is answered. Nobody outside engine/exec includes this.
+ *
+ *   chan.c      connecting, hello, pings, back-off, bytes in and out
+ *   chan_msg.c  what came from the node, turned into events
+ *   route.c     which link a node is reached by
+ *   pend.c      commands waiting for their answer, and the logs that are followed
+ *   xfer.c      puts and gets
+ *   node.c      the executor: fr_exec_ops over an array of channels
+ */
+#ifndef FR_EXEC_CHAN_H
+#define FR_EXEC_CHAN_H
+
+#include "engine/exec/exec.h"
+#include "engine/exec/ship.h"
+
+enum fr_chan_state {
+    FR_CHAN_IDLE,       /* nobody asked, or given up until connect() */
+    FR_CHAN_QUEUED,     /* waits for one of FR_EXEC_CONNECTS */
+    FR_CHAN_CONNECTING, /* link, flownode, hello */
+    FR_CHAN_UP,
+    FR_CHAN_PAUSING /* back-off */
+};
+
+/* A command on its way: sent when the node is up, and again after each reconnection, until
+ * answered. */
+struct fr_pend {
+    struct fr_pend *next;
+    enum fr_msg_type type;
+    struct fr_id attempt;
+    uint64_t ref;        /* list, facts */
+    bool go_now;         /* prepare */
+    bool sent;           /* on this connection */
+    int64_t sent_ms;     /* ack_end: done when a later ping is answered */
+    struct fr_buf bytes; /* owns: the frames */
+};
+
+/* A log that is followed, from have on. */
+struct fr_follow {
+    struct fr_follow *next;
+    struct fr_id attempt;
+    uint64_t have; /* bytes posted so far */
+    bool ended;
+    uint64_t log_bytes; /* once ended */
+};
+
+struct fr_xfer; /* a put or a get */
+
+struct fr_chan {
+    struct fr_nodes *ex; /* borrows: the executor */
+    size_t index;
+    const struct fr_exec_node *node; /* borrows */
+    enum fr_chan_state state;
+    struct fr_link link;    /* owns; made at the first connect */
+    struct fr_timer *timer; /* pings while up, deadline while connecting, the pause's end */
+    struct fr_boot boot;
+    bool booting;
+    struct fr_wire_in in;
+    struct fr_buf out; /* frames to send; control only runs ahead of bulk by being put in first */
+    struct fr_pend *pends, **pends_last;
+    struct fr_follow *follows;
+    struct fr_xfer *xfers;       /* the first put and the first get are active */
+    struct fr_exec_event *spare; /* next message is decoded into its arena */
+    uint64_t epoch;
+    int64_t heard_ms; /* last byte from the node, or progress while connecting */
+    int64_t opened_ms;
+    int64_t ping_ms;  /* last ping sent */
+    int64_t pause_ms; /* the next one, if it comes to that */
+    int64_t offset_ms;
+    bool was_up; /* once in this executor's life: then refusals are tried again, too */
+    bool link_up;
+    bool failed;     /* no memory for what was to be sent: falls at the next tick */
+    uint32_t serial; /* of the connection; changes when it is lost */
+    int64_t tick_ms; /* last tick: a late one was our own doing */
+    int64_t rtt_ms;  /* of the offset's measurement */
+    uint64_t credit; /* bulk bytes we may send */
+    int64_t window,
+        owed; /* bulk bytes the node may have in flight; received and not granted again */
+    int64_t rate_since_ms, rate_bytes; /* to size the window */
+};
+
+struct fr_nodes {
+    struct fr_loop *loop;
+    struct fr_exec_sink sink;
+    struct fr_exec_node_args args;
+    struct fr_ship *ship; /* owns: flownode for each machine type */
+    uint32_t connects;    /* for the epoch */
+    size_t connecting;    /* channels in FR_CHAN_CONNECTING */
+    struct fr_post kick;  /* starts queued connects, from the loop's turn */
+    struct fr_chan *chans;
+    size_t n;
+};
+
+/* chan.c */
+enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, struct fr_err *err);
+void fr_chan_connect(struct fr_chan *ch); /* also out of a pause */
+void fr_chan_wanted(struct fr_chan *ch);  /* there is something to say: connects when idle */
+void fr_chan_start(struct fr_chan *ch);   /* from QUEUED, in the loop's turn */
+void fr_chan_finish(struct fr_chan *ch);
+/* Appends m to what goes out; the connection falls on failure. */
+void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m);
+void fr_chan_flush(struct fr_chan *ch);
+/* Ends the connection for err's reason, posts DOWN, tries again after a pause (or not: see link.h).
+ */
+void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent);
+/* The node's hello: from CONNECTING to UP. ev is taken. */
+enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
+                         struct fr_err *err);
+void fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p);
+/* So many bulk bytes came: grants credit when enough of it is used up. */
+void fr_chan_took(struct fr_chan *ch, size_t bytes);
+/* An event of this channel, its memory to be filled; NULL without memory. */
+struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind);
+void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev);
+
+/* route.c: makes ch->link; sets booting. A note on the way taken is posted. */
+enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
+
+/* chan_msg.c: takes ev, into whose arena m was decoded. */
+enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
+                           struct fr_err *err);
+
+/* pend.c */
+enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
+                       uint64_t ref, struct fr_err *err);
+void fr_pend_send(struct fr_chan *ch, bool again); /* again: all, on a new connection */
+void fr_pend_state(struct fr_chan *ch, const struct fr_state *s);
+void fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by);
+bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt);
+bool fr_pend_ref(struct fr_chan *ch, uint64_t ref); /* takes it off; false: not one of ours */
+void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms);
+void fr_pend_finish(struct fr_chan *ch);
+enum fr_rc fr_follow_add(struct fr_chan *ch, struct fr_id attempt, uint64_t offset,
+                         struct fr_err *err);
+struct fr_follow *fr_follow_find(struct fr_chan *ch, struct fr_id attempt);
+void fr_follow_drop(struct fr_chan *ch, struct fr_id attempt);
+
+/* xfer.c */
+enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_file *v, size_t n,
+                       struct fr_err *err);
+enum fr_rc fr_xfer_get(struct fr_chan *ch, uint64_t ref, const char *path, const char *local,
+                       struct fr_err *err);
+void fr_xfer_restart(struct fr_chan *ch); /* a new connection */
+void fr_xfer_pump(struct fr_chan *ch);    /* credit or room: send what may be sent */
+/* A message with a transfer's ref; false: no such transfer. ev is borrowed. */
+bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m);
+void fr_xfer_finish(struct fr_chan *ch);
+
+#endif

@@ -1,0 +1,222 @@
+#include "engine/exec/chan.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+static void post(struct fr_chan *ch, struct fr_exec_event *ev, enum fr_exec_kind kind,
+                 struct fr_id attempt)
+{
+    ev->kind = kind;
+    ev->attempt = attempt;
+    fr_chan_post(ch, ev);
+}
+
+static void post_log_end(struct fr_chan *ch, struct fr_follow *f)
+{
+    struct fr_id attempt = f->attempt;
+    struct fr_exec_event *ev;
+
+    if (!f->ended || f->have < f->log_bytes)
+        return;
+    ev = fr_chan_event(ch, FR_EXEC_LOG_END);
+    if (ev == NULL) { /* said after the reconnection, which repeats ended */
+        ch->failed = true;
+        return;
+    }
+    fr_follow_drop(ch, attempt);
+    post(ch, ev, FR_EXEC_LOG_END, attempt);
+}
+
+/* A piece is posted once and in order, whatever is sent again after a reconnection. */
+static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struct fr_exec_event *ev,
+                         struct fr_err *err)
+{
+    struct fr_follow *f = fr_follow_find(ch, l->attempt);
+    uint64_t skip;
+
+    fr_chan_took(ch, l->bytes.n);
+    if (f == NULL || l->offset + l->bytes.n <= f->have) {
+        fr_exec_event_free(ev);
+        return FR_OK;
+    }
+    if (l->offset > f->have) {
+        uint64_t have = f->have;
+
+        fr_exec_event_free(ev);
+        return fr_fail(err, FR_PROTO, "log goes on at byte %llu, but only %llu came before",
+                       (unsigned long long)l->offset, (unsigned long long)have);
+    }
+    skip = f->have - l->offset;
+    ev->log = *l;
+    ev->log.offset += skip;
+    ev->log.bytes.p += skip;
+    ev->log.bytes.n -= (size_t)skip;
+    f->have += ev->log.bytes.n;
+    post(ch, ev, FR_EXEC_LOG, l->attempt);
+    post_log_end(ch, f);
+    return FR_OK;
+}
+
+static void on_ended(struct fr_chan *ch, const struct fr_ended *e, struct fr_exec_event *ev)
+{
+    struct fr_follow *f;
+    struct fr_id attempt = e->attempt;
+    uint64_t log_bytes = e->log_bytes;
+
+    fr_pend_answered(ch, attempt, FR_MSG_ENDED);
+    ev->ended = *e;
+    post(ch, ev, FR_EXEC_ENDED, attempt);
+    if ((f = fr_follow_find(ch, attempt)) == NULL)
+        return;
+    f->ended = true;
+    f->log_bytes = log_bytes;
+    post_log_end(ch, f);
+}
+
+static void on_prepared(struct fr_chan *ch, const struct fr_prepared *p, struct fr_exec_event *ev)
+{
+    if (p->rc == FR_OK && fr_pend_go_now(ch, p->attempt)) { /* launched is the answer */
+        fr_exec_event_free(ev);
+        return;
+    }
+    fr_pend_answered(ch, p->attempt, p->rc == FR_OK ? FR_MSG_PREPARED : FR_MSG_ENDED);
+    ev->prepared = *p;
+    post(ch, ev, FR_EXEC_PREPARED, p->attempt);
+}
+
+static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
+                           struct fr_err *err)
+{
+    const struct fr_error *e = &m->error;
+    enum fr_rc rc = e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc;
+
+    if (e->ref == 0) {
+        fr_fail(err, rc, "the node ends the connection: %.*s", (int)e->text.n, e->text.p);
+        fr_exec_event_free(ev);
+        return rc;
+    }
+    if (fr_xfer_message(ch, m)) { /* posts what follows from it */
+        fr_exec_event_free(ev);
+        return FR_OK;
+    }
+    if (!fr_pend_ref(ch, e->ref)) {
+        fr_log(FR_LOG_WARN, "exec", "node=%s error for an unknown ref: %.*s", ch->node->name,
+               (int)e->text.n, e->text.p);
+        fr_exec_event_free(ev);
+        return FR_OK;
+    }
+    ev->ref = e->ref;
+    fr_fail(&ev->err, rc, "node %s: %.*s", ch->node->name, (int)e->text.n, e->text.p);
+    post(ch, ev, FR_EXEC_FAILED, (struct fr_id){0});
+    return FR_OK;
+}
+
+static void on_answer(struct fr_chan *ch, uint64_t ref, enum fr_exec_kind kind,
+                      struct fr_exec_event *ev)
+{
+    if (!fr_pend_ref(ch, ref)) { /* asked on an earlier connection, and answered there */
+        fr_exec_event_free(ev);
+        return;
+    }
+    ev->ref = ref;
+    post(ch, ev, kind, (struct fr_id){0});
+}
+
+/* What is about an attempt. false: m is about something else, and ev is still the caller's. */
+static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev)
+{
+    switch (m->type) {
+    case FR_MSG_PREPARED:
+        on_prepared(ch, &m->prepared, ev);
+        return true;
+    case FR_MSG_BUSY:
+        fr_pend_answered(ch, m->busy.attempt, FR_MSG_BUSY);
+        ev->busy = m->busy;
+        post(ch, ev, FR_EXEC_BUSY, m->busy.attempt);
+        return true;
+    case FR_MSG_LAUNCHED:
+        fr_pend_answered(ch, m->launched.attempt, FR_MSG_LAUNCHED);
+        ev->launched = m->launched;
+        post(ch, ev, FR_EXEC_LAUNCHED, m->launched.attempt);
+        return true;
+    case FR_MSG_ENDED:
+        on_ended(ch, &m->ended, ev);
+        return true;
+    case FR_MSG_STATE:
+        fr_pend_state(ch, &m->state);
+        ev->state = m->state;
+        post(ch, ev, FR_EXEC_STATE, m->state.attempt);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Credit, pings, transfers: nothing that run sees as such. ev is not used. */
+static enum fr_rc about_connection(struct fr_chan *ch, const struct fr_msg *m, struct fr_err *err)
+{
+    struct fr_msg pong = {.type = FR_MSG_PONG};
+
+    switch (m->type) {
+    case FR_MSG_PING:
+        pong.pong = (struct fr_pong){m->ping.mono_ms, fr_sys.mono_ms(), fr_sys.wall_ms()};
+        fr_chan_put(ch, &pong);
+        return FR_OK;
+    case FR_MSG_PONG:
+        fr_chan_pong(ch, &m->pong);
+        return FR_OK;
+    case FR_MSG_CREDIT:
+        if (m->credit.bytes > FR_CREDIT_MAX || ch->credit + m->credit.bytes > FR_CREDIT_MAX)
+            return fr_fail(err, FR_PROTO, "more credit than %d bytes", FR_CREDIT_MAX);
+        ch->credit += m->credit.bytes;
+        fr_xfer_pump(ch);
+        return FR_OK;
+    case FR_MSG_GET_DATA:
+        fr_chan_took(ch, m->get_data.bytes.n);
+        fr_xfer_message(ch, m);
+        return FR_OK;
+    case FR_MSG_GET_END:
+    case FR_MSG_PUT_STATE:
+        fr_xfer_message(ch, m); /* not ours: of a connection before */
+        return FR_OK;
+    default:
+        return fr_fail(err, FR_PROTO, "a '%s' from a node", fr_msg_name(m->type));
+    }
+}
+
+enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
+                           struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (m->type == FR_MSG_HELLO)
+        return fr_chan_hello(ch, &m->hello, ev, err);
+    if (m->type == FR_MSG_ERROR)
+        return on_error(ch, m, ev, err);
+    if (ch->state != FR_CHAN_UP) {
+        fr_exec_event_free(ev);
+        return fr_fail(err, FR_PROTO, "a '%s' before hello", fr_msg_name(m->type));
+    }
+    if (about_attempt(ch, m, ev))
+        return FR_OK;
+    switch (m->type) {
+    case FR_MSG_LOG:
+        return on_log(ch, &m->log, ev, err);
+    case FR_MSG_LISTING:
+        ev->listing = m->listing;
+        on_answer(ch, m->listing.ref, FR_EXEC_LISTING, ev);
+        return FR_OK;
+    case FR_MSG_FACTS_ARE:
+        ev->facts = m->facts_are;
+        on_answer(ch, m->facts_are.ref, FR_EXEC_FACTS, ev);
+        return FR_OK;
+    case FR_MSG_LEASED:
+        ev->leased = m->leased;
+        post(ch, ev, FR_EXEC_LEASED, (struct fr_id){0});
+        return FR_OK;
+    default:
+        rc = about_connection(ch, m, err);
+        fr_exec_event_free(ev);
+        return rc;
+    }
+}

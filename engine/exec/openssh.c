@@ -1,0 +1,100 @@
+/* The system's ssh as a child process: whatever the user's ssh_config can do. */
+#include "engine/exec/child.h"
+
+#include "engine/base/arena.h"
+
+#include <string.h>
+
+enum { ARGS_MAX = 40, SSH_OWN_FAILURE = 255 };
+
+/* ssh's own words, as OpenSSH's client prints them to stderr. */
+static enum fr_rc judge(int code, struct fr_str tail, struct fr_buf *advice)
+{
+    static const struct {
+        const char *words;
+        enum fr_rc rc;
+        const char *advice;
+    } known[] = {
+        {"IDENTIFICATION HAS CHANGED", FR_CORRUPT,
+         " (if the change was meant: ssh-keygen -R HOST, then ssh-keyscan HOST >> the known_hosts "
+         "file)"},
+        {"host key is known", FR_DENIED,
+         " (check it, then: ssh-keyscan HOST >> ~/.ssh/known_hosts)"},
+        {"Host key verification failed", FR_DENIED, ""},
+        {"Permission denied (", FR_DENIED, ""},
+        {"Too many authentication failures", FR_DENIED, ""},
+        {"Could not resolve hostname", FR_UNREACHABLE, ""},
+        {"Bad configuration option", FR_USAGE, ""},
+    };
+
+    if (code == 127 || code == 126)
+        return FR_UNSUPPORTED;
+    if (code != SSH_OWN_FAILURE)
+        return FR_UNREACHABLE;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (memmem(tail.p, tail.n, known[i].words, strlen(known[i].words)) != NULL) {
+            fr_buf_text(advice, known[i].advice);
+            return known[i].rc;
+        }
+    return FR_UNREACHABLE;
+}
+
+static bool set(const char *s)
+{
+    return s != NULL && s[0] != '\0';
+}
+
+enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
+                                  const struct fr_ssh_target *t, const char *command,
+                                  struct fr_err *err)
+{
+    struct fr_arena a = {0};
+    const char *argv[ARGS_MAX] = {"ssh", "-T",
+                                  "-o",  "BatchMode=yes",
+                                  "-o",  "StrictHostKeyChecking=yes",
+                                  "-o",  "ClearAllForwardings=yes",
+                                  "-o",  "ControlMaster=no",
+                                  "-o"};
+    size_t n = 11;
+    struct fr_child_args args = {
+        .kind = "openssh", .argv = argv, .die_with_parent = true, .judge = judge};
+    enum fr_rc rc;
+
+    *link = (struct fr_link){0};
+    argv[n++] = fr_arena_fmt(&a, "ConnectTimeout=%d",
+                             t->connect_ms > 0 ? (t->connect_ms + 999) / 1000 : 20);
+    if (set(t->config)) {
+        argv[n++] = "-F";
+        argv[n++] = t->config;
+    }
+    if (set(t->known_hosts)) {
+        argv[n++] = "-o";
+        argv[n++] = fr_arena_fmt(&a, "UserKnownHostsFile=%s", t->known_hosts);
+    }
+    if (set(t->key)) {
+        argv[n++] = "-o";
+        argv[n++] = "IdentitiesOnly=yes";
+        argv[n++] = "-i";
+        argv[n++] = t->key;
+    }
+    if (set(t->user)) {
+        argv[n++] = "-l";
+        argv[n++] = t->user;
+    }
+    if (t->port > 0) {
+        argv[n++] = "-p";
+        argv[n++] = fr_arena_fmt(&a, "%d", t->port);
+    }
+    argv[n++] = "--";
+    argv[n++] = t->host;
+    argv[n++] = command;
+    argv[n] = NULL;
+    args.what = fr_arena_fmt(&a, "ssh to %s", t->host);
+    for (size_t i = 0; i < n; i++)
+        if (argv[i] == NULL)
+            args.what = NULL;
+    rc = args.what == NULL ? fr_fail(err, FR_NOMEM, "no memory for a link")
+                           : fr_link_child_create(link, loop, &args, err);
+    fr_arena_finish(&a);
+    return rc;
+}

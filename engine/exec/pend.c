@@ -1,0 +1,245 @@
+#include "engine/exec/chan.h"
+
+#include "engine/base/sys.h"
+
+#include <string.h>
+
+static void drop(struct fr_chan *ch, struct fr_pend **at)
+{
+    struct fr_pend *p = *at;
+
+    *at = p->next;
+    if (ch->pends_last == &p->next)
+        ch->pends_last = at;
+    fr_buf_finish(&p->bytes);
+    fr_sys.free(p);
+}
+
+/* Secrets may have been in it. */
+static void wipe(struct fr_pend *p)
+{
+    if (p->bytes.p != NULL)
+        explicit_bzero(p->bytes.p, p->bytes.n);
+}
+
+static void take_off(struct fr_chan *ch, struct fr_pend **at)
+{
+    wipe(*at);
+    drop(ch, at);
+}
+
+/* A repeat of the same command replaces the one that waits (a second stop with a shorter grace). */
+static void forget_older(struct fr_chan *ch, enum fr_msg_type type, struct fr_id attempt)
+{
+    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+        struct fr_pend *p = *at;
+
+        if (p->type == type && !fr_id_zero(attempt) && fr_id_eq(p->attempt, attempt))
+            take_off(ch, at);
+        else
+            at = &p->next;
+    }
+}
+
+enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
+                       uint64_t ref, struct fr_err *err)
+{
+    struct fr_pend *p = fr_sys.alloc(sizeof(*p));
+    enum fr_rc rc;
+
+    if (p == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a command to node %s", ch->node->name);
+    *p = (struct fr_pend){.type = m->type, .attempt = attempt, .ref = ref};
+    p->go_now = m->type == FR_MSG_PREPARE && m->prepare.go_now;
+    if ((rc = fr_msg_put(m, &p->bytes, err)) != FR_OK) {
+        wipe(p);
+        fr_buf_finish(&p->bytes);
+        fr_sys.free(p);
+        return rc;
+    }
+    forget_older(ch, m->type, attempt);
+    *ch->pends_last = p;
+    ch->pends_last = &p->next;
+    fr_chan_wanted(ch);
+    fr_pend_send(ch, false);
+    return FR_OK;
+}
+
+static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
+{
+    struct fr_msg m = {.type = FR_MSG_ATTACH, .attach = {f->attempt, f->have}};
+
+    fr_chan_put(ch, &m);
+}
+
+void fr_pend_send(struct fr_chan *ch, bool again)
+{
+    if (ch->state != FR_CHAN_UP)
+        return;
+    for (struct fr_pend *p = ch->pends; p != NULL; p = p->next) {
+        if (p->sent && !again)
+            continue;
+        fr_buf_add(&ch->out, p->bytes.p, p->bytes.n);
+        p->sent = true;
+        p->sent_ms = fr_sys.mono_ms();
+    }
+    if (again)
+        for (const struct fr_follow *f = ch->follows; f != NULL; f = f->next)
+            send_attach(ch, f);
+    if (ch->out.bad) {
+        ch->failed = true;
+        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+        return;
+    }
+    fr_chan_flush(ch);
+}
+
+/* Whether a message of type by settles p. */
+static bool settles(const struct fr_pend *p, enum fr_msg_type by)
+{
+    switch (p->type) {
+    case FR_MSG_PREPARE:
+        return by == FR_MSG_BUSY || by == FR_MSG_ENDED || by == FR_MSG_LAUNCHED ||
+               (by == FR_MSG_PREPARED && !p->go_now);
+    case FR_MSG_GO:
+        return by == FR_MSG_LAUNCHED || by == FR_MSG_ENDED;
+    case FR_MSG_STOP:
+        return by == FR_MSG_ENDED;
+    default:
+        return false;
+    }
+}
+
+void fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by)
+{
+    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+        struct fr_pend *p = *at;
+
+        if (fr_id_eq(p->attempt, attempt) && settles(p, by))
+            take_off(ch, at);
+        else
+            at = &p->next;
+    }
+}
+
+/* A state answers the oldest question; else it says how far prepare, go or stop have come. */
+static bool state_settles(const struct fr_pend *p, uint32_t status)
+{
+    bool never = status == FR_AT_UNKNOWN || status == FR_AT_TOMBSTONED;
+
+    switch (p->type) {
+    case FR_MSG_PREPARE:
+        return status != FR_AT_UNKNOWN && !(p->go_now && status == FR_AT_PREPARED);
+    case FR_MSG_GO:
+        return status != FR_AT_PREPARED;
+    case FR_MSG_STOP:
+        return never;
+    default:
+        return false;
+    }
+}
+
+void fr_pend_state(struct fr_chan *ch, const struct fr_state *s)
+{
+    for (struct fr_pend **at = &ch->pends; *at != NULL; at = &(*at)->next) {
+        struct fr_pend *p = *at;
+
+        if (!fr_id_eq(p->attempt, s->attempt) || !p->sent)
+            continue;
+        if (p->type == FR_MSG_QUERY || p->type == FR_MSG_TOMBSTONE) {
+            take_off(ch, at);
+            return;
+        }
+    }
+    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+        struct fr_pend *p = *at;
+
+        if (fr_id_eq(p->attempt, s->attempt) && p->sent && state_settles(p, s->status))
+            take_off(ch, at);
+        else
+            at = &p->next;
+    }
+    if (s->status == FR_AT_UNKNOWN || s->status == FR_AT_TOMBSTONED)
+        fr_follow_drop(ch, s->attempt);
+}
+
+bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt)
+{
+    for (const struct fr_pend *p = ch->pends; p != NULL; p = p->next)
+        if (p->type == FR_MSG_PREPARE && p->go_now && fr_id_eq(p->attempt, attempt))
+            return true;
+    return false;
+}
+
+bool fr_pend_ref(struct fr_chan *ch, uint64_t ref)
+{
+    for (struct fr_pend **at = &ch->pends; *at != NULL; at = &(*at)->next)
+        if (ref != 0 && (*at)->ref == ref) {
+            take_off(ch, at);
+            return true;
+        }
+    return false;
+}
+
+void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms)
+{
+    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+        struct fr_pend *p = *at;
+
+        if (p->type == FR_MSG_ACK_END && p->sent && p->sent_ms < ping_ms)
+            take_off(ch, at);
+        else
+            at = &p->next;
+    }
+}
+
+struct fr_follow *fr_follow_find(struct fr_chan *ch, struct fr_id attempt)
+{
+    struct fr_follow *f = ch->follows;
+
+    while (f != NULL && !fr_id_eq(f->attempt, attempt))
+        f = f->next;
+    return f;
+}
+
+enum fr_rc fr_follow_add(struct fr_chan *ch, struct fr_id attempt, uint64_t offset,
+                         struct fr_err *err)
+{
+    struct fr_follow *f = fr_follow_find(ch, attempt);
+
+    if (f == NULL) {
+        if ((f = fr_sys.alloc(sizeof(*f))) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for a log of node %s", ch->node->name);
+        *f = (struct fr_follow){.next = ch->follows, .attempt = attempt};
+        ch->follows = f;
+    }
+    f->have = offset;
+    f->ended = false;
+    fr_chan_wanted(ch);
+    if (ch->state == FR_CHAN_UP) {
+        send_attach(ch, f);
+        fr_chan_flush(ch);
+    }
+    return FR_OK;
+}
+
+void fr_follow_drop(struct fr_chan *ch, struct fr_id attempt)
+{
+    for (struct fr_follow **at = &ch->follows; *at != NULL; at = &(*at)->next) {
+        struct fr_follow *f = *at;
+
+        if (!fr_id_eq(f->attempt, attempt))
+            continue;
+        *at = f->next;
+        fr_sys.free(f);
+        return;
+    }
+}
+
+void fr_pend_finish(struct fr_chan *ch)
+{
+    while (ch->pends != NULL)
+        take_off(ch, &ch->pends);
+    while (ch->follows != NULL)
+        fr_follow_drop(ch, ch->follows->attempt);
+}

@@ -1,0 +1,254 @@
+#include "engine/exec/ship.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "engine/exec/link.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+enum { PROGRAM_MAX = 256 << 20, KINDS_MAX = 4, LINE_MAX_BYTES = 4096, QUOTE_MAX = 600 };
+
+struct fr_ship_program {
+    char machine[32];
+    char sha256[FR_SHA256_TEXT];
+    struct fr_buf bytes;
+};
+
+struct fr_ship {
+    char *dir;
+    char own[32]; /* machine type of control */
+    struct fr_ship_program programs[KINDS_MAX];
+    size_t n;
+};
+
+/*
+ * The node's side of the dialogue. No single quote in it; one line, as csh wants. $1 work, $2 home.
+ * A folder will do if it is ours and a file in it can be executed.
+ */
+static const char script[] =
+    "umask 077; W=$1; C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
+    "S=${XDG_STATE_HOME:-$HOME/.local/state}/flowrun; V=/var/tmp/flowrun-$(id -u); "
+    "case $W in \"~/\"*) W=$HOME/${W#??};; esac; "
+    "echo; echo \"FLOWBOOT uname $(uname -sm)\"; IFS=\" \" read -r H N || exit 0; "
+    "go() { K=${W:-$S}/$2; mkdir -p \"$K\" 2>/dev/null || K=$V/$2; mkdir -p \"$K\"; "
+    "echo \"FLOWBOOT run $1\"; exec \"$1\" serve --home \"$K\"; }; "
+    "for D in \"$W\" \"$C\" \"$V\"; do F=$D/flownode-$H; "
+    "if [ -n \"$D\" ] && [ -O \"$D\" ] && [ -x \"$F\" ] && \"$F\" version >/dev/null 2>&1; "
+    "then go \"$F\" \"$2\"; fi; done; "
+    "E=; O=; for D in \"$W\" \"$C\" \"$V\"; do [ -n \"$D\" ] || continue; "
+    "if mkdir -p \"$D\" 2>/dev/null && [ -O \"$D\" ]; then T=$D/.flownode-$$; "
+    "if printf \"#!/bin/sh\\nexit 7\\n\" 2>/dev/null >\"$T\" && chmod 700 \"$T\"; then "
+    "\"$T\" 2>/dev/null; if [ $? = 7 ]; then O=$D; break; "
+    "else E=\"$E $D: mounted noexec;\"; fi; rm -f \"$T\"; else E=\"$E $D: cannot be written;\"; "
+    "rm -f \"$T\"; fi; else E=\"$E $D: not a folder of this user;\"; fi; done; "
+    "if [ -z \"$O\" ]; then echo \"FLOWBOOT refused no folder for flownode:$E\"; exit 1; fi; "
+    "F=$O/flownode-$H; echo \"FLOWBOOT need $F\"; head -c \"$N\" >\"$T\"; "
+    "G=$(sha256sum <\"$T\"); G=${G%% *}; L=$(wc -c <\"$T\"); "
+    "if [ \"$G\" = \"$H\" ] && chmod 755 \"$T\" && mv -f \"$T\" \"$F\"; then go \"$F\" \"$2\"; fi; "
+    "rm -f \"$T\"; echo \"FLOWBOOT refused $O: flownode arrived with\" $L \"of $N bytes\"; exit 1";
+
+static void add_quoted(struct fr_buf *out, const char *s)
+{
+    fr_buf_text(out, "'");
+    for (; *s != '\0'; s++) {
+        if (*s == '\'')
+            fr_buf_text(out, "'\\''");
+        else
+            fr_buf_add(out, s, 1);
+    }
+    fr_buf_text(out, "'");
+}
+
+enum fr_rc fr_boot_command(const char *work, const char *home, struct fr_buf *out,
+                           struct fr_err *err)
+{
+    fr_buf_text(out, "exec /bin/sh -c ");
+    add_quoted(out, script);
+    fr_buf_text(out, " flowboot ");
+    add_quoted(out, work == NULL ? "" : work);
+    fr_buf_text(out, " ");
+    add_quoted(out, home);
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a command") : FR_OK;
+}
+
+static char *path_in(const char *dir, const char *name, const char *kind)
+{
+    struct fr_buf b = {0};
+
+    fr_buf_fmt(&b, "%s/%s%s%s", dir, name, kind[0] != '\0' ? "-" : "", kind);
+    return b.bad ? NULL : b.p;
+}
+
+enum fr_rc fr_ship_create(struct fr_ship **out, const char *dir, struct fr_err *err)
+{
+    struct fr_ship *s = fr_sys.alloc(sizeof(*s));
+    struct utsname u;
+    struct fr_buf b = {0};
+
+    *out = NULL;
+    fr_buf_text(&b, dir);
+    if (s == NULL || b.bad) {
+        fr_sys.free(s);
+        fr_buf_finish(&b);
+        return fr_fail(err, FR_NOMEM, "no memory for shipping");
+    }
+    *s = (struct fr_ship){.dir = b.p};
+    if (uname(&u) == 0 && strlen(u.machine) < sizeof(s->own))
+        memcpy(s->own, u.machine, strlen(u.machine) + 1);
+    *out = s;
+    return FR_OK;
+}
+
+void fr_ship_destroy(struct fr_ship *s)
+{
+    if (s == NULL)
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        fr_buf_finish(&s->programs[i].bytes);
+    fr_sys.free(s->dir);
+    fr_sys.free(s);
+}
+
+static enum fr_rc load(struct fr_ship *s, const char *machine, struct fr_ship_program **out,
+                       struct fr_err *err)
+{
+    struct fr_ship_program *p = &s->programs[s->n];
+    char *path = path_in(s->dir, "flownode", strcmp(machine, s->own) == 0 ? "" : machine);
+    enum fr_rc rc = FR_OK;
+
+    if (path == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for flownode");
+    else if (s->n == KINDS_MAX)
+        rc = fr_fail(err, FR_UNSUPPORTED, "too many machine types");
+    *p = (struct fr_ship_program){0};
+    if (rc == FR_OK)
+        rc = fr_file_read(path, PROGRAM_MAX, &p->bytes, err);
+    if (rc == FR_NOTFOUND)
+        fr_fail(err, FR_UNSUPPORTED, "no flownode for machine type %s: %s is not there", machine,
+                path);
+    if (rc == FR_OK) {
+        memcpy(p->machine, machine, strlen(machine) + 1);
+        fr_sha256(p->bytes.p, p->bytes.n, p->sha256);
+        s->n++;
+        *out = p;
+    } else {
+        fr_buf_finish(&p->bytes);
+    }
+    fr_sys.free(path);
+    return rc == FR_NOTFOUND ? FR_UNSUPPORTED : rc;
+}
+
+static enum fr_rc program_for(struct fr_ship *s, const char *machine,
+                              const struct fr_ship_program **out, struct fr_err *err)
+{
+    struct fr_ship_program *p = NULL;
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->programs[i].machine, machine) == 0) {
+            *out = &s->programs[i];
+            return FR_OK;
+        }
+    rc = load(s, machine, &p, err);
+    *out = p;
+    return rc;
+}
+
+static enum fr_rc on_uname(struct fr_boot *b, struct fr_ship *s, const char *rest,
+                           struct fr_err *err)
+{
+    char system[32] = "", machine[32] = "";
+    struct fr_buf reply = {0};
+    enum fr_rc rc;
+
+    if (sscanf(rest, "%31s %31s", system, machine) != 2 || strcmp(system, "Linux") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "the node runs '%s', flownode runs on Linux", rest);
+    if ((rc = program_for(s, machine, &b->program, err)) != FR_OK)
+        return rc;
+    fr_buf_fmt(&reply, "%s %zu\n", b->program->sha256, b->program->bytes.n);
+    if (reply.bad || reply.n >= sizeof(b->reply))
+        rc = fr_fail(err, FR_NOMEM, "no memory for a reply");
+    else
+        memcpy(b->reply, reply.p, reply.n);
+    b->rest = (struct fr_str){b->reply, rc == FR_OK ? reply.n : 0};
+    fr_buf_finish(&reply);
+    return rc;
+}
+
+static void remember(struct fr_boot *b, const char *p, size_t n)
+{
+    if (b->seen.n + n > QUOTE_MAX)
+        n = b->seen.n < QUOTE_MAX ? QUOTE_MAX - b->seen.n : 0;
+    fr_buf_add(&b->seen, p, n);
+}
+
+static enum fr_rc on_line(struct fr_boot *b, struct fr_ship *s, const char *line, size_t n,
+                          struct fr_err *err)
+{
+    if (fr_has_prefix(line, "FLOWBOOT uname ") && b->program == NULL)
+        return on_uname(b, s, line + 15, err);
+    if (fr_has_prefix(line, "FLOWBOOT need ") && b->program != NULL) {
+        b->rest = (struct fr_str){b->program->bytes.p, b->program->bytes.n};
+        b->note = true;
+        return FR_OK;
+    }
+    if (fr_has_prefix(line, "FLOWBOOT run ") && b->program != NULL) {
+        b->done = true;
+        return FR_OK;
+    }
+    if (fr_has_prefix(line, "FLOWBOOT refused ")) {
+        enum fr_rc rc = strstr(line, "arrived with") != NULL ? FR_FULL : FR_DENIED;
+
+        return fr_fail(err, rc, "%s", line + 17);
+    }
+    remember(b, line, n);
+    remember(b, "\n", 1);
+    return FR_OK;
+}
+
+enum fr_rc fr_boot_feed(struct fr_boot *b, struct fr_ship *s, struct fr_str bytes, size_t *used,
+                        struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    struct fr_buf said = {0};
+
+    for (*used = 0; *used < bytes.n && !b->done && rc == FR_OK;) {
+        const char *p = bytes.p + *used;
+        const char *end = memchr(p, '\n', bytes.n - *used);
+        size_t n = end == NULL ? bytes.n - *used : (size_t)(end - p);
+
+        fr_buf_add(&b->line, p, n);
+        *used += n + (end != NULL);
+        if (b->line.bad)
+            return fr_fail(err, FR_NOMEM, "no memory for what the node says");
+        if (end == NULL && b->line.n < LINE_MAX_BYTES)
+            continue;
+        if (b->line.n > 0) {
+            rc = on_line(b, s, b->line.p, b->line.n, err);
+            b->line.n = 0;
+        }
+    }
+    if (rc != FR_OK && b->seen.n > 0) {
+        struct fr_err why = *err;
+
+        fr_boot_quote(b, &said);
+        fr_fail(err, rc, "%s (before that it said: %s)", why.msg, said.n > 0 ? said.p : "");
+        fr_buf_finish(&said);
+    }
+    return rc;
+}
+
+void fr_boot_quote(const struct fr_boot *b, struct fr_buf *out)
+{
+    fr_link_quote(out, b->seen.p, b->seen.n);
+    fr_link_quote(out, b->line.p, b->line.n);
+}
+
+void fr_boot_finish(struct fr_boot *b)
+{
+    fr_buf_finish(&b->line);
+    fr_buf_finish(&b->seen);
+    *b = (struct fr_boot){0};
+}

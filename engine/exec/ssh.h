@@ -1,0 +1,70 @@
+/*
+ * Inside of the libssh2 link. Steps run one after the other, each called again whenever the socket
+ * is ready, until it says so: resolve, connect (ssh_tcp.c) → handshake, host key, login
+ * (ssh_login.c) → channel, bytes (ssh.c)
+ */
+#ifndef FR_EXEC_SSH_H
+#define FR_EXEC_SSH_H
+
+#include "engine/base/arena.h"
+#include "engine/exec/link.h"
+#include "engine/exec/sshconf.h"
+
+#include <libssh2.h>
+#include <netdb.h>
+
+/* A step's result. */
+enum fr_ssh_step { FR_SSH_DONE, FR_SSH_AGAIN, FR_SSH_FAILED /* err is filled */ };
+
+struct fr_ssh_lookup; /* a name being looked up in a thread of its own */
+
+struct fr_ssh {
+    struct fr_loop *loop; /* borrows */
+    struct fr_link_events ev;
+    struct fr_arena arena; /* owns texts below and conf's */
+    const char *command;
+    struct fr_ssh_conf conf;
+    int connect_ms;
+    size_t stage; /* index into ssh.c's table of steps; past its end: up */
+    bool open;
+    struct fr_timer *timer; /* deadline until up; 0 delay: go on without waiting for the socket */
+    int64_t deadline_ms;    /* 0: none */
+    int fd;
+    struct fr_watch *watch;
+    /* resolve, connect */
+    struct fr_ssh_lookup *lookup;
+    struct addrinfo *addrs, *addr; /* owns; the one being tried */
+    char tried[256];               /* why earlier addresses failed */
+    /* login */
+    LIBSSH2_SESSION *session;
+    LIBSSH2_KNOWNHOSTS *known, *revoked;
+    LIBSSH2_AGENT *agent;
+    struct libssh2_agent_publickey *identity;
+    bool listed, agent_ready, agent_over;
+    size_t key;            /* the key file being tried */
+    struct fr_buf offered; /* owns: what was tried, for the error */
+    /* channel */
+    LIBSSH2_CHANNEL *channel;
+    bool started;
+    bool read_first, write_first; /* a packet is half sent: that call must be finished first */
+    struct fr_buf out;            /* owns: bytes not yet taken by libssh2 */
+    char tail[1024];              /* end of the command's stderr */
+    size_t tail_n;
+    uint32_t serial; /* changes at close, so that loops notice it */
+};
+
+enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err);
+enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err);
+void fr_ssh_tcp_finish(struct fr_ssh *s);
+
+enum fr_ssh_step fr_ssh_handshake(struct fr_ssh *s, struct fr_err *err);
+enum fr_ssh_step fr_ssh_host_key(struct fr_ssh *s, struct fr_err *err);
+enum fr_ssh_step fr_ssh_login(struct fr_ssh *s, struct fr_err *err);
+void fr_ssh_login_finish(struct fr_ssh *s);
+
+/* The socket, once there is one: watched, wanting what libssh2 waits for. */
+enum fr_rc fr_ssh_watch(struct fr_ssh *s, int fd, int what, struct fr_err *err);
+/* libssh2's own words for what failed last. */
+const char *fr_ssh_words(struct fr_ssh *s);
+
+#endif

@@ -1,0 +1,198 @@
+#include "engine/exec/ssh.h"
+
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEAD_MS = 20000 }; /* unacknowledged bytes: the kernel gives the connection up */
+
+/* getaddrinfo() may wait for a name server, so it runs in a thread; the result is freed by whoever
+ * lets go last. The thread touches nothing else of ours. */
+struct fr_ssh_lookup {
+    atomic_int users;
+    int done_fd[2]; /* the thread closes its end when it is through */
+    struct addrinfo *addrs;
+    int failed;
+    char host[256], port[8];
+};
+
+static void let_go(struct fr_ssh_lookup *l)
+{
+    if (atomic_fetch_sub(&l->users, 1) != 1)
+        return;
+    if (l->addrs != NULL)
+        freeaddrinfo(l->addrs);
+    fr_sys.free(l);
+}
+
+static void *look_up(void *arg)
+{
+    struct fr_ssh_lookup *l = arg;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    int done = l->done_fd[1];
+
+    l->failed = getaddrinfo(l->host, l->port, &hints, &l->addrs);
+    let_go(l);
+    close(done);
+    return NULL;
+}
+
+static bool start_lookup(struct fr_ssh *s, struct fr_ssh_lookup *l)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    int rc;
+
+    if (fr_sys.pipe(l->done_fd) != 0)
+        return false;
+    atomic_store(&l->users, 2);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    rc = pthread_create(&thread, &attr, look_up, l);
+    pthread_attr_destroy(&attr);
+    if (rc != 0) {
+        fr_sys.close(l->done_fd[0]);
+        fr_sys.close(l->done_fd[1]);
+        return false;
+    }
+    s->lookup = l;
+    return true;
+}
+
+static enum fr_ssh_step took_addresses(struct fr_ssh *s, struct fr_err *err, int failed)
+{
+    if (failed != 0) {
+        fr_fail(err, FR_UNREACHABLE, "cannot find host '%s': %s", s->conf.host,
+                gai_strerror(failed));
+        return FR_SSH_FAILED;
+    }
+    s->addr = s->addrs;
+    return FR_SSH_DONE;
+}
+
+static enum fr_ssh_step finish_lookup(struct fr_ssh *s, struct fr_err *err)
+{
+    struct fr_ssh_lookup *l = s->lookup;
+    int failed;
+    char byte;
+
+    fr_sys.set_nonblock(s->fd, true);
+    if (fr_sys.read(s->fd, &byte, 1) < 0 && errno == EAGAIN)
+        return FR_SSH_AGAIN;
+    s->lookup = NULL;
+    fr_loop_unwatch(s->loop, &s->watch);
+    fr_sys.close(s->fd);
+    s->fd = -1;
+    failed = l->failed;
+    s->addrs = l->addrs;
+    l->addrs = NULL;
+    let_go(l);
+    return took_addresses(s, err, failed);
+}
+
+enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err)
+{
+    struct addrinfo numeric = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    struct fr_ssh_lookup *l;
+
+    if (s->lookup != NULL)
+        return finish_lookup(s, err);
+    l = fr_sys.alloc(sizeof(*l));
+    if (l == NULL || strlen(s->conf.host) >= sizeof(l->host)) {
+        fr_sys.free(l);
+        fr_fail(err, FR_USAGE, "host name '%s' is too long", s->conf.host);
+        return FR_SSH_FAILED;
+    }
+    *l = (struct fr_ssh_lookup){.done_fd = {-1, -1}};
+    memcpy(l->host, s->conf.host, strlen(s->conf.host));
+    snprintf(l->port, sizeof(l->port), "%d", s->conf.port);
+    if (getaddrinfo(l->host, l->port, &numeric, &s->addrs) == 0) {
+        fr_sys.free(l);
+        return took_addresses(s, err, 0);
+    }
+    if (!start_lookup(s, l)) {
+        fr_sys.free(l);
+        fr_fail(err, FR_NOMEM, "cannot look up host '%s'", s->conf.host);
+        return FR_SSH_FAILED;
+    }
+    if (fr_ssh_watch(s, l->done_fd[0], FR_LOOP_READ, err) != FR_OK)
+        return FR_SSH_FAILED;
+    return FR_SSH_AGAIN;
+}
+
+static void note_failure(struct fr_ssh *s, int errnum)
+{
+    char name[INET6_ADDRSTRLEN + 1] = "?";
+    size_t n = strlen(s->tried);
+
+    getnameinfo(s->addr->ai_addr, s->addr->ai_addrlen, name, sizeof(name), NULL, 0, NI_NUMERICHOST);
+    snprintf(s->tried + n, sizeof(s->tried) - n, "%s%s: %s", n > 0 ? "; " : "", name,
+             strerror(errnum));
+}
+
+/* Begins with the address at s->addr or, where that fails at once, one behind it. */
+static enum fr_ssh_step begin_connect(struct fr_ssh *s, struct fr_err *err)
+{
+    for (; s->addr != NULL; s->addr = s->addr->ai_next) {
+        int fd = socket(s->addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd >= 0 &&
+            (connect(fd, s->addr->ai_addr, s->addr->ai_addrlen) == 0 || errno == EINPROGRESS)) {
+            if (fr_ssh_watch(s, fd, FR_LOOP_WRITE, err) != FR_OK)
+                return FR_SSH_FAILED;
+            return FR_SSH_AGAIN;
+        }
+        note_failure(s, errno);
+        if (fd >= 0)
+            close(fd);
+    }
+    fr_fail(err, FR_UNREACHABLE, "cannot connect to %s port %d (%s)", s->conf.host, s->conf.port,
+            s->tried);
+    return FR_SSH_FAILED;
+}
+
+enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err)
+{
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof(int), peer_n = sizeof(peer);
+    int failed = 0, on = 1;
+    unsigned dead = DEAD_MS;
+
+    if (s->fd < 0)
+        return begin_connect(s, err);
+    if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &failed, &n) != 0)
+        failed = errno;
+    if (failed != 0) {
+        note_failure(s, failed);
+        fr_loop_unwatch(s->loop, &s->watch);
+        close(s->fd);
+        s->fd = -1;
+        s->addr = s->addr->ai_next;
+        return begin_connect(s, err);
+    }
+    if (getpeername(s->fd, (struct sockaddr *)&peer, &peer_n) != 0)
+        return FR_SSH_AGAIN; /* called before the socket was ready */
+    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(s->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(s->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead, sizeof(dead));
+    return FR_SSH_DONE;
+}
+
+void fr_ssh_tcp_finish(struct fr_ssh *s)
+{
+    if (s->lookup != NULL)
+        let_go(s->lookup);
+    s->lookup = NULL;
+    if (s->addrs != NULL)
+        freeaddrinfo(s->addrs);
+    s->addrs = s->addr = NULL;
+    s->tried[0] = '\0';
+}

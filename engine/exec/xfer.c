@@ -1,0 +1,441 @@
+/*
+ * Puts and gets of files. On a node at most one put and one get are under way; the others wait in
+ * the order they were asked for. A new connection starts the active ones again from where the other
+ * side says the file ends.
+ */
+#include "engine/exec/chan.h"
+
+#include "engine/base/arena.h"
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+enum { OUT_ENOUGH = 32 << 10 }; /* bytes waiting to be sent, above which no bulk is added */
+
+enum phase { ASK, SEND, CHECK }; /* put: begin sent; data; end sent. get: ASK only */
+
+struct fr_xfer {
+    struct fr_xfer *next;
+    struct fr_arena arena; /* owns what follows */
+    uint64_t ref;
+    bool is_put;
+    bool active; /* asked on this connection */
+    enum phase phase;
+    /* put */
+    struct fr_exec_file *files;
+    size_t n, at; /* files, the one under way */
+    uint64_t offset;
+    int fd;          /* of the file under way, -1 */
+    const char *dir; /* the node's store folder, once known */
+    /* get */
+    const char *path, *local, *part;
+};
+
+static void close_file(struct fr_xfer *x)
+{
+    if (x->fd >= 0)
+        fr_sys.close(x->fd);
+    x->fd = -1;
+}
+
+static void free_xfer(struct fr_xfer *x)
+{
+    close_file(x);
+    fr_arena_finish(&x->arena);
+    fr_sys.free(x);
+}
+
+static void take_off(struct fr_chan *ch, struct fr_xfer *x)
+{
+    struct fr_xfer **at = &ch->xfers;
+
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
+}
+
+static void begin(struct fr_chan *ch, struct fr_xfer *x);
+
+/* The next of the same kind may go. */
+static void start_next(struct fr_chan *ch, bool put)
+{
+    for (struct fr_xfer *x = ch->xfers; x != NULL; x = x->next) {
+        if (x->is_put != put)
+            continue;
+        if (!x->active && ch->state == FR_CHAN_UP)
+            begin(ch, x);
+        return;
+    }
+}
+
+static void end_xfer(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev)
+{
+    bool put = x->is_put;
+
+    if (ev != NULL) {
+        ev->ref = x->ref;
+        fr_chan_post(ch, ev);
+    }
+    take_off(ch, x);
+    free_xfer(x);
+    start_next(ch, put);
+}
+
+static void fail_xfer(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_FAILED);
+
+    if (ev == NULL) { /* keep it: the reconnection tries again */
+        ch->failed = true;
+        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+        return;
+    }
+    ev->err = *err;
+    fr_while(&ev->err, "node %s", ch->node->name);
+    end_xfer(ch, x, ev);
+}
+
+static void begin_put(struct fr_chan *ch, struct fr_xfer *x)
+{
+    const struct fr_exec_file *f = &x->files[x->at];
+    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN};
+
+    m.put_begin = (struct fr_put_begin){
+        .ref = x->ref,
+        .path = fr_str_of(f->path),
+        .sha256 = fr_str_of(f->sha256),
+        .size = f->size,
+        .mode = f->mode,
+    };
+    x->phase = ASK;
+    fr_chan_put(ch, &m);
+}
+
+static void begin_get(struct fr_chan *ch, struct fr_xfer *x)
+{
+    struct fr_msg m = {.type = FR_MSG_GET};
+    struct stat st;
+    struct fr_err err = {0};
+
+    close_file(x);
+    x->fd = fr_sys.open(x->part, O_RDWR | O_CREAT, 0600);
+    if (x->fd < 0 || fr_sys.fstat(x->fd, &st) != 0) {
+        fr_fail_errno(&err, errno, "cannot write %s", x->part);
+        fail_xfer(ch, x, &err);
+        return;
+    }
+    x->offset = (uint64_t)st.st_size;
+    m.get = (struct fr_get){.ref = x->ref, .path = fr_str_of(x->path), .offset = x->offset};
+    fr_chan_put(ch, &m);
+}
+
+static void begin(struct fr_chan *ch, struct fr_xfer *x)
+{
+    x->active = true;
+    if (x->is_put)
+        begin_put(ch, x);
+    else
+        begin_get(ch, x);
+    fr_chan_flush(ch);
+}
+
+void fr_xfer_restart(struct fr_chan *ch)
+{
+    for (struct fr_xfer *x = ch->xfers; x != NULL; x = x->next)
+        x->active = false;
+    start_next(ch, true);
+    start_next(ch, false);
+}
+
+static void put_done(struct fr_chan *ch, struct fr_xfer *x)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_PUT_DONE);
+
+    if (ev == NULL) {
+        ch->failed = true;
+        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+        return;
+    }
+    ev->put.dir = fr_str_of(fr_arena_dup(&ev->arena, x->dir));
+    end_xfer(ch, x, ev);
+}
+
+static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
+{
+    const struct fr_exec_file *f = &x->files[x->at];
+
+    if (f->local == NULL || x->fd >= 0)
+        return FR_OK;
+    if ((x->fd = fr_sys.open(f->local, O_RDONLY, 0)) < 0)
+        return fr_fail_errno(err, errno, "cannot read %s", f->local);
+    return FR_OK;
+}
+
+/* Sends one piece. *n is 0 when the source ends too early (the node's check will say so). */
+static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, struct fr_err *err)
+{
+    const struct fr_exec_file *f = &x->files[x->at];
+    uint64_t left = f->size - x->offset;
+    struct fr_msg m = {.type = FR_MSG_PUT_DATA};
+    char buf[FR_BULK_MAX];
+    size_t n = left < max ? (size_t)left : max;
+
+    m.put_data = (struct fr_put_data){x->ref, x->offset, {buf, n}};
+    if (f->local == NULL) {
+        m.put_data.bytes.p = f->bytes.p + x->offset;
+    } else {
+        ssize_t k = fr_sys.pread(x->fd, buf, n, (off_t)x->offset);
+
+        if (k <= 0)
+            return k < 0 ? fr_fail_errno(err, errno, "reading %s", f->local)
+                         : fr_fail(err, FR_IO, "%s became shorter while it was sent", f->local);
+        m.put_data.bytes.n = (size_t)k;
+    }
+    x->offset += m.put_data.bytes.n;
+    ch->credit -= m.put_data.bytes.n;
+    fr_chan_put(ch, &m);
+    return FR_OK;
+}
+
+void fr_xfer_pump(struct fr_chan *ch)
+{
+    struct fr_xfer *x = ch->xfers;
+    struct fr_err err = {0};
+
+    while (x != NULL && !x->is_put)
+        x = x->next;
+    if (x == NULL || !x->active || x->phase != SEND || ch->state != FR_CHAN_UP)
+        return;
+    while (x->offset < x->files[x->at].size && ch->credit > 0 && ch->out.n < OUT_ENOUGH) {
+        size_t max = ch->credit < FR_BULK_MAX ? (size_t)ch->credit : FR_BULK_MAX;
+
+        if (send_piece(ch, x, max, &err) != FR_OK) {
+            fail_xfer(ch, x, &err);
+            return;
+        }
+        fr_chan_flush(ch);
+    }
+    if (x->offset == x->files[x->at].size) {
+        struct fr_msg m = {.type = FR_MSG_PUT_END, .put_end = {x->ref}};
+
+        x->phase = CHECK;
+        close_file(x);
+        fr_chan_put(ch, &m);
+        fr_chan_flush(ch);
+    }
+}
+
+/* STORE, from STORE/path. */
+static void learn_dir(struct fr_xfer *x, struct fr_str whole)
+{
+    size_t n = strlen(x->files[x->at].path);
+
+    if (whole.n > n + 1 && memcmp(whole.p + whole.n - n, x->files[x->at].path, n) == 0)
+        x->dir = fr_arena_text(&x->arena, whole.p, whole.n - n - 1);
+}
+
+static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_put_state *s)
+{
+    struct fr_err err = {0};
+
+    if (s->done) {
+        if (x->dir == NULL)
+            learn_dir(x, s->path);
+        close_file(x);
+        if (++x->at == x->n)
+            put_done(ch, x);
+        else
+            begin_put(ch, x);
+        return;
+    }
+    if (x->phase != ASK || s->offset > x->files[x->at].size) {
+        fr_fail(&err, FR_PROTO, "the node did not take %s", x->files[x->at].path);
+        fail_xfer(ch, x, &err);
+        return;
+    }
+    x->offset = s->offset;
+    x->phase = SEND;
+    if (open_source(x, &err) != FR_OK)
+        fail_xfer(ch, x, &err);
+    else
+        fr_xfer_pump(ch);
+}
+
+static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d)
+{
+    struct fr_err err = {0};
+    size_t done = 0;
+
+    if (d->offset != x->offset) {
+        fr_fail(&err, FR_PROTO, "%s goes on at a wrong place", x->path);
+        fail_xfer(ch, x, &err);
+        return;
+    }
+    while (done < d->bytes.n) {
+        ssize_t k =
+            fr_sys.pwrite(x->fd, d->bytes.p + done, d->bytes.n - done, (off_t)(x->offset + done));
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            fr_fail_errno(&err, errno, "writing %s", x->part);
+            fail_xfer(ch, x, &err);
+            return;
+        }
+        done += (size_t)k;
+    }
+    x->offset += done;
+}
+
+static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_GET_DONE);
+    struct fr_err err = {0};
+
+    if (ev == NULL) {
+        ch->failed = true;
+        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+        return;
+    }
+    ev->get.size = e->size;
+    ev->get.mode = e->mode;
+    if (x->offset != e->size) {
+        fr_sys.unlink(x->part);
+        fr_fail(&err, FR_IO, "%s has %llu bytes, but %llu came: it was changed meanwhile", x->path,
+                (unsigned long long)e->size, (unsigned long long)x->offset);
+    } else if (fr_sys.fdatasync(x->fd) != 0) {
+        fr_fail_errno(&err, errno, "writing %s", x->part);
+    } else if (fr_sha256_file(x->part, ev->get.sha256, &err) == FR_OK &&
+               fr_sys.rename(x->part, x->local) != 0) {
+        fr_fail_errno(&err, errno, "renaming %s to %s", x->part, x->local);
+    }
+    if (err.rc != FR_OK) {
+        fr_exec_event_free(ev);
+        fail_xfer(ch, x, &err);
+        return;
+    }
+    end_xfer(ch, x, ev);
+}
+
+static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)
+{
+    struct fr_xfer *x = ch->xfers;
+
+    while (x != NULL && (x->ref != ref || !x->active))
+        x = x->next;
+    return x;
+}
+
+static void on_xfer_error(struct fr_chan *ch, struct fr_xfer *x, const struct fr_error *e)
+{
+    struct fr_err err = {0};
+
+    fr_fail(&err, e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc, "%s: %.*s",
+            x->is_put ? x->files[x->at].path : x->path, (int)e->text.n, e->text.p);
+    fail_xfer(ch, x, &err);
+}
+
+bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m)
+{
+    uint64_t ref = m->type == FR_MSG_ERROR       ? m->error.ref
+                   : m->type == FR_MSG_PUT_STATE ? m->put_state.ref
+                   : m->type == FR_MSG_GET_DATA  ? m->get_data.ref
+                                                 : m->get_end.ref;
+    struct fr_xfer *x = find(ch, ref);
+
+    if (x == NULL)
+        return false;
+    if (m->type == FR_MSG_ERROR)
+        on_xfer_error(ch, x, &m->error);
+    else if (m->type == FR_MSG_PUT_STATE && x->is_put)
+        on_put_state(ch, x, &m->put_state);
+    else if (m->type == FR_MSG_GET_DATA && !x->is_put)
+        on_get_data(ch, x, &m->get_data);
+    else if (m->type == FR_MSG_GET_END && !x->is_put)
+        on_get_end(ch, x, &m->get_end);
+    return true;
+}
+
+static struct fr_xfer *new_xfer(uint64_t ref, bool put)
+{
+    struct fr_xfer *x = fr_sys.alloc(sizeof(*x));
+
+    if (x != NULL)
+        *x = (struct fr_xfer){.ref = ref, .is_put = put, .fd = -1};
+    return x;
+}
+
+static enum fr_rc add(struct fr_chan *ch, struct fr_xfer *x)
+{
+    struct fr_xfer **at = &ch->xfers;
+
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = x;
+    fr_chan_wanted(ch);
+    start_next(ch, x->is_put);
+    return FR_OK;
+}
+
+static bool copy_file(struct fr_xfer *x, struct fr_exec_file *to, const struct fr_exec_file *from)
+{
+    *to = *from;
+    to->path = fr_arena_dup(&x->arena, from->path);
+    to->sha256 = fr_arena_dup(&x->arena, from->sha256);
+    if (from->local != NULL)
+        to->local = fr_arena_dup(&x->arena, from->local);
+    else
+        to->bytes.p = fr_arena_text(&x->arena, from->bytes.p, from->bytes.n);
+    return to->path != NULL && to->sha256 != NULL && (to->local != NULL || to->bytes.p != NULL);
+}
+
+enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_file *v, size_t n,
+                       struct fr_err *err)
+{
+    struct fr_xfer *x;
+    bool ok;
+
+    if (ref == 0 || n == 0)
+        return fr_fail(err, FR_BUG, "a put of nothing to node %s", ch->node->name);
+    if ((x = new_xfer(ref, true)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", ch->node->name);
+    x->n = n;
+    x->files = fr_arena_array(&x->arena, n, sizeof(*x->files));
+    ok = x->files != NULL;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = copy_file(x, &x->files[i], &v[i]);
+    if (!ok) {
+        free_xfer(x);
+        return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", ch->node->name);
+    }
+    return add(ch, x);
+}
+
+enum fr_rc fr_xfer_get(struct fr_chan *ch, uint64_t ref, const char *path, const char *local,
+                       struct fr_err *err)
+{
+    struct fr_xfer *x = ref == 0 ? NULL : new_xfer(ref, false);
+
+    if (x != NULL) {
+        x->path = fr_arena_dup(&x->arena, path);
+        x->local = fr_arena_dup(&x->arena, local);
+        x->part = fr_arena_fmt(&x->arena, "%s.part", local);
+        if (x->path != NULL && x->local != NULL && x->part != NULL)
+            return add(ch, x);
+        free_xfer(x);
+    }
+    return fr_fail(err, FR_NOMEM, "no memory for a get from node %s", ch->node->name);
+}
+
+void fr_xfer_finish(struct fr_chan *ch)
+{
+    while (ch->xfers != NULL) {
+        struct fr_xfer *x = ch->xfers;
+
+        ch->xfers = x->next;
+        free_xfer(x);
+    }
+}
