@@ -18,6 +18,8 @@ struct tr_command {
 extern const struct tr_command tr_commands[];
 extern const size_t tr_ncommands;
 
+enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err);

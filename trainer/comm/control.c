@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -390,24 +391,6 @@ void tr_control_leave(struct tr_control *c)
 const struct tr_peer *tr_control_peers(const struct tr_control *c)
 {
     return c->peers;
-}
-
-bool tr_control_local_addr(const struct tr_control *c, struct sockaddr_in6 *out)
-{
-    struct sockaddr_storage s = {0};
-    socklen_t n = sizeof(s);
-    int fd = c->wires[c->o.rank == 0 && c->o.size > 1 ? 1 : 0].fd;
-
-    if (fd < 0 || getsockname(fd, (struct sockaddr *)&s, &n) != 0)
-        return false;
-    *out = (struct sockaddr_in6){.sin6_family = AF_INET6};
-    if (s.ss_family == AF_INET6)
-        memcpy(out, &s, sizeof(*out));
-    else {
-        out->sin6_addr.s6_addr[10] = out->sin6_addr.s6_addr[11] = 0xff;
-        memcpy(&out->sin6_addr.s6_addr[12], &((struct sockaddr_in *)&s)->sin_addr, 4);
-    }
-    return true;
 }
 
 static bool all_here(const struct tr_control *c)

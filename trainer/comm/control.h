@@ -13,7 +13,6 @@
 #include "engine/base/err.h"
 
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,9 +48,6 @@ void tr_control_leave(struct tr_control *c);
 
 /* The table of ranks, `size` rows, borrowed. */
 const struct tr_peer *tr_control_peers(const struct tr_control *c);
-
-/* The local address of the connection to the other ranks' side (rank 0: of its first peer). */
-bool tr_control_local_addr(const struct tr_control *c, struct sockaddr_in6 *out);
 
 /* all (size*bytes) = every rank's mine (bytes). Blocks; bytes are equal on all ranks. */
 enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mine, size_t bytes,

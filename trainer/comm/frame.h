@@ -5,6 +5,8 @@
 #include "engine/base/str.h"
 #include "trainer/comm/control.h"
 
+#include <stdbool.h>
+
 enum tr_frame_type {
     TR_FRAME_HELLO = 1, /* tr_hello: a rank introduces itself */
     TR_FRAME_TABLE,     /* size * tr_peer: all are here */

@@ -110,19 +110,49 @@ enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, 
     }
 }
 
+/* v4 addresses as mapped v6 ones. */
+static void as_v6(const struct sockaddr_storage *s, struct sockaddr_in6 *out)
+{
+    *out = (struct sockaddr_in6){.sin6_family = AF_INET6};
+    if (s->ss_family == AF_INET6)
+        memcpy(out, s, sizeof(*out));
+    else if (s->ss_family == AF_INET) {
+        out->sin6_addr.s6_addr[10] = out->sin6_addr.s6_addr[11] = 0xff;
+        memcpy(&out->sin6_addr.s6_addr[12], &((const struct sockaddr_in *)s)->sin_addr, 4);
+    }
+}
+
+bool tr_route_source(const char *host, int port, struct sockaddr_in6 *out)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_family = AF_UNSPEC}, *list = NULL;
+    struct sockaddr_storage s = {0};
+    socklen_t n = sizeof(s);
+    char service[16];
+    bool ok = false;
+
+    snprintf(service, sizeof(service), "%d", port);
+    if (getaddrinfo(host, service, &hints, &list) != 0)
+        return false;
+    int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&s, &n) == 0) {
+        as_v6(&s, out);
+        ok = true;
+    }
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(list);
+    return ok;
+}
+
 /* The address behind fd as IPv6 (IPv4 mapped), with another port. */
 static void peer_address(int fd, int port, struct sockaddr_in6 *out)
 {
     struct sockaddr_storage s = {0};
     socklen_t n = sizeof(s);
 
-    *out = (struct sockaddr_in6){.sin6_family = AF_INET6};
-    if (getpeername(fd, (struct sockaddr *)&s, &n) == 0 && s.ss_family == AF_INET6)
-        memcpy(out, &s, sizeof(*out));
-    else if (s.ss_family == AF_INET) {
-        out->sin6_addr.s6_addr[10] = out->sin6_addr.s6_addr[11] = 0xff;
-        memcpy(&out->sin6_addr.s6_addr[12], &((struct sockaddr_in *)&s)->sin_addr, 4);
-    }
+    getpeername(fd, (struct sockaddr *)&s, &n);
+    as_v6(&s, out);
     out->sin6_port = htons((uint16_t)port);
 }
 

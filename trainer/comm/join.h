@@ -7,6 +7,8 @@
 
 #include "trainer/comm/control.h"
 
+#include <stdbool.h>
+
 /* fds (size): rank 0: the connection of each rank, -1 at its own place; others: fds[0] is rank 0's,
  * the rest -1. peers (size) is filled. On failure everything is closed. */
 enum fr_rc tr_join(const struct tr_control_opts *o, int *fds, struct tr_peer *peers,
@@ -17,6 +19,9 @@ enum fr_rc tr_listen(int port, int backlog, int *fd, struct fr_err *err);
 
 /* A connection to host:port, tried again until deadline_ms (fr_sys.mono_ms clock). */
 enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, struct fr_err *err);
+
+/* The local address that the route to host leaves from (IPv4 mapped); nothing is sent. */
+bool tr_route_source(const char *host, int port, struct sockaddr_in6 *out);
 
 /* Options every connection of ours has: no delay, close-on-exec, keepalive that outlives a link
  * cut. */

@@ -1,0 +1,373 @@
+/*
+ * flowtrain launch: torchrun's job. Starts the ranks of one node with the environment contract of
+ * trainer/comm/launch_env.h, passes signals on, ends all when one fails, restarts all when asked.
+ * Flags are torchrun's, with _ or -; a flag that is absent may come from PET_<NAME>.
+ */
+#include "trainer/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/base/str.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { GRACE_MS = 30000, MAX_LOCAL = 256, OWN_VARS = 17 };
+
+struct rank {
+    struct fr_proc proc;
+    bool alive, failed;
+    struct fr_wait end;
+    int64_t end_ms;
+};
+
+struct job {
+    int64_t nproc, nnodes, node_rank, port, max_restarts, restart;
+    const char *addr, *run_id;
+    const char *const *program; /* what each rank runs: our own binary and the words behind -- */
+    struct rank *ranks;         /* nproc */
+    int (*socks)[2];            /* nproc*nproc: a socket pair for each i < j at [i*nproc+j] */
+    int signals;                /* signalfd */
+    int caught;                 /* a signal that asked us to end; 0: none */
+};
+
+static enum fr_rc number(const char *flag, const char *text, int64_t low, int64_t *out,
+                         struct fr_err *err)
+{
+    char name[64] = "PET_";
+
+    for (size_t i = 0; flag[i] != '\0' && i + 5 < sizeof(name); i++)
+        name[i + 4] = (char)(flag[i] >= 'a' && flag[i] <= 'z' ? flag[i] - 32 : flag[i]);
+    if (text == NULL)
+        text = getenv(name);
+    if (text == NULL)
+        return FR_OK;
+    if (fr_parse_i64(fr_str_of(text), out, err) != FR_OK || *out < low || *out > 1 << 20)
+        return fr_fail(err, FR_USAGE, "--%s is '%s', expected a whole number from %lld", flag, text,
+                       (long long)low);
+    return FR_OK;
+}
+
+/* Sockets between the local ranks, over which they pass shared memory. */
+static enum fr_rc make_socks(struct job *j, struct fr_err *err)
+{
+    for (int64_t a = 0; a < j->nproc; a++)
+        for (int64_t b = a + 1; b < j->nproc; b++)
+            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, j->socks[a * j->nproc + b]) != 0)
+                return fr_fail_errno(err, errno, "sockets between %lld local ranks",
+                                     (long long)j->nproc);
+    return FR_OK;
+}
+
+static int sock_of(const struct job *j, int64_t me, int64_t other)
+{
+    return me < other ? j->socks[me * j->nproc + other][0] : j->socks[other * j->nproc + me][1];
+}
+
+static void close_socks(struct job *j)
+{
+    for (int64_t a = 0; a < j->nproc; a++)
+        for (int64_t b = a + 1; b < j->nproc; b++) {
+            int *p = j->socks[a * j->nproc + b];
+            for (int k = 0; k < 2; k++) {
+                if (p[k] >= 0)
+                    close(p[k]);
+                p[k] = -1;
+            }
+        }
+}
+
+/* The variables that a rank gets; names without "=" cut them out of the inherited environment. */
+static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, size_t *starts)
+{
+    struct fr_buf socks = {0};
+    size_t n = 0;
+
+    for (int64_t k = 0; k < j->nproc; k++)
+        fr_buf_fmt(&socks, k > 0 ? ",%d" : "%d", k == local ? -1 : sock_of(j, local, k));
+    const struct {
+        const char *name;
+        int64_t value;
+        const char *text;
+    } vars[OWN_VARS] = {
+        {"RANK", j->node_rank * j->nproc + local, NULL},
+        {"LOCAL_RANK", local, NULL},
+        {"WORLD_SIZE", j->nnodes * j->nproc, NULL},
+        {"LOCAL_WORLD_SIZE", j->nproc, NULL},
+        {"GROUP_RANK", j->node_rank, NULL},
+        {"GROUP_WORLD_SIZE", j->nnodes, NULL},
+        {"ROLE_RANK", j->node_rank * j->nproc + local, NULL},
+        {"ROLE_WORLD_SIZE", j->nnodes * j->nproc, NULL},
+        {"ROLE_NAME", 0, "default"},
+        {"MASTER_ADDR", 0, j->addr},
+        {"MASTER_PORT", j->port, NULL},
+        {"TORCHELASTIC_RESTART_COUNT", j->restart, NULL},
+        {"TORCHELASTIC_MAX_RESTARTS", j->max_restarts, NULL},
+        {"TORCHELASTIC_RUN_ID", 0, j->run_id},
+        {"TORCHELASTIC_USE_AGENT_STORE", 0, "False"},
+        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", 1, NULL},
+        {"FLOWTRAIN_LOCAL_SOCKS", 0, socks.p},
+    };
+    for (n = 0; n < OWN_VARS; n++) {
+        starts[n] = out->n;
+        if (vars[n].text != NULL)
+            fr_buf_fmt(out, "%s=%s", vars[n].name, vars[n].text);
+        else
+            fr_buf_fmt(out, "%s=%lld", vars[n].name, (long long)vars[n].value);
+        fr_buf_add(out, "", 1);
+    }
+    fr_buf_finish(&socks);
+}
+
+static bool replaced(const char *var, const char *text, const size_t *starts)
+{
+    size_t name = strcspn(var, "=");
+
+    for (size_t i = 0; i < OWN_VARS; i++)
+        if (strncmp(var, text + starts[i], name) == 0 && text[starts[i] + name] == '=')
+            return true;
+    return false;
+}
+
+static void inherit_socks(const struct job *j, int64_t local, bool on)
+{
+    for (int64_t k = 0; k < j->nproc; k++)
+        if (k != local)
+            fcntl(sock_of(j, local, k), F_SETFD, on ? 0 : FD_CLOEXEC);
+}
+
+static enum fr_rc start_rank(struct job *j, int64_t local, struct fr_err *err)
+{
+    size_t starts[OWN_VARS], inherited = 0, n = 0;
+    struct fr_buf text = {0};
+
+    rank_vars(j, local, &text, starts);
+    while (environ[inherited] != NULL)
+        inherited++;
+    const char **env = fr_sys.alloc((inherited + OWN_VARS + 1) * sizeof(*env));
+    if (env == NULL || text.bad) {
+        fr_buf_finish(&text);
+        fr_sys.free(env);
+        return fr_fail(err, FR_NOMEM, "no memory for the environment of a rank");
+    }
+    for (size_t i = 0; i < inherited; i++)
+        if (!replaced(environ[i], text.p, starts))
+            env[n++] = environ[i];
+    for (size_t i = 0; i < OWN_VARS; i++)
+        env[n++] = text.p + starts[i];
+    env[n] = NULL;
+    struct fr_spawn s = {.argv = j->program, .envp = env, .fds = {-1, 1, 2}, .die_with_parent = true};
+    inherit_socks(j, local, true);
+    int rc = fr_sys.spawn(&s, &j->ranks[local].proc);
+    int e = errno;
+    inherit_socks(j, local, false);
+    j->ranks[local].alive = rc == 0;
+    fr_sys.free(env);
+    fr_buf_finish(&text);
+    return rc == 0 ? FR_OK : fr_fail_errno(err, e, "cannot start local rank %lld", (long long)local);
+}
+
+static void signal_all(struct job *j, int sig)
+{
+    for (int64_t i = 0; i < j->nproc; i++)
+        if (j->ranks[i].alive)
+            fr_sys.kill(j->ranks[i].proc, sig);
+}
+
+/* Reaps what has ended; true while some rank lives. */
+static bool reap(struct job *j, bool *failed)
+{
+    struct fr_wait w;
+    bool alive = false;
+
+    while (fr_sys.wait(-1, &w, FR_WAIT_NOHANG) == 0 && w.pid > 0)
+        for (int64_t i = 0; i < j->nproc; i++) {
+            struct rank *r = &j->ranks[i];
+            if (!r->alive || r->proc.pid != w.pid)
+                continue;
+            r->alive = false;
+            r->end = w;
+            r->end_ms = fr_sys.mono_ms();
+            r->failed = w.signaled || w.code != 0;
+            *failed = *failed || r->failed;
+        }
+    for (int64_t i = 0; i < j->nproc; i++)
+        alive = alive || j->ranks[i].alive;
+    return alive;
+}
+
+/* Waits for the ranks of one try: a failure or a signal ends them all, by force after GRACE_MS. */
+static bool wait_all(struct job *j)
+{
+    bool failed = false, stopping = false;
+    int64_t kill_at = 0;
+    struct signalfd_siginfo info;
+
+    while (reap(j, &failed)) {
+        struct pollfd p = {.fd = j->signals, .events = POLLIN};
+        if ((failed || j->caught != 0) && !stopping) {
+            stopping = true;
+            kill_at = fr_sys.mono_ms() + GRACE_MS;
+            signal_all(j, j->caught != 0 ? j->caught : SIGTERM);
+        }
+        if (stopping && fr_sys.mono_ms() >= kill_at)
+            signal_all(j, SIGKILL);
+        if (fr_sys.poll(&p, 1, 1000) > 0 && read(j->signals, &info, sizeof(info)) == sizeof(info) &&
+            info.ssi_signo != SIGCHLD) {
+            if (j->caught != 0)
+                signal_all(j, (int)info.ssi_signo);
+            j->caught = (int)info.ssi_signo;
+        }
+    }
+    return !failed && j->caught == 0;
+}
+
+/* The earliest failure is the cause; the others usually ended because of it. */
+static void summarize(const struct job *j)
+{
+    const struct rank *first = NULL;
+
+    for (int64_t i = 0; i < j->nproc; i++) {
+        const struct rank *r = &j->ranks[i];
+        if (r->failed && (first == NULL || r->end_ms < first->end_ms))
+            first = r;
+    }
+    if (first == NULL)
+        return;
+    long long local = first - j->ranks;
+    char host[65] = "";
+    gethostname(host, sizeof(host) - 1);
+    fr_complain("flowtrain launch: rank %lld (local rank %lld on %s, pid %d) %s %d%s\n",
+                (long long)(j->node_rank * j->nproc) + local, local, host, (int)first->proc.pid,
+                first->end.signaled ? "was killed by signal" : "exited with status",
+                first->end.code, j->max_restarts > j->restart ? "; restarting all" : "");
+}
+
+static enum fr_rc run_try(struct job *j, bool *ok, struct fr_err *err)
+{
+    enum fr_rc rc = make_socks(j, err);
+
+    memset(j->ranks, 0, (size_t)j->nproc * sizeof(*j->ranks));
+    for (int64_t i = 0; i < j->nproc && rc == FR_OK; i++)
+        rc = start_rank(j, i, err);
+    close_socks(j);
+    if (rc != FR_OK) {
+        signal_all(j, SIGKILL);
+        wait_all(j);
+        return rc;
+    }
+    *ok = wait_all(j);
+    if (!*ok)
+        summarize(j);
+    return FR_OK;
+}
+
+static enum fr_rc block_signals(struct job *j, struct fr_err *err)
+{
+    static const int caught[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+        sigaddset(&set, caught[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    j->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return j->signals >= 0 ? FR_OK : fr_fail_errno(err, errno, "signalfd");
+}
+
+static enum fr_rc run_job(struct job *j, struct fr_err *err)
+{
+    bool ok = false;
+    size_t pairs = (size_t)(j->nproc * j->nproc);
+    enum fr_rc rc;
+
+    j->ranks = fr_sys.alloc((size_t)j->nproc * sizeof(*j->ranks));
+    j->socks = fr_sys.alloc(pairs * sizeof(*j->socks));
+    if (j->ranks == NULL || j->socks == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %lld ranks", (long long)j->nproc);
+    else {
+        memset(j->socks, 0xff, pairs * sizeof(*j->socks));
+        rc = block_signals(j, err);
+        for (; rc == FR_OK && !ok && j->caught == 0 && j->restart <= j->max_restarts; j->restart++)
+            rc = run_try(j, &ok, err);
+    }
+    fr_sys.free(j->ranks);
+    fr_sys.free(j->socks);
+    if (j->signals >= 0)
+        close(j->signals);
+    if (rc == FR_OK && !ok)
+        rc = j->caught != 0 ? fr_fail(err, FR_STOPPED, "stopped by signal %d", j->caught)
+                            : fr_fail(err, FR_PEER, "a rank failed");
+    return rc;
+}
+
+/* The words behind "--" (or all, when there is none) run under our own binary. */
+static enum fr_rc split(int argc, const char *const *argv, int *own, const char **program,
+                        struct fr_err *err)
+{
+    int n = 0;
+
+    for (*own = 0; *own < argc && strcmp(argv[*own], "--") != 0; (*own)++) {
+    }
+    program[n++] = "/proc/self/exe";
+    for (int i = *own + 1; i < argc; i++)
+        program[n++] = argv[i];
+    program[n] = NULL;
+    if (n == 1)
+        return fr_fail(err, FR_USAGE, "what shall the ranks run? flowtrain launch "
+                                      "--nproc_per_node N … -- train ARGS");
+    return FR_OK;
+}
+
+enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err)
+{
+    const char *nproc = NULL, *nnodes = NULL, *node = NULL, *addr = NULL, *port = NULL;
+    const char *restarts = NULL, *run_id = NULL;
+    const struct tr_flag flags[] = {
+        {"nproc_per_node", &nproc, NULL, "ranks on this node"},
+        {"nnodes", &nnodes, NULL, "nodes"},
+        {"node_rank", &node, NULL, "number of this node, from 0"},
+        {"master_addr", &addr, NULL, "address of node 0"},
+        {"master_port", &port, NULL, "rendezvous port on node 0"},
+        {"max_restarts", &restarts, NULL, "how often to start all again after a failure"},
+        {"rdzv_id", &run_id, NULL, "name of the run; ranks of another run are refused"},
+    };
+    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
+    struct job j = {.nproc = 1, .nnodes = 1, .port = 29500, .signals = -1};
+    const char **program = fr_sys.alloc(((size_t)argc + 2) * sizeof(*program));
+    int own = 0;
+    enum fr_rc rc = program == NULL ? fr_fail(err, FR_NOMEM, "no memory")
+                                    : split(argc, argv, &own, program, err);
+
+    if (rc == FR_OK)
+        rc = tr_flags_read(&f, own, argv, err);
+    const struct {
+        const char *flag, *text;
+        int64_t low, *out;
+    } numbers[] = {{"nproc_per_node", nproc, 1, &j.nproc}, {"nnodes", nnodes, 1, &j.nnodes},
+                   {"node_rank", node, 0, &j.node_rank},   {"master_port", port, 1, &j.port},
+                   {"max_restarts", restarts, 0, &j.max_restarts}};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && rc == FR_OK; i++)
+        rc = number(numbers[i].flag, numbers[i].text, numbers[i].low, numbers[i].out, err);
+    if (rc == FR_OK && (j.nproc > MAX_LOCAL || j.node_rank >= j.nnodes || j.port > 65535))
+        rc = fr_fail(err, FR_USAGE, "--nproc_per_node %lld (at most %d), --node_rank %lld of "
+                                    "--nnodes %lld, --master_port %lld do not fit together",
+                     (long long)j.nproc, MAX_LOCAL, (long long)j.node_rank, (long long)j.nnodes,
+                     (long long)j.port);
+    j.addr = addr != NULL ? addr : getenv("MASTER_ADDR") != NULL ? getenv("MASTER_ADDR") : "127.0.0.1";
+    j.run_id = run_id != NULL ? run_id : "none";
+    j.program = program;
+    if (rc == FR_OK)
+        rc = run_job(&j, err);
+    fr_sys.free(program);
+    return rc;
+}
