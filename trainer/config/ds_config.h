@@ -20,13 +20,13 @@ enum tr_ds_lr { TR_DS_LR_NONE, TR_DS_LR_WARMUP, TR_DS_LR_WARMUP_DECAY, TR_DS_LR_
 
 enum { TR_DS_PATH = 512 };
 
-/* Sizes compared with parameters are counts of elements. -1 stands for "auto" until tr_ds_resolve. */
+/* Everything resolved. Sizes compared with parameters are counts of elements. */
 struct tr_ds_config {
-    int64_t train_batch_size, micro_batch, accumulation; /* 0: absent */
-    double gradient_clipping;       /* <= 0: off; NAN: absent */
+    int64_t train_batch_size, micro_batch, accumulation; /* their product with the world holds */
+    double gradient_clipping;       /* <= 0: off */
     int64_t steps_per_print;        /* 0: never */
     enum tr_precision communication; /* wire type of gradients */
-    bool communication_given;
+    bool communication_given;       /* false: f32, whatever the precision */
 
     int stage;                      /* 0..3 */
     bool overlap_comm, round_robin_gradients;

@@ -1,0 +1,296 @@
+#include "tests/unit/check.h"
+#include "trainer/config/args.h"
+#include "trainer/config/model_config.h"
+
+#include "engine/base/file.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-cfg-XXXXXX";
+static char path[256];
+
+static void put(const char *name, const char *text)
+{
+    struct fr_err err;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* ---- model config ---- */
+
+#define TINY                                                                                      \
+    "\"model_type\":\"deepseek_v3\",\"vocab_size\":512,\"hidden_size\":64,"                      \
+    "\"num_hidden_layers\":4,\"num_attention_heads\":4,\"kv_lora_rank\":32,"                     \
+    "\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":8,\"v_head_dim\":16,"                          \
+    "\"intermediate_size\":128,\"moe_intermediate_size\":32,\"n_routed_experts\":8,"             \
+    "\"first_k_dense_replace\":1"
+
+static const struct {
+    const char *name, *json, *want; /* NULL: accepted */
+    enum fr_rc rc;
+} models[] = {
+    {"tiny", "{" TINY ",\"num_experts_per_tok\":2}", NULL, FR_OK},
+    {"null rank", "{" TINY ",\"num_experts_per_tok\":2,\"q_lora_rank\":null}", NULL, FR_OK},
+    {"by architecture", "{\"architectures\":[\"DeepseekV3ForCausalLM\"]," TINY
+     ",\"num_experts_per_tok\":2,\"model_type\":\"kimi_k2\"}", "uplicate", FR_USAGE},
+    {"no K", "{" TINY "}", "num_experts_per_tok is missing", FR_USAGE},
+    {"K text", "{" TINY ",\"num_experts_per_tok\":\"2\"}", "num_experts_per_tok is \"2\"", FR_USAGE},
+    {"K zero", "{" TINY ",\"num_experts_per_tok\":0}", "num_experts_per_tok is 0", FR_USAGE},
+    {"groups", "{" TINY ",\"num_experts_per_tok\":2,\"n_group\":3}", "n_group is 3", FR_USAGE},
+    {"groups of one", "{" TINY ",\"num_experts_per_tok\":2,\"n_group\":8,\"topk_group\":4}",
+     "groups of at least 2", FR_USAGE},
+    {"K above the groups", "{" TINY ",\"num_experts_per_tok\":3,\"n_group\":4,\"topk_group\":1}",
+     "num_experts_per_tok is 3", FR_USAGE},
+    {"softmax", "{" TINY ",\"num_experts_per_tok\":2,\"scoring_func\":\"softmax\"}",
+     "scoring_func is 'softmax'", FR_UNSUPPORTED},
+    {"linear rope", "{" TINY ",\"num_experts_per_tok\":2,\"rope_scaling\":{\"type\":\"linear\"}}",
+     "rope type 'linear'", FR_UNSUPPORTED},
+    {"odd rope", "{" TINY ",\"num_experts_per_tok\":2,\"num_key_value_heads\":2}",
+     "num_key_value_heads is 2", FR_USAGE},
+    {"llama", "{\"model_type\":\"llama\"}", "only deepseek_v3", FR_UNSUPPORTED},
+    {"int4", "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":{\"quant_method\":"
+     "\"awq\"}}", "quantization 'awq'", FR_UNSUPPORTED},
+    {"list", "[]", "not a JSON object", FR_USAGE},
+};
+
+static void test_models(void)
+{
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        struct tr_model_config c;
+        struct fr_err err = {0};
+        check_row(models[i].name);
+        put("config.json", models[i].json);
+        CHECK_INT(tr_model_config_load(path, &c, &err), models[i].rc);
+        if (models[i].want != NULL && !CHECK(strstr(err.msg, models[i].want) != NULL))
+            printf("   message: %s\n", err.msg);
+    }
+}
+
+static void test_rope(void)
+{
+    struct tr_model_config c;
+    struct fr_err err;
+
+    check_row("both spellings of rope");
+    put("config.json", "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
+        "\"rope_theta\":50000,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8,"
+        "\"mscale\":1,\"mscale_all_dim\":0.5,\"original_max_position_embeddings\":512}}");
+    CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
+    CHECK(c.rope.yarn && c.rope.factor == 8 && c.rope.theta == 50000 && c.rope.mscale_all_dim == 0.5);
+    CHECK(c.rope.beta_fast == 32 && c.rope.original_max_positions == 512 && c.rope.interleave);
+    put("config.json", "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
+        "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":null,\"rope_theta\":1000,"
+        "\"original_max_position_embeddings\":512}}");
+    CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
+    CHECK(c.rope.yarn && c.rope.factor == 8 && c.rope.theta == 1000 && c.rope.mscale == 0);
+}
+
+struct tally {
+    int64_t elements, tensors;
+};
+
+static enum fr_rc tally(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct tally *sum = arg;
+
+    (void)err;
+    sum->tensors++;
+    sum->elements += t->shape[0] * (t->ndim == 2 ? t->shape[1] : 1);
+    return FR_OK;
+}
+
+static void test_counts(const char *data)
+{
+    struct tr_model_config c;
+    struct tr_model_counts n;
+    struct tally sum = {0};
+    struct fr_err err;
+
+    check_row("671B");
+    (void)snprintf(path, sizeof(path), "%s/deepseek-v3", data);
+    if (!CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK))
+        return;
+    tr_model_count(&c, &n);
+    CHECK_INT(n.attention_layer, 187105280);
+    CHECK_INT(n.attention_norms, 2048);
+    CHECK_INT(n.dense_ffn, 396361728);
+    CHECK_INT(n.expert, 44040192);
+    CHECK_INT(n.shared_expert, 44040192);
+    CHECK_INT(n.router, 1835008);
+    CHECK_INT(n.router_bias, 256);
+    CHECK_INT(n.dense_layer, 583483392);
+    CHECK_INT(n.moe_layer, 11507286272);
+    CHECK_INT(n.total, 671026419200);
+    CHECK_INT(n.mtp_unique, 11610068224);
+    CHECK_INT(n.disk, 684489845504);
+    CHECK_INT(n.disk + n.disk_scales, 684531386000);
+    CHECK_INT(n.disk_bytes, 688574839360);
+    CHECK_INT(n.activated, 37552282624);
+    CHECK_INT(tr_model_tensors(&c, tally, &sum, &err), FR_OK);
+    CHECK_INT(sum.elements, n.total);
+    CHECK_INT(sum.tensors, 61 * 9 + 3 * 3 + 58 * (256 * 3 + 2 + 3) + 3);
+}
+
+/* ---- arguments ---- */
+
+#define NEED "--do_train", "--model_name_or_path", "m", "--dataset", "d", "--template", "empty", \
+    "--output_dir", "o"
+
+static const struct {
+    const char *name;
+    const char *argv[6];
+    const char *want; /* NULL: accepted */
+} lines[] = {
+    {"plain", {NULL}, NULL},
+    {"equals", {"--max_steps=5", "--bf16"}, NULL},
+    {"dashes", {"--max-steps", "5", "--lora-rank=4"}, NULL},
+    {"negative", {"--max_steps", "-1"}, NULL},
+    {"boolean words", {"--bf16", "True", "--overwrite_cache", "no"}, NULL},
+    {"no_", {"--no_bf16"}, NULL},
+    {"float", {"--learning_rate", "1e-4"}, NULL},
+    {"ignored", {"--flash_attn", "fa2", "--trust_remote_code"}, NULL},
+    {"typo", {"--lora_rnak", "3"}, "did you mean --lora_rank?"},
+    {"nothing near", {"--qqqqqqqqqqqq", "3"}, "unknown argument --qqqqqqqqqqqq"},
+    {"int 1e3", {"--max_steps", "1e3"}, "--max_steps 1e3: expected an integer"},
+    {"no value", {"--max_steps"}, "--max_steps needs a value"},
+    {"no flag", {"max_steps"}, "flags begin with --"},
+    {"choice", {"--save_strategy", "best"}, "expected one of no, steps, epoch"},
+    {"boolean", {"--bf16=maybe"}, "expected true or false"},
+    {"both", {"--bf16", "--fp16"}, "exclude each other"},
+    {"rank", {"--lora_rank", "0"}, "--lora_rank 0: expected"},
+    {"stage", {"--stage", "dpo"}, "only sft"},
+    {"dropout", {"--lora_dropout", "1"}, "--lora_dropout 1: expected"},
+    {"nan", {"--learning_rate", "nan"}, "learning_rate"},
+};
+
+static void test_lines(void)
+{
+    static const char *const need[] = {NEED};
+    enum { NNEED = sizeof(need) / sizeof(need[0]) };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const char *argv[NNEED + 6];
+        struct tr_args a;
+        struct fr_err err = {0};
+        int n = 0;
+        check_row(lines[i].name);
+        memcpy(argv, need, sizeof(need));
+        while (n < 6 && lines[i].argv[n] != NULL) {
+            argv[NNEED + n] = lines[i].argv[n];
+            n++;
+        }
+        enum fr_rc rc = tr_args_read(&a, NNEED + n, argv, NULL, &err);
+        if (!CHECK((rc == FR_OK) == (lines[i].want == NULL)) ||
+            (lines[i].want != NULL && !CHECK(strstr(err.msg, lines[i].want) != NULL)))
+            printf("   message: %s\n", err.msg);
+        tr_args_finish(&a);
+    }
+    check_row("values");
+    const char *argv[] = {NEED, "--max-steps", "5", "--lora_rank=4", "--bf16", "--max_steps", "7"};
+    struct tr_args a;
+    struct fr_err err;
+    CHECK_INT(tr_args_read(&a, (int)(sizeof(argv) / sizeof(argv[0])), argv, NULL, &err), FR_OK);
+    CHECK_INT(a.max_steps, 7);
+    CHECK_INT(a.lora_rank, 4);
+    CHECK(a.bf16 && !a.fp16 && a.lora_alpha == 8 && a.adam_beta2 == 0.999);
+    CHECK_TEXT(a.dataset_dir, "data");
+    CHECK(a.default_system == NULL && a.max_samples == -1);
+    tr_args_finish(&a);
+}
+
+static void test_file(void)
+{
+    struct tr_args a;
+    struct fr_err err = {0};
+    struct fr_buf notes = {0};
+    const char *argv[] = {path, "max_steps=9", "bf16=false"};
+
+    check_row("yaml");
+    put("a.yaml", "do_train: true\nmodel_name_or_path: m\ndataset: [a, b]\ntemplate: empty\n"
+        "output_dir: o\nmax_steps: 3\nlearning_rate: 1.0e-4\nbf16: true\nmax_samples: null\n"
+        "default_system: \"null\"\nseed: null\nflash_attn: fa2\n");
+    if (!CHECK_INT(tr_args_read(&a, 3, argv, &notes, &err), FR_OK))
+        printf("   %s\n", err.msg);
+    CHECK_INT(a.max_steps, 9);
+    CHECK_INT(a.seed, 42);
+    CHECK_TEXT(a.dataset, "a,b");
+    CHECK(!a.bf16 && a.learning_rate == 1e-4);
+    CHECK_TEXT(notes.p, "--flash_attn has no effect: attention is this program's own\n");
+    fr_buf_finish(&notes);
+    tr_args_finish(&a);
+    check_row("json");
+    put("a.json", "{\"do_train\": true, \"model_name_or_path\": \"m\", \"dataset\": \"a\",\n"
+        "\"template\": \"empty\", \"output_dir\": \"o\", \"max_step\": 3}");
+    CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "a.json:2:") != NULL && strstr(err.msg, "did you mean --max_steps") != NULL);
+}
+
+static const struct {
+    int64_t n, world, batch, acc, max_steps;
+    double epochs;
+    bool drop;
+    int64_t micro, per_epoch, total, shown;
+} derived[] = {
+    {1000, 8, 1, 2, -1, 3, false, 125, 63, 189, 3},
+    {10, 4, 1, 1, -1, 1, false, 3, 3, 3, 1},
+    {10, 4, 1, 1, -1, 1, true, 2, 2, 2, 1},
+    {7, 2, 2, 3, 10, 3, false, 2, 1, 10, 10},
+    {100, 1, 8, 1, -1, 0.5, false, 13, 13, 7, 1},
+    {1, 4, 4, 4, -1, 2, false, 1, 1, 2, 2},
+};
+
+static void test_derive(void)
+{
+    check_row("derived");
+    for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
+        struct tr_args a;
+        struct tr_derived d;
+        struct fr_err err;
+        tr_args_init(&a);
+        a.per_device_train_batch_size = derived[i].batch;
+        a.gradient_accumulation_steps = derived[i].acc;
+        a.max_steps = derived[i].max_steps;
+        a.num_train_epochs = derived[i].epochs;
+        a.dataloader_drop_last = derived[i].drop;
+        a.warmup_ratio = 0.1;
+        a.save_steps = 0.5;
+        CHECK_INT(tr_args_derive(&a, derived[i].n, derived[i].world, &d, &err), FR_OK);
+        CHECK_INT(d.micro_per_rank, derived[i].micro);
+        CHECK_INT(d.steps_per_epoch, derived[i].per_epoch);
+        CHECK_INT(d.total_steps, derived[i].total);
+        CHECK_INT(d.epochs, derived[i].shown);
+        CHECK_INT(d.warmup_steps, (int64_t)ceil(0.1 * (double)derived[i].total));
+        CHECK_INT(d.save_every, (int64_t)ceil(0.5 * (double)derived[i].total));
+        CHECK_INT(d.log_every, 500);
+        tr_args_finish(&a);
+    }
+    struct tr_args a;
+    struct tr_derived d;
+    struct fr_err err;
+    tr_args_init(&a);
+    a.dataloader_drop_last = true;
+    CHECK_INT(tr_args_derive(&a, 7, 1, &d, &err), FR_USAGE);
+    tr_args_finish(&a);
+}
+
+int main(void)
+{
+    struct fr_err err;
+    const char *data = getenv("FLOWRUN_DATA");
+
+    if (mkdtemp(dir) == NULL)
+        return EXIT_FAILURE;
+    test_models();
+    test_rope();
+    test_lines();
+    test_file();
+    test_derive();
+    if (data != NULL)
+        test_counts(data);
+    else
+        printf("skipped: the 671B counts, FLOWRUN_DATA is not set\n");
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}

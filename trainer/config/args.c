@@ -1,0 +1,229 @@
+#include "trainer/config/args.h"
+
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+#include "engine/base/yaml.h"
+#include "trainer/config/args_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tr_args_init(struct tr_args *a)
+{
+    *a = (struct tr_args){.max_samples = -1, .data_seed = -1, .preprocessing_num_workers = -1,
+                          .save_total_limit = -1};
+    for (size_t i = 0; i < tr_arg_count; i++)
+        if (tr_arg_table[i].def != NULL)
+            (void)tr_arg_set(a, &tr_arg_table[i], tr_arg_table[i].def, NULL);
+}
+
+void tr_args_finish(struct tr_args *a)
+{
+    if (a == NULL)
+        return;
+    fr_arena_finish(&a->arena);
+    *a = (struct tr_args){.stage = NULL};
+}
+
+static enum fr_rc unknown(const char *name, size_t n, struct fr_err *err)
+{
+    const char **words = fr_sys.alloc(tr_arg_count * sizeof(*words)), *near;
+    char word[64];
+
+    if (words == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the arguments");
+    for (size_t i = 0; i < tr_arg_count; i++)
+        words[i] = tr_arg_table[i].name;
+    (void)snprintf(word, sizeof(word), "%.*s", (int)(n < 63 ? n : 63), name);
+    for (char *p = word; *p != '\0'; p++)
+        if (*p == '-')
+            *p = '_';
+    near = fr_suggest(word, words, tr_arg_count);
+    fr_sys.free(words);
+    if (near != NULL)
+        return fr_fail(err, FR_USAGE, "unknown argument --%s: did you mean --%s?", word, near);
+    return fr_fail(err, FR_USAGE, "unknown argument --%s (flowtrain train --help lists all)", word);
+}
+
+static void note_ignored(const struct tr_arg *arg, struct fr_buf *notes)
+{
+    if (arg->kind == TR_ARG_IGNORED && notes != NULL)
+        fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name, arg->help);
+}
+
+/* One flag of argv at *i, and its value, which may be the next word. */
+static enum fr_rc take_flag(struct tr_args *a, int argc, const char *const *argv, int *i,
+                            struct fr_buf *notes, struct fr_err *err)
+{
+    const char *word = argv[*i], *eq = strchr(word, '='), *value = NULL;
+
+    if (word[0] != '-' || word[1] != '-' || word[2] == '\0')
+        return fr_fail(err, FR_USAGE, "'%s' is no argument: flags begin with --", word);
+    word += 2;
+    size_t n = eq != NULL ? (size_t)(eq - word) : strlen(word);
+    const struct tr_arg *arg = tr_arg_find(word, n);
+    if (arg == NULL && n > 3 && (strncmp(word, "no_", 3) == 0 || strncmp(word, "no-", 3) == 0) &&
+        eq == NULL && (arg = tr_arg_find(word + 3, n - 3)) != NULL && arg->kind == TR_ARG_BOOL) {
+        (*i)++;
+        return tr_arg_set(a, arg, "false", err);
+    }
+    if (arg == NULL)
+        return unknown(word, n, err);
+    (*i)++;
+    if (eq != NULL)
+        value = eq + 1;
+    else if (*i < argc && (argv[*i][0] != '-' || argv[*i][1] != '-'))
+        value = argv[(*i)++];
+    note_ignored(arg, notes);
+    return tr_arg_set(a, arg, value, err);
+}
+
+/* One entry of the file: a scalar, or a list of them joined by commas. */
+static enum fr_rc take_entry(struct tr_args *a, const char *path, const struct fr_yaml_pair *p,
+                             struct fr_buf *notes, struct fr_err *err)
+{
+    const struct tr_arg *arg = tr_arg_find(p->key.p, p->key.n);
+    struct fr_buf text = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (arg == NULL)
+        rc = unknown(p->key.p, p->key.n, err);
+    else if (p->value->kind == FR_YAML_SCALAR)
+        fr_buf_add(&text, p->value->text.p, p->value->text.n);
+    else if (p->value->kind == FR_YAML_NULL)
+        fr_buf_text(&text, "null");
+    else if (p->value->kind == FR_YAML_LIST)
+        for (size_t i = 0; i < p->value->n && rc == FR_OK; i++) {
+            if (p->value->items[i]->kind != FR_YAML_SCALAR)
+                rc = fr_fail(err, FR_USAGE, "--%s: expected a list of plain values", arg->name);
+            fr_buf_text(&text, i > 0 ? "," : "");
+            fr_buf_add(&text, p->value->items[i]->text.p, p->value->items[i]->text.n);
+        }
+    else
+        rc = fr_fail(err, FR_USAGE, "--%s: expected a plain value", arg->name);
+    if (rc == FR_OK && text.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name);
+    if (rc == FR_OK && (p->value->kind != FR_YAML_NULL || arg->def == NULL)) {
+        /* null of a flag that has a default leaves the default */
+        rc = tr_arg_set(a, arg, text.p != NULL ? text.p : "", err);
+        note_ignored(arg, notes);
+    }
+    fr_buf_finish(&text);
+    if (rc != FR_OK)
+        fr_while(err, "%s:%d:%d", path, p->line, p->col);
+    return rc;
+}
+
+/* The file's keys, then key=value words. JSON is read by the YAML reader: it is a subset here. */
+static enum fr_rc read_file(struct tr_args *a, int argc, const char *const *argv,
+                            struct fr_buf *notes, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_yaml *root = NULL;
+    enum fr_rc rc = fr_yaml_load(argv[0], &arena, &root, err);
+
+    if (rc == FR_OK && root->kind != FR_YAML_MAP)
+        rc = fr_fail(err, FR_USAGE, "%s: expected a list of `name: value`", argv[0]);
+    for (size_t i = 0; rc == FR_OK && i < root->n; i++)
+        rc = take_entry(a, argv[0], &root->pairs[i], notes, err);
+    for (int i = 1; rc == FR_OK && i < argc; i++) {
+        const char *eq = strchr(argv[i], '='), *name = argv[i];
+        while (*name == '-')
+            name++;
+        if (eq == NULL)
+            rc = fr_fail(err, FR_USAGE, "'%s': expected key=value behind %s", argv[i], argv[0]);
+        else {
+            const struct tr_arg *arg = tr_arg_find(name, (size_t)(eq - name));
+            rc = arg == NULL ? unknown(name, (size_t)(eq - name), err)
+                             : tr_arg_set(a, arg, eq + 1, err);
+        }
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+static bool has_suffix(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), k = strlen(suffix);
+
+    return n > k && strcmp(s + n - k, suffix) == 0;
+}
+
+enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
+                        struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    tr_args_init(a);
+    if (argc > 0 && argv[0][0] != '-' &&
+        (has_suffix(argv[0], ".yaml") || has_suffix(argv[0], ".yml") || has_suffix(argv[0], ".json")))
+        rc = read_file(a, argc, argv, notes, err);
+    else
+        for (int i = 0; rc == FR_OK && i < argc;)
+            rc = take_flag(a, argc, argv, &i, notes, err);
+    if (rc == FR_OK) {
+        if (a->lora_alpha == 0)
+            a->lora_alpha = 2 * (double)a->lora_rank;
+        rc = tr_args_check(a, err);
+    }
+    if (rc != FR_OK)
+        tr_args_finish(a);
+    return rc;
+}
+
+void tr_args_help(struct fr_buf *out)
+{
+    for (size_t i = 0; i < tr_arg_count; i++) {
+        const struct tr_arg *arg = &tr_arg_table[i];
+        if (arg->kind == TR_ARG_IGNORED)
+            fr_buf_fmt(out, "  --%-31s no effect: %s\n", arg->name, arg->help);
+        else
+            fr_buf_fmt(out, "  --%-31s %s%s%s%s\n", arg->name, arg->help,
+                       arg->def != NULL ? " [" : "", arg->def != NULL ? arg->def : "",
+                       arg->def != NULL ? "]" : "");
+    }
+}
+
+static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
+{
+    const char *at = (const char *)a + arg->at, *text;
+    int choice;
+
+    switch (arg->kind) {
+    case TR_ARG_BOOL:
+        return json_boolean(*(const bool *)at);
+    case TR_ARG_INT:
+        return json_integer(*(const int64_t *)(const void *)at);
+    case TR_ARG_FLOAT:
+        return json_real(*(const double *)(const void *)at);
+    case TR_ARG_CHOICE:
+        memcpy(&choice, at, sizeof(choice));
+        return json_string(arg->choices[choice]);
+    case TR_ARG_TEXT:
+        text = *(const char *const *)(const void *)at;
+        return text != NULL ? json_string(text) : json_null();
+    case TR_ARG_IGNORED:
+        break;
+    }
+    return NULL;
+}
+
+enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_err *err)
+{
+    json_t *root = json_object();
+    char *text = NULL;
+
+    for (size_t i = 0; root != NULL && i < tr_arg_count; i++)
+        if (tr_arg_table[i].kind != TR_ARG_IGNORED)
+            (void)json_object_set_new(root, tr_arg_table[i].name, value_of(a, &tr_arg_table[i]));
+    if (root != NULL)
+        text = json_dumps(root, JSON_SORT_KEYS | JSON_INDENT(2));
+    json_decref(root);
+    if (text == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the arguments");
+    fr_buf_text(out, text);
+    free(text);
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for the arguments") : FR_OK;
+}

@@ -1,0 +1,123 @@
+#include "trainer/config/args.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rules between flags, and ranges. */
+static enum fr_rc check_names(const struct tr_args *a, struct fr_err *err)
+{
+    if (strcmp(a->stage, "sft") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "--stage %s: only sft is done", a->stage);
+    if (a->model_name_or_path == NULL)
+        return fr_fail(err, FR_USAGE, "--model_name_or_path is missing");
+    if (!a->do_train)
+        return fr_fail(err, FR_USAGE, "--do_train is missing: there is nothing else to do");
+    if (a->dataset == NULL)
+        return fr_fail(err, FR_USAGE, "--dataset is missing");
+    if (a->template_name == NULL)
+        return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
+    if (a->output_dir == NULL)
+        return fr_fail(err, FR_USAGE, "--output_dir is missing");
+    if (a->finetuning_type != TR_TUNE_LORA)
+        return fr_fail(err, FR_UNSUPPORTED, "--finetuning_type: only lora is done");
+    return FR_OK;
+}
+
+static enum fr_rc check_pairs(const struct tr_args *a, struct fr_err *err)
+{
+    if (a->bf16 && a->fp16)
+        return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
+    if (a->mask_history && a->train_on_prompt)
+        return fr_fail(err, FR_USAGE, "--mask_history and --train_on_prompt exclude each other");
+    if (a->packing || a->neat_packing)
+        return fr_fail(err, FR_UNSUPPORTED, "--packing is not done: batches hold no padding anyway");
+    return FR_OK;
+}
+
+enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
+{
+    const struct {
+        const char *name;
+        double value, min, max;
+    } ranges[] = {
+        {"lora_rank", (double)a->lora_rank, 1, 65536},
+        {"lora_alpha", a->lora_alpha, 1e-30, 1e30},
+        {"lora_dropout", a->lora_dropout, 0, 0.999999},
+        {"cutoff_len", (double)a->cutoff_len, 1, 1 << 24},
+        {"per_device_train_batch_size", (double)a->per_device_train_batch_size, 1, 1 << 20},
+        {"gradient_accumulation_steps", (double)a->gradient_accumulation_steps, 1, 1 << 20},
+        {"num_train_epochs", a->num_train_epochs, a->max_steps > 0 ? -1e9 : 1e-9, 1e9},
+        {"learning_rate", a->learning_rate, 0, 1e9},
+        {"adam_beta1", a->adam_beta1, 0, 1 - 1e-12},
+        {"adam_beta2", a->adam_beta2, 0, 1 - 1e-12},
+        {"adam_epsilon", a->adam_epsilon, 0, 1},
+        {"weight_decay", a->weight_decay, 0, 1e9},
+        {"warmup_steps", a->warmup_steps, 0, 1e12},
+        {"warmup_ratio", a->warmup_ratio, 0, 1},
+        {"ddp_timeout", (double)a->ddp_timeout, 1, 1e12},
+        {"save_steps", a->save_steps, 1e-12, 1e12},
+        {"logging_steps", a->logging_steps, 1e-12, 1e12},
+        {"seed", (double)a->seed, 0, 18446744073709551615.0},
+    };
+    enum fr_rc rc;
+
+    if ((rc = check_names(a, err)) != FR_OK || (rc = check_pairs(a, err)) != FR_OK)
+        return rc;
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+        if (!(ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max))
+            return fr_fail(err, FR_USAGE, "--%s %g: expected %g to %g", ranges[i].name,
+                           ranges[i].value, ranges[i].min, ranges[i].max);
+    return FR_OK;
+}
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* A count of steps, or below 1 a share of the total. */
+static int64_t every(double steps, int64_t total)
+{
+    if (steps >= 1)
+        return (int64_t)steps;
+    int64_t n = (int64_t)ceil(steps * (double)total);
+    return n > 0 ? n : 1;
+}
+
+enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t world,
+                          struct tr_derived *out, struct fr_err *err)
+{
+    int64_t b = a->per_device_train_batch_size, acc = a->gradient_accumulation_steps;
+    struct tr_derived d = {.examples = examples, .world = world};
+
+    if (examples < 1)
+        return fr_fail(err, FR_USAGE, "there are no examples");
+    d.micro_per_rank = a->dataloader_drop_last ? examples / b / world
+                                               : div_up(div_up(examples, b), world);
+    if (d.micro_per_rank < 1)
+        return fr_fail(err, FR_USAGE,
+                       "--dataloader_drop_last leaves nothing: %lld examples, %lld a micro-batch, "
+                       "%lld processes",
+                       (long long)examples, (long long)b, (long long)world);
+    d.steps_per_epoch = div_up(d.micro_per_rank, acc);
+    d.total_steps = a->max_steps > 0
+                        ? a->max_steps
+                        : (int64_t)ceil(a->num_train_epochs * (double)d.steps_per_epoch);
+    d.epochs = a->max_steps > 0 ? div_up(a->max_steps, d.steps_per_epoch)
+                                : (int64_t)ceil(a->num_train_epochs);
+    d.total_batch = b * acc * world;
+    if (a->warmup_steps >= 1)
+        d.warmup_steps = (int64_t)a->warmup_steps;
+    else
+        d.warmup_steps = (int64_t)ceil((a->warmup_steps > 0 ? a->warmup_steps : a->warmup_ratio) *
+                                       (double)d.total_steps);
+    if (a->save_strategy != TR_STRATEGY_NO)
+        d.save_every = a->save_strategy == TR_STRATEGY_EPOCH ? d.steps_per_epoch
+                                                             : every(a->save_steps, d.total_steps);
+    if (a->logging_strategy != TR_STRATEGY_NO)
+        d.log_every = a->logging_strategy == TR_STRATEGY_EPOCH
+                          ? d.steps_per_epoch
+                          : every(a->logging_steps, d.total_steps);
+    *out = d;
+    return FR_OK;
+}

@@ -1,0 +1,286 @@
+#include "trainer/config/ds_read.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* A block of the file as fields, its name for errors in where[0..size); absent blocks have no object. */
+static enum fr_rc block(const struct tr_ds_read *r, const char *key, struct tr_fields *f,
+                        char where[512], struct fr_err *err)
+{
+    struct tr_fields top = {r->root, r->name};
+
+    *f = (struct tr_fields){tr_field(&top, key), where};
+    (void)snprintf(where, 512, "%.400s: %s", r->name, key);
+    if (f->object != NULL && !json_is_object(f->object))
+        return tr_field_bad(&top, key, "an object", err);
+    return FR_OK;
+}
+
+static enum fr_rc only_keys(const struct tr_fields *f, const char *const *keys, size_t n,
+                            struct fr_err *err)
+{
+    const char *key;
+    json_t *v;
+
+    json_object_foreach ((json_t *)f->object, key, v) {
+        size_t i = 0;
+        while (i < n && strcmp(keys[i], key) != 0)
+            i++;
+        if (i == n) {
+            const char *near = fr_suggest(key, keys, n);
+            return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
+                           near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
+                           near != NULL ? "'?" : "");
+        }
+    }
+    return FR_OK;
+}
+
+/* enabled of a precision block: the flag when the block or "auto" leaves it open. */
+static enum fr_rc enabled(struct tr_ds_read *r, const struct tr_fields *f, const char *name,
+                          bool flag, bool *out, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    *out = flag;
+    if (f->object == NULL || tr_ds_auto(tr_field(f, "enabled")))
+        return FR_OK;
+    *out = false;
+    if ((rc = tr_field_bool(f, "enabled", out, err)) != FR_OK)
+        return rc;
+    if (*out != flag && tr_field(f, "enabled") != NULL)
+        fr_buf_fmt(&r->mismatch, " - ds %s.enabled=%s vs hf %s=%s", name, *out ? "true" : "false",
+                   name, flag ? "true" : "false");
+    return FR_OK;
+}
+
+/* A number of a validated block: "auto" keeps the default. */
+static enum fr_rc number(const struct tr_fields *f, const char *key, double *out,
+                         struct fr_err *err)
+{
+    return tr_ds_auto(tr_field(f, key)) ? FR_OK : tr_field_f64(f, key, out, err);
+}
+
+static enum fr_rc whole(const struct tr_fields *f, const char *key, int64_t *out,
+                        struct fr_err *err)
+{
+    return tr_ds_auto(tr_field(f, key)) ? FR_OK : tr_field_i64(f, key, out, err);
+}
+
+static enum fr_rc read_fp16(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
+{
+    static const char *const keys[] = {"enabled", "auto_cast", "loss_scale", "initial_scale_power",
+                                       "loss_scale_window", "hysteresis", "consecutive_hysteresis",
+                                       "min_loss_scale", "fp16_master_weights_and_grads"};
+    struct tr_ds_config *c = r->out;
+    bool skip = false;
+    enum fr_rc rc;
+
+    if ((rc = only_keys(f, keys, sizeof(keys) / sizeof(keys[0]), err)) != FR_OK ||
+        (rc = number(f, "loss_scale", &c->loss_scale, err)) != FR_OK ||
+        (rc = whole(f, "initial_scale_power", &c->initial_scale_power, err)) != FR_OK ||
+        (rc = whole(f, "loss_scale_window", &c->loss_scale_window, err)) != FR_OK ||
+        (rc = whole(f, "hysteresis", &c->hysteresis, err)) != FR_OK ||
+        (rc = number(f, "min_loss_scale", &c->min_loss_scale, err)) != FR_OK ||
+        (rc = tr_field_bool(f, "auto_cast", &skip, err)) != FR_OK ||
+        (rc = tr_field_bool(f, "consecutive_hysteresis", &c->consecutive_hysteresis, err)) != FR_OK)
+        return rc;
+    if (c->loss_scale < 0)
+        return tr_field_bad(f, "loss_scale", "0 (dynamic) or more", err);
+    if (c->loss_scale_window <= 0)
+        return tr_field_bad(f, "loss_scale_window", "above 0", err);
+    if (!(c->min_loss_scale > 0) && c->loss_scale == 0)
+        return tr_field_bad(f, "min_loss_scale", "above 0", err);
+    return FR_OK;
+}
+
+enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err)
+{
+    static const char *const bf16_keys[] = {"enabled", "immediate_grad_update",
+                                            "check_grad_overflow",
+                                            "bf16_master_weights_and_grads",
+                                            "bf16_optimizer_states"};
+    char where16[512], whereb[512], wherea[512];
+    struct tr_fields fp16, bf16, amp, top = {r->root, r->name};
+    const char *bf16_name = tr_field(&top, "bf16") == NULL ? "bfloat16" : "bf16";
+    const struct tr_args *a = r->flags->args;
+    bool fp16_on = a->fp16, bf16_on = a->bf16, amp_on = false;
+    enum fr_rc rc;
+
+    if ((rc = block(r, "fp16", &fp16, where16, err)) != FR_OK ||
+        (rc = block(r, bf16_name, &bf16, whereb, err)) != FR_OK ||
+        (rc = block(r, "amp", &amp, wherea, err)) != FR_OK)
+        return rc;
+    if (amp.object != NULL && !tr_ds_auto(tr_field(&amp, "enabled")) &&
+        (rc = tr_field_bool(&amp, "enabled", &amp_on, err)) != FR_OK)
+        return rc;
+    if (amp_on)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: amp: apex is not done, use bf16 or fp16", r->name);
+    if (fp16.object != NULL && (rc = read_fp16(r, &fp16, err)) != FR_OK)
+        return rc;
+    if (bf16.object != NULL &&
+        ((rc = only_keys(&bf16, bf16_keys, 5, err)) != FR_OK ||
+         (rc = tr_field_bool(&bf16, "check_grad_overflow", &r->out->check_grad_overflow, err)) !=
+             FR_OK))
+        return rc;
+    if ((rc = enabled(r, &fp16, "fp16", a->fp16, &fp16_on, err)) != FR_OK ||
+        (rc = enabled(r, &bf16, "bf16", a->bf16, &bf16_on, err)) != FR_OK)
+        return rc;
+    if (fp16_on && bf16_on)
+        return fr_fail(err, FR_USAGE, "%s: fp16 and bf16 are both enabled", r->name);
+    r->out->precision_given = fp16.object != NULL || bf16.object != NULL;
+    r->out->precision = bf16_on ? TR_BF16 : fp16_on ? TR_FP16 : TR_FP32;
+    return FR_OK;
+}
+
+/* The params object of a block, or an empty one. */
+static enum fr_rc params_of(const struct tr_fields *f, struct tr_fields *params, char where[512],
+                            struct fr_err *err)
+{
+    *params = (struct tr_fields){tr_field(f, "params"), where};
+    (void)snprintf(where, 512, "%.480s.params", f->where);
+    if (params->object != NULL && !json_is_object(params->object))
+        return tr_field_bad(f, "params", "an object", err);
+    return FR_OK;
+}
+
+static enum fr_rc read_betas(struct tr_ds_read *r, const struct tr_fields *p, struct fr_err *err)
+{
+    const json_t *v = tr_field(p, "betas");
+    const struct tr_args *a = r->flags->args;
+    struct tr_ds_config *c = r->out;
+
+    if (v == NULL || tr_ds_auto(v))
+        return FR_OK;
+    if (!json_is_array(v) || json_array_size(v) != 2 || !json_is_number(json_array_get(v, 0)) ||
+        !json_is_number(json_array_get(v, 1)))
+        return tr_field_bad(p, "betas", "two numbers", err);
+    c->beta1 = json_number_value(json_array_get(v, 0));
+    c->beta2 = json_number_value(json_array_get(v, 1));
+    if (c->beta1 != a->adam_beta1 || c->beta2 != a->adam_beta2)
+        fr_buf_fmt(&r->mismatch,
+                   " - ds optimizer.params.betas=[%g, %g] vs hf adam_beta1+adam_beta2=[%g, %g]",
+                   c->beta1, c->beta2, a->adam_beta1, a->adam_beta2);
+    return FR_OK;
+}
+
+enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
+{
+    static const char *const keys[] = {"lr", "betas", "eps", "weight_decay", "bias_correction",
+                                       "torch_adam", "adam_w_mode", "fp32_optimizer_states",
+                                       "fused", "amsgrad"};
+    char where[512], where_params[512];
+    struct tr_ds_config *c = r->out;
+    struct tr_fields f, p;
+    const char *type = "";
+    bool skip = false;
+    enum fr_rc rc;
+
+    if ((rc = block(r, "optimizer", &f, where, err)) != FR_OK || f.object == NULL)
+        return rc;
+    if ((rc = tr_field_need(&f, "type", err)) != FR_OK ||
+        (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
+        (rc = params_of(&f, &p, where_params, err)) != FR_OK)
+        return rc;
+    if (strcasecmp(type, "adamw") != 0 && strcasecmp(type, "adam") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: type '%s', only AdamW and Adam are done", where,
+                       type);
+    c->optimizer = true;
+    if (p.object == NULL)
+        return FR_OK;
+    if (tr_field(&p, "max_grad_norm") != NULL)
+        return fr_fail(err, FR_USAGE,
+                       "%s: max_grad_norm does not belong here, use gradient_clipping at the top",
+                       where_params);
+    if ((rc = only_keys(&p, keys, sizeof(keys) / sizeof(keys[0]), err)) != FR_OK ||
+        (rc = tr_field_bool(&p, "adam_w_mode", &c->adam_w_mode, err)) != FR_OK ||
+        (rc = tr_field_bool(&p, "bias_correction", &c->bias_correction, err)) != FR_OK ||
+        (rc = tr_field_bool(&p, "amsgrad", &skip, err)) != FR_OK)
+        return rc;
+    if (skip)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: amsgrad is not done", where_params);
+    tr_ds_match(r, &p, "lr", "learning_rate", &c->lr);
+    tr_ds_match(r, &p, "eps", "adam_epsilon", &c->eps);
+    tr_ds_match(r, &p, "weight_decay", "weight_decay", &c->weight_decay);
+    return read_betas(r, &p, err);
+}
+
+/* Steps of a schedule: "auto" and equality against the derived numbers, once these are known. */
+static enum fr_rc match_steps(struct tr_ds_read *r, const struct tr_fields *p, const char *key,
+                              int64_t derived, int64_t *out, struct fr_err *err)
+{
+    bool known = r->flags->derived != NULL;
+    enum fr_rc rc;
+
+    if (tr_ds_auto(tr_field(p, key))) {
+        *out = known ? derived : 0;
+        return FR_OK;
+    }
+    if (tr_field(p, key) == NULL)
+        return FR_OK;
+    if ((rc = tr_field_i64(p, key, out, err)) != FR_OK)
+        return rc;
+    if (known && *out != derived)
+        fr_buf_fmt(&r->mismatch, " - ds scheduler.params.%s=%lld vs hf %s=%lld", key,
+                   (long long)*out,
+                   strcmp(key, "total_num_steps") == 0 ? "num_training_steps (calculated)"
+                                                       : "warmup_steps",
+                   (long long)derived);
+    return FR_OK;
+}
+
+static enum fr_rc read_schedule(struct tr_ds_read *r, const struct tr_fields *p,
+                                struct fr_err *err)
+{
+    static const char *const keys[] = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps",
+                                       "warmup_type", "total_num_steps", "warmup_min_ratio",
+                                       "cos_min_ratio", "last_batch_iteration"};
+    const struct tr_derived *d = r->flags->derived;
+    struct tr_ds_config *c = r->out;
+    const char *type = "log";
+    enum fr_rc rc;
+
+    if ((rc = only_keys(p, keys, sizeof(keys) / sizeof(keys[0]), err)) != FR_OK ||
+        (rc = number(p, "warmup_min_lr", &c->warmup_min_lr, err)) != FR_OK ||
+        (rc = number(p, "warmup_min_ratio", &c->warmup_min_ratio, err)) != FR_OK ||
+        (rc = number(p, "cos_min_ratio", &c->cos_min_ratio, err)) != FR_OK ||
+        (rc = match_steps(r, p, "warmup_num_steps", d != NULL ? d->warmup_steps : 0,
+                          &c->warmup_num_steps, err)) != FR_OK ||
+        (rc = match_steps(r, p, "total_num_steps", d != NULL ? d->total_steps : 0,
+                          &c->total_num_steps, err)) != FR_OK ||
+        (rc = tr_field_text(p, "warmup_type", &type, err)) != FR_OK)
+        return rc;
+    tr_ds_match(r, p, "warmup_max_lr", "learning_rate", &c->warmup_max_lr);
+    c->warmup_linear = strcmp(type, "linear") == 0;
+    return FR_OK;
+}
+
+enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
+{
+    static const char *const types[] = {"", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
+    char where[512], where_params[512];
+    struct tr_fields f, p;
+    const char *type = "";
+    int kind = TR_DS_LR_WARMUP;
+    enum fr_rc rc;
+
+    if ((rc = block(r, "scheduler", &f, where, err)) != FR_OK || f.object == NULL)
+        return rc;
+    if ((rc = tr_field_need(&f, "type", err)) != FR_OK ||
+        (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
+        (rc = params_of(&f, &p, where_params, err)) != FR_OK)
+        return rc;
+    while (kind <= TR_DS_LR_WARMUP_COSINE && strcmp(types[kind], type) != 0)
+        kind++;
+    if (kind > TR_DS_LR_WARMUP_COSINE)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: type '%s', only WarmupLR, WarmupDecayLR and WarmupCosineLR are done",
+                       where, type);
+    r->out->scheduler = (enum tr_ds_lr)kind;
+    if (kind != TR_DS_LR_WARMUP &&
+        (p.object == NULL || tr_field(&p, "total_num_steps") == NULL))
+        return fr_fail(err, FR_USAGE, "%s: %s needs total_num_steps", where_params, type);
+    return p.object == NULL ? FR_OK : read_schedule(r, &p, err);
+}

@@ -1,0 +1,267 @@
+#include "trainer/config/ds_read.h"
+
+#include "trainer/config/args_table.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { DS_MAX_BYTES = 4 << 20 };
+
+bool tr_ds_auto(const json_t *v)
+{
+    return json_is_string(v) && strcmp(json_string_value(v), "auto") == 0;
+}
+
+void tr_ds_note(const struct tr_ds_read *r, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (r->notes == NULL)
+        return;
+    fr_buf_fmt(r->notes, "%s: ", r->name);
+    va_start(ap, fmt);
+    fr_buf_vfmt(r->notes, fmt, ap);
+    va_end(ap);
+    fr_buf_text(r->notes, "\n");
+}
+
+/* A flag's value as a number, whatever its type in struct tr_args. */
+static double flag_value(const struct tr_args *a, const char *flag)
+{
+    const struct tr_arg *arg = tr_arg_find(flag, strlen(flag));
+    const char *at = (const char *)a + arg->at;
+
+    return arg->kind == TR_ARG_INT ? (double)*(const int64_t *)(const void *)at
+                                   : *(const double *)(const void *)at;
+}
+
+enum fr_rc tr_ds_match(struct tr_ds_read *r, const struct tr_fields *f, const char *key,
+                       const char *flag, double *out)
+{
+    double want = flag_value(r->flags->args, flag);
+    const json_t *v = tr_field(f, key);
+
+    if (v == NULL)
+        return FR_OK;
+    *out = tr_ds_auto(v) ? want : json_is_number(v) ? json_number_value(v) : NAN;
+    if (*out != want)
+        fr_buf_fmt(&r->mismatch, " - ds %s=%g vs hf %s=%g", key, *out, flag, want);
+    return FR_OK;
+}
+
+/* train_batch_size, train_micro_batch_size_per_gpu and gradient_accumulation_steps. */
+static enum fr_rc read_batch(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
+{
+    const struct tr_args *a = r->flags->args;
+    double micro = (double)a->per_device_train_batch_size;
+    double acc = (double)a->gradient_accumulation_steps, world = (double)r->flags->world;
+    const json_t *v = tr_field(f, "train_batch_size");
+    double train = world * micro * acc;
+
+    tr_ds_match(r, f, "train_micro_batch_size_per_gpu", "per_device_train_batch_size", &micro);
+    tr_ds_match(r, f, "gradient_accumulation_steps", "gradient_accumulation_steps", &acc);
+    if (v != NULL && !tr_ds_auto(v)) {
+        if (!json_is_number(v))
+            return tr_field_bad(f, "train_batch_size", "an integer or \"auto\"", err);
+        double flags = train;
+        train = json_number_value(v);
+        if (train != flags)
+            fr_buf_fmt(&r->mismatch,
+                       " - ds train_batch_size=%g vs hf train_batch_size (calculated)=%g", train,
+                       flags);
+    }
+    if (r->mismatch.n > 0)
+        return FR_OK;
+    if (!(micro > 0 && acc > 0 && train > 0 && train == micro * acc * world) ||
+        micro != floor(micro) || acc != floor(acc))
+        return fr_fail(err, FR_USAGE,
+                       "%s: Check batch related parameters. train_batch_size is not equal to "
+                       "micro_batch_per_gpu * gradient_acc_step * world_size %g != %g * %g * %g",
+                       r->name, train, micro, acc, world);
+    r->out->micro_batch = (int64_t)micro;
+    r->out->accumulation = (int64_t)acc;
+    r->out->train_batch_size = (int64_t)train;
+    return FR_OK;
+}
+
+static enum fr_rc read_communication(struct tr_ds_read *r, const struct tr_fields *f,
+                                     struct fr_err *err)
+{
+    static const char *const words[] = {"fp32", "bf16", "fp16"};
+    const char *word = NULL;
+    enum fr_rc rc = tr_field_text(f, "communication_data_type", &word, err);
+
+    r->out->communication = TR_FP32;
+    if (rc != FR_OK || word == NULL)
+        return rc;
+    for (int i = 0; i < 3; i++)
+        if (strcasecmp(word, words[i]) == 0) {
+            r->out->communication = (enum tr_precision)i;
+            r->out->communication_given = true;
+            return FR_OK;
+        }
+    return tr_field_bad(f, "communication_data_type", "fp32, bf16 or fp16", err);
+}
+
+/* Top-level features that would change the training and that this program does not have. */
+static enum fr_rc refuse(const struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
+{
+    static const struct {
+        const char *block, *key, *why;
+    } rows[] = {
+        {"tensor_parallel", "autotp_size", "tensor parallelism is not done"},
+        {"data_efficiency", "enabled", "data routing and sampling are not done"},
+        {"curriculum_learning", "enabled", "curriculum learning is not done"},
+        {"progressive_layer_drop", "enabled", "layers are never dropped"},
+        {"sparse_attention", "mode", "attention is dense"},
+    };
+    int64_t sequence = 1;
+    bool prescale = false;
+    double predivide = 1;
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const json_t *v = json_object_get(tr_field(f, rows[i].block), rows[i].key);
+        if (json_is_true(v) || json_is_string(v) || (json_is_integer(v) && json_integer_value(v) > 1))
+            return fr_fail(err, FR_UNSUPPORTED, "%s: %s: %s", r->name, rows[i].block, rows[i].why);
+    }
+    if ((rc = tr_field_i64(f, "sequence_parallel_size", &sequence, err)) != FR_OK ||
+        (rc = tr_field_bool(f, "prescale_gradients", &prescale, err)) != FR_OK ||
+        (rc = tr_field_f64(f, "gradient_predivide_factor", &predivide, err)) != FR_OK)
+        return rc;
+    if (sequence > 1)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: sequence_parallel_size: sequence parallelism is not done", r->name);
+    if (prescale || predivide != 1)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: prescale_gradients, gradient_predivide_factor: gradients are summed, "
+                       "never scaled before", r->name);
+    return FR_OK;
+}
+
+/* What is read past, with the reason. */
+static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
+{
+    static const struct {
+        const char *key, *why;
+    } rows[] = {
+        {"moe", "experts, groups and routing come from the model's config.json; DeepSpeed has no "
+                "such training key either"},
+        {"aio", "files are read by pread"},
+        {"compile", "there is nothing to compile"},
+        {"flops_profiler", "use the trainer's own counters"},
+        {"tensorboard", "use --report_to tensorboard"},
+        {"csv_monitor", "use --report_to tensorboard"},
+        {"wandb", "use --report_to tensorboard"},
+        {"monitor_config", "use --report_to tensorboard"},
+        {"comms_logger", "collectives are counted in the log"},
+        {"expert_parallel", "experts are sharded with everything else"},
+        {"data_types", "gradients are accumulated in f32"},
+        {"torch_autocast", "types are chosen by bf16 and fp16"},
+        {"checkpoint", "resume state has a format of its own"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (tr_field(f, rows[i].key) != NULL)
+            tr_ds_note(r, "%s is ignored: %s", rows[i].key, rows[i].why);
+}
+
+static enum fr_rc read_top(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
+{
+    struct tr_ds_config *c = r->out;
+    const json_t *act = tr_field(f, "activation_checkpointing");
+    double clip = 1; /* DeepSpeed's default where the key is absent, not --max_grad_norm */
+    enum fr_rc rc;
+
+    tr_ds_match(r, f, "gradient_clipping", "max_grad_norm", &clip);
+    c->gradient_clipping = clip;
+    if (tr_field(f, "gradient_clipping") == NULL && clip != r->flags->args->max_grad_norm)
+        tr_ds_note(r, "gradient_clipping is absent: 1.0, DeepSpeed's default, is used instead of "
+                      "--max_grad_norm %g",
+                   r->flags->args->max_grad_norm);
+    if ((rc = tr_field_i64(f, "steps_per_print", &c->steps_per_print, err)) != FR_OK)
+        return rc;
+    c->cpu_checkpointing = json_is_true(json_object_get(act, "cpu_checkpointing"));
+    return read_communication(r, f, err);
+}
+
+static enum fr_rc read_all(struct tr_ds_read *r, struct fr_err *err)
+{
+    struct tr_fields f = {r->root, r->name};
+    enum fr_rc rc;
+
+    if (!json_is_object(r->root))
+        return fr_fail(err, FR_USAGE, "%s is not a JSON object", r->name);
+    if ((rc = refuse(r, &f, err)) != FR_OK || (rc = read_top(r, &f, err)) != FR_OK ||
+        (rc = tr_ds_zero(r, err)) != FR_OK || (rc = tr_ds_precision(r, err)) != FR_OK ||
+        (rc = tr_ds_optimizer(r, err)) != FR_OK || (rc = tr_ds_scheduler(r, err)) != FR_OK ||
+        (rc = read_batch(r, &f, err)) != FR_OK)
+        return rc;
+    note_unused(r, &f);
+    if (r->mismatch.n > 0)
+        return fr_fail(err, FR_USAGE,
+                       "%s: Please correct the following DeepSpeed config values that mismatch "
+                       "TrainingArguments values:%s",
+                       r->name, r->mismatch.p);
+    return r->mismatch.bad ? fr_fail(err, FR_NOMEM, "no memory to read %s", r->name) : FR_OK;
+}
+
+void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)
+{
+    const struct tr_args *a = flags->args;
+
+    *out = (struct tr_ds_config){
+        .micro_batch = a->per_device_train_batch_size,
+        .accumulation = a->gradient_accumulation_steps,
+        .gradient_clipping = a->max_grad_norm,
+        .reduce_bucket_size = 500000000,
+        .allgather_bucket_size = 500000000,
+        .sub_group_size = 1000000000,
+        .prefetch_bucket_size = 50000000,
+        .persistence_threshold = 100000,
+        .model_persistence_threshold = INT64_MAX,
+        .max_live_parameters = 1000000000,
+        .max_reuse_distance = 1000000000,
+        .hpz_partition_size = 1,
+        .precision = a->bf16 ? TR_BF16 : a->fp16 ? TR_FP16 : TR_FP32,
+        .initial_scale_power = 16,
+        .loss_scale_window = 1000,
+        .hysteresis = 2,
+        .min_loss_scale = 1,
+        .check_grad_overflow = true,
+        .lr = a->learning_rate,
+        .beta1 = a->adam_beta1,
+        .beta2 = a->adam_beta2,
+        .eps = a->adam_epsilon,
+        .weight_decay = a->weight_decay,
+        .adam_w_mode = true,
+        .bias_correction = true,
+        .warmup_max_lr = a->learning_rate,
+        .warmup_num_steps = 1000,
+        .cos_min_ratio = 1e-4,
+    };
+    out->train_batch_size = out->micro_batch * out->accumulation * flags->world;
+}
+
+enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
+                      struct fr_buf *notes, struct fr_err *err)
+{
+    bool inlined = source[0] == '{';
+    struct tr_ds_read r = {.name = inlined ? "--deepspeed" : source, .flags = flags, .out = out,
+                           .notes = notes};
+    json_t *root = NULL;
+    enum fr_rc rc = inlined ? fr_json_parse(fr_str_of(source), r.name, &root, err)
+                            : fr_json_load(source, DS_MAX_BYTES, &root, err);
+
+    tr_ds_default(flags, out);
+    if (rc != FR_OK)
+        return rc;
+    r.root = root;
+    rc = read_all(&r, err);
+    fr_buf_finish(&r.mismatch);
+    json_decref(root);
+    return rc;
+}

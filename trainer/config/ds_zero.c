@@ -1,0 +1,277 @@
+#include "trainer/config/ds_read.h"
+
+#include "engine/base/sys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum kind { SIZE, FLAG, SKIP_FLAG, SKIP_SIZE, BLOCK };
+
+#define AT(field) offsetof(struct tr_ds_config, field)
+
+/* Every key of zero_optimization. "auto" keeps the default but for those in autos[]. */
+static const struct zero_row {
+    const char *key, *alias; /* alias: an older or shorter name */
+    enum kind kind;
+    size_t at;
+} rows[] = {
+    {"stage", NULL, BLOCK, 0},
+    {"contiguous_gradients", NULL, SKIP_FLAG, 0},
+    {"reduce_scatter", NULL, SKIP_FLAG, 0},
+    {"reduce_bucket_size", NULL, SIZE, AT(reduce_bucket_size)},
+    {"allgather_partitions", NULL, SKIP_FLAG, 0},
+    {"allgather_bucket_size", NULL, SIZE, AT(allgather_bucket_size)},
+    {"overlap_comm", NULL, FLAG, AT(overlap_comm)},
+    {"round_robin_gradients", NULL, FLAG, AT(round_robin_gradients)},
+    {"use_multi_rank_bucket_allreduce", NULL, SKIP_FLAG, 0},
+    {"ignore_unused_parameters", NULL, SKIP_FLAG, 0},
+    {"load_from_fp32_weights", NULL, SKIP_FLAG, 0},
+    {"elastic_checkpoint", NULL, SKIP_FLAG, 0},
+    {"legacy_stage1", NULL, SKIP_FLAG, 0},
+    {"sub_group_size", NULL, SIZE, AT(sub_group_size)},
+    {"stage3_prefetch_bucket_size", "prefetch_bucket_size", SIZE, AT(prefetch_bucket_size)},
+    {"stage3_param_persistence_threshold", "param_persistence_threshold", SIZE,
+     AT(persistence_threshold)},
+    {"stage3_model_persistence_threshold", "model_persistence_threshold", SIZE,
+     AT(model_persistence_threshold)},
+    {"stage3_max_live_parameters", "max_live_parameters", SIZE, AT(max_live_parameters)},
+    {"stage3_max_reuse_distance", "max_reuse_distance", SIZE, AT(max_reuse_distance)},
+    {"stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save", FLAG,
+     AT(gather_16bit_on_save)},
+    {"stage3_gather_fp16_weights_on_model_save", NULL, FLAG, AT(gather_16bit_on_save)},
+    {"stage3_module_granularity_threshold", "module_granularity_threshold", SKIP_SIZE, 0},
+    {"stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params", SKIP_FLAG, 0},
+    {"stage3_allgather_sequential", "allgather_sequential", SKIP_FLAG, 0},
+    {"zero_hpz_partition_size", NULL, SIZE, AT(hpz_partition_size)},
+    {"zero_quantized_weights", NULL, FLAG, AT(quantized_weights)},
+    {"zero_quantized_nontrainable_weights", NULL, FLAG, AT(quantized_nontrainable)},
+    {"zero_quantized_gradients", NULL, FLAG, AT(quantized_gradients)},
+    {"mics_shard_size", NULL, BLOCK, 0},
+    {"mics_hierarchical_params_gather", NULL, SKIP_FLAG, 0},
+    {"memory_efficient_linear", NULL, SKIP_FLAG, 0},
+    {"pipeline_loading_checkpoint", NULL, SKIP_FLAG, 0},
+    {"override_module_apply", NULL, SKIP_FLAG, 0},
+    {"offload_optimizer", NULL, BLOCK, 0},
+    {"offload_param", NULL, BLOCK, 0},
+    {"cpu_offload", NULL, BLOCK, 0},
+    {"cpu_offload_param", NULL, BLOCK, 0},
+    {"cpu_offload_use_pin_memory", NULL, SKIP_FLAG, 0},
+    {"zenflow", NULL, BLOCK, 0},
+};
+
+enum { NROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static const struct zero_row *find(const char *key)
+{
+    for (size_t i = 0; i < NROWS; i++)
+        if (strcmp(rows[i].key, key) == 0 ||
+            (rows[i].alias != NULL && strcmp(rows[i].alias, key) == 0))
+            return &rows[i];
+    return NULL;
+}
+
+static enum fr_rc unknown(const struct tr_fields *f, const char *key, struct fr_err *err)
+{
+    const char *words[NROWS], *near;
+
+    for (size_t i = 0; i < NROWS; i++)
+        words[i] = rows[i].key;
+    near = fr_suggest(key, words, NROWS);
+    return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
+                   near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "");
+}
+
+static enum fr_rc read_row(struct tr_ds_read *r, const struct tr_fields *f,
+                           const struct zero_row *row, const char *key, struct fr_err *err)
+{
+    void *at = (char *)r->out + row->at;
+    int64_t skip_size = 0;
+    bool skip = false;
+    enum fr_rc rc;
+
+    if (row->kind == BLOCK || tr_ds_auto(tr_field(f, key)))
+        return FR_OK;
+    if (row->kind == FLAG || row->kind == SKIP_FLAG)
+        return tr_field_bool(f, key, row->kind == FLAG ? at : &skip, err);
+    int64_t *size = row->kind == SIZE ? at : &skip_size;
+    if ((rc = tr_field_i64(f, key, size, err)) != FR_OK)
+        return rc;
+    return *size < 0 ? tr_field_bad(f, key, "0 or more", err) : FR_OK;
+}
+
+struct offload {
+    enum tr_offload *device;
+    char *path; /* TR_DS_PATH bytes */
+    bool *pin;
+    bool param;
+};
+
+/* Keys of an offload block: only the device, the path and pinning matter here. */
+static enum fr_rc check_offload_keys(const struct tr_fields *f, bool param, struct fr_err *err)
+{
+    static const char *const both[] = {"device", "nvme_path", "buffer_count", "pin_memory"};
+    static const char *const only_param[] = {"buffer_size", "max_in_cpu"};
+    static const char *const only_optimizer[] = {"pipeline_read", "pipeline_write", "pipeline",
+                                                 "fast_init", "ratio", "super_offload",
+                                                 "cpuadam_cores_perc"};
+    const char *key;
+    json_t *v;
+
+    json_object_foreach ((json_t *)f->object, key, v) {
+        bool known = false;
+        for (size_t i = 0; i < 4; i++)
+            known = known || strcmp(key, both[i]) == 0;
+        for (size_t i = 0; param && i < 2; i++)
+            known = known || strcmp(key, only_param[i]) == 0;
+        for (size_t i = 0; !param && i < 7; i++)
+            known = known || strcmp(key, only_optimizer[i]) == 0;
+        if (!known)
+            return fr_fail(err, FR_USAGE, "%s: unknown key '%s'", f->where, key);
+    }
+    return FR_OK;
+}
+
+static enum fr_rc read_offload(struct tr_ds_read *r, const struct tr_fields *zero, const char *key,
+                               struct offload *o, struct fr_err *err)
+{
+    char where[512];
+    struct tr_fields f = {tr_field(zero, key), where};
+    const char *device = "none", *path = NULL;
+    enum fr_rc rc;
+
+    if (f.object == NULL)
+        return FR_OK;
+    if (!json_is_object(f.object))
+        return tr_field_bad(zero, key, "an object", err);
+    (void)snprintf(where, sizeof(where), "%.300s: %s", zero->where, key);
+    if ((rc = check_offload_keys(&f, o->param, err)) != FR_OK ||
+        (rc = tr_field_text(&f, "device", &device, err)) != FR_OK ||
+        (rc = tr_field_text(&f, "nvme_path", &path, err)) != FR_OK)
+        return rc;
+    if (!tr_ds_auto(tr_field(&f, "pin_memory")) &&
+        (rc = tr_field_bool(&f, "pin_memory", o->pin, err)) != FR_OK)
+        return rc;
+    if (strcmp(device, "cpu") == 0)
+        *o->device = TR_OFFLOAD_CPU;
+    else if (strcmp(device, "nvme") == 0)
+        *o->device = TR_OFFLOAD_NVME;
+    else if (strcmp(device, "none") != 0 && strcmp(device, "auto") != 0)
+        return tr_field_bad(&f, "device", "none, cpu or nvme", err);
+    if (*o->device == TR_OFFLOAD_NVME && path == NULL)
+        return fr_fail(err, FR_USAGE, "%s: nvme needs nvme_path", where);
+    if (path != NULL && strlen(path) >= TR_DS_PATH)
+        return tr_field_bad(&f, "nvme_path", "a shorter path", err);
+    if (path != NULL)
+        memcpy(o->path, path, strlen(path) + 1);
+    if (o->param && *o->device != TR_OFFLOAD_NONE && r->out->stage != 3)
+        return fr_fail(err, FR_USAGE, "%s needs stage 3, this is stage %d", where, r->out->stage);
+    return FR_OK;
+}
+
+/* The deprecated spellings of the offload blocks. */
+static enum fr_rc read_old_offload(const struct tr_fields *f, const char *key, const char *now,
+                                   enum tr_offload *device, struct fr_err *err)
+{
+    bool on = false;
+    enum fr_rc rc = tr_field_bool(f, key, &on, err);
+
+    if (rc != FR_OK || !on)
+        return rc;
+    if (tr_field(f, now) != NULL)
+        return fr_fail(err, FR_USAGE, "%s: both %s and %s are given", f->where, key, now);
+    *device = TR_OFFLOAD_CPU;
+    return FR_OK;
+}
+
+static enum fr_rc read_stage(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
+{
+    int64_t stage = 0, mics = -1;
+    enum fr_rc rc;
+
+    if ((rc = tr_field_i64(f, "stage", &stage, err)) != FR_OK ||
+        (rc = tr_field_i64(f, "mics_shard_size", &mics, err)) != FR_OK)
+        return rc;
+    if (stage < 0 || stage > 3)
+        return tr_field_bad(f, "stage", "0, 1, 2 or 3", err);
+    if (mics > 0)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: mics_shard_size: MiCS is not done", f->where);
+    if (tr_field(f, "zenflow") != NULL)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: zenflow: updates that lag behind the gradients are not done", f->where);
+    r->out->stage = (int)stage;
+    r->out->overlap_comm = stage == 3;
+    return FR_OK;
+}
+
+/* The sizes that the Hugging Face Trainer derives from the hidden size. */
+static void resolve_auto(const struct tr_ds_read *r, const struct tr_fields *f)
+{
+    double h = (double)r->flags->hidden_size;
+
+    if (tr_ds_auto(tr_field(f, "reduce_bucket_size")))
+        r->out->reduce_bucket_size = (int64_t)(h * h);
+    if (r->out->stage != 3)
+        return;
+    if (tr_ds_auto(tr_field(f, "stage3_prefetch_bucket_size")))
+        r->out->prefetch_bucket_size = (int64_t)(0.9 * h * h);
+    if (tr_ds_auto(tr_field(f, "stage3_param_persistence_threshold")))
+        r->out->persistence_threshold = (int64_t)(10 * h);
+}
+
+static void note_lossy(const struct tr_ds_read *r)
+{
+    const struct tr_ds_config *c = r->out;
+
+    if (c->quantized_weights || c->quantized_gradients || c->quantized_nontrainable)
+        tr_ds_note(r, "zero_quantized_*: weights and gradients travel exactly instead");
+    if (c->hpz_partition_size > 1)
+        tr_ds_note(r, "zero_hpz_partition_size %lld: no second copy of the shards is kept",
+                   (long long)c->hpz_partition_size);
+    if (c->offload_param == TR_OFFLOAD_NVME || c->offload_optimizer == TR_OFFLOAD_NVME)
+        tr_ds_note(r, "offload to nvme: frozen weights are read from the checkpoint itself");
+}
+
+enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
+{
+    char where[512];
+    struct tr_fields top = {r->root, r->name};
+    struct tr_fields f = {tr_field(&top, "zero_optimization"), where};
+    struct tr_ds_config *c = r->out;
+    const char *key;
+    json_t *v;
+    enum fr_rc rc;
+
+    (void)snprintf(where, sizeof(where), "%.400s: zero_optimization", r->name);
+    if (f.object == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "%s: Please specify the ZeRO optimization config in the DeepSpeed config.",
+                       r->name);
+    if (json_is_boolean(f.object)) {
+        c->stage = json_is_true(f.object) ? 1 : 0;
+        return FR_OK;
+    }
+    if (!json_is_object(f.object))
+        return tr_field_bad(&top, "zero_optimization", "an object", err);
+    if ((rc = read_stage(r, &f, err)) != FR_OK)
+        return rc;
+    json_object_foreach ((json_t *)f.object, key, v) {
+        const struct zero_row *row = find(key);
+        if (row == NULL)
+            return unknown(&f, key, err);
+        if ((rc = read_row(r, &f, row, key, err)) != FR_OK)
+            return rc;
+    }
+    resolve_auto(r, &f);
+    struct offload param = {&c->offload_param, c->offload_param_path, &c->offload_param_pin, true};
+    struct offload opt = {&c->offload_optimizer, c->offload_optimizer_path,
+                          &c->offload_optimizer_pin, false};
+    if ((rc = read_offload(r, &f, "offload_param", &param, err)) != FR_OK ||
+        (rc = read_offload(r, &f, "offload_optimizer", &opt, err)) != FR_OK ||
+        (rc = read_old_offload(&f, "cpu_offload", "offload_optimizer", opt.device, err)) != FR_OK ||
+        (rc = read_old_offload(&f, "cpu_offload_param", "offload_param", param.device, err)) !=
+            FR_OK)
+        return rc;
+    note_lossy(r);
+    return FR_OK;
+}

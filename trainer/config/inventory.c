@@ -1,0 +1,223 @@
+#include "trainer/config/model_config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct walk {
+    const struct tr_model_config *c;
+    enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t, struct fr_err *err);
+    void *arg;
+    struct fr_err *err;
+    enum fr_rc rc;
+    struct tr_model_tensor t; /* layer and expert of what is being listed */
+};
+
+bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer)
+{
+    return layer >= c->first_k_dense_replace;
+}
+
+/* One tensor "PREFIXname"; prefix follows from the layer and expert. cols 0: one dimension. */
+static void put(struct walk *w, enum tr_tensor_role role, const char *name, int64_t rows,
+                int64_t cols)
+{
+    char prefix[80] = "";
+
+    if (w->rc != FR_OK)
+        return;
+    if (w->t.layer >= 0 && w->t.expert >= 0)
+        (void)snprintf(prefix, sizeof(prefix), "model.layers.%lld.mlp.experts.%lld.",
+                       (long long)w->t.layer, (long long)w->t.expert);
+    else if (w->t.layer >= 0)
+        (void)snprintf(prefix, sizeof(prefix), "model.layers.%lld.%s", (long long)w->t.layer,
+                       w->t.expert == -2 ? "mlp.shared_experts." : "");
+    (void)snprintf(w->t.name, sizeof(w->t.name), "%s%.47s", prefix, name);
+    w->t.role = role;
+    w->t.ndim = cols == 0 ? 1 : 2;
+    w->t.shape[0] = rows;
+    w->t.shape[1] = cols;
+    w->rc = w->each(w->arg, &w->t, w->err);
+}
+
+static void put_linear(struct walk *w, enum tr_linear_kind kind, const char *name, int64_t out,
+                       int64_t in)
+{
+    w->t.kind = kind;
+    put(w, TR_ROLE_LINEAR, name, out, in);
+}
+
+static void put_bias(struct walk *w, const char *name, int64_t out)
+{
+    if (w->c->attention_bias)
+        put(w, TR_ROLE_BIAS, name, out, 0);
+}
+
+static void put_attention(struct walk *w)
+{
+    const struct tr_model_config *c = w->c;
+    int64_t qk = c->qk_nope_head_dim + c->qk_rope_head_dim, heads = c->num_attention_heads;
+    int64_t kv_a = c->kv_lora_rank + c->qk_rope_head_dim;
+
+    put(w, TR_ROLE_NORM, "input_layernorm.weight", c->hidden_size, 0);
+    if (c->q_lora_rank > 0) {
+        put_linear(w, TR_LIN_Q_A, "self_attn.q_a_proj.weight", c->q_lora_rank, c->hidden_size);
+        put_bias(w, "self_attn.q_a_proj.bias", c->q_lora_rank);
+        put(w, TR_ROLE_NORM, "self_attn.q_a_layernorm.weight", c->q_lora_rank, 0);
+        put_linear(w, TR_LIN_Q_B, "self_attn.q_b_proj.weight", heads * qk, c->q_lora_rank);
+    } else
+        put_linear(w, TR_LIN_Q, "self_attn.q_proj.weight", heads * qk, c->hidden_size);
+    put_linear(w, TR_LIN_KV_A, "self_attn.kv_a_proj_with_mqa.weight", kv_a, c->hidden_size);
+    put_bias(w, "self_attn.kv_a_proj_with_mqa.bias", kv_a);
+    put(w, TR_ROLE_NORM, "self_attn.kv_a_layernorm.weight", c->kv_lora_rank, 0);
+    put_linear(w, TR_LIN_KV_B, "self_attn.kv_b_proj.weight",
+               heads * (c->qk_nope_head_dim + c->v_head_dim), c->kv_lora_rank);
+    put_linear(w, TR_LIN_O, "self_attn.o_proj.weight", c->hidden_size, heads * c->v_head_dim);
+    put_bias(w, "self_attn.o_proj.bias", c->hidden_size);
+}
+
+static void put_ffn(struct walk *w, const char *prefix, int64_t width)
+{
+    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+    char name[64];
+
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(name, sizeof(name), "%s%s.weight", prefix, names[i]);
+        put_linear(w, (enum tr_linear_kind)(TR_LIN_GATE + i), name,
+                   i < 2 ? width : w->c->hidden_size, i < 2 ? w->c->hidden_size : width);
+    }
+}
+
+static void put_layer(struct walk *w, int64_t layer)
+{
+    const struct tr_model_config *c = w->c;
+
+    w->t.layer = layer;
+    put_attention(w);
+    put(w, TR_ROLE_NORM, "post_attention_layernorm.weight", c->hidden_size, 0);
+    if (!tr_model_is_moe(c, layer)) {
+        put_ffn(w, "mlp.", c->intermediate_size);
+        return;
+    }
+    put(w, TR_ROLE_ROUTER, "mlp.gate.weight", c->n_routed_experts, c->hidden_size);
+    put(w, TR_ROLE_ROUTER_BIAS, "mlp.gate.e_score_correction_bias", c->n_routed_experts, 0);
+    for (w->t.expert = 0; w->t.expert < c->n_routed_experts && w->rc == FR_OK; w->t.expert++)
+        put_ffn(w, "", c->moe_intermediate_size);
+    w->t.expert = -2;
+    if (c->n_shared_experts > 0)
+        put_ffn(w, "", c->moe_intermediate_size * c->n_shared_experts);
+    w->t.expert = -1;
+}
+
+enum fr_rc tr_model_tensors(const struct tr_model_config *c,
+                            enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t,
+                                               struct fr_err *err),
+                            void *arg, struct fr_err *err)
+{
+    struct walk w = {.c = c, .each = each, .arg = arg, .err = err};
+
+    w.t = (struct tr_model_tensor){.layer = -1, .expert = -1};
+    put(&w, TR_ROLE_EMBED, "model.embed_tokens.weight", c->vocab_size, c->hidden_size);
+    for (int64_t l = 0; l < c->num_hidden_layers && w.rc == FR_OK; l++)
+        put_layer(&w, l);
+    w.t.layer = -1;
+    put(&w, TR_ROLE_NORM, "model.norm.weight", c->hidden_size, 0);
+    if (!c->tie_word_embeddings)
+        put(&w, TR_ROLE_HEAD, "lm_head.weight", c->vocab_size, c->hidden_size);
+    return w.rc;
+}
+
+/* Sums for tr_model_count: of layer 0 (dense, if there is one) and the first MoE layer. */
+struct sums {
+    const struct tr_model_config *c;
+    int64_t linear, norms, latent_norms, attention, expert, shared, router, bias, scales;
+};
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct sums *s = arg;
+    int64_t n = t->shape[0] * (t->ndim == 2 ? t->shape[1] : 1);
+
+    (void)err;
+    switch (t->role) {
+    case TR_ROLE_LINEAR:
+        if (s->c->fp8)
+            s->scales += div_up(t->shape[0], s->c->fp8_block_rows) *
+                         div_up(t->shape[1], s->c->fp8_block_cols);
+        s->linear += n;
+        if (t->kind <= TR_LIN_O)
+            s->attention += n;
+        else if (t->expert == -2)
+            s->shared += n;
+        else if (t->expert >= 0)
+            s->expert += n;
+        break;
+    case TR_ROLE_BIAS:
+        s->attention += n;
+        break;
+    case TR_ROLE_NORM:
+        s->norms += n;
+        if (strstr(t->name, "self_attn") != NULL)
+            s->latent_norms += n;
+        break;
+    case TR_ROLE_ROUTER:
+        s->router += n;
+        break;
+    case TR_ROLE_ROUTER_BIAS:
+        s->bias += n;
+        break;
+    case TR_ROLE_EMBED:
+    case TR_ROLE_HEAD:
+        break;
+    }
+    return FR_OK;
+}
+
+/* What one layer holds: layer 0 of a model made of that kind alone. */
+static struct sums layer_sums(const struct tr_model_config *c, bool moe)
+{
+    struct tr_model_config one = *c;
+    struct sums s = {.c = c};
+    struct walk w = {.c = &one, .each = add, .arg = &s};
+
+    one.first_k_dense_replace = moe ? 0 : 1;
+    w.t.expert = -1;
+    put_layer(&w, 0);
+    return s;
+}
+
+void tr_model_count(const struct tr_model_config *c, struct tr_model_counts *out)
+{
+    struct sums d = layer_sums(c, false), m = layer_sums(c, true);
+    int64_t dense = c->first_k_dense_replace, moe = c->num_hidden_layers - dense;
+    int64_t h = c->hidden_size, mtp = c->num_nextn_predict_layers;
+    int64_t active_moe;
+
+    *out = (struct tr_model_counts){.attention_layer = d.attention};
+    out->attention_norms = d.latent_norms;
+    out->dense_ffn = 3 * h * c->intermediate_size;
+    out->expert = m.expert / c->n_routed_experts;
+    out->shared_expert = m.shared;
+    out->router = m.router;
+    out->router_bias = m.bias;
+    out->dense_layer = d.attention + d.norms + out->dense_ffn;
+    out->moe_layer = m.attention + m.norms + m.expert + m.shared + m.router + m.bias;
+    out->embedding = c->vocab_size * h;
+    out->head = c->tie_word_embeddings ? 0 : out->embedding;
+    out->total = out->embedding + out->head + h + dense * out->dense_layer + moe * out->moe_layer;
+    active_moe = out->moe_layer - m.expert + out->expert * c->num_experts_per_tok - m.bias;
+    out->activated = out->embedding + out->head + h + dense * out->dense_layer + moe * active_moe;
+    /* enorm, hnorm, shared_head.norm and eh_proj stand beside the layer */
+    out->mtp_unique = mtp * (out->moe_layer + 3 * h + 2 * h * h);
+    out->disk = out->total + out->mtp_unique + mtp * 2 * out->embedding;
+    out->disk_scales = dense * d.scales + (moe + mtp) * m.scales;
+    int64_t fp8 = c->fp8 ? dense * d.linear + (moe + mtp) * m.linear : 0;
+    int64_t f32 = (moe + mtp) * m.bias + out->disk_scales;
+    int64_t other = out->disk - fp8 - (moe + mtp) * m.bias;
+    out->disk_bytes = fp8 + f32 * 4 + other * (c->torch_dtype == TR_TORCH_F32 ? 4 : 2);
+}
