@@ -79,7 +79,8 @@ CREATE TABLE attempt (
     port        INTEGER NOT NULL DEFAULT 0,
     log         TEXT NOT NULL,           -- file below runs/<id>/: the copy of its output
     started_wall INTEGER NOT NULL,
-    ended_wall  INTEGER NOT NULL DEFAULT 0
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    done        INTEGER NOT NULL DEFAULT 0  -- 1: all of its log is here, the node may forget it
 ) STRICT;
 CREATE INDEX attempt_of_run ON attempt(run, idx, no);
 

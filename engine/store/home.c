@@ -80,7 +80,7 @@ enum fr_rc fr_home_make(const char *home, struct fr_err *err)
     return rc;
 }
 
-void fr_home_path(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out)
+void fr_home_at(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out)
 {
     static const struct {
         const char *dir, *suffix;
@@ -101,7 +101,7 @@ static int open_lock(const char *home, struct fr_id run, struct fr_err *err)
     struct fr_buf path = {0};
     int fd = -1;
 
-    fr_home_path(home, FR_HOME_LOCK, run, &path);
+    fr_home_at(home, FR_HOME_LOCK, run, &path);
     if (path.bad) {
         fr_fail(err, FR_NOMEM, "no memory for a path");
     } else {
@@ -151,7 +151,7 @@ enum fr_rc fr_home_poke(const char *home, struct fr_id run, struct fr_err *err)
     enum fr_rc rc = FR_OK;
     int fd;
 
-    fr_home_path(home, FR_HOME_SOCK, run, &path);
+    fr_home_at(home, FR_HOME_SOCK, run, &path);
     if (path.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
     fd = fr_sys.connect_unix(path.p);

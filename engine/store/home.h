@@ -32,7 +32,7 @@ enum fr_home_file {
 };
 
 /* Appends the path of one of a run's files to out. */
-void fr_home_path(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out);
+void fr_home_at(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out);
 
 /* Takes the run: *fd holds the lock until it is closed. FR_BUSY when another process owns it. */
 enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_err *err);

@@ -62,10 +62,16 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_ATTEMPT_PUT, err, "ddiiitidtttittitii", run, row->id, row->idx,
+    return fr_sql_run(st, SQL_ATTEMPT_PUT, err, "ddiiitidtttittitiii", run, row->id, row->idx,
                       row->no, row->generation, row->node, row->rank, row->home_id, row->boot_id,
                       row->state, row->cause, row->code, row->reason, row->address, row->port,
-                      row->log, row->started_wall, row->ended_wall);
+                      row->log, row->started_wall, row->ended_wall,
+                      row->done);
+}
+
+enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id attempt, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_ATTEMPT_DONE, err, "d", attempt);
 }
 
 static void read_attempt(struct fr_store *st, struct fr_arena *arena, struct fr_attempt_row *row)
@@ -89,6 +95,7 @@ static void read_attempt(struct fr_store *st, struct fr_arena *arena, struct fr_
     row->log = fr_sql_text(st, q, 14, arena);
     row->started_wall = fr_sql_int(st, q, 15);
     row->ended_wall = fr_sql_int(st, q, 16);
+    row->done = fr_sql_int(st, q, 17);
 }
 
 enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,

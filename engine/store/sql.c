@@ -15,7 +15,7 @@
 
 #define ATTEMPT_COLUMNS                                                                            \
     "id, idx, no, generation, node, rank, home_id, boot_id, state, cause, code, reason, "          \
-    "address, port, log, started_wall, ended_wall"
+    "address, port, log, started_wall, ended_wall, done"
 
 static const char *const sql_text[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -39,7 +39,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_INST_LIST] = "SELECT " INST_COLUMNS " FROM instance WHERE run = ? ORDER BY idx",
     [SQL_ATTEMPT_PUT] =
         "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_ATTEMPT_DONE] = "UPDATE attempt SET done = 1 WHERE id = ?",
     [SQL_ATTEMPT_LIST] =
         "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY idx, no",
     [SQL_OUTPUT_PUT] = "INSERT OR REPLACE INTO output(run, idx, key, value) VALUES(?, ?, ?, ?)",

@@ -111,6 +111,7 @@ struct fr_attempt_row {
     int64_t port;
     const char *log;
     int64_t started_wall, ended_wall;
+    int64_t done; /* all of its log is here and the node may forget it */
 };
 
 struct fr_attempt_rows {
@@ -121,6 +122,7 @@ struct fr_attempt_rows {
 /* Adds the row, or replaces the one with its id. */
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err);
+enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id attempt, struct fr_err *err);
 enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              struct fr_attempt_rows *out, struct fr_err *err);
 

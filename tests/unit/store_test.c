@@ -164,8 +164,10 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     row.port = 39500;
     row.ended_wall = 9;
     CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
+    CHECK_INT(fr_store_attempt_done(st, row.id, &err), FR_OK);
     CHECK_INT(fr_store_attempts(st, run, arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 1);
+    CHECK_INT(rows.rows[0].done, 1);
     CHECK(fr_id_eq(rows.rows[0].home_id, id_of(8)));
     CHECK_TEXT(rows.rows[0].boot_id, "boot");
     CHECK_TEXT(rows.rows[0].address, "10.0.0.1");
