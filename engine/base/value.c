@@ -208,5 +208,5 @@ const char *fr_suggest(const char *word, const char *const *words, size_t n)
             best = words[i];
         }
     }
-    return best != NULL && best_d <= (len <= 3 ? 1u : len <= 6 ? 2u : 3u) ? best : NULL;
+    return best != NULL && best_d < len && best_d <= (len <= 3 ? 1u : len <= 6 ? 2u : 3u) ? best : NULL;
 }

@@ -29,7 +29,7 @@ static const char *const train_outputs[] = {"output_dir", "steps", "final_loss",
 static const char *const gather_outputs[] = {"adapter_dir", NULL};
 /* What the engine needs to run later tasks in it: runtime "" means none (they run on the host);
  * flownode and home: the program and the node's home as seen inside. */
-static const char *const container_outputs[] = {"runtime", "name",  "flownode",
+static const char *const container_outputs[] = {"runtime", "name",   "flownode",
                                                 "home",    "digest", NULL};
 static const char *const publish_outputs[] = {"version", "path", NULL};
 

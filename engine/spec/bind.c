@@ -1,0 +1,320 @@
+/* What the names in expressions mean. */
+#include "engine/spec/load.h"
+
+#include <string.h>
+
+static const char *const roots[] = {"params", "env",     "tasks",   "node",    "head",    "nodes",
+                                    "run",    "secrets", "attempt", "success", "failure", "always"};
+static const char *const node_names[] = {"name",  "address", "user", "index",   "gpus",
+                                         "slots", "labels",  "work", "executor"};
+static const char *const head_names[] = {"name", "address"};
+static const char *const nodes_names[] = {"count"};
+static const char *const run_names[] = {"id", "name", "status"};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct fr_expr *literal(struct text_reader *r, const char *text)
+{
+    struct fr_expr *e = expr_literal(r->l->arena, text);
+
+    r->l->no_memory |= e == NULL;
+    return e;
+}
+
+/* Reports a mistake in path; the empty text stands for its value. */
+static struct fr_expr *wrong(struct text_reader *r, const struct expr_path *path,
+                             const struct hint *hint, const char *what)
+{
+    complain(r->l, pos_inside(r, path->at), hint, "%s", what);
+    r->bad = true;
+    return literal(r, "");
+}
+
+static struct fr_expr *shape_wrong(struct text_reader *r, const struct expr_path *path,
+                                   const char *expected)
+{
+    struct hint hint = {.expected = expected};
+    const char *what = fr_arena_fmt(r->l->arena, "'%s' is not complete", path->text);
+
+    return wrong(r, path, &hint, what ? what : "");
+}
+
+static struct fr_expr *unknown(struct text_reader *r, const struct expr_path *path,
+                               const struct hint *hint, const char *what)
+{
+    const char *text = fr_arena_fmt(r->l->arena, "unknown %s '%s'", what, hint->word);
+
+    return wrong(r, path, hint, text ? text : "");
+}
+
+static struct fr_expr *reference(struct text_reader *r, const struct expr_path *path,
+                                 struct fr_ref ref)
+{
+    struct fr_expr *e = load_alloc(r->l, 1, sizeof(*e));
+
+    if (e != NULL)
+        *e = (struct fr_expr){.op = EX_REF, .text = path->text, .ref = ref};
+    return e;
+}
+
+/* Names that are known when the task starts may stand here only if allowed. */
+static bool may(struct text_reader *r, const struct expr_path *path, unsigned kind)
+{
+    struct hint hint = {.expected = "params or env"};
+    const char *what;
+
+    if ((r->allow & kind) != 0)
+        return true;
+    if (kind == ALLOW_SECRETS)
+        hint.expected = "it in env: of a task or in with: of notify";
+    else if (kind == ALLOW_STATE)
+        hint.expected = "it in when:";
+    else if (r->allow != 0)
+        hint.expected = "it in a task";
+    what = fr_arena_fmt(r->l->arena,
+                        r->allow == 0 && kind != ALLOW_SECRETS && kind != ALLOW_STATE
+                            ? "'%s' is not known when the file is read"
+                            : "'%s' cannot stand here",
+                        path->text);
+    wrong(r, path, &hint, what ? what : "");
+    return false;
+}
+
+static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path *path)
+{
+    const struct fr_spec *spec = r->l->spec;
+    const char **names;
+
+    if (path->n != 2 || path->part[1].called)
+        return shape_wrong(r, path, "params.NAME");
+    for (size_t i = 0; i < spec->n_params; i++)
+        if (strcmp(spec->params[i].name, path->part[1].name) == 0) {
+            r->bad |= spec->params[i].value == NULL; /* reported already */
+            return literal(r, spec->params[i].value ? spec->params[i].value : "");
+        }
+    if ((names = load_alloc(r->l, spec->n_params, sizeof(*names))) == NULL)
+        return NULL;
+    for (size_t i = 0; i < spec->n_params; i++)
+        names[i] = spec->params[i].name;
+    return unknown(r, path,
+                   &(struct hint){.expected = "a name under params:",
+                                  .word = path->part[1].name,
+                                  .words = names,
+                                  .n_words = spec->n_params},
+                   "param");
+}
+
+/* Notes what the variable gave, so that a resumed run sees the same. */
+static bool note_variable(struct loader *l, const char *name, const char *value)
+{
+    size_t n = l->spec->n_env_used;
+    struct fr_kv *grown = l->env_used;
+
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(grown[i].name, name) == 0)
+            return true;
+    if (n % 16 == 0) {
+        if ((grown = load_alloc(l, n + 16, sizeof(*grown))) == NULL)
+            return false;
+        if (n > 0)
+            memcpy(grown, l->env_used, n * sizeof(*grown));
+        l->env_used = grown;
+        l->spec->env_used = grown;
+    }
+    grown[n] = (struct fr_kv){.name = name, .value = {.s = value}};
+    l->spec->n_env_used++;
+    return true;
+}
+
+static struct fr_expr *bind_variable(struct text_reader *r, const struct expr_path *path)
+{
+    const struct fr_spec_opts *opts = r->l->opts;
+    const char *name = path->part[1].name, *value;
+
+    if (path->n != 2 || path->part[1].called)
+        return shape_wrong(r, path, "env.NAME");
+    value = opts->getenv ? opts->getenv(opts->getenv_self, name) : NULL;
+    if (value == NULL)
+        return wrong(r, path,
+                     &(struct hint){.expected = "it in the environment of flowrun, or a param"},
+                     fr_arena_fmt(r->l->arena, "variable %s is not set", name));
+    value = load_keep(r->l, fr_arena_dup(r->l->arena, value));
+    return value != NULL && note_variable(r->l, name, value) ? literal(r, value) : NULL;
+}
+
+/* Fills where and node from on('name') or on_head; *outputs is the part that must be "outputs". */
+static bool bind_where(struct text_reader *r, const struct expr_path *path, struct fr_ref *ref,
+                       size_t *outputs)
+{
+    const struct expr_part *on = &path->part[2];
+    const struct fr_spec *spec = r->l->spec;
+    const char **names;
+
+    *outputs = 2;
+    if (path->n > 2 && strcmp(on->name, "on_head") == 0 && !on->called) {
+        ref->where = FR_WHERE_HEAD;
+        *outputs = 3;
+    }
+    if (path->n <= 2 || strcmp(on->name, "on") != 0 || on->arg == NULL)
+        return true;
+    *outputs = 3;
+    ref->where = FR_WHERE_NODE;
+    if ((ref->node = fr_spec_node(spec, on->arg)) >= 0)
+        return true;
+    if ((names = load_alloc(r->l, spec->n_nodes, sizeof(*names))) == NULL)
+        return false;
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        names[i] = spec->nodes[i].name;
+    unknown(r, path,
+            &(struct hint){.expected = "a name of the inventory",
+                           .word = on->arg,
+                           .words = names,
+                           .n_words = spec->n_nodes},
+            "node");
+    return false;
+}
+
+static struct fr_expr *bind_output(struct text_reader *r, const struct expr_path *path)
+{
+    struct fr_ref ref = {.kind = FR_REF_OUTPUT, .task = -1};
+    const struct fr_yaml *tasks = r->l->tasks;
+    struct output_use *use;
+    struct fr_expr *e;
+    size_t at;
+
+    if (!may(r, path, ALLOW_OUTPUTS))
+        return literal(r, "");
+    for (size_t i = 0; path->n > 1 && i < tasks->n && ref.task < 0; i++)
+        if (fr_str_is(tasks->pairs[i].key, path->part[1].name))
+            ref.task = (int)i;
+    if (path->n > 1 && ref.task < 0)
+        return unknown(r, path,
+                       &(struct hint){.word = path->part[1].name,
+                                      .words = key_names(r->l, tasks),
+                                      .n_words = tasks->n},
+                       "task");
+    if (!bind_where(r, path, &ref, &at))
+        return literal(r, "");
+    if (path->n != at + 2 || strcmp(path->part[at].name, "outputs") != 0 || path->part[at].called ||
+        path->part[at + 1].called)
+        return shape_wrong(r, path,
+                           "tasks.NAME.outputs.KEY, tasks.NAME.on('NODE').outputs.KEY or "
+                           "tasks.NAME.on_head.outputs.KEY");
+    ref.name = path->part[at + 1].name;
+    if ((e = reference(r, path, ref)) == NULL || (use = load_alloc(r->l, 1, sizeof(*use))) == NULL)
+        return NULL;
+    *use = (struct output_use){.next = r->l->uses,
+                               .ref = &e->ref,
+                               .user = r->l->user,
+                               .hook = r->l->hook,
+                               .pos = pos_inside(r, path->at)};
+    r->l->uses = use;
+    return e;
+}
+
+static struct fr_expr *bind_secret(struct text_reader *r, const struct expr_path *path)
+{
+    const struct fr_spec *spec = r->l->spec;
+    const char **names = load_alloc(r->l, spec->n_secrets, sizeof(*names));
+
+    if (path->n != 2 || path->part[1].called)
+        return shape_wrong(r, path, "secrets.NAME");
+    if (!may(r, path, ALLOW_SECRETS))
+        return literal(r, "");
+    for (size_t i = 0; names != NULL && i < spec->n_secrets; i++) {
+        names[i] = spec->secrets[i].name;
+        if (strcmp(names[i], path->part[1].name) == 0)
+            return reference(r, path, (struct fr_ref){.kind = FR_REF_SECRET, .name = names[i]});
+    }
+    return unknown(r, path,
+                   &(struct hint){.expected = "a name under secrets:",
+                                  .word = path->part[1].name,
+                                  .words = names,
+                                  .n_words = spec->n_secrets},
+                   "secret");
+}
+
+/* node.x, head.x, nodes.x, run.x */
+static struct fr_expr *bind_member(struct text_reader *r, const struct expr_path *path,
+                                   enum fr_ref_kind kind, const char *const *names, size_t n)
+{
+    const char *expected;
+
+    if (kind == FR_REF_RUN && !r->l->hook)
+        n--; /* a run has its status when it has ended */
+    expected = word_list(r->l, names, n);
+    if (path->n != 2 || path->part[1].called)
+        return shape_wrong(r, path, fr_arena_fmt(r->l->arena, "one of %s behind it", expected));
+    if (!may(r, path, ALLOW_RUN))
+        return literal(r, "");
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], path->part[1].name) == 0)
+            return reference(r, path, (struct fr_ref){.kind = kind, .name = names[i]});
+    return unknown(
+        r, path,
+        &(struct hint){
+            .expected = expected, .word = path->part[1].name, .words = names, .n_words = n},
+        "name");
+}
+
+/* attempt, success(), failure(), always() */
+static struct fr_expr *bind_single(struct text_reader *r, const struct expr_path *path)
+{
+    const char *name = path->part[0].name;
+    bool attempt = strcmp(name, "attempt") == 0;
+
+    if (path->n != 1 || path->part[0].called == attempt || path->part[0].arg != NULL)
+        return shape_wrong(r, path, fr_arena_fmt(r->l->arena, "%s%s", name, attempt ? "" : "()"));
+    if (!may(r, path, attempt ? ALLOW_RUN : ALLOW_STATE))
+        return literal(r, "");
+    if (attempt)
+        return reference(r, path, (struct fr_ref){.kind = FR_REF_ATTEMPT, .name = name});
+    if (strcmp(name, "success") == 0)
+        return reference(r, path, (struct fr_ref){.kind = FR_REF_SUCCESS, .name = name});
+    r->l->ended = true;
+    if (strcmp(name, "always") == 0)
+        return literal(r, "true");
+    return reference(r, path, (struct fr_ref){.kind = FR_REF_FAILURE, .name = name});
+}
+
+struct fr_expr *bind_path(void *self, const struct expr_path *path)
+{
+    struct text_reader *r = self;
+    const char *root = path->part[0].name;
+    size_t which = 0;
+
+    while (which < COUNT(roots) && strcmp(roots[which], root) != 0)
+        which++;
+    if (path->part[0].called && which < 8)
+        return shape_wrong(r, path, "no '(' behind it");
+    switch (which) {
+    case 0:
+        return bind_param(r, path);
+    case 1:
+        return bind_variable(r, path);
+    case 2:
+        return bind_output(r, path);
+    case 3:
+        return bind_member(r, path, FR_REF_NODE, node_names, COUNT(node_names));
+    case 4:
+        return bind_member(r, path, FR_REF_HEAD, head_names, COUNT(head_names));
+    case 5:
+        return bind_member(r, path, FR_REF_NODES, nodes_names, COUNT(nodes_names));
+    case 6:
+        return bind_member(r, path, FR_REF_RUN, run_names, COUNT(run_names));
+    case 7:
+        return bind_secret(r, path);
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+        return bind_single(r, path);
+    default:
+        return unknown(r, path,
+                       &(struct hint){.expected = "params, tasks, node, run, env or a 'text'",
+                                      .word = root,
+                                      .words = roots,
+                                      .n_words = COUNT(roots)},
+                       "name");
+    }
+}

@@ -1,0 +1,71 @@
+/*
+ * The tree of an expression, and the parser that makes it. Internal to engine/spec.
+ *
+ * Grammar, loosest first: a || b, a && b, == != < <= > >=, !a, then (a), 'text', "text", number,
+ * true, false, and a path: name { '.' name | '(' [text] ')' }. Names: letters, digits, _ and -.
+ */
+#ifndef FR_SPEC_EXPR_TREE_H
+#define FR_SPEC_EXPR_TREE_H
+
+#include "engine/spec/expr.h"
+
+enum expr_op {
+    EX_TEXT, /* a literal */
+    EX_REF,
+    EX_JOIN, /* a's text, then b's */
+    EX_NOT,
+    EX_AND,
+    EX_OR,
+    EX_EQ,
+    EX_NE,
+    EX_LT,
+    EX_LE,
+    EX_GT,
+    EX_GE
+};
+
+struct fr_expr {
+    enum expr_op op;
+    const struct fr_expr *a, *b;
+    const char *text; /* EX_TEXT: the value; EX_REF: as written */
+    struct fr_ref ref;
+};
+
+struct expr_part {
+    const char *name;
+    bool called;     /* name(…) */
+    const char *arg; /* called with this text; NULL: name() */
+};
+
+enum { EXPR_PARTS = 8, EXPR_DEPTH = 32, EXPR_BYTES = 4096, EXPR_TEMPLATE = 200 };
+
+struct expr_path {
+    struct expr_part part[EXPR_PARTS];
+    size_t n;
+    size_t at, end;   /* bytes of the text that it stands in */
+    const char *text; /* as written */
+};
+
+struct expr_parser {
+    struct fr_arena *arena;
+    void *self;
+    /* Gives the node for a path: a literal or a reference. NULL only without memory; a wrong path
+     * is reported by bind itself, and stands for the empty text. */
+    struct fr_expr *(*bind)(void *self, const struct expr_path *path);
+    /* Reports a mistake at byte `at` of the text. */
+    void (*wrong)(void *self, size_t at, const char *what);
+};
+
+/* Both return NULL after wrong() was called, or without memory. */
+struct fr_expr *expr_parse(const struct expr_parser *p, const char *text); /* an expression alone */
+struct fr_expr *expr_template(const struct expr_parser *p, const char *text); /* text with ${{ }} */
+
+struct fr_expr *expr_literal(struct fr_arena *arena, const char *text);
+
+/* Byte of the next "${{" in text from byte `from`; false when there is none. */
+bool expr_next(const char *text, size_t from, size_t *at);
+
+/* True when nothing in e waits for a resolver. */
+bool expr_static(const struct fr_expr *e);
+
+#endif

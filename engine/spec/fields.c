@@ -1,0 +1,277 @@
+#include "engine/spec/fields.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const char *const become_choices[] = {"none", "sudo", NULL};
+static const char *const full_choices[] = {"drop_middle", "stop", NULL};
+static const char *const executor_choices[] = {"local", "ssh", NULL};
+static const char *const transport_choices[] = {"auto", "libssh2", "openssh", NULL};
+
+/* One place in a struct, and one with its count beside it. */
+#define AT(type, member) .at = offsetof(struct type, member)
+#define ATN(type, member) AT(type, member), .n_at = offsetof(struct type, n_##member)
+#define IN_TASK ALLOW_RUN | ALLOW_OUTPUTS
+
+static const struct field retry_fields[] = {
+    {"times", SHAPE_INT, AT(fr_retry, times), .max = 1000, .preset = "0",
+     .help = "Further attempts after the first."},
+    {"delay", SHAPE_DURATION, AT(fr_retry, delay_ms), .preset = "10s",
+     .help = "Time before the first retry."},
+    {"max_delay", SHAPE_DURATION, AT(fr_retry, max_delay_ms), .preset = "10m",
+     .help = "The delay never grows beyond this."},
+    {"backoff", SHAPE_FLOAT, AT(fr_retry, backoff), .min = 1, .max = 100, .preset = "2",
+     .help = "Factor by which the delay grows with each retry."},
+    {"jitter", SHAPE_FLOAT, AT(fr_retry, jitter), .max = 1, .preset = "0.1",
+     .help = "Share of the delay that is random."},
+    {"on", SHAPE_RETRY_ON,
+     .help = "Causes (exit, signal, timeout, oom, start_failed, node_lost, lost) and exit codes "
+             "after which it is tried again; default: all but oom."},
+    {0},
+};
+static const struct object object_retry = {"retry", "retry", retry_fields};
+
+static const struct field log_fields[] = {
+    {"max", SHAPE_SIZE, AT(fr_log_limit, max_bytes), .preset = "1GiB",
+     .help = "Output of an attempt that is kept."},
+    {"on_full", SHAPE_CHOICE, AT(fr_log_limit, on_full), .choices = full_choices,
+     .preset = "drop_middle", .help = "What happens to output beyond that."},
+    {0},
+};
+static const struct object object_log = {"log", "log", log_fields};
+
+static const struct field keep_fields[] = {
+    {"days", SHAPE_INT, AT(fr_keep, days), .max = 36500, .preset = "14",
+     .help = "Ended attempts older than this may be removed from a node."},
+    {"bytes", SHAPE_SIZE, AT(fr_keep, bytes), .preset = "20GiB",
+     .help = "The oldest go beyond this size; 0: no limit."},
+    {0},
+};
+static const struct object object_keep = {"keep", "keep", keep_fields};
+
+/* Keys of everything that is done: tasks, hooks, sidecars. The action is their first member. */
+#define ACTION_FIELDS                                                                              \
+    {"uses", SHAPE_USES, .help = "Name of a built-in task."},                                      \
+        {"run", SHAPE_SCRIPT,                                                                      \
+         .help = "Shell script; values reach it through env:, never through "                      \
+                 "${{ }}."},                                                                       \
+        {"argv", SHAPE_TEXTS, ATN(fr_action, argv), .allow = IN_TASK,                              \
+         .help = "Program and arguments, started without a shell."},                               \
+        {"shell", SHAPE_STRING, AT(fr_action, shell), .preset = "sh",                              \
+         .help = "Shell of run: sh, bash or a path."},                                             \
+        {"with", SHAPE_WITH, .help = "Inputs of the built-in task."},                              \
+        {"env", SHAPE_ENV, ATN(fr_action, env), .allow = IN_TASK | ALLOW_SECRETS,                  \
+         .help = "Environment variables; the only way for values into scripts."},                  \
+        {"cwd", SHAPE_TEXT, AT(fr_action, cwd), .allow = IN_TASK,                                  \
+         .help = "Folder on the node to run in; default: the attempt's own."},                     \
+    {                                                                                              \
+        "needs_program", SHAPE_PROGRAMS,                                                           \
+            .help = "Programs of ours that are shipped to the node first: flowtrain."              \
+    }
+
+/* Keys that `defaults` has too. */
+#define LIMIT_FIELDS                                                                               \
+    {"retry", SHAPE_OBJECT, AT(fr_task, retry), .object = &object_retry,                           \
+     .help = "When and how often it is tried again."},                                             \
+        {"timeout", SHAPE_LIMIT, AT(fr_task, timeout_ms), .preset = "never",                       \
+         .help = "An attempt that runs longer is stopped."},                                       \
+        {"lost_after", SHAPE_LIMIT, AT(fr_task, lost_after_ms), .preset = "never",                 \
+         .help =                                                                                   \
+             "A node without contact stops the attempt itself after this; then it is replaced."},  \
+        {"grace", SHAPE_DURATION, AT(fr_task, grace_ms), .preset = "10s",                          \
+         .help = "Time between SIGTERM and SIGKILL."},                                             \
+        {"log", SHAPE_OBJECT, AT(fr_task, log), .object = &object_log,                             \
+         .help = "Limits of its output."},                                                         \
+    {                                                                                              \
+        "become", SHAPE_CHOICE, AT(fr_task, become),                                               \
+            .choices = become_choices, .first = FR_BECOME_NONE,                                    \
+            .help = "Run it through sudo -n; default: as its node says."                           \
+    }
+
+#define RULE_FIELDS                                                                                \
+    {"description", SHAPE_STRING, AT(fr_task, help), .help = "For readers."},                      \
+        {"on", SHAPE_ON,                                                                           \
+         .help = "Where: all, head, control, a node, a label, or a list of nodes and labels."},    \
+        {"best_effort", SHAPE_BOOL, AT(fr_task, best_effort), .preset = "false",                   \
+         .help = "Its failure fails neither the run nor what needs it."},                          \
+        {"when", SHAPE_WHEN, .allow = IN_TASK | ALLOW_STATE,                                       \
+         .help = "Expression; where it is false the instance is skipped."},                        \
+        {"slots",     SHAPE_INT,     AT(fr_task, slots),                                           \
+         .max = 4096, .preset = "1", .help = "How many of its node's slots it takes."},            \
+        {"files", SHAPE_FILES, ATN(fr_task, files), .allow = IN_TASK,                              \
+         .help = "Name in the attempt's folder: a path on control, or node:/path."},               \
+    {                                                                                              \
+        "sidecars", SHAPE_SIDECARS, ATN(fr_task, sidecars),                                        \
+            .object = &object_sidecar,                                                             \
+            .help = "Started with it and stopped with it, on the same node."                       \
+    }
+
+static const struct field task_fields[] = {
+    ACTION_FIELDS,
+    LIMIT_FIELDS,
+    {"needs", SHAPE_NEEDS, .help = "Tasks that must have succeeded before."},
+    RULE_FIELDS,
+    {"gang", SHAPE_BOOL, AT(fr_task, gang),
+     .help = "Its instances start together or not at all, and end together."},
+    {"outputs", SHAPE_NAMES, ATN(fr_task, outputs),
+     .help = "Names that the task writes to $FLOWRUN_OUTPUT as NAME=value."},
+    {"in", SHAPE_IN, .help = "Task of kind container in which it runs."},
+    {0},
+};
+const struct object object_task = {"a task", "task", task_fields};
+
+static const struct field hook_fields[] = {
+    {"name", SHAPE_STRING, AT(fr_action, name), .help = "Shown in tables and logs."},
+    ACTION_FIELDS,
+    LIMIT_FIELDS,
+    RULE_FIELDS,
+    {0},
+};
+const struct object object_hook = {"a hook", "hook", hook_fields};
+
+static const struct field sidecar_fields[] = {
+    {"name", SHAPE_STRING, AT(fr_action, name), .help = "Shown in tables and logs."},
+    ACTION_FIELDS,
+    {0},
+};
+const struct object object_sidecar = {"a sidecar", "sidecar", sidecar_fields};
+
+static const struct field defaults_fields[] = {
+    LIMIT_FIELDS,
+    {"shell", SHAPE_STRING, AT(fr_action, shell), .preset = "sh", .help = "Shell of run."},
+    {0},
+};
+const struct object object_defaults = {"defaults", "defaults", defaults_fields};
+
+#define NODE_FIELDS                                                                                \
+    {"executor", SHAPE_CHOICE, AT(fr_node, executor), .choices = executor_choices,                 \
+     .help = "How it is reached; default: ssh where there is an address, else local."},            \
+        {"transport",                                                                              \
+         SHAPE_CHOICE,                                                                             \
+         AT(fr_node, transport),                                                                   \
+         .choices = transport_choices,                                                             \
+         .preset = "auto",                                                                         \
+         .help = "Which SSH: libssh2 inside flowrun, or the system's ssh."},                       \
+        {"address", SHAPE_STRING, AT(fr_node, address), .help = "Host name or IP address."},       \
+        {"user", SHAPE_STRING, AT(fr_node, user), .help = "Login name; default: as ssh has it."},  \
+        {"port",   SHAPE_INT,    AT(fr_node, port),                                                \
+         .min = 1, .max = 65535, .help = "Port of its sshd; default: as ssh has it, or 22."},      \
+        {"key", SHAPE_PATH, AT(fr_node, key), .help = "Private key; default: agent and ~/.ssh."},  \
+        {"known_hosts", SHAPE_PATH, AT(fr_node, known_hosts),                                      \
+         .help = "File of host keys; default: ~/.ssh/known_hosts."},                               \
+        {"ssh_config", SHAPE_PATH, AT(fr_node, ssh_config), .help = "Default: ~/.ssh/config."},    \
+        {"work", SHAPE_STRING, AT(fr_node, work),                                                  \
+         .help = "Work folder on the node; default: found there."},                                \
+        {"gpus", SHAPE_INT, AT(fr_node, gpus), .max = 1024, .preset = "0", .help = "Its GPUs."},   \
+        {"slots",     SHAPE_INT,     AT(fr_node, slots),          .min = 1,                        \
+         .max = 4096, .preset = "8", .help = "Instances at once."},                                \
+        {"labels", SHAPE_NAMES, ATN(fr_node, labels), .help = "Labels, for on:."},                 \
+        {"become",                                                                                 \
+         SHAPE_CHOICE,                                                                             \
+         AT(fr_node, become),                                                                      \
+         .choices = become_choices,                                                                \
+         .first = FR_BECOME_NONE,                                                                  \
+         .preset = "none",                                                                         \
+         .help = "Run its tasks through sudo -n."},                                                \
+        {"keep", SHAPE_OBJECT, AT(fr_node, keep), .object = &object_keep,                          \
+         .help = "How long ended attempts stay on it."},                                           \
+    {                                                                                              \
+        "env", SHAPE_ENV, ATN(fr_node, env), .help = "Environment of all tasks on it."             \
+    }
+
+static const struct field node_fields[] = {
+    {"name", SHAPE_STRING, AT(fr_node, name), .required = true, .help = "Its name, unique."},
+    NODE_FIELDS,
+    {0},
+};
+const struct object object_node = {"a node", "node", node_fields};
+
+static const struct field node_defaults_fields[] = {NODE_FIELDS, {0}};
+static const struct object object_node_defaults = {"defaults", "node_defaults",
+                                                   node_defaults_fields};
+
+static const struct field rendezvous_fields[] = {
+    {"address", SHAPE_STRING, AT(fr_spec, rendezvous_address),
+     .help = "Address of the head; default: the one on the route from the other nodes."},
+    {"port", SHAPE_INT, AT(fr_spec, rendezvous_port), .min = 1, .max = 65535,
+     .help = "Default: the task's own choice."},
+    {0},
+};
+static const struct object object_rendezvous = {"rendezvous", "rendezvous", rendezvous_fields};
+
+static const struct field inventory_fields[] = {
+    {"defaults", SHAPE_NODE_DEFAULTS, .object = &object_node_defaults, .help = "For all nodes."},
+    {"rendezvous", SHAPE_OBJECT, .object = &object_rendezvous,
+     .help = "Where gangs meet; the pipeline's wins."},
+    {"nodes", SHAPE_NODE_LIST, .object = &object_node, .required = true,
+     .help = "The nodes; the first is the head."},
+    {0},
+};
+const struct object object_inventory = {"an inventory", "inventory", inventory_fields};
+
+static const struct field param_fields[] = {
+    {"type", SHAPE_PARAM_TYPE, AT(fr_param, type), .preset = "string",
+     .help = "string, int, float, bool, path, duration or size."},
+    {"default", SHAPE_DEFAULT, AT(fr_param, preset), .help = "Without one, -p must give it."},
+    {"help", SHAPE_STRING, AT(fr_param, help), .help = "For readers."},
+    {"choices", SHAPE_STRINGS, ATN(param_entry, choices), .help = "Allowed values."},
+    {0},
+};
+const struct object object_param = {"a param", "param", param_fields};
+
+/* Exactly one of these; enum fr_secret_from is their order. */
+static const struct field secret_fields[] = {
+    {"env", SHAPE_STRING, .at = offsetof(struct secret_entry, from[0]),
+     .help = "Variable of flowrun's environment."},
+    {"file", SHAPE_PATH, .at = offsetof(struct secret_entry, from[1]),
+     .help = "File on control; a newline at its end is cut."},
+    {"command", SHAPE_STRING, .at = offsetof(struct secret_entry, from[2]),
+     .help = "Command for sh -c on control that prints it."},
+    {0},
+};
+const struct object object_secret = {"a secret", "secret", secret_fields};
+
+#define HOOKS(name_, which_, help_)                                                                \
+    {                                                                                              \
+        name_, SHAPE_HOOKS, .at = offsetof(struct fr_spec, hooks[which_]),                         \
+                            .n_at = offsetof(struct fr_spec, n_hooks[which_]),                     \
+                            .object = &object_hook, .help = help_                                  \
+    }
+
+static const struct field pipeline_fields[] = {
+    {"params", SHAPE_PARAMS, ATN(fr_spec, params), .object = &object_param,
+     .help = "Values that -p name=value sets."},
+    {"name", SHAPE_STRING, AT(fr_spec, name), .help = "Default: the file's name."},
+    {"description", SHAPE_STRING, AT(fr_spec, help), .help = "For readers."},
+    {"secrets", SHAPE_SECRETS, ATN(fr_spec, secrets), .object = &object_secret,
+     .help = "Values that are never stored: asked for on control at each start."},
+    {"max_parallel", SHAPE_INT, AT(fr_spec, max_parallel), .min = 1, .max = 4096, .preset = "16",
+     .help = "Instances of the run at once."},
+    {"keep", SHAPE_KEEP, .object = &object_keep,
+     .help = "How long ended attempts stay on nodes that do not say it."},
+    {"transport", SHAPE_TRANSPORT, .choices = transport_choices, .preset = "auto",
+     .help = "SSH transport of nodes that do not say it."},
+    {"nodes", SHAPE_NODES, .object = &object_inventory,
+     .help = "Inventory: the path of its file, or the nodes themselves; default: one local node."},
+    {"rendezvous", SHAPE_OBJECT, .object = &object_rendezvous, .help = "Where gangs meet."},
+    {"env", SHAPE_PIPELINE_ENV, .allow = ALLOW_RUN | ALLOW_SECRETS,
+     .help = "Environment of all tasks."},
+    {"defaults", SHAPE_DEFAULTS, .object = &object_defaults, .help = "For all tasks and hooks."},
+    {"tasks", SHAPE_TASKS, ATN(fr_spec, tasks), .object = &object_task, .required = true,
+     .help = "What is done, by name."},
+    HOOKS("on_success", FR_HOOK_SUCCESS, "Done when the run has succeeded."),
+    HOOKS("on_failure", FR_HOOK_FAILURE, "Done when the run has failed."),
+    HOOKS("on_cancel", FR_HOOK_CANCEL, "Done when the run was cancelled."),
+    HOOKS("on_exit", FR_HOOK_EXIT, "Done in the end, after the others."),
+    {"schedule", SHAPE_SCHEDULE, .help = "Refused: there is no daemon yet."},
+    {0},
+};
+const struct object object_pipeline = {"a pipeline", "pipeline", pipeline_fields};
+
+const struct field *field_find(const struct object *object, const char *name)
+{
+    for (const struct field *f = object->fields; f->name != NULL; f++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}

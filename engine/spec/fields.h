@@ -1,0 +1,103 @@
+/*
+ * Every key of a pipeline file, in static tables: its name, shape, place in the struct and meaning.
+ * The reader walks them, the schema is printed from them. Internal to engine/spec.
+ */
+#ifndef FR_SPEC_FIELDS_H
+#define FR_SPEC_FIELDS_H
+
+#include "engine/spec/spec.h"
+
+/* What stands under a key: how it is read, and how the schema says it. */
+enum shape {
+    SHAPE_STRING,   /* const char *; known when the file is read (params and env only) */
+    SHAPE_PATH,     /* const char *, made absolute on control */
+    SHAPE_INT,      /* int within min..max */
+    SHAPE_FLOAT,    /* double within min..max */
+    SHAPE_BOOL,     /* bool */
+    SHAPE_DURATION, /* int64_t ms */
+    SHAPE_LIMIT,    /* int64_t ms, "never" is 0 */
+    SHAPE_SIZE,     /* int64_t bytes */
+    SHAPE_CHOICE,   /* an enum (int): index in choices + first */
+    SHAPE_TEXT,     /* struct fr_text */
+    SHAPE_TEXTS,    /* struct fr_text array and count */
+    SHAPE_STRINGS,  /* const char * array and count; one text stands for a list of one */
+    SHAPE_NAMES,    /* the same, of names */
+    SHAPE_ENV,      /* struct fr_kv array and count, names of variables, on top of what is there */
+    SHAPE_OBJECT,   /* a struct in place, described by object */
+
+    SHAPE_SCRIPT, /* of struct fr_action */
+    SHAPE_USES,
+    SHAPE_WITH,
+    SHAPE_PROGRAMS,
+
+    SHAPE_NEEDS, /* of struct fr_task */
+    SHAPE_ON,
+    SHAPE_WHEN,
+    SHAPE_IN,
+    SHAPE_FILES,
+    SHAPE_SIDECARS,
+    SHAPE_RETRY_ON,
+
+    SHAPE_PARAMS, /* of struct fr_spec */
+    SHAPE_SECRETS,
+    SHAPE_NODES,
+    SHAPE_TASKS,
+    SHAPE_HOOKS,
+    SHAPE_DEFAULTS, /* these are read into the loader's own struct fr_task or fr_node */
+    SHAPE_NODE_DEFAULTS,
+    SHAPE_PIPELINE_ENV,
+    SHAPE_TRANSPORT,
+    SHAPE_KEEP,
+    SHAPE_NODE_LIST,
+    SHAPE_DEFAULT,    /* of a param: a text, number or bool */
+    SHAPE_PARAM_TYPE, /* enum fr_type by name */
+    SHAPE_SCHEDULE    /* refused */
+};
+
+/* Which references may stand in a text; bits. Outside: params and env alone. */
+enum allow {
+    ALLOW_RUN = 1,     /* node head nodes run attempt */
+    ALLOW_OUTPUTS = 2, /* tasks.t.outputs.k */
+    ALLOW_SECRETS = 4,
+    ALLOW_STATE = 8 /* success() failure() always() */
+};
+
+struct param_entry { /* a param while it is read */
+    struct fr_param param;
+    const char **choices;
+    size_t n_choices;
+};
+
+struct secret_entry { /* a secret: exactly one is given; their order is enum fr_secret_from's */
+    const char *from[3];
+};
+
+struct object;
+
+struct field {
+    const char *name;
+    enum shape shape;
+    size_t at, n_at; /* offsets of the value and of its count in the struct */
+    const char *help;
+    const char *preset; /* default as written, for the schema; NULL: none */
+    double min, max;
+    const char *const *choices; /* NULL-ended */
+    int first;                  /* value of choices[0] */
+    const struct object *object;
+    unsigned allow; /* enum allow */
+    bool required;
+};
+
+struct object {
+    const char *name;           /* in messages: "a task" */
+    const char *id;             /* in the schema: "task" */
+    const struct field *fields; /* ended by a NULL name; read in this order */
+};
+
+extern const struct object object_pipeline, object_task, object_hook, object_sidecar;
+extern const struct object object_defaults, object_node, object_inventory, object_param;
+extern const struct object object_secret;
+
+const struct field *field_find(const struct object *object, const char *name);
+
+#endif

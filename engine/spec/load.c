@@ -1,0 +1,219 @@
+/* From a file to a spec. */
+#include "engine/spec/load.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <string.h>
+
+enum { FILE_MAX = 4 << 20, DEFAULT_GRACE_MS = 10000, DEFAULT_SLOTS = 8 };
+
+static const char *const causes[FR_CAUSE_N] = {"none",      "exit",         "signal",    "timeout",
+                                               "oom",       "start_failed", "node_lost", "lost",
+                                               "gang_peer", "stopped"};
+
+const char *fr_cause_name(enum fr_cause cause)
+{
+    return causes[cause];
+}
+
+bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
+{
+    for (int i = FR_CAUSE_EXIT; i < FR_CAUSE_N; i++)
+        if (fr_str_is(s, causes[i])) {
+            *out = (enum fr_cause)i;
+            return true;
+        }
+    return false;
+}
+
+int fr_spec_task(const struct fr_spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->n_tasks; i++)
+        if (strcmp(spec->tasks[i].act.name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+int fr_spec_node(const struct fr_spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        if (strcmp(spec->nodes[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out,
+                       struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc;
+
+    out->path = load_keep(l, fr_arena_dup(l->arena, path));
+    for (size_t i = 0; i < l->opts->n_sources; i++)
+        if (strcmp(l->opts->sources[i].path, path) == 0) {
+            out->text.n = l->opts->sources[i].text.n;
+            out->text.p =
+                load_keep(l, fr_arena_text(l->arena, l->opts->sources[i].text.p, out->text.n));
+            return l->no_memory ? fr_fail(err, FR_NOMEM, "no memory for %s", path) : FR_OK;
+        }
+    rc = fr_file_read(path, FILE_MAX, &b, err);
+    if (rc == FR_OK) {
+        out->text.n = b.n;
+        out->text.p = load_keep(l, fr_arena_text(l->arena, b.p ? b.p : "", b.n));
+        if (out->path == NULL || out->text.p == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for %s", path);
+    }
+    fr_buf_finish(&b);
+    return rc;
+}
+
+void read_section(struct loader *l, const struct fr_yaml *y, const struct field *f)
+{
+    switch (f->shape) {
+    case SHAPE_PARAMS:
+        break; /* read before everything else */
+    case SHAPE_SECRETS:
+        read_secrets(l, y);
+        break;
+    case SHAPE_NODES:
+        read_nodes(l, y);
+        break;
+    case SHAPE_NODE_LIST:
+        read_node_list(l, y);
+        break;
+    case SHAPE_KEEP:
+        read_object(l, f->object, y, &l->node_base.keep);
+        break;
+    case SHAPE_PIPELINE_ENV:
+        read_env(l, y, f->allow, &l->env, &l->n_env);
+        break;
+    case SHAPE_DEFAULTS:
+        read_object(l, f->object, y, &l->base);
+        break;
+    case SHAPE_NODE_DEFAULTS:
+        read_object(l, f->object, y, &l->node_base);
+        break;
+    case SHAPE_TASKS:
+        read_tasks(l, y);
+        break;
+    case SHAPE_HOOKS:
+        read_hooks(l, y, f);
+        break;
+    default:
+        complain(l, pos_of(l, y),
+                 &(struct hint){.expected = "a line in crontab: flowrun FILE, until there is a "
+                                            "daemon that starts runs by itself"},
+                 "schedule: is not available");
+    }
+}
+
+static void set_defaults(struct loader *l)
+{
+    l->base = (struct fr_task){
+        .act = {.shell = "sh"},
+        .retry = {.delay_ms = 10000,
+                  .max_delay_ms = 600000,
+                  .backoff = 2,
+                  .jitter = 0.1,
+                  .causes = 1u << FR_CAUSE_EXIT | 1u << FR_CAUSE_SIGNAL | 1u << FR_CAUSE_TIMEOUT |
+                            1u << FR_CAUSE_START_FAILED | 1u << FR_CAUSE_NODE_LOST |
+                            1u << FR_CAUSE_LOST},
+        .grace_ms = DEFAULT_GRACE_MS,
+        .log = {.max_bytes = (int64_t)1 << 30},
+        .slots = 1,
+        .in = -1,
+    };
+    l->node_base = (struct fr_node){.slots = DEFAULT_SLOTS,
+                                    .become = FR_BECOME_NONE,
+                                    .keep = {.days = 14, .bytes = (int64_t)20 << 30}};
+    l->spec->max_parallel = 16;
+}
+
+/* "pipelines/deepseek-lora.yaml": deepseek-lora. */
+static const char *name_of_file(struct loader *l, const char *path)
+{
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *dot = strrchr(base, '.');
+
+    return load_keep(
+        l, fr_arena_text(l->arena, base, dot && dot > base ? (size_t)(dot - base) : strlen(base)));
+}
+
+static void read_pipeline(struct loader *l, const struct fr_yaml *root)
+{
+    static const struct fr_yaml empty = {.kind = FR_YAML_MAP};
+    static const struct fr_yaml absent = {.kind = FR_YAML_NULL};
+    const struct fr_yaml *params = fr_yaml_get(root, "params");
+
+    l->tasks = fr_yaml_get(root, "tasks");
+    if (l->tasks == NULL || l->tasks->kind != FR_YAML_MAP)
+        l->tasks = &empty;
+    set_defaults(l);
+    l->spec->name = name_of_file(l, l->opts->path);
+    read_params(l, params ? params : &absent);
+    if (fr_yaml_get(root, "nodes") == NULL)
+        default_node(l);
+    read_object(l, &object_pipeline, root, l->spec);
+    if (l->spec->n_nodes == 0 || l->spec->n_tasks == 0)
+        return;
+    check_uses(l);
+    check_containers(l);
+}
+
+static enum fr_rc load(struct loader *l, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_yaml *root;
+    enum fr_rc rc = read_source(l, l->opts->path, &l->spec->sources[0], err);
+
+    if (rc != FR_OK)
+        return rc;
+    l->spec->n_sources = 1;
+    rc = fr_yaml_parse(l->spec->sources[0].text, l->opts->path, l->arena, &root, err);
+    if (rc == FR_NOMEM)
+        return rc;
+    if (rc != FR_OK)
+        complain(l, (struct fr_pos){0}, NULL, "%s", err->msg); /* it names its place */
+    else
+        read_pipeline(l, root);
+    if (l->no_memory)
+        return fr_fail(err, FR_NOMEM, "no memory for %s", l->opts->path);
+    if (l->mistakes != NULL)
+        return issues_take(l, issues, err);
+    return FR_OK;
+}
+
+enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
+                        struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_spec *spec = fr_sys.alloc(sizeof(*spec));
+    struct loader *l = fr_sys.alloc(sizeof(*l));
+    struct fr_err local = {0};
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (err == NULL)
+        err = &local;
+    if (spec == NULL || l == NULL) {
+        fr_sys.free(spec);
+        fr_sys.free(l);
+        return fr_fail(err, FR_NOMEM, "no memory for %s", opts->path);
+    }
+    *spec = (struct fr_spec){0};
+    *l = (struct loader){.opts = opts, .spec = spec, .arena = &spec->arena};
+    rc = load(l, issues, err);
+    fr_sys.free(l);
+    if (rc == FR_OK)
+        *out = spec;
+    else
+        fr_spec_destroy(spec);
+    return rc;
+}
+
+void fr_spec_destroy(struct fr_spec *spec)
+{
+    if (spec == NULL)
+        return;
+    fr_arena_finish(&spec->arena);
+    fr_sys.free(spec);
+}

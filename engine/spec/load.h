@@ -1,0 +1,164 @@
+/*
+ * The loader of a pipeline file: what its parts share while they read. Internal to engine/spec.
+ *
+ * A reader that meets a mistake reports it and goes on, so that one pass finds all; the value it
+ * leaves is the default or empty. Without memory, loader.no_memory is set and the load fails.
+ */
+#ifndef FR_SPEC_LOAD_H
+#define FR_SPEC_LOAD_H
+
+#include "engine/base/yaml.h"
+#include "engine/spec/expr_tree.h"
+#include "engine/spec/fields.h"
+
+struct mistake {
+    struct mistake *next;
+    struct fr_pos pos;
+    const char *text;
+    size_t order; /* of reporting, among equals */
+};
+
+/* A reference to another task's output, checked when all tasks are read. */
+struct output_use {
+    struct output_use *next;
+    const struct fr_ref *ref;
+    const struct fr_task *user;
+    bool hook;
+    struct fr_pos pos;
+};
+
+struct loader {
+    const struct fr_spec_opts *opts;
+    struct fr_spec *spec;   /* being made */
+    struct fr_arena *arena; /* the spec's */
+    bool no_memory;
+    int file; /* index of the source being read */
+
+    struct mistake *mistakes;
+    size_t n_mistakes;
+
+    const struct fr_yaml *tasks; /* the map of tasks: their names, in order */
+    struct output_use *uses;
+    struct fr_kv *env_used; /* grows in steps of 16 */
+
+    const struct fr_task *user; /* task or hook being read, or NULL */
+    bool hook;
+    bool ended; /* set by binding failure() or always() */
+
+    struct fr_task base;      /* a task with all defaults */
+    struct fr_node node_base; /* a node with all defaults */
+    const struct fr_kv *env;  /* the pipeline's */
+    size_t n_env;
+};
+
+/* issues.c */
+
+/* Reports what, "; expected …" and "; did you mean 'x'?" where these are known. */
+struct hint {
+    const char *expected; /* NULL: none */
+    const char *word;     /* what was written, to find the nearest of words */
+    const char *const *words;
+    size_t n_words;
+};
+void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void wrong_value(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected);
+struct fr_pos pos_of(const struct loader *l, const struct fr_yaml *y);
+struct fr_pos pos_of_key(const struct loader *l, const struct fr_yaml_pair *pair);
+/* All mistakes so far, sorted, as lines. */
+enum fr_rc issues_take(const struct loader *l, struct fr_issues *issues, struct fr_err *err);
+
+/* NULL sets no_memory. */
+void *load_alloc(struct loader *l, size_t count, size_t size);
+const char *load_keep(struct loader *l,
+                      const char *text); /* passes text through, NULL: no_memory */
+
+/* The names of a map's keys, for suggestions; NULL without memory. */
+const char *const *key_names(struct loader *l, const struct fr_yaml *map);
+/* name, name or name */
+const char *word_list(struct loader *l, const char *const *words, size_t n);
+
+/* bind.c: one name of an expression */
+struct text_reader {
+    struct loader *l;
+    const struct fr_yaml *y;
+    unsigned allow;
+    bool bare; /* the whole text is the expression */
+    bool bad;  /* something was reported */
+};
+struct fr_expr *bind_path(void *self, const struct expr_path *path); /* self: struct text_reader */
+
+/* text.c */
+struct fr_pos pos_inside(const struct text_reader *r, size_t at); /* of byte at of the text */
+
+/* Parses y's text and binds its names; params and env are put in. allow: enum allow. False after a
+ * complaint. */
+bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
+/* The same for when:, where ${{ }} may be left out. */
+bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
+/* A text that is known now, or NULL after a complaint. */
+const char *read_now(struct loader *l, const struct fr_yaml *y);
+
+/* uses.c */
+
+/* All output_use of the file: is it needed, declared, on one node? */
+void check_uses(struct loader *l);
+/* Does task from need task to, directly or through others? */
+bool needs_task(struct loader *l, const struct fr_task *from, int to);
+
+/* read.c */
+
+/* Reads map y by object's table into the struct at target. */
+void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
+                 void *target);
+/* Reports keys that object does not have. False when y is no map. */
+bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y);
+/* One text or a list of them; *n texts. NULL when there are none. */
+const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names, size_t *n);
+bool name_ok(const char *name);  /* of tasks, params, secrets */
+bool label_ok(const char *name); /* of nodes, labels, outputs */
+const char *absolute(struct loader *l, const char *path);
+/* y on top of the n variables that are there. */
+void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
+              size_t *n);
+void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
+              size_t *n);
+
+/* params.c */
+void read_params(struct loader *l, const struct fr_yaml *y);
+void read_param_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                     struct fr_param *param);
+void read_secrets(struct loader *l, const struct fr_yaml *y);
+
+/* nodes.c */
+void read_nodes(struct loader *l, const struct fr_yaml *y);
+void read_node_list(struct loader *l, const struct fr_yaml *y);
+void default_node(struct loader *l); /* one local node, where the file has none */
+
+/* action.c */
+void read_action_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                      struct fr_action *act);
+enum place { PLACE_TASK, PLACE_HOOK, PLACE_SIDECAR };
+/* Checks the parts against each other. */
+void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *act,
+                   enum place place);
+void read_sidecars(struct loader *l, const struct fr_yaml *y, struct fr_task *task);
+
+/* task.c */
+void read_task_part(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
+void read_tasks(struct loader *l, const struct fr_yaml *y);
+void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f);
+void check_containers(struct loader *l);
+
+/* load.c: the shapes from SHAPE_PARAMS on */
+void read_section(struct loader *l, const struct fr_yaml *y, const struct field *f);
+/* The text of a file: opts.sources, else read. */
+enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out,
+                       struct fr_err *err);
+
+/* with.c */
+
+/* Checks value as key wants it; false with *expected set, when it is not good. */
+bool with_value_ok(const struct fr_key *key, const char *value, const char **expected);
+
+#endif

@@ -1,0 +1,144 @@
+/* The inventory: inline, or in a file of its own. */
+#include "engine/spec/load.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { EXECUTOR_UNSAID = 99, NODES_MAX = 4096 };
+
+static bool reserved(const char *name)
+{
+    return strcmp(name, "all") == 0 || strcmp(name, "head") == 0 || strcmp(name, "control") == 0;
+}
+
+/* What ssh could take for an option, or for two words, is refused. */
+static void check_word(struct loader *l, const struct fr_node *node, const char *key,
+                       const char *value)
+{
+    bool bad = value != NULL && (value[0] == '-' || value[0] == '\0');
+
+    for (const char *p = value; p != NULL && *p != '\0'; p++)
+        bad |= isspace((unsigned char)*p) || iscntrl((unsigned char)*p) || *p == '@';
+    if (bad)
+        complain(l, node->pos, &(struct hint){.expected = "one word without '@'"},
+                 "%s of node '%s' is '%s'", key, node->name, value);
+}
+
+static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
+{
+    const struct fr_node *node = &nodes[i];
+
+    for (size_t j = 0; j < i; j++)
+        if (nodes[j].name != NULL && strcmp(nodes[j].name, node->name) == 0)
+            complain(l, node->pos, &(struct hint){.expected = "a name of its own"},
+                     "node '%s' is there already, at line %d", node->name, nodes[j].pos.line);
+    if (!label_ok(node->name) || reserved(node->name))
+        complain(l, node->pos,
+                 &(struct hint){.expected = "letters, digits, '_', '-' and '.', and not all, head "
+                                            "or control"},
+                 "'%s' cannot be the name of a node", node->name);
+    if (node->executor == FR_EXECUTOR_SSH && node->address == NULL)
+        complain(l, node->pos, &(struct hint){.expected = "address: HOST"},
+                 "node '%s' has no address", node->name);
+    check_word(l, node, "address", node->address);
+    check_word(l, node, "user", node->user);
+}
+
+static void check_labels(struct loader *l, const struct fr_node *nodes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < nodes[i].n_labels; k++) {
+            const char *label = nodes[i].labels[k];
+
+            if (reserved(label) || fr_spec_node(l->spec, label) >= 0)
+                complain(l, nodes[i].pos, &(struct hint){.expected = "another word"},
+                         "label '%s' of node '%s' is the name of a node or place", label,
+                         nodes[i].name);
+        }
+}
+
+static void read_node(struct loader *l, const struct fr_yaml *y, struct fr_node *node)
+{
+    *node = l->node_base;
+    node->pos = pos_of(l, y);
+    read_object(l, &object_node, y, node);
+    if ((int)node->executor == EXECUTOR_UNSAID)
+        node->executor = node->address ? FR_EXECUTOR_SSH : FR_EXECUTOR_LOCAL;
+    if (node->executor == FR_EXECUTOR_LOCAL && node->address == NULL)
+        node->address = "127.0.0.1";
+    if (node->name == NULL)
+        node->name = ""; /* reported */
+}
+
+void read_node_list(struct loader *l, const struct fr_yaml *y)
+{
+    struct fr_node *nodes;
+
+    if (y->kind != FR_YAML_LIST || y->n == 0 || y->n > NODES_MAX) {
+        wrong_value(l, y, "nodes", "a list of 1 to 4096 nodes, each a map with a name");
+        return;
+    }
+    if ((nodes = load_alloc(l, y->n, sizeof(*nodes))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++) {
+        read_node(l, y->items[i], &nodes[i]);
+        if (nodes[i].name[0] != '\0')
+            check_node(l, nodes, i);
+    }
+    l->spec->nodes = nodes;
+    l->spec->n_nodes = y->n;
+    check_labels(l, nodes, y->n);
+}
+
+static void read_inventory(struct loader *l, const struct fr_yaml *y)
+{
+    if (y->kind == FR_YAML_LIST)
+        read_node_list(l, y);
+    else if (y->kind == FR_YAML_MAP)
+        read_object(l, &object_inventory, y, l->spec);
+    else
+        wrong_value(l, y, "the inventory", "a list of nodes, or a map with nodes:");
+}
+
+void read_nodes(struct loader *l, const struct fr_yaml *y)
+{
+    struct fr_source *source = &l->spec->sources[1];
+    struct fr_yaml *tree;
+    const char *path;
+    struct fr_err err;
+
+    l->node_base.executor = (enum fr_executor)EXECUTOR_UNSAID;
+    if (y->kind != FR_YAML_SCALAR) {
+        read_inventory(l, y);
+        return;
+    }
+    if ((path = read_now(l, y)) == NULL || (path = absolute(l, path)) == NULL)
+        return;
+    if (read_source(l, path, source, &err) != FR_OK) {
+        complain(l, pos_of(l, y), &(struct hint){.expected = "the path of an inventory"},
+                 "nodes: %s", err.msg);
+        return;
+    }
+    l->spec->n_sources = 2;
+    if (fr_yaml_parse(source->text, path, l->arena, &tree, &err) != FR_OK) {
+        complain(l, (struct fr_pos){.file = 1}, NULL, "%s", err.msg); /* it names its place */
+        return;
+    }
+    l->file = 1;
+    read_inventory(l, tree);
+    l->file = 0;
+}
+
+void default_node(struct loader *l)
+{
+    struct fr_node *node = load_alloc(l, 1, sizeof(*node));
+
+    if (node == NULL)
+        return;
+    *node = l->node_base;
+    node->name = "local";
+    node->executor = FR_EXECUTOR_LOCAL;
+    node->address = "127.0.0.1";
+    l->spec->nodes = node;
+    l->spec->n_nodes = 1;
+}

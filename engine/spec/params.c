@@ -1,0 +1,205 @@
+/* Parameters, with what -p gives them, and secrets. */
+#include "engine/spec/load.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    enum fr_type type;
+} types[] = {{"string", FR_T_STRING}, {"int", FR_T_INT},           {"float", FR_T_FLOAT},
+             {"bool", FR_T_BOOL},     {"duration", FR_T_DURATION}, {"path", FR_T_PATH},
+             {"size", FR_T_SIZE}};
+
+enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
+
+void read_param_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                     struct fr_param *param)
+{
+    const char *text = read_now(l, y), *names[N_TYPES];
+
+    if (f->shape == SHAPE_DEFAULT) {
+        param->preset = text;
+        return;
+    }
+    for (size_t i = 0; i < N_TYPES; i++) {
+        names[i] = types[i].name;
+        if (text != NULL && strcmp(types[i].name, text) == 0) {
+            param->type = types[i].type;
+            return;
+        }
+    }
+    if (text != NULL)
+        complain(l, pos_of(l, y),
+                 &(struct hint){.expected = word_list(l, names, N_TYPES),
+                                .word = text,
+                                .words = names,
+                                .n_words = N_TYPES},
+                 "type is '%s'", text);
+}
+
+/* The value of the last -p for name, or NULL. */
+static const char *given(const struct loader *l, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = l->opts->n_params; i-- > 0;)
+        if (strncmp(l->opts->params[i], name, n) == 0 && l->opts->params[i][n] == '=')
+            return l->opts->params[i] + n + 1;
+    return NULL;
+}
+
+static bool check_param(struct loader *l, struct fr_pos pos, const struct fr_param *param,
+                        const char *value)
+{
+    enum fr_type type = param->type;
+    struct fr_str s = fr_str_of(value);
+    struct hint hint = {.expected = fr_type_name(type)};
+    int64_t i;
+    double f;
+    bool b, ok = true;
+
+    if (type == FR_T_INT)
+        ok = fr_parse_i64(s, &i, NULL) == FR_OK;
+    else if (type == FR_T_FLOAT)
+        ok = fr_parse_f64(s, &f, NULL) == FR_OK;
+    else if (type == FR_T_BOOL)
+        ok = fr_parse_bool(s, &b, NULL) == FR_OK;
+    else if (type == FR_T_DURATION)
+        ok = fr_parse_duration(s, &i, NULL) == FR_OK;
+    else if (type == FR_T_SIZE)
+        ok = fr_parse_size(s, &i, NULL) == FR_OK;
+    else if (type == FR_T_PATH)
+        ok = s.n > 0;
+    if (!ok)
+        complain(l, pos, &hint, "param '%s' is '%s'", param->name, value);
+    return ok;
+}
+
+static bool allowed(struct loader *l, struct fr_pos pos, const struct param_entry *e,
+                    const char *value)
+{
+    for (size_t i = 0; i < e->n_choices; i++)
+        if (strcmp(e->choices[i], value) == 0)
+            return true;
+    if (e->n_choices == 0)
+        return check_param(l, pos, &e->param, value);
+    complain(l, pos,
+             &(struct hint){.expected = word_list(l, e->choices, e->n_choices),
+                            .word = value,
+                            .words = e->choices,
+                            .n_words = e->n_choices},
+             "param '%s' is '%s'", e->param.name, value);
+    return false;
+}
+
+/* Chooses between preset and -p; value stays NULL after a complaint. */
+static void settle(struct loader *l, const struct fr_yaml *y, struct param_entry *e)
+{
+    struct fr_param *p = &e->param;
+    const struct fr_yaml *preset = fr_yaml_get(y, "default");
+    const char *flag = given(l, p->name), *value = flag;
+    struct fr_pos pos = {0};
+
+    p->given = flag != NULL;
+    if (flag == NULL && preset == NULL) {
+        complain(l, p->pos, &(struct hint){.expected = "-p NAME=VALUE or a default"},
+                 "param '%s' has no value", p->name);
+        return;
+    }
+    if (flag == NULL) {
+        value = p->preset;
+        pos = pos_of(l, preset);
+    }
+    if (value == NULL || !allowed(l, pos, e, value))
+        return;
+    value = load_keep(l, fr_arena_dup(l->arena, value));
+    p->value = value != NULL && p->type == FR_T_PATH && !fr_has_prefix(value, "node:")
+                   ? absolute(l, value)
+                   : value;
+}
+
+static void check_flags(struct loader *l, const struct fr_yaml *y)
+{
+    for (size_t i = 0; i < l->opts->n_params; i++) {
+        const char *flag = l->opts->params[i], *equals = strchr(flag, '=');
+        struct hint hint = {.n_words = y->n};
+        bool known = false;
+
+        if (equals == NULL || equals == flag) {
+            complain(l, (struct fr_pos){0}, &(struct hint){.expected = "-p NAME=VALUE"},
+                     "-p '%s' is not right", flag);
+            continue;
+        }
+        hint.word = fr_arena_text(l->arena, flag, (size_t)(equals - flag));
+        hint.words = key_names(l, y);
+        for (size_t j = 0; hint.word != NULL && hint.words != NULL && j < y->n && !known; j++)
+            known = strcmp(hint.words[j], hint.word) == 0;
+        if (!known && hint.word != NULL && hint.words != NULL)
+            complain(l, (struct fr_pos){0}, &hint, "-p '%s': the pipeline has no such param",
+                     hint.word);
+    }
+}
+
+void read_params(struct loader *l, const struct fr_yaml *y)
+{
+    struct fr_param *list;
+
+    if (y->kind != FR_YAML_MAP) {
+        if (y->kind != FR_YAML_NULL)
+            wrong_value(l, y, "params", "a map of names");
+        check_flags(l, &(struct fr_yaml){.kind = FR_YAML_MAP});
+        return;
+    }
+    check_flags(l, y);
+    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++) {
+        struct param_entry e = {.param = {.name = y->pairs[i].key.p,
+                                          .type = FR_T_STRING,
+                                          .pos = pos_of_key(l, &y->pairs[i])}};
+
+        if (!name_ok(e.param.name))
+            complain(l, e.param.pos,
+                     &(struct hint){.expected = "a letter, then letters, digits, '_' and '-'"},
+                     "'%s' cannot be the name of a param", e.param.name);
+        read_object(l, &object_param, y->pairs[i].value, &e);
+        if (y->pairs[i].value->kind == FR_YAML_MAP)
+            settle(l, y->pairs[i].value, &e);
+        list[i] = e.param;
+    }
+    l->spec->params = list;
+    l->spec->n_params = y->n;
+}
+
+void read_secrets(struct loader *l, const struct fr_yaml *y)
+{
+    struct fr_secret *list;
+
+    if (y->kind != FR_YAML_MAP) {
+        wrong_value(l, y, "secrets", "a map of names");
+        return;
+    }
+    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++) {
+        struct secret_entry e = {0};
+        struct fr_secret *s = &list[i];
+        int n = 0;
+
+        *s = (struct fr_secret){.name = y->pairs[i].key.p, .pos = pos_of_key(l, &y->pairs[i])};
+        read_object(l, &object_secret, y->pairs[i].value, &e);
+        for (int from = 0; from < 3; from++)
+            if (e.from[from] != NULL) {
+                s->from = (enum fr_secret_from)from;
+                s->arg = e.from[from];
+                n++;
+            }
+        if (!name_ok(s->name) || (n != 1 && y->pairs[i].value->kind == FR_YAML_MAP))
+            complain(l, s->pos, &(struct hint){.expected = "one of env, file or command"},
+                     "secret '%s' is not complete", s->name);
+        if (s->arg == NULL)
+            s->arg = "";
+    }
+    l->spec->secrets = list;
+    l->spec->n_secrets = y->n;
+}

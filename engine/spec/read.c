@@ -1,0 +1,320 @@
+/* Values of all shapes, read by the tables of fields.c. */
+#include "engine/spec/load.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { ENV_MAX = 500 };
+
+bool name_ok(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (n == 0 || n > 64 || !(isalpha((unsigned char)name[0]) || name[0] == '_'))
+        return false;
+    for (size_t i = 1; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && strchr("_-", name[i]) == NULL)
+            return false;
+    return true;
+}
+
+bool label_ok(const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && strchr("_-.", name[i]) == NULL)
+            return false;
+    return n > 0 && n <= 64;
+}
+
+const char *absolute(struct loader *l, const char *path)
+{
+    const char *home = l->opts->getenv ? l->opts->getenv(l->opts->getenv_self, "HOME") : NULL;
+
+    if (path[0] == '/')
+        return path;
+    if (home != NULL && path[0] == '~' && (path[1] == '/' || path[1] == '\0'))
+        return load_keep(l, fr_arena_fmt(l->arena, "%s%s", home, path + 1));
+    if (path[0] == '.' && path[1] == '/')
+        path += 2;
+    return load_keep(l, fr_arena_fmt(l->arena, "%s/%s", l->opts->cwd, path));
+}
+
+bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
+{
+    const char *names[64];
+    size_t n = 0;
+
+    if (y->kind != FR_YAML_MAP) {
+        wrong_value(l, y, object->name, "a map of its keys");
+        return false;
+    }
+    for (const struct field *f = object->fields; f->name != NULL && n < 64; f++)
+        names[n++] = f->name;
+    for (size_t i = 0; i < y->n; i++)
+        if (field_find(object, y->pairs[i].key.p) == NULL) {
+            struct hint hint = {.word = y->pairs[i].key.p, .words = names, .n_words = n};
+            bool near = fr_suggest(hint.word, names, n) != NULL;
+
+            hint.expected = near ? NULL : word_list(l, names, n);
+            complain(l, pos_of_key(l, &y->pairs[i]), &hint, "%s has no key '%s'", object->name,
+                     y->pairs[i].key.p);
+        }
+    return true;
+}
+
+const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names, size_t *n)
+{
+    const struct fr_yaml *one[1] = {y};
+    const struct fr_yaml *const *items =
+        y->kind == FR_YAML_LIST ? (const struct fr_yaml *const *)y->items : one;
+    size_t count = y->kind == FR_YAML_LIST ? y->n : y->kind == FR_YAML_NULL ? 0 : 1;
+    const char **out = load_alloc(l, count, sizeof(*out));
+
+    *n = 0;
+    for (size_t i = 0; out != NULL && i < count; i++) {
+        const char *text = read_now(l, items[i]);
+
+        if (text != NULL && names && !label_ok(text))
+            wrong_value(l, items[i], "the name", "letters, digits, '_', '-' and '.'");
+        else if (text != NULL)
+            out[(*n)++] = text;
+    }
+    return out;
+}
+
+static void read_texts(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                       void *target)
+{
+    struct fr_text *out;
+
+    if (y->kind != FR_YAML_LIST || y->n == 0) {
+        wrong_value(l, y, f->name, "a list of texts");
+        return;
+    }
+    if ((out = load_alloc(l, y->n, sizeof(*out))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++)
+        read_text(l, y->items[i], f->allow, &out[i]);
+    *(const struct fr_text **)((char *)target + f->at) = out;
+    *(size_t *)((char *)target + f->n_at) = y->n;
+}
+
+void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
+              size_t *n)
+{
+    struct fr_kv *list;
+
+    if (y->kind == FR_YAML_NULL)
+        return;
+    if (y->kind != FR_YAML_MAP) {
+        wrong_value(l, y, "the value", "a map of names and texts");
+        return;
+    }
+    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++) {
+        list[i].name = y->pairs[i].key.p;
+        read_text(l, y->pairs[i].value, allow, &list[i].value);
+    }
+    *out = list;
+    *n = y->n;
+}
+
+static bool variable_ok(const char *name)
+{
+    if (!isalpha((unsigned char)name[0]) && name[0] != '_')
+        return false;
+    while (isalnum((unsigned char)*name) || *name == '_')
+        name++;
+    return *name == '\0';
+}
+
+/* What is in the target already stays where the new map does not name it. */
+void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
+              size_t *n)
+{
+    const struct fr_kv *added = NULL;
+    size_t n_added = 0, n_all = 0;
+    struct fr_kv *all;
+
+    read_map(l, y, allow, &added, &n_added);
+    if (*n + n_added > ENV_MAX) {
+        wrong_value(l, y, "env", "at most 500 variables");
+        return;
+    }
+    if ((all = load_alloc(l, *n + n_added, sizeof(*all))) == NULL)
+        return;
+    for (size_t i = 0; i < *n; i++) {
+        bool again = false;
+
+        for (size_t j = 0; j < n_added && !again; j++)
+            again = strcmp((*out)[i].name, added[j].name) == 0;
+        if (!again)
+            all[n_all++] = (*out)[i];
+    }
+    for (size_t i = 0; i < n_added; i++) {
+        const char *name = added[i].name;
+
+        if (!variable_ok(name) || fr_has_prefix(name, "FLOWRUN_"))
+            complain(l, pos_of_key(l, &y->pairs[i]),
+                     &(struct hint){.expected = "letters, digits and '_'; FLOWRUN_ is ours"},
+                     "'%s' cannot be the name of a variable", name);
+        all[n_all++] = added[i];
+    }
+    *out = all;
+    *n = n_all;
+}
+
+static void read_number(struct loader *l, const struct fr_yaml *y, const struct field *f, void *at)
+{
+    const char *text = read_now(l, y), *expected = "never or a duration like 10s";
+    struct fr_str s = fr_str_of(text);
+    int64_t v = 0;
+    double d = 0;
+    bool ok;
+
+    if (text == NULL)
+        return;
+    if (f->shape == SHAPE_INT) {
+        ok = fr_parse_i64(s, &v, NULL) == FR_OK && (double)v >= f->min && (double)v <= f->max;
+        expected = fr_arena_fmt(l->arena, "a whole number from %.0f to %.0f", f->min, f->max);
+        if (ok)
+            *(int *)at = (int)v;
+    } else if (f->shape == SHAPE_FLOAT) {
+        ok = fr_parse_f64(s, &d, NULL) == FR_OK && d >= f->min && d <= f->max;
+        expected = fr_arena_fmt(l->arena, "a number from %g to %g", f->min, f->max);
+        if (ok)
+            *(double *)at = d;
+    } else {
+        if (f->shape == SHAPE_SIZE || f->shape == SHAPE_DURATION)
+            expected = fr_type_name(f->shape == SHAPE_SIZE ? FR_T_SIZE : FR_T_DURATION);
+        ok = f->shape == SHAPE_SIZE ? fr_parse_size(s, &v, NULL) == FR_OK
+             : f->shape == SHAPE_LIMIT && fr_str_is(s, "never")
+                 ? true
+                 : fr_parse_duration(s, &v, NULL) == FR_OK;
+        if (ok)
+            *(int64_t *)at = v;
+    }
+    if (!ok)
+        wrong_value(l, y, f->name, expected);
+}
+
+static void read_choice(struct loader *l, const struct fr_yaml *y, const struct field *f, int *at)
+{
+    const char *text = read_now(l, y);
+    size_t n = 0;
+
+    for (; text != NULL && f->choices[n] != NULL; n++)
+        if (strcmp(f->choices[n], text) == 0) {
+            *at = f->first + (int)n;
+            return;
+        }
+    if (text != NULL)
+        complain(l, pos_of(l, y),
+                 &(struct hint){.expected = word_list(l, f->choices, n),
+                                .word = text,
+                                .words = f->choices,
+                                .n_words = n},
+                 "%s is '%s'", f->name, text);
+}
+
+/* Shapes that need nothing but a place. */
+static void read_value(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                       void *target)
+{
+    char *at = (char *)target + f->at;
+    const char *text;
+    struct fr_text t;
+    bool b;
+
+    switch (f->shape) {
+    case SHAPE_STRING:
+    case SHAPE_PATH:
+        if ((text = read_now(l, y)) != NULL)
+            *(const char **)at = f->shape == SHAPE_PATH ? absolute(l, text) : text;
+        break;
+    case SHAPE_BOOL:
+        if ((text = read_now(l, y)) == NULL)
+            break;
+        if (fr_parse_bool(fr_str_of(text), &b, NULL) == FR_OK)
+            *(bool *)at = b;
+        else
+            wrong_value(l, y, f->name, fr_type_name(FR_T_BOOL));
+        break;
+    case SHAPE_CHOICE:
+        read_choice(l, y, f, (int *)(void *)at);
+        break;
+    case SHAPE_TRANSPORT:
+        read_choice(l, y, f, (int *)&l->node_base.transport);
+        break;
+    case SHAPE_TEXT:
+        if (read_text(l, y, f->allow, &t))
+            *(struct fr_text *)(void *)at = t;
+        break;
+    case SHAPE_NAMES:
+    case SHAPE_STRINGS:
+        *(const char ***)(void *)at = read_strings(l, y, f->shape == SHAPE_NAMES,
+                                                   (size_t *)(void *)((char *)target + f->n_at));
+        break;
+    default:
+        read_number(l, y, f, at);
+    }
+}
+
+static void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                       void *target)
+{
+    switch (f->shape) {
+    case SHAPE_OBJECT:
+        read_object(l, f->object, y, (char *)target + f->at);
+        break;
+    case SHAPE_TEXTS:
+        read_texts(l, y, f, target);
+        break;
+    case SHAPE_ENV:
+        read_env(l, y, f->allow, (void *)((char *)target + f->at),
+                 (void *)((char *)target + f->n_at));
+        break;
+    case SHAPE_SCRIPT:
+    case SHAPE_USES:
+    case SHAPE_WITH:
+    case SHAPE_PROGRAMS:
+        read_action_part(l, y, f, target);
+        break;
+    case SHAPE_NEEDS:
+    case SHAPE_ON:
+    case SHAPE_WHEN:
+    case SHAPE_IN:
+    case SHAPE_FILES:
+    case SHAPE_SIDECARS:
+    case SHAPE_RETRY_ON:
+        read_task_part(l, y, f, target);
+        break;
+    case SHAPE_DEFAULT:
+    case SHAPE_PARAM_TYPE:
+        read_param_part(l, y, f, target);
+        break;
+    default:
+        if (f->shape >= SHAPE_PARAMS)
+            read_section(l, y, f);
+        else
+            read_value(l, y, f, target);
+    }
+}
+
+void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
+                 void *target)
+{
+    if (!check_keys(l, object, y))
+        return;
+    for (const struct field *f = object->fields; f->name != NULL; f++) {
+        const struct fr_yaml *value = fr_yaml_get(y, f->name);
+
+        if (value != NULL)
+            read_field(l, value, f, target);
+        else if (f->required)
+            complain(l, pos_of(l, y), NULL, "%s needs the key '%s'", object->name, f->name);
+    }
+}

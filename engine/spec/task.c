@@ -1,0 +1,343 @@
+/* Tasks and hooks. */
+#include "engine/spec/load.h"
+
+#include <string.h>
+
+enum { TASKS_MAX = 5000, HOOKS_MAX = 100 };
+
+static int find_task(const struct loader *l, const char *name)
+{
+    for (size_t i = 0; i < l->tasks->n; i++)
+        if (fr_str_is(l->tasks->pairs[i].key, name))
+            return (int)i;
+    return -1;
+}
+
+static void unknown_task(struct loader *l, const struct fr_yaml *y, const char *name)
+{
+    complain(l, pos_of(l, y),
+             &(struct hint){.word = name, .words = key_names(l, l->tasks), .n_words = l->tasks->n},
+             "task '%s' needs unknown task '%s'", l->user->act.name, name);
+}
+
+static void read_needs(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+{
+    bool list = y->kind == FR_YAML_LIST;
+    size_t n = list ? y->n : y->kind == FR_YAML_NULL ? 0 : 1;
+    int *needs = load_alloc(l, n, sizeof(*needs));
+
+    for (size_t i = 0; needs != NULL && i < n; i++) {
+        const struct fr_yaml *item = list ? y->items[i] : y;
+        const char *name = read_now(l, item);
+        int index = name ? find_task(l, name) : -1;
+        bool again = false;
+
+        if (name == NULL)
+            continue;
+        for (size_t j = 0; j < task->n_needs; j++)
+            again |= needs[j] == index;
+        if (index < 0)
+            unknown_task(l, item, name);
+        else if (again)
+            complain(l, pos_of(l, item), NULL, "need '%s' stands here twice", name);
+        else
+            needs[task->n_needs++] = index;
+    }
+    task->needs = needs;
+}
+
+/* Marks the nodes that name means: a node, or all that carry it as a label. */
+static bool mark(const struct fr_spec *spec, const char *name, bool *marked)
+{
+    int node = fr_spec_node(spec, name);
+    bool found = node >= 0;
+
+    if (found)
+        marked[node] = true;
+    for (size_t i = 0; !found || i < spec->n_nodes; i++) {
+        if (i == spec->n_nodes)
+            return false;
+        for (size_t k = 0; k < spec->nodes[i].n_labels; k++)
+            if (strcmp(spec->nodes[i].labels[k], name) == 0)
+                marked[i] = found = true;
+    }
+    return true;
+}
+
+static void unknown_place(struct loader *l, const struct fr_yaml *y, const char *name)
+{
+    const struct fr_spec *spec = l->spec;
+    const char **names = load_alloc(l, spec->n_nodes + 3, sizeof(*names));
+    size_t n = 0;
+
+    if (names == NULL)
+        return;
+    names[n++] = "all";
+    names[n++] = "head";
+    names[n++] = "control";
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        names[n++] = spec->nodes[i].name;
+    complain(l, pos_of(l, y),
+             &(struct hint){.expected = "all, head, control, or a node or label of the inventory",
+                            .word = name,
+                            .words = names,
+                            .n_words = n},
+             "on: there is no node or label '%s'", name);
+}
+
+static void set_nodes(struct loader *l, struct fr_task *task, enum fr_on on, const bool *marked)
+{
+    size_t n = on == FR_ON_HEAD || on == FR_ON_CONTROL ? 1 : l->spec->n_nodes;
+    int *nodes = load_alloc(l, n, sizeof(*nodes));
+
+    task->on = on;
+    task->nodes = nodes;
+    task->n_nodes = 0;
+    for (size_t i = 0; nodes != NULL && i < n; i++)
+        if (on != FR_ON_NAMED || marked[i])
+            nodes[task->n_nodes++] = on == FR_ON_CONTROL ? FR_NODE_CONTROL : (int)i;
+}
+
+static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+{
+    static const struct {
+        const char *name;
+        enum fr_on on;
+    } places[] = {{"head", FR_ON_HEAD}, {"all", FR_ON_ALL}, {"control", FR_ON_CONTROL}};
+    bool *marked = load_alloc(l, l->spec->n_nodes, sizeof(*marked));
+    size_t n;
+    const char **names = read_strings(l, y, false, &n);
+
+    if (marked == NULL || names == NULL)
+        return;
+    for (size_t i = 0; n == 1 && i < sizeof(places) / sizeof(places[0]); i++)
+        if (strcmp(names[0], places[i].name) == 0) {
+            set_nodes(l, task, places[i].on, NULL);
+            return;
+        }
+    if (n == 0 && y->kind != FR_YAML_SCALAR)
+        wrong_value(l, y, "on", "all, head, control, nodes or labels");
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], "head") == 0)
+            marked[0] = true;
+        else if (l->spec->n_nodes > 0 && !mark(l->spec, names[i], marked))
+            unknown_place(l, y->kind == FR_YAML_LIST ? y->items[i] : y, names[i]);
+    set_nodes(l, task, FR_ON_NAMED, marked);
+}
+
+static void read_in(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+{
+    const char *name = read_now(l, y);
+
+    if (name != NULL && (task->in = find_task(l, name)) < 0)
+        unknown_task(l, y, name);
+}
+
+static bool inside(const char *path)
+{
+    if (path[0] == '/' || path[0] == '\0')
+        return false;
+    for (const char *p = path; p != NULL; p = strchr(p, '/')) {
+        p += p[0] == '/';
+        if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || p[2] == '\0'))
+            return false;
+    }
+    return true;
+}
+
+static void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                       struct fr_task *task)
+{
+    const struct fr_kv *read = NULL;
+    struct fr_kv *files;
+    size_t n = 0;
+
+    read_map(l, y, f->allow, &read, &n);
+    if ((files = load_alloc(l, n, sizeof(*files))) == NULL)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct fr_text *source = &read[i].value;
+
+        files[i] = read[i];
+        if (!inside(read[i].name))
+            complain(l, pos_of_key(l, &y->pairs[i]),
+                     &(struct hint){.expected = "a path inside it, without '..'"},
+                     "'%s' is not in the attempt's folder", read[i].name);
+        if (source->expr == NULL && source->s[0] == '\0')
+            complain(l, source->pos, &(struct hint){.expected = "a path, or node:/path"},
+                     "file '%s' comes from nowhere", read[i].name);
+        else if (source->expr == NULL && !fr_has_prefix(source->s, "node:"))
+            files[i].value.s = absolute(l, source->s);
+    }
+    task->files = files;
+    task->n_files = n;
+}
+
+static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_retry *retry)
+{
+    size_t n;
+    const char **words = read_strings(l, y, false, &n), *names[FR_CAUSE_N];
+    int *codes = load_alloc(l, n, sizeof(*codes));
+    size_t n_names = 0;
+
+    for (int c = FR_CAUSE_EXIT; c < FR_CAUSE_GANG_PEER; c++)
+        names[n_names++] = fr_cause_name((enum fr_cause)c);
+    if (words == NULL || codes == NULL)
+        return;
+    retry->causes = 0;
+    retry->n_codes = 0;
+    retry->codes = codes;
+    for (size_t i = 0; i < n; i++) {
+        enum fr_cause cause;
+        int64_t code;
+
+        if (fr_parse_i64(fr_str_of(words[i]), &code, NULL) == FR_OK && code > 0 && code < 256)
+            codes[retry->n_codes++] = (int)code;
+        else if (fr_cause_parse(fr_str_of(words[i]), &cause) && cause < FR_CAUSE_GANG_PEER)
+            retry->causes |= 1u << cause;
+        else
+            complain(
+                l, pos_of(l, y->kind == FR_YAML_LIST && y->n == n ? y->items[i] : y),
+                &(struct hint){.expected = fr_arena_fmt(l->arena, "an exit code from 1 to 255, %s",
+                                                        word_list(l, names, n_names)),
+                               .word = words[i],
+                               .words = names,
+                               .n_words = n_names},
+                "retry cannot be on '%s'", words[i]);
+    }
+}
+
+void read_task_part(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
+{
+    struct fr_task *task = target;
+
+    if (f->shape == SHAPE_RETRY_ON) {
+        read_retry_on(l, y, target);
+    } else if (f->shape == SHAPE_NEEDS) {
+        read_needs(l, y, task);
+    } else if (f->shape == SHAPE_ON) {
+        read_on(l, y, task);
+    } else if (f->shape == SHAPE_WHEN) {
+        l->ended = false;
+        read_condition(l, y, f->allow, &task->when);
+        task->ended_is_enough = l->ended;
+    } else if (f->shape == SHAPE_IN) {
+        read_in(l, y, task);
+    } else if (f->shape == SHAPE_FILES) {
+        read_files(l, y, f, task);
+    } else {
+        read_sidecars(l, y, task);
+    }
+}
+
+static void begin_task(struct loader *l, struct fr_task *task, const char *name, struct fr_pos pos)
+{
+    *task = l->base;
+    task->act.name = name;
+    task->act.pos = pos;
+    task->act.env = l->env;
+    task->act.n_env = l->n_env;
+    l->user = task;
+    set_nodes(l, task, l->hook ? FR_ON_CONTROL : FR_ON_HEAD, NULL);
+}
+
+static void finish_task(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+{
+    const struct fr_kind *kind = task->act.uses;
+    const struct fr_yaml *outputs = fr_yaml_get(y, "outputs"), *on = fr_yaml_get(y, "on");
+
+    finish_action(l, y, &task->act, l->hook ? PLACE_HOOK : PLACE_TASK);
+    if (kind == NULL)
+        return;
+    if (outputs != NULL)
+        complain(l, pos_of(l, outputs), &(struct hint){.expected = "it beside run: or argv:"},
+                 "outputs of %s are fixed", kind->name);
+    task->outputs = kind->outputs;
+    for (task->n_outputs = 0; kind->outputs[task->n_outputs] != NULL;)
+        task->n_outputs++;
+    if (fr_yaml_get(y, "gang") == NULL && !l->hook)
+        task->gang = kind->gang;
+    if (kind->control && on != NULL && l->hook && task->on != FR_ON_CONTROL)
+        complain(l, pos_of(l, on), &(struct hint){.expected = "on: control, or no on:"},
+                 "%s is done on control", kind->name);
+}
+
+void read_tasks(struct loader *l, const struct fr_yaml *y)
+{
+    struct fr_task *tasks;
+
+    if (y->kind != FR_YAML_MAP || y->n == 0 || y->n > TASKS_MAX) {
+        wrong_value(l, y, "tasks", "a map of 1 to 5000 tasks by name");
+        return;
+    }
+    if ((tasks = load_alloc(l, y->n, sizeof(*tasks))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++) {
+        const char *name = y->pairs[i].key.p;
+
+        begin_task(l, &tasks[i], name, pos_of_key(l, &y->pairs[i]));
+        if (!name_ok(name))
+            complain(l, tasks[i].act.pos,
+                     &(struct hint){.expected = "a letter, then letters, digits, '_' and '-'"},
+                     "'%s' cannot be the name of a task", name);
+        read_object(l, &object_task, y->pairs[i].value, &tasks[i]);
+        finish_task(l, y->pairs[i].value, &tasks[i]);
+    }
+    l->user = NULL;
+    l->spec->tasks = tasks;
+    l->spec->n_tasks = y->n;
+}
+
+void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f)
+{
+    struct fr_task *hooks;
+    char *spec = (char *)l->spec;
+
+    if (y->kind != FR_YAML_LIST || y->n > HOOKS_MAX) {
+        wrong_value(l, y, f->name, "a list of at most 100 maps with uses, run or argv");
+        return;
+    }
+    if ((hooks = load_alloc(l, y->n, sizeof(*hooks))) == NULL)
+        return;
+    l->hook = true;
+    for (size_t i = 0; i < y->n; i++) {
+        const char *name = load_keep(l, fr_arena_fmt(l->arena, "%s.%zu", f->name, i));
+
+        begin_task(l, &hooks[i], name ? name : "", pos_of(l, y->items[i]));
+        read_object(l, &object_hook, y->items[i], &hooks[i]);
+        finish_task(l, y->items[i], &hooks[i]);
+    }
+    l->hook = false;
+    l->user = NULL;
+    *(const struct fr_task **)(void *)(spec + f->at) = hooks;
+    *(size_t *)(void *)(spec + f->n_at) = y->n;
+}
+
+/* in: must name a container task that is needed and runs wherever the task does. */
+void check_containers(struct loader *l)
+{
+    for (size_t i = 0; i < l->spec->n_tasks; i++) {
+        const struct fr_task *task = &l->spec->tasks[i], *box;
+        const struct fr_yaml *in = fr_yaml_get(l->tasks->pairs[i].value, "in");
+        size_t found = 0;
+
+        if (in == NULL || task->in < 0)
+            continue;
+        box = &l->spec->tasks[task->in];
+        if (box->act.uses == NULL || strcmp(box->act.uses->name, "container") != 0)
+            complain(l, pos_of(l, in), &(struct hint){.expected = "a task with uses: container"},
+                     "task '%s' is no container", box->act.name);
+        else if (!needs_task(l, task, task->in))
+            complain(l, pos_of(l, in),
+                     &(struct hint){.expected = fr_arena_fmt(
+                                        l->arena, "'%s' under its needs:", box->act.name)},
+                     "task '%s' runs in '%s' but does not need it", task->act.name, box->act.name);
+        for (size_t k = 0; k < task->n_nodes; k++)
+            for (size_t m = 0; m < box->n_nodes; m++)
+                found += box->nodes[m] == task->nodes[k];
+        if (found < task->n_nodes)
+            complain(l, pos_of(l, in),
+                     &(struct hint){.expected = "a container on all nodes of the task"},
+                     "'%s' runs on fewer nodes than '%s'", box->act.name, task->act.name);
+    }
+}

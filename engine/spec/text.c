@@ -1,0 +1,154 @@
+/* Texts of the file: expressions parsed, bound and, where nothing is left to wait for, evaluated.
+ */
+#include "engine/spec/load.h"
+
+#include <string.h>
+
+/* Where line and column of source lie in its bytes. */
+static size_t byte_of(struct fr_str source, int line, int col)
+{
+    size_t at = 0;
+
+    for (int i = 1; i < line && at < source.n; i++) {
+        const char *end = memchr(source.p + at, '\n', source.n - at);
+        at = end == NULL ? source.n : (size_t)(end - source.p) + 1;
+    }
+    for (int i = 1; i < col && at < source.n; i++)
+        do
+            at++;
+        while (at < source.n && ((unsigned char)source.p[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static void advance(struct fr_pos *pos, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '\n') {
+            pos->line++;
+            pos->col = 1;
+        } else if (((unsigned char)p[i] & 0xc0) != 0x80) {
+            pos->col++;
+        }
+    }
+}
+
+/* The scalar may be quoted, folded or indented in the file, but its expressions stand there as they
+ * are: so the k-th "${{" of the value is the k-th from where the scalar begins. */
+struct fr_pos pos_inside(const struct text_reader *r, size_t at)
+{
+    struct fr_str source = r->l->spec->sources[r->l->file].text;
+    struct fr_pos pos = pos_of(r->l, r->y);
+    size_t here = byte_of(source, pos.line, pos.col), last = 0, mark;
+    const char *text = r->y->text.p;
+
+    if (r->bare) {
+        pos.col += (int)at + (r->y->quoted ? 1 : 0);
+        return pos;
+    }
+    for (size_t from = 0; expr_next(text, from, &mark) && mark <= at; from = mark + 3) {
+        const char *found = memmem(source.p + here, source.n - here, "${{", 3);
+
+        if (found == NULL)
+            return pos_of(r->l, r->y);
+        advance(&pos, source.p + here, (size_t)(found - source.p) - here);
+        here = (size_t)(found - source.p);
+        last = mark;
+        if (mark + 3 <= at) {
+            advance(&pos, source.p + here, 3);
+            here += 3;
+            last += 3;
+        }
+    }
+    if (at - last <= source.n - here)
+        advance(&pos, source.p + here, at - last);
+    return pos;
+}
+
+static void wrong_expression(void *self, size_t at, const char *what)
+{
+    struct text_reader *r = self;
+
+    complain(r->l, pos_inside(r, at), NULL, "%s", what);
+    r->bad = true;
+}
+
+static bool find_secret(void *arg, const struct fr_ref *ref)
+{
+    if (ref->kind == FR_REF_SECRET)
+        *(bool *)arg = true;
+    return true;
+}
+
+/* Turns the tree into the value where it can be known already. */
+static bool settle(struct text_reader *r, struct fr_expr *e, struct fr_text *out)
+{
+    struct fr_text tree = {.s = out->s, .expr = e};
+    struct fr_buf b = {0};
+    struct fr_err err;
+
+    if (!expr_static(e)) {
+        out->expr = e;
+        fr_text_refs(out, find_secret, &out->secret);
+        return true;
+    }
+    if (fr_text_eval(&tree, NULL, &b, &err) == FR_OK)
+        out->s = load_keep(r->l, fr_arena_text(r->l->arena, b.p ? b.p : "", b.n));
+    else
+        wrong_expression(r, 0, err.msg);
+    fr_buf_finish(&b);
+    return !r->bad && !r->l->no_memory;
+}
+
+static bool parse(struct text_reader *r, struct fr_text *out)
+{
+    struct expr_parser p = {
+        .arena = r->l->arena, .self = r, .bind = bind_path, .wrong = wrong_expression};
+    struct fr_expr *e = r->bare ? expr_parse(&p, r->y->text.p) : expr_template(&p, r->y->text.p);
+
+    if (e == NULL && !r->bad)
+        r->l->no_memory = true;
+    return e != NULL && !r->bad && settle(r, e, out);
+}
+
+bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out)
+{
+    struct text_reader r = {.l = l, .y = y, .allow = allow};
+    size_t at;
+
+    *out = (struct fr_text){.s = "", .pos = pos_of(l, y)};
+    if (y->kind == FR_YAML_NULL)
+        return true;
+    if (y->kind != FR_YAML_SCALAR) {
+        wrong_value(l, y, "the value", "a text");
+        return false;
+    }
+    out->s = y->text.p;
+    return !expr_next(y->text.p, 0, &at) || parse(&r, out);
+}
+
+bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out)
+{
+    struct text_reader r = {.l = l, .y = y, .allow = allow, .bare = true};
+    size_t at;
+
+    *out = (struct fr_text){0};
+    if (y->kind != FR_YAML_SCALAR) {
+        wrong_value(l, y, "when", "an expression");
+        return false;
+    }
+    if (expr_next(y->text.p, 0, &at))
+        return read_text(l, y, allow, out);
+    *out = (struct fr_text){.s = y->text.p, .pos = pos_of(l, y)};
+    return parse(&r, out);
+}
+
+const char *read_now(struct loader *l, const struct fr_yaml *y)
+{
+    struct fr_text t;
+
+    if (y->kind == FR_YAML_NULL) {
+        wrong_value(l, y, "the value", "a text");
+        return NULL;
+    }
+    return read_text(l, y, 0, &t) ? t.s : NULL;
+}
