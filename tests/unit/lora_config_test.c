@@ -1,0 +1,255 @@
+#include "tests/unit/check.h"
+#include "trainer/config/lora_config.h"
+#include "trainer/config/model_config.h"
+
+#include "engine/base/file.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-lora-XXXXXX";
+
+static void put(const char *text)
+{
+    char path[256];
+    struct fr_err err;
+
+    (void)snprintf(path, sizeof(path), "%s/adapter_config.json", dir);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+#define HEAD "{\"peft_type\":\"LORA\",\"r\":16,\"lora_alpha\":32,"
+#define Q0 "model.layers.0.self_attn.q_a_proj"
+
+static const struct {
+    const char *name, *json, *module;
+    int64_t r; /* 0: not adapted */
+    float scale;
+} rows[] = {
+    {"list", HEAD "\"target_modules\":[\"q_a_proj\",\"o_proj\"]}", Q0, 16, 2},
+    {"not a suffix of a word", HEAD "\"target_modules\":[\"a_proj\"]}", Q0, 0, 0},
+    {"two components", HEAD "\"target_modules\":[\"self_attn.q_a_proj\"]}", Q0, 16, 2},
+    {"whole name", HEAD "\"target_modules\":[\"" Q0 "\"]}", Q0, 16, 2},
+    {"rslora", HEAD "\"use_rslora\":true,\"target_modules\":[\"q_a_proj\"]}", Q0, 16, 8},
+    {"regex", HEAD "\"target_modules\":\".*q_a_proj\"}", Q0, 16, 2},
+    {"regex is whole", HEAD "\"target_modules\":\"q_a_proj\"}", Q0, 0, 0},
+    {"regex classes", HEAD "\"target_modules\":\"model\\\\.layers\\\\.\\\\d+\\\\.(?:self_attn|mlp)"
+     "\\\\.q_[ab]_proj\"}", Q0, 16, 2},
+    {"all-linear", HEAD "\"target_modules\":\"ALL-linear\"}", Q0, 16, 2},
+    {"all but the head", HEAD "\"target_modules\":\"all-linear\"}", "lm_head", 0, 0},
+    {"exclude", HEAD "\"target_modules\":\"all-linear\",\"exclude_modules\":[\"q_a_proj\"]}", Q0, 0,
+     0},
+    {"exclude regex", HEAD "\"target_modules\":[\"q_a_proj\"],\"exclude_modules\":\".*layers.0.*\"}",
+     Q0, 0, 0},
+    {"layer", HEAD "\"target_modules\":[\"q_a_proj\"],\"layers_to_transform\":[1,7]}",
+     "model.layers.7.self_attn.q_a_proj", 16, 2},
+    {"other layer", HEAD "\"target_modules\":[\"q_a_proj\"],\"layers_to_transform\":7}", Q0, 0, 0},
+    {"first number", HEAD "\"target_modules\":[\"up_proj\"],\"layers_to_transform\":3}",
+     "model.layers.3.mlp.experts.9.up_proj", 16, 2},
+    {"rank", HEAD "\"target_modules\":[\"q_a_proj\"],\"rank_pattern\":{\"q_a_proj\":4}}", Q0, 4, 8},
+    {"rank and alpha, first wins",
+     HEAD "\"target_modules\":[\"q_a_proj\"],\"rank_pattern\":{\"layers.0.self_attn.*\":8,"
+          "\"q_a_proj\":4},\"alpha_pattern\":{\"^" Q0 "\":2}}", Q0, 8, 0.25f},
+};
+
+static void test_match(void)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_lora_config c;
+        struct tr_lora_hit hit;
+        struct fr_err err;
+        check_row(rows[i].name);
+        put(rows[i].json);
+        if (!CHECK_INT(tr_lora_read(dir, &c, &err), FR_OK)) {
+            printf("   %s\n", err.msg);
+            continue;
+        }
+        CHECK_INT(tr_lora_match(&c, rows[i].module, &hit, &err), FR_OK);
+        CHECK_INT(hit.adapted ? hit.r : 0, rows[i].r);
+        CHECK(fabsf(hit.scale - rows[i].scale) < 1e-6f);
+        tr_lora_finish(&c);
+    }
+}
+
+static const struct {
+    const char *name, *json, *want;
+    enum fr_rc rc;
+} refused[] = {
+    {"no type", "{}", "peft_type is missing", FR_USAGE},
+    {"prefix tuning", "{\"peft_type\":\"PREFIX\"}", "peft_type 'PREFIX'", FR_UNSUPPORTED},
+    {"no rank", "{\"peft_type\":\"LORA\"}", "r is missing", FR_USAGE},
+    {"no targets", HEAD "\"a\":1}", "target_modules is missing", FR_USAGE},
+    {"dora", HEAD "\"target_modules\":[],\"use_dora\":true}", "use_dora", FR_UNSUPPORTED},
+    {"bias", HEAD "\"target_modules\":[],\"bias\":\"all\"}", "bias 'all'", FR_UNSUPPORTED},
+    {"saved", HEAD "\"target_modules\":[],\"modules_to_save\":[\"a\"]}", "modules_to_save",
+     FR_UNSUPPORTED},
+    {"pissa", HEAD "\"target_modules\":[],\"init_lora_weights\":\"pissa_niter_4\"}",
+     "init_lora_weights", FR_UNSUPPORTED},
+    {"numbers", HEAD "\"target_modules\":[1]}", "list of names", FR_USAGE},
+};
+
+static void test_refused(void)
+{
+    struct tr_lora_config c;
+    struct tr_lora_hit hit;
+    struct fr_err err;
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        check_row(refused[i].name);
+        put(refused[i].json);
+        CHECK_INT(tr_lora_read(dir, &c, &err), refused[i].rc);
+        if (!CHECK(strstr(err.msg, refused[i].want) != NULL))
+            printf("   message: %s\n", err.msg);
+    }
+    check_row("bad regex");
+    put(HEAD "\"target_modules\":\"a(b\"}");
+    CHECK_INT(tr_lora_read(dir, &c, &err), FR_OK);
+    CHECK_INT(tr_lora_match(&c, "x", &hit, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "regular expression 'a(b'") != NULL);
+    tr_lora_finish(&c);
+}
+
+static void test_round_trip(void)
+{
+    const char *want =
+        "{\n  \"alpha_pattern\": {},\n  \"auto_mapping\": null,\n"
+        "  \"base_model_name_or_path\": \"m\",\n  \"bias\": \"none\",\n"
+        "  \"fan_in_fan_out\": false,\n  \"inference_mode\": true,\n"
+        "  \"init_lora_weights\": true,\n  \"layer_replication\": null,\n"
+        "  \"layers_pattern\": null,\n  \"layers_to_transform\": null,\n"
+        "  \"loftq_config\": {},\n  \"lora_alpha\": 32,\n  \"lora_dropout\": 0.0,\n"
+        "  \"megatron_config\": null,\n  \"megatron_core\": \"megatron.core\",\n"
+        "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": 16,\n"
+        "  \"rank_pattern\": {},\n  \"revision\": null,\n  \"target_modules\": [\n"
+        "    \"q_a_proj\",\n    \"o_proj\"\n  ],\n  \"task_type\": \"CAUSAL_LM\",\n"
+        "  \"use_dora\": false,\n  \"use_rslora\": false\n}\n";
+    struct tr_args a;
+    struct tr_lora_config c, back;
+    struct fr_buf got = {0};
+    struct fr_err err;
+    char path[256];
+
+    check_row("round trip");
+    tr_args_init(&a);
+    a.model_name_or_path = "m";
+    a.lora_target = " q_a_proj, o_proj ,";
+    a.lora_rank = 16;
+    a.lora_alpha = 32;
+    CHECK_INT(tr_lora_from_args(&a, &c, &err), FR_OK);
+    CHECK_INT(tr_lora_write(dir, &c, &err), FR_OK);
+    (void)snprintf(path, sizeof(path), "%s/adapter_config.json", dir);
+    CHECK_INT(fr_file_read(path, 100000, &got, &err), FR_OK);
+    CHECK_TEXT(got.p, want);
+    CHECK_INT(tr_lora_read(dir, &back, &err), FR_OK);
+    CHECK(back.ntargets == 2 && back.r == 16 && back.alpha == 32);
+    fr_buf_finish(&got);
+    tr_lora_finish(&back);
+    tr_lora_finish(&c);
+    tr_args_finish(&a);
+}
+
+static void test_check(void)
+{
+    static const char *const names[] = {Q0, "model.layers.0.input_layernorm", "lm_head",
+                                        "model.layers.1.mlp.gate", "model.layers.1.mlp.up_proj"};
+    static const bool linear[] = {true, false, false, false, true};
+    static const struct {
+        const char *name, *targets, *want;
+        enum fr_rc rc;
+        size_t hits;
+    } checks[] = {
+        {"two", "q_a_proj,up_proj", "", FR_OK, 2},
+        {"all", "all", "", FR_OK, 2},
+        {"one unused", "q_a_proj,k_proj", "lora_target 'k_proj' matches no module\n", FR_OK, 1},
+        {"none", "k_proj", "match no module", FR_USAGE, 0},
+        {"router", "mlp.gate", "model.layers.1.mlp.gate is no linear map", FR_USAGE, 0},
+        {"head", "lm_head", "lm_head is no linear map", FR_USAGE, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        struct tr_args a;
+        struct tr_lora_config c;
+        struct fr_buf notes = {0};
+        struct fr_err err = {0};
+        size_t hits;
+        check_row(checks[i].name);
+        tr_args_init(&a);
+        a.model_name_or_path = "m";
+        a.lora_target = checks[i].targets;
+        CHECK_INT(tr_lora_from_args(&a, &c, &err), FR_OK);
+        CHECK_INT(tr_lora_check(&c, names, linear, 5, &hits, &notes, &err), checks[i].rc);
+        if (checks[i].rc == FR_OK) {
+            CHECK_INT(hits, checks[i].hits);
+            CHECK_TEXT(notes.p != NULL ? notes.p : "", checks[i].want);
+        } else
+            CHECK(strstr(err.msg, checks[i].want) != NULL);
+        fr_buf_finish(&notes);
+        tr_lora_finish(&c);
+        tr_args_finish(&a);
+    }
+}
+
+struct sums {
+    const struct tr_lora_config *c;
+    int64_t params, modules;
+};
+
+static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct sums *s = arg;
+    struct tr_lora_hit hit;
+    char module[TR_NAME_MAX];
+    enum fr_rc rc;
+
+    if (t->role != TR_ROLE_LINEAR)
+        return FR_OK;
+    (void)snprintf(module, sizeof(module), "%.*s", (int)strlen(t->name) - 7, t->name);
+    if ((rc = tr_lora_match(s->c, module, &hit, err)) != FR_OK || !hit.adapted)
+        return rc;
+    s->modules++;
+    s->params += hit.r * (t->shape[0] + t->shape[1]);
+    return FR_OK;
+}
+
+static void test_seed_count(const char *data)
+{
+    struct tr_model_config m;
+    struct tr_lora_config c;
+    struct sums s = {.c = &c};
+    struct tr_args a;
+    struct fr_err err;
+    char path[512];
+
+    check_row("671B, r 16, five projections");
+    (void)snprintf(path, sizeof(path), "%s/deepseek-v3", data);
+    tr_args_init(&a);
+    a.model_name_or_path = "m";
+    a.lora_target = "q_a_proj,q_b_proj,kv_a_proj_with_mqa,kv_b_proj,o_proj";
+    a.lora_rank = 16;
+    CHECK_INT(tr_lora_from_args(&a, &c, &err), FR_OK);
+    CHECK_INT(tr_model_config_load(path, &m, &err), FR_OK);
+    CHECK_INT(tr_model_tensors(&m, add, &s, &err), FR_OK);
+    CHECK_INT(s.params, 97006592);
+    CHECK_INT(s.modules * 2, 610);
+    tr_lora_finish(&c);
+    tr_args_finish(&a);
+}
+
+int main(void)
+{
+    struct fr_err err;
+    const char *data = getenv("FLOWRUN_DATA");
+
+    if (mkdtemp(dir) == NULL)
+        return EXIT_FAILURE;
+    test_match();
+    test_refused();
+    test_round_trip();
+    test_check();
+    if (data != NULL)
+        test_seed_count(data);
+    else
+        printf("skipped: the 671B count, FLOWRUN_DATA is not set\n");
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}

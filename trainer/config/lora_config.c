@@ -1,0 +1,194 @@
+#include "trainer/config/lora_config.h"
+
+#include "trainer/config/regex.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void tr_lora_finish(struct tr_lora_config *c)
+{
+    if (c == NULL)
+        return;
+    fr_arena_finish(&c->arena);
+    *c = (struct tr_lora_config){.r = 0};
+}
+
+/* "a, b" as a list in the arena. */
+static enum fr_rc split(struct fr_arena *arena, const char *text, const char *const **out,
+                        size_t *n, struct fr_err *err)
+{
+    size_t most = 1;
+
+    for (const char *p = text; *p != '\0'; p++)
+        most += *p == ',';
+    const char **list = fr_arena_array(arena, most, sizeof(*list));
+    if (list == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
+    *n = 0;
+    for (const char *p = text; *p != '\0';) {
+        size_t len = strcspn(p, ","), skip = len;
+        while (len > 0 && isspace((unsigned char)*p))
+            p++, len--, skip--;
+        while (len > 0 && isspace((unsigned char)p[len - 1]))
+            len--;
+        if (len > 0 && (list[(*n)++] = fr_arena_text(arena, p, len)) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
+        p += skip + (p[skip] == ',');
+    }
+    *out = list;
+    return *n > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--lora_target names no module");
+}
+
+enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out,
+                             struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    *out = (struct tr_lora_config){.r = a->lora_rank, .alpha = a->lora_alpha,
+                                   .dropout = a->lora_dropout, .rslora = a->use_rslora};
+    out->base_model = fr_arena_dup(&out->arena, a->model_name_or_path);
+    out->all_linear = strcmp(a->lora_target, "all") == 0;
+    if (!out->all_linear)
+        rc = split(&out->arena, a->lora_target, &out->targets, &out->ntargets, err);
+    if (rc == FR_OK && out->base_model == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the adapter's configuration");
+    if (rc != FR_OK)
+        tr_lora_finish(out);
+    return rc;
+}
+
+/* module is t, or ends with "." t. */
+static bool suffix_hit(const char *module, const char *t)
+{
+    size_t n = strlen(module), k = strlen(t);
+
+    return n >= k && strcmp(module + n - k, t) == 0 && (n == k || module[n - k - 1] == '.');
+}
+
+static bool listed(const char *module, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (suffix_hit(module, list[i]))
+            return true;
+    return false;
+}
+
+/* The first path component that is a number and follows another, -1 when there is none. */
+static int64_t layer_of(const char *module)
+{
+    for (const char *p = strchr(module, '.'); p != NULL; p = strchr(p + 1, '.')) {
+        char *end;
+        if (!isdigit((unsigned char)p[1]))
+            continue;
+        long long n = strtoll(p + 1, &end, 10);
+        if (*end == '.' || *end == '\0')
+            return n;
+    }
+    return -1;
+}
+
+static enum fr_rc targeted(const struct tr_lora_config *c, const char *module, bool *hit,
+                           struct fr_err *err)
+{
+    bool out = false;
+    enum fr_rc rc;
+
+    *hit = false;
+    if (c->exclude_regex != NULL &&
+        (rc = tr_regex_whole(c->exclude_regex, module, &out, err)) != FR_OK)
+        return rc;
+    if (out || listed(module, c->excludes, c->nexcludes))
+        return FR_OK;
+    if (c->target_regex != NULL)
+        return tr_regex_whole(c->target_regex, module, hit, err);
+    *hit = c->all_linear ? strcmp(module, "lm_head") != 0
+                         : listed(module, c->targets, c->ntargets);
+    if (*hit && c->nlayers > 0) {
+        int64_t layer = layer_of(module);
+        *hit = false;
+        for (size_t i = 0; i < c->nlayers; i++)
+            *hit = *hit || c->layers[i] == layer;
+    }
+    return FR_OK;
+}
+
+/* The value of the first pattern that applies to module; *value stays otherwise. */
+static enum fr_rc by_pattern(const struct tr_lora_pattern *p, size_t n, const char *module,
+                             double *value, struct fr_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct fr_buf re = {0};
+        bool hit = false;
+        fr_buf_fmt(&re, "(.*\\.)?(%s)", p[i].key);
+        enum fr_rc rc = re.bad ? fr_fail(err, FR_NOMEM, "no memory for a pattern")
+                               : tr_regex_whole(re.p, module, &hit, err);
+        fr_buf_finish(&re);
+        if (rc != FR_OK)
+            return rc;
+        if (hit) {
+            *value = p[i].value;
+            return FR_OK;
+        }
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module, struct tr_lora_hit *out,
+                         struct fr_err *err)
+{
+    double r = (double)c->r, alpha = c->alpha;
+    enum fr_rc rc;
+
+    *out = (struct tr_lora_hit){.adapted = false};
+    if ((rc = targeted(c, module, &out->adapted, err)) != FR_OK || !out->adapted)
+        return rc;
+    if ((rc = by_pattern(c->rank_pattern, c->nrank, module, &r, err)) != FR_OK ||
+        (rc = by_pattern(c->alpha_pattern, c->nalpha, module, &alpha, err)) != FR_OK)
+        return rc;
+    out->r = (int64_t)r;
+    out->alpha = alpha;
+    out->scale = (float)(alpha / (c->rslora ? sqrt(r) : r));
+    return FR_OK;
+}
+
+/* Adds a line to notes for each target of the list that no name ends with. */
+static void note_unused(const struct tr_lora_config *c, const char *const *names, size_t n,
+                        struct fr_buf *notes)
+{
+    for (size_t k = 0; notes != NULL && k < c->ntargets; k++) {
+        size_t i = 0;
+        while (i < n && !suffix_hit(names[i], c->targets[k]))
+            i++;
+        if (i == n)
+            fr_buf_fmt(notes, "lora_target '%s' matches no module\n", c->targets[k]);
+    }
+}
+
+enum fr_rc tr_lora_check(const struct tr_lora_config *c, const char *const *names,
+                         const bool *linear, size_t n, size_t *hits, struct fr_buf *notes,
+                         struct fr_err *err)
+{
+    struct tr_lora_hit hit;
+    enum fr_rc rc;
+
+    *hits = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (c->all_linear && !linear[i])
+            continue;
+        if ((rc = tr_lora_match(c, names[i], &hit, err)) != FR_OK)
+            return rc;
+        if (hit.adapted && !linear[i])
+            return fr_fail(err, FR_USAGE,
+                           "LoRA target %s is no linear map of attention, FFN or experts", names[i]);
+        *hits += hit.adapted;
+    }
+    if (*hits == 0)
+        return fr_fail(err, FR_USAGE, "LoRA targets match no module of the model (q_a_proj, "
+                                      "q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj …)");
+    note_unused(c, names, n, notes);
+    return FR_OK;
+}
