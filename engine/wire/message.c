@@ -136,6 +136,10 @@ SHAPE(leased, AT(U64, ref), AT(U64, boot_ms));
 SHAPE(grew, AT(ID, attempt), AT(U64, log_bytes));
 #undef OF
 
+#define OF fr_handover
+SHAPE(handover, AT(BYTES, bytes));
+#undef OF
+
 static const struct fr_shape *const shapes[] = {
     [FR_MSG_HELLO] = &hello_shape,
     [FR_MSG_PING] = &ping_shape,
@@ -169,6 +173,7 @@ static const struct fr_shape *const shapes[] = {
     [FR_MSG_FACTS_ARE] = &facts_are_shape,
     [FR_MSG_LEASED] = &leased_shape,
     [FR_MSG_GREW] = &grew_shape,
+    [FR_MSG_HANDOVER] = &handover_shape,
 };
 
 const struct fr_shape *fr_msg_shape(enum fr_msg_type type)

@@ -47,7 +47,8 @@ enum fr_msg_type {
     FR_MSG_FACTS_ARE,
     FR_MSG_LEASED,
     /* inside a node */
-    FR_MSG_GREW = 80
+    FR_MSG_GREW = 80,
+    FR_MSG_HANDOVER
 };
 
 /* What a node knows of an attempt. */
@@ -74,11 +75,11 @@ enum fr_end_cause {
 struct fr_hello {
     uint32_t proto_min, proto_max; /* the connection speaks the smaller maximum */
     struct fr_str build;           /* hash of the program */
-    struct fr_id home; /* node: id of its home; engine: id of the run it owns. Epochs are compared
-                        * among hellos of the same run: two runs may use a node at once */
-    struct fr_str boot;            /* node: boot id of the machine */
-    uint64_t epoch;                /* engine: of this connection; node: newest it had seen before */
-    int64_t mono_ms, wall_ms;      /* of the sender, now */
+    struct fr_id home;  /* node: id of its home; engine: id of the run it owns. Epochs are compared
+                         * among hellos of the same run: two runs may use a node at once */
+    struct fr_str boot; /* node: boot id of the machine */
+    uint64_t epoch;     /* engine: of this connection; node: newest it had seen before */
+    int64_t mono_ms, wall_ms; /* of the sender, now */
 };
 
 struct fr_ping {
@@ -150,8 +151,7 @@ struct fr_put_begin {
     uint32_t mode;
 };
 struct fr_put_data {
-    uint64_t ref;
-    uint64_t offset;
+    uint64_t ref, offset;
     struct fr_str bytes;
 };
 /* Reads [offset, offset+max) of a node's regular file (max 0: to its end). Answer: get_data against
@@ -203,13 +203,11 @@ struct fr_ended {
     uint64_t dropped_bytes;        /* output not kept: log full or disk full */
     struct fr_strs outputs;        /* "K=V"; values may hold newlines */
     struct fr_str text;            /* why, for start_failed, lost, bad outputs; "" otherwise */
-    struct fr_strs
-        survivors; /* empty: every process is gone; else "pid comm state": stop_unproven */
+    struct fr_strs survivors;      /* "pid comm state"; not empty: stop_unproven */
 };
 struct fr_state {
     struct fr_id attempt;
-    uint32_t status; /* enum fr_attempt_status */
-    uint32_t generation;
+    uint32_t status, generation; /* status: enum fr_attempt_status */
     struct fr_str spec_hash;
     uint32_t pid; /* of the command, 0 when there is none */
     int64_t launched_ms;
@@ -217,19 +215,16 @@ struct fr_state {
     uint32_t port;      /* held or used for request.port */
 };
 struct fr_put_state {
-    uint64_t ref;
-    uint64_t offset;
+    uint64_t ref, offset;
     bool done;
     struct fr_str path; /* absolute */
 };
 struct fr_get_data {
-    uint64_t ref;
-    uint64_t offset;
+    uint64_t ref, offset;
     struct fr_str bytes;
 };
 struct fr_get_end {
-    uint64_t ref;
-    uint64_t size; /* of the whole file */
+    uint64_t ref, size; /* size of the whole file */
     uint32_t mode;
 };
 struct fr_listing {
@@ -248,6 +243,9 @@ struct fr_leased {
 struct fr_grew {
     struct fr_id attempt;
     uint64_t log_bytes;
+};
+struct fr_handover {
+    struct fr_str bytes; /* fr_supervise_put, for a shim */
 };
 
 struct fr_msg {
@@ -285,6 +283,7 @@ struct fr_msg {
         struct fr_facts_are facts_are;
         struct fr_leased leased;
         struct fr_grew grew;
+        struct fr_handover handover;
     };
 };
 
