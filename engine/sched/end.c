@@ -1,0 +1,265 @@
+/*
+ * Ends of attempts: what they make of an instance, whether it is tried again, and how a gang that
+ * failed is brought to rest before its next generation.
+ */
+#include "engine/sched/internal.h"
+
+#include <math.h>
+
+/* splitmix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators") */
+uint64_t draw(struct fr_sched *s)
+{
+    uint64_t z = s->random += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static enum fr_state_of state_of(enum fr_cause cause, int code)
+{
+    switch (cause) {
+    case FR_CAUSE_EXIT:
+        return code == 0 ? FR_ST_SUCCEEDED : FR_ST_FAILED;
+    case FR_CAUSE_TIMEOUT:
+        return FR_ST_TIMED_OUT;
+    case FR_CAUSE_NODE_LOST:
+    case FR_CAUSE_LOST:
+        return FR_ST_LOST;
+    case FR_CAUSE_STOPPED:
+    case FR_CAUSE_NONE:
+        return FR_ST_CANCELLED;
+    default:
+        return FR_ST_FAILED;
+    }
+}
+
+static bool may_retry(const struct fr_sched *s, uint32_t inst)
+{
+    const struct inst *in = &s->insts[inst];
+    const struct fr_task *spec = plan_task(s, inst)->spec;
+    const struct fr_retry *retry = &spec->retry;
+    const struct fr_row *row = &in->row;
+
+    if (s->stopping || in->no_retry || (int64_t)row->retries >= retry->times)
+        return false;
+    if (row->cause == FR_CAUSE_EXIT &&
+        (row->code == 0 || (spec->act.what == FR_USES && row->code == FR_EXIT_USAGE)))
+        return false;
+    if (retry->causes & 1u << row->cause)
+        return true;
+    for (size_t i = 0; i < retry->n_codes && row->cause == FR_CAUSE_EXIT; i++)
+        if (retry->codes[i] == row->code)
+            return true;
+    return false;
+}
+
+static int64_t back_off(struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_retry *retry = &plan_task(s, inst)->spec->retry;
+    double factor = retry->backoff >= 1 ? retry->backoff : 1;
+    double ms = (double)retry->delay_ms * pow(factor, (double)s->insts[inst].row.retries);
+    double unit = (double)(draw(s) >> 11) * 0x1p-53;
+
+    if (retry->max_delay_ms > 0 && ms > (double)retry->max_delay_ms)
+        ms = (double)retry->max_delay_ms;
+    ms *= 1 + retry->jitter * (2 * unit - 1);
+    return ms >= 1 && ms < 1e15 ? (int64_t)ms : ms >= 1e15 ? (int64_t)1e15 : 0;
+}
+
+void make_ready(struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_plan_task *task = plan_task(s, inst);
+
+    if (!task->gang) {
+        set_row(s, inst, FR_ST_READY);
+        enqueue(s, inst);
+        return;
+    }
+    for (uint32_t k = 0; k < task->count; k++)
+        set_row(s, task->first + k, FR_ST_READY);
+    enqueue(s, task->first);
+}
+
+/* One instance, or a whole gang with one delay and one count. */
+static void try_again(struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_plan_task *task = plan_task(s, inst);
+    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+    int64_t delay = back_off(s, first);
+
+    for (uint32_t k = 0; k < n; k++) {
+        struct inst *in = &s->insts[first + k];
+
+        in->row.retries++;
+        in->due_ms = s->now_ms + delay;
+        set_row(s, first + k, FR_ST_RETRYING);
+    }
+    set_timer(s, first, s->insts[first].stamp, s->now_ms + delay);
+}
+
+void gang_settle(struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[t];
+    struct task *task = &s->tasks[t];
+    bool good = !task->failing;
+
+    if (task->unit) {
+        task->unit = false;
+        s->units--;
+    }
+    if (!good && !task->unproven && task->free && !s->stopping) {
+        make_ready(s, gang->first);
+        return;
+    }
+    if (!good && !task->unproven && may_retry(s, task->culprit)) {
+        try_again(s, gang->first);
+        return;
+    }
+    for (uint32_t k = 0; k < gang->count; k++) {
+        struct fr_row *row = &s->insts[gang->first + k].row;
+
+        if (good)
+            row->attempt_state = FR_ST_SUCCEEDED;
+        if (row->state != FR_ST_STOP_UNPROVEN)
+            set_row(s, gang->first + k, state_of(row->cause, row->code));
+    }
+}
+
+void gang_stop(struct fr_sched *s, uint32_t t, enum fr_cause cause)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[t];
+    struct task *task = &s->tasks[t];
+
+    task->failing = true;
+    for (uint32_t k = 0; k < gang->count; k++) {
+        uint32_t inst = gang->first + k;
+        struct fr_row *row = &s->insts[inst].row;
+
+        if (row->live) {
+            if (row->state != FR_ST_STOPPING)
+                put_stop(s, inst, cause);
+        } else if (row->state == FR_ST_RUNNING) { /* held: its success is void */
+            row->cause = row->stop_cause = cause;
+            row->attempt_state = state_of(cause, 0);
+            set_row(s, inst, FR_ST_STOPPING);
+        }
+    }
+    task->held = 0;
+}
+
+static void member_ended(struct fr_sched *s, uint32_t inst, bool proven)
+{
+    uint32_t t = s->plan->insts[inst].task;
+    const struct fr_plan_task *gang = &s->plan->tasks[t];
+    struct task *task = &s->tasks[t];
+    struct fr_row *row = &s->insts[inst].row;
+    bool good = row->cause == FR_CAUSE_EXIT && row->code == 0 && proven && !task->failing;
+
+    task->live--;
+    if (good) {
+        row->attempt_state = FR_ST_RUNNING;
+        task->held++;
+        if (task->held < gang->count)
+            put_row(s, inst);
+    } else {
+        task->unproven |= !proven;
+        if (task->culprit == NONE && row->cause != FR_CAUSE_GANG_PEER) {
+            task->culprit = inst;
+            task->free = row->cause == FR_CAUSE_NONE;
+        }
+        if (row->stop_cause == FR_CAUSE_NONE)
+            row->stop_cause = FR_CAUSE_GANG_PEER;
+        set_row(s, inst, proven ? FR_ST_STOPPING : FR_ST_STOP_UNPROVEN);
+        if (!task->failing)
+            gang_stop(s, t, FR_CAUSE_GANG_PEER);
+    }
+    if (task->live == 0)
+        gang_settle(s, t);
+}
+
+static void single_ended(struct fr_sched *s, uint32_t inst, bool proven)
+{
+    struct fr_row *row = &s->insts[inst].row;
+
+    if (!proven)
+        set_row(s, inst, FR_ST_STOP_UNPROVEN);
+    else if (may_retry(s, inst))
+        try_again(s, inst);
+    else
+        set_row(s, inst, state_of(row->cause, row->code));
+}
+
+/* What was STOP_UNPROVEN is gone now: the user's retry goes on. */
+static void again_ended(struct fr_sched *s, uint32_t inst, bool proven)
+{
+    s->insts[inst].again = false;
+    set_row(s, inst, proven ? FR_ST_WAITING : FR_ST_STOP_UNPROVEN);
+    if (proven && s->tasks[s->plan->insts[inst].task].needs_left == 0)
+        activate(s, s->plan->insts[inst].task);
+}
+
+static void finish_attempt(struct fr_sched *s, uint32_t inst, enum fr_cause cause, bool proven)
+{
+    struct inst *in = &s->insts[inst];
+    enum fr_state_of how = proven ? state_of(cause, in->row.code) : FR_ST_STOP_UNPROVEN;
+
+    end_live(s, inst, how, cause);
+    if (in->again)
+        again_ended(s, inst, proven);
+    else if (plan_task(s, inst)->gang)
+        member_ended(s, inst, proven);
+    else
+        single_ended(s, inst, proven);
+}
+
+/* A stop that we asked for is the cause of what ends under it; but a loss stays a loss, and a
+ * single instance that finished before the signal came has succeeded. */
+static enum fr_cause cause_of(const struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
+{
+    const struct fr_row *row = &s->insts[inst].row;
+    bool lost = ev->cause == FR_CAUSE_LOST || ev->cause == FR_CAUSE_NODE_LOST;
+    bool good = ev->cause == FR_CAUSE_EXIT && ev->code == 0 && !plan_task(s, inst)->gang;
+
+    if (row->state != FR_ST_STOPPING || lost || (good && !s->insts[inst].again))
+        return ev->cause;
+    return row->stop_cause;
+}
+
+void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
+{
+    struct inst *in = &s->insts[inst];
+    enum fr_cause cause = cause_of(s, inst, ev);
+
+    in->row.code = ev->code;
+    in->no_retry = ev->no_retry;
+    finish_attempt(s, inst, cause, ev->proven);
+}
+
+void attempt_tombstoned(struct fr_sched *s, uint32_t inst)
+{
+    struct inst *in = &s->insts[inst];
+    bool stopped = in->row.state == FR_ST_STOPPING;
+
+    in->row.code = 0;
+    if (in->row.state == FR_ST_RUNNING) { /* it was launched, and the node knows nothing of it */
+        finish_attempt(s, inst, FR_CAUSE_LOST, true);
+    } else if (stopped || plan_task(s, inst)->gang || s->stopping) {
+        finish_attempt(s, inst, stopped ? in->row.stop_cause : FR_CAUSE_NONE, true);
+    } else {
+        end_live(s, inst, FR_ST_CANCELLED, FR_CAUSE_NONE);
+        make_ready(s, inst);
+    }
+}
+
+void fail_unstarted(struct fr_sched *s, uint32_t inst)
+{
+    const struct fr_plan_task *task = plan_task(s, inst);
+    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+
+    for (uint32_t k = 0; k < n; k++) {
+        s->insts[first + k].row.cause = FR_CAUSE_START_FAILED;
+        s->insts[first + k].row.code = 0;
+        set_row(s, first + k, FR_ST_FAILED);
+    }
+}

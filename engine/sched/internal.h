@@ -1,0 +1,169 @@
+/*
+ * What the files of the scheduler share; nobody else includes it. Who does what:
+ *   sched.c  life, loading, views, the switch over events       move.c  states, rows, actions,
+ * slots place.c  who starts where and when                          end.c   ends of attempts,
+ * gangs, retries flow.c   needs, `when`, hooks, outcome                      user.c  cancel, retry,
+ * nodes, resume
+ */
+#ifndef FR_SCHED_INTERNAL_H
+#define FR_SCHED_INTERNAL_H
+
+#include "engine/sched/sched.h"
+
+#define NONE FR_PLAN_NONE
+
+/* A binary heap, smallest key first. Entries are never removed from the middle: one whose stamp is
+ * not its owner's any more is stale, and dropped when it comes up. */
+struct entry {
+    uint64_t key;
+    uint32_t id, stamp;
+};
+struct heap {
+    struct entry *v;
+    size_t n, cap;
+};
+bool heap_push(struct heap *h, struct entry e); /* false: no memory */
+void heap_pop(struct heap *h);
+void heap_finish(struct heap *h);
+
+struct inst {
+    struct fr_row row;
+    uint32_t stamp;      /* grows with every change of state */
+    uint32_t lost_stamp; /* of its lost_after timer */
+    uint32_t prev, next; /* live attempts of its node */
+    int64_t due_ms;      /* RETRYING; before RESUME the delay */
+    bool asked;          /* its `when` is being evaluated */
+    bool prepared;       /* gang: answered */
+    bool queried;        /* an answer to QUERY is awaited */
+    bool slotted;        /* holds slots of its node */
+    bool again;          /* STOP_UNPROVEN, stopped anew: WAITING once proven gone */
+    bool no_retry;       /* its last end forbids it */
+};
+
+struct task {
+    uint32_t count[FR_ST_N]; /* its instances by state */
+    uint32_t open;           /* those not ended */
+    uint32_t needs_left;     /* needs with open instances */
+    uint32_t next_wait;      /* gangs that wait for the same node */
+    /* gangs: one generation */
+    uint32_t generation, live, prepared, held;
+    uint32_t stamp;   /* of its entry among the ready gangs */
+    uint32_t culprit; /* member whose end failed it; NONE: none yet */
+    bool failing;     /* being stopped; the next generation waits until live is 0 */
+    bool free;        /* failed because a member had never started: no cost */
+    bool unproven;    /* a member may still live */
+    bool unit;        /* counts in max_parallel */
+    bool concluded;   /* its end was passed on */
+};
+
+enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
+
+struct node {
+    enum link_state link;
+    uint32_t used;      /* slots */
+    uint32_t reserved;  /* slots kept for the gang s->reserver */
+    bool res_ok;        /* that many are free */
+    struct heap ready;  /* single instances by key */
+    uint64_t offered;   /* key of its entry in s->offers; UINT64_MAX: none */
+    uint32_t live;      /* first of its live attempts */
+    uint32_t gang_wait; /* first gang that waits for its link */
+};
+
+struct fr_sched {
+    const struct fr_plan *plan;
+    struct inst *insts;
+    struct task *tasks;
+    struct node *nodes;
+    struct heap offers; /* nodes, by the key of the best that could start there now */
+    struct heap gangs;  /* tasks: ready gangs */
+    struct heap timers; /* instances by due time; LOST_TIMER: of lost_after */
+    uint32_t *queue;    /* tasks that ended and have not been passed on; ring of n_tasks */
+    uint32_t queue_at, queue_n;
+    uint32_t reserver; /* the ready gang that collects slots; NONE */
+    uint32_t missing;  /* nodes that have too few for it yet */
+    uint32_t units;    /* of max_parallel */
+    uint32_t largest_gang;
+    uint32_t main_open; /* instances that are no hooks and have not ended */
+    uint32_t main_bad;  /* those ended badly, best_effort left out */
+    uint32_t hook_at;   /* task: the hook that is next or runs */
+    size_t count[FR_ST_N], live;
+    struct fr_run_now run;
+    bool stopping; /* nothing new starts: cancelled */
+    bool begun, broken, starved;
+    struct fr_id *ids; /* ids_at .. ids_n are unused */
+    size_t ids_at, ids_n, ids_cap;
+    uint64_t random;
+    int64_t margin_ms, now_ms;
+    struct fr_acts *acts;
+};
+
+enum { LOST_TIMER = 1u << 31 };
+
+static inline const struct fr_plan_task *plan_task(const struct fr_sched *s, uint32_t inst)
+{
+    return &s->plan->tasks[s->plan->insts[inst].task];
+}
+
+static inline bool is_hook(const struct fr_sched *s, uint32_t task)
+{
+    return s->plan->tasks[task].hook >= 0;
+}
+
+static inline uint64_t key_of(const struct fr_sched *s, uint32_t inst)
+{
+    return (uint64_t)(UINT32_MAX - plan_task(s, inst)->rank) << 32 | inst;
+}
+
+/* move.c */
+void put_act(struct fr_sched *s, enum fr_act_kind kind, uint32_t inst);
+struct fr_act *new_act(struct fr_sched *s,
+                       enum fr_act_kind kind); /* NULL: no memory, broken is set */
+void put_row(struct fr_sched *s, uint32_t inst);
+void put_run(struct fr_sched *s);
+void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state); /* counts; puts no row */
+void set_row(struct fr_sched *s, uint32_t inst, enum fr_state_of state);   /* and puts its row */
+void count_state(struct fr_sched *s, uint32_t inst, int by);
+void set_timer(struct fr_sched *s, uint32_t id, uint32_t stamp, int64_t due_ms);
+void take_slot(struct fr_sched *s, uint32_t inst);
+void make_live(struct fr_sched *s, uint32_t inst);
+/* The attempt is over: off the list of its node, slots and unit (of a single instance) given back.
+ */
+void end_live(struct fr_sched *s, uint32_t inst, enum fr_state_of how, enum fr_cause cause);
+void put_stop(struct fr_sched *s, uint32_t inst, enum fr_cause cause); /* STOPPING, row, STOP */
+bool ended_badly(enum fr_state_of state);
+
+/* place.c */
+void offer(struct fr_sched *s, uint32_t node);
+void enqueue(struct fr_sched *s, uint32_t inst); /* an instance in READY; of a gang: its first */
+void dispatch(struct fr_sched *s);
+void want_link(struct fr_sched *s, uint32_t node);    /* asks once for one that is new */
+void let_go(struct fr_sched *s);                      /* the reserver gives back what it kept */
+void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node */
+void node_gone(struct fr_sched *s, uint32_t node);    /* its link went: the reserver lets go */
+void node_back(struct fr_sched *s, uint32_t node);
+
+/* end.c */
+void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev);
+void attempt_tombstoned(struct fr_sched *s, uint32_t inst);
+void fail_unstarted(struct fr_sched *s,
+                    uint32_t inst); /* start_failed without an attempt; gang: all */
+void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
+void gang_settle(struct fr_sched *s, uint32_t task);
+void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it */
+uint64_t draw(struct fr_sched *s);
+
+/* flow.c */
+void activate(struct fr_sched *s, uint32_t task);
+void answer_when(struct fr_sched *s, const struct fr_event *ev);
+void conclude(struct fr_sched *s, uint32_t task); /* when its last instance has ended */
+void settle(struct fr_sched *s);                  /* all that follows until nothing moves */
+void recount_needs(struct fr_sched *s);           /* from open; activates what can go */
+
+/* user.c */
+void node_event(struct fr_sched *s, const struct fr_event *ev);
+void cancel_run(struct fr_sched *s);
+enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err);
+void resume_run(struct fr_sched *s);
+void tick(struct fr_sched *s);
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * Who starts where. Each node keeps its ready single instances in a heap by key (longest chain
+ * first, then the file's order) and offers the best of them while it fits: one entry in s->offers.
+ * A ready gang becomes the reserver when its turn comes: slots that free up on its nodes are kept
+ * for it against whatever has a worse key, so it cannot starve; only one gang collects at a time,
+ * so two cannot block each other. A gang one of whose nodes has no link waits for that link and
+ * keeps nothing.
+ */
+#include "engine/sched/internal.h"
+
+static uint32_t weight(const struct fr_sched *s, uint32_t inst)
+{
+    return (uint32_t)plan_task(s, inst)->spec->slots;
+}
+
+static uint32_t free_slots(const struct fr_sched *s, uint32_t node)
+{
+    uint32_t slots = s->plan->nodes[node].slots, used = s->nodes[node].used;
+
+    return used < slots ? slots - used : 0;
+}
+
+static bool fits(const struct fr_sched *s, uint32_t node, uint32_t inst)
+{
+    const struct node *n = &s->nodes[node];
+    uint32_t room = free_slots(s, node), need = weight(s, inst);
+
+    if (n->link != LINK_UP)
+        return false;
+    if (n->reserved > 0 && key_of(s, inst) > key_of(s, s->plan->tasks[s->reserver].first))
+        room = room > n->reserved ? room - n->reserved : 0;
+    return need <= room;
+}
+
+void want_link(struct fr_sched *s, uint32_t node)
+{
+    struct fr_act *a;
+
+    if (s->nodes[node].link != LINK_NEW)
+        return;
+    s->nodes[node].link = LINK_ASKED;
+    if ((a = new_act(s, FR_ACT_CONNECT)) != NULL)
+        a->node = node;
+}
+
+/* The best ready single instance of the node, NONE: there is none. */
+static uint32_t best_of(struct fr_sched *s, uint32_t node)
+{
+    struct heap *h = &s->nodes[node].ready;
+
+    while (h->n > 0 && s->insts[h->v[0].id].stamp != h->v[0].stamp)
+        heap_pop(h);
+    return h->n > 0 ? h->v[0].id : NONE;
+}
+
+void offer(struct fr_sched *s, uint32_t node)
+{
+    struct node *n = &s->nodes[node];
+    uint32_t best = best_of(s, node);
+
+    if (best == NONE)
+        return;
+    want_link(s, node);
+    if (!fits(s, node, best) || n->offered == key_of(s, best))
+        return;
+    n->offered = key_of(s, best);
+    if (!heap_push(&s->offers, (struct entry){n->offered, node, 0}))
+        s->broken = true;
+}
+
+void enqueue(struct fr_sched *s, uint32_t inst)
+{
+    uint32_t t = s->plan->insts[inst].task, node = s->plan->insts[inst].node;
+    struct entry e = {key_of(s, inst), inst, s->insts[inst].stamp};
+
+    if (s->plan->tasks[t].gang) {
+        e.id = t;
+        e.stamp = ++s->tasks[t].stamp;
+        s->broken |= !heap_push(&s->gangs, e);
+        return;
+    }
+    if (s->nodes[node].link == LINK_REFUSED) {
+        fail_unstarted(s, inst);
+        return;
+    }
+    s->broken |= !heap_push(&s->nodes[node].ready, e);
+    offer(s, node);
+}
+
+static void check_reserved(struct fr_sched *s, uint32_t node)
+{
+    struct node *n = &s->nodes[node];
+    bool ok = n->link == LINK_UP && free_slots(s, node) >= n->reserved;
+
+    if (n->reserved == 0 || ok == n->res_ok)
+        return;
+    n->res_ok = ok;
+    s->missing += ok ? UINT32_MAX : 1; /* -1 or +1 */
+}
+
+void room_changed(struct fr_sched *s, uint32_t node)
+{
+    check_reserved(s, node);
+    offer(s, node);
+}
+
+void let_go(struct fr_sched *s)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[s->reserver];
+
+    s->reserver = NONE;
+    s->missing = 0;
+    for (uint32_t k = 0; k < gang->count; k++) {
+        struct node *n = &s->nodes[s->plan->insts[gang->first + k].node];
+
+        n->reserved = 0;
+        n->res_ok = false;
+    }
+    for (uint32_t k = 0; k < gang->count; k++)
+        offer(s, s->plan->insts[gang->first + k].node);
+}
+
+/* The first node of the gang that it cannot use now, NONE: all are up. Links are asked for. */
+static uint32_t node_missing(struct fr_sched *s, uint32_t task)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[task];
+    uint32_t missing = NONE;
+
+    for (uint32_t k = 0; k < gang->count; k++) {
+        uint32_t node = s->plan->insts[gang->first + k].node;
+
+        want_link(s, node);
+        if (s->nodes[node].link == LINK_REFUSED)
+            return node;
+        if (s->nodes[node].link != LINK_UP && missing == NONE)
+            missing = node;
+    }
+    return missing;
+}
+
+static void wait_for_link(struct fr_sched *s, uint32_t task, uint32_t node)
+{
+    s->tasks[task].next_wait = s->nodes[node].gang_wait;
+    s->nodes[node].gang_wait = task;
+}
+
+static void reserve(struct fr_sched *s, uint32_t task)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[task];
+    uint32_t missing = node_missing(s, task);
+
+    if (missing != NONE && s->nodes[missing].link == LINK_REFUSED) {
+        fail_unstarted(s, gang->first);
+        return;
+    }
+    if (missing != NONE) {
+        wait_for_link(s, task, missing);
+        return;
+    }
+    s->reserver = task;
+    s->missing = 0;
+    for (uint32_t k = 0; k < gang->count; k++) {
+        struct node *n = &s->nodes[s->plan->insts[gang->first + k].node];
+
+        n->reserved += weight(s, gang->first + k);
+        n->res_ok = true;
+    }
+    for (uint32_t k = 0; k < gang->count; k++)
+        check_reserved(s, s->plan->insts[gang->first + k].node);
+}
+
+static void pick_reserver(struct fr_sched *s)
+{
+    while (s->reserver == NONE && s->gangs.n > 0) {
+        struct entry e = s->gangs.v[0];
+
+        heap_pop(&s->gangs);
+        if (s->tasks[e.id].stamp == e.stamp &&
+            s->insts[s->plan->tasks[e.id].first].row.state == FR_ST_READY)
+            reserve(s, e.id);
+    }
+}
+
+/* The node of the best single instance that can start now, NONE: none can. */
+static uint32_t pick_node(struct fr_sched *s)
+{
+    while (s->offers.n > 0) {
+        struct entry e = s->offers.v[0];
+        uint32_t best = best_of(s, e.id);
+
+        if (best != NONE && key_of(s, best) == e.key && fits(s, e.id, best))
+            return e.id;
+        heap_pop(&s->offers);
+        if (s->nodes[e.id].offered == e.key)
+            s->nodes[e.id].offered = UINT64_MAX;
+        offer(s, e.id);
+    }
+    return NONE;
+}
+
+static void begin_attempt(struct fr_sched *s, uint32_t inst, uint32_t generation)
+{
+    struct inst *in = &s->insts[inst];
+    struct fr_row *row = &in->row;
+    bool gang = plan_task(s, inst)->gang;
+
+    row->attempt_no++;
+    row->attempt = s->ids[s->ids_at++];
+    row->attempt_state = FR_ST_STARTING;
+    row->generation = gang ? generation : row->attempt_no;
+    row->go = !gang;
+    row->cause = row->stop_cause = FR_CAUSE_NONE;
+    row->code = 0;
+    in->prepared = in->queried = in->no_retry = false;
+    take_slot(s, inst);
+    make_live(s, inst);
+    set_row(s, inst, FR_ST_STARTING);
+}
+
+static void start_single(struct fr_sched *s, uint32_t node)
+{
+    uint32_t inst = best_of(s, node);
+
+    heap_pop(&s->offers);
+    heap_pop(&s->nodes[node].ready);
+    s->nodes[node].offered = UINT64_MAX;
+    s->units++;
+    begin_attempt(s, inst, 0);
+    put_act(s, FR_ACT_START, inst);
+    room_changed(s, node);
+}
+
+static void start_gang(struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[t];
+    struct task *task = &s->tasks[t];
+
+    task->generation++;
+    task->live = gang->count;
+    task->prepared = task->held = 0;
+    task->failing = task->free = task->unproven = false;
+    task->culprit = NONE;
+    task->unit = true;
+    s->units++;
+    for (uint32_t k = 0; k < gang->count; k++)
+        begin_attempt(s, gang->first + k, task->generation);
+    for (uint32_t k = 0; k < gang->count; k++)
+        put_act(s, FR_ACT_PREPARE, gang->first + k);
+    let_go(s);
+}
+
+void dispatch(struct fr_sched *s)
+{
+    s->starved = false;
+    while (!s->broken && s->units < s->plan->max_parallel) {
+        uint32_t node, ids;
+        bool gang;
+
+        pick_reserver(s);
+        node = pick_node(s);
+        gang = s->reserver != NONE && s->missing == 0;
+        if (gang && node != NONE)
+            gang = key_of(s, s->plan->tasks[s->reserver].first) < s->offers.v[0].key;
+        if (!gang && node == NONE)
+            return;
+        ids = gang ? s->plan->tasks[s->reserver].count : 1;
+        if (s->ids_n - s->ids_at < ids) {
+            s->starved = true;
+            return;
+        }
+        if (gang)
+            start_gang(s, s->reserver);
+        else
+            start_single(s, node);
+    }
+}
+
+/* A gang that collects slots on a node without a link holds up others for nothing. */
+void node_gone(struct fr_sched *s, uint32_t node)
+{
+    uint32_t task = s->reserver;
+
+    if (task == NONE || node_missing(s, task) == NONE)
+        return;
+    let_go(s);
+    if (s->nodes[node].link == LINK_REFUSED)
+        fail_unstarted(s, s->plan->tasks[task].first);
+    else
+        wait_for_link(s, task, node);
+}
+
+void node_back(struct fr_sched *s, uint32_t node)
+{
+    uint32_t t = s->nodes[node].gang_wait;
+
+    s->nodes[node].gang_wait = NONE;
+    while (t != NONE) {
+        uint32_t next = s->tasks[t].next_wait;
+
+        if (s->insts[s->plan->tasks[t].first].row.state == FR_ST_READY)
+            enqueue(s, s->plan->tasks[t].first);
+        t = next;
+    }
+    room_changed(s, node);
+}

@@ -1,0 +1,415 @@
+/* Life of a scheduler, loading, views, and the switch over events. */
+#include "engine/sched/sched.h"
+
+#include "engine/base/sys.h"
+#include "engine/sched/internal.h"
+
+#include <string.h>
+
+static const char *const state_names[FR_ST_N] = {
+    "waiting", "ready",     "starting",  "running", "stopping",      "retrying", "succeeded",
+    "failed",  "timed_out", "cancelled", "lost",    "stop_unproven", "skipped",  "upstream_failed"};
+
+const char *fr_state_name(enum fr_state_of state)
+{
+    return (size_t)state < FR_ST_N ? state_names[state] : "";
+}
+
+bool fr_state_parse(const char *name, enum fr_state_of *state)
+{
+    for (int i = 0; i < FR_ST_N; i++)
+        if (strcmp(name, state_names[i]) == 0) {
+            *state = (enum fr_state_of)i;
+            return true;
+        }
+    return false;
+}
+
+bool fr_state_ended(enum fr_state_of state)
+{
+    return state >= FR_ST_SUCCEEDED;
+}
+
+const char *fr_run_state_name(enum fr_run_state state)
+{
+    static const char *const names[] = {"running", "cancelling", "hooks", "over"};
+
+    return (size_t)state < 4 ? names[state] : "";
+}
+
+const char *fr_outcome_name(enum fr_outcome outcome)
+{
+    static const char *const names[] = {"none", "succeeded", "failed", "cancelled"};
+
+    return (size_t)outcome < 4 ? names[outcome] : "";
+}
+
+void fr_acts_finish(struct fr_acts *acts)
+{
+    fr_sys.free(acts->v);
+    *acts = (struct fr_acts){0};
+}
+
+static void *zeroed(size_t n, size_t size)
+{
+    size_t bytes;
+    void *p = fr_mul_size(n > 0 ? n : 1, size, &bytes) ? fr_sys.alloc(bytes) : NULL;
+
+    return p != NULL ? memset(p, 0, bytes) : NULL;
+}
+
+static void first_states(struct fr_sched *s)
+{
+    for (uint32_t n = 0; n < s->plan->n_nodes; n++) {
+        s->nodes[n].offered = UINT64_MAX;
+        s->nodes[n].live = s->nodes[n].gang_wait = NONE;
+    }
+    for (uint32_t t = 0; t < s->plan->n_tasks; t++) {
+        s->tasks[t].culprit = s->tasks[t].next_wait = NONE;
+        if (s->plan->tasks[t].gang && s->plan->tasks[t].count > s->largest_gang)
+            s->largest_gang = s->plan->tasks[t].count;
+    }
+    for (uint32_t i = 0; i < s->plan->n_insts; i++) {
+        s->insts[i].row.inst = i;
+        s->insts[i].prev = s->insts[i].next = NONE;
+        count_state(s, i, 1);
+    }
+}
+
+enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opts *opts,
+                           struct fr_sched **out, struct fr_err *err)
+{
+    struct fr_sched *s = zeroed(1, sizeof *s);
+
+    *out = NULL;
+    if (s == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a scheduler");
+    s->plan = plan;
+    s->reserver = NONE;
+    s->random = opts != NULL ? opts->seed : 0;
+    s->margin_ms = opts != NULL && opts->lost_margin_ms > 0 ? opts->lost_margin_ms : 10000;
+    s->run.round = 1;
+    s->insts = zeroed(plan->n_insts, sizeof *s->insts);
+    s->tasks = zeroed(plan->n_tasks, sizeof *s->tasks);
+    s->nodes = zeroed(plan->n_nodes, sizeof *s->nodes);
+    s->queue = zeroed(plan->n_tasks, sizeof *s->queue);
+    if (s->insts == NULL || s->tasks == NULL || s->nodes == NULL || s->queue == NULL) {
+        fr_sched_destroy(s);
+        return fr_fail(err, FR_NOMEM, "no memory for %u instances", plan->n_insts);
+    }
+    first_states(s);
+    *out = s;
+    return FR_OK;
+}
+
+void fr_sched_destroy(struct fr_sched *s)
+{
+    if (s == NULL)
+        return;
+    for (uint32_t n = 0; s->nodes != NULL && n < s->plan->n_nodes; n++)
+        heap_finish(&s->nodes[n].ready);
+    heap_finish(&s->offers);
+    heap_finish(&s->gangs);
+    heap_finish(&s->timers);
+    fr_sys.free(s->insts);
+    fr_sys.free(s->tasks);
+    fr_sys.free(s->nodes);
+    fr_sys.free(s->queue);
+    fr_sys.free(s->ids);
+    fr_sys.free(s);
+}
+
+enum fr_rc fr_sched_load_run(struct fr_sched *s, const struct fr_run_now *row, struct fr_err *err)
+{
+    if (s->begun || (unsigned)row->state > FR_RUN_OVER || (unsigned)row->outcome > FR_OUT_CANCELLED)
+        return fr_fail(err, FR_CORRUPT, "the stored state of the run makes no sense");
+    s->run = *row;
+    return FR_OK;
+}
+
+enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr_err *err)
+{
+    bool flying =
+        row->state == FR_ST_STARTING || row->state == FR_ST_RUNNING || row->state == FR_ST_STOPPING;
+    struct inst *in;
+
+    if (s->begun || row->inst >= s->plan->n_insts || (unsigned)row->state >= FR_ST_N)
+        return fr_fail(err, FR_CORRUPT, "a stored instance (%u) that the plan does not have",
+                       row->inst);
+    in = &s->insts[row->inst];
+    if ((row->live && (fr_id_zero(row->attempt) || !flying)) || in->stamp != 0 ||
+        (flying && !row->live && !plan_task(s, row->inst)->gang))
+        return fr_fail(err, FR_CORRUPT, "the stored row of %s contradicts itself",
+                       s->plan->insts[row->inst].key);
+    set_state(s, row->inst, row->state);
+    in->row = *row;
+    in->row.live = false;
+    in->due_ms = row->delay_ms > 0 ? row->delay_ms : 0;
+    if (row->live)
+        make_live(s, row->inst);
+    return FR_OK;
+}
+
+size_t fr_sched_ids_wanted(const struct fr_sched *s)
+{
+    size_t want = s->plan->max_parallel;
+
+    if (want > s->plan->n_insts)
+        want = s->plan->n_insts;
+    if (want < s->largest_gang)
+        want = s->largest_gang;
+    return want > s->ids_n - s->ids_at ? want - (s->ids_n - s->ids_at) : 0;
+}
+
+enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t n,
+                            struct fr_err *err)
+{
+    size_t have = s->ids_n - s->ids_at;
+
+    if (s->ids_at > 0) {
+        memmove(s->ids, s->ids + s->ids_at, have * sizeof *s->ids);
+        s->ids_at = 0;
+        s->ids_n = have;
+    }
+    if (have + n > s->ids_cap) {
+        struct fr_id *v = fr_sys.realloc(s->ids, (have + n) * sizeof *v);
+
+        if (v == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for attempt ids");
+        s->ids = v;
+        s->ids_cap = have + n;
+    }
+    if (n > 0)
+        memcpy(s->ids + have, ids, n * sizeof *ids);
+    s->ids_n = have + n;
+    return FR_OK;
+}
+
+static void on_prepared(struct fr_sched *s, uint32_t i)
+{
+    struct inst *in = &s->insts[i];
+    const struct fr_plan_task *task = plan_task(s, i);
+    struct task *gang = &s->tasks[s->plan->insts[i].task];
+
+    if (in->row.state == FR_ST_STOPPING) {
+        put_act(s, FR_ACT_STOP, i);
+    } else if (in->row.state == FR_ST_STARTING && in->row.go) {
+        put_act(s, task->gang ? FR_ACT_GO : FR_ACT_START, i);
+    } else if (in->row.state == FR_ST_STARTING && !in->prepared) {
+        in->prepared = true;
+        if (++gang->prepared < task->count)
+            return;
+        for (uint32_t k = 0; k < task->count; k++) {
+            s->insts[task->first + k].row.go = true;
+            put_row(s, task->first + k);
+        }
+        for (uint32_t k = 0; k < task->count; k++)
+            put_act(s, FR_ACT_GO, task->first + k);
+    }
+}
+
+static void on_launched(struct fr_sched *s, uint32_t i, bool queried)
+{
+    struct inst *in = &s->insts[i];
+
+    if (in->row.state == FR_ST_STARTING) {
+        in->row.attempt_state = FR_ST_RUNNING;
+        set_row(s, i, FR_ST_RUNNING);
+    }
+    if (in->row.state == FR_ST_STOPPING)
+        put_act(s, FR_ACT_STOP, i);
+    if (queried)
+        put_act(s, FR_ACT_ATTACH, i);
+}
+
+static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev)
+{
+    struct fr_event lost = {.cause = FR_CAUSE_LOST, .proven = true};
+
+    if (!ev->same_boot)
+        attempt_ended(s, i, &lost); /* nothing outlives a reboot */
+    else if (ev->same_home)
+        put_act(s, FR_ACT_TOMBSTONE, i);
+    else if (s->insts[i].row.state == FR_ST_STOPPING)
+        put_act(s, FR_ACT_STOP, i);
+    else
+        put_stop(s, i, FR_CAUSE_LOST); /* its record is gone: what is left is found by its marker */
+}
+
+static void on_busy(struct fr_sched *s, uint32_t i, const struct fr_event *ev)
+{
+    struct fr_act *a;
+
+    put_act(s, FR_ACT_STOP_OTHER, i);
+    if (s->broken)
+        return;
+    a = &s->acts->v[s->acts->n - 1];
+    a->other = ev->other;
+}
+
+static void on_cleared(struct fr_sched *s, uint32_t i)
+{
+    const struct fr_row *row = &s->insts[i].row;
+
+    if (row->state == FR_ST_STOPPING)
+        put_act(s, FR_ACT_STOP, i);
+    else if (row->state == FR_ST_STARTING)
+        put_act(s, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE, i);
+}
+
+static void put_ack(struct fr_sched *s, const struct fr_event *ev)
+{
+    put_act(s, FR_ACT_ACK, ev->inst);
+    if (!s->broken)
+        s->acts->v[s->acts->n - 1].attempt = ev->attempt;
+}
+
+static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
+{
+    struct inst *in = &s->insts[ev->inst];
+    bool ours = in->row.live && fr_id_eq(in->row.attempt, ev->attempt);
+    bool queried = in->queried;
+
+    if (ev->kind == FR_EV_ENDED && (ev->proven || !ours))
+        put_ack(s, ev);
+    if (!ours)
+        return;
+    in->queried = false;
+    switch (ev->kind) {
+    case FR_EV_PREPARED:
+        on_prepared(s, ev->inst);
+        break;
+    case FR_EV_LAUNCHED:
+        on_launched(s, ev->inst, queried);
+        break;
+    case FR_EV_ENDED:
+        attempt_ended(s, ev->inst, ev);
+        break;
+    case FR_EV_BUSY:
+        on_busy(s, ev->inst, ev);
+        break;
+    case FR_EV_CLEARED:
+        on_cleared(s, ev->inst);
+        break;
+    case FR_EV_UNKNOWN:
+        on_unknown(s, ev->inst, ev);
+        break;
+    default:
+        attempt_tombstoned(s, ev->inst);
+    }
+}
+
+static enum fr_rc check_event(const struct fr_sched *s, const struct fr_event *ev,
+                              struct fr_err *err)
+{
+    bool first = ev->kind == FR_EV_BEGIN || ev->kind == FR_EV_RESUME;
+
+    if (s->broken)
+        return fr_fail(err, FR_BUG, "the scheduler ran out of memory before and cannot go on");
+    if (first == s->begun)
+        return fr_fail(err, FR_USAGE, "BEGIN or RESUME comes first, and once");
+    if ((ev->kind >= FR_EV_PREPARED && ev->kind <= FR_EV_WHEN && ev->inst >= s->plan->n_insts) ||
+        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_ABANDON && ev->node >= s->plan->n_nodes))
+        return fr_fail(err, FR_USAGE, "an event about an instance or node that the plan has not");
+    return FR_OK;
+}
+
+static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct fr_err *err)
+{
+    switch (ev->kind) {
+    case FR_EV_BEGIN:
+        s->begun = true;
+        put_run(s);
+        recount_needs(s);
+        return FR_OK;
+    case FR_EV_RESUME:
+        s->begun = true;
+        resume_run(s);
+        return FR_OK;
+    case FR_EV_TICK:
+        return FR_OK;
+    case FR_EV_WHEN:
+        answer_when(s, ev);
+        return FR_OK;
+    case FR_EV_NODE_UP:
+    case FR_EV_NODE_DOWN:
+    case FR_EV_NODE_REFUSED:
+    case FR_EV_ABANDON:
+        node_event(s, ev);
+        return FR_OK;
+    case FR_EV_CANCEL:
+        cancel_run(s);
+        return FR_OK;
+    case FR_EV_RETRY:
+        return retry_run(s, ev->task, err);
+    default:
+        attempt_event(s, ev);
+        return FR_OK;
+    }
+}
+
+enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t now_ms,
+                          struct fr_acts *acts, struct fr_err *err)
+{
+    enum fr_rc rc = check_event(s, ev, err);
+
+    if (rc != FR_OK)
+        return rc;
+    s->acts = acts;
+    if (now_ms > s->now_ms)
+        s->now_ms = now_ms;
+    if ((rc = handle(s, ev, err)) != FR_OK)
+        return rc;
+    tick(s);
+    settle(s);
+    s->acts = NULL;
+    return s->broken ? fr_fail(err, FR_NOMEM, "no memory for the scheduler") : FR_OK;
+}
+
+int64_t fr_sched_next_due(const struct fr_sched *s)
+{
+    if (s->starved)
+        return s->now_ms;
+    return s->timers.n > 0 ? (int64_t)s->timers.v[0].key : INT64_MAX;
+}
+
+struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms)
+{
+    const struct inst *in = &s->insts[inst];
+    struct fr_row row = in->row;
+
+    row.delay_ms = row.state == FR_ST_RETRYING && in->due_ms > now_ms ? in->due_ms - now_ms : 0;
+    return row;
+}
+
+struct fr_run_now fr_sched_now(const struct fr_sched *s)
+{
+    return s->run;
+}
+
+size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state)
+{
+    return s->count[state];
+}
+
+size_t fr_sched_live(const struct fr_sched *s)
+{
+    return s->live;
+}
+
+enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task)
+{
+    static const unsigned char ended[] = {
+        FR_ST_STOP_UNPROVEN,   FR_ST_LOST,      FR_ST_FAILED,    FR_ST_TIMED_OUT,
+        FR_ST_UPSTREAM_FAILED, FR_ST_CANCELLED, FR_ST_SUCCEEDED, FR_ST_SKIPPED};
+    static const unsigned char open[] = {FR_ST_STOPPING, FR_ST_RUNNING, FR_ST_STARTING,
+                                         FR_ST_RETRYING, FR_ST_READY,   FR_ST_WAITING};
+    const struct task *t = &s->tasks[task];
+    const unsigned char *from = t->open > 0 ? open : ended;
+    size_t n = t->open > 0 ? sizeof open : sizeof ended;
+
+    for (size_t i = 0; i < n; i++)
+        if (t->count[from[i]] > 0)
+            return (enum fr_state_of)from[i];
+    return FR_ST_WAITING;
+}

@@ -1,0 +1,316 @@
+/* What happens to a whole run or node: links, cancel, retry, resume, time. */
+#include "engine/sched/internal.h"
+
+#include "engine/base/sys.h"
+
+static void give_up(struct fr_sched *s, uint32_t inst)
+{
+    struct fr_event ev = {.cause = FR_CAUSE_NODE_LOST, .proven = true};
+
+    attempt_ended(s, inst, &ev);
+}
+
+static void arm_lost(struct fr_sched *s, uint32_t inst, int64_t since_ms)
+{
+    int64_t after = plan_task(s, inst)->spec->lost_after_ms;
+
+    if (after > 0)
+        set_timer(s, inst | LOST_TIMER, ++s->insts[inst].lost_stamp,
+                  since_ms + after + s->margin_ms);
+}
+
+static void node_down(struct fr_sched *s, uint32_t n, int64_t since_ms)
+{
+    struct node *node = &s->nodes[n];
+
+    if (node->link == LINK_DOWN)
+        return;
+    node->link = LINK_DOWN;
+    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
+        s->insts[i].row.unreachable = true;
+        put_row(s, i);
+        arm_lost(s, i, since_ms);
+    }
+    room_changed(s, n);
+    node_gone(s, n);
+}
+
+static void node_up(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+
+    node->link = LINK_UP;
+    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
+        s->insts[i].lost_stamp++;
+        if (s->insts[i].row.unreachable) {
+            s->insts[i].row.unreachable = false;
+            put_row(s, i);
+        }
+        s->insts[i].queried = true;
+        put_act(s, FR_ACT_QUERY, i);
+    }
+    node_back(s, n);
+}
+
+static void node_refused(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+
+    node->link = LINK_REFUSED;
+    while (node->ready.n > 0) {
+        struct entry e = node->ready.v[0];
+
+        heap_pop(&node->ready);
+        if (s->insts[e.id].stamp == e.stamp)
+            fail_unstarted(s, e.id);
+    }
+    node_gone(s, n);
+    node_back(s, n);
+}
+
+static void abandon(struct fr_sched *s, uint32_t n)
+{
+    uint32_t i = s->nodes[n].live;
+
+    while (i != NONE) {
+        give_up(s, i);
+        i = s->nodes[n].live; /* an end may have stopped others, but starts nothing */
+    }
+}
+
+void node_event(struct fr_sched *s, const struct fr_event *ev)
+{
+    if (ev->kind == FR_EV_NODE_UP)
+        node_up(s, ev->node);
+    else if (ev->kind == FR_EV_NODE_DOWN)
+        node_down(s, ev->node, ev->since_ms);
+    else if (ev->kind == FR_EV_NODE_REFUSED)
+        node_refused(s, ev->node);
+    else
+        abandon(s, ev->node);
+}
+
+static void cancel_task(struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+    bool gang_runs = task->gang && s->tasks[t].live > 0;
+
+    for (uint32_t k = 0; k < task->count; k++) {
+        struct inst *in = &s->insts[task->first + k];
+
+        if (in->row.live) {
+            in->again = false;
+            if (in->row.state != FR_ST_STOPPING)
+                put_stop(s, task->first + k, FR_CAUSE_STOPPED);
+        } else if (!fr_state_ended(in->row.state) && !gang_runs) {
+            in->asked = false;
+            set_row(s, task->first + k, FR_ST_CANCELLED);
+        }
+    }
+    if (gang_runs)
+        gang_stop(s, t, FR_CAUSE_STOPPED);
+}
+
+void cancel_run(struct fr_sched *s)
+{
+    uint32_t main_tasks = s->plan->n_tasks - s->plan->n_hooks;
+    bool hooks = s->run.state == FR_RUN_HOOKS;
+
+    if (s->stopping || s->run.state == FR_RUN_OVER)
+        return;
+    s->stopping = true;
+    if (s->reserver != NONE)
+        let_go(s);
+    if (!hooks) {
+        s->run.state = FR_RUN_CANCELLING;
+        put_run(s);
+    }
+    for (uint32_t t = hooks ? main_tasks : 0; t < (hooks ? s->plan->n_tasks : main_tasks); t++)
+        cancel_task(s, t);
+}
+
+/* An instance goes back to the start; what may still live is stopped first, proven. */
+static void reset_inst(struct fr_sched *s, uint32_t inst)
+{
+    struct inst *in = &s->insts[inst];
+
+    in->row.retries = 0;
+    if (in->row.state == FR_ST_STOP_UNPROVEN) {
+        in->again = true;
+        make_live(s, inst);
+        put_stop(s, inst, FR_CAUSE_STOPPED);
+        return;
+    }
+    set_row(s, inst, FR_ST_WAITING);
+}
+
+enum { KEEP, BAD_ONLY, WHOLE };
+
+static void reset_task(struct fr_sched *s, uint32_t t, unsigned char how)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+
+    for (uint32_t k = 0; k < task->count; k++)
+        if (how == WHOLE || task->gang || ended_badly(s->insts[task->first + k].row.state))
+            reset_inst(s, task->first + k);
+}
+
+static bool task_bad(const struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+
+    if (task->spec->best_effort)
+        return false;
+    for (uint32_t k = 0; k < task->count; k++)
+        if (ended_badly(s->insts[task->first + k].row.state))
+            return true;
+    return false;
+}
+
+/* what[t]: what of each task is reset. Users of something reset are reset whole, hooks always. */
+static bool choose(struct fr_sched *s, uint32_t from, unsigned char *what, bool *above)
+{
+    uint32_t n = s->plan->n_tasks - s->plan->n_hooks;
+    bool any = false;
+
+    if (from != NONE)
+        fr_plan_mark_needs(s->plan, from, above);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t t = s->plan->order[k];
+        const struct fr_plan_task *task = &s->plan->tasks[t];
+
+        if ((from == NONE || above[t]) && task_bad(s, t))
+            what[t] = BAD_ONLY;
+        if (t == from)
+            what[t] = WHOLE;
+        for (uint32_t i = 0; i < task->n_needs; i++)
+            if (what[task->needs[i]] != KEEP)
+                what[t] = WHOLE;
+        any = any || what[t] != KEEP;
+    }
+    for (uint32_t t = n; t < s->plan->n_tasks; t++)
+        what[t] = WHOLE;
+    return any;
+}
+
+enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err)
+{
+    uint32_t n = s->plan->n_tasks;
+    unsigned char *what;
+    bool *above;
+    enum fr_rc rc = FR_OK;
+
+    if (s->run.state != FR_RUN_OVER)
+        return fr_fail(err, FR_BUSY, "the run is not over: cancel it, or wait for its end");
+    if (task != NONE && (task >= n || is_hook(s, task)))
+        return fr_fail(err, FR_USAGE, "hooks run with every retry: name a task of the pipeline");
+    what = fr_sys.alloc(n);
+    above = fr_sys.alloc(n);
+    if (what == NULL || above == NULL) {
+        rc = fr_fail(err, FR_NOMEM, "no memory for a retry of %u tasks", n);
+        goto out;
+    }
+    for (uint32_t t = 0; t < n; t++) {
+        what[t] = KEEP;
+        above[t] = false;
+    }
+    if (!choose(s, task, what, above)) {
+        rc = fr_fail(err, FR_USAGE, "nothing failed in this run: name a task to run again from");
+        goto out;
+    }
+    s->run = (struct fr_run_now){FR_RUN_RUNNING, FR_OUT_NONE, s->run.round + 1};
+    s->stopping = false;
+    put_run(s);
+    for (uint32_t k = 0; k < s->plan->n_nodes; k++) {
+        s->nodes[k].gang_wait = NONE;
+        if (s->nodes[k].link == LINK_REFUSED)
+            s->nodes[k].link = LINK_NEW;
+    }
+    for (uint32_t t = 0; t < n; t++)
+        if (what[t] != KEEP)
+            reset_task(s, t, what[t]);
+    recount_needs(s);
+out:
+    fr_sys.free(what);
+    fr_sys.free(above);
+    return rc;
+}
+
+/* A gang in flight: what its rows say of the generation. */
+static void resume_gang(struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[t];
+    struct task *task = &s->tasks[t];
+    bool flight = false;
+
+    task->culprit = NONE;
+    for (uint32_t k = 0; k < gang->count; k++) {
+        struct inst *in = &s->insts[gang->first + k];
+        const struct fr_row *row = &in->row;
+
+        if (row->generation > task->generation)
+            task->generation = row->generation;
+        task->live += row->live;
+        flight = flight || row->live;
+        task->held += !row->live && row->state == FR_ST_RUNNING;
+        task->failing = task->failing || row->state == FR_ST_STOPPING;
+        task->unproven = task->unproven || row->state == FR_ST_STOP_UNPROVEN;
+        if (!row->live && row->state == FR_ST_STOPPING && task->culprit == NONE &&
+            row->cause != FR_CAUSE_GANG_PEER) {
+            task->culprit = gang->first + k;
+            task->free = row->cause == FR_CAUSE_NONE;
+        }
+    }
+    task->failing = task->failing || (flight && task->unproven);
+    if (flight) {
+        task->unit = true;
+        s->units++;
+    }
+}
+
+static void resume_inst(struct fr_sched *s, uint32_t i)
+{
+    struct inst *in = &s->insts[i];
+    const struct fr_plan_task *task = plan_task(s, i);
+
+    if (in->row.live) {
+        take_slot(s, i);
+        s->units += !task->gang;
+        want_link(s, s->plan->insts[i].node);
+    } else if (in->row.state == FR_ST_READY) {
+        if (!task->gang || s->plan->insts[i].member == 0)
+            enqueue(s, i);
+    } else if (in->row.state == FR_ST_RETRYING) {
+        in->due_ms += s->now_ms;
+        if (!task->gang || s->plan->insts[i].member == 0)
+            set_timer(s, i, in->stamp, in->due_ms);
+    }
+}
+
+void resume_run(struct fr_sched *s)
+{
+    s->stopping = s->run.state == FR_RUN_CANCELLING;
+    s->hook_at = s->plan->n_tasks - s->plan->n_hooks;
+    for (uint32_t t = 0; t < s->plan->n_tasks; t++)
+        if (s->plan->tasks[t].gang)
+            resume_gang(s, t);
+    for (uint32_t i = 0; i < s->plan->n_insts; i++)
+        resume_inst(s, i);
+    recount_needs(s);
+}
+
+void tick(struct fr_sched *s)
+{
+    while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms) {
+        struct entry e = s->timers.v[0];
+        uint32_t i = e.id & ~(uint32_t)LOST_TIMER;
+
+        heap_pop(&s->timers);
+        if (e.id & LOST_TIMER) {
+            if (s->insts[i].lost_stamp == e.stamp && s->insts[i].row.live)
+                give_up(s, i);
+        } else if (s->insts[i].stamp == e.stamp && s->insts[i].row.state == FR_ST_RETRYING) {
+            make_ready(s, i);
+        }
+    }
+}
