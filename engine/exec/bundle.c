@@ -286,7 +286,7 @@ enum fr_rc fr_bundle_put(const struct fr_bundle *b, struct fr_exec *ex, size_t n
                                      .mode = f->mode};
     }
     rc = v == NULL ? fr_fail(err, FR_NOMEM, "no memory for a put")
-                   : ex->ops->put(ex->self, node, ref, v, b->n, err);
+                   : ex->ops->put(ex->self, &(struct fr_exec_put){node, ref, v, b->n}, err);
     fr_arena_finish(&arena);
     return rc;
 }

@@ -20,10 +20,11 @@ struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind)
     struct fr_exec_event *ev = ch->spare;
 
     ch->spare = NULL;
-    if (ev == NULL && (ev = fr_sys.alloc(sizeof(*ev))) == NULL)
+    if (ev != NULL)
+        fr_arena_finish(&ev->arena);
+    else if ((ev = fr_sys.alloc(sizeof(*ev))) == NULL)
         return NULL;
-    *ev = (struct fr_exec_event){.kind = kind, .node = ch->index, .arena = ev->arena};
-    fr_arena_finish(&ev->arena);
+    *ev = (struct fr_exec_event){.kind = kind, .node = ch->index};
     return ev;
 }
 

@@ -124,6 +124,21 @@ struct fr_exec_file {
     uint32_t mode; /* 0644 or 0755 */
 };
 
+/* ref, here and elsewhere: the caller's, not 0, unique among its refs in flight on that node. */
+struct fr_exec_put {
+    size_t node;
+    uint64_t ref;
+    const struct fr_exec_file *v;
+    size_t n;
+};
+
+struct fr_exec_get {
+    size_t node;
+    uint64_t ref;
+    const char *path;  /* on the node; a relative one is below its home */
+    const char *local; /* here; LOCAL.part beside it while it is not whole */
+};
+
 struct fr_exec_attempt {
     size_t node;
     struct fr_id attempt;
@@ -148,13 +163,10 @@ struct fr_exec_ops {
     /* Its end and log are safe here: the node may remove it. No answer; forgets the attempt. */
     enum fr_rc (*ack_end)(void *self, struct fr_exec_attempt a, struct fr_err *err);
     enum fr_rc (*lease)(void *self, size_t node, struct fr_err *err); /* once; not sent again */
-    /* ref: the caller's, unique among its refs in flight on that node, not 0. */
-    enum fr_rc (*put)(void *self, size_t node, uint64_t ref, const struct fr_exec_file *v, size_t n,
-                      struct fr_err *err);
-    /* Copies the node's file to local (made whole beside it, then renamed). Resumes where it was
-     * cut. */
-    enum fr_rc (*get)(void *self, size_t node, uint64_t ref, const char *path, const char *local,
-                      struct fr_err *err);
+    enum fr_rc (*put)(void *self, const struct fr_exec_put *p, struct fr_err *err);
+    /* Copies a file of the node (made whole beside local, then renamed). Resumes where it was cut.
+     */
+    enum fr_rc (*get)(void *self, const struct fr_exec_get *g, struct fr_err *err);
     enum fr_rc (*list)(void *self, size_t node, uint64_t ref, const char *path, struct fr_err *err);
     enum fr_rc (*facts)(void *self, size_t node, uint64_t ref, struct fr_err *err);
     /* Node's mono_ms - ours, newest measurement; 0 before the first hello. */

@@ -114,16 +114,14 @@ static enum fr_rc node_lease(void *self, size_t node, struct fr_err *err)
     return FR_OK;
 }
 
-static enum fr_rc node_put(void *self, size_t node, uint64_t ref, const struct fr_exec_file *v,
-                           size_t n, struct fr_err *err)
+static enum fr_rc node_put(void *self, const struct fr_exec_put *p, struct fr_err *err)
 {
-    return fr_xfer_put(chan(self, node), ref, v, n, err);
+    return fr_xfer_put(chan(self, p->node), p->ref, p->v, p->n, err);
 }
 
-static enum fr_rc node_get(void *self, size_t node, uint64_t ref, const char *path,
-                           const char *local, struct fr_err *err)
+static enum fr_rc node_get(void *self, const struct fr_exec_get *g, struct fr_err *err)
 {
-    return fr_xfer_get(chan(self, node), ref, path, local, err);
+    return fr_xfer_get(chan(self, g->node), g->ref, g->path, g->local, err);
 }
 
 static enum fr_rc node_list(void *self, size_t node, uint64_t ref, const char *path,

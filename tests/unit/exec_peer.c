@@ -1,0 +1,382 @@
+#include "tests/unit/exec_peer.h"
+
+static struct {
+    int64_t now;
+    struct fr_exec_event *shown;
+} peer_state = {1000, NULL};
+
+static int64_t fake_mono(void)
+{
+    return peer_state.now;
+}
+
+/* --- the loop --- */
+
+static enum fr_rc no_watch(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
+{
+    (void)self, (void)fd, (void)fn, (void)arg;
+    *out = NULL;
+    return FR_UNSUPPORTED;
+}
+
+static enum fr_rc make_timer(void *self, fr_due_fn *fn, void *arg, struct fr_timer **out)
+{
+    struct peer_loop *l = self;
+
+    for (size_t i = 0; i < PEER_TIMERS; i++)
+        if (!l->timers[i].used) {
+            l->timers[i] = (struct fr_timer){true, -1, fn, arg};
+            *out = &l->timers[i];
+            return FR_OK;
+        }
+    return FR_NOMEM;
+}
+
+static void arm(void *self, struct fr_timer *t, int64_t due_ms)
+{
+    (void)self;
+    t->due_ms = due_ms;
+}
+
+static void untimer(void *self, struct fr_timer *t)
+{
+    (void)self;
+    t->used = false;
+    t->due_ms = -1;
+}
+
+static void post(void *self, struct fr_post *p)
+{
+    struct peer_loop *l = self;
+
+    if (p->waiting)
+        return;
+    p->waiting = true;
+    p->next = NULL;
+    *l->last = p;
+    l->last = &p->next;
+}
+
+static void withdraw(void *self, struct fr_post *p)
+{
+    struct peer_loop *l = self;
+
+    if (!p->waiting)
+        return;
+    p->waiting = false;
+    for (struct fr_post **at = &l->first; *at != NULL; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            if (l->last == &p->next)
+                l->last = at;
+            return;
+        }
+}
+
+static const struct fr_loop_ops loop_ops = {
+    .name = "test",
+    .watch = no_watch,
+    .timer = make_timer,
+    .arm = arm,
+    .untimer = untimer,
+    .post = post,
+    .withdraw = withdraw,
+};
+
+static struct fr_timer *next_timer(struct peer_loop *l)
+{
+    struct fr_timer *best = NULL;
+
+    for (size_t i = 0; i < PEER_TIMERS; i++) {
+        struct fr_timer *t = &l->timers[i];
+
+        if (t->used && t->due_ms >= 0 && (best == NULL || t->due_ms < best->due_ms))
+            best = t;
+    }
+    return best;
+}
+
+/* --- the nodes --- */
+
+void peer_say(struct peer *p, const struct fr_msg *m)
+{
+    struct fr_err err;
+
+    p->credit -= fr_msg_bulk(m);
+    CHECK(fr_msg_put(m, &p->out, &err) == FR_OK);
+}
+
+static void on_hello(struct peer *p, const struct fr_hello *h)
+{
+    struct fr_msg m = {.type = FR_MSG_HELLO};
+
+    m.hello = (struct fr_hello){.proto_min = FR_PROTO_MIN,
+                                .proto_max = FR_PROTO_MAX,
+                                .build = FR_STR("b1"),
+                                .home = {{7}},
+                                .boot = FR_STR("boot-1"),
+                                .epoch = p->epoch,
+                                .mono_ms = peer_state.now + p->clock};
+    p->epoch = h->epoch;
+    peer_say(p, &m);
+}
+
+static void on_message(struct peer *p, const struct fr_msg *m)
+{
+    struct fr_msg pong = {.type = FR_MSG_PONG,
+                          .pong = {m->ping.mono_ms, peer_state.now + p->clock, 0}};
+
+    switch (m->type) {
+    case FR_MSG_PING:
+        p->pings++;
+        peer_say(p, &pong);
+        break;
+    case FR_MSG_CREDIT:
+        p->credit += m->credit.bytes;
+        p->credit_max = p->credit > p->credit_max ? p->credit : p->credit_max;
+        break;
+    case FR_MSG_HELLO:
+        on_hello(p, &m->hello);
+        break;
+    default:
+        if (CHECK(p->n_got < sizeof(p->got) / sizeof(p->got[0])))
+            p->got[p->n_got++] = *m;
+    }
+}
+
+static size_t link_send(void *self, const char *bytes, size_t n)
+{
+    struct peer *p = self;
+
+    if (!p->up_now)
+        return 0;
+    if (!p->mute)
+        fr_wire_feed(&p->in, bytes, n);
+    return n;
+}
+
+static void link_close(void *self)
+{
+    struct peer *p = self;
+
+    withdraw(p->loop, &p->up);
+    p->open = p->up_now = false;
+    fr_wire_finish(&p->in);
+    p->in = (struct fr_wire_in){0};
+    fr_buf_finish(&p->out);
+    p->out = (struct fr_buf){0};
+    p->credit = 0;
+}
+
+static void link_up(void *self)
+{
+    struct peer *p = self;
+    struct fr_err err = {0};
+    struct fr_link_events ev = p->ev;
+
+    if (p->refuse != FR_OK) {
+        fr_fail(&err, p->refuse, "refused by the test");
+        link_close(p);
+        ev.on_down(ev.arg, &err);
+        return;
+    }
+    p->up_now = true;
+    fr_buf_text(&p->out, "motd\nof the node " FR_WIRE_MAGIC);
+    p->ev.on_up(p->ev.arg);
+}
+
+static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct fr_err *err)
+{
+    struct peer *p = self;
+
+    (void)err;
+    p->ev = *ev;
+    p->opens++;
+    p->open = true;
+    p->up = (struct fr_post){.run = link_up, .arg = p};
+    post(p->loop, &p->up);
+    return FR_OK;
+}
+
+static const struct fr_link_ops link_ops = {"test", link_open, link_send, link_close, link_close};
+
+static enum fr_rc make_link(void *arg, size_t node, struct fr_link *out, struct fr_err *err)
+{
+    struct peer_world *w = arg;
+
+    (void)err;
+    *out = (struct fr_link){&link_ops, &w->nodes[node]};
+    return FR_OK;
+}
+
+void peer_cut(struct peer *p, enum fr_rc rc)
+{
+    struct fr_err err = {0};
+    struct fr_link_events ev = p->ev;
+
+    fr_fail(&err, rc, "cut by the test");
+    link_close(p);
+    ev.on_down(ev.arg, &err);
+}
+
+/* Lets the node read what it was sent and say what it has to. true: something happened. */
+static bool serve(struct peer *p)
+{
+    bool some = false, got = true;
+    struct fr_err err = {0};
+
+    while (p->up_now && got) {
+        struct fr_msg m = {0};
+
+        if (!CHECK(fr_wire_next(&p->in, &p->arena, &m, &got, &err) == FR_OK) || !got)
+            break;
+        on_message(p, &m);
+        some = true;
+    }
+    if (p->up_now && p->out.n > 0 && !p->mute) {
+        struct fr_buf say = p->out;
+
+        p->out = (struct fr_buf){0};
+        p->ev.on_bytes(p->ev.arg, say.p, say.n);
+        fr_buf_finish(&say);
+        some = true;
+    }
+    return some;
+}
+
+/* --- the world --- */
+
+static void sink(void *arg, struct fr_exec_event *ev)
+{
+    struct peer_world *w = arg;
+
+    ev->next = NULL;
+    *w->events_last = ev;
+    w->events_last = &ev->next;
+}
+
+void peer_run(struct peer_world *w)
+{
+    for (bool some = true; some;) {
+        struct fr_timer *t = next_timer(&w->loop);
+
+        some = false;
+        while (w->loop.first != NULL) {
+            struct fr_post *p = w->loop.first;
+
+            withdraw(&w->loop, p);
+            p->run(p->arg);
+            some = true;
+        }
+        if (t != NULL && t->due_ms >= 0 && t->due_ms <= peer_state.now) {
+            t->due_ms = -1;
+            t->fn(t->arg);
+            some = true;
+        }
+        for (size_t i = 0; i < w->n; i++)
+            some = serve(&w->nodes[i]) || some;
+    }
+}
+
+void peer_wait(struct peer_world *w, int64_t ms)
+{
+    int64_t until = peer_state.now + ms;
+
+    peer_run(w);
+    for (;;) {
+        struct fr_timer *t = next_timer(&w->loop);
+
+        if (t == NULL || t->due_ms > until)
+            break;
+        if (t->due_ms > peer_state.now)
+            peer_state.now = t->due_ms;
+        peer_run(w);
+    }
+    peer_state.now = until;
+    peer_run(w);
+}
+
+void peer_setup(struct peer_world *w, size_t nodes)
+{
+    struct fr_exec_node_args args = {0};
+    struct fr_err err = {0};
+
+    memset(w, 0, sizeof(*w));
+    fr_sys.mono_ms = fake_mono;
+    w->loop.last = &w->loop.first;
+    w->loop.loop = (struct fr_loop){&loop_ops, &w->loop};
+    w->events_last = &w->events;
+    w->n = nodes;
+    for (size_t i = 0; i < nodes; i++) {
+        w->nodes[i].loop = &w->loop;
+        w->infos[i].name = "n";
+    }
+    args = (struct fr_exec_node_args){.loop = &w->loop.loop,
+                                      .sink = {sink, w},
+                                      .nodes = w->infos,
+                                      .n = nodes,
+                                      .control = {{1}},
+                                      .base_epoch = 3,
+                                      .make_link = make_link,
+                                      .make_link_arg = w};
+    CHECK(fr_exec_node_create(&w->ex, &args, &err) == FR_OK);
+}
+
+void peer_finish(struct peer_world *w)
+{
+    fr_exec_destroy(&w->ex);
+    while (w->events != NULL) {
+        struct fr_exec_event *ev = w->events;
+
+        w->events = ev->next;
+        fr_exec_event_free(ev);
+    }
+    fr_exec_event_free(peer_state.shown);
+    peer_state.shown = NULL;
+    for (size_t i = 0; i < w->n; i++) {
+        link_close(&w->nodes[i]);
+        fr_arena_finish(&w->nodes[i].arena);
+    }
+    fr_sys = fr_sys_real;
+}
+
+const struct fr_msg *peer_got(struct peer *p, enum fr_msg_type type)
+{
+    static struct fr_msg found;
+
+    for (size_t i = 0; i < p->n_got; i++)
+        if (p->got[i].type == type) {
+            found = p->got[i];
+            p->n_got -= i + 1;
+            memmove(p->got, p->got + i + 1, p->n_got * sizeof(p->got[0]));
+            return &found;
+        }
+    return NULL;
+}
+
+const struct fr_exec_event *peer_event(struct peer_world *w, enum fr_exec_kind kind)
+{
+    if (peer_events(w, kind) == 0)
+        return NULL;
+    while (w->events != NULL) {
+        struct fr_exec_event *ev = w->events;
+
+        w->events = ev->next;
+        if (w->events == NULL)
+            w->events_last = &w->events;
+        fr_exec_event_free(peer_state.shown);
+        peer_state.shown = ev;
+        if (ev->kind == kind)
+            return ev;
+    }
+    return NULL;
+}
+
+size_t peer_events(const struct peer_world *w, enum fr_exec_kind kind)
+{
+    size_t n = 0;
+
+    for (const struct fr_exec_event *ev = w->events; ev != NULL; ev = ev->next)
+        n += ev->kind == kind;
+    return n;
+}

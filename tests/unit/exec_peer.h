@@ -1,0 +1,77 @@
+/*
+ * For tests of engine/exec: a loop on a clock that only moves when the test says so, and nodes that
+ * answer as the test wants, reached by links of their own. Nothing here waits.
+ */
+#ifndef TESTS_UNIT_EXEC_PEER_H
+#define TESTS_UNIT_EXEC_PEER_H
+
+#include "engine/base/sys.h"
+#include "engine/exec/exec.h"
+#include "tests/unit/check.h"
+
+enum { PEER_TIMERS = 64, PEER_NODES = 12 };
+
+struct fr_timer {
+    bool used;
+    int64_t due_ms;
+    fr_due_fn *fn;
+    void *arg;
+};
+
+struct peer_loop {
+    struct fr_timer timers[PEER_TIMERS];
+    struct fr_post *first, **last;
+    struct fr_loop loop;
+};
+
+/* One node of the test, and the link to it. */
+struct peer {
+    struct peer_loop *loop;
+    struct fr_link_events ev;
+    struct fr_post up;
+    bool open, up_now;
+    bool mute;              /* takes bytes, says nothing: not even pongs */
+    int opens;              /* connections so far */
+    enum fr_rc refuse;      /* how the next opens end */
+    struct fr_wire_in in;   /* what the engine sent */
+    struct fr_arena arena;  /* of m */
+    struct fr_buf out;      /* what the node says next */
+    struct fr_msg got[256]; /* all but pings and credit, of all connections */
+    size_t n_got;
+    int pings;
+    uint64_t epoch;      /* of the newest hello */
+    uint64_t credit;     /* granted to the node, less what it sent */
+    uint64_t credit_max; /* its highest value */
+    int64_t clock;       /* node's mono_ms - ours */
+};
+
+struct peer_world {
+    struct peer_loop loop;
+    struct peer nodes[PEER_NODES];
+    struct fr_exec_node infos[PEER_NODES];
+    size_t n;
+    struct fr_exec ex;
+    struct fr_exec_event *events, **events_last;
+};
+
+void peer_setup(struct peer_world *w, size_t nodes);
+void peer_finish(struct peer_world *w);
+
+/* Runs all that is due; peer_wait() first moves the clock on, timer by timer. */
+void peer_run(struct peer_world *w);
+void peer_wait(struct peer_world *w, int64_t ms);
+
+/* The node says m (in the next run). */
+void peer_say(struct peer *p, const struct fr_msg *m);
+/* The connection breaks. */
+void peer_cut(struct peer *p, enum fr_rc rc);
+
+/* The next message of that type which the engine sent, or NULL; taken off together with those
+ * before. */
+const struct fr_msg *peer_got(struct peer *p, enum fr_msg_type type);
+/* The next event of that kind, or NULL; it and those before are taken off. Valid until the next
+ * call. */
+const struct fr_exec_event *peer_event(struct peer_world *w, enum fr_exec_kind kind);
+size_t peer_events(const struct peer_world *w, enum fr_exec_kind kind);
+
+#endif

@@ -1,0 +1,425 @@
+/*
+ * Links to a real sshd on a loopback port, as whoever runs the test: login, host keys, refusals,
+ * and flownode brought there. This program is also the flownode that is brought: a peer that says
+ * hello.
+ */
+#include "engine/base/arena.h"
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "engine/exec/exec.h"
+#include "tests/unit/check.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char sshd[] = "/usr/sbin/sshd";
+
+/* --- the peer --- */
+
+static int peer_version(void)
+{
+    return 0;
+}
+
+static bool peer_answer(const struct fr_msg *m)
+{
+    struct fr_msg r = {.type = FR_MSG_HELLO};
+    struct fr_buf out = {0};
+    bool ok = true;
+
+    r.hello = (struct fr_hello){.proto_min = 1, .proto_max = 1, .home = {{9}}};
+    if (m->type == FR_MSG_HELLO)
+        ok = fr_msg_put(&r, &out, NULL) == FR_OK && fr_write_full(1, out.p, out.n);
+    fr_buf_finish(&out);
+    return ok;
+}
+
+static int peer_serve(void)
+{
+    struct fr_wire_in in = {0};
+    struct fr_arena arena = {0};
+    char buf[4096];
+    ssize_t n;
+    bool got = true;
+
+    if (!fr_write_full(1, FR_WIRE_MAGIC, sizeof(FR_WIRE_MAGIC) - 1))
+        return 1;
+    while ((n = read(0, buf, sizeof(buf))) > 0) {
+        struct fr_msg m;
+
+        fr_wire_feed(&in, buf, (size_t)n);
+        while (fr_wire_next(&in, &arena, &m, &got, NULL) == FR_OK && got)
+            if (!peer_answer(&m))
+                return 1;
+    }
+    fr_wire_finish(&in);
+    fr_arena_finish(&arena);
+    return 0;
+}
+
+/* --- the server --- */
+
+struct site {
+    char dir[64], user[64];
+    int port, dead_port;
+    pid_t sshd;
+    struct fr_arena arena;
+};
+
+static const char *in_dir(struct site *s, const char *name)
+{
+    return fr_arena_fmt(&s->arena, "%s/%s", s->dir, name);
+}
+
+static bool run(const char *const *argv)
+{
+    struct fr_spawn sp = {.argv = argv, .envp = (const char *const *)environ, .fds = {-1, -1, 2}};
+    struct fr_proc p;
+    struct fr_wait w = {0};
+
+    return fr_sys.spawn(&sp, &p) == 0 && fr_sys.wait(p.pid, &w, 0) == 0 && !w.signaled &&
+           w.code == 0;
+}
+
+static bool make_key(struct site *s, const char *name, const char *type)
+{
+    const char *argv[] = {"ssh-keygen", "-q", "-t", type, "-N", "", "-f", in_dir(s, name), NULL};
+
+    return run(argv);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), port = 0;
+
+    if (bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0)
+        port = ntohs(a.sin_port);
+    close(fd);
+    return port;
+}
+
+static void put(struct site *s, const char *name, const char *text)
+{
+    CHECK(fr_file_write(in_dir(s, name), text, strlen(text), 0600, NULL) == FR_OK);
+}
+
+/* The public part "TYPE BASE64" of a key. */
+static const char *public_key(struct site *s, const char *name)
+{
+    struct fr_buf b = {0};
+    const char *out;
+
+    CHECK(fr_file_read(in_dir(s, fr_arena_fmt(&s->arena, "%s.pub", name)), 10000, &b, NULL) ==
+          FR_OK);
+    out = fr_arena_text(&s->arena, b.p, strcspn(b.p, "\n"));
+    fr_buf_finish(&b);
+    return out;
+}
+
+static void write_files(struct site *s)
+{
+    struct fr_arena *a = &s->arena;
+    struct fr_buf self = {0};
+
+    put(s, "authorized", fr_arena_fmt(a, "%s\n%s\n", public_key(s, "id"), public_key(s, "rsa")));
+    put(s, "known",
+        fr_arena_fmt(a, "# a comment\nnonsense\n[127.0.0.1]:%d %s\n", s->port,
+                     public_key(s, "hk")));
+    put(s, "known_alias", fr_arena_fmt(a, "my-alias %s\n", public_key(s, "hk")));
+    put(s, "known_wrong", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, public_key(s, "other")));
+    put(s, "known_none", "");
+    put(s, "config",
+        fr_arena_fmt(a,
+                     "Host other\n  User nobody\nHost my* !myself\n  HostName=127.0.0.1"
+                     "\n  Port %d\n  User %s\n  HostKeyAlias my-alias\n"
+                     "  IdentityFile \"%s\"\nHost *\n  Port 1\n",
+                     s->port, s->user, in_dir(s, "id")));
+    put(s, "config_jump", "Host 127.*\n  ProxyJump gate\n");
+    put(s, "sshd_config",
+        fr_arena_fmt(a,
+                     "ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"
+                     "UsePAM no\nStrictModes no\nPasswordAuthentication no\n"
+                     "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+                     "ForceCommand echo welcome to the node; eval \"$SSH_ORIGINAL_COMMAND\"\n",
+                     s->port, in_dir(s, "hk"), in_dir(s, "authorized")));
+    CHECK(fr_file_read("/proc/self/exe", 1 << 30, &self, NULL) == FR_OK);
+    CHECK(fr_file_write(in_dir(s, "flownode"), self.p, self.n, 0755, NULL) == FR_OK);
+    fr_buf_finish(&self);
+}
+
+static bool start_server(struct site *s)
+{
+    const char *argv[] = {sshd, "-D", "-e", "-f", in_dir(s, "sshd_config"), NULL};
+    int log = fr_sys.open(in_dir(s, "sshd.log"), O_CREAT | O_WRONLY, 0600);
+    struct fr_spawn sp = {.argv = argv,
+                          .envp = (const char *const *)environ,
+                          .fds = {-1, log, log},
+                          .die_with_parent = true};
+    struct fr_proc p;
+
+    if (geteuid() == 0)
+        fr_mkdirs("/run/sshd", 0755, NULL); /* where sshd's unprivileged part is locked in */
+    if (fr_sys.spawn(&sp, &p) != 0)
+        return false;
+    s->sshd = p.pid;
+    close(log);
+    return true;
+}
+
+/* --- the table --- */
+
+struct row {
+    const char *name;
+    enum fr_transport transport;
+    const char *host, *key, *known, *config;
+    bool dead; /* the port that nobody listens on */
+    const char *how;
+    enum fr_rc rc;
+    const char *says; /* part of the error, or of a note */
+};
+
+static const struct row rows[] = {
+    {.name = "ed25519 by libssh2",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .how = "libssh2",
+     .says = "installing flownode"},
+    {.name = "auto takes libssh2",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .how = "libssh2"},
+    {.name = "RSA by openssh",
+     .transport = FR_TRANSPORT_OPENSSH,
+     .host = "127.0.0.1",
+     .key = "rsa",
+     .known = "known",
+     .how = "openssh"},
+    {.name = "auto takes openssh for RSA",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .key = "rsa",
+     .known = "known",
+     .how = "openssh",
+     .says = "rsa is an RSA key"},
+    {.name = "a host of the config, looked up by name",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "myhost",
+     .known = "known_alias",
+     .config = "config",
+     .how = "libssh2"},
+    {.name = "a name to resolve",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "localhost",
+     .key = "id",
+     .known = "known_none",
+     .rc = FR_DENIED,
+     .says = "ssh-keyscan -p"},
+    {.name = "unknown host",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_none",
+     .rc = FR_DENIED,
+     .says = "(ssh-ed25519 SHA256:"},
+    {.name = "wrong host key",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_wrong",
+     .rc = FR_CORRUPT,
+     .says = "ssh-keygen -R '[127.0.0.1]:"},
+    {.name = "wrong host key, openssh",
+     .transport = FR_TRANSPORT_OPENSSH,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_wrong",
+     .rc = FR_CORRUPT,
+     .says = "ssh-keygen -R"},
+    {.name = "unknown host, openssh",
+     .transport = FR_TRANSPORT_OPENSSH,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_none",
+     .rc = FR_DENIED,
+     .says = "ssh-keyscan"},
+    {.name = "refused login",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "other",
+     .known = "known",
+     .rc = FR_DENIED,
+     .says = "keys tried: /tmp/"},
+    {.name = "RSA by libssh2",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "rsa",
+     .known = "known",
+     .rc = FR_DENIED,
+     .says = "RSA keys need transport: openssh"},
+    {.name = "no such key",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "nokey",
+     .known = "known",
+     .rc = FR_DENIED,
+     .says = "nokey (cannot be read)"},
+    {.name = "refused login, openssh",
+     .transport = FR_TRANSPORT_OPENSSH,
+     .host = "127.0.0.1",
+     .key = "other",
+     .known = "known",
+     .rc = FR_DENIED,
+     .says = "Permission denied"},
+    {.name = "nobody listens",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .dead = true,
+     .rc = FR_UNREACHABLE,
+     .says = "127.0.0.1: Connection refused"},
+    {.name = "no such host",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "no.such.host.invalid",
+     .key = "id",
+     .known = "known",
+     .rc = FR_UNREACHABLE,
+     .says = "cannot find host"},
+};
+
+struct watcher {
+    const struct row *row;
+    bool over, said;
+    char how[16];
+    struct fr_err err;
+};
+
+static void sink(void *arg, struct fr_exec_event *ev)
+{
+    struct watcher *w = arg;
+    const char *says = w->row->says != NULL ? w->row->says : "";
+
+    if (ev->kind == FR_EXEC_NOTE)
+        w->said = w->said || memmem(ev->text.p, ev->text.n, says, strlen(says)) != NULL;
+    if (ev->kind == FR_EXEC_UP) {
+        snprintf(w->how, sizeof(w->how), "%.*s", (int)ev->up.how.n, ev->up.how.p);
+        CHECK_INT(ev->up.home.b[0], 9);
+        w->over = true;
+    }
+    if (ev->kind == FR_EXEC_DOWN && !w->over) {
+        w->err = ev->err;
+        w->said = strstr(ev->err.msg, says) != NULL;
+        w->over = true;
+    }
+    fr_exec_event_free(ev);
+}
+
+static void try_row(struct site *s, const struct row *row)
+{
+    struct fr_loop loop;
+    struct watcher w = {.row = row};
+    struct fr_exec ex;
+    struct fr_exec_node node = {
+        .name = "n1",
+        .transport = row->transport,
+        .ssh = {.host = row->host,
+                .user = row->config == NULL ? s->user : NULL,
+                .port = row->config != NULL ? 0
+                        : row->dead         ? s->dead_port
+                                            : s->port,
+                .key = row->key != NULL ? in_dir(s, row->key) : NULL,
+                .known_hosts = in_dir(s, row->known),
+                .config = row->config != NULL ? in_dir(s, row->config) : "none"},
+        .work = in_dir(s, "it's work"),
+    };
+    struct fr_exec_node_args args = {.sink = {sink, &w},
+                                     .nodes = &node,
+                                     .n = 1,
+                                     .base_epoch = 1,
+                                     .flownode_dir = s->dir,
+                                     .home = s->dir};
+    struct fr_err err = {0};
+
+    check_row(row->name);
+    CHECK(fr_loop_event_create(&loop, &err) == FR_OK);
+    args.loop = &loop;
+    CHECK(fr_exec_node_create(&ex, &args, &err) == FR_OK);
+    CHECK(ex.ops->connect(ex.self, 0, &err) == FR_OK);
+    while (!w.over && fr_loop_turn(&loop, true, &err) == FR_OK)
+        ;
+    CHECK_TEXT(w.how, row->how != NULL ? row->how : "");
+    CHECK_INT(w.err.rc, row->rc);
+    if (!CHECK(row->says == NULL || w.said) || (row->rc == FR_OK && w.err.rc != FR_OK))
+        printf("   it said: %s\n", w.err.msg);
+    fr_exec_destroy(&ex);
+    fr_loop_destroy(&loop);
+}
+
+static void test_choice(struct site *s)
+{
+    struct fr_ssh_target t = {.host = "127.0.0.1", .key = in_dir(s, "id")};
+    struct fr_buf why = {0};
+    enum fr_transport got = FR_TRANSPORT_AUTO;
+    struct fr_err err = {0};
+
+    check_row("a jump host needs openssh");
+    t.config = in_dir(s, "config_jump");
+    CHECK(fr_transport_choose(&t, &got, &why, &err) == FR_OK);
+    CHECK_INT(got, FR_TRANSPORT_OPENSSH);
+    CHECK(why.n > 0 && strstr(why.p, "ProxyJump in ") != NULL && strstr(why.p, "line 2") != NULL);
+    fr_buf_finish(&why);
+}
+
+static void wait_for_server(struct site *s)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)s->port),
+                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    bool up = false;
+
+    while (!up && waitpid(s->sshd, NULL, WNOHANG) == 0) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+        up = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+        close(fd);
+    }
+    CHECK(up);
+}
+
+int main(int argc, char **argv)
+{
+    struct site s = {.dir = "/tmp/exec-ssh-XXXXXX"};
+
+    if (argc > 1)
+        return strcmp(argv[1], "version") == 0 ? peer_version() : peer_serve();
+    if (access(sshd, X_OK) != 0)
+        return check_skip("no sshd here");
+    CHECK(mkdtemp(s.dir) != NULL);
+    snprintf(s.user, sizeof(s.user), "%s", cuserid(NULL));
+    s.port = free_port();
+    s.dead_port = free_port();
+    CHECK(make_key(&s, "hk", "ed25519") && make_key(&s, "id", "ed25519") &&
+          make_key(&s, "other", "ed25519") && make_key(&s, "rsa", "rsa"));
+    write_files(&s);
+    CHECK(start_server(&s));
+    wait_for_server(&s);
+    unsetenv("SSH_AUTH_SOCK");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        try_row(&s, &rows[i]);
+    test_choice(&s);
+    kill(s.sshd, SIGTERM);
+    waitpid(s.sshd, NULL, 0);
+    fr_remove_tree(s.dir, NULL);
+    fr_arena_finish(&s.arena);
+    return check_done();
+}
