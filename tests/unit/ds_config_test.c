@@ -134,7 +134,7 @@ static void test_auto(void)
     CHECK_INT(c.train_batch_size, 8);
     CHECK_INT(c.micro_batch, 2);
     CHECK(c.gradient_clipping == 0.5);
-    CHECK_INT(c.precision, TR_FP16);
+    CHECK_INT(c.precision, TR_PRECISION_FP16);
     CHECK_INT(c.initial_scale_power, 12);
     CHECK_INT(c.reduce_bucket_size, 64 * 64);
     CHECK_INT(c.prefetch_bucket_size, (int64_t)(0.9 * 64 * 64));
@@ -153,7 +153,7 @@ static void test_auto(void)
 
     check_row("absent keys");
     CHECK_INT(load("{" Z "}", &a, 1, &c, &notes, &err), FR_OK);
-    CHECK(c.gradient_clipping == 1.0 && c.precision == TR_FP16 && c.accumulation == 1);
+    CHECK(c.gradient_clipping == 1.0 && c.precision == TR_PRECISION_FP16 && c.accumulation == 1);
     CHECK(strstr(notes.p, "gradient_clipping is absent") != NULL);
     fr_buf_finish(&notes);
     tr_args_finish(&a);

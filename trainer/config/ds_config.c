@@ -94,7 +94,7 @@ static enum fr_rc read_communication(struct tr_ds_read *r, const struct tr_field
     const char *word = NULL;
     enum fr_rc rc = tr_field_text(f, "communication_data_type", &word, err);
 
-    r->out->communication = TR_FP32;
+    r->out->communication = TR_PRECISION_FP32;
     if (rc != FR_OK || word == NULL)
         return rc;
     for (int i = 0; i < 3; i++)
@@ -226,7 +226,7 @@ void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)
         .max_live_parameters = 1000000000,
         .max_reuse_distance = 1000000000,
         .hpz_partition_size = 1,
-        .precision = a->bf16 ? TR_BF16 : a->fp16 ? TR_FP16 : TR_FP32,
+        .precision = a->bf16 ? TR_PRECISION_BF16 : a->fp16 ? TR_PRECISION_FP16 : TR_PRECISION_FP32,
         .initial_scale_power = 16,
         .loss_scale_window = 1000,
         .hysteresis = 2,

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum tr_offload { TR_OFFLOAD_NONE, TR_OFFLOAD_CPU, TR_OFFLOAD_NVME };
-enum tr_precision { TR_FP32, TR_BF16, TR_FP16 };
+enum tr_precision { TR_PRECISION_FP32, TR_PRECISION_BF16, TR_PRECISION_FP16 };
 enum tr_ds_lr { TR_DS_LR_NONE, TR_DS_LR_WARMUP, TR_DS_LR_WARMUP_DECAY, TR_DS_LR_WARMUP_COSINE };
 
 enum { TR_DS_PATH = 512 };
