@@ -14,41 +14,39 @@
 
 /* An adapter of one linear, and its place in the flat order of all adapters. */
 struct tr_adapter {
-    char *module;            /* owns: "model.layers.0.self_attn.q_a_proj" */
+    char *module; /* owns: "model.layers.0.self_attn.q_a_proj" */
     int64_t r, in, out;
-    float scale;             /* alpha/r or alpha/sqrt(r) */
+    float scale; /* alpha/r or alpha/sqrt(r) */
     float dropout;
-    uint64_t id;             /* keys dropout: a hash of module */
-    int64_t a_at, b_at;      /* first element of A (r, in) and B (out, r) in the flat buffers */
-    struct tr_view a, b;     /* working copies; absent before tr_model_load */
-    struct tr_view da, db;   /* gradients, += */
+    uint64_t id;           /* keys dropout: a hash of module */
+    int64_t a_at, b_at;    /* first element of A (r, in) and B (out, r) in the flat buffers */
+    struct tr_view a, b;   /* working copies; absent before tr_model_load */
+    struct tr_view da, db; /* gradients, += */
 };
 
 struct tr_linear {
-    int unit, tensor, scale;         /* in the shard; scale -1: none (not FP8) */
+    int unit, tensor; /* in the shard */
+    int scale, bias;  /* tensors of the same unit; -1: none */
     int64_t in, out;
-    int block_rows, block_cols;      /* of FP8 scales */
-    const struct tr_adapter *lora;   /* borrows; NULL: frozen */
+    int block_rows, block_cols;    /* of FP8 scales */
+    const struct tr_adapter *lora; /* borrows; NULL: frozen */
 };
 
 /* The weight as an op takes it, while its unit is whole. */
 struct tr_weight tr_linear_weight(const struct tr_linear *l, const struct tr_ctx *ctx);
 
-/* y (T, out) = linear(x (T, in)). y is not x. x and y may be column slices. */
-enum fr_rc tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct tr_tokens *t,
-                         struct tr_view y, struct tr_view x, struct fr_err *err);
+/* y (T, out) = linear(x (T, in)). y is not x. Both may be column slices. */
+void tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
+                   struct tr_view x);
 
-/* dx (T, in) = (add: +=) gradient; absent: not wanted. Adds to the adapter's gradients. */
 struct tr_linear_grad {
-    struct tr_view dx;  /* out, may be absent */
+    struct tr_view dx; /* (T, in) = (add: +=); absent: not wanted */
     bool add;
-    struct tr_view dy;  /* (T, out) */
-    struct tr_view x;   /* (T, in) the forward's input; may be absent without an adapter */
+    struct tr_view dy; /* (T, out) */
+    struct tr_view x;  /* (T, in) the forward's input; may be absent without an adapter */
 };
-enum fr_rc tr_linear_bwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct tr_tokens *t,
-                         const struct tr_linear_grad *g, struct fr_err *err);
 
-/* Carves what one fwd and one bwd need at once. */
-void tr_linear_measure(const struct tr_linear *l, struct tr_ctx *ctx, int64_t rows);
+/* Gives dx and adds to the adapter's gradients. */
+void tr_linear_bwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct tr_linear_grad *g);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * A model: its blocks, frozen weights (sharded), adapters, and the buffers of a micro-batch. Made in
- * three steps so that memory is known before any is taken:
+ * A model: its blocks, frozen weights (sharded), adapters, and the buffers of a micro-batch. Made
+ * in three steps so that memory is known before any is taken:
  *
  *   tr_model_create   reads config and adapter rules: units, blocks, sizes. No large memory.
  *   tr_model_memory   the table of what tr_model_load will allocate on this rank.
  *   tr_model_load     allocates once and loads. Nothing is allocated after it.
  *
- * Then tr_model_forward_backward, as often as wanted; every rank the same number of times, also with
- * an empty micro-batch (T = 0).
+ * Then tr_model_forward_backward, as often as wanted; every rank the same number of times, also
+ * with an empty micro-batch (T = 0).
  */
 #ifndef TR_MODEL_MODEL_H
 #define TR_MODEL_MODEL_H
@@ -28,22 +28,24 @@
 struct tr_model;
 
 struct tr_model_opts {
-    struct tr_backend *be;                 /* borrows */
-    struct tr_comm *comm;                  /* borrows */
-    const struct tr_model_config *config;  /* copied */
-    const struct tr_lora_config *lora;     /* borrowed during create; NULL: no adapters */
-    enum tr_dtype compute;                 /* F32, BF16, F16 (F64: ref backend) */
-    bool partition;                        /* ZeRO stage 3 */
+    struct tr_backend *be;                /* borrows */
+    struct tr_comm *comm;                 /* borrows */
+    const struct tr_model_config *config; /* copied */
+    const struct tr_lora_config *lora;    /* borrowed during create; NULL: no adapters */
+    enum tr_dtype compute;                /* F32, BF16, F16 (F64: ref backend) */
+    bool partition;                       /* ZeRO stage 3 */
     enum tr_place place;
     struct tr_shard_limits limits;
-    int64_t tokens_max;                    /* T_max = B * cutoff_len */
-    int64_t samples_max;                   /* B */
-    int64_t in_flight;                     /* micro-batches held at once; 0: 1 */
-    bool train;                            /* gradients wanted; false: forward only */
-    uint64_t seed;                         /* keys dropout */
+    int64_t tokens_max;  /* T_max = B * cutoff_len */
+    int64_t samples_max; /* B */
+    int64_t in_flight;   /* micro-batches held at once; 0: 1 */
+    bool train;          /* gradients wanted; false: forward only */
+    bool logits;         /* tr_model_forward will hand out logits */
+    uint64_t seed;       /* keys dropout */
 };
 
-/* FR_UNSUPPORTED names op and type when the backend lacks one. notes (may be NULL) gets warnings. */
+/* FR_UNSUPPORTED names op and type when the backend lacks one. notes (may be NULL) gets warnings.
+ */
 enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
                            struct fr_buf *notes, struct fr_err *err);
 void tr_model_destroy(struct tr_model *m);
@@ -61,23 +63,23 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st, struct fr_err *err);
 
 /* As tr_model_load, weights from memory (tests). */
-enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src,
-                         struct fr_err *err);
+enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, struct fr_err *err);
 
 /* ---- adapters ---- */
 
 /*
- * All adapters lie in one flat order: module by module in the order of the forward pass, A before B,
- * each tensor at a multiple of 64 elements; gaps are zero and stay zero. `padded` is a multiple of
- * 64*W, so that W equal slices of whole 64s exist: slice k is rank k's share of masters, m and v.
+ * All adapters lie in one flat order: module by module in the order of the forward pass, A before
+ * B, each tensor at a multiple of 64 elements; gaps are zero and stay zero. `padded` is a multiple
+ * of 64*W, so that W equal slices of whole 64s exist: slice k is rank k's share of masters, m and
+ * v.
  */
 struct tr_params {
     const struct tr_adapter *adapters;
     size_t n;
-    int64_t elements;      /* trainable parameters, without gaps */
-    int64_t padded;        /* elements of the flat buffers */
-    struct tr_view work;   /* (padded) compute type: what the blocks read; absent before load */
-    struct tr_view grad;   /* (padded) f32, += by tr_model_forward_backward; the caller zeroes it */
+    int64_t elements;    /* trainable parameters, without gaps */
+    int64_t padded;      /* elements of the flat buffers */
+    struct tr_view work; /* (padded) compute type: what the blocks read; absent before load */
+    struct tr_view grad; /* (padded) f32, += by tr_model_forward_backward; the caller zeroes it */
 };
 void tr_model_params(const struct tr_model *m, struct tr_params *out);
 
@@ -85,16 +87,16 @@ void tr_model_params(const struct tr_model *m, struct tr_params *out);
 
 /* Host arrays, read before the call returns. */
 struct tr_micro {
-    int64_t T, B;               /* T = 0 takes part in the collectives and changes nothing */
-    const int32_t *ids;         /* (T) */
-    const int32_t *pos;         /* (T) restarts at 0 in each sample */
-    const int32_t *targets;     /* (T) < 0: none; NULL: no loss */
-    const int64_t *offsets;     /* (B+1) attention segments: first token of each, last is T */
-    const int64_t *place;       /* (B) sample's place in the epoch's global order; NULL: 0.. */
+    int64_t T, B;           /* T = 0 takes part in the collectives and changes nothing */
+    const int32_t *ids;     /* (T) */
+    const int32_t *pos;     /* (T) restarts at 0 in each sample */
+    const int32_t *targets; /* (T) < 0: none; NULL: no loss */
+    const int64_t *offsets; /* (B+1) attention segments: first token of each, last is T */
+    const int64_t *place;   /* (B) sample's place in the epoch's global order; NULL: 0.. */
     int64_t epoch;
     const int32_t *const *forced; /* [MoE layers] (T, K) experts to use; NULL: the router chooses */
-    double loss_scale;          /* 1/N (N: targets of the whole step, all ranks), times any scaler's */
-    int slot;                   /* which of in_flight; 0 */
+    double loss_scale; /* 1/N (N: targets of the whole step, all ranks), times any scaler's */
+    int slot;          /* which of in_flight; 0 */
 };
 
 /* Forward and backward; adapters' gradients += loss_scale * d(sum of -log p). */
@@ -105,8 +107,8 @@ enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *
  * the device and reports its errors. */
 enum fr_rc tr_model_take_loss(struct tr_model *m, double *sum, struct fr_err *err);
 
-/* Forward without dropout. logits are handed out in column chunks: logits (T, ncols) f32 host memory,
- * row-major, columns [col0, col0+ncols). logits may be NULL. Adds to the loss. */
+/* Forward without dropout. logits are handed out in column chunks: logits (T, ncols) f32 host
+ * memory, row-major, columns [col0, col0+ncols). logits may be NULL. Adds to the loss. */
 struct tr_logits {
     enum fr_rc (*chunk)(void *arg, const float *logits, int64_t col0, int64_t ncols,
                         struct fr_err *err);

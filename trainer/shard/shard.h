@@ -1,19 +1,21 @@
 /*
  * Which rank owns which bytes of which frozen weight, and when they are whole.
  *
- * A unit is what is gathered at once: an attention, a dense FFN, a shared expert, one expert, a chunk
- * of the head's rows. It is one byte buffer, its tensors (FP8 scales included) at 256-byte offsets; a
- * rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled by pread of just those ranges.
- * A gather lands in a window: slice k at k*slice_bytes, so that nothing is repacked and a tensor is
- * a view. There are two windows, allocated once: one in use, one that may be filled ahead.
+ * A unit is what is gathered at once: an attention, a dense FFN, a shared expert, one expert, a
+ * chunk of the head's rows. It is one byte buffer, its tensors (FP8 scales included) at 256-byte
+ * offsets; a rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled by pread of just
+ * those ranges. A gather lands in a window: slice k at k*slice_bytes, so that nothing is repacked
+ * and a tensor is a view. There are two windows, allocated once: one in use, one that may be filled
+ * ahead.
  *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
- * rows that are used travel. Below stage 3, and when W = 1, every unit is whole on its rank, nothing
- * is gathered, and the calls only hand out views.
+ * rows that are used travel. Below stage 3, and when W = 1, every unit is whole on its rank,
+ * nothing is gathered, and the calls only hand out views.
  *
- * Every rank makes the same calls in the same order. A pass (training, evaluation) records its order
- * of gathers the first time; later passes issue the next gather ahead while DeepSpeed's limits allow
- * (elements <= prefetch bucket; live elements <= max live). Numbers never depend on it.
+ * Every rank makes the same calls in the same order. A pass (training, evaluation) records its
+ * order of gathers the first time; later passes issue the next gather ahead while DeepSpeed's
+ * limits allow (elements <= prefetch bucket; live elements <= max live). Numbers never depend on
+ * it.
  */
 #ifndef TR_SHARD_SHARD_H
 #define TR_SHARD_SHARD_H
@@ -40,16 +42,16 @@ enum { TR_UNIT_TENSORS = 16 };
 
 /* One tensor of a unit, as it lies on disk and in memory. */
 struct tr_unit_tensor {
-    const char *name;     /* in the checkpoint; borrowed until tr_shard_load returns */
-    int rank;             /* 1 or 2 */
-    int64_t shape[2];     /* of the part: rows [row0, row0 + shape[0]) of the tensor on disk */
+    const char *name; /* in the checkpoint; copied */
+    int rank;         /* 1 or 2 */
+    int64_t shape[2]; /* of the part: rows [row0, row0 + shape[0]) of the tensor on disk */
     int64_t row0;
-    int64_t disk_rows;    /* rows of the whole tensor on disk; 0: shape[0] */
-    enum tr_dtype dtype;  /* in memory; loading converts (f32, bf16, f16 <-> each other) */
+    int64_t disk_rows;   /* rows of the whole tensor on disk; 0: shape[0] */
+    enum tr_dtype dtype; /* in memory; loading converts (f32, bf16, f16 <-> each other) */
 };
 
 struct tr_unit_spec {
-    const char *what;     /* "layer 3 expert 7", copied */
+    const char *what; /* "layer 3 expert 7", copied */
     enum tr_unit_kind kind;
     struct tr_unit_tensor tensors[TR_UNIT_TENSORS];
     size_t n;
@@ -68,12 +70,12 @@ enum tr_place {
 };
 
 struct tr_shard_opts {
-    struct tr_backend *be;      /* borrows */
-    struct tr_comm *comm;       /* borrows */
-    bool partition;             /* stage 3 */
+    struct tr_backend *be; /* borrows */
+    struct tr_comm *comm;  /* borrows */
+    bool partition;        /* stage 3 */
     enum tr_place place;
     struct tr_shard_limits limits;
-    int64_t tokens_max;         /* T_max: the most rows one tr_shard_fetch_rows asks for */
+    int64_t tokens_max; /* T_max: the most rows one tr_shard_fetch_rows asks for */
 };
 
 enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out,
@@ -93,39 +95,39 @@ int64_t tr_shard_window_units(const struct tr_shard *s, int64_t elements);
 
 /* What tr_shard_load will allocate, in bytes on this rank. */
 struct tr_shard_bytes {
-    size_t base;       /* slices of sharded units and own rows; everything when nothing is gathered */
+    size_t base; /* slices of sharded units and own rows; everything when nothing is gathered */
     size_t persistent;
-    size_t windows;    /* both */
-    size_t rows;       /* buffers of tr_shard_fetch_rows */
-    size_t model;      /* all units, whole */
+    size_t windows; /* both */
+    size_t rows;    /* buffers of tr_shard_fetch_rows */
+    size_t model;   /* all units, whole */
 };
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 
-/* Allocates and fills: this rank reads its byte ranges and no others. Every tensor must be there with
- * its shape; a value that is not finite is FR_CORRUPT. Errors name the tensor. */
+/* Allocates and fills: this rank reads its byte ranges and no others. Every tensor must be there
+ * with its shape; a value that is not finite is FR_CORRUPT. Errors name the tensor. */
 enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st, struct fr_err *err);
 
-/* As tr_shard_load, from memory: fill writes bytes [at, at+n) of tensor t, in its dtype in memory. */
+/* As tr_shard_load, from memory: fill writes bytes [at, at+n) of tensor t, in its dtype in memory.
+ */
 struct tr_shard_source {
     enum fr_rc (*fill)(void *arg, const struct tr_unit_tensor *t, size_t at, void *dst, size_t n,
                        struct fr_err *err);
     void *arg;
 };
-enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src,
-                         struct fr_err *err);
+enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err);
 
 /* ---- use, inside a pass ---- */
 
 /* Starts a pass; id 0..7 names its recorded order. */
 enum fr_rc tr_shard_begin(struct tr_shard *s, int pass, struct fr_err *err);
-/* Ends it: a pass that gathered less or other than its record is FR_BUG. After an error in the middle
- * of a pass, call it with failed = true: windows are free again, the record is kept. */
+/* Ends it: a pass that gathered less or other than its record is FR_BUG. After an error in the
+ * middle of a pass, call it with failed = true: windows are free again, the record is kept. */
 enum fr_rc tr_shard_end(struct tr_shard *s, bool failed, struct fr_err *err);
 
 /*
- * Makes units first..first+n whole for queue q, and holds them until tr_shard_release. One gather is
- * held at a time. Persistent units need no gather. One grouped collective when W > 1, none when they
- * are still whole.
+ * Makes units first..first+n whole for queue q, and holds them until tr_shard_release. One gather
+ * is held at a time. Persistent units need no gather. One grouped collective when W > 1, none when
+ * they are still whole.
  */
 enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, int n,
                            struct fr_err *err);
@@ -136,18 +138,18 @@ enum fr_rc tr_shard_release(struct tr_shard *s, struct tr_queue *q, int first, i
 struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i);
 
 /*
- * The rows of a TR_UNIT_ROWS unit that `ids` name. ids (T) are host numbers; out_index (T) i32, host,
- * gets for each id its row in *table (used, cols), which is valid until the next fetch. Every rank
- * calls it, also with T = 0. One all-gather of ids and at least one all_to_allv; rounds are agreed by
- * all from the ids, so buffers stay within tokens_max rows. When the unit is whole, *table is the
- * whole matrix and out_index = ids.
+ * The rows of a TR_UNIT_ROWS unit that `ids` name. ids (T) are host numbers; out_index (T) i32,
+ * host, gets for each id its row in *table (used, cols), which is valid until the next fetch. Every
+ * rank calls it, also with T = 0. One all-gather of ids and at least one all_to_allv; rounds are
+ * agreed by all from the ids, so buffers stay within tokens_max rows. When the unit is whole,
+ * *table is the whole matrix and out_index = ids.
  */
 struct tr_fetch_rows {
     int unit;
     const int32_t *ids;
     int32_t *out_index;
-    int64_t tokens;          /* T <= tokens_max */
-    struct tr_view table;    /* out (rows, cols) */
+    int64_t tokens;       /* T <= tokens_max */
+    struct tr_view table; /* out (rows, cols) */
 };
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err);
@@ -162,32 +164,35 @@ void tr_shard_stats(const struct tr_shard *s, struct tr_shard_stats *out);
 /* ---- exchange: where a routed row is computed ---- */
 
 /*
- * The MoE block hands its permuted rows (ordered by expert) to tr_exchange and gets the rows that this
- * rank computes, ordered by expert. ZeRO: its own rows, all experts, no copy. Expert parallelism: an
- * all-to-all to the experts' owners and back.
+ * The MoE block hands its permuted rows (ordered by expert) to tr_exchange and gets the rows that
+ * this rank computes, ordered by expert. ZeRO: its own rows, all experts, no copy. Expert
+ * parallelism: an all-to-all to the experts' owners and back.
  */
 struct tr_exchange {
-    struct tr_comm *comm;   /* borrows; NULL: identity */
-    int64_t experts;        /* E */
-    int64_t e0, e1;         /* experts computed here; identity: 0, E */
+    struct tr_comm *comm; /* borrows; NULL: identity */
+    int64_t experts;      /* E */
+    int64_t e0, e1;       /* experts computed here; identity: 0, E */
 };
 
 /* What one micro-batch and layer exchanged; kept in its tr_saved. */
 struct tr_exchange_plan {
-    struct tr_view offsets; /* (E+1) i32 device: rows of expert e here are [offsets[e], offsets[e+1]) */
-    int64_t rows_max;       /* host bound of rows here */
+    struct tr_view sent; /* (E+1) i32 device: rows of expert e handed out, ordered by expert; in */
+    int64_t sent_max;    /* host bound of rows handed out; in */
+    struct tr_view
+        offsets;      /* (E+1) i32 device: rows of expert e here are [offsets[e], offsets[e+1]) */
+    int64_t rows_max; /* host bound of rows here */
 };
 
+/* Fills offsets and rows_max from sent and sent_max. */
 enum fr_rc tr_exchange_begin(const struct tr_exchange *x, struct tr_queue *q,
-                             struct tr_view offsets, int64_t rows, struct tr_exchange_plan *plan,
-                             struct fr_err *err);
-/* Rows to where they are computed; *out may be in. */
+                             struct tr_exchange_plan *plan, struct fr_err *err);
+/* Rows to where they are computed: *rows becomes the rows here (the same view when identity). */
 enum fr_rc tr_exchange_out(const struct tr_exchange *x, struct tr_queue *q,
-                           const struct tr_exchange_plan *plan, struct tr_view in,
-                           struct tr_view *out, struct fr_err *err);
-/* Results back to their tokens, in the order of the rows handed out; *out may be in. */
+                           const struct tr_exchange_plan *plan, struct tr_view *rows,
+                           struct fr_err *err);
+/* Results back to their tokens: *rows becomes the results in the order of the rows handed out. */
 enum fr_rc tr_exchange_back(const struct tr_exchange *x, struct tr_queue *q,
-                            const struct tr_exchange_plan *plan, struct tr_view in,
-                            struct tr_view *out, struct fr_err *err);
+                            const struct tr_exchange_plan *plan, struct tr_view *rows,
+                            struct fr_err *err);
 
 #endif

@@ -1,0 +1,106 @@
+/*
+ * The blocks of decoder-only models and how they are made. Each holds unit ids and shapes; weights
+ * come from the shard while they are whole. Destroyed by tr_block_destroy.
+ */
+#ifndef TR_MODEL_BLOCKS_H
+#define TR_MODEL_BLOCKS_H
+
+#include "trainer/config/model_config.h"
+#include "trainer/model/block.h"
+#include "trainer/model/linear.h"
+
+/* A norm's gain: a tensor of a persistent unit. */
+struct tr_norm {
+    int unit, tensor;
+    float eps;
+};
+
+/* y = norm(x), rrms (T) for the backward; and its backward, dx = dres + ... (dres may be absent).
+ */
+void tr_norm_fwd(const struct tr_norm *n, struct tr_ctx *ctx, struct tr_view y, struct tr_view rrms,
+                 struct tr_view x);
+struct tr_norm_grad {
+    struct tr_view dx, dres, dy, x, rrms;
+};
+void tr_norm_bwd(const struct tr_norm *n, struct tr_ctx *ctx, const struct tr_norm_grad *g);
+
+/* y += x */
+void tr_add(struct tr_ctx *ctx, struct tr_view y, struct tr_view x);
+
+/* embed: y = rows of the table by tokens->index. No backward: the embedding is frozen. */
+enum fr_rc tr_embed_block(struct tr_block **out, struct fr_err *err);
+
+/*
+ * mla: y = x + o(attention(norm(x))), multi-head latent attention (DeepSeek-V2 2024, eq. 9-19).
+ * qr = 0: q is one linear `qb` on the normalised input, `qa` and q_norm unused.
+ */
+struct tr_mla_opts {
+    int unit; /* all linears */
+    struct tr_norm norm, q_norm, kv_norm;
+    struct tr_linear qa, qb, kva, kvb, o;
+    int64_t H, nh, dn, dr, dv, qr, kr;
+    float scale; /* of the softmax */
+    bool interleave;
+};
+enum fr_rc tr_mla_block(const struct tr_mla_opts *o, struct tr_block **out, struct fr_err *err);
+
+/* The SwiGLU MLP that dense layers and shared experts have (Shazeer 2020). */
+struct tr_ffn {
+    int unit;
+    struct tr_linear gate, up, down;
+    int64_t H, I;
+};
+bool tr_ffn_has_lora(const struct tr_ffn *f);
+/* y = ffn(n); gathers and releases its unit. */
+void tr_ffn_fwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view y, struct tr_view n);
+/* dn = gradient (absent: adapters only) from dy and the recomputed n. */
+void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, struct tr_view dy,
+                struct tr_view n);
+
+/* mlp: y = x + ffn(norm(x)). */
+enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, struct tr_block **out,
+                        struct fr_err *err);
+
+/*
+ * moe: y = x + sum over the chosen experts of w_e ffn_e(norm(x)) + shared(norm(x)). Experts are
+ * units expert0 .. expert0+E-1, tensors gate, up, down in `expert` (its unit is ignored); they are
+ * gathered in windows of `window` neighbours. The gradient of the routing weights flows to x.
+ */
+struct tr_moe_opts {
+    struct tr_norm norm;
+    int router_unit, gate_tensor, bias_tensor; /* persistent; bias -1: none */
+    int64_t E, K, n_group, topk_group;
+    float factor;
+    bool norm_topk;
+    int expert0, window;
+    struct tr_ffn expert;
+    bool has_shared;
+    struct tr_ffn shared;
+    struct tr_exchange exchange;
+};
+enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, struct fr_err *err);
+
+/*
+ * head: norm, then logits by row chunks of the head, each gathered once, and the cross-entropy with
+ * its gradient (flash style, the logits are never whole). With emit the logits of each chunk are
+ * handed out instead.
+ */
+struct tr_head_opts {
+    struct tr_norm norm;
+    int chunk0, chunks; /* units; one tensor each */
+    int64_t H, V, rows; /* rows of a chunk; the last may have fewer */
+};
+enum fr_rc tr_head_block(const struct tr_head_opts *o, struct tr_block **out, struct fr_err *err);
+
+/* Evaluation: the logits (T, rows) of chunk i in f32*, from the head's input x; and the loss when
+ * there are targets. out is called with each chunk's device view. */
+struct tr_head_emit {
+    void (*out)(void *arg, struct tr_ctx *ctx, struct tr_view logits, int64_t col0);
+    void *arg;
+};
+void tr_head_logits(const struct tr_block *b, struct tr_ctx *ctx, struct tr_view x,
+                    const struct tr_head_emit *emit);
+
+void tr_block_destroy(struct tr_block *b);
+
+#endif

@@ -1,0 +1,45 @@
+#include "trainer/model/block.h"
+
+#include <assert.h>
+
+struct tr_view tr_carve_view(struct tr_carve *c, enum tr_dtype t, int rank, const int64_t *shape)
+{
+    struct tr_view v = tr_view_of(c->base + c->used, t, rank, shape);
+
+    c->used = (c->used + tr_view_bytes(v) + 255) / 256 * 256;
+    if (c->used > c->peak)
+        c->peak = c->used;
+    assert(c->used <= c->limit);
+    return v;
+}
+
+struct tr_view tr_carve1(struct tr_carve *c, enum tr_dtype t, int64_t n)
+{
+    return tr_carve_view(c, t, 1, &n);
+}
+
+struct tr_view tr_carve2(struct tr_carve *c, enum tr_dtype t, int64_t rows, int64_t cols)
+{
+    int64_t shape[2] = {rows, cols};
+
+    return tr_carve_view(c, t, 2, shape);
+}
+
+struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t b, int64_t n)
+{
+    int64_t shape[3] = {a, b, n};
+
+    return tr_carve_view(c, t, 3, shape);
+}
+
+void tr_ctx_gather(struct tr_ctx *ctx, int first, int n)
+{
+    if (ctx->rc == FR_OK && !ctx->dry)
+        ctx->rc = tr_shard_gather(ctx->shard, ctx->q, first, n, ctx->err);
+}
+
+void tr_ctx_release(struct tr_ctx *ctx, int first, int n)
+{
+    if (ctx->rc == FR_OK && !ctx->dry)
+        ctx->rc = tr_shard_release(ctx->shard, ctx->q, first, n, ctx->err);
+}

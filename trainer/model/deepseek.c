@@ -1,0 +1,425 @@
+/*
+ * DeepSeek-V3 (2024): embedding; per layer MLA, then a dense SwiGLU FFN in the first layers and a
+ * mixture of experts in the others; norm and head. One walk over the checkpoint's inventory makes
+ * the weight units and the adapters; a layer's blocks are made when its last tensor is known.
+ */
+#include "engine/base/sys.h"
+#include "trainer/model/rope.h"
+#include "trainer/model/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HEAD_CHUNK = 4 << 20 /* elements */, HEAD_ROWS_MIN = 512 };
+
+struct build {
+    struct tr_model *m;
+    const struct tr_lora_config *lora;
+    int64_t layer;  /* being collected; -1: none */
+    int64_t expert; /* of the open FFN unit */
+    struct tr_unit_spec norms, attention, ffn;
+    char norms_name[48], attention_name[48], ffn_name[48];
+    struct tr_mla_opts mla;
+    struct tr_norm post;
+    struct tr_moe_opts moe;
+    struct tr_ffn dense;
+};
+
+/* ---- units ---- */
+
+static enum fr_rc flush(struct build *b, struct tr_unit_spec *spec, int *id, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    *id = -1;
+    if (spec->n == 0)
+        return FR_OK;
+    rc = tr_shard_add(b->m->shard, spec, id, err);
+    spec->n = 0;
+    return rc;
+}
+
+static int put(struct tr_unit_spec *spec, const struct tr_model_tensor *t, enum tr_dtype dtype)
+{
+    struct tr_unit_tensor *u = &spec->tensors[spec->n];
+
+    *u = (struct tr_unit_tensor){.name = t->name, .rank = t->ndim, .dtype = dtype};
+    u->shape[0] = t->shape[0];
+    u->shape[1] = t->ndim == 2 ? t->shape[1] : 0;
+    return (int)spec->n++;
+}
+
+/* The block scales of an FP8 weight: a tensor of the same unit. */
+static int put_scale(struct build *b, struct tr_unit_spec *spec, const struct tr_model_tensor *t)
+{
+    const struct tr_model_config *c = &b->m->config;
+    struct tr_model_tensor s = *t;
+
+    (void)snprintf(s.name, sizeof(s.name), "%.110s_scale_inv", t->name);
+    s.shape[0] = (t->shape[0] + c->fp8_block_rows - 1) / c->fp8_block_rows;
+    s.shape[1] = (t->shape[1] + c->fp8_block_cols - 1) / c->fp8_block_cols;
+    return put(spec, &s, TR_F32);
+}
+
+static enum fr_rc put_linear(struct build *b, struct tr_unit_spec *spec,
+                             const struct tr_model_tensor *t, struct tr_linear *l,
+                             struct fr_err *err)
+{
+    const struct tr_model_config *c = &b->m->config;
+
+    *l = (struct tr_linear){.unit = -1, .scale = -1, .bias = -1};
+    l->out = t->shape[0];
+    l->in = t->shape[1];
+    l->tensor = put(spec, t, c->fp8 ? TR_F8_E4M3 : b->m->o.compute);
+    if (c->fp8) {
+        l->scale = put_scale(b, spec, t);
+        l->block_rows = (int)c->fp8_block_rows;
+        l->block_cols = (int)c->fp8_block_cols;
+    }
+    return tr_adapters_take(b->m, b->lora, t, &l->lora, err);
+}
+
+/* ---- blocks ---- */
+
+static enum fr_rc add_block(struct tr_model *m, struct tr_block *block, int64_t layer)
+{
+    block->index = m->nblocks;
+    block->layer = layer;
+    if (layer >= 0)
+        (void)snprintf(block->what, sizeof(block->what), "layer %lld %s", (long long)layer,
+                       block->ops->name);
+    m->blocks[m->nblocks++] = block;
+    return FR_OK;
+}
+
+static void set_unit(struct tr_linear *const *l, size_t n, int unit)
+{
+    for (size_t i = 0; i < n; i++)
+        l[i]->unit = unit;
+}
+
+static void set_ffn_unit(struct tr_ffn *f, int unit)
+{
+    f->unit = unit;
+    set_unit((struct tr_linear *const[]){&f->gate, &f->up, &f->down}, 3, unit);
+}
+
+/* Ends the open FFN unit: an expert, the shared experts or the dense FFN. */
+static enum fr_rc flush_ffn(struct build *b, struct fr_err *err)
+{
+    int id;
+    enum fr_rc rc;
+    bool open = b->ffn.n > 0;
+
+    if ((rc = flush(b, &b->ffn, &id, err)) != FR_OK || !open)
+        return rc;
+    if (b->expert == 0)
+        b->moe.expert0 = id;
+    if (b->expert == -2) {
+        set_ffn_unit(&b->moe.shared, id);
+        b->moe.has_shared = true;
+    } else if (b->expert == -1) {
+        set_ffn_unit(&b->dense, id);
+    }
+    return FR_OK;
+}
+
+static enum fr_rc flush_attention(struct build *b, struct fr_err *err)
+{
+    struct tr_mla_opts *a = &b->mla;
+    int id;
+    enum fr_rc rc;
+
+    if (b->attention.n == 0)
+        return FR_OK;
+    if ((rc = flush(b, &b->attention, &id, err)) != FR_OK)
+        return rc;
+    a->unit = id;
+    set_unit((struct tr_linear *const[]){&a->qa, &a->qb, &a->kva, &a->kvb, &a->o}, 5, id);
+    return FR_OK;
+}
+
+static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err *err)
+{
+    const struct tr_model_config *c = &b->m->config;
+    struct tr_moe_opts *o = &b->moe;
+    int64_t E = c->n_routed_experts, window;
+    enum fr_rc rc = FR_OK;
+
+    window = tr_shard_window_units(b->m->shard, 3 * c->hidden_size * c->moe_intermediate_size);
+    o->norm = b->post;
+    o->E = E;
+    o->K = c->num_experts_per_tok;
+    o->n_group = c->n_group;
+    o->topk_group = c->topk_group;
+    o->factor = (float)c->routed_scaling_factor;
+    o->norm_topk = c->norm_topk_prob;
+    o->window = (int)(window < E ? window : E);
+    o->expert.H = o->shared.H = c->hidden_size;
+    o->expert.I = c->moe_intermediate_size;
+    o->shared.I = c->moe_intermediate_size * c->n_shared_experts;
+    o->exchange = (struct tr_exchange){.experts = E, .e0 = 0, .e1 = E};
+    for (int64_t e = 0; e < E && rc == FR_OK; e += o->window) {
+        int64_t n = E - e < o->window ? E - e : o->window;
+
+        rc = tr_shard_plan_window(b->m->shard, o->expert0 + (int)e, (int)n, err);
+    }
+    if (rc == FR_OK)
+        rc = tr_moe_block(o, out, err);
+    return rc;
+}
+
+static enum fr_rc make_blocks(struct build *b, struct fr_err *err)
+{
+    const struct tr_model_config *c = &b->m->config;
+    bool moe = tr_model_is_moe(c, b->layer);
+    struct tr_block *block;
+    enum fr_rc rc;
+
+    b->mla.H = c->hidden_size;
+    b->mla.nh = c->num_attention_heads;
+    b->mla.dn = c->qk_nope_head_dim;
+    b->mla.dr = c->qk_rope_head_dim;
+    b->mla.dv = c->v_head_dim;
+    b->mla.qr = c->q_lora_rank;
+    b->mla.kr = c->kv_lora_rank;
+    b->mla.scale = (float)tr_rope_softmax_scale(c);
+    b->mla.interleave = c->rope.interleave;
+    if ((rc = tr_mla_block(&b->mla, &block, err)) != FR_OK)
+        return rc;
+    (void)add_block(b->m, block, b->layer);
+    b->dense.H = c->hidden_size;
+    b->dense.I = c->intermediate_size;
+    rc = moe ? make_moe(b, &block, err) : tr_mlp_block(&b->post, &b->dense, &block, err);
+    if (rc != FR_OK)
+        return rc;
+    b->m->moe_layers += moe;
+    return add_block(b->m, block, b->layer);
+}
+
+/* All tensors of the layer are known. */
+static enum fr_rc end_layer(struct build *b, struct fr_err *err)
+{
+    int id;
+    enum fr_rc rc;
+
+    if (b->layer < 0)
+        return FR_OK;
+    if ((rc = flush_attention(b, err)) != FR_OK || (rc = flush_ffn(b, err)) != FR_OK ||
+        (rc = flush(b, &b->norms, &id, err)) != FR_OK)
+        return rc;
+    b->mla.norm.unit = b->mla.q_norm.unit = b->mla.kv_norm.unit = b->post.unit = id;
+    b->moe.router_unit = id;
+    if ((rc = make_blocks(b, err)) != FR_OK)
+        return rc;
+    b->layer = -1;
+    return FR_OK;
+}
+
+static void begin_layer(struct build *b, int64_t layer)
+{
+    b->layer = layer;
+    b->expert = -1;
+    b->mla = (struct tr_mla_opts){0};
+    b->mla.qa.scale = b->mla.qa.bias = -1;
+    b->moe = (struct tr_moe_opts){.bias_tensor = -1};
+    b->dense = (struct tr_ffn){0};
+    b->norms = (struct tr_unit_spec){.what = b->norms_name, .kind = TR_UNIT_PERSISTENT};
+    b->attention = (struct tr_unit_spec){.what = b->attention_name};
+    b->ffn = (struct tr_unit_spec){.what = b->ffn_name};
+    (void)snprintf(b->norms_name, sizeof(b->norms_name), "layer %lld norms", (long long)layer);
+    (void)snprintf(b->attention_name, sizeof(b->attention_name), "layer %lld attention",
+                   (long long)layer);
+}
+
+static void put_norm(struct build *b, const struct tr_model_tensor *t)
+{
+    float eps = (float)b->m->config.rms_norm_eps;
+    struct tr_norm n = {.tensor = put(&b->norms, t, b->m->o.compute), .eps = eps};
+
+    if (strstr(t->name, "q_a_layernorm") != NULL || strstr(t->name, "kv_a_layernorm") != NULL)
+        n.eps = 1e-6F; /* the reference gives the latent norms its default, not the config's */
+    if (strstr(t->name, "q_a_layernorm") != NULL)
+        b->mla.q_norm = n;
+    else if (strstr(t->name, "kv_a_layernorm") != NULL)
+        b->mla.kv_norm = n;
+    else if (strstr(t->name, "input_layernorm") != NULL)
+        b->mla.norm = n;
+    else
+        b->post = n;
+}
+
+static struct tr_linear *attention_linear(struct build *b, enum tr_linear_kind kind)
+{
+    switch (kind) {
+    case TR_LIN_Q_A:
+        return &b->mla.qa;
+    case TR_LIN_Q:
+    case TR_LIN_Q_B:
+        return &b->mla.qb;
+    case TR_LIN_KV_A:
+        return &b->mla.kva;
+    case TR_LIN_KV_B:
+        return &b->mla.kvb;
+    default:
+        return &b->mla.o;
+    }
+}
+
+static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct tr_ffn *f = t->expert == -1   ? &b->dense
+                       : t->expert == -2 ? &b->moe.shared
+                                         : &b->moe.expert;
+    struct tr_linear *l = t->kind == TR_LIN_GATE ? &f->gate
+                          : t->kind == TR_LIN_UP ? &f->up
+                                                 : &f->down;
+    enum fr_rc rc;
+
+    if (b->ffn.n == 0 || b->expert != t->expert) {
+        if ((rc = flush_ffn(b, err)) != FR_OK)
+            return rc;
+        b->expert = t->expert;
+        (void)snprintf(b->ffn_name, sizeof(b->ffn_name),
+                       t->expert >= 0 ? "layer %lld expert %lld" : "layer %lld FFN",
+                       (long long)b->layer, (long long)t->expert);
+    }
+    return put_linear(b, &b->ffn, t, l, err);
+}
+
+static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor *t,
+                                   struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (t->layer != b->layer) {
+        if ((rc = end_layer(b, err)) != FR_OK)
+            return rc;
+        begin_layer(b, t->layer);
+    }
+    switch (t->role) {
+    case TR_ROLE_NORM:
+        put_norm(b, t);
+        return FR_OK;
+    case TR_ROLE_ROUTER:
+        b->moe.gate_tensor = put(&b->norms, t, b->m->o.compute);
+        return FR_OK;
+    case TR_ROLE_ROUTER_BIAS:
+        b->moe.bias_tensor = put(&b->norms, t, b->m->o.compute == TR_F64 ? TR_F64 : TR_F32);
+        return FR_OK;
+    case TR_ROLE_BIAS:
+        attention_linear(b, t->kind)->bias = put(&b->attention, t, b->m->o.compute);
+        return FR_OK;
+    default:
+        if (t->kind <= TR_LIN_O)
+            return put_linear(b, &b->attention, t, attention_linear(b, t->kind), err);
+        return put_ffn(b, t, err);
+    }
+}
+
+/* ---- ends ---- */
+
+static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct tr_unit_spec spec = {.what = "embedding", .kind = TR_UNIT_ROWS};
+    struct tr_block *block;
+    enum fr_rc rc;
+
+    (void)put(&spec, t, b->m->o.compute);
+    if ((rc = tr_shard_add(b->m->shard, &spec, &b->m->embed_unit, err)) != FR_OK ||
+        (rc = tr_embed_block(&block, err)) != FR_OK)
+        return rc;
+    return add_block(b->m, block, -1);
+}
+
+/* The final norm ends the last layer; the head's chunks follow from the config. */
+static enum fr_rc make_head(struct build *b, const struct tr_model_tensor *norm, struct fr_err *err)
+{
+    const struct tr_model_config *c = &b->m->config;
+    struct tr_head_opts o = {.H = c->hidden_size, .V = c->vocab_size};
+    struct tr_unit_spec spec = {.what = "final norm", .kind = TR_UNIT_PERSISTENT};
+    struct tr_model_tensor t = {.ndim = 2, .shape = {0, c->hidden_size}};
+    struct tr_block *block;
+    char what[48];
+    enum fr_rc rc;
+
+    o.norm = (struct tr_norm){.tensor = put(&spec, norm, b->m->o.compute),
+                              .eps = (float)c->rms_norm_eps};
+    if ((rc = tr_shard_add(b->m->shard, &spec, &o.norm.unit, err)) != FR_OK)
+        return rc;
+    o.rows = HEAD_CHUNK / c->hidden_size / 64 * 64;
+    if (o.rows < HEAD_ROWS_MIN)
+        o.rows = HEAD_ROWS_MIN;
+    if (o.rows > o.V)
+        o.rows = o.V;
+    b->m->head_rows = o.rows;
+    (void)snprintf(t.name, sizeof(t.name), "%s",
+                   c->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+    for (int64_t row = 0; row < o.V && rc == FR_OK; row += o.rows) {
+        int id;
+
+        (void)snprintf(what, sizeof(what), "head rows from %lld", (long long)row);
+        spec = (struct tr_unit_spec){.what = what};
+        t.shape[0] = o.V - row < o.rows ? o.V - row : o.rows;
+        (void)put(&spec, &t, b->m->o.compute);
+        spec.tensors[0].row0 = row;
+        spec.tensors[0].disk_rows = o.V;
+        rc = tr_shard_add(b->m->shard, &spec, &id, err);
+        if (o.chunks++ == 0)
+            o.chunk0 = id;
+    }
+    if (rc == FR_OK && (rc = tr_head_block(&o, &block, err)) == FR_OK)
+        rc = add_block(b->m, block, -1);
+    return rc;
+}
+
+static enum fr_rc each(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct build *b = arg;
+    enum fr_rc rc;
+
+    if (t->layer >= 0) {
+        if (t->role == TR_ROLE_ROUTER || (t->role == TR_ROLE_LINEAR && t->kind > TR_LIN_O))
+            if ((rc = flush_attention(b, err)) != FR_OK)
+                return rc;
+        return put_layer_tensor(b, t, err);
+    }
+    if ((rc = end_layer(b, err)) != FR_OK)
+        return rc;
+    if (t->role == TR_ROLE_EMBED)
+        return put_embed(b, t, err);
+    return t->role == TR_ROLE_NORM ? make_head(b, t, err) : FR_OK;
+}
+
+/* From the lowest block with an adapter up, gradients are needed. */
+static void mark_backward(struct tr_model *m)
+{
+    m->lowest = m->nblocks;
+    for (int i = 0; i < m->nblocks; i++) {
+        m->blocks[i]->need_dx = m->lowest < m->nblocks;
+        if (m->blocks[i]->has_lora && m->lowest == m->nblocks)
+            m->lowest = i;
+    }
+}
+
+enum fr_rc tr_deepseek_assemble(struct tr_model *m, const struct tr_lora_config *lora,
+                                struct fr_buf *notes, struct fr_err *err)
+{
+    struct build *b = fr_sys.alloc(sizeof(*b));
+    size_t n = 2 * (size_t)m->config.num_hidden_layers + 2;
+    int64_t share = (int64_t)64 * m->o.comm->size;
+    enum fr_rc rc;
+
+    m->blocks = fr_sys.alloc(n * sizeof(struct tr_block *));
+    if (b == NULL || m->blocks == NULL) {
+        fr_sys.free(b);
+        return fr_fail(err, FR_NOMEM, "%zu blocks", n);
+    }
+    *b = (struct build){.m = m, .lora = lora, .layer = -1};
+    if ((rc = tr_adapters_plan(m, lora, notes, err)) == FR_OK)
+        rc = tr_model_tensors(&m->config, each, b, err);
+    m->padded = (m->padded + share - 1) / share * share;
+    mark_backward(m);
+    fr_sys.free(b);
+    return rc;
+}

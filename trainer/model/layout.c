@@ -1,0 +1,190 @@
+/* Sizes, by a dry run of every block, and one allocation that all views are cut from. */
+#include "engine/base/sys.h"
+#include "trainer/model/rope.h"
+#include "trainer/model/state.h"
+
+#include <string.h>
+
+/* An address that is never read: views of a dry run. */
+static struct tr_carve nowhere(void)
+{
+    return (struct tr_carve){.base = (char *)(uintptr_t)4096, .limit = SIZE_MAX / 2};
+}
+
+static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens *t)
+{
+    int64_t T = m->o.tokens_max;
+
+    *t = (struct tr_tokens){
+        .T = T,
+        .B = m->o.samples_max,
+        .index = tr_carve1(c, TR_I32, T),
+        .pos = tr_carve1(c, TR_I32, T),
+        .targets = tr_carve1(c, TR_I32, T),
+        .offsets = tr_carve1(c, TR_I32, m->o.samples_max + 1),
+        .sample = tr_carve1(c, TR_I64, T),
+    };
+}
+
+/* Without gradients only two of the inputs live at once. */
+static void lay_slot(struct tr_model *m, struct tr_carve *c, struct slot *s)
+{
+    int64_t T = m->o.tokens_max, H = m->config.hidden_size;
+    struct tr_view pair[2];
+
+    lay_tokens(m, c, &s->tokens);
+    s->full.loss = tr_carve1(c, TR_F64, 1);
+    for (int i = 0; i < 2 && !m->o.train; i++)
+        pair[i] = tr_carve2(c, m->o.compute, T, H);
+    for (int i = 1; i < m->nblocks; i++) {
+        s->full.x[i] = m->o.train ? tr_carve2(c, m->o.compute, T, H) : pair[i % 2];
+        if (m->blocks[i]->routed > 0)
+            s->full.ids[i] = tr_carve2(c, TR_I32, T, m->blocks[i]->routed);
+    }
+    if (m->o.train)
+        s->full.dF = tr_carve2(c, m->o.compute, T, H);
+}
+
+static size_t since(const struct tr_carve *c, size_t *mark)
+{
+    size_t n = c->used - *mark;
+
+    *mark = c->used;
+    return n;
+}
+
+static void lay_out(struct tr_model *m, struct tr_carve *c)
+{
+    enum tr_dtype sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32;
+    int64_t pairs = m->config.qk_rope_head_dim / 2;
+    size_t mark = c->used;
+
+    m->work = tr_carve1(c, m->o.compute, m->padded);
+    if (m->o.train)
+        m->grad = tr_carve1(c, sum, m->padded);
+    m->adapter_bytes = since(c, &mark);
+    m->cosines = tr_carve2(c, sum, m->o.tokens_max, pairs);
+    m->sines = tr_carve2(c, sum, m->o.tokens_max, pairs);
+    m->table_bytes = since(c, &mark);
+    if (m->o.train)
+        m->d = tr_carve2(c, m->o.compute, m->o.tokens_max, m->config.hidden_size);
+    for (int64_t i = 0; i < m->o.in_flight; i++)
+        lay_slot(m, c, &m->slots[i]);
+    m->slot_bytes = since(c, &mark);
+    m->work_base = c->base + c->used;
+    m->buffer_bytes = c->used + m->work_bytes;
+}
+
+static enum fr_rc take_slots(struct tr_model *m, struct fr_err *err)
+{
+    size_t n = (size_t)m->nblocks;
+
+    m->slots = fr_sys.alloc((size_t)m->o.in_flight * sizeof(*m->slots));
+    if (m->slots == NULL)
+        return fr_fail(err, FR_NOMEM, "micro-batches");
+    memset(m->slots, 0, (size_t)m->o.in_flight * sizeof(*m->slots));
+    for (int64_t i = 0; i < m->o.in_flight; i++) {
+        struct slot *s = &m->slots[i];
+        struct tr_view *v = fr_sys.alloc(4 * n * sizeof(*v));
+
+        if (v == NULL)
+            return fr_fail(err, FR_NOMEM, "views of %zu blocks", n);
+        memset(v, 0, 4 * n * sizeof(*v));
+        s->full.x = v;
+        s->full.ids = v + n;
+        s->cut.x = v + 2 * n;
+        s->cut.ids = v + 3 * n;
+    }
+    return FR_OK;
+}
+
+static void ignore_logits(void *arg, struct tr_ctx *ctx, struct tr_view logits, int64_t col0)
+{
+    (void)arg;
+    (void)ctx;
+    (void)logits;
+    (void)col0;
+}
+
+/* The largest workspace that any block asks for with T_max tokens. */
+static size_t dry_run(struct tr_model *m, struct fr_err *err)
+{
+    struct tr_ctx ctx = tr_model_ctx(m, err);
+    struct slot *s = &m->slots[0];
+    struct tr_head_emit emit = {.out = ignore_logits};
+    struct tr_view x = s->full.x[m->nblocks - 1];
+
+    ctx.work = nowhere();
+    ctx.dry = true;
+    ctx.training = m->o.train;
+    ctx.tokens = &s->tokens;
+    for (int i = 0; i < m->nblocks; i++) {
+        const struct tr_block *b = m->blocks[i];
+
+        b->ops->forward(b, &ctx, &s->full, x);
+        if (m->o.train && i >= m->lowest && b->ops->backward != NULL)
+            b->ops->backward(b, &ctx, &s->full, x);
+    }
+    if (m->o.logits)
+        tr_head_logits(m->blocks[m->nblocks - 1], &ctx, x, &emit);
+    return ctx.work.peak;
+}
+
+enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
+{
+    size_t three = 3 * (size_t)m->config.n_routed_experts;
+    struct tr_carve c = nowhere();
+    enum fr_rc rc = take_slots(m, err);
+
+    if (rc != FR_OK)
+        return rc;
+    m->weights = fr_sys.alloc((three + 1) * sizeof(*m->weights));
+    m->weight_at = fr_sys.alloc((three + 1) * sizeof(*m->weight_at));
+    m->host_bytes = (size_t)m->o.tokens_max * (3 * sizeof(int32_t) + sizeof(int64_t)) +
+                    (size_t)(m->o.samples_max + 2) * sizeof(int32_t);
+    if (m->weights == NULL || m->weight_at == NULL)
+        return fr_fail(err, FR_NOMEM, "%zu expert weights", three);
+    lay_out(m, &c);
+    m->work_bytes = dry_run(m, err);
+    m->buffer_bytes += m->work_bytes;
+    return FR_OK;
+}
+
+/* The rotary tables, made on the host. */
+static enum fr_rc put_tables(struct tr_model *m, struct fr_err *err)
+{
+    struct tr_view c = m->cosines, s = m->sines;
+    size_t bytes = tr_view_bytes(c);
+    char *host = fr_sys.alloc(2 * bytes + 1);
+    enum fr_rc rc;
+
+    if (host == NULL)
+        return fr_fail(err, FR_NOMEM, "rotary tables of %zu bytes", bytes);
+    c.p = host;
+    s.p = host + bytes;
+    tr_rope_tables(&m->config.rope, c, s);
+    if ((rc = tr_copy(m->o.be, m->q, m->cosines.p, c.p, bytes)) == FR_OK &&
+        (rc = tr_copy(m->o.be, m->q, m->sines.p, s.p, bytes)) == FR_OK)
+        rc = tr_sync(m->o.be, m->q, err);
+    fr_sys.free(host);
+    return rc;
+}
+
+enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err)
+{
+    struct tr_carve c = {.limit = m->buffer_bytes};
+    void *p = NULL;
+    enum fr_rc rc;
+
+    if ((rc = tr_mem_alloc(m->o.be, TR_MEM_DEVICE, m->buffer_bytes, &p, err)) != FR_OK)
+        return rc;
+    c.base = m->buffer = p;
+    lay_out(m, &c);
+    tr_adapters_place(m);
+    if ((rc = tr_mem_alloc(m->o.be, TR_MEM_PINNED, m->host_bytes, &p, err)) != FR_OK)
+        return rc;
+    m->host = p;
+    if ((rc = tr_zero(m->o.be, m->q, m->buffer, m->buffer_bytes)) != FR_OK)
+        return fr_fail(err, rc, "clearing %zu bytes", m->buffer_bytes);
+    return put_tables(m, err);
+}

@@ -1,0 +1,130 @@
+#include "trainer/model/linear.h"
+
+struct tr_weight tr_linear_weight(const struct tr_linear *l, const struct tr_ctx *ctx)
+{
+    struct tr_weight w = {.w = tr_shard_view(ctx->shard, l->unit, l->tensor)};
+
+    if (l->scale >= 0) {
+        w.scale = tr_shard_view(ctx->shard, l->unit, l->scale);
+        w.block_rows = l->block_rows;
+        w.block_cols = l->block_cols;
+    }
+    return w;
+}
+
+static struct tr_weight plain(struct tr_view v)
+{
+    return (struct tr_weight){.w = v};
+}
+
+static void dropout(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view y,
+                    struct tr_view x)
+{
+    struct tr_dropout d = {
+        .y = y,
+        .x = x,
+        .place = ctx->tokens->sample,
+        .pos = ctx->tokens->pos,
+        .seed = ctx->seed,
+        .module = (uint32_t)a->id,
+        .epoch = (uint32_t)ctx->epoch,
+        .p = a->dropout,
+    };
+
+    TR_RUN(ctx, dropout, &d);
+}
+
+static bool drops(const struct tr_adapter *a, const struct tr_ctx *ctx)
+{
+    return ctx->training && a->dropout > 0;
+}
+
+/* drop(x), carved; x itself without dropout. */
+static struct tr_view dropped(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view x)
+{
+    struct tr_view xd = x;
+
+    if (drops(a, ctx)) {
+        xd = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]);
+        dropout(a, ctx, xd, x);
+    }
+    return xd;
+}
+
+static struct tr_view down(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view xd)
+{
+    struct tr_view u = tr_carve2(&ctx->work, ctx->compute, xd.shape[0], a->r);
+    struct tr_gemm g = {.c = u, .a = xd, .b = plain(a->a), .trans_b = true, .alpha = 1};
+
+    TR_RUN(ctx, gemm, &g);
+    return u;
+}
+
+void tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
+                   struct tr_view x)
+{
+    const struct tr_adapter *a = l->lora;
+    size_t mark = ctx->work.used;
+    struct tr_gemm g = {.c = y, .a = x, .b = tr_linear_weight(l, ctx), .trans_b = true, .alpha = 1};
+
+    if (l->bias >= 0)
+        g.bias = tr_shard_view(ctx->shard, l->unit, l->bias);
+    TR_RUN(ctx, gemm, &g);
+    if (a != NULL) {
+        struct tr_view u = down(a, ctx, dropped(a, ctx, x));
+        struct tr_gemm up = {
+            .c = y, .a = u, .b = plain(a->b), .trans_b = true, .alpha = a->scale, .beta = 1};
+
+        TR_RUN(ctx, gemm, &up);
+    }
+    ctx->work.used = mark;
+}
+
+/* dA, dB, and (want) the branch's part of dx. */
+static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
+                        const struct tr_linear_grad *d)
+{
+    struct tr_view du = tr_carve2(&ctx->work, ctx->compute, d->dy.shape[0], a->r);
+    struct tr_view xd = dropped(a, ctx, d->x), u = down(a, ctx, xd);
+    struct tr_gemm gu = {.c = du, .a = d->dy, .b = plain(a->b), .alpha = a->scale};
+    struct tr_gemm gb = {
+        .c = a->db, .a = d->dy, .b = plain(u), .trans_a = true, .alpha = a->scale, .beta = 1};
+    struct tr_gemm ga = {
+        .c = a->da, .a = du, .b = plain(xd), .trans_a = true, .alpha = 1, .beta = 1};
+
+    TR_RUN(ctx, gemm, &gu);
+    TR_RUN(ctx, gemm, &gb);
+    TR_RUN(ctx, gemm, &ga);
+    if (d->dx.p == NULL)
+        return;
+    if (drops(a, ctx)) { /* xd is free now */
+        struct tr_gemm gx = {.c = xd, .a = du, .b = plain(a->a), .alpha = 1};
+        struct tr_sum s = {.y = d->dx, .x = {d->dx, xd}, .alpha = {1, 1}, .n = 2};
+
+        TR_RUN(ctx, gemm, &gx);
+        dropout(a, ctx, xd, xd);
+        TR_RUN(ctx, sum, &s);
+    } else {
+        struct tr_gemm gx = {.c = d->dx, .a = du, .b = plain(a->a), .alpha = 1, .beta = 1};
+
+        TR_RUN(ctx, gemm, &gx);
+    }
+}
+
+void tr_linear_bwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct tr_linear_grad *d)
+{
+    size_t mark = ctx->work.used;
+
+    if (d->dx.p != NULL) {
+        struct tr_gemm g = {.c = d->dx,
+                            .a = d->dy,
+                            .b = tr_linear_weight(l, ctx),
+                            .alpha = 1,
+                            .beta = d->add ? 1.0F : 0.0F};
+
+        TR_RUN(ctx, gemm, &g);
+    }
+    if (l->lora != NULL)
+        adapter_bwd(l->lora, ctx, d);
+    ctx->work.used = mark;
+}

@@ -1,0 +1,281 @@
+/* One micro-batch through the blocks. */
+#include "engine/base/sys.h"
+#include "trainer/model/state.h"
+
+#include <string.h>
+
+/* Recorded orders of gathers. */
+enum pass { PASS_TRAIN, PASS_LOSS, PASS_LOGITS, PASS_BOTH };
+
+/* A micro-batch on its way: device views of its T tokens. */
+struct flight {
+    struct tr_model *m;
+    const struct tr_micro *mb;
+    struct slot *slot;
+    struct tr_saved *saved;
+    struct tr_tokens tokens;
+    struct tr_ctx ctx;
+};
+
+static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *mb,
+                              struct fr_err *err)
+{
+    if (m->buffer == NULL)
+        return fr_fail(err, FR_BUG, "the model is not loaded");
+    if (mb->T < 0 || mb->T > m->o.tokens_max || mb->B < 0 || mb->B > m->o.samples_max)
+        return fr_fail(err, FR_SHAPE, "%lld tokens of %lld samples, buffers hold %lld of %lld",
+                       (long long)mb->T, (long long)mb->B, (long long)m->o.tokens_max,
+                       (long long)m->o.samples_max);
+    if (mb->slot < 0 || mb->slot >= m->o.in_flight)
+        return fr_fail(err, FR_BUG, "no slot %d", mb->slot);
+    for (int64_t t = 0; t < mb->T; t++)
+        if (mb->pos[t] < 0 || mb->pos[t] >= m->o.tokens_max)
+            return fr_fail(err, FR_SHAPE, "position %d is not below %lld", mb->pos[t],
+                           (long long)m->o.tokens_max);
+    return FR_OK;
+}
+
+/* Host copies of what goes to the device, in m->host. */
+struct staging {
+    int64_t *place; /* (T) */
+    int32_t *index, *pos, *targets, *offsets;
+};
+
+static struct staging stage(const struct tr_model *m, const struct tr_micro *mb)
+{
+    int64_t T = m->o.tokens_max;
+    struct staging s = {.place = (int64_t *)(void *)m->host};
+
+    s.index = (int32_t *)(s.place + T);
+    s.pos = s.index + T;
+    s.targets = s.pos + T;
+    s.offsets = s.targets + T;
+    for (int64_t t = 0; t < mb->T; t++) {
+        s.pos[t] = mb->pos[t];
+        s.targets[t] = mb->targets != NULL && mb->targets[t] >= 0 ? mb->targets[t] : -1;
+    }
+    s.offsets[0] = 0;
+    for (int64_t b = 0; b < mb->B; b++) {
+        s.offsets[b + 1] = (int32_t)mb->offsets[b + 1];
+        for (int64_t t = mb->offsets[b]; t < mb->offsets[b + 1]; t++)
+            s.place[t] = mb->place != NULL ? mb->place[b] : b;
+    }
+    return s;
+}
+
+static void send(struct flight *f, struct tr_view to, const void *from)
+{
+    if (f->ctx.rc == FR_OK)
+        f->ctx.rc = tr_copy(f->m->o.be, f->ctx.q, to.p, from, tr_view_bytes(to));
+}
+
+static void cut_views(struct flight *f)
+{
+    const struct tr_saved *full = &f->slot->full;
+    int64_t T = f->mb->T;
+
+    f->saved = &f->slot->cut;
+    f->slot->T = T;
+    for (int i = 1; i < f->m->nblocks; i++) {
+        f->saved->x[i] = tr_view_rows(full->x[i], 0, T);
+        if (full->ids[i].p != NULL)
+            f->saved->ids[i] = tr_view_rows(full->ids[i], 0, T);
+    }
+    f->saved->loss = full->loss;
+    if (full->dF.p != NULL)
+        f->saved->dF = tr_view_rows(full->dF, 0, T);
+    f->tokens = f->slot->tokens;
+    f->tokens.T = T;
+    f->tokens.B = f->mb->B;
+    f->tokens.index = tr_view_rows(f->tokens.index, 0, T);
+    f->tokens.pos = tr_view_rows(f->tokens.pos, 0, T);
+    f->tokens.targets = tr_view_rows(f->tokens.targets, 0, T);
+    f->tokens.sample = tr_view_rows(f->tokens.sample, 0, T);
+    f->tokens.offsets = tr_view_rows(f->tokens.offsets, 0, f->mb->B + 1);
+    f->ctx.tokens = &f->tokens;
+}
+
+/* Fetches the embedding's rows and sends the micro-batch to the device. Staging is one buffer, so
+ * where memory is not the host's, the last micro-batch's copies are waited for. */
+static void bring(struct flight *f)
+{
+    struct tr_model *m = f->m;
+    const struct tr_micro *mb = f->mb;
+    struct tr_fetch_rows rows = {.unit = m->embed_unit, .ids = mb->ids, .tokens = mb->T};
+    struct staging s;
+    int moe = 0;
+
+    if (!m->o.be->ops->host_memory)
+        f->ctx.rc = tr_sync(m->o.be, m->q, f->ctx.err);
+    s = stage(m, mb);
+    rows.out_index = s.index;
+    if (f->ctx.rc == FR_OK)
+        f->ctx.rc = tr_shard_fetch_rows(m->shard, m->q, &rows, f->ctx.err);
+    f->tokens.table = rows.table;
+    send(f, f->tokens.index, s.index);
+    send(f, f->tokens.pos, s.pos);
+    send(f, f->tokens.targets, s.targets);
+    send(f, f->tokens.offsets, s.offsets);
+    send(f, f->tokens.sample, s.place);
+    f->ctx.replay = mb->forced != NULL;
+    for (int i = 1; i < m->nblocks && mb->forced != NULL; i++)
+        if (f->saved->ids[i].p != NULL)
+            send(f, f->saved->ids[i], mb->forced[moe++]);
+}
+
+static enum fr_rc begin(struct flight *f, enum pass pass)
+{
+    enum fr_rc rc = check_micro(f->m, f->mb, f->ctx.err);
+
+    if (rc != FR_OK || (rc = tr_shard_begin(f->m->shard, pass, f->ctx.err)) != FR_OK)
+        return rc;
+    f->slot = &f->m->slots[f->mb->slot];
+    f->ctx.epoch = f->mb->epoch;
+    f->ctx.loss_scale = f->mb->loss_scale;
+    cut_views(f);
+    bring(f);
+    return FR_OK;
+}
+
+static enum fr_rc end(struct flight *f)
+{
+    enum fr_rc rc = tr_shard_end(f->m->shard, f->ctx.rc != FR_OK, f->ctx.err);
+
+    return f->ctx.rc != FR_OK ? f->ctx.rc : rc;
+}
+
+/* Blocks 0 .. n-1; an error names the block. */
+static void run_forward(struct flight *f, int n)
+{
+    for (int i = 0; i < n && f->ctx.rc == FR_OK; i++) {
+        const struct tr_block *b = f->m->blocks[i];
+        struct tr_view y = {0};
+
+        if (i + 1 < f->m->nblocks)
+            y = f->saved->x[i + 1];
+        b->ops->forward(b, &f->ctx, f->saved, y);
+        if (f->ctx.rc != FR_OK)
+            fr_while(f->ctx.err, "%s, forward", b->what);
+    }
+}
+
+static void run_backward(struct flight *f)
+{
+    struct tr_view d = tr_view_rows(f->m->d, 0, f->mb->T);
+
+    for (int i = f->m->nblocks - 1; i >= f->m->lowest && f->ctx.rc == FR_OK; i--) {
+        const struct tr_block *b = f->m->blocks[i];
+
+        b->ops->backward(b, &f->ctx, f->saved, d);
+        if (f->ctx.rc != FR_OK)
+            fr_while(f->ctx.err, "%s, backward", b->what);
+    }
+}
+
+enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *mb,
+                                     struct fr_err *err)
+{
+    struct flight f = {.m = m, .mb = mb, .ctx = tr_model_ctx(m, err)};
+    enum fr_rc rc;
+
+    if (!m->o.train)
+        return fr_fail(err, FR_BUG, "the model was made for forward only");
+    f.ctx.training = true;
+    if ((rc = begin(&f, PASS_TRAIN)) != FR_OK)
+        return rc;
+    run_forward(&f, m->nblocks);
+    run_backward(&f);
+    return end(&f);
+}
+
+/* Hands a chunk of logits to the caller as f32 host memory. */
+struct emit {
+    const struct tr_logits *to;
+    char *raw;   /* device type */
+    float *host; /* f32 */
+};
+
+static void emit_chunk(void *arg, struct tr_ctx *ctx, struct tr_view z, int64_t col0)
+{
+    struct emit *e = arg;
+    struct tr_view raw = tr_view_of(e->raw, z.dtype, 2, z.shape);
+    int64_t n = tr_view_count(z);
+
+    if ((ctx->rc = tr_copy(ctx->be, ctx->q, raw.p, z.p, tr_view_bytes(raw))) != FR_OK ||
+        (ctx->rc = tr_sync(ctx->be, ctx->q, ctx->err)) != FR_OK)
+        return;
+    if (z.dtype == TR_F32)
+        memcpy(e->host, e->raw, (size_t)n * sizeof(float));
+    else
+        for (int64_t i = 0; i < n; i++)
+            e->host[i] = (float)tr_get(raw, i);
+    ctx->rc = e->to->chunk(e->to->arg, e->host, col0, z.shape[1], ctx->err);
+}
+
+static void run_logits(struct flight *f, const struct tr_logits *logits)
+{
+    int last = f->m->nblocks - 1;
+    size_t n = (size_t)f->mb->T * (size_t)f->m->head_rows;
+    struct emit e = {.to = logits};
+    struct tr_head_emit out = {.out = emit_chunk, .arg = &e};
+
+    e.raw = fr_sys.alloc(n * tr_dtype_bytes(f->ctx.sum) + 1);
+    e.host = fr_sys.alloc(n * sizeof(float) + 1);
+    if (e.raw == NULL || e.host == NULL)
+        f->ctx.rc = fr_fail(f->ctx.err, FR_NOMEM, "%zu logits", n);
+    else
+        tr_head_logits(f->m->blocks[last], &f->ctx, f->saved->x[last], &out);
+    fr_sys.free(e.raw);
+    fr_sys.free(e.host);
+}
+
+enum fr_rc tr_model_forward(struct tr_model *m, const struct tr_micro *mb,
+                            const struct tr_logits *logits, struct fr_err *err)
+{
+    struct flight f = {.m = m, .mb = mb, .ctx = tr_model_ctx(m, err)};
+    bool loss = mb->targets != NULL;
+    enum fr_rc rc;
+
+    if (logits != NULL && !m->o.logits)
+        return fr_fail(err, FR_BUG, "the model was made without logits");
+    rc = begin(&f, logits == NULL ? PASS_LOSS : loss ? PASS_BOTH : PASS_LOGITS);
+    if (rc != FR_OK)
+        return rc;
+    run_forward(&f, loss || logits == NULL ? m->nblocks : m->nblocks - 1);
+    if (logits != NULL && f.ctx.rc == FR_OK)
+        run_logits(&f, logits);
+    return end(&f);
+}
+
+enum fr_rc tr_model_take_loss(struct tr_model *m, double *sum, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    *sum = 0;
+    for (int64_t i = 0; i < m->o.in_flight && rc == FR_OK; i++) {
+        struct tr_view loss = m->slots[i].full.loss;
+        double one = 0;
+
+        if ((rc = tr_copy(m->o.be, m->q, &one, loss.p, sizeof(one))) == FR_OK &&
+            (rc = tr_zero(m->o.be, m->q, loss.p, sizeof(one))) == FR_OK)
+            rc = tr_sync(m->o.be, m->q, err);
+        *sum += one;
+    }
+    return rc;
+}
+
+enum fr_rc tr_model_routing(struct tr_model *m, int64_t moe, int slot, int32_t *ids,
+                            struct fr_err *err)
+{
+    const struct slot *s = &m->slots[slot];
+    enum fr_rc rc;
+
+    for (int i = 1; i < m->nblocks; i++) {
+        if (m->blocks[i]->routed == 0 || moe-- > 0)
+            continue;
+        rc = tr_copy(m->o.be, m->q, ids, s->full.ids[i].p,
+                     (size_t)(s->T * m->blocks[i]->routed) * sizeof(int32_t));
+        return rc == FR_OK ? tr_sync(m->o.be, m->q, err) : rc;
+    }
+    return fr_fail(err, FR_NOTFOUND, "no such MoE layer");
+}

@@ -1,0 +1,283 @@
+#include "engine/base/sys.h"
+#include "trainer/model/blocks.h"
+
+struct mla {
+    struct tr_block block;
+    struct tr_mla_opts o;
+};
+
+/* What both directions compute first: latents, and q, kv from them. */
+struct front {
+    struct tr_view n, rrms;     /* (T, H), (T) */
+    struct tr_view cq, rrms_q;  /* (T, qr) before its norm, (T); qr > 0 only */
+    struct tr_view nq;          /* (T, qr) normalised; n itself when qr = 0 */
+    struct tr_view ckv;         /* (T, kr+dr) */
+    struct tr_view rrms_kv, nc; /* (T), (T, kr) normalised */
+    struct tr_view q, kv;       /* (T, nh*(dn+dr)), (T, nh*(dn+dv)) */
+};
+
+struct heads {
+    struct tr_view Q, K, V; /* (T, nh, dn+dr), same, (T, nh, dv) */
+};
+
+static struct front front_fwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view x)
+{
+    int64_t T = x.shape[0];
+    struct tr_carve *w = &ctx->work;
+    enum tr_dtype C = ctx->compute;
+    struct front f = {
+        .q = tr_carve2(w, C, T, o->nh * (o->dn + o->dr)),
+        .kv = tr_carve2(w, C, T, o->nh * (o->dn + o->dv)),
+        .ckv = tr_carve2(w, C, T, o->kr + o->dr),
+        .nc = tr_carve2(w, C, T, o->kr),
+        .rrms_kv = tr_carve1(w, ctx->sum, T),
+        .n = tr_carve2(w, C, T, o->H),
+        .rrms = tr_carve1(w, ctx->sum, T),
+    };
+
+    f.nq = f.n;
+    tr_norm_fwd(&o->norm, ctx, f.n, f.rrms, x);
+    if (o->qr > 0) {
+        f.cq = tr_carve2(w, C, T, o->qr);
+        f.nq = tr_carve2(w, C, T, o->qr);
+        f.rrms_q = tr_carve1(w, ctx->sum, T);
+        tr_linear_fwd(&o->qa, ctx, f.cq, f.n);
+        tr_norm_fwd(&o->q_norm, ctx, f.nq, f.rrms_q, f.cq);
+    }
+    tr_linear_fwd(&o->qb, ctx, f.q, f.nq);
+    tr_linear_fwd(&o->kva, ctx, f.ckv, f.n);
+    tr_norm_fwd(&o->kv_norm, ctx, f.nc, f.rrms_kv, tr_view_cols(f.ckv, 0, o->kr));
+    tr_linear_fwd(&o->kvb, ctx, f.kv, f.nc);
+    return f;
+}
+
+static struct heads carve_heads(const struct tr_mla_opts *o, struct tr_ctx *ctx, int64_t T)
+{
+    return (struct heads){
+        tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->dn + o->dr),
+        tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->dn + o->dr),
+        tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->dv),
+    };
+}
+
+static struct tr_rope_table table_of(const struct tr_mla_opts *o, const struct tr_ctx *ctx)
+{
+    return (struct tr_rope_table){ctx->cosines, ctx->sines, ctx->tokens->pos, o->interleave};
+}
+
+static void assemble(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct heads *h,
+                     const struct front *f)
+{
+    struct tr_mla a = {
+        .Q = h->Q,
+        .K = h->K,
+        .V = h->V,
+        .q = f->q,
+        .kv = f->kv,
+        .k_pe = tr_view_cols(f->ckv, o->kr, o->dr),
+        .table = table_of(o, ctx),
+    };
+
+    TR_RUN(ctx, mla_assemble_fwd, &a);
+}
+
+/* The (T, nh, dv) heads as the (T, nh*dv) matrix that o_proj takes. */
+static struct tr_view flat(struct tr_view v)
+{
+    return tr_view2(v.p, v.dtype, v.shape[0], v.shape[1] * v.shape[2]);
+}
+
+static struct tr_attention attend(const struct tr_mla_opts *o, struct tr_ctx *ctx,
+                                  const struct heads *h)
+{
+    int64_t T = h->Q.shape[0];
+    struct tr_attention a = {
+        .O = tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->dv),
+        .lse = tr_carve2(&ctx->work, ctx->sum, o->nh, T),
+        .Q = h->Q,
+        .K = h->K,
+        .V = h->V,
+        .offsets = ctx->tokens->offsets,
+        .scale = o->scale,
+        .causal = true,
+    };
+
+    TR_RUN(ctx, attention_fwd, &a);
+    return a;
+}
+
+static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
+                    struct tr_view y)
+{
+    const struct tr_mla_opts *o = &((const struct mla *)b)->o;
+    struct tr_view x = saved->x[b->index];
+    size_t mark = ctx->work.used, inner;
+    struct heads h = carve_heads(o, ctx, x.shape[0]);
+    struct tr_attention a;
+    struct front f;
+
+    tr_ctx_gather(ctx, o->unit, 1);
+    inner = ctx->work.used;
+    f = front_fwd(o, ctx, x);
+    assemble(o, ctx, &h, &f);
+    ctx->work.used = inner; /* latents, q and kv are not needed any more */
+    a = attend(o, ctx, &h);
+    tr_linear_fwd(&o->o, ctx, y, flat(a.O));
+    tr_ctx_release(ctx, o->unit, 1);
+    tr_add(ctx, y, x);
+    ctx->work.used = mark;
+}
+
+/* From d to the gradients of q, kv and k_pe, which replace q, kv and the last columns of dckv. */
+static void heads_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct front *f,
+                      struct tr_view dckv, struct tr_view d)
+{
+    size_t mark = ctx->work.used;
+    int64_t T = d.shape[0];
+    struct heads h = carve_heads(o, ctx, T), g = carve_heads(o, ctx, T);
+    struct tr_attention a;
+    struct tr_linear_grad out = {.dy = d};
+    struct tr_mla_grad m = {
+        .dq = f->q,
+        .dkv = f->kv,
+        .dk_pe = tr_view_cols(dckv, o->kr, o->dr),
+        .dQ = g.Q,
+        .dK = g.K,
+        .dV = g.V,
+        .table = table_of(o, ctx),
+    };
+
+    assemble(o, ctx, &h, f);
+    a = attend(o, ctx, &h);
+    a.dO = tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->dv);
+    a.dQ = g.Q;
+    a.dK = g.K;
+    a.dV = g.V;
+    out.x = flat(a.O);
+    out.dx = flat(a.dO);
+    tr_linear_bwd(&o->o, ctx, &out);
+    TR_RUN(ctx, attention_bwd, &a);
+    TR_RUN(ctx, mla_assemble_bwd, &m);
+    ctx->work.used = mark;
+}
+
+static void q_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct front *f,
+                  struct tr_view dn)
+{
+    size_t mark = ctx->work.used;
+    struct tr_linear_grad qb = {.dy = f->q, .x = f->nq, .dx = dn};
+    struct tr_linear_grad qa = {.x = f->n, .dx = dn};
+
+    if (o->qr > 0) {
+        struct tr_view dq = tr_carve2(&ctx->work, ctx->compute, f->q.shape[0], o->qr);
+        struct tr_norm_grad g = {.dx = dq, .dy = dq, .x = f->cq, .rrms = f->rrms_q};
+        bool below = dn.p != NULL || o->qa.lora != NULL;
+
+        qb.dx = below ? dq : (struct tr_view){0};
+        tr_linear_bwd(&o->qb, ctx, &qb);
+        if (below) {
+            tr_norm_bwd(&o->q_norm, ctx, &g);
+            qa.dy = dq;
+            tr_linear_bwd(&o->qa, ctx, &qa);
+        }
+    } else {
+        tr_linear_bwd(&o->qb, ctx, &qb);
+    }
+    ctx->work.used = mark;
+}
+
+static void kv_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct front *f,
+                   struct tr_view dckv, struct tr_view dn)
+{
+    size_t mark = ctx->work.used;
+    struct tr_view dc = tr_carve2(&ctx->work, ctx->compute, dckv.shape[0], o->kr);
+    bool below = dn.p != NULL || o->kva.lora != NULL;
+    struct tr_linear_grad kvb = {.dy = f->kv, .x = f->nc, .dx = dc};
+    struct tr_linear_grad kva = {.dy = dckv, .x = f->n, .dx = dn, .add = true};
+    struct tr_norm_grad g = {
+        .dx = tr_view_cols(dckv, 0, o->kr),
+        .dy = dc,
+        .x = tr_view_cols(f->ckv, 0, o->kr),
+        .rrms = f->rrms_kv,
+    };
+
+    if (!below)
+        kvb.dx = (struct tr_view){0};
+    tr_linear_bwd(&o->kvb, ctx, &kvb);
+    if (below) {
+        tr_norm_bwd(&o->kv_norm, ctx, &g);
+        tr_linear_bwd(&o->kva, ctx, &kva);
+    }
+    ctx->work.used = mark;
+}
+
+/* An adapter that the gradient of the attention's output must reach. */
+static bool lora_inside(const struct tr_mla_opts *o)
+{
+    return o->qa.lora != NULL || o->qb.lora != NULL || o->kva.lora != NULL || o->kvb.lora != NULL;
+}
+
+/* The lowest adapted block with an adapter on o_proj alone: forward again, then dA and dB. */
+static void o_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct front *f,
+                  struct tr_view d)
+{
+    struct heads h = carve_heads(o, ctx, d.shape[0]);
+    struct tr_attention a;
+    struct tr_linear_grad g = {.dy = d};
+
+    assemble(o, ctx, &h, f);
+    a = attend(o, ctx, &h);
+    g.x = flat(a.O);
+    tr_linear_bwd(&o->o, ctx, &g);
+}
+
+static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
+                     struct tr_view d)
+{
+    const struct tr_mla_opts *o = &((const struct mla *)b)->o;
+    struct tr_view x = saved->x[b->index], dn = {0}, dckv;
+    size_t mark = ctx->work.used;
+    struct front f;
+
+    tr_ctx_gather(ctx, o->unit, 1);
+    f = front_fwd(o, ctx, x);
+    if (b->need_dx || lora_inside(o)) {
+        dckv = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->kr + o->dr);
+        heads_bwd(o, ctx, &f, dckv, d);
+        if (b->need_dx)
+            dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
+        q_bwd(o, ctx, &f, dn);
+        kv_bwd(o, ctx, &f, dckv, dn);
+    } else {
+        o_bwd(o, ctx, &f, d);
+    }
+    tr_ctx_release(ctx, o->unit, 1);
+    if (b->need_dx) {
+        struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = f.rrms};
+
+        tr_norm_bwd(&o->norm, ctx, &g);
+    }
+    ctx->work.used = mark;
+}
+
+static void destroy(struct tr_block *b)
+{
+    fr_sys.free(b);
+}
+
+static const struct tr_block_ops mla_ops = {
+    .name = "mla", .forward = forward, .backward = backward, .destroy = destroy};
+
+enum fr_rc tr_mla_block(const struct tr_mla_opts *o, struct tr_block **out, struct fr_err *err)
+{
+    struct mla *m = fr_sys.alloc(sizeof(*m));
+
+    *out = NULL;
+    if (m == NULL)
+        return fr_fail(err, FR_NOMEM, "a block");
+    *m = (struct mla){
+        .o = *o,
+        .block = {.ops = &mla_ops, .layer = -1, .has_lora = lora_inside(o) || o->o.lora != NULL}};
+    *out = &m->block;
+    return FR_OK;
+}

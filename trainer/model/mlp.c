@@ -1,0 +1,138 @@
+#include "engine/base/sys.h"
+#include "trainer/model/blocks.h"
+
+struct mlp {
+    struct tr_block block;
+    struct tr_norm norm;
+    struct tr_ffn ffn;
+};
+
+bool tr_ffn_has_lora(const struct tr_ffn *f)
+{
+    return f->gate.lora != NULL || f->up.lora != NULL || f->down.lora != NULL;
+}
+
+/* gate and up of n, carved. */
+struct wide {
+    struct tr_view g, u; /* (T, I) */
+};
+
+static struct wide widen(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view n)
+{
+    struct wide w = {
+        tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I),
+        tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I),
+    };
+
+    tr_linear_fwd(&f->gate, ctx, w.g, n);
+    tr_linear_fwd(&f->up, ctx, w.u, n);
+    return w;
+}
+
+void tr_ffn_fwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view y, struct tr_view n)
+{
+    size_t mark = ctx->work.used;
+    struct wide w;
+    struct tr_swiglu s;
+
+    tr_ctx_gather(ctx, f->unit, 1);
+    w = widen(f, ctx, n);
+    s = (struct tr_swiglu){.h = w.g, .g = w.g, .u = w.u};
+    TR_RUN(ctx, swiglu_fwd, &s);
+    tr_linear_fwd(&f->down, ctx, y, w.g);
+    tr_ctx_release(ctx, f->unit, 1);
+    ctx->work.used = mark;
+}
+
+void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, struct tr_view dy,
+                struct tr_view n)
+{
+    size_t mark = ctx->work.used;
+    bool below = dn.p != NULL || f->gate.lora != NULL || f->up.lora != NULL;
+    struct tr_linear_grad down = {.dy = dy}, gate = {.dx = dn, .x = n};
+    struct tr_linear_grad up = {.dx = dn, .x = n, .add = true};
+    struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I);
+    struct tr_swiglu_grad s;
+    struct wide w;
+
+    tr_ctx_gather(ctx, f->unit, 1);
+    w = widen(f, ctx, n);
+    if (f->down.lora != NULL) {
+        struct tr_swiglu h = {.g = w.g, .u = w.u};
+
+        h.h = tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I);
+        down.x = h.h;
+        TR_RUN(ctx, swiglu_fwd, &h);
+    }
+    if (below)
+        down.dx = dh;
+    tr_linear_bwd(&f->down, ctx, &down);
+    if (below) {
+        s = (struct tr_swiglu_grad){.dg = w.g, .du = w.u, .dh = dh, .g = w.g, .u = w.u};
+        TR_RUN(ctx, swiglu_bwd, &s);
+        gate.dy = w.g;
+        up.dy = w.u;
+        tr_linear_bwd(&f->gate, ctx, &gate);
+        tr_linear_bwd(&f->up, ctx, &up);
+    }
+    tr_ctx_release(ctx, f->unit, 1);
+    ctx->work.used = mark;
+}
+
+static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
+                    struct tr_view y)
+{
+    const struct mlp *m = (const struct mlp *)b;
+    struct tr_view x = saved->x[b->index], n;
+    size_t mark = ctx->work.used;
+
+    n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
+    tr_norm_fwd(&m->norm, ctx, n, (struct tr_view){0}, x);
+    tr_ffn_fwd(&m->ffn, ctx, y, n);
+    tr_add(ctx, y, x);
+    ctx->work.used = mark;
+}
+
+static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
+                     struct tr_view d)
+{
+    const struct mlp *m = (const struct mlp *)b;
+    struct tr_view x = saved->x[b->index], n, rrms, dn = {0};
+    size_t mark = ctx->work.used;
+
+    n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
+    rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
+    if (b->need_dx)
+        dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
+    tr_norm_fwd(&m->norm, ctx, n, rrms, x);
+    tr_ffn_bwd(&m->ffn, ctx, dn, d, n);
+    if (b->need_dx) {
+        struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = rrms};
+
+        tr_norm_bwd(&m->norm, ctx, &g);
+    }
+    ctx->work.used = mark;
+}
+
+static void destroy(struct tr_block *b)
+{
+    fr_sys.free(b);
+}
+
+static const struct tr_block_ops mlp_ops = {
+    .name = "mlp", .forward = forward, .backward = backward, .destroy = destroy};
+
+enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, struct tr_block **out,
+                        struct fr_err *err)
+{
+    struct mlp *m = fr_sys.alloc(sizeof(*m));
+
+    *out = NULL;
+    if (m == NULL)
+        return fr_fail(err, FR_NOMEM, "a block");
+    *m = (struct mlp){.norm = *norm,
+                      .ffn = *f,
+                      .block = {.ops = &mlp_ops, .layer = -1, .has_lora = tr_ffn_has_lora(f)}};
+    *out = &m->block;
+    return FR_OK;
+}

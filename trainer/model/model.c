@@ -1,0 +1,172 @@
+#include "trainer/model/model.h"
+
+#include "engine/base/sys.h"
+#include "trainer/model/state.h"
+
+#include <string.h>
+
+static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
+{
+    static const enum tr_op all[] = {
+        TR_OP_embed_fwd,     TR_OP_rmsnorm_fwd, TR_OP_gemm,        TR_OP_mla_assemble_fwd,
+        TR_OP_attention_fwd, TR_OP_swiglu_fwd,  TR_OP_xent_chunk,  TR_OP_xent_finish,
+        TR_OP_router_fwd,    TR_OP_moe_plan,    TR_OP_moe_permute, TR_OP_moe_combine,
+        TR_OP_grouped_gemm,  TR_OP_sum,
+    };
+    static const enum tr_op grads[] = {
+        TR_OP_rmsnorm_bwd, TR_OP_mla_assemble_bwd, TR_OP_attention_bwd,
+        TR_OP_swiglu_bwd,  TR_OP_router_bwd,       TR_OP_dropout,
+    };
+    size_t n = sizeof(all) / sizeof(*all), ngrads = sizeof(grads) / sizeof(*grads);
+    enum tr_dtype weight = m->config.fp8 ? TR_F8_E4M3 : m->o.compute;
+
+    for (size_t i = 0; i < n + (m->o.train ? ngrads : 0); i++) {
+        enum tr_op op = i < n ? all[i] : grads[i - n];
+
+        if (!tr_supports(m->o.be, op, m->o.compute, weight))
+            return fr_fail(err, FR_UNSUPPORTED, "backend %s has no %s for %s with %s weights",
+                           m->o.be->ops->name, tr_op_name(op), tr_dtype_name(m->o.compute),
+                           tr_dtype_name(weight));
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
+                           struct fr_buf *notes, struct fr_err *err)
+{
+    struct tr_model *m = fr_sys.alloc(sizeof(*m));
+    struct tr_shard_opts so = {
+        .be = o->be,
+        .comm = o->comm,
+        .partition = o->partition,
+        .place = o->place,
+        .limits = o->limits,
+        .tokens_max = o->tokens_max,
+    };
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (m == NULL)
+        return fr_fail(err, FR_NOMEM, "a model");
+    memset(m, 0, sizeof(*m));
+    m->o = *o;
+    m->o.config = &m->config;
+    m->o.lora = NULL;
+    m->o.in_flight = o->in_flight > 0 ? o->in_flight : 1;
+    m->config = *o->config;
+    if ((rc = check_ops(m, err)) == FR_OK && (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
+        (rc = tr_deepseek_assemble(m, o->lora, notes, err)) == FR_OK)
+        rc = tr_model_measure(m, err);
+    if (rc != FR_OK) {
+        tr_model_destroy(m);
+        return rc;
+    }
+    *out = m;
+    return FR_OK;
+}
+
+void tr_model_destroy(struct tr_model *m)
+{
+    if (m == NULL)
+        return;
+    for (int i = 0; i < m->nblocks; i++)
+        tr_block_destroy(m->blocks[i]);
+    for (int64_t i = 0; i < m->o.in_flight && m->slots != NULL; i++)
+        fr_sys.free(m->slots[i].full.x);
+    fr_sys.free(m->blocks);
+    fr_sys.free(m->slots);
+    fr_sys.free(m->weights);
+    fr_sys.free(m->weight_at);
+    tr_adapters_free(m);
+    tr_mem_free(m->o.be, TR_MEM_DEVICE, m->buffer);
+    tr_mem_free(m->o.be, TR_MEM_PINNED, m->host);
+    tr_shard_destroy(m->shard);
+    tr_queue_destroy(m->o.be, m->q);
+    fr_sys.free(m);
+}
+
+size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS])
+{
+    struct tr_shard_bytes b;
+    size_t n = 0, sum = 0;
+
+    tr_shard_bytes(m->shard, &b);
+    rows[n++] = (struct tr_memory_row){"base shard", b.base};
+    rows[n++] = (struct tr_memory_row){"gather windows", b.windows};
+    rows[n++] = (struct tr_memory_row){"norms and routers", b.persistent};
+    rows[n++] = (struct tr_memory_row){"embedding rows", b.rows};
+    rows[n++] = (struct tr_memory_row){"activations", m->slot_bytes};
+    rows[n++] = (struct tr_memory_row){"workspace", m->work_bytes};
+    rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes};
+    rows[n++] = (struct tr_memory_row){"tables and staging", m->table_bytes + m->host_bytes};
+    rows[n++] = (struct tr_memory_row){"transport", m->o.comm->ops->bytes(m->o.comm->self)};
+    for (size_t i = 0; i < n; i++)
+        sum += rows[i].bytes;
+    rows[n++] = (struct tr_memory_row){"total", sum};
+    return n;
+}
+
+enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if ((rc = tr_queue_create(m->o.be, 0, &m->q, err)) != FR_OK ||
+        (rc = tr_model_alloc(m, err)) != FR_OK)
+        return rc;
+    return tr_shard_fill(m->shard, src, err);
+}
+
+enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if ((rc = tr_queue_create(m->o.be, 0, &m->q, err)) != FR_OK ||
+        (rc = tr_model_alloc(m, err)) != FR_OK)
+        return rc;
+    return tr_shard_load(m->shard, st, err);
+}
+
+void tr_model_params(const struct tr_model *m, struct tr_params *out)
+{
+    *out = (struct tr_params){
+        .adapters = m->adapters,
+        .n = m->nadapters,
+        .elements = m->elements,
+        .padded = m->padded,
+        .work = m->work,
+        .grad = m->grad,
+    };
+}
+
+struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
+{
+    return (struct tr_ctx){
+        .be = m->o.be,
+        .q = m->q,
+        .shard = m->shard,
+        .work = {.base = m->work_base, .limit = m->work_bytes},
+        .compute = m->o.compute,
+        .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
+        .seed = m->o.seed,
+        .cosines = m->cosines,
+        .sines = m->sines,
+        .weights = m->weights,
+        .weight_at = m->weight_at,
+        .err = err,
+    };
+}
+
+struct tr_queue *tr_model_queue(struct tr_model *m)
+{
+    return m->q;
+}
+
+const struct tr_shard *tr_model_shard(const struct tr_model *m)
+{
+    return m->shard;
+}
+
+int64_t tr_model_moe_layers(const struct tr_model *m)
+{
+    return m->moe_layers;
+}

@@ -1,0 +1,82 @@
+#include "trainer/model/rope.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum { PAIRS_MAX = 1024 };
+
+static double mscale(double s, double k)
+{
+    return s <= 1 ? 1.0 : 0.1 * k * log(s) + 1.0;
+}
+
+/* The dimension that turns n times over the original positions. */
+static double correction_dim(const struct tr_rope_config *r, int64_t dr, double n)
+{
+    double turns = (double)r->original_max_positions / (n * 2 * M_PI);
+
+    return (double)dr * log(turns) / (2 * log(r->theta));
+}
+
+void tr_rope_frequencies(const struct tr_rope_config *r, int64_t dr, double *inv)
+{
+    double low = 0, high = 0;
+
+    if (r->yarn) {
+        low = correction_dim(r, dr, r->beta_fast);
+        high = correction_dim(r, dr, r->beta_slow);
+        if (r->truncate) {
+            low = floor(low);
+            high = ceil(high);
+        }
+        low = fmax(low, 0);
+        high = fmin(high, (double)dr - 1);
+        if (low == high)
+            high += 0.001;
+    }
+    for (int64_t i = 0; i < dr / 2; i++) {
+        double f = pow(r->theta, -2.0 * (double)i / (double)dr);
+        double ramp = r->yarn ? ((double)i - low) / (high - low) : 0;
+
+        ramp = fmin(fmax(ramp, 0), 1);
+        inv[i] = r->yarn ? f / r->factor * ramp + f * (1 - ramp) : f;
+    }
+}
+
+double tr_rope_attention_factor(const struct tr_rope_config *r)
+{
+    if (!r->yarn)
+        return 1;
+    if (r->attention_factor != 0)
+        return r->attention_factor;
+    if (r->mscale != 0 && r->mscale_all_dim != 0)
+        return mscale(r->factor, r->mscale) / mscale(r->factor, r->mscale_all_dim);
+    return mscale(r->factor, 1);
+}
+
+double tr_rope_softmax_scale(const struct tr_model_config *c)
+{
+    double scale = 1 / sqrt((double)(c->qk_nope_head_dim + c->qk_rope_head_dim));
+    double m = 1;
+
+    if (c->rope.yarn && c->rope.mscale_all_dim != 0)
+        m = mscale(c->rope.factor, c->rope.mscale_all_dim);
+    return scale * m * m;
+}
+
+void tr_rope_tables(const struct tr_rope_config *r, struct tr_view cosines, struct tr_view sines)
+{
+    int64_t n = cosines.shape[1];
+    double inv[PAIRS_MAX], a = tr_rope_attention_factor(r);
+    bool wide = cosines.dtype == TR_F64;
+
+    assert(n <= PAIRS_MAX);
+    tr_rope_frequencies(r, 2 * n, inv);
+    for (int64_t t = 0; t < cosines.shape[0]; t++)
+        for (int64_t i = 0; i < n; i++) {
+            double angle = wide ? (double)t * inv[i] : (double)((float)t * (float)inv[i]);
+
+            tr_set(cosines, t * n + i, a * cos(angle));
+            tr_set(sines, t * n + i, a * sin(angle));
+        }
+}

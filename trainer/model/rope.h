@@ -1,0 +1,23 @@
+/*
+ * Rotary frequencies, plain or YaRN (Peng et al. 2023, section 3.4), and the softmax scale that
+ * goes with them, as the reference DeepSeek-V3 model computes them.
+ */
+#ifndef TR_MODEL_ROPE_H
+#define TR_MODEL_ROPE_H
+
+#include "trainer/config/model_config.h"
+#include "trainer/tensor/tensor.h"
+
+/* inv[i], i < dr/2: the frequency of pair i. */
+void tr_rope_frequencies(const struct tr_rope_config *r, int64_t dr, double *inv);
+
+/* What cos and sin are multiplied with: 1 without YaRN. */
+double tr_rope_attention_factor(const struct tr_rope_config *r);
+
+/* (dn+dr)^-1/2, times m(factor, mscale_all_dim)^2 with YaRN. */
+double tr_rope_softmax_scale(const struct tr_model_config *c);
+
+/* cosines, sines (positions, dr/2) in host memory, f32 or f64. */
+void tr_rope_tables(const struct tr_rope_config *r, struct tr_view cosines, struct tr_view sines);
+
+#endif

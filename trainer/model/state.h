@@ -1,0 +1,61 @@
+/* Inside of model/: what model.c (memory, micro-batches) and the assembling files share. */
+#ifndef TR_MODEL_STATE_H
+#define TR_MODEL_STATE_H
+
+#include "trainer/model/blocks.h"
+#include "trainer/model/model.h"
+
+/* One micro-batch in flight. Views are of T_max tokens; a call works on their first T rows. */
+struct slot {
+    struct tr_saved full, cut;
+    struct tr_tokens tokens; /* full */
+    int64_t T;               /* of the last call */
+};
+
+struct tr_model {
+    struct tr_model_opts o;
+    struct tr_model_config config;
+    struct tr_shard *shard;
+    struct tr_queue *q;
+    struct tr_block **blocks; /* owns */
+    int nblocks, lowest;      /* lowest: first block with an adapter; nblocks: none */
+    int embed_unit;
+    int64_t head_rows;           /* of the largest chunk of the head */
+    struct tr_adapter *adapters; /* owns */
+    size_t nadapters;
+    int64_t elements, padded;
+    int64_t moe_layers;
+    size_t work_bytes, slot_bytes, table_bytes, adapter_bytes, buffer_bytes;
+    char *buffer;              /* all of the above, one allocation */
+    struct tr_view work, grad; /* flat adapters */
+    struct tr_view cosines, sines, d;
+    struct slot *slots; /* owns, in_flight */
+    char *work_base;
+    struct tr_weight *weights; /* owns, [3E] */
+    const struct tr_weight **weight_at;
+    int32_t *host; /* owns: staging of one micro-batch */
+    size_t host_bytes;
+};
+
+/* deepseek.c: units, adapters and blocks of a DeepSeek-V3 model. */
+enum fr_rc tr_deepseek_assemble(struct tr_model *m, const struct tr_lora_config *lora,
+                                struct fr_buf *notes, struct fr_err *err);
+
+/* adapters.c: makes room for every adapter, checks the rules against all names; then one by one.
+ * *out is NULL when the linear stays frozen. */
+enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lora,
+                            struct fr_buf *notes, struct fr_err *err);
+enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lora,
+                            const struct tr_model_tensor *t, const struct tr_adapter **out,
+                            struct fr_err *err);
+void tr_adapters_place(struct tr_model *m); /* views into work and grad */
+void tr_adapters_free(struct tr_model *m);
+
+/* layout.c: sizes by a dry run of every block, and the views of one allocation. */
+enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err);
+enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err);
+
+/* model.c */
+struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err);
+
+#endif

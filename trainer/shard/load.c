@@ -1,0 +1,200 @@
+/* Filling the base shard: byte ranges of tensors, from a checkpoint or from memory. */
+#include "engine/base/sys.h"
+#include "trainer/shard/state.h"
+
+#include <string.h>
+
+enum { BOUNCE = 1 << 20 }; /* bytes read at once when they must be converted or copied */
+
+/* ---- from a checkpoint ---- */
+
+struct from_st {
+    const struct tr_st *st;
+    char *raw;   /* BOUNCE bytes as on disk */
+    float *wide; /* BOUNCE elements at most */
+};
+
+static void widen(float *out, const void *in, enum tr_dtype t, size_t n)
+{
+    const uint16_t *h = in;
+    const float *f = in;
+    const double *d = in;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = t == TR_BF16  ? tr_bf16_to(h[i])
+                 : t == TR_F16 ? tr_f16_to(h[i])
+                 : t == TR_F64 ? (float)d[i]
+                               : f[i];
+}
+
+static void narrow(void *out, const float *in, enum tr_dtype t, size_t n)
+{
+    uint16_t *h = out;
+    float *f = out;
+    double *d = out;
+
+    for (size_t i = 0; i < n; i++)
+        if (t == TR_BF16)
+            h[i] = tr_bf16_of(in[i]);
+        else if (t == TR_F16)
+            h[i] = tr_f16_of(in[i]);
+        else if (t == TR_F64)
+            d[i] = in[i];
+        else
+            f[i] = in[i];
+}
+
+static bool floating(enum tr_dtype t)
+{
+    return t == TR_F64 || t == TR_F32 || t == TR_BF16 || t == TR_F16;
+}
+
+/* Elements [at, at+n) of the part t of disk tensor d, converted, to dst. */
+static enum fr_rc convert(const struct from_st *f, const struct tr_st_tensor *d,
+                          const struct tr_unit_tensor *t, int64_t at, char *dst, size_t n,
+                          struct fr_err *err)
+{
+    size_t size = tr_dtype_bytes(t->dtype), chunk = BOUNCE / 8;
+    enum tr_dtype disk;
+    enum fr_rc rc = tr_st_dtype(d->type, &disk, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (disk == t->dtype)
+        return tr_st_read(f->st, d, at * (int64_t)size, dst, n * size, err);
+    if (!floating(disk) || !floating(t->dtype))
+        return fr_fail(err, FR_DTYPE, "is %s, %s is needed", tr_dtype_name(disk),
+                       tr_dtype_name(t->dtype));
+    for (size_t i = 0; i < n; i += chunk) {
+        size_t m = n - i < chunk ? n - i : chunk;
+        size_t raw = tr_dtype_bytes(disk);
+
+        rc = tr_st_read(f->st, d, (at + (int64_t)i) * (int64_t)raw, f->raw, m * raw, err);
+        if (rc != FR_OK)
+            return rc;
+        widen(f->wide, f->raw, disk, m);
+        narrow(dst + i * size, f->wide, t->dtype, m);
+    }
+    return FR_OK;
+}
+
+static enum fr_rc fill_from_st(void *arg, const struct tr_unit_tensor *t, size_t at, void *dst,
+                               size_t n, struct fr_err *err)
+{
+    const struct from_st *f = arg;
+    const struct tr_st_tensor *d = tr_st_find(f->st, t->name);
+    int64_t cols = t->rank == 2 ? t->shape[1] : 1;
+    int64_t shape[2] = {t->disk_rows != 0 ? t->disk_rows : t->shape[0], cols};
+    size_t size = tr_dtype_bytes(t->dtype);
+    enum fr_rc rc;
+
+    if (d == NULL)
+        return fr_fail(err, FR_NOTFOUND, "%s: no such tensor in the checkpoint", t->name);
+    if ((rc = tr_st_want_shape(d, t->rank, shape, err)) != FR_OK)
+        return rc;
+    rc = convert(f, d, t, t->row0 * cols + (int64_t)(at / size), dst, n / size, err);
+    return rc == FR_OK ? rc : fr_while(err, "%s", t->name);
+}
+
+/* ---- ranges ---- */
+
+static bool all_finite(const void *p, enum tr_dtype t, size_t n)
+{
+    const uint16_t *h = p;
+    const uint32_t *w = p;
+    size_t bad = 0;
+
+    if (t == TR_BF16)
+        for (size_t i = 0; i < n; i++)
+            bad += (h[i] & 0x7f80) == 0x7f80;
+    else if (t == TR_F16)
+        for (size_t i = 0; i < n; i++)
+            bad += (h[i] & 0x7c00) == 0x7c00;
+    else if (t == TR_F32)
+        for (size_t i = 0; i < n; i++)
+            bad += (w[i] & 0x7f800000) == 0x7f800000;
+    return bad == 0;
+}
+
+/* Bytes [at, at+n) of tensor t to device address dst. */
+static enum fr_rc fill_piece(struct tr_shard *s, const struct tr_shard_source *src,
+                             const struct tr_unit_tensor *t, const size_t range[2], char *dst,
+                             char *bounce, struct fr_err *err)
+{
+    size_t at = range[0], n = range[1];
+    bool direct = s->o.be->ops->host_memory || bounce == NULL;
+    enum fr_rc rc = FR_OK;
+
+    while (n > 0 && rc == FR_OK) {
+        size_t m = n < BOUNCE ? n : BOUNCE;
+        char *to = direct ? dst : bounce;
+
+        if ((rc = src->fill(src->arg, t, at, to, m, err)) != FR_OK)
+            break;
+        if (!all_finite(to, t->dtype, m / tr_dtype_bytes(t->dtype)))
+            return fr_fail(err, FR_CORRUPT, "%s: holds a value that is not finite", t->name);
+        if (!direct && (rc = tr_copy(s->o.be, s->gq, dst, to, m)) == FR_OK)
+            rc = tr_sync(s->o.be, s->gq, err);
+        at += m;
+        dst += m;
+        n -= m;
+    }
+    return rc;
+}
+
+/* This rank's bytes of a unit. */
+static enum fr_rc fill_unit(struct tr_shard *s, const struct tr_shard_source *src,
+                            const struct unit *u, char *bounce, struct fr_err *err)
+{
+    bool rows = u->kind == TR_UNIT_ROWS;
+    size_t row = rows ? (size_t)u->tensors->shape[1] * tr_dtype_bytes(u->tensors->dtype) : 0;
+    size_t step = rows ? (size_t)rows_per_rank(s, u) * row : u->slice;
+    size_t lo = u->whole ? 0 : step * (size_t)s->o.comm->rank;
+    size_t hi = u->whole ? u->bytes : lo + step;
+    char *base = (u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base) + u->base_at;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < u->n && rc == FR_OK; i++) {
+        const struct tr_unit_tensor *t = &u->tensors[i];
+        size_t count = (size_t)t->shape[0] * (size_t)(t->rank == 2 ? t->shape[1] : 1);
+        size_t first = u->at[i], last = first + count * tr_dtype_bytes(t->dtype);
+        size_t from = lo > first ? lo : first, to = hi < last ? hi : last;
+
+        if (from < to) {
+            size_t range[2] = {from - first, to - from};
+
+            rc = fill_piece(s, src, t, range, base + (from - lo), bounce, err);
+        }
+    }
+    return rc;
+}
+
+enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err)
+{
+    bool bounced = !s->o.be->ops->host_memory && s->o.place != TR_PLACE_HOST;
+    char *bounce = NULL;
+    enum fr_rc rc = shard_alloc(s, err);
+
+    if (rc == FR_OK && bounced && (bounce = fr_sys.alloc(BOUNCE)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "a read buffer");
+    for (size_t i = 0; i < s->nunits && rc == FR_OK; i++)
+        rc = fill_unit(s, src, &s->units[i], bounce, err);
+    fr_sys.free(bounce);
+    return rc;
+}
+
+enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st, struct fr_err *err)
+{
+    struct from_st f = {.st = st, .raw = fr_sys.alloc(BOUNCE)};
+    struct tr_shard_source src = {.fill = fill_from_st, .arg = &f};
+    enum fr_rc rc;
+
+    f.wide = fr_sys.alloc(BOUNCE / 8 * sizeof(float));
+    if (f.raw == NULL || f.wide == NULL)
+        rc = fr_fail(err, FR_NOMEM, "a read buffer");
+    else
+        rc = tr_shard_fill(s, &src, err);
+    fr_sys.free(f.raw);
+    fr_sys.free(f.wide);
+    return rc;
+}

@@ -1,0 +1,220 @@
+#include "engine/base/sys.h"
+#include "trainer/shard/state.h"
+
+#include <string.h>
+
+bool shard_sharded(const struct tr_shard *s)
+{
+    return s->o.partition && s->o.comm->size > 1;
+}
+
+enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out, struct fr_err *err)
+{
+    struct tr_shard *s = fr_sys.alloc(sizeof(*s));
+
+    *out = NULL;
+    if (s == NULL)
+        return fr_fail(err, FR_NOMEM, "a shard");
+    memset(s, 0, sizeof(*s));
+    s->o = *o;
+    s->pass = -1;
+    s->span_max = 1;
+    *out = s;
+    return FR_OK;
+}
+
+static void window_free(struct tr_shard *s, struct window *w)
+{
+    tr_mem_free(s->o.be, TR_MEM_DEVICE, w->p);
+    tr_event_destroy(s->o.be, w->ready);
+    tr_event_destroy(s->o.be, w->idle);
+}
+
+void tr_shard_destroy(struct tr_shard *s)
+{
+    if (s == NULL)
+        return;
+    for (int i = 0; i < 2; i++)
+        window_free(s, &s->windows[i]);
+    for (int i = 0; i < PASSES; i++)
+        fr_sys.free(s->orders[i].spans);
+    rows_free(s);
+    tr_mem_free(s->o.be, s->o.place == TR_PLACE_HOST ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
+    tr_mem_free(s->o.be, TR_MEM_DEVICE, s->persistent);
+    tr_event_destroy(s->o.be, s->rows_done);
+    tr_queue_destroy(s->o.be, s->gq);
+    fr_sys.free(s->items);
+    fr_sys.free(s->units);
+    fr_arena_finish(&s->arena);
+    fr_sys.free(s);
+}
+
+static enum fr_rc grow(struct tr_shard *s, struct fr_err *err)
+{
+    size_t cap = s->cap == 0 ? 64 : s->cap * 2;
+    struct unit *p;
+
+    if (s->nunits < s->cap)
+        return FR_OK;
+    if ((p = fr_sys.realloc(s->units, cap * sizeof(*p))) == NULL)
+        return fr_fail(err, FR_NOMEM, "a table of %zu weight units", cap);
+    s->units = p;
+    s->cap = cap;
+    return FR_OK;
+}
+
+static size_t tensor_bytes(const struct tr_unit_tensor *t)
+{
+    size_t n = (size_t)t->shape[0];
+
+    if (t->rank == 2)
+        n *= (size_t)t->shape[1];
+    return n * tr_dtype_bytes(t->dtype);
+}
+
+/* Lays the tensors out and says what of the unit this rank keeps, and where. */
+static void place(struct tr_shard *s, struct unit *u)
+{
+    size_t W = (size_t)s->o.comm->size;
+    size_t *total = u->kind == TR_UNIT_PERSISTENT ? &s->persistent_bytes : &s->base_bytes;
+
+    for (size_t i = 0; i < u->n; i++) {
+        u->at[i] = u->bytes;
+        u->bytes = round_256(u->bytes + tensor_bytes(&u->tensors[i]));
+        u->elements +=
+            (int64_t)(tensor_bytes(&u->tensors[i]) / tr_dtype_bytes(u->tensors[i].dtype));
+    }
+    u->whole = u->kind == TR_UNIT_PERSISTENT || !shard_sharded(s);
+    u->slice = round_256((u->bytes + W - 1) / W);
+    if (u->kind == TR_UNIT_ROWS)
+        u->slice =
+            round_256((size_t)rows_per_rank(s, u) * (u->bytes / (size_t)u->tensors->shape[0]));
+    u->base_at = *total;
+    *total += u->whole ? u->bytes : u->slice;
+    if (!u->whole && u->kind == TR_UNIT_SHARDED && u->slice * W > s->window_bytes)
+        s->window_bytes = u->slice * W;
+}
+
+enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int *id,
+                        struct fr_err *err)
+{
+    struct unit u = {.kind = spec->kind, .n = spec->n, .window = -1};
+    enum fr_rc rc;
+
+    if (s->base != NULL ||
+        (spec->kind == TR_UNIT_ROWS && (spec->n != 1 || spec->tensors->rank != 2)))
+        return fr_fail(err, FR_BUG, "unit %s cannot be added", spec->what);
+    if ((rc = grow(s, err)) != FR_OK)
+        return rc;
+    u.what = fr_arena_dup(&s->arena, spec->what);
+    u.tensors = fr_arena_array(&s->arena, spec->n, sizeof(*u.tensors));
+    u.at = fr_arena_array(&s->arena, spec->n, sizeof(*u.at));
+    if (u.what == NULL || u.tensors == NULL || u.at == NULL)
+        return fr_fail(err, FR_NOMEM, "unit %s", spec->what);
+    for (size_t i = 0; i < spec->n; i++) {
+        u.tensors[i] = spec->tensors[i];
+        if ((u.tensors[i].name = fr_arena_dup(&s->arena, spec->tensors[i].name)) == NULL)
+            return fr_fail(err, FR_NOMEM, "unit %s", spec->what);
+    }
+    place(s, &u);
+    *id = (int)s->nunits;
+    s->units[s->nunits++] = u;
+    return FR_OK;
+}
+
+enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_err *err)
+{
+    size_t bytes = 0;
+
+    for (int i = first; i < first + n; i++) {
+        if (i < 0 || i >= (int)s->nunits || s->units[i].kind != TR_UNIT_SHARDED)
+            return fr_fail(err, FR_BUG, "unit %d cannot be in a window", i);
+        bytes += s->units[i].slice * (size_t)s->o.comm->size;
+    }
+    if (shard_sharded(s) && bytes > s->window_bytes)
+        s->window_bytes = bytes;
+    if ((size_t)n > s->span_max)
+        s->span_max = (size_t)n;
+    return FR_OK;
+}
+
+int64_t tr_shard_window_units(const struct tr_shard *s, int64_t elements)
+{
+    int64_t n = elements > 0 ? s->o.limits.max_live / elements : 1;
+
+    return n < 1 ? 1 : n;
+}
+
+void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out)
+{
+    *out = (struct tr_shard_bytes){
+        .base = s->base_bytes,
+        .persistent = s->persistent_bytes,
+        .windows = 2 * s->window_bytes,
+        .rows = rows_bytes(s),
+    };
+    for (size_t i = 0; i < s->nunits; i++)
+        out->model += s->units[i].bytes;
+}
+
+void tr_shard_stats(const struct tr_shard *s, struct tr_shard_stats *out)
+{
+    *out = s->stats;
+}
+
+struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
+{
+    const struct unit *u = &s->units[unit];
+    const struct tr_unit_tensor *t = &u->tensors[i];
+    char *p = NULL;
+
+    if (u->whole)
+        p = u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base;
+    if (p != NULL)
+        p += u->base_at + u->at[i];
+    else if (u->window >= 0)
+        p = s->windows[u->window].p + u->window_at + u->at[i];
+    return tr_view_of(p, t->dtype, t->rank, t->shape);
+}
+
+/* One device allocation, zeroed: padding is zeros, and all pages are there from the start. */
+static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, char **out,
+                       struct fr_err *err)
+{
+    void *p = NULL;
+    enum fr_rc rc = tr_mem_alloc(s->o.be, kind, bytes, &p, err);
+
+    if (rc == FR_OK) {
+        *out = p;
+        if (kind == TR_MEM_PINNED)
+            memset(p, 0, bytes);
+        else
+            rc = tr_zero(s->o.be, s->gq, p, bytes);
+    }
+    return rc;
+}
+
+enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
+{
+    enum tr_mem kind = s->o.place == TR_PLACE_HOST ? TR_MEM_PINNED : TR_MEM_DEVICE;
+    enum fr_rc rc;
+
+    if ((rc = tr_queue_create(s->o.be, 0, &s->gq, err)) != FR_OK ||
+        (rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
+        (rc = take(s, kind, s->base_bytes, &s->base, err)) != FR_OK ||
+        (rc = take(s, TR_MEM_DEVICE, s->persistent_bytes, &s->persistent, err)) != FR_OK ||
+        (rc = rows_alloc(s, err)) != FR_OK)
+        return rc;
+    s->items = fr_sys.alloc(s->span_max * sizeof(*s->items));
+    if (s->items == NULL)
+        return fr_fail(err, FR_NOMEM, "a gather of %zu units", s->span_max);
+    for (int i = 0; i < 2 && s->window_bytes > 0; i++) {
+        struct window *w = &s->windows[i];
+
+        if ((rc = take(s, TR_MEM_DEVICE, s->window_bytes, &w->p, err)) != FR_OK ||
+            (rc = tr_event_create(s->o.be, &w->ready, err)) != FR_OK ||
+            (rc = tr_event_create(s->o.be, &w->idle, err)) != FR_OK)
+            return rc;
+    }
+    return FR_OK;
+}
