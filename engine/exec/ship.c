@@ -30,7 +30,7 @@ struct fr_ship {
 static const char script[] =
     "umask 077; W=$1; C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
     "S=${XDG_STATE_HOME:-$HOME/.local/state}/flowrun; V=/var/tmp/flowrun-$(id -u); "
-    "case $W in \"~/\"*) W=$HOME/${W#??};; esac; "
+    "case $W in \"~/\"*) W=$HOME/${W#??};; /*|\"\") ;; *) W=$HOME/$W;; esac; "
     "echo; echo \"FLOWBOOT uname $(uname -sm)\"; IFS=\" \" read -r H N || exit 0; "
     "go() { K=${W:-$S}/$2; mkdir -p \"$K\" 2>/dev/null || K=$V/$2; mkdir -p \"$K\"; "
     "echo \"FLOWBOOT run $1\"; exec \"$1\" serve --home \"$K\"; }; "
