@@ -9,21 +9,22 @@
 
 /* What stands under a key: how it is read, and how the schema says it. */
 enum shape {
-    SHAPE_STRING,   /* const char *; known when the file is read (params and env only) */
-    SHAPE_PATH,     /* const char *, made absolute on control */
-    SHAPE_INT,      /* int within min..max */
-    SHAPE_FLOAT,    /* double within min..max */
-    SHAPE_BOOL,     /* bool */
-    SHAPE_DURATION, /* int64_t ms */
-    SHAPE_LIMIT,    /* int64_t ms, "never" is 0 */
-    SHAPE_SIZE,     /* int64_t bytes */
-    SHAPE_CHOICE,   /* an enum (int): index in choices + first */
-    SHAPE_TEXT,     /* struct fr_text */
-    SHAPE_TEXTS,    /* struct fr_text array and count */
-    SHAPE_STRINGS,  /* const char * array and count; one text stands for a list of one */
-    SHAPE_NAMES,    /* the same, of names */
-    SHAPE_ENV,      /* struct fr_kv array and count, names of variables, on top of what is there */
-    SHAPE_OBJECT,   /* a struct in place, described by object */
+    SHAPE_STRING,    /* const char *; known when the file is read (params and env only) */
+    SHAPE_PATH,      /* const char *, made absolute on control */
+    SHAPE_INT,       /* int within min..max */
+    SHAPE_FLOAT,     /* double within min..max */
+    SHAPE_BOOL,      /* bool */
+    SHAPE_DURATION,  /* int64_t ms */
+    SHAPE_LIMIT,     /* int64_t ms, "never" is 0 */
+    SHAPE_SIZE,      /* int64_t bytes */
+    SHAPE_CHOICE,    /* an enum (int): index in choices + first */
+    SHAPE_TRANSPORT, /* a choice, into the defaults of nodes */
+    SHAPE_TEXT,      /* struct fr_text */
+    SHAPE_TEXTS,     /* struct fr_text array and count */
+    SHAPE_STRINGS,   /* const char * array and count; one text stands for a list of one */
+    SHAPE_NAMES,     /* the same, of names */
+    SHAPE_ENV,       /* struct fr_kv array and count, names of variables, on top of what is there */
+    SHAPE_OBJECT,    /* a struct in place, described by object */
 
     SHAPE_SCRIPT, /* of struct fr_action */
     SHAPE_USES,
@@ -46,7 +47,6 @@ enum shape {
     SHAPE_DEFAULTS, /* these are read into the loader's own struct fr_task or fr_node */
     SHAPE_NODE_DEFAULTS,
     SHAPE_PIPELINE_ENV,
-    SHAPE_TRANSPORT,
     SHAPE_KEEP,
     SHAPE_NODE_LIST,
     SHAPE_DEFAULT,    /* of a param: a text, number or bool */

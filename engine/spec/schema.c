@@ -4,6 +4,7 @@
  */
 #include "engine/spec/fields.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,11 +209,10 @@ static void describe(json_t *value, const char *help, const char *preset)
         json_object_set_new(value, "default", json_string(preset));
 }
 
-/* {"uses": NAME} then {"with": its keys}. */
-static json_t *kind_rule(const struct fr_kind *kind)
+/* The inputs of a built-in task, under $defs/with_NAME. */
+static json_t *with_schema(const struct fr_kind *kind)
 {
     json_t *keys = json_object(), *required = json_array();
-    json_t *with;
 
     for (const struct fr_key *k = kind->keys; k->name != NULL; k++) {
         json_t *value = json_pack("{s:[o, {s:s}]}", "anyOf", with_value(k), "type", "null");
@@ -222,14 +222,25 @@ static json_t *kind_rule(const struct fr_kind *kind)
         if (k->required)
             json_array_append_new(required, json_string(k->name));
     }
-    with = json_pack("{s:o, s:b}", "properties", keys, "additionalProperties", 0);
-    json_object_set_new(with, "required", json_incref(required));
-    json_decref(required);
-    with = json_pack("{s:{s:o}}", "properties", "with", with);
-    if (json_array_size(required) > 0)
-        json_object_set_new(with, "required", json_pack("[s]", "with"));
+    return json_pack("{s:o, s:o, s:b, s:o}", "type",
+                     json_array_size(required) > 0 ? json_pack("[s]", "object")
+                                                   : json_pack("[s, s]", "object", "null"),
+                     "properties", keys, "additionalProperties", 0, "required", required);
+}
+
+/* {"uses": NAME} then {"with": its inputs}. */
+static json_t *kind_rule(const struct fr_kind *kind)
+{
+    json_t *then =
+        json_pack("{s:{s:{s:s+}}}", "properties", "with", "$ref", "#/$defs/with_", kind->name);
+
+    for (const struct fr_key *k = kind->keys; k->name != NULL; k++)
+        if (k->required) {
+            json_object_set_new(then, "required", json_pack("[s]", "with"));
+            break;
+        }
     return json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:o}", "if", "properties", "uses", "const",
-                     kind->name, "required", "uses", "then", with);
+                     kind->name, "required", "uses", "then", then);
 }
 
 /* Which built-in tasks may stand in an object, and that it does one thing. */
@@ -325,6 +336,12 @@ enum fr_rc fr_spec_schema(struct fr_buf *out, struct fr_err *err)
 
     add_values(defs);
     add_object(defs, &object_pipeline);
+    for (const struct fr_kind *k = fr_kinds; k->name != NULL; k++) {
+        char id[64];
+
+        snprintf(id, sizeof(id), "with_%s", k->name);
+        json_object_set_new(defs, id, with_schema(k));
+    }
     root = json_pack("{s:s, s:s, s:s, s:s, s:o}", "$schema",
                      "https://json-schema.org/draft/2020-12/schema", "title", "flowrun pipeline",
                      "description",

@@ -93,6 +93,8 @@ static bool settle(struct text_reader *r, struct fr_expr *e, struct fr_text *out
     }
     if (fr_text_eval(&tree, NULL, &b, &err) == FR_OK)
         out->s = load_keep(r->l, fr_arena_text(r->l->arena, b.p ? b.p : "", b.n));
+    else if (err.rc == FR_NOMEM)
+        r->l->no_memory = true;
     else
         wrong_expression(r, 0, err.msg);
     fr_buf_finish(&b);

@@ -100,7 +100,8 @@ void check_uses(struct loader *l)
     for (const struct output_use *use = l->uses; use != NULL; use = use->next) {
         const struct fr_task *task = &l->spec->tasks[use->ref->task];
 
-        if (use->user == NULL || task->n_nodes == 0)
+        if (use->user == NULL || task->n_nodes == 0 ||
+            (task->act.what == FR_USES && task->act.uses == NULL))
             continue; /* its own mistakes were reported */
         if (!use->hook && use->user != task && !needs_task(l, use->user, use->ref->task)) {
             struct hint hint = {
