@@ -72,7 +72,7 @@ SHAPE(tombstone, AT(ID, attempt));
 #define OF fr_attempt_ref
 SHAPE(ack_end, AT(ID, attempt));
 #undef OF
-#define OF fr_ref
+#define OF fr_msg_ref
 SHAPE(lease, AT(U64, ref));
 #undef OF
 #define OF fr_put_begin
@@ -81,7 +81,7 @@ SHAPE(put_begin, AT(U64, ref), AT(TEXT, path), AT(TEXT, sha256), AT(U64, size), 
 #define OF fr_put_data
 SHAPE(put_data, AT(U64, ref), AT(U64, offset), AT(BYTES, bytes));
 #undef OF
-#define OF fr_ref
+#define OF fr_msg_ref
 SHAPE(put_end, AT(U64, ref));
 #undef OF
 #define OF fr_get
@@ -90,7 +90,7 @@ SHAPE(get, AT(U64, ref), AT(TEXT, path), AT(U64, offset), AT(U64, max));
 #define OF fr_list
 SHAPE(list, AT(U64, ref), AT(TEXT, path));
 #undef OF
-#define OF fr_ref
+#define OF fr_msg_ref
 SHAPE(facts, AT(U64, ref));
 #undef OF
 #define OF fr_prepared

@@ -136,7 +136,7 @@ struct fr_attempt_ref {
 };
 /* lease: renews the leases of all attempts here, answered by leased: each now ends at
  * leased.boot_ms + T. facts: answered by facts_are. put_end: see put_begin. */
-struct fr_ref {
+struct fr_msg_ref {
     uint64_t ref;
 };
 
@@ -263,13 +263,13 @@ struct fr_msg {
         struct fr_query query;
         struct fr_attempt_ref tombstone;
         struct fr_attempt_ref ack_end;
-        struct fr_ref lease;
+        struct fr_msg_ref lease;
         struct fr_put_begin put_begin;
         struct fr_put_data put_data;
-        struct fr_ref put_end;
+        struct fr_msg_ref put_end;
         struct fr_get get;
         struct fr_list list;
-        struct fr_ref facts;
+        struct fr_msg_ref facts;
         struct fr_prepared prepared;
         struct fr_launched launched;
         struct fr_busy busy;
