@@ -5,6 +5,7 @@
 #define TR_CLI_CLI_H
 
 #include "engine/base/err.h"
+#include "engine/base/str.h"
 
 #include <stddef.h>
 
@@ -19,6 +20,7 @@ extern const struct tr_command tr_commands[];
 extern const size_t tr_ncommands;
 
 enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
@@ -32,8 +34,7 @@ struct tr_flag {
     const char *help;
 };
 
-/* Reads argv into flags; words that are no flags go to rest[0..*nrest) (at most max_rest of them).
- * FR_USAGE for unknown flags (with a suggestion) and missing values. */
+/* Words that are no flags go to rest[0..nrest), at most max_rest of them. */
 struct tr_flags {
     const struct tr_flag *flags;
     size_t n;
@@ -41,7 +42,11 @@ struct tr_flags {
     size_t max_rest, nrest;
 };
 
+/* FR_USAGE for unknown flags (with a suggestion), missing values and words too many. */
 enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, struct fr_err *err);
+
+/* Adds one line a flag. */
+void tr_flags_help(const struct tr_flags *f, struct fr_buf *out);
 
 /* The process's exit status for rc: 0, 2 for FR_USAGE and FR_NOTFOUND, 1 otherwise. */
 int tr_exit_status(enum fr_rc rc);

@@ -1,0 +1,27 @@
+/*
+ * What a run leaves for others: the adapter in PEFT's format (adapter_config.json,
+ * adapter_model.safetensors with f32 masters), the tokenizer's files and a model card, in output_dir
+ * and in checkpoint-N folders. An adapter with an empty, missing or non-finite tensor is refused.
+ * Source: PEFT's documentation of its checkpoint format.
+ */
+#ifndef TR_TRAIN_EXPORT_H
+#define TR_TRAIN_EXPORT_H
+
+#include "trainer/config/args.h"
+#include "trainer/config/lora_config.h"
+#include "trainer/model/model.h"
+
+/* Writes adapter and companions to dir, making it; flat (padded) are the masters, whole. */
+enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const float *flat,
+                             const struct tr_args *a, const struct tr_lora_config *lora,
+                             struct fr_err *err);
+
+/* Reads an adapter folder into flat (padded elements; what is no adapter's stays as it is). Key set
+ * and shapes must be exactly those of p. */
+enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,
+                             struct fr_err *err);
+
+/* Removes the oldest checkpoint-N folders but `keep` of them; keep < 0 keeps all. */
+void tr_export_rotate(const char *output_dir, int64_t keep);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * What a run tells: console lines, trainer_log.jsonl, trainer_state.json, train_results.json and
+ * TensorBoard, in the forms of the Hugging Face Trainer and LLaMA-Factory. Rank 0 tells; the others
+ * are quiet and keep the same history, so that any node's state can be resumed.
+ */
+#ifndef TR_TRAIN_METRICS_H
+#define TR_TRAIN_METRICS_H
+
+#include "trainer/config/args.h"
+#include "trainer/train/progress.h"
+#include "trainer/train/tensorboard.h"
+
+#include <stdbool.h>
+
+struct tr_metrics {
+    const struct tr_args *args;       /* borrows */
+    const struct tr_derived *derived; /* borrows */
+    struct tr_events events;
+    int64_t start_ms;    /* of this process's training, monotonic */
+    int64_t last_log_ms;
+    int64_t last_tokens; /* tokens at the last log */
+    int64_t start_step;
+    bool quiet, bar, log_broken;
+};
+
+struct tr_metrics_opts {
+    const struct tr_args *args;
+    const struct tr_derived *derived;
+    bool resumed; /* the log file is appended to */
+    bool quiet;   /* not rank 0: nothing is printed or written */
+};
+
+enum fr_rc tr_metrics_start(struct tr_metrics *m, const struct tr_metrics_opts *o,
+                            const struct tr_progress *p, struct fr_err *err);
+void tr_metrics_finish(struct tr_metrics *m);
+
+/* The banner before the first step. */
+void tr_metrics_banner(const struct tr_metrics *m, int64_t trainable);
+
+/* One log event: mean loss since the last, norm, rate; resets the sums in p and adds to history. */
+enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double grad_norm, double lr,
+                          struct fr_err *err);
+
+/* Redraws the progress bar when stderr is a terminal. */
+void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p);
+
+/* The closing dictionary, table and result files. flops: of the whole run. */
+enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, double flops,
+                          struct fr_err *err);
+
+/* trainer_state.json into dir. */
+enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_progress *p,
+                                 const char *dir, struct fr_err *err);
+
+/* Epochs done, as a real number. */
+double tr_metrics_epoch(const struct tr_derived *d, const struct tr_progress *p);
+
+/* The shortest decimal that reads back as x, as Python prints it: "4.98e-05", "1.0", "nan". */
+void tr_show_float(double x, char out[32]);
+
+/* "[INFO|train] TIME >> text" on stderr, as the reference's libraries log. */
+void tr_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,363 @@
+#include "trainer/train/setup.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/train/export.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATES = 3 };
+
+int64_t tr_peak_rss(void)
+{
+    struct fr_buf text = {0};
+    const char *line;
+    int64_t kb = 0;
+
+    if (fr_file_read("/proc/self/status", 65536, &text, NULL) == FR_OK &&
+        (line = strstr(text.p, "VmHWM:")) != NULL)
+        kb = strtoll(line + 6, NULL, 10);
+    fr_buf_finish(&text);
+    return kb * 1024;
+}
+
+static void say_notes(const struct tr_run *r, struct fr_buf *notes)
+{
+    if (r->env.comm->rank == 0 && notes->n > 0)
+        for (const char *p = notes->p; *p != '\0';) {
+            size_t n = strcspn(p, "\n");
+            tr_say("note: %.*s", (int)n, p);
+            p += n + (p[n] == '\n');
+        }
+    fr_buf_finish(notes);
+}
+
+/* The first rank of each node tokenizes and leaves a cache; the others read it. */
+static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    const struct tr_template *templ = NULL;
+    struct fr_buf warnings = {0};
+    char cache[PATH_MAX];
+    enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err), told;
+
+    if (rc == FR_OK)
+        rc = tr_template_find(a->template_name, &templ, err);
+    if (rc == FR_OK)
+        rc = tr_template_fix(templ, r->tokenizer, err);
+    snprintf(cache, sizeof(cache), "%s/cache",
+             a->tokenized_path != NULL ? a->tokenized_path : a->output_dir);
+    struct tr_dataset_opts o = {
+        .dataset = a->dataset, .dataset_dir = a->dataset_dir, .templ = templ,
+        .text = {.cutoff_len = a->cutoff_len, .mask_history = a->mask_history,
+                 .train_on_prompt = a->train_on_prompt, .default_system = a->default_system},
+        .max_samples = a->max_samples, .seed = a->seed, .cache_dir = cache,
+        .overwrite_cache = a->overwrite_cache && r->env.comm->local_rank == 0,
+    };
+    if (rc == FR_OK && r->env.comm->local_rank == 0)
+        rc = tr_dataset_load(&o, r->tokenizer, &r->data, &warnings, err);
+    if (rc != FR_OK) {
+        fr_buf_finish(&warnings);
+        return rc;
+    }
+    told = tr_comm_host_barrier(r->env.comm, err);
+    if (told == FR_OK && r->data == NULL)
+        told = tr_dataset_load(&o, r->tokenizer, &r->data, NULL, err);
+    say_notes(r, &warnings);
+    return told;
+}
+
+/* All ranks must train on the same data with the same model. */
+static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
+{
+    struct {
+        char data[65], model[65], tokenizer[65], config[65];
+    } mine = {{0}, {0}, {0}, {0}}, *all;
+    size_t size = (size_t)r->env.comm->size;
+    enum fr_rc rc;
+
+    snprintf(mine.data, sizeof(mine.data), "%s", tr_dataset_digest(r->data));
+    snprintf(mine.model, sizeof(mine.model), "%s", r->model_digest);
+    snprintf(mine.tokenizer, sizeof(mine.tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
+    snprintf(mine.config, sizeof(mine.config), "%s", r->resume.digests.config);
+    all = fr_sys.alloc(size * sizeof(*all));
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare ranks");
+    rc = tr_comm_host_all_gather(r->env.comm, all, &mine, sizeof(mine), err);
+    for (size_t k = 0; k < size && rc == FR_OK; k++) {
+        const char *what = strcmp(all[k].data, all[0].data) != 0               ? "the data set"
+                           : strcmp(all[k].model, all[0].model) != 0           ? "the model"
+                           : strcmp(all[k].tokenizer, all[0].tokenizer) != 0   ? "the tokenizer"
+                           : strcmp(all[k].config, all[0].config) != 0         ? "the flags"
+                                                                               : NULL;
+        if (what != NULL)
+            rc = fr_fail(err, FR_USAGE, "rank %zu and rank 0 differ in %s: all nodes must have the "
+                                        "same files and flags", k, what);
+    }
+    fr_sys.free(all);
+    return rc;
+}
+
+static void digest_model(struct tr_run *r)
+{
+    struct fr_buf text = {0};
+
+    for (size_t i = 0; i < tr_st_count(r->st); i++) {
+        const struct tr_st_tensor *t = tr_st_at(r->st, i);
+        fr_buf_fmt(&text, "%s %d %lld\n", t->name, (int)t->type, (long long)t->bytes);
+        tr_st_shape_text(&text, t->ndim, t->shape);
+    }
+    fr_buf_add(&text, &r->config, sizeof(r->config));
+    fr_sha256(text.p, text.n, r->model_digest);
+    fr_buf_finish(&text);
+}
+
+/* What must not change between a run and its resumption. */
+static void digest_config(struct tr_run *r)
+{
+    const struct tr_args *a = r->args;
+    const struct tr_ds_config *d = &r->ds;
+    struct fr_buf t = {0};
+
+    fr_buf_fmt(&t, "B %lld A %lld seed %lld %lld cutoff %lld target %s r %lld alpha %.17g drop %.17g ",
+               (long long)a->per_device_train_batch_size,
+               (long long)a->gradient_accumulation_steps, (long long)a->seed,
+               (long long)a->data_seed, (long long)a->cutoff_len,
+               a->lora_target != NULL ? a->lora_target : "", (long long)r->lora.r, r->lora.alpha,
+               r->lora.dropout);
+    fr_buf_fmt(&t, "lr %.17g betas %.17g %.17g eps %.17g wd %.17g clip %.17g precision %d order %d %d ",
+               a->learning_rate, a->adam_beta1, a->adam_beta2, a->adam_epsilon, a->weight_decay,
+               d->gradient_clipping, (int)d->precision, (int)a->disable_shuffling,
+               (int)a->dataloader_drop_last);
+    fr_buf_fmt(&t, "schedule %d %d total batch %lld", (int)a->lr_scheduler_type, (int)d->scheduler,
+               (long long)r->derived.total_batch);
+    fr_sha256(t.p, t.n, r->resume.digests.config);
+    fr_buf_finish(&t);
+}
+
+static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    struct tr_ds_flags flags = {.args = a, .derived = &r->derived, .world = r->env.comm->size,
+                                .hidden_size = r->config.hidden_size};
+    struct fr_buf notes = {0};
+    enum fr_rc rc = tr_args_derive(a, tr_dataset_size(r->data), r->env.comm->size, &r->derived,
+                                   err);
+
+    if (rc == FR_OK && a->deepspeed != NULL)
+        rc = tr_ds_load(a->deepspeed, &flags, &r->ds, &notes, err);
+    else if (rc == FR_OK)
+        tr_ds_default(&flags, &r->ds);
+    if (rc == FR_OK)
+        rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
+                                             : tr_lora_from_args(a, &r->lora, err);
+    if (rc == FR_OK)
+        rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
+    if (rc == FR_OK)
+        digest_config(r);
+    say_notes(r, &notes);
+    return rc;
+}
+
+static enum tr_dtype compute_type(const struct tr_run *r)
+{
+    return r->ds.precision == TR_PRECISION_BF16   ? TR_BF16
+           : r->ds.precision == TR_PRECISION_FP16 ? TR_F16
+                                                  : TR_F32;
+}
+
+/* The table of what this rank will hold, printed before it is taken. */
+static void print_memory(struct tr_run *r)
+{
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 3];
+    size_t n = tr_model_memory(r->model, rows), sum = 0;
+    struct tr_params p;
+    char size[24];
+
+    tr_model_params(r->model, &p);
+    n--; /* the model's own sum */
+    rows[n++] = (struct tr_memory_row){"optimizer", tr_optim_bytes(r->model, r->env.comm->size)};
+    rows[n++] = (struct tr_memory_row){"state staging",
+                                       (size_t)p.padded * r->resume.flat_states * sizeof(float)};
+    rows[n++] = (struct tr_memory_row){"transport", r->env.comm->ops->bytes(r->env.comm->self)};
+    for (size_t i = 0; i < n; i++)
+        sum += rows[i].bytes;
+    r->planned_bytes = sum;
+    if (r->env.comm->rank != 0)
+        return;
+    tr_say("Memory of rank 0 of %d:", r->env.comm->size);
+    for (size_t i = 0; i < n; i++) {
+        fr_show_size((int64_t)rows[i].bytes, size);
+        tr_say("  %-20s %12s", rows[i].name, size);
+    }
+    fr_show_size((int64_t)sum, size);
+    tr_say("  %-20s %12s", "total", size);
+}
+
+static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    int64_t longest = tr_dataset_longest(r->data);
+    struct fr_buf notes = {0};
+    struct tr_model_opts o = {
+        .be = r->env.be, .comm = r->env.comm, .config = &r->config, .lora = &r->lora,
+        .compute = compute_type(r), .partition = r->ds.stage == 3,
+        .place = r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
+        .limits = {.prefetch_bucket = r->ds.prefetch_bucket_size,
+                   .max_live = r->ds.max_live_parameters, .max_reuse = r->ds.max_reuse_distance},
+        .tokens_max = a->per_device_train_batch_size *
+                      (longest < a->cutoff_len ? longest : a->cutoff_len),
+        .samples_max = a->per_device_train_batch_size, .in_flight = 1, .train = true,
+        .seed = (uint64_t)a->seed,
+    };
+    enum fr_rc rc = tr_model_create(&o, &r->model, &notes, err);
+
+    say_notes(r, &notes);
+    if (rc != FR_OK)
+        return rc;
+    r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
+    print_memory(r);
+    return rc;
+}
+
+static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
+{
+    struct tr_params p;
+    int64_t began = fr_sys.mono_ms();
+    char took[24];
+    enum fr_rc rc;
+
+    r->rss_before = tr_peak_rss();
+    rc = tr_model_load(r->model, r->st, err);
+    if (rc == FR_OK)
+        rc = tr_optim_create(&r->optim, r->model, r->env.comm, r->env.be, err);
+    if (rc != FR_OK)
+        return rc;
+    tr_model_params(r->model, &p);
+    r->flat = fr_sys.alloc((size_t)p.padded * r->resume.flat_states * sizeof(float));
+    if (r->flat == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for host copies of the adapters");
+    r->resume.flat = r->flat;
+    r->optim.beta1 = r->ds.optimizer ? r->ds.beta1 : r->args->adam_beta1;
+    r->optim.beta2 = r->ds.optimizer ? r->ds.beta2 : r->args->adam_beta2;
+    r->optim.eps = r->ds.optimizer ? r->ds.eps : r->args->adam_epsilon;
+    r->optim.weight_decay = r->ds.optimizer ? r->ds.weight_decay : r->args->weight_decay;
+    r->optim.clip = r->ds.gradient_clipping;
+    fr_show_duration(fr_sys.mono_ms() - began, took);
+    if (r->env.comm->rank == 0)
+        tr_say("Weights loaded in %s", took);
+    return FR_OK;
+}
+
+/* Drawn, or read from an adapter; then, if there is a state to go on from, that. */
+static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    const char *from = a->resume_from_checkpoint;
+    enum fr_rc rc = FR_OK;
+
+    tr_optim_draw(&r->optim.params, (uint64_t)a->seed, r->flat);
+    if (a->adapter_name_or_path != NULL)
+        rc = tr_import_adapter(a->adapter_name_or_path, &r->optim.params, r->flat, err);
+    if (rc == FR_OK)
+        rc = tr_optim_set(&r->optim, r->flat, err);
+    if (rc != FR_OK)
+        return rc;
+    if (from == NULL && a->overwrite_output_dir) {
+        if (r->env.comm->local_rank == 0)
+            rc = tr_resume_clear(a->output_dir, err);
+        return rc;
+    }
+    if (from == NULL)
+        from = "last";
+    rc = tr_resume_load(&r->resume, from, &r->optim, &r->progress, &r->resumed, err);
+    if (rc == FR_OK && r->env.comm->rank == 0 && r->resumed)
+        tr_say("Continuing training from global step %lld, epoch %lld, micro-batch %lld",
+               (long long)r->progress.step, (long long)r->progress.epoch,
+               (long long)r->progress.micro);
+    else if (rc == FR_OK && r->env.comm->rank == 0 && a->resume_from_checkpoint != NULL)
+        tr_say("No resume state in %s: starting from the beginning", a->output_dir);
+    return rc;
+}
+
+/* A finished adapter from an earlier run is never overwritten by accident. */
+static enum fr_rc check_output(const struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    char path[PATH_MAX];
+    struct stat st;
+    enum fr_rc rc = fr_mkdirs(a->output_dir, 0755, err);
+
+    snprintf(path, sizeof(path), "%s/adapter_model.safetensors", a->output_dir);
+    if (rc == FR_OK && !a->overwrite_output_dir && a->resume_from_checkpoint == NULL &&
+        fr_sys.lstat(path, &st) == 0 && !tr_resume_any(a->output_dir))
+        return fr_fail(err, FR_USAGE, "Output directory %s already exists and is not empty. Please set "
+                                      "--overwrite_output_dir.", a->output_dir);
+    return rc;
+}
+
+enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
+                        struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    *r = (struct tr_run){.args = a, .env = *env, .metrics = {.events = {.fd = -1}}};
+    r->progress.history = json_array();
+    r->batches = fr_sys.alloc((size_t)a->gradient_accumulation_steps * sizeof(*r->batches));
+    if (r->batches == NULL || r->progress.history == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %lld micro-batches",
+                       (long long)a->gradient_accumulation_steps);
+    memset(r->batches, 0, (size_t)a->gradient_accumulation_steps * sizeof(*r->batches));
+    rc = check_output(r, err);
+    if (rc == FR_OK)
+        rc = tr_model_config_load(a->model_name_or_path, &r->config, err);
+    if (rc == FR_OK)
+        rc = tr_st_open_model(a->model_name_or_path, &r->st, err);
+    if (rc == FR_OK) {
+        digest_model(r);
+        rc = load_data(r, err);
+    }
+    if (rc == FR_OK)
+        rc = read_configs(r, err);
+    if (rc != FR_OK)
+        return rc;
+    tr_scaler_init(&r->progress.scaler, &r->ds, r->ds.precision == TR_PRECISION_FP16);
+    r->resume.output_dir = a->output_dir;
+    r->resume.digests.model = r->model_digest;
+    r->resume.digests.data = tr_dataset_digest(r->data);
+    r->resume.digests.tokenizer = tr_tokenizer_digest(r->tokenizer);
+    struct tr_sampler_opts so = {.batch = a->per_device_train_batch_size, .rank = env->comm->rank,
+                                 .world = env->comm->size,
+                                 .seed = a->data_seed >= 0 ? a->data_seed : a->seed,
+                                 .shuffle = !a->disable_shuffling,
+                                 .drop_last = a->dataloader_drop_last};
+    rc = tr_sampler_create(r->data, &so, &r->sampler, err);
+    if (rc == FR_OK)
+        rc = same_everywhere(r, err);
+    if (rc == FR_OK)
+        rc = make_model(r, err);
+    if (rc == FR_OK)
+        rc = load_model(r, err);
+    return rc == FR_OK ? start_values(r, err) : rc;
+}
+
+void tr_run_finish(struct tr_run *r)
+{
+    for (int64_t i = 0; r->batches != NULL && i < r->args->gradient_accumulation_steps; i++)
+        tr_batch_finish(&r->batches[i]);
+    fr_sys.free(r->batches);
+    fr_sys.free(r->flat);
+    tr_metrics_finish(&r->metrics);
+    tr_optim_finish(&r->optim);
+    tr_model_destroy(r->model);
+    tr_sampler_destroy(r->sampler);
+    tr_dataset_destroy(r->data);
+    tr_tokenizer_destroy(r->tokenizer);
+    tr_st_close(r->st);
+    tr_lora_finish(&r->lora);
+    json_decref(r->progress.history);
+}

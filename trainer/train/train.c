@@ -1,0 +1,293 @@
+#include "trainer/train/train.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/train/export.h"
+#include "trainer/train/setup.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { PASS_STOP, PASS_TARGETS, PASS_TOKENS, PASS_PADDED, PASS_SUMS };
+
+/* What one step did, the same on every rank. */
+struct step {
+    int64_t micros;   /* micro-batches of this rank */
+    double targets;   /* N, over all ranks */
+    double loss;      /* mean over the N targets */
+    double lr;
+    struct tr_optim_result result;
+    bool stop;        /* somebody asked to stop */
+};
+
+static bool stop_asked(const struct tr_run *r)
+{
+    struct signalfd_siginfo info;
+
+    return r->env.stop_fd >= 0 && read(r->env.stop_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+}
+
+/* Loads the step's micro-batches and agrees on the sums over all ranks. */
+static enum fr_rc begin_step(struct tr_run *r, struct step *s, struct fr_err *err)
+{
+    struct tr_progress *p = &r->progress;
+    int64_t left = r->derived.micro_per_rank - p->micro;
+    double sums[PASS_SUMS] = {stop_asked(r) ? 1 : 0, 0, 0, 0};
+    enum fr_rc rc = FR_OK;
+
+    *s = (struct step){.micros = r->args->gradient_accumulation_steps};
+    if (s->micros > left)
+        s->micros = left;
+    for (int64_t k = 0; k < s->micros && rc == FR_OK; k++) {
+        rc = tr_sampler_batch(r->sampler, p->epoch, p->micro + k, &r->batches[k], err);
+        sums[PASS_TARGETS] += (double)r->batches[k].target_count;
+        sums[PASS_TOKENS] += (double)r->batches[k].tokens;
+        sums[PASS_PADDED] += (double)r->batches[k].padded_tokens;
+    }
+    if (rc == FR_OK)
+        rc = tr_comm_host_sum(r->env.comm, sums, PASS_SUMS, err);
+    s->stop = sums[PASS_STOP] > 0;
+    s->targets = sums[PASS_TARGETS];
+    if (rc == FR_OK && !s->stop) {
+        p->tokens += (int64_t)sums[PASS_TOKENS];
+        p->padded_tokens += (int64_t)sums[PASS_PADDED];
+    }
+    return rc;
+}
+
+static enum fr_rc run_micros(struct tr_run *r, struct step *s, struct fr_err *err)
+{
+    double sum = 0;
+    enum fr_rc rc = tr_optim_zero_grad(&r->optim, err);
+
+    for (int64_t k = 0; k < s->micros && rc == FR_OK; k++) {
+        const struct tr_batch *b = &r->batches[k];
+        struct tr_micro mb = {
+            .T = b->tokens, .B = b->samples, .ids = b->ids, .pos = b->pos, .targets = b->targets,
+            .offsets = b->attn_offsets, .place = b->place, .epoch = r->progress.epoch,
+            .loss_scale = r->progress.scaler.scale / s->targets,
+        };
+        rc = tr_model_forward_backward(r->model, &mb, err);
+    }
+    if (rc == FR_OK)
+        rc = tr_model_take_loss(r->model, &sum, err);
+    if (rc == FR_OK)
+        rc = tr_comm_host_sum(r->env.comm, &sum, 1, err);
+    s->loss = sum / s->targets;
+    return rc;
+}
+
+static enum fr_rc update(struct tr_run *r, struct step *s, struct fr_err *err)
+{
+    struct tr_progress *p = &r->progress;
+    enum fr_rc rc = tr_optim_step(&r->optim, s->lr, p->scaler.scale, &s->result, err);
+
+    if (rc == FR_OK && s->result.skipped && !p->scaler.on && !r->ds.check_grad_overflow)
+        return fr_fail(err, FR_CORRUPT,
+                       "gradients are not finite at step %lld (loss %g): nothing was updated; look at "
+                       "the data and the learning rate, the last checkpoint is whole",
+                       (long long)p->step + 1, s->loss);
+    if (rc == FR_OK && s->result.skipped && !p->scaler.on && r->env.comm->rank == 0)
+        tr_say("step %lld skipped: gradients are not finite", (long long)p->step + 1);
+    if (rc == FR_OK)
+        rc = tr_scaler_update(&p->scaler, s->result.skipped, err);
+    if (rc == FR_OK && !s->result.skipped)
+        p->updates++;
+    return rc;
+}
+
+/* Counts the step and moves on in the data. */
+static void advance(struct tr_run *r, const struct step *s)
+{
+    struct tr_progress *p = &r->progress;
+
+    p->step++;
+    p->micro += s->micros;
+    p->loss_since_log += s->loss;
+    p->loss_total += s->loss;
+    p->steps_since_log++;
+}
+
+static enum fr_rc one_step(struct tr_run *r, struct step *s, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    s->lr = tr_schedule_lr(&r->schedule, r->progress.updates);
+    if (s->targets > 0) {
+        rc = run_micros(r, s, err);
+        if (rc == FR_OK)
+            rc = update(r, s, err);
+        if (rc != FR_OK)
+            return fr_while(err, "step %lld", (long long)r->progress.step + 1);
+    } else if (r->env.comm->rank == 0)
+        tr_say("step %lld has no targets and changes nothing", (long long)r->progress.step + 1);
+    advance(r, s);
+    return FR_OK;
+}
+
+/* checkpoint-N, made whole under another name first. */
+static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
+{
+    char dir[PATH_MAX], tmp[PATH_MAX];
+    enum fr_rc rc;
+
+    snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir,
+             (long long)r->progress.step);
+    snprintf(tmp, sizeof(tmp), "%s/.tmp-checkpoint-%lld", r->args->output_dir,
+             (long long)r->progress.step);
+    rc = fr_remove_tree(tmp, err);
+    if (rc == FR_OK)
+        rc = tr_export_adapter(tmp, &r->optim.params, r->flat, r->args, &r->lora, err);
+    if (rc == FR_OK)
+        rc = tr_metrics_save_state(&r->metrics, &r->progress, tmp, err);
+    if (rc == FR_OK)
+        rc = fr_remove_tree(dir, err);
+    if (rc == FR_OK && fr_sys.rename(tmp, dir) != 0)
+        rc = fr_fail(err, FR_IO, "cannot rename %s to %s", tmp, dir);
+    if (rc != FR_OK)
+        fr_remove_tree(tmp, NULL);
+    else
+        tr_export_rotate(r->args->output_dir, r->args->save_total_limit);
+    return rc;
+}
+
+static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
+{
+    struct tr_progress now = r->progress;
+    enum fr_rc rc;
+
+    now.seconds += (double)(fr_sys.mono_ms() - r->metrics.start_ms) / 1000;
+    if (r->args->no_resume_state)
+        rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
+    else
+        rc = tr_resume_save(&r->resume, &r->optim, &now, err);
+    if (rc == FR_OK && checkpoint && r->env.comm->rank == 0) {
+        rc = export_checkpoint(r, err);
+        if (rc == FR_OK)
+            tr_say("Saving model checkpoint to %s/checkpoint-%lld", r->args->output_dir,
+                   (long long)r->progress.step);
+    }
+    return rc;
+}
+
+static enum fr_rc after_step(struct tr_run *r, const struct step *s, struct fr_err *err)
+{
+    const struct tr_derived *d = &r->derived;
+    struct tr_progress *p = &r->progress;
+    bool last = p->step == d->total_steps;
+    enum fr_rc rc = FR_OK;
+
+    bool log = (d->log_every > 0 && p->step % d->log_every == 0) ||
+               (p->step == 1 && r->args->logging_first_step);
+    if (log)
+        rc = tr_metrics_log(&r->metrics, p, s->result.grad_norm,
+                            tr_schedule_logged(&r->schedule, p->updates - !s->result.skipped), err);
+    tr_metrics_bar(&r->metrics, p);
+    if (rc == FR_OK && d->save_every > 0 && (p->step % d->save_every == 0 || last))
+        rc = save(r, true, err);
+    return rc;
+}
+
+static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
+{
+    struct tr_progress *p = &r->progress;
+    struct step s;
+    enum fr_rc rc = FR_OK;
+
+    while (rc == FR_OK && p->step < r->derived.total_steps) {
+        if (p->micro >= r->derived.micro_per_rank) {
+            p->epoch++;
+            p->micro = 0;
+        }
+        rc = begin_step(r, &s, err);
+        if (rc == FR_OK && s.stop) {
+            rc = save(r, false, err);
+            return rc == FR_OK ? fr_fail(err, FR_STOPPED, "stopped after step %lld as asked; the "
+                                                          "resume state is written",
+                                         (long long)p->step)
+                               : rc;
+        }
+        if (rc == FR_OK)
+            rc = one_step(r, &s, err);
+        if (rc == FR_OK)
+            rc = after_step(r, &s, err);
+    }
+    return rc;
+}
+
+/* As the reference counts: 6 for each parameter but the embedding and each token, padding included. */
+static double total_flops(const struct tr_run *r)
+{
+    struct tr_model_counts c;
+
+    tr_model_count(&r->config, &c);
+    return 6.0 * (double)r->progress.padded_tokens *
+           (double)(c.total - c.embedding + r->optim.params.elements);
+}
+
+static void say_memory(const struct tr_run *r)
+{
+    char peak[24], plan[24];
+
+    fr_show_size(tr_peak_rss() - r->rss_before, peak);
+    fr_show_size((int64_t)r->planned_bytes, plan);
+    tr_say("Memory: the table says %s, the process's peak grew by %s", plan, peak);
+}
+
+static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
+{
+    enum fr_rc rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
+
+    if (rc == FR_OK && r->env.comm->rank == 0) {
+        rc = tr_export_adapter(r->args->output_dir, &r->optim.params, r->flat, r->args, &r->lora,
+                               err);
+        if (rc == FR_OK)
+            rc = tr_metrics_end(&r->metrics, &r->progress, total_flops(r), err);
+        if (rc == FR_OK)
+            say_memory(r);
+    }
+    return rc == FR_OK ? tr_comm_host_barrier(r->env.comm, err) : rc;
+}
+
+static void banner(struct tr_run *r)
+{
+    struct tr_model_counts c;
+    int64_t trainable = r->optim.params.elements;
+
+    tr_model_count(&r->config, &c);
+    tr_say("Fine-tuning method: LoRA");
+    tr_say("trainable params: %lld || all params: %lld || trainable%%: %.4f", (long long)trainable,
+           (long long)(c.total + trainable),
+           100.0 * (double)trainable / (double)(c.total + trainable));
+    tr_metrics_banner(&r->metrics, trainable);
+}
+
+static enum fr_rc start_metrics(struct tr_run *r, struct fr_err *err)
+{
+    struct tr_metrics_opts o = {.args = r->args, .derived = &r->derived, .resumed = r->resumed,
+                                .quiet = r->env.comm->rank != 0};
+    enum fr_rc rc = tr_metrics_start(&r->metrics, &o, &r->progress, err);
+
+    if (rc == FR_OK && !o.quiet)
+        banner(r);
+    return rc;
+}
+
+enum fr_rc tr_train(const struct tr_args *a, const struct tr_train_env *env, struct fr_err *err)
+{
+    struct tr_run r;
+    enum fr_rc rc = tr_run_setup(&r, a, env, err);
+
+    if (rc == FR_OK)
+        rc = start_metrics(&r, err);
+    if (rc == FR_OK)
+        rc = loop(&r, err);
+    if (rc == FR_OK)
+        rc = finish(&r, err);
+    tr_run_finish(&r);
+    return rc;
+}
