@@ -121,7 +121,7 @@ void gang_settle(struct fr_sched *s, uint32_t t)
 
         if (good)
             row->attempt_state = FR_ST_SUCCEEDED;
-        if (row->state != FR_ST_STOP_UNPROVEN)
+        if (!fr_state_ended(row->state))
             set_row(s, gang->first + k, state_of(row->cause, row->code));
     }
 }
@@ -190,13 +190,33 @@ static void single_ended(struct fr_sched *s, uint32_t inst, bool proven)
         set_row(s, inst, state_of(row->cause, row->code));
 }
 
-/* What was STOP_UNPROVEN is gone now: the user's retry goes on. */
+/* A gang of which a member stays unproven cannot start again. */
+static void give_up_waiting(struct fr_sched *s, uint32_t t)
+{
+    const struct fr_plan_task *gang = &s->plan->tasks[t];
+
+    for (uint32_t k = 0; k < gang->count; k++) {
+        struct fr_row *row = &s->insts[gang->first + k].row;
+
+        if (row->state == FR_ST_WAITING) {
+            row->cause = FR_CAUSE_GANG_PEER;
+            set_row(s, gang->first + k, FR_ST_FAILED);
+        }
+    }
+}
+
+/* What was STOP_UNPROVEN is gone now, and the user's retry goes on; or it is still not. */
 static void again_ended(struct fr_sched *s, uint32_t inst, bool proven)
 {
+    uint32_t t = s->plan->insts[inst].task;
+    const uint32_t *count = s->tasks[t].count;
+
     s->insts[inst].again = false;
-    set_row(s, inst, proven ? FR_ST_WAITING : FR_ST_STOP_UNPROVEN);
-    if (proven && s->tasks[s->plan->insts[inst].task].needs_left == 0)
-        activate(s, s->plan->insts[inst].task);
+    set_row(s, inst, !proven ? FR_ST_STOP_UNPROVEN : s->stopping ? FR_ST_CANCELLED : FR_ST_WAITING);
+    if (plan_task(s, inst)->gang && count[FR_ST_STOPPING] == 0 && count[FR_ST_STOP_UNPROVEN] > 0)
+        give_up_waiting(s, t);
+    if (!is_hook(s, t) && s->tasks[t].needs_left == 0)
+        activate(s, t);
 }
 
 static void finish_attempt(struct fr_sched *s, uint32_t inst, enum fr_cause cause, bool proven)

@@ -264,14 +264,28 @@ static void put_ack(struct fr_sched *s, const struct fr_event *ev)
         s->acts->v[s->acts->n - 1].attempt = ev->attempt;
 }
 
+/* Proven gone after all: the row says so, and a retry need not stop it again. */
+static void late_proof(struct fr_sched *s, const struct fr_event *ev)
+{
+    struct fr_row *row = &s->insts[ev->inst].row;
+
+    if (row->live || row->attempt_state != FR_ST_STOP_UNPROVEN || !ev->proven ||
+        !fr_id_eq(row->attempt, ev->attempt))
+        return;
+    row->attempt_state = FR_ST_CANCELLED;
+    put_row(s, ev->inst);
+}
+
 static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
 {
     struct inst *in = &s->insts[ev->inst];
     bool ours = in->row.live && fr_id_eq(in->row.attempt, ev->attempt);
     bool queried = in->queried;
 
-    if (ev->kind == FR_EV_ENDED && (ev->proven || !ours))
+    if (ev->kind == FR_EV_ENDED && ev->proven) {
+        late_proof(s, ev);
         put_ack(s, ev);
+    }
     if (!ours)
         return;
     in->queried = false;

@@ -3,8 +3,7 @@
  * does no I/O, reads no clock, and draws nothing at random but the jitter of retries, from a seed.
  *
  *     fr_sched_create -> [fr_sched_load for each stored row] -> fr_sched_apply(BEGIN | RESUME)
- *     -> a drain, again and again: top up the ids, fr_sched_apply for each event, perform the
- * actions
+ *     -> drains: top up the ids, fr_sched_apply for each event, perform the actions
  *
  * A drain. Actions pile up in one list over all events of a turn of the loop. Then the run layer
  *   1. performs those that touch nothing outside (FR_ACT_EVAL) and applies their results,
@@ -49,8 +48,7 @@ enum fr_state_of {
     FR_ST_TIMED_OUT,
     FR_ST_CANCELLED,
     FR_ST_LOST,
-    FR_ST_STOP_UNPROVEN, /* it was stopped, and processes of it may remain: never retried by itself
-                          */
+    FR_ST_STOP_UNPROVEN, /* stopped, but processes may remain: never retried by itself */
     FR_ST_SKIPPED,
     FR_ST_UPSTREAM_FAILED,
     FR_ST_N
@@ -76,7 +74,10 @@ const char *fr_outcome_name(enum fr_outcome outcome);
  * CANCELLED, LOST, STOP_UNPROVEN), which stays when the instance goes on to RETRYING. A member of a
  * gang whose command exited with 0 before its peers is held: state RUNNING, live false, cause EXIT,
  * code 0, attempt_state RUNNING; it becomes SUCCEEDED with the last of them, or FAILED by gang_peer
- * with a peer's failure. A tombstoned attempt ends as CANCELLED with cause NONE.
+ * with a peer's failure. A tombstoned attempt ends as CANCELLED with cause NONE. What was stopped
+ * but not proven gone has attempt_state STOP_UNPROVEN until a later end proves it (then CANCELLED;
+ * state stays); a retry by the user stops such an attempt again, proven, before anything else
+ * starts in its place.
  */
 struct fr_row {
     uint32_t inst;
@@ -104,11 +105,11 @@ struct fr_run_now {
 enum fr_event_kind {
     FR_EV_BEGIN, /* first event of a new run; every instance is WAITING (no rows are given for that)
                   */
-    FR_EV_RESUME, /* first event after the rows were loaded */
+    FR_EV_RESUME, /* first event after the rows were loaded; of an OVER run nothing follows */
     FR_EV_TICK,   /* time passed: due when fr_sched_next_due() is reached */
 
-    /* about the attempt `attempt` of `inst`; ignored when it is not the newest of it (an ended one
-     * is acknowledged all the same) */
+    /* about the attempt `attempt` of `inst`; ignored when it is not the newest of it (one that
+     * ended, proven, is acknowledged all the same) */
     FR_EV_PREPARED, /* also as the answer to a query */
     FR_EV_LAUNCHED, /* its command runs; also as the answer to a query */
     FR_EV_ENDED,    /* over: cause, code; proven: every process is gone. A lost one too */

@@ -7,6 +7,7 @@ static void give_up(struct fr_sched *s, uint32_t inst)
 {
     struct fr_event ev = {.cause = FR_CAUSE_NODE_LOST, .proven = true};
 
+    put_act(s, FR_ACT_STOP, inst); /* should a start still be on its way there */
     attempt_ended(s, inst, &ev);
 }
 
@@ -99,7 +100,6 @@ static void cancel_task(struct fr_sched *s, uint32_t t)
         struct inst *in = &s->insts[task->first + k];
 
         if (in->row.live) {
-            in->again = false;
             if (in->row.state != FR_ST_STOPPING)
                 put_stop(s, task->first + k, FR_CAUSE_STOPPED);
         } else if (!fr_state_ended(in->row.state) && !gang_runs) {
@@ -135,7 +135,7 @@ static void reset_inst(struct fr_sched *s, uint32_t inst)
     struct inst *in = &s->insts[inst];
 
     in->row.retries = 0;
-    if (in->row.state == FR_ST_STOP_UNPROVEN) {
+    if (in->row.attempt_state == FR_ST_STOP_UNPROVEN) {
         in->again = true;
         make_live(s, inst);
         put_stop(s, inst, FR_CAUSE_STOPPED);
@@ -250,6 +250,8 @@ static void resume_gang(struct fr_sched *s, uint32_t t)
 
         if (row->generation > task->generation)
             task->generation = row->generation;
+        if (in->again)
+            continue;
         task->live += row->live;
         flight = flight || row->live;
         task->held += !row->live && row->state == FR_ST_RUNNING;
@@ -274,8 +276,10 @@ static void resume_inst(struct fr_sched *s, uint32_t i)
     const struct fr_plan_task *task = plan_task(s, i);
 
     if (in->row.live) {
-        take_slot(s, i);
-        s->units += !task->gang;
+        if (!in->again) {
+            take_slot(s, i);
+            s->units += !task->gang;
+        }
         want_link(s, s->plan->insts[i].node);
     } else if (in->row.state == FR_ST_READY) {
         if (!task->gang || s->plan->insts[i].member == 0)
@@ -287,10 +291,15 @@ static void resume_inst(struct fr_sched *s, uint32_t i)
     }
 }
 
+/* A stop by the user in a run that is not being cancelled belongs to a retry (reset_inst). */
 void resume_run(struct fr_sched *s)
 {
     s->stopping = s->run.state == FR_RUN_CANCELLING;
     s->hook_at = s->plan->n_tasks - s->plan->n_hooks;
+    for (uint32_t i = 0; i < s->plan->n_insts; i++)
+        s->insts[i].again = s->run.state == FR_RUN_RUNNING && s->insts[i].row.live &&
+                            s->insts[i].row.state == FR_ST_STOPPING &&
+                            s->insts[i].row.stop_cause == FR_CAUSE_STOPPED;
     for (uint32_t t = 0; t < s->plan->n_tasks; t++)
         if (s->plan->tasks[t].gang)
             resume_gang(s, t);
