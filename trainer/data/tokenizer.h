@@ -55,7 +55,7 @@ enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *id
                      struct fr_err *err);
 
 /* Appends the text of ids; bytes that are not UTF-8 become U+FFFD. */
-enum fr_rc tr_decode(const struct tr_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
-                     struct fr_buf *out, struct fr_err *err);
+enum fr_rc tr_tokenizer_decode(const struct tr_tokenizer *t, const int32_t *ids, size_t n,
+                               bool skip_special, struct fr_buf *out, struct fr_err *err);
 
 #endif

@@ -1,0 +1,8 @@
+#include "trainer/cli/cli.h"
+
+const struct tr_command tr_commands[] = {
+    {"init", "make a model folder from a config.json and a seed, or a small example", tr_cmd_init},
+    {"tokenize", "turn JSON strings into token ids", tr_cmd_tokenize},
+};
+
+const size_t tr_ncommands = sizeof(tr_commands) / sizeof(tr_commands[0]);

@@ -1,0 +1,33 @@
+/*
+ * A small example that needs no download: a tiny model of the DeepSeek-V3 architecture with a
+ * tokenizer learned from the generated text, and a data set of arithmetic exercises. All of it follows
+ * from a seed.
+ */
+#ifndef TR_CLI_EXAMPLE_H
+#define TR_CLI_EXAMPLE_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Writes DIR/model (config.json, tokenizer.json, tokenizer_config.json, model.safetensors) and
+ * DIR/data (dataset_info.json, arithmetic.jsonl with `records` records in alpaca form). Where DIR is
+ * whole already and overwrite is false, nothing is done. DIR/data/dataset_info.json is written last.
+ */
+enum fr_rc tr_example_write(const char *dir, uint64_t seed, int64_t records, bool overwrite,
+                            struct fr_err *err);
+
+/* The exercises: JSON lines into *lines, and their plain text, to learn merges from, into *text. */
+enum fr_rc tr_exercises(uint64_t seed, int64_t records, struct fr_buf *lines, struct fr_buf *text,
+                        struct fr_err *err);
+
+enum { TR_EXAMPLE_VOCAB = 512 };
+
+/* A byte-level BPE tokenizer.json into *json: 256 bytes, merges learned from the words of text
+ * (letters with at most one blank in front), special tokens; ids below TR_EXAMPLE_VOCAB. */
+enum fr_rc tr_learn_tokenizer(struct fr_str text, struct fr_buf *json, struct fr_err *err);
+
+#endif

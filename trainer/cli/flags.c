@@ -1,0 +1,68 @@
+#include "trainer/cli/cli.h"
+
+#include "engine/base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int tr_exit_status(enum fr_rc rc)
+{
+    if (rc == FR_OK)
+        return 0;
+    return rc == FR_USAGE || rc == FR_NOTFOUND ? 2 : 1;
+}
+
+static const struct tr_flag *find(const struct tr_flags *f, const char *name, size_t n)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (strlen(f->flags[i].name) == n && strncmp(f->flags[i].name, name, n) == 0)
+            return &f->flags[i];
+    return NULL;
+}
+
+static enum fr_rc unknown(const struct tr_flags *f, const char *word, struct fr_err *err)
+{
+    const char *names[32], *near;
+    size_t n = f->n < 32 ? f->n : 32;
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = f->flags[i].name;
+    near = fr_suggest(word + 2, names, n);
+    return fr_fail(err, FR_USAGE, "unknown argument %s%s%s%s", word,
+                   near != NULL ? ": did you mean --" : "", near != NULL ? near : "",
+                   near != NULL ? "?" : "");
+}
+
+enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, struct fr_err *err)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i], *eq = strchr(word, '=');
+        if (word[0] != '-' || word[1] != '-') {
+            if (f->nrest == f->max_rest)
+                return fr_fail(err, FR_USAGE, "'%s' was not expected", word);
+            f->rest[f->nrest++] = word;
+            continue;
+        }
+        size_t n = eq != NULL ? (size_t)(eq - word) - 2 : strlen(word) - 2;
+        const struct tr_flag *flag = find(f, word + 2, n);
+        if (flag == NULL)
+            return unknown(f, word, err);
+        if (flag->value == NULL) {
+            if (eq != NULL)
+                return fr_fail(err, FR_USAGE, "--%s takes no value", flag->name);
+            (*flag->on)++;
+        } else if (eq != NULL)
+            *flag->value = eq + 1;
+        else if (i + 1 < argc)
+            *flag->value = argv[++i];
+        else
+            return fr_fail(err, FR_USAGE, "--%s needs a value", flag->name);
+    }
+    return FR_OK;
+}
+
+void tr_flags_help(const struct tr_flags *f, struct fr_buf *out)
+{
+    for (size_t i = 0; i < f->n; i++)
+        fr_buf_fmt(out, "  --%-20s %s\n", f->flags[i].name, f->flags[i].help);
+}

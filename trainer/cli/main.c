@@ -1,0 +1,49 @@
+/*
+ * flowtrain: the trainer's commands.
+ */
+#include "trainer/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/base/str.h"
+
+#include <string.h>
+
+static void usage(void)
+{
+    fr_print("flowtrain: LoRA fine-tuning of DeepSeek-V3-architecture models\n\n"
+             "usage: flowtrain COMMAND [ARGUMENTS]\n\n");
+    for (size_t i = 0; i < tr_ncommands; i++)
+        fr_print("  %-10s %s\n", tr_commands[i].name, tr_commands[i].summary);
+    fr_print("  %-10s %s\n\n", "version", "print the version");
+    fr_print("flowtrain COMMAND --help tells a command's arguments.\n");
+}
+
+int main(int argc, char **argv)
+{
+    struct fr_err err = {.rc = FR_OK};
+    const char *names[64], *near;
+
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        usage();
+        return argc < 2 ? tr_exit_status(FR_USAGE) : 0;
+    }
+    if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
+        fr_print("flowtrain %s\n", FLOWTRAIN_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < tr_ncommands; i++) {
+        names[i] = tr_commands[i].name;
+        if (strcmp(argv[1], names[i]) != 0)
+            continue;
+        enum fr_rc rc = tr_commands[i].run(argc - 2, (const char *const *)(argv + 2), &err);
+        if (rc != FR_OK)
+            fr_complain("flowtrain %s: %s\n", names[i], err.msg);
+        return tr_exit_status(rc);
+    }
+    near = fr_suggest(argv[1], names, tr_ncommands);
+    fr_complain("flowtrain: unknown command '%s'%s%s%s\n", argv[1],
+                near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
+                near != NULL ? "'?" : "");
+    return tr_exit_status(FR_USAGE);
+}

@@ -1,0 +1,104 @@
+/*
+ * flowtrain tokenize: a JSON string a line in, a JSON array of token ids a line out.
+ */
+#include "trainer/cli/cli.h"
+
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "trainer/data/tokenizer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum fr_rc one_line(struct tr_encoder *e, struct fr_str line, const char *name,
+                           struct tr_ids *ids, struct fr_err *err)
+{
+    json_t *v = NULL;
+    enum fr_rc rc = fr_json_parse(line, name, &v, err);
+
+    if (rc != FR_OK)
+        return rc;
+    ids->n = 0;
+    if (!json_is_string(v))
+        rc = fr_fail(err, FR_USAGE, "%s: expected a JSON string", name);
+    else
+        rc = tr_encode(e, (struct fr_str){json_string_value(v), json_string_length(v)}, ids, err);
+    json_decref(v);
+    return rc;
+}
+
+static enum fr_rc put_ids(const struct tr_ids *ids, struct fr_buf *out, struct fr_err *err)
+{
+    out->n = 0;
+    fr_buf_text(out, "[");
+    for (size_t i = 0; i < ids->n; i++)
+        fr_buf_fmt(out, "%s%d", i > 0 ? ", " : "", ids->v[i]);
+    fr_buf_text(out, "]\n");
+    if (out->bad)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu ids", ids->n);
+    if (fwrite(out->p, 1, out->n, stdout) != out->n)
+        return fr_fail_errno(err, errno, "cannot write the ids");
+    return FR_OK;
+}
+
+static enum fr_rc all_lines(struct tr_encoder *e, FILE *in, struct fr_err *err)
+{
+    struct tr_ids ids = {0};
+    struct fr_buf out = {0};
+    char *line = NULL, name[32];
+    size_t cap = 0;
+    enum fr_rc rc = FR_OK;
+    ssize_t n;
+
+    for (int64_t i = 1; rc == FR_OK && (n = getline(&line, &cap, in)) >= 0; i++) {
+        (void)snprintf(name, sizeof(name), "line %lld", (long long)i);
+        rc = one_line(e, (struct fr_str){line, (size_t)n}, name, &ids, err);
+        if (rc == FR_OK)
+            rc = put_ids(&ids, &out, err);
+    }
+    if (rc == FR_OK && (ferror(in) || fflush(stdout) != 0))
+        rc = fr_fail_errno(err, errno, "cannot read or write");
+    free(line);
+    fr_buf_finish(&out);
+    tr_ids_finish(&ids);
+    return rc;
+}
+
+enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err)
+{
+    const char *path = NULL, *files[1];
+    int help = 0;
+    const struct tr_flag flags[] = {
+        {"tokenizer", &path, NULL, "tokenizer.json, or the folder that holds it"},
+        {"help", NULL, &help, "this text"},
+    };
+    struct tr_flags f = {.flags = flags, .n = 2, .rest = files, .max_rest = 1};
+    struct tr_tokenizer *t = NULL;
+    struct tr_encoder *e = NULL;
+    FILE *in = stdin;
+    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (help) {
+        fr_print("flowtrain tokenize --tokenizer FILE [INPUT]: a JSON string a line in, a JSON "
+                 "array of ids a line out\n");
+        return FR_OK;
+    }
+    if (path == NULL)
+        return fr_fail(err, FR_USAGE, "--tokenizer is missing");
+    if (f.nrest > 0 && (in = fopen(files[0], "r")) == NULL)
+        return fr_fail_errno(err, errno, "cannot open %s", files[0]);
+    rc = tr_tokenizer_load(path, &t, err);
+    if (rc == FR_OK)
+        rc = tr_encoder_create(t, &e, err);
+    if (rc == FR_OK)
+        rc = all_lines(e, in, err);
+    tr_encoder_destroy(e);
+    tr_tokenizer_destroy(t);
+    if (in != stdin)
+        (void)fclose(in);
+    return rc;
+}

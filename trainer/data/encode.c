@@ -1,0 +1,339 @@
+#include "trainer/data/tok.h"
+
+#include "engine/base/sys.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+enum {
+    CACHE_SLOTS = 1 << 16,
+    CACHE_WORDS = CACHE_SLOTS / 2, /* then it starts anew */
+    CACHE_WORD_BYTES = 64,
+    JIT_STACK_BYTES = 1 << 20,
+    MATCH_LIMIT = 100000000
+};
+
+struct slot {
+    uint64_t hash;       /* 0: free */
+    uint32_t text, n;    /* the word's bytes in texts */
+    uint32_t ids, nids;  /* in spans */
+};
+
+struct tr_encoder {
+    const struct tr_tokenizer *t;
+    pcre2_match_data *md;
+    pcre2_match_context *mc;
+    pcre2_jit_stack *stack;
+    struct tr_tok_work work;
+    struct slot *slots;
+    size_t words;
+    struct fr_buf texts;      /* words of the cache, end to end */
+    struct tr_ids spans;      /* their ids */
+    struct fr_buf normal;     /* a piece after the normalizer */
+    struct fr_buf prefixed;   /* a piece with its blank */
+    struct tr_ids *out;
+    struct fr_err *err;
+};
+
+void tr_encoder_destroy(struct tr_encoder *e)
+{
+    if (e == NULL)
+        return;
+    pcre2_match_data_free(e->md);
+    pcre2_match_context_free(e->mc);
+    pcre2_jit_stack_free(e->stack);
+    tr_tok_work_finish(&e->work);
+    fr_sys.free(e->slots);
+    fr_buf_finish(&e->texts);
+    fr_buf_finish(&e->normal);
+    fr_buf_finish(&e->prefixed);
+    tr_ids_finish(&e->spans);
+    fr_sys.free(e);
+}
+
+enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
+                             struct fr_err *err)
+{
+    struct tr_encoder *e = fr_sys.alloc(sizeof(*e));
+
+    *out = NULL;
+    if (e != NULL) {
+        *e = (struct tr_encoder){.t = t, .md = pcre2_match_data_create(8, NULL),
+                                 .mc = pcre2_match_context_create(NULL),
+                                 .stack = pcre2_jit_stack_create(32768, JIT_STACK_BYTES, NULL),
+                                 .slots = fr_sys.alloc(CACHE_SLOTS * sizeof(struct slot))};
+    }
+    if (e == NULL || e->md == NULL || e->mc == NULL || e->slots == NULL) {
+        tr_encoder_destroy(e);
+        return fr_fail(err, FR_NOMEM, "no memory for an encoder");
+    }
+    memset(e->slots, 0, CACHE_SLOTS * sizeof(struct slot));
+    if (e->stack != NULL)
+        pcre2_jit_stack_assign(e->mc, NULL, e->stack);
+    (void)pcre2_set_match_limit(e->mc, MATCH_LIMIT);
+    *out = e;
+    return FR_OK;
+}
+
+static void cache_clear(struct tr_encoder *e)
+{
+    memset(e->slots, 0, CACHE_SLOTS * sizeof(struct slot));
+    e->words = 0;
+    e->texts.n = 0;
+    e->spans.n = 0;
+}
+
+/* The slot of a word, or the free one where it belongs. */
+static struct slot *cache_find(const struct tr_encoder *e, const char *p, size_t n, uint64_t hash)
+{
+    size_t i = (size_t)hash & (CACHE_SLOTS - 1);
+
+    for (; e->slots[i].hash != 0; i = (i + 1) & (CACHE_SLOTS - 1))
+        if (e->slots[i].hash == hash && e->slots[i].n == n &&
+            memcmp(e->texts.p + e->slots[i].text, p, n) == 0)
+            break;
+    return &e->slots[i];
+}
+
+/* The vocab id of a whole word, -1. */
+static int32_t whole_word(const struct tr_tokenizer *t, const char *p, size_t n)
+{
+    char key[2 * CACHE_WORD_BYTES * 2];
+    size_t k = 0;
+
+    if (n > sizeof(key) / 2)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        k += (size_t)tr_tok_byte_char((uint8_t)p[i], key + k);
+    return tr_tok_map_get(&t->vocab, (struct fr_str){key, k});
+}
+
+/* Ids of one word, without the cache. */
+static enum fr_rc merge_word(struct tr_encoder *e, const char *p, size_t n)
+{
+    const struct tr_tokenizer *t = e->t;
+    size_t count = 0;
+    int32_t whole;
+
+    if (n >= INT32_MAX || !tr_tok_work_reserve(&e->work, n))
+        return fr_fail(e->err, FR_NOMEM, "no memory for a word of %zu bytes", n);
+    if (t->ignore_merges && (whole = whole_word(t, p, n)) >= 0)
+        return tr_ids_add(e->out, &whole, 1, e->err);
+    for (size_t i = 0; i < n; i++)
+        if (t->bytes[(uint8_t)p[i]] >= 0) /* a byte that is no token is dropped, as by the reference */
+            e->work.ids[count++] = t->bytes[(uint8_t)p[i]];
+    count = tr_tok_merge_word(t, &e->work, count);
+    return tr_ids_add(e->out, e->work.ids, count, e->err);
+}
+
+static enum fr_rc put_word(struct tr_encoder *e, const char *p, size_t n)
+{
+    uint64_t hash;
+    struct slot *s;
+    enum fr_rc rc;
+
+    if (n > CACHE_WORD_BYTES)
+        return merge_word(e, p, n);
+    hash = tr_tok_hash(p, n) | 1;
+    s = cache_find(e, p, n, hash);
+    if (s->hash != 0)
+        return tr_ids_add(e->out, e->spans.v + s->ids, s->nids, e->err);
+    size_t first = e->out->n;
+    if ((rc = merge_word(e, p, n)) != FR_OK)
+        return rc;
+    if (e->words == CACHE_WORDS) {
+        cache_clear(e);
+        s = cache_find(e, p, n, hash);
+    }
+    struct slot add = {hash, (uint32_t)e->texts.n, (uint32_t)n, (uint32_t)e->spans.n,
+                       (uint32_t)(e->out->n - first)};
+    fr_buf_add(&e->texts, p, n);
+    if (e->texts.bad)
+        return fr_fail(e->err, FR_NOMEM, "no memory for the word cache");
+    rc = tr_ids_add(&e->spans, e->out->v + first, add.nids, e->err);
+    if (rc == FR_OK) {
+        *s = add;
+        e->words++;
+    }
+    return rc;
+}
+
+static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n);
+
+static enum fr_rc prefix(struct tr_encoder *e, int step, const char *p, size_t n)
+{
+    if (*p == ' ')
+        return pieces(e, step + 1, p, n);
+    e->prefixed.n = 0;
+    fr_buf_text(&e->prefixed, " ");
+    fr_buf_add(&e->prefixed, p, n);
+    if (e->prefixed.bad)
+        return fr_fail(e->err, FR_NOMEM, "no memory for a piece of text");
+    return pieces(e, step + 1, e->prefixed.p, e->prefixed.n);
+}
+
+/* One match of re at or behind `at`; *start is n when there is none. */
+static enum fr_rc find(struct tr_encoder *e, const pcre2_code *re, struct fr_str text, size_t at,
+                       size_t found[2])
+{
+    int got = pcre2_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK, e->md, e->mc);
+
+    if (got == PCRE2_ERROR_JIT_STACKLIMIT)
+        got = pcre2_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                          e->md, e->mc);
+    found[0] = found[1] = text.n;
+    if (got == PCRE2_ERROR_NOMATCH)
+        return FR_OK;
+    if (got < 0)
+        return fr_fail(e->err, FR_UNSUPPORTED, "a pre-tokenizer's pattern failed (PCRE2 error %d)",
+                       got);
+    const PCRE2_SIZE *v = pcre2_get_ovector_pointer(e->md);
+    found[0] = v[0];
+    found[1] = v[1];
+    if (v[1] <= v[0])
+        return fr_fail(e->err, FR_UNSUPPORTED, "a pre-tokenizer's pattern matches nothing");
+    return FR_OK;
+}
+
+/* Runs the pre-tokenizers from `step` on over one piece; what is left are words. */
+static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n)
+{
+    const struct tr_tok_step *s = &e->t->steps[step];
+    size_t at = 0, found[2];
+    enum fr_rc rc = FR_OK;
+
+    if (n == 0)
+        return FR_OK;
+    if (step == e->t->nsteps)
+        return put_word(e, p, n);
+    if (s->kind == TR_TOK_PREFIX)
+        return prefix(e, step, p, n);
+    while (rc == FR_OK && at < n) {
+        if ((rc = find(e, s->re, (struct fr_str){p, n}, at, found)) != FR_OK)
+            break;
+        if (found[0] > at)
+            rc = pieces(e, step + 1, p + at, found[0] - at);
+        if (rc == FR_OK && found[1] > found[0] && s->kind == TR_TOK_SPLIT)
+            rc = pieces(e, step + 1, p + found[0], found[1] - found[0]);
+        at = found[1];
+    }
+    return rc;
+}
+
+/* The code point that begins at p, or -1 at the end; *n its bytes. */
+static int32_t char_at(const char *p, const char *end, size_t *n)
+{
+    utf8proc_int32_t c = -1;
+    utf8proc_ssize_t k = p < end ? utf8proc_iterate((const utf8proc_uint8_t *)p, end - p, &c) : 0;
+
+    *n = k > 0 ? (size_t)k : 0;
+    return k > 0 ? c : -1;
+}
+
+static const char *char_before(const char *start, const char *p)
+{
+    while (p > start && ((uint8_t)*--p & 0xc0) == 0x80)
+        ;
+    return p;
+}
+
+/* Alphabetic, Mark, Decimal_Number, Connector_Punctuation, Join_Control (Unicode TS 18). */
+static bool is_word(int32_t c)
+{
+    switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM: case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME: case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+    }
+}
+
+static bool is_blank(int32_t c)
+{
+    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
+}
+
+/* Whether a hit [s, end) counts, and how far it reaches: over blanks where the token says so. */
+static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *prev,
+                  const char **s, const char **end)
+{
+    const char *stop = text.p + text.n, *before;
+    size_t k;
+    int32_t c;
+
+    if (a->single_word) {
+        if (*s > text.p && is_word(char_at(char_before(text.p, *s), stop, &k)))
+            return false;
+        if ((c = char_at(*end, stop, &k)) >= 0 && is_word(c))
+            return false;
+    }
+    while (a->lstrip && *s > prev && is_blank(char_at(before = char_before(prev, *s), stop, &k)))
+        *s = before;
+    while (a->rstrip && is_blank(char_at(*end, stop, &k)))
+        *end += k;
+    return true;
+}
+
+static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text);
+
+/* Splits text at the added tokens of trie; what lies between goes on: raw text to the normalizer,
+ * normalized text to the pre-tokenizers. */
+static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *trie,
+                              struct fr_str text)
+{
+    bool raw = trie == &e->t->raw;
+    const char *end = text.p + text.n, *prev = text.p;
+    enum fr_rc rc = FR_OK;
+
+    for (const char *p = text.p; rc == FR_OK && trie->n > 0 && p < end;) {
+        size_t n = 0;
+        int32_t hit = trie->starts[(uint8_t)*p] ? tr_tok_trie_match(trie, p, end, &n) : -1;
+        if (hit < 0) {
+            p++;
+            continue;
+        }
+        const struct tr_tok_added *a = &e->t->added[hit];
+        const char *s = p > prev ? p : prev, *stop = p + n;
+        p += n;
+        if (!widen(a, text, prev, &s, &stop))
+            continue;
+        struct fr_str gap = {prev, s > prev ? (size_t)(s - prev) : 0};
+        rc = raw ? split_normal(e, gap) : pieces(e, 0, gap.p, gap.n);
+        if (rc == FR_OK)
+            rc = tr_ids_add(e->out, &a->id, 1, e->err);
+        prev = stop;
+    }
+    if (rc != FR_OK || prev >= end)
+        return rc;
+    struct fr_str rest = {prev, (size_t)(end - prev)};
+    return raw ? split_normal(e, rest) : pieces(e, 0, rest.p, rest.n);
+}
+
+static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text)
+{
+    enum fr_rc rc;
+
+    if (text.n == 0)
+        return FR_OK;
+    if (e->t->nforms == 0)
+        return split_added(e, &e->t->normal, text);
+    e->normal.n = 0;
+    if ((rc = tr_tok_normalize(e->t, text, &e->normal, e->err)) != FR_OK)
+        return rc;
+    return split_added(e, &e->t->normal, (struct fr_str){e->normal.p, e->normal.n});
+}
+
+enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,
+                     struct fr_err *err)
+{
+    if (!fr_utf8_valid(text.p, text.n))
+        return fr_fail(err, FR_USAGE, "text is not UTF-8");
+    e->out = ids;
+    e->err = err;
+    return split_added(e, &e->t->raw, text);
+}

@@ -1,0 +1,124 @@
+/*
+ * The inside of a tokenizer, shared by the files that load it, encode with it and decode with it.
+ */
+#ifndef TR_DATA_TOK_H
+#define TR_DATA_TOK_H
+
+#include "engine/base/arena.h"
+#include "engine/base/file.h"
+#include "trainer/data/tokenizer.h"
+
+#include <jansson.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+/* Text to id, open addressing; slots is a power of two. */
+struct tr_tok_map {
+    struct {
+        struct fr_str key; /* p NULL: free */
+        int32_t id;
+    } *slots;
+    size_t nslots;
+};
+
+bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys);
+void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id); /* the key's first id stays */
+int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key);    /* -1: none */
+uint64_t tr_tok_hash(const char *p, size_t n);
+
+/* A pair of ids to what they merge to. */
+struct tr_tok_merge {
+    uint64_t pair; /* a<<32 | b, or UINT64_MAX: free */
+    int32_t rank, id;
+};
+
+/* Matching of added tokens: a node's children are a list. */
+struct tr_tok_node {
+    int32_t child, sibling; /* 0: none; node 0 is the root */
+    int32_t added;          /* index of the added token that ends here, -1 */
+    uint8_t byte;
+};
+
+struct tr_tok_added {
+    struct fr_str content;
+    int32_t id;
+    bool single_word, lstrip, rstrip, normalized, special;
+};
+
+struct tr_tok_trie {
+    struct tr_tok_node *nodes;
+    size_t n, cap;
+    bool starts[256]; /* bytes that an added token begins with */
+};
+
+enum tr_tok_form { TR_TOK_NFC, TR_TOK_NFD, TR_TOK_NFKC, TR_TOK_NFKD };
+
+enum tr_tok_step_kind {
+    TR_TOK_SPLIT,  /* matches and gaps are pieces */
+    TR_TOK_REMOVE, /* gaps are pieces */
+    TR_TOK_PREFIX  /* a blank in front of a piece that has none */
+};
+
+struct tr_tok_step {
+    enum tr_tok_step_kind kind;
+    pcre2_code *re; /* owned */
+};
+
+enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8 };
+
+struct tr_tokenizer {
+    struct fr_arena arena;
+    struct tr_tok_map vocab;      /* keys as in the file: bytes as characters */
+    struct fr_str *tokens;        /* by id: its bytes, or the content of an added token */
+    bool *special;                /* by id */
+    int32_t size;                 /* highest id + 1 */
+    struct tr_tok_merge *merges;
+    size_t nmerges;               /* slots, a power of two */
+    int32_t bytes[256];           /* ids of single bytes, -1 */
+    bool ignore_merges;
+    struct tr_tok_added *added;
+    size_t nadded;
+    struct tr_tok_trie raw, normal; /* of tokens matched before and after the normalizer */
+    enum tr_tok_form forms[TR_TOK_FORMS];
+    int nforms;
+    struct tr_tok_step steps[TR_TOK_STEPS];
+    int nsteps;
+    int32_t bos, eos, pad;
+    char digest[FR_SHA256_TEXT];
+};
+
+/* The character that stands for a byte in byte-level vocabularies (GPT-2's table), as UTF-8 into
+ * out[0..n), n is returned (1 or 2). */
+int tr_tok_byte_char(uint8_t byte, char out[2]);
+
+/* The bytes that key's characters stand for, in the arena; {NULL} when one stands for no byte. */
+struct fr_str tr_tok_bytes_of(struct fr_arena *arena, struct fr_str key);
+
+/* text in normal forms, one after the other, into out. */
+enum fr_rc tr_tok_normalize(const struct tr_tokenizer *t, struct fr_str text, struct fr_buf *out,
+                            struct fr_err *err);
+
+/* Longest added token that begins at p, its length into *n; -1: none. */
+int32_t tr_tok_trie_match(const struct tr_tok_trie *trie, const char *p, const char *end,
+                          size_t *n);
+bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t added);
+
+/* normalizer and pre_tokenizer of the file. */
+enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v,
+                                  struct fr_err *err);
+enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
+
+/* Merges of neighbours: ids[0..n) in place, the new count is returned; heap is work memory. */
+struct tr_tok_work {
+    int32_t *ids, *ranks, *next, *prev;
+    uint64_t *heap;
+    size_t cap;
+};
+
+bool tr_tok_work_reserve(struct tr_tok_work *w, size_t n);
+void tr_tok_work_finish(struct tr_tok_work *w);
+size_t tr_tok_merge_word(const struct tr_tokenizer *t, struct tr_tok_work *w, size_t n);
+const struct tr_tok_merge *tr_tok_find_merge(const struct tr_tokenizer *t, int32_t a, int32_t b);
+
+#endif

@@ -1,0 +1,231 @@
+#include "trainer/data/tok.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+/* What ByteLevel splits by when use_regex is true (GPT-2). */
+static const char gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+static const char *type_of(const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+
+    return type != NULL ? type : "";
+}
+
+static enum fr_rc read_form(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+{
+    static const char *const names[] = {"NFC", "NFD", "NFKC", "NFKD"};
+
+    for (int i = 0; i < 4; i++)
+        if (strcmp(type_of(v), names[i]) == 0) {
+            if (t->nforms == TR_TOK_FORMS)
+                return fr_fail(err, FR_UNSUPPORTED, "too many normalizers");
+            t->forms[t->nforms++] = (enum tr_tok_form)i;
+            return FR_OK;
+        }
+    return fr_fail(err, FR_UNSUPPORTED, "normalizer '%s': only NFC, NFD, NFKC and NFKD are done",
+                   type_of(v));
+}
+
+enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+{
+    const json_t *list = json_object_get(v, "normalizers");
+    enum fr_rc rc = FR_OK;
+
+    if (v == NULL || json_is_null(v))
+        return FR_OK;
+    if (strcmp(type_of(v), "Sequence") != 0)
+        return read_form(t, v, err);
+    for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
+        rc = read_form(t, json_array_get(list, i), err);
+    return rc;
+}
+
+/* The pattern for PCRE2: \s and \S become the White_Space property, which is what the reference's
+ * engine means by them (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ is
+ * refused. */
+static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_err *err)
+{
+    bool in_class = false;
+
+    for (const char *p = pattern; *p != '\0'; p++) {
+        if (p[0] == '\\' && p[1] != '\0') {
+            p++;
+            if (*p == 's' || *p == 'S')
+                fr_buf_fmt(out, "\\%c{White_Space}", *p == 's' ? 'p' : 'P');
+            else if (strchr("hHRXGKAZzb", *p) != NULL)
+                return fr_fail(err, FR_UNSUPPORTED, "pattern '%s': \\%c is not done", pattern, *p);
+            else
+                fr_buf_add(out, p - 1, 2);
+            continue;
+        }
+        if (in_class ? *p == '[' : *p == '^' || *p == '$')
+            return fr_fail(err, FR_UNSUPPORTED, "pattern '%s': '%c' there is not done", pattern, *p);
+        fr_buf_add(out, p, 1);
+        if (*p == '[') {
+            in_class = true;
+            if (p[1] == '^')
+                fr_buf_add(out, ++p, 1);
+        } else if (*p == ']')
+            in_class = false;
+    }
+    if (strstr(pattern, "(?m") != NULL || strstr(pattern, "&&") != NULL)
+        return fr_fail(err, FR_UNSUPPORTED, "pattern '%s' uses Ruby syntax", pattern);
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a pattern") : FR_OK;
+}
+
+static enum fr_rc add_regex(struct tr_tokenizer *t, enum tr_tok_step_kind kind,
+                            const char *pattern, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    PCRE2_UCHAR why[128] = "";
+    PCRE2_SIZE at = 0;
+    int code = 0;
+    enum fr_rc rc = translate(pattern, &text, err);
+
+    if (rc == FR_OK && t->nsteps == TR_TOK_STEPS)
+        rc = fr_fail(err, FR_UNSUPPORTED, "too many pre-tokenizers");
+    if (rc == FR_OK) {
+        pcre2_code *re = pcre2_compile((PCRE2_SPTR)text.p, text.n, PCRE2_UTF | PCRE2_UCP, &code,
+                                       &at, NULL);
+        if (re == NULL) {
+            (void)pcre2_get_error_message(code, why, sizeof(why));
+            rc = fr_fail(err, FR_USAGE, "pattern '%s': %s", pattern, (const char *)why);
+        } else {
+            (void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* without JIT it is only slower */
+            t->steps[t->nsteps++] = (struct tr_tok_step){kind, re};
+        }
+    }
+    fr_buf_finish(&text);
+    return rc;
+}
+
+/* A literal as a pattern. */
+static enum fr_rc add_literal(struct tr_tokenizer *t, enum tr_tok_step_kind kind, const char *text,
+                              struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc;
+
+    for (const char *p = text; *p != '\0'; p++)
+        fr_buf_fmt(&b, strchr("\\^$.|?*+()[]{}", *p) != NULL ? "\\%c" : "%c", *p);
+    rc = b.bad || b.n == 0 ? fr_fail(err, FR_USAGE, "an empty Split pattern")
+                           : add_regex(t, kind, b.p, err);
+    fr_buf_finish(&b);
+    return rc;
+}
+
+static enum fr_rc read_split(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+{
+    const json_t *pattern = json_object_get(v, "pattern");
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *text = json_string_value(json_object_get(pattern, "String"));
+    const char *behavior = json_string_value(json_object_get(v, "behavior"));
+    enum tr_tok_step_kind kind = TR_TOK_SPLIT;
+
+    if (behavior != NULL && strcmp(behavior, "Removed") == 0)
+        kind = TR_TOK_REMOVE;
+    else if (behavior == NULL || strcmp(behavior, "Isolated") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "Split behavior '%s': only Isolated and Removed are done",
+                       behavior != NULL ? behavior : "");
+    if (json_is_true(json_object_get(v, "invert")))
+        return fr_fail(err, FR_UNSUPPORTED, "Split with invert is not done");
+    if (regex != NULL)
+        return add_regex(t, kind, regex, err);
+    if (text != NULL)
+        return add_literal(t, kind, text, err);
+    return fr_fail(err, FR_USAGE, "a Split without a pattern");
+}
+
+static enum fr_rc read_step(struct tr_tokenizer *t, const json_t *v, bool *bytes,
+                            struct fr_err *err)
+{
+    const char *type = type_of(v);
+
+    if (*bytes)
+        return fr_fail(err, FR_UNSUPPORTED, "pre-tokenizer '%s' behind ByteLevel", type);
+    if (strcmp(type, "Split") == 0)
+        return read_split(t, v, err);
+    if (strcmp(type, "Digits") == 0)
+        return add_regex(t, TR_TOK_SPLIT,
+                         json_is_true(json_object_get(v, "individual_digits")) ? "\\p{N}"
+                                                                               : "\\p{N}+",
+                         err);
+    if (strcmp(type, "ByteLevel") != 0)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "pre-tokenizer '%s': only Split, Digits and ByteLevel are done", type);
+    *bytes = true;
+    if (!json_is_false(json_object_get(v, "add_prefix_space"))) {
+        if (t->nsteps == TR_TOK_STEPS)
+            return fr_fail(err, FR_UNSUPPORTED, "too many pre-tokenizers");
+        t->steps[t->nsteps++] = (struct tr_tok_step){TR_TOK_PREFIX, NULL};
+    }
+    if (!json_is_false(json_object_get(v, "use_regex")))
+        return add_regex(t, TR_TOK_SPLIT, gpt2_pattern, err);
+    return FR_OK;
+}
+
+enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+{
+    const json_t *list = json_object_get(v, "pretokenizers");
+    bool bytes = false;
+    enum fr_rc rc = FR_OK;
+
+    if (strcmp(type_of(v), "Sequence") != 0)
+        rc = read_step(t, v, &bytes, err);
+    else
+        for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
+            rc = read_step(t, json_array_get(list, i), &bytes, err);
+    if (rc == FR_OK && !bytes)
+        rc = fr_fail(err, FR_UNSUPPORTED, "no ByteLevel pre-tokenizer: only byte-level "
+                                          "vocabularies are done");
+    return rc;
+}
+
+static enum fr_rc apply_form(enum tr_tok_form form, struct fr_str text, struct fr_buf *out,
+                             struct fr_err *err)
+{
+    static const utf8proc_option_t options[] = {
+        [TR_TOK_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
+        [TR_TOK_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+        [TR_TOK_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+        [TR_TOK_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+    };
+    utf8proc_uint8_t *got = NULL;
+    utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)text.p, (utf8proc_ssize_t)text.n,
+                                      &got, options[form]);
+
+    if (n < 0)
+        return fr_fail(err, FR_NOMEM, "normalizing text: %s", utf8proc_errmsg(n));
+    fr_buf_add(out, got, (size_t)n);
+    free(got);
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory to normalize text") : FR_OK;
+}
+
+enum fr_rc tr_tok_normalize(const struct tr_tokenizer *t, struct fr_str text, struct fr_buf *out,
+                            struct fr_err *err)
+{
+    struct fr_buf half = {0};
+    enum fr_rc rc = FR_OK;
+    bool ascii = true;
+
+    for (size_t i = 0; i < text.n && ascii; i++)
+        ascii = (uint8_t)text.p[i] < 0x80;
+    if (ascii || t->nforms == 0) { /* ASCII is every normal form of itself */
+        fr_buf_add(out, text.p, text.n);
+        return out->bad ? fr_fail(err, FR_NOMEM, "no memory to normalize text") : FR_OK;
+    }
+    for (int i = 0; rc == FR_OK && i < t->nforms; i++) {
+        struct fr_buf next = {0};
+        struct fr_str from = i == 0 ? text : (struct fr_str){half.p, half.n};
+        rc = apply_form(t->forms[i], from, i + 1 < t->nforms ? &next : out, err);
+        fr_buf_finish(&half);
+        half = next;
+    }
+    fr_buf_finish(&half);
+    return rc;
+}

@@ -1,0 +1,382 @@
+#include "trainer/data/tok.h"
+
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX_BYTES = 256 << 20, IDS_MAX = 1 << 24 };
+
+void tr_ids_finish(struct tr_ids *ids)
+{
+    fr_sys.free(ids->v);
+    *ids = (struct tr_ids){NULL, 0, 0};
+}
+
+enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err)
+{
+    if (ids->n + n > ids->cap) {
+        size_t cap = (ids->n + n) * 2 + 64;
+        void *p = fr_sys.realloc(ids->v, cap * sizeof(ids->v[0]));
+        if (p == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for %zu token ids", ids->n + n);
+        ids->v = p;
+        ids->cap = cap;
+    }
+    if (n > 0)
+        memcpy(ids->v + ids->n, v, n * sizeof(v[0]));
+    ids->n += n;
+    return FR_OK;
+}
+
+static enum fr_rc no_memory(struct fr_err *err)
+{
+    return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
+}
+
+/* The largest id of vocab and added tokens, checked. */
+static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const json_t *added,
+                            struct fr_err *err)
+{
+    const char *key;
+    json_t *v;
+    size_t i;
+
+    json_object_foreach ((json_t *)vocab, key, v) {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= IDS_MAX)
+            return fr_fail(err, FR_USAGE, "vocab: the id of '%s' is no number of a vocabulary", key);
+        if (json_integer_value(v) >= t->size)
+            t->size = (int32_t)json_integer_value(v) + 1;
+    }
+    json_array_foreach ((json_t *)added, i, v) {
+        const json_t *id = json_object_get(v, "id");
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= IDS_MAX)
+            return fr_fail(err, FR_USAGE, "added_tokens: entry %zu has no id", i);
+        if (json_integer_value(id) >= t->size)
+            t->size = (int32_t)json_integer_value(id) + 1;
+    }
+    t->tokens = fr_arena_array(&t->arena, (size_t)t->size + 1, sizeof(t->tokens[0]));
+    t->special = fr_arena_array(&t->arena, (size_t)t->size + 1, sizeof(t->special[0]));
+    if (t->tokens == NULL || t->special == NULL ||
+        !tr_tok_map_init(&t->vocab, &t->arena,
+                         json_object_size(vocab) + json_array_size(added) + 1))
+        return no_memory(err);
+    return FR_OK;
+}
+
+static enum fr_rc read_vocab(struct tr_tokenizer *t, const json_t *vocab, struct fr_err *err)
+{
+    for (void *it = json_object_iter((json_t *)vocab); it != NULL;
+         it = json_object_iter_next((json_t *)vocab, it)) {
+        struct fr_str key = {json_object_iter_key(it), json_object_iter_key_len(it)};
+        int32_t id = (int32_t)json_integer_value(json_object_iter_value(it));
+        key.p = fr_arena_text(&t->arena, key.p, key.n);
+        if (key.p == NULL)
+            return no_memory(err);
+        tr_tok_map_put(&t->vocab, key, id);
+        t->tokens[id] = tr_tok_bytes_of(&t->arena, key);
+        if (t->tokens[id].p == NULL)
+            t->tokens[id] = key;
+    }
+    for (int b = 0; b < 256; b++) {
+        char text[2];
+        int n = tr_tok_byte_char((uint8_t)b, text);
+        t->bytes[b] = tr_tok_map_get(&t->vocab, (struct fr_str){text, (size_t)n});
+    }
+    return FR_OK;
+}
+
+static void put_merge(struct tr_tokenizer *t, int32_t a, int32_t b, int32_t rank, int32_t id)
+{
+    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
+    size_t i = (size_t)(pair * 0x9e3779b97f4a7c15u >> 32) & (t->nmerges - 1);
+
+    while (t->merges[i].pair != UINT64_MAX && t->merges[i].pair != pair)
+        i = (i + 1) & (t->nmerges - 1);
+    t->merges[i] = (struct tr_tok_merge){pair, rank, id}; /* a repeated pair: the later rank wins */
+}
+
+/* The two sides of one entry: "A B" or ["A", "B"]. */
+static bool merge_sides(const json_t *v, struct fr_str *a, struct fr_str *b)
+{
+    if (json_is_array(v) && json_array_size(v) == 2) {
+        const json_t *x = json_array_get(v, 0), *y = json_array_get(v, 1);
+        *a = (struct fr_str){json_string_value(x), json_string_length(x)};
+        *b = (struct fr_str){json_string_value(y), json_string_length(y)};
+        return a->p != NULL && b->p != NULL;
+    }
+    const char *text = json_string_value(v), *blank = text != NULL ? strchr(text, ' ') : NULL;
+    if (blank == NULL || strchr(blank + 1, ' ') != NULL)
+        return false;
+    *a = (struct fr_str){text, (size_t)(blank - text)};
+    *b = fr_str_of(blank + 1);
+    return true;
+}
+
+static enum fr_rc read_merges(struct tr_tokenizer *t, const json_t *merges, struct fr_err *err)
+{
+    struct fr_buf both = {0};
+    int32_t rank = 0;
+    enum fr_rc rc = FR_OK;
+    json_t *v;
+    size_t i;
+
+    for (t->nmerges = 64; t->nmerges < json_array_size(merges) * 2; t->nmerges *= 2)
+        ;
+    t->merges = fr_arena_array(&t->arena, t->nmerges, sizeof(t->merges[0]));
+    if (t->merges == NULL)
+        return no_memory(err);
+    for (i = 0; i < t->nmerges; i++)
+        t->merges[i].pair = UINT64_MAX;
+    json_array_foreach ((json_t *)merges, i, v) {
+        struct fr_str a, b;
+        if (json_is_string(v) && fr_has_prefix(json_string_value(v), "#version"))
+            continue;
+        if (!merge_sides(v, &a, &b)) {
+            rc = fr_fail(err, FR_USAGE, "merges: entry %zu is not two tokens", i);
+            break;
+        }
+        both.n = 0;
+        fr_buf_add(&both, a.p, a.n);
+        fr_buf_add(&both, b.p, b.n);
+        int32_t ia = tr_tok_map_get(&t->vocab, a), ib = tr_tok_map_get(&t->vocab, b);
+        int32_t id = both.bad ? -1 : tr_tok_map_get(&t->vocab, (struct fr_str){both.p, both.n});
+        if (ia < 0 || ib < 0 || id < 0) {
+            rc = fr_fail(err, FR_USAGE, "merges: entry %zu names a token outside the vocab", i);
+            break;
+        }
+        put_merge(t, ia, ib, rank++, id);
+    }
+    fr_buf_finish(&both);
+    return rc;
+}
+
+static enum fr_rc read_model(struct tr_tokenizer *t, const json_t *root, struct fr_err *err)
+{
+    static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const json_t *model = json_object_get(root, "model");
+    const json_t *vocab = json_object_get(model, "vocab");
+    const json_t *merges = json_object_get(model, "merges");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    enum fr_rc rc;
+
+    if (type != NULL && strcmp(type, "BPE") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "model type '%s': only BPE is done", type);
+    if (!json_is_object(vocab) || !json_is_array(merges))
+        return fr_fail(err, FR_USAGE, "the model has no vocab or no merges");
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = json_string_value(json_object_get(model, empty[i]));
+        if (text != NULL && *text != '\0')
+            return fr_fail(err, FR_UNSUPPORTED, "%s '%s' is not done", empty[i], text);
+    }
+    if (json_number_value(json_object_get(model, "dropout")) != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "BPE dropout is not done");
+    t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    if ((rc = find_size(t, vocab, json_object_get(root, "added_tokens"), err)) != FR_OK ||
+        (rc = read_vocab(t, vocab, err)) != FR_OK)
+        return rc;
+    return read_merges(t, merges, err);
+}
+
+/* One added token into the list and the automaton of its kind. */
+static enum fr_rc add_token(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+{
+    struct tr_tok_added *a = &t->added[t->nadded];
+    const json_t *content = json_object_get(v, "content");
+    struct fr_str key = {json_string_value(content), json_string_length(content)};
+    struct fr_buf normal = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (key.p == NULL || key.n == 0)
+        return FR_OK;
+    if ((key.p = fr_arena_text(&t->arena, key.p, key.n)) == NULL)
+        return no_memory(err);
+    *a = (struct tr_tok_added){
+        .content = key,
+        .id = tr_tok_map_get(&t->vocab, key),
+        .single_word = json_is_true(json_object_get(v, "single_word")),
+        .lstrip = json_is_true(json_object_get(v, "lstrip")),
+        .rstrip = json_is_true(json_object_get(v, "rstrip")),
+        .normalized = json_is_true(json_object_get(v, "normalized")),
+        .special = json_is_true(json_object_get(v, "special")),
+    };
+    if (a->id < 0) {
+        a->id = (int32_t)json_integer_value(json_object_get(v, "id"));
+        if (t->tokens[a->id].p != NULL)
+            return fr_fail(err, FR_USAGE, "added token '%s' has the id %d of another", key.p, a->id);
+        tr_tok_map_put(&t->vocab, key, a->id);
+    }
+    t->tokens[a->id] = key;
+    t->special[a->id] = a->special;
+    if (a->normalized) {
+        rc = tr_tok_normalize(t, key, &normal, err);
+        if (rc == FR_OK && normal.n > 0 &&
+            !tr_tok_trie_add(&t->normal, (struct fr_str){normal.p, normal.n}, (int32_t)t->nadded))
+            rc = no_memory(err);
+        fr_buf_finish(&normal);
+    } else if (!tr_tok_trie_add(&t->raw, key, (int32_t)t->nadded))
+        rc = no_memory(err);
+    t->nadded++;
+    return rc;
+}
+
+static enum fr_rc read_added(struct tr_tokenizer *t, const json_t *list, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    t->added = fr_arena_array(&t->arena, json_array_size(list) + 1, sizeof(t->added[0]));
+    if (t->added == NULL)
+        return no_memory(err);
+    for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
+        rc = add_token(t, json_array_get(list, i), err);
+    return rc;
+}
+
+/* The id that a special token has in tokenizer_config.json: text, or an object with content. */
+static int32_t named(const struct tr_tokenizer *t, const json_t *config, const char *key)
+{
+    const json_t *v = json_object_get(config, key);
+
+    if (json_is_object(v))
+        v = json_object_get(v, "content");
+    if (!json_is_string(v))
+        return -1;
+    return tr_tok_map_get(&t->vocab, (struct fr_str){json_string_value(v), json_string_length(v)});
+}
+
+static enum fr_rc read_file(struct tr_tokenizer *t, const char *path, struct fr_buf *all,
+                            struct fr_err *err)
+{
+    size_t start = all->n;
+    json_t *root = NULL;
+    const char *version;
+    enum fr_rc rc = fr_file_read(path, FILE_MAX_BYTES, all, err);
+
+    if (rc != FR_OK ||
+        (rc = fr_json_parse((struct fr_str){all->p + start, all->n - start}, path, &root, err)) !=
+            FR_OK)
+        return rc;
+    version = json_string_value(json_object_get(root, "version"));
+    if (version == NULL || strcmp(version, "1.0") != 0)
+        rc = fr_fail(err, FR_USAGE, "version is '%s', expected '1.0'", version ? version : "");
+    if (rc == FR_OK)
+        rc = read_model(t, root, err);
+    if (rc == FR_OK)
+        rc = tr_tok_read_normalizer(t, json_object_get(root, "normalizer"), err);
+    if (rc == FR_OK)
+        rc = tr_tok_read_steps(t, json_object_get(root, "pre_tokenizer"), err);
+    if (rc == FR_OK)
+        rc = read_added(t, json_object_get(root, "added_tokens"), err);
+    json_decref(root);
+    return rc == FR_OK ? rc : fr_while(err, "%s", path);
+}
+
+/* tokenizer_config.json beside path, where there is one. */
+static enum fr_rc read_config(struct tr_tokenizer *t, const char *path, struct fr_buf *all,
+                              struct fr_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char config[PATH_MAX];
+    size_t start = all->n;
+    json_t *root = NULL;
+    struct stat st;
+    enum fr_rc rc;
+
+    t->bos = t->eos = t->pad = -1;
+    if (snprintf(config, sizeof(config), "%.*stokenizer_config.json",
+                 slash != NULL ? (int)(slash + 1 - path) : 0, path) >= PATH_MAX ||
+        fr_sys.lstat(config, &st) != 0)
+        return FR_OK;
+    if ((rc = fr_file_read(config, FILE_MAX_BYTES, all, err)) != FR_OK ||
+        (rc = fr_json_parse((struct fr_str){all->p + start, all->n - start}, config, &root, err)) !=
+            FR_OK)
+        return rc;
+    t->bos = named(t, root, "bos_token");
+    t->eos = named(t, root, "eos_token");
+    t->pad = named(t, root, "pad_token");
+    json_decref(root);
+    return FR_OK;
+}
+
+enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err)
+{
+    struct tr_tokenizer *t = fr_sys.alloc(sizeof(*t));
+    size_t n = strlen(path);
+    bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
+    struct fr_buf all = {0};
+    char file[PATH_MAX];
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (t == NULL)
+        return no_memory(err);
+    *t = (struct tr_tokenizer){.size = 0};
+    if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/tokenizer.json", path) >= PATH_MAX)
+        rc = fr_fail(err, FR_USAGE, "folder name too long: %s", path);
+    else
+        rc = read_file(t, file, &all, err);
+    if (rc == FR_OK)
+        rc = read_config(t, file, &all, err);
+    if (rc == FR_OK) {
+        fr_sha256(all.p, all.n, t->digest);
+        *out = t;
+    } else
+        tr_tokenizer_destroy(t);
+    fr_buf_finish(&all);
+    return rc;
+}
+
+void tr_tokenizer_destroy(struct tr_tokenizer *t)
+{
+    if (t == NULL)
+        return;
+    for (int i = 0; i < t->nsteps; i++)
+        pcre2_code_free(t->steps[i].re);
+    fr_sys.free(t->raw.nodes);
+    fr_sys.free(t->normal.nodes);
+    fr_arena_finish(&t->arena);
+    fr_sys.free(t);
+}
+
+int32_t tr_tokenizer_bos(const struct tr_tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t tr_tokenizer_eos(const struct tr_tokenizer *t)
+{
+    return t->eos;
+}
+
+int32_t tr_tokenizer_pad(const struct tr_tokenizer *t)
+{
+    return t->pad >= 0 ? t->pad : t->eos;
+}
+
+int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content)
+{
+    return tr_tok_map_get(&t->vocab, fr_str_of(content));
+}
+
+int32_t tr_tokenizer_size(const struct tr_tokenizer *t)
+{
+    return t->size;
+}
+
+const char *tr_tokenizer_digest(const struct tr_tokenizer *t)
+{
+    return t->digest;
+}
+
+enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err)
+{
+    int32_t id = tr_tokenizer_id(t, content);
+
+    if (id < 0)
+        return fr_fail(err, FR_NOTFOUND, "the tokenizer has no token '%s'", content);
+    t->eos = id;
+    return FR_OK;
+}
