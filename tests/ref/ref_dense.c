@@ -92,18 +92,25 @@ enum fr_rc ref_rmsnorm_bwd(void *self, struct tr_queue *q, const struct tr_rmsno
     return FR_OK;
 }
 
+/* op(a) by rows and op(b) by columns in double, then plain sums. */
 enum fr_rc ref_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
 {
     int64_t M = a->c.shape[0], N = a->c.shape[1], D = a->a.shape[a->trans_a ? 0 : 1];
+    double *x = calloc((size_t)(M * D + 1), sizeof *x), *w = calloc((size_t)(N * D + 1), sizeof *w);
 
     UNUSED(self, q, err);
+    for (int64_t k = 0; k < D; k++) {
+        for (int64_t i = 0; i < M; i++)
+            x[i * D + k] = a->trans_a ? ref_at(&a->a, k, i) : ref_at(&a->a, i, k);
+        for (int64_t j = 0; j < N; j++)
+            w[j * D + k] = a->trans_b ? ref_weight(&a->b, j, k) : ref_weight(&a->b, k, j);
+    }
     for (int64_t i = 0; i < M; i++)
         for (int64_t j = 0; j < N; j++) {
             double sum = 0;
 
             for (int64_t k = 0; k < D; k++)
-                sum += (a->trans_a ? ref_at(&a->a, k, i) : ref_at(&a->a, i, k)) *
-                       (a->trans_b ? ref_weight(&a->b, j, k) : ref_weight(&a->b, k, j));
+                sum += x[i * D + k] * w[j * D + k];
             sum *= (double)a->alpha;
             if (a->beta != 0)
                 sum += (double)a->beta * ref_at(&a->c, i, j);
@@ -111,6 +118,8 @@ enum fr_rc ref_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a, str
                 sum += ref_at(&a->bias, j, 0);
             ref_put(&a->c, i, j, sum);
         }
+    free(x);
+    free(w);
     return FR_OK;
 }
 

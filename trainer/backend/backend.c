@@ -39,7 +39,8 @@ static bool type_fits(const struct tr_check *c, int rule, enum tr_dtype t)
 
     return ((rule & TR_IS_C) && t == c->compute) || ((rule & TR_IS_S) && t == sum) ||
            ((rule & TR_IS_F64) && t == TR_F64) || ((rule & TR_IS_I32) && t == TR_I32) ||
-           ((rule & TR_IS_I64) && t == TR_I64) || ((rule & TR_IS_FLOAT) && is_float(t));
+           ((rule & TR_IS_I64) && t == TR_I64) ||
+           ((rule & TR_IS_FLOAT) && is_float(t) && (t != TR_F64 || c->compute == TR_F64));
 }
 
 static bool shape_fits(const struct tr_need *n)

@@ -67,7 +67,7 @@ enum tr_op {
 #define TR_OP_ENUM(name, args) TR_OP_##name,
     TR_OPS(TR_OP_ENUM)
 #undef TR_OP_ENUM
-    TR_OP_COUNT
+        TR_OP_COUNT
 };
 
 /* What a backend implements. self is its own state. An op that it lacks is NULL. */

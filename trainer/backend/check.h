@@ -14,7 +14,7 @@ enum {
     TR_IS_F64 = 4,
     TR_IS_I32 = 8,
     TR_IS_I64 = 16,
-    TR_IS_FLOAT = 32, /* f64, f32, bf16, f16 */
+    TR_IS_FLOAT = 32, /* f32, bf16, f16; f64 where the call computes in it */
     TR_OPTIONAL = 64,
     TR_CONTIGUOUS = 128
 };

@@ -98,10 +98,10 @@ struct tr_rowdot {
  * Rows of other experts stay as they are. Serves frozen experts, LoRA on experts, forward and dX.
  */
 struct tr_grouped_gemm {
-    struct tr_view c;                      /* (R, N) C or f32* = */
-    struct tr_view a;                      /* (R, D) C in */
+    struct tr_view c;                       /* (R, N) C or f32* = */
+    struct tr_view a;                       /* (R, D) C in */
     const struct tr_weight *const *weights; /* [E] host, borrowed for the call; NULL: skipped */
-    struct tr_view offsets;                /* (E+1) i32 in */
+    struct tr_view offsets;                 /* (E+1) i32 in */
     int64_t e0, e1;
     bool trans_b;
     float alpha, beta;

@@ -111,9 +111,9 @@ struct tr_dropout {
     int64_t K;              /* with slot_of */
     struct tr_view groups;  /* (E+1) i32 optional */
     struct tr_rows rows;
-    uint64_t seed, module;  /* module: an id, a hash of its name */
+    uint64_t seed, module; /* module: an id, a hash of its name */
     uint32_t epoch;
-    float p;                /* 0 <= p < 1 */
+    float p; /* 0 <= p < 1 */
 };
 
 /*

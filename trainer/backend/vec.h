@@ -35,7 +35,7 @@ struct tr_sum {
     struct tr_view y;
     struct tr_view x[TR_SUM_MAX]; /* shape of y */
     float alpha[TR_SUM_MAX];
-    int n;                        /* 1 .. TR_SUM_MAX */
+    int n; /* 1 .. TR_SUM_MAX */
 };
 
 /* sumsq: out += sum of x*x, in f64, in a fixed order. */
@@ -63,7 +63,7 @@ struct tr_adamw {
     struct tr_view skip;    /* (1) i64 in optional (what nonfinite found) */
     float lr, wd, scale;
     double b1, b2, eps;
-    int64_t step;           /* 1 at the first update */
+    int64_t step; /* 1 at the first update */
 };
 
 /* reduce_ordered: out = sum over w ascending of slices[w] (+ out with add), f32 sums, one rounding:

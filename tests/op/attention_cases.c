@@ -1,0 +1,170 @@
+#include "tests/op/op.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct shape {
+    int64_t T, nh, nkv, dq, dv;
+    int64_t offsets[5];
+    int64_t n; /* of offsets */
+    bool causal;
+};
+
+static const struct shape shapes[] = {
+    {1, 1, 1, 1, 1, {0, 1}, 2, true},
+    {7, 2, 2, 5, 3, {0, 7}, 2, true},
+    {13, 3, 1, 11, 7, {0, 5, 13}, 3, true},
+    {70, 2, 2, 24, 16, {0, 70}, 2, true}, /* over a block of queries */
+    {131, 4, 2, 24, 16, {0, 1, 66, 131}, 4, true},
+    {131, 2, 2, 16, 16, {0, 64, 129}, 3, false}, /* the last two tokens in no segment */
+    {20, 2, 1, 8, 8, {3, 3, 9, 20}, 4, false},   /* an empty segment */
+    {150, 2, 2, 192, 128, {0, 22, 150}, 3, true},
+};
+
+static void attention(enum tr_dtype t, const struct shape *s)
+{
+    struct tr_attention f[OP_BACKENDS] = {0}, g[OP_BACKENDS] = {0};
+    struct op_case *c;
+    char what[96];
+    float scale = 1 / sqrtf((float)s->dq);
+
+    snprintf(what, sizeof what, "attention_fwd %s T=%lld nh=%lld", tr_dtype_name(t),
+             (long long)s->T, (long long)s->nh);
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        f[b].causal = g[b].causal = s->causal;
+        f[b].scale = g[b].scale = scale;
+    }
+    op_begin(&c, what);
+    OP_BIND(c, f, O, OP_OUT, t, {s->T, s->nh, s->dv}, .gap = 3, .loose = 4);
+    OP_BIND(c, f, lse, OP_OUT, TR_F32, {s->nh, s->T}, .gap = 2, .loose = 4);
+    OP_BIND(c, f, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = 1, .scale = 2);
+    OP_BIND(c, f, K, OP_IN, t, {s->T, s->nkv, s->dq}, .gap = 5, .scale = 2);
+    OP_BIND(c, f, V, OP_IN, t, {s->T, s->nkv, s->dv}, .gap = 7);
+    OP_BIND(c, f, offsets, OP_IN, TR_I32, {s->n}, .ints = s->offsets, .count = s->n);
+    OP_RUN(c, attention_fwd, f);
+
+    what[11] = 'b';
+    op_begin(&c, what);
+    OP_BIND(c, g, dQ, OP_OUT, t, {s->T, s->nh, s->dq}, .gap = 1, .loose = 10);
+    OP_BIND(c, g, dK, OP_OUT, t, {s->T, s->nkv, s->dq}, .gap = 5, .loose = 10);
+    OP_BIND(c, g, dV, OP_OUT, t, {s->T, s->nkv, s->dv}, .gap = 7, .loose = 10);
+    OP_BIND(c, g, dO, OP_IN, t, {s->T, s->nh, s->dv}, .gap = 2);
+    OP_BIND(c, g, O, OP_IN, t, {s->T, s->nh, s->dv}, .gap = 3);
+    OP_BIND(c, g, lse, OP_IN, TR_F32, {s->nh, s->T}, .gap = 2, .shift = 4);
+    OP_BIND(c, g, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = 1);
+    OP_BIND(c, g, K, OP_IN, t, {s->T, s->nkv, s->dq}, .gap = 5);
+    OP_BIND(c, g, V, OP_IN, t, {s->T, s->nkv, s->dv}, .gap = 7);
+    OP_BIND(c, g, offsets, OP_IN, TR_I32, {s->n}, .ints = s->offsets, .count = s->n);
+    OP_RUN(c, attention_bwd, g);
+}
+
+/* Chunk after chunk over a vocabulary of V rows; each call is compared from its own state. */
+static void xent_chunk(enum tr_dtype t, int64_t T, int64_t H, int64_t rows, bool first, bool grad)
+{
+    static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
+    struct tr_xent a[OP_BACKENDS] = {0};
+    struct op_case *c;
+    char what[96];
+    enum op_role state = first ? OP_OUT : OP_INOUT;
+
+    snprintf(what, sizeof what, "xent_chunk %s %lld %lld %lld %d%d", tr_dtype_name(t), (long long)T,
+             (long long)H, (long long)rows, first, grad);
+    op_begin(&c, what);
+    OP_BIND(c, a, state.m, state, TR_F32, {T}, .shift = 1, .loose = 4);
+    OP_BIND(c, a, state.l, state, TR_F32, {T}, .shift = 2, .loose = 8);
+    OP_BIND(c, a, state.target_logit, state, TR_F32, {T}, .loose = 4);
+    if (grad) {
+        OP_BIND(c, a, state.acc, state, TR_F32, {T, H}, .gap = 1, .loose = 16);
+        OP_BIND(c, a, state.target_row, state, t, {T, H}, .gap = 2);
+    }
+    OP_BIND(c, a, F, OP_IN, t, {T, H}, .gap = 3);
+    OP_BIND(c, a, w.w, OP_IN, t, {rows, H}, .gap = 4);
+    OP_BIND(c, a, targets, OP_IN, TR_I32, {T}, .ints = targets, .count = 7);
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        a[b].row0 = 3;
+        a[b].first = first;
+    }
+    OP_RUN(c, xent_chunk, a);
+}
+
+static void xent_finish(enum tr_dtype t, int64_t T, int64_t H, bool grad)
+{
+    static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
+    struct tr_xent_finish a[OP_BACKENDS] = {0};
+    struct op_case *c;
+    char what[96];
+
+    snprintf(what, sizeof what, "xent_finish %s %lld %lld %d", tr_dtype_name(t), (long long)T,
+             (long long)H, grad);
+    op_begin(&c, what);
+    OP_BIND(c, a, state.m, OP_IN, TR_F32, {T});
+    OP_BIND(c, a, state.l, OP_IN, TR_F32, {T}, .shift = 2);
+    OP_BIND(c, a, state.target_logit, OP_IN, TR_F32, {T});
+    OP_BIND(c, a, loss_sum, OP_INOUT, TR_F64, {1}, .loose = 1000);
+    OP_BIND(c, a, targets, OP_IN, TR_I32, {T}, .ints = targets, .count = 7);
+    if (grad) {
+        OP_BIND(c, a, state.acc, OP_IN, TR_F32, {T, H}, .gap = 1);
+        OP_BIND(c, a, state.target_row, OP_IN, t, {T, H}, .gap = 2);
+        OP_BIND(c, a, dF, OP_OUT, t, {T, H}, .gap = 3);
+        OP_BIND(c, a, loss, OP_OUT, TR_F32, {T});
+    }
+    for (int b = 0; b < OP_BACKENDS; b++)
+        a[b].scale = 0.125;
+    OP_RUN(c, xent_finish, a);
+}
+
+static void swiglu(enum tr_dtype t, int64_t R, int64_t n, bool routed)
+{
+    static const int64_t window[] = {0, 2, 4}, slots[] = {3, 0, 5, 1, 4, 2};
+    struct tr_swiglu f[OP_BACKENDS] = {0};
+    struct tr_swiglu_grad g[OP_BACKENDS] = {0};
+    struct op_case *c;
+    char what[96];
+
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        f[b].rows.first = g[b].rows.first = 1;
+        f[b].rows.last = g[b].rows.last = 2;
+    }
+    snprintf(what, sizeof what, "swiglu_fwd %s %lld %lld %d", tr_dtype_name(t), (long long)R,
+             (long long)n, routed);
+    op_begin(&c, what);
+    OP_BIND(c, f, h, OP_OUT, t, {R, n}, .gap = 1, .loose = 2);
+    OP_BIND(c, f, g, OP_IN, t, {R, n}, .gap = 2, .scale = 9);
+    OP_BIND(c, f, u, OP_IN, t, {R, n}, .gap = 3);
+    if (routed)
+        OP_BIND(c, f, rows.offsets, OP_IN, TR_I32, {3}, .ints = window, .count = 3);
+    OP_RUN(c, swiglu_fwd, f);
+    what[7] = 'b';
+    op_begin(&c, what);
+    OP_BIND(c, g, dg, OP_OUT, t, {R, n}, .gap = 1, .loose = 4);
+    OP_BIND(c, g, du, OP_OUT, t, {R, n}, .gap = 2, .loose = 4);
+    OP_BIND(c, g, dh, OP_IN, t, {R, n}, .gap = 3);
+    OP_BIND(c, g, g, OP_IN, t, {R, n}, .scale = 9);
+    OP_BIND(c, g, u, OP_IN, t, {R, n});
+    if (routed) {
+        OP_BIND(c, g, weight, OP_IN, TR_F32, {3, 2});
+        OP_BIND(c, g, dweight, OP_OUT, TR_F32, {3, 2}, .loose = 16);
+        OP_BIND(c, g, slot_of, OP_IN, TR_I32, {R}, .ints = slots, .count = 6);
+        OP_BIND(c, g, rows.offsets, OP_IN, TR_I32, {3}, .ints = window, .count = 3);
+    }
+    OP_RUN(c, swiglu_bwd, g);
+}
+
+void op_attention_cases(void)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 11}, {7, 13, 5}, {70, 64, 300}};
+
+    for (int t = 0; t < 3; t++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+            attention(op_types[t], &shapes[s]);
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            for (int v = 0; v < 4; v++)
+                xent_chunk(op_types[t], sizes[s][0], sizes[s][1], sizes[s][2], v & 1, v & 2);
+            xent_finish(op_types[t], sizes[s][0], sizes[s][1], true);
+            xent_finish(op_types[t], sizes[s][0], sizes[s][1], false);
+            swiglu(op_types[t], sizes[s][0], sizes[s][2], false);
+        }
+        swiglu(op_types[t], 6, 13, true);
+        swiglu(op_types[t], 6, 2048, true);
+    }
+}

@@ -1,0 +1,217 @@
+#include "tests/op/op.h"
+
+#include <stdio.h>
+
+static struct op_case *begin(const char *op, enum tr_dtype t, int64_t a, int64_t b, int64_t c)
+{
+    struct op_case *k;
+    char what[96];
+
+    snprintf(what, sizeof what, "%s %s %lld %lld %lld", op, tr_dtype_name(t), (long long)a,
+             (long long)b, (long long)c);
+    op_begin(&k, what);
+    return k;
+}
+
+struct router {
+    int64_t T, H, E, K, groups, top;
+    bool norm, mask_zero, bias;
+};
+
+static void router(enum tr_dtype t, const struct router *s, bool replay)
+{
+    static const int64_t forced[] = {0, 1, 2, 3};
+    struct tr_router f[OP_BACKENDS] = {0};
+    struct tr_router_grad g[OP_BACKENDS] = {0};
+    struct op_case *c = begin("router_fwd", t, s->T, s->E, s->K);
+
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        f[b].n_group = s->groups;
+        f[b].topk_group = s->top;
+        f[b].factor = g[b].factor = 2.5f;
+        f[b].norm = g[b].norm = s->norm;
+        f[b].mask_zero = s->mask_zero;
+        f[b].replay = replay;
+        g[b].add = replay;
+    }
+    if (replay)
+        OP_BIND(c, f, ids, OP_IN, TR_I32, {s->T, s->K}, .ints = forced, .count = s->K);
+    else
+        OP_BIND(c, f, ids, OP_OUT, TR_I32, {s->T, s->K}, .gap = 1);
+    OP_BIND(c, f, weights, OP_OUT, TR_F32, {s->T, s->K}, .gap = 2, .loose = 8);
+    OP_BIND(c, f, scores, OP_OUT, TR_F32, {s->T, s->K}, .loose = 4);
+    OP_BIND(c, f, x, OP_IN, t, {s->T, s->H}, .gap = 3);
+    OP_BIND(c, f, gate, OP_IN, replay ? TR_F32 : t, {s->E, s->H}, .gap = 1);
+    if (s->bias)
+        OP_BIND(c, f, bias, OP_IN, TR_F32, {s->E}, .shift = -0.6);
+    OP_RUN(c, router_fwd, f);
+
+    c = begin("router_bwd", t, s->T, s->E, s->K);
+    OP_BIND(c, g, dx, replay ? OP_INOUT : OP_OUT, replay ? TR_F32 : t, {s->T, s->H}, .gap = 3,
+            .loose = 8);
+    OP_BIND(c, g, dweights, OP_IN, TR_F32, {s->T, s->K}, .gap = 1);
+    OP_BIND(c, g, ids, OP_IN, TR_I32, {s->T, s->K}, .ints = forced, .count = s->K);
+    OP_BIND(c, g, scores, OP_IN, TR_F32, {s->T, s->K}, .shift = 0.5, .scale = 0.4);
+    OP_BIND(c, g, gate, OP_IN, t, {s->E, s->H}, .gap = 1);
+    if (replay) {
+        OP_BIND(c, g, dgate, OP_INOUT, TR_F32, {s->E, s->H}, .loose = 8);
+        OP_BIND(c, g, x, OP_IN, t, {s->T, s->H});
+    }
+    OP_RUN(c, router_bwd, g);
+}
+
+static void plan(const int64_t *ids, int64_t T, int64_t K, int64_t E, int64_t tokens)
+{
+    struct tr_moe_plan a[OP_BACKENDS] = {0};
+    struct op_case *c = begin("moe_plan", TR_I32, T, K, E);
+
+    OP_BIND(c, a, ids, OP_IN, TR_I32, {T, K}, .ints = ids, .count = T * K);
+    OP_BIND(c, a, counts, OP_OUT, TR_I32, {E});
+    OP_BIND(c, a, offsets, OP_OUT, TR_I32, {E + 1});
+    OP_BIND(c, a, row_of, OP_OUT, TR_I32, {T, K});
+    OP_BIND(c, a, slot_of, OP_OUT, TR_I32, {T * K});
+    if (tokens >= 0)
+        OP_BIND(c, a, tokens, OP_IN, TR_I32, {1}, .ints = &tokens, .count = 1);
+    OP_RUN(c, moe_plan, a);
+}
+
+static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int variant)
+{
+    static const int64_t perm[] = {4, 1, 5, 0, 3, 2}, window[] = {0, 3, 6}, rows[] = {0, 3, 6};
+    struct tr_moe_permute p[OP_BACKENDS] = {0};
+    struct tr_moe_combine m[OP_BACKENDS] = {0};
+    struct tr_rowdot d[OP_BACKENDS] = {0};
+    struct op_case *c = begin("moe_permute", t, T, K, n);
+    int64_t R = T * K, slots[64];
+
+    for (int64_t i = 0; i < R; i++) /* whole turns of a permutation of six */
+        slots[i] = i / 6 * 6 + perm[i % 6] < R ? i / 6 * 6 + perm[i % 6] : -1;
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        p[b].K = K;
+        p[b].rows.first = d[b].rows.first = 1;
+        p[b].rows.last = d[b].rows.last = 2;
+    }
+    OP_BIND(c, p, xp, OP_OUT, t, {R, n}, .gap = 1);
+    OP_BIND(c, p, x, OP_IN, t, {T, n}, .gap = 2);
+    OP_BIND(c, p, slot_of, OP_IN, TR_I32, {R}, .ints = slots, .count = R);
+    if (variant & 1)
+        OP_BIND(c, p, weight, OP_IN, TR_F32, {T, K});
+    if ((variant & 2) && R >= 6)
+        OP_BIND(c, p, rows.offsets, OP_IN, TR_I32, {3}, .ints = window, .count = 3);
+    OP_RUN(c, moe_permute, p);
+
+    c = begin("moe_combine", t, T, K, n);
+    OP_BIND(c, m, y, OP_OUT, variant & 2 ? TR_F32 : t, {T, n}, .gap = 3, .loose = 4);
+    OP_BIND(c, m, yp, OP_IN, t, {R, n}, .gap = 1);
+    OP_BIND(c, m, row_of, OP_IN, TR_I32, {T, K}, .ints = slots, .count = R, .gap = 1);
+    if (variant & 1)
+        OP_BIND(c, m, weight, OP_IN, TR_F32, {T, K}, .gap = 1);
+    if (variant & 2)
+        OP_BIND(c, m, add, OP_IN, TR_F32, {T, n});
+    OP_RUN(c, moe_combine, m);
+
+    c = begin("rowdot", t, T, K, n);
+    OP_BIND(c, d, out, OP_OUT, TR_F32, {T, K}, .loose = 16);
+    OP_BIND(c, d, a, OP_IN, t, {R, n}, .gap = 1);
+    OP_BIND(c, d, b, OP_IN, t, {R, n});
+    if (R % 6 == 0) {
+        OP_BIND(c, d, slot_of, OP_IN, TR_I32, {R}, .ints = slots, .count = R);
+        OP_BIND(c, d, rows.offsets, OP_IN, TR_I32, {3}, .ints = rows, .count = 3);
+    }
+    OP_RUN(c, rowdot, d);
+}
+
+enum { E = 5 };
+
+static const int64_t offsets[E + 1] = {0, 3, 3, 10, 47, 52}; /* one expert has no rows */
+
+static void grouped(enum tr_dtype t, enum tr_dtype wt, int64_t N, int64_t D, bool trans)
+{
+    struct tr_grouped_gemm a[OP_BACKENDS] = {0};
+    struct tr_gemm w[E][OP_BACKENDS] = {0};
+    const struct tr_weight *list[OP_BACKENDS][E] = {0};
+    struct op_case *c = begin("grouped_gemm", t, N, D, trans);
+
+    OP_BIND(c, a, c, OP_INOUT, t, {52, N}, .gap = 1, .loose = 16);
+    OP_BIND(c, a, a, OP_IN, t, {52, D}, .gap = 2);
+    OP_BIND(c, a, offsets, OP_IN, TR_I32, {E + 1}, .ints = offsets, .count = E + 1);
+    for (int e = 0; e < E; e++) {
+        if (e == 2) /* not gathered: its rows stay */
+            continue;
+        if (trans)
+            OP_BIND(c, w[e], b.w, OP_IN, wt, {N, D}, .gap = 1);
+        else
+            OP_BIND(c, w[e], b.w, OP_IN, wt, {D, N}, .gap = 1);
+        if (wt == TR_F8_E4M3)
+            OP_BIND(c, w[e], b.scale, OP_IN, TR_F32, {32, 32}, .shift = 1, .scale = 0.5);
+        for (int b = 0; b < OP_BACKENDS; b++) {
+            w[e][b].b.block_rows = w[e][b].b.block_cols = 8;
+            list[b][e] = &w[e][b].b;
+        }
+    }
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        a[b].weights = list[b];
+        a[b].e1 = E - 1; /* the last is outside the window */
+        a[b].trans_b = trans;
+        a[b].alpha = 0.5f;
+        a[b].beta = trans ? 1 : 0;
+    }
+    OP_RUN(c, grouped_gemm, a);
+}
+
+static void wgrad(enum tr_dtype t, int64_t N, int64_t D)
+{
+    struct tr_grouped_wgrad a[OP_BACKENDS] = {0};
+    struct tr_gemm w[E][OP_BACKENDS] = {0};
+    const struct tr_view *list[OP_BACKENDS][E] = {0};
+    struct op_case *c = begin("grouped_wgrad", t, N, D, 0);
+
+    OP_BIND(c, a, dy, OP_IN, t, {52, N}, .gap = 1);
+    OP_BIND(c, a, x, OP_IN, t, {52, D}, .gap = 2);
+    OP_BIND(c, a, offsets, OP_IN, TR_I32, {E + 1}, .ints = offsets, .count = E + 1);
+    for (int e = 0; e < E; e++) {
+        OP_BIND(c, w[e], b.w, OP_INOUT, TR_F32, {N, D}, .loose = 8);
+        for (int b = 0; b < OP_BACKENDS; b++)
+            list[b][e] = e == 2 ? NULL : &w[e][b].b.w;
+    }
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        a[b].dw = list[b];
+        a[b].e1 = E;
+        a[b].alpha = 2;
+        a[b].beta = 1;
+    }
+    OP_RUN(c, grouped_wgrad, a);
+}
+
+void op_moe_cases(void)
+{
+    static const struct router shapes[] = {
+        {1, 1, 1, 1, 1, 1, true, false, false},   {7, 13, 8, 3, 1, 1, true, false, true},
+        {11, 5, 12, 4, 3, 2, true, false, true},  {13, 64, 16, 4, 4, 2, false, false, true},
+        {13, 64, 16, 4, 4, 2, false, true, true}, {5, 130, 256, 4, 8, 4, true, false, true}};
+    static const int64_t ids[] = {2, 4, 0, 2, 1, 3, 0, 4, 2, 3, 4, 0, 4, 2};
+    static const int64_t odd[] = {2, -1, 9, 0, 2, 2};
+
+    plan(ids, 7, 2, 5, -1);
+    plan(ids, 7, 2, 5, 4);
+    plan(ids, 14, 1, 7, 0);
+    plan(odd, 6, 1, 3, -1);
+    for (int t = 0; t < 3; t++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            router(op_types[t], &shapes[s], false);
+            router(op_types[t], &shapes[s], true);
+        }
+        for (int v = 0; v < 4; v++) {
+            permute(op_types[t], 1, 1, 1, v);
+            permute(op_types[t], 3, 2, 13, v);
+            permute(op_types[t], 6, 4, 257, v);
+        }
+        for (int v = 0; v < 2; v++) {
+            grouped(op_types[t], op_types[t], 7, 11, v);
+            grouped(op_types[t], op_types[t], 64, 128, v);
+            grouped(op_types[t], TR_F8_E4M3, 40, 24, v);
+        }
+        wgrad(op_types[t], 7, 11);
+        wgrad(op_types[t], 16, 200);
+    }
+}

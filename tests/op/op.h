@@ -1,0 +1,78 @@
+/*
+ * The harness of the op tests. A case binds its views once; the harness makes one copy of them for
+ * each backend, with the same contents and guard bytes around, runs the op on all, and compares:
+ * backend 0 is the reference; 1 is the backend under test; 2 the same with another number of
+ * threads, whose bytes must equal those of 1.
+ */
+#ifndef TESTS_OP_OP_H
+#define TESTS_OP_OP_H
+
+#include "tests/ref/ref.h"
+#include "trainer/backend/backend.h"
+
+enum { OP_REF, OP_DEV, OP_THREADS, OP_BACKENDS };
+
+enum op_role {
+    OP_IN,   /* must stay as it is */
+    OP_OUT,  /* begins as NaN; what the reference leaves so must be left so */
+    OP_INOUT /* begins as numbers, is compared */
+};
+
+/* A view to be made. */
+struct op_spec {
+    enum op_role role;
+    enum tr_dtype dtype;
+    int64_t shape[TR_RANK_MAX]; /* ends at the first 0; a dimension of no elements is -1 */
+    int64_t gap;                /* elements between rows: ld = row + gap */
+    double scale, shift;        /* values are uniform in shift +- scale; scale 0 means 1 */
+    const int64_t *ints;        /* values instead, cycled */
+    int64_t count;              /* of ints */
+    double loose;               /* widens the tolerance; 0 means 1 */
+};
+
+struct op_case;
+
+enum fr_rc op_begin(struct op_case **out, const char *what);
+
+/* Fills views[b] at stride bytes for every backend b. */
+void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const struct op_spec *spec);
+#define OP_BIND(c, args, field, ...)                                                               \
+    op_bind(c, &(args)[0].field, sizeof((args)[0]), &(struct op_spec){.role = __VA_ARGS__})
+
+struct tr_backend *op_backend(struct op_case *c, int b);
+struct tr_queue *op_queue(struct op_case *c, int b);
+
+/* Compares all outputs, guards and inputs, counts checks, frees. */
+void op_end(struct op_case *c);
+
+/* Runs tr_<name> on every backend and compares. */
+#define OP_RUN(c, name, args)                                                                      \
+    do {                                                                                           \
+        for (int op_b = 0; op_b < OP_BACKENDS; op_b++) {                                           \
+            struct fr_err op_err = {0};                                                            \
+            op_check(tr_##name(op_backend(c, op_b), op_queue(c, op_b), &(args)[op_b], &op_err),    \
+                     &op_err);                                                                     \
+        }                                                                                          \
+        op_end(c);                                                                                 \
+    } while (0)
+void op_check(enum fr_rc rc, const struct fr_err *err);
+
+/* A call that must end with rc and this text. */
+void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const char *text);
+
+/* Makes the backends; the same numbers follow from each seed. */
+enum fr_rc op_setup(struct fr_err *err);
+void op_teardown(void);
+void op_seed(uint64_t seed);
+double op_uniform(void); /* in [-1, 1) */
+
+/* The tables. */
+void op_dense_cases(void);
+void op_attention_cases(void);
+void op_moe_cases(void);
+void op_vec_cases(void);
+void op_refusals(void);
+
+extern const enum tr_dtype op_types[3]; /* f32, bf16, f16 */
+
+#endif

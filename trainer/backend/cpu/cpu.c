@@ -1,0 +1,250 @@
+#include "trainer/backend/cpu/cpu.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <omp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGN = 256 };
+
+struct tr_event {
+    bool recorded;
+};
+
+/* Aligned memory from fr_sys.alloc: the block's start stands in front of what is handed out. */
+static void *aligned(size_t bytes)
+{
+    char *raw = bytes <= SIZE_MAX - 2 * ALIGN ? fr_sys.alloc(bytes + 2 * ALIGN) : NULL;
+    char *p;
+
+    if (raw == NULL)
+        return NULL;
+    p = (char *)(((uintptr_t)raw + 2 * ALIGN - 1) / ALIGN * ALIGN);
+    memcpy(p - sizeof raw, &raw, sizeof raw);
+    return p;
+}
+
+static void release(void *p)
+{
+    char *raw;
+
+    if (p == NULL)
+        return;
+    memcpy(&raw, (char *)p - sizeof raw, sizeof raw);
+    fr_sys.free(raw);
+}
+
+static enum fr_rc cpu_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
+                                struct fr_err *err)
+{
+    (void)self;
+    *out = aligned(bytes);
+    if (*out != NULL)
+        return FR_OK;
+    return fr_fail(err, FR_NOMEM, "%zu bytes of %s memory", bytes,
+                   kind == TR_MEM_DEVICE ? "device" : "pinned");
+}
+
+static void cpu_mem_free(void *self, enum tr_mem kind, void *p)
+{
+    (void)self;
+    (void)kind;
+    release(p);
+}
+
+static enum fr_rc cpu_copy(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes)
+{
+    (void)self;
+    (void)q;
+    memmove(dst, src, bytes);
+    return FR_OK;
+}
+
+static enum fr_rc cpu_zero(void *self, struct tr_queue *q, void *dst, size_t bytes)
+{
+    (void)self;
+    (void)q;
+    memset(dst, 0, bytes);
+    return FR_OK;
+}
+
+enum fr_rc cpu_work(struct tr_queue *q, enum cpu_slot slot, size_t bytes, void **out,
+                    struct fr_err *err)
+{
+    if (bytes > q->bytes[slot]) {
+        release(q->work[slot]);
+        q->bytes[slot] = 0;
+        if ((q->work[slot] = aligned(bytes)) == NULL)
+            return fr_fail(err, FR_NOMEM, "%zu bytes of workspace", bytes);
+        q->bytes[slot] = bytes;
+    }
+    *out = q->work[slot];
+    return FR_OK;
+}
+
+enum fr_rc cpu_lanes(const struct cpu *cpu, struct tr_queue *q, int64_t floats, float **out,
+                     struct fr_err *err)
+{
+    size_t bytes = (size_t)((floats + 15) / 16 * 16) * sizeof(float) * (size_t)cpu->threads;
+    void *p = NULL;
+    enum fr_rc rc = cpu_work(q, CPU_WORK_OP, bytes, &p, err);
+
+    *out = p;
+    return rc;
+}
+
+float *cpu_lane(float *lanes, int64_t floats)
+{
+    return lanes + (floats + 15) / 16 * 16 * omp_get_thread_num();
+}
+
+static void cpu_queue_destroy(void *self, struct tr_queue *q)
+{
+    (void)self;
+    for (int i = 0; i < CPU_WORK_SLOTS; i++)
+        release(q->work[i]);
+    fr_sys.free(q);
+}
+
+static enum fr_rc cpu_queue_create(void *self, size_t workspace_bytes, struct tr_queue **out,
+                                   struct fr_err *err)
+{
+    struct tr_queue *q = fr_sys.alloc(sizeof *q);
+    void *unused;
+    enum fr_rc rc;
+
+    if (q == NULL)
+        return fr_fail(err, FR_NOMEM, "queue");
+    memset(q, 0, sizeof *q);
+    rc = cpu_work(q, CPU_WORK_OP, workspace_bytes, &unused, err);
+    if (rc == FR_OK)
+        *out = q;
+    else
+        cpu_queue_destroy(self, q);
+    return rc;
+}
+
+static enum fr_rc cpu_event_create(void *self, struct tr_event **out, struct fr_err *err)
+{
+    (void)self;
+    if ((*out = fr_sys.alloc(sizeof **out)) == NULL)
+        return fr_fail(err, FR_NOMEM, "event");
+    (*out)->recorded = false;
+    return FR_OK;
+}
+
+static void cpu_event_destroy(void *self, struct tr_event *e)
+{
+    (void)self;
+    fr_sys.free(e);
+}
+
+static enum fr_rc cpu_event_record(void *self, struct tr_queue *q, struct tr_event *e)
+{
+    (void)self;
+    (void)q;
+    e->recorded = true;
+    return FR_OK;
+}
+
+/* Work is done when its call returns, so a recorded event is reached. */
+static enum fr_rc cpu_event_wait(void *self, struct tr_queue *q, struct tr_event *e)
+{
+    (void)self;
+    (void)q;
+    (void)e;
+    return FR_OK;
+}
+
+static enum fr_rc cpu_sync(void *self, struct tr_queue *q, struct fr_err *err)
+{
+    (void)self;
+    (void)q;
+    (void)err;
+    return FR_OK;
+}
+
+static bool takes_fp8(enum tr_op op)
+{
+    return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_xent_chunk ||
+           op == TR_OP_decode;
+}
+
+static bool cpu_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
+{
+    (void)self;
+    if (compute != TR_F32 && compute != TR_BF16 && compute != TR_F16)
+        return false;
+    return weight == compute || (weight == TR_F8_E4M3 && takes_fp8(op));
+}
+
+static void cpu_describe(void *self, char out[256])
+{
+    struct cpu *cpu = self;
+    char math[128];
+
+    cpu_onednn_describe(math);
+    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s", cpu->threads, cpu->sgemm ? "onednn" : "own",
+             cpu->onednn != NULL ? "onednn"
+             : cpu->sgemm        ? "widened-to-onednn-f32"
+                                 : "widened-to-own-f32",
+             math);
+}
+
+static void cpu_destroy(void *self)
+{
+    struct cpu *cpu = self;
+
+    cpu_onednn_destroy(cpu->onednn);
+    fr_sys.free(cpu);
+}
+
+static const struct tr_backend_ops cpu_ops = {.name = "cpu",
+                                              .host_memory = true,
+                                              .mem_alloc = cpu_mem_alloc,
+                                              .mem_free = cpu_mem_free,
+                                              .copy = cpu_copy,
+                                              .zero = cpu_zero,
+                                              .queue_create = cpu_queue_create,
+                                              .queue_destroy = cpu_queue_destroy,
+                                              .event_create = cpu_event_create,
+                                              .event_destroy = cpu_event_destroy,
+                                              .event_record = cpu_event_record,
+                                              .event_wait = cpu_event_wait,
+                                              .sync = cpu_sync,
+                                              .supports = cpu_supports,
+                                              .describe = cpu_describe,
+                                              .destroy = cpu_destroy,
+#define CPU_SLOT(name, args) .name = tr_cpu_##name,
+                                              TR_OPS(CPU_SLOT)
+#undef CPU_SLOT
+};
+
+enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err)
+{
+    struct cpu *cpu = fr_sys.alloc(sizeof *cpu);
+    char what[256];
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (cpu == NULL)
+        return fr_fail(err, FR_NOMEM, "backend cpu");
+    memset(cpu, 0, sizeof *cpu);
+    cpu->base.ops = &cpu_ops;
+    cpu->base.self = cpu;
+    for (int i = 0; i < 256; i++)
+        cpu->f8[i] = tr_f8_e4m3_to((uint8_t)i);
+    cpu->threads = omp_get_max_threads();
+    cpu->sgemm = cpu_onednn_has_sgemm();
+    if ((rc = cpu_onednn_create(&cpu->onednn, err)) != FR_OK) {
+        fr_sys.free(cpu);
+        return rc;
+    }
+    cpu_describe(cpu, what);
+    fr_log(FR_LOG_INFO, "cpu", "%s", what);
+    *out = &cpu->base;
+    return FR_OK;
+}

@@ -1,0 +1,110 @@
+/*
+ * Inside the CPU backend: its state, scratch, rows as f32, and the matrix product all ops share.
+ * Work is split into pieces by constants, never by the number of threads, and each piece is summed
+ * in one order, so results have the same bits for any OMP_NUM_THREADS.
+ */
+#ifndef TR_BACKEND_CPU_CPU_H
+#define TR_BACKEND_CPU_CPU_H
+
+#include "trainer/backend/backend.h"
+
+/* Kernels are built for any x86-64 and for x86-64-v3 (AVX2, FMA); the loader picks. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPU_PLAIN)
+#define CPU_KERNEL __attribute__((target_clones("default", "arch=haswell")))
+#else
+#define CPU_KERNEL
+#endif
+
+struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has no fast bf16 */
+
+struct cpu {
+    struct tr_backend base;
+    struct cpu_onednn *onednn; /* owns: bf16 products */
+    bool sgemm;                /* f32 tiles by oneDNN instead of our own kernel */
+    int threads;
+    float f8[256]; /* the values of FP8 codes */
+};
+
+/* Scratch of a queue: one piece for an op, one for the product inside it. */
+enum cpu_slot { CPU_WORK_OP, CPU_WORK_GEMM, CPU_WORK_SLOTS };
+
+struct tr_queue {
+    void *work[CPU_WORK_SLOTS]; /* owns, 64-byte aligned */
+    size_t bytes[CPU_WORK_SLOTS];
+};
+
+/* At least `bytes` of the queue's slot; what was there is lost. FR_NOMEM. */
+enum fr_rc cpu_work(struct tr_queue *q, enum cpu_slot slot, size_t bytes, void **out,
+                    struct fr_err *err);
+
+struct cpu_range {
+    int64_t begin, end;
+};
+struct cpu_range cpu_rows(const struct tr_rows *r, int64_t all);
+
+/* Columns [col, col+n) of a row, as f32, and back (rounded to nearest even). */
+void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n);
+void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n);
+
+enum { CPU_SMALL = 1 << 14 }; /* elements below which one thread does it */
+
+/* Floats for each thread in the queue's op slot, and the calling thread's own of them. */
+enum fr_rc cpu_lanes(const struct cpu *cpu, struct tr_queue *q, int64_t floats, float **out,
+                     struct fr_err *err);
+float *cpu_lane(float *lanes, int64_t floats);
+
+/* n values of type t (f32, bf16, f16). */
+void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n);
+void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n);
+
+/* Columns [col, col+n) of a row of a weight, decoded. */
+void cpu_load_weight(const struct cpu *cpu, float *dst, const struct tr_weight *w, int64_t row,
+                     struct cpu_range cols);
+
+/* Rounds n values to what storing them in t gives. */
+void cpu_round(float *x, enum tr_dtype t, int64_t n);
+
+float cpu_dot(const float *x, const float *y, int64_t n);
+void cpu_axpy(float *y, float a, const float *x, int64_t n); /* y += a x */
+void cpu_scale(float *y, float a, int64_t n);
+void cpu_mul(float *y, const float *x, int64_t n); /* y *= x */
+float cpu_max(const float *x, int64_t n);          /* n > 0 */
+float cpu_exp_sum(float *x, float max, int64_t n); /* x = exp(x - max); their sum */
+void cpu_sigmoid(float *x, int64_t n);             /* x = 1/(1 + exp(-x)) */
+
+/* Element of an i32 or i64 view. */
+int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col);
+
+/* c (m, n) += a (m, k) b (k, n), f32 row-major: the inner product of attention and of our own
+ * tiles. */
+struct cpu_tile {
+    float *c;
+    const float *a, *b;
+    int64_t m, n, k, ldc, lda, ldb;
+};
+void cpu_tile_gemm(const struct cpu_tile *t);
+
+/* As tr_gemm, for operands of any float type, FP8 weights, and a and b of different types. */
+enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                       struct fr_err *err);
+
+/* onednn.c, or none.c in a build without it. */
+bool cpu_onednn_has_sgemm(void);
+/* As cpu_tile_gemm; with the flags a is stored (k, m), b (n, k). One thread when in a parallel
+ * region. */
+void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b);
+enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err);
+void cpu_onednn_destroy(struct cpu_onednn *d);
+/* Whether this product is one that bf16 primitives run; if so does it. */
+bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g);
+enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                              struct fr_err *err);
+void cpu_onednn_describe(char out[128]);
+
+#define CPU_OP(name, args)                                                                         \
+    enum fr_rc tr_cpu_##name(void *self, struct tr_queue *q, const struct args *a,                 \
+                             struct fr_err *err);
+TR_OPS(CPU_OP)
+#undef CPU_OP
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * The matrix product of every type: tiles of c, each summed over blocks of the inner dimension
+ * whose operands are turned into f32 first (FP8 decoded, 16 bits widened; f32 is used where it
+ * lies). A tile is one thread's work and its blocks come in order, so threads do not change the
+ * bits.
+ */
+#include "trainer/backend/cpu/cpu.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum { TILE_M = 256, TILE_N = 256, TILE_K = 512 };
+
+/* f32 scratch of one thread: blocks of a and b, their transposes, and the tile of c. */
+struct scratch {
+    float a[TILE_M * TILE_K], b[TILE_K * TILE_N], c[TILE_M * TILE_N];
+    float turned_a[TILE_M * TILE_K], turned_b[TILE_K * TILE_N];
+};
+
+struct block {
+    const float *p;
+    int64_t ld;
+};
+
+void cpu_load_weight(const struct cpu *cpu, float *dst, const struct tr_weight *w, int64_t row,
+                     struct cpu_range cols)
+{
+    const uint8_t *code;
+
+    if (w->w.dtype != TR_F8_E4M3) {
+        cpu_load(dst, &w->w, row, cols.begin, cols.end - cols.begin);
+        return;
+    }
+    code = (const uint8_t *)w->w.p + row * w->w.ld;
+    for (int64_t j = cols.begin; j < cols.end;) {
+        int64_t block = j / w->block_cols, end = (block + 1) * w->block_cols;
+        float scale =
+            ((const float *)w->scale.p)[(w->row0 + row) / w->block_rows * w->scale.ld + block];
+
+        for (end = end < cols.end ? end : cols.end; j < end; j++)
+            dst[j - cols.begin] = cpu->f8[code[j]] * scale;
+    }
+}
+
+/* Rows x cols of a stored matrix as f32: where they lie, or in buf. */
+static struct block block_of(const struct cpu *cpu, float *buf, const struct tr_weight *m,
+                             struct cpu_range rows, struct cpu_range cols)
+{
+    struct block b = {buf, cols.end - cols.begin};
+
+    if (m->w.dtype == TR_F32) {
+        b.p = (const float *)m->w.p + rows.begin * m->w.ld + cols.begin;
+        b.ld = m->w.ld;
+        return b;
+    }
+    for (int64_t i = rows.begin; i < rows.end; i++)
+        cpu_load_weight(cpu, buf + (i - rows.begin) * b.ld, m, i, cols);
+    return b;
+}
+
+/* dst[j][i] = src[i][j], in squares that stay in the first cache. */
+static void turn(float *dst, struct block src, int64_t rows, int64_t cols)
+{
+    enum { SIDE = 16 };
+
+    for (int64_t i0 = 0; i0 < rows; i0 += SIDE)
+        for (int64_t j0 = 0; j0 < cols; j0 += SIDE) {
+            int64_t i1 = i0 + SIDE < rows ? i0 + SIDE : rows;
+            int64_t j1 = j0 + SIDE < cols ? j0 + SIDE : cols;
+
+            for (int64_t j = j0; j < j1; j++)
+                for (int64_t i = i0; i < i1; i++)
+                    dst[j * rows + i] = src.p[i * src.ld + j];
+        }
+}
+
+/* c += op(a) op(b) for one block of the inner dimension. */
+static void multiply(const struct cpu *cpu, const struct tr_gemm *g, struct cpu_tile *t,
+                     struct scratch *s)
+{
+    if (cpu->sgemm) {
+        cpu_onednn_tile(t, g->trans_a, g->trans_b);
+        return;
+    }
+    if (g->trans_b) {
+        turn(s->turned_b, (struct block){t->b, t->ldb}, t->n, t->k);
+        t->b = s->turned_b;
+        t->ldb = t->n;
+    }
+    if (g->trans_a) {
+        turn(s->turned_a, (struct block){t->a, t->lda}, t->k, t->m);
+        t->a = s->turned_a;
+        t->lda = t->k;
+    }
+    cpu_tile_gemm(t);
+}
+
+/* c = alpha * sum + beta * c + bias for a tile at (i0, j0). */
+static void finish(const struct tr_gemm *g, int64_t i0, int64_t j0, struct cpu_tile *t)
+{
+    float old[TILE_N];
+
+    for (int64_t i = 0; i < t->m; i++) {
+        float *row = t->c + i * t->ldc;
+
+        if (g->alpha != 1)
+            cpu_scale(row, g->alpha, t->n);
+        if (g->beta != 0) {
+            cpu_load(old, &g->c, i0 + i, j0, t->n);
+            cpu_axpy(row, g->beta, old, t->n);
+        }
+        if (!tr_view_absent(g->bias)) {
+            struct tr_view bias = g->bias;
+
+            cpu_load(old, &bias, 0, j0, t->n);
+            cpu_axpy(row, 1, old, t->n);
+        }
+        cpu_store(&g->c, i0 + i, j0, row, t->n);
+    }
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void tile(const struct cpu *cpu, const struct tr_gemm *g, int64_t i0, int64_t j0,
+                 struct scratch *s)
+{
+    int64_t D = g->a.shape[g->trans_a ? 0 : 1];
+    struct cpu_range rows = {i0, least(i0 + TILE_M, g->c.shape[0])};
+    struct cpu_range cols = {j0, least(j0 + TILE_N, g->c.shape[1])};
+    struct tr_weight a = {.w = g->a};
+    struct cpu_tile t = {.c = s->c, .m = rows.end - i0, .n = cols.end - j0, .ldc = cols.end - j0};
+
+    memset(s->c, 0, (size_t)(t.m * t.n) * sizeof(float));
+    for (int64_t k0 = 0; k0 < D; k0 += TILE_K) {
+        struct cpu_range inner = {k0, least(k0 + TILE_K, D)};
+        struct block x = g->trans_a ? block_of(cpu, s->a, &a, inner, rows)
+                                    : block_of(cpu, s->a, &a, rows, inner);
+        struct block y = g->trans_b ? block_of(cpu, s->b, &g->b, cols, inner)
+                                    : block_of(cpu, s->b, &g->b, inner, cols);
+
+        t.a = x.p;
+        t.lda = x.ld;
+        t.b = y.p;
+        t.ldb = y.ld;
+        t.k = inner.end - inner.begin;
+        multiply(cpu, g, &t, s);
+    }
+    finish(g, i0, j0, &t);
+}
+
+enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                       struct fr_err *err)
+{
+    int64_t across = (g->c.shape[1] + TILE_N - 1) / TILE_N;
+    int64_t tiles = (g->c.shape[0] + TILE_M - 1) / TILE_M * across;
+    void *work;
+    enum fr_rc rc;
+
+    if (tiles == 0)
+        return FR_OK;
+    if (cpu_onednn_takes(cpu->onednn, g))
+        return cpu_onednn_product(cpu, q, g, err);
+    rc = cpu_work(q, CPU_WORK_GEMM, (size_t)cpu->threads * sizeof(struct scratch), &work, err);
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel num_threads(cpu->threads)
+    {
+        omp_set_num_threads(1); /* of oneDNN inside a tile, whatever the program may use */
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < tiles; i++) {
+            struct scratch *s = (struct scratch *)work + omp_get_thread_num();
+
+            tile(cpu, g, i / across * TILE_M, i % across * TILE_N, s);
+        }
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
+{
+    return cpu_product(self, q, a, err);
+}
+
+enum fr_rc tr_cpu_grouped_gemm(void *self, struct tr_queue *q, const struct tr_grouped_gemm *a,
+                               struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (int64_t e = a->e0; e < a->e1 && rc == FR_OK; e++) {
+        int64_t begin = cpu_int(&a->offsets, e, 0), n = cpu_int(&a->offsets, e + 1, 0) - begin;
+
+        if (a->weights[e] == NULL || n == 0)
+            continue;
+        struct tr_gemm one = {.c = tr_view_rows(a->c, begin, n),
+                              .a = tr_view_rows(a->a, begin, n),
+                              .b = *a->weights[e],
+                              .trans_b = a->trans_b,
+                              .alpha = a->alpha,
+                              .beta = a->beta};
+        rc = cpu_product(self, q, &one, err);
+    }
+    return rc;
+}
+
+enum fr_rc tr_cpu_grouped_wgrad(void *self, struct tr_queue *q, const struct tr_grouped_wgrad *a,
+                                struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (int64_t e = a->e0; e < a->e1 && rc == FR_OK; e++) {
+        int64_t begin = cpu_int(&a->offsets, e, 0), n = cpu_int(&a->offsets, e + 1, 0) - begin;
+
+        if (a->dw[e] == NULL)
+            continue;
+        struct tr_gemm one = {.c = *a->dw[e],
+                              .a = tr_view_rows(a->dy, begin, n),
+                              .b = {.w = tr_view_rows(a->x, begin, n)},
+                              .trans_a = true,
+                              .alpha = a->alpha,
+                              .beta = a->beta};
+        rc = cpu_product(self, q, &one, err);
+    }
+    return rc;
+}

@@ -1,0 +1,233 @@
+/*
+ * Cross-entropy over chunks of the vocabulary, and SwiGLU. A chunk's logits exist for a few hundred
+ * tokens at a time.
+ */
+#include "trainer/backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    LOGITS = 1 << 22,
+    TOKENS_MIN = 64
+}; /* f32 logits held at once, but at least so many tokens */
+
+/* The new maximum and sum of token t, its logits in z, turned into exp(z - m). */
+static void soften(const struct tr_xent *a, int64_t t, float *z)
+{
+    const struct tr_xent_state *s = &a->state;
+    int64_t rows = a->w.w.shape[0], H = a->F.shape[1];
+    float *m = (float *)s->m.p + t, *l = (float *)s->l.p + t;
+    float *logit = (float *)s->target_logit.p + t;
+    int64_t target = cpu_int(&a->targets, t, 0), at = target - a->row0;
+    float max = cpu_max(z, rows), keep = 0;
+    struct tr_view row = s->target_row;
+
+    if (a->first)
+        *logit = 0;
+    if (!a->first) {
+        max = fmaxf(max, *m);
+        keep = expf(*m - max);
+    }
+    if (target >= 0 && at >= 0 && at < rows)
+        *logit = z[at];
+    *l = (a->first ? 0 : *l * keep) + cpu_exp_sum(z, max, rows);
+    *m = max;
+    if (tr_view_absent(s->acc))
+        return;
+    if (a->first)
+        memset((float *)s->acc.p + t * s->acc.ld, 0, (size_t)H * sizeof(float));
+    else
+        cpu_scale((float *)s->acc.p + t * s->acc.ld, keep, H);
+    row = tr_view_rows(row, t, 1);
+    if (a->first)
+        memset(row.p, 0, (size_t)H * tr_dtype_bytes(row.dtype));
+}
+
+/* Keeps the weight's row of every target that lies in this chunk. lane: H floats. */
+static void keep_row(const struct cpu *cpu, const struct tr_xent *a, int64_t t, float *lane)
+{
+    int64_t rows = a->w.w.shape[0], H = a->F.shape[1];
+    int64_t target = cpu_int(&a->targets, t, 0), at = target - a->row0;
+
+    if (target < 0 || at < 0 || at >= rows)
+        return;
+    cpu_load_weight(cpu, lane, &a->w, at, (struct cpu_range){0, H});
+    cpu_store(&a->state.target_row, t, 0, lane, H);
+}
+
+/* Tokens begin .. end of a call; z holds their logits and then H floats for each thread. */
+struct span {
+    const struct tr_xent *a;
+    int64_t begin, end;
+    float *z;
+};
+
+static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct span *s,
+                              struct fr_err *err)
+{
+    const struct tr_xent *a = s->a;
+    int64_t rows = a->w.w.shape[0], H = a->F.shape[1], n = s->end - s->begin;
+    struct tr_gemm g = {.c = tr_view2(s->z, TR_F32, n, rows),
+                        .a = tr_view_rows(a->F, s->begin, n),
+                        .b = a->w,
+                        .trans_b = true,
+                        .alpha = 1};
+    bool grad = !tr_view_absent(a->state.acc);
+    enum fr_rc rc = cpu_product(cpu, q, &g, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (n * rows > CPU_SMALL)
+    for (int64_t i = 0; i < n; i++) {
+        soften(a, s->begin + i, s->z + i * rows);
+        if (grad)
+            keep_row(cpu, a, s->begin + i, cpu_lane(s->z + n * rows, H));
+    }
+    if (!grad)
+        return FR_OK;
+    g = (struct tr_gemm){
+        .c = tr_view_rows(a->state.acc, s->begin, n), .a = g.c, .b = a->w, .alpha = 1, .beta = 1};
+    return cpu_product(cpu, q, &g, err);
+}
+
+enum fr_rc tr_cpu_xent_chunk(void *self, struct tr_queue *q, const struct tr_xent *a,
+                             struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t rows = a->w.w.shape[0], H = a->F.shape[1], T = a->F.shape[0];
+    int64_t step = rows > 0 && LOGITS / rows > TOKENS_MIN ? LOGITS / rows : TOKENS_MIN;
+    void *z;
+    enum fr_rc rc;
+
+    if (rows == 0)
+        return fr_fail(err, FR_SHAPE, "xent_chunk: a chunk without rows");
+    step = step < T ? step : T;
+    rc = cpu_work(q, CPU_WORK_OP, (size_t)(step * rows + cpu->threads * (H + 16)) * sizeof(float),
+                  &z, err);
+    for (int64_t t = 0; t < T && rc == FR_OK; t += step)
+        rc = some_tokens(cpu, q, &(struct span){a, t, t + step < T ? t + step : T, z}, err);
+    return rc;
+}
+
+static void finish_row(const struct tr_xent_finish *a, int64_t t, float *lane)
+{
+    const struct tr_xent_state *s = &a->state;
+    int64_t H = a->dF.shape[1];
+    float l = ((const float *)s->l.p)[t];
+
+    if (cpu_int(&a->targets, t, 0) < 0) {
+        memset(lane, 0, (size_t)H * sizeof *lane);
+    } else {
+        cpu_load(lane, &s->acc, t, 0, H);
+        cpu_scale(lane, 1 / l, H);
+        cpu_load(lane + H, &s->target_row, t, 0, H);
+        cpu_axpy(lane, -1, lane + H, H);
+        cpu_scale(lane, (float)a->scale, H);
+    }
+    cpu_store(&a->dF, t, 0, lane, H);
+}
+
+enum fr_rc tr_cpu_xent_finish(void *self, struct tr_queue *q, const struct tr_xent_finish *a,
+                              struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->targets.shape[0], H = tr_view_absent(a->dF) ? 0 : a->dF.shape[1];
+    const float *m = a->state.m.p, *l = a->state.l.p, *logit = a->state.target_logit.p;
+    double sum = 0;
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * H, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+    for (int64_t t = 0; t < T; t++) {
+        bool scored = cpu_int(&a->targets, t, 0) >= 0;
+        double loss = scored ? (double)m[t] + log((double)l[t]) - (double)logit[t] : 0;
+
+        sum += loss;
+        if (!tr_view_absent(a->loss))
+            ((float *)a->loss.p)[t] = (float)loss;
+    }
+    *(double *)a->loss_sum.p += sum;
+    if (H == 0)
+        return FR_OK;
+#pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++)
+        finish_row(a, t, cpu_lane(lanes, 2 * H));
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_swiglu_fwd(void *self, struct tr_queue *q, const struct tr_swiglu *a,
+                             struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t n = a->h.shape[1];
+    struct cpu_range rows = cpu_rows(&a->rows, a->h.shape[0]);
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        float *g = cpu_lane(lanes, 2 * n), *s = g + n;
+
+        cpu_load(g, &a->g, i, 0, n);
+        memcpy(s, g, (size_t)n * sizeof *s);
+        cpu_sigmoid(s, n);
+        cpu_mul(g, s, n);
+        cpu_load(s, &a->u, i, 0, n);
+        cpu_mul(g, s, n);
+        cpu_store(&a->h, i, 0, g, n);
+    }
+    return FR_OK;
+}
+
+/* From rows dh, g, u: dg into g, du into u; returns sum of dh*silu(g)*u. */
+CPU_KERNEL static float swiglu_grad(float w, const float *dh, float *g, float *u, int64_t n)
+{
+    float sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; j++) {
+        float s = u[n + j], silu = g[j] * s; /* the sigmoids stand behind u */
+
+        sum += dh[j] * silu * u[j];
+        g[j] = w * dh[j] * u[j] * s * (1 + g[j] * (1 - s));
+        u[j] = w * dh[j] * silu;
+    }
+    return sum;
+}
+
+enum fr_rc tr_cpu_swiglu_bwd(void *self, struct tr_queue *q, const struct tr_swiglu_grad *a,
+                             struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t n = a->dh.shape[1];
+    struct cpu_range rows = cpu_rows(&a->rows, a->dh.shape[0]);
+    const float *weight = a->weight.p;
+    float *dweight = a->dweight.p, *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 4 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        float *dh = cpu_lane(lanes, 4 * n), *g = dh + n, *u = g + n, sum;
+        int64_t slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
+
+        if (slot < 0)
+            continue;
+        cpu_load(dh, &a->dh, i, 0, n);
+        cpu_load(g, &a->g, i, 0, n);
+        cpu_load(u, &a->u, i, 0, n);
+        memcpy(u + n, g, (size_t)n * sizeof *g);
+        cpu_sigmoid(u + n, n);
+        sum = swiglu_grad(weight != NULL ? weight[slot] : 1, dh, g, u, n);
+        cpu_store(&a->dg, i, 0, g, n);
+        cpu_store(&a->du, i, 0, u, n);
+        if (dweight != NULL)
+            dweight[slot] = sum;
+    }
+    return FR_OK;
+}

@@ -1,0 +1,291 @@
+#include "trainer/backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The sum of the two largest of c[0..size). */
+static float group_score(const float *c, int64_t size)
+{
+    float best = -INFINITY, second = -INFINITY;
+
+    for (int64_t e = 0; e < size; e++)
+        if (c[e] > best) {
+            second = best;
+            best = c[e];
+        } else if (c[e] > second) {
+            second = c[e];
+        }
+    return best + second;
+}
+
+/* taken[i] = 1 for the n largest of v[0..count), else 0; ties go to the lower index. Values that
+ * are no numbers count as smaller than all, so that n are always found. */
+static void take_largest(const float *v, int64_t count, int64_t n, float *taken)
+{
+    memset(taken, 0, (size_t)count * sizeof *taken);
+    while (n-- > 0) {
+        int64_t best = -1;
+
+        for (int64_t i = 0; i < count; i++)
+            if (taken[i] == 0 && (best < 0 || v[i] > v[best] || isnan(v[best])))
+                best = i;
+        taken[best] = 1;
+    }
+}
+
+/* Scratch of a token: s (E), c (E), taken (E), group scores and groups kept (n_group each). */
+static void choose(const struct tr_router *a, int64_t t, const float *s, float *work)
+{
+    int64_t E = a->gate.shape[0], size = E / a->n_group, at = 0;
+    float *c = work, *taken = work + E, *scores = work + 2 * E, *kept = scores + a->n_group;
+    int32_t *ids = (int32_t *)a->ids.p + t * a->ids.ld;
+
+    memcpy(c, s, (size_t)E * sizeof *c);
+    if (!tr_view_absent(a->bias))
+        cpu_axpy(c, 1, a->bias.p, E);
+    if (a->n_group > 1) {
+        for (int64_t g = 0; g < a->n_group; g++)
+            scores[g] = group_score(c + g * size, size);
+        take_largest(scores, a->n_group, a->topk_group, kept);
+        for (int64_t e = 0; e < E; e++)
+            if (kept[e / size] == 0)
+                c[e] = a->mask_zero ? 0 : -INFINITY;
+    }
+    take_largest(c, E, a->ids.shape[1], taken);
+    for (int64_t e = 0; e < E; e++)
+        if (taken[e] != 0)
+            ids[at++] = (int32_t)e;
+}
+
+static void route(const struct tr_router *a, int64_t t, float *s, float *work)
+{
+    int64_t E = a->gate.shape[0], K = a->ids.shape[1];
+    const int32_t *ids = (const int32_t *)a->ids.p + t * a->ids.ld;
+    float *weights = (float *)a->weights.p + t * a->weights.ld;
+    float *scores = (float *)a->scores.p + t * a->scores.ld;
+    float sum = 0;
+
+    cpu_sigmoid(s, E);
+    if (!a->replay)
+        choose(a, t, s, work);
+    for (int64_t k = 0; k < K; k++) {
+        scores[k] = s[ids[k]];
+        sum += scores[k];
+    }
+    for (int64_t k = 0; k < K; k++)
+        weights[k] = a->factor * (a->norm ? scores[k] / (sum + 1e-20f) : scores[k]);
+}
+
+enum fr_rc tr_cpu_router_fwd(void *self, struct tr_queue *q, const struct tr_router *a,
+                             struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->x.shape[0], E = a->gate.shape[0], lane = 2 * E + 2 * a->n_group;
+    void *work;
+    float *z;
+    enum fr_rc rc = cpu_work(q, CPU_WORK_OP,
+                             (size_t)(T * E + cpu->threads * (lane + 16)) * sizeof *z, &work, err);
+
+    if (rc != FR_OK)
+        return rc;
+    z = work;
+    rc = cpu_product(cpu, q,
+                     &(struct tr_gemm){.c = tr_view2(z, TR_F32, T, E),
+                                       .a = a->x,
+                                       .b = {.w = a->gate},
+                                       .trans_b = true,
+                                       .alpha = 1},
+                     err);
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (T * E > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++)
+        route(a, t, z + t * E, cpu_lane(z + T * E, lane));
+    return FR_OK;
+}
+
+/* dz of the chosen experts of token t. */
+static void route_grad(const struct tr_router_grad *a, int64_t t, float *dz)
+{
+    int64_t K = a->ids.shape[1];
+    const float *d = (const float *)a->dweights.p + t * a->dweights.ld;
+    const float *s = (const float *)a->scores.p + t * a->scores.ld;
+    float S = 1e-20f, mean = 0;
+
+    for (int64_t k = 0; k < K; k++)
+        S += s[k];
+    for (int64_t k = 0; k < K; k++)
+        mean += s[k] / S * d[k];
+    for (int64_t k = 0; k < K; k++)
+        dz[k] = a->factor * (a->norm ? (d[k] - mean) / S : d[k]) * s[k] * (1 - s[k]);
+}
+
+/* dgate's columns [col, col+n), from the dz of all tokens. */
+static void gate_grad(const struct tr_router_grad *a, const float *dz, int64_t col, float *x)
+{
+    enum { COLUMNS = 256 };
+    int64_t n = a->x.shape[1] - col < COLUMNS ? a->x.shape[1] - col : COLUMNS;
+    int64_t K = a->ids.shape[1];
+
+    for (int64_t t = 0; t < a->x.shape[0]; t++) {
+        cpu_load(x, &a->x, t, col, n);
+        for (int64_t k = 0; k < K; k++)
+            cpu_axpy((float *)a->dgate.p + cpu_int(&a->ids, t, k) * a->dgate.ld + col,
+                     dz[t * K + k], x, n);
+    }
+}
+
+enum fr_rc tr_cpu_router_bwd(void *self, struct tr_queue *q, const struct tr_router_grad *a,
+                             struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->dx.shape[0], H = a->dx.shape[1], K = a->ids.shape[1], lane = 2 * H + 256;
+    void *work;
+    float *dz;
+    enum fr_rc rc = cpu_work(q, CPU_WORK_OP,
+                             (size_t)(T * K + cpu->threads * (lane + 16)) * sizeof *dz, &work, err);
+
+    if (rc != FR_OK)
+        return rc;
+    dz = work;
+#pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++) {
+        float *dx = cpu_lane(dz + T * K, lane), *row = dx + H;
+
+        route_grad(a, t, dz + t * K);
+        if (a->add)
+            cpu_load(dx, &a->dx, t, 0, H);
+        else
+            memset(dx, 0, (size_t)H * sizeof *dx);
+        for (int64_t k = 0; k < K; k++) {
+            cpu_load(row, &a->gate, cpu_int(&a->ids, t, k), 0, H);
+            cpu_axpy(dx, dz[t * K + k], row, H);
+        }
+        cpu_store(&a->dx, t, 0, dx, H);
+    }
+    if (tr_view_absent(a->dgate))
+        return FR_OK;
+#pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
+    for (int64_t col = 0; col < H; col += 256)
+        gate_grad(a, dz, col, cpu_lane(dz + T * K, lane));
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_moe_plan(void *self, struct tr_queue *q, const struct tr_moe_plan *a,
+                           struct fr_err *err)
+{
+    int64_t E = a->counts.shape[0], R = tr_view_count(a->ids), end = R;
+    const int32_t *ids = a->ids.p;
+    int32_t *counts = a->counts.p, *offsets = a->offsets.p, *row_of = a->row_of.p;
+    int32_t *slot_of = a->slot_of.p;
+
+    (void)self;
+    (void)q;
+    (void)err;
+    if (!tr_view_absent(a->tokens)) {
+        end = *(const int32_t *)a->tokens.p * a->ids.shape[1];
+        end = end < R ? end : R;
+    }
+    memset(counts, 0, (size_t)E * sizeof *counts);
+    for (int64_t s = 0; s < R; s++)
+        row_of[s] = slot_of[s] = -1;
+    for (int64_t s = 0; s < end; s++)
+        if (ids[s] >= 0 && ids[s] < E)
+            counts[ids[s]]++;
+    offsets[0] = 0;
+    for (int64_t e = 0; e < E; e++) {
+        offsets[e + 1] = offsets[e] + counts[e];
+        counts[e] = 0;
+    }
+    for (int64_t s = 0; s < end; s++)
+        if (ids[s] >= 0 && ids[s] < E) {
+            row_of[s] = offsets[ids[s]] + counts[ids[s]]++;
+            slot_of[row_of[s]] = (int32_t)s;
+        }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_moe_permute(void *self, struct tr_queue *q, const struct tr_moe_permute *a,
+                              struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t n = a->xp.shape[1];
+    struct cpu_range rows = cpu_rows(&a->rows, a->xp.shape[0]);
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        int64_t slot = cpu_int(&a->slot_of, i, 0);
+        float *x = cpu_lane(lanes, n);
+
+        if (slot < 0)
+            continue;
+        cpu_load(x, &a->x, slot / a->K, 0, n);
+        if (!tr_view_absent(a->weight))
+            cpu_scale(x, ((const float *)a->weight.p)[slot], n);
+        cpu_store(&a->xp, i, 0, x, n);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_moe_combine(void *self, struct tr_queue *q, const struct tr_moe_combine *a,
+                              struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->y.shape[0], n = a->y.shape[1], K = a->row_of.shape[1];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++) {
+        float *sum = cpu_lane(lanes, 2 * n), *row = sum + n;
+
+        if (tr_view_absent(a->add))
+            memset(sum, 0, (size_t)n * sizeof *sum);
+        else
+            cpu_load(sum, &a->add, t, 0, n);
+        for (int64_t k = 0; k < K; k++) {
+            int64_t at = cpu_int(&a->row_of, t, k);
+
+            if (at < 0)
+                continue;
+            cpu_load(row, &a->yp, at, 0, n);
+            cpu_axpy(sum,
+                     tr_view_absent(a->weight) ? 1
+                                               : ((const float *)a->weight.p)[t * a->weight.ld + k],
+                     row, n);
+        }
+        cpu_store(&a->y, t, 0, sum, n);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_rowdot(void *self, struct tr_queue *q, const struct tr_rowdot *a,
+                         struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t n = a->a.shape[1];
+    struct cpu_range rows = cpu_rows(&a->rows, a->a.shape[0]);
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        int64_t slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
+        float *x = cpu_lane(lanes, 2 * n);
+
+        if (slot < 0)
+            continue;
+        cpu_load(x, &a->a, i, 0, n);
+        cpu_load(x + n, &a->b, i, 0, n);
+        ((float *)a->out.p)[slot] = cpu_dot(x, x + n, n);
+    }
+    return FR_OK;
+}

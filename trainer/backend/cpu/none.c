@@ -1,0 +1,48 @@
+/* A build without oneDNN: our own f32 tiles run everything. */
+#include "trainer/backend/cpu/cpu.h"
+
+#include <assert.h>
+
+bool cpu_onednn_has_sgemm(void)
+{
+    return false;
+}
+
+void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b)
+{
+    assert(!trans_a && !trans_b);
+    cpu_tile_gemm(t);
+}
+
+enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err)
+{
+    (void)err;
+    *out = NULL;
+    return FR_OK;
+}
+
+void cpu_onednn_destroy(struct cpu_onednn *d)
+{
+    (void)d;
+}
+
+bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g)
+{
+    (void)d;
+    (void)g;
+    return false;
+}
+
+enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                              struct fr_err *err)
+{
+    (void)cpu;
+    (void)q;
+    (void)g;
+    return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
+}
+
+void cpu_onednn_describe(char out[128])
+{
+    out[0] = '\0';
+}

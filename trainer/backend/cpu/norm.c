@@ -1,0 +1,176 @@
+#include "trainer/backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { COLUMNS = 256 }; /* of a piece of a sum over rows */
+
+enum fr_rc tr_cpu_embed_fwd(void *self, struct tr_queue *q, const struct tr_embed *a,
+                            struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->y.shape[0], H = a->y.shape[1];
+    size_t bytes = (size_t)H * tr_dtype_bytes(a->y.dtype);
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++) {
+        int64_t row = cpu_int(&a->ids, t, 0) - a->row0;
+        struct tr_view y = tr_view_rows(a->y, t, 1);
+
+        if (row >= 0 && row < a->table.shape[0])
+            memcpy(y.p, tr_view_rows(a->table, row, 1).p, bytes);
+        else
+            memset(y.p, 0, bytes);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_embed_bwd(void *self, struct tr_queue *q, const struct tr_embed *a,
+                            struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->dy.shape[0], H = a->dy.shape[1], pieces = (H + COLUMNS - 1) / COLUMNS;
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
+    for (int64_t p = 0; p < pieces; p++) {
+        int64_t col = p * COLUMNS, n = H - col < COLUMNS ? H - col : COLUMNS;
+        float dy[COLUMNS];
+
+        for (int64_t t = 0; t < T; t++) {
+            int64_t row = cpu_int(&a->ids, t, 0) - a->row0;
+
+            if (row < 0 || row >= a->dtable.shape[0])
+                continue;
+            cpu_load(dy, &a->dy, t, col, n);
+            cpu_axpy((float *)a->dtable.p + row * a->dtable.ld + col, 1, dy, n);
+        }
+    }
+    return FR_OK;
+}
+
+static void norm_row(const struct tr_rmsnorm *a, int64_t t, float *s, float *other)
+{
+    int64_t n = a->x.shape[1];
+    struct tr_view gain = a->gain;
+    float r;
+
+    cpu_load(s, &a->x, t, 0, n);
+    if (!tr_view_absent(a->add)) {
+        cpu_load(other, &a->add, t, 0, n);
+        cpu_axpy(s, 1, other, n);
+        cpu_round(s, a->x.dtype, n);
+        if (!tr_view_absent(a->sum))
+            cpu_store(&a->sum, t, 0, s, n);
+    }
+    r = 1 / sqrtf(cpu_dot(s, s, n) / (float)n + a->eps);
+    cpu_scale(s, r, n);
+    cpu_round(s, a->x.dtype, n);
+    cpu_load(other, &gain, 0, 0, n);
+    cpu_mul(s, other, n);
+    cpu_store(&a->y, t, 0, s, n);
+    if (!tr_view_absent(a->rrms))
+        ((float *)a->rrms.p)[t] = r;
+}
+
+enum fr_rc tr_cpu_rmsnorm_fwd(void *self, struct tr_queue *q, const struct tr_rmsnorm *a,
+                              struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->x.shape[0], n = a->x.shape[1];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++) {
+        float *lane = cpu_lane(lanes, 2 * n);
+
+        norm_row(a, t, lane, lane + n);
+    }
+    return FR_OK;
+}
+
+/* dx of a row. lane holds 3 rows: xh, u, scratch. */
+static void norm_grad_row(const struct tr_rmsnorm_grad *a, int64_t t, float *lane)
+{
+    int64_t n = a->x.shape[1];
+    float *xh = lane, *u = lane + n, *other = lane + 2 * n;
+    float r = ((const float *)a->rrms.p)[t];
+
+    cpu_load(xh, &a->x, t, 0, n);
+    cpu_scale(xh, r, n);
+    cpu_load(u, &a->dy, t, 0, n);
+    cpu_load(other, &a->gain, 0, 0, n);
+    cpu_mul(u, other, n);
+    cpu_axpy(u, -cpu_dot(u, xh, n) / (float)n, xh, n);
+    cpu_scale(u, r, n);
+    if (!tr_view_absent(a->dres)) {
+        cpu_load(other, &a->dres, t, 0, n);
+        cpu_axpy(u, 1, other, n);
+    }
+    cpu_store(&a->dx, t, 0, u, n);
+}
+
+/* dgain's columns from col on. */
+static void gain_grad(const struct tr_rmsnorm_grad *a, int64_t col)
+{
+    int64_t n = a->x.shape[1] - col;
+    float x[COLUMNS], dy[COLUMNS], *out = (float *)a->dgain.p + col;
+
+    n = n < COLUMNS ? n : COLUMNS;
+    for (int64_t t = 0; t < a->x.shape[0]; t++) {
+        cpu_load(x, &a->x, t, col, n);
+        cpu_load(dy, &a->dy, t, col, n);
+        cpu_mul(dy, x, n);
+        cpu_axpy(out, ((const float *)a->rrms.p)[t], dy, n);
+    }
+}
+
+enum fr_rc tr_cpu_rmsnorm_bwd(void *self, struct tr_queue *q, const struct tr_rmsnorm_grad *a,
+                              struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->x.shape[0], n = a->x.shape[1];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 3 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (!tr_view_absent(a->dgain)) { /* first: dx may overwrite dy */
+#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
+        for (int64_t col = 0; col < n; col += COLUMNS)
+            gain_grad(a, col);
+    }
+    if (tr_view_absent(a->dx))
+        return FR_OK;
+#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++)
+        norm_grad_row(a, t, cpu_lane(lanes, 3 * n));
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_colsum(void *self, struct tr_queue *q, const struct tr_colsum *a,
+                         struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->x.shape[0], N = a->x.shape[1];
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (T * N > CPU_SMALL)
+    for (int64_t col = 0; col < N; col += COLUMNS) {
+        int64_t n = N - col < COLUMNS ? N - col : COLUMNS;
+        float x[COLUMNS];
+
+        for (int64_t t = 0; t < T; t++) {
+            cpu_load(x, &a->x, t, col, n);
+            cpu_axpy((float *)a->out.p + col, 1, x, n);
+        }
+    }
+    return FR_OK;
+}

@@ -1,0 +1,215 @@
+#include "trainer/backend/cpu/cpu.h"
+
+#include "trainer/backend/philox.h"
+
+#include <string.h>
+
+/* y = the 2*half channels of x turned by the angles of a position; sign -1 turns back. y may be x.
+ */
+struct turn {
+    const float *cosines, *sines;
+    int64_t half;
+    float sign;
+    bool interleave;
+};
+
+static struct turn turn_of(const struct tr_rope_table *table, int64_t t, float sign)
+{
+    int64_t half = table->cosines.shape[1], at = cpu_int(&table->pos, t, 0) * half;
+
+    return (struct turn){(const float *)table->cosines.p + at, (const float *)table->sines.p + at,
+                         half, sign, table->interleave};
+}
+
+CPU_KERNEL static void rotate(const struct turn *r, float *x)
+{
+    int64_t step = r->interleave ? 2 : 1, apart = r->interleave ? 1 : r->half;
+
+    for (int64_t i = 0; i < r->half; i++) {
+        float *p = x + i * step, *s = p + apart;
+        float c = r->cosines[i], z = r->sign * r->sines[i], a = *p, b = *s;
+
+        *p = a * c - b * z;
+        *s = b * c + a * z;
+    }
+}
+
+enum fr_rc tr_cpu_rope(void *self, struct tr_queue *q, const struct tr_rope *a, struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->x.shape[0], n = a->x.shape[1], hd = a->x.shape[2];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, n * hd, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (T * n * hd > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++) {
+        struct turn turn = turn_of(&a->table, t, a->inverse ? -1 : 1);
+        float *x = cpu_lane(lanes, n * hd);
+
+        cpu_load(x, &a->x, t, 0, n * hd);
+        for (int64_t h = 0; h < n; h++)
+            rotate(&turn, x + h * hd);
+        cpu_store(&a->y, t, 0, x, n * hd);
+    }
+    return FR_OK;
+}
+
+/* dst's columns [at, at+n) = src's columns [from, from+n) of token t; one type, no rounding. */
+struct place {
+    const struct tr_view *v;
+    int64_t col;
+};
+
+static void copy_cols(int64_t t, int64_t n, struct place dst, struct place src)
+{
+    size_t size = tr_dtype_bytes(dst.v->dtype);
+
+    memcpy((char *)dst.v->p + (size_t)(t * dst.v->ld + dst.col) * size,
+           (const char *)src.v->p + (size_t)(t * src.v->ld + src.col) * size, (size_t)n * size);
+}
+
+static void assemble(const struct tr_mla *a, int64_t t, float *pe)
+{
+    int64_t nh = a->Q.shape[1], dq = a->Q.shape[2], dr = a->k_pe.shape[1], dn = dq - dr;
+    int64_t dv = a->V.shape[2];
+    struct turn turn = turn_of(&a->table, t, 1);
+    float *key = pe + dr;
+
+    cpu_load(key, &a->k_pe, t, 0, dr);
+    rotate(&turn, key);
+    for (int64_t h = 0; h < nh; h++) {
+        copy_cols(t, dn, (struct place){&a->Q, h * dq}, (struct place){&a->q, h * dq});
+        cpu_load(pe, &a->q, t, h * dq + dn, dr);
+        rotate(&turn, pe);
+        cpu_store(&a->Q, t, h * dq + dn, pe, dr);
+        copy_cols(t, dn, (struct place){&a->K, h * dq}, (struct place){&a->kv, h * (dn + dv)});
+        cpu_store(&a->K, t, h * dq + dn, key, dr);
+        copy_cols(t, dv, (struct place){&a->V, h * dv}, (struct place){&a->kv, h * (dn + dv) + dn});
+    }
+}
+
+enum fr_rc tr_cpu_mla_assemble_fwd(void *self, struct tr_queue *q, const struct tr_mla *a,
+                                   struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->Q.shape[0], dr = a->k_pe.shape[1];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * dr, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++)
+        assemble(a, t, cpu_lane(lanes, 2 * dr));
+    return FR_OK;
+}
+
+static void take_apart(const struct tr_mla_grad *a, int64_t t, float *pe)
+{
+    int64_t nh = a->dQ.shape[1], dq = a->dQ.shape[2], dr = a->dk_pe.shape[1], dn = dq - dr;
+    int64_t dv = a->dV.shape[2];
+    struct turn back = turn_of(&a->table, t, -1);
+    float *sum = pe + dr;
+
+    memset(sum, 0, (size_t)dr * sizeof *sum);
+    for (int64_t h = 0; h < nh; h++) {
+        copy_cols(t, dn, (struct place){&a->dq, h * dq}, (struct place){&a->dQ, h * dq});
+        cpu_load(pe, &a->dQ, t, h * dq + dn, dr);
+        rotate(&back, pe);
+        cpu_store(&a->dq, t, h * dq + dn, pe, dr);
+        copy_cols(t, dn, (struct place){&a->dkv, h * (dn + dv)}, (struct place){&a->dK, h * dq});
+        copy_cols(t, dv, (struct place){&a->dkv, h * (dn + dv) + dn},
+                  (struct place){&a->dV, h * dv});
+        cpu_load(pe, &a->dK, t, h * dq + dn, dr);
+        cpu_axpy(sum, 1, pe, dr);
+    }
+    rotate(&back, sum);
+    cpu_store(&a->dk_pe, t, 0, sum, dr);
+}
+
+enum fr_rc tr_cpu_mla_assemble_bwd(void *self, struct tr_queue *q, const struct tr_mla_grad *a,
+                                   struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->dQ.shape[0], dr = a->dk_pe.shape[1];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * dr, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (tr_view_count(a->dQ) > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++)
+        take_apart(a, t, cpu_lane(lanes, 2 * dr));
+    return FR_OK;
+}
+
+/* keep[4*quad + i] = 0 or `kept`, for n channels. */
+struct mask {
+    uint64_t key;
+    int64_t place;
+    int32_t pos;
+    uint32_t below;
+    float kept;
+};
+
+CPU_KERNEL static void draw(const struct mask *m, float *keep, int64_t n)
+{
+    for (int64_t quad = 0; quad < n / 4; quad++) {
+        struct tr_philox bits = tr_dropout_bits(m->key, m->place, m->pos, (uint32_t)quad);
+
+        for (int i = 0; i < 4; i++)
+            keep[4 * quad + i] = bits.v[i] < m->below ? 0 : m->kept;
+    }
+    if (n % 4 != 0) {
+        struct tr_philox bits = tr_dropout_bits(m->key, m->place, m->pos, (uint32_t)(n / 4));
+
+        for (int64_t i = 0; i < n % 4; i++)
+            keep[n / 4 * 4 + i] = bits.v[i] < m->below ? 0 : m->kept;
+    }
+}
+
+/* The routed group that row i lies in. */
+static uint64_t group_of(const struct tr_view *groups, int64_t i)
+{
+    int64_t low = 0, high = groups->shape[0] - 1; /* the answer is in [low, high) */
+
+    while (high - low > 1) {
+        int64_t mid = low + (high - low) / 2;
+
+        if (cpu_int(groups, mid, 0) <= i)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (uint64_t)low;
+}
+
+enum fr_rc tr_cpu_dropout(void *self, struct tr_queue *q, const struct tr_dropout *a,
+                          struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t n = a->x.shape[1];
+    struct cpu_range rows = cpu_rows(&a->rows, a->x.shape[0]);
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
+    for (int64_t i = rows.begin; i < rows.end; i++) {
+        int64_t t = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0) / a->K;
+        uint64_t module = a->module + (tr_view_absent(a->groups) ? 0 : group_of(&a->groups, i));
+        struct mask m = {tr_dropout_key(a->seed, module, a->epoch), cpu_int(&a->place, t, 0),
+                         (int32_t)cpu_int(&a->pos, t, 0), tr_dropout_threshold(a->p),
+                         1 / (1 - a->p)};
+        float *x = cpu_lane(lanes, 2 * n);
+
+        draw(&m, x + n, n);
+        cpu_load(x, &a->x, i, 0, n);
+        cpu_mul(x, x + n, n);
+        cpu_store(&a->y, i, 0, x, n);
+    }
+    return FR_OK;
+}

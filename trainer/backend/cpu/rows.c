@@ -1,0 +1,243 @@
+#include "trainer/backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef uint32_t bits __attribute__((may_alias)); /* the bits of an f32 in memory */
+
+CPU_KERNEL static void bf16_to_f32(bits *restrict dst, const uint16_t *restrict src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = (uint32_t)src[i] << 16;
+}
+
+CPU_KERNEL static void f32_to_bf16(uint16_t *restrict dst, const bits *restrict src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = src[i];
+        uint32_t nan = (u >> 16) | 0x40u;
+        uint32_t near = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+
+        dst[i] = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : near);
+    }
+}
+
+void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n)
+{
+    const uint16_t *half = src;
+
+    if (t == TR_F32)
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+    else if (t == TR_BF16)
+        bf16_to_f32((bits *)dst, half, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = tr_f16_to(half[i]);
+}
+
+void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
+{
+    uint16_t *half = dst;
+
+    if (t == TR_F32)
+        memcpy(dst, src, (size_t)n * sizeof *src);
+    else if (t == TR_BF16)
+        f32_to_bf16(half, (const bits *)src, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            half[i] = tr_f16_of(src[i]);
+}
+
+static char *cell(const struct tr_view *v, int64_t row, int64_t col)
+{
+    return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
+}
+
+void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n)
+{
+    if (n > 0)
+        cpu_to_f32(dst, cell(v, row, col), v->dtype, n);
+}
+
+void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n)
+{
+    if (n > 0)
+        cpu_from_f32(cell(v, row, col), v->dtype, src, n);
+}
+
+CPU_KERNEL static void round_bf16(bits *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = x[i];
+        uint32_t near = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
+
+        x[i] = (u & 0x7fffffffu) > 0x7f800000u ? u : near;
+    }
+}
+
+void cpu_round(float *x, enum tr_dtype t, int64_t n)
+{
+    if (t == TR_BF16)
+        round_bf16((bits *)x, n);
+    else if (t == TR_F16)
+        for (int64_t i = 0; i < n; i++)
+            x[i] = tr_f16_to(tr_f16_of(x[i]));
+}
+
+CPU_KERNEL float cpu_dot(const float *x, const float *y, int64_t n)
+{
+    float sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+CPU_KERNEL void cpu_axpy(float *y, float a, const float *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] += a * x[i];
+}
+
+CPU_KERNEL void cpu_scale(float *y, float a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] *= a;
+}
+
+CPU_KERNEL void cpu_mul(float *y, const float *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] *= x[i];
+}
+
+CPU_KERNEL float cpu_max(const float *x, int64_t n)
+{
+    float max = x[0];
+
+#pragma omp simd reduction(max : max)
+    for (int64_t i = 0; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+/* exp by x = k ln 2 + r, |r| <= ln 2 / 2, and the series of exp(r) to r^7: 2 ulp. Below the
+ * smallest normal it is 0; NaN stays NaN. Inlined, so that loops over it vectorise. */
+static inline float exp_of(float x)
+{
+    float lo = x > -87.3f ? x : -87.3f;
+    float c = lo > 88.7f ? 88.7f : lo;
+    float k = rintf(c * 1.44269504f);
+    float r = (c - k * 0.693359375f) + k * 2.12194440e-4f;
+    float p = 1.0f / 5040;
+    union {
+        int32_t i;
+        float f;
+    } two;
+
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1;
+    p = p * r + 1;
+    two.i = ((int32_t)k + 126) << 23; /* half of 2^k, so that k = 128 does not overflow */
+    p = p * two.f * 2;
+    p = x < -87.3f ? 0 : p;
+    p = x > 88.72283f ? INFINITY : p;
+    return x == x ? p : x;
+}
+
+CPU_KERNEL float cpu_exp_sum(float *x, float max, int64_t n)
+{
+    float sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = exp_of(x[i] - max);
+        sum += x[i];
+    }
+    return sum;
+}
+
+CPU_KERNEL void cpu_sigmoid(float *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        x[i] = 1 / (1 + exp_of(-x[i]));
+}
+
+int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col)
+{
+    const void *p = cell(v, row, col);
+
+    return v->dtype == TR_I64 ? *(const int64_t *)p : *(const int32_t *)p;
+}
+
+struct cpu_range cpu_rows(const struct tr_rows *r, int64_t all)
+{
+    struct cpu_range range = {0, all};
+
+    if (!tr_view_absent(r->offsets)) {
+        range.begin = cpu_int(&r->offsets, r->first, 0);
+        range.end = cpu_int(&r->offsets, r->last, 0);
+    }
+    return range;
+}
+
+typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
+
+enum { MR = 4, NR = 16 };
+
+/* MR x NR of c. b's row holds NR columns. */
+CPU_KERNEL static void full_tile(const struct cpu_tile *t, int64_t i, int64_t j)
+{
+    v8 acc[MR][2];
+    const float *b = t->b + j;
+
+    for (int r = 0; r < MR; r++)
+        for (int s = 0; s < 2; s++)
+            acc[r][s] = *(const v8 *)(t->c + (i + r) * t->ldc + j + 8 * s);
+    for (int64_t k = 0; k < t->k; k++) {
+        v8 b0 = *(const v8 *)(b + k * t->ldb), b1 = *(const v8 *)(b + k * t->ldb + 8);
+
+        for (int r = 0; r < MR; r++) {
+            float a = t->a[(i + r) * t->lda + k];
+
+            acc[r][0] += a * b0;
+            acc[r][1] += a * b1;
+        }
+    }
+    for (int r = 0; r < MR; r++)
+        for (int s = 0; s < 2; s++)
+            *(v8 *)(t->c + (i + r) * t->ldc + j + 8 * s) = acc[r][s];
+}
+
+/* Rows and columns that do not fill a tile. */
+CPU_KERNEL static void edge_tile(const struct cpu_tile *t, int64_t i, int64_t m, int64_t j)
+{
+    for (int64_t r = i; r < i + m; r++)
+        for (int64_t k = 0; k < t->k; k++) {
+            float a = t->a[r * t->lda + k];
+            const float *b = t->b + k * t->ldb;
+            float *c = t->c + r * t->ldc;
+            int64_t end = j + NR < t->n ? j + NR : t->n;
+
+            for (int64_t s = j; s < end; s++)
+                c[s] += a * b[s];
+        }
+}
+
+void cpu_tile_gemm(const struct cpu_tile *t)
+{
+    for (int64_t j = 0; j < t->n; j += NR)
+        for (int64_t i = 0; i < t->m; i += MR)
+            if (i + MR <= t->m && j + NR <= t->n)
+                full_tile(t, i, j);
+            else
+                edge_tile(t, i, t->m - i < MR ? t->m - i : MR, j);
+}

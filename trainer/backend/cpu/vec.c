@@ -1,0 +1,276 @@
+#include "trainer/backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PIECE = 1 << 12 }; /* elements of a piece; a piece lies within a row */
+
+/* A view as pieces of its rows. */
+struct pieces {
+    int64_t width, across, count;
+};
+
+static struct pieces pieces_of(const struct tr_view *v)
+{
+    struct pieces p = {.width = 1};
+
+    if (v->rank == 1) { /* one row */
+        p.width = v->shape[0];
+        p.across = (p.width + PIECE - 1) / PIECE;
+        p.count = p.across;
+        return p;
+    }
+    for (int i = 1; i < v->rank; i++)
+        p.width *= v->shape[i];
+    p.across = (p.width + PIECE - 1) / PIECE;
+    p.count = v->shape[0] * p.across;
+    return p;
+}
+
+/* The address and length of piece i of v. */
+struct piece {
+    char *p;
+    int64_t n;
+};
+
+static struct piece piece_of(const struct tr_view *v, const struct pieces *p, int64_t i)
+{
+    int64_t row = i / p->across, col = i % p->across * PIECE;
+    int64_t n = p->width - col < PIECE ? p->width - col : PIECE;
+
+    return (struct piece){(char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype),
+                          n};
+}
+
+enum fr_rc tr_cpu_fill(void *self, struct tr_queue *q, const struct tr_fill *a, struct fr_err *err)
+{
+    struct pieces all = pieces_of(&a->y);
+    struct tr_view y = a->y;
+
+    (void)self;
+    (void)q;
+    (void)err;
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece p = piece_of(&a->y, &all, i);
+
+        y = tr_view1(p.p, a->y.dtype, p.n);
+        for (int64_t j = 0; j < p.n; j++)
+            tr_set(y, j, a->value);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_cast(void *self, struct tr_queue *q, const struct tr_cast *a, struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    struct pieces all = pieces_of(&a->y);
+    bool same = a->x.dtype == a->y.dtype;
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece y = piece_of(&a->y, &all, i), x = piece_of(&a->x, &all, i);
+        float row[PIECE];
+
+        if (same) {
+            memmove(y.p, x.p, (size_t)y.n * tr_dtype_bytes(a->y.dtype));
+            continue;
+        }
+        cpu_to_f32(row, x.p, a->x.dtype, x.n);
+        cpu_from_f32(y.p, a->y.dtype, row, y.n);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_decode(void *self, struct tr_queue *q, const struct tr_decode *a,
+                         struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t rows = a->y.shape[0], cols = a->y.shape[1];
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (rows * cols > CPU_SMALL)
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j += PIECE) {
+            struct cpu_range part = {j, cols - j < PIECE ? cols : j + PIECE};
+            float row[PIECE];
+
+            cpu_load_weight(cpu, row, &a->w, i, part);
+            cpu_store(&a->y, i, j, row, part.end - j);
+        }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_sum(void *self, struct tr_queue *q, const struct tr_sum *a, struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    struct pieces all = pieces_of(&a->y);
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece y = piece_of(&a->y, &all, i);
+        float sum[PIECE], row[PIECE];
+
+        for (int k = 0; k < a->n; k++) {
+            struct piece x = piece_of(&a->x[k], &all, i);
+
+            cpu_to_f32(k == 0 ? sum : row, x.p, a->x[k].dtype, x.n);
+            if (k == 0 && a->alpha[0] != 1)
+                cpu_scale(sum, a->alpha[0], y.n);
+            else if (k > 0)
+                cpu_axpy(sum, a->alpha[k], row, y.n);
+        }
+        cpu_from_f32(y.p, a->y.dtype, sum, y.n);
+    }
+    return FR_OK;
+}
+
+CPU_KERNEL static double squares(const float *x, int64_t n)
+{
+    double sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
+enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a,
+                        struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    struct pieces all = pieces_of(&a->x);
+    void *work;
+    double *parts, sum = 0;
+    enum fr_rc rc = cpu_work(q, CPU_WORK_OP, (size_t)(all.count + 1) * sizeof *parts, &work, err);
+
+    if (rc != FR_OK)
+        return rc;
+    parts = work;
+#pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece x = piece_of(&a->x, &all, i);
+        float row[PIECE];
+
+        cpu_to_f32(row, x.p, a->x.dtype, x.n);
+        parts[i] = squares(row, x.n);
+    }
+    for (int64_t i = 0; i < all.count; i++)
+        sum += parts[i];
+    *(double *)a->out.p += sum;
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonfinite *a,
+                            struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    struct pieces all = pieces_of(&a->x);
+    int64_t found = 0;
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) reduction(+ : found) if (all.count > 4)
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece x = piece_of(&a->x, &all, i);
+        float row[PIECE];
+
+        cpu_to_f32(row, x.p, a->x.dtype, x.n);
+        for (int64_t j = 0; j < x.n; j++)
+            found += !isfinite(row[j]);
+    }
+    *(int64_t *)a->found.p += found;
+    return FR_OK;
+}
+
+/* The numbers of one step. */
+struct step {
+    float scale, b1, b2, c1, c2, decay, lr, eps; /* c: 1 / (1 - b^step) */
+};
+
+/* A piece of the four arrays. */
+struct state {
+    float *p, *m, *v;
+    const float *g;
+};
+
+CPU_KERNEL static void update(const struct step *s, struct state x, int64_t n)
+{
+    struct step k = *s;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float g = x.g[i] * k.scale;
+        float m = k.b1 * x.m[i] + (1 - k.b1) * g;
+        float v = k.b2 * x.v[i] + (1 - k.b2) * g * g;
+
+        x.m[i] = m;
+        x.v[i] = v;
+        x.p[i] = x.p[i] * k.decay - k.lr * (m * k.c1) / (sqrtf(v * k.c2) + k.eps);
+    }
+}
+
+enum fr_rc tr_cpu_adamw(void *self, struct tr_queue *q, const struct tr_adamw *a,
+                        struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    struct pieces all = pieces_of(&a->p);
+    struct step s = {.scale = a->scale,
+                     .b1 = (float)a->b1,
+                     .b2 = (float)a->b2,
+                     .c1 = (float)(1 / (1 - pow(a->b1, (double)a->step))),
+                     .c2 = (float)(1 / (1 - pow(a->b2, (double)a->step))),
+                     .decay = (float)(1 - (double)a->lr * (double)a->wd),
+                     .lr = a->lr,
+                     .eps = (float)a->eps};
+
+    (void)q;
+    (void)err;
+    if (!tr_view_absent(a->skip) && cpu_int(&a->skip, 0, 0) != 0)
+        return FR_OK;
+    if (!tr_view_absent(a->gscale))
+        s.scale *= *(const float *)a->gscale.p;
+#pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece p = piece_of(&a->p, &all, i);
+        int64_t at = i * PIECE;
+
+        update(&s,
+               (struct state){(float *)a->p.p + at, (float *)a->m.p + at, (float *)a->v.p + at,
+                              (const float *)a->g.p + at},
+               p.n);
+        if (!tr_view_absent(a->copy))
+            cpu_from_f32(piece_of(&a->copy, &all, i).p, a->copy.dtype, (float *)a->p.p + at, p.n);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_reduce_ordered(void *self, struct tr_queue *q, const struct tr_reduce *a,
+                                 struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    struct pieces all = pieces_of(&a->out);
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
+    for (int64_t i = 0; i < all.count; i++) {
+        struct piece out = piece_of(&a->out, &all, i);
+        float sum[PIECE], row[PIECE];
+
+        if (a->add)
+            cpu_to_f32(sum, out.p, a->out.dtype, out.n);
+        else
+            memset(sum, 0, (size_t)out.n * sizeof *sum);
+        for (int64_t w = 0; w < a->slices.shape[0]; w++) {
+            cpu_load(row, &a->slices, w, i * PIECE, out.n);
+            cpu_axpy(sum, 1, row, out.n);
+        }
+        cpu_from_f32(out.p, a->out.dtype, sum, out.n);
+    }
+    return FR_OK;
+}
