@@ -193,8 +193,6 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
 
     if (rc == FR_OK && ch->state != FR_CHAN_CONNECTING)
         rc = fr_fail(err, FR_PROTO, "a second hello");
-    if (rc == FR_OK && h->epoch > ch->epoch)
-        rc = fr_fail(err, FR_BUSY, "a newer flowrun of this home has taken the node over");
     if (rc != FR_OK) {
         fr_exec_event_free(ev);
         return rc;
