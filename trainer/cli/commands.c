@@ -2,6 +2,8 @@
 
 const struct tr_command tr_commands[] = {
     {"init", "make a model folder from a config.json and a seed, or a small example", tr_cmd_init},
+    {"launch", "start the ranks of one node, as torchrun does", tr_cmd_launch},
+    {"probe", "check and time the connections between ranks", tr_cmd_probe},
     {"tokenize", "turn JSON strings into token ids", tr_cmd_tokenize},
 };
 
