@@ -1,7 +1,7 @@
 /*
- * A YAML document as a tree with positions, by libyaml. One document a file; anchors and aliases are
- * expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 4 MiB a file,
- * depth 64, 200,000 nodes after aliases are expanded.
+ * A YAML document as a tree with positions, by libyaml. One document a file; anchors and aliases
+ * are expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 4 MiB a
+ * file, depth 64, 200,000 nodes after aliases are expanded.
  */
 #ifndef FR_BASE_YAML_H
 #define FR_BASE_YAML_H
@@ -16,9 +16,9 @@ struct fr_yaml_pair;
 
 struct fr_yaml {
     enum fr_yaml_kind kind;
-    int line, col;      /* 1-based */
-    bool quoted;        /* scalar written with quotes or as a block: a string, never a number */
-    struct fr_str text; /* scalar */
+    int line, col;          /* 1-based */
+    bool quoted;            /* scalar written with quotes or as a block: a string, never a number */
+    struct fr_str text;     /* scalar */
     struct fr_yaml **items; /* list: n of them */
     struct fr_yaml_pair *pairs; /* map: n of them, in the file's order */
     size_t n;
@@ -30,7 +30,8 @@ struct fr_yaml_pair {
     struct fr_yaml *value;
 };
 
-/* Errors read "NAME:LINE:COL: …". The tree and its text live in arena. An empty document is NULL kind. */
+/* Errors read "NAME:LINE:COL: …". The tree and its text live in arena. An empty document is NULL
+ * kind. */
 enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                         struct fr_err *err);
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,

@@ -42,7 +42,7 @@ void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, cons
     struct fr_buf b = {0};
     va_list ap;
 
-    if (hint != NULL && hint->word != NULL)
+    if (hint != NULL && hint->word != NULL && l->n_mistakes < MISTAKES_MAX)
         near = fr_suggest(hint->word, hint->words, hint->n_words);
     if (pos.line > 0)
         fr_buf_fmt(&b, "%s:%d:%d: ", l->spec->sources[pos.file].path, pos.line, pos.col);

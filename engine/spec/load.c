@@ -136,8 +136,21 @@ static const char *name_of_file(struct loader *l, const char *path)
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     const char *dot = strrchr(base, '.');
 
-    return load_keep(
-        l, fr_arena_text(l->arena, base, dot && dot > base ? (size_t)(dot - base) : strlen(base)));
+    char *name =
+        fr_arena_text(l->arena, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+
+    for (size_t i = 0; name != NULL && name[i] != '\0'; i++)
+        if (!label_ok((const char[]){name[i], '\0'}))
+            name[i] = '-';
+    return load_keep(l, name);
+}
+
+static void check_name(struct loader *l, const struct fr_yaml *root)
+{
+    const struct fr_yaml *name = fr_yaml_get(root, "name");
+
+    if (name != NULL && l->spec->name != NULL && !label_ok(l->spec->name))
+        wrong_value(l, name, "name", "letters, digits, '_', '-' and '.', at most 64");
 }
 
 static void read_pipeline(struct loader *l, const struct fr_yaml *root)
@@ -155,6 +168,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root)
     if (fr_yaml_get(root, "nodes") == NULL)
         default_node(l);
     read_object(l, &object_pipeline, root, l->spec);
+    check_name(l, root);
     if (l->spec->n_nodes == 0 || l->spec->n_tasks == 0)
         return;
     check_uses(l);

@@ -72,33 +72,39 @@ static enum fr_rc to_json(const struct fr_key *key, const char *value, const cha
     return FR_OK;
 }
 
-static enum fr_rc item_json(const struct fr_key *key, const struct fr_text *text, const char *cwd,
-                            const struct fr_resolver *r, json_t **out, struct fr_err *err)
+/* What the values of one instance are made from. */
+struct source {
+    const char *cwd;
+    const struct fr_resolver *r;
+};
+
+static enum fr_rc item_json(const struct fr_key *key, const struct fr_text *text,
+                            const struct source *from, json_t **out, struct fr_err *err)
 {
     struct fr_buf b = {0};
-    enum fr_rc rc = fr_text_eval(text, r, &b, err);
+    enum fr_rc rc = fr_text_eval(text, from->r, &b, err);
 
     *out = NULL;
     if (rc == FR_OK)
-        rc = to_json(key, b.p ? b.p : "", cwd, out, err);
+        rc = to_json(key, b.p ? b.p : "", from->cwd, out, err);
     fr_buf_finish(&b);
     return rc;
 }
 
-static enum fr_rc value_json(const struct fr_with *with, const char *cwd,
-                             const struct fr_resolver *r, json_t **out, struct fr_err *err)
+static enum fr_rc value_json(const struct fr_with *with, const struct source *from, json_t **out,
+                             struct fr_err *err)
 {
     enum fr_type type = with->key->type;
     enum fr_rc rc = FR_OK;
 
     *out = NULL;
     if (type != FR_T_LIST && type != FR_T_MAP)
-        return item_json(with->key, &with->items[0].value, cwd, r, out, err);
+        return item_json(with->key, &with->items[0].value, from, out, err);
     *out = type == FR_T_LIST ? json_array() : json_object();
     for (size_t i = 0; *out != NULL && rc == FR_OK && i < with->n; i++) {
         json_t *item;
 
-        rc = item_json(with->key, &with->items[i].value, cwd, r, &item, err);
+        rc = item_json(with->key, &with->items[i].value, from, &item, err);
         if (rc == FR_OK &&
             (type == FR_T_LIST ? json_array_append_new(*out, item)
                                : json_object_set_new(*out, with->items[i].name, item)) != 0)
@@ -139,6 +145,7 @@ static enum fr_rc add_defaults(const struct fr_kind *kind, json_t *all, struct f
 enum fr_rc fr_with_json(const struct fr_action *act, const char *cwd, const struct fr_resolver *r,
                         json_t **out, struct fr_err *err)
 {
+    struct source from = {cwd, r};
     json_t *all = json_object();
     enum fr_rc rc = FR_OK;
 
@@ -148,7 +155,7 @@ enum fr_rc fr_with_json(const struct fr_action *act, const char *cwd, const stru
     for (size_t i = 0; i < act->n_with && rc == FR_OK; i++) {
         json_t *value;
 
-        rc = value_json(&act->with[i], cwd, r, &value, err);
+        rc = value_json(&act->with[i], &from, &value, err);
         rc = add(all, act->with[i].key->name, value, rc, err);
     }
     if (rc == FR_OK && act->uses != NULL)

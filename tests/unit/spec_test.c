@@ -40,6 +40,8 @@ static const struct {
      "p.yaml:1:21: a task has no key 'timout'; did you mean 'timeout'?"},
     {"unknown need", "tasks: {build: {run: x}, b: {run: x, needs: [biuld]}}",
      "p.yaml:1:46: task 'b' needs unknown task 'biuld'; did you mean 'build'?"},
+    {"name", "name: a b\ntasks: {a: {run: x}}",
+     "p.yaml:1:7: name is 'a b'; expected letters, digits, '_', '-' and '.', at most 64"},
     {"no tasks", "name: x", "p.yaml:1:1: a pipeline needs the key 'tasks'"},
     {"empty file", "", "p.yaml:1:1: a pipeline is nothing; expected a map of its keys"},
     {"a list",
