@@ -152,7 +152,7 @@ static void become(const struct fr_spawn *s, volatile int *failed)
     sigset_t none;
 
     sigemptyset(&none);
-    if ((!s->new_session || setsid() >= 0) &&
+    if ((!s->new_session || setsid() >= 0) && (!s->new_group || setpgid(0, 0) == 0) &&
         (!s->die_with_parent || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) &&
         place_fds(s->fds) == 0 && (s->cwd == NULL || chdir(s->cwd) == 0)) {
         signal(SIGPIPE, SIG_DFL);

@@ -38,6 +38,7 @@ struct fr_spawn {
     const char *cwd;         /* NULL: the caller's */
     int fds[3];              /* become 0, 1, 2; -1: /dev/null */
     bool new_session;
+    bool new_group;          /* a process group of its own, in the caller's session */
     bool die_with_parent;    /* PR_SET_PDEATHSIG = SIGKILL */
 };
 

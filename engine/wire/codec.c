@@ -128,7 +128,7 @@ static enum fr_rc take(struct reader *r, size_t n, const char **p)
 
 static enum fr_rc take_u32(struct reader *r, uint32_t *v)
 {
-    const char *p;
+    const char *p = NULL;
     enum fr_rc rc = take(r, 4, &p);
 
     if (rc == FR_OK)
@@ -179,7 +179,7 @@ static enum fr_rc take_list(struct reader *r, const struct fr_field *f, struct l
                   : f->kind == FR_FIELD_IDS ? sizeof(struct fr_id)
                                             : f->shape->size;
     uint32_t n;
-    const char *p;
+    const char *p = NULL;
     enum fr_rc rc = take_u32(r, &n);
 
     if (rc != FR_OK)
@@ -207,7 +207,7 @@ static enum fr_rc take_list(struct reader *r, const struct fr_field *f, struct l
 static enum fr_rc take_number(struct reader *r, enum fr_field_kind kind, void *v)
 {
     size_t n = kind == FR_FIELD_BOOL ? 1 : kind == FR_FIELD_U32 ? 4 : 8;
-    const char *p;
+    const char *p = NULL;
     enum fr_rc rc = take(r, n, &p);
 
     if (rc != FR_OK)
@@ -226,7 +226,7 @@ static enum fr_rc take_number(struct reader *r, enum fr_field_kind kind, void *v
 
 static enum fr_rc take_field(struct reader *r, const struct fr_field *f, void *v)
 {
-    const char *p;
+    const char *p = NULL;
     enum fr_rc rc;
 
     switch (f->kind) {

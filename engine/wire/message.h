@@ -78,7 +78,7 @@ struct fr_hello {
     struct fr_id home;  /* node: id of its home; engine: id of the run it owns. Epochs are compared
                          * among hellos of the same run: two runs may use a node at once */
     struct fr_str boot; /* node: boot id of the machine */
-    uint64_t epoch;     /* engine: of this connection; node: newest it had seen before */
+    uint64_t epoch;     /* engine: of this connection; node: 0 */
     int64_t mono_ms, wall_ms; /* of the sender, now */
 };
 

@@ -1,0 +1,59 @@
+#include "engine/node/environ.h"
+
+#include <string.h>
+
+static size_t name_length(const char *kv)
+{
+    const char *eq = strchr(kv, '=');
+
+    return eq != NULL ? (size_t)(eq - kv) : strlen(kv);
+}
+
+bool fr_environ_base(const char *const *environ, struct fr_arena *arena, struct fr_strs *out)
+{
+    static const char *const names[] = {"PATH",  "HOME", "USER",   "LOGNAME",
+                                        "SHELL", "LANG", "TMPDIR", "XDG_RUNTIME_DIR"};
+    enum { N = sizeof(names) / sizeof(names[0]) };
+
+    *out = (struct fr_strs){fr_arena_array(arena, N, sizeof(struct fr_str)), 0};
+    if (out->v == NULL)
+        return false;
+    for (size_t i = 0; environ != NULL && environ[i] != NULL; i++) {
+        size_t n = name_length(environ[i]);
+        for (size_t k = 0; k < N && out->n < N; k++)
+            if (strlen(names[k]) == n && memcmp(environ[i], names[k], n) == 0)
+                out->v[out->n++] = fr_str_of(environ[i]);
+    }
+    return true;
+}
+
+const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struct fr_arena *arena)
+{
+    size_t total = 0, used = 0;
+
+    for (size_t i = 0; i < n; i++)
+        total += lists[i]->n;
+    const char **v = fr_arena_array(arena, total + 1, sizeof(char *));
+    for (size_t i = 0; v != NULL && i < n; i++)
+        for (size_t j = 0; j < lists[i]->n; j++) {
+            char *kv = fr_arena_text(arena, lists[i]->v[j].p, lists[i]->v[j].n);
+            size_t k = 0, len = kv != NULL ? name_length(kv) : 0;
+            if (kv == NULL)
+                return NULL;
+            while (k < used && (name_length(v[k]) != len || memcmp(v[k], kv, len) != 0))
+                k++;
+            v[k] = kv;
+            used += k == used;
+        }
+    return v;
+}
+
+const char **fr_vector(const struct fr_strs *list, struct fr_arena *arena)
+{
+    const char **v = fr_arena_array(arena, list->n + 1, sizeof(char *));
+
+    for (size_t i = 0; v != NULL && i < list->n; i++)
+        if ((v[i] = fr_arena_text(arena, list->v[i].p, list->v[i].n)) == NULL)
+            return NULL;
+    return v;
+}

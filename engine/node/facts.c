@@ -1,0 +1,98 @@
+/* What a node is, as "K=V". Source of the numbers: proc(5). */
+#include "engine/base/file.h"
+#include "engine/node/environ.h"
+#include "engine/node/srv.h"
+
+#include <string.h>
+
+enum { FACTS = 12, PROC_MAX = 4 << 20 };
+
+#if defined(__x86_64__)
+#define ARCH "x86_64"
+#elif defined(__aarch64__)
+#define ARCH "aarch64"
+#elif defined(__riscv)
+#define ARCH "riscv64"
+#else
+#define ARCH "unknown"
+#endif
+
+/* First line of a small file, "" when it cannot be read. */
+static char *line_of(const char *path, struct fr_arena *arena)
+{
+    struct fr_buf b = {0};
+    struct fr_err err;
+    char *text = NULL;
+
+    if (fr_file_read(path, PROC_MAX, &b, &err) == FR_OK && b.n > 0)
+        text = fr_arena_text(arena, b.p, strcspn(b.p, "\n"));
+    fr_buf_finish(&b);
+    return text != NULL ? text : fr_arena_dup(arena, "");
+}
+
+static int64_t count_cpus(void)
+{
+    struct fr_buf b = {0};
+    struct fr_err err;
+    int64_t n = 0;
+
+    if (fr_file_read("/proc/stat", PROC_MAX, &b, &err) == FR_OK && b.p != NULL)
+        for (const char *p = b.p; (p = strstr(p, "\ncpu")) != NULL; p++)
+            n++;
+    fr_buf_finish(&b);
+    return n;
+}
+
+static int64_t memory_bytes(struct fr_arena *arena)
+{
+    const char *p = line_of("/proc/meminfo", arena);
+    int64_t kib = 0;
+    struct fr_err err;
+
+    p += strcspn(p, "0123456789");
+    if (fr_parse_i64((struct fr_str){p, strspn(p, "0123456789")}, &kib, &err) != FR_OK)
+        return 0;
+    return kib * 1024;
+}
+
+static const char *env_of(const struct srv *s, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < s->environ.n; i++)
+        if (s->environ.v[i].n > n && memcmp(s->environ.v[i].p, name, n) == 0 &&
+            s->environ.v[i].p[n] == '=')
+            return s->environ.v[i].p + n + 1;
+    return "";
+}
+
+void srv_facts(struct srv *s, uint64_t ref)
+{
+    struct fr_arena arena = {0};
+    struct fr_str v[FACTS];
+    struct fr_msg m = {.type = FR_MSG_FACTS_ARE};
+    size_t n = 0;
+    struct stat st = {0};
+
+    fr_sys.lstat(s->home.path, &st);
+    const char *texts[] = {
+        fr_arena_fmt(&arena, "hostname=%s", line_of("/proc/sys/kernel/hostname", &arena)),
+        fr_arena_fmt(&arena, "user=%s", env_of(s, "USER")),
+        fr_arena_fmt(&arena, "uid=%u", st.st_uid),
+        fr_arena_fmt(&arena, "kernel=%s", line_of("/proc/sys/kernel/osrelease", &arena)),
+        "arch=" ARCH,
+        fr_arena_fmt(&arena, "cpus=%lld", (long long)count_cpus()),
+        fr_arena_fmt(&arena, "mem_bytes=%lld", (long long)memory_bytes(&arena)),
+        fr_arena_fmt(&arena, "disk_free_bytes=%lld", (long long)fr_sys.disk_free(s->home.path)),
+        fr_arena_fmt(&arena, "home=%s", s->home.path),
+        fr_arena_fmt(&arena, "user_home=%s", env_of(s, "HOME")),
+        fr_arena_fmt(&arena, "flownode=%s", s->a->self),
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i] != NULL)
+            v[n++] = fr_str_of(texts[i]);
+    m.facts_are.ref = ref;
+    m.facts_are.facts = (struct fr_strs){v, n};
+    srv_send(s, &m);
+    fr_arena_finish(&arena);
+}

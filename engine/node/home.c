@@ -1,0 +1,78 @@
+#include "engine/node/home.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "engine/node/journal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err)
+{
+    static const char *const folders[] = {"", "/log", "/s", "/a", "/store", "/tmp"};
+    char full[FR_NODE_PATH];
+
+    *h = (struct fr_node_home){.journal = -1};
+    if (strlen(path) >= sizeof(h->path) || path[0] == '\0')
+        return fr_fail(err, FR_USAGE, "the home of a node needs a path of 1 to %d bytes: \"%s\"",
+                       FR_HOME_MAX - 1, path);
+    memcpy(h->path, path, strlen(path) + 1);
+    if (fr_sys.boot_id(h->boot) != 0)
+        return fr_fail(err, FR_IO, "cannot read the boot id of this machine");
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        snprintf(full, sizeof(full), "%s%s", path, folders[i]);
+        if (fr_mkdirs(full, 0700, err) != FR_OK)
+            return fr_while(err, "home of the node");
+    }
+    snprintf(full, sizeof(full), "%s/journal", path);
+    return fr_journal_open(full, &h->journal, err);
+}
+
+void fr_home_close(struct fr_node_home *h)
+{
+    if (h->journal >= 0)
+        fr_sys.close(h->journal);
+    h->journal = -1;
+}
+
+void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
+                  char out[FR_NODE_PATH])
+{
+    static const char *const folders[] = {"log", "log", "s", "a"};
+    char id[FR_ID_TEXT];
+
+    fr_id_text(attempt, id);
+    snprintf(out, FR_NODE_PATH, "%s/%s/%s%s", home, folders[kind], id,
+             kind == FR_HOME_INDEX ? ".idx" : "");
+}
+
+bool fr_path_is_inner(struct fr_str path)
+{
+    size_t start = 0;
+
+    if (path.n == 0 || path.n > 700)
+        return false;
+    for (size_t i = 0; i <= path.n; i++) {
+        if (i < path.n && path.p[i] != '/')
+            continue;
+        struct fr_str part = {path.p + start, i - start};
+        if (part.n == 0 || part.n > 255 || fr_str_is(part, ".") || fr_str_is(part, ".."))
+            return false;
+        start = i + 1;
+    }
+    return true;
+}
+
+bool fr_home_alive(const char *home, struct fr_id attempt)
+{
+    char path[FR_NODE_PATH];
+
+    fr_home_path(home, FR_HOME_LOG, attempt, path);
+    int fd = fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return false;
+    bool held = fr_sys.locked(fd) == 1;
+    fr_sys.close(fd);
+    return held;
+}

@@ -1,0 +1,155 @@
+#include "engine/node/journal.h"
+
+#include "engine/base/sys.h"
+#include "engine/wire/codec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { HEAD = 12, PIECE = 64 << 10 };
+
+#define MAGIC 0x314a5246u /* "FRJ1" */
+
+#define AT(kind, member)                                                                           \
+    {                                                                                              \
+        FR_FIELD_##kind, offsetof(struct fr_rec, member), NULL                                     \
+    }
+
+static const struct fr_field rec_fields[] = {
+    AT(U32, kind),       AT(ID, attempt),     AT(U64, epoch),       AT(ID, run),
+    AT(TEXT, instance),  AT(TEXT, spec_hash), AT(U32, generation),  AT(TEXT, boot),
+    AT(U32, sup_pid),    AT(U64, sup_start),  AT(U64, launched_ms), AT(U64, grace_ms),
+    AT(TEXT, container), AT(BYTES, ended),
+};
+
+static const struct fr_shape rec_shape = {"journal record", sizeof(struct fr_rec), rec_fields,
+                                          sizeof(rec_fields) / sizeof(rec_fields[0])};
+
+static uint32_t crc32_of(const char *p, size_t n)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < n; i++) {
+        crc ^= (uint8_t)p[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1)));
+    }
+    return ~crc;
+}
+
+enum fr_rc fr_journal_open(const char *path, int *fd, struct fr_err *err)
+{
+    *fd = fr_sys.open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+    return *fd >= 0 ? FR_OK : fr_fail_errno(err, errno, "cannot open the journal %s", path);
+}
+
+enum fr_rc fr_journal_append(int fd, const struct fr_rec *rec, struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc = FR_OK;
+    char head[HEAD] = {0};
+
+    fr_buf_add(&b, head, HEAD);
+    fr_shape_put(&rec_shape, rec, &b);
+    if (b.bad) {
+        rc = fr_fail(err, FR_NOMEM, "no memory for a journal record");
+    } else if (b.n - HEAD > FR_REC_MAX) {
+        rc = fr_fail(err, FR_USAGE, "a journal record of %zu bytes", b.n);
+    } else {
+        fr_put_u32(b.p, MAGIC);
+        fr_put_u32(b.p + 4, (uint32_t)(b.n - HEAD));
+        fr_put_u32(b.p + 8, crc32_of(b.p + HEAD, b.n - HEAD));
+        ssize_t k;
+        do {
+            k = fr_sys.write(fd, b.p, b.n);
+        } while (k < 0 && errno == EINTR);
+        if (k != (ssize_t)b.n)
+            rc = fr_fail_errno(err, k < 0 ? errno : ENOSPC, "cannot write the journal");
+    }
+    fr_buf_finish(&b);
+    return rc;
+}
+
+/* Length of the whole record at p, 0 when more bytes are needed, -1 when there is none. */
+static ssize_t record_at(const char *p, size_t n)
+{
+    if (n < HEAD)
+        return n >= 4 && fr_get_u32(p) != MAGIC ? -1 : 0;
+    uint32_t len = fr_get_u32(p + 4);
+    if (fr_get_u32(p) != MAGIC || len > FR_REC_MAX)
+        return -1;
+    if (n - HEAD < len)
+        return 0;
+    return crc32_of(p + HEAD, len) == fr_get_u32(p + 8) ? (ssize_t)(HEAD + len) : -1;
+}
+
+/* Takes the whole records of b; what is left begins with an unfinished one. */
+static enum fr_rc take_records(struct fr_buf *b, void (*take)(void *arg, const struct fr_rec *rec),
+                               void *arg, struct fr_err *err)
+{
+    size_t at = 0;
+    enum fr_rc rc = FR_OK;
+
+    while (at < b->n && rc == FR_OK) {
+        struct fr_arena arena = {0};
+        struct fr_rec rec;
+        ssize_t n = record_at(b->p + at, b->n - at);
+        if (n == 0)
+            break;
+        if (n < 0) {
+            at++;
+            continue;
+        }
+        rc = fr_shape_get(&rec_shape, (struct fr_str){b->p + at + HEAD, (size_t)n - HEAD}, &arena,
+                          &rec, err);
+        if (rc == FR_OK)
+            take(arg, &rec);
+        rc = rc == FR_PROTO ? FR_OK : rc; /* a record that only a later version understands */
+        fr_arena_finish(&arena);
+        at += (size_t)n;
+    }
+    fr_buf_cut(b, at);
+    return rc;
+}
+
+enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const struct fr_rec *rec),
+                           void *arg, struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc = FR_OK;
+    char *piece = fr_sys.alloc(PIECE);
+    ssize_t k = 0;
+
+    if (piece == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to read the journal");
+    while (rc == FR_OK && (k = fr_sys.pread(fd, piece, PIECE, (off_t)(*at + b.n))) != 0) {
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0) {
+            rc = fr_fail_errno(err, errno, "cannot read the journal");
+            break;
+        }
+        size_t before;
+        fr_buf_add(&b, piece, (size_t)k);
+        before = b.n;
+        rc = b.bad ? fr_fail(err, FR_NOMEM, "no memory to read the journal")
+                   : take_records(&b, take, arg, err);
+        *at += before - b.n;
+    }
+    fr_sys.free(piece);
+    fr_buf_finish(&b);
+    return rc;
+}
+
+void fr_ended_put(const struct fr_ended *e, struct fr_buf *out)
+{
+    fr_shape_put(fr_msg_shape(FR_MSG_ENDED), e, out);
+}
+
+enum fr_rc fr_ended_get(struct fr_str bytes, struct fr_arena *arena, struct fr_ended *e,
+                        struct fr_err *err)
+{
+    return fr_shape_get(fr_msg_shape(FR_MSG_ENDED), bytes, arena, e, err);
+}

@@ -1,0 +1,64 @@
+/*
+ * The journal of a node's home: one append-only file of checksummed records, written by serve and
+ * by every supervisor, each record in one write before its effect. The order in the file decides
+ * every race: of two records that exclude each other (launched and tombstone), the first one
+ * counts.
+ *
+ * Record: u32 magic, u32 length, u32 CRC-32 (as in ISO 3309), payload (fields by codec.h). A torn
+ * record (power cut, full disk) is skipped: reading goes on at the next magic whose checksum is
+ * right.
+ */
+#ifndef FR_NODE_JOURNAL_H
+#define FR_NODE_JOURNAL_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+#include "engine/wire/wire.h"
+
+enum fr_rec_kind {
+    FR_REC_HOME = 1,  /* attempt: the home's id; the first one counts */
+    FR_REC_EPOCH,     /* a connection of that epoch was accepted */
+    FR_REC_PREPARED,  /* a supervisor is about to be started */
+    FR_REC_LAUNCHED,  /* the command is about to be started */
+    FR_REC_EXITED,    /* the command ended; its processes may still be there */
+    FR_REC_ENDED,     /* all of it is over: ended */
+    FR_REC_TOMBSTONE, /* never to be started */
+    FR_REC_ACKED      /* the engine has end and log */
+};
+
+struct fr_rec {
+    uint32_t kind;
+    struct fr_id attempt;
+    uint64_t epoch;
+    struct fr_id run; /* prepared, and so on to generation */
+    struct fr_str instance, spec_hash;
+    uint32_t generation;
+    struct fr_str boot; /* boot id of the machine: prepared, launched */
+    uint32_t sup_pid;   /* launched: the supervisor, whose session the command is in */
+    uint64_t sup_start;
+    int64_t launched_ms;
+    int64_t grace_ms;        /* launched: for stopping what a dead supervisor left */
+    struct fr_str container; /* launched: its name, "" on the host */
+    struct fr_str ended;     /* exited, ended: fields of struct fr_ended */
+};
+
+enum { FR_REC_MAX = 2 << 20 };
+
+/* Opens path for reading and appending, making it (0600) when it is not there. */
+enum fr_rc fr_journal_open(const char *path, int *fd, struct fr_err *err);
+
+/* One write; not synced. FR_FULL or FR_IO: the record does not count. */
+enum fr_rc fr_journal_append(int fd, const struct fr_rec *rec, struct fr_err *err);
+
+/* Calls take for each record from *at on and moves *at behind the last whole one. Text of rec lives
+ * for the call only. */
+enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const struct fr_rec *rec),
+                           void *arg, struct fr_err *err);
+
+/* The fields of an end as kept in fr_rec.ended. */
+void fr_ended_put(const struct fr_ended *e, struct fr_buf *out);
+enum fr_rc fr_ended_get(struct fr_str bytes, struct fr_arena *arena, struct fr_ended *e,
+                        struct fr_err *err);
+
+#endif

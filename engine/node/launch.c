@@ -1,0 +1,336 @@
+/* Preparing an attempt and starting its command. */
+#include "engine/node/sup.h"
+
+#include "engine/base/file.h"
+#include "engine/node/environ.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COPY_PIECE = 256 << 10 };
+
+/* Copies without following a link at either end; the target is new. */
+static enum fr_rc copy_file(const char *from, const char *to, mode_t mode, struct fr_err *err)
+{
+    int in = fr_sys.open(from, O_RDONLY | O_NOFOLLOW, 0);
+    if (in < 0)
+        return fr_fail_errno(err, errno, "cannot read the shipped file %s", from);
+    int out = fr_sys.open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode & 0700);
+    char *piece = fr_sys.alloc(COPY_PIECE);
+    enum fr_rc rc = FR_OK;
+    ssize_t k = 0;
+
+    if (piece == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory to copy %s", from);
+    else if (out < 0)
+        rc = fr_fail_errno(err, errno, "cannot make %s", to);
+    while (rc == FR_OK && (k = fr_sys.read(in, piece, COPY_PIECE)) != 0) {
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            rc = fr_fail_errno(err, errno, "cannot read %s", from);
+        else if (!fr_write_full(out, piece, (size_t)k))
+            rc = fr_fail_errno(err, errno, "cannot write %s", to);
+    }
+    fr_sys.free(piece);
+    fr_sys.close(in);
+    if (out >= 0)
+        fr_sys.close(out);
+    return rc;
+}
+
+static enum fr_rc place_file(struct sup *s, const struct fr_file_want *f, struct fr_err *err)
+{
+    const char *home = s->home.path;
+
+    if (!fr_path_is_inner(f->store) || !fr_path_is_inner(f->path))
+        return fr_fail(err, FR_USAGE, "file \"%.*s\": not a relative path without \"..\"",
+                       (int)f->path.n, f->path.p);
+    char *from = fr_arena_fmt(&s->arena, "%s/store/%.*s", home, (int)f->store.n, f->store.p);
+    char *to = fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)f->path.n, f->path.p);
+    if (from == NULL || to == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for files");
+    char *slash = strrchr(to, '/');
+    *slash = '\0';
+    enum fr_rc rc = fr_mkdirs(to, 0700, err);
+    *slash = '/';
+    return rc == FR_OK ? copy_file(from, to, f->mode != 0 ? f->mode : 0600, err) : rc;
+}
+
+static enum fr_rc make_dir(struct sup *s, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    fr_home_path(s->home.path, FR_HOME_DIR, s->a->prepare.attempt, s->dir);
+    if ((rc = fr_remove_tree(s->dir, err)) !=
+        FR_OK) /* of an earlier supervisor that never launched */
+        return rc;
+    if (fr_sys.mkdir(s->dir, 0700) != 0)
+        return fr_fail_errno(err, errno, "cannot make the folder %s", s->dir);
+    for (size_t i = 0; i < s->req->files.n && rc == FR_OK; i++)
+        rc = place_file(s, &s->req->files.v[i], err);
+    if (rc == FR_OK && s->req->outputs.n > 0) {
+        int n = snprintf(s->output, sizeof(s->output), "%s.out", s->dir);
+        if (n >= (int)sizeof(s->output))
+            return fr_fail(err, FR_USAGE, "%s is too long a path", s->dir);
+        fr_sys.unlink(s->output);
+        int fd = fr_sys.open(s->output, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return fr_fail_errno(err, errno, "cannot make %s", s->output);
+        fr_sys.close(fd);
+    }
+    return rc;
+}
+
+/* Who listens there is not ours to find out: the engine's preflight names holders. */
+static enum fr_rc hold_port(struct sup *s, struct fr_err *err)
+{
+    int port = 0;
+
+    s->port_fd = fr_sys.hold_port(s->req->port, &port);
+    if (s->port_fd < 0 && errno == EADDRINUSE)
+        return fr_fail(err, FR_BUSY, "port %d is in use", (int)s->req->port);
+    if (s->port_fd < 0)
+        return fr_fail_errno(err, errno, "cannot hold port %d", (int)s->req->port);
+    s->port = (uint32_t)port;
+    return FR_OK;
+}
+
+/* Values of secrets, and the lines of those that have several. */
+static enum fr_rc gather_masks(struct sup *s, struct fr_err *err)
+{
+    const struct fr_strs *sources[] = {&s->req->secret_env, &s->req->mask};
+    enum { LINE_MIN = 8 };
+    size_t n = 0;
+
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < sources[i]->n; k++)
+            for (size_t b = 0; b <= sources[i]->v[k].n; b++)
+                n += b == sources[i]->v[k].n ? 2 : sources[i]->v[k].p[b] == '\n';
+    s->masked.v = fr_arena_array(&s->arena, n + 1, sizeof(struct fr_str));
+    if (s->masked.v == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for secrets");
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < sources[i]->n; k++) {
+            struct fr_str v = sources[i]->v[k];
+            const char *eq = i == 0 ? memchr(v.p, '=', v.n) : NULL;
+            if (eq != NULL)
+                v = (struct fr_str){eq + 1, v.n - (size_t)(eq + 1 - v.p)};
+            if (v.n > 0)
+                s->masked.v[s->masked.n++] = v;
+            for (const char *nl; (nl = memchr(v.p, '\n', v.n)) != NULL;) {
+                if (nl - v.p >= LINE_MIN)
+                    s->masked.v[s->masked.n++] = (struct fr_str){v.p, (size_t)(nl - v.p)};
+                v = (struct fr_str){nl + 1, v.n - (size_t)(nl + 1 - v.p)};
+            }
+        }
+    return FR_OK;
+}
+
+enum fr_rc sup_prepare(struct sup *s, struct fr_err *err)
+{
+    const struct fr_request *r = s->req;
+    enum fr_rc rc = gather_masks(s, err);
+
+    if (rc == FR_OK && r->argv.n == 0)
+        rc = fr_fail(err, FR_USAGE, "the attempt has no command");
+    if (rc == FR_OK && r->sidecars.n > SUP_SIDECARS)
+        rc = fr_fail(err, FR_USAGE, "%zu sidecars, more than %d", r->sidecars.n, (int)SUP_SIDECARS);
+    if (rc == FR_OK && (r->want_dir || r->files.n > 0 || r->outputs.n > 0))
+        rc = make_dir(s, err);
+    if (rc == FR_OK && r->port >= 0)
+        rc = hold_port(s, err);
+    return rc;
+}
+
+/* A NULL-terminated argument vector with FR_ARGV_FLOWNODE replaced. */
+static const char **make_argv(struct sup *s, const struct fr_strs *argv)
+{
+    const char **v = fr_vector(argv, &s->arena);
+
+    if (v != NULL && v[0] != NULL && strcmp(v[0], FR_ARGV_FLOWNODE) == 0)
+        v[0] = fr_arena_text(&s->arena, s->a->self.p, s->a->self.n);
+    return v;
+}
+
+static const char **make_env(struct sup *s, const struct fr_strs *more)
+{
+    char id[FR_ID_TEXT];
+    struct fr_str own[4];
+    struct fr_strs ours = {own, 3};
+
+    fr_id_text(s->a->prepare.attempt, id);
+    own[0] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_ATTEMPT=%s", id));
+    own[1] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_NODE_HOME=%s", s->home.path));
+    own[2] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_DIR=%s", s->dir));
+    if (s->output[0] != '\0')
+        own[ours.n++] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_OUTPUT=%s", s->output));
+    const struct fr_strs *lists[] = {&s->a->environ,      &s->req->env, &s->go_env,
+                                     &s->req->secret_env, more,         &ours};
+    return fr_environ_make(lists, sizeof(lists) / sizeof(lists[0]), &s->arena);
+}
+
+static char *make_cwd(struct sup *s, struct fr_str cwd)
+{
+    if (cwd.n > 0)
+        return fr_arena_text(&s->arena, cwd.p, cwd.n);
+    return fr_arena_dup(&s->arena, s->dir[0] != '\0' ? s->dir : s->home.path);
+}
+
+struct start {
+    const struct fr_strs *argv, *env;
+    struct fr_str cwd, name;
+    int input; /* becomes its stdin, -1: /dev/null */
+    bool sidecar;
+};
+
+static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_proc *out,
+                            struct fr_err *err)
+{
+    int fds[2];
+    struct fr_spawn sp = {.argv = make_argv(s, st->argv),
+                          .envp = make_env(s, st->env),
+                          .cwd = make_cwd(s, st->cwd),
+                          .new_session = st->sidecar,
+                          .new_group = !st->sidecar};
+
+    if (sp.argv == NULL || sp.argv[0] == NULL || sp.envp == NULL || sp.cwd == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to start a command");
+    if (fr_sys.pipe(fds) != 0)
+        return fr_fail_errno(err, errno, "cannot make a pipe");
+    sp.fds[0] = st->input;
+    sp.fds[1] = sp.fds[2] = fds[1];
+    int rc = fr_sys.spawn(&sp, out), e = errno;
+    fr_sys.close(fds[1]);
+    if (rc != 0) {
+        fr_sys.close(fds[0]);
+        return fr_fail_errno(err, e, "cannot start %s in %s", sp.argv[0], sp.cwd);
+    }
+    return sup_stream_add(s, fds[0], st->name, err);
+}
+
+/* The pipe that the command reads its input from; *end is for the child. */
+static enum fr_rc open_input(struct sup *s, int *end, struct fr_err *err)
+{
+    int fds[2];
+
+    *end = -1;
+    fr_buf_add(&s->input, s->req->input.p, s->req->input.n);
+    if (s->input.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for the input");
+    if (s->input.n == 0)
+        return FR_OK;
+    if (fr_sys.pipe(fds) != 0)
+        return fr_fail_errno(err, errno, "cannot make a pipe");
+    *end = fds[0];
+    s->input_fd = fds[1];
+    fr_sys.set_nonblock(fds[1], true);
+    return FR_OK;
+}
+
+static enum fr_rc journal_launch(struct sup *s, struct fr_err *err)
+{
+    const struct fr_container *c = &s->req->container;
+    const struct fr_attempt *a;
+    struct fr_rec rec = {.kind = FR_REC_LAUNCHED,
+                         .container = c->runtime.n > 0 ? c->name : (struct fr_str){"", 0},
+                         .attempt = s->a->prepare.attempt,
+                         .boot = s->a->boot,
+                         .sup_pid = (uint32_t)s->self.pid,
+                         .sup_start = s->self.start,
+                         .launched_ms = fr_sys.mono_ms(),
+                         .grace_ms = s->req->grace_ms};
+    enum fr_rc rc = fr_journal_append(s->home.journal, &rec, err);
+
+    if (rc == FR_OK)
+        rc = fr_table_read(&s->table, s->home.journal, err);
+    if (rc != FR_OK)
+        return rc;
+    a = fr_table_find(&s->table, rec.attempt);
+    if (a == NULL || !a->launched)
+        return fr_fail(err, FR_STOPPED, "the attempt was given up before it started");
+    s->end.launched_ms = rec.launched_ms;
+    return FR_OK;
+}
+
+/* Appends the NUL-terminated texts of v; returns how many. */
+static size_t add_texts(struct fr_buf *b, const char *const *v)
+{
+    size_t n = 0;
+
+    for (; v[n] != NULL; n++)
+        fr_buf_add(b, v[n], strlen(v[n]) + 1);
+    return n;
+}
+
+/* sudo keeps no environment and nothing secret belongs on a command line: `flownode become` takes
+ * both from the head of its input, "ARGC ENVC BYTES\n" and the texts. */
+static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct fr_err *err)
+{
+    const struct fr_str words[] = {FR_STR("sudo"), FR_STR("-n"), FR_STR("--"), s->a->self,
+                                   FR_STR("become")};
+    const struct fr_strs none = {NULL, 0};
+    const char **env = make_env(s, &none), **cmd = make_argv(s, &s->req->argv);
+    struct fr_buf body = {0};
+
+    argv->n = sizeof(words) / sizeof(words[0]);
+    argv->v = fr_arena_array(&s->arena, argv->n, sizeof(struct fr_str));
+    if (argv->v == NULL || env == NULL || cmd == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for sudo");
+    memcpy(argv->v, words, sizeof(words));
+    size_t argc = add_texts(&body, cmd), envc = add_texts(&body, env);
+    fr_buf_fmt(&s->input, "%zu %zu %zu\n", argc, envc, body.n);
+    fr_buf_add(&s->input, body.p, body.n);
+    s->input.bad = s->input.bad || body.bad;
+    fr_buf_finish(&body);
+    return FR_OK;
+}
+
+static enum fr_rc start_sidecars(struct sup *s, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < s->req->sidecars.n && rc == FR_OK; i++) {
+        const struct fr_sidecar *c = &s->req->sidecars.v[i];
+        struct start st = {&c->argv, &c->env, c->cwd, c->name, -1, true};
+        struct fr_proc p = {0};
+        rc = start_one(s, &st, &p, err);
+        if (p.pid != 0)
+            s->sidecars[s->n_sidecars++] = p.pid;
+        if (rc != FR_OK)
+            fr_while(err, "sidecar %.*s", (int)c->name.n, c->name.p);
+    }
+    return rc;
+}
+
+enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
+{
+    static const struct fr_strs none = {NULL, 0};
+    struct fr_strs argv = s->req->argv;
+    struct start st = {&argv, &none, s->req->cwd, {"", 0}, -1, false};
+    enum fr_rc rc = journal_launch(s, err);
+
+    if (s->port_fd >= 0)
+        fr_sys.close(s->port_fd); /* the command binds it now */
+    s->port_fd = -1;
+    if (rc != FR_OK)
+        return rc;
+    if (s->req->become)
+        rc = wrap_become(s, &argv, err);
+    if (rc == FR_OK)
+        rc = open_input(s, &st.input, err);
+    if (rc == FR_OK)
+        rc = start_sidecars(s, err);
+    if (rc == FR_OK)
+        rc = start_one(s, &st, &s->child, err);
+    if (st.input >= 0)
+        fr_sys.close(st.input);
+    if (s->child.pid == 0)
+        return rc;
+    s->alive = true;
+    s->end.launched = true;
+    s->child_fd = fr_sys.proc_fd(s->child.pid);
+    return rc;
+}

@@ -1,0 +1,135 @@
+#include "engine/node/logfile.h"
+
+#include "engine/base/sys.h"
+#include "engine/node/home.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id attempt,
+                           const struct fr_request *req, struct fr_err *err)
+{
+    char path[FR_NODE_PATH];
+    struct stat st;
+    uint64_t max = req->log_max_bytes > 0 ? (uint64_t)req->log_max_bytes : UINT64_MAX;
+
+    *l = (struct fr_logfile){.fd = -1, .index = -1, .head_max = max, .marked_ms = INT64_MIN};
+    if (max != UINT64_MAX && req->log_on_full == FR_LOG_DROP_MIDDLE) {
+        l->tail_max = max / 2 < FR_LOG_TAIL ? (size_t)(max / 2) : FR_LOG_TAIL;
+        l->head_max = max - l->tail_max;
+    }
+    fr_home_path(home, FR_HOME_LOG, attempt, path);
+    l->fd = fr_sys.open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+    if (l->fd < 0)
+        return fr_fail_errno(err, errno, "cannot make the log %s", path);
+    if (fr_sys.lock(l->fd) != 0) {
+        fr_logfile_close(l);
+        return fr_fail(err, FR_BUSY, "another supervisor holds the lock of %s", path);
+    }
+    if (fr_sys.fstat(l->fd, &st) == 0)
+        l->size = (uint64_t)st.st_size;
+    fr_home_path(home, FR_HOME_INDEX, attempt, path);
+    l->index = fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+    return FR_OK;
+}
+
+/* Appends, counting what the disk does not take. */
+static void append(struct fr_logfile *l, const char *p, size_t n)
+{
+    struct fr_log_mark mark = {l->size, fr_sys.mono_ms()};
+    size_t done = 0;
+
+    if (n > 0 && mark.mono_ms >= l->marked_ms + FR_LOG_INDEX_MS && l->index >= 0) {
+        l->marked_ms = mark.mono_ms;
+        if (fr_sys.write(l->index, &mark, sizeof(mark)) != (ssize_t)sizeof(mark))
+            l->marked_ms = INT64_MIN; /* times are a help, not a promise */
+    }
+    while (done < n) {
+        ssize_t k = fr_sys.write(l->fd, p + done, n - done);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            break;
+        done += (size_t)k;
+    }
+    l->size += done;
+    l->dropped += n - done;
+    l->unsaid += n - done;
+}
+
+static void keep_tail(struct fr_logfile *l, const char *p, size_t n)
+{
+    if (n > l->tail_max) {
+        l->dropped += n - l->tail_max;
+        p += n - l->tail_max;
+        n = l->tail_max;
+    }
+    size_t room = l->tail_max - l->tail.n, first = n < room ? n : room;
+    fr_buf_add(&l->tail, p, first);
+    if (l->tail.bad) {
+        l->dropped += n;
+        return;
+    }
+    l->dropped += n - first; /* as many of the oldest are overwritten */
+    for (size_t i = first; i < n; i++) {
+        l->tail.p[l->tail_at] = p[i];
+        l->tail_at = (l->tail_at + 1) % l->tail_max;
+    }
+}
+
+void fr_logfile_add(struct fr_logfile *l, const char *p, size_t n)
+{
+    uint64_t room = l->head_max > l->size ? l->head_max - l->size : 0;
+    size_t head = l->tail.n > 0 ? 0 : n < room ? n : (size_t)room;
+
+    if (l->unsaid > 0 && head > 0) {
+        char note[80];
+        uint64_t lost = l->unsaid, before = l->dropped;
+        int k = snprintf(note, sizeof(note), "\n[flowrun: %llu bytes lost: disk full]\n",
+                         (unsigned long long)lost);
+        l->unsaid = 0;
+        append(l, note, (size_t)k);
+        l->dropped = before;
+        l->unsaid = l->unsaid > 0 ? lost : 0;
+    }
+    append(l, p, head);
+    if (head == n)
+        return;
+    if (l->tail_max > 0)
+        keep_tail(l, p + head, n - head);
+    else
+        l->dropped += n - head;
+}
+
+void fr_logfile_end(struct fr_logfile *l)
+{
+    char note[80];
+    size_t older = l->tail.n - l->tail_at;
+    uint64_t dropped = l->dropped;
+
+    if (l->tail.bad)
+        return;
+    if (dropped > 0 && l->tail_max > 0) {
+        int k = snprintf(note, sizeof(note), "\n[flowrun: %llu bytes dropped]\n",
+                         (unsigned long long)dropped);
+        append(l, note, (size_t)k);
+        l->dropped = dropped;
+    }
+    if (l->tail.n > 0) {
+        append(l, l->tail.p + l->tail_at, older);
+        append(l, l->tail.p, l->tail_at);
+    }
+    fr_buf_finish(&l->tail);
+}
+
+void fr_logfile_close(struct fr_logfile *l)
+{
+    if (l->index >= 0)
+        fr_sys.close(l->index);
+    if (l->fd >= 0)
+        fr_sys.close(l->fd);
+    fr_buf_finish(&l->tail);
+    l->fd = l->index = -1;
+}

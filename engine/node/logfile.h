@@ -1,0 +1,46 @@
+/*
+ * The log file of an attempt: its output, already masked, appended as it comes. Beside it an index
+ * of (offset, node's mono_ms) pairs, sparse: one when FR_LOG_INDEX_MS have passed. What cannot be
+ * kept (limit, full disk) is counted and never blocks the task.
+ *
+ * Limit: with FR_LOG_STOP the first max bytes are kept. With FR_LOG_DROP_MIDDLE the last
+ * min(max/2, FR_LOG_TAIL) bytes are held in memory and appended at the end, behind a line that says
+ * how many were dropped between.
+ */
+#ifndef FR_NODE_LOGFILE_H
+#define FR_NODE_LOGFILE_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+#include "engine/wire/wire.h"
+
+enum { FR_LOG_INDEX_MS = 10, FR_LOG_TAIL = 256 << 10 };
+
+struct fr_log_mark {
+    uint64_t offset;
+    int64_t mono_ms;
+};
+
+struct fr_logfile {
+    int fd, index;
+    uint64_t size;     /* bytes in the file */
+    uint64_t head_max; /* UINT64_MAX: no limit */
+    size_t tail_max;
+    struct fr_buf tail; /* owns: a ring of tail_max bytes once it is full */
+    size_t tail_at;     /* oldest byte of the ring */
+    uint64_t dropped;   /* bytes not kept so far */
+    uint64_t unsaid;    /* of them: lost to a full disk and not yet noted in the file */
+    int64_t marked_ms;
+};
+
+/* Makes the file and takes its lock: FR_BUSY when another supervisor of the attempt lives. */
+enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id attempt,
+                           const struct fr_request *req, struct fr_err *err);
+
+void fr_logfile_add(struct fr_logfile *l, const char *p, size_t n);
+
+/* The tail and the count of what was dropped; to be called once, before close. */
+void fr_logfile_end(struct fr_logfile *l);
+void fr_logfile_close(struct fr_logfile *l); /* releases the lock */
+
+#endif

@@ -1,0 +1,331 @@
+#include "engine/node/serve.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/node/environ.h"
+#include "engine/node/srv.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { READ_PIECE = 64 << 10, POLL_FIXED = 2, POLL_MAX = 512 };
+
+void srv_fail(struct srv *s, const struct fr_err *err)
+{
+    if (s->over)
+        return;
+    s->err = *err;
+    s->over = true;
+}
+
+void srv_send(struct srv *s, const struct fr_msg *m)
+{
+    struct fr_err err;
+
+    if (fr_msg_put(m, &s->ctl, &err) != FR_OK)
+        srv_fail(s, &err);
+}
+
+void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err)
+{
+    struct fr_msg m = {.type = FR_MSG_ERROR};
+
+    m.error.ref = ref;
+    m.error.rc = err->rc;
+    m.error.text = fr_str_of(err->msg);
+    srv_send(s, &m);
+}
+
+enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err)
+{
+    enum fr_rc rc = fr_journal_append(s->home.journal, rec, err);
+
+    if (rc == FR_OK && s->sync_ms == INT64_MAX)
+        s->sync_ms = fr_sys.mono_ms() + SRV_SYNC_MS;
+    return rc == FR_OK ? fr_table_read(&s->table, s->home.journal, err) : rc;
+}
+
+static void send_hello(struct srv *s)
+{
+    struct fr_msg m = {.type = FR_MSG_HELLO};
+
+    m.hello = (struct fr_hello){FR_PROTO_MIN,
+                                FR_PROTO_MAX,
+                                fr_str_of(s->a->build),
+                                s->table.home,
+                                fr_str_of(s->home.boot),
+                                0, /* which run asks is not known yet */
+                                fr_sys.mono_ms(),
+                                fr_sys.wall_ms()};
+    fr_buf_text(&s->ctl, FR_WIRE_MAGIC);
+    srv_send(s, &m);
+    m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};
+    srv_send(s, &m);
+}
+
+static void newer_epoch(struct srv *s, uint64_t theirs)
+{
+    struct fr_err err;
+
+    fr_fail(&err, FR_PROTO, "epoch %llu is older than %llu: a newer connection has this node",
+            (unsigned long long)theirs, (unsigned long long)s->table.epoch);
+    srv_send_error(s, 0, &err);
+    srv_fail(s, &err);
+}
+
+static void take_hello(struct srv *s, const struct fr_hello *h)
+{
+    struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
+    struct fr_rec rec = {.kind = FR_REC_EPOCH, .run = h->home, .epoch = h->epoch};
+    struct fr_err err;
+    uint32_t proto;
+
+    fr_table_of_run(&s->table, h->home);
+    if (fr_wire_agree(&ours, h, &proto, &err) != FR_OK ||
+        (h->epoch > s->table.epoch && srv_journal(s, &rec, &err) != FR_OK)) {
+        srv_send_error(s, 0, &err);
+        srv_fail(s, &err);
+    } else if (h->epoch < s->table.epoch) {
+        newer_epoch(s, h->epoch);
+    }
+    s->epoch = h->epoch;
+    if (!s->hello)
+        srv_live_load(s);
+    s->hello = true;
+}
+
+static void send_pong(struct srv *s, int64_t ping_ms)
+{
+    struct fr_msg m = {.type = FR_MSG_PONG};
+
+    m.pong.ping_ms = ping_ms;
+    m.pong.mono_ms = fr_sys.mono_ms();
+    m.pong.wall_ms = fr_sys.wall_ms();
+    srv_send(s, &m);
+}
+
+static void take(struct srv *s, const struct fr_msg *m)
+{
+    struct fr_err err;
+
+    switch (m->type) {
+    case FR_MSG_HELLO:
+        take_hello(s, &m->hello);
+        break;
+    case FR_MSG_PING:
+        send_pong(s, m->ping.mono_ms);
+        break;
+    case FR_MSG_PONG:
+        break;
+    case FR_MSG_CREDIT:
+        s->credit += m->credit.bytes;
+        break;
+    case FR_MSG_PUT_BEGIN:
+        srv_put_begin(s, &m->put_begin);
+        break;
+    case FR_MSG_PUT_DATA:
+        srv_put_data(s, &m->put_data);
+        break;
+    case FR_MSG_PUT_END:
+        srv_put_end(s, m->put_end.ref);
+        break;
+    case FR_MSG_GET:
+        srv_get_begin(s, &m->get);
+        break;
+    case FR_MSG_LIST:
+        srv_list(s, &m->list);
+        break;
+    case FR_MSG_FACTS:
+        srv_facts(s, m->facts.ref);
+        break;
+    case FR_MSG_ERROR:
+        fr_fail(&err, FR_PROTO, "the engine says: %.*s", (int)m->error.text.n, m->error.text.p);
+        srv_fail(s, &err);
+        break;
+    default:
+        srv_attempt_message(s, m);
+    }
+}
+
+/* Before each message: has a newer connection taken over? */
+static void take_checked(struct srv *s, const struct fr_msg *m)
+{
+    struct fr_err err;
+
+    if (!s->hello && m->type != FR_MSG_HELLO) {
+        fr_fail(&err, FR_PROTO, "a %s message before hello", fr_msg_name(m->type));
+        srv_send_error(s, 0, &err);
+        srv_fail(s, &err);
+    } else if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK) {
+        srv_fail(s, &err);
+    } else if (s->hello && s->epoch < s->table.epoch) {
+        newer_epoch(s, s->epoch);
+    } else {
+        take(s, m);
+    }
+}
+
+static void read_input(struct srv *s)
+{
+    char *piece = fr_sys.alloc(READ_PIECE);
+    ssize_t k = piece != NULL ? fr_sys.read(s->a->in, piece, READ_PIECE) : -1;
+    bool got = k > 0;
+
+    if (k == 0 || (k < 0 && errno != EAGAIN && errno != EINTR))
+        s->over = true;
+    if (k > 0) {
+        s->heard_ms = fr_sys.mono_ms();
+        fr_wire_feed(&s->in, piece, (size_t)k);
+    }
+    fr_sys.free(piece);
+    while (got && !s->over) {
+        struct fr_arena arena = {0};
+        struct fr_msg m;
+        struct fr_err err;
+        if (fr_wire_next(&s->in, &arena, &m, &got, &err) != FR_OK) {
+            srv_send_error(s, 0, &err);
+            srv_fail(s, &err);
+        } else if (got) {
+            take_checked(s, &m);
+        }
+        fr_arena_finish(&arena);
+    }
+}
+
+/* Control first, then one bulk message at a time. */
+static void write_output(struct srv *s)
+{
+    for (;;) {
+        if (s->out.n == 0 && s->ctl.n > 0) {
+            struct fr_buf empty = s->out;
+            s->out = s->ctl;
+            s->ctl = empty;
+        } else if (s->out.n == 0 && s->credit > 0) {
+            srv_bulk_next(s);
+        }
+        if (s->out.n == 0)
+            return;
+        ssize_t k = fr_sys.write(s->a->out, s->out.p, s->out.n);
+        if (k < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (k <= 0) {
+            s->over = true;
+            return;
+        }
+        fr_buf_cut(&s->out, (size_t)k);
+    }
+}
+
+static void on_time(struct srv *s, int64_t now)
+{
+    struct fr_err err;
+
+    if (now >= s->ping_ms) {
+        struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
+        s->ping_ms = now + FR_PING_MS;
+        srv_send(s, &m);
+        if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
+            srv_fail(s, &err);
+        else if (s->hello && s->epoch < s->table.epoch)
+            newer_epoch(s, s->epoch);
+    }
+    if (now >= s->sync_ms) {
+        s->sync_ms = INT64_MAX;
+        fr_sys.fdatasync(s->home.journal);
+    }
+    if (now - s->heard_ms > SRV_IDLE_MS)
+        s->over = true;
+}
+
+static int timeout_of(const struct srv *s)
+{
+    int64_t now = fr_sys.mono_ms(), due = s->ping_ms < s->sync_ms ? s->ping_ms : s->sync_ms;
+
+    for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
+        due = l->due_ms < due ? l->due_ms : due;
+    return due <= now ? 0 : due - now > FR_PING_MS ? FR_PING_MS : (int)(due - now);
+}
+
+static void turn(struct srv *s)
+{
+    struct pollfd p[POLL_MAX];
+    struct srv_live *of[POLL_MAX];
+    nfds_t n = POLL_FIXED;
+
+    write_output(s);
+    p[0] = (struct pollfd){.fd = s->ctl.n < SRV_CTL_MAX ? s->a->in : -1, .events = POLLIN};
+    p[1] = (struct pollfd){.fd = s->out.n > 0 ? s->a->out : -1, .events = POLLOUT};
+    for (struct srv_live *l = s->lives; l != NULL && n < POLL_MAX; l = l->next) {
+        if (l->fd < 0)
+            continue;
+        of[n] = l;
+        p[n++] =
+            (struct pollfd){.fd = l->fd, .events = (short)(POLLIN | (l->out.n > 0 ? POLLOUT : 0))};
+    }
+    if (s->over || fr_sys.poll(p, n, timeout_of(s)) < 0)
+        return;
+    for (nfds_t i = POLL_FIXED; i < n; i++)
+        if (p[i].revents != 0)
+            srv_live_read(s, of[i]);
+    if (p[0].revents != 0)
+        read_input(s);
+    for (struct srv_live *l = s->lives, *next; l != NULL; l = next) {
+        next = l->next;
+        srv_live_step(s, l);
+    }
+    on_time(s, fr_sys.mono_ms());
+}
+
+static enum fr_rc begin(struct srv *s, struct fr_err *err)
+{
+    struct fr_rec rec = {.kind = FR_REC_HOME};
+    enum fr_rc rc;
+
+    if ((rc = fr_home_open(&s->home, s->a->home, err)) != FR_OK ||
+        (rc = fr_table_read(&s->table, s->home.journal, err)) != FR_OK)
+        return rc;
+    if (fr_id_zero(s->table.home) &&
+        ((rc = fr_id_new(&rec.attempt, err)) != FR_OK || (rc = srv_journal(s, &rec, err)) != FR_OK))
+        return rc;
+    if (!fr_environ_base(s->a->environ, &s->arena, &s->environ))
+        return fr_fail(err, FR_NOMEM, "no memory for the environment");
+    fr_sys.set_nonblock(s->a->in, true);
+    fr_sys.set_nonblock(s->a->out, true);
+    s->heard_ms = fr_sys.mono_ms();
+    s->ping_ms = s->heard_ms + FR_PING_MS;
+    send_hello(s);
+    return FR_OK;
+}
+
+static void finish(struct srv *s)
+{
+    srv_live_finish(s);
+    srv_bulk_finish(s);
+    srv_put_finish(s);
+    if (s->sync_ms != INT64_MAX)
+        fr_sys.fdatasync(s->home.journal);
+    fr_home_close(&s->home);
+    fr_table_finish(&s->table);
+    fr_wire_finish(&s->in);
+    fr_buf_finish(&s->ctl);
+    fr_buf_finish(&s->out);
+    fr_arena_finish(&s->arena);
+}
+
+enum fr_rc fr_serve(const struct fr_serve_args *a, struct fr_err *err)
+{
+    struct srv s = {.a = a, .home = {.journal = -1}, .sync_ms = INT64_MAX};
+    enum fr_rc rc = begin(&s, err);
+
+    while (rc == FR_OK && !s.over)
+        turn(&s);
+    if (rc == FR_OK && s.err.rc != FR_OK) {
+        s.credit = 0;
+        write_output(&s); /* the reason, as far as the other side takes it at once */
+        rc = s.err.rc;
+        if (err != NULL)
+            *err = s.err;
+    }
+    finish(&s);
+    return rc;
+}

@@ -1,0 +1,22 @@
+/*
+ * Attempts inside a container: serve has the container runtime start `flownode shim` in it, which
+ * becomes the supervisor there. What to do is handed over through HOME/s/ATTEMPT, a socket in the
+ * mounted home: secrets are never on a disk.
+ */
+#ifndef FR_NODE_SHIM_H
+#define FR_NODE_SHIM_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+struct fr_shim_args {
+    const char *home; /* as mounted in the container */
+    struct fr_id attempt;
+    const char *self;           /* path of this program in the container */
+    const char *const *environ; /* the container's */
+};
+
+/* Detaches a process that waits up to 30 s to be handed its attempt, and supervises it. */
+enum fr_rc fr_shim(const struct fr_shim_args *a, struct fr_err *err);
+
+#endif

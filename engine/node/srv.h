@@ -1,0 +1,125 @@
+/*
+ * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_attempt.c (commands of
+ * the engine), srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_put.c (files received,
+ * listings), facts.c. Nobody else includes this.
+ */
+#ifndef FR_NODE_SRV_H
+#define FR_NODE_SRV_H
+
+#include "engine/base/sys.h"
+#include "engine/node/home.h"
+#include "engine/node/serve.h"
+#include "engine/node/table.h"
+#include "engine/node/tree.h"
+
+enum {
+    SRV_RETRY_MS = 20,    /* between tries to reach a supervisor's socket */
+    SRV_SHIM_MS = 30000,  /* for a container to start the shim */
+    SRV_SYNC_MS = 200,    /* journal writes are synced together */
+    SRV_IDLE_MS = 120000, /* without a frame, the connection is given up */
+    SRV_CTL_MAX = 1 << 20 /* waiting control bytes above which nothing more is read */
+};
+
+/* An attempt that this connection deals with. */
+struct srv_live {
+    struct srv_live *next;
+    struct fr_attempt *a; /* the table's */
+    int fd;               /* to its supervisor, -1 */
+    struct fr_wire_in in;
+    struct fr_buf out;      /* for the supervisor; kept until there is one */
+    bool report;            /* the engine wants to hear of its end */
+    bool starting;          /* prepare was asked here and not answered yet */
+    bool failed;            /* what it was asked cannot be done: no more tries */
+    int64_t due_ms;         /* next look, INT64_MAX: none */
+    int64_t shim_until_ms;  /* 0: no shim awaited */
+    struct fr_proc runtime; /* RUNTIME exec -d, pid 0: none */
+    uint32_t pid, port;
+    bool sweeping;
+    struct fr_stopper stopper;
+    bool follow; /* its log is sent, from offset on */
+    uint64_t offset;
+    int log_fd, index_fd;
+    bool more; /* there may be bytes behind offset */
+};
+
+struct srv_get {
+    struct srv_get *next;
+    uint64_t ref, at, end, size;
+    int fd;
+    uint32_t mode;
+};
+
+struct srv_put {
+    struct srv_put *next;
+    uint64_t ref, at, size;
+    int fd;
+    uint32_t mode;
+    char sha256[65];
+    char tmp[FR_NODE_PATH], path[FR_NODE_PATH];
+};
+
+struct srv {
+    const struct fr_serve_args *a;
+    struct fr_node_home home;
+    struct fr_table table;
+    struct fr_arena arena; /* for the whole connection: the base environment */
+    struct fr_strs environ;
+    struct fr_wire_in in;
+    struct fr_buf ctl, out; /* messages waiting; bytes being written */
+    uint64_t credit;        /* bulk bytes the engine still takes */
+    uint64_t owed;          /* bulk bytes taken and not yet granted again */
+    bool hello, over;
+    uint64_t epoch;
+    int64_t heard_ms, ping_ms;
+    int64_t sync_ms; /* INT64_MAX: the journal is clean */
+    struct srv_live *lives;
+    struct srv_get *gets;
+    struct srv_put *puts;
+    struct fr_err err; /* why it is over, rc 0: the input ended */
+};
+
+/* serve.c */
+void srv_send(struct srv *s, const struct fr_msg *m);
+void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
+void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
+/* Appends and reads back: the table then tells what counts. */
+enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
+
+/* srv_attempt.c: takes a message about attempts. */
+void srv_attempt_message(struct srv *s, const struct fr_msg *m);
+void srv_send_state(struct srv *s, struct fr_id id);
+void srv_send_ended(struct srv *s, const struct fr_attempt *a);
+enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
+
+/* srv_live.c */
+struct srv_live *srv_live_get(struct srv *s,
+                              struct fr_attempt *a); /* made when missing; NULL: no memory */
+void srv_live_load(struct srv *s);                   /* all of the run that are not over */
+void srv_live_step(struct srv *s, struct srv_live *l);
+void srv_live_read(struct srv *s, struct srv_live *l);
+void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m);
+void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms);
+void srv_live_drop(struct srv *s, struct srv_live *l); /* frees it */
+void srv_live_finish(struct srv *s);
+
+/* shim.c: starts RUNTIME exec -d …; l->out then begins with the handover. */
+struct fr_supervise;
+enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
+                          struct fr_err *err);
+
+/* srv_bulk.c: puts one bulk message into s->out, or nothing. */
+void srv_bulk_next(struct srv *s);
+void srv_get_begin(struct srv *s, const struct fr_get *g);
+void srv_bulk_finish(struct srv *s);
+
+/* srv_put.c */
+void srv_put_begin(struct srv *s, const struct fr_put_begin *p);
+void srv_put_data(struct srv *s, const struct fr_put_data *p);
+void srv_put_end(struct srv *s, uint64_t ref);
+void srv_list(struct srv *s, const struct fr_list *l);
+void srv_put_finish(struct srv *s);
+
+/* facts.c */
+void srv_facts(struct srv *s, uint64_t ref);
+
+#endif

@@ -1,0 +1,347 @@
+/* What the engine asks about attempts. */
+#include "engine/base/file.h"
+#include "engine/node/srv.h"
+#include "engine/node/supervise.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
+{
+    const struct srv_live *l = a != NULL ? a->live : NULL;
+
+    if (a == NULL || a->acked)
+        return FR_AT_UNKNOWN;
+    if (a->tombstoned && !a->launched)
+        return FR_AT_TOMBSTONED;
+    if (l != NULL && l->sweeping)
+        return FR_AT_SWEEPING;
+    if (a->ended)
+        return FR_AT_ENDED;
+    if (a->launched)
+        return FR_AT_RUNNING;
+    /* prepared: only as good as its supervisor */
+    if ((l != NULL && (l->fd >= 0 || l->shim_until_ms != 0)) || fr_home_alive(s->home.path, a->id))
+        return FR_AT_PREPARED;
+    return FR_AT_UNKNOWN;
+}
+
+void srv_send_ended(struct srv *s, const struct fr_attempt *a)
+{
+    struct fr_msg m = {.type = FR_MSG_ENDED};
+    struct fr_arena arena = {0};
+    struct fr_err err;
+
+    if (fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &m.ended, &err) == FR_OK)
+        srv_send(s, &m);
+    else
+        srv_fail(s, &err);
+    fr_arena_finish(&arena);
+}
+
+void srv_send_state(struct srv *s, struct fr_id id)
+{
+    const struct fr_attempt *a = fr_table_find(&s->table, id);
+    const struct srv_live *l = a != NULL ? a->live : NULL;
+    struct fr_msg m = {.type = FR_MSG_STATE};
+    char path[FR_NODE_PATH];
+    struct stat st;
+
+    m.state.attempt = id;
+    m.state.status = srv_status(s, a);
+    if (a != NULL && !a->acked) {
+        m.state.generation = a->generation;
+        m.state.spec_hash = fr_str_of(a->spec_hash);
+        m.state.launched_ms = a->launched_ms;
+        fr_home_path(s->home.path, FR_HOME_LOG, id, path);
+        if (fr_sys.lstat(path, &st) == 0)
+            m.state.log_bytes = (uint64_t)st.st_size;
+    }
+    if (l != NULL) {
+        m.state.pid = l->pid;
+        m.state.port = l->port;
+    }
+    srv_send(s, &m);
+}
+
+/* Nothing started and nothing will: said to an engine that waits for prepared. */
+static void refuse(struct srv *s, struct fr_id id, const struct fr_err *err)
+{
+    struct fr_msg m = {.type = FR_MSG_PREPARED};
+
+    m.prepared.attempt = id;
+    m.prepared.rc = err->rc;
+    m.prepared.text = fr_str_of(err->msg);
+    srv_send(s, &m);
+}
+
+static void start(struct srv *s, const struct fr_prepare *p, uint64_t journal_at)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, p->attempt);
+    struct srv_live *l = a != NULL ? srv_live_get(s, a) : NULL;
+    struct fr_supervise sup = {fr_str_of(s->home.path),
+                               fr_str_of(s->a->self),
+                               fr_str_of(s->home.boot),
+                               journal_at,
+                               fr_sys.boot_ms(),
+                               s->environ,
+                               *p};
+    struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = p->attempt};
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if (l == NULL)
+        rc = fr_fail(&err, FR_NOMEM, "no memory for another attempt");
+    else if (p->request.container.runtime.n > 0)
+        rc = srv_shim_start(s, l, &sup, &err);
+    else if ((rc = fr_supervise_start(&sup, &l->fd, &err)) == FR_OK)
+        fr_sys.set_nonblock(l->fd, true);
+    if (rc != FR_OK) {
+        refuse(s, p->attempt, &err);
+        srv_journal(s, &rec, &err);
+        return;
+    }
+    l->report = true;
+    l->starting = true;
+    if (l->fd >= 0)
+        l->due_ms = INT64_MAX;
+}
+
+static void take_prepare(struct srv *s, const struct fr_prepare *p)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, p->attempt), *rival;
+    struct fr_rec rec = {.kind = FR_REC_PREPARED,
+                         .attempt = p->attempt,
+                         .epoch = s->epoch,
+                         .run = p->run,
+                         .instance = p->instance,
+                         .spec_hash = p->spec_hash,
+                         .generation = p->generation,
+                         .boot = fr_str_of(s->home.boot)};
+    uint64_t at = s->table.at;
+    struct fr_err err;
+
+    if (a != NULL && (a->launched || a->ended || a->tombstoned || a->acked ||
+                      srv_status(s, a) == FR_AT_PREPARED)) {
+        srv_send_state(s, p->attempt);
+        if (srv_status(s, a) == FR_AT_ENDED)
+            srv_send_ended(s, a);
+        else if (a->live != NULL)
+            ((struct srv_live *)a->live)->report = true;
+        return;
+    }
+    while ((rival = fr_table_rival(&s->table, p)) != NULL &&
+           srv_status(s, rival) == FR_AT_UNKNOWN) {
+        /* prepared once, and its supervisor is gone: it shall not come back beside this one */
+        struct fr_rec bury = {.kind = FR_REC_TOMBSTONE, .attempt = rival->id};
+        if (srv_journal(s, &bury, &err) != FR_OK) {
+            refuse(s, p->attempt, &err);
+            return;
+        }
+    }
+    if (rival != NULL) {
+        struct fr_msg m = {.type = FR_MSG_BUSY};
+        m.busy =
+            (struct fr_busy){p->attempt, rival->id, rival->generation, fr_str_of(rival->spec_hash)};
+        srv_send(s, &m);
+        return;
+    }
+    if (srv_journal(s, &rec, &err) != FR_OK) {
+        refuse(s, p->attempt, &err);
+        return;
+    }
+    a = fr_table_find(&s->table, p->attempt);
+    if (s->epoch < s->table.epoch || a == NULL || a->tombstoned || a->launched) {
+        fr_fail(&err, FR_STOPPED, "a newer connection came first");
+        srv_fail(s, &err);
+        return;
+    }
+    start(s, p, at);
+}
+
+/* The attempt with its runtime state, when a supervisor of it may live. */
+static struct srv_live *reachable(struct srv *s, struct fr_id id)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, id);
+    enum fr_attempt_status st = srv_status(s, a);
+
+    return st == FR_AT_PREPARED || st == FR_AT_RUNNING || st == FR_AT_SWEEPING ? srv_live_get(s, a)
+                                                                               : NULL;
+}
+
+static void take_go(struct srv *s, const struct fr_msg *m)
+{
+    struct srv_live *l = reachable(s, m->go.attempt);
+
+    if (l == NULL || l->a->launched) {
+        srv_send_state(s, m->go.attempt);
+        return;
+    }
+    l->report = true;
+    srv_live_put(s, l, m);
+}
+
+static void take_attach(struct srv *s, const struct fr_attach *m)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, m->attempt);
+    enum fr_attempt_status st = srv_status(s, a);
+
+    srv_send_state(s, m->attempt);
+    if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED)
+        return;
+    struct srv_live *l = srv_live_get(s, a);
+    if (l == NULL)
+        return;
+    l->follow = true;
+    l->offset = m->offset;
+    l->more = true;
+    if (st == FR_AT_ENDED) {
+        srv_send_ended(s, a);
+        return;
+    }
+    l->report = true;
+    if (l->fd < 0 && !l->sweeping)
+        l->due_ms = fr_sys.mono_ms();
+}
+
+static void bury(struct srv *s, struct fr_id id)
+{
+    struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = id};
+    struct fr_msg stop = {.type = FR_MSG_STOP};
+    struct fr_attempt *a = fr_table_find(&s->table, id);
+    struct fr_err err;
+
+    if ((a == NULL || (!a->launched && !a->ended && !a->tombstoned && !a->acked)) &&
+        srv_journal(s, &rec, &err) != FR_OK) {
+        srv_fail(s, &err);
+        return;
+    }
+    a = fr_table_find(&s->table, id);
+    if (a != NULL && a->tombstoned && a->live != NULL) {
+        stop.stop.attempt = id; /* a supervisor that waits for go need not */
+        srv_live_put(s, a->live, &stop);
+    }
+}
+
+static void take_stop(struct srv *s, const struct fr_msg *m)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, m->stop.attempt);
+    enum fr_attempt_status st = srv_status(s, a);
+    struct fr_arena arena = {0};
+    struct fr_ended e = {0};
+    struct fr_err err;
+    struct srv_live *l;
+
+    if (st == FR_AT_UNKNOWN && a != NULL && !a->acked)
+        bury(s, m->stop.attempt);
+    if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED) {
+        srv_send_state(s, m->stop.attempt);
+        return;
+    }
+    if ((l = srv_live_get(s, a)) == NULL)
+        return;
+    l->report = true;
+    if (st == FR_AT_SWEEPING) {
+        srv_live_sweep(s, l, m->stop.grace_ms);
+    } else if (st == FR_AT_ENDED) {
+        fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &e, &err);
+        if (e.survivors.n > 0)
+            srv_live_sweep(s, l, m->stop.grace_ms); /* tried again: perhaps they can go now */
+        else
+            l->due_ms = fr_sys.mono_ms(); /* the next step says ended */
+        fr_arena_finish(&arena);
+    } else {
+        srv_live_put(s, l, m);
+    }
+}
+
+static void take_query(struct srv *s, const struct fr_query *q)
+{
+    for (size_t i = 0; i < q->attempts.n; i++) {
+        struct fr_attempt *a = fr_table_find(&s->table, q->attempts.v[i]);
+        enum fr_attempt_status st = srv_status(s, a);
+        srv_send_state(s, q->attempts.v[i]);
+        if (st == FR_AT_ENDED)
+            srv_send_ended(s, a);
+        else if (st == FR_AT_PREPARED || st == FR_AT_RUNNING || st == FR_AT_SWEEPING) {
+            struct srv_live *l = srv_live_get(s, a);
+            if (l != NULL)
+                l->report = true;
+        }
+    }
+}
+
+static void take_ack(struct srv *s, struct fr_id id)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, id);
+    struct fr_rec rec = {.kind = FR_REC_ACKED, .attempt = id};
+    char path[FR_NODE_PATH + 8];
+    struct fr_err err;
+
+    if (a == NULL || a->acked || !(a->ended || a->tombstoned))
+        return;
+    if (a->live != NULL)
+        srv_live_drop(s, a->live);
+    if (srv_journal(s, &rec, &err) != FR_OK) {
+        srv_fail(s, &err);
+        return;
+    }
+    fr_home_path(s->home.path, FR_HOME_INDEX, id, path);
+    fr_sys.unlink(path);
+    fr_home_path(s->home.path, FR_HOME_LOG, id, path);
+    fr_sys.unlink(path);
+    fr_home_path(s->home.path, FR_HOME_DIR, id, path);
+    fr_remove_tree(path, &err);
+    strncat(path, ".out", 5);
+    fr_sys.unlink(path);
+}
+
+/* All supervisors here learn when the engine was last heard of. */
+static void take_lease(struct srv *s, uint64_t ref)
+{
+    struct fr_msg m = {.type = FR_MSG_LEASED};
+
+    m.leased.ref = ref;
+    m.leased.boot_ms = fr_sys.boot_ms();
+    for (struct srv_live *l = s->lives; l != NULL; l = l->next)
+        if (l->fd >= 0)
+            srv_live_put(s, l, &m);
+    srv_send(s, &m);
+}
+
+void srv_attempt_message(struct srv *s, const struct fr_msg *m)
+{
+    struct fr_err err;
+
+    switch (m->type) {
+    case FR_MSG_PREPARE:
+        take_prepare(s, &m->prepare);
+        break;
+    case FR_MSG_GO:
+        take_go(s, m);
+        break;
+    case FR_MSG_ATTACH:
+        take_attach(s, &m->attach);
+        break;
+    case FR_MSG_STOP:
+        take_stop(s, m);
+        break;
+    case FR_MSG_QUERY:
+        take_query(s, &m->query);
+        break;
+    case FR_MSG_TOMBSTONE:
+        bury(s, m->tombstone.attempt);
+        srv_send_state(s, m->tombstone.attempt);
+        break;
+    case FR_MSG_ACK_END:
+        take_ack(s, m->ack_end.attempt);
+        break;
+    case FR_MSG_LEASE:
+        take_lease(s, m->lease.ref);
+        break;
+    default:
+        fr_fail(&err, FR_PROTO, "a %s message is not for a node", fr_msg_name(m->type));
+        srv_send_error(s, 0, &err);
+        srv_fail(s, &err);
+    }
+}

@@ -1,0 +1,197 @@
+/* Bulk bytes to the engine: logs that are followed, and files that are got, in turn, against
+ * credit. */
+#include "engine/node/logfile.h"
+#include "engine/node/srv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool open_log(struct srv *s, struct srv_live *l)
+{
+    char path[FR_NODE_PATH];
+
+    if (l->log_fd >= 0)
+        return true;
+    fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);
+    l->log_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
+    fr_home_path(s->home.path, FR_HOME_INDEX, l->a->id, path);
+    l->index_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
+    return l->log_fd >= 0;
+}
+
+/* The newest mark at or before offset, and where the next one begins (UINT64_MAX: none). */
+static struct fr_log_mark find_mark(int fd, uint64_t offset, uint64_t *next)
+{
+    struct fr_log_mark found = {0}, m;
+    struct stat st;
+    uint64_t lo = 0, hi;
+
+    *next = UINT64_MAX;
+    if (fd < 0 || fr_sys.fstat(fd, &st) != 0)
+        return found;
+    hi = (uint64_t)st.st_size / sizeof(m);
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        if (fr_sys.pread(fd, &m, sizeof(m), (off_t)(mid * sizeof(m))) != (ssize_t)sizeof(m))
+            break;
+        if (m.offset <= offset) {
+            found = m;
+            lo = mid + 1;
+        } else {
+            *next = m.offset;
+            hi = mid;
+        }
+    }
+    return found;
+}
+
+/* True when a piece of the log was put out. */
+static bool send_log(struct srv *s, struct srv_live *l)
+{
+    char piece[FR_BULK_MAX];
+    struct fr_msg m = {.type = FR_MSG_LOG};
+    struct fr_err err;
+    uint64_t next;
+
+    if (!l->follow || !l->more)
+        return false;
+    if (!open_log(s, l)) {
+        l->more = false;
+        return false;
+    }
+    struct fr_log_mark mark = find_mark(l->index_fd, l->offset, &next);
+    size_t max = next - l->offset < FR_BULK_MAX ? (size_t)(next - l->offset) : FR_BULK_MAX;
+    max = s->credit < max ? (size_t)s->credit : max;
+    ssize_t k = fr_sys.pread(l->log_fd, piece, max, (off_t)l->offset);
+    if (k <= 0) {
+        l->more = false;
+        return false;
+    }
+    m.log = (struct fr_log_piece){l->a->id, l->offset, mark.mono_ms, {piece, (size_t)k}};
+    l->offset += (size_t)k;
+    s->credit -= (size_t)k;
+    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
+        srv_fail(s, &err);
+    return true;
+}
+
+static void drop_get(struct srv *s, struct srv_get *g)
+{
+    struct srv_get **at = &s->gets;
+
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    fr_sys.close(g->fd);
+    fr_sys.free(g);
+}
+
+static void end_get(struct srv *s, struct srv_get *g)
+{
+    struct fr_msg m = {.type = FR_MSG_GET_END};
+
+    m.get_end.ref = g->ref;
+    m.get_end.size = g->size;
+    m.get_end.mode = g->mode;
+    srv_send(s, &m);
+    drop_get(s, g);
+}
+
+static bool send_get(struct srv *s, struct srv_get *g)
+{
+    char piece[FR_BULK_MAX];
+    struct fr_msg m = {.type = FR_MSG_GET_DATA};
+    struct fr_err err;
+    size_t max = g->end - g->at < FR_BULK_MAX ? (size_t)(g->end - g->at) : FR_BULK_MAX;
+
+    max = s->credit < max ? (size_t)s->credit : max;
+    ssize_t k = max > 0 ? fr_sys.pread(g->fd, piece, max, (off_t)g->at) : 0;
+    if (k < 0) {
+        fr_fail_errno(&err, errno, "cannot read the file");
+        srv_send_error(s, g->ref, &err);
+        drop_get(s, g);
+        return false;
+    }
+    if (k == 0) {
+        end_get(s, g); /* to its end, or it became shorter */
+        return false;
+    }
+    m.get_data = (struct fr_get_data){g->ref, g->at, {piece, (size_t)k}};
+    g->at += (size_t)k;
+    s->credit -= (size_t)k;
+    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
+        srv_fail(s, &err);
+    if (g->at == g->end)
+        end_get(s, g);
+    return true;
+}
+
+/* Whoever sent goes to the end of its list, so that all get their turn. */
+void srv_bulk_next(struct srv *s)
+{
+    for (struct srv_live **at = &s->lives; *at != NULL; at = &(*at)->next) {
+        struct srv_live *l = *at, **end = at;
+        if (!send_log(s, l))
+            continue;
+        while (*end != NULL)
+            end = &(*end)->next;
+        if (l->next != NULL) {
+            *at = l->next;
+            l->next = NULL;
+            *end = l;
+        }
+        return;
+    }
+    for (struct srv_get *g = s->gets, *next; g != NULL; g = next) {
+        next = g->next;
+        if (send_get(s, g))
+            return;
+    }
+}
+
+void srv_get_begin(struct srv *s, const struct fr_get *m)
+{
+    char path[FR_NODE_PATH];
+    struct srv_get *g = fr_sys.alloc(sizeof(*g));
+    struct stat st;
+    struct fr_err err;
+    int n = snprintf(path, sizeof(path), "%s%s%.*s",
+                     m->path.n > 0 && m->path.p[0] == '/' ? "" : s->home.path,
+                     m->path.n > 0 && m->path.p[0] == '/' ? "" : "/", (int)m->path.n, m->path.p);
+    int fd = g != NULL && n < (int)sizeof(path) ? fr_sys.open(path, O_RDONLY | O_NONBLOCK, 0) : -1;
+
+    if (fd < 0) {
+        fr_fail_errno(&err,
+                      g == NULL                ? ENOMEM
+                      : n >= (int)sizeof(path) ? ENAMETOOLONG
+                                               : errno,
+                      "cannot open %.*s", (int)m->path.n, m->path.p);
+    } else if (fr_sys.fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        fr_fail(&err, FR_USAGE, "%.*s is not a regular file", (int)m->path.n, m->path.p);
+    } else {
+        uint64_t size = (uint64_t)st.st_size, left = m->offset < size ? size - m->offset : 0;
+        *g = (struct srv_get){.next = s->gets,
+                              .ref = m->ref,
+                              .at = m->offset,
+                              .end = m->offset + (m->max > 0 && m->max < left ? m->max : left),
+                              .size = size,
+                              .fd = fd,
+                              .mode = st.st_mode & 07777};
+        s->gets = g;
+        if (g->at == g->end)
+            end_get(s, g);
+        return;
+    }
+    if (fd >= 0)
+        fr_sys.close(fd);
+    fr_sys.free(g);
+    srv_send_error(s, m->ref, &err);
+}
+
+void srv_bulk_finish(struct srv *s)
+{
+    while (s->gets != NULL)
+        drop_get(s, s->gets);
+}

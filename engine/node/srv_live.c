@@ -1,0 +1,332 @@
+/* Supervisors as serve sees them: reached by socket while they live, cleared up after when they
+ * died. */
+#include "engine/base/file.h"
+#include "engine/node/outputs.h"
+#include "engine/node/srv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { READ_PIECE = 16 << 10 };
+
+struct srv_live *srv_live_get(struct srv *s, struct fr_attempt *a)
+{
+    struct srv_live *l = a->live;
+
+    if (l != NULL)
+        return l;
+    if ((l = fr_sys.alloc(sizeof(*l))) == NULL)
+        return NULL;
+    *l = (struct srv_live){.next = s->lives, .a = a, .fd = -1, .due_ms = INT64_MAX};
+    l->log_fd = l->index_fd = -1;
+    s->lives = l;
+    a->live = l;
+    return l;
+}
+
+static void close_socket(struct srv_live *l)
+{
+    if (l->fd >= 0)
+        fr_sys.close(l->fd);
+    l->fd = -1;
+    fr_wire_finish(&l->in);
+    fr_buf_finish(&l->out);
+    l->in = (struct fr_wire_in){0};
+}
+
+void srv_live_drop(struct srv *s, struct srv_live *l)
+{
+    struct srv_live **at = &s->lives;
+
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    l->a->live = NULL;
+    close_socket(l);
+    if (l->log_fd >= 0)
+        fr_sys.close(l->log_fd);
+    if (l->index_fd >= 0)
+        fr_sys.close(l->index_fd);
+    fr_stopper_finish(&l->stopper);
+    fr_sys.free(l);
+}
+
+void srv_live_finish(struct srv *s)
+{
+    while (s->lives != NULL)
+        srv_live_drop(s, s->lives);
+}
+
+void srv_live_load(struct srv *s)
+{
+    for (size_t i = 0; i < s->table.cap; i++) {
+        struct fr_attempt *a = fr_table_slot(&s->table, i);
+        if (a == NULL || a->ended || a->tombstoned || a->acked || !fr_id_eq(a->run, s->table.run))
+            continue;
+        struct srv_live *l = srv_live_get(s, a);
+        if (l != NULL)
+            l->due_ms = fr_sys.mono_ms();
+    }
+}
+
+void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m)
+{
+    struct fr_err err;
+
+    if (fr_msg_put(m, &l->out, &err) != FR_OK)
+        srv_fail(s, &err);
+    l->due_ms = fr_sys.mono_ms();
+}
+
+/* What the dead supervisor journalled of the exit, or nothing. */
+static void known_end(const struct fr_attempt *a, struct fr_arena *arena, struct fr_ended *e)
+{
+    struct fr_err err;
+
+    *e = (struct fr_ended){0};
+    if (a->end.n > 0 && fr_ended_get((struct fr_str){a->end.p, a->end.n}, arena, e, &err) == FR_OK)
+        return;
+    e->attempt = a->id;
+    e->cause = FR_END_LOST;
+    e->launched = true;
+    e->launched_ms = a->launched_ms;
+    e->text = strlen(a->container) > 0
+                  ? FR_STR("its container is gone, or the shim in it was killed")
+                  : FR_STR("its supervisor is gone");
+}
+
+static void add_survivors(const struct fr_stopper *st, struct fr_arena *arena, struct fr_ended *e)
+{
+    size_t n = 0, from = 0;
+
+    for (size_t i = 0; i < st->survivors.n; i++)
+        n += st->survivors.p[i] == '\n';
+    e->survivors = (struct fr_strs){fr_arena_array(arena, n + 1, sizeof(struct fr_str)), 0};
+    for (size_t i = 0; e->survivors.v != NULL && i < st->survivors.n; i++)
+        if (st->survivors.p[i] == '\n') {
+            e->survivors.v[e->survivors.n++] = (struct fr_str){st->survivors.p + from, i - from};
+            from = i + 1;
+        }
+}
+
+/* Everything of a dead supervisor's attempt is gone, or named: its end is written down in its
+ * place. */
+static void record_end(struct srv *s, struct srv_live *l, const char *why)
+{
+    char path[FR_NODE_PATH + 8];
+    struct fr_arena arena = {0};
+    struct fr_ended e;
+    struct fr_buf b = {0};
+    struct stat st;
+    struct fr_err err;
+
+    known_end(l->a, &arena, &e);
+    if (why != NULL && e.cause == FR_END_LOST)
+        e.text = fr_str_of(why);
+    add_survivors(&l->stopper, &arena, &e);
+    fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);
+    if (e.log_bytes == 0 && fr_sys.lstat(path, &st) == 0)
+        e.log_bytes = (uint64_t)st.st_size;
+    fr_home_path(s->home.path, FR_HOME_DIR, l->a->id, path);
+    strncat(path, ".out", 5);
+    if (e.cause == FR_END_EXIT && e.outputs.n == 0 &&
+        fr_outputs_read(path, NULL, &arena, &e.outputs, &err) != FR_OK)
+        e.text = fr_str_of(fr_arena_dup(&arena, err.msg));
+    fr_ended_put(&e, &b);
+    struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
+    if (srv_journal(s, &rec, &err) != FR_OK)
+        l->due_ms =
+            fr_sys.mono_ms() + 1000; /* a full disk: tried again, nothing is said meanwhile */
+    else
+        l->sweeping = false;
+    fr_buf_finish(&b);
+    fr_arena_finish(&arena);
+}
+
+void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
+{
+    (void)s;
+    if (!l->sweeping) {
+        l->sweeping = true;
+        l->stopper.phase = FR_STOP_NONE;
+        fr_id_text(l->a->id, l->stopper.tree.marker);
+        if (l->a->container == NULL || l->a->container[0] == '\0')
+            l->stopper.tree.supervisor =
+                l->a->supervisor; /* a shim's pid counts in its container only */
+    }
+    fr_stopper_begin(&l->stopper, grace_ms);
+    l->due_ms = fr_sys.mono_ms();
+}
+
+/* A prepared attempt whose supervisor never came up is given up, so that it cannot start any more.
+ */
+static void give_up(struct srv *s, struct srv_live *l, const char *why)
+{
+    struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = l->a->id};
+    struct fr_msg m = {.type = FR_MSG_PREPARED};
+    struct fr_err err;
+
+    l->due_ms = INT64_MAX;
+    if (!l->starting || srv_journal(s, &rec, &err) != FR_OK)
+        return;
+    l->starting = false;
+    m.prepared.attempt = l->a->id;
+    m.prepared.rc = FR_IO;
+    m.prepared.text = fr_str_of(why);
+    if (l->a->tombstoned)
+        srv_send(s, &m);
+}
+
+/* No supervisor holds the lock, and the journal has no end. */
+static void supervisor_died(struct srv *s, struct srv_live *l)
+{
+    struct fr_err err;
+
+    close_socket(l);
+    /* it may have written its end and gone between two looks */
+    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK || l->a->ended || l->a->tombstoned)
+        return;
+    if (!l->a->launched) {
+        give_up(s, l, "its supervisor ended before it was ready");
+    } else if (strcmp(l->a->boot, s->home.boot) != 0) {
+        record_end(s, l, "the node was rebooted");
+    } else {
+        srv_live_sweep(s, l, l->a->grace_ms);
+    }
+}
+
+static void connect_socket(struct srv *s, struct srv_live *l)
+{
+    char path[FR_NODE_PATH];
+
+    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->id, path);
+    l->fd = fr_sys.connect_unix(path);
+    l->due_ms = l->fd >= 0 ? INT64_MAX : fr_sys.mono_ms() + SRV_RETRY_MS;
+    if (l->fd >= 0) {
+        l->shim_until_ms = 0;
+        fr_sys.set_nonblock(l->fd, true);
+    }
+}
+
+/* A shim has no lock before it was handed its attempt; its socket is awaited. */
+static void await_shim(struct srv *s, struct srv_live *l)
+{
+    struct fr_wait w = {0};
+    char why[128];
+
+    connect_socket(s, l);
+    if (l->fd >= 0)
+        return;
+    if (l->runtime.pid != 0 && fr_sys.wait(l->runtime.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid != 0) {
+        l->runtime.pid = 0;
+        if (w.signaled || w.code != 0) {
+            l->shim_until_ms = 0;
+            snprintf(why, sizeof(why), "the container's exec ended with %s %d",
+                     w.signaled ? "signal" : "status", w.code);
+            give_up(s, l, why);
+            return;
+        }
+    }
+    if (fr_sys.mono_ms() >= l->shim_until_ms) {
+        l->shim_until_ms = 0;
+        give_up(s, l, "flownode shim did not come up in the container");
+    }
+}
+
+static void write_socket(struct srv_live *l)
+{
+    if (l->fd < 0 || l->out.n == 0)
+        return;
+    ssize_t k = fr_sys.write(l->fd, l->out.p, l->out.n);
+    if (k > 0)
+        fr_buf_cut(&l->out, (size_t)k);
+    /* a broken socket shows when it is read */
+}
+
+static void over(struct srv *s, struct srv_live *l)
+{
+    close_socket(l);
+    l->due_ms = INT64_MAX;
+    l->more = true;
+    l->starting = false;
+    if (l->report && l->a->ended && !(l->a->tombstoned && !l->a->launched))
+        srv_send_ended(s, l->a);
+    l->report = false;
+    if (!l->follow)
+        srv_live_drop(s, l);
+}
+
+void srv_live_step(struct srv *s, struct srv_live *l)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    if (l->sweeping && now >= l->due_ms) {
+        fr_stopper_step(&l->stopper);
+        l->due_ms = l->stopper.due_ms;
+        if (l->stopper.phase >= FR_STOP_DONE)
+            record_end(s, l, NULL);
+        if (l->sweeping)
+            return;
+    }
+    write_socket(l);
+    if (l->fd >= 0 || now < l->due_ms)
+        return;
+    if (!l->sweeping && (l->a->ended || l->a->tombstoned || l->a->acked))
+        over(s, l);
+    else if (l->shim_until_ms != 0)
+        await_shim(s, l);
+    else if (fr_home_alive(s->home.path, l->a->id))
+        connect_socket(s, l);
+    else if (!l->sweeping)
+        supervisor_died(s, l);
+}
+
+/* prepared and launched go to the engine as they are; grew makes the log be read. */
+static void take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
+{
+    if (m->type == FR_MSG_PREPARED) {
+        l->starting = false;
+        l->port = m->prepared.port;
+        srv_send(s, m);
+    } else if (m->type == FR_MSG_LAUNCHED) {
+        l->starting = false;
+        l->pid = m->launched.pid;
+        srv_send(s, m);
+    } else if (m->type == FR_MSG_GREW) {
+        l->more = true;
+    }
+}
+
+void srv_live_read(struct srv *s, struct srv_live *l)
+{
+    char piece[READ_PIECE];
+    ssize_t k = l->fd >= 0 ? fr_sys.read(l->fd, piece, sizeof(piece)) : -1;
+    bool got = k > 0, broken = k == 0;
+    struct fr_err err;
+
+    if (k < 0 && (l->fd < 0 || errno == EAGAIN || errno == EINTR))
+        return;
+    if (k > 0)
+        fr_wire_feed(&l->in, piece, (size_t)k);
+    while (got) {
+        struct fr_arena arena = {0};
+        struct fr_msg m;
+        if (fr_wire_next(&l->in, &arena, &m, &got, &err) != FR_OK)
+            broken = true;
+        else if (got)
+            take(s, l, &m);
+        fr_arena_finish(&arena);
+    }
+    if (k > 0 && !broken)
+        return;
+    /* its end is in the journal, or it died: the next step looks */
+    fr_sys.close(l->fd);
+    l->fd = -1;
+    fr_wire_finish(&l->in);
+    l->in = (struct fr_wire_in){0};
+    l->due_ms = fr_sys.mono_ms();
+    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
+        srv_fail(s, &err);
+}

@@ -1,0 +1,277 @@
+/* Files received into the store, and listings of folders. */
+#include "engine/base/file.h"
+#include "engine/node/srv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_MAX = 65000, LIST_DEPTH = 64 };
+
+static struct srv_put *find_put(struct srv *s, uint64_t ref)
+{
+    struct srv_put *p = s->puts;
+
+    while (p != NULL && p->ref != ref)
+        p = p->next;
+    return p;
+}
+
+static void drop_put(struct srv *s, struct srv_put *p)
+{
+    struct srv_put **at = &s->puts;
+
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (p->fd >= 0)
+        fr_sys.close(p->fd);
+    fr_sys.free(p);
+}
+
+void srv_put_finish(struct srv *s)
+{
+    while (s->puts != NULL)
+        drop_put(s, s->puts);
+}
+
+static void send_state(struct srv *s, const struct srv_put *p, bool done)
+{
+    struct fr_msg m = {.type = FR_MSG_PUT_STATE};
+
+    m.put_state = (struct fr_put_state){p->ref, p->at, done, fr_str_of(p->path)};
+    srv_send(s, &m);
+}
+
+static void fail_put(struct srv *s, struct srv_put *p, const struct fr_err *err)
+{
+    srv_send_error(s, p->ref, err);
+    drop_put(s, p);
+}
+
+static bool is_hash(struct fr_str h)
+{
+    for (size_t i = 0; i < h.n; i++)
+        if (!strchr("0123456789abcdef", h.p[i]))
+            return false;
+    return h.n == 64;
+}
+
+/* True when the file is there already, whole. */
+static bool is_there(const struct srv_put *p)
+{
+    char hash[FR_SHA256_TEXT];
+    struct stat st;
+    struct fr_err err;
+
+    return fr_sys.lstat(p->path, &st) == 0 && S_ISREG(st.st_mode) &&
+           (uint64_t)st.st_size == p->size && (st.st_mode & 0777) == p->mode &&
+           fr_sha256_file(p->path, hash, &err) == FR_OK && strcmp(hash, p->sha256) == 0;
+}
+
+/* Opens the unfinished file of an earlier connection, or a new one. */
+static enum fr_rc open_put(struct srv_put *p, struct fr_err *err)
+{
+    struct stat st;
+
+    p->fd = fr_sys.open(p->tmp, O_RDWR | O_CREAT | O_NOFOLLOW, p->mode);
+    if (p->fd < 0)
+        return fr_fail_errno(err, errno, "cannot make %s", p->tmp);
+    if (fr_sys.fstat(p->fd, &st) != 0)
+        return fr_fail_errno(err, errno, "cannot read %s", p->tmp);
+    p->at = (uint64_t)st.st_size;
+    if ((p->at > p->size || (st.st_mode & 0777) != p->mode)) {
+        fr_sys.close(p->fd);
+        fr_sys.unlink(p->tmp);
+        p->at = 0;
+        p->fd = fr_sys.open(p->tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, p->mode);
+    }
+    return p->fd >= 0 ? FR_OK : fr_fail_errno(err, errno, "cannot make %s", p->tmp);
+}
+
+void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
+{
+    struct srv_put *p = fr_sys.alloc(sizeof(*p));
+    struct fr_err err;
+
+    if (p == NULL || !fr_path_is_inner(m->path) || !is_hash(m->sha256)) {
+        fr_fail(&err, p == NULL ? FR_NOMEM : FR_USAGE, "cannot receive \"%.*s\"", (int)m->path.n,
+                m->path.p);
+        fr_sys.free(p);
+        srv_send_error(s, m->ref, &err);
+        return;
+    }
+    /* owner only, as everything in the home; what may be run by its owner stays so */
+    *p = (struct srv_put){.next = s->puts, .ref = m->ref, .size = m->size, .fd = -1};
+    p->mode = (m->mode & 0100) != 0 ? 0700 : 0600;
+    memcpy(p->sha256, m->sha256.p, 64);
+    snprintf(p->path, sizeof(p->path), "%s/store/%.*s", s->home.path, (int)m->path.n, m->path.p);
+    snprintf(p->tmp, sizeof(p->tmp), "%s/tmp/%s", s->home.path, p->sha256);
+    s->puts = p;
+    if (is_there(p)) {
+        p->at = p->size;
+        send_state(s, p, false);
+    } else if (open_put(p, &err) == FR_OK) {
+        send_state(s, p, false);
+    } else {
+        fail_put(s, p, &err);
+    }
+}
+
+void srv_put_data(struct srv *s, const struct fr_put_data *m)
+{
+    struct srv_put *p = find_put(s, m->ref);
+    struct fr_err err;
+
+    s->owed += m->bytes.n;
+    if (s->owed >= FR_CREDIT_MAX / 4) {
+        struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {s->owed}};
+        s->owed = 0;
+        srv_send(s, &credit);
+    }
+    if (p == NULL)
+        return; /* refused meanwhile: its bytes are still on their way */
+    if (p->fd < 0 || m->offset != p->at || m->bytes.n > p->size - p->at) {
+        fr_fail(&err, FR_PROTO, "bytes %llu to %llu do not go on at %llu of %llu",
+                (unsigned long long)m->offset, (unsigned long long)(m->offset + m->bytes.n),
+                (unsigned long long)p->at, (unsigned long long)p->size);
+        fail_put(s, p, &err);
+        return;
+    }
+    for (size_t done = 0; done < m->bytes.n;) {
+        ssize_t k = fr_sys.pwrite(p->fd, m->bytes.p + done, m->bytes.n - done, (off_t)p->at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            fr_fail_errno(&err, k < 0 ? errno : ENOSPC, "cannot write %s", p->tmp);
+            fail_put(s, p, &err);
+            return;
+        }
+        done += (size_t)k;
+        p->at += (size_t)k;
+    }
+}
+
+static enum fr_rc finish_put(struct srv_put *p, struct fr_err *err)
+{
+    char hash[FR_SHA256_TEXT];
+    enum fr_rc rc;
+
+    if (p->at != p->size)
+        return fr_fail(err, FR_PROTO, "%s ended at byte %llu of %llu", p->path,
+                       (unsigned long long)p->at, (unsigned long long)p->size);
+    if (fr_sys.fdatasync(p->fd) != 0)
+        return fr_fail_errno(err, errno, "cannot write %s", p->tmp);
+    if ((rc = fr_sha256_file(p->tmp, hash, err)) != FR_OK)
+        return rc;
+    if (strcmp(hash, p->sha256) != 0) {
+        fr_sys.unlink(p->tmp);
+        return fr_fail(err, FR_CORRUPT, "%s arrived with SHA-256 %s, expected %s", p->path, hash,
+                       p->sha256);
+    }
+    char *slash = strrchr(p->path, '/');
+    *slash = '\0';
+    rc = fr_mkdirs(p->path, 0700, err);
+    *slash = '/';
+    if (rc == FR_OK && fr_sys.rename(p->tmp, p->path) != 0)
+        rc = fr_fail_errno(err, errno, "cannot rename %s to %s", p->tmp, p->path);
+    return rc;
+}
+
+void srv_put_end(struct srv *s, uint64_t ref)
+{
+    struct srv_put *p = find_put(s, ref);
+    struct fr_err err;
+
+    if (p == NULL)
+        return;
+    if (p->fd >= 0 && finish_put(p, &err) != FR_OK) {
+        fail_put(s, p, &err);
+        return;
+    }
+    send_state(s, p, true);
+    drop_put(s, p);
+}
+
+struct walk {
+    struct fr_arena arena;
+    struct fr_strs files;
+    size_t cap;
+    size_t base; /* length of the folder's path and its slash */
+};
+
+static bool add_file(struct walk *w, const char *path, const struct stat *st)
+{
+    if (w->files.n == w->cap) {
+        struct fr_str *more = fr_arena_array(&w->arena, 2 * w->cap + 64, sizeof(*more));
+        if (more == NULL)
+            return false;
+        if (w->files.n > 0)
+            memcpy(more, w->files.v, w->files.n * sizeof(*more));
+        w->files.v = more;
+        w->cap = 2 * w->cap + 64;
+    }
+    w->files.v[w->files.n++] = fr_str_of(fr_arena_fmt(
+        &w->arena, "%lld %o %s", (long long)st->st_size, st->st_mode & 07777, path + w->base));
+    return true;
+}
+
+static enum fr_rc walk_dir(struct walk *w, const char *dir, int depth, struct fr_err *err)
+{
+    char **names;
+    size_t n;
+    enum fr_rc rc = FR_OK;
+
+    if (depth > LIST_DEPTH)
+        return fr_fail(err, FR_USAGE, "%s is more than %d folders deep", dir, LIST_DEPTH);
+    if (fr_sys.list(dir, &names, &n) != 0)
+        return fr_fail_errno(err, errno, "cannot list %s", dir);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        char *path = fr_arena_fmt(&w->arena, "%s/%s", dir, names[i]);
+        struct stat st;
+        if (path == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory to list %s", dir);
+        else if (fr_sys.lstat(path, &st) != 0)
+            continue; /* gone meanwhile */
+        else if (S_ISDIR(st.st_mode))
+            rc = walk_dir(w, path, depth + 1, err);
+        else if (S_ISREG(st.st_mode) && (w->files.n == LIST_MAX || !add_file(w, path, &st)))
+            rc = fr_fail(err, FR_USAGE, "%s holds more than %d files", dir, LIST_MAX);
+    }
+    fr_sys_names_free(names, n);
+    return rc;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct fr_str *x = a, *y = b;
+    const char *p = strchr(strchr(x->p, ' ') + 1, ' '), *q = strchr(strchr(y->p, ' ') + 1, ' ');
+
+    return strcmp(p, q);
+}
+
+void srv_list(struct srv *s, const struct fr_list *m)
+{
+    struct walk w = {.base = m->path.n + 1};
+    struct fr_msg out = {.type = FR_MSG_LISTING};
+    struct fr_err err;
+    bool inner = m->path.n == 0 || m->path.p[0] != '/';
+    char *dir = inner ? fr_arena_fmt(&w.arena, "%s/%.*s", s->home.path, (int)m->path.n, m->path.p)
+                      : fr_arena_text(&w.arena, m->path.p, m->path.n);
+
+    if (dir == NULL)
+        return;
+    w.base = strlen(dir) + 1;
+    if (walk_dir(&w, dir, 0, &err) != FR_OK) {
+        srv_send_error(s, m->ref, &err);
+    } else {
+        if (w.files.n > 0)
+            qsort(w.files.v, w.files.n, sizeof(struct fr_str), by_path);
+        out.listing.ref = m->ref;
+        out.listing.files = w.files;
+        srv_send(s, &out);
+    }
+    fr_arena_finish(&w.arena);
+}

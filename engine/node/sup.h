@@ -1,0 +1,89 @@
+/*
+ * Inside of a supervisor: its state, shared by supervise.c (phases and loop), launch.c (prepare and
+ * start), stream.c (output, input) and talk.c (sockets). Nobody else includes this.
+ */
+#ifndef FR_NODE_SUP_H
+#define FR_NODE_SUP_H
+
+#include "engine/base/sys.h"
+#include "engine/node/home.h"
+#include "engine/node/logfile.h"
+#include "engine/node/mask.h"
+#include "engine/node/supervise.h"
+#include "engine/node/table.h"
+#include "engine/node/tree.h"
+
+enum { SUP_CONNS = 4, SUP_SIDECARS = 8, SUP_POLL = SUP_CONNS + SUP_SIDECARS + 5, SUP_TICK_MS = 50 };
+
+enum sup_phase { SUP_WAITING, SUP_RUNNING, SUP_LEAVING, SUP_CLOSING, SUP_RECORDING, SUP_OVER };
+
+/* Output of the command (name "") or of a sidecar. */
+struct sup_stream {
+    int fd; /* read end, -1 once it ended */
+    struct fr_str name;
+    struct fr_mask mask;
+    struct fr_buf line; /* owns: unfinished line of a sidecar */
+};
+
+struct sup_conn {
+    int fd; /* -1: free */
+    struct fr_wire_in in;
+    struct fr_buf out;
+    bool grew; /* the log grew since it was told */
+};
+
+struct sup {
+    const struct fr_supervise *a;
+    const struct fr_request *req; /* of a */
+    struct fr_arena arena;
+    struct fr_node_home home;
+    struct fr_table table;
+    struct fr_logfile log;
+    enum sup_phase phase;
+    struct fr_proc self, child;
+    int child_fd, listen_fd, port_fd, input_fd;
+    uint32_t port;
+    size_t input_at;       /* bytes of input written */
+    struct fr_buf input;   /* owns */
+    struct fr_strs masked; /* values hidden in the log */
+    struct fr_strs go_env;
+    char dir[FR_NODE_PATH];    /* "" when it has none */
+    char output[FR_NODE_PATH]; /* FLOWRUN_OUTPUT, "" */
+    struct sup_stream streams[1 + SUP_SIDECARS];
+    pid_t sidecars[SUP_SIDECARS]; /* also their sessions */
+    size_t n_streams, n_sidecars;
+    struct sup_conn conns[SUP_CONNS];
+    struct fr_stopper stopper;
+    bool alive; /* the command */
+    bool go;
+    int64_t expires_ms, timeout_ms; /* mono_ms; INT64_MAX: never */
+    int64_t lease_ms;               /* boot_ms; INT64_MAX: never */
+    int64_t retry_ms;               /* next try to record the end */
+    struct fr_ended end;
+    bool stopping; /* end.cause is already decided by who stops it */
+};
+
+/* launch.c */
+enum fr_rc sup_prepare(struct sup *s, struct fr_err *err);
+/* Journals LAUNCHED and starts the command; FR_STOPPED: a tombstone came first. */
+enum fr_rc sup_launch(struct sup *s, struct fr_err *err);
+
+/* stream.c */
+enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_err *err);
+void sup_stream_read(struct sup *s, struct sup_stream *st);
+void sup_stream_end(struct sup *s, struct sup_stream *st);
+void sup_input_write(struct sup *s);
+
+/* talk.c */
+void sup_accept(struct sup *s, int fd);
+void sup_conn_read(struct sup *s, struct sup_conn *c);
+void sup_conn_write(struct sup *s, struct sup_conn *c);
+void sup_conn_close(struct sup_conn *c);
+void sup_tell(struct sup *s, const struct fr_msg *m); /* to all */
+void sup_tell_prepared(struct sup *s, enum fr_rc rc, const char *text);
+void sup_tell_launched(struct sup *s);
+
+/* supervise.c: begins to stop the command, for cause. */
+void sup_stop(struct sup *s, enum fr_end_cause cause, uint32_t stop_cause, int64_t grace_ms);
+
+#endif

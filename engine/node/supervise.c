@@ -1,0 +1,407 @@
+#include "engine/node/supervise.h"
+
+#include "engine/base/file.h"
+#include "engine/node/environ.h"
+#include "engine/node/outputs.h"
+#include "engine/node/sup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RECORD_RETRY_MS = 1000, LOG_DRAIN_ROUNDS = 64 };
+
+static bool recording(const struct sup *s)
+{
+    return s->phase == SUP_RECORDING;
+}
+
+void sup_stop(struct sup *s, enum fr_end_cause cause, uint32_t stop_cause, int64_t grace_ms)
+{
+    if (s->phase >= SUP_RECORDING)
+        return;
+    if (!s->stopping && (s->alive || s->phase == SUP_WAITING)) {
+        s->stopping = true;
+        s->end.cause = cause;
+        s->end.stop_cause = stop_cause;
+    }
+    if (s->phase == SUP_WAITING) {
+        s->phase = SUP_CLOSING;
+        fr_stopper_begin(&s->stopper, 0);
+        return;
+    }
+    if (s->phase == SUP_RUNNING) {
+        s->phase = SUP_LEAVING;
+        s->stopper.tree.n_spare = s->n_sidecars;
+    }
+    fr_stopper_begin(&s->stopper, grace_ms);
+}
+
+/* Begins to stop whatever the phase is about; sidecars are spared until the command's own tree is
+ * gone. */
+static void enter(struct sup *s, enum sup_phase phase, int64_t grace_ms)
+{
+    s->phase = phase;
+    s->stopper.tree.n_spare = phase == SUP_CLOSING ? 0 : s->n_sidecars;
+    s->stopper.phase = FR_STOP_NONE;
+    fr_stopper_begin(&s->stopper, grace_ms);
+}
+
+static void journal_end(struct sup *s, enum fr_rec_kind kind, struct fr_err *err, enum fr_rc *rc)
+{
+    struct fr_buf b = {0};
+    struct fr_rec rec = {.kind = kind, .attempt = s->a->prepare.attempt};
+
+    fr_ended_put(&s->end, &b);
+    rec.ended = (struct fr_str){b.p, b.n};
+    *rc = b.bad ? fr_fail(err, FR_NOMEM, "no memory for the end")
+                : fr_journal_append(s->home.journal, &rec, err);
+    fr_buf_finish(&b);
+}
+
+/* The command ended: its end is journalled before it is reaped. */
+static void take_exit(struct sup *s, const struct fr_wait *w)
+{
+    struct fr_err err;
+    enum fr_rc rc;
+
+    s->alive = false;
+    s->end.ended_ms = fr_sys.mono_ms();
+    s->end.code = w->code;
+    if (!s->stopping)
+        s->end.cause = w->signaled ? FR_END_SIGNAL : FR_END_EXIT;
+    journal_end(s, FR_REC_EXITED, &err,
+                &rc); /* a full disk shows again, and is waited for, at ENDED */
+    if (s->child_fd >= 0)
+        fr_sys.close(s->child_fd);
+    s->child_fd = -1;
+}
+
+/* Looks at ended children. True when there are no children at all: then, this process being a
+ * subreaper, nothing of the attempt is left. */
+static bool reap(struct sup *s)
+{
+    struct fr_wait w;
+
+    for (;;) {
+        if (fr_sys.wait(-1, &w, FR_WAIT_PEEK | FR_WAIT_NOHANG) != 0)
+            return errno == ECHILD;
+        if (w.pid == 0)
+            return false;
+        if (s->alive && w.pid == s->child.pid)
+            take_exit(s, &w);
+        if (fr_sys.wait(w.pid, &w, FR_WAIT_NOHANG) != 0)
+            return false;
+    }
+}
+
+static void list_survivors(struct sup *s)
+{
+    const struct fr_buf *b = &s->stopper.survivors;
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->n; i++)
+        n += b->p[i] == '\n';
+    s->end.survivors.v = fr_arena_array(&s->arena, n + 1, sizeof(struct fr_str));
+    for (size_t i = 0, from = 0; s->end.survivors.v != NULL && i < b->n; i++)
+        if (b->p[i] == '\n') {
+            s->end.survivors.v[s->end.survivors.n++] = (struct fr_str){b->p + from, i - from};
+            from = i + 1;
+        }
+}
+
+/* All processes are gone or named: what is left to say goes into s->end. */
+static void gather_end(struct sup *s)
+{
+    struct fr_err err;
+
+    for (size_t i = 0; i < s->n_streams; i++) {
+        for (int k = 0; k < LOG_DRAIN_ROUNDS && s->streams[i].fd >= 0; k++)
+            sup_stream_read(s, &s->streams[i]);
+        sup_stream_end(s, &s->streams[i]);
+    }
+    fr_logfile_end(&s->log);
+    s->end.log_bytes = s->log.size;
+    s->end.dropped_bytes = s->log.dropped;
+    if (s->end.ended_ms == 0)
+        s->end.ended_ms = fr_sys.mono_ms();
+    list_survivors(s);
+    if (s->end.launched && s->output[0] != '\0' &&
+        fr_outputs_read(s->output, &s->req->outputs, &s->arena, &s->end.outputs, &err) != FR_OK)
+        s->end.text = fr_str_of(fr_arena_dup(&s->arena, err.msg));
+    s->phase = SUP_RECORDING;
+    s->retry_ms = 0;
+}
+
+static void record(struct sup *s)
+{
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if (fr_sys.mono_ms() < s->retry_ms)
+        return;
+    journal_end(s, FR_REC_ENDED, &err, &rc);
+    s->retry_ms = fr_sys.mono_ms() + RECORD_RETRY_MS;
+    if (rc == FR_OK)
+        s->phase = SUP_OVER;
+}
+
+static void start_failed(struct sup *s, const struct fr_err *err)
+{
+    s->end.cause = FR_END_START_FAILED;
+    s->end.text = fr_str_of(fr_arena_dup(&s->arena, err->msg));
+    s->end.launched = false;
+    s->stopping = true;
+    enter(s, SUP_CLOSING, s->req->grace_ms);
+}
+
+static void launch(struct sup *s)
+{
+    struct fr_err err;
+    enum fr_rc rc = sup_launch(s, &err);
+
+    if (rc == FR_STOPPED) {
+        s->phase = SUP_OVER;
+    } else if (rc != FR_OK) {
+        start_failed(s, &err);
+    } else {
+        s->phase = SUP_RUNNING;
+        if (s->req->timeout_ms > 0)
+            s->timeout_ms = s->end.launched_ms + s->req->timeout_ms;
+        sup_tell_launched(s);
+    }
+}
+
+static void check_deadlines(struct sup *s)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    if (s->phase == SUP_WAITING && now >= s->expires_ms) {
+        struct fr_err err;
+        fr_fail(&err, FR_TIMEOUT, "no go came within %d s", FR_PREPARED_EXPIRES_MS / 1000);
+        start_failed(s, &err);
+    }
+    if (s->phase == SUP_RUNNING && now >= s->timeout_ms)
+        sup_stop(s, FR_END_TIMEOUT, 0, s->req->grace_ms);
+    if (s->phase <= SUP_RUNNING && s->lease_ms != INT64_MAX && fr_sys.boot_ms() >= s->lease_ms)
+        sup_stop(s, FR_END_LEASE, 0, s->req->grace_ms);
+}
+
+/* One step of whatever the phase waits for. */
+static void advance(struct sup *s)
+{
+    bool childless = s->phase > SUP_WAITING && s->phase < SUP_RECORDING && reap(s);
+
+    check_deadlines(s);
+    if (s->phase == SUP_WAITING && s->go)
+        launch(s);
+    if (s->phase == SUP_RUNNING && !s->alive)
+        enter(s, SUP_LEAVING, s->req->grace_ms);
+    if (s->phase == SUP_LEAVING || s->phase == SUP_CLOSING) {
+        if (childless && !s->alive)
+            s->stopper.phase = FR_STOP_DONE;
+        fr_stopper_step(&s->stopper);
+    }
+    if (s->phase == SUP_LEAVING && s->stopper.phase >= FR_STOP_DONE && childless) {
+        gather_end(s);
+    } else if (s->phase == SUP_LEAVING && s->stopper.phase >= FR_STOP_DONE) {
+        if (s->stopper.phase == FR_STOP_UNPROVEN)
+            enter(s, SUP_CLOSING, 0);
+        else if (!s->alive)
+            enter(s, SUP_CLOSING, s->req->grace_ms);
+    } else if (s->phase == SUP_CLOSING && s->stopper.phase >= FR_STOP_DONE) {
+        reap(s);
+        gather_end(s);
+    }
+    if (recording(s))
+        record(s);
+}
+
+static int poll_timeout(const struct sup *s)
+{
+    int64_t now = fr_sys.mono_ms(), due = INT64_MAX;
+
+    if (s->phase == SUP_WAITING)
+        due = s->expires_ms;
+    if (s->phase == SUP_RUNNING)
+        due = s->timeout_ms;
+    if (s->phase == SUP_LEAVING || s->phase == SUP_CLOSING)
+        due = s->stopper.due_ms;
+    if (recording(s))
+        due = s->retry_ms;
+    if (s->phase <= SUP_RUNNING && s->lease_ms != INT64_MAX) {
+        int64_t lease = now + (s->lease_ms - fr_sys.boot_ms());
+        due = lease < due ? lease : due;
+    }
+    if (s->alive && s->child_fd < 0 && due > now + SUP_TICK_MS)
+        due = now + SUP_TICK_MS;
+    if (due == INT64_MAX)
+        return -1;
+    int64_t ms = due - now;
+    return ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int)ms;
+}
+
+static struct pollfd poll_entry(int fd, int events)
+{
+    return (struct pollfd){.fd = fd, .events = (short)events};
+}
+
+static void turn(struct sup *s)
+{
+    struct pollfd p[SUP_POLL];
+    nfds_t n = 0;
+
+    for (int i = 0; i < SUP_CONNS; i++) {
+        sup_conn_write(s, &s->conns[i]);
+        p[n++] = poll_entry(s->conns[i].fd, POLLIN | (s->conns[i].out.n > 0 ? POLLOUT : 0));
+    }
+    p[n++] = poll_entry(s->listen_fd, POLLIN);
+    p[n++] = poll_entry(s->child_fd, POLLIN);
+    p[n++] = poll_entry(s->input_fd, POLLOUT);
+    for (size_t i = 0; i < s->n_streams; i++)
+        p[n++] = poll_entry(s->streams[i].fd, POLLIN);
+    if (fr_sys.poll(p, n, poll_timeout(s)) <= 0)
+        return;
+    for (int i = 0; i < SUP_CONNS; i++)
+        if (p[i].revents != 0 && s->conns[i].fd == p[i].fd && p[i].fd >= 0)
+            sup_conn_read(s, &s->conns[i]);
+    if (p[SUP_CONNS].revents != 0) {
+        int fd = fr_sys.accept(s->listen_fd);
+        if (fd >= 0)
+            sup_accept(s, fd);
+    }
+    if (p[SUP_CONNS + 2].revents != 0)
+        sup_input_write(s);
+    for (size_t i = 0; i < s->n_streams && SUP_CONNS + 3 + i < n; i++)
+        if (p[SUP_CONNS + 3 + i].revents != 0)
+            sup_stream_read(s, &s->streams[i]);
+}
+
+/* Takes lock and socket, and checks once more that this attempt may start. */
+static enum fr_rc begin(struct sup *s, struct fr_err *err)
+{
+    struct fr_id id = s->a->prepare.attempt;
+    char home[FR_HOME_MAX], path[FR_NODE_PATH];
+    enum fr_rc rc;
+
+    snprintf(home, sizeof(home), "%.*s", (int)s->a->home.n, s->a->home.p);
+    if ((rc = fr_home_open(&s->home, home, err)) != FR_OK ||
+        (rc = fr_logfile_open(&s->log, home, id, s->req, err)) != FR_OK)
+        return rc;
+    s->table = (struct fr_table){.at = s->a->journal_at, .only = true, .only_id = id};
+    if ((rc = fr_table_read(&s->table, s->home.journal, err)) != FR_OK)
+        return rc;
+    const struct fr_attempt *a = fr_table_find(&s->table, id);
+    if (a == NULL || !a->prepared || a->launched || a->ended || a->tombstoned)
+        return fr_fail(err, FR_STOPPED, "this attempt is not to be started");
+    if (fr_sys.subreaper() != 0 || fr_sys.self(&s->self) != 0)
+        return fr_fail_errno(err, errno, "cannot become a subreaper");
+    fr_home_path(home, FR_HOME_SOCKET, id, path);
+    fr_sys.unlink(path);
+    s->listen_fd = fr_sys.listen_unix(path);
+    if (s->listen_fd < 0)
+        return fr_fail_errno(err, errno, "cannot listen on %s", path);
+    fr_sys.set_nonblock(s->listen_fd, true);
+    fr_id_text(id, s->stopper.tree.marker);
+    s->stopper.tree.supervisor = s->self;
+    s->stopper.tree.spare = s->sidecars;
+    if (s->req->become) {
+        const struct fr_strs *base[] = {&s->a->environ};
+        s->stopper.tree.self = fr_arena_text(&s->arena, s->a->self.p, s->a->self.n);
+        s->stopper.tree.environ = fr_environ_make(base, 1, &s->arena);
+    }
+    return FR_OK;
+}
+
+/* Nothing came of it and nothing will: it never started, and its tombstone says so. */
+static void refuse(struct sup *s, enum fr_rc rc, const char *why)
+{
+    struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = s->a->prepare.attempt};
+    struct fr_err err;
+
+    if (s->home.journal >= 0 && fr_journal_append(s->home.journal, &rec, &err) == FR_OK &&
+        s->dir[0] != '\0')
+        fr_remove_tree(s->dir, &err);
+    sup_tell_prepared(s, rc, why);
+    s->phase = SUP_OVER;
+}
+
+static void prepare(struct sup *s)
+{
+    struct fr_err err;
+    enum fr_rc rc = sup_prepare(s, &err);
+
+    s->expires_ms = fr_sys.mono_ms() + FR_PREPARED_EXPIRES_MS;
+    s->go = s->a->prepare.go_now;
+    if (rc != FR_OK)
+        refuse(s, rc, err.msg);
+    else if (!s->go)
+        sup_tell_prepared(s, FR_OK, "");
+}
+
+static void finish(struct sup *s)
+{
+    char path[FR_NODE_PATH];
+
+    for (int i = 0; i < SUP_CONNS; i++) {
+        sup_conn_write(s, &s->conns[i]);
+        sup_conn_close(&s->conns[i]);
+    }
+    if (s->listen_fd >= 0) {
+        fr_home_path(s->home.path, FR_HOME_SOCKET, s->a->prepare.attempt, path);
+        fr_sys.unlink(path);
+        fr_sys.close(s->listen_fd);
+    }
+    if (s->port_fd >= 0)
+        fr_sys.close(s->port_fd);
+    if (s->input_fd >= 0)
+        fr_sys.close(s->input_fd);
+    if (s->home.journal >= 0)
+        fr_sys.fdatasync(
+            s->home.journal); /* delays nobody: the end was told by closing the sockets */
+    fr_logfile_close(&s->log);
+    fr_home_close(&s->home);
+    fr_table_finish(&s->table);
+    fr_stopper_finish(&s->stopper);
+    fr_buf_finish(&s->input);
+    fr_arena_finish(&s->arena);
+}
+
+int fr_supervise_run(const struct fr_supervise *a, int sock)
+{
+    struct sup s = {.a = a,
+                    .req = &a->prepare.request,
+                    .home = {.journal = -1},
+                    .log = {.fd = -1, .index = -1},
+                    .child_fd = -1,
+                    .listen_fd = -1,
+                    .port_fd = -1,
+                    .input_fd = -1,
+                    .expires_ms = INT64_MAX,
+                    .timeout_ms = INT64_MAX,
+                    .lease_ms = INT64_MAX,
+                    .end = {.attempt = a->prepare.attempt}};
+    struct fr_err err;
+
+    for (int i = 0; i < SUP_CONNS; i++)
+        s.conns[i].fd = -1;
+    if (a->prepare.request.lease_ms > 0)
+        s.lease_ms = a->lease_from_ms + a->prepare.request.lease_ms;
+    enum fr_rc rc = begin(&s, &err);
+    s.go = true; /* a connection has nothing to be told yet */
+    if (sock >= 0)
+        sup_accept(&s, sock);
+    if (rc == FR_OK)
+        prepare(&s);
+    else if (rc == FR_BUSY || rc == FR_STOPPED)
+        s.phase = SUP_OVER; /* another supervisor has it, or nobody wants it */
+    else
+        refuse(&s, rc, err.msg);
+    while (s.phase != SUP_OVER) {
+        advance(&s);
+        if (s.phase != SUP_OVER)
+            turn(&s);
+    }
+    finish(&s);
+    return rc == FR_OK ? 0 : 1;
+}

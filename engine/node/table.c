@@ -1,0 +1,221 @@
+#include "engine/node/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static size_t slot_of(const struct fr_table *t, struct fr_id id)
+{
+    uint64_t h;
+
+    memcpy(&h, id.b, sizeof(h)); /* ids are random bits already */
+    size_t i = (size_t)h & (t->cap - 1);
+    while (t->slots[i] != NULL && !fr_id_eq(t->slots[i]->id, id))
+        i = (i + 1) & (t->cap - 1);
+    return i;
+}
+
+static bool grow(struct fr_table *t)
+{
+    struct fr_table bigger = {.cap = t->cap == 0 ? 64 : 2 * t->cap};
+
+    bigger.slots = fr_sys.alloc(bigger.cap * sizeof(struct fr_attempt *));
+    if (bigger.slots == NULL)
+        return false;
+    memset(bigger.slots, 0, bigger.cap * sizeof(struct fr_attempt *));
+    for (size_t i = 0; i < t->cap; i++)
+        if (t->slots[i] != NULL)
+            bigger.slots[slot_of(&bigger, t->slots[i]->id)] = t->slots[i];
+    fr_sys.free(t->slots);
+    t->slots = bigger.slots;
+    t->cap = bigger.cap;
+    return true;
+}
+
+struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id)
+{
+    return t->cap == 0 ? NULL : t->slots[slot_of(t, id)];
+}
+
+struct fr_attempt *fr_table_slot(const struct fr_table *t, size_t i)
+{
+    return t->slots[i];
+}
+
+static struct fr_attempt *find_or_add(struct fr_table *t, struct fr_id id)
+{
+    struct fr_attempt *a = fr_table_find(t, id);
+
+    if (a != NULL)
+        return a;
+    if (2 * (t->n + 1) > t->cap && !grow(t))
+        return NULL;
+    if ((a = fr_sys.alloc(sizeof(*a))) == NULL)
+        return NULL;
+    *a = (struct fr_attempt){.id = id};
+    t->slots[slot_of(t, id)] = a;
+    t->n++;
+    return a;
+}
+
+static bool keep_text(char **to, struct fr_str s)
+{
+    char *copy = fr_sys.alloc(s.n + 1);
+
+    if (copy == NULL)
+        return false;
+    memcpy(copy, s.p, s.n);
+    copy[s.n] = '\0';
+    fr_sys.free(*to);
+    *to = copy;
+    return true;
+}
+
+static void keep_boot(struct fr_attempt *a, struct fr_str boot)
+{
+    snprintf(a->boot, sizeof(a->boot), "%.*s", (int)boot.n, boot.p);
+}
+
+static void forget_texts(struct fr_attempt *a)
+{
+    fr_sys.free(a->instance);
+    fr_sys.free(a->spec_hash);
+    fr_sys.free(a->container);
+    a->instance = a->spec_hash = a->container = NULL;
+    fr_buf_finish(&a->end);
+}
+
+static bool take_prepared(struct fr_attempt *a, const struct fr_rec *r)
+{
+    if (a->launched || a->ended || a->tombstoned)
+        return true;
+    a->prepared = true;
+    a->run = r->run;
+    a->generation = r->generation;
+    keep_boot(a, r->boot);
+    return keep_text(&a->instance, r->instance) && keep_text(&a->spec_hash, r->spec_hash);
+}
+
+static bool take_launched(struct fr_attempt *a, const struct fr_rec *r)
+{
+    if (a->tombstoned || a->launched || a->ended)
+        return true;
+    a->launched = true;
+    a->supervisor = (struct fr_proc){(pid_t)r->sup_pid, r->sup_start};
+    a->launched_ms = r->launched_ms;
+    a->grace_ms = r->grace_ms;
+    keep_boot(a, r->boot);
+    return keep_text(&a->container, r->container);
+}
+
+static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
+{
+    if (a->acked || (a->ended && r->kind == FR_REC_EXITED))
+        return true;
+    a->exited = a->exited || r->kind == FR_REC_EXITED;
+    a->ended = r->kind == FR_REC_ENDED; /* a later one: survivors are gone by now */
+    fr_buf_finish(&a->end);
+    fr_buf_add(&a->end, r->ended.p, r->ended.n);
+    return !a->end.bad;
+}
+
+static struct fr_fence *find_fence(const struct fr_table *t, struct fr_id run)
+{
+    for (size_t i = 0; i < t->n_fences; i++)
+        if (fr_id_eq(t->fences[i].run, run))
+            return &t->fences[i];
+    return NULL;
+}
+
+static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
+{
+    struct fr_fence *f = find_fence(t, r->run);
+
+    if (f == NULL) {
+        f = fr_sys.realloc(t->fences, (t->n_fences + 1) * sizeof(*f));
+        if (f == NULL)
+            return false;
+        t->fences = f;
+        f = &t->fences[t->n_fences++];
+        *f = (struct fr_fence){r->run, 0};
+    }
+    if (r->epoch > f->epoch)
+        f->epoch = r->epoch;
+    if (fr_id_eq(t->run, r->run))
+        t->epoch = f->epoch;
+    return true;
+}
+
+void fr_table_of_run(struct fr_table *t, struct fr_id run)
+{
+    const struct fr_fence *f = find_fence(t, run);
+
+    t->run = run;
+    t->epoch = f != NULL ? f->epoch : 0;
+}
+
+static void take(void *arg, const struct fr_rec *r)
+{
+    struct fr_table *t = arg;
+    struct fr_attempt *a;
+    bool ok = true;
+
+    if (r->kind == FR_REC_HOME && fr_id_zero(t->home))
+        t->home = r->attempt;
+    if (r->kind == FR_REC_EPOCH)
+        ok = take_epoch(t, r);
+    t->bad = t->bad || !ok;
+    if (r->kind < FR_REC_PREPARED || r->kind > FR_REC_ACKED ||
+        (t->only && !fr_id_eq(r->attempt, t->only_id)))
+        return;
+    if ((a = find_or_add(t, r->attempt)) == NULL) {
+        t->bad = true;
+        return;
+    }
+    if (r->kind == FR_REC_PREPARED) {
+        ok = take_prepared(a, r);
+    } else if (r->kind == FR_REC_LAUNCHED) {
+        ok = take_launched(a, r);
+    } else if (r->kind == FR_REC_TOMBSTONE) {
+        a->tombstoned = a->tombstoned || (!a->launched && !a->ended);
+    } else if (r->kind == FR_REC_ACKED) {
+        a->acked = true;
+        forget_texts(a);
+    } else {
+        ok = take_end(a, r);
+    }
+    t->bad = t->bad || !ok;
+}
+
+enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err)
+{
+    enum fr_rc rc = fr_journal_read(journal, &t->at, take, t, err);
+
+    if (rc == FR_OK && t->bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the attempts of this node");
+    return rc;
+}
+
+struct fr_attempt *fr_table_rival(const struct fr_table *t, const struct fr_prepare *p)
+{
+    for (size_t i = 0; i < t->cap; i++) {
+        struct fr_attempt *a = t->slots[i];
+        if (a == NULL || a->ended || a->tombstoned || a->acked || !a->prepared ||
+            fr_id_eq(a->id, p->attempt))
+            continue;
+        if (fr_id_eq(a->run, p->run) && fr_str_is(p->instance, a->instance))
+            return a;
+    }
+    return NULL;
+}
+
+void fr_table_finish(struct fr_table *t)
+{
+    fr_sys.free(t->fences);
+    for (size_t i = 0; i < t->cap; i++)
+        if (t->slots[i] != NULL) {
+            forget_texts(t->slots[i]);
+            fr_sys.free(t->slots[i]);
+        }
+    fr_sys.free(t->slots);
+    *t = (struct fr_table){0};
+}

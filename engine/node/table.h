@@ -1,0 +1,62 @@
+/*
+ * What the journal says of each attempt. A table is only ever changed by reading the journal, so
+ * that all who read it agree on every race.
+ */
+#ifndef FR_NODE_TABLE_H
+#define FR_NODE_TABLE_H
+
+#include "engine/base/sys.h"
+#include "engine/node/journal.h"
+
+struct fr_attempt {
+    struct fr_id id, run;
+    char *instance, *spec_hash; /* owned by the table; NULL once acked */
+    uint32_t generation;
+    bool prepared, launched, exited, ended, tombstoned, acked;
+    char boot[40];             /* of the prepare, then of the launch */
+    struct fr_proc supervisor; /* launched */
+    int64_t launched_ms, grace_ms;
+    char *container;   /* "" on the host */
+    struct fr_buf end; /* exited, ended: for fr_ended_get; empty once acked */
+    void *live;        /* the reader's own; NULL at first */
+};
+
+/* Epochs fence the owners of one run from each other, not those of different runs. */
+struct fr_fence {
+    struct fr_id run;
+    uint64_t epoch; /* newest */
+};
+
+struct fr_table {
+    struct fr_attempt **slots; /* open addressing by the first bytes of the id; owned */
+    size_t cap, n;
+    struct fr_id home;       /* zero until the journal has one */
+    struct fr_fence *fences; /* owned; one a run that ever connected */
+    size_t n_fences;
+    struct fr_id run; /* of this reader: set by fr_table_of_run */
+    uint64_t epoch;   /* newest of that run */
+    uint64_t at;      /* of the journal: read up to here */
+    bool only;        /* take records of one attempt alone */
+    struct fr_id only_id;
+    bool bad; /* no memory for some record */
+};
+
+/* Reads what is new in the journal. */
+enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err);
+
+/* NULL when the journal has no record of it. */
+struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id);
+
+/* Another attempt of the same run and instance that is prepared or launched and neither ended nor
+ * tombstoned; NULL when there is none. */
+struct fr_attempt *fr_table_rival(const struct fr_table *t, const struct fr_prepare *p);
+
+/* The i-th attempt in no order, i in 0 .. t->cap-1; NULL for an empty slot. */
+struct fr_attempt *fr_table_slot(const struct fr_table *t, size_t i);
+
+/* From now on epoch is that of run. */
+void fr_table_of_run(struct fr_table *t, struct fr_id run);
+
+void fr_table_finish(struct fr_table *t);
+
+#endif

@@ -1,0 +1,204 @@
+#include "engine/node/tree.h"
+
+#include "engine/base/arena.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_pids(const void *a, const void *b)
+{
+    const struct fr_procinfo *x = a, *y = b;
+
+    return (x->proc.pid > y->proc.pid) - (x->proc.pid < y->proc.pid);
+}
+
+/* Index of pid in the list, which is sorted by pid; -1 when it is not there. */
+static int by_pid(const struct fr_procinfo *list, size_t n, pid_t pid)
+{
+    struct fr_procinfo key = {.proc = {.pid = pid}};
+    const struct fr_procinfo *p = bsearch(&key, list, n, sizeof(key), compare_pids);
+
+    return p != NULL ? (int)(p - list) : -1;
+}
+
+static bool is_spared(const struct fr_tree *t, const struct fr_procinfo *p)
+{
+    for (size_t i = 0; i < t->n_spare; i++)
+        if (p->session == t->spare[i])
+            return true;
+    return false;
+}
+
+/* Marker or session says it is ours. An unreadable environment counts for the session only. */
+static bool is_marked(const struct fr_tree *t, const struct fr_procinfo *p)
+{
+    if (strcmp(p->marker, t->marker) == 0)
+        return true;
+    return p->session == t->supervisor.pid && p->marker[0] == '\0' &&
+           p->proc.start >= t->supervisor.start;
+}
+
+/* Marks in ours what belongs to the tree, then their descendants until nothing is added. */
+static void mark(const struct fr_tree *t, const struct fr_procinfo *list, size_t n, bool *ours)
+{
+    bool more = true;
+
+    for (size_t i = 0; i < n; i++)
+        ours[i] = is_marked(t, &list[i]) || (list[i].proc.pid == t->supervisor.pid &&
+                                             list[i].proc.start == t->supervisor.start);
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < n; i++) {
+            int parent = ours[i] ? -1 : by_pid(list, n, list[i].ppid);
+            if (parent >= 0 && ours[parent]) {
+                ours[i] = true;
+                more = true;
+            }
+        }
+    }
+}
+
+enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size_t *n,
+                        struct fr_err *err)
+{
+    size_t all = 0, kept = 0;
+
+    *n = 0;
+    if (fr_sys.procs(list, &all) != 0) {
+        *list = NULL;
+        return fr_fail_errno(err, errno, "cannot read the process table");
+    }
+    bool *ours = fr_sys.alloc(all + 1);
+    if (ours == NULL) {
+        fr_sys.free(*list);
+        *list = NULL;
+        return fr_fail(err, FR_NOMEM, "no memory for the process table");
+    }
+    qsort(*list, all, sizeof(**list), compare_pids);
+    mark(t, *list, all, ours);
+    for (size_t i = 0; i < all; i++) {
+        const struct fr_procinfo *p = &(*list)[i];
+        if (ours[i] && p->state != 'Z' && p->state != 'X' && !is_spared(t, p) &&
+            p->proc.pid != t->supervisor.pid)
+            (*list)[kept++] = *p;
+    }
+    fr_sys.free(ours);
+    *n = kept;
+    return FR_OK;
+}
+
+void fr_stopper_begin(struct fr_stopper *s, int64_t grace_ms)
+{
+    int64_t now = fr_sys.mono_ms(), until = now + (grace_ms > 0 ? grace_ms : 0);
+
+    /* a second stop may only shorten the first */
+    if (s->phase == FR_STOP_KILL || (s->phase == FR_STOP_TERM && s->until_ms <= until))
+        return;
+    if (s->phase != FR_STOP_TERM) {
+        fr_buf_finish(&s->survivors);
+        fr_buf_finish(&s->told);
+    }
+    s->phase = FR_STOP_TERM;
+    s->until_ms = until;
+    s->due_ms = now;
+    s->tick_ms = FR_STOP_TICK_MS;
+}
+
+static void send_signal(struct fr_stopper *s, struct fr_proc proc, int sig)
+{
+    if (fr_sys.kill(proc, sig) != 0 && errno == EPERM)
+        fr_buf_add(&s->denied, &proc, sizeof(proc));
+}
+
+/* Signals through sudo what belongs to root: `flownode signal SIG PID:START …`. Waits for it: sudo
+ * -n never asks, and while it runs it would be taken for a process of the attempt. */
+static void signal_denied(struct fr_stopper *s, int sig)
+{
+    const struct fr_proc *p = (const struct fr_proc *)(const void *)s->denied.p;
+    size_t n = s->denied.n / sizeof(*p);
+    struct fr_arena arena = {0};
+    const char **argv = fr_arena_array(&arena, n + 7, sizeof(char *));
+    struct fr_spawn sp = {.argv = argv, .envp = s->tree.environ, .fds = {-1, -1, -1}};
+    struct fr_proc helper;
+    struct fr_wait w;
+
+    if (n > 0 && s->tree.self != NULL && argv != NULL) {
+        const char *head[] = {"sudo", "-n", "--", s->tree.self, "signal"};
+        memcpy(argv, head, sizeof(head));
+        argv[5] = fr_arena_fmt(&arena, "%d", sig);
+        for (size_t i = 0; i < n; i++)
+            argv[6 + i] =
+                fr_arena_fmt(&arena, "%d:%llu", (int)p[i].pid, (unsigned long long)p[i].start);
+        if (fr_sys.spawn(&sp, &helper) == 0)
+            fr_sys.wait(helper.pid, &w, 0);
+    }
+    fr_arena_finish(&arena);
+    fr_buf_finish(&s->denied);
+}
+
+/* A process gets SIGTERM once: for many programs a second one means "at once". */
+static void tell(struct fr_stopper *s, const struct fr_procinfo *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct fr_proc *told = (const struct fr_proc *)(const void *)s->told.p;
+        size_t k = 0, n_told = s->told.n / sizeof(*told);
+        while (k < n_told &&
+               (told[k].pid != list[i].proc.pid || told[k].start != list[i].proc.start))
+            k++;
+        if (k < n_told)
+            continue;
+        fr_buf_add(&s->told, &list[i].proc, sizeof(list[i].proc));
+        send_signal(s, list[i].proc, SIGTERM);
+        send_signal(s, list[i].proc, SIGCONT); /* one that is halted acts on SIGTERM only then */
+    }
+}
+
+static void name_survivors(struct fr_stopper *s, const struct fr_procinfo *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fr_buf_fmt(&s->survivors, "%d %s %c\n", (int)list[i].proc.pid, list[i].comm, list[i].state);
+    s->phase = FR_STOP_UNPROVEN;
+}
+
+void fr_stopper_step(struct fr_stopper *s)
+{
+    struct fr_procinfo *list;
+    size_t n;
+    struct fr_err err;
+    int64_t now = fr_sys.mono_ms();
+
+    if ((s->phase != FR_STOP_TERM && s->phase != FR_STOP_KILL) || now < s->due_ms)
+        return;
+    s->due_ms = now + s->tick_ms;
+    s->tick_ms =
+        s->tick_ms * 3 / 2 < FR_STOP_TICK_MAX_MS ? s->tick_ms * 3 / 2 : FR_STOP_TICK_MAX_MS;
+    if (fr_tree_find(&s->tree, &list, &n, &err) != FR_OK)
+        return;
+    if (n == 0) {
+        s->phase = FR_STOP_DONE;
+    } else if (s->phase == FR_STOP_TERM && now < s->until_ms) {
+        tell(s, list, n);
+        signal_denied(s, SIGTERM);
+        s->due_ms = s->due_ms < s->until_ms ? s->due_ms : s->until_ms;
+    } else if (s->phase == FR_STOP_TERM || now < s->until_ms) {
+        if (s->phase == FR_STOP_TERM)
+            s->until_ms = now + FR_KILL_WAIT_MS;
+        s->phase = FR_STOP_KILL;
+        s->tick_ms = FR_STOP_TICK_MS;
+        for (size_t i = 0; i < n; i++)
+            send_signal(s, list[i].proc, SIGKILL);
+        signal_denied(s, SIGKILL);
+    } else {
+        name_survivors(s, list, n);
+    }
+    fr_sys.free(list);
+}
+
+void fr_stopper_finish(struct fr_stopper *s)
+{
+    fr_buf_finish(&s->survivors);
+    fr_buf_finish(&s->told);
+    fr_buf_finish(&s->denied);
+}

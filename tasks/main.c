@@ -1,0 +1,113 @@
+/* flownode: the program that runs on every node. */
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/node/home.h"
+#include "engine/node/serve.h"
+#include "engine/node/shim.h"
+#include "tasks/privilege.h"
+#include "tasks/task.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char usage[] =
+    "usage: flownode serve --home DIR                  speak with flowrun on stdin and stdout\n"
+    "       flownode task NAME [ARGUMENTS]             run a built-in task\n"
+    "       flownode shim --home DIR --attempt ID      supervise an attempt inside a container\n"
+    "       flownode version\n";
+
+/* The value of option in argv, NULL when it is not there. */
+static const char *option(int argc, char **argv, const char *name)
+{
+    for (int i = 0; i + 1 < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return argv[i + 1];
+    return NULL;
+}
+
+static bool own_path(char out[FR_NODE_PATH])
+{
+    ssize_t n = readlink("/proc/self/exe", out, FR_NODE_PATH - 1);
+
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+static int serve(int argc, char **argv)
+{
+    char self[FR_NODE_PATH], build[FR_SHA256_TEXT] = "";
+    const char *home = option(argc, argv, "--home");
+    struct fr_err err;
+
+    if (home == NULL || home[0] != '/' || !own_path(self)) {
+        fr_complain("flownode serve: --home needs an absolute folder\n");
+        return 2;
+    }
+    if (fr_sha256_file(self, build, &err) != FR_OK) {
+        fr_complain("flownode serve: %s\n", err.msg);
+        return 1;
+    }
+    struct fr_serve_args a = {home, self, build, (const char *const *)environ, 0, 1};
+    if (fr_serve(&a, &err) != FR_OK) {
+        fr_complain("flownode serve: %s\n", err.msg);
+        return 1;
+    }
+    return 0;
+}
+
+static int shim(int argc, char **argv)
+{
+    char self[FR_NODE_PATH];
+    const char *home = option(argc, argv, "--home"), *id = option(argc, argv, "--attempt");
+    struct fr_shim_args a = {.home = home, .self = self, .environ = (const char *const *)environ};
+    struct fr_err err;
+
+    if (home == NULL || id == NULL || !fr_id_parse(fr_str_of(id), &a.attempt) || !own_path(self)) {
+        fr_complain("usage: flownode shim --home DIR --attempt ID\n");
+        return 2;
+    }
+    if (fr_shim(&a, &err) != FR_OK) {
+        fr_complain("flownode shim: %s\n", err.msg);
+        return 1;
+    }
+    return 0;
+}
+
+static int task(int argc, char **argv)
+{
+    const struct fr_task *t = argc > 0 ? fr_task_find(argv[0]) : NULL;
+
+    if (t != NULL)
+        return t->run(argc, argv);
+    fr_complain(argc > 0 ? "flownode: there is no task \"%s\"; there are:\n" : "tasks:%s\n",
+                argc > 0 ? argv[0] : "");
+    for (t = fr_task_table(); t->name != NULL; t++)
+        fr_complain("  %-16s %s\n", t->name, t->help);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+
+    signal(SIGPIPE, SIG_IGN);
+    if (strcmp(command, "serve") == 0)
+        return serve(argc - 2, argv + 2);
+    if (strcmp(command, "shim") == 0)
+        return shim(argc - 2, argv + 2);
+    if (strcmp(command, "task") == 0)
+        return task(argc - 2, argv + 2);
+    if (strcmp(command, "become") == 0)
+        return fr_become();
+    if (strcmp(command, "signal") == 0)
+        return fr_signal(argc - 1, argv + 1);
+    if (strcmp(command, "version") == 0) {
+        fr_print("flownode %s\n", FLOWRUN_VERSION);
+        return 0;
+    }
+    fr_complain("%s", usage);
+    return 2;
+}

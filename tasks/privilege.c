@@ -1,0 +1,94 @@
+#include "tasks/privilege.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/str.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BYTES_MAX = 8 << 20, COUNT_MAX = 65536, FAILED = 126 };
+
+/* One decimal number and the character behind it. */
+static bool read_number(char end, size_t max, size_t *out)
+{
+    char c;
+
+    for (*out = 0; fr_read_full(0, &c, 1); *out = *out * 10 + (size_t)(c - '0')) {
+        if (c == end)
+            return true;
+        if (c < '0' || c > '9' || *out > max)
+            return false;
+    }
+    return false;
+}
+
+/* n texts from *p on, as a NULL-terminated vector; NULL when they do not end before end. */
+static char **take_texts(char **p, const char *end, size_t n)
+{
+    char **v = fr_sys.alloc((n + 1) * sizeof(char *));
+
+    for (size_t i = 0; v != NULL && i < n; i++) {
+        char *nul = memchr(*p, '\0', (size_t)(end - *p));
+        if (nul == NULL)
+            return NULL;
+        v[i] = *p;
+        *p = nul + 1;
+    }
+    if (v != NULL)
+        v[n] = NULL;
+    return v;
+}
+
+int fr_become(void)
+{
+    size_t argc, envc, n;
+
+    if (!read_number(' ', COUNT_MAX, &argc) || !read_number(' ', COUNT_MAX, &envc) ||
+        !read_number('\n', BYTES_MAX, &n) || argc == 0 || argc > COUNT_MAX || envc > COUNT_MAX ||
+        n > BYTES_MAX) {
+        fr_complain("flownode become: this command is for flownode's own use\n");
+        return 2;
+    }
+    char *body = fr_sys.alloc(n + 1), *p = body;
+    if (body == NULL || !fr_read_full(0, body, n)) {
+        fr_complain("flownode become: the command did not arrive\n");
+        return FAILED;
+    }
+    char **argv = take_texts(&p, body + n, argc), **env = take_texts(&p, body + n, envc);
+    if (argv == NULL || env == NULL) {
+        fr_complain("flownode become: the command is incomplete\n");
+        return FAILED;
+    }
+    signal(SIGPIPE, SIG_DFL);
+    execvpe(argv[0], argv, env);
+    fr_complain("flownode become: cannot start %s: %s\n", argv[0], strerror(errno));
+    return errno == ENOENT ? 127 : FAILED;
+}
+
+int fr_signal(int argc, char **argv)
+{
+    int64_t sig = 0;
+    struct fr_err err;
+
+    if (argc < 3 || fr_parse_i64(fr_str_of(argv[1]), &sig, &err) != FR_OK || sig < 1 || sig > 64) {
+        fr_complain("usage: flownode signal SIG PID:START …\n");
+        return 2;
+    }
+    for (int i = 2; i < argc; i++) {
+        const char *colon = strchr(argv[i], ':');
+        int64_t pid, start;
+        if (colon == NULL ||
+            fr_parse_i64((struct fr_str){argv[i], (size_t)(colon - argv[i])}, &pid, &err) !=
+                FR_OK ||
+            fr_parse_i64(fr_str_of(colon + 1), &start, &err) != FR_OK || pid < 2 || start < 1)
+            return 2;
+        struct fr_proc p = {(pid_t)pid, (uint64_t)start};
+        if (fr_sys.kill(p, (int)sig) != 0 && errno != ESRCH)
+            fr_complain("flownode signal: process %s: %s\n", argv[i], strerror(errno));
+    }
+    return 0;
+}

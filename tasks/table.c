@@ -1,0 +1,21 @@
+#include "tasks/task.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct fr_task table[] = {
+    {NULL, NULL, NULL},
+};
+
+const struct fr_task *fr_task_table(void)
+{
+    return table;
+}
+
+const struct fr_task *fr_task_find(const char *name)
+{
+    for (const struct fr_task *t = table; t->name != NULL; t++)
+        if (strcmp(t->name, name) == 0)
+            return t;
+    return NULL;
+}

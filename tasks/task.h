@@ -1,0 +1,21 @@
+/*
+ * Built-in tasks: what `flownode task NAME …` runs on a node. A task is one file and one line in
+ * table.c. It prints for its log, writes its outputs to $FLOWRUN_OUTPUT, and returns its exit
+ * status (2: usage).
+ */
+#ifndef TASKS_TASK_H
+#define TASKS_TASK_H
+
+struct fr_task {
+    const char *name;
+    const char *help;                  /* one line */
+    int (*run)(int argc, char **argv); /* argv[0] is the task's name */
+};
+
+/* NULL when there is none of that name. */
+const struct fr_task *fr_task_find(const char *name);
+
+/* All of them, ended by one with a NULL name. */
+const struct fr_task *fr_task_table(void);
+
+#endif
