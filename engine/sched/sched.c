@@ -236,17 +236,6 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
         put_stop(s, i, FR_CAUSE_LOST); /* its record is gone: what is left is found by its marker */
 }
 
-static void on_busy(struct fr_sched *s, uint32_t i, const struct fr_event *ev)
-{
-    struct fr_act *a;
-
-    put_act(s, FR_ACT_STOP_OTHER, i);
-    if (s->broken)
-        return;
-    a = &s->acts->v[s->acts->n - 1];
-    a->other = ev->other;
-}
-
 static void on_cleared(struct fr_sched *s, uint32_t i)
 {
     const struct fr_row *row = &s->insts[i].row;
@@ -257,11 +246,14 @@ static void on_cleared(struct fr_sched *s, uint32_t i)
         put_act(s, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE, i);
 }
 
-static void put_ack(struct fr_sched *s, const struct fr_event *ev)
+/* An action about another attempt than the newest. */
+static void put_about(struct fr_sched *s, enum fr_act_kind kind, const struct fr_event *ev)
 {
-    put_act(s, FR_ACT_ACK, ev->inst);
-    if (!s->broken)
-        s->acts->v[s->acts->n - 1].attempt = ev->attempt;
+    put_act(s, kind, ev->inst);
+    if (s->broken)
+        return;
+    s->acts->v[s->acts->n - 1].attempt = ev->attempt;
+    s->acts->v[s->acts->n - 1].other = ev->other;
 }
 
 /* Proven gone after all: the row says so, and a retry need not stop it again. */
@@ -284,7 +276,7 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
 
     if (ev->kind == FR_EV_ENDED && ev->proven) {
         late_proof(s, ev);
-        put_ack(s, ev);
+        put_about(s, FR_ACT_ACK, ev);
     }
     if (!ours)
         return;
@@ -300,7 +292,7 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
         attempt_ended(s, ev->inst, ev);
         break;
     case FR_EV_BUSY:
-        on_busy(s, ev->inst, ev);
+        put_about(s, FR_ACT_STOP_OTHER, ev);
         break;
     case FR_EV_CLEARED:
         on_cleared(s, ev->inst);

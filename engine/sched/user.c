@@ -137,6 +137,7 @@ static void reset_inst(struct fr_sched *s, uint32_t inst)
     in->row.retries = 0;
     if (in->row.attempt_state == FR_ST_STOP_UNPROVEN) {
         in->again = true;
+        want_link(s, s->plan->insts[inst].node);
         make_live(s, inst);
         put_stop(s, inst, FR_CAUSE_STOPPED);
         return;

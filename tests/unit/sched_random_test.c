@@ -172,6 +172,10 @@ static void check_launch(struct world *w, const struct fr_act *a)
 
     CHECK(!att_of(w, a->attempt)->launched);
     att_of(w, a->attempt)->launched = true;
+    if (!w->rows[a->inst].live || !fr_id_eq(w->rows[a->inst].attempt, a->attempt)) {
+        CHECK(w->fenced); /* given up while its start was under way; a stop follows it */
+        return;
+    }
     for (uint32_t i = 0; i < task->n_needs; i++) {
         const struct fr_plan_task *need = &w->plan->tasks[task->needs[i]];
 
@@ -182,7 +186,7 @@ static void check_launch(struct world *w, const struct fr_act *a)
     if (task->hook >= 0)
         CHECK(w->run.outcome != FR_OUT_NONE && w->launches[a->inst] <= w->run.round);
     else
-        CHECK(w->run.outcome == FR_OUT_NONE || w->fenced);
+        CHECK(w->run.outcome == FR_OUT_NONE);
 }
 
 static void do_start(struct world *w, const struct fr_act *a)
