@@ -12,13 +12,19 @@
 
 enum { HEAD_CHUNK = 4 << 20 /* elements */, HEAD_ROWS_MIN = 512 };
 
+/* A unit that is being collected. */
+struct open_unit {
+    struct tr_unit_spec spec;
+    char what[48];
+    char names[TR_UNIT_TENSORS][TR_NAME_MAX];
+};
+
 struct build {
     struct tr_model *m;
     const struct tr_lora_config *lora;
     int64_t layer;  /* being collected; -1: none */
     int64_t expert; /* of the open FFN unit */
-    struct tr_unit_spec norms, attention, ffn;
-    char norms_name[48], attention_name[48], ffn_name[48];
+    struct open_unit norms, attention, ffn, end;
     struct tr_mla_opts mla;
     struct tr_norm post;
     struct tr_moe_opts moe;
@@ -27,30 +33,39 @@ struct build {
 
 /* ---- units ---- */
 
-static enum fr_rc flush(struct build *b, struct tr_unit_spec *spec, int *id, struct fr_err *err)
+static void open_unit(struct open_unit *u, enum tr_unit_kind kind)
+{
+    u->spec.kind = kind;
+    u->spec.n = 0;
+    u->spec.what = u->what;
+}
+
+static enum fr_rc flush(struct build *b, struct open_unit *u, int *id, struct fr_err *err)
 {
     enum fr_rc rc;
 
     *id = -1;
-    if (spec->n == 0)
+    if (u->spec.n == 0)
         return FR_OK;
-    rc = tr_shard_add(b->m->shard, spec, id, err);
-    spec->n = 0;
+    rc = tr_shard_add(b->m->shard, &u->spec, id, err);
+    u->spec.n = 0;
     return rc;
 }
 
-static int put(struct tr_unit_spec *spec, const struct tr_model_tensor *t, enum tr_dtype dtype)
+static int put(struct open_unit *unit, const struct tr_model_tensor *t, enum tr_dtype dtype)
 {
-    struct tr_unit_tensor *u = &spec->tensors[spec->n];
+    size_t i = unit->spec.n++;
+    struct tr_unit_tensor *u = &unit->spec.tensors[i];
 
-    *u = (struct tr_unit_tensor){.name = t->name, .rank = t->ndim, .dtype = dtype};
+    (void)snprintf(unit->names[i], TR_NAME_MAX, "%s", t->name);
+    *u = (struct tr_unit_tensor){.name = unit->names[i], .rank = t->ndim, .dtype = dtype};
     u->shape[0] = t->shape[0];
     u->shape[1] = t->ndim == 2 ? t->shape[1] : 0;
-    return (int)spec->n++;
+    return (int)i;
 }
 
 /* The block scales of an FP8 weight: a tensor of the same unit. */
-static int put_scale(struct build *b, struct tr_unit_spec *spec, const struct tr_model_tensor *t)
+static int put_scale(struct build *b, struct open_unit *unit, const struct tr_model_tensor *t)
 {
     const struct tr_model_config *c = &b->m->config;
     struct tr_model_tensor s = *t;
@@ -58,10 +73,10 @@ static int put_scale(struct build *b, struct tr_unit_spec *spec, const struct tr
     (void)snprintf(s.name, sizeof(s.name), "%.110s_scale_inv", t->name);
     s.shape[0] = (t->shape[0] + c->fp8_block_rows - 1) / c->fp8_block_rows;
     s.shape[1] = (t->shape[1] + c->fp8_block_cols - 1) / c->fp8_block_cols;
-    return put(spec, &s, TR_F32);
+    return put(unit, &s, TR_F32);
 }
 
-static enum fr_rc put_linear(struct build *b, struct tr_unit_spec *spec,
+static enum fr_rc put_linear(struct build *b, struct open_unit *unit,
                              const struct tr_model_tensor *t, struct tr_linear *l,
                              struct fr_err *err)
 {
@@ -70,9 +85,9 @@ static enum fr_rc put_linear(struct build *b, struct tr_unit_spec *spec,
     *l = (struct tr_linear){.unit = -1, .scale = -1, .bias = -1};
     l->out = t->shape[0];
     l->in = t->shape[1];
-    l->tensor = put(spec, t, c->fp8 ? TR_F8_E4M3 : b->m->o.compute);
+    l->tensor = put(unit, t, c->fp8 ? TR_F8_E4M3 : b->m->o.compute);
     if (c->fp8) {
-        l->scale = put_scale(b, spec, t);
+        l->scale = put_scale(b, unit, t);
         l->block_rows = (int)c->fp8_block_rows;
         l->block_cols = (int)c->fp8_block_cols;
     }
@@ -109,7 +124,7 @@ static enum fr_rc flush_ffn(struct build *b, struct fr_err *err)
 {
     int id;
     enum fr_rc rc;
-    bool open = b->ffn.n > 0;
+    bool open = b->ffn.spec.n > 0;
 
     if ((rc = flush(b, &b->ffn, &id, err)) != FR_OK || !open)
         return rc;
@@ -130,7 +145,7 @@ static enum fr_rc flush_attention(struct build *b, struct fr_err *err)
     int id;
     enum fr_rc rc;
 
-    if (b->attention.n == 0)
+    if (b->attention.spec.n == 0)
         return FR_OK;
     if ((rc = flush(b, &b->attention, &id, err)) != FR_OK)
         return rc;
@@ -224,11 +239,11 @@ static void begin_layer(struct build *b, int64_t layer)
     b->mla.qa.scale = b->mla.qa.bias = -1;
     b->moe = (struct tr_moe_opts){.bias_tensor = -1};
     b->dense = (struct tr_ffn){0};
-    b->norms = (struct tr_unit_spec){.what = b->norms_name, .kind = TR_UNIT_PERSISTENT};
-    b->attention = (struct tr_unit_spec){.what = b->attention_name};
-    b->ffn = (struct tr_unit_spec){.what = b->ffn_name};
-    (void)snprintf(b->norms_name, sizeof(b->norms_name), "layer %lld norms", (long long)layer);
-    (void)snprintf(b->attention_name, sizeof(b->attention_name), "layer %lld attention",
+    open_unit(&b->norms, TR_UNIT_PERSISTENT);
+    open_unit(&b->attention, TR_UNIT_SHARDED);
+    open_unit(&b->ffn, TR_UNIT_SHARDED);
+    (void)snprintf(b->norms.what, sizeof(b->norms.what), "layer %lld norms", (long long)layer);
+    (void)snprintf(b->attention.what, sizeof(b->attention.what), "layer %lld attention",
                    (long long)layer);
 }
 
@@ -276,11 +291,11 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
                                                  : &f->down;
     enum fr_rc rc;
 
-    if (b->ffn.n == 0 || b->expert != t->expert) {
+    if (b->ffn.spec.n == 0 || b->expert != t->expert) {
         if ((rc = flush_ffn(b, err)) != FR_OK)
             return rc;
         b->expert = t->expert;
-        (void)snprintf(b->ffn_name, sizeof(b->ffn_name),
+        (void)snprintf(b->ffn.what, sizeof(b->ffn.what),
                        t->expert >= 0 ? "layer %lld expert %lld" : "layer %lld FFN",
                        (long long)b->layer, (long long)t->expert);
     }
@@ -321,15 +336,41 @@ static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor
 
 static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, struct fr_err *err)
 {
-    struct tr_unit_spec spec = {.what = "embedding", .kind = TR_UNIT_ROWS};
     struct tr_block *block;
     enum fr_rc rc;
 
-    (void)put(&spec, t, b->m->o.compute);
-    if ((rc = tr_shard_add(b->m->shard, &spec, &b->m->embed_unit, err)) != FR_OK ||
+    open_unit(&b->end, TR_UNIT_ROWS);
+    (void)snprintf(b->end.what, sizeof(b->end.what), "embedding");
+    (void)put(&b->end, t, b->m->o.compute);
+    if ((rc = flush(b, &b->end, &b->m->embed_unit, err)) != FR_OK ||
         (rc = tr_embed_block(&block, err)) != FR_OK)
         return rc;
     return add_block(b->m, block, -1);
+}
+
+/* One unit for each chunk of the head's rows. */
+static enum fr_rc put_chunks(struct build *b, struct tr_head_opts *o, struct fr_err *err)
+{
+    struct tr_model_tensor t = {.ndim = 2, .shape = {0, o->H}};
+    enum fr_rc rc = FR_OK;
+
+    (void)snprintf(t.name, sizeof(t.name), "%s",
+                   b->m->config.tie_word_embeddings ? "model.embed_tokens.weight"
+                                                    : "lm_head.weight");
+    for (int64_t row = 0; row < o->V && rc == FR_OK; row += o->rows) {
+        int id;
+
+        open_unit(&b->end, TR_UNIT_SHARDED);
+        (void)snprintf(b->end.what, sizeof(b->end.what), "head rows from %lld", (long long)row);
+        t.shape[0] = o->V - row < o->rows ? o->V - row : o->rows;
+        (void)put(&b->end, &t, b->m->o.compute);
+        b->end.spec.tensors[0].row0 = row;
+        b->end.spec.tensors[0].disk_rows = o->V;
+        rc = flush(b, &b->end, &id, err);
+        if (o->chunks++ == 0)
+            o->chunk0 = id;
+    }
+    return rc;
 }
 
 /* The final norm ends the last layer; the head's chunks follow from the config. */
@@ -337,15 +378,14 @@ static enum fr_rc make_head(struct build *b, const struct tr_model_tensor *norm,
 {
     const struct tr_model_config *c = &b->m->config;
     struct tr_head_opts o = {.H = c->hidden_size, .V = c->vocab_size};
-    struct tr_unit_spec spec = {.what = "final norm", .kind = TR_UNIT_PERSISTENT};
-    struct tr_model_tensor t = {.ndim = 2, .shape = {0, c->hidden_size}};
     struct tr_block *block;
-    char what[48];
     enum fr_rc rc;
 
-    o.norm = (struct tr_norm){.tensor = put(&spec, norm, b->m->o.compute),
+    open_unit(&b->end, TR_UNIT_PERSISTENT);
+    (void)snprintf(b->end.what, sizeof(b->end.what), "final norm");
+    o.norm = (struct tr_norm){.tensor = put(&b->end, norm, b->m->o.compute),
                               .eps = (float)c->rms_norm_eps};
-    if ((rc = tr_shard_add(b->m->shard, &spec, &o.norm.unit, err)) != FR_OK)
+    if ((rc = flush(b, &b->end, &o.norm.unit, err)) != FR_OK)
         return rc;
     o.rows = HEAD_CHUNK / c->hidden_size / 64 * 64;
     if (o.rows < HEAD_ROWS_MIN)
@@ -353,24 +393,9 @@ static enum fr_rc make_head(struct build *b, const struct tr_model_tensor *norm,
     if (o.rows > o.V)
         o.rows = o.V;
     b->m->head_rows = o.rows;
-    (void)snprintf(t.name, sizeof(t.name), "%s",
-                   c->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
-    for (int64_t row = 0; row < o.V && rc == FR_OK; row += o.rows) {
-        int id;
-
-        (void)snprintf(what, sizeof(what), "head rows from %lld", (long long)row);
-        spec = (struct tr_unit_spec){.what = what};
-        t.shape[0] = o.V - row < o.rows ? o.V - row : o.rows;
-        (void)put(&spec, &t, b->m->o.compute);
-        spec.tensors[0].row0 = row;
-        spec.tensors[0].disk_rows = o.V;
-        rc = tr_shard_add(b->m->shard, &spec, &id, err);
-        if (o.chunks++ == 0)
-            o.chunk0 = id;
-    }
-    if (rc == FR_OK && (rc = tr_head_block(&o, &block, err)) == FR_OK)
-        rc = add_block(b->m, block, -1);
-    return rc;
+    if ((rc = put_chunks(b, &o, err)) != FR_OK || (rc = tr_head_block(&o, &block, err)) != FR_OK)
+        return rc;
+    return add_block(b->m, block, -1);
 }
 
 static enum fr_rc each(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
