@@ -1,0 +1,152 @@
+/*
+ * The flowrun program: a command a file, one table (table.c). A command parses its options, does its
+ * work, says what went wrong once, and returns an exit code.
+ */
+#ifndef FR_CLI_CLI_H
+#define FR_CLI_CLI_H
+
+#include "engine/run/run.h"
+
+#include <stdio.h>
+
+/* Exit codes, also in README and `flowrun help exit-codes`; their texts stand in exits.c. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,      /* the run, or what was asked about, failed */
+    CLI_USAGE = 2,       /* wrong input: a file, flag, value or name */
+    CLI_CANCELLED = 3,   /* the run was cancelled */
+    CLI_LEFT = 4,        /* left before the end; tasks go on, `flowrun resume` takes over */
+    CLI_OWNED = 5,       /* another process owns the run */
+    CLI_UNREACHABLE = 6, /* a node could not be reached or used */
+    CLI_HOME = 7,        /* the state folder or its disk */
+    CLI_INTERNAL = 8     /* a fault of flowrun itself */
+};
+
+enum cli_exit cli_exit_of(enum fr_rc rc);
+void cli_print_exits(void);
+
+/* Says err on stderr and gives its exit code. */
+enum cli_exit cli_fail(const struct fr_err *err);
+enum cli_exit cli_fail_issues(const struct fr_issues *issues, const struct fr_err *err);
+
+/* ---- options ---- */
+
+struct cli_list {
+    const char **v;
+    size_t n;
+};
+
+struct cli_opt {
+    const char *name; /* "--param" */
+    char letter;      /* 'p', 0: none */
+    const char *meta; /* "NAME=VALUE"; NULL: a flag */
+    const char *help;
+    bool *flag;             /* one of these three */
+    const char **value;
+    struct cli_list *list;  /* may be given several times */
+};
+
+struct cli_command {
+    const char *name;
+    const char *args; /* "[RUN] [TASK]" */
+    const char *help; /* one line */
+    const char *more; /* further lines for its own help; may be NULL */
+    int (*run)(const struct cli_command *cmd, int argc, char **argv);
+    bool hidden;
+};
+
+/* NULL when there is none of that name. */
+const struct cli_command *cli_command_find(const char *name);
+const struct cli_command *cli_command_table(void); /* ended by a NULL name */
+
+/* Takes the options of opts (ended by a NULL name) out of argv[1..argc); the rest stays in args, at
+ * least min and at most max of them. FR_STOPPED: help was asked for and printed. FR_USAGE. */
+enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, int argc,
+                     char **argv, struct cli_list *args, struct fr_err *err);
+enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
+                            size_t max, struct fr_err *err);
+void cli_list_finish(struct cli_list *list);
+void cli_print_help(const struct cli_command *cmd, const struct cli_opt *opts);
+
+/* ---- where things are ---- */
+
+struct cli_paths {
+    char *self;         /* this program */
+    char *flownode_dir; /* folder of flownode */
+    char cwd[4096];
+};
+
+enum fr_rc cli_paths_find(struct cli_paths *out, struct fr_err *err);
+void cli_paths_finish(struct cli_paths *p);
+/* For fr_run_env.program; arg is a struct cli_paths. */
+enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
+
+/* Finds the home, makes it, opens its store. */
+enum fr_rc cli_store(struct fr_store **out, struct fr_err *err);
+
+/* ---- showing a run while it goes (show.c, live.c, json.c) ---- */
+
+struct cli_show;
+
+struct cli_show_opts {
+    bool json;
+    bool quiet; /* no task output */
+    struct fr_loop *loop;
+};
+
+enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *opts,
+                           struct fr_err *err);
+struct fr_view cli_show_view(struct cli_show *show);
+/* A line of flowrun's own, among the others. */
+void cli_show_say(struct cli_show *show, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The first lines, and the table at the end. */
+void cli_show_begin(struct cli_show *show, const struct fr_run *run);
+void cli_show_end(struct cli_show *show, const struct fr_run *run);
+void cli_show_destroy(struct cli_show *show);
+
+/* ---- driving (drive.c) ---- */
+
+struct cli_drive {
+    struct cli_paths paths;
+    struct fr_store *store;
+    struct fr_loop loop;
+    struct cli_show *show;
+    struct fr_run_env env;
+};
+
+/* Loop, store, paths and view for a run. */
+enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_err *err);
+/* Turns the run to its end, or until the user leaves; then drops it. */
+enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
+void cli_drive_finish(struct cli_drive *d);
+
+/* ---- commands ---- */
+
+int cli_run(const struct cli_command *cmd, int argc, char **argv);
+int cli_resume(const struct cli_command *cmd, int argc, char **argv);
+int cli_retry(const struct cli_command *cmd, int argc, char **argv);
+int cli_status(const struct cli_command *cmd, int argc, char **argv);
+int cli_runs(const struct cli_command *cmd, int argc, char **argv);
+int cli_logs(const struct cli_command *cmd, int argc, char **argv);
+int cli_cancel(const struct cli_command *cmd, int argc, char **argv);
+int cli_validate(const struct cli_command *cmd, int argc, char **argv);
+int cli_graph(const struct cli_command *cmd, int argc, char **argv);
+int cli_nodes(const struct cli_command *cmd, int argc, char **argv);
+int cli_schema(const struct cli_command *cmd, int argc, char **argv);
+int cli_version(const struct cli_command *cmd, int argc, char **argv);
+int cli_help(const struct cli_command *cmd, int argc, char **argv);
+int cli_notify(const struct cli_command *cmd, int argc, char **argv);
+
+/* Pipeline options that several commands share: fills opts from a file and -p values. */
+struct cli_spec {
+    const char *file;
+    struct cli_list params;
+    const char *nodes; /* --nodes: the same as -p nodes=FILE */
+    char *nodes_param;
+    char cwd[4096];
+};
+enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr_err *err);
+void cli_spec_finish(struct cli_spec *s);
+
+#endif

@@ -1,0 +1,169 @@
+/* The table at the end of a run, and what all tables share. */
+#include "engine/cli/show.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+const char *show_color(const struct cli_show *show, enum fr_state_of state)
+{
+    if (!show->color)
+        return "";
+    switch (state) {
+    case FR_ST_SUCCEEDED:
+        return "\033[32m";
+    case FR_ST_RUNNING:
+    case FR_ST_STARTING:
+        return "\033[36m";
+    case FR_ST_RETRYING:
+    case FR_ST_STOPPING:
+    case FR_ST_CANCELLED:
+        return "\033[33m";
+    case FR_ST_FAILED:
+    case FR_ST_TIMED_OUT:
+    case FR_ST_LOST:
+    case FR_ST_STOP_UNPROVEN:
+        return "\033[31m";
+    default:
+        return "\033[2m";
+    }
+}
+
+const char *show_plain(const struct cli_show *show)
+{
+    return show->color ? "\033[0m" : "";
+}
+
+void show_took(const struct fr_run_inst *in, char out[24])
+{
+    int64_t end = in->ended_wall != 0 ? in->ended_wall : fr_sys.wall_ms();
+
+    if (in->started_wall == 0)
+        memcpy(out, "-", 2);
+    else
+        fr_show_duration(end > in->started_wall ? end - in->started_wall : 0, out);
+}
+
+size_t show_width(const char *text)
+{
+    mbstate_t mb = {0};
+    size_t width = 0;
+
+    while (*text != '\0') {
+        wchar_t wc;
+        size_t n = mbrtowc(&wc, text, strlen(text), &mb);
+        int w;
+
+        if (n == 0 || n > 16)
+            return width + strlen(text);
+        w = wcwidth(wc);
+        width += w > 0 ? (size_t)w : 0;
+        text += n;
+    }
+    return width;
+}
+
+void show_cell(struct fr_buf *out, const char *text, size_t width)
+{
+    mbstate_t mb = {0};
+    size_t used = 0;
+
+    while (*text != '\0') {
+        wchar_t wc;
+        size_t n = mbrtowc(&wc, text, strlen(text), &mb);
+        int w = n > 0 && n <= 16 ? wcwidth(wc) : 1;
+
+        if (n == 0 || n > 16) {
+            n = 1;
+            memset(&mb, 0, sizeof(mb));
+        }
+        if (used + (size_t)(w > 0 ? w : 0) > width)
+            break;
+        fr_buf_add(out, text, n);
+        used += w > 0 ? (size_t)w : 0;
+        text += n;
+    }
+    for (; used < width; used++)
+        fr_buf_text(out, " ");
+}
+
+void show_size(unsigned *columns, unsigned *rows)
+{
+    struct winsize ws = {0};
+
+    *columns = 100;
+    *rows = 24;
+    if (ioctl(1, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 && ws.ws_row > 0) {
+        *columns = ws.ws_col;
+        *rows = ws.ws_row;
+    }
+}
+
+struct widths {
+    size_t task, node, state;
+};
+
+static struct widths measure(const struct fr_plan *plan)
+{
+    struct widths w = {4, 4, 9};
+
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        size_t task = show_width(plan->tasks[plan->insts[i].task].name);
+        size_t node = show_width(plan->nodes[plan->insts[i].node].name);
+
+        w.task = task > w.task ? task : w.task;
+        w.node = node > w.node ? node : w.node;
+    }
+    w.state = 15;
+    return w;
+}
+
+static void row(struct cli_show *show, const struct widths *w, uint32_t i)
+{
+    const struct fr_plan *plan = fr_run_plan(show->run);
+    struct fr_row r = fr_run_row(show->run, i);
+    struct fr_run_inst in = fr_run_inst(show->run, i);
+    struct fr_buf b = {0};
+    char took[24];
+
+    if (plan->tasks[plan->insts[i].task].hook >= 0 && r.state == FR_ST_SKIPPED)
+        return; /* a hook of another outcome */
+    show_took(&in, took);
+    show_cell(&b, plan->tasks[plan->insts[i].task].name, w->task);
+    fr_buf_text(&b, "  ");
+    show_cell(&b, plan->nodes[plan->insts[i].node].name, w->node);
+    fr_buf_text(&b, "  ");
+    fr_buf_text(&b, show_color(show, r.state));
+    show_cell(&b, fr_state_name(r.state), w->state);
+    fr_buf_text(&b, show_plain(show));
+    fr_buf_fmt(&b, "  %8u  %8s", r.attempt_no, took);
+    if (in.reason[0] != '\0')
+        fr_buf_fmt(&b, "  %s", in.reason);
+    if (!b.bad)
+        fr_print("%s\n", b.p);
+    fr_buf_finish(&b);
+}
+
+void show_closing(struct cli_show *show)
+{
+    const struct fr_plan *plan = fr_run_plan(show->run);
+    struct widths w = measure(plan);
+    struct fr_buf b = {0};
+
+    fr_buf_text(&b, "\n");
+    show_cell(&b, "task", w.task);
+    fr_buf_text(&b, "  ");
+    show_cell(&b, "node", w.node);
+    fr_buf_text(&b, "  ");
+    show_cell(&b, "state", w.state);
+    fr_buf_fmt(&b, "  %8s  %8s", "attempts", "time");
+    if (!b.bad)
+        fr_print("%s\n", b.p);
+    fr_buf_finish(&b);
+    for (uint32_t i = 0; i < plan->n_insts; i++)
+        row(show, &w, i);
+}

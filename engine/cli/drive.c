@@ -1,0 +1,122 @@
+/* Turning a run to its end, and what Ctrl-C means meanwhile. */
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <signal.h>
+#include <string.h>
+
+struct driver {
+    struct cli_drive *d;
+    struct fr_run *run;
+    int interrupts;
+    bool leave;
+    const char *why;
+};
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_err *err)
+{
+    struct cli_show_opts so = {json, quiet, &d->loop};
+    enum fr_rc rc = cli_paths_find(&d->paths, err);
+
+    if (rc == FR_OK)
+        rc = cli_store(&d->store, err);
+    if (rc == FR_OK)
+        rc = fr_loop_event_create(&d->loop, err);
+    if (rc == FR_OK)
+        rc = cli_show_create(&d->show, &so, err);
+    if (rc != FR_OK)
+        return rc;
+    d->env = (struct fr_run_env){.loop = &d->loop, .store = d->store,
+                                 .view = cli_show_view(d->show),
+                                 .flownode_dir = d->paths.flownode_dir, .self = d->paths.self,
+                                 .program = cli_program, .program_arg = &d->paths,
+                                 .cwd = d->paths.cwd};
+    return FR_OK;
+}
+
+void cli_drive_finish(struct cli_drive *d)
+{
+    cli_show_destroy(d->show);
+    fr_loop_destroy(&d->loop);
+    fr_store_close(d->store);
+    cli_paths_finish(&d->paths);
+}
+
+static void on_signal(void *arg, int signo)
+{
+    struct driver *dr = arg;
+
+    if (signo == SIGINT && dr->interrupts++ == 0) {
+        cli_show_say(dr->d->show, "stopping all tasks of run %lld; Ctrl-C again leaves them running",
+                     (long long)fr_run_no(dr->run));
+        fr_run_cancel(dr->run);
+        return;
+    }
+    dr->leave = true;
+    dr->why = signo == SIGINT ? "Ctrl-C twice" : strsignal(signo);
+}
+
+static enum cli_exit outcome(const struct fr_run *run)
+{
+    const struct fr_plan *plan = fr_run_plan(run);
+    struct fr_run_now now = fr_run_now(run);
+
+    if (now.outcome == FR_OUT_SUCCEEDED)
+        return CLI_OK;
+    if (now.outcome == FR_OUT_CANCELLED)
+        return CLI_CANCELLED;
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        struct fr_row row = fr_run_row(run, i);
+
+        if (row.cause == FR_CAUSE_START_FAILED && row.attempt_no == 0)
+            return CLI_UNREACHABLE;
+    }
+    return CLI_FAILED;
+}
+
+static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
+{
+    struct fr_run *run = dr->run;
+
+    while (!fr_run_over(run) && !dr->leave)
+        if (fr_run_turn(run, err) != FR_OK) {
+            cli_fail(err);
+            cli_show_say(dr->d->show, "tasks go on; 'flowrun resume %lld' takes over",
+                         (long long)fr_run_no(run));
+            return CLI_INTERNAL;
+        }
+    if (dr->leave) {
+        cli_show_say(dr->d->show, "left (%s): tasks go on; 'flowrun resume %lld' takes over, "
+                     "'flowrun cancel %lld' stops them", dr->why, (long long)fr_run_no(run),
+                     (long long)fr_run_no(run));
+        return CLI_LEFT;
+    }
+    return outcome(run);
+}
+
+enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
+{
+    struct driver dr = {.d = d, .run = run};
+    struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
+    struct fr_err err = {0};
+    enum cli_exit code = CLI_INTERNAL;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
+        rc = fr_loop_signal(&d->loop, signals[i], on_signal, &dr, &watches[i]);
+    cli_show_begin(d->show, run);
+    if (rc == FR_OK)
+        code = turn_it(&dr, &err);
+    else
+        cli_fail(&err);
+    cli_show_end(d->show, run);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (watches[i] != NULL)
+            fr_loop_unwatch(&d->loop, &watches[i]);
+    fr_run_destroy(run);
+    return code;
+}

@@ -1,0 +1,204 @@
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* A pipeline that was read and whose plan stands. */
+struct loaded {
+    struct cli_spec spec;
+    struct fr_spec *pipeline;
+    struct fr_arena arena;
+    struct fr_plan *plan;
+};
+
+static enum fr_rc load(struct loaded *l, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_spec_opts so;
+    enum fr_rc rc = cli_spec_opts(&l->spec, &so, err);
+
+    if (rc == FR_OK)
+        rc = fr_spec_load(&so, &l->pipeline, issues, err);
+    if (rc == FR_OK)
+        rc = fr_plan_make(l->pipeline, &l->arena, &l->plan, err);
+    return rc;
+}
+
+static void unload(struct loaded *l)
+{
+    fr_arena_finish(&l->arena);
+    fr_spec_destroy(l->pipeline);
+    cli_spec_finish(&l->spec);
+}
+
+int cli_validate(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct loaded l = {0};
+    struct cli_list args = {0};
+    const struct cli_opt opts[] = {
+        {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &l.spec.params},
+        {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &l.spec.nodes},
+        {.name = NULL},
+    };
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    int code = CLI_OK;
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 1, 1, &err);
+    if (rc == FR_OK) {
+        l.spec.file = args.v[0];
+        rc = load(&l, &issues, &err);
+    }
+    if (rc == FR_OK)
+        fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", args.v[0], l.pipeline->n_tasks,
+                 l.pipeline->n_nodes);
+    else
+        code = cli_fail_issues(&issues, &err);
+    fr_issues_finish(&issues);
+    unload(&l);
+    cli_list_finish(&args);
+    return code;
+}
+
+/* ---- graph ---- */
+
+/* libgvc, loaded on use (graphviz.org, "Using Graphviz as a library"): only these calls. */
+struct gvc {
+    void *lib, *cgraph;
+    void *(*context)(void);
+    int (*layout)(void *gvc, void *g, const char *engine);
+    int (*render)(void *gvc, void *g, const char *format, char **out, unsigned *n);
+    void (*free_data)(char *data);
+    int (*free_layout)(void *gvc, void *g);
+    int (*free_context)(void *gvc);
+    void *(*memread)(const char *text);
+    int (*close)(void *g);
+};
+
+static bool sym(void *lib, const char *name, void *out)
+{
+    void *p = lib != NULL ? dlsym(lib, name) : NULL;
+
+    memcpy(out, &p, sizeof(p));
+    return p != NULL;
+}
+
+static enum fr_rc gvc_open(struct gvc *g, struct fr_err *err)
+{
+    g->cgraph = dlopen("libcgraph.so.6", RTLD_NOW | RTLD_GLOBAL);
+    g->lib = dlopen("libgvc.so.6", RTLD_NOW | RTLD_GLOBAL);
+    if (!sym(g->lib, "gvContext", &g->context) || !sym(g->lib, "gvLayout", &g->layout) ||
+        !sym(g->lib, "gvRenderData", &g->render) ||
+        !sym(g->lib, "gvFreeRenderData", &g->free_data) ||
+        !sym(g->lib, "gvFreeLayout", &g->free_layout) ||
+        !sym(g->lib, "gvFreeContext", &g->free_context) ||
+        !sym(g->cgraph, "agmemread", &g->memread) || !sym(g->cgraph, "agclose", &g->close))
+        return fr_fail(err, FR_NOTFOUND, "svg needs Graphviz's library (libgvc.so.6, package "
+                       "libgvc6); --format dot needs nothing");
+    return FR_OK;
+}
+
+static enum fr_rc print_svg(const char *dot, struct fr_err *err)
+{
+    struct gvc g = {0};
+    void *context, *graph;
+    char *data = NULL;
+    unsigned n = 0;
+    enum fr_rc rc = gvc_open(&g, err);
+
+    if (rc != FR_OK)
+        return rc;
+    context = g.context();
+    graph = g.memread(dot);
+    if (graph == NULL || g.layout(context, graph, "dot") != 0)
+        rc = fr_fail(err, FR_BUG, "Graphviz cannot lay the graph out");
+    else if (g.render(context, graph, "svg", &data, &n) != 0)
+        rc = fr_fail(err, FR_BUG, "Graphviz cannot draw the graph");
+    if (rc == FR_OK)
+        fr_print("%.*s", (int)n, data);
+    if (data != NULL)
+        g.free_data(data);
+    if (graph != NULL) {
+        g.free_layout(context, graph);
+        g.close(graph);
+    }
+    g.free_context(context);
+    return rc;
+}
+
+static enum fr_rc print_graph(const struct loaded *l, const char *format, bool nodes,
+                              struct fr_err *err)
+{
+    struct fr_plan_draw how = {.nodes = nodes, .hooks = true};
+    struct fr_buf b = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (strcmp(format, "text") == 0)
+        fr_plan_draw_text(l->plan, &how, &b);
+    else if (strcmp(format, "dot") == 0 || strcmp(format, "svg") == 0)
+        fr_plan_draw_dot(l->plan, &how, &b);
+    else
+        return fr_fail(err, FR_USAGE, "graph: --format is text, dot or svg, not '%s'", format);
+    if (b.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory to draw");
+    else if (strcmp(format, "svg") == 0)
+        rc = print_svg(b.p, err);
+    else
+        fr_print("%s", b.p != NULL ? b.p : "");
+    fr_buf_finish(&b);
+    return rc;
+}
+
+int cli_graph(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct loaded l = {0};
+    struct cli_list args = {0};
+    const char *format = "text";
+    bool nodes = false;
+    const struct cli_opt opts[] = {
+        {"--format", 'f', "FORMAT", "text (default), dot or svg", .value = &format},
+        {"--show-nodes", 0, NULL, "name the nodes of each task", .flag = &nodes},
+        {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &l.spec.params},
+        {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &l.spec.nodes},
+        {.name = NULL},
+    };
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    int code = CLI_OK;
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 1, 1, &err);
+    if (rc == FR_OK) {
+        l.spec.file = args.v[0];
+        rc = load(&l, &issues, &err);
+    }
+    if (rc == FR_OK)
+        rc = print_graph(&l, format, nodes, &err);
+    if (rc != FR_OK)
+        code = cli_fail_issues(&issues, &err);
+    fr_issues_finish(&issues);
+    unload(&l);
+    cli_list_finish(&args);
+    return code;
+}
+
+int cli_schema(const struct cli_command *cmd, int argc, char **argv)
+{
+    const struct cli_opt opts[] = {{.name = NULL}};
+    struct cli_list args = {0};
+    struct fr_buf b = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = fr_spec_schema(&b, &err);
+    if (rc == FR_OK)
+        fr_print("%s", b.p);
+    fr_buf_finish(&b);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+}

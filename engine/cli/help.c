@@ -1,0 +1,63 @@
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+
+#include <string.h>
+
+int cli_version(const struct cli_command *cmd, int argc, char **argv)
+{
+    const struct cli_opt opts[] = {{.name = NULL}};
+    struct cli_list args = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        fr_print("flowrun %s\n", FLOWRUN_VERSION);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+}
+
+static void overview(void)
+{
+    fr_print("flowrun runs pipelines of tasks on nodes: this machine, or others over SSH.\n\n"
+             "  flowrun FILE [-p NAME=VALUE]…   run a pipeline\n");
+    for (const struct cli_command *c = cli_command_table(); c->name != NULL; c++)
+        if (!c->hidden && strcmp(c->name, "run") != 0) {
+            struct fr_buf b = {0};
+
+            fr_buf_fmt(&b, "%s %s", c->name, c->args);
+            fr_print("  flowrun %-24s %s\n", b.bad ? c->name : b.p, c->help);
+            fr_buf_finish(&b);
+        }
+    fr_print("\n'flowrun help COMMAND' explains one. State lies in $FLOWRUN_HOME, else\n"
+             "$XDG_STATE_HOME/flowrun, else ~/.local/state/flowrun.\n");
+}
+
+int cli_help(const struct cli_command *cmd, int argc, char **argv)
+{
+    const struct cli_command *about;
+    struct cli_list args = {0};
+    struct fr_err err = {0};
+    const struct cli_opt opts[] = {{.name = NULL}};
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    char flag[] = "--help";
+    char *asked[3] = {NULL, flag, NULL};
+    int code = CLI_OK;
+
+    if (rc != FR_OK) {
+        code = cli_fail(&err);
+    } else if (args.n == 0) {
+        overview();
+    } else if (strcmp(args.v[0], "exit-codes") == 0) {
+        fr_print("flowrun ends with one of these exit codes:\n");
+        cli_print_exits();
+    } else if ((about = cli_command_find(args.v[0])) != NULL) {
+        asked[0] = (char *)about->name;
+        code = about->run(about, 2, asked);
+    } else {
+        fr_complain("flowrun: there is no command '%s'; 'flowrun help' lists them\n", args.v[0]);
+        code = CLI_USAGE;
+    }
+    cli_list_finish(&args);
+    return code;
+}

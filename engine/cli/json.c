@@ -1,0 +1,111 @@
+/* Events as JSON, one object a line. */
+#include "engine/cli/show.h"
+
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <stdlib.h>
+
+static void put(json_t *doc)
+{
+    char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
+
+    if (text != NULL)
+        fr_print("%s\n", text);
+    free(text);
+    json_decref(doc);
+}
+
+static json_t *event(const struct cli_show *show, const char *kind, int64_t wall_ms)
+{
+    return json_pack("{s:s, s:I, s:I}", "event", kind, "time_ms", (json_int_t)wall_ms, "run",
+                     (json_int_t)fr_run_no(show->run));
+}
+
+static void place(const struct cli_show *show, json_t *doc, uint32_t inst)
+{
+    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan_inst *pi = &plan->insts[inst];
+
+    json_object_set_new(doc, "task", json_string(plan->tasks[pi->task].name));
+    json_object_set_new(doc, "node", json_string(plan->nodes[pi->node].name));
+}
+
+void json_begin(struct cli_show *show)
+{
+    json_t *doc = event(show, "begin", fr_sys.wall_ms());
+    char id[FR_ID_TEXT];
+
+    fr_id_text(fr_run_id(show->run), id);
+    json_object_set_new(doc, "id", json_string(id));
+    json_object_set_new(doc, "pipeline", json_string(fr_run_spec(show->run)->name));
+    put(doc);
+}
+
+void json_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_str text)
+{
+    json_t *doc = event(show, "log", wall_ms);
+    struct fr_buf visible = {0};
+
+    place(show, doc, inst);
+    if (fr_utf8_valid(text.p, text.n)) {
+        json_object_set_new(doc, "text", json_stringn(text.p, text.n));
+    } else {
+        fr_buf_visible(&visible, text.p, text.n);
+        json_object_set_new(doc, "text", json_string(visible.p != NULL ? visible.p : ""));
+        fr_buf_finish(&visible);
+    }
+    put(doc);
+}
+
+static void put_state(struct cli_show *show, const struct fr_note *note)
+{
+    const struct fr_row *row = &note->row;
+    json_t *doc = event(show, "state", note->wall_ms);
+
+    place(show, doc, note->inst);
+    json_object_set_new(doc, "state", json_string(fr_state_name(row->state)));
+    json_object_set_new(doc, "attempt", json_integer(row->attempt_no));
+    if (row->cause != FR_CAUSE_NONE) {
+        json_object_set_new(doc, "cause", json_string(fr_cause_name(row->cause)));
+        json_object_set_new(doc, "code", json_integer(row->code));
+    }
+    if (row->unreachable)
+        json_object_set_new(doc, "unreachable", json_true());
+    if (row->state == FR_ST_RETRYING)
+        json_object_set_new(doc, "delay_ms", json_integer(row->delay_ms));
+    if (note->text[0] != '\0')
+        json_object_set_new(doc, "reason", json_string(note->text));
+    put(doc);
+}
+
+void json_note(struct cli_show *show, const struct fr_note *note)
+{
+    const struct fr_plan *plan = fr_run_plan(show->run);
+    json_t *doc;
+
+    switch (note->kind) {
+    case FR_NOTE_STATE:
+        put_state(show, note);
+        return;
+    case FR_NOTE_RUN:
+        doc = event(show, "run", note->wall_ms);
+        json_object_set_new(doc, "state", json_string(fr_run_state_name(note->now.state)));
+        if (note->now.outcome != FR_OUT_NONE)
+            json_object_set_new(doc, "outcome", json_string(fr_outcome_name(note->now.outcome)));
+        break;
+    case FR_NOTE_NODE:
+        doc = event(show, "node", note->wall_ms);
+        json_object_set_new(doc, "node", json_string(plan->nodes[note->node].name));
+        break;
+    default:
+        doc = event(show, "trouble", note->wall_ms);
+        if (note->inst != FR_PLAN_NONE)
+            place(show, doc, note->inst);
+        break;
+    }
+    if (note->text[0] != '\0')
+        json_object_set_new(doc, "text", json_string(note->text));
+    put(doc);
+}

@@ -1,0 +1,49 @@
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+
+#include <locale.h>
+#include <string.h>
+#include <unistd.h>
+
+/* `flowrun FILE …` is `flowrun run FILE …`: a first word that is no command and looks like a file. */
+static bool looks_like_file(const char *word)
+{
+    return strchr(word, '/') != NULL || strchr(word, '.') != NULL || access(word, F_OK) == 0;
+}
+
+static int unknown(const char *word)
+{
+    const char *names[64];
+    size_t n = 0;
+    const char *near;
+
+    for (const struct cli_command *c = cli_command_table(); c->name != NULL && n < 64; c++)
+        if (!c->hidden)
+            names[n++] = c->name;
+    near = fr_suggest(word, names, n);
+    if (near != NULL)
+        fr_complain("flowrun: there is no command or file '%s'; did you mean '%s'?\n", word, near);
+    else
+        fr_complain("flowrun: there is no command or file '%s'; 'flowrun help' lists what there is\n",
+                    word);
+    return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const struct cli_command *cmd;
+
+    setlocale(LC_CTYPE, "C.UTF-8");
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return cli_help(cli_command_find("help"), 1, argv);
+    if (strcmp(argv[1], "--version") == 0)
+        return cli_version(cli_command_find("version"), 1, argv);
+    cmd = cli_command_find(argv[1]);
+    if (cmd != NULL)
+        return cmd->run(cmd, argc - 1, argv + 1);
+    if (argv[1][0] == '-' || looks_like_file(argv[1]))
+        return cli_run(cli_command_find("run"), argc, argv);
+    return unknown(argv[1]);
+}

@@ -1,0 +1,217 @@
+/* The nodes of a pipeline, and whether they answer. */
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <string.h>
+
+enum { CHECK_MS = 60000 };
+
+struct answer {
+    bool done, up;
+    char text[512];
+    char facts[512];
+};
+
+struct check {
+    struct answer *answers;
+    size_t n, left;
+    struct fr_exec exec;
+};
+
+static void finish_one(struct check *c, size_t node, bool up, const char *text, size_t n)
+{
+    struct answer *a = &c->answers[node];
+
+    if (a->done)
+        return;
+    a->done = true;
+    a->up = up;
+    snprintf(a->text, sizeof(a->text), "%.*s", (int)n, text);
+    c->left--;
+}
+
+static void take_facts(struct check *c, const struct fr_exec_event *ev)
+{
+    static const char *const shown[] = {"hostname=", "kernel=", "cpus=", "mem_bytes=",
+                                        "disk_free_bytes="};
+    struct fr_buf b = {0};
+
+    for (size_t i = 0; i < ev->facts.facts.n; i++)
+        for (size_t k = 0; k < sizeof(shown) / sizeof(shown[0]); k++) {
+            struct fr_str f = ev->facts.facts.v[i];
+            size_t len = strlen(shown[k]);
+            char size[24];
+            int64_t bytes;
+
+            if (f.n <= len || memcmp(f.p, shown[k], len) != 0)
+                continue;
+            fr_buf_text(&b, b.n > 0 ? ", " : "");
+            if (strstr(shown[k], "bytes") != NULL &&
+                fr_parse_i64((struct fr_str){f.p + len, f.n - len}, &bytes, NULL) == FR_OK) {
+                fr_show_size(bytes, size);
+                fr_buf_fmt(&b, "%s %s", shown[k][0] == 'm' ? "memory" : "disk free", size);
+            } else {
+                fr_buf_visible(&b, f.p, f.n);
+            }
+        }
+    finish_one(c, ev->node, true, b.p != NULL ? b.p : "", b.n);
+    fr_buf_finish(&b);
+}
+
+static void on_event(void *arg, struct fr_exec_event *ev)
+{
+    struct check *c = arg;
+
+    if (ev->kind == FR_EXEC_UP)
+        (void)c->exec.ops->facts(c->exec.self, ev->node, ev->node + 1, NULL);
+    else if (ev->kind == FR_EXEC_DOWN)
+        finish_one(c, ev->node, false, ev->err.msg, strlen(ev->err.msg));
+    else if (ev->kind == FR_EXEC_FACTS)
+        take_facts(c, ev);
+    else if (ev->kind == FR_EXEC_FAILED)
+        finish_one(c, ev->node, false, ev->err.msg, strlen(ev->err.msg));
+    fr_exec_event_free(ev);
+}
+
+static struct fr_exec_node exec_node(const struct fr_node *n)
+{
+    struct fr_exec_node out = {.name = n->name, .work = n->work,
+                               .transport = FR_TRANSPORT_LOCAL};
+
+    if (n->executor == FR_EXECUTOR_LOCAL)
+        return out;
+    out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
+                    : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH
+                                                     : FR_TRANSPORT_AUTO;
+    out.ssh = (struct fr_ssh_target){.host = n->address, .user = n->user, .port = n->port,
+                                     .key = n->key, .config = n->ssh_config,
+                                     .known_hosts = n->known_hosts};
+    return out;
+}
+
+static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cli_drive *d,
+                          struct fr_err *err)
+{
+    struct fr_exec_node *nodes = fr_sys.alloc(spec->n_nodes * sizeof(*nodes));
+    struct fr_exec_node_args args = {.loop = &d->loop, .sink = {on_event, c}, .nodes = nodes,
+                                     .n = spec->n_nodes, .control = fr_store_home_id(d->store),
+                                     .base_epoch = 1, .flownode_dir = d->paths.flownode_dir,
+                                     .home = fr_store_home(d->store)};
+    int64_t until = fr_sys.mono_ms() + CHECK_MS;
+    enum fr_rc rc;
+
+    if (nodes == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the nodes");
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        nodes[i] = exec_node(&spec->nodes[i]);
+    if ((rc = fr_id_new(&args.run, err)) == FR_OK)
+        rc = fr_exec_node_create(&c->exec, &args, err);
+    for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
+        rc = c->exec.ops->connect(c->exec.self, i, err);
+    while (rc == FR_OK && c->left > 0 && fr_sys.mono_ms() < until)
+        rc = fr_loop_turn(&d->loop, true, err);
+    fr_exec_destroy(&c->exec);
+    fr_sys.free(nodes);
+    return rc;
+}
+
+static void print_node(const struct fr_node *n, const struct answer *a)
+{
+    fr_print("%-12s %-6s %-24s gpus %-3d slots %-3d", n->name,
+             n->executor == FR_EXECUTOR_LOCAL ? "local" : "ssh", n->address, n->gpus, n->slots);
+    for (size_t i = 0; i < n->n_labels; i++)
+        fr_print("%s%s", i > 0 ? "," : " labels ", n->labels[i]);
+    if (a != NULL)
+        fr_print("  %s%s%s", a->done && a->up ? "ok" : "cannot be used", a->text[0] ? ": " : "",
+                 a->done ? a->text : ": no answer");
+    fr_print("\n");
+}
+
+/* An inventory is checked as the nodes of a pipeline that does nothing. */
+static enum fr_rc load(struct cli_spec *s, bool inventory, struct fr_spec **out,
+                       struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_spec_opts so;
+    struct fr_source made = {0};
+    struct fr_buf text = {0};
+    enum fr_rc rc = cli_spec_opts(s, &so, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (inventory) {
+        fr_buf_fmt(&text, "name: nodes\nnodes: %s\ntasks: {none: {run: ':'}}\n", s->file);
+        if (text.bad)
+            return fr_fail(err, FR_NOMEM, "no memory");
+        made = (struct fr_source){"nodes", {text.p, text.n}};
+        so.path = "nodes";
+        so.sources = &made;
+        so.n_sources = 1;
+    }
+    rc = fr_spec_load(&so, out, issues, err);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+/* Whether the file is an inventory: it has no tasks of its own. */
+static bool is_inventory(const char *path)
+{
+    struct fr_buf text = {0};
+    bool yes;
+
+    yes = fr_file_read(path, 4 << 20, &text, NULL) == FR_OK && text.p != NULL &&
+          strstr(text.p, "tasks:") == NULL;
+    fr_buf_finish(&text);
+    return yes;
+}
+
+int cli_nodes(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct cli_spec spec = {0};
+    struct cli_list args = {0};
+    bool check = false;
+    const struct cli_opt opts[] = {
+        {"--check", 'c', NULL, "reach each of them", .flag = &check},
+        {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
+        {.name = NULL},
+    };
+    struct cli_drive d = {0};
+    struct check c = {0};
+    struct fr_spec *pipeline = NULL;
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    int code = CLI_OK;
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 1, 1, &err);
+    if (rc == FR_OK) {
+        spec.file = args.v[0];
+        rc = load(&spec, is_inventory(spec.file), &pipeline, &issues, &err);
+    }
+    if (rc == FR_OK && check) {
+        c.n = c.left = pipeline->n_nodes;
+        c.answers = fr_sys.alloc(c.n * sizeof(*c.answers));
+        if (c.answers != NULL)
+            memset(c.answers, 0, c.n * sizeof(*c.answers));
+        rc = c.answers == NULL ? fr_fail(&err, FR_NOMEM, "no memory for the nodes")
+                               : cli_drive_init(&d, false, true, &err);
+        if (rc == FR_OK)
+            rc = ask_all(&c, pipeline, &d, &err);
+    }
+    if (rc != FR_OK)
+        code = cli_fail_issues(&issues, &err);
+    for (size_t i = 0; rc == FR_OK && i < pipeline->n_nodes; i++) {
+        print_node(&pipeline->nodes[i], check ? &c.answers[i] : NULL);
+        if (check && !(c.answers[i].done && c.answers[i].up))
+            code = CLI_UNREACHABLE;
+    }
+    cli_drive_finish(&d);
+    fr_sys.free(c.answers);
+    fr_spec_destroy(pipeline);
+    fr_issues_finish(&issues);
+    cli_spec_finish(&spec);
+    cli_list_finish(&args);
+    return code;
+}

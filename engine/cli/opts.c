@@ -1,0 +1,190 @@
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum fr_rc push(struct cli_list *list, const char *value, struct fr_err *err)
+{
+    const char **more = fr_sys.realloc(list->v, (list->n + 1) * sizeof(*more));
+
+    if (more == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for arguments");
+    list->v = more;
+    list->v[list->n++] = value;
+    return FR_OK;
+}
+
+void cli_list_finish(struct cli_list *list)
+{
+    fr_sys.free(list->v);
+    *list = (struct cli_list){0};
+}
+
+static const struct cli_opt *find(const struct cli_opt *opts, const char *name, size_t n)
+{
+    for (; opts->name != NULL; opts++)
+        if (strlen(opts->name) == n && memcmp(opts->name, name, n) == 0)
+            return opts;
+    return NULL;
+}
+
+static const struct cli_opt *find_letter(const struct cli_opt *opts, char letter)
+{
+    for (; opts->name != NULL; opts++)
+        if (opts->letter == letter)
+            return opts;
+    return NULL;
+}
+
+static enum fr_rc unknown(const struct cli_command *cmd, const struct cli_opt *opts,
+                          const char *word, struct fr_err *err)
+{
+    const char *names[32] = {"--help"};
+    const char *near;
+    size_t n = 1;
+
+    for (const struct cli_opt *o = opts; o->name != NULL && n < 32; o++)
+        names[n++] = o->name;
+    near = fr_suggest(word, names, n);
+    if (near != NULL)
+        return fr_fail(err, FR_USAGE, "%s: there is no option '%s'; did you mean '%s'?", cmd->name,
+                       word, near);
+    return fr_fail(err, FR_USAGE, "%s: there is no option '%s'; 'flowrun help %s' lists them",
+                   cmd->name, word, cmd->name);
+}
+
+static enum fr_rc set(const struct cli_command *cmd, const struct cli_opt *o, const char *value,
+                      struct fr_err *err)
+{
+    if (o->flag != NULL) {
+        if (value != NULL)
+            return fr_fail(err, FR_USAGE, "%s: %s takes no value", cmd->name, o->name);
+        *o->flag = true;
+        return FR_OK;
+    }
+    if (o->list != NULL)
+        return push(o->list, value, err);
+    *o->value = value;
+    return FR_OK;
+}
+
+/* One word that begins with '-'. *i moves on when it takes the next word as its value. */
+static enum fr_rc take(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
+                       int *i, struct fr_err *err)
+{
+    const char *word = argv[*i], *value = NULL;
+    const char *eq = strchr(word, '=');
+    const struct cli_opt *o;
+
+    if (word[1] == '-') {
+        o = find(opts, word, eq != NULL ? (size_t)(eq - word) : strlen(word));
+        value = eq != NULL ? eq + 1 : NULL;
+    } else {
+        o = find_letter(opts, word[1]);
+        value = word[2] != '\0' ? word + 2 : NULL;
+    }
+    if (o == NULL)
+        return unknown(cmd, opts, word, err);
+    if (o->flag == NULL && value == NULL) {
+        if (argv[*i + 1] == NULL)
+            return fr_fail(err, FR_USAGE, "%s: %s needs a value: %s", cmd->name, o->name, o->meta);
+        value = argv[++*i];
+    }
+    return set(cmd, o, value, err);
+}
+
+enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, int argc,
+                     char **argv, struct cli_list *args, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    bool plain = false;
+
+    for (int i = 1; rc == FR_OK && i < argc; i++) {
+        const char *word = argv[i];
+
+        if (!plain && strcmp(word, "--") == 0) {
+            plain = true;
+        } else if (!plain && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
+            cli_print_help(cmd, opts);
+            rc = fr_fail(err, FR_STOPPED, "help");
+        } else if (!plain && word[0] == '-' && word[1] != '\0') {
+            rc = take(cmd, opts, argv, &i, err);
+        } else {
+            rc = push(args, word, err);
+        }
+    }
+    return rc;
+}
+
+enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
+                            size_t max, struct fr_err *err)
+{
+    if (args->n < min)
+        return fr_fail(err, FR_USAGE, "%s needs %s; see 'flowrun help %s'", cmd->name, cmd->args,
+                       cmd->name);
+    if (args->n > max)
+        return fr_fail(err, FR_USAGE, "%s: what is '%s'? It takes %s; see 'flowrun help %s'",
+                       cmd->name, args->v[max], cmd->args[0] != '\0' ? cmd->args : "no arguments",
+                       cmd->name);
+    return FR_OK;
+}
+
+void cli_print_help(const struct cli_command *cmd, const struct cli_opt *opts)
+{
+    fr_print("flowrun %s%s%s%s\n\n%s\n", cmd->name, cmd->args[0] != '\0' ? " " : "", cmd->args,
+             opts->name != NULL ? " [options]" : "", cmd->help);
+    if (cmd->more != NULL)
+        fr_print("\n%s", cmd->more);
+    if (opts->name != NULL)
+        fr_print("\noptions:\n");
+    for (const struct cli_opt *o = opts; o->name != NULL; o++) {
+        struct fr_buf b = {0};
+
+        if (o->letter != 0)
+            fr_buf_fmt(&b, "-%c, ", o->letter);
+        fr_buf_fmt(&b, "%s", o->name);
+        if (o->meta != NULL)
+            fr_buf_fmt(&b, " %s", o->meta);
+        if (!b.bad)
+            fr_print("  %-26s %s\n", b.p, o->help);
+        fr_buf_finish(&b);
+    }
+}
+
+/* ---- pipeline options ---- */
+
+static const char *getenv_of(void *self, const char *name)
+{
+    (void)self;
+    return getenv(name);
+}
+
+enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (getcwd(s->cwd, sizeof(s->cwd)) == NULL)
+        return fr_fail(err, FR_IO, "the current folder is gone");
+    if (s->nodes != NULL) {
+        fr_buf_fmt(&b, "nodes=%s", s->nodes);
+        if (b.bad)
+            return fr_fail(err, FR_NOMEM, "no memory for arguments");
+        s->nodes_param = b.p;
+        rc = push(&s->params, s->nodes_param, err);
+    }
+    *out = (struct fr_spec_opts){.path = s->file, .cwd = s->cwd, .params = s->params.v,
+                                 .n_params = s->params.n, .getenv = getenv_of};
+    return rc;
+}
+
+void cli_spec_finish(struct cli_spec *s)
+{
+    cli_list_finish(&s->params);
+    fr_sys.free(s->nodes_param);
+    s->nodes_param = NULL;
+}

@@ -1,0 +1,39 @@
+#include "engine/cli/cli.h"
+
+int cli_run(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct cli_spec spec = {0};
+    struct cli_list args = {0};
+    bool json = false, quiet = false;
+    const struct cli_opt opts[] = {
+        {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
+        {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &spec.nodes},
+        {"--json", 0, NULL, "one JSON object an event", .flag = &json},
+        {"--quiet", 'q', NULL, "do not show what tasks print", .flag = &quiet},
+        {.name = NULL},
+    };
+    struct fr_spec_opts so;
+    struct fr_issues issues = {0};
+    struct cli_drive d = {0};
+    struct fr_run *run = NULL;
+    struct fr_err err = {0};
+    enum cli_exit code;
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 1, 1, &err);
+    if (rc == FR_OK) {
+        spec.file = args.v[0];
+        rc = cli_spec_opts(&spec, &so, &err);
+    }
+    if (rc == FR_OK)
+        rc = cli_drive_init(&d, json, quiet, &err);
+    if (rc == FR_OK)
+        rc = fr_run_submit(&d.env, &so, &run, &issues, &err);
+    code = rc == FR_OK ? cli_drive(&d, run) : cli_fail_issues(&issues, &err);
+    cli_drive_finish(&d);
+    fr_issues_finish(&issues);
+    cli_spec_finish(&spec);
+    cli_list_finish(&args);
+    return code;
+}

@@ -1,0 +1,209 @@
+/* What the store says of runs: runs, status, and asking a run's owner for something: cancel. */
+#include "engine/cli/cli.h"
+
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "engine/store/home.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void show_date(int64_t wall_ms, char out[32])
+{
+    time_t s = (time_t)(wall_ms / 1000);
+    struct tm tm;
+
+    out[0] = '-';
+    out[1] = '\0';
+    if (wall_ms != 0 && localtime_r(&s, &tm) != NULL)
+        strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+/* What a run is, in a word: an owner that died leaves it running in the store alone. */
+static const char *word_of(const struct fr_store *st, const struct fr_run_row *row)
+{
+    if (strcmp(row->state, "over") == 0)
+        return row->outcome;
+    return fr_home_owned(fr_store_home(st), row->id) ? row->state : "left";
+}
+
+static void took(int64_t from, int64_t to, char out[24])
+{
+    snprintf(out, 24, "-");
+    if (from != 0)
+        fr_show_duration((to != 0 ? to : fr_sys.wall_ms()) - from, out);
+}
+
+static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(r->id, id);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "run", (json_int_t)r->no, "id", id,
+                     "pipeline", r->name, "file", r->source, "state", word_of(st, r), "reason",
+                     r->reason, "started_ms", (json_int_t)r->started_wall, "ended_ms",
+                     (json_int_t)r->ended_wall);
+}
+
+static void put_json(json_t *doc)
+{
+    char *text = json_dumps(doc, JSON_COMPACT);
+
+    fr_print("%s\n", text != NULL ? text : "null");
+    free(text);
+    json_decref(doc);
+}
+
+static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows, bool json)
+{
+    if (!json)
+        fr_print("%5s  %-8s  %-24s  %-10s  %-19s  %8s\n", "run", "id", "pipeline", "state",
+                 "started", "time");
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_run_row *r = &rows->rows[i];
+        char id[FR_ID_TEXT], date[32], time[24];
+
+        if (json) {
+            put_json(run_json(st, r));
+            continue;
+        }
+        fr_id_text(r->id, id);
+        show_date(r->started_wall, date);
+        took(r->started_wall, r->ended_wall, time);
+        fr_print("%5lld  %.8s  %-24s  %-10s  %-19s  %8s%s%s\n", (long long)r->no, id, r->name,
+                 word_of(st, r), date, time, r->reason[0] != '\0' ? "  " : "", r->reason);
+    }
+}
+
+int cli_runs(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct cli_list args = {0};
+    const char *limit = "20";
+    bool json = false;
+    const struct cli_opt opts[] = {
+        {"--limit", 'n', "N", "at most so many (default 20, 0: all)", .value = &limit},
+        {"--json", 0, NULL, "one JSON object a run", .flag = &json},
+        {.name = NULL},
+    };
+    struct fr_store *st = NULL;
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_err err = {0};
+    int64_t n = 0;
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 0, 0, &err);
+    if (rc == FR_OK && ((rc = fr_parse_i64(fr_str_of(limit), &n, &err)) != FR_OK || n < 0))
+        rc = fr_fail(&err, FR_USAGE, "runs: --limit is a whole number from 0 on, not '%s'", limit);
+    if (rc == FR_OK)
+        rc = cli_store(&st, &err);
+    if (rc == FR_OK)
+        rc = fr_store_runs(st, (size_t)n, &arena, &rows, &err);
+    if (rc == FR_OK)
+        print_runs(st, &rows, json);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+}
+
+/* ---- status ---- */
+
+static void print_insts(const struct fr_inst_rows *rows)
+{
+    int wide = 4;
+
+    for (size_t i = 0; i < rows->n; i++)
+        if ((int)strlen(rows->rows[i].key) > wide)
+            wide = (int)strlen(rows->rows[i].key);
+    fr_print("\n%-*s  %-15s  %8s  %8s\n", wide, "task", "state", "attempts", "time");
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_inst_row *r = &rows->rows[i];
+        char time[24];
+
+        if (r->hook[0] != '\0' && strcmp(r->state, "skipped") == 0)
+            continue;
+        took(r->started_wall, r->ended_wall, time);
+        fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, r->state,
+                 (long long)r->attempt_no, time, r->reason[0] != '\0' ? "  " : "", r->reason,
+                 r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
+    }
+}
+
+static void print_json(const struct fr_store *st, const struct fr_run_row *run,
+                       const struct fr_inst_rows *rows)
+{
+    json_t *doc = run_json(st, run), *tasks = json_array();
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_inst_row *r = &rows->rows[i];
+
+        json_array_append_new(
+            tasks, json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I}", "task", r->task,
+                             "node", r->node, "state", r->state, "attempts",
+                             (json_int_t)r->attempt_no, "cause", r->cause, "code",
+                             (json_int_t)r->code, "reason", r->reason, "started_ms",
+                             (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
+                             "unreachable_ms", (json_int_t)r->unreachable_wall));
+    }
+    json_object_set_new(doc, "tasks", tasks);
+    put_json(doc);
+}
+
+static void print_status(const struct fr_store *st, const struct fr_run_row *run,
+                         const struct fr_inst_rows *rows)
+{
+    char id[FR_ID_TEXT], date[32], time[24];
+    const char *word = word_of(st, run);
+
+    fr_id_text(run->id, id);
+    show_date(run->started_wall, date);
+    took(run->started_wall, run->ended_wall, time);
+    fr_print("run %lld (%s) of %s: %s%s%s\n", (long long)run->no, id, run->name, word,
+             run->reason[0] != '\0' ? ": " : "", run->reason);
+    fr_print("%s, started %s, time %s\n", run->source, date, time);
+    if (strcmp(word, "left") == 0)
+        fr_print("no flowrun looks after it; 'flowrun resume %lld' takes over\n",
+                 (long long)run->no);
+    print_insts(rows);
+    if (strcmp(word, "failed") == 0)
+        fr_print("\n'flowrun logs %lld' shows the output, 'flowrun retry %lld' runs again what "
+                 "failed\n", (long long)run->no, (long long)run->no);
+}
+
+int cli_status(const struct cli_command *cmd, int argc, char **argv)
+{
+    struct cli_list args = {0};
+    bool json = false;
+    const struct cli_opt opts[] = {
+        {"--json", 0, NULL, "one JSON object", .flag = &json},
+        {.name = NULL},
+    };
+    struct fr_store *st = NULL;
+    struct fr_arena arena = {0};
+    struct fr_run_row run;
+    struct fr_inst_rows rows = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 0, 1, &err);
+    if (rc == FR_OK)
+        rc = cli_store(&st, &err);
+    if (rc == FR_OK)
+        rc = fr_store_run_find(st, args.n > 0 ? args.v[0] : NULL, &arena, &run, &err);
+    if (rc == FR_OK)
+        rc = fr_store_insts(st, run.id, &arena, &rows, &err);
+    if (rc == FR_OK && json)
+        print_json(st, &run, &rows);
+    else if (rc == FR_OK)
+        print_status(st, &run, &rows);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+}

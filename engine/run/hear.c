@@ -1,0 +1,316 @@
+/* What the executor posted, turned into events of the scheduler. */
+#include "engine/run/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct fr_event about(const struct run_attempt *at, enum fr_event_kind kind)
+{
+    return (struct fr_event){.kind = kind, .inst = at->inst, .attempt = at->id};
+}
+
+static void say(char out[256], const char *text, size_t n)
+{
+    snprintf(out, 256, "%.*s", (int)(n < 255 ? n : 255), text);
+    for (char *p = out; *p != '\0'; p++)
+        if (*p == '\n')
+            *p = ' ';
+}
+
+void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason)
+{
+    struct fr_event ev = about(at, FR_EV_ENDED);
+
+    run_start_drop(at->start);
+    at->start = NULL;
+    at->ended = true;
+    at->log_end = true; /* the node has none of it */
+    say(at->reason, reason, strlen(reason));
+    ev.cause = cause;
+    ev.proven = true;
+    run_queue_or_die(run, &ev);
+}
+
+void run_refuse(struct fr_run *run, struct run_attempt *at, const struct fr_err *err)
+{
+    run_end(run, at, FR_CAUSE_START_FAILED, err->msg);
+    if (run->n_events > 0)
+        run->events[run->n_events - 1].no_retry = true;
+}
+
+/* ---- nodes ---- */
+
+static void hear_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
+{
+    struct run_node *node = &run->nodes[n];
+    struct fr_event up = {.kind = FR_EV_NODE_UP, .node = n};
+    bool changed = !node->known || !fr_id_eq(node->home_id, ev->up.home);
+
+    node->up = node->dirty = true;
+    node->refused = false;
+    node->asked_ms = -1;
+    node->down_wall = 0;
+    node->reason[0] = '\0';
+    node->known = true;
+    node->home_id = ev->up.home;
+    snprintf(node->boot_id, sizeof(node->boot_id), "%.*s", (int)ev->up.boot.n, ev->up.boot.p);
+    if (changed)
+        node->store = NULL;
+    run_node_note(run, n, "connected (%.*s)", (int)ev->up.how.n, ev->up.how.p);
+    run_queue_or_die(run, &up);
+}
+
+static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
+{
+    struct run_node *node = &run->nodes[n];
+    struct fr_event down = {.kind = FR_EV_NODE_DOWN, .node = n, .since_ms = fr_sys.mono_ms()};
+    bool first = node->up || node->down_wall == 0;
+
+    node->up = false;
+    say(node->reason, ev->err.msg, strlen(ev->err.msg));
+    if (node->down_wall == 0) {
+        node->down_wall = fr_sys.wall_ms();
+        node->dirty = true;
+    }
+    if (ev->down.retry_ms < 0) {
+        down.kind = FR_EV_NODE_REFUSED;
+        node->refused = true;
+        node->asked_ms = -1;
+        first = true;
+    }
+    if (first)
+        run_node_note(run, n, "%s: %s",
+                      ev->down.retry_ms < 0 ? "cannot be used" : "unreachable", ev->err.msg);
+    run_queue_or_die(run, &down);
+}
+
+/* ---- attempts ---- */
+
+static enum fr_cause cause_of(uint32_t end)
+{
+    switch (end) {
+    case FR_END_EXIT:
+        return FR_CAUSE_EXIT;
+    case FR_END_SIGNAL:
+        return FR_CAUSE_SIGNAL;
+    case FR_END_TIMEOUT:
+        return FR_CAUSE_TIMEOUT;
+    case FR_END_OOM:
+        return FR_CAUSE_OOM;
+    case FR_END_START_FAILED:
+        return FR_CAUSE_START_FAILED;
+    case FR_END_LEASE:
+        return FR_CAUSE_NODE_LOST;
+    case FR_END_STOPPED:
+        return FR_CAUSE_STOPPED;
+    default:
+        return FR_CAUSE_LOST;
+    }
+}
+
+static void keep_outputs(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
+{
+    at->outputs = (struct fr_strs){0};
+    for (size_t i = 0; i < e->outputs.n; i++)
+        if (!run_add(&run->arena, &at->outputs, "%.*s", (int)e->outputs.v[i].n,
+                     e->outputs.v[i].p))
+            run_trouble(run, at->inst, "no memory for an output");
+    at->outputs_new = true;
+    run->insts[at->inst].outputs = at->outputs; /* conditions of this very turn may want them */
+}
+
+static void why_ended(struct run_attempt *at, const struct fr_ended *e)
+{
+    struct fr_buf b = {0};
+
+    fr_buf_visible(&b, e->text.p, e->text.n);
+    if (e->survivors.n > 0) {
+        fr_buf_fmt(&b, "%sstill there:", b.n > 0 ? "; " : "");
+        for (size_t i = 0; i < e->survivors.n; i++) {
+            fr_buf_text(&b, i > 0 ? ", " : " ");
+            fr_buf_visible(&b, e->survivors.v[i].p, e->survivors.v[i].n);
+        }
+    }
+    if (e->dropped_bytes > 0)
+        fr_buf_fmt(&b, "%s%llu bytes of its output were dropped", b.n > 0 ? "; " : "",
+                   (unsigned long long)e->dropped_bytes);
+    if (!b.bad && b.n > 0)
+        say(at->reason, b.p, b.n);
+    fr_buf_finish(&b);
+}
+
+static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
+{
+    struct fr_event ev = about(at, FR_EV_ENDED);
+    const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
+
+    if (!at->ended) {
+        why_ended(at, e);
+        if (e->cause == FR_END_EXIT && e->code == 0)
+            keep_outputs(run, at, e);
+        at->ended = true;
+        at->log_bytes = e->log_bytes;
+        if (!at->followed)
+            run_follow(run, at); /* it ended while nobody looked: its log is still to come */
+    }
+    ev.cause = cause_of(e->cause);
+    ev.code = e->code;
+    ev.proven = e->survivors.n == 0;
+    ev.no_retry = act->what == FR_USES && e->cause == FR_END_EXIT && e->code == FR_EXIT_USAGE;
+    run_queue_or_die(run, &ev);
+}
+
+static void hear_unknown(struct fr_run *run, struct run_attempt *at)
+{
+    struct fr_event ev = about(at, FR_EV_UNKNOWN);
+    const struct run_node *node = &run->nodes[run_node_of(run, at->inst)];
+
+    ev.same_home = fr_id_zero(at->home_id) || fr_id_eq(at->home_id, node->home_id);
+    ev.same_boot = at->boot_id[0] == '\0' || strcmp(at->boot_id, node->boot_id) == 0;
+    run_queue_or_die(run, &ev);
+}
+
+static void hear_state(struct fr_run *run, struct run_attempt *at, const struct fr_state *s)
+{
+    struct fr_event ev = about(at, FR_EV_PREPARED);
+
+    if (s->port != 0)
+        at->port = (int)s->port;
+    switch (s->status) {
+    case FR_AT_UNKNOWN:
+        hear_unknown(run, at);
+        return;
+    case FR_AT_PREPARED:
+        break;
+    case FR_AT_RUNNING:
+        ev.kind = FR_EV_LAUNCHED;
+        break;
+    case FR_AT_TOMBSTONED:
+        ev.kind = FR_EV_TOMBSTONED;
+        at->ended = at->log_end = true;
+        break;
+    default:
+        return; /* ended follows */
+    }
+    run_queue_or_die(run, &ev);
+}
+
+static void hear_prepared(struct fr_run *run, struct run_attempt *at,
+                          const struct fr_prepared *p)
+{
+    struct fr_event ev = about(at, FR_EV_PREPARED);
+
+    if (p->rc != FR_OK) {
+        char text[256];
+
+        say(text, p->text.p != NULL ? p->text.p : "", p->text.n);
+        run_end(run, at, FR_CAUSE_START_FAILED, text);
+        return;
+    }
+    at->port = (int)p->port;
+    run_queue_or_die(run, &ev);
+}
+
+/* Answers about an attempt that is stopped because it lives where ours should start. */
+static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
+{
+    for (struct run_other **p = &run->others; *p != NULL; p = &(*p)->next) {
+        struct run_other *o = *p;
+        struct fr_event clear = {.kind = FR_EV_CLEARED, .inst = o->inst, .attempt = o->attempt,
+                                 .other = o->id, .proven = true};
+
+        if (!fr_id_eq(o->id, ev->attempt))
+            continue;
+        if (ev->kind == FR_EXEC_ENDED ||
+            (ev->kind == FR_EXEC_STATE &&
+             (ev->state.status == FR_AT_UNKNOWN || ev->state.status == FR_AT_TOMBSTONED))) {
+            if (ev->kind == FR_EXEC_ENDED && ev->ended.survivors.n > 0)
+                return true; /* not gone: it is stopped again when the scheduler asks */
+            *p = o->next;
+            run_queue_or_die(run, &clear);
+        }
+        return true;
+    }
+    return false;
+}
+
+static void hear_attempt(struct fr_run *run, struct run_attempt *at,
+                         const struct fr_exec_event *ev)
+{
+    struct fr_event out;
+
+    switch (ev->kind) {
+    case FR_EXEC_PREPARED:
+        hear_prepared(run, at, &ev->prepared);
+        break;
+    case FR_EXEC_BUSY:
+        out = about(at, FR_EV_BUSY);
+        out.other = ev->busy.other;
+        run_queue_or_die(run, &out);
+        break;
+    case FR_EXEC_LAUNCHED:
+        out = about(at, FR_EV_LAUNCHED);
+        run_queue_or_die(run, &out);
+        break;
+    case FR_EXEC_LOG:
+        run_log_take(run, at, ev);
+        break;
+    case FR_EXEC_ENDED:
+        hear_ended(run, at, &ev->ended);
+        break;
+    case FR_EXEC_LOG_END:
+        at->log_end = at->log.size >= at->log_bytes;
+        run_ack(run, at);
+        break;
+    case FR_EXEC_STATE:
+        hear_state(run, at, &ev->state);
+        break;
+    default:
+        break;
+    }
+}
+
+static void hear_answer(struct fr_run *run, const struct fr_exec_event *ev)
+{
+    struct run_job *job = run_job_find(run, ev->ref);
+    struct run_attempt *at = job != NULL ? job->at : NULL;
+
+    if (ev->kind == FR_EXEC_PUT_DONE && ev->put.dir.n > 0 && run->nodes[ev->node].store == NULL)
+        run->nodes[ev->node].store = fr_arena_text(&run->arena, ev->put.dir.p, ev->put.dir.n);
+    if (job != NULL)
+        run_job_drop(run, job);
+    if (at != NULL && at->start != NULL)
+        run_start_answer(run, at, ev);
+}
+
+void run_hear(struct fr_run *run, struct fr_exec_event *ev)
+{
+    struct run_attempt *at;
+
+    switch (ev->kind) {
+    case FR_EXEC_UP:
+        hear_up(run, (uint32_t)ev->node, ev);
+        return;
+    case FR_EXEC_DOWN:
+        hear_down(run, (uint32_t)ev->node, ev);
+        return;
+    case FR_EXEC_NOTE:
+        run_node_note(run, (uint32_t)ev->node, "%.*s", (int)ev->text.n, ev->text.p);
+        return;
+    case FR_EXEC_PUT_DONE:
+    case FR_EXEC_GET_DONE:
+    case FR_EXEC_LISTING:
+    case FR_EXEC_FACTS:
+    case FR_EXEC_FAILED:
+        hear_answer(run, ev);
+        return;
+    case FR_EXEC_LEASED:
+        return;
+    default:
+        break;
+    }
+    if (hear_other(run, ev))
+        return;
+    if ((at = run_attempt_find(run, ev->attempt)) != NULL)
+        hear_attempt(run, at, ev);
+}

@@ -1,0 +1,292 @@
+/*
+ * Inside of a run. Nobody outside engine/run includes this.
+ *
+ *   open.c      submit and resume: spec, plan, rows -> struct fr_run
+ *   run.c       the turn: events in, one transaction, effects out
+ *   hear.c      what the executor posted -> events of the scheduler
+ *   act.c       effects, performed after the commit
+ *   rows.c      rows of the scheduler -> rows of the store
+ *   start.c     what an attempt needs on its node before it is sent
+ *   request.c   what is asked of the node: argv, environment, limits
+ *   resolve.c   values of ${{ … }} and of secrets, at start
+ *   stage.c     control-side files: kept by content at submit, shipped at start
+ *   gather.c    files from node to node through the spool
+ *   logs.c      copies of the attempts' output
+ *   route.c     the rendezvous address of a gang
+ *   owner.c     requests of other processes
+ *   view.c      what a view may look at
+ */
+#ifndef FR_RUN_INSIDE_H
+#define FR_RUN_INSIDE_H
+
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+#include "engine/exec/ship.h"
+#include "engine/run/run.h"
+#include "engine/store/blob.h"
+#include "engine/store/home.h"
+
+struct run_start; /* start.c */
+
+/* The copy of an attempt's output: runs/<id>/<name>, and <name>.idx with (offset, wall) pairs. */
+struct run_log {
+    char *name; /* in the run's arena */
+    int fd, idx_fd;
+    uint64_t size;       /* bytes here, a prefix of the node's */
+    uint64_t idx_offset; /* of the newest pair */
+    int64_t idx_wall;
+    bool failed; /* could not be written: said once */
+};
+
+/* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
+ * still coming. */
+struct run_attempt {
+    struct run_attempt *next;
+    struct fr_id id;
+    uint32_t inst, no, generation;
+    struct run_start *start; /* owns: being staged, not yet sent; NULL afterwards */
+    bool sent;               /* the node may know it */
+    bool followed;           /* its log is */
+    bool ended, log_end;     /* as posted */
+    bool ack;                /* its end is committed */
+    uint64_t log_bytes;      /* once ended */
+    struct run_log log;
+    struct fr_id home_id;
+    char boot_id[40];
+    int port; /* the head's, for the rendezvous */
+    char reason[256];
+    bool outputs_new;        /* to be written with the next row */
+    struct fr_strs outputs;  /* "K=V", in the run's arena */
+};
+
+struct run_inst {
+    struct fr_strs outputs; /* of its newest ended attempt: "K=V", in the run's arena */
+    int64_t started_wall, ended_wall, unreachable_wall;
+    const char *reason;        /* in the run's arena; never NULL */
+    struct fr_attempt_row row; /* of its newest attempt, as stored; texts in the arena */
+    enum fr_state_of shown, writing; /* of the newest event row: committed; in the transaction */
+    bool shown_away, writing_away;   /* unreachable, likewise */
+};
+
+struct run_node {
+    bool up, refused;
+    bool known;       /* home and boot are those of the newest hello */
+    struct fr_id home_id;
+    char boot_id[40];
+    char *store;      /* absolute path of its store folder, once a put told; NULL */
+    int64_t asked_ms;  /* first asked to connect and not up since; -1 */
+    int64_t down_wall; /* unreachable since, 0 not */
+    bool dirty;        /* to be written with the next commit */
+    char reason[256];  /* why, or why it is refused */
+};
+
+/* What waits for the answer to a put or get, by ref. */
+struct run_job {
+    struct run_job *next;
+    uint64_t ref;
+    struct run_attempt *at; /* NULL: its attempt is gone, the answer is dropped */
+};
+
+/* A hashed control-side file or program. */
+struct run_ship {
+    struct run_ship *next;
+    const char *path;         /* control's, absolute */
+    char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
+    bool folder;
+    struct fr_exec_file *files; /* paths start with the hash; arena */
+    size_t n;
+};
+
+struct run_bundle {
+    struct run_bundle *next;
+    const char *name;
+    const char *program; /* on control */
+    bool made;           /* bundle is filled: some node needed it shipped */
+    struct fr_bundle bundle;
+    struct fr_exec_file *files;
+};
+
+struct run_other { /* an attempt that is stopped because it lives where ours should start */
+    struct run_other *next;
+    struct fr_id id, attempt;
+    uint32_t inst;
+};
+
+struct fr_run {
+    struct fr_run_env env; /* borrows all */
+    struct fr_arena arena;
+    const char *home; /* borrows: the store's */
+    char *dir;        /* runs/<id> */
+    struct fr_id id;
+    struct fr_run_row row;
+    struct fr_spec *spec;   /* owns */
+    struct fr_plan *plan;   /* in arena */
+    struct fr_sched *sched; /* owns */
+    struct fr_exec exec;    /* owns */
+    struct run_inst *insts; /* n_insts, in arena */
+    struct run_node *nodes; /* n_nodes, in arena */
+    struct run_attempt *attempts;
+    struct run_job *jobs;
+    struct run_ship *ships;
+    struct run_bundle *bundles;
+    struct run_other *others;
+    struct fr_file_rows files; /* staged at submit */
+    uint64_t last_ref;
+
+    struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */
+    struct fr_event *events;                   /* for the scheduler, not yet applied; fr_sys */
+    size_t n_events, cap_events;
+    struct fr_acts acts; /* of this drain */
+    size_t looked;       /* acts up to here: EVAL performed */
+    struct fr_note *notes; /* of this drain, shown after the commit; fr_sys */
+    size_t n_notes, cap_notes;
+
+    int lock_fd, sock_fd;
+    struct fr_watch *sock;
+    bool poked;
+    struct fr_timer *timer;
+    int64_t commit_due_ms; /* next try after a failed commit; 0: none failed */
+    int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
+    int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
+    struct fr_id *done;    /* acknowledged since the last commit; arena */
+    size_t n_done;
+    int64_t ask_due_ms;    /* some node was asked and must be up by then; INT64_MAX: none */
+    bool over;             /* FR_ACT_OVER was performed */
+    int64_t over_ms;       /* when */
+    bool fatal;            /* the scheduler is unusable */
+    struct fr_err fatal_err;
+};
+
+/* ---- run.c ---- */
+enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err);
+void run_queue_or_die(struct fr_run *run, const struct fr_event *ev); /* no memory: fatal */
+void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void run_note(struct fr_run *run, struct fr_note *note); /* fills wall_ms */
+struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id);
+struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst,
+                                    uint32_t no);
+void run_attempt_drop(struct fr_run *run, struct run_attempt *at);
+uint32_t run_node_of(const struct fr_run *run, uint32_t inst);
+const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst);
+struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at);
+
+/* One more element in an array of the arena; NULL: no memory. */
+void *run_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
+/* Appends "K=V" (formatted) to strs; false: no memory. */
+bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- hear.c ---- */
+void run_hear(struct fr_run *run, struct fr_exec_event *ev);
+/* The attempt ended without the node's doing: start failed, or stopped before it was sent. */
+void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
+/* Likewise start_failed, for a reason that trying again does not change. */
+void run_refuse(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
+
+/* ---- act.c ---- */
+void run_eval(struct fr_run *run, const struct fr_act *act);
+void run_act(struct fr_run *run, const struct fr_act *act);
+void run_ack(struct fr_run *run, struct run_attempt *at); /* when end and log are both safe */
+void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from what is here on */
+
+/* ---- rows.c ---- */
+enum fr_rc run_write(struct fr_run *run, struct fr_err *err); /* inside one transaction */
+void run_show(struct fr_run *run);                            /* after the commit */
+
+/* ---- start.c ---- */
+void run_start(struct fr_run *run, const struct fr_act *act);
+void run_start_go(struct fr_run *run, const struct fr_act *act);
+void run_start_drop(struct run_start *start); /* NULL is fine */
+/* An answer to one of its puts and gets. */
+void run_start_answer(struct fr_run *run, struct run_attempt *at,
+                      const struct fr_exec_event *ev);
+uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
+struct run_job *run_job_find(struct fr_run *run, uint64_t ref);
+void run_job_drop(struct fr_run *run, struct run_job *job);
+
+/* ---- request.c ---- */
+struct run_shipped { /* what lies in the node's store for this start */
+    const char *what; /* a needs_program; NULL: a file of `files:` */
+    const char *name; /* its path in the attempt's folder */
+    const char *path; /* absolute on the node; of a file: below the store folder */
+    uint32_t mode;
+    struct run_shipped *next;
+};
+
+struct run_order { /* what start.c found out, for the request */
+    struct fr_arena *arena;
+    json_t *with;      /* of the task, paths rewritten; NULL: none */
+    json_t **sidecars; /* likewise, one a sidecar */
+    const struct run_shipped *shipped;
+    bool boxed;        /* it runs in the container below */
+    struct fr_container container;
+};
+
+enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
+                       const struct run_order *order, struct fr_request *out,
+                       struct fr_err *err);
+/* The path of what was put at rel, as the command sees it. In order's arena. */
+const char *run_on_node(const struct fr_run *run, const struct run_attempt *at,
+                        const struct run_order *order, const char *rel);
+/* "K=V" that only go brings: the rendezvous of a gang. */
+enum fr_rc run_go_env(struct fr_run *run, const struct run_attempt *at, struct fr_arena *arena,
+                      struct fr_strs *out, struct fr_err *err);
+
+/* ---- resolve.c ---- */
+struct run_scope { /* whose values: an instance */
+    struct fr_run *run;
+    uint32_t inst;
+    uint32_t attempt_no;
+};
+struct fr_resolver run_resolver(struct run_scope *scope);
+enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out,
+                      struct fr_err *err);
+const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
+
+/* ---- stage.c ---- */
+/* Copies and records the control-side files that the pipeline names, at submit. */
+enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
+/* The file or folder as it is to be shipped, hashed once a run. */
+enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
+                         struct fr_err *err);
+/* The program; ship: made into a bundle. */
+enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
+                            struct run_bundle **out, struct fr_err *err);
+void run_ship_finish(struct fr_run *run);
+
+/* ---- gather.c ---- */
+struct run_gather { /* files that a task takes from another node; zero: none */
+    uint32_t source;
+    const char *from;   /* folder there */
+    const char **names; /* below it */
+    struct fr_exec_file *files; /* once here: in the spool */
+    size_t n, have;
+    char *spool;
+};
+/* Whether the task of inst takes files: fills g (n > 0) and drops the keys that say so from with. */
+enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
+                           struct fr_arena *arena, struct run_gather *g, struct fr_err *err);
+
+/* ---- logs.c ---- */
+enum fr_rc run_log_open(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
+void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
+enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
+void run_log_close(struct run_attempt *at);
+
+/* ---- route.c ---- */
+/* The address of the task's head as its other nodes reach it. */
+enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, char out[64],
+                          struct fr_err *err);
+/* How control and the other nodes name a node. */
+const char *run_node_address(const struct fr_run *run, uint32_t node);
+bool run_node_local(const struct fr_run *run, uint32_t node);
+
+/* ---- owner.c ---- */
+enum fr_rc run_own(struct fr_run *run, struct fr_err *err);
+void run_disown(struct fr_run *run);
+void run_requests(struct fr_run *run);
+
+#endif

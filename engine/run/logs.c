@@ -1,0 +1,148 @@
+/* Copies of the attempts' output: a byte-exact prefix of the node's log, and when it was written. */
+#include "engine/run/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+enum {
+    INDEX_BYTES = 64 << 10, /* a pair at least so often … */
+    INDEX_MS = 100,         /* … and when so much time has passed */
+    LOG_RETRY_MS = 5000,
+};
+
+struct pair { /* as on disk: the machine's byte order, it never leaves the home */
+    uint64_t offset;
+    int64_t wall_ms;
+};
+
+static int open_one(struct fr_run *run, const char *name, const char *suffix, uint64_t *size,
+                    struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    struct stat st;
+    int fd = -1;
+
+    fr_buf_fmt(&path, "%s/%s%s", run->dir, name, suffix);
+    if (path.bad) {
+        fr_fail(err, FR_NOMEM, "no memory for a path");
+    } else if ((fd = fr_sys.open(path.p, O_RDWR | O_CREAT | O_APPEND, 0600)) < 0) {
+        fr_fail_errno(err, errno, "opening %s", path.p);
+    } else if (fr_sys.fstat(fd, &st) != 0) {
+        fr_fail_errno(err, errno, "looking at %s", path.p);
+        fr_sys.close(fd);
+        fd = -1;
+    } else {
+        *size = (uint64_t)st.st_size;
+    }
+    fr_buf_finish(&path);
+    return fd;
+}
+
+enum fr_rc run_log_open(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
+{
+    struct run_log *log = &at->log;
+    struct fr_err local;
+    uint64_t idx_size = 0;
+
+    if (log->fd >= 0)
+        return FR_OK;
+    if (err == NULL)
+        err = &local;
+    if ((log->fd = open_one(run, log->name, "", &log->size, err)) < 0)
+        return err->rc;
+    if ((log->idx_fd = open_one(run, log->name, ".idx", &idx_size, err)) < 0) {
+        run_log_close(at);
+        return err->rc;
+    }
+    if (idx_size % sizeof(struct pair) != 0 &&
+        fr_sys.ftruncate(log->idx_fd, (off_t)(idx_size - idx_size % sizeof(struct pair))) != 0) {
+        run_log_close(at);
+        return fr_fail_errno(err, errno, "cutting the index of %s", log->name);
+    }
+    log->idx_wall = 0;
+    log->idx_offset = 0;
+    return FR_OK;
+}
+
+void run_log_close(struct run_attempt *at)
+{
+    if (at->log.fd >= 0)
+        fr_sys.close(at->log.fd);
+    if (at->log.idx_fd >= 0)
+        fr_sys.close(at->log.idx_fd);
+    at->log.fd = at->log.idx_fd = -1;
+}
+
+static void cannot_write(struct fr_run *run, struct run_attempt *at, const struct fr_err *err)
+{
+    if (!at->log.failed)
+        run_trouble(run, at->inst, "its output stays on the node until it can be written here: %s",
+                    err->msg);
+    at->log.failed = true;
+    if (run->log_due_ms == INT64_MAX)
+        run->log_due_ms = fr_sys.mono_ms() + LOG_RETRY_MS;
+}
+
+/* When the piece's first byte was written, as wall time of control. */
+static int64_t wall_of(struct fr_run *run, size_t node, int64_t node_ms)
+{
+    int64_t offset = run->exec.ops->clock_offset(run->exec.self, node);
+
+    return node_ms - offset + (fr_sys.wall_ms() - fr_sys.mono_ms());
+}
+
+static void index_add(struct run_log *log, int64_t wall)
+{
+    struct pair p = {log->size, wall};
+
+    if (log->idx_wall != 0 && log->size - log->idx_offset < INDEX_BYTES &&
+        wall - log->idx_wall < INDEX_MS)
+        return;
+    if (fr_write_full(log->idx_fd, &p, sizeof(p))) { /* the index is only for display */
+        log->idx_wall = wall;
+        log->idx_offset = log->size;
+    }
+}
+
+void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
+{
+    struct run_log *log = &at->log;
+    const struct fr_log_piece *piece = &ev->log;
+    struct fr_str bytes = piece->bytes;
+    int64_t wall = wall_of(run, ev->node, piece->mono_ms);
+    struct fr_err err;
+
+    if (log->failed)
+        return;
+    if (run_log_open(run, at, &err) != FR_OK) {
+        cannot_write(run, at, &err);
+        return;
+    }
+    if (piece->offset > log->size || piece->offset + bytes.n <= log->size)
+        return; /* a gap is followed again from its start when the log's end shows it */
+    bytes.p += log->size - piece->offset;
+    bytes.n -= log->size - piece->offset;
+    index_add(log, wall);
+    if (!fr_write_full(log->fd, bytes.p, bytes.n)) {
+        struct stat st;
+
+        fr_fail_errno(&err, errno, "writing %s", log->name);
+        if (fr_sys.fstat(log->fd, &st) == 0)
+            log->size = (uint64_t)st.st_size;
+        cannot_write(run, at, &err);
+        return;
+    }
+    run_note(run, &(struct fr_note){.kind = FR_NOTE_LOG, .wall_ms = wall, .inst = at->inst,
+                                    .node = (uint32_t)ev->node, .bytes = bytes,
+                                    .offset = log->size});
+    log->size += bytes.n;
+}
+
+enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
+{
+    (void)run;
+    if (at->log.fd >= 0 && fr_sys.fdatasync(at->log.fd) != 0)
+        return fr_fail_errno(err, errno, "writing %s", at->log.name);
+    return FR_OK;
+}

@@ -1,0 +1,395 @@
+/* What is asked of the node for one attempt: command, environment, limits. */
+#include "engine/run/inside.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CLUSTER_PORT = 39500, /* rendezvous between machines when nobody says otherwise */
+    SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
+    WITH_MAX = 120000,    /* of one variable */
+    REPORT_TASKS = 50,
+};
+
+struct build { /* a request in the making */
+    struct fr_run *run;
+    const struct run_attempt *at;
+    const struct run_order *order;
+    struct fr_arena *arena;
+    struct fr_resolver resolver;
+    struct fr_request *out;
+    struct fr_err *err;
+};
+
+static enum fr_rc no_memory(struct build *b)
+{
+    return fr_fail(b->err, FR_NOMEM, "no memory for a request");
+}
+
+const char *run_on_node(const struct fr_run *run, const struct run_attempt *at,
+                        const struct run_order *order, const char *rel)
+{
+    const char *store = run->nodes[run_node_of(run, at->inst)].store;
+    size_t home = store != NULL && strlen(store) > 6 ? strlen(store) - 6 : 0; /* "/store" */
+
+    if (rel[0] == '/' || store == NULL)
+        return fr_arena_dup(order->arena, rel);
+    if (order->boxed)
+        return fr_arena_fmt(order->arena, "%.*s%s/%s", (int)order->container.home.n,
+                            order->container.home.p, store + home, rel);
+    return fr_arena_fmt(order->arena, "%s/%s", store, rel);
+}
+
+/* ---- secrets ---- */
+
+struct collect {
+    struct build *b;
+    enum fr_rc rc;
+};
+
+static bool mask_ref(void *arg, const struct fr_ref *ref)
+{
+    struct collect *c = arg;
+    struct fr_buf value = {0};
+
+    if (ref->kind != FR_REF_SECRET)
+        return true;
+    c->rc = run_secret(c->b->run, ref->name, &value, c->b->err);
+    if (c->rc == FR_OK && value.n > 0 &&
+        !run_add(c->b->arena, &c->b->out->mask, "%s", value.p))
+        c->rc = no_memory(c->b);
+    fr_buf_finish(&value);
+    return c->rc == FR_OK;
+}
+
+/* Every secret that the text holds is masked by itself, too. */
+static enum fr_rc mask_of(struct build *b, const struct fr_text *text)
+{
+    struct collect c = {b, FR_OK};
+
+    if (text->secret)
+        fr_text_refs(text, mask_ref, &c);
+    return c.rc;
+}
+
+/* ---- environment ---- */
+
+static enum fr_rc add_kv(struct build *b, const struct fr_kv *kv, size_t n, bool secrets_ok,
+                         struct fr_strs *plain)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        struct fr_buf value = {0};
+        struct fr_strs *to = kv[i].value.secret ? &b->out->secret_env : plain;
+
+        rc = fr_text_eval(&kv[i].value, &b->resolver, &value, b->err);
+        if (rc == FR_OK && kv[i].value.secret && !secrets_ok)
+            rc = fr_fail(b->err, FR_USAGE, "env %s: a sidecar cannot be given secrets",
+                         kv[i].name);
+        if (rc == FR_OK && !run_add(b->arena, to, "%s=%s", kv[i].name, value.p ? value.p : ""))
+            rc = no_memory(b);
+        if (rc == FR_OK)
+            rc = mask_of(b, &kv[i].value);
+        fr_buf_finish(&value);
+    }
+    return rc;
+}
+
+static bool add_peers(struct build *b, const struct fr_plan_task *task, struct fr_strs *env)
+{
+    struct fr_buf text = {0};
+    bool ok;
+
+    for (uint32_t i = 0; i < task->count; i++) {
+        uint32_t node = b->run->plan->insts[task->first + i].node;
+
+        fr_buf_fmt(&text, "%s%s %s", i > 0 ? "\n" : "", b->run->plan->nodes[node].name,
+                   run_node_address(b->run, node));
+    }
+    ok = !text.bad && run_add(b->arena, env, "FLOWRUN_PEERS=%s", text.p != NULL ? text.p : "");
+    fr_buf_finish(&text);
+    return ok;
+}
+
+/* What flowrun itself tells every command; it wins over what the user wrote. */
+static enum fr_rc add_own(struct build *b, struct fr_strs *env)
+{
+    const struct fr_plan_inst *pi = &b->run->plan->insts[b->at->inst];
+    const struct fr_plan_task *task = &b->run->plan->tasks[pi->task];
+    const struct fr_node *node = b->run->plan->nodes[pi->node].spec;
+    struct fr_arena *a = b->arena;
+    char id[FR_ID_TEXT];
+    bool ok;
+
+    fr_id_text(b->run->id, id);
+    ok = run_add(a, env, "FLOWRUN_RUN=%s", id) &&
+         run_add(a, env, "FLOWRUN_RUN_NAME=%s", b->run->spec->name) &&
+         run_add(a, env, "FLOWRUN_TASK=%s", task->name) &&
+         run_add(a, env, "FLOWRUN_NODE=%s", b->run->plan->nodes[pi->node].name) &&
+         run_add(a, env, "FLOWRUN_ATTEMPT_NO=%u", b->at->no) &&
+         run_add(a, env, "FLOWRUN_GENERATION=%u", b->at->generation) &&
+         run_add(a, env, "FLOWRUN_EXECUTOR=%s", run_node_local(b->run, pi->node) ? "local" : "ssh") &&
+         run_add(a, env, "FLOWRUN_GPUS=%d", node != NULL ? node->gpus : 0) &&
+         run_add(a, env, "FLOWRUN_WORK=%s", node != NULL && node->work != NULL ? node->work : "") &&
+         run_add(a, env, "NNODES=%u", task->gang ? task->count : 1) &&
+         run_add(a, env, "NODE_RANK=%u", task->gang ? pi->member : 0);
+    if (ok && task->gang)
+        ok = add_peers(b, task, env);
+    for (const struct run_shipped *s = b->order->shipped; ok && s != NULL; s = s->next) {
+        char *name = s->what != NULL ? fr_arena_dup(a, s->what) : NULL;
+
+        if (s->what == NULL)
+            continue;
+        for (char *p = name; p != NULL && *p != '\0'; p++)
+            *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
+        ok = name != NULL && run_add(a, env, "FLOWRUN_PROGRAM_%s=%s", name,
+                                     run_on_node(b->run, b->at, b->order, s->path));
+    }
+    return ok ? FR_OK : no_memory(b);
+}
+
+/* Hooks are told how the run ended. */
+static enum fr_rc add_report(struct build *b, struct fr_strs *env)
+{
+    struct fr_run *run = b->run;
+    struct fr_run_now now = fr_sched_now(run->sched);
+    char id[FR_ID_TEXT], *text;
+    json_t *doc, *failed = json_array();
+    enum fr_rc rc = FR_OK;
+
+    for (uint32_t i = 0; i < run->plan->n_insts && json_array_size(failed) < REPORT_TASKS; i++) {
+        struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
+
+        if (row.state > FR_ST_SUCCEEDED && row.state < FR_ST_SKIPPED && run_task_of(run, i)->hook < 0)
+            json_array_append_new(
+                failed, json_pack("{s:s, s:s, s:s, s:s}", "task", run_task_of(run, i)->name, "node",
+                                  run->plan->nodes[run_node_of(run, i)].name, "state",
+                                  fr_state_name(row.state), "reason", run->insts[i].reason));
+    }
+    fr_id_text(run->id, id);
+    doc = json_pack("{s:s, s:I, s:s, s:s, s:o}", "run", id, "number", (json_int_t)run->row.no,
+                    "pipeline", run->spec->name, "status", fr_outcome_name(now.outcome), "failed",
+                    failed);
+    text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
+    if (text == NULL || !run_add(b->arena, env, "FLOWRUN_REPORT=%s", text) ||
+        !run_add(b->arena, env, "FLOWRUN_STATUS=%s", fr_outcome_name(now.outcome)))
+        rc = no_memory(b);
+    free(text);
+    json_decref(doc);
+    return rc;
+}
+
+static enum fr_rc add_with(struct build *b, const struct fr_action *act, json_t *with,
+                           struct fr_strs *env)
+{
+    bool secret = fr_with_secret(act);
+    char *text = json_dumps(with, JSON_COMPACT | JSON_SORT_KEYS);
+    enum fr_rc rc = FR_OK;
+
+    if (text == NULL)
+        return no_memory(b);
+    if (strlen(text) > WITH_MAX)
+        rc = fr_fail(b->err, FR_USAGE, "with: holds more than %d bytes", WITH_MAX);
+    else if (!run_add(b->arena, secret ? &b->out->secret_env : env, "FLOWRUN_WITH=%s", text))
+        rc = no_memory(b);
+    free(text);
+    for (size_t i = 0; rc == FR_OK && secret && i < act->n_with; i++)
+        for (size_t k = 0; rc == FR_OK && k < act->with[i].n; k++)
+            rc = mask_of(b, &act->with[i].items[k].value);
+    return rc;
+}
+
+/* ---- commands ---- */
+
+static enum fr_rc add_argv(struct build *b, const struct fr_action *act, struct fr_strs *argv)
+{
+    struct fr_arena *a = b->arena;
+    bool ok = true;
+    enum fr_rc rc = FR_OK;
+
+    if (act->what == FR_USES && act->uses->control) {
+        ok = run_add(a, argv, "%s", b->run->env.self) && run_add(a, argv, "%s", act->uses->name);
+    } else if (act->what == FR_USES) {
+        ok = run_add(a, argv, FR_ARGV_FLOWNODE) && run_add(a, argv, "task") &&
+             run_add(a, argv, "%s", act->uses->name);
+    } else if (act->what == FR_RUN) {
+        if (strlen(act->run) > SCRIPT_MAX)
+            return fr_fail(b->err, FR_USAGE, "run: a script of more than %d bytes; ship it with "
+                           "`files:` and run that", SCRIPT_MAX);
+        ok = run_add(a, argv, "%s", act->shell) && run_add(a, argv, "-e") &&
+             run_add(a, argv, "-c") && run_add(a, argv, "%s", act->run) &&
+             run_add(a, argv, "%s", act->name);
+    }
+    for (size_t i = 0; ok && rc == FR_OK && act->what == FR_ARGV && i < act->n_argv; i++) {
+        struct fr_buf value = {0};
+
+        rc = fr_text_eval(&act->argv[i], &b->resolver, &value, b->err);
+        if (rc == FR_OK)
+            ok = run_add(a, argv, "%s", value.p != NULL ? value.p : "");
+        fr_buf_finish(&value);
+    }
+    return rc != FR_OK ? rc : ok ? FR_OK : no_memory(b);
+}
+
+static enum fr_rc eval_text(struct build *b, const struct fr_text *text, struct fr_str *out)
+{
+    struct fr_buf value = {0};
+    enum fr_rc rc = FR_OK;
+
+    *out = (struct fr_str){"", 0};
+    if (text->s != NULL || text->expr != NULL)
+        rc = fr_text_eval(text, &b->resolver, &value, b->err);
+    if (rc == FR_OK && value.n > 0) {
+        out->p = fr_arena_text(b->arena, value.p, value.n);
+        out->n = value.n;
+        if (out->p == NULL)
+            rc = no_memory(b);
+    }
+    fr_buf_finish(&value);
+    return rc;
+}
+
+static enum fr_rc add_env(struct build *b, const struct fr_action *act, json_t *with,
+                          bool secrets_ok, struct fr_strs *env)
+{
+    const struct fr_plan_task *task = run_task_of(b->run, b->at->inst);
+    const struct fr_node *node = b->run->plan->nodes[run_node_of(b->run, b->at->inst)].spec;
+    enum fr_rc rc = FR_OK;
+
+    if (node != NULL)
+        rc = add_kv(b, node->env, node->n_env, secrets_ok, env);
+    if (rc == FR_OK)
+        rc = add_kv(b, act->env, act->n_env, secrets_ok, env);
+    if (rc == FR_OK)
+        rc = add_own(b, env);
+    if (rc == FR_OK && task->hook >= 0)
+        rc = add_report(b, env);
+    if (rc == FR_OK && act->what == FR_USES)
+        rc = add_with(b, act, with, env);
+    return rc;
+}
+
+static enum fr_rc add_sidecars(struct build *b, const struct fr_task *task)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (task->n_sidecars == 0)
+        return FR_OK;
+    b->out->sidecars.v =
+        fr_arena_array(b->arena, task->n_sidecars, sizeof(*b->out->sidecars.v));
+    if (b->out->sidecars.v == NULL)
+        return no_memory(b);
+    for (size_t i = 0; rc == FR_OK && i < task->n_sidecars; i++) {
+        const struct fr_action *act = &task->sidecars[i];
+        struct fr_sidecar *sc = &b->out->sidecars.v[b->out->sidecars.n++];
+
+        sc->name = fr_str_of(act->name);
+        if (act->what == FR_USES && fr_with_secret(act))
+            return fr_fail(b->err, FR_USAGE, "sidecar %s cannot be given secrets", act->name);
+        if ((rc = add_argv(b, act, &sc->argv)) == FR_OK &&
+            (rc = add_env(b, act, b->order->sidecars[i], false, &sc->env)) == FR_OK)
+            rc = eval_text(b, &act->cwd, &sc->cwd);
+    }
+    return rc;
+}
+
+static enum fr_rc add_files(struct build *b)
+{
+    size_t n = 0;
+
+    for (const struct run_shipped *s = b->order->shipped; s != NULL; s = s->next)
+        n += s->what == NULL;
+    if (n == 0)
+        return FR_OK;
+    b->out->files.v = fr_arena_array(b->arena, n, sizeof(*b->out->files.v));
+    if (b->out->files.v == NULL)
+        return no_memory(b);
+    for (const struct run_shipped *s = b->order->shipped; s != NULL; s = s->next)
+        if (s->what == NULL)
+            b->out->files.v[b->out->files.n++] = (struct fr_file_want){
+                .store = fr_str_of(s->path), .path = fr_str_of(s->name), .mode = s->mode};
+    return FR_OK;
+}
+
+/* ---- the rendezvous ---- */
+
+/* Which port the head holds: the task's own wish, the pipeline's, a fixed one between machines, any
+ * free one when all members are on this machine. */
+static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
+{
+    json_t *port = json_object_get(b->order->with, "port");
+
+    if (!task->gang || b->run->plan->insts[b->at->inst].member != 0)
+        return FR_PORT_NONE;
+    if (json_is_integer(port) && json_integer_value(port) > 0 && task->spec->act.what == FR_USES &&
+        strcmp(task->spec->act.uses->name, "preflight") != 0)
+        return (int32_t)json_integer_value(port);
+    if (b->run->spec->rendezvous_port > 0)
+        return b->run->spec->rendezvous_port;
+    for (uint32_t i = 0; i < task->count; i++)
+        if (!run_node_local(b->run, b->run->plan->insts[task->first + i].node))
+            return CLUSTER_PORT;
+    return FR_PORT_ANY;
+}
+
+enum fr_rc run_go_env(struct fr_run *run, const struct run_attempt *at, struct fr_arena *arena,
+                      struct fr_strs *out, struct fr_err *err)
+{
+    const struct fr_plan_task *task = run_task_of(run, at->inst);
+    const struct fr_attempt_row *head = &run->insts[task->first].row;
+
+    *out = (struct fr_strs){0};
+    if (!run_add(arena, out, "MASTER_ADDR=%s", head->address) ||
+        !run_add(arena, out, "MASTER_PORT=%d", (int)head->port))
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    return FR_OK;
+}
+
+/* ---- all of it ---- */
+
+static void set_limits(struct build *b, const struct fr_task *task, const struct fr_node *node)
+{
+    struct fr_request *out = b->out;
+    enum fr_become become = task->become;
+
+    if (become == FR_BECOME_INHERIT)
+        become = node != NULL ? node->become : FR_BECOME_NONE;
+    out->become = become == FR_BECOME_SUDO;
+    out->timeout_ms = task->timeout_ms;
+    out->grace_ms = task->grace_ms;
+    out->lease_ms = task->lost_after_ms;
+    out->log_max_bytes = task->log.max_bytes;
+    out->log_on_full =
+        task->log.on_full == FR_ON_FULL_STOP ? FR_LOG_STOP : FR_LOG_DROP_MIDDLE;
+    out->container = b->order->container;
+    out->want_dir = task->n_files > 0;
+}
+
+enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
+                       const struct run_order *order, struct fr_request *out,
+                       struct fr_err *err)
+{
+    const struct fr_plan_task *pt = run_task_of(run, at->inst);
+    const struct fr_task *task = pt->spec;
+    struct run_scope scope = {run, at->inst, at->no};
+    struct build b = {run, at, order, order->arena, run_resolver(&scope), out, err};
+    bool ok = true;
+    enum fr_rc rc;
+
+    *out = (struct fr_request){0};
+    set_limits(&b, task, run->plan->nodes[run_node_of(run, at->inst)].spec);
+    out->port = wanted_port(&b, pt);
+    for (size_t i = 0; ok && i < task->n_outputs; i++)
+        ok = run_add(order->arena, &out->outputs, "%s", task->outputs[i]);
+    if (!ok)
+        return no_memory(&b);
+    if ((rc = add_argv(&b, &task->act, &out->argv)) == FR_OK &&
+        (rc = add_env(&b, &task->act, order->with, true, &out->env)) == FR_OK &&
+        (rc = eval_text(&b, &task->act.cwd, &out->cwd)) == FR_OK &&
+        (rc = add_files(&b)) == FR_OK)
+        rc = add_sidecars(&b, task);
+    return rc;
+}

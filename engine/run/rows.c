@@ -1,0 +1,378 @@
+/* Rows of the scheduler become rows of the store, once a transition, and notes for the view. */
+#include "engine/run/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *node_name(const struct fr_run *run, uint32_t inst)
+{
+    return run->plan->nodes[run_node_of(run, inst)].name;
+}
+
+/* ---- why, in words ---- */
+
+static const char *failed_need(struct fr_run *run, uint32_t inst)
+{
+    const struct fr_plan_task *task = run_task_of(run, inst);
+
+    for (uint32_t i = 0; i < task->n_needs; i++) {
+        enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
+
+        if (fr_state_ended(st) && st != FR_ST_SUCCEEDED && st != FR_ST_SKIPPED)
+            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s",
+                                run->plan->tasks[task->needs[i]].name, fr_state_name(st));
+    }
+    return "something it needs failed";
+}
+
+static const char *why_cause(struct fr_run *run, const struct fr_row *row)
+{
+    const struct fr_task *task = run_task_of(run, row->inst)->spec;
+    char text[24];
+
+    switch (row->cause) {
+    case FR_CAUSE_EXIT:
+        return row->code == 0 ? "" : fr_arena_fmt(&run->arena, "exit code %d", row->code);
+    case FR_CAUSE_SIGNAL:
+        return fr_arena_fmt(&run->arena, "ended by signal %d (%s)", row->code,
+                            strsignal(row->code));
+    case FR_CAUSE_TIMEOUT:
+        fr_show_duration(task->timeout_ms, text);
+        return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
+    case FR_CAUSE_OOM:
+        return "killed by the kernel: out of memory";
+    case FR_CAUSE_START_FAILED:
+        return run->nodes[run_node_of(run, row->inst)].reason;
+    case FR_CAUSE_NODE_LOST:
+        return "its node is given up";
+    case FR_CAUSE_LOST:
+        return "its supervisor is gone, the outcome is not known";
+    case FR_CAUSE_GANG_PEER:
+        return "another member of its gang ended";
+    case FR_CAUSE_STOPPED:
+        return "stopped by the user";
+    default:
+        return "";
+    }
+}
+
+static const char *why(struct fr_run *run, const struct fr_row *row, const struct run_attempt *at)
+{
+    const char *base, *text;
+
+    if (row->state == FR_ST_UPSTREAM_FAILED)
+        return failed_need(run, row->inst);
+    if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
+        return row->cause == FR_CAUSE_START_FAILED ? why_cause(run, row) : "";
+    base = why_cause(run, row);
+    if (at == NULL || at->reason[0] == '\0')
+        return base;
+    text = base[0] != '\0' && row->cause != FR_CAUSE_START_FAILED
+               ? fr_arena_fmt(&run->arena, "%s: %s", base, at->reason)
+               : fr_arena_dup(&run->arena, at->reason);
+    return text;
+}
+
+/* ---- attempts ---- */
+
+static const char *log_name(struct fr_run *run, uint32_t inst, uint32_t no)
+{
+    char *name = fr_arena_fmt(&run->arena, "%s.%u.log", run->plan->insts[inst].key, no);
+
+    for (char *p = name; p != NULL && *p != '\0'; p++)
+        if (*p == '/')
+            *p = '_';
+    return name;
+}
+
+/* The attempt's row as it is when it is made: where it starts is recorded with it. */
+static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    const struct run_node *node = &run->nodes[run_node_of(run, row->inst)];
+    struct run_attempt *at = run_attempt_find(run, row->attempt);
+    const char *log = log_name(run, row->inst, row->attempt_no);
+
+    if (at == NULL)
+        at = run_attempt_add(run, row->attempt, row->inst, row->attempt_no);
+    if (at == NULL || log == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for an attempt");
+    at->generation = row->generation;
+    at->log.name = (char *)log;
+    if (node->known) {
+        at->home_id = node->home_id;
+        snprintf(at->boot_id, sizeof(at->boot_id), "%s", node->boot_id);
+    }
+    in->row = (struct fr_attempt_row){.id = row->attempt,
+                                      .idx = row->inst,
+                                      .no = row->attempt_no,
+                                      .node = node_name(run, row->inst),
+                                      .rank = run->plan->insts[row->inst].member,
+                                      .home_id = at->home_id,
+                                      .boot_id = fr_arena_dup(&run->arena, at->boot_id),
+                                      .reason = "",
+                                      .address = "",
+                                      .log = log,
+                                      .started_wall = fr_sys.wall_ms()};
+    return FR_OK;
+}
+
+/* The head's place of rendezvous is committed with its go. */
+static void rendezvous(struct fr_run *run, const struct fr_row *row,
+                       const struct run_attempt *at)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    const struct fr_plan_task *task = run_task_of(run, row->inst);
+    char address[64];
+    struct fr_err err;
+
+    if (!task->gang || !row->go || run->plan->insts[row->inst].member != 0 || in->row.port != 0 ||
+        at == NULL)
+        return;
+    in->row.port = at->port;
+    if (run_rendezvous(run, task, address, &err) == FR_OK)
+        in->row.address = fr_arena_dup(&run->arena, address);
+    else
+        run_trouble(run, row->inst, "%s", err.msg);
+}
+
+static enum fr_rc write_outputs(struct fr_run *run, const struct run_attempt *at,
+                                struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    enum fr_rc rc = fr_store_output_clear(st, run->id, at->inst, err);
+
+    for (size_t i = 0; rc == FR_OK && i < at->outputs.n; i++) {
+        const char *kv = at->outputs.v[i].p;
+        const char *eq = strchr(kv, '=');
+        struct fr_output_row row = {.idx = at->inst, .value = eq != NULL ? eq + 1 : ""};
+
+        row.key = fr_arena_text(&run->arena, kv, eq != NULL ? (size_t)(eq - kv) : strlen(kv));
+        rc = row.key != NULL ? fr_store_output_put(st, run->id, &row, err)
+                             : fr_fail(err, FR_NOMEM, "no memory for an output");
+    }
+    return rc;
+}
+
+static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    struct run_attempt *at;
+    enum fr_rc rc = FR_OK;
+
+    if (!fr_id_eq(in->row.id, row->attempt) && (rc = new_attempt(run, row, err)) != FR_OK)
+        return rc;
+    at = run_attempt_find(run, row->attempt);
+    rendezvous(run, row, at);
+    in->row.generation = row->generation;
+    in->row.state = fr_state_name(row->attempt_state);
+    in->row.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    in->row.code = row->code;
+    if (!row->live && in->row.ended_wall == 0)
+        in->row.ended_wall = fr_sys.wall_ms();
+    if (at != NULL && at->reason[0] != '\0')
+        in->row.reason = fr_arena_dup(&run->arena, at->reason);
+    rc = fr_store_attempt_put(run->env.store, run->id, &in->row, err);
+    if (rc == FR_OK && at != NULL && at->outputs_new)
+        rc = write_outputs(run, at, err);
+    return rc;
+}
+
+/* ---- instances ---- */
+
+static enum fr_rc write_event(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = row->inst,
+                              .attempt_no = row->attempt_no, .code = row->code};
+    enum fr_rc rc = FR_OK;
+
+    ev.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    ev.text = in->reason;
+    if (row->state != in->writing) {
+        ev.kind = fr_state_name(row->state);
+        rc = fr_store_event_add(run->env.store, run->id, &ev, err);
+    }
+    if (rc == FR_OK && row->unreachable != in->writing_away) {
+        ev.kind = row->unreachable ? "unreachable" : "reachable";
+        ev.text = run->nodes[run_node_of(run, row->inst)].reason;
+        rc = fr_store_event_add(run->env.store, run->id, &ev, err);
+    }
+    in->writing = row->state;
+    in->writing_away = row->unreachable;
+    return rc;
+}
+
+static void times(struct fr_run *run, const struct fr_row *row)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    int64_t now = fr_sys.wall_ms();
+
+    if (row->attempt_no > 0 && in->started_wall == 0)
+        in->started_wall = now;
+    if (!fr_state_ended(row->state))
+        in->ended_wall = 0;
+    else if (in->ended_wall == 0)
+        in->ended_wall = now;
+    if (!row->unreachable)
+        in->unreachable_wall = 0;
+    else if (in->unreachable_wall == 0)
+        in->unreachable_wall = now;
+}
+
+static enum fr_rc put_note(struct fr_run *run, const struct fr_note *note, struct fr_err *err)
+{
+    if (run->n_notes == run->cap_notes) {
+        size_t cap = run->cap_notes == 0 ? 64 : run->cap_notes * 2;
+        struct fr_note *more = fr_sys.realloc(run->notes, cap * sizeof(*more));
+
+        if (more == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory to show what happened");
+        run->notes = more;
+        run->cap_notes = cap;
+    }
+    run->notes[run->n_notes++] = *note;
+    return FR_OK;
+}
+
+static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    const struct fr_plan_inst *pi = &run->plan->insts[row->inst];
+    const struct fr_plan_task *task = &run->plan->tasks[pi->task];
+    enum fr_rc rc = row->attempt_no > 0 ? write_attempt(run, row, err) : FR_OK;
+    struct fr_inst_row out;
+
+    if (rc != FR_OK)
+        return rc;
+    in->reason = why(run, row, run_attempt_find(run, row->attempt));
+    if (in->reason == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a reason");
+    times(run, row);
+    out = (struct fr_inst_row){
+        .idx = row->inst, .key = pi->key, .task = task->name, .node = node_name(run, row->inst),
+        .hook = task->hook >= 0 ? fr_hook_name((enum fr_hook)task->hook) : "",
+        .state = fr_state_name(row->state), .attempt_no = row->attempt_no,
+        .attempt = row->attempt,
+        .attempt_state = row->attempt_no > 0 ? fr_state_name(row->attempt_state) : "",
+        .live = row->live, .go = row->go, .generation = row->generation,
+        .retries = row->retries,
+        .cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "",
+        .code = row->code,
+        .stop_cause = row->stop_cause != FR_CAUSE_NONE ? fr_cause_name(row->stop_cause) : "",
+        .reason = in->reason, .unreachable_wall = in->unreachable_wall,
+        .started_wall = in->started_wall, .ended_wall = in->ended_wall};
+    if (row->state == FR_ST_RETRYING) {
+        out.due_delay_ms = row->delay_ms;
+        out.due_wall = fr_sys.wall_ms() + row->delay_ms;
+    }
+    if ((rc = fr_store_inst_put(run->env.store, run->id, &out, err)) != FR_OK ||
+        (rc = write_event(run, row, err)) != FR_OK)
+        return rc;
+    return put_note(run, &(struct fr_note){.kind = FR_NOTE_STATE, .inst = row->inst,
+                                           .node = pi->node, .row = *row, .text = in->reason},
+                    err);
+}
+
+/* ---- the run ---- */
+
+static const char *why_run(struct fr_run *run)
+{
+    for (uint32_t i = 0; i < run->plan->n_insts; i++) {
+        struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
+
+        if (row.state >= FR_ST_FAILED && row.state <= FR_ST_STOP_UNPROVEN &&
+            row.state != FR_ST_CANCELLED && run_task_of(run, i)->hook < 0 &&
+            row.cause != FR_CAUSE_GANG_PEER && !run_task_of(run, i)->spec->best_effort)
+            return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[i].key,
+                                run->insts[i].reason[0] != '\0' ? run->insts[i].reason
+                                                                : fr_state_name(row.state));
+    }
+    return "";
+}
+
+static enum fr_rc write_run(struct fr_run *run, const struct fr_run_now *now, struct fr_err *err)
+{
+    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1};
+    enum fr_rc rc;
+
+    run->row.state = fr_run_state_name(now->state);
+    run->row.outcome = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
+    run->row.round = now->round;
+    run->row.ended_wall = now->state == FR_RUN_OVER ? fr_sys.wall_ms() : 0;
+    run->row.reason = now->outcome == FR_OUT_FAILED ? why_run(run) : "";
+    if (run->row.reason == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a reason");
+    if ((rc = fr_store_run_set(run->env.store, &run->row, err)) != FR_OK)
+        return rc;
+    ev.kind = now->state == FR_RUN_OVER ? run->row.outcome : run->row.state;
+    ev.text = run->row.reason;
+    if ((rc = fr_store_event_add(run->env.store, run->id, &ev, err)) != FR_OK)
+        return rc;
+    return put_note(run, &(struct fr_note){.kind = FR_NOTE_RUN, .inst = FR_PLAN_NONE,
+                                           .node = FR_PLAN_NONE, .now = *now,
+                                           .text = run->row.reason},
+                    err);
+}
+
+static enum fr_rc write_nodes(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (uint32_t n = 0; rc == FR_OK && n < run->plan->n_nodes; n++) {
+        const struct run_node *node = &run->nodes[n];
+        struct fr_node_row row = {.name = run->plan->nodes[n].name, .home_id = node->home_id,
+                                  .boot_id = node->boot_id, .folder = node->store,
+                                  .unreachable_wall = node->down_wall};
+
+        if (node->dirty)
+            rc = fr_store_node_put(run->env.store, run->id, &row, err);
+    }
+    return rc;
+}
+
+enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = write_nodes(run, err);
+
+    run->n_notes = 0;
+    for (size_t i = 0; i < run->acts.n; i++)
+        if (run->acts.v[i].kind == FR_ACT_ROW) {
+            struct run_inst *in = &run->insts[run->acts.v[i].row.inst];
+
+            in->writing = in->shown;
+            in->writing_away = in->shown_away;
+        }
+    for (size_t i = 0; rc == FR_OK && i < run->acts.n; i++) {
+        if (run->acts.v[i].kind == FR_ACT_ROW)
+            rc = write_row(run, &run->acts.v[i].row, err);
+        else if (run->acts.v[i].kind == FR_ACT_ROW_RUN)
+            rc = write_run(run, &run->acts.v[i].run, err);
+    }
+    for (size_t i = 0; rc == FR_OK && i < run->n_done; i++)
+        rc = fr_store_attempt_done(run->env.store, run->done[i], err);
+    return rc;
+}
+
+void run_show(struct fr_run *run)
+{
+    run->n_done = 0;
+    run->done = NULL;
+    for (uint32_t n = 0; n < run->plan->n_nodes; n++)
+        run->nodes[n].dirty = false;
+    for (size_t i = 0; i < run->n_notes; i++) {
+        struct fr_note *note = &run->notes[i];
+
+        if (note->kind == FR_NOTE_STATE) {
+            struct run_inst *in = &run->insts[note->inst];
+            struct run_attempt *at = run_attempt_find(run, note->row.attempt);
+
+            in->shown = in->writing;
+            in->shown_away = in->writing_away;
+            if (at != NULL)
+                at->outputs_new = false;
+        }
+        run_note(run, note);
+    }
+    run->n_notes = 0;
+}

@@ -1,0 +1,412 @@
+#include "engine/run/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    COMMIT_RETRY_MS = 1000,
+    LINGER_MS = 10000,    /* the last logs may take so long after the end of the run */
+    REACH_MS = 120000,    /* a node that was never up within this is refused */
+};
+
+/* ---- small things that all of run uses ---- */
+
+void *run_grow(struct fr_arena *arena, void *array, size_t n, size_t size)
+{
+    void *more;
+
+    if (n != 0 && (n < 8 || (n & (n - 1)) != 0))
+        return array;
+    more = fr_arena_array(arena, n == 0 ? 8 : n * 2, size);
+    if (more != NULL && n != 0)
+        memcpy(more, array, n * size);
+    return more;
+}
+
+bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
+{
+    struct fr_buf b = {0};
+    struct fr_str *v;
+    va_list ap;
+    char *text = NULL;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&b, fmt, ap);
+    va_end(ap);
+    if (!b.bad)
+        text = fr_arena_text(arena, b.p != NULL ? b.p : "", b.n);
+    v = text != NULL ? run_grow(arena, strs->v, strs->n, sizeof(*v)) : NULL;
+    if (v != NULL) {
+        v[strs->n++] = (struct fr_str){text, b.n};
+        strs->v = v;
+    }
+    fr_buf_finish(&b);
+    return v != NULL;
+}
+
+uint32_t run_node_of(const struct fr_run *run, uint32_t inst)
+{
+    return run->plan->insts[inst].node;
+}
+
+const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst)
+{
+    return &run->plan->tasks[run->plan->insts[inst].task];
+}
+
+struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at)
+{
+    return (struct fr_exec_attempt){run_node_of(run, at->inst), at->id};
+}
+
+void run_note(struct fr_run *run, struct fr_note *note)
+{
+    note->wall_ms = note->wall_ms != 0 ? note->wall_ms : fr_sys.wall_ms();
+    if (note->text == NULL)
+        note->text = "";
+    if (run->env.view.note != NULL)
+        run->env.view.note(run->env.view.arg, run, note);
+}
+
+void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
+{
+    struct fr_buf b = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&b, fmt, ap);
+    va_end(ap);
+    run_note(run, &(struct fr_note){.kind = FR_NOTE_TROUBLE, .inst = inst, .node = FR_PLAN_NONE,
+                                    .text = b.bad ? "out of memory" : b.p});
+    fr_buf_finish(&b);
+}
+
+void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
+{
+    struct fr_buf b = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&b, fmt, ap);
+    va_end(ap);
+    run_note(run, &(struct fr_note){.kind = FR_NOTE_NODE, .inst = FR_PLAN_NONE, .node = node,
+                                    .text = b.bad ? "out of memory" : b.p});
+    fr_buf_finish(&b);
+}
+
+struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id)
+{
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (fr_id_eq(at->id, id))
+            return at;
+    return NULL;
+}
+
+struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst,
+                                    uint32_t no)
+{
+    struct run_attempt *at = fr_arena_alloc(&run->arena, sizeof(*at));
+
+    if (at == NULL)
+        return NULL;
+    *at = (struct run_attempt){.next = run->attempts, .id = id, .inst = inst, .no = no,
+                               .log = {.fd = -1, .idx_fd = -1}};
+    run->attempts = at;
+    return at;
+}
+
+void run_attempt_drop(struct fr_run *run, struct run_attempt *at)
+{
+    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
+        if (job->at == at)
+            job->at = NULL;
+    run_start_drop(at->start);
+    at->start = NULL;
+    run_log_close(at);
+    for (struct run_attempt **p = &run->attempts; *p != NULL; p = &(*p)->next) {
+        if (*p == at) {
+            *p = at->next;
+            return;
+        }
+    }
+}
+
+static void die(struct fr_run *run, const struct fr_err *err)
+{
+    if (!run->fatal)
+        run->fatal_err = *err;
+    run->fatal = true;
+}
+
+enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err)
+{
+    if (run->n_events == run->cap_events) {
+        size_t cap = run->cap_events == 0 ? 64 : run->cap_events * 2;
+        struct fr_event *more = fr_sys.realloc(run->events, cap * sizeof(*more));
+
+        if (more == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for events");
+        run->events = more;
+        run->cap_events = cap;
+    }
+    run->events[run->n_events++] = *ev;
+    return FR_OK;
+}
+
+void run_queue_or_die(struct fr_run *run, const struct fr_event *ev)
+{
+    struct fr_err err;
+
+    if (run_queue(run, ev, &err) != FR_OK)
+        die(run, &err);
+}
+
+/* ---- the drain ---- */
+
+static enum fr_rc top_up(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t n = fr_sched_ids_wanted(run->sched); rc == FR_OK && n > 0; n--) {
+        struct fr_id id;
+
+        if ((rc = fr_id_new(&id, err)) == FR_OK)
+            rc = fr_sched_add_ids(run->sched, &id, 1, err);
+    }
+    return rc;
+}
+
+/* Applies what is queued, and what evaluating conditions adds to it. */
+static enum fr_rc apply_all(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    while (rc == FR_OK && (run->n_events > 0 || run->looked < run->acts.n)) {
+        struct fr_event *batch = run->events;
+        size_t n = run->n_events;
+
+        run->events = NULL;
+        run->n_events = run->cap_events = 0;
+        for (size_t i = 0; rc == FR_OK && i < n; i++) {
+            if ((rc = top_up(run, err)) != FR_OK)
+                break;
+            rc = fr_sched_apply(run->sched, &batch[i], fr_sys.mono_ms(), &run->acts, err);
+            if (rc == FR_USAGE || rc == FR_BUSY) {
+                run_trouble(run, FR_PLAN_NONE, "%s", err->msg);
+                rc = FR_OK;
+            }
+        }
+        fr_sys.free(batch);
+        for (; rc == FR_OK && run->looked < run->acts.n; run->looked++)
+            if (run->acts.v[run->looked].kind == FR_ACT_EVAL) {
+                struct fr_act act = run->acts.v[run->looked];
+
+                run_eval(run, &act);
+            }
+    }
+    return rc;
+}
+
+static bool commit(struct fr_run *run)
+{
+    struct fr_err err = {0};
+    enum fr_rc rc = fr_store_begin(run->env.store, &err);
+
+    if (rc == FR_OK) {
+        rc = run_write(run, &err);
+        if (rc == FR_OK)
+            rc = fr_store_commit(run->env.store, &err);
+        else
+            fr_store_rollback(run->env.store);
+    }
+    if (rc == FR_OK) {
+        if (run->commit_due_ms != 0)
+            run_trouble(run, FR_PLAN_NONE, "the state can be written again");
+        run->commit_due_ms = 0;
+        return true;
+    }
+    if (run->commit_due_ms == 0)
+        run_trouble(run, FR_PLAN_NONE, "the state cannot be written, so nothing is started or "
+                    "acknowledged until it can; tasks go on: %s", err.msg);
+    run->commit_due_ms = fr_sys.mono_ms() + COMMIT_RETRY_MS;
+    return false;
+}
+
+static void renew_leases(struct fr_run *run)
+{
+    run->lease_due_ms = fr_sys.mono_ms() + run->lease_every_ms;
+    for (uint32_t n = 0; n < run->plan->n_nodes; n++) {
+        bool wanted = false;
+
+        for (struct run_attempt *at = run->attempts; at != NULL && !wanted; at = at->next)
+            wanted = !at->ended && run_node_of(run, at->inst) == n &&
+                     run_task_of(run, at->inst)->spec->lost_after_ms > 0;
+        if (wanted && run->nodes[n].up)
+            (void)run->exec.ops->lease(run->exec.self, n, NULL);
+    }
+}
+
+/* A node that was asked for and never answered is refused, so that a wrong address ends the run. */
+static void give_up_nodes(struct fr_run *run)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    run->ask_due_ms = INT64_MAX;
+    for (uint32_t n = 0; n < run->plan->n_nodes; n++) {
+        struct run_node *node = &run->nodes[n];
+        struct fr_event ev = {.kind = FR_EV_NODE_REFUSED, .node = n};
+
+        if (node->asked_ms < 0)
+            continue;
+        if (node->asked_ms + REACH_MS > now) {
+            if (node->asked_ms + REACH_MS < run->ask_due_ms)
+                run->ask_due_ms = node->asked_ms + REACH_MS;
+            continue;
+        }
+        node->asked_ms = -1;
+        node->refused = true;
+        run_queue_or_die(run, &ev);
+    }
+}
+
+/* Logs that could not be written: their bytes are asked for again. */
+static void follow_again(struct fr_run *run)
+{
+    run->log_due_ms = INT64_MAX;
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
+        if (!at->log.failed)
+            continue;
+        at->log.failed = false;
+        run_follow(run, at);
+    }
+}
+
+static void look_around(struct fr_run *run)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    while (run->heard != NULL) {
+        struct fr_exec_event *ev = run->heard;
+
+        run->heard = ev->next;
+        if (run->heard == NULL)
+            run->heard_last = &run->heard;
+        run_hear(run, ev);
+        fr_exec_event_free(ev);
+    }
+    if (run->poked) {
+        run->poked = false;
+        run_requests(run);
+    }
+    if (!run->over && fr_sched_next_due(run->sched) <= now)
+        run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
+    if (run->lease_every_ms > 0 && run->lease_due_ms <= now)
+        renew_leases(run);
+    if (run->ask_due_ms <= now)
+        give_up_nodes(run);
+    if (run->log_due_ms <= now)
+        follow_again(run);
+}
+
+static void effects(struct fr_run *run)
+{
+    for (size_t i = 0; i < run->acts.n && !run->fatal; i++)
+        if (run->acts.v[i].kind >= FR_ACT_EFFECTS)
+            run_act(run, &run->acts.v[i]);
+    run->acts.n = 0;
+    run->looked = 0;
+}
+
+static void arm(struct fr_run *run)
+{
+    int64_t due = run->over ? run->over_ms + LINGER_MS : fr_sched_next_due(run->sched);
+
+    if (run->n_events > 0 || run->heard != NULL)
+        due = 0;
+    if (run->commit_due_ms != 0 && run->commit_due_ms < due)
+        due = run->commit_due_ms;
+    if (run->lease_every_ms > 0 && run->lease_due_ms < due)
+        due = run->lease_due_ms;
+    if (run->ask_due_ms < due)
+        due = run->ask_due_ms;
+    if (run->log_due_ms < due)
+        due = run->log_due_ms;
+    fr_loop_arm(run->env.loop, run->timer, due == INT64_MAX ? -1 : due);
+}
+
+static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    look_around(run);
+    rc = apply_all(run, err);
+    if (rc != FR_OK)
+        return rc;
+    if (run->acts.n > 0 &&
+        (run->commit_due_ms == 0 || run->commit_due_ms <= fr_sys.mono_ms()) && commit(run)) {
+        run_show(run);
+        effects(run);
+    }
+    arm(run);
+    return FR_OK;
+}
+
+enum fr_rc fr_run_turn(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    bool wait = run->n_events == 0 && run->heard == NULL && !run->poked;
+
+    if (!run->fatal)
+        rc = fr_loop_turn(run->env.loop, wait, err);
+    if (rc == FR_OK && !run->fatal)
+        rc = drain(run, err);
+    if (run->fatal && rc == FR_OK) {
+        if (err != NULL)
+            *err = run->fatal_err;
+        rc = run->fatal_err.rc;
+    }
+    return rc;
+}
+
+bool fr_run_over(const struct fr_run *run)
+{
+    if (!run->over || run->n_events > 0 || run->heard != NULL)
+        return false;
+    if (fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
+        return true;
+    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (at->sent && at->ended && !at->log_end && run->nodes[run_node_of(run, at->inst)].up)
+            return false;
+    return true;
+}
+
+void fr_run_cancel(struct fr_run *run)
+{
+    run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_CANCEL});
+}
+
+void fr_run_destroy(struct fr_run *run)
+{
+    if (run == NULL)
+        return;
+    fr_exec_destroy(&run->exec);
+    while (run->heard != NULL) {
+        struct fr_exec_event *ev = run->heard;
+
+        run->heard = ev->next;
+        fr_exec_event_free(ev);
+    }
+    while (run->attempts != NULL)
+        run_attempt_drop(run, run->attempts);
+    run_ship_finish(run);
+    if (run->timer != NULL)
+        fr_loop_untimer(run->env.loop, &run->timer);
+    run_disown(run);
+    fr_sched_destroy(run->sched);
+    fr_acts_finish(&run->acts);
+    fr_sys.free(run->events);
+    fr_sys.free(run->notes);
+    fr_spec_destroy(run->spec);
+    fr_arena_finish(&run->arena);
+    fr_sys.free(run);
+}

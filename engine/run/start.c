@@ -1,0 +1,456 @@
+/*
+ * What an attempt needs on its node before it is sent: files from another node come into the spool,
+ * then all its files and programs are put into the node's store, then the request goes out. An engine
+ * that dies meanwhile leaves nothing but an attempt that the node never heard of.
+ */
+#include "engine/run/inside.h"
+
+#include <string.h>
+
+struct run_start {
+    struct fr_arena arena;
+    bool gang;
+    struct run_order order;
+    struct run_gather gather;
+    struct fr_exec_file *put; /* what goes into the node's store */
+    size_t n_put;
+    struct run_path *paths;
+};
+
+struct run_path { /* a path of `with` that becomes one of the node's */
+    struct run_path *next;
+    const char *key;
+    const char *rel; /* below the store folder */
+};
+
+void run_start_drop(struct run_start *s)
+{
+    if (s == NULL)
+        return;
+    json_decref(s->order.with);
+    for (size_t i = 0; s->order.sidecars != NULL && s->order.sidecars[i] != NULL; i++)
+        json_decref(s->order.sidecars[i]);
+    fr_arena_finish(&s->arena);
+    fr_sys.free(s);
+}
+
+/* ---- refs ---- */
+
+uint64_t run_job_add(struct fr_run *run, struct run_attempt *at)
+{
+    struct run_job *job = fr_sys.alloc(sizeof(*job));
+
+    if (job == NULL)
+        return 0;
+    *job = (struct run_job){run->jobs, ++run->last_ref, at};
+    run->jobs = job;
+    return job->ref;
+}
+
+struct run_job *run_job_find(struct fr_run *run, uint64_t ref)
+{
+    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
+        if (job->ref == ref)
+            return job;
+    return NULL;
+}
+
+void run_job_drop(struct fr_run *run, struct run_job *job)
+{
+    for (struct run_job **p = &run->jobs; *p != NULL; p = &(*p)->next) {
+        if (*p == job) {
+            *p = job->next;
+            fr_sys.free(job);
+            return;
+        }
+    }
+}
+
+/* ---- what is needed ---- */
+
+static enum fr_rc add_put(struct run_start *s, const struct fr_exec_file *files, size_t n,
+                          struct fr_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct fr_exec_file *more = run_grow(&s->arena, s->put, s->n_put, sizeof(*more));
+
+        if (more == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for files to ship");
+        s->put = more;
+        s->put[s->n_put++] = files[i];
+    }
+    return FR_OK;
+}
+
+static enum fr_rc add_shipped(struct run_start *s, struct run_shipped item, struct fr_err *err)
+{
+    struct run_shipped *copy = fr_arena_alloc(&s->arena, sizeof(*copy));
+
+    if (copy == NULL || item.path == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for files to ship");
+    *copy = item;
+    copy->next = (struct run_shipped *)s->order.shipped;
+    s->order.shipped = copy;
+    return FR_OK;
+}
+
+static bool is_local(const struct fr_run *run, const struct run_attempt *at,
+                     const struct run_start *s)
+{
+    return run_node_local(run, run_node_of(run, at->inst)) && !s->order.boxed;
+}
+
+static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at,
+                                struct run_start *s, struct fr_err *err)
+{
+    const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
+    bool local = is_local(run, at, s);
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < act->n_programs; i++) {
+        struct run_bundle *b = NULL;
+        struct run_shipped item = {.what = act->programs[i]};
+
+        rc = run_ship_program(run, act->programs[i], !local, &b, err);
+        if (rc == FR_OK && !local)
+            rc = add_put(s, b->files, b->bundle.n, err);
+        if (rc == FR_OK) {
+            item.path = local ? b->program : b->bundle.program;
+            rc = add_shipped(s, item, err);
+        }
+    }
+    return rc;
+}
+
+/* A path of control in `with`: shipped, and put in later as the node's. */
+static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char *key,
+                            const char *path, struct fr_err *err)
+{
+    struct run_path *p = fr_arena_alloc(&s->arena, sizeof(*p));
+    const char *slash = strrchr(path, '/');
+    struct run_ship *ship;
+    enum fr_rc rc = run_ship_path(run, path, &ship, err);
+
+    if (rc != FR_OK)
+        return fr_while(err, "%s", key);
+    if (p == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for files to ship");
+    p->key = key;
+    p->rel = ship->folder ? ship->hash
+                          : fr_arena_fmt(&s->arena, "%s/%s", ship->hash,
+                                         slash != NULL ? slash + 1 : path);
+    p->next = s->paths;
+    s->paths = p;
+    return add_put(s, ship->files, ship->n, err);
+}
+
+static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at,
+                             struct run_start *s, struct fr_err *err)
+{
+    const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
+    enum fr_rc rc = FR_OK;
+
+    if (act->what != FR_USES)
+        return FR_OK;
+    for (const struct fr_key *k = act->uses->keys; rc == FR_OK && k->name != NULL; k++) {
+        const char *value = json_string_value(json_object_get(s->order.with, k->name));
+
+        if (k->type != FR_T_PATH || value == NULL)
+            continue;
+        if (fr_has_prefix(value, "node:"))
+            json_object_set_new(s->order.with, k->name, json_string(value + 5));
+        else if (!is_local(run, at, s))
+            rc = need_path(run, s, k->name, value, err);
+    }
+    return rc;
+}
+
+/* `files:` are copies in the attempt's folder, also on a local node. */
+static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at,
+                             struct run_start *s, struct fr_err *err)
+{
+    const struct fr_task *task = run_task_of(run, at->inst)->spec;
+    struct run_scope scope = {run, at->inst, at->no};
+    struct fr_resolver resolver = run_resolver(&scope);
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < task->n_files; i++) {
+        const struct fr_kv *kv = &task->files[i];
+        struct fr_buf path = {0};
+        struct run_ship *ship = NULL;
+        char *full;
+
+        if ((rc = fr_text_eval(&kv->value, &resolver, &path, err)) != FR_OK) {
+            fr_buf_finish(&path);
+            break;
+        }
+        if (path.p != NULL && fr_has_prefix(path.p, "node:")) {
+            rc = add_shipped(s, (struct run_shipped){.name = kv->name, .mode = 0644,
+                                                     .path = fr_arena_dup(&s->arena, path.p + 5)},
+                             err);
+            fr_buf_finish(&path);
+            continue;
+        }
+        full = fr_arena_fmt(&s->arena, "%s%s%s", path.p != NULL && path.p[0] == '/' ? "" : run->row.folder,
+                            path.p != NULL && path.p[0] == '/' ? "" : "/", path.p ? path.p : "");
+        fr_buf_finish(&path);
+        rc = full != NULL ? run_ship_path(run, full, &ship, err)
+                          : fr_fail(err, FR_NOMEM, "no memory for a path");
+        if (rc == FR_OK)
+            rc = add_put(s, ship->files, ship->n, err);
+        for (size_t f = 0; rc == FR_OK && f < ship->n; f++) {
+            const char *rel = ship->files[f].path + FR_SHA256_TEXT; /* behind "HASH/" */
+
+            rc = add_shipped(s, (struct run_shipped){
+                                    .name = ship->folder
+                                                ? fr_arena_fmt(&s->arena, "%s/%s", kv->name, rel)
+                                                : kv->name,
+                                    .path = ship->files[f].path, .mode = ship->files[f].mode},
+                             err);
+        }
+    }
+    return rc;
+}
+
+/* The container that `in:` names, as its task's outputs describe it. */
+static enum fr_rc need_container(struct fr_run *run, const struct run_attempt *at,
+                                 struct run_start *s, struct fr_err *err)
+{
+    const struct fr_task *task = run_task_of(run, at->inst)->spec;
+    struct fr_container *c = &s->order.container;
+    const char *runtime;
+    uint32_t inst;
+
+    if (task->in < 0)
+        return FR_OK;
+    inst = fr_plan_inst_on(run->plan, (uint32_t)task->in, run_node_of(run, at->inst));
+    if (inst == FR_PLAN_NONE)
+        return fr_fail(err, FR_USAGE, "its container %s does not run on this node",
+                       run->plan->tasks[task->in].name);
+    runtime = run_output(run, inst, "runtime");
+    if (runtime == NULL)
+        return fr_fail(err, FR_NOTFOUND, "%s gave no output 'runtime'",
+                       run->plan->insts[inst].key);
+    if (runtime[0] == '\0' || strcmp(runtime, "none") == 0)
+        return FR_OK;
+    s->order.boxed = true;
+    c->runtime = fr_str_of(runtime);
+    c->name = fr_str_of(run_output(run, inst, "name"));
+    c->flownode = fr_str_of(run_output(run, inst, "flownode"));
+    c->home = fr_str_of(run_output(run, inst, "home"));
+    return FR_OK;
+}
+
+static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at,
+                            struct run_start *s, struct fr_err *err)
+{
+    const struct fr_task *task = run_task_of(run, at->inst)->spec;
+    struct run_scope scope = {run, at->inst, at->no};
+    struct fr_resolver resolver = run_resolver(&scope);
+    enum fr_rc rc = FR_OK;
+
+    if (task->act.what == FR_USES)
+        rc = fr_with_json(&task->act, run->row.folder, &resolver, &s->order.with, err);
+    s->order.sidecars = fr_arena_array(&s->arena, task->n_sidecars + 1, sizeof(json_t *));
+    if (rc == FR_OK && s->order.sidecars == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for sidecars");
+    for (size_t i = 0, n = 0; rc == FR_OK && i < task->n_sidecars; i++) {
+        const struct fr_action *act = &task->sidecars[i];
+        json_t *dir = json_object_get(s->order.with, "output_dir");
+        json_t *doc = NULL;
+
+        if (act->what == FR_USES)
+            rc = fr_with_json(act, run->row.folder, &resolver, &doc, err);
+        else if ((doc = json_object()) == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for a sidecar");
+        if (rc != FR_OK)
+            return fr_while(err, "sidecar %s", act->name);
+        if (act->what == FR_USES && strcmp(act->uses->name, "janitor") == 0 && dir != NULL &&
+            json_object_get(doc, "dir") == NULL)
+            json_object_set(doc, "dir", dir);
+        s->order.sidecars[n++] = doc;
+    }
+    return rc;
+}
+
+/* ---- the way to the node ---- */
+
+/* Paths of `with` as they are on the node, now that its store is known. */
+static void put_in_paths(struct fr_run *run, const struct run_attempt *at, struct run_start *s)
+{
+    for (struct run_path *p = s->paths; p != NULL; p = p->next)
+        json_object_set_new(s->order.with, p->key,
+                            json_string(run_on_node(run, at, &s->order, p->rel)));
+    if (s->gather.n > 0) {
+        char id[FR_ID_TEXT];
+        const char *rel;
+
+        fr_id_text(at->id, id);
+        rel = fr_arena_fmt(&s->arena, "gather/%s", id);
+        json_object_set_new(s->order.with, "from",
+                            json_string(run_on_node(run, at, &s->order, rel != NULL ? rel : "")));
+        json_object_del(s->order.with, "node");
+    }
+}
+
+static enum fr_rc send(struct fr_run *run, struct run_attempt *at, struct run_start *s,
+                       struct fr_err *err)
+{
+    struct fr_exec_member m = {.node = run_node_of(run, at->inst)};
+    struct fr_exec_gang one = {&m, 1};
+    enum fr_rc rc;
+
+    put_in_paths(run, at, s);
+    m.prepare = (struct fr_prepare){.attempt = at->id, .run = run->id,
+                                    .instance = fr_str_of(run->plan->insts[at->inst].key),
+                                    .generation = at->generation,
+                                    .spec_hash = fr_str_of(run->row.spec_hash)};
+    if ((rc = run_request(run, at, &s->order, &m.prepare.request, err)) != FR_OK)
+        return rc;
+    rc = s->gang ? run->exec.ops->prepare(run->exec.self, &one, err)
+                 : run->exec.ops->start(run->exec.self, &m, err);
+    if (rc != FR_OK)
+        return rc;
+    at->sent = true;
+    if (!s->gang)
+        run_follow(run, at);
+    return FR_OK;
+}
+
+/* The next step: get what is missing, put it, send. */
+static void step(struct fr_run *run, struct run_attempt *at)
+{
+    struct run_start *s = at->start;
+    struct fr_err err;
+    enum fr_rc rc = FR_OK;
+    uint64_t ref;
+
+    if (s->gather.have < s->gather.n) {
+        const char *name = s->gather.names[s->gather.have];
+        char *path = fr_arena_fmt(&s->arena, "%s/%s", s->gather.from, name);
+        char *local = fr_arena_fmt(&s->arena, "%s/%s", s->gather.spool, name);
+
+        ref = run_job_add(run, at);
+        rc = path != NULL && local != NULL && ref != 0
+                 ? run->exec.ops->get(run->exec.self,
+                                      &(struct fr_exec_get){s->gather.source, ref, path, local},
+                                      &err)
+                 : fr_fail(&err, FR_NOMEM, "no memory to move files");
+    } else if (s->n_put > 0) {
+        ref = run_job_add(run, at);
+        rc = ref != 0 ? run->exec.ops->put(run->exec.self,
+                                           &(struct fr_exec_put){run_node_of(run, at->inst), ref,
+                                                                 s->put, s->n_put},
+                                           &err)
+                      : fr_fail(&err, FR_NOMEM, "no memory to ship files");
+    } else {
+        rc = send(run, at, s, &err);
+        if (rc == FR_OK) {
+            run_start_drop(s);
+            at->start = NULL;
+        }
+    }
+    if (rc != FR_OK)
+        run_refuse(run, at, &err);
+}
+
+static enum fr_rc got_file(struct run_attempt *at, const struct fr_exec_event *ev,
+                           struct fr_err *err)
+{
+    struct run_start *s = at->start;
+    struct run_gather *g = &s->gather;
+    struct fr_exec_file *f = &g->files[g->have];
+    char id[FR_ID_TEXT];
+
+    fr_id_text(at->id, id);
+    *f = (struct fr_exec_file){
+        .local = fr_arena_fmt(&s->arena, "%s/%s", g->spool, g->names[g->have]),
+        .path = fr_arena_fmt(&s->arena, "gather/%s/%s", id, g->names[g->have]),
+        .sha256 = fr_arena_dup(&s->arena, ev->get.sha256), .size = ev->get.size, .mode = 0644};
+    if (f->local == NULL || f->path == NULL || f->sha256 == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to move files");
+    g->have++;
+    return add_put(s, f, 1, err);
+}
+
+void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
+{
+    struct fr_err err = ev->err;
+    enum fr_rc rc = FR_OK;
+
+    if (ev->kind == FR_EXEC_FAILED) {
+        run_refuse(run, at, &err);
+        return;
+    }
+    if (ev->kind == FR_EXEC_GET_DONE)
+        rc = got_file(at, ev, &err);
+    else if (ev->kind == FR_EXEC_PUT_DONE) {
+        at->start->n_put = 0;
+        if (at->start->gather.spool != NULL)
+            (void)fr_remove_tree(at->start->gather.spool, NULL);
+    }
+    if (rc != FR_OK)
+        run_refuse(run, at, &err);
+    else
+        step(run, at);
+}
+
+void run_start(struct fr_run *run, const struct fr_act *act)
+{
+    struct run_attempt *at = run_attempt_find(run, act->attempt);
+    struct run_start *s;
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if (at == NULL || at->start != NULL)
+        return;
+    at->ended = at->log_end = false; /* the same attempt may be started again after a busy node */
+    at->generation = act->generation;
+    s = fr_sys.alloc(sizeof(*s));
+    if (s == NULL) {
+        fr_fail(&err, FR_NOMEM, "no memory to start it");
+        run_refuse(run, at, &err);
+        return;
+    }
+    memset(s, 0, sizeof(*s));
+    s->gang = act->kind == FR_ACT_PREPARE;
+    s->order.arena = &s->arena;
+    at->start = s;
+    if ((rc = need_container(run, at, s, &err)) == FR_OK &&
+        (rc = need_with(run, at, s, &err)) == FR_OK &&
+        (rc = need_programs(run, at, s, &err)) == FR_OK &&
+        (rc = need_paths(run, at, s, &err)) == FR_OK &&
+        (rc = need_files(run, at, s, &err)) == FR_OK)
+        rc = run_gather_plan(run, at, s->order.with, &s->arena, &s->gather, &err);
+    if (rc == FR_OK && s->gang) { /* a rendezvous that cannot be is better known now */
+        char address[64];
+
+        rc = run_rendezvous(run, run_task_of(run, at->inst), address, &err);
+    }
+    if (rc != FR_OK)
+        run_refuse(run, at, &err);
+    else
+        step(run, at);
+}
+
+void run_start_go(struct fr_run *run, const struct fr_act *act)
+{
+    struct run_attempt *at = run_attempt_find(run, act->attempt);
+    struct fr_arena arena = {0};
+    struct fr_exec_member m = {.node = run_node_of(run, act->inst)};
+    struct fr_exec_gang one = {&m, 1};
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if (at == NULL)
+        return;
+    m.prepare.attempt = at->id;
+    rc = run_go_env(run, at, &arena, &m.go_env, &err);
+    if (rc == FR_OK)
+        rc = run->exec.ops->go(run->exec.self, &one, &err);
+    if (rc != FR_OK)
+        run_trouble(run, act->inst, "%s", err.msg);
+    else
+        run_follow(run, at);
+    fr_arena_finish(&arena);
+}

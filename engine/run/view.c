@@ -1,0 +1,40 @@
+/* What whoever shows a run may look at. */
+#include "engine/run/inside.h"
+
+const struct fr_plan *fr_run_plan(const struct fr_run *run)
+{
+    return run->plan;
+}
+
+const struct fr_spec *fr_run_spec(const struct fr_run *run)
+{
+    return run->spec;
+}
+
+struct fr_run_now fr_run_now(const struct fr_run *run)
+{
+    return fr_sched_now(run->sched);
+}
+
+struct fr_id fr_run_id(const struct fr_run *run)
+{
+    return run->id;
+}
+
+int64_t fr_run_no(const struct fr_run *run)
+{
+    return run->row.no;
+}
+
+struct fr_row fr_run_row(const struct fr_run *run, uint32_t inst)
+{
+    return fr_sched_row(run->sched, inst, fr_sys.mono_ms());
+}
+
+struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst)
+{
+    const struct run_inst *in = &run->insts[inst];
+
+    return (struct fr_run_inst){in->started_wall, in->ended_wall, in->unreachable_wall,
+                                in->reason};
+}
