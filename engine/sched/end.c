@@ -161,7 +161,7 @@ static void member_ended(struct fr_sched *s, uint32_t inst, bool proven)
         row->attempt_state = FR_ST_RUNNING;
         task->held++;
         if (task->held < gang->count)
-            put_row(s, inst);
+            set_row(s, inst, FR_ST_RUNNING);
     } else {
         task->unproven |= !proven;
         if (task->culprit == NONE && row->cause != FR_CAUSE_GANG_PEER) {

@@ -160,9 +160,11 @@ enum fr_act_kind {
     FR_ACT_CONNECT =
         FR_ACT_EFFECTS, /* node: something wants to start there; asked once until UP or REFUSED */
     FR_ACT_START,       /* single instance: prepare and go at once */
-    FR_ACT_PREPARE, /* gang member `member` of `members`; the members of a gang follow each other */
-    FR_ACT_GO,      /* gang member, likewise; all are prepared, and that they may go is committed */
-    FR_ACT_STOP,    /* stop the attempt: stop_cause, grace_ms; may come again, is idempotent */
+    FR_ACT_PREPARE, /* gang member `member` of `members`; all of a gang follow each other, but after
+                     * CLEARED one comes alone */
+    FR_ACT_GO,      /* likewise; that they may go is committed. Alone: told again after a resume */
+    FR_ACT_STOP,    /* stop the attempt: stop_cause, grace_ms. May come again, and for one that was
+                     * given up (NODE_LOST) in case its start is still under way */
     FR_ACT_STOP_OTHER, /* stop attempt `other`, which lives where ours should start; answer
                           FR_EV_CLEARED */
     FR_ACT_QUERY,      /* what became of it? Answer: PREPARED, LAUNCHED, ENDED, UNKNOWN */

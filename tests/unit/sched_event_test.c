@@ -1,0 +1,565 @@
+/*
+ * Single events against a scheduler: what each makes it do, as a list of actions. A step of a
+ * script is an event; behind it stands what must follow ("STOP n1 stopped" …). Also size: 100,000
+ * instances.
+ */
+#include "engine/base/sys.h"
+#include "engine/sched/sched.h"
+
+#include "tests/unit/check.h"
+#include "tests/unit/minispec.h"
+
+struct bench {
+    struct minispec mini;
+    struct fr_arena arena;
+    struct fr_plan *plan;
+    struct fr_sched *s;
+    struct fr_acts acts;
+    struct fr_buf seen;
+    int64_t now_ms;
+    uint64_t ids;
+};
+
+static const char *act_name(enum fr_act_kind kind)
+{
+    static const char *const names[] = {"eval",      "row",    "run",  "connect", "start",
+                                        "prepare",   "go",     "stop", "other",   "query",
+                                        "tombstone", "attach", "ack",  "over"};
+
+    return names[kind];
+}
+
+static void see(struct bench *b)
+{
+    for (size_t i = 0; i < b->acts.n; i++) {
+        const struct fr_act *a = &b->acts.v[i];
+
+        fr_buf_fmt(&b->seen, "%s%s", b->seen.n ? " " : "", act_name(a->kind));
+        if (a->kind == FR_ACT_ROW)
+            fr_buf_fmt(&b->seen, ":%s=%s%s%s", b->plan->insts[a->inst].key,
+                       fr_state_name(a->row.state), a->row.unreachable ? "?" : "",
+                       a->row.live ? "!" : "");
+        else if (a->kind == FR_ACT_CONNECT)
+            fr_buf_fmt(&b->seen, ":%s", b->plan->nodes[a->node].name);
+        else if (a->kind == FR_ACT_ROW_RUN || a->kind == FR_ACT_OVER)
+            fr_buf_fmt(&b->seen, ":%s/%s", fr_run_state_name(a->run.state),
+                       fr_outcome_name(a->run.outcome));
+        else
+            fr_buf_fmt(&b->seen, ":%s#%u", b->plan->insts[a->inst].key, a->attempt_no);
+    }
+    b->acts.n = 0;
+}
+
+static enum fr_rc give(struct bench *b, struct fr_event ev, struct fr_err *err)
+{
+    while (fr_sched_ids_wanted(b->s) > 0) {
+        struct fr_id id = {{9}};
+
+        b->ids++;
+        memcpy(id.b + 8, &b->ids, sizeof b->ids);
+        if (!CHECK(fr_sched_add_ids(b->s, &id, 1, NULL) == FR_OK))
+            break;
+    }
+    return fr_sched_apply(b->s, &ev, b->now_ms, &b->acts, err);
+}
+
+static void bench_init(struct bench *b, const char *text)
+{
+    memset(b, 0, sizeof *b);
+    mini_make(&b->mini, text);
+    CHECK(fr_plan_make(&b->mini.spec, &b->arena, &b->plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b->plan, NULL, &b->s, NULL) == FR_OK);
+}
+
+static void bench_finish(struct bench *b)
+{
+    fr_sched_destroy(b->s);
+    fr_acts_finish(&b->acts);
+    fr_buf_finish(&b->seen);
+    fr_arena_finish(&b->arena);
+}
+
+/* Takes the rows as they stand into a new scheduler, as a resume does. */
+static void restart(struct bench *b)
+{
+    struct fr_sched *old = b->s;
+    struct fr_run_now run = fr_sched_now(old);
+
+    CHECK(fr_sched_create(b->plan, NULL, &b->s, NULL) == FR_OK);
+    CHECK(fr_sched_load_run(b->s, &run, NULL) == FR_OK);
+    for (uint32_t i = 0; i < b->plan->n_insts; i++) {
+        struct fr_row row = fr_sched_row(old, i, b->now_ms);
+
+        if (row.state != FR_ST_WAITING)
+            CHECK(fr_sched_load(b->s, &row, NULL) == FR_OK);
+    }
+    fr_sched_destroy(old);
+}
+
+struct word {
+    const char *name;
+    struct fr_event ev;
+};
+
+static const struct word words[] = {
+    {"begin", {.kind = FR_EV_BEGIN}},
+    {"resume", {.kind = FR_EV_RESUME}},
+    {"tick", {.kind = FR_EV_TICK}},
+    {"up", {.kind = FR_EV_NODE_UP}},
+    {"down", {.kind = FR_EV_NODE_DOWN}},
+    {"refused", {.kind = FR_EV_NODE_REFUSED}},
+    {"abandon", {.kind = FR_EV_ABANDON}},
+    {"cancel", {.kind = FR_EV_CANCEL}},
+    {"retry", {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE}},
+    {"retry-a", {.kind = FR_EV_RETRY, .task = 0}},
+    {"launched", {.kind = FR_EV_LAUNCHED}},
+    {"prepared", {.kind = FR_EV_PREPARED}},
+    {"exit0", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .proven = true}},
+    {"exit1", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .code = 1, .proven = true}},
+    {"stopped", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_STOPPED, .proven = true}},
+    {"stuck", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_STOPPED}},
+    {"busy", {.kind = FR_EV_BUSY, .other = {{1}}}},
+    {"cleared", {.kind = FR_EV_CLEARED}},
+    {"forgot", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true}},
+    {"rebooted", {.kind = FR_EV_UNKNOWN, .same_home = true}},
+    {"wiped", {.kind = FR_EV_UNKNOWN, .same_boot = true}},
+    {"tombstoned", {.kind = FR_EV_TOMBSTONED}},
+};
+
+/* "launched.1": the event about instance 1; "up.1": about node 1. */
+static void say(struct bench *b, const char *word)
+{
+    struct fr_event ev = {.kind = FR_EV_TICK};
+    struct fr_err err = {0};
+    size_t n = strcspn(word, ".");
+    bool found = false;
+
+    if (word[0] == '+') {
+        b->now_ms += strtoll(word, NULL, 10);
+        return;
+    }
+    if (strcmp(word, "restart") == 0) {
+        restart(b);
+        return;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i].name) == n && strncmp(words[i].name, word, n) == 0) {
+            ev = words[i].ev;
+            found = true;
+        }
+    CHECK(found);
+    if (word[n] == '.')
+        ev.inst = ev.node = (uint32_t)strtoul(word + n + 1, NULL, 10);
+    ev.since_ms = b->now_ms;
+    if (ev.kind >= FR_EV_PREPARED && ev.kind <= FR_EV_TOMBSTONED)
+        ev.attempt = fr_sched_row(b->s, ev.inst, 0).attempt;
+    if (give(b, ev, &err) != FR_OK)
+        fr_buf_fmt(&b->seen, "%s[%s] ", b->seen.n ? " " : "", fr_rc_name(err.rc));
+}
+
+/* What follows from the words behind the '|'; those before it only lead there. */
+static const struct {
+    const char *row, *spec, *script, *want;
+} rows[] = {
+    {"begin", "a; b: a", "| begin", "run:running/none row:a@n1=ready connect:n1"},
+    {"a start is committed first", "a", "begin | up.0", "row:a@n1=starting! start:a@n1#1"},
+    {"end and acknowledgement", "a", "begin up.0 launched.0 | exit0.0",
+     "ack:a@n1#1 row:a@n1=succeeded run:hooks/succeeded run:over/succeeded over:over/succeeded"},
+    {"an end told twice", "a; b: a", "begin up.0 exit0.0 | exit0.0", "ack:a@n1#1"},
+    {"unproven is not acknowledged", "a; b", "begin up.0 | stuck.0", "row:a@n1=stop_unproven"},
+    {"proven late", "a; b", "begin up.0 stuck.0 | stopped.0", "row:a@n1=stop_unproven ack:a@n1#1"},
+    {"unreachable is a flag", "a", "begin up.0 launched.0 | down.0", "row:a@n1=running?!"},
+    {"back: flag off, asked", "a", "begin up.0 launched.0 down.0 | up.0",
+     "row:a@n1=running! query:a@n1#1"},
+    {"nothing starts on a node without link", "a; b", "begin down.0 |", ""},
+    {"lost_after: not yet", "a: lost=5000", "begin up.0 launched.0 down.0 +14999 | tick", ""},
+    {"lost_after: T and a margin", "a: lost=5000 retry=1 delay=500",
+     "begin up.0 launched.0 down.0 +15000 | tick", "stop:a@n1#1 row:a@n1=retrying"},
+    {"never lost by itself", "a", "begin up.0 launched.0 down.0 +999999999 | tick", ""},
+    {"lost_after: counted anew", "a: lost=5000",
+     "begin up.0 launched.0 down.0 +9000 up.0 +9000 | tick", ""},
+    {"abandon", "a: retry=1 delay=1", "begin up.0 launched.0 down.0 | abandon.0",
+     "stop:a@n1#1 row:a@n1=retrying"},
+    {"abandon what is being stopped", "a; b: a", "begin up.0 launched.0 cancel | abandon.0",
+     "stop:a@n1#1 row:a@n1=lost run:hooks/cancelled run:over/cancelled over:over/cancelled"},
+    {"busy: the other is stopped first", "a", "begin up.0 | busy.0", "other:a@n1#1"},
+    {"cleared: again", "a", "begin up.0 busy.0 | cleared.0", "start:a@n1#1"},
+    {"cleared when cancelled", "a", "begin up.0 busy.0 cancel | cleared.0", "stop:a@n1#1"},
+    {"cleared in a gang", "a: @all gang", "begin up.0 up.1 up.2 busy.1 | cleared.1",
+     "prepare:a@n2#1"},
+    {"gang: prepared by all, then go", "a: @all gang",
+     "begin up.0 up.1 up.2 prepared.0 prepared.1 | prepared.2",
+     "row:a@n1=starting! row:a@n2=starting! row:a@n3=starting! go:a@n1#1 go:a@n2#1 go:a@n3#1"},
+    {"gang: prepared counts once", "a: @all gang",
+     "begin up.0 up.1 up.2 prepared.0 prepared.0 | prepared.0 prepared.1", ""},
+    {"gang: waits for every link", "a: @all gang", "begin up.0 up.1 | tick", ""},
+    {"cancel waits for the proof", "a; b: a", "begin up.0 launched.0 | cancel",
+     "run:cancelling/none row:a@n1=stopping! stop:a@n1#1 row:b@n1=cancelled"},
+    {"cancel: finished before the signal", "a", "begin up.0 launched.0 cancel | exit0.0",
+     "ack:a@n1#1 row:a@n1=succeeded run:hooks/cancelled run:over/cancelled over:over/cancelled"},
+    {"launched while stopping: stopped again", "a", "begin up.0 cancel | launched.0",
+     "stop:a@n1#1"},
+    {"resume: what may live is asked for", "a; b: a", "begin up.0 launched.0 restart | resume",
+     "connect:n1"},
+    {"resume: asked once connected", "a; b: a", "begin up.0 launched.0 restart resume | up.0",
+     "query:a@n1#1"},
+    {"resume: it lives", "a; b: a", "begin up.0 launched.0 restart resume up.0 | launched.0",
+     "attach:a@n1#1"},
+    {"resume: launched meanwhile", "a", "begin up.0 restart resume up.0 | launched.0",
+     "row:a@n1=running! attach:a@n1#1"},
+    {"resume: unknown there: a tombstone first", "a", "begin up.0 restart resume up.0 | forgot.0",
+     "tombstone:a@n1#1"},
+    {"resume: never started: again, free", "a",
+     "begin up.0 restart resume up.0 forgot.0 | tombstoned.0",
+     "row:a@n1=ready row:a@n1=starting! start:a@n1#2"},
+    {"resume: running, and unknown there", "a",
+     "begin up.0 launched.0 restart resume up.0 forgot.0 | tombstoned.0",
+     "row:a@n1=lost run:hooks/failed run:over/failed over:over/failed"},
+    {"resume: rebooted: lost, and proven", "a", "begin up.0 restart resume up.0 | rebooted.0",
+     "row:a@n1=lost run:hooks/failed run:over/failed over:over/failed"},
+    {"resume: home wiped: stopped by marker", "a", "begin up.0 restart resume up.0 | wiped.0",
+     "row:a@n1=stopping! stop:a@n1#1"},
+    {"resume: … and lost", "a: retry=1", "begin up.0 restart resume up.0 wiped.0 | stopped.0",
+     "ack:a@n1#1 row:a@n1=retrying"},
+    {"resume: a stop goes on", "a", "begin up.0 launched.0 cancel restart resume up.0 | launched.0",
+     "stop:a@n1#1 attach:a@n1#1"},
+    {"resume: ready starts", "a; b", "begin restart resume | up.0",
+     "row:a@n1=starting! start:a@n1#1 row:b@n1=starting! start:b@n1#1"},
+    {"resume: back-off goes on", "a: retry=1 delay=1000",
+     "begin up.0 exit1.0 +400 restart resume +599 tick up.0 +1 | tick",
+     "row:a@n1=ready row:a@n1=starting! start:a@n1#2"},
+    {"resume: a gang before go", "a: @all gang",
+     "begin up.0 up.1 up.2 prepared.0 prepared.1 restart resume up.0 up.1 up.2 prepared.0 "
+     "prepared.2 | prepared.1",
+     "row:a@n1=starting! row:a@n2=starting! row:a@n3=starting! go:a@n1#1 go:a@n2#1 go:a@n3#1"},
+    {"resume: a gang after go", "a: @all gang",
+     "begin up.0 up.1 up.2 prepared.0 prepared.1 prepared.2 restart resume up.0 up.1 | prepared.1",
+     "go:a@n2#1"},
+    {"resume: a member never started: all anew, free", "a: @all gang",
+     "begin up.0 up.1 up.2 restart resume up.0 up.1 up.2 forgot.1 tombstoned.1 stopped.0 | "
+     "stopped.2",
+     "ack:a@n3#1 row:a@n3=stopping row:a@n1=ready row:a@n2=ready row:a@n3=ready "
+     "row:a@n1=starting! row:a@n2=starting! row:a@n3=starting! prepare:a@n1#2 prepare:a@n2#2 "
+     "prepare:a@n3#2"},
+    {"resume: a held member waits on", "a: @n1; g: @all gang",
+     "begin up.0 up.1 up.2 exit0.0 prepared.1 prepared.2 prepared.3 exit0.1 exit0.2 restart resume "
+     "up.2 | exit0.3",
+     "ack:g@n3#1 row:g@n1=succeeded row:g@n2=succeeded row:g@n3=succeeded run:hooks/succeeded "
+     "run:over/succeeded over:over/succeeded"},
+    {"resume of a run that is over", "a", "begin up.0 exit0.0 restart | resume", ""},
+    {"retry: while it runs", "a", "begin | retry", "[busy] "},
+    {"retry: nothing failed", "a", "begin up.0 exit0.0 | retry", "[usage] "},
+    {"retry: what failed and what waits for it", "a; b: a; c", "begin up.0 exit1.0 exit0.2 | retry",
+     "run:running/none row:a@n1=waiting row:b@n1=waiting row:a@n1=ready row:a@n1=starting! "
+     "start:a@n1#2"},
+    {"retry: from a task that succeeded", "a; b: a; c",
+     "begin up.0 exit0.0 exit0.2 exit0.1 | retry-a",
+     "run:running/none row:a@n1=waiting row:b@n1=waiting row:a@n1=ready row:a@n1=starting! "
+     "start:a@n1#2"},
+    {"retry: what failed of three", "a: @all",
+     "begin up.0 up.1 up.2 exit0.0 exit1.1 exit0.2 | retry",
+     "run:running/none row:a@n2=waiting row:a@n2=ready row:a@n2=starting! start:a@n2#2"},
+    {"retry: unproven is stopped first", "a", "begin up.0 launched.0 cancel stuck.0 | retry",
+     "run:running/none row:a@n1=stopping! stop:a@n1#1"},
+    {"retry: … and starts once proven", "a",
+     "begin up.0 launched.0 cancel stuck.0 retry | stopped.0",
+     "ack:a@n1#1 row:a@n1=waiting row:a@n1=ready row:a@n1=starting! start:a@n1#2"},
+    {"retry: … or does not", "a", "begin up.0 launched.0 cancel stuck.0 retry | stuck.0",
+     "row:a@n1=stop_unproven run:hooks/failed run:over/failed over:over/failed"},
+    {"retry: a refused node is tried again", "a", "begin refused.0 | retry",
+     "run:running/none row:a@n1=waiting row:a@n1=ready connect:n1"},
+    {"begin twice", "a", "begin | begin", "[usage] "},
+    {"an event before begin", "a", "| tick", "[usage] "},
+    {"a stranger's node", "a", "begin | up.9", "[usage] "},
+};
+
+static void test_events(void)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b;
+        char copy[512], *save;
+
+        check_row(rows[i].row);
+        bench_init(&b, rows[i].spec);
+        snprintf(copy, sizeof copy, "%s", rows[i].script);
+        for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
+            if (strcmp(w, "|") == 0) {
+                b.acts.n = 0;
+                fr_buf_finish(&b.seen);
+                b.seen = (struct fr_buf){0};
+            } else {
+                say(&b, w);
+            }
+        }
+        see(&b);
+        CHECK_TEXT(b.seen.n ? b.seen.p : "", rows[i].want);
+        bench_finish(&b);
+    }
+}
+
+static void test_stale(void)
+{
+    struct bench b;
+    struct fr_event ev = {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .proven = true};
+
+    check_row("an end of an attempt that is not the newest");
+    bench_init(&b, "a: retry=1 delay=1");
+    say(&b, "begin");
+    say(&b, "up.0");
+    ev.attempt = fr_sched_row(b.s, 0, 0).attempt;
+    say(&b, "exit1.0");
+    CHECK_INT(fr_sched_row(b.s, 0, 0).state, FR_ST_RETRYING);
+    say(&b, "+1");
+    say(&b, "tick");
+    CHECK_INT(fr_sched_row(b.s, 0, 0).attempt_no, 2);
+    b.acts.n = 0;
+    CHECK(give(&b, ev, NULL) == FR_OK);
+    CHECK(b.acts.n == 1 && b.acts.v[0].kind == FR_ACT_ACK &&
+          fr_id_eq(b.acts.v[0].attempt, ev.attempt));
+    CHECK_INT(fr_sched_row(b.s, 0, 0).state, FR_ST_STARTING);
+    bench_finish(&b);
+}
+
+static void test_load(void)
+{
+    static const struct {
+        const char *row;
+        struct fr_row bad;
+    } bad[] = {
+        {"no such instance", {.inst = 9}},
+        {"live without id", {.state = FR_ST_RUNNING, .live = true}},
+        {"ended and live", {.state = FR_ST_FAILED, .live = true, .attempt = {{1}}}},
+        {"running, and no attempt lives", {.state = FR_ST_RUNNING}},
+        {"no such state", {.state = FR_ST_N}},
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct bench b;
+
+        check_row(bad[i].row);
+        bench_init(&b, "a");
+        CHECK(fr_sched_load(b.s, &bad[i].bad, NULL) == FR_CORRUPT);
+        bench_finish(&b);
+    }
+}
+
+static void test_ids(void)
+{
+    struct bench b;
+    struct fr_event ev = {.kind = FR_EV_BEGIN};
+    struct fr_id id = {{1}};
+
+    check_row("starts wait for ids");
+    bench_init(&b, "a; b");
+    CHECK_INT(fr_sched_ids_wanted(b.s), 2);
+    CHECK(fr_sched_apply(b.s, &ev, 5, &b.acts, NULL) == FR_OK);
+    ev = (struct fr_event){.kind = FR_EV_NODE_UP};
+    CHECK(fr_sched_add_ids(b.s, &id, 1, NULL) == FR_OK);
+    CHECK(fr_sched_apply(b.s, &ev, 6, &b.acts, NULL) == FR_OK);
+    CHECK_INT(fr_sched_live(b.s), 1);
+    CHECK_INT(fr_sched_next_due(b.s), 6);
+    id.b[0] = 2;
+    CHECK(fr_sched_add_ids(b.s, &id, 1, NULL) == FR_OK);
+    say(&b, "tick");
+    CHECK_INT(fr_sched_live(b.s), 2);
+    CHECK_INT(fr_sched_next_due(b.s), INT64_MAX);
+    bench_finish(&b);
+}
+
+enum { BIG_TASKS = 1000, BIG_NODES = 100 };
+
+struct big {
+    struct fr_spec spec;
+    struct fr_task tasks[BIG_TASKS];
+    struct fr_node nodes[BIG_NODES];
+    char names[BIG_TASKS][16], node_names[BIG_NODES][16];
+    int need[BIG_TASKS], on[BIG_NODES];
+};
+
+/* 1000 tasks on 100 nodes, ten chains side by side. */
+static struct big *big_make(void)
+{
+    struct big *g = calloc(1, sizeof *g);
+
+    for (int n = 0; n < BIG_NODES; n++) {
+        snprintf(g->node_names[n], sizeof g->node_names[n], "n%d", n);
+        g->nodes[n] = (struct fr_node){.name = g->node_names[n], .slots = 8};
+        g->on[n] = n;
+    }
+    for (int t = 0; t < BIG_TASKS; t++) {
+        snprintf(g->names[t], sizeof g->names[t], "t%d", t);
+        g->need[t] = t - 10;
+        g->tasks[t] = (struct fr_task){.act.name = g->names[t],
+                                       .needs = &g->need[t],
+                                       .n_needs = t >= 10,
+                                       .nodes = g->on,
+                                       .n_nodes = BIG_NODES,
+                                       .slots = 1};
+    }
+    g->spec.sources[0].path = "big.yaml";
+    g->spec.name = "big";
+    g->spec.max_parallel = 500;
+    g->spec.nodes = g->nodes;
+    g->spec.n_nodes = BIG_NODES;
+    g->spec.tasks = g->tasks;
+    g->spec.n_tasks = BIG_TASKS;
+    return g;
+}
+
+/* Every attempt ends well in the order started; the actions of one event stay few. */
+static size_t play_big(struct bench *b, size_t *most)
+{
+    struct fr_act *todo = calloc(BIG_TASKS * BIG_NODES + BIG_NODES, sizeof *todo);
+    size_t at = 0, n = 0, over = 0;
+
+    give(b, (struct fr_event){.kind = FR_EV_BEGIN}, NULL);
+    for (bool first = true; first || at < n; first = false) {
+        if (!first) {
+            struct fr_event ev = {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .proven = true};
+
+            ev.inst = todo[at].inst;
+            ev.node = todo[at].node;
+            ev.attempt = todo[at].attempt;
+            if (todo[at++].kind == FR_ACT_CONNECT)
+                ev.kind = FR_EV_NODE_UP;
+            give(b, ev, NULL);
+            *most = b->acts.n > *most ? b->acts.n : *most;
+        }
+        for (size_t i = 0; i < b->acts.n; i++) {
+            over += b->acts.v[i].kind == FR_ACT_OVER;
+            if (b->acts.v[i].kind == FR_ACT_START || b->acts.v[i].kind == FR_ACT_CONNECT)
+                todo[n++] = b->acts.v[i];
+        }
+        b->acts.n = 0;
+    }
+    free(todo);
+    return over;
+}
+
+static void test_big(void)
+{
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+    size_t most = 0;
+
+    check_row("100,000 instances");
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    CHECK_INT(play_big(&b, &most), 1);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_SUCCEEDED), BIG_TASKS * BIG_NODES);
+    CHECK(most < 3 * BIG_NODES + 20); /* the 100 of one task become ready and start, no more */
+    bench_finish(&b);
+    free(g);
+}
+
+static size_t counted; /* bytes asked for, not given back when freed */
+
+static void *count_alloc(size_t n)
+{
+    counted += n;
+    return fr_sys_real.alloc(n);
+}
+
+static void test_memory(void)
+{
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+
+    check_row("at most 1 KB an instance, plan and scheduler");
+    counted = 0;
+    fr_sys.alloc = count_alloc;
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    fr_sys.alloc = fr_sys_real.alloc;
+    printf("%zu bytes an instance\n", counted / (BIG_TASKS * BIG_NODES));
+    CHECK(counted > 0 && counted / (BIG_TASKS * BIG_NODES) <= 512);
+    bench_finish(&b);
+    free(g);
+}
+
+static size_t calls, fail_at; /* the allocation that fails, and all behind it if persist */
+static bool persist;
+
+static bool fails(void)
+{
+    calls++;
+    return fail_at > 0 && (calls == fail_at || (persist && calls > fail_at));
+}
+
+static void *bad_alloc(size_t n)
+{
+    return fails() ? NULL : fr_sys_real.alloc(n);
+}
+
+static void *bad_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : fr_sys_real.realloc(p, n);
+}
+
+/* A run with a gang, a failure and a retry, until something fails. */
+static enum fr_rc short_run(struct bench *b, struct fr_err *err)
+{
+    static const char *const script[] = {"begin",     "up.0",       "up.1",       "up.2",
+                                         "up.3",      "prepared.0", "prepared.1", "exit1.2",
+                                         "stopped.0", "stopped.1",  "cancel"};
+    enum fr_rc rc = fr_plan_make(&b->mini.spec, &b->arena, &b->plan, err);
+
+    if (rc == FR_OK)
+        rc = fr_sched_create(b->plan, NULL, &b->s, err);
+    for (size_t i = 0; rc == FR_OK && i < sizeof script / sizeof script[0]; i++) {
+        struct fr_id ids[8] = {{{0}}};
+
+        for (uint8_t k = 0; k < 8; k++)
+            ids[k].b[0] = (uint8_t)(8 * i + k + 1);
+        rc = fr_sched_add_ids(b->s, ids, 8, err);
+        for (size_t k = 0; rc == FR_OK && k < sizeof words / sizeof words[0]; k++) {
+            size_t n = strlen(words[k].name);
+            struct fr_event ev = words[k].ev;
+
+            if (strncmp(words[k].name, script[i], n) != 0 || strchr(".", script[i][n]) == NULL)
+                continue;
+            ev.inst = ev.node = script[i][n] != '\0' ? (uint32_t)(script[i][n + 1] - '0') : 0;
+            if (ev.kind >= FR_EV_PREPARED && ev.kind <= FR_EV_TOMBSTONED)
+                ev.attempt = fr_sched_row(b->s, ev.inst, 0).attempt;
+            rc = fr_sched_apply(b->s, &ev, 0, &b->acts, err);
+        }
+    }
+    return rc;
+}
+
+static void test_no_memory(void)
+{
+    for (int mode = 0; mode < 2; mode++) {
+        enum fr_rc rc = FR_NOMEM;
+
+        check_row(mode ? "no memory from the Nth call on" : "no memory at the Nth call");
+        for (size_t n = 1; rc != FR_OK && n < 1000; n++) {
+            struct bench b = {.ids = 0};
+            struct fr_err err = {0};
+
+            mini_make(&b.mini, "a: @all gang; b: a; c: @all retry=1; !exit h");
+            calls = 0;
+            fail_at = n;
+            persist = mode == 1;
+            fr_sys.alloc = bad_alloc;
+            fr_sys.realloc = bad_realloc;
+            rc = short_run(&b, &err);
+            fr_sys = fr_sys_real;
+            CHECK(rc == FR_NOMEM ? err.msg[0] != '\0' : rc == FR_OK && calls < n);
+            bench_finish(&b);
+        }
+        CHECK(rc == FR_OK);
+    }
+}
+
+int main(void)
+{
+    test_no_memory();
+    test_events();
+    test_stale();
+    test_load();
+    test_ids();
+    test_big();
+    test_memory();
+    return check_done();
+}
