@@ -78,9 +78,7 @@ static void store_head(const struct tr_view *v, int64_t t, int64_t n, int64_t h,
 /* dst (cols, ld) = src (rows, cols) transposed. */
 static void turn(float *dst, int64_t ld, const float *src, int64_t rows, int64_t cols)
 {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            dst[j * ld + i] = src[i * cols + j];
+    cpu_turn(&(struct cpu_turn){dst, src, rows, cols, ld, cols});
 }
 
 /* s (m, BK) = scale * q (m, dq) kt (dq, n): the scores of a block. */

@@ -10,7 +10,7 @@
 
 /* Kernels are built for any x86-64 and for x86-64-v3 (AVX2, FMA); the loader picks. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPU_PLAIN)
-#define CPU_KERNEL __attribute__((target_clones("default", "arch=haswell")))
+#define CPU_KERNEL __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define CPU_KERNEL
 #endif
@@ -83,6 +83,14 @@ struct cpu_tile {
     int64_t m, n, k, ldc, lda, ldb;
 };
 void cpu_tile_gemm(const struct cpu_tile *t);
+
+/* dst (cols, rows) = src (rows, cols) transposed. */
+struct cpu_turn {
+    float *dst;
+    const float *src;
+    int64_t rows, cols, ldd, lds;
+};
+void cpu_turn(const struct cpu_turn *t);
 
 /* As tr_gemm, for operands of any float type, FP8 weights, and a and b of different types. */
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,

@@ -58,22 +58,6 @@ static struct block block_of(const struct cpu *cpu, float *buf, const struct tr_
     return b;
 }
 
-/* dst[j][i] = src[i][j], in squares that stay in the first cache. */
-static void turn(float *dst, struct block src, int64_t rows, int64_t cols)
-{
-    enum { SIDE = 16 };
-
-    for (int64_t i0 = 0; i0 < rows; i0 += SIDE)
-        for (int64_t j0 = 0; j0 < cols; j0 += SIDE) {
-            int64_t i1 = i0 + SIDE < rows ? i0 + SIDE : rows;
-            int64_t j1 = j0 + SIDE < cols ? j0 + SIDE : cols;
-
-            for (int64_t j = j0; j < j1; j++)
-                for (int64_t i = i0; i < i1; i++)
-                    dst[j * rows + i] = src.p[i * src.ld + j];
-        }
-}
-
 /* c += op(a) op(b) for one block of the inner dimension. */
 static void multiply(const struct cpu *cpu, const struct tr_gemm *g, struct cpu_tile *t,
                      struct scratch *s)
@@ -83,12 +67,12 @@ static void multiply(const struct cpu *cpu, const struct tr_gemm *g, struct cpu_
         return;
     }
     if (g->trans_b) {
-        turn(s->turned_b, (struct block){t->b, t->ldb}, t->n, t->k);
+        cpu_turn(&(struct cpu_turn){s->turned_b, t->b, t->n, t->k, t->n, t->ldb});
         t->b = s->turned_b;
         t->ldb = t->n;
     }
     if (g->trans_a) {
-        turn(s->turned_a, (struct block){t->a, t->lda}, t->k, t->m);
+        cpu_turn(&(struct cpu_turn){s->turned_a, t->a, t->k, t->m, t->k, t->lda});
         t->a = s->turned_a;
         t->lda = t->k;
     }

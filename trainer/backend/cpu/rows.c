@@ -18,7 +18,9 @@ CPU_KERNEL static void f32_to_bf16(uint16_t *restrict dst, const bits *restrict 
         uint32_t nan = (u >> 16) | 0x40u;
         uint32_t near = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
 
-        dst[i] = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : near);
+        uint32_t r = (u & 0x7fffffffu) > 0x7f800000u ? nan : near;
+
+        dst[i] = (uint16_t)r;
     }
 }
 
@@ -240,4 +242,43 @@ void cpu_tile_gemm(const struct cpu_tile *t)
                 full_tile(t, i, j);
             else
                 edge_tile(t, i, t->m - i < MR ? t->m - i : MR, j);
+}
+
+typedef int i8 __attribute__((vector_size(32)));
+
+/* An 8 x 8 square, by three rounds of interleaving. */
+CPU_KERNEL static void turn_square(float *dst, int64_t ldd, const float *src, int64_t lds)
+{
+    const i8 low1 = {0, 8, 1, 9, 4, 12, 5, 13}, high1 = {2, 10, 3, 11, 6, 14, 7, 15};
+    const i8 low2 = {0, 1, 8, 9, 4, 5, 12, 13}, high2 = {2, 3, 10, 11, 6, 7, 14, 15};
+    const i8 low4 = {0, 1, 2, 3, 8, 9, 10, 11}, high4 = {4, 5, 6, 7, 12, 13, 14, 15};
+    v8 a[8], b[8];
+
+    for (int i = 0; i < 8; i++)
+        a[i] = *(const v8 *)(src + i * lds);
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = __builtin_shuffle(a[i], a[i + 1], low1);
+        b[i + 1] = __builtin_shuffle(a[i], a[i + 1], high1);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            a[i + 2 * k] = __builtin_shuffle(b[i + k], b[i + k + 2], low2);
+            a[i + 2 * k + 1] = __builtin_shuffle(b[i + k], b[i + k + 2], high2);
+        }
+    for (int i = 0; i < 4; i++) {
+        *(v8 *)(dst + i * ldd) = __builtin_shuffle(a[i], a[i + 4], low4);
+        *(v8 *)(dst + (i + 4) * ldd) = __builtin_shuffle(a[i], a[i + 4], high4);
+    }
+}
+
+void cpu_turn(const struct cpu_turn *t)
+{
+    int64_t rows = t->rows / 8 * 8, cols = t->cols / 8 * 8;
+
+    for (int64_t i = 0; i < rows; i += 8)
+        for (int64_t j = 0; j < cols; j += 8)
+            turn_square(t->dst + j * t->ldd + i, t->ldd, t->src + i * t->lds + j, t->lds);
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t j = i < rows ? cols : 0; j < t->cols; j++)
+            t->dst[j * t->ldd + i] = t->src[i * t->lds + j];
 }
