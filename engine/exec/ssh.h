@@ -24,6 +24,7 @@ struct fr_ssh {
     struct fr_arena arena; /* owns texts below and conf's */
     const char *command;
     struct fr_ssh_conf conf;
+    const char *name; /* the host in known_hosts: conf.alias, or "[alias]:port" */
     int connect_ms;
     size_t stage; /* index into ssh.c's table of steps; past its end: up */
     bool open;

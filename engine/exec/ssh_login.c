@@ -41,26 +41,87 @@ static const char *known_name(struct fr_ssh *s, const char *host)
     return name != NULL ? name : host;
 }
 
-/* Line by line, so that one line which libssh2 does not know does not hide the others. */
+/* '*' and '?' as known_hosts has them; brackets stand for themselves. */
+static bool glob(const char *p, size_t n, const char *s)
+{
+    for (; n > 0; p++, n--) {
+        if (*p == '*') {
+            do
+                if (glob(p + 1, n - 1, s))
+                    return true;
+            while (*s++ != '\0');
+            return false;
+        }
+        if (*s == '\0' || (*p != '?' && *p != *s))
+            return false;
+        s++;
+    }
+    return *s == '\0';
+}
+
+static bool names_host(struct fr_str patterns, const char *host)
+{
+    bool fits = false;
+
+    while (patterns.n > 0) {
+        const char *comma = memchr(patterns.p, ',', patterns.n);
+        size_t n = comma == NULL ? patterns.n : (size_t)(comma - patterns.p);
+        bool negated = patterns.p[0] == '!';
+
+        if (glob(patterns.p + negated, n - negated, host)) {
+            if (negated)
+                return false;
+            fits = true;
+        }
+        n += comma != NULL;
+        patterns = (struct fr_str){patterns.p + n, patterns.n - n};
+    }
+    return fits;
+}
+
+/* One line, newline included (libssh2 takes the key's last byte for it otherwise). libssh2 knows
+ * no patterns, so a line that fits is handed over with the name itself; hashed names as they are.
+ */
+static void known_line(struct fr_ssh *s, const char *line, size_t n)
+{
+    LIBSSH2_KNOWNHOSTS *to = s->known;
+    const char *blank;
+    struct fr_buf b = {0};
+
+    if (n > 9 && memcmp(line, "@revoked ", 9) == 0) {
+        to = s->revoked;
+        line += 9;
+        n -= 9;
+    }
+    if (n == 0 || line[0] == '@' || line[0] == '#' || (blank = memchr(line, ' ', n)) == NULL)
+        return;
+    if (line[0] == '|')
+        fr_buf_add(&b, line, n);
+    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->name))
+        fr_buf_text(&b, s->name);
+    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->conf.alias))
+        fr_buf_text(&b, s->conf.alias);
+    if (b.n > 0 && line[0] != '|')
+        fr_buf_add(&b, blank, n - (size_t)(blank - line));
+    if (b.n > 0 && !b.bad)
+        libssh2_knownhost_readline(to, b.p, b.n, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
+    fr_buf_finish(&b);
+}
+
+/* Line by line, so that one which libssh2 does not know does not hide the others. */
 static void read_known(struct fr_ssh *s, const char *path)
 {
     struct fr_buf text = {0};
-    char *line;
+    const char *line, *end;
 
-    if (fr_file_read(path, KNOWN_MAX, &text, NULL) != FR_OK) {
-        fr_buf_finish(&text);
-        return; /* a file that is not there holds no host */
-    }
-    for (line = text.p; line != NULL && line < text.p + text.n;) {
-        char *end = memchr(line, '\n', (size_t)(text.p + text.n - line));
-        size_t n = end == NULL ? strlen(line) : (size_t)(end - line);
-
-        if (n > 9 && memcmp(line, "@revoked ", 9) == 0)
-            libssh2_knownhost_readline(s->revoked, line + 9, n - 9, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
-        else if (n > 0 && line[0] != '@')
-            libssh2_knownhost_readline(s->known, line, n, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
-        line = end == NULL ? NULL : end + 1;
-    }
+    if (fr_file_read(path, KNOWN_MAX, &text, NULL) == FR_OK) {
+        fr_buf_text(&text, "\n");
+        for (line = text.p; !text.bad; line = end + 1) {
+            if ((end = memchr(line, '\n', (size_t)(text.p + text.n - line))) == NULL)
+                break;
+            known_line(s, line, (size_t)(end - line) + 1);
+        }
+    } /* a file that is not there holds no host */
     fr_buf_finish(&text);
 }
 
@@ -109,6 +170,8 @@ static enum fr_rc make_session(struct fr_ssh *s, struct fr_err *err)
     s->revoked = libssh2_knownhost_init(s->session);
     if (s->known == NULL || s->revoked == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for known hosts");
+    if (s->name == NULL)
+        s->name = known_name(s, s->conf.alias);
     for (size_t i = 0; i < s->conf.n_known; i++)
         read_known(s, s->conf.known_hosts[i]);
     prefer_known(s);
@@ -176,7 +239,7 @@ static int kind_mask(int kind)
 
 static void refuse_key(struct fr_ssh *s, int found, int kind, struct fr_err *err)
 {
-    const char *name = known_name(s, s->conf.alias);
+    const char *name = s->name;
     char print[64];
 
     fingerprint(s, print);

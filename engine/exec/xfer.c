@@ -95,6 +95,8 @@ static void fail_xfer(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err
     }
     ev->err = *err;
     fr_while(&ev->err, "node %s", ch->node->name);
+    if (!x->is_put)
+        fr_sys.unlink(x->part);
     end_xfer(ch, x, ev);
 }
 
@@ -303,7 +305,6 @@ static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_ge
     ev->get.size = e->size;
     ev->get.mode = e->mode;
     if (x->offset != e->size) {
-        fr_sys.unlink(x->part);
         fr_fail(&err, FR_IO, "%s has %llu bytes, but %llu came: it was changed meanwhile", x->path,
                 (unsigned long long)e->size, (unsigned long long)x->offset);
     } else if (fr_sys.fdatasync(x->fd) != 0) {

@@ -4,7 +4,8 @@
 # stays its own and survives a crash) in which the source tree, all homes, /tmp and the folders
 # named in CLUSTER_HIDE ("a:b") are empty. Needs root; exits 77 where that cannot work.
 #
-#   cluster.sh up DIR [N]      makes N nodes (3); DIR gets nodes.yaml, id, id_rsa, known_hosts, ssh_config
+#   cluster.sh up DIR [N]      makes N nodes (3); DIR gets nodes.yaml, id, id_rsa, known_hosts and
+#                              ssh_config (nodeI: RSA key, by way of node1; plainI: straight there)
 #   cluster.sh down DIR        ends them, and removes what belongs to them
 #   cluster.sh cut DIR I       takes node I's link down;  cluster.sh join DIR I  brings it back
 #   cluster.sh crash DIR I     kills everything on node I; cluster.sh boot DIR I  starts it, a new boot id
@@ -18,7 +19,7 @@ skip() { say "$*"; exit 77; }
 repo=$(cd "$(dirname "$0")/../.." && pwd)
 verb=${1:-}
 dir=${2:-}
-[ -n "$verb" ] && [ -n "$dir" ] || { sed -n '7,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ -n "$verb" ] && [ -n "$dir" ] || { sed -n '7,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 # names on this machine that belong to the cluster: from DIR, so that several can stand beside each other
 load() {
@@ -140,6 +141,8 @@ ssh_config() {
         printf 'Host node%s\n  HostName %s\n  User root\n  IdentityFile %s/id_rsa\n  UserKnownHostsFile %s/known_hosts\n' \
             "$i" "$(addr "$i")" "$dir" "$dir"
         [ "$i" = 1 ] || printf '  ProxyJump node1\n'
+        printf 'Host plain%s\n  HostName %s\n  User root\n  IdentityFile %s/id\n  UserKnownHostsFile %s/known_hosts\n' \
+            "$i" "$(addr "$i")" "$dir" "$dir"
     done
 }
 

@@ -3,7 +3,7 @@
  * has made (libssh2 to the first two, the system's ssh with an RSA key and a jump host to the
  * third).
  *
- *   nodes_test FLOWNODE_DIR [CLUSTER_DIR]     without the second: the local node only
+ *   nodes_test FLOWNODE_DIR [CLUSTER_DIR CLUSTER_SCRIPT]     without a cluster: the local node only
  *
  * Each wait is for an event that must come; the test runner's time-out is the only clock.
  */
@@ -24,7 +24,7 @@ enum { NODES_MAX = 4, BIG = 3 << 20 };
 struct site {
     struct fr_arena arena;
     char dir[64];
-    const char *cluster;
+    const char *cluster, *script;
     struct fr_loop loop;
     struct fr_exec ex;
     struct fr_exec_node nodes[NODES_MAX];
@@ -62,6 +62,8 @@ static struct fr_exec_event *await(struct site *s, size_t node, enum fr_exec_kin
             fr_buf_add(&s->log, ev->log.bytes.p, ev->log.bytes.n);
         if (ev->kind == FR_EXEC_DOWN || ev->kind == FR_EXEC_FAILED)
             printf("   node %zu: %s\n", ev->node, ev->err.msg);
+        if (ev->kind == FR_EXEC_DOWN && !CHECK(ev->down.retry_ms >= 0))
+            exit(check_done());
         if (ev->kind == FR_EXEC_PREPARED && ev->prepared.rc != FR_OK)
             printf("   node %zu: %.*s\n", ev->node, (int)ev->prepared.text.n, ev->prepared.text.p);
         if (ev->kind == FR_EXEC_NOTE)
@@ -291,11 +293,11 @@ static void kill_serve(struct site *s, size_t node)
     CHECK_INT(killed, 1);
 }
 
-static void cut_ssh(struct site *s, size_t node)
+/* Runs cluster.sh; arg is behind the folder. */
+static void cluster(struct site *s, const char *verb, size_t node, const char *rest)
 {
     const char *script =
-        fr_arena_fmt(&s->arena, "tests/e2e/cluster.sh exec '%s' %zu pkill -9 -f 'sshd: root@'",
-                     s->cluster, node);
+        fr_arena_fmt(&s->arena, "%s %s '%s' %zu %s", s->script, verb, s->cluster, node, rest);
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     struct fr_spawn sp = {.argv = argv, .envp = (const char *const *)environ, .fds = {-1, 1, 2}};
     struct fr_proc p;
@@ -304,23 +306,57 @@ static void cut_ssh(struct site *s, size_t node)
     CHECK(fr_sys.spawn(&sp, &p) == 0 && fr_sys.wait(p.pid, &w, 0) == 0 && w.code == 0);
 }
 
+static void cut_ssh(struct site *s, size_t node)
+{
+    cluster(s, "exec", node, "pkill -9 -f 'sshd: root@'");
+}
+
+/* The link is down for long enough to be noticed; the task goes on, and nothing is lost. */
+static void test_link_down(struct site *s, size_t node)
+{
+    struct fr_exec_attempt a;
+    struct fr_exec_event *ev;
+
+    check_row("a link down, and up again");
+    a = start(s, node, "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 1; done");
+    drop_await(s, node, FR_EXEC_LOG);
+    cluster(s, "cut", node, "");
+    ev = await(s, node, FR_EXEC_DOWN);
+    CHECK(ev != NULL && ev->down.silent);
+    fr_exec_event_free(ev);
+    cluster(s, "join", node, "");
+    ev = finish(s, a);
+    CHECK(ev != NULL && ev->ended.cause == FR_END_EXIT && ev->ended.code == 0);
+    CHECK_TEXT(s->log.p, "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    fr_exec_event_free(ev);
+}
+
+/* Everything on the node is killed and it boots again: the attempt is lost, and said to be. */
+static void test_crash(struct site *s, size_t node)
+{
+    struct fr_exec_attempt a;
+    struct fr_exec_event *ev;
+
+    check_row("a node that crashed");
+    a = start(s, node, "echo up; exec sleep 1000");
+    drop_await(s, node, FR_EXEC_LOG);
+    cluster(s, "crash", node, "");
+    drop_await(s, node, FR_EXEC_DOWN);
+    cluster(s, "boot", node, "");
+    ev = finish(s, a);
+    CHECK(ev != NULL && ev->ended.cause == FR_END_LOST);
+    CHECK_TEXT(s->log.p, "up\n");
+    fr_exec_event_free(ev);
+}
+
 static void add_node(struct site *s, enum fr_transport t, const char *host)
 {
     const char *c = s->cluster;
     struct fr_exec_node *n = &s->nodes[s->n++];
 
     *n = (struct fr_exec_node){.name = host, .transport = t};
-    if (t == FR_TRANSPORT_LOCAL)
-        return;
     n->ssh.host = host;
     n->ssh.config = fr_arena_fmt(&s->arena, "%s/ssh_config", c);
-    if (t == FR_TRANSPORT_LIBSSH2) /* straight there: the config knows a jump host */
-        n->ssh =
-            (struct fr_ssh_target){.host = strcmp(host, "node1") == 0 ? "10.77.0.11" : "10.77.0.12",
-                                   .user = "root",
-                                   .config = "none",
-                                   .key = fr_arena_fmt(&s->arena, "%s/id", c),
-                                   .known_hosts = fr_arena_fmt(&s->arena, "%s/known_hosts", c)};
 }
 
 static void open_site(struct site *s, const char *flownode_dir)
@@ -338,8 +374,8 @@ static void open_site(struct site *s, const char *flownode_dir)
     CHECK(mkdtemp(s->dir) != NULL);
     add_node(s, FR_TRANSPORT_LOCAL, "here");
     if (s->cluster != NULL) {
-        add_node(s, FR_TRANSPORT_LIBSSH2, "node1");
-        add_node(s, FR_TRANSPORT_LIBSSH2, "node2");
+        add_node(s, FR_TRANSPORT_LIBSSH2, "plain1");
+        add_node(s, FR_TRANSPORT_LIBSSH2, "plain2");
         add_node(s, FR_TRANSPORT_AUTO, "node3");
     }
     args.n = s->n;
@@ -353,8 +389,10 @@ int main(int argc, char **argv)
     static struct site s = {.dir = "/tmp/nodes-test-XXXXXX"};
 
     if (argc < 2)
-        return check_skip("nodes_test FLOWNODE_DIR [CLUSTER_DIR]");
-    s.cluster = argc > 2 ? argv[2] : NULL;
+        return check_skip("nodes_test FLOWNODE_DIR [CLUSTER_DIR CLUSTER_SCRIPT]");
+    s.cluster = argc > 3 ? argv[2] : NULL;
+    s.script = argc > 3 ? argv[3] : NULL;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     open_site(&s, argv[1]);
     for (size_t i = 0; i < s.n; i++) {
         printf("node %s\n", s.nodes[i].name);
@@ -364,6 +402,10 @@ int main(int argc, char **argv)
         test_files(&s, i);
         test_bundle(&s, i);
         test_broken(&s, i, i == 0 ? kill_serve : cut_ssh);
+    }
+    if (s.cluster != NULL) {
+        test_link_down(&s, 1);
+        test_crash(&s, 2);
     }
     fr_exec_destroy(&s.ex);
     fr_loop_destroy(&s.loop);

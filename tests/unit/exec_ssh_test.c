@@ -126,12 +126,20 @@ static void write_files(struct site *s)
 {
     struct fr_arena *a = &s->arena;
     struct fr_buf self = {0};
+    const char *hk = public_key(s, "hk");
+    size_t bare = strcspn(hk, " ") + 1;
 
+    bare += strcspn(hk + bare, " ");
     put(s, "authorized", fr_arena_fmt(a, "%s\n%s\n", public_key(s, "id"), public_key(s, "rsa")));
-    put(s, "known",
-        fr_arena_fmt(a, "# a comment\nnonsense\n[127.0.0.1]:%d %s\n", s->port,
-                     public_key(s, "hk")));
-    put(s, "known_alias", fr_arena_fmt(a, "my-alias %s\n", public_key(s, "hk")));
+    put(s, "known", fr_arena_fmt(a, "# a comment\nnonsense\n[127.0.0.1]:%d %s\n", s->port, hk));
+    /* neither a comment behind the key nor a newline at the end */
+    put(s, "known_bare", fr_arena_fmt(a, "[127.0.0.1]:%d %.*s", s->port, (int)bare, hk));
+    put(s, "known_revoked", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n@revoked * %s\n", s->port, hk, hk));
+    put(s, "known_pattern", fr_arena_fmt(a, "!x,[127.0.?.*]:%d %s\n", s->port, hk));
+    put(s, "known_hashed", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, hk));
+    CHECK(run(
+        (const char *const[]){"ssh-keygen", "-q", "-H", "-f", in_dir(s, "known_hashed"), NULL}));
+    put(s, "known_alias", fr_arena_fmt(a, "my-alias %s\n", hk));
     put(s, "known_wrong", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, public_key(s, "other")));
     put(s, "known_none", "");
     put(s, "config",
@@ -192,6 +200,31 @@ static const struct row rows[] = {
      .known = "known",
      .how = "libssh2",
      .says = "installing flownode"},
+    {.name = "a known host without a comment",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_bare",
+     .how = "libssh2"},
+    {.name = "a pattern",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_pattern",
+     .how = "libssh2"},
+    {.name = "a hashed name",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_hashed",
+     .how = "libssh2"},
+    {.name = "a revoked key",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_revoked",
+     .rc = FR_CORRUPT,
+     .says = "marked revoked"},
     {.name = "auto takes libssh2",
      .transport = FR_TRANSPORT_AUTO,
      .host = "127.0.0.1",
