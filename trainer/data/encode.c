@@ -75,6 +75,11 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
     return FR_OK;
 }
 
+const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e)
+{
+    return e->t;
+}
+
 static void cache_clear(struct tr_encoder *e)
 {
     memset(e->slots, 0, CACHE_SLOTS * sizeof(struct slot));

@@ -48,6 +48,7 @@ enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, str
 enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
                              struct fr_err *err);
 void tr_encoder_destroy(struct tr_encoder *e);
+const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e);
 
 /* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of added
  * tokens in it becomes their ids. Nothing carries over between calls. */

@@ -1,0 +1,335 @@
+#include "trainer/data/dataset.h"
+
+#include "engine/base/arena.h"
+#include "engine/base/sys.h"
+#include "trainer/data/mt.h"
+#include "trainer/data/records.h"
+#include "trainer/data/token_cache.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SETS = 64, MAX_WARNINGS = 20 };
+
+struct tr_dataset {
+    struct tr_tokens tokens;
+    int64_t longest;
+    bool cached;
+    char digest[FR_SHA256_TEXT];
+};
+
+/* What tokenising works with. */
+struct job {
+    const struct tr_dataset_opts *o;
+    struct tr_encoder *encoder;
+    const struct tr_data_entry *entry;
+    struct fr_arena arena; /* of one record */
+    struct tr_tokens *out;
+    size_t cap;            /* of out->offsets */
+    int64_t first;         /* where this data set's samples begin */
+    int64_t records;       /* of this data set */
+    struct fr_buf *warnings;
+    int64_t dropped;
+};
+
+static enum fr_rc grow(struct job *j, struct fr_err *err)
+{
+    if ((size_t)j->out->n + 2 <= j->cap)
+        return FR_OK;
+    size_t cap = j->cap * 2 + 1024;
+    void *p = fr_sys.realloc(j->out->offsets, cap * sizeof(int64_t));
+    if (p == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu samples", cap);
+    j->out->offsets = p;
+    j->cap = cap;
+    return FR_OK;
+}
+
+static void warn(struct job *j, const char *where, const char *why)
+{
+    if (j->warnings != NULL && ++j->dropped <= MAX_WARNINGS)
+        fr_buf_fmt(j->warnings, "%s: Dropped invalid example: %s\n", where, why);
+}
+
+static enum fr_rc one_record(void *arg, const json_t *record, const char *where,
+                             struct fr_err *err)
+{
+    struct job *j = arg;
+    struct tr_example x;
+    const char *why;
+    enum fr_rc rc;
+
+    /* with num_samples the choice is made among all records */
+    if (j->o->max_samples >= 0 && j->entry->num_samples < 0 && j->records >= j->o->max_samples)
+        return FR_OK;
+    j->records++;
+    if ((rc = tr_record_convert(j->entry, record, &j->arena, &x, &why, err)) == FR_OK &&
+        (rc = grow(j, err)) == FR_OK) {
+        size_t before = j->out->ids.n;
+        if (why == NULL)
+            rc = tr_template_encode(j->o->templ, j->encoder, &x, &j->o->text, &j->out->ids,
+                                    &j->out->labels, err);
+        if (rc == FR_OK && why == NULL && j->out->ids.n == before)
+            why = "it has no tokens";
+        if (rc == FR_OK && why == NULL) {
+            j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
+        } else if (rc == FR_OK)
+            warn(j, where, why);
+    }
+    fr_arena_finish(&j->arena);
+    return rc == FR_OK ? rc : fr_while(err, "%s", where);
+}
+
+/* numpy's legacy permutation (RandomState.shuffle): indices i = n-1 .. 1 swapped with a masked
+ * rejection draw of 0..i. */
+static void legacy_permutation(int64_t seed, int64_t n, int64_t *out)
+{
+    struct tr_mt mt;
+
+    tr_mt_seed(&mt, (uint32_t)seed);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint32_t mask = (uint32_t)i, k;
+        for (int s = 1; s <= 16; s *= 2)
+            mask |= mask >> s;
+        while ((k = tr_mt_next(&mt) & mask) > (uint32_t)i)
+            ;
+        int64_t x = out[i];
+        out[i] = out[k];
+        out[k] = x;
+    }
+}
+
+/* Keeps num_samples of the samples [first, n), in the order of the reference's permutation. */
+static enum fr_rc resample(struct job *j, struct fr_err *err)
+{
+    struct tr_tokens *t = j->out, kept = {0};
+    int64_t n = t->n - j->first, want = j->entry->num_samples;
+    size_t base = (size_t)t->offsets[j->first];
+    int64_t *order;
+    enum fr_rc rc = FR_OK;
+
+    if (want > n)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "data set '%s': num_samples is %lld, it has %lld records: drawing some twice "
+                       "is not done", j->entry->name, (long long)want, (long long)n);
+    if (j->o->max_samples >= 0 && j->o->max_samples < want)
+        want = j->o->max_samples;
+    if ((order = fr_sys.alloc(((size_t)n + 1) * sizeof(int64_t))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    legacy_permutation(j->o->seed, n, order);
+    for (int64_t i = 0; rc == FR_OK && i < want; i++) {
+        int64_t at = t->offsets[j->first + order[i]];
+        size_t len = (size_t)(t->offsets[j->first + order[i] + 1] - at);
+        if ((rc = tr_ids_add(&kept.ids, t->ids.v + at, len, err)) == FR_OK)
+            rc = tr_ids_add(&kept.labels, t->labels.v + at, len, err);
+        order[i] = (int64_t)len; /* its index is used up */
+    }
+    if (rc == FR_OK) {
+        t->ids.n = t->labels.n = base;
+        for (int64_t i = 0; i < want; i++)
+            t->offsets[j->first + i + 1] = t->offsets[j->first + i] + order[i];
+        t->n = j->first + want;
+        if ((rc = tr_ids_add(&t->ids, kept.ids.v, kept.ids.n, err)) == FR_OK)
+            rc = tr_ids_add(&t->labels, kept.labels.v, kept.labels.n, err);
+    }
+    fr_sys.free(order);
+    tr_tokens_finish(&kept);
+    return rc;
+}
+
+static enum fr_rc tokenise(const struct tr_dataset_opts *o, const struct tr_data_entry *entries,
+                           size_t n, const struct tr_tokenizer *tok, struct tr_tokens *out,
+                           struct fr_buf *warnings, struct fr_err *err)
+{
+    struct job j = {.o = o, .out = out, .warnings = warnings};
+    struct fr_buf bytes = {0};
+    enum fr_rc rc = tr_encoder_create(tok, &j.encoder, err);
+
+    if (rc == FR_OK && (rc = grow(&j, err)) == FR_OK)
+        out->offsets[0] = 0;
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        struct tr_record_sink sink = {one_record, &j, &bytes};
+        j.entry = &entries[i];
+        j.first = out->n;
+        j.records = 0;
+        for (size_t k = 0; rc == FR_OK && k < entries[i].nfiles; k++)
+            rc = tr_records_read(entries[i].files[k], &sink, err);
+        if (rc == FR_OK && entries[i].num_samples >= 0)
+            rc = resample(&j, err);
+    }
+    if (rc == FR_OK && j.dropped > MAX_WARNINGS)
+        fr_buf_fmt(warnings, "%lld invalid examples were dropped in all\n", (long long)j.dropped);
+    tr_encoder_destroy(j.encoder);
+    fr_buf_finish(&bytes);
+    return rc;
+}
+
+/* The digest of all that decides the ids: files, columns, tokenizer, template, options. */
+static enum fr_rc cache_key(const struct tr_dataset_opts *o, const struct tr_data_entry *entries,
+                            size_t n, const struct tr_tokenizer *tok, char key[FR_SHA256_TEXT],
+                            struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc = FR_OK;
+
+    fr_buf_fmt(&b, "1 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(tok),
+               tr_tokenizer_eos(tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
+               o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
+               (long long)o->seed);
+    fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        const struct tr_data_entry *e = &entries[i];
+        const char *names[] = {e->prompt, e->query, e->response, e->history, e->messages,
+                               e->system, e->tools, e->role_tag, e->content_tag, e->user_tag,
+                               e->assistant_tag, e->observation_tag, e->function_tag,
+                               e->system_tag};
+        fr_buf_fmt(&b, "%d %lld", (int)e->form, (long long)e->num_samples);
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+            fr_buf_fmt(&b, "\t%s", names[k] != NULL ? names[k] : "\n");
+        for (size_t k = 0; rc == FR_OK && k < e->nfiles; k++) {
+            char digest[FR_SHA256_TEXT];
+            if ((rc = fr_sha256_file(e->files[k], digest, err)) == FR_OK)
+                fr_buf_fmt(&b, "\n%s", digest);
+        }
+    }
+    if (rc == FR_OK && b.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the token cache's key");
+    if (rc == FR_OK)
+        fr_sha256(b.p, b.n, key);
+    fr_buf_finish(&b);
+    return rc;
+}
+
+/* The entries of "a, b". */
+static enum fr_rc read_entries(const struct tr_dataset_opts *o, struct fr_arena *arena,
+                               struct tr_data_entry *entries, size_t *n, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    *n = 0;
+    for (const char *p = o->dataset; rc == FR_OK && *p != '\0';) {
+        size_t len = strcspn(p, ","), skip = len;
+        while (len > 0 && isspace((unsigned char)*p))
+            p++, len--, skip--;
+        while (len > 0 && isspace((unsigned char)p[len - 1]))
+            len--;
+        if (len > 0 && *n == MAX_SETS)
+            return fr_fail(err, FR_USAGE, "--dataset names more than %d data sets", MAX_SETS);
+        if (len > 0) {
+            const char *name = fr_arena_text(arena, p, len);
+            rc = name == NULL ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
+                              : tr_entry_read(o->dataset_dir, name, arena, &entries[(*n)++], err);
+        }
+        p += skip + (p[skip] == ',');
+    }
+    if (rc == FR_OK && *n == 0)
+        return fr_fail(err, FR_USAGE, "--dataset names no data set");
+    return rc;
+}
+
+/* From the cache where it has it, else tokenised and put there. */
+static enum fr_rc fill(struct tr_dataset *d, const struct tr_dataset_opts *o,
+                       const struct tr_data_entry *entries, size_t n,
+                       const struct tr_tokenizer *tok, struct fr_buf *warnings, struct fr_err *err)
+{
+    char key[FR_SHA256_TEXT], path[PATH_MAX] = "";
+    struct fr_err why;
+    enum fr_rc rc = cache_key(o, entries, n, tok, key, err);
+
+    if (rc == FR_OK && o->cache_dir != NULL) {
+        if (snprintf(path, sizeof(path), "%s/%.32s.tok", o->cache_dir, key) >= PATH_MAX)
+            return fr_fail(err, FR_USAGE, "folder name too long: %s", o->cache_dir);
+        if (!o->overwrite_cache)
+            rc = tr_token_cache_read(path, key, &d->tokens, &d->cached, err);
+    }
+    if (rc != FR_OK || d->cached)
+        return rc;
+    if ((rc = tokenise(o, entries, n, tok, &d->tokens, warnings, err)) != FR_OK)
+        return rc;
+    if (d->tokens.n == 0)
+        return fr_fail(err, FR_USAGE,
+                       "Cannot find valid samples, check data/README.md for the data format.");
+    /* a cache that cannot be written costs the next run time, not this one */
+    if (o->cache_dir != NULL && ((rc = fr_mkdirs(o->cache_dir, 0755, &why)) != FR_OK ||
+                                 (rc = tr_token_cache_write(path, key, &d->tokens, &why)) != FR_OK))
+        if (warnings != NULL)
+            fr_buf_fmt(warnings, "no token cache: %s\n", why.msg);
+    return FR_OK;
+}
+
+enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
+                           struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err)
+{
+    struct tr_dataset *d = fr_sys.alloc(sizeof(*d));
+    struct fr_arena arena = {0};
+    struct tr_data_entry *entries = fr_arena_array(&arena, MAX_SETS, sizeof(*entries));
+    size_t n = 0;
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (d != NULL)
+        *d = (struct tr_dataset){.longest = 0};
+    if (d == NULL || entries == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the data set");
+    else
+        rc = read_entries(o, &arena, entries, &n, err);
+    if (rc == FR_OK)
+        rc = fill(d, o, entries, n, tok, warnings, err);
+    if (rc == FR_OK)
+        rc = tr_tokens_digest(&d->tokens, d->digest, err);
+    for (int64_t i = 0; rc == FR_OK && i < d->tokens.n; i++) {
+        int64_t len = d->tokens.offsets[i + 1] - d->tokens.offsets[i];
+        d->longest = len > d->longest ? len : d->longest;
+    }
+    fr_arena_finish(&arena);
+    if (rc != FR_OK)
+        tr_dataset_destroy(d);
+    else
+        *out = d;
+    return rc;
+}
+
+void tr_dataset_destroy(struct tr_dataset *d)
+{
+    if (d == NULL)
+        return;
+    tr_tokens_finish(&d->tokens);
+    fr_sys.free(d);
+}
+
+int64_t tr_dataset_size(const struct tr_dataset *d)
+{
+    return d->tokens.n;
+}
+
+struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i)
+{
+    int64_t at = d->tokens.offsets[i];
+
+    return (struct tr_sample){d->tokens.ids.v + at, d->tokens.labels.v + at,
+                              d->tokens.offsets[i + 1] - at};
+}
+
+int64_t tr_dataset_tokens(const struct tr_dataset *d)
+{
+    return (int64_t)d->tokens.ids.n;
+}
+
+int64_t tr_dataset_longest(const struct tr_dataset *d)
+{
+    return d->longest;
+}
+
+bool tr_dataset_cached(const struct tr_dataset *d)
+{
+    return d->cached;
+}
+
+const char *tr_dataset_digest(const struct tr_dataset *d)
+{
+    return d->digest;
+}

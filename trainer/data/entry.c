@@ -1,0 +1,237 @@
+#include "trainer/data/records.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INFO_MAX_BYTES = 64 << 20 };
+static const size_t DATA_MAX_BYTES = (size_t)16 << 30;
+
+static bool has_suffix(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), k = strlen(suffix);
+
+    return n > k && strcmp(s + n - k, suffix) == 0;
+}
+
+/* A name of columns or tags: the default only where the whole object is absent. */
+struct name_row {
+    const char *key, *def;
+    const char **at;
+};
+
+static enum fr_rc read_names(const json_t *object, const struct name_row *rows, size_t n,
+                             struct fr_arena *arena, struct fr_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_object_get(object, rows[i].key);
+        if (object == NULL || json_is_null(object))
+            *rows[i].at = rows[i].def;
+        else if (v == NULL || json_is_null(v))
+            *rows[i].at = NULL;
+        else if (!json_is_string(v))
+            return fr_fail(err, FR_USAGE, "%s: expected a name", rows[i].key);
+        else if ((*rows[i].at = fr_arena_dup(arena, json_string_value(v))) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for a data set's entry");
+    }
+    return FR_OK;
+}
+
+static enum fr_rc read_columns(const json_t *v, struct tr_data_entry *e, struct fr_arena *arena,
+                               struct fr_err *err)
+{
+    const struct name_row columns[] = {
+        {"prompt", "instruction", &e->prompt},   {"query", "input", &e->query},
+        {"response", "output", &e->response},    {"history", NULL, &e->history},
+        {"messages", "conversations", &e->messages}, {"system", NULL, &e->system},
+        {"tools", NULL, &e->tools},
+    };
+    const struct name_row tags[] = {
+        {"role_tag", "from", &e->role_tag},
+        {"content_tag", "value", &e->content_tag},
+        {"user_tag", "human", &e->user_tag},
+        {"assistant_tag", "gpt", &e->assistant_tag},
+        {"observation_tag", "observation", &e->observation_tag},
+        {"function_tag", "function_call", &e->function_tag},
+        {"system_tag", "system", &e->system_tag},
+    };
+    enum fr_rc rc = read_names(json_object_get(v, "columns"), columns, 7, arena, err);
+
+    if (rc != FR_OK)
+        return rc;
+    return read_names(json_object_get(v, "tags"), tags, 7, arena, err);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool known_type(const char *path)
+{
+    return has_suffix(path, ".json") || has_suffix(path, ".jsonl");
+}
+
+/* file_name is a file, or a folder of files of one type. */
+static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct fr_arena *arena,
+                             struct fr_err *err)
+{
+    char **names = NULL;
+    size_t n = 0;
+    struct stat st;
+    enum fr_rc rc = FR_OK;
+    int fd = fr_sys.open(path, 0, 0);
+
+    if (fd < 0 || fr_sys.fstat(fd, &st) != 0) {
+        rc = fr_fail_errno(err, errno, "data file %s", path);
+        if (fd >= 0)
+            fr_sys.close(fd);
+        return rc;
+    }
+    fr_sys.close(fd);
+    if (S_ISDIR(st.st_mode) && fr_sys.list(path, &names, &n) != 0)
+        return fr_fail_errno(err, errno, "data folder %s", path);
+    e->files = fr_arena_array(arena, n + 1, sizeof(e->files[0]));
+    for (size_t i = 0; rc == FR_OK && e->files != NULL && i < (names != NULL ? n : 1); i++) {
+        const char *file = names != NULL ? fr_arena_fmt(arena, "%s/%s", path, names[i])
+                                         : fr_arena_dup(arena, path);
+        if (file == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for the list of data files");
+        else if (!known_type(file))
+            rc = fr_fail(err, FR_UNSUPPORTED, "%s: only .json and .jsonl files are done", file);
+        else
+            e->files[e->nfiles++] = file;
+    }
+    if (e->files == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the list of data files");
+    if (names != NULL)
+        fr_sys_names_free(names, n);
+    if (rc == FR_OK)
+        qsort(e->files, e->nfiles, sizeof(e->files[0]), by_text);
+    return rc;
+}
+
+static enum fr_rc read_entry(const json_t *v, const char *dir, struct tr_data_entry *e,
+                             struct fr_arena *arena, struct fr_err *err)
+{
+    static const char *const remote[] = {"hf_hub_url", "ms_hub_url", "om_hub_url", "script_url",
+                                         "cloud_file_name"};
+    static const char *const forms[] = {"alpaca", "sharegpt", "openai"};
+    const char *form = json_string_value(json_object_get(v, "formatting"));
+    const char *file = json_string_value(json_object_get(v, "file_name"));
+    const json_t *count = json_object_get(v, "num_samples");
+    char path[PATH_MAX];
+    int i = 0;
+    enum fr_rc rc;
+
+    if (!json_is_object(v))
+        return fr_fail(err, FR_USAGE, "expected an object");
+    for (size_t k = 0; k < sizeof(remote) / sizeof(remote[0]); k++)
+        if (json_is_string(json_object_get(v, remote[k])))
+            return fr_fail(err, FR_UNSUPPORTED, "%s: nothing is downloaded, give file_name",
+                           remote[k]);
+    if (file == NULL)
+        return fr_fail(err, FR_USAGE, "file_name is missing");
+    if (json_is_true(json_object_get(v, "ranking")))
+        return fr_fail(err, FR_UNSUPPORTED, "ranking data does not go with stage sft");
+    while (form != NULL && i < 3 && strcmp(forms[i], form) != 0)
+        i++;
+    if (i == 3)
+        return fr_fail(err, FR_USAGE, "formatting '%s', expected alpaca, sharegpt or openai", form);
+    e->form = (enum tr_data_form)i;
+    e->num_samples = json_is_integer(count) ? json_integer_value(count) : -1;
+    if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "file name too long: %s", file);
+    if ((rc = read_columns(v, e, arena, err)) != FR_OK)
+        return rc;
+    return list_files(path, e, arena, err);
+}
+
+enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *arena,
+                         struct tr_data_entry *out, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    json_t *root = NULL;
+    const json_t *v;
+    enum fr_rc rc;
+
+    *out = (struct tr_data_entry){.name = fr_arena_dup(arena, name), .num_samples = -1};
+    if (snprintf(path, sizeof(path), "%s/dataset_info.json", dir) >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    if ((rc = fr_json_load(path, INFO_MAX_BYTES, &root, err)) != FR_OK)
+        return rc;
+    v = json_object_get(root, name);
+    if (v == NULL)
+        rc = fr_fail(err, FR_USAGE, "Undefined dataset %s in dataset_info.json. (%s)", name, path);
+    else if ((rc = read_entry(v, dir, out, arena, err)) != FR_OK)
+        fr_while(err, "%s: data set '%s'", path, name);
+    json_decref(root);
+    return rc;
+}
+
+/* One object a line; blank lines are passed over. */
+static enum fr_rc read_lines(const char *path, struct fr_str text,
+                             const struct tr_record_sink *sink, struct fr_err *err)
+{
+    const char *end = text.p + text.n;
+    enum fr_rc rc = FR_OK;
+    char where[PATH_MAX + 32];
+    int64_t line = 1;
+
+    for (const char *p = text.p; rc == FR_OK && p < end; line++) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        json_t *v = NULL;
+        stop = stop != NULL ? stop : end;
+        const char *first = p;
+        while (first < stop && isspace((unsigned char)*first))
+            first++;
+        if (first < stop) {
+            (void)snprintf(where, sizeof(where), "%s:%lld", path, (long long)line);
+            rc = fr_json_parse((struct fr_str){p, (size_t)(stop - p)}, where, &v, err);
+            if (rc == FR_OK)
+                rc = sink->each(sink->arg, v, where, err);
+            json_decref(v);
+        }
+        p = stop + 1;
+    }
+    return rc;
+}
+
+static enum fr_rc read_list(const char *path, struct fr_str text,
+                            const struct tr_record_sink *sink, struct fr_err *err)
+{
+    json_t *root = NULL;
+    char where[PATH_MAX + 32];
+    enum fr_rc rc = fr_json_parse(text, path, &root, err);
+
+    for (size_t i = 0; rc == FR_OK && i < json_array_size(root); i++) {
+        (void)snprintf(where, sizeof(where), "%s, record %zu", path, i + 1);
+        rc = sink->each(sink->arg, json_array_get(root, i), where, err);
+    }
+    json_decref(root);
+    return rc;
+}
+
+enum fr_rc tr_records_read(const char *path, const struct tr_record_sink *sink, struct fr_err *err)
+{
+    struct fr_buf *b = sink->bytes;
+    size_t i = 0;
+    enum fr_rc rc;
+
+    b->n = 0;
+    if ((rc = fr_file_read(path, DATA_MAX_BYTES, b, err)) != FR_OK)
+        return rc;
+    while (i < b->n && isspace((unsigned char)b->p[i]))
+        i++;
+    if (i == b->n)
+        return fr_fail(err, FR_USAGE, "%s holds no records", path);
+    struct fr_str text = {b->p, b->n};
+    return b->p[i] == '[' ? read_list(path, text, sink, err) : read_lines(path, text, sink, err);
+}

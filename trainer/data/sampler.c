@@ -1,0 +1,167 @@
+#include "trainer/data/sampler.h"
+
+#include "engine/base/sys.h"
+#include "trainer/data/mt.h"
+
+#include <string.h>
+
+struct tr_sampler {
+    const struct tr_dataset *data;
+    struct tr_sampler_opts o;
+    int64_t n, micro; /* samples; micro-batches of one rank and epoch */
+    int64_t epoch;    /* whose order is held, -1 */
+    int64_t *order;   /* (n) */
+    struct tr_sample *pick; /* (batch) */
+};
+
+void tr_batch_finish(struct tr_batch *b)
+{
+    if (b == NULL)
+        return;
+    fr_sys.free(b->ids);
+    fr_sys.free(b->pos);
+    fr_sys.free(b->targets);
+    fr_sys.free(b->attn_offsets);
+    fr_sys.free(b->index);
+    fr_sys.free(b->place);
+    *b = (struct tr_batch){.tokens = 0};
+}
+
+/* Room for t tokens and n samples; what was there is lost. */
+static enum fr_rc reserve(struct tr_batch *b, int64_t t, int64_t n, struct fr_err *err)
+{
+    if (t <= b->cap_tokens && n <= b->cap_samples)
+        return FR_OK;
+    tr_batch_finish(b);
+    size_t tokens = (size_t)t + 1, samples = (size_t)n + 1;
+    b->ids = fr_sys.alloc(tokens * sizeof(int32_t));
+    b->pos = fr_sys.alloc(tokens * sizeof(int32_t));
+    b->targets = fr_sys.alloc(tokens * sizeof(int32_t));
+    b->attn_offsets = fr_sys.alloc(samples * sizeof(int64_t));
+    b->index = fr_sys.alloc(samples * sizeof(int64_t));
+    b->place = fr_sys.alloc(samples * sizeof(int64_t));
+    if (b->ids == NULL || b->pos == NULL || b->targets == NULL || b->attn_offsets == NULL ||
+        b->index == NULL || b->place == NULL) {
+        tr_batch_finish(b);
+        return fr_fail(err, FR_NOMEM, "no memory for a micro-batch of %lld tokens", (long long)t);
+    }
+    b->cap_tokens = t;
+    b->cap_samples = n;
+    return FR_OK;
+}
+
+static void put_sample(struct tr_batch *b, const struct tr_sample *s)
+{
+    int64_t at = b->tokens;
+
+    memcpy(b->ids + at, s->ids, (size_t)s->n * sizeof(int32_t));
+    for (int64_t i = 0; i < s->n; i++) {
+        const int32_t *labels = s->labels != NULL ? s->labels : s->ids;
+        b->pos[at + i] = (int32_t)i;
+        b->targets[at + i] = i + 1 < s->n ? labels[i + 1] : TR_IGNORE;
+        b->target_count += b->targets[at + i] != TR_IGNORE;
+    }
+    b->tokens += s->n;
+    b->attn_offsets[++b->samples] = b->tokens;
+}
+
+enum fr_rc tr_batch_pack(const struct tr_sample *samples, int64_t n, struct tr_batch *out,
+                         struct fr_err *err)
+{
+    int64_t tokens = 0, longest = 0;
+    enum fr_rc rc;
+
+    for (int64_t i = 0; i < n; i++) {
+        tokens += samples[i].n;
+        longest = samples[i].n > longest ? samples[i].n : longest;
+    }
+    if ((rc = reserve(out, tokens, n, err)) != FR_OK)
+        return rc;
+    out->tokens = out->samples = out->target_count = 0;
+    out->attn_offsets[0] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        out->index[i] = out->place[i] = i;
+        put_sample(out, &samples[i]);
+    }
+    out->padded_tokens = n * ((longest + 7) / 8 * 8);
+    return FR_OK;
+}
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+enum fr_rc tr_sampler_create(const struct tr_dataset *data, const struct tr_sampler_opts *o,
+                             struct tr_sampler **out, struct fr_err *err)
+{
+    struct tr_sampler *s = fr_sys.alloc(sizeof(*s));
+    int64_t n = tr_dataset_size(data);
+    enum fr_rc rc = FR_OK;
+
+    *out = NULL;
+    if (s == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the sampler");
+    *s = (struct tr_sampler){.data = data, .o = *o, .n = n, .epoch = -1};
+    s->micro = o->drop_last ? n / o->batch / o->world : div_up(div_up(n, o->batch), o->world);
+    s->order = fr_sys.alloc((size_t)n * sizeof(int64_t));
+    s->pick = fr_sys.alloc((size_t)o->batch * sizeof(s->pick[0]));
+    if (s->order == NULL || s->pick == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    else if (s->micro == 0)
+        rc = fr_fail(err, FR_USAGE,
+                     "%lld samples do not fill one round of %lld processes with %lld each "
+                     "(--dataloader_drop_last)",
+                     (long long)n, (long long)o->world, (long long)o->batch);
+    if (rc != FR_OK) {
+        tr_sampler_destroy(s);
+        return rc;
+    }
+    *out = s;
+    return FR_OK;
+}
+
+void tr_sampler_destroy(struct tr_sampler *s)
+{
+    if (s == NULL)
+        return;
+    fr_sys.free(s->order);
+    fr_sys.free(s->pick);
+    fr_sys.free(s);
+}
+
+int64_t tr_sampler_micro_per_epoch(const struct tr_sampler *s)
+{
+    return s->micro;
+}
+
+/* The place in the epoch's order of sample i of batch k: an incomplete batch is completed from the
+ * start of the order, and so are the batches that an incomplete round lacks. */
+static int64_t place_of(const struct tr_sampler *s, int64_t k, int64_t i)
+{
+    return k * s->o.batch + i;
+}
+
+enum fr_rc tr_sampler_batch(struct tr_sampler *s, int64_t epoch, int64_t k, struct tr_batch *out,
+                            struct fr_err *err)
+{
+    int64_t batch = k * s->o.world + s->o.rank;
+    enum fr_rc rc;
+
+    if (epoch != s->epoch) {
+        for (int64_t i = 0; i < s->n; i++)
+            s->order[i] = i;
+        if (s->o.shuffle)
+            tr_randperm(s->o.seed + epoch, s->n, s->order);
+        s->epoch = epoch;
+    }
+    for (int64_t i = 0; i < s->o.batch; i++)
+        s->pick[i] = tr_dataset_at(s->data, s->order[place_of(s, batch, i) % s->n]);
+    if ((rc = tr_batch_pack(s->pick, s->o.batch, out, err)) != FR_OK)
+        return rc;
+    for (int64_t i = 0; i < s->o.batch; i++) {
+        out->place[i] = place_of(s, batch, i);
+        out->index[i] = s->order[out->place[i] % s->n];
+    }
+    return FR_OK;
+}

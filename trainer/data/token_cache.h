@@ -1,0 +1,30 @@
+/*
+ * A file of tokenised examples: a header with the key it was made for, lengths, ids, labels, and the
+ * SHA-256 of all of it. Written beside the target, fsynced, renamed.
+ */
+#ifndef TR_DATA_TOKEN_CACHE_H
+#define TR_DATA_TOKEN_CACHE_H
+
+#include "engine/base/file.h"
+#include "trainer/data/tokenizer.h"
+
+/* n samples; sample i is ids and labels [offsets[i], offsets[i+1]). Owns its three arrays. */
+struct tr_tokens {
+    int64_t *offsets; /* (n + 1) */
+    int64_t n;
+    struct tr_ids ids, labels;
+};
+
+void tr_tokens_finish(struct tr_tokens *t);
+
+/* SHA-256 over lengths, ids and labels. */
+enum fr_rc tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT],
+                            struct fr_err *err);
+
+/* *found is false when there is no such file, or one that is cut, damaged or made for another key. */
+enum fr_rc tr_token_cache_read(const char *path, const char *key, struct tr_tokens *out,
+                               bool *found, struct fr_err *err);
+enum fr_rc tr_token_cache_write(const char *path, const char *key, const struct tr_tokens *t,
+                                struct fr_err *err);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * How a template writes the tools it offers and the calls of a function message.
+ */
+#ifndef TR_DATA_TOOLS_H
+#define TR_DATA_TOOLS_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+enum tr_tool_format {
+    TR_TOOLS_DEFAULT, /* a list in words; calls as Action and Action Input */
+    TR_TOOLS_QWEN,    /* <tools> and <tool_call> */
+    TR_TOOLS_NONE     /* the template's own format is not done: FR_UNSUPPORTED */
+};
+
+/* Appends the text about tools, a JSON list of functions, that follows the system text. */
+enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
+                         struct fr_err *err);
+
+/* Appends the text of a function message: JSON {name, arguments} or a list of them. Text before the
+ * first "<tool_call>" is not looked for: the message is JSON alone. FR_USAGE otherwise. */
+enum fr_rc tr_tools_call(enum tr_tool_format format, struct fr_str call, struct fr_buf *out,
+                         struct fr_err *err);
+
+#endif
