@@ -297,11 +297,24 @@ static enum fr_rc feed_boot(struct fr_chan *ch, const char **p, size_t *n, struc
     return FR_OK;
 }
 
+static void on_up(void *arg)
+{
+    struct fr_chan *ch = arg;
+
+    if (ch->link_up)
+        return;
+    ch->link_up = true;
+    ch->heard_ms = fr_sys.mono_ms();
+    if (!ch->booting)
+        say_hello(ch);
+}
+
 static void on_bytes(void *arg, const char *p, size_t n)
 {
     struct fr_chan *ch = arg;
     struct fr_err err = {0};
 
+    on_up(ch); /* a quick node's first bytes may be seen before the word that it was started */
     ch->heard_ms = fr_sys.mono_ms();
     if (ch->booting && !ch->boot.done && feed_boot(ch, &p, &n, &err) != FR_OK) {
         fr_chan_lost(ch, &err, false);
@@ -312,16 +325,6 @@ static void on_bytes(void *arg, const char *p, size_t n)
     fr_wire_feed(&ch->in, p, n);
     if (take_messages(ch))
         fr_chan_flush(ch);
-}
-
-static void on_up(void *arg)
-{
-    struct fr_chan *ch = arg;
-
-    ch->link_up = true;
-    ch->heard_ms = fr_sys.mono_ms();
-    if (!ch->booting)
-        say_hello(ch);
 }
 
 static void on_writable(void *arg)
