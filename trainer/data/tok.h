@@ -70,7 +70,7 @@ enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8 };
 struct tr_tokenizer {
     struct fr_arena arena;
     struct tr_tok_map vocab;      /* keys as in the file: bytes as characters */
-    struct fr_str *tokens;        /* by id: its bytes, or the content of an added token */
+    struct fr_str *tokens;        /* by id: its bytes, or its text where that stands for none */
     bool *special;                /* by id */
     int32_t size;                 /* highest id + 1 */
     struct tr_tok_merge *merges;

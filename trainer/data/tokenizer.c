@@ -209,7 +209,9 @@ static enum fr_rc add_token(struct tr_tokenizer *t, const json_t *v, struct fr_e
             return fr_fail(err, FR_USAGE, "added token '%s' has the id %d of another", key.p, a->id);
         tr_tok_map_put(&t->vocab, key, a->id);
     }
-    t->tokens[a->id] = key;
+    t->tokens[a->id] = tr_tok_bytes_of(&t->arena, key); /* as the reference's decoder does */
+    if (t->tokens[a->id].p == NULL)
+        t->tokens[a->id] = key;
     t->special[a->id] = a->special;
     if (a->normalized) {
         rc = tr_tok_normalize(t, key, &normal, err);

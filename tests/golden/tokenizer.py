@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/tokenizer/: small tokenizer.json files of four kinds and what the tokenizers
+library encodes with them. Run in the reference environment: python tests/golden/tokenizer.py
+All text is generated here."""
+import json
+import os
+import random
+import unicodedata
+
+import tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer")
+QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+        r"|\s+(?!\S)|\s+")
+LLAMA3 = QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|", 1)
+DEEPSEEK = [
+    r"\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+]
+WORDS = ["river", "stone", "bridge", "the", "a", "of", "counts", "seven", "boats", "and", "don't", "I'LL",
+         "x=3.14", "2024", "12345", "foo_bar", "#include", "stdio.h", "\u00e9t\u00e9", "e\u0301",
+         "\u5e74\u306e\u30c6\u30b9\u30c8", "\U0001f60a", "\u017f", "'\u017f", "==", "...", "\uac00", "\u1100\u1161"]
+SPACES = [" ", " ", " ", "  ", "\n", "\r\n", "\n\n", "\t", "   ", "\u00a0", ""]
+
+
+def text(rng, n):
+    out = []
+    for _ in range(n):
+        out.append(rng.choice(WORDS))
+        out.append(rng.choice(SPACES))
+    return "".join(out)
+
+
+def byte_level(use_regex):
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=use_regex)
+
+
+def split(pattern):
+    return pre_tokenizers.Split(Regex(pattern), "isolated")
+
+
+def kinds():
+    yield "gpt2", None, byte_level(True), {}
+    yield "qwen", normalizers.NFC(), pre_tokenizers.Sequence([split(QWEN), byte_level(False)]), {}
+    yield "llama3", None, pre_tokenizers.Sequence([split(LLAMA3), byte_level(False)]), {"ignore_merges": True}
+    yield ("deepseek", normalizers.Sequence([]),
+           pre_tokenizers.Sequence([split(p) for p in DEEPSEEK] + [byte_level(False)]), {})
+
+
+def added(kind):
+    tokens = [AddedToken("<s>", special=True, normalized=False), AddedToken("</s>", special=True, normalized=False),
+              AddedToken("<think>", special=False, normalized=True)]
+    if kind == "gpt2":
+        tokens += [AddedToken("<left>", special=False, normalized=False, lstrip=True),
+                   AddedToken("<right>", special=False, normalized=False, rstrip=True),
+                   AddedToken("word", special=False, normalized=False, single_word=True),
+                   AddedToken("<s><s>", special=False, normalized=False)]
+    if kind == "qwen":
+        tokens += [AddedToken("cafe\u0301", special=False, normalized=True)]
+    return tokens
+
+
+def cases(kind):
+    rng = random.Random(7)
+    yield from ["", " ", "  ", "\n", "a", "Hello world's  12345 x=3.14\n\n  foo", "f(x_1)#include <stdio.h>",
+                "I'LL don't 2024\u5e74\u306e\u30c6\u30b9\u30c83\u500b ok.", "<s>a</s>", "<think> \n</think>", "a" * 300,
+                "\u2550" * 200, "ab" * 100, "<s><s><s>", "x <left> y", "x <right>  y", "word words aword word. _word \u00e9word",
+                "cafe\u0301 caf\u00e9", "\u1100\u1161\u11a8", "\u0344\u0958"]
+    for _ in range(30):
+        yield text(rng, rng.randint(1, 30))
+    for _ in range(30):
+        chars = [chr(rng.choice([rng.randint(32, 126), rng.randint(0xa0, 0x5ff), rng.randint(0x2000, 0x30ff),
+                                 rng.randint(0x1f300, 0x1f64f)])) for _ in range(rng.randint(1, 40))]
+        yield "".join(c for c in chars if unicodedata.category(c) not in ("Cn", "Cs"))
+
+
+def main():
+    print("tokenizers", tokenizers.__version__)
+    os.makedirs(HERE, exist_ok=True)
+    corpus = [text(random.Random(i), 200) for i in range(20)]
+    for kind, normalizer, pre, model in kinds():
+        tok = Tokenizer(models.BPE(**model))
+        if normalizer is not None:
+            tok.normalizer = normalizer
+        tok.pre_tokenizer = pre
+        tok.decoder = decoders.ByteLevel()
+        tok.train_from_iterator(corpus, trainers.BpeTrainer(
+            vocab_size=420, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        if kind == "llama3":  # a token that no merge reaches
+            data = json.loads(tok.to_str())
+            data["model"]["vocab"]["zqzqzq"] = len(data["model"]["vocab"])
+            tok = Tokenizer.from_str(json.dumps(data))
+        tok.add_tokens(added(kind))
+        data = json.loads(tok.to_str())
+        path = os.path.join(HERE, kind + ".json")
+        with open(path, "w") as f:
+            json.dump(data, f, ensure_ascii=False, separators=(",", ":"))
+            f.write("\n")
+        tok = Tokenizer.from_file(path)
+        with open(os.path.join(HERE, kind + ".jsonl"), "w") as f:
+            for t in list(cases(kind)) + (["zqzqzq zqzqzqz"] if kind == "llama3" else []):
+                ids = tok.encode(t, add_special_tokens=False).ids
+                f.write(json.dumps({"text": t, "ids": ids, "decoded": tok.decode(ids, skip_special_tokens=True)}) + "\n")
+
+
+main()
