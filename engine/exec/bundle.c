@@ -166,23 +166,25 @@ static enum fr_rc add_needed(struct fr_bundle *b, const char *loader, const char
     return rc;
 }
 
-/* bin/NAME. The loader lies there under the program's own name, as lib/run/NAME, so that the
- * process is called NAME in the process table; argv[0] is this script, for a program that starts
- * itself again. */
+/* bin/NAME. The loader lies beside it under the program's own name, as lib/run/NAME, so that the
+ * process is called NAME in the process table. */
 static enum fr_rc add_script(struct fr_bundle *b, const char *name, struct fr_err *err)
 {
     struct fr_bundle_file *f = &b->v[b->n];
 
     if (b->n == FILES_MAX)
         return fr_fail(err, FR_USAGE, "more than %d files in a bundle", FILES_MAX);
-    f->bytes = fr_arena_fmt(
-        &b->arena,
-        "#!/bin/sh\n"
-        "case $0 in */*) d=${0%%/*}/..;; *) d=$(dirname \"$(command -v \"$0\")\")/..;; "
-        "esac\n"
-        "exec \"$d/lib/run/%s\" --argv0 \"$0\" --library-path "
-        "\"$d/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\" \"$d/bin/%s.bin\" \"$@\"\n",
-        name, name);
+    f->bytes =
+        fr_arena_fmt(&b->arena,
+                     "#!/bin/sh\n"
+                     "p=$0\n"
+                     "case $p in */*) ;; *) p=$(command -v \"$p\") ;; esac\n"
+                     "case $p in /*) ;; *) p=$PWD/$p ;; esac\n"
+                     "d=${p%%/*/*}\n"
+                     "export FLOWRUN_BUNDLE=\"$p\"\n"
+                     "exec \"$d/lib/run/%s\" --argv0 \"$p\" --library-path "
+                     "\"$d/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\" \"$d/bin/%s.bin\" \"$@\"\n",
+                     name, name);
     f->path = fr_arena_fmt(&b->arena, "bin/%s", name);
     if (f->bytes == NULL || f->path == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a bundle");

@@ -66,9 +66,9 @@ struct fr_bundle_file {
 /*
  * A program that can run on a machine with another set of libraries. Below HASH: bin/NAME.bin; lib/
  * with all it loads; the loader as lib/run/NAME (so that the process is called NAME); and bin/NAME,
- * a shell script that starts one with the other. argv[0] is the script's path: a program that
- * starts itself again runs argv[0] (/proc/self/exe is the loader). A static program is bin/NAME
- * alone.
+ * a shell script that starts one with the other. In such a process /proc/self/exe is the loader: a
+ * program that starts itself again runs $FLOWRUN_BUNDLE, the script's absolute path, where that is
+ * set. A static program is bin/NAME alone.
  */
 struct fr_bundle {
     struct fr_arena arena; /* owns all below */

@@ -247,11 +247,12 @@ static enum fr_rc make_bundle(struct fr_run *run, struct run_bundle *b, struct f
     for (size_t i = 0; i < b->bundle.n; i++) {
         const struct fr_bundle_file *f = &b->bundle.v[i];
 
-        b->files[i] = (struct fr_exec_file){
-            .local = f->local, .sha256 = f->sha256, .size = f->size, .mode = f->mode,
-            .path = fr_arena_fmt(&run->arena, "%s/%s", b->bundle.hash, f->path)};
-        if (b->files[i].path == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for a program to ship");
+        b->files[i] = (struct fr_exec_file){.local = f->local,
+                                            .bytes = fr_str_of(f->bytes),
+                                            .sha256 = f->sha256,
+                                            .size = f->size,
+                                            .mode = f->mode,
+                                            .path = f->path};
     }
     return FR_OK;
 }
