@@ -181,14 +181,47 @@ static enum fr_rc read_model(struct tr_tokenizer *t, const json_t *root, struct 
     return read_merges(t, merges, err);
 }
 
+/* What an added token decodes to: its characters as bytes, where each stands for one, as the
+ * reference's decoder takes them. */
+static enum fr_rc set_decoded(struct tr_tokenizer *t, int32_t id, struct fr_str text,
+                              struct fr_err *err)
+{
+    struct fr_str bytes = tr_tok_bytes_of(&t->arena, text);
+
+    if (bytes.p == NULL)
+        bytes = (struct fr_str){fr_arena_text(&t->arena, text.p, text.n), text.n};
+    t->tokens[id] = bytes;
+    return bytes.p != NULL ? FR_OK : no_memory(err);
+}
+
+/* Puts the token into the automaton of its kind. */
+static enum fr_rc index_token(struct tr_tokenizer *t, const struct tr_tok_added *a, int32_t index,
+                              struct fr_err *err)
+{
+    struct fr_buf normal = {0};
+    enum fr_rc rc;
+
+    if (!a->normalized) {
+        if (!tr_tok_trie_add(&t->raw, a->content, index))
+            return no_memory(err);
+        return set_decoded(t, a->id, a->content, err);
+    }
+    rc = tr_tok_normalize(t, a->content, &normal, err);
+    if (rc == FR_OK && normal.n > 0) {
+        struct fr_str text = {normal.p, normal.n};
+        rc = tr_tok_trie_add(&t->normal, text, index) ? set_decoded(t, a->id, text, err)
+                                                      : no_memory(err);
+    }
+    fr_buf_finish(&normal);
+    return rc;
+}
+
 /* One added token into the list and the automaton of its kind. */
 static enum fr_rc add_token(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
 {
     struct tr_tok_added *a = &t->added[t->nadded];
     const json_t *content = json_object_get(v, "content");
     struct fr_str key = {json_string_value(content), json_string_length(content)};
-    struct fr_buf normal = {0};
-    enum fr_rc rc = FR_OK;
 
     if (key.p == NULL || key.n == 0)
         return FR_OK;
@@ -209,20 +242,8 @@ static enum fr_rc add_token(struct tr_tokenizer *t, const json_t *v, struct fr_e
             return fr_fail(err, FR_USAGE, "added token '%s' has the id %d of another", key.p, a->id);
         tr_tok_map_put(&t->vocab, key, a->id);
     }
-    t->tokens[a->id] = tr_tok_bytes_of(&t->arena, key); /* as the reference's decoder does */
-    if (t->tokens[a->id].p == NULL)
-        t->tokens[a->id] = key;
     t->special[a->id] = a->special;
-    if (a->normalized) {
-        rc = tr_tok_normalize(t, key, &normal, err);
-        if (rc == FR_OK && normal.n > 0 &&
-            !tr_tok_trie_add(&t->normal, (struct fr_str){normal.p, normal.n}, (int32_t)t->nadded))
-            rc = no_memory(err);
-        fr_buf_finish(&normal);
-    } else if (!tr_tok_trie_add(&t->raw, key, (int32_t)t->nadded))
-        rc = no_memory(err);
-    t->nadded++;
-    return rc;
+    return index_token(t, a, (int32_t)t->nadded++, err);
 }
 
 static enum fr_rc read_added(struct tr_tokenizer *t, const json_t *list, struct fr_err *err)
