@@ -27,7 +27,7 @@ struct rank {
     struct fr_proc proc;
     bool alive, failed;
     struct fr_wait end;
-    int64_t end_ms;
+    int order; /* of its end among the local ranks, from 1 */
 };
 
 struct job {
@@ -38,6 +38,7 @@ struct job {
     int (*socks)[2];            /* nproc*nproc: a socket pair for each i < j at [i*nproc+j] */
     int signals;                /* signalfd */
     int caught;                 /* a signal that asked us to end; 0: none */
+    int ended;                  /* ranks of this try that have ended */
 };
 
 static enum fr_rc number(const char *flag, const char *text, int64_t low, int64_t *out,
@@ -196,7 +197,7 @@ static bool reap(struct job *j, bool *failed)
                 continue;
             r->alive = false;
             r->end = w;
-            r->end_ms = fr_sys.mono_ms();
+            r->order = ++j->ended;
             r->failed = w.signaled || w.code != 0;
             *failed = *failed || r->failed;
         }
@@ -238,7 +239,7 @@ static void summarize(const struct job *j)
 
     for (int64_t i = 0; i < j->nproc; i++) {
         const struct rank *r = &j->ranks[i];
-        if (r->failed && (first == NULL || r->end_ms < first->end_ms))
+        if (r->failed && (first == NULL || r->order < first->order))
             first = r;
     }
     if (first == NULL)
@@ -256,6 +257,7 @@ static enum fr_rc run_try(struct job *j, bool *ok, struct fr_err *err)
 {
     enum fr_rc rc = make_socks(j, err);
 
+    j->ended = 0;
     memset(j->ranks, 0, (size_t)j->nproc * sizeof(*j->ranks));
     for (int64_t i = 0; i < j->nproc && rc == FR_OK; i++)
         rc = start_rank(j, i, err);
@@ -314,11 +316,12 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
 static enum fr_rc split(int argc, const char *const *argv, int *own, const char **program,
                         struct fr_err *err)
 {
+    const char *bundle = getenv("FLOWRUN_BUNDLE"); /* /proc/self/exe is the loader then */
     int n = 0;
 
     for (*own = 0; *own < argc && strcmp(argv[*own], "--") != 0; (*own)++) {
     }
-    program[n++] = "/proc/self/exe";
+    program[n++] = bundle != NULL && bundle[0] == '/' ? bundle : "/proc/self/exe";
     for (int i = *own + 1; i < argc; i++)
         program[n++] = argv[i];
     program[n] = NULL;
