@@ -130,9 +130,9 @@ static void gemm(const struct product *p)
 
 static void gemm_cases(void)
 {
-    static const int64_t shapes[][3] = {{1, 1, 1},      {5, 7, 11},     {13, 11, 7},  {7, 13, 5},
-                                        {16, 32, 64},   {3, 130, 17},   {1, 33, 600}, {64, 48, 96},
-                                        {129, 257, 65}, {260, 40, 530}, {48, 300, 16}};
+    static const int64_t shapes[][3] = {
+        {1, 1, 1},    {5, 7, 11},   {13, 11, 7},    {7, 13, 5},     {16, 32, 64},  {3, 130, 17},
+        {1, 33, 600}, {64, 48, 96}, {129, 257, 65}, {260, 40, 530}, {48, 300, 16}, {270, 520, 24}};
 
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int t = 0; t < 3; t++)

@@ -31,16 +31,16 @@ static struct {
     uint64_t state;
 } all;
 
-enum fr_rc op_setup(struct fr_err *err)
+enum fr_rc op_setup(enum cpu_math math, struct fr_err *err)
 {
     enum fr_rc rc = tr_ref_create(&all.be[OP_REF], err);
 
     omp_set_num_threads(1);
     if (rc == FR_OK)
-        rc = tr_cpu_create(&all.be[OP_DEV], err);
+        rc = cpu_create(math, &all.be[OP_DEV], err);
     omp_set_num_threads(3);
     if (rc == FR_OK)
-        rc = tr_cpu_create(&all.be[OP_THREADS], err);
+        rc = cpu_create(math, &all.be[OP_THREADS], err);
     for (int b = 0; b < OP_BACKENDS && rc == FR_OK; b++)
         rc = tr_queue_create(all.be[b], 0, &all.q[b], err);
     return rc;
@@ -242,13 +242,21 @@ void op_end(struct op_case *c)
     free(c);
 }
 
-int main(void)
+/* op_test [own|onednn|bf16]: which matrix products the CPU backend takes; none: the machine's best.
+ */
+int main(int argc, char **argv)
 {
+    static const char *const names[] = {"best", "own", "onednn", "bf16"};
+    enum cpu_math math = CPU_MATH_BEST;
     struct fr_err err;
+    enum fr_rc rc;
 
-    if (op_setup(&err) != FR_OK) {
+    for (int i = 0; i < 4 && argc > 1; i++)
+        if (strcmp(argv[1], names[i]) == 0)
+            math = (enum cpu_math)i;
+    if ((rc = op_setup(math, &err)) != FR_OK) {
         printf("%s\n", err.msg);
-        return EXIT_FAILURE;
+        return rc == FR_UNSUPPORTED ? 77 : EXIT_FAILURE;
     }
     op_dense_cases();
     op_attention_cases();

@@ -9,6 +9,7 @@
 
 #include "tests/ref/ref.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/cpu.h"
 
 enum { OP_REF, OP_DEV, OP_THREADS, OP_BACKENDS };
 
@@ -61,7 +62,7 @@ void op_check(enum fr_rc rc, const struct fr_err *err);
 void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const char *text);
 
 /* Makes the backends; the same numbers follow from each seed. */
-enum fr_rc op_setup(struct fr_err *err);
+enum fr_rc op_setup(enum cpu_math math, struct fr_err *err);
 void op_teardown(void);
 void op_seed(uint64_t seed);
 double op_uniform(void); /* in [-1, 1) */

@@ -223,7 +223,20 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
 #undef CPU_SLOT
 };
 
-enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err)
+/* What a wish becomes on this machine. */
+static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err)
+{
+    bool bf16 = math == CPU_MATH_BF16 || (math == CPU_MATH_BEST && cpu_onednn_has_bf16(false));
+
+    cpu->sgemm = math != CPU_MATH_OWN && cpu_onednn_has_sgemm();
+    if (math == CPU_MATH_ONEDNN && !cpu->sgemm)
+        return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
+    if (math == CPU_MATH_BF16 && !cpu_onednn_has_bf16(true))
+        return fr_fail(err, FR_UNSUPPORTED, "oneDNN has no bf16 products here");
+    return bf16 ? cpu_onednn_create(&cpu->onednn, err) : FR_OK;
+}
+
+enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err)
 {
     struct cpu *cpu = fr_sys.alloc(sizeof *cpu);
     char what[256];
@@ -238,8 +251,7 @@ enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err)
     for (int i = 0; i < 256; i++)
         cpu->f8[i] = tr_f8_e4m3_to((uint8_t)i);
     cpu->threads = omp_get_max_threads();
-    cpu->sgemm = cpu_onednn_has_sgemm();
-    if ((rc = cpu_onednn_create(&cpu->onednn, err)) != FR_OK) {
+    if ((rc = choose(cpu, math, err)) != FR_OK) {
         fr_sys.free(cpu);
         return rc;
     }
@@ -247,4 +259,9 @@ enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err)
     fr_log(FR_LOG_INFO, "cpu", "%s", what);
     *out = &cpu->base;
     return FR_OK;
+}
+
+enum fr_rc tr_cpu_create(struct tr_backend **out, struct fr_err *err)
+{
+    return cpu_create(CPU_MATH_BEST, out, err);
 }

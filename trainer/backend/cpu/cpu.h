@@ -92,12 +92,25 @@ struct cpu_turn {
 };
 void cpu_turn(const struct cpu_turn *t);
 
+/* Which products a backend runs. tr_cpu_create takes the best the machine has; tests take each. */
+enum cpu_math {
+    CPU_MATH_BEST,
+    CPU_MATH_OWN,    /* our own f32 tiles */
+    CPU_MATH_ONEDNN, /* oneDNN's f32 tiles */
+    CPU_MATH_BF16    /* oneDNN's bf16 primitives, emulated where the chip lacks them */
+};
+enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
+
 /* As tr_gemm, for operands of any float type, FP8 weights, and a and b of different types. */
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                        struct fr_err *err);
+/* The same by f32 tiles alone. */
+enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                           struct fr_err *err);
 
 /* onednn.c, or none.c in a build without it. */
 bool cpu_onednn_has_sgemm(void);
+bool cpu_onednn_has_bf16(bool emulated); /* fast; or at all */
 /* As cpu_tile_gemm; with the flags a is stored (k, m), b (n, k). One thread when in a parallel
  * region. */
 void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b);

@@ -135,8 +135,8 @@ static void tile(const struct cpu *cpu, const struct tr_gemm *g, int64_t i0, int
     finish(g, i0, j0, &t);
 }
 
-enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
-                       struct fr_err *err)
+enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                           struct fr_err *err)
 {
     int64_t across = (g->c.shape[1] + TILE_N - 1) / TILE_N;
     int64_t tiles = (g->c.shape[0] + TILE_M - 1) / TILE_M * across;
@@ -145,8 +145,6 @@ enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm
 
     if (tiles == 0)
         return FR_OK;
-    if (cpu_onednn_takes(cpu->onednn, g))
-        return cpu_onednn_product(cpu, q, g, err);
     rc = cpu_work(q, CPU_WORK_GEMM, (size_t)cpu->threads * sizeof(struct scratch), &work, err);
     if (rc != FR_OK)
         return rc;
@@ -161,6 +159,14 @@ enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm
         }
     }
     return FR_OK;
+}
+
+enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                       struct fr_err *err)
+{
+    if (tr_view_count(g->c) > 0 && cpu_onednn_takes(cpu->onednn, g))
+        return cpu_onednn_product(cpu, q, g, err);
+    return cpu_f32_product(cpu, q, g, err);
 }
 
 enum fr_rc tr_cpu_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)

@@ -14,6 +14,12 @@ void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b)
     cpu_tile_gemm(t);
 }
 
+bool cpu_onednn_has_bf16(bool emulated)
+{
+    (void)emulated;
+    return false;
+}
+
 enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err)
 {
     (void)err;
