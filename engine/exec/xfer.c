@@ -84,13 +84,19 @@ static void end_xfer(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event
     start_next(ch, put);
 }
 
+/* No memory to say what happened: the connection falls, and the next one tries again. */
+static void try_again(struct fr_chan *ch)
+{
+    ch->failed = true;
+    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+}
+
 static void fail_xfer(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_FAILED);
 
-    if (ev == NULL) { /* keep it: the reconnection tries again */
-        ch->failed = true;
-        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+    if (ev == NULL) {
+        try_again(ch);
         return;
     }
     ev->err = *err;
@@ -134,9 +140,27 @@ static void begin_get(struct fr_chan *ch, struct fr_xfer *x)
     fr_chan_put(ch, &m);
 }
 
+static void put_done(struct fr_chan *ch, struct fr_xfer *x)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_PUT_DONE);
+    char *dir = ev != NULL ? fr_arena_dup(&ev->arena, x->dir) : NULL;
+
+    if (dir == NULL) {
+        fr_exec_event_free(ev);
+        try_again(ch);
+        return;
+    }
+    ev->put.dir = fr_str_of(dir);
+    end_xfer(ch, x, ev);
+}
+
 static void begin(struct fr_chan *ch, struct fr_xfer *x)
 {
     x->active = true;
+    if (x->is_put && x->at == x->n) {
+        put_done(ch, x); /* there was no memory to say so before */
+        return;
+    }
     if (x->is_put)
         begin_put(ch, x);
     else
@@ -150,19 +174,6 @@ void fr_xfer_restart(struct fr_chan *ch)
         x->active = false;
     start_next(ch, true);
     start_next(ch, false);
-}
-
-static void put_done(struct fr_chan *ch, struct fr_xfer *x)
-{
-    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_PUT_DONE);
-
-    if (ev == NULL) {
-        ch->failed = true;
-        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
-        return;
-    }
-    ev->put.dir = fr_str_of(fr_arena_dup(&ev->arena, x->dir));
-    end_xfer(ch, x, ev);
 }
 
 static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
@@ -246,6 +257,10 @@ static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_
     if (s->done) {
         if (x->dir == NULL)
             learn_dir(x, s->path);
+        if (x->dir == NULL) {
+            try_again(ch);
+            return;
+        }
         close_file(x);
         if (++x->at == x->n)
             put_done(ch, x);
@@ -298,8 +313,7 @@ static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_ge
     struct fr_err err = {0};
 
     if (ev == NULL) {
-        ch->failed = true;
-        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+        try_again(ch);
         return;
     }
     ev->get.size = e->size;

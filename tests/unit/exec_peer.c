@@ -3,7 +3,44 @@
 static struct {
     int64_t now;
     struct fr_exec_event *shown;
-} peer_state = {1000, NULL};
+    int engine;   /* depth of calls into the engine: only there memory may run out */
+    long fail_in; /* allocations until one fails; 0: none does */
+    bool failed;
+} peer_state = {1000, NULL, 0, 0, false};
+
+static bool runs_out(void)
+{
+    if (peer_state.engine == 0 || peer_state.fail_in == 0 || --peer_state.fail_in > 0)
+        return false;
+    peer_state.failed = true;
+    return true;
+}
+
+static void *fake_alloc(size_t n)
+{
+    return runs_out() ? NULL : fr_sys_real.alloc(n);
+}
+
+static void *fake_realloc(void *p, size_t n)
+{
+    return runs_out() ? NULL : fr_sys_real.realloc(p, n);
+}
+
+void peer_fail(long nth)
+{
+    peer_state.fail_in = nth;
+    peer_state.failed = false;
+}
+
+bool peer_failed(void)
+{
+    return peer_state.failed;
+}
+
+void peer_engine(int enter)
+{
+    peer_state.engine += enter;
+}
 
 static int64_t fake_mono(void)
 {
@@ -150,8 +187,10 @@ static size_t link_send(void *self, const char *bytes, size_t n)
 
     if (!p->up_now)
         return 0;
+    peer_engine(-1);
     if (!p->mute)
         fr_wire_feed(&p->in, bytes, n);
+    peer_engine(+1);
     return n;
 }
 
@@ -181,7 +220,9 @@ static void link_up(void *self)
         return;
     }
     p->up_now = true;
+    peer_engine(-1);
     fr_buf_text(&p->out, "motd\nof the node " FR_WIRE_MAGIC);
+    peer_engine(+1);
     p->ev.on_up(p->ev.arg);
 }
 
@@ -237,7 +278,9 @@ static bool serve(struct peer *p)
         struct fr_buf say = p->out;
 
         p->out = (struct fr_buf){0};
+        peer_engine(+1);
         p->ev.on_bytes(p->ev.arg, say.p, say.n);
+        peer_engine(-1);
         fr_buf_finish(&say);
         some = true;
     }
@@ -265,12 +308,16 @@ void peer_run(struct peer_world *w)
             struct fr_post *p = w->loop.first;
 
             withdraw(&w->loop, p);
+            peer_engine(+1);
             p->run(p->arg);
+            peer_engine(-1);
             some = true;
         }
         if (t != NULL && t->due_ms >= 0 && t->due_ms <= peer_state.now) {
             t->due_ms = -1;
+            peer_engine(+1);
             t->fn(t->arg);
+            peer_engine(-1);
             some = true;
         }
         for (size_t i = 0; i < w->n; i++)
@@ -303,6 +350,8 @@ void peer_setup(struct peer_world *w, size_t nodes)
 
     memset(w, 0, sizeof(*w));
     fr_sys.mono_ms = fake_mono;
+    fr_sys.alloc = fake_alloc;
+    fr_sys.realloc = fake_realloc;
     w->loop.last = &w->loop.first;
     w->loop.loop = (struct fr_loop){&loop_ops, &w->loop};
     w->events_last = &w->events;

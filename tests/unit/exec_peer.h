@@ -66,6 +66,12 @@ void peer_say(struct peer *p, const struct fr_msg *m);
 /* The connection breaks. */
 void peer_cut(struct peer *p, enum fr_rc rc);
 
+/* The nth allocation of the engine from now on fails (0: none). Calls of ops count only between
+ * peer_engine(+1) and peer_engine(-1). */
+void peer_fail(long nth);
+bool peer_failed(void);
+void peer_engine(int enter);
+
 /* The next message of that type which the engine sent, or NULL; taken off together with those
  * before. */
 const struct fr_msg *peer_got(struct peer *p, enum fr_msg_type type);

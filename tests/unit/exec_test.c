@@ -513,6 +513,70 @@ static void test_boot(void)
     }
 }
 
+/* A command is given until it is taken. */
+#define INSIST(call)                                                                               \
+    do {                                                                                           \
+        peer_engine(+1);                                                                           \
+        while ((call) != FR_OK)                                                                    \
+            ;                                                                                      \
+        peer_engine(-1);                                                                           \
+    } while (0)
+
+/* One attempt from start to its last byte, on a node that does what it is told. */
+static void run_attempt(struct peer_world *w)
+{
+    struct fr_exec_member mb = member(0, A);
+    struct fr_exec_attempt a = {0, A};
+    struct fr_exec_file file = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
+    struct fr_msg m = {.type = FR_MSG_LAUNCHED, .launched = {A, 7, 1}};
+    struct fr_msg put = {.type = FR_MSG_PUT_STATE, .put_state = {9, 2, true, FR_STR("/s/h/a")}};
+    struct peer *p = &w->nodes[0];
+
+    INSIST(w->ex.ops->start(w->ex.self, &mb, NULL));
+    INSIST(w->ex.ops->attach(w->ex.self, a, 0, NULL));
+    INSIST(w->ex.ops->put(w->ex.self, &(struct fr_exec_put){0, 9, &file, 1}, NULL));
+    for (int i = 0;
+         i < 8 && (peer_events(w, FR_EXEC_LOG_END) == 0 || peer_events(w, FR_EXEC_PUT_DONE) == 0);
+         i++) {
+        peer_wait(w, 4000);
+        if (peer_got(p, FR_MSG_PREPARE) != NULL && p->up_now)
+            peer_say(p, &m);
+        if (p->up_now) {
+            say_log(p, 0, "one");
+            say_log(p, 3, "two");
+            say_ended(p, 6);
+            peer_say(p, &put);
+        }
+        peer_run(w);
+        p->n_got = 0;
+    }
+}
+
+static void test_no_memory(void)
+{
+    static struct peer_world w;
+
+    for (long n = 1;; n++) {
+        char row[40];
+        bool failed;
+
+        snprintf(row, sizeof(row), "allocation %ld fails", n);
+        check_row(row);
+        peer_setup(&w, 1);
+        peer_fail(n);
+        run_attempt(&w);
+        failed = peer_failed();
+        peer_fail(0);
+        CHECK_INT(peer_events(&w, FR_EXEC_LOG), 2);
+        CHECK(peer_events(&w, FR_EXEC_ENDED) >= 1);
+        CHECK_INT(peer_events(&w, FR_EXEC_LOG_END), 1);
+        CHECK_INT(peer_events(&w, FR_EXEC_PUT_DONE), 1);
+        peer_finish(&w);
+        if (!failed)
+            break;
+    }
+}
+
 int main(void)
 {
     test_up();
@@ -530,5 +594,6 @@ int main(void)
     test_get();
     test_credit();
     test_boot();
+    test_no_memory();
     return check_done();
 }
