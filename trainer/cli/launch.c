@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 
 extern char **environ;
 
-enum { GRACE_MS = 30000, MAX_LOCAL = 256, OWN_VARS = 17 };
+enum { GRACE_MS = 30000, MAX_LOCAL = 256, OWN_VARS = 19 };
 
 struct rank {
     struct fr_proc proc;
@@ -39,6 +40,7 @@ struct job {
     int signals;                /* signalfd */
     int caught;                 /* a signal that asked us to end; 0: none */
     int ended;                  /* ranks of this try that have ended */
+    bool refused;               /* the first rank that failed refused its arguments */
 };
 
 static enum fr_rc number(const char *flag, const char *text, int64_t low, int64_t *out,
@@ -87,6 +89,20 @@ static void close_socks(struct job *j)
         }
 }
 
+/* Threads of a rank: the user's word, else an equal share of the processors this process may use. */
+static int64_t threads_of(const struct job *j)
+{
+    const char *given = getenv("OMP_NUM_THREADS");
+    cpu_set_t set;
+    int64_t n = 1;
+
+    if (given != NULL && fr_parse_i64(fr_str_of(given), &n, NULL) == FR_OK && n > 0)
+        return n;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = CPU_COUNT(&set) / j->nproc;
+    return n > 1 ? n : 1;
+}
+
 /* The variables that a rank gets; names without "=" cut them out of the inherited environment. */
 static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, size_t *starts)
 {
@@ -117,6 +133,10 @@ static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, si
         {"TORCHELASTIC_USE_AGENT_STORE", 0, "False"},
         {"TORCH_NCCL_ASYNC_ERROR_HANDLING", 1, NULL},
         {"FLOWTRAIN_LOCAL_SOCKS", 0, socks.p},
+        {"OMP_NUM_THREADS", threads_of(j), NULL},
+        /* ranks share processors: a thread that waits must not spin */
+        {"OMP_WAIT_POLICY", 0, getenv("OMP_WAIT_POLICY") != NULL ? getenv("OMP_WAIT_POLICY")
+                                                                 : "PASSIVE"},
     };
     for (n = 0; n < OWN_VARS; n++) {
         starts[n] = out->n;
@@ -233,7 +253,7 @@ static bool wait_all(struct job *j)
 }
 
 /* The earliest failure is the cause; the others usually ended because of it. */
-static void summarize(const struct job *j)
+static void summarize(struct job *j)
 {
     const struct rank *first = NULL;
 
@@ -244,6 +264,7 @@ static void summarize(const struct job *j)
     }
     if (first == NULL)
         return;
+    j->refused = !first->end.signaled && first->end.code == 2;
     long long local = first - j->ranks;
     char host[65] = "";
     gethostname(host, sizeof(host) - 1);
@@ -308,7 +329,7 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
         close(j->signals);
     if (rc == FR_OK && !ok)
         rc = j->caught != 0 ? fr_fail(err, FR_STOPPED, "stopped by signal %d", j->caught)
-                            : fr_fail(err, FR_PEER, "a rank failed");
+                            : fr_fail(err, j->refused ? FR_USAGE : FR_PEER, "a rank failed");
     return rc;
 }
 
