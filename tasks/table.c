@@ -4,6 +4,8 @@
 #include <string.h>
 
 static const struct fr_task table[] = {
+    {"nccl-probe", "join all nodes, check and time an all-reduce", fr_task_nccl_probe},
+    {"train", "train with flowtrain, one launcher a node", fr_task_train},
     {NULL, NULL, NULL},
 };
 

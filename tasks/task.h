@@ -1,7 +1,7 @@
 /*
  * Built-in tasks: what `flownode task NAME …` runs on a node. A task is one file and one line in
  * table.c. It prints for its log, writes its outputs to $FLOWRUN_OUTPUT, and returns its exit
- * status (2: usage).
+ * status (0 done, 1 failed, 2 usage); tasks/job.h is what they share.
  */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
@@ -17,5 +17,8 @@ const struct fr_task *fr_task_find(const char *name);
 
 /* All of them, ended by one with a NULL name. */
 const struct fr_task *fr_task_table(void);
+
+int fr_task_train(int argc, char **argv);
+int fr_task_nccl_probe(int argc, char **argv);
 
 #endif

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, SMALL_ROUNDS = 50 };
+enum { SMALL_ROUNDS = 50 };
 
 struct row {
     char host[64], iface[IF_NAMESIZE];
@@ -35,6 +35,7 @@ struct room {
     struct tr_queue *q;
     float *all, *slices, *mine; /* n, n, n / size */
     size_t n;
+    int rounds; /* timed */
 };
 
 static double now_s(void)
@@ -152,7 +153,7 @@ static enum fr_rc measure(struct room *r, const struct tr_comm_opts *o, struct f
     enum fr_rc rc = check_once(r, err);
 
     if (rc == FR_OK)
-        rc = best_time(r, r->n, ROUNDS, &mine.seconds, err);
+        rc = best_time(r, r->n, r->rounds, &mine.seconds, err);
     if (rc == FR_OK)
         rc = best_time(r, small, SMALL_ROUNDS, &latency, err);
     gethostname(mine.host, sizeof(mine.host) - 1);
@@ -168,9 +169,11 @@ static enum fr_rc measure(struct room *r, const struct tr_comm_opts *o, struct f
     return rc;
 }
 
-static enum fr_rc probe_ranks(const struct tr_comm_opts *o, int64_t bytes, struct fr_err *err)
+static enum fr_rc probe_ranks(const struct tr_comm_opts *o, int64_t bytes, int64_t rounds,
+                              struct fr_err *err)
 {
-    struct room r = {.n = (size_t)bytes / sizeof(float) / (size_t)o->size * (size_t)o->size};
+    struct room r = {.rounds = (int)rounds,
+                     .n = (size_t)bytes / sizeof(float) / (size_t)o->size * (size_t)o->size};
     enum fr_rc rc = tr_cpu_create(&r.be, err);
 
     if (rc == FR_OK)
@@ -198,18 +201,22 @@ static enum fr_rc probe_ranks(const struct tr_comm_opts *o, int64_t bytes, struc
 
 enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
 {
-    const char *size = "16MiB", *timeout = "60s";
+    const char *size = "16MiB", *timeout = "60s", *iterations = "5";
     const struct tr_flag flags[] = {
         {"bytes", &size, NULL, "size of the timed all-reduce"},
+        {"iterations", &iterations, NULL, "timed rounds; the best one counts"},
         {"timeout", &timeout, NULL, "how long to wait for the other ranks"},
     };
     struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
     struct tr_comm_opts o = {0};
-    int64_t bytes = 0;
+    int64_t bytes = 0, rounds = 0;
     enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
 
     if (rc == FR_OK && fr_parse_size(fr_str_of(size), &bytes, err) != FR_OK)
         return fr_while(err, "--bytes");
+    if (rc == FR_OK && (fr_parse_i64(fr_str_of(iterations), &rounds, err) != FR_OK || rounds < 1 ||
+                        rounds > 1000000))
+        return fr_fail(err, FR_USAGE, "--iterations is '%s', expected 1 to 1000000", iterations);
     if (rc == FR_OK)
         rc = tr_launch_env(&o, err);
     if (rc == FR_OK && fr_parse_duration(fr_str_of(timeout), &o.join_ms, err) != FR_OK)
@@ -219,7 +226,7 @@ enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
         rc = fr_fail(err, FR_USAGE, "--bytes must be from %d to 2 GB for %d ranks", 4096 * o.size,
                      o.size);
     if (rc == FR_OK)
-        rc = probe_ranks(&o, bytes, err);
+        rc = probe_ranks(&o, bytes, rounds, err);
     tr_comm_opts_finish(&o);
     return rc;
 }

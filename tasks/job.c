@@ -1,0 +1,254 @@
+#include "tasks/job.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *fr_env(const char *name, const char *otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL && text[0] != '\0' ? text : otherwise;
+}
+
+int64_t fr_env_int(const char *name, int64_t otherwise)
+{
+    int64_t value;
+
+    return fr_parse_i64(fr_str_of(fr_env(name, "")), &value, NULL) == FR_OK ? value : otherwise;
+}
+
+/* ---- inputs ---- */
+
+static json_t *input(struct fr_job *job, const char *key, bool (*fits)(const json_t *),
+                     const char *expected)
+{
+    json_t *value = json_object_get(job->with, key);
+
+    if (value == NULL || json_is_null(value))
+        return NULL;
+    if (fits(value))
+        return value;
+    if (job->wrong.rc == FR_OK)
+        fr_fail(&job->wrong, FR_USAGE, "input '%s' is not %s", key, expected);
+    return NULL;
+}
+
+static bool is_text(const json_t *v)
+{
+    return json_is_string(v);
+}
+
+static bool is_int(const json_t *v)
+{
+    return json_is_integer(v);
+}
+
+static bool is_real(const json_t *v)
+{
+    return json_is_number(v);
+}
+
+static bool is_bool(const json_t *v)
+{
+    return json_is_boolean(v);
+}
+
+static bool is_list(const json_t *v)
+{
+    size_t i;
+    json_t *item;
+
+    if (!json_is_array(v))
+        return false;
+    json_array_foreach((json_t *)v, i, item)
+        if (!json_is_string(item))
+            return false;
+    return true;
+}
+
+const char *fr_input_text(struct fr_job *job, const char *key)
+{
+    return json_string_value(input(job, key, is_text, "a text"));
+}
+
+int64_t fr_input_int(struct fr_job *job, const char *key, int64_t otherwise)
+{
+    json_t *v = input(job, key, is_int, "a whole number");
+
+    return v != NULL ? json_integer_value(v) : otherwise;
+}
+
+double fr_input_real(struct fr_job *job, const char *key, double otherwise)
+{
+    json_t *v = input(job, key, is_real, "a number");
+
+    return v != NULL ? json_number_value(v) : otherwise;
+}
+
+bool fr_input_bool(struct fr_job *job, const char *key, bool otherwise)
+{
+    json_t *v = input(job, key, is_bool, "true or false");
+
+    return v != NULL ? json_is_true(v) : otherwise;
+}
+
+const char **fr_input_list(struct fr_job *job, const char *key, size_t *n)
+{
+    json_t *v = input(job, key, is_list, "a list of texts");
+    const char **list = fr_arena_array(&job->arena, json_array_size(v) + 1, sizeof(*list));
+
+    *n = list != NULL ? json_array_size(v) : 0;
+    for (size_t i = 0; i < *n; i++)
+        list[i] = json_string_value(json_array_get(v, i));
+    return list;
+}
+
+const char *fr_work_folder(struct fr_job *job)
+{
+    const char *work = fr_env("FLOWRUN_WORK", NULL), *home = fr_env("FLOWRUN_NODE_HOME", NULL);
+    const char *user = fr_env("HOME", "");
+    char cwd[PATH_MAX];
+
+    if (work != NULL && work[0] == '/')
+        return fr_arena_dup(&job->arena, work);
+    if (work != NULL)
+        return fr_arena_fmt(&job->arena, "%s/%s", user, fr_has_prefix(work, "~/") ? work + 2 : work);
+    if (home != NULL)
+        return fr_arena_fmt(&job->arena, "%s/work", home);
+    return fr_arena_dup(&job->arena, getcwd(cwd, sizeof(cwd)) != NULL ? cwd : "/");
+}
+
+const char *fr_input_path(struct fr_job *job, const char *key)
+{
+    const char *path = fr_input_text(job, key);
+
+    if (path == NULL)
+        return NULL;
+    if (fr_has_prefix(path, "node:"))
+        path += 5;
+    if (path[0] == '/')
+        return path;
+    if (path[0] == '~' && path[1] == '/')
+        return fr_arena_fmt(&job->arena, "%s/%s", fr_env("HOME", ""), path + 2);
+    return fr_arena_fmt(&job->arena, "%s/%s", fr_work_folder(job), path);
+}
+
+enum fr_rc fr_inputs_ok(const struct fr_job *job, struct fr_err *err)
+{
+    return job->wrong.rc == FR_OK ? FR_OK : fr_fail(err, job->wrong.rc, "%s", job->wrong.msg);
+}
+
+/* ---- what it did ---- */
+
+static json_t *child(json_t *parent, const char *key, json_t *(*make)(void))
+{
+    json_t *v = json_object_get(parent, key);
+
+    if (v == NULL && json_object_set_new(parent, key, make()) == 0)
+        v = json_object_get(parent, key);
+    return v;
+}
+
+enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, const char *fmt, ...)
+{
+    const char *path = fr_env("FLOWRUN_OUTPUT", NULL);
+    struct fr_buf value = {0}, line = {0};
+    enum fr_rc rc = FR_OK;
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&value, fmt, ap);
+    va_end(ap);
+    fr_buf_fmt(&line, "%s=%s\n", key, value.p != NULL ? value.p : "");
+    json_object_set_new(child(job->did, "outputs", json_object), key,
+                        json_string(value.p != NULL ? value.p : ""));
+    if (value.bad || line.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the output '%s'", key);
+    else if (value.p != NULL && strchr(value.p, '\n') != NULL)
+        rc = fr_fail(err, FR_USAGE, "the output '%s' holds a line break", key);
+    else if (path != NULL) {
+        int fd = fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+        if (fd < 0 || !fr_write_full(fd, line.p, line.n))
+            rc = fr_fail_errno(err, errno, "cannot write outputs to %s", path);
+        if (fd >= 0)
+            fr_sys.close(fd);
+    }
+    fr_buf_finish(&value);
+    fr_buf_finish(&line);
+    return rc;
+}
+
+void fr_note(struct fr_job *job, const char *key, const char *fmt, ...)
+{
+    struct fr_buf text = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&text, fmt, ap);
+    va_end(ap);
+    if (text.p != NULL) {
+        fr_print("%s: %s%s\n", job->name, job->dry_run ? "would: " : "", text.p);
+        json_array_append_new(child(job->did, key, json_array), json_string(text.p));
+    }
+    fflush(stdout);
+    fr_buf_finish(&text);
+}
+
+/* ---- all of it ---- */
+
+static enum fr_rc read_inputs(struct fr_job *job, int argc, char **argv, struct fr_err *err)
+{
+    const char *text = argc > 1 ? argv[1] : fr_env("FLOWRUN_WITH", "{}");
+
+    if (argc > 2)
+        return fr_fail(err, FR_USAGE, "one argument at most: a JSON object of inputs");
+    if (fr_json_parse(fr_str_of(text), "inputs", &job->with, err) != FR_OK) {
+        err->rc = FR_USAGE;
+        return FR_USAGE;
+    }
+    return json_is_object(job->with) ? FR_OK
+                                     : fr_fail(err, FR_USAGE, "inputs: expected a JSON object");
+}
+
+int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body)
+{
+    struct fr_job job = {.name = name, .did = json_object()};
+    struct fr_err err = {.rc = FR_OK};
+    int64_t began = fr_sys.mono_ms();
+    enum fr_rc rc = read_inputs(&job, argc, argv, &err);
+
+    job.dry_run = rc == FR_OK && fr_input_bool(&job, "dry_run", false);
+    if (rc == FR_OK)
+        rc = fr_inputs_ok(&job, &err);
+    json_object_set_new(job.did, "task", json_string(name));
+    json_object_set_new(job.did, "ok", json_false());
+    if (job.dry_run)
+        json_object_set_new(job.did, "dry_run", json_true());
+    if (rc == FR_OK)
+        rc = body(&job, &err);
+    json_object_set_new(job.did, "ok", json_boolean(rc == FR_OK));
+    json_object_set_new(job.did, "seconds",
+                        json_real((double)(fr_sys.mono_ms() - began) / 1000));
+    if (rc != FR_OK)
+        json_object_set_new(job.did, "error", json_string(err.msg));
+    if (rc != FR_OK)
+        fr_complain("%s: %s\n", name, err.msg);
+    char *line = json_dumps(job.did, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    fr_print("%s\n", line != NULL ? line : "{}");
+    fflush(stdout);
+    free(line);
+    json_decref(job.with);
+    json_decref(job.did);
+    fr_arena_finish(&job.arena);
+    return rc == FR_OK ? 0 : rc == FR_USAGE ? 2 : 1;
+}

@@ -1,0 +1,166 @@
+#include "tasks/launch.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *fr_flowtrain(struct fr_job *job)
+{
+    const char *shipped = fr_env("FLOWRUN_PROGRAM_FLOWTRAIN", NULL);
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (shipped != NULL)
+        return shipped;
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        const char *beside = fr_arena_fmt(&job->arena, "%s/flowtrain", self);
+        if (beside != NULL && access(beside, X_OK) == 0)
+            return beside;
+    }
+    return "flowtrain";
+}
+
+void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word)
+{
+    if (l->n + 2 > l->cap) {
+        size_t cap = l->cap == 0 ? 128 : 2 * l->cap;
+        const char **more = fr_arena_array(&job->arena, cap, sizeof(*more));
+        if (more == NULL)
+            return;
+        if (l->n > 0)
+            memcpy(more, l->argv, l->n * sizeof(*more));
+        l->argv = more;
+        l->cap = cap;
+    }
+    l->argv[l->n++] = word;
+    l->argv[l->n] = NULL;
+}
+
+/* A port that is free now, for a node alone that nobody gave one. */
+static int64_t free_port(void)
+{
+    int port = 0, fd = fr_sys.hold_port(0, &port);
+
+    if (fd >= 0)
+        fr_sys.close(fd);
+    return port;
+}
+
+static enum fr_rc read_gang(struct fr_job *job, struct fr_launch *l, struct fr_err *err)
+{
+    int64_t gpus = fr_env_int("FLOWRUN_GPUS", 0), wish = fr_input_int(job, "port", 0);
+
+    l->nnodes = fr_env_int("NNODES", 1);
+    l->node_rank = fr_env_int("NODE_RANK", 0);
+    l->nproc = fr_input_int(job, "nproc_per_node", gpus > 0 ? gpus : 1);
+    l->master_addr = fr_env("MASTER_ADDR", l->nnodes == 1 ? "127.0.0.1" : NULL);
+    l->master_port = fr_env_int("MASTER_PORT", wish);
+    l->generation = fr_env_int("FLOWRUN_GENERATION", 0);
+    if (l->generation <= 0)
+        l->generation = fr_env_int("FLOWRUN_ATTEMPT_NO", 1);
+    if (l->nproc < 1 || l->nproc > 256)
+        return fr_fail(err, FR_USAGE, "input 'nproc_per_node' is %lld; expected 1 to 256",
+                       (long long)l->nproc);
+    if (l->nnodes < 1 || l->node_rank < 0 || l->node_rank >= l->nnodes)
+        return fr_fail(err, FR_USAGE, "NODE_RANK %lld of NNODES %lld: no such node",
+                       (long long)l->node_rank, (long long)l->nnodes);
+    if (l->master_addr == NULL || (l->nnodes > 1 && l->master_port == 0))
+        return fr_fail(err, FR_USAGE, "MASTER_ADDR and MASTER_PORT are not set: with several nodes "
+                                      "the task needs `gang: true`");
+    if (l->master_port == 0)
+        l->master_port = free_port();
+    if (l->master_port < 1 || l->master_port > 65535)
+        return fr_fail(err, FR_USAGE, "port %lld is not from 1 to 65535",
+                       (long long)l->master_port);
+    return fr_inputs_ok(job, err);
+}
+
+enum fr_rc fr_launch_begin(struct fr_job *job, struct fr_launch *l, struct fr_err *err)
+{
+    enum fr_rc rc = read_gang(job, l, err);
+    const struct {
+        const char *flag;
+        int64_t value;
+    } numbers[] = {{"--nproc_per_node", l->nproc},
+                   {"--nnodes", l->nnodes},
+                   {"--node_rank", l->node_rank},
+                   {"--master_port", l->master_port}};
+
+    if (rc != FR_OK)
+        return rc;
+    l->program = fr_flowtrain(job);
+    fr_launch_add(job, l, l->program);
+    fr_launch_add(job, l, "launch");
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        fr_launch_add(job, l, numbers[i].flag);
+        fr_launch_add(job, l, fr_arena_fmt(&job->arena, "%lld", (long long)numbers[i].value));
+    }
+    fr_launch_add(job, l, "--master_addr");
+    fr_launch_add(job, l, l->master_addr);
+    fr_launch_add(job, l, "--rdzv_id");
+    fr_launch_add(job, l, fr_env("FLOWRUN_RUN", "none"));
+    fr_launch_add(job, l, "--");
+    return FR_OK;
+}
+
+void fr_launch_show(struct fr_job *job, const struct fr_launch *l)
+{
+    struct fr_buf line = {0};
+
+    for (size_t i = 0; i < l->n; i++)
+        fr_buf_fmt(&line, "%s%s", i > 0 ? " " : "", l->argv[i]);
+    fr_note(job, "commands", "run %s", line.p != NULL ? line.p : "");
+    fr_buf_finish(&line);
+}
+
+/* What a rank said last; the launcher's own lines stand behind it. */
+static struct fr_str rank_line(const struct fr_buf *out)
+{
+    struct fr_str found = fr_last_line(out);
+
+    for (const char *p = out->p; p != NULL && *p != '\0';) {
+        size_t n = strcspn(p, "\n");
+        if (fr_has_prefix(p, "flowtrain ") && !fr_has_prefix(p, "flowtrain launch: "))
+            found = (struct fr_str){p, n};
+        p += p[n] == '\n' ? n + 1 : n;
+    }
+    return found;
+}
+
+enum fr_rc fr_launch_run(struct fr_launch *l, struct fr_err *err)
+{
+    struct fr_command c = {.argv = l->argv, .tee = true, .log_fd = l->log_fd};
+    struct fr_buf generation = {0};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < l->n; i++)
+        if (l->argv[i] == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for a command");
+    fr_buf_fmt(&generation, "%lld", (long long)l->generation);
+    if (generation.bad || setenv("FLOWTRAIN_GENERATION", generation.p, 1) != 0)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the environment");
+    fr_buf_finish(&generation);
+    if (rc == FR_OK)
+        rc = fr_command_run(&c, err);
+    l->out = c.out;
+    if (rc == FR_NOTFOUND)
+        return fr_fail(err, FR_NOTFOUND, "flowtrain is not on this node: neither shipped "
+                                         "(needs_program), nor beside flownode, nor in PATH");
+    if (rc != FR_OK || (c.code == 0 && !c.signaled))
+        return rc;
+    if (c.passed != 0)
+        return fr_fail(err, FR_STOPPED, "stopped by signal %d", c.passed);
+    struct fr_str why = rank_line(&c.out);
+    return fr_fail(err, !c.signaled && c.code == 2 ? FR_USAGE : FR_PEER,
+                   "flowtrain launch %s %d: %.*s",
+                   c.signaled ? "was killed by signal" : "exited with status", c.code,
+                   (int)(why.n < 300 ? why.n : 300), why.p);
+}

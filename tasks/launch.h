@@ -1,0 +1,37 @@
+/* `flowtrain launch` on this node, as one member of the gang that the engine's environment describes
+ * (engine/run/run.h: NNODES NODE_RANK MASTER_ADDR MASTER_PORT FLOWRUN_GENERATION …). */
+#ifndef TASKS_LAUNCH_H
+#define TASKS_LAUNCH_H
+
+#include "tasks/command.h"
+#include "tasks/job.h"
+
+struct fr_launch {
+    int64_t nnodes, node_rank, nproc; /* nproc: ranks on this node */
+    const char *master_addr;
+    int64_t master_port;
+    int64_t generation; /* try of the gang, from 1 */
+    const char *program; /* flowtrain */
+    const char **argv;   /* in the job's arena, NULL-ended; fr_launch_add() */
+    size_t n, cap;
+    int log_fd;
+    struct fr_buf out; /* owns: the newest of what it printed */
+};
+
+/* Reads the environment and the inputs nproc_per_node and port, and begins argv up to "--". */
+enum fr_rc fr_launch_begin(struct fr_job *job, struct fr_launch *l, struct fr_err *err);
+
+/* Adds one word behind "--"; NULL (no memory) is noticed by fr_launch_run. */
+void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word);
+
+/* Runs it; its output is passed on. FR_STOPPED: by a signal; FR_USAGE: flowtrain refused its
+ * arguments; FR_PEER: a rank failed. */
+enum fr_rc fr_launch_run(struct fr_launch *l, struct fr_err *err);
+
+/* One line with the command, as a dry run shows it. */
+void fr_launch_show(struct fr_job *job, const struct fr_launch *l);
+
+/* Path of flowtrain: what the engine shipped, else beside this program, else the name alone. */
+const char *fr_flowtrain(struct fr_job *job);
+
+#endif
