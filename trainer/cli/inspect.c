@@ -1,0 +1,152 @@
+/*
+ * flowtrain inspect: what a model or an adapter holds, and whether it is whole.
+ */
+#include "trainer/cli/inspect.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/cli/cli.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUMS_MAX_BYTES = 1 << 20 };
+
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    return snprintf(path, sizeof(path), "%s/%s", dir, name) < PATH_MAX &&
+           fr_sys.lstat(path, &st) == 0;
+}
+
+/* A whole number with commas between thousands. */
+static void show_number(int64_t n, char out[32])
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof(digits), "%lld", (long long)n);
+    size_t k = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
+            out[k++] = ',';
+        out[k++] = digits[i];
+    }
+    out[k] = '\0';
+}
+
+static void print_value(const char *key, const json_t *v)
+{
+    char number[32];
+
+    if (json_is_integer(v)) {
+        show_number(json_integer_value(v), number);
+        fr_print("  %-22s %s\n", key, number);
+    } else if (json_is_string(v))
+        fr_print("  %-22s %s\n", key, json_string_value(v));
+    else {
+        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(8));
+        fr_print("  %-22s %s\n", key, text != NULL ? text : "");
+        free(text);
+    }
+}
+
+static void print_lines(const json_t *out)
+{
+    const char *key;
+    json_t *v;
+
+    fr_print("%s %s\n", json_string_value(json_object_get(out, "kind")),
+             json_string_value(json_object_get(out, "path")));
+    json_object_foreach ((json_t *)out, key, v)
+        if (strcmp(key, "kind") != 0 && strcmp(key, "path") != 0)
+            print_value(key, v);
+}
+
+/* Lines "SHA-256  NAME" of a file made by sha256sum, names below dir. */
+static enum fr_rc check_sums(const char *dir, const char *sums, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = fr_file_read(sums, SUMS_MAX_BYTES, &text, err);
+    int lines = 0;
+
+    for (char *p = text.p, *next; rc == FR_OK && p != NULL && *p != '\0'; p = next, lines++) {
+        char path[PATH_MAX], got[FR_SHA256_TEXT];
+        next = strchr(p, '\n');
+        next = next != NULL ? next + 1 : p + strlen(p);
+        int n = (int)(next - p) - (next > p && next[-1] == '\n');
+        if (n < 67 || p[64] != ' ' || memchr(p + 66, '/', (size_t)n - 66) != NULL)
+            rc = fr_fail(err, FR_USAGE, "%s: line %d is not 'SHA-256  NAME'", sums, lines + 1);
+        else if (snprintf(path, sizeof(path), "%s/%.*s", dir, n - 66, p + 66) >= PATH_MAX)
+            rc = fr_fail(err, FR_USAGE, "%s: line %d: name too long", sums, lines + 1);
+        else if ((rc = fr_sha256_file(path, got, err)) == FR_OK && memcmp(got, p, 64) != 0)
+            rc = fr_fail(err, FR_CORRUPT, "%s has checksum %s, expected %.64s", path, got, p);
+    }
+    if (rc == FR_OK && lines == 0)
+        rc = fr_fail(err, FR_USAGE, "%s names no file", sums);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+struct inspect {
+    const char *path, *base, *sums;
+    int verify, json, help;
+};
+
+static enum fr_rc look(const struct inspect *in, struct fr_err *err)
+{
+    json_t *out = json_object();
+    bool adapter = has_file(in->path, "adapter_config.json");
+    enum fr_rc rc;
+
+    if (out == NULL || json_object_set_new(out, "kind", json_string(adapter ? "adapter" : "model")) ||
+        json_object_set_new(out, "path", json_string(in->path)))
+        rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
+    else if (adapter)
+        rc = tr_inspect_adapter(in->path, in->base, in->verify != 0, out, err);
+    else
+        rc = tr_inspect_model(in->path, in->verify != 0, out, err);
+    if (rc == FR_OK && in->sums != NULL)
+        rc = check_sums(in->path, in->sums, err);
+    if (rc == FR_OK && in->json) {
+        char *text = json_dumps(out, JSON_REAL_PRECISION(8));
+        fr_print("%s\n", text != NULL ? text : "{}");
+        free(text);
+    } else if (rc == FR_OK)
+        print_lines(out);
+    json_decref(out);
+    return rc;
+}
+
+enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err)
+{
+    struct inspect in = {.path = NULL};
+    const struct tr_flag flags[] = {
+        {"verify", NULL, &in.verify, "check names, shapes, and that all numbers are finite"},
+        {"model", &in.base, NULL, "the adapter's base model, where its own word does not lead to it"},
+        {"checksums", &in.sums, NULL, "a file as sha256sum writes it, to check against"},
+        {"json", NULL, &in.json, "one JSON line"},
+        {"help", NULL, &in.help, "this text"},
+    };
+    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .rest = &in.path,
+                         .max_rest = 1};
+    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (in.help) {
+        struct fr_buf text = {0};
+        tr_flags_help(&f, &text);
+        fr_print("flowtrain inspect PATH: what a model folder, a config.json or an adapter folder "
+                 "holds\n\n%s", text.p != NULL ? text.p : "");
+        fr_buf_finish(&text);
+        return FR_OK;
+    }
+    if (in.path == NULL)
+        return fr_fail(err, FR_USAGE, "a folder or a config.json is needed");
+    return look(&in, err);
+}

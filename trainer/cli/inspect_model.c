@@ -1,0 +1,154 @@
+#include "trainer/cli/inspect.h"
+
+#include "engine/base/sys.h"
+#include "trainer/config/model_config.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE_BYTES = 1 << 20 };
+
+static bool not_finite(struct tr_view v, int64_t n, bool *zero)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x = tr_get(v, i);
+        if (!isfinite(x))
+            return true;
+        if (x != 0)
+            *zero = false;
+    }
+    return false;
+}
+
+enum fr_rc tr_inspect_finite(const struct tr_st *st, const struct tr_st_tensor *t, bool *zero,
+                             struct fr_err *err)
+{
+    enum tr_dtype dtype;
+    char *piece;
+    enum fr_rc rc = FR_OK;
+
+    if (tr_st_dtype(t->type, &dtype, NULL) != FR_OK)
+        return FR_OK;
+    if ((piece = fr_sys.alloc(PIECE_BYTES)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to read tensor '%s'", t->name);
+    for (int64_t at = 0; rc == FR_OK && at < t->bytes; at += PIECE_BYTES) {
+        size_t n = t->bytes - at < PIECE_BYTES ? (size_t)(t->bytes - at) : PIECE_BYTES;
+        int64_t count = (int64_t)(n / tr_dtype_bytes(dtype));
+        rc = tr_st_read(st, t, at, piece, n, err);
+        if (rc == FR_OK && not_finite(tr_view1(piece, dtype, count), count, zero))
+            rc = fr_fail(err, FR_CORRUPT, "tensor '%s' holds a number that is not finite", t->name);
+    }
+    fr_sys.free(piece);
+    return rc;
+}
+
+static enum fr_rc put_counts(const struct tr_model_config *c, json_t *out, struct fr_err *err)
+{
+    struct tr_model_counts n;
+
+    tr_model_count(c, &n);
+    const struct {
+        const char *key;
+        int64_t value;
+    } rows[] = {
+        {"parameters", n.total},
+        {"activated", n.activated},
+        {"layers", c->num_hidden_layers},
+        {"attention_layer", n.attention_layer},
+        {"attention_norms", n.attention_norms},
+        {"dense_ffn", n.dense_ffn},
+        {"expert", n.expert},
+        {"shared_expert", n.shared_expert},
+        {"router", n.router},
+        {"router_bias", n.router_bias},
+        {"dense_layer", n.dense_layer},
+        {"moe_layer", n.moe_layer},
+        {"embedding", n.embedding},
+        {"head", n.head},
+        {"mtp_unique", n.mtp_unique},
+        {"on_disk", n.disk},
+        {"on_disk_scales", n.disk_scales},
+        {"on_disk_bytes", n.disk_bytes},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (json_object_set_new(out, rows[i].key, json_integer(rows[i].value)) != 0)
+            return fr_fail(err, FR_NOMEM, "no memory for the counts");
+    return FR_OK;
+}
+
+struct check {
+    const struct tr_st *st;
+    const struct tr_model_config *c;
+    int64_t checked;
+};
+
+static enum fr_rc check_tensor(void *arg, const struct tr_model_tensor *want, struct fr_err *err)
+{
+    struct check *k = arg;
+    const struct tr_st_tensor *t = tr_st_find(k->st, want->name);
+    char scale[TR_NAME_MAX + 16];
+    bool zero = true;
+    enum fr_rc rc;
+
+    if (t == NULL)
+        return fr_fail(err, FR_CORRUPT, "tensor '%s' is missing", want->name);
+    if ((rc = tr_st_want_shape(t, want->ndim, want->shape, err)) != FR_OK ||
+        (rc = tr_inspect_finite(k->st, t, &zero, err)) != FR_OK)
+        return rc;
+    k->checked++;
+    if (t->type != TR_ST_F8_E4M3)
+        return FR_OK;
+    (void)snprintf(scale, sizeof(scale), "%s_scale_inv", want->name);
+    if ((t = tr_st_find(k->st, scale)) == NULL)
+        return fr_fail(err, FR_CORRUPT, "tensor '%s' is missing", scale);
+    return tr_inspect_finite(k->st, t, &zero, err);
+}
+
+static enum fr_rc put_files(const char *dir, const struct tr_model_config *c, bool verify,
+                            json_t *out, struct fr_err *err)
+{
+    struct tr_st *st = NULL;
+    struct check k = {.c = c};
+    int64_t bytes = 0;
+    enum fr_rc rc = tr_st_open_model(dir, &st, err);
+
+    if (rc != FR_OK)
+        return rc;
+    k.st = st;
+    for (size_t i = 0; i < tr_st_count(st); i++)
+        bytes += tr_st_at(st, i)->bytes;
+    if (json_object_set_new(out, "files", json_integer((json_int_t)tr_st_files(st))) != 0 ||
+        json_object_set_new(out, "tensors", json_integer((json_int_t)tr_st_count(st))) != 0 ||
+        json_object_set_new(out, "tensor_bytes", json_integer(bytes)) != 0)
+        rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
+    if (rc == FR_OK && verify)
+        rc = tr_model_tensors(c, check_tensor, &k, err);
+    if (rc == FR_OK && verify &&
+        json_object_set_new(out, "verified", json_integer(k.checked)) != 0)
+        rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
+    tr_st_close(st);
+    return rc;
+}
+
+enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct fr_err *err)
+{
+    struct tr_model_config c;
+    size_t n = strlen(path);
+    bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
+    char weights[PATH_MAX];
+    struct stat st;
+    enum fr_rc rc;
+
+    if ((rc = tr_model_config_load(path, &c, err)) != FR_OK ||
+        (rc = put_counts(&c, out, err)) != FR_OK || is_file)
+        return rc;
+    (void)snprintf(weights, sizeof(weights), "%s/model.safetensors", path);
+    bool any = fr_sys.lstat(weights, &st) == 0;
+    (void)snprintf(weights, sizeof(weights), "%s/model.safetensors.index.json", path);
+    any = any || fr_sys.lstat(weights, &st) == 0;
+    if (!any && !verify)
+        return FR_OK; /* a config.json alone is counted, not checked */
+    return put_files(path, &c, verify, out, err);
+}
