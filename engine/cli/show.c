@@ -138,6 +138,14 @@ static void take_state(struct cli_show *show, const struct fr_note *note)
     const struct fr_row *row = &note->row;
     struct fr_buf b = {0};
 
+    if (show->lines != NULL) {
+        struct show_line *line = &show->lines[note->inst];
+
+        if (line->state == row->state && line->away == row->unreachable)
+            return; /* something that people need not know */
+        line->state = row->state;
+        line->away = row->unreachable;
+    }
     if (row->state == FR_ST_WAITING || row->state == FR_ST_READY)
         return;
     if (fr_state_ended(row->state) || row->state == FR_ST_RETRYING)
@@ -167,7 +175,7 @@ static void take_run(struct cli_show *show, const struct fr_note *note)
 {
     struct fr_buf b = {0};
 
-    if (note->now.state == FR_RUN_RUNNING)
+    if (note->now.state == FR_RUN_RUNNING || note->now.state == FR_RUN_HOOKS)
         return;
     fr_buf_fmt(&b, "run %lld %s", (long long)fr_run_no(show->run),
                note->now.state == FR_RUN_OVER ? fr_outcome_name(note->now.outcome)
@@ -234,6 +242,12 @@ void cli_show_begin(struct cli_show *show, const struct fr_run *run)
     show->lines = fr_sys.alloc(plan->n_insts * sizeof(*show->lines));
     if (show->lines != NULL)
         memset(show->lines, 0, plan->n_insts * sizeof(*show->lines));
+    for (uint32_t i = 0; show->lines != NULL && i < plan->n_insts; i++) {
+        struct fr_row row = fr_run_row(run, i);
+
+        show->lines[i].state = row.state;
+        show->lines[i].away = row.unreachable;
+    }
     if (show->opts.json) {
         json_begin(show);
         return;

@@ -8,6 +8,8 @@
 struct show_line {
     struct fr_buf text;
     int64_t wall_ms;
+    enum fr_state_of state; /* as last said */
+    bool away;
 };
 
 struct cli_show {

@@ -1,0 +1,76 @@
+#!/bin/bash
+# Stopping: from another shell, by Ctrl-C once, left by Ctrl-C twice, and a run that nobody owns.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+{
+    echo "name: long"
+    local3
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+tasks:
+  wait:
+    on: all
+    gang: true
+    grace: 1s
+    run: |
+      echo ready
+      exec sleep 1000
+  never: {needs: [wait], run: "echo never"}
+on_cancel: [{name: say, run: "echo hook ran >> $W/hooks"}]
+on_failure: [{name: wrong, run: "echo failure >> $W/hooks"}]
+END
+} > long.yaml
+
+running() { until_true 20 holds out "wait@n1 running"; until_true 20 holds out "wait@n2 running"; until_true 20 holds out "wait@n3 running"; }
+
+start long.yaml
+pid=$!
+running
+"$flowrun" cancel > cancel 2>&1
+same "cancel from another shell" $? 0
+wait "$pid"
+same "the run's exit code" $? 3
+has "cancelled" out "run 1 cancelled"
+same "the hook of this outcome ran once" "$(cat hooks)" "hook ran"
+same "nothing is left" "$(marked)" ""
+
+# A shell without job control gives background children an ignored SIGINT: python gives it back.
+interruptible() {
+    python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$flowrun" "$@" > "$work/out" 2>&1 &
+}
+interruptible long.yaml
+pid=$!
+running
+kill -INT "$pid"
+wait "$pid"
+same "Ctrl-C once" $? 3
+has "it says what it does" out "stopping all tasks of run 2; Ctrl-C again leaves them running"
+same "nothing is left" "$(marked)" ""
+
+sed -e 's/exec sleep 1000/trap "" TERM; while :; do sleep 1000; done/' -e 's/grace: 1s/grace: 100s/' long.yaml > stubborn.yaml
+interruptible stubborn.yaml
+pid=$!
+running
+kill -INT "$pid"
+until_true 20 holds out "stopping all tasks of run 3"
+kill -INT "$pid"
+wait "$pid"
+same "Ctrl-C twice" $? 4
+has "it says how to go on" out "'flowrun resume 3' takes over"
+check "the tasks go on" test -n "$(marked)"
+for p in $(marked); do kill -9 "$p" 2>/dev/null; done
+
+start long.yaml
+pid=$!
+running
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+check "the tasks go on" test -n "$(marked)"
+"$flowrun" cancel 4 > out 2>&1
+same "cancel of a run without owner" $? 0
+same "nothing is left" "$(marked)" ""
+"$flowrun" cancel 4 > out 2>&1
+same "cancel of what is over" $? 2
+finish

@@ -1,0 +1,47 @@
+#!/bin/bash
+# The smallest pipeline on three local nodes: its output, its table, its logs, its JSON.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+cp -r "$repo/examples" .
+
+"$flowrun" examples/hello.yaml -p who=everybody > out 2>&1
+same "exit code" $? 0
+has "output of a member" out "greet@n3 | Hello, everybody, from n3"
+has "output through an expression" out "finish@n1 | run hello greeted everybody on 3 nodes"
+has "the end" out "run 1 succeeded"
+check "closing table" grep -Eq '^greet +n2 +succeeded +1 +[0-9.]+m?s' out
+hasnt "hook of another outcome" out "complain@control running"
+
+"$flowrun" logs 1 greet > logs
+same "lines of the gang" "$(lines logs)" 3
+has "rank and node in front" logs "[2] greet@n3 | Hello, everybody, from n3"
+"$flowrun" logs greet@n1 > logs
+same "lines of one member" "$(lines logs)" 1
+"$flowrun" logs 1 nothing > out 2>&1
+same "unknown task" $? 2
+has "unknown task is named" out "run 1 has no task 'nothing'"
+
+"$flowrun" examples/hello.yaml --json > json 2>&1
+same "exit code with --json" $? 0
+check "every line is JSON" python3 -c '
+import json, sys
+events = [json.loads(line) for line in open("json")]
+states = [(e["task"], e["node"]) for e in events if e["event"] == "state" and e["state"] == "succeeded"]
+assert sorted(states) == [("finish", "n1"), ("greet", "n1"), ("greet", "n2"), ("greet", "n3"), ("pick", "n1")], states
+assert events[0]["event"] == "begin" and events[-1]["event"] == "run" and events[-1]["outcome"] == "succeeded"
+'
+"$flowrun" runs > out
+same "two runs and a heading" "$(lines out)" 3
+"$flowrun" status 1 > out
+has "status" out "of hello: succeeded"
+"$flowrun" graph examples/hello.yaml > out
+has "graph as text" out "greet"
+"$flowrun" graph -f dot examples/hello.yaml > out
+has "graph as dot" out "digraph"
+"$flowrun" validate examples/hello.yaml > out
+has "validate" out "3 tasks on 3 nodes, nothing wrong"
+"$flowrun" nodes --check examples/clusters/local-3.yaml > out
+same "nodes --check" $? 0
+check "three nodes answer" test "$(grep -c ' ok' out)" = 3
+same "nothing is left running" "$(marked)" ""
+finish

@@ -1,0 +1,85 @@
+# What the scripts of this folder share. Usage in each: . "$(dirname "$0")/lib.sh"; begin BUILD
+# A script makes its own home and folder, counts its checks, and ends with "N passed, N failed".
+set -u
+
+passed=0
+failed=0
+
+begin() {
+    build=$(cd "${1:?the build folder}" && pwd)
+    repo=$(cd "$(dirname "$0")/../.." && pwd)
+    flowrun=$build/engine/cli/flowrun
+    work=$(mktemp -d "${TMPDIR:-/tmp}/fr-e2e.XXXXXX")
+    export FLOWRUN_HOME=$work/home NO_COLOR=1 TZ=UTC
+    unset FLOWRUN_LIBEXEC
+    export W=$work
+    trap cleanup EXIT
+    cd "$work" || exit 1
+}
+
+# Ends what the test left: the tasks it started carry its work folder in their environment.
+cleanup() {
+    local p
+    cd /
+    for p in $(marked); do kill -9 "$p" 2>/dev/null; done
+    if [ "$failed" -gt 0 ] && [ -n "${KEEP:-}" ]; then echo "kept: $work"; else rm -rf "$work"; fi
+}
+
+# Processes whose environment holds W=$work, other than this script's own.
+marked() {
+    local e p
+    for e in /proc/[0-9]*/environ; do
+        p=${e#/proc/}
+        p=${p%/environ}
+        [ "$p" = "$$" ] || [ "$p" = "$BASHPID" ] && continue
+        [ "$(readlink "/proc/$p/exe" 2>/dev/null)" = "$(readlink -f /proc/$$/exe)" ] &&
+            grep -q "lib.sh\|e2e" "/proc/$p/cmdline" 2>/dev/null && continue
+        grep -qzx "W=$work" "$e" 2>/dev/null && echo "$p"
+    done
+}
+
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
+
+# check WHAT COMMAND…: the command must succeed.
+check() {
+    local what=$1
+    shift
+    if "$@"; then ok; else bad "$what: $*"; fi
+}
+
+same() { if [ "$2" = "$3" ]; then ok; else bad "$1: got '$2', want '$3'"; fi; }
+
+# has WHAT FILE TEXT, hasnt likewise.
+has() { if grep -qF -- "$3" "$2"; then ok; else bad "$1: no '$3' in:"; sed 's/^/    /' "$2" | tail -40; fi; }
+hasnt() { if grep -qF -- "$3" "$2"; then bad "$1: '$3' stands in $2"; else ok; fi; }
+
+# until_true SECONDS COMMAND…: waits for a state, never for a time.
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" 2>/dev/null; do
+        [ "$SECONDS" -lt "$end" ] || { bad "never came true: $*"; return 1; }
+        read -r -t 0.05 <> <(:)
+    done
+}
+
+holds() { grep -qF -- "$2" "$1" 2>/dev/null; }
+
+# Lines of a file.
+lines() { wc -l < "$1" 2>/dev/null || echo 0; }
+
+# Starts flowrun in the background as a plain child; $! is its pid.
+start() { "$flowrun" "$@" > "$work/out" 2>&1 & }
+
+skip() { echo "skipped: $*"; exit 77; }
+
+finish() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+local3() {
+    printf 'nodes:\n  - {name: n1, executor: local}\n  - {name: n2, executor: local}\n  - {name: n3, executor: local}\n'
+}

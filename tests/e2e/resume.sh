@@ -1,0 +1,57 @@
+#!/bin/bash
+# flowrun is killed in the middle: tasks go on, a resume finds them, shows what it missed, and nothing
+# runs twice; a second resume is refused meanwhile.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+{
+    echo "name: slow"
+    local3
+    cat <<'END'
+tasks:
+  a: {run: "echo a >> $W/ran"}
+  b:
+    needs: [a]
+    on: all
+    gang: true
+    run: |
+      echo "b$NODE_RANK" >> $W/ran
+      echo "before $NODE_RANK"
+      until test -e $W/killed; do read -t 0.05 x <> <(:) || :; done
+      echo "between $NODE_RANK"
+      until test -e $W/free; do read -t 0.05 x <> <(:) || :; done
+      echo "after $NODE_RANK"
+    shell: bash
+  c: {needs: [b], run: "echo c >> $W/ran; echo done"}
+env: {W: "${{ env.W }}"}
+END
+} > slow.yaml
+
+start slow.yaml
+pid=$!
+until_true 20 holds out "b@n3 | before 2"
+until_true 20 holds out "b@n1 | before 0"
+until_true 20 holds out "b@n2 | before 1"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+touch killed
+"$flowrun" status > status
+has "nobody looks after it" status "of slow: left"
+start resume
+pid=$!
+until_true 20 holds out "b@n2 | between 1"
+"$flowrun" resume > second 2>&1
+same "a second resume is refused" $? 5
+has "and says why" second "owned by another flowrun"
+touch free
+wait "$pid"
+same "the resumed run's exit code" $? 0
+has "output that was missed" out "b@n1 | between 0"
+hasnt "output that was shown before" out "before 0"
+same "each ran once" "$(sort ran | tr '\n' ' ')" "a b0 b1 b2 c "
+"$flowrun" logs 1 b@n3 | sed 's/.*| //' > log
+same "the copy of the log is whole" "$(tr '\n' '+' < log)" "before 2+between 2+after 2+"
+"$flowrun" resume > out 2>&1
+same "a run that is over is not resumed" $? 2
+has "and says what is possible" out "flowrun retry 1"
+same "nothing is left running" "$(marked)" ""
+finish

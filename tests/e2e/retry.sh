@@ -1,0 +1,80 @@
+#!/bin/bash
+# Retries by policy and by the user; hooks once a round; a gang whose member dies starts again.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+{
+    echo "name: shaky"
+    local3
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+tasks:
+  a: {run: "echo a >> $W/ran"}
+  flaky:
+    needs: [a]
+    retry: {times: 2, delay: 10ms, on: [exit]}
+    run: "echo flaky >> $W/ran; test $(grep -c flaky $W/ran) = 3"
+  b: {needs: [flaky], run: "echo b >> $W/ran; test -e $W/mended || exit 7"}
+  c: {needs: [b], run: "echo c >> $W/ran"}
+on_failure: [{name: oh, run: "echo on_failure >> $W/hooks"}]
+on_success: [{name: ah, run: "echo on_success >> $W/hooks"}]
+on_exit: [{name: bye, run: "echo on_exit >> $W/hooks"}]
+END
+} > shaky.yaml
+
+"$flowrun" shaky.yaml > out 2>&1
+same "a failed run's exit code" $? 1
+has "the code of the task" out "b@n1 failed: exit code 7"
+has "the run names the task" out "run 1 failed: b@n1: exit code 7"
+has "what waits for it" out "needs b, which ended as failed"
+same "attempts" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b "
+same "hooks" "$(tr '\n' ' ' < hooks)" "on_failure on_exit "
+"$flowrun" retry > out 2>&1
+same "retry without a cure" $? 1
+same "only what failed ran again" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b b "
+touch mended
+"$flowrun" retry 1 > out 2>&1
+same "retry" $? 0
+same "and what waits for it" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b b b c "
+same "hooks once a round" "$(tr '\n' ' ' < hooks)" "on_failure on_exit on_failure on_exit on_success on_exit "
+"$flowrun" retry 1 --from b > out 2>&1
+same "retry --from" $? 0
+same "that task and what waits for it" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b b b c b c "
+"$flowrun" retry 1 --from nothing > out 2>&1
+same "retry --from an unknown task" $? 2
+"$flowrun" logs 1 b > logs
+same "attempts of b" "$("$flowrun" status 1 | awk '/^b@n1/ {print $3}')" 4
+
+rm -f ran
+{
+    echo "name: gang"
+    local3
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+tasks:
+  g:
+    on: all
+    gang: true
+    retry: {times: 1, delay: 10ms}
+    shell: bash
+    run: |
+      echo "$FLOWRUN_GENERATION" >> $W/ran
+      echo $$ > $W/pid.$NODE_RANK
+      until test -e $W/free; do read -t 0.05 x <> <(:) || :; done
+END
+} > gang.yaml
+start gang.yaml
+pid=$!
+until_true 20 holds out "g@n1 running"
+until_true 20 holds out "g@n2 running"
+until_true 20 holds out "g@n3 running"
+until_true 20 test -s pid.1
+kill -9 "$(cat pid.1)"
+until_true 20 eval 'test "$(wc -l < ran)" = 6'
+touch free
+wait "$pid"
+same "the gang came back" $? 0
+has "why" out "g@n2 retrying"
+has "its peers" out "g@n1 retrying"
+same "two generations of three" "$(sort ran | tr '\n' ' ')" "1 1 1 2 2 2 "
+same "nothing is left" "$(marked)" ""
+finish

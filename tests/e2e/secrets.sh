@@ -1,0 +1,65 @@
+#!/bin/bash
+# Secrets reach the task and stay out of logs, store, journals and command lines. The notify hook posts
+# to a webhook whose address is a secret.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+command -v python3 > /dev/null || skip "needs python3 for a webhook"
+cat > hook.py <<'END'
+import http.server, os
+class H(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with open("posted.tmp", "wb") as f:
+            f.write(self.path.encode() + b"\n" + self.headers["X-Key"].encode() + b"\n" + body)
+        os.rename("posted.tmp", "posted")
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *a): pass
+s = http.server.HTTPServer(("127.0.0.1", 0), H)
+with open("port.tmp", "w") as f: f.write(str(s.server_port))
+os.rename("port.tmp", "port")
+s.handle_request()
+END
+python3 hook.py &
+hook=$!
+until_true 20 test -s port
+cat > secret.yaml <<'END'
+name: secret
+nodes: [{name: n1, executor: local}]
+env: {W: "${{ env.W }}"}
+secrets:
+  token: {env: TOKEN}
+  file: {file: /etc/hostname}
+  made: {command: "printf made-up-%s word"}
+  url: {env: HOOK}
+tasks:
+  use:
+    env: {TOKEN: "${{ secrets.token }}", BEARER: "Bearer ${{ secrets.made }}"}
+    run: |
+      test ${#TOKEN} = 12 && test "${TOKEN#s3cr3t}" = -value && test ${#BEARER} = 19 && echo right
+      echo "token is $TOKEN and $BEARER"
+      exit 3
+on_failure:
+  - uses: notify
+    with: {url: "${{ secrets.url }}", headers: {X-Key: "${{ secrets.token }}"}}
+END
+export TOKEN=s3cr3t-value HOOK=http://127.0.0.1:$(cat port)/very-secret-path
+"$flowrun" secret.yaml > out 2>&1
+same "the run fails as its task does" $? 1
+wait "$hook"
+has "the task has the values" out "use@n1 | right"
+hasnt "not in the output" out "s3cr3t-value"
+hasnt "nor this" out "made-up-word"
+same "the hook's address" "$(sed -n 1p posted)" "/very-secret-path"
+same "the hook's header" "$(sed -n 2p posted)" "s3cr3t-value"
+check "the message" python3 -c '
+import json
+doc = json.loads(open("posted").read().split("\n", 2)[2])
+assert doc["status"] == "failed" and doc["failed"][0]["task"] == "use", doc'
+unset TOKEN HOOK
+for word in s3cr3t-value made-up-word very-secret-path; do
+    same "$word is nowhere in the home" "$(grep -rlF "$word" "$FLOWRUN_HOME")" ""
+done
+"$flowrun" secret.yaml > out 2>&1
+has "a secret that is not there" out "secret 'token': the variable TOKEN is not set"
+finish
