@@ -99,7 +99,6 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     rows[n++] = (struct tr_memory_row){"workspace", m->work_bytes};
     rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes};
     rows[n++] = (struct tr_memory_row){"tables and staging", m->table_bytes + m->host_bytes};
-    rows[n++] = (struct tr_memory_row){"transport", m->o.comm->ops->bytes(m->o.comm->self)};
     for (size_t i = 0; i < n; i++)
         sum += rows[i].bytes;
     rows[n++] = (struct tr_memory_row){"total", sum};

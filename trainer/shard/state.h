@@ -59,6 +59,7 @@ struct tr_shard {
     size_t base_bytes, persistent_bytes, window_bytes;
     char *base, *persistent;
     struct window windows[2];
+    int last;            /* the window used last */
     struct tr_queue *gq; /* the communicator's queue */
     struct tr_event *rows_done;
     struct order orders[PASSES];

@@ -151,6 +151,18 @@ static enum fr_rc fetch_ahead(struct tr_shard *s, int w, struct fr_err *err)
     return rc;
 }
 
+/* The window to overwrite: the one used longer ago, unless it was just filled ahead. What the other
+ * keeps counts as live. */
+static int free_window(struct tr_shard *s, struct span p)
+{
+    int w = s->windows[1 - s->last].ahead ? s->last : 1 - s->last;
+    const struct window *other = &s->windows[1 - w];
+
+    if (!other->ahead && span_elements(s, p) + span_elements(s, other->span) > s->o.limits.max_live)
+        forget(s, 1 - w);
+    return w;
+}
+
 enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, int n,
                            struct fr_err *err)
 {
@@ -168,7 +180,7 @@ enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, in
     for (w = 0; w < 2 && !same(s->windows[w].span, p); w++)
         ;
     if (w == 2) {
-        w = s->windows[0].ahead ? 1 : 0;
+        w = free_window(s, p);
         if ((rc = fetch(s, w, p, err)) != FR_OK)
             return rc;
     } else if (!s->windows[w].ahead) {
@@ -176,6 +188,7 @@ enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, in
     }
     s->windows[w].ahead = false;
     s->windows[w].held = true;
+    s->last = w;
     if ((rc = tr_event_wait(s->o.be, q, s->windows[w].ready)) != FR_OK)
         return fr_fail(err, rc, "waiting for %s", s->units[first].what);
     return fetch_ahead(s, w, err);

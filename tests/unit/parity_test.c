@@ -1,0 +1,336 @@
+/*
+ * Small DeepSeek-V3 models against the reference stack (tests/golden/deepseek_v3.py): logits, loss,
+ * every adapter gradient, ten AdamW steps. Error of a tensor = |g - g*| / |g*| (2-norm).
+ * f32: at most 1e-4. bf16, with the golden's experts injected: our distance to the f32 golden is at
+ * most 1.5 times that of the reference's own bf16 run.
+ */
+#include "tests/unit/check.h"
+#include "trainer/train/export.h"
+#include "trainer/train/optim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TOKENS = 192, LAYERS = 4, STEPS = 10 };
+
+static const char *const configs[] = {"yarn",      "plain",      "no_q_lora",
+                                      "one_group", "two_shared", "negative_bias"};
+
+struct parity {
+    struct tr_backend *be;
+    struct tr_comm *comm;
+    struct tr_model_config config;
+    struct tr_lora_config lora;
+    struct tr_st *weights, *golden;
+    struct tr_model *model;
+    struct tr_optim optim;
+    struct tr_params p;
+    float *flat, *logits;
+    int32_t ids[TOKENS], pos[TOKENS], targets[TOKENS];
+    int32_t experts[LAYERS][TOKENS * 8];
+    const int32_t *forced[LAYERS];
+    int64_t offsets[3];
+    struct tr_micro mb;
+    int64_t count; /* targets */
+    char dir[256];
+};
+
+static int64_t read_i64(const struct parity *p, const char *name, int64_t *out, size_t n)
+{
+    const struct tr_st_tensor *t = tr_st_find(p->golden, name);
+    struct fr_err err = {0};
+
+    if (t == NULL || t->elements > (int64_t)n)
+        return 0;
+    return tr_st_read(p->golden, t, 0, out, (size_t)t->bytes, &err) == FR_OK ? t->elements : 0;
+}
+
+/* A golden f32 tensor; the caller frees it. */
+static float *read_f32(const struct parity *p, const char *name, int64_t *n)
+{
+    const struct tr_st_tensor *t = tr_st_find(p->golden, name);
+    struct fr_err err = {0};
+    float *out;
+
+    if (!CHECK(t != NULL)) {
+        printf("no golden %s\n", name);
+        *n = 0;
+        return NULL;
+    }
+    out = malloc((size_t)t->bytes);
+    *n = t->elements;
+    CHECK_INT(tr_st_read(p->golden, t, 0, out, (size_t)t->bytes, &err), FR_OK);
+    return out;
+}
+
+static void read_batch(struct parity *p)
+{
+    int64_t ids[2 * TOKENS], labels[2 * TOKENS], lengths[2] = {0}, width, T = 0;
+    char name[32];
+    struct fr_err err = {0};
+
+    width = read_i64(p, "input_ids", ids, 2 * TOKENS) / 2;
+    CHECK_INT(read_i64(p, "labels", labels, 2 * TOKENS), 2 * width);
+    CHECK_INT(read_i64(p, "lengths", lengths, 2), 2);
+    for (int64_t b = 0; b < 2; b++) {
+        for (int64_t i = 0; i < lengths[b]; i++, T++) {
+            int64_t next = i + 1 < lengths[b] ? labels[b * width + i + 1] : -100;
+
+            p->ids[T] = (int32_t)ids[b * width + i];
+            p->pos[T] = (int32_t)i;
+            p->targets[T] = next >= 0 ? (int32_t)next : -1;
+            p->count += next >= 0;
+        }
+        p->offsets[b + 1] = T;
+    }
+    for (int i = 0; i < LAYERS; i++) {
+        const struct tr_st_tensor *t;
+
+        (void)snprintf(name, sizeof(name), "experts.%d", i);
+        p->forced[i] = p->experts[i];
+        if ((t = tr_st_find(p->golden, name)) != NULL)
+            CHECK_INT(tr_st_read(p->golden, t, 0, p->experts[i], (size_t)t->bytes, &err), FR_OK);
+    }
+    p->mb = (struct tr_micro){.T = T,
+                              .B = 2,
+                              .ids = p->ids,
+                              .pos = p->pos,
+                              .targets = p->targets,
+                              .offsets = p->offsets,
+                              .loss_scale = 1.0 / (double)p->count};
+}
+
+static enum fr_rc load(struct parity *p, enum tr_dtype compute, struct fr_err *err)
+{
+    struct tr_model_opts o = {.be = p->be,
+                              .comm = p->comm,
+                              .config = &p->config,
+                              .lora = &p->lora,
+                              .compute = compute,
+                              .tokens_max = TOKENS,
+                              .samples_max = 2,
+                              .train = true,
+                              .logits = true};
+    char golden[300];
+    enum fr_rc rc;
+
+    (void)snprintf(golden, sizeof(golden), "%s/golden.safetensors", p->dir);
+    o.limits.max_live = 1000000;
+    if ((rc = tr_model_config_load(p->dir, &p->config, err)) != FR_OK ||
+        (rc = tr_lora_read(p->dir, &p->lora, err)) != FR_OK ||
+        (rc = tr_st_open_model(p->dir, &p->weights, err)) != FR_OK ||
+        (rc = tr_st_open(golden, &p->golden, err)) != FR_OK ||
+        (rc = tr_model_create(&o, &p->model, NULL, err)) != FR_OK ||
+        (rc = tr_model_load(p->model, p->weights, err)) != FR_OK ||
+        (rc = tr_optim_create(&p->optim, p->model, p->comm, p->be, err)) != FR_OK)
+        return rc;
+    tr_model_params(p->model, &p->p);
+    p->flat = calloc((size_t)p->p.padded, sizeof(float));
+    if ((rc = tr_import_adapter(p->dir, &p->p, p->flat, err)) != FR_OK ||
+        (rc = tr_optim_set(&p->optim, p->flat, err)) != FR_OK)
+        return rc;
+    read_batch(p);
+    p->logits = calloc((size_t)(p->mb.T * p->config.vocab_size), sizeof(float));
+    return FR_OK;
+}
+
+static void unload(struct parity *p)
+{
+    tr_optim_finish(&p->optim);
+    tr_model_destroy(p->model);
+    tr_st_close(p->weights);
+    tr_st_close(p->golden);
+    tr_lora_finish(&p->lora);
+    free(p->flat);
+    free(p->logits);
+}
+
+static double distance(const float *x, const float *want, int64_t n)
+{
+    double diff = 0, norm = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)x[i] - (double)want[i];
+
+        diff += d * d;
+        norm += (double)want[i] * (double)want[i];
+    }
+    return norm > 0 ? sqrt(diff / norm) : INFINITY;
+}
+
+/* Golden NAME against x: 1e-4 in f32, 1.5 times the reference's own distance in bf16. */
+static void compare(const struct parity *p, const char *name, const float *x, bool bf16)
+{
+    char own[200];
+    int64_t n, one;
+    float *want = read_f32(p, name, &n), *ref = NULL;
+    double got, limit = 1e-4;
+
+    if (want == NULL)
+        return;
+    got = distance(x, want, n);
+    if (bf16) {
+        (void)snprintf(own, sizeof(own), "bf16.%s", name);
+        ref = read_f32(p, own, &one);
+        limit = ref != NULL ? 1.5 * (double)ref[0] : 0;
+    }
+    if (!CHECK(got <= limit) || getenv("PARITY_SHOW") != NULL)
+        printf("  %s %s: %.3g, limit %.3g\n", bf16 ? "bf16" : "f32", name, got, limit);
+    free(want);
+    free(ref);
+}
+
+static enum fr_rc keep_logits(void *arg, const float *chunk, int64_t col0, int64_t ncols,
+                              struct fr_err *err)
+{
+    struct parity *p = arg;
+
+    (void)err;
+    for (int64_t t = 0; t < p->mb.T; t++)
+        memcpy(p->logits + t * p->config.vocab_size + col0, chunk + t * ncols,
+               (size_t)ncols * sizeof(float));
+    return FR_OK;
+}
+
+static float mean_loss(struct parity *p)
+{
+    struct fr_err err = {0};
+    double sum = NAN;
+
+    CHECK_INT(tr_model_take_loss(p->model, &sum, &err), FR_OK);
+    return (float)(sum / (double)p->count);
+}
+
+static void check_forward(struct parity *p, bool bf16)
+{
+    struct tr_logits emit = {.chunk = keep_logits, .arg = p};
+    int32_t chosen[TOKENS * 8];
+    struct fr_err err = {0};
+    float loss;
+
+    if (!CHECK(tr_model_forward(p->model, &p->mb, &emit, &err) == FR_OK))
+        printf("%s\n", err.msg);
+    loss = mean_loss(p);
+    compare(p, "logits", p->logits, bf16);
+    if (!bf16)
+        compare(p, "loss", &loss, false);
+    for (int64_t i = 0; i < tr_model_moe_layers(p->model); i++) {
+        CHECK_INT(tr_model_routing(p->model, i, 0, chosen, &err), FR_OK);
+        CHECK(memcmp(chosen, p->experts[i],
+                     (size_t)(p->mb.T * p->config.num_experts_per_tok) * sizeof(int32_t)) == 0);
+    }
+}
+
+/* Adapter tensor k (A even, B odd) in PEFT's name with a prefix, and its place. */
+static int64_t tensor(const struct parity *p, size_t k, const char *prefix, char name[200])
+{
+    const struct tr_adapter *a = &p->p.adapters[k / 2];
+
+    (void)snprintf(name, 200, "%s.base_model.model.%s.lora_%c.weight", prefix, a->module,
+                   k % 2 == 0 ? 'A' : 'B');
+    return k % 2 == 0 ? a->a_at : a->b_at;
+}
+
+static void check_backward(struct parity *p, bool bf16)
+{
+    struct fr_err err = {0};
+    char name[200];
+
+    CHECK_INT(tr_optim_zero_grad(&p->optim, &err), FR_OK);
+    if (!CHECK(tr_model_forward_backward(p->model, &p->mb, &err) == FR_OK))
+        printf("%s\n", err.msg);
+    (void)mean_loss(p);
+    for (size_t k = 0; k < 2 * p->p.n; k++) {
+        int64_t at = tensor(p, k, "grad", name);
+
+        compare(p, name, (const float *)p->p.grad.p + at, bf16);
+    }
+}
+
+/* Constants of ADAMW in the script. */
+static void check_steps(struct parity *p)
+{
+    struct tr_optim_result result;
+    struct fr_err err = {0};
+    char name[200];
+    float losses[STEPS];
+    double lr = 3e-5, moved = 0;
+    float *want, *start;
+    int64_t n;
+
+    p->optim.beta1 = 0.9;
+    p->optim.beta2 = 0.95;
+    p->optim.eps = 1e-8;
+    p->optim.weight_decay = 0.1;
+    for (int i = 0; i < STEPS; i++) {
+        CHECK_INT(tr_optim_zero_grad(&p->optim, &err), FR_OK);
+        CHECK_INT(tr_model_forward_backward(p->model, &p->mb, &err), FR_OK);
+        losses[i] = mean_loss(p);
+        CHECK_INT(tr_optim_step(&p->optim, lr, 1, &result, &err), FR_OK);
+        CHECK(!result.skipped && result.grad_norm > 0);
+    }
+    compare(p, "steps.loss", losses, false);
+    want = read_f32(p, "steps.loss", &n);
+    CHECK(fabs((double)(losses[STEPS - 1] - losses[0] - want[STEPS - 1] + want[0])) <=
+          1e-3 * fabs((double)(want[STEPS - 1] - want[0])));
+    free(want);
+    start = malloc((size_t)p->p.padded * sizeof(float));
+    memcpy(start, p->flat, (size_t)p->p.padded * sizeof(float));
+    CHECK_INT(tr_optim_whole(&p->optim, TR_OPTIM_MASTER, p->flat, &err), FR_OK);
+    for (size_t k = 0; k < 2 * p->p.n; k++) {
+        int64_t at = tensor(p, k, "final", name);
+
+        compare(p, name, p->flat + at, false);
+        want = read_f32(p, name, &n);
+        for (int64_t i = 0; i < n; i++) { /* what the ten steps moved */
+            p->flat[at + i] -= start[at + i];
+            want[i] -= start[at + i];
+        }
+        moved = fmax(moved, distance(p->flat + at, want, n));
+        free(want);
+    }
+    free(start);
+    if (!CHECK(moved <= 5e-3))
+        printf("  ten steps' movement: off by %.3g\n", moved);
+}
+
+static void try_config(struct tr_backend *be, struct tr_comm *comm, const char *name, bool bf16)
+{
+    struct parity *p = calloc(1, sizeof(*p));
+    struct fr_err err = {0};
+
+    check_row(name);
+    p->be = be;
+    p->comm = comm;
+    (void)snprintf(p->dir, sizeof(p->dir), "%s/tests/golden/deepseek_v3/%s", SOURCE_ROOT, name);
+    if (!CHECK(load(p, bf16 ? TR_BF16 : TR_F32, &err) == FR_OK)) {
+        printf("%s: %s\n", name, err.msg);
+    } else {
+        if (bf16)
+            p->mb.forced = p->forced;
+        check_forward(p, bf16);
+        check_backward(p, bf16);
+        if (!bf16)
+            check_steps(p);
+    }
+    unload(p);
+    free(p);
+}
+
+int main(void)
+{
+    struct tr_backend *be = NULL;
+    struct tr_comm *comm = NULL;
+    struct fr_err err = {0};
+
+    CHECK_INT(tr_cpu_create(&be, &err), FR_OK);
+    CHECK_INT(tr_comm_single(be, &comm, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
+        try_config(be, comm, configs[i], false);
+        try_config(be, comm, configs[i], true);
+    }
+    tr_comm_destroy(comm);
+    tr_backend_destroy(be);
+    return check_done();
+}

@@ -1,0 +1,334 @@
+/*
+ * Shards over W = 1 to 4 ranks (threads): bytes a rank holds, what a gather and a fetch of rows
+ * bring, the recorded order with and without prefetch; then whole models, whose gradients must not
+ * depend on W, window or prefetch.
+ */
+#include "tests/ref/ref.h"
+#include "tests/unit/check.h"
+#include "tests/unit/ranks.h"
+#include "tests/unit/tiny_model.h"
+
+#include <math.h>
+
+enum { UNITS = 5, ROWS = 11, COLS = 3, FETCH = 6 };
+
+/* ---- units ---- */
+
+struct probe {
+    struct tr_shard_limits limits;
+    bool partition;
+    int failed; /* checks made on threads are counted here */
+    struct tr_shard_bytes bytes;
+    struct tr_shard_stats stats;
+};
+
+static double value(const char *name, uint64_t i)
+{
+    return tiny_value(name, i);
+}
+
+static int add_units(struct tr_shard *s, struct fr_err *err)
+{
+    static const char *const names[UNITS] = {"u0", "u1", "u2", "u3", "u4"};
+    int id = -1;
+
+    for (int i = 0; i < UNITS; i++) {
+        struct tr_unit_spec u = {.what = names[i], .n = 2};
+
+        u.kind = i == 4 ? TR_UNIT_PERSISTENT : TR_UNIT_SHARDED;
+        u.tensors[0] =
+            (struct tr_unit_tensor){.name = "a", .rank = 2, .shape = {7 + i, 13}, .dtype = TR_F32};
+        u.tensors[1] = (struct tr_unit_tensor){
+            .name = "b", .rank = 1, .shape = {5 * i + 1}, .row0 = i, .dtype = TR_F32};
+        if (tr_shard_add(s, &u, &id, err) != FR_OK || id != i)
+            return -1;
+    }
+    struct tr_unit_spec rows = {.what = "rows", .kind = TR_UNIT_ROWS, .n = 1};
+
+    rows.tensors[0] =
+        (struct tr_unit_tensor){.name = "embed", .rank = 2, .shape = {ROWS, COLS}, .dtype = TR_F32};
+    return tr_shard_plan_window(s, 2, 2, err) == FR_OK && tr_shard_add(s, &rows, &id, err) == FR_OK
+               ? id
+               : -1;
+}
+
+static int wrong_values(const struct tr_shard *s, int unit)
+{
+    struct tr_view a = tr_shard_view(s, unit, 0), b = tr_shard_view(s, unit, 1);
+    int bad = 0;
+
+    for (int64_t i = 0; i < tr_view_count(a); i++)
+        bad += tr_get(a, i) != (double)(float)value("a", (uint64_t)i);
+    for (int64_t i = 0; i < tr_view_count(b); i++)
+        bad += tr_get(b, i) != (double)(float)value("b", (uint64_t)(unit + i));
+    return bad;
+}
+
+/* Gathers in one fixed order, as a pass of training would. */
+static int one_pass(struct tr_shard *s, struct tr_queue *q, int pass)
+{
+    static const int order[][2] = {{0, 1}, {2, 2}, {1, 1}, {1, 1}, {2, 2}, {0, 1}};
+    struct fr_err err = {0};
+    int bad = tr_shard_begin(s, pass, &err) != FR_OK;
+
+    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+        bad += tr_shard_gather(s, q, order[i][0], order[i][1], &err) != FR_OK;
+        for (int u = order[i][0]; u < order[i][0] + order[i][1]; u++)
+            bad += wrong_values(s, u);
+        bad += wrong_values(s, 4);
+        bad += tr_shard_release(s, q, order[i][0], order[i][1], &err) != FR_OK;
+    }
+    bad += tr_shard_end(s, false, &err) != FR_OK;
+    if (bad > 0)
+        printf("%s\n", err.msg);
+    return bad;
+}
+
+static int fetch_rows(struct tr_shard *s, struct tr_queue *q, int unit, int rank)
+{
+    static const int32_t ids[3][FETCH] = {
+        {10, 0, 10, 3, 7, 7}, {0, 0, 0, 0, 0, 0}, {10, 9, 8, 7, 6, 5}};
+    int32_t index[FETCH];
+    struct fr_err err = {0};
+    int bad = 0;
+
+    for (int round = 0; round < 3; round++) {
+        const int32_t *mine = ids[(round + rank) % 3];
+        struct tr_fetch_rows f = {.unit = unit, .ids = mine, .out_index = index};
+
+        f.tokens = rank == 1 && round == 2 ? 0 : FETCH - round;
+        bad += tr_shard_fetch_rows(s, q, &f, &err) != FR_OK;
+        for (int64_t t = 0; t < f.tokens && bad == 0; t++)
+            for (int64_t c = 0; c < COLS; c++)
+                bad += tr_get(f.table, index[t] * COLS + c) !=
+                       (double)(float)value("embed", (uint64_t)(mine[t] * COLS + c));
+    }
+    return bad;
+}
+
+static void probe_body(struct rank_self *self, void *arg)
+{
+    struct probe *p = arg;
+    struct tr_shard_source src = {.fill = tiny_fill};
+    struct tr_shard_opts o = {.partition = p->partition, .limits = p->limits, .tokens_max = FETCH};
+    struct tr_backend *be = NULL;
+    struct tr_queue *q = NULL;
+    struct tr_shard *s = NULL;
+    struct fr_err err = {0};
+    struct tr_comm comm;
+    int rows;
+
+    p->failed += tr_ref_create(&be, &err) != FR_OK;
+    comm = ranks_comm(self, be);
+    o.be = be;
+    o.comm = &comm;
+    p->failed += tr_queue_create(be, 0, &q, &err) != FR_OK;
+    p->failed += tr_shard_create(&o, &s, &err) != FR_OK;
+    rows = add_units(s, &err);
+    p->failed += rows < 0;
+    tr_shard_bytes(s, &p->bytes);
+    p->failed += tr_shard_fill(s, &src, &err) != FR_OK;
+    for (int i = 0; i < 3; i++)
+        p->failed += one_pass(s, q, 0);
+    p->failed += fetch_rows(s, q, rows, self->rank);
+    tr_shard_stats(s, &p->stats);
+    tr_shard_destroy(s);
+    tr_queue_destroy(be, q);
+    tr_backend_destroy(be);
+}
+
+struct expected {
+    const char *name;
+    int W;
+    bool partition;
+    struct tr_shard_limits limits;
+    int64_t gathers, prefetched, reused;
+};
+
+static const struct expected cases[] = {
+    {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0},
+    {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0},
+    {"two, no limits", 2, true, {100000, 100000, 100000}, 8, 4, 10},
+    {"two, never ahead", 2, true, {0, 100000, 100000}, 8, 0, 10},
+    {"two, never kept", 2, true, {0, 100000, 0}, 18, 0, 0},
+    {"two, ahead but never kept", 2, true, {100000, 100000, 0}, 18, 8, 0},
+    {"three", 3, true, {100000, 100000, 100000}, 8, 4, 10},
+    {"four, live limit", 4, true, {100000, 300, 100000}, 13, 0, 5},
+};
+
+static void try_case(const struct expected *c)
+{
+    struct probe p[RANKS_MAX] = {0};
+    void *args[RANKS_MAX];
+
+    check_row(c->name);
+    for (int k = 0; k < c->W; k++) {
+        p[k] = (struct probe){.limits = c->limits, .partition = c->partition};
+        args[k] = &p[k];
+    }
+    ranks_run(c->W, probe_body, args);
+    for (int k = 0; k < c->W; k++) {
+        bool sharded = c->W > 1 && c->partition;
+
+        CHECK_INT(p[k].failed, 0);
+        CHECK_INT(p[k].stats.gathers, c->gathers);
+        CHECK_INT(p[k].stats.prefetched, c->prefetched);
+        CHECK_INT(p[k].stats.reused, c->reused);
+        if (!sharded)
+            CHECK(p[k].bytes.base + p[k].bytes.persistent == p[k].bytes.model);
+        else
+            CHECK(p[k].bytes.base < p[k].bytes.model / (size_t)c->W + 256 * (UNITS + 1));
+    }
+}
+
+/* ---- order ---- */
+
+static void check_order(struct tr_backend *be)
+{
+    struct ranks all = {.size = 1};
+    struct rank_self self = {&all, 0};
+    struct tr_shard_source src = {.fill = tiny_fill};
+    struct tr_shard_opts o = {.be = be, .partition = true, .tokens_max = FETCH};
+    struct tr_comm comm;
+    struct tr_shard *s = NULL;
+    struct fr_err err = {0};
+
+    check_row("order");
+    pthread_barrier_init(&all.barrier, NULL, 1);
+    comm = ranks_comm(&self, be);
+    o.comm = &comm;
+    CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
+    CHECK(add_units(s, &err) >= 0);
+    comm.size = 1;
+    CHECK_INT(tr_shard_fill(s, &src, &err), FR_OK);
+    CHECK_INT(tr_shard_end(s, false, &err), FR_BUG);
+    CHECK_INT(tr_shard_begin(s, 1, &err), FR_OK);
+    CHECK_INT(tr_shard_begin(s, 1, &err), FR_BUG);
+    CHECK_INT(tr_shard_end(s, true, &err), FR_OK);
+    tr_shard_destroy(s);
+    pthread_barrier_destroy(&all.barrier);
+}
+
+/* ---- whole models ---- */
+
+struct job {
+    struct tiny tiny;
+    double *grad; /* (padded of W = 1) */
+    double loss;
+    int64_t n;
+    int failed;
+    struct tr_memory_row rows[TR_MEMORY_ROWS];
+};
+
+static int64_t plain_elements(const struct tr_params *p)
+{
+    const struct tr_adapter *last = &p->adapters[p->n - 1];
+
+    return last->b_at + last->r * last->out;
+}
+
+static void model_body(struct rank_self *self, void *arg)
+{
+    struct job *j = arg;
+    struct tr_backend *be = NULL;
+    struct tr_comm comm;
+    struct tiny_model t = {0};
+    struct fr_err err = {0};
+    struct tr_params p;
+    struct tr_micro mb;
+
+    j->failed += tr_ref_create(&be, &err) != FR_OK;
+    comm = ranks_comm(self, be);
+    if (tiny_make(&t, &j->tiny, be, &comm, TR_F64, &err) != FR_OK) {
+        printf("rank %d: %s\n", self->rank, err.msg);
+        j->failed++;
+        return;
+    }
+    mb = tiny_micro(&t);
+    if (self->rank == 1) /* an idle rank takes part */
+        mb.T = mb.B = 0;
+    for (int i = 0; i < 3; i++) {
+        if (tr_model_forward_backward(t.model, &mb, &err) != FR_OK) {
+            printf("rank %d: %s\n", self->rank, err.msg);
+            j->failed++;
+        }
+    }
+    j->failed += tr_model_forward(t.model, &mb, NULL, &err) != FR_OK;
+    j->failed += tr_model_take_loss(t.model, &j->loss, &err) != FR_OK;
+    tr_model_params(t.model, &p);
+    (void)tr_model_memory(t.model, j->rows);
+    j->n = plain_elements(&p);
+    j->grad = malloc((size_t)j->n * sizeof(double));
+    memcpy(j->grad, p.grad.p, (size_t)j->n * sizeof(double));
+    tiny_finish(&t);
+    tr_backend_destroy(be);
+}
+
+struct model_row {
+    const char *name;
+    int W;
+    struct tiny tiny;
+};
+
+#define TARGETS                                                                                    \
+    {                                                                                              \
+        "q_a_proj", "kv_b_proj", "layers.0.mlp.down_proj", "shared_experts.up_proj"                \
+    }
+
+static const struct model_row models[] = {
+    {"W=1", 1, {.partition = true, .lora = TARGETS}},
+    {"W=2", 2, {.partition = true, .lora = TARGETS}},
+    {"W=2, prefetch", 2, {.partition = true, .prefetch = 100000, .lora = TARGETS}},
+    {"W=3, small windows",
+     3,
+     {.partition = true, .max_live = 500, .prefetch = 400, .lora = TARGETS}},
+    {"W=4, one expert a window", 4, {.partition = true, .max_live = 1, .lora = TARGETS}},
+    {"W=3, stage 2", 3, {.lora = TARGETS}},
+};
+
+static void check_models(void)
+{
+    struct job one = {0};
+
+    for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+        struct job j[RANKS_MAX] = {0};
+        void *args[RANKS_MAX];
+
+        check_row(models[i].name);
+        for (int k = 0; k < models[i].W; k++) {
+            j[k].tiny = models[i].tiny;
+            args[k] = &j[k];
+        }
+        ranks_run(models[i].W, model_body, args);
+        if (i == 0)
+            one = j[0];
+        for (int k = 0; k < models[i].W; k++) {
+            double norm = 0;
+
+            CHECK_INT(j[k].failed, 0);
+            CHECK_INT(j[k].n, one.n);
+            for (int64_t e = 0; e < j[k].n; e++)
+                norm += fabs(j[k].grad[e]);
+            CHECK(k == 1 ? norm == 0 && j[k].loss == 0
+                         : memcmp(j[k].grad, one.grad, (size_t)one.n * sizeof(double)) == 0 &&
+                               j[k].loss == one.loss && norm > 0);
+            if (i > 0)
+                free(j[k].grad);
+        }
+    }
+    free(one.grad);
+}
+
+int main(void)
+{
+    struct tr_backend *be = NULL;
+    struct fr_err err = {0};
+
+    CHECK_INT(tr_ref_create(&be, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        try_case(&cases[i]);
+    check_order(be);
+    check_models();
+    tr_backend_destroy(be);
+    return check_done();
+}
