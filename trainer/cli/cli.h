@@ -21,6 +21,7 @@ extern const size_t tr_ncommands;
 
 enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
