@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -429,6 +430,14 @@ static void wait_for_server(struct site *s)
     CHECK(up);
 }
 
+static bool may_log_in(void)
+{
+    const struct passwd *pw = getpwuid(getuid());
+
+    return pw != NULL && pw->pw_shell[0] != '\0' && access(pw->pw_shell, X_OK) == 0 &&
+           strstr(pw->pw_shell, "nologin") == NULL && strstr(pw->pw_shell, "false") == NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct site s = {.dir = "/tmp/exec-ssh-XXXXXX"};
@@ -437,6 +446,8 @@ int main(int argc, char **argv)
         return strcmp(argv[1], "version") == 0 ? peer_version() : peer_serve();
     if (access(sshd, X_OK) != 0)
         return check_skip("no sshd here");
+    if (!may_log_in())
+        return check_skip("this user has no login shell");
     CHECK(mkdtemp(s.dir) != NULL);
     snprintf(s.user, sizeof(s.user), "%s", cuserid(NULL));
     s.port = free_port();
