@@ -271,7 +271,9 @@ void srv_live_step(struct srv *s, struct srv_live *l)
             return;
     }
     write_socket(l);
-    if (l->fd >= 0 || now < l->due_ms)
+    if (l->fd >= 0)
+        l->due_ms = INT64_MAX;
+    if (now < l->due_ms)
         return;
     if (!l->sweeping && (l->a->ended || l->a->tombstoned || l->a->acked))
         over(s, l);
