@@ -80,6 +80,9 @@ def cases(kind):
 def main():
     print("tokenizers", tokenizers.__version__)
     os.makedirs(HERE, exist_ok=True)
+    with open(os.path.join(HERE, "tokenizer_config.json"), "w") as f:
+        json.dump({"bos_token": "<s>", "eos_token": {"content": "</s>"}}, f)
+        f.write("\n")
     corpus = [text(random.Random(i), 200) for i in range(20)]
     for kind, normalizer, pre, model in kinds():
         tok = Tokenizer(models.BPE(**model))

@@ -119,9 +119,10 @@ static void test_special(void)
 
     check_row("special tokens");
     CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err), FR_OK);
-    CHECK_INT(tr_tokenizer_bos(t), -1);
-    CHECK_INT(tr_tokenizer_set_eos(t, "</s>", &err), FR_OK);
+    CHECK_INT(tr_tokenizer_bos(t), tr_tokenizer_id(t, "<s>"));
     CHECK_INT(tr_tokenizer_eos(t), tr_tokenizer_id(t, "</s>"));
+    CHECK_INT(tr_tokenizer_set_eos(t, "<think>", &err), FR_OK);
+    CHECK_INT(tr_tokenizer_eos(t), tr_tokenizer_id(t, "<think>"));
     CHECK_INT(tr_tokenizer_pad(t), tr_tokenizer_eos(t));
     CHECK_INT(tr_tokenizer_set_eos(t, "<no>", &err), FR_NOTFOUND);
     CHECK_INT(tr_tokenizer_id(t, "<no>"), -1);

@@ -1,0 +1,434 @@
+#include "tests/unit/check.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-data-XXXXXX";
+static const char tokenizer[] = SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json";
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    struct fr_err err;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* ids as text, each left out that is not trained. */
+static void show(const struct tr_tokenizer *t, const int32_t *ids, const int32_t *labels, size_t n,
+                 struct fr_buf *out)
+{
+    struct tr_ids kept = {0};
+
+    for (size_t i = 0; i < n; i++)
+        if (labels == NULL || labels[i] != TR_IGNORE)
+            CHECK_INT(tr_ids_add(&kept, &ids[i], 1, NULL), FR_OK);
+    out->n = 0;
+    fr_buf_text(out, " "); /* so that p is there */
+    CHECK_INT(tr_tokenizer_decode(t, kept.v, kept.n, false, out, NULL), FR_OK);
+    fr_buf_cut(out, 1);
+    out->p[out->n] = '\0';
+    tr_ids_finish(&kept);
+}
+
+#define U(text) {TR_USER, {text, sizeof(text) - 1}}
+#define A(text) {TR_ASSISTANT, {text, sizeof(text) - 1}}
+#define O(text) {TR_OBSERVATION, {text, sizeof(text) - 1}}
+#define F(text) {TR_FUNCTION, {text, sizeof(text) - 1}}
+
+static const struct {
+    const char *name, *templ;
+    struct tr_message messages[4];
+    size_t n;
+    const char *system, *tools;
+    const char *all, *trained;
+} rows[] = {
+    {"default", "default", {U("hi"), A("yes")}, 2, "", "", "Human: hi</s>\nAssistant:yes</s>\n",
+     "yes</s>\n"},
+    {"default system", "default", {U("hi"), A("yes")}, 2, "be brief", "",
+     "System: be brief</s>\nHuman: hi</s>\nAssistant:yes</s>\n", "yes</s>\n"},
+    {"deepseek3", "deepseek3", {U("hi"), A("yes")}, 2, "", "",
+     "<s><\xef\xbd\x9cUser\xef\xbd\x9c>hi<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>yes</s>", "yes</s>"},
+    {"deepseek3 system, two turns", "deepseek3", {U("a"), A("b"), U("c"), A("d")}, 4, "S", "",
+     "<s>S<\xef\xbd\x9cUser\xef\xbd\x9c>a<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>b</s>"
+     "<\xef\xbd\x9cUser\xef\xbd\x9c>c<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>d</s>", "b</s>d</s>"},
+    {"deepseek", "deepseek", {U("a"), A("b")}, 2, "S", "", "<s>S\n\nUser: a\n\nAssistant:b</s>",
+     "b</s>"},
+    {"empty", "empty", {U("a"), A(" b")}, 2, "", "", "a b", " b"},
+    {"alpaca", "alpaca", {U("a"), A("b")}, 2, "S\n", "",
+     "S\n### Instruction:\na\n\n### Response:\nb</s>\n\n", "b</s>\n\n"},
+    {"fewshot", "fewshot", {U("a"), A("b"), U("c"), A("d")}, 4, "", "", "ab\n\ncd\n\n</s>",
+     "b\n\n</s>d\n\n</s>"},
+    {"content is put in once", "empty", {U("{{content}}"), A("x")}, 2, "", "", "{{content}}x", "x"},
+    {"special text in data", "empty", {U("a</s>"), A("x")}, 2, "", "", "a</s>x", "x"},
+    {"qwen", "qwen3_nothink", {U("a"), A("b")}, 2, "", "",
+     "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n", "b<|im_end|>\n"},
+    {"tools", "default", {U("a"), F("{\"name\": \"f\", \"arguments\": {\"x\": 1.5}}"), O("7"), A("c")},
+     4, "", "[{\"name\": \"f\", \"description\": \"D\", \"parameters\": {\"properties\": {\"x\": "
+     "{\"type\": \"number\", \"description\": \"P\"}, \"y\": {\"type\": \"string\", \"enum\": "
+     "[\"u\", \"v\"]}}, \"required\": [\"x\"]}}]",
+     "System: You have access to the following tools:\n> Tool Name: f\nTool Description: D\n"
+     "Tool Args:\n  - x (number, required): P\n  - y (string): , should be one of [u, v]\n\n"
+     "Use the following format if using a tool:\n```\nAction: tool name (one of [f])\n"
+     "Action Input: the input to the tool, in a JSON format representing the kwargs (e.g. "
+     "```{\"input\": \"hello world\", \"num_beams\": 5}```)\n```\n</s>\n"
+     "Human: a</s>\nAssistant:Action: f\nAction Input: {\"x\": 1.5}</s>\n"
+     "Human: 7</s>\nAssistant:c</s>\n",
+     "Action: f\nAction Input: {\"x\": 1.5}</s>\nc</s>\n"},
+};
+
+static void test_templates(struct tr_tokenizer *t, struct tr_encoder *e)
+{
+    struct fr_buf text = {0};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tr_template *templ;
+        struct tr_template_opts o = {.cutoff_len = 100000};
+        struct tr_example x = {rows[i].messages, rows[i].n, fr_str_of(rows[i].system),
+                               fr_str_of(rows[i].tools)};
+        struct tr_ids ids = {0}, labels = {0};
+        struct fr_err err;
+        check_row(rows[i].name);
+        CHECK_INT(tr_template_find(rows[i].templ, &templ, &err), FR_OK);
+        CHECK_INT(tr_template_encode(templ, e, &x, &o, &ids, &labels, &err), FR_OK);
+        CHECK_INT(ids.n, labels.n);
+        show(t, ids.v, NULL, ids.n, &text);
+        CHECK_TEXT(text.p, rows[i].all);
+        show(t, labels.v, labels.v, ids.n, &text);
+        CHECK_TEXT(text.p, rows[i].trained);
+        tr_ids_finish(&ids);
+        tr_ids_finish(&labels);
+    }
+    fr_buf_finish(&text);
+}
+
+static const struct {
+    int64_t s, t, c, want_s, want_t;
+} fits[] = {
+    {100, 10, 50, 40, 10}, {10, 100, 50, 10, 40}, {60, 60, 100, 50, 50}, {200, 40, 100, 60, 40},
+    {1000, 600, 1024, 640, 384}, {5, 5, 100, 5, 5}, {0, 0, 1, 0, 0}, {3, 3, 1, 1, 0},
+};
+
+/* Each character is one token: s1 "@$%&", t1 "!?^~", s2 "*+/", t2 "|;". Worked out by hand from the
+ * reference's rule. */
+static const struct {
+    const char *name;
+    int64_t cutoff;
+    bool mask_history, train_on_prompt;
+    const char *all, *trained;
+} cuts[] = {
+    {"whole", 99, false, false, "@$%&!?^~*+/|;", "!?^~|;"},
+    {"prompt too", 99, false, true, "@$%&!?^~*+/|;", "@$%&!?^~*+/|;"},
+    {"last turn only", 99, true, false, "@$%&!?^~*+/|;", "|;"},
+    {"no target left", 10, false, false, "@$%&!?^~*+", "!?^~"},
+    {"second pair cut", 11, false, false, "@$%&!?^~*+|", "!?^~|"},
+    {"first pair fills all", 8, false, false, "@$%&!?^~", "!?^~"},
+    {"first pair cut", 4, false, false, "@$!?", "!?"},
+    {"history is cut first", 7, true, false, "@!*+/|;", "|;"},
+};
+
+static void test_cuts(struct tr_tokenizer *t, struct tr_encoder *e)
+{
+    static const struct tr_message m[] = {U("@$%&"), A("!?^~"), U("*+/"), A("|;")};
+    const struct tr_template *empty;
+    struct fr_buf text = {0};
+    struct fr_err err;
+
+    check_row("fit");
+    for (size_t i = 0; i < sizeof(fits) / sizeof(fits[0]); i++) {
+        int64_t s, n;
+        tr_fit(fits[i].s, fits[i].t, fits[i].c, &s, &n);
+        CHECK_INT(s, fits[i].want_s);
+        CHECK_INT(n, fits[i].want_t);
+    }
+    CHECK_INT(tr_template_find("empty", &empty, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        struct tr_template_opts o = {cuts[i].cutoff, cuts[i].mask_history, cuts[i].train_on_prompt,
+                                     NULL};
+        struct tr_example x = {.messages = m, .n = 4};
+        struct tr_ids ids = {0}, labels = {0};
+        check_row(cuts[i].name);
+        CHECK_INT(tr_template_encode(empty, e, &x, &o, &ids, &labels, &err), FR_OK);
+        show(t, ids.v, NULL, ids.n, &text);
+        CHECK_TEXT(text.p, cuts[i].all);
+        show(t, labels.v, labels.v, ids.n, &text);
+        CHECK_TEXT(text.p, cuts[i].trained);
+        tr_ids_finish(&ids);
+        tr_ids_finish(&labels);
+    }
+    fr_buf_finish(&text);
+    check_row("unknown template");
+    CHECK_INT(tr_template_find("deepseek4", &empty, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "did you mean 'deepseek") != NULL);
+}
+
+/* Data sets: an entry, a file, and the texts of the samples (template empty), joined by "|". */
+static const struct {
+    const char *name, *entry, *file, *data, *want;
+    enum fr_rc rc;
+    const char *message; /* of the error, or of the warnings */
+} sets[] = {
+    {"alpaca lines", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
+     "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\"}\n\n"
+     "{\"instruction\": \"d\", \"input\": \"\", \"output\": \"e\"}", "a\nbc|de", FR_OK, ""},
+    {"alpaca list", "{\"file_name\": \"a.json\"}", "a.json",
+     "[{\"instruction\": \"\", \"input\": \"b\", \"output\": \"c\"},"
+     "{\"instruction\": \"d\", \"output\": \"\", \"system\": \"no\"}]", "bc|d", FR_OK, ""},
+    {"columns", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", \"response\": \"r\"}}",
+     "a.json", "[{\"q\": \"d\", \"r\": \"e\", \"input\": \"no\"}]", "de", FR_OK, ""},
+    {"history and system", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", "
+     "\"response\": \"r\", \"history\": \"h\", \"system\": \"s\"}}", "a.json",
+     "[{\"q\": \"e\", \"r\": \"f\", \"s\": \"a\", \"h\": [[\"b\", \"c\"]]}]", "abcef", FR_OK, ""},
+    {"no response", "{\"file_name\": \"a.json\"}", "a.json",
+     "[{\"instruction\": \"d\", \"output\": null}, {\"instruction\": \"a\", \"output\": \"b\"}]", "ab",
+     FR_OK, "a.json, record 1: Dropped invalid example: there is no response"},
+    {"sharegpt", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
+     "[{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", \"value\":"
+     " \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}, {\"from\": \"human\", \"value\": \"c\"}, "
+     "{\"from\": \"gpt\", \"value\": \"d\"}]}]", "sabcd", FR_OK, ""},
+    {"sharegpt, wrong turns", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
+     "[{\"conversations\": [{\"from\": \"gpt\", \"value\": \"a\"}, {\"from\": \"human\", \"value\":"
+     " \"b\"}]}]", NULL, FR_USAGE, "Cannot find valid samples"},
+    {"sharegpt, odd", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
+     "[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}]", NULL, FR_USAGE,
+     "Cannot find valid samples"},
+    {"tags", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\", \"columns\": {\"messages\": "
+     "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": \"user\", "
+     "\"assistant_tag\": \"assistant\"}}", "a.json",
+     "[{\"m\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+     "\"b\"}]}]", "ab", FR_OK, ""},
+    {"openai", "{\"file_name\": \"a.json\", \"formatting\": \"openai\", \"columns\": {\"messages\": "
+     "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": \"user\", "
+     "\"assistant_tag\": \"assistant\", \"system_tag\": \"system\"}}", "a.json",
+     "[{\"m\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"a\"}, "
+     "{\"role\": \"assistant\", \"tool_calls\": [{\"type\": \"function\", \"function\": {\"name\": "
+     "\"f\", \"arguments\": {\"x\": 1}}}]}, {\"role\": \"tool\", \"content\": \"p\"}, {\"role\": "
+     "\"tool\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}]",
+     "S\ndetailed thinking offaAction: f\nAction Input: {\"x\": 1}"
+     "p\n</tool_response>\n<tool_response>\nqb", FR_OK, ""},
+    {"not text", "{\"file_name\": \"a.json\"}", "a.json", "[{\"instruction\": 7, \"output\": \"x\"}]",
+     NULL, FR_USAGE, "a.json, record 1: column 'instruction' is not text"},
+    {"bad line", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
+     "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": ", NULL, FR_USAGE, "a.jsonl:2:"},
+    {"no object", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", "7", NULL, FR_USAGE,
+     "a.jsonl:1: expected an object"},
+    {"empty file", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", " \n", NULL, FR_USAGE, "holds no records"},
+    {"csv", "{\"file_name\": \"a.csv\"}", "a.csv", "a,b", NULL, FR_UNSUPPORTED, "only .json"},
+    {"no file", "{\"file_name\": \"none.json\"}", "a.csv", "", NULL, FR_NOTFOUND, "none.json"},
+    {"remote", "{\"hf_hub_url\": \"x/y\"}", "a.csv", "", NULL, FR_UNSUPPORTED, "hf_hub_url"},
+    {"ranking", "{\"file_name\": \"a.json\", \"ranking\": true}", "a.json", "[]", NULL, FR_UNSUPPORTED,
+     "ranking"},
+    {"formatting", "{\"file_name\": \"a.json\", \"formatting\": \"x\"}", "a.json", "[]", NULL, FR_USAGE,
+     "formatting 'x'"},
+};
+
+static enum fr_rc load(const char *name, struct tr_tokenizer *t, const char *cache,
+                       struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err)
+{
+    struct tr_dataset_opts o = {.dataset = name, .dataset_dir = dir, .max_samples = -1, .seed = 42,
+                                .cache_dir = cache, .text = {.cutoff_len = 1000}};
+
+    CHECK_INT(tr_template_find("empty", &o.templ, err), FR_OK);
+    return tr_dataset_load(&o, t, out, warnings, err);
+}
+
+static void test_sets(struct tr_tokenizer *t)
+{
+    struct fr_buf info = {0}, got = {0}, text = {0}, warnings = {0};
+    struct fr_err err;
+
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        struct tr_dataset *d = NULL;
+        check_row(sets[i].name);
+        info.n = warnings.n = got.n = 0;
+        fr_buf_fmt(&info, "{\"x\": %s}", sets[i].entry);
+        put("dataset_info.json", info.p);
+        put(sets[i].file, sets[i].data);
+        err.msg[0] = '\0';
+        if (!CHECK_INT(load(" x ,", t, NULL, &d, &warnings, &err), sets[i].rc))
+            printf("   %s\n", err.msg);
+        const char *said = sets[i].rc == FR_OK ? warnings.n > 0 ? warnings.p : "" : err.msg;
+        if (!CHECK(strstr(said, sets[i].message) != NULL))
+            printf("   said: %s\n", said);
+        for (int64_t k = 0; d != NULL && k < tr_dataset_size(d); k++) {
+            struct tr_sample s = tr_dataset_at(d, k);
+            show(t, s.ids, NULL, (size_t)s.n, &text);
+            fr_buf_fmt(&got, "%s%s", k > 0 ? "|" : "", text.p);
+        }
+        if (sets[i].want != NULL)
+            CHECK_TEXT(got.p, sets[i].want);
+        tr_dataset_destroy(d);
+    }
+    check_row("undefined");
+    struct tr_dataset *d;
+    CHECK_INT(load("y", t, NULL, &d, NULL, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "Undefined dataset y in dataset_info.json.") != NULL);
+    fr_buf_finish(&info);
+    fr_buf_finish(&got);
+    fr_buf_finish(&text);
+    fr_buf_finish(&warnings);
+}
+
+static void test_cache(struct tr_tokenizer *t)
+{
+    char cache[256], path[600], digest[65];
+    struct tr_dataset *d;
+    struct fr_buf bytes = {0};
+    struct fr_err err;
+    char **names = NULL;
+    size_t n = 0;
+
+    check_row("cache");
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.json\"}}");
+    put("a.json", "[{\"instruction\": \"a\", \"output\": \"b\"}, {\"instruction\": \"c\", \"output\":"
+        " \"d e\"}]");
+    (void)snprintf(cache, sizeof(cache), "%s/cache", dir);
+    CHECK_INT(load("x", t, cache, &d, NULL, &err), FR_OK);
+    CHECK(!tr_dataset_cached(d));
+    (void)snprintf(digest, sizeof(digest), "%s", tr_dataset_digest(d));
+    tr_dataset_destroy(d);
+    CHECK_INT(load("x", t, cache, &d, NULL, &err), FR_OK);
+    CHECK(tr_dataset_cached(d));
+    CHECK_TEXT(tr_dataset_digest(d), digest);
+    CHECK_INT(tr_dataset_size(d), 2);
+    tr_dataset_destroy(d);
+    CHECK_INT(fr_sys.list(cache, &names, &n), 0);
+    if (!CHECK_INT(n, 1))
+        return;
+    (void)snprintf(path, sizeof(path), "%s/%s", cache, names[0]);
+    fr_sys_names_free(names, n);
+    CHECK_INT(fr_file_read(path, 1 << 20, &bytes, &err), FR_OK);
+    check_row("a cache that is cut or damaged is made again");
+    for (size_t cut = 0; cut <= bytes.n; cut += 37) {
+        char *p = malloc(bytes.n);
+        memcpy(p, bytes.p, bytes.n);
+        size_t len = cut % 2 == 0 ? cut : bytes.n;
+        if (len == bytes.n)
+            p[cut < bytes.n ? cut : 0] ^= 1;
+        CHECK_INT(fr_file_write(path, p, len, 0644, &err), FR_OK);
+        free(p);
+        CHECK_INT(load("x", t, cache, &d, NULL, &err), FR_OK);
+        CHECK_TEXT(tr_dataset_digest(d), digest);
+        tr_dataset_destroy(d);
+    }
+    check_row("other data, other key");
+    put("a.json", "[{\"instruction\": \"a\", \"output\": \"c\"}]");
+    CHECK_INT(load("x", t, cache, &d, NULL, &err), FR_OK);
+    CHECK(!tr_dataset_cached(d) && tr_dataset_size(d) == 1);
+    tr_dataset_destroy(d);
+    check_row("a cache that cannot be written is a warning");
+    struct fr_buf warnings = {0};
+    put("file", "");
+    (void)snprintf(cache, sizeof(cache), "%s/file/cache", dir);
+    CHECK_INT(load("x", t, cache, &d, &warnings, &err), FR_OK);
+    CHECK(strstr(warnings.p, "no token cache: ") != NULL);
+    tr_dataset_destroy(d);
+    fr_buf_finish(&warnings);
+    fr_buf_finish(&bytes);
+}
+
+/* What accelerate's BatchSamplerShard gives (even_batches) for torch.randperm's order. */
+static const struct {
+    int64_t n, batch, world, rank, seed;
+    bool drop;
+    int64_t micro, index[6];
+} shards[] = {
+    {10, 2, 3, 0, 42, false, 2, {2, 6, 0, 9}},       {10, 2, 3, 1, 42, false, 2, {1, 8, 3, 7}},
+    {10, 2, 3, 2, 42, false, 2, {4, 5, 2, 6}},       {10, 3, 2, 0, 42, false, 2, {2, 6, 1, 0, 9, 3}},
+    {10, 3, 2, 1, 42, false, 2, {8, 4, 5, 7, 2, 6}}, {3, 2, 4, 0, 42, false, 1, {0, 2}},
+    {3, 2, 4, 2, 42, false, 1, {2, 1}},              {3, 2, 4, 3, 42, false, 1, {0, 2}},
+    {7, 2, 2, 0, 43, false, 2, {3, 1, 5, 0}},        {7, 2, 2, 1, 43, false, 2, {2, 4, 6, 3}},
+    {10, 3, 2, 1, 42, true, 1, {8, 4, 5}},
+};
+
+static void make_set(int64_t n)
+{
+    struct fr_buf b = {0};
+
+    for (int64_t i = 0; i < n; i++)
+        fr_buf_fmt(&b, "{\"instruction\": \"%.*s\", \"output\": \"!?\"}\n", (int)(1 + i % 4), "@$%&");
+    put("a.jsonl", b.p);
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
+    fr_buf_finish(&b);
+}
+
+static void test_sampler(struct tr_tokenizer *t)
+{
+    struct tr_batch b = {0};
+    struct fr_err err;
+
+    check_row("sampler");
+    for (size_t i = 0; i < sizeof(shards) / sizeof(shards[0]); i++) {
+        struct tr_sampler_opts o = {shards[i].batch, shards[i].rank, shards[i].world,
+                                    shards[i].seed - 1, true, shards[i].drop};
+        struct tr_dataset *d = NULL;
+        struct tr_sampler *s = NULL;
+        make_set(shards[i].n);
+        CHECK_INT(load("x", t, NULL, &d, NULL, &err), FR_OK);
+        CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+        CHECK_INT(tr_sampler_micro_per_epoch(s), shards[i].micro);
+        for (int64_t k = 0; k < shards[i].micro; k++) {
+            CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK); /* epoch 1: seed + 1 */
+            for (int64_t x = 0; x < o.batch; x++)
+                CHECK_INT(b.index[x], shards[i].index[k * o.batch + x]);
+            CHECK_INT(b.place[0], (k * o.world + o.rank) * o.batch);
+        }
+        tr_sampler_destroy(s);
+        tr_dataset_destroy(d);
+    }
+    tr_batch_finish(&b);
+}
+
+static void test_pack(void)
+{
+    static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
+    static const int32_t pos[] = {0, 1, 2, 0, 1}, targets[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
+    static const int32_t all[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
+    struct tr_sample s[2] = {{ids, labels, 3}, {ids + 3, labels + 3, 2}};
+    struct tr_batch b = {0};
+    struct fr_err err;
+
+    check_row("pack");
+    CHECK_INT(tr_batch_pack(s, 2, &b, &err), FR_OK);
+    CHECK(b.tokens == 5 && b.samples == 2 && b.target_count == 3 && b.padded_tokens == 16);
+    CHECK(b.attn_offsets[0] == 0 && b.attn_offsets[1] == 3 && b.attn_offsets[2] == 5);
+    for (int i = 0; i < 5; i++) {
+        CHECK_INT(b.ids[i], ids[i]);
+        CHECK_INT(b.pos[i], pos[i]);
+        CHECK_INT(b.targets[i], targets[i]);
+    }
+    check_row("pack without labels");
+    s[0].labels = s[1].labels = NULL;
+    CHECK_INT(tr_batch_pack(s, 2, &b, &err), FR_OK);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(b.targets[i], all[i]);
+    tr_batch_finish(&b);
+}
+
+int main(void)
+{
+    struct tr_tokenizer *t = NULL;
+    struct tr_encoder *e = NULL;
+    struct fr_err err;
+
+    if (mkdtemp(dir) == NULL || tr_tokenizer_load(tokenizer, &t, &err) != FR_OK ||
+        tr_encoder_create(t, &e, &err) != FR_OK) {
+        printf("cannot start: %s\n", err.msg);
+        return EXIT_FAILURE;
+    }
+    test_templates(t, e);
+    test_cuts(t, e);
+    test_sets(t);
+    test_cache(t);
+    test_sampler(t);
+    test_pack();
+    tr_encoder_destroy(e);
+    tr_tokenizer_destroy(t);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}
