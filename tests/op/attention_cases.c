@@ -11,6 +11,7 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
+    {-1, 2, 1, 3, 5, {0, 0}, 2, true}, /* no token */
     {1, 1, 1, 1, 1, {0, 1}, 2, true},
     {7, 2, 2, 5, 3, {0, 7}, 2, true},
     {13, 3, 1, 11, 7, {0, 5, 13}, 3, true},
@@ -152,7 +153,8 @@ static void swiglu(enum tr_dtype t, int64_t R, int64_t n, bool routed)
 
 void op_attention_cases(void)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 11}, {7, 13, 5}, {70, 64, 300}};
+    static const int64_t sizes[][3] = {
+        {-1, 5, 7}, {1, 1, 1}, {5, 7, 11}, {7, 13, 5}, {70, 64, 300}};
 
     for (int t = 0; t < 3; t++) {
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)

@@ -3,8 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Row counts and widths: one, odd ones, a tile and one more, the tiny and a larger model's. */
-static const int64_t sizes[][2] = {{1, 1},  {1, 7},   {5, 11},   {7, 13},   {13, 5},
+/* Row counts and widths: none (-1), one, odd ones, a tile and one more, the tiny and a larger
+ * model's. */
+static const int64_t sizes[][2] = {{-1, 7}, {1, 1},   {1, 7},    {5, 11},   {7, 13},  {13, 5},
                                    {3, 16}, {17, 64}, {33, 129}, {65, 256}, {2, 4099}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
@@ -104,7 +105,7 @@ static void gemm(const struct product *p)
     struct tr_gemm a[OP_BACKENDS] = {0};
     char what[96];
     struct op_case *c;
-    double loose = 2 + sqrt((double)p->D) * (p->b == TR_F8_E4M3 ? 4 : 1);
+    double loose = 2 + sqrt(fabs((double)p->D)) * (p->b == TR_F8_E4M3 ? 4 : 1);
 
     snprintf(what, sizeof what, "gemm %lldx%lldx%lld %s %s %s %d%d%d", (long long)p->M,
              (long long)p->N, (long long)p->D, tr_dtype_name(p->a), tr_dtype_name(p->b),
@@ -258,8 +259,11 @@ static void mla(enum tr_dtype t, const struct mla *m, bool interleave)
 
 void op_dense_cases(void)
 {
-    static const struct mla shapes[] = {
-        {1, 1, 1, 2, 1}, {5, 3, 7, 4, 5}, {7, 2, 16, 8, 16}, {3, 16, 128, 64, 128}};
+    static const struct mla shapes[] = {{-1, 2, 3, 4, 5},
+                                        {1, 1, 1, 2, 1},
+                                        {5, 3, 7, 4, 5},
+                                        {7, 2, 16, 8, 16},
+                                        {3, 16, 128, 64, 128}};
 
     for (int t = 0; t < 3; t++) {
         for (int s = 0; s < SIZES; s++) {

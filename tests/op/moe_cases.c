@@ -186,15 +186,17 @@ static void wgrad(enum tr_dtype t, int64_t N, int64_t D)
 void op_moe_cases(void)
 {
     static const struct router shapes[] = {
-        {1, 1, 1, 1, 1, 1, true, false, false},   {7, 13, 8, 3, 1, 1, true, false, true},
-        {11, 5, 12, 4, 3, 2, true, false, true},  {13, 64, 16, 4, 4, 2, false, false, true},
-        {13, 64, 16, 4, 4, 2, false, true, true}, {5, 130, 256, 4, 8, 4, true, false, true}};
+        {-1, 5, 4, 2, 1, 1, true, false, false},   {1, 1, 1, 1, 1, 1, true, false, false},
+        {7, 13, 8, 3, 1, 1, true, false, true},    {11, 5, 12, 4, 3, 2, true, false, true},
+        {13, 64, 16, 4, 4, 2, false, false, true}, {13, 64, 16, 4, 4, 2, false, true, true},
+        {5, 130, 256, 4, 8, 4, true, false, true}};
     static const int64_t ids[] = {2, 4, 0, 2, 1, 3, 0, 4, 2, 3, 4, 0, 4, 2};
     static const int64_t odd[] = {2, -1, 9, 0, 2, 2};
 
     plan(ids, 7, 2, 5, -1);
     plan(ids, 7, 2, 5, 4);
     plan(ids, 14, 1, 7, 0);
+    plan(ids, -1, 1, 3, -1);
     plan(odd, 6, 1, 3, -1);
     for (int t = 0; t < 3; t++) {
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {

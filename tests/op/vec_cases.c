@@ -88,7 +88,7 @@ static void scans(enum tr_dtype t, int64_t rows, int64_t n)
     c = begin("nonfinite", t, rows, n);
     OP_BIND(c, f, x, OP_INOUT, t, {rows, n}, .gap = 2);
     OP_BIND(c, f, found, OP_INOUT, TR_I64, {1}, .ints = (const int64_t[]){3}, .count = 1);
-    for (int b = 0; b < OP_BACKENDS; b++) { /* backends here share memory with the host */
+    for (int b = 0; b < OP_BACKENDS && rows > 0; b++) { /* these share memory with the host */
         tr_set(f[b].x, 0, INFINITY);
         tr_set(f[b].x, tr_view_count(f[b].x) - 1, -INFINITY);
         tr_set(f[b].x, tr_view_count(f[b].x) / 2, NAN);
@@ -148,7 +148,8 @@ static void reduce(enum tr_dtype t, enum tr_dtype out, int64_t W, int64_t n)
 
 void op_vec_cases(void)
 {
-    static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {11, 13}, {3, 4096}, {2, 9001}, {300, 17}};
+    static const int64_t sizes[][2] = {{-1, 3},   {1, 1},    {5, 7},   {11, 13},
+                                       {3, 4096}, {2, 9001}, {300, 17}};
 
     integers();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {

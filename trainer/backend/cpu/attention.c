@@ -6,6 +6,7 @@
 #include "trainer/backend/cpu/cpu.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 enum { BQ = 64, BK = 64 }; /* queries and keys of a block */
@@ -13,6 +14,7 @@ enum { BQ = 64, BK = 64 }; /* queries and keys of a block */
 /* One kv head g of the segment begin .. end; h is the q head at work. */
 struct head {
     const struct tr_attention *a;
+    bool sgemm; /* products by oneDNN */
     int64_t begin, end, g, h;
     int64_t dq, dv;
 };
@@ -81,19 +83,28 @@ static void turn(float *dst, int64_t ld, const float *src, int64_t rows, int64_t
     cpu_turn(&(struct cpu_turn){dst, src, rows, cols, ld, cols});
 }
 
+/* c += a b, on the calling thread alone. */
+static void multiply(const struct head *x, struct cpu_tile t)
+{
+    if (x->sgemm)
+        cpu_onednn_tile(&t, false, false);
+    else
+        cpu_tile_gemm(&t);
+}
+
 /* s (m, BK) = scale * q (m, dq) kt (dq, n): the scores of a block. */
 static void scores(const struct head *x, struct lane *l, int64_t m, int64_t n)
 {
     memset(l->s, 0, (size_t)(m * BK) * sizeof(float));
-    cpu_tile_gemm(&(struct cpu_tile){.c = l->s,
-                                     .a = l->q,
-                                     .b = l->kt,
-                                     .m = m,
-                                     .n = n,
-                                     .k = x->dq,
-                                     .ldc = BK,
-                                     .lda = x->dq,
-                                     .ldb = BK});
+    multiply(x, (struct cpu_tile){.c = l->s,
+                                  .a = l->q,
+                                  .b = l->kt,
+                                  .m = m,
+                                  .n = n,
+                                  .k = x->dq,
+                                  .ldc = BK,
+                                  .lda = x->dq,
+                                  .ldb = BK});
     for (int64_t i = 0; i < m; i++)
         cpu_scale(l->s + i * BK, x->a->scale, n);
 }
@@ -145,15 +156,15 @@ static void forward_block(const struct head *x, struct lane *l, struct cpu_range
         load_head(l->v, &a->V, j, n, x->g);
         scores(x, l, m, n);
         soften(x, l, qs, ks);
-        cpu_tile_gemm(&(struct cpu_tile){.c = l->o,
-                                         .a = l->s,
-                                         .b = l->v,
-                                         .m = m,
-                                         .n = x->dv,
-                                         .k = n,
-                                         .ldc = x->dv,
-                                         .lda = BK,
-                                         .ldb = x->dv});
+        multiply(x, (struct cpu_tile){.c = l->o,
+                                      .a = l->s,
+                                      .b = l->v,
+                                      .m = m,
+                                      .n = x->dv,
+                                      .k = n,
+                                      .ldc = x->dv,
+                                      .lda = BK,
+                                      .ldb = x->dv});
     }
     for (int64_t r = 0; r < m; r++) {
         cpu_scale(l->o + r * x->dv, 1 / l->sum[r], x->dv);
@@ -175,11 +186,13 @@ static int64_t longest(const struct tr_attention *a)
 }
 
 /* Head `index % heads` of segment `index / heads`. */
-static struct head head_of(const struct tr_attention *a, int64_t index, int64_t heads)
+static struct head head_of(const struct cpu *cpu, const struct tr_attention *a, int64_t index,
+                           int64_t heads)
 {
     int64_t b = index / heads;
 
     return (struct head){.a = a,
+                         .sgemm = cpu->sgemm,
                          .begin = cpu_int(&a->offsets, b, 0),
                          .end = cpu_int(&a->offsets, b + 1, 0),
                          .h = index % heads,
@@ -199,17 +212,20 @@ enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_
 
     if (rc != FR_OK)
         return rc;
-#pragma omp parallel for collapse(2) schedule(dynamic)                                             \
-    num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
-    for (int64_t i = 0; i < tasks; i++)
-        for (int64_t b = 0; b < blocks; b++) {
-            struct head x = head_of(a, i, nh);
-            struct lane l = lane_of(a, cpu_lane(lanes, floats), 0);
-            struct cpu_range qs = {x.begin + b * BQ, least(x.begin + (b + 1) * BQ, x.end)};
+#pragma omp parallel num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
+    {
+        omp_set_num_threads(1); /* of oneDNN inside a block */
+#pragma omp for collapse(2) schedule(dynamic)
+        for (int64_t i = 0; i < tasks; i++)
+            for (int64_t b = 0; b < blocks; b++) {
+                struct head x = head_of(cpu, a, i, nh);
+                struct lane l = lane_of(a, cpu_lane(lanes, floats), 0);
+                struct cpu_range qs = {x.begin + b * BQ, least(x.begin + (b + 1) * BQ, x.end)};
 
-            if (qs.begin < qs.end)
-                forward_block(&x, &l, qs);
-        }
+                if (qs.begin < qs.end)
+                    forward_block(&x, &l, qs);
+            }
+    }
     return FR_OK;
 }
 
@@ -243,45 +259,45 @@ static void backward_pair(const struct head *x, struct lane *l, struct cpu_range
     turn(l->vt, BK, l->v, n, x->dv);
     scores(x, l, m, n);
     memset(l->ds, 0, (size_t)(m * BK) * sizeof(float));
-    cpu_tile_gemm(&(struct cpu_tile){.c = l->ds,
-                                     .a = l->dO,
-                                     .b = l->vt,
-                                     .m = m,
-                                     .n = n,
-                                     .k = x->dv,
-                                     .ldc = BK,
-                                     .lda = x->dv,
-                                     .ldb = BK});
+    multiply(x, (struct cpu_tile){.c = l->ds,
+                                  .a = l->dO,
+                                  .b = l->vt,
+                                  .m = m,
+                                  .n = n,
+                                  .k = x->dv,
+                                  .ldc = BK,
+                                  .lda = x->dv,
+                                  .ldb = BK});
     soften_grad(x, l, qs, ks);
     turn(l->st, BQ, l->s, m, BK);
-    cpu_tile_gemm(&(struct cpu_tile){.c = l->dV + at * x->dv,
-                                     .a = l->st,
-                                     .b = l->dO,
-                                     .m = n,
-                                     .n = x->dv,
-                                     .k = m,
-                                     .ldc = x->dv,
-                                     .lda = BQ,
-                                     .ldb = x->dv});
+    multiply(x, (struct cpu_tile){.c = l->dV + at * x->dv,
+                                  .a = l->st,
+                                  .b = l->dO,
+                                  .m = n,
+                                  .n = x->dv,
+                                  .k = m,
+                                  .ldc = x->dv,
+                                  .lda = BQ,
+                                  .ldb = x->dv});
     turn(l->st, BQ, l->ds, m, BK);
-    cpu_tile_gemm(&(struct cpu_tile){.c = l->dK + at * x->dq,
-                                     .a = l->st,
-                                     .b = l->q,
-                                     .m = n,
-                                     .n = x->dq,
-                                     .k = m,
-                                     .ldc = x->dq,
-                                     .lda = BQ,
-                                     .ldb = x->dq});
-    cpu_tile_gemm(&(struct cpu_tile){.c = l->dq,
-                                     .a = l->ds,
-                                     .b = l->k,
-                                     .m = m,
-                                     .n = x->dq,
-                                     .k = n,
-                                     .ldc = x->dq,
-                                     .lda = BK,
-                                     .ldb = x->dq});
+    multiply(x, (struct cpu_tile){.c = l->dK + at * x->dq,
+                                  .a = l->st,
+                                  .b = l->q,
+                                  .m = n,
+                                  .n = x->dq,
+                                  .k = m,
+                                  .ldc = x->dq,
+                                  .lda = BQ,
+                                  .ldb = x->dq});
+    multiply(x, (struct cpu_tile){.c = l->dq,
+                                  .a = l->ds,
+                                  .b = l->k,
+                                  .m = m,
+                                  .n = x->dq,
+                                  .k = n,
+                                  .ldc = x->dq,
+                                  .lda = BK,
+                                  .ldb = x->dq});
 }
 
 static void backward_queries(const struct head *x, struct lane *l, struct cpu_range qs)
@@ -326,13 +342,16 @@ enum fr_rc tr_cpu_attention_bwd(void *self, struct tr_queue *q, const struct tr_
 
     if (rc != FR_OK)
         return rc;
-#pragma omp parallel for schedule(dynamic)                                                         \
-    num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
-    for (int64_t i = 0; i < tasks; i++) {
-        struct head x = head_of(a, i, nkv);
-        struct lane l = lane_of(a, cpu_lane(lanes, floats), len);
+#pragma omp parallel num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
+    {
+        omp_set_num_threads(1);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < tasks; i++) {
+            struct head x = head_of(cpu, a, i, nkv);
+            struct lane l = lane_of(a, cpu_lane(lanes, floats), len);
 
-        backward_head(&x, &l);
+            backward_head(&x, &l);
+        }
     }
     return FR_OK;
 }

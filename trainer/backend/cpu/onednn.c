@@ -223,7 +223,7 @@ static int64_t rounded(int64_t rows)
 
 bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g)
 {
-    if (d == NULL || g->a.dtype != TR_BF16 || g->b.w.dtype != TR_BF16 || !tr_view_absent(g->bias) ||
+    if (d == NULL || tr_view_count(g->a) == 0 || g->a.dtype != TR_BF16 || g->b.w.dtype != TR_BF16 || !tr_view_absent(g->bias) ||
         (g->c.dtype != TR_BF16 && g->c.dtype != TR_F32))
         return false;
     /* With a turned, rows are not filled up, and c keeps its f32 sums between blocks of tokens. */
