@@ -33,6 +33,8 @@ void run_ack(struct fr_run *run, struct run_attempt *at)
     run->done = run_grow(&run->arena, run->done, run->n_done, sizeof(*run->done));
     if (run->done != NULL)
         run->done[run->n_done++] = at->id;
+    if (fr_id_eq(run->insts[at->inst].row.id, at->id))
+        run->insts[at->inst].row.done = 1;
     run_attempt_drop(run, at);
 }
 

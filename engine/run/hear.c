@@ -174,6 +174,11 @@ static void hear_state(struct fr_run *run, struct run_attempt *at, const struct 
 {
     struct fr_event ev = about(at, FR_EV_PREPARED);
 
+    if (at->ended && at->ack && (s->status == FR_AT_UNKNOWN || s->status == FR_AT_TOMBSTONED)) {
+        at->log_end = true; /* acknowledged before this process began: the node has forgotten it */
+        run_ack(run, at);
+        return;
+    }
     if (s->port != 0)
         at->port = (int)s->port;
     switch (s->status) {

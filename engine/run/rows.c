@@ -208,7 +208,9 @@ static void times(struct fr_run *run, const struct fr_row *row)
     struct run_inst *in = &run->insts[row->inst];
     int64_t now = fr_sys.wall_ms();
 
-    if (row->attempt_no > 0 && in->started_wall == 0)
+    if (!fr_state_ended(row->state) && in->ended_wall != 0)
+        in->started_wall = in->ended_wall = 0; /* the user runs it again */
+    if (row->live && in->started_wall == 0)
         in->started_wall = now;
     if (!fr_state_ended(row->state))
         in->ended_wall = 0;

@@ -321,7 +321,8 @@ static void arm(struct fr_run *run)
 {
     int64_t due = run->over ? run->over_ms + LINGER_MS : fr_sched_next_due(run->sched);
 
-    if (run->n_events > 0 || run->heard != NULL)
+    if (run->n_events > 0 || run->heard != NULL ||
+        (run->over && run->n_done > 0 && run->commit_due_ms == 0))
         due = 0;
     if (run->commit_due_ms != 0 && run->commit_due_ms < due)
         due = run->commit_due_ms;
@@ -342,7 +343,7 @@ static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
     rc = apply_all(run, err);
     if (rc != FR_OK)
         return rc;
-    if (run->acts.n > 0 &&
+    if ((run->acts.n > 0 || (run->over && run->n_done > 0)) &&
         (run->commit_due_ms == 0 || run->commit_due_ms <= fr_sys.mono_ms()) && commit(run)) {
         run_show(run);
         effects(run);
@@ -374,6 +375,8 @@ bool fr_run_over(const struct fr_run *run)
         return false;
     if (fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
         return true;
+    if (run->n_done > 0)
+        return false; /* to be written */
     for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
         if (at->sent && at->ended && !at->log_end && run->nodes[run_node_of(run, at->inst)].up)
             return false;
