@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const struct fr_task table[] = {
+    {"cleanup", "end stale processes, remove leftovers of earlier runs", fr_task_cleanup},
     {"nccl-probe", "join all nodes, check and time an all-reduce", fr_task_nccl_probe},
     {"train", "train with flowtrain, one launcher a node", fr_task_train},
     {NULL, NULL, NULL},

@@ -18,6 +18,7 @@ const struct fr_task *fr_task_find(const char *name);
 /* All of them, ended by one with a NULL name. */
 const struct fr_task *fr_task_table(void);
 
+int fr_task_cleanup(int argc, char **argv);
 int fr_task_train(int argc, char **argv);
 int fr_task_nccl_probe(int argc, char **argv);
 
