@@ -32,6 +32,7 @@ struct fr_pend {
     uint64_t ref;        /* list, facts */
     bool go_now;         /* prepare */
     bool sent;           /* on this connection */
+    uint32_t machine;    /* the channel's when it was first sent */
     int64_t sent_ms;     /* ack_end: done when a later ping is answered */
     struct fr_buf bytes; /* owns: the frames */
 };
@@ -63,6 +64,9 @@ struct fr_chan {
     struct fr_xfer *xfers;       /* the first put and the first get are active */
     struct fr_exec_event *spare; /* next message is decoded into its arena */
     uint64_t epoch;
+    struct fr_id home;       /* of the newest hello */
+    char boot_id[40];
+    uint32_t machine;        /* counts hellos with another home or boot than the one before */
     int64_t heard_ms; /* last byte from the node, or progress while connecting */
     int64_t opened_ms;
     int64_t ping_ms;  /* last ping sent */

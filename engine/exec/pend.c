@@ -72,6 +72,24 @@ static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
     fr_chan_put(ch, &m);
 }
 
+/* A prepare or go that was sent before the node was rebooted, or lost its home, is never sent again: the
+ * node may have forgotten that it started. What became of it is asked instead. */
+static void ask_instead(struct fr_chan *ch, struct fr_pend *p)
+{
+    struct fr_msg m = {.type = FR_MSG_QUERY, .query = {{&p->attempt, 1}}};
+    struct fr_err err;
+
+    wipe(p);
+    fr_buf_finish(&p->bytes);
+    p->bytes = (struct fr_buf){0};
+    p->type = FR_MSG_QUERY;
+    p->go_now = false;
+    if (fr_msg_put(&m, &p->bytes, &err) != FR_OK) {
+        ch->failed = true;
+        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+    }
+}
+
 void fr_pend_send(struct fr_chan *ch, bool again)
 {
     if (ch->state != FR_CHAN_UP)
@@ -79,6 +97,10 @@ void fr_pend_send(struct fr_chan *ch, bool again)
     for (struct fr_pend *p = ch->pends; p != NULL; p = p->next) {
         if (p->sent && !again)
             continue;
+        if (!p->sent)
+            p->machine = ch->machine;
+        else if (p->machine != ch->machine && (p->type == FR_MSG_PREPARE || p->type == FR_MSG_GO))
+            ask_instead(ch, p);
         fr_buf_add(&ch->out, p->bytes.p, p->bytes.n);
         p->sent = true;
         p->sent_ms = fr_sys.mono_ms();
