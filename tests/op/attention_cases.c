@@ -60,8 +60,9 @@ static void attention(enum tr_dtype t, const struct shape *s)
 }
 
 /* Chunk after chunk over a vocabulary of V rows; each call is compared from its own state. */
-static void xent_chunk(enum tr_dtype t, int64_t T, int64_t H, int64_t rows, bool first, bool grad)
+static void xent_chunk(enum tr_dtype t, const int64_t *size, bool first, bool grad)
 {
+    int64_t T = size[0], H = size[1], rows = size[2];
     static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
     struct tr_xent a[OP_BACKENDS] = {0};
     struct op_case *c;
@@ -161,7 +162,7 @@ void op_attention_cases(void)
             attention(op_types[t], &shapes[s]);
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             for (int v = 0; v < 4; v++)
-                xent_chunk(op_types[t], sizes[s][0], sizes[s][1], sizes[s][2], v & 1, v & 2);
+                xent_chunk(op_types[t], sizes[s], v & 1, v & 2);
             xent_finish(op_types[t], sizes[s][0], sizes[s][1], true);
             xent_finish(op_types[t], sizes[s][0], sizes[s][1], false);
             swiglu(op_types[t], sizes[s][0], sizes[s][2], false);

@@ -40,8 +40,8 @@ struct tr_view {
     int64_t ld;
 };
 
-/* A linear's weight as an op takes it: rows row0.. of a matrix (out, in). scale is absent unless the
- * type is FP8 in blocks of block_rows x block_cols (DeepSeek-V3, weight_block_size). */
+/* A linear's weight as an op takes it: rows row0.. of a matrix (out, in). scale is absent unless
+ * the type is FP8 in blocks of block_rows x block_cols (DeepSeek-V3, weight_block_size). */
 struct tr_weight {
     struct tr_view w;     /* (out, in) */
     struct tr_view scale; /* (ceil(out/block_rows), ceil(in/block_cols)) f32 */

@@ -112,10 +112,11 @@ static unsigned bucket_of(const struct shape *s)
     return (unsigned)(h >> 32) % BUCKETS;
 }
 
+enum { TURNED = 1, F32 = 2 };
+
 /* A matrix (rows, cols) whose stored rows are ld apart; turned: it is stored as (cols, rows). */
 static bool describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, int64_t ld, int flags)
 {
-    enum { TURNED = 1, F32 = 2 };
     dnnl_dims_t dims = {rows, cols}, strides = {ld, 1};
 
     if (flags & TURNED) {
@@ -152,9 +153,9 @@ static dnnl_status_t make(const struct cpu_onednn *d, struct primitive *p)
     dnnl_matmul_desc_t desc;
     dnnl_status_t st = dnnl_primitive_attr_create(&attr);
 
-    if (!describe(&p->a, s->m, s->k, s->lda, s->trans_a) ||
-        !describe(&p->b, s->k, s->n, s->ldb, s->trans_b) ||
-        !describe(&p->c, s->m, s->n, s->ldc, s->c_f32 ? 2 : 0))
+    if (!describe(&p->a, s->m, s->k, s->lda, s->trans_a ? TURNED : 0) ||
+        !describe(&p->b, s->k, s->n, s->ldb, s->trans_b ? TURNED : 0) ||
+        !describe(&p->c, s->m, s->n, s->ldc, s->c_f32 ? F32 : 0))
         st = dnnl_invalid_arguments;
     if (st == dnnl_success)
         st = attributes(s, attr);
@@ -223,7 +224,9 @@ static int64_t rounded(int64_t rows)
 
 bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g)
 {
-    if (d == NULL || tr_view_count(g->a) == 0 || g->a.dtype != TR_BF16 || g->b.w.dtype != TR_BF16 || !tr_view_absent(g->bias) ||
+    if (d == NULL || tr_view_count(g->a) == 0 || !tr_view_absent(g->bias))
+        return false;
+    if (g->a.dtype != TR_BF16 || g->b.w.dtype != TR_BF16 ||
         (g->c.dtype != TR_BF16 && g->c.dtype != TR_F32))
         return false;
     /* With a turned, rows are not filled up, and c keeps its f32 sums between blocks of tokens. */

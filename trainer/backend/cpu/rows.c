@@ -244,30 +244,28 @@ void cpu_tile_gemm(const struct cpu_tile *t)
                 edge_tile(t, i, t->m - i < MR ? t->m - i : MR, j);
 }
 
-typedef int i8 __attribute__((vector_size(32)));
-
 /* An 8 x 8 square, by three rounds of interleaving. */
 CPU_KERNEL static void turn_square(float *dst, int64_t ldd, const float *src, int64_t lds)
 {
-    const i8 low1 = {0, 8, 1, 9, 4, 12, 5, 13}, high1 = {2, 10, 3, 11, 6, 14, 7, 15};
-    const i8 low2 = {0, 1, 8, 9, 4, 5, 12, 13}, high2 = {2, 3, 10, 11, 6, 7, 14, 15};
-    const i8 low4 = {0, 1, 2, 3, 8, 9, 10, 11}, high4 = {4, 5, 6, 7, 12, 13, 14, 15};
     v8 a[8], b[8];
 
     for (int i = 0; i < 8; i++)
         a[i] = *(const v8 *)(src + i * lds);
     for (int i = 0; i < 8; i += 2) {
-        b[i] = __builtin_shuffle(a[i], a[i + 1], low1);
-        b[i + 1] = __builtin_shuffle(a[i], a[i + 1], high1);
+        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < 8; i += 4)
         for (int k = 0; k < 2; k++) {
-            a[i + 2 * k] = __builtin_shuffle(b[i + k], b[i + k + 2], low2);
-            a[i + 2 * k + 1] = __builtin_shuffle(b[i + k], b[i + k + 2], high2);
+            a[i + 2 * k] =
+                __builtin_shufflevector(b[i + k], b[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[i + 2 * k + 1] =
+                __builtin_shufflevector(b[i + k], b[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int i = 0; i < 4; i++) {
-        *(v8 *)(dst + i * ldd) = __builtin_shuffle(a[i], a[i + 4], low4);
-        *(v8 *)(dst + (i + 4) * ldd) = __builtin_shuffle(a[i], a[i + 4], high4);
+        *(v8 *)(dst + i * ldd) = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(v8 *)(dst + (i + 4) * ldd) =
+            __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
