@@ -205,6 +205,11 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     ch->pause_ms = 0;
     ch->rtt_ms = now - ch->ping_ms;
     ch->offset_ms = h->mono_ms - now;
+    if (!fr_id_eq(ch->home, h->home) || !fr_str_is(h->boot, ch->boot_id)) {
+        ch->home = h->home;
+        snprintf(ch->boot_id, sizeof(ch->boot_id), "%.*s", (int)h->boot.n, h->boot.p);
+        ch->machine++;
+    }
     ev->kind = FR_EXEC_UP;
     ev->up = (struct fr_exec_up){
         .home = h->home,
@@ -222,11 +227,6 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     grant(ch, ch->window);
     fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* the first ping refines the offset */
     ch->ping_ms = 0;
-    if (!fr_id_eq(ch->home, h->home) || !fr_str_is(h->boot, ch->boot_id)) {
-        ch->home = h->home;
-        snprintf(ch->boot_id, sizeof(ch->boot_id), "%.*s", (int)h->boot.n, h->boot.p);
-        ch->machine++;
-    }
     fr_pend_send(ch, true);
     fr_xfer_restart(ch);
     fr_chan_flush(ch);

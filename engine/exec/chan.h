@@ -64,9 +64,9 @@ struct fr_chan {
     struct fr_xfer *xfers;       /* the first put and the first get are active */
     struct fr_exec_event *spare; /* next message is decoded into its arena */
     uint64_t epoch;
-    struct fr_id home;       /* of the newest hello */
+    struct fr_id home; /* of the newest hello */
     char boot_id[40];
-    uint32_t machine;        /* counts hellos with another home or boot than the one before */
+    uint32_t machine; /* counts hellos with another home or boot than the one before */
     int64_t heard_ms; /* last byte from the node, or progress while connecting */
     int64_t opened_ms;
     int64_t ping_ms;  /* last ping sent */

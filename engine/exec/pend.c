@@ -72,8 +72,8 @@ static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
     fr_chan_put(ch, &m);
 }
 
-/* A prepare or go that was sent before the node was rebooted, or lost its home, is never sent again: the
- * node may have forgotten that it started. What became of it is asked instead. */
+/* A prepare or go that was sent before the node was rebooted, or lost its home, is never sent
+ * again: the node may have forgotten that it started. What became of it is asked instead. */
 static void ask_instead(struct fr_chan *ch, struct fr_pend *p)
 {
     struct fr_msg m = {.type = FR_MSG_QUERY, .query = {{&p->attempt, 1}}};

@@ -151,7 +151,7 @@ static void on_hello(struct peer *p, const struct fr_hello *h)
                                 .proto_max = FR_PROTO_MAX,
                                 .build = FR_STR("b1"),
                                 .home = {{7}},
-                                .boot = FR_STR("boot-1"),
+                                .boot = fr_str_of(p->boot != NULL ? p->boot : "boot-1"),
                                 .epoch = p->epoch,
                                 .mono_ms = peer_state.now + p->clock};
     p->epoch = h->epoch;

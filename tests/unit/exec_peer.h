@@ -39,6 +39,7 @@ struct peer {
     struct fr_msg got[256]; /* all but pings and credit, of all connections */
     size_t n_got;
     int pings;
+    const char *boot;    /* NULL: "boot-1" */
     uint64_t epoch;      /* of the newest hello */
     uint64_t credit;     /* granted to the node, less what it sent */
     uint64_t credit_max; /* its highest value */

@@ -105,6 +105,30 @@ static void test_start_again(void)
     peer_finish(&w);
 }
 
+static void test_reboot(void)
+{
+    static struct peer_world w;
+    struct fr_exec_member mb = member(0, A);
+    struct peer *p = &w.nodes[0];
+
+    check_row("a start is not sent again after a reboot");
+    peer_setup(&w, 1);
+    CHECK(w.ex.ops->start(w.ex.self, &mb, NULL) == FR_OK);
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PREPARE) != NULL);
+    p->boot = "boot-2";
+    peer_cut(p, FR_UNREACHABLE);
+    peer_wait(&w, 1000);
+    CHECK(p->n_got == 1 && peer_got(p, FR_MSG_QUERY) != NULL);
+    say_state(p, A, FR_AT_UNKNOWN);
+    peer_run(&w);
+    CHECK_INT(peer_events(&w, FR_EXEC_STATE), 1);
+    peer_cut(p, FR_UNREACHABLE);
+    peer_wait(&w, 2000);
+    CHECK(p->up_now && p->n_got == 0);
+    peer_finish(&w);
+}
+
 static void test_gang(void)
 {
     static struct peer_world w;
@@ -581,6 +605,7 @@ int main(void)
 {
     test_up();
     test_start_again();
+    test_reboot();
     test_gang();
     test_log();
     test_gap();
