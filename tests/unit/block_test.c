@@ -86,7 +86,7 @@ static void compare(struct tr_model *m, const struct tr_micro *mb, const double 
     CHECK(worst < 1e-6 && tried > 0);
 }
 
-static void try_row(const struct row *r, struct tr_backend *be, struct tr_comm *comm)
+static void try_row(const struct row *r, struct tr_comm *comm)
 {
     struct fr_err err = {0};
     struct tiny_model t = {0};
@@ -95,7 +95,7 @@ static void try_row(const struct row *r, struct tr_backend *be, struct tr_comm *
     double *grad, norm = 0;
 
     check_row(r->name);
-    if (tiny_make(&t, &r->tiny, be, comm, TR_F64, &err) != FR_OK) {
+    if (tiny_make(&t, &r->tiny, comm, TR_F64, &err) != FR_OK) {
         printf("%s: %s\n", r->name, err.msg);
         CHECK(false);
         tiny_finish(&t);
@@ -118,7 +118,7 @@ static void try_row(const struct row *r, struct tr_backend *be, struct tr_comm *
 }
 
 /* Two micro-batches of unequal length give the gradient of one that holds both. */
-static void check_accumulation(struct tr_backend *be, struct tr_comm *comm)
+static void check_accumulation(struct tr_comm *comm)
 {
     static const struct tiny tiny = {.lora = {"q_a_proj", "o_proj", "shared_experts.up_proj"}};
     struct fr_err err = {0};
@@ -127,7 +127,7 @@ static void check_accumulation(struct tr_backend *be, struct tr_comm *comm)
     struct tr_params p;
     double *whole, diff = 0, norm = 0, a, b = 0, part;
 
-    CHECK_INT(tiny_make(&t, &tiny, be, comm, TR_F64, &err), FR_OK);
+    CHECK_INT(tiny_make(&t, &tiny, comm, TR_F64, &err), FR_OK);
     mb = tiny_micro(&t);
     tr_model_params(t.model, &p);
     a = loss_of(t.model, &mb);
@@ -171,8 +171,8 @@ int main(void)
     CHECK_INT(tr_ref_create(&be, &err), FR_OK);
     CHECK_INT(tr_comm_single(be, &comm, &err), FR_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        try_row(&rows[i], be, comm);
-    check_accumulation(be, comm);
+        try_row(&rows[i], comm);
+    check_accumulation(comm);
     tr_comm_destroy(comm);
     tr_backend_destroy(be);
     return check_done();

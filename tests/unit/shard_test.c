@@ -239,7 +239,7 @@ static void model_body(struct rank_self *self, void *arg)
 
     j->failed += tr_ref_create(&be, &err) != FR_OK;
     comm = ranks_comm(self, be);
-    if (tiny_make(&t, &j->tiny, be, &comm, TR_F64, &err) != FR_OK) {
+    if (tiny_make(&t, &j->tiny, &comm, TR_F64, &err) != FR_OK) {
         printf("rank %d: %s\n", self->rank, err.msg);
         j->failed++;
         return;

@@ -58,17 +58,17 @@ static inline double tiny_value(const char *name, uint64_t i)
     return (strstr(name, "embed") != NULL ? 1.0 : 0.5) * x;
 }
 
-static inline enum fr_rc tiny_fill(void *arg, const struct tr_unit_tensor *t, size_t at, void *dst,
-                                   size_t n, struct fr_err *err)
+static inline enum fr_rc tiny_fill(void *arg, const struct tr_unit_tensor *t,
+                                   const struct tr_fill_range *r, struct fr_err *err)
 {
     size_t size = tr_dtype_bytes(t->dtype);
     int64_t cols = t->rank == 2 ? t->shape[1] : 1;
-    struct tr_view v = tr_view1(dst, t->dtype, (int64_t)(n / size));
+    struct tr_view v = tr_view1(r->dst, t->dtype, (int64_t)(r->n / size));
 
     (void)arg;
     (void)err;
-    for (uint64_t i = 0; i < n / size; i++)
-        tr_set(v, (int64_t)i, tiny_value(t->name, (uint64_t)(t->row0 * cols) + at / size + i));
+    for (uint64_t i = 0; i < r->n / size; i++)
+        tr_set(v, (int64_t)i, tiny_value(t->name, (uint64_t)(t->row0 * cols) + r->at / size + i));
     return FR_OK;
 }
 
@@ -148,13 +148,12 @@ static inline void tiny_tokens(struct tiny_model *t)
     }
 }
 
-static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v,
-                                   struct tr_backend *be, struct tr_comm *comm,
+static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, struct tr_comm *comm,
                                    enum tr_dtype compute, struct fr_err *err)
 {
     struct tr_shard_source src = {.fill = tiny_fill};
     struct tr_model_opts o = {
-        .be = be,
+        .be = comm->be,
         .comm = comm,
         .config = &t->config,
         .lora = &t->lora,

@@ -12,6 +12,7 @@ struct routed {
     struct tr_view weights, scores; /* (T, K) f32* */
     struct tr_view offsets;         /* (E+1) i32 */
     struct tr_view row_of, slot_of; /* (T, K), (R) i32 */
+    struct tr_view ids;             /* (T, K) i32, the micro-batch's */
     struct tr_exchange_plan plan;
 };
 
@@ -22,7 +23,7 @@ static void route(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved
     int64_t T = r->n.shape[0];
     struct tr_view counts = tr_carve1(&ctx->work, TR_I32, o->E);
     struct tr_router g = {
-        .ids = saved->ids[m->block.index],
+        .ids = r->ids = saved->ids[m->block.index],
         .weights = r->weights = tr_carve2(&ctx->work, ctx->sum, T, o->K),
         .scores = r->scores = tr_carve2(&ctx->work, ctx->sum, T, o->K),
         .x = r->n,
@@ -239,7 +240,7 @@ static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct ro
 
 /* dn += through the routed experts and through their weights. */
 static void routed_bwd(const struct moe *m, struct tr_ctx *ctx, const struct routed *r,
-                       const struct tr_saved *saved, struct tr_view dn, struct tr_view d)
+                       struct tr_view dn, struct tr_view d)
 {
     size_t mark = ctx->work.used;
     const struct tr_moe_opts *o = &m->o;
@@ -249,7 +250,7 @@ static void routed_bwd(const struct moe *m, struct tr_ctx *ctx, const struct rou
     struct tr_router_grad g = {
         .dx = dn,
         .dweights = dweights,
-        .ids = saved->ids[m->block.index],
+        .ids = r->ids,
         .scores = r->scores,
         .gate = tr_shard_view(ctx->shard, o->router_unit, o->gate_tensor),
         .factor = o->factor,
@@ -287,7 +288,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     if (b->need_dx) {
         struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = r.rrms};
 
-        routed_bwd(m, ctx, &r, saved, dn, d);
+        routed_bwd(m, ctx, &r, dn, d);
         tr_norm_bwd(&m->o.norm, ctx, &g);
     }
     ctx->work.used = mark;

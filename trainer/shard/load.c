@@ -49,11 +49,19 @@ static bool floating(enum tr_dtype t)
     return t == TR_F64 || t == TR_F32 || t == TR_BF16 || t == TR_F16;
 }
 
-/* Elements [at, at+n) of the part t of disk tensor d, converted, to dst. */
-static enum fr_rc convert(const struct from_st *f, const struct tr_st_tensor *d,
-                          const struct tr_unit_tensor *t, int64_t at, char *dst, size_t n,
-                          struct fr_err *err)
+/* Elements [at, at+n) of disk tensor d to dst, as dtype. */
+struct piece {
+    const struct tr_st_tensor *d;
+    enum tr_dtype dtype;
+    int64_t at;
+    char *dst;
+    size_t n;
+};
+
+static enum fr_rc convert(const struct from_st *f, const struct piece *t, struct fr_err *err)
 {
+    const struct tr_st_tensor *d = t->d;
+    size_t n = t->n;
     size_t size = tr_dtype_bytes(t->dtype), chunk = BOUNCE / 8;
     enum tr_dtype disk;
     enum fr_rc rc = tr_st_dtype(d->type, &disk, err);
@@ -61,7 +69,7 @@ static enum fr_rc convert(const struct from_st *f, const struct tr_st_tensor *d,
     if (rc != FR_OK)
         return rc;
     if (disk == t->dtype)
-        return tr_st_read(f->st, d, at * (int64_t)size, dst, n * size, err);
+        return tr_st_read(f->st, d, t->at * (int64_t)size, t->dst, n * size, err);
     if (!floating(disk) || !floating(t->dtype))
         return fr_fail(err, FR_DTYPE, "is %s, %s is needed", tr_dtype_name(disk),
                        tr_dtype_name(t->dtype));
@@ -69,17 +77,17 @@ static enum fr_rc convert(const struct from_st *f, const struct tr_st_tensor *d,
         size_t m = n - i < chunk ? n - i : chunk;
         size_t raw = tr_dtype_bytes(disk);
 
-        rc = tr_st_read(f->st, d, (at + (int64_t)i) * (int64_t)raw, f->raw, m * raw, err);
+        rc = tr_st_read(f->st, d, (t->at + (int64_t)i) * (int64_t)raw, f->raw, m * raw, err);
         if (rc != FR_OK)
             return rc;
         widen(f->wide, f->raw, disk, m);
-        narrow(dst + i * size, f->wide, t->dtype, m);
+        narrow(t->dst + i * size, f->wide, t->dtype, m);
     }
     return FR_OK;
 }
 
-static enum fr_rc fill_from_st(void *arg, const struct tr_unit_tensor *t, size_t at, void *dst,
-                               size_t n, struct fr_err *err)
+static enum fr_rc fill_from_st(void *arg, const struct tr_unit_tensor *t,
+                               const struct tr_fill_range *r, struct fr_err *err)
 {
     const struct from_st *f = arg;
     const struct tr_st_tensor *d = tr_st_find(f->st, t->name);
@@ -92,7 +100,13 @@ static enum fr_rc fill_from_st(void *arg, const struct tr_unit_tensor *t, size_t
         return fr_fail(err, FR_NOTFOUND, "%s: no such tensor in the checkpoint", t->name);
     if ((rc = tr_st_want_shape(d, t->rank, shape, err)) != FR_OK)
         return rc;
-    rc = convert(f, d, t, t->row0 * cols + (int64_t)(at / size), dst, n / size, err);
+    rc = convert(f,
+                 &(struct piece){.d = d,
+                                 .dtype = t->dtype,
+                                 .at = t->row0 * cols + (int64_t)(r->at / size),
+                                 .dst = r->dst,
+                                 .n = r->n / size},
+                 err);
     return rc == FR_OK ? rc : fr_while(err, "%s", t->name);
 }
 
@@ -116,36 +130,41 @@ static bool all_finite(const void *p, enum tr_dtype t, size_t n)
     return bad == 0;
 }
 
-/* Bytes [at, at+n) of tensor t to device address dst. */
-static enum fr_rc fill_piece(struct tr_shard *s, const struct tr_shard_source *src,
-                             const struct tr_unit_tensor *t, const size_t range[2], char *dst,
-                             char *bounce, struct fr_err *err)
+/* What one filling goes through. */
+struct filling {
+    struct tr_shard *s;
+    const struct tr_shard_source *src;
+    char *bounce; /* NULL: straight into place */
+};
+
+/* Bytes r of tensor t to device address r.dst. */
+static enum fr_rc fill_piece(const struct filling *f, const struct tr_unit_tensor *t,
+                             struct tr_fill_range r, struct fr_err *err)
 {
-    size_t at = range[0], n = range[1];
-    bool direct = s->o.be->ops->host_memory || bounce == NULL;
+    struct tr_shard *s = f->s;
     enum fr_rc rc = FR_OK;
 
-    while (n > 0 && rc == FR_OK) {
-        size_t m = n < BOUNCE ? n : BOUNCE;
-        char *to = direct ? dst : bounce;
+    while (r.n > 0 && rc == FR_OK) {
+        struct tr_fill_range one = {r.at, r.n < BOUNCE ? r.n : BOUNCE,
+                                    f->bounce != NULL ? f->bounce : r.dst};
 
-        if ((rc = src->fill(src->arg, t, at, to, m, err)) != FR_OK)
+        if ((rc = f->src->fill(f->src->arg, t, &one, err)) != FR_OK)
             break;
-        if (!all_finite(to, t->dtype, m / tr_dtype_bytes(t->dtype)))
+        if (!all_finite(one.dst, t->dtype, one.n / tr_dtype_bytes(t->dtype)))
             return fr_fail(err, FR_CORRUPT, "%s: holds a value that is not finite", t->name);
-        if (!direct && (rc = tr_copy(s->o.be, s->gq, dst, to, m)) == FR_OK)
+        if (f->bounce != NULL && (rc = tr_copy(s->o.be, s->gq, r.dst, one.dst, one.n)) == FR_OK)
             rc = tr_sync(s->o.be, s->gq, err);
-        at += m;
-        dst += m;
-        n -= m;
+        r.at += one.n;
+        r.dst = (char *)r.dst + one.n;
+        r.n -= one.n;
     }
     return rc;
 }
 
 /* This rank's bytes of a unit. */
-static enum fr_rc fill_unit(struct tr_shard *s, const struct tr_shard_source *src,
-                            const struct unit *u, char *bounce, struct fr_err *err)
+static enum fr_rc fill_unit(const struct filling *f, const struct unit *u, struct fr_err *err)
 {
+    struct tr_shard *s = f->s;
     bool rows = u->kind == TR_UNIT_ROWS;
     size_t row = rows ? (size_t)u->tensors->shape[1] * tr_dtype_bytes(u->tensors->dtype) : 0;
     size_t step = rows ? (size_t)rows_per_rank(s, u) * row : u->slice;
@@ -160,11 +179,9 @@ static enum fr_rc fill_unit(struct tr_shard *s, const struct tr_shard_source *sr
         size_t first = u->at[i], last = first + count * tr_dtype_bytes(t->dtype);
         size_t from = lo > first ? lo : first, to = hi < last ? hi : last;
 
-        if (from < to) {
-            size_t range[2] = {from - first, to - from};
-
-            rc = fill_piece(s, src, t, range, base + (from - lo), bounce, err);
-        }
+        if (from < to)
+            rc = fill_piece(
+                f, t, (struct tr_fill_range){from - first, to - from, base + (from - lo)}, err);
     }
     return rc;
 }
@@ -172,14 +189,14 @@ static enum fr_rc fill_unit(struct tr_shard *s, const struct tr_shard_source *sr
 enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err)
 {
     bool bounced = !s->o.be->ops->host_memory && s->o.place != TR_PLACE_HOST;
-    char *bounce = NULL;
+    struct filling f = {.s = s, .src = src};
     enum fr_rc rc = shard_alloc(s, err);
 
-    if (rc == FR_OK && bounced && (bounce = fr_sys.alloc(BOUNCE)) == NULL)
+    if (rc == FR_OK && bounced && (f.bounce = fr_sys.alloc(BOUNCE)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "a read buffer");
     for (size_t i = 0; i < s->nunits && rc == FR_OK; i++)
-        rc = fill_unit(s, src, &s->units[i], bounce, err);
-    fr_sys.free(bounce);
+        rc = fill_unit(&f, &s->units[i], err);
+    fr_sys.free(f.bounce);
     return rc;
 }
 

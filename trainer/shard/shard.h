@@ -107,10 +107,15 @@ void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
  * with its shape; a value that is not finite is FR_CORRUPT. Errors name the tensor. */
 enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st, struct fr_err *err);
 
-/* As tr_shard_load, from memory: fill writes bytes [at, at+n) of tensor t, in its dtype in memory.
- */
+/* Bytes [at, at+n) of a tensor, and where they go. */
+struct tr_fill_range {
+    size_t at, n;
+    void *dst;
+};
+
+/* As tr_shard_load, from memory: fill writes bytes of tensor t, in its dtype in memory. */
 struct tr_shard_source {
-    enum fr_rc (*fill)(void *arg, const struct tr_unit_tensor *t, size_t at, void *dst, size_t n,
+    enum fr_rc (*fill)(void *arg, const struct tr_unit_tensor *t, const struct tr_fill_range *r,
                        struct fr_err *err);
     void *arg;
 };
