@@ -10,8 +10,7 @@
 enum { ANSWER_MS = 10000 };
 
 /* Waits until the owner has answered request id. */
-static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id,
-                              struct fr_err *err)
+static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id, struct fr_err *err)
 {
     int64_t until = fr_sys.mono_ms() + ANSWER_MS;
 
@@ -69,7 +68,7 @@ static int stop_here(const char *run, bool json)
     return code;
 }
 
-int cli_cancel(const struct cli_command *cmd, int argc, char **argv)
+int cli_cancel(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
     bool json = false, here = false;
@@ -83,7 +82,7 @@ int cli_cancel(const struct cli_command *cmd, int argc, char **argv)
     struct fr_run_row run;
     struct fr_err err = {0};
     int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);

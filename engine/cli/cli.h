@@ -1,6 +1,6 @@
 /*
- * The flowrun program: a command a file, one table (table.c). A command parses its options, does its
- * work, says what went wrong once, and returns an exit code.
+ * The flowrun program: a command a file, one table (table.c). A command parses its options, does
+ * its work, says what went wrong once, and returns an exit code.
  */
 #ifndef FR_CLI_CLI_H
 #define FR_CLI_CLI_H
@@ -41,9 +41,9 @@ struct cli_opt {
     char letter;      /* 'p', 0: none */
     const char *meta; /* "NAME=VALUE"; NULL: a flag */
     const char *help;
-    bool *flag;             /* one of these three */
+    bool *flag; /* one of these three */
     const char **value;
-    struct cli_list *list;  /* may be given several times */
+    struct cli_list *list; /* may be given several times */
 };
 
 struct cli_command {
@@ -51,7 +51,7 @@ struct cli_command {
     const char *args; /* "[RUN] [TASK]" */
     const char *help; /* one line */
     const char *more; /* further lines for its own help; may be NULL */
-    int (*run)(const struct cli_command *cmd, int argc, char **argv);
+    int (*run)(const struct cli_command *cmd, char **argv); /* argv ends with NULL */
     bool hidden;
 };
 
@@ -59,10 +59,10 @@ struct cli_command {
 const struct cli_command *cli_command_find(const char *name);
 const struct cli_command *cli_command_table(void); /* ended by a NULL name */
 
-/* Takes the options of opts (ended by a NULL name) out of argv[1..argc); the rest stays in args, at
+/* Takes the options of opts (ended by a NULL name) out of argv[1..]; the rest stays in args, at
  * least min and at most max of them. FR_STOPPED: help was asked for and printed. FR_USAGE. */
-enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, int argc,
-                     char **argv, struct cli_list *args, struct fr_err *err);
+enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
+                     struct cli_list *args, struct fr_err *err);
 enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
                             size_t max, struct fr_err *err);
 void cli_list_finish(struct cli_list *list);
@@ -123,20 +123,20 @@ void cli_drive_finish(struct cli_drive *d);
 
 /* ---- commands ---- */
 
-int cli_run(const struct cli_command *cmd, int argc, char **argv);
-int cli_resume(const struct cli_command *cmd, int argc, char **argv);
-int cli_retry(const struct cli_command *cmd, int argc, char **argv);
-int cli_status(const struct cli_command *cmd, int argc, char **argv);
-int cli_runs(const struct cli_command *cmd, int argc, char **argv);
-int cli_logs(const struct cli_command *cmd, int argc, char **argv);
-int cli_cancel(const struct cli_command *cmd, int argc, char **argv);
-int cli_validate(const struct cli_command *cmd, int argc, char **argv);
-int cli_graph(const struct cli_command *cmd, int argc, char **argv);
-int cli_nodes(const struct cli_command *cmd, int argc, char **argv);
-int cli_schema(const struct cli_command *cmd, int argc, char **argv);
-int cli_version(const struct cli_command *cmd, int argc, char **argv);
-int cli_help(const struct cli_command *cmd, int argc, char **argv);
-int cli_notify(const struct cli_command *cmd, int argc, char **argv);
+int cli_run(const struct cli_command *cmd, char **argv);
+int cli_resume(const struct cli_command *cmd, char **argv);
+int cli_retry(const struct cli_command *cmd, char **argv);
+int cli_status(const struct cli_command *cmd, char **argv);
+int cli_runs(const struct cli_command *cmd, char **argv);
+int cli_logs(const struct cli_command *cmd, char **argv);
+int cli_cancel(const struct cli_command *cmd, char **argv);
+int cli_validate(const struct cli_command *cmd, char **argv);
+int cli_graph(const struct cli_command *cmd, char **argv);
+int cli_nodes(const struct cli_command *cmd, char **argv);
+int cli_schema(const struct cli_command *cmd, char **argv);
+int cli_version(const struct cli_command *cmd, char **argv);
+int cli_help(const struct cli_command *cmd, char **argv);
+int cli_notify(const struct cli_command *cmd, char **argv);
 
 /* Pipeline options that several commands share: fills opts from a file and -p values. */
 struct cli_spec {

@@ -30,10 +30,13 @@ enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_
         rc = cli_show_create(&d->show, &so, err);
     if (rc != FR_OK)
         return rc;
-    d->env = (struct fr_run_env){.loop = &d->loop, .store = d->store,
+    d->env = (struct fr_run_env){.loop = &d->loop,
+                                 .store = d->store,
                                  .view = cli_show_view(d->show),
-                                 .flownode_dir = d->paths.flownode_dir, .self = d->paths.self,
-                                 .program = cli_program, .program_arg = &d->paths,
+                                 .flownode_dir = d->paths.flownode_dir,
+                                 .self = d->paths.self,
+                                 .program = cli_program,
+                                 .program_arg = &d->paths,
                                  .cwd = d->paths.cwd};
     return FR_OK;
 }
@@ -51,7 +54,8 @@ static void on_signal(void *arg, int signo)
     struct driver *dr = arg;
 
     if (signo == SIGINT && dr->interrupts++ == 0) {
-        cli_show_say(dr->d->show, "stopping all tasks of run %lld; Ctrl-C again leaves them running",
+        cli_show_say(dr->d->show,
+                     "stopping all tasks of run %lld; Ctrl-C again leaves them running",
                      (long long)fr_run_no(dr->run));
         fr_run_cancel(dr->run);
         return;
@@ -90,9 +94,10 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
             return CLI_INTERNAL;
         }
     if (dr->leave) {
-        cli_show_say(dr->d->show, "left (%s): tasks go on; 'flowrun resume %lld' takes over, "
-                     "'flowrun cancel %lld' stops them", dr->why, (long long)fr_run_no(run),
-                     (long long)fr_run_no(run));
+        cli_show_say(dr->d->show,
+                     "left (%s): tasks go on; 'flowrun resume %lld' takes over, "
+                     "'flowrun cancel %lld' stops them",
+                     dr->why, (long long)fr_run_no(run), (long long)fr_run_no(run));
         return CLI_LEFT;
     }
     return outcome(run);

@@ -32,7 +32,7 @@ static void unload(struct loaded *l)
     cli_spec_finish(&l->spec);
 }
 
-int cli_validate(const struct cli_command *cmd, int argc, char **argv)
+int cli_validate(const struct cli_command *cmd, char **argv)
 {
     struct loaded l = {0};
     struct cli_list args = {0};
@@ -44,7 +44,7 @@ int cli_validate(const struct cli_command *cmd, int argc, char **argv)
     struct fr_issues issues = {0};
     struct fr_err err = {0};
     int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, 1, &err);
@@ -96,7 +96,8 @@ static enum fr_rc gvc_open(struct gvc *g, struct fr_err *err)
         !sym(g->lib, "gvFreeLayout", &g->free_layout) ||
         !sym(g->lib, "gvFreeContext", &g->free_context) ||
         !sym(g->cgraph, "agmemread", &g->memread) || !sym(g->cgraph, "agclose", &g->close))
-        return fr_fail(err, FR_NOTFOUND, "svg needs Graphviz's library (libgvc.so.6, package "
+        return fr_fail(err, FR_NOTFOUND,
+                       "svg needs Graphviz's library (libgvc.so.6, package "
                        "libgvc6); --format dot needs nothing");
     return FR_OK;
 }
@@ -152,7 +153,7 @@ static enum fr_rc print_graph(const struct loaded *l, const char *format, bool n
     return rc;
 }
 
-int cli_graph(const struct cli_command *cmd, int argc, char **argv)
+int cli_graph(const struct cli_command *cmd, char **argv)
 {
     struct loaded l = {0};
     struct cli_list args = {0};
@@ -168,7 +169,7 @@ int cli_graph(const struct cli_command *cmd, int argc, char **argv)
     struct fr_issues issues = {0};
     struct fr_err err = {0};
     int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, 1, &err);
@@ -186,13 +187,13 @@ int cli_graph(const struct cli_command *cmd, int argc, char **argv)
     return code;
 }
 
-int cli_schema(const struct cli_command *cmd, int argc, char **argv)
+int cli_schema(const struct cli_command *cmd, char **argv)
 {
     const struct cli_opt opts[] = {{.name = NULL}};
     struct cli_list args = {0};
     struct fr_buf b = {0};
     struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = fr_spec_schema(&b, &err);

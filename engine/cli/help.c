@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-int cli_version(const struct cli_command *cmd, int argc, char **argv)
+int cli_version(const struct cli_command *cmd, char **argv)
 {
     const struct cli_opt opts[] = {{.name = NULL}};
     struct cli_list args = {0};
     struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         fr_print("flowrun %s\n", FLOWRUN_VERSION);
@@ -33,13 +33,13 @@ static void overview(void)
              "$XDG_STATE_HOME/flowrun, else ~/.local/state/flowrun.\n");
 }
 
-int cli_help(const struct cli_command *cmd, int argc, char **argv)
+int cli_help(const struct cli_command *cmd, char **argv)
 {
     const struct cli_command *about;
     struct cli_list args = {0};
     struct fr_err err = {0};
     const struct cli_opt opts[] = {{.name = NULL}};
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
     char flag[] = "--help";
     char *asked[3] = {NULL, flag, NULL};
     int code = CLI_OK;
@@ -53,7 +53,7 @@ int cli_help(const struct cli_command *cmd, int argc, char **argv)
         cli_print_exits();
     } else if ((about = cli_command_find(args.v[0])) != NULL) {
         asked[0] = (char *)about->name;
-        code = about->run(about, 2, asked);
+        code = about->run(about, asked);
     } else {
         fr_complain("flowrun: there is no command '%s'; 'flowrun help' lists them\n", args.v[0]);
         code = CLI_USAGE;

@@ -35,7 +35,8 @@ void live_on_timer(void *arg)
     fr_loop_arm_in(show->opts.loop, show->timer, TICK_MS);
 }
 
-/* Of the instances of a task: the names of the nodes that are in the state the task is shown with. */
+/* Of the instances of a task: the names of the nodes that are in the state the task is shown with.
+ */
 static void nodes_of(const struct cli_show *show, const struct fr_plan_task *task,
                      struct fr_buf *out)
 {

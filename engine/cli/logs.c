@@ -20,11 +20,11 @@ struct pair { /* as engine/run writes it */
 
 struct source { /* one attempt's log */
     struct fr_id attempt;
-    char *label;      /* in the arena */
-    int fd, idx_fd;   /* -1: not there yet */
-    const char *name; /* below the run's folder */
-    uint64_t read;    /* bytes taken from the file */
-    struct fr_buf text; /* owns: bytes not yet printed */
+    char *label;          /* in the arena */
+    int fd, idx_fd;       /* -1: not there yet */
+    const char *name;     /* below the run's folder */
+    uint64_t read;        /* bytes taken from the file */
+    struct fr_buf text;   /* owns: bytes not yet printed */
     struct pair at, next; /* index: the pair in force, and the one behind it */
     bool has_next;
     int64_t line_ms; /* when the first line of text was written, never before the one above it */
@@ -115,8 +115,8 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
         if (k == insts.n || insts.rows[k].idx != row->idx || !wanted(l, &insts.rows[k]))
             continue;
         if (s == NULL) {
-            rc = add(l, row, insts.rows[k].key, is_gang(&attempts, &insts, insts.rows[k].task),
-                     err);
+            rc =
+                add(l, row, insts.rows[k].key, is_gang(&attempts, &insts, insts.rows[k].task), err);
             s = rc == FR_OK ? &l->sources[l->n - 1] : NULL;
         }
         if (s != NULL)
@@ -286,7 +286,7 @@ static enum fr_rc find_run(struct logs *l, const struct cli_list *args, struct f
     return rc;
 }
 
-int cli_logs(const struct cli_command *cmd, int argc, char **argv)
+int cli_logs(const struct cli_command *cmd, char **argv)
 {
     struct logs l = {0};
     struct cli_list args = {0};
@@ -297,7 +297,7 @@ int cli_logs(const struct cli_command *cmd, int argc, char **argv)
         {.name = NULL},
     };
     struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 2, &err);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* `flowrun FILE …` is `flowrun run FILE …`: a first word that is no command and looks like a file. */
+/* `flowrun FILE …` is `flowrun run FILE …`: a first word that is no command and looks like a file.
+ */
 static bool looks_like_file(const char *word)
 {
     return strchr(word, '/') != NULL || strchr(word, '.') != NULL || access(word, F_OK) == 0;
@@ -25,25 +26,27 @@ static int unknown(const char *word)
     if (near != NULL)
         fr_complain("flowrun: there is no command or file '%s'; did you mean '%s'?\n", word, near);
     else
-        fr_complain("flowrun: there is no command or file '%s'; 'flowrun help' lists what there is\n",
-                    word);
+        fr_complain(
+            "flowrun: there is no command or file '%s'; 'flowrun help' lists what there is\n",
+            word);
     return CLI_USAGE;
 }
 
 int main(int argc, char **argv)
 {
     const struct cli_command *cmd;
+    char *none[] = {argv[0], NULL};
 
     setlocale(LC_CTYPE, "C.UTF-8");
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return cli_help(cli_command_find("help"), 1, argv);
+        return cli_help(cli_command_find("help"), none);
     if (strcmp(argv[1], "--version") == 0)
-        return cli_version(cli_command_find("version"), 1, argv);
+        return cli_version(cli_command_find("version"), none);
     cmd = cli_command_find(argv[1]);
     if (cmd != NULL)
-        return cmd->run(cmd, argc - 1, argv + 1);
+        return cmd->run(cmd, argv + 1);
     if (argv[1][0] == '-' || looks_like_file(argv[1]))
-        return cli_run(cli_command_find("run"), argc, argv);
+        return cli_run(cli_command_find("run"), argv);
     return unknown(argv[1]);
 }

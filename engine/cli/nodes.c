@@ -34,8 +34,8 @@ static void finish_one(struct check *c, size_t node, bool up, const char *text, 
 
 static void take_facts(struct check *c, const struct fr_exec_event *ev)
 {
-    static const char *const shown[] = {"hostname=", "kernel=", "cpus=", "mem_bytes=",
-                                        "disk_free_bytes="};
+    static const char *const shown[] = {
+        "hostname=", "kernel=", "cpus=", "mem_bytes=", "disk_free_bytes="};
     struct fr_buf b = {0};
 
     for (size_t i = 0; i < ev->facts.facts.n; i++)
@@ -77,16 +77,18 @@ static void on_event(void *arg, struct fr_exec_event *ev)
 
 static struct fr_exec_node exec_node(const struct fr_node *n)
 {
-    struct fr_exec_node out = {.name = n->name, .work = n->work,
-                               .transport = FR_TRANSPORT_LOCAL};
+    struct fr_exec_node out = {.name = n->name, .work = n->work, .transport = FR_TRANSPORT_LOCAL};
 
     if (n->executor == FR_EXECUTOR_LOCAL)
         return out;
     out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
                     : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH
                                                      : FR_TRANSPORT_AUTO;
-    out.ssh = (struct fr_ssh_target){.host = n->address, .user = n->user, .port = n->port,
-                                     .key = n->key, .config = n->ssh_config,
+    out.ssh = (struct fr_ssh_target){.host = n->address,
+                                     .user = n->user,
+                                     .port = n->port,
+                                     .key = n->key,
+                                     .config = n->ssh_config,
                                      .known_hosts = n->known_hosts};
     return out;
 }
@@ -95,9 +97,13 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
                           struct fr_err *err)
 {
     struct fr_exec_node *nodes = fr_sys.alloc(spec->n_nodes * sizeof(*nodes));
-    struct fr_exec_node_args args = {.loop = &d->loop, .sink = {on_event, c}, .nodes = nodes,
-                                     .n = spec->n_nodes, .control = fr_store_home_id(d->store),
-                                     .base_epoch = 1, .flownode_dir = d->paths.flownode_dir,
+    struct fr_exec_node_args args = {.loop = &d->loop,
+                                     .sink = {on_event, c},
+                                     .nodes = nodes,
+                                     .n = spec->n_nodes,
+                                     .control = fr_store_home_id(d->store),
+                                     .base_epoch = 1,
+                                     .flownode_dir = d->paths.flownode_dir,
                                      .home = fr_store_home(d->store)};
     int64_t until = fr_sys.mono_ms() + CHECK_MS;
     enum fr_rc rc;
@@ -166,7 +172,7 @@ static bool is_inventory(const char *path)
     return yes;
 }
 
-int cli_nodes(const struct cli_command *cmd, int argc, char **argv)
+int cli_nodes(const struct cli_command *cmd, char **argv)
 {
     struct cli_spec spec = {0};
     struct cli_list args = {0};
@@ -182,7 +188,7 @@ int cli_nodes(const struct cli_command *cmd, int argc, char **argv)
     struct fr_issues issues = {0};
     struct fr_err err = {0};
     int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, 1, &err);

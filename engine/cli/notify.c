@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libcurl, loaded on use (curl.se/libcurl/c): only these calls; numbers of options as in curl.h, which
- * never change them. */
+/* libcurl, loaded on use (curl.se/libcurl/c): only these calls; numbers of options as in curl.h,
+ * which never change them. */
 enum {
     OPT_URL = 10002,
     OPT_POSTFIELDS = 10015,
@@ -58,7 +58,8 @@ static enum fr_rc curl_open(struct curl *c, struct fr_err *err)
         !sym(c->lib, "curl_easy_cleanup", &c->cleanup) ||
         !sym(c->lib, "curl_slist_append", &c->append) ||
         !sym(c->lib, "curl_slist_free_all", &c->free_all))
-        return fr_fail(err, FR_NOTFOUND, "notify: a webhook needs libcurl (libcurl.so.4, package "
+        return fr_fail(err, FR_NOTFOUND,
+                       "notify: a webhook needs libcurl (libcurl.so.4, package "
                        "libcurl4) on this machine");
     return FR_OK;
 }
@@ -126,7 +127,9 @@ static enum fr_rc post(const json_t *with, const char *body, struct fr_err *err)
 static enum fr_rc command(const char *line, const char *body, struct fr_err *err)
 {
     const char *const argv[] = {"sh", "-c", line, NULL};
-    struct fr_spawn s = {.argv = argv, .envp = (const char *const *)environ, .fds = {-1, 1, 2},
+    struct fr_spawn s = {.argv = argv,
+                         .envp = (const char *const *)environ,
+                         .fds = {-1, 1, 2},
                          .die_with_parent = true};
     struct fr_wait w = {0};
     struct fr_proc proc;
@@ -150,14 +153,14 @@ static enum fr_rc command(const char *line, const char *body, struct fr_err *err
     return FR_OK;
 }
 
-int cli_notify(const struct cli_command *cmd, int argc, char **argv)
+int cli_notify(const struct cli_command *cmd, char **argv)
 {
     const struct cli_opt opts[] = {{.name = NULL}};
     struct cli_list args = {0};
     const char *doc = getenv("FLOWRUN_WITH"), *report = getenv("FLOWRUN_REPORT");
     json_t *with = NULL;
     struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
     const char *body;
 
     cli_list_finish(&args);

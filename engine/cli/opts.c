@@ -97,13 +97,13 @@ static enum fr_rc take(const struct cli_command *cmd, const struct cli_opt *opts
     return set(cmd, o, value, err);
 }
 
-enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, int argc,
-                     char **argv, struct cli_list *args, struct fr_err *err)
+enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
+                     struct cli_list *args, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
     bool plain = false;
 
-    for (int i = 1; rc == FR_OK && i < argc; i++) {
+    for (int i = 1; rc == FR_OK && argv[i] != NULL; i++) {
         const char *word = argv[i];
 
         if (!plain && strcmp(word, "--") == 0) {
@@ -177,8 +177,11 @@ enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr
         s->nodes_param = b.p;
         rc = push(&s->params, s->nodes_param, err);
     }
-    *out = (struct fr_spec_opts){.path = s->file, .cwd = s->cwd, .params = s->params.v,
-                                 .n_params = s->params.n, .getenv = getenv_of};
+    *out = (struct fr_spec_opts){.path = s->file,
+                                 .cwd = s->cwd,
+                                 .params = s->params.v,
+                                 .n_params = s->params.n,
+                                 .getenv = getenv_of};
     return rc;
 }
 

@@ -23,7 +23,8 @@ static bool runs(const char *path)
 }
 
 /* Beside this program, as the build folder or an installation lays it out. */
-static const char *const below[] = {"", "../libexec/flowrun/", "../../tasks/", "../../trainer/cli/"};
+static const char *const below[] = {"", "../libexec/flowrun/", "../../tasks/",
+                                    "../../trainer/cli/"};
 
 /* The path of a program of flowrun's, or NULL. */
 static char *beside(const struct cli_paths *p, const char *name)
@@ -78,8 +79,10 @@ enum fr_rc cli_paths_find(struct cli_paths *out, struct fr_err *err)
         return fr_fail_errno(err, errno, "finding the current folder");
     flownode = beside(out, "flownode");
     if (flownode == NULL)
-        return fr_fail(err, FR_NOTFOUND, "there is no flownode beside %s (FLOWRUN_LIBEXEC names "
-                       "its folder)", out->self);
+        return fr_fail(err, FR_NOTFOUND,
+                       "there is no flownode beside %s (FLOWRUN_LIBEXEC names "
+                       "its folder)",
+                       out->self);
     *strrchr(flownode, '/') = '\0';
     out->flownode_dir = flownode;
     return FR_OK;
@@ -97,8 +100,10 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
     char *path = beside(arg, name);
 
     if (path == NULL)
-        return fr_fail(err, FR_NOTFOUND, "there is no program %s beside flowrun (FLOWRUN_LIBEXEC "
-                       "names its folder)", name);
+        return fr_fail(err, FR_NOTFOUND,
+                       "there is no program %s beside flowrun (FLOWRUN_LIBEXEC "
+                       "names its folder)",
+                       name);
     fr_buf_text(out, path);
     fr_sys.free(path);
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;

@@ -18,7 +18,7 @@ static int go_on(struct fr_resume_opts *ro, bool json, bool quiet)
     return code;
 }
 
-int cli_resume(const struct cli_command *cmd, int argc, char **argv)
+int cli_resume(const struct cli_command *cmd, char **argv)
 {
     struct fr_resume_opts ro = {0};
     struct cli_list args = {0}, abandon = {0};
@@ -33,7 +33,7 @@ int cli_resume(const struct cli_command *cmd, int argc, char **argv)
     };
     struct fr_err err = {0};
     int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);
@@ -46,7 +46,7 @@ int cli_resume(const struct cli_command *cmd, int argc, char **argv)
     return code;
 }
 
-int cli_retry(const struct cli_command *cmd, int argc, char **argv)
+int cli_retry(const struct cli_command *cmd, char **argv)
 {
     struct fr_resume_opts ro = {.retry = true};
     struct cli_list args = {0};
@@ -61,7 +61,7 @@ int cli_retry(const struct cli_command *cmd, int argc, char **argv)
     };
     struct fr_err err = {0};
     int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);

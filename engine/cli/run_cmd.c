@@ -1,6 +1,6 @@
 #include "engine/cli/cli.h"
 
-int cli_run(const struct cli_command *cmd, int argc, char **argv)
+int cli_run(const struct cli_command *cmd, char **argv)
 {
     struct cli_spec spec = {0};
     struct cli_list args = {0};
@@ -18,7 +18,7 @@ int cli_run(const struct cli_command *cmd, int argc, char **argv)
     struct fr_run *run = NULL;
     struct fr_err err = {0};
     enum cli_exit code;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, 1, &err);

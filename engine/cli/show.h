@@ -15,14 +15,14 @@ struct show_line {
 struct cli_show {
     struct cli_show_opts opts;
     const struct fr_run *run;
-    bool live;                /* a terminal: the table is redrawn in place */
+    bool live; /* a terminal: the table is redrawn in place */
     bool color;
-    struct show_line *lines;  /* one an instance */
-    struct fr_timer *timer;   /* live: the next redraw */
+    struct show_line *lines; /* one an instance */
+    struct fr_timer *timer;  /* live: the next redraw */
     bool armed;
     int64_t drawn_ms;
-    unsigned drawn;           /* lines of the table now on the screen */
-    struct fr_buf out;        /* owns: bytes of one screen update */
+    unsigned drawn;    /* lines of the table now on the screen */
+    struct fr_buf out; /* owns: bytes of one screen update */
 };
 
 /* One line for a person, control bytes already made visible. */

@@ -78,7 +78,7 @@ static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows
     }
 }
 
-int cli_runs(const struct cli_command *cmd, int argc, char **argv)
+int cli_runs(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
     const char *limit = "20";
@@ -93,7 +93,7 @@ int cli_runs(const struct cli_command *cmd, int argc, char **argv)
     struct fr_run_rows rows = {0};
     struct fr_err err = {0};
     int64_t n = 0;
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 0, &err);
@@ -142,13 +142,13 @@ static void print_json(const struct fr_store *st, const struct fr_run_row *run,
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_inst_row *r = &rows->rows[i];
 
-        json_array_append_new(
-            tasks, json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I}", "task", r->task,
-                             "node", r->node, "state", r->state, "attempts",
-                             (json_int_t)r->attempt_no, "cause", r->cause, "code",
-                             (json_int_t)r->code, "reason", r->reason, "started_ms",
-                             (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
-                             "unreachable_ms", (json_int_t)r->unreachable_wall));
+        json_array_append_new(tasks, json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I}",
+                                               "task", r->task, "node", r->node, "state", r->state,
+                                               "attempts", (json_int_t)r->attempt_no, "cause",
+                                               r->cause, "code", (json_int_t)r->code, "reason",
+                                               r->reason, "started_ms", (json_int_t)r->started_wall,
+                                               "ended_ms", (json_int_t)r->ended_wall,
+                                               "unreachable_ms", (json_int_t)r->unreachable_wall));
     }
     json_object_set_new(doc, "tasks", tasks);
     put_json(doc);
@@ -172,10 +172,11 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
     print_insts(rows);
     if (strcmp(word, "failed") == 0)
         fr_print("\n'flowrun logs %lld' shows the output, 'flowrun retry %lld' runs again what "
-                 "failed\n", (long long)run->no, (long long)run->no);
+                 "failed\n",
+                 (long long)run->no, (long long)run->no);
 }
 
-int cli_status(const struct cli_command *cmd, int argc, char **argv)
+int cli_status(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
     bool json = false;
@@ -188,7 +189,7 @@ int cli_status(const struct cli_command *cmd, int argc, char **argv)
     struct fr_run_row run;
     struct fr_inst_rows rows = {0};
     struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argc, argv, &args, &err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);

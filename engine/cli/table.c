@@ -6,9 +6,11 @@ static const struct cli_command commands[] = {
     {"run", "FILE", "run a pipeline; the word `run` may be left out",
      "On a terminal a table is redrawn while the run goes; piped, each event is a line.\n"
      "Ctrl-C once stops all tasks and ends the run as cancelled; twice leaves the tasks running:\n"
-     "'flowrun resume' goes on with them.\n", cli_run, false},
+     "'flowrun resume' goes on with them.\n",
+     cli_run, false},
     {"resume", "[RUN]", "go on with a run whose flowrun ended; the newest one by default",
-     "Tasks that went on meanwhile are found again and their output is fetched; nothing runs twice.\n",
+     "Tasks that went on meanwhile are found again and their output is fetched; nothing runs "
+     "twice.\n",
      cli_resume, false},
     {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
      cli_retry, false},
@@ -20,8 +22,8 @@ static const struct cli_command commands[] = {
     {"validate", "FILE", "check a pipeline file and say all that is wrong with it", NULL,
      cli_validate, false},
     {"graph", "FILE", "draw the graph of a pipeline as text, dot or svg", NULL, cli_graph, false},
-    {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check", NULL,
-     cli_nodes, false},
+    {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check",
+     NULL, cli_nodes, false},
     {"schema", "", "print the JSON schema of pipeline files", NULL, cli_schema, false},
     {"version", "", "print the version", NULL, cli_version, false},
     {"help", "[COMMAND | exit-codes]", "explain a command, or the exit codes", NULL, cli_help,

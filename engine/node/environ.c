@@ -48,6 +48,37 @@ const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struc
     return v;
 }
 
+static const char **find_name(const char **v, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (; *v != NULL; v++)
+        if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+            return v;
+    return NULL;
+}
+
+bool fr_environ_finish(const char **v, struct fr_arena *arena)
+{
+    const char **path = find_name(v, "PATH"), **work = find_name(v, "FLOWRUN_WORK");
+    const char **home = find_name(v, "HOME");
+
+    if (work != NULL && home != NULL && fr_has_prefix(*work, "FLOWRUN_WORK=~/") &&
+        (*work = fr_arena_fmt(arena, "FLOWRUN_WORK=%s%s", *home + 5, *work + 14)) == NULL)
+        return false;
+    for (const char **p = v; path != NULL && *p != NULL; p++) {
+        const char *eq = strchr(*p, '='), *slash = strrchr(*p, '/');
+
+        if (!fr_has_prefix(*p, "FLOWRUN_PROGRAM_") || eq == NULL || slash == NULL ||
+            slash <= eq + 1)
+            continue;
+        *path = fr_arena_fmt(arena, "PATH=%.*s:%s", (int)(slash - eq - 1), eq + 1, *path + 5);
+        if (*path == NULL)
+            return false;
+    }
+    return true;
+}
+
 const char **fr_vector(const struct fr_strs *list, struct fr_arena *arena)
 {
     const char **v = fr_arena_array(arena, list->n + 1, sizeof(char *));

@@ -10,7 +10,7 @@
 
 enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err)
 {
-    static const char *const folders[] = {"", "/log", "/s", "/a", "/store", "/tmp"};
+    static const char *const folders[] = {"", "/log", "/s", "/a", "/store", "/tmp", "/work"};
     char full[FR_NODE_PATH];
 
     *h = (struct fr_node_home){.journal = -1};

@@ -8,6 +8,7 @@
  *   a/ATTEMPT/       folder of an attempt that has files or outputs
  *   store/           what was shipped here
  *   tmp/             files being received
+ *   work/            FLOWRUN_WORK, where the inventory names no work folder
  */
 #ifndef FR_NODE_HOME_H
 #define FR_NODE_HOME_H

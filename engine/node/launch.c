@@ -45,10 +45,12 @@ static enum fr_rc place_file(struct sup *s, const struct fr_file_want *f, struct
 {
     const char *home = s->home.path;
 
-    if (!fr_path_is_inner(f->store) || !fr_path_is_inner(f->path))
+    bool own = f->store.n > 0 && f->store.p[0] == '/';
+    if ((!own && !fr_path_is_inner(f->store)) || !fr_path_is_inner(f->path))
         return fr_fail(err, FR_USAGE, "file \"%.*s\": not a relative path without \"..\"",
                        (int)f->path.n, f->path.p);
-    char *from = fr_arena_fmt(&s->arena, "%s/store/%.*s", home, (int)f->store.n, f->store.p);
+    char *from = fr_arena_fmt(&s->arena, "%s%s%.*s", own ? "" : home, own ? "" : "/store/",
+                              (int)f->store.n, f->store.p);
     char *to = fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)f->path.n, f->path.p);
     if (from == NULL || to == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files");
@@ -158,8 +160,8 @@ static const char **make_argv(struct sup *s, const struct fr_strs *argv)
 static const char **make_env(struct sup *s, const struct fr_strs *more)
 {
     char id[FR_ID_TEXT];
-    struct fr_str own[4];
-    struct fr_strs ours = {own, 3};
+    struct fr_str own[4], first[1];
+    struct fr_strs ours = {own, 3}, presets = {first, 1};
 
     fr_id_text(s->a->prepare.attempt, id);
     own[0] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_ATTEMPT=%s", id));
@@ -167,9 +169,11 @@ static const char **make_env(struct sup *s, const struct fr_strs *more)
     own[2] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_DIR=%s", s->dir));
     if (s->output[0] != '\0')
         own[ours.n++] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_OUTPUT=%s", s->output));
-    const struct fr_strs *lists[] = {&s->a->environ,      &s->req->env, &s->go_env,
-                                     &s->req->secret_env, more,         &ours};
-    return fr_environ_make(lists, sizeof(lists) / sizeof(lists[0]), &s->arena);
+    first[0] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_WORK=%s/work", s->home.path));
+    const struct fr_strs *lists[] = {&s->a->environ,      &presets, &s->req->env, &s->go_env,
+                                     &s->req->secret_env, more,     &ours};
+    const char **v = fr_environ_make(lists, sizeof(lists) / sizeof(lists[0]), &s->arena);
+    return v != NULL && fr_environ_finish(v, &s->arena) ? v : NULL;
 }
 
 static char *make_cwd(struct sup *s, struct fr_str cwd)

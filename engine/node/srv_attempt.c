@@ -30,12 +30,22 @@ void srv_send_ended(struct srv *s, const struct fr_attempt *a)
 {
     struct fr_msg m = {.type = FR_MSG_ENDED};
     struct fr_arena arena = {0};
+    char path[FR_NODE_PATH];
+    struct stat st = {0};
     struct fr_err err;
 
-    if (fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &m.ended, &err) == FR_OK)
+    fr_home_path(s->home.path, FR_HOME_LOG, a->id, path);
+    fr_sys.lstat(path, &st);
+    if (fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &m.ended, &err) == FR_OK) {
+        uint64_t left = (uint64_t)st.st_size;
+        if (left < m.ended.log_bytes) { /* a power cut took the rest */
+            m.ended.dropped_bytes += m.ended.log_bytes - left;
+            m.ended.log_bytes = left;
+        }
         srv_send(s, &m);
-    else
+    } else {
         srv_fail(s, &err);
+    }
     fr_arena_finish(&arena);
 }
 

@@ -74,8 +74,7 @@ static void stop_other(struct fr_run *run, const struct fr_act *act)
     }
     run_node_note(run, (uint32_t)ea.node, "an older attempt of %s lives there: stopping it",
                   run->plan->insts[act->inst].key);
-    if (run->exec.ops->stop(run->exec.self, ea, act->grace_ms, FR_CAUSE_STOPPED, &err) !=
-        FR_OK)
+    if (run->exec.ops->stop(run->exec.self, ea, act->grace_ms, FR_CAUSE_STOPPED, &err) != FR_OK)
         run_trouble(run, act->inst, "%s", err.msg);
 }
 
@@ -86,8 +85,8 @@ void run_follow(struct fr_run *run, struct run_attempt *at)
     at->followed = true;
     if (run_log_open(run, at, &err) != FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
-    else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at), at->log.size,
-                                   &err) != FR_OK)
+    else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at), at->log.size, &err) !=
+             FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
 }
 

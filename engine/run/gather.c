@@ -11,8 +11,10 @@ static const char *on_node(struct fr_run *run, uint32_t node, const char *path,
 {
     const struct fr_node *spec = run->plan->nodes[node].spec;
 
-    if (path[0] == '/' || spec == NULL || spec->work == NULL)
+    if (path[0] == '/')
         return fr_arena_dup(arena, path);
+    if (spec == NULL || spec->work == NULL)
+        return fr_arena_fmt(arena, "work/%s", path); /* below the node's home */
     return fr_arena_fmt(arena, "%s/%s", spec->work, path);
 }
 
@@ -48,8 +50,8 @@ static enum fr_rc make_spool(struct fr_run *run, const struct run_attempt *at,
         const char *slash = strrchr(g->names[i], '/');
 
         if (slash != NULL) {
-            char *dir = fr_arena_fmt(arena, "%s/%.*s", g->spool, (int)(slash - g->names[i]),
-                                     g->names[i]);
+            char *dir =
+                fr_arena_fmt(arena, "%s/%.*s", g->spool, (int)(slash - g->names[i]), g->names[i]);
             rc = dir != NULL ? fr_mkdirs(dir, 0700, err)
                              : fr_fail(err, FR_NOMEM, "no memory for a path");
         }
@@ -58,15 +60,15 @@ static enum fr_rc make_spool(struct fr_run *run, const struct run_attempt *at,
 }
 
 enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
-                           struct fr_arena *arena, struct run_gather *g, struct fr_err *err)
+                           struct run_gather *g, struct fr_err *err)
 {
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
+    struct fr_arena *arena = g->arena;
     const char *node, *from, *text;
     json_t *list, *item;
     size_t i;
     enum fr_rc rc = FR_OK;
 
-    *g = (struct run_gather){0};
     if (act->what != FR_USES || strcmp(act->uses->name, "gather-adapters") != 0)
         return FR_OK;
     node = json_string_value(json_object_get(with, "node"));

@@ -79,8 +79,8 @@ static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event
         first = true;
     }
     if (first)
-        run_node_note(run, n, "%s: %s",
-                      ev->down.retry_ms < 0 ? "cannot be used" : "unreachable", ev->err.msg);
+        run_node_note(run, n, "%s: %s", ev->down.retry_ms < 0 ? "cannot be used" : "unreachable",
+                      ev->err.msg);
     run_queue_or_die(run, &down);
 }
 
@@ -112,8 +112,7 @@ static void keep_outputs(struct fr_run *run, struct run_attempt *at, const struc
 {
     at->outputs = (struct fr_strs){0};
     for (size_t i = 0; i < e->outputs.n; i++)
-        if (!run_add(&run->arena, &at->outputs, "%.*s", (int)e->outputs.v[i].n,
-                     e->outputs.v[i].p))
+        if (!run_add(&run->arena, &at->outputs, "%.*s", (int)e->outputs.v[i].n, e->outputs.v[i].p))
             run_trouble(run, at->inst, "no memory for an output");
     at->outputs_new = true;
     run->insts[at->inst].outputs = at->outputs; /* conditions of this very turn may want them */
@@ -200,8 +199,7 @@ static void hear_state(struct fr_run *run, struct run_attempt *at, const struct 
     run_queue_or_die(run, &ev);
 }
 
-static void hear_prepared(struct fr_run *run, struct run_attempt *at,
-                          const struct fr_prepared *p)
+static void hear_prepared(struct fr_run *run, struct run_attempt *at, const struct fr_prepared *p)
 {
     struct fr_event ev = about(at, FR_EV_PREPARED);
 
@@ -221,8 +219,11 @@ static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
 {
     for (struct run_other **p = &run->others; *p != NULL; p = &(*p)->next) {
         struct run_other *o = *p;
-        struct fr_event clear = {.kind = FR_EV_CLEARED, .inst = o->inst, .attempt = o->attempt,
-                                 .other = o->id, .proven = true};
+        struct fr_event clear = {.kind = FR_EV_CLEARED,
+                                 .inst = o->inst,
+                                 .attempt = o->attempt,
+                                 .other = o->id,
+                                 .proven = true};
 
         if (!fr_id_eq(o->id, ev->attempt))
             continue;
@@ -239,8 +240,7 @@ static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
     return false;
 }
 
-static void hear_attempt(struct fr_run *run, struct run_attempt *at,
-                         const struct fr_exec_event *ev)
+static void hear_attempt(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
 {
     struct fr_event out;
 

@@ -55,25 +55,25 @@ struct run_attempt {
     char boot_id[40];
     int port; /* the head's, for the rendezvous */
     char reason[256];
-    bool outputs_new;        /* to be written with the next row */
-    struct fr_strs outputs;  /* "K=V", in the run's arena */
+    bool outputs_new;       /* to be written with the next row */
+    struct fr_strs outputs; /* "K=V", in the run's arena */
 };
 
 struct run_inst {
     struct fr_strs outputs; /* of its newest ended attempt: "K=V", in the run's arena */
     int64_t started_wall, ended_wall, unreachable_wall;
-    const char *reason;        /* in the run's arena; never NULL */
-    struct fr_attempt_row row; /* of its newest attempt, as stored; texts in the arena */
+    const char *reason;              /* in the run's arena; never NULL */
+    struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
     enum fr_state_of shown, writing; /* of the newest event row: committed; in the transaction */
     bool shown_away, writing_away;   /* unreachable, likewise */
 };
 
 struct run_node {
     bool up, refused;
-    bool known;       /* home and boot are those of the newest hello */
+    bool known; /* home and boot are those of the newest hello */
     struct fr_id home_id;
     char boot_id[40];
-    char *store;      /* absolute path of its store folder, once a put told; NULL */
+    char *store;       /* absolute path of its store folder, once a put told; NULL */
     int64_t asked_ms;  /* first asked to connect and not up since; -1 */
     int64_t down_wall; /* unreachable since, 0 not */
     bool dirty;        /* to be written with the next commit */
@@ -90,9 +90,10 @@ struct run_job {
 /* A hashed control-side file or program. */
 struct run_ship {
     struct run_ship *next;
-    const char *path;         /* control's, absolute */
+    const char *path;          /* control's, absolute */
     char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
     bool folder;
+    int depth;                  /* while it is walked */
     struct fr_exec_file *files; /* paths start with the hash; arena */
     size_t n;
 };
@@ -136,8 +137,8 @@ struct fr_run {
     struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */
     struct fr_event *events;                   /* for the scheduler, not yet applied; fr_sys */
     size_t n_events, cap_events;
-    struct fr_acts acts; /* of this drain */
-    size_t looked;       /* acts up to here: EVAL performed */
+    struct fr_acts acts;   /* of this drain */
+    size_t looked;         /* acts up to here: EVAL performed */
     struct fr_note *notes; /* of this drain, shown after the commit; fr_sys */
     size_t n_notes, cap_notes;
 
@@ -145,15 +146,15 @@ struct fr_run {
     struct fr_watch *sock;
     bool poked;
     struct fr_timer *timer;
-    int64_t commit_due_ms; /* next try after a failed commit; 0: none failed */
+    int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
-    int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
-    struct fr_id *done;    /* acknowledged since the last commit; arena */
+    int64_t log_due_ms; /* a log could not be written: follow it again then; INT64_MAX: none */
+    struct fr_id *done; /* acknowledged since the last commit; arena */
     size_t n_done;
-    int64_t ask_due_ms;    /* some node was asked and must be up by then; INT64_MAX: none */
-    bool over;             /* FR_ACT_OVER was performed */
-    int64_t over_ms;       /* when */
-    bool fatal;            /* the scheduler is unusable */
+    int64_t ask_due_ms; /* some node was asked and must be up by then; INT64_MAX: none */
+    bool over;          /* FR_ACT_OVER was performed */
+    int64_t over_ms;    /* when */
+    bool fatal;         /* the scheduler is unusable */
     struct fr_err fatal_err;
 };
 
@@ -189,7 +190,7 @@ void run_refuse(struct fr_run *run, struct run_attempt *at, const struct fr_err 
 /* ---- act.c ---- */
 void run_eval(struct fr_run *run, const struct fr_act *act);
 void run_act(struct fr_run *run, const struct fr_act *act);
-void run_ack(struct fr_run *run, struct run_attempt *at); /* when end and log are both safe */
+void run_ack(struct fr_run *run, struct run_attempt *at);    /* when end and log are both safe */
 void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from what is here on */
 
 /* ---- rows.c ---- */
@@ -201,14 +202,13 @@ void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct run_start *start); /* NULL is fine */
 /* An answer to one of its puts and gets. */
-void run_start_answer(struct fr_run *run, struct run_attempt *at,
-                      const struct fr_exec_event *ev);
+void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
 struct run_job *run_job_find(struct fr_run *run, uint64_t ref);
 void run_job_drop(struct fr_run *run, struct run_job *job);
 
 /* ---- request.c ---- */
-struct run_shipped { /* what lies in the node's store for this start */
+struct run_shipped {  /* what lies in the node's store for this start */
     const char *what; /* a needs_program; NULL: a file of `files:` */
     const char *name; /* its path in the attempt's folder */
     const char *path; /* absolute on the node; of a file: below the store folder */
@@ -221,13 +221,12 @@ struct run_order { /* what start.c found out, for the request */
     json_t *with;      /* of the task, paths rewritten; NULL: none */
     json_t **sidecars; /* likewise, one a sidecar */
     const struct run_shipped *shipped;
-    bool boxed;        /* it runs in the container below */
+    bool boxed; /* it runs in the container below */
     struct fr_container container;
 };
 
 enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
-                       const struct run_order *order, struct fr_request *out,
-                       struct fr_err *err);
+                       const struct run_order *order, struct fr_request *out, struct fr_err *err);
 /* The path of what was put at rel, as the command sees it. In order's arena. */
 const char *run_on_node(const struct fr_run *run, const struct run_attempt *at,
                         const struct run_order *order, const char *rel);
@@ -242,8 +241,7 @@ struct run_scope { /* whose values: an instance */
     uint32_t attempt_no;
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
-enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out,
-                      struct fr_err *err);
+enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
 
 /* ---- stage.c ---- */
@@ -258,17 +256,19 @@ enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
 void run_ship_finish(struct fr_run *run);
 
 /* ---- gather.c ---- */
-struct run_gather { /* files that a task takes from another node; zero: none */
+struct run_gather {         /* files that a task takes from another node; n 0: none */
+    struct fr_arena *arena; /* for all below */
     uint32_t source;
-    const char *from;   /* folder there */
-    const char **names; /* below it */
+    const char *from;           /* folder there */
+    const char **names;         /* below it */
     struct fr_exec_file *files; /* once here: in the spool */
     size_t n, have;
     char *spool;
 };
-/* Whether the task of inst takes files: fills g (n > 0) and drops the keys that say so from with. */
+/* Whether the task of inst takes files: fills g (n > 0) and drops the keys that say so from with.
+ */
 enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
-                           struct fr_arena *arena, struct run_gather *g, struct fr_err *err);
+                           struct run_gather *g, struct fr_err *err);
 
 /* ---- logs.c ---- */
 enum fr_rc run_log_open(struct fr_run *run, struct run_attempt *at, struct fr_err *err);

@@ -1,4 +1,5 @@
-/* Copies of the attempts' output: a byte-exact prefix of the node's log, and when it was written. */
+/* Copies of the attempts' output: a byte-exact prefix of the node's log, and when it was written.
+ */
 #include "engine/run/inside.h"
 
 #include <errno.h>
@@ -133,8 +134,11 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         cannot_write(run, at, &err);
         return;
     }
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_LOG, .wall_ms = wall, .inst = at->inst,
-                                    .node = (uint32_t)ev->node, .bytes = bytes,
+    run_note(run, &(struct fr_note){.kind = FR_NOTE_LOG,
+                                    .wall_ms = wall,
+                                    .inst = at->inst,
+                                    .node = (uint32_t)ev->node,
+                                    .bytes = bytes,
                                     .offset = log->size});
     log->size += bytes.n;
 }

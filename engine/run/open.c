@@ -51,8 +51,11 @@ static struct fr_exec_node exec_node(const struct fr_plan_node *pn)
     out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
                     : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH
                                                      : FR_TRANSPORT_AUTO;
-    out.ssh = (struct fr_ssh_target){.host = n->address, .user = n->user, .port = n->port,
-                                     .key = n->key, .config = n->ssh_config,
+    out.ssh = (struct fr_ssh_target){.host = n->address,
+                                     .user = n->user,
+                                     .port = n->port,
+                                     .key = n->key,
+                                     .config = n->ssh_config,
                                      .known_hosts = n->known_hosts};
     return out;
 }
@@ -61,11 +64,16 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
 {
     const struct fr_plan *plan = run->plan;
     struct fr_exec_node *nodes = fr_arena_array(&run->arena, plan->n_nodes, sizeof(*nodes));
-    struct fr_exec_node_args args = {
-        .loop = run->env.loop, .sink = {on_event, run}, .nodes = nodes, .n = plan->n_nodes,
-        .control = fr_store_home_id(run->env.store), .run = run->id,
-        .flownode_dir = run->env.flownode_dir, .home = run->home,
-        .make_link = run->env.make_link, .make_link_arg = run->env.make_link_arg};
+    struct fr_exec_node_args args = {.loop = run->env.loop,
+                                     .sink = {on_event, run},
+                                     .nodes = nodes,
+                                     .n = plan->n_nodes,
+                                     .control = fr_store_home_id(run->env.store),
+                                     .run = run->id,
+                                     .flownode_dir = run->env.flownode_dir,
+                                     .home = run->home,
+                                     .make_link = run->env.make_link,
+                                     .make_link_arg = run->env.make_link_arg};
     int64_t base = 0;
     enum fr_rc rc;
 
@@ -220,9 +228,13 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
     if ((rc = fr_id_new(&run->id, err)) != FR_OK || (rc = make_parts(run, err)) != FR_OK)
         goto out;
     run->row = (struct fr_run_row){
-        .id = run->id, .name = run->spec->name, .folder = fr_arena_dup(&run->arena, env->cwd),
+        .id = run->id,
+        .name = run->spec->name,
+        .folder = fr_arena_dup(&run->arena, env->cwd),
         .source = fr_arena_dup(&run->arena, realpath(opts->path, path) != NULL ? path : opts->path),
-        .state = "running", .started_wall = fr_sys.wall_ms(), .round = 1};
+        .state = "running",
+        .started_wall = fr_sys.wall_ms(),
+        .round = 1};
     if ((rc = pack_params(run, opts, err)) != FR_OK || (rc = keep_sources(run, err)) != FR_OK ||
         (rc = run_own(run, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
         goto out;
@@ -251,8 +263,8 @@ static enum fr_rc get_source(struct fr_run *run, const char *hash, const char *p
 
     if (rc == FR_OK) {
         out->path = path;
-        out->text = (struct fr_str){fr_arena_text(&run->arena, text.p ? text.p : "", text.n),
-                                    text.n};
+        out->text =
+            (struct fr_str){fr_arena_text(&run->arena, text.p ? text.p : "", text.n), text.n};
         if (out->text.p == NULL)
             rc = fr_fail(err, FR_NOMEM, "no memory for %s", path);
     }
@@ -264,8 +276,8 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
                             struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_source sources[2];
-    struct fr_spec_opts opts = {.path = run->row.source, .cwd = run->row.folder,
-                                .sources = sources, .getenv = stored_env};
+    struct fr_spec_opts opts = {
+        .path = run->row.source, .cwd = run->row.folder, .sources = sources, .getenv = stored_env};
     json_t *doc = NULL, *list, *item;
     const char **params = NULL;
     size_t i;
@@ -277,12 +289,11 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
         rc = get_source(run, run->row.inventory_hash, run->row.inventory,
                         &sources[opts.n_sources++], err);
     list = json_object_get(doc, "params");
-    if (rc == FR_OK && (params = fr_arena_array(&run->arena, json_array_size(list) + 1,
-                                                sizeof(*params))) == NULL)
+    if (rc == FR_OK &&
+        (params = fr_arena_array(&run->arena, json_array_size(list) + 1, sizeof(*params))) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for parameters");
     if (rc == FR_OK) {
-        json_array_foreach(list, i, item)
-            params[opts.n_params++] = json_string_value(item);
+        json_array_foreach(list, i, item) params[opts.n_params++] = json_string_value(item);
         opts.params = params;
         opts.getenv_self = json_object_get(doc, "env");
         if (ro->file != NULL)
@@ -307,12 +318,16 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     int64_t left;
 
     if (i == FR_PLAN_NONE)
-        return row->live != 0 ? fr_fail(err, FR_USAGE, "%s lives, and the changed pipeline does "
-                                        "not have it", row->key)
+        return row->live != 0 ? fr_fail(err, FR_USAGE,
+                                        "%s lives, and the changed pipeline does "
+                                        "not have it",
+                                        row->key)
                               : FR_OK;
-    if (!parse_state(row->state, &out.state) || !parse_state(row->attempt_state, &out.attempt_state) ||
+    if (!parse_state(row->state, &out.state) ||
+        !parse_state(row->attempt_state, &out.attempt_state) ||
         (row->cause[0] != '\0' && !fr_cause_parse(fr_str_of(row->cause), &out.cause)) ||
-        (row->stop_cause[0] != '\0' && !fr_cause_parse(fr_str_of(row->stop_cause), &out.stop_cause)))
+        (row->stop_cause[0] != '\0' &&
+         !fr_cause_parse(fr_str_of(row->stop_cause), &out.stop_cause)))
         return fr_fail(err, FR_CORRUPT, "%s has a state that this flowrun does not know", row->key);
     out.attempt_no = (uint32_t)row->attempt_no;
     out.attempt = row->attempt;
@@ -393,7 +408,8 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
     for (size_t o = 0; rc == FR_OK && o < outputs.n; o++)
         for (size_t i = 0; i < insts.n; i++) {
             uint32_t k = insts.rows[i].idx == outputs.rows[o].idx
-                             ? fr_plan_inst(run->plan, insts.rows[i].key) : FR_PLAN_NONE;
+                             ? fr_plan_inst(run->plan, insts.rows[i].key)
+                             : FR_PLAN_NONE;
 
             if (k != FR_PLAN_NONE && !run_add(&run->arena, &run->insts[k].outputs, "%s=%s",
                                               outputs.rows[o].key, outputs.rows[o].value))
@@ -416,7 +432,8 @@ static enum fr_rc distrust_logs(struct fr_run *run, struct fr_err *err)
         if (strcmp(nodes.rows[i].name, run->plan->nodes[run->plan->control].name) == 0 &&
             nodes.rows[i].boot_id[0] != '\0')
             same = strcmp(nodes.rows[i].boot_id, boot) == 0;
-    for (struct run_attempt *at = run->attempts; !same && rc == FR_OK && at != NULL; at = at->next) {
+    for (struct run_attempt *at = run->attempts; !same && rc == FR_OK && at != NULL;
+         at = at->next) {
         if ((rc = run_log_open(run, at, err)) != FR_OK)
             break;
         if (fr_sys.ftruncate(at->log.fd, 0) != 0 || fr_sys.ftruncate(at->log.idx_fd, 0) != 0)
@@ -454,8 +471,10 @@ static enum fr_rc check_wish(const struct fr_run *run, const struct fr_resume_op
     bool over = strcmp(run->row.state, "over") == 0;
 
     if (over && !opts->retry)
-        return fr_fail(err, FR_USAGE, "run %lld is over (%s); 'flowrun retry %lld' runs again what "
-                       "failed", (long long)run->row.no, run->row.outcome, (long long)run->row.no);
+        return fr_fail(err, FR_USAGE,
+                       "run %lld is over (%s); 'flowrun retry %lld' runs again what "
+                       "failed",
+                       (long long)run->row.no, run->row.outcome, (long long)run->row.no);
     if (!over && opts->retry)
         return fr_fail(err, FR_USAGE, "run %lld is not over; 'flowrun resume %lld' goes on with it",
                        (long long)run->row.no, (long long)run->row.no);

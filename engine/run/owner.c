@@ -77,8 +77,7 @@ static const char *grant(struct fr_run *run, const struct fr_request_row *row)
         ev.kind = FR_EV_RETRY;
         if (fr_sched_now(run->sched).state != FR_RUN_OVER)
             return "the run is still going on; cancel it first, or wait for its end";
-        if (row->arg[0] != '\0' &&
-            (ev.task = fr_plan_task(run->plan, row->arg)) == FR_PLAN_NONE)
+        if (row->arg[0] != '\0' && (ev.task = fr_plan_task(run->plan, row->arg)) == FR_PLAN_NONE)
             return "the run has no such task";
     } else {
         return "this flowrun does not know such a request";
@@ -95,8 +94,8 @@ void run_requests(struct fr_run *run)
     enum fr_rc rc = fr_store_requests(run->env.store, run->id, &arena, &rows, &err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        rc = fr_store_request_done(run->env.store, rows.rows[i].id, grant(run, &rows.rows[i]),
-                                   &err);
+        rc =
+            fr_store_request_done(run->env.store, rows.rows[i].id, grant(run, &rows.rows[i]), &err);
     if (rc != FR_OK) {
         run_trouble(run, FR_PLAN_NONE, "reading requests: %s", err.msg);
         run->poked = rc == FR_BUSY;

@@ -57,8 +57,7 @@ static bool mask_ref(void *arg, const struct fr_ref *ref)
     if (ref->kind != FR_REF_SECRET)
         return true;
     c->rc = run_secret(c->b->run, ref->name, &value, c->b->err);
-    if (c->rc == FR_OK && value.n > 0 &&
-        !run_add(c->b->arena, &c->b->out->mask, "%s", value.p))
+    if (c->rc == FR_OK && value.n > 0 && !run_add(c->b->arena, &c->b->out->mask, "%s", value.p))
         c->rc = no_memory(c->b);
     fr_buf_finish(&value);
     return c->rc == FR_OK;
@@ -87,8 +86,7 @@ static enum fr_rc add_kv(struct build *b, const struct fr_kv *kv, size_t n, bool
 
         rc = fr_text_eval(&kv[i].value, &b->resolver, &value, b->err);
         if (rc == FR_OK && kv[i].value.secret && !secrets_ok)
-            rc = fr_fail(b->err, FR_USAGE, "env %s: a sidecar cannot be given secrets",
-                         kv[i].name);
+            rc = fr_fail(b->err, FR_USAGE, "env %s: a sidecar cannot be given secrets", kv[i].name);
         if (rc == FR_OK && !run_add(b->arena, to, "%s=%s", kv[i].name, value.p ? value.p : ""))
             rc = no_memory(b);
         if (rc == FR_OK)
@@ -131,11 +129,13 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
          run_add(a, env, "FLOWRUN_NODE=%s", b->run->plan->nodes[pi->node].name) &&
          run_add(a, env, "FLOWRUN_ATTEMPT_NO=%u", b->at->no) &&
          run_add(a, env, "FLOWRUN_GENERATION=%u", b->at->generation) &&
-         run_add(a, env, "FLOWRUN_EXECUTOR=%s", run_node_local(b->run, pi->node) ? "local" : "ssh") &&
+         run_add(a, env, "FLOWRUN_EXECUTOR=%s",
+                 run_node_local(b->run, pi->node) ? "local" : "ssh") &&
          run_add(a, env, "FLOWRUN_GPUS=%d", node != NULL ? node->gpus : 0) &&
-         run_add(a, env, "FLOWRUN_WORK=%s", node != NULL && node->work != NULL ? node->work : "") &&
          run_add(a, env, "NNODES=%u", task->gang ? task->count : 1) &&
          run_add(a, env, "NODE_RANK=%u", task->gang ? pi->member : 0);
+    if (ok && node != NULL && node->work != NULL)
+        ok = run_add(a, env, "FLOWRUN_WORK=%s", node->work);
     if (ok && task->gang)
         ok = add_peers(b, task, env);
     for (const struct run_shipped *s = b->order->shipped; ok && s != NULL; s = s->next) {
@@ -163,7 +163,8 @@ static enum fr_rc add_report(struct build *b, struct fr_strs *env)
     for (uint32_t i = 0; i < run->plan->n_insts && json_array_size(failed) < REPORT_TASKS; i++) {
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
-        if (row.state > FR_ST_SUCCEEDED && row.state < FR_ST_SKIPPED && run_task_of(run, i)->hook < 0)
+        if (row.state > FR_ST_SUCCEEDED && row.state < FR_ST_SKIPPED &&
+            run_task_of(run, i)->hook < 0)
             json_array_append_new(
                 failed, json_pack("{s:s, s:s, s:s, s:s}", "task", run_task_of(run, i)->name, "node",
                                   run->plan->nodes[run_node_of(run, i)].name, "state",
@@ -217,8 +218,10 @@ static enum fr_rc add_argv(struct build *b, const struct fr_action *act, struct 
              run_add(a, argv, "%s", act->uses->name);
     } else if (act->what == FR_RUN) {
         if (strlen(act->run) > SCRIPT_MAX)
-            return fr_fail(b->err, FR_USAGE, "run: a script of more than %d bytes; ship it with "
-                           "`files:` and run that", SCRIPT_MAX);
+            return fr_fail(b->err, FR_USAGE,
+                           "run: a script of more than %d bytes; ship it with "
+                           "`files:` and run that",
+                           SCRIPT_MAX);
         ok = run_add(a, argv, "%s", act->shell) && run_add(a, argv, "-e") &&
              run_add(a, argv, "-c") && run_add(a, argv, "%s", act->run) &&
              run_add(a, argv, "%s", act->name);
@@ -278,8 +281,7 @@ static enum fr_rc add_sidecars(struct build *b, const struct fr_task *task)
 
     if (task->n_sidecars == 0)
         return FR_OK;
-    b->out->sidecars.v =
-        fr_arena_array(b->arena, task->n_sidecars, sizeof(*b->out->sidecars.v));
+    b->out->sidecars.v = fr_arena_array(b->arena, task->n_sidecars, sizeof(*b->out->sidecars.v));
     if (b->out->sidecars.v == NULL)
         return no_memory(b);
     for (size_t i = 0; rc == FR_OK && i < task->n_sidecars; i++) {
@@ -362,15 +364,13 @@ static void set_limits(struct build *b, const struct fr_task *task, const struct
     out->grace_ms = task->grace_ms;
     out->lease_ms = task->lost_after_ms;
     out->log_max_bytes = task->log.max_bytes;
-    out->log_on_full =
-        task->log.on_full == FR_ON_FULL_STOP ? FR_LOG_STOP : FR_LOG_DROP_MIDDLE;
+    out->log_on_full = task->log.on_full == FR_ON_FULL_STOP ? FR_LOG_STOP : FR_LOG_DROP_MIDDLE;
     out->container = b->order->container;
     out->want_dir = task->n_files > 0;
 }
 
 enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
-                       const struct run_order *order, struct fr_request *out,
-                       struct fr_err *err)
+                       const struct run_order *order, struct fr_request *out, struct fr_err *err)
 {
     const struct fr_plan_task *pt = run_task_of(run, at->inst);
     const struct fr_task *task = pt->spec;
@@ -388,8 +388,7 @@ enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
         return no_memory(&b);
     if ((rc = add_argv(&b, &task->act, &out->argv)) == FR_OK &&
         (rc = add_env(&b, &task->act, order->with, true, &out->env)) == FR_OK &&
-        (rc = eval_text(&b, &task->act.cwd, &out->cwd)) == FR_OK &&
-        (rc = add_files(&b)) == FR_OK)
+        (rc = eval_text(&b, &task->act.cwd, &out->cwd)) == FR_OK && (rc = add_files(&b)) == FR_OK)
         rc = add_sidecars(&b, task);
     return rc;
 }

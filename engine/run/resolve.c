@@ -46,8 +46,11 @@ static enum fr_rc read_answer(int fd, struct fr_buf *out, struct fr_err *err)
 static enum fr_rc secret_command(const char *command, struct fr_buf *out, struct fr_err *err)
 {
     const char *const argv[] = {"sh", "-c", command, NULL};
-    struct fr_spawn s = {.argv = argv, .envp = (const char *const *)environ, .fds = {-1, -1, -1},
-                         .new_session = true, .die_with_parent = true};
+    struct fr_spawn s = {.argv = argv,
+                         .envp = (const char *const *)environ,
+                         .fds = {-1, -1, -1},
+                         .new_session = true,
+                         .die_with_parent = true};
     struct fr_proc proc;
     struct fr_wait w = {0};
     enum fr_rc rc;
@@ -75,8 +78,7 @@ static enum fr_rc secret_command(const char *command, struct fr_buf *out, struct
     return rc;
 }
 
-enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out,
-                      struct fr_err *err)
+enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err)
 {
     size_t before = out->n;
     enum fr_rc rc = fr_fail(err, FR_NOTFOUND, "there is no secret '%s'", name);
@@ -142,9 +144,10 @@ static enum fr_rc output_inst(const struct run_scope *scope, const struct fr_ref
     if (ref->where == FR_WHERE_NODE)
         return fr_fail(err, FR_NOTFOUND, "task %s does not run on %s", task->name,
                        plan->nodes[node].name);
-    return fr_fail(err, FR_NOTFOUND, "task %s runs on several nodes, but not on %s: write "
-                   "tasks.%s.on('%s').outputs.%s or tasks.%s.on_head.outputs.%s", task->name,
-                   plan->nodes[node].name, task->name,
+    return fr_fail(err, FR_NOTFOUND,
+                   "task %s runs on several nodes, but not on %s: write "
+                   "tasks.%s.on('%s').outputs.%s or tasks.%s.on_head.outputs.%s",
+                   task->name, plan->nodes[node].name, task->name,
                    plan->nodes[plan->insts[task->first].node].name, ref->name, task->name,
                    ref->name);
 }
@@ -159,10 +162,10 @@ static enum fr_rc get_output(const struct run_scope *scope, const struct fr_ref 
     if (rc != FR_OK)
         return rc;
     if ((value = run_output(scope->run, inst, ref->name)) == NULL)
-        return fr_fail(err, FR_NOTFOUND, "%s gave no output '%s' (it %s)",
-                       scope->run->plan->insts[inst].key, ref->name,
-                       fr_state_name(fr_sched_row(scope->run->sched, inst,
-                                                  fr_sys.mono_ms()).state));
+        return fr_fail(
+            err, FR_NOTFOUND, "%s gave no output '%s' (it %s)", scope->run->plan->insts[inst].key,
+            ref->name,
+            fr_state_name(fr_sched_row(scope->run->sched, inst, fr_sys.mono_ms()).state));
     fr_buf_text(out, value);
     return FR_OK;
 }
@@ -213,8 +216,7 @@ static enum fr_rc get_run(const struct run_scope *scope, const char *name, struc
     return FR_OK;
 }
 
-static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out,
-                      struct fr_err *err)
+static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, struct fr_err *err)
 {
     const struct run_scope *scope = self;
     const struct fr_plan_inst *pi = &scope->run->plan->insts[scope->inst];

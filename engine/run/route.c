@@ -44,8 +44,7 @@ static enum fr_rc in_digits(const struct sockaddr_storage *sa, socklen_t len, ch
 {
     int code = getnameinfo((const struct sockaddr *)sa, len, out, 64, NULL, 0, NI_NUMERICHOST);
 
-    return code == 0 ? FR_OK
-                     : fr_fail(err, FR_IO, "writing an address: %s", gai_strerror(code));
+    return code == 0 ? FR_OK : fr_fail(err, FR_IO, "writing an address: %s", gai_strerror(code));
 }
 
 /* This machine's own address on the route to another: what the kernel would send from. No packet

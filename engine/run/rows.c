@@ -118,8 +118,7 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
 }
 
 /* The head's place of rendezvous is committed with its go. */
-static void rendezvous(struct fr_run *run, const struct fr_row *row,
-                       const struct run_attempt *at)
+static void rendezvous(struct fr_run *run, const struct fr_row *row, const struct run_attempt *at)
 {
     struct run_inst *in = &run->insts[row->inst];
     const struct fr_plan_task *task = run_task_of(run, row->inst);
@@ -183,8 +182,10 @@ static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, st
 static enum fr_rc write_event(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
 {
     struct run_inst *in = &run->insts[row->inst];
-    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = row->inst,
-                              .attempt_no = row->attempt_no, .code = row->code};
+    struct fr_event_row ev = {.wall = fr_sys.wall_ms(),
+                              .idx = row->inst,
+                              .attempt_no = row->attempt_no,
+                              .code = row->code};
     enum fr_rc rc = FR_OK;
 
     ev.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
@@ -252,18 +253,26 @@ static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row);
     out = (struct fr_inst_row){
-        .idx = row->inst, .key = pi->key, .task = task->name, .node = node_name(run, row->inst),
+        .idx = row->inst,
+        .key = pi->key,
+        .task = task->name,
+        .node = node_name(run, row->inst),
         .hook = task->hook >= 0 ? fr_hook_name((enum fr_hook)task->hook) : "",
-        .state = fr_state_name(row->state), .attempt_no = row->attempt_no,
+        .state = fr_state_name(row->state),
+        .attempt_no = row->attempt_no,
         .attempt = row->attempt,
         .attempt_state = row->attempt_no > 0 ? fr_state_name(row->attempt_state) : "",
-        .live = row->live, .go = row->go, .generation = row->generation,
+        .live = row->live,
+        .go = row->go,
+        .generation = row->generation,
         .retries = row->retries,
         .cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "",
         .code = row->code,
         .stop_cause = row->stop_cause != FR_CAUSE_NONE ? fr_cause_name(row->stop_cause) : "",
-        .reason = in->reason, .unreachable_wall = in->unreachable_wall,
-        .started_wall = in->started_wall, .ended_wall = in->ended_wall};
+        .reason = in->reason,
+        .unreachable_wall = in->unreachable_wall,
+        .started_wall = in->started_wall,
+        .ended_wall = in->ended_wall};
     if (row->state == FR_ST_RETRYING) {
         out.due_delay_ms = row->delay_ms;
         out.due_wall = fr_sys.wall_ms() + row->delay_ms;
@@ -271,8 +280,12 @@ static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct
     if ((rc = fr_store_inst_put(run->env.store, run->id, &out, err)) != FR_OK ||
         (rc = write_event(run, row, err)) != FR_OK)
         return rc;
-    return put_note(run, &(struct fr_note){.kind = FR_NOTE_STATE, .inst = row->inst,
-                                           .node = pi->node, .row = *row, .text = in->reason},
+    return put_note(run,
+                    &(struct fr_note){.kind = FR_NOTE_STATE,
+                                      .inst = row->inst,
+                                      .node = pi->node,
+                                      .row = *row,
+                                      .text = in->reason},
                     err);
 }
 
@@ -311,9 +324,12 @@ static enum fr_rc write_run(struct fr_run *run, const struct fr_run_now *now, st
     ev.text = run->row.reason;
     if ((rc = fr_store_event_add(run->env.store, run->id, &ev, err)) != FR_OK)
         return rc;
-    return put_note(run, &(struct fr_note){.kind = FR_NOTE_RUN, .inst = FR_PLAN_NONE,
-                                           .node = FR_PLAN_NONE, .now = *now,
-                                           .text = run->row.reason},
+    return put_note(run,
+                    &(struct fr_note){.kind = FR_NOTE_RUN,
+                                      .inst = FR_PLAN_NONE,
+                                      .node = FR_PLAN_NONE,
+                                      .now = *now,
+                                      .text = run->row.reason},
                     err);
 }
 
@@ -323,8 +339,10 @@ static enum fr_rc write_nodes(struct fr_run *run, struct fr_err *err)
 
     for (uint32_t n = 0; rc == FR_OK && n < run->plan->n_nodes; n++) {
         const struct run_node *node = &run->nodes[n];
-        struct fr_node_row row = {.name = run->plan->nodes[n].name, .home_id = node->home_id,
-                                  .boot_id = node->boot_id, .folder = node->store,
+        struct fr_node_row row = {.name = run->plan->nodes[n].name,
+                                  .home_id = node->home_id,
+                                  .boot_id = node->boot_id,
+                                  .folder = node->store,
                                   .unreachable_wall = node->down_wall};
 
         if (node->dirty)

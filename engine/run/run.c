@@ -5,8 +5,8 @@
 
 enum {
     COMMIT_RETRY_MS = 1000,
-    LINGER_MS = 10000,    /* the last logs may take so long after the end of the run */
-    REACH_MS = 120000,    /* a node that was never up within this is refused */
+    LINGER_MS = 10000, /* the last logs may take so long after the end of the run */
+    REACH_MS = 120000, /* a node that was never up within this is refused */
 };
 
 /* ---- small things that all of run uses ---- */
@@ -76,7 +76,9 @@ void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
     va_start(ap, fmt);
     fr_buf_vfmt(&b, fmt, ap);
     va_end(ap);
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_TROUBLE, .inst = inst, .node = FR_PLAN_NONE,
+    run_note(run, &(struct fr_note){.kind = FR_NOTE_TROUBLE,
+                                    .inst = inst,
+                                    .node = FR_PLAN_NONE,
                                     .text = b.bad ? "out of memory" : b.p});
     fr_buf_finish(&b);
 }
@@ -89,7 +91,9 @@ void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
     va_start(ap, fmt);
     fr_buf_vfmt(&b, fmt, ap);
     va_end(ap);
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_NODE, .inst = FR_PLAN_NONE, .node = node,
+    run_note(run, &(struct fr_note){.kind = FR_NOTE_NODE,
+                                    .inst = FR_PLAN_NONE,
+                                    .node = node,
                                     .text = b.bad ? "out of memory" : b.p});
     fr_buf_finish(&b);
 }
@@ -102,15 +106,14 @@ struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id)
     return NULL;
 }
 
-struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst,
-                                    uint32_t no)
+struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst, uint32_t no)
 {
     struct run_attempt *at = fr_arena_alloc(&run->arena, sizeof(*at));
 
     if (at == NULL)
         return NULL;
-    *at = (struct run_attempt){.next = run->attempts, .id = id, .inst = inst, .no = no,
-                               .log = {.fd = -1, .idx_fd = -1}};
+    *at = (struct run_attempt){
+        .next = run->attempts, .id = id, .inst = inst, .no = no, .log = {.fd = -1, .idx_fd = -1}};
     run->attempts = at;
     return at;
 }
@@ -226,8 +229,10 @@ static bool commit(struct fr_run *run)
         return true;
     }
     if (run->commit_due_ms == 0)
-        run_trouble(run, FR_PLAN_NONE, "the state cannot be written, so nothing is started or "
-                    "acknowledged until it can; tasks go on: %s", err.msg);
+        run_trouble(run, FR_PLAN_NONE,
+                    "the state cannot be written, so nothing is started or "
+                    "acknowledged until it can; tasks go on: %s",
+                    err.msg);
     run->commit_due_ms = fr_sys.mono_ms() + COMMIT_RETRY_MS;
     return false;
 }

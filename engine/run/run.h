@@ -1,8 +1,8 @@
 /*
- * A run from its first commit to its end: the only glue between plan, sched, store and exec. It owns
- * the loop's turns, feeds the scheduler, writes each turn in one transaction, and performs its effects
- * after the commit. Whoever starts a run (a command, later a daemon) gives it a loop and a store,
- * turns it until it is done, and hears of it through a view.
+ * A run from its first commit to its end: the only glue between plan, sched, store and exec. It
+ * owns the loop's turns, feeds the scheduler, writes each turn in one transaction, and performs its
+ * effects after the commit. Whoever starts a run (a command, later a daemon) gives it a loop and a
+ * store, turns it until it is done, and hears of it through a view.
  *
  * What a task's command sees, besides what the node adds (wire/request.h: FLOWRUN_ATTEMPT,
  * FLOWRUN_OUTPUT, FLOWRUN_DIR, FLOWRUN_NODE_HOME, PATH …):
@@ -12,15 +12,16 @@
  *   FLOWRUN_ATTEMPT_NO                  1, 2, …; grows over retries by the user too
  *   FLOWRUN_GENERATION                  of a gang: 1, 2, …
  *   FLOWRUN_EXECUTOR                    local | ssh: how the node is reached
- *   FLOWRUN_GPUS, FLOWRUN_WORK          of the node, as the inventory says ("" no work folder)
- *   FLOWRUN_PROGRAM_NAME                path of each shipped needs_program, NAME in upper case
- *   NNODES, NODE_RANK                   of a gang; the head (its first node) is rank 0. Else 1 and 0
- *   MASTER_ADDR, MASTER_PORT            of a gang: the head's address as the others see it, and a port
- *                                       that the node held until the launch
- *   FLOWRUN_PEERS                       of a gang: "NAME ADDRESS" of each member, by rank, a line each
- *   FLOWRUN_WITH                        of a built-in task or sidecar: its `with`, a JSON object with
- *                                       defaults filled in (spec/kinds.h); a secret one when it holds
- *                                       secrets
+ *   FLOWRUN_GPUS                        of the node, as the inventory says
+ *   FLOWRUN_WORK                        its work folder, else the folder `work` in the node's home
+ *   FLOWRUN_PROGRAM_NAME                path of each needs_program, NAME in upper case; its folder
+ *                                       stands in front of PATH, too
+ *   NNODES, NODE_RANK                   of a gang; the head (its first node) is rank 0. Else 1 and
+ * 0 MASTER_ADDR, MASTER_PORT            of a gang: the head's address as the others see it, and a
+ * port that the node held until the launch FLOWRUN_PEERS                       of a gang: "NAME
+ * ADDRESS" of each member, by rank, a line each FLOWRUN_WITH                        of a built-in
+ * task or sidecar: its `with`, a JSON object with defaults filled in (spec/kinds.h); a secret one
+ * when it holds secrets
  *
  * and the env of pipeline, node and task. Built-in tasks and sidecars run as `flownode task NAME`.
  * A path that `with` takes from control is shipped first and stands there as its path on the node.
@@ -73,7 +74,7 @@ struct fr_run_env {
     /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
-    const char *cwd;          /* absolute: where flowrun was started */
+    const char *cwd; /* absolute: where flowrun was started */
     /* The simulator's links, see exec.h. NULL: real ones. */
     enum fr_rc (*make_link)(void *arg, size_t node, struct fr_link *out, struct fr_err *err);
     void *make_link_arg;
@@ -85,16 +86,16 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
 struct fr_resume_opts {
-    const char *run;  /* see fr_store_run_find; NULL: the newest */
-    const char *file; /* a changed pipeline file to go on with; NULL: the stored copy */
+    const char *run;            /* see fr_store_run_find; NULL: the newest */
+    const char *file;           /* a changed pipeline file to go on with; NULL: the stored copy */
     const char *const *abandon; /* names of nodes that are given up */
     size_t n_abandon;
     bool retry;             /* of a run that is over: what failed runs again … */
     const char *retry_from; /* … or this task and all behind it; NULL */
 };
 
-/* Takes a stored run: FR_BUSY when another process owns it, FR_USAGE when it is over and retry is not
- * asked for, or a task or node is not its own. */
+/* Takes a stored run: FR_BUSY when another process owns it, FR_USAGE when it is over and retry is
+ * not asked for, or a task or node is not its own. */
 enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 

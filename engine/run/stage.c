@@ -1,5 +1,5 @@
-/* Control-side files: small ones are kept by content at submit, so that a resume uses what was there;
- * all are hashed before they are shipped, once a run. */
+/* Control-side files: small ones are kept by content at submit, so that a resume uses what was
+ * there; all are hashed before they are shipped, once a run. */
 #include "engine/run/inside.h"
 
 #include <errno.h>
@@ -62,10 +62,11 @@ static enum fr_rc stage_one(struct fr_run *run, const struct fr_text *text, bool
     if (fr_sys.lstat(path, &st) != 0) {
         if (!must)
             return FR_OK;
-        return fr_fail(err, FR_USAGE, "%s:%d:%d: %s: %s; expected a file or folder on this machine"
+        return fr_fail(err, FR_USAGE,
+                       "%s:%d:%d: %s: %s; expected a file or folder on this machine"
                        " (node:PATH names one of the node's own)",
-                       run->spec->sources[text->pos.file].path, text->pos.line, text->pos.col,
-                       path, strerror(errno));
+                       run->spec->sources[text->pos.file].path, text->pos.line, text->pos.col, path,
+                       strerror(errno));
     }
     return S_ISREG(st.st_mode) && st.st_size <= KEEP_BYTES ? keep(run, path, &st, err) : FR_OK;
 }
@@ -134,9 +135,11 @@ static enum fr_rc add_file(struct fr_run *run, struct run_ship *ship, const char
         return rc;
     if (fr_sys.lstat(path, &here) != 0)
         here.st_mode = 0644;
-    files[ship->n++] = (struct fr_exec_file){
-        .local = from, .path = rel, .sha256 = hash, .size = (uint64_t)st.st_size,
-        .mode = (here.st_mode & 0111) != 0 ? 0755 : 0644};
+    files[ship->n++] = (struct fr_exec_file){.local = from,
+                                             .path = rel,
+                                             .sha256 = hash,
+                                             .size = (uint64_t)st.st_size,
+                                             .mode = (here.st_mode & 0111) != 0 ? 0755 : 0644};
     return FR_OK;
 }
 
@@ -145,8 +148,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static enum fr_rc walk(struct fr_run *run, struct run_ship *ship, const char *path,
-                       const char *rel, int depth, struct fr_err *err)
+static enum fr_rc walk(struct fr_run *run, struct run_ship *ship, const char *path, const char *rel,
+                       struct fr_err *err)
 {
     struct stat st;
     char **names = NULL;
@@ -165,19 +168,20 @@ static enum fr_rc walk(struct fr_run *run, struct run_ship *ship, const char *pa
         return add_file(run, ship, path, rel, err);
     if (!S_ISDIR(st.st_mode))
         return FR_OK; /* sockets and devices are no content */
-    if (depth > DEPTH_MAX)
+    if (ship->depth > DEPTH_MAX)
         return fr_fail(err, FR_USAGE, "%s is nested deeper than %d folders", path, DEPTH_MAX);
     if (fr_sys.list(path, &names, &n) != 0)
         return fr_fail_errno(err, errno, "listing %s", path);
+    ship->depth++;
     qsort(names, n, sizeof(*names), by_name);
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
         char *sub = fr_arena_fmt(&run->arena, "%s/%s", path, names[i]);
         char *sub_rel = fr_arena_fmt(&run->arena, "%s%s%s", rel, rel[0] ? "/" : "", names[i]);
 
-        rc = sub != NULL && sub_rel != NULL
-                 ? walk(run, ship, sub, sub_rel, depth + 1, err)
-                 : fr_fail(err, FR_NOMEM, "no memory for a path");
+        rc = sub != NULL && sub_rel != NULL ? walk(run, ship, sub, sub_rel, err)
+                                            : fr_fail(err, FR_NOMEM, "no memory for a path");
     }
+    ship->depth--;
     fr_sys_names_free(names, n);
     return rc;
 }
@@ -224,7 +228,7 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
         return fr_fail_errno(err, errno, "%s, which is to be shipped", path);
     slash = strrchr(path, '/');
     ship->folder = S_ISDIR(st.st_mode);
-    rc = walk(run, ship, ship->path, ship->folder ? "" : slash != NULL ? slash + 1 : path, 0, err);
+    rc = walk(run, ship, ship->path, ship->folder ? "" : slash != NULL ? slash + 1 : path, err);
     if (rc == FR_OK)
         rc = name_all(run, ship, err);
     if (rc != FR_OK)

@@ -1,7 +1,7 @@
 /*
  * What an attempt needs on its node before it is sent: files from another node come into the spool,
- * then all its files and programs are put into the node's store, then the request goes out. An engine
- * that dies meanwhile leaves nothing but an attempt that the node never heard of.
+ * then all its files and programs are put into the node's store, then the request goes out. An
+ * engine that dies meanwhile leaves nothing but an attempt that the node never heard of.
  */
 #include "engine/run/inside.h"
 
@@ -136,16 +136,16 @@ static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char 
     if (p == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files to ship");
     p->key = key;
-    p->rel = ship->folder ? ship->hash
-                          : fr_arena_fmt(&s->arena, "%s/%s", ship->hash,
-                                         slash != NULL ? slash + 1 : path);
+    p->rel = ship->folder
+                 ? ship->hash
+                 : fr_arena_fmt(&s->arena, "%s/%s", ship->hash, slash != NULL ? slash + 1 : path);
     p->next = s->paths;
     s->paths = p;
     return add_put(s, ship->files, ship->n, err);
 }
 
-static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at,
-                             struct run_start *s, struct fr_err *err)
+static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, struct run_start *s,
+                             struct fr_err *err)
 {
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
     enum fr_rc rc = FR_OK;
@@ -166,8 +166,8 @@ static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at,
 }
 
 /* `files:` are copies in the attempt's folder, also on a local node. */
-static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at,
-                             struct run_start *s, struct fr_err *err)
+static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, struct run_start *s,
+                             struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
     struct run_scope scope = {run, at->inst, at->no};
@@ -185,13 +185,16 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at,
             break;
         }
         if (path.p != NULL && fr_has_prefix(path.p, "node:")) {
-            rc = add_shipped(s, (struct run_shipped){.name = kv->name, .mode = 0644,
-                                                     .path = fr_arena_dup(&s->arena, path.p + 5)},
+            rc = add_shipped(s,
+                             (struct run_shipped){.name = kv->name,
+                                                  .mode = 0644,
+                                                  .path = fr_arena_dup(&s->arena, path.p + 5)},
                              err);
             fr_buf_finish(&path);
             continue;
         }
-        full = fr_arena_fmt(&s->arena, "%s%s%s", path.p != NULL && path.p[0] == '/' ? "" : run->row.folder,
+        full = fr_arena_fmt(&s->arena, "%s%s%s",
+                            path.p != NULL && path.p[0] == '/' ? "" : run->row.folder,
                             path.p != NULL && path.p[0] == '/' ? "" : "/", path.p ? path.p : "");
         fr_buf_finish(&path);
         rc = full != NULL ? run_ship_path(run, full, &ship, err)
@@ -201,12 +204,14 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at,
         for (size_t f = 0; rc == FR_OK && f < ship->n; f++) {
             const char *rel = ship->files[f].path + FR_SHA256_TEXT; /* behind "HASH/" */
 
-            rc = add_shipped(s, (struct run_shipped){
-                                    .name = ship->folder
-                                                ? fr_arena_fmt(&s->arena, "%s/%s", kv->name, rel)
-                                                : kv->name,
-                                    .path = ship->files[f].path, .mode = ship->files[f].mode},
-                             err);
+            rc = add_shipped(
+                s,
+                (struct run_shipped){.name = ship->folder
+                                                 ? fr_arena_fmt(&s->arena, "%s/%s", kv->name, rel)
+                                                 : kv->name,
+                                     .path = ship->files[f].path,
+                                     .mode = ship->files[f].mode},
+                err);
         }
     }
     return rc;
@@ -229,8 +234,7 @@ static enum fr_rc need_container(struct fr_run *run, const struct run_attempt *a
                        run->plan->tasks[task->in].name);
     runtime = run_output(run, inst, "runtime");
     if (runtime == NULL)
-        return fr_fail(err, FR_NOTFOUND, "%s gave no output 'runtime'",
-                       run->plan->insts[inst].key);
+        return fr_fail(err, FR_NOTFOUND, "%s gave no output 'runtime'", run->plan->insts[inst].key);
     if (runtime[0] == '\0' || strcmp(runtime, "none") == 0)
         return FR_OK;
     s->order.boxed = true;
@@ -241,8 +245,8 @@ static enum fr_rc need_container(struct fr_run *run, const struct run_attempt *a
     return FR_OK;
 }
 
-static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at,
-                            struct run_start *s, struct fr_err *err)
+static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, struct run_start *s,
+                            struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
     struct run_scope scope = {run, at->inst, at->no};
@@ -301,7 +305,8 @@ static enum fr_rc send(struct fr_run *run, struct run_attempt *at, struct run_st
     enum fr_rc rc;
 
     put_in_paths(run, at, s);
-    m.prepare = (struct fr_prepare){.attempt = at->id, .run = run->id,
+    m.prepare = (struct fr_prepare){.attempt = at->id,
+                                    .run = run->id,
                                     .instance = fr_str_of(run->plan->insts[at->inst].key),
                                     .generation = at->generation,
                                     .spec_hash = fr_str_of(run->row.spec_hash)};
@@ -366,7 +371,9 @@ static enum fr_rc got_file(struct run_attempt *at, const struct fr_exec_event *e
     *f = (struct fr_exec_file){
         .local = fr_arena_fmt(&s->arena, "%s/%s", g->spool, g->names[g->have]),
         .path = fr_arena_fmt(&s->arena, "gather/%s/%s", id, g->names[g->have]),
-        .sha256 = fr_arena_dup(&s->arena, ev->get.sha256), .size = ev->get.size, .mode = 0644};
+        .sha256 = fr_arena_dup(&s->arena, ev->get.sha256),
+        .size = ev->get.size,
+        .mode = 0644};
     if (f->local == NULL || f->path == NULL || f->sha256 == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to move files");
     g->have++;
@@ -414,14 +421,14 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     }
     memset(s, 0, sizeof(*s));
     s->gang = act->kind == FR_ACT_PREPARE;
-    s->order.arena = &s->arena;
+    s->order.arena = s->gather.arena = &s->arena;
     at->start = s;
     if ((rc = need_container(run, at, s, &err)) == FR_OK &&
         (rc = need_with(run, at, s, &err)) == FR_OK &&
         (rc = need_programs(run, at, s, &err)) == FR_OK &&
         (rc = need_paths(run, at, s, &err)) == FR_OK &&
         (rc = need_files(run, at, s, &err)) == FR_OK)
-        rc = run_gather_plan(run, at, s->order.with, &s->arena, &s->gather, &err);
+        rc = run_gather_plan(run, at, s->order.with, &s->gather, &err);
     if (rc == FR_OK && s->gang) { /* a rendezvous that cannot be is better known now */
         char address[64];
 

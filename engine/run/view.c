@@ -35,6 +35,5 @@ struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst)
 {
     const struct run_inst *in = &run->insts[inst];
 
-    return (struct fr_run_inst){in->started_wall, in->ended_wall, in->unreachable_wall,
-                                in->reason};
+    return (struct fr_run_inst){in->started_wall, in->ended_wall, in->unreachable_wall, in->reason};
 }

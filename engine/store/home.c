@@ -11,24 +11,24 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* File systems whose locks or mapped WAL index other machines share or break (statfs(2), magic.h). */
+/* File systems whose locks or mapped WAL index other machines share or break (statfs(2), magic.h).
+ */
 static const struct {
     unsigned long magic;
     const char *name;
 } network_fs[] = {
-    {0x6969, "NFS"},           {0xff534d42, "CIFS"},       {0xfe534d42, "SMB2"},
-    {0x517b, "SMB"},           {0x0bd00bd0, "Lustre"},     {0x01021997, "9p"},
-    {0x5346414f, "AFS"},       {0x00c36400, "Ceph"},       {0x19830326, "BeeGFS"},
-    {0x47504653, "GPFS"},      {0x73757245, "Coda"},
-    {0xaad7aaea, "PanFS"},     {0x013111a8, "IBRIX"},
+    {0x6969, "NFS"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"}, {0x517b, "SMB"},
+    {0x0bd00bd0, "Lustre"}, {0x01021997, "9p"},   {0x5346414f, "AFS"},  {0x00c36400, "Ceph"},
+    {0x19830326, "BeeGFS"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0xaad7aaea, "PanFS"},
+    {0x013111a8, "IBRIX"},
 };
 
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
 {
     static const struct {
         const char *var, *below;
-    } places[] = {{"FLOWRUN_HOME", ""}, {"XDG_STATE_HOME", "/flowrun"},
-                  {"HOME", "/.local/state/flowrun"}};
+    } places[] = {
+        {"FLOWRUN_HOME", ""}, {"XDG_STATE_HOME", "/flowrun"}, {"HOME", "/.local/state/flowrun"}};
 
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         const char *value = getenv(places[i].var);

@@ -8,8 +8,8 @@
  *   runs/<id>/         logs and what was collected
  *   spool/             files on their way from node to node
  *
- * Locks and WAL do not work on network file systems, so a home there is refused (FR_UNSUPPORTED) and
- * the message names a local folder to take instead.
+ * Locks and WAL do not work on network file systems, so a home there is refused (FR_UNSUPPORTED)
+ * and the message names a local folder to take instead.
  */
 #ifndef FR_STORE_HOME_H
 #define FR_STORE_HOME_H

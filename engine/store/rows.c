@@ -15,8 +15,7 @@ enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct
                       row->task, row->node, row->hook, row->state, row->attempt_no, row->attempt,
                       row->attempt_state, row->live, row->go, row->generation, row->retries,
                       row->cause, row->code, row->stop_cause, row->reason, row->due_wall,
-                      row->due_delay_ms, row->unreachable_wall, row->started_wall,
-                      row->ended_wall);
+                      row->due_delay_ms, row->unreachable_wall, row->started_wall, row->ended_wall);
 }
 
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
@@ -65,8 +64,7 @@ enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
     return fr_sql_run(st, SQL_ATTEMPT_PUT, err, "ddiiitidtttittitiii", run, row->id, row->idx,
                       row->no, row->generation, row->node, row->rank, row->home_id, row->boot_id,
                       row->state, row->cause, row->code, row->reason, row->address, row->port,
-                      row->log, row->started_wall, row->ended_wall,
-                      row->done);
+                      row->log, row->started_wall, row->ended_wall, row->done);
 }
 
 enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id attempt, struct fr_err *err)
@@ -150,8 +148,8 @@ enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_are
 enum fr_rc fr_store_node_put(struct fr_store *st, struct fr_id run, const struct fr_node_row *row,
                              struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_NODE_PUT, err, "dtdttii", run, row->name, row->home_id,
-                      row->boot_id, row->folder, row->unreachable_wall, row->abandoned);
+    return fr_sql_run(st, SQL_NODE_PUT, err, "dtdttii", run, row->name, row->home_id, row->boot_id,
+                      row->folder, row->unreachable_wall, row->abandoned);
 }
 
 enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena *arena,

@@ -48,8 +48,8 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 {
     enum fr_rc rc = fr_sql_run(st, SQL_RUN_ADD, err, "dttttttttttiii", row->id, row->name,
                                row->source, row->folder, row->spec_hash, row->inventory_hash,
-                               row->inventory, row->params, row->state, row->outcome,
-                               row->reason, row->started_wall, row->ended_wall, row->round);
+                               row->inventory, row->params, row->state, row->outcome, row->reason,
+                               row->started_wall, row->ended_wall, row->round);
 
     if (rc != FR_OK || (rc = fr_sql_query(st, SQL_RUN_NO, err, "d", row->id)) != FR_OK)
         return rc;
@@ -115,8 +115,10 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     if ((rc = matches(st, text, arena, &rows, err)) != FR_OK)
         return rc;
     if (rows.n == 0)
-        return fr_fail(err, FR_NOTFOUND, "there is no run '%s'; the newest is %lld ('flowrun runs' "
-                       "lists all)", text, (long long)newest.rows[0].no);
+        return fr_fail(err, FR_NOTFOUND,
+                       "there is no run '%s'; the newest is %lld ('flowrun runs' "
+                       "lists all)",
+                       text, (long long)newest.rows[0].no);
     if (rows.n > 1)
         return fr_fail(err, FR_USAGE, "'%s' fits %zu runs: give more digits or the run's number",
                        text, rows.n);
@@ -124,11 +126,11 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     return FR_OK;
 }
 
-enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run,
-                                struct fr_request_row *row, struct fr_err *err)
+enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
+                                struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_run(st, SQL_REQUEST_ADD, err, "dtti", run, row->kind, row->arg,
-                               row->asked_wall);
+    enum fr_rc rc =
+        fr_sql_run(st, SQL_REQUEST_ADD, err, "dtti", run, row->kind, row->arg, row->asked_wall);
 
     row->id = rc == FR_OK ? (int64_t)sqlite3_last_insert_rowid(st->db) : 0;
     return rc;

@@ -33,16 +33,13 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",
-    [SQL_INST_PUT] =
-        "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_INST_PUT] = "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_INST_LIST] = "SELECT " INST_COLUMNS " FROM instance WHERE run = ? ORDER BY idx",
-    [SQL_ATTEMPT_PUT] =
-        "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_ATTEMPT_PUT] = "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
+                        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_ATTEMPT_DONE] = "UPDATE attempt SET done = 1 WHERE id = ?",
-    [SQL_ATTEMPT_LIST] =
-        "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY idx, no",
+    [SQL_ATTEMPT_LIST] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY idx, no",
     [SQL_OUTPUT_PUT] = "INSERT OR REPLACE INTO output(run, idx, key, value) VALUES(?, ?, ?, ?)",
     [SQL_OUTPUT_CLEAR] = "DELETE FROM output WHERE run = ? AND idx = ?",
     [SQL_OUTPUT_LIST] = "SELECT idx, key, value FROM output WHERE run = ? ORDER BY idx, key",
@@ -95,8 +92,8 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
 {
     int code = sqlite3_extended_errcode(st->db);
 
-    return fr_fail(err, sql_rc(code, sqlite3_system_errno(st->db)), "%s/state.db: %s: %s",
-                   st->home, what, sqlite3_errmsg(st->db));
+    return fr_fail(err, sql_rc(code, sqlite3_system_errno(st->db)), "%s/state.db: %s: %s", st->home,
+                   what, sqlite3_errmsg(st->db));
 }
 
 static enum fr_rc bind_all(struct fr_store *st, sqlite3_stmt *stmt, const char *fmt, va_list ap)
@@ -112,9 +109,9 @@ static enum fr_rc bind_all(struct fr_store *st, sqlite3_stmt *stmt, const char *
             code = sqlite3_bind_text(stmt, col, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
         } else {
             struct fr_id id = va_arg(ap, struct fr_id);
-            code = fr_id_zero(id) ? sqlite3_bind_null(stmt, col)
-                                  : sqlite3_bind_blob(stmt, col, id.b, sizeof(id.b),
-                                                      SQLITE_TRANSIENT);
+            code = fr_id_zero(id)
+                       ? sqlite3_bind_null(stmt, col)
+                       : sqlite3_bind_blob(stmt, col, id.b, sizeof(id.b), SQLITE_TRANSIENT);
         }
     }
     assert(code != SQLITE_OK || col - 1 == sqlite3_bind_parameter_count(stmt));
@@ -122,8 +119,8 @@ static enum fr_rc bind_all(struct fr_store *st, sqlite3_stmt *stmt, const char *
     return code == SQLITE_OK ? FR_OK : FR_IO;
 }
 
-static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *err,
-                        const char *fmt, va_list ap)
+static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
+                        va_list ap)
 {
     if (st->stmts[which] == NULL &&
         sqlite3_prepare_v3(st->db, sql_text[which], -1, SQLITE_PREPARE_PERSISTENT,
@@ -152,8 +149,8 @@ enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err
     return rc;
 }
 
-enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err,
-                        const char *fmt, ...)
+enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
+                        ...)
 {
     va_list ap;
     enum fr_rc rc;

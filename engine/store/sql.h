@@ -64,8 +64,8 @@ enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err
                       ...);
 
 /* Binds a query; then fr_sql_next until it gives false. *rc tells the end from a failure. */
-enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err,
-                        const char *fmt, ...);
+enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
+                        ...);
 bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct fr_err *err);
 /* Ends a query before its last row. */
 void fr_sql_end(struct fr_store *st, enum fr_sql which);

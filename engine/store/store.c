@@ -136,8 +136,10 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
     if (rc == FR_OK) {
         sqlite3_extended_result_codes(st->db, 1);
         sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
-        rc = exec_text(st, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
-                           "PRAGMA foreign_keys = ON;", "setting up", err);
+        rc = exec_text(st,
+                       "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
+                       "PRAGMA foreign_keys = ON;",
+                       "setting up", err);
     }
     if (rc == FR_OK)
         rc = migrate(st, err);

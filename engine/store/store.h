@@ -8,10 +8,11 @@
  * the commit returned FR_OK. A failed commit has changed nothing (the store rolls back): nothing
  * takes effect and the same turn is tried again. Calls outside begin/commit commit by themselves.
  *
- * Several processes may have the store open: the owners of different runs and any number of readers;
- * a writer waits up to five seconds for another, then fails with FR_BUSY. Text in rows given to
- * the store is borrowed for the call, NULL counts as ""; rows that the store returns live in the
- * caller's arena. Errors: FR_IO, FR_FULL, FR_BUSY, FR_CORRUPT, FR_NOMEM; FR_NOTFOUND where said.
+ * Several processes may have the store open: the owners of different runs and any number of
+ * readers; a writer waits up to five seconds for another, then fails with FR_BUSY. Text in rows
+ * given to the store is borrowed for the call, NULL counts as ""; rows that the store returns live
+ * in the caller's arena. Errors: FR_IO, FR_FULL, FR_BUSY, FR_CORRUPT, FR_NOMEM; FR_NOTFOUND where
+ * said.
  */
 #ifndef FR_STORE_STORE_H
 #define FR_STORE_STORE_H
@@ -28,7 +29,7 @@ struct fr_store;
 enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err);
 void fr_store_close(struct fr_store *st);
 
-const char *fr_store_home(const struct fr_store *st);    /* its folder, borrowed */
+const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowed */
 struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
 
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
@@ -185,8 +186,8 @@ struct fr_request_rows {
     size_t n;
 };
 
-enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run,
-                                struct fr_request_row *row, struct fr_err *err);
+enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
+                                struct fr_err *err);
 enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *answer,
                                  struct fr_err *err);
 /* Those not done yet. */

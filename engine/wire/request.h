@@ -26,7 +26,8 @@ enum fr_log_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP /* keep the first bytes, drop
 
 enum { FR_PORT_NONE = -1, FR_PORT_ANY = 0 };
 
-/* A file that lies in the node home's store (by put_begin.path), copied into the attempt's folder
+/* A file that lies in the node home's store (by put_begin.path), or an absolute path: a file of
+ * the node's own; copied into the attempt's folder
  * at prepare as path (relative, no ".."), with mode. */
 struct fr_file_want {
     struct fr_str store, path;
@@ -59,7 +60,8 @@ struct fr_container {
 };
 
 /* Besides env, the command sees the node's PATH HOME USER LOGNAME SHELL LANG TMPDIR (unless env
- * sets them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_DIR (the attempt's
+ * sets them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_WORK (HOME/work unless env
+ * sets it), FLOWRUN_DIR (the attempt's
  * folder, "" if it has none) and, where outputs are declared, FLOWRUN_OUTPUT (a file for K=V lines
  * and K<<END blocks). */
 struct fr_request {

@@ -1,5 +1,5 @@
-/* The store on a real file in a temporary folder: what is put comes back, what is not committed does
- * not, versions are refused, runs are found by what people type. */
+/* The store on a real file in a temporary folder: what is put comes back, what is not committed
+ * does not, versions are refused, runs are found by what people type. */
 #include "engine/base/sys.h"
 #include "engine/store/blob.h"
 #include "engine/store/home.h"
@@ -42,9 +42,15 @@ static struct fr_id id_of(uint8_t first)
 
 static struct fr_run_row run_row(uint8_t first)
 {
-    return (struct fr_run_row){.id = id_of(first), .name = "hello", .source = "/p/hello.yaml",
-                               .folder = "/p", .spec_hash = "aa", .params = "{}",
-                               .state = "running", .started_wall = 1000, .round = 1};
+    return (struct fr_run_row){.id = id_of(first),
+                               .name = "hello",
+                               .source = "/p/hello.yaml",
+                               .folder = "/p",
+                               .spec_hash = "aa",
+                               .params = "{}",
+                               .state = "running",
+                               .started_wall = 1000,
+                               .round = 1};
 }
 
 static void test_run_rows(void)
@@ -88,10 +94,10 @@ static void test_find(void)
         enum fr_rc rc;
         int64_t no;
     } cases[] = {
-        {NULL, FR_OK, 2},           {"1", FR_OK, 1},         {"2", FR_OK, 2},
-        {"abbc", FR_OK, 1},         {"ABBC12", FR_OK, 1},    {"cdbc1200", FR_OK, 2},
-        {"ab", FR_NOTFOUND, 0},     {"3", FR_NOTFOUND, 0},   {"beef", FR_NOTFOUND, 0},
-        {"ab%c", FR_NOTFOUND, 0},   {"", FR_NOTFOUND, 0},    {"../x", FR_NOTFOUND, 0},
+        {NULL, FR_OK, 2},         {"1", FR_OK, 1},       {"2", FR_OK, 2},
+        {"abbc", FR_OK, 1},       {"ABBC12", FR_OK, 1},  {"cdbc1200", FR_OK, 2},
+        {"ab", FR_NOTFOUND, 0},   {"3", FR_NOTFOUND, 0}, {"beef", FR_NOTFOUND, 0},
+        {"ab%c", FR_NOTFOUND, 0}, {"", FR_NOTFOUND, 0},  {"../x", FR_NOTFOUND, 0},
     };
     struct fr_store *st = open_store();
     struct fr_arena arena = {0};
@@ -112,10 +118,20 @@ static void test_find(void)
 
 static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
 {
-    struct fr_inst_row inst = {.idx = 3, .key = "train@n1", .task = "train", .node = "n1",
-                               .state = "starting", .attempt_no = 1, .retries = 2, .live = 1,
-                               .attempt_state = "starting", .generation = 4, .go = 1,
-                               .attempt = id_of(7), .due_wall = 50, .due_delay_ms = 60,
+    struct fr_inst_row inst = {.idx = 3,
+                               .key = "train@n1",
+                               .task = "train",
+                               .node = "n1",
+                               .state = "starting",
+                               .attempt_no = 1,
+                               .retries = 2,
+                               .live = 1,
+                               .attempt_state = "starting",
+                               .generation = 4,
+                               .go = 1,
+                               .attempt = id_of(7),
+                               .due_wall = 50,
+                               .due_delay_ms = 60,
                                .started_wall = 70};
     struct fr_inst_rows rows;
     struct fr_err err = {0};
@@ -148,9 +164,15 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
 
 static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
 {
-    struct fr_attempt_row row = {.id = id_of(7), .idx = 3, .no = 2, .generation = 4, .rank = 1,
-                                 .node = "n1", .state = "starting",
-                                 .log = "train@n1.2.log", .started_wall = 5};
+    struct fr_attempt_row row = {.id = id_of(7),
+                                 .idx = 3,
+                                 .no = 2,
+                                 .generation = 4,
+                                 .rank = 1,
+                                 .node = "n1",
+                                 .state = "starting",
+                                 .log = "train@n1.2.log",
+                                 .started_wall = 5};
     struct fr_attempt_rows rows;
     struct fr_err err = {0};
 
@@ -354,10 +376,8 @@ static void test_find_home(void)
     static const struct {
         const char *flowrun, *xdg, *user, *want;
     } cases[] = {
-        {"/a", "/b", "/c", "/a"},
-        {"", "/b", "/c", "/b/flowrun"},
-        {NULL, "/b", "/c", "/b/flowrun"},
-        {NULL, NULL, "/c", "/c/.local/state/flowrun"},
+        {"/a", "/b", "/c", "/a"},         {"", "/b", "/c", "/b/flowrun"},
+        {NULL, "/b", "/c", "/b/flowrun"}, {NULL, NULL, "/c", "/c/.local/state/flowrun"},
         {NULL, NULL, NULL, NULL},
     };
 
