@@ -15,45 +15,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Inputs that are flags of `flowtrain train`; flag NULL: of the same name. */
+/* Inputs that are flags of `flowtrain train`; flag NULL: of the same name. A relative path is below
+ * the work folder. */
 static const struct {
     const char *key, *flag;
+    bool path;
 } direct[] = {
-    {"stage", NULL},
-    {"model", "model_name_or_path"},
-    {"adapter", "adapter_name_or_path"},
-    {"dataset", NULL},
-    {"dataset_dir", NULL},
-    {"template", NULL},
-    {"finetuning_type", NULL},
-    {"lora_target", NULL},
-    {"lora_rank", NULL},
-    {"lora_alpha", NULL},
-    {"lora_dropout", NULL},
-    {"overwrite_output_dir", NULL},
-    {"per_device_train_batch_size", NULL},
-    {"gradient_accumulation_steps", NULL},
-    {"learning_rate", NULL},
-    {"lr_scheduler_type", NULL},
-    {"adam_beta1", NULL},
-    {"adam_beta2", NULL},
-    {"weight_decay", NULL},
-    {"max_grad_norm", NULL},
-    {"warmup_steps", NULL},
-    {"warmup_ratio", NULL},
-    {"num_train_epochs", NULL},
-    {"max_steps", NULL},
-    {"max_samples", NULL},
-    {"cutoff_len", NULL},
-    {"bf16", NULL},
-    {"deepspeed", NULL},
-    {"logging_steps", NULL},
-    {"save_strategy", NULL},
-    {"save_steps", NULL},
-    {"save_total_limit", NULL},
-    {"save_only_model", NULL},
-    {"report_to", NULL},
-    {"seed", NULL},
+    {"stage", NULL, false},
+    {"model", "model_name_or_path", true},
+    {"adapter", "adapter_name_or_path", true},
+    {"dataset", NULL, false},
+    {"dataset_dir", NULL, true},
+    {"template", NULL, false},
+    {"finetuning_type", NULL, false},
+    {"lora_target", NULL, false},
+    {"lora_rank", NULL, false},
+    {"lora_alpha", NULL, false},
+    {"lora_dropout", NULL, false},
+    {"overwrite_output_dir", NULL, false},
+    {"per_device_train_batch_size", NULL, false},
+    {"gradient_accumulation_steps", NULL, false},
+    {"learning_rate", NULL, false},
+    {"lr_scheduler_type", NULL, false},
+    {"adam_beta1", NULL, false},
+    {"adam_beta2", NULL, false},
+    {"weight_decay", NULL, false},
+    {"max_grad_norm", NULL, false},
+    {"warmup_steps", NULL, false},
+    {"warmup_ratio", NULL, false},
+    {"num_train_epochs", NULL, false},
+    {"max_steps", NULL, false},
+    {"max_samples", NULL, false},
+    {"cutoff_len", NULL, false},
+    {"bf16", NULL, false},
+    {"deepspeed", NULL, true},
+    {"logging_steps", NULL, false},
+    {"save_strategy", NULL, false},
+    {"save_steps", NULL, false},
+    {"save_total_limit", NULL, false},
+    {"save_only_model", NULL, false},
+    {"report_to", NULL, false},
+    {"seed", NULL, false},
 };
 
 /* The shortest decimal that reads back as x. */
@@ -84,7 +86,8 @@ static enum fr_rc add_direct(struct fr_job *job, struct fr_launch *l, struct fr_
         if (v == NULL || json_is_null(v))
             continue;
         if (json_is_string(v))
-            add_flag(job, l, flag, json_string_value(v));
+            add_flag(job, l, flag,
+                     direct[i].path ? fr_input_path(job, key) : json_string_value(v));
         else if (json_is_boolean(v))
             add_flag(job, l, flag, json_is_true(v) ? "true" : "false");
         else if (json_is_integer(v))
