@@ -85,8 +85,8 @@ void run_follow(struct fr_run *run, struct run_attempt *at)
     at->followed = true;
     if (run_log_open(run, at, &err) != FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
-    else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at), at->log.size, &err) !=
-             FR_OK)
+    else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at),
+                                   at->log.doubted ? 0 : at->log.size, &err) != FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
 }
 

@@ -36,6 +36,7 @@ struct run_log {
     uint64_t idx_offset; /* of the newest pair */
     int64_t idx_wall;
     bool failed; /* could not be written: said once */
+    bool doubted;        /* control lost power since: replaced by what the node still has */
 };
 
 /* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is

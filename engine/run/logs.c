@@ -106,6 +106,17 @@ static void index_add(struct run_log *log, int64_t wall)
     }
 }
 
+/* The node has the log from its beginning: that replaces what may be damaged here. */
+static enum fr_rc start_over(struct run_log *log, struct fr_err *err)
+{
+    if (fr_sys.ftruncate(log->fd, 0) != 0 || fr_sys.ftruncate(log->idx_fd, 0) != 0)
+        return fr_fail_errno(err, errno, "cutting %s", log->name);
+    log->size = log->idx_offset = 0;
+    log->idx_wall = 0;
+    log->doubted = false;
+    return FR_OK;
+}
+
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
 {
     struct run_log *log = &at->log;
@@ -116,7 +127,8 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
 
     if (log->failed)
         return;
-    if (run_log_open(run, at, &err) != FR_OK) {
+    if (run_log_open(run, at, &err) != FR_OK ||
+        (log->doubted && piece->offset == 0 && start_over(log, &err) != FR_OK)) {
         cannot_write(run, at, &err);
         return;
     }

@@ -418,7 +418,8 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-/* After a power cut the tail of a log may never have reached the disk: it is fetched again. */
+/* After a power cut the tail of a log may never have reached the disk: it is fetched again, from
+ * nodes that still have it. (Of an attempt that was acknowledged it was synced before.) */
 static enum fr_rc distrust_logs(struct fr_run *run, struct fr_err *err)
 {
     struct fr_node_rows nodes;
@@ -432,15 +433,9 @@ static enum fr_rc distrust_logs(struct fr_run *run, struct fr_err *err)
         if (strcmp(nodes.rows[i].name, run->plan->nodes[run->plan->control].name) == 0 &&
             nodes.rows[i].boot_id[0] != '\0')
             same = strcmp(nodes.rows[i].boot_id, boot) == 0;
-    for (struct run_attempt *at = run->attempts; !same && rc == FR_OK && at != NULL;
-         at = at->next) {
-        if ((rc = run_log_open(run, at, err)) != FR_OK)
-            break;
-        if (fr_sys.ftruncate(at->log.fd, 0) != 0 || fr_sys.ftruncate(at->log.idx_fd, 0) != 0)
-            rc = fr_fail_errno(err, errno, "cutting %s", at->log.name);
-        at->log.size = 0;
-    }
-    return rc;
+    for (struct run_attempt *at = run->attempts; !same && at != NULL; at = at->next)
+        at->log.doubted = true;
+    return FR_OK;
 }
 
 static enum fr_rc queue_wishes(struct fr_run *run, const struct fr_resume_opts *opts,
