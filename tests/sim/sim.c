@@ -1,0 +1,287 @@
+/* Coroutines, the clock, memory and chance. */
+#include "tests/sim/sim.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define FIBER_LEAVE(save, stack, n) __sanitizer_start_switch_fiber((save), (stack), (n))
+#define FIBER_ENTER(save) __sanitizer_finish_switch_fiber((save), NULL, NULL)
+#else
+#define FIBER_LEAVE(save, stack, n) ((void)(save))
+#define FIBER_ENTER(save) ((void)(save))
+#endif
+
+enum { STACK_BYTES = 1 << 20, STEP_US = 3, EPOCH_MS = 1700000000 };
+
+struct sim *sim;
+
+uint64_t sim_random(struct sim *s)
+{
+    /* splitmix64, Steele et al. 2014 */
+    uint64_t z = s->rng += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t sim_between(struct sim *s, int64_t lo, int64_t hi)
+{
+    return lo + (int64_t)(sim_random(s) % (uint64_t)(hi - lo + 1));
+}
+
+void sim_switch_to_scheduler(void)
+{
+    struct sim_proc *p = sim->cur;
+
+    FIBER_LEAVE(&p->fiber, NULL, 0);
+    swapcontext(&p->ctx, &sim->main_ctx);
+    FIBER_ENTER(p->fiber);
+}
+
+/* A call of fr_sys: perhaps somebody else's turn. */
+void sim_step(void)
+{
+    sim->steps++;
+    sim->now_us += STEP_US;
+    errno = 0;
+    if (sim->cur != NULL && (sim->steps >= sim->fault_step || sim_random(sim) % 8 == 0))
+        sim_switch_to_scheduler();
+}
+
+bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us)
+{
+    struct sim_proc *p = sim->cur;
+
+    while (!ready(arg)) {
+        if (sim->now_us >= until_us)
+            return false;
+        p->state = SIM_BLOCKED;
+        p->ready = ready;
+        p->ready_arg = arg;
+        p->until_us = until_us;
+        sim_switch_to_scheduler();
+    }
+    return true;
+}
+
+static void entry(void)
+{
+    FIBER_ENTER(NULL);
+    struct sim_proc *p = sim->cur;
+    int code = p->body(p->arg);
+
+    sim_end(p, false, code);
+    sim_switch_to_scheduler();
+    abort(); /* an ended process is never switched to */
+}
+
+static void *proc_alloc(struct sim_proc *p, size_t n)
+{
+    struct sim_block *b = malloc(sizeof(*b) + n);
+
+    if (b == NULL)
+        return NULL;
+    *b = (struct sim_block){.next = p != NULL ? p->blocks : NULL, .owner = p, .n = n};
+    if (b->next != NULL)
+        b->next->prev = b;
+    if (p != NULL)
+        p->blocks = b;
+    return b->bytes;
+}
+
+struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const void *arg,
+                           size_t arg_bytes)
+{
+    struct sim_proc *p = calloc(1, sizeof(*p));
+
+    p->m = m;
+    p->pid = ++m->last_pid;
+    p->ppid = 1;
+    p->session = p->pgrp = p->pid;
+    p->start = (uint64_t)(sim->now_us / 10000) + 1;
+    p->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p->body = body;
+    p->arg = proc_alloc(p, arg_bytes + 1);
+    memcpy(p->arg, arg, arg_bytes);
+    strcpy(p->comm, "flownode");
+    getcontext(&p->ctx);
+    p->ctx.uc_stack.ss_sp = p->stack;
+    p->ctx.uc_stack.ss_size = STACK_BYTES;
+    p->ctx.uc_link = NULL;
+    makecontext(&p->ctx, entry, 0);
+    p->next = m->procs;
+    m->procs = p;
+    return p;
+}
+
+static void run(struct sim *s, struct sim_proc *p)
+{
+    p->state = SIM_READY;
+    s->cur = p;
+    FIBER_LEAVE(&s->main_fiber, p->stack, STACK_BYTES);
+    swapcontext(&s->main_ctx, &p->ctx);
+    FIBER_ENTER(s->main_fiber);
+    s->cur = NULL;
+    sim_sweep(s);
+}
+
+static bool can_run(const struct sim *s, struct sim_proc *p)
+{
+    if (p->state == SIM_READY)
+        return true;
+    if (p->state != SIM_BLOCKED)
+        return false;
+    return s->now_us >= p->until_us || p->ready(p->ready_arg);
+}
+
+/* One of those that can run, by chance. */
+static struct sim_proc *choose(struct sim *s, int64_t *due)
+{
+    struct sim_proc *chosen = NULL;
+    uint64_t n = 0;
+
+    for (int i = 0; i < SIM_MACHINES; i++)
+        for (struct sim_proc *p = s->machines[i].procs; p != NULL; p = p->next) {
+            if (can_run(s, p) && sim_random(s) % ++n == 0)
+                chosen = p;
+            if (p->state == SIM_BLOCKED && p->until_us < *due)
+                *due = p->until_us;
+        }
+    return chosen;
+}
+
+bool sim_turn(struct sim *s, bool *idle)
+{
+    int64_t due;
+
+    sim_links_pump(s);
+    due = sim_links_due(s) < s->wake_us ? sim_links_due(s) : s->wake_us;
+    struct sim_proc *p = choose(s, &due);
+    *idle = false;
+    if (p != NULL) {
+        run(s, p);
+        return true;
+    }
+    for (int i = 0; i < SIM_MACHINES; i++) {
+        const struct sim_machine *m = &s->machines[i];
+        if (!m->up && m->up_us < due)
+            due = m->up_us;
+        if (m->cut && m->heal_us < due)
+            due = m->heal_us;
+    }
+    *idle = due == INT64_MAX;
+    if (due != INT64_MAX && due > s->now_us)
+        s->now_us = due;
+    return false;
+}
+
+void sim_init(struct sim *s, uint64_t seed)
+{
+    static const char *const names[SIM_MACHINES] = {"control", "n1", "n2", "n3"};
+
+    memset(s, 0, sizeof(*s));
+    sim = s;
+    s->rng = seed;
+    s->rng = sim_random(s) ^
+             (seed << 32); /* so that streams of neighbours are no shifts of one another */
+    s->now_us = 1000000;
+    s->fault_step = UINT64_MAX;
+    s->wake_us = INT64_MAX;
+    s->no_proc_fd = sim_random(s) % 4 == 0;
+    for (int i = 0; i < SIM_MACHINES; i++) {
+        struct sim_machine *m = &s->machines[i];
+        strcpy(m->name, names[i]);
+        m->up = true;
+        m->last_pid = 100;
+        m->skew_ms = sim_between(s, -5000, 5000);
+        sim_crash(m, true);
+        m->up = true;
+        m->up_us = 0;
+        sim_put_file(m, "/", NULL);
+    }
+}
+
+void sim_finish(struct sim *s)
+{
+    sim_links_finish(s);
+    for (int i = 0; i < SIM_MACHINES; i++) {
+        struct sim_machine *m = &s->machines[i];
+        sim_crash(m, false);
+        for (int k = 0; k < SIM_NAMES; k++)
+            if (m->names[k].path != NULL) {
+                sim_unref_inode(m->names[k].inode);
+                free(m->names[k].path);
+            }
+    }
+    sim_sweep(s);
+}
+
+static int64_t machine_ms(void)
+{
+    const struct sim_machine *m = sim->cur != NULL ? sim->cur->m : &sim->machines[0];
+
+    return (sim->now_us - m->boot_us) / 1000 + 100000;
+}
+
+static int64_t wall_ms(void)
+{
+    const struct sim_machine *m = sim->cur != NULL ? sim->cur->m : &sim->machines[0];
+
+    return (int64_t)EPOCH_MS * 1000 + sim->now_us / 1000 + m->skew_ms;
+}
+
+static int fill_random(void *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((char *)p)[i] = (char)sim_random(sim);
+    return 0;
+}
+
+static void *alloc(size_t n)
+{
+    return proc_alloc(sim->cur, n);
+}
+
+static void release(void *p)
+{
+    if (p == NULL)
+        return;
+    struct sim_block *b =
+        (struct sim_block *)(void *)((char *)p - offsetof(struct sim_block, bytes));
+    if (b->next != NULL)
+        b->next->prev = b->prev;
+    if (b->prev != NULL)
+        b->prev->next = b->next;
+    else if (b->owner != NULL)
+        b->owner->blocks = b->next;
+    free(b);
+}
+
+static void *resize(void *p, size_t n)
+{
+    void *q = alloc(n);
+
+    if (p != NULL && q != NULL) {
+        size_t had =
+            ((struct sim_block *)(void *)((char *)p - offsetof(struct sim_block, bytes)))->n;
+        memcpy(q, p, had < n ? had : n);
+        release(p);
+    }
+    return q;
+}
+
+void sim_sys_core(struct fr_sys *t)
+{
+    t->mono_ms = t->boot_ms = machine_ms;
+    t->wall_ms = wall_ms;
+    t->random = fill_random;
+    t->alloc = alloc;
+    t->realloc = resize;
+    t->free = release;
+}

@@ -1,0 +1,183 @@
+/*
+ * A simulated machine room beneath fr_sys: several machines with their own clocks, files, processes
+ * and sockets, all in this one process. Each simulated process is a coroutine; calls of fr_sys are
+ * the points at which another one may go on, or a fault may strike. Time passes when everybody
+ * waits. All choices come from one seed.
+ *
+ * Files lose what was not synced when their machine reboots (any prefix of it may have survived);
+ * names and folders do not get lost. Links carry bytes between the engine's process and a `serve`
+ * on a machine, late and in order; a cut link delivers them when it heals.
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+#include "engine/base/sys.h"
+#include "engine/exec/link.h"
+#include "engine/exec/loop.h"
+
+#include <ucontext.h>
+
+enum { SIM_FDS = 128, SIM_PIPE_BYTES = 65536, SIM_NAMES = 4096, SIM_MACHINES = 4 };
+
+struct sim_inode {
+    char *data;
+    size_t n, cap, synced;
+    int refs; /* names and open files */
+    bool dir;
+    mode_t mode;
+    const struct sim_file *locker;
+};
+
+struct sim_name {
+    char *path; /* NULL: free */
+    struct sim_inode *inode;
+};
+
+struct sim_pipe {
+    char *data;
+    size_t n;
+    int readers, writers;
+};
+
+enum sim_kind { SIM_FILE, SIM_STREAM, SIM_LISTEN, SIM_CHILD, SIM_PORT };
+
+struct sim_file { /* an open file description */
+    enum sim_kind kind;
+    int refs, flags;
+    size_t at;
+    struct sim_inode *inode;
+    struct sim_pipe *rd, *wr;
+    char *path;                 /* LISTEN */
+    struct sim_file *queue[16]; /* LISTEN: connections not yet accepted */
+    size_t n_queue;
+    pid_t child; /* CHILD */
+    int port;    /* PORT */
+};
+
+struct sim_chunk {
+    struct sim_chunk *next;
+    int64_t due_us;
+    size_t n;
+    char bytes[];
+};
+
+struct sim_machine;
+
+enum sim_state { SIM_READY, SIM_BLOCKED, SIM_ZOMBIE };
+
+struct sim_block { /* memory of a process: freed with it */
+    struct sim_block *next, *prev;
+    struct sim_proc *owner; /* NULL: the scheduler's, in no list */
+    size_t n;
+    char bytes[] __attribute__((aligned(16)));
+};
+
+struct sim_proc {
+    struct sim_proc *next;
+    struct sim_machine *m;
+    pid_t pid, ppid, session, pgrp;
+    uint64_t start;
+    bool subreaper, ignores_term;
+    char comm[16], marker[40];
+    enum sim_state state;
+    struct fr_wait end;
+    ucontext_t ctx;
+    char *stack;
+    int (*body)(void *arg);
+    void *arg;
+    struct sim_file *fds[SIM_FDS];
+    struct sim_block *blocks;
+    bool (*ready)(void *arg); /* BLOCKED */
+    void *ready_arg;
+    int64_t until_us; /* INT64_MAX: for ever */
+    void *fiber;      /* of the address sanitizer */
+};
+
+struct sim_machine {
+    char name[16], boot[40];
+    bool up, cut;
+    int64_t boot_us, up_us, heal_us; /* last boot; when it comes up again, the link heals */
+    int64_t skew_ms;
+    pid_t last_pid;
+    struct sim_proc *procs;
+    struct sim_name names[SIM_NAMES];
+};
+
+struct sim_link;
+
+struct sim {
+    uint64_t rng;
+    int64_t now_us;
+    uint64_t steps;
+    struct sim_machine machines[SIM_MACHINES]; /* 0 is control */
+    struct sim_proc *cur;                      /* NULL: the scheduler */
+    ucontext_t main_ctx;
+    struct sim_link *links;
+    bool no_proc_fd;     /* a kernel before 5.3 */
+    uint64_t fault_step; /* the scheduler is entered at this step */
+    int64_t wake_us;     /* the test wants to look at this time; INT64_MAX */
+    void (*on_spawn)(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
+    void (*on_exit)(struct sim *s, struct sim_proc *p);
+    int (*program)(void *arg); /* body of every spawned program; arg: its fr_spawn, flat */
+    void *test;
+    void *main_fiber;
+};
+
+/* The world that fr_sys works on. */
+extern struct sim *sim;
+
+/* sim.c: numbers, coroutines, clocks */
+uint64_t sim_random(struct sim *s);
+int64_t sim_between(struct sim *s, int64_t lo, int64_t hi);
+void sim_init(struct sim *s, uint64_t seed);
+void sim_finish(struct sim *s);
+struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const void *arg,
+                           size_t arg_bytes);
+void sim_step(void);
+/* Waits until ready(arg), or until_us; false: the time came. */
+bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us);
+/* Runs one process until it gives way. false: nothing can run before the clock moves; it was moved,
+ * or there is nothing at all to wait for (*idle). */
+bool sim_turn(struct sim *s, bool *idle);
+void sim_end(struct sim_proc *p, bool signaled, int code); /* at once, whatever it was doing */
+void sim_sweep(struct sim *s);                             /* frees what ended; scheduler only */
+void sim_switch_to_scheduler(void);
+
+/* sim_proc.c */
+const char *sim_arg(const void *arg, size_t i);         /* of a spawned program's arg; NULL */
+const char *sim_env(const void *arg, const char *name); /* "" */
+struct sim_proc *sim_find(const struct sim_machine *m, pid_t pid);
+void sim_crash(struct sim_machine *m, bool reboot); /* all its processes; reboot: files too */
+
+/* sim_fs.c */
+struct sim_inode *sim_lookup(struct sim_machine *m, const char *path);
+void sim_put_file(struct sim_machine *m, const char *path, const char *text);
+void sim_lose_unsynced(struct sim *s, struct sim_machine *m);
+void sim_unref_inode(struct sim_inode *i);
+
+/* sim_io.c */
+int sim_fd_new(struct sim_proc *p, struct sim_file *f);
+struct sim_file *sim_fd(int fd); /* of the current process; NULL and EBADF */
+void sim_file_unref(struct sim_file *f);
+struct sim_pipe *sim_pipe_new(void);
+struct sim_file *sim_stream(struct sim_pipe *rd, struct sim_pipe *wr);
+size_t sim_pipe_put(struct sim_pipe *p, const char *b, size_t n);
+size_t sim_pipe_take(struct sim_pipe *p, char *b, size_t n);
+
+/* sim_link.c: links to serve on a machine, and the engine's loop */
+enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err);
+enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*serve)(void *arg));
+void sim_links_pump(struct sim *s);         /* moves what is due */
+int64_t sim_links_due(const struct sim *s); /* when there is something to move; INT64_MAX */
+void sim_links_orphan(struct sim *s);       /* the engine's process is gone */
+void sim_links_finish(struct sim *s);
+
+/* Each puts its calls into the table that becomes fr_sys. */
+void sim_sys_fs(struct fr_sys *t);
+void sim_sys_io(struct fr_sys *t);
+void sim_sys_proc(struct fr_sys *t);
+void sim_sys_core(struct fr_sys *t);
+
+#endif

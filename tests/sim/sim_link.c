@@ -1,0 +1,576 @@
+/* Links between the engine's process and a serve on a machine, and the loop that the engine waits
+ * in. */
+#include "tests/sim/sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LATE_US = 20000, OPEN_TIMEOUT_US = 5000000, WINDOW_BYTES = 32768, PIECE = 4096 };
+
+enum link_state { LINK_CLOSED, LINK_OPENING, LINK_UP, LINK_BROKEN /* on_down is to be called */ };
+
+/* One connection. It outlives the engine's interest: what was sent still arrives, then end of
+ * input. */
+struct sim_wire {
+    struct sim_wire *next;
+    struct sim_machine *m;
+    struct sim_chunk *in, **in_last;   /* to the node */
+    struct sim_chunk *out, **out_last; /* to the engine */
+    size_t in_bytes;
+    int64_t in_us, out_us;      /* due time of the last chunk each way */
+    struct sim_file *to, *from; /* our ends of serve's stdin and stdout; NULL once closed */
+    bool shut;                  /* the engine closed it */
+    int64_t shut_us;
+    bool ended; /* serve closed its side, and all of it was moved */
+};
+
+struct sim_link {
+    struct sim_link *next; /* of the world, while the engine lives */
+    struct sim_machine *m;
+    int (*serve)(void *arg);
+    enum link_state state;
+    struct fr_link_events ev;
+    int64_t due_us; /* OPENING */
+    struct sim_wire *wire;
+    bool told, full;
+};
+
+struct sim_wires {
+    struct sim_wire *first;
+};
+
+static struct sim_wires wires;
+
+static int64_t later(int64_t *last)
+{
+    int64_t t = sim->now_us + sim_between(sim, 0, LATE_US);
+
+    *last = t > *last ? t : *last;
+    return *last;
+}
+
+static void push(struct sim_chunk ***last, int64_t due_us, const char *p, size_t n)
+{
+    struct sim_chunk *c = malloc(sizeof(*c) + n);
+
+    *c = (struct sim_chunk){.due_us = due_us, .n = n};
+    memcpy(c->bytes, p, n);
+    **last = c;
+    *last = &c->next;
+}
+
+static struct sim_chunk *pop(struct sim_chunk **first, struct sim_chunk ***last)
+{
+    struct sim_chunk *c = *first;
+
+    if ((*first = c->next) == NULL)
+        *last = first;
+    return c;
+}
+
+/* serve on the machine, its stdin and stdout in our hands. */
+static struct sim_wire *connect_wire(struct sim_link *l)
+{
+    struct sim_wire *w = calloc(1, sizeof(*w));
+    struct sim_pipe *in = sim_pipe_new(), *out = sim_pipe_new();
+    struct sim_proc *p = sim_start(l->m, l->serve, &l->m, sizeof(l->m));
+
+    *w = (struct sim_wire){.next = wires.first, .m = l->m};
+    w->in_last = &w->in;
+    w->out_last = &w->out;
+    w->to = sim_stream(NULL, in);
+    w->from = sim_stream(out, NULL);
+    w->to->refs = w->from->refs = 1;
+    p->fds[0] = sim_stream(in, NULL);
+    p->fds[1] = sim_stream(NULL, out);
+    p->fds[0]->refs = p->fds[1]->refs = 1;
+    strcpy(p->comm, "serve");
+    wires.first = w;
+    return w;
+}
+
+static void close_end(struct sim_file **f)
+{
+    if (*f != NULL)
+        sim_file_unref(*f);
+    *f = NULL;
+}
+
+static void move_in(struct sim_wire *w)
+{
+    while (w->in != NULL && w->in->due_us <= sim->now_us && w->to != NULL) {
+        struct sim_pipe *p = w->to->wr;
+        if (p->readers > 0 && SIM_PIPE_BYTES - p->n < w->in->n)
+            return;
+        struct sim_chunk *c = pop(&w->in, &w->in_last);
+        if (p->readers > 0)
+            sim_pipe_put(p, c->bytes, c->n);
+        w->in_bytes -= c->n;
+        free(c);
+    }
+    if (w->shut && w->in == NULL && w->shut_us <= sim->now_us)
+        close_end(&w->to);
+}
+
+static void move_out(struct sim_wire *w)
+{
+    char piece[PIECE];
+    size_t k;
+
+    while (w->from != NULL && (k = sim_pipe_take(w->from->rd, piece, sizeof(piece))) > 0)
+        if (!w->shut)
+            push(&w->out_last, later(&w->out_us), piece, k);
+    if (w->from != NULL && w->from->rd->writers == 0) {
+        close_end(&w->from);
+        w->ended = true;
+    }
+}
+
+static void free_wire(struct sim_wire **at)
+{
+    struct sim_wire *w = *at;
+
+    *at = w->next;
+    while (w->in != NULL)
+        free(pop(&w->in, &w->in_last));
+    while (w->out != NULL)
+        free(pop(&w->out, &w->out_last));
+    close_end(&w->to);
+    close_end(&w->from);
+    free(w);
+}
+
+void sim_links_pump(struct sim *s)
+{
+    for (struct sim_wire **at = &wires.first; *at != NULL;) {
+        struct sim_wire *w = *at;
+        if (w->m->up && !w->m->cut) {
+            move_in(w);
+            move_out(w);
+        }
+        if (w->shut && w->ended)
+            free_wire(at);
+        else
+            at = &w->next;
+    }
+    for (struct sim_link *l = s->links; l != NULL; l = l->next) {
+        if (l->state != LINK_OPENING || s->now_us < l->due_us)
+            continue;
+        if (l->m->up && !l->m->cut) {
+            l->wire = connect_wire(l);
+            l->state = LINK_UP;
+        } else {
+            l->state = LINK_BROKEN;
+        }
+    }
+}
+
+int64_t sim_links_due(const struct sim *s)
+{
+    int64_t due = INT64_MAX;
+
+    for (const struct sim_wire *w = wires.first; w != NULL; w = w->next) {
+        if (!w->m->up || w->m->cut)
+            continue;
+        if (w->in != NULL && w->in->due_us > s->now_us && w->in->due_us < due)
+            due = w->in->due_us;
+        if (w->shut && w->to != NULL && w->shut_us > s->now_us && w->shut_us < due)
+            due = w->shut_us;
+    }
+    for (const struct sim_link *l = s->links; l != NULL; l = l->next) {
+        if (l->state == LINK_OPENING && l->due_us < due)
+            due = l->due_us;
+        if (l->state == LINK_UP && l->wire->out != NULL && l->wire->out->due_us < due)
+            due = l->wire->out->due_us;
+    }
+    return due;
+}
+
+static void shut(struct sim_link *l)
+{
+    if (l->wire != NULL) {
+        l->wire->shut = true;
+        l->wire->shut_us = later(&l->wire->in_us);
+        while (l->wire->out != NULL)
+            free(pop(&l->wire->out, &l->wire->out_last));
+    }
+    l->wire = NULL;
+    l->state = LINK_CLOSED;
+}
+
+void sim_links_orphan(struct sim *s)
+{
+    while (s->links != NULL) {
+        struct sim_link *l = s->links;
+        shut(l);
+        s->links = l->next;
+        free(l);
+    }
+}
+
+void sim_links_finish(struct sim *s)
+{
+    sim_links_orphan(s);
+    while (wires.first != NULL)
+        free_wire(&wires.first);
+}
+
+/* ---- as the engine sees a link ---- */
+
+static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct fr_err *err)
+{
+    struct sim_link *l = self;
+
+    (void)err;
+    l->ev = *ev;
+    l->told = l->full = false;
+    l->state = LINK_OPENING;
+    l->due_us =
+        sim->now_us + (l->m->up && !l->m->cut ? sim_between(sim, 1000, LATE_US) : OPEN_TIMEOUT_US);
+    return FR_OK;
+}
+
+static size_t link_send(void *self, const char *p, size_t n)
+{
+    struct sim_link *l = self;
+
+    if (l->state != LINK_UP || !l->told)
+        return 0;
+    size_t room = l->wire->in_bytes < WINDOW_BYTES ? WINDOW_BYTES - l->wire->in_bytes : 0;
+    size_t k = n < room ? n : room;
+    for (size_t at = 0; at < k; at += PIECE) {
+        size_t piece = k - at < PIECE ? k - at : PIECE;
+        push(&l->wire->in_last, later(&l->wire->in_us), p + at, piece);
+    }
+    l->wire->in_bytes += k;
+    l->full = k < n;
+    return k;
+}
+
+static void link_close(void *self)
+{
+    shut(self);
+}
+
+static void link_destroy(void *self)
+{
+    struct sim_link *l = self, **at = &sim->links;
+
+    shut(l);
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    free(l);
+}
+
+static const struct fr_link_ops link_ops = {"sim", link_open, link_send, link_close, link_destroy};
+
+enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*serve)(void *arg))
+{
+    struct sim_link *l = calloc(1, sizeof(*l));
+
+    *l = (struct sim_link){.next = sim->links, .m = m, .serve = serve};
+    sim->links = l;
+    *out = (struct fr_link){&link_ops, l};
+    return FR_OK;
+}
+
+/* Something for its owner to hear. */
+static bool link_pending(const struct sim_link *l)
+{
+    if (l->state == LINK_BROKEN)
+        return true;
+    if (l->state != LINK_UP)
+        return false;
+    if (!l->told || (l->full && l->wire->in_bytes < WINDOW_BYTES / 2))
+        return true;
+    return l->wire->out != NULL ? l->wire->out->due_us <= sim->now_us : l->wire->ended;
+}
+
+static void link_tell(struct sim_link *l)
+{
+    struct fr_err err;
+
+    if (l->state == LINK_BROKEN || (l->told && l->wire->out == NULL && l->wire->ended)) {
+        fr_fail(&err, FR_UNREACHABLE, "%s", l->state == LINK_BROKEN ? "no route" : "closed");
+        shut(l);
+        l->ev.on_down(l->ev.arg, &err);
+    } else if (!l->told) {
+        l->told = true;
+        l->ev.on_up(l->ev.arg);
+    } else if (l->wire->out != NULL && l->wire->out->due_us <= sim->now_us) {
+        struct sim_chunk *c = pop(&l->wire->out, &l->wire->out_last);
+        l->ev.on_bytes(l->ev.arg, c->bytes, c->n);
+        free(c);
+    } else {
+        l->full = false;
+        l->ev.on_writable(l->ev.arg);
+    }
+}
+
+/* ---- the loop ---- */
+
+struct fr_watch {
+    struct fr_watch *next;
+    int fd, what;
+    bool dead;
+    fr_ready_fn *fn;
+    void *arg;
+};
+
+struct fr_timer {
+    struct fr_timer *next;
+    int64_t due_ms;
+    bool dead;
+    fr_due_fn *fn;
+    void *arg;
+};
+
+struct sim_loop {
+    struct fr_watch *watches;
+    struct fr_timer *timers;
+    struct fr_post *posts, **posts_last;
+};
+
+static enum fr_rc loop_watch(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
+{
+    struct sim_loop *l = self;
+
+    *out = fr_sys.alloc(sizeof(**out));
+    **out = (struct fr_watch){.next = l->watches, .fd = fd, .fn = fn, .arg = arg};
+    l->watches = *out;
+    return FR_OK;
+}
+
+static enum fr_rc loop_signal(void *self, int signo, fr_ready_fn *fn, void *arg,
+                              struct fr_watch **out)
+{
+    (void)self;
+    (void)signo;
+    (void)fn;
+    (void)arg;
+    *out = NULL;
+    return FR_UNSUPPORTED;
+}
+
+static void loop_want(void *self, struct fr_watch *w, int what)
+{
+    (void)self;
+    w->what = what;
+}
+
+static void loop_unwatch(void *self, struct fr_watch *w)
+{
+    (void)self;
+    if (w != NULL)
+        w->dead = true;
+}
+
+static enum fr_rc loop_timer(void *self, fr_due_fn *fn, void *arg, struct fr_timer **out)
+{
+    struct sim_loop *l = self;
+
+    *out = fr_sys.alloc(sizeof(**out));
+    **out = (struct fr_timer){.next = l->timers, .due_ms = -1, .fn = fn, .arg = arg};
+    l->timers = *out;
+    return FR_OK;
+}
+
+static void loop_arm(void *self, struct fr_timer *t, int64_t due_ms)
+{
+    (void)self;
+    t->due_ms = due_ms;
+}
+
+static void loop_untimer(void *self, struct fr_timer *t)
+{
+    (void)self;
+    if (t != NULL)
+        t->dead = true;
+}
+
+static void loop_post(void *self, struct fr_post *p)
+{
+    struct sim_loop *l = self;
+
+    if (p->waiting)
+        return;
+    p->waiting = true;
+    p->next = NULL;
+    *l->posts_last = p;
+    l->posts_last = &p->next;
+}
+
+static void loop_withdraw(void *self, struct fr_post *p)
+{
+    struct sim_loop *l = self;
+
+    if (!p->waiting)
+        return;
+    struct fr_post **at = &l->posts;
+    while (*at != p)
+        at = &(*at)->next;
+    if ((*at = p->next) == NULL)
+        l->posts_last = at;
+    p->waiting = false;
+}
+
+static int fd_events(const struct fr_watch *w)
+{
+    struct pollfd p = {.fd = w->fd,
+                       .events = (short)((w->what & FR_LOOP_READ ? POLLIN : 0) |
+                                         (w->what & FR_LOOP_WRITE ? POLLOUT : 0))};
+
+    if (w->dead || w->what == 0 || fr_sys.poll(&p, 1, 0) <= 0)
+        return 0;
+    return (p.revents & ~POLLOUT ? FR_LOOP_READ : 0) | (p.revents & POLLOUT ? FR_LOOP_WRITE : 0);
+}
+
+static bool watch_ready(const struct fr_watch *w)
+{
+    const struct sim_file *f = w->fd < SIM_FDS ? sim->cur->fds[w->fd] : NULL;
+
+    if (w->dead || w->what == 0 || f == NULL)
+        return false;
+    if (f->kind == SIM_LISTEN)
+        return f->n_queue > 0;
+    return f->rd != NULL && (f->rd->n > 0 || f->rd->writers == 0) && (w->what & FR_LOOP_READ);
+}
+
+struct loop_wait {
+    struct sim_loop *l;
+    struct sim_proc *p;
+};
+
+static bool loop_ready(void *arg)
+{
+    const struct loop_wait *w = arg;
+    struct sim_proc *before = sim->cur;
+    bool yes = w->l->posts != NULL;
+
+    for (const struct sim_link *k = sim->links; k != NULL && !yes; k = k->next)
+        yes = link_pending(k);
+    sim->cur = w->p;
+    for (const struct fr_watch *v = w->l->watches; v != NULL && !yes; v = v->next)
+        yes = watch_ready(v);
+    for (const struct fr_timer *t = w->l->timers; t != NULL && !yes; t = t->next)
+        yes = !t->dead && t->due_ms >= 0 && t->due_ms <= fr_sys.mono_ms();
+    sim->cur = before;
+    return yes;
+}
+
+/* Those posted meanwhile wait for the next turn. */
+static void run_posts(struct sim_loop *l)
+{
+    size_t n = 0;
+
+    for (const struct fr_post *p = l->posts; p != NULL; p = p->next)
+        n++;
+    while (n-- > 0 && l->posts != NULL) {
+        struct fr_post *p = l->posts;
+        loop_withdraw(l, p);
+        p->run(p->arg);
+    }
+}
+
+static void reap(struct sim_loop *l)
+{
+    for (struct fr_watch **at = &l->watches; *at != NULL;) {
+        struct fr_watch *w = *at;
+        if (w->dead) {
+            *at = w->next;
+            fr_sys.free(w);
+        } else {
+            at = &w->next;
+        }
+    }
+    for (struct fr_timer **at = &l->timers; *at != NULL;) {
+        struct fr_timer *t = *at;
+        if (t->dead) {
+            *at = t->next;
+            fr_sys.free(t);
+        } else {
+            at = &t->next;
+        }
+    }
+}
+
+static int64_t next_due_us(const struct sim_loop *l)
+{
+    int64_t due = INT64_MAX;
+
+    for (const struct fr_timer *t = l->timers; t != NULL; t = t->next)
+        if (!t->dead && t->due_ms >= 0) {
+            int64_t us = sim->now_us + (t->due_ms - fr_sys.mono_ms()) * 1000;
+            us += 1000 - us % 1000; /* the clock's next millisecond is behind it */
+            due = us < due ? us : due;
+        }
+    return due;
+}
+
+static enum fr_rc loop_turn(void *self, bool wait, struct fr_err *err)
+{
+    struct sim_loop *l = self;
+    struct loop_wait w = {l, sim->cur};
+
+    (void)err;
+    sim_step();
+    if (wait)
+        sim_block(loop_ready, &w, next_due_us(l));
+    run_posts(l);
+    for (struct fr_timer *t = l->timers; t != NULL; t = t->next)
+        if (!t->dead && t->due_ms >= 0 && t->due_ms <= fr_sys.mono_ms()) {
+            t->due_ms = -1;
+            t->fn(t->arg);
+        }
+    for (struct fr_watch *v = l->watches; v != NULL; v = v->next) {
+        int what = fd_events(v);
+        if (what != 0)
+            v->fn(v->arg, what);
+    }
+    for (struct sim_link *k = sim->links; k != NULL; k = k->next)
+        if (link_pending(k)) {
+            link_tell(k);
+            break; /* one event a turn: it may have freed any link */
+        }
+    reap(l);
+    return FR_OK;
+}
+
+static struct event_base *loop_base(void *self)
+{
+    (void)self;
+    return NULL;
+}
+
+static void loop_destroy(void *self)
+{
+    reap(self);
+    fr_sys.free(self);
+}
+
+enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err)
+{
+    static const struct fr_loop_ops ops = {.name = "sim",
+                                           .watch = loop_watch,
+                                           .signal = loop_signal,
+                                           .want = loop_want,
+                                           .unwatch = loop_unwatch,
+                                           .timer = loop_timer,
+                                           .arm = loop_arm,
+                                           .untimer = loop_untimer,
+                                           .post = loop_post,
+                                           .withdraw = loop_withdraw,
+                                           .turn = loop_turn,
+                                           .base = loop_base,
+                                           .destroy = loop_destroy};
+    struct sim_loop *l = fr_sys.alloc(sizeof(*l));
+
+    (void)err;
+    *l = (struct sim_loop){0};
+    l->posts_last = &l->posts;
+    *loop = (struct fr_loop){&ops, l};
+    return FR_OK;
+}
