@@ -29,7 +29,6 @@ static int stop_requests(void)
 static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, struct fr_err *err)
 {
     struct tr_train_env env = {.stop_fd = stop_requests()};
-    char line[256];
     enum fr_rc rc = tr_cpu_create(&env.be, err);
 
     o->timeout_ms = a->ddp_timeout * 1000;
@@ -37,12 +36,9 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
         rc = o->size > 1 ? tr_comm_cpu(env.be, o, &env.comm, err)
                          : tr_comm_single(env.be, &env.comm, err);
     if (rc == FR_OK) {
-        tr_backend_describe(env.be, line);
         fr_print("Process rank: %d, world size: %d, device: cpu:%d, distributed training: %s, compute "
                  "dtype: %s\n", o->rank, o->size, o->local_rank, o->size > 1 ? "True" : "False",
                  a->bf16 ? "torch.bfloat16" : a->fp16 ? "torch.float16" : "torch.float32");
-        if (o->rank == 0)
-            fr_log(FR_LOG_INFO, "train", "%s", line);
         rc = tr_train(a, &env, err);
         if (rc != FR_OK && rc != FR_STOPPED)
             tr_comm_abort(env.comm, err->msg);
