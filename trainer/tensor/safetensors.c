@@ -185,7 +185,8 @@ static enum fr_rc read_tensors(struct tr_st *st, int file, const json_t *root, i
             return fr_while(err, "%s: tensor '%s'", f->path, name);
         st->ntensors++;
     }
-    qsort(st->tensors + first, st->ntensors - first, sizeof(st->tensors[0]), by_offset);
+    if (st->ntensors > first)
+        qsort(st->tensors + first, st->ntensors - first, sizeof(st->tensors[0]), by_offset);
     int64_t pos = 0;
     for (size_t i = first; i < st->ntensors; i++) {
         struct tr_st_tensor *t = &st->tensors[i];
@@ -328,7 +329,8 @@ enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err)
         tr_st_close(st);
         return rc;
     }
-    qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
+    if (st->ntensors > 0)
+        qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
     *out = st;
     return FR_OK;
 }
@@ -413,7 +415,8 @@ static enum fr_rc open_shards(const char *dir, const char *path, const json_t *r
                 break;
         }
     if (rc == FR_OK) {
-        qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
+        if (st->ntensors > 0)
+            qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
         rc = check_map(st, path, map, shards, err);
     }
     json_decref(shards);

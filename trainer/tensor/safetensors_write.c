@@ -168,7 +168,8 @@ enum fr_rc tr_st_write(const char *path, const struct tr_st_item *items, size_t 
     else {
         for (size_t i = 0; i < n; i++)
             order[i] = &items[i];
-        qsort(order, n, sizeof(*order), by_type_and_name);
+        if (n > 0)
+            qsort(order, n, sizeof(*order), by_type_and_name);
         rc = FR_OK;
         for (size_t i = 1; i < n && rc == FR_OK; i++)
             if (order[i]->type == order[i - 1]->type &&
