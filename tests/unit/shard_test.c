@@ -9,6 +9,7 @@
 #include "tests/unit/tiny_model.h"
 
 #include <math.h>
+#include <unistd.h>
 
 enum { UNITS = 5, ROWS = 11, COLS = 3, FETCH = 6 };
 
@@ -209,6 +210,93 @@ static void check_order(struct tr_backend *be)
     pthread_barrier_destroy(&all.barrier);
 }
 
+/* ---- loading ---- */
+
+/* A unit wants w (4, 6) rows 1..3 as bf16; the checkpoint holds something else. */
+struct load_row {
+    const char *name, *tensor;
+    enum tr_st_type type;
+    int64_t rows;
+    float bad; /* element 7; 0: none */
+    enum fr_rc rc;
+    const char *message;
+};
+
+static const struct load_row loads[] = {
+    {"converted", "w", TR_ST_F32, 4, 0, FR_OK, ""},
+    {"as it is", "w", TR_ST_BF16, 4, 0, FR_OK, ""},
+    {"half", "w", TR_ST_F16, 4, 0, FR_OK, ""},
+    {"missing", "v", TR_ST_F32, 4, 0, FR_NOTFOUND, "w: no such tensor in the checkpoint"},
+    {"other shape", "w", TR_ST_F32, 5, 0, FR_SHAPE, "tensor 'w' has shape [5, 6], expected [4, 6]"},
+    {"integers", "w", TR_ST_I32, 4, 0, FR_DTYPE, "w: is i32, bf16 is needed"},
+    {"not a number", "w", TR_ST_F32, 4, NAN, FR_CORRUPT, "w: holds a value that is not finite"},
+    {"infinite", "w", TR_ST_F16, 4, INFINITY, FR_CORRUPT, "w: holds a value that is not finite"},
+    {"infinite elsewhere", "w", TR_ST_F32, 4, -1, FR_OK, ""}, /* element 0 is not this part's */
+};
+
+static void write_file(const struct load_row *r, const char *path)
+{
+    float f[30];
+    uint16_t h[30];
+    int32_t n[30];
+    struct fr_err err = {0};
+    struct tr_st_item it = {.name = r->tensor, .type = r->type, .ndim = 2, .shape = {r->rows, 6}};
+
+    for (int i = 0; i < 30; i++) {
+        f[i] = 0.25F * (float)i;
+        if (i == 7 && r->bad != 0 && r->bad != -1)
+            f[i] = r->bad;
+        if (i == 0 && r->bad == -1)
+            f[i] = INFINITY;
+        h[i] = r->type == TR_ST_BF16 ? tr_bf16_of(f[i]) : tr_f16_of(f[i]);
+        n[i] = i;
+    }
+    it.data = r->type == TR_ST_F32 ? (const void *)f : r->type == TR_ST_I32 ? (const void *)n : h;
+    CHECK_INT(tr_st_write(path, &it, 1, NULL, 0, &err), FR_OK);
+}
+
+static void try_load(struct tr_backend *be, struct tr_comm *comm, const struct load_row *r,
+                     const char *path)
+{
+    struct tr_shard_opts o = {.be = be, .comm = comm};
+    struct tr_unit_spec spec = {.what = "unit", .n = 1};
+    struct tr_shard *s = NULL;
+    struct tr_st *st = NULL;
+    struct fr_err err = {0};
+    int id;
+
+    check_row(r->name);
+    write_file(r, path);
+    spec.tensors[0] = (struct tr_unit_tensor){
+        .name = "w", .rank = 2, .shape = {2, 6}, .row0 = 1, .disk_rows = 4, .dtype = TR_BF16};
+    CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
+    CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
+    CHECK_INT(tr_shard_add(s, &spec, &id, &err), FR_OK);
+    CHECK_INT(tr_shard_load(s, st, &err), r->rc);
+    CHECK_TEXT(err.msg, r->message);
+    for (int i = 0; i < 12 && r->rc == FR_OK; i++)
+        CHECK(tr_get(tr_shard_view(s, id, 0), i) == 0.25 * (i + 6));
+    tr_shard_destroy(s);
+    tr_st_close(st);
+}
+
+static void check_loads(struct tr_backend *be)
+{
+    char dir[] = "/tmp/shard_test.XXXXXX", path[64];
+    struct tr_comm *comm = NULL;
+    struct fr_err err = {0};
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return;
+    (void)snprintf(path, sizeof(path), "%s/x.safetensors", dir);
+    CHECK_INT(tr_comm_single(be, &comm, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(loads) / sizeof(*loads); i++)
+        try_load(be, comm, &loads[i], path);
+    tr_comm_destroy(comm);
+    (void)unlink(path);
+    (void)rmdir(dir);
+}
+
 /* ---- whole models ---- */
 
 struct job {
@@ -328,6 +416,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
         try_case(&cases[i]);
     check_order(be);
+    check_loads(be);
     check_models();
     tr_backend_destroy(be);
     return check_done();

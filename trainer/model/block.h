@@ -34,6 +34,7 @@ struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t
 /* The micro-batch on the device. */
 struct tr_tokens {
     int64_t T, B;
+    int64_t longest;        /* tokens of the longest segment */
     struct tr_view index;   /* (T) i32  row of the fetched embedding table */
     struct tr_view pos;     /* (T) i32  */
     struct tr_view targets; /* (T) i32  -1: none */

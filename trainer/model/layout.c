@@ -18,6 +18,7 @@ static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens 
     *t = (struct tr_tokens){
         .T = T,
         .B = m->o.samples_max,
+        .longest = T,
         .index = tr_carve1(c, TR_I32, T),
         .pos = tr_carve1(c, TR_I32, T),
         .targets = tr_carve1(c, TR_I32, T),

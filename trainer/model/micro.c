@@ -87,6 +87,12 @@ static void cut_views(struct flight *f)
     f->tokens = f->slot->tokens;
     f->tokens.T = T;
     f->tokens.B = f->mb->B;
+    f->tokens.longest = 0;
+    for (int64_t b = 0; b < f->mb->B; b++) {
+        int64_t n = f->mb->offsets[b + 1] - f->mb->offsets[b];
+
+        f->tokens.longest = n > f->tokens.longest ? n : f->tokens.longest;
+    }
     f->tokens.index = tr_view_rows(f->tokens.index, 0, T);
     f->tokens.pos = tr_view_rows(f->tokens.pos, 0, T);
     f->tokens.targets = tr_view_rows(f->tokens.targets, 0, T);

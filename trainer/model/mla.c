@@ -98,6 +98,7 @@ static struct tr_attention attend(const struct tr_mla_opts *o, struct tr_ctx *ct
         .K = h->K,
         .V = h->V,
         .offsets = ctx->tokens->offsets,
+        .max_len = ctx->tokens->longest,
         .scale = o->scale,
         .causal = true,
     };
