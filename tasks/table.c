@@ -6,6 +6,7 @@
 static const struct fr_task table[] = {
     {"cleanup", "end stale processes, remove leftovers of earlier runs", fr_task_cleanup},
     {"nccl-probe", "join all nodes, check and time an all-reduce", fr_task_nccl_probe},
+    {"preflight", "compare drivers, GPUs, disks, limits, clocks and ports of nodes", fr_task_preflight},
     {"train", "train with flowtrain, one launcher a node", fr_task_train},
     {NULL, NULL, NULL},
 };
