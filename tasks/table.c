@@ -5,8 +5,10 @@
 
 static const struct fr_task table[] = {
     {"cleanup", "end stale processes, remove leftovers of earlier runs", fr_task_cleanup},
+    {"gather-adapters", "put the trained adapter into a folder and check it", fr_task_gather},
     {"nccl-probe", "join all nodes, check and time an all-reduce", fr_task_nccl_probe},
     {"preflight", "compare drivers, GPUs, disks, limits, clocks and ports of nodes", fr_task_preflight},
+    {"publish", "put a folder under a version, switch latest to it", fr_task_publish},
     {"train", "train with flowtrain, one launcher a node", fr_task_train},
     {NULL, NULL, NULL},
 };

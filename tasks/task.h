@@ -20,6 +20,8 @@ const struct fr_task *fr_task_table(void);
 
 int fr_task_cleanup(int argc, char **argv);
 int fr_task_preflight(int argc, char **argv);
+int fr_task_publish(int argc, char **argv);
+int fr_task_gather(int argc, char **argv);
 int fr_task_train(int argc, char **argv);
 int fr_task_nccl_probe(int argc, char **argv);
 
