@@ -120,5 +120,7 @@ enum fr_rc cli_store(struct fr_store **out, struct fr_err *err)
     if (rc == FR_OK)
         rc = fr_store_open(home.p, out, err);
     fr_buf_finish(&home);
+    if (rc == FR_NOTFOUND)
+        err->rc = rc = FR_IO; /* of the home, not of what was asked for */
     return rc;
 }

@@ -145,7 +145,7 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
 
     if (!at->ended) {
         why_ended(at, e);
-        if (e->cause == FR_END_EXIT && e->code == 0)
+        if (e->cause == FR_END_EXIT && e->code == 0 && e->text.n == 0)
             keep_outputs(run, at, e);
         at->ended = true;
         at->log_bytes = e->log_bytes;
@@ -155,7 +155,12 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
     ev.cause = cause_of(e->cause);
     ev.code = e->code;
     ev.proven = e->survivors.n == 0;
-    ev.no_retry = act->what == FR_USES && e->cause == FR_END_EXIT && e->code == FR_EXIT_USAGE;
+    if (e->cause == FR_END_EXIT && e->code == 0 && e->text.n > 0) {
+        ev.code = RUN_EXIT_OUTPUTS; /* it went well, and its outputs cannot be read */
+        ev.no_retry = true;
+    }
+    ev.no_retry = ev.no_retry ||
+                  (act->what == FR_USES && e->cause == FR_END_EXIT && e->code == FR_EXIT_USAGE);
     run_queue_or_die(run, &ev);
 }
 

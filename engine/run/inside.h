@@ -26,6 +26,9 @@
 #include "engine/store/blob.h"
 #include "engine/store/home.h"
 
+/* The exit code of an attempt whose command ended with 0 and wrote outputs that are none. */
+enum { RUN_EXIT_OUTPUTS = 65 };
+
 struct run_start; /* start.c */
 
 /* The copy of an attempt's output: runs/<id>/<name>, and <name>.idx with (offset, wall) pairs. */

@@ -1,0 +1,232 @@
+"""What the trainer's scripts share: a folder with the example, runs of flowtrain, counted checks.
+
+A script calls begin(), makes its checks, and ends with finish(), which prints "N passed, N failed".
+Nothing here sleeps to synchronise: until() polls for a state with a bound.
+"""
+import atexit
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+counts = {"passed": 0, "failed": 0}
+folder = None     # this test's own
+flowtrain = None
+started = []      # launchers and ranks that may still live
+
+
+def begin():
+    """argv[1]: the build folder. Makes the example in ./ex."""
+    global folder, flowtrain
+    flowtrain = os.path.abspath(os.path.join(sys.argv[1], "trainer/cli/flowtrain"))
+    folder = tempfile.mkdtemp(prefix="ft-e2e.")
+    atexit.register(clean)
+    os.environ.update(TZ="UTC", OMP_NUM_THREADS="1", FT_E2E=folder)
+    os.chdir(folder)
+    subprocess.run([flowtrain, "init", "--example", "ex"], check=True, stdout=subprocess.DEVNULL)
+
+
+def alive():
+    """Processes that carry this test's folder in their environment, but this one."""
+    mark = b"FT_E2E=" + folder.encode()
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) == os.getpid():
+            continue
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as f:
+                if mark in f.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def clean():
+    for pid in alive():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    for run in started:
+        run.wait()
+    os.chdir("/")
+    if not (counts["failed"] and os.environ.get("KEEP")):
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print("kept:", folder)
+
+
+def check(what, good, more=""):
+    counts["passed" if good else "failed"] += 1
+    if not good:
+        print("FAILED: %s%s" % (what, ": %s" % (more,) if more != "" else ""), flush=True)
+    return good
+
+
+def same(what, got, want):
+    return check(what, got == want, "got %r, want %r" % (got, want))
+
+
+def has(what, text, part):
+    return check(what, part in text, "no %r in:\n%s" % (part, text[-3000:]))
+
+
+def until(what, state, seconds=60):
+    """Polls for a state; how long it takes is no matter of the test."""
+    end = time.monotonic() + seconds
+    while not (value := state()):
+        if time.monotonic() > end:
+            check(what, False, "never came")
+            return None
+        time.sleep(0.02)
+    return value
+
+
+def finish():
+    left = until("nothing is left running", lambda: not alive() or None, 10)
+    if left:
+        counts["passed"] += 1
+    print("%(passed)d passed, %(failed)d failed" % counts)
+    sys.exit(1 if counts["failed"] else 0)
+
+
+def free_port():
+    """A port of which the 31 above are mostly free too; below the range of outgoing connections."""
+    draw = random.Random(os.getpid() * 1000003 + len(started))
+    for _ in range(200):
+        port = draw.randrange(20000, 32000, 32)
+        with socket.socket(socket.AF_INET6) as s:
+            try:
+                s.bind(("::", port))
+                return port
+            except OSError:
+                pass
+    raise SystemExit("no free port")
+
+
+TARGETS = "q_a_proj,q_b_proj,kv_a_proj_with_mqa,kv_b_proj,o_proj"
+ZERO3 = json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
+                    "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}})
+
+
+def train_args(out, accumulation=6, steps=6, **more):
+    """The flags of a small run; a value None takes a flag out, True is a switch."""
+    flags = dict(stage="sft", do_train=True, model_name_or_path="ex/model", dataset="arithmetic",
+                 dataset_dir="ex/data", template="default", finetuning_type="lora",
+                 lora_target=TARGETS, lora_rank=4, lora_alpha=8, lora_dropout=0.1, output_dir=out,
+                 per_device_train_batch_size=1, gradient_accumulation_steps=accumulation,
+                 learning_rate="1e-3", max_steps=steps, logging_steps=1, save_steps=2, seed=7,
+                 cutoff_len=64, ddp_timeout=60, deepspeed=ZERO3, tokenized_path="tokens")
+    flags.update(more)
+    words = ["train"]
+    for name, value in flags.items():
+        if value is not None:
+            words += ["--" + name] if value is True else ["--" + name, str(value)]
+    return words
+
+
+class Run:
+    """A launcher (or one process) in the background; its output goes to a file."""
+
+    def __init__(self, words, **env):
+        self.log = os.path.join(folder, "log-%d" % len(started))
+        with open(self.log, "wb") as f:
+            self.process = subprocess.Popen([flowtrain] + words, stdout=f, stderr=f,
+                                            stdin=subprocess.DEVNULL, env={**os.environ, **env})
+        self.pid = self.process.pid
+        started.append(self)
+
+    def text(self):
+        with open(self.log, errors="replace") as f:
+            return f.read()
+
+    def wait(self, seconds=120):
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            check("the run ends", False, self.text()[-3000:])
+            self.process.kill()
+            return self.process.wait()
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def ranks(self):
+        """Pids of the launcher's ranks by local rank, as far as they have begun."""
+        found = {}
+        for pid in alive():
+            try:
+                with open("/proc/%d/stat" % pid) as f:
+                    parent = int(f.read().rsplit(")", 1)[1].split()[1])
+                with open("/proc/%d/environ" % pid, "rb") as f:
+                    env = dict(v.split(b"=", 1) for v in f.read().split(b"\0") if b"=" in v)
+            except OSError:
+                continue
+            if parent == self.pid and b"LOCAL_RANK" in env:
+                found[int(env[b"LOCAL_RANK"])] = pid
+        return found
+
+
+def launch(out, world, port=None, nodes=1, node=0, launcher=(), env={}, **more):
+    """Starts one launcher: `world` ranks here, of nodes * world."""
+    words = ["launch", "--nproc_per_node", str(world), "--nnodes", str(nodes), "--node_rank",
+             str(node), "--master_addr", "127.0.0.1", "--master_port",
+             str(port or free_port())] + list(launcher) + ["--"] + train_args(out, **more)
+    return Run(words, **env)
+
+
+def train(what, out, world, **more):
+    """Runs to the end; must succeed."""
+    run = launch(out, world, **more)
+    code = run.wait()
+    if code != 0:
+        check(what, False, "exit status %d\n%s" % (code, run.text()[-3000:]))
+    return run
+
+
+def log_lines(out):
+    try:
+        with open(os.path.join(out, "trainer_log.jsonl")) as f:
+            return [json.loads(line) for line in f.read().splitlines()]
+    except (OSError, ValueError):
+        return []
+
+
+def losses(out):
+    """Loss and gradient norm of each step, the last word on it, as their exact values."""
+    return {e["current_steps"]: (e["loss"].hex(), e["grad_norm"].hex())
+            for e in log_lines(out) if "loss" in e}
+
+
+def steps_done(out):
+    return max([e["current_steps"] for e in log_lines(out)] or [0])
+
+
+def tensors(path):
+    """{name: list of floats} of a safetensors file of f32 tensors."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        base = f.tell()
+        found = {}
+        for name, t in header.items():
+            if name == "__metadata__":
+                continue
+            assert t["dtype"] == "F32", t
+            begin_at, end_at = t["data_offsets"]
+            f.seek(base + begin_at)
+            raw = f.read(end_at - begin_at)
+            found[name] = struct.unpack("<%df" % (len(raw) // 4), raw)
+    return found
+
+
+def file_bytes(path):
+    with open(path, "rb") as f:
+        return f.read()

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""1, 2, 3 and 4 ranks with 12 samples a step are one run: the same losses and the same adapter.
+
+f32: losses to 1e-5 relative, adapters to 1e-2 * rate * steps in every element. Ranks of one node
+talk through shared memory, ranks of several launchers over TCP: the same bits either way.
+bf16: micro-batches of two samples against one: sums are f32 inside each op, but roundings of the
+adapters' working copies may fall otherwise, so losses agree to 2^-8 (one rounding of bf16).
+"""
+import trainer_lib as t
+
+RATE, STEPS = 1e-3, 4
+
+
+def compare(what, got, want, relative):
+    lines, others = t.log_lines(got), t.log_lines(want)
+    a = [e["loss"] for e in lines if "loss" in e]
+    b = [e["loss"] for e in others if "loss" in e]
+    t.same(what + ": steps", len(a), STEPS)
+    worst = max(abs(x - y) / abs(y) for x, y in zip(a, b))
+    t.check(what + ": losses", worst <= relative, "relative difference %g" % worst)
+    same_keys = t.tensors(got + "/adapter_model.safetensors"), t.tensors(want + "/adapter_model.safetensors")
+    t.same(what + ": names", sorted(same_keys[0]), sorted(same_keys[1]))
+    far = max(abs(x - y) for name in same_keys[1]
+              for x, y in zip(same_keys[0][name], same_keys[1][name]))
+    moved = max(abs(x) for name, v in same_keys[1].items() if "lora_B" in name for x in v)
+    t.check(what + ": the adapter has moved", moved > RATE)
+    print("%s: losses within %.2g, adapter within %.2g of %.2g" % (what, worst, far, moved))
+    return far
+
+
+def several_nodes(out, nodes, a, **more):
+    """One rank a launcher: every byte goes over TCP."""
+    port = t.free_port()
+    runs = [t.launch("%s-%d" % (out, k), 1, port=port, nodes=nodes, node=k, accumulation=a,
+                     steps=STEPS, **more) for k in range(nodes)]
+    for k, run in enumerate(runs):
+        t.same("node %d of %s" % (k, out), run.wait(), 0)
+    return out + "-0"
+
+
+def main():
+    t.begin()
+    limit = 1e-2 * RATE * STEPS
+    base = dict(steps=STEPS, learning_rate=RATE, save_strategy="no")
+    for world, a in ((1, 12), (2, 6), (3, 4), (4, 3)):
+        t.train("W=%d" % world, "f%d" % world, world, accumulation=a, **base)
+    for world in (2, 3, 4):
+        far = compare("f32, W=%d" % world, "f%d" % world, "f1", 1e-5)
+        t.check("f32, W=%d: adapter" % world, far <= limit, "%g > %g" % (far, limit))
+    del base["steps"]
+    tcp = several_nodes("tcp", 2, 6, **base)
+    t.same("TCP: losses are those of shared memory", t.losses(tcp), t.losses("f2"))
+    t.same("TCP: so is the adapter", t.file_bytes(tcp + "/adapter_model.safetensors"),
+           t.file_bytes("f2/adapter_model.safetensors"))
+    base["steps"] = STEPS
+    t.train("replicated", "whole", 2, accumulation=6, deepspeed=None, **base)
+    t.same("sharded or not: losses", t.losses("whole"), t.losses("f2"))
+    for world, a, b in ((1, 6, 2), (3, 4, 1)):
+        t.train("bf16, W=%d" % world, "b%d" % world, world, accumulation=a, bf16=True,
+                per_device_train_batch_size=b, **base)
+    far = compare("bf16, W=3", "b3", "b1", 2.0 ** -8)
+    t.check("bf16: adapter", far <= 0.5 * RATE * STEPS, "%g" % far)
+    t.finish()
+
+
+main()

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""A run that was stopped, killed or damaged goes on as if nothing had happened: bit for bit.
+
+usage: trainer_resume.py BUILD stop|save|state
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import trainer_lib as t
+
+STEPS = 8
+ADAPTER = "/adapter_model.safetensors"
+
+
+def whole(what, out, steps=STEPS):
+    """The finished run equals the uninterrupted one, and nothing half-written is left."""
+    want = {k: v for k, v in t.losses("ref").items() if k <= steps}
+    t.same(what + ": losses", t.losses(out), want)
+    t.same(what + ": adapter", t.file_bytes(out + ADAPTER), t.file_bytes("ref" + ADAPTER))
+    left = [os.path.join(d, f) for d, dirs, files in os.walk(out) for f in dirs + files if "tmp" in f]
+    t.same(what + ": leftovers", left, [])
+
+
+def go_on(what, out, **more):
+    run = t.launch(out, 2, steps=STEPS, resume_from_checkpoint="last", overwrite_output_dir=True, **more)
+    if run.wait() != 0:
+        t.check(what, False, run.text()[-3000:])
+    return run.text()
+
+
+def kill_children(launcher):
+    """After kill -9 of the launcher its ranks must die too."""
+    ranks = t.until("ranks have begun", lambda: len(r := launcher.ranks()) == 2 and r)
+    os.kill(launcher.pid, signal.SIGKILL)
+    launcher.wait()
+    t.until("ranks die with their launcher", lambda: not set(ranks.values()) & set(t.alive()) or None)
+
+
+def running(out, step):
+    """A run of two ranks that has logged the step and goes on."""
+    run = t.launch(out, 2, steps=STEPS)
+    t.until("step %d" % step, lambda: t.steps_done(out) >= step or run.ended())
+    t.check("%s is under way" % out, not run.ended(), run.text()[-2000:])
+    return run
+
+
+def stops():
+    run = running("term", 1)
+    os.kill(run.pid, signal.SIGTERM)
+    t.same("SIGTERM: exit status", run.wait(), 3)
+    t.has("SIGTERM: message", run.text(), "as asked; the resume state is written")
+    t.check("SIGTERM: before the end", t.steps_done("term") < STEPS)
+    t.has("SIGTERM: goes on", go_on("SIGTERM", "term"), "Continuing training from global step")
+    whole("SIGTERM", "term")
+
+    run = running("rank", 3)
+    os.kill(t.until("rank 1", lambda: run.ranks().get(1)), signal.SIGKILL)
+    t.same("kill -9 of a rank: exit status", run.wait(), 4)
+    t.has("kill -9 of a rank: named by the launcher", run.text(), "rank 1 (local rank 1 on ")
+    t.has("kill -9 of a rank: its signal", run.text(), "was killed by signal 9")
+    t.has("kill -9 of a rank: rank 0 says who", run.text(), "flowtrain train: ")
+    go_on("kill -9 of a rank", "rank")
+    whole("kill -9 of a rank", "rank")
+
+    kill_children(running("launcher", 3))
+    go_on("kill -9 of the launcher", "launcher")
+    whole("kill -9 of the launcher", "launcher")
+
+
+def names(out):
+    """Every file below the folder, as a save makes them come and go."""
+    found = set()
+    for d, dirs, files in os.walk(out):
+        found.update(os.path.join(d, f) for f in dirs + files if "/cache" not in d)
+    return found
+
+
+def killed_while_saving():
+    """Kills everything at the Nth change of the names below the output folder, N = 1, 4, 7, …; every
+    attempt goes on from the last and must get further in the end."""
+    out, n, attempts = "saves", 1, 0
+    while attempts < 12:
+        attempts += 1
+        run = t.launch(out, 2, steps=STEPS, save_steps=1, resume_from_checkpoint="last")
+        seen, changes = names(out), 0
+        while not run.ended() and changes < n:
+            now = names(out)
+            changes += len(now ^ seen)
+            seen = now
+        if run.ended():
+            break
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        t.until("ranks die", lambda: not t.alive() or None)
+        n += 3
+    print("killed %d times while saving" % (attempts - 1))
+    t.check("killed at several points", attempts > 3)
+    go_on("killed while saving", out, save_steps=1)
+    whole("killed while saving", out)
+    t.same("checkpoints", [k for k in range(1, STEPS + 1)
+                           if not os.path.exists("%s/checkpoint-%d%s" % (out, k, ADAPTER))], [])
+
+
+def copy(to, origin="half"):
+    shutil.copytree(origin, to)
+    return to
+
+
+def states():
+    run = t.launch("half", 2, steps=STEPS)
+    t.until("state of step 4", lambda: os.path.exists("half/resume/step-4") or run.ended())
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    t.until("ranks die", lambda: not t.alive() or None)
+    t.same("states kept", sorted(os.listdir("half/resume"))[:2], ["step-2", "step-4"])
+
+    with open(copy("broken") + "/resume/step-4/state.safetensors", "r+b") as f:
+        f.seek(-5, os.SEEK_END)
+        f.write(b"x")
+    text = go_on("damaged state", "broken")
+    t.has("damaged state: warned", text, "state of step 4 is not usable")
+    t.has("damaged state: why", text, "does not match its checksum")
+    t.has("damaged state: the older one", text, "from global step 2")
+    whole("damaged state", "broken")
+
+    with open(copy("nojson") + "/resume/step-4/state.json", "w") as f:
+        f.write('{"version": 1, "st')
+    t.has("cut state.json: the older one", go_on("cut state.json", "nojson"), "from global step 2")
+    whole("cut state.json", "nojson")
+
+    # one rank alone takes up the state of two: 12 samples a step as before
+    run = t.launch(copy("alone"), 1, steps=STEPS, accumulation=12, resume_from_checkpoint="last")
+    t.same("another number of ranks", run.wait(), 0)
+    t.has("another number of ranks: goes on", run.text(), "from global step 4, epoch 0, micro-batch 48")
+    for step, want in t.losses("ref").items():
+        got = float.fromhex(t.losses("alone")[step][0])
+        t.check("another number of ranks: step %d" % step, abs(got / float.fromhex(want[0]) - 1) <= 1e-5)
+
+
+def other_runs():
+    shutil.copytree("ex/data", "data2")
+    with open("data2/arithmetic.jsonl") as f:
+        first, rest = f.read().split("\n", 1)
+    with open("data2/arithmetic.jsonl", "w") as f:
+        f.write(first.replace("What", "Which") .replace("How", "So how").replace("Add", "So add") + "\n" + rest)
+    subprocess.run([t.flowtrain, "init", "--example", "ex2", "--seed", "8"], check=True, stdout=subprocess.DEVNULL)
+    shutil.copy("ex/model/tokenizer.json", "ex2/model/tokenizer.json")
+    rows = [
+        ("another model", dict(model_name_or_path="ex2/model"), "the model differs"),
+        ("another data set", dict(dataset_dir="data2"), "the data set differs"),
+        ("another LoRA rank", dict(lora_rank=8), "--lora_rank is 4 there, 8 here"),
+        ("another rate", dict(learning_rate="2e-3"), "--learning_rate is 0.001 there, 0.002 here"),
+        ("another batch", dict(accumulation=5), "samples of a step is 12 there, 10 here"),
+        ("another seed", dict(seed=8), "--seed is 7 there, 8 here"),
+        ("a step that is not there", dict(resume_from_checkpoint="3"), "no node holds a whole resume state of step 3"),
+    ]
+    for what, change, message in rows:
+        run = t.launch("half", 2, **{**dict(steps=STEPS, resume_from_checkpoint="last"), **change})
+        t.same(what + ": refused", run.wait(), 2)
+        t.has(what + ": named", run.text(), message)
+    t.same("states are untouched", sorted(os.listdir("half/resume")), ["step-2", "step-4"])
+
+
+def two_nodes(outs, **more):
+    port = t.free_port()
+    runs = [t.launch(out, 1, port=port, nodes=2, node=k, steps=STEPS, **more) for k, out in enumerate(outs)]
+    return runs, [run.wait() for run in runs]
+
+
+def lost_node():
+    """The head has lost its state (another disk): it comes from the other node."""
+    for out in ("headless", "other"):
+        copy(out)
+    shutil.rmtree("headless/resume")
+    runs, codes = two_nodes(["headless", "other"], resume_from_checkpoint="last")
+    t.same("a node without its state", codes, [0, 0])
+    t.has("a node without its state: goes on", runs[0].text(), "from global step 4")
+    whole("a node without its state", "headless")
+    t.check("its state is there again", os.path.exists("headless/resume/step-%d/state.json" % STEPS))
+
+
+def full_disk():
+    os.mkdir("small")
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=640k", "none", "small"],
+                                           stderr=subprocess.DEVNULL).returncode != 0:
+        print("full disk: left out, no right to mount")
+        return
+    try:
+        run = t.launch("small/out", 2, steps=STEPS, save_steps=1)
+        code = run.wait()
+        t.same("full disk: exit status", code, 1)
+        t.has("full disk: said", run.text(), "No space left on device")
+        t.check("full disk: step and file named", "small/out" in run.text(), run.text())
+        kept = os.listdir("small/out/resume")
+        t.check("full disk: older states stay", any(k.startswith("step-") for k in kept), str(kept))
+        t.same("full disk: nothing half-written", [k for k in kept if not k.startswith("step-")], [])
+        subprocess.run(["mount", "-o", "remount,size=16m", "small"], check=True)
+        go_on("full disk", "small/out", save_steps=1)
+        whole("full disk", "small/out")
+    finally:
+        subprocess.run(["umount", "-l", "small"], check=True)
+
+
+def main():
+    t.begin()
+    t.train("uninterrupted", "ref", 2, steps=STEPS)
+    t.same("all steps are logged", sorted(t.losses("ref")), list(range(1, STEPS + 1)))
+    parts = {"stop": (stops,), "save": (killed_while_saving, full_disk),
+             "state": (states, other_runs, lost_node)}
+    for part in parts[sys.argv[2]]:
+        part()
+    t.finish()
+
+
+main()

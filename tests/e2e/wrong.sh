@@ -1,0 +1,103 @@
+#!/bin/bash
+# Wrong inputs: each ends with the right exit code and one clear line, and leaves nothing running.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+# A pipeline around a task's lines; wrong CODE TEXT then says what must come of it.
+pipeline() { printf 'name: p\nnodes: [{name: n1, executor: local}]\n%b\n' "$1" > p.yaml; }
+
+# wrong WHAT CODE TEXT ARGS…
+wrong() {
+    local what=$1 code=$2 text=$3 got
+    shift 3
+    "$flowrun" "$@" > out 2>&1 < /dev/null
+    got=$?
+    same "$what: exit code" "$got" "$code"
+    has "$what" out "$text"
+}
+
+# file WHAT TEXT BODY: a pipeline file that is refused, with its position in front.
+file() {
+    pipeline "$3"
+    wrong "$1" 2 "$2" p.yaml
+}
+
+wrong "no such file" 2 "nothing.yaml" nothing.yaml
+wrong "no such command" 2 "did you mean 'status'" statsu
+wrong "no such option" 2 "did you mean '--json'" status --jsn
+wrong "an option without its value" 2 "needs a value" runs --limit
+wrong "a limit that is no number" 2 "not 'many'" runs -n many
+wrong "too many words" 2 "what is 'b'" status a b
+wrong "too few words" 2 "run needs FILE" run
+wrong "no runs yet" 2 "there are no runs" status
+file "broken YAML" "p.yaml:4:" 'tasks: {a: {run: x'
+file "a key twice" "p.yaml:5:3: key 'a' stands here a second time" 'tasks:\n  a: {run: x}\n  a: {run: y}'
+file "an unknown key" "did you mean 'needs'" 'tasks:\n  a: {run: x, neds: [b]}'
+file "an unknown need" "p.yaml:4:" 'tasks:\n  a: {run: x, needs: [zz]}'
+file "a cycle" "wait for each other" 'tasks:\n  a: {run: x, needs: [b]}\n  b: {run: x, needs: [a]}'
+file "an unknown kind" "did you mean 'cleanup'" 'tasks:\n  a: {uses: clenup}'
+file "an unknown with key" "p.yaml:4:" 'tasks:\n  a: {uses: cleanup, with: {prot: 1}}'
+file "a with value of another type" "p.yaml:4:" 'tasks:\n  a: {uses: cleanup, with: {port: many}}'
+file "nothing to do" "p.yaml:4:" 'tasks:\n  a: {needs: []}'
+file "two things to do" "p.yaml:4:" 'tasks:\n  a: {run: x, argv: [y]}'
+file "a bad duration" "p.yaml:4:" 'tasks:\n  a: {run: x, timeout: soon}'
+file "an expression in a script" "env" 'tasks:\n  a: {run: "echo ${{ run.id }}"}'
+file "an unknown parameter" "p.yaml:4:" 'tasks:\n  a: {argv: [echo, "${{ params.x }}"]}'
+file "an output that nobody declared" "p.yaml:5:" 'tasks:\n  a: {run: x}\n  b: {needs: [a], argv: [echo, "${{ tasks.a.outputs.k }}"]}'
+file "an output of a task that is not needed" "p.yaml:5:" 'tasks:\n  a: {run: x, outputs: [k]}\n  b: {argv: [echo, "${{ tasks.a.outputs.k }}"]}'
+file "a schedule" "schedule" 'schedule: {cron: "0 2 * * *"}\ntasks:\n  a: {run: x}'
+file "a file that is not there" "p.yaml:4:" 'tasks:\n  a: {run: x, files: {f: nothing.txt}}'
+pipeline 'params: {n: {type: int, default: 1}}\ntasks:\n  a: {argv: [echo, "${{ params.n }}"]}'
+wrong "a parameter of another type" 2 "n" p.yaml -p n=many
+wrong "a parameter that is not there" 2 "m" p.yaml -p m=1
+wrong "a parameter without value" 2 "n" p.yaml -p n
+same "nothing was stored of all this" "$("$flowrun" runs | wc -l)" 1
+
+pipeline 'tasks:\n  a: {argv: [/no/such/program]}'
+wrong "a program that is not there" 1 "/no/such/program" p.yaml
+pipeline 'secrets: {s: {env: NOT_SET}}\ntasks:\n  a: {run: "true", env: {S: "${{ secrets.s }}"}}'
+wrong "a secret that is not set" 1 "NOT_SET is not set" p.yaml
+pipeline 'tasks:\n  a: {run: "echo other=1 >> $FLOWRUN_OUTPUT", outputs: [k]}'
+wrong "an output that was not declared" 1 "other" p.yaml
+pipeline 'tasks:\n  a: {uses: cleanup, on: head, with: {port: 99999999}}'
+wrong "a built-in task that refuses its input is not retried" 1 "a@n1 failed" p.yaml
+same "one attempt" "$(grep -c 'a@n1 starting' out)" 1
+printf 'name: p\nnodes: [{name: far, address: 127.0.0.1, port: 1, user: nobody, executor: ssh}]\ntasks: {a: {run: x}}\n' > ssh.yaml
+"$flowrun" nodes --check ssh.yaml > out 2>&1
+same "a node that is not there: exit code" $? 6
+has "a node that is not there" out "cannot be used"
+
+pipeline 'tasks:\n  a: {run: "true"}'
+wrong "an unknown run" 2 "there is no run '99'" status 99
+wrong "an unknown node is abandoned" 2 "is over" resume --abandon nx
+FLOWRUN_HOME=/proc/none wrong "a home that cannot be made" 7 "/proc/none" p.yaml
+mkdir other
+cp -r "$FLOWRUN_HOME/state.db" other/
+FLOWRUN_HOME=$work/other "$flowrun" runs > out
+python3 -c 'import sqlite3; sqlite3.connect("other/state.db").execute("PRAGMA user_version = 99")'
+FLOWRUN_HOME=$work/other wrong "a home of a newer flowrun" 7 "use a newer one" runs
+echo "this is no database, only text that is long enough to be read as a header" > other/state.db
+rm -f other/state.db-*
+FLOWRUN_HOME=$work/other wrong "a state that is no database" 7 "state.db" runs
+mkdir empty
+cp "$flowrun" empty/flowrun
+flowrun=$work/empty/flowrun wrong "no flownode" 2 "there is no flownode" p.yaml
+same "nothing is left running" "$(marked)" ""
+
+# a full disk: the run waits, says so, and goes on when there is room
+if mkdir small && mount -t tmpfs -o size=600k tmpfs small 2> /dev/null; then
+    trap 'umount -l "$work/small"; cleanup' EXIT
+    export FLOWRUN_HOME=$work/small/home
+    pipeline 'env: {W: "${{ env.W }}"}\ntasks:\n  a: {run: "echo x; until test -e $W/full; do sleep 0.1; done"}\n  b: {needs: [a], run: "echo b"}'
+    start p.yaml
+    pid=$!
+    until_true 20 holds out "a@n1 | x"
+    head -c 1m /dev/zero > small/filler 2> /dev/null
+    touch full
+    until_true 30 holds out "the state cannot be written"
+    rm small/filler
+    wait "$pid"
+    same "a full disk: exit code" $? 0
+    has "it goes on" out "the state can be written again"
+fi
+finish
