@@ -58,7 +58,7 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
 
     *out = NULL;
     if (e != NULL) {
-        *e = (struct tr_encoder){.t = t, .md = pcre2_match_data_create(8, NULL),
+        *e = (struct tr_encoder){.t = t, .md = pcre2_match_data_create(1, NULL),
                                  .mc = pcre2_match_context_create(NULL),
                                  .stack = pcre2_jit_stack_create(32768, JIT_STACK_BYTES, NULL),
                                  .slots = fr_sys.alloc(CACHE_SLOTS * sizeof(struct slot))};
@@ -181,9 +181,10 @@ static enum fr_rc prefix(struct tr_encoder *e, int step, const char *p, size_t n
 static enum fr_rc find(struct tr_encoder *e, const pcre2_code *re, struct fr_str text, size_t at,
                        size_t found[2])
 {
-    int got = pcre2_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK, e->md, e->mc);
+    /* straight into the compiled code: text was checked to be UTF-8 */
+    int got = pcre2_jit_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK, e->md, e->mc);
 
-    if (got == PCRE2_ERROR_JIT_STACKLIMIT)
+    if (got == PCRE2_ERROR_JIT_STACKLIMIT || got == PCRE2_ERROR_JIT_BADOPTION)
         got = pcre2_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                           e->md, e->mc);
     found[0] = found[1] = text.n;
