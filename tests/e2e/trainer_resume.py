@@ -80,10 +80,10 @@ def names(out):
 
 
 def killed_while_saving():
-    """Kills everything at the Nth change of the names below the output folder, N = 1, 4, 7, …; every
+    """Kills everything at the Nth change of the names below the output folder, N = 1, 5, 9, …; every
     attempt goes on from the last and must get further in the end."""
     out, n, attempts = "saves", 1, 0
-    while attempts < 12:
+    while attempts < 8:
         attempts += 1
         run = t.launch(out, 2, steps=STEPS, save_steps=1, resume_from_checkpoint="last")
         seen, changes = names(out), 0
@@ -96,7 +96,7 @@ def killed_while_saving():
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         t.until("ranks die", lambda: not t.alive() or None)
-        n += 3
+        n += 4
     print("killed %d times while saving" % (attempts - 1))
     t.check("killed at several points", attempts > 3)
     go_on("killed while saving", out, save_steps=1)
