@@ -94,7 +94,8 @@ struct test {
     size_t n_records;
     sqlite3 *db;            /* the checker's own look at the store */
     struct fr_store *store; /* of the living engine */
-    struct sim_proc *engine;
+    struct sim_proc *engine; /* NULL: none lives */
+    pid_t engine_pid;
     int64_t restart_us;
     bool over, failed, verbose;
     int starts, faults_left;
@@ -396,6 +397,7 @@ static int engine(void *arg)
 static void start_engine(struct test *t)
 {
     t->engine = sim_start(&t->world.machines[0], engine, &t, sizeof(t));
+    t->engine_pid = t->engine->pid;
     strcpy(t->engine->comm, "flowrun");
     t->restart_us = INT64_MAX;
     t->starts++;
@@ -487,7 +489,7 @@ static void pass_time(struct test *t)
         m->up = m->up || s->now_us >= m->up_us;
         m->cut = m->cut && s->now_us < m->heal_us;
     }
-    if (t->engine != NULL && sim_find(&s->machines[0], t->engine->pid) == NULL)
+    if (sim_find(&s->machines[0], t->engine_pid) == NULL)
         t->engine = NULL;
     if (t->engine == NULL && !t->over && t->restart_us == INT64_MAX && !t->failed)
         violated(t, "flowrun ended early");
@@ -639,6 +641,15 @@ static bool run_seed(struct test *t, uint64_t seed)
     fr_buf_finish(&t->story);
     return !t->failed;
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+/* A killed process frees nothing, and what libraries allocated for it is lost with it. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+#endif
 
 int main(int argc, char **argv)
 {
