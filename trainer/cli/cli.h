@@ -11,8 +11,8 @@
 
 struct tr_command {
     const char *name, *summary;
-    /* argv[0] is the word behind the command's name. Prints its own output; an error is returned and
-     * printed by main, once. */
+    /* argv[0] is the word behind the command's name. Prints its own output; an error is returned
+     * and printed by main, once. */
     enum fr_rc (*run)(int argc, const char *const *argv, struct fr_err *err);
 };
 
@@ -49,7 +49,15 @@ enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, 
 /* Adds one line a flag. */
 void tr_flags_help(const struct tr_flags *f, struct fr_buf *out);
 
-/* The process's exit status for rc: 0, 2 for FR_USAGE and FR_NOTFOUND, 1 otherwise. */
+/* What an exit status of flowtrain means; `flowtrain help` prints it. */
+struct tr_exit {
+    int status;
+    const char *meaning;
+};
+
+extern const struct tr_exit tr_exits[];
+extern const size_t tr_nexits;
+
 int tr_exit_status(enum fr_rc rc);
 
 #endif

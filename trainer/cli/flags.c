@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int tr_exit_status(enum fr_rc rc)
-{
-    if (rc == FR_OK)
-        return 0;
-    return rc == FR_USAGE || rc == FR_NOTFOUND ? 2 : 1;
-}
-
 static const struct tr_flag *find(const struct tr_flags *f, const char *name, size_t n)
 {
     for (size_t i = 0; i < f->n; i++)

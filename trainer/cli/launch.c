@@ -40,7 +40,7 @@ struct job {
     int signals;                /* signalfd */
     int caught;                 /* a signal that asked us to end; 0: none */
     int ended;                  /* ranks of this try that have ended */
-    bool refused;               /* the first rank that failed refused its arguments */
+    enum fr_rc why;             /* how the first rank that failed ended */
 };
 
 static enum fr_rc number(const char *flag, const char *text, int64_t low, int64_t *out,
@@ -252,26 +252,46 @@ static bool wait_all(struct job *j)
     return !failed && j->caught == 0;
 }
 
-/* The earliest failure is the cause; the others usually ended because of it. */
+/* Whether a try shall be made. What was refused would be refused again. */
+static bool again(const struct job *j)
+{
+    return j->caught == 0 && j->restart <= j->max_restarts && j->why != FR_USAGE &&
+           j->why != FR_STOPPED;
+}
+
+/* Whether a rank says that it ended only because another one did (cli.h, tr_exits). */
+static bool victim(const struct rank *r)
+{
+    return !r->end.signaled && r->end.code == 4;
+}
+
+/* The earliest failure is the cause; the others usually ended because of it. Ends that come close
+ * together are reaped in any order, so who names another rank is asked last. */
 static void summarize(struct job *j)
 {
     const struct rank *first = NULL;
 
     for (int64_t i = 0; i < j->nproc; i++) {
         const struct rank *r = &j->ranks[i];
-        if (r->failed && (first == NULL || r->order < first->order))
+        if (!r->failed)
+            continue;
+        if (first == NULL || (victim(first) && !victim(r)) ||
+            (victim(first) == victim(r) && r->order < first->order))
             first = r;
     }
     if (first == NULL)
         return;
-    j->refused = !first->end.signaled && first->end.code == 2;
+    j->why = first->end.signaled || victim(first) ? FR_PEER
+             : first->end.code == 2               ? FR_USAGE
+             : first->end.code == 3               ? FR_STOPPED
+                                                  : FR_IO;
     long long local = first - j->ranks;
     char host[65] = "";
     gethostname(host, sizeof(host) - 1);
     fr_complain("flowtrain launch: rank %lld (local rank %lld on %s, pid %d) %s %d%s\n",
                 (long long)(j->node_rank * j->nproc) + local, local, host, (int)first->proc.pid,
                 first->end.signaled ? "was killed by signal" : "exited with status",
-                first->end.code, j->max_restarts > j->restart ? "; restarting all" : "");
+                first->end.code, again(j) && j->restart < j->max_restarts ? "; restarting all" : "");
 }
 
 static enum fr_rc run_try(struct job *j, bool *ok, struct fr_err *err)
@@ -320,7 +340,7 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
     else {
         memset(j->socks, 0xff, pairs * sizeof(*j->socks));
         rc = block_signals(j, err);
-        for (; rc == FR_OK && !ok && j->caught == 0 && j->restart <= j->max_restarts; j->restart++)
+        for (; rc == FR_OK && !ok && again(j); j->restart++)
             rc = run_try(j, &ok, err);
     }
     fr_sys.free(j->ranks);
@@ -329,7 +349,8 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
         close(j->signals);
     if (rc == FR_OK && !ok)
         rc = j->caught != 0 ? fr_fail(err, FR_STOPPED, "stopped by signal %d", j->caught)
-                            : fr_fail(err, j->refused ? FR_USAGE : FR_PEER, "a rank failed");
+             : j->why == FR_STOPPED ? fr_fail(err, FR_STOPPED, "the ranks stopped as asked")
+                                    : fr_fail(err, j->why, "a rank failed");
     return rc;
 }
 

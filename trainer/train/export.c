@@ -189,6 +189,21 @@ enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *
     return rc;
 }
 
+void tr_export_sweep(const char *output_dir)
+{
+    char **names = NULL, path[PATH_MAX];
+    size_t n = 0;
+
+    if (fr_sys.list(output_dir, &names, &n) != 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", output_dir, names[i]);
+        if (fr_has_prefix(names[i], TR_EXPORT_TMP) && fr_remove_tree(path, NULL) != FR_OK)
+            fr_log(FR_LOG_WARN, "export", "cannot remove %s: %s", path, strerror(errno));
+    }
+    fr_sys_names_free(names, n);
+}
+
 void tr_export_rotate(const char *output_dir, int64_t keep)
 {
     static const char prefix[] = "checkpoint-";

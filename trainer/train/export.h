@@ -21,6 +21,12 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
 enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,
                              struct fr_err *err);
 
+/* A checkpoint-N folder carries this in front of its name until it is whole. */
+#define TR_EXPORT_TMP ".tmp-"
+
+/* Removes what a killed run left of a checkpoint that was not whole. */
+void tr_export_sweep(const char *output_dir);
+
 /* Removes the oldest checkpoint-N folders but `keep` of them; keep < 0 keeps all. */
 void tr_export_rotate(const char *output_dir, int64_t keep);
 

@@ -26,7 +26,7 @@ static void state_dir(const struct tr_resume *r, int64_t step, const char *prefi
     snprintf(out, PATH_MAX, "%s/resume/%sstep-%lld", r->output_dir, prefix, (long long)step);
 }
 
-/* The steps of the states in this node's folder, newest first; at most cap. */
+/* The steps of the states in this node's folder, newest first; the newest cap of them. */
 static size_t list_steps(const char *output_dir, int64_t *steps, size_t cap)
 {
     char dir[PATH_MAX], **names = NULL;
@@ -38,9 +38,10 @@ static size_t list_steps(const char *output_dir, int64_t *steps, size_t cap)
     for (size_t i = 0; i < n; i++) {
         int64_t step;
         if (!fr_has_prefix(names[i], "step-") ||
-            fr_parse_i64(fr_str_of(names[i] + 5), &step, NULL) != FR_OK || count == cap)
+            fr_parse_i64(fr_str_of(names[i] + 5), &step, NULL) != FR_OK ||
+            (count == cap && step < steps[cap - 1]))
             continue;
-        size_t at = count++;
+        size_t at = count < cap ? count++ : cap - 1;
         for (; at > 0 && steps[at - 1] < step; at--)
             steps[at] = steps[at - 1];
         steps[at] = step;
@@ -70,10 +71,11 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
     const struct tr_scaler *s = &p->scaler;
 
     return json_pack(
-        "{s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
+        "{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
         " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s}",
         "version", VERSION, "step", (json_int_t)p->step, "updates", (json_int_t)p->updates, "epoch",
-        (json_int_t)p->epoch, "micro", (json_int_t)p->micro, "adam_step", (json_int_t)o->steps,
+        (json_int_t)p->epoch, "micro", (json_int_t)p->micro, "accumulation",
+        (json_int_t)r->accumulation, "adam_step", (json_int_t)o->steps,
         "loss_since_log", p->loss_since_log, "steps_since_log", (json_int_t)p->steps_since_log,
         "loss_total", p->loss_total, "padded_tokens", (json_int_t)p->padded_tokens, "tokens",
         (json_int_t)p->tokens, "seconds", p->seconds, "history", p->history, "scaler", "scale",
@@ -83,30 +85,42 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
         sha);
 }
 
-static enum fr_rc read_progress(const json_t *root, struct tr_optim *o, struct tr_progress *p,
-                                struct fr_err *err)
+/* The same step of the epoch for this number of ranks: the samples of a step are the same. */
+static int64_t micro_now(const struct tr_resume *r, int64_t micro, int64_t accumulation)
+{
+    int64_t steps = (micro + accumulation - 1) / accumulation, now = steps * r->accumulation;
+
+    return now < r->micro_per_epoch ? now : r->micro_per_epoch;
+}
+
+static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, struct tr_optim *o,
+                                struct tr_progress *p, struct fr_err *err)
 {
     json_int_t version, step, updates, epoch, micro, adam, since, padded, tokens, hyst, sstep, last;
+    json_int_t accumulation;
     json_t *history;
     json_error_t e;
 
     if (json_unpack_ex((json_t *)root, &e, 0,
-                       "{s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:I, s:I, s:F, s:o,"
+                       "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:I, s:I, s:F, s:o,"
                        " s:{s:F, s:I, s:I, s:I}}",
                        "version", &version, "step", &step, "updates", &updates, "epoch", &epoch,
-                       "micro", &micro, "adam_step", &adam, "loss_since_log", &p->loss_since_log,
+                       "micro", &micro, "accumulation", &accumulation, "adam_step", &adam,
+                       "loss_since_log", &p->loss_since_log,
                        "steps_since_log", &since, "loss_total", &p->loss_total, "padded_tokens",
                        &padded, "tokens", &tokens, "seconds", &p->seconds, "history", &history,
                        "scaler", "scale", &p->scaler.scale, "hysteresis", &hyst, "step", &sstep,
                        "last_overflow", &last) != 0)
         return fr_fail(err, FR_CORRUPT, "state.json: %s", e.text);
+    if (accumulation < 1)
+        return fr_fail(err, FR_CORRUPT, "state.json: accumulation is %lld", (long long)accumulation);
     if (version != VERSION)
         return fr_fail(err, FR_UNSUPPORTED, "state.json has version %d, expected %d", (int)version,
                        VERSION);
     p->step = step;
     p->updates = updates;
     p->epoch = epoch;
-    p->micro = micro;
+    p->micro = micro_now(r, micro, accumulation);
     o->steps = adam;
     p->steps_since_log = since;
     p->padded_tokens = padded;
@@ -176,17 +190,29 @@ static enum fr_rc write_files(const struct tr_resume *r, const struct tr_optim *
     return rc;
 }
 
-/* Keeps the newest two, and nothing half-written. */
-static void drop_old(const struct tr_resume *r)
+/* Keeps this step's and the one before; nothing half-written, and nothing newer, which a run that went
+ * on from an older state has left behind. What cannot be removed is tried again next time. */
+static void drop_old(const struct tr_resume *r, int64_t now)
 {
     int64_t steps[64];
-    size_t n = list_steps(r->output_dir, steps, 64);
-    char dir[PATH_MAX];
+    size_t n = list_steps(r->output_dir, steps, 64), kept = 0, names_n = 0;
+    char dir[PATH_MAX], **names = NULL;
 
-    for (size_t i = KEEP; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
+        if (steps[i] <= now && kept++ < KEEP)
+            continue;
         state_dir(r, steps[i], "", dir);
-        fr_remove_tree(dir, NULL); /* what stays is tried again next time */
+        fr_remove_tree(dir, NULL);
     }
+    snprintf(dir, sizeof(dir), "%s/resume", r->output_dir);
+    if (fr_sys.list(dir, &names, &names_n) != 0)
+        return;
+    for (size_t i = 0; i < names_n; i++)
+        if (fr_has_prefix(names[i], ".tmp-")) {
+            snprintf(dir, sizeof(dir), "%s/resume/%s", r->output_dir, names[i]);
+            fr_remove_tree(dir, NULL);
+        }
+    fr_sys_names_free(names, names_n);
 }
 
 static enum fr_rc write_state(const struct tr_resume *r, const struct tr_optim *o,
@@ -211,7 +237,7 @@ static enum fr_rc write_state(const struct tr_resume *r, const struct tr_optim *
         fr_remove_tree(tmp, NULL);
         return fr_while(err, "writing resume state of step %lld", (long long)p->step);
     }
-    drop_old(r);
+    drop_old(r, p->step);
     return FR_OK;
 }
 
@@ -240,10 +266,72 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
     return rc != FR_OK ? rc : told;
 }
 
-/* Reads one state of this node into flat; *root is its state.json. */
-static enum fr_rc read_state(const struct tr_resume *r, const struct tr_params *p, int64_t step,
-                             json_t **root, struct fr_err *err)
+/* The first line that differs: "--lora_rank is 8 there, 16 here". */
+static void first_difference(const char *there, const char *here, struct fr_buf *out)
 {
+    while (*there != '\0' && *here != '\0') {
+        size_t a = strcspn(there, "\n"), b = strcspn(here, "\n"), name = strcspn(here, "=\n");
+        if (a != b || strncmp(there, here, a) != 0) {
+            size_t skip = strcspn(there, "=\n");
+            bool same = skip == name && strncmp(there, here, name) == 0 && name < a && name < b;
+            if (same)
+                fr_buf_fmt(out, "%.*s is %.*s there, %.*s here", (int)name, here,
+                           (int)(a - name - 1), there + name + 1, (int)(b - name - 1),
+                           here + name + 1);
+            break;
+        }
+        there += a + (there[a] == '\n');
+        here += b + (here[b] == '\n');
+    }
+    if (out->n == 0)
+        fr_buf_text(out, "the configuration differs");
+}
+
+static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct fr_err *err)
+{
+    const struct {
+        const char *key, *mine, *what;
+    } rows[] = {{"model", r->digests.model, "the model differs"},
+                {"data", r->digests.data, "the data set differs"},
+                {"tokenizer", r->digests.tokenizer, "the tokenizer differs"},
+                {"config", r->digests.config, NULL}};
+    const json_t *d = json_object_get(root, "digests");
+    struct fr_buf what = {0};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && what.n == 0; i++) {
+        const char *theirs = json_string_value(json_object_get(d, rows[i].key));
+        if (theirs == NULL)
+            return fr_fail(err, FR_CORRUPT, "state.json lacks digests.%s", rows[i].key);
+        if (strcmp(theirs, rows[i].mine) != 0 && rows[i].what != NULL)
+            fr_buf_text(&what, rows[i].what);
+        else if (strcmp(theirs, rows[i].mine) != 0)
+            first_difference(theirs, rows[i].mine, &what);
+    }
+    if (what.n == 0)
+        return FR_OK;
+    fr_fail(err, FR_USAGE,
+            "the resume state in %s/resume belongs to another run: %s; give another --output_dir, or "
+            "--overwrite_output_dir without --resume_from_checkpoint to start again",
+            r->output_dir, what.p);
+    fr_buf_finish(&what);
+    return FR_USAGE;
+}
+
+static enum fr_rc read_json(const struct tr_resume *r, int64_t step, json_t **root,
+                            struct fr_err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 32];
+
+    state_dir(r, step, "", dir);
+    snprintf(path, sizeof(path), "%s/state.json", dir);
+    return fr_json_load(path, JSON_MAX, root, err);
+}
+
+/* Reads the tensors of one state of this node into flat. */
+static enum fr_rc read_tensors(const struct tr_resume *r, const struct tr_params *p, int64_t step,
+                               const json_t *root, struct fr_err *err)
+{
+    const char *want = json_string_value(json_object_get(root, "sha256"));
     char dir[PATH_MAX], path[PATH_MAX + 32], sha[FR_SHA256_TEXT];
     struct fr_arena arena = {0};
     struct tr_st_item *items;
@@ -251,12 +339,8 @@ static enum fr_rc read_state(const struct tr_resume *r, const struct tr_params *
     enum fr_rc rc;
 
     state_dir(r, step, "", dir);
-    snprintf(path, sizeof(path), "%s/state.json", dir);
-    rc = fr_json_load(path, JSON_MAX, root, err);
     snprintf(path, sizeof(path), "%s/state.safetensors", dir);
-    if (rc == FR_OK)
-        rc = fr_sha256_file(path, sha, err);
-    const char *want = rc == FR_OK ? json_string_value(json_object_get(*root, "sha256")) : NULL;
+    rc = fr_sha256_file(path, sha, err);
     if (rc == FR_OK && (want == NULL || strcmp(want, sha) != 0))
         rc = fr_fail(err, FR_CORRUPT, "%s does not match its checksum", path);
     if (rc == FR_OK)
@@ -265,60 +349,50 @@ static enum fr_rc read_state(const struct tr_resume *r, const struct tr_params *
         rc = make_items(p, r->flat, &arena, &items, err);
     for (size_t i = 0; rc == FR_OK && i < p->n * 2 * STATES; i++) {
         const struct tr_st_tensor *t = tr_st_find(st, items[i].name);
-        if (t == NULL)
-            rc = fr_fail(err, FR_CORRUPT, "%s lacks %s", path, items[i].name);
+        if (t == NULL || t->type != TR_ST_F32)
+            rc = fr_fail(err, FR_CORRUPT, "%s lacks %s in f32", path, items[i].name);
         else if ((rc = tr_st_want_shape(t, 2, items[i].shape, err)) == FR_OK)
             rc = tr_st_read(st, t, 0, (void *)items[i].data, (size_t)t->bytes, err);
     }
     tr_st_close(st);
     fr_arena_finish(&arena);
-    if (rc != FR_OK) {
-        json_decref(*root);
-        *root = NULL;
-    }
     return rc;
 }
 
-static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct fr_err *err)
-{
-    const struct {
-        const char *key, *mine, *what;
-    } rows[] = {{"model", r->digests.model, "the model"},
-                {"data", r->digests.data, "the data set"},
-                {"tokenizer", r->digests.tokenizer, "the tokenizer"},
-                {"config", r->digests.config, "the configuration (batch, LoRA, optimizer, seed …)"}};
-    const json_t *d = json_object_get(root, "digests");
+/* What newest_here looks for. */
+struct here {
+    const struct tr_resume *r;
+    const struct tr_params *p;
+    int64_t limit;
+};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const char *theirs = json_string_value(json_object_get(d, rows[i].key));
-        if (theirs == NULL || strcmp(theirs, rows[i].mine) != 0)
-            return fr_fail(err, FR_USAGE,
-                           "the resume state in %s/resume belongs to another run: %s differs; give "
-                           "another --output_dir, or --overwrite_output_dir without "
-                           "--resume_from_checkpoint to start again",
-                           r->output_dir, rows[i].what);
-    }
-    return FR_OK;
-}
-
-/* The newest step <= limit that this node holds whole (its JSON and tensors read), -1: none. Broken
- * ones are told and passed over. */
-static int64_t newest_here(const struct tr_resume *r, const struct tr_params *p, int64_t limit,
-                           json_t **root)
+/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); as it was when
+ * there is none. Broken ones are told and passed over; one of another run is FR_USAGE. */
+static enum fr_rc newest_here(const struct here *h, json_t **root, int64_t *step,
+                              struct fr_err *err)
 {
     int64_t steps[64];
-    size_t n = list_steps(r->output_dir, steps, 64);
-    struct fr_err err;
+    size_t n = list_steps(h->r->output_dir, steps, 64);
+    struct fr_err why;
 
     for (size_t i = 0; i < n; i++) {
-        if (steps[i] > limit)
+        if (steps[i] > h->limit)
             continue;
-        if (read_state(r, p, steps[i], root, &err) == FR_OK)
-            return steps[i];
+        enum fr_rc rc = read_json(h->r, steps[i], root, &why);
+        if (rc == FR_OK && (rc = same_run(h->r, *root, &why)) == FR_USAGE)
+            return fr_fail(err, rc, "%s", why.msg);
+        if (rc == FR_OK)
+            rc = read_tensors(h->r, h->p, steps[i], *root, &why);
+        if (rc == FR_OK) {
+            *step = steps[i];
+            return FR_OK;
+        }
+        json_decref(*root);
+        *root = NULL;
         fr_log(FR_LOG_WARN, "resume", "state of step %lld is not usable: %s", (long long)steps[i],
-               err.msg);
+               why.msg);
     }
-    return -1;
+    return FR_OK;
 }
 
 /* Agrees on the newest state of any node: *root_rank has it. */
@@ -369,7 +443,7 @@ static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int 
     enum fr_rc rc = same_run(r, root, err);
 
     if (rc == FR_OK)
-        rc = read_progress(root, o, p, err);
+        rc = read_progress(r, root, o, p, err);
     for (size_t s = 0; s < STATES && rc == FR_OK; s++) {
         float *flat = room(r, o, s);
         rc = tr_comm_host_broadcast(o->comm, flat, (size_t)o->params.padded * sizeof(float),
@@ -408,8 +482,10 @@ enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr
         return rc;
     memset(r->flat, 0, (size_t)o->params.padded * r->flat_states * sizeof(float));
     if (o->comm->local_rank == 0)
-        mine = newest_here(r, &o->params, want >= 0 ? want : INT64_MAX, &root);
-    rc = agree(o, mine, &step, &root_rank, err);
+        rc = newest_here(&(struct here){r, &o->params, want >= 0 ? want : INT64_MAX}, &root, &mine,
+                         err);
+    if (rc == FR_OK)
+        rc = agree(o, mine, &step, &root_rank, err);
     if (rc == FR_OK && want >= 0 && step != want)
         rc = fr_fail(err, FR_USAGE, "no node holds a whole resume state of step %lld in %s/resume",
                      (long long)want, r->output_dir);

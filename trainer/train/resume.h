@@ -15,10 +15,11 @@
 #include "trainer/train/optim.h"
 #include "trainer/train/progress.h"
 
-/* What must be the same for a run to be the same run. All are short texts. */
+/* What must be the same for a run to be the same run. */
 struct tr_digests {
     const char *model, *data, *tokenizer;
-    char config[65];
+    char config[1024]; /* "name=value" lines: what decides the numbers, but not how many ranks share
+                          the work */
 };
 
 struct tr_resume {
@@ -26,6 +27,8 @@ struct tr_resume {
     struct tr_digests digests;
     float *flat;   /* borrows, host: flat_states * padded elements */
     size_t flat_states; /* 3 on the first rank of a node, which reads and writes; else at least 1 */
+    int64_t accumulation;    /* micro-batches of a step and rank, now: a state of another number of */
+    int64_t micro_per_epoch; /* ranks is taken up at the same step of the epoch */
 };
 
 /* Writes the state of now. Every rank calls it; the first rank of each node writes. A full disk is an
@@ -35,8 +38,9 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
 
 /*
  * Finds and loads the newest whole state. from: "last", or a step-N or checkpoint-N folder, or a
- * number of steps. *found is false when "last" finds none. FR_USAGE when a named one is not there or
- * belongs to a run of another model, data set, tokenizer or configuration: says which.
+ * number of steps. *found is false when "last" finds none. A damaged state is told and passed over.
+ * FR_USAGE when a named one is not there, or the newest belongs to a run of another model, data set,
+ * tokenizer or configuration: says which, of the configuration the first value that differs.
  */
 enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err);

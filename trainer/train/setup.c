@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES = 3 };
+enum { STATES = 3, SAMPLED = 256, SAMPLE_BYTES = 64 };
 
 int64_t tr_peak_rss(void)
 {
@@ -75,7 +75,7 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
 static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
 {
     struct {
-        char data[65], model[65], tokenizer[65], config[65];
+        char data[65], model[65], tokenizer[65], config[1280];
     } mine = {{0}, {0}, {0}, {0}}, *all;
     size_t size = (size_t)r->env.comm->size;
     enum fr_rc rc;
@@ -83,7 +83,10 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     snprintf(mine.data, sizeof(mine.data), "%s", tr_dataset_digest(r->data));
     snprintf(mine.model, sizeof(mine.model), "%s", r->model_digest);
     snprintf(mine.tokenizer, sizeof(mine.tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
-    snprintf(mine.config, sizeof(mine.config), "%s", r->resume.digests.config);
+    snprintf(mine.config, sizeof(mine.config), "%s batch %lld accumulation %lld steps %lld save %lld",
+             r->resume.digests.config, (long long)r->args->per_device_train_batch_size,
+             (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
+             (long long)r->derived.save_every);
     all = fr_sys.alloc(size * sizeof(*all));
     if (all == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to compare ranks");
@@ -102,41 +105,64 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-static void digest_model(struct tr_run *r)
+/* The tensors' names, types and shapes, the configuration, and the first bytes of some tensors: models
+ * of one shape that were trained apart differ there. */
+static enum fr_rc digest_model(struct tr_run *r, struct fr_err *err)
 {
+    size_t n = tr_st_count(r->st), stride = n / SAMPLED + 1;
     struct fr_buf text = {0};
+    char piece[SAMPLE_BYTES];
+    enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; i < tr_st_count(r->st); i++) {
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_at(r->st, i);
         fr_buf_fmt(&text, "%s %d %lld\n", t->name, (int)t->type, (long long)t->bytes);
         tr_st_shape_text(&text, t->ndim, t->shape);
+        size_t bytes = t->bytes < SAMPLE_BYTES ? (size_t)t->bytes : SAMPLE_BYTES;
+        if (i % stride != 0)
+            continue;
+        if ((rc = tr_st_read(r->st, t, 0, piece, bytes, err)) == FR_OK)
+            fr_buf_add(&text, piece, bytes);
     }
     fr_buf_add(&text, &r->config, sizeof(r->config));
-    fr_sha256(text.p, text.n, r->model_digest);
+    if (rc == FR_OK && text.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the names of %zu tensors", n);
+    if (rc == FR_OK)
+        fr_sha256(text.p, text.n, r->model_digest);
     fr_buf_finish(&text);
+    return rc;
 }
 
-/* What must not change between a run and its resumption. */
-static void digest_config(struct tr_run *r)
+/* What must not change between a run and its resumption. How many ranks share a step's samples may. */
+static enum fr_rc digest_config(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
     const struct tr_ds_config *d = &r->ds;
     struct fr_buf t = {0};
+    bool fits;
 
-    fr_buf_fmt(&t, "B %lld A %lld seed %lld %lld cutoff %lld target %s r %lld alpha %.17g drop %.17g ",
-               (long long)a->per_device_train_batch_size,
-               (long long)a->gradient_accumulation_steps, (long long)a->seed,
-               (long long)a->data_seed, (long long)a->cutoff_len,
+    fr_buf_fmt(&t, "samples of a step=%lld\n--seed=%lld\n--data_seed=%lld\n--cutoff_len=%lld\n",
+               (long long)r->derived.total_batch, (long long)a->seed, (long long)a->data_seed,
+               (long long)a->cutoff_len);
+    fr_buf_fmt(&t, "--lora_target=%.300s\n--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n",
                a->lora_target != NULL ? a->lora_target : "", (long long)r->lora.r, r->lora.alpha,
                r->lora.dropout);
-    fr_buf_fmt(&t, "lr %.17g betas %.17g %.17g eps %.17g wd %.17g clip %.17g precision %d order %d %d ",
+    fr_buf_fmt(&t, "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
+                   "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",
                a->learning_rate, a->adam_beta1, a->adam_beta2, a->adam_epsilon, a->weight_decay,
-               d->gradient_clipping, (int)d->precision, (int)a->disable_shuffling,
-               (int)a->dataloader_drop_last);
-    fr_buf_fmt(&t, "schedule %d %d total batch %lld", (int)a->lr_scheduler_type, (int)d->scheduler,
-               (long long)r->derived.total_batch);
-    fr_sha256(t.p, t.n, r->resume.digests.config);
+               d->gradient_clipping);
+    fr_buf_fmt(&t, "precision=%s\n--disable_shuffling=%d\n--dataloader_drop_last=%d\n",
+               d->precision == TR_PRECISION_BF16   ? "bf16"
+               : d->precision == TR_PRECISION_FP16 ? "fp16"
+                                                   : "f32",
+               (int)a->disable_shuffling, (int)a->dataloader_drop_last);
+    fr_buf_fmt(&t, "--lr_scheduler_type=%d\nDeepSpeed scheduler=%d\n", (int)a->lr_scheduler_type,
+               (int)d->scheduler);
+    fits = !t.bad && t.n < sizeof(r->resume.digests.config);
+    if (fits)
+        memcpy(r->resume.digests.config, t.p, t.n + 1);
     fr_buf_finish(&t);
+    return fits ? FR_OK : fr_fail(err, FR_NOMEM, "no room for the text of the configuration");
 }
 
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
@@ -158,7 +184,7 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
     if (rc == FR_OK)
-        digest_config(r);
+        rc = digest_config(r, err);
     say_notes(r, &notes);
     return rc;
 }
@@ -297,6 +323,8 @@ static enum fr_rc check_output(const struct tr_run *r, struct fr_err *err)
         fr_sys.lstat(path, &st) == 0 && !tr_resume_any(a->output_dir))
         return fr_fail(err, FR_USAGE, "Output directory %s already exists and is not empty. Please set "
                                       "--overwrite_output_dir.", a->output_dir);
+    if (rc == FR_OK && r->env.comm->rank == 0)
+        tr_export_sweep(a->output_dir);
     return rc;
 }
 
@@ -317,10 +345,10 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
         rc = tr_model_config_load(a->model_name_or_path, &r->config, err);
     if (rc == FR_OK)
         rc = tr_st_open_model(a->model_name_or_path, &r->st, err);
-    if (rc == FR_OK) {
-        digest_model(r);
+    if (rc == FR_OK)
+        rc = digest_model(r, err);
+    if (rc == FR_OK)
         rc = load_data(r, err);
-    }
     if (rc == FR_OK)
         rc = read_configs(r, err);
     if (rc != FR_OK)
@@ -330,6 +358,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     r->resume.digests.model = r->model_digest;
     r->resume.digests.data = tr_dataset_digest(r->data);
     r->resume.digests.tokenizer = tr_tokenizer_digest(r->tokenizer);
+    r->resume.accumulation = a->gradient_accumulation_steps;
+    r->resume.micro_per_epoch = r->derived.micro_per_rank;
     struct tr_sampler_opts so = {.batch = a->per_device_train_batch_size, .rank = env->comm->rank,
                                  .world = env->comm->size,
                                  .seed = a->data_seed >= 0 ? a->data_seed : a->seed,

@@ -137,7 +137,7 @@ static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
 
     snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir,
              (long long)r->progress.step);
-    snprintf(tmp, sizeof(tmp), "%s/.tmp-checkpoint-%lld", r->args->output_dir,
+    snprintf(tmp, sizeof(tmp), "%s/" TR_EXPORT_TMP "checkpoint-%lld", r->args->output_dir,
              (long long)r->progress.step);
     rc = fr_remove_tree(tmp, err);
     if (rc == FR_OK)
@@ -155,22 +155,23 @@ static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* The checkpoint before the state: who goes on from the state of step N finds checkpoint-N whole. */
 static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
 {
     struct tr_progress now = r->progress;
-    enum fr_rc rc;
+    enum fr_rc rc = FR_OK;
 
     now.seconds += (double)(fr_sys.mono_ms() - r->metrics.start_ms) / 1000;
-    if (r->args->no_resume_state)
+    if (checkpoint)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
-    else
-        rc = tr_resume_save(&r->resume, &r->optim, &now, err);
     if (rc == FR_OK && checkpoint && r->env.comm->rank == 0) {
         rc = export_checkpoint(r, err);
         if (rc == FR_OK)
             tr_say("Saving model checkpoint to %s/checkpoint-%lld", r->args->output_dir,
                    (long long)r->progress.step);
     }
+    if (rc == FR_OK && !r->args->no_resume_state)
+        rc = tr_resume_save(&r->resume, &r->optim, &now, err);
     return rc;
 }
 
@@ -206,10 +207,11 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
         rc = begin_step(r, &s, err);
         if (rc == FR_OK && s.stop) {
             rc = save(r, false, err);
-            return rc == FR_OK ? fr_fail(err, FR_STOPPED, "stopped after step %lld as asked; the "
-                                                          "resume state is written",
-                                         (long long)p->step)
-                               : rc;
+            return rc != FR_OK ? rc
+                               : fr_fail(err, FR_STOPPED, "stopped after step %lld as asked; %s",
+                                         (long long)p->step,
+                                         r->args->no_resume_state ? "no resume state is kept"
+                                                                  : "the resume state is written");
         }
         if (rc == FR_OK)
             rc = one_step(r, &s, err);

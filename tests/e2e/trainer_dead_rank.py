@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""A rank that ends or falls silent ends the others, and they say who it was and where."""
+import os
+import re
+import signal
+import socket
+
+import trainer_lib as t
+
+STEPS = 400   # more than any of these runs will make
+
+
+def pair(out, **more):
+    """Two ranks on two nodes (TCP between them), under way."""
+    port = t.free_port()
+    runs = [t.launch("%s-%d" % (out, k), 1, port=port, nodes=2, node=k, steps=STEPS,
+                     save_strategy="no", **more) for k in range(2)]
+    t.until("%s is under way" % out, lambda: t.steps_done(out + "-0") >= 2 or runs[0].ended())
+    t.check("%s: both run" % out, not runs[0].ended() and not runs[1].ended(), runs[0].text()[-2000:])
+    return runs
+
+
+def shared(out, **more):
+    """Two ranks on one node (shared memory), under way."""
+    run = t.launch(out, 2, steps=STEPS, save_strategy="no", **more)
+    t.until("%s is under way" % out, lambda: t.steps_done(out) >= 2 or run.ended())
+    return run
+
+
+def named(what, text, rank, ending):
+    """'rank 1 (host) in collective 12 'layer 1 attention'' or '… after collective 12'."""
+    t.check(what, re.search(r"rank %d \([^)]+\) (in collective \d+ '[^']+'|after collective \d+) %s"
+                            % (rank, ending), text) is not None, text[-1500:])
+
+
+def ended():
+    for victim in (0, 1):
+        runs = pair("gone%d" % victim)
+        os.kill(t.until("its pid", lambda: runs[victim].ranks().get(0)), signal.SIGKILL)
+        t.same("rank %d killed: its launcher" % victim, runs[victim].wait(), 4)
+        t.same("rank %d killed: the other node" % victim, runs[1 - victim].wait(), 4)
+        named("rank %d killed: named" % victim, runs[1 - victim].text(), victim, "ended")
+    run = shared("near")
+    os.kill(t.until("its pid", lambda: run.ranks().get(1)), signal.SIGKILL)
+    t.same("shared memory: exit status", run.wait(), 4)
+    named("shared memory: named", run.text(), 1, "ended")
+
+
+def silent():
+    """SIGSTOP: sockets stay open, no byte comes. Warned after 10 s, over at --ddp_timeout."""
+    runs = pair("silent", ddp_timeout=12)
+    os.kill(t.until("its pid", lambda: runs[1].ranks().get(0)), signal.SIGSTOP)
+    t.until("silence is reported while the run goes on",
+            lambda: "the run ends at 12 s (--ddp_timeout)" in runs[0].text(), 60)
+    code = runs[0].wait()
+    t.same("silence: exit status", code, 4)
+    text = runs[0].text()
+    named("silence: warned", text, 1, r"has been silent for \d+ s; the run ends")
+    last = text[text.index("(--ddp_timeout)") + 1:]
+    t.check("silence: the end names rank and collective",
+            re.search(r"flowtrain train: .*rank 1 \([^)]+\) (in collective|after collective|in ')", last)
+            is not None, last[-1500:])
+    os.kill(runs[1].pid, signal.SIGKILL)
+    for pid in t.alive():
+        os.kill(pid, signal.SIGKILL)
+    runs[1].wait()
+
+
+def rendezvous():
+    port = t.free_port()
+    with socket.socket(socket.AF_INET6) as s:
+        s.bind(("::", port))
+        s.listen()
+        run = t.launch("busy", 1, port=port, nodes=2, node=0)
+        t.same("busy port: exit status", run.wait(), 1)
+        t.has("busy port: named", run.text(), "port %d is in use" % port)
+    # a rank of an older try knocks at a run that waits for its second node
+    port = t.free_port()
+    head = t.launch("head", 1, port=port, nodes=2, node=0, steps=2, env={"FLOWTRAIN_GENERATION": "2"})
+    stranger = t.launch("old", 1, port=port, nodes=2, node=1, steps=2, env={"FLOWTRAIN_GENERATION": "1"})
+    t.same("a rank of another run: exit status", stranger.wait(), 4)
+    t.has("a rank of another run: why", stranger.text(),
+          "refused rank 1: it belongs to another run or an older try of this one")
+    other = t.launch("third", 1, port=port, nodes=3, node=1, steps=2, env={"FLOWTRAIN_GENERATION": "2"})
+    t.same("another WORLD_SIZE: exit status", other.wait(), 4)
+    t.has("another WORLD_SIZE: why", other.text(), "it has WORLD_SIZE 3, rank 0 has 2")
+    right = t.launch("right", 1, port=port, nodes=2, node=1, steps=2, env={"FLOWTRAIN_GENERATION": "2"})
+    t.same("the right rank is let in", (right.wait(), head.wait()), (0, 0))
+    t.has("the head tells whom it refused", head.text(), "refused a connection: it belongs to another run")
+
+
+def unlike():
+    """Nodes with other flags or files are told so before the first step."""
+    port = t.free_port()
+    runs = [t.launch("unlike-%d" % k, 1, port=port, nodes=2, node=k, learning_rate=("1e-3", "2e-3")[k])
+            for k in range(2)]
+    codes = [run.wait() for run in runs]
+    t.check("other flags on a node: refused", 2 in codes and 0 not in codes, codes)
+    t.has("other flags on a node: named", runs[0].text() + runs[1].text(), "rank 1 and rank 0 differ in the flags")
+
+
+def main():
+    t.begin()
+    ended()
+    silent()
+    rendezvous()
+    unlike()
+    t.finish()
+
+
+main()
