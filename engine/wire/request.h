@@ -60,10 +60,9 @@ struct fr_container {
 };
 
 /* Besides env, the command sees the node's PATH HOME USER LOGNAME SHELL LANG TMPDIR (unless env
- * sets them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_WORK (HOME/work unless env
- * sets it), FLOWRUN_DIR (the attempt's
- * folder, "" if it has none) and, where outputs are declared, FLOWRUN_OUTPUT (a file for K=V lines
- * and K<<END blocks). */
+ * sets them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_WORK (HOME/work unless
+ * env sets it), FLOWRUN_DIR (the attempt's folder, "" if it has none) and, where outputs are
+ * declared, FLOWRUN_OUTPUT (a file for K=V lines and K<<END blocks). */
 struct fr_request {
     struct fr_strs argv;       /* argv[0]: a path, a name searched in PATH, or FR_ARGV_FLOWNODE */
     struct fr_strs env;        /* "K=V"; a later one wins */

@@ -70,6 +70,11 @@ bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us)
     return true;
 }
 
+void sim_name(char comm[16], const char *name)
+{
+    memcpy(comm, name, strlen(name) + 1);
+}
+
 static void entry(void)
 {
     FIBER_ENTER(NULL);
@@ -109,7 +114,7 @@ struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const 
     p->body = body;
     p->arg = proc_alloc(p, arg_bytes + 1);
     memcpy(p->arg, arg, arg_bytes);
-    strcpy(p->comm, "flownode");
+    sim_name(p->comm, "flownode");
     getcontext(&p->ctx);
     p->ctx.uc_stack.ss_sp = p->stack;
     p->ctx.uc_stack.ss_size = STACK_BYTES;
@@ -196,7 +201,7 @@ void sim_init(struct sim *s, uint64_t seed)
     s->no_proc_fd = sim_random(s) % 4 == 0;
     for (int i = 0; i < SIM_MACHINES; i++) {
         struct sim_machine *m = &s->machines[i];
-        strcpy(m->name, names[i]);
+        memcpy(m->name, names[i], strlen(names[i]) + 1);
         m->up = true;
         m->last_pid = 100;
         m->skew_ms = sim_between(s, -5000, 5000);

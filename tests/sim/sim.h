@@ -135,6 +135,7 @@ void sim_init(struct sim *s, uint64_t seed);
 void sim_finish(struct sim *s);
 struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const void *arg,
                            size_t arg_bytes);
+void sim_name(char comm[16], const char *name); /* what a process is called */
 void sim_step(void);
 /* Waits until ready(arg), or until_us; false: the time came. */
 bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us);

@@ -110,7 +110,7 @@ static bool has_parent(struct sim_machine *m, const char *path)
     char up[1024];
     char *slash;
 
-    strcpy(up, path);
+    memcpy(up, path, strlen(path) + 1);
     slash = strrchr(up, '/');
     slash[slash == up ? 1 : 0] = '\0';
     struct sim_inode *i = sim_lookup(m, up);
@@ -327,7 +327,7 @@ static int fs_list(const char *dir, char ***names, size_t *n)
             path[len + 1] == '\0' || strchr(path + len + 1, '/') != NULL)
             continue;
         char *copy = fr_sys.alloc(strlen(path + len));
-        strcpy(copy, path + len + 1);
+        memcpy(copy, path + len + 1, strlen(path + len));
         (*names)[(*n)++] = copy;
     }
     return 0;

@@ -86,7 +86,7 @@ static struct sim_wire *connect_wire(struct sim_link *l)
     p->fds[0] = sim_stream(in, NULL);
     p->fds[1] = sim_stream(NULL, out);
     p->fds[0]->refs = p->fds[1]->refs = 1;
-    strcpy(p->comm, "serve");
+    sim_name(p->comm, "serve");
     wires.first = w;
     return w;
 }

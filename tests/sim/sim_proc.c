@@ -149,7 +149,7 @@ static int proc_spawn(const struct fr_spawn *sp, struct fr_proc *out)
     memcpy(b.p, &head, sizeof(head));
     struct sim_proc *p = sim_start(sim->cur->m, sim->program, b.p, b.n);
     fr_buf_finish(&b);
-    strcpy(p->comm, "sim");
+    sim_name(p->comm, "sim");
     p->ppid = sim->cur->pid;
     p->session = sp->new_session ? p->pid : sim->cur->session;
     p->pgrp = sp->new_session || sp->new_group ? p->pid : sim->cur->pgrp;
@@ -276,8 +276,8 @@ static int proc_list(struct fr_procinfo **list, size_t *n)
                                 .pgrp = p->pgrp,
                                 .session = p->session,
                                 .state = p->state == SIM_ZOMBIE ? 'Z' : 'S'};
-        strcpy(i.comm, p->comm);
-        strcpy(i.marker, p->marker);
+        memcpy(i.comm, p->comm, sizeof(p->comm));
+        memcpy(i.marker, p->marker, sizeof(p->marker));
         (*list)[(*n)++] = i;
     }
     return 0;
@@ -285,7 +285,7 @@ static int proc_list(struct fr_procinfo **list, size_t *n)
 
 static int proc_boot_id(char out[40])
 {
-    strcpy(out, sim->cur->m->boot);
+    memcpy(out, sim->cur->m->boot, sizeof(sim->cur->m->boot));
     return 0;
 }
 

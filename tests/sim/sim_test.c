@@ -92,8 +92,8 @@ struct test {
     char home[128];
     struct record records[RECORDS];
     size_t n_records;
-    sqlite3 *db;            /* the checker's own look at the store */
-    struct fr_store *store; /* of the living engine */
+    sqlite3 *db;             /* the checker's own look at the store */
+    struct fr_store *store;  /* of the living engine */
     struct sim_proc *engine; /* NULL: none lives */
     pid_t engine_pid;
     int64_t restart_us;
@@ -264,8 +264,8 @@ static void start_stray(struct sim_proc *parent)
 
     p->ppid = parent->pid;
     p->ignores_term = true;
-    strcpy(p->comm, "stray");
-    strcpy(p->marker, parent->marker);
+    sim_name(p->comm, "stray");
+    memcpy(p->marker, parent->marker, sizeof(p->marker));
 }
 
 static int program(void *arg)
@@ -398,7 +398,7 @@ static void start_engine(struct test *t)
 {
     t->engine = sim_start(&t->world.machines[0], engine, &t, sizeof(t));
     t->engine_pid = t->engine->pid;
-    strcpy(t->engine->comm, "flowrun");
+    sim_name(t->engine->comm, "flowrun");
     t->restart_us = INT64_MAX;
     t->starts++;
 }
