@@ -17,6 +17,7 @@ static const char usage[] =
     "usage: flownode serve --home DIR                  speak with flowrun on stdin and stdout\n"
     "       flownode task NAME [ARGUMENTS]             run a built-in task\n"
     "       flownode shim --home DIR --attempt ID      supervise an attempt inside a container\n"
+    "       flownode hold                              be a container's first process\n"
     "       flownode version\n";
 
 /* The value of option in argv, NULL when it is not there. */
@@ -104,6 +105,8 @@ int main(int argc, char **argv)
         return fr_become();
     if (strcmp(command, "signal") == 0)
         return fr_signal(argc - 1, argv + 1);
+    if (strcmp(command, "hold") == 0)
+        return fr_hold();
     if (strcmp(command, "version") == 0) {
         fr_print("flownode %s\n", FLOWRUN_VERSION);
         return 0;

@@ -92,3 +92,23 @@ int fr_signal(int argc, char **argv)
     }
     return 0;
 }
+
+int fr_hold(void)
+{
+    siginfo_t info;
+    struct fr_wait w;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    for (;;) {
+        while (fr_sys.wait(-1, &w, FR_WAIT_NOHANG) == 0 && w.pid > 0) {
+        }
+        int sig = sigwaitinfo(&set, &info);
+        if (sig == SIGTERM || sig == SIGINT)
+            return 0;
+    }
+}

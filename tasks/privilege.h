@@ -1,4 +1,5 @@
-/* The two small commands that a supervisor runs through `sudo -n` (engine/node). */
+/* Small commands of flownode for its own use: two that a supervisor runs through `sudo -n`
+ * (engine/node), and one that is the first process of a container. */
 #ifndef TASKS_PRIVILEGE_H
 #define TASKS_PRIVILEGE_H
 
@@ -9,5 +10,8 @@ int fr_become(void);
 
 /* `flownode signal SIG PID:START …`: signals just those processes. */
 int fr_signal(int argc, char **argv);
+
+/* `flownode hold`: reaps what ends, until SIGTERM or SIGINT. Returns 0. */
+int fr_hold(void);
 
 #endif

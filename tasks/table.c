@@ -5,7 +5,9 @@
 
 static const struct fr_task table[] = {
     {"cleanup", "end stale processes, remove leftovers of earlier runs", fr_task_cleanup},
+    {"container", "start the container in which later tasks run", fr_task_container},
     {"gather-adapters", "put the trained adapter into a folder and check it", fr_task_gather},
+    {"janitor", "keep an output folder within limits (a sidecar)", fr_task_janitor},
     {"nccl-probe", "join all nodes, check and time an all-reduce", fr_task_nccl_probe},
     {"preflight", "compare drivers, GPUs, disks, limits, clocks and ports of nodes", fr_task_preflight},
     {"publish", "put a folder under a version, switch latest to it", fr_task_publish},

@@ -22,6 +22,8 @@ int fr_task_cleanup(int argc, char **argv);
 int fr_task_preflight(int argc, char **argv);
 int fr_task_publish(int argc, char **argv);
 int fr_task_gather(int argc, char **argv);
+int fr_task_container(int argc, char **argv);
+int fr_task_janitor(int argc, char **argv);
 int fr_task_train(int argc, char **argv);
 int fr_task_nccl_probe(int argc, char **argv);
 
