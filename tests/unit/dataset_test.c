@@ -68,7 +68,8 @@ static const struct {
     {"special text in data", "empty", {U("a</s>"), A("x")}, 2, "", "", "a</s>x", "x"},
     {"qwen", "qwen3_nothink", {U("a"), A("b")}, 2, "", "",
      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n", "b<|im_end|>\n"},
-    {"tools", "default", {U("a"), F("{\"name\": \"f\", \"arguments\": {\"x\": 1.5}}"), O("7"), A("c")},
+    {"tools", "default", {U("a"), F("{\"name\": \"f\", \"arguments\": {\"x\": 1.5}}"), O("7"),
+                          A("c")},
      4, "", "[{\"name\": \"f\", \"description\": \"D\", \"parameters\": {\"properties\": {\"x\": "
      "{\"type\": \"number\", \"description\": \"P\"}, \"y\": {\"type\": \"string\", \"enum\": "
      "[\"u\", \"v\"]}}, \"required\": [\"x\"]}}]",
@@ -95,7 +96,8 @@ static void test_templates(struct tr_tokenizer *t, struct tr_encoder *e)
         struct fr_err err;
         check_row(rows[i].name);
         CHECK_INT(tr_template_find(rows[i].templ, &templ, &err), FR_OK);
-        CHECK_INT(tr_template_encode(templ, e, &x, &o, &ids, &labels, &err), FR_OK);
+        struct tr_encoded out = {&ids, &labels};
+        CHECK_INT(tr_template_encode(templ, e, &x, &o, out, &err), FR_OK);
         CHECK_INT(ids.n, labels.n);
         show(t, ids.v, NULL, ids.n, &text);
         CHECK_TEXT(text.p, rows[i].all);
@@ -153,7 +155,8 @@ static void test_cuts(struct tr_tokenizer *t, struct tr_encoder *e)
         struct tr_example x = {.messages = m, .n = 4};
         struct tr_ids ids = {0}, labels = {0};
         check_row(cuts[i].name);
-        CHECK_INT(tr_template_encode(empty, e, &x, &o, &ids, &labels, &err), FR_OK);
+        struct tr_encoded out = {&ids, &labels};
+        CHECK_INT(tr_template_encode(empty, e, &x, &o, out, &err), FR_OK);
         show(t, ids.v, NULL, ids.n, &text);
         CHECK_TEXT(text.p, cuts[i].all);
         show(t, labels.v, labels.v, ids.n, &text);
@@ -179,7 +182,8 @@ static const struct {
     {"alpaca list", "{\"file_name\": \"a.json\"}", "a.json",
      "[{\"instruction\": \"\", \"input\": \"b\", \"output\": \"c\"},"
      "{\"instruction\": \"d\", \"output\": \"\", \"system\": \"no\"}]", "bc|d", FR_OK, ""},
-    {"columns", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", \"response\": \"r\"}}",
+    {"columns", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", \"response\": "
+                "\"r\"}}",
      "a.json", "[{\"q\": \"d\", \"r\": \"e\", \"input\": \"no\"}]", "de", FR_OK, ""},
     {"history and system", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", "
      "\"response\": \"r\", \"history\": \"h\", \"system\": \"s\"}}", "a.json",
@@ -188,7 +192,8 @@ static const struct {
      "[{\"instruction\": \"d\", \"output\": null}, {\"instruction\": \"a\", \"output\": \"b\"}]", "ab",
      FR_OK, "a.json, record 1: Dropped invalid example: there is no response"},
     {"sharegpt", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
-     "[{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", \"value\":"
+     "[{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", "
+     "\"value\":"
      " \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}, {\"from\": \"human\", \"value\": \"c\"}, "
      "{\"from\": \"gpt\", \"value\": \"d\"}]}]", "sabcd", FR_OK, ""},
     {"sharegpt, wrong turns", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
@@ -197,33 +202,43 @@ static const struct {
     {"sharegpt, odd", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
      "[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}]", NULL, FR_USAGE,
      "Cannot find valid samples"},
-    {"tags", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\", \"columns\": {\"messages\": "
-     "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": \"user\", "
+    {"tags", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\", \"columns\": "
+             "{\"messages\": "
+     "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": "
+     "\"user\", "
      "\"assistant_tag\": \"assistant\"}}", "a.json",
      "[{\"m\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
      "\"b\"}]}]", "ab", FR_OK, ""},
-    {"openai", "{\"file_name\": \"a.json\", \"formatting\": \"openai\", \"columns\": {\"messages\": "
-     "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": \"user\", "
+    {"openai", "{\"file_name\": \"a.json\", \"formatting\": \"openai\", \"columns\": "
+               "{\"messages\": "
+     "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": "
+     "\"user\", "
      "\"assistant_tag\": \"assistant\", \"system_tag\": \"system\"}}", "a.json",
-     "[{\"m\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"a\"}, "
+     "[{\"m\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": "
+     "\"a\"}, "
      "{\"role\": \"assistant\", \"tool_calls\": [{\"type\": \"function\", \"function\": {\"name\": "
      "\"f\", \"arguments\": {\"x\": 1}}}]}, {\"role\": \"tool\", \"content\": \"p\"}, {\"role\": "
      "\"tool\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}]",
      "S\ndetailed thinking offaAction: f\nAction Input: {\"x\": 1}"
      "p\n</tool_response>\n<tool_response>\nqb", FR_OK, ""},
-    {"not text", "{\"file_name\": \"a.json\"}", "a.json", "[{\"instruction\": 7, \"output\": \"x\"}]",
+    {"not text", "{\"file_name\": \"a.json\"}", "a.json", "[{\"instruction\": 7, \"output\": "
+                                                          "\"x\"}]",
      NULL, FR_USAGE, "a.json, record 1: column 'instruction' is not text"},
     {"bad line", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
-     "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": ", NULL, FR_USAGE, "a.jsonl:2:"},
+     "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": ", NULL, FR_USAGE,
+         "a.jsonl:2:"},
     {"no object", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", "7", NULL, FR_USAGE,
      "a.jsonl:1: expected an object"},
-    {"empty file", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", " \n", NULL, FR_USAGE, "holds no records"},
+    {"empty file", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", " \n", NULL, FR_USAGE, "holds no "
+    "records"},
     {"csv", "{\"file_name\": \"a.csv\"}", "a.csv", "a,b", NULL, FR_UNSUPPORTED, "only .json"},
     {"no file", "{\"file_name\": \"none.json\"}", "a.csv", "", NULL, FR_NOTFOUND, "none.json"},
     {"remote", "{\"hf_hub_url\": \"x/y\"}", "a.csv", "", NULL, FR_UNSUPPORTED, "hf_hub_url"},
-    {"ranking", "{\"file_name\": \"a.json\", \"ranking\": true}", "a.json", "[]", NULL, FR_UNSUPPORTED,
+    {"ranking", "{\"file_name\": \"a.json\", \"ranking\": true}", "a.json", "[]", NULL,
+     FR_UNSUPPORTED,
      "ranking"},
-    {"formatting", "{\"file_name\": \"a.json\", \"formatting\": \"x\"}", "a.json", "[]", NULL, FR_USAGE,
+    {"formatting", "{\"file_name\": \"a.json\", \"formatting\": \"x\"}", "a.json", "[]", NULL,
+     FR_USAGE,
      "formatting 'x'"},
 };
 
@@ -285,7 +300,8 @@ static void test_cache(struct tr_tokenizer *t)
 
     check_row("cache");
     put("dataset_info.json", "{\"x\": {\"file_name\": \"a.json\"}}");
-    put("a.json", "[{\"instruction\": \"a\", \"output\": \"b\"}, {\"instruction\": \"c\", \"output\":"
+    put("a.json", "[{\"instruction\": \"a\", \"output\": \"b\"}, {\"instruction\": \"c\", "
+                  "\"output\":"
         " \"d e\"}]");
     (void)snprintf(cache, sizeof(cache), "%s/cache", dir);
     CHECK_INT(load("x", t, cache, &d, NULL, &err), FR_OK);
@@ -339,7 +355,8 @@ static const struct {
     int64_t micro, index[6];
 } shards[] = {
     {10, 2, 3, 0, 42, false, 2, {2, 6, 0, 9}},       {10, 2, 3, 1, 42, false, 2, {1, 8, 3, 7}},
-    {10, 2, 3, 2, 42, false, 2, {4, 5, 2, 6}},       {10, 3, 2, 0, 42, false, 2, {2, 6, 1, 0, 9, 3}},
+    {10, 2, 3, 2, 42, false, 2, {4, 5, 2, 6}},       {10, 3, 2, 0, 42, false, 2, {2, 6, 1, 0, 9,
+                                                                                  3}},
     {10, 3, 2, 1, 42, false, 2, {8, 4, 5, 7, 2, 6}}, {3, 2, 4, 0, 42, false, 1, {0, 2}},
     {3, 2, 4, 2, 42, false, 1, {2, 1}},              {3, 2, 4, 3, 42, false, 1, {0, 2}},
     {7, 2, 2, 0, 43, false, 2, {3, 1, 5, 0}},        {7, 2, 2, 1, 43, false, 2, {2, 4, 6, 3}},
@@ -351,7 +368,8 @@ static void make_set(int64_t n)
     struct fr_buf b = {0};
 
     for (int64_t i = 0; i < n; i++)
-        fr_buf_fmt(&b, "{\"instruction\": \"%.*s\", \"output\": \"!?\"}\n", (int)(1 + i % 4), "@$%&");
+        fr_buf_fmt(&b, "{\"instruction\": \"%.*s\", \"output\": \"!?\"}\n", (int)(1 + i % 4),
+                   "@$%&");
     put("a.jsonl", b.p);
     put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
     fr_buf_finish(&b);

@@ -46,7 +46,8 @@ static const struct {
     {"text", "{\"zero_optimization\":{\"stage\":3,\"overlap_comm\":\"yes\"}}", "true or false",
      FR_USAGE},
     {"param offload at 2",
-     "{\"zero_optimization\":{\"stage\":2,\"offload_param\":{\"device\":\"cpu\"}}}", "needs stage 3",
+     "{\"zero_optimization\":{\"stage\":2,\"offload_param\":{\"device\":\"cpu\"}}}",
+         "needs stage 3",
      FR_USAGE},
     {"nvme", "{\"zero_optimization\":{\"stage\":3,\"offload_param\":{\"device\":\"nvme\"}}}",
      "nvme needs nvme_path", FR_USAGE},
@@ -170,7 +171,8 @@ static const struct {
     {"hiyouga__LLaMA-Factory__ds_z2_autotp_config.json", "tensor parallelism is not done"},
 };
 
-/* The value that a mismatch names behind "ds KEY=", so that the flag can be made to fit; NAN: none. */
+/* The value that a mismatch names behind "ds KEY=", so that the flag can be made to fit; NAN:
+ * none. */
 static double named(const char *msg, const char *key)
 {
     char text[128];

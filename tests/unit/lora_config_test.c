@@ -153,6 +153,7 @@ static void test_check(void)
     static const char *const names[] = {Q0, "model.layers.0.input_layernorm", "lm_head",
                                         "model.layers.1.mlp.gate", "model.layers.1.mlp.up_proj"};
     static const bool linear[] = {true, false, false, false, true};
+    const struct tr_lora_modules modules = {names, linear, 5};
     static const struct {
         const char *name, *targets, *want;
         enum fr_rc rc;
@@ -177,7 +178,7 @@ static void test_check(void)
         a.model_name_or_path = "m";
         a.lora_target = checks[i].targets;
         CHECK_INT(tr_lora_from_args(&a, &c, &err), FR_OK);
-        CHECK_INT(tr_lora_check(&c, names, linear, 5, &hits, &notes, &err), checks[i].rc);
+        CHECK_INT(tr_lora_check(&c, &modules, &hits, &notes, &err), checks[i].rc);
         if (checks[i].rc == FR_OK) {
             CHECK_INT(hits, checks[i].hits);
             CHECK_TEXT(notes.p != NULL ? notes.p : "", checks[i].want);

@@ -18,7 +18,8 @@ static const char *in_dir(const char *name)
     return path;
 }
 
-/* A file of this header (its length is put in front unless n_says >= 0) and this many data bytes. */
+/* A file of this header (its length is put in front unless n_says >= 0) and this many data bytes.
+ *  */
 static void put(const char *path, const char *head, size_t head_n, int64_t n_says, size_t data)
 {
     struct fr_buf b = {0};
@@ -47,7 +48,8 @@ static const struct {
     {"blanks around", " \t\r\n{} \n", -1, 0, NULL},
     {"scalar", "{" T("a", "F32", "[]", "[0,4]") "}", -1, 4, NULL},
     {"zero dim", "{" T("a", "F32", "[2,0]", "[0,0]") "}", -1, 0, NULL},
-    {"any order", "{" T("a", "U8", "[2]", "[4,6]") "," T("b", "F32", "[1]", "[0,4]") "}", -1, 6, NULL},
+    {"any order", "{" T("a", "U8", "[2]", "[4,6]") "," T("b", "F32", "[1]", "[0,4]") "}", -1, 6,
+     NULL},
     {"null metadata", "{\"__metadata__\":null}", -1, 0, NULL},
     {"metadata", "{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL},
     {"two F4 make a byte", "{" T("a", "F4", "[2]", "[0,1]") "}", -1, 1, NULL},
@@ -97,10 +99,12 @@ static const struct {
     {"above 2^48", "{" T("a", "F32", "[0,18446744073709551615]", "[0,0]") "}", -1, 0, ""},
     {"F4 odd", "{" T("a", "F4", "[3]", "[0,2]") "}", -1, 2, "whole byte"},
     {"nine dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", -1, 1, "dimensions"},
-    {"duplicate tensor", "{" T("a", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}", -1, 2,
+    {"duplicate tensor", "{" T("a", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}",
+     -1, 2,
      "uplicate"},
     {"duplicate by escape",
-     "{" T("a", "U8", "[1]", "[0,1]") "," T("\\u0061", "U8", "[1]", "[1,2]") "}", -1, 2, "uplicate"},
+     "{" T("a", "U8", "[1]", "[0,1]") "," T("\\u0061", "U8", "[1]", "[1,2]") "}", -1, 2,
+         "uplicate"},
     {"duplicate dtype",
      "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", -1, 1,
      "uplicate"},
@@ -262,7 +266,8 @@ static void test_shards(void)
     CHECK_INT(tr_st_write(in_dir("b.safetensors"), items, 1, NULL, 0, &err), FR_OK);
     const char *twice = "{\"weight_map\":{\"t6\":\"b.safetensors\","
                         "\"t5\":\"model-00001-of-00004.safetensors\"}}";
-    CHECK_INT(fr_file_write(in_dir("model.safetensors.index.json"), twice, strlen(twice), 0644, &err),
+    CHECK_INT(fr_file_write(in_dir("model.safetensors.index.json"), twice, strlen(twice), 0644,
+                            &err),
               FR_OK);
     CHECK_INT(tr_st_open_model(dir, &st, &err), FR_CORRUPT);
     CHECK(strstr(err.msg, "tensor 't6' is in") != NULL);

@@ -69,7 +69,8 @@ static const struct {
      FR_USAGE},
     {"merge", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a c\"]}}",
      "entry 0 names a token outside", FR_USAGE},
-    {"merge of three", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a a a\"]}}",
+    {"merge of three", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a a "
+                       "a\"]}}",
      "entry 0 is not two tokens", FR_USAGE},
     {"dropout", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[],\"dropout\":0.1}}",
      "dropout", FR_UNSUPPORTED},
@@ -118,7 +119,8 @@ static void test_special(void)
     struct fr_err err;
 
     check_row("special tokens");
-    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err), FR_OK);
+    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+              FR_OK);
     CHECK_INT(tr_tokenizer_bos(t), tr_tokenizer_id(t, "<s>"));
     CHECK_INT(tr_tokenizer_eos(t), tr_tokenizer_id(t, "</s>"));
     CHECK_INT(tr_tokenizer_set_eos(t, "<think>", &err), FR_OK);

@@ -36,7 +36,8 @@ static const struct {
     {"by architecture", "{\"architectures\":[\"DeepseekV3ForCausalLM\"]," TINY
      ",\"num_experts_per_tok\":2,\"model_type\":\"kimi_k2\"}", "uplicate", FR_USAGE},
     {"no K", "{" TINY "}", "num_experts_per_tok is missing", FR_USAGE},
-    {"K text", "{" TINY ",\"num_experts_per_tok\":\"2\"}", "num_experts_per_tok is \"2\"", FR_USAGE},
+    {"K text", "{" TINY ",\"num_experts_per_tok\":\"2\"}", "num_experts_per_tok is \"2\"",
+     FR_USAGE},
     {"K zero", "{" TINY ",\"num_experts_per_tok\":0}", "num_experts_per_tok is 0", FR_USAGE},
     {"groups", "{" TINY ",\"num_experts_per_tok\":2,\"n_group\":3}", "n_group is 3", FR_USAGE},
     {"groups of one", "{" TINY ",\"num_experts_per_tok\":2,\"n_group\":8,\"topk_group\":4}",
@@ -78,7 +79,8 @@ static void test_rope(void)
         "\"rope_theta\":50000,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8,"
         "\"mscale\":1,\"mscale_all_dim\":0.5,\"original_max_position_embeddings\":512}}");
     CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
-    CHECK(c.rope.yarn && c.rope.factor == 8 && c.rope.theta == 50000 && c.rope.mscale_all_dim == 0.5);
+    CHECK(c.rope.yarn && c.rope.factor == 8 && c.rope.theta == 50000 &&
+          c.rope.mscale_all_dim == 0.5);
     CHECK(c.rope.beta_fast == 32 && c.rope.original_max_positions == 512 && c.rope.interleave);
     put("config.json", "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
         "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":null,\"rope_theta\":1000,"
@@ -224,7 +226,8 @@ static void test_file(void)
     put("a.json", "{\"do_train\": true, \"model_name_or_path\": \"m\", \"dataset\": \"a\",\n"
         "\"template\": \"empty\", \"output_dir\": \"o\", \"max_step\": 3}");
     CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_USAGE);
-    CHECK(strstr(err.msg, "a.json:2:") != NULL && strstr(err.msg, "did you mean --max_steps") != NULL);
+    CHECK(strstr(err.msg, "a.json:2:") != NULL && strstr(err.msg,
+                                                         "did you mean --max_steps") != NULL);
 }
 
 static const struct {

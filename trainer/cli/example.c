@@ -68,7 +68,8 @@ static const char dataset_info[] =
     "{\n"
     "  \"arithmetic\": {\n"
     "    \"file_name\": \"arithmetic.jsonl\",\n"
-    "    \"columns\": {\"prompt\": \"instruction\", \"query\": \"input\", \"response\": \"output\"}\n"
+    "    \"columns\": {\"prompt\": \"instruction\", \"query\": \"input\", \"response\": "
+    "\"output\"}\n"
     "  }\n"
     "}\n";
 

@@ -1,7 +1,7 @@
 /*
  * A small example that needs no download: a tiny model of the DeepSeek-V3 architecture with a
- * tokenizer learned from the generated text, and a data set of arithmetic exercises. All of it follows
- * from a seed.
+ * tokenizer learned from the generated text, and a data set of arithmetic exercises. All of it
+ * follows from a seed.
  */
 #ifndef TR_CLI_EXAMPLE_H
 #define TR_CLI_EXAMPLE_H
@@ -14,8 +14,9 @@
 
 /*
  * Writes DIR/model (config.json, tokenizer.json, tokenizer_config.json, model.safetensors) and
- * DIR/data (dataset_info.json, arithmetic.jsonl with `records` records in alpaca form). Where DIR is
- * whole already and overwrite is false, nothing is done. DIR/data/dataset_info.json is written last.
+ * DIR/data (dataset_info.json, arithmetic.jsonl with `records` records in alpaca form). Where DIR
+ * is whole already and overwrite is false, nothing is done. DIR/data/dataset_info.json is written
+ * last.
  */
 enum fr_rc tr_example_write(const char *dir, uint64_t seed, int64_t records, bool overwrite,
                             struct fr_err *err);

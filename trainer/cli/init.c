@@ -121,7 +121,8 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
         {"seed", &in.seed, NULL, "of all weights, or of the example [42]"},
         {"tokenizer", &in.tokenizer, NULL, "tokenizer.json to copy, or its folder"},
         {"shard_bytes", &in.shard_bytes, NULL, "largest weight file [4GiB]"},
-        {"example", &in.example, NULL, "write a tiny model and a data set into this folder instead"},
+        {"example", &in.example, NULL, "write a tiny model and a data set into this folder "
+                                       "instead"},
         {"records", &in.records, NULL, "records of the example's data set [1200]"},
         {"overwrite", NULL, &in.overwrite, "replace what is there"},
         {"help", NULL, &in.help, "this text"},

@@ -103,7 +103,8 @@ static enum fr_rc look(const struct inspect *in, struct fr_err *err)
     bool adapter = has_file(in->path, "adapter_config.json");
     enum fr_rc rc;
 
-    if (out == NULL || json_object_set_new(out, "kind", json_string(adapter ? "adapter" : "model")) ||
+    if (out == NULL || json_object_set_new(out, "kind", json_string(adapter ? "adapter"
+                                                                    : "model")) ||
         json_object_set_new(out, "path", json_string(in->path)))
         rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
     else if (adapter)
@@ -127,7 +128,8 @@ enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err)
     struct inspect in = {.path = NULL};
     const struct tr_flag flags[] = {
         {"verify", NULL, &in.verify, "check names, shapes, and that all numbers are finite"},
-        {"model", &in.base, NULL, "the adapter's base model, where its own word does not lead to it"},
+        {"model", &in.base, NULL, "the adapter's base model, where its own word does not lead "
+                                  "to it"},
         {"checksums", &in.sums, NULL, "a file as sha256sum writes it, to check against"},
         {"json", NULL, &in.json, "one JSON line"},
         {"help", NULL, &in.help, "this text"},

@@ -1,6 +1,6 @@
 /*
- * The two things that `flowtrain inspect` looks at: a model and an adapter. What is found goes into a
- * JSON object, which the command prints as lines or as it is.
+ * The two things that `flowtrain inspect` looks at: a model and an adapter. What is found goes
+ * into a JSON object, which the command prints as lines or as it is.
  */
 #ifndef TR_CLI_INSPECT_H
 #define TR_CLI_INSPECT_H
@@ -13,9 +13,10 @@
  * there are any; with verify, every name and shape and that all numbers are finite. */
 enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct fr_err *err);
 
-/* A folder with adapter_config.json; with verify: the names are exactly those that the configuration
- * gives for the base model (base, or base_model_name_or_path where that is a folder here; else A and B
- * come in pairs that the configuration names), shapes, no empty tensor, finite numbers, SHA-256. */
+/* A folder with adapter_config.json; with verify: the names are exactly those that the
+ * configuration gives for the base model (base, or base_model_name_or_path where that is a folder
+ * here; else A and B come in pairs that the configuration names), shapes, no empty tensor, finite
+ * numbers, SHA-256. */
 enum fr_rc tr_inspect_adapter(const char *dir, const char *base, bool verify, json_t *out,
                               struct fr_err *err);
 

@@ -158,7 +158,8 @@ enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, st
 
     tr_args_init(a);
     if (argc > 0 && argv[0][0] != '-' &&
-        (has_suffix(argv[0], ".yaml") || has_suffix(argv[0], ".yml") || has_suffix(argv[0], ".json")))
+        (has_suffix(argv[0], ".yaml") || has_suffix(argv[0], ".yml") ||
+         has_suffix(argv[0], ".json")))
         rc = read_file(a, argc, argv, notes, err);
     else
         for (int i = 0; rc == FR_OK && i < argc;)

@@ -76,9 +76,9 @@ void tr_args_finish(struct tr_args *a);
 /*
  * argv[0..argc) are the words behind `train`: flags, or a .yaml, .yml or .json file and key=value
  * words. Names may be written with dashes or underscores; the last of a repeated flag wins; unknown
- * ones, with a suggestion, and values of the wrong type are FR_USAGE. Flags that only other programs
- * need are accepted, and one line a flag that is accepted but has no effect is added to notes (may be
- * NULL). Then the checks between flags (tr_args_check) are made.
+ * ones, with a suggestion, and values of the wrong type are FR_USAGE. Flags that only other
+ * programs need are accepted, and one line a flag that is accepted but has no effect is added to
+ * notes (may be NULL). Then the checks between flags (tr_args_check) are made.
  */
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err);

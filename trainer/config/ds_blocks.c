@@ -5,7 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* A block of the file as fields, its name for errors in where[0..size); absent blocks have no object. */
+/* A block of the file as fields, its name for errors in where[0..size); absent blocks have no
+ * object. */
 static enum fr_rc block(const struct tr_ds_read *r, const char *key, struct tr_fields *f,
                         char where[512], struct fr_err *err)
 {
@@ -131,7 +132,9 @@ enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err)
     if (fp16_on && bf16_on)
         return fr_fail(err, FR_USAGE, "%s: fp16 and bf16 are both enabled", r->name);
     r->out->precision_given = fp16.object != NULL || bf16.object != NULL;
-    r->out->precision = bf16_on ? TR_PRECISION_BF16 : fp16_on ? TR_PRECISION_FP16 : TR_PRECISION_FP32;
+    r->out->precision = bf16_on   ? TR_PRECISION_BF16
+                        : fp16_on ? TR_PRECISION_FP16
+                                  : TR_PRECISION_FP32;
     return FR_OK;
 }
 

@@ -125,7 +125,8 @@ static enum fr_rc refuse(const struct tr_ds_read *r, const struct tr_fields *f, 
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const json_t *v = json_object_get(tr_field(f, rows[i].block), rows[i].key);
-        if (json_is_true(v) || json_is_string(v) || (json_is_integer(v) && json_integer_value(v) > 1))
+        if (json_is_true(v) || json_is_string(v) ||
+            (json_is_integer(v) && json_integer_value(v) > 1))
             return fr_fail(err, FR_UNSUPPORTED, "%s: %s: %s", r->name, rows[i].block, rows[i].why);
     }
     if ((rc = tr_field_i64(f, "sequence_parallel_size", &sequence, err)) != FR_OK ||

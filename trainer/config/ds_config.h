@@ -1,7 +1,7 @@
 /*
- * A DeepSpeed JSON configuration: read, validated as DeepSpeed does (unknown top-level keys ignored,
- * unknown keys inside the validated blocks refused), "auto" resolved from the trainer's flags, other
- * values compared with them, and what this program cannot do refused by key.
+ * A DeepSpeed JSON configuration: read, validated as DeepSpeed does (unknown top-level keys
+ * ignored, unknown keys inside the validated blocks refused), "auto" resolved from the trainer's
+ * flags, other values compared with them, and what this program cannot do refused by key.
  * Source: deepspeed.ai/docs/config-json and transformers' DeepSpeed integration page.
  */
 #ifndef TR_CONFIG_DS_CONFIG_H
@@ -72,10 +72,11 @@ struct tr_ds_flags {
 };
 
 /*
- * source is a path, or JSON text when its first character is '{'. Reads, validates, resolves "auto",
- * and checks the batch arithmetic and every flag that must agree. notes (may be NULL) gets one line
- * for each thing accepted but not done (lossy ZeRO++ flags, the moe block, monitors …).
- * FR_USAGE for what DeepSpeed or transformers refuse, FR_UNSUPPORTED for what only this program does.
+ * source is a path, or JSON text when its first character is '{'. Reads, validates, resolves
+ * "auto", and checks the batch arithmetic and every flag that must agree. notes (may be NULL)
+ * gets one line for each thing accepted but not done (lossy ZeRO++ flags, the moe block, monitors
+ * …). FR_USAGE for what DeepSpeed or transformers refuse, FR_UNSUPPORTED for what only this
+ * program does.
  */
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err);

@@ -21,8 +21,8 @@ bool tr_ds_auto(const json_t *v);
 void tr_ds_note(const struct tr_ds_read *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A number of the file that must agree with a flag: absent leaves *out; "auto" takes the flag's value;
- * another value is taken and, when it differs, added to the mismatches. */
+/* A number of the file that must agree with a flag: absent leaves *out; "auto" takes the flag's
+ * value; another value is taken and, when it differs, added to the mismatches. */
 enum fr_rc tr_ds_match(struct tr_ds_read *r, const struct tr_fields *f, const char *key,
                        const char *flag, double *out);
 

@@ -137,8 +137,8 @@ static enum fr_rc by_pattern(const struct tr_lora_pattern *p, size_t n, const ch
     return FR_OK;
 }
 
-enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module, struct tr_lora_hit *out,
-                         struct fr_err *err)
+enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
+                         struct tr_lora_hit *out, struct fr_err *err)
 {
     double r = (double)c->r, alpha = c->alpha;
     enum fr_rc rc;
@@ -156,39 +156,39 @@ enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module, str
 }
 
 /* Adds a line to notes for each target of the list that no name ends with. */
-static void note_unused(const struct tr_lora_config *c, const char *const *names, size_t n,
+static void note_unused(const struct tr_lora_config *c, const struct tr_lora_modules *m,
                         struct fr_buf *notes)
 {
     for (size_t k = 0; notes != NULL && k < c->ntargets; k++) {
         size_t i = 0;
-        while (i < n && !suffix_hit(names[i], c->targets[k]))
+        while (i < m->n && !suffix_hit(m->names[i], c->targets[k]))
             i++;
-        if (i == n)
+        if (i == m->n)
             fr_buf_fmt(notes, "lora_target '%s' matches no module\n", c->targets[k]);
     }
 }
 
-enum fr_rc tr_lora_check(const struct tr_lora_config *c, const char *const *names,
-                         const bool *linear, size_t n, size_t *hits, struct fr_buf *notes,
-                         struct fr_err *err)
+enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+                         size_t *hits, struct fr_buf *notes, struct fr_err *err)
 {
     struct tr_lora_hit hit;
     enum fr_rc rc;
 
     *hits = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (c->all_linear && !linear[i])
+    for (size_t i = 0; i < m->n; i++) {
+        if (c->all_linear && !m->linear[i])
             continue;
-        if ((rc = tr_lora_match(c, names[i], &hit, err)) != FR_OK)
+        if ((rc = tr_lora_match(c, m->names[i], &hit, err)) != FR_OK)
             return rc;
-        if (hit.adapted && !linear[i])
+        if (hit.adapted && !m->linear[i])
             return fr_fail(err, FR_USAGE,
-                           "LoRA target %s is no linear map of attention, FFN or experts", names[i]);
+                           "LoRA target %s is no linear map of attention, FFN or experts",
+                           m->names[i]);
         *hits += hit.adapted;
     }
     if (*hits == 0)
         return fr_fail(err, FR_USAGE, "LoRA targets match no module of the model (q_a_proj, "
                                       "q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj …)");
-    note_unused(c, names, n, notes);
+    note_unused(c, m, notes);
     return FR_OK;
 }

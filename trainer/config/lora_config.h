@@ -1,7 +1,7 @@
 /*
  * LoRA as PEFT has it: which modules are adapted, rank and scale of each, and adapter_config.json.
- * Only attention, FFN and expert projections can be adapted; routers, norms and embeddings are refused.
- * Source: Hu et al. 2021; PEFT's documentation of LoraConfig and of its checkpoint format.
+ * Only attention, FFN and expert projections can be adapted; routers, norms and embeddings are
+ * refused. Source: Hu et al. 2021; PEFT's documentation of LoraConfig and of its checkpoint format.
  */
 #ifndef TR_CONFIG_LORA_CONFIG_H
 #define TR_CONFIG_LORA_CONFIG_H
@@ -47,7 +47,8 @@ void tr_lora_finish(struct tr_lora_config *c);
  * modules_to_save, pissa …) are FR_UNSUPPORTED by key. */
 enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_err *err);
 
-/* Writes DIR/adapter_config.json: sorted keys, indent 2, the keys that every PEFT since 0.10 knows. */
+/* Writes DIR/adapter_config.json: sorted keys, indent 2, the keys that every PEFT since 0.10
+ * knows. */
 enum fr_rc tr_lora_write(const char *dir, const struct tr_lora_config *c, struct fr_err *err);
 
 /* What a module gets. */
@@ -60,14 +61,20 @@ struct tr_lora_hit {
 
 /* module is a path without ".weight": model.layers.0.self_attn.q_a_proj. FR_USAGE for a regular
  * expression that does not compile. */
-enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module, struct tr_lora_hit *out,
-                         struct fr_err *err);
+enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
+                         struct tr_lora_hit *out, struct fr_err *err);
 
-/* Checks the targets against a whole model: no match at all, or a target that is not a linear map, is
- * FR_USAGE; a list entry that matches nothing adds a line to notes. names are all modules with a
- * weight; linear[i] says whether LoRA may adapt names[i]. *hits gets the number adapted. */
-enum fr_rc tr_lora_check(const struct tr_lora_config *c, const char *const *names,
-                         const bool *linear, size_t n, size_t *hits, struct fr_buf *notes,
-                         struct fr_err *err);
+/* All modules of a model that have a weight; linear[i] says whether LoRA may adapt names[i]. */
+struct tr_lora_modules {
+    const char *const *names;
+    const bool *linear;
+    size_t n;
+};
+
+/* Checks the targets against a whole model: no match at all, or a target that is not a linear
+ * map, is FR_USAGE; a list entry that matches nothing adds a line to notes. *hits gets the number
+ * of modules adapted. */
+enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+                         size_t *hits, struct fr_buf *notes, struct fr_err *err);
 
 #endif

@@ -29,7 +29,8 @@ static enum fr_rc refuse_variants(const struct tr_fields *f, struct fr_err *err)
         (rc = tr_field_text(f, "bias", &bias, err)) != FR_OK)
         return rc;
     if (strcmp(type, "LORA") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "%s: peft_type '%s', only LORA is done", f->where, type);
+        return fr_fail(err, FR_UNSUPPORTED, "%s: peft_type '%s', only LORA is done", f->where,
+                       type);
     if (strcmp(bias, "none") != 0)
         return fr_fail(err, FR_UNSUPPORTED, "%s: bias '%s' is not done", f->where, bias);
     for (size_t i = 0; i < sizeof(bools) / sizeof(bools[0]); i++)

@@ -1,8 +1,8 @@
 /*
- * A model's config.json (Hugging Face layout) as one struct: DeepSeek-V3 family. Sizes must be there;
- * unknown keys are ignored; what this program does not do (softmax scores, group ratios, other
- * activations …) is refused by key and value. Also the inventory of tensors a checkpoint must hold
- * and the parameter counts, computed without loading anything.
+ * A model's config.json (Hugging Face layout) as one struct: DeepSeek-V3 family. Sizes must be
+ * there; unknown keys are ignored; what this program does not do (softmax scores, group ratios,
+ * other activations …) is refused by key and value. Also the inventory of tensors a checkpoint
+ * must hold and the parameter counts, computed without loading anything.
  * Source: configuration_deepseek.py beside the DeepSeek-V3 checkpoints; transformers deepseek_v3.
  */
 #ifndef TR_CONFIG_MODEL_CONFIG_H
@@ -29,7 +29,8 @@ struct tr_rope_config {
 
 enum tr_torch_dtype { TR_TORCH_BF16, TR_TORCH_F16, TR_TORCH_F32 };
 
-/* What config.json says. Letters as everywhere: H hidden, V vocabulary, E experts, K experts a token. */
+/* What config.json says. Letters as everywhere: H hidden, V vocabulary, E experts, K experts a
+ * token. */
 struct tr_model_config {
     char model_type[32];
     int64_t vocab_size;               /* V */
@@ -45,7 +46,8 @@ struct tr_model_config {
     int64_t intermediate_size;        /* width of a dense FFN */
     int64_t moe_intermediate_size;    /* width of one expert */
     int64_t n_routed_experts;         /* E */
-    int64_t n_shared_experts;         /* 0: none; the shared MLP is moe_intermediate_size times this */
+    /* 0: none; the shared MLP is moe_intermediate_size times this */
+    int64_t n_shared_experts;
     int64_t num_experts_per_tok;      /* K */
     int64_t n_group, topk_group;      /* E % n_group == 0 */
     int64_t first_k_dense_replace;    /* layers below it are dense */
@@ -95,8 +97,8 @@ struct tr_model_tensor {
 };
 
 /* Calls each for every tensor, layer by layer in the order of the forward pass, the embedding first
- * and the head last (not at all when tied). Block scales of FP8 weights are not among them. Stops at
- * the first failure and returns it. */
+ * and the head last (not at all when tied). Block scales of FP8 weights are not among them. Stops
+ * at the first failure and returns it. */
 enum fr_rc tr_model_tensors(const struct tr_model_config *c,
                             enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t,
                                                struct fr_err *err),
@@ -112,7 +114,8 @@ struct tr_model_counts {
     int64_t total;             /* router biases counted as parameters */
     int64_t activated;         /* that one token uses, with embedding and head */
     int64_t mtp_unique;        /* MTP layers without their copies of embedding and head */
-    int64_t disk;              /* all on disk with the MTP layers and their copies, without scales */
+    /* all on disk with the MTP layers and their copies, without scales */
+    int64_t disk;
     int64_t disk_scales;       /* block scales of the FP8 form */
     int64_t disk_bytes;        /* tensor bytes of that form */
 };

@@ -9,7 +9,8 @@ enum fr_rc tr_regex_whole(const char *pattern, const char *text, bool *hit, stru
     int code, got = PCRE2_ERROR_NOMEMORY;
     PCRE2_SIZE at;
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF | PCRE2_ANCHORED | PCRE2_ENDANCHORED, &code, &at, NULL);
+                                   PCRE2_UTF | PCRE2_ANCHORED | PCRE2_ENDANCHORED, &code, &at,
+                                   NULL);
     pcre2_match_data *md;
 
     *hit = false;
@@ -25,8 +26,8 @@ enum fr_rc tr_regex_whole(const char *pattern, const char *text, bool *hit, stru
     pcre2_match_data_free(md);
     pcre2_code_free(re);
     if (got < 0 && got != PCRE2_ERROR_NOMATCH)
-        return fr_fail(err, FR_USAGE, "regular expression '%s' cannot be matched with '%s'", pattern,
-                       text);
+        return fr_fail(err, FR_USAGE, "regular expression '%s' cannot be matched with '%s'",
+                       pattern, text);
     *hit = got >= 0;
     return FR_OK;
 }

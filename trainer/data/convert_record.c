@@ -25,10 +25,16 @@ static struct fr_str str_of(const json_t *v)
     return (struct fr_str){json_string_value(v), json_string_length(v)};
 }
 
+/* The value of a column, NULL where the column is not named or absent. */
+static const json_t *member(const struct conv *c, const char *key)
+{
+    return key != NULL ? json_object_get(c->record, key) : NULL;
+}
+
 /* The text of a column; empty where the column is not named, absent or null. */
 static enum fr_rc column(const struct conv *c, const char *key, struct fr_str *out)
 {
-    const json_t *v = key != NULL ? json_object_get(c->record, key) : NULL;
+    const json_t *v = member(c, key);
 
     *out = (struct fr_str){"", 0};
     if (v == NULL || json_is_null(v))
@@ -42,7 +48,7 @@ static enum fr_rc column(const struct conv *c, const char *key, struct fr_str *o
 /* tools may be text, or the list itself. */
 static enum fr_rc tools_column(const struct conv *c, struct fr_str *out)
 {
-    const json_t *v = c->e->tools != NULL ? json_object_get(c->record, c->e->tools) : NULL;
+    const json_t *v = member(c, c->e->tools);
 
     if (!json_is_array(v) && !json_is_object(v))
         return column(c, c->e->tools, out);
@@ -60,7 +66,7 @@ static void add(struct conv *c, enum tr_role role, struct fr_str text)
 
 static enum fr_rc put_history(struct conv *c)
 {
-    const json_t *list = c->e->history != NULL ? json_object_get(c->record, c->e->history) : NULL;
+    const json_t *list = member(c, c->e->history);
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *turn = json_array_get(list, i);
@@ -75,9 +81,7 @@ static enum fr_rc put_history(struct conv *c)
 
 static enum fr_rc alpaca(struct conv *c)
 {
-    const json_t *response = c->e->response != NULL ? json_object_get(c->record, c->e->response)
-                                                    : NULL;
-    const json_t *history = c->e->history != NULL ? json_object_get(c->record, c->e->history) : NULL;
+    const json_t *response = member(c, c->e->response), *history = member(c, c->e->history);
     struct fr_str prompt, query;
     enum fr_rc rc;
 
@@ -210,7 +214,7 @@ static enum fr_rc put_turn(struct conv *c, const json_t *m, size_t i)
 
 static enum fr_rc chat(struct conv *c)
 {
-    const json_t *list = c->e->messages != NULL ? json_object_get(c->record, c->e->messages) : NULL;
+    const json_t *list = member(c, c->e->messages);
     enum fr_rc rc = FR_OK;
 
     if (list != NULL && !json_is_null(list) && !json_is_array(list))

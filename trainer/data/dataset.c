@@ -20,6 +20,14 @@ struct tr_dataset {
     char digest[FR_SHA256_TEXT];
 };
 
+/* What the samples are made from. */
+struct sources {
+    const struct tr_dataset_opts *o;
+    const struct tr_tokenizer *tok;
+    struct tr_data_entry *entries;
+    size_t n;
+};
+
 /* What tokenising works with. */
 struct job {
     const struct tr_dataset_opts *o;
@@ -69,8 +77,8 @@ static enum fr_rc one_record(void *arg, const json_t *record, const char *where,
         (rc = grow(j, err)) == FR_OK) {
         size_t before = j->out->ids.n;
         if (why == NULL)
-            rc = tr_template_encode(j->o->templ, j->encoder, &x, &j->o->text, &j->out->ids,
-                                    &j->out->labels, err);
+            rc = tr_template_encode(j->o->templ, j->encoder, &x, &j->o->text,
+                                    (struct tr_encoded){&j->out->ids, &j->out->labels}, err);
         if (rc == FR_OK && why == NULL && j->out->ids.n == before)
             why = "it has no tokens";
         if (rc == FR_OK && why == NULL) {
@@ -114,8 +122,9 @@ static enum fr_rc resample(struct job *j, struct fr_err *err)
 
     if (want > n)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "data set '%s': num_samples is %lld, it has %lld records: drawing some twice "
-                       "is not done", j->entry->name, (long long)want, (long long)n);
+                       "data set '%s': num_samples is %lld, it has %lld records: drawing some "
+                       "twice is not done",
+                       j->entry->name, (long long)want, (long long)n);
     if (j->o->max_samples >= 0 && j->o->max_samples < want)
         want = j->o->max_samples;
     if ((order = fr_sys.alloc(((size_t)n + 1) * sizeof(int64_t))) == NULL)
@@ -141,24 +150,23 @@ static enum fr_rc resample(struct job *j, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc tokenise(const struct tr_dataset_opts *o, const struct tr_data_entry *entries,
-                           size_t n, const struct tr_tokenizer *tok, struct tr_tokens *out,
+static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out,
                            struct fr_buf *warnings, struct fr_err *err)
 {
-    struct job j = {.o = o, .out = out, .warnings = warnings};
+    struct job j = {.o = s->o, .out = out, .warnings = warnings};
     struct fr_buf bytes = {0};
-    enum fr_rc rc = tr_encoder_create(tok, &j.encoder, err);
+    enum fr_rc rc = tr_encoder_create(s->tok, &j.encoder, err);
 
     if (rc == FR_OK && (rc = grow(&j, err)) == FR_OK)
         out->offsets[0] = 0;
-    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+    for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         struct tr_record_sink sink = {one_record, &j, &bytes};
-        j.entry = &entries[i];
+        j.entry = &s->entries[i];
         j.first = out->n;
         j.records = 0;
-        for (size_t k = 0; rc == FR_OK && k < entries[i].nfiles; k++)
-            rc = tr_records_read(entries[i].files[k], &sink, err);
-        if (rc == FR_OK && entries[i].num_samples >= 0)
+        for (size_t k = 0; rc == FR_OK && k < j.entry->nfiles; k++)
+            rc = tr_records_read(j.entry->files[k], &sink, err);
+        if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
     }
     if (rc == FR_OK && j.dropped > MAX_WARNINGS)
@@ -169,20 +177,19 @@ static enum fr_rc tokenise(const struct tr_dataset_opts *o, const struct tr_data
 }
 
 /* The digest of all that decides the ids: files, columns, tokenizer, template, options. */
-static enum fr_rc cache_key(const struct tr_dataset_opts *o, const struct tr_data_entry *entries,
-                            size_t n, const struct tr_tokenizer *tok, char key[FR_SHA256_TEXT],
-                            struct fr_err *err)
+static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], struct fr_err *err)
 {
+    const struct tr_dataset_opts *o = s->o;
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "1 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(tok),
-               tr_tokenizer_eos(tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
+    fr_buf_fmt(&b, "1 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(s->tok),
+               tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed);
     fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");
-    for (size_t i = 0; rc == FR_OK && i < n; i++) {
-        const struct tr_data_entry *e = &entries[i];
+    for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
+        const struct tr_data_entry *e = &s->entries[i];
         const char *names[] = {e->prompt, e->query, e->response, e->history, e->messages,
                                e->system, e->tools, e->role_tag, e->content_tag, e->user_tag,
                                e->assistant_tag, e->observation_tag, e->function_tag,
@@ -205,40 +212,38 @@ static enum fr_rc cache_key(const struct tr_dataset_opts *o, const struct tr_dat
 }
 
 /* The entries of "a, b". */
-static enum fr_rc read_entries(const struct tr_dataset_opts *o, struct fr_arena *arena,
-                               struct tr_data_entry *entries, size_t *n, struct fr_err *err)
+static enum fr_rc read_entries(struct sources *s, struct fr_arena *arena, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
-    *n = 0;
-    for (const char *p = o->dataset; rc == FR_OK && *p != '\0';) {
+    for (const char *p = s->o->dataset; rc == FR_OK && *p != '\0';) {
         size_t len = strcspn(p, ","), skip = len;
         while (len > 0 && isspace((unsigned char)*p))
             p++, len--, skip--;
         while (len > 0 && isspace((unsigned char)p[len - 1]))
             len--;
-        if (len > 0 && *n == MAX_SETS)
+        if (len > 0 && s->n == MAX_SETS)
             return fr_fail(err, FR_USAGE, "--dataset names more than %d data sets", MAX_SETS);
         if (len > 0) {
             const char *name = fr_arena_text(arena, p, len);
             rc = name == NULL ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
-                              : tr_entry_read(o->dataset_dir, name, arena, &entries[(*n)++], err);
+                              : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++], err);
         }
         p += skip + (p[skip] == ',');
     }
-    if (rc == FR_OK && *n == 0)
+    if (rc == FR_OK && s->n == 0)
         return fr_fail(err, FR_USAGE, "--dataset names no data set");
     return rc;
 }
 
 /* From the cache where it has it, else tokenised and put there. */
-static enum fr_rc fill(struct tr_dataset *d, const struct tr_dataset_opts *o,
-                       const struct tr_data_entry *entries, size_t n,
-                       const struct tr_tokenizer *tok, struct fr_buf *warnings, struct fr_err *err)
+static enum fr_rc fill(struct tr_dataset *d, const struct sources *s, struct fr_buf *warnings,
+                       struct fr_err *err)
 {
+    const struct tr_dataset_opts *o = s->o;
     char key[FR_SHA256_TEXT], path[PATH_MAX] = "";
     struct fr_err why;
-    enum fr_rc rc = cache_key(o, entries, n, tok, key, err);
+    enum fr_rc rc = cache_key(s, key, err);
 
     if (rc == FR_OK && o->cache_dir != NULL) {
         if (snprintf(path, sizeof(path), "%s/%.32s.tok", o->cache_dir, key) >= PATH_MAX)
@@ -248,7 +253,7 @@ static enum fr_rc fill(struct tr_dataset *d, const struct tr_dataset_opts *o,
     }
     if (rc != FR_OK || d->cached)
         return rc;
-    if ((rc = tokenise(o, entries, n, tok, &d->tokens, warnings, err)) != FR_OK)
+    if ((rc = tokenise(s, &d->tokens, warnings, err)) != FR_OK)
         return rc;
     if (d->tokens.n == 0)
         return fr_fail(err, FR_USAGE,
@@ -266,19 +271,19 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
 {
     struct tr_dataset *d = fr_sys.alloc(sizeof(*d));
     struct fr_arena arena = {0};
-    struct tr_data_entry *entries = fr_arena_array(&arena, MAX_SETS, sizeof(*entries));
-    size_t n = 0;
+    struct sources s = {.o = o, .tok = tok};
     enum fr_rc rc;
 
     *out = NULL;
+    s.entries = fr_arena_array(&arena, MAX_SETS, sizeof(*s.entries));
     if (d != NULL)
         *d = (struct tr_dataset){.longest = 0};
-    if (d == NULL || entries == NULL)
+    if (d == NULL || s.entries == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for the data set");
     else
-        rc = read_entries(o, &arena, entries, &n, err);
+        rc = read_entries(&s, &arena, err);
     if (rc == FR_OK)
-        rc = fill(d, o, entries, n, tok, warnings, err);
+        rc = fill(d, &s, warnings, err);
     if (rc == FR_OK)
         rc = tr_tokens_digest(&d->tokens, d->digest, err);
     for (int64_t i = 0; rc == FR_OK && i < d->tokens.n; i++) {

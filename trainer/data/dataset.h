@@ -1,8 +1,8 @@
 /*
  * Data sets by name from dataset_info.json (alpaca, sharegpt and OpenAI-messages records in JSON or
  * JSON-lines files), turned into token ids and labels once and kept in a cache file keyed by the
- * content of data, tokenizer, template and options. A cache is written whole, checksummed and renamed
- * into place: a killed run leaves none, a damaged one is made again.
+ * content of data, tokenizer, template and options. A cache is written whole, checksummed and
+ * renamed into place: a killed run leaves none, a damaged one is made again.
  */
 #ifndef TR_DATA_DATASET_H
 #define TR_DATA_DATASET_H

@@ -125,7 +125,8 @@ static enum fr_rc merge_word(struct tr_encoder *e, const char *p, size_t n)
     if (t->ignore_merges && (whole = whole_word(t, p, n)) >= 0)
         return tr_ids_add(e->out, &whole, 1, e->err);
     for (size_t i = 0; i < n; i++)
-        if (t->bytes[(uint8_t)p[i]] >= 0) /* a byte that is no token is dropped, as by the reference */
+        /* a byte that is no token is dropped, as by the reference */
+        if (t->bytes[(uint8_t)p[i]] >= 0)
             e->work.ids[count++] = t->bytes[(uint8_t)p[i]];
     count = tr_tok_merge_word(t, &e->work, count);
     return tr_ids_add(e->out, e->work.ids, count, e->err);

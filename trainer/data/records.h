@@ -11,7 +11,8 @@
 
 enum tr_data_form { TR_FORM_ALPACA, TR_FORM_SHAREGPT, TR_FORM_OPENAI };
 
-/* One entry; column and tag names are NULL where there is no such column. Text lives in the arena. */
+/* One entry; column and tag names are NULL where there is no such column. Text lives in the
+ * arena. */
 struct tr_data_entry {
     const char *name;
     enum tr_data_form form;

@@ -1,8 +1,8 @@
 /*
- * Which samples each rank takes when, and the micro-batch as the model sees it: the B samples that the
- * reference trainer would pad together, laid end to end without padding.
- * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W; the last
- * incomplete batch and round are completed from the start of the same order.
+ * Which samples each rank takes when, and the micro-batch as the model sees it: the B samples
+ * that the reference trainer would pad together, laid end to end without padding.
+ * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W;
+ * the last incomplete batch and round are completed from the start of the same order.
  */
 #ifndef TR_DATA_SAMPLER_H
 #define TR_DATA_SAMPLER_H
@@ -19,7 +19,8 @@ struct tr_batch {
     int64_t samples;         /* B */
     int32_t *ids;            /* (T) */
     int32_t *pos;            /* (T) restarts at 0 in each sample */
-    int32_t *targets;        /* (T) the label of the next token of the same sample, TR_IGNORE if none */
+    /* (T) the label of the next token of the same sample, TR_IGNORE if none */
+    int32_t *targets;
     int64_t *attn_offsets;   /* (B+1) first token of each sample; the last is T */
     int64_t *index;          /* (B) which sample of the data set */
     int64_t *place;          /* (B) its place in the epoch's global order: k*B+i (keys dropout) */

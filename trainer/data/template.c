@@ -240,7 +240,8 @@ static enum fr_rc put_labels(struct tr_ids *labels, const int32_t *ids, int64_t 
     return rc;
 }
 
-/* Moves the last n entries of ids to position `at`: pairs are put in front when history is masked. */
+/* Moves the last n entries of ids to position `at`: pairs are put in front when history is
+ * masked. */
 static void rotate(struct tr_ids *ids, size_t at, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -283,17 +284,16 @@ static enum fr_rc put_pair(struct work *w, const struct tr_template_opts *o, int
 }
 
 static enum fr_rc encode_pairs(struct work *w, const struct tr_example *x,
-                               const struct tr_template_opts *o, struct tr_ids *out,
-                               struct tr_ids *labels)
+                               const struct tr_template_opts *o, struct tr_encoded out)
 {
-    struct place p = {out, labels, out->n};
+    struct place p = {out.ids, out.labels, out.ids->n};
     size_t pairs = x->n / 2;
     int64_t limit = o->cutoff_len - (w->t->efficient_eos ? 1 : 0);
     enum fr_rc rc = FR_OK;
 
     for (size_t k = 0; rc == FR_OK && k < pairs; k++) {
         size_t i = o->mask_history ? pairs - 1 - k : k;
-        int64_t room = limit - (int64_t)(out->n - p.start);
+        int64_t room = limit - (int64_t)(out.ids->n - p.start);
         if (room <= 0)
             break;
         w->source.n = w->target.n = 0;
@@ -311,7 +311,7 @@ static enum fr_rc encode_pairs(struct work *w, const struct tr_example *x,
 
 enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
-                              struct tr_ids *out, struct tr_ids *labels, struct fr_err *err)
+                              struct tr_encoded out, struct fr_err *err)
 {
     struct work w = {.t = t, .e = e, .err = err};
     int32_t eos = tr_tokenizer_eos(tr_encoder_tokenizer(e));
@@ -319,10 +319,10 @@ enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
 
     if (t->efficient_eos && o->train_on_prompt)
         return fr_fail(err, FR_USAGE, "--train_on_prompt does not go with template '%s'", t->name);
-    rc = encode_pairs(&w, x, o, out, labels);
+    rc = encode_pairs(&w, x, o, out);
     if (rc == FR_OK && t->efficient_eos && eos >= 0 &&
-        (rc = tr_ids_add(out, &eos, 1, err)) == FR_OK)
-        rc = tr_ids_add(labels, &eos, 1, err);
+        (rc = tr_ids_add(out.ids, &eos, 1, err)) == FR_OK)
+        rc = tr_ids_add(out.labels, &eos, 1, err);
     fr_buf_finish(&w.text);
     fr_buf_finish(&w.content);
     tr_ids_finish(&w.source);

@@ -1,6 +1,6 @@
 /*
- * Chat templates as tables of slots: how a conversation becomes pairs of (source, target) token ids.
- * One template is one row. Literals, names and the rules of truncation are LLaMA-Factory's.
+ * Chat templates as tables of slots: how a conversation becomes pairs of (source, target) token
+ * ids. One template is one row. Literals, names and the rules of truncation are LLaMA-Factory's.
  */
 #ifndef TR_DATA_TEMPLATE_H
 #define TR_DATA_TEMPLATE_H
@@ -33,7 +33,8 @@ struct tr_template;
 enum fr_rc tr_template_find(const char *name, const struct tr_template **out, struct fr_err *err);
 const char *tr_template_name(const struct tr_template *t);
 
-/* What the template changes in a tokenizer: its stop word becomes eos; no eos or pad is filled in. */
+/* What the template changes in a tokenizer: its stop word becomes eos; no eos or pad is filled
+ * in. */
 enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok,
                            struct fr_err *err);
 
@@ -45,11 +46,16 @@ struct tr_template_opts {
 
 enum { TR_IGNORE = -100 };
 
-/* Appends the example's ids and, of equal length, its labels (TR_IGNORE where not trained; not
- * shifted), cut to cutoff_len. */
+/* Where examples are appended: ids and, of equal length, labels. */
+struct tr_encoded {
+    struct tr_ids *ids, *labels;
+};
+
+/* Appends the example's ids and labels (TR_IGNORE where not trained; not shifted), cut to
+ * cutoff_len. */
 enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
-                              struct tr_ids *out, struct tr_ids *labels, struct fr_err *err);
+                              struct tr_encoded out, struct fr_err *err);
 
 /* How many of s source and t target ids are kept within c. */
 void tr_fit(int64_t s, int64_t t, int64_t c, int64_t *source, int64_t *target);

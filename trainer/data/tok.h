@@ -23,7 +23,8 @@ struct tr_tok_map {
 };
 
 bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys);
-void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id); /* the key's first id stays */
+/* the key's first id stays */
+void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id);
 int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key);    /* -1: none */
 uint64_t tr_tok_hash(const char *p, size_t n);
 

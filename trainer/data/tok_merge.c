@@ -51,7 +51,8 @@ static int32_t rank_of(const struct tr_tokenizer *t, int32_t a, int32_t b)
     return m == NULL ? INT32_MAX : m->rank;
 }
 
-/* ranks[i] is that of the pair (i, i+1); the smallest, leftmost first, is merged until none is left. */
+/* ranks[i] is that of the pair (i, i+1); the smallest, leftmost first, is merged until none is
+ * left. */
 static size_t merge_short(const struct tr_tokenizer *t, struct tr_tok_work *w, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++)

@@ -46,8 +46,8 @@ enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struc
 }
 
 /* The pattern for PCRE2: \s and \S become the White_Space property, which is what the reference's
- * engine means by them (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ is
- * refused. */
+ * engine means by them (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ
+ * is refused. */
 static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_err *err)
 {
     bool in_class = false;
@@ -64,7 +64,8 @@ static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_e
             continue;
         }
         if (in_class ? *p == '[' : *p == '^' || *p == '$')
-            return fr_fail(err, FR_UNSUPPORTED, "pattern '%s': '%c' there is not done", pattern, *p);
+            return fr_fail(err, FR_UNSUPPORTED, "pattern '%s': '%c' there is not done", pattern,
+                           *p);
         fr_buf_add(out, p, 1);
         if (*p == '[') {
             in_class = true;
@@ -130,7 +131,8 @@ static enum fr_rc read_split(struct tr_tokenizer *t, const json_t *v, struct fr_
     if (behavior != NULL && strcmp(behavior, "Removed") == 0)
         kind = TR_TOK_REMOVE;
     else if (behavior == NULL || strcmp(behavior, "Isolated") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "Split behavior '%s': only Isolated and Removed are done",
+        return fr_fail(err, FR_UNSUPPORTED, "Split behavior '%s': only Isolated and Removed "
+                                            "are done",
                        behavior != NULL ? behavior : "");
     if (json_is_true(json_object_get(v, "invert")))
         return fr_fail(err, FR_UNSUPPORTED, "Split with invert is not done");

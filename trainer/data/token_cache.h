@@ -1,6 +1,6 @@
 /*
- * A file of tokenised examples: a header with the key it was made for, lengths, ids, labels, and the
- * SHA-256 of all of it. Written beside the target, fsynced, renamed.
+ * A file of tokenised examples: a header with the key it was made for, lengths, ids, labels, and
+ * the SHA-256 of all of it. Written beside the target, fsynced, renamed.
  */
 #ifndef TR_DATA_TOKEN_CACHE_H
 #define TR_DATA_TOKEN_CACHE_H
@@ -21,7 +21,8 @@ void tr_tokens_finish(struct tr_tokens *t);
 enum fr_rc tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT],
                             struct fr_err *err);
 
-/* *found is false when there is no such file, or one that is cut, damaged or made for another key. */
+/* *found is false when there is no such file, or one that is cut, damaged or made for another
+ * key. */
 enum fr_rc tr_token_cache_read(const char *path, const char *key, struct tr_tokens *out,
                                bool *found, struct fr_err *err);
 enum fr_rc tr_token_cache_write(const char *path, const char *key, const struct tr_tokens *t,

@@ -47,7 +47,8 @@ static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const j
 
     json_object_foreach ((json_t *)vocab, key, v) {
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= IDS_MAX)
-            return fr_fail(err, FR_USAGE, "vocab: the id of '%s' is no number of a vocabulary", key);
+            return fr_fail(err, FR_USAGE, "vocab: the id of '%s' is no number of a vocabulary",
+                           key);
         if (json_integer_value(v) >= t->size)
             t->size = (int32_t)json_integer_value(v) + 1;
     }
@@ -239,7 +240,8 @@ static enum fr_rc add_token(struct tr_tokenizer *t, const json_t *v, struct fr_e
     if (a->id < 0) {
         a->id = (int32_t)json_integer_value(json_object_get(v, "id"));
         if (t->tokens[a->id].p != NULL)
-            return fr_fail(err, FR_USAGE, "added token '%s' has the id %d of another", key.p, a->id);
+            return fr_fail(err, FR_USAGE, "added token '%s' has the id %d of another", key.p,
+                           a->id);
         tr_tok_map_put(&t->vocab, key, a->id);
     }
     t->special[a->id] = a->special;

@@ -1,7 +1,7 @@
 /*
- * tokenizer.json: byte-pair encoding with the normalizers and pre-tokenizers of the DeepSeek, GPT-2,
- * Llama-3 and Qwen2 families. Regular expressions are PCRE2's with JIT, Unicode forms utf8proc's.
- * A tokenizer is const once loaded; each thread encodes through its own cache.
+ * tokenizer.json: byte-pair encoding with the normalizers and pre-tokenizers of the DeepSeek,
+ * GPT-2, Llama-3 and Qwen2 families. Regular expressions are PCRE2's with JIT, Unicode forms
+ * utf8proc's. A tokenizer is const once loaded; each thread encodes through its own cache.
  * Source: the tokenizers library's documentation of its JSON; Sennrich et al. 2016.
  */
 #ifndef TR_DATA_TOKENIZER_H
@@ -42,7 +42,8 @@ int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
 /* SHA-256 of tokenizer.json and tokenizer_config.json, 64 hexadecimal digits. */
 const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 
-/* Replaces eos before any encoding (a template's stop word). FR_NOTFOUND when content is no token. */
+/* Replaces eos before any encoding (a template's stop word). FR_NOTFOUND when content is no
+ * token. */
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
 enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
@@ -50,8 +51,8 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
 void tr_encoder_destroy(struct tr_encoder *e);
 const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e);
 
-/* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of added
- * tokens in it becomes their ids. Nothing carries over between calls. */
+/* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of
+ * added tokens in it becomes their ids. Nothing carries over between calls. */
 enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,
                      struct fr_err *err);
 

@@ -59,9 +59,10 @@ enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lor
 
     if (lora == NULL)
         return FR_OK;
-    if ((rc = tr_model_tensors(&m->config, collect, &all, err)) == FR_OK)
-        rc = tr_lora_check(lora, (const char *const *)all.name, all.linear, all.n, &hits, notes,
-                           err);
+    if ((rc = tr_model_tensors(&m->config, collect, &all, err)) == FR_OK) {
+        struct tr_lora_modules modules = {(const char *const *)all.name, all.linear, all.n};
+        rc = tr_lora_check(lora, &modules, &hits, notes, err);
+    }
     for (size_t i = 0; i < all.n; i++)
         fr_sys.free(all.name[i]);
     fr_sys.free(all.name);

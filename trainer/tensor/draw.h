@@ -1,6 +1,6 @@
 /*
- * Numbers drawn by position: the value at (seed, name, index) is a hash of the three, so any rank, any
- * shard and any order of calls gives the same bits on every machine.
+ * Numbers drawn by position: the value at (seed, name, index) is a hash of the three, so any
+ * rank, any shard and any order of calls gives the same bits on every machine.
  */
 #ifndef TR_TENSOR_DRAW_H
 #define TR_TENSOR_DRAW_H
@@ -20,8 +20,8 @@ uint64_t tr_draw_bits(struct tr_draw d, uint64_t i);
 /* [0, 1) */
 float tr_draw_uniform(struct tr_draw d, uint64_t i);
 
-/* Mean 0, variance 1: the sum of four 16-bit uniforms, |x| < 3.47. No library function is called, so
- * the bits do not depend on the C library. */
+/* Mean 0, variance 1: the sum of four 16-bit uniforms, |x| < 3.47. No library function is called,
+ * so the bits do not depend on the C library. */
 float tr_draw_normal(struct tr_draw d, uint64_t i);
 
 #endif

@@ -18,7 +18,8 @@ enum {
     NAME_MAX_BYTES = 4096,
     READ_MAX_BYTES = 1 << 30 /* the kernel cuts one read a little below 2 GiB */
 };
-static const int64_t NUMBER_MAX = ((int64_t)1 << 48) - 1; /* as the published schema of the header */
+/* as the published schema of the header */
+static const int64_t NUMBER_MAX = ((int64_t)1 << 48) - 1;
 
 struct st_file {
     const char *path;
@@ -199,7 +200,8 @@ static enum fr_rc read_tensors(struct tr_st *st, int file, const json_t *root, i
     }
     if (data_at + pos != f->bytes)
         return fr_fail(err, FR_CORRUPT,
-                       "%s: file not fully covered: header and tensors take %lld bytes, it has %lld",
+                       "%s: file not fully covered: header and tensors take %lld bytes, it has "
+                       "%lld",
                        f->path, (long long)(data_at + pos), (long long)f->bytes);
     return FR_OK;
 }
@@ -362,7 +364,8 @@ static enum fr_rc list_shards(const char *path, const json_t *map, json_t *names
     return FR_OK;
 }
 
-/* After all shards are read and sorted by name: each name once, each mapped one where it should be. */
+/* After all shards are read and sorted by name: each name once, each mapped one where it should
+ * be. */
 static enum fr_rc check_map(struct tr_st *st, const char *path, const json_t *map,
                             const json_t *shards, struct fr_err *err)
 {

@@ -2,8 +2,8 @@
  * safetensors files: a JSON header of names, types, shapes and byte ranges, then the bytes.
  * The reader validates a file in full before anything is read from it (exact cover, no overlap, no
  * overflow, no duplicate name), opens a single file or a folder with an index of shards, and reads
- * byte ranges by pread, so any rank reads only what it owns. The writer gives the byte layout of the
- * reference library and replaces the target atomically.
+ * byte ranges by pread, so any rank reads only what it owns. The writer gives the byte layout of
+ * the reference library and replaces the target atomically.
  * Source: the safetensors format text (huggingface/safetensors, README, "Format").
  */
 #ifndef TR_TENSOR_SAFETENSORS_H
@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every type a file may hold, in the order in which the writer sorts (last first). Only those with a
- * tr_dtype can be computed with; the others are known by size and copied as bytes. */
+/* Every type a file may hold, in the order in which the writer sorts (last first). Only those
+ * with a tr_dtype can be computed with; the others are known by size and copied as bytes. */
 enum tr_st_type {
     TR_ST_BOOL, TR_ST_F4, TR_ST_F6_E2M3, TR_ST_F6_E3M2, TR_ST_U8, TR_ST_I8, TR_ST_F8_E5M2,
     TR_ST_F8_E4M3, TR_ST_F8_E8M0, TR_ST_F8_E4M3FNUZ, TR_ST_F8_E5M2FNUZ, TR_ST_I16, TR_ST_U16,
@@ -43,7 +43,8 @@ struct tr_st_tensor {
     int64_t offset;            /* first byte, from the start of that file */
 };
 
-/* An open checkpoint: its files' descriptors and all headers. Reading is safe from several threads. */
+/* An open checkpoint: its files' descriptors and all headers. Reading is safe from several
+ * threads. */
 struct tr_st;
 
 /* One file. Its whole header is validated. */
@@ -67,11 +68,12 @@ int64_t tr_st_file_bytes(const struct tr_st *st, int file);
 /* The value of key in the first file's __metadata__, NULL when absent. */
 const char *tr_st_meta(const struct tr_st *st, const char *key);
 
-/* Tensors that shards hold but the index does not name: they are readable; the count is a warning. */
+/* Tensors that shards hold but the index does not name: they are readable; the count is a
+ * warning. */
 size_t tr_st_unmapped(const struct tr_st *st);
 
-/* Reads bytes [at, at+n) of tensor t into dst. FR_IO names file and tensor; a file that became shorter
- * since it was opened is FR_CORRUPT. */
+/* Reads bytes [at, at+n) of tensor t into dst. FR_IO names file and tensor; a file that became
+ * shorter since it was opened is FR_CORRUPT. */
 enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,
                       size_t n, struct fr_err *err);
 
@@ -83,7 +85,8 @@ enum fr_rc tr_st_want_shape(const struct tr_st_tensor *t, int ndim, const int64_
 struct fr_buf;
 void tr_st_shape_text(struct fr_buf *b, int ndim, const int64_t *shape);
 
-/* A tensor to write. Its bytes are at data, or (data NULL) come from fill, called with rising offsets. */
+/* A tensor to write. Its bytes are at data, or (data NULL) come from fill, called with rising
+ * offsets. */
 struct tr_st_item {
     const char *name;
     enum tr_st_type type;
@@ -104,8 +107,9 @@ struct tr_st_pair {
 enum fr_rc tr_st_write(const char *path, const struct tr_st_item *items, size_t n,
                        const struct tr_st_pair *meta, size_t nmeta, struct fr_err *err);
 
-/* Writes a model folder's weights: model.safetensors, or shards of at most shard_bytes with an index
- * when the sum is larger. Items keep their order over the shards. Metadata is {"format":"pt"}. */
+/* Writes a model folder's weights: model.safetensors, or shards of at most shard_bytes with an
+ * index when the sum is larger. Items keep their order over the shards. Metadata is
+ * {"format":"pt"}. */
 enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, size_t n,
                              int64_t shard_bytes, struct fr_err *err);
 

@@ -195,42 +195,46 @@ enum fr_rc tr_st_write(const char *path, const struct tr_st_item *items, size_t 
 
 static const struct tr_st_pair format_pt = {"format", "pt"};
 
-/* Where shard number k begins: items are taken while they fit. */
-static enum fr_rc cut(const struct tr_st_item *items, size_t n, int64_t shard_bytes, size_t *starts,
-                      size_t *nshards, int64_t *total, struct fr_err *err)
+struct shards {
+    size_t *starts; /* first item of each, and n behind the last */
+    size_t n;
+    int64_t total_bytes;
+};
+
+/* Where each shard begins: items are taken while they fit. */
+static enum fr_rc cut(const struct tr_st_item *items, size_t n, int64_t shard_bytes,
+                      struct shards *s, struct fr_err *err)
 {
     int64_t used = 0, bytes;
     enum fr_rc rc;
 
-    *nshards = 0;
-    *total = 0;
     for (size_t i = 0; i < n; i++) {
         if ((rc = item_bytes(&items[i], &bytes, err)) != FR_OK)
             return rc;
         if (i == 0 || used + bytes > shard_bytes) {
-            starts[(*nshards)++] = i;
+            s->starts[s->n++] = i;
             used = 0;
         }
         used += bytes;
-        *total += bytes;
+        s->total_bytes += bytes;
     }
-    starts[*nshards] = n;
+    s->starts[s->n] = n;
     return FR_OK;
 }
 
 static enum fr_rc write_shards(const char *dir, const struct tr_st_item *items,
-                               const size_t *starts, size_t nshards, json_t *map,
-                               struct fr_err *err)
+                               const struct shards *s, json_t *map, struct fr_err *err)
 {
     char name[64], path[PATH_MAX];
     enum fr_rc rc = FR_OK;
 
-    for (size_t k = 0; rc == FR_OK && k < nshards; k++) {
-        (void)snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", k + 1, nshards);
+    for (size_t k = 0; rc == FR_OK && k < s->n; k++) {
+        (void)snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", k + 1, s->n);
         if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= PATH_MAX)
             return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-        rc = tr_st_write(path, items + starts[k], starts[k + 1] - starts[k], &format_pt, 1, err);
-        for (size_t i = starts[k]; rc == FR_OK && i < starts[k + 1]; i++)
+        size_t first = s->starts[k], last = s->starts[k + 1];
+        rc = tr_st_write(path, items + first, last - first, &format_pt, 1, err);
+        for (size_t i = first; rc == FR_OK && i < last; i++)
             if (json_object_set_new(map, items[i].name, json_string(name)) != 0)
                 rc = fr_fail(err, FR_NOMEM, "no memory for the index of %s", dir);
     }
@@ -241,24 +245,23 @@ enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, si
                              int64_t shard_bytes, struct fr_err *err)
 {
     char path[PATH_MAX];
-    size_t *starts = fr_sys.alloc((n + 1) * sizeof(size_t)), nshards;
-    int64_t total;
+    struct shards s = {.starts = fr_sys.alloc((n + 1) * sizeof(size_t))};
     enum fr_rc rc;
 
-    if (starts == NULL)
+    if (s.starts == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
-    rc = cut(items, n, shard_bytes, starts, &nshards, &total, err);
-    if (rc == FR_OK && nshards <= 1) {
+    rc = cut(items, n, shard_bytes, &s, err);
+    if (rc == FR_OK && s.n <= 1) {
         if (snprintf(path, sizeof(path), "%s/model.safetensors", dir) >= PATH_MAX)
             rc = fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
         else
             rc = tr_st_write(path, items, n, &format_pt, 1, err);
     } else if (rc == FR_OK) {
         json_t *map = json_object();
-        json_t *root = json_pack("{s:{s:I},s:O}", "metadata", "total_size", (json_int_t)total,
+        json_t *root = json_pack("{s:{s:I},s:O}", "metadata", "total_size", (json_int_t)s.total_bytes,
                                  "weight_map", map);
         rc = root == NULL ? fr_fail(err, FR_NOMEM, "no memory for the index of %s", dir)
-                          : write_shards(dir, items, starts, nshards, map, err);
+                          : write_shards(dir, items, &s, map, err);
         if (rc == FR_OK &&
             snprintf(path, sizeof(path), "%s/model.safetensors.index.json", dir) >= PATH_MAX)
             rc = fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
@@ -267,6 +270,6 @@ enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, si
         json_decref(map);
         json_decref(root);
     }
-    fr_sys.free(starts);
+    fr_sys.free(s.starts);
     return rc;
 }
