@@ -36,7 +36,9 @@ static bool is_marked(const struct fr_tree *t, const struct fr_procinfo *p)
 {
     if (strcmp(p->marker, t->marker) == 0)
         return true;
-    return p->session == t->supervisor.pid && p->marker[0] == '\0' &&
+    /* 0 is no session of ours: kernel threads have it, and whoever's leader is in an outer
+     * namespace */
+    return t->supervisor.pid > 1 && p->session == t->supervisor.pid && p->marker[0] == '\0' &&
            p->proc.start >= t->supervisor.start;
 }
 
@@ -46,8 +48,9 @@ static void mark(const struct fr_tree *t, const struct fr_procinfo *list, size_t
     bool more = true;
 
     for (size_t i = 0; i < n; i++)
-        ours[i] = is_marked(t, &list[i]) || (list[i].proc.pid == t->supervisor.pid &&
-                                             list[i].proc.start == t->supervisor.start);
+        ours[i] = is_marked(t, &list[i]) ||
+                  (t->supervisor.pid > 1 && list[i].proc.pid == t->supervisor.pid &&
+                   list[i].proc.start == t->supervisor.start);
     while (more) {
         more = false;
         for (size_t i = 0; i < n; i++) {
@@ -64,8 +67,10 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
                         struct fr_err *err)
 {
     size_t all = 0, kept = 0;
+    struct fr_proc self = {0, 0};
 
     *n = 0;
+    fr_sys.self(&self);
     if (fr_sys.procs(list, &all) != 0) {
         *list = NULL;
         return fr_fail_errno(err, errno, "cannot read the process table");
@@ -81,7 +86,7 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
     for (size_t i = 0; i < all; i++) {
         const struct fr_procinfo *p = &(*list)[i];
         if (ours[i] && p->state != 'Z' && p->state != 'X' && !is_spared(t, p) &&
-            p->proc.pid != t->supervisor.pid)
+            p->proc.pid != t->supervisor.pid && p->proc.pid != self.pid && p->proc.pid > 1)
             (*list)[kept++] = *p;
     }
     fr_sys.free(ours);

@@ -13,8 +13,9 @@
 
 struct fr_tree {
     char marker[FR_ID_TEXT];
-    struct fr_proc supervisor; /* never part of what is found */
-    const pid_t *spare;        /* sessions of sidecars, n_spare of them: left out; borrowed */
+    struct fr_proc
+        supervisor; /* never part of what is found; pid 0: not known here, markers alone count */
+    const pid_t *spare; /* sessions of sidecars, n_spare of them: left out; borrowed */
     size_t n_spare;
     /* What may not be signalled is handed to ARGV[0] "signal" through sudo -n; NULL: it is left.
      * Borrowed. */
