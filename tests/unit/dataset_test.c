@@ -189,7 +189,8 @@ static const struct {
      "\"response\": \"r\", \"history\": \"h\", \"system\": \"s\"}}", "a.json",
      "[{\"q\": \"e\", \"r\": \"f\", \"s\": \"a\", \"h\": [[\"b\", \"c\"]]}]", "abcef", FR_OK, ""},
     {"no response", "{\"file_name\": \"a.json\"}", "a.json",
-     "[{\"instruction\": \"d\", \"output\": null}, {\"instruction\": \"a\", \"output\": \"b\"}]", "ab",
+     "[{\"instruction\": \"d\", \"output\": null}, {\"instruction\": \"a\", "
+     "\"output\": \"b\"}]", "ab",
      FR_OK, "a.json, record 1: Dropped invalid example: there is no response"},
     {"sharegpt", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
      "[{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", "

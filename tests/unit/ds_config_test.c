@@ -73,7 +73,8 @@ static const struct {
      "loss_scale_window is 0", FR_USAGE},
     {"amp", "{" Z ",\"amp\":{\"enabled\":true}}", "apex", FR_UNSUPPORTED},
     {"optimizer", "{" Z ",\"optimizer\":{\"type\":\"Lion\"}}", "type 'Lion'", FR_UNSUPPORTED},
-    {"optimizer norm", "{" Z ",\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"max_grad_norm\":1}}}",
+    {"optimizer norm", "{" Z ",\"optimizer\":{\"type\":\"AdamW\",\"params\":"
+     "{\"max_grad_norm\":1}}}",
      "use gradient_clipping", FR_USAGE},
     {"optimizer key", "{" Z ",\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lrr\":1}}}",
      "unknown key 'lrr'", FR_USAGE},
@@ -83,7 +84,8 @@ static const struct {
      "needs total_num_steps", FR_USAGE},
     {"scheduler", "{" Z ",\"scheduler\":{\"type\":\"OneCycle\",\"params\":{}}}", "type 'OneCycle'",
      FR_UNSUPPORTED},
-    {"steps", "{" Z ",\"scheduler\":{\"type\":\"WarmupDecayLR\",\"params\":{\"total_num_steps\":5}}}",
+    {"steps", "{" Z ",\"scheduler\":{\"type\":\"WarmupDecayLR\",\"params\":"
+     "{\"total_num_steps\":5}}}",
      "ds scheduler.params.total_num_steps=5 vs hf num_training_steps (calculated)=100", FR_USAGE},
     {"wire", "{" Z ",\"communication_data_type\":\"int8\"}", "fp32, bf16 or fp16", FR_USAGE},
     {"sequence", "{" Z ",\"sequence_parallel_size\":2}", "sequence parallelism", FR_UNSUPPORTED},
@@ -121,7 +123,8 @@ static void test_auto(void)
                    "\"gradient_accumulation_steps\":\"auto\",\"gradient_clipping\":\"auto\","
                    "\"fp16\":{\"enabled\":\"auto\",\"loss_scale\":0,\"initial_scale_power\":12},"
                    "\"bf16\":{\"enabled\":\"auto\"},\"moe\":{\"enabled\":true},"
-                   "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":\"auto\",\"betas\":\"auto\","
+                   "\"optimizer\":{\"type\":\"AdamW\",\"params\":{\"lr\":\"auto\","
+                   "\"betas\":\"auto\","
                    "\"eps\":\"auto\",\"weight_decay\":\"auto\"}},\"scheduler\":{\"type\":"
                    "\"WarmupDecayLR\",\"params\":{\"total_num_steps\":\"auto\",\"warmup_min_lr\":"
                    "\"auto\",\"warmup_max_lr\":\"auto\",\"warmup_num_steps\":\"auto\"}},"

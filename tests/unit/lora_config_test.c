@@ -39,7 +39,8 @@ static const struct {
     {"all but the head", HEAD "\"target_modules\":\"all-linear\"}", "lm_head", 0, 0},
     {"exclude", HEAD "\"target_modules\":\"all-linear\",\"exclude_modules\":[\"q_a_proj\"]}", Q0, 0,
      0},
-    {"exclude regex", HEAD "\"target_modules\":[\"q_a_proj\"],\"exclude_modules\":\".*layers.0.*\"}",
+    {"exclude regex", HEAD "\"target_modules\":[\"q_a_proj\"],"
+     "\"exclude_modules\":\".*layers.0.*\"}",
      Q0, 0, 0},
     {"layer", HEAD "\"target_modules\":[\"q_a_proj\"],\"layers_to_transform\":[1,7]}",
      "model.layers.7.self_attn.q_a_proj", 16, 2},

@@ -53,7 +53,8 @@ static void test_golden(const char *tokenizer, const char *golden)
     tr_tokenizer_destroy(t);
 }
 
-#define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
+#define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}"
+#define MODEL "\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[\"a b\"]}"
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"
 
 static const struct {
@@ -72,13 +73,15 @@ static const struct {
     {"merge of three", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a a "
                        "a\"]}}",
      "entry 0 is not two tokens", FR_USAGE},
-    {"dropout", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[],\"dropout\":0.1}}",
+    {"dropout",
+     "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[],\"dropout\":0.1}}",
      "dropout", FR_UNSUPPORTED},
     {"metaspace", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\"}}",
      "'Metaspace'", FR_UNSUPPORTED},
     {"no pre-tokenizer", "{\"version\":\"1.0\"," MODEL "}", "only Split, Digits and ByteLevel",
      FR_UNSUPPORTED},
-    {"normalizer", "{\"version\":\"1.0\"," MODEL "," BYTES ",\"normalizer\":{\"type\":\"Lowercase\"}}",
+    {"normalizer",
+     "{\"version\":\"1.0\"," MODEL "," BYTES ",\"normalizer\":{\"type\":\"Lowercase\"}}",
      "'Lowercase'", FR_UNSUPPORTED},
     {"pattern", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\","
      "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":"

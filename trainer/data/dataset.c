@@ -227,7 +227,8 @@ static enum fr_rc read_entries(struct sources *s, struct fr_arena *arena, struct
         if (len > 0) {
             const char *name = fr_arena_text(arena, p, len);
             rc = name == NULL ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
-                              : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++], err);
+                              : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++],
+                                              err);
         }
         p += skip + (p[skip] == ',');
     }

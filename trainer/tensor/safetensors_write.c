@@ -258,7 +258,8 @@ enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, si
             rc = tr_st_write(path, items, n, &format_pt, 1, err);
     } else if (rc == FR_OK) {
         json_t *map = json_object();
-        json_t *root = json_pack("{s:{s:I},s:O}", "metadata", "total_size", (json_int_t)s.total_bytes,
+        json_t *root = json_pack("{s:{s:I},s:O}", "metadata", "total_size",
+                                 (json_int_t)s.total_bytes,
                                  "weight_map", map);
         rc = root == NULL ? fr_fail(err, FR_NOMEM, "no memory for the index of %s", dir)
                           : write_shards(dir, items, &s, map, err);
