@@ -135,21 +135,23 @@ static void rendezvous(struct fr_run *run, const struct fr_row *row, const struc
         run_trouble(run, row->inst, "%s", err.msg);
 }
 
+enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, struct fr_err *err)
+{
+    const char *eq = strchr(kv, '=');
+    struct fr_output_row row = {.idx = inst, .value = eq != NULL ? eq + 1 : ""};
+
+    row.key = fr_arena_text(&run->arena, kv, eq != NULL ? (size_t)(eq - kv) : strlen(kv));
+    return row.key != NULL ? fr_store_output_put(run->env.store, run->id, &row, err)
+                           : fr_fail(err, FR_NOMEM, "no memory for an output");
+}
+
 static enum fr_rc write_outputs(struct fr_run *run, const struct run_attempt *at,
                                 struct fr_err *err)
 {
-    struct fr_store *st = run->env.store;
-    enum fr_rc rc = fr_store_output_clear(st, run->id, at->inst, err);
+    enum fr_rc rc = fr_store_output_clear(run->env.store, run->id, at->inst, err);
 
-    for (size_t i = 0; rc == FR_OK && i < at->outputs.n; i++) {
-        const char *kv = at->outputs.v[i].p;
-        const char *eq = strchr(kv, '=');
-        struct fr_output_row row = {.idx = at->inst, .value = eq != NULL ? eq + 1 : ""};
-
-        row.key = fr_arena_text(&run->arena, kv, eq != NULL ? (size_t)(eq - kv) : strlen(kv));
-        rc = row.key != NULL ? fr_store_output_put(st, run->id, &row, err)
-                             : fr_fail(err, FR_NOMEM, "no memory for an output");
-    }
+    for (size_t i = 0; rc == FR_OK && i < at->outputs.n; i++)
+        rc = run_put_output(run, at->inst, at->outputs.v[i].p, err);
     return rc;
 }
 
@@ -238,20 +240,13 @@ static enum fr_rc put_note(struct fr_run *run, const struct fr_note *note, struc
     return FR_OK;
 }
 
-static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
 {
-    struct run_inst *in = &run->insts[row->inst];
+    const struct run_inst *in = &run->insts[row->inst];
     const struct fr_plan_inst *pi = &run->plan->insts[row->inst];
     const struct fr_plan_task *task = &run->plan->tasks[pi->task];
-    enum fr_rc rc = row->attempt_no > 0 ? write_attempt(run, row, err) : FR_OK;
     struct fr_inst_row out;
 
-    if (rc != FR_OK)
-        return rc;
-    in->reason = why(run, row, run_attempt_find(run, row->attempt));
-    if (in->reason == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a reason");
-    times(run, row);
     out = (struct fr_inst_row){
         .idx = row->inst,
         .key = pi->key,
@@ -277,13 +272,26 @@ static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct
         out.due_delay_ms = row->delay_ms;
         out.due_wall = fr_sys.wall_ms() + row->delay_ms;
     }
-    if ((rc = fr_store_inst_put(run->env.store, run->id, &out, err)) != FR_OK ||
-        (rc = write_event(run, row, err)) != FR_OK)
+    return fr_store_inst_put(run->env.store, run->id, &out, err);
+}
+
+static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    enum fr_rc rc = row->attempt_no > 0 ? write_attempt(run, row, err) : FR_OK;
+
+    if (rc != FR_OK)
+        return rc;
+    in->reason = why(run, row, run_attempt_find(run, row->attempt));
+    if (in->reason == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a reason");
+    times(run, row);
+    if ((rc = run_put_inst(run, row, err)) != FR_OK || (rc = write_event(run, row, err)) != FR_OK)
         return rc;
     return put_note(run,
                     &(struct fr_note){.kind = FR_NOTE_STATE,
                                       .inst = row->inst,
-                                      .node = pi->node,
+                                      .node = run_node_of(run, row->inst),
                                       .row = *row,
                                       .text = in->reason},
                     err);

@@ -18,6 +18,13 @@ enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct
                       row->due_delay_ms, row->unreachable_wall, row->started_wall, row->ended_wall);
 }
 
+enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_INST_CLEAR, err, "d", run);
+
+    return rc == FR_OK ? fr_sql_run(st, SQL_OUTPUT_CLEAR_ALL, err, "d", run) : rc;
+}
+
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err)
 {

@@ -94,6 +94,8 @@ struct fr_inst_rows {
 /* Adds the row, or replaces the one with its idx. */
 enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
                              struct fr_err *err);
+/* Forgets all instances and outputs of the run, to be put again: its plan has changed. */
+enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr_err *err);
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err);
 

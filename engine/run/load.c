@@ -1,0 +1,349 @@
+/* A stored run is taken up again: its rows, its spec, and what the user wishes. */
+#include "engine/run/inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *stored_env(void *self, const char *name)
+{
+    return json_string_value(json_object_get(self, name));
+}
+
+static enum fr_rc get_source(struct fr_run *run, const char *hash, const char *path,
+                             struct fr_source *out, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = fr_blob_get(run->home, hash, &text, err);
+
+    if (rc == FR_OK) {
+        out->path = path;
+        out->text =
+            (struct fr_str){fr_arena_text(&run->arena, text.p ? text.p : "", text.n), text.n};
+        if (out->text.p == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for %s", path);
+    }
+    fr_buf_finish(&text);
+    return rc;
+}
+
+/* Of a changed file: the environment of now counts where none was stored. */
+static const char *stored_or_own_env(void *self, const char *name)
+{
+    const char *stored = stored_env(self, name);
+
+    return stored != NULL ? stored : getenv(name);
+}
+
+/* The stored pipeline (file NULL) or a changed one, with the stored inventory and parameters. */
+static enum fr_rc load_file(struct fr_run *run, const char *file, struct fr_spec **out,
+                            struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_source sources[2];
+    struct fr_spec_opts opts = {.path = file != NULL ? file : run->row.source,
+                                .cwd = run->row.folder,
+                                .sources = sources,
+                                .getenv = file != NULL ? stored_or_own_env : stored_env};
+    json_t *doc = NULL, *list, *item;
+    const char **params = NULL;
+    size_t i;
+    enum fr_rc rc = fr_json_parse(fr_str_of(run->row.params), "stored parameters", &doc, err);
+
+    if (rc == FR_OK && file == NULL)
+        rc = get_source(run, run->row.spec_hash, run->row.source, &sources[opts.n_sources++], err);
+    if (rc == FR_OK && run->row.inventory_hash[0] != '\0')
+        rc = get_source(run, run->row.inventory_hash, run->row.inventory,
+                        &sources[opts.n_sources++], err);
+    list = json_object_get(doc, "params");
+    if (rc == FR_OK &&
+        (params = fr_arena_array(&run->arena, json_array_size(list) + 1, sizeof(*params))) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for parameters");
+    if (rc == FR_OK) {
+        json_array_foreach(list, i, item) params[opts.n_params++] = json_string_value(item);
+        opts.params = params;
+        opts.getenv_self = json_object_get(doc, "env");
+        rc = fr_spec_load(&opts, out, issues, err);
+    }
+    json_decref(doc);
+    return rc;
+}
+
+static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
+                            struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_spec *old = NULL;
+    enum fr_rc rc = load_file(run, ro->file, &run->spec, issues, err);
+
+    if (rc != FR_OK || ro->file == NULL)
+        return rc;
+    rc = load_file(run, NULL, &old, issues, err);
+    if (rc == FR_OK)
+        run_differ(run, old);
+    fr_spec_destroy(old);
+    return rc;
+}
+
+static bool parse_state(const char *text, enum fr_state_of *out)
+{
+    *out = FR_ST_WAITING;
+    return text[0] == '\0' || fr_state_parse(text, out);
+}
+
+static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, struct fr_err *err)
+{
+    uint32_t i = fr_plan_inst(run->plan, row->key);
+    struct fr_row out = {.inst = i};
+    struct run_inst *in;
+    int64_t left;
+
+    if (i == FR_PLAN_NONE)
+        return row->live != 0 ? fr_fail(err, FR_USAGE,
+                                        "%s lives, and the changed pipeline does "
+                                        "not have it",
+                                        row->key)
+                              : FR_OK;
+    if (!parse_state(row->state, &out.state) ||
+        !parse_state(row->attempt_state, &out.attempt_state) ||
+        (row->cause[0] != '\0' && !fr_cause_parse(fr_str_of(row->cause), &out.cause)) ||
+        (row->stop_cause[0] != '\0' &&
+         !fr_cause_parse(fr_str_of(row->stop_cause), &out.stop_cause)))
+        return fr_fail(err, FR_CORRUPT, "%s has a state that this flowrun does not know", row->key);
+    out.attempt_no = (uint32_t)row->attempt_no;
+    out.attempt = row->attempt;
+    out.live = row->live != 0;
+    out.go = row->go != 0;
+    out.generation = (uint32_t)row->generation;
+    out.retries = (uint32_t)row->retries;
+    out.code = (int)row->code;
+    left = row->due_wall - fr_sys.wall_ms(); /* the wall clock may have been set: clamped */
+    out.delay_ms = left < 0 ? 0 : left > row->due_delay_ms ? row->due_delay_ms : left;
+    in = &run->insts[i];
+    in->shown = in->writing = out.state;
+    in->started_wall = row->started_wall;
+    in->ended_wall = row->ended_wall;
+    in->reason = row->reason;
+    return fr_sched_load(run->sched, &out, err);
+}
+
+static enum fr_rc load_attempt(struct fr_run *run, const struct fr_attempt_row *row,
+                               const struct fr_inst_row *inst, struct fr_err *err)
+{
+    uint32_t i = fr_plan_inst(run->plan, inst->key);
+    bool newest = fr_id_eq(inst->attempt, row->id);
+    bool live = newest && inst->live != 0;
+    struct run_attempt *at;
+
+    if (i == FR_PLAN_NONE)
+        return FR_OK;
+    if (newest)
+        run->insts[i].row = *row;
+    if (row->done != 0 && !live)
+        return FR_OK;
+    at = run_attempt_add(run, row->id, i, (uint32_t)row->no);
+    if (at == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for an attempt");
+    at->generation = (uint32_t)row->generation;
+    at->log.name = fr_arena_dup(&run->arena, row->log);
+    at->home_id = row->home_id;
+    memcpy(at->boot_id, row->boot_id, strnlen(row->boot_id, sizeof(at->boot_id) - 1));
+    at->port = (int)row->port;
+    at->sent = true; /* for all that is known */
+    if (!live) {
+        at->ended = true;
+        at->ack = true; /* only its log may still be missing */
+    }
+    return FR_OK;
+}
+
+static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    struct fr_inst_rows insts;
+    struct fr_attempt_rows attempts;
+    struct fr_output_rows outputs;
+    struct fr_run_now now = {.round = (uint32_t)run->row.round};
+    enum fr_rc rc;
+
+    if ((rc = fr_store_insts(st, run->id, &run->arena, &insts, err)) != FR_OK ||
+        (rc = fr_store_attempts(st, run->id, &run->arena, &attempts, err)) != FR_OK ||
+        (rc = fr_store_outputs(st, run->id, &run->arena, &outputs, err)) != FR_OK ||
+        (rc = fr_store_files(st, run->id, &run->arena, &run->files, err)) != FR_OK)
+        return rc;
+    for (int s = 0; s <= FR_RUN_OVER; s++)
+        if (strcmp(fr_run_state_name((enum fr_run_state)s), run->row.state) == 0)
+            now.state = (enum fr_run_state)s;
+    for (int o = 1; o <= FR_OUT_CANCELLED; o++)
+        if (strcmp(fr_outcome_name((enum fr_outcome)o), run->row.outcome) == 0)
+            now.outcome = (enum fr_outcome)o;
+    rc = fr_sched_load_run(run->sched, &now, err);
+    for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
+        rc = load_inst(run, &insts.rows[i], err);
+    for (size_t a = 0, i = 0; rc == FR_OK && a < attempts.n; a++) {
+        while (i < insts.n && insts.rows[i].idx < attempts.rows[a].idx)
+            i++;
+        if (i < insts.n && insts.rows[i].idx == attempts.rows[a].idx)
+            rc = load_attempt(run, &attempts.rows[a], &insts.rows[i], err);
+    }
+    for (size_t o = 0; rc == FR_OK && o < outputs.n; o++)
+        for (size_t i = 0; i < insts.n; i++) {
+            uint32_t k = insts.rows[i].idx == outputs.rows[o].idx
+                             ? fr_plan_inst(run->plan, insts.rows[i].key)
+                             : FR_PLAN_NONE;
+
+            if (k != FR_PLAN_NONE && !run_add(&run->arena, &run->insts[k].outputs, "%s=%s",
+                                              outputs.rows[o].key, outputs.rows[o].value))
+                rc = fr_fail(err, FR_NOMEM, "no memory for outputs");
+        }
+    return rc;
+}
+
+/* After a power cut the tail of a log may never have reached the disk: it is fetched again, from
+ * nodes that still have it. (Of an attempt that was acknowledged it was synced before.) */
+static enum fr_rc distrust_logs(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_node_rows nodes;
+    char boot[40] = "";
+    bool same = true;
+    enum fr_rc rc = fr_store_nodes(run->env.store, run->id, &run->arena, &nodes, err);
+
+    if (rc != FR_OK || fr_sys.boot_id(boot) != 0)
+        return rc;
+    for (size_t i = 0; i < nodes.n; i++)
+        if (strcmp(nodes.rows[i].name, run->plan->nodes[run->plan->control].name) == 0 &&
+            nodes.rows[i].boot_id[0] != '\0')
+            same = strcmp(nodes.rows[i].boot_id, boot) == 0;
+    for (struct run_attempt *at = run->attempts; !same && at != NULL; at = at->next)
+        at->log.doubted = true;
+    return FR_OK;
+}
+
+/* Another plan numbers instances anew: all rows are put again under their new numbers. */
+static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    struct fr_inst_rows insts;
+    struct fr_attempt_rows attempts;
+    enum fr_rc rc = fr_store_insts(st, run->id, &run->arena, &insts, err);
+
+    if (rc != FR_OK ||
+        (rc = fr_store_attempts(st, run->id, &run->arena, &attempts, err)) != FR_OK ||
+        (rc = fr_store_insts_clear(st, run->id, err)) != FR_OK ||
+        (rc = run_put_insts(run, err)) != FR_OK)
+        return rc;
+    for (size_t a = 0, i = 0; rc == FR_OK && a < attempts.n; a++) {
+        struct fr_attempt_row *row = &attempts.rows[a];
+        uint32_t now = FR_PLAN_NONE;
+
+        while (i < insts.n && insts.rows[i].idx < row->idx)
+            i++;
+        if (i < insts.n && insts.rows[i].idx == row->idx)
+            now = fr_plan_inst(run->plan, insts.rows[i].key);
+        row->idx = now != FR_PLAN_NONE ? (int64_t)now : -1;
+        rc = fr_store_attempt_put(st, run->id, row, err);
+    }
+    for (uint32_t i = 0; rc == FR_OK && i < run->plan->n_insts; i++) {
+        const struct fr_strs *outs = &run->insts[i].outputs;
+
+        run->insts[i].row.idx = i;
+        for (size_t o = 0; rc == FR_OK && o < outs->n; o++)
+            rc = run_put_output(run, i, outs->v[o].p, err);
+    }
+    return rc;
+}
+
+/* Everything about a changed file that must be safe before it is gone on with. */
+static enum fr_rc adopt(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    enum fr_rc rc = run_keep_sources(run, err);
+
+    if (rc != FR_OK || (rc = fr_store_begin(st, err)) != FR_OK)
+        return rc;
+    if ((rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
+        rc = run_stage(run, err);
+    if (rc == FR_OK)
+        rc = fr_store_commit(st, err);
+    else
+        fr_store_rollback(st);
+    return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
+}
+
+static enum fr_rc queue_wishes(struct fr_run *run, const struct fr_resume_opts *opts,
+                               struct fr_err *err)
+{
+    struct fr_event retry = {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < opts->n_abandon; i++) {
+        struct fr_event ev = {.kind = FR_EV_ABANDON,
+                              .node = fr_plan_node(run->plan, opts->abandon[i])};
+
+        if (ev.node == FR_PLAN_NONE)
+            return fr_fail(err, FR_USAGE, "the run has no node '%s'", opts->abandon[i]);
+        rc = run_queue(run, &ev, err);
+    }
+    if (rc != FR_OK || !opts->retry)
+        return rc;
+    if (opts->retry_from != NULL &&
+        (retry.task = fr_plan_task(run->plan, opts->retry_from)) == FR_PLAN_NONE)
+        return fr_fail(err, FR_USAGE, "the run has no task '%s'", opts->retry_from);
+    return run_queue(run, &retry, err);
+}
+
+static enum fr_rc check_wish(const struct fr_run *run, const struct fr_resume_opts *opts,
+                             struct fr_err *err)
+{
+    bool over = strcmp(run->row.state, "over") == 0;
+
+    if (over && !opts->retry)
+        return fr_fail(err, FR_USAGE,
+                       "run %lld is over (%s); 'flowrun retry %lld' runs again what "
+                       "failed",
+                       (long long)run->row.no, run->row.outcome, (long long)run->row.no);
+    if (!over && opts->retry)
+        return fr_fail(err, FR_USAGE, "run %lld is not over; 'flowrun resume %lld' goes on with it",
+                       (long long)run->row.no, (long long)run->row.no);
+    return FR_OK;
+}
+
+enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
+                         struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_run *run = run_new(env, err);
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (run == NULL)
+        return FR_NOMEM;
+    if ((rc = fr_store_run_find(env->store, opts->run, &run->arena, &run->row, err)) != FR_OK)
+        goto out;
+    run->id = run->row.id;
+    if ((rc = run_own(run, err)) != FR_OK)
+        goto out;
+    /* again, now that nobody else writes it */
+    {
+        char id[FR_ID_TEXT];
+
+        fr_id_text(run->id, id);
+        rc = fr_store_run_find(env->store, id, &run->arena, &run->row, err);
+    }
+    if (rc != FR_OK || (rc = check_wish(run, opts, err)) != FR_OK ||
+        (rc = load_spec(run, opts, issues, err)) != FR_OK ||
+        (rc = run_make_parts(run, err)) != FR_OK)
+        goto out;
+    if ((rc = load_rows(run, err)) != FR_OK ||
+        (opts->file != NULL && (rc = adopt(run, err)) != FR_OK))
+        goto out;
+    if ((rc = distrust_logs(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
+        (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&
+        (rc = queue_wishes(run, opts, err)) == FR_OK)
+        for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+            if (at->ended)
+                run_follow(run, at);
+out:
+    if (rc == FR_OK)
+        *out = run;
+    else
+        fr_run_destroy(run);
+    return rc;
+}

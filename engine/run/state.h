@@ -1,0 +1,148 @@
+/* Inside of a run: its data. Nobody outside engine/run includes this. */
+#ifndef FR_RUN_STATE_H
+#define FR_RUN_STATE_H
+
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+#include "engine/exec/ship.h"
+#include "engine/run/run.h"
+#include "engine/store/blob.h"
+#include "engine/store/home.h"
+
+/* The exit code of an attempt whose command ended with 0 and wrote outputs that are none. */
+enum { RUN_EXIT_OUTPUTS = 65 };
+
+struct run_start; /* start.c */
+
+/* The copy of an attempt's output: runs/<id>/<name>, and <name>.idx with (offset, wall) pairs. */
+struct run_log {
+    char *name; /* in the run's arena */
+    int fd, idx_fd;
+    uint64_t size;       /* bytes here, a prefix of the node's */
+    uint64_t idx_offset; /* of the newest pair */
+    int64_t idx_wall;
+    bool failed;  /* could not be written: said once */
+    bool doubted; /* control lost power since: replaced by what the node still has */
+};
+
+/* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
+ * still coming. */
+struct run_attempt {
+    struct run_attempt *next;
+    struct fr_id id;
+    uint32_t inst, no, generation;
+    struct run_start *start; /* owns: being staged, not yet sent; NULL afterwards */
+    bool sent;               /* the node may know it */
+    bool followed;           /* its log is */
+    bool ended, log_end;     /* as posted */
+    bool ack;                /* its end is committed */
+    uint64_t log_bytes;      /* once ended */
+    struct run_log log;
+    struct fr_id home_id;
+    char boot_id[40];
+    int port; /* the head's, for the rendezvous */
+    char reason[256];
+    bool outputs_new;       /* to be written with the next row */
+    struct fr_strs outputs; /* "K=V", in the run's arena */
+};
+
+struct run_inst {
+    struct fr_strs outputs; /* of its newest ended attempt: "K=V", in the run's arena */
+    int64_t started_wall, ended_wall, unreachable_wall;
+    const char *reason;              /* in the run's arena; never NULL */
+    struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
+    enum fr_state_of shown, writing; /* of the newest event row: committed; in the transaction */
+    bool shown_away, writing_away;   /* unreachable, likewise */
+};
+
+struct run_node {
+    bool up, refused;
+    bool known; /* home and boot are those of the newest hello */
+    struct fr_id home_id;
+    char boot_id[40];
+    char *store;       /* absolute path of its store folder, once a put told; NULL */
+    int64_t asked_ms;  /* first asked to connect and not up since; -1 */
+    int64_t down_wall; /* unreachable since, 0 not */
+    bool dirty;        /* to be written with the next commit */
+    char reason[256];  /* why, or why it is refused */
+};
+
+/* What waits for the answer to a put or get, by ref. */
+struct run_job {
+    struct run_job *next;
+    uint64_t ref;
+    struct run_attempt *at; /* NULL: its attempt is gone, the answer is dropped */
+};
+
+/* A hashed control-side file or program. */
+struct run_ship {
+    struct run_ship *next;
+    const char *path;          /* control's, absolute */
+    char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
+    bool folder;
+    int depth;                  /* while it is walked */
+    struct fr_exec_file *files; /* paths start with the hash; arena */
+    size_t n;
+};
+
+struct run_bundle {
+    struct run_bundle *next;
+    const char *name;
+    const char *program; /* on control */
+    bool made;           /* bundle is filled: some node needed it shipped */
+    struct fr_bundle bundle;
+    struct fr_exec_file *files;
+};
+
+struct run_other { /* an attempt that is stopped because it lives where ours should start */
+    struct run_other *next;
+    struct fr_id id, attempt;
+    uint32_t inst;
+};
+
+struct fr_run {
+    struct fr_run_env env; /* borrows all */
+    struct fr_arena arena;
+    const char *home; /* borrows: the store's */
+    char *dir;        /* runs/<id> */
+    struct fr_id id;
+    struct fr_run_row row;
+    struct fr_spec *spec;   /* owns */
+    struct fr_plan *plan;   /* in arena */
+    struct fr_sched *sched; /* owns */
+    struct fr_exec exec;    /* owns */
+    struct run_inst *insts; /* n_insts, in arena */
+    struct run_node *nodes; /* n_nodes, in arena */
+    struct run_attempt *attempts;
+    struct run_job *jobs;
+    struct run_ship *ships;
+    struct run_bundle *bundles;
+    struct run_other *others;
+    struct fr_file_rows files; /* staged at submit */
+    uint64_t last_ref;
+
+    struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */
+    struct fr_event *events;                   /* for the scheduler, not yet applied; fr_sys */
+    size_t n_events, cap_events;
+    struct fr_acts acts;   /* of this drain */
+    size_t looked;         /* acts up to here: EVAL performed */
+    struct fr_note *notes; /* of this drain, shown after the commit; fr_sys */
+    size_t n_notes, cap_notes;
+
+    int lock_fd, sock_fd;
+    struct fr_watch *sock;
+    bool poked;
+    struct fr_timer *timer;
+    int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
+    int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
+    int64_t log_due_ms; /* a log could not be written: follow it again then; INT64_MAX: none */
+    struct fr_id *done; /* acknowledged since the last commit; arena */
+    size_t n_done;
+    int64_t ask_due_ms; /* some node was asked and must be up by then; INT64_MAX: none */
+    bool over;          /* FR_ACT_OVER was performed */
+    int64_t over_ms;    /* when */
+    bool fatal;         /* the scheduler is unusable */
+    struct fr_err fatal_err;
+};
+
+#endif
