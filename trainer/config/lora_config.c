@@ -187,8 +187,9 @@ enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_mo
         *hits += hit.adapted;
     }
     if (*hits == 0)
-        return fr_fail(err, FR_USAGE, "LoRA targets match no module of the model (q_a_proj, "
-                                      "q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj …)");
+        return fr_fail(err, FR_USAGE, "LoRA targets (%s%s) match no module of the model (q_a_proj, "
+                                      "q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj …)",
+                       c->ntargets > 0 ? c->targets[0] : "", c->ntargets > 1 ? ", …" : "");
     note_unused(c, m, notes);
     return FR_OK;
 }

@@ -175,18 +175,18 @@ enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *
     if (rc == FR_OK)
         rc = tr_st_open(path, &st, err);
     if (rc == FR_OK && tr_st_count(st) != p->n * 2)
-        rc = fr_fail(err, FR_USAGE, "%s holds %zu tensors, the model's adapters are %zu", path,
+        rc = fr_fail(err, FR_USAGE, "it holds %zu tensors, the model's adapters are %zu",
                      tr_st_count(st), p->n * 2);
     for (size_t i = 0; i < p->n * 2 && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_find(st, items[i].name);
         if (t == NULL)
-            rc = fr_fail(err, FR_USAGE, "%s lacks %s", path, items[i].name);
+            rc = fr_fail(err, FR_USAGE, "it lacks %s", items[i].name);
         else if ((rc = tr_st_want_shape(t, 2, items[i].shape, err)) == FR_OK)
             rc = read_f32(st, t, (float *)items[i].data, err);
     }
     tr_st_close(st);
     fr_arena_finish(&arena);
-    return rc;
+    return rc != FR_OK ? fr_while(err, "adapter %s", path) : rc;
 }
 
 void tr_export_sweep(const char *output_dir)
