@@ -195,7 +195,10 @@ static void advance(struct sup *s)
     check_deadlines(s);
     if (s->phase == SUP_WAITING && s->go)
         launch(s);
-    if (s->phase == SUP_RUNNING && !s->alive)
+    if (s->phase == SUP_RUNNING && !s->alive && s->req->leaves && s->n_sidecars == 0 &&
+        s->end.cause == FR_END_EXIT && s->end.code == 0)
+        gather_end(s);
+    else if (s->phase == SUP_RUNNING && !s->alive)
         enter(s, SUP_LEAVING, s->req->grace_ms);
     if (s->phase == SUP_LEAVING || s->phase == SUP_CLOSING) {
         if (childless && !s->alive)

@@ -367,6 +367,8 @@ static void set_limits(struct build *b, const struct fr_task *task, const struct
     out->log_on_full = task->log.on_full == FR_ON_FULL_STOP ? FR_LOG_STOP : FR_LOG_DROP_MIDDLE;
     out->container = b->order->container;
     out->want_dir = task->n_files > 0;
+    out->leaves = task->act.uses != NULL && (strcmp(task->act.uses->name, "container") == 0 ||
+                                             strcmp(task->act.uses->name, "cleanup") == 0);
 }
 
 enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,

@@ -171,6 +171,20 @@ static void test_stop(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+static void kill_marked(struct fr_id id)
+{
+    struct fr_procinfo *list;
+    char text[FR_ID_TEXT];
+    size_t n;
+
+    fr_id_text(id, text);
+    CHECK(fr_sys.procs(&list, &n) == 0);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].marker, text) == 0)
+            fr_sys.kill(list[i].proc, SIGKILL);
+    fr_sys.free(list);
+}
+
 /* Children left behind by a command that ended are stopped, too. */
 static void test_leftovers(void)
 {
@@ -184,6 +198,14 @@ static void test_leftovers(void)
     struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
     CHECK(e.cause == FR_END_EXIT && e.code == 5 && e.survivors.n == 0);
     CHECK_INT(processes_of(m.prepare.attempt), 0);
+    /* unless it may leave them: they go on until somebody stops them */
+    m = sh_prepare(words, "setsid sleep 1000 >/dev/null 2>&1 &", true);
+    m.prepare.request.leaves = true;
+    client_send(&c, &m);
+    e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+    CHECK(e.cause == FR_END_EXIT && e.code == 0 && e.survivors.n == 0);
+    CHECK_INT(processes_of(m.prepare.attempt), 1);
+    kill_marked(m.prepare.attempt);
     CHECK_INT(client_close(&c, false), 0);
 }
 
