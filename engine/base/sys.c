@@ -189,6 +189,24 @@ static int real_accept(int fd)
     return accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 }
 
+/* Connections of an earlier job that only wait for their time do not count as holders; whoever
+ * listens does. A socket that has listened shares its port with nobody, even when it no longer does. */
+static int take_port(int fd, const struct sockaddr *a, socklen_t n)
+{
+    int yes = 1, no = 0;
+
+    if (bind(fd, a, n) == 0)
+        return 0;
+    if (errno != EADDRINUSE)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, a, n) != 0 || listen(fd, 1) != 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &no, sizeof(no));
+    shutdown(fd, SHUT_RDWR);
+    return 0;
+}
+
 /* Both families by one IPv6 socket where there is IPv6. */
 static int real_hold_port(int port, int *held)
 {
@@ -202,7 +220,7 @@ static int real_hold_port(int port, int *held)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     else if ((fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
         return -1;
-    if (bind(fd, a, n) != 0 || getsockname(fd, a, &n) != 0) {
+    if (take_port(fd, a, n) != 0 || getsockname(fd, a, &n) != 0) {
         int e = errno;
         close(fd);
         errno = e;
