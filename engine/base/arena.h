@@ -1,6 +1,7 @@
 /*
- * An arena: memory that is freed all at once. A pipeline file, a run's plan, a request each has one.
- * Allocations are 16-byte aligned and zeroed; they fail (NULL) only when the system has no memory.
+ * An arena: memory that is freed all at once. A pipeline file, a run's plan, a request each has
+ * one. Allocations are 16-byte aligned and zeroed; they fail (NULL) only when the system has no
+ * memory.
  */
 #ifndef FR_BASE_ARENA_H
 #define FR_BASE_ARENA_H

@@ -85,15 +85,24 @@ enum fr_rc fr_while(struct fr_err *err, const char *fmt, ...)
 const char *fr_rc_name(enum fr_rc rc)
 {
     static const char *const names[] = {
-        [FR_OK] = "ok",           [FR_USAGE] = "usage",
-        [FR_NOTFOUND] = "not_found", [FR_IO] = "io",
-        [FR_FULL] = "full",       [FR_NOMEM] = "no_memory",
-        [FR_BUSY] = "busy",       [FR_DENIED] = "denied",
-        [FR_UNREACHABLE] = "unreachable", [FR_PROTO] = "protocol",
-        [FR_CORRUPT] = "corrupt", [FR_SHAPE] = "shape",
-        [FR_DTYPE] = "dtype",     [FR_UNSUPPORTED] = "unsupported",
-        [FR_TIMEOUT] = "timeout", [FR_PEER] = "peer",
-        [FR_STOPPED] = "stopped", [FR_BUG] = "bug",
+        [FR_OK] = "ok",
+        [FR_USAGE] = "usage",
+        [FR_NOTFOUND] = "not_found",
+        [FR_IO] = "io",
+        [FR_FULL] = "full",
+        [FR_NOMEM] = "no_memory",
+        [FR_BUSY] = "busy",
+        [FR_DENIED] = "denied",
+        [FR_UNREACHABLE] = "unreachable",
+        [FR_PROTO] = "protocol",
+        [FR_CORRUPT] = "corrupt",
+        [FR_SHAPE] = "shape",
+        [FR_DTYPE] = "dtype",
+        [FR_UNSUPPORTED] = "unsupported",
+        [FR_TIMEOUT] = "timeout",
+        [FR_PEER] = "peer",
+        [FR_STOPPED] = "stopped",
+        [FR_BUG] = "bug",
     };
 
     return (size_t)rc < sizeof(names) / sizeof(names[0]) ? names[rc] : "?";

@@ -75,9 +75,9 @@ enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, 
 static bool folder_of(const char *path, char out[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
-    int n = slash == NULL ? snprintf(out, PATH_MAX, ".")
-                          : snprintf(out, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path),
-                                     path);
+    int n = slash == NULL
+                ? snprintf(out, PATH_MAX, ".")
+                : snprintf(out, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 
     return n >= 0 && n < PATH_MAX;
 }

@@ -1,6 +1,6 @@
 /*
- * Whole files: read with a limit, replaced atomically (temporary file beside the target, fsync, rename,
- * fsync of the folder), made folders, hashed (SHA-256 by libmd).
+ * Whole files: read with a limit, replaced atomically (temporary file beside the target, fsync,
+ * rename, fsync of the folder), made folders, hashed (SHA-256 by libmd).
  */
 #ifndef FR_BASE_FILE_H
 #define FR_BASE_FILE_H
@@ -15,12 +15,14 @@ enum { FR_SHA256_TEXT = 65 };
 /* Appends the file's bytes to out. FR_USAGE when it is larger than max_bytes. */
 enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err);
 
-enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode, struct fr_err *err);
+enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
+                         struct fr_err *err);
 
 /* Makes path and its parents, mode for those it makes. */
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
 
-/* Removes a file or a whole tree; symlinks are removed, not followed. A path that is not there is fine. */
+/* Removes a file or a whole tree; symlinks are removed, not followed. A path that is not there is
+ * fine. */
 enum fr_rc fr_remove_tree(const char *path, struct fr_err *err);
 
 /* fsync of a folder, so that a rename or a new name in it survives a power cut. */

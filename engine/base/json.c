@@ -6,7 +6,8 @@ enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, str
 {
     json_error_t e;
 
-    *out = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    *out =
+        json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     if (*out != NULL)
         return FR_OK;
     if (json_error_code(&e) == json_error_out_of_memory)

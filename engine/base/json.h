@@ -10,7 +10,8 @@
 
 #include <jansson.h>
 
-/* Reads a whole file, at most max_bytes, as one JSON value; *out is owned by the caller (json_decref). */
+/* Reads a whole file, at most max_bytes, as one JSON value; *out is owned by the caller
+ * (json_decref). */
 enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err);
 
 /* Same for text in memory; name stands in front of errors. */

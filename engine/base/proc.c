@@ -35,8 +35,8 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
     return (ssize_t)n;
 }
 
-/* Fields of /proc/PID/stat; the name may hold blanks and parentheses, so fields count from the last ')'.
- * Source: proc(5). */
+/* Fields of /proc/PID/stat; the name may hold blanks and parentheses, so fields count from the last
+ * ')'. Source: proc(5). */
 static int read_stat(pid_t pid, struct fr_procinfo *info)
 {
     char text[STAT_MAX];
@@ -66,7 +66,8 @@ static int read_stat(pid_t pid, struct fr_procinfo *info)
     return 0;
 }
 
-/* The value of FLOWRUN_ATTEMPT in the process's environment, of which the first 128 KiB are read. */
+/* The value of FLOWRUN_ATTEMPT in the process's environment, of which the first 128 KiB are read.
+ */
 static void read_marker(struct fr_procinfo *info)
 {
     static const char name[] = "FLOWRUN_ATTEMPT=";
@@ -130,7 +131,8 @@ int fr_proc_list(struct fr_procinfo **list, size_t *n)
     return -1;
 }
 
-/* Puts fds[0..3) at 0, 1, 2: first out of the way, then into place. Only system calls: runs after vfork. */
+/* Puts fds[0..3) at 0, 1, 2: first out of the way, then into place. Only system calls: runs after
+ * vfork. */
 static int place_fds(const int fds[3])
 {
     int high[3];
@@ -250,8 +252,8 @@ int fr_proc_detach(int (*body)(void *arg), void *arg, size_t arg_bytes, const in
 int fr_proc_wait(pid_t pid, struct fr_wait *w, int flags)
 {
     siginfo_t info = {0};
-    int options = WEXITED | (flags & FR_WAIT_PEEK ? WNOWAIT : 0) |
-                  (flags & FR_WAIT_NOHANG ? WNOHANG : 0);
+    int options =
+        WEXITED | (flags & FR_WAIT_PEEK ? WNOWAIT : 0) | (flags & FR_WAIT_NOHANG ? WNOHANG : 0);
 
     *w = (struct fr_wait){0};
     while (waitid(pid == -1 ? P_ALL : P_PID, pid == -1 ? 0 : (id_t)pid, &info, options) != 0)

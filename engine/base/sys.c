@@ -262,50 +262,20 @@ static int real_boot_id(char out[40])
     return n == 36 ? 0 : -1;
 }
 
-#define REAL_TABLE                                                                                \
-    {                                                                                             \
-        .mono_ms = real_mono_ms,                                                                  \
-        .boot_ms = real_boot_ms,                                                                  \
-        .wall_ms = real_wall_ms,                                                                  \
-        .random = real_random,                                                                    \
-        .alloc = malloc,                                                                          \
-        .realloc = realloc,                                                                       \
-        .free = free,                                                                             \
-        .open = real_open,                                                                        \
-        .close = close,                                                                           \
-        .read = read,                                                                             \
-        .write = write,                                                                           \
-        .pread = pread,                                                                           \
-        .pwrite = pwrite,                                                                         \
-        .fdatasync = fdatasync,                                                                   \
-        .ftruncate = ftruncate,                                                                   \
-        .fstat = fstat,                                                                           \
-        .lstat = lstat,                                                                           \
-        .mkdir = mkdir,                                                                           \
-        .rename = rename,                                                                         \
-        .unlink = unlink,                                                                         \
-        .rmdir = rmdir,                                                                           \
-        .list = real_list,                                                                        \
-        .disk_free = real_disk_free,                                                              \
-        .lock = real_lock,                                                                        \
-        .locked = real_locked,                                                                    \
-        .pipe = real_pipe,                                                                        \
-        .socketpair = real_socketpair,                                                            \
-        .listen_unix = real_listen_unix,                                                          \
-        .connect_unix = real_connect_unix,                                                        \
-        .accept = real_accept,                                                                    \
-        .hold_port = real_hold_port,                                                              \
-        .set_nonblock = real_set_nonblock,                                                        \
-        .poll = poll,                                                                             \
-        .spawn = fr_proc_spawn,                                                                   \
-        .detach = fr_proc_detach,                                                                 \
-        .proc_fd = fr_proc_fd,                                                                    \
-        .wait = fr_proc_wait,                                                                     \
-        .kill = fr_proc_kill,                                                                     \
-        .subreaper = real_subreaper,                                                              \
-        .self = fr_proc_self,                                                                     \
-        .procs = fr_proc_list,                                                                    \
-        .boot_id = real_boot_id,                                                                  \
+#define REAL_TABLE                                                                                 \
+    {                                                                                              \
+        .mono_ms = real_mono_ms, .boot_ms = real_boot_ms, .wall_ms = real_wall_ms,                 \
+        .random = real_random, .alloc = malloc, .realloc = realloc, .free = free,                  \
+        .open = real_open, .close = close, .read = read, .write = write, .pread = pread,           \
+        .pwrite = pwrite, .fdatasync = fdatasync, .ftruncate = ftruncate, .fstat = fstat,          \
+        .lstat = lstat, .mkdir = mkdir, .rename = rename, .unlink = unlink, .rmdir = rmdir,        \
+        .list = real_list, .disk_free = real_disk_free, .lock = real_lock, .locked = real_locked,  \
+        .pipe = real_pipe, .socketpair = real_socketpair, .listen_unix = real_listen_unix,         \
+        .connect_unix = real_connect_unix, .accept = real_accept, .hold_port = real_hold_port,     \
+        .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
+        .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
+        .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self,                   \
+        .procs = fr_proc_list, .boot_id = real_boot_id,                                            \
     }
 
 const struct fr_sys fr_sys_real = REAL_TABLE;

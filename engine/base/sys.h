@@ -1,10 +1,10 @@
 /*
  * fr_sys: everything the engine and the node ask of the machine. The real table calls the system; a
- * test replaces it (failing the Nth call) and the simulator replaces it whole (its own clock, files,
- * processes and links). Calls keep POSIX meaning: -1 and errno on failure.
+ * test replaces it (failing the Nth call) and the simulator replaces it whole (its own clock,
+ * files, processes and links). Calls keep POSIX meaning: -1 and errno on failure.
  *
- * Clocks: mono_ms never steps and stops while the machine sleeps; boot_ms counts sleep too (leases);
- * wall_ms is the calendar, for cron and display alone.
+ * Clocks: mono_ms never steps and stops while the machine sleeps; boot_ms counts sleep too
+ * (leases); wall_ms is the calendar, for cron and display alone.
  */
 #ifndef FR_BASE_SYS_H
 #define FR_BASE_SYS_H
@@ -27,7 +27,7 @@ struct fr_procinfo {
     struct fr_proc proc;
     pid_t ppid, pgrp, session;
     uid_t uid;
-    char state;      /* R S D Z T … */
+    char state; /* R S D Z T … */
     char comm[64];
     char marker[40]; /* value of FLOWRUN_ATTEMPT in its environment, "" when absent or unreadable */
 };
@@ -35,17 +35,17 @@ struct fr_procinfo {
 struct fr_spawn {
     const char *const *argv; /* argv[0] is the program: a path, or a name searched in PATH */
     const char *const *envp;
-    const char *cwd;         /* NULL: the caller's */
-    int fds[3];              /* become 0, 1, 2; -1: /dev/null */
+    const char *cwd; /* NULL: the caller's */
+    int fds[3];      /* become 0, 1, 2; -1: /dev/null */
     bool new_session;
-    bool new_group;          /* a process group of its own, in the caller's session */
-    bool die_with_parent;    /* PR_SET_PDEATHSIG = SIGKILL */
+    bool new_group;       /* a process group of its own, in the caller's session */
+    bool die_with_parent; /* PR_SET_PDEATHSIG = SIGKILL */
 };
 
 struct fr_wait {
-    pid_t pid;     /* 0: nothing has ended */
+    pid_t pid; /* 0: nothing has ended */
     bool signaled;
-    int code;      /* exit status, or the signal's number */
+    int code; /* exit status, or the signal's number */
 };
 
 enum fr_sys_wait { FR_WAIT_PEEK = 1 /* leave it a zombie */, FR_WAIT_NOHANG = 2 };
@@ -74,17 +74,19 @@ struct fr_sys {
     int (*rename)(const char *from, const char *to);
     int (*unlink)(const char *path);
     int (*rmdir)(const char *path);
-    int (*list)(const char *dir, char ***names, size_t *n); /* without . and ..; fr_sys_names_free */
+    int (*list)(const char *dir, char ***names,
+                size_t *n);                 /* without . and ..; fr_sys_names_free */
     int64_t (*disk_free)(const char *path); /* bytes a user may still write, or -1 */
-    int (*lock)(int fd);          /* exclusive OFD lock, never waits: EAGAIN when held */
-    int (*locked)(int fd);        /* 1 somebody else holds it, 0 free, -1 */
+    int (*lock)(int fd);                    /* exclusive OFD lock, never waits: EAGAIN when held */
+    int (*locked)(int fd);                  /* 1 somebody else holds it, 0 free, -1 */
 
-    int (*pipe)(int fds[2]);      /* close-on-exec */
-    int (*socketpair)(int fds[2]);          /* stream, close-on-exec */
-    int (*listen_unix)(const char *path);   /* a listening stream socket */
+    int (*pipe)(int fds[2]);              /* close-on-exec */
+    int (*socketpair)(int fds[2]);        /* stream, close-on-exec */
+    int (*listen_unix)(const char *path); /* a listening stream socket */
     int (*connect_unix)(const char *path);
     int (*accept)(int fd);
-    int (*hold_port)(int port, int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
+    int (*hold_port)(int port,
+                     int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
 
@@ -96,10 +98,10 @@ struct fr_sys {
     int (*detach)(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep, size_t n);
     int (*wait)(pid_t pid, struct fr_wait *w, int flags); /* pid -1: any child */
     int (*proc_fd)(pid_t child); /* readable once the child ended; ENOSYS on kernels before 5.3 */
-    int (*kill)(struct fr_proc proc, int sig);            /* ESRCH when that very process is gone */
-    int (*subreaper)(void);       /* orphans below this process become its children */
+    int (*kill)(struct fr_proc proc, int sig); /* ESRCH when that very process is gone */
+    int (*subreaper)(void);                    /* orphans below this process become its children */
     int (*self)(struct fr_proc *out);
-    int (*procs)(struct fr_procinfo **list, size_t *n);   /* the whole table; fr_sys.free it */
+    int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
     int (*boot_id)(char out[40]);
 };
 

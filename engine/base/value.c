@@ -98,11 +98,20 @@ enum fr_rc fr_parse_duration(struct fr_str s, int64_t *ms, struct fr_err *err)
 enum fr_rc fr_parse_size(struct fr_str s, int64_t *bytes, struct fr_err *err)
 {
     static const struct unit units[] = {
-        {"", 1},          {"B", 1},           {"KB", 1e3},
-        {"MB", 1e6},      {"GB", 1e9},        {"TB", 1e12},
-        {"KiB", 1024},    {"MiB", 1048576},   {"GiB", 1073741824.0},
-        {"TiB", 1099511627776.0}, {"K", 1024}, {"M", 1048576},
-        {"G", 1073741824.0}, {"T", 1099511627776.0},
+        {"", 1},
+        {"B", 1},
+        {"KB", 1e3},
+        {"MB", 1e6},
+        {"GB", 1e9},
+        {"TB", 1e12},
+        {"KiB", 1024},
+        {"MiB", 1048576},
+        {"GiB", 1073741824.0},
+        {"TiB", 1099511627776.0},
+        {"K", 1024},
+        {"M", 1048576},
+        {"G", 1073741824.0},
+        {"T", 1099511627776.0},
     };
     char text[VALUE_MAX + 1], *end = text;
     bool ok = value_text(s, text) && isdigit((unsigned char)text[0]);
@@ -110,8 +119,8 @@ enum fr_rc fr_parse_size(struct fr_str s, int64_t *bytes, struct fr_err *err)
     const struct unit *u = ok ? unit_at(end, units, sizeof(units) / sizeof(units[0])) : NULL;
 
     if (u == NULL || end[strlen(u->name)] != '\0')
-        return fr_fail(err, FR_USAGE, "'%.*s' is not a size such as 4096, 64KiB or 10GB",
-                       (int)s.n, s.p);
+        return fr_fail(err, FR_USAGE, "'%.*s' is not a size such as 4096, 64KiB or 10GB", (int)s.n,
+                       s.p);
     if (v * u->factor > 9e18)
         return fr_fail(err, FR_USAGE, "%s is out of range", text);
     *bytes = (int64_t)(v * u->factor);
@@ -144,8 +153,7 @@ void fr_show_duration(int64_t ms, char out[24])
     else if (ms < 3600000)
         snprintf(out, 24, "%lldm%02llds", (long long)(ms / 60000), (long long)(ms / 1000 % 60));
     else
-        snprintf(out, 24, "%lldh%02lldm", (long long)(ms / 3600000),
-                 (long long)(ms / 60000 % 60));
+        snprintf(out, 24, "%lldh%02lldm", (long long)(ms / 3600000), (long long)(ms / 60000 % 60));
 }
 
 void fr_show_size(int64_t bytes, char out[24])
@@ -161,7 +169,8 @@ void fr_show_size(int64_t bytes, char out[24])
     snprintf(out, 24, i == 0 ? "%.0f %s" : "%.1f %s", v, names[i]);
 }
 
-/* Edits that turn a into b (insert, delete, replace, swap of neighbours), capped at VALUE_MAX long. */
+/* Edits that turn a into b (insert, delete, replace, swap of neighbours), capped at VALUE_MAX long.
+ */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][VALUE_MAX + 1], n = strlen(a), m = strlen(b);
@@ -174,8 +183,8 @@ static size_t distance(const char *a, const char *b)
     for (size_t i = 1; i <= n; i++) {
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t best = last[j - 1] + (tolower((unsigned char)a[i - 1]) !=
-                                         tolower((unsigned char)b[j - 1]));
+            size_t best = last[j - 1] +
+                          (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
             if (last[j] + 1 < best)
                 best = last[j] + 1;
             if (row[j - 1] + 1 < best)
@@ -208,5 +217,10 @@ const char *fr_suggest(const char *word, const char *const *words, size_t n)
             best = words[i];
         }
     }
-    return best != NULL && best_d < len && best_d <= (len <= 3 ? 1u : len <= 6 ? 2u : 3u) ? best : NULL;
+    return best != NULL && best_d < len &&
+                   best_d <= (len <= 3   ? 1u
+                              : len <= 6 ? 2u
+                                         : 3u)
+               ? best
+               : NULL;
 }

@@ -23,8 +23,8 @@ static enum fr_rc matrix(struct tr_backend *be, struct tr_queue *q, enum tr_dtyp
                          const int64_t shape[2], struct tr_view *v, struct fr_err *err)
 {
     void *p;
-    enum fr_rc rc = tr_mem_alloc(be, TR_MEM_DEVICE,
-                                 (size_t)(shape[0] * shape[1]) * tr_dtype_bytes(t), &p, err);
+    enum fr_rc rc =
+        tr_mem_alloc(be, TR_MEM_DEVICE, (size_t)(shape[0] * shape[1]) * tr_dtype_bytes(t), &p, err);
 
     if (rc != FR_OK)
         return rc;
