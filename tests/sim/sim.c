@@ -179,6 +179,8 @@ bool sim_turn(struct sim *s, bool *idle)
             due = m->up_us;
         if (m->cut && m->heal_us < due)
             due = m->heal_us;
+        if (m->full && m->room_us < due)
+            due = m->room_us;
     }
     *idle = due == INT64_MAX;
     if (due != INT64_MAX && due > s->now_us)

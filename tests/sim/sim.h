@@ -97,8 +97,8 @@ struct sim_proc {
 
 struct sim_machine {
     char name[16], boot[40];
-    bool up, cut;
-    int64_t boot_us, up_us, heal_us; /* last boot; when it comes up again, the link heals */
+    bool up, cut, full, was_full;
+    int64_t boot_us, up_us, heal_us, room_us; /* last boot; when each of the three is over */
     int64_t skew_ms;
     pid_t last_pid;
     struct sim_proc *procs;

@@ -139,6 +139,10 @@ static int fs_open(const char *path, int flags, mode_t mode)
     }
     if (i == NULL && !has_parent(m, p))
         return -1;
+    if (i == NULL && m->full) {
+        errno = ENOSPC;
+        return -1;
+    }
     if (i != NULL && i->dir && (flags & O_ACCMODE) != O_RDONLY) {
         errno = EISDIR;
         return -1;
@@ -181,6 +185,10 @@ static ssize_t fs_pwrite(int fd, const void *p, size_t n, off_t at)
     struct sim_file *f = regular(fd);
     if (f == NULL)
         return -1;
+    if (sim->cur->m->full) {
+        errno = ENOSPC;
+        return -1;
+    }
     write_at(f->inode, (size_t)at, p, n);
     return (ssize_t)n;
 }

@@ -154,6 +154,12 @@ static ssize_t io_write(int fd, const void *p, size_t n)
         return -1;
     if (f->kind == SIM_FILE) {
         size_t at = f->flags & O_APPEND ? f->inode->n : f->at;
+        if (sim->cur->m->full && n > 1 && sim_random(sim) % 2 == 0)
+            n = (size_t)sim_between(sim, 1, (int64_t)n - 1); /* what just fits */
+        else if (sim->cur->m->full) {
+            errno = ENOSPC;
+            return -1;
+        }
         /* no step between reading the end and writing: an append is one */
         struct sim_inode *i = f->inode;
         if (at + n > i->cap) {
