@@ -1,7 +1,7 @@
 /*
- * The Nth call of the machine fails, for N = 1, 2, … until a run meets no failure; once with that one
- * failure and once with all calls failing from there on. Each run must end in success or in an error
- * with a text, leave no temporary file, and leave what was there before as it was.
+ * The Nth call of the machine fails, for N = 1, 2, … until a run meets no failure; once with
+ * that one failure and once with all calls failing from there on. Each run must end in success or
+ * in an error with a text, leave no temporary file, and leave what was there before as it was.
  */
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"

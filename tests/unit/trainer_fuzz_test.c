@@ -1,7 +1,7 @@
 /*
- * Damaged input to every parser of the trainer: bytes flipped, cut, doubled or replaced by words that
- * parsers look for. Nothing may crash (the suite runs under ASan and UBSan), and what is refused must
- * come with a text. FLOWRUN_FUZZ=N tries N inputs a parser instead of 300.
+ * Damaged input to every parser of the trainer: bytes flipped, cut, doubled or replaced by words
+ * that parsers look for. Nothing may crash (the suite runs under ASan and UBSan), and what is
+ * refused must come with a text. FLOWRUN_FUZZ=N tries N inputs a parser instead of 300.
  */
 #include "tests/unit/check.h"
 #include "trainer/config/args.h"
@@ -182,9 +182,11 @@ static void fuzz(const char *name, const char *file, struct fr_str seed, parse *
 static const char model[] =
     "{\"model_type\":\"deepseek_v3\",\"vocab_size\":512,\"hidden_size\":64,\"num_hidden_layers\":4,"
     "\"num_attention_heads\":4,\"kv_lora_rank\":32,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":8,"
-    "\"v_head_dim\":16,\"intermediate_size\":128,\"moe_intermediate_size\":32,\"n_routed_experts\":8,"
+    "\"v_head_dim\":16,\"intermediate_size\":128,\"moe_intermediate_size\":32,"
+    "\"n_routed_experts\":8,"
     "\"first_k_dense_replace\":1,\"num_experts_per_tok\":2,\"rope_scaling\":{\"type\":\"yarn\","
-    "\"factor\":4,\"original_max_position_embeddings\":64},\"quantization_config\":{\"quant_method\":"
+    "\"factor\":4,\"original_max_position_embeddings\":64},"
+    "\"quantization_config\":{\"quant_method\":"
     "\"fp8\",\"weight_block_size\":[128,128]}}";
 static const char ds[] =
     "{\"train_batch_size\":\"auto\",\"gradient_clipping\":\"auto\",\"bf16\":{\"enabled\":\"auto\"},"
@@ -199,8 +201,10 @@ static const char args[] =
     "do_train: true\nmodel_name_or_path: m\ndataset: [a, b]\ntemplate: empty\noutput_dir: o\n"
     "max_steps: 3\nlearning_rate: 1.0e-4\nbf16: true\nsave_strategy: epoch\n";
 static const char records[] =
-    "[{\"conversations\":[{\"from\":\"system\",\"value\":\"s\"},{\"from\":\"human\",\"value\":\"a\"},"
-    "{\"from\":\"function_call\",\"value\":\"{\\\"name\\\":\\\"f\\\",\\\"arguments\\\":{\\\"x\\\":1}}\"},"
+    "[{\"conversations\":[{\"from\":\"system\",\"value\":\"s\"},{\"from\":\"human\","
+    "\"value\":\"a\"},"
+    "{\"from\":\"function_call\",\"value\":\"{\\\"name\\\":\\\"f\\\","
+    "\\\"arguments\\\":{\\\"x\\\":1}}\"},"
     "{\"from\":\"observation\",\"value\":\"o\"},{\"from\":\"gpt\",\"value\":\"b\"}],\"tools\":"
     "\"[{\\\"name\\\":\\\"f\\\"}]\"},{\"conversations\":[{\"from\":\"human\",\"value\":\"a\"},"
     "{\"from\":\"gpt\",\"value\":\"b\"}]}]";
