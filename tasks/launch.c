@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,8 +74,9 @@ static enum fr_rc read_gang(struct fr_job *job, struct fr_launch *l, struct fr_e
         return fr_fail(err, FR_USAGE, "NODE_RANK %lld of NNODES %lld: no such node",
                        (long long)l->node_rank, (long long)l->nnodes);
     if (l->master_addr == NULL || (l->nnodes > 1 && l->master_port == 0))
-        return fr_fail(err, FR_USAGE, "MASTER_ADDR and MASTER_PORT are not set: with several nodes "
-                                      "the task needs `gang: true`");
+        return fr_fail(err, FR_USAGE,
+                       "MASTER_ADDR and MASTER_PORT are not set: with several nodes "
+                       "the task needs `gang: true`");
     if (l->master_port == 0)
         l->master_port = free_port();
     if (l->master_port < 1 || l->master_port > 65535)
@@ -135,25 +137,44 @@ static struct fr_str rank_line(const struct fr_buf *out)
     return found;
 }
 
+static enum fr_rc set_number(const char *name, int64_t value, struct fr_err *err)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    return setenv(name, text, 1) == 0 ? FR_OK
+                                      : fr_fail(err, FR_NOMEM, "no memory for the environment");
+}
+
+/* What the ranks see beside torchrun's variables. Local nodes are one machine: they share its
+ * processors, unless the pipeline says how many threads a rank has. */
+static enum fr_rc set_environment(const struct fr_launch *l, struct fr_err *err)
+{
+    int64_t share = sysconf(_SC_NPROCESSORS_ONLN) / (l->nnodes * l->nproc);
+    bool local = strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0 && l->nnodes > 1;
+    enum fr_rc rc = set_number("FLOWTRAIN_GENERATION", l->generation, err);
+
+    if (rc == FR_OK && local && fr_env("OMP_NUM_THREADS", NULL) == NULL)
+        rc = set_number("OMP_NUM_THREADS", share > 1 ? share : 1, err);
+    return rc;
+}
+
 enum fr_rc fr_launch_run(struct fr_launch *l, struct fr_err *err)
 {
     struct fr_command c = {.argv = l->argv, .tee = true, .log_fd = l->log_fd};
-    struct fr_buf generation = {0};
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc;
 
     for (size_t i = 0; i < l->n; i++)
         if (l->argv[i] == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for a command");
-    fr_buf_fmt(&generation, "%lld", (long long)l->generation);
-    if (generation.bad || setenv("FLOWTRAIN_GENERATION", generation.p, 1) != 0)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the environment");
-    fr_buf_finish(&generation);
+    rc = set_environment(l, err);
     if (rc == FR_OK)
         rc = fr_command_run(&c, err);
     l->out = c.out;
     if (rc == FR_NOTFOUND)
-        return fr_fail(err, FR_NOTFOUND, "flowtrain is not on this node: neither shipped "
-                                         "(needs_program), nor beside flownode, nor in PATH");
+        return fr_fail(err, FR_NOTFOUND,
+                       "flowtrain is not on this node: neither shipped "
+                       "(needs_program), nor beside flownode, nor in PATH");
     if (rc != FR_OK || (c.code == 0 && !c.signaled))
         return rc;
     if (c.passed != 0)
