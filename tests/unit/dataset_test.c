@@ -429,8 +429,49 @@ static void test_pack(void)
     tr_batch_finish(&b);
 }
 
+/* Public data sets through the registry that comes with them: nothing is dropped, nothing is empty. */
+static void test_real(const char *data)
+{
+    static const struct {
+        const char *dir, *names, *templ;
+        int64_t samples;
+    } real[] = {
+        {"sft/llamafactory", "identity,glaive_toolcall_en_demo", "default", 91 + 300},
+        {"sft/llamafactory", "identity", "deepseek3", 91},
+    };
+    char path[512];
+    struct tr_tokenizer *t = NULL;
+    struct fr_err err;
+
+    (void)snprintf(path, sizeof(path), "%s/tokenizers/deepseek-r1", data);
+    CHECK_INT(tr_tokenizer_load(path, &t, &err), FR_OK);
+    for (size_t i = 0; t != NULL && i < sizeof(real) / sizeof(real[0]); i++) {
+        struct tr_dataset_opts o = {.dataset = real[i].names, .dataset_dir = path,
+                                    .max_samples = -1, .text = {.cutoff_len = 4096}};
+        struct fr_buf warnings = {0};
+        struct tr_dataset *d = NULL;
+        check_row(real[i].names);
+        (void)snprintf(path, sizeof(path), "%s/%s", data, real[i].dir);
+        CHECK_INT(tr_template_find(real[i].templ, &o.templ, &err), FR_OK);
+        if (!CHECK_INT(tr_dataset_load(&o, t, &d, &warnings, &err), FR_OK)) {
+            printf("   %s\n", err.msg);
+            continue;
+        }
+        CHECK_INT(tr_dataset_size(d), real[i].samples);
+        CHECK_INT(warnings.n, 0);
+        for (int64_t k = 0; k < tr_dataset_size(d); k++) {
+            struct tr_sample s = tr_dataset_at(d, k);
+            CHECK(s.n > 4 && s.labels[0] == TR_IGNORE && s.labels[s.n - 1] != TR_IGNORE);
+        }
+        tr_dataset_destroy(d);
+        fr_buf_finish(&warnings);
+    }
+    tr_tokenizer_destroy(t);
+}
+
 int main(void)
 {
+    const char *data = getenv("FLOWRUN_DATA");
     struct tr_tokenizer *t = NULL;
     struct tr_encoder *e = NULL;
     struct fr_err err;
@@ -446,6 +487,10 @@ int main(void)
     test_cache(t);
     test_sampler(t);
     test_pack();
+    if (data != NULL)
+        test_real(data);
+    else
+        printf("skipped: public data sets, FLOWRUN_DATA is not set\n");
     tr_encoder_destroy(e);
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
