@@ -14,12 +14,10 @@
 static const struct {
     const char *key, *pattern;
 } leftovers[] = {
-    {"shm", "/dev/shm/nccl-*"},         {"shm", "/dev/shm/torch_*"},
-    {"shm", "/dev/shm/flowtrain*"},     {"shm", "/dev/shm/cuda.shm.*"},
-    {"tmp", "/tmp/torchelastic_*"},     {"tmp", "/tmp/torchinductor_*"},
-    {"tmp", "/tmp/nccl-*"},             {"tmp", "/tmp/flowtrain*"},
-    {"tmp", "/tmp/torch_*"},            {"nv", "~/.nv/ComputeCache/*"},
-    {"nv", "~/.nv/GLCache/*"},
+    {"shm", "/dev/shm/nccl-*"},     {"shm", "/dev/shm/torch_*"},    {"shm", "/dev/shm/flowtrain*"},
+    {"shm", "/dev/shm/cuda.shm.*"}, {"tmp", "/tmp/torchelastic_*"}, {"tmp", "/tmp/torchinductor_*"},
+    {"tmp", "/tmp/nccl-*"},         {"tmp", "/tmp/flowtrain*"},     {"tmp", "/tmp/torch_*"},
+    {"nv", "~/.nv/ComputeCache/*"}, {"nv", "~/.nv/GLCache/*"},
 };
 
 struct cleanup { /* its inputs */
@@ -50,11 +48,11 @@ static enum fr_rc read_inputs(struct fr_job *job, struct cleanup *c, struct fr_e
         c->gpu_reset = "never";
     rc = fr_inputs_ok(job, err);
     if (rc == FR_OK && (c->port < 0 || c->port > 65535))
-        rc = fr_fail(err, FR_USAGE, "input 'port' is %lld; expected 1 to 65535", (long long)c->port);
+        rc =
+            fr_fail(err, FR_USAGE, "input 'port' is %lld; expected 1 to 65535", (long long)c->port);
     for (size_t i = 0; rc == FR_OK && i < c->n_processes; i++)
         if (c->processes[i][0] == '\0' || strchr(c->processes[i], '/') != NULL)
-            rc = fr_fail(err, FR_USAGE, "processes: '%s' is no name of a program",
-                         c->processes[i]);
+            rc = fr_fail(err, FR_USAGE, "processes: '%s' is no name of a program", c->processes[i]);
     for (size_t i = 0; rc == FR_OK && i < c->n_globs; i++)
         rc = fr_sweep_check(c->globs[i], err);
     return rc;
@@ -103,8 +101,8 @@ static enum fr_rc one_container(struct fr_job *job, const char *runtime, const c
     if (state == FR_BOX_ABSENT)
         return FR_OK;
     if (local && !ours) {
-        fr_note(job, "spared", "spare container %s: on a local node only this node's own are touched",
-                name);
+        fr_note(job, "spared",
+                "spare container %s: on a local node only this node's own are touched", name);
         return FR_OK;
     }
     if (!restart && state == FR_BOX_RUNNING) {

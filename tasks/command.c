@@ -107,8 +107,8 @@ static int catch_signals(void)
 static enum fr_rc start(struct pump *p, struct fr_err *err)
 {
     int out[2], other[2];
-    struct fr_spawn s = {.argv = p->c->argv, .envp = (const char *const *)environ,
-                         .die_with_parent = true};
+    struct fr_spawn s = {
+        .argv = p->c->argv, .envp = (const char *const *)environ, .die_with_parent = true};
 
     if (fr_sys.pipe(out) != 0)
         return fr_fail_errno(err, errno, "cannot make a pipe");
@@ -182,8 +182,7 @@ enum fr_rc fr_command_must(struct fr_command *c, struct fr_err *err)
     if (rc != FR_OK || (c->code == 0 && !c->signaled))
         return rc;
     struct fr_str why = fr_last_line(c->err.n > 0 ? &c->err : &c->out);
-    return fr_fail(err, FR_IO, "%s %s%s %d%s%.*s", c->argv[0],
-                   c->argv[1] != NULL ? c->argv[1] : "",
+    return fr_fail(err, FR_IO, "%s %s%s %d%s%.*s", c->argv[0], c->argv[1] != NULL ? c->argv[1] : "",
                    c->signaled ? " was killed by signal" : " exited with status", c->code,
                    why.n > 0 ? ": " : "", (int)(why.n < 400 ? why.n : 400), why.p);
 }

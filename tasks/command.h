@@ -1,6 +1,6 @@
 /*
- * Commands that a task runs, by argument vector and without a shell: either to read their output, or
- * to pass it on as it comes.
+ * Commands that a task runs, by argument vector and without a shell: either to read their output,
+ * or to pass it on as it comes.
  */
 #ifndef TASKS_COMMAND_H
 #define TASKS_COMMAND_H
@@ -21,10 +21,11 @@ struct fr_command {
     struct fr_buf err;       /* owns: stderr; without tee */
     int code;                /* exit status, or the signal's number when signaled */
     bool signaled;
-    int passed;              /* with tee: the newest signal passed on, 0 none */
+    int passed; /* with tee: the newest signal passed on, 0 none */
 };
 
-/* Runs it to its end. FR_NOTFOUND: no such program. FR_TIMEOUT: killed. FR_OK: it ended, see code. */
+/* Runs it to its end. FR_NOTFOUND: no such program. FR_TIMEOUT: killed. FR_OK: it ended, see code.
+ */
 enum fr_rc fr_command_run(struct fr_command *c, struct fr_err *err);
 
 /* As fr_command_run, and FR_IO with the last line of stderr when it did not exit with 0. */

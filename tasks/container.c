@@ -86,7 +86,8 @@ static enum fr_rc read_inputs(struct box *b, struct fr_err *err)
     if (rc == FR_OK && b->runtime != NULL && b->image == NULL)
         rc = fr_fail(err, FR_USAGE, "input 'image' is missing: %s needs one", b->runtime);
     if (rc == FR_OK && b->runtime != NULL && b->home == NULL)
-        rc = fr_fail(err, FR_USAGE, "FLOWRUN_NODE_HOME is not set: a container is started by flowrun");
+        rc = fr_fail(err, FR_USAGE,
+                     "FLOWRUN_NODE_HOME is not set: a container is started by flowrun");
     return rc;
 }
 
@@ -113,7 +114,8 @@ static enum fr_rc have_image(struct box *b, struct fr_err *err)
     bool here = image_digest(b, &why) == FR_OK;
 
     if (!here && strcmp(pull, "never") == 0)
-        return fr_fail(err, FR_NOTFOUND, "image %s is not on this node, and pull is never", b->image);
+        return fr_fail(err, FR_NOTFOUND, "image %s is not on this node, and pull is never",
+                       b->image);
     if (here && strcmp(pull, "always") != 0)
         return FR_OK;
     fr_note(b->job, "did", "pull image %s", b->image);
@@ -135,8 +137,9 @@ static enum fr_rc compare_digests(struct box *b, struct fr_err *err)
     if ((rc = fr_meeting_init(b->job, &m, err)) != FR_OK)
         return rc;
     m.ports.n = 0;
-    rc = fr_meeting_run(&m, json_pack("{s:s, s:s, s:s, s:[]}", "name", fr_env("FLOWRUN_NODE", "?"),
-                                      "digest", b->digest, "machine", "", "problems"),
+    rc = fr_meeting_run(&m,
+                        json_pack("{s:s, s:s, s:s, s:[]}", "name", fr_env("FLOWRUN_NODE", "?"),
+                                  "digest", b->digest, "machine", "", "problems"),
                         err);
     for (int64_t i = 1; rc == FR_OK && m.rank == 0 && i < m.nodes; i++) {
         const char *other = json_string_value(json_object_get(m.members[i].facts, "digest"));
@@ -162,7 +165,8 @@ static enum fr_rc split_mount(struct box *b, const char *mount, const char **sou
     size_t n = colon != NULL ? strcspn(colon + 1, ":") : 0;
 
     if (colon == NULL || colon == mount || n == 0 || colon[1] != '/')
-        return fr_fail(err, FR_USAGE, "mounts: '%s' is not SOURCE:TARGET or SOURCE:TARGET:ro", mount);
+        return fr_fail(err, FR_USAGE, "mounts: '%s' is not SOURCE:TARGET or SOURCE:TARGET:ro",
+                       mount);
     *source = fr_has_prefix(mount, "~/")
                   ? fr_arena_fmt(&b->job->arena, "%s/%.*s", fr_env("HOME", ""),
                                  (int)(colon - mount - 2), mount + 2)
@@ -240,8 +244,9 @@ static enum fr_rc make_words(struct box *b, struct fr_err *err)
         return rc;
     add_gpus(b);
     json_object_foreach(json_object_get(b->job->with, "env"), key, value)
-        pair(b, "--env", fr_arena_fmt(a, "%s=%s", key, json_string_value(value) != NULL
-                                                           ? json_string_value(value) : ""));
+        pair(b, "--env",
+             fr_arena_fmt(a, "%s=%s", key,
+                          json_string_value(value) != NULL ? json_string_value(value) : ""));
     for (size_t i = 0; i < b->n_options; i++)
         word(b, b->options[i]);
     pair(b, "--entrypoint", b->self);
@@ -296,8 +301,8 @@ static enum fr_rc inside(struct box *b, const char *what, const char *script, co
     rc = fr_command_run(&c, err);
     struct fr_str why = fr_last_line(&c.out);
     if (rc == FR_OK && (c.code != 0 || c.signaled))
-        rc = fr_fail(err, FR_IO, "%s in container %s: '%s' exited with status %d%s%.*s", what, b->name,
-                     argument != NULL ? argument : script, c.code, why.n > 0 ? ": " : "",
+        rc = fr_fail(err, FR_IO, "%s in container %s: '%s' exited with status %d%s%.*s", what,
+                     b->name, argument != NULL ? argument : script, c.code, why.n > 0 ? ": " : "",
                      (int)(why.n < 300 ? why.n : 300), why.p);
     fr_command_finish(&c);
     return rc;

@@ -38,7 +38,8 @@ static enum fr_rc walk(struct fr_job *job, const char *folder, const char *rel,
     if (fr_sys.list(dir, &names, &n) != 0)
         return fr_fail_errno(err, errno, "cannot look into %s", dir);
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
-        const char *below = fr_arena_fmt(&job->arena, "%s%s%s", rel, rel[0] != '\0' ? "/" : "", names[i]);
+        const char *below =
+            fr_arena_fmt(&job->arena, "%s%s%s", rel, rel[0] != '\0' ? "/" : "", names[i]);
         const char *path = fr_arena_fmt(&job->arena, "%s/%s", folder, below);
         struct stat st;
         if (below == NULL || path == NULL)
@@ -85,8 +86,8 @@ json_t *fr_filelist_json(const struct fr_filelist *list)
     json_t *all = json_array();
 
     for (size_t i = 0; all != NULL && i < list->n; i++)
-        if (json_array_append_new(all, json_pack("{s:s, s:I, s:s}", "path", list->v[i].path, "bytes",
-                                                 (json_int_t)list->v[i].bytes, "sha256",
+        if (json_array_append_new(all, json_pack("{s:s, s:I, s:s}", "path", list->v[i].path,
+                                                 "bytes", (json_int_t)list->v[i].bytes, "sha256",
                                                  list->v[i].sha256)) != 0) {
             json_decref(all);
             return NULL;

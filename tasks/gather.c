@@ -37,7 +37,8 @@ static enum fr_rc read_inputs(struct gather *g, struct fr_err *err)
         rc = fr_fail(err, FR_USAGE, "input 'from' is missing");
     if (g->to == NULL)
         g->to = fr_arena_fmt(&g->job->arena, "%s/adapter", fr_work_folder(g->job));
-    g->stage = fr_arena_fmt(&g->job->arena, "%s.gather-%.16s", g->to, fr_env("FLOWRUN_ATTEMPT", "hand"));
+    g->stage =
+        fr_arena_fmt(&g->job->arena, "%s.gather-%.16s", g->to, fr_env("FLOWRUN_ATTEMPT", "hand"));
     if (rc == FR_OK && (g->to == NULL || g->stage == NULL))
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
     for (size_t i = 0; rc == FR_OK && i < g->n; i++)

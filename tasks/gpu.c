@@ -110,15 +110,19 @@ bool fr_gpus_error_802(const struct fr_gpus *g, char why[512])
     if (g->n == 0 || (!g->switches && g->fabric[0] == '\0'))
         return false;
     if (g->fabric[0] == '\0')
-        snprintf(why, 512, "the machine has NVSwitches but no Fabric Manager: CUDA fails with error "
-                 "802 (system not yet initialized). Install nvidia-fabricmanager-%.*s in version %s, "
-                 "the driver's, and start it: systemctl enable --now nvidia-fabricmanager",
-                 major, g->driver, g->driver);
+        snprintf(
+            why, 512,
+            "the machine has NVSwitches but no Fabric Manager: CUDA fails with error "
+            "802 (system not yet initialized). Install nvidia-fabricmanager-%.*s in version %s, "
+            "the driver's, and start it: systemctl enable --now nvidia-fabricmanager",
+            major, g->driver, g->driver);
     else if (strcmp(g->fabric, g->driver) != 0)
-        snprintf(why, 512, "Fabric Manager %s is not the driver's %s: CUDA fails with error 802 "
-                 "(system not yet initialized). Install nvidia-fabricmanager-%.*s in version %s, then: "
-                 "systemctl restart nvidia-fabricmanager",
-                 g->fabric, g->driver, major, g->driver, g->driver);
+        snprintf(
+            why, 512,
+            "Fabric Manager %s is not the driver's %s: CUDA fails with error 802 "
+            "(system not yet initialized). Install nvidia-fabricmanager-%.*s in version %s, then: "
+            "systemctl restart nvidia-fabricmanager",
+            g->fabric, g->driver, major, g->driver, g->driver);
     return why[0] != '\0';
 }
 

@@ -10,21 +10,21 @@
 enum { FR_GPUS_MAX = 64 };
 
 struct fr_gpu {
-    int index;         /* nvidia-smi's */
-    char bus[32];      /* PCI address, "00000000:07:00.0" */
+    int index;    /* nvidia-smi's */
+    char bus[32]; /* PCI address, "00000000:07:00.0" */
     char name[64];
     char uuid[64];
     int64_t memory_mib;
-    bool used;         /* a process computes on it */
+    bool used; /* a process computes on it */
 };
 
 struct fr_gpus {
     struct fr_gpu v[FR_GPUS_MAX]; /* by PCI address */
     size_t n;
-    char driver[32];   /* "535.129.03" */
-    char cuda[16];     /* what the driver offers, "12.2" */
-    char fabric[32];   /* version of Fabric Manager, "" when it is not installed */
-    bool switches;     /* the machine has NVSwitches, which need it */
+    char driver[32]; /* "535.129.03" */
+    char cuda[16];   /* what the driver offers, "12.2" */
+    char fabric[32]; /* version of Fabric Manager, "" when it is not installed */
+    bool switches;   /* the machine has NVSwitches, which need it */
 };
 
 /* FR_NOTFOUND: no nvidia-smi. FR_IO, with its text: it fails. */

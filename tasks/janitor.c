@@ -1,6 +1,6 @@
 /*
- * janitor: a sidecar of a training task. At each look it removes the oldest checkpoint-N folders that
- * lie beyond its limits; never the newest keep_checkpoints, never resume/ or anything else.
+ * janitor: a sidecar of a training task. At each look it removes the oldest checkpoint-N folders
+ * that lie beyond its limits; never the newest keep_checkpoints, never resume/ or anything else.
  */
 #include "tasks/task.h"
 #include "tasks/job.h"
@@ -79,8 +79,8 @@ static enum fr_rc remove_one(struct janitor *j, const struct checkpoint *c, cons
     enum fr_rc rc = FR_OK;
 
     fr_show_size(c->bytes, size);
-    fr_print("janitor: %sremove %s/%s (%s): %s\n", j->job->dry_run ? "would: " : "", j->dir, c->name,
-             size, why);
+    fr_print("janitor: %sremove %s/%s (%s): %s\n", j->job->dry_run ? "would: " : "", j->dir,
+             c->name, size, why);
     fflush(stdout);
     fr_buf_fmt(&from, "%s/%s", j->dir, c->name);
     fr_buf_fmt(&aside, "%s/.%s.removing", j->dir, c->name);
@@ -193,8 +193,10 @@ static enum fr_rc janitor(struct fr_job *job, struct fr_err *err)
     if (rc == FR_OK && j.dir == NULL)
         rc = fr_fail(err, FR_USAGE, "input 'dir' is missing");
     if (rc == FR_OK && (j.keep < 0 || j.interval_ms < 1 || j.interval_ms > INT32_MAX))
-        rc = fr_fail(err, FR_USAGE, "keep_checkpoints is %lld, interval %lld ms: expected 0 or more, "
-                     "and 1 ms to 24 days", (long long)j.keep, (long long)j.interval_ms);
+        rc = fr_fail(err, FR_USAGE,
+                     "keep_checkpoints is %lld, interval %lld ms: expected 0 or more, "
+                     "and 1 ms to 24 days",
+                     (long long)j.keep, (long long)j.interval_ms);
     if (rc == FR_OK)
         rc = job->dry_run ? look(&j, err) : watch(&j, err);
     json_object_set_new(job->did, "removed", json_integer(j.removed));

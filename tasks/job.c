@@ -70,9 +70,7 @@ static bool is_list(const json_t *v)
 
     if (!json_is_array(v))
         return false;
-    json_array_foreach((json_t *)v, i, item)
-        if (!json_is_string(item))
-            return false;
+    json_array_foreach((json_t *)v, i, item) if (!json_is_string(item)) return false;
     return true;
 }
 
@@ -122,7 +120,8 @@ const char *fr_work_folder(struct fr_job *job)
     if (work != NULL && work[0] == '/')
         return fr_arena_dup(&job->arena, work);
     if (work != NULL)
-        return fr_arena_fmt(&job->arena, "%s/%s", user, fr_has_prefix(work, "~/") ? work + 2 : work);
+        return fr_arena_fmt(&job->arena, "%s/%s", user,
+                            fr_has_prefix(work, "~/") ? work + 2 : work);
     if (home != NULL)
         return fr_arena_fmt(&job->arena, "%s/work", home);
     return fr_arena_dup(&job->arena, getcwd(cwd, sizeof(cwd)) != NULL ? cwd : "/");
@@ -237,8 +236,7 @@ int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body)
     if (rc == FR_OK)
         rc = body(&job, &err);
     json_object_set_new(job.did, "ok", json_boolean(rc == FR_OK));
-    json_object_set_new(job.did, "seconds",
-                        json_real((double)(fr_sys.mono_ms() - began) / 1000));
+    json_object_set_new(job.did, "seconds", json_real((double)(fr_sys.mono_ms() - began) / 1000));
     if (rc != FR_OK)
         json_object_set_new(job.did, "error", json_string(err.msg));
     if (rc != FR_OK)

@@ -1,7 +1,7 @@
 /*
- * One run of a built-in task: its inputs (the JSON object in FLOWRUN_WITH, or for trying by hand the
- * first argument), its outputs ($FLOWRUN_OUTPUT) and the one JSON line on stdout that says what it
- * did. engine/spec/kinds.h lists the inputs and outputs of every task.
+ * One run of a built-in task: its inputs (the JSON object in FLOWRUN_WITH, or for trying by hand
+ * the first argument), its outputs ($FLOWRUN_OUTPUT) and the one JSON line on stdout that says what
+ * it did. engine/spec/kinds.h lists the inputs and outputs of every task.
  */
 #ifndef TASKS_JOB_H
 #define TASKS_JOB_H
@@ -26,8 +26,8 @@ struct fr_job {
 /* A body does the task. It calls fr_inputs_ok() once it has read its inputs. */
 typedef enum fr_rc fr_job_body(struct fr_job *job, struct fr_err *err);
 
-/* Reads the inputs, runs body, prints the error (stderr) and the JSON line. Returns the exit status:
- * 0 done, 1 failed, 2 the inputs are wrong (FR_USAGE). */
+/* Reads the inputs, runs body, prints the error (stderr) and the JSON line. Returns the exit
+ * status: 0 done, 1 failed, 2 the inputs are wrong (FR_USAGE). */
 int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body);
 
 /* Inputs by name. What is absent or null gives NULL or otherwise; texts live as long as the job. */
@@ -45,7 +45,8 @@ const char *fr_input_path(struct fr_job *job, const char *key);
 /* FR_USAGE when some input read so far has a wrong type. */
 enum fr_rc fr_inputs_ok(const struct fr_job *job, struct fr_err *err);
 
-/* $FLOWRUN_WORK with ~ expanded, else the folder `work` in the node's home, else the current one. */
+/* $FLOWRUN_WORK with ~ expanded, else the folder `work` in the node's home, else the current one.
+ */
 const char *fr_work_folder(struct fr_job *job);
 
 /* Writes K=V to $FLOWRUN_OUTPUT when that is set, and into the JSON line. */

@@ -1,5 +1,5 @@
-/* `flowtrain launch` on this node, as one member of the gang that the engine's environment describes
- * (engine/run/run.h: NNODES NODE_RANK MASTER_ADDR MASTER_PORT FLOWRUN_GENERATION …). */
+/* `flowtrain launch` on this node, as one member of the gang that the engine's environment
+ * describes (engine/run/run.h: NNODES NODE_RANK MASTER_ADDR MASTER_PORT FLOWRUN_GENERATION …). */
 #ifndef TASKS_LAUNCH_H
 #define TASKS_LAUNCH_H
 
@@ -10,7 +10,7 @@ struct fr_launch {
     int64_t nnodes, node_rank, nproc; /* nproc: ranks on this node */
     const char *master_addr;
     int64_t master_port;
-    int64_t generation; /* try of the gang, from 1 */
+    int64_t generation;  /* try of the gang, from 1 */
     const char *program; /* flowtrain */
     const char **argv;   /* in the job's arena, NULL-ended; fr_launch_add() */
     size_t n, cap;

@@ -16,18 +16,19 @@ enum fr_rc fr_meeting_init(struct fr_job *job, struct fr_meeting *m, struct fr_e
     m->rank = fr_env_int("NODE_RANK", 0);
     m->head_addr = fr_env("MASTER_ADDR", NULL);
     m->head_port = fr_env_int("MASTER_PORT", 0);
-    m->ports.first = fr_input_int(job, "port", 39500);
-    m->ports.n = fr_input_int(job, "ports", 32);
+    int64_t first = fr_input_int(job, "port", 39500), n = fr_input_int(job, "ports", 32);
     if (m->nodes < 1 || m->rank < 0 || m->rank >= m->nodes)
         return fr_fail(err, FR_USAGE, "NODE_RANK %lld of NNODES %lld: no such node",
                        (long long)m->rank, (long long)m->nodes);
     if (m->nodes > 1 && (m->head_addr == NULL || m->head_port < 1 || m->head_port > 65535))
-        return fr_fail(err, FR_USAGE, "MASTER_ADDR and MASTER_PORT are not set: several nodes are "
-                                      "compared only with `gang: true`");
-    if (m->ports.n < 0 || m->ports.n > FR_PORTS_MAX || m->ports.first < 1 ||
-        m->ports.first + m->ports.n > 65536)
+        return fr_fail(err, FR_USAGE,
+                       "MASTER_ADDR and MASTER_PORT are not set: several nodes are "
+                       "compared only with `gang: true`");
+    if (n < 0 || n > FR_PORTS_MAX || first < 1 || first > 65536 - n)
         return fr_fail(err, FR_USAGE, "ports %lld to +%lld: expected at most %d, up to 65535",
-                       (long long)m->ports.first, (long long)m->ports.n, FR_PORTS_MAX);
+                       (long long)first, (long long)n, FR_PORTS_MAX);
+    m->ports.first = first;
+    m->ports.n = n;
     for (int i = 0; i < FR_PORTS_MAX; i++)
         m->ports.fds[i] = -1;
     m->members = fr_arena_array(&job->arena, (size_t)m->nodes, sizeof(*m->members));
@@ -113,7 +114,8 @@ static void hold_ports(struct fr_meeting *m, json_t *facts)
     if (m->ports.n == 0)
         return;
     if (same_machine(m)) {
-        fr_note(m->job, "notes", "all nodes are one machine: ports are chosen at each start, none is "
+        fr_note(m->job, "notes",
+                "all nodes are one machine: ports are chosen at each start, none is "
                 "tried");
         m->ports.n = 0;
     } else if (first_of_machine(m, m->rank)) {
@@ -127,8 +129,8 @@ static void try_ports(struct fr_meeting *m, json_t *facts)
     for (int64_t i = 0; i < m->nodes; i++)
         if (m->ports.n > 0 && first_of_machine(m, i) &&
             strcmp(text_at(peer(m, i), "machine"), text_at(peer(m, m->rank), "machine")) != 0)
-            fr_ports_try(&m->ports, text_at(peer(m, i), "address"), text_at(peer(m, i), "name"), TRY_MS,
-                         json_object_get(facts, "problems"));
+            fr_ports_try(&m->ports, text_at(peer(m, i), "address"), text_at(peer(m, i), "name"),
+                         TRY_MS, json_object_get(facts, "problems"));
 }
 
 /* ---- the head ---- */
@@ -186,9 +188,9 @@ static enum fr_rc gather(struct fr_meeting *m, struct fr_err *err)
     }
     for (int64_t i = 1; rc == FR_OK && i < m->nodes; i++)
         if (m->members[i].facts == NULL)
-            rc = fr_fail(err, FR_UNREACHABLE, "node %s did not reach the head at %s port %lld in %d s",
-                         fr_meeting_name(m, i), m->head_addr, (long long)m->head_port,
-                         JOIN_MS / 1000);
+            rc = fr_fail(
+                err, FR_UNREACHABLE, "node %s did not reach the head at %s port %lld in %d s",
+                fr_meeting_name(m, i), m->head_addr, (long long)m->head_port, JOIN_MS / 1000);
     return rc;
 }
 
@@ -205,7 +207,8 @@ static enum fr_rc measure_clock(struct fr_member *who, struct fr_err *err)
         double rtt = (double)(fr_sys.mono_ms() - mono);
         if (rc == FR_OK && rtt < who->rtt_ms) {
             who->rtt_ms = rtt;
-            who->skew_ms = (double)(json_integer_value(json_object_get(answer, "wall")) - wall) - rtt / 2;
+            who->skew_ms =
+                (double)(json_integer_value(json_object_get(answer, "wall")) - wall) - rtt / 2;
         }
         json_decref(answer);
     }
@@ -325,7 +328,8 @@ enum fr_rc fr_meeting_end(struct fr_meeting *m, bool ok, const char *text, struc
 
     if (m->rank == 0) {
         for (int64_t i = 1; i < m->nodes; i++)
-            (void)say(&m->members[i].line, json_pack("{s:b, s:s}", "ok", ok, "text", text), NULL, NULL);
+            (void)say(&m->members[i].line, json_pack("{s:b, s:s}", "ok", ok, "text", text), NULL,
+                      NULL);
         return ok ? FR_OK : fr_fail(err, FR_PEER, "%s", text);
     }
     rc = fr_netline_get(&m->members[0].line, fr_sys.mono_ms() + ANSWER_MS, &said, err);

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 
 struct fr_netline {
-    int fd;            /* owns; -1: closed */
-    struct fr_buf in;  /* owns: what came behind the last line */
+    int fd;           /* owns; -1: closed */
+    struct fr_buf in; /* owns: what came behind the last line */
 };
 
 /* name as a numeric address with port: IPv4, IPv6 (brackets allowed), or a host name, which the

@@ -52,11 +52,13 @@ static void judge_gpus(struct fr_job *job, const struct fr_gpus *g, json_t *fact
     if (cuda != NULL && fr_version_compare(g->cuda, cuda) < 0)
         fr_facts_add(facts, "problems", "the driver offers CUDA %s, %s is wanted", g->cuda, cuda);
     if ((strict == NULL || strcmp(strict, "ignore") != 0) && fr_gpus_error_802(g, why))
-        fr_facts_add(facts, strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings",
+        fr_facts_add(facts,
+                     strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings",
                      "%s", why);
     for (size_t i = 0; i + 1 < g->n; i++)
         if (g->v[i].index > g->v[i + 1].index) {
-            fr_facts_add(facts, "warnings", "nvidia-smi's order is not that of PCI: set "
+            fr_facts_add(facts, "warnings",
+                         "nvidia-smi's order is not that of PCI: set "
                          "CUDA_DEVICE_ORDER=PCI_BUS_ID");
             break;
         }
@@ -157,9 +159,13 @@ static void look_at_linger(struct fr_job *job, json_t *facts)
 {
     const char *strict = fr_input_text(job, "linger"), *user = fr_owner_name(job, getuid());
     const char *file = fr_arena_fmt(&job->arena, "/var/lib/systemd/linger/%s", user);
-    const char *argv[] = {"busctl", "get-property", "org.freedesktop.login1",
-                          "/org/freedesktop/login1", "org.freedesktop.login1.Manager",
-                          "KillUserProcesses", NULL};
+    const char *argv[] = {"busctl",
+                          "get-property",
+                          "org.freedesktop.login1",
+                          "/org/freedesktop/login1",
+                          "org.freedesktop.login1.Manager",
+                          "KillUserProcesses",
+                          NULL};
     struct fr_command c = {.argv = argv, .timeout_ms = 10000};
 
     if ((strict != NULL && strcmp(strict, "ignore") == 0) || getuid() == 0 || file == NULL ||
@@ -167,9 +173,10 @@ static void look_at_linger(struct fr_job *job, json_t *facts)
         access("/run/systemd/system", F_OK) != 0 || access(file, F_OK) == 0)
         return;
     if (fr_command_must(&c, NULL) == FR_OK && c.out.p != NULL && strstr(c.out.p, "true") != NULL)
-        fr_facts_add(facts, strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings",
-                     "processes of %s end when its last session does: loginctl enable-linger %s", user,
-                     user);
+        fr_facts_add(facts,
+                     strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings",
+                     "processes of %s end when its last session does: loginctl enable-linger %s",
+                     user, user);
     fr_command_finish(&c);
 }
 

@@ -2,8 +2,8 @@
  * What preflight knows of a node: one JSON object of facts,
  *
  *   name machine kernel driver cuda fabric gpus iface work   texts ("" unknown)
- *   gpu_count disk memory nofile memlock                     numbers (bytes; -1 no limit or unknown)
- *   problems warnings                                        lists of texts
+ *   gpu_count disk memory nofile memlock                     numbers (bytes; -1 no limit or
+ * unknown) problems warnings                                        lists of texts
  *
  * gpus lists kinds in PCI order ("8 x NVIDIA A100-SXM4-80GB"); machine is equal on nodes that share
  * one network (boot id and network namespace).
@@ -13,8 +13,8 @@
 
 #include "tasks/job.h"
 
-/* Looks at this node and compares it with the task's inputs; head: numeric or named address that the
- * interface is looked up for, NULL none. *facts is the caller's. */
+/* Looks at this node and compares it with the task's inputs; head: numeric or named address that
+ * the interface is looked up for, NULL none. *facts is the caller's. */
 enum fr_rc fr_node_facts(struct fr_job *job, const char *head, json_t **facts, struct fr_err *err);
 
 /* Adds one formatted line to facts' list key. */

@@ -20,8 +20,8 @@ static bool each_user(bool (*take)(void *arg, struct fr_str name, int64_t uid), 
         size_t line = strcspn(p, "\n"), name = strcspn(p, ":\n");
         const char *second = name < line ? memchr(p + name + 1, ':', line - name - 1) : NULL;
         int64_t uid;
-        if (second != NULL &&
-            fr_parse_i64((struct fr_str){second + 1, strcspn(second + 1, ":\n")}, &uid, NULL) == FR_OK)
+        if (second != NULL && fr_parse_i64((struct fr_str){second + 1, strcspn(second + 1, ":\n")},
+                                           &uid, NULL) == FR_OK)
             found = take(arg, (struct fr_str){p, name}, uid);
         p += p[line] == '\n' ? line + 1 : line;
     }

@@ -1,4 +1,5 @@
-/* Users by name and number, without NSS (flownode is static): /etc/passwd, then the command `id`. */
+/* Users by name and number, without NSS (flownode is static): /etc/passwd, then the command `id`.
+ */
 #ifndef TASKS_OWNER_H
 #define TASKS_OWNER_H
 

@@ -37,7 +37,7 @@ void fr_ports_open(struct fr_ports *p, int64_t spare, json_t *problems)
     if (any) {
         show_ports(p, busy, &text);
         fr_buf_fmt(&text, " cannot be listened on: somebody holds them (ss -ltnp; the task cleanup "
-                   "ends the holder)");
+                          "ends the holder)");
         json_array_append_new(problems, json_sprintf("ports %s", text.p));
     }
     fr_buf_finish(&text);

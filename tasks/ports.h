@@ -7,7 +7,7 @@
 enum { FR_PORTS_MAX = 256 };
 
 struct fr_ports {
-    int64_t first, n; /* n <= FR_PORTS_MAX */
+    int64_t first, n;      /* n <= FR_PORTS_MAX */
     int fds[FR_PORTS_MAX]; /* listening; -1 */
 };
 

@@ -1,6 +1,6 @@
 /*
- * preflight: looks at every node before anything is started, compares them, and prints one table with
- * the differences marked.
+ * preflight: looks at every node before anything is started, compares them, and prints one table
+ * with the differences marked.
  */
 #include "tasks/meeting.h"
 #include "tasks/nodefacts.h"
@@ -21,11 +21,11 @@ static const struct {
     bool same;  /* a difference fails (with `same`) */
     bool marks; /* a difference is marked */
 } columns[] = {
-    {"node", "name", false, false},      {"driver", "driver", true, true},
-    {"CUDA", "cuda", true, true},        {"fabric mgr", "fabric", false, true},
-    {"GPUs", "gpus", true, true},        {"kernel", "kernel", false, true},
+    {"node", "name", false, false},       {"driver", "driver", true, true},
+    {"CUDA", "cuda", true, true},         {"fabric mgr", "fabric", false, true},
+    {"GPUs", "gpus", true, true},         {"kernel", "kernel", false, true},
     {"interface", "iface", false, false}, {"disk free", "disk", false, false},
-    {"memory", "memory", false, false},  {"open files", "nofile", false, true},
+    {"memory", "memory", false, false},   {"open files", "nofile", false, true},
     {"clock", NULL, false, false},
 };
 
@@ -123,15 +123,17 @@ static void compare(struct fr_job *job, struct fr_meeting *m)
                 continue;
             show_cell(who, c, mine);
             show_cell(&m->members[most_common(m, c)], c, usual);
-            fr_facts_add(who->facts, same ? "problems" : "warnings", "%s %s, %s has %s",
-                         columns[c].title, mine,
-                         json_string_value(json_object_get(m->members[most_common(m, c)].facts, "name")),
-                         usual);
+            fr_facts_add(
+                who->facts, same ? "problems" : "warnings", "%s %s, %s has %s", columns[c].title,
+                mine,
+                json_string_value(json_object_get(m->members[most_common(m, c)].facts, "name")),
+                usual);
         }
         double off = who->skew_ms < 0 ? -who->skew_ms : who->skew_ms;
         if (i > 0 && off > limit + who->rtt_ms / 2)
-            fr_facts_add(who->facts, "problems", "its clock is %.1f s %s the head's, more than %.1f s",
-                         off / 1000, who->skew_ms < 0 ? "behind" : "before", limit / 1000);
+            fr_facts_add(who->facts, "problems",
+                         "its clock is %.1f s %s the head's, more than %.1f s", off / 1000,
+                         who->skew_ms < 0 ? "behind" : "before", limit / 1000);
     }
 }
 
@@ -146,7 +148,8 @@ static void tell(struct fr_meeting *m, struct fr_buf *text)
             const char *name = json_string_value(json_object_get(m->members[i].facts, "name"));
             size_t n;
             json_t *line;
-            json_array_foreach(json_object_get(m->members[i].facts, kinds[k]), n, line) {
+            json_array_foreach(json_object_get(m->members[i].facts, kinds[k]), n, line)
+            {
                 const char *what = json_string_value(line);
                 fr_print("%s: %s: %s\n", words[k], name, what != NULL ? what : "?");
                 if (k == 0)
@@ -183,9 +186,11 @@ static enum fr_rc preflight(struct fr_job *job, struct fr_err *err)
     enum fr_rc rc = fr_meeting_init(job, &m, err);
 
     if (rc == FR_OK && job->dry_run) {
-        fr_note(job, "checks", "look at driver, CUDA, Fabric Manager, GPUs, disk, memory, limits, "
-                "clock, interface and commands of %lld nodes, and try ports %lld to +%lld between them",
-                (long long)m.nodes, (long long)m.ports.first, (long long)m.ports.n - 1);
+        fr_note(
+            job, "checks",
+            "look at driver, CUDA, Fabric Manager, GPUs, disk, memory, limits, "
+            "clock, interface and commands of %lld nodes, and try ports %lld to +%lld between them",
+            (long long)m.nodes, (long long)m.ports.first, (long long)m.ports.n - 1);
     } else if (rc == FR_OK) {
         rc = fr_node_facts(job, m.head_addr, &facts, err);
         if (rc == FR_OK)

@@ -83,8 +83,7 @@ static enum fr_rc check_rows(struct fr_job *job, const json_t *rows, const struc
     size_t i;
     json_t *row;
 
-    json_array_foreach((json_t *)rows, i, row)
-        check_row(job, row, g, &bad);
+    json_array_foreach((json_t *)rows, i, row) check_row(job, row, g, &bad);
     if (bad.n > 0)
         rc = fr_fail(err, FR_PEER, "%s", bad.p);
     fr_buf_finish(&bad);

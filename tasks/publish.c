@@ -5,9 +5,9 @@
  *   TO/VERSION/         the same, renamed
  *   TO/latest           a link to VERSION, replaced by a rename
  *
- * Whatever is cut short leaves the old `latest` or the new one, and a .publish- folder that the next
- * call removes. The same content of the same run is published once. TO/.lock lets one publish at a
- * time.
+ * Whatever is cut short leaves the old `latest` or the new one, and a .publish- folder that the
+ * next call removes. The same content of the same run is published once. TO/.lock lets one publish
+ * at a time.
  */
 #include "tasks/filelist.h"
 #include "tasks/task.h"
@@ -117,10 +117,10 @@ static enum fr_rc write_manifest(struct publish *p, const char *stage, struct fr
 {
     const char *path = fr_arena_fmt(&p->job->arena, "%s/manifest.json", stage);
     int64_t now = fr_sys.wall_ms();
-    json_t *doc = json_pack("{s:s, s:s, s:s, s:s, s:I, s:O}", "version", p->version, "run", p->run,
-                            "pipeline", fr_env("FLOWRUN_RUN_NAME", ""), "node",
-                            fr_env("FLOWRUN_NODE", ""), "published_ms", (json_int_t)now, "files",
-                            p->listed);
+    json_t *doc =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:O}", "version", p->version, "run", p->run,
+                  "pipeline", fr_env("FLOWRUN_RUN_NAME", ""), "node", fr_env("FLOWRUN_NODE", ""),
+                  "published_ms", (json_int_t)now, "files", p->listed);
     enum fr_rc rc = doc == NULL || path == NULL
                         ? fr_fail(err, FR_NOMEM, "no memory for the manifest")
                         : fr_json_save(doc, path, JSON_INDENT(2), 0644, err);
@@ -293,8 +293,8 @@ static enum fr_rc read_inputs(struct publish *p, struct fr_err *err)
     if (rc == FR_OK && p->wish != NULL &&
         (p->wish[0] == '\0' || p->wish[0] == '.' || strchr(p->wish, '/') != NULL ||
          strcmp(p->wish, "latest") == 0))
-        rc = fr_fail(err, FR_USAGE, "input 'version' is '%s': expected a plain name other than latest",
-                     p->wish);
+        rc = fr_fail(err, FR_USAGE,
+                     "input 'version' is '%s': expected a plain name other than latest", p->wish);
     if (rc == FR_OK && fr_sys.lstat(p->from, &st) != 0)
         rc = fr_fail_errno(err, errno, "cannot publish %s", p->from);
     else if (rc == FR_OK && !S_ISDIR(st.st_mode))

@@ -78,8 +78,9 @@ enum fr_rc fr_box_look(const char *runtime, const char *name, enum fr_box_state 
                        struct fr_err *err)
 {
     const char *const words[] = {
-        "container", "inspect", "--format",
-        "{{.State.Running}} {{index .Config.Labels \"" FR_CONTAINER_LABEL "\"}}", name, NULL};
+        "container", "inspect",
+        "--format",  "{{.State.Running}} {{index .Config.Labels \"" FR_CONTAINER_LABEL "\"}}",
+        name,        NULL};
     struct fr_command c = {.timeout_ms = ANSWER_MS};
     enum fr_rc rc = run(runtime, words, &c, err);
 
@@ -92,7 +93,8 @@ enum fr_rc fr_box_look(const char *runtime, const char *name, enum fr_box_state 
         struct fr_str line = fr_last_line(&c.out);
         const char *home = fr_env("FLOWRUN_NODE_HOME", "?");
         *state = line.n >= 4 && memcmp(line.p, "true", 4) == 0 ? FR_BOX_RUNNING : FR_BOX_STOPPED;
-        *ours = line.n > strlen(home) && memcmp(line.p + line.n - strlen(home), home, strlen(home)) == 0 &&
+        *ours = line.n > strlen(home) &&
+                memcmp(line.p + line.n - strlen(home), home, strlen(home)) == 0 &&
                 line.p[line.n - strlen(home) - 1] == ' ';
     }
     fr_command_finish(&c);

@@ -36,7 +36,8 @@ enum fr_rc fr_stale_open(struct fr_job *job, uid_t owner, struct fr_stale *s, st
     }
     if (rc == FR_OK && fr_sys.procs(&s->procs, &s->n) != 0)
         rc = fr_fail_errno(err, errno, "cannot read the process table");
-    if (rc == FR_OK && (s->doomed = fr_arena_array(&job->arena, s->n + 1, sizeof(*s->doomed))) == NULL)
+    if (rc == FR_OK &&
+        (s->doomed = fr_arena_array(&job->arena, s->n + 1, sizeof(*s->doomed))) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for the process table");
     return rc;
 }
@@ -186,8 +187,8 @@ static size_t listeners(const char *path, int64_t port, unsigned long *inodes, s
     for (char *p = text.p; p != NULL && (p = strchr(p, '\n')) != NULL; p++) {
         unsigned local, state;
         unsigned long inode;
-        if (sscanf(p + 1, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*d %lu", &local,
-                   &state, &inode) == 3 &&
+        if (sscanf(p + 1, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*d %lu",
+                   &local, &state, &inode) == 3 &&
             state == 0x0a && local == port && n < max)
             inodes[n++] = inode;
     }
@@ -232,13 +233,16 @@ enum fr_rc fr_stale_port(struct fr_stale *s, int64_t port, struct fr_err *err)
         holders++;
         if (!doom(s, p, fr_arena_fmt(&s->job->arena, "it listens on port %lld", (long long)port)) &&
             !s->local && rc == FR_OK)
-            rc = fr_fail(err, FR_BUSY, "port %lld is held by process %d (%s) of %s, which is spared: %s",
-                         (long long)port, (int)p->proc.pid, p->comm,
-                         fr_owner_name(s->job, p->uid), spared(s, p));
+            rc = fr_fail(err, FR_BUSY,
+                         "port %lld is held by process %d (%s) of %s, which is spared: %s",
+                         (long long)port, (int)p->proc.pid, p->comm, fr_owner_name(s->job, p->uid),
+                         spared(s, p));
     }
     if (n > 0 && holders == 0 && !s->local)
-        rc = fr_fail(err, FR_BUSY, "port %lld is held by a process that this user cannot see; root "
-                     "finds it by: ss -ltnp sport = :%lld", (long long)port, (long long)port);
+        rc = fr_fail(err, FR_BUSY,
+                     "port %lld is held by a process that this user cannot see; root "
+                     "finds it by: ss -ltnp sport = :%lld",
+                     (long long)port, (long long)port);
     return rc;
 }
 
@@ -295,8 +299,8 @@ enum fr_rc fr_stale_end(struct fr_stale *s, int64_t grace_ms, struct fr_err *err
         fr_buf_fmt(&left_text, "%s%d", i > 0 ? ", " : "", (int)s->doomed[i].pid);
     json_object_set_new(s->job->did, "ended", json_integer((json_int_t)(s->n_doomed - left)));
     if (left > 0 && denied.n > 0)
-        rc = fr_fail(err, FR_DENIED, "processes %s are still there; this needs root: %s", left_text.p,
-                     denied.p);
+        rc = fr_fail(err, FR_DENIED, "processes %s are still there; this needs root: %s",
+                     left_text.p, denied.p);
     else if (left > 0)
         rc = fr_fail(err, FR_BUSY, "processes %s are still there after SIGKILL", left_text.p);
     fr_buf_finish(&denied);

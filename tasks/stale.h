@@ -1,9 +1,9 @@
 /*
  * Processes that cleanup ends: those of given names, and whoever listens on a port. Whatever else
- * matches, spared are this process and its ancestors, processes of another owner, processes of a live
- * attempt (FLOWRUN_ATTEMPT in their environment or an ancestor's, of an attempt whose supervisor
- * lives), and on a local node, where several nodes share one machine, all that do not carry an
- * attempt of this node's own journal.
+ * matches, spared are this process and its ancestors, processes of another owner, processes of a
+ * live attempt (FLOWRUN_ATTEMPT in their environment or an ancestor's, of an attempt whose
+ * supervisor lives), and on a local node, where several nodes share one machine, all that do not
+ * carry an attempt of this node's own journal.
  */
 #ifndef TASKS_STALE_H
 #define TASKS_STALE_H
@@ -15,9 +15,9 @@
 
 struct fr_stale {
     struct fr_job *job;
-    const char *home;       /* the node's, "" when unknown */
-    struct fr_table table;  /* what its journal says; owns */
-    bool local;             /* this is a local node */
+    const char *home;      /* the node's, "" when unknown */
+    struct fr_table table; /* what its journal says; owns */
+    bool local;            /* this is a local node */
     uid_t owner;
     struct fr_procinfo *procs; /* owns */
     size_t n;

@@ -20,8 +20,8 @@ static const char *split_root(const char *pattern, char root[PATH_MAX])
 
     if (home != NULL && snprintf(nv, sizeof(nv), "%s/.nv", home) < (int)sizeof(nv))
         roots[2] = nv;
-    if (tilde && (home == NULL || snprintf(full, sizeof(full), "%s%s", home, pattern + 1) >=
-                                      (int)sizeof(full)))
+    if (tilde && (home == NULL ||
+                  snprintf(full, sizeof(full), "%s%s", home, pattern + 1) >= (int)sizeof(full)))
         return NULL;
     for (int i = 0; i < 3; i++) {
         size_t n = roots[i] != NULL ? strlen(roots[i]) : 0;
@@ -151,8 +151,8 @@ static enum fr_rc take(struct fr_sweep *s, int dir, const char *path, struct fr_
         fr_note(s->job, "spared", "spare %s: %s", path,
                 st.st_uid != s->owner ? "it has another owner"
                 : in_use(s, path)     ? "a process has it open"
-                                      : "on a local node only files named by this node's own attempts "
-                                        "are removed");
+                                  : "on a local node only files named by this node's own attempts "
+                                    "are removed");
         s->spared++;
         return FR_OK;
     }

@@ -1,7 +1,7 @@
 /*
  * Files that cleanup removes: what matches a pattern below /dev/shm, /tmp or ~/.nv. Links are never
- * followed, neither on the way nor at the end; other owners' files, and files that a process has open
- * or mapped, are spared.
+ * followed, neither on the way nor at the end; other owners' files, and files that a process has
+ * open or mapped, are spared.
  */
 #ifndef TASKS_SWEEP_H
 #define TASKS_SWEEP_H
@@ -12,8 +12,8 @@ struct fr_sweep {
     struct fr_job *job;
     const struct fr_stale *stale; /* for local nodes: only names that carry an ended attempt's id */
     uid_t owner;
-    struct fr_buf used;  /* owns: paths that processes have open, a line each */
-    bool looked;         /* used is filled in */
+    struct fr_buf used; /* owns: paths that processes have open, a line each */
+    bool looked;        /* used is filled in */
     size_t removed, spared;
 };
 

@@ -86,16 +86,17 @@ static enum fr_rc add_direct(struct fr_job *job, struct fr_launch *l, struct fr_
         if (v == NULL || json_is_null(v))
             continue;
         if (json_is_string(v))
-            add_flag(job, l, flag,
-                     direct[i].path ? fr_input_path(job, key) : json_string_value(v));
+            add_flag(job, l, flag, direct[i].path ? fr_input_path(job, key) : json_string_value(v));
         else if (json_is_boolean(v))
             add_flag(job, l, flag, json_is_true(v) ? "true" : "false");
         else if (json_is_integer(v))
-            add_flag(job, l, flag, fr_arena_fmt(&job->arena, "%lld", (long long)json_integer_value(v)));
+            add_flag(job, l, flag,
+                     fr_arena_fmt(&job->arena, "%lld", (long long)json_integer_value(v)));
         else if (json_is_real(v))
             add_flag(job, l, flag, show_real(job, json_real_value(v)));
         else
-            return fr_fail(err, FR_USAGE, "input '%s' is neither text, number, true nor false", key);
+            return fr_fail(err, FR_USAGE, "input '%s' is neither text, number, true nor false",
+                           key);
     }
     return FR_OK;
 }
@@ -166,8 +167,8 @@ static enum fr_rc run(struct fr_job *job, struct fr_launch *l, const char *outpu
                       struct fr_err *err)
 {
     bool first = fr_env_int("FLOWRUN_ATTEMPT_NO", 1) <= 1 && l->generation <= 1;
-    const char *path = fr_arena_fmt(&job->arena, "%s/node%lld.log", output_dir,
-                                    (long long)l->node_rank);
+    const char *path =
+        fr_arena_fmt(&job->arena, "%s/node%lld.log", output_dir, (long long)l->node_rank);
     enum fr_rc rc = fr_mkdirs(output_dir, 0755, err);
 
     if (rc != FR_OK)
