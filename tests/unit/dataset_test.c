@@ -429,7 +429,8 @@ static void test_pack(void)
     tr_batch_finish(&b);
 }
 
-/* Public data sets through the registry that comes with them: nothing is dropped, nothing is empty. */
+/* Public data sets through the registry that comes with them: nothing is dropped, nothing is
+ * empty. */
 static void test_real(const char *data)
 {
     static const struct {
