@@ -269,6 +269,14 @@ static size_t add_texts(struct fr_buf *b, const char *const *v)
     return n;
 }
 
+/* root needs no sudo, and may not have one. */
+static bool is_root(void)
+{
+    struct stat st;
+
+    return fr_sys.lstat("/proc/self", &st) == 0 && st.st_uid == 0;
+}
+
 /* sudo keeps no environment and nothing secret belongs on a command line: `flownode become` takes
  * both from the head of its input, "ARGC ENVC BYTES\n" and the texts. */
 static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct fr_err *err)
@@ -321,7 +329,7 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
     s->port_fd = -1;
     if (rc != FR_OK)
         return rc;
-    if (s->req->become)
+    if (s->req->become && !is_root())
         rc = wrap_become(s, &argv, err);
     if (rc == FR_OK)
         rc = open_input(s, &st.input, err);
@@ -334,6 +342,7 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
     if (s->child.pid == 0)
         return rc;
     s->alive = true;
+    s->oom_kills = sup_oom_kills();
     s->end.launched = true;
     s->child_fd = fr_sys.proc_fd(s->child.pid);
     return rc;

@@ -60,7 +60,8 @@ struct sup {
     int64_t lease_ms;               /* boot_ms; INT64_MAX: never */
     int64_t retry_ms;               /* next try to record the end */
     struct fr_ended end;
-    bool stopping; /* end.cause is already decided by who stops it */
+    int64_t oom_kills; /* of the machine, at launch; -1: not known */
+    bool stopping;     /* end.cause is already decided by who stops it */
 };
 
 /* launch.c */
@@ -82,6 +83,9 @@ void sup_conn_close(struct sup_conn *c);
 void sup_tell(struct sup *s, const struct fr_msg *m); /* to all */
 void sup_tell_prepared(struct sup *s, enum fr_rc rc, const char *text);
 void sup_tell_launched(struct sup *s);
+
+/* stream.c: how many processes the kernel killed for memory since boot; -1: it does not say */
+int64_t sup_oom_kills(void);
 
 /* supervise.c: begins to stop the command, for cause. */
 void sup_stop(struct sup *s, enum fr_end_cause cause, uint32_t stop_cause, int64_t grace_ms);

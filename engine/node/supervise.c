@@ -6,6 +6,7 @@
 #include "engine/node/sup.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,10 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
     s->end.code = w->code;
     if (!s->stopping)
         s->end.cause = w->signaled ? FR_END_SIGNAL : FR_END_EXIT;
+    /* a SIGKILL that nobody here sent, while the kernel killed for memory */
+    if (s->end.cause == FR_END_SIGNAL && w->code == SIGKILL && s->oom_kills >= 0 &&
+        sup_oom_kills() > s->oom_kills)
+        s->end.cause = FR_END_OOM;
     journal_end(s, FR_REC_EXITED, &err,
                 &rc); /* a full disk shows again, and is waited for, at ENDED */
     if (s->child_fd >= 0)

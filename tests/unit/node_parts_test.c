@@ -1,0 +1,271 @@
+/* Parts of a node that need no process: outputs, masks, whose a process is, paths, the journal's
+ * order. */
+#include "engine/base/sys.h"
+#include "engine/node/home.h"
+#include "engine/node/mask.h"
+#include "engine/node/outputs.h"
+#include "engine/node/table.h"
+#include "engine/node/tree.h"
+#include "tests/unit/check.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+struct output_row {
+    const char *name, *text;
+    const char *want; /* "K=V|K=V", or the error */
+    enum fr_rc rc;
+};
+
+static const struct output_row output_rows[] = {
+    {"empty", "", "", FR_OK},
+    {"one", "a=1\n", "a=1", FR_OK},
+    {"no newline at the end", "a=1", "a=1", FR_OK},
+    {"value with = and blanks", "a=b = c \n", "a=b = c ", FR_OK},
+    {"empty value", "a=\n", "a=", FR_OK},
+    {"a later one wins", "a=1\nb=2\na=3\n", "a=3|b=2", FR_OK},
+    {"block", "a<<END\nx=1\n\ny\nEND\nb=2\n", "a=x=1\n\ny|b=2", FR_OK},
+    {"empty block", "a<<E\nE\n", "a=", FR_OK},
+    {"value with <<", "a=x<<y\n", "a=x<<y", FR_OK},
+    {"blank lines", "\n\na=1\n\n", "a=1", FR_OK},
+    {"block without end", "a<<END\nx\n", "FLOWRUN_OUTPUT:1: a<<END has no line \"END\" behind it",
+     FR_USAGE},
+    {"block without word", "a<<\n", "FLOWRUN_OUTPUT:1: no word behind <<", FR_USAGE},
+    {"no name", "=1\n", "FLOWRUN_OUTPUT:1: expected NAME=VALUE or NAME<<END", FR_USAGE},
+    {"no =", "b=1\nhello\n", "FLOWRUN_OUTPUT:2: expected NAME=VALUE or NAME<<END", FR_USAGE},
+    {"bad name", "1a=1\n", "FLOWRUN_OUTPUT:1: expected NAME=VALUE or NAME<<END", FR_USAGE},
+    {"not declared", "zz=1\n", "FLOWRUN_OUTPUT:1: output \"zz\" is not declared", FR_USAGE},
+    {"not UTF-8", "a=\xff\n", "FLOWRUN_OUTPUT:1: a is not UTF-8 text", FR_USAGE},
+};
+
+static void test_outputs(void)
+{
+    struct fr_str names[] = {FR_STR("a"), FR_STR("b"), FR_STR("1a")};
+    struct fr_strs declared = {names, 3};
+
+    for (size_t i = 0; i < sizeof(output_rows) / sizeof(output_rows[0]); i++) {
+        const struct output_row *row = &output_rows[i];
+        struct fr_arena arena = {0};
+        struct fr_buf got = {0};
+        struct fr_strs out;
+        struct fr_err err = {0};
+        check_row(row->name);
+        CHECK_INT(fr_outputs_parse(fr_str_of(row->text), &declared, &arena, &out, &err), row->rc);
+        for (size_t k = 0; k < out.n; k++)
+            fr_buf_fmt(&got, "%s%.*s", k > 0 ? "|" : "", (int)out.v[k].n, out.v[k].p);
+        CHECK_TEXT(row->rc != FR_OK ? err.msg : got.p != NULL ? got.p : "", row->want);
+        fr_buf_finish(&got);
+        fr_arena_finish(&arena);
+    }
+    check_row("");
+}
+
+static const struct {
+    const char *name, *text, *want;
+} mask_rows[] = {
+    {"nothing secret", "plain text\n", "plain text\n"},
+    {"whole", "secret", "***"},
+    {"inside", "a secret b\n", "a *** b\n"},
+    {"twice", "secretsecret", "******"},
+    {"almost", "secre", "secre"},
+    {"almost, then it", "secresecret", "secre***"},
+    {"the longest wins", "x secretly y", "x *** y"},
+    {"beginning of the longer", "secretl!", "***l!"},
+    {"overlap", "abab", "***b"},
+    {"lines", "one\ntwo", "***"},
+};
+
+/* In every cut into two pieces, and byte by byte. */
+static void test_mask(void)
+{
+    struct fr_str values[] = {FR_STR("secret"), FR_STR("secretly"), FR_STR(""), FR_STR("aba"),
+                              FR_STR("one\ntwo")};
+    struct fr_strs list = {values, 5};
+
+    for (size_t i = 0; i < sizeof(mask_rows) / sizeof(mask_rows[0]); i++) {
+        size_t n = strlen(mask_rows[i].text);
+        check_row(mask_rows[i].name);
+        for (size_t cut = 0; cut <= n + 1; cut++) {
+            struct fr_mask m;
+            struct fr_buf out = {0};
+            fr_mask_init(&m, &list);
+            for (size_t at = 0; cut == n + 1 && at < n; at++)
+                fr_mask_feed(&m, mask_rows[i].text + at, 1, &out);
+            if (cut <= n) {
+                fr_mask_feed(&m, mask_rows[i].text, cut, &out);
+                fr_mask_feed(&m, mask_rows[i].text + cut, n - cut, &out);
+            }
+            fr_mask_end(&m, &out);
+            CHECK_TEXT(out.p != NULL ? out.p : "", mask_rows[i].want);
+            fr_buf_finish(&out);
+            fr_mask_finish(&m);
+        }
+    }
+    check_row("");
+}
+
+/* A process table as rows; the attempt's id is "me", its supervisor is 100, started at 50. */
+static const struct {
+    struct fr_procinfo p;
+    bool ours;
+} proc_rows[] = {
+    {{.proc = {1, 1}, .ppid = 0, .session = 0, .state = 'S', .comm = "init"}, false},
+    {{.proc = {2, 1}, .ppid = 0, .session = 0, .state = 'S', .comm = "kthreadd"}, false},
+    {{.proc = {50, 10}, .ppid = 1, .session = 50, .state = 'S', .comm = "shell"}, false},
+    {{.proc = {100, 50}, .ppid = 1, .session = 100, .state = 'S', .comm = "supervisor"}, false},
+    {{.proc = {101, 51},
+      .ppid = 100,
+      .session = 100,
+      .state = 'S',
+      .comm = "child",
+      .marker = "me"},
+     true},
+    {{.proc = {102, 52},
+      .ppid = 101,
+      .session = 102,
+      .state = 'S',
+      .comm = "setsid",
+      .marker = "me"},
+     true},
+    {{.proc = {103, 53}, .ppid = 100, .session = 103, .state = 'S', .comm = "adopted"}, true},
+    {{.proc = {104, 54}, .ppid = 1, .session = 104, .state = 'S', .comm = "marked", .marker = "me"},
+     true},
+    {{.proc = {105, 55}, .ppid = 1, .session = 105, .state = 'S', .comm = "other", .marker = "you"},
+     false},
+    {{.proc = {106, 56}, .ppid = 1, .session = 100, .state = 'S', .comm = "cleared"}, true},
+    {{.proc = {107, 57},
+      .ppid = 1,
+      .session = 100,
+      .state = 'S',
+      .comm = "theirs",
+      .marker = "you"},
+     false},
+    {{.proc = {108, 40}, .ppid = 1, .session = 100, .state = 'S', .comm = "older"}, false},
+    {{.proc = {109, 58}, .ppid = 101, .session = 100, .state = 'Z', .comm = "zombie"}, false},
+    {{.proc = {110, 59}, .ppid = 105, .session = 105, .state = 'S', .comm = "its child"}, false},
+    {{.proc = {111, 60},
+      .ppid = 100,
+      .session = 111,
+      .state = 'S',
+      .comm = "sidecar",
+      .marker = "me"},
+     false},
+};
+
+enum { PROCS = sizeof(proc_rows) / sizeof(proc_rows[0]) };
+
+static int fake_procs(struct fr_procinfo **list, size_t *n)
+{
+    *list = fr_sys.alloc(PROCS * sizeof(**list));
+    *n = PROCS;
+    for (size_t i = 0; i < PROCS; i++)
+        (*list)[PROCS - 1 - i] = proc_rows[i].p; /* in no order */
+    return 0;
+}
+
+static bool contains(const struct fr_procinfo *list, size_t n, pid_t pid)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].proc.pid == pid)
+            return true;
+    return false;
+}
+
+static void test_tree(void)
+{
+    static const pid_t spare[] = {111};
+    struct fr_tree t = {.marker = "me", .supervisor = {100, 50}, .spare = spare, .n_spare = 1};
+    struct fr_procinfo *list;
+    struct fr_err err;
+    size_t n;
+
+    fr_sys.procs = fake_procs;
+    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    for (size_t i = 0; i < PROCS; i++) {
+        check_row(proc_rows[i].p.comm);
+        CHECK_INT(contains(list, n, proc_rows[i].p.proc.pid), proc_rows[i].ours);
+    }
+    fr_sys.free(list);
+    check_row("supervisor not known here: markers alone");
+    t = (struct fr_tree){.marker = "me"};
+    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK_INT(n, 4);
+    CHECK(contains(list, n, 101) && contains(list, n, 102) && contains(list, n, 104) &&
+          contains(list, n, 111));
+    fr_sys.free(list);
+    check_row("its pid is somebody else's by now");
+    t = (struct fr_tree){.marker = "nobody", .supervisor = {50, 9}};
+    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK_INT(contains(list, n, 101) || contains(list, n, 105), 0);
+    fr_sys.free(list);
+    check_row("");
+    fr_sys = fr_sys_real;
+}
+
+static const struct {
+    const char *path;
+    bool inner;
+} path_rows[] = {
+    {"a", true},   {"a/b.c", true}, {"..a/b..", true}, {"", false},
+    {"/a", false}, {"a/", false},   {"a//b", false},   {".", false},
+    {"..", false}, {"../a", false}, {"a/../b", false}, {"a/..", false},
+};
+
+static void test_paths(void)
+{
+    for (size_t i = 0; i < sizeof(path_rows) / sizeof(path_rows[0]); i++) {
+        check_row(path_rows[i].path);
+        CHECK_INT(fr_path_is_inner(fr_str_of(path_rows[i].path)), path_rows[i].inner);
+    }
+    check_row("");
+}
+
+static void add(int fd, enum fr_rec_kind kind, struct fr_id id)
+{
+    struct fr_rec r = {.kind = kind, .attempt = id, .instance = FR_STR("i"), .boot = FR_STR("b")};
+    struct fr_err err;
+
+    CHECK(fr_journal_append(fd, &r, &err) == FR_OK);
+}
+
+/* Of records that exclude each other the first one counts, wherever the file is cut. */
+static void test_journal(void)
+{
+    char path[] = "/tmp/node_parts.XXXXXX";
+    struct fr_id x = {{1}}, y = {{2}};
+    struct fr_err err;
+    int fd, tmp = mkstemp(path);
+
+    close(tmp);
+    CHECK(fr_journal_open(path, &fd, &err) == FR_OK);
+    add(fd, FR_REC_PREPARED, x);
+    add(fd, FR_REC_TOMBSTONE, x);
+    add(fd, FR_REC_LAUNCHED, x);
+    add(fd, FR_REC_PREPARED, y);
+    add(fd, FR_REC_LAUNCHED, y);
+    add(fd, FR_REC_TOMBSTONE, y);
+    struct fr_table t = {0};
+    CHECK(fr_table_read(&t, fd, &err) == FR_OK);
+    CHECK(fr_table_find(&t, x)->tombstoned && !fr_table_find(&t, x)->launched);
+    CHECK(!fr_table_find(&t, y)->tombstoned && fr_table_find(&t, y)->launched);
+    size_t whole = (size_t)t.at;
+    fr_table_finish(&t);
+    for (size_t cut = whole; cut-- > 0;) { /* a torn end is no record, and no error */
+        CHECK(ftruncate(fd, (off_t)cut) == 0);
+        CHECK(fr_table_read(&t, fd, &err) == FR_OK);
+        CHECK(t.at <= cut);
+        fr_table_finish(&t);
+    }
+    fr_sys.close(fd);
+    unlink(path);
+}
+
+int main(void)
+{
+    test_outputs();
+    test_mask();
+    test_tree();
+    test_paths();
+    test_journal();
+    return check_done();
+}
