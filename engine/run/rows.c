@@ -56,21 +56,21 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
     }
 }
 
-static const char *why(struct fr_run *run, const struct fr_row *row, const struct run_attempt *at)
+static const char *why(struct fr_run *run, const struct fr_row *row)
 {
-    const char *base, *text;
+    const struct run_inst *in = &run->insts[row->inst];
+    const char *base, *own = fr_id_eq(in->row.id, row->attempt) ? in->row.reason : "";
 
     if (row->state == FR_ST_UPSTREAM_FAILED)
         return failed_need(run, row->inst);
     if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
         return row->cause == FR_CAUSE_START_FAILED ? why_cause(run, row) : "";
     base = why_cause(run, row);
-    if (at == NULL || at->reason[0] == '\0')
+    if (own == NULL || own[0] == '\0')
         return base;
-    text = base[0] != '\0' && row->cause != FR_CAUSE_START_FAILED
-               ? fr_arena_fmt(&run->arena, "%s: %s", base, at->reason)
-               : fr_arena_dup(&run->arena, at->reason);
-    return text;
+    if (base[0] == '\0' || row->cause == FR_CAUSE_START_FAILED)
+        return own;
+    return fr_arena_fmt(&run->arena, "%s: %s", base, own);
 }
 
 /* ---- attempts ---- */
@@ -282,7 +282,7 @@ static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct
 
     if (rc != FR_OK)
         return rc;
-    in->reason = why(run, row, run_attempt_find(run, row->attempt));
+    in->reason = why(run, row);
     if (in->reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row);

@@ -25,7 +25,7 @@ cleanup() {
     if [ "$failed" -gt 0 ] && [ -n "${KEEP:-}" ]; then echo "kept: $work"; else rm -rf "$work"; fi
 }
 
-# Processes whose environment holds W=$work, other than this script's own.
+# Processes whose environment holds this test's folder, other than this script's own: tasks.
 marked() {
     local e p
     for e in /proc/[0-9]*/environ; do
@@ -34,7 +34,7 @@ marked() {
         [ "$p" = "$$" ] || [ "$p" = "$BASHPID" ] && continue
         [ "$(readlink "/proc/$p/exe" 2>/dev/null)" = "$(readlink -f /proc/$$/exe)" ] &&
             grep -q "lib.sh\|e2e" "/proc/$p/cmdline" 2>/dev/null && continue
-        grep -qzx "W=$work" "$e" 2>/dev/null && echo "$p"
+        grep -qz -e "^W=$work\$" -e "^FLOWRUN_NODE_HOME=$work/" "$e" 2>/dev/null && echo "$p"
     done
 }
 

@@ -1,0 +1,115 @@
+#!/bin/bash
+# The shipped pipeline over real SSH: three nodes, two ranks each, GSM8K, the DeepSeek-R1 tokenizer and a
+# small model of DeepSeek-V3's architecture with its 129,280 entries. What a node uses was shipped.
+# FLOWRUN_DATA: gsm8k/train.jsonl and tokenizers/deepseek-r1. SSH_TRAIN_STEPS, SSH_TRAIN_SAVE: a longer
+# run by hand; KEEP_OUTPUT names a file for its output.
+. "$(dirname "$0")/ssh_lib.sh"
+[ -n "${FLOWRUN_DATA:-}" ] || skip "FLOWRUN_DATA is not set"
+for f in gsm8k/train.jsonl tokenizers/deepseek-r1/tokenizer.json; do
+    [ -f "$FLOWRUN_DATA/$f" ] || skip "$FLOWRUN_DATA has no $f"
+done
+begin_nodes "$1"
+steps=${SSH_TRAIN_STEPS:-8}
+save=${SSH_TRAIN_SAVE:-4}
+
+cat > config.json <<'END'
+{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "vocab_size": 129280,
+ "hidden_size": 64, "num_hidden_layers": 3, "num_nextn_predict_layers": 0,
+ "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 48, "kv_lora_rank": 32,
+ "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
+ "intermediate_size": 128, "moe_intermediate_size": 32, "n_routed_experts": 8, "n_shared_experts": 1,
+ "num_experts_per_tok": 2, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1,
+ "moe_layer_freq": 1, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
+ "scoring_func": "sigmoid", "topk_method": "noaux_tc", "hidden_act": "silu", "rms_norm_eps": 1e-06,
+ "max_position_embeddings": 4096, "rope_theta": 10000,
+ "rope_scaling": {"type": "yarn", "factor": 8, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+  "mscale_all_dim": 1.0, "original_max_position_embeddings": 512},
+ "attention_bias": false, "attention_dropout": 0.0, "initializer_range": 0.08,
+ "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "bfloat16"}
+END
+"$flowtrain" init --config config.json --tokenizer "$FLOWRUN_DATA/tokenizers/deepseek-r1" \
+    --output model > /dev/null
+same "flowtrain init" $? 0
+mkdir data
+cp "$FLOWRUN_DATA/gsm8k/train.jsonl" data/
+cat > data/dataset_info.json <<'END'
+{"gsm8k": {"file_name": "train.jsonl", "columns": {"prompt": "question", "response": "answer"}}}
+END
+
+# what control has is not there on a node
+for i in 1 2 3; do
+    same "node$i sees nothing of ours" "$(on $i "ls -A '$repo' '$build' '$work' '$FLOWRUN_DATA' 2> /dev/null | grep -v :")" ""
+done
+
+"$flowrun" pipelines/deepseek-lora.yaml -p nodes=c/nodes.yaml -p model=model -p dataset_dir=data \
+    -p dataset=gsm8k -p template=deepseek3 -p nproc_per_node=2 -p batch=1 -p accumulation=1 \
+    -p cutoff_len=256 -p lora_rank=8 -p lora_alpha=16 -p learning_rate=5e-3 \
+    -p max_steps="$steps" -p save_steps="$save" > out 2>&1
+same "the pipeline over SSH" $? 0
+[ -z "${KEEP_OUTPUT:-}" ] || cp out "$KEEP_OUTPUT"
+[ "$failed" = 0 ] || { tail -40 out; finish; }
+has "the end" out "run 1 succeeded"
+has "world size" out "world size: 6"
+has "all examples" out "Num examples = 7,473"
+check "all of the vocabulary" grep -q "all params: 16,[0-9,]* ||" out
+
+home1='/root/.local/state/flowrun/*-node1'
+on 1 "cat $home1/work/output/trainer_log.jsonl" > log.jsonl
+check "the loss falls, and each step says what it must" python3 - "$steps" <<'END'
+import json, re, sys
+steps = int(sys.argv[1])
+fields = {"loss", "grad_norm", "learning_rate", "tokens_per_second"}
+shown = [m for m in re.findall(r"train@node1 \| (\{'loss': .*\})$", open("out").read(), re.M)]
+assert len(shown) == steps, "%d steps shown" % len(shown)
+for line in shown:
+    missing = [f for f in fields if "'%s': " % f not in line]
+    assert not missing, (missing, line)
+log = [json.loads(line) for line in open("log.jsonl")]
+log = [e for e in log if "loss" in e]
+assert [e["current_steps"] for e in log] == list(range(1, steps + 1)), [e["current_steps"] for e in log]
+losses = [e["loss"] for e in log]
+k = max(1, steps // 4)
+first, last = sum(losses[:k]) / k, sum(losses[-k:]) / k
+assert last < first - 0.02, (first, last)
+END
+
+# The first rank of each node wrote what all ranks hold of adapters and optimizer: the same bytes.
+for i in 1 2 3; do
+    on $i "cd /root/.local/state/flowrun/*-node$i/work/output/resume/step-$steps && sha256sum state.safetensors" \
+        | cut -d' ' -f1 > "state.$i"
+    check "node$i has a state" test -s "state.$i"
+done
+same "node2 agrees with node1" "$(cat state.2)" "$(cat state.1)"
+same "node3 agrees with node1" "$(cat state.3)" "$(cat state.1)"
+for i in 1 2 3; do
+    has "node$i wrote its log" <(on $i "cat /root/.local/state/flowrun/*-node$i/work/output/node$((i - 1)).log") "Process rank: $((2 * i - 1)), world size: 6"
+done
+
+# Published on the head, checked by its manifest and by flowtrain.
+on 1 "cd $home1/work/published/latest/ && tar -c ." > adapter.tar 2> tar.err
+mkdir adapter && tar -C adapter -xf adapter.tar
+check "published adapter" test -s adapter/adapter_model.safetensors
+check "manifest" python3 - <<'END'
+import hashlib, json
+m = json.load(open("adapter/manifest.json"))
+files = {f["path"]: f for f in m["files"]}
+for name in ("adapter_model.safetensors", "adapter_config.json"):
+    data = open("adapter/" + name, "rb").read()
+    assert files[name]["sha256"] == hashlib.sha256(data).hexdigest(), name
+END
+"$flowtrain" inspect --verify adapter > inspect 2>&1
+same "flowtrain inspect --verify" $? 0
+for i in 2 3; do
+    same "node$i published nothing" "$(on $i "ls -d /root/.local/state/flowrun/*/work/published 2> /dev/null")" ""
+done
+
+# everything a node ran or read came from its store
+for i in 1 2 3; do
+    grep -F "train@node$i | train: run " out | head -1 > cmd
+    check "node$i ran the shipped flowtrain" grep -q 'run /root/.local/state/flowrun/[^ ]*/store/[^ ]*/bin/flowtrain launch' cmd
+    check "node$i read the shipped model" grep -q -- '--model_name_or_path /root/.local/state/flowrun/[^ ]*/store/' cmd
+    check "node$i read the shipped data" grep -q -- '--dataset_dir /root/.local/state/flowrun/[^ ]*/store/' cmd
+    check "node$i read the shipped DeepSpeed file" grep -q -- '--deepspeed /root/.local/state/flowrun/[^ ]*/store/[^ ]*/ds_z3.json' cmd
+    check "node$i was given flownode" on $i 'ls /root/.cache/flowrun/*/* /root/.cache/flowrun/* 2>/dev/null | grep -q flownode'
+done
+finish
