@@ -119,7 +119,10 @@ void fr_launch_show(struct fr_job *job, const struct fr_launch *l)
 
     for (size_t i = 0; i < l->n; i++)
         fr_buf_fmt(&line, "%s%s", i > 0 ? " " : "", l->argv[i]);
-    fr_note(job, "commands", "run %s", line.p != NULL ? line.p : "");
+    if (job->dry_run)
+        fr_note(job, "commands", "run %s", line.p != NULL ? line.p : "");
+    else
+        fr_print("%s: run %s\n", job->name, line.p != NULL ? line.p : "");
     fr_buf_finish(&line);
 }
 

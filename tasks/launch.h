@@ -28,7 +28,7 @@ void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word);
  * arguments; FR_PEER: a rank failed. */
 enum fr_rc fr_launch_run(struct fr_launch *l, struct fr_err *err);
 
-/* One line with the command, as a dry run shows it. */
+/* Prints the command; a dry run's JSON line has it, too. */
 void fr_launch_show(struct fr_job *job, const struct fr_launch *l);
 
 /* Path of flowtrain: what the engine shipped, else beside this program, else the name alone. */
