@@ -12,6 +12,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+enum { MIB = 1 << 20 };
+
 enum { PASS_STOP, PASS_TARGETS, PASS_TOKENS, PASS_PADDED, PASS_SUMS };
 
 /* What one step did, the same on every rank. */
@@ -231,13 +233,24 @@ static double total_flops(const struct tr_run *r)
            (double)(c.total - c.embedding + r->optim.params.elements);
 }
 
-static void say_memory(const struct tr_run *r)
+/* What each rank's table said and what its process took. */
+static enum fr_rc say_memory(const struct tr_run *r, struct fr_err *err)
 {
-    char peak[24], plan[24];
+    struct {
+        int64_t plan, peak;
+    } mine = {(int64_t)r->planned_bytes, tr_peak_rss() - r->rss_before}, *all;
+    size_t size = (size_t)r->env.comm->size;
+    enum fr_rc rc;
 
-    fr_show_size(tr_peak_rss() - r->rss_before, peak);
-    fr_show_size((int64_t)r->planned_bytes, plan);
-    tr_say("Memory: the table says %s, the process's peak grew by %s", plan, peak);
+    all = fr_sys.alloc(size * sizeof(*all));
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare memory");
+    rc = tr_comm_host_all_gather(r->env.comm, all, &mine, sizeof(mine), err);
+    for (size_t k = 0; rc == FR_OK && r->env.comm->rank == 0 && k < size; k++)
+        tr_say("Memory of rank %zu: the table says %.1f MiB, the process's peak grew by %.1f MiB",
+               k, (double)all[k].plan / MIB, (double)all[k].peak / MIB);
+    fr_sys.free(all);
+    return rc;
 }
 
 static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
@@ -249,10 +262,8 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
                                err);
         if (rc == FR_OK)
             rc = tr_metrics_end(&r->metrics, &r->progress, total_flops(r), err);
-        if (rc == FR_OK)
-            say_memory(r);
     }
-    return rc == FR_OK ? tr_comm_host_barrier(r->env.comm, err) : rc;
+    return rc == FR_OK ? say_memory(r, err) : rc; /* and nobody leaves before all is written */
 }
 
 static void banner(struct tr_run *r)
