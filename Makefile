@@ -9,12 +9,17 @@ BUILD_PACKAGES = gcc g++ libc6-dev meson ninja-build pkg-config libyaml-dev libs
 	libcurl4-openssl-dev openssh-client
 TEST_PACKAGES = python3 openssh-server iproute2 procps podman runc busybox-static
 
-.PHONY: all run test bench clean
+PROGRAMS = engine/cli/flowrun tasks/flownode trainer/cli/flowtrain
+
+.PHONY: programs run all test bench clean
+programs: $(BUILD)/build.ninja
+	ninja -C $(BUILD) $(PROGRAMS)
+
+run: programs
+	$(BUILD)/engine/cli/flowrun pipelines/deepseek-lora.yaml
+
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
-
-run: all
-	$(BUILD)/engine/cli/flowrun pipelines/deepseek-lora.yaml
 
 test: $(BUILD)/test-packages all $(ASAN)/build.ninja
 	ninja -C $(ASAN)
