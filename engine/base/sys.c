@@ -190,7 +190,8 @@ static int real_accept(int fd)
 }
 
 /* Connections of an earlier job that only wait for their time do not count as holders; whoever
- * listens does. A socket that has listened shares its port with nobody, even when it no longer does. */
+ * listens does. A socket that has listened shares its port with nobody, even when it no longer
+ * does. */
 static int take_port(int fd, const struct sockaddr *a, socklen_t n)
 {
     int yes = 1, no = 0;

@@ -1,4 +1,5 @@
-/* Collectives of the CPU transport between real processes: every size of world, shared memory and TCP. */
+/* Collectives of the CPU transport between real processes: every size of world, shared memory and
+ * TCP. */
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
@@ -37,9 +38,16 @@ static int free_port(void)
 
 static int run_rank(const struct world *w, int rank, rank_body body)
 {
-    struct tr_comm_opts o = {.rank = rank, .size = w->size, .local_rank = rank % w->per_node,
-                             .addr = "127.0.0.1", .port = w->port, .job = 7, .join_ms = 20000,
-                             .timeout_ms = w->timeout_ms, .exit_code = 44, .check = w->check};
+    struct tr_comm_opts o = {.rank = rank,
+                             .size = w->size,
+                             .local_rank = rank % w->per_node,
+                             .addr = "127.0.0.1",
+                             .port = w->port,
+                             .job = 7,
+                             .join_ms = 20000,
+                             .timeout_ms = w->timeout_ms,
+                             .exit_code = 44,
+                             .check = w->check};
     int first = rank - o.local_rank, socks[MAX];
     struct tr_comm *comm;
     struct fr_err err;
@@ -76,7 +84,8 @@ static void run_world(struct world *w, rank_body body, int *statuses)
     fflush(stdout);
     for (int r = 0; r < w->size; r++)
         if ((pids[r] = fork()) == 0) {
-            for (int i = 0; i < w->size; i++) /* as exec would: only a rank's own sockets stay open */
+            for (int i = 0; i < w->size;
+                 i++) /* as exec would: only a rank's own sockets stay open */
                 for (int j = 0; i != r && j < w->size; j++)
                     if (j != i)
                         close(w->socks[i][j]);

@@ -20,18 +20,54 @@ static void rates(void)
         int64_t warmup, total;
         double want[POINTS]; /* of updates 0, 1, …; negative: not looked at */
     } rows[] = {
-        {"linear", TR_LR_LINEAR, TR_DS_LR_NONE, false, 2, 10,
+        {"linear",
+         TR_LR_LINEAR,
+         TR_DS_LR_NONE,
+         false,
+         2,
+         10,
          {0, .5, 1, .875, .75, .625, .5, .375, .25, .125, 0, 0}},
-        {"cosine", TR_LR_COSINE, TR_DS_LR_NONE, false, 2, 10,
+        {"cosine",
+         TR_LR_COSINE,
+         TR_DS_LR_NONE,
+         false,
+         2,
+         10,
          {0, .5, 1, .96194, .853553, .691342, .5, .308658, .146447, .03806, 0, -1}},
-        {"constant", TR_LR_CONSTANT, TR_DS_LR_NONE, false, 2, 10, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-        {"constant with warm-up", TR_LR_CONSTANT_WARMUP, TR_DS_LR_NONE, false, 4, 10,
+        {"constant",
+         TR_LR_CONSTANT,
+         TR_DS_LR_NONE,
+         false,
+         2,
+         10,
+         {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+        {"constant with warm-up",
+         TR_LR_CONSTANT_WARMUP,
+         TR_DS_LR_NONE,
+         false,
+         4,
+         10,
          {0, .25, .5, .75, 1, 1, 1, 1, 1, 1, 1, 1}},
-        {"warmup, stable, decay", TR_LR_WSD, TR_DS_LR_NONE, false, 1, 10,
+        {"warmup, stable, decay",
+         TR_LR_WSD,
+         TR_DS_LR_NONE,
+         false,
+         1,
+         10,
          {0, 1, 1, 1, 1, .933013, .75, .5, .25, .066987, 0, 0}},
-        {"WarmupDecayLR log", TR_LR_LINEAR, TR_DS_LR_WARMUP_DECAY, false, 4, 10,
+        {"WarmupDecayLR log",
+         TR_LR_LINEAR,
+         TR_DS_LR_WARMUP_DECAY,
+         false,
+         4,
+         10,
          {0, 0, .5, .792481, 1, 1, .833333, .666667, .5, .333333, .166667, 0}},
-        {"WarmupDecayLR linear", TR_LR_LINEAR, TR_DS_LR_WARMUP_DECAY, true, 4, 10,
+        {"WarmupDecayLR linear",
+         TR_LR_LINEAR,
+         TR_DS_LR_WARMUP_DECAY,
+         true,
+         4,
+         10,
          {0, 0, .25, .5, .75, 1, .833333, .666667, .5, .333333, .166667, 0}},
     };
 
@@ -40,7 +76,8 @@ static void rates(void)
         tr_args_init(&a);
         a.learning_rate = 1;
         a.lr_scheduler_type = rows[i].type;
-        struct tr_ds_config ds = {.scheduler = rows[i].ds, .warmup_max_lr = 1,
+        struct tr_ds_config ds = {.scheduler = rows[i].ds,
+                                  .warmup_max_lr = 1,
                                   .warmup_num_steps = rows[i].warmup,
                                   .total_num_steps = rows[i].total,
                                   .warmup_linear = rows[i].ds_linear};
@@ -79,8 +116,8 @@ static void scaler(void)
     static const int overflow[] = {1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
     static const int power[] = {16, 15, 14, 14, 14, 14, 15, 15, 15, 15, 15, 15, 15, 16};
     static const int hysteresis[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 2};
-    struct tr_ds_config ds = {.initial_scale_power = 16, .loss_scale_window = 3, .hysteresis = 2,
-                              .min_loss_scale = 1};
+    struct tr_ds_config ds = {
+        .initial_scale_power = 16, .loss_scale_window = 3, .hysteresis = 2, .min_loss_scale = 1};
     struct tr_scaler s;
     struct fr_err err;
 
@@ -133,8 +170,8 @@ static void floats(void)
     static const struct {
         double x;
         const char *text;
-    } rows[] = {{4.98e-05, "4.98e-05"}, {1, "1.0"},      {0.1, "0.1"},       {0, "0.0"},
-                {1.2345, "1.2345"},     {1e16, "1e+16"}, {0.0001, "0.0001"}, {-2.5, "-2.5"},
+    } rows[] = {{4.98e-05, "4.98e-05"},  {1, "1.0"},      {0.1, "0.1"},       {0, "0.0"},
+                {1.2345, "1.2345"},      {1e16, "1e+16"}, {0.0001, "0.0001"}, {-2.5, "-2.5"},
                 {12345678, "12345678.0"}};
     char text[32];
 

@@ -89,7 +89,8 @@ static void close_socks(struct job *j)
         }
 }
 
-/* Threads of a rank: the user's word, else an equal share of the processors this process may use. */
+/* Threads of a rank: the user's word, else an equal share of the processors this process may use.
+ */
 static int64_t threads_of(const struct job *j)
 {
     const char *given = getenv("OMP_NUM_THREADS");
@@ -135,8 +136,8 @@ static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, si
         {"FLOWTRAIN_LOCAL_SOCKS", 0, socks.p},
         {"OMP_NUM_THREADS", threads_of(j), NULL},
         /* ranks share processors: a thread that waits must not spin */
-        {"OMP_WAIT_POLICY", 0, getenv("OMP_WAIT_POLICY") != NULL ? getenv("OMP_WAIT_POLICY")
-                                                                 : "PASSIVE"},
+        {"OMP_WAIT_POLICY", 0,
+         getenv("OMP_WAIT_POLICY") != NULL ? getenv("OMP_WAIT_POLICY") : "PASSIVE"},
     };
     for (n = 0; n < OWN_VARS; n++) {
         starts[n] = out->n;
@@ -186,7 +187,8 @@ static enum fr_rc start_rank(struct job *j, int64_t local, struct fr_err *err)
     for (size_t i = 0; i < OWN_VARS; i++)
         env[n++] = text.p + starts[i];
     env[n] = NULL;
-    struct fr_spawn s = {.argv = j->program, .envp = env, .fds = {-1, 1, 2}, .die_with_parent = true};
+    struct fr_spawn s = {
+        .argv = j->program, .envp = env, .fds = {-1, 1, 2}, .die_with_parent = true};
     inherit_socks(j, local, true);
     int rc = fr_sys.spawn(&s, &j->ranks[local].proc);
     int e = errno;
@@ -194,7 +196,8 @@ static enum fr_rc start_rank(struct job *j, int64_t local, struct fr_err *err)
     j->ranks[local].alive = rc == 0;
     fr_sys.free(env);
     fr_buf_finish(&text);
-    return rc == 0 ? FR_OK : fr_fail_errno(err, e, "cannot start local rank %lld", (long long)local);
+    return rc == 0 ? FR_OK
+                   : fr_fail_errno(err, e, "cannot start local rank %lld", (long long)local);
 }
 
 static void signal_all(struct job *j, int sig)
@@ -291,7 +294,8 @@ static void summarize(struct job *j)
     fr_complain("flowtrain launch: rank %lld (local rank %lld on %s, pid %d) %s %d%s\n",
                 (long long)(j->node_rank * j->nproc) + local, local, host, (int)first->proc.pid,
                 first->end.signaled ? "was killed by signal" : "exited with status",
-                first->end.code, again(j) && j->restart < j->max_restarts ? "; restarting all" : "");
+                first->end.code,
+                again(j) && j->restart < j->max_restarts ? "; restarting all" : "");
 }
 
 static enum fr_rc run_try(struct job *j, bool *ok, struct fr_err *err)
@@ -348,7 +352,7 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
     if (j->signals >= 0)
         close(j->signals);
     if (rc == FR_OK && !ok)
-        rc = j->caught != 0 ? fr_fail(err, FR_STOPPED, "stopped by signal %d", j->caught)
+        rc = j->caught != 0         ? fr_fail(err, FR_STOPPED, "stopped by signal %d", j->caught)
              : j->why == FR_STOPPED ? fr_fail(err, FR_STOPPED, "the ranks stopped as asked")
                                     : fr_fail(err, j->why, "a rank failed");
     return rc;
@@ -368,8 +372,9 @@ static enum fr_rc split(int argc, const char *const *argv, int *own, const char 
         program[n++] = argv[i];
     program[n] = NULL;
     if (n == 1)
-        return fr_fail(err, FR_USAGE, "what shall the ranks run? flowtrain launch "
-                                      "--nproc_per_node N … -- train ARGS");
+        return fr_fail(err, FR_USAGE,
+                       "what shall the ranks run? flowtrain launch "
+                       "--nproc_per_node N … -- train ARGS");
     return FR_OK;
 }
 
@@ -398,17 +403,22 @@ enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err)
     const struct {
         const char *flag, *text;
         int64_t low, *out;
-    } numbers[] = {{"nproc_per_node", nproc, 1, &j.nproc}, {"nnodes", nnodes, 1, &j.nnodes},
-                   {"node_rank", node, 0, &j.node_rank},   {"master_port", port, 1, &j.port},
+    } numbers[] = {{"nproc_per_node", nproc, 1, &j.nproc},
+                   {"nnodes", nnodes, 1, &j.nnodes},
+                   {"node_rank", node, 0, &j.node_rank},
+                   {"master_port", port, 1, &j.port},
                    {"max_restarts", restarts, 0, &j.max_restarts}};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && rc == FR_OK; i++)
         rc = number(numbers[i].flag, numbers[i].text, numbers[i].low, numbers[i].out, err);
     if (rc == FR_OK && (j.nproc > MAX_LOCAL || j.node_rank >= j.nnodes || j.port > 65535))
-        rc = fr_fail(err, FR_USAGE, "--nproc_per_node %lld (at most %d), --node_rank %lld of "
-                                    "--nnodes %lld, --master_port %lld do not fit together",
+        rc = fr_fail(err, FR_USAGE,
+                     "--nproc_per_node %lld (at most %d), --node_rank %lld of "
+                     "--nnodes %lld, --master_port %lld do not fit together",
                      (long long)j.nproc, MAX_LOCAL, (long long)j.node_rank, (long long)j.nnodes,
                      (long long)j.port);
-    j.addr = addr != NULL ? addr : getenv("MASTER_ADDR") != NULL ? getenv("MASTER_ADDR") : "127.0.0.1";
+    j.addr = addr != NULL                    ? addr
+             : getenv("MASTER_ADDR") != NULL ? getenv("MASTER_ADDR")
+                                             : "127.0.0.1";
     j.run_id = run_id != NULL ? run_id : "none";
     j.program = program;
     if (rc == FR_OK)

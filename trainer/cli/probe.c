@@ -1,8 +1,8 @@
 /*
  * flowtrain probe: do the ranks reach each other, over which interface, how fast? Joins the
- * communicator, checks an all-reduce (reduce-scatter in rank order, then all-gather) of known numbers
- * and times it. Rank 0 prints one JSON line; each rank names its interface to it.
- * Bus bandwidth is NCCL's definition: bytes / seconds * 2 (n - 1) / n.
+ * communicator, checks an all-reduce (reduce-scatter in rank order, then all-gather) of known
+ * numbers and times it. Rank 0 prints one JSON line; each rank names its interface to it. Bus
+ * bandwidth is NCCL's definition: bytes / seconds * 2 (n - 1) / n.
  */
 #include "trainer/cli/cli.h"
 
@@ -73,7 +73,8 @@ static enum fr_rc check_once(struct room *r, struct fr_err *err)
     for (size_t i = 0; i < r->n && rc == FR_OK; i++) {
         float want = (float)(size * (size - 1) / 2 + size * (int)(i % 7));
         if (r->all[i] != want)
-            rc = fr_fail(err, FR_CORRUPT, "all-reduce gave %g at element %zu on rank %d, expected %g",
+            rc = fr_fail(err, FR_CORRUPT,
+                         "all-reduce gave %g at element %zu on rank %d, expected %g",
                          (double)r->all[i], i, r->comm->rank, (double)want);
     }
     return rc;

@@ -36,9 +36,13 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
         rc = o->size > 1 ? tr_comm_cpu(env.be, o, &env.comm, err)
                          : tr_comm_single(env.be, &env.comm, err);
     if (rc == FR_OK) {
-        fr_print("Process rank: %d, world size: %d, device: cpu:%d, distributed training: %s, compute "
-                 "dtype: %s\n", o->rank, o->size, o->local_rank, o->size > 1 ? "True" : "False",
-                 a->bf16 ? "torch.bfloat16" : a->fp16 ? "torch.float16" : "torch.float32");
+        fr_print(
+            "Process rank: %d, world size: %d, device: cpu:%d, distributed training: %s, compute "
+            "dtype: %s\n",
+            o->rank, o->size, o->local_rank, o->size > 1 ? "True" : "False",
+            a->bf16   ? "torch.bfloat16"
+            : a->fp16 ? "torch.float16"
+                      : "torch.float32");
         rc = tr_train(a, &env, err);
         if (rc != FR_OK && rc != FR_STOPPED)
             tr_comm_abort(env.comm, err->msg);
@@ -64,7 +68,8 @@ enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err)
     if (rc == FR_OK && o.rank == 0 && notes.n > 0)
         fr_complain("%s", notes.p);
     if (rc == FR_OK && a.deepspeed != NULL && o.size == 1)
-        fr_log(FR_LOG_INFO, "train", "one process alone: DeepSpeed's partitioning has nothing to do");
+        fr_log(FR_LOG_INFO, "train",
+               "one process alone: DeepSpeed's partitioning has nothing to do");
     if (rc == FR_OK)
         rc = train_with(&a, &o, err);
     tr_comm_opts_finish(&o);

@@ -105,15 +105,15 @@ struct tr_comm {
 /* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
 struct tr_comm_opts {
     int rank, size, local_rank, local_size, node, nodes;
-    char addr[256];         /* MASTER_ADDR */
-    int port;               /* MASTER_PORT */
-    uint64_t job;           /* hash of run id, generation and size: ranks of an older try are refused */
-    int *local_socks;       /* owns: local_size connected sockets made by the launcher, one to each
-                               local rank, -1 for this one; NULL: tcp between local ranks too */
-    int64_t join_ms;        /* how long to wait for all ranks to come */
-    int64_t timeout_ms;     /* --ddp_timeout */
-    int exit_code;          /* of a process that does not react to an abort within seconds */
-    bool check;             /* compare a hash before each collective */
+    char addr[256];     /* MASTER_ADDR */
+    int port;           /* MASTER_PORT */
+    uint64_t job;       /* hash of run id, generation and size: ranks of an older try are refused */
+    int *local_socks;   /* owns: local_size connected sockets made by the launcher, one to each
+                           local rank, -1 for this one; NULL: tcp between local ranks too */
+    int64_t join_ms;    /* how long to wait for all ranks to come */
+    int64_t timeout_ms; /* --ddp_timeout */
+    int exit_code;      /* of a process that does not react to an abort within seconds */
+    bool check;         /* compare a hash before each collective */
 };
 
 /* W = 1: every call copies or does nothing. */

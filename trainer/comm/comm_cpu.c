@@ -16,7 +16,7 @@
 enum { DATA_PORTS = 31 };
 
 struct cpu {
-    struct tr_comm *comm; /* borrows: the object this is the inside of */
+    struct tr_comm *comm;       /* borrows: the object this is the inside of */
     struct tr_control *control; /* owns */
     struct tr_mesh mesh;
     bool check;
@@ -53,8 +53,9 @@ static enum fr_rc check_same(struct cpu *c, const char *call, size_t bytes, cons
     rc = tr_control_all_gather(c->control, all, &mine, sizeof(mine), err);
     for (int r = 0; r < c->comm->size && rc == FR_OK; r++)
         if (all[r].hash != mine.hash)
-            rc = fr_fail(err, FR_PROTO, "ranks differ: rank %d calls %.55s, rank %d %s of %zu bytes",
-                         r, all[r].what, c->comm->rank, mine.what, bytes);
+            rc =
+                fr_fail(err, FR_PROTO, "ranks differ: rank %d calls %.55s, rank %d %s of %zu bytes",
+                        r, all[r].what, c->comm->rank, mine.what, bytes);
     fr_sys.free(all);
     return rc;
 }
@@ -131,13 +132,17 @@ static enum fr_rc cpu_all_gather(void *self, struct tr_queue *q, const struct tr
         rc = stream_make(&in, x->n * (size_t)size, err);
     for (int s = 0; s + 1 < size && rc == FR_OK; s++)
         for (size_t i = 0; i < x->n; i++) {
-            size_t give = (size_t)((me - s + size) % size), take = (size_t)((me - s - 1 + size) % size);
+            size_t give = (size_t)((me - s + size) % size),
+                   take = (size_t)((me - s - 1 + size) % size);
             stream_add(&out, (char *)items[i].out + give * items[i].bytes, items[i].bytes);
             stream_add(&in, (char *)items[i].out + take * items[i].bytes, items[i].bytes);
         }
-    struct tr_move v = {.to = (me + 1) % size, .from = (me + size - 1) % size,
-                        .out = {out.p, out.bytes, out.n}, .in = {in.p, in.bytes, in.n},
-                        .own = own, .what = x->what};
+    struct tr_move v = {.to = (me + 1) % size,
+                        .from = (me + size - 1) % size,
+                        .out = {out.p, out.bytes, out.n},
+                        .in = {in.p, in.bytes, in.n},
+                        .own = own,
+                        .what = x->what};
     if (rc == FR_OK)
         rc = tr_mesh_move(&c->mesh, &v, err);
     stream_finish(&out);
@@ -158,8 +163,11 @@ static enum fr_rc cpu_all_to_allv(void *self, struct tr_queue *q, const struct t
     for (int k = 1; k < size && rc == FR_OK; k++) {
         int to = (me + k) % size, from = (me - k + size) % size;
         char *give = (char *)x->in + x->in_at[to], *take = (char *)x->out + x->out_at[from];
-        struct tr_move v = {.to = to, .from = from, .out = {&give, &x->in_bytes[to], 1},
-                            .in = {&take, &x->out_bytes[from], 1}, .own = x->in_bytes[to],
+        struct tr_move v = {.to = to,
+                            .from = from,
+                            .out = {&give, &x->in_bytes[to], 1},
+                            .in = {&take, &x->out_bytes[from], 1},
+                            .own = x->in_bytes[to],
                             .what = x->what};
         rc = tr_mesh_move(&c->mesh, &v, err);
     }
@@ -181,8 +189,12 @@ static enum fr_rc cpu_all_to_all(void *self, struct tr_queue *q, const struct tr
         int to = (me + k) % size, from = (me - k + size) % size;
         char *give = (char *)x->in + (size_t)to * x->bytes;
         char *take = (char *)x->out + (size_t)from * x->bytes;
-        struct tr_move v = {.to = to, .from = from, .out = {&give, &x->bytes, 1},
-                            .in = {&take, &x->bytes, 1}, .own = x->bytes, .what = x->what};
+        struct tr_move v = {.to = to,
+                            .from = from,
+                            .out = {&give, &x->bytes, 1},
+                            .in = {&take, &x->bytes, 1},
+                            .own = x->bytes,
+                            .what = x->what};
         rc = tr_mesh_move(&c->mesh, &v, err);
     }
     return end(c, rc);
@@ -196,8 +208,10 @@ static enum fr_rc cpu_broadcast(void *self, struct tr_queue *q, const struct tr_
     char *piece = x->p;
     struct tr_move v = {.to = (me + 1) % size == x->root ? -1 : (me + 1) % size,
                         .from = me == x->root ? -1 : (me + size - 1) % size,
-                        .out = {&piece, &x->bytes, 1}, .in = {&piece, &x->bytes, 1},
-                        .own = me == x->root ? x->bytes : 0, .what = x->what};
+                        .out = {&piece, &x->bytes, 1},
+                        .in = {&piece, &x->bytes, 1},
+                        .own = me == x->root ? x->bytes : 0,
+                        .what = x->what};
     enum fr_rc rc = begin(c, q, "broadcast", x->bytes, x->what, err);
 
     return rc == FR_OK ? end(c, tr_mesh_move(&c->mesh, &v, err)) : rc;
@@ -216,9 +230,9 @@ static enum fr_rc cpu_host_broadcast(void *self, void *p, size_t bytes, int root
 {
     struct cpu *c = self;
     char *all = fr_sys.alloc(bytes * (size_t)c->comm->size);
-    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory for a broadcast of %zu bytes",
-                                          bytes)
-                                : tr_control_all_gather(c->control, all, p, bytes, err);
+    enum fr_rc rc = all == NULL
+                        ? fr_fail(err, FR_NOMEM, "no memory for a broadcast of %zu bytes", bytes)
+                        : tr_control_all_gather(c->control, all, p, bytes, err);
 
     if (rc == FR_OK)
         memcpy(p, all + (size_t)root * bytes, bytes);
@@ -302,21 +316,34 @@ enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *o, stru
 
     *out = NULL;
     if (c != NULL && comm != NULL) {
-        *comm = (struct tr_comm){.ops = &cpu_ops, .self = c, .be = be, .rank = o->rank,
-                                 .size = o->size, .local_rank = o->local_rank,
-                                 .local_size = o->local_size, .node = o->node, .nodes = o->nodes};
+        *comm = (struct tr_comm){.ops = &cpu_ops,
+                                 .self = c,
+                                 .be = be,
+                                 .rank = o->rank,
+                                 .size = o->size,
+                                 .local_rank = o->local_rank,
+                                 .local_size = o->local_size,
+                                 .node = o->node,
+                                 .nodes = o->nodes};
         *c = (struct cpu){.comm = comm, .check = o->check};
     }
     if (rc == FR_OK) {
-        struct tr_control_opts co = {.rank = o->rank, .size = o->size, .node = o->node,
-                                     .local_rank = o->local_rank, .addr = o->addr, .port = o->port,
-                                     .data_port = port, .job = o->job, .join_ms = o->join_ms,
-                                     .timeout_ms = o->timeout_ms, .exit_code = o->exit_code};
+        struct tr_control_opts co = {.rank = o->rank,
+                                     .size = o->size,
+                                     .node = o->node,
+                                     .local_rank = o->local_rank,
+                                     .addr = o->addr,
+                                     .port = o->port,
+                                     .data_port = port,
+                                     .job = o->job,
+                                     .join_ms = o->join_ms,
+                                     .timeout_ms = o->timeout_ms,
+                                     .exit_code = o->exit_code};
         rc = tr_control_join(&co, &c->control, err);
     }
     if (rc == FR_OK) {
-        c->mesh = (struct tr_mesh){.rank = o->rank, .size = o->size, .control = c->control,
-                                   .timeout_ms = o->timeout_ms};
+        c->mesh = (struct tr_mesh){
+            .rank = o->rank, .size = o->size, .control = c->control, .timeout_ms = o->timeout_ms};
         rc = tr_mesh_connect(&c->mesh, o, listener, err);
     }
     if (listener >= 0)

@@ -1,12 +1,12 @@
 /*
- * The environment contract of torchrun (docs.pytorch.org, "torchrun"): RANK, LOCAL_RANK, WORLD_SIZE,
- * LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
- * TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. Open MPI's and Slurm's names stand in when RANK
- * is unset. Nothing set at all is one rank alone.
+ * The environment contract of torchrun (docs.pytorch.org, "torchrun"): RANK, LOCAL_RANK,
+ * WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
+ * TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. Open MPI's and Slurm's names stand in when
+ * RANK is unset. Nothing set at all is one rank alone.
  *
  * When an agent holds MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE=True) the ranks meet at
- * MASTER_PORT + 1 + (restart count mod 8). FLOWTRAIN_GENERATION is the engine's try of the gang, and
- * FLOWTRAIN_LOCAL_SOCKS ("3,-1,5") the sockets to the local ranks that our launcher made.
+ * MASTER_PORT + 1 + (restart count mod 8). FLOWTRAIN_GENERATION is the engine's try of the gang,
+ * and FLOWTRAIN_LOCAL_SOCKS ("3,-1,5") the sockets to the local ranks that our launcher made.
  */
 #ifndef TR_COMM_LAUNCH_ENV_H
 #define TR_COMM_LAUNCH_ENV_H

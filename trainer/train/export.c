@@ -27,10 +27,15 @@ static enum fr_rc items_of(const struct tr_params *p, const float *flat, struct 
     *out = it;
     for (size_t i = 0; it != NULL && i < p->n; i++) {
         const struct tr_adapter *a = &p->adapters[i];
-        it[2 * i] = (struct tr_st_item){.name = peft_name(arena, a, 'A'), .type = TR_ST_F32,
-                                        .ndim = 2, .shape = {a->r, a->in}, .data = flat + a->a_at};
-        it[2 * i + 1] = (struct tr_st_item){.name = peft_name(arena, a, 'B'), .type = TR_ST_F32,
-                                            .ndim = 2, .shape = {a->out, a->r},
+        it[2 * i] = (struct tr_st_item){.name = peft_name(arena, a, 'A'),
+                                        .type = TR_ST_F32,
+                                        .ndim = 2,
+                                        .shape = {a->r, a->in},
+                                        .data = flat + a->a_at};
+        it[2 * i + 1] = (struct tr_st_item){.name = peft_name(arena, a, 'B'),
+                                            .type = TR_ST_F32,
+                                            .ndim = 2,
+                                            .shape = {a->out, a->r},
                                             .data = flat + a->b_at};
         if (it[2 * i].name == NULL || it[2 * i + 1].name == NULL)
             it = NULL;
@@ -49,8 +54,10 @@ static enum fr_rc check_finite(const struct tr_st_item *items, size_t n, struct 
             return fr_fail(err, FR_CORRUPT, "%s would be empty", items[i].name);
         for (int64_t k = 0; k < count; k++)
             if (!isfinite(x[k]))
-                return fr_fail(err, FR_CORRUPT, "%s holds a value that is not finite (element %lld); "
-                                                "nothing was saved", items[i].name, (long long)k);
+                return fr_fail(err, FR_CORRUPT,
+                               "%s holds a value that is not finite (element %lld); "
+                               "nothing was saved",
+                               items[i].name, (long long)k);
     }
     return FR_OK;
 }
@@ -80,13 +87,15 @@ static enum fr_rc write_card(const char *dir, const struct tr_args *a,
     struct fr_buf t = {0};
     enum fr_rc rc;
 
-    fr_buf_fmt(&t, "---\nbase_model: %s\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n"
-                   "- lora\n- flowtrain\n---\n\n# LoRA adapter\n\n"
-                   "| | |\n|---|---|\n| base model | `%s` |\n| data set | `%s` |\n| rank | %lld |\n"
-                   "| alpha | %g |\n| learning rate | %g |\n| cutoff length | %lld |\n| seed | %lld |\n",
-               a->model_name_or_path, a->model_name_or_path, a->dataset != NULL ? a->dataset : "",
-               (long long)lora->r, lora->alpha, a->learning_rate, (long long)a->cutoff_len,
-               (long long)a->seed);
+    fr_buf_fmt(
+        &t,
+        "---\nbase_model: %s\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n"
+        "- lora\n- flowtrain\n---\n\n# LoRA adapter\n\n"
+        "| | |\n|---|---|\n| base model | `%s` |\n| data set | `%s` |\n| rank | %lld |\n"
+        "| alpha | %g |\n| learning rate | %g |\n| cutoff length | %lld |\n| seed | %lld |\n",
+        a->model_name_or_path, a->model_name_or_path, a->dataset != NULL ? a->dataset : "",
+        (long long)lora->r, lora->alpha, a->learning_rate, (long long)a->cutoff_len,
+        (long long)a->seed);
     snprintf(path, sizeof(path), "%s/README.md", dir);
     rc = t.bad ? fr_fail(err, FR_NOMEM, "no memory for %s", path)
                : fr_file_write(path, t.p, t.n, 0644, err);

@@ -1,8 +1,8 @@
 /*
  * What a run leaves for others: the adapter in PEFT's format (adapter_config.json,
- * adapter_model.safetensors with f32 masters), the tokenizer's files and a model card, in output_dir
- * and in checkpoint-N folders. An adapter with an empty, missing or non-finite tensor is refused.
- * Source: PEFT's documentation of its checkpoint format.
+ * adapter_model.safetensors with f32 masters), the tokenizer's files and a model card, in
+ * output_dir and in checkpoint-N folders. An adapter with an empty, missing or non-finite tensor is
+ * refused. Source: PEFT's documentation of its checkpoint format.
  */
 #ifndef TR_TRAIN_EXPORT_H
 #define TR_TRAIN_EXPORT_H

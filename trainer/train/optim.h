@@ -18,7 +18,7 @@ struct tr_optim {
     struct tr_comm *comm;
     struct tr_queue *q;
     struct tr_params params;
-    int64_t n;             /* elements of a slice */
+    int64_t n;                         /* elements of a slice */
     struct tr_view master, m, v, grad; /* (n) f32 device, owns */
     struct tr_view spread; /* (W, n) f32 device: what an all-to-all brings; also for whole copies */
     struct tr_view found;  /* (1) i64 non-finite gradients of the slice */
@@ -53,7 +53,8 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
 
 enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
 
-/* Gathers one of the states whole into host memory (padded elements of f32); every rank calls it. */
+/* Gathers one of the states whole into host memory (padded elements of f32); every rank calls it.
+ */
 enum fr_rc tr_optim_whole(struct tr_optim *o, enum tr_optim_what what, float *flat,
                           struct fr_err *err);
 /* Takes this rank's slice of it back; for masters the working copies are set too. */

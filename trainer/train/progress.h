@@ -1,6 +1,6 @@
 /*
- * How far a run has come: everything beside the optimizer that a resumed run needs to go on as if it
- * had never stopped. A value; history is owned.
+ * How far a run has come: everything beside the optimizer that a resumed run needs to go on as if
+ * it had never stopped. A value; history is owned.
  */
 #ifndef TR_TRAIN_PROGRESS_H
 #define TR_TRAIN_PROGRESS_H
@@ -11,17 +11,17 @@
 #include <stdint.h>
 
 struct tr_progress {
-    int64_t step;         /* optimizer steps done, skipped ones included (global_step) */
-    int64_t updates;      /* those that changed the weights: the schedule's clock */
-    int64_t epoch, micro; /* position in the data: micro-batches of this rank done in this epoch */
+    int64_t step;          /* optimizer steps done, skipped ones included (global_step) */
+    int64_t updates;       /* those that changed the weights: the schedule's clock */
+    int64_t epoch, micro;  /* position in the data: micro-batches of this rank done in this epoch */
     double loss_since_log; /* sum of step losses since the last log line */
     int64_t steps_since_log;
-    double loss_total;    /* sum of all step losses */
+    double loss_total;     /* sum of all step losses */
     int64_t padded_tokens; /* as the reference counts them, all ranks (total_flos) */
     int64_t tokens;        /* real tokens, all ranks */
     double seconds;        /* trained before this process began */
     struct tr_scaler scaler;
-    json_t *history;       /* list of log entries (trainer_state.json log_history) */
+    json_t *history; /* list of log entries (trainer_state.json log_history) */
 };
 
 #endif

@@ -70,19 +70,19 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
 {
     const struct tr_scaler *s = &p->scaler;
 
-    return json_pack(
-        "{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
-        " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s}",
-        "version", VERSION, "step", (json_int_t)p->step, "updates", (json_int_t)p->updates, "epoch",
-        (json_int_t)p->epoch, "micro", (json_int_t)p->micro, "accumulation",
-        (json_int_t)r->accumulation, "adam_step", (json_int_t)o->steps,
-        "loss_since_log", p->loss_since_log, "steps_since_log", (json_int_t)p->steps_since_log,
-        "loss_total", p->loss_total, "padded_tokens", (json_int_t)p->padded_tokens, "tokens",
-        (json_int_t)p->tokens, "seconds", p->seconds, "history", p->history, "scaler", "scale",
-        s->scale, "hysteresis", (json_int_t)s->hysteresis, "step", (json_int_t)s->step,
-        "last_overflow", (json_int_t)s->last_overflow, "digests", "model", r->digests.model, "data",
-        r->digests.data, "tokenizer", r->digests.tokenizer, "config", r->digests.config, "sha256",
-        sha);
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
+                     " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s}",
+                     "version", VERSION, "step", (json_int_t)p->step, "updates",
+                     (json_int_t)p->updates, "epoch", (json_int_t)p->epoch, "micro",
+                     (json_int_t)p->micro, "accumulation", (json_int_t)r->accumulation, "adam_step",
+                     (json_int_t)o->steps, "loss_since_log", p->loss_since_log, "steps_since_log",
+                     (json_int_t)p->steps_since_log, "loss_total", p->loss_total, "padded_tokens",
+                     (json_int_t)p->padded_tokens, "tokens", (json_int_t)p->tokens, "seconds",
+                     p->seconds, "history", p->history, "scaler", "scale", s->scale, "hysteresis",
+                     (json_int_t)s->hysteresis, "step", (json_int_t)s->step, "last_overflow",
+                     (json_int_t)s->last_overflow, "digests", "model", r->digests.model, "data",
+                     r->digests.data, "tokenizer", r->digests.tokenizer, "config",
+                     r->digests.config, "sha256", sha);
 }
 
 /* The same step of the epoch for this number of ranks: the samples of a step are the same. */
@@ -106,14 +106,15 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
                        " s:{s:F, s:I, s:I, s:I}}",
                        "version", &version, "step", &step, "updates", &updates, "epoch", &epoch,
                        "micro", &micro, "accumulation", &accumulation, "adam_step", &adam,
-                       "loss_since_log", &p->loss_since_log,
-                       "steps_since_log", &since, "loss_total", &p->loss_total, "padded_tokens",
-                       &padded, "tokens", &tokens, "seconds", &p->seconds, "history", &history,
-                       "scaler", "scale", &p->scaler.scale, "hysteresis", &hyst, "step", &sstep,
-                       "last_overflow", &last) != 0)
+                       "loss_since_log", &p->loss_since_log, "steps_since_log", &since,
+                       "loss_total", &p->loss_total, "padded_tokens", &padded, "tokens", &tokens,
+                       "seconds", &p->seconds, "history", &history, "scaler", "scale",
+                       &p->scaler.scale, "hysteresis", &hyst, "step", &sstep, "last_overflow",
+                       &last) != 0)
         return fr_fail(err, FR_CORRUPT, "state.json: %s", e.text);
     if (accumulation < 1)
-        return fr_fail(err, FR_CORRUPT, "state.json: accumulation is %lld", (long long)accumulation);
+        return fr_fail(err, FR_CORRUPT, "state.json: accumulation is %lld",
+                       (long long)accumulation);
     if (version != VERSION)
         return fr_fail(err, FR_UNSUPPORTED, "state.json has version %d, expected %d", (int)version,
                        VERSION);
@@ -134,7 +135,8 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
 }
 
 /* Names of one state's tensors: "master.MODULE.lora_A.weight". */
-static char *tensor_name(struct fr_arena *a, const char *state, const struct tr_adapter *ad, char ab)
+static char *tensor_name(struct fr_arena *a, const char *state, const struct tr_adapter *ad,
+                         char ab)
 {
     return fr_arena_fmt(a, "%s.%s.lora_%c.weight", state, ad->module, ab);
 }
@@ -152,10 +154,14 @@ static enum fr_rc make_items(const struct tr_params *p, const float *flat, struc
             const struct tr_adapter *a = &p->adapters[i];
             const float *base = flat + (int64_t)s * p->padded;
             it[n++] = (struct tr_st_item){.name = tensor_name(arena, states[s].name, a, 'A'),
-                                          .type = TR_ST_F32, .ndim = 2, .shape = {a->r, a->in},
+                                          .type = TR_ST_F32,
+                                          .ndim = 2,
+                                          .shape = {a->r, a->in},
                                           .data = base + a->a_at};
             it[n++] = (struct tr_st_item){.name = tensor_name(arena, states[s].name, a, 'B'),
-                                          .type = TR_ST_F32, .ndim = 2, .shape = {a->out, a->r},
+                                          .type = TR_ST_F32,
+                                          .ndim = 2,
+                                          .shape = {a->out, a->r},
                                           .data = base + a->b_at};
         }
     for (size_t i = 0; i < n; i++)
@@ -190,8 +196,8 @@ static enum fr_rc write_files(const struct tr_resume *r, const struct tr_optim *
     return rc;
 }
 
-/* Keeps this step's and the one before; nothing half-written, and nothing newer, which a run that went
- * on from an older state has left behind. What cannot be removed is tried again next time. */
+/* Keeps this step's and the one before; nothing half-written, and nothing newer, which a run that
+ * went on from an older state has left behind. What cannot be removed is tried again next time. */
 static void drop_old(const struct tr_resume *r, int64_t now)
 {
     int64_t steps[64];
@@ -309,10 +315,11 @@ static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct
     }
     if (what.n == 0)
         return FR_OK;
-    fr_fail(err, FR_USAGE,
-            "the resume state in %s/resume belongs to another run: %s; give another --output_dir, or "
-            "--overwrite_output_dir without --resume_from_checkpoint to start again",
-            r->output_dir, what.p);
+    fr_fail(
+        err, FR_USAGE,
+        "the resume state in %s/resume belongs to another run: %s; give another --output_dir, or "
+        "--overwrite_output_dir without --resume_from_checkpoint to start again",
+        r->output_dir, what.p);
     fr_buf_finish(&what);
     return FR_USAGE;
 }
@@ -366,8 +373,8 @@ struct here {
     int64_t limit;
 };
 
-/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); as it was when
- * there is none. Broken ones are told and passed over; one of another run is FR_USAGE. */
+/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); as it was
+ * when there is none. Broken ones are told and passed over; one of another run is FR_USAGE. */
 static enum fr_rc newest_here(const struct here *h, json_t **root, int64_t *step,
                               struct fr_err *err)
 {
@@ -464,8 +471,10 @@ static enum fr_rc wanted_step(const char *from, int64_t *step, struct fr_err *er
     if (strcmp(from, "last") == 0 || strcmp(from, "true") == 0 || strcmp(from, "True") == 0)
         return FR_OK;
     if (fr_parse_i64(fr_str_of(dash != NULL ? dash + 1 : name), step, NULL) != FR_OK || *step < 0)
-        return fr_fail(err, FR_USAGE, "--resume_from_checkpoint '%s': expected last, a number of "
-                                      "steps, or a checkpoint-N folder", from);
+        return fr_fail(err, FR_USAGE,
+                       "--resume_from_checkpoint '%s': expected last, a number of "
+                       "steps, or a checkpoint-N folder",
+                       from);
     return FR_OK;
 }
 

@@ -1,13 +1,13 @@
 /*
  * Resume state: OUTPUT_DIR/resume/step-N/, apart from the exported checkpoint-N and kept also under
- * --save_only_model; the newest two. state.safetensors holds f32 masters, m and v by tensor name and
- * whole shape, so any number of ranks loads it; state.json the progress and the digests of what the
- * run was made of. The first rank of every node writes all of it, so the loss of any node is survived
- * and no shared file system is needed: at start the newest state that any node holds whole is
- * broadcast from there.
+ * --save_only_model; the newest two. state.safetensors holds f32 masters, m and v by tensor name
+ * and whole shape, so any number of ranks loads it; state.json the progress and the digests of what
+ * the run was made of. The first rank of every node writes all of it, so the loss of any node is
+ * survived and no shared file system is needed: at start the newest state that any node holds whole
+ * is broadcast from there.
  *
- * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of the
- * tensor file.
+ * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of
+ * the tensor file.
  */
 #ifndef TR_TRAIN_RESUME_H
 #define TR_TRAIN_RESUME_H
@@ -25,22 +25,22 @@ struct tr_digests {
 struct tr_resume {
     const char *output_dir;
     struct tr_digests digests;
-    float *flat;   /* borrows, host: flat_states * padded elements */
+    float *flat;        /* borrows, host: flat_states * padded elements */
     size_t flat_states; /* 3 on the first rank of a node, which reads and writes; else at least 1 */
-    int64_t accumulation;    /* micro-batches of a step and rank, now: a state of another number of */
+    int64_t accumulation; /* micro-batches of a step and rank, now: a state of another number of */
     int64_t micro_per_epoch; /* ranks is taken up at the same step of the epoch */
 };
 
-/* Writes the state of now. Every rank calls it; the first rank of each node writes. A full disk is an
- * error that leaves the older states as they were. */
+/* Writes the state of now. Every rank calls it; the first rank of each node writes. A full disk is
+ * an error that leaves the older states as they were. */
 enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
                           const struct tr_progress *p, struct fr_err *err);
 
 /*
  * Finds and loads the newest whole state. from: "last", or a step-N or checkpoint-N folder, or a
  * number of steps. *found is false when "last" finds none. A damaged state is told and passed over.
- * FR_USAGE when a named one is not there, or the newest belongs to a run of another model, data set,
- * tokenizer or configuration: says which, of the configuration the first value that differs.
+ * FR_USAGE when a named one is not there, or the newest belongs to a run of another model, data
+ * set, tokenizer or configuration: says which, of the configuration the first value that differs.
  */
 enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err);

@@ -17,8 +17,10 @@ static enum fr_rc read_kwarg(struct tr_schedule *s, const char *key, const json_
     const struct {
         const char *name;
         double *out;
-    } known[] = {{"num_cycles", &s->cycles},          {"power", &s->power},
-                 {"lr_end", &s->end_lr},              {"min_lr_rate", &s->min_ratio},
+    } known[] = {{"num_cycles", &s->cycles},
+                 {"power", &s->power},
+                 {"lr_end", &s->end_lr},
+                 {"min_lr_rate", &s->min_ratio},
                  {"min_lr_ratio", &s->min_ratio}};
     double x = json_number_value(v);
 
@@ -36,9 +38,11 @@ static enum fr_rc read_kwarg(struct tr_schedule *s, const char *key, const json_
     else if (strcmp(key, "num_decay_steps") == 0)
         s->total = s->warmup + s->stable + (int64_t)x;
     else
-        return fr_fail(err, FR_USAGE,
-                       "--lr_scheduler_kwargs: unknown key '%s', expected num_cycles, power, lr_end, "
-                       "min_lr, min_lr_rate, num_stable_steps or num_decay_steps", key);
+        return fr_fail(
+            err, FR_USAGE,
+            "--lr_scheduler_kwargs: unknown key '%s', expected num_cycles, power, lr_end, "
+            "min_lr, min_lr_rate, num_stable_steps or num_decay_steps",
+            key);
     return FR_OK;
 }
 
@@ -61,8 +65,7 @@ static enum fr_rc read_kwargs(struct tr_schedule *s, const char *text, struct fr
 }
 
 enum fr_rc tr_schedule_make(const struct tr_args *a, const struct tr_ds_config *ds,
-                            const struct tr_derived *d, struct tr_schedule *out,
-                            struct fr_err *err)
+                            const struct tr_derived *d, struct tr_schedule *out, struct fr_err *err)
 {
     *out = (struct tr_schedule){
         .type = a->lr_scheduler_type,
@@ -147,8 +150,8 @@ static double ds_lr(const struct tr_schedule *s, int64_t k)
         if (k < s->ds_warmup)
             return s->peak * (s->ds_min_ratio + (1 - s->ds_min_ratio) * g);
         double p = (x - v + 1) / at_least((double)s->ds_total - v, 1);
-        return s->peak * (s->ds_cos_min_ratio + (1 - s->ds_cos_min_ratio) *
-                                                    (1 + cos(M_PI * (p < 1 ? p : 1))) / 2);
+        return s->peak * (s->ds_cos_min_ratio +
+                          (1 - s->ds_cos_min_ratio) * (1 + cos(M_PI * (p < 1 ? p : 1))) / 2);
     }
     if (k < 0)
         return s->ds_min_lr;

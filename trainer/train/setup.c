@@ -52,10 +52,16 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
     snprintf(cache, sizeof(cache), "%s/cache",
              a->tokenized_path != NULL ? a->tokenized_path : a->output_dir);
     struct tr_dataset_opts o = {
-        .dataset = a->dataset, .dataset_dir = a->dataset_dir, .templ = templ,
-        .text = {.cutoff_len = a->cutoff_len, .mask_history = a->mask_history,
-                 .train_on_prompt = a->train_on_prompt, .default_system = a->default_system},
-        .max_samples = a->max_samples, .seed = a->seed, .cache_dir = cache,
+        .dataset = a->dataset,
+        .dataset_dir = a->dataset_dir,
+        .templ = templ,
+        .text = {.cutoff_len = a->cutoff_len,
+                 .mask_history = a->mask_history,
+                 .train_on_prompt = a->train_on_prompt,
+                 .default_system = a->default_system},
+        .max_samples = a->max_samples,
+        .seed = a->seed,
+        .cache_dir = cache,
         .overwrite_cache = a->overwrite_cache && r->env.comm->local_rank == 0,
     };
     if (rc == FR_OK && r->env.comm->local_rank == 0)
@@ -83,8 +89,9 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     snprintf(mine.data, sizeof(mine.data), "%s", tr_dataset_digest(r->data));
     snprintf(mine.model, sizeof(mine.model), "%s", r->model_digest);
     snprintf(mine.tokenizer, sizeof(mine.tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
-    snprintf(mine.config, sizeof(mine.config), "%s batch %lld accumulation %lld steps %lld save %lld",
-             r->resume.digests.config, (long long)r->args->per_device_train_batch_size,
+    snprintf(mine.config, sizeof(mine.config),
+             "%s batch %lld accumulation %lld steps %lld save %lld", r->resume.digests.config,
+             (long long)r->args->per_device_train_batch_size,
              (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
              (long long)r->derived.save_every);
     all = fr_sys.alloc(size * sizeof(*all));
@@ -92,21 +99,23 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory to compare ranks");
     rc = tr_comm_host_all_gather(r->env.comm, all, &mine, sizeof(mine), err);
     for (size_t k = 0; k < size && rc == FR_OK; k++) {
-        const char *what = strcmp(all[k].data, all[0].data) != 0               ? "the data set"
-                           : strcmp(all[k].model, all[0].model) != 0           ? "the model"
-                           : strcmp(all[k].tokenizer, all[0].tokenizer) != 0   ? "the tokenizer"
-                           : strcmp(all[k].config, all[0].config) != 0         ? "the flags"
-                                                                               : NULL;
+        const char *what = strcmp(all[k].data, all[0].data) != 0             ? "the data set"
+                           : strcmp(all[k].model, all[0].model) != 0         ? "the model"
+                           : strcmp(all[k].tokenizer, all[0].tokenizer) != 0 ? "the tokenizer"
+                           : strcmp(all[k].config, all[0].config) != 0       ? "the flags"
+                                                                             : NULL;
         if (what != NULL)
-            rc = fr_fail(err, FR_USAGE, "rank %zu and rank 0 differ in %s: all nodes must have the "
-                                        "same files and flags", k, what);
+            rc = fr_fail(err, FR_USAGE,
+                         "rank %zu and rank 0 differ in %s: all nodes must have the "
+                         "same files and flags",
+                         k, what);
     }
     fr_sys.free(all);
     return rc;
 }
 
-/* The tensors' names, types and shapes, the configuration, and the first bytes of some tensors: models
- * of one shape that were trained apart differ there. */
+/* The tensors' names, types and shapes, the configuration, and the first bytes of some tensors:
+ * models of one shape that were trained apart differ there. */
 static enum fr_rc digest_model(struct tr_run *r, struct fr_err *err)
 {
     size_t n = tr_st_count(r->st), stride = n / SAMPLED + 1;
@@ -133,7 +142,8 @@ static enum fr_rc digest_model(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* What must not change between a run and its resumption. How many ranks share a step's samples may. */
+/* What must not change between a run and its resumption. How many ranks share a step's samples may.
+ */
 static enum fr_rc digest_config(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -144,11 +154,13 @@ static enum fr_rc digest_config(struct tr_run *r, struct fr_err *err)
     fr_buf_fmt(&t, "samples of a step=%lld\n--seed=%lld\n--data_seed=%lld\n--cutoff_len=%lld\n",
                (long long)r->derived.total_batch, (long long)a->seed, (long long)a->data_seed,
                (long long)a->cutoff_len);
-    fr_buf_fmt(&t, "--lora_target=%.300s\n--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n",
+    fr_buf_fmt(&t,
+               "--lora_target=%.300s\n--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n",
                a->lora_target != NULL ? a->lora_target : "", (long long)r->lora.r, r->lora.alpha,
                r->lora.dropout);
-    fr_buf_fmt(&t, "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
-                   "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",
+    fr_buf_fmt(&t,
+               "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
+               "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",
                a->learning_rate, a->adam_beta1, a->adam_beta2, a->adam_epsilon, a->weight_decay,
                d->gradient_clipping);
     fr_buf_fmt(&t, "precision=%s\n--disable_shuffling=%d\n--dataloader_drop_last=%d\n",
@@ -168,11 +180,13 @@ static enum fr_rc digest_config(struct tr_run *r, struct fr_err *err)
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
-    struct tr_ds_flags flags = {.args = a, .derived = &r->derived, .world = r->env.comm->size,
+    struct tr_ds_flags flags = {.args = a,
+                                .derived = &r->derived,
+                                .world = r->env.comm->size,
                                 .hidden_size = r->config.hidden_size};
     struct fr_buf notes = {0};
-    enum fr_rc rc = tr_args_derive(a, tr_dataset_size(r->data), r->env.comm->size, &r->derived,
-                                   err);
+    enum fr_rc rc =
+        tr_args_derive(a, tr_dataset_size(r->data), r->env.comm->size, &r->derived, err);
 
     if (rc == FR_OK && a->deepspeed != NULL)
         rc = tr_ds_load(a->deepspeed, &flags, &r->ds, &notes, err);
@@ -230,14 +244,21 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     int64_t longest = tr_dataset_longest(r->data);
     struct fr_buf notes = {0};
     struct tr_model_opts o = {
-        .be = r->env.be, .comm = r->env.comm, .config = &r->config, .lora = &r->lora,
-        .compute = compute_type(r), .partition = r->ds.stage == 3,
+        .be = r->env.be,
+        .comm = r->env.comm,
+        .config = &r->config,
+        .lora = &r->lora,
+        .compute = compute_type(r),
+        .partition = r->ds.stage == 3,
         .place = r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
         .limits = {.prefetch_bucket = r->ds.prefetch_bucket_size,
-                   .max_live = r->ds.max_live_parameters, .max_reuse = r->ds.max_reuse_distance},
-        .tokens_max = a->per_device_train_batch_size *
-                      (longest < a->cutoff_len ? longest : a->cutoff_len),
-        .samples_max = a->per_device_train_batch_size, .in_flight = 1, .train = true,
+                   .max_live = r->ds.max_live_parameters,
+                   .max_reuse = r->ds.max_reuse_distance},
+        .tokens_max =
+            a->per_device_train_batch_size * (longest < a->cutoff_len ? longest : a->cutoff_len),
+        .samples_max = a->per_device_train_batch_size,
+        .in_flight = 1,
+        .train = true,
         .seed = (uint64_t)a->seed,
     };
     enum fr_rc rc = tr_model_create(&o, &r->model, &notes, err);
@@ -321,8 +342,10 @@ static enum fr_rc check_output(const struct tr_run *r, struct fr_err *err)
     snprintf(path, sizeof(path), "%s/adapter_model.safetensors", a->output_dir);
     if (rc == FR_OK && !a->overwrite_output_dir && a->resume_from_checkpoint == NULL &&
         fr_sys.lstat(path, &st) == 0 && !tr_resume_any(a->output_dir))
-        return fr_fail(err, FR_USAGE, "Output directory %s already exists and is not empty. Please set "
-                                      "--overwrite_output_dir.", a->output_dir);
+        return fr_fail(err, FR_USAGE,
+                       "Output directory %s already exists and is not empty. Please set "
+                       "--overwrite_output_dir.",
+                       a->output_dir);
     if (rc == FR_OK && r->env.comm->rank == 0)
         tr_export_sweep(a->output_dir);
     return rc;
@@ -360,7 +383,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     r->resume.digests.tokenizer = tr_tokenizer_digest(r->tokenizer);
     r->resume.accumulation = a->gradient_accumulation_steps;
     r->resume.micro_per_epoch = r->derived.micro_per_rank;
-    struct tr_sampler_opts so = {.batch = a->per_device_train_batch_size, .rank = env->comm->rank,
+    struct tr_sampler_opts so = {.batch = a->per_device_train_batch_size,
+                                 .rank = env->comm->rank,
                                  .world = env->comm->size,
                                  .seed = a->data_seed >= 0 ? a->data_seed : a->seed,
                                  .shuffle = !a->disable_shuffling,

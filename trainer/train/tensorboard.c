@@ -38,7 +38,8 @@ void tr_events_frame(struct fr_buf *out, struct fr_str event)
     fr_buf_add(out, &crc, sizeof(crc));
 }
 
-/* Protobuf: a key is field << 3 | wire type; 0 varint, 1 eight bytes, 2 length and bytes, 5 four. */
+/* Protobuf: a key is field << 3 | wire type; 0 varint, 1 eight bytes, 2 length and bytes, 5 four.
+ */
 static void varint(struct fr_buf *out, uint64_t v)
 {
     while (v >= 0x80) {
@@ -103,7 +104,8 @@ void tr_events_scalar_event(struct fr_buf *out, double wall, int64_t step, const
 
 void tr_events_text_event(struct fr_buf *out, double wall, const char *tag, struct fr_str text)
 {
-    static const char one_string[] = {0x08, 7, 0x12, 4, 0x12, 2, 0x08, 1}; /* DT_STRING, shape [1] */
+    static const char one_string[] = {0x08, 7, 0x12, 4,
+                                      0x12, 2, 0x08, 1}; /* DT_STRING, shape [1] */
     struct fr_buf v = {0}, tensor = {0}, plugin = {0}, meta = {0};
 
     event_head(out, wall, 0);
@@ -128,8 +130,8 @@ static void append(struct tr_events *e, struct fr_buf *event)
 
     tr_events_frame(&record, (struct fr_str){event->p, event->n});
     if (e->fd >= 0 && (record.bad || !fr_write_full(e->fd, record.p, record.n))) {
-        fr_log(FR_LOG_WARN, "tensorboard", "cannot write events (%s); none are written from here on",
-               strerror(errno));
+        fr_log(FR_LOG_WARN, "tensorboard",
+               "cannot write events (%s); none are written from here on", strerror(errno));
         tr_events_close(e);
     }
     fr_buf_finish(&record);

@@ -1,7 +1,7 @@
 /*
  * TensorBoard event files, as its documentation of tfevents has them: a concatenation of framed
- * protobuf Events, read by the scalar and text dashboards. A file that cannot be written never stops
- * a run: it is told once, and writing stops.
+ * protobuf Events, read by the scalar and text dashboards. A file that cannot be written never
+ * stops a run: it is told once, and writing stops.
  */
 #ifndef TR_TRAIN_TENSORBOARD_H
 #define TR_TRAIN_TENSORBOARD_H

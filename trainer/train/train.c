@@ -18,19 +18,20 @@ enum { PASS_STOP, PASS_TARGETS, PASS_TOKENS, PASS_PADDED, PASS_SUMS };
 
 /* What one step did, the same on every rank. */
 struct step {
-    int64_t micros;   /* micro-batches of this rank */
-    double targets;   /* N, over all ranks */
-    double loss;      /* mean over the N targets */
+    int64_t micros; /* micro-batches of this rank */
+    double targets; /* N, over all ranks */
+    double loss;    /* mean over the N targets */
     double lr;
     struct tr_optim_result result;
-    bool stop;        /* somebody asked to stop */
+    bool stop; /* somebody asked to stop */
 };
 
 static bool stop_asked(const struct tr_run *r)
 {
     struct signalfd_siginfo info;
 
-    return r->env.stop_fd >= 0 && read(r->env.stop_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+    return r->env.stop_fd >= 0 &&
+           read(r->env.stop_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
 }
 
 /* Loads the step's micro-batches and agrees on the sums over all ranks. */
@@ -69,8 +70,14 @@ static enum fr_rc run_micros(struct tr_run *r, struct step *s, struct fr_err *er
     for (int64_t k = 0; k < s->micros && rc == FR_OK; k++) {
         const struct tr_batch *b = &r->batches[k];
         struct tr_micro mb = {
-            .T = b->tokens, .B = b->samples, .ids = b->ids, .pos = b->pos, .targets = b->targets,
-            .offsets = b->attn_offsets, .place = b->place, .epoch = r->progress.epoch,
+            .T = b->tokens,
+            .B = b->samples,
+            .ids = b->ids,
+            .pos = b->pos,
+            .targets = b->targets,
+            .offsets = b->attn_offsets,
+            .place = b->place,
+            .epoch = r->progress.epoch,
             .loss_scale = r->progress.scaler.scale / s->targets,
         };
         rc = tr_model_forward_backward(r->model, &mb, err);
@@ -89,10 +96,11 @@ static enum fr_rc update(struct tr_run *r, struct step *s, struct fr_err *err)
     enum fr_rc rc = tr_optim_step(&r->optim, s->lr, p->scaler.scale, &s->result, err);
 
     if (rc == FR_OK && s->result.skipped && !p->scaler.on && !r->ds.check_grad_overflow)
-        return fr_fail(err, FR_CORRUPT,
-                       "gradients are not finite at step %lld (loss %g): nothing was updated; look at "
-                       "the data and the learning rate, the last checkpoint is whole",
-                       (long long)p->step + 1, s->loss);
+        return fr_fail(
+            err, FR_CORRUPT,
+            "gradients are not finite at step %lld (loss %g): nothing was updated; look at "
+            "the data and the learning rate, the last checkpoint is whole",
+            (long long)p->step + 1, s->loss);
     if (rc == FR_OK && s->result.skipped && !p->scaler.on && r->env.comm->rank == 0)
         tr_say("step %lld skipped: gradients are not finite", (long long)p->step + 1);
     if (rc == FR_OK)
@@ -157,7 +165,8 @@ static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* The checkpoint before the state: who goes on from the state of step N finds checkpoint-N whole. */
+/* The checkpoint before the state: who goes on from the state of step N finds checkpoint-N whole.
+ */
 static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
 {
     struct tr_progress now = r->progress;
@@ -223,7 +232,8 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* As the reference counts: 6 for each parameter but the embedding and each token, padding included. */
+/* As the reference counts: 6 for each parameter but the embedding and each token, padding included.
+ */
 static double total_flops(const struct tr_run *r)
 {
     struct tr_model_counts c;
@@ -281,7 +291,9 @@ static void banner(struct tr_run *r)
 
 static enum fr_rc start_metrics(struct tr_run *r, struct fr_err *err)
 {
-    struct tr_metrics_opts o = {.args = r->args, .derived = &r->derived, .resumed = r->resumed,
+    struct tr_metrics_opts o = {.args = r->args,
+                                .derived = &r->derived,
+                                .resumed = r->resumed,
                                 .quiet = r->env.comm->rank != 0};
     enum fr_rc rc = tr_metrics_start(&r->metrics, &o, &r->progress, err);
 

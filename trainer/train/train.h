@@ -2,9 +2,9 @@
  * Supervised fine-tuning with LoRA: set-up of all parts from the flags, then the loop of steps with
  * logs, checkpoints and resume states, then the final adapter.
  *
- * A step: the micro-batches of every rank; the number of targets summed over all of them; forward and
- * backward of each with loss scale 1/N, so that gradients are those of the exact token mean; one
- * reduction; clip; AdamW; one gather of the working copies.
+ * A step: the micro-batches of every rank; the number of targets summed over all of them; forward
+ * and backward of each with loss scale 1/N, so that gradients are those of the exact token mean;
+ * one reduction; clip; AdamW; one gather of the working copies.
  */
 #ifndef TR_TRAIN_TRAIN_H
 #define TR_TRAIN_TRAIN_H
