@@ -10,89 +10,88 @@
 
 enum { POINTS = 12 };
 
+static const struct {
+    const char *name;
+    enum tr_lr_type type;
+    enum tr_ds_lr ds;
+    bool ds_linear;
+    int64_t warmup, total;
+    double want[POINTS]; /* of updates 0, 1, …; negative: not looked at */
+} rate_rows[] = {
+    {"linear",
+     TR_LR_LINEAR,
+     TR_DS_LR_NONE,
+     false,
+     2,
+     10,
+     {0, .5, 1, .875, .75, .625, .5, .375, .25, .125, 0, 0}},
+    {"cosine",
+     TR_LR_COSINE,
+     TR_DS_LR_NONE,
+     false,
+     2,
+     10,
+     {0, .5, 1, .96194, .853553, .691342, .5, .308658, .146447, .03806, 0, -1}},
+    {"constant", TR_LR_CONSTANT, TR_DS_LR_NONE, false, 2, 10, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+    {"constant with warm-up",
+     TR_LR_CONSTANT_WARMUP,
+     TR_DS_LR_NONE,
+     false,
+     4,
+     10,
+     {0, .25, .5, .75, 1, 1, 1, 1, 1, 1, 1, 1}},
+    {"warmup, stable, decay",
+     TR_LR_WSD,
+     TR_DS_LR_NONE,
+     false,
+     1,
+     10,
+     {0, 1, 1, 1, 1, .933013, .75, .5, .25, .066987, 0, 0}},
+    {"WarmupDecayLR log",
+     TR_LR_LINEAR,
+     TR_DS_LR_WARMUP_DECAY,
+     false,
+     4,
+     10,
+     {0, 0, .5, .792481, 1, 1, .833333, .666667, .5, .333333, .166667, 0}},
+    {"WarmupDecayLR linear",
+     TR_LR_LINEAR,
+     TR_DS_LR_WARMUP_DECAY,
+     true,
+     4,
+     10,
+     {0, 0, .25, .5, .75, 1, .833333, .666667, .5, .333333, .166667, 0}},
+};
+
 static void rates(void)
 {
-    static const struct {
-        const char *name;
-        enum tr_lr_type type;
-        enum tr_ds_lr ds;
-        bool ds_linear;
-        int64_t warmup, total;
-        double want[POINTS]; /* of updates 0, 1, …; negative: not looked at */
-    } rows[] = {
-        {"linear",
-         TR_LR_LINEAR,
-         TR_DS_LR_NONE,
-         false,
-         2,
-         10,
-         {0, .5, 1, .875, .75, .625, .5, .375, .25, .125, 0, 0}},
-        {"cosine",
-         TR_LR_COSINE,
-         TR_DS_LR_NONE,
-         false,
-         2,
-         10,
-         {0, .5, 1, .96194, .853553, .691342, .5, .308658, .146447, .03806, 0, -1}},
-        {"constant",
-         TR_LR_CONSTANT,
-         TR_DS_LR_NONE,
-         false,
-         2,
-         10,
-         {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-        {"constant with warm-up",
-         TR_LR_CONSTANT_WARMUP,
-         TR_DS_LR_NONE,
-         false,
-         4,
-         10,
-         {0, .25, .5, .75, 1, 1, 1, 1, 1, 1, 1, 1}},
-        {"warmup, stable, decay",
-         TR_LR_WSD,
-         TR_DS_LR_NONE,
-         false,
-         1,
-         10,
-         {0, 1, 1, 1, 1, .933013, .75, .5, .25, .066987, 0, 0}},
-        {"WarmupDecayLR log",
-         TR_LR_LINEAR,
-         TR_DS_LR_WARMUP_DECAY,
-         false,
-         4,
-         10,
-         {0, 0, .5, .792481, 1, 1, .833333, .666667, .5, .333333, .166667, 0}},
-        {"WarmupDecayLR linear",
-         TR_LR_LINEAR,
-         TR_DS_LR_WARMUP_DECAY,
-         true,
-         4,
-         10,
-         {0, 0, .25, .5, .75, 1, .833333, .666667, .5, .333333, .166667, 0}},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(rate_rows) / sizeof(rate_rows[0]); i++) {
         struct tr_args a;
         tr_args_init(&a);
         a.learning_rate = 1;
-        a.lr_scheduler_type = rows[i].type;
-        struct tr_ds_config ds = {.scheduler = rows[i].ds,
+        a.lr_scheduler_type = rate_rows[i].type;
+        struct tr_ds_config ds = {.scheduler = rate_rows[i].ds,
                                   .warmup_max_lr = 1,
-                                  .warmup_num_steps = rows[i].warmup,
-                                  .total_num_steps = rows[i].total,
-                                  .warmup_linear = rows[i].ds_linear};
-        struct tr_derived d = {.total_steps = rows[i].total, .warmup_steps = rows[i].warmup};
+                                  .warmup_num_steps = rate_rows[i].warmup,
+                                  .total_num_steps = rate_rows[i].total,
+                                  .warmup_linear = rate_rows[i].ds_linear};
+        struct tr_derived d = {.total_steps = rate_rows[i].total,
+                               .warmup_steps = rate_rows[i].warmup};
         struct tr_schedule s;
         struct fr_err err;
-        check_row(rows[i].name);
+        check_row(rate_rows[i].name);
         CHECK(tr_schedule_make(&a, &ds, &d, &s, &err) == FR_OK);
         for (int64_t k = 0; k < POINTS; k++)
-            if (rows[i].want[k] >= 0 &&
-                !CHECK(fabs(tr_schedule_lr(&s, k) - rows[i].want[k]) < 2e-6))
+            if (rate_rows[i].want[k] >= 0 &&
+                !CHECK(fabs(tr_schedule_lr(&s, k) - rate_rows[i].want[k]) < 2e-6))
                 printf("   update %d: %.7f, want %.7f\n", (int)k, tr_schedule_lr(&s, k),
-                       rows[i].want[k]);
+                       rate_rows[i].want[k]);
         tr_args_finish(&a);
     }
+}
+
+static void schedule_kwargs(void)
+{
     check_row("kwargs");
     struct tr_args a;
     struct fr_err err;
@@ -185,6 +184,7 @@ static void floats(void)
 int main(void)
 {
     rates();
+    schedule_kwargs();
     scaler();
     events();
     floats();
