@@ -313,6 +313,11 @@ static int fs_rmdir(const char *path)
     return remove_name(path, true);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static int fs_list(const char *dir, char ***names, size_t *n)
 {
     char p[1024];
@@ -338,6 +343,7 @@ static int fs_list(const char *dir, char ***names, size_t *n)
         memcpy(copy, path + len + 1, strlen(path + len));
         (*names)[(*n)++] = copy;
     }
+    qsort(*names, *n, sizeof(char *), by_name); /* whatever the names in front of it are */
     return 0;
 }
 

@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LATE_US = 20000, OPEN_TIMEOUT_US = 5000000, WINDOW_BYTES = 32768, PIECE = 4096 };
+enum {
+    LATE_US = 20000,
+    STALL_US = 4000000,
+    OPEN_TIMEOUT_US = 5000000,
+    WINDOW_BYTES = 32768,
+    PIECE = 4096
+};
 
 enum link_state { LINK_CLOSED, LINK_OPENING, LINK_UP, LINK_BROKEN /* on_down is to be called */ };
 
@@ -21,6 +27,7 @@ struct sim_wire {
     size_t in_bytes;
     int64_t in_us, out_us;      /* due time of the last chunk each way */
     struct sim_file *to, *from; /* our ends of serve's stdin and stdout; NULL once closed */
+    int64_t stall_us;           /* after a cut: until it sends again what got lost */
     bool shut;                  /* the engine closed it */
     int64_t shut_us;
     bool ended; /* serve closed its side, and all of it was moved */
@@ -146,7 +153,10 @@ void sim_links_pump(struct sim *s)
 {
     for (struct sim_wire **at = &wires.first; *at != NULL;) {
         struct sim_wire *w = *at;
-        if (w->m->up && !w->m->cut) {
+        if (w->m->cut && w->stall_us < w->m->heal_us)
+            /* an old connection is slower to come back than a new one is to be made */
+            w->stall_us = w->m->heal_us + sim_between(s, 0, STALL_US);
+        if (w->m->up && !w->m->cut && s->now_us >= w->stall_us) {
             move_in(w);
             move_out(w);
         }
@@ -174,6 +184,10 @@ int64_t sim_links_due(const struct sim *s)
     for (const struct sim_wire *w = wires.first; w != NULL; w = w->next) {
         if (!w->m->up || w->m->cut)
             continue;
+        if (w->stall_us > s->now_us) {
+            due = w->stall_us < due ? w->stall_us : due;
+            continue;
+        }
         if (w->in != NULL && w->in->due_us > s->now_us && w->in->due_us < due)
             due = w->in->due_us;
         if (w->shut && w->to != NULL && w->shut_us > s->now_us && w->shut_us < due)

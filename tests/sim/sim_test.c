@@ -591,11 +591,12 @@ static void check_end(struct test *t)
                          t->world.machines[i].name);
 }
 
+/* SQLite works on real files, below a path that differs from run to run in its digits alone. */
 static void make_home(struct test *t)
 {
     char path[200];
 
-    snprintf(t->home, sizeof(t->home), "%s/flowrun-sim.%d",
+    snprintf(t->home, sizeof(t->home), "%s/flowrun-sim.%08d",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int)getpid());
     mkdir(t->home, 0700);
     for (int i = 0; i < 3; i++) {
