@@ -148,6 +148,27 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
     fr_buf_finish(&b);
 }
 
+/* What to do about a run that failed. */
+static void next_commands(const struct cli_show *show)
+{
+    const struct fr_plan *plan = fr_run_plan(show->run);
+    long long no = (long long)fr_run_no(show->run);
+
+    if (fr_run_now(show->run).outcome != FR_OUT_FAILED)
+        return;
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        struct fr_row r = fr_run_row(show->run, i);
+
+        if (r.state < FR_ST_FAILED || r.state > FR_ST_STOP_UNPROVEN || r.attempt_no == 0 ||
+            r.cause == FR_CAUSE_GANG_PEER)
+            continue;
+        fr_print("\n'flowrun logs %lld %s' shows its output, ", no, plan->insts[i].key);
+        fr_print("'flowrun retry %lld' runs again what failed\n", no);
+        return;
+    }
+    fr_print("\n'flowrun retry %lld' runs again what failed\n", no);
+}
+
 void show_closing(struct cli_show *show)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
@@ -166,4 +187,5 @@ void show_closing(struct cli_show *show)
     fr_buf_finish(&b);
     for (uint32_t i = 0; i < plan->n_insts; i++)
         row(show, &w, i);
+    next_commands(show);
 }

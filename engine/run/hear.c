@@ -60,6 +60,14 @@ static void hear_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *
     run_queue_or_die(run, &up);
 }
 
+static bool lives_there(struct fr_run *run, uint32_t n)
+{
+    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (at->sent && !at->ended && run_node_of(run, at->inst) == n)
+            return true;
+    return false;
+}
+
 static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
 {
     struct run_node *node = &run->nodes[n];
@@ -79,8 +87,8 @@ static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event
         first = true;
     }
     if (first)
-        run_node_note(run, n, "%s: %s", ev->down.retry_ms < 0 ? "cannot be used" : "unreachable",
-                      ev->err.msg);
+        run_node_note(run, n, "%s: %s%s", ev->down.retry_ms < 0 ? "cannot be used" : "unreachable",
+                      ev->err.msg, lives_there(run, n) ? "; its tasks are waited for" : "");
     run_queue_or_die(run, &down);
 }
 

@@ -30,8 +30,18 @@ states = [(e["task"], e["node"]) for e in events if e["event"] == "state" and e[
 assert sorted(states) == [("finish", "n1"), ("greet", "n1"), ("greet", "n2"), ("greet", "n3"), ("pick", "n1")], states
 assert events[0]["event"] == "begin" and events[-1]["event"] == "run" and events[-1]["outcome"] == "succeeded"
 '
+pids=
+for i in 1 2 3; do
+    "$flowrun" examples/hello.yaml > "many.$i" 2>&1 &
+    pids="$pids $!"
+done
+for p in $pids; do
+    wait "$p"
+    same "runs beside each other" $? 0
+done
+same "none disturbs another" "$(cat many.* | grep -c 'unreachable\|cannot')" 0
 "$flowrun" runs > out
-same "two runs and a heading" "$(lines out)" 3
+same "five runs and a heading" "$(lines out)" 6
 "$flowrun" status 1 > out
 has "status" out "of hello: succeeded"
 "$flowrun" graph examples/hello.yaml > out

@@ -39,12 +39,18 @@ has "nobody looks after it" status "of slow: left"
 start resume
 pid=$!
 until_true 20 holds out "b@n2 | between 1"
+"$flowrun" logs -f 1 b > follow 2>&1 &
+follower=$!
+until_true 20 holds follow "[2] b@n3 | between 2"
 "$flowrun" resume > second 2>&1
 same "a second resume is refused" $? 5
 has "and says why" second "owned by another flowrun"
 touch free
 wait "$pid"
 same "the resumed run's exit code" $? 0
+wait "$follower"
+same "logs -f ends with the run" $? 0
+same "and has shown all of it" "$(lines follow)" 9
 has "output that was missed" out "b@n1 | between 0"
 hasnt "output that was shown before" out "before 0"
 same "each ran once" "$(sort ran | tr '\n' ' ')" "a b0 b1 b2 c "

@@ -44,6 +44,20 @@ same "retry --from an unknown task" $? 2
 "$flowrun" logs 1 b > logs
 same "attempts of b" "$("$flowrun" status 1 | awk '/^b@n1/ {print $3}')" 4
 
+# another pipeline file: what changed is said, what succeeded stays, tasks are found by their names
+rm -f ran mended
+"$flowrun" shaky.yaml > out 2>&1
+same "it fails again" $? 1
+sed -e 's/ || exit 7//' -e 's/test -e $W\/mended/true/' -e 's/^  c: .*/  first: {run: "echo first >> $W\/ran"}\n  c: {needs: [b], run: "echo c2 >> $W\/ran"}/' shaky.yaml > other.yaml
+"$flowrun" retry 2 --file other.yaml > out 2>&1
+same "a changed file" $? 0
+has "what differs" out "b changed"
+has "what is new" out "first is new"
+same "what ran" "$(tr '\n' ' ' < ran | sed 's/first //')" "a flaky flaky flaky b b c2 "
+same "status of the run and all tasks" "$("$flowrun" status 2 | grep -c succeeded)" 8
+"$flowrun" logs 2 > logs
+same "the logs of both rounds" $? 0
+
 rm -f ran
 {
     echo "name: gang"

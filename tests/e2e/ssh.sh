@@ -93,6 +93,52 @@ has "what was lost is named" out "gang@node2 retrying"
 same "the others ran twice" "$(on 1 'cat /var/ran' | tr '\n' ' ')" "ran ran "
 for i in 1 2 3; do on $i 'rm -f /var/ran /var/free'; done
 
+# a node that does not come back is given up by the user
+start far.yaml
+pid=$!
+for i in 1 2 3; do until_true 30 holds out "rank $((i - 1)) of 3 on node$i, rendezvous"; done
+"$cluster" crash "$work/c" 3
+until_true 30 holds out "node3: unreachable"
+has "it says that it waits" out "its tasks are waited for"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+"$flowrun" resume --abandon node3 > out 2>&1
+same "a node given up" $? 1
+has "the cause" out "gang@node3 lost: its node is given up"
+has "the next command" out "'flowrun retry"
+for i in 1 2; do same "node$i has stopped" "$(on $i 'pgrep -f "[u]ntil test -e /var/free"')" ""; on $i 'rm -f /var/ran'; done
+"$cluster" boot "$work/c" 3
+on 3 'rm -f /var/ran'
+
+# lost_after: the node stops the task when its lease ends, and only then another attempt starts
+{
+    echo "name: lease"
+    cat c/nodes.yaml
+    cat <<'END'
+tasks:
+  t:
+    on: [node2]
+    lost_after: 3s
+    retry: {times: 1, delay: 10ms}
+    run: |
+      echo ran >> /var/ran
+      echo here
+      until test -e /var/free; do sleep 0.1; done
+END
+} > lease.yaml
+start lease.yaml
+pid=$!
+until_true 30 holds out "t@node2 | here"
+"$cluster" cut "$work/c" 2
+until_true 30 eval 'test -z "$(on 2 "pgrep -f [u]ntil.test")"'
+until_true 40 holds out "t@node2 retrying"
+"$cluster" join "$work/c" 2
+until_true 60 holds out "t@node2 running (attempt 2)"
+on 2 'touch /var/free'
+wait "$pid"
+same "a lease that ended" $? 0
+same "one attempt after the other" "$(on 2 'cat /var/ran' | tr '\n' ' ')" "ran ran "
+
 # an RSA key and a jump host: what libssh2 cannot do goes through the system's ssh
 if command -v ssh > /dev/null; then
     {

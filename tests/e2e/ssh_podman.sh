@@ -1,0 +1,94 @@
+#!/bin/bash
+# The shipped pipeline in real containers (podman with runc) on three SSH nodes, from an image that holds
+# nothing but busybox; and trees in a container that ignore SIGTERM, fork twice and call setsid, ended by
+# cancel and by the time-out.
+. "$(dirname "$0")/ssh_lib.sh"
+for k in podman runc busybox; do command -v $k > /dev/null || skip "needs $k"; done
+begin_nodes "$1"
+
+mkdir -p bb/bin bb/tmp bb/dev bb/proc bb/etc bb/root
+cp "$(command -v busybox)" bb/bin/busybox
+for a in sh sleep echo env setsid cat rm test touch; do ln -sf busybox bb/bin/$a; done
+tar -C bb -cf bb.tar .
+cat > cc.conf <<'END'
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+netns = "host"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+END
+cat > podman <<'END'
+#!/bin/sh
+export CONTAINERS_CONF=/var/cc.conf
+exec /usr/bin/podman --root /root/pod/store --runroot /root/pod/run "$@"
+END
+for i in 1 2 3; do
+    on $i 'cat > /var/cc.conf' < cc.conf
+    on $i 'cat > /usr/local/bin/podman; chmod 755 /usr/local/bin/podman' < podman
+done
+on 1 'podman import - bb:1' < bb.tar > pod.out 2>&1
+on 1 'podman run --rm --network host --ipc host bb:1 echo hello' > pod.out 2>&1
+holds pod.out hello || { cat pod.out; skip "podman runs no container here"; }
+on 1 'podman save bb:1' > image.tar 2> /dev/null
+for i in 2 3; do on $i 'cat > /var/image.tar && podman load -i /var/image.tar' < image.tar > /dev/null 2>&1; done
+
+# Containers must not outlive the nodes.
+ended() { for i in 1 2 3; do on $i 'podman rm -fa -t 0' > /dev/null 2>&1; done; }
+trap 'ended; "$cluster" down "$work/c"; cleanup' EXIT
+
+"$flowrun" pipelines/deepseek-lora.yaml -p nodes=c/nodes.yaml -p image=bb:1 -p max_steps=6 \
+    -p save_steps=3 > out 2>&1
+same "the pipeline in containers" $? 0
+has "the end" out "run 1 succeeded"
+for i in 1 2 3; do
+    has "node$i has the container" <(on $i "podman ps --format '{{.Names}} {{.Image}}'") "flowrun-deepseek-lora localhost/bb:1"
+done
+check "training ran in it" grep -q "train@node1 | {'loss': " out
+check "published" on 1 'test -s /root/.local/state/flowrun/*/work/published/latest/adapter_model.safetensors'
+
+{
+    echo "name: trees"
+    cat c/nodes.yaml
+    cat <<'END'
+params: {timeout: {default: 1h}}
+tasks:
+  box: {uses: container, on: all, with: {image: "bb:1", name: trees, network: host}}
+  tree:
+    needs: [box]
+    on: all
+    in: box
+    grace: 200ms
+    timeout: ${{ params.timeout }}
+    run: |
+      trap '' TERM
+      test ! -e /usr/bin/awk || exit 9
+      setsid sh -c 'trap "" TERM; sleep 42421 & sleep 42422 & wait' &
+      (setsid sh -c 'trap "" TERM; (env -i sleep 42423 &) ; touch /tmp/deep; sleep 42424' &)
+      until test -e /tmp/deep; do sleep 0.05; done
+      echo grown
+      wait
+END
+} > trees.yaml
+left() { on "$1" "pgrep -f '^sleep 4242[0-9]' || :"; }
+start trees.yaml
+pid=$!
+for i in 1 2 3; do until_true 40 holds out "tree@node$i | grown"; done
+for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 4'; done
+"$flowrun" cancel > /dev/null 2>&1
+wait "$pid"
+same "cancelled" $? 3
+for i in 1 2 3; do same "nothing is left in the container of node$i" "$(left $i)" ""; done
+for i in 1 2 3; do has "the container of node$i stands" <(on $i "podman ps --format '{{.Names}}'") "trees"; done
+"$flowrun" trees.yaml -p timeout=1500ms > out 2>&1
+same "timed out" $? 1
+check "the cause" grep -q "tree@node[123] timed_out" out
+for i in 1 2 3; do same "nothing is left in the container of node$i" "$(left $i)" ""; done
+
+# an image of the same name that is another one
+on 3 'podman rm -fa -t 0; podman rmi -f bb:1; podman import - bb:1' < bb.tar > /dev/null 2>&1
+"$flowrun" trees.yaml > out 2>&1
+same "another image on one node" $? 1
+has "is named" out "node3 has image bb:1"
+finish
