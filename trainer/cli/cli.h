@@ -7,6 +7,7 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct tr_command {
@@ -48,6 +49,11 @@ enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, 
 
 /* Adds one line a flag. */
 void tr_flags_help(const struct tr_flags *f, struct fr_buf *out);
+
+/* Whether one of the words before "--" asks for help. */
+bool tr_wants_help(int argc, const char *const *argv);
+/* Prints usage, then one line a flag. */
+enum fr_rc tr_flags_print(const char *usage, const struct tr_flags *f, struct fr_err *err);
 
 /* What an exit status of flowtrain means; `flowtrain help` prints it. */
 struct tr_exit {

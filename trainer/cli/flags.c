@@ -1,5 +1,6 @@
 #include "trainer/cli/cli.h"
 
+#include "engine/base/log.h"
 #include "engine/base/str.h"
 
 #include <stdio.h>
@@ -58,4 +59,25 @@ void tr_flags_help(const struct tr_flags *f, struct fr_buf *out)
 {
     for (size_t i = 0; i < f->n; i++)
         fr_buf_fmt(out, "  --%-20s %s\n", f->flags[i].name, f->flags[i].help);
+}
+
+bool tr_wants_help(int argc, const char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+enum fr_rc tr_flags_print(const char *usage, const struct tr_flags *f, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+
+    fr_buf_fmt(&text, "%s\n\n", usage);
+    tr_flags_help(f, &text);
+    if (text.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for the help");
+    fr_print("%s", text.p);
+    fr_buf_finish(&text);
+    return FR_OK;
 }

@@ -211,6 +211,8 @@ enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
     struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
     struct tr_comm_opts o = {0};
     int64_t bytes = 0, rounds = 0;
+    if (tr_wants_help(argc, argv))
+        return tr_flags_print("flowtrain probe [FLAGS], started on every rank", &f, err);
     enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
 
     if (rc == FR_OK && fr_parse_size(fr_str_of(size), &bytes, err) != FR_OK)

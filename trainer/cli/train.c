@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -43,6 +44,7 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
             a->bf16   ? "torch.bfloat16"
             : a->fp16 ? "torch.float16"
                       : "torch.float32");
+        (void)fflush(stdout);
         rc = tr_train(a, &env, err);
         if (rc != FR_OK && rc != FR_STOPPED)
             tr_comm_abort(env.comm, err->msg);
@@ -54,6 +56,19 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
     return rc;
 }
 
+static enum fr_rc help(struct fr_err *err)
+{
+    struct fr_buf text = {0};
+
+    fr_buf_text(&text, "flowtrain train --NAME VALUE …, or flowtrain train FILE.yaml [NAME=VALUE …]\n\n");
+    tr_args_help(&text);
+    if (text.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for the help");
+    fr_print("%s", text.p);
+    fr_buf_finish(&text);
+    return FR_OK;
+}
+
 enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err)
 {
     struct tr_comm_opts o = {0};
@@ -61,7 +76,8 @@ enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err)
     struct fr_buf notes = {0};
     enum fr_rc rc;
 
-    tr_args_init(&a);
+    if (tr_wants_help(argc, argv))
+        return help(err);
     rc = tr_args_read(&a, argc, argv, &notes, err);
     if (rc == FR_OK)
         rc = tr_launch_env(&o, err);

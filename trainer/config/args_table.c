@@ -34,7 +34,7 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(dataset_dir, "data", "folder of dataset_info.json"),
     {"template", TR_ARG_TEXT, AT(template_name), NULL, NULL, "chat template"},
     TEXT(default_system, NULL, "system text instead of the template's"),
-    TEXT(tokenized_path, NULL, "folder of the token cache; default DATASET_DIR/.flowtrain-cache"),
+    TEXT(tokenized_path, NULL, "folder of the token cache; default OUTPUT_DIR"),
     INT(cutoff_len, "2048", "token limit of an example"),
     INT(max_samples, NULL, "first k records of each data set"),
     BOOL(mask_history, "false", "train on the last turn only"),
