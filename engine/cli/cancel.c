@@ -44,9 +44,10 @@ static enum fr_rc ask(struct fr_store *st, const struct fr_run_row *run, struct 
 }
 
 /* Nobody looks after it: this process does, until its tasks are stopped. */
-static int stop_here(const char *run, bool json)
+static int stop_here(struct fr_id run, bool json)
 {
-    struct fr_resume_opts ro = {.run = run};
+    char id[FR_ID_TEXT];
+    struct fr_resume_opts ro = {.run = id};
     struct fr_issues issues = {0};
     struct cli_drive d = {0};
     struct fr_run *r = NULL;
@@ -54,6 +55,7 @@ static int stop_here(const char *run, bool json)
     enum cli_exit code;
     enum fr_rc rc = cli_drive_init(&d, json, true, &err);
 
+    fr_id_text(run, id);
     if (rc == FR_OK)
         rc = fr_run_resume(&d.env, &ro, &r, &issues, &err);
     if (rc == FR_OK) {
@@ -89,7 +91,8 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_store(&st, &err);
     if (rc == FR_OK)
-        rc = fr_store_run_find(st, args.n > 0 ? args.v[0] : NULL, &arena, &run, &err);
+        rc = args.n > 0 ? fr_store_run_find(st, args.v[0], &arena, &run, &err)
+                        : fr_store_run_open(st, &arena, &run, &err);
     if (rc == FR_OK && strcmp(run.state, "over") == 0)
         rc = fr_fail(&err, FR_USAGE, "run %lld is over (%s)", (long long)run.no, run.outcome);
     if (rc == FR_OK) {
@@ -101,7 +104,7 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc != FR_OK)
         code = cli_fail(&err);
     else
-        code = here ? stop_here(args.n > 0 ? args.v[0] : NULL, json) : CLI_OK;
+        code = here ? stop_here(run.id, json) : CLI_OK;
     fr_arena_finish(&arena);
     cli_list_finish(&args);
     return code;

@@ -315,7 +315,10 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     *out = NULL;
     if (run == NULL)
         return FR_NOMEM;
-    if ((rc = fr_store_run_find(env->store, opts->run, &run->arena, &run->row, err)) != FR_OK)
+    rc = opts->run == NULL && !opts->retry
+             ? fr_store_run_open(env->store, &run->arena, &run->row, err)
+             : fr_store_run_find(env->store, opts->run, &run->arena, &run->row, err);
+    if (rc != FR_OK)
         goto out;
     run->id = run->row.id;
     if ((rc = run_own(run, err)) != FR_OK)

@@ -86,6 +86,14 @@ static const char *grant(struct fr_run *run, const struct fr_request_row *row)
     return "ok";
 }
 
+static bool answered(const struct fr_run *run, int64_t id)
+{
+    for (const struct run_answer *a = run->answers; a != NULL; a = a->next)
+        if (a->id == id)
+            return true;
+    return false;
+}
+
 void run_requests(struct fr_run *run)
 {
     struct fr_arena arena = {0};
@@ -93,9 +101,18 @@ void run_requests(struct fr_run *run)
     struct fr_err err;
     enum fr_rc rc = fr_store_requests(run->env.store, run->id, &arena, &rows, &err);
 
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        rc =
-            fr_store_request_done(run->env.store, rows.rows[i].id, grant(run, &rows.rows[i]), &err);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        struct run_answer *a = fr_arena_alloc(&run->arena, sizeof(*a));
+
+        if (answered(run, rows.rows[i].id))
+            continue;
+        if (a == NULL) {
+            rc = fr_fail(&err, FR_NOMEM, "no memory for a request");
+            break;
+        }
+        *a = (struct run_answer){run->answers, rows.rows[i].id, grant(run, &rows.rows[i])};
+        run->answers = a;
+    }
     if (rc != FR_OK) {
         run_trouble(run, FR_PLAN_NONE, "reading requests: %s", err.msg);
         run->poked = rc == FR_BUSY;

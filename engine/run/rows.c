@@ -379,6 +379,8 @@ enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
     }
     for (size_t i = 0; rc == FR_OK && i < run->n_done; i++)
         rc = fr_store_attempt_done(run->env.store, run->done[i], err);
+    for (const struct run_answer *a = run->answers; rc == FR_OK && a != NULL; a = a->next)
+        rc = fr_store_request_done(run->env.store, a->id, a->text, err);
     return rc;
 }
 
@@ -386,6 +388,7 @@ void run_show(struct fr_run *run)
 {
     run->n_done = 0;
     run->done = NULL;
+    run->answers = NULL;
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
     for (size_t i = 0; i < run->n_notes; i++) {

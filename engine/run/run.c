@@ -348,7 +348,7 @@ static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
     rc = apply_all(run, err);
     if (rc != FR_OK)
         return rc;
-    if ((run->acts.n > 0 || (run->over && run->n_done > 0)) &&
+    if ((run->acts.n > 0 || run->answers != NULL || (run->over && run->n_done > 0)) &&
         (run->commit_due_ms == 0 || run->commit_due_ms <= fr_sys.mono_ms()) && commit(run)) {
         run_show(run);
         effects(run);

@@ -86,7 +86,7 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
 struct fr_resume_opts {
-    const char *run;            /* see fr_store_run_find; NULL: the newest */
+    const char *run; /* see fr_store_run_find; NULL: the newest that is not over, else the newest */
     const char *file;           /* a changed pipeline file to go on with; NULL: the stored copy */
     const char *const *abandon; /* names of nodes that are given up */
     size_t n_abandon;

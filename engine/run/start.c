@@ -27,6 +27,8 @@ void run_start_drop(struct run_start *s)
 {
     if (s == NULL)
         return;
+    if (s->gather.spool != NULL)
+        (void)fr_remove_tree(s->gather.spool, NULL);
     json_decref(s->order.with);
     for (size_t i = 0; s->order.sidecars != NULL && s->order.sidecars[i] != NULL; i++)
         json_decref(s->order.sidecars[i]);

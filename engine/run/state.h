@@ -94,6 +94,12 @@ struct run_bundle {
     struct fr_exec_file *files;
 };
 
+struct run_answer { /* to a request: committed together with what follows from it */
+    struct run_answer *next;
+    int64_t id;
+    const char *text;
+};
+
 struct run_other { /* an attempt that is stopped because it lives where ours should start */
     struct run_other *next;
     struct fr_id id, attempt;
@@ -118,7 +124,8 @@ struct fr_run {
     struct run_ship *ships;
     struct run_bundle *bundles;
     struct run_other *others;
-    struct fr_file_rows files; /* staged at submit */
+    struct run_answer *answers; /* not yet committed */
+    struct fr_file_rows files;  /* staged at submit */
     uint64_t last_ref;
 
     struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */

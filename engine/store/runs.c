@@ -126,6 +126,21 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     return FR_OK;
 }
 
+enum fr_rc fr_store_run_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *out,
+                             struct fr_err *err)
+{
+    struct fr_run_rows rows;
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
+
+    if (rc == FR_OK)
+        rc = read_runs(st, SQL_RUN_OPEN, arena, &rows, err);
+    if (rc == FR_OK && rows.n == 0)
+        return fr_store_run_find(st, NULL, arena, out, err);
+    if (rc == FR_OK)
+        *out = rows.rows[0];
+    return rc;
+}
+
 enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
                                 struct fr_err *err)
 {

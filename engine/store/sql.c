@@ -31,6 +31,7 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, spec_hash = ?, inventory_hash = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
+    [SQL_RUN_OPEN] = RUN_COLUMNS "WHERE state <> 'over' ORDER BY no DESC LIMIT 1",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",
     [SQL_INST_PUT] = "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "

@@ -21,6 +21,7 @@ enum fr_sql {
     SQL_RUN_NO,
     SQL_RUN_SET,
     SQL_RUN_LIST,
+    SQL_RUN_OPEN,
     SQL_RUN_BY_NO,
     SQL_RUN_BY_ID,
     SQL_INST_PUT,

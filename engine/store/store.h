@@ -68,6 +68,10 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
 enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
                              struct fr_run_row *out, struct fr_err *err);
 
+/* The newest run whose state is not "over", else the newest of all. */
+enum fr_rc fr_store_run_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *out,
+                             struct fr_err *err);
+
 /* ---- instances ---- */
 
 struct fr_inst_row {

@@ -48,6 +48,17 @@ has "status" out "of hello: succeeded"
 has "graph as text" out "greet"
 "$flowrun" graph -f dot examples/hello.yaml > out
 has "graph as dot" out "digraph"
+if ldconfig -p 2> /dev/null | grep -q libgvc.so.6; then
+    "$flowrun" graph -f svg examples/hello.yaml > out
+    has "graph as svg" out "</svg>"
+fi
+for word in run resume retry status runs logs cancel validate graph nodes schema version; do
+    "$flowrun" help "$word" > out
+    same "help $word" $? 0
+    has "help $word" out "flowrun $word"
+done
+"$flowrun" help exit-codes > out
+check "the table of README" bash -c 'sed -n "s/^  \([0-9]\)  \(.*\)/| \1 | \2 |/p" out | while read -r l; do grep -qxF -- "$l" "$0" || exit 1; done' "$repo/README.md"
 "$flowrun" validate examples/hello.yaml > out
 has "validate" out "3 tasks on 3 nodes, nothing wrong"
 "$flowrun" nodes --check examples/clusters/local-3.yaml > out

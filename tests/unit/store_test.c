@@ -83,6 +83,14 @@ static void test_run_rows(void)
     CHECK_TEXT(rows.rows[1].source, "/p/hello.yaml");
     CHECK_INT(fr_store_runs(st, 1, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 1);
+    CHECK_INT(fr_store_run_open(st, &arena, &got, &err), FR_OK);
+    CHECK_INT(got.no, 2);
+    b.state = "over";
+    CHECK_INT(fr_store_run_set(st, &b, &err), FR_OK);
+    a.state = "running";
+    CHECK_INT(fr_store_run_set(st, &a, &err), FR_OK);
+    CHECK_INT(fr_store_run_open(st, &arena, &got, &err), FR_OK);
+    CHECK_INT(got.no, 1);
     fr_arena_finish(&arena);
     fr_store_close(st);
 }
