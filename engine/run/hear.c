@@ -151,12 +151,12 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
     struct fr_event ev = about(at, FR_EV_ENDED);
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
 
+    at->log_bytes = e->log_bytes; /* also of one that this process knows as ended from the store */
     if (!at->ended) {
         why_ended(at, e);
         if (e->cause == FR_END_EXIT && e->code == 0 && e->text.n == 0)
             keep_outputs(run, at, e);
         at->ended = true;
-        at->log_bytes = e->log_bytes;
         if (!at->followed)
             run_follow(run, at); /* it ended while nobody looked: its log is still to come */
     }
