@@ -261,7 +261,11 @@ static void over(struct srv *s, struct srv_live *l)
 void srv_live_step(struct srv *s, struct srv_live *l)
 {
     int64_t now = fr_sys.mono_ms();
+    struct fr_wait w = {0};
 
+    if (l->runtime.pid != 0 && l->shim_until_ms == 0 &&
+        fr_sys.wait(l->runtime.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid != 0)
+        l->runtime.pid = 0; /* the shim is up; RUNTIME exec has nothing more to say */
     if (l->sweeping && now >= l->due_ms) {
         fr_stopper_step(&l->stopper);
         l->due_ms = l->stopper.due_ms;
