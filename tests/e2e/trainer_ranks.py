@@ -3,8 +3,9 @@
 
 f32: losses to 1e-5 relative, adapters to 1e-2 * rate * steps in every element. Ranks of one node
 talk through shared memory, ranks of several launchers over TCP: the same bits either way.
-bf16: micro-batches of two samples against one: sums are f32 inside each op, but roundings of the
-adapters' working copies may fall otherwise, so losses agree to 2^-8 (one rounding of bf16).
+bf16: with the same micro-batches the same bounds, as gradients are summed in f32. Two samples a
+micro-batch add up in other orders before a rounding to bf16 (2^-8): losses agree to 2^-7, and single
+elements of the adapter, which Adam moves by the sign of small gradients, are not compared.
 """
 import trainer_lib as t
 
@@ -55,11 +56,15 @@ def main():
     base["steps"] = STEPS
     t.train("replicated", "whole", 2, accumulation=6, deepspeed=None, **base)
     t.same("sharded or not: losses", t.losses("whole"), t.losses("f2"))
-    for world, a, b in ((1, 6, 2), (3, 4, 1)):
+    for world, a, b in ((1, 12, 1), (3, 4, 1), (2, 3, 2)):
         t.train("bf16, W=%d" % world, "b%d" % world, world, accumulation=a, bf16=True,
                 per_device_train_batch_size=b, **base)
-    far = compare("bf16, W=3", "b3", "b1", 2.0 ** -8)
-    t.check("bf16: adapter", far <= 0.5 * RATE * STEPS, "%g" % far)
+    far = compare("bf16, W=3", "b3", "b1", 1e-5)
+    t.check("bf16: adapter", far <= limit, "%g > %g" % (far, limit))
+    compare("bf16, W=2, B=2", "b2", "b1", 2.0 ** -7)
+    t.train("B=2", "pairs", 2, accumulation=3, per_device_train_batch_size=2, **base)
+    far = compare("f32, W=2, B=2", "pairs", "f1", 1e-5)
+    t.check("f32, B=2: adapter", far <= limit, "%g > %g" % (far, limit))
     t.finish()
 
 
