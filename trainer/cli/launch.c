@@ -394,7 +394,7 @@ enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err)
     struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
     struct job j = {.nproc = 1, .nnodes = 1, .port = 29500, .signals = -1};
     if (tr_wants_help(argc, argv))
-        return tr_flags_print("flowtrain launch [FLAGS] -- COMMAND ARGUMENTS of flowtrain", &f, err);
+        return tr_flags_print("flowtrain launch [FLAGS] -- COMMAND ARGUMENTS", &f, err);
     const char **program = fr_sys.alloc(((size_t)argc + 2) * sizeof(*program));
     int own = 0;
     enum fr_rc rc = program == NULL ? fr_fail(err, FR_NOMEM, "no memory")

@@ -60,7 +60,8 @@ static enum fr_rc help(struct fr_err *err)
 {
     struct fr_buf text = {0};
 
-    fr_buf_text(&text, "flowtrain train --NAME VALUE …, or flowtrain train FILE.yaml [NAME=VALUE …]\n\n");
+    fr_buf_text(&text, "flowtrain train --NAME VALUE …\n"
+                       "flowtrain train FILE.yaml [NAME=VALUE …]\n\n");
     tr_args_help(&text);
     if (text.bad)
         return fr_fail(err, FR_NOMEM, "no memory for the help");
