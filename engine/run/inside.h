@@ -124,6 +124,8 @@ const char *run_output(const struct fr_run *run, uint32_t inst, const char *name
 /* ---- stage.c ---- */
 /* Copies and records the control-side files that the pipeline names, at submit. */
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
+/* Whether the file was kept at submit: then the copy counts, on local nodes too. */
+bool run_kept(const struct fr_run *run, const char *path);
 /* The file or folder as it is to be shipped, hashed once a run. */
 enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
                          struct fr_err *err);

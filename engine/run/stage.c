@@ -101,6 +101,14 @@ enum fr_rc run_stage(struct fr_run *run, struct fr_err *err)
 
 /* ---- at start ---- */
 
+bool run_kept(const struct fr_run *run, const char *path)
+{
+    for (size_t i = 0; i < run->files.n; i++)
+        if (strcmp(run->files.rows[i].path, path) == 0)
+            return true;
+    return false;
+}
+
 /* The copy that was kept at submit, else the file itself. */
 static const char *source_of(struct fr_run *run, const char *path)
 {

@@ -161,7 +161,7 @@ static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, s
             continue;
         if (fr_has_prefix(value, "node:"))
             json_object_set_new(s->order.with, k->name, json_string(value + 5));
-        else if (!is_local(run, at, s))
+        else if (!is_local(run, at, s) || run_kept(run, value))
             rc = need_path(run, s, k->name, value, err);
     }
     return rc;

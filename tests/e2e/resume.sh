@@ -21,11 +21,12 @@ tasks:
       until test -e $W/free; do read -t 0.05 x <> <(:) || :; done
       echo "after $NODE_RANK"
     shell: bash
-  c: {needs: [b], run: "echo c >> $W/ran; echo done"}
+  c: {needs: [b], files: {note: note.txt}, run: "echo c >> $W/ran; cat note"}
 env: {W: "${{ env.W }}"}
 END
 } > slow.yaml
 
+echo "as it was at submit" > note.txt
 start slow.yaml
 pid=$!
 until_true 20 holds out "b@n3 | before 2"
@@ -34,6 +35,8 @@ until_true 20 holds out "b@n2 | before 1"
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 touch killed
+echo changed > note.txt
+echo "tasks: {}" > slow.yaml
 "$flowrun" status > status
 has "nobody looks after it" status "of slow: left"
 start resume
@@ -53,6 +56,7 @@ same "logs -f ends with the run" $? 0
 same "and has shown all of it" "$(lines follow)" 9
 has "output that was missed" out "b@n1 | between 0"
 hasnt "output that was shown before" out "before 0"
+has "files are those of the submit" out "c@n1 | as it was at submit"
 same "each ran once" "$(sort ran | tr '\n' ' ')" "a b0 b1 b2 c "
 "$flowrun" logs 1 b@n3 | sed 's/.*| //' > log
 same "the copy of the log is whole" "$(tr '\n' '+' < log)" "before 2+between 2+after 2+"

@@ -1,0 +1,47 @@
+#!/bin/bash
+# Training over SSH while a whole node is killed: the run recovers on the node's return, from the newest
+# state and with the losses of an uninterrupted run; without retries it fails, names node, task, reason
+# and the next command, and that command finishes it.
+. "$(dirname "$0")/ssh_lib.sh"
+begin_nodes "$1"
+example
+train_only > train.yaml
+"$flowrun" train.yaml -p output_dir=whole > out 2>&1
+same "an uninterrupted run" $? 0
+losses whole > whole.log
+same "its steps" "$(grep -c '"loss"' whole.log)" 12
+
+start train.yaml -p output_dir=node
+pid=$!
+until_true 60 past node 5
+"$cluster" crash "$work/c" 2
+until_true 30 holds out "node2: unreachable"
+"$cluster" boot "$work/c" 2
+until_true 90 holds out "train@node2 running (attempt 2)"
+wait "$pid"
+same "a crashed node" $? 0
+has "what was lost" out "train@node2 retrying"
+has "from the newest state" out "Continuing training from global step"
+losses node > node.log
+check "losses" diff whole.log node.log
+same "adapter" "$(adapter node)" "$(adapter whole)"
+
+sed 's/times: 2/times: 0/' train.yaml > once.yaml
+start once.yaml -p output_dir=once
+pid=$!
+until_true 60 past once 5
+"$cluster" crash "$work/c" 3
+until_true 30 holds out "node3: unreachable"
+"$cluster" boot "$work/c" 3
+wait "$pid"
+same "a crashed node without retries" $? 1
+check "node, task and reason" grep -Eq "run 3 failed: train@node[123]: .+" out
+check "what became of it" grep -Eq "^train +node3 +lost +1 " out
+has "the next command" out "flowrun retry 3"
+"$flowrun" retry 3 > out 2>&1
+same "that command" $? 0
+has "from the newest state" out "Continuing training from global step"
+losses once > once.log
+check "losses" diff whole.log once.log
+for i in 1 2 3; do same "nothing is left on node$i" "$(trainers $i)$(sidecars $i)" ""; done
+finish
