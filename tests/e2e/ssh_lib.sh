@@ -8,6 +8,7 @@ begin_nodes() {
     begin "$1"
     cluster=$repo/tests/e2e/cluster.sh
     flowtrain=$build/trainer/cli/flowtrain
+    [ -z "${FLOWRUN_DATA:-}" ] || FLOWRUN_DATA=$(realpath "$FLOWRUN_DATA") # a link cannot be hidden
     export CLUSTER_HIDE=$build:$work${FLOWRUN_DATA:+:$FLOWRUN_DATA}
     "$cluster" up "$work/c" 3 || { rc=$?; [ $rc = 77 ] && skip "no cluster in this machine"; exit $rc; }
     trap '"$cluster" down "$work/c"; cleanup' EXIT
