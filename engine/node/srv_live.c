@@ -160,8 +160,8 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
     l->due_ms = fr_sys.mono_ms();
 }
 
-/* A prepared attempt whose supervisor never came up is given up, so that it cannot start any more.
- */
+/* A prepared attempt whose supervisor is gone cannot start any more; the engine hears of it,
+ * whether it waits for prepared, for the answer to a stop, or for nothing yet. */
 static void give_up(struct srv *s, struct srv_live *l, const char *why)
 {
     struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = l->a->id};
@@ -169,14 +169,20 @@ static void give_up(struct srv *s, struct srv_live *l, const char *why)
     struct fr_err err;
 
     l->due_ms = INT64_MAX;
-    if (!l->starting || srv_journal(s, &rec, &err) != FR_OK)
+    if (!l->starting && !l->report)
+        return; /* a prepare may still come again and start it */
+    if (srv_journal(s, &rec, &err) != FR_OK) {
+        l->due_ms = fr_sys.mono_ms() + 1000;
         return;
-    l->starting = false;
+    }
     m.prepared.attempt = l->a->id;
     m.prepared.rc = FR_IO;
     m.prepared.text = fr_str_of(why);
-    if (l->a->tombstoned)
+    if (l->a->tombstoned && l->starting)
         srv_send(s, &m);
+    else if (l->a->tombstoned)
+        srv_send_state(s, l->a->id);
+    l->starting = l->report = false;
 }
 
 /* No supervisor holds the lock, and the journal has no end. */

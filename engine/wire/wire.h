@@ -17,7 +17,9 @@
  * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, get_data, put_data)
  * are sent only against credit, which starts at 0 on both sides and is granted by the receiver; all
  * else goes at once and before waiting bulk. Each side sends ping every FR_PING_MS; no frame at all
- * for FR_SILENCE_MS means unreachable, and nothing is concluded from it.
+ * for FR_SILENCE_MS means unreachable, and nothing is concluded from it. Unasked, a node says what
+ * becomes of an attempt that was named on this connection: launched, ended, and state (tombstoned)
+ * when its supervisor dies before go.
  */
 #ifndef FR_WIRE_WIRE_H
 #define FR_WIRE_WIRE_H
