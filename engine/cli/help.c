@@ -20,13 +20,13 @@ int cli_version(const struct cli_command *cmd, char **argv)
 static void overview(void)
 {
     fr_print("flowrun runs pipelines of tasks on nodes: this machine, or others over SSH.\n\n"
-             "  flowrun FILE [-p NAME=VALUE]…   run a pipeline\n");
+             "  flowrun FILE [-p NAME=VALUE]…       run a pipeline\n");
     for (const struct cli_command *c = cli_command_table(); c->name != NULL; c++)
         if (!c->hidden && strcmp(c->name, "run") != 0) {
             struct fr_buf b = {0};
 
             fr_buf_fmt(&b, "%s %s", c->name, c->args);
-            fr_print("  flowrun %-24s %s\n", b.bad ? c->name : b.p, c->help);
+            fr_print("  flowrun %-28s %s\n", b.bad ? c->name : b.p, c->help);
             fr_buf_finish(&b);
         }
     fr_print("\n'flowrun help COMMAND' explains one. State lies in $FLOWRUN_HOME, else\n"

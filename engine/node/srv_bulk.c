@@ -12,10 +12,11 @@ static bool open_log(struct srv *s, struct srv_live *l)
 {
     char path[FR_NODE_PATH];
 
-    if (l->log_fd >= 0)
-        return true;
     fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);
-    l->log_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
+    if (l->log_fd < 0)
+        l->log_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
+    if (l->index_fd >= 0) /* made after the log: it may not have been there the last time */
+        return true;
     fr_home_path(s->home.path, FR_HOME_INDEX, l->a->id, path);
     l->index_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
     return l->log_fd >= 0;

@@ -221,6 +221,10 @@ enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t 
 enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t now_ms,
                           struct fr_acts *acts, struct fr_err *err);
 
+/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: what failed) would be taken; FR_USAGE, FR_BUSY and
+ * the reason when not. Changes nothing. */
+enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr_err *err);
+
 /* When FR_EV_TICK is wanted next, INT64_MAX: never. */
 int64_t fr_sched_next_due(const struct fr_sched *s);
 

@@ -169,7 +169,7 @@ static bool task_bad(const struct fr_sched *s, uint32_t t)
 }
 
 /* what[t]: what of each task is reset. Users of something reset are reset whole, hooks always. */
-static bool choose(struct fr_sched *s, uint32_t from, unsigned char *what, bool *above)
+static bool choose(const struct fr_sched *s, uint32_t from, unsigned char *what, bool *above)
 {
     uint32_t n = s->plan->n_tasks - s->plan->n_hooks;
     bool any = false;
@@ -194,6 +194,41 @@ static bool choose(struct fr_sched *s, uint32_t from, unsigned char *what, bool 
     return any;
 }
 
+/* What a retry from task would reset; what and above hold n_tasks each. */
+static enum fr_rc check_retry(const struct fr_sched *s, uint32_t task, unsigned char *what,
+                              bool *above, struct fr_err *err)
+{
+    uint32_t n = s->plan->n_tasks;
+
+    if (s->run.state != FR_RUN_OVER)
+        return fr_fail(err, FR_BUSY, "the run is not over: cancel it, or wait for its end");
+    if (task != NONE && (task >= n || is_hook(s, task)))
+        return fr_fail(err, FR_USAGE, "hooks run with every retry: name a task of the pipeline");
+    for (uint32_t t = 0; t < n; t++) {
+        what[t] = KEEP;
+        above[t] = false;
+    }
+    if (!choose(s, task, what, above))
+        return fr_fail(err, FR_USAGE,
+                       "nothing failed in this run: name a task to run again from (--from TASK)");
+    return FR_OK;
+}
+
+enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr_err *err)
+{
+    unsigned char *what = fr_sys.alloc(s->plan->n_tasks);
+    bool *above = fr_sys.alloc(s->plan->n_tasks);
+    enum fr_rc rc;
+
+    if (what == NULL || above == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a retry of %u tasks", s->plan->n_tasks);
+    else
+        rc = check_retry(s, task, what, above, err);
+    fr_sys.free(what);
+    fr_sys.free(above);
+    return rc;
+}
+
 enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err)
 {
     uint32_t n = s->plan->n_tasks;
@@ -201,24 +236,14 @@ enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err)
     bool *above;
     enum fr_rc rc = FR_OK;
 
-    if (s->run.state != FR_RUN_OVER)
-        return fr_fail(err, FR_BUSY, "the run is not over: cancel it, or wait for its end");
-    if (task != NONE && (task >= n || is_hook(s, task)))
-        return fr_fail(err, FR_USAGE, "hooks run with every retry: name a task of the pipeline");
     what = fr_sys.alloc(n);
     above = fr_sys.alloc(n);
     if (what == NULL || above == NULL) {
         rc = fr_fail(err, FR_NOMEM, "no memory for a retry of %u tasks", n);
         goto out;
     }
-    for (uint32_t t = 0; t < n; t++) {
-        what[t] = KEEP;
-        above[t] = false;
-    }
-    if (!choose(s, task, what, above)) {
-        rc = fr_fail(err, FR_USAGE, "nothing failed in this run: name a task to run again from");
+    if ((rc = check_retry(s, task, what, above, err)) != FR_OK)
         goto out;
-    }
     s->run = (struct fr_run_now){FR_RUN_RUNNING, FR_OUT_NONE, s->run.round + 1};
     s->stopping = false;
     put_run(s);
