@@ -287,7 +287,8 @@ static enum fr_rc queue_wishes(struct fr_run *run, const struct fr_resume_opts *
     if (opts->retry_from != NULL &&
         (retry.task = fr_plan_task(run->plan, opts->retry_from)) == FR_PLAN_NONE)
         return fr_fail(err, FR_USAGE, "the run has no task '%s'", opts->retry_from);
-    /* asked now: a retry that the schedule refuses later would leave the run over, and us waiting */
+    /* asked now: a retry that the schedule refuses later would leave the run over, and us waiting
+     */
     if ((rc = fr_sched_may_retry(run->sched, retry.task, err)) != FR_OK)
         return rc;
     return run_queue(run, &retry, err);
