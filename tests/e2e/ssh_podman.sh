@@ -88,7 +88,7 @@ for i in 1 2 3; do same "nothing is left in the container of node$i" "$(left $i)
 
 # an image of the same name that is another one
 on 3 'podman rm -fa -t 0; podman rmi -f bb:1; podman import - bb:1' < bb.tar > /dev/null 2>&1
-"$flowrun" trees.yaml > out 2>&1
+"$flowrun" trees.yaml -p timeout=20s > out 2>&1
 same "another image on one node" $? 1
 has "is named" out "node3 has image bb:1"
 finish
