@@ -46,7 +46,7 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
     case FR_CAUSE_NODE_LOST:
         return "its node is given up";
     case FR_CAUSE_LOST:
-        return "its supervisor is gone, the outcome is not known";
+        return "its outcome is not known";
     case FR_CAUSE_GANG_PEER:
         return "another member of its gang ended";
     case FR_CAUSE_STOPPED:
@@ -299,19 +299,36 @@ static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct
 
 /* ---- the run ---- */
 
+/* An instance whose failure failed the run. */
+static bool to_blame(const struct fr_run *run, const struct fr_row *row)
+{
+    return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
+           row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
+           row->cause != FR_CAUSE_GANG_PEER && !run_task_of(run, row->inst)->spec->best_effort;
+}
+
+/* The first one; of a gang whose others failed because one was lost, that one. */
 static const char *why_run(struct fr_run *run)
 {
+    uint32_t found = FR_PLAN_NONE;
+    struct fr_row culprit = {0};
+
     for (uint32_t i = 0; i < run->plan->n_insts; i++) {
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
-        if (row.state >= FR_ST_FAILED && row.state <= FR_ST_STOP_UNPROVEN &&
-            row.state != FR_ST_CANCELLED && run_task_of(run, i)->hook < 0 &&
-            row.cause != FR_CAUSE_GANG_PEER && !run_task_of(run, i)->spec->best_effort)
-            return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[i].key,
-                                run->insts[i].reason[0] != '\0' ? run->insts[i].reason
-                                                                : fr_state_name(row.state));
+        if (to_blame(run, &row) &&
+            (found == FR_PLAN_NONE ||
+             (run->plan->insts[i].task == run->plan->insts[found].task &&
+              row.state == FR_ST_LOST && culprit.state != FR_ST_LOST))) {
+            found = i;
+            culprit = row;
+        }
     }
-    return "";
+    if (found == FR_PLAN_NONE)
+        return "";
+    return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[found].key,
+                        run->insts[found].reason[0] != '\0' ? run->insts[found].reason
+                                                            : fr_state_name(culprit.state));
 }
 
 static enum fr_rc write_run(struct fr_run *run, const struct fr_run_now *now, struct fr_err *err)

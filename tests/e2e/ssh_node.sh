@@ -35,7 +35,7 @@ until_true 30 holds out "node3: unreachable"
 "$cluster" boot "$work/c" 3
 wait "$pid"
 same "a crashed node without retries" $? 1
-check "node, task and reason" grep -Eq "run 3 failed: train@node[123]: .+" out
+check "node, task and reason" grep -Eq "run 3 failed: train@node3: .*the node was rebooted" out
 check "what became of it" grep -Eq "^train +node3 +lost +1 " out
 has "the next command" out "flowrun retry 3"
 "$flowrun" retry 3 > out 2>&1
