@@ -148,6 +148,42 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
     fr_buf_finish(&b);
 }
 
+/* Whether no other task waits for it: its outputs are the run's result. */
+static bool is_last(const struct fr_plan *plan, uint32_t task)
+{
+    if (plan->tasks[task].hook >= 0)
+        return false;
+    for (uint32_t t = 0; t < plan->n_tasks; t++)
+        for (uint32_t i = 0; i < plan->tasks[t].n_needs; i++)
+            if (plan->tasks[t].needs[i] == task)
+                return false;
+    return true;
+}
+
+/* What the last tasks gave out: where the published folder is. */
+static void results(const struct cli_show *show)
+{
+    const struct fr_plan *plan = fr_run_plan(show->run);
+    const char *gap = "\n";
+
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        const struct fr_strs *outs = fr_run_outputs(show->run, i);
+
+        if (fr_run_row(show->run, i).state != FR_ST_SUCCEEDED ||
+            !is_last(plan, plan->insts[i].task))
+            continue;
+        for (size_t k = 0; k < outs->n; k++) {
+            struct fr_buf b = {0};
+
+            fr_buf_visible(&b, outs->v[k].p, outs->v[k].n);
+            if (!b.bad)
+                fr_print("%s%s gave %s\n", gap, plan->insts[i].key, b.p);
+            fr_buf_finish(&b);
+            gap = "";
+        }
+    }
+}
+
 /* What to do about a run that failed. */
 static void next_commands(const struct cli_show *show)
 {
@@ -187,5 +223,6 @@ void show_closing(struct cli_show *show)
     fr_buf_finish(&b);
     for (uint32_t i = 0; i < plan->n_insts; i++)
         row(show, &w, i);
+    results(show);
     next_commands(show);
 }

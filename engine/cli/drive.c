@@ -7,10 +7,14 @@
 #include <signal.h>
 #include <string.h>
 
+enum { STOP_MS = 1000 }; /* between the first Ctrl-C and its effect: time for the second */
+
 struct driver {
     struct cli_drive *d;
     struct fr_run *run;
+    struct fr_timer *stop; /* armed by the first Ctrl-C */
     int interrupts;
+    bool stopping;
     bool leave;
     const char *why;
 };
@@ -49,6 +53,14 @@ void cli_drive_finish(struct cli_drive *d)
     cli_paths_finish(&d->paths);
 }
 
+static void on_stop(void *arg)
+{
+    struct driver *dr = arg;
+
+    dr->stopping = true;
+    fr_run_cancel(dr->run);
+}
+
 static void on_signal(void *arg, int signo)
 {
     struct driver *dr = arg;
@@ -57,7 +69,7 @@ static void on_signal(void *arg, int signo)
         cli_show_say(dr->d->show,
                      "stopping all tasks of run %lld; Ctrl-C again leaves them running",
                      (long long)fr_run_no(dr->run));
-        fr_run_cancel(dr->run);
+        fr_loop_arm_in(&dr->d->loop, dr->stop, STOP_MS);
         return;
     }
     dr->leave = true;
@@ -93,13 +105,18 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
                          (long long)fr_run_no(run));
             return CLI_INTERNAL;
         }
-    if (dr->leave) {
+    if (dr->leave && dr->stopping)
+        cli_show_say(dr->d->show,
+                     "left (%s): tasks were already told to stop, and do so by themselves; "
+                     "'flowrun resume %lld' takes over until they have",
+                     dr->why, (long long)fr_run_no(run));
+    else if (dr->leave)
         cli_show_say(dr->d->show,
                      "left (%s): tasks go on; 'flowrun resume %lld' takes over, "
                      "'flowrun cancel %lld' stops them",
                      dr->why, (long long)fr_run_no(run), (long long)fr_run_no(run));
+    if (dr->leave)
         return CLI_LEFT;
-    }
     return outcome(run);
 }
 
@@ -109,7 +126,7 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
     struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
     struct fr_err err = {0};
     enum cli_exit code = CLI_INTERNAL;
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = fr_loop_timer(&d->loop, on_stop, &dr, &dr.stop);
 
     for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
         rc = fr_loop_signal(&d->loop, signals[i], on_signal, &dr, &watches[i]);
@@ -122,6 +139,8 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (watches[i] != NULL)
             fr_loop_unwatch(&d->loop, &watches[i]);
+    if (dr.stop != NULL)
+        fr_loop_untimer(&d->loop, &dr.stop);
     fr_run_destroy(run);
     return code;
 }

@@ -135,6 +135,7 @@ static void flush_line(struct cli_show *show, uint32_t inst)
 
 static void take_state(struct cli_show *show, const struct fr_note *note)
 {
+    const struct fr_plan *plan = fr_run_plan(show->run);
     const struct fr_row *row = &note->row;
     struct fr_buf b = {0};
 
@@ -148,9 +149,11 @@ static void take_state(struct cli_show *show, const struct fr_note *note)
     }
     if (row->state == FR_ST_WAITING || row->state == FR_ST_READY)
         return;
+    if (row->state == FR_ST_SKIPPED && plan->tasks[plan->insts[note->inst].task].hook >= 0)
+        return; /* a hook of another outcome */
     if (fr_state_ended(row->state) || row->state == FR_ST_RETRYING)
         flush_line(show, note->inst);
-    fr_buf_fmt(&b, "%s %s%s%s", fr_run_plan(show->run)->insts[note->inst].key,
+    fr_buf_fmt(&b, "%s %s%s%s", plan->insts[note->inst].key,
                show_color(show, row->state), fr_state_name(row->state), show_plain(show));
     if (row->attempt_no > 1 && (row->state == FR_ST_STARTING || row->state == FR_ST_RUNNING))
         fr_buf_fmt(&b, " (attempt %u)", row->attempt_no);

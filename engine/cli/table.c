@@ -5,7 +5,8 @@
 static const struct cli_command commands[] = {
     {"run", "FILE", "run a pipeline; the word `run` may be left out",
      "On a terminal a table is redrawn while the run goes; piped, each event is a line.\n"
-     "Ctrl-C once stops all tasks and ends the run as cancelled; twice leaves the tasks running:\n"
+     "Ctrl-C once stops all tasks and ends the run as cancelled; twice within a second, or a\n"
+     "closed terminal, leaves the tasks running: "
      "'flowrun resume' goes on with them.\n",
      cli_run, false},
     {"resume", "[RUN]", "go on with a run whose flowrun ended; the newest one by default",

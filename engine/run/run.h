@@ -126,4 +126,7 @@ struct fr_run_inst {
 };
 struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst);
 
+/* Outputs of an instance's newest ended attempt, each "NAME=value". */
+const struct fr_strs *fr_run_outputs(const struct fr_run *run, uint32_t inst);
+
 #endif

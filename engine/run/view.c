@@ -37,3 +37,8 @@ struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst)
 
     return (struct fr_run_inst){in->started_wall, in->ended_wall, in->unreachable_wall, in->reason};
 }
+
+const struct fr_strs *fr_run_outputs(const struct fr_run *run, uint32_t inst)
+{
+    return &run->insts[inst].outputs;
+}

@@ -128,8 +128,10 @@ enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_er
         *fd = -1;
         fr_id_text(run, id);
         if (e == EAGAIN || e == EACCES)
-            return fr_fail(err, FR_BUSY, "run %.8s is owned by another flowrun that is still alive",
-                           id);
+            return fr_fail(err, FR_BUSY,
+                           "run %.8s is owned by another flowrun that is still alive; "
+                           "'flowrun logs %.8s -f' follows it, 'flowrun cancel %.8s' stops it",
+                           id, id, id);
         return fr_fail_errno(err, e, "locking run %.8s", id);
     }
     return FR_OK;

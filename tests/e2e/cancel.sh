@@ -60,6 +60,12 @@ wait "$pid"
 same "Ctrl-C twice" $? 4
 has "it says how to go on" out "'flowrun resume 3' takes over"
 check "the tasks go on" test -n "$(marked)"
+if grep -q "tasks go on;" out; then # the second came in time
+    "$flowrun" status 3 > out
+    has "they were not told to stop" out " running "
+else
+    has "it says that they were" out "already told to stop"
+fi
 for p in $(marked); do kill -9 "$p" 2>/dev/null; done
 
 start long.yaml

@@ -14,7 +14,7 @@ tasks:
     retry: {times: 2, delay: 10ms, on: [exit]}
     run: "echo flaky >> $W/ran; test $(grep -c flaky $W/ran) = 3"
   b: {needs: [flaky], run: "echo b >> $W/ran; test -e $W/mended || exit 7"}
-  c: {needs: [b], run: "echo c >> $W/ran"}
+  c: {needs: [b], outputs: [where], run: "echo c >> $W/ran; echo where=here > $FLOWRUN_OUTPUT"}
 on_failure: [{name: oh, run: "echo on_failure >> $W/hooks"}]
 on_success: [{name: ah, run: "echo on_success >> $W/hooks"}]
 on_exit: [{name: bye, run: "echo on_exit >> $W/hooks"}]
@@ -34,6 +34,8 @@ same "only what failed ran again" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b 
 touch mended
 "$flowrun" retry 1 > out 2>&1
 same "retry" $? 0
+has "what the last task gave" out "c@n1 gave where=here"
+hasnt "a hook of another outcome" out "oh@control skipped"
 same "and what waits for it" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b b b c "
 same "hooks once a round" "$(tr '\n' ' ' < hooks)" "on_failure on_exit on_failure on_exit on_success on_exit "
 "$flowrun" retry 1 --from b > out 2>&1
