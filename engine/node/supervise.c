@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_RETRY_MS = 1000, LOG_DRAIN_ROUNDS = 64 };
+enum {
+    RECORD_RETRY_MS = 1000,
+    LOG_DRAIN_ROUNDS = 64,
+    SECRET_MIN = 4, /* bytes: what is shorter is found in anything */
+};
 
 static bool recording(const struct sup *s)
 {
@@ -115,6 +119,30 @@ static void list_survivors(struct sup *s)
         }
 }
 
+/* What the command gave out. A secret among it would be stored: then there is none of it. */
+static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
+{
+    struct fr_strs *outs = &s->end.outputs;
+    enum fr_rc rc = fr_outputs_read(s->output, &s->req->outputs, &s->arena, outs, err);
+
+    for (size_t i = 0; rc == FR_OK && i < outs->n; i++)
+        for (size_t k = 0; rc == FR_OK && k < s->masked.n; k++) {
+            struct fr_str out = outs->v[i], secret = s->masked.v[k];
+            const char *eq = memchr(out.p, '=', out.n);
+
+            if (eq == NULL || secret.n < SECRET_MIN ||
+                memmem(eq, out.n - (size_t)(eq - out.p), secret.p, secret.n) == NULL)
+                continue;
+            rc = fr_fail(err, FR_USAGE, "output %.*s holds a secret, which would be stored",
+                         (int)(eq - out.p), out.p);
+        }
+    if (rc != FR_OK) {
+        fr_sys.unlink(s->output);
+        *outs = (struct fr_strs){0};
+    }
+    return rc;
+}
+
 /* All processes are gone or named: what is left to say goes into s->end. */
 static void gather_end(struct sup *s)
 {
@@ -131,8 +159,7 @@ static void gather_end(struct sup *s)
     if (s->end.ended_ms == 0)
         s->end.ended_ms = fr_sys.mono_ms();
     list_survivors(s);
-    if (s->end.launched && s->output[0] != '\0' &&
-        fr_outputs_read(s->output, &s->req->outputs, &s->arena, &s->end.outputs, &err) != FR_OK)
+    if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
         s->end.text = fr_str_of(fr_arena_dup(&s->arena, err.msg));
     s->phase = SUP_RECORDING;
     s->retry_ms = 0;

@@ -300,10 +300,10 @@ static enum fr_rc check_wish(const struct fr_run *run, const struct fr_resume_op
     bool over = strcmp(run->row.state, "over") == 0;
 
     if (over && !opts->retry)
-        return fr_fail(err, FR_USAGE,
-                       "run %lld is over (%s); 'flowrun retry %lld' runs again what "
-                       "failed",
-                       (long long)run->row.no, run->row.outcome, (long long)run->row.no);
+        return fr_fail(err, FR_USAGE, "run %lld is over (%s); 'flowrun retry %lld%s' runs again %s",
+                       (long long)run->row.no, run->row.outcome, (long long)run->row.no,
+                       strcmp(run->row.outcome, "succeeded") == 0 ? " --from TASK" : "",
+                       strcmp(run->row.outcome, "succeeded") == 0 ? "from there" : "what failed");
     if (!over && opts->retry)
         return fr_fail(err, FR_USAGE, "run %lld is not over; 'flowrun resume %lld' goes on with it",
                        (long long)run->row.no, (long long)run->row.no);

@@ -3,6 +3,7 @@
 #include "engine/base/sys.h"
 #include "engine/store/sql.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,6 +112,15 @@ static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
     return rc;
 }
 
+/* SQLite makes files that everybody may read, and gives its others the mode of the first. */
+static void make_private(const char *path)
+{
+    int fd = fr_sys.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+
+    if (fd >= 0)
+        fr_sys.close(fd); /* new: nobody in this process can have a lock on it */
+}
+
 enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err)
 {
     struct fr_store *st = fr_sys.alloc(sizeof(*st));
@@ -126,6 +136,8 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
         return fr_fail(err, FR_USAGE, "the path of the home is too long: %s", home);
     }
     fr_buf_fmt(&path, "%s/state.db", home);
+    if (!path.bad)
+        make_private(path.p);
     if (path.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for the store");
     else if (sqlite3_open_v2(path.p, &st->db,

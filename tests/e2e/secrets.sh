@@ -56,6 +56,18 @@ check "the message" python3 -c '
 import json
 doc = json.loads(open("posted").read().split("\n", 2)[2])
 assert doc["status"] == "failed" and doc["failed"][0]["task"] == "use", doc'
+cat > leak.yaml <<'END'
+secrets: {token: {env: TOKEN}}
+tasks:
+  leak:
+    env: {TOKEN: "${{ secrets.token }}"}
+    outputs: [o]
+    run: echo "o=it is $TOKEN" > "$FLOWRUN_OUTPUT"
+END
+"$flowrun" leak.yaml > out 2>&1
+same "a secret as output" $? 1
+has "is refused" out "output o holds a secret, which would be stored"
+same "nothing in the home is for others" "$(find "$FLOWRUN_HOME" -perm /077)" ""
 unset TOKEN HOOK
 for word in s3cr3t-value made-up-word very-secret-path; do
     same "$word is nowhere in the home" "$(grep -rlF "$word" "$FLOWRUN_HOME")" ""
