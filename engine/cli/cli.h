@@ -94,6 +94,10 @@ struct cli_show_opts {
     struct fr_loop *loop;
 };
 
+/* What a terminal shows of a line in the end: a progress bar rewrites it after each carriage
+ * return. Part of text. */
+struct fr_str cli_line_seen(const char *text, size_t n);
+
 enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *opts,
                            struct fr_err *err);
 struct fr_view cli_show_view(struct cli_show *show);

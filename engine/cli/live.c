@@ -12,6 +12,8 @@ void live_erase(struct cli_show *show)
 {
     if (show->drawn > 0)
         fr_print("\r\033[%uA\033[J", show->drawn);
+    else
+        fr_print("\r\033[K"); /* the terminal's echo of Ctrl-C */
     show->drawn = 0;
 }
 

@@ -188,6 +188,7 @@ static void print_line(struct logs *l, struct source *s)
     const char *nl = memchr(s->text.p, '\n', s->text.n);
     size_t n = nl != NULL ? (size_t)(nl - s->text.p) : s->text.n;
     struct fr_buf b = {0};
+    struct fr_str seen;
     time_t sec = (time_t)(s->line_ms / 1000);
     struct tm tm;
     char clock[16];
@@ -195,7 +196,8 @@ static void print_line(struct logs *l, struct source *s)
     if (l->times && localtime_r(&sec, &tm) != NULL && strftime(clock, 16, "%H:%M:%S", &tm) > 0)
         fr_buf_fmt(&b, "%s ", clock);
     fr_buf_fmt(&b, "%s | ", s->label);
-    fr_buf_visible(&b, s->text.p, n > 0 && s->text.p[n - 1] == '\r' ? n - 1 : n);
+    seen = cli_line_seen(s->text.p, n);
+    fr_buf_visible(&b, seen.p, seen.n);
     if (!b.bad)
         fr_print("%s\n", b.p);
     fr_buf_finish(&b);

@@ -76,27 +76,27 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
 
 /* ---- task output, line by line ---- */
 
+struct fr_str cli_line_seen(const char *text, size_t n)
+{
+    while (n > 0 && text[n - 1] == '\r')
+        n--;
+    for (size_t i = n; i > 0; i--)
+        if (text[i - 1] == '\r')
+            return (struct fr_str){text + i, n - i};
+    return (struct fr_str){text, n};
+}
+
 static void print_line(struct cli_show *show, uint32_t inst, struct show_line *line)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
     struct fr_buf b = {0};
-    const char *text = line->text.p != NULL ? line->text.p : "";
-    size_t n = line->text.n;
+    struct fr_str seen = cli_line_seen(line->text.p != NULL ? line->text.p : "", line->text.n);
 
-    /* A progress bar rewrites its line: what stands behind the last carriage return is shown. */
-    while (n > 0 && text[n - 1] == '\r')
-        n--;
-    for (size_t i = n; i > 0; i--)
-        if (text[i - 1] == '\r') {
-            text += i;
-            n -= i;
-            break;
-        }
     if (show->opts.json) {
-        json_line(show, inst, line->wall_ms, (struct fr_str){text, n});
+        json_line(show, inst, line->wall_ms, seen);
     } else {
         fr_buf_fmt(&b, "%s | ", plan->insts[inst].key);
-        fr_buf_visible(&b, text, n);
+        fr_buf_visible(&b, seen.p, seen.n);
         if (!b.bad)
             show_print(show, line->wall_ms, b.p);
     }

@@ -8,7 +8,7 @@ begin "$1"
     cat <<'END'
 env: {W: "${{ env.W }}"}
 tasks:
-  a: {run: "echo a >> $W/ran"}
+  a: {run: "echo a >> $W/ran; printf '1 %%\\r2 %%\\r\\n'"}
   flaky:
     needs: [a]
     retry: {times: 2, delay: 10ms, on: [exit]}
@@ -26,6 +26,9 @@ same "a failed run's exit code" $? 1
 has "the code of the task" out "b@n1 failed: exit code 7"
 has "the run names the task" out "run 1 failed: b@n1: exit code 7"
 has "what waits for it" out "needs b, which ended as failed"
+has "the end of a progress bar" out "a@n1 | 2 %"
+"$flowrun" logs 1 a > logs
+has "and in the logs" logs "a@n1 | 2 %"
 same "attempts" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b "
 same "hooks" "$(tr '\n' ' ' < hooks)" "on_failure on_exit "
 "$flowrun" retry > out 2>&1
