@@ -20,7 +20,7 @@ static const struct cli_command commands[] = {
     {"logs", "[RUN] [TASK]", "show the output of a run's tasks, merged by time",
      "TASK is a task's name, or task@node for one of its instances.\n", cli_logs, false},
     {"cancel", "[RUN]", "stop all tasks of a run, from any shell", NULL, cli_cancel, false},
-    {"validate", "FILE", "check a pipeline file and say all that is wrong with it", 
+    {"validate", "FILE", "check a pipeline file and say all that is wrong with it",
      "Nothing is reached or changed: nodes, secrets and the files that tasks name are looked for\n"
      "when the pipeline runs.\n",
      cli_validate, false},
