@@ -153,6 +153,7 @@ up() {
         command -v $k > /dev/null || skip "needs $k"
     done
     [ -x /usr/sbin/sshd ] || skip "needs sshd"
+    unshare --mount true 2> /dev/null || skip "needs mounts of its own (the root of a chroot is none)"
     [ ! -e "$dir/cluster.env" ] || { say "$dir has a cluster; take it down first"; exit 2; }
     mkdir -p "$dir" && dir=$(cd "$dir" && pwd) || exit 1
     tag=$(printf '%04x' $((RANDOM * 2 % 65536)))
