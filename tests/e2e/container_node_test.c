@@ -137,25 +137,29 @@ static void test_container_gone(struct box *b)
 int main(int argc, char **argv)
 {
     struct box b;
-    char d[64];
+    char d[64], flownode[4096];
 
     signal(SIGPIPE, SIG_IGN);
     snprintf(b.dir, sizeof(b.dir), "/tmp/container_node.%d", (int)getpid());
     snprintf(b.home, sizeof(b.home), "%s/home", b.dir);
     snprintf(b.pod, sizeof(b.pod), "%s/pod", b.dir);
     memcpy(d, b.dir, sizeof(d));
-    if (argc < 2 || shell("command -v podman runc busybox >/dev/null") != 0)
+    if (argc < 2 || realpath(argv[1], flownode) == NULL) {
+        printf("usage: container_node_test FLOWNODE\n");
+        return 2;
+    }
+    if (shell("command -v podman runc busybox >/dev/null") != 0)
         return check_skip("no podman, runc or static busybox here");
     mkdir(b.dir, 0700);
-    if (shell(setup, d, d, d, d, d, argv[1]) != 0) {
+    if (shell(setup, d, d, d, d, d, flownode) != 0) {
         shell("%s rm -f -t 0 box >/dev/null 2>&1; rm -rf %s", b.pod, b.dir);
         return check_skip("podman cannot run a container here");
     }
-    b.c = client_open(b.home, argv[1], 1);
+    b.c = client_open(b.home, flownode, 1);
     test_plain(&b);
     test_stop(&b);
     test_timeout(&b);
-    test_serve_killed(&b, argv[1]);
+    test_serve_killed(&b, flownode);
     test_container_gone(&b);
     CHECK_INT(client_close(&b.c, false), 0);
     CHECK_INT(shell("rm -rf %s", b.dir), 0);
