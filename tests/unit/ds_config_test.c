@@ -73,6 +73,9 @@ static const struct {
      "loss_scale_window is 0", FR_USAGE},
     {"amp", "{" Z ",\"amp\":{\"enabled\":true}}", "apex", FR_UNSUPPORTED},
     {"optimizer", "{" Z ",\"optimizer\":{\"type\":\"Lion\"}}", "type 'Lion'", FR_UNSUPPORTED},
+    {"no bias correction",
+     "{" Z ",\"optimizer\":{\"type\":\"Adam\",\"params\":{\"bias_correction\":false}}}",
+     "bias_correction", FR_UNSUPPORTED},
     {"optimizer norm", "{" Z ",\"optimizer\":{\"type\":\"AdamW\",\"params\":"
      "{\"max_grad_norm\":1}}}",
      "use gradient_clipping", FR_USAGE},

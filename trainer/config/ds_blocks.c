@@ -204,9 +204,15 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
         return rc;
     if (skip)
         return fr_fail(err, FR_UNSUPPORTED, "%s: amsgrad is not done", where_params);
+    if (!c->bias_correction)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: bias_correction is always done", where_params);
     tr_ds_match(r, &p, "lr", "learning_rate", &c->lr);
     tr_ds_match(r, &p, "eps", "adam_epsilon", &c->eps);
     tr_ds_match(r, &p, "weight_decay", "weight_decay", &c->weight_decay);
+    if (!c->adam_w_mode && c->weight_decay != 0)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: adam_w_mode false: weight decay is never added to the gradient",
+                       where_params);
     return read_betas(r, &p, err);
 }
 

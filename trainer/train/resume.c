@@ -444,6 +444,24 @@ static enum fr_rc share_json(struct tr_optim *o, int root_rank, json_t **root, s
     return rc;
 }
 
+/* The root's copy of one state to every rank. It may be gigabytes: over the data plane, where each
+ * rank passes it on once, not through rank 0. */
+static enum fr_rc share_state(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err)
+{
+    size_t bytes = (size_t)o->params.padded * sizeof(float);
+    struct tr_broadcast b = {
+        .p = o->spread.p, .bytes = bytes, .root = root_rank, .what = "resume state"};
+    enum fr_rc rc = FR_OK;
+
+    if (o->comm->rank == root_rank)
+        rc = tr_copy(o->be, o->q, b.p, flat, bytes);
+    if (rc == FR_OK)
+        rc = tr_comm_broadcast(o->comm, o->q, &b, err);
+    if (rc == FR_OK)
+        rc = tr_copy(o->be, o->q, flat, b.p, bytes);
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}
+
 static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int root_rank,
                              json_t *root, struct tr_progress *p, struct fr_err *err)
 {
@@ -453,8 +471,7 @@ static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int 
         rc = read_progress(r, root, o, p, err);
     for (size_t s = 0; s < STATES && rc == FR_OK; s++) {
         float *flat = room(r, o, s);
-        rc = tr_comm_host_broadcast(o->comm, flat, (size_t)o->params.padded * sizeof(float),
-                                    root_rank, err);
+        rc = share_state(o, root_rank, flat, err);
         if (rc == FR_OK)
             rc = tr_optim_load(o, states[s].what, flat, err);
     }

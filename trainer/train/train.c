@@ -22,6 +22,7 @@ struct step {
     double targets; /* N, over all ranks */
     double loss;    /* mean over the N targets */
     double lr;
+    bool updated; /* the weights changed */
     struct tr_optim_result result;
     bool stop; /* somebody asked to stop */
 };
@@ -105,20 +106,26 @@ static enum fr_rc update(struct tr_run *r, struct step *s, struct fr_err *err)
         tr_say("step %lld skipped: gradients are not finite", (long long)p->step + 1);
     if (rc == FR_OK)
         rc = tr_scaler_update(&p->scaler, s->result.skipped, err);
-    if (rc == FR_OK && !s->result.skipped)
-        p->updates++;
+    s->updated = rc == FR_OK && !s->result.skipped;
+    p->updates += s->updated;
     return rc;
 }
 
-/* Counts the step and moves on in the data. */
+/* Counts the step and moves on in the data. A loss that is not finite counts as the running mean,
+ * as the reference's logging_nan_inf_filter has it: one bad step must not spoil all sums. */
 static void advance(struct tr_run *r, const struct step *s)
 {
     struct tr_progress *p = &r->progress;
+    double loss = s->loss;
 
+    if (!isfinite(loss))
+        loss = p->steps_since_log > 0 ? p->loss_since_log / (double)p->steps_since_log
+               : p->step > 0          ? p->loss_total / (double)p->step
+                                      : 0;
     p->step++;
     p->micro += s->micros;
-    p->loss_since_log += s->loss;
-    p->loss_total += s->loss;
+    p->loss_since_log += loss;
+    p->loss_total += loss;
     p->steps_since_log++;
 }
 
@@ -197,7 +204,7 @@ static enum fr_rc after_step(struct tr_run *r, const struct step *s, struct fr_e
                (p->step == 1 && r->args->logging_first_step);
     if (log)
         rc = tr_metrics_log(&r->metrics, p, s->result.grad_norm,
-                            tr_schedule_logged(&r->schedule, p->updates - !s->result.skipped), err);
+                            tr_schedule_logged(&r->schedule, p->updates - s->updated), err);
     tr_metrics_bar(&r->metrics, p);
     if (rc == FR_OK && d->save_every > 0 && (p->step % d->save_every == 0 || last))
         rc = save(r, true, err);
