@@ -212,16 +212,23 @@ static void test_file(void)
     check_row("yaml");
     put("a.yaml", "do_train: true\nmodel_name_or_path: m\ndataset: [a, b]\ntemplate: empty\n"
         "output_dir: o\nmax_steps: 3\nlearning_rate: 1.0e-4\nbf16: true\nmax_samples: null\n"
-        "default_system: \"null\"\nseed: null\nflash_attn: fa2\n");
+        "default_system: \"null\"\nseed: null\nflash_attn: fa2\nplot_loss: true\n"
+        "optim: adamw_torch\n");
     if (!CHECK_INT(tr_args_read(&a, 3, argv, &notes, &err), FR_OK))
         printf("   %s\n", err.msg);
     CHECK_INT(a.max_steps, 9);
     CHECK_INT(a.seed, 42);
     CHECK_TEXT(a.dataset, "a,b");
     CHECK(!a.bf16 && a.learning_rate == 1e-4);
-    CHECK_TEXT(notes.p, "--flash_attn has no effect: attention is this program's own\n");
+    CHECK_TEXT(notes.p, "--flash_attn has no effect: attention is this program's own\n"
+                        "--plot_loss has no effect: no picture is drawn\n"
+                        "--optim has no effect: the optimizer is AdamW\n");
     fr_buf_finish(&notes);
     tr_args_finish(&a);
+    check_row("optim");
+    put("a.yaml", "optim: sgd\n");
+    CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_UNSUPPORTED);
+    CHECK(strstr(err.msg, "--optim sgd: only AdamW") != NULL);
     check_row("json");
     put("a.json", "{\"do_train\": true, \"model_name_or_path\": \"m\", \"dataset\": \"a\",\n"
         "\"template\": \"empty\", \"output_dir\": \"o\", \"max_step\": 3}");

@@ -49,8 +49,12 @@ static enum fr_rc unknown(const char *name, size_t n, struct fr_err *err)
 
 static void note_ignored(const struct tr_arg *arg, struct fr_buf *notes)
 {
-    if (arg->kind == TR_ARG_IGNORED && notes != NULL)
-        fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name, arg->help);
+    static const char accepted[] = "accepted; "; /* read and kept, but nothing follows from it */
+    bool kept = fr_has_prefix(arg->help, accepted);
+
+    if ((arg->kind == TR_ARG_IGNORED || kept) && notes != NULL)
+        fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name,
+                   arg->help + (kept ? sizeof(accepted) - 1 : 0));
 }
 
 /* One flag of argv at *i, and its value, which may be the next word. */

@@ -44,7 +44,7 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(overwrite_cache, "false", "tokenise again"),
     BOOL(disable_shuffling, "false", "samples in the files' order"),
     BOOL(dataloader_drop_last, "false", "drop the incomplete last batch"),
-    INT(preprocessing_num_workers, NULL, "threads that tokenise"),
+    INT(preprocessing_num_workers, NULL, "accepted; one thread tokenises"),
     INT(dataloader_num_workers, "0", "accepted; batches are made at once"),
     INT(per_device_train_batch_size, "8", "samples of a micro-batch and process"),
     INT(gradient_accumulation_steps, "1", "micro-batches of a step"),
@@ -68,16 +68,16 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(disable_gradient_checkpointing, "false", "accepted; blocks always recompute"),
     TEXT(output_dir, NULL, "where adapters, checkpoints and logs go"),
     TEXT(logging_dir, NULL, "TensorBoard folder; default OUTPUT_DIR/runs/…"),
-    TEXT(run_name, NULL, "a name for the run"),
+    TEXT(run_name, NULL, "accepted; kept in training_args.json alone"),
     TEXT(resume_from_checkpoint, NULL, "checkpoint folder, or last"),
     BOOL(overwrite_output_dir, "false", "start anew in a folder that holds a run"),
     BOOL(save_only_model, "false", "checkpoints hold the adapter alone"),
-    BOOL(save_on_each_node, "false", "the first rank of every node writes"),
+    BOOL(save_on_each_node, "false", "accepted; resume states are on every node anyway"),
     BOOL(logging_first_step, "false", "log step 1"),
     BOOL(no_resume_state, "false", "keep no resume state"),
     BOOL(disable_tqdm, "false", "no progress bar"),
     BOOL(plot_loss, "false", "accepted; no picture is drawn"),
-    BOOL(ignore_data_skip, "false", "start the data anew after a resume"),
+    BOOL(ignore_data_skip, "false", "accepted; a resume goes on where the data stopped"),
     CHOICE(save_strategy, "steps", strategies, "no, steps or epoch"),
     CHOICE(logging_strategy, "steps", strategies, "no, steps or epoch"),
     FLOAT(save_steps, "500", "steps between checkpoints; below 1 a share of all"),
@@ -156,8 +156,11 @@ enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *v
     char *at = (char *)a + arg->at;
     bool lone = value == NULL, none;
 
-    if (arg->kind == TR_ARG_IGNORED)
-        return FR_OK;
+    if (arg->kind == TR_ARG_IGNORED) {
+        bool other = strcmp(arg->name, "optim") == 0 && !lone && strncmp(value, "adamw", 5) != 0;
+        return other ? fr_fail(err, FR_UNSUPPORTED, "--optim %.80s: only AdamW is done", value)
+                     : FR_OK;
+    }
     if (lone && arg->kind != TR_ARG_BOOL)
         return fr_fail(err, FR_USAGE, "--%s needs a value", arg->name);
     none = !lone && arg->def == NULL && is_none(value);

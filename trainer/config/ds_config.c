@@ -100,6 +100,9 @@ static enum fr_rc read_communication(struct tr_ds_read *r, const struct tr_field
     for (int i = 0; i < 3; i++)
         if (strcasecmp(word, words[i]) == 0) {
             r->out->communication = (enum tr_precision)i;
+            if (i != 0)
+                tr_ds_note(r, "communication_data_type %s: gradients of adapters travel as fp32",
+                           word);
             r->out->communication_given = true;
             return FR_OK;
         }

@@ -155,9 +155,10 @@ static enum fr_rc digest_config(struct tr_run *r, struct fr_err *err)
                (long long)r->derived.total_batch, (long long)a->seed, (long long)a->data_seed,
                (long long)a->cutoff_len);
     fr_buf_fmt(&t,
-               "--lora_target=%.300s\n--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n",
+               "--lora_target=%.300s\n--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n"
+               "--use_rslora=%d\n",
                a->lora_target != NULL ? a->lora_target : "", (long long)r->lora.r, r->lora.alpha,
-               r->lora.dropout);
+               r->lora.dropout, (int)r->lora.rslora);
     fr_buf_fmt(&t,
                "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
                "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",
