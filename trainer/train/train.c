@@ -270,8 +270,14 @@ static enum fr_rc say_memory(const struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* The final adapter. A run in which no step changed a weight has none worth the name. */
 static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
 {
+    if (r->progress.updates == 0)
+        return fr_fail(err, FR_CORRUPT,
+                       "none of %lld steps changed the adapter (gradients not finite, or no "
+                       "targets in the data): nothing is exported",
+                       (long long)r->progress.step);
     enum fr_rc rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
 
     if (rc == FR_OK && r->env.comm->rank == 0) {
