@@ -34,15 +34,16 @@ def main():
             kind = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(r["result"], "failed")
             counts[kind] += 1
             if kind == "failed":
-                bad.append(folder + ": " + r["name"])
+                lines = (r.get("stdout", "") + r.get("stderr", "")).splitlines()
+                bad.append((folder + ": " + r["name"], lines[-12:]))
             if kind == "skipped":
                 lines = [l for l in r.get("stdout", "").splitlines() if l.startswith("skipped")]
                 print("skipped", folder + ": " + r["name"], *(lines[:1]))
-        if status != 0 and not any(b.startswith(folder) for b in bad):
-            bad.append(folder + ": meson test exited %d" % status)
+        if status != 0 and not any(name.startswith(folder) for name, _ in bad):
+            bad.append((folder + ": meson test exited %d" % status, []))
             counts["failed"] += 1
-    for name in bad:
-        print("FAILED", name)
+    for name, tail in bad:
+        print("FAILED " + name, *("    " + line for line in tail), sep="\n")
     print("took %d s" % (time.time() - began))
     print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % counts)
     return 1 if counts["failed"] or not counts["passed"] else 0

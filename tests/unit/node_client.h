@@ -187,10 +187,15 @@ static inline void client_attach(struct client *c, struct fr_id id, uint64_t off
     client_send(c, &m);
 }
 
+/* What the node says now: answers to earlier messages (an attach is answered with a state, too) are
+ * read first. */
 static inline enum fr_attempt_status client_status(struct client *c, struct fr_id id)
 {
-    struct fr_msg m = {.type = FR_MSG_QUERY, .query = {{&id, 1}}};
+    struct fr_msg m = {.type = FR_MSG_FACTS, .facts = {99}};
 
+    client_send(c, &m);
+    client_expect(c, FR_MSG_FACTS_ARE, (struct fr_id){{0}});
+    m = (struct fr_msg){.type = FR_MSG_QUERY, .query = {{&id, 1}}};
     client_send(c, &m);
     return (enum fr_attempt_status)client_expect(c, FR_MSG_STATE, id).state.status;
 }
