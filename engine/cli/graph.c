@@ -53,6 +53,8 @@ int cli_validate(const struct cli_command *cmd, char **argv)
         rc = load(&l, &issues, &err);
     }
     if (rc == FR_OK)
+        rc = fr_run_check(l.plan, &issues, &err);
+    if (rc == FR_OK)
         fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", args.v[0], l.pipeline->n_tasks,
                  l.pipeline->n_nodes);
     else

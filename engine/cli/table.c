@@ -21,8 +21,8 @@ static const struct cli_command commands[] = {
      "TASK is a task's name, or task@node for one of its instances.\n", cli_logs, false},
     {"cancel", "[RUN]", "stop all tasks of a run, from any shell", NULL, cli_cancel, false},
     {"validate", "FILE", "check a pipeline file and say all that is wrong with it",
-     "Nothing is reached or changed: nodes, secrets and the files that tasks name are looked for\n"
-     "when the pipeline runs.\n",
+     "Looks for the files, keys and secrets that it names on this machine, too; nothing is\n"
+     "reached or changed, and no command of a secret runs.\n",
      cli_validate, false},
     {"graph", "FILE", "draw the graph of a pipeline as text, dot or svg", NULL, cli_graph, false},
     {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check",

@@ -1,6 +1,7 @@
 /*
  * Inside of a run. Nobody outside engine/run includes this.
  *
+ *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
  *   run.c       the turn: events in, one transaction, effects out
@@ -25,9 +26,9 @@
 
 /* ---- open.c ---- */
 struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err);
-/* Folder, plan, scheduler, once spec and id stand. */
+/* Plan, scheduler, the folder's name, once spec and id stand. */
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err);
-/* The executor, and the scheduler's first event. */
+/* The folder, the executor, and the scheduler's first event. */
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err);
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
@@ -118,6 +119,7 @@ struct run_scope { /* whose values: an instance */
     uint32_t attempt_no;
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
+enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err);
 enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
 
@@ -161,6 +163,7 @@ enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, c
                           struct fr_err *err);
 /* How control and the other nodes name a node. */
 const char *run_node_address(const struct fr_run *run, uint32_t node);
+bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */
 bool run_node_local(const struct fr_run *run, uint32_t node);
 
 /* ---- differ.c ---- */

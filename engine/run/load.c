@@ -339,7 +339,8 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (rc = run_make_parts(run, err)) != FR_OK)
         goto out;
     if ((rc = load_rows(run, err)) != FR_OK ||
-        (opts->file != NULL && (rc = adopt(run, err)) != FR_OK))
+        (opts->file != NULL &&
+         ((rc = fr_run_check(run->plan, issues, err)) != FR_OK || (rc = adopt(run, err)) != FR_OK)))
         goto out;
     if ((rc = distrust_logs(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&

@@ -108,7 +108,7 @@ static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)
     return FR_OK;
 }
 
-/* What both ways need once spec and id stand: folder, plan, scheduler. */
+/* What both ways need once spec and id stand: plan, scheduler, the name of the folder. */
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err)
 {
     struct fr_sched_opts opts = {0};
@@ -123,15 +123,15 @@ enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err)
     fr_home_at(run->home, FR_HOME_RUN, run->id, &dir);
     run->dir = dir.bad ? NULL : fr_arena_text(&run->arena, dir.p, dir.n);
     fr_buf_finish(&dir);
-    if (run->dir == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a path");
-    return fr_mkdirs(run->dir, 0700, err);
+    return run->dir != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a path");
 }
 
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err)
 {
-    enum fr_rc rc = fr_loop_timer(run->env.loop, on_timer, run, &run->timer);
+    enum fr_rc rc = fr_mkdirs(run->dir, 0700, err);
 
+    if (rc == FR_OK)
+        rc = fr_loop_timer(run->env.loop, on_timer, run, &run->timer);
     if (rc == FR_OK)
         rc = make_exec(run, err);
     if (rc == FR_OK)
@@ -238,7 +238,8 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
         return FR_NOMEM;
     if ((rc = fr_spec_load(opts, &run->spec, issues, err)) != FR_OK)
         goto out;
-    if ((rc = fr_id_new(&run->id, err)) != FR_OK || (rc = run_make_parts(run, err)) != FR_OK)
+    if ((rc = fr_id_new(&run->id, err)) != FR_OK || (rc = run_make_parts(run, err)) != FR_OK ||
+        (rc = fr_run_check(run->plan, issues, err)) != FR_OK)
         goto out;
     run->row = (struct fr_run_row){
         .id = run->id,

@@ -78,37 +78,35 @@ static enum fr_rc secret_command(const char *command, struct fr_buf *out, struct
     return rc;
 }
 
-enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err)
+enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err)
 {
     size_t before = out->n;
-    enum fr_rc rc = fr_fail(err, FR_NOTFOUND, "there is no secret '%s'", name);
+    const char *value;
+    enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; i < run->spec->n_secrets; i++) {
-        const struct fr_secret *s = &run->spec->secrets[i];
-        const char *value;
-
-        if (strcmp(s->name, name) != 0)
-            continue;
-        if (s->from == FR_SECRET_ENV) {
-            value = getenv(s->arg);
-            if (value == NULL)
-                return fr_fail(err, FR_NOTFOUND, "secret '%s': the variable %s is not set", name,
-                               s->arg);
+    if (s->from == FR_SECRET_ENV) {
+        if ((value = getenv(s->arg)) != NULL)
             fr_buf_text(out, value);
-            rc = FR_OK;
-        } else {
-            rc = s->from == FR_SECRET_FILE ? fr_file_read(s->arg, SECRET_MAX, out, err)
-                                           : secret_command(s->arg, out, err);
-            cut_newline(out, before);
-        }
+        else
+            rc = fr_fail(err, FR_NOTFOUND, "the variable %s is not set", s->arg);
+    } else {
+        rc = s->from == FR_SECRET_FILE ? fr_file_read(s->arg, SECRET_MAX, out, err)
+                                       : secret_command(s->arg, out, err);
+        cut_newline(out, before);
     }
-    if (rc != FR_OK)
-        return fr_while(err, "secret '%s'", name);
-    if (out->bad)
-        return fr_fail(err, FR_NOMEM, "no memory for a secret");
-    if (out->n > before && memchr(out->p + before, '\0', out->n - before) != NULL)
-        return fr_fail(err, FR_USAGE, "secret '%s' holds a NUL byte", name);
-    return FR_OK;
+    if (rc == FR_OK && out->n > before && memchr(out->p + before, '\0', out->n - before) != NULL)
+        rc = fr_fail(err, FR_USAGE, "it holds a NUL byte");
+    if (rc == FR_OK && out->bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for it");
+    return rc == FR_OK ? rc : fr_while(err, "secret '%s'", s->name);
+}
+
+enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err)
+{
+    for (size_t i = 0; i < run->spec->n_secrets; i++)
+        if (strcmp(run->spec->secrets[i].name, name) == 0)
+            return run_secret_read(&run->spec->secrets[i], out, err);
+    return fr_fail(err, FR_NOTFOUND, "there is no secret '%s'", name);
 }
 
 /* ---- outputs ---- */

@@ -9,11 +9,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-bool run_node_local(const struct fr_run *run, uint32_t node)
+bool run_local(const struct fr_plan *plan, uint32_t node)
 {
-    const struct fr_node *spec = run->plan->nodes[node].spec;
+    const struct fr_node *spec = plan->nodes[node].spec;
 
     return spec == NULL || spec->executor == FR_EXECUTOR_LOCAL;
+}
+
+bool run_node_local(const struct fr_run *run, uint32_t node)
+{
+    return run_local(run->plan, node);
 }
 
 const char *run_node_address(const struct fr_run *run, uint32_t node)

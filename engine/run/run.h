@@ -80,6 +80,11 @@ struct fr_run_env {
     void *make_link_arg;
 };
 
+/* Looks for what the plan's pipeline names of this machine: files of tasks (unless an earlier task
+ * may still make them), keys and the like of nodes, secrets from variables and files. FR_USAGE:
+ * issues has all that is missing, at its place in the file. */
+enum fr_rc fr_run_check(const struct fr_plan *plan, struct fr_issues *issues, struct fr_err *err);
+
 /* A new run of a pipeline file: checked, staged, committed and owned, not yet turned. opts.sources
  * is not used. FR_USAGE: issues has every mistake. */
 enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts *opts,

@@ -10,34 +10,6 @@ enum { KEEP_BYTES = 1 << 20, DEPTH_MAX = 32 };
 
 /* ---- at submit ---- */
 
-static bool is_node_path(const char *path)
-{
-    return fr_has_prefix(path, "node:");
-}
-
-static char *absolute(struct fr_run *run, const char *path)
-{
-    return path[0] == '/' ? fr_arena_dup(&run->arena, path)
-                          : fr_arena_fmt(&run->arena, "%s/%s", run->row.folder, path);
-}
-
-/* A task that waits for one on this machine may find files that are not here yet. */
-static bool may_come(const struct fr_run *run, uint32_t task, bool *marks)
-{
-    memset(marks, 0, run->plan->n_tasks * sizeof(*marks));
-    fr_plan_mark_needs(run->plan, task, marks);
-    for (uint32_t t = 0; t < run->plan->n_tasks; t++) {
-        const struct fr_plan_task *need = &run->plan->tasks[t];
-
-        if (!marks[t] || t == task)
-            continue;
-        for (uint32_t i = 0; i < need->count; i++)
-            if (run_node_local(run, run->plan->insts[need->first + i].node))
-                return true;
-    }
-    return false;
-}
-
 static enum fr_rc keep(struct fr_run *run, const char *path, const struct stat *st,
                        struct fr_err *err)
 {
@@ -49,53 +21,33 @@ static enum fr_rc keep(struct fr_run *run, const char *path, const struct stat *
     return rc == FR_OK ? fr_store_file_put(run->env.store, run->id, &row, err) : rc;
 }
 
-static enum fr_rc stage_one(struct fr_run *run, const struct fr_text *text, bool must,
-                            struct fr_err *err)
+/* What is not here is still to come (check.c looked). */
+static enum fr_rc stage_one(struct fr_run *run, const struct fr_text *text, struct fr_err *err)
 {
-    char *path;
     struct stat st;
 
-    if (text->expr != NULL || text->s == NULL || is_node_path(text->s))
+    if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:") ||
+        fr_sys.lstat(text->s, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > KEEP_BYTES)
         return FR_OK;
-    if ((path = absolute(run, text->s)) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a path");
-    if (fr_sys.lstat(path, &st) != 0) {
-        if (!must)
-            return FR_OK;
-        return fr_fail(err, FR_USAGE,
-                       "%s:%d:%d: %s: %s; expected a file or folder on this machine"
-                       " (node:PATH names one of the node's own)",
-                       run->spec->sources[text->pos.file].path, text->pos.line, text->pos.col, path,
-                       strerror(errno));
-    }
-    return S_ISREG(st.st_mode) && st.st_size <= KEEP_BYTES ? keep(run, path, &st, err) : FR_OK;
-}
-
-static enum fr_rc stage_task(struct fr_run *run, uint32_t t, bool must, struct fr_err *err)
-{
-    const struct fr_task *task = run->plan->tasks[t].spec;
-    enum fr_rc rc = FR_OK;
-
-    for (size_t i = 0; rc == FR_OK && i < task->n_files; i++)
-        rc = stage_one(run, &task->files[i].value, must, err);
-    for (size_t i = 0; rc == FR_OK && i < task->act.n_with; i++) {
-        const struct fr_with *w = &task->act.with[i];
-
-        if (w->key->type == FR_T_PATH && w->n == 1)
-            rc = stage_one(run, &w->items[0].value, must, err);
-    }
-    return rc;
+    return keep(run, text->s, &st, err);
 }
 
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err)
 {
-    bool *marks = fr_arena_array(&run->arena, run->plan->n_tasks, sizeof(*marks));
     enum fr_rc rc = FR_OK;
 
-    if (marks == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the plan");
-    for (uint32_t t = 0; rc == FR_OK && t < run->plan->n_tasks; t++)
-        rc = stage_task(run, t, !may_come(run, t, marks), err);
+    for (uint32_t t = 0; rc == FR_OK && t < run->plan->n_tasks; t++) {
+        const struct fr_task *task = run->plan->tasks[t].spec;
+
+        for (size_t i = 0; rc == FR_OK && i < task->n_files; i++)
+            rc = stage_one(run, &task->files[i].value, err);
+        for (size_t i = 0; rc == FR_OK && i < task->act.n_with; i++) {
+            const struct fr_with *w = &task->act.with[i];
+
+            if (w->key->type == FR_T_PATH && w->n == 1)
+                rc = stage_one(run, &w->items[0].value, err);
+        }
+    }
     return rc;
 }
 

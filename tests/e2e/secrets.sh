@@ -73,5 +73,7 @@ for word in s3cr3t-value made-up-word very-secret-path; do
     same "$word is nowhere in the home" "$(grep -rlF "$word" "$FLOWRUN_HOME")" ""
 done
 "$flowrun" secret.yaml > out 2>&1
-has "a secret that is not there" out "secret 'token': the variable TOKEN is not set"
+same "secrets that are not there" $? 2
+has "are named before the run begins" out "secret.yaml:5:3: secret 'token': the variable TOKEN is not set"
+has "all of them" out "secret.yaml:8:3: secret 'url': the variable HOOK is not set"
 finish

@@ -51,12 +51,27 @@ pipeline 'params: {n: {type: int, default: 1}}\ntasks:\n  a: {argv: [echo, "${{ 
 wrong "a parameter of another type" 2 "n" p.yaml -p n=many
 wrong "a parameter that is not there" 2 "m" p.yaml -p m=1
 wrong "a parameter without value" 2 "n" p.yaml -p n
+printf 'secrets:\n  t: {env: NOT_SET}\n  f: {file: no.secret}\n  c: {command: "touch ran"}\nnodes:\n  - {name: n1, address: 192.0.2.1, key: no.key, known_hosts: no.hosts}\ntasks:\n  make: {on: control, run: "echo > made"}\n  a: {needs: [make], run: "true", files: {f: made}}\n  b: {uses: train, with: {model: no.model, dataset: d, dataset_dir: "node:/data"}}\n  c: {on: control, run: "true", files: {f: no.txt, g: p.yaml}}\n' > p.yaml
+for words in validate run; do
+    wrong "$words: what is not here" 2 "6 mistakes" $words p.yaml
+    has "$words: a variable" out "p.yaml:2:3: secret 't': the variable NOT_SET is not set"
+    has "$words: a secret's file" out "p.yaml:3:3: secret 'f': "
+    has "$words: a key" out "p.yaml:6:5: key of node 'n1': $work/no.key: No such file"
+    has "$words: known hosts" out "p.yaml:6:5: known_hosts of node 'n1': $work/no.hosts: No such file"
+    has "$words: a file in with" out "p.yaml:10:34: $work/no.model: No such file or directory; expected a file or folder"
+    has "$words: a file of a task" out "p.yaml:11:44: $work/no.txt: No such file"
+    same "$words: in the file's order" "$(sed -n 's/^p.yaml:\([0-9]*\):.*/\1/p' out | tr '\n' ' ')" "2 3 6 6 10 11 "
+done
+same "no command of a secret ran" "$(ls ran 2> /dev/null)" ""
+pipeline 'secrets: {s: {env: NOT_SET}}\ntasks:\n  a: {run: "true", env: {S: "${{ secrets.s }}"}}'
+wrong "a secret that is not set" 2 "p.yaml:3:11: secret 's': the variable NOT_SET is not set" p.yaml
+printf 'name: p\nnodes: no.yaml\ntasks: {a: {run: x}}\n' > p.yaml
+wrong "an inventory that is not there" 2 "p.yaml:2:8: nodes: cannot open $work/no.yaml" validate p.yaml
 same "nothing was stored of all this" "$("$flowrun" runs | wc -l)" 1
+same "no folder of a run either" "$(ls "$FLOWRUN_HOME/runs" 2> /dev/null)" ""
 
 pipeline 'tasks:\n  a: {argv: [/no/such/program]}'
 wrong "a program that is not there" 1 "/no/such/program" p.yaml
-pipeline 'secrets: {s: {env: NOT_SET}}\ntasks:\n  a: {run: "true", env: {S: "${{ secrets.s }}"}}'
-wrong "a secret that is not set" 1 "NOT_SET is not set" p.yaml
 pipeline 'tasks:\n  a: {run: "echo other=1 >> $FLOWRUN_OUTPUT", outputs: [k]}'
 wrong "an output that was not declared" 1 "other" p.yaml
 pipeline 'tasks:\n  a: {uses: cleanup, on: head, with: {port: 99999999}}'
