@@ -275,7 +275,7 @@ static int real_boot_id(char out[40])
         .connect_unix = real_connect_unix, .accept = real_accept, .hold_port = real_hold_port,     \
         .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
         .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
-        .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self,                   \
+        .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \
         .procs = fr_proc_list, .boot_id = real_boot_id,                                            \
     }
 

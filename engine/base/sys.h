@@ -101,6 +101,7 @@ struct fr_sys {
     int (*kill)(struct fr_proc proc, int sig); /* ESRCH when that very process is gone */
     int (*subreaper)(void);                    /* orphans below this process become its children */
     int (*self)(struct fr_proc *out);
+    uid_t (*uid)(void); /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
     int (*boot_id)(char out[40]);
 };

@@ -72,13 +72,11 @@ void srv_facts(struct srv *s, uint64_t ref)
     struct fr_str v[FACTS];
     struct fr_msg m = {.type = FR_MSG_FACTS_ARE};
     size_t n = 0;
-    struct stat st = {0};
 
-    fr_sys.lstat(s->home.path, &st);
     const char *texts[] = {
         fr_arena_fmt(&arena, "hostname=%s", line_of("/proc/sys/kernel/hostname", &arena)),
         fr_arena_fmt(&arena, "user=%s", env_of(s, "USER")),
-        fr_arena_fmt(&arena, "uid=%u", st.st_uid),
+        fr_arena_fmt(&arena, "uid=%u", fr_sys.uid()),
         fr_arena_fmt(&arena, "kernel=%s", line_of("/proc/sys/kernel/osrelease", &arena)),
         "arch=" ARCH,
         fr_arena_fmt(&arena, "cpus=%lld", (long long)count_cpus()),

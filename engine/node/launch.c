@@ -269,14 +269,6 @@ static size_t add_texts(struct fr_buf *b, const char *const *v)
     return n;
 }
 
-/* root needs no sudo, and may not have one. */
-static bool is_root(void)
-{
-    struct stat st;
-
-    return fr_sys.lstat("/proc/self", &st) == 0 && st.st_uid == 0;
-}
-
 /* sudo keeps no environment and nothing secret belongs on a command line: `flownode become` takes
  * both from the head of its input, "ARGC ENVC BYTES\n" and the texts. */
 static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct fr_err *err)
@@ -329,7 +321,7 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
     s->port_fd = -1;
     if (rc != FR_OK)
         return rc;
-    if (s->req->become && !is_root())
+    if (s->req->become && fr_sys.uid() != 0) /* root may not have a sudo */
         rc = wrap_become(s, &argv, err);
     if (rc == FR_OK)
         rc = open_input(s, &st.input, err);

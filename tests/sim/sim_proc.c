@@ -254,6 +254,11 @@ static int proc_subreaper(void)
     return 0;
 }
 
+static uid_t proc_uid(void)
+{
+    return 1000;
+}
+
 static int proc_self(struct fr_proc *out)
 {
     *out = (struct fr_proc){sim->cur->pid, sim->cur->start};
@@ -298,6 +303,7 @@ void sim_sys_proc(struct fr_sys *t)
     t->kill = proc_kill;
     t->subreaper = proc_subreaper;
     t->self = proc_self;
+    t->uid = proc_uid;
     t->procs = proc_list;
     t->boot_id = proc_boot_id;
 }
