@@ -1,6 +1,11 @@
-/* Learning rates, the loss scaler and event records against published vectors. */
+/* Learning rates, counted operations, the loss scaler and event records against the reference's
+ * numbers; sums, result files and what makes a run the same run. */
+#include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/str.h"
 #include "tests/unit/check.h"
+#include "trainer/config/args_table.h"
+#include "trainer/train/identity.h"
 #include "trainer/train/metrics.h"
 #include "trainer/train/scaler.h"
 #include "trainer/train/schedule.h"
@@ -8,105 +13,285 @@
 
 #include <math.h>
 
-enum { POINTS = 12 };
-
-static const struct {
-    const char *name;
-    enum tr_lr_type type;
-    enum tr_ds_lr ds;
-    bool ds_linear;
-    int64_t warmup, total;
-    double want[POINTS]; /* of updates 0, 1, …; negative: not looked at */
-} rate_rows[] = {
-    {"linear",
-     TR_LR_LINEAR,
-     TR_DS_LR_NONE,
-     false,
-     2,
-     10,
-     {0, .5, 1, .875, .75, .625, .5, .375, .25, .125, 0, 0}},
-    {"cosine",
-     TR_LR_COSINE,
-     TR_DS_LR_NONE,
-     false,
-     2,
-     10,
-     {0, .5, 1, .96194, .853553, .691342, .5, .308658, .146447, .03806, 0, -1}},
-    {"constant", TR_LR_CONSTANT, TR_DS_LR_NONE, false, 2, 10, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-    {"constant with warm-up",
-     TR_LR_CONSTANT_WARMUP,
-     TR_DS_LR_NONE,
-     false,
-     4,
-     10,
-     {0, .25, .5, .75, 1, 1, 1, 1, 1, 1, 1, 1}},
-    {"warmup, stable, decay",
-     TR_LR_WSD,
-     TR_DS_LR_NONE,
-     false,
-     1,
-     10,
-     {0, 1, 1, 1, 1, .933013, .75, .5, .25, .066987, 0, 0}},
-    {"WarmupDecayLR log",
-     TR_LR_LINEAR,
-     TR_DS_LR_WARMUP_DECAY,
-     false,
-     4,
-     10,
-     {0, 0, .5, .792481, 1, 1, .833333, .666667, .5, .333333, .166667, 0}},
-    {"WarmupDecayLR linear",
-     TR_LR_LINEAR,
-     TR_DS_LR_WARMUP_DECAY,
-     true,
-     4,
-     10,
-     {0, 0, .25, .5, .75, 1, .833333, .666667, .5, .333333, .166667, 0}},
-};
-
-static void rates(void)
+static json_t *golden(void)
 {
-    for (size_t i = 0; i < sizeof(rate_rows) / sizeof(rate_rows[0]); i++) {
+    struct fr_err err;
+    json_t *root = NULL;
+
+    if (!CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/trainer.json", 1 << 20, &root, &err),
+                   FR_OK))
+        printf("   %s\n", err.msg);
+    return root;
+}
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    return json_string_value(json_object_get(row, key));
+}
+
+static double number_of(const json_t *row, const char *key)
+{
+    return json_number_value(json_object_get(row, key));
+}
+
+static enum fr_rc take(struct tr_args *a, const char *flag, const char *value, struct fr_err *err)
+{
+    return tr_arg_set(a, tr_arg_find(flag, strlen(flag)), value, err);
+}
+
+/* Every rate of the row; a row without any is one that the reference refuses. */
+static void compare(const struct tr_schedule *s, const json_t *want, enum fr_rc rc)
+{
+    size_t k;
+    json_t *v;
+
+    if (!json_is_array(want)) {
+        CHECK_INT(rc, FR_USAGE);
+        return;
+    }
+    if (!CHECK_INT(rc, FR_OK))
+        return;
+    CHECK(json_array_size(want) > 10);
+    json_array_foreach(want, k, v)
+    {
+        double got = tr_schedule_lr(s, (int64_t)k), ref = json_number_value(v);
+        if (!CHECK(fabs(got - ref) <= 1e-12 * fabs(ref) + 1e-18))
+            printf("   update %zu: %.17g, want %.17g\n", k, got, ref);
+    }
+}
+
+static void rates(const json_t *root)
+{
+    const json_t *rows = json_object_get(root, "schedules");
+    size_t i;
+    json_t *row;
+
+    CHECK(json_array_size(rows) > 60);
+    json_array_foreach(rows, i, row)
+    {
         struct tr_args a;
-        tr_args_init(&a);
-        a.learning_rate = 1;
-        a.lr_scheduler_type = rate_rows[i].type;
-        struct tr_ds_config ds = {.scheduler = rate_rows[i].ds,
-                                  .warmup_max_lr = 1,
-                                  .warmup_num_steps = rate_rows[i].warmup,
-                                  .total_num_steps = rate_rows[i].total,
-                                  .warmup_linear = rate_rows[i].ds_linear};
-        struct tr_derived d = {.total_steps = rate_rows[i].total,
-                               .warmup_steps = rate_rows[i].warmup};
+        struct tr_ds_config ds = {0};
+        struct tr_derived d = {.total_steps = (int64_t)number_of(row, "total"),
+                               .warmup_steps = (int64_t)number_of(row, "warmup")};
         struct tr_schedule s;
         struct fr_err err;
-        check_row(rate_rows[i].name);
-        CHECK(tr_schedule_make(&a, &ds, &d, &s, &err) == FR_OK);
-        for (int64_t k = 0; k < POINTS; k++)
-            if (rate_rows[i].want[k] >= 0 &&
-                !CHECK(fabs(tr_schedule_lr(&s, k) - rate_rows[i].want[k]) < 2e-6))
-                printf("   update %d: %.7f, want %.7f\n", (int)k, tr_schedule_lr(&s, k),
-                       rate_rows[i].want[k]);
+        char *kwargs = json_dumps(json_object_get(row, "kwargs"), JSON_PRESERVE_ORDER);
+        check_row(text_of(row, "name"));
+        tr_args_init(&a);
+        a.learning_rate = number_of(row, "lr");
+        a.lr_scheduler_kwargs = kwargs;
+        CHECK_INT(take(&a, "lr_scheduler_type", text_of(row, "type"), &err), FR_OK);
+        compare(&s, json_object_get(row, "rates"), tr_schedule_make(&a, &ds, &d, &s, &err));
+        tr_args_finish(&a);
+        free(kwargs);
+    }
+}
+
+static void deepspeed_rates(const json_t *root)
+{
+    const json_t *rows = json_object_get(root, "deepspeed");
+    size_t i;
+    json_t *row;
+
+    CHECK(json_array_size(rows) > 5);
+    json_array_foreach(rows, i, row)
+    {
+        struct tr_args a;
+        struct tr_ds_config ds;
+        struct tr_schedule s;
+        struct tr_derived d = {.total_steps = 10};
+        struct tr_ds_flags flags = {.args = &a, .world = 1, .hidden_size = 8};
+        struct fr_err err;
+        json_t *block = json_pack("{s:{s:i}, s:{s:O, s:O}}", "zero_optimization", "stage", 3,
+                                  "scheduler", "type", json_object_get(row, "type"), "params",
+                                  json_object_get(row, "params"));
+        char *text = json_dumps(block, 0);
+        check_row(text_of(row, "name"));
+        tr_args_init(&a);
+        a.learning_rate = number_of(row, "lr");
+        if (!CHECK_INT(tr_ds_load(text, &flags, &ds, NULL, &err), FR_OK))
+            printf("   %s\n", err.msg);
+        compare(&s, json_object_get(row, "rates"), tr_schedule_make(&a, &ds, &d, &s, &err));
+        tr_args_finish(&a);
+        json_decref(block);
+        free(text);
+    }
+}
+
+static void bad_kwargs(void)
+{
+    static const struct {
+        const char *type, *kwargs, *lr, *want;
+    } rows[] = {
+        {"cosine", "{\"min_lr_rat\": 0.1}", "1", "unknown key 'min_lr_rat', this schedule has num"},
+        {"linear", "{\"power\": 2}", "1", "unknown key 'power', this schedule has none"},
+        {"cosine", "[]", "1", "not a JSON object"},
+        {"cosine", "{\"num_cycles\": \"1\"}", "1", "'num_cycles' is not a number"},
+        {"warmup_stable_decay", "{\"decay_type\": \"log\"}", "1", "linear, cosine or 1-sqrt"},
+        {"warmup_stable_decay", "{\"num_stable_steps\": -1}", "1", "expected 0 to 1e12"},
+        {"cosine_with_min_lr", NULL, "1", "there is neither"},
+        {"cosine_with_min_lr", "{\"min_lr\": 1, \"min_lr_rate\": 1}", "1", "not both"},
+        {"cosine_with_min_lr", "{\"min_lr\": 1e-6}", "0", "--learning_rate, which is 0"},
+        {"polynomial", NULL, "0", "lr_end (1e-07) must be smaller than --learning_rate (0)"},
+        {"inverse_sqrt", "{\"timescale\": 0}", "1", "timescale must be above 0"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_args a;
+        struct tr_schedule s;
+        struct tr_ds_config ds = {0};
+        struct tr_derived d = {.total_steps = 10};
+        struct fr_err err = {.msg = ""};
+        check_row(rows[i].want);
+        tr_args_init(&a);
+        CHECK_INT(take(&a, "lr_scheduler_type", rows[i].type, &err), FR_OK);
+        CHECK_INT(take(&a, "learning_rate", rows[i].lr, &err), FR_OK);
+        a.lr_scheduler_kwargs = rows[i].kwargs;
+        CHECK_INT(tr_schedule_make(&a, &ds, &d, &s, &err), FR_USAGE);
+        if (!CHECK(strstr(err.msg, rows[i].want) != NULL))
+            printf("   %s\n", err.msg);
         tr_args_finish(&a);
     }
 }
 
-static void schedule_kwargs(void)
+static void flops(const json_t *root)
 {
-    check_row("kwargs");
-    struct tr_args a;
+    const json_t *rows = json_object_get(root, "flops");
+    size_t i;
+    json_t *row;
+
+    CHECK(json_array_size(rows) > 5);
+    json_array_foreach(rows, i, row)
+    {
+        struct tr_model_config c;
+        struct tr_model_counts n;
+        struct fr_err err;
+        char dir[4096];
+        check_row(text_of(row, "model"));
+        snprintf(dir, sizeof(dir), SOURCE_ROOT "/tests/golden/deepseek_v3/%s",
+                 text_of(row, "model"));
+        if (!CHECK_INT(tr_model_config_load(dir, &c, &err), FR_OK))
+            continue;
+        tr_model_count(&c, &n);
+        CHECK(tr_metrics_token_flops(&n, (int64_t)number_of(row, "trainable")) ==
+              number_of(row, "flops"));
+    }
+}
+
+static double in_file(const char *dir, const char *file, const char *key)
+{
+    char path[4096];
+    json_t *root = NULL;
     struct fr_err err;
-    struct tr_schedule s;
-    struct tr_ds_config ds = {0};
-    struct tr_derived d = {.total_steps = 10};
+    double x = NAN;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    if (CHECK_INT(fr_json_load(path, 1 << 20, &root, &err), FR_OK))
+        x = number_of(root, key);
+    json_decref(root);
+    return x;
+}
+
+/* The sums of a step whose loss is not finite, or that has no targets, and the files of the end. */
+static void progress_and_files(void)
+{
+    static const double losses[] = {NAN, 3, 1, INFINITY};
+    struct tr_args a;
+    struct tr_derived d = {.examples = 16, .micro_per_rank = 8, .total_steps = 4, .total_batch = 4};
+    struct tr_metrics m;
+    struct tr_progress p = {.history = json_array(), .padded_tokens = 10};
+    char dir[] = "/tmp/train_test.XXXXXX";
+    struct fr_err err;
+
+    check_row("progress");
+    CHECK(mkdtemp(dir) != NULL);
     tr_args_init(&a);
-    a.lr_scheduler_kwargs = "{\"min_lr_rat\": 0.1}";
-    CHECK_INT(tr_schedule_make(&a, &ds, &d, &s, &err), FR_USAGE);
-    a.lr_scheduler_type = TR_LR_COSINE_MIN;
-    a.learning_rate = 2e-4;
-    a.lr_scheduler_kwargs = "{\"min_lr\": 2e-5}";
-    CHECK_INT(tr_schedule_make(&a, &ds, &d, &s, &err), FR_OK);
-    CHECK(fabs(tr_schedule_lr(&s, 10) - 2e-5) < 1e-12);
+    a.output_dir = dir;
+    struct tr_metrics_opts o = {.args = &a, .derived = &d, .flops_per_token = 1e9};
+    CHECK_INT(tr_metrics_start(&m, &o, &p, &err), FR_OK);
+    tr_progress_advance(&p, 2, losses[0]); /* nothing before it: 0 */
+    CHECK(p.loss_total == 0 && p.step == 1 && p.micro == 2);
+    CHECK_INT(tr_metrics_log(&m, &p, 0, 1e-3, &err), FR_OK);
+    for (size_t i = 1; i < 4; i++)
+        tr_progress_advance(&p, 2, losses[i]); /* the last counts as (3 + 1) / 2 */
+    CHECK(p.loss_since_log == 6 && p.loss_total == 6 && p.steps_since_log == 3);
+    CHECK_INT(tr_metrics_log(&m, &p, 0, 1e-3, &err), FR_OK);
+    const json_t *line = json_array_get(p.history, 1);
+    CHECK(number_of(line, "loss") == 2 && number_of(line, "step") == 4);
+    CHECK(number_of(line, "grad_norm") == 0 && number_of(line, "epoch") == 1);
+    tr_progress_advance(&p, 0, NAN); /* none since the log line: the mean of the run */
+    CHECK(p.loss_since_log == 1.5 && p.loss_total == 7.5);
+    CHECK_INT(tr_metrics_end(&m, &p, &err), FR_OK);
+    CHECK(in_file(dir, "trainer_state.json", "total_flos") == 1e10);
+    CHECK(in_file(dir, "train_results.json", "total_flos") == 1e10);
+    CHECK(in_file(dir, "all_results.json", "train_loss") == 1.5);
+    CHECK(in_file(dir, "all_results.json", "train_steps_per_second") >= 0);
+    CHECK(in_file(dir, "all_results.json", "train_samples_per_second") >= 0);
+    tr_metrics_finish(&m);
     tr_args_finish(&a);
+    json_decref(p.history);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+}
+
+/* One value changed each time: the text of the configuration differs there and says so. */
+static void identity(void)
+{
+    static const struct tr_lora_pattern there[] = {{"q_proj", 8}, {"o_proj", 4}},
+                                        other[] = {{"q_proj", 8}, {"o_proj", 2}};
+    static const char *const targets[] = {"q_proj", "o_proj"},
+                             *const turned[] = {"o_proj", "q_proj"},
+                             *const fewer[] = {"q_proj", "k_proj"};
+    static const struct {
+        const char *flag, *value, *want; /* flag NULL: a pattern changes */
+    } rows[] = {
+        {"lr_scheduler_kwargs", "{\"a\": 1, \"b\": 3}",
+         "--lr_scheduler_kwargs is {\"a\":1,\"b\":2} there, {\"a\":1,\"b\":3} here"},
+        {"lr_scheduler_kwargs", "{\"b\": 2, \"a\": 1}", NULL},
+        {"warmup_steps", "3", "--warmup_steps is 0 there, 3 here"},
+        {"warmup_ratio", "0.5", "--warmup_ratio is 0 there, 0.5 here"},
+        {"max_steps", "9", NULL},
+        {NULL, "rank", "rank_pattern is q_proj: 8, o_proj: 4 there, q_proj: 8, o_proj: 2 here"},
+        {NULL, "alpha", "alpha_pattern is none there, q_proj: 8, o_proj: 2 here"},
+        {NULL, "order", NULL},
+        {NULL, "targets", "--lora_target is o_proj,q_proj there, k_proj,q_proj here"},
+    };
+    static char before[TR_IDENTITY_TEXT], after[TR_IDENTITY_TEXT];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_args a;
+        struct tr_derived d = {.total_batch = 4};
+        struct tr_ds_config ds = {.precision = TR_PRECISION_BF16};
+        struct tr_lora_config l = {
+            .r = 8, .rank_pattern = there, .nrank = 2, .targets = targets, .ntargets = 2};
+        struct tr_identity id = {&a, &d, &ds, &l};
+        struct fr_buf said = {0};
+        struct fr_err err;
+        check_row(rows[i].want != NULL ? rows[i].want : rows[i].value);
+        tr_args_init(&a);
+        a.lr_scheduler_kwargs = "{\"a\":1, \"b\":2}";
+        CHECK_INT(tr_identity_config(&id, before, &err), FR_OK);
+        if (rows[i].flag != NULL)
+            CHECK_INT(take(&a, rows[i].flag, rows[i].value, &err), FR_OK);
+        else if (strcmp(rows[i].value, "rank") == 0)
+            l.rank_pattern = other;
+        else if (strcmp(rows[i].value, "alpha") == 0)
+            l.alpha_pattern = other, l.nalpha = 2;
+        else
+            l.targets = strcmp(rows[i].value, "order") == 0 ? turned : fewer;
+        CHECK_INT(tr_identity_config(&id, after, &err), FR_OK);
+        if (rows[i].want == NULL) {
+            CHECK_TEXT(after, before);
+        } else {
+            tr_identity_difference(before, after, &said);
+            CHECK_TEXT(said.p, rows[i].want);
+        }
+        fr_buf_finish(&said);
+        tr_args_finish(&a);
+    }
+    struct fr_buf said = {0};
+    tr_identity_difference("a=1\n", "a=1\nb=2\n", &said);
+    CHECK_TEXT(said.p, "b=2 is only here");
+    fr_buf_finish(&said);
 }
 
 /* The vector of DeepSpeed's scaler: power 16, hysteresis 2, window 3. */
@@ -183,10 +368,17 @@ static void floats(void)
 
 int main(void)
 {
-    rates();
-    schedule_kwargs();
+    json_t *root = golden();
+
+    rates(root);
+    deepspeed_rates(root);
+    bad_kwargs();
+    flops(root);
+    progress_and_files();
+    identity();
     scaler();
     events();
     floats();
+    json_decref(root);
     return check_done();
 }

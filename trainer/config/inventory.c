@@ -210,6 +210,7 @@ void tr_model_count(const struct tr_model_config *c, struct tr_model_counts *out
     out->embedding = c->vocab_size * h;
     out->head = c->tie_word_embeddings ? 0 : out->embedding;
     out->total = out->embedding + out->head + h + dense * out->dense_layer + moe * out->moe_layer;
+    out->router_biases = moe * m.bias;
     active_moe = out->moe_layer - m.expert + out->expert * c->num_experts_per_tok - m.bias;
     out->activated = out->embedding + out->head + h + dense * out->dense_layer + moe * active_moe;
     /* enorm, hnorm, shared_head.norm and eh_proj stand beside the layer */

@@ -112,6 +112,7 @@ struct tr_model_counts {
     int64_t dense_layer, moe_layer;
     int64_t embedding, head;
     int64_t total;             /* router biases counted as parameters */
+    int64_t router_biases;     /* of all layers */
     int64_t activated;         /* that one token uses, with embedding and head */
     int64_t mtp_unique;        /* MTP layers without their copies of embedding and head */
     /* all on disk with the MTP layers and their copies, without scales */

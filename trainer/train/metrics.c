@@ -88,6 +88,17 @@ double tr_metrics_epoch(const struct tr_derived *d, const struct tr_progress *p)
     return (double)p->epoch + (double)p->micro / (double)d->micro_per_rank;
 }
 
+double tr_metrics_token_flops(const struct tr_model_counts *c, int64_t adapters)
+{
+    return 6 * (double)(c->total - c->router_biases - c->embedding + adapters);
+}
+
+/* As the reference counts: for each token of forward and backward, padding included. */
+static double total_flops(const struct tr_metrics *m, const struct tr_progress *p)
+{
+    return m->flops_per_token * (double)p->padded_tokens;
+}
+
 static double elapsed(const struct tr_metrics *m, const struct tr_progress *p)
 {
     return p->seconds + (double)(fr_sys.mono_ms() - m->start_ms) / 1000;
@@ -134,9 +145,16 @@ enum fr_rc tr_metrics_start(struct tr_metrics *m, const struct tr_metrics_opts *
 {
     char path[PATH_MAX];
 
-    *m = (struct tr_metrics){.args = o->args, .derived = o->derived, .events = {.fd = -1},
-                             .start_ms = fr_sys.mono_ms(), .last_log_ms = fr_sys.mono_ms(),
-                             .last_tokens = p->tokens, .start_step = p->step, .quiet = o->quiet};
+    *m = (struct tr_metrics){.args = o->args,
+                             .derived = o->derived,
+                             .events = {.fd = -1},
+                             .start_ms = fr_sys.mono_ms(),
+                             .last_log_ms = fr_sys.mono_ms(),
+                             .last_tokens = p->tokens,
+                             .start_step = p->step,
+                             .flops_per_token = o->flops_per_token,
+                             .quiet = o->quiet,
+                             .resumed = o->resumed};
     if (o->quiet)
         return FR_OK;
     m->bar = !o->args->disable_tqdm && isatty(STDERR_FILENO);
@@ -153,7 +171,7 @@ void tr_metrics_finish(struct tr_metrics *m)
         tr_events_close(&m->events);
 }
 
-void tr_metrics_banner(const struct tr_metrics *m, int64_t trainable)
+void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, int64_t trainable)
 {
     const struct {
         const char *name;
@@ -175,6 +193,13 @@ void tr_metrics_banner(const struct tr_metrics *m, int64_t trainable)
         show_count(rows[i].value, count);
         tr_say("  %s = %s", rows[i].name, count);
     }
+    if (!m->resumed)
+        return;
+    tr_say("  Continuing training from checkpoint, will skip to saved global_step");
+    tr_say("  Continuing training from epoch %lld", (long long)p->epoch);
+    tr_say("  Continuing training from global step %lld", (long long)p->step);
+    tr_say("  Will skip the first %lld epochs then the first %lld batches in the first epoch.",
+           (long long)p->epoch, (long long)p->micro);
 }
 
 /* A full disk must not end a run: it is told once. */
@@ -334,10 +359,11 @@ enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_pro
         "num_train_epochs", (json_int_t)m->derived->epochs, "save_steps",
         (json_int_t)m->derived->save_every, "stateful_callbacks", "TrainerControl", "args",
         "should_epoch_stop", 0, "should_evaluate", 0, "should_log", 0, "should_save", 1,
-        "should_training_stop", over ? 1 : 0, "attributes", "total_flos", 0.0, "train_batch_size",
-        (json_int_t)m->args->per_device_train_batch_size, "trial_name", "trial_params");
-    enum fr_rc rc = root == NULL ? fr_fail(err, FR_NOMEM, "no memory for trainer_state.json")
-                                 : FR_OK;
+        "should_training_stop", over ? 1 : 0, "attributes", "total_flos", total_flops(m, p),
+        "train_batch_size", (json_int_t)m->args->per_device_train_batch_size, "trial_name",
+        "trial_params");
+    enum fr_rc rc =
+        root == NULL ? fr_fail(err, FR_NOMEM, "no memory for trainer_state.json") : FR_OK;
 
     snprintf(path, sizeof(path), "%s/trainer_state.json", dir);
     if (rc == FR_OK)
@@ -346,17 +372,21 @@ enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_pro
     return rc;
 }
 
-static void print_table(const json_t *results, double flops)
+static void print_table(const json_t *results)
 {
-    static const char *const keys[] = {"epoch", "total_flos", "train_loss", "train_runtime",
-                                       "train_samples_per_second", "train_steps_per_second"};
+    static const char *const keys[] = {"epoch",
+                                       "total_flos",
+                                       "train_loss",
+                                       "train_runtime",
+                                       "train_samples_per_second",
+                                       "train_steps_per_second"};
     char value[48], clock[48];
 
     fr_print("***** train metrics *****\n");
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         double v = json_number_value(json_object_get(results, keys[i]));
         if (strcmp(keys[i], "total_flos") == 0)
-            snprintf(value, sizeof(value), "%.0fGF", floor(flops / 1073741824.0));
+            snprintf(value, sizeof(value), "%.0fGF", floor(v / 1073741824.0));
         else if (strcmp(keys[i], "train_runtime") == 0) {
             show_seconds(v, clock);
             snprintf(value, sizeof(value), "%.40s.%02d", clock, (int)((v - floor(v)) * 100));
@@ -366,35 +396,55 @@ static void print_table(const json_t *results, double flops)
     }
 }
 
-enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, double flops,
-                          struct fr_err *err)
+/* What is told at the end, and of total_flos kept. */
+static json_t *results(const struct tr_metrics *m, const struct tr_progress *p)
 {
     double seconds = (double)(fr_sys.mono_ms() - m->start_ms) / 1000;
-    double samples = (double)(p->step - m->start_step) * (double)m->derived->total_batch;
-    double per = seconds > 0 ? 1 / seconds : 0;
-    char path[PATH_MAX], text[3][32];
+    double steps = (double)(p->step - m->start_step), per = seconds > 0 ? 1 / seconds : 0;
+    double samples = m->args->max_steps > 0
+                         ? (double)m->derived->total_batch
+                         : (double)m->derived->examples * m->args->num_train_epochs /
+                               (double)m->derived->total_steps; /* of a step */
     json_t *r = json_object();
-    enum fr_rc rc = FR_OK;
 
     set_number(r, "epoch", tr_metrics_epoch(m->derived, p));
-    set_number(r, "total_flos", flops);
+    set_number(r, "total_flos", total_flops(m, p));
     set_number(r, "train_loss", p->step > 0 ? p->loss_total / (double)p->step : 0);
     set_number(r, "train_runtime", round(seconds * 1e4) / 1e4);
-    set_number(r, "train_samples_per_second", round(samples * per * 1e3) / 1e3);
-    set_number(r, "train_steps_per_second",
-               round((double)(p->step - m->start_step) * per * 1e3) / 1e3);
+    set_number(r, "train_samples_per_second", round(samples * steps * per * 1e3) / 1e3);
+    set_number(r, "train_steps_per_second", round(steps * per * 1e3) / 1e3);
+    return r;
+}
+
+/* The reference leaves total_flos to the table. */
+static void print_closing(const json_t *r)
+{
+    static const char *const keys[] = {"train_runtime", "train_samples_per_second",
+                                       "train_steps_per_second", "train_loss", "epoch"};
+    char text[32];
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        double v = json_number_value(json_object_get(r, keys[i]));
+        tr_show_float(strcmp(keys[i], "epoch") == 0 ? round(v * 100) / 100 : v, text);
+        fr_print("%s'%s': %s", i > 0 ? ", " : "{", keys[i], text);
+    }
+    fr_print("}\n");
+}
+
+enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, struct fr_err *err)
+{
+    static const char *const names[] = {"train_results.json", "all_results.json"};
+    char path[PATH_MAX];
+    json_t *r = results(m, p), *last = json_copy(r);
+    enum fr_rc rc = FR_OK;
+
     tr_say("Training completed.");
-    tr_show_float(json_number_value(json_object_get(r, "train_runtime")), text[0]);
-    tr_show_float(json_number_value(json_object_get(r, "train_loss")), text[1]);
-    tr_show_float(round(json_number_value(json_object_get(r, "epoch")) * 100) / 100, text[2]);
-    fr_print("{'train_runtime': %s, 'train_loss': %s, 'epoch': %s}\n", text[0], text[1], text[2]);
-    print_table(r, flops);
+    print_closing(r);
+    print_table(r);
     log_row(m, p, r, 0);
     to_events(m, r, p->step);
-    json_t *last = json_copy(r);
     json_object_set_new(last, "step", json_integer(p->step));
     json_array_append_new(p->history, last);
-    static const char *const names[] = {"train_results.json", "all_results.json"};
     for (size_t i = 0; i < 2 && rc == FR_OK; i++) {
         snprintf(path, sizeof(path), "%s/%s", m->args->output_dir, names[i]);
         rc = fr_json_save(r, path, JSON_INDENT(4) | JSON_SORT_KEYS, 0644, err);

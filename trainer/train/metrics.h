@@ -7,6 +7,7 @@
 #define TR_TRAIN_METRICS_H
 
 #include "trainer/config/args.h"
+#include "trainer/config/model_config.h"
 #include "trainer/train/progress.h"
 #include "trainer/train/tensorboard.h"
 
@@ -16,26 +17,28 @@ struct tr_metrics {
     const struct tr_args *args;       /* borrows */
     const struct tr_derived *derived; /* borrows */
     struct tr_events events;
-    int64_t start_ms;    /* of this process's training, monotonic */
+    int64_t start_ms; /* of this process's training, monotonic */
     int64_t last_log_ms;
     int64_t last_tokens; /* tokens at the last log */
     int64_t start_step;
-    bool quiet, bar, log_broken;
+    double flops_per_token;
+    bool quiet, resumed, bar, log_broken;
 };
 
 struct tr_metrics_opts {
     const struct tr_args *args;
     const struct tr_derived *derived;
-    bool resumed; /* the log file is appended to */
-    bool quiet;   /* not rank 0: nothing is printed or written */
+    double flops_per_token; /* of forward and backward, padding's tokens too */
+    bool resumed;           /* the log file is appended to */
+    bool quiet;             /* not rank 0: nothing is printed or written */
 };
 
 enum fr_rc tr_metrics_start(struct tr_metrics *m, const struct tr_metrics_opts *o,
                             const struct tr_progress *p, struct fr_err *err);
 void tr_metrics_finish(struct tr_metrics *m);
 
-/* The banner before the first step. */
-void tr_metrics_banner(const struct tr_metrics *m, int64_t trainable);
+/* The banner before the first step; of a resumed run with where it goes on. */
+void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, int64_t trainable);
 
 /* One log event: mean loss since the last, norm, rate; resets the sums in p and adds to history. */
 enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double grad_norm, double lr,
@@ -44,13 +47,17 @@ enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double gr
 /* Redraws the progress bar when stderr is a terminal. */
 void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p);
 
-/* The closing dictionary, table and result files. flops: of the whole run. */
-enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, double flops,
-                          struct fr_err *err);
+/* The closing dictionary, table and result files. Rates are of this process's steps, total_flos and
+ * train_loss of the whole run. */
+enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, struct fr_err *err);
 
 /* trainer_state.json into dir. */
 enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_progress *p,
                                  const char *dir, struct fr_err *err);
+
+/* Operations for one token, as transformers' floating_point_ops has them: 6 for each parameter but
+ * the embedding's, of adapters as well. */
+double tr_metrics_token_flops(const struct tr_model_counts *c, int64_t adapters);
 
 /* Epochs done, as a real number. */
 double tr_metrics_epoch(const struct tr_derived *d, const struct tr_progress *p);

@@ -24,4 +24,9 @@ struct tr_progress {
     json_t *history; /* list of log entries (trainer_state.json log_history) */
 };
 
+/* Counts a step of so many micro-batches of this rank. A loss that is not finite, as of a step
+ * without targets, counts as the running mean since the last log line or else of the run, as the
+ * reference's logging_nan_inf_filter has it: one bad step must not spoil all sums. */
+void tr_progress_advance(struct tr_progress *p, int64_t micros, double loss);
+
 #endif

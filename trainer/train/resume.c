@@ -272,27 +272,6 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
     return rc != FR_OK ? rc : told;
 }
 
-/* The first line that differs: "--lora_rank is 8 there, 16 here". */
-static void first_difference(const char *there, const char *here, struct fr_buf *out)
-{
-    while (*there != '\0' && *here != '\0') {
-        size_t a = strcspn(there, "\n"), b = strcspn(here, "\n"), name = strcspn(here, "=\n");
-        if (a != b || strncmp(there, here, a) != 0) {
-            size_t skip = strcspn(there, "=\n");
-            bool same = skip == name && strncmp(there, here, name) == 0 && name < a && name < b;
-            if (same)
-                fr_buf_fmt(out, "%.*s is %.*s there, %.*s here", (int)name, here,
-                           (int)(a - name - 1), there + name + 1, (int)(b - name - 1),
-                           here + name + 1);
-            break;
-        }
-        there += a + (there[a] == '\n');
-        here += b + (here[b] == '\n');
-    }
-    if (out->n == 0)
-        fr_buf_text(out, "the configuration differs");
-}
-
 static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct fr_err *err)
 {
     const struct {
@@ -311,7 +290,7 @@ static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct
         if (strcmp(theirs, rows[i].mine) != 0 && rows[i].what != NULL)
             fr_buf_text(&what, rows[i].what);
         else if (strcmp(theirs, rows[i].mine) != 0)
-            first_difference(theirs, rows[i].mine, &what);
+            tr_identity_difference(theirs, rows[i].mine, &what);
     }
     if (what.n == 0)
         return FR_OK;

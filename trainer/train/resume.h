@@ -12,14 +12,14 @@
 #ifndef TR_TRAIN_RESUME_H
 #define TR_TRAIN_RESUME_H
 
+#include "trainer/train/identity.h"
 #include "trainer/train/optim.h"
 #include "trainer/train/progress.h"
 
 /* What must be the same for a run to be the same run. */
 struct tr_digests {
     const char *model, *data, *tokenizer;
-    char config[1024]; /* "name=value" lines: what decides the numbers, but not how many ranks share
-                          the work */
+    char config[TR_IDENTITY_TEXT];
 };
 
 struct tr_resume {

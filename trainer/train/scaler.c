@@ -22,10 +22,10 @@ static enum fr_rc shrink(struct tr_scaler *s, struct fr_err *err)
 {
     if (s->hysteresis_start != 1 && s->hysteresis != 1) {
         s->hysteresis--;
-        fr_log(FR_LOG_WARN, "scaler",
-               "OVERFLOW! Skipping step. Attempted loss scale: %g, "
-               "hysteresis is now %lld",
-               s->scale, (long long)s->hysteresis);
+        if (!s->quiet)
+            fr_log(FR_LOG_WARN, "scaler",
+                   "OVERFLOW! Skipping step. Attempted loss scale: %g, hysteresis is now %lld",
+                   s->scale, (long long)s->hysteresis);
         return FR_OK;
     }
     if (s->scale <= s->min_scale)
@@ -33,8 +33,9 @@ static enum fr_rc shrink(struct tr_scaler *s, struct fr_err *err)
                        "Current loss scale already at minimum - cannot decrease "
                        "scale anymore. Exiting run.");
     double next = s->scale / 2 > s->min_scale ? s->scale / 2 : s->min_scale;
-    fr_log(FR_LOG_WARN, "scaler",
-           "OVERFLOW! Skipping step. Attempted loss scale: %g, reducing to %g", s->scale, next);
+    if (!s->quiet)
+        fr_log(FR_LOG_WARN, "scaler",
+               "OVERFLOW! Skipping step. Attempted loss scale: %g, reducing to %g", s->scale, next);
     s->scale = next;
     return FR_OK;
 }

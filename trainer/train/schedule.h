@@ -12,19 +12,24 @@
 
 #include <stdint.h>
 
+enum tr_lr_slope { TR_SLOPE_LINEAR, TR_SLOPE_COSINE, TR_SLOPE_SQRT };
+
 struct tr_schedule {
     enum tr_lr_type type;
     enum tr_ds_lr ds; /* not TR_DS_LR_NONE: it replaces type */
     double peak;      /* learning rate at factor 1 */
     int64_t total, warmup;
-    int64_t stable; /* warmup_stable_decay */
-    double cycles, power, end_lr, min_ratio;
+    double cycles, power, end_lr, timescale;
+    double min_ratio;            /* lowest share of the peak */
+    int64_t stable, falling;     /* steps of warmup_stable_decay behind the warm-up */
+    enum tr_lr_slope rise, fall; /* of warmup_stable_decay */
     double ds_min_lr, ds_max_lr, ds_min_ratio, ds_cos_min_ratio;
     int64_t ds_total, ds_warmup;
     bool ds_linear;
 };
 
-/* FR_USAGE names a bad key of --lr_scheduler_kwargs. */
+/* FR_USAGE names a bad key of --lr_scheduler_kwargs, or rates that the schedule cannot divide by.
+ * warmup_stable_decay without step counts: a third of what the warm-up leaves is stable. */
 enum fr_rc tr_schedule_make(const struct tr_args *a, const struct tr_ds_config *ds,
                             const struct tr_derived *d, struct tr_schedule *out,
                             struct fr_err *err);

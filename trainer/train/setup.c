@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES = 3, SAMPLED = 256, SAMPLE_BYTES = 64 };
+enum { STATES = 3 };
 
 int64_t tr_peak_rss(void)
 {
@@ -81,23 +81,25 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
 static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
 {
     struct {
-        char data[65], model[65], tokenizer[65], config[1280];
-    } mine = {{0}, {0}, {0}, {0}}, *all;
+        char data[65], model[65], tokenizer[65], config[TR_IDENTITY_TEXT + 128];
+    } * mine, *all;
     size_t size = (size_t)r->env.comm->size;
     enum fr_rc rc;
 
-    snprintf(mine.data, sizeof(mine.data), "%s", tr_dataset_digest(r->data));
-    snprintf(mine.model, sizeof(mine.model), "%s", r->model_digest);
-    snprintf(mine.tokenizer, sizeof(mine.tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
-    snprintf(mine.config, sizeof(mine.config),
+    all = fr_sys.alloc((size + 1) * sizeof(*all));
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare ranks");
+    mine = &all[size];
+    memset(mine, 0, sizeof(*mine));
+    snprintf(mine->data, sizeof(mine->data), "%s", tr_dataset_digest(r->data));
+    snprintf(mine->model, sizeof(mine->model), "%s", r->model_digest);
+    snprintf(mine->tokenizer, sizeof(mine->tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
+    snprintf(mine->config, sizeof(mine->config),
              "%s batch %lld accumulation %lld steps %lld save %lld", r->resume.digests.config,
              (long long)r->args->per_device_train_batch_size,
              (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
              (long long)r->derived.save_every);
-    all = fr_sys.alloc(size * sizeof(*all));
-    if (all == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to compare ranks");
-    rc = tr_comm_host_all_gather(r->env.comm, all, &mine, sizeof(mine), err);
+    rc = tr_comm_host_all_gather(r->env.comm, all, mine, sizeof(*mine), err);
     for (size_t k = 0; k < size && rc == FR_OK; k++) {
         const char *what = strcmp(all[k].data, all[0].data) != 0             ? "the data set"
                            : strcmp(all[k].model, all[0].model) != 0         ? "the model"
@@ -112,70 +114,6 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     }
     fr_sys.free(all);
     return rc;
-}
-
-/* The tensors' names, types and shapes, the configuration, and the first bytes of some tensors:
- * models of one shape that were trained apart differ there. */
-static enum fr_rc digest_model(struct tr_run *r, struct fr_err *err)
-{
-    size_t n = tr_st_count(r->st), stride = n / SAMPLED + 1;
-    struct fr_buf text = {0};
-    char piece[SAMPLE_BYTES];
-    enum fr_rc rc = FR_OK;
-
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        const struct tr_st_tensor *t = tr_st_at(r->st, i);
-        fr_buf_fmt(&text, "%s %d %lld\n", t->name, (int)t->type, (long long)t->bytes);
-        tr_st_shape_text(&text, t->ndim, t->shape);
-        size_t bytes = t->bytes < SAMPLE_BYTES ? (size_t)t->bytes : SAMPLE_BYTES;
-        if (i % stride != 0)
-            continue;
-        if ((rc = tr_st_read(r->st, t, 0, piece, bytes, err)) == FR_OK)
-            fr_buf_add(&text, piece, bytes);
-    }
-    fr_buf_add(&text, &r->config, sizeof(r->config));
-    if (rc == FR_OK && text.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the names of %zu tensors", n);
-    if (rc == FR_OK)
-        fr_sha256(text.p, text.n, r->model_digest);
-    fr_buf_finish(&text);
-    return rc;
-}
-
-/* What must not change between a run and its resumption. How many ranks share a step's samples may.
- */
-static enum fr_rc digest_config(struct tr_run *r, struct fr_err *err)
-{
-    const struct tr_args *a = r->args;
-    const struct tr_ds_config *d = &r->ds;
-    struct fr_buf t = {0};
-    bool fits;
-
-    fr_buf_fmt(&t, "samples of a step=%lld\n--seed=%lld\n--data_seed=%lld\n--cutoff_len=%lld\n",
-               (long long)r->derived.total_batch, (long long)a->seed, (long long)a->data_seed,
-               (long long)a->cutoff_len);
-    fr_buf_fmt(&t,
-               "--lora_target=%.300s\n--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n"
-               "--use_rslora=%d\n",
-               a->lora_target != NULL ? a->lora_target : "", (long long)r->lora.r, r->lora.alpha,
-               r->lora.dropout, (int)r->lora.rslora);
-    fr_buf_fmt(&t,
-               "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
-               "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",
-               a->learning_rate, a->adam_beta1, a->adam_beta2, a->adam_epsilon, a->weight_decay,
-               d->gradient_clipping);
-    fr_buf_fmt(&t, "precision=%s\n--disable_shuffling=%d\n--dataloader_drop_last=%d\n",
-               d->precision == TR_PRECISION_BF16   ? "bf16"
-               : d->precision == TR_PRECISION_FP16 ? "fp16"
-                                                   : "f32",
-               (int)a->disable_shuffling, (int)a->dataloader_drop_last);
-    fr_buf_fmt(&t, "--lr_scheduler_type=%d\nDeepSpeed scheduler=%d\n", (int)a->lr_scheduler_type,
-               (int)d->scheduler);
-    fits = !t.bad && t.n < sizeof(r->resume.digests.config);
-    if (fits)
-        memcpy(r->resume.digests.config, t.p, t.n + 1);
-    fr_buf_finish(&t);
-    return fits ? FR_OK : fr_fail(err, FR_NOMEM, "no room for the text of the configuration");
 }
 
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
@@ -199,7 +137,8 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
     if (rc == FR_OK)
-        rc = digest_config(r, err);
+        rc = tr_identity_config(&(struct tr_identity){a, &r->derived, &r->ds, &r->lora},
+                                r->resume.digests.config, err);
     say_notes(r, &notes);
     return rc;
 }
@@ -323,11 +262,7 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     if (from == NULL)
         from = "last";
     rc = tr_resume_load(&r->resume, from, &r->optim, &r->progress, &r->resumed, err);
-    if (rc == FR_OK && r->env.comm->rank == 0 && r->resumed)
-        tr_say("Continuing training from global step %lld, epoch %lld, micro-batch %lld",
-               (long long)r->progress.step, (long long)r->progress.epoch,
-               (long long)r->progress.micro);
-    else if (rc == FR_OK && r->env.comm->rank == 0 && a->resume_from_checkpoint != NULL)
+    if (rc == FR_OK && !r->resumed && r->env.comm->rank == 0 && a->resume_from_checkpoint != NULL)
         tr_say("No resume state in %s: starting from the beginning", a->output_dir);
     return rc;
 }
@@ -370,7 +305,7 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     if (rc == FR_OK)
         rc = tr_st_open_model(a->model_name_or_path, &r->st, err);
     if (rc == FR_OK)
-        rc = digest_model(r, err);
+        rc = tr_identity_model(&r->config, r->st, r->model_digest, err);
     if (rc == FR_OK)
         rc = load_data(r, err);
     if (rc == FR_OK)
@@ -378,6 +313,7 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     if (rc != FR_OK)
         return rc;
     tr_scaler_init(&r->progress.scaler, &r->ds, r->ds.precision == TR_PRECISION_FP16);
+    r->progress.scaler.quiet = env->comm->rank != 0;
     r->resume.output_dir = a->output_dir;
     r->resume.digests.model = r->model_digest;
     r->resume.digests.data = tr_dataset_digest(r->data);

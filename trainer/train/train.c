@@ -111,24 +111,6 @@ static enum fr_rc update(struct tr_run *r, struct step *s, struct fr_err *err)
     return rc;
 }
 
-/* Counts the step and moves on in the data. A loss that is not finite counts as the running mean,
- * as the reference's logging_nan_inf_filter has it: one bad step must not spoil all sums. */
-static void advance(struct tr_run *r, const struct step *s)
-{
-    struct tr_progress *p = &r->progress;
-    double loss = s->loss;
-
-    if (!isfinite(loss))
-        loss = p->steps_since_log > 0 ? p->loss_since_log / (double)p->steps_since_log
-               : p->step > 0          ? p->loss_total / (double)p->step
-                                      : 0;
-    p->step++;
-    p->micro += s->micros;
-    p->loss_since_log += loss;
-    p->loss_total += loss;
-    p->steps_since_log++;
-}
-
 static enum fr_rc one_step(struct tr_run *r, struct step *s, struct fr_err *err)
 {
     enum fr_rc rc;
@@ -142,7 +124,7 @@ static enum fr_rc one_step(struct tr_run *r, struct step *s, struct fr_err *err)
             return fr_while(err, "step %lld", (long long)r->progress.step + 1);
     } else if (r->env.comm->rank == 0)
         tr_say("step %lld has no targets and changes nothing", (long long)r->progress.step + 1);
-    advance(r, s);
+    tr_progress_advance(&r->progress, s->micros, s->targets > 0 ? s->loss : NAN);
     return FR_OK;
 }
 
@@ -239,17 +221,6 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* As the reference counts: 6 for each parameter but the embedding and each token, padding included.
- */
-static double total_flops(const struct tr_run *r)
-{
-    struct tr_model_counts c;
-
-    tr_model_count(&r->config, &c);
-    return 6.0 * (double)r->progress.padded_tokens *
-           (double)(c.total - c.embedding + r->optim.params.elements);
-}
-
 /* What each rank's table said and what its process took. */
 static enum fr_rc say_memory(const struct tr_run *r, struct fr_err *err)
 {
@@ -284,34 +255,35 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
         rc = tr_export_adapter(r->args->output_dir, &r->optim.params, r->flat, r->args, &r->lora,
                                err);
         if (rc == FR_OK)
-            rc = tr_metrics_end(&r->metrics, &r->progress, total_flops(r), err);
+            rc = tr_metrics_end(&r->metrics, &r->progress, err);
     }
     return rc == FR_OK ? say_memory(r, err) : rc; /* and nobody leaves before all is written */
 }
 
-static void banner(struct tr_run *r)
+static void banner(struct tr_run *r, const struct tr_model_counts *c)
 {
-    struct tr_model_counts c;
     int64_t trainable = r->optim.params.elements;
+    int64_t all = c->total - c->router_biases + trainable; /* no parameters in the reference */
 
-    tr_model_count(&r->config, &c);
     tr_say("Fine-tuning method: LoRA");
     tr_say("trainable params: %lld || all params: %lld || trainable%%: %.4f", (long long)trainable,
-           (long long)(c.total + trainable),
-           100.0 * (double)trainable / (double)(c.total + trainable));
-    tr_metrics_banner(&r->metrics, trainable);
+           (long long)all, 100.0 * (double)trainable / (double)all);
+    tr_metrics_banner(&r->metrics, &r->progress, trainable);
 }
 
 static enum fr_rc start_metrics(struct tr_run *r, struct fr_err *err)
 {
+    struct tr_model_counts c;
     struct tr_metrics_opts o = {.args = r->args,
                                 .derived = &r->derived,
                                 .resumed = r->resumed,
                                 .quiet = r->env.comm->rank != 0};
-    enum fr_rc rc = tr_metrics_start(&r->metrics, &o, &r->progress, err);
 
+    tr_model_count(&r->config, &c);
+    o.flops_per_token = tr_metrics_token_flops(&c, r->optim.params.elements);
+    enum fr_rc rc = tr_metrics_start(&r->metrics, &o, &r->progress, err);
     if (rc == FR_OK && !o.quiet)
-        banner(r);
+        banner(r, &c);
     return rc;
 }
 

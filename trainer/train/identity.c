@@ -1,0 +1,181 @@
+#include "trainer/train/identity.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLED = 256, SAMPLE_BYTES = 64, SHOWN = 200 };
+
+static void put_text(struct fr_buf *t, const char *name, const char *value)
+{
+    char sha[FR_SHA256_TEXT];
+    size_t n = value != NULL ? strlen(value) : 0;
+
+    if (n > SHOWN || (value != NULL && strchr(value, '\n') != NULL)) {
+        fr_sha256(value, n, sha);
+        value = sha;
+    }
+    fr_buf_fmt(t, "%s=%s\n", name, value != NULL && *value != '\0' ? value : "none");
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The adapted modules, in any order. */
+static void put_targets(struct fr_buf *t, const struct tr_lora_config *l)
+{
+    const char **sorted = fr_sys.alloc((l->ntargets + 1) * sizeof(*sorted));
+    struct fr_buf list = {0};
+
+    fr_buf_text(&list, l->all_linear ? "all" : l->target_regex != NULL ? l->target_regex : "");
+    for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
+        sorted[i] = l->targets[i];
+    if (sorted != NULL && l->ntargets > 0)
+        qsort(sorted, l->ntargets, sizeof(*sorted), by_text);
+    for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
+        fr_buf_fmt(&list, "%s%s", i > 0 ? "," : "", sorted[i]);
+    t->bad = t->bad || list.bad || sorted == NULL;
+    put_text(t, "--lora_target", list.p);
+    fr_buf_finish(&list);
+    fr_sys.free(sorted);
+}
+
+/* In their order: the first that matches counts. */
+static void put_patterns(struct fr_buf *t, const char *name, const struct tr_lora_pattern *p,
+                         size_t n)
+{
+    struct fr_buf list = {0};
+
+    for (size_t i = 0; i < n; i++)
+        fr_buf_fmt(&list, "%s%s: %.12g", i > 0 ? ", " : "", p[i].key, p[i].value);
+    t->bad = t->bad || list.bad;
+    put_text(t, name, list.p);
+    fr_buf_finish(&list);
+}
+
+static void put_lora(struct fr_buf *t, const struct tr_lora_config *l)
+{
+    put_targets(t, l);
+    fr_buf_fmt(t, "--lora_rank=%lld\n--lora_alpha=%.12g\n--lora_dropout=%.12g\n--use_rslora=%d\n",
+               (long long)l->r, l->alpha, l->dropout, (int)l->rslora);
+    put_patterns(t, "rank_pattern", l->rank_pattern, l->nrank);
+    put_patterns(t, "alpha_pattern", l->alpha_pattern, l->nalpha);
+}
+
+/* The object with sorted keys: their order decides nothing. */
+static void put_kwargs(struct fr_buf *t, const char *text)
+{
+    json_t *root = NULL;
+    char *sorted = NULL;
+
+    if (text != NULL && fr_json_parse(fr_str_of(text), "", &root, NULL) == FR_OK)
+        sorted = json_dumps(root, JSON_SORT_KEYS | JSON_COMPACT);
+    put_text(t, "--lr_scheduler_kwargs", sorted != NULL ? sorted : text);
+    free(sorted);
+    json_decref(root);
+}
+
+static void put_schedule(struct fr_buf *t, const struct tr_args *a, const struct tr_ds_config *d)
+{
+    fr_buf_fmt(t, "--lr_scheduler_type=%d\nDeepSpeed scheduler=%d\n", (int)a->lr_scheduler_type,
+               (int)d->scheduler);
+    put_kwargs(t, a->lr_scheduler_kwargs);
+    fr_buf_fmt(t, "--warmup_steps=%.12g\n--warmup_ratio=%.12g\n", a->warmup_steps, a->warmup_ratio);
+    if (d->scheduler != TR_DS_LR_NONE)
+        fr_buf_fmt(t,
+                   "warmup_min_lr=%.12g\nwarmup_max_lr=%.12g\nwarmup_type=%s\n"
+                   "warmup_min_ratio=%.12g\ncos_min_ratio=%.12g\n",
+                   d->warmup_min_lr, d->warmup_max_lr, d->warmup_linear ? "linear" : "log",
+                   d->warmup_min_ratio, d->cos_min_ratio);
+}
+
+static void put_precision(struct fr_buf *t, const struct tr_ds_config *d)
+{
+    fr_buf_fmt(t, "precision=%s\n",
+               d->precision == TR_PRECISION_BF16   ? "bf16"
+               : d->precision == TR_PRECISION_FP16 ? "fp16"
+                                                   : "f32");
+    if (d->precision == TR_PRECISION_FP16)
+        fr_buf_fmt(t,
+                   "loss_scale=%.12g\nloss_scale_window=%lld\nhysteresis=%lld%s\n"
+                   "min_loss_scale=%.12g\n",
+                   d->loss_scale, (long long)d->loss_scale_window, (long long)d->hysteresis,
+                   d->consecutive_hysteresis ? " consecutive" : "", d->min_loss_scale);
+}
+
+enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY_TEXT],
+                              struct fr_err *err)
+{
+    const struct tr_args *a = id->args;
+    const struct tr_ds_config *d = id->ds;
+    struct fr_buf t = {0};
+
+    fr_buf_fmt(&t, "samples of a step=%lld\n--seed=%lld\n--data_seed=%lld\n--cutoff_len=%lld\n",
+               (long long)id->derived->total_batch, (long long)a->seed, (long long)a->data_seed,
+               (long long)a->cutoff_len);
+    put_lora(&t, id->lora);
+    fr_buf_fmt(&t,
+               "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
+               "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",
+               a->learning_rate, a->adam_beta1, a->adam_beta2, a->adam_epsilon, a->weight_decay,
+               d->gradient_clipping);
+    put_precision(&t, d);
+    fr_buf_fmt(&t, "--disable_shuffling=%d\n--dataloader_drop_last=%d\n", (int)a->disable_shuffling,
+               (int)a->dataloader_drop_last);
+    put_schedule(&t, a, d);
+    bool fits = !t.bad && t.n < TR_IDENTITY_TEXT;
+    if (fits)
+        memcpy(out, t.p, t.n + 1);
+    fr_buf_finish(&t);
+    return fits ? FR_OK : fr_fail(err, FR_NOMEM, "no room for the text of the configuration");
+}
+
+void tr_identity_difference(const char *there, const char *here, struct fr_buf *out)
+{
+    while (*there != '\0' && *here != '\0' && out->n == 0) {
+        size_t a = strcspn(there, "\n"), b = strcspn(here, "\n");
+        size_t theirs = strcspn(there, "=\n"), mine = strcspn(here, "=\n");
+        if (theirs != mine || strncmp(there, here, mine) != 0)
+            fr_buf_fmt(out, "%.*s is there where %.*s is here", (int)a, there, (int)b, here);
+        else if (a != b || strncmp(there, here, a) != 0)
+            fr_buf_fmt(out, "%.*s is %.*s there, %.*s here", (int)mine, here, (int)(a - mine - 1),
+                       there + mine + 1, (int)(b - mine - 1), here + mine + 1);
+        there += a + (there[a] == '\n');
+        here += b + (here[b] == '\n');
+    }
+    if (out->n == 0)
+        fr_buf_fmt(out, "%.*s is only %s", (int)strcspn(*there != '\0' ? there : here, "\n"),
+                   *there != '\0' ? there : here, *there != '\0' ? "there" : "here");
+}
+
+enum fr_rc tr_identity_model(const struct tr_model_config *c, const struct tr_st *st,
+                             char out[TR_IDENTITY_DIGEST], struct fr_err *err)
+{
+    size_t n = tr_st_count(st), stride = n / SAMPLED + 1;
+    struct fr_buf text = {0};
+    char piece[SAMPLE_BYTES];
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        const struct tr_st_tensor *t = tr_st_at(st, i);
+        fr_buf_fmt(&text, "%s %d %lld\n", t->name, (int)t->type, (long long)t->bytes);
+        tr_st_shape_text(&text, t->ndim, t->shape);
+        size_t bytes = t->bytes < SAMPLE_BYTES ? (size_t)t->bytes : SAMPLE_BYTES;
+        if (i % stride != 0)
+            continue;
+        if ((rc = tr_st_read(st, t, 0, piece, bytes, err)) == FR_OK)
+            fr_buf_add(&text, piece, bytes);
+    }
+    fr_buf_add(&text, c, sizeof(*c));
+    if (rc == FR_OK && text.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the names of %zu tensors", n);
+    if (rc == FR_OK)
+        fr_sha256(text.p, text.n, out);
+    fr_buf_finish(&text);
+    return rc;
+}
