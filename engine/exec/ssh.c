@@ -164,6 +164,16 @@ static bool pump_stderr(struct fr_ssh *s)
     return n == 0 || n == LIBSSH2_ERROR_EAGAIN;
 }
 
+/* Whether something for us lies in libssh2's queue. Every call of libssh2, a write or a look at
+ * stderr too, takes what the socket has: the socket is then silent about it for ever. */
+static bool queued(struct fr_ssh *s)
+{
+    unsigned long n = 0;
+
+    libssh2_channel_window_read_ex(s->channel, &n, NULL);
+    return n > 0 || libssh2_channel_eof(s->channel) != 0;
+}
+
 /* Reads what came. libssh2 keeps decrypted bytes of its own, so it is asked until it has no more;
  * *more when it may still have some but others should have their turn. false: the link is gone. */
 static bool pump_in(struct fr_ssh *s, bool *more)
@@ -246,7 +256,7 @@ static void drive(struct fr_ssh *s)
     if (!s->read_first && !s->write_first && s->out.n > 0 && !pump_out(s))
         return;
     want_by_session(s);
-    if (more)
+    if (more || (!s->read_first && !s->write_first && queued(s)))
         fr_loop_arm_in(s->loop, s->timer, 0);
 }
 
