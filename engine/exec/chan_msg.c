@@ -84,6 +84,18 @@ static void on_prepared(struct fr_chan *ch, const struct fr_prepared *p, struct 
     post(ch, ev, FR_EXEC_PREPARED, p->attempt);
 }
 
+/* A start that is on its way shows as prepared, too: said, it would be started once more. */
+static void on_state(struct fr_chan *ch, const struct fr_state *s, struct fr_exec_event *ev)
+{
+    fr_pend_state(ch, s);
+    if (s->status == FR_AT_PREPARED && fr_pend_go_now(ch, s->attempt)) {
+        fr_exec_event_free(ev);
+        return;
+    }
+    ev->state = *s;
+    post(ch, ev, FR_EXEC_STATE, s->attempt);
+}
+
 static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
                            struct fr_err *err)
 {
@@ -143,9 +155,7 @@ static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_
         on_ended(ch, &m->ended, ev);
         return true;
     case FR_MSG_STATE:
-        fr_pend_state(ch, &m->state);
-        ev->state = m->state;
-        post(ch, ev, FR_EXEC_STATE, m->state.attempt);
+        on_state(ch, &m->state, ev);
         return true;
     default:
         return false;

@@ -91,8 +91,10 @@ static void test_start_again(void)
     CHECK(peer_event(&w, FR_EXEC_UP) != NULL);
     CHECK(peer_got(p, FR_MSG_PREPARE) != NULL);
     CHECK_INT(p->epoch, (3LL << 32) + 2);
-    say_state(p, A, FR_AT_PREPARED); /* not launched yet: still wanted */
+    say_state(p, A, FR_AT_PREPARED); /* not launched yet: still wanted, and no reason to start it
+                                        once more */
     peer_run(&w);
+    CHECK_INT(peer_events(&w, FR_EXEC_STATE), 0);
     peer_cut(p, FR_UNREACHABLE);
     peer_wait(&w, 2000);
     CHECK(peer_got(p, FR_MSG_PREPARE) != NULL);
