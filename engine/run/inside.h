@@ -10,7 +10,8 @@
  *   rows.c      rows of the scheduler -> rows of the store
  *   start.c     what an attempt needs on its node before it is sent
  *   request.c   what is asked of the node: argv, environment, limits
- *   resolve.c   values of ${{ … }} and of secrets, at start
+ *   resolve.c   values of ${{ … }}, at start
+ *   secret.c    values of secrets, at start
  *   stage.c     control-side files: kept by content at submit, shipped at start
  *   gather.c    files from node to node through the spool
  *   logs.c      copies of the attempts' output
@@ -79,6 +80,7 @@ void run_show(struct fr_run *run); /* after the commit */
 void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct run_start *start); /* NULL is fine */
+void run_start_told(struct fr_run *run);      /* secrets were answered: starts go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
@@ -96,8 +98,9 @@ struct run_shipped {  /* what lies in the node's store for this start */
 
 struct run_order { /* what start.c found out, for the request */
     struct fr_arena *arena;
-    json_t *with;      /* of the task, paths rewritten; NULL: none */
-    json_t **sidecars; /* likewise, one a sidecar */
+    struct run_told *told; /* secrets by command */
+    json_t *with;          /* of the task, paths rewritten; NULL: none */
+    json_t **sidecars;     /* likewise, one a sidecar */
     const struct run_shipped *shipped;
     bool boxed; /* it runs in the container below */
     struct fr_container container;
@@ -117,11 +120,23 @@ struct run_scope { /* whose values: an instance */
     struct fr_run *run;
     uint32_t inst;
     uint32_t attempt_no;
+    const struct run_told *told; /* what commands of secrets answered; NULL: none was asked */
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
-enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err);
-enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
+
+/* ---- secret.c ---- */
+/* Appends the value of a secret that no command gives. */
+enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err);
+enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
+                      struct fr_err *err);
+/* Starts the command of each secret that act holds; *out NULL: there is none. run->told says that
+ * some answered. */
+enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
+                           struct run_told **out, struct fr_err *err);
+/* All have answered; err has the failure of one, or FR_OK. */
+bool run_secrets_told(const struct run_told *list, struct fr_err *err);
+void run_secrets_drop(struct run_told *list); /* ends what still runs; the memory is the arena's */
 
 /* ---- stage.c ---- */
 /* Copies and records the control-side files that the pipeline names, at submit. */

@@ -56,7 +56,7 @@ static bool mask_ref(void *arg, const struct fr_ref *ref)
 
     if (ref->kind != FR_REF_SECRET)
         return true;
-    c->rc = run_secret(c->b->run, ref->name, &value, c->b->err);
+    c->rc = run_secret(c->b->resolver.self, ref->name, &value, c->b->err);
     if (c->rc == FR_OK && value.n > 0 && !run_add(c->b->arena, &c->b->out->mask, "%s", value.p))
         c->rc = no_memory(c->b);
     fr_buf_finish(&value);
@@ -376,7 +376,7 @@ enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
 {
     const struct fr_plan_task *pt = run_task_of(run, at->inst);
     const struct fr_task *task = pt->spec;
-    struct run_scope scope = {run, at->inst, at->no};
+    struct run_scope scope = {run, at->inst, at->no, order->told};
     struct build b = {run, at, order, order->arena, run_resolver(&scope), out, err};
     bool ok = true;
     enum fr_rc rc;

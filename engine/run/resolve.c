@@ -1,113 +1,7 @@
-/* Values of ${{ … }} and of secrets, when an instance starts. */
+/* Values of ${{ … }} when an instance starts. */
 #include "engine/run/inside.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { SECRET_MAX = 64 << 10, SECRET_COMMAND_MS = 15000 };
-
-/* ---- secrets ---- */
-
-static void cut_newline(struct fr_buf *b, size_t from)
-{
-    while (b->n > from && (b->p[b->n - 1] == '\n' || b->p[b->n - 1] == '\r'))
-        b->p[--b->n] = '\0';
-}
-
-/* Reads fd to its end, at most until the deadline. */
-static enum fr_rc read_answer(int fd, struct fr_buf *out, struct fr_err *err)
-{
-    int64_t until = fr_sys.mono_ms() + SECRET_COMMAND_MS;
-    char chunk[4096];
-
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t left = until - fr_sys.mono_ms();
-        ssize_t n;
-
-        if (left <= 0)
-            return fr_fail(err, FR_TIMEOUT, "no answer within %d s", SECRET_COMMAND_MS / 1000);
-        if (fr_sys.poll(&p, 1, (int)left) <= 0)
-            continue;
-        n = fr_sys.read(fd, chunk, sizeof(chunk));
-        if (n == 0)
-            return FR_OK;
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return fr_fail_errno(err, errno, "reading its answer");
-        if (n > 0)
-            fr_buf_add(out, chunk, (size_t)n);
-        if (out->n > SECRET_MAX)
-            return fr_fail(err, FR_USAGE, "its answer is longer than %d bytes", SECRET_MAX);
-    }
-}
-
-static enum fr_rc secret_command(const char *command, struct fr_buf *out, struct fr_err *err)
-{
-    const char *const argv[] = {"sh", "-c", command, NULL};
-    struct fr_spawn s = {.argv = argv,
-                         .envp = (const char *const *)environ,
-                         .fds = {-1, -1, -1},
-                         .new_session = true,
-                         .die_with_parent = true};
-    struct fr_proc proc;
-    struct fr_wait w = {0};
-    enum fr_rc rc;
-    int fds[2];
-
-    if (fr_sys.pipe(fds) != 0)
-        return fr_fail_errno(err, errno, "making a pipe");
-    s.fds[1] = fds[1];
-    if (fr_sys.spawn(&s, &proc) != 0) {
-        rc = fr_fail_errno(err, errno, "starting sh");
-        fr_sys.close(fds[0]);
-        fr_sys.close(fds[1]);
-        return rc;
-    }
-    fr_sys.close(fds[1]);
-    rc = read_answer(fds[0], out, err);
-    fr_sys.close(fds[0]);
-    if (rc != FR_OK)
-        fr_sys.kill(proc, SIGKILL);
-    while (fr_sys.wait(proc.pid, &w, 0) < 0 && errno == EINTR)
-        ;
-    if (rc == FR_OK && (w.signaled || w.code != 0))
-        rc = fr_fail(err, FR_USAGE, "its command ended with %s %d",
-                     w.signaled ? "signal" : "exit code", w.code);
-    return rc;
-}
-
-enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err)
-{
-    size_t before = out->n;
-    const char *value;
-    enum fr_rc rc = FR_OK;
-
-    if (s->from == FR_SECRET_ENV) {
-        if ((value = getenv(s->arg)) != NULL)
-            fr_buf_text(out, value);
-        else
-            rc = fr_fail(err, FR_NOTFOUND, "the variable %s is not set", s->arg);
-    } else {
-        rc = s->from == FR_SECRET_FILE ? fr_file_read(s->arg, SECRET_MAX, out, err)
-                                       : secret_command(s->arg, out, err);
-        cut_newline(out, before);
-    }
-    if (rc == FR_OK && out->n > before && memchr(out->p + before, '\0', out->n - before) != NULL)
-        rc = fr_fail(err, FR_USAGE, "it holds a NUL byte");
-    if (rc == FR_OK && out->bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for it");
-    return rc == FR_OK ? rc : fr_while(err, "secret '%s'", s->name);
-}
-
-enum fr_rc run_secret(struct fr_run *run, const char *name, struct fr_buf *out, struct fr_err *err)
-{
-    for (size_t i = 0; i < run->spec->n_secrets; i++)
-        if (strcmp(run->spec->secrets[i].name, name) == 0)
-            return run_secret_read(&run->spec->secrets[i], out, err);
-    return fr_fail(err, FR_NOTFOUND, "there is no secret '%s'", name);
-}
 
 /* ---- outputs ---- */
 
@@ -236,7 +130,7 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
         fr_buf_fmt(out, "%u", scope->attempt_no);
         return FR_OK;
     case FR_REF_SECRET:
-        return run_secret(scope->run, ref->name, out, err);
+        return run_secret(scope, ref->name, out, err);
     default:
         failed = fr_sched_needs_failed(scope->run->sched, pi->task);
         fr_buf_text(out, failed == (ref->kind == FR_REF_FAILURE) ? "true" : "false");

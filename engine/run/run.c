@@ -303,6 +303,10 @@ static void look_around(struct fr_run *run)
         run->poked = false;
         run_requests(run);
     }
+    if (run->told) {
+        run->told = false;
+        run_start_told(run);
+    }
     if (!run->over && fr_sched_next_due(run->sched) <= now)
         run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
     if (run->lease_every_ms > 0 && run->lease_due_ms <= now)

@@ -10,6 +10,7 @@
 struct run_start {
     struct fr_arena arena;
     bool gang;
+    bool asking; /* commands of secrets have not all answered */
     struct run_order order;
     struct run_gather gather;
     struct fr_exec_file *put; /* what goes into the node's store */
@@ -27,6 +28,7 @@ void run_start_drop(struct run_start *s)
 {
     if (s == NULL)
         return;
+    run_secrets_drop(s->order.told);
     if (s->gather.spool != NULL)
         (void)fr_remove_tree(s->gather.spool, NULL);
     json_decref(s->order.with);
@@ -172,7 +174,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
                              struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no};
+    struct run_scope scope = {run, at->inst, at->no, s->order.told};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -251,7 +253,7 @@ static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, st
                             struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no};
+    struct run_scope scope = {run, at->inst, at->no, s->order.told};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -404,6 +406,45 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
         step(run, at);
 }
 
+/* All values are here: what is needed is known now. */
+static void prepare(struct fr_run *run, struct run_attempt *at)
+{
+    struct run_start *s = at->start;
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if ((rc = need_with(run, at, s, &err)) == FR_OK &&
+        (rc = need_programs(run, at, s, &err)) == FR_OK &&
+        (rc = need_paths(run, at, s, &err)) == FR_OK &&
+        (rc = need_files(run, at, s, &err)) == FR_OK)
+        rc = run_gather_plan(run, at, s->order.with, &s->gather, &err);
+    if (rc == FR_OK && s->gang) { /* a rendezvous that cannot be is better known now */
+        char address[64];
+
+        rc = run_rendezvous(run, run_task_of(run, at->inst), address, &err);
+    }
+    if (rc != FR_OK)
+        run_refuse(run, at, &err);
+    else
+        step(run, at);
+}
+
+void run_start_told(struct fr_run *run)
+{
+    struct fr_err err;
+
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
+        if (at->start == NULL || !at->start->asking ||
+            !run_secrets_told(at->start->order.told, &err))
+            continue;
+        at->start->asking = false;
+        if (err.rc != FR_OK)
+            run_end(run, at, FR_CAUSE_START_FAILED, err.msg);
+        else
+            prepare(run, at);
+    }
+}
+
 void run_start(struct fr_run *run, const struct fr_act *act)
 {
     struct run_attempt *at = run_attempt_find(run, act->attempt);
@@ -425,21 +466,14 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     s->gang = act->kind == FR_ACT_PREPARE;
     s->order.arena = s->gather.arena = &s->arena;
     at->start = s;
-    if ((rc = need_container(run, at, s, &err)) == FR_OK &&
-        (rc = need_with(run, at, s, &err)) == FR_OK &&
-        (rc = need_programs(run, at, s, &err)) == FR_OK &&
-        (rc = need_paths(run, at, s, &err)) == FR_OK &&
-        (rc = need_files(run, at, s, &err)) == FR_OK)
-        rc = run_gather_plan(run, at, s->order.with, &s->gather, &err);
-    if (rc == FR_OK && s->gang) { /* a rendezvous that cannot be is better known now */
-        char address[64];
-
-        rc = run_rendezvous(run, run_task_of(run, at->inst), address, &err);
-    }
+    if ((rc = need_container(run, at, s, &err)) == FR_OK)
+        rc = run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena, &s->order.told,
+                             &err);
+    s->asking = s->order.told != NULL;
     if (rc != FR_OK)
         run_refuse(run, at, &err);
-    else
-        step(run, at);
+    else if (!s->asking)
+        prepare(run, at);
 }
 
 void run_start_go(struct fr_run *run, const struct fr_act *act)

@@ -139,6 +139,7 @@ struct fr_run {
     int lock_fd, sock_fd;
     struct fr_watch *sock;
     bool poked;
+    bool told; /* a secret's command has answered */
     struct fr_timer *timer;
     int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */

@@ -30,9 +30,10 @@ env: {W: "${{ env.W }}"}
 secrets:
   token: {env: TOKEN}
   file: {file: /etc/hostname}
-  made: {command: "printf made-up-%s word"}
+  made: {command: "until test -e go; do sleep 0.05; done; echo >> asked; printf made-up-%s word"}
   url: {env: HOOK}
 tasks:
+  other: {run: "touch $W/go"}
   use:
     env: {TOKEN: "${{ secrets.token }}", BEARER: "Bearer ${{ secrets.made }}"}
     run: |
@@ -47,6 +48,8 @@ export TOKEN=s3cr3t-value HOOK=http://127.0.0.1:$(cat port)/very-secret-path
 "$flowrun" secret.yaml > out 2>&1
 same "the run fails as its task does" $? 1
 wait "$hook"
+has "another task ran while a secret's command did" out "other@n1 succeeded"
+same "the command was asked once" "$(lines asked)" 1
 has "the task has the values" out "use@n1 | right"
 hasnt "not in the output" out "s3cr3t-value"
 hasnt "nor this" out "made-up-word"
@@ -72,6 +75,28 @@ unset TOKEN HOOK
 for word in s3cr3t-value made-up-word very-secret-path; do
     same "$word is nowhere in the home" "$(grep -rlF "$word" "$FLOWRUN_HOME")" ""
 done
+cat > refused.yaml <<'END'
+secrets: {token: {command: "echo x >> tries; exit 7"}}
+tasks:
+  a: {env: {TOKEN: "${{ secrets.token }}"}, run: "true", retry: {times: 1, delay: 10ms}}
+END
+"$flowrun" refused.yaml > out 2>&1
+same "a secret's command that fails" $? 1
+has "is named with its code" out "a@local failed: secret 'token': its command ended with exit code 7"
+same "and tried again as the task says" "$(lines tries)" 2
+cat > never.yaml <<'END'
+secrets: {token: {command: "touch asking; exec sleep 1000"}}
+tasks:
+  a: {env: {TOKEN: "${{ secrets.token }}"}, run: "true"}
+END
+start never.yaml
+pid=$!
+until_true 20 test -e asking
+"$flowrun" cancel > cancelled 2>&1
+same "cancel while a secret is asked for" $? 0
+wait "$pid"
+same "ends the run" $? 3
+same "nothing is left running" "$(marked)" ""
 "$flowrun" secret.yaml > out 2>&1
 same "secrets that are not there" $? 2
 has "are named before the run begins" out "secret.yaml:5:3: secret 'token': the variable TOKEN is not set"

@@ -1,0 +1,258 @@
+/* Values of secrets, when an attempt starts: never stored. Those of a command are asked for beside
+ * all else that goes on, once a start. */
+#include "engine/run/inside.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SECRET_MAX = 64 << 10, COMMAND_MS = 15000, REAP_EVERY_MS = 20 };
+
+struct run_told { /* what a command is asked, and answers */
+    struct run_told *next;
+    const struct fr_secret *secret;
+    struct fr_run *run;
+    struct fr_proc proc; /* pid 0: none, or reaped */
+    int fd;              /* its stdout; -1: closed */
+    struct fr_watch *watch;
+    struct fr_timer *timer;
+    int64_t until_ms;
+    struct fr_buf value;
+    bool over;
+    struct fr_err err; /* once over: rc FR_OK when value stands */
+};
+
+/* ---- one value ---- */
+
+/* The newline that ends a file or an answer is not part of it. */
+static enum fr_rc settle(struct fr_buf *b, size_t from, struct fr_err *err)
+{
+    while (b->n > from && (b->p[b->n - 1] == '\n' || b->p[b->n - 1] == '\r'))
+        b->p[--b->n] = '\0';
+    if (b->bad)
+        return fr_fail(err, FR_NOMEM, "no memory for it");
+    if (b->n > from && memchr(b->p + from, '\0', b->n - from) != NULL)
+        return fr_fail(err, FR_USAGE, "it holds a NUL byte");
+    return FR_OK;
+}
+
+enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err)
+{
+    size_t before = out->n;
+    const char *value = s->from == FR_SECRET_ENV ? getenv(s->arg) : NULL;
+    enum fr_rc rc = FR_OK;
+
+    if (s->from == FR_SECRET_FILE)
+        rc = fr_file_read(s->arg, SECRET_MAX, out, err);
+    else if (value == NULL)
+        rc = fr_fail(err, FR_NOTFOUND, "the variable %s is not set", s->arg);
+    else
+        fr_buf_text(out, value);
+    if (rc == FR_OK && s->from == FR_SECRET_FILE)
+        rc = settle(out, before, err);
+    return rc == FR_OK ? rc : fr_while(err, "secret '%s'", s->name);
+}
+
+static const struct fr_secret *find(const struct fr_spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->n_secrets; i++)
+        if (strcmp(spec->secrets[i].name, name) == 0)
+            return &spec->secrets[i];
+    return NULL;
+}
+
+enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
+                      struct fr_err *err)
+{
+    const struct fr_secret *s = find(scope->run->spec, name);
+
+    if (s != NULL && s->from != FR_SECRET_COMMAND)
+        return run_secret_read(s, out, err);
+    for (const struct run_told *t = scope->told; t != NULL; t = t->next)
+        if (t->secret == s) {
+            fr_buf_add(out, t->value.p != NULL ? t->value.p : "", t->value.n);
+            return out->bad ? fr_fail(err, FR_NOMEM, "no memory for secret '%s'", name) : FR_OK;
+        }
+    return fr_fail(err, FR_NOTFOUND, "there is no secret '%s'", name);
+}
+
+/* ---- a command ---- */
+
+static void close_fd(struct run_told *t)
+{
+    fr_loop_unwatch(t->run->env.loop, &t->watch);
+    if (t->fd >= 0)
+        fr_sys.close(t->fd);
+    t->fd = -1;
+}
+
+/* Nothing more is heard of the command; the turn that follows goes on with the start. */
+static void end(struct run_told *t, enum fr_rc rc)
+{
+    struct fr_wait w;
+
+    close_fd(t);
+    fr_loop_arm(t->run->env.loop, t->timer, -1);
+    if (t->proc.pid != 0) {
+        fr_sys.kill(t->proc, SIGKILL);
+        while (fr_sys.wait(t->proc.pid, &w, 0) < 0 && errno == EINTR)
+            ;
+    }
+    t->proc.pid = 0;
+    t->over = t->run->told = true;
+    t->err.rc = rc;
+    if (rc != FR_OK)
+        fr_while(&t->err, "secret '%s'", t->secret->name);
+}
+
+/* Its stdout is closed: how did it end? */
+static void reap(struct run_told *t)
+{
+    struct fr_wait w = {0};
+
+    if (fr_sys.wait(t->proc.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid == 0) {
+        fr_loop_arm_in(t->run->env.loop, t->timer, REAP_EVERY_MS);
+        return;
+    }
+    t->proc.pid = 0;
+    if (w.pid == 0 || w.signaled || w.code != 0)
+        end(t, fr_fail(&t->err, FR_USAGE, "its command ended with %s %d",
+                       w.signaled ? "signal" : "exit code", w.code));
+    else
+        end(t, settle(&t->value, 0, &t->err));
+}
+
+static void on_time(void *arg)
+{
+    struct run_told *t = arg;
+
+    if (fr_sys.mono_ms() >= t->until_ms)
+        end(t, fr_fail(&t->err, FR_TIMEOUT, "no answer within %d s", COMMAND_MS / 1000));
+    else
+        reap(t);
+}
+
+static void on_bytes(void *arg, int what)
+{
+    struct run_told *t = arg;
+    char chunk[4096];
+    ssize_t n = fr_sys.read(t->fd, chunk, sizeof(chunk));
+
+    (void)what;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) {
+        end(t, fr_fail_errno(&t->err, errno, "reading its answer"));
+    } else if (t->value.n + (size_t)n > SECRET_MAX) {
+        end(t, fr_fail(&t->err, FR_USAGE, "its answer is longer than %d bytes", SECRET_MAX));
+    } else if (n > 0) {
+        fr_buf_add(&t->value, chunk, (size_t)n);
+    } else {
+        close_fd(t);
+        reap(t);
+    }
+}
+
+static enum fr_rc start(struct run_told *t, struct fr_err *err)
+{
+    struct fr_loop *loop = t->run->env.loop;
+    const char *const argv[] = {"sh", "-c", t->secret->arg, NULL};
+    struct fr_spawn s = {.argv = argv,
+                         .envp = (const char *const *)environ,
+                         .fds = {-1, -1, -1},
+                         .new_session = true,
+                         .die_with_parent = true};
+    int fds[2];
+    enum fr_rc rc;
+
+    if ((rc = fr_loop_timer(loop, on_time, t, &t->timer)) != FR_OK)
+        return fr_fail(err, rc, "no timer");
+    if (fr_sys.pipe(fds) != 0)
+        return fr_fail_errno(err, errno, "making a pipe");
+    t->fd = fds[0];
+    s.fds[1] = fds[1];
+    if (fr_sys.set_nonblock(t->fd, true) != 0)
+        rc = fr_fail_errno(err, errno, "making a pipe");
+    else if ((rc = fr_loop_watch(loop, t->fd, on_bytes, t, &t->watch)) != FR_OK)
+        rc = fr_fail(err, rc, "watching a pipe");
+    else if (fr_sys.spawn(&s, &t->proc) != 0) {
+        t->proc.pid = 0;
+        rc = fr_fail_errno(err, errno, "starting sh");
+    }
+    fr_sys.close(fds[1]);
+    if (rc != FR_OK)
+        return rc;
+    t->until_ms = fr_sys.mono_ms() + COMMAND_MS;
+    fr_loop_arm(loop, t->timer, t->until_ms);
+    fr_loop_want(loop, t->watch, FR_LOOP_READ);
+    return FR_OK;
+}
+
+/* ---- all that an action holds ---- */
+
+struct asking {
+    struct fr_run *run;
+    struct fr_arena *arena;
+    struct run_told **list;
+    struct fr_err *err;
+    enum fr_rc rc;
+};
+
+static bool ask_ref(void *arg, const struct fr_ref *ref)
+{
+    struct asking *a = arg;
+    const struct fr_secret *s = ref->kind == FR_REF_SECRET ? find(a->run->spec, ref->name) : NULL;
+    struct run_told *t;
+
+    if (s == NULL || s->from != FR_SECRET_COMMAND)
+        return true;
+    for (t = *a->list; t != NULL; t = t->next)
+        if (t->secret == s)
+            return true;
+    if ((t = fr_arena_alloc(a->arena, sizeof(*t))) == NULL) {
+        a->rc = fr_fail(a->err, FR_NOMEM, "no memory for secret '%s'", s->name);
+        return false;
+    }
+    *t = (struct run_told){.next = *a->list, .secret = s, .run = a->run, .fd = -1};
+    *a->list = t;
+    if ((a->rc = start(t, a->err)) != FR_OK)
+        fr_while(a->err, "secret '%s'", s->name);
+    return a->rc == FR_OK;
+}
+
+enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
+                           struct run_told **out, struct fr_err *err)
+{
+    struct asking a = {run, arena, out, err, FR_OK};
+
+    for (size_t i = 0; a.rc == FR_OK && i < act->n_env; i++)
+        fr_text_refs(&act->env[i].value, ask_ref, &a);
+    for (size_t i = 0; a.rc == FR_OK && i < act->n_with; i++)
+        for (size_t k = 0; a.rc == FR_OK && k < act->with[i].n; k++)
+            fr_text_refs(&act->with[i].items[k].value, ask_ref, &a);
+    return a.rc;
+}
+
+bool run_secrets_told(const struct run_told *list, struct fr_err *err)
+{
+    err->rc = FR_OK;
+    for (const struct run_told *t = list; t != NULL; t = t->next) {
+        if (!t->over)
+            return false;
+        if (t->err.rc != FR_OK)
+            *err = t->err;
+    }
+    return true;
+}
+
+void run_secrets_drop(struct run_told *list)
+{
+    for (struct run_told *t = list; t != NULL; t = t->next) {
+        if (!t->over && t->timer != NULL)
+            end(t, FR_STOPPED);
+        fr_loop_untimer(t->run->env.loop, &t->timer);
+        fr_buf_finish(&t->value);
+    }
+}
