@@ -166,6 +166,56 @@ static void test_auto(void)
     tr_args_finish(&a);
 }
 
+/* What is accepted and does nothing, or something else, is said. NULL: nothing is. */
+static void test_notes(void)
+{
+    static const struct {
+        const char *json, *want;
+    } notes_of[] = {
+        {"{\"stage\":0}", "stage 0: weights are whole on each rank; the optimizer's state is"},
+        {"{\"stage\":1}", NULL},
+        {"{\"stage\":2}", "stage 2: as stage 1, adapters' gradients stay whole on each rank"},
+        {"{\"stage\":3}", NULL},
+        {"false", "stage 0: weights"},
+        {"{\"stage\":3,\"reduce_bucket_size\":\"auto\"}", NULL},
+        {"{\"stage\":3,\"overlap_comm\":true,\"sub_group_size\":1e9,\"reduce_bucket_size\":1}",
+         "no effect of overlap_comm, reduce_bucket_size: adapters' gradients are summed once"},
+        {"{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank steps"},
+        {"{\"stage\":3,\"stage3_param_persistence_threshold\":5}",
+         "no effect of stage3_param_persistence_threshold: norms and routers stay gathered"},
+        {"{\"stage\":3,\"stage3_gather_16bit_weights_on_model_save\":true}",
+         "on_model_save: adapters are saved whole"},
+        {"{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\"}}",
+         "offload_optimizer has no effect"},
+        {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"none\"}}", NULL},
+        {"{\"stage\":3,\"offload_param\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
+         "offload_param to nvme: base weights stay in host memory"},
+        {"{\"stage\":3},\"data_types\":{\"grad_accum_dtype\":\"bf16\"}",
+         "data_types is ignored: gradients are accumulated in f32"},
+        {"{\"stage\":3},\"steps_per_print\":5,\"wall_clock_breakdown\":false",
+         "steps_per_print is ignored: --logging_steps decides"},
+        {"{\"stage\":3},\"wall_clock_breakdown\":false", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(notes_of) / sizeof(notes_of[0]); i++) {
+        struct tr_ds_config c;
+        struct tr_args a;
+        struct fr_err err;
+        struct fr_buf notes = {0};
+        char json[512];
+        check_row(notes_of[i].json);
+        flags_of(&a, 2, true, false);
+        a.max_grad_norm = 1;
+        (void)snprintf(json, sizeof(json), "{\"zero_optimization\":%s}", notes_of[i].json);
+        CHECK_INT(load(json, &a, 4, &c, &notes, &err), FR_OK);
+        if (notes_of[i].want == NULL ? !CHECK_INT((long long)notes.n, 0)
+                                     : !CHECK(notes.n > 0 && strstr(notes.p, notes_of[i].want)))
+            printf("   notes: %s\n", notes.n > 0 ? notes.p : "none");
+        fr_buf_finish(&notes);
+        tr_args_finish(&a);
+    }
+}
+
 /* Files of the field that are not accepted with flags made to fit, and why. */
 static const struct {
     const char *file, *want;
@@ -261,6 +311,7 @@ int main(void)
 
     test_rows();
     test_auto();
+    test_notes();
     if (data != NULL)
         test_field(data);
     else

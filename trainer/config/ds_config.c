@@ -166,10 +166,15 @@ static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
         {"data_types", "gradients are accumulated in f32"},
         {"torch_autocast", "types are chosen by bf16 and fp16"},
         {"checkpoint", "resume state has a format of its own"},
+        {"activation_checkpointing", "blocks keep one input and recompute the rest"},
+        {"steps_per_print", "--logging_steps decides"},
+        {"wall_clock_breakdown", "phases are not timed apart"},
+        {"memory_breakdown", "the table at the start has the memory"},
+        {"dump_state", "training_args.json has the arguments"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (tr_field(f, rows[i].key) != NULL)
+        if (tr_field(f, rows[i].key) != NULL && !json_is_false(tr_field(f, rows[i].key)))
             tr_ds_note(r, "%s is ignored: %s", rows[i].key, rows[i].why);
 }
 

@@ -9,54 +9,64 @@ enum kind { SIZE, FLAG, SKIP_FLAG, SKIP_SIZE, BLOCK };
 
 #define AT(field) offsetof(struct tr_ds_config, field)
 
-/* Every key of zero_optimization. "auto" keeps the default but for those in autos[]. */
+/* Why a key has no effect. */
+static const char once[] = "adapters' gradients are summed once, at the end of a step";
+static const char inner[] = "settings of DeepSpeed's own machinery";
+static const char resident[] =
+    "norms and routers stay gathered, all other weights are partitioned, whatever their size";
+static const char saved[] = "adapters are saved whole, base weights not at all";
+static const char tiles[] = "each rank steps over its slice at once";
+
+/* Every key of zero_optimization. "auto" keeps the default but for those of resolve_auto. */
 static const struct zero_row {
     const char *key, *alias; /* alias: an older or shorter name */
     enum kind kind;
     size_t at;
+    const char *unused; /* NULL: it does what it says */
 } rows[] = {
-    {"stage", NULL, BLOCK, 0},
-    {"contiguous_gradients", NULL, SKIP_FLAG, 0},
-    {"reduce_scatter", NULL, SKIP_FLAG, 0},
-    {"reduce_bucket_size", NULL, SIZE, AT(reduce_bucket_size)},
-    {"allgather_partitions", NULL, SKIP_FLAG, 0},
-    {"allgather_bucket_size", NULL, SIZE, AT(allgather_bucket_size)},
-    {"overlap_comm", NULL, FLAG, AT(overlap_comm)},
-    {"round_robin_gradients", NULL, FLAG, AT(round_robin_gradients)},
-    {"use_multi_rank_bucket_allreduce", NULL, SKIP_FLAG, 0},
-    {"ignore_unused_parameters", NULL, SKIP_FLAG, 0},
-    {"load_from_fp32_weights", NULL, SKIP_FLAG, 0},
-    {"elastic_checkpoint", NULL, SKIP_FLAG, 0},
-    {"legacy_stage1", NULL, SKIP_FLAG, 0},
-    {"sub_group_size", NULL, SIZE, AT(sub_group_size)},
-    {"stage3_prefetch_bucket_size", "prefetch_bucket_size", SIZE, AT(prefetch_bucket_size)},
+    {"stage", NULL, BLOCK, 0, NULL},
+    {"contiguous_gradients", NULL, SKIP_FLAG, 0, once},
+    {"reduce_scatter", NULL, SKIP_FLAG, 0, once},
+    {"reduce_bucket_size", NULL, SIZE, AT(reduce_bucket_size), once},
+    {"allgather_partitions", NULL, SKIP_FLAG, 0, once},
+    {"allgather_bucket_size", NULL, SIZE, AT(allgather_bucket_size), once},
+    {"overlap_comm", NULL, FLAG, AT(overlap_comm), once},
+    {"round_robin_gradients", NULL, FLAG, AT(round_robin_gradients), once},
+    {"use_multi_rank_bucket_allreduce", NULL, SKIP_FLAG, 0, once},
+    {"ignore_unused_parameters", NULL, SKIP_FLAG, 0, inner},
+    {"load_from_fp32_weights", NULL, SKIP_FLAG, 0, inner},
+    {"elastic_checkpoint", NULL, SKIP_FLAG, 0, inner},
+    {"legacy_stage1", NULL, SKIP_FLAG, 0, inner},
+    {"sub_group_size", NULL, SIZE, AT(sub_group_size), tiles},
+    {"stage3_prefetch_bucket_size", "prefetch_bucket_size", SIZE, AT(prefetch_bucket_size), NULL},
     {"stage3_param_persistence_threshold", "param_persistence_threshold", SIZE,
-     AT(persistence_threshold)},
+     AT(persistence_threshold), resident},
     {"stage3_model_persistence_threshold", "model_persistence_threshold", SIZE,
-     AT(model_persistence_threshold)},
-    {"stage3_max_live_parameters", "max_live_parameters", SIZE, AT(max_live_parameters)},
-    {"stage3_max_reuse_distance", "max_reuse_distance", SIZE, AT(max_reuse_distance)},
+     AT(model_persistence_threshold), resident},
+    {"stage3_max_live_parameters", "max_live_parameters", SIZE, AT(max_live_parameters), NULL},
+    {"stage3_max_reuse_distance", "max_reuse_distance", SIZE, AT(max_reuse_distance), NULL},
     {"stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save", FLAG,
-     AT(gather_16bit_on_save)},
-    {"stage3_gather_fp16_weights_on_model_save", NULL, FLAG, AT(gather_16bit_on_save)},
-    {"stage3_module_granularity_threshold", "module_granularity_threshold", SKIP_SIZE, 0},
-    {"stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params", SKIP_FLAG, 0},
-    {"stage3_allgather_sequential", "allgather_sequential", SKIP_FLAG, 0},
-    {"zero_hpz_partition_size", NULL, SIZE, AT(hpz_partition_size)},
-    {"zero_quantized_weights", NULL, FLAG, AT(quantized_weights)},
-    {"zero_quantized_nontrainable_weights", NULL, FLAG, AT(quantized_nontrainable)},
-    {"zero_quantized_gradients", NULL, FLAG, AT(quantized_gradients)},
-    {"mics_shard_size", NULL, BLOCK, 0},
-    {"mics_hierarchical_params_gather", NULL, SKIP_FLAG, 0},
-    {"memory_efficient_linear", NULL, SKIP_FLAG, 0},
-    {"pipeline_loading_checkpoint", NULL, SKIP_FLAG, 0},
-    {"override_module_apply", NULL, SKIP_FLAG, 0},
-    {"offload_optimizer", NULL, BLOCK, 0},
-    {"offload_param", NULL, BLOCK, 0},
-    {"cpu_offload", NULL, BLOCK, 0},
-    {"cpu_offload_param", NULL, BLOCK, 0},
-    {"cpu_offload_use_pin_memory", NULL, SKIP_FLAG, 0},
-    {"zenflow", NULL, BLOCK, 0},
+     AT(gather_16bit_on_save), saved},
+    {"stage3_gather_fp16_weights_on_model_save", NULL, FLAG, AT(gather_16bit_on_save), saved},
+    {"stage3_module_granularity_threshold", "module_granularity_threshold", SKIP_SIZE, 0, inner},
+    {"stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params", SKIP_FLAG, 0,
+     inner},
+    {"stage3_allgather_sequential", "allgather_sequential", SKIP_FLAG, 0, inner},
+    {"zero_hpz_partition_size", NULL, SIZE, AT(hpz_partition_size), NULL},
+    {"zero_quantized_weights", NULL, FLAG, AT(quantized_weights), NULL},
+    {"zero_quantized_nontrainable_weights", NULL, FLAG, AT(quantized_nontrainable), NULL},
+    {"zero_quantized_gradients", NULL, FLAG, AT(quantized_gradients), NULL},
+    {"mics_shard_size", NULL, BLOCK, 0, NULL},
+    {"mics_hierarchical_params_gather", NULL, SKIP_FLAG, 0, inner},
+    {"memory_efficient_linear", NULL, SKIP_FLAG, 0, inner},
+    {"pipeline_loading_checkpoint", NULL, SKIP_FLAG, 0, inner},
+    {"override_module_apply", NULL, SKIP_FLAG, 0, inner},
+    {"offload_optimizer", NULL, BLOCK, 0, NULL},
+    {"offload_param", NULL, BLOCK, 0, NULL},
+    {"cpu_offload", NULL, BLOCK, 0, NULL},
+    {"cpu_offload_param", NULL, BLOCK, 0, NULL},
+    {"cpu_offload_use_pin_memory", NULL, SKIP_FLAG, 0, inner},
+    {"zenflow", NULL, BLOCK, 0, NULL},
 };
 
 enum { NROWS = sizeof(rows) / sizeof(rows[0]) };
@@ -228,8 +238,46 @@ static void note_lossy(const struct tr_ds_read *r)
     if (c->hpz_partition_size > 1)
         tr_ds_note(r, "zero_hpz_partition_size %lld: no second copy of the shards is kept",
                    (long long)c->hpz_partition_size);
-    if (c->offload_param == TR_OFFLOAD_NVME || c->offload_optimizer == TR_OFFLOAD_NVME)
-        tr_ds_note(r, "offload to nvme: frozen weights are read from the checkpoint itself");
+}
+
+/* One line for all keys of the file that are without effect for the same reason. "auto" asks for
+ * nothing. */
+static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
+{
+    static const char *const reasons[] = {once, resident, saved, tiles, inner};
+    const char *key;
+    json_t *v;
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        struct fr_buf keys = {0};
+        json_object_foreach ((json_t *)f->object, key, v)
+            if (find(key)->unused == reasons[i] && !tr_ds_auto(v))
+                fr_buf_fmt(&keys, "%s%s", keys.n > 0 ? ", " : "", key);
+        if (keys.n > 0 && !keys.bad)
+            tr_ds_note(r, "no effect of %s: %s", keys.p, reasons[i]);
+        fr_buf_finish(&keys);
+    }
+}
+
+/* What a stage and offloading come to here. */
+static void note_stage(const struct tr_ds_read *r)
+{
+    static const char *const stages[] = {
+        "stage 0: weights are whole on each rank; the optimizer's state is partitioned as in "
+        "stage 1",
+        NULL,
+        "stage 2: as stage 1, adapters' gradients stay whole on each rank until the step ends",
+        NULL,
+    };
+    const struct tr_ds_config *c = r->out;
+
+    if (stages[c->stage] != NULL)
+        tr_ds_note(r, "%s", stages[c->stage]);
+    if (c->offload_optimizer != TR_OFFLOAD_NONE)
+        tr_ds_note(r, "offload_optimizer has no effect: it is the state of adapters alone, and "
+                      "stays beside them");
+    if (c->offload_param == TR_OFFLOAD_NVME)
+        tr_ds_note(r, "offload_param to nvme: base weights stay in host memory");
 }
 
 enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
@@ -249,6 +297,7 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
                        r->name);
     if (json_is_boolean(f.object)) {
         c->stage = json_is_true(f.object) ? 1 : 0;
+        note_stage(r);
         return FR_OK;
     }
     if (!json_is_object(f.object))
@@ -272,6 +321,8 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
         (rc = read_old_offload(&f, "cpu_offload_param", "offload_param", param.device, err)) !=
             FR_OK)
         return rc;
+    note_stage(r);
     note_lossy(r);
+    note_unused(r, &f);
     return FR_OK;
 }
