@@ -231,6 +231,9 @@ static const struct load_row loads[] = {
     {"integers", "w", TR_ST_I32, 4, 0, FR_DTYPE, "w: is i32, bf16 is needed"},
     {"not a number", "w", TR_ST_F32, 4, NAN, FR_CORRUPT, "w: holds a value that is not finite"},
     {"infinite", "w", TR_ST_F16, 4, INFINITY, FR_CORRUPT, "w: holds a value that is not finite"},
+    {"an FP8 code that is no number", "w", TR_ST_F8_E4M3, 4, NAN, FR_CORRUPT,
+     "w: holds a value that is not finite"},
+    {"FP8 whose other part is no number", "w", TR_ST_F8_E4M3, 4, -1, FR_OK, ""},
     {"infinite elsewhere", "w", TR_ST_F32, 4, -1, FR_OK, ""}, /* element 0 is not this part's */
 };
 
@@ -239,6 +242,7 @@ static void write_file(const struct load_row *r, const char *path)
     float f[30];
     uint16_t h[30];
     int32_t n[30];
+    uint8_t b[30];
     struct fr_err err = {0};
     struct tr_st_item it = {.name = r->tensor, .type = r->type, .ndim = 2, .shape = {r->rows, 6}};
 
@@ -250,8 +254,12 @@ static void write_file(const struct load_row *r, const char *path)
             f[i] = INFINITY;
         h[i] = r->type == TR_ST_BF16 ? tr_bf16_of(f[i]) : tr_f16_of(f[i]);
         n[i] = i;
+        b[i] = isfinite(f[i]) ? (uint8_t)(i % 8) : 0xff;
     }
-    it.data = r->type == TR_ST_F32 ? (const void *)f : r->type == TR_ST_I32 ? (const void *)n : h;
+    it.data = r->type == TR_ST_F32       ? (const void *)f
+              : r->type == TR_ST_I32     ? (const void *)n
+              : r->type == TR_ST_F8_E4M3 ? (const void *)b
+                                         : h;
     CHECK_INT(tr_st_write(path, &it, 1, NULL, 0, &err), FR_OK);
 }
 
@@ -268,14 +276,16 @@ static void try_load(struct tr_backend *be, struct tr_comm *comm, const struct l
     check_row(r->name);
     write_file(r, path);
     spec.tensors[0] = (struct tr_unit_tensor){
-        .name = "w", .rank = 2, .shape = {2, 6}, .row0 = 1, .disk_rows = 4, .dtype = TR_BF16};
+        .name = "w", .rank = 2, .shape = {2, 6}, .row0 = 1, .disk_rows = 4,
+        .dtype = r->type == TR_ST_F8_E4M3 ? TR_F8_E4M3 : TR_BF16};
     CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
     CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
     CHECK_INT(tr_shard_add(s, &spec, &id, &err), FR_OK);
     CHECK_INT(tr_shard_load(s, st, &err), r->rc);
     CHECK_TEXT(err.msg, r->message);
     for (int i = 0; i < 12 && r->rc == FR_OK; i++)
-        CHECK(tr_get(tr_shard_view(s, id, 0), i) == 0.25 * (i + 6));
+        CHECK(tr_get(tr_shard_view(s, id, 0), i) ==
+              (r->type == TR_ST_F8_E4M3 ? ldexp((i + 6) % 8, -9) : 0.25 * (i + 6)));
     tr_shard_destroy(s);
     tr_st_close(st);
 }

@@ -31,6 +31,19 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
     return FR_OK;
 }
 
+/* Rows of a micro-batch, one for each expert of a token, are counted in i32. */
+static enum fr_rc check_rows(const struct tr_model_opts *o, struct fr_err *err)
+{
+    int64_t k = o->config->num_experts_per_tok > 0 ? o->config->num_experts_per_tok : 1;
+
+    if (o->tokens_max <= INT32_MAX / k)
+        return FR_OK;
+    return fr_fail(err, FR_USAGE,
+                   "a micro-batch may have %lld tokens with %lld experts each, which is more than "
+                   "%d rows: lower --per_device_train_batch_size or --cutoff_len",
+                   (long long)o->tokens_max, (long long)k, INT32_MAX);
+}
+
 enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
                            struct fr_buf *notes, struct fr_err *err)
 {
@@ -54,7 +67,8 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
     m->o.lora = NULL;
     m->o.in_flight = o->in_flight > 0 ? o->in_flight : 1;
     m->config = *o->config;
-    if ((rc = check_ops(m, err)) == FR_OK && (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
+    if ((rc = check_rows(o, err)) == FR_OK && (rc = check_ops(m, err)) == FR_OK &&
+        (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
         (rc = tr_deepseek_assemble(m, o->lora, notes, err)) == FR_OK)
         rc = tr_model_measure(m, err);
     if (rc != FR_OK) {

@@ -44,8 +44,8 @@ struct tr_model_opts {
     uint64_t seed;       /* keys dropout */
 };
 
-/* FR_UNSUPPORTED names op and type when the backend lacks one. notes (may be NULL) gets warnings.
- */
+/* FR_UNSUPPORTED names op and type when the backend lacks one; FR_USAGE when tokens_max times the
+ * experts of a token cannot be counted in i32. notes (may be NULL) gets warnings. */
 enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
                            struct fr_buf *notes, struct fr_err *err);
 void tr_model_destroy(struct tr_model *m);

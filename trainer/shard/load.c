@@ -116,9 +116,14 @@ static bool all_finite(const void *p, enum tr_dtype t, size_t n)
 {
     const uint16_t *h = p;
     const uint32_t *w = p;
+    const uint8_t *b = p;
     size_t bad = 0;
 
-    if (t == TR_BF16)
+    if (t == TR_F8_E4M3)
+        for (size_t i = 0; i < n; i++)
+            bad +=
+                (b[i] & 0x7f) == 0x7f; /* its only codes that are no number; it has no infinity */
+    else if (t == TR_BF16)
         for (size_t i = 0; i < n; i++)
             bad += (h[i] & 0x7f80) == 0x7f80;
     else if (t == TR_F16)
