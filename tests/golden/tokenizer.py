@@ -8,6 +8,7 @@ import random
 import unicodedata
 
 import tokenizers
+import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer")
@@ -77,8 +78,45 @@ def cases(kind):
         yield "".join(c for c in chars if unicodedata.category(c) not in ("Cn", "Cs"))
 
 
+def token(content, **flags):
+    return {"content": content, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False,
+            "special": False, **flags}
+
+
+def with_config():
+    """config/: the deepseek tokenizer with tokens that stand only in tokenizer_config.json, as transformers
+    numbers and finds them."""
+    folder = os.path.join(HERE, "config")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(HERE, "deepseek.json")) as f:
+        text = f.read()
+    with open(os.path.join(folder, "tokenizer.json"), "w") as f:
+        f.write(text)
+    data = json.loads(text)
+    decoder = {a["id"]: {k: v for k, v in a.items() if k != "id"} for a in data["added_tokens"]}
+    last = max(decoder)
+    decoder[last]["special"] = True               # another flag than in tokenizer.json
+    decoder[last + 9] = token("<far>", special=True)
+    decoder[last + 2] = token("<plain>", normalized=True)
+    decoder[last + 1] = token("<strip>", rstrip=True, special=True)
+    decoder[data["model"]["vocab"]["river"]] = token("river", special=True)
+    config = {"bos_token": "<s>", "eos_token": {"__type": "AddedToken", **token("</s>", special=True)},
+              "pad_token": "<pad>", "unk_token": "the", "additional_special_tokens": ["<more>", "<far>"], "tokenizer_class": "PreTrainedTokenizerFast",
+              "added_tokens_decoder": {str(k): v for k, v in decoder.items()}}
+    with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+        json.dump(config, f)
+        f.write("\n")
+    tok = transformers.AutoTokenizer.from_pretrained(folder)
+    rng = random.Random(9)
+    parts = ["<far>", "<plain>", "<strip>", "<pad>", "<more>", "<think>", "<s>", "the", "river", " ", "  ", "rivers", "a"]
+    with open(os.path.join(folder, "golden.jsonl"), "w") as f:
+        for t in parts + ["".join(rng.choice(parts) for _ in range(8)) for _ in range(40)]:
+            ids = tok.encode(t, add_special_tokens=False)
+            f.write(json.dumps({"text": t, "ids": ids, "decoded": tok.decode(ids, skip_special_tokens=True)}) + "\n")
+
+
 def main():
-    print("tokenizers", tokenizers.__version__)
+    print("tokenizers", tokenizers.__version__, "transformers", transformers.__version__)
     os.makedirs(HERE, exist_ok=True)
     with open(os.path.join(HERE, "tokenizer_config.json"), "w") as f:
         json.dump({"bos_token": "<s>", "eos_token": {"content": "</s>"}}, f)
@@ -107,6 +145,7 @@ def main():
             for t in list(cases(kind)) + (["zqzqzq zqzqzqz"] if kind == "llama3" else []):
                 ids = tok.encode(t, add_special_tokens=False).ids
                 f.write(json.dumps({"text": t, "ids": ids, "decoded": tok.decode(ids, skip_special_tokens=True)}) + "\n")
+    with_config()
 
 
 main()

@@ -165,6 +165,8 @@ int main(void)
                        kinds[i]);
         test_golden(tokenizer, golden);
     }
+    test_golden(SOURCE_ROOT "/tests/golden/tokenizer/config",
+                SOURCE_ROOT "/tests/golden/tokenizer/config/golden.jsonl");
     test_rows();
     test_special();
     for (size_t i = 0; data != NULL && i < 2; i++) {

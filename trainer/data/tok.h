@@ -74,6 +74,7 @@ struct tr_tokenizer {
     struct fr_str *tokens;        /* by id: its bytes, or its text where that stands for none */
     bool *special;                /* by id */
     int32_t size;                 /* highest id + 1 */
+    int32_t nvocab;               /* entries of the model's own vocabulary */
     struct tr_tok_merge *merges;
     size_t nmerges;               /* slots, a power of two */
     int32_t bytes[256];           /* ids of single bytes, -1 */
@@ -104,6 +105,14 @@ enum fr_rc tr_tok_normalize(const struct tr_tokenizer *t, struct fr_str text, st
 int32_t tr_tok_trie_match(const struct tr_tok_trie *trie, const char *p, const char *end,
                           size_t *n);
 bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t added);
+
+/* The added tokens of tokenizer.json, then those that stand only in tokenizer_config.json: of its
+ * added_tokens_decoder, its named special tokens and its lists of more. These are numbered as the
+ * reference does: behind the last, whatever number stands there. t->added has room for
+ * tr_tok_config_tokens of them more. */
+enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const json_t *config,
+                             struct fr_err *err);
+size_t tr_tok_config_tokens(const json_t *config);
 
 /* normalizer and pre_tokenizer of the file. */
 enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v,

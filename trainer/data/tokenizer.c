@@ -37,10 +37,17 @@ static enum fr_rc no_memory(struct fr_err *err)
     return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
 }
 
+/* The two files, parsed; config is NULL where there is none. */
+struct files {
+    json_t *root, *config;
+};
+
 /* The largest id of vocab and added tokens, checked. */
-static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const json_t *added,
+static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const struct files *f,
                             struct fr_err *err)
 {
+    const json_t *added = json_object_get(f->root, "added_tokens");
+    size_t more = tr_tok_config_tokens(f->config), room;
     const char *key;
     json_t *v;
     size_t i;
@@ -59,11 +66,14 @@ static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const j
         if (json_integer_value(id) >= t->size)
             t->size = (int32_t)json_integer_value(id) + 1;
     }
-    t->tokens = fr_arena_array(&t->arena, (size_t)t->size + 1, sizeof(t->tokens[0]));
-    t->special = fr_arena_array(&t->arena, (size_t)t->size + 1, sizeof(t->special[0]));
-    if (t->tokens == NULL || t->special == NULL ||
+    room = (size_t)t->size + more + 1;
+    t->nvocab = (int32_t)json_object_size(vocab);
+    t->tokens = fr_arena_array(&t->arena, room, sizeof(t->tokens[0]));
+    t->special = fr_arena_array(&t->arena, room, sizeof(t->special[0]));
+    t->added = fr_arena_array(&t->arena, json_array_size(added) + more + 1, sizeof(t->added[0]));
+    if (t->tokens == NULL || t->special == NULL || t->added == NULL ||
         !tr_tok_map_init(&t->vocab, &t->arena,
-                         json_object_size(vocab) + json_array_size(added) + 1))
+                         json_object_size(vocab) + json_array_size(added) + more + 1))
         return no_memory(err);
     return FR_OK;
 }
@@ -155,10 +165,10 @@ static enum fr_rc read_merges(struct tr_tokenizer *t, const json_t *merges, stru
     return rc;
 }
 
-static enum fr_rc read_model(struct tr_tokenizer *t, const json_t *root, struct fr_err *err)
+static enum fr_rc read_model(struct tr_tokenizer *t, const struct files *f, struct fr_err *err)
 {
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const json_t *model = json_object_get(root, "model");
+    const json_t *model = json_object_get(f->root, "model");
     const json_t *vocab = json_object_get(model, "vocab");
     const json_t *merges = json_object_get(model, "merges");
     const char *type = json_string_value(json_object_get(model, "type"));
@@ -176,88 +186,10 @@ static enum fr_rc read_model(struct tr_tokenizer *t, const json_t *root, struct 
     if (json_number_value(json_object_get(model, "dropout")) != 0)
         return fr_fail(err, FR_UNSUPPORTED, "BPE dropout is not done");
     t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
-    if ((rc = find_size(t, vocab, json_object_get(root, "added_tokens"), err)) != FR_OK ||
+    if ((rc = find_size(t, vocab, f, err)) != FR_OK ||
         (rc = read_vocab(t, vocab, err)) != FR_OK)
         return rc;
     return read_merges(t, merges, err);
-}
-
-/* What an added token decodes to: its characters as bytes, where each stands for one, as the
- * reference's decoder takes them. */
-static enum fr_rc set_decoded(struct tr_tokenizer *t, int32_t id, struct fr_str text,
-                              struct fr_err *err)
-{
-    struct fr_str bytes = tr_tok_bytes_of(&t->arena, text);
-
-    if (bytes.p == NULL)
-        bytes = (struct fr_str){fr_arena_text(&t->arena, text.p, text.n), text.n};
-    t->tokens[id] = bytes;
-    return bytes.p != NULL ? FR_OK : no_memory(err);
-}
-
-/* Puts the token into the automaton of its kind. */
-static enum fr_rc index_token(struct tr_tokenizer *t, const struct tr_tok_added *a, int32_t index,
-                              struct fr_err *err)
-{
-    struct fr_buf normal = {0};
-    enum fr_rc rc;
-
-    if (!a->normalized) {
-        if (!tr_tok_trie_add(&t->raw, a->content, index))
-            return no_memory(err);
-        return set_decoded(t, a->id, a->content, err);
-    }
-    rc = tr_tok_normalize(t, a->content, &normal, err);
-    if (rc == FR_OK && normal.n > 0) {
-        struct fr_str text = {normal.p, normal.n};
-        rc = tr_tok_trie_add(&t->normal, text, index) ? set_decoded(t, a->id, text, err)
-                                                      : no_memory(err);
-    }
-    fr_buf_finish(&normal);
-    return rc;
-}
-
-/* One added token into the list and the automaton of its kind. */
-static enum fr_rc add_token(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
-{
-    struct tr_tok_added *a = &t->added[t->nadded];
-    const json_t *content = json_object_get(v, "content");
-    struct fr_str key = {json_string_value(content), json_string_length(content)};
-
-    if (key.p == NULL || key.n == 0)
-        return FR_OK;
-    if ((key.p = fr_arena_text(&t->arena, key.p, key.n)) == NULL)
-        return no_memory(err);
-    *a = (struct tr_tok_added){
-        .content = key,
-        .id = tr_tok_map_get(&t->vocab, key),
-        .single_word = json_is_true(json_object_get(v, "single_word")),
-        .lstrip = json_is_true(json_object_get(v, "lstrip")),
-        .rstrip = json_is_true(json_object_get(v, "rstrip")),
-        .normalized = json_is_true(json_object_get(v, "normalized")),
-        .special = json_is_true(json_object_get(v, "special")),
-    };
-    if (a->id < 0) {
-        a->id = (int32_t)json_integer_value(json_object_get(v, "id"));
-        if (t->tokens[a->id].p != NULL)
-            return fr_fail(err, FR_USAGE, "added token '%s' has the id %d of another", key.p,
-                           a->id);
-        tr_tok_map_put(&t->vocab, key, a->id);
-    }
-    t->special[a->id] = a->special;
-    return index_token(t, a, (int32_t)t->nadded++, err);
-}
-
-static enum fr_rc read_added(struct tr_tokenizer *t, const json_t *list, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    t->added = fr_arena_array(&t->arena, json_array_size(list) + 1, sizeof(t->added[0]));
-    if (t->added == NULL)
-        return no_memory(err);
-    for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
-        rc = add_token(t, json_array_get(list, i), err);
-    return rc;
 }
 
 /* The id that a special token has in tokenizer_config.json: text, or an object with content. */
@@ -272,58 +204,53 @@ static int32_t named(const struct tr_tokenizer *t, const json_t *config, const c
     return tr_tok_map_get(&t->vocab, (struct fr_str){json_string_value(v), json_string_length(v)});
 }
 
-static enum fr_rc read_file(struct tr_tokenizer *t, const char *path, struct fr_buf *all,
-                            struct fr_err *err)
+/* Reads and parses one file; its bytes go behind those in all. */
+static enum fr_rc parse(const char *path, struct fr_buf *all, json_t **root, struct fr_err *err)
 {
     size_t start = all->n;
-    json_t *root = NULL;
-    const char *version;
     enum fr_rc rc = fr_file_read(path, FILE_MAX_BYTES, all, err);
 
-    if (rc != FR_OK ||
-        (rc = fr_json_parse((struct fr_str){all->p + start, all->n - start}, path, &root, err)) !=
-            FR_OK)
-        return rc;
-    version = json_string_value(json_object_get(root, "version"));
-    if (version == NULL || strcmp(version, "1.0") != 0)
-        rc = fr_fail(err, FR_USAGE, "version is '%s', expected '1.0'", version ? version : "");
-    if (rc == FR_OK)
-        rc = read_model(t, root, err);
-    if (rc == FR_OK)
-        rc = tr_tok_read_normalizer(t, json_object_get(root, "normalizer"), err);
-    if (rc == FR_OK)
-        rc = tr_tok_read_steps(t, json_object_get(root, "pre_tokenizer"), err);
-    if (rc == FR_OK)
-        rc = read_added(t, json_object_get(root, "added_tokens"), err);
-    json_decref(root);
-    return rc == FR_OK ? rc : fr_while(err, "%s", path);
+    return rc == FR_OK ? fr_json_parse((struct fr_str){all->p + start, all->n - start}, path, root,
+                                       err)
+                       : rc;
 }
 
-/* tokenizer_config.json beside path, where there is one. */
-static enum fr_rc read_config(struct tr_tokenizer *t, const char *path, struct fr_buf *all,
+/* tokenizer.json, and tokenizer_config.json beside it where there is one. */
+static enum fr_rc parse_files(const char *path, struct fr_buf *all, struct files *f,
                               struct fr_err *err)
 {
     const char *slash = strrchr(path, '/');
     char config[PATH_MAX];
-    size_t start = all->n;
-    json_t *root = NULL;
     struct stat st;
-    enum fr_rc rc;
+    enum fr_rc rc = parse(path, all, &f->root, err);
 
-    t->bos = t->eos = t->pad = -1;
-    if (snprintf(config, sizeof(config), "%.*stokenizer_config.json",
+    if (rc != FR_OK ||
+        snprintf(config, sizeof(config), "%.*stokenizer_config.json",
                  slash != NULL ? (int)(slash + 1 - path) : 0, path) >= PATH_MAX ||
         fr_sys.lstat(config, &st) != 0)
-        return FR_OK;
-    if ((rc = fr_file_read(config, FILE_MAX_BYTES, all, err)) != FR_OK ||
-        (rc = fr_json_parse((struct fr_str){all->p + start, all->n - start}, config, &root, err)) !=
-            FR_OK)
         return rc;
-    t->bos = named(t, root, "bos_token");
-    t->eos = named(t, root, "eos_token");
-    t->pad = named(t, root, "pad_token");
-    json_decref(root);
-    return FR_OK;
+    return parse(config, all, &f->config, err);
+}
+
+static enum fr_rc read_files(struct tr_tokenizer *t, const struct files *f, struct fr_err *err)
+{
+    const char *version = json_string_value(json_object_get(f->root, "version"));
+    enum fr_rc rc = FR_OK;
+
+    if (version == NULL || strcmp(version, "1.0") != 0)
+        rc = fr_fail(err, FR_USAGE, "version is '%s', expected '1.0'", version ? version : "");
+    if (rc == FR_OK)
+        rc = read_model(t, f, err);
+    if (rc == FR_OK)
+        rc = tr_tok_read_normalizer(t, json_object_get(f->root, "normalizer"), err);
+    if (rc == FR_OK)
+        rc = tr_tok_read_steps(t, json_object_get(f->root, "pre_tokenizer"), err);
+    if (rc == FR_OK)
+        rc = tr_tok_read_added(t, json_object_get(f->root, "added_tokens"), f->config, err);
+    t->bos = named(t, f->config, "bos_token");
+    t->eos = named(t, f->config, "eos_token");
+    t->pad = named(t, f->config, "pad_token");
+    return rc;
 }
 
 enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err)
@@ -332,6 +259,7 @@ enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct
     size_t n = strlen(path);
     bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
     struct fr_buf all = {0};
+    struct files f = {NULL, NULL};
     char file[PATH_MAX];
     enum fr_rc rc;
 
@@ -342,9 +270,11 @@ enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct
     if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/tokenizer.json", path) >= PATH_MAX)
         rc = fr_fail(err, FR_USAGE, "folder name too long: %s", path);
     else
-        rc = read_file(t, file, &all, err);
-    if (rc == FR_OK)
-        rc = read_config(t, file, &all, err);
+        rc = parse_files(file, &all, &f, err);
+    if (rc == FR_OK && (rc = read_files(t, &f, err)) != FR_OK)
+        fr_while(err, "%s", file);
+    json_decref(f.root);
+    json_decref(f.config);
     if (rc == FR_OK) {
         fr_sha256(all.p, all.n, t->digest);
         *out = t;
