@@ -1,4 +1,4 @@
-/* What a changed pipeline file changes: said before a run goes on with it. */
+/* Files that changed since a run began: said before it goes on, with its own copies or without. */
 #include "engine/run/inside.h"
 
 #include <string.h>
@@ -47,4 +47,28 @@ void run_differ(struct fr_run *run, const struct fr_spec *old)
     run_trouble(run, FR_PLAN_NONE, "going on with another pipeline file: %s",
                 b.bad || b.n == 0 ? "no task differs" : b.p);
     fr_buf_finish(&b);
+}
+
+static bool edited(const char *path, const char *hash)
+{
+    char now[FR_SHA256_TEXT];
+
+    return path[0] != '\0' && hash[0] != '\0' && fr_sha256_file(path, now, NULL) == FR_OK &&
+           strcmp(now, hash) != 0;
+}
+
+void run_edited(struct fr_run *run, bool retry)
+{
+    const struct fr_run_row *r = &run->row;
+
+    if (edited(r->source, r->spec_hash))
+        run_trouble(run, FR_PLAN_NONE,
+                    "%s was changed since the run began: the run's own copy is used; 'flowrun %s "
+                    "%lld --file %s' goes on with the changed file, 'flowrun %s' starts anew",
+                    r->source, retry ? "retry" : "resume", (long long)r->no, r->source, r->source);
+    if (edited(r->inventory, r->inventory_hash))
+        run_trouble(run, FR_PLAN_NONE,
+                    "%s was changed since the run began: the run's own copy is used; 'flowrun %s' "
+                    "starts anew, with the changed nodes",
+                    r->inventory, r->source);
 }

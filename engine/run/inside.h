@@ -17,7 +17,7 @@
  *   logs.c      copies of the attempts' output
  *   route.c     the rendezvous address of a gang
  *   owner.c     requests of other processes
- *   differ.c    what a changed pipeline file changes
+ *   differ.c    files that changed since the run began
  *   view.c      what a view may look at
  */
 #ifndef FR_RUN_INSIDE_H
@@ -32,6 +32,7 @@ enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err);
 /* The folder, the executor, and the scheduler's first event. */
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err);
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
+enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
 
@@ -184,6 +185,8 @@ bool run_node_local(const struct fr_run *run, uint32_t node);
 /* ---- differ.c ---- */
 /* Says which tasks run->spec has other than old. */
 void run_differ(struct fr_run *run, const struct fr_spec *old);
+/* Says which of the run's files are not what they were, while its copies are used. */
+void run_edited(struct fr_run *run, bool retry);
 
 /* ---- owner.c ---- */
 enum fr_rc run_own(struct fr_run *run, struct fr_err *err);

@@ -74,8 +74,12 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
     struct fr_spec *old = NULL;
     enum fr_rc rc = load_file(run, ro->file, &run->spec, issues, err);
 
-    if (rc != FR_OK || ro->file == NULL)
+    if (rc != FR_OK)
         return rc;
+    if (ro->file == NULL) {
+        run_edited(run, ro->retry);
+        return FR_OK;
+    }
     rc = load_file(run, NULL, &old, issues, err);
     if (rc == FR_OK)
         run_differ(run, old);
@@ -252,11 +256,13 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
 }
 
 /* Everything about a changed file that must be safe before it is gone on with. */
-static enum fr_rc adopt(struct fr_run *run, struct fr_err *err)
+static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
     enum fr_rc rc = run_keep_sources(run, err);
 
+    if (rc == FR_OK)
+        rc = run_name_source(run, file, err);
     if (rc != FR_OK || (rc = fr_store_begin(st, err)) != FR_OK)
         return rc;
     if ((rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
@@ -339,8 +345,8 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (rc = run_make_parts(run, err)) != FR_OK)
         goto out;
     if ((rc = load_rows(run, err)) != FR_OK ||
-        (opts->file != NULL &&
-         ((rc = fr_run_check(run->plan, issues, err)) != FR_OK || (rc = adopt(run, err)) != FR_OK)))
+        (opts->file != NULL && ((rc = fr_run_check(run->plan, issues, err)) != FR_OK ||
+                                (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
     if ((rc = distrust_logs(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&

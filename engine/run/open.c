@@ -1,7 +1,7 @@
 /* A run comes to be from a pipeline file; and what a resumed one needs, too. */
 #include "engine/run/inside.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +180,14 @@ enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err)
+{
+    char path[PATH_MAX];
+
+    run->row.source = fr_arena_dup(&run->arena, realpath(file, path) != NULL ? path : file);
+    return run->row.source != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a path");
+}
+
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -230,7 +238,6 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_run *run = run_new(env, err);
-    char path[4096];
     enum fr_rc rc;
 
     *out = NULL;
@@ -241,15 +248,14 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
     if ((rc = fr_id_new(&run->id, err)) != FR_OK || (rc = run_make_parts(run, err)) != FR_OK ||
         (rc = fr_run_check(run->plan, issues, err)) != FR_OK)
         goto out;
-    run->row = (struct fr_run_row){
-        .id = run->id,
-        .name = run->spec->name,
-        .folder = fr_arena_dup(&run->arena, env->cwd),
-        .source = fr_arena_dup(&run->arena, realpath(opts->path, path) != NULL ? path : opts->path),
-        .state = "running",
-        .started_wall = fr_sys.wall_ms(),
-        .round = 1};
-    if ((rc = pack_params(run, opts, err)) != FR_OK || (rc = run_keep_sources(run, err)) != FR_OK ||
+    run->row = (struct fr_run_row){.id = run->id,
+                                   .name = run->spec->name,
+                                   .folder = fr_arena_dup(&run->arena, env->cwd),
+                                   .state = "running",
+                                   .started_wall = fr_sys.wall_ms(),
+                                   .round = 1};
+    if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
+        (rc = pack_params(run, opts, err)) != FR_OK || (rc = run_keep_sources(run, err)) != FR_OK ||
         (rc = run_own(run, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
         goto out;
     if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK)

@@ -61,8 +61,9 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "tttiittd", row->state, row->outcome, row->reason,
-                      row->ended_wall, row->round, row->spec_hash, row->inventory_hash, row->id);
+    return fr_sql_run(st, SQL_RUN_SET, err, "tttiittttd", row->state, row->outcome, row->reason,
+                      row->ended_wall, row->round, row->source, row->spec_hash, row->inventory,
+                      row->inventory_hash, row->id);
 }
 
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,

@@ -29,7 +29,8 @@ static const char *const sql_text[SQL_COUNT] = {
         "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
-                    "round = ?, spec_hash = ?, inventory_hash = ? WHERE id = ?",
+                    "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ? "
+                    "WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
     [SQL_RUN_OPEN] = RUN_COLUMNS "WHERE state <> 'over' ORDER BY no DESC LIMIT 1",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",

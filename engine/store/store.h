@@ -58,7 +58,8 @@ struct fr_run_rows {
 };
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
-/* Writes state, outcome, reason, ended_wall, round, spec_hash and inventory_hash of row->id. */
+/* Writes state, outcome, reason, ended_wall, round, source, inventory and their hashes of row->id.
+ */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* The newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,

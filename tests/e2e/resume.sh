@@ -5,7 +5,7 @@
 begin "$1"
 {
     echo "name: slow"
-    local3
+    echo "nodes: nodes.yaml"
     cat <<'END'
 tasks:
   a: {run: "echo a >> $W/ran"}
@@ -26,6 +26,7 @@ env: {W: "${{ env.W }}"}
 END
 } > slow.yaml
 
+local3 > nodes.yaml
 echo "as it was at submit" > note.txt
 start slow.yaml
 pid=$!
@@ -37,6 +38,7 @@ wait "$pid" 2>/dev/null
 touch killed
 echo changed > note.txt
 echo "tasks: {}" > slow.yaml
+echo "nodes: []" > nodes.yaml
 "$flowrun" status > status
 has "nobody looks after it" status "of slow: left"
 start resume
@@ -54,6 +56,9 @@ same "the resumed run's exit code" $? 0
 wait "$follower"
 same "logs -f ends with the run" $? 0
 same "and has shown all of it" "$(lines follow)" 9
+has "the edited pipeline is named" out "$work/slow.yaml was changed since the run began: the run's own copy is used"
+has "and how to go on with it" out "'flowrun resume 1 --file $work/slow.yaml' goes on with the changed file, 'flowrun $work/slow.yaml' starts anew"
+has "the edited inventory is named" out "$work/nodes.yaml was changed since the run began"
 has "output that was missed" out "b@n1 | between 0"
 hasnt "output that was shown before" out "before 0"
 has "files are those of the submit" out "c@n1 | as it was at submit"

@@ -66,6 +66,11 @@ same "what ran" "$(tr '\n' ' ' < ran | sed 's/first //')" "a flaky flaky flaky b
 same "status of the run and all tasks" "$("$flowrun" status 2 | grep -c succeeded)" 8
 "$flowrun" logs 2 > logs
 same "the logs of both rounds" $? 0
+has "the run is of the other file now" <("$flowrun" status 2) "$work/other.yaml, started"
+echo "# another line" >> other.yaml
+"$flowrun" retry 2 --from c > out 2>&1
+same "a retry after an edit" $? 0
+has "says whose copy it uses" out "$work/other.yaml was changed since the run began: the run's own copy is used; 'flowrun retry 2 --file"
 
 rm -f ran
 {
