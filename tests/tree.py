@@ -50,7 +50,7 @@ def check_functions(path, lines, is_test):
             head, k = "", start - 2
             while k >= 0 and lines[k].strip() and not lines[k].rstrip().endswith((";", "}")) and not lines[k].startswith("#"):
                 head, k = lines[k] + head, k - 1
-            kernel = re.search(r"kernel|_table\b|__global__", head) or re.search(r"/(ref|cpu|cuda)/", path)
+            kernel = re.search(r"kernel|_table\b|__global__", head) or re.search(r"/(ref|cpu|cuda|cudasim)/", path)
             if length > (LIMITS["table"] if kernel else LIMITS["function"]):
                 say(path, start, "a function of %d lines" % length)
             args = head[head.find("(") + 1:head.rfind(")")]

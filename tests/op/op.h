@@ -1,17 +1,16 @@
 /*
  * The harness of the op tests. A case binds its views once; the harness makes one copy of them for
  * each backend, with the same contents and guard bytes around, runs the op on all, and compares:
- * backend 0 is the reference; 1 is the backend under test; 2 the same with another number of
- * threads, whose bytes must equal those of 1.
+ * backend 0 is the reference; 1 is the backend under test; those behind it are the same with
+ * another number or order of threads, whose bytes must equal those of 1.
  */
 #ifndef TESTS_OP_OP_H
 #define TESTS_OP_OP_H
 
 #include "tests/ref/ref.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/cpu/cpu.h"
 
-enum { OP_REF, OP_DEV, OP_THREADS, OP_BACKENDS };
+enum { OP_REF, OP_DEV, OP_BACKENDS = 4 };
 
 enum op_role {
     OP_IN,   /* must stay as it is */
@@ -29,6 +28,7 @@ struct op_spec {
     const int64_t *ints;        /* values instead, cycled */
     int64_t count;              /* of ints */
     double loose;               /* widens the tolerance; 0 means 1 */
+    bool broken;                /* two infinities and a NaN among the values */
 };
 
 struct op_case;
@@ -49,23 +49,31 @@ void op_end(struct op_case *c);
 /* Runs tr_<name> on every backend and compares. */
 #define OP_RUN(c, name, args)                                                                      \
     do {                                                                                           \
-        for (int op_b = 0; op_b < OP_BACKENDS; op_b++) {                                           \
+        if (op_lacks(c, TR_OP_##name))                                                             \
+            break;                                                                                 \
+        for (int op_b = 0; op_b < op_count(); op_b++) {                                            \
             struct fr_err op_err = {0};                                                            \
             op_check(tr_##name(op_backend(c, op_b), op_queue(c, op_b), &(args)[op_b], &op_err),    \
                      &op_err);                                                                     \
         }                                                                                          \
         op_end(c);                                                                                 \
     } while (0)
+int op_count(void); /* backends of this run */
+/* Whether the backend under test said at op_setup that it has no such op; then the case is over. */
+bool op_lacks(struct op_case *c, enum tr_op op);
 void op_check(enum fr_rc rc, const struct fr_err *err);
 
 /* A call that must end with rc and this text. */
 void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const char *text);
 
-/* Makes the backends; the same numbers follow from each seed. */
-enum fr_rc op_setup(enum cpu_math math, struct fr_err *err);
-void op_teardown(void);
-void op_seed(uint64_t seed);
-double op_uniform(void); /* in [-1, 1) */
+/* Adds the reference, then the backend under test n times over (taken over, also on failure).
+ * lacks[0..nlacks): ops that it does not have yet. */
+enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks, int nlacks,
+                    struct fr_err *err);
+/* Runs the tables, frees the backends; the exit status. */
+int op_run(void);
+void op_seed(uint64_t seed); /* the same numbers follow from each seed */
+double op_uniform(void);     /* in [-1, 1) */
 
 /* The tables. */
 void op_dense_cases(void);

@@ -1,6 +1,5 @@
 #include "tests/op/op.h"
 
-#include <math.h>
 #include <stdio.h>
 
 static struct op_case *begin(const char *op, enum tr_dtype t, int64_t a, int64_t b)
@@ -86,22 +85,9 @@ static void scans(enum tr_dtype t, int64_t rows, int64_t n)
     OP_BIND(c, s, out, OP_INOUT, TR_F64, {1});
     OP_RUN(c, sumsq, s);
     c = begin("nonfinite", t, rows, n);
-    OP_BIND(c, f, x, OP_INOUT, t, {rows, n}, .gap = 2);
+    OP_BIND(c, f, x, OP_IN, t, {rows, n}, .gap = 2, .broken = true);
     OP_BIND(c, f, found, OP_INOUT, TR_I64, {1}, .ints = (const int64_t[]){3}, .count = 1);
-    for (int b = 0; b < OP_BACKENDS && rows > 0; b++) { /* these share memory with the host */
-        tr_set(f[b].x, 0, INFINITY);
-        tr_set(f[b].x, tr_view_count(f[b].x) - 1, -INFINITY);
-        tr_set(f[b].x, tr_view_count(f[b].x) / 2, NAN);
-    }
-    for (int b = 0; b < OP_BACKENDS; b++) {
-        struct fr_err err = {0};
-
-        op_check(tr_nonfinite(op_backend(c, b), op_queue(c, b), &f[b], &err), &err);
-        for (int64_t i = 0; i < tr_view_count(f[b].x); i++)
-            if (!isfinite(tr_get(f[b].x, i)))
-                tr_set(f[b].x, i, 0);
-    }
-    op_end(c);
+    OP_RUN(c, nonfinite, f);
 }
 
 static void adamw(int64_t n, int variant)

@@ -1,0 +1,158 @@
+/*
+ * The instructions of trainer/backend/cuda/ptx.h, one function each, executed on the host. What is
+ * asynchronous on the device happens here as late as it may: copies when they are waited for,
+ * products of a warpgroup at the wait of their group. Until then the destination holds 0xff.
+ */
+#ifndef TESTS_CUDASIM_INSTRUCTIONS_H
+#define TESTS_CUDASIM_INSTRUCTIONS_H
+
+#include "tests/cudasim/block.h"
+
+enum ptx_swizzle { PTX_PLAIN = 0, PTX_SWIZZLE_128 = 1, PTX_SWIZZLE_64 = 2, PTX_SWIZZLE_32 = 3 };
+
+/* A tensor map: what cuTensorMapEncodeTiled was given. */
+struct alignas(64) CUtensorMap {
+    char *p;
+    int rank, size; /* size: bytes of an element */
+    enum ptx_swizzle swizzle;
+    uint64_t shape[3], stride[3]; /* stride in bytes; of dimension 0 the size */
+    uint32_t box[3];
+};
+
+inline uint32_t ptx_shared(const void *p, SIM_HERE)
+{
+    return sim_offset(p, 0, site);
+}
+
+/* n matrices of 8x8 16-bit elements. */
+void sim_ldmatrix(uint32_t *r, int n, const void *row, bool trans, struct sim_site site);
+
+inline void ptx_ldmatrix_x4(uint32_t (&r)[4], const void *row, SIM_HERE)
+{
+    sim_ldmatrix(r, 4, row, false, site);
+}
+
+inline void ptx_ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, SIM_HERE)
+{
+    sim_ldmatrix(r, 4, row, true, site);
+}
+
+inline void ptx_ldmatrix_x2(uint32_t (&r)[2], const void *row, SIM_HERE)
+{
+    sim_ldmatrix(r, 2, row, false, site);
+}
+
+inline void ptx_ldmatrix_x2_trans(uint32_t (&r)[2], const void *row, SIM_HERE)
+{
+    sim_ldmatrix(r, 2, row, true, site);
+}
+
+void ptx_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __nv_bfloat16,
+             SIM_HERE);
+void ptx_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __half, SIM_HERE);
+
+void ptx_copy16(void *to, const void *from, int valid, SIM_HERE);
+void ptx_copy_commit(void);
+void sim_copy_wait(size_t open);
+
+template <int N> inline void ptx_copy_wait(void)
+{
+    sim_copy_wait(N);
+}
+
+inline void ptx_bar_sync(int id, int threads, SIM_HERE)
+{
+    sim_barrier_wait((unsigned)id, (unsigned)threads, true, false, site);
+}
+
+inline void ptx_bar_arrive(int id, int threads, SIM_HERE)
+{
+    sim_barrier_wait((unsigned)id, (unsigned)threads, false, false, site);
+}
+
+void ptx_mbar_init(uint64_t *bar, int count, SIM_HERE);
+void ptx_mbar_arrive(uint64_t *bar, SIM_HERE);
+void ptx_mbar_expect(uint64_t *bar, uint32_t bytes, SIM_HERE);
+void ptx_mbar_wait(uint64_t *bar, uint32_t parity, SIM_HERE);
+
+inline void ptx_mbar_init_fence(void)
+{
+}
+
+void ptx_bulk_load(void *to, const CUtensorMap *map, int x, int y, uint64_t *bar, SIM_HERE);
+void ptx_bulk_load3(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *bar, SIM_HERE);
+void ptx_bulk_store(const CUtensorMap *map, const void *from, int x, int y, SIM_HERE);
+void ptx_bulk_commit(void);
+void sim_bulk_wait(size_t open);
+
+template <int N> inline void ptx_bulk_wait_read(void)
+{
+    sim_bulk_wait(N);
+}
+
+inline void ptx_fence_async(void)
+{
+}
+
+template <int N> inline void ptx_regs_give(void)
+{
+}
+
+template <int N> inline void ptx_regs_take(void)
+{
+}
+
+inline uint64_t ptx_matrix(const void *p, uint32_t lead, uint32_t stride, enum ptx_swizzle swizzle,
+                           SIM_HERE)
+{
+    return (uint64_t)((ptx_shared(p, site) & 0x3ffff) >> 4) | (uint64_t)(lead >> 4) << 16 |
+           (uint64_t)(stride >> 4) << 32 | (uint64_t)swizzle << 62;
+}
+
+/* A product of a warpgroup as one thread asks for it. */
+struct sim_wgmma {
+    float *d;
+    int n;
+    uint64_t a, b;
+    uint32_t regs[4];
+    bool a_in_regs, trans_a, trans_b, add, f16;
+};
+
+void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site);
+void ptx_wgmma_fence(SIM_HERE);
+void ptx_wgmma_commit(SIM_HERE);
+void sim_wgmma_wait(size_t open, struct sim_site site);
+
+template <int N> inline void ptx_wgmma_wait(SIM_HERE)
+{
+    sim_wgmma_wait(N, site);
+}
+
+inline bool sim_is_f16(__nv_bfloat16)
+{
+    return false;
+}
+
+inline bool sim_is_f16(__half)
+{
+    return true;
+}
+
+template <int TA, int TB, size_t M, class T>
+inline void ptx_wgmma(float (&d)[M], uint64_t a, uint64_t b, bool add, T t, SIM_HERE)
+{
+    struct sim_wgmma w = {d, (int)M * 2, a, b, {0}, false, TA != 0, TB != 0, add, sim_is_f16(t)};
+
+    sim_wgmma_put(&w, site);
+}
+
+template <int TB, size_t M, class T>
+inline void ptx_wgmma_a(float (&d)[M], const uint32_t (&a)[4], uint64_t b, bool add, T t, SIM_HERE)
+{
+    struct sim_wgmma w = {d,    (int)M * 2, 0,       b,   {a[0], a[1], a[2], a[3]},
+                          true, false,      TB != 0, add, sim_is_f16(t)};
+
+    sim_wgmma_put(&w, site);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * The op table of tests/op on the simulated device: threads forward, reversed and shuffled, which
+ * must give the same bits, against the reference.
+ */
+#include "trainer/backend/cuda/cuda.h"
+#include "trainer/backend/cuda/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+extern "C" {
+#include "tests/op/op.h"
+}
+
+/* The ops that have no kernel yet; op_setup checks that the backend says so. */
+static const enum tr_op lacks[] = {
+    TR_OP_embed_fwd,
+    TR_OP_embed_bwd,
+    TR_OP_rmsnorm_fwd,
+    TR_OP_rmsnorm_bwd,
+    TR_OP_gemm,
+    TR_OP_colsum,
+    TR_OP_dropout,
+    TR_OP_rope,
+    TR_OP_mla_assemble_fwd,
+    TR_OP_mla_assemble_bwd,
+    TR_OP_attention_fwd,
+    TR_OP_attention_bwd,
+    TR_OP_swiglu_fwd,
+    TR_OP_swiglu_bwd,
+    TR_OP_xent_chunk,
+    TR_OP_xent_finish,
+    TR_OP_router_fwd,
+    TR_OP_router_bwd,
+    TR_OP_moe_plan,
+    TR_OP_moe_permute,
+    TR_OP_moe_combine,
+    TR_OP_rowdot,
+    TR_OP_grouped_gemm,
+    TR_OP_grouped_wgrad,
+    TR_OP_decode,
+    TR_OP_sumsq,
+    TR_OP_nonfinite,
+    TR_OP_adamw,
+    TR_OP_reduce_ordered,
+};
+
+int main(void)
+{
+    struct tr_backend *be[SIM_DEVICES] = {};
+    struct fr_err err;
+    enum fr_rc rc = FR_OK;
+
+    cudasim_device(90, 1);
+    for (int i = 0; i < SIM_DEVICES && rc == FR_OK; i++)
+        rc = tr_cuda_open(i, &be[i], &err);
+    if (rc == FR_OK)
+        rc = op_setup(be, SIM_DEVICES, lacks, sizeof lacks / sizeof lacks[0], &err);
+    if (rc != FR_OK) {
+        printf("%s\n", err.msg);
+        return EXIT_FAILURE;
+    }
+    return op_run();
+}

@@ -1,0 +1,289 @@
+#include "tests/cudasim/runtime.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+
+/* Work not done yet; `done` counts what was. */
+struct sim_work {
+    std::deque<std::function<void()>> open;
+    unsigned long put, done;
+    bool running;
+    struct sim_order order;
+};
+
+struct sim_stream {
+    std::shared_ptr<struct sim_work> work;
+};
+
+struct sim_event {
+    std::shared_ptr<struct sim_work> of;
+    unsigned long at;
+    double ms;
+};
+
+static thread_local int device;
+static int device_sm = 90;
+static uint64_t device_seed = 1;
+static std::mutex lock; /* of the table below: ranks are host threads */
+static std::map<const void *, int> shared_of;
+
+void cudasim_device(int sm, uint64_t seed)
+{
+    device_sm = sm;
+    device_seed = seed;
+}
+
+/* Does the work that was put before `until`. */
+static void drain(const std::shared_ptr<struct sim_work> &w, unsigned long until)
+{
+    if (w->running)
+        return;
+    w->running = true;
+    while (w->done < until) {
+        std::function<void()> f = std::move(w->open.front());
+
+        w->open.pop_front();
+        f();
+        w->done++;
+    }
+    w->running = false;
+}
+
+void sim_put(cudaStream_t s, std::function<void()> work)
+{
+    s->work->open.push_back(std::move(work));
+    s->work->put++;
+    if (s->work->order.kind == 0)
+        drain(s->work, s->work->put);
+}
+
+cudaError_t cudaDriverGetVersion(int *v)
+{
+    *v = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *v)
+{
+    *v = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = SIM_DEVICES;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int d)
+{
+    if (d < 0 || d >= SIM_DEVICES)
+        return cudaErrorInvalidValue;
+    device = d;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
+{
+    *p = {};
+    snprintf(p->name, sizeof p->name, "cudasim sm_%d", device_sm);
+    p->totalGlobalMem = (size_t)1 << 30;
+    p->sharedMemPerBlockOptin = device_sm >= 90 ? 227 << 10 : 163 << 10;
+    p->major = device_sm / 10;
+    p->minor = device_sm % 10;
+    p->multiProcessorCount = 4; /* few, so that persistent blocks have several turns */
+    p->l2CacheSize = 1 << 20;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr, int)
+{
+    *value = 4;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+    *free = *total = (size_t)1 << 30;
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+    switch (e) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInvalidConfiguration:
+        return "invalid configuration argument";
+    default:
+        return "invalid argument";
+    }
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+    *p = nullptr;
+    if (bytes > (size_t)1 << 30 || posix_memalign(p, 256, bytes) != 0)
+        return cudaErrorMemoryAllocation;
+    memset(*p, 0xff, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
+{
+    return cudaMalloc(p, bytes);
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    return cudaFree(p);
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
+                            cudaStream_t s)
+{
+    sim_put(s, [dst, src, bytes] { memmove(dst, src, bytes); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *p, int byte, size_t bytes, cudaStream_t s)
+{
+    sim_put(s, [p, byte, bytes] { memset(p, byte, bytes); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    *s = new sim_stream{std::make_shared<struct sim_work>()};
+    (*s)->work->order = {device, device_seed};
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    drain(s->work, s->work->put);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    cudaStreamSynchronize(s);
+    delete s;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+    *e = new sim_event{};
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    delete e;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
+{
+    e->of = s->work;
+    e->at = s->work->put;
+    e->ms = (double)std::chrono::duration_cast<std::chrono::microseconds>(
+                std::chrono::steady_clock::now().time_since_epoch())
+                .count() /
+            1000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
+{
+    std::shared_ptr<struct sim_work> of = e->of;
+    unsigned long at = e->at;
+
+    if (of != nullptr && of != s->work)
+        sim_put(s, [of, at] { drain(of, at); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+    if (e->of != nullptr)
+        drain(e->of, e->at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e)
+{
+    return cudaEventSynchronize(e);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    *ms = (float)(to->ms - from->ms);
+    return cudaSuccess;
+}
+
+cudaError_t sim_set_shared(const void *kernel, int bytes)
+{
+    std::lock_guard<std::mutex> hold(lock);
+
+    if (bytes > (device_sm >= 90 ? 227 << 10 : 163 << 10))
+        return cudaErrorInvalidValue;
+    shared_of[kernel] = bytes;
+    return cudaSuccess;
+}
+
+cudaError_t sim_get_attributes(struct cudaFuncAttributes *a, const void *)
+{
+    *a = {};
+    a->binaryVersion = a->ptxVersion = device_sm;
+    return cudaSuccess;
+}
+
+static size_t shared_limit(const void *kernel)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    auto found = shared_of.find(kernel);
+
+    return found != shared_of.end() ? (size_t)found->second : 48 << 10;
+}
+
+cudaError_t sim_enqueue(const struct cudaLaunchConfig_t *c, const void *kernel,
+                        std::function<void()> body)
+{
+    size_t threads = (size_t)c->blockDim.x * c->blockDim.y * c->blockDim.z;
+    struct sim_launch l = {c->gridDim, c->blockDim, c->dynamicSmemBytes, std::move(body),
+                           c->stream->work->order};
+
+    if (threads == 0 || threads > 1024 || c->blockDim.z > 64 || c->gridDim.x == 0 ||
+        c->gridDim.x > 0x7fffffffu || c->gridDim.y == 0 || c->gridDim.y > 65535 ||
+        c->gridDim.z == 0 || c->gridDim.z > 65535)
+        return cudaErrorInvalidConfiguration;
+    if (c->dynamicSmemBytes > shared_limit(kernel))
+        return cudaErrorInvalidValue;
+    sim_put(c->stream, [l] { sim_run(&l); });
+    return cudaSuccess;
+}

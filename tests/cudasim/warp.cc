@@ -1,0 +1,131 @@
+/*
+ * Instructions of a warp: ldmatrix, mma.sync; and cp.async of a thread.
+ */
+#include "tests/cudasim/instructions.h"
+
+void sim_ldmatrix(uint32_t *r, int n, const void *row, bool trans, struct sim_site site)
+{
+    unsigned lane = sim_me->lane;
+    sim_slots slots;
+
+    if (lane < 8u * (unsigned)n) {
+        (void)sim_offset(row, 16, site);
+        if ((uintptr_t)row % 16 != 0)
+            sim_fail("%s:%d: ldmatrix row is not aligned to 16 bytes", site.file, site.line);
+    }
+    slots = sim_meet(0xffffffffu, &row, sizeof row, nullptr, site);
+    for (int m = 0; m < n; m++) {
+        uint16_t x[2];
+
+        for (unsigned j = 0; j < 2; j++) {
+            unsigned line = trans ? 2 * (lane % 4) + j : lane / 4;
+            unsigned col = trans ? lane / 4 : 2 * (lane % 4) + j;
+            const uint16_t *p;
+
+            memcpy(&p, slots[8 * (unsigned)m + line], sizeof p);
+            x[j] = p[col];
+        }
+        r[m] = (uint32_t)x[0] | (uint32_t)x[1] << 16;
+    }
+}
+
+/* What a lane brings to mma, and takes: d. */
+struct fragment {
+    float d[4];
+    uint32_t a[4], b[2];
+};
+
+static float widen(uint32_t pair, int half, bool f16)
+{
+    uint16_t bits = (uint16_t)(pair >> 16 * half);
+
+    return f16 ? tr_f16_to(bits) : tr_bf16_value(bits);
+}
+
+template <bool F16>
+__attribute__((no_sanitize("address", "undefined"))) static void product(sim_slots slots, unsigned)
+{
+    float a[16][16], b[16][8], d[16][8];
+
+    for (unsigned l = 0; l < SIM_LANES; l++) {
+        struct fragment f;
+        unsigned g = l / 4, c = l % 4 * 2;
+
+        memcpy(&f, slots[l], sizeof f);
+        for (unsigned i = 0; i < 4; i++) {
+            d[g + i / 2 * 8][c + i % 2] = f.d[i];
+            for (int h = 0; h < 2; h++)
+                a[g + i % 2 * 8][c + i / 2 * 8 + (unsigned)h] = widen(f.a[i], h, F16);
+        }
+        for (unsigned i = 0; i < 2; i++)
+            for (int h = 0; h < 2; h++)
+                b[c + i * 8 + (unsigned)h][g] = widen(f.b[i], h, F16);
+    }
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < 8; j++)
+                d[i][j] += a[i][k] * b[k][j];
+    for (unsigned l = 0; l < SIM_LANES; l++) {
+        unsigned g = l / 4, c = l % 4 * 2;
+        float out[4];
+
+        for (unsigned i = 0; i < 4; i++)
+            out[i] = d[g + i / 2 * 8][c + i % 2];
+        memcpy(slots[l], out, sizeof out);
+    }
+}
+
+static void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                void (*last)(sim_slots, unsigned), struct sim_site site)
+{
+    struct fragment f;
+    sim_slots slots;
+
+    memcpy(f.d, d, sizeof f.d);
+    memcpy(f.a, a, sizeof f.a);
+    memcpy(f.b, b, sizeof f.b);
+    slots = sim_meet(0xffffffffu, &f, sizeof f, last, site);
+    memcpy(d, slots[sim_me->lane], sizeof d);
+}
+
+void ptx_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __nv_bfloat16,
+             struct sim_site site)
+{
+    mma(d, a, b, product<false>, site);
+}
+
+void ptx_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __half,
+             struct sim_site site)
+{
+    mma(d, a, b, product<true>, site);
+}
+
+void ptx_copy16(void *to, const void *from, int valid, struct sim_site site)
+{
+    (void)sim_offset(to, 16, site);
+    if ((uintptr_t)to % 16 != 0 || (valid > 0 && (uintptr_t)from % 16 != 0) || valid < 0 ||
+        valid > 16)
+        sim_fail("%s:%d: cp.async not aligned to 16 bytes", site.file, site.line);
+    memset(to, 0xff, 16);
+    sim_me->open.push_back({to, from, 16, (size_t)valid});
+}
+
+void ptx_copy_commit(void)
+{
+    sim_me->groups.push_back(std::move(sim_me->open));
+    sim_me->open.clear();
+}
+
+void sim_copy_wait(size_t open)
+{
+    std::vector<std::vector<struct sim_copy>> *groups = &sim_me->groups;
+
+    while (groups->size() > open) {
+        for (const struct sim_copy &c : groups->front()) {
+            if (c.valid > 0)
+                memcpy(c.to, c.from, c.valid);
+            memset((char *)c.to + c.valid, 0, c.bytes - c.valid);
+        }
+        groups->erase(groups->begin());
+    }
+}

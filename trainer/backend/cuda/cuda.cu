@@ -1,0 +1,328 @@
+/*
+ * The CUDA backend as backend.h sees it: memory, queues (streams), events, the table of ops.
+ */
+#include "trainer/backend/cuda/cuda.h"
+
+#include "trainer/backend/cuda/module.h"
+
+extern "C" {
+#include "engine/base/sys.h"
+}
+
+#include <stdio.h>
+#include <string.h>
+
+enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err)
+{
+    if (e == cudaSuccess)
+        return FR_OK;
+    (void)cudaGetLastError();
+    return fr_fail(err, e == cudaErrorMemoryAllocation ? FR_NOMEM : FR_IO, "%s: %s", what,
+                   cudaGetErrorString(e));
+}
+
+static enum fr_rc cuda_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
+                                 struct fr_err *err)
+{
+    size_t all = bytes > 0 ? bytes : 1, room = 0, total = 0;
+    cudaError_t e = kind == TR_MEM_DEVICE ? cudaMalloc(out, all)
+                                          : cudaHostAlloc(out, all, cudaHostAllocDefault);
+
+    (void)self;
+    if (e == cudaSuccess)
+        return FR_OK;
+    *out = NULL;
+    (void)cudaGetLastError();
+    (void)cudaMemGetInfo(&room, &total);
+    return fr_fail(err, e == cudaErrorMemoryAllocation ? FR_NOMEM : FR_IO,
+                   "%zu bytes of %s memory: %s; %zu of the device's %zu bytes are free", bytes,
+                   kind == TR_MEM_DEVICE ? "device" : "pinned", cudaGetErrorString(e), room, total);
+}
+
+static void cuda_mem_free(void *self, enum tr_mem kind, void *p)
+{
+    (void)self;
+    (void)(kind == TR_MEM_DEVICE ? cudaFree(p) : cudaFreeHost(p));
+}
+
+static enum fr_rc cuda_copy(void *self, struct tr_queue *q, void *dst, const void *src,
+                            size_t bytes)
+{
+    (void)self;
+    return cuda_ok(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, q->stream), "copy", NULL);
+}
+
+static enum fr_rc cuda_zero(void *self, struct tr_queue *q, void *dst, size_t bytes)
+{
+    (void)self;
+    return cuda_ok(cudaMemsetAsync(dst, 0, bytes, q->stream), "zero", NULL);
+}
+
+enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err *err)
+{
+    if (bytes > q->work_bytes) {
+        enum fr_rc rc = cuda_ok(cudaStreamSynchronize(q->stream), "workspace", err);
+
+        if (rc != FR_OK)
+            return rc;
+        (void)cudaFree(q->work);
+        q->work = NULL;
+        q->work_bytes = 0;
+        if ((rc = cuda_mem_alloc(q->owner, TR_MEM_DEVICE, bytes, &q->work, err)) != FR_OK)
+            return fr_while(err, "workspace");
+        q->work_bytes = bytes;
+    }
+    *out = q->work;
+    return FR_OK;
+}
+
+static void cuda_queue_destroy(void *self, struct tr_queue *q)
+{
+    (void)self;
+    if (q->stream != NULL)
+        (void)cudaStreamDestroy(q->stream);
+    (void)cudaFree(q->work);
+    fr_sys.free(q);
+}
+
+static enum fr_rc cuda_queue_create(void *self, size_t workspace_bytes, struct tr_queue **out,
+                                    struct fr_err *err)
+{
+    struct tr_queue *q = static_cast<struct tr_queue *>(fr_sys.alloc(sizeof *q));
+    void *unused;
+    enum fr_rc rc;
+
+    if (q == NULL)
+        return fr_fail(err, FR_NOMEM, "queue");
+    memset(q, 0, sizeof *q);
+    q->owner = static_cast<struct cuda *>(self);
+    rc = cuda_ok(cudaSetDevice(q->owner->device), "device", err);
+    if (rc == FR_OK)
+        rc = cuda_ok(cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking), "queue", err);
+    if (rc == FR_OK)
+        rc = cuda_work(q, workspace_bytes, &unused, err);
+    if (rc == FR_OK)
+        *out = q;
+    else
+        cuda_queue_destroy(self, q);
+    return rc;
+}
+
+static enum fr_rc cuda_event_create(void *self, struct tr_event **out, struct fr_err *err)
+{
+    struct tr_event *e = static_cast<struct tr_event *>(fr_sys.alloc(sizeof *e));
+    enum fr_rc rc;
+
+    (void)self;
+    if (e == NULL)
+        return fr_fail(err, FR_NOMEM, "event");
+    memset(e, 0, sizeof *e);
+    rc = cuda_ok(cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming), "event", err);
+    if (rc == FR_OK)
+        *out = e;
+    else
+        fr_sys.free(e);
+    return rc;
+}
+
+static void cuda_event_destroy(void *self, struct tr_event *e)
+{
+    (void)self;
+    (void)cudaEventDestroy(e->event);
+    fr_sys.free(e);
+}
+
+static enum fr_rc cuda_event_record(void *self, struct tr_queue *q, struct tr_event *e)
+{
+    (void)self;
+    e->recorded = true;
+    return cuda_ok(cudaEventRecord(e->event, q->stream), "event", NULL);
+}
+
+static enum fr_rc cuda_event_wait(void *self, struct tr_queue *q, struct tr_event *e)
+{
+    (void)self;
+    if (!e->recorded)
+        return FR_OK;
+    return cuda_ok(cudaStreamWaitEvent(q->stream, e->event, 0), "event", NULL);
+}
+
+static enum fr_rc cuda_sync(void *self, struct tr_queue *q, struct fr_err *err)
+{
+    enum fr_rc rc = cuda_ok(cudaStreamSynchronize(q->stream), "device", err);
+
+    (void)self;
+    return rc == FR_OK ? rc : fr_while(err, "at or before %s", tr_cuda_op_name(q->op));
+}
+
+static bool takes_fp8(enum tr_op op)
+{
+    return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_xent_chunk ||
+           op == TR_OP_decode;
+}
+
+static bool present(enum tr_op op)
+{
+    switch (op) {
+#define CUDA_PRESENT(name, args) case TR_OP_##name:
+        CUDA_OPS(CUDA_PRESENT)
+#undef CUDA_PRESENT
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool cuda_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
+{
+    (void)self;
+    if (!present(op) || (compute != TR_F32 && compute != TR_BF16 && compute != TR_F16))
+        return false;
+    return weight == compute || (weight == TR_F8_E4M3 && takes_fp8(op));
+}
+
+static void cuda_describe(void *self, char out[256])
+{
+    struct cuda *cuda = static_cast<struct cuda *>(self);
+    size_t room = 0, total = 0;
+
+    (void)cudaMemGetInfo(&room, &total);
+    snprintf(out, 256, "device=%d name=\"%s\" sm=%d processors=%d free=%zu of %zu bytes",
+             cuda->device, cuda->name, cuda->sm, cuda->processors, room, total);
+}
+
+static void cuda_destroy(void *self)
+{
+    fr_sys.free(self);
+}
+
+/* The slot of an op: remembers it for tr_sync and puts its name in front of a failure. */
+#define CUDA_RUN(name, args)                                                                       \
+    static enum fr_rc run_##name(void *self, struct tr_queue *q, const struct args *a,             \
+                                 struct fr_err *err)                                               \
+    {                                                                                              \
+        enum fr_rc rc;                                                                             \
+                                                                                                   \
+        q->op = TR_OP_##name;                                                                      \
+        rc = tr_cuda_##name(static_cast<struct cuda *>(self), q, a, err);                          \
+        return rc == FR_OK ? rc : fr_while(err, #name);                                            \
+    }
+CUDA_OPS(CUDA_RUN)
+#undef CUDA_RUN
+
+const char *tr_cuda_op_name(enum tr_op op)
+{
+    switch (op) {
+#define CUDA_NAME(name, args)                                                                      \
+    case TR_OP_##name:                                                                             \
+        return #name;
+        TR_OPS(CUDA_NAME)
+#undef CUDA_NAME
+    default:
+        return "?";
+    }
+}
+
+static struct tr_backend_ops make_table(void)
+{
+    struct tr_backend_ops t;
+
+    memset(&t, 0, sizeof t);
+    t.name = "cuda";
+    t.mem_alloc = cuda_mem_alloc;
+    t.mem_free = cuda_mem_free;
+    t.copy = cuda_copy;
+    t.zero = cuda_zero;
+    t.queue_create = cuda_queue_create;
+    t.queue_destroy = cuda_queue_destroy;
+    t.event_create = cuda_event_create;
+    t.event_destroy = cuda_event_destroy;
+    t.event_record = cuda_event_record;
+    t.event_wait = cuda_event_wait;
+    t.sync = cuda_sync;
+    t.supports = cuda_supports;
+    t.describe = cuda_describe;
+    t.destroy = cuda_destroy;
+#define CUDA_SLOT(name, args) t.name = run_##name;
+    CUDA_OPS(CUDA_SLOT)
+#undef CUDA_SLOT
+    return t;
+}
+
+static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
+{
+    cudaDeviceProp p;
+    int driver = 0, n = 0;
+    enum fr_rc rc;
+
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+        return fr_fail(err, FR_UNSUPPORTED, "no NVIDIA driver on this machine");
+    if ((rc = cuda_ok(cudaGetDeviceCount(&n), "devices", err)) != FR_OK)
+        return rc;
+    if (cuda->device < 0 || cuda->device >= n)
+        return fr_fail(err, FR_NOTFOUND, "device %d: this process sees %d", cuda->device, n);
+    if ((rc = cuda_ok(cudaSetDevice(cuda->device), "device", err)) != FR_OK ||
+        (rc = cuda_ok(cudaGetDeviceProperties(&p, cuda->device), "device", err)) != FR_OK)
+        return rc;
+    if (p.major < 8)
+        return fr_fail(err, FR_UNSUPPORTED, "%s is sm_%d%d, kernels need sm_80 or later", p.name,
+                       p.major, p.minor);
+    cuda->processors = p.multiProcessorCount;
+    cuda->sm = p.major == 9 ? 90 : 80;
+    snprintf(cuda->name, sizeof cuda->name, "%.60s", p.name);
+    return FR_OK;
+}
+
+/* Opens a device. The table of ops is behind the state, so that both are one allocation. */
+enum fr_rc tr_cuda_open(int device, struct tr_backend **out, struct fr_err *err)
+{
+    struct whole {
+        struct cuda cuda;
+        struct tr_backend_ops ops;
+    } *w = static_cast<struct whole *>(fr_sys.alloc(sizeof *w));
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (w == NULL)
+        return fr_fail(err, FR_NOMEM, "backend cuda");
+    memset(w, 0, sizeof *w);
+    w->ops = make_table();
+    w->cuda.base.ops = &w->ops;
+    w->cuda.base.self = &w->cuda;
+    w->cuda.device = device;
+    if ((rc = open_device(&w->cuda, err)) != FR_OK) {
+        fr_sys.free(w);
+        return rc;
+    }
+    *out = &w->cuda.base;
+    return FR_OK;
+}
+
+struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int n)
+{
+    const struct tr_view *v = views[0];
+    struct cuda_span s = {1, 1, true};
+    bool one = true;
+
+    for (int i = v->rank == 1 ? 0 : 1; i < v->rank; i++)
+        s.width *= v->shape[i];
+    if (v->rank > 1)
+        s.count = v->shape[0];
+    for (int i = 0; i < n; i++)
+        one = one && (views[i]->p == NULL || s.count == 1 || views[i]->ld == s.width);
+    if (flat && one && s.count > 0) {
+        s.width *= s.count;
+        s.count = 1;
+    }
+    s.wide = s.width % DEV_WIDE == 0;
+    for (int i = 0; i < n; i++) {
+        int64_t size = views[i]->dtype == TR_F32 || views[i]->dtype == TR_I32   ? 4
+                       : views[i]->dtype == TR_I64 || views[i]->dtype == TR_F64 ? 8
+                                                                                : 2;
+
+        if (views[i]->p != NULL)
+            s.wide = s.wide && (uintptr_t)views[i]->p % 16 == 0 &&
+                     (s.count == 1 || views[i]->ld * size % 16 == 0);
+    }
+    return s;
+}

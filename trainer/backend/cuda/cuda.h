@@ -1,0 +1,175 @@
+/*
+ * Inside the CUDA backend: its state, the launch of a kernel, and the dispatch over types. Every
+ * device source includes this and nothing else of ours.
+ *
+ * To add an op: a kernel <op>_kernel and its launcher tr_cuda_<op> in the file of its family, one
+ * line in CUDA_OPS below, the file in trainer/backend/meson.build if it is new. The top of the file
+ * says formula, who owns what, bytes moved, "=" or "+=", the limit it should reach, and the source.
+ * Its test rows stand in tests/op already, or are added there, where ref and cpu run them too:
+ * `meson test -C build cudasim` runs the table on this backend, threads forward, reversed and
+ * shuffled, which must give the same bits. So: no sum whose order depends on timing (no atomics on
+ * floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
+ *
+ * Loads and stores are 16 bytes: load<V> and store<V> of dev.h with V = DEV_WIDE where the views
+ * allow it (cuda_span, cuda_wide), V = 1 elsewhere. Offsets are 64-bit. Counts that only the device
+ * knows are read by the kernel; the host's numbers are bounds.
+ */
+#ifndef TR_BACKEND_CUDA_CUDA_H
+#define TR_BACKEND_CUDA_CUDA_H
+
+#include "trainer/backend/cuda/dev.h"
+
+extern "C" {
+#include "trainer/backend/backend.h"
+}
+
+/* The ops that this backend has: one line each. */
+#define CUDA_OPS(X)                                                                                \
+    X(cast, tr_cast)                                                                               \
+    X(fill, tr_fill)                                                                               \
+    X(sum, tr_sum)
+
+struct cuda {
+    struct tr_backend base;
+    int device;     /* ordinal */
+    int sm;         /* what the kernels in use were built for: 80, 90 */
+    int processors; /* multiprocessors */
+    char name[64];
+};
+
+struct tr_queue {
+    struct cuda *owner;
+    cudaStream_t stream;
+    void *work; /* owns: scratch of its ops */
+    size_t work_bytes;
+    enum tr_op op; /* the last one put into it, for the text of an error */
+};
+
+struct tr_event {
+    cudaEvent_t event;
+    bool recorded;
+};
+
+/* FR_OK, or a failure with CUDA's own text behind `what`. */
+enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err);
+
+/* At least `bytes` of the queue's workspace, 256-byte aligned; the previous op's contents are lost.
+ * Growing waits for the queue: it happens before the first step of a shape only. FR_NOMEM. */
+enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err *err);
+
+/* Blocks of a launch, threads of a block, bytes of dynamic shared memory. */
+struct cuda_grid {
+    dim3 blocks;
+    int threads;
+    size_t shared;
+};
+
+/* Puts a kernel into the queue; nothing when the grid has no blocks. The error of the launch itself
+ * is returned; those of its execution come from tr_sync. */
+template <class... P, class... A>
+enum fr_rc cuda_launch(struct tr_queue *q, const struct cuda_grid &g, struct fr_err *err,
+                       void (*kernel)(P...), A... args)
+{
+    cudaLaunchConfig_t c = {};
+    cudaError_t e = cudaSuccess;
+
+    if (g.blocks.x == 0 || g.blocks.y == 0 || g.blocks.z == 0)
+        return FR_OK;
+    c.gridDim = g.blocks;
+    c.blockDim = dim3((unsigned)g.threads);
+    c.dynamicSmemBytes = g.shared;
+    c.stream = q->stream;
+    if (g.shared > (48 << 10))
+        e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)g.shared);
+    if (e == cudaSuccess)
+        e = cudaLaunchKernelEx(&c, kernel, args...);
+    return cuda_ok(e, "launch", err);
+}
+
+/* n things, `each` a block. */
+static inline unsigned cuda_blocks(int64_t n, int64_t each)
+{
+    return (unsigned)((n + each - 1) / each);
+}
+
+template <int N> struct cuda_int {
+    static constexpr int value = N;
+};
+
+/* Calls f with a value of the device type of t: f(float()), f(bf16()), f(f16()). */
+template <class F> enum fr_rc cuda_float(enum tr_dtype t, F f)
+{
+    switch (t) {
+    case TR_BF16:
+        return f(bf16());
+    case TR_F16:
+        return f(f16());
+    default:
+        return f(float());
+    }
+}
+
+/* Calls f with cuda_int<DEV_WIDE> or cuda_int<1>. */
+template <class F> enum fr_rc cuda_wide(bool wide, F f)
+{
+    return wide ? f(cuda_int<DEV_WIDE>()) : f(cuda_int<1>());
+}
+
+/* The rows of a view as a kernel takes them; p is NULL when absent. */
+template <class T> struct rows {
+    T *p;
+    int64_t ld;
+
+    __device__ __forceinline__ T *at(int64_t row, int64_t col) const
+    {
+        return p + row * ld + col;
+    }
+};
+
+template <class T> static inline struct rows<T> cuda_rows(const struct tr_view &v) {
+    return {static_cast<T *>(v.p), v.ld};
+}
+
+/* Views of one shape, element by element: as one row when all are contiguous (and flat is asked
+ * for). wide: every row begins at a multiple of 16 bytes and is a multiple of DEV_WIDE elements.
+ * Absent views do not count. */
+struct cuda_span {
+    int64_t count, width; /* rows, elements of a row */
+    bool wide;
+};
+struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int n);
+
+/* Chunk i of V elements: its row and its first column. */
+struct chunk {
+    int64_t row, col;
+};
+
+template <int V>
+__device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk *c)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, across = s.width / V;
+
+    if (s.count == 1) {
+        *c = {0, i * V};
+        return i < across;
+    }
+    *c = {i / across, i % across * V};
+    return c->row < s.count;
+}
+
+/* A thread a chunk. */
+enum { CUDA_THREADS = 256 };
+
+static inline struct cuda_grid cuda_chunks(const struct cuda_span &s, int V)
+{
+    return {dim3(cuda_blocks(s.count * (s.width / V), CUDA_THREADS)), CUDA_THREADS, 0};
+}
+
+#define CUDA_OP(name, args)                                                                        \
+    enum fr_rc tr_cuda_##name(struct cuda *cuda, struct tr_queue *q, const struct args *a,         \
+                              struct fr_err *err);
+CUDA_OPS(CUDA_OP)
+#undef CUDA_OP
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * The one door to CUDA: device sources include this file (through cuda.h) and no header of CUDA.
+ * Under nvcc it is the CUDA runtime and the inline PTX of ptx.h. Compiled by a C++17 host compiler
+ * it is tests/cudasim, which defines the same names and executes each thread, instruction by
+ * instruction where ptx.h is concerned. A kernel has one body for both.
+ *
+ * What differs between the two is named here:
+ *   DEV_SHARED(float, part, [32]);   static shared memory: float part[32]
+ *   DEV_DYNAMIC(unsigned char, room); the dynamic shared memory of the launch, 1024-byte aligned
+ * Kernels are launched by cuda_launch() of cuda.h alone.
+ */
+#ifndef TR_BACKEND_CUDA_DEV_H
+#define TR_BACKEND_CUDA_DEV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#define DEV_SHARED(T, name, dims) __shared__ T name dims
+#define DEV_DYNAMIC(T, name)                                                                       \
+    extern __shared__ __align__(1024) unsigned char dev_dynamic[];                                 \
+    T *name = reinterpret_cast<T *>(dev_dynamic)
+#include "trainer/backend/cuda/ptx.h"
+#else
+#include <cudasim.h>
+#endif
+
+typedef __nv_bfloat16 bf16;
+typedef __half f16;
+
+/* Values as f32 and back, rounded to nearest even. */
+__device__ __forceinline__ float to_f32(float x)
+{
+    return x;
+}
+
+__device__ __forceinline__ float to_f32(bf16 x)
+{
+    return __bfloat162float(x);
+}
+
+__device__ __forceinline__ float to_f32(f16 x)
+{
+    return __half2float(x);
+}
+
+template <class T> __device__ __forceinline__ T from_f32(float x);
+
+template <> __device__ __forceinline__ float from_f32<float>(float x)
+{
+    return x;
+}
+
+template <> __device__ __forceinline__ bf16 from_f32<bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+
+template <> __device__ __forceinline__ f16 from_f32<f16>(float x)
+{
+    return __float2half_rn(x);
+}
+
+/* x as it is after being stored in T. */
+template <class T> __device__ __forceinline__ float round_to(float x)
+{
+    return to_f32(from_f32<T>(x));
+}
+
+/*
+ * V elements as f32, and back. V is 1, or DEV_WIDE where p is 16-byte aligned: then the words moved
+ * are 16 bytes each (one for the 16-bit types, two for f32).
+ */
+enum { DEV_WIDE = 8 };
+
+template <class T> struct alignas(16) dev_word {
+    T x[16 / sizeof(T)];
+};
+
+template <int V, class T> __device__ __forceinline__ void load(float (&x)[V], const T *p)
+{
+    constexpr int N = 16 / sizeof(T);
+
+    if constexpr (V == 1) {
+        x[0] = to_f32(*p);
+    } else {
+        static_assert(V % N == 0, "V is not a number of words");
+#pragma unroll
+        for (int w = 0; w < V / N; w++) {
+            dev_word<T> word = reinterpret_cast<const dev_word<T> *>(p)[w];
+
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                x[w * N + i] = to_f32(word.x[i]);
+        }
+    }
+}
+
+template <int V, class T> __device__ __forceinline__ void store(T *p, const float (&x)[V])
+{
+    constexpr int N = 16 / sizeof(T);
+
+    if constexpr (V == 1) {
+        *p = from_f32<T>(x[0]);
+    } else {
+        static_assert(V % N == 0, "V is not a number of words");
+#pragma unroll
+        for (int w = 0; w < V / N; w++) {
+            dev_word<T> word;
+
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                word.x[i] = from_f32<T>(x[w * N + i]);
+            reinterpret_cast<dev_word<T> *>(p)[w] = word;
+        }
+    }
+}
+
+/* Sums over the 32 lanes of a warp, in the same order whatever the timing; all lanes call. */
+template <class T> __device__ __forceinline__ T warp_sum(T x)
+{
+#pragma unroll
+    for (int m = 16; m > 0; m >>= 1)
+        x += __shfl_xor_sync(0xffffffffu, x, m);
+    return x;
+}
+
+__device__ __forceinline__ float warp_max(float x)
+{
+#pragma unroll
+    for (int m = 16; m > 0; m >>= 1)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, m));
+    return x;
+}
+
+/* The sum over a block of whole warps, known to every thread. part: 32 of shared memory, free to be
+ * written when the call begins; free again behind the next __syncthreads. */
+template <class T> __device__ __forceinline__ T block_sum(T x, T *part)
+{
+    int warps = (int)(blockDim.x / 32), lane = (int)(threadIdx.x % 32);
+
+    x = warp_sum(x);
+    if (lane == 0)
+        part[threadIdx.x / 32] = x;
+    __syncthreads();
+    return warp_sum(lane < warps ? part[lane] : (T)0);
+}
+
+#endif

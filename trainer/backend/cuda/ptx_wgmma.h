@@ -1,0 +1,114 @@
+/*
+ * wgmma (sm_90a), the part of ptx.h about products of a warpgroup; included by it alone.
+ *
+ * d (64, N) f32 = a (64, 16) b (16, N) + (add ? d : 0), b from shared memory by a descriptor, a
+ * from shared memory or registers. With g = lane/4, c = 2*(lane%4), warp w of the group:
+ * d[4j .. 4j+3] = (16w+g, 8j+c) (.., +1) (16w+g+8, 8j+c) (.., +1); a in registers as in ptx_mma,
+ * the rows of warp w.
+ * All 128 threads of an aligned group of 4 warps call. Between ptx_wgmma_fence and the wait of its
+ * group nobody touches d; shared memory that ordinary stores wrote needs ptx_fence_async and a
+ * barrier before. Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions".
+ */
+#ifndef TR_BACKEND_CUDA_PTX_WGMMA_H
+#define TR_BACKEND_CUDA_PTX_WGMMA_H
+
+/* Swizzles of a descriptor and of a tensor map: 16-byte words of 128-byte lines are exchanged by an
+ * xor of address bits 4..6 with bits 7..9 (fewer bits for narrower ones). */
+enum ptx_swizzle { PTX_PLAIN = 0, PTX_SWIZZLE_128 = 1, PTX_SWIZZLE_64 = 2, PTX_SWIZZLE_32 = 3 };
+
+/*
+ * A matrix in shared memory, lead and stride in bytes (multiples of 16). Element (m, k), with W =
+ * 128, 64, 32 the width of the swizzle (16 when plain):
+ *   k contiguous: (m%8)*W + (m/8)*stride + 2k
+ *                (plain: (m%8)*16 + (m/8)*stride + (k/8)*lead + 2(k%8))
+ *   m contiguous (trans): 2(m%(W/2)) + (m/(W/2))*lead + (k%8)*W + (k/8)*stride
+ *                (plain: 2(m%8) + (m/8)*stride + (k%8)*16 + (k/8)*lead)
+ */
+__device__ __forceinline__ uint64_t ptx_matrix(const void *p, uint32_t lead, uint32_t stride,
+                                               enum ptx_swizzle swizzle)
+{
+    return (uint64_t)((ptx_shared(p) & 0x3ffff) >> 4) | (uint64_t)(lead >> 4) << 16 |
+           (uint64_t)(stride >> 4) << 32 | (uint64_t)swizzle << 62;
+}
+
+/* Before the first product of a batch, and when registers of d or a were touched. */
+__device__ __forceinline__ void ptx_wgmma_fence(void)
+{
+    PTX_SM90("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void ptx_wgmma_commit(void)
+{
+    PTX_SM90("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Until at most N of the newest groups are open. */
+template <int N> __device__ __forceinline__ void ptx_wgmma_wait(void)
+{
+    PTX_SM90("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+/* clang-format off */
+#define PTX_S0 "%0,%1,%2,%3,%4,%5,%6,%7," \
+    "%8,%9,%10,%11,%12,%13,%14,%15"
+#define PTX_S1 "%16,%17,%18,%19,%20,%21,%22,%23," \
+    "%24,%25,%26,%27,%28,%29,%30,%31"
+#define PTX_S2 "%32,%33,%34,%35,%36,%37,%38,%39," \
+    "%40,%41,%42,%43,%44,%45,%46,%47"
+#define PTX_S3 "%48,%49,%50,%51,%52,%53,%54,%55," \
+    "%56,%57,%58,%59,%60,%61,%62,%63"
+#define PTX_S4 "%64,%65,%66,%67,%68,%69,%70,%71," \
+    "%72,%73,%74,%75,%76,%77,%78,%79"
+#define PTX_S5 "%80,%81,%82,%83,%84,%85,%86,%87," \
+    "%88,%89,%90,%91,%92,%93,%94,%95"
+#define PTX_S6 "%96,%97,%98,%99,%100,%101,%102,%103," \
+    "%104,%105,%106,%107,%108,%109,%110,%111"
+#define PTX_S7 "%112,%113,%114,%115,%116,%117,%118,%119," \
+    "%120,%121,%122,%123,%124,%125,%126,%127"
+#define PTX_D8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), \
+    "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define PTX_OPEN(...) __VA_ARGS__
+#define PTX_D32(i) PTX_D8(i), PTX_D8(i + 8), PTX_D8(i + 16), PTX_D8(i + 24)
+
+/* N, type, accumulators as text and as operands, the numbers of the operands behind them. */
+#define PTX_WGMMA(N, T, type, S, D, o0, o1, o2, o3, o4, o5, o6)                                    \
+    /* a and b in shared memory; TA, TB: m, n contiguous */                                        \
+    template <int TA, int TB>                                                                      \
+    __device__ __forceinline__ void ptx_wgmma(float (&d)[N / 2], uint64_t a, uint64_t b,        \
+                                              bool add, T)                                         \
+    {                                                                                              \
+        PTX_SM90("{\n.reg .pred p;\nsetp.ne.b32 p, %" o2 ", 0;\n"                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" S "}, "      \
+                 "%" o0 ", %" o1 ", p, 1, 1, %" o3 ", %" o4 ";\n}"                                 \
+                 : PTX_OPEN D : "l"(a), "l"(b), "r"((int)add), "n"(TA), "n"(TB));                  \
+    }                                                                                              \
+    /* a in registers */                                                                           \
+    template <int TB>                                                                              \
+    __device__ __forceinline__ void ptx_wgmma_a(float (&d)[N / 2], const uint32_t (&a)[4],         \
+                                                uint64_t b, bool add, T)                           \
+    {                                                                                              \
+        PTX_SM90("{\n.reg .pred p;\nsetp.ne.b32 p, %" o5 ", 0;\n"                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" S "}, "      \
+                 "{%" o0 ", %" o1 ", %" o2 ", %" o3 "}, %" o4 ", p, 1, 1, %" o6 ";\n}"             \
+                 : PTX_OPEN D                                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"(TB));    \
+    }
+#define PTX_WGMMA_TYPES(N, S, D, ...)                                                              \
+    PTX_WGMMA(N, __nv_bfloat16, "bf16", S, D, __VA_ARGS__)                                         \
+    PTX_WGMMA(N, __half, "f16", S, D, __VA_ARGS__)
+
+PTX_WGMMA_TYPES(64, PTX_S0 "," PTX_S1,
+    (PTX_D32(0)), "32", "33", "34", "35", "36", "37", "38")
+PTX_WGMMA_TYPES(96, PTX_S0 "," PTX_S1 "," PTX_S2,
+    (PTX_D32(0), PTX_D8(32), PTX_D8(40)), "48", "49", "50", "51", "52", "53", "54")
+PTX_WGMMA_TYPES(128, PTX_S0 "," PTX_S1 "," PTX_S2 "," PTX_S3,
+    (PTX_D32(0), PTX_D32(32)), "64", "65", "66", "67", "68", "69", "70")
+PTX_WGMMA_TYPES(192, PTX_S0 "," PTX_S1 "," PTX_S2 "," PTX_S3 "," PTX_S4 "," PTX_S5,
+    (PTX_D32(0), PTX_D32(32), PTX_D32(64)), "96", "97", "98", "99", "100", "101", "102")
+PTX_WGMMA_TYPES(256,
+    PTX_S0 "," PTX_S1 "," PTX_S2 "," PTX_S3 "," PTX_S4 "," PTX_S5 "," PTX_S6 "," PTX_S7,
+    (PTX_D32(0), PTX_D32(32), PTX_D32(64), PTX_D32(96)),
+    "128", "129", "130", "131", "132", "133", "134")
+/* clang-format on */
+
+#endif
