@@ -21,7 +21,7 @@ static const struct fr_field rec_fields[] = {
     AT(U32, kind),       AT(ID, attempt),     AT(U64, epoch),       AT(ID, run),
     AT(TEXT, instance),  AT(TEXT, spec_hash), AT(U32, generation),  AT(TEXT, boot),
     AT(U32, sup_pid),    AT(U64, sup_start),  AT(U64, launched_ms), AT(U64, grace_ms),
-    AT(TEXT, container), AT(BYTES, ended),
+    AT(TEXT, container), AT(BYTES, ended),    AT(ID, door),
 };
 
 static const struct fr_shape rec_shape = {"journal record", sizeof(struct fr_rec), rec_fields,
@@ -29,12 +29,17 @@ static const struct fr_shape rec_shape = {"journal record", sizeof(struct fr_rec
 
 static uint32_t crc32_of(const char *p, size_t n)
 {
+    /* four bits a step: the CRC of each value of four bits */
+    static const uint32_t step[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                      0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                      0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                      0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
     uint32_t crc = ~0u;
 
     for (size_t i = 0; i < n; i++) {
         crc ^= (uint8_t)p[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1)));
+        crc = (crc >> 4) ^ step[crc & 15];
+        crc = (crc >> 4) ^ step[crc & 15];
     }
     return ~crc;
 }

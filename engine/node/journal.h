@@ -41,6 +41,7 @@ struct fr_rec {
     int64_t grace_ms;        /* launched: for stopping what a dead supervisor left */
     struct fr_str container; /* launched: its name, "" on the host */
     struct fr_str ended;     /* exited, ended: fields of struct fr_ended */
+    struct fr_id door; /* launched: its supervisor listens at HOME/s/door; zero: at s/attempt */
 };
 
 enum { FR_REC_MAX = 2 << 20 };

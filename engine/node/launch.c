@@ -242,10 +242,11 @@ static enum fr_rc journal_launch(struct sup *s, struct fr_err *err)
                          .container = c->runtime.n > 0 ? c->name : (struct fr_str){"", 0},
                          .attempt = s->a->prepare.attempt,
                          .boot = s->a->boot,
-                         .sup_pid = (uint32_t)s->self.pid,
-                         .sup_start = s->self.start,
+                         .sup_pid = (uint32_t)s->post->self.pid,
+                         .sup_start = s->post->self.start,
                          .launched_ms = fr_sys.mono_ms(),
-                         .grace_ms = s->req->grace_ms};
+                         .grace_ms = s->req->grace_ms,
+                         .door = s->listen_fd < 0 ? s->post->door : (struct fr_id){{0}}};
     enum fr_rc rc = fr_journal_append(s->home.journal, &rec, err);
 
     if (rc == FR_OK)

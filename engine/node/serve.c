@@ -262,9 +262,15 @@ static void turn(struct srv *s)
         p[n++] =
             (struct pollfd){.fd = l->fd, .events = (short)(POLLIN | (l->out.n > 0 ? POLLOUT : 0))};
     }
+    const nfds_t busy = n;
+    for (size_t i = 0; i < s->n_crew && n < POLL_MAX; i++)
+        p[n++] = (struct pollfd){.fd = s->crew[i], .events = POLLIN};
     if (s->over || fr_sys.poll(p, n, timeout_of(s)) < 0)
         return;
-    for (nfds_t i = POLL_FIXED; i < n; i++)
+    for (nfds_t i = busy; i < n; i++)
+        if (p[i].revents != 0)
+            srv_crew_gone(s, p[i].fd); /* an idle one has nothing to say but that it ended */
+    for (nfds_t i = POLL_FIXED; i < busy; i++)
         if (p[i].revents != 0)
             srv_live_read(s, of[i]);
     if (p[0].revents != 0)
@@ -300,6 +306,7 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
 static void finish(struct srv *s)
 {
     srv_live_finish(s);
+    srv_crew_finish(s);
     srv_bulk_finish(s);
     srv_put_finish(s);
     if (s->sync_ms != INT64_MAX)

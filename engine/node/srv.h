@@ -17,6 +17,7 @@ enum {
     SRV_SHIM_MS = 30000,  /* for a container to start the shim */
     SRV_SYNC_MS = 200,    /* journal writes are synced together */
     SRV_IDLE_MS = 120000, /* without a frame, the connection is given up */
+    SRV_CREW = 32,        /* supervisors kept for the next attempt */
     SRV_CTL_MAX = 1 << 20 /* waiting control bytes above which nothing more is read */
 };
 
@@ -27,6 +28,8 @@ struct srv_live {
     int fd;               /* to its supervisor, -1 */
     struct fr_wire_in in;
     struct fr_buf out;      /* for the supervisor; kept until there is one */
+    struct fr_buf order;    /* handover that no supervisor has answered yet */
+    bool hired;             /* it was given to a new one */
     bool report;            /* the engine wants to hear of its end */
     bool starting;          /* prepare was asked here and not answered yet */
     bool failed;            /* what it was asked cannot be done: no more tries */
@@ -73,6 +76,8 @@ struct srv {
     int64_t heard_ms, ping_ms;
     int64_t sync_ms; /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
+    int crew[SRV_CREW]; /* owns: sockets of supervisors without an attempt */
+    size_t n_crew;
     struct srv_get *gets;
     struct srv_put *puts;
     struct fr_err err; /* why it is over, rc 0: the input ended */
@@ -102,8 +107,17 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms);
 void srv_live_drop(struct srv *s, struct srv_live *l); /* frees it */
 void srv_live_finish(struct srv *s);
 
-/* shim.c: starts RUNTIME exec -d …; l->out then begins with the handover. */
+/* crew.c: gives the attempt to a supervisor, an idle one when there is one. */
 struct fr_supervise;
+enum fr_rc srv_crew_hand(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
+                         struct fr_err *err);
+/* An idle one died before it took the attempt: true when a new one has it now. */
+bool srv_crew_again(struct srv *s, struct srv_live *l);
+void srv_crew_keep(struct srv *s, struct srv_live *l); /* l's supervisor let go of its attempt */
+void srv_crew_gone(struct srv *s, int fd);             /* an idle one ended */
+void srv_crew_finish(struct srv *s);
+
+/* shim.c: starts RUNTIME exec -d …; l->out then begins with the handover. */
 enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
                           struct fr_err *err);
 

@@ -104,8 +104,8 @@ static void start(struct srv *s, const struct fr_prepare *p, uint64_t journal_at
         rc = fr_fail(&err, FR_NOMEM, "no memory for another attempt");
     else if (p->request.container.runtime.n > 0)
         rc = srv_shim_start(s, l, &sup, &err);
-    else if ((rc = fr_supervise_start(&sup, &l->fd, &err)) == FR_OK)
-        fr_sys.set_nonblock(l->fd, true);
+    else
+        rc = srv_crew_hand(s, l, &sup, &err);
     if (rc != FR_OK) {
         refuse(s, p->attempt, &err);
         srv_journal(s, &rec, &err);

@@ -33,6 +33,7 @@ static void close_socket(struct srv_live *l)
     l->fd = -1;
     fr_wire_finish(&l->in);
     fr_buf_finish(&l->out);
+    fr_buf_finish(&l->order);
     l->in = (struct fr_wire_in){0};
 }
 
@@ -134,6 +135,8 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     if (e.cause == FR_END_EXIT && e.outputs.n == 0 &&
         fr_outputs_read(path, NULL, &arena, &e.outputs, &err) != FR_OK)
         e.text = fr_str_of(fr_arena_dup(&arena, err.msg));
+    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->door, path);
+    fr_sys.unlink(path); /* its supervisor could not */
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
     if (srv_journal(s, &rec, &err) != FR_OK)
@@ -190,6 +193,8 @@ static void supervisor_died(struct srv *s, struct srv_live *l)
 {
     struct fr_err err;
 
+    if (!l->a->launched && !l->a->tombstoned && srv_crew_again(s, l))
+        return;
     close_socket(l);
     /* it may have written its end and gone between two looks */
     if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK || l->a->ended || l->a->tombstoned)
@@ -207,7 +212,7 @@ static void connect_socket(struct srv *s, struct srv_live *l)
 {
     char path[FR_NODE_PATH];
 
-    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->id, path);
+    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->door, path);
     l->fd = fr_sys.connect_unix(path);
     l->due_ms = l->fd >= 0 ? INT64_MAX : fr_sys.mono_ms() + SRV_RETRY_MS;
     if (l->fd >= 0) {
@@ -295,8 +300,23 @@ void srv_live_step(struct srv *s, struct srv_live *l)
         supervisor_died(s, l);
 }
 
-/* prepared and launched go to the engine as they are; grew makes the log be read. */
-static void take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
+/* The supervisor has nothing more to say: the next step looks at the journal. */
+static void let_go(struct srv *s, struct srv_live *l)
+{
+    struct fr_err err;
+
+    fr_wire_finish(&l->in);
+    l->in = (struct fr_wire_in){0};
+    l->due_ms = fr_sys.mono_ms();
+    if (s->sync_ms == INT64_MAX)
+        s->sync_ms = l->due_ms + SRV_SYNC_MS;
+    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
+        srv_fail(s, &err);
+}
+
+/* prepared and launched go to the engine as they are; grew makes the log be read. False: the
+ * supervisor has another attempt, or none. */
+static bool take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
 {
     if (m->type == FR_MSG_PREPARED) {
         l->starting = false;
@@ -308,7 +328,15 @@ static void take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
         srv_send(s, m);
     } else if (m->type == FR_MSG_GREW) {
         l->more = true;
+    } else if (m->type == FR_MSG_STATE && !fr_id_eq(m->state.attempt, l->a->id)) {
+        return false;
+    } else if (m->type == FR_MSG_STATE && m->state.status == FR_AT_ENDED) {
+        fr_buf_finish(&l->order);
+        srv_crew_keep(s, l);
     }
+    if (!l->starting)
+        fr_buf_finish(&l->order);
+    return true;
 }
 
 void srv_live_read(struct srv *s, struct srv_live *l)
@@ -322,23 +350,17 @@ void srv_live_read(struct srv *s, struct srv_live *l)
         return;
     if (k > 0)
         fr_wire_feed(&l->in, piece, (size_t)k);
-    while (got) {
+    while (got && !broken && l->fd >= 0) {
         struct fr_arena arena = {0};
         struct fr_msg m;
-        if (fr_wire_next(&l->in, &arena, &m, &got, &err) != FR_OK)
+        if (fr_wire_next(&l->in, &arena, &m, &got, &err) != FR_OK || (got && !take(s, l, &m)))
             broken = true;
-        else if (got)
-            take(s, l, &m);
         fr_arena_finish(&arena);
     }
-    if (k > 0 && !broken)
+    if (k > 0 && !broken && l->fd >= 0)
         return;
-    /* its end is in the journal, or it died: the next step looks */
-    fr_sys.close(l->fd);
+    if (l->fd >= 0)
+        fr_sys.close(l->fd);
     l->fd = -1;
-    fr_wire_finish(&l->in);
-    l->in = (struct fr_wire_in){0};
-    l->due_ms = fr_sys.mono_ms();
-    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
-        srv_fail(s, &err);
+    let_go(s, l);
 }

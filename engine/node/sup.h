@@ -30,18 +30,31 @@ struct sup_conn {
     struct fr_wire_in in;
     struct fr_buf out;
     bool grew; /* the log grew since it was told */
+    bool own;  /* the post's */
+};
+
+/* What a supervisor's process keeps from one attempt to the next. */
+struct sup_post {
+    struct fr_node_home home; /* owns */
+    struct fr_proc self;      /* pid 0: not yet a subreaper */
+    int door_fd;              /* owns: listens at door; -1: this process takes a single attempt */
+    struct fr_id door;
+    int sock; /* owns: to the serve that gives attempts; -1: gone */
+    struct fr_wire_in in;
 };
 
 struct sup {
     const struct fr_supervise *a;
+    struct sup_post *post;
     const struct fr_request *req; /* of a */
     struct fr_arena arena;
-    struct fr_node_home home;
+    struct fr_node_home home; /* the post's */
     struct fr_table table;
     struct fr_logfile log;
     enum sup_phase phase;
-    struct fr_proc self, child;
-    int child_fd, listen_fd, port_fd, input_fd;
+    struct fr_proc child;
+    int child_fd, port_fd, input_fd;
+    int listen_fd; /* of this attempt alone; -1: it is reached by the post's */
     uint32_t port;
     size_t input_at;       /* bytes of input written */
     struct fr_buf input;   /* owns */
@@ -76,7 +89,7 @@ void sup_stream_end(struct sup *s, struct sup_stream *st);
 void sup_input_write(struct sup *s);
 
 /* talk.c */
-void sup_accept(struct sup *s, int fd);
+void sup_accept(struct sup *s, int listen_fd);
 void sup_conn_read(struct sup *s, struct sup_conn *c);
 void sup_conn_write(struct sup *s, struct sup_conn *c);
 void sup_conn_close(struct sup_conn *c);
@@ -87,7 +100,9 @@ void sup_tell_launched(struct sup *s);
 /* stream.c: how many processes the kernel killed for memory since boot; -1: it does not say */
 int64_t sup_oom_kills(void);
 
-/* supervise.c: begins to stop the command, for cause. */
+/* supervise.c: an attempt from its beginning to its end. */
+int sup_attempt(struct sup_post *post, const struct fr_supervise *a);
+/* Begins to stop the command, for cause. */
 void sup_stop(struct sup *s, enum fr_end_cause cause, uint32_t stop_cause, int64_t grace_ms);
 
 #endif

@@ -291,6 +291,7 @@ static void turn(struct sup *s)
         p[n++] = poll_entry(s->conns[i].fd, POLLIN | (s->conns[i].out.n > 0 ? POLLOUT : 0));
     }
     p[n++] = poll_entry(s->listen_fd, POLLIN);
+    p[n++] = poll_entry(s->post->door_fd, POLLIN);
     p[n++] = poll_entry(s->child_fd, POLLIN);
     p[n++] = poll_entry(s->input_fd, POLLOUT);
     for (size_t i = 0; i < s->n_streams; i++)
@@ -300,28 +301,45 @@ static void turn(struct sup *s)
     for (int i = 0; i < SUP_CONNS; i++)
         if (p[i].revents != 0 && s->conns[i].fd == p[i].fd && p[i].fd >= 0)
             sup_conn_read(s, &s->conns[i]);
-    if (p[SUP_CONNS].revents != 0) {
-        int fd = fr_sys.accept(s->listen_fd);
-        if (fd >= 0)
-            sup_accept(s, fd);
-    }
-    if (p[SUP_CONNS + 2].revents != 0)
+    for (int i = SUP_CONNS; i < SUP_CONNS + 2; i++)
+        if (p[i].revents != 0)
+            sup_accept(s, p[i].fd);
+    if (p[SUP_CONNS + 3].revents != 0)
         sup_input_write(s);
-    for (size_t i = 0; i < s->n_streams && SUP_CONNS + 3 + i < n; i++)
-        if (p[SUP_CONNS + 3 + i].revents != 0)
+    for (size_t i = 0; i < s->n_streams && SUP_CONNS + 4 + i < n; i++)
+        if (p[SUP_CONNS + 4 + i].revents != 0)
             sup_stream_read(s, &s->streams[i]);
+}
+
+/* Where the attempt is reached before its launch is journalled. */
+static enum fr_rc open_door(struct sup *s, struct fr_err *err)
+{
+    char path[FR_NODE_PATH];
+
+    if (s->post->door_fd >= 0 && s->a->prepare.go_now)
+        return FR_OK;
+    fr_home_path(s->home.path, FR_HOME_SOCKET, s->a->prepare.attempt, path);
+    fr_sys.unlink(path);
+    s->listen_fd = fr_sys.listen_unix(path);
+    if (s->listen_fd < 0)
+        return fr_fail_errno(err, errno, "cannot listen on %s", path);
+    fr_sys.set_nonblock(s->listen_fd, true);
+    return FR_OK;
 }
 
 /* Takes lock and socket, and checks once more that this attempt may start. */
 static enum fr_rc begin(struct sup *s, struct fr_err *err)
 {
     struct fr_id id = s->a->prepare.attempt;
-    char home[FR_HOME_MAX], path[FR_NODE_PATH];
+    struct sup_post *p = s->post;
+    char home[FR_HOME_MAX];
     enum fr_rc rc;
 
     snprintf(home, sizeof(home), "%.*s", (int)s->a->home.n, s->a->home.p);
-    if ((rc = fr_home_open(&s->home, home, err)) != FR_OK ||
-        (rc = fr_logfile_open(&s->log, home, id, s->req, err)) != FR_OK)
+    if (p->home.journal < 0 && (rc = fr_home_open(&p->home, home, err)) != FR_OK)
+        return rc;
+    s->home = p->home;
+    if ((rc = fr_logfile_open(&s->log, s->home.path, id, s->req, err)) != FR_OK)
         return rc;
     s->table = (struct fr_table){.at = s->a->journal_at, .only = true, .only_id = id};
     if ((rc = fr_table_read(&s->table, s->home.journal, err)) != FR_OK)
@@ -329,16 +347,12 @@ static enum fr_rc begin(struct sup *s, struct fr_err *err)
     const struct fr_attempt *a = fr_table_find(&s->table, id);
     if (a == NULL || !a->prepared || a->launched || a->ended || a->tombstoned)
         return fr_fail(err, FR_STOPPED, "this attempt is not to be started");
-    if (fr_sys.subreaper() != 0 || fr_sys.self(&s->self) != 0)
+    if (p->self.pid == 0 && (fr_sys.subreaper() != 0 || fr_sys.self(&p->self) != 0))
         return fr_fail_errno(err, errno, "cannot become a subreaper");
-    fr_home_path(home, FR_HOME_SOCKET, id, path);
-    fr_sys.unlink(path);
-    s->listen_fd = fr_sys.listen_unix(path);
-    if (s->listen_fd < 0)
-        return fr_fail_errno(err, errno, "cannot listen on %s", path);
-    fr_sys.set_nonblock(s->listen_fd, true);
+    if ((rc = open_door(s, err)) != FR_OK)
+        return rc;
     fr_id_text(id, s->stopper.tree.marker);
-    s->stopper.tree.supervisor = s->self;
+    s->stopper.tree.supervisor = p->self;
     s->stopper.tree.spare = s->sidecars;
     if (s->req->become) {
         const struct fr_strs *base[] = {&s->a->environ};
@@ -374,14 +388,49 @@ static void prepare(struct sup *s)
         sup_tell_prepared(s, FR_OK, "");
 }
 
+/* Nothing of this attempt is left that the next one could be taken for. */
+static bool fit_for_another(const struct sup *s)
+{
+    struct fr_wait w;
+
+    return s->post->door_fd >= 0 && s->end.survivors.n == 0 &&
+           fr_sys.wait(-1, &w, FR_WAIT_PEEK | FR_WAIT_NOHANG) != 0 && errno == ECHILD;
+}
+
+/* Says that the attempt is over: on the socket that the next one comes by, or by closing. */
+static void let_go(struct sup *s)
+{
+    struct sup_post *post = s->post;
+    struct fr_msg m = {.type = FR_MSG_STATE};
+    bool fit = fit_for_another(s), kept = false;
+
+    m.state.attempt = s->a->prepare.attempt;
+    m.state.status = FR_AT_ENDED;
+    for (int i = 0; i < SUP_CONNS; i++) {
+        struct sup_conn *c = &s->conns[i];
+        bool own = fit && c->own;
+        struct fr_err err;
+        if (own && fr_msg_put(&m, &c->out, &err) != FR_OK)
+            own = false;
+        sup_conn_write(s, c);
+        if (own && c->fd >= 0 && c->out.n == 0) {
+            kept = true;
+            post->in = c->in;
+            fr_buf_finish(&c->out);
+        } else {
+            sup_conn_close(c);
+        }
+    }
+    if (!kept)
+        post->sock = -1;
+    if (!kept && s->home.journal >= 0)
+        fr_sys.fdatasync(s->home.journal); /* serve does it where it was told */
+}
+
 static void finish(struct sup *s)
 {
     char path[FR_NODE_PATH];
 
-    for (int i = 0; i < SUP_CONNS; i++) {
-        sup_conn_write(s, &s->conns[i]);
-        sup_conn_close(&s->conns[i]);
-    }
     if (s->listen_fd >= 0) {
         fr_home_path(s->home.path, FR_HOME_SOCKET, s->a->prepare.attempt, path);
         fr_sys.unlink(path);
@@ -391,20 +440,18 @@ static void finish(struct sup *s)
         fr_sys.close(s->port_fd);
     if (s->input_fd >= 0)
         fr_sys.close(s->input_fd);
-    if (s->home.journal >= 0)
-        fr_sys.fdatasync(
-            s->home.journal); /* delays nobody: the end was told by closing the sockets */
     fr_logfile_close(&s->log);
-    fr_home_close(&s->home);
+    let_go(s);
     fr_table_finish(&s->table);
     fr_stopper_finish(&s->stopper);
     fr_buf_finish(&s->input);
     fr_arena_finish(&s->arena);
 }
 
-int fr_supervise_run(const struct fr_supervise *a, int sock)
+int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
 {
     struct sup s = {.a = a,
+                    .post = post,
                     .req = &a->prepare.request,
                     .home = {.journal = -1},
                     .log = {.fd = -1, .index = -1},
@@ -422,10 +469,11 @@ int fr_supervise_run(const struct fr_supervise *a, int sock)
         s.conns[i].fd = -1;
     if (a->prepare.request.lease_ms > 0)
         s.lease_ms = a->lease_from_ms + a->prepare.request.lease_ms;
+    s.conns[0] = (struct sup_conn){.fd = post->sock, .in = post->in, .own = post->sock >= 0};
+    post->in = (struct fr_wire_in){0};
+    if (post->sock >= 0)
+        fr_sys.set_nonblock(post->sock, true);
     enum fr_rc rc = begin(&s, &err);
-    s.go = true; /* a connection has nothing to be told yet */
-    if (sock >= 0)
-        sup_accept(&s, sock);
     if (rc == FR_OK)
         prepare(&s);
     else if (rc == FR_BUSY || rc == FR_STOPPED)

@@ -1,8 +1,9 @@
 /*
- * A supervisor: the process that is parent of one attempt's command. It holds the attempt's lock
- * and its output, enforces time-out, lease and stop, and goes on when nobody is connected. Its body
- * asks the machine only through fr_sys and keeps no state outside its own frames, so that the
- * simulator can run many.
+ * A supervisor: the process that is parent of an attempt's command. It holds the attempt's lock
+ * and its output, enforces time-out, lease and stop, and goes on when nobody is connected. It has
+ * one attempt at a time; once all of that is gone, it can take the next from the serve that started
+ * it, which costs less than a new process. Its body asks the machine only through fr_sys and keeps
+ * no state outside its own frames, so that the simulator can run many.
  *
  *   waiting   prepared (files, folder, port); go within FR_PREPARED_EXPIRES_MS, else start_failed
  *   running   the journal has LAUNCHED, the command runs
@@ -10,8 +11,10 @@
  * grace, SIGKILL) closing   the same for sidecars and whatever else there is; then outputs, the end
  * of the log, ENDED
  *
- * Over its sockets (the one it was born with, and HOME/s/ATTEMPT) it takes go, stop, leased, and
- * tells prepared, launched, grew. An end is not told: the socket closes and the journal has it.
+ * Over its sockets (the one it was born with, and HOME/s/DOOR, which LAUNCHED names; HOME/s/ATTEMPT
+ * of one that waits for go) it takes go, stop, leased, and tells prepared, launched, grew. Whoever
+ * comes later is told first which attempt it has. An end is not told: the socket closes, or STATE
+ * comes, and the journal has it.
  */
 #ifndef FR_NODE_SUPERVISE_H
 #define FR_NODE_SUPERVISE_H
@@ -28,15 +31,19 @@ struct fr_supervise {
     struct fr_prepare prepare;
 };
 
-/* Starts the supervisor detached; *sock is this side of its first socket (the caller's to close).
+/*
+ * Starts a supervisor's process, detached; *sock is this side of its socket (the caller's to
+ * close). It takes an attempt by a HANDOVER message. When that is over it says STATE about it, and
+ * takes the next; or closes the socket, when it will not take another. It ends when the socket does
+ * and no attempt is left. door, a new id, names its listening socket.
  */
-enum fr_rc fr_supervise_start(const struct fr_supervise *s, int *sock, struct fr_err *err);
+enum fr_rc fr_supervisor_start(const char *home, struct fr_id door, int *sock, struct fr_err *err);
 
-/* What the detached process runs; also the shim's body in a container. sock -1: none yet.
- * Returns 0, or 1 when it could not even begin. */
+/* The body of a process for one attempt alone: the shim's, in a container. Takes over sock. Returns
+ * 0, or 1 when it could not even begin. */
 int fr_supervise_run(const struct fr_supervise *s, int sock);
 
-/* The same as bytes: for handing it to a process that was not forked (the shim). */
+/* An attempt as the bytes of HANDOVER. */
 void fr_supervise_put(const struct fr_supervise *s, struct fr_buf *out);
 enum fr_rc fr_supervise_get(struct fr_str bytes, struct fr_arena *arena, struct fr_supervise *s,
                             struct fr_err *err);

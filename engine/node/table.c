@@ -51,7 +51,7 @@ static struct fr_attempt *find_or_add(struct fr_table *t, struct fr_id id)
         return NULL;
     if ((a = fr_sys.alloc(sizeof(*a))) == NULL)
         return NULL;
-    *a = (struct fr_attempt){.id = id};
+    *a = (struct fr_attempt){.id = id, .door = id};
     t->slots[slot_of(t, id)] = a;
     t->n++;
     return a;
@@ -84,11 +84,16 @@ static void forget_texts(struct fr_attempt *a)
     fr_buf_finish(&a->end);
 }
 
-static bool take_prepared(struct fr_attempt *a, const struct fr_rec *r)
+static bool take_prepared(struct fr_table *t, struct fr_attempt *a, const struct fr_rec *r)
 {
     if (a->launched || a->ended || a->tombstoned)
         return true;
     a->prepared = true;
+    if (!a->listed) {
+        a->open = t->open;
+        t->open = a;
+        a->listed = true;
+    }
     a->run = r->run;
     a->generation = r->generation;
     keep_boot(a, r->boot);
@@ -103,6 +108,8 @@ static bool take_launched(struct fr_attempt *a, const struct fr_rec *r)
     a->supervisor = (struct fr_proc){(pid_t)r->sup_pid, r->sup_start};
     a->launched_ms = r->launched_ms;
     a->grace_ms = r->grace_ms;
+    if (!fr_id_zero(r->door))
+        a->door = r->door;
     keep_boot(a, r->boot);
     return keep_text(&a->container, r->container);
 }
@@ -172,7 +179,7 @@ static void take(void *arg, const struct fr_rec *r)
         return;
     }
     if (r->kind == FR_REC_PREPARED) {
-        ok = take_prepared(a, r);
+        ok = take_prepared(t, a, r);
     } else if (r->kind == FR_REC_LAUNCHED) {
         ok = take_launched(a, r);
     } else if (r->kind == FR_REC_TOMBSTONE) {
@@ -195,15 +202,21 @@ enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err)
     return rc;
 }
 
-struct fr_attempt *fr_table_rival(const struct fr_table *t, const struct fr_prepare *p)
+struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p)
 {
-    for (size_t i = 0; i < t->cap; i++) {
-        struct fr_attempt *a = t->slots[i];
-        if (a == NULL || a->ended || a->tombstoned || a->acked || !a->prepared ||
-            fr_id_eq(a->id, p->attempt))
-            continue;
-        if (fr_id_eq(a->run, p->run) && fr_str_is(p->instance, a->instance))
+    struct fr_attempt **at = &t->open;
+
+    while (*at != NULL) {
+        struct fr_attempt *a = *at;
+        if (a->ended || a->tombstoned || a->acked) {
+            *at = a->open;
+            a->listed = false;
+        } else if (!fr_id_eq(a->id, p->attempt) && fr_id_eq(a->run, p->run) &&
+                   fr_str_is(p->instance, a->instance)) {
             return a;
+        } else {
+            at = &a->open;
+        }
     }
     return NULL;
 }

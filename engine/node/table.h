@@ -16,9 +16,12 @@ struct fr_attempt {
     char boot[40];             /* of the prepare, then of the launch */
     struct fr_proc supervisor; /* launched */
     int64_t launched_ms, grace_ms;
-    char *container;   /* "" on the host */
-    struct fr_buf end; /* exited, ended: for fr_ended_get; empty once acked */
-    void *live;        /* the reader's own; NULL at first */
+    char *container;         /* "" on the host */
+    struct fr_id door;       /* where its supervisor listens: HOME/s/door */
+    struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
+    void *live;              /* the reader's own; NULL at first */
+    struct fr_attempt *open; /* next in the table's list */
+    bool listed;             /* in it */
 };
 
 /* Epochs fence the owners of one run from each other, not those of different runs. */
@@ -30,6 +33,7 @@ struct fr_fence {
 struct fr_table {
     struct fr_attempt **slots; /* open addressing by the first bytes of the id; owned */
     size_t cap, n;
+    struct fr_attempt *open; /* all that are prepared and not over, and some that are over */
     struct fr_id home;       /* zero until the journal has one */
     struct fr_fence *fences; /* owned; one a run that ever connected */
     size_t n_fences;
@@ -49,7 +53,7 @@ struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id);
 
 /* Another attempt of the same run and instance that is prepared or launched and neither ended nor
  * tombstoned; NULL when there is none. */
-struct fr_attempt *fr_table_rival(const struct fr_table *t, const struct fr_prepare *p);
+struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p);
 
 /* The i-th attempt in no order, i in 0 .. t->cap-1; NULL for an empty slot. */
 struct fr_attempt *fr_table_slot(const struct fr_table *t, size_t i);

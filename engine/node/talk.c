@@ -64,12 +64,16 @@ void sup_tell_launched(struct sup *s)
     sup_tell(s, &m);
 }
 
-/* A new connection is told where things stand. When all places are taken, the oldest goes. */
-void sup_accept(struct sup *s, int fd)
+/* A new connection is told where things stand: first of all, with which attempt. When all places
+ * are taken, the oldest goes. */
+void sup_accept(struct sup *s, int listen_fd)
 {
+    int fd = fr_sys.accept(listen_fd);
     struct sup_conn *c = NULL;
-    struct fr_msg m;
+    struct fr_msg m = {.type = FR_MSG_STATE};
 
+    if (fd < 0)
+        return;
     for (int i = 0; i < SUP_CONNS && c == NULL; i++)
         if (s->conns[i].fd < 0)
             c = &s->conns[i];
@@ -80,6 +84,9 @@ void sup_accept(struct sup *s, int fd)
     }
     *c = (struct sup_conn){.fd = fd, .grew = s->log.size > 0};
     fr_sys.set_nonblock(fd, true);
+    m.state.attempt = s->a->prepare.attempt;
+    m.state.status = s->end.launched ? FR_AT_RUNNING : FR_AT_PREPARED;
+    put(c, &m);
     if (s->phase == SUP_WAITING && !s->go) {
         m = prepared_msg(s, FR_OK, "");
         put(c, &m);
@@ -102,9 +109,11 @@ static void take_go(struct sup *s, const struct fr_go *go)
 
 static void take(struct sup *s, const struct fr_msg *m)
 {
-    if (m->type == FR_MSG_GO)
+    struct fr_id id = s->a->prepare.attempt;
+
+    if (m->type == FR_MSG_GO && fr_id_eq(m->go.attempt, id))
         take_go(s, &m->go);
-    else if (m->type == FR_MSG_STOP)
+    else if (m->type == FR_MSG_STOP && fr_id_eq(m->stop.attempt, id))
         sup_stop(s, FR_END_STOPPED, m->stop.stop_cause, m->stop.grace_ms);
     else if (m->type == FR_MSG_LEASED && s->req->lease_ms > 0)
         s->lease_ms = m->leased.boot_ms + s->req->lease_ms;

@@ -1,0 +1,146 @@
+/* The process of a supervisor: it takes one attempt after another from the serve that started it,
+ * and ends when that one is gone. */
+#include "engine/node/sup.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { READ_PIECE = 16 << 10 };
+
+struct flat { /* what fr_sys.detach copies */
+    int sock;
+    struct fr_id door;
+    char home[FR_HOME_MAX];
+};
+
+static enum fr_rc open_post(struct sup_post *p, const struct flat *f, struct fr_err *err)
+{
+    char path[FR_NODE_PATH];
+    enum fr_rc rc = fr_home_open(&p->home, f->home, err);
+
+    if (rc != FR_OK)
+        return rc;
+    fr_home_path(f->home, FR_HOME_SOCKET, f->door, path);
+    p->door_fd = fr_sys.listen_unix(path);
+    if (p->door_fd < 0)
+        return fr_fail_errno(err, errno, "cannot listen on %s", path);
+    fr_sys.set_nonblock(p->door_fd, true);
+    fr_sys.set_nonblock(p->sock, true);
+    return FR_OK;
+}
+
+static void close_post(struct sup_post *p)
+{
+    char path[FR_NODE_PATH];
+
+    if (p->door_fd >= 0) {
+        fr_home_path(p->home.path, FR_HOME_SOCKET, p->door, path);
+        fr_sys.unlink(path);
+        fr_sys.close(p->door_fd);
+    }
+    if (p->sock >= 0)
+        fr_sys.close(p->sock);
+    fr_wire_finish(&p->in);
+    fr_home_close(&p->home);
+}
+
+/* The next whole handover among what was read; other messages came too late for an attempt that is
+ * over. */
+static enum fr_rc find_order(struct sup_post *p, struct fr_arena *arena, struct fr_supervise *out,
+                             bool *found)
+{
+    enum fr_rc rc = FR_OK;
+    struct fr_err err;
+    bool got = true;
+
+    *found = false;
+    while (rc == FR_OK && got && !*found) {
+        struct fr_arena one = {0};
+        struct fr_msg m;
+        rc = fr_wire_next(&p->in, &one, &m, &got, &err);
+        if (rc == FR_OK && got && m.type == FR_MSG_HANDOVER) {
+            rc = fr_supervise_get(m.handover.bytes, arena, out, &err);
+            *found = rc == FR_OK;
+        }
+        fr_arena_finish(&one);
+    }
+    return rc;
+}
+
+/* Waits for an attempt; false: there will be none. */
+static bool next_order(struct sup_post *p, struct fr_arena *arena, struct fr_supervise *out)
+{
+    char piece[READ_PIECE];
+    bool found = false;
+
+    while (find_order(p, arena, out, &found) == FR_OK && !found) {
+        struct pollfd fds[] = {{.fd = p->sock, .events = POLLIN},
+                               {.fd = p->door_fd, .events = POLLIN}};
+        if (fr_sys.poll(fds, 2, -1) <= 0)
+            continue;
+        int late = fds[1].revents != 0 ? fr_sys.accept(p->door_fd) : -1;
+        if (late >= 0)
+            fr_sys.close(late); /* the attempt it asks for is over: the journal has its end */
+        if (fds[0].revents == 0)
+            continue;
+        ssize_t k = fr_sys.read(p->sock, piece, sizeof(piece));
+        if (k > 0)
+            fr_wire_feed(&p->in, piece, (size_t)k);
+        else if (k == 0 || (errno != EAGAIN && errno != EINTR))
+            return false;
+    }
+    return found;
+}
+
+static int body(void *arg)
+{
+    const struct flat *f = arg;
+    struct sup_post p = {.home = {.journal = -1}, .door_fd = -1, .door = f->door, .sock = f->sock};
+    struct fr_err err;
+    enum fr_rc rc = open_post(&p, f, &err);
+
+    while (rc == FR_OK && p.sock >= 0) {
+        struct fr_arena arena = {0};
+        struct fr_supervise a;
+        if (next_order(&p, &arena, &a))
+            sup_attempt(&p, &a);
+        else
+            rc = FR_STOPPED;
+        fr_arena_finish(&arena);
+    }
+    close_post(&p);
+    return rc == FR_OK || rc == FR_STOPPED ? 0 : 1;
+}
+
+enum fr_rc fr_supervisor_start(const char *home, struct fr_id door, int *sock, struct fr_err *err)
+{
+    struct flat f = {.door = door};
+    enum fr_rc rc = FR_OK;
+    int fds[2];
+
+    *sock = -1;
+    if (strlen(home) >= sizeof(f.home))
+        return fr_fail(err, FR_USAGE, "too long a path: %s", home);
+    memcpy(f.home, home, strlen(home));
+    if (fr_sys.socketpair(fds) != 0)
+        return fr_fail_errno(err, errno, "cannot make a socket");
+    f.sock = fds[1];
+    if (fr_sys.detach(body, &f, sizeof(f), &fds[1], 1) != 0)
+        rc = fr_fail_errno(err, errno, "cannot start a supervisor");
+    fr_sys.close(fds[1]);
+    if (rc == FR_OK)
+        *sock = fds[0];
+    else
+        fr_sys.close(fds[0]);
+    return rc;
+}
+
+int fr_supervise_run(const struct fr_supervise *s, int sock)
+{
+    struct sup_post p = {.home = {.journal = -1}, .door_fd = -1, .sock = sock};
+    int code = sup_attempt(&p, s);
+
+    close_post(&p);
+    return code;
+}
