@@ -132,7 +132,7 @@ static enum fr_rc load_set(struct fr_err *err)
 {
     char cache[256];
     struct tr_dataset_opts o = {.dataset = "x", .dataset_dir = dir, .max_samples = -1,
-                                .cache_dir = cache, .text = {.cutoff_len = 100}};
+                                .cache_dir = cache, .text = {.cutoff_len = 100}, .workers = 1};
     struct fr_buf warnings = {0};
     struct tr_dataset *d = NULL;
     enum fr_rc rc;

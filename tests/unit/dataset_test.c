@@ -290,6 +290,49 @@ static void test_sets(struct tr_tokenizer *t)
     fr_buf_finish(&warnings);
 }
 
+/* More records than a batch takes, some of them dropped and, if asked, one wrong near the end. */
+static void put_many(bool wrong)
+{
+    struct fr_buf text = {0};
+
+    for (int i = 0; i < 700; i++)
+        if (wrong && i == 690)
+            fr_buf_text(&text, "{\"instruction\": 7, \"output\": \"x\"}\n");
+        else if (i % 50 == 7)
+            fr_buf_text(&text, "{\"messages\": []}\n");
+        else
+            fr_buf_fmt(&text, "{\"instruction\": \"count %d\", \"output\": \"%d\"}\n", i, i * i);
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
+    put("a.jsonl", text.p);
+    fr_buf_finish(&text);
+}
+
+/* Samples, what is said and the first error are those of one thread. */
+static void test_workers(struct tr_tokenizer *t)
+{
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct fr_buf said[3] = {{0}, {0}, {0}};
+        put_many(wrong != 0);
+        for (int i = 0; i < 3; i++) {
+            struct tr_dataset_opts o = {.dataset = "x", .dataset_dir = dir, .max_samples = -1,
+                                        .text = {.cutoff_len = 1000}, .workers = 1 + 3 * i};
+            struct tr_dataset *d = NULL;
+            struct fr_err err = {.msg = ""};
+            check_row(wrong ? "threads, one record wrong" : "threads");
+            CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+            CHECK_INT(tr_dataset_load(&o, t, &d, &said[i], &err), wrong ? FR_USAGE : FR_OK);
+            fr_buf_fmt(&said[i], "%s %s", d != NULL ? tr_dataset_digest(d) : "", err.msg);
+            CHECK(wrong || tr_dataset_size(d) == 686);
+            tr_dataset_destroy(d);
+        }
+        CHECK_TEXT(said[1].p, said[0].p);
+        CHECK_TEXT(said[2].p, said[0].p);
+        CHECK(strstr(said[0].p, wrong ? "a.jsonl:691" : "a.jsonl:8: Dropped") != NULL);
+        for (int i = 0; i < 3; i++)
+            fr_buf_finish(&said[i]);
+    }
+}
+
 static void test_cache(struct tr_tokenizer *t)
 {
     char cache[256], path[600], digest[65];
@@ -485,6 +528,7 @@ int main(void)
     test_templates(t, e);
     test_cuts(t, e);
     test_sets(t);
+    test_workers(t);
     test_cache(t);
     test_sampler(t);
     test_pack();

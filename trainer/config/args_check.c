@@ -55,6 +55,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"weight_decay", a->weight_decay, 0, 1e9},
         {"warmup_steps", a->warmup_steps, 0, 1e12},
         {"warmup_ratio", a->warmup_ratio, 0, 1},
+        {"preprocessing_num_workers", (double)a->preprocessing_num_workers, -1, 4096},
         {"ddp_timeout", (double)a->ddp_timeout, 1, 1e12},
         {"save_steps", a->save_steps, 1e-12, 1e12},
         {"logging_steps", a->logging_steps, 1e-12, 1e12},

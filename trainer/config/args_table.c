@@ -44,7 +44,7 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(overwrite_cache, "false", "tokenise again"),
     BOOL(disable_shuffling, "false", "samples in the files' order"),
     BOOL(dataloader_drop_last, "false", "drop the incomplete last batch"),
-    INT(preprocessing_num_workers, NULL, "accepted; one thread tokenises"),
+    INT(preprocessing_num_workers, NULL, "threads that tokenise; default as many as OpenMP has"),
     INT(dataloader_num_workers, "0", "accepted; batches are made at once"),
     INT(per_device_train_batch_size, "8", "samples of a micro-batch and process"),
     INT(gradient_accumulation_steps, "1", "micro-batches of a step"),

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,12 +29,27 @@ struct sources {
     size_t n;
 };
 
+enum { BATCH = 256, MAX_WORKERS = BATCH }; /* records that are read before any is encoded */
+
+/* A record of the batch and what became of it. */
+struct slot {
+    json_t *record;        /* owns */
+    const char *where;     /* in arena */
+    struct fr_arena arena; /* of this record */
+    struct tr_ids ids, labels;
+    const char *why;       /* it is dropped */
+    enum fr_rc rc;
+    struct fr_err err;
+};
+
 /* What tokenising works with. */
 struct job {
     const struct tr_dataset_opts *o;
-    struct tr_encoder *encoder;
+    struct tr_encoder *encoders[MAX_WORKERS]; /* own: one a thread */
+    int workers;
     const struct tr_data_entry *entry;
-    struct fr_arena arena; /* of one record */
+    struct slot *slots;    /* own: BATCH of them */
+    int nslots;
     struct tr_tokens *out;
     size_t cap;            /* of out->offsets */
     int64_t first;         /* where this data set's samples begin */
@@ -61,33 +77,83 @@ static void warn(struct job *j, const char *where, const char *why)
         fr_buf_fmt(j->warnings, "%s: Dropped invalid example: %s\n", where, why);
 }
 
+static void encode_slot(const struct job *j, struct slot *s, struct tr_encoder *e)
+{
+    struct tr_example x;
+
+    s->ids.n = s->labels.n = 0;
+    s->rc = tr_record_convert(j->entry, s->record, &s->arena, &x, &s->why, &s->err);
+    if (s->rc == FR_OK && s->why == NULL)
+        s->rc = tr_template_encode(j->o->templ, e, &x, &j->o->text,
+                                   (struct tr_encoded){&s->ids, &s->labels}, &s->err);
+    if (s->rc == FR_OK && s->why == NULL && s->ids.n == 0)
+        s->why = "it has no tokens";
+}
+
+static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (s->rc != FR_OK) {
+        fr_fail(err, s->rc, "%s", s->err.msg);
+        return fr_while(err, "%s", s->where);
+    }
+    if (s->why != NULL) {
+        warn(j, s->where, s->why);
+        return FR_OK;
+    }
+    if ((rc = grow(j, err)) == FR_OK &&
+        (rc = tr_ids_add(&j->out->ids, s->ids.v, s->ids.n, err)) == FR_OK &&
+        (rc = tr_ids_add(&j->out->labels, s->labels.v, s->labels.n, err)) == FR_OK)
+        j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
+    return rc == FR_OK ? rc : fr_while(err, "%s", s->where);
+}
+
+/* Encodes the batch on all threads and takes it up in the order of the file, so that samples,
+ * warnings and the first error are the same with any number of them. */
+static enum fr_rc flush(struct job *j, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+#pragma omp parallel for num_threads(j->workers) schedule(dynamic, 4) if (j->workers > 1)
+    for (int i = 0; i < j->nslots; i++)
+        encode_slot(j, &j->slots[i], j->encoders[omp_get_thread_num()]);
+    for (int i = 0; i < j->nslots; i++) {
+        struct slot *s = &j->slots[i];
+        if (rc == FR_OK)
+            rc = take_slot(j, s, err);
+        json_decref(s->record);
+        fr_arena_finish(&s->arena);
+    }
+    j->nslots = 0;
+    return rc;
+}
+
 static enum fr_rc one_record(void *arg, const json_t *record, const char *where,
                              struct fr_err *err)
 {
     struct job *j = arg;
-    struct tr_example x;
-    const char *why;
-    enum fr_rc rc;
+    struct slot *s = &j->slots[j->nslots];
 
     /* with num_samples the choice is made among all records */
     if (j->o->max_samples >= 0 && j->entry->num_samples < 0 && j->records >= j->o->max_samples)
         return FR_OK;
     j->records++;
-    if ((rc = tr_record_convert(j->entry, record, &j->arena, &x, &why, err)) == FR_OK &&
-        (rc = grow(j, err)) == FR_OK) {
-        size_t before = j->out->ids.n;
-        if (why == NULL)
-            rc = tr_template_encode(j->o->templ, j->encoder, &x, &j->o->text,
-                                    (struct tr_encoded){&j->out->ids, &j->out->labels}, err);
-        if (rc == FR_OK && why == NULL && j->out->ids.n == before)
-            why = "it has no tokens";
-        if (rc == FR_OK && why == NULL) {
-            j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
-        } else if (rc == FR_OK)
-            warn(j, where, why);
-    }
-    fr_arena_finish(&j->arena);
-    return rc == FR_OK ? rc : fr_while(err, "%s", where);
+    if ((s->where = fr_arena_dup(&s->arena, where)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a record");
+    s->record = json_incref((json_t *)record);
+    return ++j->nslots == BATCH ? flush(j, err) : FR_OK;
+}
+
+/* A file's records. One that is wrong stands before what stopped the reading behind it. */
+static enum fr_rc one_file(struct job *j, const char *path, struct fr_buf *bytes,
+                           struct fr_err *err)
+{
+    struct tr_record_sink sink = {one_record, j, bytes};
+    struct fr_err earlier;
+    enum fr_rc rc = tr_records_read(path, &sink, err), told = flush(j, &earlier);
+
+    return told != FR_OK ? fr_fail(err, told, "%s", earlier.msg) : rc;
 }
 
 /* numpy's legacy permutation (RandomState.shuffle): indices i = n-1 .. 1 swapped with a masked
@@ -150,28 +216,55 @@ static enum fr_rc resample(struct job *j, struct fr_err *err)
     return rc;
 }
 
+static enum fr_rc job_begin(struct job *j, const struct tr_tokenizer *tok, struct fr_err *err)
+{
+    enum fr_rc rc = grow(j, err);
+
+    j->workers = j->o->workers > 0 ? j->o->workers : omp_get_max_threads();
+    if (j->workers > MAX_WORKERS)
+        j->workers = MAX_WORKERS;
+    for (int i = 0; rc == FR_OK && i < j->workers; i++)
+        rc = tr_encoder_create(tok, &j->encoders[i], err);
+    if (rc == FR_OK && (j->slots = fr_sys.alloc(BATCH * sizeof(*j->slots))) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %d records", BATCH);
+    if (rc == FR_OK) {
+        memset(j->slots, 0, BATCH * sizeof(*j->slots));
+        j->out->offsets[0] = 0;
+    }
+    return rc;
+}
+
+static void job_end(struct job *j)
+{
+    for (int i = 0; i < j->workers; i++)
+        tr_encoder_destroy(j->encoders[i]);
+    for (int i = 0; j->slots != NULL && i < BATCH; i++) {
+        fr_arena_finish(&j->slots[i].arena);
+        tr_ids_finish(&j->slots[i].ids);
+        tr_ids_finish(&j->slots[i].labels);
+    }
+    fr_sys.free(j->slots);
+}
+
 static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out,
                            struct fr_buf *warnings, struct fr_err *err)
 {
     struct job j = {.o = s->o, .out = out, .warnings = warnings};
     struct fr_buf bytes = {0};
-    enum fr_rc rc = tr_encoder_create(s->tok, &j.encoder, err);
+    enum fr_rc rc = job_begin(&j, s->tok, err);
 
-    if (rc == FR_OK && (rc = grow(&j, err)) == FR_OK)
-        out->offsets[0] = 0;
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
-        struct tr_record_sink sink = {one_record, &j, &bytes};
         j.entry = &s->entries[i];
         j.first = out->n;
         j.records = 0;
         for (size_t k = 0; rc == FR_OK && k < j.entry->nfiles; k++)
-            rc = tr_records_read(j.entry->files[k], &sink, err);
+            rc = one_file(&j, j.entry->files[k], &bytes, err);
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
     }
     if (rc == FR_OK && j.dropped > MAX_WARNINGS)
         fr_buf_fmt(warnings, "%lld invalid examples were dropped in all\n", (long long)j.dropped);
-    tr_encoder_destroy(j.encoder);
+    job_end(&j);
     fr_buf_finish(&bytes);
     return rc;
 }
@@ -183,7 +276,7 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "1 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(s->tok),
+    fr_buf_fmt(&b, "2 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(s->tok),
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed);

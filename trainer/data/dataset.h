@@ -26,6 +26,8 @@ struct tr_dataset_opts {
     int64_t seed;              /* for num_samples of dataset_info.json */
     const char *cache_dir;     /* NULL: no cache */
     bool overwrite_cache;
+    int workers;               /* threads that tokenise; 0: as many as OpenMP has. The same samples
+                                  in the same order with any number */
 };
 
 /* warnings (may be NULL) gets one line a dropped record, at most 20, and a count. FR_USAGE when no

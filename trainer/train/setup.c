@@ -63,6 +63,7 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
         .seed = a->seed,
         .cache_dir = cache,
         .overwrite_cache = a->overwrite_cache && r->env.comm->local_rank == 0,
+        .workers = a->preprocessing_num_workers > 0 ? (int)a->preprocessing_num_workers : 0,
     };
     if (rc == FR_OK && r->env.comm->local_rank == 0)
         rc = tr_dataset_load(&o, r->tokenizer, &r->data, &warnings, err);
