@@ -148,6 +148,7 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
             refuse(s, p->attempt, &err);
             return;
         }
+        srv_live_unlink(s, rival->id);
     }
     if (rival != NULL) {
         struct fr_msg m = {.type = FR_MSG_BUSY};
@@ -227,6 +228,8 @@ static void bury(struct srv *s, struct fr_id id)
         return;
     }
     a = fr_table_find(&s->table, id);
+    if (!fr_home_alive(s->home.path, id))
+        srv_live_unlink(s, id);
     if (a != NULL && a->tombstoned && a->live != NULL) {
         stop.stop.attempt = id; /* a supervisor that waits for go need not */
         srv_live_put(s, a->live, &stop);
@@ -288,14 +291,16 @@ static void take_ack(struct srv *s, struct fr_id id)
     char path[FR_NODE_PATH + 8];
     struct fr_err err;
 
-    if (a == NULL || a->acked || !(a->ended || a->tombstoned))
+    if (a == NULL || !(a->acked || a->ended || a->tombstoned))
         return;
     if (a->live != NULL)
         srv_live_drop(s, a->live);
-    if (srv_journal(s, &rec, &err) != FR_OK) {
+    if (!a->acked && srv_journal(s, &rec, &err) != FR_OK) {
         srv_fail(s, &err);
         return;
     }
+    /* said again: a serve that was killed here left some of it */
+    srv_live_unlink(s, id);
     fr_home_path(s->home.path, FR_HOME_INDEX, id, path);
     fr_sys.unlink(path);
     fr_home_path(s->home.path, FR_HOME_LOG, id, path);

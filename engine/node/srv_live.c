@@ -72,6 +72,36 @@ void srv_live_load(struct srv *s)
     }
 }
 
+/* Whether some supervisor may still listen there. */
+static bool may_listen(struct srv *s, struct fr_id id)
+{
+    const struct fr_attempt *a = fr_table_find(&s->table, id);
+
+    if (fr_home_alive(s->home.path, id))
+        return true;
+    return a != NULL && !a->ended && !a->tombstoned && !a->acked &&
+           strcmp(a->boot, s->home.boot) == 0; /* a shim has no lock at first */
+}
+
+void srv_live_tidy(struct srv *s)
+{
+    char path[FR_NODE_PATH];
+    char **names;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/s", s->home.path);
+    if (fr_sys.list(path, &names, &n) != 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct fr_id id;
+        if (!fr_id_parse(fr_str_of(names[i]), &id) || may_listen(s, id))
+            continue;
+        fr_home_path(s->home.path, FR_HOME_SOCKET, id, path);
+        fr_sys.unlink(path);
+    }
+    fr_sys_names_free(names, n);
+}
+
 void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m)
 {
     struct fr_err err;
@@ -79,6 +109,15 @@ void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m)
     if (fr_msg_put(m, &l->out, &err) != FR_OK)
         srv_fail(s, &err);
     l->due_ms = fr_sys.mono_ms();
+}
+
+/* A supervisor that was killed has left it. */
+void srv_live_unlink(struct srv *s, struct fr_id id)
+{
+    char path[FR_NODE_PATH];
+
+    fr_home_path(s->home.path, FR_HOME_SOCKET, id, path);
+    fr_sys.unlink(path);
 }
 
 /* What the dead supervisor journalled of the exit, or nothing. */
@@ -139,6 +178,7 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     fr_sys.unlink(path); /* its supervisor could not */
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
+    srv_live_unlink(s, l->a->id);
     if (srv_journal(s, &rec, &err) != FR_OK)
         l->due_ms =
             fr_sys.mono_ms() + 1000; /* a full disk: tried again, nothing is said meanwhile */
@@ -178,6 +218,7 @@ static void give_up(struct srv *s, struct srv_live *l, const char *why)
         l->due_ms = fr_sys.mono_ms() + 1000;
         return;
     }
+    srv_live_unlink(s, l->a->id);
     m.prepared.attempt = l->a->id;
     m.prepared.rc = FR_IO;
     m.prepared.text = fr_str_of(why);

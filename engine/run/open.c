@@ -254,9 +254,10 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                                    .state = "running",
                                    .started_wall = fr_sys.wall_ms(),
                                    .round = 1};
+    /* nothing of it lies about before a row knows it: a resume may even be the first to own it */
     if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
         (rc = pack_params(run, opts, err)) != FR_OK || (rc = run_keep_sources(run, err)) != FR_OK ||
-        (rc = run_own(run, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
+        (rc = first_commit(run, err)) != FR_OK || (rc = run_own(run, err)) != FR_OK)
         goto out;
     if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK)
         rc = run_begin(run, FR_EV_BEGIN, err);

@@ -222,20 +222,7 @@ static void on_launched(struct fr_sched *s, uint32_t i, bool queried)
         put_act(s, FR_ACT_ATTACH, i);
 }
 
-static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev)
-{
-    struct fr_event lost = {.cause = FR_CAUSE_LOST, .proven = true};
-
-    if (!ev->same_boot)
-        attempt_ended(s, i, &lost); /* nothing outlives a reboot */
-    else if (ev->same_home)
-        put_act(s, FR_ACT_TOMBSTONE, i);
-    else if (s->insts[i].row.state == FR_ST_STOPPING)
-        put_act(s, FR_ACT_STOP, i);
-    else
-        put_stop(s, i, FR_CAUSE_LOST); /* its record is gone: what is left is found by its marker */
-}
-
+/* It may be started (again), as the same attempt: the node's journal lets it run once. */
 static void on_cleared(struct fr_sched *s, uint32_t i)
 {
     const struct fr_row *row = &s->insts[i].row;
@@ -244,6 +231,24 @@ static void on_cleared(struct fr_sched *s, uint32_t i)
         put_act(s, FR_ACT_STOP, i);
     else if (row->state == FR_ST_STARTING)
         put_act(s, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE, i);
+}
+
+static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev)
+{
+    const struct fr_row *row = &s->insts[i].row;
+    struct fr_event lost = {.cause = FR_CAUSE_LOST, .proven = true};
+    bool gone = plan_task(s, i)->gang && row->go; /* its peers know its old address */
+
+    if (!ev->same_boot)
+        attempt_ended(s, i, &lost); /* nothing outlives a reboot */
+    else if (ev->same_home && row->state == FR_ST_STARTING && !gone)
+        on_cleared(s, i); /* its start never came there */
+    else if (ev->same_home)
+        put_act(s, FR_ACT_TOMBSTONE, i);
+    else if (row->state == FR_ST_STOPPING)
+        put_act(s, FR_ACT_STOP, i);
+    else
+        put_stop(s, i, FR_CAUSE_LOST); /* its record is gone: what is left is found by its marker */
 }
 
 /* An action about another attempt than the newest. */

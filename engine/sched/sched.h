@@ -159,7 +159,8 @@ enum fr_act_kind {
     FR_ACT_EFFECTS,
     FR_ACT_CONNECT =
         FR_ACT_EFFECTS, /* node: something wants to start there; asked once until UP or REFUSED */
-    FR_ACT_START,       /* single instance: prepare and go at once */
+    FR_ACT_START,       /* single instance: prepare and go at once. Comes again for the same attempt
+                         * when its node never heard of it; there it runs once */
     FR_ACT_PREPARE, /* gang member `member` of `members`; all of a gang follow each other, but after
                      * CLEARED one comes alone */
     FR_ACT_GO,      /* likewise; that they may go is committed. Alone: told again after a resume */

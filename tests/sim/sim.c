@@ -50,8 +50,40 @@ void sim_step(void)
     sim->steps++;
     sim->now_us += STEP_US;
     errno = 0;
+    if (sim->cur != NULL && sim->cur == sim->doomed) {
+        sim->doomed = NULL;
+        sim->on_doom(sim);
+    }
     if (sim->cur != NULL && (sim->steps >= sim->fault_step || sim_random(sim) % 8 == 0))
         sim_switch_to_scheduler();
+}
+
+void sim_point(enum sim_point what)
+{
+    if (sim->on_point != NULL)
+        sim->on_point(sim, what);
+}
+
+size_t sim_frame(struct sim_frames *f, const char *p, size_t n, bool *starts)
+{
+    size_t used = 0;
+
+    if (f->skip > 0) { /* the magic */
+        *starts = false;
+        used = f->skip < n ? f->skip : n;
+        f->skip -= used;
+        return used;
+    }
+    *starts = f->left == 0 && f->n_head == 0;
+    while (f->left == 0 && f->n_head < sizeof(f->head) && used < n)
+        f->head[f->n_head++] = (unsigned char)p[used++];
+    if (f->left == 0 && f->n_head == sizeof(f->head))
+        f->left = f->head[0] | (size_t)f->head[1] << 8 | (size_t)f->head[2] << 16;
+    size_t body = f->left < n - used ? f->left : n - used;
+    f->left -= body;
+    if (f->left == 0 && f->n_head == sizeof(f->head))
+        f->n_head = 0;
+    return used + body;
 }
 
 bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us)
@@ -138,6 +170,8 @@ static void run(struct sim *s, struct sim_proc *p)
 
 static bool can_run(const struct sim *s, struct sim_proc *p)
 {
+    if (s->now_us < p->m->awake_us)
+        return false;
     if (p->state == SIM_READY)
         return true;
     if (p->state != SIM_BLOCKED)
@@ -181,6 +215,8 @@ bool sim_turn(struct sim *s, bool *idle)
             due = m->heal_us;
         if (m->full && m->room_us < due)
             due = m->room_us;
+        if (m->awake_us > s->now_us && m->awake_us < due)
+            due = m->awake_us;
     }
     *idle = due == INT64_MAX;
     if (due != INT64_MAX && due > s->now_us)
@@ -229,11 +265,30 @@ void sim_finish(struct sim *s)
     sim_sweep(s);
 }
 
-static int64_t machine_ms(void)
+static int64_t boot_ms(void)
 {
     const struct sim_machine *m = sim->cur != NULL ? sim->cur->m : &sim->machines[0];
 
     return (sim->now_us - m->boot_us) / 1000 + 100000;
+}
+
+static int64_t mono_ms(void)
+{
+    const struct sim_machine *m = sim->cur != NULL ? sim->cur->m : &sim->machines[0];
+
+    return (sim->now_us - m->boot_us - m->slept_us) / 1000 + 100000;
+}
+
+void sim_suspend(struct sim_machine *m, int64_t us)
+{
+    for (struct sim_proc *p = m->procs; p != NULL; p = p->next)
+        if (p->state == SIM_BLOCKED && p->until_us != INT64_MAX)
+            p->until_us += us; /* time-outs count on the monotonic clock */
+    m->awake_us = sim->now_us + us;
+    m->slept_us += us;
+    if (!m->cut || m->heal_us < m->awake_us)
+        m->heal_us = m->awake_us;
+    m->cut = true;
 }
 
 static int64_t wall_ms(void)
@@ -285,7 +340,8 @@ static void *resize(void *p, size_t n)
 
 void sim_sys_core(struct fr_sys *t)
 {
-    t->mono_ms = t->boot_ms = machine_ms;
+    t->mono_ms = mono_ms;
+    t->boot_ms = boot_ms;
     t->wall_ms = wall_ms;
     t->random = fill_random;
     t->alloc = alloc;

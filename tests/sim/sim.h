@@ -43,9 +43,15 @@ struct sim_pipe {
 
 enum sim_kind { SIM_FILE, SIM_STREAM, SIM_LISTEN, SIM_CHILD, SIM_PORT };
 
+struct sim_frames { /* where a stream of frames is */
+    size_t left, n_head, skip;
+    unsigned char head[5];
+};
+
 struct sim_file { /* an open file description */
     enum sim_kind kind;
     int refs, flags;
+    struct sim_frames *frames; /* STREAM: what is written are frames, each a point */
     size_t at;
     struct sim_inode *inode;
     struct sim_pipe *rd, *wr;
@@ -97,15 +103,27 @@ struct sim_proc {
 
 struct sim_machine {
     char name[16], boot[40];
-    bool up, cut, full, was_full;
+    bool up, cut, full, was_full, wiped;
     int64_t boot_us, up_us, heal_us, room_us; /* last boot; when each of the three is over */
     int64_t skew_ms;
+    int64_t awake_us, slept_us;        /* asleep until; how long it slept since its boot */
+    int64_t late_us, us_a_kb, rate_us; /* of its link: delay, what a KiB takes, until when */
     pid_t last_pid;
     struct sim_proc *procs;
     struct sim_name names[SIM_NAMES];
 };
 
 struct sim_link;
+
+/* Where a kill changes the story: each is counted before it takes effect and after. */
+enum sim_point {
+    SIM_AT_COMMIT, /* of the store; before and after */
+    SIM_AT_RECORD, /* in a node's journal */
+    SIM_AT_SEND,   /* a frame, by the engine */
+    SIM_AT_ANSWER, /* a frame, by serve */
+    SIM_AT_ARRIVE, /* bytes at the engine */
+    SIM_POINTS
+};
 
 struct sim {
     uint64_t rng;
@@ -120,6 +138,9 @@ struct sim {
     int64_t wake_us;     /* the test wants to look at this time; INT64_MAX */
     void (*on_spawn)(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
     void (*on_exit)(struct sim *s, struct sim_proc *p);
+    void (*on_point)(struct sim *s, enum sim_point what); /* may end any process */
+    struct sim_proc *doomed; /* on_doom is called at its next call of fr_sys */
+    void (*on_doom)(struct sim *s);
     int (*program)(void *arg); /* body of every spawned program; arg: its fr_spawn, flat */
     void *test;
     void *main_fiber;
@@ -137,6 +158,11 @@ struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const 
                            size_t arg_bytes);
 void sim_name(char comm[16], const char *name); /* what a process is called */
 void sim_step(void);
+void sim_point(enum sim_point what);
+/* How many of the n bytes at p end the frame that they are in; *starts: one begins there. */
+size_t sim_frame(struct sim_frames *f, const char *p, size_t n, bool *starts);
+/* m sleeps for a while: its processes, its monotonic clock, its link. Scheduler only. */
+void sim_suspend(struct sim_machine *m, int64_t us);
 /* Waits until ready(arg), or until_us; false: the time came. */
 bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us);
 /* Runs one process until it gives way. false: nothing can run before the clock moves; it was moved,
@@ -156,6 +182,7 @@ void sim_crash(struct sim_machine *m, bool reboot); /* all its processes; reboot
 struct sim_inode *sim_lookup(struct sim_machine *m, const char *path);
 void sim_put_file(struct sim_machine *m, const char *path, const char *text);
 void sim_lose_unsynced(struct sim *s, struct sim_machine *m);
+void sim_wipe(struct sim_machine *m); /* a new disk; after a crash */
 void sim_unref_inode(struct sim_inode *i);
 
 /* sim_io.c */
@@ -173,6 +200,7 @@ enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*ser
 void sim_links_pump(struct sim *s);         /* moves what is due */
 int64_t sim_links_due(const struct sim *s); /* when there is something to move; INT64_MAX */
 void sim_links_orphan(struct sim *s);       /* the engine's process is gone */
+void sim_links_drop(struct sim_machine *m); /* its sshd is killed: all connections end */
 void sim_links_finish(struct sim *s);
 
 /* Each puts its calls into the table that becomes fr_sys. */

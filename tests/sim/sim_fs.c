@@ -90,6 +90,17 @@ void sim_lose_unsynced(struct sim *s, struct sim_machine *m)
     }
 }
 
+void sim_wipe(struct sim_machine *m)
+{
+    for (int k = 0; k < SIM_NAMES; k++) {
+        if (m->names[k].path != NULL && strcmp(m->names[k].path, "/") != 0) {
+            sim_unref_inode(m->names[k].inode);
+            m->names[k].inode = NULL;
+        }
+    }
+    m->wiped = true;
+}
+
 /* Absolute, without a slash at its end. */
 static bool clean(const char *path, char out[1024])
 {

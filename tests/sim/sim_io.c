@@ -94,6 +94,7 @@ void sim_file_unref(struct sim_file *f)
     }
     for (size_t i = 0; i < f->n_queue; i++)
         sim_file_unref(f->queue[i]);
+    free(f->frames);
     free(f->path);
     free(f);
 }
@@ -146,31 +147,65 @@ static ssize_t io_read(int fd, void *p, size_t n)
     return (ssize_t)sim_pipe_take(f->rd, p, n);
 }
 
+static ssize_t file_write(struct sim_file *f, const void *p, size_t n)
+{
+    bool record = f->inode == sim_lookup(sim->cur->m, "/node/journal");
+    size_t at = f->flags & O_APPEND ? f->inode->n : f->at;
+
+    if (sim->cur->m->full && n > 1 && sim_random(sim) % 2 == 0) {
+        n = (size_t)sim_between(sim, 1, (int64_t)n - 1); /* what just fits */
+    } else if (sim->cur->m->full) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (record)
+        sim_point(SIM_AT_RECORD);
+    /* no step between reading the end and writing: an append is one */
+    struct sim_inode *i = f->inode;
+    if (at + n > i->cap) {
+        i->cap = 2 * (at + n);
+        i->data = realloc(i->data, i->cap);
+    }
+    memcpy(i->data + at, p, n);
+    i->n = at + n > i->n ? at + n : i->n;
+    f->at = at + n;
+    if (record)
+        sim_point(SIM_AT_RECORD);
+    return (ssize_t)n;
+}
+
+/* Frame by frame. */
+static size_t put_frames(struct sim_file *f, const char *p, size_t n)
+{
+    size_t done = 0, k = 1;
+
+    while (done < n && k > 0) {
+        struct sim_frames was = *f->frames;
+        bool starts;
+        size_t piece = sim_frame(f->frames, p + done, n - done, &starts);
+        if (starts)
+            sim_point(SIM_AT_ANSWER);
+        k = sim_pipe_put(f->wr, p + done, piece);
+        if (k < piece) { /* full: the state of what was taken */
+            *f->frames = was;
+            for (size_t at = 0; at < k;)
+                at += sim_frame(f->frames, p + done + at, k - at, &starts);
+        }
+        done += k;
+        if (k == piece && f->frames->left == 0 && f->frames->n_head == 0)
+            sim_point(SIM_AT_ANSWER);
+    }
+    return done;
+}
+
 static ssize_t io_write(int fd, const void *p, size_t n)
 {
     sim_step();
     struct sim_file *f = sim_fd(fd);
     if (f == NULL)
         return -1;
-    if (f->kind == SIM_FILE) {
-        size_t at = f->flags & O_APPEND ? f->inode->n : f->at;
-        if (sim->cur->m->full && n > 1 && sim_random(sim) % 2 == 0)
-            n = (size_t)sim_between(sim, 1, (int64_t)n - 1); /* what just fits */
-        else if (sim->cur->m->full) {
-            errno = ENOSPC;
-            return -1;
-        }
-        /* no step between reading the end and writing: an append is one */
-        struct sim_inode *i = f->inode;
-        if (at + n > i->cap) {
-            i->cap = 2 * (at + n);
-            i->data = realloc(i->data, i->cap);
-        }
-        memcpy(i->data + at, p, n);
-        i->n = at + n > i->n ? at + n : i->n;
-        f->at = at + n;
-        return (ssize_t)n;
-    }
+    if (f->kind == SIM_FILE)
+        return file_write(f, p, n);
     if (f->wr == NULL) {
         errno = EBADF;
         return -1;
@@ -186,7 +221,7 @@ static ssize_t io_write(int fd, const void *p, size_t n)
     }
     /* sometimes less is taken than was given */
     size_t max = f->flags & O_NONBLOCK && sim_random(sim) % 4 == 0 ? (n + 1) / 2 : n;
-    return (ssize_t)sim_pipe_put(f->wr, p, max);
+    return (ssize_t)(f->frames != NULL ? put_frames(f, p, max) : sim_pipe_put(f->wr, p, max));
 }
 
 static int two_files(struct sim_file *a, struct sim_file *b, int fds[2])

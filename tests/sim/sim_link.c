@@ -2,6 +2,8 @@
  * in. */
 #include "tests/sim/sim.h"
 
+#include "engine/wire/wire.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@ struct sim_wire {
     struct sim_chunk *in, **in_last;   /* to the node */
     struct sim_chunk *out, **out_last; /* to the engine */
     size_t in_bytes;
+    struct sim_frames frames;
     int64_t in_us, out_us;      /* due time of the last chunk each way */
     struct sim_file *to, *from; /* our ends of serve's stdin and stdout; NULL once closed */
     int64_t stall_us;           /* after a cut: until it sends again what got lost */
@@ -50,11 +53,13 @@ struct sim_wires {
 
 static struct sim_wires wires;
 
-static int64_t later(int64_t *last)
+/* When n bytes that leave now arrive at the other end, behind those before them. */
+static int64_t later(const struct sim_machine *m, int64_t *last, size_t n)
 {
-    int64_t t = sim->now_us + sim_between(sim, 0, LATE_US);
+    bool bad = sim->now_us < m->rate_us;
+    int64_t t = sim->now_us + sim_between(sim, 0, LATE_US) + (bad ? m->late_us : 0);
 
-    *last = t > *last ? t : *last;
+    *last = (t > *last ? t : *last) + (bad ? (int64_t)n * m->us_a_kb / 1024 : 0);
     return *last;
 }
 
@@ -93,6 +98,8 @@ static struct sim_wire *connect_wire(struct sim_link *l)
     p->fds[0] = sim_stream(in, NULL);
     p->fds[1] = sim_stream(NULL, out);
     p->fds[0]->refs = p->fds[1]->refs = 1;
+    p->fds[1]->frames = calloc(1, sizeof(struct sim_frames));
+    p->fds[1]->frames->skip = strlen(FR_WIRE_MAGIC);
     sim_name(p->comm, "serve");
     wires.first = w;
     return w;
@@ -128,7 +135,7 @@ static void move_out(struct sim_wire *w)
 
     while (w->from != NULL && (k = sim_pipe_take(w->from->rd, piece, sizeof(piece))) > 0)
         if (!w->shut)
-            push(&w->out_last, later(&w->out_us), piece, k);
+            push(&w->out_last, later(w->m, &w->out_us, k), piece, k);
     if (w->from != NULL && w->from->rd->writers == 0) {
         close_end(&w->from);
         w->ended = true;
@@ -206,7 +213,7 @@ static void shut(struct sim_link *l)
 {
     if (l->wire != NULL) {
         l->wire->shut = true;
-        l->wire->shut_us = later(&l->wire->in_us);
+        l->wire->shut_us = later(l->m, &l->wire->in_us, 0);
         while (l->wire->out != NULL)
             free(pop(&l->wire->out, &l->wire->out_last));
     }
@@ -221,6 +228,22 @@ void sim_links_orphan(struct sim *s)
         shut(l);
         s->links = l->next;
         free(l);
+    }
+}
+
+void sim_links_drop(struct sim_machine *m)
+{
+    for (struct sim_wire *w = wires.first; w != NULL; w = w->next) {
+        if (w->m != m || w->to == NULL)
+            continue;
+        while (w->in != NULL)
+            free(pop(&w->in, &w->in_last));
+        while (w->out != NULL)
+            free(pop(&w->out, &w->out_last));
+        w->in_bytes = 0;
+        close_end(&w->to);
+        close_end(&w->from);
+        w->ended = true;
     }
 }
 
@@ -254,11 +277,18 @@ static size_t link_send(void *self, const char *p, size_t n)
         return 0;
     size_t room = l->wire->in_bytes < WINDOW_BYTES ? WINDOW_BYTES - l->wire->in_bytes : 0;
     size_t k = n < room ? n : room;
-    for (size_t at = 0; at < k; at += PIECE) {
-        size_t piece = k - at < PIECE ? k - at : PIECE;
-        push(&l->wire->in_last, later(&l->wire->in_us), p + at, piece);
+    for (size_t at = 0, piece; at < k; at += piece) {
+        bool starts;
+        piece = sim_frame(&l->wire->frames, p + at, k - at < PIECE ? k - at : PIECE, &starts);
+        if (starts)
+            sim_point(SIM_AT_SEND);
+        if (l->wire->ended) /* what struck there cut this connection */
+            return k;
+        push(&l->wire->in_last, later(l->m, &l->wire->in_us, piece), p + at, piece);
+        l->wire->in_bytes += piece;
+        if (l->wire->frames.left == 0 && l->wire->frames.n_head == 0)
+            sim_point(SIM_AT_SEND);
     }
-    l->wire->in_bytes += k;
     l->full = k < n;
     return k;
 }
@@ -318,6 +348,7 @@ static void link_tell(struct sim_link *l)
         struct sim_chunk *c = pop(&l->wire->out, &l->wire->out_last);
         l->ev.on_bytes(l->ev.arg, c->bytes, c->n);
         free(c);
+        sim_point(SIM_AT_ARRIVE);
     } else {
         l->full = false;
         l->ev.on_writable(l->ev.arg);

@@ -92,6 +92,7 @@ void sim_crash(struct sim_machine *m, bool reboot)
         return;
     sim_lose_unsynced(sim, m);
     m->boot_us = sim->now_us;
+    m->slept_us = 0;
     snprintf(m->boot, sizeof(m->boot), "%08x-%s", (unsigned)sim_random(sim), m->name);
 }
 

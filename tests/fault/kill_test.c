@@ -1,0 +1,324 @@
+/*
+ * Kill at every transition, on simulated machines. A recorded run of 40 tasks over three nodes has
+ * chains with outputs, a fan-out, gangs, retries, a time-out, a sidecar and a cancel. Each commit
+ * to the store, each record in a journal and each frame on the wire is two points, just before it
+ * takes effect and just after. At every point, in a run of its own, one of these is killed:
+ * flowrun, a serve, a supervisor, the sshd of a node; then the run is resumed.
+ *
+ * Beside the rules of world.h: states, causes and outputs are in the end those of the undisturbed
+ * run; a kill of flowrun, serve or sshd makes no attempt more than it had, a killed supervisor at
+ * most one that is `lost` and what follows from it.
+ *
+ *     kill_test                 a sample: every STRIDE-th case
+ *     kill_test all [SEED]      every case of a recording
+ *     kill_test VICTIM POINT [SEED]   one case, and its story
+ */
+#include "tests/sim/world.h"
+#include "tests/unit/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STRIDE = 53, SEED = 1, LOOK_US = 500000 };
+
+enum victim { FLOWRUN, SERVE, SUPERVISOR, SSHD, VICTIMS };
+
+static const char *const victim_names[VICTIMS] = {"flowrun", "serve", "supervisor", "sshd"};
+
+static const char head[] =
+    "name: recorded\n"
+    "nodes:\n"
+    "  - {name: n1, executor: local}\n"
+    "  - {name: n2, executor: local}\n"
+    "  - {name: n3, executor: local}\n"
+    "max_parallel: 12\n"
+    "defaults: {timeout: 1h, retry: {times: 3, delay: 300ms, on: [signal, timeout, node_lost, "
+    "lost, start_failed, exit]}}\n"
+    "tasks:\n"
+    "  flaky1: {on: n1, argv: [sim, \"60\", \"3\", once]}\n"
+    "  flaky2: {on: n2, needs: [flaky1], argv: [sim, \"60\", \"4\", once]}\n"
+    "  slow: {on: n3, timeout: 800ms, argv: [sim, \"9000\", \"0\", once]}\n"
+    "  wild: {on: n1, argv: [sim, \"120\", \"0\", wild]}\n"
+    "  pair: {on: n2, argv: [sim, \"300\", \"0\"], sidecars: [{argv: [sim, \"0\", \"0\", side]}]}\n"
+    "  train: {on: all, gang: true, needs: [c2], argv: [sim, \"500\", \"0\", out], outputs: [v]}\n"
+    "  again: {on: all, gang: true, needs: [train], argv: [sim, \"200\", \"5\", once]}\n"
+    "  each: {on: all, needs: [wild], argv: [sim, \"100\", \"0\"]}\n"
+    "  last: {on: n3, needs: [again, each, join, c6, d6, slow, flaky2, pair], env: {IN: \"${{ "
+    "tasks.train.on_head.outputs.v }}\"}, argv: [sim, \"50\", \"0\", out], outputs: [v]}\n"
+    "  hang: {on: all, argv: [sim, \"999000\", \"0\"]}\n"
+    "  after: {on: n1, needs: [hang, last], argv: [sim, \"50\", \"0\"]}\n";
+
+static char pipeline[8192];
+
+static void make_pipeline(void)
+{
+    size_t n = (size_t)snprintf(pipeline, sizeof(pipeline), "%s", head);
+
+    for (int chain = 0; chain < 2; chain++)
+        for (int i = 1; i <= 6; i++) {
+            char c = "cd"[chain], need[96] = "";
+            if (i > 1)
+                snprintf(need, sizeof(need),
+                         ", needs: [%c%d], env: {IN: \"${{ tasks.%c%d.outputs.v }}\"}", c, i - 1, c,
+                         i - 1);
+            n += (size_t)snprintf(pipeline + n, sizeof(pipeline) - n,
+                                  "  %c%d: {on: n%d%s, argv: [sim, \"%d\", \"0\", out], outputs: "
+                                  "[v]}\n",
+                                  c, i, (i + chain) % 3 + 1, need, 20 * i);
+        }
+    n += (size_t)snprintf(pipeline + n, sizeof(pipeline) - n,
+                          "  root: {on: n1, argv: [sim, \"50\", \"0\"]}\n");
+    for (int i = 1; i <= 14; i++)
+        n += (size_t)snprintf(pipeline + n, sizeof(pipeline) - n,
+                              "  fan%d: {on: n%d, needs: [root], argv: [sim, \"%d\", \"0\"]}\n", i,
+                              i % 3 + 1, 10 * i);
+    n += (size_t)snprintf(pipeline + n, sizeof(pipeline) - n, "  join: {on: n2, needs: [fan1");
+    for (int i = 2; i <= 14; i++)
+        n += (size_t)snprintf(pipeline + n, sizeof(pipeline) - n, ", fan%d", i);
+    snprintf(pipeline + n, sizeof(pipeline) - n, "], argv: [sim, \"40\", \"0\"]}\n");
+}
+
+struct killing {
+    enum victim victim;
+    uint64_t point, at;          /* 1, 2, …; 0: none */
+    uint64_t kinds[SIM_POINTS];  /* points of each kind, counted */
+    bool struck, asked, running; /* the command of the killed supervisor ran */
+};
+
+/* ---- the stroke ---- */
+
+static struct sim_proc *choose(struct world *w, const char *comm, uint64_t point)
+{
+    struct sim_proc *p = w->sim.cur;
+
+    if (p != NULL && strcmp(p->comm, comm) == 0)
+        return p;
+    p = NULL;
+    for (uint64_t i = 0; p == NULL && i < 3; i++)
+        p = world_pick(w, &w->sim.machines[1 + (point + i) % 3], comm, point / 6);
+    return p;
+}
+
+static bool command_runs(const struct sim_proc *sup)
+{
+    for (const struct sim_proc *p = sup->m->procs; p != NULL; p = p->next)
+        if (p->ppid == sup->pid && p->state != SIM_ZOMBIE && strcmp(p->comm, "sim") == 0)
+            return true;
+    return false;
+}
+
+static void on_point(struct sim *s, enum sim_point what)
+{
+    struct world *w = world_of(s);
+    struct killing *k = w->test;
+    struct sim_proc *p;
+
+    k->kinds[what]++;
+    if (++k->at != k->point)
+        return;
+    switch (k->victim) {
+    case FLOWRUN:
+        k->struck = w->engine != NULL;
+        if (k->struck)
+            world_kill_engine(w, false);
+        break;
+    case SSHD:
+        p = choose(w, "serve", k->point);
+        k->struck = p != NULL;
+        if (p != NULL) {
+            world_tell(w, "fault: sshd of %s killed", p->m->name);
+            sim_links_drop(p->m);
+        }
+        break;
+    default:
+        p = choose(w, k->victim == SERVE ? "serve" : "flownode", k->point);
+        k->struck = p != NULL;
+        if (p != NULL) {
+            k->running = command_runs(p);
+            world_kill(w, p, "");
+        }
+    }
+}
+
+/* ---- the user ---- */
+
+static bool none(struct world *w, const char *sql)
+{
+    struct fr_buf b = {0};
+    bool empty;
+
+    world_rows(w, sql, &b);
+    empty = b.n == 0;
+    fr_buf_finish(&b);
+    return empty;
+}
+
+/* Cancels once all but `hang` and what waits for it succeeded. */
+static void look(struct world *w)
+{
+    struct killing *k = w->test;
+
+    if (k->asked || w->sim.now_us < w->look_us)
+        return;
+    w->look_us = w->sim.now_us + LOOK_US;
+    if (!none(w, "SELECT 1 FROM instance WHERE state <> 'succeeded' AND task NOT IN ('hang', "
+                 "'after') OR state <> 'running' AND task = 'hang'"))
+        return;
+    world_request(w, "cancel", "");
+    k->asked = true;
+    w->look_us = INT64_MAX;
+}
+
+static void begin(struct world *w)
+{
+    w->restart_max_us = 500000;
+    w->sim.on_point = on_point;
+    w->look_us = LOOK_US;
+}
+
+/* ---- cases ---- */
+
+struct recording {
+    struct fr_buf states, attempts;
+    uint64_t points, kinds[SIM_POINTS];
+};
+
+static void take_states(struct world *w, struct fr_buf *states, struct fr_buf *attempts)
+{
+    world_rows(w,
+               "SELECT key, state, cause, code FROM instance UNION ALL SELECT idx, key, value, '' "
+               "FROM output UNION ALL SELECT outcome, '', '', '' FROM run",
+               states);
+    world_rows(w,
+               "SELECT i.key, count(*) FROM attempt a JOIN instance i ON i.idx = a.idx GROUP BY "
+               "i.key",
+               attempts);
+}
+
+static bool same(const struct fr_buf *a, const struct fr_buf *b)
+{
+    return a->n == b->n && memcmp(a->p, b->p, a->n) == 0;
+}
+
+static long count(struct world *w, const char *sql)
+{
+    struct fr_buf b = {0};
+    long n;
+
+    world_rows(w, sql, &b);
+    n = b.p != NULL ? strtol(b.p, NULL, 10) : 0;
+    fr_buf_finish(&b);
+    return n;
+}
+
+static void lost_is_cancelled(struct fr_buf *states)
+{
+    static const char was[] = "|lost|lost|0\n", is[] = "|cancelled|stopped|15\n";
+    char *at = strstr(states->p, was);
+    struct fr_buf b = {0};
+
+    if (at == NULL)
+        return;
+    fr_buf_add(&b, states->p, (size_t)(at - states->p));
+    fr_buf_text(&b, is);
+    fr_buf_text(&b, at + strlen(was));
+    fr_buf_finish(states);
+    *states = b;
+}
+
+static void compare(struct world *w, const struct recording *r)
+{
+    const struct killing *k = w->test;
+    struct fr_buf states = {0}, attempts = {0};
+    long lost = count(w, "SELECT count(*) FROM attempt WHERE cause = 'lost'");
+    long more = count(w, "SELECT count(*) FROM attempt a WHERE a.no > 1");
+
+    take_states(w, &states, &attempts);
+    if (k->victim == SUPERVISOR && k->asked && lost == 1) /* of a task that was being cancelled */
+        lost_is_cancelled(&states);
+    if (!same(&states, &r->states))
+        world_violated(w, "it ended otherwise than the undisturbed run:\n%.*s", (int)states.n,
+                       states.p);
+    if (k->victim != SUPERVISOR && !same(&attempts, &r->attempts))
+        world_violated(w, "more attempts than the undisturbed run:\n%s", attempts.p);
+    if (k->victim == SUPERVISOR && (lost > 1 || (k->running && !k->asked && lost != 1)))
+        world_violated(w, "%ld lost of %ld more", lost, more);
+    fr_buf_finish(&states);
+    fr_buf_finish(&attempts);
+}
+
+static bool run_case(struct world *w, enum victim victim, uint64_t point, uint64_t seed,
+                     const struct recording *r)
+{
+    struct killing k = {.victim = victim, .point = point};
+
+    w->test = &k;
+    world_run(w, pipeline, seed, begin);
+    if (!w->failed)
+        compare(w, r);
+    if (w->failed)
+        printf("case %s %" PRIu64 ", seed %" PRIu64 ": %s\n", victim_names[victim], point, seed,
+               w->why);
+    bool ok = !w->failed;
+    world_finish(w);
+    return ok;
+}
+
+static void record(struct world *w, uint64_t seed, struct recording *r)
+{
+    struct killing k = {.point = 0};
+
+    w->test = &k;
+    CHECK(world_run(w, pipeline, seed, begin));
+    take_states(w, &r->states, &r->attempts);
+    r->points = k.at;
+    memcpy(r->kinds, k.kinds, sizeof(r->kinds));
+    world_finish(w);
+}
+
+static void all_cases(struct world *w, uint64_t seed, uint64_t stride)
+{
+    struct recording r = {0};
+    uint64_t n = 0;
+    char row[64];
+
+    record(w, seed, &r);
+    for (uint64_t i = seed % stride; i < r.points * VICTIMS; i += stride, n++) {
+        enum victim victim = (enum victim)(i % VICTIMS);
+        snprintf(row, sizeof(row), "%s at point %" PRIu64, victim_names[victim], 1 + i / VICTIMS);
+        check_row(row);
+        CHECK(run_case(w, victim, 1 + i / VICTIMS, seed, &r));
+    }
+    printf("seed %" PRIu64 ": %" PRIu64 " kills at %" PRIu64 " points (%" PRIu64
+           " of commits, %" PRIu64 " of journal records, %" PRIu64 " of frames)\n",
+           seed, n, r.points, r.kinds[SIM_AT_COMMIT], r.kinds[SIM_AT_RECORD],
+           r.kinds[SIM_AT_SEND] + r.kinds[SIM_AT_ANSWER] + r.kinds[SIM_AT_ARRIVE]);
+    fr_buf_finish(&r.states);
+    fr_buf_finish(&r.attempts);
+}
+
+int main(int argc, char **argv)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct recording r = {0};
+    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+
+    world_setup();
+    make_pipeline();
+    w->look = look;
+    if (argc > 2 && !all) {
+        uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : SEED;
+        record(w, seed, &r);
+        for (int v = 0; v < VICTIMS; v++)
+            if (strcmp(argv[1], victim_names[v]) == 0)
+                CHECK(run_case(w, (enum victim)v, strtoull(argv[2], NULL, 10), seed, &r));
+    } else {
+        w->quiet = true;
+        all_cases(w, argc > 2 ? strtoull(argv[2], NULL, 10) : SEED, all ? 1 : STRIDE);
+    }
+    world_clean();
+    free(w);
+    return check_done();
+}

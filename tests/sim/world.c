@@ -1,0 +1,528 @@
+#include "tests/sim/world.h"
+
+#include "engine/base/log.h"
+#include "engine/node/serve.h"
+#include "engine/store/home.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const int64_t GIVE_UP_US = 40LL * 3600 * 1000000;
+
+struct world *world_of(struct sim *s)
+{
+    return s->test;
+}
+
+void world_violated(struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (w->failed)
+        return;
+    w->failed = true;
+    va_start(ap, fmt);
+    vsnprintf(w->why, sizeof(w->why), fmt, ap);
+    va_end(ap);
+    if (!w->quiet)
+        printf("seed %llu at %.3f s, step %llu: %s\n%s", (unsigned long long)w->seed,
+               (double)w->sim.now_us / 1e6, (unsigned long long)w->sim.steps, w->why,
+               w->story.p != NULL ? w->story.p : "");
+}
+
+void world_tell(struct world *w, const char *fmt, ...)
+{
+    struct sim_proc *cur = w->sim.cur;
+    va_list ap;
+
+    w->sim.cur = NULL; /* the story outlives every process */
+    fr_buf_fmt(&w->story, "  %9.3f ", (double)w->sim.now_us / 1e6);
+    va_start(ap, fmt);
+    fr_buf_vfmt(&w->story, fmt, ap);
+    va_end(ap);
+    fr_buf_text(&w->story, "\n");
+    w->sim.cur = cur;
+}
+
+/* ---- the simulated command ---- */
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static int stray(void *arg)
+{
+    (void)arg;
+    sim_block(never, NULL, INT64_MAX);
+    return 0;
+}
+
+/* A child that ignores SIGTERM in a session of its own; orphaned when its parent ends. */
+static void start_stray(struct sim_proc *parent)
+{
+    struct sim_proc *p = sim_start(parent->m, stray, "", 1);
+
+    p->ppid = parent->pid;
+    p->ignores_term = true;
+    sim_name(p->comm, "stray");
+    memcpy(p->marker, parent->marker, sizeof(p->marker));
+}
+
+static void give_output(const struct record *r, const char *path, const char *in)
+{
+    int fd = fr_sys.open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    char text[256];
+    int n = snprintf(text, sizeof(text), "v=%s.%s.%.100s\n", r->task, r->node, in);
+
+    if (fd < 0)
+        return;
+    fr_sys.write(fd, text, (size_t)n);
+    fr_sys.close(fd);
+}
+
+static void write_until(struct record *r, int64_t until)
+{
+    int line = 0;
+
+    while (sim->now_us < until) {
+        char text[64];
+        int n = snprintf(text, sizeof(text), "%s line %d\n", r->task, ++line);
+        if (r->n_written + (size_t)n < sizeof(r->written)) {
+            memcpy(r->written + r->n_written, text, (size_t)n);
+            r->n_written += (size_t)n; /* what it is about to write: a copy may only have this */
+            fr_sys.write(1, text, (size_t)n);
+        }
+        int64_t next = sim->now_us + sim_between(sim, 20000, 400000);
+        if (line > 40) /* a long task says little */
+            next = until;
+        sim_block(never, NULL, next < until ? next : until);
+    }
+}
+
+static int program(void *arg)
+{
+    struct record *r = world_record(world_of(sim), sim_env(arg, "FLOWRUN_ATTEMPT"));
+    const char *mode = sim_arg(arg, 3) != NULL ? sim_arg(arg, 3) : "";
+    int64_t ms = atoll(sim_arg(arg, 1)), until = sim->now_us + ms * 1000;
+    int code = (int)atoll(sim_arg(arg, 2));
+
+    if (strcmp(mode, "side") == 0) {
+        sim_block(never, NULL, INT64_MAX);
+        return 0;
+    }
+    if (strcmp(mode, "once") == 0 && strcmp(sim_env(arg, "FLOWRUN_ATTEMPT_NO"), "1") != 0) {
+        code = 0;
+        until = sim->now_us + 200000;
+    }
+    if (strcmp(mode, "wild") == 0) {
+        sim->cur->ignores_term = true;
+        start_stray(sim->cur);
+    }
+    write_until(r, until);
+    if (strcmp(mode, "out") == 0)
+        give_output(r, sim_env(arg, "FLOWRUN_OUTPUT"), sim_env(arg, "IN"));
+    r->exited = code == 0;
+    return code;
+}
+
+/* ---- the programs: flowrun and flownode ---- */
+
+static int serve(void *arg)
+{
+    static const char *const environment[] = {"PATH=/bin", NULL};
+    struct fr_serve_args a = {"/node", "/flownode", "sim", environment, 0, 1};
+    struct fr_err err;
+
+    (void)arg;
+    return fr_serve(&a, &err) == FR_OK ? 0 : 1;
+}
+
+static enum fr_rc make_link(void *arg, size_t node, struct fr_link *out, struct fr_err *err)
+{
+    struct world *w = arg;
+
+    (void)err;
+    return sim_link_create(out, &w->sim.machines[node < 3 ? node + 1 : 0], serve);
+}
+
+static void note(void *arg, const struct fr_run *run, const struct fr_note *n)
+{
+    struct world *w = arg;
+
+    (void)run;
+    if (n->kind == FR_NOTE_TROUBLE)
+        world_tell(w, "trouble: %s", n->text);
+}
+
+static enum fr_rc open_run(struct world *w, const struct fr_run_env *env, struct fr_run **run,
+                           struct fr_err *err)
+{
+    struct fr_issues issues = {0};
+    struct fr_resume_opts resume = {.retry = w->retry};
+    struct fr_spec_opts opts = {.path = "/sim.yaml", .cwd = "/"};
+    enum fr_rc rc = fr_run_resume(env, &resume, run, &issues, err);
+
+    w->retry = false;
+    if (rc == FR_NOTFOUND)
+        rc = fr_run_submit(env, &opts, run, &issues, err);
+    for (size_t i = 0; rc != FR_OK && i < issues.n; i++)
+        world_tell(w, "%s", issues.lines[i]);
+    fr_issues_finish(&issues);
+    return rc;
+}
+
+static void keep_plan(struct world *w, const struct fr_plan *plan)
+{
+    for (uint32_t t = 0; t < plan->n_tasks && t < WORLD_TASKS; t++) {
+        const struct fr_plan_task *from = &plan->tasks[t];
+        struct world_task *to = &w->tasks[t];
+
+        snprintf(to->name, sizeof(to->name), "%s", from->name);
+        to->gang = from->gang;
+        to->count = from->count;
+        for (to->n_needs = 0; to->n_needs < from->n_needs && to->n_needs < WORLD_NEEDS;
+             to->n_needs++)
+            to->needs[to->n_needs] = from->needs[to->n_needs];
+        w->n_tasks = t + 1;
+    }
+}
+
+/* How this flowrun ended, when it was not killed. */
+static void take_result(struct world *w, const struct fr_run *run, enum fr_rc rc,
+                        const struct fr_err *err)
+{
+    if (w->condemned) {
+        world_tell(w, "fault: flowrun killed");
+    } else if (rc == FR_OK) {
+        w->over = true;
+        w->outcome = fr_run_now(run).outcome;
+        world_tell(w, "the run ended %s", fr_outcome_name(w->outcome));
+    } else if (strstr(err->msg, "is over") != NULL) {
+        w->over = true; /* it was killed just behind its last commit */
+    } else if (rc == FR_FULL) {
+        w->restart_us = w->sim.now_us + 10000000; /* its user makes room and resumes */
+    } else {
+        world_violated(w, "flowrun: %s", err->msg);
+    }
+}
+
+static int engine(void *arg)
+{
+    struct world *w = *(struct world **)arg;
+    struct fr_loop loop = {0};
+    struct fr_run *run = NULL;
+    struct fr_err err = {0};
+    enum fr_rc rc = fr_home_make(w->home, &err);
+
+    if (rc == FR_OK)
+        rc = fr_store_open(w->home, &w->store, &err);
+    if (rc == FR_OK)
+        rc = sim_loop_create(&loop, &err);
+    struct fr_run_env env = {.loop = &loop,
+                             .store = w->store,
+                             .view = {note, w},
+                             .self = "/flowrun",
+                             .flownode_dir = "/",
+                             .cwd = "/",
+                             .make_link = make_link,
+                             .make_link_arg = w};
+    if (rc == FR_OK)
+        rc = open_run(w, &env, &run, &err);
+    if (rc == FR_OK)
+        keep_plan(w, fr_run_plan(run));
+    while (rc == FR_OK && !fr_run_over(run))
+        rc = fr_run_turn(run, &err);
+    take_result(w, run, rc, &err);
+    fr_run_destroy(run);
+    fr_loop_destroy(&loop);
+    fr_store_close(w->store);
+    w->store = NULL;
+    return 0;
+}
+
+/* ---- commits are points, too ---- */
+
+static int on_commit(void *arg)
+{
+    struct world *w = arg;
+
+    if (w->sim.cur == NULL || w->sim.cur != w->engine)
+        return 0;
+    w->committing = true;
+    sim_point(SIM_AT_COMMIT);
+    w->veto = w->condemned; /* just before: it is as if it had not been tried */
+    if (!w->condemned)
+        sim_point(SIM_AT_COMMIT);
+    w->committing = false;
+    return w->veto;
+}
+
+static void on_doom(struct sim *s)
+{
+    world_kill_engine(world_of(s), false);
+}
+
+static int on_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *api)
+{
+    (void)err;
+    (void)api;
+    sqlite3_commit_hook(db, on_commit, sim->test);
+    return SQLITE_OK;
+}
+
+/* ---- kills ---- */
+
+static void start_engine(struct world *w)
+{
+    w->engine = sim_start(&w->sim.machines[0], engine, &w, sizeof(w));
+    w->engine_pid = w->engine->pid;
+    sim_name(w->engine->comm, "flowrun");
+    w->restart_us = INT64_MAX;
+    w->condemned = false;
+    w->starts++;
+}
+
+void world_kill(struct world *w, struct sim_proc *p, const char *why)
+{
+    world_tell(w, "fault: %s %d on %s killed%s", p->comm, (int)p->pid, p->m->name, why);
+    sim_end(p, true, SIGKILL);
+    if (p == w->sim.cur)
+        sim_switch_to_scheduler();
+}
+
+/* What the kernel does for a killed process: descriptors close, SQLite's journal undoes the rest.
+ */
+void world_kill_engine(struct world *w, bool reboot)
+{
+    struct sim *s = &w->sim;
+    struct sim_proc *cur = s->cur;
+    bool own = cur == w->engine;
+
+    if (w->committing && own) {
+        w->condemned = true;
+        s->doomed = cur;
+        return;
+    }
+    world_tell(w, "fault: flowrun killed%s", reboot ? ", control rebooted" : "");
+    s->cur = w->engine;
+    fr_store_close(w->store);
+    s->cur = cur;
+    w->store = NULL;
+    sim_links_orphan(s);
+    if (reboot)
+        sim_crash(&s->machines[0], true);
+    else
+        sim_end(w->engine, true, SIGKILL);
+    w->engine = NULL;
+    w->restart_us = s->now_us + sim_between(s, 0, w->restart_max_us);
+    if (own)
+        sim_switch_to_scheduler();
+}
+
+struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
+                            uint64_t choice)
+{
+    uint64_t n = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t i = 0;
+        for (struct sim_proc *p = m->procs; p != NULL; p = p->next)
+            if (strcmp(p->comm, comm) == 0 && p->state != SIM_ZOMBIE) {
+                if (pass == 1 && i == choice % n)
+                    return p;
+                i++;
+            }
+        if ((n = i) == 0)
+            return NULL;
+    }
+    (void)w;
+    return NULL;
+}
+
+struct asking {
+    struct world *w;
+    char kind[16], arg[32];
+};
+
+/* A second flowrun: it writes its request and pokes the owner. */
+static int user(void *arg)
+{
+    struct asking *a = arg;
+    struct fr_request_row row = {.kind = a->kind, .arg = a->arg, .asked_wall = fr_sys.wall_ms()};
+    struct fr_store *st = NULL;
+    struct fr_arena arena = {0};
+    struct fr_run_row run;
+    struct fr_err err;
+
+    if (fr_store_open(a->w->home, &st, &err) == FR_OK &&
+        fr_store_run_find(st, NULL, &arena, &run, &err) == FR_OK &&
+        fr_store_request_add(st, run.id, &row, &err) == FR_OK) {
+        a->w->asked++;
+        fr_home_poke(a->w->home, run.id, &err);
+    } else {
+        world_tell(a->w, "trouble: %s: %s", a->kind, err.msg);
+    }
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+    return 0;
+}
+
+void world_request(struct world *w, const char *kind, const char *arg)
+{
+    struct asking a = {.w = w};
+
+    snprintf(a.kind, sizeof(a.kind), "%s", kind);
+    snprintf(a.arg, sizeof(a.arg), "%s", arg);
+    world_tell(w, "user: %s %s", kind, arg);
+    sim_name(sim_start(&w->sim.machines[0], user, &a, sizeof(a))->comm, "user");
+}
+
+/* ---- a run ---- */
+
+static void pass_time(struct world *w)
+{
+    struct sim *s = &w->sim;
+
+    for (int i = 0; i < SIM_MACHINES; i++) {
+        struct sim_machine *m = &s->machines[i];
+        m->full = m->full && s->now_us < m->room_us;
+        m->up = m->up || s->now_us >= m->up_us;
+        m->cut = m->cut && s->now_us < m->heal_us;
+    }
+    if (sim_find(&s->machines[0], w->engine_pid) == NULL)
+        w->engine = NULL;
+    if (w->engine == NULL && w->condemned && w->restart_us == INT64_MAX)
+        w->restart_us = s->now_us; /* it came to its end before its next call */
+    if (w->engine == NULL && !w->over && w->restart_us == INT64_MAX && !w->failed)
+        world_violated(w, "flowrun ended early");
+    if (s->now_us >= w->restart_us) {
+        world_tell(w, "flowrun %s", w->retry ? "retry" : "resume");
+        w->over = false;
+        start_engine(w);
+    }
+    s->wake_us = w->restart_us < w->look_us ? w->restart_us : w->look_us;
+}
+
+/* SQLite works on real files, below a path that differs from run to run in its digits alone. */
+static void home_path(char out[128])
+{
+    snprintf(out, 128, "%s/flowrun-sim.%08d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+             (int)getpid());
+}
+
+static void make_home(struct world *w)
+{
+    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm"};
+    char path[200];
+
+    home_path(w->home);
+    mkdir(w->home, 0700);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/%s", w->home, names[i]);
+        unlink(path);
+    }
+}
+
+void world_clean(void)
+{
+    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm"};
+    char home[128], path[200];
+
+    home_path(home);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/%s", home, names[i]);
+        unlink(path);
+    }
+    rmdir(home);
+}
+
+void world_setup(void)
+{
+    fr_log_to(-1);
+    sim_sys_core(&fr_sys);
+    sim_sys_fs(&fr_sys);
+    sim_sys_io(&fr_sys);
+    sim_sys_proc(&fr_sys);
+    sqlite3_auto_extension((void (*)(void))on_open);
+}
+
+static void reset(struct world *w)
+{
+    void (*look)(struct world *) = w->look;
+    void *test = w->test;
+    bool quiet = w->quiet;
+
+    memset(w, 0, offsetof(struct world, records));
+    w->look = look;
+    w->test = test;
+    w->quiet = quiet;
+    w->restart_max_us = 20000000;
+    w->look_us = INT64_MAX;
+}
+
+bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(struct world *w))
+{
+    struct sim *s = &w->sim;
+    bool idle;
+
+    reset(w);
+    w->seed = seed;
+    w->yaml = yaml;
+    make_home(w);
+    sim_init(s, seed);
+    s->test = w;
+    s->on_spawn = world_on_spawn;
+    s->program = program;
+    s->on_doom = on_doom;
+    sim_put_file(&s->machines[0], "/sim.yaml", yaml);
+    if (begin != NULL)
+        begin(w);
+    start_engine(w);
+    for (int64_t end_us = INT64_MAX; !w->failed && s->now_us < end_us;) {
+        if (w->look != NULL)
+            w->look(w);
+        sim_sweep(s);
+        pass_time(w);
+        if (!sim_turn(s, &idle) && idle)
+            break;
+        if (s->now_us > GIVE_UP_US)
+            world_violated(w, "it did not end");
+        if (!w->over)
+            end_us = INT64_MAX;
+        else if (end_us == INT64_MAX)
+            end_us = s->now_us + 200LL * 1000000; /* whatever still goes on has an end */
+    }
+    world_check_end(w);
+    return !w->failed;
+}
+
+void world_finish(struct world *w)
+{
+    struct sim *s = &w->sim;
+
+    sqlite3_close(w->db);
+    w->db = NULL;
+    s->cur = w->engine;
+    fr_store_close(w->store);
+    s->cur = NULL;
+    w->store = NULL;
+    sim_finish(s);
+    fr_buf_finish(&w->story);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+/* A killed process frees nothing, and what libraries allocated for it is lost with it. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+#endif

@@ -1,0 +1,110 @@
+/*
+ * A run of the engine and three nodes on simulated machines (sim.h), and the rules that hold at
+ * every moment of it, whatever strikes:
+ *
+ *   - no attempt's command runs twice, and none that the store does not know
+ *   - never two attempts of one instance at once, nor two generations of a gang
+ *   - a task starts only after all that it needs succeeded
+ *   - at most one attempt of an instance succeeds, and it did exit with 0
+ *   - the copy of a log at home is byte for byte what the command wrote
+ *   - in the end the database is sound, nothing is left running, and no file lies about of which no
+ *     row knows
+ *
+ * A test gives a pipeline, and looks at the world between the turns: there it strikes, asks for
+ * things as a user does, and says when it is enough. Commands of a pipeline are
+ *
+ *     argv: [sim, MS, CODE, MODE]
+ *
+ * MODE: once (only the first attempt takes MS and CODE, later ones succeed), wild (ignores SIGTERM
+ * and leaves a child in a session of its own), out (gives the output v=TASK.NODE.$IN), side (a
+ * sidecar).
+ */
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+
+#include "engine/run/run.h"
+#include "tests/sim/sim.h"
+
+#include <sqlite3.h>
+
+enum { WORLD_RECORDS = 1024, WORLD_TASKS = 64, WORLD_NEEDS = 16 };
+
+/* What truly happened to one attempt. */
+struct record {
+    char attempt[40], task[16], node[16], generation[12];
+    bool exited; /* by itself, with 0 */
+    bool side;   /* its sidecar was started, too */
+    int64_t spawned_us;
+    char written[4096];
+    size_t n_written;
+};
+
+struct world_task { /* of the plan that the engine made */
+    char name[16];
+    bool gang;
+    uint32_t count;
+    size_t n_needs, needs[WORLD_NEEDS];
+};
+
+struct world {
+    struct sim sim;
+    uint64_t seed;
+    const char *yaml;
+    char home[128];
+    struct world_task tasks[WORLD_TASKS];
+    size_t n_tasks;
+    sqlite3 *db;             /* the checker's own look at the store */
+    struct fr_store *store;  /* of the living engine */
+    struct sim_proc *engine; /* NULL: none lives */
+    pid_t engine_pid;
+    int64_t restart_us; /* flowrun resume; INT64_MAX */
+    int64_t restart_max_us;
+    bool over, failed, quiet;
+    bool veto;         /* the commit under way fails … */
+    bool condemned;    /* … and flowrun is killed at its next call */
+    bool committing;   /* flowrun is inside of a commit: it is condemned, not killed at once */
+    int64_t look_us;   /* look is wanted then at the latest; INT64_MAX */
+    bool retry;        /* the next resume is a retry */
+    int starts, asked; /* engines; requests that are in the store */
+    enum fr_outcome outcome;       /* once over */
+    struct fr_buf story;           /* faults so far, for a report */
+    char why[512];                 /* the first rule that was broken */
+    void (*look)(struct world *w); /* before each turn; may strike */
+    void *test;
+    size_t n_records;
+    struct record records[WORLD_RECORDS];
+};
+
+struct world *world_of(struct sim *s);
+
+/* Takes fr_sys. */
+void world_setup(void);
+
+/* Runs the pipeline from its submit to its end and 200 s beyond; false: a rule was broken, w->why.
+ * Before it, w->look and w->test may be set; begin is called once the machines stand. */
+bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(struct world *w));
+void world_finish(struct world *w); /* frees what is left of a run, not w */
+void world_clean(void);             /* the folder of the store */
+
+__attribute__((format(printf, 2, 3))) void world_violated(struct world *w, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void world_tell(struct world *w, const char *fmt, ...);
+
+/* Kills. Each may be called from within any simulated process, also of itself. */
+void world_kill(struct world *w, struct sim_proc *p, const char *why);
+void world_kill_engine(struct world *w, bool reboot);
+struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
+                            uint64_t choice); /* NULL: none */
+
+/* Asks the owner of the run, as `flowrun cancel` does: by a process of its own, later. */
+void world_request(struct world *w, const char *kind, const char *arg);
+
+/* world_check.c */
+void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
+struct record *world_record(struct world *w, const char *attempt);
+int world_succeeded(const struct world *w, const char *task, const char *node);
+void world_check_end(struct world *w);
+/* The rows of a query over the store as text, a line each; columns by '|'. */
+void world_rows(struct world *w, const char *sql, struct fr_buf *out);
+sqlite3 *world_db(struct world *w); /* NULL: none yet */
+
+#endif

@@ -1,0 +1,296 @@
+/* The rules: when a command starts, and in the end. */
+#include "tests/sim/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct record *world_record(struct world *w, const char *attempt)
+{
+    for (size_t i = 0; i < w->n_records; i++)
+        if (strcmp(w->records[i].attempt, attempt) == 0)
+            return &w->records[i];
+    return NULL;
+}
+
+int world_succeeded(const struct world *w, const char *task, const char *node)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < w->n_records; i++)
+        n += w->records[i].exited && strcmp(w->records[i].task, task) == 0 &&
+             (node == NULL || strcmp(w->records[i].node, node) == 0);
+    return n;
+}
+
+sqlite3 *world_db(struct world *w)
+{
+    char path[160];
+
+    snprintf(path, sizeof(path), "%s/state.db", w->home);
+    if (w->db == NULL && sqlite3_open_v2(path, &w->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+        sqlite3_close(w->db);
+        w->db = NULL;
+    }
+    return w->db;
+}
+
+void world_rows(struct world *w, const char *sql, struct fr_buf *out)
+{
+    struct sim_proc *cur = w->sim.cur;
+    sqlite3_stmt *st = NULL;
+
+    w->sim.cur = NULL;
+    if (world_db(w) == NULL || sqlite3_prepare_v2(w->db, sql, -1, &st, NULL) != SQLITE_OK)
+        fr_buf_text(out, "cannot be read\n");
+    while (st != NULL && sqlite3_step(st) == SQLITE_ROW)
+        for (int i = 0, n = sqlite3_column_count(st); i < n; i++) {
+            const void *text = sqlite3_column_text(st, i);
+            fr_buf_fmt(out, "%s%s", text != NULL ? (const char *)text : "", i + 1 < n ? "|" : "\n");
+        }
+    sqlite3_finalize(st);
+    w->sim.cur = cur;
+}
+
+/* ---- when a command starts ---- */
+
+static const char *env_of(const struct fr_spawn *sp, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; sp->envp[i] != NULL; i++)
+        if (strncmp(sp->envp[i], name, n) == 0 && sp->envp[i][n] == '=')
+            return sp->envp[i] + n + 1;
+    return "";
+}
+
+static const struct world_task *task_of(const struct world *w, const char *name)
+{
+    for (size_t i = 0; i < w->n_tasks; i++)
+        if (strcmp(w->tasks[i].name, name) == 0)
+            return &w->tasks[i];
+    return NULL;
+}
+
+static void check_alone(struct world *w, const struct record *r)
+{
+    const struct world_task *task = task_of(w, r->task);
+
+    for (int i = 0; i < SIM_MACHINES; i++)
+        for (struct sim_proc *p = w->sim.machines[i].procs; p != NULL; p = p->next) {
+            const struct record *o = p->marker[0] != '\0' ? world_record(w, p->marker) : NULL;
+            if (o == NULL || o == r || p->state == SIM_ZOMBIE || strcmp(o->task, r->task) != 0)
+                continue;
+            if (strcmp(o->node, r->node) == 0)
+                world_violated(w, "attempt %s of %s on %s starts while %s lives", r->attempt,
+                               r->task, r->node, o->attempt);
+            if (task != NULL && task->gang && strcmp(o->generation, r->generation) != 0)
+                world_violated(w, "generation %s of %s starts on %s while %s lives on %s",
+                               r->generation, r->task, r->node, o->generation, o->node);
+        }
+}
+
+static void check_needs(struct world *w, const struct record *r)
+{
+    const struct world_task *task = task_of(w, r->task);
+
+    for (size_t i = 0; task != NULL && i < task->n_needs; i++) {
+        const struct world_task *need = &w->tasks[task->needs[i]];
+        uint32_t n = 0;
+        for (int m = 0; m < SIM_MACHINES; m++)
+            n += world_succeeded(w, need->name, w->sim.machines[m].name) > 0;
+        if (n < need->count)
+            world_violated(w, "%s starts, and %u of %u of %s succeeded", r->task, n, need->count,
+                           need->name);
+    }
+}
+
+static void check_committed(struct world *w, const struct record *r)
+{
+    struct sim_proc *cur = w->sim.cur;
+    sqlite3_stmt *st = NULL;
+    struct fr_id id = {{0}};
+    bool known = false;
+
+    w->sim.cur = NULL;
+    fr_id_parse(fr_str_of(r->attempt), &id);
+    if (world_db(w) != NULL && sqlite3_prepare_v2(w->db, "SELECT 1 FROM attempt WHERE id = ?", -1,
+                                                  &st, NULL) == SQLITE_OK) {
+        sqlite3_bind_blob(st, 1, id.b, sizeof(id.b), SQLITE_STATIC);
+        known = sqlite3_step(st) == SQLITE_ROW;
+    }
+    sqlite3_finalize(st);
+    w->sim.cur = cur;
+    if (!known)
+        world_violated(w, "attempt %s of %s starts and the store does not know it", r->attempt,
+                       r->task);
+}
+
+void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp)
+{
+    struct world *w = world_of(s);
+    struct record *r = world_record(w, env_of(sp, "FLOWRUN_ATTEMPT"));
+    bool side = sp->argv[1] != NULL && sp->argv[2] != NULL && sp->argv[3] != NULL &&
+                strcmp(sp->argv[3], "side") == 0;
+
+    if (w->n_records == WORLD_RECORDS)
+        world_violated(w, "more than %d attempts", WORLD_RECORDS);
+    if (w->failed)
+        return;
+    if (r != NULL && (r->side ? side : !side && r->spawned_us != 0))
+        world_violated(w, "attempt %s of %s runs twice", r->attempt, r->task);
+    if (r == NULL) {
+        r = &w->records[w->n_records++];
+        memset(r, 0, sizeof(*r));
+    }
+    snprintf(r->attempt, sizeof(r->attempt), "%s", env_of(sp, "FLOWRUN_ATTEMPT"));
+    snprintf(r->task, sizeof(r->task), "%s", env_of(sp, "FLOWRUN_TASK"));
+    snprintf(r->node, sizeof(r->node), "%s", env_of(sp, "FLOWRUN_NODE"));
+    snprintf(r->generation, sizeof(r->generation), "%s", env_of(sp, "FLOWRUN_GENERATION"));
+    if (side) {
+        r->side = true;
+        return;
+    }
+    r->spawned_us = s->now_us;
+    if (strcmp(r->node, m->name) != 0)
+        world_violated(w, "%s of node %s runs on %s", r->task, r->node, m->name);
+    check_alone(w, r);
+    check_needs(w, r);
+    check_committed(w, r);
+    world_tell(w, "%s on %s: attempt %.8s generation %s", r->task, r->node, r->attempt,
+               r->generation);
+}
+
+/* ---- in the end ---- */
+
+static const struct sim_machine *machine_of(const struct world *w, const char *node)
+{
+    return node[0] == 'n' ? &w->sim.machines[node[1] - '0'] : &w->sim.machines[0];
+}
+
+/* The copy at home is what the command wrote: all of it once the node was told to forget, else a
+ * beginning. */
+static void check_log(struct world *w, const struct record *r, const char *path, bool whole)
+{
+    const struct sim_inode *log = sim_lookup(&w->sim.machines[0], path);
+    size_t n = log != NULL ? log->n : 0;
+
+    if (machine_of(w, r->node)->was_full || machine_of(w, r->node)->wiped)
+        return; /* what the node could not keep is missing, and a line says so */
+    if (n > r->n_written || (n > 0 && memcmp(log->data, r->written, n) != 0))
+        world_violated(w, "the log of %s on %s (%.8s) is not what it wrote", r->task, r->node,
+                       r->attempt);
+    if (whole && n != r->n_written && machine_of(w, r->node)->boot_us < r->spawned_us)
+        world_violated(w, "the log of %s on %s (%.8s) has %zu of %zu bytes", r->task, r->node,
+                       r->attempt, n, r->n_written);
+}
+
+/* What the store says in the end, against what happened. */
+static void check_store(struct world *w)
+{
+    static const char sql[] = "SELECT lower(hex(id)), lower(hex(run)), idx, state, log, done "
+                              "FROM attempt ORDER BY idx, no";
+    sqlite3_stmt *st = NULL;
+
+    if (world_db(w) == NULL || sqlite3_prepare_v2(w->db, sql, -1, &st, NULL) != SQLITE_OK) {
+        world_violated(w, "the store cannot be read");
+        return;
+    }
+    while (sqlite3_step(st) == SQLITE_ROW && !w->failed) {
+        const char *id = (const char *)sqlite3_column_text(st, 0);
+        bool wins = strcmp((const char *)sqlite3_column_text(st, 3), "succeeded") == 0;
+        const struct record *r = world_record(w, id);
+        char path[512];
+
+        snprintf(path, sizeof(path), "%s/runs/%s/%s", w->home, sqlite3_column_text(st, 1),
+                 sqlite3_column_text(st, 4));
+        if (wins && (r == NULL || !r->exited))
+            world_violated(w, "attempt %s is called succeeded and did not exit with 0", id);
+        if (r != NULL)
+            check_log(w, r, path, wins && sqlite3_column_int(st, 5) != 0);
+    }
+    sqlite3_finalize(st);
+}
+
+static void check_rows(struct world *w)
+{
+    static const struct {
+        const char *what, *sql;
+    } rules[] = {
+        {"integrity", "SELECT * FROM pragma_integrity_check(1) WHERE integrity_check <> 'ok'"},
+        {"foreign keys", "SELECT * FROM pragma_foreign_key_check"},
+        {"a run is not over", "SELECT no, state FROM run WHERE state <> 'over'"},
+        {"two attempts of an instance succeeded in one round",
+         "SELECT idx, count(*) FROM attempt WHERE state = 'succeeded' AND "
+         "(SELECT round FROM run WHERE id = attempt.run) = 1 AND generation = "
+         "(SELECT max(b.generation) FROM attempt b WHERE b.run = attempt.run AND b.idx = "
+         "attempt.idx) GROUP BY run, idx HAVING count(*) > 1"},
+        {"an instance of a run that is over has not ended",
+         "SELECT key, state FROM instance WHERE state IN ('waiting', 'ready', 'starting', "
+         "'running', 'stopping', 'retrying')"},
+        {"an attempt may live, and the run is over",
+         "SELECT key, attempt_state FROM instance WHERE live <> 0 AND state <> 'stop_unproven'"},
+        {"an attempt without an end", "SELECT a.idx, a.no, a.state FROM attempt a WHERE a.state IN "
+                                      "('starting', 'running', 'stopping')"},
+        {"an instance that succeeded without an attempt that did",
+         "SELECT key FROM instance i WHERE state = 'succeeded' AND NOT EXISTS (SELECT 1 FROM "
+         "attempt a WHERE a.id = i.attempt AND a.state = 'succeeded')"},
+    };
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && !w->failed; i++) {
+        struct fr_buf found = {0};
+        world_rows(w, rules[i].sql, &found);
+        if (found.n > 0)
+            world_violated(w, "%s: %.200s", rules[i].what, found.p);
+        fr_buf_finish(&found);
+    }
+}
+
+static void check_processes(struct world *w)
+{
+    for (int i = 0; i < SIM_MACHINES && !w->failed; i++)
+        for (struct sim_proc *p = w->sim.machines[i].procs; p != NULL; p = p->next)
+            if (p->state != SIM_ZOMBIE)
+                world_violated(w, "%s %d still runs on %s", p->comm, (int)p->pid,
+                               w->sim.machines[i].name);
+}
+
+/* Files named by an attempt or a run belong to a row; nothing is left in the temporary folders. */
+static void check_files(struct world *w)
+{
+    struct fr_buf known = {0};
+
+    world_rows(w,
+               "SELECT lower(hex(id)) FROM attempt UNION SELECT lower(hex(id)) FROM run UNION "
+               "SELECT log FROM attempt",
+               &known);
+    for (int i = 0; i < SIM_MACHINES && !w->failed; i++)
+        for (int k = 0; k < SIM_NAMES; k++) {
+            const struct sim_name *n = &w->sim.machines[i].names[k];
+            const char *base = n->inode != NULL ? strrchr(n->path, '/') + 1 : "";
+            char id[64];
+            if (n->inode == NULL || base[0] == '\0' || n->inode->dir)
+                continue;
+            if (strstr(n->path, "/tmp/") != NULL || strstr(n->path, "/spool/") != NULL ||
+                strncmp(n->path, "/node/s/", 8) == 0)
+                world_violated(w, "%s lies about on %s", n->path, w->sim.machines[i].name);
+            snprintf(id, sizeof(id), "%.*s", (int)strcspn(base, "."), base);
+            if ((strncmp(n->path, "/node/log/", 10) == 0 || strncmp(n->path, "/node/a/", 8) == 0 ||
+                 strstr(n->path, "/runs/") != NULL) &&
+                strstr(known.p != NULL ? known.p : "", id) == NULL)
+                world_violated(w, "no row knows %s on %s", n->path, w->sim.machines[i].name);
+        }
+    fr_buf_finish(&known);
+}
+
+void world_check_end(struct world *w)
+{
+    if (!w->failed)
+        check_store(w);
+    if (!w->failed)
+        check_rows(w);
+    if (!w->failed)
+        check_processes(w);
+    if (!w->failed)
+        check_files(w);
+}
