@@ -58,6 +58,9 @@ enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err);
 void fr_ssh_tcp_finish(struct fr_ssh *s);
 
+/* known.c: the file's lines about s->name or s->conf.alias into s->known and s->revoked. */
+void fr_ssh_read_known(struct fr_ssh *s, const char *path);
+
 enum fr_ssh_step fr_ssh_handshake(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_host_key(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_login(struct fr_ssh *s, struct fr_err *err);

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KNOWN_MAX = 64 << 20 };
-
 struct key_kind {
     const char *name; /* in a method list */
     int kind, mask;   /* LIBSSH2_HOSTKEY_TYPE_…, LIBSSH2_KNOWNHOST_KEY_… */
@@ -39,90 +37,6 @@ static const char *known_name(struct fr_ssh *s, const char *host)
         s->conf.port == 22 ? host : fr_arena_fmt(&s->arena, "[%s]:%d", host, s->conf.port);
 
     return name != NULL ? name : host;
-}
-
-/* '*' and '?' as known_hosts has them; brackets stand for themselves. */
-static bool glob(const char *p, size_t n, const char *s)
-{
-    for (; n > 0; p++, n--) {
-        if (*p == '*') {
-            do
-                if (glob(p + 1, n - 1, s))
-                    return true;
-            while (*s++ != '\0');
-            return false;
-        }
-        if (*s == '\0' || (*p != '?' && *p != *s))
-            return false;
-        s++;
-    }
-    return *s == '\0';
-}
-
-static bool names_host(struct fr_str patterns, const char *host)
-{
-    bool fits = false;
-
-    while (patterns.n > 0) {
-        const char *comma = memchr(patterns.p, ',', patterns.n);
-        size_t n = comma == NULL ? patterns.n : (size_t)(comma - patterns.p);
-        bool negated = patterns.p[0] == '!';
-
-        if (glob(patterns.p + negated, n - negated, host)) {
-            if (negated)
-                return false;
-            fits = true;
-        }
-        n += comma != NULL;
-        patterns = (struct fr_str){patterns.p + n, patterns.n - n};
-    }
-    return fits;
-}
-
-/* One line, newline included (libssh2 takes the key's last byte for it otherwise). libssh2 knows
- * no patterns, so a line that fits is handed over with the name itself; hashed names as they are.
- */
-static void known_line(struct fr_ssh *s, const char *line, size_t n)
-{
-    LIBSSH2_KNOWNHOSTS *to = s->known;
-    const char *blank;
-    struct fr_buf b = {0};
-
-    if (n > 9 && memcmp(line, "@revoked ", 9) == 0) {
-        to = s->revoked;
-        line += 9;
-        n -= 9;
-    }
-    if (n == 0 || line[0] == '@' || line[0] == '#' || (blank = memchr(line, ' ', n)) == NULL)
-        return;
-    if (line[0] == '|')
-        fr_buf_add(&b, line, n);
-    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->name))
-        fr_buf_text(&b, s->name);
-    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->conf.alias))
-        fr_buf_text(&b, s->conf.alias);
-    if (b.n > 0 && line[0] != '|')
-        fr_buf_add(&b, blank, n - (size_t)(blank - line));
-    if (b.n > 0 && !b.bad)
-        libssh2_knownhost_readline(to, b.p, b.n, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
-    fr_buf_finish(&b);
-}
-
-/* Line by line, so that one which libssh2 does not know does not hide the others. */
-static void read_known(struct fr_ssh *s, const char *path)
-{
-    struct fr_buf text = {0};
-    const char *line, *end;
-
-    if (fr_file_read(path, KNOWN_MAX, &text, NULL) == FR_OK) {
-        fr_buf_text(&text, "\n");
-        for (line = text.p; !text.bad; line = end + 1) {
-            if ((end = memchr(line, '\n', (size_t)(text.p + text.n - line))) == NULL)
-                break;
-            known_line(s, line, (size_t)(end - line) + 1);
-        }
-    } /* a file that is not there holds no host */
-    fr_buf_finish(&text);
 }
 
 /* Whether known_hosts has a key of this kind for the host: a key that cannot be right does not
@@ -173,7 +87,7 @@ static enum fr_rc make_session(struct fr_ssh *s, struct fr_err *err)
     if (s->name == NULL)
         s->name = known_name(s, s->conf.alias);
     for (size_t i = 0; i < s->conf.n_known; i++)
-        read_known(s, s->conf.known_hosts[i]);
+        fr_ssh_read_known(s, s->conf.known_hosts[i]);
     prefer_known(s);
     return FR_OK;
 }

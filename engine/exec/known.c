@@ -1,0 +1,99 @@
+/* known_hosts files, line by line: sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". */
+#include "engine/exec/ssh.h"
+
+#include "engine/base/file.h"
+
+#include <string.h>
+
+enum { KNOWN_MAX = 64 << 20 };
+
+/* '*' and '?' as known_hosts has them; brackets stand for themselves. A later star takes over from
+ * the one before, so the time is at most the product of both lengths. */
+static bool glob(const char *p, size_t n, const char *s)
+{
+    const char *star = NULL, *from = NULL, *end = p + n;
+
+    while (*s != '\0') {
+        if (p < end && *p == '*') {
+            star = ++p;
+            from = s;
+        } else if (p < end && (*p == '?' || *p == *s)) {
+            p++;
+            s++;
+        } else if (star != NULL) {
+            p = star;
+            s = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (p < end && *p == '*')
+        p++;
+    return p == end;
+}
+
+static bool names_host(struct fr_str patterns, const char *host)
+{
+    bool fits = false;
+
+    while (patterns.n > 0) {
+        const char *comma = memchr(patterns.p, ',', patterns.n);
+        size_t n = comma == NULL ? patterns.n : (size_t)(comma - patterns.p);
+        bool negated = patterns.p[0] == '!';
+
+        if (glob(patterns.p + negated, n - negated, host)) {
+            if (negated)
+                return false;
+            fits = true;
+        }
+        n += comma != NULL;
+        patterns = (struct fr_str){patterns.p + n, patterns.n - n};
+    }
+    return fits;
+}
+
+/* One line, newline included (libssh2 takes the key's last byte for it otherwise). libssh2 knows
+ * no patterns, so a line that fits is handed over with the name itself; hashed names as they are.
+ */
+static void known_line(struct fr_ssh *s, const char *line, size_t n)
+{
+    LIBSSH2_KNOWNHOSTS *to = s->known;
+    const char *blank;
+    struct fr_buf b = {0};
+
+    if (n > 9 && memcmp(line, "@revoked ", 9) == 0) {
+        to = s->revoked;
+        line += 9;
+        n -= 9;
+    }
+    if (n == 0 || line[0] == '@' || line[0] == '#' || (blank = memchr(line, ' ', n)) == NULL)
+        return;
+    if (line[0] == '|')
+        fr_buf_add(&b, line, n);
+    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->name))
+        fr_buf_text(&b, s->name);
+    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->conf.alias))
+        fr_buf_text(&b, s->conf.alias);
+    if (b.n > 0 && line[0] != '|')
+        fr_buf_add(&b, blank, n - (size_t)(blank - line));
+    if (b.n > 0 && !b.bad)
+        libssh2_knownhost_readline(to, b.p, b.n, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
+    fr_buf_finish(&b);
+}
+
+/* Line by line, so that one which libssh2 does not know does not hide the others. */
+void fr_ssh_read_known(struct fr_ssh *s, const char *path)
+{
+    struct fr_buf text = {0};
+    const char *line, *end;
+
+    if (fr_file_read(path, KNOWN_MAX, &text, NULL) == FR_OK) {
+        fr_buf_text(&text, "\n");
+        for (line = text.p; !text.bad; line = end + 1) {
+            if ((end = memchr(line, '\n', (size_t)(text.p + text.n - line))) == NULL)
+                break;
+            known_line(s, line, (size_t)(end - line) + 1);
+        }
+    } /* a file that is not there holds no host */
+    fr_buf_finish(&text);
+}
