@@ -2,6 +2,7 @@
 
 BUILD ?= build
 ASAN  ?= build-asan
+FUZZ  ?= build-fuzz
 MESON_FLAGS ?= $(if $(CI),-Dwerror=true,)
 
 BUILD_PACKAGES = gcc g++ libc6-dev meson ninja-build pkg-config libyaml-dev libsqlite3-dev libevent-dev \
@@ -11,7 +12,7 @@ TEST_PACKAGES = python3 sudo openssh-server iproute2 procps podman runc busybox-
 
 PROGRAMS = engine/cli/flowrun tasks/flownode trainer/cli/flowtrain
 
-.PHONY: programs run all test bench clean
+.PHONY: programs run all test fuzz bench clean
 programs: $(BUILD)/build.ninja
 	ninja -C $(BUILD) $(PROGRAMS)
 
@@ -25,18 +26,28 @@ test: $(BUILD)/test-packages all $(ASAN)/build.ninja
 	ninja -C $(ASAN)
 	python3 tests/suite.py $(BUILD) $(ASAN):unit,op
 
+# Each target of tests/fuzz, by libFuzzer: clang and its compiler-rt are needed, and hours.
+FUZZ_RUNS ?= 10000000
+FUZZ_SECONDS ?= 3600
+fuzz: $(FUZZ)/build.ninja
+	ninja -C $(FUZZ) tests/fuzz/fuzz
+	tests/fuzz/run.sh $(FUZZ) $(FUZZ_RUNS) $(FUZZ_SECONDS)
+
 bench: all
 	tests/bench/engine.sh $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
 
 clean:
-	rm -rf $(BUILD) $(ASAN)
+	rm -rf $(BUILD) $(ASAN) $(FUZZ)
 
 $(BUILD)/build.ninja: $(BUILD)/packages
 	meson setup $(MESON_FLAGS) $(BUILD)
 
 $(ASAN)/build.ninja: $(BUILD)/packages
 	meson setup $(MESON_FLAGS) -Db_sanitize=address,undefined -Db_lundef=false $(ASAN)
+
+$(FUZZ)/build.ninja: $(BUILD)/packages
+	CC=clang meson setup -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false $(FUZZ)
 
 # Packages are looked for once; a stamp file remembers.
 $(BUILD)/packages: Makefile

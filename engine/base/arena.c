@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 64 * 1024, ALIGN = 16 };
+/* Chunks double: a message's arena stays small, a pipeline's takes few calls. */
+enum { CHUNK_MIN = 1024, CHUNK_BYTES = 64 * 1024, ALIGN = 16 };
 
 struct fr_chunk {
     struct fr_chunk *prev;
@@ -32,7 +33,8 @@ void *fr_arena_alloc(struct fr_arena *arena, size_t n)
         return NULL;
     n = (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (c == NULL || c->cap - c->used < n) {
-        size_t cap = n > CHUNK_BYTES ? n : CHUNK_BYTES;
+        size_t cap = c == NULL ? CHUNK_MIN : c->cap < CHUNK_BYTES / 2 ? 2 * c->cap : CHUNK_BYTES;
+        cap = n > cap ? n : cap;
         c = fr_sys.alloc(header_bytes() + cap);
         if (c == NULL)
             return NULL;

@@ -1,5 +1,7 @@
 #include "engine/base/err.h"
 
+#include "engine/base/str.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,14 +28,21 @@ static void format(char *buf, size_t cap, const char *fmt, va_list ap)
 
 enum fr_rc fr_fail(struct fr_err *err, enum fr_rc rc, const char *fmt, ...)
 {
+    char text[FR_ERR_MAX];
     va_list ap;
+    size_t n;
 
     if (err == NULL)
         return rc;
     err->rc = rc;
     va_start(ap, fmt);
-    format(err->msg, sizeof(err->msg), fmt, ap);
+    format(text, sizeof(text), fmt, ap);
     va_end(ap);
+    n = strlen(text);
+    if (fr_visible(err->msg, sizeof(err->msg), text, n) < n) {
+        fr_visible(err->msg, sizeof(err->msg) - sizeof(cut_mark), text, n);
+        memcpy(err->msg + strlen(err->msg), cut_mark, sizeof(cut_mark));
+    }
     return rc;
 }
 

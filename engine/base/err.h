@@ -33,7 +33,9 @@ enum { FR_ERR_MAX = 1024 };
 
 struct fr_err {
     enum fr_rc rc;
-    char msg[FR_ERR_MAX]; /* one line, no newline; cut with "…" when longer */
+    /* one line; cut with "…" when longer; control bytes and what is no UTF-8 are shown as \xNN, so
+     * that it may quote anybody and be shown on a terminal */
+    char msg[FR_ERR_MAX];
 };
 
 /* Sets err to rc and the formatted text; returns rc. err may be NULL. */

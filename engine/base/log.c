@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct {
@@ -24,18 +25,17 @@ void fr_log_to(int fd)
 void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    char line[2048];
+    char text[2048], line[2048];
     va_list ap;
 
     if (level > sink.level || sink.fd < 0)
         return;
-    int n = snprintf(line, sizeof(line), "%s %s ", names[level], module);
+    int n = snprintf(text, sizeof(text), "%s %s ", names[level], module);
     va_start(ap, fmt);
-    int m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
     va_end(ap);
-    size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
-    if (len > sizeof(line) - 2)
-        len = sizeof(line) - 2;
+    fr_visible(line, sizeof(line) - 1, text, strlen(text));
+    size_t len = strlen(line);
     line[len++] = '\n';
     ssize_t written = write(sink.fd, line, len); /* a log that cannot be written is not an error */
     (void)written;

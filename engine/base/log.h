@@ -1,6 +1,7 @@
 /*
  * Log lines for people and files: "level module key=value …", one line an event, to one sink
- * (stderr until fr_log_to). No secrets; progress and metrics are rows elsewhere, not log lines.
+ * (stderr until fr_log_to), control bytes shown as \xNN. No secrets; progress and metrics are rows
+ * elsewhere, not log lines.
  */
 #ifndef FR_BASE_LOG_H
 #define FR_BASE_LOG_H

@@ -134,21 +134,49 @@ bool fr_utf8_valid(const char *p, size_t n)
     return true;
 }
 
+/* How the character at p is shown, in *shown (into hex when it must not be shown as it is); its
+ * length. */
+static size_t visible_char(const char *p, size_t n, char hex[5], struct fr_str *shown)
+{
+    const unsigned char *c = (const unsigned char *)p;
+    size_t len = utf8_char(c, n);
+    bool control = *c < 0x20 || *c == 0x7f || (len == 2 && c[0] == 0xc2 && c[1] < 0xa0);
+
+    *shown = (struct fr_str){p, len};
+    if (len > 0 && (!control || *c == '\t'))
+        return len;
+    *shown = (struct fr_str){hex, (size_t)snprintf(hex, 5, "\\x%02x", *c)};
+    return 1;
+}
+
 void fr_buf_visible(struct fr_buf *b, const char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        const unsigned char *c = (const unsigned char *)p + i;
-        size_t len = utf8_char(c, n - i);
-        bool control = *c < 0x20 || *c == 0x7f || (len == 2 && c[0] == 0xc2 && c[1] < 0xa0);
+        struct fr_str shown;
+        char hex[5];
 
-        if (len > 0 && (!control || *c == '\t')) {
-            fr_buf_add(b, c, len);
-            i += len;
-        } else {
-            fr_buf_fmt(b, "\\x%02x", *c);
-            i++;
-        }
+        i += visible_char(p + i, n - i, hex, &shown);
+        fr_buf_add(b, shown.p, shown.n);
     }
+}
+
+size_t fr_visible(char *out, size_t cap, const char *p, size_t n)
+{
+    size_t i = 0, at = 0;
+
+    while (i < n) {
+        struct fr_str shown;
+        char hex[5];
+        size_t len = visible_char(p + i, n - i, hex, &shown);
+
+        if (at + shown.n >= cap)
+            break;
+        memcpy(out + at, shown.p, shown.n);
+        at += shown.n;
+        i += len;
+    }
+    out[at] = '\0';
+    return i;
 }
 
 enum fr_rc fr_id_new(struct fr_id *id, struct fr_err *err)

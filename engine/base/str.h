@@ -65,6 +65,10 @@ bool fr_utf8_valid(const char *p, size_t n);
 /* Adds text with control bytes and invalid UTF-8 shown as \xNN: safe for a terminal. */
 void fr_buf_visible(struct fr_buf *b, const char *p, size_t n);
 
+/* The same into out, NUL-terminated: as many whole characters of text as fit into cap bytes.
+ * Returns how many bytes of text that are. */
+size_t fr_visible(char *out, size_t cap, const char *p, size_t n);
+
 /* 128 random bits: runs, attempts, homes. Text is 32 hexadecimal digits. */
 struct fr_id {
     uint8_t b[16];

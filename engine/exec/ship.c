@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#define MACHINE_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
 enum { PROGRAM_MAX = 256 << 20, KINDS_MAX = 4, LINE_MAX_BYTES = 4096, QUOTE_MAX = 600 };
 
 struct fr_ship_program {
@@ -115,15 +117,16 @@ static enum fr_rc load(struct fr_ship *s, const char *machine, struct fr_ship_pr
                        struct fr_err *err)
 {
     struct fr_ship_program *p = &s->programs[s->n];
-    char *path = path_in(s->dir, "flownode", strcmp(machine, s->own) == 0 ? "" : machine);
     enum fr_rc rc = FR_OK;
+    char *path;
 
+    if (s->n == KINDS_MAX)
+        return fr_fail(err, FR_UNSUPPORTED, "more than %d machine types", KINDS_MAX);
+    *p = (struct fr_ship_program){0};
+    path = path_in(s->dir, "flownode", strcmp(machine, s->own) == 0 ? "" : machine);
     if (path == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for flownode");
-    else if (s->n == KINDS_MAX)
-        rc = fr_fail(err, FR_UNSUPPORTED, "too many machine types");
-    *p = (struct fr_ship_program){0};
-    if (rc == FR_OK)
+    else
         rc = fr_file_read(path, PROGRAM_MAX, &p->bytes, err);
     if (rc == FR_NOTFOUND)
         fr_fail(err, FR_UNSUPPORTED, "no flownode for machine type %s: %s is not there", machine,
@@ -163,7 +166,8 @@ static enum fr_rc on_uname(struct fr_boot *b, struct fr_ship *s, const char *res
     struct fr_buf reply = {0};
     enum fr_rc rc;
 
-    if (sscanf(rest, "%31s %31s", system, machine) != 2 || strcmp(system, "Linux") != 0)
+    if (sscanf(rest, "%31s %31s", system, machine) != 2 || strcmp(system, "Linux") != 0 ||
+        machine[strspn(machine, MACHINE_CHARS)] != '\0') /* it becomes part of a file's name */
         return fr_fail(err, FR_UNSUPPORTED, "the node runs '%s', flownode runs on Linux", rest);
     if ((rc = program_for(s, machine, &b->program, err)) != FR_OK)
         return rc;

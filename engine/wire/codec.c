@@ -252,7 +252,8 @@ static enum fr_rc take_field(struct reader *r, const struct fr_field *f, void *v
 enum fr_rc fr_shape_get(const struct fr_shape *shape, struct fr_str bytes, struct fr_arena *arena,
                         void *p, struct fr_err *err)
 {
-    struct reader r = {bytes.p, bytes.p + bytes.n, arena, err, shape->name};
+    const char *p0 = bytes.n > 0 ? bytes.p : "";
+    struct reader r = {p0, p0 + bytes.n, arena, err, shape->name};
     enum fr_rc rc = FR_OK;
 
     memset(p, 0, shape->size);

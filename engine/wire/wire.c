@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { NO_FRAME = -1 }; /* for a type: no whole message is there */
+
 /* Every message struct stands at the start of the union. */
 static const void *body_of(const struct fr_msg *m)
 {
@@ -84,11 +86,11 @@ static enum fr_rc next_payload(struct fr_wire_in *in, int *type, struct fr_str *
 {
     for (;;) {
         size_t have = in->raw.n - in->taken;
-        const char *head = in->raw.p + in->taken;
 
-        *type = 0;
+        *type = NO_FRAME;
         if (have < FR_FRAME_HEAD)
             return FR_OK;
+        const char *head = in->raw.p + in->taken;
         uint32_t n = fr_get_u32(head);
         uint8_t t = (uint8_t)head[4];
         if (n > FR_FRAME_MAX)
@@ -134,7 +136,7 @@ enum fr_rc fr_wire_next(struct fr_wire_in *in, struct fr_arena *arena, struct fr
     if (in->magic && !pass_magic(in))
         return in->raw.n > FR_PREAMBLE_MAX ? no_magic(in, err) : FR_OK;
     do {
-        if ((rc = next_payload(in, &type, &payload, err)) != FR_OK || type == 0)
+        if ((rc = next_payload(in, &type, &payload, err)) != FR_OK || type == NO_FRAME)
             return rc;
         shape = fr_msg_shape((enum fr_msg_type)type);
         if (shape == NULL)
