@@ -133,7 +133,7 @@ static void pass(struct sim_thread *from, struct sim_thread *to)
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(from->wait == SIM_DONE && from != &host ? nullptr : &from->fake,
                                    to == &host ? host_bottom : to->stack,
-                                   to == &host ? host_size : STACK);
+                                   to == &host ? host_size : (size_t)STACK);
 #endif
     sim_me = to == &host ? nullptr : to;
     threadIdx = to->tid;
@@ -195,10 +195,14 @@ static void leave(void)
     struct sim_thread *me = sim_me;
 
     for (const std::vector<struct sim_copy> &g : me->groups)
-        if (!g.empty() || !me->open.empty())
+        if (!g.empty())
             sim_fail("ended with copies that were never waited for");
     if (!me->open.empty())
         sim_fail("ended with copies that were never committed");
+    if (!me->products.empty() || !me->asked.empty())
+        sim_fail("ended with products that were never waited for");
+    if (!me->store_groups.empty() || !me->stores.empty())
+        sim_fail("ended while the copy engine may read its shared memory");
     me->wait = SIM_DONE;
     me->site = {nullptr, 0};
     me->warp->alive &= ~(1u << me->lane);
@@ -366,20 +370,6 @@ uint32_t sim_offset(const void *p, size_t bytes, struct sim_site site)
     return (uint32_t)at;
 }
 
-void *sim_at(uint32_t offset, size_t bytes, struct sim_site site)
-{
-    char *p = sim_now.room + offset;
-
-    if (offset + bytes > sim_now.used)
-        sim_fail("%s:%d: offset %u is outside the shared memory", site.file, site.line, offset);
-#if defined(__SANITIZE_ADDRESS__)
-    if (__asan_region_is_poisoned(p, bytes) != nullptr)
-        sim_fail("%s:%d: %zu bytes at offset %u are in no variable", site.file, site.line, bytes,
-                 offset);
-#endif
-    return p;
-}
-
 /* ---- blocks ---- */
 
 static uint64_t next_random(uint64_t *state)
@@ -455,8 +445,8 @@ static void begin_thread(unsigned i)
     t->warp->alive |= 1u << t->lane;
     t->wait = SIM_READY;
     t->fake = nullptr;
-    t->open.clear();
     t->groups.clear();
+    t->sums.clear();
     prepare(t, entry);
 }
 
@@ -480,7 +470,10 @@ static void run_block(uint64_t *state)
     order_threads(state);
     for (unsigned i = 0; i < b->threads; i++)
         begin_thread(i);
+    b->loads.clear();
     pass(&host, &b->thread[b->order[0]]);
+    if (!b->loads.empty())
+        sim_fail("a block ended while the copy engine may write its shared memory");
 }
 
 void sim_run(const struct sim_launch *l)

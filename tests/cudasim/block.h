@@ -35,6 +35,30 @@ struct sim_copy {
     size_t bytes, valid; /* behind valid: zeros */
 };
 
+/* A product of a warpgroup as one thread asked for it, and the registers that it accumulates in:
+ * what they held is kept aside while products are in flight. */
+struct sim_wgmma {
+    float *d;
+    int n;
+    uint64_t a, b;
+    uint32_t regs[4];
+    bool a_in_regs, trans_a, trans_b, add, f16;
+};
+
+struct sim_sum {
+    float *d;
+    std::vector<float> held;
+    int open; /* products in flight */
+};
+
+/* A box that the copy engine moves: into shared memory when bar is given, else out of it. */
+struct sim_bulk {
+    const struct CUtensorMap *map;
+    char *room;
+    int at[3];
+    uint64_t *bar;
+};
+
 /* Lanes of one mask that meet: what each brought, twice, so that the next meeting may begin. */
 struct sim_meeting {
     unsigned mask, here, turn;
@@ -58,6 +82,11 @@ struct sim_thread {
     struct sim_site site;
     std::vector<struct sim_copy> open;                /* copies of no group yet */
     std::vector<std::vector<struct sim_copy>> groups; /* committed, oldest first */
+    std::vector<struct sim_wgmma> asked;              /* products of no group yet */
+    std::vector<std::vector<struct sim_wgmma>> products;
+    std::vector<struct sim_sum> sums;
+    std::vector<struct sim_bulk> stores;
+    std::vector<std::vector<struct sim_bulk>> store_groups;
 };
 
 struct sim_barrier {
@@ -91,7 +120,8 @@ struct sim_block {
     std::vector<unsigned> order, place; /* order[place[i]] == i */
     struct sim_barrier bar[SIM_BARRIERS];
     std::vector<struct sim_static> statics;
-    char *room; /* shared memory: the dynamic part first */
+    std::vector<struct sim_bulk> loads; /* asked for, not landed */
+    char *room;                         /* shared memory: the dynamic part first */
     size_t used;
 };
 
@@ -110,7 +140,9 @@ void sim_run(const struct sim_launch *l);
 void *sim_shared(const void *key, size_t bytes, size_t align);
 /* The offset of p in the block's shared memory; fails for other memory. */
 uint32_t sim_offset(const void *p, size_t bytes, struct sim_site site);
-void *sim_at(uint32_t offset, size_t bytes, struct sim_site site);
+
+/* Fails when the simulated device is older. */
+void sim_need_sm90(struct sim_site site);
 
 /* The thread waits until another changed memory (sim_changed); fails when none can. */
 void sim_wait_change(struct sim_site site);

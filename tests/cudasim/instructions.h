@@ -10,14 +10,39 @@
 
 enum ptx_swizzle { PTX_PLAIN = 0, PTX_SWIZZLE_128 = 1, PTX_SWIZZLE_64 = 2, PTX_SWIZZLE_32 = 3 };
 
-/* A tensor map: what cuTensorMapEncodeTiled was given. */
+/* A tensor map: what cuTensorMapEncodeTiled was given, and that function. Types, interleave,
+ * promotion and fill are those that cuda_map() of cuda.h asks for. */
 struct alignas(64) CUtensorMap {
     char *p;
-    int rank, size; /* size: bytes of an element */
+    unsigned rank, size; /* size: bytes of an element */
     enum ptx_swizzle swizzle;
     uint64_t shape[3], stride[3]; /* stride in bytes; of dimension 0 the size */
     uint32_t box[3];
 };
+
+enum CUtensorMapDataType {
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9
+};
+enum CUtensorMapInterleave { CU_TENSOR_MAP_INTERLEAVE_NONE };
+enum CUtensorMapSwizzle {
+    CU_TENSOR_MAP_SWIZZLE_NONE,
+    CU_TENSOR_MAP_SWIZZLE_32B,
+    CU_TENSOR_MAP_SWIZZLE_64B,
+    CU_TENSOR_MAP_SWIZZLE_128B
+};
+enum CUtensorMapL2promotion { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 };
+enum CUtensorMapFloatOOBfill { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
+enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 };
+typedef uint64_t cuuint64_t;
+typedef uint32_t cuuint32_t;
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, cuuint32_t rank, void *p,
+                                const cuuint64_t *shape, const cuuint64_t *stride,
+                                const cuuint32_t *box, const cuuint32_t *step,
+                                CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
 inline uint32_t ptx_shared(const void *p, SIM_HERE)
 {
@@ -108,15 +133,6 @@ inline uint64_t ptx_matrix(const void *p, uint32_t lead, uint32_t stride, enum p
     return (uint64_t)((ptx_shared(p, site) & 0x3ffff) >> 4) | (uint64_t)(lead >> 4) << 16 |
            (uint64_t)(stride >> 4) << 32 | (uint64_t)swizzle << 62;
 }
-
-/* A product of a warpgroup as one thread asks for it. */
-struct sim_wgmma {
-    float *d;
-    int n;
-    uint64_t a, b;
-    uint32_t regs[4];
-    bool a_in_regs, trans_a, trans_b, add, f16;
-};
 
 void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site);
 void ptx_wgmma_fence(SIM_HERE);

@@ -1,5 +1,7 @@
 #include "tests/cudasim/runtime.h"
 
+#include "tests/cudasim/instructions.h"
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -244,6 +246,24 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
     *ms = (float)(to->ms - from->ms);
     return cudaSuccess;
+}
+
+/* The one entry point that is ever asked for. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned,
+                                             unsigned long long,
+                                             enum cudaDriverEntryPointQueryResult *found)
+{
+    if (strcmp(name, "cuTensorMapEncodeTiled") != 0)
+        return cudaErrorInvalidValue;
+    *f = (void *)cuTensorMapEncodeTiled;
+    *found = cudaDriverEntryPointSuccess;
+    return cudaSuccess;
+}
+
+void sim_need_sm90(struct sim_site site)
+{
+    if (device_sm < 90)
+        sim_fail("%s:%d: an instruction of sm_90 on sm_%d", site.file, site.line, device_sm);
 }
 
 cudaError_t sim_set_shared(const void *kernel, int bytes)

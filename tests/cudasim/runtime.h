@@ -95,6 +95,13 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaEventQuery(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
+enum { cudaEnableDefault = 0 };
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0 };
+#define CUDART_VERSION 13000
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *found);
+
 cudaError_t sim_set_shared(const void *kernel, int bytes);
 cudaError_t sim_get_attributes(struct cudaFuncAttributes *a, const void *kernel);
 /* Checks the launch against the device's limits and puts it into the stream. */

@@ -158,6 +158,12 @@ __device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk
     return c->row < s.count;
 }
 
+/* A map of a rank-2 or rank-3 view (bf16, f16, f32; p and row bytes multiples of 16) in boxes of
+ * box[0] x box[1] (x box[2]) elements, innermost first; a box's inner row is at most the width of
+ * the swizzle. The kernel takes it as `const __grid_constant__ CUtensorMap`. */
+enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *box,
+                    enum ptx_swizzle swizzle, struct fr_err *err);
+
 /* A thread a chunk. */
 enum { CUDA_THREADS = 256 };
 
