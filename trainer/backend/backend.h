@@ -70,6 +70,12 @@ enum tr_op {
         TR_OP_COUNT
 };
 
+/* Bytes that a queue keeps beside the arguments of its ops: the most that any op takes for itself,
+ * and that any product does, alone or inside an op. */
+struct tr_scratch {
+    size_t op, product;
+};
+
 /* What a backend implements. self is its own state. An op that it lacks is NULL. */
 struct tr_backend_ops {
     const char *name; /* "cpu", "ref", "cuda" */
@@ -90,6 +96,9 @@ struct tr_backend_ops {
     enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
     bool (*supports)(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
     void (*describe)(void *self, char out[256]);
+    /* Raises *most to what an op of these shapes takes; data is not read, rows that counts on the
+     * device would cut are all taken as there. NULL: a backend that keeps nothing. */
+    void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
     void (*destroy)(void *self);
 
 #define TR_OP_SLOT(name, args)                                                                     \

@@ -63,6 +63,7 @@ struct tr_ctx {
     struct tr_carve work;  /* workspace; a block leaves used as it found it */
     enum tr_dtype compute; /* C of ops.h: F32, BF16, F16; F64 in finite-difference checks */
     enum tr_dtype sum;     /* f32* of ops.h */
+    struct tr_scratch scratch; /* of a dry run: the most that the backend keeps for an op */
     bool dry;
     bool training; /* dropout on, gradients wanted */
     bool replay;   /* saved->ids hold the routing to use */
@@ -78,11 +79,13 @@ struct tr_ctx {
     enum fr_rc rc;
 };
 
-/* Runs op with args unless an error stands or the run is dry. */
+/* Runs op with args unless an error stands; a dry run asks what the backend would keep for it. */
 #define TR_RUN(ctx, op, args)                                                                      \
-    ((ctx)->rc != FR_OK || (ctx)->dry                                                              \
-         ? (void)0                                                                                 \
-         : (void)((ctx)->rc = tr_##op((ctx)->be, (ctx)->q, (args), (ctx)->err)))
+    ((ctx)->rc != FR_OK ? (void)0                                                                  \
+     : (ctx)->dry       ? tr_ctx_scratch((ctx), TR_OP_##op, (args))                                \
+                        : (void)((ctx)->rc = tr_##op((ctx)->be, (ctx)->q, (args), (ctx)->err)))
+
+void tr_ctx_scratch(struct tr_ctx *ctx, enum tr_op op, const void *args);
 
 void tr_ctx_gather(struct tr_ctx *ctx, int first, int n);
 void tr_ctx_release(struct tr_ctx *ctx, int first, int n);

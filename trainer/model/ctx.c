@@ -32,6 +32,12 @@ struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t
     return tr_carve_view(c, t, 3, shape);
 }
 
+void tr_ctx_scratch(struct tr_ctx *ctx, enum tr_op op, const void *args)
+{
+    if (ctx->be->ops->scratch != NULL)
+        ctx->be->ops->scratch(ctx->be->self, op, args, &ctx->scratch);
+}
+
 void tr_ctx_gather(struct tr_ctx *ctx, int first, int n)
 {
     if (ctx->rc == FR_OK && !ctx->dry)

@@ -111,6 +111,7 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     rows[n++] = (struct tr_memory_row){"embedding rows", b.rows};
     rows[n++] = (struct tr_memory_row){"activations", m->slot_bytes};
     rows[n++] = (struct tr_memory_row){"workspace", m->work_bytes};
+    rows[n++] = (struct tr_memory_row){"backend scratch", m->scratch_bytes};
     rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes};
     rows[n++] = (struct tr_memory_row){"tables and staging", m->table_bytes + m->host_bytes};
     for (size_t i = 0; i < n; i++)

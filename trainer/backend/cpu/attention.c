@@ -35,6 +35,11 @@ static int64_t lane_floats(const struct tr_attention *a, int64_t len)
     return BQ * (2 * dq + 2 * dv + 3 * BK + 3) + BK * (2 * dq + 2 * dv) + len * (dq + dv);
 }
 
+size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len)
+{
+    return (size_t)((lane_floats(a, len) + 15) / 16 * 16 * cpu->threads) * sizeof(float);
+}
+
 static struct lane lane_of(const struct tr_attention *a, float *p, int64_t len)
 {
     int64_t dq = a->Q.shape[2], dv = a->V.shape[2];

@@ -33,6 +33,15 @@ struct tr_queue {
     size_t bytes[CPU_WORK_SLOTS];
 };
 
+/* What ops take of their slot; len: tokens of the longest segment. */
+size_t cpu_xent_bytes(const struct cpu *cpu, const struct tr_xent *a);
+size_t cpu_router_bytes(const struct cpu *cpu, const struct tr_router *a);
+size_t cpu_router_grad_bytes(const struct cpu *cpu, const struct tr_router_grad *a);
+size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len);
+size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g);
+size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g);
+void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
+
 /* At least `bytes` of the queue's slot; what was there is lost. FR_NOMEM. */
 enum fr_rc cpu_work(struct tr_queue *q, enum cpu_slot slot, size_t bytes, void **out,
                     struct fr_err *err);

@@ -161,6 +161,14 @@ enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_
     return FR_OK;
 }
 
+size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g)
+{
+    size_t own = (size_t)cpu->threads * sizeof(struct scratch);
+    size_t bf16 = cpu_onednn_takes(cpu->onednn, g) ? cpu_onednn_bytes(cpu, g) : 0;
+
+    return own > bf16 ? own : bf16;
+}
+
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                        struct fr_err *err)
 {

@@ -91,20 +91,32 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
     return cpu_product(cpu, q, &g, err);
 }
 
+/* Tokens whose logits are held at once. */
+static int64_t xent_step(const struct tr_xent *a)
+{
+    int64_t rows = a->w.w.shape[0], T = a->F.shape[0];
+    int64_t step = rows > 0 && LOGITS / rows > TOKENS_MIN ? LOGITS / rows : TOKENS_MIN;
+
+    return step < T ? step : T;
+}
+
+size_t cpu_xent_bytes(const struct cpu *cpu, const struct tr_xent *a)
+{
+    return (size_t)(xent_step(a) * a->w.w.shape[0] + cpu->threads * (a->F.shape[1] + 16)) *
+           sizeof(float);
+}
+
 enum fr_rc tr_cpu_xent_chunk(void *self, struct tr_queue *q, const struct tr_xent *a,
                              struct fr_err *err)
 {
     struct cpu *cpu = self;
-    int64_t rows = a->w.w.shape[0], H = a->F.shape[1], T = a->F.shape[0];
-    int64_t step = rows > 0 && LOGITS / rows > TOKENS_MIN ? LOGITS / rows : TOKENS_MIN;
+    int64_t T = a->F.shape[0], step = xent_step(a);
     void *z;
     enum fr_rc rc;
 
-    if (rows == 0)
+    if (a->w.w.shape[0] == 0)
         return fr_fail(err, FR_SHAPE, "xent_chunk: a chunk without rows");
-    step = step < T ? step : T;
-    rc = cpu_work(q, CPU_WORK_OP, (size_t)(step * rows + cpu->threads * (H + 16)) * sizeof(float),
-                  &z, err);
+    rc = cpu_work(q, CPU_WORK_OP, cpu_xent_bytes(cpu, a), &z, err);
     for (int64_t t = 0; t < T && rc == FR_OK; t += step)
         rc = some_tokens(cpu, q, &(struct span){a, t, t + step < T ? t + step : T, z}, err);
     return rc;

@@ -76,15 +76,25 @@ static void route(const struct tr_router *a, int64_t t, float *s, float *work)
         weights[k] = a->factor * (a->norm ? scores[k] / (sum + 1e-20f) : scores[k]);
 }
 
+static int64_t router_lane(const struct tr_router *a)
+{
+    return 2 * a->gate.shape[0] + 2 * a->n_group;
+}
+
+size_t cpu_router_bytes(const struct cpu *cpu, const struct tr_router *a)
+{
+    return (size_t)(a->x.shape[0] * a->gate.shape[0] + cpu->threads * (router_lane(a) + 16)) *
+           sizeof(float);
+}
+
 enum fr_rc tr_cpu_router_fwd(void *self, struct tr_queue *q, const struct tr_router *a,
                              struct fr_err *err)
 {
     struct cpu *cpu = self;
-    int64_t T = a->x.shape[0], E = a->gate.shape[0], lane = 2 * E + 2 * a->n_group;
+    int64_t T = a->x.shape[0], E = a->gate.shape[0], lane = router_lane(a);
     void *work;
     float *z;
-    enum fr_rc rc = cpu_work(q, CPU_WORK_OP,
-                             (size_t)(T * E + cpu->threads * (lane + 16)) * sizeof *z, &work, err);
+    enum fr_rc rc = cpu_work(q, CPU_WORK_OP, cpu_router_bytes(cpu, a), &work, err);
 
     if (rc != FR_OK)
         return rc;
@@ -135,15 +145,27 @@ static void gate_grad(const struct tr_router_grad *a, const float *dz, int64_t c
     }
 }
 
+static int64_t router_grad_lane(const struct tr_router_grad *a)
+{
+    return 2 * a->dx.shape[1] + 256;
+}
+
+size_t cpu_router_grad_bytes(const struct cpu *cpu, const struct tr_router_grad *a)
+{
+    return (size_t)(a->dx.shape[0] * a->ids.shape[1] +
+                    cpu->threads * (router_grad_lane(a) + 16)) *
+           sizeof(float);
+}
+
 enum fr_rc tr_cpu_router_bwd(void *self, struct tr_queue *q, const struct tr_router_grad *a,
                              struct fr_err *err)
 {
     struct cpu *cpu = self;
-    int64_t T = a->dx.shape[0], H = a->dx.shape[1], K = a->ids.shape[1], lane = 2 * H + 256;
+    int64_t T = a->dx.shape[0], H = a->dx.shape[1], K = a->ids.shape[1];
+    int64_t lane = router_grad_lane(a);
     void *work;
     float *dz;
-    enum fr_rc rc = cpu_work(q, CPU_WORK_OP,
-                             (size_t)(T * K + cpu->threads * (lane + 16)) * sizeof *dz, &work, err);
+    enum fr_rc rc = cpu_work(q, CPU_WORK_OP, cpu_router_grad_bytes(cpu, a), &work, err);
 
     if (rc != FR_OK)
         return rc;

@@ -48,6 +48,13 @@ enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct 
     return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
 }
 
+size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g)
+{
+    (void)cpu;
+    (void)g;
+    return 0;
+}
+
 void cpu_onednn_describe(char out[128])
 {
     out[0] = '\0';

@@ -336,13 +336,12 @@ static dnnl_status_t run_tile(const struct job *job, int64_t i0, int64_t j0)
     return st;
 }
 
-/* Primitives and scratch of a product. */
-static enum fr_rc prepare(struct cpu *cpu, struct tr_queue *q, struct job *job, struct fr_err *err)
+/* Primitives of a product, and what a thread needs beside them. */
+static enum fr_rc plan(struct cpu *cpu, struct job *job, struct fr_err *err)
 {
     const struct tr_gemm *g = job->g;
     int64_t M = g->c.shape[0], N = g->c.shape[1], D = g->a.shape[g->trans_a ? 0 : 1];
     size_t scratch = 0;
-    void *work = NULL;
     enum fr_rc rc = FR_OK;
 
     for (int i = 0; i < 4 && rc == FR_OK; i++) {
@@ -360,9 +359,6 @@ static enum fr_rc prepare(struct cpu *cpu, struct tr_queue *q, struct job *job, 
     job->pad_c = job->pad_a + (size_t)(TILE_M * D) * 2;
     job->lane = job->pad_c + (size_t)(TILE_M * TILE_N) * 4;
     job->lane = (job->lane + ALIGN - 1) / ALIGN * ALIGN;
-    if (rc == FR_OK)
-        rc = cpu_work(q, CPU_WORK_GEMM, job->lane * (size_t)cpu->threads, &work, err);
-    job->work = work;
     return rc;
 }
 
@@ -373,10 +369,14 @@ static enum fr_rc product(struct cpu *cpu, struct tr_queue *q, const struct tr_g
     int64_t across = (g->c.shape[1] + TILE_N - 1) / TILE_N;
     int64_t tiles = (g->c.shape[0] + TILE_M - 1) / TILE_M * across;
     int failed = dnnl_success;
-    enum fr_rc rc = prepare(cpu, q, &job, err);
+    void *work = NULL;
+    enum fr_rc rc = plan(cpu, &job, err);
 
+    if (rc == FR_OK)
+        rc = cpu_work(q, CPU_WORK_GEMM, job.lane * (size_t)cpu->threads, &work, err);
     if (rc != FR_OK)
         return rc;
+    job.work = work;
 #pragma omp parallel num_threads(cpu->threads)
     {
         omp_set_num_threads(1);
@@ -413,6 +413,19 @@ enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct 
         part.beta = 1;
     }
     return rc;
+}
+
+size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g)
+{
+    struct tr_gemm part = *g;
+    struct job job = {.g = &part};
+    int64_t n = least(TILE_D, g->a.shape[0]) / 16 * 16;
+
+    if (g->trans_a) {
+        part.a = tr_view_rows(g->a, 0, n);
+        part.b.w = g->trans_b ? tr_view_cols(g->b.w, 0, n) : tr_view_rows(g->b.w, 0, n);
+    }
+    return plan(cpu, &job, NULL) == FR_OK ? job.lane * (size_t)cpu->threads : 0;
 }
 
 void cpu_onednn_describe(char out[128])

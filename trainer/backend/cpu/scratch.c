@@ -1,0 +1,64 @@
+/*
+ * What ops keep of a queue's work memory, from their shapes alone: the logits of a chunk, scores of
+ * the router, rows of attention and the tiles of products. Ops that take a few rows for each thread
+ * are left out. What oneDNN takes for itself inside an f32 tile is not known and not counted.
+ */
+#include "trainer/backend/cpu/cpu.h"
+
+static void raise(size_t *most, size_t bytes)
+{
+    if (bytes > *most)
+        *most = bytes;
+}
+
+/* The product of one expert: weights are not looked at, they may not be there yet. */
+static struct tr_gemm one_expert(const struct tr_grouped_gemm *a)
+{
+    int64_t D = a->a.shape[1], N = a->c.shape[1];
+    struct tr_gemm g = {
+        .c = a->c, .a = a->a, .trans_b = a->trans_b, .alpha = a->alpha, .beta = a->beta};
+
+    g.b.w = a->trans_b ? tr_view2(NULL, a->a.dtype, N, D) : tr_view2(NULL, a->a.dtype, D, N);
+    return g;
+}
+
+/* Segments are taken as of one length: the longest micro-batch has no other. */
+static int64_t segment(const struct tr_attention *a)
+{
+    int64_t n = a->offsets.shape[0] - 1;
+
+    return n > 0 ? (a->Q.shape[0] + n - 1) / n : 0;
+}
+
+void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
+{
+    struct cpu *cpu = self;
+    struct tr_gemm g;
+
+    switch ((int)op) {
+    case TR_OP_gemm:
+        raise(&most->product, cpu_product_bytes(cpu, args));
+        break;
+    case TR_OP_grouped_gemm:
+        g = one_expert(args);
+        raise(&most->product, cpu_product_bytes(cpu, &g));
+        break;
+    case TR_OP_xent_chunk:
+        raise(&most->op, cpu_xent_bytes(cpu, args));
+        break;
+    case TR_OP_router_fwd:
+        raise(&most->op, cpu_router_bytes(cpu, args));
+        break;
+    case TR_OP_router_bwd:
+        raise(&most->op, cpu_router_grad_bytes(cpu, args));
+        break;
+    case TR_OP_attention_fwd:
+        raise(&most->op, cpu_attention_bytes(cpu, args, 0));
+        break;
+    case TR_OP_attention_bwd:
+        raise(&most->op, cpu_attention_bytes(cpu, args, segment(args)));
+        break;
+    default:
+        break;
+    }
+}
