@@ -6,6 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A queue keeps no more for a product than was foretold from its shapes. */
+static bool foretold(struct tr_backend *be, enum tr_dtype t, bool trans_a)
+{
+    enum { M = 304, N = 704, D = 520 };
+    struct tr_gemm g = {.trans_a = trans_a, .trans_b = !trans_a, .alpha = 1};
+    struct tr_scratch most = {0, 0};
+    struct tr_queue *q = NULL;
+    struct fr_err err;
+    void *p = NULL;
+    size_t bytes = (size_t)(M * N + M * D + N * D) * sizeof(float);
+    bool good = tr_queue_create(be, 0, &q, &err) == FR_OK &&
+                tr_mem_alloc(be, TR_MEM_DEVICE, bytes, &p, &err) == FR_OK &&
+                tr_zero(be, q, p, bytes) == FR_OK;
+
+    g.c = tr_view2(p, TR_F32, M, N);
+    g.a = trans_a ? tr_view2((float *)p + M * N, t, D, M) : tr_view2((float *)p + M * N, t, M, D);
+    g.b.w = trans_a ? tr_view2((float *)p + M * N, t, D, N) : tr_view2((float *)p + M * N, t, N, D);
+    if (good) {
+        be->ops->scratch(be->self, TR_OP_gemm, &g, &most);
+        good = tr_gemm(be, q, &g, &err) == FR_OK && q->bytes[CPU_WORK_GEMM] > 0 &&
+               q->bytes[CPU_WORK_GEMM] <= most.product && most.op == 0;
+    }
+    if (!good)
+        printf("a product's scratch: foretold %zu, taken %zu\n", most.product,
+               q != NULL ? q->bytes[CPU_WORK_GEMM] : 0);
+    tr_mem_free(be, TR_MEM_DEVICE, p);
+    tr_queue_destroy(be, q);
+    return good;
+}
+
 /* op_test [own|onednn|bf16]: which matrix products the CPU backend takes; none: the machine's best.
  * Once with one thread, once with three. */
 int main(int argc, char **argv)
@@ -22,6 +52,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2 && rc == FR_OK; i++) {
         omp_set_num_threads(1 + 2 * i);
         rc = cpu_create(math, &be[i], &err);
+        if (rc == FR_OK && !(foretold(be[i], TR_F32, false) && foretold(be[i], TR_BF16, false) &&
+                             foretold(be[i], TR_BF16, true)))
+            return EXIT_FAILURE;
     }
     if (rc == FR_OK)
         rc = op_setup(be, 2, NULL, 0, &err);

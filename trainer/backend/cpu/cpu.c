@@ -101,6 +101,21 @@ float *cpu_lane(float *lanes, int64_t floats)
     return lanes + (floats + 15) / 16 * 16 * omp_get_thread_num();
 }
 
+enum fr_rc cpu_each_row(const struct cpu *cpu, struct tr_queue *q, const struct cpu_loop *l,
+                        struct fr_err *err)
+{
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, l->floats, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if ((l->rows.end - l->rows.begin) * l->n >      \
+                                                       CPU_SMALL)
+    for (int64_t i = l->rows.begin; i < l->rows.end; i++)
+        l->row(l->args, i, cpu_lane(lanes, l->floats));
+    return FR_OK;
+}
+
 static void cpu_queue_destroy(void *self, struct tr_queue *q)
 {
     (void)self;

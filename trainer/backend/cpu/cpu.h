@@ -62,6 +62,17 @@ enum fr_rc cpu_lanes(const struct cpu *cpu, struct tr_queue *q, int64_t floats, 
                      struct fr_err *err);
 float *cpu_lane(float *lanes, int64_t floats);
 
+/* An op that does its rows one by one, on all threads where they have more than CPU_SMALL elements.
+ * row gets the op's arguments and the thread's own lane. */
+struct cpu_loop {
+    struct cpu_range rows;
+    int64_t n, floats; /* elements of a row; floats of a lane */
+    void (*row)(const void *args, int64_t i, float *lane);
+    const void *args;
+};
+enum fr_rc cpu_each_row(const struct cpu *cpu, struct tr_queue *q, const struct cpu_loop *l,
+                        struct fr_err *err);
+
 /* n values of type t (f32, bf16, f16). */
 void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n);
 void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n);

@@ -169,30 +169,33 @@ enum fr_rc tr_cpu_xent_finish(void *self, struct tr_queue *q, const struct tr_xe
     return FR_OK;
 }
 
+static void swiglu_row(const void *args, int64_t i, float *g)
+{
+    const struct tr_swiglu *a = args;
+    int64_t n = a->h.shape[1];
+    float *s = g + n;
+
+    cpu_load(g, &a->g, i, 0, n);
+    memcpy(s, g, (size_t)n * sizeof *s);
+    cpu_sigmoid(s, n);
+    cpu_mul(g, s, n);
+    cpu_load(s, &a->u, i, 0, n);
+    cpu_mul(g, s, n);
+    cpu_store(&a->h, i, 0, g, n);
+}
+
 enum fr_rc tr_cpu_swiglu_fwd(void *self, struct tr_queue *q, const struct tr_swiglu *a,
                              struct fr_err *err)
 {
-    struct cpu *cpu = self;
     int64_t n = a->h.shape[1];
-    struct cpu_range rows = cpu_rows(&a->rows, a->h.shape[0]);
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        float *g = cpu_lane(lanes, 2 * n), *s = g + n;
-
-        cpu_load(g, &a->g, i, 0, n);
-        memcpy(s, g, (size_t)n * sizeof *s);
-        cpu_sigmoid(s, n);
-        cpu_mul(g, s, n);
-        cpu_load(s, &a->u, i, 0, n);
-        cpu_mul(g, s, n);
-        cpu_store(&a->h, i, 0, g, n);
-    }
-    return FR_OK;
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->h.shape[0]),
+                                           .n = n,
+                                           .floats = 2 * n,
+                                           .row = swiglu_row,
+                                           .args = a},
+                        err);
 }
 
 /* From rows dh, g, u: dg into g, du into u; returns sum of dh*silu(g)*u. */
@@ -211,35 +214,37 @@ CPU_KERNEL static float swiglu_grad(float w, const float *dh, float *g, float *u
     return sum;
 }
 
+static void swiglu_grad_row(const void *args, int64_t i, float *dh)
+{
+    const struct tr_swiglu_grad *a = args;
+    int64_t n = a->dh.shape[1], slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
+    const float *weight = a->weight.p;
+    float *dweight = a->dweight.p, *g = dh + n, *u = g + n, sum;
+
+    if (slot < 0)
+        return;
+    cpu_load(dh, &a->dh, i, 0, n);
+    cpu_load(g, &a->g, i, 0, n);
+    cpu_load(u, &a->u, i, 0, n);
+    memcpy(u + n, g, (size_t)n * sizeof *g);
+    cpu_sigmoid(u + n, n);
+    sum = swiglu_grad(weight != NULL ? weight[slot] : 1, dh, g, u, n);
+    cpu_store(&a->dg, i, 0, g, n);
+    cpu_store(&a->du, i, 0, u, n);
+    if (dweight != NULL)
+        dweight[slot] = sum;
+}
+
 enum fr_rc tr_cpu_swiglu_bwd(void *self, struct tr_queue *q, const struct tr_swiglu_grad *a,
                              struct fr_err *err)
 {
-    struct cpu *cpu = self;
     int64_t n = a->dh.shape[1];
-    struct cpu_range rows = cpu_rows(&a->rows, a->dh.shape[0]);
-    const float *weight = a->weight.p;
-    float *dweight = a->dweight.p, *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 4 * n, &lanes, err);
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        float *dh = cpu_lane(lanes, 4 * n), *g = dh + n, *u = g + n, sum;
-        int64_t slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
-
-        if (slot < 0)
-            continue;
-        cpu_load(dh, &a->dh, i, 0, n);
-        cpu_load(g, &a->g, i, 0, n);
-        cpu_load(u, &a->u, i, 0, n);
-        memcpy(u + n, g, (size_t)n * sizeof *g);
-        cpu_sigmoid(u + n, n);
-        sum = swiglu_grad(weight != NULL ? weight[slot] : 1, dh, g, u, n);
-        cpu_store(&a->dg, i, 0, g, n);
-        cpu_store(&a->du, i, 0, u, n);
-        if (dweight != NULL)
-            dweight[slot] = sum;
-    }
-    return FR_OK;
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->dh.shape[0]),
+                                           .n = n,
+                                           .floats = 4 * n,
+                                           .row = swiglu_grad_row,
+                                           .args = a},
+                        err);
 }

@@ -152,8 +152,7 @@ static int64_t router_grad_lane(const struct tr_router_grad *a)
 
 size_t cpu_router_grad_bytes(const struct cpu *cpu, const struct tr_router_grad *a)
 {
-    return (size_t)(a->dx.shape[0] * a->ids.shape[1] +
-                    cpu->threads * (router_grad_lane(a) + 16)) *
+    return (size_t)(a->dx.shape[0] * a->ids.shape[1] + cpu->threads * (router_grad_lane(a) + 16)) *
            sizeof(float);
 }
 
@@ -227,87 +226,90 @@ enum fr_rc tr_cpu_moe_plan(void *self, struct tr_queue *q, const struct tr_moe_p
     return FR_OK;
 }
 
+static void permute_row(const void *args, int64_t i, float *x)
+{
+    const struct tr_moe_permute *a = args;
+    int64_t n = a->xp.shape[1], slot = cpu_int(&a->slot_of, i, 0);
+
+    if (slot < 0)
+        return;
+    cpu_load(x, &a->x, slot / a->K, 0, n);
+    if (!tr_view_absent(a->weight))
+        cpu_scale(x, ((const float *)a->weight.p)[slot], n);
+    cpu_store(&a->xp, i, 0, x, n);
+}
+
 enum fr_rc tr_cpu_moe_permute(void *self, struct tr_queue *q, const struct tr_moe_permute *a,
                               struct fr_err *err)
 {
-    struct cpu *cpu = self;
     int64_t n = a->xp.shape[1];
-    struct cpu_range rows = cpu_rows(&a->rows, a->xp.shape[0]);
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, n, &lanes, err);
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        int64_t slot = cpu_int(&a->slot_of, i, 0);
-        float *x = cpu_lane(lanes, n);
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->xp.shape[0]),
+                                           .n = n,
+                                           .floats = n,
+                                           .row = permute_row,
+                                           .args = a},
+                        err);
+}
 
-        if (slot < 0)
+static void combine_row(const void *args, int64_t t, float *sum)
+{
+    const struct tr_moe_combine *a = args;
+    int64_t n = a->y.shape[1], K = a->row_of.shape[1];
+    float *row = sum + n;
+
+    if (tr_view_absent(a->add))
+        memset(sum, 0, (size_t)n * sizeof *sum);
+    else
+        cpu_load(sum, &a->add, t, 0, n);
+    for (int64_t k = 0; k < K; k++) {
+        int64_t at = cpu_int(&a->row_of, t, k);
+
+        if (at < 0)
             continue;
-        cpu_load(x, &a->x, slot / a->K, 0, n);
-        if (!tr_view_absent(a->weight))
-            cpu_scale(x, ((const float *)a->weight.p)[slot], n);
-        cpu_store(&a->xp, i, 0, x, n);
+        cpu_load(row, &a->yp, at, 0, n);
+        cpu_axpy(sum,
+                 tr_view_absent(a->weight) ? 1 : ((const float *)a->weight.p)[t * a->weight.ld + k],
+                 row, n);
     }
-    return FR_OK;
+    cpu_store(&a->y, t, 0, sum, n);
 }
 
 enum fr_rc tr_cpu_moe_combine(void *self, struct tr_queue *q, const struct tr_moe_combine *a,
                               struct fr_err *err)
 {
-    struct cpu *cpu = self;
-    int64_t T = a->y.shape[0], n = a->y.shape[1], K = a->row_of.shape[1];
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+    int64_t n = a->y.shape[1];
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
-    for (int64_t t = 0; t < T; t++) {
-        float *sum = cpu_lane(lanes, 2 * n), *row = sum + n;
+    return cpu_each_row(
+        self, q,
+        &(struct cpu_loop){
+            .rows = {0, a->y.shape[0]}, .n = n, .floats = 2 * n, .row = combine_row, .args = a},
+        err);
+}
 
-        if (tr_view_absent(a->add))
-            memset(sum, 0, (size_t)n * sizeof *sum);
-        else
-            cpu_load(sum, &a->add, t, 0, n);
-        for (int64_t k = 0; k < K; k++) {
-            int64_t at = cpu_int(&a->row_of, t, k);
+static void dot_row(const void *args, int64_t i, float *x)
+{
+    const struct tr_rowdot *a = args;
+    int64_t n = a->a.shape[1], slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
 
-            if (at < 0)
-                continue;
-            cpu_load(row, &a->yp, at, 0, n);
-            cpu_axpy(sum,
-                     tr_view_absent(a->weight) ? 1
-                                               : ((const float *)a->weight.p)[t * a->weight.ld + k],
-                     row, n);
-        }
-        cpu_store(&a->y, t, 0, sum, n);
-    }
-    return FR_OK;
+    if (slot < 0)
+        return;
+    cpu_load(x, &a->a, i, 0, n);
+    cpu_load(x + n, &a->b, i, 0, n);
+    ((float *)a->out.p)[slot] = cpu_dot(x, x + n, n);
 }
 
 enum fr_rc tr_cpu_rowdot(void *self, struct tr_queue *q, const struct tr_rowdot *a,
                          struct fr_err *err)
 {
-    struct cpu *cpu = self;
     int64_t n = a->a.shape[1];
-    struct cpu_range rows = cpu_rows(&a->rows, a->a.shape[0]);
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        int64_t slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
-        float *x = cpu_lane(lanes, 2 * n);
-
-        if (slot < 0)
-            continue;
-        cpu_load(x, &a->a, i, 0, n);
-        cpu_load(x + n, &a->b, i, 0, n);
-        ((float *)a->out.p)[slot] = cpu_dot(x, x + n, n);
-    }
-    return FR_OK;
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->a.shape[0]),
+                                           .n = n,
+                                           .floats = 2 * n,
+                                           .row = dot_row,
+                                           .args = a},
+                        err);
 }

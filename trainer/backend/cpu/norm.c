@@ -76,23 +76,23 @@ static void norm_row(const struct tr_rmsnorm *a, int64_t t, float *s, float *oth
         ((float *)a->rrms.p)[t] = r;
 }
 
+static void norm_one(const void *args, int64_t t, float *lane)
+{
+    const struct tr_rmsnorm *a = args;
+
+    norm_row(a, t, lane, lane + a->x.shape[1]);
+}
+
 enum fr_rc tr_cpu_rmsnorm_fwd(void *self, struct tr_queue *q, const struct tr_rmsnorm *a,
                               struct fr_err *err)
 {
-    struct cpu *cpu = self;
-    int64_t T = a->x.shape[0], n = a->x.shape[1];
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
+    int64_t n = a->x.shape[1];
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
-    for (int64_t t = 0; t < T; t++) {
-        float *lane = cpu_lane(lanes, 2 * n);
-
-        norm_row(a, t, lane, lane + n);
-    }
-    return FR_OK;
+    return cpu_each_row(
+        self, q,
+        &(struct cpu_loop){
+            .rows = {0, a->x.shape[0]}, .n = n, .floats = 2 * n, .row = norm_one, .args = a},
+        err);
 }
 
 /* dx of a row. lane holds 3 rows: xh, u, scratch. */

@@ -186,30 +186,31 @@ static uint64_t group_of(const struct tr_view *groups, int64_t i)
     return (uint64_t)low;
 }
 
+static void dropout_row(const void *args, int64_t i, float *x)
+{
+    const struct tr_dropout *a = args;
+    int64_t n = a->x.shape[1],
+            t = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0) / a->K;
+    uint64_t module = a->module + (tr_view_absent(a->groups) ? 0 : group_of(&a->groups, i));
+    struct mask m = {tr_dropout_key(a->seed, module, a->epoch), cpu_int(&a->place, t, 0),
+                     (int32_t)cpu_int(&a->pos, t, 0), tr_dropout_threshold(a->p), 1 / (1 - a->p)};
+
+    draw(&m, x + n, n);
+    cpu_load(x, &a->x, i, 0, n);
+    cpu_mul(x, x + n, n);
+    cpu_store(&a->y, i, 0, x, n);
+}
+
 enum fr_rc tr_cpu_dropout(void *self, struct tr_queue *q, const struct tr_dropout *a,
                           struct fr_err *err)
 {
-    struct cpu *cpu = self;
     int64_t n = a->x.shape[1];
-    struct cpu_range rows = cpu_rows(&a->rows, a->x.shape[0]);
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * n, &lanes, err);
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if ((rows.end - rows.begin) * n > CPU_SMALL)
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        int64_t t = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0) / a->K;
-        uint64_t module = a->module + (tr_view_absent(a->groups) ? 0 : group_of(&a->groups, i));
-        struct mask m = {tr_dropout_key(a->seed, module, a->epoch), cpu_int(&a->place, t, 0),
-                         (int32_t)cpu_int(&a->pos, t, 0), tr_dropout_threshold(a->p),
-                         1 / (1 - a->p)};
-        float *x = cpu_lane(lanes, 2 * n);
-
-        draw(&m, x + n, n);
-        cpu_load(x, &a->x, i, 0, n);
-        cpu_mul(x, x + n, n);
-        cpu_store(&a->y, i, 0, x, n);
-    }
-    return FR_OK;
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->x.shape[0]),
+                                           .n = n,
+                                           .floats = 2 * n,
+                                           .row = dropout_row,
+                                           .args = a},
+                        err);
 }
