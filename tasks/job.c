@@ -248,5 +248,5 @@ int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body)
     json_decref(job.with);
     json_decref(job.did);
     fr_arena_finish(&job.arena);
-    return rc == FR_OK ? 0 : rc == FR_USAGE ? 2 : 1;
+    return rc == FR_OK ? 0 : rc == FR_USAGE ? FR_JOB_USAGE : 1;
 }

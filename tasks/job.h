@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Exit code of a task whose inputs are wrong; the engine tries it not again (engine/spec/spec.h,
+ * FR_EXIT_USAGE). */
+enum { FR_JOB_USAGE = 64 };
+
 struct fr_job {
     const char *name; /* of the task kind */
     json_t *with;     /* owns: inputs */

@@ -91,33 +91,37 @@ static void test_wrong_inputs(const struct bed *b)
         const char *task, *with, *message;
         int code;
     } rows[] = {
-        {"train", "[]", "inputs: expected a JSON object", 2},
-        {"train", "{", "inputs", 2},
-        {"train", "{\"output_dir\": \"/x\"}", "input 'model' is missing", 2},
-        {"train", "{\"output_dir\": \"/x\", \"nproc_per_node\": 0}", "'nproc_per_node' is 0", 2},
-        {"train", "{\"port\": 70000}", "port 70000 is not", 2},
-        {"train", "{\"dry_run\": \"yes\"}", "input 'dry_run' is not true or false", 2},
-        {"nccl-probe", "{\"iterations\": 0}", "'iterations' is 0", 2},
-        {"cleanup", "{\"globs\": [\"/etc/*\"]}", "not below /dev/shm, /tmp or ~/.nv", 2},
-        {"cleanup", "{\"globs\": [\"/tmp/../etc/x\"]}", "empty, . or ..", 2},
-        {"cleanup", "{\"globs\": \"/tmp/x\"}", "input 'globs' is not a list of texts", 2},
-        {"cleanup", "{\"processes\": [\"/bin/sh\"]}", "no name of a program", 2},
+        {"train", "[]", "inputs: expected a JSON object", FR_JOB_USAGE},
+        {"train", "{", "inputs", FR_JOB_USAGE},
+        {"train", "{\"output_dir\": \"/x\"}", "input 'model' is missing", FR_JOB_USAGE},
+        {"train", "{\"output_dir\": \"/x\", \"nproc_per_node\": 0}", "'nproc_per_node' is 0",
+         FR_JOB_USAGE},
+        {"train", "{\"port\": 70000}", "port 70000 is not", FR_JOB_USAGE},
+        {"train", "{\"dry_run\": \"yes\"}", "input 'dry_run' is not true or false", FR_JOB_USAGE},
+        {"nccl-probe", "{\"iterations\": 0}", "'iterations' is 0", FR_JOB_USAGE},
+        {"cleanup", "{\"globs\": [\"/etc/*\"]}", "not below /dev/shm, /tmp or ~/.nv", FR_JOB_USAGE},
+        {"cleanup", "{\"globs\": [\"/tmp/../etc/x\"]}", "empty, . or ..", FR_JOB_USAGE},
+        {"cleanup", "{\"globs\": \"/tmp/x\"}", "input 'globs' is not a list of texts",
+         FR_JOB_USAGE},
+        {"cleanup", "{\"processes\": [\"/bin/sh\"]}", "no name of a program", FR_JOB_USAGE},
         {"cleanup", "{\"owner\": \"nobody-like-this\"}", "no user 'nobody-like-this'", 1},
-        {"cleanup", "{\"port\": 70000}", "'port' is 70000", 2},
-        {"preflight", "{\"ports\": 1000}", "expected at most", 2},
+        {"cleanup", "{\"port\": 70000}", "'port' is 70000", FR_JOB_USAGE},
+        {"preflight", "{\"ports\": 1000}", "expected at most", FR_JOB_USAGE},
         {"preflight", "{\"gpus\": 4}", "GPUs are wanted, and there is no nvidia-smi", 1},
         {"preflight", "{\"ports\": 0, \"commands\": [\"no-such-command\"]}", "is not in PATH", 1},
         {"preflight", "{\"ports\": 0, \"disk\": 4611686018427387904}", "free space in", 1},
         {"container", "{\"runtime\": \"podman\"}", "podman is not installed", 1},
-        {"gather-adapters", "{}", "input 'from' is missing", 2},
-        {"gather-adapters", "{\"from\": \"/x\", \"files\": [\"../y\"]}", "not a path below", 2},
+        {"gather-adapters", "{}", "input 'from' is missing", FR_JOB_USAGE},
+        {"gather-adapters", "{\"from\": \"/x\", \"files\": [\"../y\"]}", "not a path below",
+         FR_JOB_USAGE},
         {"gather-adapters", "{\"from\": \"/nowhere\", \"to\": \"/tmp/flowrun-none/a\"}",
          "is not there", 1},
-        {"publish", "{\"to\": \"/x\"}", "input 'from' is missing", 2},
+        {"publish", "{\"to\": \"/x\"}", "input 'from' is missing", FR_JOB_USAGE},
         {"publish", "{\"from\": \"/nowhere\", \"to\": \"/x\"}", "cannot publish /nowhere", 1},
-        {"publish", "{\"from\": \"/x\", \"to\": \"/y\", \"version\": \"a/b\"}", "plain name", 2},
-        {"janitor", "{}", "input 'dir' is missing", 2},
-        {"janitor", "{\"dir\": \"/x\", \"interval\": 0}", "interval 0 ms", 2},
+        {"publish", "{\"from\": \"/x\", \"to\": \"/y\", \"version\": \"a/b\"}", "plain name",
+         FR_JOB_USAGE},
+        {"janitor", "{}", "input 'dir' is missing", FR_JOB_USAGE},
+        {"janitor", "{\"dir\": \"/x\", \"interval\": 0}", "interval 0 ms", FR_JOB_USAGE},
     };
 
     setenv("PATH", text_at(b, "%s%s", "/empty"), 1);
@@ -724,7 +728,7 @@ static void test_publish_twice(const struct bed *b)
     fr_buf_fmt(&with, "{\"from\": \"%s/new\", \"to\": \"%s/pub\", \"version\": \"v1\"}", b->dir,
                b->dir);
     s = run_task(b, "publish", with.p);
-    CHECK_INT(s.code, 2);
+    CHECK_INT(s.code, FR_JOB_USAGE);
     CHECK(says(&s.err, "already there with other content"));
     said_finish(&s);
     unsetenv("FLOWRUN_RUN");
