@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/node/environ.h"
 #include "engine/node/outputs.h"
+#include "engine/node/reason.h"
 #include "engine/node/sup.h"
 
 #include <errno.h>
@@ -161,6 +162,9 @@ static void gather_end(struct sup *s)
     list_survivors(s);
     if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
         s->end.text = fr_str_of(fr_arena_dup(&s->arena, err.msg));
+    if (s->end.cause == FR_END_EXIT && s->end.code != 0 &&
+        fr_str_is(s->req->argv.v[0], FR_ARGV_FLOWNODE))
+        s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
     s->phase = SUP_RECORDING;
     s->retry_ms = 0;
 }

@@ -202,8 +202,8 @@ struct fr_ended {
     uint64_t log_bytes;            /* final size of the log */
     uint64_t dropped_bytes;        /* output not kept: log full or disk full */
     struct fr_strs outputs;        /* "K=V"; values may hold newlines */
-    struct fr_str text;            /* why, for start_failed, lost, bad outputs; "" otherwise */
-    struct fr_strs survivors;      /* "pid comm state"; not empty: stop_unproven */
+    struct fr_str text; /* why: start_failed, lost, bad outputs, a failed built-in task; else "" */
+    struct fr_strs survivors; /* "pid comm state"; not empty: stop_unproven */
 };
 struct fr_state {
     struct fr_id attempt;

@@ -74,9 +74,10 @@ pipeline 'tasks:\n  a: {argv: [/no/such/program]}'
 wrong "a program that is not there" 1 "/no/such/program" p.yaml
 pipeline 'tasks:\n  a: {run: "echo other=1 >> $FLOWRUN_OUTPUT", outputs: [k]}'
 wrong "an output that was not declared" 1 "other" p.yaml
-pipeline 'tasks:\n  a: {uses: cleanup, on: head, with: {port: 99999999}}'
+pipeline 'tasks:\n  a: {uses: cleanup, on: head, with: {port: 99999999}, retry: {times: 3, delay: 10ms}}'
 wrong "a built-in task that refuses its input is not retried" 1 "a@n1 failed" p.yaml
 same "one attempt" "$(grep -c 'a@n1 starting' out)" 1
+check "the table says why" grep -Eq "^a +n1 +failed +1 +[0-9.]+m?s  exit code 64: input 'port' is 99999999; expected 1 to 65535" out
 printf 'name: p\nnodes: [{name: far, address: 127.0.0.1, port: 1, user: nobody, executor: ssh}]\ntasks: {a: {run: x}}\n' > ssh.yaml
 "$flowrun" nodes --check ssh.yaml > out 2>&1
 same "a node that is not there: exit code" $? 6

@@ -4,6 +4,7 @@
 #include "engine/node/home.h"
 #include "engine/node/mask.h"
 #include "engine/node/outputs.h"
+#include "engine/node/reason.h"
 #include "engine/node/table.h"
 #include "engine/node/tree.h"
 #include "tests/unit/check.h"
@@ -102,6 +103,37 @@ static void test_mask(void)
         }
     }
     check_row("");
+}
+
+static const struct {
+    const char *name, *text, *want;
+    bool cut;
+} reason_rows[] = {
+    {"nothing", "", "", false},
+    {"blank lines", "\n \n", "", false},
+    {"the error of a JSON line", "x\n{\"ok\":false,\"error\":\"no disk\"}\n", "no disk", false},
+    {"a JSON line without one", "why\n{\"ok\":true}\n", "", false},
+    {"an error that is no text", "{\"error\": 3}", "", false},
+    {"the last line", "first\nlast \r\n\n", "last", false},
+    {"one line", "only", "only", false},
+    {"a line whose beginning is not here", "error\"}\n", "", true},
+    {"a whole line behind one", "cut\nwhole\n", "whole", true},
+    {"no JSON after all", "{ oops", "{ oops", false},
+};
+
+static void test_reason(void)
+{
+    struct fr_arena arena = {0};
+
+    for (size_t i = 0; i < sizeof(reason_rows) / sizeof(reason_rows[0]); i++) {
+        struct fr_str got;
+
+        check_row(reason_rows[i].name);
+        got = fr_reason_of(fr_str_of(reason_rows[i].text), !reason_rows[i].cut, &arena);
+        CHECK_TEXT(got.p, reason_rows[i].want);
+    }
+    check_row("");
+    fr_arena_finish(&arena);
 }
 
 /* A process table as rows; the attempt's id is "me", its supervisor is 100, started at 50. */
@@ -264,6 +296,7 @@ int main(void)
 {
     test_outputs();
     test_mask();
+    test_reason();
     test_tree();
     test_paths();
     test_journal();
