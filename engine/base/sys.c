@@ -56,11 +56,26 @@ static int real_open(const char *path, int flags, mode_t mode)
     return open(path, flags | O_CLOEXEC, mode);
 }
 
-static int real_lock(int fd)
+static int set_lock(int fd, int type)
 {
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock l = {.l_type = (short)type, .l_whence = SEEK_SET};
 
     return fcntl(fd, F_OFD_SETLK, &l) == 0 ? 0 : -1;
+}
+
+static int real_lock(int fd)
+{
+    return set_lock(fd, F_WRLCK);
+}
+
+static int real_lock_shared(int fd)
+{
+    return set_lock(fd, F_RDLCK);
+}
+
+static int real_touch(const char *path)
+{
+    return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 static int real_locked(int fd)
@@ -270,7 +285,8 @@ static int real_boot_id(char out[40])
         .open = real_open, .close = close, .read = read, .write = write, .pread = pread,           \
         .pwrite = pwrite, .fdatasync = fdatasync, .ftruncate = ftruncate, .fstat = fstat,          \
         .lstat = lstat, .mkdir = mkdir, .rename = rename, .unlink = unlink, .rmdir = rmdir,        \
-        .list = real_list, .disk_free = real_disk_free, .lock = real_lock, .locked = real_locked,  \
+        .list = real_list, .disk_free = real_disk_free, .lock = real_lock,                         \
+        .lock_shared = real_lock_shared, .locked = real_locked, .touch = real_touch,               \
         .pipe = real_pipe, .socketpair = real_socketpair, .listen_unix = real_listen_unix,         \
         .connect_unix = real_connect_unix, .accept = real_accept, .hold_port = real_hold_port,     \
         .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \

@@ -77,8 +77,12 @@ struct fr_sys {
     int (*list)(const char *dir, char ***names,
                 size_t *n);                 /* without . and ..; fr_sys_names_free */
     int64_t (*disk_free)(const char *path); /* bytes a user may still write, or -1 */
-    int (*lock)(int fd);                    /* exclusive OFD lock, never waits: EAGAIN when held */
-    int (*locked)(int fd);                  /* 1 somebody else holds it, 0 free, -1 */
+    /* OFD locks never wait: EAGAIN when held. A lock one holds is turned into the other kind. */
+    int (*lock)(int fd);        /* exclusive */
+    int (*lock_shared)(int fd); /* with others that share it */
+    int (*locked)(int fd);      /* 1 somebody else holds it, in either way, 0 free, -1 */
+    int (*touch)(
+        const char *path); /* sets the file's times to now; a link itself, not its target */
 
     int (*pipe)(int fds[2]);              /* close-on-exec */
     int (*socketpair)(int fds[2]);        /* stream, close-on-exec */
@@ -101,7 +105,7 @@ struct fr_sys {
     int (*kill)(struct fr_proc proc, int sig); /* ESRCH when that very process is gone */
     int (*subreaper)(void);                    /* orphans below this process become its children */
     int (*self)(struct fr_proc *out);
-    uid_t (*uid)(void); /* the effective user */
+    uid_t (*uid)(void);                                 /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
     int (*boot_id)(char out[40]);
 };

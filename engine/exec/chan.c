@@ -146,6 +146,8 @@ static void say_hello(struct fr_chan *ch)
         .epoch = ch->epoch,
         .mono_ms = fr_sys.mono_ms(),
         .wall_ms = fr_sys.wall_ms(),
+        .keep_days = (uint32_t)ch->node->keep_days,
+        .keep_bytes = (uint64_t)ch->node->keep_bytes,
     };
     ch->ping_ms = m.hello.mono_ms;
     fr_chan_put(ch, &m);

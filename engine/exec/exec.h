@@ -188,6 +188,10 @@ struct fr_exec_node {
     struct fr_ssh_target ssh;
     const char
         *work; /* folder on the node for its home and programs; NULL: the user's cache folder */
+    /* What of acknowledged attempts stays in its home, and for how long: node/prune.h. 0 days:
+     * nothing; 0 bytes: any size. */
+    int keep_days;
+    int64_t keep_bytes;
 };
 
 struct fr_exec_node_args {

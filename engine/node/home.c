@@ -4,16 +4,50 @@
 #include "engine/base/sys.h"
 #include "engine/node/journal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { LOCK_TICK_MS = 20 };
+
+static enum fr_rc share_lock(struct fr_node_home *h, struct fr_err *err)
+{
+    int64_t until = fr_sys.mono_ms() + FR_HOME_WAIT_MS;
+    char path[FR_NODE_PATH];
+
+    snprintf(path, sizeof(path), "%s/lock", h->path);
+    h->lock = fr_sys.open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    if (h->lock < 0)
+        return fr_fail_errno(err, errno, "cannot open %s", path);
+    while (fr_sys.lock_shared(h->lock) != 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return fr_fail_errno(err, errno, "cannot lock %s", path);
+        if (fr_sys.mono_ms() >= until)
+            return fr_fail(err, FR_BUSY, "another flownode tidies up %s for longer than %d s",
+                           h->path, FR_HOME_WAIT_MS / 1000);
+        fr_sys.poll(NULL, 0, LOCK_TICK_MS);
+    }
+    return FR_OK;
+}
+
+bool fr_home_alone(struct fr_node_home *h)
+{
+    return fr_sys.lock(h->lock) == 0;
+}
+
+void fr_home_share(struct fr_node_home *h)
+{
+    fr_sys.lock_shared(h->lock);
+}
 
 enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err)
 {
     static const char *const folders[] = {"", "/log", "/s", "/a", "/store", "/tmp", "/work"};
     char full[FR_NODE_PATH];
+    enum fr_rc rc;
 
-    *h = (struct fr_node_home){.journal = -1};
+    *h = (struct fr_node_home){.journal = -1, .lock = -1};
     if (strlen(path) >= sizeof(h->path) || path[0] == '\0')
         return fr_fail(err, FR_USAGE, "the home of a node needs a path of 1 to %d bytes: \"%s\"",
                        FR_HOME_MAX - 1, path);
@@ -25,6 +59,8 @@ enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err 
         if (fr_mkdirs(full, 0700, err) != FR_OK)
             return fr_while(err, "home of the node");
     }
+    if ((rc = share_lock(h, err)) != FR_OK)
+        return rc;
     snprintf(full, sizeof(full), "%s/journal", path);
     return fr_journal_open(full, &h->journal, err);
 }
@@ -33,7 +69,9 @@ void fr_home_close(struct fr_node_home *h)
 {
     if (h->journal >= 0)
         fr_sys.close(h->journal);
-    h->journal = -1;
+    if (h->lock >= 0)
+        fr_sys.close(h->lock);
+    h->journal = h->lock = -1;
 }
 
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,

@@ -1,6 +1,8 @@
 /*
  * The node's home: a folder (0700) that one control home owns on a node.
  *
+ *   lock             shared by every serve and supervisor as long as it lives; who gets it alone
+ *                    may replace the journal and remove from the store
  *   journal          journal.h
  *   log/ATTEMPT      output of an attempt; its supervisor holds the file's lock as long as it lives
  *   log/ATTEMPT.idx  when it was written (logfile.h)
@@ -8,7 +10,9 @@
  *   a/ATTEMPT/       folder of an attempt that has files or outputs
  *   store/           what was shipped here
  *   tmp/             files being received
- *   work/            FLOWRUN_WORK, where the inventory names no work folder
+ *   work/            FLOWRUN_WORK, where the inventory names no work folder; never cleared by us
+ *
+ * What of ended attempts and of the store stays: prune.h.
  */
 #ifndef FR_NODE_HOME_H
 #define FR_NODE_HOME_H
@@ -16,17 +20,22 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 
-enum { FR_HOME_MAX = 800, FR_NODE_PATH = 1024 };
+enum { FR_HOME_MAX = 800, FR_NODE_PATH = 1024, FR_HOME_WAIT_MS = 20000 };
 
 struct fr_node_home {
     char path[FR_HOME_MAX]; /* absolute, or as given */
     char boot[40];
-    int journal; /* owns */
+    int journal, lock; /* owns */
 };
 
-/* Makes the folders that are missing. FR_USAGE when path is too long. */
+/* Makes the folders that are missing, and shares the lock. Waits while another has it alone;
+ * FR_BUSY when that takes FR_HOME_WAIT_MS. FR_USAGE when path is too long. */
 enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err);
 void fr_home_close(struct fr_node_home *h);
+
+/* Takes the lock alone; false when another serve or supervisor is there. Never waits. */
+bool fr_home_alone(struct fr_node_home *h);
+void fr_home_share(struct fr_node_home *h); /* ends that */
 
 enum fr_home_kind { FR_HOME_LOG, FR_HOME_INDEX, FR_HOME_SOCKET, FR_HOME_DIR };
 

@@ -21,7 +21,7 @@ static const struct fr_field rec_fields[] = {
     AT(U32, kind),       AT(ID, attempt),     AT(U64, epoch),       AT(ID, run),
     AT(TEXT, instance),  AT(TEXT, spec_hash), AT(U32, generation),  AT(TEXT, boot),
     AT(U32, sup_pid),    AT(U64, sup_start),  AT(U64, launched_ms), AT(U64, grace_ms),
-    AT(TEXT, container), AT(BYTES, ended),    AT(ID, door),
+    AT(TEXT, container), AT(BYTES, ended),    AT(ID, door),         AT(U64, wall_ms),
 };
 
 static const struct fr_shape rec_shape = {"journal record", sizeof(struct fr_rec), rec_fields,
@@ -50,22 +50,33 @@ enum fr_rc fr_journal_open(const char *path, int *fd, struct fr_err *err)
     return *fd >= 0 ? FR_OK : fr_fail_errno(err, errno, "cannot open the journal %s", path);
 }
 
+enum fr_rc fr_journal_put(struct fr_buf *b, const struct fr_rec *rec, struct fr_err *err)
+{
+    struct fr_rec r = *rec;
+    char head[HEAD] = {0};
+    size_t from = b->n;
+
+    if (r.wall_ms == 0)
+        r.wall_ms = fr_sys.wall_ms();
+    fr_buf_add(b, head, HEAD);
+    fr_shape_put(&rec_shape, &r, b);
+    if (b->bad)
+        return fr_fail(err, FR_NOMEM, "no memory for a journal record");
+    size_t n = b->n - from - HEAD;
+    if (n > FR_REC_MAX)
+        return fr_fail(err, FR_USAGE, "a journal record of %zu bytes", n);
+    fr_put_u32(b->p + from, MAGIC);
+    fr_put_u32(b->p + from + 4, (uint32_t)n);
+    fr_put_u32(b->p + from + 8, crc32_of(b->p + from + HEAD, n));
+    return FR_OK;
+}
+
 enum fr_rc fr_journal_append(int fd, const struct fr_rec *rec, struct fr_err *err)
 {
     struct fr_buf b = {0};
-    enum fr_rc rc = FR_OK;
-    char head[HEAD] = {0};
+    enum fr_rc rc = fr_journal_put(&b, rec, err);
 
-    fr_buf_add(&b, head, HEAD);
-    fr_shape_put(&rec_shape, rec, &b);
-    if (b.bad) {
-        rc = fr_fail(err, FR_NOMEM, "no memory for a journal record");
-    } else if (b.n - HEAD > FR_REC_MAX) {
-        rc = fr_fail(err, FR_USAGE, "a journal record of %zu bytes", b.n);
-    } else {
-        fr_put_u32(b.p, MAGIC);
-        fr_put_u32(b.p + 4, (uint32_t)(b.n - HEAD));
-        fr_put_u32(b.p + 8, crc32_of(b.p + HEAD, b.n - HEAD));
+    if (rc == FR_OK) {
         ssize_t k;
         do {
             k = fr_sys.write(fd, b.p, b.n);

@@ -7,6 +7,9 @@
  * Record: u32 magic, u32 length, u32 CRC-32 (as in ISO 3309), payload (fields by codec.h). A torn
  * record (power cut, full disk) is skipped: reading goes on at the next magic whose checksum is
  * right.
+ *
+ * It would grow for ever, so it is now and then replaced by a shorter one that says the same
+ * (compact.h), by who holds the home's lock alone (home.h): nobody else has it open then.
  */
 #ifndef FR_NODE_JOURNAL_H
 #define FR_NODE_JOURNAL_H
@@ -24,7 +27,7 @@ enum fr_rec_kind {
     FR_REC_EXITED,    /* the command ended; its processes may still be there */
     FR_REC_ENDED,     /* all of it is over: ended */
     FR_REC_TOMBSTONE, /* never to be started */
-    FR_REC_ACKED      /* the engine has end and log */
+    FR_REC_ACKED      /* the engine has end and log: all of it may be removed (prune.h) */
 };
 
 struct fr_rec {
@@ -42,12 +45,16 @@ struct fr_rec {
     struct fr_str container; /* launched: its name, "" on the host */
     struct fr_str ended;     /* exited, ended: fields of struct fr_ended */
     struct fr_id door; /* launched: its supervisor listens at HOME/s/door; zero: at s/attempt */
+    int64_t wall_ms;   /* when it was written, by the calendar; 0: now */
 };
 
 enum { FR_REC_MAX = 2 << 20 };
 
 /* Opens path for reading and appending, making it (0600) when it is not there. */
 enum fr_rc fr_journal_open(const char *path, int *fd, struct fr_err *err);
+
+/* Adds the record's bytes as they stand in the file. */
+enum fr_rc fr_journal_put(struct fr_buf *b, const struct fr_rec *rec, struct fr_err *err);
 
 /* One write; not synced. FR_FULL or FR_IO: the record does not count. */
 enum fr_rc fr_journal_append(int fd, const struct fr_rec *rec, struct fr_err *err);

@@ -96,7 +96,8 @@ static bool next_order(struct sup_post *p, struct fr_arena *arena, struct fr_sup
 static int body(void *arg)
 {
     const struct flat *f = arg;
-    struct sup_post p = {.home = {.journal = -1}, .door_fd = -1, .door = f->door, .sock = f->sock};
+    struct sup_post p = {
+        .home = {.journal = -1, .lock = -1}, .door_fd = -1, .door = f->door, .sock = f->sock};
     struct fr_err err;
     enum fr_rc rc = open_post(&p, f, &err);
 
@@ -138,7 +139,7 @@ enum fr_rc fr_supervisor_start(const char *home, struct fr_id door, int *sock, s
 
 int fr_supervise_run(const struct fr_supervise *s, int sock)
 {
-    struct sup_post p = {.home = {.journal = -1}, .door_fd = -1, .sock = sock};
+    struct sup_post p = {.home = {.journal = -1, .lock = -1}, .door_fd = -1, .sock = sock};
     int code = sup_attempt(&p, s);
 
     close_post(&p);

@@ -56,7 +56,9 @@ static void send_hello(struct srv *s)
                                 fr_str_of(s->home.boot),
                                 0, /* which run asks is not known yet */
                                 fr_sys.mono_ms(),
-                                fr_sys.wall_ms()};
+                                fr_sys.wall_ms(),
+                                0,
+                                0};
     fr_buf_text(&s->ctl, FR_WIRE_MAGIC);
     srv_send(s, &m);
     m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};
@@ -89,6 +91,8 @@ static void take_hello(struct srv *s, const struct fr_hello *h)
         newer_epoch(s, h->epoch);
     }
     s->epoch = h->epoch;
+    if (!s->hello && !s->over)
+        srv_keep_begin(s, h);
     if (!s->hello)
         srv_live_load(s);
     s->hello = true;
@@ -293,7 +297,6 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
     if (fr_id_zero(s->table.home) &&
         ((rc = fr_id_new(&rec.attempt, err)) != FR_OK || (rc = srv_journal(s, &rec, err)) != FR_OK))
         return rc;
-    srv_live_tidy(s);
     if (!fr_environ_base(s->a->environ, &s->arena, &s->environ))
         return fr_fail(err, FR_NOMEM, "no memory for the environment");
     fr_sys.set_nonblock(s->a->in, true);
@@ -322,7 +325,7 @@ static void finish(struct srv *s)
 
 enum fr_rc fr_serve(const struct fr_serve_args *a, struct fr_err *err)
 {
-    struct srv s = {.a = a, .home = {.journal = -1}, .sync_ms = INT64_MAX};
+    struct srv s = {.a = a, .home = {.journal = -1, .lock = -1}, .sync_ms = INT64_MAX};
     enum fr_rc rc = begin(&s, err);
 
     while (rc == FR_OK && !s.over)

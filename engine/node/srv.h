@@ -1,7 +1,7 @@
 /*
  * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_attempt.c (commands of
- * the engine), srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_put.c (files received,
- * listings), facts.c. Nobody else includes this.
+ * the engine), srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (what is removed),
+ * srv_put.c (files received, listings), facts.c. Nobody else includes this.
  */
 #ifndef FR_NODE_SRV_H
 #define FR_NODE_SRV_H
@@ -73,6 +73,8 @@ struct srv {
     uint64_t owed;          /* bulk bytes taken and not yet granted again */
     bool hello, over;
     uint64_t epoch;
+    uint32_t keep_days; /* of hello */
+    uint64_t keep_bytes, kept_bytes;
     int64_t heard_ms, ping_ms;
     int64_t sync_ms; /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
@@ -96,11 +98,16 @@ void srv_send_state(struct srv *s, struct fr_id id);
 void srv_send_ended(struct srv *s, const struct fr_attempt *a);
 enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
 
+/* srv_keep.c: at the first hello, before any attempt is looked at; when one was acknowledged. */
+enum { FR_KEEP_DAYS_MAX = 1000000 };
+void srv_keep_begin(struct srv *s, const struct fr_hello *h);
+void srv_keep_acked(struct srv *s, struct fr_id attempt);
+
 /* srv_live.c */
 struct srv_live *srv_live_get(struct srv *s,
                               struct fr_attempt *a); /* made when missing; NULL: no memory */
 void srv_live_load(struct srv *s);                   /* all of the run that are not over */
-void srv_live_tidy(struct srv *s);                   /* removes sockets of the dead */
+void srv_live_tidy(struct srv *s); /* no supervisor lives: removes their sockets */
 void srv_live_unlink(struct srv *s, struct fr_id id);
 void srv_live_step(struct srv *s, struct srv_live *l);
 void srv_live_read(struct srv *s, struct srv_live *l);

@@ -1,5 +1,4 @@
 /* What the engine asks about attempts. */
-#include "engine/base/file.h"
 #include "engine/node/srv.h"
 #include "engine/node/supervise.h"
 
@@ -288,7 +287,6 @@ static void take_ack(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
     struct fr_rec rec = {.kind = FR_REC_ACKED, .attempt = id};
-    char path[FR_NODE_PATH + 8];
     struct fr_err err;
 
     if (a == NULL || !(a->acked || a->ended || a->tombstoned))
@@ -301,14 +299,7 @@ static void take_ack(struct srv *s, struct fr_id id)
     }
     /* said again: a serve that was killed here left some of it */
     srv_live_unlink(s, id);
-    fr_home_path(s->home.path, FR_HOME_INDEX, id, path);
-    fr_sys.unlink(path);
-    fr_home_path(s->home.path, FR_HOME_LOG, id, path);
-    fr_sys.unlink(path);
-    fr_home_path(s->home.path, FR_HOME_DIR, id, path);
-    fr_remove_tree(path, &err);
-    strncat(path, ".out", 5);
-    fr_sys.unlink(path);
+    srv_keep_acked(s, id);
 }
 
 /* All supervisors here learn when the engine was last heard of. */

@@ -72,15 +72,13 @@ void srv_live_load(struct srv *s)
     }
 }
 
-/* Whether some supervisor may still listen there. */
+/* A shim has no lock before it was handed its attempt. */
 static bool may_listen(struct srv *s, struct fr_id id)
 {
     const struct fr_attempt *a = fr_table_find(&s->table, id);
 
-    if (fr_home_alive(s->home.path, id))
-        return true;
     return a != NULL && !a->ended && !a->tombstoned && !a->acked &&
-           strcmp(a->boot, s->home.boot) == 0; /* a shim has no lock at first */
+           strcmp(a->boot, s->home.boot) == 0;
 }
 
 void srv_live_tidy(struct srv *s)

@@ -112,6 +112,7 @@ void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
     s->puts = p;
     if (is_there(p)) {
         p->at = p->size;
+        fr_sys.touch(p->path); /* used again: it stays (prune.h) */
         send_state(s, p, false);
     } else if (open_put(p, &err) == FR_OK) {
         send_state(s, p, false);

@@ -457,7 +457,7 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
     struct sup s = {.a = a,
                     .post = post,
                     .req = &a->prepare.request,
-                    .home = {.journal = -1},
+                    .home = {.journal = -1, .lock = -1},
                     .log = {.fd = -1, .index = -1},
                     .child_fd = -1,
                     .listen_fd = -1,

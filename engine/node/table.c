@@ -143,10 +143,11 @@ static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
             return false;
         t->fences = f;
         f = &t->fences[t->n_fences++];
-        *f = (struct fr_fence){r->run, 0};
+        *f = (struct fr_fence){r->run, 0, 0};
     }
     if (r->epoch > f->epoch)
         f->epoch = r->epoch;
+    f->wall_ms = r->wall_ms;
     if (fr_id_eq(t->run, r->run))
         t->epoch = f->epoch;
     return true;
@@ -184,8 +185,10 @@ static void take(void *arg, const struct fr_rec *r)
         ok = take_launched(a, r);
     } else if (r->kind == FR_REC_TOMBSTONE) {
         a->tombstoned = a->tombstoned || (!a->launched && !a->ended);
+        a->over_ms = r->wall_ms;
     } else if (r->kind == FR_REC_ACKED) {
         a->acked = true;
+        a->over_ms = r->wall_ms;
         forget_texts(a);
     } else {
         ok = take_end(a, r);
@@ -219,6 +222,72 @@ struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p
         }
     }
     return NULL;
+}
+
+/* What is known of an attempt, as records in the order in which they came. */
+static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, struct fr_err *err)
+{
+    struct fr_rec rec = {.attempt = a->id,
+                         .run = a->run,
+                         .generation = a->generation,
+                         .boot = fr_str_of(a->boot),
+                         .sup_pid = (uint32_t)a->supervisor.pid,
+                         .sup_start = a->supervisor.start,
+                         .launched_ms = a->launched_ms,
+                         .grace_ms = a->grace_ms,
+                         .door = fr_id_eq(a->door, a->id) ? (struct fr_id){{0}} : a->door,
+                         .wall_ms = a->over_ms};
+    const struct {
+        bool is;
+        enum fr_rec_kind kind;
+    } steps[] = {{a->prepared, FR_REC_PREPARED}, {a->tombstoned, FR_REC_TOMBSTONE},
+                 {a->launched, FR_REC_LAUNCHED}, {a->exited && !a->ended, FR_REC_EXITED},
+                 {a->ended, FR_REC_ENDED},       {a->acked, FR_REC_ACKED}};
+    enum fr_rc rc = FR_OK;
+
+    rec.instance = a->instance != NULL ? fr_str_of(a->instance) : FR_STR("");
+    rec.spec_hash = a->spec_hash != NULL ? fr_str_of(a->spec_hash) : FR_STR("");
+    rec.container = a->container != NULL ? fr_str_of(a->container) : FR_STR("");
+    rec.ended = (struct fr_str){a->end.p, a->end.n};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == FR_OK; i++) {
+        rec.kind = steps[i].kind;
+        if (steps[i].is && (!a->acked || rec.kind == FR_REC_ACKED))
+            rc = fr_journal_put(out, &rec, err);
+    }
+    return rc;
+}
+
+static bool has_attempts(const struct fr_table *t, struct fr_id run)
+{
+    for (size_t i = 0; i < t->cap; i++)
+        if (t->slots[i] != NULL && fr_id_eq(t->slots[i]->run, run) && !t->slots[i]->acked)
+            return true;
+    return false;
+}
+
+enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms,
+                        bool (*has_files)(void *arg, struct fr_id attempt), void *arg,
+                        struct fr_buf *out, struct fr_err *err)
+{
+    const int64_t long_ago = wall_ms - (int64_t)FR_FENCE_DAYS * 86400000;
+    struct fr_rec rec = {.kind = FR_REC_HOME, .attempt = t->home};
+    enum fr_rc rc = fr_id_zero(t->home) ? FR_OK : fr_journal_put(out, &rec, err);
+
+    for (size_t i = 0; i < t->n_fences && rc == FR_OK; i++) {
+        const struct fr_fence *f = &t->fences[i];
+        rec = (struct fr_rec){
+            .kind = FR_REC_EPOCH, .run = f->run, .epoch = f->epoch, .wall_ms = f->wall_ms};
+        if (f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run))
+            rc = fr_journal_put(out, &rec, err);
+    }
+    for (size_t i = 0; i < t->cap && rc == FR_OK; i++) {
+        const struct fr_attempt *a = t->slots[i];
+        if (a == NULL || (a->acked && !has_files(arg, a->id)))
+            continue;
+        if (a->acked || !a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago)
+            rc = put_attempt(a, out, err);
+    }
+    return rc;
 }
 
 void fr_table_finish(struct fr_table *t)

@@ -19,6 +19,7 @@ struct fr_attempt {
     char *container;         /* "" on the host */
     struct fr_id door;       /* where its supervisor listens: HOME/s/door */
     struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
+    int64_t over_ms;         /* by the calendar: when it was acked, else tombstoned */
     void *live;              /* the reader's own; NULL at first */
     struct fr_attempt *open; /* next in the table's list */
     bool listed;             /* in it */
@@ -27,7 +28,8 @@ struct fr_attempt {
 /* Epochs fence the owners of one run from each other, not those of different runs. */
 struct fr_fence {
     struct fr_id run;
-    uint64_t epoch; /* newest */
+    uint64_t epoch;  /* newest */
+    int64_t wall_ms; /* when it came, by the calendar */
 };
 
 struct fr_table {
@@ -44,6 +46,15 @@ struct fr_table {
     struct fr_id only_id;
     bool bad; /* no memory for some record */
 };
+
+enum { FR_FENCE_DAYS = 30 };
+
+/* Adds the records that say what t says, without what nobody needs any more: attempts that are
+ * acknowledged and have no files (has_files), and, FR_FENCE_DAYS old, tombstones and the epochs of
+ * runs without attempts. */
+enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms,
+                        bool (*has_files)(void *arg, struct fr_id attempt), void *arg,
+                        struct fr_buf *out, struct fr_err *err);
 
 /* Reads what is new in the journal. */
 enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err);

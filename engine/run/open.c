@@ -46,6 +46,8 @@ static struct fr_exec_node exec_node(const struct fr_plan_node *pn)
     if (n == NULL)
         return out;
     out.work = n->work;
+    out.keep_days = n->keep.days;
+    out.keep_bytes = n->keep.bytes;
     if (n->executor == FR_EXECUTOR_LOCAL)
         return out;
     out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2

@@ -42,9 +42,10 @@ static const struct object object_log = {"log", "log", log_fields};
 
 static const struct field keep_fields[] = {
     {"days", SHAPE_INT, AT(fr_keep, days), .max = 36500, .preset = "14",
-     .help = "Ended attempts older than this may be removed from a node."},
+     .help = "Days that logs and folders of ended attempts, and shipped files that nobody used, "
+             "stay on a node; 0: they go at once."},
     {"bytes", SHAPE_SIZE, AT(fr_keep, bytes), .preset = "20GiB",
-     .help = "The oldest go beyond this size; 0: no limit."},
+     .help = "Their size in all, beyond which the oldest go; 0: no limit."},
     {0},
 };
 static const struct object object_keep = {"keep", "keep", keep_fields};

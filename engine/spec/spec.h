@@ -67,8 +67,8 @@ enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
 enum fr_via { FR_VIA_AUTO, FR_VIA_LIBSSH2, FR_VIA_OPENSSH };
 
 struct fr_keep {
-    int days;      /* ended attempts older than this may be removed from a node; 0: at once */
-    int64_t bytes; /* and the oldest beyond this many bytes; 0: no limit */
+    int days;      /* that ended attempts and unused shipped files stay on a node; 0: at once */
+    int64_t bytes; /* beyond it the oldest go; 0: no limit */
 };
 
 struct fr_node {

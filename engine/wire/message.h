@@ -80,6 +80,9 @@ struct fr_hello {
     struct fr_str boot; /* node: boot id of the machine */
     uint64_t epoch;     /* engine: of this connection; node: 0 */
     int64_t mono_ms, wall_ms; /* of the sender, now */
+    /* engine: what of ended and acknowledged attempts stays on the node (prune.h) */
+    uint32_t keep_days;  /* 0: they go with their acknowledgement */
+    uint64_t keep_bytes; /* 0: any size */
 };
 
 struct fr_ping {

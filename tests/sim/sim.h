@@ -28,6 +28,8 @@ struct sim_inode {
     bool dir;
     mode_t mode;
     const struct sim_file *locker;
+    int sharers; /* of a shared lock */
+    int64_t mtime_ms;
 };
 
 struct sim_name {
@@ -60,6 +62,7 @@ struct sim_file { /* an open file description */
     size_t n_queue;
     pid_t child; /* CHILD */
     int port;    /* PORT */
+    bool shares; /* the lock of its inode */
 };
 
 struct sim_chunk {

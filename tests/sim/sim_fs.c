@@ -52,6 +52,7 @@ static struct sim_inode *add_name(struct sim_machine *m, const char *path, bool 
     n->inode->refs = 1;
     n->inode->dir = dir;
     n->inode->mode = (dir ? S_IFDIR : S_IFREG) | mode;
+    n->inode->mtime_ms = fr_sys.wall_ms();
     return n->inode;
 }
 
@@ -68,6 +69,7 @@ static void write_at(struct sim_inode *i, size_t at, const void *p, size_t n)
         i->synced = at; /* rewritten: old and new may be mixed; our code only appends */
     if (at + n > i->n)
         i->n = at + n;
+    i->mtime_ms = fr_sys.wall_ms();
 }
 
 void sim_put_file(struct sim_machine *m, const char *path, const char *text)
@@ -235,6 +237,7 @@ static void fill_stat(const struct sim_inode *i, struct stat *st)
     st->st_size = (off_t)i->n;
     st->st_ino = (ino_t)(uintptr_t)i;
     st->st_nlink = 1;
+    st->st_mtim = (struct timespec){i->mtime_ms / 1000, i->mtime_ms % 1000 * 1000000};
 }
 
 static int fs_fstat(int fd, struct stat *st)
@@ -370,11 +373,29 @@ static int fs_lock(int fd)
     struct sim_file *f = regular(fd);
     if (f == NULL)
         return -1;
+    if ((f->inode->locker != NULL && f->inode->locker != f) || f->inode->sharers > f->shares) {
+        errno = EAGAIN;
+        return -1;
+    }
+    f->inode->sharers -= f->shares;
+    f->shares = false;
+    f->inode->locker = f;
+    return 0;
+}
+
+static int fs_lock_shared(int fd)
+{
+    sim_step();
+    struct sim_file *f = regular(fd);
+    if (f == NULL)
+        return -1;
     if (f->inode->locker != NULL && f->inode->locker != f) {
         errno = EAGAIN;
         return -1;
     }
-    f->inode->locker = f;
+    f->inode->locker = NULL;
+    f->inode->sharers += !f->shares;
+    f->shares = true;
     return 0;
 }
 
@@ -384,7 +405,21 @@ static int fs_locked(int fd)
     struct sim_file *f = regular(fd);
     if (f == NULL)
         return -1;
-    return f->inode->locker != NULL && f->inode->locker != f;
+    return (f->inode->locker != NULL && f->inode->locker != f) || f->inode->sharers > f->shares;
+}
+
+static int fs_touch(const char *path)
+{
+    char p[1024];
+
+    sim_step();
+    struct sim_inode *i = clean(path, p) ? sim_lookup(sim->cur->m, p) : NULL;
+    if (i == NULL) {
+        errno = ENOENT;
+        return -1;
+    }
+    i->mtime_ms = fr_sys.wall_ms();
+    return 0;
 }
 
 void sim_sys_fs(struct fr_sys *t)
@@ -403,5 +438,7 @@ void sim_sys_fs(struct fr_sys *t)
     t->list = fs_list;
     t->disk_free = fs_disk_free;
     t->lock = fs_lock;
+    t->lock_shared = fs_lock_shared;
     t->locked = fs_locked;
+    t->touch = fs_touch;
 }

@@ -83,6 +83,8 @@ void sim_file_unref(struct sim_file *f)
     if (f->inode != NULL && f->inode->locker == f)
         f->inode->locker = NULL;
     if (f->inode != NULL)
+        f->inode->sharers -= f->shares;
+    if (f->inode != NULL)
         sim_unref_inode(f->inode);
     if (f->rd != NULL) {
         f->rd->readers--;

@@ -98,8 +98,9 @@ static inline struct fr_msg client_expect(struct client *c, enum fr_msg_type typ
     }
 }
 
-/* Starts serve and says hello with that epoch. */
-static inline struct client client_open(const char *home, const char *self, uint64_t epoch)
+/* Starts serve and says hello with that epoch, and how long ended attempts are kept. */
+static inline struct client client_open_keeping(const char *home, const char *self, uint64_t epoch,
+                                                uint32_t keep_days)
 {
     struct client c = {.in = {.magic = true}};
     struct fr_msg m = {.type = FR_MSG_HELLO};
@@ -118,13 +119,20 @@ static inline struct client client_open(const char *home, const char *self, uint
     close(from[1]);
     c.to = to[1];
     c.from = from[0];
-    m.hello =
-        (struct fr_hello){.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX, .epoch = epoch};
+    m.hello = (struct fr_hello){.proto_min = FR_PROTO_MIN,
+                                .proto_max = FR_PROTO_MAX,
+                                .epoch = epoch,
+                                .keep_days = keep_days};
     client_send(&c, &m);
     m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};
     client_send(&c, &m);
     c.node = client_expect(&c, FR_MSG_HELLO, (struct fr_id){{0}}).hello;
     return c;
+}
+
+static inline struct client client_open(const char *home, const char *self, uint64_t epoch)
+{
+    return client_open_keeping(home, self, epoch, 0);
 }
 
 /* Ends serve by end of input, or by SIGKILL; its exit status. */

@@ -1,0 +1,38 @@
+/*
+ * What stays in a node's home when attempts are over: the `keep:` of a node, told in hello.
+ *
+ *   attempts  log, index, folder and outputs of an attempt whose end and log the engine has
+ *             acknowledged stay `days` days, for people who look for the reason of something; then
+ *             they go. 0 days: they go with the acknowledgement. Never an attempt that is not
+ *             acknowledged, nor one whose supervisor lives.
+ *   store     what was shipped and not asked for again in that time (a day at least) goes, and so
+ *             does what was half received; only while nobody else uses the home.
+ *   bytes     beyond that sum of both, the oldest go (of the store, not what was used today).
+ *   work/     belongs to the pipelines and is never touched.
+ * Age goes by the calendar: days pass over reboots. Links are removed, never followed; a folder of
+ * the home that is not a folder itself (a link) is left alone.
+ */
+#ifndef FR_NODE_PRUNE_H
+#define FR_NODE_PRUNE_H
+
+#include "engine/node/table.h"
+
+struct fr_prune {
+    const char *home;
+    const struct fr_table *table;
+    int days;
+    uint64_t bytes; /* 0: any size */
+    bool alone;     /* the home's lock is held alone: the store may be touched */
+};
+
+/* *left: bytes of attempts and store afterwards. What cannot be removed is logged and stays. FR_IO,
+ * FR_NOMEM: not all was looked at. */
+enum fr_rc fr_prune(const struct fr_prune *p, uint64_t *left, struct fr_err *err);
+
+/* Removes all that an attempt has in the home, its log last. */
+enum fr_rc fr_prune_attempt(const char *home, struct fr_id attempt, struct fr_err *err);
+
+/* Bytes that it has. */
+uint64_t fr_prune_size(const char *home, struct fr_id attempt);
+
+#endif
