@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,15 +184,26 @@ static int unix_socket(const char *path, int (*join)(int, const struct sockaddr 
     return fd;
 }
 
+/* Under its name only once it listens: one by that name that refuses is a dead one's. */
 static int real_listen_unix(const char *path)
 {
-    int fd = unix_socket(path, bind);
+    char tmp[PATH_MAX];
+    int fd, n = snprintf(tmp, sizeof(tmp), "%s.new", path);
 
-    if (fd >= 0 && listen(fd, 16) != 0) {
-        close(fd);
+    if (n < 0 || (size_t)n >= sizeof(tmp)) {
+        errno = ENAMETOOLONG;
         return -1;
     }
-    return fd;
+    unlink(tmp);
+    if ((fd = unix_socket(tmp, bind)) < 0)
+        return -1;
+    if (listen(fd, 16) == 0 && rename(tmp, path) == 0)
+        return fd;
+    n = errno;
+    unlink(tmp);
+    close(fd);
+    errno = n;
+    return -1;
 }
 
 static int real_connect_unix(const char *path)

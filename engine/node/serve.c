@@ -297,6 +297,7 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
     if (fr_id_zero(s->table.home) &&
         ((rc = fr_id_new(&rec.attempt, err)) != FR_OK || (rc = srv_journal(s, &rec, err)) != FR_OK))
         return rc;
+    srv_live_tidy(s);
     if (!fr_environ_base(s->a->environ, &s->arena, &s->environ))
         return fr_fail(err, FR_NOMEM, "no memory for the environment");
     fr_sys.set_nonblock(s->a->in, true);
@@ -309,6 +310,8 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
 
 static void finish(struct srv *s)
 {
+    if (s->home.journal >= 0)
+        srv_live_tidy(s); /* of supervisors that were killed while they had no attempt */
     srv_live_finish(s);
     srv_crew_finish(s);
     srv_bulk_finish(s);

@@ -107,7 +107,7 @@ void srv_keep_acked(struct srv *s, struct fr_id attempt);
 struct srv_live *srv_live_get(struct srv *s,
                               struct fr_attempt *a); /* made when missing; NULL: no memory */
 void srv_live_load(struct srv *s);                   /* all of the run that are not over */
-void srv_live_tidy(struct srv *s); /* no supervisor lives: removes their sockets */
+void srv_live_tidy(struct srv *s);                   /* removes sockets of the dead */
 void srv_live_unlink(struct srv *s, struct fr_id id);
 void srv_live_step(struct srv *s, struct srv_live *l);
 void srv_live_read(struct srv *s, struct srv_live *l);

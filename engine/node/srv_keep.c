@@ -42,8 +42,6 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
     }
     alone = alone && !has_living(s);
     prune(s, alone);
-    if (alone)
-        srv_live_tidy(s);
     if (alone && fr_journal_compact(&s->home, &s->table, &broken, &err) != FR_OK) {
         if (broken)
             srv_fail(s, &err);

@@ -72,15 +72,6 @@ void srv_live_load(struct srv *s)
     }
 }
 
-/* A shim has no lock before it was handed its attempt. */
-static bool may_listen(struct srv *s, struct fr_id id)
-{
-    const struct fr_attempt *a = fr_table_find(&s->table, id);
-
-    return a != NULL && !a->ended && !a->tombstoned && !a->acked &&
-           strcmp(a->boot, s->home.boot) == 0;
-}
-
 void srv_live_tidy(struct srv *s)
 {
     char path[FR_NODE_PATH];
@@ -92,10 +83,14 @@ void srv_live_tidy(struct srv *s)
         return;
     for (size_t i = 0; i < n; i++) {
         struct fr_id id;
-        if (!fr_id_parse(fr_str_of(names[i]), &id) || may_listen(s, id))
+        if (!fr_id_parse(fr_str_of(names[i]), &id))
             continue;
         fr_home_path(s->home.path, FR_HOME_SOCKET, id, path);
-        fr_sys.unlink(path);
+        int fd = fr_sys.connect_unix(path);
+        if (fd >= 0)
+            fr_sys.close(fd); /* somebody listens: the supervisor of an attempt, or one without */
+        else if (errno == ECONNREFUSED)
+            fr_sys.unlink(path);
     }
     fr_sys_names_free(names, n);
 }
