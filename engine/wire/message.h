@@ -80,11 +80,9 @@ struct fr_hello {
     struct fr_str boot; /* node: boot id of the machine */
     uint64_t epoch;     /* engine: of this connection; node: 0 */
     int64_t mono_ms, wall_ms; /* of the sender, now */
-    /* engine: what of ended and acknowledged attempts stays on the node (prune.h) */
-    uint32_t keep_days;  /* 0: they go with their acknowledgement */
-    uint64_t keep_bytes; /* 0: any size */
+    uint32_t keep_days;       /* engine, and so the next: what of acknowledged attempts stays */
+    uint64_t keep_bytes;      /* on the node (prune.h); 0 days: nothing; 0 bytes: any size */
 };
-
 struct fr_ping {
     int64_t mono_ms; /* of the sender */
 };
@@ -250,7 +248,6 @@ struct fr_grew {
 struct fr_handover {
     struct fr_str bytes; /* fr_supervise_put, for a shim */
 };
-
 struct fr_msg {
     enum fr_msg_type type;
     union {
