@@ -50,6 +50,11 @@ void fr_print(const char *fmt, ...)
     va_end(ap);
 }
 
+bool fr_print_ok(void)
+{
+    return fflush(stdout) == 0 && ferror(stdout) == 0;
+}
+
 void fr_complain(const char *fmt, ...)
 {
     va_list ap;

@@ -6,6 +6,8 @@
 #ifndef FR_BASE_LOG_H
 #define FR_BASE_LOG_H
 
+#include <stdbool.h>
+
 enum fr_log_level { FR_LOG_ERROR, FR_LOG_WARN, FR_LOG_INFO, FR_LOG_DEBUG };
 
 /* Lines above level are dropped. The default is FR_LOG_INFO. */
@@ -20,5 +22,6 @@ void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
 /* What a command prints for its user: to stdout or stderr, as it is. */
 void fr_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fr_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool fr_print_ok(void); /* all that was printed to stdout so far is written */
 
 #endif

@@ -13,7 +13,7 @@ static const struct {
     {CLI_LEFT, "left before the end; tasks go on, 'flowrun resume' takes over"},
     {CLI_OWNED, "another flowrun owns the run"},
     {CLI_UNREACHABLE, "a node could not be reached, or cannot be used"},
-    {CLI_HOME, "the state folder (FLOWRUN_HOME) or its disk cannot be used"},
+    {CLI_HOME, "the state folder (FLOWRUN_HOME), its disk or the output cannot be used"},
     {CLI_INTERNAL, "a fault of flowrun itself"},
 };
 

@@ -248,7 +248,7 @@ static enum fr_rc show(struct logs *l, bool follow, struct fr_err *err)
             merge(l);
         if (rc == FR_OK && !over)
             fr_sys.poll(NULL, 0, FOLLOW_MS);
-    } while (rc == FR_OK && !over);
+    } while (rc == FR_OK && !over && fr_print_ok());
     return rc;
 }
 

@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 
 #include <locale.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,13 +33,11 @@ static int unknown(const char *word)
     return CLI_USAGE;
 }
 
-int main(int argc, char **argv)
+static int command(int argc, char **argv)
 {
     const struct cli_command *cmd;
     char *none[] = {argv[0], NULL};
 
-    setlocale(LC_CTYPE, "C.UTF-8");
-    setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return cli_help(cli_command_find("help"), none);
     if (strcmp(argv[1], "--version") == 0)
@@ -49,4 +48,19 @@ int main(int argc, char **argv)
     if (argv[1][0] == '-' || looks_like_file(argv[1]))
         return cli_run(cli_command_find("run"), argv);
     return unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+
+    setlocale(LC_CTYPE, "C.UTF-8");
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is said below; tasks go on */
+    code = command(argc, argv);
+    if (!fr_print_ok()) {
+        fr_complain("flowrun: the output could not be written\n");
+        code = code == CLI_OK ? CLI_HOME : code;
+    }
+    return code;
 }

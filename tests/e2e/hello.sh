@@ -42,6 +42,17 @@ done
 same "none disturbs another" "$(cat many.* | grep -c 'unreachable\|cannot')" 0
 "$flowrun" runs > out
 same "five runs and a heading" "$(lines out)" 6
+for words in "status 1" runs "runs --json" "logs 1" "graph examples/hello.yaml" "validate examples/hello.yaml" "examples/hello.yaml --json"; do
+    "$flowrun" $words > /dev/full 2> err
+    same "a full output: $words" $? 7
+    has "is said: $words" err "the output could not be written"
+done
+mkfifo pipe
+exec 8<> pipe 9> pipe 8<&-
+"$flowrun" logs -f 1 >&9 2> err
+same "a reader that went away" $? 7
+exec 9>&-
+has "is said, too" err "the output could not be written"
 "$flowrun" status 1 > out
 has "status" out "of hello: succeeded"
 "$flowrun" graph examples/hello.yaml > out
