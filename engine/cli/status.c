@@ -134,6 +134,24 @@ static void print_insts(const struct fr_inst_rows *rows)
     }
 }
 
+/* What the tasks gave out; no secrets: the node refuses them as outputs. */
+static void print_outputs(const struct fr_output_rows *outs, const struct fr_inst_rows *rows)
+{
+    for (size_t o = 0, i = 0; o < outs->n; o++) {
+        const struct fr_output_row *out = &outs->rows[o];
+        struct fr_buf b = {0};
+
+        while (i < rows->n && rows->rows[i].idx < out->idx)
+            i++;
+        if (i == rows->n || rows->rows[i].idx != out->idx)
+            continue;
+        fr_buf_visible(&b, out->value, strlen(out->value));
+        fr_print("%s%s gave %s=%s\n", o == 0 ? "\n" : "", rows->rows[i].key, out->key,
+                 b.p != NULL ? b.p : "");
+        fr_buf_finish(&b);
+    }
+}
+
 static void print_json(const struct fr_store *st, const struct fr_run_row *run,
                        const struct fr_inst_rows *rows)
 {
@@ -155,7 +173,7 @@ static void print_json(const struct fr_store *st, const struct fr_run_row *run,
 }
 
 static void print_status(const struct fr_store *st, const struct fr_run_row *run,
-                         const struct fr_inst_rows *rows)
+                         const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
     char id[FR_ID_TEXT], date[32], time[24];
     const char *word = word_of(st, run);
@@ -170,6 +188,7 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
         fr_print("no flowrun looks after it; 'flowrun resume %lld' takes over\n",
                  (long long)run->no);
     print_insts(rows);
+    print_outputs(outs, rows);
     if (strcmp(word, "failed") == 0)
         fr_print("\n'flowrun logs %lld' shows the output, 'flowrun retry %lld' runs again what "
                  "failed\n",
@@ -188,6 +207,7 @@ int cli_status(const struct cli_command *cmd, char **argv)
     struct fr_arena arena = {0};
     struct fr_run_row run;
     struct fr_inst_rows rows = {0};
+    struct fr_output_rows outs = {0};
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
@@ -199,10 +219,12 @@ int cli_status(const struct cli_command *cmd, char **argv)
         rc = fr_store_run_find(st, args.n > 0 ? args.v[0] : NULL, &arena, &run, &err);
     if (rc == FR_OK)
         rc = fr_store_insts(st, run.id, &arena, &rows, &err);
+    if (rc == FR_OK)
+        rc = fr_store_outputs(st, run.id, &arena, &outs, &err);
     if (rc == FR_OK && json)
         print_json(st, &run, &rows);
     else if (rc == FR_OK)
-        print_status(st, &run, &rows);
+        print_status(st, &run, &rows, &outs);
     fr_arena_finish(&arena);
     fr_store_close(st);
     cli_list_finish(&args);

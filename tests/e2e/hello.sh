@@ -55,6 +55,7 @@ exec 9>&-
 has "is said, too" err "the output could not be written"
 "$flowrun" status 1 > out
 has "status" out "of hello: succeeded"
+has "status shows outputs" out "pick@n1 gave "
 "$flowrun" graph examples/hello.yaml > out
 has "graph as text" out "greet"
 "$flowrun" graph -f dot examples/hello.yaml > out
