@@ -476,6 +476,9 @@ static void test_serve(void)
     client_send(&c, &live);
     client_expect(&c, FR_MSG_LAUNCHED, live.prepare.attempt);
     CHECK_INT(client_close(&c, false), 0);
+    CHECK(fr_home_open(&other, home, NULL) == FR_OK);
+    CHECK(!fr_home_alone(&other));
+    fr_home_close(&other);
     c = open_keeping(home, 3, 14);
     client_stop(&c, live.prepare.attempt, 100);
     client_expect(&c, FR_MSG_ENDED, live.prepare.attempt);
@@ -505,6 +508,7 @@ static void test_serve(void)
 
 int main(void)
 {
+    signal(SIGPIPE, SIG_IGN);
     CHECK(mkdtemp(top) != NULL);
     test_prune();
     test_compact();
