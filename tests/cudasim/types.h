@@ -24,7 +24,7 @@ extern "C" {
 #define __constant__ static const
 #define __align__(n) alignas(n)
 
-struct uint2 {
+struct alignas(8) uint2 {
     unsigned x, y;
 };
 struct uint3 {

@@ -298,6 +298,17 @@ enum fr_rc tr_cuda_open(int device, struct tr_backend **out, struct fr_err *err)
     return FR_OK;
 }
 
+bool cuda_aligned(const struct tr_view *v)
+{
+    int64_t size = v->dtype == TR_F32 || v->dtype == TR_I32   ? 4
+                   : v->dtype == TR_I64 || v->dtype == TR_F64 ? 8
+                   : v->dtype == TR_F8_E4M3                   ? 1
+                                                              : 2;
+
+    return (uintptr_t)v->p % 16 == 0 &&
+           (v->rank == 1 || v->shape[0] <= 1 || v->ld * size % 16 == 0);
+}
+
 struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int n)
 {
     const struct tr_view *v = views[0];
@@ -315,14 +326,8 @@ struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int
         s.count = 1;
     }
     s.wide = s.width % DEV_WIDE == 0;
-    for (int i = 0; i < n; i++) {
-        int64_t size = views[i]->dtype == TR_F32 || views[i]->dtype == TR_I32   ? 4
-                       : views[i]->dtype == TR_I64 || views[i]->dtype == TR_F64 ? 8
-                                                                                : 2;
-
-        if (views[i]->p != NULL)
-            s.wide = s.wide && (uintptr_t)views[i]->p % 16 == 0 &&
-                     (s.count == 1 || views[i]->ld * size % 16 == 0);
-    }
+    for (int i = 0; i < n; i++)
+        s.wide =
+            s.wide && (s.count == 1 ? (uintptr_t)views[i]->p % 16 == 0 : cuda_aligned(views[i]));
     return s;
 }

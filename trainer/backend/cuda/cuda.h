@@ -25,9 +25,22 @@ extern "C" {
 
 /* The ops that this backend has: one line each. */
 #define CUDA_OPS(X)                                                                                \
+    X(adamw, tr_adamw)                                                                             \
     X(cast, tr_cast)                                                                               \
+    X(colsum, tr_colsum)                                                                           \
+    X(decode, tr_decode)                                                                           \
+    X(dropout, tr_dropout)                                                                         \
+    X(embed_bwd, tr_embed)                                                                         \
+    X(embed_fwd, tr_embed)                                                                         \
     X(fill, tr_fill)                                                                               \
-    X(sum, tr_sum)
+    X(nonfinite, tr_nonfinite)                                                                     \
+    X(reduce_ordered, tr_reduce)                                                                   \
+    X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
+    X(rmsnorm_fwd, tr_rmsnorm)                                                                     \
+    X(sum, tr_sum)                                                                                 \
+    X(sumsq, tr_sumsq)                                                                             \
+    X(swiglu_bwd, tr_swiglu_grad)                                                                  \
+    X(swiglu_fwd, tr_swiglu)
 
 struct cuda {
     struct tr_backend base;
@@ -131,6 +144,51 @@ template <class T> static inline struct rows<T> cuda_rows(const struct tr_view &
     return {static_cast<T *>(v.p), v.ld};
 }
 
+/* A view whose type the kernel asks for at run time: the branch is the same for all threads. */
+struct any {
+    const void *p; /* NULL when absent */
+    int64_t ld;
+    enum tr_dtype dtype;
+};
+
+static inline struct any cuda_any(const struct tr_view &v)
+{
+    return {v.p, v.ld, v.dtype};
+}
+
+template <int V>
+__device__ __forceinline__ void load_any(float (&x)[V], const struct any &a, int64_t row,
+                                         int64_t col)
+{
+    int64_t at = row * a.ld + col;
+
+    if (a.dtype == TR_BF16)
+        load<V>(x, static_cast<const bf16 *>(a.p) + at);
+    else if (a.dtype == TR_F16)
+        load<V>(x, static_cast<const f16 *>(a.p) + at);
+    else
+        load<V>(x, static_cast<const float *>(a.p) + at);
+}
+
+/* The rows of a call: offsets[first] .. offsets[last], or all. */
+struct window {
+    const int32_t *offsets;
+    int64_t first, last;
+};
+
+static inline struct window cuda_window(const struct tr_rows &r)
+{
+    return {static_cast<const int32_t *>(r.offsets.p), r.first, r.last};
+}
+
+__device__ __forceinline__ bool within(const struct window &w, int64_t row)
+{
+    return w.offsets == NULL || (row >= w.offsets[w.first] && row < w.offsets[w.last]);
+}
+
+/* Whether every row of v begins at a multiple of 16 bytes; absent views do. */
+bool cuda_aligned(const struct tr_view *v);
+
 /* Views of one shape, element by element: as one row when all are contiguous (and flat is asked
  * for). wide: every row begins at a multiple of 16 bytes and is a multiple of DEV_WIDE elements.
  * Absent views do not count. */
@@ -163,6 +221,14 @@ __device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk
  * the swizzle. The kernel takes it as `const __grid_constant__ CUtensorMap`. */
 enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *box,
                     enum ptx_swizzle swizzle, struct fr_err *err);
+
+/* A block a row of n chunks: whole warps, as few idle threads as may be. */
+static inline int cuda_row_threads(int64_t n)
+{
+    int64_t turns = (n + 255) / 256, each = n > 0 ? (n + turns - 1) / turns : 1;
+
+    return (int)((each + 31) / 32 * 32);
+}
 
 /* A thread a chunk. */
 enum { CUDA_THREADS = 256 };

@@ -1,8 +1,10 @@
 /*
- * Element-wise: fill, cast, sum. A thread owns a chunk of DEV_WIDE elements (of one where rows are
- * not aligned to 16 bytes); views that are contiguous are one long row. All outputs are written
+ * Element-wise: fill, cast, decode, sum. A thread owns a chunk of DEV_WIDE elements (of one where
+ * rows are not aligned to 16 bytes); views that are contiguous are one long row. All outputs are
+ * written
  * ("="); each view is moved once, so the limit is the device's bandwidth: fill n bytes, cast and
- * sum the bytes of all their views. y may be any x: a chunk is read before it is written.
+ * sum the bytes of all their views, decode 1 + sizeof(y) a weight. y may be any x: a chunk is read
+ * before it is written.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -102,28 +104,11 @@ enum fr_rc tr_cuda_cast(struct cuda *cuda, struct tr_queue *q, const struct tr_c
     });
 }
 
-/* The addends of a sum, each of its own type; the branch on it is the same for all threads. */
 struct addends {
-    const void *p[TR_SUM_MAX];
-    int64_t ld[TR_SUM_MAX];
-    enum tr_dtype dtype[TR_SUM_MAX];
+    struct any x[TR_SUM_MAX];
     float alpha[TR_SUM_MAX];
     int n;
 };
-
-template <int V>
-__device__ __forceinline__ void load_addend(float (&x)[V], const struct addends &a, int k,
-                                            const struct chunk &c)
-{
-    int64_t at = c.row * a.ld[k] + c.col;
-
-    if (a.dtype[k] == TR_BF16)
-        load<V>(x, static_cast<const bf16 *>(a.p[k]) + at);
-    else if (a.dtype[k] == TR_F16)
-        load<V>(x, static_cast<const f16 *>(a.p[k]) + at);
-    else
-        load<V>(x, static_cast<const float *>(a.p[k]) + at);
-}
 
 template <class T, int V>
 __global__ void sum_kernel(struct rows<T> y, struct addends a, struct cuda_span s)
@@ -140,7 +125,7 @@ __global__ void sum_kernel(struct rows<T> y, struct addends a, struct cuda_span 
     for (int k = 0; k < TR_SUM_MAX; k++) {
         if (k >= a.n)
             break;
-        load_addend<V>(x, a, k, c);
+        load_any<V>(x, a.x[k], c.row, c.col);
 #pragma unroll
         for (int i = 0; i < V; i++)
             sum[i] += a.alpha[k] * x[i];
@@ -159,9 +144,7 @@ enum fr_rc tr_cuda_sum(struct cuda *cuda, struct tr_queue *q, const struct tr_su
     x.n = a->n;
     for (int k = 0; k < a->n; k++) {
         views[k + 1] = &a->x[k];
-        x.p[k] = a->x[k].p;
-        x.ld[k] = a->x[k].ld;
-        x.dtype[k] = a->x[k].dtype;
+        x.x[k] = cuda_any(a->x[k]);
         x.alpha[k] = a->alpha[k];
     }
     s = cuda_span_of(true, views, a->n + 1);
@@ -173,6 +156,76 @@ enum fr_rc tr_cuda_sum(struct cuda *cuda, struct tr_queue *q, const struct tr_su
 
             return cuda_launch(q, cuda_chunks(s, V), err, sum_kernel<T, V>, cuda_rows<T>(a->y), x,
                                s);
+        });
+    });
+}
+
+/* FP8 E4M3 (4 bits of exponent with bias 7, 3 of fraction, no infinity): exact in f32. Source:
+ * Micikevicius et al. 2022, table 1. */
+__device__ __forceinline__ float f8_value(uint8_t b)
+{
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, bits = b & 0x7f;
+
+    if (bits == 0x7f)
+        return __uint_as_float(sign | 0x7fc00000u);
+    if (bits < 8) /* denormal: fraction * 2^-9 */
+        return __uint_as_float(sign | __float_as_uint((float)bits * 0x1p-9f));
+    return __uint_as_float(sign | ((bits << 20) + (120u << 23)));
+}
+
+/* The FP8 blocks of a weight. */
+struct blocks {
+    const uint8_t *p;
+    int64_t ld;
+    const float *scale;
+    int64_t scale_ld, row0;
+    int rows, cols;
+};
+
+/* V weights of a row; one block column where blocks are a multiple of V wide, else V of them. */
+template <class T, int V>
+__global__ void decode_kernel(struct rows<T> y, struct blocks w, struct cuda_span s)
+{
+    struct chunk c;
+    float x[V];
+    alignas(8) uint8_t code[V];
+
+    if (!chunk_of<V>(s, &c))
+        return;
+    if constexpr (V == 1)
+        code[0] = w.p[c.row * w.ld + c.col];
+    else
+        *reinterpret_cast<uint2 *>(code) =
+            *reinterpret_cast<const uint2 *>(w.p + c.row * w.ld + c.col);
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        x[i] = f8_value(code[i]) *
+               w.scale[(w.row0 + c.row) / w.rows * w.scale_ld + (c.col + i) / w.cols];
+    store<V>(y.at(c.row, c.col), x);
+}
+
+enum fr_rc tr_cuda_decode(struct cuda *cuda, struct tr_queue *q, const struct tr_decode *a,
+                          struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->y, &a->w.w};
+    struct cuda_span s = cuda_span_of(false, views, 2);
+    struct blocks w = {static_cast<const uint8_t *>(a->w.w.p),
+                       a->w.w.ld,
+                       static_cast<const float *>(a->w.scale.p),
+                       a->w.scale.ld,
+                       a->w.row0,
+                       a->w.block_rows,
+                       a->w.block_cols};
+
+    (void)cuda;
+    return cuda_float(a->y.dtype, [&](auto t) {
+        using T = decltype(t);
+
+        return cuda_wide(s.wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
+
+            return cuda_launch(q, cuda_chunks(s, V), err, decode_kernel<T, V>, cuda_rows<T>(a->y),
+                               w, s);
         });
     });
 }

@@ -1,0 +1,237 @@
+/*
+ * The optimizer's side: adamw, the norm and the scan of gradients, the ordered reduction.
+ *
+ * adamw ("+="): a thread owns a chunk of the four arrays; moves 28 bytes an element and the copy.
+ * sumsq (+= in f64), nonfinite (+=): a block owns CHUNKS chunks a thread; partial sums go to the
+ * workspace and are summed in order by one block; the count is an integer, so atomics may add it.
+ * Both read x once. reduce_ordered ("=" or +=): a thread owns a chunk of out and walks the slices
+ * in rank order; (W + 1) n elements moved. Limit of all: bandwidth. Source: Loshchilov & Hutter
+ * 2019, algorithm 2.
+ */
+#include "trainer/backend/cuda/cuda.h"
+
+#include <math.h>
+
+enum { CHUNKS = 8 }; /* a thread of a scan */
+
+/* The numbers of one step; c: 1 / (1 - b^step). */
+struct step {
+    float scale, b1, b2, c1, c2, decay, lr, eps;
+    const float *gscale; /* NULL: 1 */
+    const int64_t *skip; /* NULL: 0 */
+};
+
+struct moments {
+    float *p, *m, *v;
+    const float *g;
+};
+
+template <class T, int V>
+__global__ void adamw_kernel(struct moments x, T *copy, struct step k, int64_t n)
+{
+    int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
+    float p[V], m[V], v[V], g[V];
+
+    if (j >= n || (k.skip != NULL && *k.skip != 0))
+        return;
+    if (k.gscale != NULL)
+        k.scale *= *k.gscale;
+    load<V>(p, x.p + j);
+    load<V>(m, x.m + j);
+    load<V>(v, x.v + j);
+    load<V>(g, x.g + j);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        g[i] *= k.scale;
+        m[i] = k.b1 * m[i] + (1 - k.b1) * g[i];
+        v[i] = k.b2 * v[i] + (1 - k.b2) * g[i] * g[i];
+        p[i] = p[i] * k.decay - k.lr * (m[i] * k.c1) / (sqrtf(v[i] * k.c2) + k.eps);
+    }
+    store<V>(x.p + j, p);
+    store<V>(x.m + j, m);
+    store<V>(x.v + j, v);
+    if (copy != NULL)
+        store<V>(copy + j, p);
+}
+
+enum fr_rc tr_cuda_adamw(struct cuda *cuda, struct tr_queue *q, const struct tr_adamw *a,
+                         struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->p, &a->m, &a->v, &a->g, &a->copy};
+    struct cuda_span s = cuda_span_of(true, views, 5);
+    struct moments x = {static_cast<float *>(a->p.p), static_cast<float *>(a->m.p),
+                        static_cast<float *>(a->v.p), static_cast<const float *>(a->g.p)};
+    struct step k = {a->scale,
+                     (float)a->b1,
+                     (float)a->b2,
+                     (float)(1 / (1 - pow(a->b1, (double)a->step))),
+                     (float)(1 / (1 - pow(a->b2, (double)a->step))),
+                     (float)(1 - (double)a->lr * (double)a->wd),
+                     a->lr,
+                     (float)a->eps,
+                     static_cast<const float *>(a->gscale.p),
+                     static_cast<const int64_t *>(a->skip.p)};
+
+    (void)cuda;
+    return cuda_float(a->copy.p != NULL ? a->copy.dtype : TR_F32, [&](auto t) {
+        return cuda_wide(s.wide, [&](auto v) {
+            using T = decltype(t);
+            constexpr int V = decltype(v)::value;
+
+            return cuda_launch(q, cuda_chunks(s, V), err, adamw_kernel<T, V>, x,
+                               static_cast<T *>(a->copy.p), k, s.width);
+        });
+    });
+}
+
+/* Calls f(chunk of x) for the chunks of this block. */
+template <class X, int V, class F>
+__device__ __forceinline__ void each_chunk(struct rows<const X> x, const struct cuda_span &s, F f)
+{
+    int64_t across = s.width / V, i = (int64_t)blockIdx.x * CHUNKS * blockDim.x + threadIdx.x;
+    float v[V];
+
+#pragma unroll 4
+    for (int c = 0; c < CHUNKS; c++, i += blockDim.x) {
+        if (i >= across * s.count)
+            break;
+        load<V>(v, s.count == 1 ? x.p + i * V : x.at(i / across, i % across * V));
+        f(v);
+    }
+}
+
+template <class X, int V>
+__global__ void squares_kernel(double *parts, struct rows<const X> x, struct cuda_span s)
+{
+    DEV_SHARED(double, part, [32]);
+    double sum = 0;
+
+    each_chunk<X, V>(x, s, [&](const float(&v)[V]) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            sum += (double)v[i] * (double)v[i];
+    });
+    sum = block_sum(sum, part);
+    if (threadIdx.x == 0)
+        parts[blockIdx.x] = sum;
+}
+
+__global__ void add_squares_kernel(double *out, const double *parts, int64_t n)
+{
+    DEV_SHARED(double, part, [32]);
+    double sum = 0;
+
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        sum += parts[i];
+    sum = block_sum(sum, part);
+    if (threadIdx.x == 0)
+        *out += sum;
+}
+
+template <class X, int V>
+__global__ void nonfinite_kernel(unsigned long long *found, struct rows<const X> x,
+                                 struct cuda_span s)
+{
+    DEV_SHARED(int, part, [32]);
+    int bad = 0;
+
+    each_chunk<X, V>(x, s, [&](const float(&v)[V]) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            bad += (__float_as_uint(v[i]) & 0x7f800000u) == 0x7f800000u;
+    });
+    bad = block_sum(bad, part);
+    if (threadIdx.x == 0 && bad > 0)
+        atomicAdd(found, (unsigned long long)bad);
+}
+
+static struct cuda_grid scan_grid(const struct cuda_span &s, int V)
+{
+    return {dim3(cuda_blocks(s.count * (s.width / V), CHUNKS * CUDA_THREADS)), CUDA_THREADS, 0};
+}
+
+enum fr_rc tr_cuda_sumsq(struct cuda *cuda, struct tr_queue *q, const struct tr_sumsq *a,
+                         struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->x};
+    struct cuda_span s = cuda_span_of(true, views, 1);
+    struct cuda_grid g = scan_grid(s, s.wide ? DEV_WIDE : 1);
+    struct cuda_grid one = {dim3(g.blocks.x > 0), CUDA_THREADS, 0};
+    void *work = NULL;
+    enum fr_rc rc = cuda_work(q, g.blocks.x * sizeof(double), &work, err);
+    double *parts = static_cast<double *>(work);
+
+    (void)cuda;
+    if (rc == FR_OK)
+        rc = cuda_float(a->x.dtype, [&](auto t) {
+            return cuda_wide(s.wide, [&](auto v) {
+                using X = decltype(t);
+
+                return cuda_launch(q, g, err, squares_kernel<X, decltype(v)::value>, parts,
+                                   cuda_rows<const X>(a->x), s);
+            });
+        });
+    return rc == FR_OK ? cuda_launch(q, one, err, add_squares_kernel,
+                                     static_cast<double *>(a->out.p), parts, (int64_t)g.blocks.x)
+                       : rc;
+}
+
+enum fr_rc tr_cuda_nonfinite(struct cuda *cuda, struct tr_queue *q, const struct tr_nonfinite *a,
+                             struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->x};
+    struct cuda_span s = cuda_span_of(true, views, 1);
+
+    (void)cuda;
+    return cuda_float(a->x.dtype, [&](auto t) {
+        return cuda_wide(s.wide, [&](auto v) {
+            using X = decltype(t);
+            constexpr int V = decltype(v)::value;
+
+            return cuda_launch(q, scan_grid(s, V), err, nonfinite_kernel<X, V>,
+                               static_cast<unsigned long long *>(a->found.p),
+                               cuda_rows<const X>(a->x), s);
+        });
+    });
+}
+
+template <class T, int V>
+__global__ void reduce_kernel(T *out, struct any slices, int64_t W, int64_t n, bool add)
+{
+    int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
+    float sum[V], x[V];
+
+    if (j >= n)
+        return;
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        sum[i] = 0;
+    if (add)
+        load<V>(sum, out + j);
+    for (int64_t w = 0; w < W; w++) {
+        load_any<V>(x, slices, w, j);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            sum[i] += x[i];
+    }
+    store<V>(out + j, sum);
+}
+
+enum fr_rc tr_cuda_reduce_ordered(struct cuda *cuda, struct tr_queue *q, const struct tr_reduce *a,
+                                  struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->out};
+    struct cuda_span s = cuda_span_of(true, views, 1);
+
+    (void)cuda;
+    return cuda_float(a->out.dtype, [&](auto t) {
+        return cuda_wide(s.wide && cuda_aligned(&a->slices), [&](auto v) {
+            using T = decltype(t);
+            constexpr int V = decltype(v)::value;
+
+            return cuda_launch(q, cuda_chunks(s, V), err, reduce_kernel<T, V>,
+                               static_cast<T *>(a->out.p), cuda_any(a->slices), a->slices.shape[0],
+                               s.width, a->add);
+        });
+    });
+}
