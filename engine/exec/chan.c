@@ -12,8 +12,11 @@ enum {
     QUIET_MS = 30000, /* while connecting: neither a byte came nor one was taken */
     PAUSE_MIN_MS = 500,
     PAUSE_MAX_MS = 15000,
+    STEADY_MS = 2000, /* a connection that held so long was one */
+    SHORT_MAX = 8,    /* after so many in a row that were none the pause is the longest */
     WINDOW_MIN = 32 << 10,
     RATE_MS = 500, /* over which the rate of bulk bytes is taken */
+    TIME_BITS = 53,
 };
 
 struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind)
@@ -46,7 +49,7 @@ static void reset_connection(struct fr_chan *ch)
     ch->boot = (struct fr_boot){0};
     ch->credit = 0;
     ch->window = WINDOW_MIN;
-    ch->owed = ch->rate_bytes = 0;
+    ch->owed = ch->rate_bytes = ch->allowed = 0;
 }
 
 static bool is_final(const struct fr_chan *ch, enum fr_rc rc)
@@ -75,8 +78,13 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_DOWN);
     bool final = is_final(ch, err->rc);
-    int64_t pause = final ? -1 : next_pause(ch);
+    int64_t pause;
 
+    if (ch->state == FR_CHAN_UP)
+        ch->shorts = fr_sys.mono_ms() - ch->up_ms < STEADY_MS ? ch->shorts + 1 : 0;
+    if (ch->shorts > SHORT_MAX) /* it comes up only to fall again */
+        ch->pause_ms = PAUSE_MAX_MS;
+    pause = final ? -1 : next_pause(ch);
     if (ch->link.ops != NULL)
         ch->link.ops->close(ch->link.self);
     if (ch->state == FR_CHAN_CONNECTING) {
@@ -158,13 +166,18 @@ static void grant(struct fr_chan *ch, int64_t bytes)
 {
     struct fr_msg m = {.type = FR_MSG_CREDIT, .credit = {(uint64_t)bytes}};
 
+    ch->allowed += bytes;
     fr_chan_put(ch, &m);
 }
 
-void fr_chan_took(struct fr_chan *ch, size_t bytes)
+enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err)
 {
     int64_t now = fr_sys.mono_ms(), past = now - ch->rate_since_ms, window;
 
+    if ((int64_t)bytes > ch->allowed)
+        return fr_fail(err, FR_PROTO, "%zu bytes came, where %lld were allowed", bytes,
+                       (long long)ch->allowed);
+    ch->allowed -= (int64_t)bytes;
     ch->owed += (int64_t)bytes;
     ch->rate_bytes += (int64_t)bytes;
     if (past >= RATE_MS) { /* what half a second brings may be in flight */
@@ -180,10 +193,18 @@ void fr_chan_took(struct fr_chan *ch, size_t bytes)
         ch->window = FR_CREDIT_MAX;
     }
     if (ch->owed < ch->window / 4)
-        return;
+        return FR_OK;
     grant(ch, ch->owed);
     ch->owed = 0;
     fr_chan_flush(ch);
+    return FR_OK;
+}
+
+enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
+{
+    if (ms >= 0 && ms < (int64_t)1 << TIME_BITS)
+        return FR_OK;
+    return fr_fail(err, FR_PROTO, "a time of %lld ms", (long long)ms);
 }
 
 enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
@@ -196,6 +217,8 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
 
     if (rc == FR_OK && ch->state != FR_CHAN_CONNECTING)
         rc = fr_fail(err, FR_PROTO, "a second hello");
+    if (rc == FR_OK && (rc = fr_chan_time(h->mono_ms, err)) == FR_OK)
+        rc = fr_chan_time(h->wall_ms, err);
     if (rc != FR_OK) {
         fr_exec_event_free(ev);
         return rc;
@@ -205,6 +228,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     fr_loop_post(ch->ex->loop, &ch->ex->kick);
     ch->was_up = true;
     ch->pause_ms = 0;
+    ch->up_ms = now;
     ch->rtt_ms = now - ch->ping_ms;
     ch->offset_ms = h->mono_ms - now;
     if (!fr_id_eq(ch->home, h->home) || !fr_str_is(h->boot, ch->boot_id)) {
@@ -235,10 +259,16 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     return FR_OK;
 }
 
-void fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p)
+enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err)
 {
-    int64_t now = fr_sys.mono_ms(), rtt = now - p->ping_ms;
+    int64_t now = fr_sys.mono_ms(), rtt;
+    enum fr_rc rc = fr_chan_time(p->mono_ms, err);
 
+    if (rc == FR_OK && (p->ping_ms < 0 || p->ping_ms > now))
+        rc = fr_fail(err, FR_PROTO, "a pong for a ping that was not sent");
+    if (rc != FR_OK)
+        return rc;
+    rtt = now - p->ping_ms;
     /* the quickest answer tells best; an old measurement slowly loses its weight (drift) */
     if (rtt <= ch->rtt_ms) {
         ch->rtt_ms = rtt;
@@ -247,6 +277,7 @@ void fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p)
         ch->rtt_ms += 1;
     }
     fr_pend_ponged(ch, p->ping_ms);
+    return FR_OK;
 }
 
 /* Takes whole messages out of what came. false: the connection is gone. */
@@ -300,8 +331,10 @@ static enum fr_rc feed_boot(struct fr_chan *ch, const char **p, size_t *n, struc
         }
     }
     fr_chan_flush(ch);
-    if (ch->boot.done)
+    if (ch->boot.done) {
+        ch->heard_ms = fr_sys.mono_ms();
         say_hello(ch);
+    }
     return FR_OK;
 }
 
@@ -323,7 +356,6 @@ static void on_bytes(void *arg, const char *p, size_t n)
     struct fr_err err = {0};
 
     on_up(ch); /* a quick node's first bytes may be seen before the word that it was started */
-    ch->heard_ms = fr_sys.mono_ms();
     if (ch->booting && !ch->boot.done && feed_boot(ch, &p, &n, &err) != FR_OK) {
         fr_chan_lost(ch, &err, false);
         return;
@@ -331,8 +363,11 @@ static void on_bytes(void *arg, const char *p, size_t n)
     if (n == 0)
         return;
     fr_wire_feed(&ch->in, p, n);
-    if (take_messages(ch))
+    if (take_messages(ch)) {
+        if (ch->state == FR_CHAN_UP) /* before that, noise is no progress */
+            ch->heard_ms = fr_sys.mono_ms();
         fr_chan_flush(ch);
+    }
 }
 
 static void on_writable(void *arg)

@@ -80,7 +80,10 @@ struct fr_chan {
     int64_t rtt_ms;  /* of the offset's measurement */
     uint64_t credit; /* bulk bytes we may send */
     int64_t window,
-        owed; /* bulk bytes the node may have in flight; received and not granted again */
+        owed;        /* bulk bytes the node may have in flight; received and not granted again */
+    int64_t allowed; /* granted, and not yet received: a node that sends more is cut off */
+    int64_t up_ms;   /* when it came up */
+    int shorts;      /* connections in a row that fell at once */
     int64_t rate_since_ms, rate_bytes; /* to size the window */
 };
 
@@ -111,9 +114,12 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent);
 /* The node's hello: from CONNECTING to UP. ev is taken. */
 enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
                          struct fr_err *err);
-void fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p);
-/* So many bulk bytes came: grants credit when enough of it is used up. */
-void fr_chan_took(struct fr_chan *ch, size_t bytes);
+enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err);
+/* So many bulk bytes came: grants credit when enough of it is used up. FR_PROTO: more than were
+ * allowed. */
+enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err);
+/* A time that a node gave: one that can be reckoned with. FR_PROTO. */
+enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err);
 /* An event of this channel, its memory to be filled; NULL without memory. */
 struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind);
 void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev);

@@ -3,6 +3,8 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 
+enum { OUT_ENOUGH = 64 << 10 };
+
 static void post(struct fr_chan *ch, struct fr_exec_event *ev, enum fr_exec_kind kind,
                  struct fr_id attempt)
 {
@@ -33,8 +35,14 @@ static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struc
 {
     struct fr_follow *f = fr_follow_find(ch, l->attempt);
     uint64_t skip;
+    enum fr_rc rc = fr_chan_took(ch, l->bytes.n, err);
 
-    fr_chan_took(ch, l->bytes.n);
+    if (rc == FR_OK)
+        rc = fr_chan_time(l->mono_ms, err);
+    if (rc != FR_OK) {
+        fr_exec_event_free(ev);
+        return rc;
+    }
     if (f == NULL || l->offset + l->bytes.n <= f->have) {
         fr_exec_event_free(ev);
         return FR_OK;
@@ -166,15 +174,16 @@ static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_
 static enum fr_rc about_connection(struct fr_chan *ch, const struct fr_msg *m, struct fr_err *err)
 {
     struct fr_msg pong = {.type = FR_MSG_PONG};
+    enum fr_rc rc;
 
     switch (m->type) {
     case FR_MSG_PING:
         pong.pong = (struct fr_pong){m->ping.mono_ms, fr_sys.mono_ms(), fr_sys.wall_ms()};
-        fr_chan_put(ch, &pong);
+        if (ch->out.n < OUT_ENOUGH) /* else it hears enough, or does not read: no heap of pongs */
+            fr_chan_put(ch, &pong);
         return FR_OK;
     case FR_MSG_PONG:
-        fr_chan_pong(ch, &m->pong);
-        return FR_OK;
+        return fr_chan_pong(ch, &m->pong, err);
     case FR_MSG_CREDIT:
         if (m->credit.bytes > FR_CREDIT_MAX || ch->credit + m->credit.bytes > FR_CREDIT_MAX)
             return fr_fail(err, FR_PROTO, "more credit than %d bytes", FR_CREDIT_MAX);
@@ -182,9 +191,9 @@ static enum fr_rc about_connection(struct fr_chan *ch, const struct fr_msg *m, s
         fr_xfer_pump(ch);
         return FR_OK;
     case FR_MSG_GET_DATA:
-        fr_chan_took(ch, m->get_data.bytes.n);
-        fr_xfer_message(ch, m);
-        return FR_OK;
+        if ((rc = fr_chan_took(ch, m->get_data.bytes.n, err)) == FR_OK)
+            fr_xfer_message(ch, m);
+        return rc;
     case FR_MSG_GET_END:
     case FR_MSG_PUT_STATE:
         fr_xfer_message(ch, m); /* not ours: of a connection before */

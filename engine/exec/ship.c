@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/exec/link.h"
+#include "engine/wire/wire.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -183,6 +184,7 @@ static enum fr_rc on_uname(struct fr_boot *b, struct fr_ship *s, const char *res
 
 static void remember(struct fr_boot *b, const char *p, size_t n)
 {
+    b->noise += n;
     if (b->seen.n + n > QUOTE_MAX)
         n = b->seen.n < QUOTE_MAX ? QUOTE_MAX - b->seen.n : 0;
     fr_buf_add(&b->seen, p, n);
@@ -209,6 +211,8 @@ static enum fr_rc on_line(struct fr_boot *b, struct fr_ship *s, const char *line
     }
     remember(b, line, n);
     remember(b, "\n", 1);
+    if (b->noise > FR_PREAMBLE_MAX)
+        return fr_fail(err, FR_PROTO, "more than %d bytes before flownode begins", FR_PREAMBLE_MAX);
     return FR_OK;
 }
 

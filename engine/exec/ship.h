@@ -42,8 +42,9 @@ struct fr_boot {        /* zero it to start */
     struct fr_str rest; /* what is still to be sent: borrows from ship, or from reply */
     char reply[96];
     const struct fr_ship_program *program;
-    bool done; /* flownode runs: the rest of the bytes are wire's */
-    bool note; /* an upload begins: the owner says so, and resets it */
+    size_t noise; /* bytes that were not ours */
+    bool done;    /* flownode runs: the rest of the bytes are wire's */
+    bool note;    /* an upload begins: the owner says so, and resets it */
 };
 
 /* Bytes from the node. *used: how many belong to the dialogue. Errors name what the node said. */

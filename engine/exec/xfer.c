@@ -13,7 +13,10 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { OUT_ENOUGH = 32 << 10 }; /* bytes waiting to be sent, above which no bulk is added */
+enum {
+    PATH_BYTES = 4096,
+    OUT_ENOUGH = 32 << 10
+}; /* bytes waiting to be sent, above which no bulk is added */
 
 enum phase { ASK, SEND, CHECK }; /* put: begin sent; data; end sent. get: ASK only */
 
@@ -242,23 +245,34 @@ void fr_xfer_pump(struct fr_chan *ch)
 }
 
 /* STORE, from STORE/path. */
-static void learn_dir(struct fr_xfer *x, struct fr_str whole)
+static bool learn_dir(struct fr_xfer *x, struct fr_str whole, struct fr_err *err)
 {
-    size_t n = strlen(x->files[x->at].path);
+    const char *path = x->files[x->at].path;
+    size_t n = strlen(path);
 
-    if (whole.n > n + 1 && memcmp(whole.p + whole.n - n, x->files[x->at].path, n) == 0)
-        x->dir = fr_arena_text(&x->arena, whole.p, whole.n - n - 1);
+    if (whole.n <= n + 1 || whole.n > PATH_BYTES || whole.p[0] != '/' ||
+        memcmp(whole.p + whole.n - n, path, n) != 0) {
+        fr_fail(err, FR_PROTO, "the node says that %s lies at %.*s", path, (int)whole.n, whole.p);
+        return false;
+    }
+    x->dir = fr_arena_text(&x->arena, whole.p, whole.n - n - 1);
+    if (x->dir == NULL)
+        fr_fail(err, FR_NOMEM, "no memory for a path");
+    return x->dir != NULL;
 }
 
 static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_put_state *s)
 {
     struct fr_err err = {0};
 
+    if (x->at == x->n)
+        return; /* done, and not yet said */
     if (s->done) {
-        if (x->dir == NULL)
-            learn_dir(x, s->path);
-        if (x->dir == NULL) {
-            try_again(ch);
+        if (x->dir == NULL && !learn_dir(x, s->path, &err)) {
+            if (err.rc == FR_NOMEM)
+                try_again(ch);
+            else
+                fail_xfer(ch, x, &err);
             return;
         }
         close_file(x);

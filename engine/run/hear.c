@@ -9,12 +9,17 @@ static struct fr_event about(const struct run_attempt *at, enum fr_event_kind ki
     return (struct fr_event){.kind = kind, .inst = at->inst, .attempt = at->id};
 }
 
+/* One line that may be shown: a node may have said it. */
 static void say(char out[256], const char *text, size_t n)
 {
-    snprintf(out, 256, "%.*s", (int)(n < 255 ? n : 255), text);
-    for (char *p = out; *p != '\0'; p++)
-        if (*p == '\n')
-            *p = ' ';
+    char line[256];
+    size_t most = n < sizeof(line) ? n : sizeof(line) - 1;
+
+    while (most < n && most > 0 && ((uint8_t)text[most] & 0xc0) == 0x80)
+        most--;
+    for (size_t i = 0; i < most; i++)
+        line[i] = text[i] == '\n' ? ' ' : text[i];
+    fr_visible(out, 256, line, most);
 }
 
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason)
@@ -116,6 +121,27 @@ static enum fr_cause cause_of(uint32_t end)
     }
 }
 
+/* A node that keeps the rules gives declared names alone, as UTF-8 and not too long. */
+static bool outputs_fine(struct fr_run *run, const struct run_attempt *at, const struct fr_ended *e)
+{
+    const struct fr_task *task = run_task_of(run, at->inst)->spec;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < e->outputs.n; i++) {
+        struct fr_str kv = e->outputs.v[i];
+        const char *eq = memchr(kv.p, '=', kv.n);
+        bool known = false;
+
+        for (size_t k = 0; eq != NULL && k < task->n_outputs; k++)
+            known =
+                known || fr_str_is((struct fr_str){kv.p, (size_t)(eq - kv.p)}, task->outputs[k]);
+        bytes += kv.n;
+        if (!known || !fr_utf8_valid(kv.p, kv.n) || bytes > FR_OUTPUTS_MAX)
+            return false;
+    }
+    return e->outputs.n <= task->n_outputs;
+}
+
 static void keep_outputs(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
 {
     at->outputs = (struct fr_strs){0};
@@ -150,12 +176,17 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
 {
     struct fr_event ev = about(at, FR_EV_ENDED);
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
+    bool well = e->cause == FR_END_EXIT && e->code == 0, fine = outputs_fine(run, at, e);
 
     at->log_bytes = e->log_bytes; /* also of one that this process knows as ended from the store */
     if (!at->ended) {
         why_ended(at, e);
-        if (e->cause == FR_END_EXIT && e->code == 0 && e->text.n == 0)
+        if (well && e->text.n == 0 && fine)
             keep_outputs(run, at, e);
+        else if (well && e->text.n == 0)
+            snprintf(at->reason, sizeof(at->reason),
+                     "node %s gave outputs that were not declared, or are no text",
+                     run->plan->nodes[run_node_of(run, at->inst)].name);
         at->ended = true;
         if (!at->followed)
             run_follow(run, at); /* it ended while nobody looked: its log is still to come */
@@ -163,7 +194,7 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
     ev.cause = cause_of(e->cause);
     ev.code = e->code;
     ev.proven = e->survivors.n == 0;
-    if (e->cause == FR_END_EXIT && e->code == 0 && e->text.n > 0) {
+    if (well && (e->text.n > 0 || !fine)) {
         ev.code = RUN_EXIT_OUTPUTS; /* it went well, and its outputs cannot be read */
         ev.no_retry = true;
     }
@@ -238,7 +269,7 @@ static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
                                  .other = o->id,
                                  .proven = true};
 
-        if (!fr_id_eq(o->id, ev->attempt))
+        if (!fr_id_eq(o->id, ev->attempt) || run_node_of(run, o->inst) != ev->node)
             continue;
         if (ev->kind == FR_EXEC_ENDED ||
             (ev->kind == FR_EXEC_STATE &&
@@ -327,8 +358,11 @@ void run_hear(struct fr_run *run, struct fr_exec_event *ev)
     default:
         break;
     }
-    if (hear_other(run, ev))
+    if (hear_other(run, ev) || (at = run_attempt_find(run, ev->attempt)) == NULL)
         return;
-    if ((at = run_attempt_find(run, ev->attempt)) != NULL)
+    if (run_node_of(run, at->inst) == ev->node)
         hear_attempt(run, at, ev);
+    else
+        run_node_note(run, (uint32_t)ev->node, "speaks of %s, which is not its own: not believed",
+                      run->plan->insts[at->inst].key);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    OVER_BYTES = 64 << 10,  /* of a node's own notes in a log, above the task's limit */
     INDEX_BYTES = 64 << 10, /* a pair at least so often … */
     INDEX_MS = 100,         /* … and when so much time has passed */
     LOG_RETRY_MS = 5000,
@@ -123,10 +124,16 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
     const struct fr_log_piece *piece = &ev->log;
     struct fr_str bytes = piece->bytes;
     int64_t wall = wall_of(run, ev->node, piece->mono_ms);
+    int64_t max = run_task_of(run, at->inst)->spec->log.max_bytes;
     struct fr_err err;
 
     if (log->failed)
         return;
+    if (max > 0 && piece->offset + bytes.n > (uint64_t)max + OVER_BYTES) {
+        run_trouble(run, at->inst, "its node sends more output than its limit: not kept");
+        log->failed = true;
+        return;
+    }
     if (run_log_open(run, at, &err) != FR_OK ||
         (log->doubted && piece->offset == 0 && start_over(log, &err) != FR_OK)) {
         cannot_write(run, at, &err);
