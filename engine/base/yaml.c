@@ -6,7 +6,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { MAX_BYTES = 4 << 20, MAX_DEPTH = 64, MAX_NODES = 200000 };
+enum { MAX_BYTES = 4 << 20, MAX_DEPTH = 64, MAX_NODES = 200000, MAX_ANCHORS = 1000 };
 
 /* A list or map under construction. Its parts are chained until it ends and their number is known.
  */
@@ -38,6 +38,7 @@ struct reader {
     size_t depth;
     struct anchor *open[MAX_DEPTH]; /* the anchor of stack[i], or NULL */
     struct anchor *anchors;         /* newest first: a name may be used again */
+    size_t n_anchors;
     size_t nodes;
     int documents;
 };
@@ -124,6 +125,8 @@ static enum fr_rc name_anchor(struct reader *r, const yaml_char_t *name, struct 
     *out = NULL;
     if (name == NULL)
         return FR_OK;
+    if (r->n_anchors++ == MAX_ANCHORS)
+        return refuse(r, node->line, node->col, "more than 1000 anchors");
     if ((a = fr_arena_alloc(r->arena, sizeof(*a))) == NULL ||
         (a->name = fr_arena_dup(r->arena, (const char *)name)) == NULL)
         return no_memory(r);

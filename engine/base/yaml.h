@@ -1,7 +1,7 @@
 /*
  * A YAML document as a tree with positions, by libyaml. One document a file; anchors and aliases
  * are expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 4 MiB a
- * file, depth 64, 200,000 nodes after aliases are expanded.
+ * file, depth 64, 1,000 anchors, 200,000 nodes after aliases are expanded.
  */
 #ifndef FR_BASE_YAML_H
 #define FR_BASE_YAML_H

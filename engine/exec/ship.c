@@ -207,7 +207,7 @@ static enum fr_rc on_line(struct fr_boot *b, struct fr_ship *s, const char *line
     if (fr_has_prefix(line, "FLOWBOOT refused ")) {
         enum fr_rc rc = strstr(line, "arrived with") != NULL ? FR_FULL : FR_DENIED;
 
-        return fr_fail(err, rc, "%s", line + 17);
+        return fr_fail(err, rc, "%s", line[17] != '\0' ? line + 17 : "refused, without a reason");
     }
     remember(b, line, n);
     remember(b, "\n", 1);

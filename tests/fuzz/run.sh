@@ -13,7 +13,7 @@ printf '%-14s %12s %8s %8s  %s\n' target inputs seconds edges result
 for target; do
     mkdir -p "$build/corpus/$target" "$build/found"
     log=$build/found/$target.log
-    FUZZ_TARGET=$target "$build/tests/fuzz/fuzz" -runs="$runs" -max_total_time="$seconds" -max_len=16384 \
+    FUZZ_TARGET=$target "$build/tests/fuzz/fuzz" -runs="$runs" -max_total_time="$seconds" -max_len=4096 -entropic=0 \
         -timeout=20 -rss_limit_mb=3072 -print_final_stats=1 -artifact_prefix="$build/found/$target-" \
         "$build/corpus/$target" "$here/seeds/$target" > "$log" 2>&1
     rc=$?

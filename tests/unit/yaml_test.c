@@ -92,6 +92,8 @@ static void test_limits(void)
                    "f:1:129: nested too deep: more than 64 levels");
     expect_refused("many values", repeat("[", "1,", 300000, "1]"),
                    "f:1:400000: too large: more than 200000 values with aliases expanded");
+    expect_refused("many anchors", repeat("", "- &a x\n", 1001, ""),
+                   "f:1001:3: more than 1000 anchors");
     expect_refused("huge file", repeat("a: ", "xxxxxxxx", (4 << 20) / 8, ""),
                    "f:1:1: too large: more than 4 MiB");
 }
