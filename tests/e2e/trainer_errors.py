@@ -183,6 +183,7 @@ ROWS = [
     ("wrong shape", model(wrong_shape), 2, [Q_A]),
     ("missing tensor", model(missing_tensor), 2, [Q_A]),
     ("NaN in the weights", model(not_finite), 2, [Q_A]),
+    ("tokens beyond the model", model(config(vocab_size=50)), 2, ["vocab_size", "sample"]),
     ("unknown template", flags(template="deepseek4"), 2, ["deepseek4"]),
     ("undefined data set", flags(dataset="arithmetics"), 2, ["arithmetics", "dataset_info.json"]),
     ("no dataset_info.json", flags(dataset_dir="ex/model"), 2, ["dataset_info.json"]),

@@ -78,6 +78,24 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
     return told;
 }
 
+/* A tokenizer may know more tokens than the model has rows for. */
+static enum fr_rc check_vocabulary(const struct tr_run *r, struct fr_err *err)
+{
+    if (tr_tokenizer_size(r->tokenizer) <= r->config.vocab_size)
+        return FR_OK;
+    for (int64_t i = 0; i < tr_dataset_size(r->data); i++) {
+        struct tr_sample s = tr_dataset_at(r->data, i);
+        for (int64_t t = 0; t < s.n; t++)
+            if (s.ids[t] >= r->config.vocab_size)
+                return fr_fail(err, FR_USAGE,
+                               "%s: sample %lld has token id %d, the model's vocab_size is %lld: "
+                               "tokenizer and model do not belong together",
+                               r->args->model_name_or_path, (long long)i, (int)s.ids[t],
+                               (long long)r->config.vocab_size);
+    }
+    return FR_OK;
+}
+
 /* All ranks must train on the same data with the same model. */
 static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
 {
@@ -309,6 +327,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
         rc = tr_identity_model(&r->config, r->st, r->model_digest, err);
     if (rc == FR_OK)
         rc = load_data(r, err);
+    if (rc == FR_OK)
+        rc = check_vocabulary(r, err);
     if (rc == FR_OK)
         rc = read_configs(r, err);
     if (rc != FR_OK)
