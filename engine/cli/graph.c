@@ -7,62 +7,63 @@
 
 /* A pipeline that was read and whose plan stands. */
 struct loaded {
-    struct cli_spec spec;
+    struct cli_spec spec; /* what the options of the command fill */
+    struct cli_list args;
+    struct fr_issues issues;
     struct fr_spec *pipeline;
     struct fr_arena arena;
     struct fr_plan *plan;
 };
 
-static enum fr_rc load(struct loaded *l, struct fr_issues *issues, struct fr_err *err)
+static enum fr_rc load(struct loaded *l, const struct cli_command *cmd, const struct cli_opt *opts,
+                       char **argv, struct fr_err *err)
 {
     struct fr_spec_opts so;
-    enum fr_rc rc = cli_spec_opts(&l->spec, &so, err);
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &l->args, err);
 
     if (rc == FR_OK)
-        rc = fr_spec_load(&so, &l->pipeline, issues, err);
+        rc = cli_args_between(cmd, &l->args, 1, 1, err);
+    if (rc != FR_OK)
+        return rc;
+    l->spec.file = l->args.v[0];
+    rc = cli_spec_opts(&l->spec, &so, err);
+    if (rc == FR_OK)
+        rc = fr_spec_load(&so, &l->pipeline, &l->issues, err);
     if (rc == FR_OK)
         rc = fr_plan_make(l->pipeline, &l->arena, &l->plan, err);
     return rc;
 }
 
-static void unload(struct loaded *l)
+/* Says what went wrong, if anything did; the exit code. */
+static int unload(struct loaded *l, enum fr_rc rc, const struct fr_err *err)
 {
+    int code = rc != FR_OK ? cli_fail_issues(&l->issues, err) : CLI_OK;
+
+    fr_issues_finish(&l->issues);
     fr_arena_finish(&l->arena);
     fr_spec_destroy(l->pipeline);
     cli_spec_finish(&l->spec);
+    cli_list_finish(&l->args);
+    return code;
 }
 
 int cli_validate(const struct cli_command *cmd, char **argv)
 {
     struct loaded l = {0};
-    struct cli_list args = {0};
     const struct cli_opt opts[] = {
         {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &l.spec.params},
         {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &l.spec.nodes},
         {.name = NULL},
     };
-    struct fr_issues issues = {0};
     struct fr_err err = {0};
-    int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = load(&l, cmd, opts, argv, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
-    if (rc == FR_OK) {
-        l.spec.file = args.v[0];
-        rc = load(&l, &issues, &err);
-    }
+        rc = fr_run_check(l.plan, &l.issues, &err);
     if (rc == FR_OK)
-        rc = fr_run_check(l.plan, &issues, &err);
-    if (rc == FR_OK)
-        fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", args.v[0], l.pipeline->n_tasks,
+        fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", l.spec.file, l.pipeline->n_tasks,
                  l.pipeline->n_nodes);
-    else
-        code = cli_fail_issues(&issues, &err);
-    fr_issues_finish(&issues);
-    unload(&l);
-    cli_list_finish(&args);
-    return code;
+    return unload(&l, rc, &err);
 }
 
 /* ---- graph ---- */
@@ -158,7 +159,6 @@ static enum fr_rc print_graph(const struct loaded *l, const char *format, bool n
 int cli_graph(const struct cli_command *cmd, char **argv)
 {
     struct loaded l = {0};
-    struct cli_list args = {0};
     const char *format = "text";
     bool nodes = false;
     const struct cli_opt opts[] = {
@@ -168,25 +168,12 @@ int cli_graph(const struct cli_command *cmd, char **argv)
         {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &l.spec.nodes},
         {.name = NULL},
     };
-    struct fr_issues issues = {0};
     struct fr_err err = {0};
-    int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = load(&l, cmd, opts, argv, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
-    if (rc == FR_OK) {
-        l.spec.file = args.v[0];
-        rc = load(&l, &issues, &err);
-    }
-    if (rc == FR_OK)
         rc = print_graph(&l, format, nodes, &err);
-    if (rc != FR_OK)
-        code = cli_fail_issues(&issues, &err);
-    fr_issues_finish(&issues);
-    unload(&l);
-    cli_list_finish(&args);
-    return code;
+    return unload(&l, rc, &err);
 }
 
 int cli_schema(const struct cli_command *cmd, char **argv)

@@ -75,24 +75,6 @@ static void on_event(void *arg, struct fr_exec_event *ev)
     fr_exec_event_free(ev);
 }
 
-static struct fr_exec_node exec_node(const struct fr_node *n)
-{
-    struct fr_exec_node out = {.name = n->name, .work = n->work, .transport = FR_TRANSPORT_LOCAL};
-
-    if (n->executor == FR_EXECUTOR_LOCAL)
-        return out;
-    out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
-                    : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH
-                                                     : FR_TRANSPORT_AUTO;
-    out.ssh = (struct fr_ssh_target){.host = n->address,
-                                     .user = n->user,
-                                     .port = n->port,
-                                     .key = n->key,
-                                     .config = n->ssh_config,
-                                     .known_hosts = n->known_hosts};
-    return out;
-}
-
 static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cli_drive *d,
                           struct fr_err *err)
 {
@@ -111,7 +93,7 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     if (nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
     for (size_t i = 0; i < spec->n_nodes; i++)
-        nodes[i] = exec_node(&spec->nodes[i]);
+        nodes[i] = fr_exec_node_of(&spec->nodes[i]);
     if ((rc = fr_id_new(&args.run, err)) == FR_OK)
         rc = fr_exec_node_create(&c->exec, &args, err);
     for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)

@@ -194,6 +194,10 @@ struct fr_exec_node {
     int64_t keep_bytes;
 };
 
+/* The same of a node as a pipeline or an inventory has it; its text is borrowed. */
+struct fr_node;
+struct fr_exec_node fr_exec_node_of(const struct fr_node *n);
+
 struct fr_exec_node_args {
     struct fr_loop *loop;
     struct fr_exec_sink sink;

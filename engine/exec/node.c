@@ -2,6 +2,7 @@
 #include "engine/exec/chan.h"
 
 #include "engine/base/sys.h"
+#include "engine/spec/spec.h"
 
 #include <assert.h>
 
@@ -184,6 +185,28 @@ static void on_kick(void *arg)
     for (size_t i = 0; i < ex->n && ex->connecting < FR_EXEC_CONNECTS; i++)
         if (ex->chans[i].state == FR_CHAN_QUEUED)
             fr_chan_start(&ex->chans[i]);
+}
+
+struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
+{
+    struct fr_exec_node out = {.name = n->name,
+                               .transport = FR_TRANSPORT_LOCAL,
+                               .work = n->work,
+                               .keep_days = n->keep.days,
+                               .keep_bytes = n->keep.bytes};
+
+    if (n->executor == FR_EXECUTOR_LOCAL)
+        return out;
+    out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
+                    : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH
+                                                     : FR_TRANSPORT_AUTO;
+    out.ssh = (struct fr_ssh_target){.host = n->address,
+                                     .user = n->user,
+                                     .port = n->port,
+                                     .key = n->key,
+                                     .config = n->ssh_config,
+                                     .known_hosts = n->known_hosts};
+    return out;
 }
 
 enum fr_rc fr_exec_node_create(struct fr_exec *out, const struct fr_exec_node_args *args,

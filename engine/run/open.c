@@ -38,30 +38,6 @@ static void on_timer(void *arg)
     (void)arg; /* the turn that follows looks at what is due */
 }
 
-static struct fr_exec_node exec_node(const struct fr_plan_node *pn)
-{
-    const struct fr_node *n = pn->spec;
-    struct fr_exec_node out = {.name = pn->name, .transport = FR_TRANSPORT_LOCAL};
-
-    if (n == NULL)
-        return out;
-    out.work = n->work;
-    out.keep_days = n->keep.days;
-    out.keep_bytes = n->keep.bytes;
-    if (n->executor == FR_EXECUTOR_LOCAL)
-        return out;
-    out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
-                    : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH
-                                                     : FR_TRANSPORT_AUTO;
-    out.ssh = (struct fr_ssh_target){.host = n->address,
-                                     .user = n->user,
-                                     .port = n->port,
-                                     .key = n->key,
-                                     .config = n->ssh_config,
-                                     .known_hosts = n->known_hosts};
-    return out;
-}
-
 static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
 {
     const struct fr_plan *plan = run->plan;
@@ -82,7 +58,10 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
     if (nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
     for (uint32_t i = 0; i < plan->n_nodes; i++)
-        nodes[i] = exec_node(&plan->nodes[i]);
+        nodes[i] = plan->nodes[i].spec != NULL
+                       ? fr_exec_node_of(plan->nodes[i].spec)
+                       : (struct fr_exec_node){.name = plan->nodes[i].name,
+                                               .transport = FR_TRANSPORT_LOCAL};
     if ((rc = fr_store_epochs(run->env.store, run->id, 1, &base, err)) != FR_OK)
         return rc;
     args.base_epoch = (uint32_t)base + 1;
