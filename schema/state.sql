@@ -140,3 +140,49 @@ CREATE TABLE event (
     text        TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX event_of_run ON event(run, seq);
+
+-- @version 2
+
+-- Rows that change together lie together: a commit writes whole pages, so no key is random.
+CREATE TABLE attempt2 (
+    id          BLOB NOT NULL,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    idx         INTEGER NOT NULL,        -- instance, -1: the plan has it no more
+    no          INTEGER NOT NULL,        -- 1, 2, …
+    generation  INTEGER NOT NULL,
+    node        TEXT NOT NULL,
+    rank        INTEGER NOT NULL,        -- place in its gang, 0 otherwise
+    home_id     BLOB,                    -- the node's, when it was started
+    boot_id     TEXT NOT NULL DEFAULT '',
+    state       TEXT NOT NULL,           -- as instance.attempt_state
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    reason      TEXT NOT NULL DEFAULT '',
+    address     TEXT NOT NULL DEFAULT '', -- rendezvous of its gang, committed with go
+    port        INTEGER NOT NULL DEFAULT 0,
+    log         TEXT NOT NULL,           -- file below runs/<id>/: the copy of its output, none when empty
+    started_wall INTEGER NOT NULL,
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    done        INTEGER NOT NULL DEFAULT 0, -- 1: all of its log is here, the node may forget it
+    PRIMARY KEY (run, idx, no, id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO attempt2 SELECT id, run, idx, no, generation, node, rank, home_id, boot_id, state, cause,
+    code, reason, address, port, log, started_wall, ended_wall, done FROM attempt;
+DROP TABLE attempt;
+ALTER TABLE attempt2 RENAME TO attempt;
+
+CREATE TABLE event2 (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    seq         INTEGER NOT NULL,        -- grows within the run
+    wall        INTEGER NOT NULL,
+    idx         INTEGER NOT NULL,        -- instance, -1: the run itself
+    kind        TEXT NOT NULL,           -- the new state, or unreachable, reachable, note
+    attempt_no  INTEGER NOT NULL DEFAULT 0,
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    text        TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO event2 SELECT run, seq, wall, idx, kind, attempt_no, cause, code, text FROM event;
+DROP TABLE event;
+ALTER TABLE event2 RENAME TO event;

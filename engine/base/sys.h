@@ -86,7 +86,8 @@ struct fr_sys {
 
     int (*pipe)(int fds[2]);              /* close-on-exec */
     int (*socketpair)(int fds[2]);        /* stream, close-on-exec */
-    int (*listen_unix)(const char *path); /* a listening stream socket, in place of one there */
+    int (*listen_unix)(const char *path); /* a listening stream socket, in place of one
+                                           * there; PATH.new until it listens */
     int (*connect_unix)(const char *path);
     int (*accept)(int fd);
     int (*hold_port)(int port,

@@ -19,6 +19,7 @@ void srv_crew_gone(struct srv *s, int fd)
         if (s->crew[i] == fd) {
             fr_sys.close(fd);
             s->crew[i] = s->crew[--s->n_crew];
+            srv_live_tidy(s);
             return;
         }
 }

@@ -15,7 +15,12 @@ enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id 
     struct stat st;
     uint64_t max = req->log_max_bytes > 0 ? (uint64_t)req->log_max_bytes : UINT64_MAX;
 
-    *l = (struct fr_logfile){.fd = -1, .index = -1, .head_max = max, .marked_ms = INT64_MIN};
+    *l = (struct fr_logfile){.fd = -1,
+                             .index = -1,
+                             .home = home,
+                             .attempt = attempt,
+                             .head_max = max,
+                             .marked_ms = INT64_MIN};
     if (max != UINT64_MAX && req->log_on_full == FR_LOG_DROP_MIDDLE) {
         l->tail_max = max / 2 < FR_LOG_TAIL ? (size_t)(max / 2) : FR_LOG_TAIL;
         l->head_max = max - l->tail_max;
@@ -30,22 +35,31 @@ enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id 
     }
     if (fr_sys.fstat(l->fd, &st) == 0)
         l->size = (uint64_t)st.st_size;
-    fr_home_path(home, FR_HOME_INDEX, attempt, path);
-    l->index = fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
     return FR_OK;
+}
+
+/* Times are a help, not a promise. */
+static void mark_time(struct fr_logfile *l, int64_t now)
+{
+    struct fr_log_mark mark = {l->size, now};
+    char path[FR_NODE_PATH];
+
+    if (l->index < 0) {
+        fr_home_path(l->home, FR_HOME_INDEX, l->attempt, path);
+        l->index = fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+    }
+    if (l->index >= 0 && fr_sys.write(l->index, &mark, sizeof(mark)) == (ssize_t)sizeof(mark))
+        l->marked_ms = now;
 }
 
 /* Appends, counting what the disk does not take. */
 static void append(struct fr_logfile *l, const char *p, size_t n)
 {
-    struct fr_log_mark mark = {l->size, fr_sys.mono_ms()};
+    int64_t now = n > 0 ? fr_sys.mono_ms() : 0;
     size_t done = 0;
 
-    if (n > 0 && mark.mono_ms >= l->marked_ms + FR_LOG_INDEX_MS && l->index >= 0) {
-        l->marked_ms = mark.mono_ms;
-        if (fr_sys.write(l->index, &mark, sizeof(mark)) != (ssize_t)sizeof(mark))
-            l->marked_ms = INT64_MIN; /* times are a help, not a promise */
-    }
+    if (n > 0 && now >= l->marked_ms + FR_LOG_INDEX_MS)
+        mark_time(l, now);
     while (done < n) {
         ssize_t k = fr_sys.write(l->fd, p + done, n - done);
         if (k < 0 && errno == EINTR)

@@ -22,7 +22,9 @@ struct fr_log_mark {
 };
 
 struct fr_logfile {
-    int fd, index;
+    int fd, index;    /* index: -1 until there is output */
+    const char *home; /* borrowed */
+    struct fr_id attempt;
     uint64_t size;     /* bytes in the file */
     uint64_t head_max; /* UINT64_MAX: no limit */
     size_t tail_max;

@@ -72,9 +72,28 @@ void srv_live_load(struct srv *s)
     }
 }
 
+/* Whether somebody may still listen there: a shim that waits for its attempt takes one connection
+ * alone, so it is not asked. */
+static bool may_listen(struct srv *s, struct fr_id id, const char *path)
+{
+    const struct fr_attempt *a = fr_table_find(&s->table, id);
+    int fd;
+
+    if (fr_home_alive(s->home.path, id))
+        return true;
+    if (a == NULL && (fd = fr_sys.connect_unix(path)) >= 0) {
+        fr_sys.close(fd);
+        return true;
+    }
+    if (a == NULL)
+        return errno != ECONNREFUSED;
+    return !a->ended && !a->tombstoned && !a->acked &&
+           strcmp(a->boot, s->home.boot) == 0; /* a shim has no lock at first */
+}
+
 void srv_live_tidy(struct srv *s)
 {
-    char path[FR_NODE_PATH];
+    char path[2 * FR_NODE_PATH];
     char **names;
     size_t n;
 
@@ -83,13 +102,9 @@ void srv_live_tidy(struct srv *s)
         return;
     for (size_t i = 0; i < n; i++) {
         struct fr_id id;
-        if (!fr_id_parse(fr_str_of(names[i]), &id))
-            continue;
-        fr_home_path(s->home.path, FR_HOME_SOCKET, id, path);
-        int fd = fr_sys.connect_unix(path);
-        if (fd >= 0)
-            fr_sys.close(fd); /* somebody listens: the supervisor of an attempt, or one without */
-        else if (errno == ECONNREFUSED)
+        bool whole = fr_id_parse(fr_str_of(names[i]), &id);
+        snprintf(path, sizeof(path), "%s/s/%s", s->home.path, names[i]);
+        if (whole ? !may_listen(s, id, path) : strstr(names[i], ".new") != NULL)
             fr_sys.unlink(path);
     }
     fr_sys_names_free(names, n);
@@ -167,11 +182,9 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     if (e.cause == FR_END_EXIT && e.outputs.n == 0 &&
         fr_outputs_read(path, NULL, &arena, &e.outputs, &err) != FR_OK)
         e.text = fr_str_of(fr_arena_dup(&arena, err.msg));
-    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->door, path);
-    fr_sys.unlink(path); /* its supervisor could not */
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
-    srv_live_unlink(s, l->a->id);
+    srv_live_unlink(s, l->a->door);
     if (srv_journal(s, &rec, &err) != FR_OK)
         l->due_ms =
             fr_sys.mono_ms() + 1000; /* a full disk: tried again, nothing is said meanwhile */
@@ -393,8 +406,10 @@ void srv_live_read(struct srv *s, struct srv_live *l)
     }
     if (k > 0 && !broken && l->fd >= 0)
         return;
-    if (l->fd >= 0)
+    if (l->fd >= 0) {
         fr_sys.close(l->fd);
+        srv_live_tidy(s); /* it ended, perhaps by a signal */
+    }
     l->fd = -1;
     let_go(s, l);
 }

@@ -30,9 +30,9 @@ void run_ack(struct fr_run *run, struct run_attempt *at)
         }
         (void)run->exec.ops->ack_end(run->exec.self, run_exec_attempt(run, at), NULL);
     }
-    run->done = run_grow(&run->arena, run->done, run->n_done, sizeof(*run->done));
-    if (run->done != NULL)
-        run->done[run->n_done++] = at->id;
+    if (!run_grow_list((void **)&run->done, run->n_done, &run->cap_done, sizeof(*run->done)))
+        return; /* no memory: the next process asks again */
+    run->done[run->n_done++] = (struct run_done){at->inst, at->no, at->id};
     if (fr_id_eq(run->insts[at->inst].row.id, at->id))
         run->insts[at->inst].row.done = 1;
     run_attempt_drop(run, at);
@@ -83,7 +83,7 @@ void run_follow(struct fr_run *run, struct run_attempt *at)
     struct fr_err err;
 
     at->followed = true;
-    if (run_log_open(run, at, &err) != FR_OK)
+    if (run_log_look(run, at, &err) != FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
     else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at),
                                    at->log.doubted ? 0 : at->log.size, &err) != FR_OK)

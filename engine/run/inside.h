@@ -5,6 +5,7 @@
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
  *   run.c       the turn: events in, one transaction, effects out
+ *   grow.c      lists that grow
  *   hear.c      what the executor posted -> events of the scheduler
  *   act.c       effects, performed after the commit
  *   rows.c      rows of the scheduler -> rows of the store
@@ -52,6 +53,8 @@ uint32_t run_node_of(const struct fr_run *run, uint32_t inst);
 const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst);
 struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at);
 
+/* Room for one more element in an array of fr_sys; false: no memory. */
+bool run_grow_list(void **list, size_t n, size_t *cap, size_t size);
 /* One more element in an array of the arena; NULL: no memory. */
 void *run_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
 /* Appends "K=V" (formatted) to strs; false: no memory. */
@@ -168,7 +171,8 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
                            struct run_gather *g, struct fr_err *err);
 
 /* ---- logs.c ---- */
-enum fr_rc run_log_open(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
+/* Finds out how much of the log is here; a log that is not empty is opened. */
+enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_close(struct run_attempt *at);

@@ -41,16 +41,13 @@ static int open_one(struct fr_run *run, const char *name, const char *suffix, ui
     return fd;
 }
 
-enum fr_rc run_log_open(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
+static enum fr_rc open_log(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
 {
     struct run_log *log = &at->log;
-    struct fr_err local;
     uint64_t idx_size = 0;
 
     if (log->fd >= 0)
         return FR_OK;
-    if (err == NULL)
-        err = &local;
     if ((log->fd = open_one(run, log->name, "", &log->size, err)) < 0)
         return err->rc;
     if ((log->idx_fd = open_one(run, log->name, ".idx", &idx_size, err)) < 0) {
@@ -65,6 +62,21 @@ enum fr_rc run_log_open(struct fr_run *run, struct run_attempt *at, struct fr_er
     log->idx_wall = 0;
     log->idx_offset = 0;
     return FR_OK;
+}
+
+enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    struct stat st;
+    enum fr_rc rc = FR_OK;
+
+    fr_buf_fmt(&path, "%s/%s", run->dir, at->log.name);
+    if (path.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    else if (at->log.fd < 0 && fr_sys.lstat(path.p, &st) == 0 && st.st_size > 0)
+        rc = open_log(run, at, err);
+    fr_buf_finish(&path);
+    return rc;
 }
 
 void run_log_close(struct run_attempt *at)
@@ -134,7 +146,7 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         log->failed = true;
         return;
     }
-    if (run_log_open(run, at, &err) != FR_OK ||
+    if (open_log(run, at, &err) != FR_OK ||
         (log->doubted && piece->offset == 0 && start_over(log, &err) != FR_OK)) {
         cannot_write(run, at, &err);
         return;

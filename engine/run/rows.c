@@ -89,7 +89,7 @@ static const char *log_name(struct fr_run *run, uint32_t inst, uint32_t no)
 static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
 {
     struct run_inst *in = &run->insts[row->inst];
-    const struct run_node *node = &run->nodes[run_node_of(run, row->inst)];
+    struct run_node *node = &run->nodes[run_node_of(run, row->inst)];
     struct run_attempt *at = run_attempt_find(run, row->attempt);
     const char *log = log_name(run, row->inst, row->attempt_no);
 
@@ -103,13 +103,15 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
         at->home_id = node->home_id;
         snprintf(at->boot_id, sizeof(at->boot_id), "%s", node->boot_id);
     }
+    if (node->boot_kept == NULL || strcmp(node->boot_kept, at->boot_id) != 0)
+        node->boot_kept = fr_arena_dup(&run->arena, at->boot_id);
     in->row = (struct fr_attempt_row){.id = row->attempt,
                                       .idx = row->inst,
                                       .no = row->attempt_no,
                                       .node = node_name(run, row->inst),
                                       .rank = run->plan->insts[row->inst].member,
                                       .home_id = at->home_id,
-                                      .boot_id = fr_arena_dup(&run->arena, at->boot_id),
+                                      .boot_id = node->boot_kept,
                                       .reason = "",
                                       .address = "",
                                       .log = log,
@@ -155,7 +157,9 @@ static enum fr_rc write_outputs(struct fr_run *run, const struct run_attempt *at
     return rc;
 }
 
-static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+/* last: no later row of this attempt comes in this commit. */
+static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, bool last,
+                                struct fr_err *err)
 {
     struct run_inst *in = &run->insts[row->inst];
     struct run_attempt *at;
@@ -171,6 +175,8 @@ static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, st
     in->row.code = row->code;
     if (!row->live && in->row.ended_wall == 0)
         in->row.ended_wall = fr_sys.wall_ms();
+    if (!last)
+        return FR_OK;
     if (at != NULL && at->reason[0] != '\0')
         in->row.reason = fr_arena_dup(&run->arena, at->reason);
     rc = fr_store_attempt_put(run->env.store, run->id, &in->row, err);
@@ -227,15 +233,8 @@ static void times(struct fr_run *run, const struct fr_row *row)
 
 static enum fr_rc put_note(struct fr_run *run, const struct fr_note *note, struct fr_err *err)
 {
-    if (run->n_notes == run->cap_notes) {
-        size_t cap = run->cap_notes == 0 ? 64 : run->cap_notes * 2;
-        struct fr_note *more = fr_sys.realloc(run->notes, cap * sizeof(*more));
-
-        if (more == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory to show what happened");
-        run->notes = more;
-        run->cap_notes = cap;
-    }
+    if (!run_grow_list((void **)&run->notes, run->n_notes, &run->cap_notes, sizeof(*note)))
+        return fr_fail(err, FR_NOMEM, "no memory to show what happened");
     run->notes[run->n_notes++] = *note;
     return FR_OK;
 }
@@ -275,10 +274,13 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, struct fr_
     return fr_store_inst_put(run->env.store, run->id, &out, err);
 }
 
-static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+static enum fr_rc write_row(struct fr_run *run, size_t i, struct fr_err *err)
 {
+    const struct fr_row *row = &run->acts.v[i].row;
     struct run_inst *in = &run->insts[row->inst];
-    enum fr_rc rc = row->attempt_no > 0 ? write_attempt(run, row, err) : FR_OK;
+    const struct fr_row *last = &run->acts.v[in->last_act].row;
+    bool newest = last == row, other = !fr_id_eq(last->attempt, row->attempt);
+    enum fr_rc rc = row->attempt_no > 0 ? write_attempt(run, row, newest || other, err) : FR_OK;
 
     if (rc != FR_OK)
         return rc;
@@ -286,7 +288,8 @@ static enum fr_rc write_row(struct fr_run *run, const struct fr_row *row, struct
     if (in->reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row);
-    if ((rc = run_put_inst(run, row, err)) != FR_OK || (rc = write_event(run, row, err)) != FR_OK)
+    if ((newest && (rc = run_put_inst(run, row, err)) != FR_OK) ||
+        (rc = write_event(run, row, err)) != FR_OK)
         return rc;
     return put_note(run,
                     &(struct fr_note){.kind = FR_NOTE_STATE,
@@ -317,9 +320,8 @@ static const char *why_run(struct fr_run *run)
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
         if (to_blame(run, &row) &&
-            (found == FR_PLAN_NONE ||
-             (run->plan->insts[i].task == run->plan->insts[found].task &&
-              row.state == FR_ST_LOST && culprit.state != FR_ST_LOST))) {
+            (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
+                                       row.state == FR_ST_LOST && culprit.state != FR_ST_LOST))) {
             found = i;
             culprit = row;
         }
@@ -387,15 +389,20 @@ enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
 
             in->writing = in->shown;
             in->writing_away = in->shown_away;
+            in->last_act = i;
         }
     for (size_t i = 0; rc == FR_OK && i < run->acts.n; i++) {
         if (run->acts.v[i].kind == FR_ACT_ROW)
-            rc = write_row(run, &run->acts.v[i].row, err);
+            rc = write_row(run, i, err);
         else if (run->acts.v[i].kind == FR_ACT_ROW_RUN)
             rc = write_run(run, &run->acts.v[i].run, err);
     }
     for (size_t i = 0; rc == FR_OK && i < run->n_done; i++)
-        rc = fr_store_attempt_done(run->env.store, run->done[i], err);
+        rc = fr_store_attempt_done(run->env.store, run->id,
+                                   &(struct fr_attempt_row){.idx = run->done[i].inst,
+                                                            .no = run->done[i].no,
+                                                            .id = run->done[i].id},
+                                   err);
     for (const struct run_answer *a = run->answers; rc == FR_OK && a != NULL; a = a->next)
         rc = fr_store_request_done(run->env.store, a->id, a->text, err);
     return rc;
@@ -404,7 +411,6 @@ enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
 void run_show(struct fr_run *run)
 {
     run->n_done = 0;
-    run->done = NULL;
     run->answers = NULL;
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;

@@ -5,44 +5,14 @@
 
 enum {
     COMMIT_RETRY_MS = 1000,
+    LAZY_MS = 50, /* a launch alone waits so long for its commit */
+    BATCH_MS = 5, /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
+    BATCH_MIN = 4,
     LINGER_MS = 10000, /* the last logs may take so long after the end of the run */
     REACH_MS = 120000, /* a node that was never up within this is refused */
 };
 
 /* ---- small things that all of run uses ---- */
-
-void *run_grow(struct fr_arena *arena, void *array, size_t n, size_t size)
-{
-    void *more;
-
-    if (n != 0 && (n < 8 || (n & (n - 1)) != 0))
-        return array;
-    more = fr_arena_array(arena, n == 0 ? 8 : n * 2, size);
-    if (more != NULL && n != 0)
-        memcpy(more, array, n * size);
-    return more;
-}
-
-bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
-{
-    struct fr_buf b = {0};
-    struct fr_str *v;
-    va_list ap;
-    char *text = NULL;
-
-    va_start(ap, fmt);
-    fr_buf_vfmt(&b, fmt, ap);
-    va_end(ap);
-    if (!b.bad)
-        text = fr_arena_text(arena, b.p != NULL ? b.p : "", b.n);
-    v = text != NULL ? run_grow(arena, strs->v, strs->n, sizeof(*v)) : NULL;
-    if (v != NULL) {
-        v[strs->n++] = (struct fr_str){text, b.n};
-        strs->v = v;
-    }
-    fr_buf_finish(&b);
-    return v != NULL;
-}
 
 uint32_t run_node_of(const struct fr_run *run, uint32_t inst)
 {
@@ -108,9 +78,11 @@ struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id)
 
 struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst, uint32_t no)
 {
-    struct run_attempt *at = fr_arena_alloc(&run->arena, sizeof(*at));
+    struct run_attempt *at = run->spare;
 
-    if (at == NULL)
+    if (at != NULL)
+        run->spare = at->next;
+    else if ((at = fr_arena_alloc(&run->arena, sizeof(*at))) == NULL)
         return NULL;
     *at = (struct run_attempt){
         .next = run->attempts, .id = id, .inst = inst, .no = no, .log = {.fd = -1, .idx_fd = -1}};
@@ -129,6 +101,8 @@ void run_attempt_drop(struct fr_run *run, struct run_attempt *at)
     for (struct run_attempt **p = &run->attempts; *p != NULL; p = &(*p)->next) {
         if (*p == at) {
             *p = at->next;
+            at->next = run->spare;
+            run->spare = at;
             return;
         }
     }
@@ -143,15 +117,8 @@ static void die(struct fr_run *run, const struct fr_err *err)
 
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err)
 {
-    if (run->n_events == run->cap_events) {
-        size_t cap = run->cap_events == 0 ? 64 : run->cap_events * 2;
-        struct fr_event *more = fr_sys.realloc(run->events, cap * sizeof(*more));
-
-        if (more == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for events");
-        run->events = more;
-        run->cap_events = cap;
-    }
+    if (!run_grow_list((void **)&run->events, run->n_events, &run->cap_events, sizeof(*ev)))
+        return fr_fail(err, FR_NOMEM, "no memory for events");
     run->events[run->n_events++] = *ev;
     return FR_OK;
 }
@@ -235,6 +202,47 @@ static bool commit(struct fr_run *run)
                     err.msg);
     run->commit_due_ms = fr_sys.mono_ms() + COMMIT_RETRY_MS;
     return false;
+}
+
+/* How long what was decided may wait, so that one commit serves many; 0: not at all. Nothing but
+ * views depends on a launch; and while enough attempts run to keep the nodes busy, half of them may
+ * end before the next are started. */
+static int64_t patience(const struct fr_run *run)
+{
+    size_t ended = 0, starts = 0;
+    bool lazy = true;
+
+    for (size_t i = 0; i < run->acts.n; i++) {
+        const struct fr_act *act = &run->acts.v[i];
+
+        if (act->kind == FR_ACT_EVAL ||
+            (act->kind == FR_ACT_ROW && !act->row.unreachable && act->row.state == FR_ST_RUNNING))
+            continue;
+        lazy = false;
+        if (act->kind == FR_ACT_ROW && !act->row.unreachable)
+            ended += act->row.attempt_no > 0 && !act->row.live;
+        else if (act->kind == FR_ACT_START)
+            starts++;
+        else if (act->kind != FR_ACT_ACK && act->kind != FR_ACT_ATTACH)
+            return 0;
+    }
+    size_t running = fr_sched_live(run->sched);
+    running = running > starts ? running - starts : 0;
+    return lazy ? LAZY_MS : running >= BATCH_MIN && ended < running ? BATCH_MS : 0;
+}
+
+/* Whether a commit is due; if it may wait, held_ms says since when it does. */
+static bool ripe(struct fr_run *run)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    if (run->acts.n == 0 && run->answers == NULL && !(run->over && run->n_done > 0))
+        return false;
+    if (run->commit_due_ms != 0)
+        return run->commit_due_ms <= now;
+    if (run->held_ms == 0)
+        run->held_ms = now;
+    return run->answers != NULL || run->over || run->held_ms + patience(run) <= now;
 }
 
 static void renew_leases(struct fr_run *run)
@@ -335,6 +343,8 @@ static void arm(struct fr_run *run)
         due = 0;
     if (run->commit_due_ms != 0 && run->commit_due_ms < due)
         due = run->commit_due_ms;
+    if (run->held_ms != 0 && run->commit_due_ms == 0 && run->held_ms + patience(run) < due)
+        due = run->held_ms + patience(run);
     if (run->lease_every_ms > 0 && run->lease_due_ms < due)
         due = run->lease_due_ms;
     if (run->ask_due_ms < due)
@@ -352,8 +362,8 @@ static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
     rc = apply_all(run, err);
     if (rc != FR_OK)
         return rc;
-    if ((run->acts.n > 0 || run->answers != NULL || (run->over && run->n_done > 0)) &&
-        (run->commit_due_ms == 0 || run->commit_due_ms <= fr_sys.mono_ms()) && commit(run)) {
+    if (ripe(run) && commit(run)) {
+        run->held_ms = 0;
         run_show(run);
         effects(run);
     }
@@ -418,6 +428,7 @@ void fr_run_destroy(struct fr_run *run)
     fr_acts_finish(&run->acts);
     fr_sys.free(run->events);
     fr_sys.free(run->notes);
+    fr_sys.free(run->done);
     fr_spec_destroy(run->spec);
     fr_arena_finish(&run->arena);
     fr_sys.free(run);

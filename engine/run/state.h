@@ -53,6 +53,7 @@ struct run_inst {
     struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
     enum fr_state_of shown, writing; /* of the newest event row: committed; in the transaction */
     bool shown_away, writing_away;   /* unreachable, likewise */
+    size_t last_act;                 /* its last row among the acts being written */
 };
 
 struct run_node {
@@ -60,11 +61,12 @@ struct run_node {
     bool known; /* home and boot are those of the newest hello */
     struct fr_id home_id;
     char boot_id[40];
-    char *store;       /* absolute path of its store folder, once a put told; NULL */
-    int64_t asked_ms;  /* first asked to connect and not up since; -1 */
-    int64_t down_wall; /* unreachable since, 0 not */
-    bool dirty;        /* to be written with the next commit */
-    char reason[256];  /* why, or why it is refused */
+    const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
+    char *store;           /* absolute path of its store folder, once a put told; NULL */
+    int64_t asked_ms;      /* first asked to connect and not up since; -1 */
+    int64_t down_wall;     /* unreachable since, 0 not */
+    bool dirty;            /* to be written with the next commit */
+    char reason[256];      /* why, or why it is refused */
 };
 
 /* What waits for the answer to a put or get, by ref. */
@@ -106,6 +108,11 @@ struct run_other { /* an attempt that is stopped because it lives where ours sho
     uint32_t inst;
 };
 
+struct run_done {
+    uint32_t inst, no;
+    struct fr_id id;
+};
+
 struct fr_run {
     struct fr_run_env env; /* borrows all */
     struct fr_arena arena;
@@ -113,13 +120,13 @@ struct fr_run {
     char *dir;        /* runs/<id> */
     struct fr_id id;
     struct fr_run_row row;
-    struct fr_spec *spec;   /* owns */
-    struct fr_plan *plan;   /* in arena */
-    struct fr_sched *sched; /* owns */
-    struct fr_exec exec;    /* owns */
-    struct run_inst *insts; /* n_insts, in arena */
-    struct run_node *nodes; /* n_nodes, in arena */
-    struct run_attempt *attempts;
+    struct fr_spec *spec;                 /* owns */
+    struct fr_plan *plan;                 /* in arena */
+    struct fr_sched *sched;               /* owns */
+    struct fr_exec exec;                  /* owns */
+    struct run_inst *insts;               /* n_insts, in arena */
+    struct run_node *nodes;               /* n_nodes, in arena */
+    struct run_attempt *attempts, *spare; /* spare: dropped, to be used again */
     struct run_job *jobs;
     struct run_ship *ships;
     struct run_bundle *bundles;
@@ -143,9 +150,10 @@ struct fr_run {
     struct fr_timer *timer;
     int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
-    int64_t log_due_ms; /* a log could not be written: follow it again then; INT64_MAX: none */
-    struct fr_id *done; /* acknowledged since the last commit; arena */
-    size_t n_done;
+    int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
+    struct run_done *done; /* acknowledged since the last commit; fr_sys */
+    size_t n_done, cap_done;
+    int64_t held_ms;    /* since when what was decided waits for its commit; 0: nothing waits */
     int64_t ask_due_ms; /* some node was asked and must be up by then; INT64_MAX: none */
     bool over;          /* FR_ACT_OVER was performed */
     int64_t over_ms;    /* when */

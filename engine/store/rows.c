@@ -22,6 +22,8 @@ enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr
 {
     enum fr_rc rc = fr_sql_run(st, SQL_INST_CLEAR, err, "d", run);
 
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_ATTEMPT_CLEAR, err, "d", run);
     return rc == FR_OK ? fr_sql_run(st, SQL_OUTPUT_CLEAR_ALL, err, "d", run) : rc;
 }
 
@@ -74,9 +76,10 @@ enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                       row->log, row->started_wall, row->ended_wall, row->done);
 }
 
-enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id attempt, struct fr_err *err)
+enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id run,
+                                 const struct fr_attempt_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_ATTEMPT_DONE, err, "d", attempt);
+    return fr_sql_run(st, SQL_ATTEMPT_DONE, err, "diid", run, row->idx, row->no, row->id);
 }
 
 static void read_attempt(struct fr_store *st, struct fr_arena *arena, struct fr_attempt_row *row)

@@ -185,14 +185,11 @@ enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_ar
     return rc;
 }
 
-enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, struct fr_event_row *row,
+enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
                               struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_run(st, SQL_EVENT_ADD, err, "diititit", run, row->wall, row->idx,
-                               row->kind, row->attempt_no, row->cause, row->code, row->text);
-
-    row->seq = rc == FR_OK ? (int64_t)sqlite3_last_insert_rowid(st->db) : 0;
-    return rc;
+    return fr_sql_run(st, SQL_EVENT_ADD, err, "diititit", run, row->wall, row->idx, row->kind,
+                      row->attempt_no, row->cause, row->code, row->text);
 }
 
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,

@@ -42,7 +42,9 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_OUTPUT_CLEAR_ALL] = "DELETE FROM output WHERE run = ?",
     [SQL_ATTEMPT_PUT] = "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
                         "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [SQL_ATTEMPT_DONE] = "UPDATE attempt SET done = 1 WHERE id = ?",
+    [SQL_ATTEMPT_DONE] =
+        "UPDATE attempt SET done = 1 WHERE run = ? AND idx = ? AND no = ? AND id = ?",
+    [SQL_ATTEMPT_CLEAR] = "DELETE FROM attempt WHERE run = ?",
     [SQL_ATTEMPT_LIST] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY idx, no",
     [SQL_OUTPUT_PUT] = "INSERT OR REPLACE INTO output(run, idx, key, value) VALUES(?, ?, ?, ?)",
     [SQL_OUTPUT_CLEAR] = "DELETE FROM output WHERE run = ? AND idx = ?",
@@ -61,8 +63,9 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_REQUEST_DONE] = "UPDATE request SET done = 1, answer = ? WHERE id = ?",
     [SQL_REQUEST_LIST] = "SELECT id, kind, arg, asked_wall, done, answer FROM request "
                          "WHERE run = ? AND done = 0 ORDER BY id",
-    [SQL_EVENT_ADD] = "INSERT INTO event(run, wall, idx, kind, attempt_no, cause, code, text) "
-                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_EVENT_ADD] = "INSERT INTO event(run, seq, wall, idx, kind, attempt_no, cause, code, text) "
+                      "VALUES(?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1), "
+                      "?, ?, ?, ?, ?, ?, ?)",
     [SQL_EVENT_LIST] = "SELECT seq, wall, idx, kind, attempt_no, cause, code, text FROM event "
                        "WHERE run = ? AND seq > ? ORDER BY seq LIMIT 1000",
     [SQL_FILE_PUT] =

@@ -99,7 +99,7 @@ struct fr_inst_rows {
 /* Adds the row, or replaces the one with its idx. */
 enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
                              struct fr_err *err);
-/* Forgets all instances and outputs of the run, to be put again: its plan has changed. */
+/* Forgets all instances, attempts and outputs of the run, to be put again: its plan has changed. */
 enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr_err *err);
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err);
@@ -127,10 +127,12 @@ struct fr_attempt_rows {
     size_t n;
 };
 
-/* Adds the row, or replaces the one with its id. */
+/* Adds the row, or replaces the one with its idx, no and id. */
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err);
-enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id attempt, struct fr_err *err);
+/* Only idx, no and id of row are used. */
+enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id run,
+                                 const struct fr_attempt_row *row, struct fr_err *err);
 enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              struct fr_attempt_rows *out, struct fr_err *err);
 
@@ -218,7 +220,8 @@ struct fr_event_rows {
     int64_t after; /* in: show what is behind this seq; out: the seq of the last row returned */
 };
 
-enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, struct fr_event_row *row,
+/* Gives it the next seq of the run. */
+enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
                               struct fr_err *err);
 /* At most 1000 of those with seq > out->after, in their order. */
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,

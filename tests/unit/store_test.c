@@ -3,6 +3,7 @@
 #include "engine/base/sys.h"
 #include "engine/store/blob.h"
 #include "engine/store/home.h"
+#include "engine/store/sql.h"
 #include "engine/store/store.h"
 #include "tests/unit/check.h"
 
@@ -194,7 +195,7 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     row.port = 39500;
     row.ended_wall = 9;
     CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
-    CHECK_INT(fr_store_attempt_done(st, row.id, &err), FR_OK);
+    CHECK_INT(fr_store_attempt_done(st, run, &row, &err), FR_OK);
     CHECK_INT(fr_store_attempts(st, run, arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 1);
     CHECK_INT(rows.rows[0].done, 1);
@@ -342,6 +343,59 @@ static void test_versions(void)
     CHECK_INT(fr_store_open(home, &st, &err), FR_CORRUPT);
 }
 
+/* A home of version 1 comes out as it was. */
+static void test_migration(void)
+{
+    static const char rows[] =
+        "INSERT INTO home VALUES(1, x'0102030405060708090a0b0c0d0e0f10', 5);"
+        "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
+        "params, "
+        "state, started_wall) VALUES(x'07070707070707070707070707070707', 1, 'p', 's', 'f', 'h', "
+        "'', "
+        "'', '{}', 'running', 1);"
+        "INSERT INTO attempt(id, run, idx, no, generation, node, rank, state, log, started_wall) "
+        "VALUES(x'02', x'07070707070707070707070707070707', -1, 1, 1, 'n', 0, 'failed', 'a.log', "
+        "2), "
+        "(x'01', x'07070707070707070707070707070707', -1, 1, 1, 'n', 0, 'lost', 'b.log', 3);"
+        "INSERT INTO event(run, wall, idx, kind) VALUES(x'07070707070707070707070707070707', 4, 0, "
+        "'ready'), (x'07070707070707070707070707070707', 5, 0, 'starting');"
+        "PRAGMA user_version = 1";
+    const char *two = strstr(fr_store_schema, "-- @version 2");
+    struct fr_id run;
+    struct fr_event_row ev = {.wall = 6, .idx = 0, .kind = "running"};
+    struct fr_event_rows events = {0};
+    struct fr_attempt_rows attempts;
+    struct fr_arena arena = {0};
+    struct fr_store *st = NULL;
+    struct fr_err err = {0};
+    struct fr_buf sql = {0};
+    sqlite3 *db;
+    char path[300];
+
+    memset(run.b, 7, sizeof(run.b));
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    unlink(path);
+    fr_buf_add(&sql, fr_store_schema, (size_t)(two - fr_store_schema));
+    fr_buf_text(&sql, rows);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, sql.p, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    fr_buf_finish(&sql);
+    CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
+    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+    CHECK_INT(fr_store_events(st, run, &arena, &events, &err), FR_OK);
+    CHECK_INT(events.n, 3);
+    CHECK_TEXT(events.rows[2].kind, "running");
+    CHECK_INT(events.rows[2].seq, 3);
+    CHECK_INT(fr_store_attempts(st, run, &arena, &attempts, &err), FR_OK);
+    CHECK_INT(attempts.n, 2);
+    CHECK_TEXT(attempts.rows[0].log, "b.log");
+    CHECK_TEXT(attempts.rows[1].state, "failed");
+    CHECK_INT(fr_store_check(st, &err), FR_OK);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
 static void test_blobs(void)
 {
     char hash[FR_SHA256_TEXT], again[FR_SHA256_TEXT];
@@ -417,6 +471,7 @@ int main(void)
     test_blobs();
     test_owner();
     test_versions();
+    test_migration();
     test_find_home();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
