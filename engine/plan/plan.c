@@ -180,51 +180,13 @@ static bool make_users(struct fr_plan *p, struct fr_plan_task *tasks, struct fr_
     return true;
 }
 
-/* left[t] > 0 for every task that no order can reach: each of those has such a need, so walking
- * from need to need comes back to a task seen before, and from there on the walk is a cycle. */
-static enum fr_rc show_cycle(const struct fr_plan *p, const uint32_t *left, uint32_t *seen,
-                             struct fr_err *err)
-{
-    struct fr_buf path = {0};
-    const struct fr_pos *pos;
-    uint32_t t = 0, step = 0, start;
-    enum fr_rc rc;
-
-    while (left[t] == 0)
-        t++;
-    while (seen[t] == 0) {
-        uint32_t i = 0;
-
-        seen[t] = ++step;
-        while (left[p->tasks[t].needs[i]] == 0)
-            i++;
-        t = p->tasks[t].needs[i];
-    }
-    start = t;
-    do {
-        uint32_t i = 0;
-
-        pos = &p->tasks[t].spec->act.pos;
-        fr_buf_fmt(&path, "%s (%d:%d) needs ", p->tasks[t].name, pos->line, pos->col);
-        while (left[p->tasks[t].needs[i]] == 0)
-            i++;
-        t = p->tasks[t].needs[i];
-    } while (t != start);
-    fr_buf_text(&path, p->tasks[start].name);
-    pos = &p->tasks[start].spec->act.pos;
-    rc = fr_fail(err, FR_USAGE, "%s:%d:%d: tasks wait for each other: %s",
-                 p->spec->sources[pos->file].path, pos->line, pos->col, path.bad ? "" : path.p);
-    fr_buf_finish(&path);
-    return rc;
-}
-
-/* Depths by taking tasks whose needs are all taken (Kahn 1962); what remains lies behind a cycle.
- */
+/* Depths by taking tasks whose needs are all taken (Kahn 1962); what remains lies behind a cycle,
+ * which a checked spec has not. */
 static enum fr_rc make_depths(struct fr_plan *p, struct fr_plan_task *tasks, uint32_t *work,
                               struct fr_err *err)
 {
     uint32_t n = p->n_tasks, head = 0, tail = 0;
-    uint32_t *left = work, *queue = work + n, *seen = work + 2 * n;
+    uint32_t *left = work, *queue = work + n;
 
     for (uint32_t t = 0; t < n; t++)
         if ((left[t] = tasks[t].n_needs) == 0)
@@ -241,7 +203,7 @@ static enum fr_rc make_depths(struct fr_plan *p, struct fr_plan_task *tasks, uin
                 queue[tail++] = task->users[i];
         }
     }
-    return tail == n ? FR_OK : show_cycle(p, left, seen, err);
+    return tail == n ? FR_OK : fr_fail(err, FR_USAGE, "tasks wait for each other");
 }
 
 /* By depth, then index: a counting sort. Ranks and the critical path follow from it backwards. */
@@ -321,7 +283,7 @@ static bool make_keys(struct fr_plan *p, struct fr_arena *arena)
 static enum fr_rc link_tasks(struct fr_plan *p, struct fr_arena *arena, struct fr_err *err)
 {
     struct fr_plan_task *tasks = (struct fr_plan_task *)p->tasks;
-    uint32_t *work = fr_arena_array(arena, 3 * (size_t)p->n_tasks + 2, sizeof *work);
+    uint32_t *work = fr_arena_array(arena, 2 * (size_t)p->n_tasks + 2, sizeof *work);
     uint32_t *order = fr_arena_array(arena, p->n_tasks + 1, sizeof *order);
     enum fr_rc rc;
 

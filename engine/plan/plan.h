@@ -76,8 +76,7 @@ struct fr_plan {
 };
 
 /*
- * Makes the plan. FR_USAGE: a cycle, shown as a path with the position of each task ("p.yaml:7:3:
- * tasks wait for each other: a (7:3) needs b (9:3) needs a"); a task that takes more slots than a
+ * Makes the plan. FR_USAGE: a cycle (a loaded spec has none); a task that takes more slots than a
  * node of its has; more than FR_PLAN_MAX_INSTS instances. FR_NOMEM. *out is NULL on failure.
  */
 enum fr_rc fr_plan_make(const struct fr_spec *spec, struct fr_arena *arena, struct fr_plan **out,

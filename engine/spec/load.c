@@ -171,6 +171,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root)
     check_name(l, root);
     if (l->spec->n_nodes == 0 || l->spec->n_tasks == 0)
         return;
+    check_cycles(l);
     check_uses(l);
     check_containers(l);
 }

@@ -106,6 +106,9 @@ void check_uses(struct loader *l);
 /* Does task from need task to, directly or through others? */
 bool needs_task(struct loader *l, const struct fr_task *from, int to);
 
+/* cycle.c: the first cycle of needs. */
+void check_cycles(struct loader *l);
+
 /* read.c */
 
 /* Reads map y by object's table into the struct at target. */

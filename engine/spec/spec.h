@@ -3,7 +3,7 @@
  * every key, type and expression, and reports all that is wrong in one pass. What comes out is
  * plain data in one arena: nothing in it refers to the file system, and it never changes.
  *
- * Not checked here: cycles of needs (plan), whether control-side files exist (run, fr_run_check).
+ * Not checked here: whether control-side files exist (run, fr_run_check).
  */
 #ifndef FR_SPEC_SPEC_H
 #define FR_SPEC_SPEC_H

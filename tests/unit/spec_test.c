@@ -40,6 +40,17 @@ static const struct {
      "p.yaml:1:21: a task has no key 'timout'; did you mean 'timeout'?"},
     {"unknown need", "tasks: {build: {run: x}, b: {run: x, needs: [biuld]}}",
      "p.yaml:1:46: task 'b' needs unknown task 'biuld'; did you mean 'build'?"},
+    {"needs itself", "tasks: {a: {run: x, needs: [a]}}",
+     "p.yaml:1:9: tasks wait for each other: a (1:9) needs a"},
+    {"a cycle behind a tail and before one, and another mistake",
+     "tasks:\n"
+     "  s: {run: x}\n"
+     "  a: {run: x, needs: [s, c]}\n"
+     "  b: {run: x, needs: [a]}\n"
+     "  c: {run: x, needs: [b], timout: 3s}\n"
+     "  z: {run: x, needs: [c]}\n",
+     "p.yaml:3:3: tasks wait for each other: a (3:3) needs c (5:3) needs b (4:3) needs a\n"
+     "p.yaml:5:27: a task has no key 'timout'; did you mean 'timeout'?"},
     {"name", "name: a b\ntasks: {a: {run: x}}",
      "p.yaml:1:7: name is 'a b'; expected letters, digits, '_', '-' and '.', at most 64"},
     {"no tasks", "name: x", "p.yaml:1:1: a pipeline needs the key 'tasks'"},
