@@ -3,7 +3,7 @@
  * must give the same bits, against the reference.
  */
 #include "trainer/backend/cuda/cuda.h"
-#include "trainer/backend/cuda/module.h"
+#include "trainer/backend/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +20,16 @@ static const enum tr_op lacks[] = {
     TR_OP_moe_combine,   TR_OP_rowdot,        TR_OP_grouped_gemm,     TR_OP_grouped_wgrad,
 };
 
-int main(void)
+/* cudasim_op [80]: as a device of sm_90, or of sm_80. */
+int main(int argc, char **argv)
 {
     struct tr_backend *be[SIM_DEVICES] = {};
     struct fr_err err;
     enum fr_rc rc = FR_OK;
 
-    cudasim_device(90, 1);
+    cudasim_device(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 90, 1);
     for (int i = 0; i < SIM_DEVICES && rc == FR_OK; i++)
-        rc = tr_cuda_open(i, &be[i], &err);
+        rc = tr_cuda_open(sizeof *be[i]->ops, i, &be[i], &err);
     if (rc == FR_OK)
         rc = op_setup(be, SIM_DEVICES, lacks, sizeof lacks / sizeof lacks[0], &err);
     if (rc != FR_OK) {

@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/backend/device.h"
 #include "trainer/train/export.h"
 #include "trainer/train/optim.h"
 
@@ -20,6 +21,7 @@ enum { JSON_MAX = 256 << 20, IGNORE = -100 };
 struct forward {
     const char *model_dir, *adapter_dir, *ids_path, *labels_path, *routing_path, *output;
     int grads, bf16, help;
+    enum tr_device device;
     struct fr_arena arena;
     struct tr_backend *be;
     struct tr_comm *comm;
@@ -324,7 +326,7 @@ static enum fr_rc all(struct forward *f, struct fr_err *err)
         (f->adapter_dir != NULL && (rc = tr_lora_read(f->adapter_dir, &f->lora, err)) != FR_OK) ||
         (rc = read_ids(f, err)) != FR_OK ||
         (f->labels_path != NULL && (rc = read_labels(f, err)) != FR_OK) ||
-        (rc = tr_cpu_create(&f->be, err)) != FR_OK ||
+        (rc = tr_device_create(f->device, 0, &f->be, err)) != FR_OK ||
         (rc = tr_comm_single(f->be, &f->comm, err)) != FR_OK || (rc = open_model(f, err)) != FR_OK)
         return rc;
     if (f->routing_path != NULL && (rc = read_routing(f, err)) != FR_OK)
@@ -346,6 +348,7 @@ static void finish(struct forward *f)
 enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err)
 {
     struct forward f = {0};
+    const char *device = "auto";
     const struct tr_flag flags[] = {
         {"model_name_or_path", &f.model_dir, NULL, "checkpoint folder"},
         {"adapter_name_or_path", &f.adapter_dir, NULL, "adapter folder in PEFT's format"},
@@ -355,6 +358,7 @@ enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err)
         {"output", &f.output, NULL, "safetensors file to write"},
         {"grads", NULL, &f.grads, "adapter gradients of the mean loss as well"},
         {"bf16", NULL, &f.bf16, "compute in bf16 instead of f32"},
+        {"device", &device, NULL, "auto, cpu or cuda"},
         {"help", NULL, &f.help, "this text"},
     };
     struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
@@ -373,6 +377,8 @@ enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--model_name_or_path, --input_ids and --output are needed");
     if (f.grads && (f.labels_path == NULL || f.adapter_dir == NULL))
         return fr_fail(err, FR_USAGE, "--grads needs --labels and --adapter_name_or_path");
+    if ((rc = tr_device_parse(device, &f.device, err)) != FR_OK)
+        return rc;
     rc = all(&f, err);
     finish(&f);
     return rc;

@@ -5,6 +5,7 @@
 #include "trainer/cli/cli.h"
 
 #include "engine/base/log.h"
+#include "trainer/backend/device.h"
 #include "trainer/comm/launch_env.h"
 #include "trainer/train/train.h"
 
@@ -30,17 +31,21 @@ static int stop_requests(void)
 static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, struct fr_err *err)
 {
     struct tr_train_env env = {.stop_fd = stop_requests()};
-    enum fr_rc rc = tr_cpu_create(&env.be, err);
+    enum fr_rc rc = tr_device_create(a->device, o->local_rank, &env.be, err);
 
     o->timeout_ms = a->ddp_timeout * 1000;
+    if (rc == FR_OK && o->size > 1 && !env.be->ops->host_memory)
+        rc =
+            fr_fail(err, FR_UNSUPPORTED,
+                    "no transport between ranks on device %s: use --device cpu", env.be->ops->name);
     if (rc == FR_OK)
         rc = o->size > 1 ? tr_comm_cpu(env.be, o, &env.comm, err)
                          : tr_comm_single(env.be, &env.comm, err);
     if (rc == FR_OK) {
         fr_print(
-            "Process rank: %d, world size: %d, device: cpu:%d, distributed training: %s, compute "
+            "Process rank: %d, world size: %d, device: %s:%d, distributed training: %s, compute "
             "dtype: %s\n",
-            o->rank, o->size, o->local_rank, o->size > 1 ? "True" : "False",
+            o->rank, o->size, env.be->ops->name, o->local_rank, o->size > 1 ? "True" : "False",
             a->bf16   ? "torch.bfloat16"
             : a->fp16 ? "torch.float16"
                       : "torch.float32");

@@ -16,6 +16,7 @@
 
 enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH };
 enum tr_finetuning { TR_TUNE_LORA, TR_TUNE_FULL };
+enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD };
 enum tr_lr_type {
     TR_LR_LINEAR, TR_LR_COSINE, TR_LR_COSINE_RESTARTS, TR_LR_POLYNOMIAL, TR_LR_CONSTANT,
@@ -52,6 +53,7 @@ struct tr_args {
     const char *lr_scheduler_kwargs; /* JSON object */
     double warmup_steps, warmup_ratio; /* warmup_steps < 1 is a ratio */
     bool bf16, fp16;
+    enum tr_device device;
     const char *deepspeed;           /* path, or the JSON itself */
     int64_t seed, data_seed;         /* data_seed -1: seed */
     bool disable_gradient_checkpointing;

@@ -6,6 +6,7 @@
 
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
 static const char *const finetunings[] = {"lora", "full", NULL};
+static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const reports[] = {"none", "tensorboard", NULL};
 static const char *const lr_types[] = {
     "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
@@ -62,6 +63,7 @@ const struct tr_arg tr_arg_table[] = {
     FLOAT(warmup_ratio, "0", "share of all steps, where warmup_steps is 0"),
     BOOL(bf16, "false", "compute in bf16"),
     BOOL(fp16, "false", "compute in f16 with loss scaling"),
+    CHOICE(device, "auto", devices, "auto, cpu or cuda; auto: CUDA where it can be used"),
     TEXT(deepspeed, NULL, "DeepSpeed JSON: a path, or the text itself"),
     INT(seed, "42", "of everything drawn at random"),
     INT(data_seed, NULL, "of the samples' order; default seed"),

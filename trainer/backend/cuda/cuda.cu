@@ -3,7 +3,7 @@
  */
 #include "trainer/backend/cuda/cuda.h"
 
-#include "trainer/backend/cuda/module.h"
+#include "trainer/backend/module.h"
 
 extern "C" {
 #include "engine/base/sys.h"
@@ -147,12 +147,25 @@ static enum fr_rc cuda_event_wait(void *self, struct tr_queue *q, struct tr_even
     return cuda_ok(cudaStreamWaitEvent(q->stream, e->event, 0), "event", NULL);
 }
 
+static const char *op_name(enum tr_op op)
+{
+    switch (op) {
+#define CUDA_NAME(name, args)                                                                      \
+    case TR_OP_##name:                                                                             \
+        return #name;
+        TR_OPS(CUDA_NAME)
+#undef CUDA_NAME
+    default:
+        return "?";
+    }
+}
+
 static enum fr_rc cuda_sync(void *self, struct tr_queue *q, struct fr_err *err)
 {
     enum fr_rc rc = cuda_ok(cudaStreamSynchronize(q->stream), "device", err);
 
     (void)self;
-    return rc == FR_OK ? rc : fr_while(err, "at or before %s", tr_cuda_op_name(q->op));
+    return rc == FR_OK ? rc : fr_while(err, "at or before %s", op_name(q->op));
 }
 
 static bool takes_fp8(enum tr_op op)
@@ -210,19 +223,6 @@ static void cuda_destroy(void *self)
 CUDA_OPS(CUDA_RUN)
 #undef CUDA_RUN
 
-const char *tr_cuda_op_name(enum tr_op op)
-{
-    switch (op) {
-#define CUDA_NAME(name, args)                                                                      \
-    case TR_OP_##name:                                                                             \
-        return #name;
-        TR_OPS(CUDA_NAME)
-#undef CUDA_NAME
-    default:
-        return "?";
-    }
-}
-
 static struct tr_backend_ops make_table(void)
 {
     struct tr_backend_ops t;
@@ -252,12 +252,14 @@ static struct tr_backend_ops make_table(void)
 static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
 {
     cudaDeviceProp p;
+    cudaError_t e;
     int driver = 0, n = 0;
     enum fr_rc rc;
 
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
         return fr_fail(err, FR_UNSUPPORTED, "no NVIDIA driver on this machine");
-    if ((rc = cuda_ok(cudaGetDeviceCount(&n), "devices", err)) != FR_OK)
+    e = cudaGetDeviceCount(&n);
+    if (e != cudaErrorNoDevice && (rc = cuda_ok(e, "devices", err)) != FR_OK)
         return rc;
     if (cuda->device < 0 || cuda->device >= n)
         return fr_fail(err, FR_NOTFOUND, "device %d: this process sees %d", cuda->device, n);
@@ -274,15 +276,18 @@ static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
 }
 
 /* Opens a device. The table of ops is behind the state, so that both are one allocation. */
-enum fr_rc tr_cuda_open(int device, struct tr_backend **out, struct fr_err *err)
+enum fr_rc tr_cuda_open(size_t table_bytes, int device, struct tr_backend **out, struct fr_err *err)
 {
     struct whole {
         struct cuda cuda;
         struct tr_backend_ops ops;
-    } *w = static_cast<struct whole *>(fr_sys.alloc(sizeof *w));
+    } * w;
     enum fr_rc rc;
 
     *out = NULL;
+    if (table_bytes != sizeof w->ops)
+        return fr_fail(err, FR_UNSUPPORTED, "flowtrain_cuda.so is of another build than flowtrain");
+    w = static_cast<struct whole *>(fr_sys.alloc(sizeof *w));
     if (w == NULL)
         return fr_fail(err, FR_NOMEM, "backend cuda");
     memset(w, 0, sizeof *w);

@@ -1,0 +1,102 @@
+#include "trainer/backend/device.h"
+
+#include "engine/base/log.h"
+#include "trainer/backend/module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MODULE "flowtrain_cuda.so"
+
+/* The module in the program's folder, or where the installation keeps libraries. */
+static void *open_module(struct fr_err *err)
+{
+    char path[PATH_MAX + sizeof "/" MODULE], why[256] = "";
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    void *module = NULL;
+
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    for (int i = 0; i < 2 && module == NULL; i++) {
+        if (i == 1)
+            snprintf(path, sizeof(path), "%s/%s", FLOWTRAIN_LIBDIR, MODULE);
+        else if (n > 0)
+            snprintf(path + n, sizeof(path) - (size_t)n, "%s", MODULE);
+        if ((i == 1 || n > 0) && access(path, F_OK) == 0 &&
+            (module = dlopen(path, RTLD_NOW | RTLD_LOCAL)) == NULL)
+            snprintf(why, sizeof(why), "%s", dlerror());
+    }
+    if (module == NULL)
+        fr_fail(err, why[0] != '\0' ? FR_UNSUPPORTED : FR_NOTFOUND, "%s%s", MODULE,
+                why[0] != '\0' ? why : " is neither beside flowtrain nor in " FLOWTRAIN_LIBDIR);
+    return module;
+}
+
+/* The module stays open: what the CUDA runtime started cannot be unloaded. */
+static enum fr_rc cuda_create(int ordinal, struct tr_backend **out, struct fr_err *err)
+{
+    void *module = open_module(err);
+    tr_cuda_open_fn *create;
+    enum fr_rc rc;
+
+    if (module == NULL)
+        return err->rc;
+    memcpy(&create, &(void *){dlsym(module, "tr_cuda_open")}, sizeof(create));
+    if (create == NULL)
+        return fr_fail(err, FR_UNSUPPORTED, MODULE ": no tr_cuda_open in it");
+    rc = create(sizeof(struct tr_backend_ops), ordinal, out, err);
+    return rc;
+}
+
+/* The first op that a bf16 run may ask for and this backend lacks. */
+static const char *lacking(struct tr_backend *be)
+{
+    for (int op = 0; op < TR_OP_COUNT; op++) {
+        enum tr_dtype weight = op == TR_OP_decode ? TR_F8_E4M3 : TR_BF16;
+
+        if (!tr_supports(be, (enum tr_op)op, TR_BF16, weight))
+            return tr_op_name((enum tr_op)op);
+    }
+    return NULL;
+}
+
+enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend **out,
+                            struct fr_err *err)
+{
+    struct fr_err why = {0};
+    char what[256];
+
+    *out = NULL;
+    if (want == TR_DEVICE_CPU)
+        return tr_cpu_create(out, err);
+    if (cuda_create(ordinal, out, &why) != FR_OK) {
+        if (want == TR_DEVICE_CUDA)
+            return fr_fail(err, why.rc, "device cuda: %s", why.msg);
+    } else if (want == TR_DEVICE_AUTO && lacking(*out) != NULL) {
+        fr_fail(&why, FR_UNSUPPORTED, "%s has no %s", MODULE, lacking(*out));
+        tr_backend_destroy(*out);
+        *out = NULL;
+    } else {
+        tr_backend_describe(*out, what);
+        fr_log(FR_LOG_INFO, "cuda", "%s", what);
+        return FR_OK;
+    }
+    fr_log(FR_LOG_INFO, "device", "device=cpu why=\"%s\"", why.msg);
+    return tr_cpu_create(out, err);
+}
+
+enum fr_rc tr_device_parse(const char *text, enum tr_device *out, struct fr_err *err)
+{
+    static const char *const names[] = {
+        [TR_DEVICE_AUTO] = "auto", [TR_DEVICE_CPU] = "cpu", [TR_DEVICE_CUDA] = "cuda"};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum tr_device)i;
+            return FR_OK;
+        }
+    return fr_fail(err, FR_USAGE, "--device is '%s', expected auto, cpu or cuda", text);
+}

@@ -1,0 +1,24 @@
+/*
+ * Which device a run computes on. The CUDA backend is a module of its own, flowtrain_cuda.so, that
+ * is looked for beside the program and in the library folder of the installation, and opened when
+ * it is asked for: one program starts on machines with and without CUDA.
+ */
+#ifndef TR_BACKEND_DEVICE_H
+#define TR_BACKEND_DEVICE_H
+
+#include "trainer/backend/backend.h"
+#include "trainer/config/args.h"
+
+/*
+ * ordinal: which of the devices that the process sees (its local rank); the CPU has one.
+ * TR_DEVICE_AUTO takes CUDA where a module, a driver, a device and all ops are, else the CPU; one
+ * line of the log says which and why. TR_DEVICE_CUDA fails instead: FR_NOTFOUND (module, device),
+ * FR_UNSUPPORTED (driver, an older module, a device that is too old).
+ */
+enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend **out,
+                            struct fr_err *err);
+
+/* "cpu", "cuda" or "auto"; FR_USAGE. */
+enum fr_rc tr_device_parse(const char *text, enum tr_device *out, struct fr_err *err);
+
+#endif
