@@ -14,10 +14,8 @@ extern "C" {
 
 /* The ops that have no kernel yet; op_setup checks that the backend says so. */
 static const enum tr_op lacks[] = {
-    TR_OP_gemm,          TR_OP_rope,          TR_OP_mla_assemble_fwd, TR_OP_mla_assemble_bwd,
-    TR_OP_attention_fwd, TR_OP_attention_bwd, TR_OP_xent_chunk,       TR_OP_xent_finish,
-    TR_OP_router_fwd,    TR_OP_router_bwd,    TR_OP_moe_plan,         TR_OP_moe_permute,
-    TR_OP_moe_combine,   TR_OP_rowdot,        TR_OP_grouped_gemm,     TR_OP_grouped_wgrad,
+    TR_OP_gemm,        TR_OP_attention_fwd, TR_OP_attention_bwd, TR_OP_xent_chunk,
+    TR_OP_xent_finish, TR_OP_grouped_gemm,  TR_OP_grouped_wgrad,
 };
 
 /* cudasim_op [80]: as a device of sm_90, or of sm_80. */

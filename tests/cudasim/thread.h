@@ -95,6 +95,18 @@ inline int __all_sync(unsigned mask, int yes, SIM_HERE)
     return __ballot_sync(mask, yes, site) == mask;
 }
 
+/* The lanes of the mask that bring the same value. */
+inline unsigned __match_any_sync(unsigned mask, int v, SIM_HERE)
+{
+    sim_slots slots = sim_meet(mask, &v, sizeof v, nullptr, site);
+    unsigned same = 0;
+
+    for (unsigned i = 0; i < SIM_LANES; i++)
+        if ((mask & 1u << i) != 0 && memcmp(slots[i], &v, sizeof v) == 0)
+            same |= 1u << i;
+    return same;
+}
+
 /* Threads run one at a time, so an atomic is its plain operation. */
 template <class T> inline T atomicAdd(T *p, T v)
 {

@@ -234,25 +234,26 @@ static void mla(enum tr_dtype t, const struct mla *m, bool interleave)
     struct tr_mla f[OP_BACKENDS] = {0};
     struct tr_mla_grad g[OP_BACKENDS] = {0};
     struct op_case *c = begin("mla_assemble_fwd", t, m->T, m->nh, m->dn);
+    bool wide = m->dn % 8 == 0;
     int64_t T = m->T, nh = m->nh, dq = m->dn + m->dr, dkv = m->dn + m->dv;
 
     for (int b = 0; b < OP_BACKENDS; b++)
         f[b].table.interleave = g[b].table.interleave = interleave;
-    OP_BIND(c, f, Q, OP_OUT, t, {T, nh, dq}, .gap = 1);
-    OP_BIND(c, f, K, OP_OUT, t, {T, nh, dq}, .gap = 2);
-    OP_BIND(c, f, V, OP_OUT, t, {T, nh, m->dv}, .gap = 3);
-    OP_BIND(c, f, q, OP_IN, t, {T, nh * dq}, .gap = 4);
-    OP_BIND(c, f, kv, OP_IN, t, {T, nh * dkv}, .gap = 5);
-    OP_BIND(c, f, k_pe, OP_IN, t, {T, m->dr}, .gap = 7);
+    OP_BIND(c, f, Q, OP_OUT, t, {T, nh, dq}, .gap = wide ? 8 : 1);
+    OP_BIND(c, f, K, OP_OUT, t, {T, nh, dq}, .gap = wide ? 8 : 2);
+    OP_BIND(c, f, V, OP_OUT, t, {T, nh, m->dv}, .gap = wide ? 8 : 3);
+    OP_BIND(c, f, q, OP_IN, t, {T, nh * dq}, .gap = wide ? 8 : 4);
+    OP_BIND(c, f, kv, OP_IN, t, {T, nh * dkv}, .gap = wide ? 8 : 5);
+    OP_BIND(c, f, k_pe, OP_IN, t, {T, m->dr}, .gap = wide ? 8 : 7);
     BIND_TABLE(c, f, m->dr / 2, T);
     OP_RUN(c, mla_assemble_fwd, f);
     c = begin("mla_assemble_bwd", t, m->T, m->nh, m->dn);
-    OP_BIND(c, g, dQ, OP_IN, t, {T, nh, dq}, .gap = 1);
-    OP_BIND(c, g, dK, OP_IN, t, {T, nh, dq}, .gap = 2);
-    OP_BIND(c, g, dV, OP_IN, t, {T, nh, m->dv}, .gap = 3);
-    OP_BIND(c, g, dq, OP_OUT, t, {T, nh * dq}, .gap = 4);
-    OP_BIND(c, g, dkv, OP_OUT, t, {T, nh * dkv}, .gap = 5);
-    OP_BIND(c, g, dk_pe, OP_OUT, t, {T, m->dr}, .gap = 7, .loose = 4);
+    OP_BIND(c, g, dQ, OP_IN, t, {T, nh, dq}, .gap = wide ? 8 : 1);
+    OP_BIND(c, g, dK, OP_IN, t, {T, nh, dq}, .gap = wide ? 8 : 2);
+    OP_BIND(c, g, dV, OP_IN, t, {T, nh, m->dv}, .gap = wide ? 8 : 3);
+    OP_BIND(c, g, dq, OP_OUT, t, {T, nh * dq}, .gap = wide ? 8 : 4);
+    OP_BIND(c, g, dkv, OP_OUT, t, {T, nh * dkv}, .gap = wide ? 8 : 5);
+    OP_BIND(c, g, dk_pe, OP_OUT, t, {T, m->dr}, .gap = wide ? 8 : 7, .loose = 4);
     BIND_TABLE(c, g, m->dr / 2, T);
     OP_RUN(c, mla_assemble_bwd, g);
 }

@@ -13,6 +13,13 @@ static struct op_case *begin(const char *op, enum tr_dtype t, int64_t a, int64_t
     return k;
 }
 
+/* Elements between rows of n: whole words of 16 bytes where n is, so that both ways of moving rows
+ * are met. */
+static int64_t gap(int64_t n, int64_t odd)
+{
+    return n % 8 == 0 ? 8 : odd;
+}
+
 struct router {
     int64_t T, H, E, K, groups, top;
     bool norm, mask_zero, bias;
@@ -40,19 +47,19 @@ static void router(enum tr_dtype t, const struct router *s, bool replay)
         OP_BIND(c, f, ids, OP_OUT, TR_I32, {s->T, s->K}, .gap = 1);
     OP_BIND(c, f, weights, OP_OUT, TR_F32, {s->T, s->K}, .gap = 2, .loose = 8);
     OP_BIND(c, f, scores, OP_OUT, TR_F32, {s->T, s->K}, .loose = 4);
-    OP_BIND(c, f, x, OP_IN, t, {s->T, s->H}, .gap = 3);
-    OP_BIND(c, f, gate, OP_IN, replay ? TR_F32 : t, {s->E, s->H}, .gap = 1);
+    OP_BIND(c, f, x, OP_IN, t, {s->T, s->H}, .gap = gap(s->H, 3));
+    OP_BIND(c, f, gate, OP_IN, replay ? TR_F32 : t, {s->E, s->H}, .gap = gap(s->H, 1));
     if (s->bias)
         OP_BIND(c, f, bias, OP_IN, TR_F32, {s->E}, .shift = -0.6);
     OP_RUN(c, router_fwd, f);
 
     c = begin("router_bwd", t, s->T, s->E, s->K);
-    OP_BIND(c, g, dx, replay ? OP_INOUT : OP_OUT, replay ? TR_F32 : t, {s->T, s->H}, .gap = 3,
-            .loose = 8);
+    OP_BIND(c, g, dx, replay ? OP_INOUT : OP_OUT, replay ? TR_F32 : t, {s->T, s->H},
+            .gap = gap(s->H, 3), .loose = 8);
     OP_BIND(c, g, dweights, OP_IN, TR_F32, {s->T, s->K}, .gap = 1);
     OP_BIND(c, g, ids, OP_IN, TR_I32, {s->T, s->K}, .ints = forced, .count = s->K);
     OP_BIND(c, g, scores, OP_IN, TR_F32, {s->T, s->K}, .shift = 0.5, .scale = 0.4);
-    OP_BIND(c, g, gate, OP_IN, t, {s->E, s->H}, .gap = 1);
+    OP_BIND(c, g, gate, OP_IN, t, {s->E, s->H}, .gap = gap(s->H, 1));
     if (replay) {
         OP_BIND(c, g, dgate, OP_INOUT, TR_F32, {s->E, s->H}, .loose = 8);
         OP_BIND(c, g, x, OP_IN, t, {s->T, s->H});
@@ -60,18 +67,25 @@ static void router(enum tr_dtype t, const struct router *s, bool replay)
     OP_RUN(c, router_bwd, g);
 }
 
-static void plan(const int64_t *ids, int64_t T, int64_t K, int64_t E, int64_t tokens)
+/* ids: the first n slots, again and again. */
+struct planned {
+    const int64_t *ids;
+    int64_t n, T, K, E, tokens; /* tokens < 0: absent */
+};
+
+static void plan(const struct planned *s)
 {
+    int64_t T = s->T, K = s->K, E = s->E;
     struct tr_moe_plan a[OP_BACKENDS] = {0};
     struct op_case *c = begin("moe_plan", TR_I32, T, K, E);
 
-    OP_BIND(c, a, ids, OP_IN, TR_I32, {T, K}, .ints = ids, .count = T * K);
+    OP_BIND(c, a, ids, OP_IN, TR_I32, {T, K}, .ints = s->ids, .count = s->n);
     OP_BIND(c, a, counts, OP_OUT, TR_I32, {E});
     OP_BIND(c, a, offsets, OP_OUT, TR_I32, {E + 1});
     OP_BIND(c, a, row_of, OP_OUT, TR_I32, {T, K});
     OP_BIND(c, a, slot_of, OP_OUT, TR_I32, {T * K});
-    if (tokens >= 0)
-        OP_BIND(c, a, tokens, OP_IN, TR_I32, {1}, .ints = &tokens, .count = 1);
+    if (s->tokens >= 0)
+        OP_BIND(c, a, tokens, OP_IN, TR_I32, {1}, .ints = &s->tokens, .count = 1);
     OP_RUN(c, moe_plan, a);
 }
 
@@ -91,8 +105,8 @@ static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int varian
         p[b].rows.first = d[b].rows.first = 1;
         p[b].rows.last = d[b].rows.last = 2;
     }
-    OP_BIND(c, p, xp, OP_OUT, t, {R, n}, .gap = 1);
-    OP_BIND(c, p, x, OP_IN, t, {T, n}, .gap = 2);
+    OP_BIND(c, p, xp, OP_OUT, t, {R, n}, .gap = gap(n, 1));
+    OP_BIND(c, p, x, OP_IN, t, {T, n}, .gap = gap(n, 2));
     OP_BIND(c, p, slot_of, OP_IN, TR_I32, {R}, .ints = slots, .count = R);
     if (variant & 1)
         OP_BIND(c, p, weight, OP_IN, TR_F32, {T, K});
@@ -101,8 +115,8 @@ static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int varian
     OP_RUN(c, moe_permute, p);
 
     c = begin("moe_combine", t, T, K, n);
-    OP_BIND(c, m, y, OP_OUT, variant & 2 ? TR_F32 : t, {T, n}, .gap = 3, .loose = 4);
-    OP_BIND(c, m, yp, OP_IN, t, {R, n}, .gap = 1);
+    OP_BIND(c, m, y, OP_OUT, variant & 2 ? TR_F32 : t, {T, n}, .gap = gap(n, 3), .loose = 4);
+    OP_BIND(c, m, yp, OP_IN, t, {R, n}, .gap = gap(n, 1));
     OP_BIND(c, m, row_of, OP_IN, TR_I32, {T, K}, .ints = slots, .count = R, .gap = 1);
     if (variant & 1)
         OP_BIND(c, m, weight, OP_IN, TR_F32, {T, K}, .gap = 1);
@@ -112,7 +126,7 @@ static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int varian
 
     c = begin("rowdot", t, T, K, n);
     OP_BIND(c, d, out, OP_OUT, TR_F32, {T, K}, .loose = 16);
-    OP_BIND(c, d, a, OP_IN, t, {R, n}, .gap = 1);
+    OP_BIND(c, d, a, OP_IN, t, {R, n}, .gap = gap(n, 1));
     OP_BIND(c, d, b, OP_IN, t, {R, n});
     if (R % 6 == 0) {
         OP_BIND(c, d, slot_of, OP_IN, TR_I32, {R}, .ints = slots, .count = R);
@@ -189,15 +203,17 @@ void op_moe_cases(void)
         {-1, 5, 4, 2, 1, 1, true, false, false},   {1, 1, 1, 1, 1, 1, true, false, false},
         {7, 13, 8, 3, 1, 1, true, false, true},    {11, 5, 12, 4, 3, 2, true, false, true},
         {13, 64, 16, 4, 4, 2, false, false, true}, {13, 64, 16, 4, 4, 2, false, true, true},
-        {5, 130, 256, 4, 8, 4, true, false, true}};
+        {5, 130, 256, 4, 8, 4, true, false, true}, {70, 200, 72, 8, 2, 1, true, false, true}};
     static const int64_t ids[] = {2, 4, 0, 2, 1, 3, 0, 4, 2, 3, 4, 0, 4, 2};
     static const int64_t odd[] = {2, -1, 9, 0, 2, 2};
 
-    plan(ids, 7, 2, 5, -1);
-    plan(ids, 7, 2, 5, 4);
-    plan(ids, 14, 1, 7, 0);
-    plan(ids, -1, 1, 3, -1);
-    plan(odd, 6, 1, 3, -1);
+    const struct planned plans[] = {{ids, 14, 7, 2, 5, -1},    {ids, 14, 7, 2, 5, 4},
+                                    {ids, 14, 14, 1, 7, 0},    {ids, 14, -1, 1, 3, -1},
+                                    {odd, 6, 6, 1, 3, -1},     {ids, 13, 701, 3, 70, -1},
+                                    {odd, 6, 1100, 1, 3, 1030}};
+
+    for (size_t s = 0; s < sizeof plans / sizeof plans[0]; s++)
+        plan(&plans[s]);
     for (int t = 0; t < 3; t++) {
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
             router(op_types[t], &shapes[s], false);
@@ -207,6 +223,7 @@ void op_moe_cases(void)
             permute(op_types[t], 1, 1, 1, v);
             permute(op_types[t], 3, 2, 13, v);
             permute(op_types[t], 6, 4, 257, v);
+            permute(op_types[t], 6, 3, 136, v);
         }
         for (int v = 0; v < 2; v++) {
             grouped(op_types[t], op_types[t], 7, 11, v);

@@ -33,10 +33,19 @@ extern "C" {
     X(embed_bwd, tr_embed)                                                                         \
     X(embed_fwd, tr_embed)                                                                         \
     X(fill, tr_fill)                                                                               \
+    X(mla_assemble_bwd, tr_mla_grad)                                                               \
+    X(mla_assemble_fwd, tr_mla)                                                                    \
+    X(moe_combine, tr_moe_combine)                                                                 \
+    X(moe_permute, tr_moe_permute)                                                                 \
+    X(moe_plan, tr_moe_plan)                                                                       \
     X(nonfinite, tr_nonfinite)                                                                     \
     X(reduce_ordered, tr_reduce)                                                                   \
     X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
     X(rmsnorm_fwd, tr_rmsnorm)                                                                     \
+    X(rope, tr_rope)                                                                               \
+    X(router_bwd, tr_router_grad)                                                                  \
+    X(router_fwd, tr_router)                                                                       \
+    X(rowdot, tr_rowdot)                                                                           \
     X(sum, tr_sum)                                                                                 \
     X(sumsq, tr_sumsq)                                                                             \
     X(swiglu_bwd, tr_swiglu_grad)                                                                  \

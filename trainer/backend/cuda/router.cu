@@ -1,0 +1,458 @@
+/*
+ * The router both ways, all in f32.
+ *
+ * router_fwd ("="): logits z = x gate^T into the workspace, then a warp a token: s = 1/(1+exp(-z)),
+ * c = s + bias, groups scored by their two largest c, the K largest c of the kept groups, ids
+ * ascending, weights. Where x and gate are of one 16-bit type, their products are exact and summed
+ * in f32 by the tensor cores: a block owns TILE tokens x TILE experts, 4 STAGES of DEPTH channels
+ * in flight. Otherwise each product is one FMA of a thread that owns 4 x 4. Moves T H + T E words;
+ * the limit is bandwidth for E <= 256 on tensor cores, the FMA rate without.
+ * Values are compared as ordered integers with the index below them, so that ties go to the lower
+ * index and what is no number comes last, whatever the order of the lanes.
+ *
+ * router_bwd: ds = factor/(S+1e-20) (d - sum_j s_j d_j/(S+1e-20)) with norm, else factor d;
+ * dz = ds s (1-s); dx (= or +=) sum over k of dz_k gate[id_k], a block a token, gate from the
+ * caches, T H elements once or twice. dgate (+=): a block owns columns of an expert and adds the
+ * tokens that chose it in order, found 32 slots at a time; E H words and T K H elements of x from
+ * the caches. Source: DeepSeek-V3 2024, section 2.1.2.
+ */
+#include "trainer/backend/cuda/cuda.h"
+
+enum { TILE = 64, DEPTH = 32, PITCH = DEPTH + 8, STAGES = 4, MMA_THREADS = 128 };
+enum { FMA_DEPTH = 16, FMA_THREADS = 256, LANES = 32, TOKENS = 4 };
+
+struct logits {
+    float *z; /* (T, E) */
+    int64_t T, E, H;
+};
+
+/* ---- logits on tensor cores ---- */
+
+/* Asks for rows [first, first+TILE) x channels [h, h+DEPTH) of v, zeros outside. */
+template <class T>
+__device__ __forceinline__ void fetch(T *to, struct rows<const T> v, int64_t first, int64_t rows,
+                                      int64_t h, int64_t H)
+{
+#pragma unroll
+    for (int i = 0; i < TILE * DEPTH / 8 / MMA_THREADS; i++) {
+        int u = i * MMA_THREADS + (int)threadIdx.x, row = u / (DEPTH / 8),
+            col = u % (DEPTH / 8) * 8;
+        bool there = first + row < rows && h + col < H;
+
+        ptx_copy16(to + row * PITCH + col, there ? v.at(first + row, h + col) : v.p,
+                   there ? 16 : 0);
+    }
+}
+
+/* d += tokens 16w .. 16w+15 times all experts of a stage, w the warp. */
+template <class T>
+__device__ __forceinline__ void multiply(float (&d)[TILE / 8][4], const T *x, const T *gate)
+{
+    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
+
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 16) {
+        uint32_t a[4], b[4];
+
+        ptx_ldmatrix_x4(a, x + (warp * 16 + lane % 16) * PITCH + k + lane / 16 * 8);
+#pragma unroll
+        for (int n = 0; n < TILE / 8; n += 2) {
+            ptx_ldmatrix_x4(b, gate + (n * 8 + lane / 16 * 8 + lane % 8) * PITCH + k +
+                                   lane / 8 % 2 * 8);
+            ptx_mma(d[n], a, {b[0], b[1]}, T());
+            ptx_mma(d[n + 1], a, {b[2], b[3]}, T());
+        }
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(MMA_THREADS)
+    logits_mma_kernel(struct logits o, struct rows<const T> x, struct rows<const T> gate)
+{
+    DEV_SHARED(T, xs, [STAGES][TILE * PITCH]);
+    DEV_SHARED(T, gs, [STAGES][TILE * PITCH]);
+    int64_t t0 = (int64_t)blockIdx.x * TILE, e0 = (int64_t)blockIdx.y * TILE;
+    int64_t steps = (o.H + DEPTH - 1) / DEPTH;
+    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
+    float d[TILE / 8][4] = {};
+
+    for (int64_t s = 0; s < steps + STAGES - 1; s++) {
+        int64_t now = s - (STAGES - 1);
+
+        if (s < steps) {
+            fetch<T>(xs[s % STAGES], x, t0, o.T, s * DEPTH, o.H);
+            fetch<T>(gs[s % STAGES], gate, e0, o.E, s * DEPTH, o.H);
+        }
+        ptx_copy_commit();
+        if (now < 0)
+            continue;
+        ptx_copy_wait<STAGES - 1>();
+        __syncthreads();
+        multiply<T>(d, xs[now % STAGES], gs[now % STAGES]);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int n = 0; n < TILE / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int64_t t = t0 + warp * 16 + lane / 4 + i / 2 * 8;
+            int64_t e = e0 + n * 8 + lane % 4 * 2 + i % 2;
+
+            if (t < o.T && e < o.E)
+                o.z[t * o.E + e] = d[n][i];
+        }
+}
+
+/* ---- logits by FMA ---- */
+
+__device__ __forceinline__ void fetch_any(float (*to)[TILE + 1], const struct any &v, int64_t first,
+                                          int64_t rows, int64_t h, int64_t H)
+{
+    for (int u = (int)threadIdx.x; u < TILE * FMA_DEPTH; u += FMA_THREADS) {
+        int row = u / FMA_DEPTH, col = u % FMA_DEPTH;
+        float x[1] = {0};
+
+        if (first + row < rows && h + col < H)
+            load_any<1>(x, v, first + row, h + col);
+        to[col][row] = x[0];
+    }
+}
+
+__global__ void __launch_bounds__(FMA_THREADS)
+    logits_fma_kernel(struct logits o, struct any x, struct any gate)
+{
+    DEV_SHARED(float, xs, [FMA_DEPTH][TILE + 1]);
+    DEV_SHARED(float, gs, [FMA_DEPTH][TILE + 1]);
+    int64_t t0 = (int64_t)blockIdx.x * TILE, e0 = (int64_t)blockIdx.y * TILE;
+    int row = (int)threadIdx.x / 16 * 4, col = (int)threadIdx.x % 16;
+    float d[4][4] = {};
+
+    for (int64_t h = 0; h < o.H; h += FMA_DEPTH) {
+        fetch_any(xs, x, t0, o.T, h, o.H);
+        fetch_any(gs, gate, e0, o.E, h, o.H);
+        __syncthreads();
+        for (int k = 0; k < FMA_DEPTH; k++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    d[i][j] += xs[k][row + i] * gs[k][col + j * 16];
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (t0 + row + i < o.T && e0 + col + j * 16 < o.E)
+                o.z[(t0 + row + i) * o.E + e0 + col + j * 16] = d[i][j];
+}
+
+/* ---- choice ---- */
+
+struct choice {
+    int64_t T, E, K, groups, top;
+    struct rows<int32_t> ids;
+    struct rows<float> weights, scores;
+    const float *bias; /* may be NULL */
+    float factor;
+    bool norm, mask_zero, replay;
+};
+
+/* f as an integer of the same order, 2 or more; 1 for what is no number, 0 is left free. */
+__device__ __forceinline__ uint32_t rank_of(float f)
+{
+    uint32_t bits = __float_as_uint(f);
+
+    if (f != f)
+        return 1;
+    return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+}
+
+/* The index of the largest of rank[0..n), which becomes 0; ties to the lower index. A warp calls.
+ */
+__device__ __forceinline__ int64_t take_largest(uint32_t *rank, int64_t n)
+{
+    int64_t lane = threadIdx.x % LANES, at;
+    uint64_t best = 0;
+
+    for (int64_t i = lane; i < n; i += LANES) {
+        uint64_t mine = (uint64_t)rank[i] << 32 | (0xffffffffu - (uint32_t)i);
+
+        best = max(best, mine);
+    }
+#pragma unroll
+    for (int m = LANES / 2; m > 0; m /= 2)
+        best = max(best, (uint64_t)__shfl_xor_sync(0xffffffffu, best, m));
+    at = 0xffffffffu - (uint32_t)best;
+    __syncwarp();
+    if (lane == 0)
+        rank[at] = 0;
+    __syncwarp();
+    return at;
+}
+
+/* Ranks of the groups from c; two largest each. */
+__device__ __forceinline__ void score_groups(uint32_t *group, const float *c,
+                                             const struct choice &p)
+{
+    int64_t size = p.E / p.groups;
+
+    for (int64_t g = threadIdx.x % LANES; g < p.groups; g += LANES) {
+        float best = -INFINITY, second = -INFINITY;
+
+        for (int64_t e = g * size; e < (g + 1) * size; e++)
+            if (c[e] > best) {
+                second = best;
+                best = c[e];
+            } else if (c[e] > second) {
+                second = c[e];
+            }
+        group[g] = rank_of(best + second);
+    }
+    __syncwarp();
+}
+
+/* rank[e] of c, of -inf (or 0) outside the kept groups; then the chosen get rank 0. */
+__device__ __forceinline__ void choose(uint32_t *rank, uint32_t *group, const float *c,
+                                       const struct choice &p)
+{
+    int64_t lane = threadIdx.x % LANES, size = p.E / p.groups;
+    uint32_t masked = rank_of(p.mask_zero ? 0 : -INFINITY);
+
+    if (p.groups > 1) {
+        score_groups(group, c, p);
+        for (int64_t g = 0; g < p.top; g++)
+            take_largest(group, p.groups);
+    }
+    for (int64_t e = lane; e < p.E; e += LANES)
+        rank[e] = p.groups > 1 && group[e / size] != 0 ? masked : rank_of(c[e]);
+    __syncwarp();
+    for (int64_t k = 0; k < p.K; k++)
+        take_largest(rank, p.E);
+}
+
+/* The experts of rank 0, ascending. */
+__device__ __forceinline__ void write_ids(int32_t *ids, const uint32_t *rank, int64_t E)
+{
+    unsigned lane = threadIdx.x % LANES;
+    int at = 0;
+
+    for (int64_t first = 0; first < E; first += LANES) {
+        int64_t e = first + lane;
+        bool mine = e < E && rank[e < E ? e : 0] == 0;
+        unsigned all = __ballot_sync(0xffffffffu, mine);
+
+        if (mine)
+            ids[at + __popc(all & ((1u << lane) - 1))] = (int32_t)e;
+        at += __popc(all);
+    }
+    __syncwarp();
+}
+
+__global__ void choose_kernel(struct choice p, const float *z)
+{
+    DEV_DYNAMIC(float, room);
+    int64_t t = (int64_t)blockIdx.x * TOKENS + threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    float *s = room + threadIdx.x / LANES * (3 * p.E + p.groups), *c = s + p.E, sum = 0;
+    uint32_t *rank = reinterpret_cast<uint32_t *>(c + p.E), *group = rank + p.E;
+    int32_t *ids;
+
+    if (t >= p.T)
+        return;
+    ids = p.ids.at(t, 0);
+    for (int64_t e = lane; e < p.E; e += LANES) {
+        s[e] = 1.0f / (1.0f + expf(-z[t * p.E + e]));
+        c[e] = s[e] + (p.bias != NULL ? p.bias[e] : 0);
+    }
+    __syncwarp();
+    if (!p.replay) {
+        choose(rank, group, c, p);
+        write_ids(ids, rank, p.E);
+    }
+    for (int64_t k = 0; k < p.K; k++)
+        sum += s[ids[k]];
+    for (int64_t k = lane; k < p.K; k += LANES) {
+        float mine = s[ids[k]];
+
+        *p.scores.at(t, k) = mine;
+        *p.weights.at(t, k) = p.factor * (p.norm ? mine / (sum + 1e-20f) : mine);
+    }
+}
+
+static enum fr_rc put_logits(struct tr_queue *q, const struct tr_router *a, const struct logits &o,
+                             struct fr_err *err)
+{
+    struct cuda_grid g = {dim3(cuda_blocks(o.T, TILE), cuda_blocks(o.E, TILE)), MMA_THREADS, 0};
+    enum tr_dtype t = a->x.dtype;
+
+    if (t != TR_F32 && t == a->gate.dtype && o.H % 8 == 0 && cuda_aligned(&a->x) &&
+        cuda_aligned(&a->gate))
+        return t == TR_BF16
+                   ? cuda_launch(q, g, err, logits_mma_kernel<bf16>, o, cuda_rows<const bf16>(a->x),
+                                 cuda_rows<const bf16>(a->gate))
+                   : cuda_launch(q, g, err, logits_mma_kernel<f16>, o, cuda_rows<const f16>(a->x),
+                                 cuda_rows<const f16>(a->gate));
+    g.threads = FMA_THREADS;
+    return cuda_launch(q, g, err, logits_fma_kernel, o, cuda_any(a->x), cuda_any(a->gate));
+}
+
+enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struct tr_router *a,
+                              struct fr_err *err)
+{
+    int64_t T = a->x.shape[0], E = a->gate.shape[0];
+    struct logits o = {NULL, T, E, a->x.shape[1]};
+    struct choice p = {T,
+                       E,
+                       a->ids.shape[1],
+                       a->n_group,
+                       a->topk_group,
+                       cuda_rows<int32_t>(a->ids),
+                       cuda_rows<float>(a->weights),
+                       cuda_rows<float>(a->scores),
+                       static_cast<const float *>(a->bias.p),
+                       a->factor,
+                       a->norm,
+                       a->mask_zero,
+                       a->replay};
+    struct cuda_grid g = {dim3(cuda_blocks(T, TOKENS)), TOKENS * LANES,
+                          TOKENS * (size_t)(3 * E + a->n_group) * sizeof(float)};
+    void *work = NULL;
+    enum fr_rc rc = cuda_work(q, (size_t)(T * E) * sizeof(float), &work, err);
+
+    (void)cuda;
+    o.z = static_cast<float *>(work);
+    if (rc == FR_OK)
+        rc = put_logits(q, a, o, err);
+    return rc == FR_OK ? cuda_launch(q, g, err, choose_kernel, p, (const float *)o.z) : rc;
+}
+
+/* ---- backward ---- */
+
+struct grad_in {
+    struct rows<const float> dweights, scores;
+    struct rows<const int32_t> ids;
+    struct any gate, x;
+    int64_t T, K, H;
+    float factor;
+    bool norm, add;
+    float *dz; /* (T, K) for dgate, or NULL */
+};
+
+/* dz of choice k of token t. */
+__device__ __forceinline__ float logit_grad(const struct grad_in &in, int64_t t, int64_t k)
+{
+    float S = 1e-20f, mean = 0, s = *in.scores.at(t, k), d = *in.dweights.at(t, k);
+
+    if (in.norm) {
+        for (int64_t j = 0; j < in.K; j++)
+            S += *in.scores.at(t, j);
+        for (int64_t j = 0; j < in.K; j++)
+            mean += *in.scores.at(t, j) / S * *in.dweights.at(t, j);
+        d = (d - mean) / S;
+    }
+    return in.factor * d * s * (1 - s);
+}
+
+template <class DX, int V> __global__ void router_bwd_kernel(struct rows<DX> dx, struct grad_in in)
+{
+    DEV_DYNAMIC(float, dz);
+    int64_t t = blockIdx.x;
+
+    for (int64_t k = threadIdx.x; k < in.K; k += blockDim.x) {
+        dz[k] = logit_grad(in, t, k);
+        if (in.dz != NULL)
+            in.dz[t * in.K + k] = dz[k];
+    }
+    __syncthreads();
+    for (int64_t j = (int64_t)threadIdx.x * V; j < in.H; j += blockDim.x * V) {
+        float sum[V], g[V];
+
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            sum[i] = 0;
+        if (in.add)
+            load<V>(sum, dx.at(t, j));
+#pragma unroll 4
+        for (int64_t k = 0; k < in.K; k++) {
+            load_any<V>(g, in.gate, *in.ids.at(t, k), j);
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                sum[i] += dz[k] * g[i];
+        }
+        store<V>(dx.at(t, j), sum);
+    }
+}
+
+template <int V> __global__ void gate_grad_kernel(struct rows<float> dgate, struct grad_in in)
+{
+    int64_t e = blockIdx.x, j = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * V;
+    int64_t slots = in.T * in.K;
+    bool mine = j < in.H;
+    float sum[V] = {}, x[V];
+
+    if (mine)
+        load<V>(sum, dgate.at(e, j));
+    for (int64_t first = 0; first < slots; first += LANES) {
+        int64_t s = first + threadIdx.x % LANES;
+        bool here = s < slots && *in.ids.at(s / in.K, s % in.K) == e;
+
+        for (unsigned hits = __ballot_sync(0xffffffffu, here); hits != 0; hits &= hits - 1) {
+            int64_t slot = first + __ffs((int)hits) - 1;
+
+            if (!mine)
+                continue;
+            load_any<V>(x, in.x, slot / in.K, j);
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                sum[i] += in.dz[slot] * x[i];
+        }
+    }
+    if (mine)
+        store<V>(dgate.at(e, j), sum);
+}
+
+enum fr_rc tr_cuda_router_bwd(struct cuda *cuda, struct tr_queue *q, const struct tr_router_grad *a,
+                              struct fr_err *err)
+{
+    int64_t T = a->dx.shape[0], H = a->dx.shape[1], K = a->ids.shape[1], E = a->gate.shape[0];
+    bool dgate = a->dgate.p != NULL;
+    bool wide = H % DEV_WIDE == 0 && cuda_aligned(&a->dx) && cuda_aligned(&a->gate) &&
+                cuda_aligned(&a->dgate) && cuda_aligned(&a->x);
+    struct grad_in in = {cuda_rows<const float>(a->dweights),
+                         cuda_rows<const float>(a->scores),
+                         cuda_rows<const int32_t>(a->ids),
+                         cuda_any(a->gate),
+                         cuda_any(a->x),
+                         T,
+                         K,
+                         H,
+                         a->factor,
+                         a->norm,
+                         a->add,
+                         NULL};
+    void *work = NULL;
+    enum fr_rc rc = dgate ? cuda_work(q, (size_t)(T * K) * sizeof(float), &work, err) : FR_OK;
+
+    (void)cuda;
+    in.dz = static_cast<float *>(work);
+    if (rc == FR_OK)
+        rc = cuda_float(a->dx.dtype, [&](auto t) {
+            return cuda_wide(wide, [&](auto v) {
+                using DX = decltype(t);
+                constexpr int V = decltype(v)::value;
+                struct cuda_grid g = {dim3((unsigned)T), cuda_row_threads((H + V - 1) / V),
+                                      (size_t)K * sizeof(float)};
+
+                return cuda_launch(q, g, err, router_bwd_kernel<DX, V>, cuda_rows<DX>(a->dx), in);
+            });
+        });
+    if (rc != FR_OK || !dgate || T == 0)
+        return rc;
+    return cuda_wide(wide, [&](auto v) {
+        constexpr int V = decltype(v)::value;
+        int threads = cuda_row_threads((H + V - 1) / V);
+        struct cuda_grid g = {dim3((unsigned)E, cuda_blocks(H, (int64_t)threads * V)), threads, 0};
+
+        return cuda_launch(q, g, err, gate_grad_kernel<V>, cuda_rows<float>(a->dgate), in);
+    });
+}
