@@ -171,7 +171,7 @@ static int unix_socket(const char *path, int (*join)(int, const struct sockaddr 
     int dir_fd, fd = -1;
 
     if (unix_address(path, &a, &dir_fd) == 0) {
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && join(fd, (struct sockaddr *)&a, sizeof(a)) != 0) {
             int e = errno;
             close(fd);
@@ -182,6 +182,15 @@ static int unix_socket(const char *path, int (*join)(int, const struct sockaddr 
     if (dir_fd >= 0)
         close(dir_fd);
     return fd;
+}
+
+static int real_set_nonblock(int fd, bool on)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0)
+        return -1;
+    return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
 /* Under its name only once it listens: one by that name that refuses is a dead one's. */
@@ -197,7 +206,7 @@ static int real_listen_unix(const char *path)
     unlink(tmp);
     if ((fd = unix_socket(tmp, bind)) < 0)
         return -1;
-    if (listen(fd, 16) == 0 && rename(tmp, path) == 0)
+    if (listen(fd, 16) == 0 && real_set_nonblock(fd, false) == 0 && rename(tmp, path) == 0)
         return fd;
     n = errno;
     unlink(tmp);
@@ -206,9 +215,16 @@ static int real_listen_unix(const char *path)
     return -1;
 }
 
+/* To a listener who is stopped it must not wait: EAGAIN when too many already do. */
 static int real_connect_unix(const char *path)
 {
-    return unix_socket(path, connect);
+    int fd = unix_socket(path, connect);
+
+    if (fd >= 0 && real_set_nonblock(fd, false) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 static int real_accept(int fd)
@@ -263,15 +279,6 @@ static int64_t real_disk_free(const char *path)
     struct statvfs v;
 
     return statvfs(path, &v) == 0 ? (int64_t)v.f_bavail * (int64_t)v.f_frsize : -1;
-}
-
-static int real_set_nonblock(int fd, bool on)
-{
-    int flags = fcntl(fd, F_GETFL);
-
-    if (flags < 0)
-        return -1;
-    return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
 static int real_subreaper(void)

@@ -84,11 +84,11 @@ struct fr_sys {
     int (*touch)(
         const char *path); /* sets the file's times to now; a link itself, not its target */
 
-    int (*pipe)(int fds[2]);              /* close-on-exec */
-    int (*socketpair)(int fds[2]);        /* stream, close-on-exec */
-    int (*listen_unix)(const char *path); /* a listening stream socket, in place of one
-                                           * there; PATH.new until it listens */
-    int (*connect_unix)(const char *path);
+    int (*pipe)(int fds[2]);               /* close-on-exec */
+    int (*socketpair)(int fds[2]);         /* stream, close-on-exec */
+    int (*listen_unix)(const char *path);  /* a listening stream socket, in place of one
+                                            * there; PATH.new until it listens */
+    int (*connect_unix)(const char *path); /* never waits: EAGAIN when its queue is full */
     int (*accept)(int fd);
     int (*hold_port)(int port,
                      int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */

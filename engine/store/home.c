@@ -157,9 +157,9 @@ enum fr_rc fr_home_poke(const char *home, struct fr_id run, struct fr_err *err)
     if (path.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
     fd = fr_sys.connect_unix(path.p);
-    if (fd < 0)
+    if (fd < 0 && errno != EAGAIN) /* full: it will look anyway */
         rc = fr_fail(err, FR_NOTFOUND, "no process owns this run");
-    else
+    else if (fd >= 0)
         fr_sys.close(fd);
     fr_buf_finish(&path);
     return rc;

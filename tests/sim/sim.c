@@ -20,14 +20,19 @@ enum { STACK_BYTES = 1 << 20, STEP_US = 3, EPOCH_MS = 1700000000 };
 
 struct sim *sim;
 
-uint64_t sim_random(struct sim *s)
+uint64_t sim_draw(uint64_t *rng)
 {
     /* splitmix64, Steele et al. 2014 */
-    uint64_t z = s->rng += 0x9e3779b97f4a7c15u;
+    uint64_t z = *rng += 0x9e3779b97f4a7c15u;
 
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+uint64_t sim_random(struct sim *s)
+{
+    return sim_draw(&s->rng);
 }
 
 int64_t sim_between(struct sim *s, int64_t lo, int64_t hi)
@@ -189,8 +194,9 @@ static struct sim_proc *choose(struct sim *s, int64_t *due)
         for (struct sim_proc *p = s->machines[i].procs; p != NULL; p = p->next) {
             if (can_run(s, p) && sim_random(s) % ++n == 0)
                 chosen = p;
-            if (p->state == SIM_BLOCKED && p->until_us < *due)
-                *due = p->until_us;
+            int64_t until = p->until_us > p->m->awake_us ? p->until_us : p->m->awake_us;
+            if (p->state == SIM_BLOCKED && until < *due)
+                *due = until;
         }
     return chosen;
 }
@@ -307,7 +313,7 @@ static int fill_random(void *p, size_t n)
 
 static void *alloc(size_t n)
 {
-    return proc_alloc(sim->cur, n);
+    return proc_alloc(sim != NULL ? sim->cur : NULL, n);
 }
 
 static void release(void *p)

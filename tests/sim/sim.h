@@ -154,6 +154,7 @@ struct sim {
 extern struct sim *sim;
 
 /* sim.c: numbers, coroutines, clocks */
+uint64_t sim_draw(uint64_t *rng); /* the next number of a stream of one's own */
 uint64_t sim_random(struct sim *s);
 int64_t sim_between(struct sim *s, int64_t lo, int64_t hi);
 void sim_init(struct sim *s, uint64_t seed);

@@ -266,7 +266,8 @@ static int io_listen(const char *path)
         errno = errno == EEXIST ? EADDRINUSE : errno;
         return -1;
     }
-    fr_sys.close(fd);
+    sim_file_unref(sim->cur->fds[fd]); /* no step: under its name only once it listens */
+    sim->cur->fds[fd] = NULL;
     struct sim_file *f = calloc(1, sizeof(*f));
     *f = (struct sim_file){.kind = SIM_LISTEN, .path = strdup(path)};
     return sim_fd_new(sim->cur, f);
@@ -276,7 +277,11 @@ static int io_connect(const char *path)
 {
     sim_step();
     struct sim_file *l = sim_lookup(sim->cur->m, path) != NULL ? listener(sim->cur->m, path) : NULL;
-    if (l == NULL || l->n_queue == 16) {
+    if (l != NULL && l->n_queue == 16) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (l == NULL) {
         errno = sim_lookup(sim->cur->m, path) != NULL ? ECONNREFUSED : ENOENT;
         return -1;
     }

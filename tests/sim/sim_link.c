@@ -201,6 +201,8 @@ int64_t sim_links_due(const struct sim *s)
         if (w->shut && w->to != NULL && w->shut_us > s->now_us && w->shut_us < due)
             due = w->shut_us;
     }
+    if (s->machines[0].awake_us > s->now_us)
+        return due; /* nobody there to hear of more */
     for (const struct sim_link *l = s->links; l != NULL; l = l->next) {
         if (l->state == LINK_OPENING && l->due_us < due)
             due = l->due_us;

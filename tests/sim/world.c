@@ -76,16 +76,17 @@ static void start_stray(struct sim_proc *parent)
     memcpy(p->marker, parent->marker, sizeof(p->marker));
 }
 
-static void give_output(const struct record *r, const char *path, const char *in)
+static bool give_output(const struct record *r, const char *path, const char *in)
 {
     int fd = fr_sys.open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     char text[256];
     int n = snprintf(text, sizeof(text), "v=%s.%s.%.100s\n", r->task, r->node, in);
 
     if (fd < 0)
-        return;
-    fr_sys.write(fd, text, (size_t)n);
+        return false;
+    bool ok = fr_sys.write(fd, text, (size_t)n) == n;
     fr_sys.close(fd);
+    return ok;
 }
 
 static void write_until(struct record *r, int64_t until)
@@ -127,8 +128,9 @@ static int program(void *arg)
         start_stray(sim->cur);
     }
     write_until(r, until);
-    if (strcmp(mode, "out") == 0)
-        give_output(r, sim_env(arg, "FLOWRUN_OUTPUT"), sim_env(arg, "IN"));
+    if (strcmp(mode, "out") == 0 &&
+        !give_output(r, sim_env(arg, "FLOWRUN_OUTPUT"), sim_env(arg, "IN")))
+        code = 1;
     r->exited = code == 0;
     return code;
 }
@@ -408,7 +410,6 @@ static void pass_time(struct world *w)
         w->over = false;
         start_engine(w);
     }
-    s->wake_us = w->restart_us < w->look_us ? w->restart_us : w->look_us;
 }
 
 /* SQLite works on real files, below a path that differs from run to run in its digits alone. */
@@ -487,15 +488,16 @@ bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(s
         begin(w);
     start_engine(w);
     for (int64_t end_us = INT64_MAX; !w->failed && s->now_us < end_us;) {
+        pass_time(w);
         if (w->look != NULL)
             w->look(w);
+        s->wake_us = w->restart_us < w->look_us ? w->restart_us : w->look_us;
         sim_sweep(s);
-        pass_time(w);
         if (!sim_turn(s, &idle) && idle)
             break;
         if (s->now_us > GIVE_UP_US)
             world_violated(w, "it did not end");
-        if (!w->over)
+        if (!w->over || w->restart_us != INT64_MAX)
             end_us = INT64_MAX;
         else if (end_us == INT64_MAX)
             end_us = s->now_us + 200LL * 1000000; /* whatever still goes on has an end */
