@@ -136,7 +136,8 @@ enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id 
                        uint64_t ref, struct fr_err *err);
 void fr_pend_send(struct fr_chan *ch, bool again); /* again: all, on a new connection */
 void fr_pend_state(struct fr_chan *ch, const struct fr_state *s);
-void fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by);
+/* true: something waited for that. */
+bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by);
 bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt);
 bool fr_pend_ref(struct fr_chan *ch, uint64_t ref); /* takes it off; false: not one of ours */
 void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms);

@@ -150,7 +150,10 @@ static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_
         on_prepared(ch, &m->prepared, ev);
         return true;
     case FR_MSG_BUSY:
-        fr_pend_answered(ch, m->busy.attempt, FR_MSG_BUSY);
+        if (!fr_pend_answered(ch, m->busy.attempt, FR_MSG_BUSY)) {
+            fr_exec_event_free(ev); /* once an answer, each further one would be another to stop */
+            return true;
+        }
         ev->busy = m->busy;
         post(ch, ev, FR_EXEC_BUSY, m->busy.attempt);
         return true;

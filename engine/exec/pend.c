@@ -132,16 +132,21 @@ static bool settles(const struct fr_pend *p, enum fr_msg_type by)
     }
 }
 
-void fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by)
+bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by)
 {
+    bool waited = false;
+
     for (struct fr_pend **at = &ch->pends; *at != NULL;) {
         struct fr_pend *p = *at;
 
-        if (fr_id_eq(p->attempt, attempt) && settles(p, by))
+        if (fr_id_eq(p->attempt, attempt) && settles(p, by)) {
             take_off(ch, at);
-        else
+            waited = true;
+        } else {
             at = &p->next;
+        }
     }
+    return waited;
 }
 
 /* A state answers the oldest question; else it says how far prepare, go or stop have come. */

@@ -308,7 +308,7 @@ static void hear_attempt(struct fr_run *run, struct run_attempt *at, const struc
         hear_ended(run, at, &ev->ended);
         break;
     case FR_EXEC_LOG_END:
-        at->log_end = at->log.size >= at->log_bytes;
+        at->log_end = at->log.cut || at->log.size >= at->log_bytes;
         run_ack(run, at);
         break;
     case FR_EXEC_STATE:

@@ -139,11 +139,11 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
     int64_t max = run_task_of(run, at->inst)->spec->log.max_bytes;
     struct fr_err err;
 
-    if (log->failed)
+    if (log->failed || log->cut)
         return;
     if (max > 0 && piece->offset + bytes.n > (uint64_t)max + OVER_BYTES) {
         run_trouble(run, at->inst, "its node sends more output than its limit: not kept");
-        log->failed = true;
+        log->cut = true;
         return;
     }
     if (open_log(run, at, &err) != FR_OK ||

@@ -22,6 +22,7 @@ struct run_log {
     uint64_t idx_offset; /* of the newest pair */
     int64_t idx_wall;
     bool failed;  /* could not be written: said once */
+    bool cut;     /* its node sent more than the task's limit: the rest is not kept */
     bool doubted; /* control lost power since: replaced by what the node still has */
 };
 

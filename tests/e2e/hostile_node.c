@@ -1,0 +1,522 @@
+/*
+ * A flownode that breaks the protocol in one way, named by its home's last part: FLOWRUN_LIBEXEC
+ * leads flowrun to it. Homes with other names get the real flownode (REAL_FLOWNODE). What it was
+ * sent is kept in HOME/got. On its second connection it behaves, and refuses what it is asked to
+ * start, so that the run ends.
+ */
+#include "engine/wire/codec.h"
+#include "engine/wire/wire.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ESCAPES                                                                                    \
+    "\x1b[2J\x1b]0;owned\x07\x9b"                                                                  \
+    "31m\xc2\x9b"                                                                                  \
+    "1m\xff"
+
+enum { MANY = 300, FLOOD = 4 << 20 };
+
+struct node {
+    const char *home;
+    bool behaves; /* this is not its first connection */
+    struct fr_wire_in in;
+    int got; /* HOME/got */
+    struct fr_id attempt;
+    uint64_t rng;
+};
+
+static uint64_t draw(struct node *n)
+{
+    n->rng ^= n->rng << 13;
+    n->rng ^= n->rng >> 7;
+    n->rng ^= n->rng << 17;
+    return n->rng;
+}
+
+static void put(const void *p, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t k = write(1, (const char *)p + done, n - done);
+        if (k <= 0)
+            exit(1); /* cut off */
+        done += (size_t)k;
+    }
+}
+
+static void say(const struct fr_msg *m)
+{
+    struct fr_buf b = {0};
+
+    if (fr_msg_put(m, &b, NULL) != FR_OK)
+        exit(3);
+    put(b.p, b.n);
+    fr_buf_finish(&b);
+}
+
+static void frame(uint32_t len, uint8_t type, const void *p, size_t n)
+{
+    uint8_t head[FR_FRAME_HEAD];
+
+    fr_put_u32(head, len);
+    head[4] = type;
+    put(head, sizeof(head));
+    put(p, n);
+}
+
+static void refuse(struct fr_id attempt, const char *text)
+{
+    struct fr_msg m = {.type = FR_MSG_PREPARED,
+                       .prepared = {attempt, FR_DENIED, fr_str_of(text), 0}};
+
+    say(&m);
+}
+
+static void ended(struct fr_id attempt, int code, struct fr_strs outputs, uint64_t log_bytes)
+{
+    struct fr_msg m = {.type = FR_MSG_ENDED};
+
+    m.ended = (struct fr_ended){.attempt = attempt,
+                                .cause = FR_END_EXIT,
+                                .code = code,
+                                .launched = true,
+                                .outputs = outputs,
+                                .log_bytes = log_bytes};
+    say(&m);
+}
+
+static void launched(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_LAUNCHED, .launched = {n->attempt, 4711, 5}};
+
+    say(&m);
+}
+
+/* ---- the ways to break the protocol; each is asked to start n->attempt ---- */
+
+static void do_frame(struct node *n)
+{
+    (void)n;
+    frame(0xffffffffu, FR_MSG_LOG, "x", 1);
+}
+
+static void do_endless(struct node *n)
+{
+    static const char piece[FR_FRAME_MAX];
+
+    (void)n;
+    for (size_t i = 0; i < 2 * FLOOD / sizeof(piece); i++)
+        frame(sizeof(piece), FR_MSG_ENDED | FR_FRAME_MORE, piece, sizeof(piece));
+}
+
+static void do_lists(struct node *n)
+{
+    char p[8 + 4];
+
+    (void)n;
+    memset(p, 0, 8);
+    fr_put_u32(p + 8, 0xfffffff0u);
+    frame(sizeof(p), FR_MSG_LISTING, p, sizeof(p));
+}
+
+/* At once what many grants would allow. */
+static void do_credit(struct node *n)
+{
+    static char bytes[FR_CREDIT_MAX + 1];
+    struct fr_msg m = {.type = FR_MSG_LOG};
+
+    launched(n);
+    m.log = (struct fr_log_piece){n->attempt, 0, 5, {bytes, sizeof(bytes)}};
+    say(&m);
+}
+
+/* More than the task's limit, and then its end. */
+static void do_flood(struct node *n)
+{
+    static char bytes[FR_BULK_MAX];
+    struct fr_msg m = {.type = FR_MSG_LOG};
+
+    memset(bytes, 'l', sizeof(bytes));
+    launched(n);
+    m.log = (struct fr_log_piece){n->attempt, 0, 5, {bytes, sizeof(bytes)}};
+    for (m.log.offset = 0; m.log.offset < FLOOD; m.log.offset += sizeof(bytes))
+        say(&m);
+    ended(n->attempt, 3, (struct fr_strs){0}, m.log.offset);
+}
+
+static void do_pings(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_PING, .ping = {7}};
+    struct fr_buf b = {0};
+
+    for (int i = 0; i < 5000; i++)
+        (void)fr_msg_put(&m, &b, NULL);
+    for (int i = 0; i < 500; i++) /* 32 MB of them, and no answer is read */
+        put(b.p, b.n);
+    fr_buf_finish(&b);
+    refuse(n->attempt, "no");
+}
+
+static void do_clocks(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_PONG, .pong = {INT64_MIN, INT64_MAX, INT64_MIN}};
+
+    (void)n;
+    say(&m);
+}
+
+static void do_log_clock(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_LOG, .log = {n->attempt, 0, INT64_MIN, FR_STR("x")}};
+
+    launched(n);
+    say(&m);
+}
+
+/* All attempts that the node beside it has: their ends, and their logs. */
+static void do_foreign(struct node *n)
+{
+    char path[1200];
+    struct dirent *d;
+
+    (void)snprintf(path, sizeof(path), "%s/../good/log", n->home);
+    for (int tries = 0; tries < 1000; tries++) {
+        DIR *dir = opendir(path);
+        bool some = false;
+        while (dir != NULL && (d = readdir(dir)) != NULL) {
+            struct fr_id id;
+            struct fr_msg m = {.type = FR_MSG_LOG, .log = {.bytes = FR_STR("forged\n")}};
+            if (!fr_id_parse(fr_str_of(d->d_name), &id))
+                continue;
+            m.log.attempt = id;
+            say(&m);
+            ended(id, 7, (struct fr_strs){0}, 0);
+            some = true;
+        }
+        if (dir != NULL)
+            closedir(dir);
+        if (some)
+            break;
+        usleep(10000);
+    }
+    refuse(n->attempt, "no");
+}
+
+static void do_busy(struct node *n)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct fr_msg m = {.type = FR_MSG_BUSY, .busy = {.attempt = n->attempt}};
+        m.busy.other = n->attempt;
+        m.busy.other.b[i % 16] = (uint8_t)draw(n);
+        say(&m);
+    }
+    exit(1);
+}
+
+static void do_refs(struct node *n)
+{
+    struct fr_str names[] = {FR_STR("5 644 ../../../etc/passwd"), FR_STR("/"), FR_STR("")};
+
+    for (uint64_t ref = 0; ref < 50; ref++) {
+        struct fr_msg m[] = {
+            {.type = FR_MSG_PUT_STATE, .put_state = {ref, 0, true, FR_STR("/etc/../x")}},
+            {.type = FR_MSG_GET_DATA, .get_data = {ref, UINT64_MAX, FR_STR("")}},
+            {.type = FR_MSG_GET_END, .get_end = {ref, UINT64_MAX, 07777}},
+            {.type = FR_MSG_LISTING, .listing = {ref, {names, 3}}},
+            {.type = FR_MSG_FACTS_ARE, .facts_are = {ref, {names, 3}}},
+        };
+        for (size_t i = 0; i < sizeof(m) / sizeof(m[0]); i++)
+            say(&m[i]);
+    }
+    refuse(n->attempt, "no");
+}
+
+/* Messages of all types with some bytes changed. */
+static void do_random(struct node *n)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct fr_msg m = {.type = (enum fr_msg_type)(draw(n) % 70)};
+        struct fr_buf b = {0};
+        if (fr_msg_shape(m.type) == NULL)
+            continue;
+        fr_shape_put(fr_msg_shape(m.type), &m.hello, &b);
+        for (int k = 0; k < 3 && b.n > 0; k++)
+            b.p[draw(n) % b.n] = (char)draw(n);
+        frame((uint32_t)b.n, (uint8_t)m.type, b.p, b.n);
+        fr_buf_finish(&b);
+    }
+    exit(1);
+}
+
+static void do_text(struct node *n)
+{
+    refuse(n->attempt, "refused" ESCAPES "\nnext");
+}
+
+static void do_error(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_ERROR, .error = {0, FR_BUG + 7, FR_STR("gone" ESCAPES)}};
+
+    (void)n;
+    say(&m);
+}
+
+static void do_outputs(struct node *n)
+{
+    struct fr_str v[] = {FR_STR("undeclared=1")};
+
+    launched(n);
+    ended(n->attempt, 0, (struct fr_strs){v, 1}, 0);
+}
+
+static void do_bad_output(struct node *n)
+{
+    struct fr_str v[] = {FR_STR("k=" ESCAPES)};
+
+    launched(n);
+    ended(n->attempt, 0, (struct fr_strs){v, 1}, 0);
+}
+
+static void do_survivors(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_ENDED};
+    struct fr_str v[] = {FR_STR("7 " ESCAPES " D")};
+
+    launched(n);
+    m.ended = (struct fr_ended){.attempt = n->attempt,
+                                .cause = 77,
+                                .code = INT32_MIN,
+                                .stop_cause = UINT32_MAX,
+                                .launched = true,
+                                .launched_ms = INT64_MIN,
+                                .ended_ms = INT64_MAX,
+                                .text = FR_STR("lost" ESCAPES),
+                                .dropped_bytes = UINT64_MAX};
+    m.ended.survivors = (struct fr_strs){v, 1};
+    say(&m);
+    m.ended.survivors.n = 0;
+    say(&m);
+}
+
+/* ---- those that do not wait for a start ---- */
+
+static void hello(int64_t mono_ms, uint32_t proto)
+{
+    struct fr_msg m = {.type = FR_MSG_HELLO};
+
+    m.hello = (struct fr_hello){.proto_min = proto,
+                                .proto_max = proto,
+                                .build = FR_STR("build" ESCAPES),
+                                .home = {{8}},
+                                .boot = FR_STR("boot" ESCAPES),
+                                .mono_ms = mono_ms,
+                                .wall_ms = 5};
+    put(FR_WIRE_MAGIC, strlen(FR_WIRE_MAGIC));
+    say(&m);
+}
+
+static void do_hellos(struct node *n)
+{
+    (void)n;
+    hello(5, FR_PROTO_MAX);
+}
+
+static void do_noise(struct node *n)
+{
+    for (int i = 0; i < (1 << 20); i++)
+        put(&(char){(char)draw(n)}, 1);
+}
+
+static void do_garbage(struct node *n)
+{
+    put(FR_WIRE_MAGIC, strlen(FR_WIRE_MAGIC));
+    put(ESCAPES, strlen(ESCAPES));
+    do_noise(n);
+}
+
+static void do_clock(struct node *n)
+{
+    (void)n;
+    hello(INT64_MIN, FR_PROTO_MAX);
+}
+
+static void do_later(struct node *n)
+{
+    (void)n;
+    hello(5, 99);
+}
+
+static void do_early(struct node *n)
+{
+    put(FR_WIRE_MAGIC, strlen(FR_WIRE_MAGIC));
+    launched(n);
+}
+
+static const struct {
+    const char *name;
+    void (*first)(struct node *n);   /* instead of a hello */
+    void (*started)(struct node *n); /* when asked to start an attempt */
+} ways[] = {
+    {"frame", NULL, do_frame},
+    {"endless", NULL, do_endless},
+    {"lists", NULL, do_lists},
+    {"credit", NULL, do_credit},
+    {"flood", NULL, do_flood},
+    {"pings", NULL, do_pings},
+    {"clocks", NULL, do_clocks},
+    {"log-clock", NULL, do_log_clock},
+    {"foreign", NULL, do_foreign},
+    {"busy", NULL, do_busy},
+    {"refs", NULL, do_refs},
+    {"random", NULL, do_random},
+    {"hellos", NULL, do_hellos},
+    {"text", NULL, do_text},
+    {"error", NULL, do_error},
+    {"outputs", NULL, do_outputs},
+    {"bad-output", NULL, do_bad_output},
+    {"survivors", NULL, do_survivors},
+    {"noise", do_noise, NULL},
+    {"garbage", do_garbage, NULL},
+    {"clock", do_clock, NULL},
+    {"later", do_later, NULL},
+    {"early", do_early, NULL},
+    {"path", NULL, NULL},
+    {"offset", NULL, NULL},
+    {"mute", NULL, NULL},
+    {"gather", NULL, NULL},
+};
+
+/* ---- the loop ---- */
+
+static size_t way;
+
+static bool is_way(const char *name)
+{
+    return strcmp(ways[way].name, name) == 0;
+}
+
+static void on_start(struct node *n, struct fr_id attempt)
+{
+    n->attempt = attempt;
+    if (is_way("mute"))
+        return;
+    if (n->behaves || ways[way].started == NULL)
+        refuse(attempt, "this node starts nothing");
+    else
+        ways[way].started(n);
+}
+
+static void on_put(struct node *n, const struct fr_put_begin *p)
+{
+    struct fr_msg m = {.type = FR_MSG_PUT_STATE, .put_state = {.ref = p->ref, .done = true}};
+    char path[2000];
+
+    (void)snprintf(path, sizeof(path), "%s/store/%.*s", n->home, (int)p->path.n, p->path.p);
+    m.put_state.path = fr_str_of(path);
+    if (is_way("path"))
+        m.put_state.path = FR_STR("../../../../etc/" ESCAPES);
+    if (is_way("offset")) {
+        m.put_state.offset = p->size + 1;
+        m.put_state.done = false;
+    }
+    say(&m);
+}
+
+static void on_get(const struct fr_get *g)
+{
+    struct fr_msg m = {.type = FR_MSG_GET_DATA, .get_data = {g->ref, 1ULL << 62, FR_STR("bytes")}};
+
+    say(&m);
+}
+
+static void take(struct node *n, const struct fr_msg *m)
+{
+    struct fr_msg a = {.type = FR_MSG_PONG, .pong = {m->ping.mono_ms, 5, 5}};
+
+    switch (m->type) {
+    case FR_MSG_PING:
+        say(&a);
+        break;
+    case FR_MSG_PREPARE:
+        on_start(n, m->prepare.attempt);
+        break;
+    case FR_MSG_PUT_BEGIN:
+        on_put(n, &m->put_begin);
+        break;
+    case FR_MSG_GET:
+        on_get(&m->get);
+        break;
+    case FR_MSG_QUERY:
+    case FR_MSG_ATTACH: /* an attempt that another connection said was launched is over */
+        if (n->behaves)
+            ended(m->type == FR_MSG_QUERY ? m->query.attempts.v[0] : m->attach.attempt, 3,
+                  (struct fr_strs){0}, 0);
+        break;
+    case FR_MSG_STOP:
+        if (!is_way("mute"))
+            ended(m->stop.attempt, 3, (struct fr_strs){0}, 0);
+        break;
+    case FR_MSG_FACTS: {
+        struct fr_str facts[] = {FR_STR("hostname=h" ESCAPES), FR_STR("mem_bytes=-1"),
+                                 FR_STR("disk_free_bytes=99999999999999999999")};
+        a = (struct fr_msg){.type = FR_MSG_FACTS_ARE, .facts_are = {m->facts.ref, {facts, 3}}};
+        say(&a);
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+static int serve(struct node *n)
+{
+    char buf[65536];
+    ssize_t k;
+
+    if (ways[way].first != NULL && !n->behaves)
+        ways[way].first(n);
+    else
+        hello(5, FR_PROTO_MAX);
+    while ((k = read(0, buf, sizeof(buf))) > 0) {
+        bool got = true;
+
+        if (write(n->got, buf, (size_t)k) != k)
+            return 3;
+        fr_wire_feed(&n->in, buf, (size_t)k);
+        while (got) {
+            struct fr_arena arena = {0};
+            struct fr_msg m;
+            if (fr_wire_next(&n->in, &arena, &m, &got, NULL) != FR_OK)
+                return 3;
+            if (got)
+                take(n, &m);
+            fr_arena_finish(&arena);
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *home = argc > 3 ? argv[3] : "", *real = getenv("REAL_FLOWNODE");
+    const char *name = strrchr(home, '/');
+    struct node n = {.home = home, .rng = 88172645463325252u};
+    char path[1200];
+
+    for (way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
+        if (name != NULL && strcmp(ways[way].name, name + 1) == 0)
+            break;
+    if (way == sizeof(ways) / sizeof(ways[0])) {
+        if (real != NULL)
+            execv(real, argv);
+        return 3;
+    }
+    (void)snprintf(path, sizeof(path), "%s/got", home);
+    n.behaves = access(path, F_OK) == 0;
+    n.got = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return serve(&n);
+}
