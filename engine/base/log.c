@@ -57,10 +57,22 @@ bool fr_print_ok(void)
 
 void fr_complain(const char *fmt, ...)
 {
+    struct fr_buf text = {0}, seen = {0};
     va_list ap;
 
-    fflush(stdout);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    fr_buf_vfmt(&text, fmt, ap);
     va_end(ap);
+    for (size_t at = 0; at < text.n;) {
+        const char *nl = memchr(text.p + at, '\n', text.n - at);
+        size_t n = nl != NULL ? (size_t)(nl - text.p) - at : text.n - at;
+
+        fr_buf_visible(&seen, text.p + at, n);
+        fr_buf_text(&seen, nl != NULL ? "\n" : "");
+        at += n + (nl != NULL);
+    }
+    fflush(stdout);
+    fputs(seen.p != NULL && !seen.bad ? seen.p : "no memory for a message\n", stderr);
+    fr_buf_finish(&text);
+    fr_buf_finish(&seen);
 }

@@ -5,6 +5,7 @@
 #ifndef FR_CLI_CLI_H
 #define FR_CLI_CLI_H
 
+#include "engine/base/json.h"
 #include "engine/run/run.h"
 
 #include <stdio.h>
@@ -108,6 +109,9 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
 void cli_show_begin(struct cli_show *show, const struct fr_run *run);
 void cli_show_end(struct cli_show *show, const struct fr_run *run);
 void cli_show_destroy(struct cli_show *show);
+
+/* Prints doc as a line and drops it; safe for a terminal. NULL prints nothing. */
+void cli_put_json(json_t *doc);
 
 /* ---- driving (drive.c) ---- */
 

@@ -7,12 +7,26 @@
 
 #include <stdlib.h>
 
-static void put(json_t *doc)
+/* jansson leaves DEL and the control characters U+0080 to U+009F as they are; terminals do not.
+ * They only stand inside of strings. */
+void cli_put_json(json_t *doc)
 {
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
+    struct fr_buf b = {0};
 
-    if (text != NULL)
-        fr_print("%s\n", text);
+    for (const char *p = text; p != NULL && *p != '\0'; p++) {
+        const unsigned char *c = (const unsigned char *)p;
+
+        if (c[0] == 0x7f)
+            fr_buf_text(&b, "\\u007f");
+        else if (c[0] == 0xc2 && c[1] < 0xa0)
+            fr_buf_fmt(&b, "\\u%04x", *(const unsigned char *)++p);
+        else
+            fr_buf_add(&b, p, 1);
+    }
+    if (b.n > 0 && !b.bad)
+        fr_print("%s\n", b.p);
+    fr_buf_finish(&b);
     free(text);
     json_decref(doc);
 }
@@ -40,7 +54,7 @@ void json_begin(struct cli_show *show)
     fr_id_text(fr_run_id(show->run), id);
     json_object_set_new(doc, "id", json_string(id));
     json_object_set_new(doc, "pipeline", json_string(fr_run_spec(show->run)->name));
-    put(doc);
+    cli_put_json(doc);
 }
 
 void json_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_str text)
@@ -56,7 +70,7 @@ void json_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_
         json_object_set_new(doc, "text", json_string(visible.p != NULL ? visible.p : ""));
         fr_buf_finish(&visible);
     }
-    put(doc);
+    cli_put_json(doc);
 }
 
 static void put_state(struct cli_show *show, const struct fr_note *note)
@@ -77,7 +91,7 @@ static void put_state(struct cli_show *show, const struct fr_note *note)
         json_object_set_new(doc, "delay_ms", json_integer(row->delay_ms));
     if (note->text[0] != '\0')
         json_object_set_new(doc, "reason", json_string(note->text));
-    put(doc);
+    cli_put_json(doc);
 }
 
 void json_note(struct cli_show *show, const struct fr_note *note)
@@ -107,5 +121,5 @@ void json_note(struct cli_show *show, const struct fr_note *note)
     }
     if (note->text[0] != '\0')
         json_object_set_new(doc, "text", json_string(note->text));
-    put(doc);
+    cli_put_json(doc);
 }

@@ -11,7 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { CHUNK = 64 << 10, FOLLOW_MS = 200 };
+enum {
+    CHUNK = 64 << 10,
+    LINE_MAX_BYTES = 64 << 10 /* a longer one is shown in pieces */,
+    FOLLOW_MS = 200
+};
 
 struct pair { /* as engine/run writes it */
     uint64_t offset;
@@ -172,7 +176,8 @@ static bool fill(struct logs *l, struct source *s)
         s->fd = open_file(l, s->name, "");
         s->idx_fd = open_file(l, s->name, ".idx");
     }
-    while (s->text.n == 0 || memchr(s->text.p, '\n', s->text.n) == NULL) {
+    while (s->text.n < LINE_MAX_BYTES &&
+           (s->text.n == 0 || memchr(s->text.p, '\n', s->text.n) == NULL)) {
         if (s->fd < 0 || (n = fr_sys.read(s->fd, chunk, sizeof(chunk))) <= 0)
             return s->text.n > 0 && s->ended;
         if (s->text.n == 0)

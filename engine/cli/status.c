@@ -48,15 +48,6 @@ static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
                      (json_int_t)r->ended_wall);
 }
 
-static void put_json(json_t *doc)
-{
-    char *text = json_dumps(doc, JSON_COMPACT);
-
-    fr_print("%s\n", text != NULL ? text : "null");
-    free(text);
-    json_decref(doc);
-}
-
 static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows, bool json)
 {
     if (!json)
@@ -67,7 +58,7 @@ static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows
         char id[FR_ID_TEXT], date[32], time[24];
 
         if (json) {
-            put_json(run_json(st, r));
+            cli_put_json(run_json(st, r));
             continue;
         }
         fr_id_text(r->id, id);
@@ -169,7 +160,7 @@ static void print_json(const struct fr_store *st, const struct fr_run_row *run,
                                                "unreachable_ms", (json_int_t)r->unreachable_wall));
     }
     json_object_set_new(doc, "tasks", tasks);
-    put_json(doc);
+    cli_put_json(doc);
 }
 
 static void print_status(const struct fr_store *st, const struct fr_run_row *run,
@@ -177,13 +168,17 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
 {
     char id[FR_ID_TEXT], date[32], time[24];
     const char *word = word_of(st, run);
+    struct fr_buf source = {0};
 
     fr_id_text(run->id, id);
     show_date(run->started_wall, date);
     took(run->started_wall, run->ended_wall, time);
     fr_print("run %lld (%s) of %s: %s%s%s\n", (long long)run->no, id, run->name, word,
              run->reason[0] != '\0' ? ": " : "", run->reason);
-    fr_print("%s, started %s, time %s\n", run->source, date, time);
+    fr_buf_visible(&source, run->source, strlen(run->source));
+    if (!source.bad)
+        fr_print("%s, started %s, time %s\n", source.n > 0 ? source.p : "", date, time);
+    fr_buf_finish(&source);
     if (strcmp(word, "left") == 0)
         fr_print("no flowrun looks after it; 'flowrun resume %lld' takes over\n",
                  (long long)run->no);

@@ -207,6 +207,15 @@ enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
     return fr_fail(err, FR_PROTO, "a time of %lld ms", (long long)ms);
 }
 
+/* Printable, short: it is stored and shown. */
+static bool is_word(struct fr_str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (s.p[i] <= ' ' || s.p[i] >= 0x7f)
+            return false;
+    return s.n <= 64;
+}
+
 enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
                          struct fr_err *err)
 {
@@ -219,6 +228,8 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
         rc = fr_fail(err, FR_PROTO, "a second hello");
     if (rc == FR_OK && (rc = fr_chan_time(h->mono_ms, err)) == FR_OK)
         rc = fr_chan_time(h->wall_ms, err);
+    if (rc == FR_OK && !(is_word(h->boot) && is_word(h->build)))
+        rc = fr_fail(err, FR_PROTO, "a hello whose boot id or build is no word");
     if (rc != FR_OK) {
         fr_exec_event_free(ev);
         return rc;

@@ -130,6 +130,9 @@ static void check_flags(struct loader *l, const struct fr_yaml *y)
                      "-p '%s' is not right", flag);
             continue;
         }
+        if (!fr_utf8_valid(flag, strlen(flag)))
+            complain(l, (struct fr_pos){0}, &(struct hint){.expected = "text in UTF-8"},
+                     "-p '%s' is no text", flag);
         hint.word = fr_arena_text(l->arena, flag, (size_t)(equals - flag));
         hint.words = key_names(l, y);
         for (size_t j = 0; hint.word != NULL && hint.words != NULL && j < y->n && !known; j++)

@@ -10,7 +10,7 @@ export REAL_FLOWNODE=$build/tasks/flownode FLOWRUN_LIBEXEC=$work/libexec
 echo "canary of control" > outside/canary
 echo "to be shipped" > small.txt
 ways="frame endless lists credit flood pings clocks log-clock foreign busy refs random hellos text error
- outputs bad-output survivors noise garbage clock later early path offset"
+ outputs bad-output survivors noise garbage clock boot later early path offset"
 {
     echo "name: hostile"
     echo "nodes:"

@@ -304,15 +304,15 @@ static void do_survivors(struct node *n)
 
 /* ---- those that do not wait for a start ---- */
 
-static void hello(int64_t mono_ms, uint32_t proto)
+static void hello(int64_t mono_ms, uint32_t proto, struct fr_str boot)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
 
     m.hello = (struct fr_hello){.proto_min = proto,
                                 .proto_max = proto,
-                                .build = FR_STR("build" ESCAPES),
+                                .build = FR_STR("build"),
                                 .home = {{8}},
-                                .boot = FR_STR("boot" ESCAPES),
+                                .boot = boot,
                                 .mono_ms = mono_ms,
                                 .wall_ms = 5};
     put(FR_WIRE_MAGIC, strlen(FR_WIRE_MAGIC));
@@ -322,7 +322,7 @@ static void hello(int64_t mono_ms, uint32_t proto)
 static void do_hellos(struct node *n)
 {
     (void)n;
-    hello(5, FR_PROTO_MAX);
+    hello(5, FR_PROTO_MAX, FR_STR("boot"));
 }
 
 static void do_noise(struct node *n)
@@ -341,13 +341,19 @@ static void do_garbage(struct node *n)
 static void do_clock(struct node *n)
 {
     (void)n;
-    hello(INT64_MIN, FR_PROTO_MAX);
+    hello(INT64_MIN, FR_PROTO_MAX, FR_STR("boot"));
+}
+
+static void do_boot(struct node *n)
+{
+    (void)n;
+    hello(5, FR_PROTO_MAX, FR_STR("boot" ESCAPES));
 }
 
 static void do_later(struct node *n)
 {
     (void)n;
-    hello(5, 99);
+    hello(5, 99, FR_STR("boot"));
 }
 
 static void do_early(struct node *n)
@@ -382,6 +388,7 @@ static const struct {
     {"noise", do_noise, NULL},
     {"garbage", do_garbage, NULL},
     {"clock", do_clock, NULL},
+    {"boot", do_boot, NULL},
     {"later", do_later, NULL},
     {"early", do_early, NULL},
     {"path", NULL, NULL},
@@ -480,7 +487,7 @@ static int serve(struct node *n)
     if (ways[way].first != NULL && !n->behaves)
         ways[way].first(n);
     else
-        hello(5, FR_PROTO_MAX);
+        hello(5, FR_PROTO_MAX, FR_STR("boot"));
     while ((k = read(0, buf, sizeof(buf))) > 0) {
         bool got = true;
 

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Odd bytes in parameters, outputs, names and logs: they reach the task as they are, or are refused,
+# and no terminal sees a control byte.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+# No terminal may see these: C0 but newline and tab, DEL, C1 in UTF-8, and bytes that are no UTF-8.
+clean() {
+    same "$1 has no control bytes" "$(LC_ALL=C grep -caP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$2")" 0
+    check "$1 is UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null "$2"
+}
+
+cat > p.yaml <<'YAML'
+name: odd
+nodes: [{name: n1, executor: local}]
+params: {v: {default: ""}}
+env: {W: "${{ env.W }}"}
+tasks:
+  give:
+    env: {V: "${{ params.v }}"}
+    outputs: [v]
+    run: |
+      printf %s "$V" > $W/given
+      printf '%s\n' "$V"
+      { echo 'v<<_END_OF_V_'; printf '%s\n' "$V"; echo _END_OF_V_; } > "$FLOWRUN_OUTPUT"
+  take:
+    needs: [give]
+    env: {V: "${{ tasks.give.outputs.v }}"}
+    argv: [sh, -c, 'printf %s "$V" > $W/taken; printf %s "$1" > $W/arg', sh, "${{ tasks.give.outputs.v }}"]
+YAML
+# Each value goes through a parameter, the environment, an output, and an argument.
+n=0
+while IFS= read -r line; do
+    n=$((n + 1))
+    v=$(printf "$line.")
+    v=${v%.}
+    rm -f given taken arg
+    "$flowrun" p.yaml -p "v=$v" > "out$n" 2>&1
+    same "value $n: exit code" $? 0
+    for f in given taken arg; do
+        if [ "$(od -c < "$f")" = "$(printf %s "$v" | od -c)" ]; then ok; else bad "value $n in $f: $(od -c < "$f")"; fi
+    done
+    clean "value $n" "out$n"
+done <<'END'
+it's \042quoted\042 \\ and `date` $(touch touched) ${HOME} $((1+1)) ; rm -rf x | cat & < > * ? ~
+two\nlines\n\nand = more
+\033[31mred\033[0m\033]0;title\007\010\177\302\233m
+\303\251\360\237\230\200 <b>&amp;</b> %%s %%n ${{ params.v }} }} {{
+END
+same "nothing was run" "$(ls touched 2>/dev/null)" ""
+
+# What cannot be carried is refused, by name.
+refused() {
+    "$flowrun" "${@:3}" > out 2>&1
+    same "$1: exit code" $? "${code:-2}"
+    has "$1" out "$2"
+    clean "$1" out
+}
+refused "a parameter that is no UTF-8" "UTF-8" p.yaml -p "v=$(printf 'a\377b')"
+printf 'name: x\ntasks: {t: {run: "a\\0b"}}\n' > q.yaml
+refused "a NUL" "q.yaml:2:" q.yaml
+printf 'name: "x\\e[31m"\ntasks: {t: {run: x}}\n' > q.yaml
+refused "an escape in a name" "q.yaml:1:" q.yaml
+printf 'tasks: {"t\\e[31m": {run: x}}\n' > q.yaml
+refused "an escape in a task's name" "q.yaml:1:" q.yaml
+printf 'nodes: [{name: n, address: "a\\e[31m"}]\ntasks: {t: {run: x}}\n' > q.yaml
+refused "an escape in an address" "q.yaml:1:" q.yaml
+refused "an escape on the command line" "statu" "$(printf 'statu\033[31m')"
+refused "an escape in a file's name" "no" run "$(printf 'no\033[31m.yaml')"
+refused "an escape in a run" "run" status "$(printf '\033[31m')"
+for bad in 'k=a\377b' 'k=a\000b' 'other=1' '\033[31m=1'; do
+    printf "tasks: {t: {outputs: [k], run: 'printf \"%s\" > \$FLOWRUN_OUTPUT'}}\n" "${bad//\\/\\}\\n" > q.yaml
+    code=1 refused "output $bad" "t@" q.yaml
+done
+
+# All bytes in a log, and everything that shows it.
+odd=$(printf 'd\033[31m')
+mkdir "$odd"
+cat > "$odd/all.yaml" <<'YAML'
+name: all
+tasks:
+  all:
+    run: |
+      for i in 0 1 2 3; do for j in 0 1 2 3 4 5 6 7; do for k in 0 1 2 3 4 5 6 7; do printf "\\$i$j$k"; done; done; done
+      echo
+      printf '\033[2J\033]0;x\007bar 1\rbar 2\n\302\233 c1\n'
+      exit 7
+YAML
+"$flowrun" "$odd/all.yaml" > out 2>&1
+same "a task that fails" $? 1
+"$flowrun" "$odd/all.yaml" --json > json 2>&1
+for words in "status" "status --json" "logs" "logs --times" "runs" "runs --json"; do
+    "$flowrun" $words > "$words" 2>&1
+    clean "$words" "$words"
+done
+clean "run" out
+clean "run --json" json
+for f in json "status --json" "runs --json"; do
+    check "$f is JSON" python3 -c 'import json, sys
+for line in open(sys.argv[1]): json.loads(line)' "$f"
+done
+finish
