@@ -3,9 +3,10 @@
 # done, each hostile one's fails and is named, nothing of control is read or written, memory is
 # bounded, and no terminal sees a control byte. usage: hostile.sh BUILD HOSTILE_NODE
 . "$(dirname "$0")/lib.sh"
+hostile=$(realpath "$2")
 begin "$1"
 mkdir libexec outside
-cp "$2" libexec/flownode
+cp "$hostile" libexec/flownode
 export REAL_FLOWNODE=$build/tasks/flownode FLOWRUN_LIBEXEC=$work/libexec
 echo "canary of control" > outside/canary
 echo "to be shipped" > small.txt
