@@ -149,7 +149,8 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
         sqlite3_extended_result_codes(st->db, 1);
         sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
         rc = exec_text(st,
-                       "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
+                       "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; "
+                       "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; "
                        "PRAGMA foreign_keys = ON;",
                        "setting up", err);
     }
