@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* `flowrun FILE …` is `flowrun run FILE …`: a first word that is no command and looks like a file.
@@ -54,6 +55,7 @@ int main(int argc, char **argv)
 {
     int code;
 
+    prctl(PR_SET_DUMPABLE, 0); /* secrets are in its memory: no core, no look inside by others */
     setlocale(LC_CTYPE, "C.UTF-8");
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is said below; tasks go on */

@@ -102,6 +102,26 @@ bool fr_path_is_inner(struct fr_str path)
     return true;
 }
 
+bool fr_home_plain(const char *home, const char *path)
+{
+    char part[FR_NODE_PATH];
+    struct stat st;
+
+    if (strlen(path) >= sizeof(part))
+        return false;
+    for (size_t i = strlen(home) + 1; path[i] != '\0'; i++) {
+        if (path[i] != '/')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (fr_sys.lstat(part, &st) != 0)
+            return true; /* not there yet */
+        if (!S_ISDIR(st.st_mode))
+            return false;
+    }
+    return true;
+}
+
 bool fr_home_alive(const char *home, struct fr_id attempt)
 {
     char path[FR_NODE_PATH];

@@ -46,6 +46,10 @@ void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt
 /* True for a relative path without empty, "." and ".." parts. */
 bool fr_path_is_inner(struct fr_str path);
 
+/* Whether what stands between home and path (below it) and is there already is folders alone: a
+ * task may have planted a symlink. */
+bool fr_home_plain(const char *home, const char *path);
+
 /* Whether the attempt's supervisor lives: its lock is held. A log that is not there: no. */
 bool fr_home_alive(const char *home, struct fr_id attempt);
 

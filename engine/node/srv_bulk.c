@@ -161,7 +161,9 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
     int n = snprintf(path, sizeof(path), "%s%s%.*s",
                      m->path.n > 0 && m->path.p[0] == '/' ? "" : s->home.path,
                      m->path.n > 0 && m->path.p[0] == '/' ? "" : "/", (int)m->path.n, m->path.p);
-    int fd = g != NULL && n < (int)sizeof(path) ? fr_sys.open(path, O_RDONLY | O_NONBLOCK, 0) : -1;
+    int fd = g != NULL && n < (int)sizeof(path)
+                 ? fr_sys.open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0)
+                 : -1;
 
     if (fd < 0) {
         fr_fail_errno(&err,

@@ -110,7 +110,11 @@ void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
     snprintf(p->path, sizeof(p->path), "%s/store/%.*s", s->home.path, (int)m->path.n, m->path.p);
     snprintf(p->tmp, sizeof(p->tmp), "%s/tmp/%s", s->home.path, p->sha256);
     s->puts = p;
-    if (is_there(p)) {
+    if (!fr_home_plain(s->home.path, p->path)) {
+        fr_fail(&err, FR_DENIED, "a folder on the way to %s is none: links are not followed",
+                p->path);
+        fail_put(s, p, &err);
+    } else if (is_there(p)) {
         p->at = p->size;
         fr_sys.touch(p->path); /* used again: it stays (prune.h) */
         send_state(s, p, false);

@@ -99,4 +99,31 @@ for f in json "status --json" "runs --json"; do
     check "$f is JSON" python3 -c 'import json, sys
 for line in open(sys.argv[1]): json.loads(line)' "$f"
 done
+
+# Symlinks that a task planted are not followed: neither on the way into a node's store, nor as its
+# outputs, nor to a file that is moved to another node.
+mkdir outside
+echo "canary" > outside/canary
+echo "shipped" > given.txt
+cat > links.yaml <<'YAML'
+nodes: [{name: a, executor: local}, {name: b, executor: local}]
+env: {W: "${{ env.W }}"}
+tasks:
+  store: {on: a, files: {f: given.txt}, run: "cat f > $W/placed"}
+  outs: {on: a, outputs: [k], run: "rm $FLOWRUN_OUTPUT; printf 'k=x\\n' > $W/k; ln -s $W/k $FLOWRUN_OUTPUT"}
+  plant: {on: a, run: "mkdir -p $FLOWRUN_WORK/p; ln -sf $W/outside/canary $FLOWRUN_WORK/p/adapter_config.json"}
+  move: {on: b, needs: [plant], uses: gather-adapters, with: {node: a, from: p}}
+YAML
+"$flowrun" links.yaml > out 2>&1
+same "links" $? 1
+has "outputs behind a link" out "outs@a failed"
+has "a file behind a link" out "move@b failed: node a: "
+check "the file was placed" test -s placed
+rm placed
+for d in "$FLOWRUN_HOME"/nodes/a/store/*/; do rm -rf "$d"; ln -s "$work/outside" "${d%/}"; done
+"$flowrun" links.yaml > out 2>&1
+has "a link in the store" out "links are not followed"
+same "nothing was written behind it" "$(ls outside)" canary
+same "nor read" "$(grep -rl canary "$FLOWRUN_HOME" --include='*.log' --include='*.json' --include=state.db)" ""
+same "files are 0600, folders 0700" "$(find "$FLOWRUN_HOME" -path "*/work/*" -o ! -type l -perm /077 -print)" ""
 finish

@@ -39,13 +39,31 @@ tasks:
     run: |
       test ${#TOKEN} = 12 && test "${TOKEN#s3cr3t}" = -value && test ${#BEARER} = 19 && echo right
       echo "token is $TOKEN and $BEARER"
+      printf %s "${TOKEN%lue}"; printf '%s\n' lue
+      touch $W/inside
+      until test -e $W/looked; do sleep 0.05; done
       exit 3
 on_failure:
   - uses: notify
     with: {url: "${{ secrets.url }}", headers: {X-Key: "${{ secrets.token }}"}}
 END
 export TOKEN=s3cr3t-value HOOK=http://127.0.0.1:$(cat port)/very-secret-path
-"$flowrun" secret.yaml > out 2>&1
+"$flowrun" secret.yaml > out 2>&1 &
+pid=$!
+until_true 30 test -e inside
+# While the task runs: our own processes have no secret that was asked for, nor any on a command line.
+seen=0
+for p in $(marked) $pid; do
+    case $(readlink "/proc/$p/exe") in
+    */flownode | */flowrun)
+        seen=$((seen + 1))
+        same "no secret in the environment of $p" "$(grep -cz "made-up-word" "/proc/$p/environ")" 0 ;;
+    esac
+    same "nor on the command line of $p" "$(grep -cE "made-up-word|s3cr3t-value|very-secret" "/proc/$p/cmdline")" 0
+done
+check "flowrun, serve and a supervisor were looked at" test "$seen" -ge 3
+touch looked
+wait "$pid"
 same "the run fails as its task does" $? 1
 wait "$hook"
 has "another task ran while a secret's command did" out "other@n1 succeeded"
