@@ -73,7 +73,7 @@ touch shared/free
 same "resumed, into the container" $? 0
 has "output from there" out "work@n1 | leaves the box"
 has "an output from there" out "after@n1 | it was a container"
-same "once" "$("$flowrun" status 1 | awk '/^work@n1/ {print $3}')" 1
+same "once" "$("$flowrun" status 1 | awk '/^work@n1/ {print $3; exit}')" 1
 
 inside() { podman exec "$(basename "$work")" sh -c 'for p in /proc/[0-9]*; do cat "$p/cmdline" 2> /dev/null; echo; done' | tr '\0' ' ' | grep -c "sleep 100[01]"; }
 start boxed.yaml -p what=tree

@@ -41,6 +41,8 @@ while IFS= read -r line; do
         if [ "$(od -c < "$f")" = "$(printf %s "$v" | od -c)" ]; then ok; else bad "value $n in $f: $(od -c < "$f")"; fi
     done
     clean "value $n" "out$n"
+    "$flowrun" status > status 2>&1
+    clean "status of value $n" status
 done <<'END'
 it's \042quoted\042 \\ and `date` $(touch touched) ${HOME} $((1+1)) ; rm -rf x | cat & < > * ? ~
 two\nlines\n\nand = more
