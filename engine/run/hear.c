@@ -62,6 +62,7 @@ static void hear_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *
     if (changed)
         node->store = NULL;
     run_node_note(run, n, "connected (%.*s)", (int)ev->up.how.n, ev->up.how.p);
+    run->lease_due_ms = 0; /* what runs there was not heard of for a while */
     run_queue_or_die(run, &up);
 }
 

@@ -124,6 +124,50 @@ static bool run_seed(struct world *w, uint64_t seed, bool verbose)
     return ok;
 }
 
+/*
+ * A lease of 120 s, renewed every 40 s. serve is killed behind the first renewal and the link is
+ * cut; between coming back at 60 s and the next turn, at 80 s, it is cut again, beyond the 160 s
+ * that the first renewal gave. Only one that came with the connection keeps the task alive.
+ */
+static const char leased[] = "name: leased\n"
+                             "nodes: [{name: n1, executor: local}]\n"
+                             "tasks:\n"
+                             "  long: {lost_after: 120s, argv: [sim, \"300000\", \"0\"]}\n";
+
+static const struct {
+    int64_t at_s, until_s;
+} cuts[] = {{41, 60}, {78, 165}};
+
+enum { CUTS = sizeof(cuts) / sizeof(cuts[0]) };
+
+static void look_leased(struct world *w)
+{
+    size_t *next = w->test;
+    struct sim_machine *m = &w->sim.machines[1];
+
+    if (*next < CUTS && w->sim.now_us >= cuts[*next].at_s * 1000000) {
+        m->cut = true;
+        m->heal_us = cuts[*next].until_s * 1000000;
+        if (++*next == 1)
+            world_kill(w, world_pick(w, m, "serve", 0), "");
+    }
+    w->look_us = *next < CUTS ? cuts[*next].at_s * 1000000 : INT64_MAX;
+}
+
+static void test_lease(struct world *w)
+{
+    size_t next = 0;
+
+    check_row("lease");
+    w->look = look_leased;
+    w->test = &next;
+    CHECK(world_run(w, leased, 1, NULL));
+    CHECK_INT(w->outcome, FR_OUT_SUCCEEDED);
+    CHECK_INT(w->n_records, 1);
+    CHECK_INT(next, CUTS);
+    world_finish(w);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -133,6 +177,8 @@ int main(int argc, char **argv)
     int left;
 
     world_setup();
+    if (argc == 1)
+        test_lease(w);
     w->look = look;
     w->test = &left;
     for (uint64_t i = 0; i < count; i++) {
