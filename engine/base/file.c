@@ -12,6 +12,32 @@
 
 enum { PIECE_BYTES = 64 * 1024 };
 
+/* File systems of other machines, or of a program that may speak with one (statfs(2), magic.h). */
+static const struct {
+    int64_t magic;
+    const char *name;
+} far_fs[] = {
+    {0x6969, "NFS"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"}, {0x517b, "SMB"},
+    {0x0bd00bd0, "Lustre"}, {0x01021997, "9p"},   {0x5346414f, "AFS"},  {0x00c36400, "Ceph"},
+    {0x19830326, "BeeGFS"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0xaad7aaea, "PanFS"},
+    {0x013111a8, "IBRIX"},  {0x65735546, "FUSE"},
+};
+
+enum fr_rc fr_check_local(const char *path, const char *remedy, struct fr_err *err)
+{
+    int64_t magic = fr_sys.fs_type(path);
+
+    if (magic < 0)
+        return fr_fail_errno(err, errno, "looking at %s", path);
+    for (size_t i = 0; i < sizeof(far_fs) / sizeof(far_fs[0]); i++)
+        if (magic == far_fs[i].magic)
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "%s is on a network file system (%s), where locks are not safe: %s a "
+                           "local folder, for example /var/tmp/flowrun-%u",
+                           path, far_fs[i].name, remedy, (unsigned)fr_sys.uid());
+    return FR_OK;
+}
+
 bool fr_read_full(int fd, void *p, size_t n)
 {
     for (size_t done = 0; done < n;) {

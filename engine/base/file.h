@@ -21,6 +21,11 @@ enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
 /* Makes path and its parents, mode for those it makes. */
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
 
+/* FR_UNSUPPORTED when path is on a file system that other machines share or a program serves, where
+ * locks and mapped memory cannot be relied on. remedy: "set X to", goes into the text in front of a
+ * local folder. */
+enum fr_rc fr_check_local(const char *path, const char *remedy, struct fr_err *err);
+
 /* Removes a file or a whole tree; symlinks are removed, not followed. A path that is not there is
  * fine. */
 enum fr_rc fr_remove_tree(const char *path, struct fr_err *err);

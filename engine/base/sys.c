@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -281,6 +282,13 @@ static int64_t real_disk_free(const char *path)
     return statvfs(path, &v) == 0 ? (int64_t)v.f_bavail * (int64_t)v.f_frsize : -1;
 }
 
+static int64_t real_fs_type(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 ? (int64_t)((uint64_t)fs.f_type & 0xffffffffU) : -1;
+}
+
 static int real_subreaper(void)
 {
     return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -304,14 +312,14 @@ static int real_boot_id(char out[40])
         .open = real_open, .close = close, .read = read, .write = write, .pread = pread,           \
         .pwrite = pwrite, .fdatasync = fdatasync, .ftruncate = ftruncate, .fstat = fstat,          \
         .lstat = lstat, .mkdir = mkdir, .rename = rename, .unlink = unlink, .rmdir = rmdir,        \
-        .list = real_list, .disk_free = real_disk_free, .lock = real_lock,                         \
-        .lock_shared = real_lock_shared, .locked = real_locked, .touch = real_touch,               \
-        .pipe = real_pipe, .socketpair = real_socketpair, .listen_unix = real_listen_unix,         \
-        .connect_unix = real_connect_unix, .accept = real_accept, .hold_port = real_hold_port,     \
-        .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
-        .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
-        .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \
-        .procs = fr_proc_list, .boot_id = real_boot_id,                                            \
+        .list = real_list, .disk_free = real_disk_free, .fs_type = real_fs_type,                   \
+        .lock = real_lock, .lock_shared = real_lock_shared, .locked = real_locked,                 \
+        .touch = real_touch, .pipe = real_pipe, .socketpair = real_socketpair,                     \
+        .listen_unix = real_listen_unix, .connect_unix = real_connect_unix, .accept = real_accept, \
+        .hold_port = real_hold_port, .set_nonblock = real_set_nonblock, .poll = poll,              \
+        .spawn = fr_proc_spawn, .detach = fr_proc_detach, .proc_fd = fr_proc_fd,                   \
+        .wait = fr_proc_wait, .kill = fr_proc_kill, .subreaper = real_subreaper,                   \
+        .self = fr_proc_self, .uid = geteuid, .procs = fr_proc_list, .boot_id = real_boot_id,      \
     }
 
 const struct fr_sys fr_sys_real = REAL_TABLE;

@@ -77,6 +77,7 @@ struct fr_sys {
     int (*list)(const char *dir, char ***names,
                 size_t *n);                 /* without . and ..; fr_sys_names_free */
     int64_t (*disk_free)(const char *path); /* bytes a user may still write, or -1 */
+    int64_t (*fs_type)(const char *path);   /* f_type of statfs(2), or -1 */
     /* OFD locks never wait: EAGAIN when held. A lock one holds is turned into the other kind. */
     int (*lock)(int fd);        /* exclusive */
     int (*lock_shared)(int fd); /* with others that share it */

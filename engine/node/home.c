@@ -58,6 +58,8 @@ enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err 
         snprintf(full, sizeof(full), "%s%s", path, folders[i]);
         if (fr_mkdirs(full, 0700, err) != FR_OK)
             return fr_while(err, "home of the node");
+        if (i == 0 && (rc = fr_check_local(path, "give the node as work: folder", err)) != FR_OK)
+            return fr_while(err, "home of the node");
     }
     if ((rc = share_lock(h, err)) != FR_OK)
         return rc;

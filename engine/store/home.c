@@ -8,20 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-/* File systems whose locks or mapped WAL index other machines share or break (statfs(2), magic.h).
- */
-static const struct {
-    unsigned long magic;
-    const char *name;
-} network_fs[] = {
-    {0x6969, "NFS"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"}, {0x517b, "SMB"},
-    {0x0bd00bd0, "Lustre"}, {0x01021997, "9p"},   {0x5346414f, "AFS"},  {0x00c36400, "Ceph"},
-    {0x19830326, "BeeGFS"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0xaad7aaea, "PanFS"},
-    {0x013111a8, "IBRIX"},
-};
 
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
 {
@@ -47,21 +34,6 @@ enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
     return fr_fail(err, FR_USAGE, "no place for the state of runs: set FLOWRUN_HOME to a folder");
 }
 
-static enum fr_rc check_fs(const char *home, struct fr_err *err)
-{
-    struct statfs fs;
-
-    if (statfs(home, &fs) != 0)
-        return fr_fail_errno(err, errno, "looking at %s", home);
-    for (size_t i = 0; i < sizeof(network_fs) / sizeof(network_fs[0]); i++)
-        if (((unsigned long)fs.f_type & 0xffffffffUL) == network_fs[i].magic)
-            return fr_fail(err, FR_UNSUPPORTED,
-                           "%s is on a network file system (%s), where locks are not safe: set "
-                           "FLOWRUN_HOME to a local folder, for example /var/tmp/flowrun-%u",
-                           home, network_fs[i].name, (unsigned)getuid());
-    return FR_OK;
-}
-
 enum fr_rc fr_home_make(const char *home, struct fr_err *err)
 {
     static const char *const below[] = {"", "/blobs", "/runs", "/spool"};
@@ -75,7 +47,7 @@ enum fr_rc fr_home_make(const char *home, struct fr_err *err)
                       : fr_mkdirs(path.p, 0700, err);
         fr_buf_finish(&path);
         if (rc == FR_OK && i == 0)
-            rc = check_fs(home, err);
+            rc = fr_check_local(home, "set FLOWRUN_HOME to", err);
     }
     return rc;
 }

@@ -367,6 +367,12 @@ static int64_t fs_disk_free(const char *path)
     return (int64_t)1 << 40;
 }
 
+static int64_t fs_fs_type(const char *path)
+{
+    (void)path;
+    return 0xef53; /* ext4 */
+}
+
 static int fs_lock(int fd)
 {
     sim_step();
@@ -437,6 +443,7 @@ void sim_sys_fs(struct fr_sys *t)
     t->rmdir = fs_rmdir;
     t->list = fs_list;
     t->disk_free = fs_disk_free;
+    t->fs_type = fs_fs_type;
     t->lock = fs_lock;
     t->lock_shared = fs_lock_shared;
     t->locked = fs_locked;

@@ -1,5 +1,6 @@
 /* Parts of a node that need no process: outputs, masks, whose a process is, paths, the journal's
  * order. */
+#include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/node/home.h"
 #include "engine/node/mask.h"
@@ -234,6 +235,32 @@ static void test_tree(void)
     fr_sys = fr_sys_real;
 }
 
+static int64_t fuse(const char *path)
+{
+    (void)path;
+    return 0x65735546;
+}
+
+static void test_far_home(void)
+{
+    char dir[] = "/tmp/fr-far-XXXXXX";
+    struct fr_node_home h;
+    struct fr_err err = {0};
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return;
+    fr_sys.fs_type = fuse;
+    CHECK_INT(fr_home_open(&h, dir, &err), FR_UNSUPPORTED);
+    CHECK(strstr(err.msg, "home of the node: ") != NULL && strstr(err.msg, dir) != NULL);
+    CHECK(strstr(err.msg, "network file system (FUSE), where locks are not safe") != NULL);
+    CHECK(strstr(err.msg, "work: folder") != NULL);
+    fr_home_close(&h);
+    fr_sys = fr_sys_real;
+    CHECK_INT(fr_home_open(&h, dir, &err), FR_OK);
+    fr_home_close(&h);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+}
+
 static const struct {
     const char *path;
     bool inner;
@@ -298,6 +325,7 @@ int main(void)
     test_mask();
     test_reason();
     test_tree();
+    test_far_home();
     test_paths();
     test_journal();
     return check_done();

@@ -22,6 +22,23 @@ static void make_home(void)
     CHECK_INT(fr_home_make(home, &err), FR_OK);
 }
 
+static int64_t nfs(const char *path)
+{
+    (void)path;
+    return 0x6969;
+}
+
+static void test_far_home(void)
+{
+    struct fr_err err = {0};
+
+    fr_sys.fs_type = nfs;
+    CHECK_INT(fr_home_make(home, &err), FR_UNSUPPORTED);
+    CHECK(strstr(err.msg, "network file system (NFS)") != NULL);
+    CHECK(strstr(err.msg, "set FLOWRUN_HOME to a local folder") != NULL);
+    fr_sys = fr_sys_real;
+}
+
 static struct fr_store *open_store(void)
 {
     struct fr_store *st = NULL;
@@ -463,6 +480,7 @@ int main(void)
     struct fr_err err = {0};
 
     make_home();
+    test_far_home();
     test_run_rows();
     test_find();
     test_rows();
