@@ -17,6 +17,8 @@
 
 enum { STAT_MAX = 4096, FIRST_SPARE_FD = 3 };
 
+#define INTO_CGROUP 0x200000000u /* CLONE_INTO_CGROUP of linux/sched.h */
+
 /* Reads a small /proc file whole; its length, or -1. */
 static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 {
@@ -223,13 +225,32 @@ static void close_others(const int *keep, size_t n)
         close((int)max);
 }
 
-int fr_proc_detach(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep, size_t n)
+/* fork(2) into a cgroup by clone3(2), whose arguments these are (Linux 5.7); -1 where that cannot
+ * be. libc takes the new process for its parent: all that it may do is to fork and to end. */
+static pid_t fork_into(const char *cgroup)
+{
+    struct {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+            set_tid_size, cgroup;
+    } args = {.flags = INTO_CGROUP, .exit_signal = SIGCHLD};
+    int fd = open(cgroup, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    args.cgroup = (uint64_t)fd;
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid != 0)
+        close(fd);
+    return pid;
+}
+
+int fr_proc_detach(const struct fr_detach *d)
 {
     int status;
-    pid_t pid = fork(); /* copies arg with everything else */
+    pid_t pid = d->cgroup != NULL ? fork_into(d->cgroup) : -1;
 
-    (void)arg_bytes;
-
+    if (pid < 0)
+        pid = fork(); /* copies arg with everything else */
     if (pid < 0)
         return -1;
     if (pid == 0) {
@@ -237,8 +258,8 @@ int fr_proc_detach(int (*body)(void *arg), void *arg, size_t arg_bytes, const in
         if (child != 0)
             _exit(child < 0 ? 1 : 0);
         setsid(); /* the grandchild leads a session of its own */
-        close_others(keep, n);
-        _exit(body(arg));
+        close_others(d->keep, d->n_keep);
+        _exit(d->body(d->arg));
     }
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)

@@ -5,7 +5,7 @@
 #include "engine/base/sys.h"
 
 int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out);
-int fr_proc_detach(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep, size_t n);
+int fr_proc_detach(const struct fr_detach *d);
 int fr_proc_fd(pid_t child);
 int fr_proc_wait(pid_t pid, struct fr_wait *w, int flags);
 int fr_proc_kill(struct fr_proc proc, int sig);

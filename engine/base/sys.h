@@ -48,6 +48,18 @@ struct fr_wait {
     int code; /* exit status, or the signal's number */
 };
 
+struct fr_detach {
+    int (*body)(void *arg); /* its return value is the exit code */
+    void *arg;              /* flat memory of arg_bytes: body gets a copy and need not free it */
+    size_t arg_bytes;
+    const int *keep; /* descriptors that stay open, n_keep of them */
+    size_t n_keep;
+    /* Folder of the control group (cgroup v2) that it is born in, which costs less than going there
+     * later. Where that cannot be, it is born in the caller's, and has to look. NULL: the caller's.
+     */
+    const char *cgroup;
+};
+
 enum fr_sys_wait { FR_WAIT_PEEK = 1 /* leave it a zombie */, FR_WAIT_NOHANG = 2 };
 
 struct fr_sys {
@@ -98,10 +110,9 @@ struct fr_sys {
 
     int (*spawn)(const struct fr_spawn *s, struct fr_proc *out);
     /* Runs body(arg) in a new process of its own session whose parent is init (or the nearest
-     * subreaper); all descriptors but keep[0..n) are closed. body's return value is its exit code.
-     * arg is flat memory of arg_bytes: body gets a copy of its own and need not free it.
-     * In the simulator it is a new simulated process. */
-    int (*detach)(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep, size_t n);
+     * subreaper); all descriptors but those to keep are closed. In the simulator it is a new
+     * simulated process. */
+    int (*detach)(const struct fr_detach *d);
     int (*wait)(pid_t pid, struct fr_wait *w, int flags); /* pid -1: any child */
     int (*proc_fd)(pid_t child); /* readable once the child ended; ENOSYS on kernels before 5.3 */
     int (*kill)(struct fr_proc proc, int sig); /* ESRCH when that very process is gone */

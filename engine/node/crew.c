@@ -1,5 +1,6 @@
 /* Supervisors without an attempt, kept for the next: a new process costs more than a task that does
  * little. */
+#include "engine/node/cgroup.h"
 #include "engine/node/srv.h"
 #include "engine/node/supervise.h"
 
@@ -24,15 +25,33 @@ void srv_crew_gone(struct srv *s, int fd)
         }
 }
 
+void srv_crew_cgroup(struct srv *s, struct fr_id door, char path[FR_NODE_PATH])
+{
+    if (s->cgroup[0] == '\0' && !s->no_cgroups)
+        s->no_cgroups = !fr_cgroup_own(s->cgroup);
+    path[0] = '\0';
+    if (!s->no_cgroups)
+        fr_cgroup_path(fr_str_of(s->cgroup), door, path);
+}
+
 static enum fr_rc hire(struct srv *s, int *fd, struct fr_err *err)
 {
-    struct fr_id door;
-    enum fr_rc rc = fr_id_new(&door, err);
+    char cgroup[FR_NODE_PATH];
+    struct fr_supervisor_args a = {.home = s->home.path, .cgroup = cgroup};
+    enum fr_rc rc = fr_id_new(&a.door, err);
 
-    if (rc == FR_OK)
-        rc = fr_supervisor_start(s->home.path, door, fd, err);
+    if (rc != FR_OK)
+        return rc;
+    srv_crew_cgroup(s, a.door, cgroup);
+    if (cgroup[0] != '\0' && fr_sys.mkdir(cgroup, 0755) != 0) {
+        s->no_cgroups = true; /* only root may, or who was given one */
+        cgroup[0] = '\0';
+    }
+    rc = fr_supervisor_start(&a, fd, err);
     if (rc == FR_OK)
         fr_sys.set_nonblock(*fd, true);
+    else
+        fr_cgroup_remove(cgroup);
     return rc;
 }
 

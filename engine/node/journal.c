@@ -22,6 +22,7 @@ static const struct fr_field rec_fields[] = {
     AT(TEXT, instance),  AT(TEXT, spec_hash), AT(U32, generation),  AT(TEXT, boot),
     AT(U32, sup_pid),    AT(U64, sup_start),  AT(U64, launched_ms), AT(U64, grace_ms),
     AT(TEXT, container), AT(BYTES, ended),    AT(ID, door),         AT(U64, wall_ms),
+    AT(TEXT, cgroup),
 };
 
 static const struct fr_shape rec_shape = {"journal record", sizeof(struct fr_rec), rec_fields,

@@ -44,8 +44,9 @@ struct fr_rec {
     int64_t grace_ms;        /* launched: for stopping what a dead supervisor left */
     struct fr_str container; /* launched: its name, "" on the host */
     struct fr_str ended;     /* exited, ended: fields of struct fr_ended */
-    struct fr_id door; /* launched: its supervisor listens at HOME/s/door; zero: at s/attempt */
-    int64_t wall_ms;   /* when it was written, by the calendar; 0: now */
+    struct fr_id door;    /* launched: its supervisor listens at HOME/s/door; zero: at s/attempt */
+    struct fr_str cgroup; /* launched: above the one that the supervisor has, by door; "": none */
+    int64_t wall_ms;      /* when it was written, by the calendar; 0: now */
 };
 
 enum { FR_REC_MAX = 2 << 20 };

@@ -2,6 +2,7 @@
 #include "engine/node/sup.h"
 
 #include "engine/base/file.h"
+#include "engine/node/cgroup.h"
 #include "engine/node/environ.h"
 
 #include <errno.h>
@@ -240,6 +241,7 @@ static enum fr_rc journal_launch(struct sup *s, struct fr_err *err)
     const struct fr_attempt *a;
     struct fr_rec rec = {.kind = FR_REC_LAUNCHED,
                          .container = c->runtime.n > 0 ? c->name : (struct fr_str){"", 0},
+                         .cgroup = fr_cgroup_above(s->post->cgroup),
                          .attempt = s->a->prepare.attempt,
                          .boot = s->a->boot,
                          .sup_pid = (uint32_t)s->post->self.pid,

@@ -1,5 +1,6 @@
 /* The process of a supervisor: it takes one attempt after another from the serve that started it,
  * and ends when that one is gone. */
+#include "engine/node/cgroup.h"
 #include "engine/node/sup.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@ enum { READ_PIECE = 16 << 10 };
 struct flat { /* what fr_sys.detach copies */
     int sock;
     struct fr_id door;
-    char home[FR_HOME_MAX];
+    char home[FR_HOME_MAX], cgroup[FR_NODE_PATH];
 };
 
 static enum fr_rc open_post(struct sup_post *p, const struct flat *f, struct fr_err *err)
@@ -44,6 +45,7 @@ static void close_post(struct sup_post *p)
         fr_sys.close(p->sock);
     fr_wire_finish(&p->in);
     fr_home_close(&p->home);
+    fr_cgroup_leave(p->cgroup); /* last: the kernel may take its time */
 }
 
 /* The next whole handover among what was read; other messages came too late for an attempt that is
@@ -102,6 +104,10 @@ static int body(void *arg)
     struct fr_err err;
     enum fr_rc rc = open_post(&p, f, &err);
 
+    if (fr_cgroup_joined(f->cgroup))
+        memcpy(p.cgroup, f->cgroup, sizeof(p.cgroup));
+    else
+        fr_cgroup_remove(f->cgroup);
     while (rc == FR_OK && p.sock >= 0) {
         struct fr_arena arena = {0};
         struct fr_supervise a;
@@ -115,20 +121,22 @@ static int body(void *arg)
     return rc == FR_OK || rc == FR_STOPPED ? 0 : 1;
 }
 
-enum fr_rc fr_supervisor_start(const char *home, struct fr_id door, int *sock, struct fr_err *err)
+enum fr_rc fr_supervisor_start(const struct fr_supervisor_args *a, int *sock, struct fr_err *err)
 {
-    struct flat f = {.door = door};
+    struct flat f = {.door = a->door};
     enum fr_rc rc = FR_OK;
     int fds[2];
 
     *sock = -1;
-    if (strlen(home) >= sizeof(f.home))
-        return fr_fail(err, FR_USAGE, "too long a path: %s", home);
-    memcpy(f.home, home, strlen(home));
+    if (strlen(a->home) >= sizeof(f.home) || strlen(a->cgroup) >= sizeof(f.cgroup))
+        return fr_fail(err, FR_USAGE, "too long a path: %s", a->home);
+    memcpy(f.home, a->home, strlen(a->home));
+    memcpy(f.cgroup, a->cgroup, strlen(a->cgroup));
     if (fr_sys.socketpair(fds) != 0)
         return fr_fail_errno(err, errno, "cannot make a socket");
     f.sock = fds[1];
-    if (fr_sys.detach(body, &f, sizeof(f), &fds[1], 1) != 0)
+    struct fr_detach d = {body, &f, sizeof(f), &fds[1], 1, f.cgroup[0] != '\0' ? f.cgroup : NULL};
+    if (fr_sys.detach(&d) != 0)
         rc = fr_fail_errno(err, errno, "cannot start a supervisor");
     fr_sys.close(fds[1]);
     if (rc == FR_OK)

@@ -138,9 +138,10 @@ enum fr_rc fr_shim(const struct fr_shim_args *a, struct fr_err *err)
     fr_buf_add(&b, &head, offsetof(struct flat, environ));
     for (size_t i = 0; i < head.n_environ; i++)
         fr_buf_add(&b, a->environ[i], strlen(a->environ[i]) + 1);
+    struct fr_detach d = {body, b.p, b.n, &head.sock, 1, NULL};
     if (b.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory to start a supervisor");
-    else if (fr_sys.detach(body, b.p, b.n, &head.sock, 1) != 0)
+    else if (fr_sys.detach(&d) != 0)
         rc = fr_fail_errno(err, errno, "cannot start a supervisor");
     fr_buf_finish(&b);
     fr_sys.close(head.sock);

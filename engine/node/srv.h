@@ -78,7 +78,9 @@ struct srv {
     int64_t heard_ms, ping_ms;
     int64_t sync_ms; /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
-    int crew[SRV_CREW]; /* owns: sockets of supervisors without an attempt */
+    char cgroup[FR_NODE_PATH]; /* serve's own; "": not looked for yet */
+    bool no_cgroups;           /* none can be made below it */
+    int crew[SRV_CREW];        /* owns: sockets of supervisors without an attempt */
     size_t n_crew;
     struct srv_get *gets;
     struct srv_put *puts;
@@ -118,6 +120,7 @@ void srv_live_finish(struct srv *s);
 
 /* crew.c: gives the attempt to a supervisor, an idle one when there is one. */
 struct fr_supervise;
+void srv_crew_cgroup(struct srv *s, struct fr_id door, char path[FR_NODE_PATH]); /* "": none */
 enum fr_rc srv_crew_hand(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
                          struct fr_err *err);
 /* An idle one died before it took the attempt: true when a new one has it now. */

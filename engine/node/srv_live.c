@@ -1,6 +1,7 @@
 /* Supervisors as serve sees them: reached by socket while they live, cleared up after when they
  * died. */
 #include "engine/base/file.h"
+#include "engine/node/cgroup.h"
 #include "engine/node/outputs.h"
 #include "engine/node/srv.h"
 
@@ -104,8 +105,13 @@ void srv_live_tidy(struct srv *s)
         struct fr_id id;
         bool whole = fr_id_parse(fr_str_of(names[i]), &id);
         snprintf(path, sizeof(path), "%s/s/%s", s->home.path, names[i]);
-        if (whole ? !may_listen(s, id, path) : strstr(names[i], ".new") != NULL)
-            fr_sys.unlink(path);
+        if (whole ? may_listen(s, id, path) : strstr(names[i], ".new") == NULL)
+            continue;
+        fr_sys.unlink(path);
+        if (whole) {
+            srv_crew_cgroup(s, id, path);
+            fr_cgroup_remove(path);
+        }
     }
     fr_sys_names_free(names, n);
 }
@@ -182,6 +188,7 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     if (e.cause == FR_END_EXIT && e.outputs.n == 0 &&
         fr_outputs_read(path, NULL, &arena, &e.outputs, &err) != FR_OK)
         e.text = fr_str_of(fr_arena_dup(&arena, err.msg));
+    fr_cgroup_remove(l->a->cgroup);
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
     srv_live_unlink(s, l->a->door);
@@ -200,6 +207,7 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
     if (!l->sweeping) {
         l->sweeping = true;
         l->stopper.phase = FR_STOP_NONE;
+        l->stopper.tree.cgroup = l->a->cgroup;
         fr_id_text(l->a->id, l->stopper.tree.marker);
         if (l->a->container == NULL || l->a->container[0] == '\0')
             l->stopper.tree.supervisor =

@@ -39,7 +39,8 @@ struct sup_post {
     struct fr_proc self;      /* pid 0: not yet a subreaper */
     int door_fd;              /* owns: listens at door; -1: this process takes a single attempt */
     struct fr_id door;
-    int sock; /* owns: to the serve that gives attempts; -1: gone */
+    char cgroup[FR_NODE_PATH]; /* that it is in, and whatever it starts; "": none of its own */
+    int sock;                  /* owns: to the serve that gives attempts; -1: gone */
     struct fr_wire_in in;
 };
 

@@ -357,6 +357,7 @@ static enum fr_rc begin(struct sup *s, struct fr_err *err)
         return rc;
     fr_id_text(id, s->stopper.tree.marker);
     s->stopper.tree.supervisor = p->self;
+    s->stopper.tree.cgroup = p->cgroup;
     s->stopper.tree.spare = s->sidecars;
     if (s->req->become) {
         const struct fr_strs *base[] = {&s->a->environ};

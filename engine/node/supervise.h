@@ -22,6 +22,13 @@
 #include "engine/base/err.h"
 #include "engine/wire/wire.h"
 
+/* What a supervisor's process is born with. */
+struct fr_supervisor_args {
+    const char *home;
+    struct fr_id door;  /* a new id: names its listening socket, and its cgroup */
+    const char *cgroup; /* of fr_cgroup_path, made for it alone; "": none */
+};
+
 struct fr_supervise {
     struct fr_str home, self; /* the node's home; the flownode program, for FR_ARGV_FLOWNODE */
     struct fr_str boot;
@@ -35,9 +42,9 @@ struct fr_supervise {
  * Starts a supervisor's process, detached; *sock is this side of its socket (the caller's to
  * close). It takes an attempt by a HANDOVER message. When that is over it says STATE about it, and
  * takes the next; or closes the socket, when it will not take another. It ends when the socket does
- * and no attempt is left. door, a new id, names its listening socket.
+ * and no attempt is left, and removes its cgroup then.
  */
-enum fr_rc fr_supervisor_start(const char *home, struct fr_id door, int *sock, struct fr_err *err);
+enum fr_rc fr_supervisor_start(const struct fr_supervisor_args *a, int *sock, struct fr_err *err);
 
 /* The body of a process for one attempt alone: the shim's, in a container. Takes over sock. Returns
  * 0, or 1 when it could not even begin. */

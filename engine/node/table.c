@@ -1,5 +1,7 @@
 #include "engine/node/table.h"
 
+#include "engine/node/cgroup.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -80,7 +82,8 @@ static void forget_texts(struct fr_attempt *a)
     fr_sys.free(a->instance);
     fr_sys.free(a->spec_hash);
     fr_sys.free(a->container);
-    a->instance = a->spec_hash = a->container = NULL;
+    fr_sys.free(a->cgroup);
+    a->instance = a->spec_hash = a->container = a->cgroup = NULL;
     fr_buf_finish(&a->end);
 }
 
@@ -102,6 +105,8 @@ static bool take_prepared(struct fr_table *t, struct fr_attempt *a, const struct
 
 static bool take_launched(struct fr_attempt *a, const struct fr_rec *r)
 {
+    char cgroup[FR_NODE_PATH];
+
     if (a->tombstoned || a->launched || a->ended)
         return true;
     a->launched = true;
@@ -111,7 +116,9 @@ static bool take_launched(struct fr_attempt *a, const struct fr_rec *r)
     if (!fr_id_zero(r->door))
         a->door = r->door;
     keep_boot(a, r->boot);
-    return keep_text(&a->container, r->container);
+    fr_cgroup_path(r->cgroup, a->door, cgroup);
+    return keep_text(&a->container, r->container) &&
+           (cgroup[0] == '\0' || keep_text(&a->cgroup, fr_str_of(cgroup)));
 }
 
 static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
@@ -248,6 +255,7 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
     rec.instance = a->instance != NULL ? fr_str_of(a->instance) : FR_STR("");
     rec.spec_hash = a->spec_hash != NULL ? fr_str_of(a->spec_hash) : FR_STR("");
     rec.container = a->container != NULL ? fr_str_of(a->container) : FR_STR("");
+    rec.cgroup = fr_cgroup_above(a->cgroup != NULL ? a->cgroup : "");
     rec.ended = (struct fr_str){a->end.p, a->end.n};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == FR_OK; i++) {
         rec.kind = steps[i].kind;

@@ -17,6 +17,7 @@ struct fr_attempt {
     struct fr_proc supervisor; /* launched */
     int64_t launched_ms, grace_ms;
     char *container;         /* "" on the host */
+    char *cgroup;            /* launched: folder of its supervisor's; NULL: none */
     struct fr_id door;       /* where its supervisor listens: HOME/s/door */
     struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
     int64_t over_ms;         /* by the calendar: when it was acked, else tombstoned */

@@ -1,6 +1,7 @@
 #include "engine/node/tree.h"
 
 #include "engine/base/arena.h"
+#include "engine/node/cgroup.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -42,13 +43,30 @@ static bool is_marked(const struct fr_tree *t, const struct fr_procinfo *p)
            p->proc.start >= t->supervisor.start;
 }
 
+/* Marks in ours what is in the cgroup. The pids of those that are not in the list come to the front
+ * of pids; returns how many. */
+static size_t mark_inside(struct fr_buf *pids, const struct fr_procinfo *list, size_t n, bool *ours)
+{
+    pid_t *pid = (pid_t *)(void *)pids->p;
+    size_t born = 0;
+
+    for (size_t i = 0; i < pids->n / sizeof(*pid); i++) {
+        int at = by_pid(list, n, pid[i]);
+        if (at >= 0)
+            ours[at] = true;
+        else
+            pid[born++] = pid[i];
+    }
+    return born;
+}
+
 /* Marks in ours what belongs to the tree, then their descendants until nothing is added. */
 static void mark(const struct fr_tree *t, const struct fr_procinfo *list, size_t n, bool *ours)
 {
     bool more = true;
 
     for (size_t i = 0; i < n; i++)
-        ours[i] = is_marked(t, &list[i]) ||
+        ours[i] = ours[i] || is_marked(t, &list[i]) ||
                   (t->supervisor.pid > 1 && list[i].proc.pid == t->supervisor.pid &&
                    list[i].proc.start == t->supervisor.start);
     while (more) {
@@ -66,8 +84,10 @@ static void mark(const struct fr_tree *t, const struct fr_procinfo *list, size_t
 enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size_t *n,
                         struct fr_err *err)
 {
-    size_t all = 0, kept = 0;
+    size_t all = 0, kept = 0, born = 0;
     struct fr_proc self = {0, 0};
+    struct fr_buf pids = {0};
+    struct fr_procinfo *more = NULL;
 
     *n = 0;
     fr_sys.self(&self);
@@ -75,13 +95,21 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
         *list = NULL;
         return fr_fail_errno(err, errno, "cannot read the process table");
     }
+    fr_cgroup_pids(t->cgroup, &pids); /* after the table: who is in neither is gone */
     bool *ours = fr_sys.alloc(all + 1);
-    if (ours == NULL) {
+    if (ours != NULL && !pids.bad)
+        more = fr_sys.realloc(*list, (all + pids.n / sizeof(pid_t) + 1) * sizeof(**list));
+    if (more == NULL) {
+        fr_sys.free(ours);
         fr_sys.free(*list);
+        fr_buf_finish(&pids);
         *list = NULL;
         return fr_fail(err, FR_NOMEM, "no memory for the process table");
     }
+    *list = more;
+    memset(ours, 0, all + 1);
     qsort(*list, all, sizeof(**list), compare_pids);
+    born = mark_inside(&pids, *list, all, ours);
     mark(t, *list, all, ours);
     for (size_t i = 0; i < all; i++) {
         const struct fr_procinfo *p = &(*list)[i];
@@ -89,6 +117,12 @@ enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size
             p->proc.pid != t->supervisor.pid && p->proc.pid != self.pid && p->proc.pid > 1)
             (*list)[kept++] = *p;
     }
+    for (size_t i = 0; i < born; i++)
+        (*list)[kept++] =
+            (struct fr_procinfo){.proc = {((const pid_t *)(const void *)pids.p)[i], UINT64_MAX},
+                                 .state = '?',
+                                 .comm = "?"};
+    fr_buf_finish(&pids);
     fr_sys.free(ours);
     *n = kept;
     return FR_OK;
@@ -109,6 +143,16 @@ void fr_stopper_begin(struct fr_stopper *s, int64_t grace_ms)
     s->until_ms = until;
     s->due_ms = now;
     s->tick_ms = FR_STOP_TICK_MS;
+}
+
+/* All in the cgroup at once. Not for the supervisor, which is in it itself. */
+static void kill_inside(const struct fr_tree *t)
+{
+    struct fr_proc self;
+
+    if (t->cgroup != NULL && t->cgroup[0] != '\0' && fr_sys.self(&self) == 0 &&
+        self.pid != t->supervisor.pid)
+        fr_cgroup_kill(t->cgroup);
 }
 
 static void send_signal(struct fr_stopper *s, struct fr_proc proc, int sig)
@@ -192,6 +236,7 @@ void fr_stopper_step(struct fr_stopper *s)
             s->until_ms = now + FR_KILL_WAIT_MS;
         s->phase = FR_STOP_KILL;
         s->tick_ms = FR_STOP_TICK_MS;
+        kill_inside(&s->tree);
         for (size_t i = 0; i < n; i++)
             send_signal(s, list[i].proc, SIGKILL);
         signal_denied(s, SIGKILL);

@@ -1,8 +1,8 @@
 /*
  * The processes of an attempt, and stopping them until the process table proves that they are gone.
  * A process belongs to the attempt when it descends from the supervisor (which is a subreaper, so
- * orphans come back to it), is in the supervisor's session, or has FLOWRUN_ATTEMPT=its id in its
- * environment. Zombies do not count: they only wait to be reaped.
+ * orphans come back to it), is in the supervisor's session or cgroup (cgroup.h), or has
+ * FLOWRUN_ATTEMPT=its id in its environment. Zombies do not count: they only wait to be reaped.
  */
 #ifndef FR_NODE_TREE_H
 #define FR_NODE_TREE_H
@@ -15,6 +15,7 @@ struct fr_tree {
     char marker[FR_ID_TEXT];
     struct fr_proc
         supervisor; /* never part of what is found; pid 0: not known here, markers alone count */
+    const char *cgroup; /* the supervisor's; NULL, "": it has none of its own. Borrowed */
     const pid_t *spare; /* sessions of sidecars, n_spare of them: left out; borrowed */
     size_t n_spare;
     /* What may not be signalled is handed to ARGV[0] "signal" through sudo -n; NULL: it is left.
@@ -23,7 +24,8 @@ struct fr_tree {
     const char *const *environ;
 };
 
-/* The attempt's processes now; fr_sys.free *list. */
+/* The attempt's processes now; fr_sys.free *list. One that was born while the table was read, and
+ * is in the cgroup, is named "?" and has a start that fits nobody: the next look has all of it. */
 enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size_t *n,
                         struct fr_err *err);
 

@@ -156,9 +156,9 @@ static int fake_spawn(const struct fr_spawn *s, struct fr_proc *out)
     return -1;
 }
 
-static int fake_detach(int (*body)(void *arg), void *arg, size_t bytes, const int *keep, size_t n)
+static int fake_detach(const struct fr_detach *d)
 {
-    (void)body, (void)arg, (void)bytes, (void)keep, (void)n;
+    (void)d;
     errno = EAGAIN;
     return m.started ? 0 : -1;
 }

@@ -165,15 +165,14 @@ static int proc_spawn(const struct fr_spawn *sp, struct fr_proc *out)
     return 0;
 }
 
-static int proc_detach(int (*body)(void *arg), void *arg, size_t arg_bytes, const int *keep,
-                       size_t n)
+static int proc_detach(const struct fr_detach *d)
 {
     sim_step();
-    struct sim_proc *p = sim_start(sim->cur->m, body, arg, arg_bytes);
+    struct sim_proc *p = sim_start(sim->cur->m, d->body, d->arg, d->arg_bytes);
     p->ppid = new_parent(sim->cur);
-    for (size_t i = 0; i < n; i++)
-        if ((p->fds[keep[i]] = sim_fd(keep[i])) != NULL)
-            p->fds[keep[i]]->refs++;
+    for (size_t i = 0; i < d->n_keep; i++)
+        if ((p->fds[d->keep[i]] = sim_fd(d->keep[i])) != NULL)
+            p->fds[d->keep[i]]->refs++;
     return 0;
 }
 

@@ -138,7 +138,9 @@ static void processes(void)
     fr_sys.wait(p.pid, &w, 0);
     check_row("detach");
     CHECK_INT(fr_sys.pipe(fds), 0);
-    CHECK_INT(fr_sys.detach(say_hello, &fds[1], sizeof(fds[1]), &fds[1], 1), 0);
+    CHECK_INT(fr_sys.detach(&(struct fr_detach){say_hello, &fds[1], sizeof(fds[1]), &fds[1], 1,
+                                                "/nowhere/cgroup"}),
+              0);
     close(fds[1]);
     CHECK(fr_read_full(fds[0], text, 2));
     CHECK_TEXT(text, "hi");

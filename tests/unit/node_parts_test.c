@@ -235,6 +235,38 @@ static void test_tree(void)
     fr_sys = fr_sys_real;
 }
 
+/* A cgroup as the kernel shows it: a folder with files, made here of plain ones. 105 is in it and
+ * is somebody else's by all other signs, so 110, its child, is ours, too; 109 is a zombie; 900 was
+ * born after the table was read. */
+static void test_cgroup(void)
+{
+    char dir[] = "/tmp/fr-cgroup-XXXXXX", path[64];
+    struct fr_tree t = {.marker = "nobody", .supervisor = {100, 50}, .cgroup = dir};
+    struct fr_procinfo *list;
+    struct fr_err err;
+    size_t n;
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return;
+    snprintf(path, sizeof(path), "%s/inner", dir);
+    CHECK_INT(fr_mkdirs(path, 0700, &err), FR_OK);
+    snprintf(path, sizeof(path), "%s/inner/cgroup.procs", dir);
+    CHECK_INT(fr_file_write(path, "900\n", 4, 0600, &err), FR_OK);
+    snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
+    CHECK_INT(fr_file_write(path, "0\n100\n105\n109\n", 15, 0600, &err), FR_OK);
+    fr_sys.procs = fake_procs;
+    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK(contains(list, n, 105) && contains(list, n, 110) && contains(list, n, 900));
+    CHECK(!contains(list, n, 100) && !contains(list, n, 109) && !contains(list, n, 0));
+    fr_sys.free(list);
+    CHECK_INT(fr_file_write(path, "", 0, 0600, &err), FR_OK);
+    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK(!contains(list, n, 105) && contains(list, n, 900));
+    fr_sys.free(list);
+    fr_sys = fr_sys_real;
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+}
+
 static int64_t fuse(const char *path)
 {
     (void)path;
@@ -325,6 +357,7 @@ int main(void)
     test_mask();
     test_reason();
     test_tree();
+    test_cgroup();
     test_far_home();
     test_paths();
     test_journal();

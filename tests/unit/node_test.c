@@ -2,9 +2,11 @@
  * A node with real processes: serve as a child of the test, supervisors and commands beneath it.
  * The same program is flownode for the shim's sake: `node_test shim --home DIR --attempt ID`.
  */
+#include "engine/node/cgroup.h"
 #include "engine/node/shim.h"
 #include "tests/unit/node_client.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -273,6 +275,85 @@ static void test_supervisor_killed(void)
     struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
     CHECK(e.cause == FR_END_LOST && e.survivors.n == 0 && e.launched);
     CHECK_INT(processes_of(m.prepare.attempt), 0);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+enum { CGROUP_PATH = 2 * FR_NODE_PATH };
+
+/* The cgroup of a process below the one that this test is in, as a folder; false: it is in none. */
+static bool cgroup_of(pid_t pid, const char *own, char out[CGROUP_PATH])
+{
+    struct fr_buf text = {0};
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+    CHECK_INT(fr_file_read(path, 1 << 20, &text, NULL), FR_OK);
+    const char *p = text.p != NULL ? strstr(text.p, "/flowrun-") : NULL;
+    if (p != NULL)
+        snprintf(out, CGROUP_PATH, "%s%.*s", own, (int)strcspn(p, "\n"), p);
+    fr_buf_finish(&text);
+    return p != NULL;
+}
+
+static bool cgroups_can_be_made(char own[FR_NODE_PATH])
+{
+    char path[FR_NODE_PATH], file[FR_NODE_PATH + 16];
+
+    if (!fr_cgroup_own(own))
+        return false;
+    fr_cgroup_path(fr_str_of(own), new_id(), path);
+    if (mkdir(path, 0755) != 0)
+        return false;
+    snprintf(file, sizeof(file), "%s/cgroup.kill", path);
+    bool can = access(file, W_OK) == 0;
+    rmdir(path);
+    return can;
+}
+
+static bool is_alive(pid_t pid)
+{
+    struct fr_procinfo *list;
+    size_t n;
+    bool alive = false;
+
+    CHECK(fr_sys.procs(&list, &n) == 0);
+    for (size_t i = 0; i < n; i++)
+        alive = alive || (list[i].proc.pid == pid && list[i].state != 'Z');
+    fr_sys.free(list);
+    return alive;
+}
+
+/* Killed with its supervisor as it is, a process without parents that is in another session and has
+ * another environment can be found by its cgroup alone. */
+static void test_escaped(void)
+{
+    char own[FR_NODE_PATH], cgroup[CGROUP_PATH];
+    struct fr_str words[3];
+
+    if (!cgroups_can_be_made(own)) {
+        printf("no cgroup can be made here: what escapes from a killed supervisor is not tested\n");
+        return;
+    }
+    struct client c = open_client(8);
+    struct fr_msg m = sh_prepare(words,
+                                 "(setsid env -i /bin/sh -c 'trap \"\" TERM; echo $$; "
+                                 "while :; do sleep 1; done' &); while :; do sleep 1; done",
+                                 true);
+
+    client_send(&c, &m);
+    struct fr_launched l = client_expect(&c, FR_MSG_LAUNCHED, m.prepare.attempt).launched;
+    client_attach(&c, m.prepare.attempt, 0);
+    client_await_log(&c, "\n");
+    pid_t sup = supervisor_of(l.pid), escaped = (pid_t)strtol(c.log.p, NULL, 10);
+    CHECK(escaped > 1 && is_alive(escaped));
+    if (CHECK(cgroup_of(sup, own, cgroup)))
+        CHECK(access(cgroup, F_OK) == 0);
+    kill(sup, SIGKILL);
+    struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+    CHECK(e.cause == FR_END_LOST && e.survivors.n == 0);
+    if (!CHECK(!is_alive(escaped)))
+        kill(escaped, SIGKILL);
+    CHECK(access(cgroup, F_OK) != 0 && errno == ENOENT);
     CHECK_INT(client_close(&c, false), 0);
 }
 
@@ -568,6 +649,7 @@ int main(int argc, char **argv)
     test_leftovers();
     test_serve_killed();
     test_supervisor_killed();
+    test_escaped();
     test_tombstone_and_busy();
     test_epochs();
     test_failures();
