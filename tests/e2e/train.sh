@@ -28,7 +28,7 @@ kill -9 "$pid"
 wait "$pid" 2>/dev/null
 "$flowrun" resume > out 2>&1
 same "resumed after kill -9" $? 0
-same "train ran once" "$("$flowrun" status 2 | awk '/^train@n1/ {print $3}')" 1
+same "train ran once" "$("$flowrun" status 2 | awk '/^train@n1/ {print $3; exit}')" 1
 losses 2 > losses.2
 check "the same losses" cmp losses.1 losses.2
 same "the same adapter" "$(published)" "$adapter"
@@ -44,7 +44,7 @@ until_true 60 eval 'test "$(steps)" -ge 8'
 kill -9 "$rank"
 wait "$pid"
 same "a killed rank" $? 0
-same "two attempts" "$("$flowrun" status 3 | awk '/^train@n1/ {print $3}')" 2
+same "two attempts" "$("$flowrun" status 3 | awk '/^train@n1/ {print $3; exit}')" 2
 has "the retry" out "train@n1 retrying"
 losses 3 > losses.3
 check "the same losses again" cmp losses.1 losses.3

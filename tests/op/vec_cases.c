@@ -1,5 +1,7 @@
 #include "tests/op/op.h"
 
+#include "trainer/tensor/draw.h"
+
 #include <stdio.h>
 
 static struct op_case *begin(const char *op, enum tr_dtype t, int64_t a, int64_t b)
@@ -41,6 +43,21 @@ static void elementwise(enum tr_dtype t, int64_t rows, int64_t n)
     OP_BIND(c, s, x[1], OP_IN, t, {rows, n}, .gap = 3);
     OP_BIND(c, s, x[2], OP_IN, TR_BF16, {rows, n});
     OP_RUN(c, sum, s);
+}
+
+static void noise(enum tr_dtype t, int64_t rows, int64_t n, bool uniform)
+{
+    struct tr_noise a[OP_BACKENDS] = {0};
+    struct op_case *c = begin("noise", t, rows, n);
+
+    OP_BIND(c, a, y, OP_OUT, t, {rows, n});
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        a[b].key = tr_draw_of(42, "model.norm.weight").key;
+        a[b].first = 1000000007;
+        a[b].scale = 0.02f;
+        a[b].uniform = uniform;
+    }
+    OP_RUN(c, noise, a);
 }
 
 static void decode(enum tr_dtype t, int64_t rows, int64_t cols)
@@ -141,6 +158,7 @@ void op_vec_cases(void)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (int t = 0; t < 3; t++) {
             elementwise(op_types[t], sizes[s][0], sizes[s][1]);
+            noise(op_types[t], sizes[s][0], sizes[s][1], t % 2 == 0);
             decode(op_types[t], sizes[s][0], sizes[s][1]);
             scans(op_types[t], sizes[s][0], sizes[s][1]);
             reduce(op_types[t], op_types[t], sizes[s][0], sizes[s][1]);

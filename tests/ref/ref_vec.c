@@ -1,5 +1,7 @@
 #include "tests/ref/ref.h"
 
+#include "trainer/tensor/draw.h"
+
 #include <math.h>
 
 #define UNUSED(self, q, err) ((void)(self), (void)(q), (void)(err))
@@ -9,6 +11,20 @@ enum fr_rc ref_fill(void *self, struct tr_queue *q, const struct tr_fill *a, str
     UNUSED(self, q, err);
     for (int64_t i = 0; i < tr_view_count(a->y); i++)
         tr_set(a->y, i, a->value);
+    return FR_OK;
+}
+
+enum fr_rc ref_noise(void *self, struct tr_queue *q, const struct tr_noise *a, struct fr_err *err)
+{
+    struct tr_draw d = {a->key};
+
+    UNUSED(self, q, err);
+    for (int64_t i = 0; i < tr_view_count(a->y); i++) {
+        uint64_t k = (uint64_t)(a->first + i);
+        float x = a->uniform ? 2 * tr_draw_uniform(d, k) - 1 : tr_draw_normal(d, k);
+
+        tr_set(a->y, i, (double)(a->scale * x));
+    }
     return FR_OK;
 }
 

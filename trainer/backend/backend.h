@@ -54,6 +54,7 @@ enum tr_mem {
     X(rowdot, tr_rowdot)                                                                           \
     X(grouped_gemm, tr_grouped_gemm)                                                               \
     X(grouped_wgrad, tr_grouped_wgrad)                                                             \
+    X(noise, tr_noise)                                                                             \
     X(fill, tr_fill)                                                                               \
     X(cast, tr_cast)                                                                               \
     X(decode, tr_decode)                                                                           \

@@ -22,6 +22,13 @@ enum fr_rc tr_check_fill(struct tr_check *c, const struct tr_fill *a)
     return tr_check_views(c, t, t, needs, 1);
 }
 
+enum fr_rc tr_check_noise(struct tr_check *c, const struct tr_noise *a)
+{
+    const struct tr_need needs[] = {{"y", &a->y, FLOAT | TR_CONTIGUOUS, 0, {0}}};
+
+    return tr_check_views(c, a->y.dtype, a->y.dtype, needs, 1);
+}
+
 enum fr_rc tr_check_cast(struct tr_check *c, const struct tr_cast *a)
 {
     bool whole = a->x.dtype == TR_I32 || a->x.dtype == TR_I64;

@@ -10,10 +10,12 @@
 
 #include <stdint.h>
 
+#ifndef TR_INLINE
 #ifdef __CUDACC__
 #define TR_INLINE static __host__ __device__ inline
 #else
 #define TR_INLINE static inline
+#endif
 #endif
 
 struct tr_philox {

@@ -18,6 +18,19 @@ struct tr_fill {
     double value;
 };
 
+/*
+ * noise: y[i] = scale * value at first + i of the stream `key` (tr_draw_of's), i counted over all
+ * of y: tr_draw_normal, or 2*tr_draw_uniform - 1. The same bits on every backend (tensor/draw.h),
+ * so weights may be made where they are used.
+ */
+struct tr_noise {
+    struct tr_view y; /* any shape, float, contiguous = */
+    uint64_t key;
+    int64_t first;
+    float scale;
+    bool uniform;
+};
+
 /* cast: y = x, converted. Copies between strided views as well. Integers only to the same type. */
 struct tr_cast {
     struct tr_view y; /* shape of x = */

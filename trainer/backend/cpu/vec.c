@@ -1,5 +1,7 @@
 #include "trainer/backend/cpu/cpu.h"
 
+#include "trainer/tensor/draw.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +58,30 @@ enum fr_rc tr_cpu_fill(void *self, struct tr_queue *q, const struct tr_fill *a, 
         y = tr_view1(p.p, a->y.dtype, p.n);
         for (int64_t j = 0; j < p.n; j++)
             tr_set(y, j, a->value);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_cpu_noise(void *self, struct tr_queue *q, const struct tr_noise *a,
+                        struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t n = tr_view_count(a->y), count = (n + PIECE - 1) / PIECE;
+    struct tr_draw d = {a->key};
+
+    (void)q;
+    (void)err;
+#pragma omp parallel for num_threads(cpu->threads) if (count > 4)
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = i * PIECE, m = n - at < PIECE ? n - at : PIECE;
+        float row[PIECE];
+
+        for (int64_t j = 0; j < m; j++) {
+            uint64_t k = (uint64_t)(a->first + at + j);
+
+            row[j] = a->scale * (a->uniform ? 2 * tr_draw_uniform(d, k) - 1 : tr_draw_normal(d, k));
+        }
+        cpu_from_f32((char *)a->y.p + (size_t)at * tr_dtype_bytes(a->y.dtype), a->y.dtype, row, m);
     }
     return FR_OK;
 }

@@ -38,6 +38,7 @@ extern "C" {
     X(moe_combine, tr_moe_combine)                                                                 \
     X(moe_permute, tr_moe_permute)                                                                 \
     X(moe_plan, tr_moe_plan)                                                                       \
+    X(noise, tr_noise)                                                                             \
     X(nonfinite, tr_nonfinite)                                                                     \
     X(reduce_ordered, tr_reduce)                                                                   \
     X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \

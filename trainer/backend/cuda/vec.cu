@@ -1,12 +1,16 @@
 /*
- * Element-wise: fill, cast, decode, sum. A thread owns a chunk of DEV_WIDE elements (of one where
- * rows are not aligned to 16 bytes); views that are contiguous are one long row. All outputs are
- * written
+ * Element-wise: fill, noise, cast, decode, sum. A thread owns a chunk of DEV_WIDE elements (of one
+ * where rows are not aligned to 16 bytes); views that are contiguous are one long row. All outputs
+ * are written
  * ("="); each view is moved once, so the limit is the device's bandwidth: fill n bytes, cast and
  * sum the bytes of all their views, decode 1 + sizeof(y) a weight. y may be any x: a chunk is read
  * before it is written.
  */
 #include "trainer/backend/cuda/cuda.h"
+
+extern "C" {
+#include "trainer/tensor/draw.h"
+}
 
 template <class T, int V>
 __global__ void fill_kernel(struct rows<T> y, struct cuda_span s, float value)
@@ -20,6 +24,44 @@ __global__ void fill_kernel(struct rows<T> y, struct cuda_span s, float value)
     for (int i = 0; i < V; i++)
         x[i] = value;
     store<V>(y.at(c.row, c.col), x);
+}
+
+template <class T, int V>
+__global__ void noise_kernel(T *y, struct tr_draw d, int64_t first, float scale, bool uniform,
+                             struct cuda_span s)
+{
+    struct chunk c;
+    float x[V];
+
+    if (!chunk_of<V>(s, &c))
+        return;
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        uint64_t k = (uint64_t)(first + c.col + i);
+
+        x[i] = scale * (uniform ? 2 * tr_draw_uniform(d, k) - 1 : tr_draw_normal(d, k));
+    }
+    store<V>(y + c.col, x);
+}
+
+enum fr_rc tr_cuda_noise(struct cuda *cuda, struct tr_queue *q, const struct tr_noise *a,
+                         struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->y};
+    struct cuda_span s = cuda_span_of(true, views, 1);
+    struct tr_draw d = {a->key};
+
+    (void)cuda;
+    return cuda_float(a->y.dtype, [&](auto t) {
+        using T = decltype(t);
+
+        return cuda_wide(s.wide, [&](auto v) {
+            constexpr int V = decltype(v)::value;
+
+            return cuda_launch(q, cuda_chunks(s, V), err, noise_kernel<T, V>,
+                               static_cast<T *>(a->y.p), d, a->first, a->scale, a->uniform, s);
+        });
+    });
 }
 
 template <class T>
