@@ -20,7 +20,8 @@ enum cudaError_t {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
     cudaErrorInsufficientDriver = 35,
-    cudaErrorNoDevice = 100
+    cudaErrorNoDevice = 100,
+    cudaErrorNotReady = 600
 };
 enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,

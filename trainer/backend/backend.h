@@ -95,6 +95,10 @@ struct tr_backend_ops {
     enum fr_rc (*event_record)(void *self, struct tr_queue *q, struct tr_event *e);
     enum fr_rc (*event_wait)(void *self, struct tr_queue *q, struct tr_event *e);
     enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
+    /* What a transport between devices works with; NULL where there is none. stream: the queue as
+     * it takes it (cudaStream_t). event_done: whether e is reached, without waiting; any thread. */
+    void *(*stream)(void *self, struct tr_queue *q);
+    bool (*event_done)(void *self, struct tr_event *e);
     bool (*supports)(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
     void (*describe)(void *self, char out[256]);
     /* Raises *most to what an op of these shapes takes; data is not read, rows that counts on the

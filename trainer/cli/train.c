@@ -34,13 +34,11 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
     enum fr_rc rc = tr_device_create(a->device, o->local_rank, &env.be, err);
 
     o->timeout_ms = a->ddp_timeout * 1000;
-    if (rc == FR_OK && o->size > 1 && !env.be->ops->host_memory)
-        rc =
-            fr_fail(err, FR_UNSUPPORTED,
-                    "no transport between ranks on device %s: use --device cpu", env.be->ops->name);
+    o->allow_slow_links = a->allow_slow_links;
     if (rc == FR_OK)
-        rc = o->size > 1 ? tr_comm_cpu(env.be, o, &env.comm, err)
-                         : tr_comm_single(env.be, &env.comm, err);
+        rc = o->size == 1               ? tr_comm_single(env.be, &env.comm, err)
+             : env.be->ops->host_memory ? tr_comm_cpu(env.be, o, &env.comm, err)
+                                        : tr_comm_nccl(env.be, o, &env.comm, err);
     if (rc == FR_OK) {
         fr_print(
             "Process rank: %d, world size: %d, device: %s:%d, distributed training: %s, compute "

@@ -114,6 +114,8 @@ struct tr_comm_opts {
     int64_t timeout_ms; /* --ddp_timeout */
     int exit_code;      /* of a process that does not react to an abort within seconds */
     bool check;         /* compare a hash before each collective */
+    bool allow_slow_links; /* NCCL may be told to go without the links inside a node */
+    const char *nccl;      /* the library to open; NULL: libnccl.so.2 */
 };
 
 /* W = 1: every call copies or does nothing. */
@@ -122,6 +124,16 @@ enum fr_rc tr_comm_single(struct tr_backend *be, struct tr_comm **out, struct fr
 /* TCP between nodes and shared memory inside one; returns when all ranks are there. */
 enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *opts, struct tr_comm **out,
                        struct fr_err *err);
+
+/*
+ * NCCL between the GPUs of be, on its queues; the control plane is that of tr_comm_cpu. Its
+ * communicator does not block; a thread watches it: a rank that ended, an error or a collective
+ * that does not end within timeout_ms aborts it on all ranks, and the message names the ranks that
+ * are behind. FR_USAGE: NCCL variables that turn off the links inside a node, without
+ * allow_slow_links. FR_UNSUPPORTED: no NCCL, or a backend without streams.
+ */
+enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
+                        struct tr_comm **out, struct fr_err *err);
 
 void tr_comm_destroy(struct tr_comm *comm);
 

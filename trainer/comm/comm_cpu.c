@@ -2,11 +2,10 @@
  * The communicator of CPU ranks. All-gather and broadcast are streams round the ring (ranks are
  * numbered node by node, so each node has one edge in and one out); all-to-all goes pair by pair.
  */
-#include "trainer/comm/comm.h"
+#include "trainer/comm/comm_cpu.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/comm/control.h"
 #include "trainer/comm/join.h"
 #include "trainer/comm/mesh.h"
 
@@ -31,15 +30,21 @@ static uint64_t fnv(const void *p, size_t n)
     return h;
 }
 
+struct tr_control *tr_comm_cpu_control(struct tr_comm *comm)
+{
+    return ((struct cpu *)comm->self)->control;
+}
+
 /* What a rank says in checking mode before a collective. */
 struct vow {
     uint64_t hash;
     char what[56];
 };
 
-static enum fr_rc check_same(struct cpu *c, const char *call, size_t bytes, const char *what,
+enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t bytes, const char *what,
                              struct fr_err *err)
 {
+    struct cpu *c = comm->self;
     struct vow mine = {0}, *all;
     char text[160];
     enum fr_rc rc;
@@ -69,7 +74,7 @@ static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const char *call, siz
     if (rc == FR_OK && c->comm->be != NULL)
         rc = tr_sync(c->comm->be, q, err);
     if (rc == FR_OK && c->check)
-        rc = check_same(c, call, bytes, what, err);
+        rc = tr_comm_cpu_check(c->comm, call, bytes, what, err);
     tr_control_note(c->control, c->comm->collectives, what);
     return rc;
 }

@@ -447,6 +447,20 @@ void tr_control_abort(struct tr_control *c, enum fr_rc rc, const char *why)
     wake_thread(c);
 }
 
+size_t tr_control_behind(struct tr_control *c, struct fr_buf *out)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->o.size; r++)
+        if (r != c->o.rank && c->wires[r].fd >= 0 && c->wires[r].beat.seq < c->mine.seq) {
+            fr_buf_text(out, n++ > 0 ? ", " : "");
+            name_rank(c, r, out);
+        }
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
 enum fr_rc tr_control_check(struct tr_control *c, struct fr_err *err)
 {
     if (atomic_load(&c->failed) == FR_OK)

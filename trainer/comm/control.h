@@ -11,6 +11,7 @@
 #define TR_COMM_CONTROL_H
 
 #include "engine/base/err.h"
+#include "engine/base/str.h"
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -58,6 +59,10 @@ void tr_control_note(struct tr_control *c, int64_t seq, const char *what);
 
 /* Ends all ranks with this reason. */
 void tr_control_abort(struct tr_control *c, enum fr_rc rc, const char *why);
+
+/* Adds to out the ranks whose last beat named an earlier collective than this rank is in; returns
+ * how many. Rank 0 hears all ranks, the others rank 0 alone. */
+size_t tr_control_behind(struct tr_control *c, struct fr_buf *out);
 
 /* FR_OK, or why the run must end. Cheap: called in every waiting loop. */
 enum fr_rc tr_control_check(struct tr_control *c, struct fr_err *err);

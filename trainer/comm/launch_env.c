@@ -45,14 +45,14 @@ static uint64_t hash_more(uint64_t h, const char *s)
 
 static enum fr_rc ranks(struct tr_comm_opts *o, struct fr_err *err)
 {
-    static const struct env_int rank = {{"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0, 0,
-                                        1 << 20};
-    static const struct env_int size = {{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1,
-                                        1, 1 << 20};
+    static const struct env_int rank = {
+        {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0, 0, 1 << 20};
+    static const struct env_int size = {
+        {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1, 1, 1 << 20};
     static const struct env_int local = {
         {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, 0, 0, 4096};
-    static const struct env_int locals = {{"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 1, 1,
-                                          4096};
+    static const struct env_int locals = {
+        {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}, 1, 1, 4096};
     bool has_rank, has_size;
     enum fr_rc rc = env_int(&rank, &o->rank, &has_rank, err);
 

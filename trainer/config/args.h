@@ -67,6 +67,7 @@ struct tr_args {
     int64_t save_total_limit;         /* -1: all */
     enum tr_report report_to;
     int64_t ddp_timeout;              /* seconds */
+    bool allow_slow_links;
 
     int64_t local_rank;               /* appended by old launchers; -1 */
 };

@@ -87,6 +87,7 @@ const struct tr_arg tr_arg_table[] = {
     INT(save_total_limit, NULL, "keep the newest k checkpoints"),
     CHOICE(report_to, "none", reports, "none or tensorboard"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),
+    BOOL(allow_slow_links, "false", "NCCL may go without NVLink inside a node"),
     INT(local_rank, "-1", "set by old launchers; the environment wins"),
     IGNORED(trust_remote_code, "nothing remote is run"),
     IGNORED(flash_attn, "attention is this program's own"),

@@ -160,6 +160,20 @@ static const char *op_name(enum tr_op op)
     }
 }
 
+static void *cuda_stream(void *self, struct tr_queue *q)
+{
+    (void)self;
+    return q->stream;
+}
+
+/* An error counts as done: tr_sync reports it. */
+static bool cuda_event_done(void *self, struct tr_event *e)
+{
+    cudaError_t rc = cudaSetDevice(static_cast<struct cuda *>(self)->device);
+
+    return rc != cudaSuccess || cudaEventQuery(e->event) != cudaErrorNotReady;
+}
+
 static enum fr_rc cuda_sync(void *self, struct tr_queue *q, struct fr_err *err)
 {
     enum fr_rc rc = cuda_ok(cudaStreamSynchronize(q->stream), "device", err);
@@ -240,6 +254,8 @@ static struct tr_backend_ops make_table(void)
     t.event_record = cuda_event_record;
     t.event_wait = cuda_event_wait;
     t.sync = cuda_sync;
+    t.stream = cuda_stream;
+    t.event_done = cuda_event_done;
     t.supports = cuda_supports;
     t.describe = cuda_describe;
     t.destroy = cuda_destroy;

@@ -1,0 +1,341 @@
+/*
+ * The NCCL transport between processes, each with a simulated device: what arrives where, the same
+ * sums as in rank order, the end of a rank, a rank that is late, an environment that is refused.
+ */
+#include "trainer/backend/cuda/cuda.h"
+#include "trainer/backend/module.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include "tests/unit/check.h"
+#include "trainer/comm/comm.h"
+#include "trainer/comm/join.h"
+#include "trainer/comm/nccl_env.h"
+}
+
+enum { RANKS = 3, N = 24 };
+
+struct world {
+    const char *library;
+    int port, device;
+    int64_t timeout_ms;
+    bool check;
+};
+
+struct rank {
+    struct tr_comm *comm;
+    struct tr_backend *be;
+    struct tr_queue *q;
+};
+
+/* What a rank does; its exit status is the number of wrong things. */
+typedef int body_fn(const struct rank *r);
+
+static float value(int from, int to, int i)
+{
+    return (float)((from * 31 + to * 7 + i) % 64) / 8;
+}
+
+static struct tr_view view2(void *p, enum tr_dtype t, int64_t rows, int64_t cols)
+{
+    return tr_view2(p, t, rows, cols);
+}
+
+/* Device memory of n floats. */
+static float *floats(const struct rank *r, size_t n)
+{
+    void *p = NULL;
+
+    return tr_mem_alloc(r->be, TR_MEM_DEVICE, n * sizeof(float), &p, NULL) == FR_OK
+               ? static_cast<float *>(p)
+               : NULL;
+}
+
+static int settled(const struct rank *r, enum fr_rc rc, const struct fr_err *err)
+{
+    struct fr_err late = {};
+
+    if (rc == FR_OK && tr_sync(r->be, r->q, &late) == FR_OK)
+        return 0;
+    printf("rank %d: %s\n", r->comm->rank, rc != FR_OK ? err->msg : late.msg);
+    return 1;
+}
+
+static int gather(const struct rank *r)
+{
+    int me = r->comm->rank, bad = 0;
+    float *a = floats(r, RANKS * N), *b = floats(r, RANKS), *mine = floats(r, 1);
+    struct tr_gather_item items[] = {{a, a + me * N, N * sizeof(float)}, {b, mine, sizeof(float)}};
+    struct tr_allgather x = {items, 2, "two things"};
+    struct fr_err err = {};
+
+    for (int i = 0; i < N; i++)
+        a[me * N + i] = value(me, 0, i);
+    *mine = (float)me;
+    bad += settled(r, tr_comm_all_gather(r->comm, r->q, &x, &err), &err);
+    for (int k = 0; k < RANKS; k++) {
+        bad += b[k] != (float)k;
+        for (int i = 0; i < N; i++)
+            bad += a[k * N + i] != value(k, 0, i);
+    }
+    tr_mem_free(r->be, TR_MEM_DEVICE, a);
+    tr_mem_free(r->be, TR_MEM_DEVICE, b);
+    tr_mem_free(r->be, TR_MEM_DEVICE, mine);
+    return bad;
+}
+
+/* Rank `from` sends rank `to` from*to floats: nothing at all to and from rank 0. */
+static int exchange(const struct rank *r)
+{
+    int me = r->comm->rank, bad = 0;
+    float *in = floats(r, RANKS * N), *out = floats(r, RANKS * N);
+    size_t at[RANKS], bytes[RANKS];
+    struct tr_alltoallv x = {out, in, at, bytes, at, bytes, "rows"};
+    struct fr_err err = {};
+
+    for (int k = 0; k < RANKS; k++) {
+        at[k] = (size_t)k * N * sizeof(float);
+        bytes[k] = (size_t)(me * k) * sizeof(float);
+        for (int i = 0; i < N; i++)
+            in[k * N + i] = value(me, k, i);
+    }
+    bad += settled(r, tr_comm_all_to_allv(r->comm, r->q, &x, &err), &err);
+    for (int k = 0; k < RANKS; k++)
+        for (int i = 0; i < me * k; i++)
+            bad += out[k * N + i] != value(k, me, i);
+    tr_mem_free(r->be, TR_MEM_DEVICE, in);
+    tr_mem_free(r->be, TR_MEM_DEVICE, out);
+    return bad;
+}
+
+static int reduce(const struct rank *r)
+{
+    int me = r->comm->rank, bad = 0;
+    float *in = floats(r, RANKS * N), *slices = floats(r, RANKS * N), *out = floats(r, N);
+    struct tr_reduce_scatter x = {tr_view1(out, TR_F32, N), view2(in, TR_F32, RANKS, N),
+                                  view2(slices, TR_F32, RANKS, N), "gradients"};
+    struct fr_err err = {};
+
+    for (int k = 0; k < RANKS; k++)
+        for (int i = 0; i < N; i++)
+            in[k * N + i] = value(me, k, i) / 3;
+    bad += settled(r, tr_comm_reduce_scatter(r->comm, r->q, &x, &err), &err);
+    for (int i = 0; i < N; i++) {
+        float sum = 0;
+
+        for (int k = 0; k < RANKS; k++)
+            sum += value(k, me, i) / 3;
+        bad += out[i] != sum;
+    }
+    tr_mem_free(r->be, TR_MEM_DEVICE, in);
+    tr_mem_free(r->be, TR_MEM_DEVICE, slices);
+    tr_mem_free(r->be, TR_MEM_DEVICE, out);
+    return bad;
+}
+
+static int broadcast(const struct rank *r, int root)
+{
+    int bad = 0;
+    float *p = floats(r, N);
+    struct tr_broadcast x = {p, N * sizeof(float), root, "weights"};
+    struct fr_err err = {};
+
+    for (int i = 0; i < N; i++)
+        p[i] = r->comm->rank == root ? value(root, 1, i) : 0;
+    bad += settled(r, tr_comm_broadcast(r->comm, r->q, &x, &err), &err);
+    for (int i = 0; i < N; i++)
+        bad += p[i] != value(root, 1, i);
+    tr_mem_free(r->be, TR_MEM_DEVICE, p);
+    return bad;
+}
+
+static int all_calls(const struct rank *r)
+{
+    int bad = 0;
+    double sum = r->comm->rank + 1;
+
+    for (int round = 0; round < 3; round++)
+        bad += gather(r) + exchange(r) + reduce(r) + broadcast(r, round);
+    bad += tr_comm_host_sum(r->comm, &sum, 1, NULL) != FR_OK || sum != 6;
+    return bad;
+}
+
+/* The error that a rank meets when it goes on with collectives. */
+static struct fr_err fails(const struct rank *r)
+{
+    struct fr_err err = {};
+    float *p = floats(r, N);
+    struct tr_broadcast x = {p, N * sizeof(float), 1, "weights"};
+    enum fr_rc rc = FR_OK;
+
+    while (rc == FR_OK) {
+        rc = tr_comm_broadcast(r->comm, r->q, &x, &err);
+        if (rc == FR_OK)
+            rc = tr_sync(r->be, r->q, &err);
+    }
+    tr_mem_free(r->be, TR_MEM_DEVICE, p);
+    return err;
+}
+
+static int dies(const struct rank *r)
+{
+    struct fr_err err;
+
+    if (gather(r) != 0)
+        return 1;
+    (void)tr_comm_host_barrier(r->comm, NULL); /* behind it all have gathered */
+    if (r->comm->rank == 1)
+        _exit(7);
+    err = fails(r);
+    if (err.rc == FR_PEER && strstr(err.msg, "rank 1 (") != NULL)
+        return 0;
+    printf("rank %d: %s\n", r->comm->rank, err.msg);
+    return 1;
+}
+
+static int late(const struct rank *r)
+{
+    struct fr_err err = {};
+
+    if (gather(r) + exchange(r) != 0)
+        return 1;
+    if (r->comm->rank == 1)
+        (void)tr_comm_host_barrier(r->comm, &err); /* the others never come */
+    else
+        err = fails(r);
+    if (err.rc == FR_TIMEOUT && strstr(err.msg, "(--ddp_timeout); behind: rank 1 (") != NULL &&
+        strstr(err.msg, "broadcast 'weights'") != NULL)
+        return 0;
+    printf("rank %d: %s\n", r->comm->rank, err.msg);
+    return 1;
+}
+
+static int differ(const struct rank *r)
+{
+    struct fr_err err = {};
+    float *p = floats(r, N);
+    struct tr_broadcast x = {p, N * sizeof(float), 0, r->comm->rank == 2 ? "others" : "weights"};
+    enum fr_rc rc = tr_comm_broadcast(r->comm, r->q, &x, &err);
+
+    tr_mem_free(r->be, TR_MEM_DEVICE, p);
+    return rc != FR_PROTO || strstr(err.msg, "ranks differ") == NULL;
+}
+
+static int run_rank(const struct world *w, int rank, body_fn *body)
+{
+    struct tr_comm_opts o = {};
+    struct rank r = {};
+    struct fr_err err;
+    int bad = 99;
+
+    o.rank = o.local_rank = rank;
+    o.size = o.local_size = RANKS;
+    o.nodes = 1;
+    snprintf(o.addr, sizeof o.addr, "127.0.0.1");
+    o.port = w->port;
+    o.job = 9;
+    o.join_ms = 60000;
+    o.timeout_ms = w->timeout_ms;
+    o.exit_code = 44;
+    o.check = w->check;
+    o.nccl = w->library;
+    cudasim_device(90, 1);
+    if (tr_cuda_open(sizeof(struct tr_backend_ops), w->device, &r.be, &err) == FR_OK &&
+        tr_queue_create(r.be, 0, &r.q, &err) == FR_OK &&
+        tr_comm_nccl(r.be, &o, &r.comm, &err) == FR_OK)
+        bad = body(&r);
+    else
+        printf("rank %d: %s\n", rank, err.msg);
+    tr_comm_destroy(r.comm);
+    if (r.q != NULL)
+        tr_queue_destroy(r.be, r.q);
+    if (r.be != NULL)
+        tr_backend_destroy(r.be);
+    return bad;
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in6 a;
+    socklen_t n = sizeof a;
+    int fd, port = 0;
+
+    if (tr_listen(0, 1, &fd, NULL) == FR_OK && getsockname(fd, (struct sockaddr *)&a, &n) == 0)
+        port = ntohs(a.sin6_port);
+    close(fd);
+    return port;
+}
+
+/* Rank `dead` must end with status 7, all others with 0. */
+static void run_world(struct world w, body_fn *body, int dead)
+{
+    pid_t pids[RANKS];
+
+    w.port = free_port();
+    fflush(stdout);
+    for (int r = 0; r < RANKS; r++)
+        if ((pids[r] = fork()) == 0) {
+            int bad = run_rank(&w, r, body);
+
+            fflush(stdout);
+            _exit(bad);
+        }
+    for (int r = 0; r < RANKS; r++) {
+        int status = 0;
+
+        waitpid(pids[r], &status, 0);
+        CHECK_INT(WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status),
+                  r == dead ? 7 : 0);
+    }
+}
+
+static void environments(void)
+{
+    static const struct {
+        const char *set;
+        int local_size;
+        bool allow;
+        enum fr_rc want;
+    } rows[] = {
+        {"NCCL_DEBUG=INFO", 8, false, FR_OK},       {"NCCL_P2P_DISABLE=1", 8, false, FR_USAGE},
+        {"NCCL_P2P_DISABLE=0", 8, false, FR_OK},    {"NCCL_P2P_DISABLE=1", 8, true, FR_OK},
+        {"NCCL_P2P_DISABLE=1", 1, false, FR_OK},    {"NCCL_SHM_DISABLE=1", 2, false, FR_USAGE},
+        {"NCCL_P2P_LEVEL=LOC", 2, false, FR_USAGE}, {"NCCL_P2P_LEVEL=SYS", 2, false, FR_OK},
+        {"XNCCL_P2P_DISABLE=1", 2, false, FR_OK},
+    };
+
+    for (const auto &row : rows) {
+        char text[64];
+        char *env[] = {text, NULL};
+        struct fr_err err = {};
+
+        snprintf(text, sizeof text, "%s", row.set);
+        CHECK_INT(tr_nccl_env(env, row.local_size, row.allow, &err), row.want);
+        if (row.want != FR_OK)
+            CHECK(strstr(err.msg, row.set) != NULL && strstr(err.msg, "--allow_slow_links"));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct world w = {argc > 1 ? argv[1] : NULL, 0, 0, 60000, false};
+
+    environments();
+    run_world(w, all_calls, -1);
+    w.device = 2; /* work runs as late as possible */
+    w.check = true;
+    run_world(w, all_calls, -1);
+    run_world(w, differ, -1);
+    w.device = 0;
+    w.check = false;
+    run_world(w, dies, 1);
+    w.timeout_ms = 5000;
+    run_world(w, late, -1);
+    return check_done();
+}

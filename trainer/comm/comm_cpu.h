@@ -1,0 +1,17 @@
+/*
+ * Inside the CPU communicator: what a transport built on top of its ranks asks of it.
+ */
+#ifndef TR_COMM_COMM_CPU_H
+#define TR_COMM_COMM_CPU_H
+
+#include "trainer/comm/comm.h"
+#include "trainer/comm/control.h"
+
+/* The control plane of a communicator that tr_comm_cpu made; borrowed. */
+struct tr_control *tr_comm_cpu_control(struct tr_comm *comm);
+
+/* Compares what every rank is about to call; FR_PROTO names those that differ. All ranks call. */
+enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t bytes, const char *what,
+                             struct fr_err *err);
+
+#endif

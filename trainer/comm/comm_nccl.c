@@ -1,0 +1,469 @@
+/*
+ * The communicator of GPU ranks: NCCL moves the data on the queue's stream, the CPU communicator's
+ * control plane joins, watches and ends the ranks. Collectives are put into the stream and not
+ * waited for; a thread looks every TICK_MS whether the oldest has ended, whether NCCL has failed
+ * and whether the run must end, and then aborts NCCL, which ends what hangs on the device.
+ */
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/comm/comm_cpu.h"
+#include "trainer/comm/nccl_api.h"
+#include "trainer/comm/nccl_env.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TICK_MS = 100, PENDING = 64, ABORT_TICKS = 10, LATER_MS = 5000 };
+
+/* A collective that was put into a stream and is not known to have ended. */
+struct pending {
+    int64_t seq, since_ms;
+    char text[64];          /* "all_gather 'layer 3'" */
+    struct tr_event *event; /* owns */
+    bool recorded;          /* the event is behind it in the stream */
+};
+
+struct nccl {
+    struct tr_comm *comm;       /* borrows: the object this is the inside of */
+    struct tr_comm *host;       /* owns: the same ranks on the CPU */
+    struct tr_control *control; /* borrows: host's */
+    struct tr_nccl_api api;
+    tr_nccl_comm link;
+    bool check;
+    int64_t timeout_ms;
+
+    pthread_t thread;
+    bool thread_runs;
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t changed;
+    bool leaving, issuing, aborted; /* aborted: link is gone */
+    struct pending pending[PENDING];
+    size_t first, count; /* the ring; when it is full newer ones are not watched */
+};
+
+/* ---- the watcher ---- */
+
+static void wait_tick(struct nccl *c)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += TICK_MS * 1000000L;
+    t.tv_sec += t.tv_nsec / 1000000000L;
+    t.tv_nsec %= 1000000000L;
+    pthread_cond_timedwait(&c->changed, &c->lock, &t);
+}
+
+/* Ends the run when the oldest collective is too late. Rank 0 hears all ranks, so it speaks first.
+ */
+static void watch_pending(struct nccl *c)
+{
+    int64_t limit = c->timeout_ms + (c->comm->rank == 0 ? 0 : LATER_MS);
+    struct tr_backend *be = c->comm->be;
+    struct fr_buf text = {0};
+    struct pending *p;
+
+    while (c->count > 0 && c->pending[c->first].recorded &&
+           be->ops->event_done(be->self, c->pending[c->first].event)) {
+        c->first = (c->first + 1) % PENDING;
+        c->count--;
+    }
+    p = &c->pending[c->first];
+    if (c->count == 0 || fr_sys.mono_ms() - p->since_ms <= limit)
+        return;
+    fr_buf_fmt(&text, "collective %lld %s has not ended for %lld s (--ddp_timeout); behind: ",
+               (long long)p->seq, p->text, (long long)(limit / 1000));
+    if (tr_control_behind(c->control, &text) == 0)
+        fr_buf_text(&text, "no rank, a device or a link does not answer");
+    tr_control_abort(c->control, FR_TIMEOUT, text.bad ? "a collective timed out" : text.p);
+    fr_buf_finish(&text);
+}
+
+static void watch_errors(struct nccl *c)
+{
+    char text[160];
+    int result = TR_NCCL_OK, rc = c->api.get_async_error(c->link, &result);
+
+    if (rc == TR_NCCL_OK)
+        rc = result;
+    if (rc == TR_NCCL_OK || rc == TR_NCCL_IN_PROGRESS)
+        return;
+    /* A rank that ended closes its connections, too: the control plane names it soon. */
+    for (int i = 0; i < ABORT_TICKS && tr_control_check(c->control, NULL) == FR_OK; i++)
+        wait_tick(c);
+    snprintf(text, sizeof(text), "NCCL on rank %d: %s", c->comm->rank, c->api.error_string(rc));
+    tr_control_abort(c->control, FR_PEER, text);
+}
+
+/* A call of the main thread that is inside NCCL gets a moment to come back. */
+static void abort_link(struct nccl *c)
+{
+    tr_nccl_comm link = c->link;
+
+    for (int i = 0; i < ABORT_TICKS && c->issuing; i++)
+        wait_tick(c);
+    c->aborted = true;
+    c->link = NULL;
+    pthread_mutex_unlock(&c->lock);
+    (void)c->api.comm_abort(link);
+    pthread_mutex_lock(&c->lock);
+}
+
+static void *watch(void *arg)
+{
+    struct nccl *c = arg;
+
+    pthread_mutex_lock(&c->lock);
+    while (!c->leaving && !c->aborted) {
+        wait_tick(c);
+        if (c->leaving)
+            break;
+        watch_pending(c);
+        if (!c->issuing)
+            watch_errors(c);
+        if (tr_control_check(c->control, NULL) != FR_OK)
+            abort_link(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* ---- collectives ---- */
+
+/* Waits until NCCL has taken what it was given: the device's work goes on behind. */
+static enum fr_rc settle(struct nccl *c, struct fr_err *err)
+{
+    for (;;) {
+        int result = TR_NCCL_OK, rc;
+        enum fr_rc failed = tr_control_check(c->control, err);
+
+        if (failed != FR_OK)
+            return failed;
+        pthread_mutex_lock(&c->lock);
+        rc = c->aborted ? TR_NCCL_IN_PROGRESS : c->api.get_async_error(c->link, &result);
+        pthread_mutex_unlock(&c->lock);
+        if (rc == TR_NCCL_OK)
+            rc = result;
+        if (rc == TR_NCCL_OK)
+            return FR_OK;
+        if (rc != TR_NCCL_IN_PROGRESS)
+            return fr_fail(err, FR_PEER, "NCCL: %s", c->api.error_string(rc));
+        sched_yield();
+    }
+}
+
+struct call {
+    const char *name, *what;
+    size_t bytes;
+};
+
+/* Begins a group: from here to end() the main thread is inside NCCL. */
+static enum fr_rc begin(struct nccl *c, const struct call *call, struct fr_err *err)
+{
+    enum fr_rc rc = tr_control_check(c->control, err);
+    struct pending *p;
+
+    if (rc == FR_OK && c->check)
+        rc = tr_comm_cpu_check(c->host, call->name, call->bytes, call->what, err);
+    if (rc != FR_OK)
+        return rc;
+    tr_control_note(c->control, c->comm->collectives, call->what);
+    pthread_mutex_lock(&c->lock);
+    c->issuing = !c->aborted;
+    if (c->issuing && c->count < PENDING) {
+        p = &c->pending[(c->first + c->count++) % PENDING];
+        p->seq = c->comm->collectives;
+        p->since_ms = fr_sys.mono_ms();
+        p->recorded = false;
+        snprintf(p->text, sizeof(p->text), "%s '%.40s'", call->name, call->what);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return c->issuing ? FR_OK : tr_control_check(c->control, err);
+}
+
+/* Ends it; `result` is that of the calls in it. */
+static enum fr_rc end(struct nccl *c, struct tr_queue *q, int result, struct fr_err *err)
+{
+    struct tr_backend *be = c->comm->be;
+    int last = c->api.group_end();
+    struct pending *p = NULL;
+    enum fr_rc rc;
+
+    pthread_mutex_lock(&c->lock);
+    c->issuing = false;
+    if (c->count > 0)
+        p = &c->pending[(c->first + c->count - 1) % PENDING];
+    if (p != NULL && (p->recorded || p->seq != c->comm->collectives))
+        p = NULL;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (result != TR_NCCL_OK || (last != TR_NCCL_OK && last != TR_NCCL_IN_PROGRESS)) {
+        rc = tr_control_check(c->control, err);
+        return rc != FR_OK ? rc
+                           : fr_fail(err, FR_PEER, "NCCL: %s",
+                                     c->api.error_string(result != TR_NCCL_OK ? result : last));
+    }
+    if ((rc = settle(c, err)) != FR_OK || p == NULL)
+        return rc;
+    rc = tr_event_record(be, q, p->event);
+    pthread_mutex_lock(&c->lock);
+    p->recorded = true;
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+/* The first of two results that is wrong. */
+static int both(int a, int b)
+{
+    return a != TR_NCCL_OK && a != TR_NCCL_IN_PROGRESS ? a
+           : b == TR_NCCL_IN_PROGRESS                  ? TR_NCCL_OK
+                                                       : b;
+}
+
+static void *stream_of(struct nccl *c, struct tr_queue *q)
+{
+    return c->comm->be->ops->stream(c->comm->be->self, q);
+}
+
+static enum fr_rc nccl_all_gather(void *self, struct tr_queue *q, const struct tr_allgather *x,
+                                  struct fr_err *err)
+{
+    struct nccl *c = self;
+    struct call call = {"all_gather", x->what, 0};
+    enum fr_rc rc;
+    int result;
+
+    for (size_t i = 0; i < x->n; i++)
+        call.bytes += x->items[i].bytes;
+    if ((rc = begin(c, &call, err)) != FR_OK)
+        return rc;
+    result = c->api.group_start();
+    for (size_t i = 0; i < x->n; i++)
+        result = both(result, c->api.all_gather(x->items[i].in, x->items[i].out, x->items[i].bytes,
+                                                TR_NCCL_BYTES, c->link, stream_of(c, q)));
+    return end(c, q, result, err);
+}
+
+/* Sends and takes a slice; slices of no bytes are left out on both sides. */
+static int exchange(struct nccl *c, void *stream, int peer, struct fr_str give, struct fr_str take)
+{
+    int result = TR_NCCL_OK;
+
+    if (give.n > 0)
+        result = c->api.send(give.p, give.n, TR_NCCL_BYTES, peer, c->link, stream);
+    if (take.n > 0)
+        result = both(result, c->api.recv((void *)(uintptr_t)take.p, take.n, TR_NCCL_BYTES, peer,
+                                          c->link, stream));
+    return result;
+}
+
+static enum fr_rc nccl_all_to_all(void *self, struct tr_queue *q, const struct tr_alltoall *x,
+                                  struct fr_err *err)
+{
+    struct nccl *c = self;
+    const struct call call = {"all_to_all", x->what, x->bytes};
+    enum fr_rc rc = begin(c, &call, err);
+    int result;
+
+    if (rc != FR_OK)
+        return rc;
+    result = c->api.group_start();
+    for (int k = 0; k < c->comm->size; k++) {
+        size_t at = (size_t)k * x->bytes;
+
+        result = both(result, exchange(c, stream_of(c, q), k,
+                                       (struct fr_str){(const char *)x->in + at, x->bytes},
+                                       (struct fr_str){(char *)x->out + at, x->bytes}));
+    }
+    return end(c, q, result, err);
+}
+
+static enum fr_rc nccl_all_to_allv(void *self, struct tr_queue *q, const struct tr_alltoallv *x,
+                                   struct fr_err *err)
+{
+    struct nccl *c = self;
+    const struct call call = {"all_to_allv", x->what, 0};
+    enum fr_rc rc = begin(c, &call, err);
+    int result;
+
+    if (rc != FR_OK)
+        return rc;
+    result = c->api.group_start();
+    for (int k = 0; k < c->comm->size; k++)
+        result =
+            both(result,
+                 exchange(c, stream_of(c, q), k,
+                          (struct fr_str){(const char *)x->in + x->in_at[k], x->in_bytes[k]},
+                          (struct fr_str){(const char *)x->out + x->out_at[k], x->out_bytes[k]}));
+    return end(c, q, result, err);
+}
+
+static enum fr_rc nccl_broadcast(void *self, struct tr_queue *q, const struct tr_broadcast *x,
+                                 struct fr_err *err)
+{
+    struct nccl *c = self;
+    const struct call call = {"broadcast", x->what, x->bytes};
+    enum fr_rc rc = begin(c, &call, err);
+    int result;
+
+    if (rc != FR_OK)
+        return rc;
+    result = c->api.group_start();
+    result = both(result, c->api.broadcast(x->p, x->p, x->bytes, TR_NCCL_BYTES, x->root, c->link,
+                                           stream_of(c, q)));
+    return end(c, q, result, err);
+}
+
+/* ---- the rest is the CPU communicator's ---- */
+
+static enum fr_rc nccl_host_all_gather(void *self, void *all, const void *mine, size_t bytes,
+                                       struct fr_err *err)
+{
+    return tr_comm_host_all_gather(((struct nccl *)self)->host, all, mine, bytes, err);
+}
+
+static enum fr_rc nccl_host_broadcast(void *self, void *p, size_t bytes, int root,
+                                      struct fr_err *err)
+{
+    return tr_comm_host_broadcast(((struct nccl *)self)->host, p, bytes, root, err);
+}
+
+static enum fr_rc nccl_host_barrier(void *self, struct fr_err *err)
+{
+    return tr_comm_host_barrier(((struct nccl *)self)->host, err);
+}
+
+static void nccl_abort(void *self, const char *why)
+{
+    tr_comm_abort(((struct nccl *)self)->host, why);
+}
+
+static size_t nccl_bytes(void *self)
+{
+    struct tr_comm *host = ((struct nccl *)self)->host;
+
+    return host->ops->bytes(host->self);
+}
+
+static void nccl_destroy(void *self)
+{
+    struct nccl *c = self;
+
+    pthread_mutex_lock(&c->lock);
+    c->leaving = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (c->thread_runs)
+        pthread_join(c->thread, NULL);
+    if (c->link != NULL && tr_control_check(c->control, NULL) == FR_OK) {
+        (void)c->api.comm_finalize(c->link);
+        (void)settle(c, NULL);
+        (void)c->api.comm_destroy(c->link);
+    } else if (c->link != NULL) {
+        (void)c->api.comm_abort(c->link);
+    }
+    for (size_t i = 0; i < PENDING; i++)
+        if (c->pending[i].event != NULL)
+            tr_event_destroy(c->comm->be, c->pending[i].event);
+    tr_comm_destroy(c->host);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    fr_sys.free(c);
+}
+
+static const struct tr_comm_ops nccl_ops = {
+    .name = "nccl",
+    .all_gather = nccl_all_gather,
+    .all_to_all = nccl_all_to_all,
+    .all_to_allv = nccl_all_to_allv,
+    .broadcast = nccl_broadcast,
+    .host_all_gather = nccl_host_all_gather,
+    .host_broadcast = nccl_host_broadcast,
+    .host_barrier = nccl_host_barrier,
+    .abort = nccl_abort,
+    .bytes = nccl_bytes,
+    .destroy = nccl_destroy,
+};
+
+/* Rank 0's id goes to all, then all join at once. */
+static enum fr_rc connect_ranks(struct nccl *c, struct fr_err *err)
+{
+    struct tr_nccl_config config = {sizeof(config), TR_NCCL_MAGIC, TR_NCCL_VERSION, 0};
+    struct tr_nccl_id id = {{0}};
+    enum fr_rc rc;
+    int result = c->comm->rank == 0 ? c->api.get_unique_id(&id) : TR_NCCL_OK;
+
+    if (result != TR_NCCL_OK)
+        return fr_fail(err, FR_IO, "NCCL: %s", c->api.error_string(result));
+    if ((rc = tr_comm_host_broadcast(c->host, &id, sizeof(id), 0, err)) != FR_OK)
+        return rc;
+    result = c->api.comm_init(&c->link, c->comm->size, id, c->comm->rank, &config);
+    if (result != TR_NCCL_OK && result != TR_NCCL_IN_PROGRESS)
+        return fr_fail(err, FR_IO, "NCCL: %s", c->api.error_string(result));
+    return settle(c, err);
+}
+
+static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_err *err)
+{
+    pthread_condattr_t attr;
+    enum fr_rc rc = tr_nccl_env(environ, o->local_size, o->allow_slow_links, err);
+
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    for (size_t i = 0; i < PENDING && rc == FR_OK; i++)
+        rc = tr_event_create(c->comm->be, &c->pending[i].event, err);
+    if (rc == FR_OK)
+        rc = tr_nccl_open(o->nccl, &c->api, err);
+    if (rc == FR_OK)
+        rc = connect_ranks(c, err);
+    if (rc == FR_OK && pthread_create(&c->thread, NULL, watch, c) != 0)
+        rc = fr_fail(err, FR_NOMEM, "no thread to watch NCCL");
+    c->thread_runs = rc == FR_OK;
+    return rc;
+}
+
+enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
+                        struct fr_err *err)
+{
+    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
+    struct nccl *c = fr_sys.alloc(sizeof(*c));
+    struct tr_comm *host = NULL;
+    enum fr_rc rc =
+        comm == NULL || c == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks") : FR_OK;
+
+    *out = NULL;
+    if (rc == FR_OK && (be->ops->stream == NULL || be->ops->event_done == NULL))
+        rc = fr_fail(err, FR_UNSUPPORTED, "NCCL cannot work on backend %s", be->ops->name);
+    if (rc == FR_OK)
+        rc = tr_comm_cpu(NULL, o, &host, err);
+    if (rc != FR_OK) {
+        fr_sys.free(comm);
+        fr_sys.free(c);
+        return rc;
+    }
+    *comm = *host;
+    comm->ops = &nccl_ops;
+    comm->self = c;
+    comm->be = be;
+    *c = (struct nccl){.comm = comm,
+                       .host = host,
+                       .control = tr_comm_cpu_control(host),
+                       .check = o->check,
+                       .timeout_ms = o->timeout_ms};
+    if ((rc = start(c, o, err)) == FR_OK) {
+        *out = comm;
+        return FR_OK;
+    }
+    if (err != NULL)
+        tr_comm_abort(host, err->msg);
+    nccl_destroy(c);
+    fr_sys.free(comm);
+    return rc;
+}
