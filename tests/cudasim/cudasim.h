@@ -4,6 +4,7 @@
 #ifndef TESTS_CUDASIM_CUDASIM_H
 #define TESTS_CUDASIM_CUDASIM_H
 
+#include "tests/cudasim/blas.h"
 #include "tests/cudasim/instructions.h"
 #include "tests/cudasim/runtime.h"
 #include "tests/cudasim/thread.h"

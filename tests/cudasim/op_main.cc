@@ -13,10 +13,7 @@ extern "C" {
 }
 
 /* The ops that have no kernel yet; op_setup checks that the backend says so. */
-static const enum tr_op lacks[] = {
-    TR_OP_gemm,        TR_OP_attention_fwd, TR_OP_attention_bwd, TR_OP_xent_chunk,
-    TR_OP_xent_finish, TR_OP_grouped_gemm,  TR_OP_grouped_wgrad,
-};
+static const enum tr_op lacks[] = {};
 
 /* cudasim_op [80]: as a device of sm_90, or of sm_80. */
 int main(int argc, char **argv)

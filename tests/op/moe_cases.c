@@ -139,20 +139,51 @@ enum { E = 5 };
 
 static const int64_t offsets[E + 1] = {0, 3, 3, 10, 47, 52}; /* one expert has no rows */
 
-static void grouped(enum tr_dtype t, enum tr_dtype wt, int64_t N, int64_t D, bool trans)
+/* The weights one behind another, as a window of experts is gathered. */
+static void bind_window(struct op_case *c, struct tr_gemm (*w)[OP_BACKENDS], enum tr_dtype t,
+                        int64_t rows, int64_t cols)
 {
+    struct tr_gemm all[OP_BACKENDS] = {0};
+
+    OP_BIND(c, all, c, OP_IN, t, {E, rows, cols});
+    for (int b = 0; b < OP_BACKENDS; b++)
+        for (int64_t e = 0; e < E; e++)
+            w[e][b].b.w = tr_view2(
+                (char *)all[b].c.p + (size_t)(e * all[b].c.ld) * tr_dtype_bytes(t), t, rows, cols);
+}
+
+struct grouped {
+    enum tr_dtype weight;
+    int64_t N, D;
+    bool large; /* many rows an expert, weights of one window */
+};
+
+static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
+{
+    enum tr_dtype wt = s->weight != TR_NONE ? s->weight : t;
+    int64_t N = s->N, D = s->D;
+    bool large = s->large;
+    int64_t many[E + 1], R;
     struct tr_grouped_gemm a[OP_BACKENDS] = {0};
     struct tr_gemm w[E][OP_BACKENDS] = {0};
     const struct tr_weight *list[OP_BACKENDS][E] = {0};
     struct op_case *c = begin("grouped_gemm", t, N, D, trans);
+    double loose = wt == TR_F8_E4M3 && t == TR_BF16 ? 128 : wt == TR_F8_E4M3 ? 64 : 16;
 
-    OP_BIND(c, a, c, OP_INOUT, t, {52, N}, .gap = 1, .loose = 16);
-    OP_BIND(c, a, a, OP_IN, t, {52, D}, .gap = 2);
-    OP_BIND(c, a, offsets, OP_IN, TR_I32, {E + 1}, .ints = offsets, .count = E + 1);
+    for (int e = 0; e <= E; e++)
+        many[e] = offsets[e] * (large ? 12 : 1);
+    R = many[E];
+    OP_BIND(c, a, c, OP_INOUT, t, {R, N}, .gap = 1, .loose = loose);
+    OP_BIND(c, a, a, OP_IN, t, {R, D}, .gap = 2);
+    OP_BIND(c, a, offsets, OP_IN, TR_I32, {E + 1}, .ints = many, .count = E + 1);
+    if (large)
+        bind_window(c, w, wt, trans ? N : D, trans ? D : N);
     for (int e = 0; e < E; e++) {
         if (e == 2) /* not gathered: its rows stay */
             continue;
-        if (trans)
+        if (large)
+            ;
+        else if (trans)
             OP_BIND(c, w[e], b.w, OP_IN, wt, {N, D}, .gap = 1);
         else
             OP_BIND(c, w[e], b.w, OP_IN, wt, {D, N}, .gap = 1);
@@ -204,6 +235,10 @@ void op_moe_cases(void)
         {7, 13, 8, 3, 1, 1, true, false, true},    {11, 5, 12, 4, 3, 2, true, false, true},
         {13, 64, 16, 4, 4, 2, false, false, true}, {13, 64, 16, 4, 4, 2, false, true, true},
         {5, 130, 256, 4, 8, 4, true, false, true}, {70, 200, 72, 8, 2, 1, true, false, true}};
+    static const struct grouped products[] = {{TR_NONE, 7, 11, false},
+                                              {TR_NONE, 64, 128, false},
+                                              {TR_F8_E4M3, 40, 24, false},
+                                              {TR_NONE, 128, 96, true}};
     static const int64_t ids[] = {2, 4, 0, 2, 1, 3, 0, 4, 2, 3, 4, 0, 4, 2};
     static const int64_t odd[] = {2, -1, 9, 0, 2, 2};
 
@@ -225,11 +260,9 @@ void op_moe_cases(void)
             permute(op_types[t], 6, 4, 257, v);
             permute(op_types[t], 6, 3, 136, v);
         }
-        for (int v = 0; v < 2; v++) {
-            grouped(op_types[t], op_types[t], 7, 11, v);
-            grouped(op_types[t], op_types[t], 64, 128, v);
-            grouped(op_types[t], TR_F8_E4M3, 40, 24, v);
-        }
+        for (int v = 0; v < 2; v++)
+            for (size_t s = 0; s < sizeof products / sizeof products[0]; s++)
+                grouped(op_types[t], &products[s], v);
         wgrad(op_types[t], 7, 11);
         wgrad(op_types[t], 16, 200);
     }

@@ -78,8 +78,9 @@ struct tr_rmsnorm_grad {
  * gemm: c = alpha * op(a) * op(b) + beta * c + bias, op = transpose when the flag is set; c is not
  * read when beta is 0. All products of a linear are this one: with W (out, in) and x (T, in)
  *   y = x W^T: trans_b        dX = dY W: no flag        dW += dY^T X: trans_a, beta 1, c f32.
- * a and b have one type, or b is FP8 in blocks and a is C (the weight is decoded, activations are
- * not quantised). c has a's type or f32*.
+ * a and b have one type, or b is FP8 in blocks and a is C (the weight is decoded, and rounded to C
+ * where the product takes both operands in one type; activations are not quantised). c has a's type
+ * or f32*.
  */
 struct tr_gemm {
     struct tr_view c;    /* (M, N) C or f32* = */
@@ -169,6 +170,7 @@ struct tr_mla_grad {
  * is the log of the sum. Tokens outside every segment are not written. No T x T buffer is made.
  * attention_bwd: dV_j = sum_i P_ij dO_i; dS_ij = P_ij (dO_i.V_j - dO_i.O_i);
  * dQ_i = scale sum_j dS_ij K_j; dK_j = scale sum_i dS_ij Q_i; the q heads of a kv head are summed.
+ * Probabilities and dS may be rounded to C where they are factors of a product.
  * Source: Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
  */
 struct tr_attention {
@@ -214,7 +216,7 @@ struct tr_swiglu_grad {
  * Cross-entropy over a vocabulary that comes in chunks of rows (each once, in any fixed order).
  * xent_chunk, logits z = F Wc^T never stored whole: for each t keeps m = max z, l = sum exp(z-m),
  * acc = sum exp(z-m) Wc, and from the chunk that holds the target its logit and its row.
- * first: the state is begun, whatever it held.
+ * exp(z-m) may be rounded to C as a factor of acc. first: the state is begun, whatever it held.
  */
 struct tr_xent_state {
     struct tr_view m;            /* (T) f32* */

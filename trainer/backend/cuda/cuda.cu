@@ -3,6 +3,7 @@
  */
 #include "trainer/backend/cuda/cuda.h"
 
+#include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/module.h"
 
 extern "C" {
@@ -220,6 +221,7 @@ static void cuda_describe(void *self, char out[256])
 
 static void cuda_destroy(void *self)
 {
+    lt_destroy(static_cast<struct cuda *>(self)->lt);
     fr_sys.free(self);
 }
 

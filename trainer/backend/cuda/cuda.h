@@ -26,6 +26,8 @@ extern "C" {
 /* The ops that this backend has: one line each. */
 #define CUDA_OPS(X)                                                                                \
     X(adamw, tr_adamw)                                                                             \
+    X(attention_bwd, tr_attention)                                                                 \
+    X(attention_fwd, tr_attention)                                                                 \
     X(cast, tr_cast)                                                                               \
     X(colsum, tr_colsum)                                                                           \
     X(decode, tr_decode)                                                                           \
@@ -33,6 +35,9 @@ extern "C" {
     X(embed_bwd, tr_embed)                                                                         \
     X(embed_fwd, tr_embed)                                                                         \
     X(fill, tr_fill)                                                                               \
+    X(gemm, tr_gemm)                                                                               \
+    X(grouped_gemm, tr_grouped_gemm)                                                               \
+    X(grouped_wgrad, tr_grouped_wgrad)                                                             \
     X(mla_assemble_bwd, tr_mla_grad)                                                               \
     X(mla_assemble_fwd, tr_mla)                                                                    \
     X(moe_combine, tr_moe_combine)                                                                 \
@@ -50,7 +55,9 @@ extern "C" {
     X(sum, tr_sum)                                                                                 \
     X(sumsq, tr_sumsq)                                                                             \
     X(swiglu_bwd, tr_swiglu_grad)                                                                  \
-    X(swiglu_fwd, tr_swiglu)
+    X(swiglu_fwd, tr_swiglu)                                                                       \
+    X(xent_chunk, tr_xent)                                                                         \
+    X(xent_finish, tr_xent_finish)
 
 struct cuda {
     struct tr_backend base;
@@ -58,6 +65,7 @@ struct cuda {
     int sm;         /* what the kernels in use were built for: 80, 90 */
     int processors; /* multiprocessors */
     char name[64];
+    struct lt *lt; /* owns: cuBLASLt, NULL until the first dense product; one thread makes calls */
 };
 
 struct tr_queue {

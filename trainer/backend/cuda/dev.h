@@ -17,15 +17,28 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
+#include <cublasLt.h>
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #define DEV_SHARED(T, name, dims) __shared__ T name dims
 #define DEV_DYNAMIC(T, name)                                                                       \
     extern __shared__ __align__(1024) unsigned char dev_dynamic[];                                 \
     T *name = reinterpret_cast<T *>(dev_dynamic)
 #include "trainer/backend/cuda/ptx.h"
+
+/* A library of CUDA that is opened at run time, for good; NULL when it is not there. */
+static inline void *dev_library(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+static inline void *dev_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
 #else
 #include <cudasim.h>
 #endif
@@ -70,6 +83,19 @@ template <> __device__ __forceinline__ f16 from_f32<f16>(float x)
 template <class T> __device__ __forceinline__ float round_to(float x)
 {
     return to_f32(from_f32<T>(x));
+}
+
+/* FP8 E4M3 (4 bits of exponent with bias 7, 3 of fraction, no infinity): exact in f32. Source:
+ * Micikevicius et al. 2022, table 1. */
+__device__ __forceinline__ float f8_value(uint8_t b)
+{
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, bits = b & 0x7f;
+
+    if (bits == 0x7f)
+        return __uint_as_float(sign | 0x7fc00000u);
+    if (bits < 8) /* denormal: fraction * 2^-9 */
+        return __uint_as_float(sign | __float_as_uint((float)bits * 0x1p-9f));
+    return __uint_as_float(sign | ((bits << 20) + (120u << 23)));
 }
 
 /*

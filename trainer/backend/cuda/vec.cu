@@ -202,19 +202,6 @@ enum fr_rc tr_cuda_sum(struct cuda *cuda, struct tr_queue *q, const struct tr_su
     });
 }
 
-/* FP8 E4M3 (4 bits of exponent with bias 7, 3 of fraction, no infinity): exact in f32. Source:
- * Micikevicius et al. 2022, table 1. */
-__device__ __forceinline__ float f8_value(uint8_t b)
-{
-    uint32_t sign = (uint32_t)(b & 0x80) << 24, bits = b & 0x7f;
-
-    if (bits == 0x7f)
-        return __uint_as_float(sign | 0x7fc00000u);
-    if (bits < 8) /* denormal: fraction * 2^-9 */
-        return __uint_as_float(sign | __float_as_uint((float)bits * 0x1p-9f));
-    return __uint_as_float(sign | ((bits << 20) + (120u << 23)));
-}
-
 /* The FP8 blocks of a weight. */
 struct blocks {
     const uint8_t *p;

@@ -1,0 +1,181 @@
+/*
+ * attention_bwd ("="): delta_i = dO_i.O_i, then one kernel for dK and dV and one for dQ. Both
+ * recompute P = exp(scale Q K^T - lse) by tiles; each output element has one owner that adds in a
+ * fixed order, so nothing depends on timing.
+ *   keys owned: dV_j = sum P_ij dO_i, dK_j = scale sum dS_ij Q_i, the q heads of a kv head in turn;
+ *   queries owned: dQ_i = scale sum dS_ij K_j;   dS = P (dO V^T - delta).
+ * One kernel serves both, with the owned side ("x") and the other ("y") exchanged. A warp owns 16
+ * rows; the transposed scores of owned keys come out in the registers as the next product takes
+ * them.
+ *
+ * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (by L2);
+ * 2*T*len*(5*dq + 4*dv)... operations a head without the causal half; limit: the matrix rate.
+ * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
+ */
+#include "trainer/backend/cuda/attention.h"
+
+/* delta (nh, T): a warp a token and head. */
+template <class T>
+__global__ void attention_delta_kernel(const __grid_constant__ struct attention a)
+{
+    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32, t = i / a.nh, h = i % a.nh;
+    float sum = 0;
+
+    if (t >= a.T)
+        return;
+    for (int d = (int)(threadIdx.x % 32); d < a.dv; d += 32)
+        sum += to_f32(static_cast<const T *>(a.dO.p)[t * a.dO.ld + h * a.dv + d]) *
+               to_f32(static_cast<const T *>(a.O.p)[t * a.O.ld + h * a.dv + d]);
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0)
+        a.delta[h * a.delta_ld + t] = sum;
+}
+
+enum { OTHERS = 32 }; /* rows of a tile of the other side */
+
+template <class S, class T> struct backward_room {
+    static constexpr int X = S::ROWS * S::LDQ, X2 = S::ROWS * S::LDV;
+    static constexpr int Y = OTHERS * S::LDQ, Y2 = OTHERS * S::LDV;
+    static constexpr size_t BYTES = (size_t)(X + X2 + S::STAGES * (Y + Y2)) * sizeof(T);
+};
+
+/* The rows of lse and delta that a lane needs: of its own rows, or of a tile's columns. */
+__device__ __forceinline__ float row_of(const float *p, int64_t i, const struct span &s)
+{
+    return i < s.len ? p[s.begin + i] : 0;
+}
+
+/*
+ * From the scores p and d = dO V^T of a tile: P into p, dS into d. Owned rows begin at `row`, the
+ * tile's at `col`; KEYS: rows are keys and columns queries.
+ */
+template <bool KEYS>
+__device__ __forceinline__ void gradients(float (&p)[OTHERS / 8][4], float (&d)[OTHERS / 8][4],
+                                          const struct attention &a, const struct span &s, int head,
+                                          int64_t row, int64_t col)
+{
+    const float *lse = a.lse + head * a.lse_ld, *delta = a.delta + head * a.delta_ld;
+    int lane = (int)(threadIdx.x % 32);
+
+#pragma unroll
+    for (int n = 0; n < OTHERS / 8; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int64_t r = row + lane / 4 + e / 2 * 8, c = col + n * 8 + lane % 4 * 2 + e % 2;
+            int64_t i = KEYS ? c : r, j = KEYS ? r : c;
+            float x = (a.scale * p[n][e] - row_of(lse, i, s)) * 1.44269504089f;
+
+            p[n][e] = i < s.len && j < s.len && (!a.causal || j <= i) ? exp2f(x) : 0;
+            d[n][e] = p[n][e] * (d[n][e] - row_of(delta, i, s));
+        }
+}
+
+template <class T, class S, bool KEYS>
+__global__ void __launch_bounds__(S::THREADS)
+    attention_bwd_kernel(const __grid_constant__ struct attention a)
+{
+    typedef backward_room<S, T> R;
+    DEV_DYNAMIC(T, room);
+    T *ring = room + R::X + R::X2;
+    int me = (int)threadIdx.x, group = a.nh / a.nkv, own = (int)blockIdx.y;
+    float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
+    const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
+    struct span s;
+
+    if (!attention_span(&s, a, S::ROWS))
+        return;
+
+    int64_t row = s.first + me / 32 * 16, last = s.first + S::ROWS;
+    int64_t begin = KEYS && a.causal ? s.first / OTHERS : 0;
+    int64_t end = !KEYS && a.causal && last < s.len ? last : s.len;
+    int64_t each = (end + OTHERS - 1) / OTHERS - begin, steps = each * (KEYS ? group : 1);
+    auto fetch = [&](int64_t step) {
+        T *y = ring + step % S::STAGES * (R::Y + R::Y2);
+        int head = KEYS ? own * group + (int)(step / each) : own / group;
+        int64_t first = (begin + step % each) * OTHERS;
+
+        tile_fetch<OTHERS, S::DQ, S::THREADS>(
+            y, S::LDQ, attention_source<T>(KEYS ? a.Q : a.K, s.begin, s.len, head, a.dq), first, 0,
+            me);
+        tile_fetch<OTHERS, S::DV, S::THREADS>(
+            y + R::Y, S::LDV, attention_source<T>(KEYS ? a.dO : a.V, s.begin, s.len, head, a.dv),
+            first, 0, me);
+    };
+
+    tile_fetch<S::ROWS, S::DQ, S::THREADS>(
+        room, S::LDQ, attention_source<T>(KEYS ? a.K : a.Q, s.begin, s.len, own, a.dq), s.first, 0,
+        me);
+    tile_fetch<S::ROWS, S::DV, S::THREADS>(
+        room + R::X, S::LDV, attention_source<T>(KEYS ? a.V : a.dO, s.begin, s.len, own, a.dv),
+        s.first, 0, me);
+    if constexpr (S::STAGES == 2)
+        fetch(0);
+    ptx_copy_commit();
+    for (int64_t step = 0; step < steps; step++) {
+        const T *y = ring + step % S::STAGES * (R::Y + R::Y2), *x = room + me / 32 * 16 * S::LDQ;
+        const T *x2 = room + R::X + me / 32 * 16 * S::LDV;
+        int64_t col = (begin + step % each) * OTHERS;
+        float p[OTHERS / 8][4] = {}, d[OTHERS / 8][4] = {};
+
+        if constexpr (S::STAGES == 1) {
+            __syncthreads();
+            fetch(step);
+            ptx_copy_commit();
+        }
+        ptx_copy_wait<0>();
+        __syncthreads();
+        if (S::STAGES == 2 && step + 1 < steps)
+            fetch(step + 1);
+        ptx_copy_commit();
+        if (row >= s.len || (a.causal && (KEYS ? col + OTHERS <= row : col > row + 15)))
+            continue;
+        attention_scores<OTHERS / 16>(p, x, y, S::LDQ, a.dq);
+        attention_scores<OTHERS / 16>(d, x2, y + R::Y, S::LDV, a.dv);
+        gradients<KEYS>(p, d, a, s, KEYS ? own * group + (int)(step / each) : own, row, col);
+        if constexpr (KEYS)
+            attention_add<OTHERS / 16, S::DV>(sum2, p, y + R::Y, S::LDV, a.dv);
+        attention_add<OTHERS / 16, S::DQ>(sum, d, y, S::LDQ, a.dq);
+    }
+    if (row >= s.len)
+        return;
+    attention_put<T, S::DQ>(KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);
+    if constexpr (KEYS)
+        attention_put<T, S::DV>(a.dV, sum2, s, row, (int64_t)own * a.dv, a.dv, one);
+}
+
+template <class T, class S>
+static enum fr_rc backward(struct tr_queue *q, const struct attention &x, struct fr_err *err)
+{
+    struct cuda_grid keys = attention_grid(x, S::ROWS, x.nkv, S::THREADS);
+    struct cuda_grid queries = attention_grid(x, S::ROWS, x.nh, S::THREADS);
+    struct cuda_grid rows = {dim3(cuda_blocks(x.T * x.nh, CUDA_THREADS / 32)), CUDA_THREADS, 0};
+    enum fr_rc rc = cuda_launch(q, rows, err, attention_delta_kernel<T>, x);
+
+    keys.shared = queries.shared = backward_room<S, T>::BYTES;
+    if (rc == FR_OK)
+        rc = cuda_launch(q, keys, err, attention_bwd_kernel<T, S, true>, x);
+    if (rc == FR_OK)
+        rc = cuda_launch(q, queries, err, attention_bwd_kernel<T, S, false>, x);
+    return rc;
+}
+
+enum fr_rc tr_cuda_attention_bwd(struct cuda *cuda, struct tr_queue *q,
+                                 const struct tr_attention *a, struct fr_err *err)
+{
+    struct attention x;
+    void *work;
+    enum fr_rc rc = attention_args(&x, a, err);
+
+    (void)cuda;
+    if (rc != FR_OK || x.T == 0)
+        return rc;
+    if ((rc = cuda_work(q, (size_t)(x.nh * x.T) * sizeof(float), &work, err)) != FR_OK)
+        return rc;
+    x.delta = static_cast<float *>(work);
+    x.delta_ld = x.T;
+    return attention_sized(a->Q.dtype, x, [&](auto t, auto dq, auto dv) {
+        using T = decltype(t);
+
+        return backward<T, attention_shape<T, decltype(dq)::value, decltype(dv)::value>>(q, x, err);
+    });
+}

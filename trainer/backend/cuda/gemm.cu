@@ -1,0 +1,83 @@
+/*
+ * gemm: c = alpha * op(a) * op(b) + beta * c + bias ("=", or "+=" with beta). cuBLASLt (lt.cu) does
+ * it, but for what it has no form for: FP8 blocks, a bias wider than c, and sums of no term, which
+ * are the kernel's of product.cu. LoRA's products are such calls: x A^T and dA are skinny
+ * (bandwidth of x), the update by B goes into y with beta 1 (bandwidth of y), dA and dB into f32.
+ * Limits: as lt.cu and product.cu say.
+ */
+#include "trainer/backend/cuda/lt.h"
+#include "trainer/backend/cuda/product.h"
+
+template <class B>
+__global__ void bias_kernel(struct rows<float> c, const B *bias, int64_t M, int64_t N)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (i < M * N)
+        *c.at(i / N, i % N) += to_f32(bias[i % N]);
+}
+
+/* An f32 c gets its bias of another type afterwards. */
+static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
+{
+    int64_t M = a->c.shape[0], N = a->c.shape[1];
+
+    return cuda_float(a->bias.dtype, [&](auto t) {
+        using B = decltype(t);
+
+        return cuda_launch(q, {dim3(cuda_blocks(M * N, CUDA_THREADS)), CUDA_THREADS, 0}, err,
+                           bias_kernel<B>, cuda_rows<float>(a->c),
+                           static_cast<const B *>(a->bias.p), M, N);
+    });
+}
+
+static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
+                      struct fr_err *err)
+{
+    struct product p = {};
+
+    p.a = a->a.p;
+    p.c = a->c.p;
+    p.bias = a->bias.p;
+    p.lda = a->a.ld;
+    p.ldc = a->c.ld;
+    p.M = a->c.shape[0];
+    p.N = a->c.shape[1];
+    p.D = a->a.shape[a->trans_a ? 0 : 1];
+    p.alpha = a->alpha;
+    p.beta = a->beta;
+    p.block_rows = a->b.block_rows;
+    p.block_cols = a->b.block_cols;
+    p.groups = 1;
+    p.wide_a = product_wide(&a->a);
+    p.wide_b = product_wide(&a->b.w);
+    p.f8 = a->b.w.dtype == TR_F8_E4M3;
+    p.f32_c = a->c.dtype == TR_F32;
+    p.f32_bias = a->bias.dtype == TR_F32;
+    p.group[0] = product_weight(&a->b);
+    return cuda_product(cuda, q, a->a.dtype, a->trans_a, a->trans_b, &p, err);
+}
+
+enum fr_rc cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
+                     struct fr_err *err)
+{
+    bool bias = a->bias.p != NULL, other = bias && a->bias.dtype != a->c.dtype;
+    struct tr_gemm g = *a;
+    enum fr_rc rc;
+
+    if (a->c.shape[0] == 0 || a->c.shape[1] == 0)
+        return FR_OK;
+    if (a->b.w.dtype == TR_F8_E4M3 || a->a.shape[a->trans_a ? 0 : 1] == 0 ||
+        (other && a->c.dtype != TR_F32))
+        return own(cuda, q, a, err);
+    if (other)
+        g.bias = {};
+    rc = lt_gemm(cuda, q, &g, err);
+    return rc == FR_OK && other ? add_bias(q, a, err) : rc;
+}
+
+enum fr_rc tr_cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
+                        struct fr_err *err)
+{
+    return cuda_gemm(cuda, q, a, err);
+}

@@ -1,0 +1,53 @@
+/*
+ * The matrix product of our own kernels, for one matrix or for groups of rows with a matrix each:
+ * what cuBLASLt does not do (groups whose row counts only the device knows, FP8 weights, a bias of
+ * another type). Internal to trainer/backend/cuda.
+ */
+#ifndef TR_BACKEND_CUDA_PRODUCT_H
+#define TR_BACKEND_CUDA_PRODUCT_H
+
+#include "trainer/backend/cuda/cuda.h"
+
+enum { PRODUCT_GROUPS = 64 }; /* of one launch: its arguments stay within 4 KB */
+
+/* The matrix of a group: b (absent: the group is skipped), or c when the groups share b. */
+struct product_group {
+    const void *p;
+    const float *scale; /* of FP8 blocks */
+    int64_t ld, scale_ld, row0;
+};
+
+/*
+ * c = alpha * op(a) * op(b) + beta * c + bias, D the length of the sum.
+ * offsets absent: one group, all rows. offsets given: group g has rows
+ * [offsets[g], offsets[g+1]) of a and c, and its own b; or, with `reduce`, those rows of a and b
+ * (a transposed, b not), and its own c of type f32.
+ */
+struct product {
+    const void *a, *b;
+    void *c;
+    const int32_t *offsets;
+    const void *bias;
+    int64_t lda, ldb, ldc, M, N, D; /* M, or D with reduce: a bound of all groups together */
+    float alpha, beta;
+    int block_rows, block_cols, groups;
+    bool wide_a, wide_b, f8, f32_c, f32_bias, reduce;
+    struct product_group group[PRODUCT_GROUPS];
+};
+
+/* Puts it into the queue. type: of a, and of b unless f8. Not both
+ * transposed (FR_UNSUPPORTED). */
+enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_a,
+                        bool trans_b, const struct product *p, struct fr_err *err);
+
+/* Whether rows of v are aligned to 16 bytes. */
+bool product_wide(const struct tr_view *v);
+
+/* A weight as a group. */
+struct product_group product_weight(const struct tr_weight *w);
+
+/* A dense product as a caller of gemm gives it, by cuBLASLt or by the kernels above. */
+enum fr_rc cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
+                     struct fr_err *err);
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * Cross-entropy over chunks of the vocabulary. xent_chunk ("+="; "=" when first), for some hundreds
+ * of tokens at a time: logits z = F Wc^T in f32 into the workspace (never T x V), then a block a
+ * token takes the maximum, the sum and the target's logit and row, rescales acc and leaves
+ * p = exp(z - m) in the compute type, then acc += p Wc. xent_finish ("="; loss_sum "+="): a block a
+ * token for dF and loss, one block for the sum, t in a fixed order.
+ *
+ * The two products are cuda_gemm's: limit the matrix rate. Moved beside them: z once written and
+ * twice read, p once each way, acc (T, H) f32 once each way a chunk: a tenth at H = 7168 and 16384
+ * rows a chunk. Source: Wijmans et al. 2024 (Cut Your Losses); the online sum, Milakov & Gimelshein
+ * 2018.
+ */
+#include "trainer/backend/cuda/lt.h"
+#include "trainer/backend/cuda/product.h"
+
+enum { LOGITS = 1 << 25, ROWS_MIN = 64 }; /* logits held at once, but at least so many tokens */
+
+struct soften {
+    struct tr_weight w;
+    float *m, *l, *logit;
+    const int32_t *targets;
+    int64_t rows, row0, H;
+    bool first;
+};
+
+/* The weight's row of the target, decoded, in the compute type. */
+template <class T>
+__device__ __forceinline__ T weight_at(const struct tr_weight &w, int64_t row, int64_t col)
+{
+    if (w.w.dtype != TR_F8_E4M3)
+        return static_cast<const T *>(w.w.p)[row * w.w.ld + col];
+    return from_f32<T>(
+        f8_value(static_cast<const uint8_t *>(w.w.p)[row * w.w.ld + col]) *
+        static_cast<const float *>(
+            w.scale.p)[(w.row0 + row) / w.block_rows * w.scale.ld + col / w.block_cols]);
+}
+
+/* Token t's state: scaled to the new maximum; begun when first. */
+template <class T>
+__device__ void keep_token(const struct soften &a, struct rows<float> acc,
+                           struct rows<T> target_row, int64_t t, float keep)
+{
+    int64_t target = a.targets[t], at = target - a.row0;
+    bool here = target >= 0 && at >= 0 && at < a.rows;
+
+    for (int64_t k = threadIdx.x; k < a.H; k += blockDim.x) {
+        *acc.at(t, k) = a.first ? 0 : *acc.at(t, k) * keep;
+        if (here)
+            *target_row.at(t, k) = weight_at<T>(a.w, at, k);
+        else if (a.first)
+            *target_row.at(t, k) = from_f32<T>(0.0f);
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(CUDA_THREADS)
+    xent_soften_kernel(const __grid_constant__ struct soften a, struct rows<const float> z,
+                       struct rows<T> p, struct rows<float> acc, struct rows<T> target_row)
+{
+    DEV_SHARED(float, part, [32]);
+    DEV_SHARED(float, parts, [32]);
+    int64_t t = blockIdx.x, at = (int64_t)a.targets[t] - a.row0;
+    float old = a.first ? -INFINITY : a.m[t], max = old, sum = 0, keep;
+
+    for (int64_t v = threadIdx.x; v < a.rows; v += blockDim.x)
+        max = fmaxf(max, *z.at(t, v));
+    max = warp_max(max);
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = max;
+    __syncthreads();
+    max = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? part[threadIdx.x % 32] : -INFINITY);
+    keep = a.first ? 0 : expf(old - max);
+    for (int64_t v = threadIdx.x; v < a.rows; v += blockDim.x) {
+        float x = expf(*z.at(t, v) - max);
+
+        sum += x;
+        if (p.p != NULL)
+            *p.at(t, v) = from_f32<T>(x);
+    }
+    sum = block_sum(sum, parts);
+    if (threadIdx.x == 0) {
+        a.l[t] = (a.first ? 0 : a.l[t] * keep) + sum;
+        a.m[t] = max;
+        if (a.targets[t] >= 0 && at >= 0 && at < a.rows)
+            a.logit[t] = *z.at(t, at);
+        else if (a.first)
+            a.logit[t] = 0;
+    }
+    if (acc.p != NULL)
+        keep_token<T>(a, acc, target_row, t, keep);
+}
+
+/* Some tokens of a call, and the workspace: z, then p behind it. */
+struct part {
+    int64_t begin, n;
+    struct tr_view z, p;
+};
+
+static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struct tr_xent *a,
+                              const struct part *x, struct fr_err *err)
+{
+    bool grad = a->state.acc.p != NULL;
+    struct tr_view none = {}, acc = grad ? tr_view_rows(a->state.acc, x->begin, x->n) : none;
+    struct tr_view row = grad ? tr_view_rows(a->state.target_row, x->begin, x->n) : none;
+    struct soften s = {a->w,
+                       static_cast<float *>(a->state.m.p) + x->begin,
+                       static_cast<float *>(a->state.l.p) + x->begin,
+                       static_cast<float *>(a->state.target_logit.p) + x->begin,
+                       static_cast<const int32_t *>(a->targets.p) + x->begin,
+                       a->w.w.shape[0],
+                       a->row0,
+                       a->F.shape[1],
+                       a->first};
+    struct tr_gemm g = {};
+    enum fr_rc rc;
+
+    g.c = x->z;
+    g.a = tr_view_rows(a->F, x->begin, x->n);
+    g.b = a->w;
+    g.trans_b = true;
+    g.alpha = 1;
+    if ((rc = cuda_gemm(cuda, q, &g, err)) != FR_OK)
+        return rc;
+    rc = cuda_float(a->F.dtype, [&](auto t) {
+        using T = decltype(t);
+
+        return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_soften_kernel<T>,
+                           s, cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
+                           cuda_rows<float>(acc), cuda_rows<T>(row));
+    });
+    if (rc != FR_OK || !grad)
+        return rc;
+    g.c = acc;
+    g.a = x->p;
+    g.trans_b = false;
+    g.beta = 1;
+    return cuda_gemm(cuda, q, &g, err);
+}
+
+/* A view of n rows whose ld keeps them aligned to 16 bytes. */
+static struct tr_view table(char *p, enum tr_dtype type, int64_t n, int64_t cols)
+{
+    struct tr_view v = tr_view2(p, type, n, cols);
+
+    v.ld = (cols + 7) / 8 * 8;
+    return v;
+}
+
+enum fr_rc tr_cuda_xent_chunk(struct cuda *cuda, struct tr_queue *q, const struct tr_xent *a,
+                              struct fr_err *err)
+{
+    const int64_t least = ROWS_MIN;
+    int64_t rows = a->w.w.shape[0], T = a->F.shape[0], step, wide = (rows + 7) / 8 * 8;
+    size_t z, p;
+    void *work;
+    enum fr_rc rc;
+
+    if (rows == 0)
+        return fr_fail(err, FR_SHAPE, "a chunk without rows");
+    if (T == 0)
+        return FR_OK;
+    step = LOGITS / rows > least ? LOGITS / rows : least;
+    step = step < T ? step : T;
+    z = ((size_t)(step * wide) * sizeof(float) + 255) / 256 * 256;
+    p = (size_t)(step * wide) * tr_dtype_bytes(a->F.dtype);
+    rc = cuda_work(q, LT_WORKSPACE + z + p, &work, err);
+    for (int64_t t = 0; t < T && rc == FR_OK; t += step) {
+        int64_t n = T - t < step ? T - t : step;
+        char *room = static_cast<char *>(work) + LT_WORKSPACE;
+        struct part x = {t, n, table(room, TR_F32, n, rows), table(room + z, a->F.dtype, n, rows)};
+
+        rc = some_tokens(cuda, q, a, &x, err);
+    }
+    return rc;
+}
+
+struct finish {
+    const float *m, *l, *logit;
+    const int32_t *targets;
+    float *loss;
+    double *loss_sum, scale;
+    int64_t T, H;
+};
+
+template <class D, class T>
+__global__ void __launch_bounds__(CUDA_THREADS)
+    xent_finish_kernel(struct finish a, struct rows<D> dF, struct rows<const float> acc,
+                       struct rows<const T> target_row)
+{
+    int64_t t = blockIdx.x;
+    bool scored = a.targets[t] >= 0;
+    float l = a.l[t], scale = (float)a.scale;
+
+    for (int64_t k = threadIdx.x; k < a.H; k += blockDim.x)
+        *dF.at(t, k) =
+            from_f32<D>(scored ? scale * (*acc.at(t, k) / l - to_f32(*target_row.at(t, k))) : 0);
+}
+
+/* One block: the losses, and their sum in double. */
+__global__ void __launch_bounds__(CUDA_THREADS) xent_loss_kernel(struct finish a)
+{
+    DEV_SHARED(double, part, [32]);
+    double sum = 0;
+
+    for (int64_t t = threadIdx.x; t < a.T; t += blockDim.x) {
+        double loss =
+            a.targets[t] < 0 ? 0 : (double)a.m[t] + log((double)a.l[t]) - (double)a.logit[t];
+
+        sum += loss;
+        if (a.loss != NULL)
+            a.loss[t] = (float)loss;
+    }
+    sum = block_sum(sum, part);
+    if (threadIdx.x == 0)
+        *a.loss_sum += sum;
+}
+
+enum fr_rc tr_cuda_xent_finish(struct cuda *cuda, struct tr_queue *q,
+                               const struct tr_xent_finish *a, struct fr_err *err)
+{
+    struct finish f = {static_cast<const float *>(a->state.m.p),
+                       static_cast<const float *>(a->state.l.p),
+                       static_cast<const float *>(a->state.target_logit.p),
+                       static_cast<const int32_t *>(a->targets.p),
+                       static_cast<float *>(a->loss.p),
+                       static_cast<double *>(a->loss_sum.p),
+                       a->scale,
+                       a->targets.shape[0],
+                       a->dF.shape[1]};
+    enum fr_rc rc;
+
+    (void)cuda;
+    if (f.T == 0)
+        return FR_OK;
+    rc = cuda_launch(q, {dim3(1), CUDA_THREADS, 0}, err, xent_loss_kernel, f);
+    if (rc != FR_OK || a->dF.p == NULL)
+        return rc;
+    return cuda_float(a->dF.dtype, [&](auto d) {
+        return cuda_float(a->state.target_row.dtype, [&](auto t) {
+            using D = decltype(d);
+            using T = decltype(t);
+
+            return cuda_launch(q, {dim3((unsigned)f.T), CUDA_THREADS, 0}, err,
+                               xent_finish_kernel<D, T>, f, cuda_rows<D>(a->dF),
+                               cuda_rows<const float>(a->state.acc),
+                               cuda_rows<const T>(a->state.target_row));
+        });
+    });
+}
