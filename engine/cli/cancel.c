@@ -36,15 +36,16 @@ static enum fr_rc ask(struct fr_store *st, const struct fr_run_row *run, struct 
     struct fr_request_row req = {.kind = "cancel", .asked_wall = fr_sys.wall_ms()};
     enum fr_rc rc = fr_store_request_add(st, run->id, &req, err);
 
-    if (rc == FR_OK)
-        rc = fr_home_poke(fr_store_home(st), run->id, err);
+    if (rc == FR_OK) /* one that just took it over reads its requests before it listens */
+        (void)fr_home_poke(fr_store_home(st), run->id, NULL);
     if (rc == FR_OK)
         rc = wait_answer(st, run->id, req.id, err);
     return rc;
 }
 
-/* Nobody looks after it: this process does, until its tasks are stopped. */
-static int stop_here(struct fr_id run, bool json)
+/* Nobody looks after it: this process does, until its tasks are stopped. *busy: somebody was
+ * faster. */
+static int stop_here(struct fr_id run, bool json, bool *busy)
 {
     char id[FR_ID_TEXT];
     struct fr_resume_opts ro = {.run = id};
@@ -52,7 +53,7 @@ static int stop_here(struct fr_id run, bool json)
     struct cli_drive d = {0};
     struct fr_run *r = NULL;
     struct fr_err err = {0};
-    enum cli_exit code;
+    enum cli_exit code = CLI_OK;
     enum fr_rc rc = cli_drive_init(&d, json, true, &err);
 
     fr_id_text(run, id);
@@ -62,6 +63,8 @@ static int stop_here(struct fr_id run, bool json)
         fr_run_cancel(r);
         code = cli_drive(&d, r);
         code = code == CLI_CANCELLED ? CLI_OK : code;
+    } else if (rc == FR_BUSY) {
+        *busy = true;
     } else {
         code = cli_fail_issues(&issues, &err);
     }
@@ -73,7 +76,7 @@ static int stop_here(struct fr_id run, bool json)
 int cli_cancel(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
-    bool json = false, here = false;
+    bool json = false, owned = false;
     const struct cli_opt opts[] = {
         {"--json", 0, NULL, "one JSON object an event, when it stops the tasks itself",
          .flag = &json},
@@ -83,7 +86,7 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     struct fr_arena arena = {0};
     struct fr_run_row run;
     struct fr_err err = {0};
-    int code;
+    int code = CLI_OK;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
@@ -96,15 +99,14 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK && strcmp(run.state, "over") == 0)
         rc = fr_fail(&err, FR_USAGE, "run %lld is over (%s)", (long long)run.no, run.outcome);
     if (rc == FR_OK) {
-        here = !fr_home_owned(fr_store_home(st), run.id);
-        if (!here && (rc = ask(st, &run, &err)) == FR_OK)
+        owned = fr_home_owned(fr_store_home(st), run.id);
+        code = owned ? CLI_OK : stop_here(run.id, json, &owned);
+        if (owned && (rc = ask(st, &run, &err)) == FR_OK)
             fr_print("run %lld is being cancelled by its owner\n", (long long)run.no);
     }
-    fr_store_close(st);
     if (rc != FR_OK)
         code = cli_fail(&err);
-    else
-        code = here ? stop_here(run.id, json) : CLI_OK;
+    fr_store_close(st);
     fr_arena_finish(&arena);
     cli_list_finish(&args);
     return code;

@@ -1,0 +1,88 @@
+#!/bin/bash
+# Two at once: two resumes of one run, a cancel while it resumes, a retry while it runs, two control
+# machines with the same inventory.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+{
+    echo "name: held"
+    local3
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+defaults: {shell: bash}
+tasks:
+  a: {on: all, run: "echo $FLOWRUN_ATTEMPT >> $W/ran; until test -e $W/free; do read -t 0.05 x <> <(:) || :; done"}
+  b: {on: n1, needs: [a], run: "echo $FLOWRUN_ATTEMPT >> $W/ran"}
+END
+} > held.yaml
+
+begun() { [ "$(lines ran)" -ge "$1" ]; }
+once() { same "$1: none ran twice" "$(sort ran | uniq -d)" ""; }
+
+# ---- two resumes: one goes on with it, the other says who has it
+start held.yaml
+pid=$!
+until_true 20 begun 3
+kill -9 $pid
+wait $pid 2>/dev/null
+"$flowrun" resume > first 2>&1 &
+one=$!
+"$flowrun" resume > second 2>&1 &
+two=$!
+until_true 20 eval 'grep -q "owned by another flowrun" first second'
+touch free
+wait $one
+r1=$?
+wait $two
+r2=$?
+same "one of two resumes goes on" "$(printf '%s\n' $r1 $r2 | sort -n | head -1)" 0
+check "and the other is refused" test $r1 -ne $r2
+same "each ran once" "$(lines ran)" 4
+once "two resumes"
+
+# ---- a cancel while it resumes: it is stopped, whoever got there first
+rm -f ran free
+start held.yaml
+pid=$!
+until_true 20 begun 3
+kill -9 $pid
+wait $pid 2>/dev/null
+"$flowrun" resume > resumed 2>&1 &
+one=$!
+"$flowrun" cancel > cancelled 2>&1
+same "a cancel beside a resume" $? 0
+wait $one
+until_true 20 eval '"$flowrun" status | grep -q cancelled'
+same "nothing is left running" "$(marked)" ""
+once "a cancel while resuming"
+
+# ---- a retry while it runs is refused and changes nothing
+rm -f ran free
+start held.yaml
+pid=$!
+until_true 20 begun 3
+"$flowrun" retry > refused 2>&1
+same "a retry of a run that goes on" $? 5
+has "and says why" refused "owned by another flowrun"
+touch free
+wait $pid
+same "which ends well" $? 0
+same "with one attempt each" "$(lines ran)" 4
+
+# ---- two control machines on one inventory
+rm -f ran free
+start held.yaml
+one=$!
+FLOWRUN_HOME=$work/other "$flowrun" held.yaml > other.out 2>&1 &
+two=$!
+until_true 20 begun 6
+touch free
+wait $one
+same "the first control machine" $? 0
+wait $two
+same "the second" $? 0
+same "all of both ran" "$(lines ran)" 8
+once "two control machines"
+
+same "nothing is left running" "$(marked)" ""
+finish

@@ -1,0 +1,20 @@
+#!/bin/bash
+# The long forms of the tests of this folder, and a row of each for results.md: usage torture.sh BUILD [SEED]
+set -u
+build=$(cd "${1:?the build folder}" && pwd)
+seed=${2:-1}
+here=$(cd "$(dirname "$0")" && pwd)
+status=0
+
+row() {
+    local name=$1
+    shift
+    "$@" > "$build/torture.$name.log" 2>&1 || status=1
+    echo "| $(date -u +%F) | $name | $seed | $(tail -2 "$build/torture.$name.log" | tr '\n' ' ')|" | tee -a "$here/results.md"
+}
+
+row kill "$build/tests/fault/kill_test" all "$seed"
+row kill_real "$build/tests/fault/real_test" "$build/engine/cli/flowrun" 200 "$seed"
+row random "$build/tests/fault/random_test" "$seed" 20000
+row sim "$build/tests/sim/sim_test" "$seed" 5000
+exit $status
