@@ -87,9 +87,13 @@ static void keep_tail(struct fr_logfile *l, const char *p, size_t n)
         return;
     }
     l->dropped += n - first; /* as many of the oldest are overwritten */
-    for (size_t i = first; i < n; i++) {
-        l->tail.p[l->tail_at] = p[i];
-        l->tail_at = (l->tail_at + 1) % l->tail_max;
+    while (first < n) {
+        size_t ahead = l->tail_max - l->tail_at, k = n - first;
+
+        k = k < ahead ? k : ahead;
+        memcpy(l->tail.p + l->tail_at, p + first, k);
+        l->tail_at = (l->tail_at + k) % l->tail_max;
+        first += k;
     }
 }
 
