@@ -2,7 +2,7 @@
  * Products over experts: grouped_gemm c = alpha * a * op(w_e) + beta * c over the rows of expert e,
  * grouped_wgrad dw_e = alpha * dy_e^T x_e + beta * dw_e ("=" with beta 0). Weights come as pointers
  * in the launch's arguments, PRODUCT_GROUPS experts a launch; row counts are read on the device.
- * The kernel is that of product.cu, or of grouped90.cu where wgmma and its alignments are.
+ * The kernel is that of product.cu.
  *
  * Moves the weights once, a and c as product.cu says: at 64 rows an expert the limit is the
  * bandwidth of the weights, at 512 rows and more the matrix rate.
