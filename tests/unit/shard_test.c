@@ -254,7 +254,7 @@ static void write_file(const struct load_row *r, const char *path)
             f[i] = INFINITY;
         h[i] = r->type == TR_ST_BF16 ? tr_bf16_of(f[i]) : tr_f16_of(f[i]);
         n[i] = i;
-        b[i] = isfinite(f[i]) ? (uint8_t)(i % 8) : 0xff;
+        b[i] = (uint8_t)(isfinite(f[i]) ? i % 8 : 0xff);
     }
     it.data = r->type == TR_ST_F32       ? (const void *)f
               : r->type == TR_ST_I32     ? (const void *)n
