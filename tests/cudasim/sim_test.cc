@@ -380,9 +380,10 @@ __global__ void beyond_kernel(float *x)
 {
     DEV_SHARED(float, room, [64]);
     DEV_SHARED(float, other, [64]);
+    float *p = room; /* no array any more, whose bounds the compiler knows */
 
     other[threadIdx.x] = 0;
-    room[threadIdx.x + 1] = x[0]; /* the last one lies between the two */
+    p[threadIdx.x + 1] = x[0]; /* the last one lies between the two */
 }
 
 __global__ void beyond_launch_kernel(float *x)
