@@ -51,7 +51,7 @@ same "the pipeline over SSH" $? 0
 has "the end" out "run 1 succeeded"
 has "world size" out "world size: 6"
 has "all examples" out "Num examples = 7,473"
-check "all of the vocabulary" grep -q "|| all params: 16762688 ||" out
+check "all of the vocabulary" grep -q "|| all params: 16762672 ||" out
 
 home1='/root/.local/state/flowrun/*-node1'
 on 1 "cat $home1/work/output/trainer_log.jsonl" > log.jsonl
