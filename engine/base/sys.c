@@ -195,25 +195,35 @@ static int real_set_nonblock(int fd, bool on)
 }
 
 /* Under its name only once it listens: one by that name that refuses is a dead one's. */
-static int real_listen_unix(const char *path)
+static int listen_once(const char *tmp, const char *path)
 {
-    char tmp[PATH_MAX];
-    int fd, n = snprintf(tmp, sizeof(tmp), "%s.new", path);
+    int fd, e;
 
-    if (n < 0 || (size_t)n >= sizeof(tmp)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
     unlink(tmp);
     if ((fd = unix_socket(tmp, bind)) < 0)
         return -1;
     if (listen(fd, 16) == 0 && real_set_nonblock(fd, false) == 0 && rename(tmp, path) == 0)
         return fd;
-    n = errno;
+    e = errno;
     unlink(tmp);
     close(fd);
-    errno = n;
+    errno = e == ENOENT ? EAGAIN : e; /* whoever tidies up took the new name */
     return -1;
+}
+
+static int real_listen_unix(const char *path)
+{
+    enum { TRIES = 16 };
+    char tmp[PATH_MAX];
+    int fd = -1, n = snprintf(tmp, sizeof(tmp), "%s.new", path);
+
+    if (n < 0 || (size_t)n >= sizeof(tmp)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (int i = 0; i == 0 || (fd < 0 && errno == EAGAIN && i < TRIES); i++)
+        fd = listen_once(tmp, path);
+    return fd;
 }
 
 /* To a listener who is stopped it must not wait: EAGAIN when too many already do. */

@@ -23,8 +23,7 @@ static enum fr_rc open_post(struct sup_post *p, const struct flat *f, struct fr_
     if (rc != FR_OK)
         return rc;
     fr_home_path(f->home, FR_HOME_SOCKET, f->door, path);
-    for (int i = 0; i < 3 && p->door_fd < 0; i++) /* a serve that tidies up may take the new name */
-        p->door_fd = fr_sys.listen_unix(path);
+    p->door_fd = fr_sys.listen_unix(path);
     if (p->door_fd < 0)
         return fr_fail_errno(err, errno, "cannot listen on %s", path);
     fr_sys.set_nonblock(p->door_fd, true);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 enum { KIND_MIDDLE = TRACER_KINDS, KIND_NONE, KIND_YOUNG, KIND_HELD };
 
 enum {
+    STAYS_S = 60,
     OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
               PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC
 };
@@ -80,6 +82,7 @@ bool tracer_start(struct tracer *t, const char *const *argv, const char *out)
 {
     int status;
 
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what outlives its parents is waited for, too */
     t->root = start(argv, out, true);
     if (t->root < 0 || waitpid(t->root, &status, __WALL) != t->root || !WIFSTOPPED(status))
         return false;
@@ -226,18 +229,25 @@ static void on_stop(struct tracer *t, pid_t pid, int status)
         drop(t, pid);
 }
 
+static void on_alarm(int sig)
+{
+    (void)sig; /* waitpid returns */
+}
+
 void tracer_run(struct tracer *t, bool all)
 {
+    const struct sigaction a = {.sa_handler = on_alarm};
+
+    sigaction(SIGALRM, &a, NULL);
+    alarm(all ? STAYS_S : 0);
     for (;;) {
         int status;
 
-        if (t->root_ended && (t->extra == 0 || t->extra_ended) && !(all && t->n > 0))
+        if (t->root_ended && (t->extra == 0 || t->extra_ended) && !all)
             return;
         pid_t pid = waitpid(-1, &status, __WALL);
-        if (pid < 0 && errno == EINTR)
-            continue;
         if (pid < 0)
-            return;
+            break;
         if (pid == t->extra && (WIFEXITED(status) || WIFSIGNALED(status))) {
             t->extra_ended = true;
             t->extra_status = status;
@@ -251,4 +261,5 @@ void tracer_run(struct tracer *t, bool all)
             drop(t, pid);
         }
     }
+    alarm(0);
 }

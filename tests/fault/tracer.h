@@ -40,7 +40,8 @@ bool tracer_start(struct tracer *t, const char *const *argv, const char *out);
 /* Starts argv beside it, not traced: a resume. */
 void tracer_beside(struct tracer *t, const char *const *argv, const char *out);
 
-/* Goes on until the program (and what runs beside it) ended; then, all: until nothing is traced. */
+/* Goes on until the program (and what runs beside it) ended; all: until everything that they left
+ * has ended, too, or a minute is over. */
 void tracer_run(struct tracer *t, bool all);
 
 #endif
