@@ -1,4 +1,5 @@
-/* Asking the owner of a run to stop it; without an owner, taking it over to stop it. */
+/* Asking the owner of a run to stop it and waiting until it has; without an owner, taking it over
+ * to stop it. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -7,45 +8,97 @@
 
 #include <string.h>
 
-enum { ANSWER_MS = 10000 };
+enum { ANSWER_MS = 10000, LOOK_MS = 20, LOOK_MAX_MS = 500 };
 
-/* Waits until the owner has answered request id. */
-static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id, struct fr_err *err)
+/* Waits until the owner has answered request id; *gone: it died before. */
+static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id, bool *gone,
+                              struct fr_err *err)
 {
     int64_t until = fr_sys.mono_ms() + ANSWER_MS;
 
     for (;;) {
         struct fr_arena arena = {0};
-        struct fr_request_rows rows;
-        bool open = false;
-        enum fr_rc rc = fr_store_requests(st, run, &arena, &rows, err);
+        const char *answer = NULL;
+        bool owned = fr_home_owned(fr_store_home(st), run); /* before the look: it may end after */
+        enum fr_rc rc = fr_store_request_answer(st, id, &arena, &answer, err);
 
-        for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-            open = open || rows.rows[i].id == id;
+        if (rc == FR_OK && answer != NULL && strcmp(answer, "ok") != 0)
+            rc = fr_fail(err, FR_USAGE, "the owner of the run refuses: %s", answer);
         fr_arena_finish(&arena);
-        if (rc != FR_OK || !open)
+        *gone = answer == NULL && !owned;
+        if (rc != FR_OK || answer != NULL || *gone)
             return rc;
         if (fr_sys.mono_ms() > until)
-            return fr_fail(err, FR_TIMEOUT, "the owner of the run does not answer");
-        fr_sys.poll(NULL, 0, 20);
+            return fr_fail(err, FR_TIMEOUT,
+                           "the owner of the run does not answer; it reads the request when it "
+                           "goes on");
+        fr_sys.poll(NULL, 0, LOOK_MS);
     }
 }
 
-static enum fr_rc ask(struct fr_store *st, const struct fr_run_row *run, struct fr_err *err)
+enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row *req, bool *gone,
+                   struct fr_err *err)
 {
-    struct fr_request_row req = {.kind = "cancel", .asked_wall = fr_sys.wall_ms()};
-    enum fr_rc rc = fr_store_request_add(st, run->id, &req, err);
+    enum fr_rc rc;
 
+    req->asked_wall = fr_sys.wall_ms();
+    rc = fr_store_request_add(st, run, req, err);
     if (rc == FR_OK) /* one that just took it over reads its requests before it listens */
-        (void)fr_home_poke(fr_store_home(st), run->id, NULL);
-    if (rc == FR_OK)
-        rc = wait_answer(st, run->id, req.id, err);
+        (void)fr_home_poke(fr_store_home(st), run, NULL);
+    return rc == FR_OK ? wait_answer(st, run, req->id, gone, err) : rc;
+}
+
+struct cancel {
+    struct fr_store *st;
+    bool json;
+    struct fr_arena arena; /* of the row */
+    struct fr_run_row run; /* as last read */
+    struct fr_buf said;    /* "NODE\n" of those that were named as unreachable */
+    bool hooks;            /* its hooks ran already: they are what is stopped */
+};
+
+static enum fr_rc look(struct cancel *c, struct fr_err *err)
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(c->run.id, id);
+    fr_arena_finish(&c->arena);
+    return fr_store_run_find(c->st, id, &c->arena, &c->run, err);
+}
+
+/* Its tasks have ended. Hooks of the cancel may still run. */
+static bool stopped(const struct cancel *c)
+{
+    return strcmp(c->run.state, "over") == 0 || (!c->hooks && strcmp(c->run.state, "hooks") == 0);
+}
+
+/* Says once of each node that cannot be reached that the end waits for it. */
+static enum fr_rc name_unreachable(struct cancel *c, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_inst_rows rows = {0};
+    enum fr_rc rc = fr_store_insts(c->st, c->run.id, &arena, &rows, err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        const struct fr_inst_row *r = &rows.rows[i];
+        struct fr_str line = fr_str_of(fr_arena_fmt(&arena, "%s\n", r->node));
+
+        if (r->unreachable_wall == 0 || r->live == 0 ||
+            (c->said.n > 0 && memmem(c->said.p, c->said.n, line.p, line.n) != NULL))
+            continue;
+        fr_buf_add(&c->said, line.p, line.n);
+        if (!c->json)
+            fr_print("%s on %s is unreachable: it is stopped once the node is back; 'flowrun "
+                     "resume %lld --abandon %s' gives the node up, Ctrl-C leaves the waiting\n",
+                     r->task, r->node, (long long)c->run.no, r->node);
+    }
+    fr_arena_finish(&arena);
     return rc;
 }
 
 /* Nobody looks after it: this process does, until its tasks are stopped. *busy: somebody was
  * faster. */
-static int stop_here(struct fr_id run, bool json, bool *busy)
+static int stop_here(struct cancel *c, bool *busy)
 {
     char id[FR_ID_TEXT];
     struct fr_resume_opts ro = {.run = id};
@@ -53,19 +106,18 @@ static int stop_here(struct fr_id run, bool json, bool *busy)
     struct cli_drive d = {0};
     struct fr_run *r = NULL;
     struct fr_err err = {0};
-    enum cli_exit code = CLI_OK;
-    enum fr_rc rc = cli_drive_init(&d, json, true, &err);
+    int code = CLI_OK;
+    enum fr_rc rc = cli_drive_init(&d, c->json, true, &err);
 
-    fr_id_text(run, id);
+    fr_id_text(c->run.id, id);
     if (rc == FR_OK)
         rc = fr_run_resume(&d.env, &ro, &r, &issues, &err);
+    *busy = rc == FR_BUSY;
     if (rc == FR_OK) {
         fr_run_cancel(r);
         code = cli_drive(&d, r);
-        code = code == CLI_CANCELLED ? CLI_OK : code;
-    } else if (rc == FR_BUSY) {
-        *busy = true;
-    } else {
+        code = code == CLI_CANCELLED || code == CLI_FAILED ? CLI_OK : code;
+    } else if (rc != FR_BUSY) {
         code = cli_fail_issues(&issues, &err);
     }
     cli_drive_finish(&d);
@@ -73,18 +125,102 @@ static int stop_here(struct fr_id run, bool json, bool *busy)
     return code;
 }
 
+/* Until all its tasks have ended, whoever owns it. */
+static enum fr_rc wait_stopped(struct cancel *c, int *code, struct fr_err *err)
+{
+    bool asked = false, busy;
+    int64_t pause = LOOK_MS;
+    enum fr_rc rc = FR_OK;
+
+    c->hooks = strcmp(c->run.state, "hooks") == 0;
+    while (rc == FR_OK && *code == CLI_OK && !stopped(c)) {
+        if (!fr_home_owned(fr_store_home(c->st), c->run.id)) {
+            asked = false;
+            *code = stop_here(c, &busy);
+        } else if (!asked) {
+            struct fr_request_row req = {.kind = "cancel"};
+            bool gone = false;
+
+            rc = cli_ask(c->st, c->run.id, &req, &gone, err);
+            if (rc == FR_USAGE && look(c, NULL) == FR_OK && stopped(c))
+                return FR_OK; /* it ended in between */
+            asked = rc == FR_OK && !gone;
+            if (asked && !c->json)
+                fr_print("run %lld is being cancelled by its owner\n", (long long)c->run.no);
+        } else {
+            fr_sys.poll(NULL, 0, (int)pause);
+            pause = pause * 5 / 4 < LOOK_MAX_MS ? pause * 5 / 4 : LOOK_MAX_MS;
+            if (pause == LOOK_MAX_MS)
+                rc = name_unreachable(c, err);
+        }
+        if (rc == FR_OK)
+            rc = look(c, err);
+    }
+    return rc;
+}
+
+static json_t *left_json(const struct fr_inst_row *r)
+{
+    return json_pack("{s:s, s:s, s:s, s:s}", "task", r->task, "node", r->node, "state", r->state,
+                     "reason", r->reason);
+}
+
+/* What stopping it came to: who is still there, by name. */
+static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
+{
+    json_t *left = c->json ? json_array() : NULL;
+    size_t n_stopped = 0, n_left = 0;
+    const char *end = c->run.outcome;
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_inst_row *r = &rows->rows[i];
+        bool unproven = strcmp(r->attempt_state, "stop_unproven") == 0;
+
+        n_stopped += r->attempt_no > 0 && strcmp(r->attempt_state, "cancelled") == 0;
+        n_left += unproven;
+        if (unproven && c->json)
+            json_array_append_new(left, left_json(r));
+        else if (unproven)
+            fr_print("%s is not proven stopped: %s\n", r->key, r->reason);
+    }
+    if (c->json) {
+        cli_put_json(json_pack("{s:I, s:s, s:I, s:o}", "run", (json_int_t)c->run.no, "state", end,
+                               "stopped", (json_int_t)n_stopped, "left", left));
+    } else if (n_left > 0) {
+        fr_print("run %lld is %s, but %zu of its tasks may still run; end what is named by hand, "
+                 "'flowrun retry %lld' stops it again before anything else starts there\n",
+                 (long long)c->run.no, end, n_left, (long long)c->run.no);
+    } else {
+        fr_print("run %lld is %s: %zu task%s stopped, no process of them is left%s\n",
+                 (long long)c->run.no, end, n_stopped, n_stopped == 1 ? "" : "s",
+                 strcmp(c->run.state, "hooks") == 0 ? "; its hooks run now" : "");
+    }
+    return n_left > 0 ? CLI_FAILED : CLI_OK;
+}
+
+static enum fr_rc say_end(const struct cancel *c, int *code, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_inst_rows rows = {0};
+    enum fr_rc rc = fr_store_insts(c->st, c->run.id, &arena, &rows, err);
+
+    if (rc == FR_OK)
+        *code = say_found(c, &rows);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
 int cli_cancel(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
-    bool json = false, owned = false;
+    struct cancel c = {0};
     const struct cli_opt opts[] = {
-        {"--json", 0, NULL, "one JSON object an event, when it stops the tasks itself",
-         .flag = &json},
+        {"--json", 0, NULL,
+         "what was found as a JSON object, behind one an event when it stops "
+         "the tasks itself",
+         .flag = &c.json},
         {.name = NULL},
     };
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
-    struct fr_run_row run;
     struct fr_err err = {0};
     int code = CLI_OK;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
@@ -92,22 +228,21 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);
     if (rc == FR_OK)
-        rc = cli_store(&st, &err);
+        rc = cli_store(&c.st, &err);
     if (rc == FR_OK)
-        rc = args.n > 0 ? fr_store_run_find(st, args.v[0], &arena, &run, &err)
-                        : fr_store_run_open(st, &arena, &run, &err);
-    if (rc == FR_OK && strcmp(run.state, "over") == 0)
-        rc = fr_fail(&err, FR_USAGE, "run %lld is over (%s)", (long long)run.no, run.outcome);
-    if (rc == FR_OK) {
-        owned = fr_home_owned(fr_store_home(st), run.id);
-        code = owned ? CLI_OK : stop_here(run.id, json, &owned);
-        if (owned && (rc = ask(st, &run, &err)) == FR_OK)
-            fr_print("run %lld is being cancelled by its owner\n", (long long)run.no);
-    }
+        rc = args.n > 0 ? fr_store_run_find(c.st, args.v[0], &c.arena, &c.run, &err)
+                        : fr_store_run_open(c.st, &c.arena, &c.run, &err);
+    if (rc == FR_OK && strcmp(c.run.state, "over") == 0)
+        rc = fr_fail(&err, FR_USAGE, "run %lld is over (%s)", (long long)c.run.no, c.run.outcome);
+    if (rc == FR_OK)
+        rc = wait_stopped(&c, &code, &err);
+    if (rc == FR_OK && code == CLI_OK)
+        rc = say_end(&c, &code, &err);
     if (rc != FR_OK)
         code = cli_fail(&err);
-    fr_store_close(st);
-    fr_arena_finish(&arena);
+    fr_store_close(c.st);
+    fr_arena_finish(&c.arena);
+    fr_buf_finish(&c.said);
     cli_list_finish(&args);
     return code;
 }

@@ -129,6 +129,15 @@ enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 void cli_drive_finish(struct cli_drive *d);
 
+/* ---- asking the owner of a run (cancel.c) ---- */
+
+struct fr_request_row;
+
+/* Sends req and waits until the owner has answered it; *gone: it died before, and its successor
+ * reads it. FR_TIMEOUT; FR_USAGE: the owner refuses, err says why. */
+enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row *req, bool *gone,
+                   struct fr_err *err);
+
 /* ---- commands ---- */
 
 int cli_run(const struct cli_command *cmd, char **argv);

@@ -19,7 +19,10 @@ static const struct cli_command commands[] = {
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},
     {"logs", "[RUN] [TASK]", "show the output of a run's tasks, merged by time",
      "TASK is a task's name, or task@node for one of its instances.\n", cli_logs, false},
-    {"cancel", "[RUN]", "stop all tasks of a run, from any shell", NULL, cli_cancel, false},
+    {"cancel", "[RUN]", "stop all tasks of a run, from any shell",
+     "Returns when they have ended, within their grace periods, and says what it found: what\n"
+     "cannot be proven gone is named. Left by Ctrl-C it still happens.\n",
+     cli_cancel, false},
     {"validate", "FILE", "check a pipeline file and say all that is wrong with it",
      "Looks for the files, keys and secrets that it names on this machine, too; nothing is\n"
      "reached or changed, and no command of a secret runs.\n",

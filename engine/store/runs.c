@@ -158,6 +158,18 @@ enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *an
     return fr_sql_run(st, SQL_REQUEST_DONE, err, "ti", answer, id);
 }
 
+enum fr_rc fr_store_request_answer(struct fr_store *st, int64_t id, struct fr_arena *arena,
+                                   const char **answer, struct fr_err *err)
+{
+    enum fr_sql q = SQL_REQUEST_ANSWER;
+    enum fr_rc rc = fr_sql_query(st, q, err, "i", id);
+
+    *answer = NULL;
+    while (fr_sql_next(st, q, &rc, err))
+        *answer = fr_sql_text(st, q, 0, arena);
+    return rc;
+}
+
 enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              struct fr_request_rows *out, struct fr_err *err)
 {

@@ -63,6 +63,7 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_REQUEST_DONE] = "UPDATE request SET done = 1, answer = ? WHERE id = ?",
     [SQL_REQUEST_LIST] = "SELECT id, kind, arg, asked_wall, done, answer FROM request "
                          "WHERE run = ? AND done = 0 ORDER BY id",
+    [SQL_REQUEST_ANSWER] = "SELECT answer FROM request WHERE id = ? AND done <> 0",
     [SQL_EVENT_ADD] = "INSERT INTO event(run, seq, wall, idx, kind, attempt_no, cause, code, text) "
                       "VALUES(?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1), "
                       "?, ?, ?, ?, ?, ?, ?)",

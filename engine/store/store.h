@@ -199,6 +199,9 @@ enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr
                                 struct fr_err *err);
 enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *answer,
                                  struct fr_err *err);
+/* NULL while it is not done. */
+enum fr_rc fr_store_request_answer(struct fr_store *st, int64_t id, struct fr_arena *arena,
+                                   const char **answer, struct fr_err *err);
 /* Those not done yet. */
 enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              struct fr_request_rows *out, struct fr_err *err);

@@ -28,6 +28,8 @@ pid=$!
 running
 "$flowrun" cancel > cancel 2>&1
 same "cancel from another shell" $? 0
+same "it returns when nothing is left" "$(marked)" ""
+has "and says so" cancel "run 1 is cancelled: 3 tasks stopped, no process of them is left"
 wait "$pid"
 same "the run's exit code" $? 3
 has "cancelled" out "run 1 cancelled"
@@ -76,6 +78,7 @@ wait "$pid" 2>/dev/null
 check "the tasks go on" test -n "$(marked)"
 "$flowrun" cancel 4 > out 2>&1
 same "cancel of a run without owner" $? 0
+has "it says what it found" out "run 4 is cancelled: 3 tasks stopped, no process of them is left"
 same "nothing is left" "$(marked)" ""
 "$flowrun" cancel 4 > out 2>&1
 same "cancel of what is over" $? 2

@@ -45,9 +45,10 @@ for i in 1 2 3; do until_true 30 holds out "tree@node$i | grown"; done
 for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 4'; done
 (cd / && "$flowrun" cancel 1) > cancel 2>&1
 same "cancel from another shell" $? 0
+nothing_left "cancel"
+has "it says so" cancel "run 1 is cancelled: 3 tasks stopped, no process of them is left"
 wait "$pid"
 same "the run's exit code" $? 3
-nothing_left "cancel"
 same "the hook of this outcome" "$(cat hooks)" "cancelled"
 for i in 1 2 3; do same "hooks of node$i" "$(on $i 'cat /var/hooks; rm /var/hooks /var/deep')" "bye"; done
 
