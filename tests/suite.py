@@ -5,6 +5,7 @@ usage: suite.py BUILD[:SUITE,SUITE…] …
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,13 @@ def run(folder, suites):
     return status, results
 
 
+def telling(r):
+    """What a test that failed said: its failed checks, and its last lines."""
+    lines = (r.get("stdout", "") + r.get("stderr", "")).splitlines()
+    checks = [l for l in lines[:-12] if re.match(r"\S+\.(c|cc|h|py|sh):\d+: |FAIL|failed: ", l)]
+    return checks[:12] + lines[-12:]
+
+
 def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     bad, began = [], time.time()
@@ -34,8 +42,7 @@ def main():
             kind = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(r["result"], "failed")
             counts[kind] += 1
             if kind == "failed":
-                lines = (r.get("stdout", "") + r.get("stderr", "")).splitlines()
-                bad.append((folder + ": " + r["name"], lines[-12:]))
+                bad.append((folder + ": " + r["name"], telling(r)))
             if kind == "skipped":
                 lines = [l for l in r.get("stdout", "").splitlines() if l.startswith("skipped")]
                 print("skipped", folder + ": " + r["name"], *(lines[:1]))

@@ -84,6 +84,16 @@ for step, line in sorted(seen):
     print(line)'
 }
 
+# train.yaml, and what it gives when nothing disturbs it: whole.log, adapter in the folder whole.
+undisturbed() {
+    example
+    train_only > train.yaml
+    "$flowrun" train.yaml -p output_dir=whole > out 2>&1
+    same "an uninterrupted run" $? 0
+    losses whole > whole.log
+    same "its steps" "$(grep -c '"loss"' whole.log)" 12
+}
+
 # Steps that the training in output folder $1 has logged.
 steps() { on 1 "grep -c '\"loss\"' $(workof 1)/$1/trainer_log.jsonl 2> /dev/null || :"; }
 past() { [ "$(steps "$1")" -ge "$2" ]; }

@@ -8,15 +8,9 @@
 #ifndef TR_BACKEND_PHILOX_H
 #define TR_BACKEND_PHILOX_H
 
-#include <stdint.h>
+#include "trainer/tensor/draw.h"
 
-#ifndef TR_INLINE
-#ifdef __CUDACC__
-#define TR_INLINE static __host__ __device__ inline
-#else
-#define TR_INLINE static inline
-#endif
-#endif
+#include <stdint.h>
 
 struct tr_philox {
     uint32_t v[4];
@@ -41,13 +35,10 @@ TR_INLINE struct tr_philox tr_philox4x32(struct tr_philox ctr, uint64_t key)
     return ctr;
 }
 
-/* A bijection that spreads every bit. Source: Steele, Lea & Flood 2014 (SplitMix), variant 13. */
+/* A bijection that spreads every bit, also those of 0. */
 TR_INLINE uint64_t tr_mix64(uint64_t z)
 {
-    z += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+    return tr_draw_mix(z + 0x9E3779B97F4A7C15u);
 }
 
 TR_INLINE uint64_t tr_dropout_key(uint64_t seed, uint64_t module, uint32_t epoch)
