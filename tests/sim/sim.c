@@ -287,10 +287,14 @@ static int64_t mono_ms(void)
 
 void sim_suspend(struct sim_machine *m, int64_t us)
 {
+    int64_t until = sim->now_us + us;
+
+    if (m->awake_us > sim->now_us) /* it sleeps already: the rest alone is new */
+        us = until - m->awake_us;
     for (struct sim_proc *p = m->procs; p != NULL; p = p->next)
         if (p->state == SIM_BLOCKED && p->until_us != INT64_MAX)
             p->until_us += us; /* time-outs count on the monotonic clock */
-    m->awake_us = sim->now_us + us;
+    m->awake_us = until;
     m->slept_us += us;
     if (!m->cut || m->heal_us < m->awake_us)
         m->heal_us = m->awake_us;
