@@ -28,13 +28,20 @@ static void take_off(struct fr_chan *ch, struct fr_pend **at)
     drop(ch, at);
 }
 
-/* A repeat of the same command replaces the one that waits (a second stop with a shorter grace). */
+/* A repeat of the same command replaces the one that waits (a second stop with a shorter grace);
+ * and what is to stop, or never to start, is not started by the next connection first. */
+static bool replaces(enum fr_msg_type type, enum fr_msg_type older)
+{
+    return type == older || ((type == FR_MSG_STOP || type == FR_MSG_TOMBSTONE) &&
+                             (older == FR_MSG_PREPARE || older == FR_MSG_GO));
+}
+
 static void forget_older(struct fr_chan *ch, enum fr_msg_type type, struct fr_id attempt)
 {
     for (struct fr_pend **at = &ch->pends; *at != NULL;) {
         struct fr_pend *p = *at;
 
-        if (p->type == type && !fr_id_zero(attempt) && fr_id_eq(p->attempt, attempt))
+        if (replaces(type, p->type) && !fr_id_zero(attempt) && fr_id_eq(p->attempt, attempt))
             take_off(ch, at);
         else
             at = &p->next;

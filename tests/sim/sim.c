@@ -175,7 +175,7 @@ static void run(struct sim *s, struct sim_proc *p)
 
 static bool can_run(const struct sim *s, struct sim_proc *p)
 {
-    if (s->now_us < p->m->awake_us)
+    if (s->now_us < p->m->awake_us || s->now_us < p->held_us)
         return false;
     if (p->state == SIM_READY)
         return true;
@@ -194,9 +194,12 @@ static struct sim_proc *choose(struct sim *s, int64_t *due)
         for (struct sim_proc *p = s->machines[i].procs; p != NULL; p = p->next) {
             if (can_run(s, p) && sim_random(s) % ++n == 0)
                 chosen = p;
-            int64_t until = p->until_us > p->m->awake_us ? p->until_us : p->m->awake_us;
+            int64_t from = p->held_us > p->m->awake_us ? p->held_us : p->m->awake_us;
+            int64_t until = p->until_us > from ? p->until_us : from;
             if (p->state == SIM_BLOCKED && until < *due)
                 *due = until;
+            if (p->state != SIM_ZOMBIE && p->held_us > s->now_us && p->held_us < *due)
+                *due = p->held_us;
         }
     return chosen;
 }

@@ -101,6 +101,7 @@ struct sim_proc {
     bool (*ready)(void *arg); /* BLOCKED */
     void *ready_arg;
     int64_t until_us; /* INT64_MAX: for ever */
+    int64_t held_us;  /* it gets no processor before */
     void *fiber;      /* of the address sanitizer */
 };
 
@@ -112,6 +113,7 @@ struct sim_machine {
     int64_t skew_ms;
     int64_t awake_us, slept_us;        /* asleep until; how long it slept since its boot */
     int64_t late_us, us_a_kb, rate_us; /* of its link: delay, what a KiB takes, until when */
+    int64_t stale_us; /* so much later than a new connection an old one gets over a cut */
     pid_t last_pid;
     struct sim_proc *procs;
     struct sim_name names[SIM_NAMES];

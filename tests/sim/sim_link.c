@@ -163,7 +163,7 @@ void sim_links_pump(struct sim *s)
         struct sim_wire *w = *at;
         if (w->m->cut && w->stall_us < w->m->heal_us)
             /* an old connection is slower to come back than a new one is to be made */
-            w->stall_us = w->m->heal_us + sim_between(s, 0, STALL_US);
+            w->stall_us = w->m->heal_us + w->m->stale_us + sim_between(s, 0, STALL_US);
         if (w->m->up && !w->m->cut && s->now_us >= w->stall_us) {
             move_in(w);
             move_out(w);

@@ -105,25 +105,22 @@ static void check_needs(struct world *w, const struct record *r)
     }
 }
 
+/* It is in the store, and there it has not ended. */
 static void check_committed(struct world *w, const struct record *r)
 {
-    struct sim_proc *cur = w->sim.cur;
-    sqlite3_stmt *st = NULL;
-    struct fr_id id = {{0}};
-    bool known = false;
+    struct fr_buf sql = {0}, state = {0};
 
-    w->sim.cur = NULL;
-    fr_id_parse(fr_str_of(r->attempt), &id);
-    if (world_db(w) != NULL && sqlite3_prepare_v2(w->db, "SELECT 1 FROM attempt WHERE id = ?", -1,
-                                                  &st, NULL) == SQLITE_OK) {
-        sqlite3_bind_blob(st, 1, id.b, sizeof(id.b), SQLITE_STATIC);
-        known = sqlite3_step(st) == SQLITE_ROW;
-    }
-    sqlite3_finalize(st);
-    w->sim.cur = cur;
-    if (!known)
+    fr_buf_fmt(&sql, "SELECT state FROM attempt WHERE id = x'%s'", r->attempt);
+    world_rows(w, sql.p, &state);
+    if (state.n == 0)
         world_violated(w, "attempt %s of %s starts and the store does not know it", r->attempt,
                        r->task);
+    else if (strcmp(state.p, "starting\n") != 0 && strcmp(state.p, "running\n") != 0 &&
+             strcmp(state.p, "stopping\n") != 0)
+        world_violated(w, "attempt %s of %s starts and is already %s", r->attempt, r->task,
+                       state.p);
+    fr_buf_finish(&sql);
+    fr_buf_finish(&state);
 }
 
 void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp)
