@@ -235,6 +235,38 @@ static void bury(struct srv *s, struct fr_id id)
     }
 }
 
+/* This home knows nothing of the attempt, but its command may have been started before somebody
+ * removed what the home knew: it counts as launched then, and what is left of it is stopped as if
+ * its supervisor had died. */
+static bool stop_stray(struct srv *s, const struct fr_stop *stop)
+{
+    struct fr_rec rec = {.kind = FR_REC_LAUNCHED,
+                         .attempt = stop->attempt,
+                         .boot = fr_str_of(s->home.boot),
+                         .launched_ms = fr_sys.mono_ms(),
+                         .grace_ms = stop->grace_ms};
+    struct fr_tree tree = {0};
+    struct fr_procinfo *list;
+    struct srv_live *l;
+    struct fr_err err;
+    size_t n;
+
+    fr_id_text(stop->attempt, tree.marker);
+    enum fr_rc rc = fr_tree_find(&tree, &list, &n, &err);
+    fr_sys.free(list);
+    if (rc == FR_OK && n == 0)
+        return false;
+    if (rc != FR_OK || srv_journal(s, &rec, &err) != FR_OK) {
+        srv_fail(s, &err);
+        return true;
+    }
+    if ((l = srv_live_get(s, fr_table_find(&s->table, stop->attempt))) != NULL) {
+        l->report = true;
+        srv_live_sweep(s, l, stop->grace_ms);
+    }
+    return true;
+}
+
 static void take_stop(struct srv *s, const struct fr_msg *m)
 {
     struct fr_attempt *a = fr_table_find(&s->table, m->stop.attempt);
@@ -244,7 +276,9 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
     struct fr_err err;
     struct srv_live *l;
 
-    if (st == FR_AT_UNKNOWN && a != NULL && !a->acked)
+    if (a == NULL && stop_stray(s, &m->stop))
+        return;
+    if (st == FR_AT_UNKNOWN && (a == NULL || !a->acked))
         bury(s, m->stop.attempt);
     if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED) {
         srv_send_state(s, m->stop.attempt);

@@ -102,6 +102,7 @@ struct sim_proc {
     void *ready_arg;
     int64_t until_us; /* INT64_MAX: for ever */
     int64_t held_us;  /* it gets no processor before */
+    int64_t stuck_us; /* no signal ends it before */
     void *fiber;      /* of the address sanitizer */
 };
 

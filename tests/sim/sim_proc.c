@@ -242,6 +242,8 @@ static int proc_kill(struct fr_proc proc, int sig)
         errno = ESRCH;
         return -1;
     }
+    if (sim->now_us < p->stuck_us)
+        return 0;
     if (sig == SIGKILL || (sig == SIGTERM && !p->ignores_term))
         sim_end(p, true, sig);
     if (p == sim->cur)
@@ -281,7 +283,9 @@ static int proc_list(struct fr_procinfo **list, size_t *n)
                                 .ppid = p->ppid,
                                 .pgrp = p->pgrp,
                                 .session = p->session,
-                                .state = p->state == SIM_ZOMBIE ? 'Z' : 'S'};
+                                .state = p->state == SIM_ZOMBIE      ? 'Z'
+                                         : sim->now_us < p->stuck_us ? 'D'
+                                                                     : 'S'};
         memcpy(i.comm, p->comm, sizeof(p->comm));
         memcpy(i.marker, p->marker, sizeof(p->marker));
         (*list)[(*n)++] = i;

@@ -127,6 +127,8 @@ static int program(void *arg)
         sim->cur->ignores_term = true;
         start_stray(sim->cur);
     }
+    if (strcmp(mode, "stuck") == 0)
+        sim->cur->stuck_us = until;
     write_until(r, until);
     if (strcmp(mode, "out") == 0 &&
         !give_output(r, sim_env(arg, "FLOWRUN_OUTPUT"), sim_env(arg, "IN")))
@@ -197,6 +199,19 @@ static void keep_plan(struct world *w, const struct fr_plan *plan)
     }
 }
 
+static enum fr_outcome stored_outcome(struct world *w)
+{
+    struct fr_buf b = {0};
+    enum fr_outcome out = FR_OUT_NONE;
+
+    world_rows(w, "SELECT outcome FROM run", &b);
+    for (int o = FR_OUT_SUCCEEDED; o <= FR_OUT_CANCELLED; o++)
+        if (b.n > 0 && strncmp(b.p, fr_outcome_name((enum fr_outcome)o), b.n - 1) == 0)
+            out = (enum fr_outcome)o;
+    fr_buf_finish(&b);
+    return out;
+}
+
 /* How this flowrun ended, when it was not killed. */
 static void take_result(struct world *w, const struct fr_run *run, enum fr_rc rc,
                         const struct fr_err *err)
@@ -209,6 +224,7 @@ static void take_result(struct world *w, const struct fr_run *run, enum fr_rc rc
         world_tell(w, "the run ended %s", fr_outcome_name(w->outcome));
     } else if (strstr(err->msg, "is over") != NULL) {
         w->over = true; /* it was killed just behind its last commit */
+        w->outcome = stored_outcome(w);
     } else if (rc == FR_FULL) {
         w->restart_us = w->sim.now_us + 10000000; /* its user makes room and resumes */
     } else {
@@ -258,6 +274,8 @@ static int on_commit(void *arg)
 
     if (w->sim.cur == NULL || w->sim.cur != w->engine)
         return 0;
+    if (w->sim.now_us < w->refuse_us)
+        return 1;
     w->committing = true;
     sim_point(SIM_AT_COMMIT);
     w->veto = w->condemned; /* just before: it is as if it had not been tried */

@@ -3,7 +3,7 @@
  * every moment of it, whatever strikes:
  *
  *   - no attempt's command runs twice, and none that the store does not know
- *   - never two attempts of one instance at once, nor two generations of a gang
+ *   - never two attempts of one instance at once, nor two generations of a gang, nor one twice
  *   - a task starts only after all that it needs succeeded
  *   - at most one attempt of an instance succeeds, and it did exit with 0
  *   - the copy of a log at home is byte for byte what the command wrote
@@ -17,7 +17,7 @@
  *
  * MODE: once (only the first attempt takes MS and CODE, later ones succeed), wild (ignores SIGTERM
  * and leaves a child in a session of its own), out (gives the output v=TASK.NODE.$IN), side (a
- * sidecar).
+ * sidecar), stuck (no signal ends it before its time).
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
@@ -60,6 +60,7 @@ struct world {
     int64_t restart_us; /* flowrun resume; INT64_MAX */
     int64_t restart_max_us;
     bool over, failed, quiet;
+    int64_t refuse_us; /* commits of flowrun fail before */
     bool veto;         /* the commit under way fails … */
     bool condemned;    /* … and flowrun is killed at its next call */
     bool committing;   /* flowrun is inside of a commit: it is condemned, not killed at once */

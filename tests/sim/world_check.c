@@ -90,6 +90,15 @@ static void check_alone(struct world *w, const struct record *r)
         }
 }
 
+/* Whoever waits for peers of a generation must not meet those of an older one. */
+static void check_generation(struct world *w, const struct record *r)
+{
+    for (const struct record *o = w->records; o < r; o++)
+        if (strcmp(o->task, r->task) == 0 && strcmp(o->node, r->node) == 0 &&
+            strcmp(o->generation, r->generation) == 0)
+            world_violated(w, "generation %s of %s on %s twice", r->generation, r->task, r->node);
+}
+
 static void check_needs(struct world *w, const struct record *r)
 {
     const struct world_task *task = task_of(w, r->task);
@@ -152,6 +161,7 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
     if (strcmp(r->node, m->name) != 0)
         world_violated(w, "%s of node %s runs on %s", r->task, r->node, m->name);
     check_alone(w, r);
+    check_generation(w, r);
     check_needs(w, r);
     check_committed(w, r);
     world_tell(w, "%s on %s: attempt %.8s generation %s", r->task, r->node, r->attempt,
