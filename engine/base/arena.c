@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Chunks double: a message's arena stays small, a pipeline's takes few calls. */
-enum { CHUNK_MIN = 1024, CHUNK_BYTES = 64 * 1024, ALIGN = 16 };
+/* Chunks grow: a message's arena stays small, a pipeline's takes few calls, and the system has a
+ * large one back when it is freed. */
+enum { CHUNK_MIN = 1024, CHUNK_BYTES = 64 * 1024, CHUNK_MAX = 1 << 20, ALIGN = 16 };
 
 struct fr_chunk {
     struct fr_chunk *prev;
@@ -25,6 +26,16 @@ bool fr_mul_size(size_t a, size_t b, size_t *out)
     return !__builtin_mul_overflow(a, b, out);
 }
 
+/* Doubled up to CHUNK_BYTES, later an eighth of the whole. */
+static size_t next_cap(const struct fr_arena *arena)
+{
+    size_t cap = arena->chunk == NULL ? CHUNK_MIN : 2 * arena->chunk->cap;
+    size_t most = arena->used_bytes / 8;
+
+    most = most < CHUNK_BYTES ? CHUNK_BYTES : most > CHUNK_MAX ? CHUNK_MAX : most;
+    return cap < most ? cap : most;
+}
+
 void *fr_arena_alloc(struct fr_arena *arena, size_t n)
 {
     struct fr_chunk *c = arena->chunk;
@@ -33,7 +44,8 @@ void *fr_arena_alloc(struct fr_arena *arena, size_t n)
         return NULL;
     n = (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (c == NULL || c->cap - c->used < n) {
-        size_t cap = c == NULL ? CHUNK_MIN : c->cap < CHUNK_BYTES / 2 ? 2 * c->cap : CHUNK_BYTES;
+        size_t cap = next_cap(arena);
+
         cap = n > cap ? n : cap;
         c = fr_sys.alloc(header_bytes() + cap);
         if (c == NULL)

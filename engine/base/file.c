@@ -72,13 +72,15 @@ enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, 
 {
     enum fr_rc rc = FR_OK;
     size_t start = out->n;
-    struct stat st;
+    struct stat st = {0};
     int fd = fr_sys.open(path, O_RDONLY, 0);
 
     if (fd < 0)
         return fr_fail_errno(err, errno, "cannot open %s", path);
     if (fr_sys.fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
         rc = fr_fail(err, FR_USAGE, "%s is a folder, expected a file", path);
+    else if (st.st_size > 0 && (uint64_t)st.st_size > max_bytes)
+        rc = fr_fail(err, FR_USAGE, "%s is larger than %zu bytes", path, max_bytes);
     while (rc == FR_OK) {
         char piece[PIECE_BYTES];
         ssize_t k = fr_sys.read(fd, piece, sizeof(piece));

@@ -6,13 +6,14 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { MAX_BYTES = 4 << 20, MAX_DEPTH = 64, MAX_NODES = 200000, MAX_ANCHORS = 1000 };
+enum { MAX_DEPTH = 64, MAX_ANCHORS = 1000 };
 
 /* A list or map under construction. Its parts are chained until it ends and their number is known.
  */
 struct cell {
     struct cell *next;
-    struct fr_yaml_pair pair; /* list items use value alone */
+    struct fr_yaml *value;
+    const struct fr_yaml *key; /* map alone: a list's cell ends before it */
 };
 
 struct frame {
@@ -30,7 +31,7 @@ struct anchor {
 };
 
 struct reader {
-    struct fr_arena *arena;
+    struct fr_arena *arena, *texts;
     struct fr_err *err;
     const char *name; /* of the file, for messages */
     struct fr_yaml *root;
@@ -63,28 +64,29 @@ static enum fr_rc attach(struct reader *r, struct fr_yaml *node, yaml_mark_t mar
 {
     struct frame *top;
     struct cell *cell;
+    bool map;
 
     if (r->depth == 0) {
         r->root = node;
         return FR_OK;
     }
     top = &r->stack[r->depth - 1];
-    if (top->node->kind == FR_YAML_MAP && top->have_key) {
-        top->last->pair.value = node;
+    map = top->node->kind == FR_YAML_MAP;
+    if (map && top->have_key) {
+        top->last->value = node;
         top->have_key = false;
         return FR_OK;
     }
-    if (top->node->kind == FR_YAML_MAP && node->kind != FR_YAML_SCALAR &&
-        node->kind != FR_YAML_NULL)
+    if (map && node->kind != FR_YAML_SCALAR && node->kind != FR_YAML_NULL)
         return refuse_at(r, mark, "a key must be a plain text, not a list or map");
-    if ((cell = fr_arena_alloc(r->arena, sizeof(*cell))) == NULL)
+    cell = fr_arena_alloc(r->arena, map ? sizeof(*cell) : offsetof(struct cell, key));
+    if (cell == NULL)
         return no_memory(r);
-    if (top->node->kind == FR_YAML_MAP) {
-        cell->pair = (struct fr_yaml_pair){.key = node->text, .line = node->line, .col = node->col};
-        top->have_key = true;
-    } else {
-        cell->pair.value = node;
-    }
+    if (map)
+        cell->key = node;
+    else
+        cell->value = node;
+    top->have_key = map;
     if (top->last == NULL)
         top->first = cell;
     else
@@ -97,8 +99,8 @@ static enum fr_rc attach(struct reader *r, struct fr_yaml *node, yaml_mark_t mar
 static enum fr_rc count(struct reader *r, size_t more, yaml_mark_t mark)
 {
     r->nodes += more;
-    if (r->nodes > MAX_NODES)
-        return refuse_at(r, mark, "too large: more than 200000 values with aliases expanded");
+    if (r->nodes > FR_YAML_MAX_VALUES)
+        return refuse_at(r, mark, "too large: more than 1500000 values with aliases expanded");
     return FR_OK;
 }
 
@@ -160,7 +162,7 @@ static enum fr_rc on_scalar(struct reader *r, const yaml_event_t *event)
         return refuse_at(r, event->start_mark, "a text cannot hold the character NUL");
     if (!node->quoted && is_null(s, n))
         node->kind = FR_YAML_NULL;
-    if ((node->text.p = fr_arena_text(r->arena, s, n)) == NULL)
+    if ((node->text.p = fr_arena_text(r->texts, s, n)) == NULL)
         return no_memory(r);
     node->text.n = n;
     if ((rc = name_anchor(r, event->data.scalar.anchor, node, &anchor)) != FR_OK)
@@ -211,29 +213,32 @@ static enum fr_rc on_start(struct reader *r, const yaml_event_t *event, enum fr_
     return FR_OK;
 }
 
-static int by_key(const void *a, const void *b)
+static int compare(struct fr_str x, struct fr_str y)
 {
-    const struct fr_yaml_pair *x = *(struct fr_yaml_pair *const *)a;
-    const struct fr_yaml_pair *y = *(struct fr_yaml_pair *const *)b;
-    size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
-    int order = memcmp(x->key.p, y->key.p, n);
+    size_t n = x.n < y.n ? x.n : y.n;
+    int order = n > 0 ? memcmp(x.p, y.p, n) : 0;
 
-    if (order == 0 && x->key.n != y->key.n)
-        order = x->key.n < y->key.n ? -1 : 1;
-    if (order == 0)
-        order = x < y ? -1 : x > y; /* the file's order */
-    return order;
+    return order != 0 ? order : x.n < y.n ? -1 : x.n > y.n;
 }
 
-/* Refuses the earliest key of node that stands there a second time. */
-static enum fr_rc check_keys(struct reader *r, const struct fr_yaml *node)
+static int by_key(const void *a, const void *b)
 {
-    struct fr_yaml_pair **sorted =
-        fr_arena_array(r->arena, node->n + 1, sizeof(struct fr_yaml_pair *));
+    const struct fr_yaml_pair *x = *(const struct fr_yaml_pair *const *)a;
+    const struct fr_yaml_pair *y = *(const struct fr_yaml_pair *const *)b;
+    int order = compare(x->key, y->key);
+
+    return order != 0 ? order : x < y ? -1 : x > y; /* the file's order */
+}
+
+/* Sorts node's keys; refuses the earliest one that stands there a second time. */
+static enum fr_rc check_keys(struct reader *r, struct fr_yaml *node)
+{
+    const struct fr_yaml_pair **sorted = fr_arena_array(r->arena, node->n + 1, sizeof(*sorted));
     const struct fr_yaml_pair *again = NULL, *first = NULL;
 
     if (sorted == NULL)
         return no_memory(r);
+    node->sorted = sorted;
     for (size_t i = 0; i < node->n; i++)
         sorted[i] = &node->pairs[i];
     qsort(sorted, node->n, sizeof(*sorted), by_key);
@@ -261,13 +266,13 @@ static enum fr_rc on_end(struct reader *r)
         if ((node->items = fr_arena_array(r->arena, node->n + 1, sizeof(*node->items))) == NULL)
             return no_memory(r);
         for (const struct cell *c = top->first; c != NULL; c = c->next)
-            node->items[i++] = c->pair.value;
+            node->items[i++] = c->value;
         return FR_OK;
     }
     if ((node->pairs = fr_arena_array(r->arena, node->n + 1, sizeof(*node->pairs))) == NULL)
         return no_memory(r);
     for (const struct cell *c = top->first; c != NULL; c = c->next)
-        node->pairs[i++] = c->pair;
+        node->pairs[i++] = (struct fr_yaml_pair){c->key->text, c->key->line, c->key->col, c->value};
     return check_keys(r, node);
 }
 
@@ -299,8 +304,8 @@ static enum fr_rc check_bytes(struct reader *r, struct fr_str text)
 {
     int line = 1, col = 1;
 
-    if (text.n > MAX_BYTES)
-        return refuse(r, 1, 1, "too large: more than 4 MiB");
+    if (text.n > FR_YAML_MAX_BYTES)
+        return refuse(r, 1, 1, "too large: more than 32 MiB");
     for (size_t i = 0; i < text.n;) {
         unsigned char c = (unsigned char)text.p[i];
         size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
@@ -350,9 +355,9 @@ static enum fr_rc read_all(struct reader *r, yaml_parser_t *parser, struct fr_st
 }
 
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
-                         struct fr_yaml **out, struct fr_err *err)
+                         struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err)
 {
-    struct reader r = {.arena = arena, .err = err, .name = name};
+    struct reader r = {.arena = arena, .texts = texts, .err = err, .name = name};
     yaml_parser_t parser;
     enum fr_rc rc;
 
@@ -381,21 +386,37 @@ enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml
                         struct fr_err *err)
 {
     struct fr_buf text = {0};
-    enum fr_rc rc = fr_file_read(path, MAX_BYTES, &text, err);
+    enum fr_rc rc = fr_file_read(path, FR_YAML_MAX_BYTES, &text, err);
 
     *out = NULL;
     if (rc == FR_OK)
-        rc = fr_yaml_parse((struct fr_str){text.p ? text.p : "", text.n}, path, arena, out, err);
+        rc = fr_yaml_parse((struct fr_str){text.p ? text.p : "", text.n}, path, arena, arena, out,
+                           err);
     fr_buf_finish(&text);
     return rc;
 }
 
+const struct fr_yaml_pair *fr_yaml_find(const struct fr_yaml *map, const char *key)
+{
+    size_t lo = 0, hi = map->kind == FR_YAML_MAP ? map->n : 0;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = compare(fr_str_of(key), map->sorted[mid]->key);
+
+        if (order == 0)
+            return map->sorted[mid];
+        if (order < 0)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return NULL;
+}
+
 struct fr_yaml *fr_yaml_get(const struct fr_yaml *map, const char *key)
 {
-    if (map->kind != FR_YAML_MAP)
-        return NULL;
-    for (size_t i = 0; i < map->n; i++)
-        if (fr_str_is(map->pairs[i].key, key))
-            return map->pairs[i].value;
-    return NULL;
+    const struct fr_yaml_pair *pair = fr_yaml_find(map, key);
+
+    return pair != NULL ? pair->value : NULL;
 }

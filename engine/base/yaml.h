@@ -1,7 +1,8 @@
 /*
  * A YAML document as a tree with positions, by libyaml. One document a file; anchors and aliases
- * are expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 4 MiB a
- * file, depth 64, 1,000 anchors, 200,000 nodes after aliases are expanded.
+ * are expanded within limits; tags, duplicate keys, and non-scalar keys are errors. Limits: 32 MiB
+ * a file, depth 64, 1,000 anchors, 1,500,000 values after aliases are expanded: a pipeline of
+ * 100,000 tasks with a dozen values each.
  */
 #ifndef FR_BASE_YAML_H
 #define FR_BASE_YAML_H
@@ -14,12 +15,17 @@ enum fr_yaml_kind { FR_YAML_NULL, FR_YAML_SCALAR, FR_YAML_LIST, FR_YAML_MAP };
 
 struct fr_yaml_pair;
 
+enum { FR_YAML_MAX_BYTES = 32 << 20, FR_YAML_MAX_VALUES = 1500000 };
+
 struct fr_yaml {
     enum fr_yaml_kind kind;
-    int line, col;          /* 1-based */
-    bool quoted;            /* scalar written with quotes or as a block: a string, never a number */
-    struct fr_str text;     /* scalar */
-    struct fr_yaml **items; /* list: n of them */
+    int line, col;      /* 1-based */
+    bool quoted;        /* scalar written with quotes or as a block: a string, never a number */
+    struct fr_str text; /* scalar */
+    union {
+        struct fr_yaml **items;             /* list: n of them */
+        const struct fr_yaml_pair **sorted; /* map: the pairs by key */
+    };
     struct fr_yaml_pair *pairs; /* map: n of them, in the file's order */
     size_t n;
 };
@@ -30,13 +36,15 @@ struct fr_yaml_pair {
     struct fr_yaml *value;
 };
 
-/* Errors read "NAME:LINE:COL: …". The tree and its text live in arena. An empty document is NULL
- * kind. */
+/* Errors read "NAME:LINE:COL: …". The tree lives in arena, keys and scalars in texts, which may be
+ * the same. An empty document is NULL kind. */
 enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                         struct fr_err *err);
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
-                         struct fr_yaml **out, struct fr_err *err);
+                         struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err);
 
+/* The pair of key in a map, or NULL; by halving. */
+const struct fr_yaml_pair *fr_yaml_find(const struct fr_yaml *map, const char *key);
 /* The value of key in a map, or NULL. */
 struct fr_yaml *fr_yaml_get(const struct fr_yaml *map, const char *key);
 

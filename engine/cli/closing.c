@@ -151,13 +151,7 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
 /* Whether no other task waits for it: its outputs are the run's result. */
 static bool is_last(const struct fr_plan *plan, uint32_t task)
 {
-    if (plan->tasks[task].hook >= 0)
-        return false;
-    for (uint32_t t = 0; t < plan->n_tasks; t++)
-        for (uint32_t i = 0; i < plan->tasks[t].n_needs; i++)
-            if (plan->tasks[t].needs[i] == task)
-                return false;
-    return true;
+    return plan->tasks[task].hook < 0 && plan->tasks[task].n_users == 0;
 }
 
 /* What the last tasks gave out: where the published folder is. */

@@ -9,6 +9,7 @@ enum {
     BATCH_MS = 5, /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
     BATCH_MIN = 4,
     LINGER_MS = 10000, /* the last logs may take so long after the end of the run */
+    KEEP_ACTS = 4096,
     REACH_MS = 120000, /* a node that was never up within this is refused */
 };
 
@@ -332,6 +333,12 @@ static void effects(struct fr_run *run)
             run_act(run, &run->acts.v[i]);
     run->acts.n = 0;
     run->looked = 0;
+    if (run->acts.cap > KEEP_ACTS) { /* a run's first turn has a row for each instance */
+        fr_acts_finish(&run->acts);
+        fr_sys.free(run->notes);
+        run->notes = NULL;
+        run->cap_notes = 0;
+    }
 }
 
 static void arm(struct fr_run *run)

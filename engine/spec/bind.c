@@ -177,21 +177,19 @@ static bool bind_where(struct text_reader *r, const struct expr_path *path, stru
 static struct fr_expr *bind_output(struct text_reader *r, const struct expr_path *path)
 {
     struct fr_ref ref = {.kind = FR_REF_OUTPUT, .task = -1};
-    const struct fr_yaml *tasks = r->l->tasks;
     struct output_use *use;
     struct fr_expr *e;
     size_t at;
 
     if (!may(r, path, ALLOW_OUTPUTS))
         return literal(r, "");
-    for (size_t i = 0; path->n > 1 && i < tasks->n && ref.task < 0; i++)
-        if (fr_str_is(tasks->pairs[i].key, path->part[1].name))
-            ref.task = (int)i;
+    if (path->n > 1)
+        ref.task = find_task(r->l, path->part[1].name);
     if (path->n > 1 && ref.task < 0)
         return unknown(r, path,
                        &(struct hint){.word = path->part[1].name,
-                                      .words = key_names(r->l, tasks),
-                                      .n_words = tasks->n},
+                                      .words = task_names(r->l),
+                                      .n_words = r->l->tasks->n},
                        "task");
     if (!bind_where(r, path, &ref, &at))
         return literal(r, "");

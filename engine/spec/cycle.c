@@ -29,6 +29,7 @@ static void complain_of(struct loader *l, const struct walk *w, int first)
         fr_buf_fmt(&text, "%zu more, and at last ", w->depth - at);
     fr_buf_text(&text, w->tasks[first].act.name);
     l->no_memory |= text.bad;
+    l->cyclic = true;
     if (!text.bad)
         complain(l, w->tasks[first].act.pos, NULL, "tasks wait for each other: %s", text.p);
     fr_buf_finish(&text);

@@ -7,11 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MISTAKES_MAX = 200 };
+enum { MISTAKES_MAX = 200, COMPARE_MAX = 1000000 };
 
 void *load_alloc(struct loader *l, size_t count, size_t size)
 {
     void *p = fr_arena_array(l->arena, count ? count : 1, size);
+
+    if (p == NULL)
+        l->no_memory = true;
+    return p;
+}
+
+void *load_scratch(struct loader *l, size_t count, size_t size)
+{
+    void *p = fr_arena_array(&l->scratch, count ? count : 1, size);
 
     if (p == NULL)
         l->no_memory = true;
@@ -42,8 +51,11 @@ void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, cons
     struct fr_buf b = {0};
     va_list ap;
 
-    if (hint != NULL && hint->word != NULL && l->n_mistakes < MISTAKES_MAX)
+    if (hint != NULL && hint->word != NULL && hint->words != NULL && l->n_mistakes < MISTAKES_MAX &&
+        l->n_compared < COMPARE_MAX) {
         near = fr_suggest(hint->word, hint->words, hint->n_words);
+        l->n_compared += hint->n_words;
+    }
     if (pos.line > 0)
         fr_buf_fmt(&b, "%s:%d:%d: ", l->spec->sources[pos.file].path, pos.line, pos.col);
     va_start(ap, fmt);
@@ -81,11 +93,18 @@ void wrong_value(struct loader *l, const struct fr_yaml *y, const char *what, co
 
 const char *const *key_names(struct loader *l, const struct fr_yaml *map)
 {
-    const char **names = load_alloc(l, map->n, sizeof(*names));
+    const char **names = load_scratch(l, map->n, sizeof(*names));
 
     for (size_t i = 0; names != NULL && i < map->n; i++)
         names[i] = map->pairs[i].key.p;
     return names;
+}
+
+const char *const *task_names(struct loader *l)
+{
+    if (l->task_names == NULL)
+        l->task_names = key_names(l, l->tasks);
+    return l->task_names;
 }
 
 const char *word_list(struct loader *l, const char *const *words, size_t n)

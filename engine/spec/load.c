@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { FILE_MAX = 4 << 20, DEFAULT_GRACE_MS = 10000, DEFAULT_SLOTS = 8 };
+enum { DEFAULT_GRACE_MS = 10000, DEFAULT_SLOTS = 8 };
 
 static const char *const causes[FR_CAUSE_N] = {"none",      "exit",         "signal",    "timeout",
                                                "oom",       "start_failed", "node_lost", "lost",
@@ -57,7 +57,7 @@ enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out
                 load_keep(l, fr_arena_text(l->arena, l->opts->sources[i].text.p, out->text.n));
             return l->no_memory ? fr_fail(err, FR_NOMEM, "no memory for %s", path) : FR_OK;
         }
-    rc = fr_file_read(path, FILE_MAX, &b, err);
+    rc = fr_file_read(path, FR_YAML_MAX_BYTES, &b, err);
     if (rc == FR_OK) {
         out->text.n = b.n;
         out->text.p = load_keep(l, fr_arena_text(l->arena, b.p ? b.p : "", b.n));
@@ -184,7 +184,7 @@ static enum fr_rc load(struct loader *l, struct fr_issues *issues, struct fr_err
     if (rc != FR_OK)
         return rc;
     l->spec->n_sources = 1;
-    rc = fr_yaml_parse(l->spec->sources[0].text, l->opts->path, l->arena, &root, err);
+    rc = fr_yaml_parse(l->spec->sources[0].text, l->opts->path, &l->scratch, l->arena, &root, err);
     if (rc == FR_NOMEM)
         return rc;
     if (rc != FR_OK)
@@ -217,6 +217,7 @@ enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
     *spec = (struct fr_spec){0};
     *l = (struct loader){.opts = opts, .spec = spec, .arena = &spec->arena};
     rc = load(l, issues, err);
+    fr_arena_finish(&l->scratch);
     fr_sys.free(l);
     if (rc == FR_OK)
         *out = spec;

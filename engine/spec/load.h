@@ -27,23 +27,36 @@ struct output_use {
     struct fr_pos pos;
 };
 
+/* A place in the source being read. */
+struct spot {
+    int file, line, col; /* line 0: nowhere yet */
+    size_t at;           /* byte */
+};
+
 struct loader {
     const struct fr_spec_opts *opts;
-    struct fr_spec *spec;   /* being made */
-    struct fr_arena *arena; /* the spec's */
+    struct fr_spec *spec;    /* being made */
+    struct fr_arena *arena;  /* the spec's */
+    struct fr_arena scratch; /* freed when the spec is loaded: the YAML trees */
     bool no_memory;
     int file; /* index of the source being read */
+    struct spot spot;
 
     struct mistake *mistakes;
     size_t n_mistakes;
+    size_t n_compared; /* words looked at for suggestions */
 
-    const struct fr_yaml *tasks; /* the map of tasks: their names, in order */
+    const struct fr_yaml *tasks;   /* the map of tasks: their names, in order */
+    const char *const *task_names; /* the same; NULL until a mistake needs them */
+    uint32_t place;                /* of the task being read, from 1 on */
+    uint32_t *needed_by;           /* one a task: the place of the newest task that needs it */
     struct output_use *uses;
     struct fr_kv *env_used; /* grows in steps of 16 */
 
     const struct fr_task *user; /* task or hook being read, or NULL */
     bool hook;
-    bool ended; /* set by binding failure() or always() */
+    bool cyclic; /* tasks wait for each other */
+    bool ended;  /* set by binding failure() or always() */
 
     struct fr_task base;      /* a task with all defaults */
     struct fr_node node_base; /* a node with all defaults */
@@ -68,13 +81,15 @@ struct fr_pos pos_of_key(const struct loader *l, const struct fr_yaml_pair *pair
 /* All mistakes so far, sorted, as lines. */
 enum fr_rc issues_take(const struct loader *l, struct fr_issues *issues, struct fr_err *err);
 
-/* NULL sets no_memory. */
+/* For the spec, and for the time of loading; NULL sets no_memory. */
 void *load_alloc(struct loader *l, size_t count, size_t size);
+void *load_scratch(struct loader *l, size_t count, size_t size);
 const char *load_keep(struct loader *l,
                       const char *text); /* passes text through, NULL: no_memory */
 
-/* The names of a map's keys, for suggestions; NULL without memory. */
+/* The names of a map's keys, and of all tasks, for suggestions; NULL without memory. */
 const char *const *key_names(struct loader *l, const struct fr_yaml *map);
+const char *const *task_names(struct loader *l);
 /* name, name or name */
 const char *word_list(struct loader *l, const char *const *words, size_t n);
 
@@ -103,8 +118,19 @@ const char *read_now(struct loader *l, const struct fr_yaml *y);
 
 /* All output_use of the file: is it needed, declared, on one node? */
 void check_uses(struct loader *l);
-/* Does task from need task to, directly or through others? */
-bool needs_task(struct loader *l, const struct fr_task *from, int to);
+/* Answers whether one task needs another, directly or through others. All that is asked of the same
+ * task in a row costs one walk over the graph. */
+struct needs_walk {
+    const struct fr_task *tasks;
+    bool cyclic;    /* there is a cycle: what was left on one way may be on another */
+    int to;         /* what was asked of last; -1: nothing yet */
+    uint32_t stamp; /* seen[t] == stamp: does not need it; stamp + 1: does */
+    uint32_t *seen; /* one a task */
+    int *path;      /* scratch */
+    size_t *next;
+};
+bool needs_walk_init(struct loader *l, struct needs_walk *w); /* false: no memory */
+bool needs_task(struct needs_walk *w, const struct fr_task *from, int to);
 
 /* cycle.c: the first cycle of needs. */
 void check_cycles(struct loader *l);
@@ -148,6 +174,7 @@ void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *
 void read_sidecars(struct loader *l, const struct fr_yaml *y, struct fr_task *task);
 
 /* task.c */
+int find_task(const struct loader *l, const char *name); /* its place from 0 on; -1: none */
 void read_task_part(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
 void read_tasks(struct loader *l, const struct fr_yaml *y);
 void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f);

@@ -120,7 +120,7 @@ void read_nodes(struct loader *l, const struct fr_yaml *y)
         return;
     }
     l->spec->n_sources = 2;
-    if (fr_yaml_parse(source->text, path, l->arena, &tree, &err) != FR_OK) {
+    if (fr_yaml_parse(source->text, path, &l->scratch, l->arena, &tree, &err) != FR_OK) {
         complain(l, (struct fr_pos){.file = 1}, NULL, "%s", err.msg); /* it names its place */
         return;
     }

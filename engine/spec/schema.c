@@ -167,7 +167,7 @@ static json_t *shape(const struct field *f)
     case SHAPE_TASKS:
         return json_pack("{s:s, s:{s:s}, s:o, s:i, s:i}", "type", "object", "propertyNames",
                          "pattern", NAME_PATTERN, "additionalProperties", ref(f->object->id),
-                         "minProperties", 1, "maxProperties", 5000);
+                         "minProperties", 1, "maxProperties", 100000);
     case SHAPE_NODES:
         return json_pack("{s:[{s:s}, o, o]}", "anyOf", "type", "string", ref("inventory"),
                          ref("node_list"));

@@ -3,20 +3,19 @@
 
 #include <string.h>
 
-enum { TASKS_MAX = 5000, HOOKS_MAX = 100 };
+enum { TASKS_MAX = 100000, HOOKS_MAX = 100 };
 
-static int find_task(const struct loader *l, const char *name)
+int find_task(const struct loader *l, const char *name)
 {
-    for (size_t i = 0; i < l->tasks->n; i++)
-        if (fr_str_is(l->tasks->pairs[i].key, name))
-            return (int)i;
-    return -1;
+    const struct fr_yaml_pair *pair = fr_yaml_find(l->tasks, name);
+
+    return pair != NULL ? (int)(pair - l->tasks->pairs) : -1;
 }
 
 static void unknown_task(struct loader *l, const struct fr_yaml *y, const char *name)
 {
     complain(l, pos_of(l, y),
-             &(struct hint){.word = name, .words = key_names(l, l->tasks), .n_words = l->tasks->n},
+             &(struct hint){.word = name, .words = task_names(l), .n_words = l->tasks->n},
              "task '%s' needs unknown task '%s'", l->user->act.name, name);
 }
 
@@ -30,18 +29,17 @@ static void read_needs(struct loader *l, const struct fr_yaml *y, struct fr_task
         const struct fr_yaml *item = list ? y->items[i] : y;
         const char *name = read_now(l, item);
         int index = name ? find_task(l, name) : -1;
-        bool again = false;
 
         if (name == NULL)
             continue;
-        for (size_t j = 0; j < task->n_needs; j++)
-            again |= needs[j] == index;
-        if (index < 0)
+        if (index < 0) {
             unknown_task(l, item, name);
-        else if (again)
+        } else if (l->needed_by[index] == l->place) {
             complain(l, pos_of(l, item), NULL, "need '%s' stands here twice", name);
-        else
+        } else {
+            l->needed_by[index] = l->place;
             needs[task->n_needs++] = index;
+        }
     }
     task->needs = needs;
 }
@@ -104,7 +102,7 @@ static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *t
         const char *name;
         enum fr_on on;
     } places[] = {{"head", FR_ON_HEAD}, {"all", FR_ON_ALL}, {"control", FR_ON_CONTROL}};
-    bool *marked = load_alloc(l, l->spec->n_nodes, sizeof(*marked));
+    bool *marked = load_scratch(l, l->spec->n_nodes, sizeof(*marked));
     size_t n;
     const char **names = read_strings(l, y, false, &n);
 
@@ -267,14 +265,17 @@ void read_tasks(struct loader *l, const struct fr_yaml *y)
     struct fr_task *tasks;
 
     if (y->kind != FR_YAML_MAP || y->n == 0 || y->n > TASKS_MAX) {
-        wrong_value(l, y, "tasks", "a map of 1 to 5000 tasks by name");
+        wrong_value(l, y, "tasks", "a map of 1 to 100000 tasks by name");
         return;
     }
-    if ((tasks = load_alloc(l, y->n, sizeof(*tasks))) == NULL)
+    tasks = load_alloc(l, y->n, sizeof(*tasks));
+    l->needed_by = load_scratch(l, y->n, sizeof(*l->needed_by));
+    if (tasks == NULL || l->needed_by == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         const char *name = y->pairs[i].key.p;
 
+        l->place = (uint32_t)i + 1;
         begin_task(l, &tasks[i], name, pos_of_key(l, &y->pairs[i]));
         if (!name_ok(name))
             complain(l, tasks[i].act.pos,
@@ -316,6 +317,10 @@ void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f
 /* in: must name a container task that is needed and runs wherever the task does. */
 void check_containers(struct loader *l)
 {
+    struct needs_walk walk;
+
+    if (!needs_walk_init(l, &walk))
+        return;
     for (size_t i = 0; i < l->spec->n_tasks; i++) {
         const struct fr_task *task = &l->spec->tasks[i], *box;
         const struct fr_yaml *in = fr_yaml_get(l->tasks->pairs[i].value, "in");
@@ -327,7 +332,7 @@ void check_containers(struct loader *l)
         if (box->act.uses == NULL || strcmp(box->act.uses->name, "container") != 0)
             complain(l, pos_of(l, in), &(struct hint){.expected = "a task with uses: container"},
                      "task '%s' is no container", box->act.name);
-        else if (!needs_task(l, task, task->in))
+        else if (!needs_task(&walk, task, task->in))
             complain(l, pos_of(l, in),
                      &(struct hint){.expected = fr_arena_fmt(
                                         l->arena, "'%s' under its needs:", box->act.name)},

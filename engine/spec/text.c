@@ -4,20 +4,46 @@
 
 #include <string.h>
 
-/* Where line and column of source lie in its bytes. */
-static size_t byte_of(struct fr_str source, int line, int col)
+static size_t line_start(struct fr_str source, size_t at)
 {
-    size_t at = 0;
+    const char *end = at > 0 ? memrchr(source.p, '\n', at) : NULL;
 
-    for (int i = 1; i < line && at < source.n; i++) {
-        const char *end = memchr(source.p + at, '\n', source.n - at);
-        at = end == NULL ? source.n : (size_t)(end - source.p) + 1;
+    return end != NULL ? (size_t)(end - source.p) + 1 : 0;
+}
+
+static bool inside_char(struct fr_str source, size_t at)
+{
+    return at < source.n && ((unsigned char)source.p[at] & 0xc0) == 0x80;
+}
+
+/* Where line and column of the source being read lie in its bytes. Expressions stand near each
+ * other: the way goes on from the one before, forward or back. */
+static size_t byte_of(struct loader *l, int line, int col)
+{
+    struct fr_str source = l->spec->sources[l->file].text;
+    struct spot *s = &l->spot;
+
+    if (s->line == 0 || s->file != l->file)
+        *s = (struct spot){l->file, 1, 1, 0};
+    if (s->line != line) {
+        s->at = line_start(source, s->at);
+        s->col = 1;
     }
-    for (int i = 1; i < col && at < source.n; i++)
+    for (; s->line < line && s->at < source.n; s->line++) {
+        const char *end = memchr(source.p + s->at, '\n', source.n - s->at);
+        s->at = end == NULL ? source.n : (size_t)(end - source.p) + 1;
+    }
+    for (; s->line > line && s->at > 0; s->line--)
+        s->at = line_start(source, s->at - 1);
+    for (; s->col < col && s->at < source.n; s->col++)
         do
-            at++;
-        while (at < source.n && ((unsigned char)source.p[at] & 0xc0) == 0x80);
-    return at;
+            s->at++;
+        while (inside_char(source, s->at));
+    for (; s->col > col && s->at > 0; s->col--)
+        do
+            s->at--;
+        while (s->at > 0 && inside_char(source, s->at));
+    return s->at;
 }
 
 static void advance(struct fr_pos *pos, const char *p, size_t n)
@@ -38,7 +64,7 @@ struct fr_pos pos_inside(const struct text_reader *r, size_t at)
 {
     struct fr_str source = r->l->spec->sources[r->l->file].text;
     struct fr_pos pos = pos_of(r->l, r->y);
-    size_t here = byte_of(source, pos.line, pos.col), last = 0, mark;
+    size_t here = byte_of(r->l, pos.line, pos.col), last = 0, mark;
     const char *text = r->y->text.p;
 
     if (r->bare) {

@@ -2,6 +2,7 @@
  * clear? */
 #include "engine/spec/load.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool runs_on(const struct fr_task *task, int node)
@@ -12,32 +13,66 @@ static bool runs_on(const struct fr_task *task, int node)
     return false;
 }
 
-/* Cycles do no harm. */
-bool needs_task(struct loader *l, const struct fr_task *from, int to)
+bool needs_walk_init(struct loader *l, struct needs_walk *w)
 {
-    struct fr_arena scratch = {0};
-    const struct fr_task **stack = fr_arena_array(&scratch, l->spec->n_tasks + 1, sizeof(*stack));
-    bool *seen = fr_arena_array(&scratch, l->spec->n_tasks, sizeof(*seen));
-    bool found = false;
+    size_t n = l->spec->n_tasks;
+
+    *w = (struct needs_walk){.tasks = l->spec->tasks, .cyclic = l->cyclic, .to = -1};
+    w->seen = load_scratch(l, n, sizeof(*w->seen));
+    w->path = load_scratch(l, n, sizeof(*w->path));
+    w->next = load_scratch(l, n, sizeof(*w->next));
+    return w->seen != NULL && w->path != NULL && w->next != NULL;
+}
+
+/* In depth, from a task not seen yet. What is on the path when the answer is yes needs it, and what
+ * was left does not. */
+static bool walk(struct needs_walk *w, int from)
+{
     size_t depth = 0;
 
-    l->no_memory |= stack == NULL || seen == NULL;
-    if (!l->no_memory)
-        stack[depth++] = from;
-    while (depth > 0 && !found) {
-        const struct fr_task *task = stack[--depth];
+    w->path[0] = from;
+    w->next[0] = 0;
+    w->seen[from] = w->stamp;
+    for (;;) {
+        const struct fr_task *task = &w->tasks[w->path[depth]];
+        int need = w->next[depth] < task->n_needs ? task->needs[w->next[depth]++] : -1;
 
-        for (size_t i = 0; i < task->n_needs && !found; i++) {
-            int need = task->needs[i];
-
-            found = need == to;
-            if (!seen[need])
-                stack[depth++] = &l->spec->tasks[need];
-            seen[need] = true;
+        if (need < 0 && depth-- == 0)
+            return false;
+        if (need < 0)
+            continue;
+        if (need == w->to || w->seen[need] == w->stamp + 1) {
+            for (size_t i = 0; i <= depth; i++)
+                w->seen[w->path[i]] = w->stamp + 1;
+            return true;
         }
+        if (w->seen[need] == w->stamp)
+            continue;
+        w->seen[need] = w->stamp;
+        w->path[++depth] = need;
+        w->next[depth] = 0;
     }
-    fr_arena_finish(&scratch);
-    return found;
+}
+
+bool needs_task(struct needs_walk *w, const struct fr_task *from, int to)
+{
+    int at = (int)(from - w->tasks);
+
+    if (w->to != to || w->cyclic) {
+        w->to = to;
+        w->stamp += 2;
+    }
+    return w->seen[at] == w->stamp + 1 || (w->seen[at] != w->stamp && walk(w, at));
+}
+
+/* Uses of one task's outputs, one after the other. */
+static int by_task(const void *a, const void *b)
+{
+    const struct output_use *x = *(const struct output_use *const *)a;
+    const struct output_use *y = *(const struct output_use *const *)b;
+
+    return x->ref->task != y->ref->task ? (x->ref->task < y->ref->task ? -1 : 1)
+                                        : (x->pos.line > y->pos.line) - (x->pos.line < y->pos.line);
 }
 
 static bool check_declared(struct loader *l, const struct output_use *use,
@@ -95,26 +130,42 @@ static void check_place(struct loader *l, const struct output_use *use, const st
              task->n_nodes, use->user->act.name);
 }
 
+static void check_use(struct loader *l, struct needs_walk *walk, const struct output_use *use)
+{
+    const struct fr_task *task = &l->spec->tasks[use->ref->task];
+
+    if (use->user == NULL || task->n_nodes == 0 ||
+        (task->act.what == FR_USES && task->act.uses == NULL))
+        return; /* its own mistakes were reported */
+    if (!use->hook && use->user != task && !needs_task(walk, use->user, use->ref->task)) {
+        struct hint hint = {.expected =
+                                fr_arena_fmt(l->arena, "'%s' under its needs:", task->act.name)};
+        complain(l, use->pos, &hint, "task '%s' uses an output of '%s' but does not need it",
+                 use->user->act.name, task->act.name);
+        return;
+    }
+    if (use->user == task) {
+        complain(l, use->pos, NULL, "task '%s' cannot use its own output", task->act.name);
+        return;
+    }
+    if (check_declared(l, use, task) && use->user->n_nodes > 0)
+        check_place(l, use, task);
+}
+
 void check_uses(struct loader *l)
 {
-    for (const struct output_use *use = l->uses; use != NULL; use = use->next) {
-        const struct fr_task *task = &l->spec->tasks[use->ref->task];
+    const struct output_use **sorted;
+    struct needs_walk walk;
+    size_t n = 0, i = 0;
 
-        if (use->user == NULL || task->n_nodes == 0 ||
-            (task->act.what == FR_USES && task->act.uses == NULL))
-            continue; /* its own mistakes were reported */
-        if (!use->hook && use->user != task && !needs_task(l, use->user, use->ref->task)) {
-            struct hint hint = {
-                .expected = fr_arena_fmt(l->arena, "'%s' under its needs:", task->act.name)};
-            complain(l, use->pos, &hint, "task '%s' uses an output of '%s' but does not need it",
-                     use->user->act.name, task->act.name);
-            continue;
-        }
-        if (use->user == task) {
-            complain(l, use->pos, NULL, "task '%s' cannot use its own output", task->act.name);
-            continue;
-        }
-        if (check_declared(l, use, task) && use->user->n_nodes > 0)
-            check_place(l, use, task);
-    }
+    for (const struct output_use *use = l->uses; use != NULL; use = use->next)
+        n++;
+    sorted = load_scratch(l, n, sizeof(*sorted));
+    if (sorted == NULL || !needs_walk_init(l, &walk))
+        return;
+    for (const struct output_use *use = l->uses; use != NULL; use = use->next)
+        sorted[i++] = use;
+    qsort(sorted, n, sizeof(*sorted), by_task);
+    for (i = 0; i < n; i++)
+        check_use(l, &walk, sorted[i]);
 }
