@@ -6,7 +6,7 @@
  * late hangs until the communicator is aborted; as in a communicator that does not block, calls
  * answer that they are in progress, and the state says so once before it says done.
  */
-#include "tests/cudasim/runtime.h"
+#include "tests/cudasim/device.h"
 
 #include <atomic>
 #include <cerrno>
@@ -30,7 +30,8 @@ struct piece {
 
 struct ncclComm {
     int rank, size;
-    std::vector<int> fd; /* to each rank; -1 at its own place */
+    std::vector<int> fd;        /* to each rank; -1 at its own place */
+    cudaEvent_t last = nullptr; /* behind the last group: groups run in order over all streams */
     std::atomic<bool> aborted{false};
     std::atomic<int> error{OK};
     std::atomic<int> asked{0}; /* state queries since the last call */
@@ -221,6 +222,8 @@ int ncclCommDestroy(struct ncclComm *c)
     for (int fd : c->fd)
         if (fd >= 0)
             close(fd);
+    if (c->last != nullptr)
+        cudaEventDestroy(c->last);
     delete c;
     return OK;
 }
@@ -260,7 +263,12 @@ int ncclGroupEnd(void)
         return OK;
     all.swap(open_group.all);
     c->asked = 0;
-    sim_put(open_group.stream, [c, all] { run_group(c, all); });
+    if (c->last != nullptr)
+        cudaStreamWaitEvent(open_group.stream, c->last, 0);
+    else
+        cudaEventCreateWithFlags(&c->last, cudaEventDisableTiming);
+    sim_put_late(open_group.stream, [c, all] { run_group(c, all); });
+    cudaEventRecord(c->last, open_group.stream);
     return IN_PROGRESS;
 }
 

@@ -47,12 +47,12 @@ static struct tr_view view2(void *p, enum tr_dtype t, int64_t rows, int64_t cols
     return tr_view2(p, t, rows, cols);
 }
 
-/* Device memory of n floats. */
+/* Memory of n floats that the device and the host see. */
 static float *floats(const struct rank *r, size_t n)
 {
     void *p = NULL;
 
-    return tr_mem_alloc(r->be, TR_MEM_DEVICE, n * sizeof(float), &p, NULL) == FR_OK
+    return tr_mem_alloc(r->be, TR_MEM_PINNED, n * sizeof(float), &p, NULL) == FR_OK
                ? static_cast<float *>(p)
                : NULL;
 }
@@ -84,9 +84,9 @@ static int gather(const struct rank *r)
         for (int i = 0; i < N; i++)
             bad += a[k * N + i] != value(k, 0, i);
     }
-    tr_mem_free(r->be, TR_MEM_DEVICE, a);
-    tr_mem_free(r->be, TR_MEM_DEVICE, b);
-    tr_mem_free(r->be, TR_MEM_DEVICE, mine);
+    tr_mem_free(r->be, TR_MEM_PINNED, a);
+    tr_mem_free(r->be, TR_MEM_PINNED, b);
+    tr_mem_free(r->be, TR_MEM_PINNED, mine);
     return bad;
 }
 
@@ -109,8 +109,8 @@ static int exchange(const struct rank *r)
     for (int k = 0; k < RANKS; k++)
         for (int i = 0; i < me * k; i++)
             bad += out[k * N + i] != value(k, me, i);
-    tr_mem_free(r->be, TR_MEM_DEVICE, in);
-    tr_mem_free(r->be, TR_MEM_DEVICE, out);
+    tr_mem_free(r->be, TR_MEM_PINNED, in);
+    tr_mem_free(r->be, TR_MEM_PINNED, out);
     return bad;
 }
 
@@ -133,9 +133,9 @@ static int reduce(const struct rank *r)
             sum += value(k, me, i) / 3;
         bad += out[i] != sum;
     }
-    tr_mem_free(r->be, TR_MEM_DEVICE, in);
-    tr_mem_free(r->be, TR_MEM_DEVICE, slices);
-    tr_mem_free(r->be, TR_MEM_DEVICE, out);
+    tr_mem_free(r->be, TR_MEM_PINNED, in);
+    tr_mem_free(r->be, TR_MEM_PINNED, slices);
+    tr_mem_free(r->be, TR_MEM_PINNED, out);
     return bad;
 }
 
@@ -151,7 +151,7 @@ static int broadcast(const struct rank *r, int root)
     bad += settled(r, tr_comm_broadcast(r->comm, r->q, &x, &err), &err);
     for (int i = 0; i < N; i++)
         bad += p[i] != value(root, 1, i);
-    tr_mem_free(r->be, TR_MEM_DEVICE, p);
+    tr_mem_free(r->be, TR_MEM_PINNED, p);
     return bad;
 }
 
@@ -179,7 +179,7 @@ static struct fr_err fails(const struct rank *r)
         if (rc == FR_OK)
             rc = tr_sync(r->be, r->q, &err);
     }
-    tr_mem_free(r->be, TR_MEM_DEVICE, p);
+    tr_mem_free(r->be, TR_MEM_PINNED, p);
     return err;
 }
 
@@ -223,7 +223,7 @@ static int differ(const struct rank *r)
     struct tr_broadcast x = {p, N * sizeof(float), 0, r->comm->rank == 2 ? "others" : "weights"};
     enum fr_rc rc = tr_comm_broadcast(r->comm, r->q, &x, &err);
 
-    tr_mem_free(r->be, TR_MEM_DEVICE, p);
+    tr_mem_free(r->be, TR_MEM_PINNED, p);
     return rc != FR_PROTO || strstr(err.msg, "ranks differ") == NULL;
 }
 

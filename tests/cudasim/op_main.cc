@@ -22,18 +22,19 @@ enum { DEVICES = 1 };
 enum { DEVICES = SIM_DEVICES };
 #endif
 
-/* cudasim_op [80]: as a device of sm_90, or of sm_80. */
+/* cudasim_op [80]: as a device of sm_90, or of sm_80, whose threads then run in one order. */
 int main(int argc, char **argv)
 {
+    int sm = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 90, devices = sm == 90 ? DEVICES : 1;
     struct tr_backend *be[DEVICES] = {};
     struct fr_err err;
     enum fr_rc rc = FR_OK;
 
-    cudasim_device(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 90, 1);
-    for (int i = 0; i < DEVICES && rc == FR_OK; i++)
+    cudasim_device(sm, 1);
+    for (int i = 0; i < devices && rc == FR_OK; i++)
         rc = tr_cuda_open(sizeof *be[i]->ops, i, &be[i], &err);
     if (rc == FR_OK)
-        rc = op_setup(be, DEVICES, lacks, sizeof lacks / sizeof lacks[0], &err);
+        rc = op_setup(be, devices, lacks, sizeof lacks / sizeof lacks[0], &err);
     if (rc != FR_OK) {
         printf("%s\n", err.msg);
         return EXIT_FAILURE;

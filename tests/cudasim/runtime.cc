@@ -1,4 +1,4 @@
-#include "tests/cudasim/runtime.h"
+#include "tests/cudasim/device.h"
 
 #include "tests/cudasim/instructions.h"
 
@@ -45,9 +45,10 @@ void cudasim_device(int sm, uint64_t seed)
 /* Does the work that was put before `until`. */
 static void drain(const std::shared_ptr<struct sim_work> &w, unsigned long until)
 {
-    if (w->running)
+    if (w->running || w->done >= until)
         return;
     w->running = true;
+    sim_open();
     while (w->done < until) {
         std::function<void()> f = std::move(w->open.front());
 
@@ -55,15 +56,30 @@ static void drain(const std::shared_ptr<struct sim_work> &w, unsigned long until
         f();
         w->done++;
     }
+    sim_shut();
     w->running = false;
+}
+
+/* What cannot be done at once holds up what follows, until something waits for it. */
+static void put(cudaStream_t s, bool at_once, std::function<void()> work)
+{
+    struct sim_work *w = s->work.get();
+
+    at_once = at_once && w->order.kind == 0 && w->done == w->put;
+    w->open.push_back(std::move(work));
+    w->put++;
+    if (at_once)
+        drain(s->work, w->put);
 }
 
 void sim_put(cudaStream_t s, std::function<void()> work)
 {
-    s->work->open.push_back(std::move(work));
-    s->work->put++;
-    if (s->work->order.kind == 0)
-        drain(s->work, s->work->put);
+    put(s, true, std::move(work));
+}
+
+void sim_put_late(cudaStream_t s, std::function<void()> work)
+{
+    put(s, false, std::move(work));
 }
 
 cudaError_t cudaDriverGetVersion(int *v)
@@ -94,9 +110,11 @@ cudaError_t cudaSetDevice(int d)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
+    size_t room;
+
     *p = {};
     snprintf(p->name, sizeof p->name, "cudasim sm_%d", device_sm);
-    p->totalGlobalMem = (size_t)1 << 30;
+    (void)cudaMemGetInfo(&room, &p->totalGlobalMem);
     p->sharedMemPerBlockOptin = device_sm >= 90 ? 227 << 10 : 163 << 10;
     p->major = device_sm / 10;
     p->minor = device_sm % 10;
@@ -108,12 +126,6 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr, int)
 {
     *value = 4;
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
-{
-    *free = *total = (size_t)1 << 30;
     return cudaSuccess;
 }
 
@@ -134,31 +146,6 @@ const char *cudaGetErrorString(cudaError_t e)
 cudaError_t cudaGetLastError(void)
 {
     return cudaSuccess;
-}
-
-cudaError_t cudaMalloc(void **p, size_t bytes)
-{
-    *p = nullptr;
-    if (bytes > (size_t)1 << 30 || posix_memalign(p, 256, bytes) != 0)
-        return cudaErrorMemoryAllocation;
-    memset(*p, 0xff, bytes);
-    return cudaSuccess;
-}
-
-cudaError_t cudaFree(void *p)
-{
-    free(p);
-    return cudaSuccess;
-}
-
-cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
-{
-    return cudaMalloc(p, bytes);
-}
-
-cudaError_t cudaFreeHost(void *p)
-{
-    return cudaFree(p);
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
@@ -228,7 +215,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
     unsigned long at = e->at;
 
     if (of != nullptr && of != s->work)
-        sim_put(s, [of, at] { drain(of, at); });
+        put(s, of->done >= at, [of, at] { drain(of, at); });
     return cudaSuccess;
 }
 

@@ -1,9 +1,9 @@
 /*
- * The part of the CUDA runtime that trainer/backend/cuda uses, on the host. Device memory is host
- * memory of exactly the size asked for, filled with 0xff. There are three devices, which differ in
- * the order of their blocks and threads: 0 forward, 1 reversed, 2 shuffled by a seed. A stream runs
- * what was put into it in order: at once on device 0, on the others as late as possible (when
- * something waits for it), so that a missing event or sync is seen.
+ * The part of the CUDA runtime that trainer/backend/cuda uses, on the host. Device memory is filled
+ * with 0xff and shut to the host: it is open while a stream works. Three devices differ in order
+ * of blocks and threads: 0 forward, 1 reversed, 2 shuffled by a seed. A stream runs what was
+ * put into it in order: at once on device 0, on the others (and collectives on all) as late as
+ * possible (when something waits for it), so that a missing event or sync is seen.
  */
 #ifndef TESTS_CUDASIM_RUNTIME_H
 #define TESTS_CUDASIM_RUNTIME_H

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -410,7 +411,22 @@ static const struct {
     {"AddressSanitizer", beyond_launch_kernel},
 #endif
 };
+#if defined(__SANITIZE_ADDRESS__)
+#define TOUCHED "AddressSanitizer"
+#else
+#define TOUCHED "the host touches device memory"
+#endif
 
+/* Host code that follows a device pointer. */
+static void touch(void)
+{
+    void *p = NULL;
+
+    cudaMalloc(&p, 256);
+    printf("%d\n", *static_cast<volatile char *>(p));
+}
+
+/* kernel NULL: touch. */
 static void fault_case(const char *words, void (*kernel)(float *))
 {
     static char text[4096];
@@ -426,7 +442,10 @@ static void fault_case(const char *words, void (*kernel)(float *))
 
         dup2(to[1], 2);
         signal(SIGABRT, SIG_DFL);
-        launch(0, 1, 64, 1024, kernel, (float *)x);
+        if (kernel == NULL)
+            touch();
+        else
+            launch(0, 1, 64, 1024, kernel, (float *)x);
         _exit(0);
     }
     close(to[1]);
@@ -472,5 +491,7 @@ int main(void)
     missing_case();
     for (const auto &f : faults)
         fault_case(f.words, f.kernel);
+    if (pkey_alloc(0, 0) >= 0) /* the processor can shut memory */
+        fault_case(TOUCHED, NULL);
     return check_done();
 }

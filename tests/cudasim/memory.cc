@@ -1,0 +1,168 @@
+/*
+ * Device memory: one range of addresses that is open to a thread while it does a stream's work and
+ * shut to the host otherwise, so that host code that follows a device pointer ends at once. The
+ * processor's protection keys do it at no cost; where it has none the range is always open. Under
+ * AddressSanitizer red zones lie between the pieces and freed pieces are poisoned.
+ */
+#include "tests/cudasim/device.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { GAP = 256, PAGE = 4096 };
+static const size_t RANGE = (size_t)4 << 30, DEVICE_BYTES = (size_t)1 << 30;
+
+static std::mutex lock; /* guards the table of pieces */
+static char *range;
+static size_t top, taken; /* the end of what was ever given out; bytes given out now */
+static std::map<size_t, size_t> pieces; /* where each begins, its bytes */
+static int key = -1;                    /* of the range; -1: none */
+static thread_local int working;        /* pieces of work under way */
+
+/* What cudaMalloc may give out: $CUDASIM_MEMORY bytes. */
+static size_t device_bytes(void)
+{
+    const char *given = getenv("CUDASIM_MEMORY");
+    size_t n = given != nullptr ? strtoul(given, nullptr, 10) : 0;
+
+    return n > 0 && n < DEVICE_BYTES ? n : DEVICE_BYTES;
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+/* A fault in the range is told in words; what it was stays the end of the process. */
+static void on_fault(int sig, siginfo_t *info, void *)
+{
+    static const char text[] = "cudasim: the host touches device memory\n";
+    const char *at = static_cast<const char *>(info->si_addr);
+
+    if (at >= range && at < range + RANGE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        _exit(1);
+    signal(sig, SIG_DFL);
+}
+#endif
+
+static void reserve(void)
+{
+    void *p = mmap(nullptr, RANGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED)
+        sim_fail("no addresses for device memory");
+    range = static_cast<char *>(p);
+    key = pkey_alloc(0, 0);
+    if (key >= 0 && pkey_mprotect(range, RANGE, PROT_READ | PROT_WRITE, key) != 0)
+        key = -1;
+#if !defined(__SANITIZE_ADDRESS__)
+    struct sigaction act = {};
+
+    act.sa_sigaction = on_fault;
+    act.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &act, nullptr);
+#endif
+}
+
+void sim_open(void)
+{
+    if (working++ == 0 && key >= 0)
+        pkey_set(key, 0);
+}
+
+void sim_shut(void)
+{
+    if (--working == 0 && key >= 0)
+        pkey_set(key, PKEY_DISABLE_ACCESS);
+}
+
+/* The first gap of n bytes and what keeps pieces apart. */
+static size_t place_for(size_t n)
+{
+    size_t at = GAP;
+
+    for (const auto &piece : pieces) {
+        if (at + n + GAP <= piece.first)
+            break;
+        at = (piece.first + piece.second + GAP + 255) / 256 * 256;
+    }
+    return at;
+}
+
+cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    size_t at, end;
+
+    *p = nullptr;
+    if (bytes > device_bytes() || taken > device_bytes() - bytes)
+        return cudaErrorMemoryAllocation;
+    if (range == nullptr)
+        reserve();
+    at = place_for(bytes);
+    end = (at + bytes + GAP + PAGE - 1) / PAGE * PAGE;
+    if (end > RANGE)
+        return cudaErrorMemoryAllocation;
+    if (end > top) {
+        ASAN_POISON_MEMORY_REGION(range + top, end - top);
+        top = end;
+    }
+    pieces[at] = bytes;
+    taken += bytes;
+    *p = range + at;
+    ASAN_UNPOISON_MEMORY_REGION(*p, bytes);
+    sim_open();
+    memset(*p, 0xff, bytes);
+    sim_shut();
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    std::lock_guard<std::mutex> hold(lock);
+
+    if (p == nullptr)
+        return cudaSuccess;
+
+    auto piece = pieces.find((size_t)(static_cast<char *>(p) - range));
+
+    if (piece == pieces.end())
+        return cudaErrorInvalidValue;
+    ASAN_POISON_MEMORY_REGION(p, piece->second);
+    taken -= piece->second;
+    pieces.erase(piece);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
+{
+    *p = nullptr;
+    if (posix_memalign(p, 256, bytes) != 0)
+        return cudaErrorMemoryAllocation;
+    memset(*p, 0xff, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    std::lock_guard<std::mutex> hold(lock);
+
+    *total = device_bytes();
+    *free_bytes = *total - taken;
+    return cudaSuccess;
+}
