@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STAT_MAX = 4096, FIRST_SPARE_FD = 3 };
@@ -38,9 +39,11 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 }
 
 /* Fields of /proc/PID/stat; the name may hold blanks and parentheses, so fields count from the last
- * ')'. Source: proc(5). */
-static int read_stat(pid_t pid, struct fr_procinfo *info)
+ * ')'. *user, where given: it is no
+ * thread of the kernel. Source: proc(5). */
+static int read_stat(pid_t pid, struct fr_procinfo *info, bool *user)
 {
+    const unsigned kernel_thread = 0x00200000; /* PF_KTHREAD of linux/sched.h */
     char text[STAT_MAX];
 
     if (read_proc(pid, "stat", text, sizeof(text)) <= 0) {
@@ -54,10 +57,11 @@ static int read_stat(pid_t pid, struct fr_procinfo *info)
     }
     snprintf(info->comm, sizeof(info->comm), "%.*s", (int)(shut - open - 1), open + 1);
     int ppid, pgrp, session;
+    unsigned flags;
     unsigned long long start;
     if (sscanf(shut + 1,
-               " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &info->state, &ppid, &pgrp, &session, &start) != 5) {
+               " %c %d %d %d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &info->state, &ppid, &pgrp, &session, &flags, &start) != 6) {
         errno = ESRCH;
         return -1;
     }
@@ -65,7 +69,41 @@ static int read_stat(pid_t pid, struct fr_procinfo *info)
     info->ppid = ppid;
     info->pgrp = pgrp;
     info->session = session;
+    if (user != NULL)
+        *user = (flags & kernel_thread) == 0;
     return 0;
+}
+
+/* Whether a process without an environment is just becoming another program, or ending: the field
+ * env_end is 0 then. */
+static bool is_between(pid_t pid)
+{
+    enum { STATE = 3, ENV_END = 51 };
+    char text[STAT_MAX];
+    char *p = read_proc(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+
+    for (int field = STATE; p != NULL && (p = strchr(p, ' ')) != NULL; field++) {
+        p++;
+        if (field == STATE && (*p == 'Z' || *p == 'X'))
+            return false;
+        if (field == ENV_END)
+            return strtoull(p, NULL, 10) == 0;
+    }
+    return false;
+}
+
+/* The environment as far as it fits; waits a while for one that is not there yet. */
+static ssize_t read_environ(pid_t pid, char *out, size_t cap)
+{
+    enum { WAITS = 200 };
+    const struct timespec pause = {.tv_nsec = 1000000};
+    ssize_t n = read_proc(pid, "environ", out, cap);
+
+    for (int i = 0; i < WAITS && n == 0 && is_between(pid); i++) {
+        nanosleep(&pause, NULL);
+        n = read_proc(pid, "environ", out, cap);
+    }
+    return n;
 }
 
 /* The value of FLOWRUN_ATTEMPT in the process's environment, of which the first 128 KiB are read.
@@ -75,7 +113,7 @@ static void read_marker(struct fr_procinfo *info)
     static const char name[] = "FLOWRUN_ATTEMPT=";
     enum { ENVIRON_MAX = 128 * 1024 };
     char *text = fr_sys.alloc(ENVIRON_MAX);
-    ssize_t n = text != NULL ? read_proc(info->proc.pid, "environ", text, ENVIRON_MAX) : -1;
+    ssize_t n = text != NULL ? read_environ(info->proc.pid, text, ENVIRON_MAX) : -1;
 
     for (char *p = text; n > 0 && p < text + n; p += strlen(p) + 1)
         if (strncmp(p, name, sizeof(name) - 1) == 0) {
@@ -89,7 +127,7 @@ int fr_proc_self(struct fr_proc *out)
 {
     struct fr_procinfo info = {0};
 
-    if (read_stat(getpid(), &info) != 0)
+    if (read_stat(getpid(), &info, NULL) != 0)
         return -1;
     *out = info.proc;
     return 0;
@@ -108,12 +146,14 @@ int fr_proc_list(struct fr_procinfo **list, size_t *n)
     while ((e = readdir(d)) != NULL) {
         struct fr_procinfo info = {0};
         struct stat st;
+        bool user;
         if (!isdigit((unsigned char)e->d_name[0]) ||
-            read_stat((pid_t)strtol(e->d_name, NULL, 10), &info) != 0)
+            read_stat((pid_t)strtol(e->d_name, NULL, 10), &info, &user) != 0)
             continue;
         if (fstatat(dirfd(d), e->d_name, &st, 0) == 0)
             info.uid = st.st_uid;
-        read_marker(&info);
+        if (user)
+            read_marker(&info);
         if (*n == cap) {
             cap = cap == 0 ? 256 : 2 * cap;
             struct fr_procinfo *more = fr_sys.realloc(*list, cap * sizeof(**list));
@@ -190,7 +230,7 @@ int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out)
         errno = failed;
         return -1;
     }
-    if (read_stat(pid, &info) != 0)
+    if (read_stat(pid, &info, NULL) != 0)
         info.proc.pid = pid; /* a zombie not yet reaped still has a stat; be safe all the same */
     *out = info.proc;
     return 0;
@@ -298,7 +338,7 @@ int fr_proc_kill(struct fr_proc proc, int sig)
 
     if (fd < 0 && errno != ENOSYS && errno != EPERM)
         return -1;
-    int rc = read_stat(proc.pid, &info);
+    int rc = read_stat(proc.pid, &info, NULL);
     if (rc == 0 && proc.start != 0 && info.proc.start != proc.start) {
         errno = ESRCH;
         rc = -1;
