@@ -83,3 +83,31 @@ finish() {
 local3() {
     printf 'nodes:\n  - {name: n1, executor: local}\n  - {name: n2, executor: local}\n  - {name: n3, executor: local}\n'
 }
+
+# For containers: bb.tar, an image of busybox alone, and cc.conf, what podman needs to know of runc.
+box() {
+    for k in podman runc busybox; do command -v $k > /dev/null || skip "needs $k"; done
+    mkdir -p bb/{bin,tmp,dev,proc,sys,etc,root}
+    cp "$(command -v busybox)" bb/bin/busybox
+    for a in sh sleep echo cat env setsid true test hostname touch rm mkdir; do ln -sf busybox bb/bin/$a; done
+    tar -C bb -cf bb.tar .
+    cat > cc.conf <<'END'
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+netns = "host"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+END
+}
+
+# Whether the command $* (podman, as the script calls it) runs containers of image bb:1 and gets into
+# them: in a chroot, runc exec ends up outside.
+boxes_run() {
+    "$@" run -d --network host --ipc host --name fr-probe bb:1 sleep 1000 > /dev/null 2>&1 &&
+        "$@" exec fr-probe test ! -e /usr 2> /dev/null
+    local rc=$?
+    "$@" rm -f -t 0 fr-probe > /dev/null 2>&1
+    return $rc
+}
