@@ -238,7 +238,8 @@ void op_moe_cases(void)
     static const struct grouped products[] = {{TR_NONE, 7, 11, false},
                                               {TR_NONE, 64, 128, false},
                                               {TR_F8_E4M3, 40, 24, false},
-                                              {TR_NONE, 128, 96, true}};
+                                              {TR_NONE, 288, 416, false},
+                                              {TR_NONE, 288, 288, true}};
     static const int64_t ids[] = {2, 4, 0, 2, 1, 3, 0, 4, 2, 3, 4, 0, 4, 2};
     static const int64_t odd[] = {2, -1, 9, 0, 2, 2};
 

@@ -58,43 +58,23 @@ __device__ void fetch_f8(T *tile, int ld, const job<T> &j, const struct product 
     }
 }
 
-/* Where the tiles of the groups stand; goes forward only. */
-struct place {
-    int group;
-    int64_t before; /* tiles of the groups in front */
-};
-
 template <class T, class S, bool TA, bool TB>
-__device__ bool find_job(job<T> &j, struct place &at, const struct product &p, int64_t tile)
+__device__ bool find_job(job<T> &j, struct product_tile &at, const struct product &p, int64_t tile)
 {
-    int64_t across = (p.N + S::N - 1) / S::N, first = 0, rows = p.reduce ? p.D : p.M, down = 0;
-
-    for (; at.group < p.groups; at.group++) {
-        const struct product_group &g = p.group[at.group];
-
-        if (p.offsets != NULL) {
-            first = p.offsets[at.group];
-            rows = p.offsets[at.group + 1] - first;
-        }
-        down = g.p == NULL ? 0 : ((p.reduce ? p.M : rows) + S::M - 1) / S::M;
-        if (tile < at.before + down * across)
-            break;
-        at.before += down * across;
-    }
-    if (at.group == p.groups)
+    if (!product_find(at, p, S::M, S::N, tile))
         return false;
 
     const struct product_group &g = p.group[at.group];
     const T *a = static_cast<const T *>(p.a), *b = static_cast<const T *>(p.reduce ? p.b : g.p);
 
-    j.M = p.reduce ? p.M : rows;
+    j.M = p.reduce ? p.M : at.rows;
     j.N = p.N;
-    j.D = p.reduce ? rows : p.D;
-    j.m0 = (tile - at.before) % down * S::M;
-    j.n0 = (tile - at.before) / down * S::N;
-    j.a = {a + first * p.lda, p.lda, TA ? j.D : j.M, TA ? j.M : j.D, p.wide_a};
+    j.D = p.reduce ? at.rows : p.D;
+    j.m0 = at.m0;
+    j.n0 = at.n0;
+    j.a = {a + at.first * p.lda, p.lda, TA ? j.D : j.M, TA ? j.M : j.D, p.wide_a};
     if (p.reduce)
-        j.b = {b + first * p.ldb, p.ldb, j.D, j.N, p.wide_b};
+        j.b = {b + at.first * p.ldb, p.ldb, j.D, j.N, p.wide_b};
     else
         j.b = {b, g.ld, TB ? j.N : j.D, TB ? j.D : j.N, p.wide_b};
     j.f8 = p.f8 ? static_cast<const uint8_t *>(g.p) : NULL;
@@ -102,8 +82,9 @@ __device__ bool find_job(job<T> &j, struct place &at, const struct product &p, i
     j.scale_ld = g.scale_ld;
     j.row0 = g.row0;
     j.ldc = p.reduce ? g.ld : p.ldc;
-    j.c = p.reduce ? static_cast<char *>(const_cast<void *>(g.p))
-                   : static_cast<char *>(p.c) + first * p.ldc * (p.f32_c ? 4 : (int64_t)sizeof(T));
+    j.c = p.reduce
+              ? static_cast<char *>(const_cast<void *>(g.p))
+              : static_cast<char *>(p.c) + at.first * p.ldc * (p.f32_c ? 4 : (int64_t)sizeof(T));
     return true;
 }
 
@@ -172,13 +153,7 @@ __device__ __forceinline__ void put(const job<T> &j, const struct product &p, in
 {
     C *c = reinterpret_cast<C *>(j.c) + row * j.ldc + col;
 
-    x *= p.alpha;
-    if (p.beta != 0)
-        x += p.beta * to_f32(*c);
-    if (p.bias != NULL)
-        x += p.f32_bias ? static_cast<const float *>(p.bias)[col]
-                        : to_f32(static_cast<const T *>(p.bias)[col]);
-    *c = from_f32<C>(x);
+    *c = from_f32<C>(product_value<T>(p, c, col, x));
 }
 
 template <class T, class S, class C>
@@ -209,7 +184,7 @@ __global__ void __launch_bounds__(S::THREADS)
     DEV_DYNAMIC(T, room);
     int warp = (int)(threadIdx.x / 32), m = warp / S::ACROSS * S::WM * 16;
     int n = warp % S::ACROSS * S::WN * 16;
-    struct place at = {0, 0};
+    struct product_tile at = {};
     job<T> j;
 
     for (int64_t tile = blockIdx.x; find_job<T, S, TA, TB>(j, at, p, tile); tile += gridDim.x) {
@@ -278,6 +253,8 @@ enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype typ
         return FR_OK;
     if (trans_a && trans_b)
         return fr_fail(err, FR_UNSUPPORTED, "both operands transposed, with FP8 or a wider bias");
+    if (product_sm90_takes(cuda, type, trans_a, p))
+        return product_sm90(cuda, q, type, trans_b, p, err);
     return cuda_float(type, [&](auto t) {
         using T = decltype(t);
 

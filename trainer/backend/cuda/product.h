@@ -46,6 +46,57 @@ bool product_wide(const struct tr_view *v);
 /* A weight as a group. */
 struct product_group product_weight(const struct tr_weight *w);
 
+/* The same for sm_90a by wgmma and the copy engine, where its form allows: 16-bit types, rows of 16
+ * bytes, a not transposed, no FP8, not `reduce`. */
+bool product_sm90_takes(const struct cuda *cuda, enum tr_dtype type, bool trans_a,
+                        const struct product *p);
+enum fr_rc product_sm90(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_b,
+                        const struct product *p, struct fr_err *err);
+
+/* Tiles of height x width of the groups laid end to end, rows fastest, so that neighbours share a
+ * group's columns in L2. Goes forward only; empty and absent groups have none. */
+struct product_tile {
+    int group;
+    int64_t before;      /* tiles of the groups in front */
+    int64_t first, rows; /* of the group */
+    int64_t m0, n0;      /* where the tile begins in it */
+};
+
+/* Tile number `tile`; false: there are not so many. */
+__device__ __forceinline__ bool product_find(struct product_tile &t, const struct product &p,
+                                             int height, int width, int64_t tile)
+{
+    int64_t across = (p.N + width - 1) / width, down = 0;
+
+    for (; t.group < p.groups; t.group++) {
+        t.first = p.offsets != NULL ? p.offsets[t.group] : 0;
+        t.rows = p.offsets != NULL ? p.offsets[t.group + 1] - t.first : p.reduce ? p.D : p.M;
+        down = p.group[t.group].p == NULL ? 0 : ((p.reduce ? p.M : t.rows) + height - 1) / height;
+        if (tile < t.before + down * across)
+            break;
+        t.before += down * across;
+    }
+    if (t.group == p.groups)
+        return false;
+    t.m0 = (tile - t.before) % down * height;
+    t.n0 = (tile - t.before) / down * width;
+    return true;
+}
+
+/* What goes into column col of *c when the sum is x. */
+template <class T, class C>
+__device__ __forceinline__ float product_value(const struct product &p, const C *c, int64_t col,
+                                               float x)
+{
+    x *= p.alpha;
+    if (p.beta != 0)
+        x += p.beta * to_f32(*c);
+    if (p.bias != NULL)
+        x += p.f32_bias ? static_cast<const float *>(p.bias)[col]
+                        : to_f32(static_cast<const T *>(p.bias)[col]);
+    return x;
+}
+
 /* A dense product as a caller of gemm gives it, by cuBLASLt or by the kernels above. */
 enum fr_rc cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
                      struct fr_err *err);

@@ -1,0 +1,334 @@
+/*
+ * c = alpha * a * op(b) + beta * c + bias over groups of rows, as product.h says, for 16-bit types
+ * on sm_90a: products of warpgroups (wgmma) on tiles that the copy engine brings; f32 sums.
+ *
+ * Blocks are persistent, one a multiprocessor, of three warpgroups. The last one's first thread
+ * walks the tiles ahead and asks for boxes of a (M, 64) and b (256, 64) in a ring of stages, zeros
+ * outside the matrices; the other two multiply, 64 x 256 of a tile of 128 x 256 each where a group
+ * has many rows, else 64 x 128 of a tile of 64 x 256. A stage is free again when all eight warps
+ * are through with it. Rows of a box beyond a group's end are the next group's: they are multiplied
+ * and not written. Sums run over D in one order whatever the schedule.
+ *
+ * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per column of tiles, by L2);
+ * limits: the matrix rate when M/groups is in the hundreds, else the bandwidth (the weights once).
+ * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions", "mbarrier"; the roles
+ * of warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
+ */
+#include "trainer/backend/cuda/product.h"
+
+#include <string.h>
+
+enum {
+    WIDTH = 256, /* columns of a tile */
+    DEPTH = 64,  /* of the sum, a stage: a line of 128 bytes */
+    LINE = DEPTH * 2,
+    GROUP = 128, /* threads of a warpgroup */
+    THREADS = 3 * GROUP,
+    WARPS = 2 * GROUP / 32, /* that multiply */
+    ROOM = 220 << 10        /* of shared memory, for stages */
+};
+
+/* Tiles of HEIGHT rows: what a warpgroup has of them, and the ring. */
+template <int HEIGHT> struct shape {
+    static constexpr int N = HEIGHT == 128 ? WIDTH : WIDTH / 2; /* columns of a warpgroup */
+    static constexpr int A = HEIGHT * LINE, BYTES = A + WIDTH * LINE;
+    static constexpr int STAGES = ROOM / BYTES;
+};
+
+struct maps {
+    CUtensorMap a, b[PRODUCT_GROUPS];
+};
+
+/* Where the ring stands: both sides count alike. */
+struct turn {
+    int stage;
+    uint32_t parity;
+};
+
+template <int STAGES> __device__ __forceinline__ void next(struct turn &t)
+{
+    if (++t.stage == STAGES) {
+        t.stage = 0;
+        t.parity ^= 1;
+    }
+}
+
+/* b of one stage: (256, 64) with the sum along a line, or four boxes (64, 64) with n along it. */
+template <bool TB>
+__device__ __forceinline__ void load_b(unsigned char *to, const CUtensorMap *map, int k, int n,
+                                       uint64_t *bar)
+{
+    if constexpr (TB) {
+        ptx_bulk_load(to, map, k, n, bar);
+    } else {
+#pragma unroll
+        for (int i = 0; i < WIDTH / DEPTH; i++)
+            ptx_bulk_load(to + i * DEPTH * LINE, map, n + i * DEPTH, k, bar);
+    }
+}
+
+template <int HEIGHT, bool TB>
+__device__ void bring(unsigned char *room, uint64_t *full, uint64_t *empty, const struct product &p,
+                      const struct maps &maps)
+{
+    typedef shape<HEIGHT> S;
+    struct product_tile at = {};
+    struct turn t = {0, 1}; /* the stages of the first round are free */
+
+    for (int64_t tile = blockIdx.x; product_find(at, p, HEIGHT, WIDTH, tile); tile += gridDim.x)
+        for (int64_t k = 0; k < p.D; k += DEPTH) {
+            unsigned char *to = room + t.stage * S::BYTES;
+            uint64_t *bar = &full[t.stage];
+
+            ptx_mbar_wait(&empty[t.stage], t.parity);
+            ptx_mbar_expect(bar, S::BYTES);
+            ptx_bulk_load(to, &maps.a, (int)k, (int)(at.first + at.m0), bar);
+            load_b<TB>(to + S::A, &maps.b[at.group], (int)k, (int)at.n0, bar);
+            next<S::STAGES>(t);
+        }
+}
+
+/* One stage into the sums of warpgroup g. */
+template <class T, int HEIGHT, bool TB>
+__device__ __forceinline__ void multiply(float (&sum)[shape<HEIGHT>::N / 2],
+                                         const unsigned char *stage, int g, bool add)
+{
+    typedef shape<HEIGHT> S;
+    const unsigned char *a = stage + (HEIGHT == 128 ? g * 64 * LINE : 0);
+    const unsigned char *b = stage + S::A + (HEIGHT == 128 ? 0 : g * S::N * LINE);
+
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < DEPTH / 16; k++) {
+        uint64_t ma = ptx_matrix(a + k * 32, 16, 8 * LINE, PTX_SWIZZLE_128);
+        uint64_t mb = TB ? ptx_matrix(b + k * 32, 16, 8 * LINE, PTX_SWIZZLE_128)
+                         : ptx_matrix(b + k * 16 * LINE, DEPTH * LINE, 8 * LINE, PTX_SWIZZLE_128);
+
+        ptx_wgmma<0, !TB>(sum, ma, mb, add || k > 0, T());
+    }
+    ptx_wgmma_commit();
+}
+
+/* The word of lane `from` of the four that share a row: w[i] with i known at run time. */
+__device__ __forceinline__ uint32_t pick(const uint32_t (&w)[4], int i)
+{
+    uint32_t low = i % 2 != 0 ? w[1] : w[0], high = i % 2 != 0 ? w[3] : w[2];
+
+    return i / 2 != 0 ? high : low;
+}
+
+/* Four lanes hold a row's 32 columns, lane q columns 8j + 2q and +1 of j = 0..3 in w[j]; afterwards
+ * lane q has 8q .. 8q+7. All lanes call. */
+__device__ __forceinline__ void turn_quad(uint32_t (&w)[4])
+{
+    int q = (int)(threadIdx.x % 4);
+    uint32_t got[4];
+
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+        got[r] = __shfl_xor_sync(0xffffffffu, pick(w, q ^ r), r);
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+        w[s] = pick(got, q ^ s);
+}
+
+template <class T> __device__ __forceinline__ uint32_t pair_bits(T x, T y)
+{
+    const T v[2] = {x, y};
+    uint32_t bits;
+
+    memcpy(&bits, v, sizeof bits);
+    return bits;
+}
+
+/* Columns n .. n+31 of one row of c, 16-bit; d: the sums, four apart. */
+template <class T>
+__device__ __forceinline__ void put_row(T *c, const struct product &p, const float *d, int64_t n,
+                                        bool inside)
+{
+    int q = (int)(threadIdx.x % 4);
+    uint32_t w[4];
+
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        int64_t col = n + 8 * j + 2 * q;
+        T x[2] = {};
+
+#pragma unroll
+        for (int e = 0; e < 2; e++)
+            if (inside && col + e < p.N)
+                x[e] = from_f32<T>(product_value<T>(p, c + col + e, col + e, d[4 * j + e]));
+        w[j] = pair_bits(x[0], x[1]);
+    }
+    turn_quad(w);
+    n += 8 * q;
+    if (inside && n + 8 <= p.N)
+        *reinterpret_cast<dev_word<uint32_t> *>(c + n) = {{w[0], w[1], w[2], w[3]}};
+    else if (inside)
+        for (int i = 0; i < 8 && n + i < p.N; i++) {
+            uint16_t bits = (uint16_t)(pick(w, i / 2) >> i % 2 * 16);
+
+            memcpy(&c[n + i], &bits, sizeof bits);
+        }
+}
+
+/* As put_row, where c is f32 or its rows do not begin at multiples of 16 bytes. */
+template <class T, class C>
+__device__ __forceinline__ void put_each(C *c, const struct product &p, const float *d, int64_t n,
+                                         bool inside)
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int64_t col = n + 8 * (i / 2) + 2 * (threadIdx.x % 4) + i % 2;
+
+        if (inside && col < p.N)
+            c[col] = from_f32<C>(product_value<T>(p, c + col, col, d[4 * (i / 2) + i % 2]));
+    }
+}
+
+/* The sums of warpgroup g into c. */
+template <class T, int HEIGHT>
+__device__ __forceinline__ void put_tile(const float (&sum)[shape<HEIGHT>::N / 2],
+                                         const struct product &p, const struct product_tile &at,
+                                         int g)
+{
+    typedef shape<HEIGHT> S;
+    int64_t m = at.m0 + (HEIGHT == 128 ? g * 64 : 0) + threadIdx.x % GROUP / 32 * 16;
+    int64_t n = at.n0 + (HEIGHT == 128 ? 0 : g * S::N);
+    bool wide = !p.f32_c && p.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
+
+#pragma unroll
+    for (int j = 0; j < S::N / 8; j += 4)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            int64_t row = m + threadIdx.x % 32 / 4 + h * 8, col = n + 8 * j;
+            int64_t to = (at.first + row) * p.ldc;
+            bool inside = row < at.rows;
+            const float *d = &sum[4 * j + 2 * h];
+
+            if (wide)
+                put_row<T>(static_cast<T *>(p.c) + to, p, d, col, inside);
+            else if (p.f32_c)
+                put_each<T>(static_cast<float *>(p.c) + to, p, d, col, inside);
+            else
+                put_each<T>(static_cast<T *>(p.c) + to, p, d, col, inside);
+        }
+}
+
+template <class T, int HEIGHT, bool TB>
+__device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t *empty,
+                             const struct product &p, int g)
+{
+    typedef shape<HEIGHT> S;
+    bool speaks = threadIdx.x % 32 == 0;
+    struct product_tile at = {};
+    struct turn t = {0, 0};
+
+    for (int64_t tile = blockIdx.x; product_find(at, p, HEIGHT, WIDTH, tile); tile += gridDim.x) {
+        float sum[S::N / 2];
+        int last = -1; /* the stage that is being multiplied */
+
+        for (int64_t k = 0; k < p.D; k += DEPTH) {
+            ptx_mbar_wait(&full[t.stage], t.parity);
+            multiply<T, HEIGHT, TB>(sum, room + t.stage * S::BYTES, g, k > 0);
+            ptx_wgmma_wait<1>();
+            if (speaks && last >= 0)
+                ptx_mbar_arrive(&empty[last]);
+            last = t.stage;
+            next<S::STAGES>(t);
+        }
+        ptx_wgmma_wait<0>();
+        if (speaks)
+            ptx_mbar_arrive(&empty[last]);
+        put_tile<T, HEIGHT>(sum, p, at, g);
+    }
+}
+
+template <class T, int HEIGHT, bool TB>
+__global__ void __launch_bounds__(THREADS)
+    sm90_kernel(const __grid_constant__ struct product p, const __grid_constant__ struct maps maps)
+{
+    typedef shape<HEIGHT> S;
+    DEV_DYNAMIC(unsigned char, room);
+    DEV_SHARED(uint64_t, full, [S::STAGES]);
+    DEV_SHARED(uint64_t, empty, [S::STAGES]);
+    int g = (int)(threadIdx.x / GROUP);
+
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < S::STAGES; i++) {
+            ptx_mbar_init(&full[i], 1);
+            ptx_mbar_init(&empty[i], WARPS);
+        }
+        ptx_mbar_init_fence();
+    }
+    __syncthreads();
+    if (g == 2) {
+        ptx_regs_give<40>();
+        if (threadIdx.x == 2 * GROUP)
+            bring<HEIGHT, TB>(room, full, empty, p, maps);
+    } else {
+        ptx_regs_take<232>();
+        multiply_all<T, HEIGHT, TB>(room, full, empty, p, g);
+    }
+}
+
+/* The map of a group's matrix; absent groups have none. */
+static enum fr_rc map_b(CUtensorMap *map, enum tr_dtype type, bool trans_b, const struct product *p,
+                        const struct product_group *g, struct fr_err *err)
+{
+    const uint32_t box[2] = {DEPTH, trans_b ? (uint32_t)WIDTH : (uint32_t)DEPTH};
+    struct tr_view v =
+        tr_view2(const_cast<void *>(g->p), type, trans_b ? p->N : p->D, trans_b ? p->D : p->N);
+
+    v.ld = g->ld;
+    return g->p == NULL ? FR_OK : cuda_map(map, &v, box, PTX_SWIZZLE_128, err);
+}
+
+template <class T, int HEIGHT, bool TB>
+static enum fr_rc launch(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type,
+                         const struct product *p, struct fr_err *err)
+{
+    const uint32_t box[2] = {DEPTH, HEIGHT};
+    int64_t down = (p->M + HEIGHT - 1) / HEIGHT + p->groups - 1;
+    int64_t tiles = down * ((p->N + WIDTH - 1) / WIDTH);
+    struct tr_view a = tr_view2(const_cast<void *>(p->a), type, p->M, p->D);
+    struct maps maps = {};
+    enum fr_rc rc;
+
+    a.ld = p->lda;
+    rc = cuda_map(&maps.a, &a, box, PTX_SWIZZLE_128, err);
+    for (int g = 0; g < p->groups && rc == FR_OK; g++)
+        rc = map_b(&maps.b[g], type, TB, p, &p->group[g], err);
+    if (rc != FR_OK)
+        return rc;
+    return cuda_launch(q,
+                       {dim3((unsigned)(tiles < cuda->processors ? tiles : cuda->processors)),
+                        THREADS, (size_t)shape<HEIGHT>::BYTES * shape<HEIGHT>::STAGES},
+                       err, sm90_kernel<T, HEIGHT, TB>, *p, maps);
+}
+
+template <class T>
+static enum fr_rc sized(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_b,
+                        const struct product *p, struct fr_err *err)
+{
+    if (p->M / p->groups >= 128)
+        return trans_b ? launch<T, 128, true>(cuda, q, type, p, err)
+                       : launch<T, 128, false>(cuda, q, type, p, err);
+    return trans_b ? launch<T, 64, true>(cuda, q, type, p, err)
+                   : launch<T, 64, false>(cuda, q, type, p, err);
+}
+
+bool product_sm90_takes(const struct cuda *cuda, enum tr_dtype type, bool trans_a,
+                        const struct product *p)
+{
+    return cuda->sm >= 90 && type != TR_F32 && !trans_a && !p->reduce && !p->f8 && p->wide_a &&
+           p->wide_b && p->D > 0;
+}
+
+enum fr_rc product_sm90(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_b,
+                        const struct product *p, struct fr_err *err)
+{
+    if (type == TR_BF16)
+        return sized<bf16>(cuda, q, type, trans_b, p, err);
+    return sized<f16>(cuda, q, type, trans_b, p, err);
+}
