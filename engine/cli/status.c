@@ -143,21 +143,34 @@ static void print_outputs(const struct fr_output_rows *outs, const struct fr_ins
     }
 }
 
+/* Those of instance idx as an object; *at goes on over them. Both lists are in order of idx. */
+static json_t *outputs_json(const struct fr_output_rows *outs, int64_t idx, size_t *at)
+{
+    json_t *doc = json_object();
+
+    for (; *at < outs->n && outs->rows[*at].idx <= idx; ++*at)
+        if (outs->rows[*at].idx == idx)
+            json_object_set_new(doc, outs->rows[*at].key, json_string(outs->rows[*at].value));
+    return doc;
+}
+
 static void print_json(const struct fr_store *st, const struct fr_run_row *run,
-                       const struct fr_inst_rows *rows)
+                       const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
     json_t *doc = run_json(st, run), *tasks = json_array();
+    size_t at = 0;
 
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_inst_row *r = &rows->rows[i];
+        json_t *given = outputs_json(outs, r->idx, &at);
 
-        json_array_append_new(tasks, json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I}",
-                                               "task", r->task, "node", r->node, "state", r->state,
-                                               "attempts", (json_int_t)r->attempt_no, "cause",
-                                               r->cause, "code", (json_int_t)r->code, "reason",
-                                               r->reason, "started_ms", (json_int_t)r->started_wall,
-                                               "ended_ms", (json_int_t)r->ended_wall,
-                                               "unreachable_ms", (json_int_t)r->unreachable_wall));
+        json_array_append_new(
+            tasks, json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:o}", "task",
+                             r->task, "node", r->node, "state", r->state, "attempts",
+                             (json_int_t)r->attempt_no, "cause", r->cause, "code",
+                             (json_int_t)r->code, "reason", r->reason, "started_ms",
+                             (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
+                             "unreachable_ms", (json_int_t)r->unreachable_wall, "outputs", given));
     }
     json_object_set_new(doc, "tasks", tasks);
     cli_put_json(doc);
@@ -217,7 +230,7 @@ int cli_status(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = fr_store_outputs(st, run.id, &arena, &outs, &err);
     if (rc == FR_OK && json)
-        print_json(st, &run, &rows);
+        print_json(st, &run, &rows, &outs);
     else if (rc == FR_OK)
         print_status(st, &run, &rows, &outs);
     fr_arena_finish(&arena);

@@ -144,6 +144,18 @@ static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
     return rc;
 }
 
+/* A task of ours, by its input: it says why it failed in the last line of its output. */
+static bool built_in(const struct fr_request *req)
+{
+    const struct fr_strs *lists[] = {&req->env, &req->secret_env};
+
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < lists[i]->n; k++)
+            if (fr_has_prefix(lists[i]->v[k].p, FR_ENV_WITH "="))
+                return true;
+    return false;
+}
+
 /* All processes are gone or named: what is left to say goes into s->end. */
 static void gather_end(struct sup *s)
 {
@@ -162,8 +174,7 @@ static void gather_end(struct sup *s)
     list_survivors(s);
     if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
         s->end.text = fr_str_of(fr_arena_dup(&s->arena, err.msg));
-    if (s->end.cause == FR_END_EXIT && s->end.code != 0 &&
-        fr_str_is(s->req->argv.v[0], FR_ARGV_FLOWNODE))
+    if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
         s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
     s->phase = SUP_RECORDING;
     s->retry_ms = 0;

@@ -194,7 +194,7 @@ static enum fr_rc add_with(struct build *b, const struct fr_action *act, json_t 
         return no_memory(b);
     if (strlen(text) > WITH_MAX)
         rc = fr_fail(b->err, FR_USAGE, "with: holds more than %d bytes", WITH_MAX);
-    else if (!run_add(b->arena, secret ? &b->out->secret_env : env, "FLOWRUN_WITH=%s", text))
+    else if (!run_add(b->arena, secret ? &b->out->secret_env : env, FR_ENV_WITH "=%s", text))
         rc = no_memory(b);
     free(text);
     for (size_t i = 0; rc == FR_OK && secret && i < act->n_with; i++)

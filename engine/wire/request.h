@@ -12,6 +12,8 @@
 
 /* As argv[0]: the node's own flownode program (in a container: fr_container.flownode). */
 #define FR_ARGV_FLOWNODE "@flownode"
+#define FR_ENV_WITH "FLOWRUN_WITH" /* the input of a built-in task, as JSON; no other task has it  \
+                                    */
 
 struct fr_strs {
     struct fr_str *v;

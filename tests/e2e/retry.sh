@@ -17,7 +17,7 @@ tasks:
   c: {needs: [b], outputs: [where], run: "echo c >> $W/ran; echo where=here > $FLOWRUN_OUTPUT"}
 on_failure: [{name: oh, run: "echo on_failure >> $W/hooks"}]
 on_success: [{name: ah, run: "echo on_success >> $W/hooks"}]
-on_exit: [{name: bye, run: "echo on_exit >> $W/hooks"}]
+on_exit: [{name: bye, run: "echo on_exit >> $W/hooks"}, {uses: notify, with: {command: "exit 3"}}]
 END
 } > shaky.yaml
 
@@ -33,11 +33,17 @@ same "attempts" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b "
 same "hooks" "$(tr '\n' ' ' < hooks)" "on_failure on_exit "
 "$flowrun" retry > out 2>&1
 same "retry without a cure" $? 1
+has "why a hook failed" out "on_exit.1@control failed: exit code 1: notify: the command ended with exit code 3"
 same "only what failed ran again" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b b "
 touch mended
 "$flowrun" retry 1 > out 2>&1
 same "retry" $? 0
 has "what the last task gave" out "c@n1 gave where=here"
+"$flowrun" status --json 1 > json
+check "and in JSON" python3 -c '
+import json
+tasks = {t["task"]: t["outputs"] for t in json.load(open("json"))["tasks"]}
+assert tasks["c"] == {"where": "here"} and tasks["a"] == {}, tasks'
 hasnt "a hook of another outcome" out "oh@control skipped"
 same "and what waits for it" "$(tr '\n' ' ' < ran)" "a flaky flaky flaky b b b c "
 same "hooks once a round" "$(tr '\n' ' ' < hooks)" "on_failure on_exit on_failure on_exit on_success on_exit "
