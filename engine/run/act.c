@@ -95,7 +95,7 @@ static void connect_node(struct fr_run *run, uint32_t n)
     struct run_node *node = &run->nodes[n];
     struct fr_err err;
 
-    if (!node->up && node->asked_ms < 0) {
+    if (!node->met && node->asked_ms < 0) {
         node->asked_ms = fr_sys.mono_ms();
         if (run->ask_due_ms == INT64_MAX)
             run->ask_due_ms = node->asked_ms;

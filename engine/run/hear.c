@@ -51,7 +51,7 @@ static void hear_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *
     struct fr_event up = {.kind = FR_EV_NODE_UP, .node = n};
     bool changed = !node->known || !fr_id_eq(node->home_id, ev->up.home);
 
-    node->up = node->dirty = true;
+    node->up = node->met = node->dirty = true;
     node->refused = false;
     node->asked_ms = -1;
     node->down_wall = 0;
@@ -74,6 +74,26 @@ static bool lives_there(struct fr_run *run, uint32_t n)
     return false;
 }
 
+/* Its tasks are waited for, whatever it takes; how to end the waiting. */
+static void note_down(struct fr_run *run, uint32_t n, const char *text, bool final)
+{
+    const char *name = run->plan->nodes[n].name, *waits = "";
+    struct fr_buf prefix = {0}, hint = {0};
+
+    fr_buf_fmt(&prefix, "node %s: ", name); /* the note names it, too */
+    if (!prefix.bad && fr_has_prefix(text, prefix.p))
+        text += prefix.n;
+    if (!final && (lives_there(run, n) || run->nodes[n].met)) {
+        waits = lives_there(run, n) ? "; its tasks are waited for" : "; it is waited for";
+        fr_buf_fmt(&hint, " ('flowrun resume %lld --abandon %s' gives it up)",
+                   (long long)run->row.no, name);
+    }
+    run_node_note(run, n, "%s: %s%s%s", final ? "cannot be used" : "unreachable", text, waits,
+                  hint.p != NULL ? hint.p : "");
+    fr_buf_finish(&prefix);
+    fr_buf_finish(&hint);
+}
+
 static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
 {
     struct run_node *node = &run->nodes[n];
@@ -93,9 +113,9 @@ static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event
         first = true;
     }
     if (first)
-        run_node_note(run, n, "%s: %s%s", ev->down.retry_ms < 0 ? "cannot be used" : "unreachable",
-                      ev->err.msg, lives_there(run, n) ? "; its tasks are waited for" : "");
-    run_queue_or_die(run, &down);
+        note_down(run, n, ev->err.msg, ev->down.retry_ms < 0);
+    if (!node->refused || ev->down.retry_ms < 0) /* one that is given up stays so until it is up */
+        run_queue_or_die(run, &down);
 }
 
 /* ---- attempts ---- */

@@ -196,5 +196,8 @@ void run_edited(struct fr_run *run, bool retry);
 enum fr_rc run_own(struct fr_run *run, struct fr_err *err);
 void run_disown(struct fr_run *run);
 void run_requests(struct fr_run *run);
+/* The user gives a node up: what lives there ends as node_lost, and until it is up again nothing
+ * waits to start there. FR_USAGE: there is no such node. */
+enum fr_rc run_abandon(struct fr_run *run, const char *name, struct fr_err *err);
 
 #endif

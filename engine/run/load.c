@@ -201,9 +201,10 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-/* After a power cut the tail of a log may never have reached the disk: it is fetched again, from
- * nodes that still have it. (Of an attempt that was acknowledged it was synced before.) */
-static enum fr_rc distrust_logs(struct fr_run *run, struct fr_err *err)
+/* Which nodes were up before this process. After a power cut the tail of a log may never have
+ * reached the disk: it is fetched again, from nodes that still have it. (Of an attempt that was
+ * acknowledged it was synced before.) */
+static enum fr_rc look_at_nodes(struct fr_run *run, struct fr_err *err)
 {
     struct fr_node_rows nodes;
     char boot[40] = "";
@@ -212,10 +213,16 @@ static enum fr_rc distrust_logs(struct fr_run *run, struct fr_err *err)
 
     if (rc != FR_OK || fr_sys.boot_id(boot) != 0)
         return rc;
-    for (size_t i = 0; i < nodes.n; i++)
-        if (strcmp(nodes.rows[i].name, run->plan->nodes[run->plan->control].name) == 0 &&
-            nodes.rows[i].boot_id[0] != '\0')
+    for (size_t i = 0; i < nodes.n; i++) {
+        uint32_t n = fr_plan_node(run->plan, nodes.rows[i].name);
+
+        if (n != FR_PLAN_NONE) {
+            run->nodes[n].home_id = nodes.rows[i].home_id;
+            run->nodes[n].met = !fr_id_zero(nodes.rows[i].home_id);
+        }
+        if (n == run->plan->control && nodes.rows[i].boot_id[0] != '\0')
             same = strcmp(nodes.rows[i].boot_id, boot) == 0;
+    }
     for (struct run_attempt *at = run->attempts; !same && at != NULL; at = at->next)
         at->log.doubted = true;
     return FR_OK;
@@ -280,14 +287,8 @@ static enum fr_rc queue_wishes(struct fr_run *run, const struct fr_resume_opts *
     struct fr_event retry = {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE};
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && i < opts->n_abandon; i++) {
-        struct fr_event ev = {.kind = FR_EV_ABANDON,
-                              .node = fr_plan_node(run->plan, opts->abandon[i])};
-
-        if (ev.node == FR_PLAN_NONE)
-            return fr_fail(err, FR_USAGE, "the run has no node '%s'", opts->abandon[i]);
-        rc = run_queue(run, &ev, err);
-    }
+    for (size_t i = 0; rc == FR_OK && i < opts->n_abandon; i++)
+        rc = run_abandon(run, opts->abandon[i], err);
     if (rc != FR_OK || !opts->retry)
         return rc;
     if (opts->retry_from != NULL &&
@@ -348,7 +349,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (opts->file != NULL && ((rc = fr_run_check(run->plan, issues, err)) != FR_OK ||
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
-    if ((rc = distrust_logs(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
+    if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&
         (rc = queue_wishes(run, opts, err)) == FR_OK)
         for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)

@@ -178,6 +178,7 @@ enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err)
         boot[0] = '\0';
     for (uint32_t n = 0; rc == FR_OK && n < run->plan->n_nodes; n++) {
         struct fr_node_row row = {.name = run->plan->nodes[n].name,
+                                  .home_id = run->nodes[n].home_id,
                                   .boot_id = n == run->plan->control ? boot : ""};
 
         rc = fr_store_node_put(run->env.store, run->id, &row, err);

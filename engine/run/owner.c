@@ -2,6 +2,7 @@
 #include "engine/run/inside.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static void on_poke(void *arg, int what)
@@ -58,6 +59,27 @@ void run_disown(struct fr_run *run)
     run->sock_fd = run->lock_fd = -1;
 }
 
+enum fr_rc run_abandon(struct fr_run *run, const char *name, struct fr_err *err)
+{
+    struct fr_event ev = {.kind = FR_EV_ABANDON, .node = fr_plan_node(run->plan, name)};
+    struct run_node *node;
+    struct fr_buf why = {0};
+    enum fr_rc rc;
+
+    if (ev.node == FR_PLAN_NONE)
+        return fr_fail(err, FR_USAGE, "the run has no node '%s'", name);
+    node = &run->nodes[ev.node];
+    if ((rc = run_queue(run, &ev, err)) != FR_OK || node->up)
+        return rc;
+    node->refused = true;
+    fr_buf_fmt(&why, "its node is given up%s%s", node->reason[0] != '\0' ? ": " : "", node->reason);
+    if (!why.bad)
+        snprintf(node->reason, sizeof(node->reason), "%s", why.p);
+    fr_buf_finish(&why);
+    ev.kind = FR_EV_NODE_REFUSED; /* nor is it waited for with what is still to start there */
+    return run_queue(run, &ev, err);
+}
+
 /* What follows from a request, and what to answer. */
 static const char *grant(struct fr_run *run, const struct fr_request_row *row)
 {
@@ -69,10 +91,9 @@ static const char *grant(struct fr_run *run, const struct fr_request_row *row)
         ev.kind = FR_EV_CANCEL;
         run_trouble(run, FR_PLAN_NONE, "cancelled from another shell: stopping all tasks");
     } else if (strcmp(row->kind, "abandon") == 0) {
-        ev.kind = FR_EV_ABANDON;
-        ev.node = fr_plan_node(run->plan, row->arg);
-        if (ev.node == FR_PLAN_NONE)
-            return "the run has no such node";
+        if (run->over)
+            return "the run is over";
+        return run_abandon(run, row->arg, NULL) == FR_OK ? "ok" : "the run has no such node";
     } else if (strcmp(row->kind, "retry") == 0) {
         ev.kind = FR_EV_RETRY;
         if (fr_sched_now(run->sched).state != FR_RUN_OVER)

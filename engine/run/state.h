@@ -60,11 +60,12 @@ struct run_inst {
 struct run_node {
     bool up, refused;
     bool known; /* home and boot are those of the newest hello */
+    bool met;   /* up once in this run, also before this process: waited for, however long */
     struct fr_id home_id;
     char boot_id[40];
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
     char *store;           /* absolute path of its store folder, once a put told; NULL */
-    int64_t asked_ms;      /* first asked to connect and not up since; -1 */
+    int64_t asked_ms;      /* not met: first asked to connect; -1 */
     int64_t down_wall;     /* unreachable since, 0 not */
     bool dirty;            /* to be written with the next commit */
     char reason[256];      /* why, or why it is refused */

@@ -209,6 +209,8 @@ void sim_links_pump(struct sim *s);         /* moves what is due */
 int64_t sim_links_due(const struct sim *s); /* when there is something to move; INT64_MAX */
 void sim_links_orphan(struct sim *s);       /* the engine's process is gone */
 void sim_links_drop(struct sim_machine *m); /* its sshd is killed: all connections end */
+/* Connections that stand carry nothing for so long; new ones are not held up. */
+void sim_links_stall(struct sim_machine *m, int64_t us);
 void sim_links_finish(struct sim *s);
 
 /* Each puts its calls into the table that becomes fr_sys. */

@@ -250,6 +250,13 @@ void sim_links_drop(struct sim_machine *m)
     }
 }
 
+void sim_links_stall(struct sim_machine *m, int64_t us)
+{
+    for (struct sim_wire *w = wires.first; w != NULL; w = w->next)
+        if (w->m == m)
+            w->stall_us = sim->now_us + us;
+}
+
 void sim_links_finish(struct sim *s)
 {
     sim_links_orphan(s);
