@@ -130,6 +130,8 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
 
     for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
         rc = fr_loop_signal(&d->loop, signals[i], on_signal, &dr, &watches[i]);
+    if (rc != FR_OK)
+        fr_fail(&err, rc, "no memory to wait for signals");
     cli_show_begin(d->show, run);
     if (rc == FR_OK)
         code = turn_it(&dr, &err);

@@ -24,8 +24,8 @@ enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *op
     *show = (struct cli_show){.opts = *opts};
     show->live = !opts->json && isatty(1) && term != NULL && strcmp(term, "dumb") != 0;
     show->color = show->live && (no_color == NULL || no_color[0] == '\0');
-    if (show->live)
-        rc = fr_loop_timer(opts->loop, live_on_timer, show, &show->timer);
+    if (show->live && fr_loop_timer(opts->loop, live_on_timer, show, &show->timer) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a timer");
     if (rc == FR_OK)
         *out = show;
     else

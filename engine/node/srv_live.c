@@ -217,12 +217,26 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
     l->due_ms = fr_sys.mono_ms();
 }
 
-/* A prepared attempt whose supervisor is gone cannot start any more; the engine hears of it,
- * whether it waits for prepared, for the answer to a stop, or for nothing yet. */
+/* It never starts: the engine hears of it, whether it waits for prepared, for the answer to a stop,
+ * or for nothing yet. */
+static void say_tombstoned(struct srv *s, struct srv_live *l, const char *why)
+{
+    struct fr_msg m = {.type = FR_MSG_PREPARED};
+
+    m.prepared.attempt = l->a->id;
+    m.prepared.rc = FR_IO;
+    m.prepared.text = fr_str_of(why);
+    if (l->starting)
+        srv_send(s, &m);
+    else if (l->report)
+        srv_send_state(s, l->a->id);
+    l->starting = l->report = false;
+}
+
+/* A prepared attempt whose supervisor is gone cannot start any more. */
 static void give_up(struct srv *s, struct srv_live *l, const char *why)
 {
     struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = l->a->id};
-    struct fr_msg m = {.type = FR_MSG_PREPARED};
     struct fr_err err;
 
     l->due_ms = INT64_MAX;
@@ -233,13 +247,8 @@ static void give_up(struct srv *s, struct srv_live *l, const char *why)
         return;
     }
     srv_live_unlink(s, l->a->id);
-    m.prepared.attempt = l->a->id;
-    m.prepared.rc = FR_IO;
-    m.prepared.text = fr_str_of(why);
-    if (l->a->tombstoned && l->starting)
-        srv_send(s, &m);
-    else if (l->a->tombstoned)
-        srv_send_state(s, l->a->id);
+    if (l->a->tombstoned)
+        say_tombstoned(s, l, why);
     l->starting = l->report = false;
 }
 
@@ -316,9 +325,11 @@ static void over(struct srv *s, struct srv_live *l)
     close_socket(l);
     l->due_ms = INT64_MAX;
     l->more = true;
-    l->starting = false;
-    if (l->report && l->a->ended && !(l->a->tombstoned && !l->a->launched))
+    if (l->a->tombstoned && !l->a->launched) /* what its supervisor said may not have come whole */
+        say_tombstoned(s, l, "its supervisor gave it up before it was ready");
+    else if (l->report && l->a->ended)
         srv_send_ended(s, l->a);
+    l->starting = false;
     l->report = false;
     if (!l->follow)
         srv_live_drop(s, l);
@@ -375,6 +386,7 @@ static bool take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
 {
     if (m->type == FR_MSG_PREPARED) {
         l->starting = false;
+        l->report = l->report && m->prepared.rc == FR_OK;
         l->port = m->prepared.port;
         srv_send(s, m);
     } else if (m->type == FR_MSG_LAUNCHED) {

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { READ_PIECE = 64 << 10, LINE_MAX_BYTES = 16 << 10 };
+enum { READ_PIECE = 64 << 10, LINE_MAX_BYTES = 16 << 10, FEW_BYTES = 1024 };
 
 enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_err *err)
 {
@@ -62,17 +62,18 @@ static void take(struct sup *s, struct sup_stream *st, struct fr_buf *clean, boo
 
 void sup_stream_read(struct sup *s, struct sup_stream *st)
 {
-    char *piece = fr_sys.alloc(READ_PIECE);
+    char few[FEW_BYTES], *piece = fr_sys.alloc(READ_PIECE);
     struct fr_buf clean = {0};
     ssize_t k = -1;
 
-    if (piece == NULL)
-        return; /* the bytes stay in the pipe until there is memory */
     do {
-        k = fr_sys.read(st->fd, piece, READ_PIECE);
+        k = fr_sys.read(st->fd, piece != NULL ? piece : few,
+                        piece != NULL ? READ_PIECE : FEW_BYTES);
     } while (k < 0 && errno == EINTR);
     if (k > 0)
-        fr_mask_feed(&st->mask, piece, (size_t)k, &clean);
+        fr_mask_feed(&st->mask, piece != NULL ? piece : few, (size_t)k, &clean);
+    if (k > 0 && (clean.bad || st->mask.held.bad)) /* no memory to look for secrets in it */
+        s->log.dropped += (uint64_t)k;
     bool ended = k == 0 || (k < 0 && errno != EAGAIN);
     if (clean.n > 0)
         take(s, st, &clean, false);

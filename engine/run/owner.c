@@ -32,8 +32,8 @@ enum fr_rc run_own(struct fr_run *run, struct fr_err *err)
         rc = fr_fail_errno(err, errno, "listening at %s", path.p);
     else if (fr_sys.set_nonblock(run->sock_fd, true) != 0)
         rc = fr_fail_errno(err, errno, "setting up %s", path.p);
-    else
-        rc = fr_loop_watch(run->env.loop, run->sock_fd, on_poke, run, &run->sock);
+    else if (fr_loop_watch(run->env.loop, run->sock_fd, on_poke, run, &run->sock) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory to listen at %s", path.p);
     if (rc == FR_OK)
         fr_loop_want(run->env.loop, run->sock, FR_LOOP_READ);
     run->poked = true; /* what was asked while nobody owned it */

@@ -186,8 +186,12 @@ struct fr_id fr_store_home_id(const struct fr_store *st)
 
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_run(st, SQL_BEGIN, err, "");
+    enum fr_rc rc = FR_OK;
 
+    if (sqlite3_get_autocommit(st->db) == 0) /* the last rollback had no memory */
+        rc = fr_sql_run(st, SQL_ROLLBACK, err, "");
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_BEGIN, err, "");
     st->in_tx = rc == FR_OK;
     return rc;
 }

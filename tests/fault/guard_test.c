@@ -57,7 +57,8 @@ static void cut(struct world *w, struct sim_machine *m, int64_t seconds)
 
 /*
  * A start that comes too late. The link breaks while the frame is under way; the lease of the
- * attempt is over, another takes its place and ends; then the old connection brings the frame.
+ * attempt is over; flowrun is killed, and the next one does not know that a stop should be sent.
+ * Another attempt runs and ends; then the old connection brings the frame.
  */
 static void start_is_late(struct sim *s, enum sim_point what)
 {
@@ -70,6 +71,14 @@ static void start_is_late(struct sim *s, enum sim_point what)
     so_far(w)->step = 1;
     m->stale_us = 60 * SECOND; /* the serve there waits longer for its engine */
     cut(w, m, 25);
+}
+
+static void look_late(struct world *w)
+{
+    if (so_far(w)->step != 1 || w->sim.now_us < 20 * SECOND)
+        return;
+    so_far(w)->step = 2;
+    world_kill_engine(w, false);
 }
 
 /* The supervisor that has got an attempt and not begun with it. */
@@ -334,8 +343,8 @@ static void after_stuck(struct world *w)
     "  b: {needs: [a], argv: [sim, \"2000\", \"0\"]}\n"
 
 static const struct guard guards[] = {
-    {"a start that comes by an old connection", ONE(LEASE, "\"50\", \"0\""), NULL, start_is_late,
-     NULL, FR_OUT_SUCCEEDED, 1, 1},
+    {"a start that comes by an old connection", ONE(LEASE, "\"50\", \"0\""), look_late,
+     start_is_late, NULL, FR_OUT_SUCCEEDED, 1, 2},
     {"a supervisor that begins after the tombstone", ONE("", "\"50\", \"0\""), look_slow, NULL,
      NULL, FR_OUT_CANCELLED, 0, 2},
     {"a supervisor that begins after its successor", ONE(LEASE, "\"50\", \"0\""), look_slow_lost,

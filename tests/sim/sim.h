@@ -103,6 +103,7 @@ struct sim_proc {
     int64_t until_us; /* INT64_MAX: for ever */
     int64_t held_us;  /* it gets no processor before */
     int64_t stuck_us; /* no signal ends it before */
+    int nested;       /* calls of fr_sys under way: those within one are the simulator's own */
     void *fiber;      /* of the address sanitizer */
 };
 

@@ -393,7 +393,8 @@ static enum fr_rc loop_watch(void *self, int fd, fr_ready_fn *fn, void *arg, str
 {
     struct sim_loop *l = self;
 
-    *out = fr_sys.alloc(sizeof(**out));
+    if ((*out = fr_sys.alloc(sizeof(**out))) == NULL)
+        return FR_NOMEM;
     **out = (struct fr_watch){.next = l->watches, .fd = fd, .fn = fn, .arg = arg};
     l->watches = *out;
     return FR_OK;
@@ -427,7 +428,8 @@ static enum fr_rc loop_timer(void *self, fr_due_fn *fn, void *arg, struct fr_tim
 {
     struct sim_loop *l = self;
 
-    *out = fr_sys.alloc(sizeof(**out));
+    if ((*out = fr_sys.alloc(sizeof(**out))) == NULL)
+        return FR_NOMEM;
     **out = (struct fr_timer){.next = l->timers, .due_ms = -1, .fn = fn, .arg = arg};
     l->timers = *out;
     return FR_OK;
@@ -623,7 +625,8 @@ enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err)
                                            .destroy = loop_destroy};
     struct sim_loop *l = fr_sys.alloc(sizeof(*l));
 
-    (void)err;
+    if (l == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the loop");
     *l = (struct sim_loop){0};
     l->posts_last = &l->posts;
     *loop = (struct fr_loop){&ops, l};

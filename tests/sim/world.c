@@ -227,6 +227,9 @@ static void take_result(struct world *w, const struct fr_run *run, enum fr_rc rc
         w->outcome = stored_outcome(w);
     } else if (rc == FR_FULL) {
         w->restart_us = w->sim.now_us + 10000000; /* its user makes room and resumes */
+    } else if (w->may_fail && err->msg[0] != '\0' && err->rc == rc) {
+        world_tell(w, "flowrun: %s", err->msg);
+        w->restart_us = w->sim.now_us + 1000000;
     } else {
         world_violated(w, "flowrun: %s", err->msg);
     }

@@ -64,6 +64,7 @@ struct world {
     bool veto;         /* the commit under way fails … */
     bool condemned;    /* … and flowrun is killed at its next call */
     bool committing;   /* flowrun is inside of a commit: it is condemned, not killed at once */
+    bool may_fail;     /* flowrun may end with an error that says why; then it is resumed */
     int64_t look_us;   /* look is wanted then at the latest; INT64_MAX */
     bool retry;        /* the next resume is a retry */
     int starts, asked; /* engines; requests that are in the store */
