@@ -86,13 +86,14 @@ static int by_number(const void *a, const void *b)
 static bool make_needs(struct fr_plan_task *task, struct fr_arena *arena)
 {
     size_t n = task->spec->n_needs;
-    uint32_t *needs = fr_arena_array(arena, n + 1, sizeof *needs);
+    uint32_t *needs = n > 0 ? fr_arena_array(arena, n, sizeof *needs) : NULL;
 
-    if (needs == NULL)
+    if (n > 0 && needs == NULL)
         return false;
     for (size_t i = 0; i < n; i++)
         needs[i] = (uint32_t)task->spec->needs[i];
-    qsort(needs, n, sizeof *needs, by_number);
+    if (n > 1)
+        qsort(needs, n, sizeof *needs, by_number);
     task->needs = needs;
     task->n_needs = (uint32_t)n;
     return true;

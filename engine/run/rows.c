@@ -231,11 +231,11 @@ static void times(struct fr_run *run, const struct fr_row *row)
         in->unreachable_wall = now;
 }
 
-static enum fr_rc put_note(struct fr_run *run, const struct fr_note *note, struct fr_err *err)
+static enum fr_rc put_note(struct fr_run *run, size_t act, const char *text, struct fr_err *err)
 {
-    if (!run_grow_list((void **)&run->notes, run->n_notes, &run->cap_notes, sizeof(*note)))
+    if (!run_grow_list((void **)&run->notes, run->n_notes, &run->cap_notes, sizeof(*run->notes)))
         return fr_fail(err, FR_NOMEM, "no memory to show what happened");
-    run->notes[run->n_notes++] = *note;
+    run->notes[run->n_notes++] = (struct run_shown){act, text};
     return FR_OK;
 }
 
@@ -291,13 +291,7 @@ static enum fr_rc write_row(struct fr_run *run, size_t i, struct fr_err *err)
     if ((newest && (rc = run_put_inst(run, row, err)) != FR_OK) ||
         (rc = write_event(run, row, err)) != FR_OK)
         return rc;
-    return put_note(run,
-                    &(struct fr_note){.kind = FR_NOTE_STATE,
-                                      .inst = row->inst,
-                                      .node = run_node_of(run, row->inst),
-                                      .row = *row,
-                                      .text = in->reason},
-                    err);
+    return put_note(run, i, in->reason, err);
 }
 
 /* ---- the run ---- */
@@ -333,8 +327,9 @@ static const char *why_run(struct fr_run *run)
                                                             : fr_state_name(culprit.state));
 }
 
-static enum fr_rc write_run(struct fr_run *run, const struct fr_run_now *now, struct fr_err *err)
+static enum fr_rc write_run(struct fr_run *run, size_t i, struct fr_err *err)
 {
+    const struct fr_run_now *now = &run->acts.v[i].run;
     struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1};
     enum fr_rc rc;
 
@@ -351,13 +346,7 @@ static enum fr_rc write_run(struct fr_run *run, const struct fr_run_now *now, st
     ev.text = run->row.reason;
     if ((rc = fr_store_event_add(run->env.store, run->id, &ev, err)) != FR_OK)
         return rc;
-    return put_note(run,
-                    &(struct fr_note){.kind = FR_NOTE_RUN,
-                                      .inst = FR_PLAN_NONE,
-                                      .node = FR_PLAN_NONE,
-                                      .now = *now,
-                                      .text = run->row.reason},
-                    err);
+    return put_note(run, i, run->row.reason, err);
 }
 
 static enum fr_rc write_nodes(struct fr_run *run, struct fr_err *err)
@@ -395,7 +384,7 @@ enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
         if (run->acts.v[i].kind == FR_ACT_ROW)
             rc = write_row(run, i, err);
         else if (run->acts.v[i].kind == FR_ACT_ROW_RUN)
-            rc = write_run(run, &run->acts.v[i].run, err);
+            rc = write_run(run, i, err);
     }
     for (size_t i = 0; rc == FR_OK && i < run->n_done; i++)
         rc = fr_store_attempt_done(run->env.store, run->id,
@@ -408,6 +397,20 @@ enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+/* The row is shown, and as the newest that is committed. */
+static struct fr_note show_row(struct fr_run *run, const struct fr_row *row)
+{
+    struct run_inst *in = &run->insts[row->inst];
+    struct run_attempt *at = run_attempt_find(run, row->attempt);
+
+    in->shown = in->writing;
+    in->shown_away = in->writing_away;
+    if (at != NULL)
+        at->outputs_new = false;
+    return (struct fr_note){
+        .kind = FR_NOTE_STATE, .inst = row->inst, .node = run_node_of(run, row->inst), .row = *row};
+}
+
 void run_show(struct fr_run *run)
 {
     run->n_done = 0;
@@ -415,18 +418,14 @@ void run_show(struct fr_run *run)
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
     for (size_t i = 0; i < run->n_notes; i++) {
-        struct fr_note *note = &run->notes[i];
+        const struct fr_act *act = &run->acts.v[run->notes[i].act];
+        struct fr_note note = {
+            .kind = FR_NOTE_RUN, .inst = FR_PLAN_NONE, .node = FR_PLAN_NONE, .now = act->run};
 
-        if (note->kind == FR_NOTE_STATE) {
-            struct run_inst *in = &run->insts[note->inst];
-            struct run_attempt *at = run_attempt_find(run, note->row.attempt);
-
-            in->shown = in->writing;
-            in->shown_away = in->writing_away;
-            if (at != NULL)
-                at->outputs_new = false;
-        }
-        run_note(run, note);
+        if (act->kind == FR_ACT_ROW)
+            note = show_row(run, &act->row);
+        note.text = run->notes[i].text;
+        run_note(run, &note);
     }
     run->n_notes = 0;
 }

@@ -110,6 +110,11 @@ struct run_other { /* an attempt that is stopped because it lives where ours sho
     uint32_t inst;
 };
 
+struct run_shown { /* a transition that the view is told of */
+    size_t act;    /* its row among the acts */
+    const char *text;
+};
+
 struct run_done {
     uint32_t inst, no;
     struct fr_id id;
@@ -140,9 +145,9 @@ struct fr_run {
     struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */
     struct fr_event *events;                   /* for the scheduler, not yet applied; fr_sys */
     size_t n_events, cap_events;
-    struct fr_acts acts;   /* of this drain */
-    size_t looked;         /* acts up to here: EVAL performed */
-    struct fr_note *notes; /* of this drain, shown after the commit; fr_sys */
+    struct fr_acts acts;     /* of this drain */
+    size_t looked;           /* acts up to here: EVAL performed */
+    struct run_shown *notes; /* of this drain, shown after the commit; fr_sys */
     size_t n_notes, cap_notes;
 
     int lock_fd, sock_fd;

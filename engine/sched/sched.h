@@ -179,14 +179,18 @@ enum fr_act_kind {
 struct fr_act {
     enum fr_act_kind kind;
     uint32_t inst, node, task;
-    struct fr_id attempt, other;
-    uint32_t generation;
-    uint32_t attempt_no;
-    uint32_t member, members; /* PREPARE, GO */
-    enum fr_cause stop_cause;
-    int64_t grace_ms;
-    struct fr_row row;
-    struct fr_run_now run;
+    struct fr_run_now run; /* ROW_RUN, OVER */
+    union {
+        struct fr_row row; /* ROW */
+        struct {           /* the others */
+            struct fr_id attempt, other;
+            uint32_t generation;
+            uint32_t attempt_no;
+            uint32_t member, members; /* PREPARE, GO */
+            enum fr_cause stop_cause;
+            int64_t grace_ms;
+        };
+    };
 };
 
 struct fr_acts { /* zero it to start; set n to 0 to use it again; fr_acts_finish frees */

@@ -85,15 +85,16 @@ static void unknown_place(struct loader *l, const struct fr_yaml *y, const char 
 
 static void set_nodes(struct loader *l, struct fr_task *task, enum fr_on on, const bool *marked)
 {
-    size_t n = on == FR_ON_HEAD || on == FR_ON_CONTROL ? 1 : l->spec->n_nodes;
-    int *nodes = load_alloc(l, n, sizeof(*nodes));
+    static const int head[] = {0}, control[] = {FR_NODE_CONTROL};
+    bool one = on == FR_ON_HEAD || on == FR_ON_CONTROL;
+    int *nodes = one ? NULL : load_alloc(l, l->spec->n_nodes, sizeof(*nodes));
 
     task->on = on;
-    task->nodes = nodes;
-    task->n_nodes = 0;
-    for (size_t i = 0; nodes != NULL && i < n; i++)
+    task->nodes = on == FR_ON_HEAD ? head : on == FR_ON_CONTROL ? control : nodes;
+    task->n_nodes = one;
+    for (size_t i = 0; nodes != NULL && i < l->spec->n_nodes; i++)
         if (on != FR_ON_NAMED || marked[i])
-            nodes[task->n_nodes++] = on == FR_ON_CONTROL ? FR_NODE_CONTROL : (int)i;
+            nodes[task->n_nodes++] = (int)i;
 }
 
 static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
