@@ -7,13 +7,22 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-static bool has_log(void *arg, struct fr_id attempt)
+/* What is forgotten keeps its files for their days (prune.h): from now on its log's date says since
+ * when. One that was acknowledged long after its last output gets a new date. */
+static void date_logs(const struct fr_node_home *h, const struct fr_table *t)
 {
+    const int64_t day_s = 86400;
     char path[FR_NODE_PATH];
     struct stat st;
 
-    fr_home_path(arg, FR_HOME_LOG, attempt, path);
-    return fr_sys.lstat(path, &st) == 0 || errno != ENOENT;
+    for (size_t i = 0; i < t->cap; i++) {
+        const struct fr_attempt *a = fr_table_slot(t, i);
+        if (a == NULL || !a->acked)
+            continue;
+        fr_home_path(h->path, FR_HOME_LOG, a->id, path);
+        if (fr_sys.lstat(path, &st) == 0 && st.st_mtim.tv_sec + day_s < a->over_ms / 1000)
+            fr_sys.touch(path);
+    }
 }
 
 static enum fr_rc write_beside(const char *tmp, const struct fr_buf *b, struct fr_err *err)
@@ -57,8 +66,9 @@ enum fr_rc fr_journal_compact(struct fr_node_home *h, struct fr_table *t, bool *
         return FR_OK;
     snprintf(path, sizeof(path), "%s/journal", h->path);
     snprintf(tmp, sizeof(tmp), "%s.new", path);
-    rc = fr_table_put(t, fr_sys.wall_ms(), has_log, h->path, &b, err);
+    rc = fr_table_put(t, fr_sys.wall_ms(), &b, err);
     if (rc == FR_OK && 2 * b.n <= t->at) {
+        date_logs(h, t);
         rc = write_beside(tmp, &b, err);
         if (rc == FR_OK && fr_sys.rename(tmp, path) != 0)
             rc = fr_fail_errno(err, errno, "cannot rename %s", tmp);

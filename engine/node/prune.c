@@ -19,6 +19,7 @@ struct item {
     uint64_t bytes;
     struct fr_id attempt; /* zero: path */
     char *path;           /* in the store; owned by the arena */
+    bool forgotten;       /* the journal has it no more: it was acknowledged */
 };
 
 struct items {
@@ -55,6 +56,13 @@ static uint64_t measure(const char *path, int64_t *newest, int depth)
     return sum;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat st;
+
+    return fr_sys.lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Its folder, or that with suffix behind the name. */
 static void attempt_path(const char *home, struct fr_id id, const char *suffix,
                          char out[FR_NODE_PATH])
@@ -72,8 +80,11 @@ uint64_t fr_prune_size(const char *home, struct fr_id attempt)
     fr_home_path(home, FR_HOME_LOG, attempt, path);
     sum += measure(path, &newest, 0);
     fr_home_path(home, FR_HOME_INDEX, attempt, path);
-    sum += measure(path, &newest, 0);
+    if (sum > 0)
+        sum += measure(path, &newest, 0);
     attempt_path(home, attempt, "", path);
+    if (!is_folder(path))
+        return sum;
     sum += measure(path, &newest, 0);
     attempt_path(home, attempt, ".out", path);
     return sum + measure(path, &newest, 0);
@@ -112,13 +123,6 @@ static enum fr_rc add_item(struct items *it, const struct item *item, struct fr_
     return FR_OK;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-
-    return fr_sys.lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* Calls each for the names in HOME/SUB, which must be a folder and no link to one. */
 static enum fr_rc each_name(const struct fr_prune *p, const char *sub, struct items *it,
                             enum fr_rc (*each)(const struct fr_prune *p, const char *dir,
@@ -151,9 +155,10 @@ static enum fr_rc take_attempt(const struct fr_prune *p, const char *dir, const 
     if (!fr_id_parse(fr_str_of(name), &item.attempt))
         return FR_OK; /* an index: its log counts */
     a = fr_table_find(p->table, item.attempt);
-    if (a == NULL || !a->acked || fr_home_alive(p->home, item.attempt))
+    if ((a != NULL && !a->acked) || fr_home_alive(p->home, item.attempt))
         return FR_OK;
-    item.used_ms = a->over_ms;
+    item.forgotten = a == NULL;
+    item.used_ms = a != NULL ? a->over_ms : 0;
     fr_home_path(p->home, FR_HOME_LOG, item.attempt, path);
     if (item.used_ms == 0 && fr_sys.lstat(path, &st) == 0) /* written down without a time */
         item.used_ms = mtime_ms(&st);
@@ -200,6 +205,8 @@ static bool may_go(const struct fr_prune *p, const struct item *item, int64_t no
 
     if (item->path != NULL && (!p->alone || age < day_ms))
         return false;
+    if (item->forgotten && !p->alone && age < day_ms)
+        return false; /* perhaps of another serve, whose record was not read yet */
     return age >= limit || (p->bytes > 0 && bytes > p->bytes);
 }
 

@@ -316,6 +316,7 @@ static void finish(struct srv *s)
     srv_crew_finish(s);
     srv_bulk_finish(s);
     srv_put_finish(s);
+    srv_keep_finish(s);
     if (s->sync_ms != INT64_MAX)
         fr_sys.fdatasync(s->home.journal);
     fr_home_close(&s->home);

@@ -75,6 +75,9 @@ struct srv {
     uint64_t epoch;
     uint32_t keep_days; /* of hello */
     uint64_t keep_bytes, kept_bytes;
+    int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
+    bool swept_alone;
+    bool kept_more; /* kept_bytes grew since it was written down */
     int64_t heard_ms, ping_ms;
     int64_t sync_ms; /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
@@ -104,6 +107,7 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
 enum { FR_KEEP_DAYS_MAX = 1000000 };
 void srv_keep_begin(struct srv *s, const struct fr_hello *h);
 void srv_keep_acked(struct srv *s, struct fr_id attempt);
+void srv_keep_finish(const struct srv *s);
 
 /* srv_live.c */
 struct srv_live *srv_live_get(struct srv *s,

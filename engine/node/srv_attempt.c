@@ -332,7 +332,8 @@ static void take_ack(struct srv *s, struct fr_id id)
         return;
     }
     /* said again: a serve that was killed here left some of it */
-    srv_live_unlink(s, id);
+    if (fr_id_eq(a->door, id))
+        srv_live_unlink(s, id);
     srv_keep_acked(s, id);
 }
 

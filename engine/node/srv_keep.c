@@ -1,8 +1,15 @@
 /* What of the past stays in the home: a shorter journal, and what is kept of attempts and store. */
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/node/compact.h"
 #include "engine/node/prune.h"
 #include "engine/node/srv.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { SWEEP_MS = 3600000, SWEPT_MAX = 128 };
 
 /* A supervisor of an earlier version holds no lock on the home, only on its log. */
 static bool has_living(const struct srv *s)
@@ -15,6 +22,57 @@ static bool has_living(const struct srv *s)
     return false;
 }
 
+static bool swept_path(const struct srv *s, char path[FR_NODE_PATH])
+{
+    return snprintf(path, FR_NODE_PATH, "%s/swept", s->home.path) < FR_NODE_PATH;
+}
+
+/* "WHEN ALONE DAYS BYTES KEPT": the last look through the home, which takes as long as its past is.
+ * A word that is torn or missing costs another look, so it is not synced. */
+static void write_swept(const struct srv *s)
+{
+    char path[FR_NODE_PATH], text[SWEPT_MAX];
+    int n = snprintf(text, sizeof(text), "%" PRId64 " %d %" PRIu32 " %" PRIu64 " %" PRIu64 " .\n",
+                     s->swept_ms, s->swept_alone, s->keep_days, s->keep_bytes, s->kept_bytes);
+    int fd = swept_path(s, path)
+                 ? fr_sys.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600)
+                 : -1;
+
+    if (fd < 0)
+        return;
+    (void)fr_write_full(fd, text, (size_t)n);
+    fr_sys.close(fd);
+}
+
+/* Whether the home was looked through less than an hour ago, as this connection would do it. */
+static bool swept_lately(struct srv *s, bool alone)
+{
+    char path[FR_NODE_PATH], end = 0;
+    int64_t age, when;
+    uint64_t bytes, kept;
+    uint32_t days;
+    struct fr_buf b = {0};
+    struct fr_err err;
+    int was_alone;
+    bool lately = swept_path(s, path) && fr_file_read(path, SWEPT_MAX, &b, &err) == FR_OK &&
+                  b.n > 0 && !b.bad &&
+                  sscanf(b.p, "%" SCNd64 " %d %" SCNu32 " %" SCNu64 " %" SCNu64 " %c", &when,
+                         &was_alone, &days, &bytes, &kept, &end) == 6 &&
+                  end == '.';
+
+    fr_buf_finish(&b);
+    if (!lately)
+        return false;
+    age = fr_sys.wall_ms() - when;
+    if (age < 0 || age >= SWEEP_MS || days != s->keep_days || bytes != s->keep_bytes ||
+        (alone && !was_alone))
+        return false;
+    s->swept_ms = when;
+    s->swept_alone = was_alone != 0;
+    s->kept_bytes = kept;
+    return true;
+}
+
 static void prune(struct srv *s, bool alone)
 {
     struct fr_prune p = {.home = s->home.path,
@@ -24,8 +82,14 @@ static void prune(struct srv *s, bool alone)
                          .alone = alone};
     struct fr_err err;
 
-    if (fr_prune(&p, &s->kept_bytes, &err) != FR_OK)
+    if (fr_prune(&p, &s->kept_bytes, &err) != FR_OK) {
         fr_log(FR_LOG_WARN, "node", "%s", err.msg);
+        return;
+    }
+    s->swept_ms = fr_sys.wall_ms();
+    s->swept_alone = alone;
+    s->kept_more = false;
+    write_swept(s);
 }
 
 void srv_keep_begin(struct srv *s, const struct fr_hello *h)
@@ -41,7 +105,8 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
         return;
     }
     alone = alone && !has_living(s);
-    prune(s, alone);
+    if (!swept_lately(s, alone))
+        prune(s, alone);
     if (alone && fr_journal_compact(&s->home, &s->table, &broken, &err) != FR_OK) {
         if (broken)
             srv_fail(s, &err);
@@ -63,6 +128,13 @@ void srv_keep_acked(struct srv *s, struct fr_id attempt)
     if (s->keep_bytes == 0)
         return;
     s->kept_bytes += fr_prune_size(s->home.path, attempt);
+    s->kept_more = true;
     if (s->kept_bytes > s->keep_bytes)
         prune(s, false);
+}
+
+void srv_keep_finish(const struct srv *s)
+{
+    if (s->kept_more)
+        write_swept(s);
 }

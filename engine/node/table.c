@@ -247,9 +247,11 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
     const struct {
         bool is;
         enum fr_rec_kind kind;
-    } steps[] = {{a->prepared, FR_REC_PREPARED}, {a->tombstoned, FR_REC_TOMBSTONE},
-                 {a->launched, FR_REC_LAUNCHED}, {a->exited && !a->ended, FR_REC_EXITED},
-                 {a->ended, FR_REC_ENDED},       {a->acked, FR_REC_ACKED}};
+    } steps[] = {{a->prepared, FR_REC_PREPARED},
+                 {a->tombstoned, FR_REC_TOMBSTONE},
+                 {a->launched, FR_REC_LAUNCHED},
+                 {a->exited && !a->ended, FR_REC_EXITED},
+                 {a->ended, FR_REC_ENDED}};
     enum fr_rc rc = FR_OK;
 
     rec.instance = a->instance != NULL ? fr_str_of(a->instance) : FR_STR("");
@@ -259,7 +261,7 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
     rec.ended = (struct fr_str){a->end.p, a->end.n};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == FR_OK; i++) {
         rec.kind = steps[i].kind;
-        if (steps[i].is && (!a->acked || rec.kind == FR_REC_ACKED))
+        if (steps[i].is)
             rc = fr_journal_put(out, &rec, err);
     }
     return rc;
@@ -273,9 +275,8 @@ static bool has_attempts(const struct fr_table *t, struct fr_id run)
     return false;
 }
 
-enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms,
-                        bool (*has_files)(void *arg, struct fr_id attempt), void *arg,
-                        struct fr_buf *out, struct fr_err *err)
+enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
+                        struct fr_err *err)
 {
     const int64_t long_ago = wall_ms - (int64_t)FR_FENCE_DAYS * 86400000;
     struct fr_rec rec = {.kind = FR_REC_HOME, .attempt = t->home};
@@ -290,9 +291,9 @@ enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms,
     }
     for (size_t i = 0; i < t->cap && rc == FR_OK; i++) {
         const struct fr_attempt *a = t->slots[i];
-        if (a == NULL || (a->acked && !has_files(arg, a->id)))
+        if (a == NULL || a->acked)
             continue;
-        if (a->acked || !a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago)
+        if (!a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago)
             rc = put_attempt(a, out, err);
     }
     return rc;

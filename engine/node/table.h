@@ -51,11 +51,9 @@ struct fr_table {
 enum { FR_FENCE_DAYS = 30 };
 
 /* Adds the records that say what t says, without what nobody needs any more: attempts that are
- * acknowledged and have no files (has_files), and, FR_FENCE_DAYS old, tombstones and the epochs of
- * runs without attempts. */
-enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms,
-                        bool (*has_files)(void *arg, struct fr_id attempt), void *arg,
-                        struct fr_buf *out, struct fr_err *err);
+ * acknowledged, and, FR_FENCE_DAYS old, tombstones and the epochs of runs without attempts. */
+enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
+                        struct fr_err *err);
 
 /* Reads what is new in the journal. */
 enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err);
