@@ -7,6 +7,8 @@
 #include "tasks/privilege.h"
 #include "tasks/task.h"
 
+#include <elf.h>
+#include <link.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -38,9 +40,34 @@ static bool own_path(char out[FR_NODE_PATH])
     return n > 0;
 }
 
+/* Reads the id that the linker gave the program, a note in its memory: elf(5), dl_iterate_phdr(3).
+ * The program is the first object; "" when it was linked without. */
+static int take_build_id(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct fr_buf *out = arg;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        const char *p = (const char *)info->dlpi_addr + h->p_vaddr, *end = p + h->p_memsz;
+
+        while (h->p_type == PT_NOTE && p + sizeof(ElfW(Nhdr)) <= end) {
+            const ElfW(Nhdr) *n = (const void *)p;
+            size_t name = (n->n_namesz + 3u) & ~3u;
+
+            p += sizeof(*n) + name;
+            for (size_t k = 0; n->n_type == NT_GNU_BUILD_ID && k < n->n_descsz; k++)
+                fr_buf_fmt(out, "%02x", (unsigned)(uint8_t)p[k]);
+            p += (n->n_descsz + 3u) & ~3u;
+        }
+    }
+    return 1;
+}
+
 static int serve(int argc, char **argv)
 {
-    char self[FR_NODE_PATH], build[FR_SHA256_TEXT] = "";
+    char self[FR_NODE_PATH];
+    struct fr_buf build = {0};
     const char *home = option(argc, argv, "--home");
     struct fr_err err;
 
@@ -48,16 +75,14 @@ static int serve(int argc, char **argv)
         fr_complain("flownode serve: --home needs an absolute folder\n");
         return 2;
     }
-    if (fr_sha256_file(self, build, &err) != FR_OK) {
+    dl_iterate_phdr(take_build_id, &build);
+    struct fr_serve_args a = {
+        home, self, build.p != NULL ? build.p : "", (const char *const *)environ, 0, 1};
+    enum fr_rc rc = fr_serve(&a, &err);
+    if (rc != FR_OK)
         fr_complain("flownode serve: %s\n", err.msg);
-        return 1;
-    }
-    struct fr_serve_args a = {home, self, build, (const char *const *)environ, 0, 1};
-    if (fr_serve(&a, &err) != FR_OK) {
-        fr_complain("flownode serve: %s\n", err.msg);
-        return 1;
-    }
-    return 0;
+    fr_buf_finish(&build);
+    return rc == FR_OK ? 0 : 1;
 }
 
 static int shim(int argc, char **argv)

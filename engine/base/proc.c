@@ -210,7 +210,6 @@ int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out)
 {
     volatile int failed = 0;
     sigset_t all, before;
-    struct fr_procinfo info = {0};
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
@@ -230,9 +229,7 @@ int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out)
         errno = failed;
         return -1;
     }
-    if (read_stat(pid, &info, NULL) != 0)
-        info.proc.pid = pid; /* a zombie not yet reaped still has a stat; be safe all the same */
-    *out = info.proc;
+    *out = (struct fr_proc){.pid = pid}; /* until it is reaped, no other has its pid */
     return 0;
 }
 

@@ -19,7 +19,8 @@
 /* A process that cannot be mistaken for a later one with the same pid. */
 struct fr_proc {
     pid_t pid;
-    uint64_t start; /* /proc/PID/stat field 22, clock ticks since boot */
+    uint64_t start; /* /proc/PID/stat field 22, clock ticks since boot; 0: whoever has the pid now,
+                     * which is enough for a child that is not reaped yet */
 };
 
 /* What the process table says of one process. */
@@ -108,7 +109,7 @@ struct fr_sys {
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
 
-    int (*spawn)(const struct fr_spawn *s, struct fr_proc *out);
+    int (*spawn)(const struct fr_spawn *s, struct fr_proc *out); /* out->start may be 0 */
     /* Runs body(arg) in a new process of its own session whose parent is init (or the nearest
      * subreaper); all descriptors but those to keep are closed. In the simulator it is a new
      * simulated process. */

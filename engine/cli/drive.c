@@ -5,6 +5,7 @@
 #include "engine/base/sys.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { STOP_MS = 1000 }; /* between the first Ctrl-C and its effect: time for the second */
@@ -26,6 +27,7 @@ enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_
     struct cli_show_opts so = {json, quiet, &d->loop};
     enum fr_rc rc = cli_paths_find(&d->paths, err);
 
+    setvbuf(stdout, NULL, _IOFBF, 0); /* lines are gathered for a turn */
     if (rc == FR_OK)
         rc = cli_store(&d->store, err);
     if (rc == FR_OK)
@@ -98,13 +100,15 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
 {
     struct fr_run *run = dr->run;
 
-    while (!fr_run_over(run) && !dr->leave)
+    while (!fr_run_over(run) && !dr->leave) {
+        (void)fr_print_ok(); /* what the last turn showed; a failure is said at the end */
         if (fr_run_turn(run, err) != FR_OK) {
             cli_fail(err);
             cli_show_say(dr->d->show, "tasks go on; 'flowrun resume %lld' takes over",
                          (long long)fr_run_no(run));
             return CLI_INTERNAL;
         }
+    }
     if (dr->leave && dr->stopping)
         cli_show_say(dr->d->show,
                      "left (%s): tasks were already told to stop, and do so by themselves; "

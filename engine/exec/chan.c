@@ -264,7 +264,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     grant(ch, ch->window);
     fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* the first ping refines the offset */
     ch->ping_ms = 0;
-    fr_pend_send(ch, true);
+    fr_pend_send(ch);
     fr_xfer_restart(ch);
     fr_chan_flush(ch);
     return FR_OK;
@@ -482,10 +482,17 @@ static void on_timer(void *arg)
     }
 }
 
+static void on_flush(void *arg)
+{
+    fr_chan_flush(arg);
+}
+
 enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, struct fr_err *err)
 {
     *ch = (struct fr_chan){.ex = ex, .index = index, .node = &ex->args.nodes[index]};
-    ch->pends_last = &ch->pends;
+    ch->flush = (struct fr_post){.run = on_flush, .arg = ch};
+    ch->asked.last = &ch->asked.first;
+    ch->acks.last = &ch->acks.first;
     reset_connection(ch);
     if (fr_loop_timer(ex->loop, on_timer, ch, &ch->timer) != FR_OK)
         return fr_fail(err, FR_NOMEM, "no memory for node %s", ch->node->name);
@@ -496,6 +503,9 @@ void fr_chan_finish(struct fr_chan *ch)
 {
     if (ch->ex == NULL)
         return;
+    fr_loop_withdraw(ch->ex->loop, &ch->flush);
+    if (ch->state == FR_CHAN_UP)
+        fr_chan_flush(ch); /* the last acknowledgements */
     fr_link_destroy(&ch->link);
     fr_loop_untimer(ch->ex->loop, &ch->timer);
     reset_connection(ch);

@@ -37,6 +37,10 @@ struct fr_pend {
     struct fr_buf bytes; /* owns: the frames */
 };
 
+struct fr_pends { /* owns what is in it; in the order in which it was asked */
+    struct fr_pend *first, **last;
+};
+
 /* A log that is followed, from have on. */
 struct fr_follow {
     struct fr_follow *next;
@@ -59,7 +63,8 @@ struct fr_chan {
     bool booting;
     struct fr_wire_in in;
     struct fr_buf out; /* frames to send; control only runs ahead of bulk by being put in first */
-    struct fr_pend *pends, **pends_last;
+    struct fr_post flush;        /* what was asked in a turn of the run goes out together */
+    struct fr_pends asked, acks; /* commands without an answer; acknowledgements without a pong */
     struct fr_follow *follows;
     struct fr_xfer *xfers;       /* the first put and the first get are active */
     struct fr_exec_event *spare; /* next message is decoded into its arena */
@@ -134,7 +139,7 @@ enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr
 /* pend.c */
 enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
                        uint64_t ref, struct fr_err *err);
-void fr_pend_send(struct fr_chan *ch, bool again); /* again: all, on a new connection */
+void fr_pend_send(struct fr_chan *ch); /* all of them, on a new connection */
 void fr_pend_state(struct fr_chan *ch, const struct fr_state *s);
 /* true: something waited for that. */
 bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by);

@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-static void drop(struct fr_chan *ch, struct fr_pend **at)
-{
-    struct fr_pend *p = *at;
-
-    *at = p->next;
-    if (ch->pends_last == &p->next)
-        ch->pends_last = at;
-    fr_buf_finish(&p->bytes);
-    fr_sys.free(p);
-}
-
 /* Secrets may have been in it. */
 static void wipe(struct fr_pend *p)
 {
@@ -22,10 +11,16 @@ static void wipe(struct fr_pend *p)
         explicit_bzero(p->bytes.p, p->bytes.n);
 }
 
-static void take_off(struct fr_chan *ch, struct fr_pend **at)
+static void take_off(struct fr_pends *list, struct fr_pend **at)
 {
-    wipe(*at);
-    drop(ch, at);
+    struct fr_pend *p = *at;
+
+    *at = p->next;
+    if (list->last == &p->next)
+        list->last = at;
+    wipe(p);
+    fr_buf_finish(&p->bytes);
+    fr_sys.free(p);
 }
 
 /* A repeat of the same command replaces the one that waits (a second stop with a shorter grace);
@@ -38,38 +33,14 @@ static bool replaces(enum fr_msg_type type, enum fr_msg_type older)
 
 static void forget_older(struct fr_chan *ch, enum fr_msg_type type, struct fr_id attempt)
 {
-    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+    for (struct fr_pend **at = &ch->asked.first; *at != NULL;) {
         struct fr_pend *p = *at;
 
         if (replaces(type, p->type) && !fr_id_zero(attempt) && fr_id_eq(p->attempt, attempt))
-            take_off(ch, at);
+            take_off(&ch->asked, at);
         else
             at = &p->next;
     }
-}
-
-enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
-                       uint64_t ref, struct fr_err *err)
-{
-    struct fr_pend *p = fr_sys.alloc(sizeof(*p));
-    enum fr_rc rc;
-
-    if (p == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a command to node %s", ch->node->name);
-    *p = (struct fr_pend){.type = m->type, .attempt = attempt, .ref = ref};
-    p->go_now = m->type == FR_MSG_PREPARE && m->prepare.go_now;
-    if ((rc = fr_msg_put(m, &p->bytes, err)) != FR_OK) {
-        wipe(p);
-        fr_buf_finish(&p->bytes);
-        fr_sys.free(p);
-        return rc;
-    }
-    forget_older(ch, m->type, attempt);
-    *ch->pends_last = p;
-    ch->pends_last = &p->next;
-    fr_chan_wanted(ch);
-    fr_pend_send(ch, false);
-    return FR_OK;
 }
 
 static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
@@ -97,30 +68,59 @@ static void ask_instead(struct fr_chan *ch, struct fr_pend *p)
     }
 }
 
-void fr_pend_send(struct fr_chan *ch, bool again)
+static void send_one(struct fr_chan *ch, struct fr_pend *p)
 {
-    if (ch->state != FR_CHAN_UP)
+    if (!p->sent)
+        p->machine = ch->machine;
+    else if (p->machine != ch->machine && (p->type == FR_MSG_PREPARE || p->type == FR_MSG_GO))
+        ask_instead(ch, p);
+    fr_buf_add(&ch->out, p->bytes.p, p->bytes.n);
+    p->sent = true;
+    p->sent_ms = fr_sys.mono_ms();
+    if (!ch->out.bad)
         return;
-    for (struct fr_pend *p = ch->pends; p != NULL; p = p->next) {
-        if (p->sent && !again)
-            continue;
-        if (!p->sent)
-            p->machine = ch->machine;
-        else if (p->machine != ch->machine && (p->type == FR_MSG_PREPARE || p->type == FR_MSG_GO))
-            ask_instead(ch, p);
-        fr_buf_add(&ch->out, p->bytes.p, p->bytes.n);
-        p->sent = true;
-        p->sent_ms = fr_sys.mono_ms();
+    ch->failed = true;
+    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+}
+
+enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
+                       uint64_t ref, struct fr_err *err)
+{
+    struct fr_pends *list = m->type == FR_MSG_ACK_END ? &ch->acks : &ch->asked;
+    struct fr_pend *p = fr_sys.alloc(sizeof(*p));
+    enum fr_rc rc;
+
+    if (p == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a command to node %s", ch->node->name);
+    *p = (struct fr_pend){.type = m->type, .attempt = attempt, .ref = ref};
+    p->go_now = m->type == FR_MSG_PREPARE && m->prepare.go_now;
+    if ((rc = fr_msg_put(m, &p->bytes, err)) != FR_OK) {
+        wipe(p);
+        fr_buf_finish(&p->bytes);
+        fr_sys.free(p);
+        return rc;
     }
-    if (again)
-        for (const struct fr_follow *f = ch->follows; f != NULL; f = f->next)
-            send_attach(ch, f);
-    if (ch->out.bad) {
-        ch->failed = true;
-        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
-        return;
+    if (list == &ch->asked)
+        forget_older(ch, m->type, attempt);
+    *list->last = p;
+    list->last = &p->next;
+    fr_chan_wanted(ch);
+    if (ch->state == FR_CHAN_UP) {
+        send_one(ch, p);
+        fr_loop_post(ch->ex->loop, &ch->flush);
     }
-    fr_chan_flush(ch);
+    return FR_OK;
+}
+
+void fr_pend_send(struct fr_chan *ch)
+{
+    for (struct fr_pend *p = ch->asked.first; p != NULL; p = p->next)
+        send_one(ch, p);
+    for (struct fr_pend *p = ch->acks.first; p != NULL; p = p->next)
+        send_one(ch, p);
+    for (const struct fr_follow *f = ch->follows; f != NULL; f = f->next)
+        send_attach(ch, f);
+    fr_loop_post(ch->ex->loop, &ch->flush);
 }
 
 /* Whether a message of type by settles p. */
@@ -143,11 +143,11 @@ bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type
 {
     bool waited = false;
 
-    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+    for (struct fr_pend **at = &ch->asked.first; *at != NULL;) {
         struct fr_pend *p = *at;
 
         if (fr_id_eq(p->attempt, attempt) && settles(p, by)) {
-            take_off(ch, at);
+            take_off(&ch->asked, at);
             waited = true;
         } else {
             at = &p->next;
@@ -175,21 +175,21 @@ static bool state_settles(const struct fr_pend *p, uint32_t status)
 
 void fr_pend_state(struct fr_chan *ch, const struct fr_state *s)
 {
-    for (struct fr_pend **at = &ch->pends; *at != NULL; at = &(*at)->next) {
+    for (struct fr_pend **at = &ch->asked.first; *at != NULL; at = &(*at)->next) {
         struct fr_pend *p = *at;
 
         if (!fr_id_eq(p->attempt, s->attempt) || !p->sent)
             continue;
         if (p->type == FR_MSG_QUERY || p->type == FR_MSG_TOMBSTONE) {
-            take_off(ch, at);
+            take_off(&ch->asked, at);
             return;
         }
     }
-    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
+    for (struct fr_pend **at = &ch->asked.first; *at != NULL;) {
         struct fr_pend *p = *at;
 
         if (fr_id_eq(p->attempt, s->attempt) && p->sent && state_settles(p, s->status))
-            take_off(ch, at);
+            take_off(&ch->asked, at);
         else
             at = &p->next;
     }
@@ -199,7 +199,7 @@ void fr_pend_state(struct fr_chan *ch, const struct fr_state *s)
 
 bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt)
 {
-    for (const struct fr_pend *p = ch->pends; p != NULL; p = p->next)
+    for (const struct fr_pend *p = ch->asked.first; p != NULL; p = p->next)
         if (p->type == FR_MSG_PREPARE && p->go_now && fr_id_eq(p->attempt, attempt))
             return true;
     return false;
@@ -207,24 +207,19 @@ bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt)
 
 bool fr_pend_ref(struct fr_chan *ch, uint64_t ref)
 {
-    for (struct fr_pend **at = &ch->pends; *at != NULL; at = &(*at)->next)
+    for (struct fr_pend **at = &ch->asked.first; *at != NULL; at = &(*at)->next)
         if (ref != 0 && (*at)->ref == ref) {
-            take_off(ch, at);
+            take_off(&ch->asked, at);
             return true;
         }
     return false;
 }
 
+/* Acknowledgements are sent in order, so the oldest are first. */
 void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms)
 {
-    for (struct fr_pend **at = &ch->pends; *at != NULL;) {
-        struct fr_pend *p = *at;
-
-        if (p->type == FR_MSG_ACK_END && p->sent && p->sent_ms < ping_ms)
-            take_off(ch, at);
-        else
-            at = &p->next;
-    }
+    while (ch->acks.first != NULL && ch->acks.first->sent && ch->acks.first->sent_ms < ping_ms)
+        take_off(&ch->acks, &ch->acks.first);
 }
 
 struct fr_follow *fr_follow_find(struct fr_chan *ch, struct fr_id attempt)
@@ -252,7 +247,7 @@ enum fr_rc fr_follow_add(struct fr_chan *ch, struct fr_id attempt, uint64_t offs
     fr_chan_wanted(ch);
     if (ch->state == FR_CHAN_UP) {
         send_attach(ch, f);
-        fr_chan_flush(ch);
+        fr_loop_post(ch->ex->loop, &ch->flush);
     }
     return FR_OK;
 }
@@ -272,8 +267,10 @@ void fr_follow_drop(struct fr_chan *ch, struct fr_id attempt)
 
 void fr_pend_finish(struct fr_chan *ch)
 {
-    while (ch->pends != NULL)
-        take_off(ch, &ch->pends);
+    while (ch->asked.first != NULL)
+        take_off(&ch->asked, &ch->asked.first);
+    while (ch->acks.first != NULL)
+        take_off(&ch->acks, &ch->acks.first);
     while (ch->follows != NULL)
         fr_follow_drop(ch, ch->follows->attempt);
 }

@@ -337,7 +337,6 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
     if (s->child.pid == 0)
         return rc;
     s->alive = true;
-    s->oom_kills = sup_oom_kills();
     s->end.launched = true;
     s->child_fd = fr_sys.proc_fd(s->child.pid);
     return rc;

@@ -11,7 +11,7 @@
 struct fr_serve_args {
     const char *home;           /* folder; made when it is not there */
     const char *self;           /* absolute path of this program, for FR_ARGV_FLOWNODE */
-    const char *build;          /* hash of it, for hello */
+    const char *build;          /* its id of the linker, for hello */
     const char *const *environ; /* NULL-terminated */
     int in, out;                /* set non-blocking; not closed */
 };

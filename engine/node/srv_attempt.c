@@ -195,12 +195,11 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
 {
     struct fr_attempt *a = fr_table_find(&s->table, m->attempt);
     enum fr_attempt_status st = srv_status(s, a);
+    struct srv_live *l = a != NULL ? a->live : NULL;
 
-    srv_send_state(s, m->attempt);
-    if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED)
-        return;
-    struct srv_live *l = srv_live_get(s, a);
-    if (l == NULL)
+    if (l == NULL || !l->starting || st != FR_AT_PREPARED) /* else it is told as it goes on */
+        srv_send_state(s, m->attempt);
+    if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED || (l = srv_live_get(s, a)) == NULL)
         return;
     l->follow = true;
     l->offset = m->offset;

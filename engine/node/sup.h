@@ -13,7 +13,13 @@
 #include "engine/node/table.h"
 #include "engine/node/tree.h"
 
-enum { SUP_CONNS = 4, SUP_SIDECARS = 8, SUP_POLL = SUP_CONNS + SUP_SIDECARS + 5, SUP_TICK_MS = 50 };
+enum {
+    SUP_CONNS = 4,
+    SUP_SIDECARS = 8,
+    SUP_POLL = SUP_CONNS + SUP_SIDECARS + 5,
+    SUP_TICK_MS = 50,
+    SUP_QUICK_MS = 20, /* a command that ends so soon is told of once */
+};
 
 enum sup_phase { SUP_WAITING, SUP_RUNNING, SUP_LEAVING, SUP_CLOSING, SUP_RECORDING, SUP_OVER };
 
@@ -73,8 +79,9 @@ struct sup {
     int64_t expires_ms, timeout_ms; /* mono_ms; INT64_MAX: never */
     int64_t lease_ms;               /* boot_ms; INT64_MAX: never */
     int64_t retry_ms;               /* next try to record the end */
+    int64_t tell_ms; /* when its launch is told, at the latest with its end; INT64_MAX: it was */
     struct fr_ended end;
-    int64_t oom_kills; /* of the machine, at launch; -1: not known */
+    int64_t oom_kills; /* of the machine, when the launch was told; -1: not known */
     bool stopping;     /* end.cause is already decided by who stops it */
 };
 

@@ -215,7 +215,7 @@ static void launch(struct sup *s)
         s->phase = SUP_RUNNING;
         if (s->req->timeout_ms > 0)
             s->timeout_ms = s->end.launched_ms + s->req->timeout_ms;
-        sup_tell_launched(s);
+        s->tell_ms = fr_sys.mono_ms() + SUP_QUICK_MS;
     }
 }
 
@@ -223,6 +223,8 @@ static void check_deadlines(struct sup *s)
 {
     int64_t now = fr_sys.mono_ms();
 
+    if (now >= s->tell_ms)
+        sup_tell_launched(s);
     if (s->phase == SUP_WAITING && now >= s->expires_ms) {
         struct fr_err err;
         fr_fail(&err, FR_TIMEOUT, "no go came within %d s", FR_PREPARED_EXPIRES_MS / 1000);
@@ -283,6 +285,8 @@ static int poll_timeout(const struct sup *s)
         int64_t lease = now + (s->lease_ms - fr_sys.boot_ms());
         due = lease < due ? lease : due;
     }
+    if (s->tell_ms < due)
+        due = s->tell_ms;
     if (s->alive && s->child_fd < 0 && due > now + SUP_TICK_MS)
         due = now + SUP_TICK_MS;
     if (due == INT64_MAX)
@@ -420,6 +424,8 @@ static void let_go(struct sup *s)
     struct fr_msg m = {.type = FR_MSG_STATE};
     bool fit = fit_for_another(s), kept = false;
 
+    if (s->tell_ms != INT64_MAX)
+        sup_tell_launched(s);
     m.state.attempt = s->a->prepare.attempt;
     m.state.status = FR_AT_ENDED;
     for (int i = 0; i < SUP_CONNS; i++) {
@@ -478,6 +484,8 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
                     .expires_ms = INT64_MAX,
                     .timeout_ms = INT64_MAX,
                     .lease_ms = INT64_MAX,
+                    .tell_ms = INT64_MAX,
+                    .oom_kills = -1,
                     .end = {.attempt = a->prepare.attempt}};
     struct fr_err err;
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { READ_PIECE = 16 << 10 };
+enum { READ_PIECE = 16 << 10, GREW_BEHIND = 64 /* bytes: a launch, but no other such word */ };
 
 void sup_conn_close(struct sup_conn *c)
 {
@@ -61,6 +61,9 @@ void sup_tell_launched(struct sup *s)
 {
     struct fr_msg m = launched_msg(s);
 
+    s->tell_ms = INT64_MAX;
+    if (s->alive)
+        s->oom_kills = sup_oom_kills();
     sup_tell(s, &m);
 }
 
@@ -90,7 +93,7 @@ void sup_accept(struct sup *s, int listen_fd)
     if (s->phase == SUP_WAITING && !s->go) {
         m = prepared_msg(s, FR_OK, "");
         put(c, &m);
-    } else if (s->end.launched) {
+    } else if (s->end.launched && s->tell_ms == INT64_MAX) {
         m = launched_msg(s);
         put(c, &m);
     }
@@ -146,7 +149,7 @@ void sup_conn_read(struct sup *s, struct sup_conn *c)
 
 void sup_conn_write(struct sup *s, struct sup_conn *c)
 {
-    if (c->grew && c->out.n == 0) {
+    if (c->grew && c->out.n < GREW_BEHIND && s->tell_ms == INT64_MAX) {
         struct fr_msg m = {.type = FR_MSG_GREW};
         m.grew.attempt = s->a->prepare.attempt;
         m.grew.log_bytes = s->log.size;

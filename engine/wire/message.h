@@ -74,7 +74,7 @@ enum fr_end_cause {
 
 struct fr_hello {
     uint32_t proto_min, proto_max; /* the connection speaks the smaller maximum */
-    struct fr_str build;           /* hash of the program */
+    struct fr_str build;           /* the linker's id of the program */
     struct fr_id home;  /* node: id of its home; engine: id of the run it owns. Epochs are compared
                          * among hellos of the same run: two runs may use a node at once */
     struct fr_str boot; /* node: boot id of the machine */
