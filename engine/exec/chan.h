@@ -155,8 +155,7 @@ void fr_follow_drop(struct fr_chan *ch, struct fr_id attempt);
 /* xfer.c */
 enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_file *v, size_t n,
                        struct fr_err *err);
-enum fr_rc fr_xfer_get(struct fr_chan *ch, uint64_t ref, const char *path, const char *local,
-                       struct fr_err *err);
+enum fr_rc fr_xfer_get(struct fr_chan *ch, const struct fr_exec_get *get, struct fr_err *err);
 void fr_xfer_restart(struct fr_chan *ch); /* a new connection */
 void fr_xfer_pump(struct fr_chan *ch);    /* credit or room: send what may be sent */
 /* A message with a transfer's ref; false: no such transfer. ev is borrowed. */

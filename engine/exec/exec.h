@@ -137,6 +137,8 @@ struct fr_exec_get {
     uint64_t ref;
     const char *path;  /* on the node; a relative one is below its home */
     const char *local; /* here; LOCAL.part beside it while it is not whole */
+    uint64_t
+        max_bytes; /* a file that is larger is refused (FR_USAGE) and what came of it removed */
 };
 
 struct fr_exec_attempt {

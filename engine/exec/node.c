@@ -122,7 +122,7 @@ static enum fr_rc node_put(void *self, const struct fr_exec_put *p, struct fr_er
 
 static enum fr_rc node_get(void *self, const struct fr_exec_get *g, struct fr_err *err)
 {
-    return fr_xfer_get(chan(self, g->node), g->ref, g->path, g->local, err);
+    return fr_xfer_get(chan(self, g->node), g, err);
 }
 
 static enum fr_rc node_list(void *self, size_t node, uint64_t ref, const char *path,

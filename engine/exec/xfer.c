@@ -35,6 +35,7 @@ struct fr_xfer {
     const char *dir; /* the node's store folder, once known */
     /* get */
     const char *path, *local, *part;
+    uint64_t max_bytes;
 };
 
 static void close_file(struct fr_xfer *x)
@@ -305,6 +306,12 @@ static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_g
         fail_xfer(ch, x, &err);
         return;
     }
+    if (x->offset > x->max_bytes || d->bytes.n > x->max_bytes - x->offset) {
+        fr_fail(&err, FR_USAGE, "%s is larger than the %llu bytes that may be taken", x->path,
+                (unsigned long long)x->max_bytes);
+        fail_xfer(ch, x, &err);
+        return;
+    }
     while (done < d->bytes.n) {
         ssize_t k =
             fr_sys.pwrite(x->fd, d->bytes.p + done, d->bytes.n - done, (off_t)(x->offset + done));
@@ -443,15 +450,15 @@ enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_fi
     return add(ch, x);
 }
 
-enum fr_rc fr_xfer_get(struct fr_chan *ch, uint64_t ref, const char *path, const char *local,
-                       struct fr_err *err)
+enum fr_rc fr_xfer_get(struct fr_chan *ch, const struct fr_exec_get *get, struct fr_err *err)
 {
-    struct fr_xfer *x = ref == 0 ? NULL : new_xfer(ref, false);
+    struct fr_xfer *x = get->ref == 0 ? NULL : new_xfer(get->ref, false);
 
     if (x != NULL) {
-        x->path = fr_arena_dup(&x->arena, path);
-        x->local = fr_arena_dup(&x->arena, local);
-        x->part = fr_arena_fmt(&x->arena, "%s.part", local);
+        x->max_bytes = get->max_bytes;
+        x->path = fr_arena_dup(&x->arena, get->path);
+        x->local = fr_arena_dup(&x->arena, get->local);
+        x->part = fr_arena_fmt(&x->arena, "%s.part", get->local);
         if (x->path != NULL && x->local != NULL && x->part != NULL)
             return add(ch, x);
         free_xfer(x);

@@ -65,6 +65,7 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
     struct fr_arena *arena = g->arena;
     const char *node, *from, *text;
+    json_int_t most = json_integer_value(json_object_get(with, "max_size"));
     json_t *list, *item;
     size_t i;
     enum fr_rc rc = FR_OK;
@@ -75,6 +76,7 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
     from = json_string_value(json_object_get(with, "from"));
     if (node == NULL || from == NULL)
         return FR_OK;
+    g->max_bytes = most > 0 ? (uint64_t)most : 0;
     g->source = fr_plan_node(run->plan, node);
     if (g->source == FR_PLAN_NONE)
         return fr_fail(err, FR_USAGE, "node: the run has no node '%s'", node);

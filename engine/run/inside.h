@@ -163,6 +163,7 @@ struct run_gather {         /* files that a task takes from another node; n 0: n
     const char **names;         /* below it */
     struct fr_exec_file *files; /* once here: in the spool */
     size_t n, have;
+    uint64_t max_bytes; /* that may still come: the node cannot fill this machine's disk */
     char *spool;
 };
 /* Whether the task of inst takes files: fills g (n > 0) and drops the keys that say so from with.

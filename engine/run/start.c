@@ -342,7 +342,8 @@ static void step(struct fr_run *run, struct run_attempt *at)
         ref = run_job_add(run, at);
         rc = path != NULL && local != NULL && ref != 0
                  ? run->exec.ops->get(run->exec.self,
-                                      &(struct fr_exec_get){s->gather.source, ref, path, local},
+                                      &(struct fr_exec_get){s->gather.source, ref, path, local,
+                                                            s->gather.max_bytes},
                                       &err)
                  : fr_fail(&err, FR_NOMEM, "no memory to move files");
     } else if (s->n_put > 0) {
@@ -381,6 +382,7 @@ static enum fr_rc got_file(struct run_attempt *at, const struct fr_exec_event *e
     if (f->local == NULL || f->path == NULL || f->sha256 == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to move files");
     g->have++;
+    g->max_bytes -= f->size;
     return add_put(s, f, 1, err);
 }
 
@@ -390,6 +392,8 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
     enum fr_rc rc = FR_OK;
 
     if (ev->kind == FR_EXEC_FAILED) {
+        if (err.rc == FR_USAGE && at->start->gather.have < at->start->gather.n)
+            fr_fail(&err, FR_USAGE, "%s: raise max_size of the task", ev->err.msg);
         run_refuse(run, at, &err);
         return;
     }

@@ -176,6 +176,8 @@ static const struct fr_key gather_keys[] = {
     KEY("node", STRING, "Node that has it; default: the task's own."),
     KEY("to", NODEPATH, "Folder to put it in.", .preset = "adapter"),
     KEY("files", LIST, "Files to move; default: adapter_config.json, adapter_model.safetensors."),
+    KEY("max_size", SIZE, "Most that is moved from another node, by way of this machine's disk.",
+        .preset = "32GiB"),
     KEY("verify", BOOL, "Check names, shapes, finite values and checksums.", .preset = "true"),
     DRY_RUN,
     {0},

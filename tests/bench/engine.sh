@@ -145,13 +145,13 @@ dead_link() {
 
 # NODES names that lie on three machines, each with a folder of its own.
 many_nodes() {
-    local pid t kb=0 base
+    local pid t kb=0 base ticks
     { echo "name: crowd"; echo "max_parallel: $crowd"; echo "nodes:"
       grep -v '^nodes' c/nodes.yaml | grep 'name: node' > lines
       for i in $(seq "$crowd"); do
           sed -n "$((i % 3 + 1))p" lines | sed "s/name: node[0-9]*/name: m$i/; s/}\$/, work: \/var\/m$i}/"
       done
-      echo 'tasks: {t: {on: all, argv: ["true"]}, last: {needs: [t], on: head, argv: [sleep, "5"]}}'; } > crowd.yaml
+      echo 'tasks: {t: {on: all, argv: ["true"]}, last: {needs: [t], on: head, argv: [sleep, "15"]}}'; } > crowd.yaml
     t=$(now_us)
     "$flowrun" crowd.yaml > log 2>&1 &
     pid=$!
@@ -162,6 +162,11 @@ many_nodes() {
         read -r -t 0.2 <> <(:)
     done
     row "$crowd nodes: connect all, one task each" "$(per $(($(now_us) - t)) 1000000 1) s, $(per $((${kb:-0} - base)) "$crowd" 0) KB a node"
+    read -r -t 2 <> <(:)
+    ticks=$(awk '{print $14 + $15}' "/proc/$pid/stat" 2> /dev/null)
+    read -r -t 10 <> <(:)
+    ticks=$(($(awk '{print $14 + $15}' "/proc/$pid/stat" 2> /dev/null) - ${ticks:-0}))
+    row "  CPU of flowrun while one long task runs" "$(per $((ticks * 10)) "$(getconf CLK_TCK)" 2) %"
     wait $pid || tail -3 log
 }
 

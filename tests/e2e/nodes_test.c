@@ -242,7 +242,8 @@ static void test_files(struct site *s, size_t node)
         s, start(s, node,
                  "mkdir -p \"$FLOWRUN_NODE_HOME/t/u\"; cd \"$FLOWRUN_NODE_HOME/t\"; echo x > u/b; "
                  "seq 200000 > a; sha256sum < a")));
-    CHECK(s->ex.ops->get(s->ex.self, &(struct fr_exec_get){node, 50, "t/a", local}, &err) == FR_OK);
+    CHECK(s->ex.ops->get(s->ex.self, &(struct fr_exec_get){node, 50, "t/a", local, 1 << 30},
+                         &err) == FR_OK);
     ev = await(s, node, FR_EXEC_GET_DONE);
     CHECK(fr_sha256_file(local, sum, &err) == FR_OK);
     CHECK(s->log.n > 64 && memcmp(s->log.p, sum, 64) == 0);
@@ -258,8 +259,8 @@ static void test_files(struct site *s, size_t node)
     ev = await(s, node, FR_EXEC_FACTS);
     CHECK(ev != NULL && ev->facts.facts.n > 3);
     fr_exec_event_free(ev);
-    CHECK(s->ex.ops->get(s->ex.self, &(struct fr_exec_get){node, 53, "/none", local}, &err) ==
-          FR_OK);
+    CHECK(s->ex.ops->get(s->ex.self, &(struct fr_exec_get){node, 53, "/none", local, 1 << 30},
+                         &err) == FR_OK);
     ev = await(s, node, FR_EXEC_FAILED);
     CHECK(ev != NULL && ev->ref == 53);
     fr_exec_event_free(ev);

@@ -115,11 +115,15 @@ tasks:
   outs: {on: a, outputs: [k], run: "rm $FLOWRUN_OUTPUT; printf 'k=x\\n' > $W/k; ln -s $W/k $FLOWRUN_OUTPUT"}
   plant: {on: a, run: "mkdir -p $FLOWRUN_WORK/p; ln -sf $W/outside/canary $FLOWRUN_WORK/p/adapter_config.json"}
   move: {on: b, needs: [plant], uses: gather-adapters, with: {node: a, from: p}}
+  big: {on: a, run: "mkdir -p $FLOWRUN_WORK/q; truncate -s 1M $FLOWRUN_WORK/q/f"}
+  take: {on: b, needs: [big], uses: gather-adapters, with: {node: a, from: q, files: [f], max_size: 100KiB}}
 YAML
 "$flowrun" links.yaml > out 2>&1
 same "links" $? 1
 has "outputs behind a link" out "outs@a failed"
 has "a file behind a link" out "move@b failed: node a: "
+has "a file too large" out "take@b failed: node a: work/q/f is larger than the 102400 bytes that may be taken: raise max_size of the task"
+same "nothing of it stays" "$(ls "$FLOWRUN_HOME/spool")" ""
 check "the file was placed" test -s placed
 rm placed
 for d in "$FLOWRUN_HOME"/nodes/a/store/*/; do rm -rf "$d"; ln -s "$work/outside" "${d%/}"; done

@@ -93,7 +93,7 @@ static void ask(void)
     char hash[FR_SHA256_TEXT];
     struct fr_exec_file file = {.bytes = FR_STR("bytes"), .path = "h/f", .size = 5, .mode = 0644};
     struct fr_exec_put put = {0, 3, &file, 1};
-    struct fr_exec_get get = {0, 4, "out/f", seen.local};
+    struct fr_exec_get get = {0, 4, "out/f", seen.local, 1 << 20};
 
     fr_sha256("bytes", 5, hash);
     file.sha256 = hash;

@@ -460,7 +460,7 @@ static void test_get(void)
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof(path), "%s/f", dir);
     peer_setup(&w, 1);
-    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path}, NULL) == FR_OK);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path, 9}, NULL) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(p, FR_MSG_GET)) != NULL && m->get.offset == 0);
     data.get_data = (struct fr_get_data){5, 0, FR_STR("hello ")};
@@ -481,6 +481,21 @@ static void test_get(void)
     CHECK(fr_file_read(path, 100, &text, NULL) == FR_OK && text.n == 9);
     CHECK(text.n == 9 && memcmp(text.p, "hello you", 9) == 0);
     fr_buf_finish(&text);
+    check_row("get of more than is wanted");
+    snprintf(path, sizeof(path), "%s/g", dir);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 6, "/r/g", path, 8}, NULL) == FR_OK);
+    peer_run(&w);
+    data.get_data = (struct fr_get_data){6, 0, FR_STR("hello ")};
+    peer_say(p, &data);
+    data.get_data = (struct fr_get_data){6, 6, FR_STR("you")};
+    peer_say(p, &data);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_FAILED);
+    CHECK(ev != NULL && ev->ref == 6 && ev->err.rc == FR_USAGE);
+    CHECK_TEXT(ev != NULL ? ev->err.msg : "",
+               "node n: /r/g is larger than the 8 bytes that may be taken");
+    snprintf(path, sizeof(path), "%s/g.part", dir);
+    CHECK(access(path, F_OK) != 0);
     fr_remove_tree(dir, NULL);
     peer_finish(&w);
 }
