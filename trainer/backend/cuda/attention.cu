@@ -6,7 +6,7 @@
  * Segments are found on the device; the longest causal rows begin first.
  *
  * Moves Q and O once, K and V once per 128 queries (by L2); 2*T*len*(dq+dv) operations a head, half
- * of them when causal; limit: the matrix rate (mma.sync reaches about 0.6 of wgmma's on sm_90).
+ * of them when causal; limit: the matrix rate. On sm_90a attention_sm90.cu does most of it.
  * Source: Dao 2023 (FlashAttention-2), algorithm 1.
  */
 #include "trainer/backend/cuda/attention.h"
@@ -17,54 +17,6 @@ template <class S, class T> struct forward_room {
     static constexpr size_t BYTES = (size_t)(Q + S::STAGES * (K + V)) * sizeof(T);
 };
 
-/* Scores of one tile, of a warp's 16 rows, become probabilities under the new maximum; the old
- * sums' factors go to `keep`. scale is that of exp2. */
-template <int N>
-__device__ __forceinline__ void soften(float (&s)[N][4], float (&m)[2], float (&l)[2],
-                                       float (&keep)[2], float scale)
-{
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float max = m[h], sum = 0;
-
-#pragma unroll
-        for (int n = 0; n < N; n++) {
-            s[n][2 * h] *= scale;
-            s[n][2 * h + 1] *= scale;
-            max = fmaxf(max, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
-        }
-        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
-        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));
-#pragma unroll
-        for (int n = 0; n < N; n++) {
-            s[n][2 * h] = exp2f(s[n][2 * h] - max);
-            s[n][2 * h + 1] = exp2f(s[n][2 * h + 1] - max);
-            sum += s[n][2 * h] + s[n][2 * h + 1];
-        }
-        keep[h] = exp2f(m[h] - max);
-        l[h] = l[h] * keep[h] + sum;
-        m[h] = max;
-    }
-}
-
-/* Keys that a row may not see get -inf; row and key are places in the segment. */
-template <int N>
-__device__ __forceinline__ void mask(float (&s)[N][4], int64_t row, int64_t key, int64_t len,
-                                     bool causal)
-{
-    int lane = (int)(threadIdx.x % 32);
-
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            int64_t i = row + lane / 4 + e / 2 * 8, j = key + n * 8 + lane % 4 * 2 + e % 2;
-
-            if (j >= len || (causal && j > i))
-                s[n][e] = -INFINITY;
-        }
-}
-
 template <class T, class S>
 __global__ void __launch_bounds__(S::THREADS)
     attention_fwd_kernel(const __grid_constant__ struct attention a)
@@ -73,7 +25,7 @@ __global__ void __launch_bounds__(S::THREADS)
     constexpr int KEYS = R::KEYS;
     DEV_DYNAMIC(T, room);
     T *ring = room + R::Q;
-    int me = (int)threadIdx.x, lane = me % 32, head = (int)blockIdx.y, kv = head / (a.nh / a.nkv);
+    int me = (int)threadIdx.x, head = (int)blockIdx.y, kv = head / (a.nh / a.nkv);
     float sum[S::DV / 8][4] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
     struct span s;
 
@@ -114,8 +66,8 @@ __global__ void __launch_bounds__(S::THREADS)
             continue;
         attention_scores<KEYS / 16>(p, room + me / 32 * 16 * S::LDQ, k, S::LDQ, a.dq);
         if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1))
-            mask(p, row, step * KEYS, s.len, a.causal);
-        soften(p, m, l, keep, a.scale * 1.44269504089f);
+            attention_mask(p, row, step * KEYS, s.len, a.causal);
+        attention_soften(p, m, l, keep, a.scale * 1.44269504089f);
 #pragma unroll
         for (int n = 0; n < S::DV / 8; n++)
 #pragma unroll
@@ -125,16 +77,7 @@ __global__ void __launch_bounds__(S::THREADS)
     }
     if (row >= s.len)
         return;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int64_t i = row + lane / 4 + h * 8;
-
-        l[h] += __shfl_xor_sync(0xffffffffu, l[h], 1);
-        l[h] += __shfl_xor_sync(0xffffffffu, l[h], 2);
-        if (i < s.len && lane % 4 == 0)
-            a.lse[head * a.lse_ld + s.begin + i] = (m[h] + log2f(l[h])) * 0.69314718056f;
-        l[h] = 1 / l[h];
-    }
+    attention_end(a, s, head, row, m, l);
     attention_put<T, S::DV>(a.O, sum, s, row, (int64_t)head * a.dv, a.dv, l);
 }
 
@@ -177,9 +120,10 @@ enum fr_rc tr_cuda_attention_fwd(struct cuda *cuda, struct tr_queue *q,
     struct attention x;
     enum fr_rc rc = attention_args(&x, a, err);
 
-    (void)cuda;
     if (rc != FR_OK || x.T == 0)
         return rc;
+    if (attention_sm90_takes(cuda, a->Q.dtype, x))
+        return attention_sm90(q, a, x, err);
     return attention_sized(a->Q.dtype, x, [&](auto t, auto dq, auto dv) {
         using T = decltype(t);
         using S = attention_shape<T, decltype(dq)::value, decltype(dv)::value>;

@@ -109,7 +109,76 @@ __device__ __forceinline__ void attention_add(float (&sum)[D / 8][4], const floa
     }
 }
 
-/* Rows of a warp's sums into a view, times `by[0]` (rows 0..7) and `by[1]` (8..15). */
+/* Scores of one tile, of a warp's 16 rows, become probabilities under the new maximum; the old
+ * sums' factors go to `keep`. scale is that of exp2. */
+template <int N>
+__device__ __forceinline__ void attention_soften(float (&s)[N][4], float (&m)[2], float (&l)[2],
+                                                 float (&keep)[2], float scale)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float max = m[h], sum = 0;
+
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            s[n][2 * h] *= scale;
+            s[n][2 * h + 1] *= scale;
+            max = fmaxf(max, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
+        }
+        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
+        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            s[n][2 * h] = exp2f(s[n][2 * h] - max);
+            s[n][2 * h + 1] = exp2f(s[n][2 * h + 1] - max);
+            sum += s[n][2 * h] + s[n][2 * h + 1];
+        }
+        keep[h] = exp2f(m[h] - max);
+        l[h] = l[h] * keep[h] + sum;
+        m[h] = max;
+    }
+}
+
+/* Keys that a row may not see get -inf; row and key are places in the segment. */
+template <int N>
+__device__ __forceinline__ void attention_mask(float (&s)[N][4], int64_t row, int64_t key,
+                                               int64_t len, bool causal)
+{
+    int lane = (int)(threadIdx.x % 32);
+
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int64_t i = row + lane / 4 + e / 2 * 8, j = key + n * 8 + lane % 4 * 2 + e % 2;
+
+            if (j >= len || (causal && j > i))
+                s[n][e] = -INFINITY;
+        }
+}
+
+/* lse of a warp's 16 rows; l, a lane's part of a row's sum before, becomes what the row is
+ * multiplied by. */
+__device__ __forceinline__ void attention_end(const struct attention &a, const struct span &s,
+                                              int head, int64_t row, const float (&m)[2],
+                                              float (&l)[2])
+{
+    int lane = (int)(threadIdx.x % 32);
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int64_t i = row + lane / 4 + h * 8;
+
+        l[h] += __shfl_xor_sync(0xffffffffu, l[h], 1);
+        l[h] += __shfl_xor_sync(0xffffffffu, l[h], 2);
+        if (i < s.len && lane % 4 == 0)
+            a.lse[head * a.lse_ld + s.begin + i] = (m[h] + log2f(l[h])) * 0.69314718056f;
+        l[h] = 1 / l[h];
+    }
+}
+
+/* Rows of a warp's sums into a view, times `by[0]` (rows 0..7) and `by[1]` (8..15). All lanes call.
+ */
 template <class T, int D>
 __device__ __forceinline__ void attention_put(const struct heads &v, const float (&sum)[D / 8][4],
                                               const struct span &s, int64_t row, int64_t at,
@@ -118,20 +187,30 @@ __device__ __forceinline__ void attention_put(const struct heads &v, const float
     int lane = (int)(threadIdx.x % 32);
 
 #pragma unroll
-    for (int n = 0; n < D / 8; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            int64_t i = row + lane / 4 + e / 2 * 8;
-            int d = n * 8 + lane % 4 * 2 + e % 2;
+    for (int h = 0; h < 2; h++) {
+        int64_t i = row + lane / 4 + h * 8;
+        T *to = static_cast<T *>(v.p) + (s.begin + i) * v.ld + at;
 
-            if (i < s.len && d < size)
-                static_cast<T *>(v.p)[(s.begin + i) * v.ld + at + d] =
-                    from_f32<T>(sum[n][e] * by[e / 2]);
+#pragma unroll
+        for (int n = 0; n < D / 8; n += 4) {
+            float x[8];
+
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                x[e] = sum[n + e / 2][2 * h + e % 2] * by[h];
+            tile_put_row(to, x, n * 8, i < s.len ? size : 0, v.wide);
         }
+    }
 }
 
 /* The arguments as kernels take them. FR_UNSUPPORTED: a head beyond 192/128. */
 enum fr_rc attention_args(struct attention *out, const struct tr_attention *a, struct fr_err *err);
+
+/* The forward for sm_90a by wgmma and the copy engine: 16-bit types, Q, K and V with rows and heads
+ * at multiples of 16 bytes. */
+bool attention_sm90_takes(const struct cuda *cuda, enum tr_dtype type, const struct attention &x);
+enum fr_rc attention_sm90(struct tr_queue *q, const struct tr_attention *a,
+                          const struct attention &x, struct fr_err *err);
 
 /* Calls f(type, cuda_int<DQ>, cuda_int<DV>) with the kernel sizes that fit; f32 has the largest
  * alone. */

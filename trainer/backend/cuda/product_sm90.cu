@@ -15,8 +15,7 @@
  * of warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
  */
 #include "trainer/backend/cuda/product.h"
-
-#include <string.h>
+#include "trainer/backend/cuda/tile.h"
 
 enum {
     WIDTH = 256, /* columns of a tile */
@@ -109,81 +108,21 @@ __device__ __forceinline__ void multiply(float (&sum)[shape<HEIGHT>::N / 2],
     ptx_wgmma_commit();
 }
 
-/* The word of lane `from` of the four that share a row: w[i] with i known at run time. */
-__device__ __forceinline__ uint32_t pick(const uint32_t (&w)[4], int i)
-{
-    uint32_t low = i % 2 != 0 ? w[1] : w[0], high = i % 2 != 0 ? w[3] : w[2];
-
-    return i / 2 != 0 ? high : low;
-}
-
-/* Four lanes hold a row's 32 columns, lane q columns 8j + 2q and +1 of j = 0..3 in w[j]; afterwards
- * lane q has 8q .. 8q+7. All lanes call. */
-__device__ __forceinline__ void turn_quad(uint32_t (&w)[4])
-{
-    int q = (int)(threadIdx.x % 4);
-    uint32_t got[4];
-
-#pragma unroll
-    for (int r = 0; r < 4; r++)
-        got[r] = __shfl_xor_sync(0xffffffffu, pick(w, q ^ r), r);
-#pragma unroll
-    for (int s = 0; s < 4; s++)
-        w[s] = pick(got, q ^ s);
-}
-
-template <class T> __device__ __forceinline__ uint32_t pair_bits(T x, T y)
-{
-    const T v[2] = {x, y};
-    uint32_t bits;
-
-    memcpy(&bits, v, sizeof bits);
-    return bits;
-}
-
-/* Columns n .. n+31 of one row of c, 16-bit; d: the sums, four apart. */
-template <class T>
-__device__ __forceinline__ void put_row(T *c, const struct product &p, const float *d, int64_t n,
-                                        bool inside)
-{
-    int q = (int)(threadIdx.x % 4);
-    uint32_t w[4];
-
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        int64_t col = n + 8 * j + 2 * q;
-        T x[2] = {};
-
-#pragma unroll
-        for (int e = 0; e < 2; e++)
-            if (inside && col + e < p.N)
-                x[e] = from_f32<T>(product_value<T>(p, c + col + e, col + e, d[4 * j + e]));
-        w[j] = pair_bits(x[0], x[1]);
-    }
-    turn_quad(w);
-    n += 8 * q;
-    if (inside && n + 8 <= p.N)
-        *reinterpret_cast<dev_word<uint32_t> *>(c + n) = {{w[0], w[1], w[2], w[3]}};
-    else if (inside)
-        for (int i = 0; i < 8 && n + i < p.N; i++) {
-            uint16_t bits = (uint16_t)(pick(w, i / 2) >> i % 2 * 16);
-
-            memcpy(&c[n + i], &bits, sizeof bits);
-        }
-}
-
-/* As put_row, where c is f32 or its rows do not begin at multiples of 16 bytes. */
+/* Columns n .. n+31 of one row of c; d: the sums, as wgmma leaves them. */
 template <class T, class C>
-__device__ __forceinline__ void put_each(C *c, const struct product &p, const float *d, int64_t n,
-                                         bool inside)
+__device__ __forceinline__ void put_row(C *c, const struct product &p, const float *d, int64_t n,
+                                        bool inside, bool wide)
 {
+    float x[8] = {};
+
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        int64_t col = n + 8 * (i / 2) + 2 * (threadIdx.x % 4) + i % 2;
+    for (int e = 0; e < 8; e++) {
+        int64_t col = n + 8 * (e / 2) + 2 * (threadIdx.x % 4) + e % 2;
 
         if (inside && col < p.N)
-            c[col] = from_f32<C>(product_value<T>(p, c + col, col, d[4 * (i / 2) + i % 2]));
+            x[e] = product_value<T>(p, c + col, col, d[4 * (e / 2) + e % 2]);
     }
+    tile_put_row(c, x, n, inside ? p.N : 0, wide);
 }
 
 /* The sums of warpgroup g into c. */
@@ -195,7 +134,7 @@ __device__ __forceinline__ void put_tile(const float (&sum)[shape<HEIGHT>::N / 2
     typedef shape<HEIGHT> S;
     int64_t m = at.m0 + (HEIGHT == 128 ? g * 64 : 0) + threadIdx.x % GROUP / 32 * 16;
     int64_t n = at.n0 + (HEIGHT == 128 ? 0 : g * S::N);
-    bool wide = !p.f32_c && p.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
+    bool wide = p.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
 
 #pragma unroll
     for (int j = 0; j < S::N / 8; j += 4)
@@ -206,12 +145,10 @@ __device__ __forceinline__ void put_tile(const float (&sum)[shape<HEIGHT>::N / 2
             bool inside = row < at.rows;
             const float *d = &sum[4 * j + 2 * h];
 
-            if (wide)
-                put_row<T>(static_cast<T *>(p.c) + to, p, d, col, inside);
-            else if (p.f32_c)
-                put_each<T>(static_cast<float *>(p.c) + to, p, d, col, inside);
+            if (p.f32_c)
+                put_row<T>(static_cast<float *>(p.c) + to, p, d, col, inside, wide);
             else
-                put_each<T>(static_cast<T *>(p.c) + to, p, d, col, inside);
+                put_row<T>(static_cast<T *>(p.c) + to, p, d, col, inside, wide);
         }
 }
 

@@ -212,4 +212,73 @@ static inline bool tile_wide(const struct tr_view &v, int64_t step)
     return (uintptr_t)v.p % 16 == 0 && v.ld * size % 16 == 0 && step * size % 16 == 0;
 }
 
+/* w[i] with i known at run time only. */
+__device__ __forceinline__ uint32_t tile_pick(const uint32_t (&w)[4], int i)
+{
+    uint32_t low = i % 2 != 0 ? w[1] : w[0], high = i % 2 != 0 ? w[3] : w[2];
+
+    return i / 2 != 0 ? high : low;
+}
+
+/* Four lanes hold a row's 32 columns, lane q columns 8j + 2q and +1 of j = 0..3 in w[j]; afterwards
+ * lane q has 8q .. 8q+7. All lanes call. */
+__device__ __forceinline__ void tile_turn(uint32_t (&w)[4])
+{
+    int q = (int)(threadIdx.x % 4);
+    uint32_t got[4];
+
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+        got[r] = __shfl_xor_sync(0xffffffffu, tile_pick(w, q ^ r), r);
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+        w[s] = tile_pick(got, q ^ s);
+}
+
+template <class T> __device__ __forceinline__ uint32_t tile_bits(T x, T y)
+{
+    const T v[2] = {x, y};
+    uint32_t bits;
+
+    memcpy(&bits, v, sizeof bits);
+    return bits;
+}
+
+/* Columns n .. n+31 of a row, as the four lanes that share it hold them in sums of products: lane q
+ * has columns 8j + 2q and +1 of j = 0..3 in x[2j], x[2j+1]. Columns from `size` on are left out.
+ * wide: the row begins at a multiple of 16 bytes. All lanes of the warp call. */
+template <class T>
+__device__ __forceinline__ void tile_put_row(T *row, const float (&x)[8], int64_t n, int64_t size,
+                                             bool wide)
+{
+    int q = (int)(threadIdx.x % 4);
+
+    if constexpr (sizeof(T) == 2)
+        if (wide) {
+            uint32_t w[4];
+
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                w[j] = tile_bits(from_f32<T>(x[2 * j]), from_f32<T>(x[2 * j + 1]));
+            tile_turn(w);
+            n += 8 * q;
+            if (n + 8 <= size)
+                *reinterpret_cast<dev_word<uint32_t> *>(row + n) = {{w[0], w[1], w[2], w[3]}};
+            else
+                for (int i = 0; i < 8 && n + i < size; i++) {
+                    uint16_t bits = (uint16_t)(tile_pick(w, i / 2) >> i % 2 * 16);
+
+                    memcpy(&row[n + i], &bits, sizeof bits);
+                }
+            return;
+        }
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        int64_t col = n + 8 * (e / 2) + 2 * q + e % 2;
+
+        if (col < size)
+            row[col] = from_f32<T>(x[e]);
+    }
+}
+
 #endif
