@@ -54,10 +54,10 @@ static void reset_connection(struct fr_chan *ch)
 
 static bool is_final(const struct fr_chan *ch, enum fr_rc rc)
 {
-    if (ch->was_up)
+    if (ch->was_up && !ch->fenced)
         return false;
-    return rc == FR_DENIED || rc == FR_USAGE || rc == FR_CORRUPT || rc == FR_NOTFOUND ||
-           rc == FR_UNSUPPORTED || rc == FR_PROTO;
+    return ch->fenced || rc == FR_DENIED || rc == FR_USAGE || rc == FR_CORRUPT ||
+           rc == FR_NOTFOUND || rc == FR_UNSUPPORTED || rc == FR_PROTO;
 }
 
 /* The next pause: doubling, and 20 % of chance so that many nodes do not come back in step. */
@@ -77,9 +77,11 @@ static int64_t next_pause(struct fr_chan *ch)
 void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_DOWN);
-    bool final = is_final(ch, err->rc);
     int64_t pause;
+    bool final;
 
+    ch->fenced = ch->fenced || err->rc == FR_BUSY;
+    final = is_final(ch, err->rc);
     if (ch->state == FR_CHAN_UP)
         ch->shorts = fr_sys.mono_ms() - ch->up_ms < STEADY_MS ? ch->shorts + 1 : 0;
     if (ch->shorts > SHORT_MAX) /* it comes up only to fall again */
@@ -151,6 +153,7 @@ static void say_hello(struct fr_chan *ch)
         .proto_min = FR_PROTO_MIN,
         .proto_max = FR_PROTO_MAX,
         .home = ch->ex->args.run,
+        .boot = fr_str_of(ch->ex->owner),
         .epoch = ch->epoch,
         .mono_ms = fr_sys.mono_ms(),
         .wall_ms = fr_sys.wall_ms(),
@@ -436,7 +439,7 @@ void fr_chan_connect(struct fr_chan *ch)
 
 void fr_chan_wanted(struct fr_chan *ch)
 {
-    if (ch->state == FR_CHAN_IDLE)
+    if (ch->state == FR_CHAN_IDLE && !ch->fenced)
         fr_chan_connect(ch);
 }
 

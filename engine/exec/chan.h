@@ -77,6 +77,7 @@ struct fr_chan {
     int64_t ping_ms;  /* last ping sent */
     int64_t pause_ms; /* the next one, if it comes to that */
     int64_t offset_ms;
+    bool fenced; /* another flowrun has the run there: no more connections */
     bool was_up; /* once in this executor's life: then refusals are tried again, too */
     bool link_up;
     bool failed;     /* no memory for what was to be sent: falls at the next tick */
@@ -96,10 +97,11 @@ struct fr_nodes {
     struct fr_loop *loop;
     struct fr_exec_sink sink;
     struct fr_exec_node_args args;
-    struct fr_ship *ship; /* owns: flownode for each machine type */
-    uint32_t connects;    /* for the epoch */
-    size_t connecting;    /* channels in FR_CHAN_CONNECTING */
-    struct fr_post kick;  /* starts queued connects, from the loop's turn */
+    struct fr_ship *ship;   /* owns: flownode for each machine type */
+    uint32_t connects;      /* for the epoch */
+    char owner[FR_ID_TEXT]; /* of this process alone: a copy of its home has another */
+    size_t connecting;      /* channels in FR_CHAN_CONNECTING */
+    struct fr_post kick;    /* starts queued connects, from the loop's turn */
     struct fr_chan *chans;
     size_t n;
 };

@@ -214,6 +214,7 @@ enum fr_rc fr_exec_node_create(struct fr_exec *out, const struct fr_exec_node_ar
 {
     struct fr_nodes *ex = fr_sys.alloc(sizeof(*ex));
     size_t bytes = 0;
+    struct fr_id owner;
     enum fr_rc rc = FR_OK;
 
     *out = (struct fr_exec){0};
@@ -224,6 +225,8 @@ enum fr_rc fr_exec_node_create(struct fr_exec *out, const struct fr_exec_node_ar
     if (!fr_mul_size(args->n + 1, sizeof(*ex->chans), &bytes) ||
         (ex->chans = fr_sys.alloc(bytes)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for %zu nodes", args->n);
+    if (rc == FR_OK && (rc = fr_id_new(&owner, err)) == FR_OK)
+        fr_id_text(owner, ex->owner);
     if (rc == FR_OK && args->make_link == NULL)
         rc = fr_ship_create(&ex->ship, args->flownode_dir, err);
     while (rc == FR_OK && ex->n < args->n) {

@@ -37,7 +37,7 @@ struct fr_rec {
     struct fr_id run; /* prepared, and so on to generation */
     struct fr_str instance, spec_hash;
     uint32_t generation;
-    struct fr_str boot; /* boot id of the machine: prepared, launched */
+    struct fr_str boot; /* boot id of the machine: prepared, launched; epoch: whose it is */
     uint32_t sup_pid;   /* launched: the supervisor, whose session the command is in */
     uint64_t sup_start;
     int64_t launched_ms;

@@ -69,20 +69,41 @@ static void newer_epoch(struct srv *s, uint64_t theirs)
 {
     struct fr_err err;
 
-    fr_fail(&err, FR_PROTO, "epoch %llu is older than %llu: a newer connection has this node",
+    fr_fail(&err, FR_BUSY,
+            "another flowrun has taken over this run: epoch %llu is older than %llu, a newer "
+            "connection has this node",
             (unsigned long long)theirs, (unsigned long long)s->table.epoch);
     srv_send_error(s, 0, &err);
     srv_fail(s, &err);
 }
 
+/* A flowrun commits its epoch's upper half before it connects, so two with the same one began from
+ * copies of one home. */
+static bool is_copy(struct srv *s, const struct fr_hello *h)
+{
+    struct fr_err err;
+
+    if (h->epoch >> 32 != s->table.epoch >> 32 || s->table.owner[0] == '\0' || h->boot.n == 0 ||
+        fr_str_is(h->boot, s->table.owner))
+        return false;
+    fr_fail(&err, FR_BUSY,
+            "another flowrun has this run on this node, with a copy of the same home: 'flowrun "
+            "resume' takes the run over once the other one is stopped");
+    srv_send_error(s, 0, &err);
+    srv_fail(s, &err);
+    return true;
+}
+
 static void take_hello(struct srv *s, const struct fr_hello *h)
 {
     struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
-    struct fr_rec rec = {.kind = FR_REC_EPOCH, .run = h->home, .epoch = h->epoch};
+    struct fr_rec rec = {.kind = FR_REC_EPOCH, .run = h->home, .epoch = h->epoch, .boot = h->boot};
     struct fr_err err;
     uint32_t proto;
 
     fr_table_of_run(&s->table, h->home);
+    if (is_copy(s, h))
+        return;
     if (fr_wire_agree(&ours, h, &proto, &err) != FR_OK ||
         (h->epoch > s->table.epoch && srv_journal(s, &rec, &err) != FR_OK)) {
         srv_send_error(s, 0, &err);

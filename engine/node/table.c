@@ -150,13 +150,15 @@ static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
             return false;
         t->fences = f;
         f = &t->fences[t->n_fences++];
-        *f = (struct fr_fence){r->run, 0, 0};
+        *f = (struct fr_fence){.run = r->run};
     }
-    if (r->epoch > f->epoch)
+    if (r->epoch > f->epoch) {
         f->epoch = r->epoch;
+        snprintf(f->owner, sizeof(f->owner), "%.*s", (int)r->boot.n, r->boot.p);
+    }
     f->wall_ms = r->wall_ms;
     if (fr_id_eq(t->run, r->run))
-        t->epoch = f->epoch;
+        fr_table_of_run(t, r->run);
     return true;
 }
 
@@ -166,6 +168,7 @@ void fr_table_of_run(struct fr_table *t, struct fr_id run)
 
     t->run = run;
     t->epoch = f != NULL ? f->epoch : 0;
+    snprintf(t->owner, sizeof(t->owner), "%s", f != NULL ? f->owner : "");
 }
 
 static void take(void *arg, const struct fr_rec *r)
@@ -284,8 +287,11 @@ enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf
 
     for (size_t i = 0; i < t->n_fences && rc == FR_OK; i++) {
         const struct fr_fence *f = &t->fences[i];
-        rec = (struct fr_rec){
-            .kind = FR_REC_EPOCH, .run = f->run, .epoch = f->epoch, .wall_ms = f->wall_ms};
+        rec = (struct fr_rec){.kind = FR_REC_EPOCH,
+                              .run = f->run,
+                              .epoch = f->epoch,
+                              .boot = fr_str_of(f->owner),
+                              .wall_ms = f->wall_ms};
         if (f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run))
             rc = fr_journal_put(out, &rec, err);
     }

@@ -30,6 +30,7 @@ struct fr_attempt {
 struct fr_fence {
     struct fr_id run;
     uint64_t epoch;  /* newest */
+    char owner[40];  /* the process of flowrun that has it; "": it did not say */
     int64_t wall_ms; /* when it came, by the calendar */
 };
 
@@ -42,6 +43,7 @@ struct fr_table {
     size_t n_fences;
     struct fr_id run; /* of this reader: set by fr_table_of_run */
     uint64_t epoch;   /* newest of that run */
+    char owner[40];   /* who has it */
     uint64_t at;      /* of the journal: read up to here */
     bool only;        /* take records of one attempt alone */
     struct fr_id only_id;

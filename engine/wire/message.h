@@ -77,7 +77,7 @@ struct fr_hello {
     struct fr_str build;           /* the linker's id of the program */
     struct fr_id home;  /* node: id of its home; engine: id of the run it owns. Epochs are compared
                          * among hellos of the same run: two runs may use a node at once */
-    struct fr_str boot; /* node: boot id of the machine */
+    struct fr_str boot; /* node: boot id of the machine; flowrun: its process, by a random name */
     uint64_t epoch;     /* engine: of this connection; node: 0 */
     int64_t mono_ms, wall_ms; /* of the sender, now */
     uint32_t keep_days;       /* engine, and so the next: what of acknowledged attempts stays */

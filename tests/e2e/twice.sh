@@ -84,5 +84,53 @@ same "the second" $? 0
 same "all of both ran" "$(lines ran)" 8
 once "two control machines"
 
+# ---- a copy of the home, whose run the other one goes on with: refused by the nodes
+rm -rf ran free nodes "$FLOWRUN_HOME" other
+mkdir -m 700 nodes "$FLOWRUN_HOME"
+ln -s ../nodes "$FLOWRUN_HOME/nodes" # of nodes elsewhere nothing is copied
+start held.yaml
+pid=$!
+until_true 20 begun 3
+kill -9 $pid
+wait $pid 2>/dev/null
+cp -a "$FLOWRUN_HOME" other
+"$flowrun" resume > first 2>&1 &
+one=$!
+for n in n1 n2 n3; do until_true 20 holds first "$n: connected"; done
+FLOWRUN_HOME=$work/other "$flowrun" resume > second 2>&1 &
+two=$!
+for n in n1 n2 n3; do
+    until_true 20 holds second "$n: cannot be used: the node ends the connection: another flowrun has this run"
+done
+has "it says what to do" second "'flowrun resume' takes the run over once the other one is stopped"
+touch free
+wait $one
+same "the first goes on to the end" $? 0
+same "with one attempt each" "$(lines ran)" 4
+kill -9 $two
+wait $two 2>/dev/null
+once "a copy of the home"
+
+# ---- and one that takes the run over: the first hears of it
+rm -rf ran free nodes "$FLOWRUN_HOME" other
+mkdir -m 700 nodes "$FLOWRUN_HOME"
+ln -s ../nodes "$FLOWRUN_HOME/nodes"
+start held.yaml
+pid=$!
+until_true 20 begun 3
+cp -a "$FLOWRUN_HOME" other
+FLOWRUN_HOME=$work/other "$flowrun" resume > second 2>&1 &
+two=$!
+for n in n1 n2 n3; do
+    until_true 20 holds out "$n: cannot be used: the node ends the connection: another flowrun has taken over this run"
+done
+touch free
+wait $two
+same "the second goes on to the end" $? 0
+same "with one attempt each" "$(lines ran)" 4
+kill -9 $pid
+wait $pid 2>/dev/null
+once "a run that is taken over"
+
 same "nothing is left running" "$(marked)" ""
 finish

@@ -399,7 +399,7 @@ static void test_epochs(void)
     client_send(&newer, &f);
     client_expect(&newer, FR_MSG_FACTS_ARE, any);
     client_send(&older, &f); /* refused: a newer connection has the node */
-    CHECK_INT(client_expect(&older, FR_MSG_ERROR, any).error.rc, FR_PROTO);
+    CHECK_INT(client_expect(&older, FR_MSG_ERROR, any).error.rc, FR_BUSY);
     CHECK_INT(client_close(&older, false), 1);
     CHECK_INT(client_close(&newer, false), 0);
 }
@@ -619,7 +619,7 @@ static void test_torn_journal(void)
     CHECK(fr_id_eq(home, c.node.home));
     CHECK_INT(client_close(&c, false), 0);
     c = open_client(19); /* refused: the record behind the torn one counts */
-    CHECK_INT(client_expect(&c, FR_MSG_ERROR, any).error.rc, FR_PROTO);
+    CHECK_INT(client_expect(&c, FR_MSG_ERROR, any).error.rc, FR_BUSY);
     CHECK_INT(client_close(&c, false), 1);
 }
 
