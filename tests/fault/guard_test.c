@@ -70,12 +70,12 @@ static void start_is_late(struct sim *s, enum sim_point what)
         return;
     so_far(w)->step = 1;
     m->stale_us = 60 * SECOND; /* the serve there waits longer for its engine */
-    cut(w, m, 25);
+    cut(w, m, 40);
 }
 
 static void look_late(struct world *w)
 {
-    if (so_far(w)->step != 1 || w->sim.now_us < 20 * SECOND)
+    if (so_far(w)->step != 1 || !any(w, "SELECT 1 FROM attempt WHERE state = 'lost'"))
         return;
     so_far(w)->step = 2;
     world_kill_engine(w, false);
@@ -137,10 +137,10 @@ static void look_slow_lost(struct world *w)
 
     if (f->step == 0 && handed(w) != NULL) {
         f->step = 1;
-        cut(w, n1(w), 25);
+        cut(w, n1(w), 40);
         world_kill(w, world_pick(w, n1(w), "serve", 0), "");
     }
-    if (f->step == 1 && later(w, 20)) {
+    if (f->step == 1 && any(w, "SELECT 1 FROM attempt WHERE state = 'lost'")) {
         f->step = 2;
         world_kill_engine(w, false);
     }
