@@ -26,6 +26,7 @@ static const size_t RANGE = (size_t)4 << 30, DEVICE_BYTES = (size_t)1 << 30;
 
 static std::mutex lock; /* guards the table of pieces */
 static char *range;
+static size_t made, peak; /* allocations of both kinds; most bytes given out at once */
 static size_t top, taken; /* the end of what was ever given out; bytes given out now */
 static std::map<size_t, size_t> pieces; /* where each begins, its bytes */
 static int key = -1;                    /* of the range; -1: none */
@@ -53,6 +54,17 @@ static void on_fault(int sig, siginfo_t *info, void *)
 }
 #endif
 
+/* $CUDASIM_STATS is a file that gets a line at the end of each process. */
+static void at_end(void)
+{
+    FILE *f = fopen(getenv("CUDASIM_STATS"), "a");
+
+    if (f == nullptr)
+        return;
+    fprintf(f, "allocations=%zu peak=%zu\n", made, peak);
+    fclose(f);
+}
+
 static void reserve(void)
 {
     void *p = mmap(nullptr, RANGE, PROT_READ | PROT_WRITE,
@@ -61,6 +73,8 @@ static void reserve(void)
     if (p == MAP_FAILED)
         sim_fail("no addresses for device memory");
     range = static_cast<char *>(p);
+    if (getenv("CUDASIM_STATS") != nullptr)
+        atexit(at_end);
     key = pkey_alloc(0, 0);
     if (key >= 0 && pkey_mprotect(range, RANGE, PROT_READ | PROT_WRITE, key) != 0)
         key = -1;
@@ -118,6 +132,8 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     }
     pieces[at] = bytes;
     taken += bytes;
+    peak = taken > peak ? taken : peak;
+    made++;
     *p = range + at;
     ASAN_UNPOISON_MEMORY_REGION(*p, bytes);
     sim_open();
@@ -149,6 +165,8 @@ cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
     if (posix_memalign(p, 256, bytes) != 0)
         return cudaErrorMemoryAllocation;
     memset(*p, 0xff, bytes);
+    std::lock_guard<std::mutex> hold(lock);
+    made++;
     return cudaSuccess;
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unistd.h>
 
 /* Work not done yet; `done` counts what was. */
 struct sim_work {
@@ -82,9 +83,12 @@ void sim_put_late(cudaStream_t s, std::function<void()> work)
     put(s, false, std::move(work));
 }
 
+/* $CUDASIM_DRIVER: 12040 is one that serves CUDA 12.4. */
 cudaError_t cudaDriverGetVersion(int *v)
 {
-    *v = 13000;
+    const char *given = getenv("CUDASIM_DRIVER");
+
+    *v = given != nullptr ? (int)strtol(given, nullptr, 10) : CUDART_VERSION;
     return cudaSuccess;
 }
 
@@ -94,10 +98,11 @@ cudaError_t cudaRuntimeGetVersion(int *v)
     return cudaSuccess;
 }
 
+/* $CUDASIM_FABRIC: a machine with NVSwitch whose Fabric Manager does not run. */
 cudaError_t cudaGetDeviceCount(int *n)
 {
     *n = SIM_DEVICES;
-    return cudaSuccess;
+    return getenv("CUDASIM_FABRIC") != nullptr ? (cudaError_t)802 : cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int d)
@@ -108,11 +113,16 @@ cudaError_t cudaSetDevice(int d)
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
+/* Every process has devices of its own, but with $CUDASIM_GPU set all have the same one. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
 {
     size_t room;
+    uint32_t own[2] = {(uint32_t)getpid(), (uint32_t)d};
 
     *p = {};
+    if (getenv("CUDASIM_GPU") == nullptr)
+        memcpy(p->uuid.bytes, own, sizeof own);
+    p->pciBusID = 0x18 + d;
     snprintf(p->name, sizeof p->name, "cudasim sm_%d", device_sm);
     (void)cudaMemGetInfo(&room, &p->totalGlobalMem);
     p->sharedMemPerBlockOptin = device_sm >= 90 ? 227 << 10 : 163 << 10;

@@ -40,6 +40,10 @@ typedef struct sim_event *cudaEvent_t;
 
 struct cudaDeviceProp {
     char name[256];
+    struct {
+        char bytes[16];
+    } uuid;
+    int pciDomainID, pciBusID, pciDeviceID;
     size_t totalGlobalMem, sharedMemPerBlockOptin;
     int major, minor, multiProcessorCount, l2CacheSize;
 };

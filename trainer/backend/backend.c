@@ -177,6 +177,11 @@ void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p)
         be->ops->mem_free(be->self, kind, p);
 }
 
+enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err)
+{
+    return be->ops->mem_reserve != NULL ? be->ops->mem_reserve(be->self, bytes, err) : FR_OK;
+}
+
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
                    size_t bytes)
 {

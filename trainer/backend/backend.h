@@ -28,6 +28,13 @@ enum tr_mem {
     TR_MEM_PINNED  /* host memory that the device copies from and to; 256-byte aligned */
 };
 
+/* Which device a backend computes on, as the machine's tools name it; "" where it has no such name.
+ */
+struct tr_device_id {
+    char uuid[48]; /* "GPU-…" */
+    char bus[16];  /* PCI address as below /sys/bus/pci/devices, "0000:18:00.0" */
+};
+
 /* Every op: name and argument struct. tr_<name>(be, queue, args, err) runs it. */
 #define TR_OPS(X)                                                                                  \
     X(embed_fwd, tr_embed)                                                                         \
@@ -85,6 +92,8 @@ struct tr_backend_ops {
     enum fr_rc (*mem_alloc)(void *self, enum tr_mem kind, size_t bytes, void **out,
                             struct fr_err *err);
     void (*mem_free)(void *self, enum tr_mem kind, void *p);
+    /* NULL: nothing is reserved, memory comes from the machine as it is asked for. */
+    enum fr_rc (*mem_reserve)(void *self, size_t bytes, struct fr_err *err);
     enum fr_rc (*copy)(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes);
     enum fr_rc (*zero)(void *self, struct tr_queue *q, void *dst, size_t bytes);
     enum fr_rc (*queue_create)(void *self, size_t workspace_bytes, struct tr_queue **out,
@@ -101,6 +110,7 @@ struct tr_backend_ops {
     bool (*event_done)(void *self, struct tr_event *e);
     bool (*supports)(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
     void (*describe)(void *self, char out[256]);
+    void (*identity)(void *self, struct tr_device_id *out); /* NULL: no device of its own */
     /* Raises *most to what an op of these shapes takes; data is not read, rows that counts on the
      * device would cut are all taken as there. NULL: a backend that keeps nothing. */
     void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
@@ -137,13 +147,18 @@ enum fr_rc tr_mem_alloc(struct tr_backend *be, enum tr_mem kind, size_t bytes, v
                         struct fr_err *err);
 void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p);
 
+/* Takes device memory once for all that is allocated of it afterwards, each piece rounded up to 256
+ * bytes: what does not fit fails, until the backend is destroyed. Before anything is allocated, and
+ * once. Nothing happens on a backend that reserves nothing. FR_NOMEM says what is free. */
+enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err);
+
 /* Between host (pinned, or any host memory on the CPU) and device, either way; bytes 0 is fine. */
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
                    size_t bytes);
 enum fr_rc tr_zero(struct tr_backend *be, struct tr_queue *q, void *dst, size_t bytes);
 
-/* workspace_bytes: what its ops may use as scratch from the start; it grows when an op needs more,
- * so the second step of one shape allocates nothing. */
+/* workspace_bytes: what its ops may use as scratch from the start; it grows when an op needs more.
+ * With what the backend's scratch() says of the largest shapes it never grows. */
 enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct tr_queue **out,
                            struct fr_err *err);
 void tr_queue_destroy(struct tr_backend *be, struct tr_queue *q);

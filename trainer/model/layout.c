@@ -128,7 +128,7 @@ static size_t dry_run(struct tr_model *m, struct fr_err *err)
     }
     if (m->o.logits)
         tr_head_logits(m->blocks[m->nblocks - 1], &ctx, x, &emit);
-    m->scratch_bytes = ctx.scratch.op + ctx.scratch.product;
+    m->scratch = ctx.scratch;
     return ctx.work.peak;
 }
 

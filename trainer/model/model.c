@@ -105,18 +105,20 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     size_t n = 0, sum = 0;
 
     tr_shard_bytes(m->shard, &b);
-    rows[n++] = (struct tr_memory_row){"base shard", b.base};
-    rows[n++] = (struct tr_memory_row){"gather windows", b.windows};
-    rows[n++] = (struct tr_memory_row){"norms and routers", b.persistent};
-    rows[n++] = (struct tr_memory_row){"embedding rows", b.rows};
-    rows[n++] = (struct tr_memory_row){"activations", m->slot_bytes};
-    rows[n++] = (struct tr_memory_row){"workspace", m->work_bytes};
-    rows[n++] = (struct tr_memory_row){"backend scratch", m->scratch_bytes};
-    rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes};
-    rows[n++] = (struct tr_memory_row){"tables and staging", m->table_bytes + m->host_bytes};
+    rows[n++] = (struct tr_memory_row){"base shard", b.base, m->o.place == TR_PLACE_HOST};
+    rows[n++] = (struct tr_memory_row){"gather windows", b.windows, false};
+    rows[n++] = (struct tr_memory_row){"norms and routers", b.persistent, false};
+    rows[n++] = (struct tr_memory_row){"embedding rows", b.rows, false};
+    rows[n++] = (struct tr_memory_row){"activations", m->slot_bytes, false};
+    rows[n++] = (struct tr_memory_row){"workspace", m->work_bytes, false};
+    rows[n++] =
+        (struct tr_memory_row){"backend scratch", m->scratch.op + m->scratch.product, false};
+    rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes, false};
+    rows[n++] = (struct tr_memory_row){"rotary tables", m->table_bytes, false};
+    rows[n++] = (struct tr_memory_row){"staging", m->host_bytes, true};
     for (size_t i = 0; i < n; i++)
         sum += rows[i].bytes;
-    rows[n++] = (struct tr_memory_row){"total", sum};
+    rows[n++] = (struct tr_memory_row){"total", sum, false};
     return n;
 }
 
@@ -124,7 +126,7 @@ enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, 
 {
     enum fr_rc rc;
 
-    if ((rc = tr_queue_create(m->o.be, 0, &m->q, err)) != FR_OK ||
+    if ((rc = tr_queue_create(m->o.be, m->scratch.op, &m->q, err)) != FR_OK ||
         (rc = tr_model_alloc(m, err)) != FR_OK)
         return rc;
     return tr_shard_fill(m->shard, src, err);
@@ -134,7 +136,7 @@ enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st, struct fr_e
 {
     enum fr_rc rc;
 
-    if ((rc = tr_queue_create(m->o.be, 0, &m->q, err)) != FR_OK ||
+    if ((rc = tr_queue_create(m->o.be, m->scratch.op, &m->q, err)) != FR_OK ||
         (rc = tr_model_alloc(m, err)) != FR_OK)
         return rc;
     return tr_shard_load(m->shard, st, err);

@@ -25,7 +25,7 @@ struct tr_model {
     size_t nadapters;
     int64_t elements, padded;
     int64_t moe_layers;
-    size_t scratch_bytes; /* that the backend's queue keeps beside the workspace */
+    struct tr_scratch scratch; /* that the backend's queue keeps beside the workspace */
     size_t work_bytes, slot_bytes, table_bytes, adapter_bytes, buffer_bytes;
     char *buffer;              /* all of the above, one allocation */
     struct tr_view work, grad; /* flat adapters */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES = 3 };
+enum { STATES = 3, PIECES = 64 /* more than the allocations of a run */ };
 
 int64_t tr_peak_rss(void)
 {
@@ -169,32 +169,90 @@ static enum tr_dtype compute_type(const struct tr_run *r)
                                                   : TR_F32;
 }
 
-/* The table of what this rank will hold, printed before it is taken. */
-static void print_memory(struct tr_run *r)
-{
+/* What a rank holds: the model's rows and the run's. */
+struct table {
     struct tr_memory_row rows[TR_MEMORY_ROWS + 3];
-    size_t n = tr_model_memory(r->model, rows), sum = 0;
+    size_t n, sum, device;
+};
+
+static void make_table(const struct tr_run *r, struct table *t)
+{
     struct tr_params p;
-    char size[24];
 
     tr_model_params(r->model, &p);
-    n--; /* the model's own sum */
-    rows[n++] = (struct tr_memory_row){"optimizer", tr_optim_bytes(r->model, r->env.comm->size)};
-    rows[n++] = (struct tr_memory_row){"state staging",
-                                       (size_t)p.padded * r->resume.flat_states * sizeof(float)};
-    rows[n++] = (struct tr_memory_row){"transport", r->env.comm->ops->bytes(r->env.comm->self)};
-    for (size_t i = 0; i < n; i++)
-        sum += rows[i].bytes;
-    r->planned_bytes = sum;
-    if (r->env.comm->rank != 0)
-        return;
-    tr_say("Memory of rank 0 of %d:", r->env.comm->size);
-    for (size_t i = 0; i < n; i++) {
-        fr_show_size((int64_t)rows[i].bytes, size);
-        tr_say("  %-20s %12s", rows[i].name, size);
+    *t = (struct table){0};
+    t->n = tr_model_memory(r->model, t->rows) - 1; /* without the model's sum */
+    t->rows[t->n++] =
+        (struct tr_memory_row){"optimizer", tr_optim_bytes(r->model, r->env.comm->size), false};
+    t->rows[t->n++] = (struct tr_memory_row){
+        "state staging", (size_t)p.padded * r->resume.flat_states * sizeof(float), true};
+    t->rows[t->n++] =
+        (struct tr_memory_row){"transport", r->env.comm->ops->bytes(r->env.comm->self), true};
+    for (size_t i = 0; i < t->n; i++) {
+        t->sum += t->rows[i].bytes;
+        t->device += t->rows[i].host ? 0 : t->rows[i].bytes;
     }
-    fr_show_size((int64_t)sum, size);
+}
+
+static void print_table(const struct tr_run *r, const struct table *t)
+{
+    bool apart = !r->env.be->ops->host_memory;
+    char size[24];
+
+    tr_say("Memory of rank 0 of %d:", r->env.comm->size);
+    for (size_t i = 0; i < t->n; i++) {
+        fr_show_size((int64_t)t->rows[i].bytes, size);
+        tr_say("  %-20s %12s%s", t->rows[i].name, size, apart && t->rows[i].host ? "  host" : "");
+    }
+    fr_show_size((int64_t)t->sum, size);
     tr_say("  %-20s %12s", "total", size);
+    fr_show_size((int64_t)t->device, size);
+    if (apart)
+        tr_say("  %-20s %12s", "on the device", size);
+}
+
+/* What makes the largest part of the device's memory smaller. */
+static const char *cure(const char *row)
+{
+    if (strcmp(row, "base shard") == 0)
+        return "take more ranks with ZeRO stage 3, or offload_param to the CPU";
+    if (strcmp(row, "gather windows") == 0)
+        return "lower stage3_max_live_parameters";
+    if (strcmp(row, "adapters") == 0 || strcmp(row, "optimizer") == 0)
+        return "lower --lora_rank, or take more ranks";
+    return "lower --per_device_train_batch_size or --cutoff_len";
+}
+
+/* The device's part at once: nothing is allocated on it afterwards. Pieces are rounded up. */
+static enum fr_rc reserve(const struct tr_run *r, const struct table *t, struct fr_err *err)
+{
+    const struct tr_memory_row *most = NULL;
+    struct fr_err why = {0};
+    char size[24], all[24];
+
+    if (tr_mem_reserve(r->env.be, t->device + PIECES * 256, &why) == FR_OK)
+        return FR_OK;
+    for (size_t i = 0; i < t->n; i++)
+        if (!t->rows[i].host && (most == NULL || t->rows[i].bytes > most->bytes))
+            most = &t->rows[i];
+    fr_show_size((int64_t)most->bytes, size);
+    fr_show_size((int64_t)t->device, all);
+    return fr_fail(err, why.rc,
+                   "rank %d needs %s on its device, the largest part is %s with %s: "
+                   "%s; %s",
+                   r->env.comm->rank, all, most->name, size, why.msg, cure(most->name));
+}
+
+/* The table of what this rank will hold, printed before it is taken. */
+static enum fr_rc take_memory(struct tr_run *r, struct fr_err *err)
+{
+    struct table t;
+
+    make_table(r, &t);
+    r->planned_bytes = t.sum;
+    if (r->env.comm->rank == 0)
+        print_table(r, &t);
+    return reserve(r, &t, err);
 }
 
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
@@ -226,8 +284,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
-    print_memory(r);
-    return rc;
+    return take_memory(r, err);
 }
 
 static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)

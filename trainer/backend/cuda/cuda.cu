@@ -4,6 +4,7 @@
 #include "trainer/backend/cuda/cuda.h"
 
 #include "trainer/backend/cuda/lt.h"
+#include "trainer/backend/cuda/memory.h"
 #include "trainer/backend/module.h"
 
 extern "C" {
@@ -22,30 +23,6 @@ enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err)
                    cudaGetErrorString(e));
 }
 
-static enum fr_rc cuda_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
-                                 struct fr_err *err)
-{
-    size_t all = bytes > 0 ? bytes : 1, room = 0, total = 0;
-    cudaError_t e = kind == TR_MEM_DEVICE ? cudaMalloc(out, all)
-                                          : cudaHostAlloc(out, all, cudaHostAllocDefault);
-
-    (void)self;
-    if (e == cudaSuccess)
-        return FR_OK;
-    *out = NULL;
-    (void)cudaGetLastError();
-    (void)cudaMemGetInfo(&room, &total);
-    return fr_fail(err, e == cudaErrorMemoryAllocation ? FR_NOMEM : FR_IO,
-                   "%zu bytes of %s memory: %s; %zu of the device's %zu bytes are free", bytes,
-                   kind == TR_MEM_DEVICE ? "device" : "pinned", cudaGetErrorString(e), room, total);
-}
-
-static void cuda_mem_free(void *self, enum tr_mem kind, void *p)
-{
-    (void)self;
-    (void)(kind == TR_MEM_DEVICE ? cudaFree(p) : cudaFreeHost(p));
-}
-
 static enum fr_rc cuda_copy(void *self, struct tr_queue *q, void *dst, const void *src,
                             size_t bytes)
 {
@@ -59,30 +36,11 @@ static enum fr_rc cuda_zero(void *self, struct tr_queue *q, void *dst, size_t by
     return cuda_ok(cudaMemsetAsync(dst, 0, bytes, q->stream), "zero", NULL);
 }
 
-enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err *err)
-{
-    if (bytes > q->work_bytes) {
-        enum fr_rc rc = cuda_ok(cudaStreamSynchronize(q->stream), "workspace", err);
-
-        if (rc != FR_OK)
-            return rc;
-        (void)cudaFree(q->work);
-        q->work = NULL;
-        q->work_bytes = 0;
-        if ((rc = cuda_mem_alloc(q->owner, TR_MEM_DEVICE, bytes, &q->work, err)) != FR_OK)
-            return fr_while(err, "workspace");
-        q->work_bytes = bytes;
-    }
-    *out = q->work;
-    return FR_OK;
-}
-
 static void cuda_queue_destroy(void *self, struct tr_queue *q)
 {
-    (void)self;
     if (q->stream != NULL)
         (void)cudaStreamDestroy(q->stream);
-    (void)cudaFree(q->work);
+    cuda_mem_free(self, TR_MEM_DEVICE, q->work);
     fr_sys.free(q);
 }
 
@@ -215,13 +173,21 @@ static void cuda_describe(void *self, char out[256])
     size_t room = 0, total = 0;
 
     (void)cudaMemGetInfo(&room, &total);
-    snprintf(out, 256, "device=%d name=\"%s\" sm=%d processors=%d free=%zu of %zu bytes",
-             cuda->device, cuda->name, cuda->sm, cuda->processors, room, total);
+    snprintf(out, 256, "device=%d name=\"%s\" uuid=%s sm=%d processors=%d free=%zu of %zu bytes",
+             cuda->device, cuda->name, cuda->id.uuid, cuda->sm, cuda->processors, room, total);
+}
+
+static void cuda_identity(void *self, struct tr_device_id *out)
+{
+    *out = static_cast<struct cuda *>(self)->id;
 }
 
 static void cuda_destroy(void *self)
 {
-    lt_destroy(static_cast<struct cuda *>(self)->lt);
+    struct cuda *cuda = static_cast<struct cuda *>(self);
+
+    lt_destroy(cuda->lt);
+    (void)cudaFree(cuda->arena);
     fr_sys.free(self);
 }
 
@@ -247,6 +213,7 @@ static struct tr_backend_ops make_table(void)
     t.name = "cuda";
     t.mem_alloc = cuda_mem_alloc;
     t.mem_free = cuda_mem_free;
+    t.mem_reserve = cuda_mem_reserve;
     t.copy = cuda_copy;
     t.zero = cuda_zero;
     t.queue_create = cuda_queue_create;
@@ -260,12 +227,46 @@ static struct tr_backend_ops make_table(void)
     t.event_done = cuda_event_done;
     t.supports = cuda_supports;
     t.describe = cuda_describe;
+    t.identity = cuda_identity;
+    t.scratch = cuda_scratch;
     t.destroy = cuda_destroy;
 #define CUDA_SLOT(name, args) t.name = run_##name;
     CUDA_OPS(CUDA_SLOT)
 #undef CUDA_SLOT
     return t;
 }
+
+/* As nvidia-smi and /sys name it. */
+static void name_device(struct tr_device_id *id, const cudaDeviceProp *p)
+{
+    const unsigned char *b = reinterpret_cast<const unsigned char *>(p->uuid.bytes);
+
+    snprintf(id->uuid, sizeof id->uuid,
+             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+             b[15]);
+    snprintf(id->bus, sizeof id->bus, "%04x:%02x:%02x.0", p->pciDomainID & 0xffff,
+             p->pciBusID & 0xff, p->pciDeviceID & 0xff);
+}
+
+/* A driver serves the runtimes of its own major version and of earlier ones. Source: CUDA toolkit
+ * release notes, "minimum required driver version". */
+static enum fr_rc check_driver(int driver, struct fr_err *err)
+{
+    const int runtime = CUDART_VERSION;
+
+    if (driver == 0)
+        return fr_fail(err, FR_UNSUPPORTED, "no NVIDIA driver on this machine");
+    if (driver / 1000 >= runtime / 1000)
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "the NVIDIA driver serves CUDA %d.%d, this build is of CUDA %d.%d: install "
+                   "driver %s or later, or take a build of CUDA %d",
+                   driver / 1000, driver / 10 % 100, runtime / 1000, runtime / 10 % 100,
+                   runtime / 1000 >= 13 ? "580" : "525.60.13", driver / 1000);
+}
+
+enum { NOT_READY = 802 /* cudaErrorSystemNotReady */ };
 
 static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
 {
@@ -274,13 +275,22 @@ static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
     int driver = 0, n = 0;
     enum fr_rc rc;
 
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-        return fr_fail(err, FR_UNSUPPORTED, "no NVIDIA driver on this machine");
+    if (cudaDriverGetVersion(&driver) != cudaSuccess)
+        driver = 0;
+    if ((rc = check_driver(driver, err)) != FR_OK)
+        return rc;
     e = cudaGetDeviceCount(&n);
+    if ((int)e == NOT_READY)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "the GPUs wait for their NVSwitch fabric: start Fabric Manager in the "
+                       "driver's version by `systemctl start nvidia-fabricmanager`");
     if (e != cudaErrorNoDevice && (rc = cuda_ok(e, "devices", err)) != FR_OK)
         return rc;
     if (cuda->device < 0 || cuda->device >= n)
-        return fr_fail(err, FR_NOTFOUND, "device %d: this process sees %d", cuda->device, n);
+        return fr_fail(err, FR_NOTFOUND,
+                       "device %d: this process sees %d; look at --nproc_per_node and "
+                       "CUDA_VISIBLE_DEVICES",
+                       cuda->device, n);
     if ((rc = cuda_ok(cudaSetDevice(cuda->device), "device", err)) != FR_OK ||
         (rc = cuda_ok(cudaGetDeviceProperties(&p, cuda->device), "device", err)) != FR_OK)
         return rc;
@@ -290,6 +300,7 @@ static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
     cuda->processors = p.multiProcessorCount;
     cuda->sm = p.major == 9 ? 90 : 80;
     snprintf(cuda->name, sizeof cuda->name, "%.60s", p.name);
+    name_device(&cuda->id, &p);
     return FR_OK;
 }
 

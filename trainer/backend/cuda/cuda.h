@@ -65,6 +65,9 @@ struct cuda {
     int sm;         /* what the kernels in use were built for: 80, 90 */
     int processors; /* multiprocessors */
     char name[64];
+    struct tr_device_id id;
+    char *arena; /* owns: all device memory of a run, NULL when none was reserved */
+    size_t arena_bytes, arena_used, arena_pieces; /* bytes cut off, pieces not yet freed */
     struct lt *lt; /* owns: cuBLASLt, NULL until the first dense product; one thread makes calls */
 };
 
@@ -74,6 +77,7 @@ struct tr_queue {
     void *work; /* owns: scratch of its ops */
     size_t work_bytes;
     enum tr_op op; /* the last one put into it, for the text of an error */
+    bool dry;      /* nothing is put into it: work_bytes becomes what an op would take */
 };
 
 struct tr_event {
@@ -85,7 +89,7 @@ struct tr_event {
 enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err);
 
 /* At least `bytes` of the queue's workspace, 256-byte aligned; the previous op's contents are lost.
- * Growing waits for the queue: it happens before the first step of a shape only. FR_NOMEM. */
+ * Growing waits for the queue: a run makes it large enough beforehand. FR_NOMEM. */
 enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err *err);
 
 /* Blocks of a launch, threads of a block, bytes of dynamic shared memory. */
@@ -104,7 +108,7 @@ enum fr_rc cuda_launch(struct tr_queue *q, const struct cuda_grid &g, struct fr_
     cudaLaunchConfig_t c = {};
     cudaError_t e = cudaSuccess;
 
-    if (g.blocks.x == 0 || g.blocks.y == 0 || g.blocks.z == 0)
+    if (q->dry || g.blocks.x == 0 || g.blocks.y == 0 || g.blocks.z == 0)
         return FR_OK;
     c.gridDim = g.blocks;
     c.blockDim = dim3((unsigned)g.threads);

@@ -248,8 +248,8 @@ enum fr_rc lt_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *
     key.trans_a = a->trans_a;
     key.trans_b = a->trans_b;
     key.bias = a->bias.p != NULL;
-    if ((rc = lt_of(cuda, &lt, err)) != FR_OK || (rc = lt_plan_of(lt, &key, &p, err)) != FR_OK ||
-        (rc = cuda_work(q, LT_WORKSPACE, &work, err)) != FR_OK)
+    if ((rc = cuda_work(q, LT_WORKSPACE, &work, err)) != FR_OK || q->dry ||
+        (rc = lt_of(cuda, &lt, err)) != FR_OK || (rc = lt_plan_of(lt, &key, &p, err)) != FR_OK)
         return rc;
     if (key.bias &&
         (rc = lt_ok(lt->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
