@@ -12,6 +12,7 @@ One dense layer and two with experts, 64 tokens a step at the most. Tolerances, 
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,42 @@ def near(what, got, want, loss, norm):
     t.check(what + ": gradient norms", worst[1] <= norm, "%g > %g" % (worst[1], norm))
 
 
+def memory(steps):
+    """Steps allocate nothing; the device's memory is what the table says, and too little is told."""
+    seen = []
+    for n in (1, steps):
+        one = t.launch("m%d" % n, 1, accumulation=2, steps=n, device="cuda", bf16=True,
+                       env={"CUDASIM_STATS": os.path.abspath("stats%d" % n)}, **BASE)
+        t.same("a run of %d steps" % n, one.wait(), 0)
+        with open("stats%d" % n) as f:
+            seen.append(f.read().strip())
+    t.same("allocations and peak of %d steps are those of one" % steps, seen[1], seen[0])
+    said = re.search(r"on the device +([\d.]+) MiB", one.text())
+    peak = int(seen[0].split("peak=")[1]) / 2 ** 20
+    t.check("the table's bytes are the device's", said and abs(peak - float(said.group(1))) < 0.1,
+            "peak %.2f MiB\n%s" % (peak, one.text()))
+    one = t.launch("little", 1, accumulation=2, steps=1, device="cuda", env={"CUDASIM_MEMORY": "9000000"},
+                   **BASE)
+    t.same("too little memory", one.wait(), 1)
+    for part in ("on the device", "the largest part is backend scratch with 3", "9000000 bytes are free",
+                 "; lower --per_device_train_batch_size or --cutoff_len"):
+        t.has("too little memory", one.text(), part)
+
+
+def refusals():
+    """Machines that cannot train: one line with the cure."""
+    for what, world, env, words in (
+            ("an old driver", 1, {"CUDASIM_DRIVER": "12040"},
+             "the NVIDIA driver serves CUDA 12.4, this build is of CUDA 13.0: install driver 580 or later"),
+            ("no driver", 1, {"CUDASIM_DRIVER": "0"}, "device cuda: no NVIDIA driver on this machine"),
+            ("no fabric", 1, {"CUDASIM_FABRIC": "1"}, "systemctl start nvidia-fabricmanager"),
+            ("more ranks than devices", 4, {}, "device 3: this process sees 3"),
+            ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000")):
+        one = t.launch("no", world, steps=1, device="cuda", env=env, **BASE)
+        t.same(what + ": exit status", one.wait(), 2)
+        t.has(what, one.text(), words)
+
+
 def short(steps):
     cpu = run("cpu", "cpu", 1, steps)
     near("f32, 2 ranks", run("two", "cuda", 2, steps), cpu, 1e-5, 1e-4)
@@ -85,6 +122,8 @@ def main():
         short(steps)
     else:
         whole(steps)
+        memory(3)
+        refusals()
     t.finish()
 
 

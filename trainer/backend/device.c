@@ -1,11 +1,13 @@
 #include "trainer/backend/device.h"
 
 #include "engine/base/log.h"
+#include "trainer/backend/health.h"
 #include "trainer/backend/module.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,19 +37,52 @@ static void *open_module(struct fr_err *err)
     return module;
 }
 
+/* Ordinals are those of nvidia-smi, unless the user orders them otherwise. */
+static void order_devices(void)
+{
+    const char *order = getenv("CUDA_DEVICE_ORDER");
+
+    if (order == NULL)
+        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    else if (strcmp(order, "PCI_BUS_ID") != 0)
+        fr_log(FR_LOG_WARN, "gpu",
+               "CUDA_DEVICE_ORDER=%s: devices are not numbered as nvidia-smi does; unset it",
+               order);
+}
+
+/* The device is fit for a run, and this process is near it. */
+static enum fr_rc settle(struct tr_backend *be, struct fr_err *err)
+{
+    struct tr_device_id id = {0};
+    enum fr_rc rc;
+
+    if (be->ops->identity == NULL)
+        return FR_OK;
+    be->ops->identity(be->self, &id);
+    if ((rc = tr_health_run(&id, err)) == FR_OK)
+        tr_numa_pin(&id);
+    return rc;
+}
+
 /* The module stays open: what the CUDA runtime started cannot be unloaded. */
 static enum fr_rc cuda_create(int ordinal, struct tr_backend **out, struct fr_err *err)
 {
-    void *module = open_module(err);
+    void *module;
     tr_cuda_open_fn *create;
     enum fr_rc rc;
 
-    if (module == NULL)
+    order_devices();
+    if ((module = open_module(err)) == NULL)
         return err->rc;
     memcpy(&create, &(void *){dlsym(module, "tr_cuda_open")}, sizeof(create));
     if (create == NULL)
         return fr_fail(err, FR_UNSUPPORTED, MODULE ": no tr_cuda_open in it");
-    rc = create(sizeof(struct tr_backend_ops), ordinal, out, err);
+    if ((rc = create(sizeof(struct tr_backend_ops), ordinal, out, err)) != FR_OK)
+        return rc;
+    if ((rc = settle(*out, err)) != FR_OK) {
+        tr_backend_destroy(*out);
+        *out = NULL;
+    }
     return rc;
 }
 

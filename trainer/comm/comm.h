@@ -130,7 +130,7 @@ enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *opts, s
  * communicator does not block; a thread watches it: a rank that ended, an error or a collective
  * that does not end within timeout_ms aborts it on all ranks, and the message names the ranks that
  * are behind. FR_USAGE: NCCL variables that turn off the links inside a node, without
- * allow_slow_links. FR_UNSUPPORTED: no NCCL, or a backend without streams.
+ * allow_slow_links; two ranks with one GPU. FR_UNSUPPORTED: no NCCL, or a backend without streams.
  */
 enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);

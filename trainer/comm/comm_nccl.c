@@ -407,6 +407,30 @@ static enum fr_rc connect_ranks(struct nccl *c, struct fr_err *err)
     return settle(c, err);
 }
 
+/* Every rank needs a GPU of its own: NCCL hangs or fails otherwise, and says less. */
+static enum fr_rc own_devices(struct nccl *c, struct fr_err *err)
+{
+    struct tr_backend *be = c->comm->be;
+    int size = c->comm->size;
+    struct tr_device_id mine = {0}, *all = fr_sys.alloc((size_t)size * sizeof(*all));
+    enum fr_rc rc;
+
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "the devices of %d ranks", size);
+    if (be->ops->identity != NULL)
+        be->ops->identity(be->self, &mine);
+    rc = tr_comm_host_all_gather(c->host, all, &mine, sizeof(mine), err);
+    for (int i = 0; i < size && rc == FR_OK; i++)
+        for (int k = 0; k < i && rc == FR_OK; k++)
+            if (all[i].uuid[0] != '\0' && strcmp(all[i].uuid, all[k].uuid) == 0)
+                rc = fr_fail(err, FR_USAGE,
+                             "ranks %d and %d have the same GPU, %s: each needs its own; look at "
+                             "--nproc_per_node and CUDA_VISIBLE_DEVICES",
+                             k, i, all[i].uuid);
+    fr_sys.free(all);
+    return rc;
+}
+
 static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_err *err)
 {
     pthread_condattr_t attr;
@@ -421,6 +445,8 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
         rc = tr_event_create(c->comm->be, &c->pending[i].event, err);
     if (rc == FR_OK)
         rc = tr_nccl_open(o->nccl, &c->api, err);
+    if (rc == FR_OK)
+        rc = own_devices(c, err);
     if (rc == FR_OK)
         rc = connect_ranks(c, err);
     if (rc == FR_OK && pthread_create(&c->thread, NULL, watch, c) != 0)
