@@ -14,6 +14,13 @@ static struct fr_str keep(struct fr_arena *arena, const char *p, size_t n)
     return copy != NULL ? fr_str_of(copy) : (struct fr_str){"", 0};
 }
 
+struct fr_str fr_reason_keep(const char *text, struct fr_arena *arena)
+{
+    char *copy = fr_arena_dup(arena, text);
+
+    return copy != NULL ? fr_str_of(copy) : FR_STR("no memory for the reason");
+}
+
 struct fr_str fr_reason_of(struct fr_str text, bool whole, struct fr_arena *arena)
 {
     struct fr_str none = {"", 0}, out = none;

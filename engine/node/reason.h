@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+/* A copy of an error's text in the arena; without memory for it still some text: an end with one is
+ * not taken for one that went well. */
+struct fr_str fr_reason_keep(const char *text, struct fr_arena *arena);
+
 /* text is the end of an output; whole: its beginning, too. Empty: it says nothing. In the arena. */
 struct fr_str fr_reason_of(struct fr_str text, bool whole, struct fr_arena *arena);
 

@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/node/cgroup.h"
 #include "engine/node/outputs.h"
+#include "engine/node/reason.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>
@@ -187,7 +188,7 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     strncat(path, ".out", 5);
     if (e.cause == FR_END_EXIT && e.outputs.n == 0 &&
         fr_outputs_read(path, NULL, &arena, &e.outputs, &err) != FR_OK)
-        e.text = fr_str_of(fr_arena_dup(&arena, err.msg));
+        e.text = fr_reason_keep(err.msg, &arena);
     fr_cgroup_remove(l->a->cgroup);
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};

@@ -173,7 +173,7 @@ static void gather_end(struct sup *s)
         s->end.ended_ms = fr_sys.mono_ms();
     list_survivors(s);
     if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
-        s->end.text = fr_str_of(fr_arena_dup(&s->arena, err.msg));
+        s->end.text = fr_reason_keep(err.msg, &s->arena);
     if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
         s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
     s->phase = SUP_RECORDING;
@@ -196,7 +196,7 @@ static void record(struct sup *s)
 static void start_failed(struct sup *s, const struct fr_err *err)
 {
     s->end.cause = FR_END_START_FAILED;
-    s->end.text = fr_str_of(fr_arena_dup(&s->arena, err->msg));
+    s->end.text = fr_reason_keep(err->msg, &s->arena);
     s->end.launched = false;
     s->stopping = true;
     enter(s, SUP_CLOSING, s->req->grace_ms);

@@ -163,14 +163,22 @@ static bool outputs_fine(struct fr_run *run, const struct run_attempt *at, const
     return e->outputs.n <= task->n_outputs;
 }
 
-static void keep_outputs(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
+/* false: flowrun ends; the node keeps them until its end is committed. */
+static bool keep_outputs(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
 {
+    struct fr_err err;
+
     at->outputs = (struct fr_strs){0};
     for (size_t i = 0; i < e->outputs.n; i++)
         if (!run_add(&run->arena, &at->outputs, "%.*s", (int)e->outputs.v[i].n, e->outputs.v[i].p))
-            run_trouble(run, at->inst, "no memory for an output");
+            goto nomem;
     at->outputs_new = true;
     run->insts[at->inst].outputs = at->outputs; /* conditions of this very turn may want them */
+    return true;
+nomem:
+    fr_fail(&err, FR_NOMEM, "no memory for the outputs of %s", run->plan->insts[at->inst].key);
+    run_die(run, &err);
+    return false;
 }
 
 static void why_ended(struct run_attempt *at, const struct fr_ended *e)
@@ -202,9 +210,9 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
     at->log_bytes = e->log_bytes; /* also of one that this process knows as ended from the store */
     if (!at->ended) {
         why_ended(at, e);
-        if (well && e->text.n == 0 && fine)
-            keep_outputs(run, at, e);
-        else if (well && e->text.n == 0)
+        if (well && e->text.n == 0 && fine && !keep_outputs(run, at, e))
+            return;
+        if (well && e->text.n == 0 && !fine)
             snprintf(at->reason, sizeof(at->reason),
                      "node %s gave outputs that were not declared, or are no text",
                      run->plan->nodes[run_node_of(run, at->inst)].name);

@@ -39,6 +39,7 @@ enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
 
 /* ---- run.c ---- */
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err);
+void run_die(struct fr_run *run, const struct fr_err *err); /* flowrun ends; a resume goes on */
 void run_queue_or_die(struct fr_run *run, const struct fr_event *ev); /* no memory: fatal */
 void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

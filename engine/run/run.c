@@ -109,7 +109,7 @@ void run_attempt_drop(struct fr_run *run, struct run_attempt *at)
     }
 }
 
-static void die(struct fr_run *run, const struct fr_err *err)
+void run_die(struct fr_run *run, const struct fr_err *err)
 {
     if (!run->fatal)
         run->fatal_err = *err;
@@ -129,7 +129,7 @@ void run_queue_or_die(struct fr_run *run, const struct fr_event *ev)
     struct fr_err err;
 
     if (run_queue(run, ev, &err) != FR_OK)
-        die(run, &err);
+        run_die(run, &err);
 }
 
 /* ---- the drain ---- */
