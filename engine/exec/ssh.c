@@ -84,8 +84,8 @@ static enum fr_ssh_step open_channel(struct fr_ssh *s, struct fr_err *err)
         return FR_SSH_AGAIN;
     if (rc == 0)
         return FR_SSH_DONE;
-    fr_fail(err, FR_DENIED, "%s runs no command for '%s': %s", s->conf.host, s->conf.user,
-            fr_ssh_words(s));
+    fr_fail(err, fr_ssh_hung_up(s) ? FR_UNREACHABLE : FR_DENIED, "%s runs no command for '%s': %s",
+            s->conf.host, s->conf.user, fr_ssh_words(s));
     return FR_SSH_FAILED;
 }
 

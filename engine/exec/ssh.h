@@ -57,6 +57,9 @@ struct fr_ssh {
 enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err);
 void fr_ssh_tcp_finish(struct fr_ssh *s);
+/* Whether the connection has ended: then what just failed was no refusal, whatever libssh2 calls
+ * it. */
+bool fr_ssh_hung_up(const struct fr_ssh *s);
 
 /* known.c: the file's lines about s->name or s->conf.alias into s->known and s->revoked. */
 void fr_ssh_read_known(struct fr_ssh *s, const char *path);

@@ -296,7 +296,10 @@ enum fr_ssh_step fr_ssh_login(struct fr_ssh *s, struct fr_err *err)
     step = s->key < s->conf.n_keys ? try_files(s) : FR_SSH_FAILED;
     if (step == FR_SSH_FAILED && s->key >= s->conf.n_keys)
         step = try_agent(s);
-    if (step == FR_SSH_FAILED)
+    if (step == FR_SSH_FAILED && fr_ssh_hung_up(s))
+        fr_fail(err, FR_UNREACHABLE, "%s hung up during the login of '%s'; keys tried: %s",
+                s->conf.host, s->conf.user, s->offered.n > 0 ? s->offered.p : "none");
+    else if (step == FR_SSH_FAILED)
         fr_fail(err, FR_DENIED, "%s refused user '%s'; keys tried: %s", s->conf.host, s->conf.user,
                 s->offered.n > 0 ? s->offered.p : "none (no key file found, no agent)");
     return step;

@@ -186,6 +186,14 @@ enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err)
     return FR_SSH_DONE;
 }
 
+bool fr_ssh_hung_up(const struct fr_ssh *s)
+{
+    char byte;
+    ssize_t n = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 void fr_ssh_tcp_finish(struct fr_ssh *s)
 {
     if (s->lookup != NULL)

@@ -1,12 +1,18 @@
 #!/bin/bash
-# Over SSH: process trees that ignore SIGTERM, fork twice and call setsid, stopped by cancel from another
-# shell and by the time-out; retry --from; hooks run once; a sidecar gone after flowrun died.
+# Over SSH: process trees that ignore SIGTERM, fork twice, call setsid, are halted (SIGSTOP) and hold the
+# rendezvous port, stopped by cancel from another shell and by the time-out; retry --from; hooks run once; a sidecar gone after flowrun died.
 . "$(dirname "$0")/ssh_lib.sh"
 begin_nodes "$1"
 
 # Processes of node $1 that the test's tasks left.
 left() { on "$1" "pgrep -fx 'sleep 4242[0-9]' || :"; }
-nothing_left() { for i in 1 2 3; do same "$1: nothing is left on node$i" "$(left $i)" ""; done; }
+holders() { on "$1" 'ss -Hltn sport = :39500'; } # of the rendezvous port
+nothing_left() {
+    for i in 1 2 3; do
+        same "$1: nothing is left on node$i" "$(left $i)" ""
+        same "$1: the port of node$i is free" "$(holders $i)" ""
+    done
+}
 
 {
     echo "name: trees"
@@ -29,6 +35,11 @@ tasks:
       test ! -e /var/mended || exit 0
       setsid bash -c 'trap "" TERM; sleep 42421 & sleep 42422 & wait' &
       (setsid bash -c 'trap "" TERM; (sleep 42423 &) ; echo deep > /var/deep; sleep 42424' &)
+      setsid bash -c 'trap "" TERM; sleep 42426 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; kill -STOP $! $$' &
+      (setsid python3 -c 'import os, signal, socket
+      signal.signal(signal.SIGTERM, signal.SIG_IGN)
+      s = socket.create_server(("", int(os.environ["MASTER_PORT"])))
+      signal.pause()' &)
       until test -e /var/deep; do read -t 0.05 x <> <(:) || :; done
       echo grown
       wait
@@ -42,7 +53,7 @@ END
 start trees.yaml
 pid=$!
 for i in 1 2 3; do until_true 30 holds out "tree@node$i | grown"; done
-for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 4'; done
+for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 5 -a -n "$(holders $i)"'; done
 (cd / && "$flowrun" cancel 1) > cancel 2>&1
 same "cancel from another shell" $? 0
 nothing_left "cancel"

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { CUT_BYTES = 2600, CUT_STEP = 100 }; /* a login takes some more */
+
 static const char sshd[] = "/usr/sbin/sshd";
 
 /* --- the peer --- */
@@ -72,9 +74,20 @@ static struct {
     bool on;
 } late;
 
+/* The server hangs up when so many more bytes of it were read; -1: never. */
+static struct {
+    ssize_t left;
+} cut = {-1};
+
 ssize_t recv(int fd, void *p, size_t n, int flags)
 {
-    ssize_t k = recvfrom(fd, p, n, flags, NULL, NULL);
+    ssize_t k;
+
+    if (cut.left >= 0 && n > (size_t)cut.left)
+        n = (size_t)cut.left;
+    k = n > 0 ? recvfrom(fd, p, n, flags, NULL, NULL) : 0;
+    if (cut.left >= 0 && k > 0)
+        cut.left -= k;
     struct pollfd look = {.fd = fd, .events = POLLIN};
 
     if (k < 0 && errno == EAGAIN && late.on) {
@@ -431,6 +444,27 @@ static void try_row(struct site *s, const struct row *row)
     fr_loop_destroy(&loop);
 }
 
+/* A connection that ends anywhere in handshake, login and start is tried again: it is no refusal.
+ */
+static void test_cut(struct site *s)
+{
+    struct row row = {.transport = FR_TRANSPORT_LIBSSH2,
+                      .host = "127.0.0.1",
+                      .key = "id",
+                      .known = "known",
+                      .rc = FR_UNREACHABLE};
+    char name[48];
+
+    row.name = name;
+    for (ssize_t at = 0; at < CUT_BYTES; at += CUT_STEP) {
+        snprintf(name, sizeof(name), "cut off behind %zd bytes", at);
+        cut.left = at;
+        try_row(s, &row);
+        CHECK_INT(cut.left, 0);
+    }
+    cut.left = -1;
+}
+
 static void test_choice(struct site *s)
 {
     struct fr_ssh_target t = {.host = "127.0.0.1", .key = in_dir(s, "id")};
@@ -493,6 +527,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         try_row(&s, &rows[i]);
     test_choice(&s);
+    test_cut(&s);
     kill(s.sshd, SIGTERM);
     waitpid(s.sshd, NULL, 0);
     fr_remove_tree(s.dir, NULL);
