@@ -19,6 +19,7 @@ static const struct shape shapes[] = {
     {131, 4, 2, 24, 16, {0, 1, 66, 131}, 4, true},
     {131, 2, 2, 16, 16, {0, 64, 129}, 3, false}, /* the last two tokens in no segment */
     {20, 2, 1, 8, 8, {3, 3, 9, 20}, 4, false},   /* an empty segment */
+    {40, 2, 1, 64, 32, {0, 40}, 2, true},
     {150, 2, 2, 192, 128, {0, 22, 150}, 3, true},
 };
 

@@ -177,6 +177,37 @@ __device__ __forceinline__ void attention_end(const struct attention &a, const s
     }
 }
 
+/* The rows of lse and delta that a lane needs: of its own rows, or of a tile's columns. */
+__device__ __forceinline__ float attention_row(const float *p, int64_t i, const struct span &s)
+{
+    return i < s.len ? p[s.begin + i] : 0;
+}
+
+/*
+ * From the scores p and d = dO V^T of a tile: P into p, dS into d. Owned rows begin at `row`, the
+ * tile's at `col`; KEYS: rows are keys and columns queries.
+ */
+template <bool KEYS, int N>
+__device__ __forceinline__ void attention_gradients(float (&p)[N / 8][4], float (&d)[N / 8][4],
+                                                    const struct attention &a, const struct span &s,
+                                                    int head, int64_t row, int64_t col)
+{
+    const float *lse = a.lse + head * a.lse_ld, *delta = a.delta + head * a.delta_ld;
+    int lane = (int)(threadIdx.x % 32);
+
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int64_t r = row + lane / 4 + e / 2 * 8, c = col + n * 8 + lane % 4 * 2 + e % 2;
+            int64_t i = KEYS ? c : r, j = KEYS ? r : c;
+            float x = (a.scale * p[n][e] - attention_row(lse, i, s)) * 1.44269504089f;
+
+            p[n][e] = i < s.len && j < s.len && (!a.causal || j <= i) ? exp2f(x) : 0;
+            d[n][e] = p[n][e] * (d[n][e] - attention_row(delta, i, s));
+        }
+}
+
 /* Rows of a warp's sums into a view, times `by[0]` (rows 0..7) and `by[1]` (8..15). All lanes call.
  */
 template <class T, int D>
@@ -206,9 +237,11 @@ __device__ __forceinline__ void attention_put(const struct heads &v, const float
 /* The arguments as kernels take them. FR_UNSUPPORTED: a head beyond 192/128. */
 enum fr_rc attention_args(struct attention *out, const struct tr_attention *a, struct fr_err *err);
 
-/* The forward for sm_90a by wgmma and the copy engine: 16-bit types, Q, K and V with rows and heads
- * at multiples of 16 bytes. */
+/* Both ways for sm_90a by wgmma and the copy engine: 16-bit types, Q, K, V (and dO, where it is
+ * given) with rows and heads at multiples of 16 bytes. */
 bool attention_sm90_takes(const struct cuda *cuda, enum tr_dtype type, const struct attention &x);
+enum fr_rc attention_bwd_sm90(struct tr_queue *q, const struct tr_attention *a,
+                              const struct attention &x, struct fr_err *err);
 enum fr_rc attention_sm90(struct tr_queue *q, const struct tr_attention *a,
                           const struct attention &x, struct fr_err *err);
 

@@ -39,37 +39,6 @@ template <class S, class T> struct backward_room {
     static constexpr size_t BYTES = (size_t)(X + X2 + S::STAGES * (Y + Y2)) * sizeof(T);
 };
 
-/* The rows of lse and delta that a lane needs: of its own rows, or of a tile's columns. */
-__device__ __forceinline__ float row_of(const float *p, int64_t i, const struct span &s)
-{
-    return i < s.len ? p[s.begin + i] : 0;
-}
-
-/*
- * From the scores p and d = dO V^T of a tile: P into p, dS into d. Owned rows begin at `row`, the
- * tile's at `col`; KEYS: rows are keys and columns queries.
- */
-template <bool KEYS>
-__device__ __forceinline__ void gradients(float (&p)[OTHERS / 8][4], float (&d)[OTHERS / 8][4],
-                                          const struct attention &a, const struct span &s, int head,
-                                          int64_t row, int64_t col)
-{
-    const float *lse = a.lse + head * a.lse_ld, *delta = a.delta + head * a.delta_ld;
-    int lane = (int)(threadIdx.x % 32);
-
-#pragma unroll
-    for (int n = 0; n < OTHERS / 8; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            int64_t r = row + lane / 4 + e / 2 * 8, c = col + n * 8 + lane % 4 * 2 + e % 2;
-            int64_t i = KEYS ? c : r, j = KEYS ? r : c;
-            float x = (a.scale * p[n][e] - row_of(lse, i, s)) * 1.44269504089f;
-
-            p[n][e] = i < s.len && j < s.len && (!a.causal || j <= i) ? exp2f(x) : 0;
-            d[n][e] = p[n][e] * (d[n][e] - row_of(delta, i, s));
-        }
-}
-
 template <class T, class S, bool KEYS>
 __global__ void __launch_bounds__(S::THREADS)
     attention_bwd_kernel(const __grid_constant__ struct attention a)
@@ -131,7 +100,8 @@ __global__ void __launch_bounds__(S::THREADS)
             continue;
         attention_scores<OTHERS / 16>(p, x, y, S::LDQ, a.dq);
         attention_scores<OTHERS / 16>(d, x2, y + R::Y, S::LDV, a.dv);
-        gradients<KEYS>(p, d, a, s, KEYS ? own * group + (int)(step / each) : own, row, col);
+        attention_gradients<KEYS, OTHERS>(p, d, a, s, KEYS ? own * group + (int)(step / each) : own,
+                                          row, col);
         if constexpr (KEYS)
             attention_add<OTHERS / 16, S::DV>(sum2, p, y + R::Y, S::LDV, a.dv);
         attention_add<OTHERS / 16, S::DQ>(sum, d, y, S::LDQ, a.dq);
@@ -144,13 +114,16 @@ __global__ void __launch_bounds__(S::THREADS)
 }
 
 template <class T, class S>
-static enum fr_rc backward(struct tr_queue *q, const struct attention &x, struct fr_err *err)
+static enum fr_rc backward(struct cuda *cuda, struct tr_queue *q, const struct tr_attention *args,
+                           const struct attention &x, struct fr_err *err)
 {
     struct cuda_grid keys = attention_grid(x, S::ROWS, x.nkv, S::THREADS);
     struct cuda_grid queries = attention_grid(x, S::ROWS, x.nh, S::THREADS);
     struct cuda_grid rows = {dim3(cuda_blocks(x.T * x.nh, CUDA_THREADS / 32)), CUDA_THREADS, 0};
     enum fr_rc rc = cuda_launch(q, rows, err, attention_delta_kernel<T>, x);
 
+    if (rc == FR_OK && attention_sm90_takes(cuda, args->Q.dtype, x))
+        return attention_bwd_sm90(q, args, x, err);
     keys.shared = queries.shared = backward_room<S, T>::BYTES;
     if (rc == FR_OK)
         rc = cuda_launch(q, keys, err, attention_bwd_kernel<T, S, true>, x);
@@ -166,7 +139,6 @@ enum fr_rc tr_cuda_attention_bwd(struct cuda *cuda, struct tr_queue *q,
     void *work;
     enum fr_rc rc = attention_args(&x, a, err);
 
-    (void)cuda;
     if (rc != FR_OK || x.T == 0)
         return rc;
     if ((rc = cuda_work(q, (size_t)(x.nh * x.T) * sizeof(float), &work, err)) != FR_OK)
@@ -176,6 +148,7 @@ enum fr_rc tr_cuda_attention_bwd(struct cuda *cuda, struct tr_queue *q,
     return attention_sized(a->Q.dtype, x, [&](auto t, auto dq, auto dv) {
         using T = decltype(t);
 
-        return backward<T, attention_shape<T, decltype(dq)::value, decltype(dv)::value>>(q, x, err);
+        return backward<T, attention_shape<T, decltype(dq)::value, decltype(dv)::value>>(cuda, q, a,
+                                                                                         x, err);
     });
 }

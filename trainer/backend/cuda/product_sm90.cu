@@ -28,23 +28,23 @@ enum {
 };
 
 /* Tiles of HEIGHT rows: what a warpgroup has of them, and the ring. */
-template <int HEIGHT> struct shape {
+template <int HEIGHT> struct sm90_shape {
     static constexpr int N = HEIGHT == 128 ? WIDTH : WIDTH / 2; /* columns of a warpgroup */
     static constexpr int A = HEIGHT * LINE, BYTES = A + WIDTH * LINE;
     static constexpr int STAGES = ROOM / BYTES;
 };
 
-struct maps {
+struct product_maps {
     CUtensorMap a, b[PRODUCT_GROUPS];
 };
 
 /* Where the ring stands: both sides count alike. */
-struct turn {
+struct ring_turn {
     int stage;
     uint32_t parity;
 };
 
-template <int STAGES> __device__ __forceinline__ void next(struct turn &t)
+template <int STAGES> __device__ __forceinline__ void next(struct ring_turn &t)
 {
     if (++t.stage == STAGES) {
         t.stage = 0;
@@ -68,11 +68,11 @@ __device__ __forceinline__ void load_b(unsigned char *to, const CUtensorMap *map
 
 template <int HEIGHT, bool TB>
 __device__ void bring(unsigned char *room, uint64_t *full, uint64_t *empty, const struct product &p,
-                      const struct maps &maps)
+                      const struct product_maps &maps)
 {
-    typedef shape<HEIGHT> S;
+    typedef sm90_shape<HEIGHT> S;
     struct product_tile at = {};
-    struct turn t = {0, 1}; /* the stages of the first round are free */
+    struct ring_turn t = {0, 1}; /* the stages of the first round are free */
 
     for (int64_t tile = blockIdx.x; product_find(at, p, HEIGHT, WIDTH, tile); tile += gridDim.x)
         for (int64_t k = 0; k < p.D; k += DEPTH) {
@@ -89,10 +89,10 @@ __device__ void bring(unsigned char *room, uint64_t *full, uint64_t *empty, cons
 
 /* One stage into the sums of warpgroup g. */
 template <class T, int HEIGHT, bool TB>
-__device__ __forceinline__ void multiply(float (&sum)[shape<HEIGHT>::N / 2],
+__device__ __forceinline__ void multiply(float (&sum)[sm90_shape<HEIGHT>::N / 2],
                                          const unsigned char *stage, int g, bool add)
 {
-    typedef shape<HEIGHT> S;
+    typedef sm90_shape<HEIGHT> S;
     const unsigned char *a = stage + (HEIGHT == 128 ? g * 64 * LINE : 0);
     const unsigned char *b = stage + S::A + (HEIGHT == 128 ? 0 : g * S::N * LINE);
 
@@ -127,11 +127,11 @@ __device__ __forceinline__ void put_row(C *c, const struct product &p, const flo
 
 /* The sums of warpgroup g into c. */
 template <class T, int HEIGHT>
-__device__ __forceinline__ void put_tile(const float (&sum)[shape<HEIGHT>::N / 2],
+__device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::N / 2],
                                          const struct product &p, const struct product_tile &at,
                                          int g)
 {
-    typedef shape<HEIGHT> S;
+    typedef sm90_shape<HEIGHT> S;
     int64_t m = at.m0 + (HEIGHT == 128 ? g * 64 : 0) + threadIdx.x % GROUP / 32 * 16;
     int64_t n = at.n0 + (HEIGHT == 128 ? 0 : g * S::N);
     bool wide = p.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
@@ -156,10 +156,10 @@ template <class T, int HEIGHT, bool TB>
 __device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t *empty,
                              const struct product &p, int g)
 {
-    typedef shape<HEIGHT> S;
+    typedef sm90_shape<HEIGHT> S;
     bool speaks = threadIdx.x % 32 == 0;
     struct product_tile at = {};
-    struct turn t = {0, 0};
+    struct ring_turn t = {0, 0};
 
     for (int64_t tile = blockIdx.x; product_find(at, p, HEIGHT, WIDTH, tile); tile += gridDim.x) {
         float sum[S::N / 2];
@@ -183,9 +183,10 @@ __device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t
 
 template <class T, int HEIGHT, bool TB>
 __global__ void __launch_bounds__(THREADS)
-    sm90_kernel(const __grid_constant__ struct product p, const __grid_constant__ struct maps maps)
+    sm90_kernel(const __grid_constant__ struct product p,
+                const __grid_constant__ struct product_maps maps)
 {
-    typedef shape<HEIGHT> S;
+    typedef sm90_shape<HEIGHT> S;
     DEV_DYNAMIC(unsigned char, room);
     DEV_SHARED(uint64_t, full, [S::STAGES]);
     DEV_SHARED(uint64_t, empty, [S::STAGES]);
@@ -200,11 +201,11 @@ __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (g == 2) {
-        ptx_regs_give<40>();
+        ptx_regs_give<24>();
         if (threadIdx.x == 2 * GROUP)
             bring<HEIGHT, TB>(room, full, empty, p, maps);
     } else {
-        ptx_regs_take<232>();
+        ptx_regs_take<240>();
         multiply_all<T, HEIGHT, TB>(room, full, empty, p, g);
     }
 }
@@ -229,7 +230,7 @@ static enum fr_rc launch(struct cuda *cuda, struct tr_queue *q, enum tr_dtype ty
     int64_t down = (p->M + HEIGHT - 1) / HEIGHT + p->groups - 1;
     int64_t tiles = down * ((p->N + WIDTH - 1) / WIDTH);
     struct tr_view a = tr_view2(const_cast<void *>(p->a), type, p->M, p->D);
-    struct maps maps = {};
+    struct product_maps maps = {};
     enum fr_rc rc;
 
     a.ld = p->lda;
@@ -240,7 +241,7 @@ static enum fr_rc launch(struct cuda *cuda, struct tr_queue *q, enum tr_dtype ty
         return rc;
     return cuda_launch(q,
                        {dim3((unsigned)(tiles < cuda->processors ? tiles : cuda->processors)),
-                        THREADS, (size_t)shape<HEIGHT>::BYTES * shape<HEIGHT>::STAGES},
+                        THREADS, (size_t)sm90_shape<HEIGHT>::BYTES * sm90_shape<HEIGHT>::STAGES},
                        err, sm90_kernel<T, HEIGHT, TB>, *p, maps);
 }
 

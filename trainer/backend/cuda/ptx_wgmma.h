@@ -97,6 +97,8 @@ template <int N> __device__ __forceinline__ void ptx_wgmma_wait(void)
     PTX_WGMMA(N, __nv_bfloat16, "bf16", S, D, __VA_ARGS__)                                         \
     PTX_WGMMA(N, __half, "f16", S, D, __VA_ARGS__)
 
+PTX_WGMMA_TYPES(32, PTX_S0,
+    (PTX_D8(0), PTX_D8(8)), "16", "17", "18", "19", "20", "21", "22")
 PTX_WGMMA_TYPES(64, PTX_S0 "," PTX_S1,
     (PTX_D32(0)), "32", "33", "34", "35", "36", "37", "38")
 PTX_WGMMA_TYPES(96, PTX_S0 "," PTX_S1 "," PTX_S2,

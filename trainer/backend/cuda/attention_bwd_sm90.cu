@@ -1,0 +1,201 @@
+/*
+ * attention_bwd for 16-bit types on sm_90a: as attention_bwd.cu, one kernel for both passes, with
+ * products of warpgroups (wgmma) on tiles that the copy engine brings.
+ *
+ * A block owns 128 rows of one segment and head: keys (x is K, x2 is V) or queries (x is Q, x2 is
+ * dO). One thread asks for x and x2 once, then for tiles of the other side, y and y2, in a ring.
+ * A warpgroup owns 64 rows: scores x y^T and x2 y2^T, from them P and dS, which stay in registers
+ * as left operands of sum2 += P y2 (keys alone) and sum += dS y. Those run beside the next tile's
+ * scores. Tiles of the other side have 32 rows for keys, whose two sums take most registers, and 64
+ * for queries.
+ *
+ * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (by L2);
+ * 2*T*len*(5*dq + 4*dv)... operations a head without the causal half; limit: the matrix rate.
+ * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
+ */
+#include "trainer/backend/cuda/attention_sm90.h"
+
+enum { STAGES = 2 };
+
+template <int DQ_, int DV_, bool KEYS> struct backward_shape {
+    static constexpr int DQ = DQ_, DV = DV_, OTHERS = KEYS ? 32 : 64;
+    static constexpr int X = sm90_bytes<SM90_OWNED, DQ>, X2 = sm90_bytes<SM90_OWNED, DV>;
+    static constexpr int Y = sm90_bytes<OTHERS, DQ>, Y2 = sm90_bytes<OTHERS, DV>;
+    static constexpr size_t BYTES = X + X2 + STAGES * (Y + Y2);
+};
+
+struct backward_maps {
+    CUtensorMap x, x2, y, y2;
+};
+
+struct backward_gates {
+    uint64_t owned, full[STAGES], empty[STAGES];
+};
+
+/* The tiles that a block goes over: those of the heads of its kv head in turn, or of one head. */
+struct course {
+    int64_t begin, each, steps; /* first tile, tiles of a head, all */
+    int head;                   /* the first one of the other side */
+
+    __device__ __forceinline__ int head_of(int64_t step) const
+    {
+        return head + (int)(step / each);
+    }
+    __device__ __forceinline__ int64_t tile_of(int64_t step) const
+    {
+        return begin + step % each;
+    }
+};
+
+template <class S, bool KEYS>
+__device__ __forceinline__ struct course course_of(const struct attention &a, const struct span &s)
+{
+    int group = a.nh / a.nkv, own = (int)blockIdx.y;
+    int64_t last = s.first + SM90_OWNED, begin = KEYS && a.causal ? s.first / S::OTHERS : 0;
+    int64_t end = !KEYS && a.causal && last < s.len ? last : s.len;
+    int64_t each = (end + S::OTHERS - 1) / S::OTHERS - begin;
+
+    return {begin, each, each * (KEYS ? group : 1), KEYS ? own * group : own / group};
+}
+
+template <class S>
+__device__ void bring(unsigned char *room, struct backward_gates *g,
+                      const struct backward_maps &maps, const struct span &s,
+                      const struct course &c)
+{
+    unsigned char *ring = room + S::X + S::X2;
+    int own = (int)blockIdx.y;
+
+    ptx_mbar_expect(&g->owned, S::X + S::X2);
+    sm90_load<SM90_OWNED, S::DQ>(room, &maps.x, own, s.begin + s.first, &g->owned);
+    sm90_load<SM90_OWNED, S::DV>(room + S::X, &maps.x2, own, s.begin + s.first, &g->owned);
+    for (int64_t step = 0; step < c.steps; step++) {
+        sm90_turn<STAGES> t(step);
+        unsigned char *y = ring + t.stage * (S::Y + S::Y2);
+        int64_t token = s.begin + c.tile_of(step) * S::OTHERS;
+
+        ptx_mbar_wait(&g->empty[t.stage], t.parity ^ 1);
+        ptx_mbar_expect(&g->full[t.stage], S::Y + S::Y2);
+        sm90_load<S::OTHERS, S::DQ>(y, &maps.y, c.head_of(step), token, &g->full[t.stage]);
+        sm90_load<S::OTHERS, S::DV>(y + S::Y, &maps.y2, c.head_of(step), token, &g->full[t.stage]);
+    }
+}
+
+/* The 64 rows of warpgroup `mine`. */
+template <class T, class S, bool KEYS>
+__device__ void collect(const unsigned char *room, struct backward_gates *g,
+                        const struct attention &a, const struct span &s, const struct course &c,
+                        int mine)
+{
+    constexpr int N = S::OTHERS;
+    const unsigned char *x = room + mine * 64 * SM90_LINE, *x2 = x + S::X;
+    const unsigned char *ring = room + S::X + S::X2;
+    int64_t row = s.first + mine * 64 + threadIdx.x % SM90_GROUP / 32 * 16;
+    float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
+    const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
+    bool speaks = threadIdx.x % 32 == 0;
+    int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 take from */
+
+    ptx_mbar_wait(&g->owned, 0);
+    for (int64_t step = 0; step < c.steps; step++) {
+        sm90_turn<STAGES> t(step);
+        const unsigned char *y = ring + t.stage * (S::Y + S::Y2);
+        float p[N / 8][4], d[N / 8][4];
+        tile_a<T> fp[N / 16], fd[N / 16];
+
+        ptx_mbar_wait(&g->full[t.stage], t.parity);
+        ptx_wgmma_fence();
+        sm90_scores<T, N, S::DQ>(p, x, y);
+        sm90_scores<T, N, S::DV>(d, x2, y + S::Y);
+        ptx_wgmma_commit();
+        ptx_wgmma_wait<0>();
+        if (speaks && step > 0)
+            ptx_mbar_arrive(&g->empty[last]);
+        attention_gradients<KEYS, N>(p, d, a, s, KEYS ? c.head_of(step) : own, row,
+                                     c.tile_of(step) * N);
+        sm90_take<T, N>(fd, d);
+        if constexpr (KEYS)
+            sm90_take<T, N>(fp, p);
+        ptx_wgmma_fence();
+        if constexpr (KEYS)
+            sm90_add<T, N, S::DV>(sum2, fp, y + S::Y);
+        sm90_add<T, N, S::DQ>(sum, fd, y);
+        ptx_wgmma_commit();
+        last = t.stage;
+    }
+    ptx_wgmma_wait<0>();
+    if (row >= s.len)
+        return;
+    attention_put<T, S::DQ>(KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);
+    if constexpr (KEYS)
+        attention_put<T, S::DV>(a.dV, sum2, s, row, (int64_t)own * a.dv, a.dv, one);
+}
+
+template <class T, class S, bool KEYS>
+__global__ void __launch_bounds__(SM90_THREADS)
+    attention_bwd_sm90_kernel(const __grid_constant__ struct attention a,
+                              const __grid_constant__ struct backward_maps maps)
+{
+    DEV_DYNAMIC(unsigned char, room);
+    DEV_SHARED(struct backward_gates, gates, [1]);
+    int mine = (int)(threadIdx.x / SM90_GROUP);
+    struct backward_gates *g = gates;
+    struct span s;
+
+    if (!attention_span(&s, a, SM90_OWNED))
+        return;
+    struct course c = course_of<S, KEYS>(a, s);
+
+    if (threadIdx.x == 0) {
+        ptx_mbar_init(&g->owned, 1);
+        for (int i = 0; i < STAGES; i++) {
+            ptx_mbar_init(&g->full[i], 1);
+            ptx_mbar_init(&g->empty[i], SM90_WARPS);
+        }
+        ptx_mbar_init_fence();
+    }
+    __syncthreads();
+    if (mine == 2) {
+        ptx_regs_give<24>();
+        if (threadIdx.x == 2 * SM90_GROUP)
+            bring<S>(room, g, maps, s, c);
+    } else {
+        ptx_regs_take<240>();
+        collect<T, S, KEYS>(room, g, a, s, c, mine);
+    }
+}
+
+template <class T, int DQ, int DV, bool KEYS>
+static enum fr_rc pass(struct tr_queue *q, const struct tr_attention *a, const struct attention &x,
+                       struct fr_err *err)
+{
+    typedef backward_shape<DQ, DV, KEYS> S;
+    struct cuda_grid g = attention_grid(x, SM90_OWNED, KEYS ? x.nkv : x.nh, SM90_THREADS);
+    struct backward_maps m = {};
+    enum fr_rc rc = sm90_map(&m.x, KEYS ? &a->K : &a->Q, SM90_OWNED, err);
+
+    if (rc == FR_OK)
+        rc = sm90_map(&m.x2, KEYS ? &a->V : &a->dO, SM90_OWNED, err);
+    if (rc == FR_OK)
+        rc = sm90_map(&m.y, KEYS ? &a->Q : &a->K, S::OTHERS, err);
+    if (rc == FR_OK)
+        rc = sm90_map(&m.y2, KEYS ? &a->dO : &a->V, S::OTHERS, err);
+    g.shared = S::BYTES;
+    return rc != FR_OK ? rc : cuda_launch(q, g, err, attention_bwd_sm90_kernel<T, S, KEYS>, x, m);
+}
+
+enum fr_rc attention_bwd_sm90(struct tr_queue *q, const struct tr_attention *a,
+                              const struct attention &x, struct fr_err *err)
+{
+    return attention_sized(a->Q.dtype, x, [&](auto t, auto dq, auto dv) {
+        using T = decltype(t);
+        constexpr int DQ = decltype(dq)::value, DV = decltype(dv)::value;
+
+        if constexpr (sizeof(T) == 2) {
+            enum fr_rc rc = pass<T, DQ, DV, true>(q, a, x, err);
+
+            return rc == FR_OK ? pass<T, DQ, DV, false>(q, a, x, err) : rc;
+        }
+        return fr_fail(err, FR_BUG, "attention in f32 by wgmma");
+    });
+}

@@ -1,0 +1,96 @@
+/*
+ * What the forward and the backward of attention on sm_90a share. Internal to trainer/backend/cuda.
+ *
+ * Blocks have three warpgroups: two multiply, 64 owned rows each, and the first thread of the last
+ * one asks for tiles. A tile (ROWS, D) of one head lies in D/64 boxes of ROWS lines of 128 bytes,
+ * swizzled as wgmma reads them; columns beyond the head's size read as zeros, rows beyond a
+ * segment's end are the next segment's.
+ */
+#ifndef TR_BACKEND_CUDA_ATTENTION_SM90_H
+#define TR_BACKEND_CUDA_ATTENTION_SM90_H
+
+#include "trainer/backend/cuda/attention.h"
+
+enum {
+    SM90_OWNED = 128, /* rows that a block owns */
+    SM90_LINE = 128,  /* bytes of 64 columns */
+    SM90_GROUP = 128, /* threads of a warpgroup */
+    SM90_THREADS = 3 * SM90_GROUP,
+    SM90_WARPS = 2 * SM90_GROUP / 32 /* that multiply */
+};
+
+/* Bytes of a tile. */
+template <int ROWS, int D> constexpr int sm90_bytes = ROWS *D * 2;
+
+/* Tokens from `token` on of one head: ROWS x D. The bytes must be expected by the caller. */
+template <int ROWS, int D>
+__device__ __forceinline__ void sm90_load(unsigned char *to, const CUtensorMap *map, int head,
+                                          int64_t token, uint64_t *bar)
+{
+#pragma unroll
+    for (int i = 0; i < D / 64; i++)
+        ptx_bulk_load3(to + i * ROWS * SM90_LINE, map, i * 64, head, (int)token, bar);
+}
+
+/* p (64, N) = a (64, D) b^T, put into the queue: a of a tile of SM90_OWNED rows, b a tile of N. */
+template <class T, int N, int D>
+__device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned char *a,
+                                            const unsigned char *b)
+{
+    float(&d)[N / 2] = reinterpret_cast<float(&)[N / 2]>(p);
+
+#pragma unroll
+    for (int i = 0; i < D / 16; i++) {
+        int box = i / 4 * SM90_LINE, at = i % 4 * 32;
+
+        ptx_wgmma<0, 0>(
+            d, ptx_matrix(a + box * SM90_OWNED + at, 16, 8 * SM90_LINE, PTX_SWIZZLE_128),
+            ptx_matrix(b + box * N + at, 16, 8 * SM90_LINE, PTX_SWIZZLE_128), i > 0, T());
+    }
+}
+
+/* sum (64, D) += p (64, K) b, put into the queue: b a tile of K rows. a: p as operands, in use
+ * until the product is done. */
+template <class T, int K, int D>
+__device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[K / 16],
+                                         const unsigned char *b)
+{
+    float(&d)[D / 2] = reinterpret_cast<float(&)[D / 2]>(sum);
+
+#pragma unroll
+    for (int i = 0; i < K / 16; i++)
+        ptx_wgmma_a<1>(
+            d, a[i].r[0],
+            ptx_matrix(b + i * 16 * SM90_LINE, K * SM90_LINE, 8 * SM90_LINE, PTX_SWIZZLE_128), true,
+            T());
+}
+
+template <class T, int K>
+__device__ __forceinline__ void sm90_take(tile_a<T> (&a)[K / 16], const float (&p)[K / 8][4])
+{
+#pragma unroll
+    for (int i = 0; i < K / 16; i++)
+        tile_take<T>(a[i], p[2 * i], p[2 * i + 1]);
+}
+
+/* Where a ring of STAGES stands: both sides count alike. */
+template <int STAGES> struct sm90_turn {
+    int stage;
+    uint32_t parity; /* of "full"; the other one for "empty" */
+
+    __device__ __forceinline__ explicit sm90_turn(int64_t step)
+        : stage((int)(step % STAGES)), parity((uint32_t)(step / STAGES % 2))
+    {
+    }
+};
+
+/* A map of a view of heads in boxes of `rows` tokens. */
+static inline enum fr_rc sm90_map(CUtensorMap *map, const struct tr_view *v, int rows,
+                                  struct fr_err *err)
+{
+    const uint32_t box[3] = {64, 1, (uint32_t)rows};
+
+    return cuda_map(map, v, box, PTX_SWIZZLE_128, err);
+}
+
+#endif
