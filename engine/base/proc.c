@@ -92,15 +92,18 @@ static bool is_between(pid_t pid)
     return false;
 }
 
-/* The environment as far as it fits; waits a while for one that is not there yet. */
+/* The environment as far as it fits; waits a while for one that is not there yet, and looks once
+ * more when it is: the file that was open may have been the old program's. */
 static ssize_t read_environ(pid_t pid, char *out, size_t cap)
 {
     enum { WAITS = 200 };
     const struct timespec pause = {.tv_nsec = 1000000};
     ssize_t n = read_proc(pid, "environ", out, cap);
 
-    for (int i = 0; i < WAITS && n == 0 && is_between(pid); i++) {
-        nanosleep(&pause, NULL);
+    for (int i = 0, between = 1; i < WAITS && n == 0 && between; i++) {
+        between = is_between(pid);
+        if (between)
+            nanosleep(&pause, NULL);
         n = read_proc(pid, "environ", out, cap);
     }
     return n;
