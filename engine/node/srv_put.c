@@ -192,7 +192,8 @@ void srv_put_end(struct srv *s, uint64_t ref)
 
     if (p == NULL)
         return;
-    if (p->fd >= 0 && finish_put(p, &err) != FR_OK) {
+    /* an older connection may have finished it while this one was made */
+    if (p->fd >= 0 && finish_put(p, &err) != FR_OK && !is_there(p)) {
         fail_put(s, p, &err);
         return;
     }

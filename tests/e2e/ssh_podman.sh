@@ -1,7 +1,7 @@
 #!/bin/bash
 # The shipped pipeline in real containers (podman with runc) on three SSH nodes, from an image that holds
-# nothing but busybox; and trees in a container that ignore SIGTERM, fork twice and call setsid, ended by
-# cancel and by the time-out.
+# nothing but busybox; and trees in a container that ignore SIGTERM, fork twice, call setsid and are halted,
+# ended by cancel and by the time-out.
 . "$(dirname "$0")/ssh_lib.sh"
 begin_nodes "$1"
 
@@ -55,6 +55,7 @@ tasks:
       test ! -e /usr/bin/awk || exit 9
       setsid sh -c 'trap "" TERM; sleep 42421 & sleep 42422 & wait' &
       (setsid sh -c 'trap "" TERM; (env -i sleep 42423 &) ; touch /tmp/deep; sleep 42424' &)
+      sh -c 'trap "" TERM; sleep 42425 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; kill -STOP $! $$' &
       until test -e /tmp/deep; do sleep 0.05; done
       echo grown
       wait
@@ -64,8 +65,9 @@ left() { on "$1" "pgrep -f '^sleep 4242[0-9]' || :"; }
 start trees.yaml
 pid=$!
 for i in 1 2 3; do until_true 40 holds out "tree@node$i | grown"; done
-for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 4'; done
-"$flowrun" cancel > /dev/null 2>&1
+for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 5'; done
+"$flowrun" cancel > cancel 2>&1
+has "cancel found nothing left" cancel "3 tasks stopped, no process of them is left"
 wait "$pid"
 same "cancelled" $? 3
 for i in 1 2 3; do same "nothing is left in the container of node$i" "$(left $i)" ""; done

@@ -514,6 +514,31 @@ static void test_files(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* The same file on two ways at once, as over a connection and the one that took its place. */
+static void test_file_twice(void)
+{
+    struct client c = open_client(16);
+    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, end = {.type = FR_MSG_PUT_END};
+    char hash[FR_SHA256_TEXT];
+
+    fr_sha256("right", 5, hash);
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/c"), fr_str_of(hash), 5, 0600};
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
+    struct fr_msg d = {.type = FR_MSG_PUT_DATA, .put_data = {1, 0, FR_STR("right")}};
+    client_send(&c, &d);
+    m.put_begin.ref = 2;
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 5);
+    for (uint64_t ref = 1; ref <= 2; ref++) {
+        end.put_end.ref = ref;
+        client_send(&c, &end);
+        struct fr_msg got = client_next(&c);
+        CHECK(got.type == FR_MSG_PUT_STATE && got.put_state.done && got.put_state.ref == ref);
+    }
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 static const struct {
     const char *name, *path;
     const char *bytes;
@@ -655,6 +680,7 @@ int main(int argc, char **argv)
     test_failures();
     test_log_limits();
     test_files();
+    test_file_twice();
     test_bad_files();
     test_sidecar();
     test_shim();
