@@ -210,23 +210,70 @@ void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT])
     SHA256End(&ctx, out);
 }
 
+struct fr_hash {
+    SHA2_CTX ctx;
+    int fd;
+    const char *path; /* borrows */
+};
+
+static enum fr_rc hash_begin(struct fr_hash *h, const char *path, struct fr_err *err)
+{
+    h->path = path;
+    if ((h->fd = fr_sys.open(path, O_RDONLY, 0)) < 0)
+        return fr_fail_errno(err, errno, "cannot open %s", path);
+    SHA256Init(&h->ctx);
+    return FR_OK;
+}
+
+enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char out[FR_SHA256_TEXT],
+                        struct fr_err *err)
+{
+    uint8_t piece[PIECE_BYTES];
+    ssize_t k = 1;
+
+    for (size_t n = 0; n < max_bytes && k != 0;) {
+        k = fr_sys.read(h->fd, piece, sizeof(piece));
+        if (k < 0 && errno != EINTR)
+            return fr_fail_errno(err, errno, "cannot read %s", h->path);
+        if (k > 0)
+            SHA256Update(&h->ctx, piece, (size_t)k);
+        n += k > 0 ? (size_t)k : 0;
+    }
+    *done = k == 0;
+    if (*done)
+        SHA256End(&h->ctx, out);
+    return FR_OK;
+}
+
+enum fr_rc fr_hash_open(const char *path, struct fr_hash **out, struct fr_err *err)
+{
+    struct fr_hash *h = fr_sys.alloc(sizeof(*h));
+    enum fr_rc rc =
+        h != NULL ? hash_begin(h, path, err) : fr_fail(err, FR_NOMEM, "no memory to hash %s", path);
+
+    if (rc != FR_OK)
+        fr_sys.free(h);
+    *out = rc == FR_OK ? h : NULL;
+    return rc;
+}
+
+void fr_hash_close(struct fr_hash *h)
+{
+    if (h == NULL)
+        return;
+    fr_sys.close(h->fd);
+    fr_sys.free(h);
+}
+
 enum fr_rc fr_sha256_file(const char *path, char out[FR_SHA256_TEXT], struct fr_err *err)
 {
-    SHA2_CTX ctx;
-    uint8_t piece[PIECE_BYTES];
-    ssize_t k;
-    int fd = fr_sys.open(path, O_RDONLY, 0);
+    struct fr_hash h;
+    bool done;
+    enum fr_rc rc = hash_begin(&h, path, err);
 
-    if (fd < 0)
-        return fr_fail_errno(err, errno, "cannot open %s", path);
-    SHA256Init(&ctx);
-    while ((k = fr_sys.read(fd, piece, sizeof(piece))) > 0 || (k < 0 && errno == EINTR))
-        if (k > 0)
-            SHA256Update(&ctx, piece, (size_t)k);
-    int failed = k < 0 ? errno : 0;
-    fr_sys.close(fd);
-    if (failed != 0)
-        return fr_fail_errno(err, failed, "cannot read %s", path);
-    SHA256End(&ctx, out);
-    return FR_OK;
+    if (rc != FR_OK)
+        return rc;
+    rc = fr_hash_step(&h, SIZE_MAX, &done, out, err);
+    fr_sys.close(h.fd);
+    return rc;
 }

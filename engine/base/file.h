@@ -40,4 +40,11 @@ bool fr_write_full(int fd, const void *p, size_t n);
 void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT]);
 enum fr_rc fr_sha256_file(const char *path, char out[FR_SHA256_TEXT], struct fr_err *err);
 
+/* The same in steps of at most max_bytes each, for a large file; out is filled once *done. */
+struct fr_hash;
+enum fr_rc fr_hash_open(const char *path, struct fr_hash **out, struct fr_err *err);
+enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char out[FR_SHA256_TEXT],
+                        struct fr_err *err);
+void fr_hash_close(struct fr_hash *h); /* NULL is fine */
+
 #endif

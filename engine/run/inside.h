@@ -86,6 +86,7 @@ void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct run_start *start); /* NULL is fine */
 void run_start_told(struct fr_run *run);      /* secrets were answered: starts go on */
+void run_start_hash(struct fr_run *run);      /* a slice; starts that waited for it go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
@@ -148,9 +149,14 @@ void run_secrets_drop(struct run_told *list); /* ends what still runs; the memor
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Whether the file was kept at submit: then the copy counts, on local nodes too. */
 bool run_kept(const struct fr_run *run, const char *path);
-/* The file or folder as it is to be shipped, hashed once a run. */
+/* The file or folder as it is to be shipped, hashed once a run. FR_BUSY: it is large, and hashed in
+ * slices, one a call of run_ship_step(); ask again when that says true. */
 enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
                          struct fr_err *err);
+/* One slice more; true: something is hashed to its end, or cannot be. */
+bool run_ship_step(struct fr_run *run);
+/* Forgets what could not be hashed, so that another try looks again. */
+void run_ship_forget(struct fr_run *run);
 /* The program; ship: made into a bundle. */
 enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
                             struct run_bundle **out, struct fr_err *err);

@@ -316,6 +316,8 @@ static void look_around(struct fr_run *run)
         run->told = false;
         run_start_told(run);
     }
+    if (run->hashing)
+        run_start_hash(run);
     if (!run->over && fr_sched_next_due(run->sched) <= now)
         run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
     if (run->lease_every_ms > 0 && run->lease_due_ms <= now)
@@ -345,7 +347,7 @@ static void arm(struct fr_run *run)
 {
     int64_t due = run->over ? run->over_ms + LINGER_MS : fr_sched_next_due(run->sched);
 
-    if (run->n_events > 0 || run->heard != NULL ||
+    if (run->n_events > 0 || run->heard != NULL || run->hashing ||
         (run->over && run->n_done > 0 && run->commit_due_ms == 0))
         due = 0;
     if (run->commit_due_ms != 0 && run->commit_due_ms < due)

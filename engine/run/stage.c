@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP_BYTES = 1 << 20, DEPTH_MAX = 32 };
+enum {
+    KEEP_BYTES = 1 << 20,
+    DEPTH_MAX = 32,
+    SLICE_BYTES = 4 << 20, /* hashed in one turn, some 10 ms */
+    FILE_COSTS = 4096,     /* as many bytes as opening a file takes */
+};
 
 /* ---- at submit ---- */
 
@@ -84,15 +89,12 @@ static enum fr_rc add_file(struct fr_run *run, struct run_ship *ship, const char
     char *hash = fr_arena_alloc(&run->arena, FR_SHA256_TEXT);
     const char *from = source_of(run, path);
     struct stat st, here;
-    enum fr_rc rc;
 
     if (files == NULL || hash == NULL || from == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a file to ship");
     ship->files = files;
     if (fr_sys.lstat(from, &st) != 0)
         return fr_fail_errno(err, errno, "looking at %s", from);
-    if ((rc = fr_sha256_file(from, hash, err)) != FR_OK)
-        return rc;
     if (fr_sys.lstat(path, &here) != 0)
         here.st_mode = 0644;
     files[ship->n++] = (struct fr_exec_file){.local = from,
@@ -168,6 +170,65 @@ static enum fr_rc name_all(struct fr_run *run, struct run_ship *ship, struct fr_
     return rc;
 }
 
+/* Hashes at most so many bytes more of its files. */
+static enum fr_rc hash_some(struct fr_run *run, struct run_ship *ship, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    uint64_t n = 0;
+
+    while (rc == FR_OK && ship->hashed < ship->n && n < SLICE_BYTES) {
+        struct fr_exec_file *f = &ship->files[ship->hashed];
+        bool done = false;
+
+        if (ship->now == NULL && (rc = fr_hash_open(f->local, &ship->now, err)) != FR_OK)
+            break;
+        rc = fr_hash_step(ship->now, SLICE_BYTES, &done, (char *)f->sha256, err);
+        n += f->size < SLICE_BYTES ? f->size + FILE_COSTS : SLICE_BYTES;
+        if (rc == FR_OK && !done)
+            continue;
+        fr_hash_close(ship->now);
+        ship->now = NULL;
+        ship->hashed++;
+    }
+    if (rc == FR_OK && ship->hashed == ship->n && !ship->ready) {
+        rc = name_all(run, ship, err);
+        ship->ready = rc == FR_OK;
+    }
+    return rc;
+}
+
+bool run_ship_step(struct fr_run *run)
+{
+    struct run_ship *ship = run->ships;
+
+    while (ship != NULL && (ship->ready || ship->err.rc != FR_OK))
+        ship = ship->next;
+    return ship == NULL || hash_some(run, ship, &ship->err) != FR_OK || ship->ready;
+}
+
+void run_ship_forget(struct fr_run *run)
+{
+    for (struct run_ship **p = &run->ships; *p != NULL;)
+        if ((*p)->err.rc != FR_OK) {
+            fr_hash_close((*p)->now);
+            *p = (*p)->next;
+        } else {
+            p = &(*p)->next;
+        }
+}
+
+static enum fr_rc ship_state(struct run_ship *ship, struct run_ship **out, struct fr_err *err)
+{
+    if (ship->err.rc != FR_OK) {
+        *err = ship->err;
+        return err->rc;
+    }
+    if (!ship->ready)
+        return fr_fail(err, FR_BUSY, "%s is being hashed", ship->path);
+    *out = ship;
+    return FR_OK;
+}
+
 enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
                          struct fr_err *err)
 {
@@ -177,10 +238,8 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
     enum fr_rc rc;
 
     for (ship = run->ships; ship != NULL; ship = ship->next)
-        if (strcmp(ship->path, path) == 0) {
-            *out = ship;
-            return FR_OK;
-        }
+        if (strcmp(ship->path, path) == 0)
+            return ship_state(ship, out, err);
     ship = fr_arena_alloc(&run->arena, sizeof(*ship));
     if (ship == NULL || (ship->path = fr_arena_dup(&run->arena, path)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files to ship");
@@ -190,12 +249,14 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
     ship->folder = S_ISDIR(st.st_mode);
     rc = walk(run, ship, ship->path, ship->folder ? "" : slash != NULL ? slash + 1 : path, err);
     if (rc == FR_OK)
-        rc = name_all(run, ship, err);
-    if (rc != FR_OK)
+        rc = hash_some(run, ship, err);
+    if (rc != FR_OK) {
+        fr_hash_close(ship->now);
         return rc;
+    }
     ship->next = run->ships;
-    run->ships = *out = ship;
-    return FR_OK;
+    run->ships = ship;
+    return ship_state(ship, out, err);
 }
 
 static enum fr_rc make_bundle(struct fr_run *run, struct run_bundle *b, struct fr_err *err)
@@ -255,6 +316,8 @@ enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
 
 void run_ship_finish(struct fr_run *run)
 {
+    for (struct run_ship *ship = run->ships; ship != NULL; ship = ship->next)
+        fr_hash_close(ship->now);
     for (struct run_bundle *b = run->bundles; b != NULL; b = b->next)
         if (b->made)
             fr_bundle_finish(&b->bundle);

@@ -10,7 +10,10 @@
 struct run_start {
     struct fr_arena arena;
     bool gang;
-    bool asking; /* commands of secrets have not all answered */
+    bool asking;    /* commands of secrets have not all answered */
+    bool hashing;   /* what it ships is not hashed yet */
+    size_t own_put; /* what it had before prepare() */
+    const struct run_shipped *own_shipped;
     struct run_order order;
     struct run_gather gather;
     struct fr_exec_file *put; /* what goes into the node's store */
@@ -24,6 +27,15 @@ struct run_path { /* a path of `with` that becomes one of the node's */
     const char *rel; /* below the store folder */
 };
 
+static void drop_with(struct run_start *s)
+{
+    json_decref(s->order.with);
+    for (size_t i = 0; s->order.sidecars != NULL && s->order.sidecars[i] != NULL; i++)
+        json_decref(s->order.sidecars[i]);
+    s->order.with = NULL;
+    s->order.sidecars = NULL;
+}
+
 void run_start_drop(struct run_start *s)
 {
     if (s == NULL)
@@ -31,9 +43,7 @@ void run_start_drop(struct run_start *s)
     run_secrets_drop(s->order.told);
     if (s->gather.spool != NULL)
         (void)fr_remove_tree(s->gather.spool, NULL);
-    json_decref(s->order.with);
-    for (size_t i = 0; s->order.sidecars != NULL && s->order.sidecars[i] != NULL; i++)
-        json_decref(s->order.sidecars[i]);
+    drop_with(s);
     fr_arena_finish(&s->arena);
     fr_sys.free(s);
 }
@@ -410,18 +420,29 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
         step(run, at);
 }
 
-/* All values are here: what is needed is known now. */
+/* All values are here: what is needed is known now. Where that must be hashed first, it begins anew
+ * once it is. */
 static void prepare(struct fr_run *run, struct run_attempt *at)
 {
     struct run_start *s = at->start;
     struct fr_err err;
     enum fr_rc rc;
 
+    s->own_put = s->n_put;
+    s->own_shipped = s->order.shipped;
     if ((rc = need_with(run, at, s, &err)) == FR_OK &&
         (rc = need_programs(run, at, s, &err)) == FR_OK &&
         (rc = need_paths(run, at, s, &err)) == FR_OK &&
         (rc = need_files(run, at, s, &err)) == FR_OK)
         rc = run_gather_plan(run, at, s->order.with, &s->gather, &err);
+    if (rc == FR_BUSY) {
+        drop_with(s);
+        s->n_put = s->own_put;
+        s->order.shipped = s->own_shipped;
+        s->paths = NULL;
+        s->hashing = run->hashing = true;
+        return;
+    }
     if (rc == FR_OK && s->gang) { /* a rendezvous that cannot be is better known now */
         char address[64];
 
@@ -447,6 +468,24 @@ void run_start_told(struct fr_run *run)
         else
             prepare(run, at);
     }
+}
+
+void run_start_hash(struct fr_run *run)
+{
+    struct run_attempt *at = run->attempts;
+
+    while (at != NULL && (at->start == NULL || !at->start->hashing))
+        at = at->next;
+    run->hashing = at != NULL; /* what waited may have been stopped meanwhile */
+    if (at == NULL || !run_ship_step(run))
+        return;
+    run->hashing = false;
+    for (at = run->attempts; at != NULL; at = at->next)
+        if (at->start != NULL && at->start->hashing) {
+            at->start->hashing = false;
+            prepare(run, at);
+        }
+    run_ship_forget(run);
 }
 
 void run_start(struct fr_run *run, const struct fr_act *act)

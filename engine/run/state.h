@@ -87,6 +87,10 @@ struct run_ship {
     int depth;                  /* while it is walked */
     struct fr_exec_file *files; /* paths start with the hash; arena */
     size_t n;
+    size_t hashed;       /* files whose hash is known; the next is under way in now */
+    struct fr_hash *now; /* owns */
+    bool ready;          /* hash is that of all */
+    struct fr_err err;   /* why it cannot be shipped: told to those that wait, then forgotten */
 };
 
 struct run_bundle {
@@ -153,7 +157,8 @@ struct fr_run {
     int lock_fd, sock_fd;
     struct fr_watch *sock;
     bool poked;
-    bool told; /* a secret's command has answered */
+    bool told;    /* a secret's command has answered */
+    bool hashing; /* a start waits for the hash of what it ships */
     struct fr_timer *timer;
     int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */

@@ -102,6 +102,23 @@ for f in json "status --json" "runs --json"; do
 for line in open(sys.argv[1]): json.loads(line)' "$f"
 done
 
+# What is shipped is hashed in slices: other tasks go on meanwhile, and it comes whole.
+mkdir -p ship/sub
+seq 2000000 > ship/large
+truncate -s 21M ship/holes
+echo small > ship/sub/small
+cat > ship.yaml <<'YAML'
+nodes: [{name: a, executor: local}]
+tasks:
+  one: {files: {in: ship}, run: "cat in/large in/holes in/sub/small | sha256sum"}
+  two: {files: {in: ship/large, also: ship/holes}, run: "cat in also | sha256sum"}
+  three: {run: "true"}
+YAML
+"$flowrun" ship.yaml > out 2>&1
+same "large files" $? 0
+has "a folder comes whole" out "one@a | $(cat ship/large ship/holes ship/sub/small | sha256sum)"
+has "and files" out "two@a | $(cat ship/large ship/holes | sha256sum)"
+
 # Symlinks that a task planted are not followed: neither on the way into a node's store, nor as its
 # outputs, nor to a file that is moved to another node.
 mkdir outside
