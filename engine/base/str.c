@@ -188,8 +188,13 @@ enum fr_rc fr_id_new(struct fr_id *id, struct fr_err *err)
 
 void fr_id_text(struct fr_id id, char out[FR_ID_TEXT])
 {
-    for (size_t i = 0; i < sizeof(id.b); i++)
-        snprintf(out + 2 * i, 3, "%02x", id.b[i]);
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < sizeof(id.b); i++) {
+        out[2 * i] = digits[id.b[i] >> 4];
+        out[2 * i + 1] = digits[id.b[i] & 15];
+    }
+    out[2 * sizeof(id.b)] = '\0';
 }
 
 static int hex_digit(char c)

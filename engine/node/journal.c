@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { HEAD = 12, PIECE = 64 << 10 };
+enum { HEAD = 12, FEW = 2 << 10, PIECE = 64 << 10 };
 
 #define MAGIC 0x314a5246u /* "FRJ1" */
 
@@ -136,26 +136,30 @@ enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const s
 {
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
-    char *piece = fr_sys.alloc(PIECE);
-    ssize_t k = 0;
+    char few[FEW], *many = NULL, *piece = few; /* mostly it is a record or two */
+    size_t room = FEW;
+    ssize_t k;
 
-    if (piece == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to read the journal");
-    while (rc == FR_OK && (k = fr_sys.pread(fd, piece, PIECE, (off_t)(*at + b.n))) != 0) {
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0) {
+    do {
+        k = fr_sys.pread(fd, piece, room, (off_t)(*at + b.n));
+        if (k < 0 && errno != EINTR)
             rc = fr_fail_errno(err, errno, "cannot read the journal");
-            break;
-        }
-        size_t before;
+        if (k <= 0)
+            continue;
         fr_buf_add(&b, piece, (size_t)k);
-        before = b.n;
+        size_t before = b.n;
         rc = b.bad ? fr_fail(err, FR_NOMEM, "no memory to read the journal")
                    : take_records(&b, take, arg, err);
         *at += before - b.n;
-    }
-    fr_sys.free(piece);
+        if (rc == FR_OK && many == NULL && (size_t)k == room) {
+            if ((many = fr_sys.alloc(PIECE)) == NULL)
+                rc = fr_fail(err, FR_NOMEM, "no memory to read the journal");
+            piece = many;
+            room = many != NULL ? PIECE : 0;
+            k = PIECE;
+        }
+    } while (rc == FR_OK && (k < 0 || (k > 0 && (size_t)k == room)));
+    fr_sys.free(many);
     fr_buf_finish(&b);
     return rc;
 }

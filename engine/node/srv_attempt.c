@@ -28,6 +28,7 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
 void srv_send_ended(struct srv *s, const struct fr_attempt *a)
 {
     struct fr_msg m = {.type = FR_MSG_ENDED};
+    struct srv_live *l = a->live;
     struct fr_arena arena = {0};
     char path[FR_NODE_PATH];
     struct stat st = {0};
@@ -42,6 +43,8 @@ void srv_send_ended(struct srv *s, const struct fr_attempt *a)
             m.ended.log_bytes = left;
         }
         srv_send(s, &m);
+        if (l != NULL && l->offset == m.ended.log_bytes)
+            l->more = false;
     } else {
         srv_fail(s, &err);
     }
@@ -203,7 +206,7 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
         return;
     l->follow = true;
     l->offset = m->offset;
-    l->more = true;
+    l->more = !l->starting; /* else it is said when there is some */
     if (st == FR_AT_ENDED) {
         srv_send_ended(s, a);
         return;

@@ -8,18 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool open_log(struct srv *s, struct srv_live *l)
+/* The index is made after the log, with its first bytes: it may not be there yet. */
+static void open_file(struct srv *s, struct srv_live *l, enum fr_home_kind kind, int *fd)
 {
     char path[FR_NODE_PATH];
 
-    fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);
-    if (l->log_fd < 0)
-        l->log_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
-    if (l->index_fd >= 0) /* made after the log: it may not have been there the last time */
-        return true;
-    fr_home_path(s->home.path, FR_HOME_INDEX, l->a->id, path);
-    l->index_fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
-    return l->log_fd >= 0;
+    if (*fd >= 0)
+        return;
+    fr_home_path(s->home.path, kind, l->a->id, path);
+    *fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
 }
 
 /* The newest mark at or before offset, and where the next one begins (UINT64_MAX: none). */
@@ -58,18 +55,17 @@ static bool send_log(struct srv *s, struct srv_live *l)
 
     if (!l->follow || !l->more)
         return false;
-    if (!open_log(s, l)) {
-        l->more = false;
-        return false;
-    }
-    struct fr_log_mark mark = find_mark(l->index_fd, l->offset, &next);
-    size_t max = next - l->offset < FR_BULK_MAX ? (size_t)(next - l->offset) : FR_BULK_MAX;
-    max = s->credit < max ? (size_t)s->credit : max;
-    ssize_t k = fr_sys.pread(l->log_fd, piece, max, (off_t)l->offset);
+    open_file(s, l, FR_HOME_LOG, &l->log_fd);
+    size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX;
+    ssize_t k = l->log_fd >= 0 ? fr_sys.pread(l->log_fd, piece, max, (off_t)l->offset) : 0;
     if (k <= 0) {
         l->more = false;
         return false;
     }
+    open_file(s, l, FR_HOME_INDEX, &l->index_fd);
+    struct fr_log_mark mark = find_mark(l->index_fd, l->offset, &next);
+    if (next - l->offset < (size_t)k)
+        k = (ssize_t)(next - l->offset);
     m.log = (struct fr_log_piece){l->a->id, l->offset, mark.mono_ms, {piece, (size_t)k}};
     l->offset += (size_t)k;
     s->credit -= (size_t)k;

@@ -495,8 +495,8 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
         s.lease_ms = a->lease_from_ms + a->prepare.request.lease_ms;
     s.conns[0] = (struct sup_conn){.fd = post->sock, .in = post->in, .own = post->sock >= 0};
     post->in = (struct fr_wire_in){0};
-    if (post->sock >= 0)
-        fr_sys.set_nonblock(post->sock, true);
+    if (post->sock >= 0 && post->door_fd < 0)
+        fr_sys.set_nonblock(post->sock, true); /* else the post did */
     enum fr_rc rc = begin(&s, &err);
     if (rc == FR_OK)
         prepare(&s);

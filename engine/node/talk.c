@@ -149,8 +149,10 @@ void sup_conn_read(struct sup *s, struct sup_conn *c)
 
 void sup_conn_write(struct sup *s, struct sup_conn *c)
 {
-    if (c->grew && c->out.n < GREW_BEHIND && s->tell_ms == INT64_MAX) {
+    if (c->grew && c->out.n < GREW_BEHIND) {
         struct fr_msg m = {.type = FR_MSG_GREW};
+        if (s->tell_ms != INT64_MAX) /* its output comes before its end, and its launch first */
+            sup_tell_launched(s);
         m.grew.attempt = s->a->prepare.attempt;
         m.grew.log_bytes = s->log.size;
         c->grew = false;
