@@ -129,8 +129,8 @@ static bool runs(struct world *w)
     return any(w, "SELECT 1 FROM instance WHERE state = 'running'");
 }
 
-/* As in look_slow; but the link is down, too, and flowrun is killed before it comes back: only the
- * attempt that takes its place makes that node write the tombstone. */
+/* As in look_slow; but the link is down, too, the user gives the node up, and flowrun is killed
+ * before it comes back: only the attempt that takes its place makes it write the tombstone. */
 static void look_slow_lost(struct world *w)
 {
     struct so_far *f = so_far(w);
@@ -139,6 +139,7 @@ static void look_slow_lost(struct world *w)
         f->step = 1;
         cut(w, n1(w), 40);
         world_kill(w, world_pick(w, n1(w), "serve", 0), "");
+        world_request(w, "abandon", "n1");
     }
     if (f->step == 1 && any(w, "SELECT 1 FROM attempt WHERE state = 'lost'")) {
         f->step = 2;
@@ -347,8 +348,9 @@ static const struct guard guards[] = {
      start_is_late, NULL, FR_OUT_SUCCEEDED, 1, 2},
     {"a supervisor that begins after the tombstone", ONE("", "\"50\", \"0\""), look_slow, NULL,
      NULL, FR_OUT_CANCELLED, 0, 2},
-    {"a supervisor that begins after its successor", ONE(LEASE, "\"50\", \"0\""), look_slow_lost,
-     NULL, NULL, FR_OUT_SUCCEEDED, 1, 3},
+    {"a supervisor that begins after its successor",
+     ONE("retry: {times: 3, on: [node_lost]}, ", "\"50\", \"0\""), look_slow_lost, NULL, NULL,
+     FR_OUT_SUCCEEDED, 1, 3},
     {"a rival that lives", ONE(LEASE, "\"90000\", \"0\""), look_rival, NULL, NULL, FR_OUT_SUCCEEDED,
      2, 1},
     {"a lease", ONE(LEASE, "\"20000\", \"0\""), look_lease, NULL, NULL, FR_OUT_SUCCEEDED, 2, 2},
