@@ -366,7 +366,7 @@ static const struct guard guards[] = {
     {"a gang of which one is late", GANG, look_gang, NULL, NULL, FR_OUT_SUCCEEDED, 3, 1},
     {"a gang that never goes", GANG, look_expires, NULL, NULL, FR_OUT_SUCCEEDED, 3, 2},
     {"an exit before the supervisor died", ONE("retry: {times: 2, on: [lost]}, ", "\"50\", \"0\""),
-     NULL, end_is_known, NULL, FR_OUT_SUCCEEDED, 1, 0},
+     NULL, end_is_known, NULL, FR_OUT_SUCCEEDED, 1, 3},
     {"a stop that is swallowed", ONE("", "\"90000000\", \"0\""), look_swallowed, NULL, NULL,
      FR_OUT_CANCELLED, 1, 1},
     {"a home that is gone", ONE("retry: {times: 2, on: [lost]}, ", "\"90000\", \"0\""), look_wiped,
