@@ -1,9 +1,9 @@
 /*
- * The matrix rate of the CPU backend: y = x Wt at one shape and type, best of some rounds.
- * usage: rate TYPE ROWS IN OUT    prints GFLOP/s
+ * The matrix rate of a backend: y = x Wt at one shape and type, best of some rounds.
+ * usage: rate TYPE ROWS IN OUT [cpu|cuda]    prints GFLOP/s
  */
 #include "engine/base/str.h"
-#include "trainer/backend/backend.h"
+#include "trainer/backend/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,13 +33,14 @@ static enum fr_rc matrix(struct tr_backend *be, struct tr_queue *q, enum tr_dtyp
     return tr_fill(be, q, &f, err);
 }
 
-static enum fr_rc measure(enum tr_dtype t, const int64_t n[3], double *gflops, struct fr_err *err)
+static enum fr_rc measure(enum tr_device device, enum tr_dtype t, const int64_t n[3],
+                          double *gflops, struct fr_err *err)
 {
     struct tr_backend *be = NULL;
     struct tr_queue *q = NULL;
     struct tr_gemm g = {.trans_b = true, .alpha = 1};
     struct tr_view w = {0};
-    enum fr_rc rc = tr_cpu_create(&be, err);
+    enum fr_rc rc = tr_device_create(device, 0, &be, err);
 
     if (rc == FR_OK)
         rc = tr_queue_create(be, 0, &q, err);
@@ -68,14 +69,17 @@ int main(int argc, char **argv)
     int64_t n[3] = {0};
     double gflops = 0;
     struct fr_err err;
+    enum tr_device device = TR_DEVICE_CPU;
     enum tr_dtype t = argc > 1 && strcmp(argv[1], "bf16") == 0 ? TR_BF16 : TR_F32;
 
     for (int i = 0; i < 3; i++)
-        if (argc != 5 || fr_parse_i64(fr_str_of(argv[2 + i]), &n[i], &err) != FR_OK || n[i] < 1) {
-            fprintf(stderr, "usage: rate f32|bf16 ROWS IN OUT\n");
+        if (argc < 5 || argc > 6 || fr_parse_i64(fr_str_of(argv[2 + i]), &n[i], &err) != FR_OK ||
+            n[i] < 1) {
+            fprintf(stderr, "usage: rate f32|bf16 ROWS IN OUT [cpu|cuda]\n");
             return 2;
         }
-    if (measure(t, n, &gflops, &err) != FR_OK) {
+    if ((argc == 6 && tr_device_parse(argv[5], &device, &err) != FR_OK) ||
+        measure(device, t, n, &gflops, &err) != FR_OK) {
         fprintf(stderr, "rate: %s\n", err.msg);
         return 1;
     }
