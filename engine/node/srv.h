@@ -139,6 +139,8 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
 
 /* srv_bulk.c: puts one bulk message into s->out, or nothing. */
 void srv_bulk_next(struct srv *s);
+/* The rest of a log that ends there, if it is short: its last lines come before word of the end. */
+void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
 void srv_bulk_finish(struct srv *s);
 

@@ -42,9 +42,9 @@ void srv_send_ended(struct srv *s, const struct fr_attempt *a)
             m.ended.dropped_bytes += m.ended.log_bytes - left;
             m.ended.log_bytes = left;
         }
+        if (l != NULL)
+            srv_bulk_rest(s, l, m.ended.log_bytes);
         srv_send(s, &m);
-        if (l != NULL && l->offset == m.ended.log_bytes)
-            l->more = false;
     } else {
         srv_fail(s, &err);
     }

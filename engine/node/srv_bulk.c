@@ -74,6 +74,19 @@ static bool send_log(struct srv *s, struct srv_live *l)
     return true;
 }
 
+void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end)
+{
+    enum { SHORT = 4096 };
+
+    while (l->follow && l->offset < end && end - l->offset <= SHORT && s->credit > 0) {
+        l->more = true;
+        if (!send_log(s, l))
+            break;
+    }
+    if (l->offset == end)
+        l->more = false;
+}
+
 static void drop_get(struct srv *s, struct srv_get *g)
 {
     struct srv_get **at = &s->gets;
