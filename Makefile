@@ -24,7 +24,7 @@ all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
 test: $(BUILD)/test-packages all $(ASAN)/build.ninja
-	ninja -C $(ASAN)
+	ninja -C $(ASAN) sanitized
 	python3 tests/suite.py $(BUILD) $(ASAN):unit,op
 
 # Each target of tests/fuzz, by libFuzzer: clang and its compiler-rt are needed, and hours.

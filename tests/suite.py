@@ -12,7 +12,8 @@ import time
 
 
 def run(folder, suites):
-    command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs"]
+    many = str((os.cpu_count() or 1) + 2)  # much of a test is waiting
+    command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--num-processes", many]
     for suite in suites:
         command += ["--suite", suite]
     log = os.path.join(folder, "meson-logs", "testlog.json")

@@ -2,7 +2,7 @@
 """A tiny DeepSeek-V3 trained by flowtrain on the simulated GPU, through the module, the NCCL transport
 and all that lies between, against the same training on the CPU backend.
 
-usage: train.py BUILD [STEPS [short]]    short: one run of two ranks, for sanitizers
+usage: train.py BUILD [STEPS]
 
 One dense layer and two with experts, 64 tokens a step at the most. Tolerances, relative, of each step:
   f32    the losses of the CPU to 1e-5, the gradient norms to 1e-4; two ranks those of one to the same
@@ -97,11 +97,6 @@ def refusals():
         t.has(what, one.text(), words)
 
 
-def short(steps):
-    cpu = run("cpu", "cpu", 1, steps)
-    near("f32, 2 ranks", run("two", "cuda", 2, steps), cpu, 1e-5, 1e-4)
-
-
 def whole(steps):
     f32 = [run("f-cpu", "cpu", 1, steps), run("f-one", "cuda", 1, steps),
            run("f-two", "cuda", 2, steps)]
@@ -118,12 +113,9 @@ def whole(steps):
 def main():
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     prepare(sys.argv[1])
-    if sys.argv[3:] == ["short"]:
-        short(steps)
-    else:
-        whole(steps)
-        memory(3)
-        refusals()
+    whole(steps)
+    memory(3)
+    refusals()
     t.finish()
 
 
