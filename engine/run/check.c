@@ -4,51 +4,65 @@
 #include <errno.h>
 #include <string.h>
 
+enum { MISTAKES_MAX = 200 };
+
+/* What is known of a task: it runs on this machine; it waits, near or far, for one that does. */
+enum { HERE = 1, BEHIND = 2 };
+
 struct check {
     const struct fr_plan *plan;
-    bool *marks; /* a task each: scratch */
+    unsigned char *marks; /* a task each */
     struct fr_issues *issues;
     struct fr_pos *at; /* where each line of issues stands; in their arena */
+    size_t all;        /* mistakes, also those that are only counted */
     struct fr_err *err;
     enum fr_rc rc; /* FR_NOMEM ends it */
 };
 
-/* Lines are kept in the order of the file. */
+static bool is_before(struct fr_pos a, struct fr_pos b)
+{
+    return a.file != b.file ? a.file < b.file : a.line < b.line;
+}
+
+/* A place among the lines, which are in the order of the file; the first MISTAKES_MAX are kept.
+ * NULL: there is none. */
+static const char **take_place(struct check *c, struct fr_pos pos)
+{
+    struct fr_issues *is = c->issues;
+    size_t i = is->n;
+
+    c->all++;
+    if (i < MISTAKES_MAX)
+        is->n++;
+    else if (!is_before(pos, c->at[--i]))
+        return NULL;
+    for (; i > 0 && is_before(pos, c->at[i - 1]); i--) {
+        is->lines[i] = is->lines[i - 1];
+        c->at[i] = c->at[i - 1];
+    }
+    c->at[i] = pos;
+    return &is->lines[i];
+}
+
 __attribute__((format(printf, 3, 4))) static void wrong(struct check *c, struct fr_pos pos,
                                                         const char *fmt, ...)
 {
-    struct fr_issues *is = c->issues;
     struct fr_buf b = {0}, safe = {0};
-    const char **lines = run_grow(&is->arena, is->lines, is->n, sizeof(*lines));
-    struct fr_pos *at = run_grow(&is->arena, c->at, is->n, sizeof(*at));
-    const char *text = NULL;
-    size_t i = is->n;
+    const char **line = take_place(c, pos);
     va_list ap;
 
+    if (line == NULL)
+        return;
     fr_buf_fmt(&b, "%s:%d:%d: ", c->plan->spec->sources[pos.file].path, pos.line, pos.col);
     va_start(ap, fmt);
     fr_buf_vfmt(&b, fmt, ap);
     va_end(ap);
     fr_buf_visible(&safe, b.p != NULL ? b.p : "", b.n);
-    if (!b.bad && !safe.bad)
-        text = fr_arena_text(&is->arena, safe.p, safe.n);
+    *line = b.bad || safe.bad ? NULL : fr_arena_text(&c->issues->arena, safe.p, safe.n);
+    if (*line == NULL)
+        c->rc = fr_fail(c->err, FR_NOMEM, "no memory for the list of mistakes");
     fr_buf_finish(&b);
     fr_buf_finish(&safe);
-    if (lines == NULL || at == NULL || text == NULL) {
-        c->rc = fr_fail(c->err, FR_NOMEM, "no memory for the list of mistakes");
-        return;
-    }
-    is->lines = lines;
-    c->at = at;
-    for (; i > 0 &&
-           (at[i - 1].file > pos.file || (at[i - 1].file == pos.file && at[i - 1].line > pos.line));
-         i--) {
-        lines[i] = lines[i - 1];
-        at[i] = at[i - 1];
-    }
-    lines[i] = text;
-    at[i] = pos;
-    is->n++;
 }
 
 static bool is_here(const char *path)
@@ -60,21 +74,27 @@ static bool is_here(const char *path)
 
 /* ---- files of tasks ---- */
 
-/* A task that waits for one on this machine may find files that are not here yet. */
-static bool may_come(struct check *c, uint32_t task)
+/* A task that waits for one on this machine may find files that are not here yet; hooks wait for
+ * all. */
+static void mark_tasks(const struct fr_plan *plan, unsigned char *marks)
 {
-    const struct fr_plan *plan = c->plan;
+    uint32_t n = plan->n_tasks - plan->n_hooks;
+    bool any = false;
 
-    memset(c->marks, 0, plan->n_tasks * sizeof(*c->marks));
-    fr_plan_mark_needs(plan, task, c->marks);
-    for (uint32_t t = 0; t < plan->n_tasks; t++) {
-        const struct fr_plan_task *need = &plan->tasks[t];
+    for (uint32_t i = 0; i < plan->n_tasks; i++)
+        for (uint32_t k = 0; k < plan->tasks[i].count && (marks[i] & HERE) == 0; k++)
+            if (run_local(plan, plan->insts[plan->tasks[i].first + k].node))
+                marks[i] |= HERE;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fr_plan_task *task = &plan->tasks[plan->order[i]];
 
-        for (uint32_t i = 0; c->marks[t] && t != task && i < need->count; i++)
-            if (run_local(plan, plan->insts[need->first + i].node))
-                return true;
+        for (uint32_t k = 0; k < task->n_needs && (marks[plan->order[i]] & BEHIND) == 0; k++)
+            if (marks[task->needs[k]] != 0)
+                marks[plan->order[i]] |= BEHIND;
+        any = any || (marks[plan->order[i]] & HERE) != 0;
     }
-    return false;
+    for (uint32_t i = n; any && i < plan->n_tasks; i++)
+        marks[i] |= BEHIND;
 }
 
 static void check_file(struct check *c, uint32_t task, const struct fr_text *text)
@@ -85,7 +105,7 @@ static void check_file(struct check *c, uint32_t task, const struct fr_text *tex
         is_here(text->s))
         return;
     missing = errno;
-    if (!may_come(c, task))
+    if ((c->marks[task] & BEHIND) == 0)
         wrong(c, text->pos,
               "%s: %s; expected a file or folder on this machine (node:PATH names one of the "
               "node's own)",
@@ -132,17 +152,29 @@ enum fr_rc fr_run_check(const struct fr_plan *plan, struct fr_issues *issues, st
 {
     const struct fr_spec *spec = plan->spec;
     struct check c = {.plan = plan, .issues = issues, .err = err};
+    struct fr_arena *arena = &issues->arena;
 
-    c.marks = fr_arena_array(&issues->arena, plan->n_tasks, sizeof(*c.marks));
-    if (c.marks == NULL)
+    c.marks = fr_arena_array(arena, plan->n_tasks, sizeof(*c.marks));
+    c.at = fr_arena_array(arena, MISTAKES_MAX, sizeof(*c.at));
+    issues->lines = fr_arena_array(arena, MISTAKES_MAX + 1, sizeof(*issues->lines));
+    if (c.marks == NULL || c.at == NULL || issues->lines == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the plan");
+    mark_tasks(plan, c.marks);
     for (size_t i = 0; c.rc == FR_OK && i < spec->n_nodes; i++)
         check_node(&c, &spec->nodes[i]);
     for (size_t i = 0; c.rc == FR_OK && i < spec->n_secrets; i++)
         check_secret(&c, &spec->secrets[i]);
     for (uint32_t t = 0; c.rc == FR_OK && t < plan->n_tasks; t++)
         check_task(&c, t);
-    if (c.rc == FR_OK && issues->n > 0)
-        return fr_fail(err, FR_USAGE, "%s", issues->lines[0]);
-    return c.rc;
+    if (c.rc != FR_OK)
+        issues->n = 0;
+    if (issues->n == 0)
+        return c.rc;
+    if (c.all > issues->n) {
+        issues->lines[issues->n++] =
+            fr_arena_fmt(arena, "and %zu more mistakes", c.all - MISTAKES_MAX);
+        if (issues->lines[issues->n - 1] == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for the list of mistakes");
+    }
+    return fr_fail(err, FR_USAGE, "%s", issues->lines[0]);
 }

@@ -2,6 +2,7 @@
  * A pipeline as large as one may be: 100,000 tasks from the file to the end of a run, without
  * processes. Nothing here measures time; what is not linear does not end within the test's limit.
  */
+#include "engine/run/run.h"
 #include "engine/sched/sched.h"
 #include "tests/unit/check.h"
 
@@ -184,11 +185,51 @@ static void test_too_many(void)
     check_row("");
 }
 
+/* A chain of tasks, each with a file that is not here: on another machine all of them are mistakes,
+ * behind a task of this one none is, nor is a hook's behind that. */
+static void test_check(const char *first, size_t mistakes)
+{
+    struct fr_issues issues = {0};
+    struct fr_arena arena = {0};
+    struct fr_buf text = {0};
+    struct fr_spec *spec = NULL;
+    struct fr_plan *plan = NULL;
+    struct fr_err err = {0};
+
+    check_row(first);
+    fr_buf_fmt(&text,
+               "nodes: [{name: far, address: h}, {name: here, executor: local}]\n"
+               "on_exit: [{run: x, on: far, files: {f: missing-h}}]\n"
+               "tasks:\n  t0: {run: x, on: %s}\n",
+               first);
+    for (int i = 1; i < MANY; i++)
+        fr_buf_fmt(&text, "  t%d: {needs: [t%d], run: x, on: far, files: {f: missing-%d}}\n", i,
+                   i - 1, i);
+    if (CHECK_INT(load(&text, &spec, &issues), FR_OK) &&
+        CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK)) {
+        CHECK_INT(fr_run_check(plan, &issues, &err), mistakes > 0 ? FR_USAGE : FR_OK);
+        CHECK_INT(issues.n, mistakes);
+    }
+    if (mistakes > 0 && CHECK_INT(issues.n, mistakes)) {
+        CHECK(strstr(issues.lines[0], "p.yaml:2:") == issues.lines[0]);
+        CHECK(strstr(issues.lines[1], "p.yaml:5:") == issues.lines[1]);
+        CHECK(strstr(issues.lines[199], "/missing-199: ") != NULL);
+        CHECK_TEXT(issues.lines[200], "and 99800 more mistakes");
+    }
+    fr_arena_finish(&arena);
+    fr_spec_destroy(spec);
+    fr_issues_finish(&issues);
+    fr_buf_finish(&text);
+    check_row("");
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         test_large(&rows[i]);
     test_all_wrong();
     test_too_many();
+    test_check("far", 201);
+    test_check("here", 0);
     return check_done();
 }
