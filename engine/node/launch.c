@@ -328,6 +328,7 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
         rc = wrap_become(s, &argv, err);
     if (rc == FR_OK)
         rc = open_input(s, &st.input, err);
+    sup_oom_look(s->post);
     if (rc == FR_OK)
         rc = start_sidecars(s, err);
     if (rc == FR_OK)

@@ -1,8 +1,6 @@
 /* What the command and its sidecars write and read. */
 #include "engine/node/sup.h"
 
-#include "engine/base/file.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -109,24 +107,4 @@ void sup_input_write(struct sup *s)
         return;
     fr_sys.close(s->input_fd); /* all of it is written, or nobody reads it */
     s->input_fd = -1;
-}
-
-/* Source: oom_kill of /proc/vmstat, proc(5). */
-int64_t sup_oom_kills(void)
-{
-    enum { VMSTAT_MAX = 256 << 10 };
-    static const char name[] = "\noom_kill ";
-    struct fr_buf b = {0};
-    struct fr_err err;
-    int64_t n = -1;
-
-    if (fr_file_read("/proc/vmstat", VMSTAT_MAX, &b, &err) == FR_OK && b.n > 0) {
-        const char *p = strstr(b.p, name);
-        size_t digits = p != NULL ? strspn(p + sizeof(name) - 1, "0123456789") : 0;
-        if (digits == 0 ||
-            fr_parse_i64((struct fr_str){p + sizeof(name) - 1, digits}, &n, &err) != FR_OK)
-            n = -1;
-    }
-    fr_buf_finish(&b);
-    return n;
 }

@@ -1,6 +1,6 @@
 /*
  * Inside of a supervisor: its state, shared by supervise.c (phases and loop), launch.c (prepare and
- * start), stream.c (output, input) and talk.c (sockets). Nobody else includes this.
+ * start), oom.c, stream.c (output, input) and talk.c (sockets). Nobody else includes this.
  */
 #ifndef FR_NODE_SUP_H
 #define FR_NODE_SUP_H
@@ -47,6 +47,7 @@ struct sup_post {
     struct fr_id door;
     char cgroup[FR_NODE_PATH]; /* that it is in, and whatever it starts; "": none of its own */
     int sock;                  /* owns: to the serve that gives attempts; -1: gone */
+    int64_t oom_kills, oom_ms; /* sup_oom_look: what it found, and when */
     struct fr_wire_in in;
 };
 
@@ -81,8 +82,7 @@ struct sup {
     int64_t retry_ms;               /* next try to record the end */
     int64_t tell_ms; /* when its launch is told, at the latest with its end; INT64_MAX: it was */
     struct fr_ended end;
-    int64_t oom_kills; /* of the machine, when the launch was told; -1: not known */
-    bool stopping;     /* end.cause is already decided by who stops it */
+    bool stopping; /* end.cause is already decided by who stops it */
 };
 
 /* launch.c */
@@ -105,8 +105,12 @@ void sup_tell(struct sup *s, const struct fr_msg *m); /* to all */
 void sup_tell_prepared(struct sup *s, enum fr_rc rc, const char *text);
 void sup_tell_launched(struct sup *s);
 
-/* stream.c: how many processes the kernel killed for memory since boot; -1: it does not say */
-int64_t sup_oom_kills(void);
+/* oom.c: the kernel counts the processes that it killed for memory on the whole machine, or in the
+ * control groups above, wherever they are. Looks at the count before a command starts, at most once
+ * in OOM_FRESH_MS, since reading it costs a share of a short task. */
+void sup_oom_look(struct sup_post *post);
+/* Whether it grew since the last look: then a SIGKILL that nobody here sent was the kernel's. */
+bool sup_oom_grew(struct sup_post *post);
 
 /* supervise.c: an attempt from its beginning to its end. */
 int sup_attempt(struct sup_post *post, const struct fr_supervise *a);

@@ -14,7 +14,8 @@
 enum {
     RECORD_RETRY_MS = 1000,
     LOG_DRAIN_ROUNDS = 64,
-    SECRET_MIN = 4, /* bytes: what is shorter is found in anything */
+    SECRET_MIN = 4,                  /* bytes: what is shorter is found in anything */
+    KILLED_BY_SHELL = 128 + SIGKILL, /* exit code of a shell whose last command was killed */
 };
 
 static bool recording(const struct sup *s)
@@ -76,9 +77,11 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
     s->end.code = w->code;
     if (!s->stopping)
         s->end.cause = w->signaled ? FR_END_SIGNAL : FR_END_EXIT;
-    /* a SIGKILL that nobody here sent, while the kernel killed for memory */
-    if (s->end.cause == FR_END_SIGNAL && w->code == SIGKILL && s->oom_kills >= 0 &&
-        sup_oom_kills() > s->oom_kills)
+    /* a SIGKILL that nobody here sent, or that a shell tells of, while the kernel killed for memory
+     */
+    if (((s->end.cause == FR_END_SIGNAL && w->code == SIGKILL) ||
+         (s->end.cause == FR_END_EXIT && w->code == KILLED_BY_SHELL)) &&
+        sup_oom_grew(s->post))
         s->end.cause = FR_END_OOM;
     journal_end(s, FR_REC_EXITED, &err,
                 &rc); /* a full disk shows again, and is waited for, at ENDED */
@@ -485,7 +488,6 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
                     .timeout_ms = INT64_MAX,
                     .lease_ms = INT64_MAX,
                     .tell_ms = INT64_MAX,
-                    .oom_kills = -1,
                     .end = {.attempt = a->prepare.attempt}};
     struct fr_err err;
 

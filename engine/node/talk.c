@@ -62,8 +62,6 @@ void sup_tell_launched(struct sup *s)
     struct fr_msg m = launched_msg(s);
 
     s->tell_ms = INT64_MAX;
-    if (s->alive)
-        s->oom_kills = sup_oom_kills();
     sup_tell(s, &m);
 }
 

@@ -73,6 +73,54 @@ static void test_runs(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+static char vmstat[300];
+
+static int open_vmstat(const char *path, int flags, mode_t mode)
+{
+    return fr_sys_real.open(strcmp(path, "/proc/vmstat") == 0 ? vmstat : path, flags, mode);
+}
+
+#define GROW "printf 'x 1\\noom_kill %s\\n' $N > $VM; "
+
+/* The kernel's count grows within the first milliseconds of a command that says nothing. */
+static void test_oom(void)
+{
+    static const struct run_row rows[] = {
+        {"killed, none for memory", "kill -9 $$", FR_END_SIGNAL, 9, ""},
+        {"killed for memory", GROW "kill -9 $$", FR_END_OOM, 9, ""},
+        {"none for memory again", "kill -9 $$", FR_END_SIGNAL, 9, ""},
+        {"what a shell tells", GROW "sh -c 'kill -9 $$'; exit $?", FR_END_OOM, 137, ""},
+        {"another program was killed", GROW "exit 1", FR_END_EXIT, 1, ""},
+    };
+    struct client c;
+    struct fr_err err;
+
+    snprintf(vmstat, sizeof(vmstat), "%s.vmstat", place.home);
+    CHECK(fr_file_write(vmstat, "x 1\noom_kill 3\n", 16, 0600, &err) == FR_OK);
+    fr_sys.open = open_vmstat; /* serve and its supervisors are forked from here */
+    c = open_client(21);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_str words[3], env[2];
+        struct fr_msg m = sh_prepare(words, rows[i].script, true);
+        char n[16], vm[320];
+
+        check_row(rows[i].name);
+        snprintf(n, sizeof(n), "N=%zu", i + 10);
+        snprintf(vm, sizeof(vm), "VM=%s", vmstat);
+        env[0] = fr_str_of(n);
+        env[1] = fr_str_of(vm);
+        m.prepare.request.env = (struct fr_strs){env, 2};
+        client_send(&c, &m);
+        struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+        CHECK_INT(e.cause, rows[i].cause);
+        CHECK_INT(e.code, rows[i].code);
+    }
+    check_row("");
+    fr_sys.open = fr_sys_real.open;
+    CHECK_INT(client_close(&c, false), 0);
+    unlink(vmstat);
+}
+
 static void test_outputs(void)
 {
     struct client c = open_client(2);
@@ -685,6 +733,7 @@ int main(int argc, char **argv)
     test_sidecar();
     test_shim();
     test_torn_journal();
+    test_oom();
     snprintf(cleanup, sizeof(cleanup), "%s", place.home);
     CHECK(fr_remove_tree(cleanup, &err) == FR_OK);
     return check_done();
