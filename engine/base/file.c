@@ -156,7 +156,9 @@ enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err)
     if (n == 0 || n >= sizeof(part))
         return fr_fail(err, FR_USAGE, "'%s' is no usable path", path);
     memcpy(part, path, n + 1);
-    for (size_t i = 1; i <= n; i++) {
+    /* mostly it is there, or all above it is */
+    bool there = fr_sys.mkdir(path, mode) == 0 || errno == EEXIST;
+    for (size_t i = 1; !there && i <= n; i++) {
         if (part[i] != '/' && part[i] != '\0')
             continue;
         char keep = part[i];

@@ -35,6 +35,8 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
+/* The epoch of this process's connections, to be committed before the first of them. */
+enum fr_rc run_raise_epoch(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
 
 /* ---- run.c ---- */

@@ -350,6 +350,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
     if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
+        (rc = run_raise_epoch(run, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&
         (rc = queue_wishes(run, opts, err)) == FR_OK)
         for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)

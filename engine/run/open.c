@@ -50,10 +50,9 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
                                      .run = run->id,
                                      .flownode_dir = run->env.flownode_dir,
                                      .home = run->home,
+                                     .base_epoch = run->base_epoch,
                                      .make_link = run->env.make_link,
                                      .make_link_arg = run->env.make_link_arg};
-    int64_t base = 0;
-    enum fr_rc rc;
 
     if (nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
@@ -62,9 +61,6 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
                        ? fr_exec_node_of(plan->nodes[i].spec)
                        : (struct fr_exec_node){.name = plan->nodes[i].name,
                                                .transport = FR_TRANSPORT_LOCAL};
-    if ((rc = fr_store_epochs(run->env.store, run->id, 1, &base, err)) != FR_OK)
-        return rc;
-    args.base_epoch = (uint32_t)base + 1;
     return fr_exec_node_create(&run->exec, &args, err);
 }
 
@@ -186,6 +182,15 @@ enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+enum fr_rc run_raise_epoch(struct fr_run *run, struct fr_err *err)
+{
+    int64_t base = 0;
+    enum fr_rc rc = fr_store_epochs(run->env.store, run->id, 1, &base, err);
+
+    run->base_epoch = (uint32_t)base + 1;
+    return rc;
+}
+
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -207,8 +212,8 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     if ((rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
-        (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_put_insts(run, err)) == FR_OK &&
-        (rc = run_stage(run, err)) == FR_OK)
+        (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_raise_epoch(run, err)) == FR_OK &&
+        (rc = run_put_insts(run, err)) == FR_OK && (rc = run_stage(run, err)) == FR_OK)
         rc = fr_store_event_add(st, run->id, &ev, err);
     if (rc == FR_OK)
         return fr_store_commit(st, err);

@@ -181,7 +181,10 @@ static enum fr_rc apply_all(struct fr_run *run, struct fr_err *err)
 static bool commit(struct fr_run *run)
 {
     struct fr_err err = {0};
-    enum fr_rc rc = fr_store_begin(run->env.store, &err);
+    /* that a node may forget an attempt is asked of it again where it is not written */
+    bool soft = run->acts.n == 0 && run->answers == NULL;
+    enum fr_rc rc =
+        soft ? fr_store_begin_soft(run->env.store, &err) : fr_store_begin(run->env.store, &err);
 
     if (rc == FR_OK) {
         rc = run_write(run, &err);

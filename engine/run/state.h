@@ -145,6 +145,7 @@ struct fr_run {
     struct run_answer *answers; /* not yet committed */
     struct fr_file_rows files;  /* staged at submit */
     uint64_t last_ref;
+    uint32_t base_epoch; /* of this process's connections */
 
     struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */
     struct fr_event *events;                   /* for the scheduler, not yet applied; fr_sys */

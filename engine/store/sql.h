@@ -55,6 +55,7 @@ struct fr_store {
     sqlite3_stmt *stmts[SQL_COUNT]; /* prepared on first use */
     struct fr_id home_id;
     bool in_tx;
+    bool soft; /* commits are not synced: fr_store_begin_soft */
     char home[4096];
 };
 

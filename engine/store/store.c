@@ -7,7 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STORE_BUSY_MS = 5000 };
+enum {
+    STORE_BUSY_MS = 5000,
+    LOG_PAGES = 1000, /* of the write-ahead log, before its pages are copied into the database */
+    LOG_PAGES_FIRST = 200, /* at a process's first commit: the next one to open it reads them all */
+};
 
 static enum fr_rc exec_text(struct fr_store *st, const char *sql, const char *what,
                             struct fr_err *err)
@@ -153,10 +157,12 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
         sqlite3_db_config(st->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         rc = exec_text(st,
                        "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; "
-                       "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000; "
+                       "PRAGMA synchronous = FULL; "
                        "PRAGMA foreign_keys = ON;",
                        "setting up", err);
     }
+    if (rc == FR_OK)
+        sqlite3_wal_autocheckpoint(st->db, LOG_PAGES_FIRST);
     if (rc == FR_OK)
         rc = migrate(st, err);
     fr_buf_finish(&path);
@@ -187,16 +193,31 @@ struct fr_id fr_store_home_id(const struct fr_store *st)
     return st->home_id;
 }
 
-enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err)
+static enum fr_rc begin(struct fr_store *st, bool soft, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
     if (sqlite3_get_autocommit(st->db) == 0) /* the last rollback had no memory */
         rc = fr_sql_run(st, SQL_ROLLBACK, err, "");
+    if (rc == FR_OK && soft != st->soft) {
+        rc = exec_text(st, soft ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                       "setting up", err);
+        st->soft = rc == FR_OK ? soft : st->soft;
+    }
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_BEGIN, err, "");
     st->in_tx = rc == FR_OK;
     return rc;
+}
+
+enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err)
+{
+    return begin(st, false, err);
+}
+
+enum fr_rc fr_store_begin_soft(struct fr_store *st, struct fr_err *err)
+{
+    return begin(st, true, err);
 }
 
 enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err)
@@ -205,6 +226,8 @@ enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err)
 
     if (rc != FR_OK)
         fr_store_rollback(st);
+    else
+        sqlite3_wal_autocheckpoint(st->db, LOG_PAGES);
     st->in_tx = false;
     return rc;
 }

@@ -33,6 +33,9 @@ const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowe
 struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
 
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
+/* Likewise, of what is found out again if it is lost: the commit outlives this process, but until
+ * the next fr_store_begin is committed a loss of power may take it back. */
+enum fr_rc fr_store_begin_soft(struct fr_store *st, struct fr_err *err);
 enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err); /* failed: rolled back */
 void fr_store_rollback(struct fr_store *st);                         /* leaves errors as they are */
 
