@@ -8,13 +8,16 @@
 #   ops       the op table against the reference
 #   parity    trainings against the CPU backend, 200 steps with a falling loss, save and resume
 #   sanitize  the op table under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
-#   bench     the matrix rate of the device, and of shapes of DeepSeek-V3's layers beside it
+#   bench     training steps of DeepSeek-V3's layers: tokens/s, MFU, each op against its roofline
+#   peer      the same steps beside transformers and PEFT, each in a process of its own
 #
 # The libraries of CUDA (cublasLt, nccl) are looked for in CUDA_LIBS, else in the machine's Python
 # packages, else where the loader finds them. Weights are made there, from a seed; no file travels.
+# bench and peer take other sizes from CONFIG (a config.json), LAYERS, and SIZES, pairs TOKENS:SEQUENCE;
+# both take DEVICE (cuda) and TYPE (bf16).
 set -u
 fail() { echo "device.sh: $*" >&2; exit 1; }
-[ $# -ge 2 ] || { sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 limit=540
 
@@ -23,15 +26,16 @@ pack() { # BUILD FOLDER [sim]
     [ "${3:-}" = sim ] && module=$build/tests/cudasim/flowtrain_cuda.so
     [ -e "$module" ] || fail "there is no $module: nvcc makes it (meson configure $build -Dcuda=enabled)"
     mkdir -p "$to" "$2/lib" || exit 1
-    cp "$build/trainer/cli/flowtrain" "$build/tests/op/op_device" "$build/tests/bench/rate" "$module" "$to" ||
+    cp "$build/trainer/cli/flowtrain" "$build/tests/op/op_device" "$build/tests/bench/layers" "$module" "$to" ||
         fail "build it first: ninja -C $build"
     [ "${3:-}" = sim ] && cp "$build/tests/cudasim/libnccl.so.2" "$2/lib"
-    for lib in $(ldd "$to/flowtrain" "$to/op_device" | awk '/=> \// {print $3}' | sort -u |
+    for lib in $(ldd "$to/flowtrain" "$to/op_device" "$to/layers" | awk '/=> \// {print $3}' | sort -u |
         grep -v -E '/(libc|libm|ld-linux[^/]*)\.so'); do
         cp -L "$lib" "$2/lib" || exit 1
     done
     strip --strip-unneeded "$to"/* "$2"/lib/* || exit 1
-    cp "$here/device.sh" "$here/device_parity.py" "$here/../e2e/trainer_lib.py" "$2" || exit 1
+    cp "$here/device.sh" "$here/device_parity.py" "$here/peer.py" "$here/deepseek_v3.json" \
+        "$here/../e2e/trainer_lib.py" "$2" || exit 1
     bytes=$(du -sb "$2" | cut -f1)
     [ "$bytes" -le $((64 << 20)) ] || fail "$2 has $bytes bytes, more than 64 MiB"
     echo "$2: $bytes bytes; there: bash device.sh STAGE ."
@@ -60,16 +64,48 @@ sanitize() {
     return $bad
 }
 
-bench() { # SHRINK divides every dimension: for a dry run
-    local shape m k n by=${SHRINK:-1}
-    echo "TFLOP/s of products in bf16: rows x in x out"
-    # the rate itself; q_a, q_b, kv_b, o, an expert's gate, the dense FFN's gate
-    for shape in "8192 8192 8192" "16384 7168 1536" "16384 1536 24576" "16384 512 32768" "16384 16384 7168" \
-        "16384 7168 2048" "16384 7168 18432"; do
-        read -r m k n <<< "$shape"
-        printf '%-20s ' "$m x $k x $n"
-        run "$bin/rate" bf16 $((m / by)) $((k / by)) $((n / by)) cuda | awk '{printf "%.4g\n", $1 / 1000; n++} END {exit !n}' ||
-            return 1
+sizes=${SIZES:-2048:2048 4096:4096 8192:4096 16384:2048 16384:4096 32768:4096}
+steps() { # TOKENS:SEQUENCE LAYERS PROGRAM …: ours and the peer's take the same arguments
+    run "${@:3}" "${CONFIG:-$folder/deepseek_v3.json}" "${1%:*}" "${1#*:}" layers="$2" type="${TYPE:-bf16}" \
+        device="${DEVICE:-cuda}"
+}
+
+bench() { # as many layers as the device has room for
+    local size layers
+    for size in $sizes; do
+        for ((layers = ${LAYERS:-5}; layers > 1; layers--)); do
+            echo "== $size, $layers layers"
+            steps "$size" "$layers" "$bin/layers" && break
+        done
+        [ "$layers" -gt 1 ] || return 1
+    done
+}
+
+beside() { # TOKENS:SEQUENCE LAYERS EXPERTS ATTENTION: 0 done, 2 no room for so many layers, 1 anything else
+    local ours theirs rate='s/.*: \([0-9.]*\) tokens\/s.*/\1/p'
+    if ! EXPERTS=$3 ATTENTION=$4 steps "$1" "$2" python3 "$folder/peer.py" > "$out/theirs" 2> "$out/why"; then
+        echo "$1, $2 layers, experts $3, attention $4: $(tail -n 1 "$out/why")"
+        grep -q OutOfMemory "$out/why" && return 2
+        return 1
+    fi
+    steps "$1" "$2" "$bin/layers" > "$out/ours" || return 1
+    ours=$(sed -n "$rate" "$out/ours") theirs=$(sed -n "$rate" "$out/theirs")
+    echo "$1, $2 layers: $ours tokens/s; transformers and PEFT, experts $3, attention $4: $theirs;" \
+        "$(awk -v a="$ours" -v b="$theirs" 'BEGIN {printf "%.2f", a / b}') times"
+    paste <(grep '^step' "$out/ours") <(grep '^step' "$out/theirs")
+}
+
+peer() { # both have the same number of layers: as many as both have room for
+    local size layers setting
+    out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT || return 1
+    for size in $sizes; do
+        for setting in "grouped_mm flash_attention_2" "grouped_mm sdpa" "eager sdpa"; do
+            for ((layers = ${LAYERS:-5}; layers > 1; layers--)); do
+                # shellcheck disable=SC2086 # two words
+                beside "$size" "$layers" $setting
+                [ $? = 2 ] || break
+            done
+        done
     done
 }
 
@@ -88,5 +124,6 @@ ops) run "$bin/op_device" ;;
 parity) run python3 "$folder/device_parity.py" "$folder" "${STEPS:-200}" ;;
 sanitize) sanitize ;;
 bench) bench ;;
+peer) peer ;;
 *) fail "no stage '$stage'" ;;
 esac

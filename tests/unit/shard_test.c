@@ -17,7 +17,7 @@ enum { UNITS = 5, ROWS = 11, COLS = 3, FETCH = 6 };
 
 struct probe {
     struct tr_shard_limits limits;
-    bool partition;
+    bool partition, on_device;
     int failed; /* checks made on threads are counted here */
     struct tr_shard_bytes bytes;
     struct tr_shard_stats stats;
@@ -107,10 +107,18 @@ static int fetch_rows(struct tr_shard *s, struct tr_queue *q, int unit, int rank
     return bad;
 }
 
+/* As tiny_fill, where the shard hands out its own memory and the queue that fills it. */
+static enum fr_rc fill_in_place(void *arg, const struct tr_unit_tensor *t,
+                                const struct tr_fill_range *r, struct fr_err *err)
+{
+    return r->q != NULL ? tiny_fill(arg, t, r, err) : fr_fail(err, FR_BUG, "no queue");
+}
+
 static void probe_body(struct rank_self *self, void *arg)
 {
     struct probe *p = arg;
-    struct tr_shard_source src = {.fill = tiny_fill};
+    struct tr_shard_source src = {.on_device = p->on_device,
+                                  .fill = p->on_device ? fill_in_place : tiny_fill};
     struct tr_shard_opts o = {.partition = p->partition, .limits = p->limits, .tokens_max = FETCH};
     struct tr_backend *be = NULL;
     struct tr_queue *q = NULL;
@@ -144,17 +152,19 @@ struct expected {
     bool partition;
     struct tr_shard_limits limits;
     int64_t gathers, prefetched, reused;
+    bool on_device;
 };
 
 static const struct expected cases[] = {
-    {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0},
-    {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0},
-    {"two, no limits", 2, true, {100000, 100000, 100000}, 8, 4, 10},
-    {"two, never ahead", 2, true, {0, 100000, 100000}, 8, 0, 10},
-    {"two, never kept", 2, true, {0, 100000, 0}, 18, 0, 0},
-    {"two, ahead but never kept", 2, true, {100000, 100000, 0}, 18, 8, 0},
-    {"three", 3, true, {100000, 100000, 100000}, 8, 4, 10},
-    {"four, live limit", 4, true, {100000, 300, 100000}, 13, 0, 5},
+    {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0, false},
+    {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0, false},
+    {"two, no limits", 2, true, {100000, 100000, 100000}, 8, 4, 10, false},
+    {"two, never ahead", 2, true, {0, 100000, 100000}, 8, 0, 10, false},
+    {"two, never kept", 2, true, {0, 100000, 0}, 18, 0, 0, false},
+    {"two, ahead but never kept", 2, true, {100000, 100000, 0}, 18, 8, 0, false},
+    {"three", 3, true, {100000, 100000, 100000}, 8, 4, 10, false},
+    {"three, filled in place", 3, true, {100000, 100000, 100000}, 8, 4, 10, true},
+    {"four, live limit", 4, true, {100000, 300, 100000}, 13, 0, 5, false},
 };
 
 static void try_case(const struct expected *c)
@@ -164,7 +174,8 @@ static void try_case(const struct expected *c)
 
     check_row(c->name);
     for (int k = 0; k < c->W; k++) {
-        p[k] = (struct probe){.limits = c->limits, .partition = c->partition};
+        p[k] = (struct probe){
+            .limits = c->limits, .partition = c->partition, .on_device = c->on_device};
         args[k] = &p[k];
     }
     ranks_run(c->W, probe_body, args);
@@ -275,9 +286,13 @@ static void try_load(struct tr_backend *be, struct tr_comm *comm, const struct l
 
     check_row(r->name);
     write_file(r, path);
-    spec.tensors[0] = (struct tr_unit_tensor){
-        .name = "w", .rank = 2, .shape = {2, 6}, .row0 = 1, .disk_rows = 4,
-        .dtype = r->type == TR_ST_F8_E4M3 ? TR_F8_E4M3 : TR_BF16};
+    spec.tensors[0] =
+        (struct tr_unit_tensor){.name = "w",
+                                .rank = 2,
+                                .shape = {2, 6},
+                                .row0 = 1,
+                                .disk_rows = 4,
+                                .dtype = r->type == TR_ST_F8_E4M3 ? TR_F8_E4M3 : TR_BF16};
     CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
     CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
     CHECK_INT(tr_shard_add(s, &spec, &id, &err), FR_OK);

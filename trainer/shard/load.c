@@ -149,9 +149,13 @@ static enum fr_rc fill_piece(const struct filling *f, const struct tr_unit_tenso
     struct tr_shard *s = f->s;
     enum fr_rc rc = FR_OK;
 
+    if (f->src->on_device) {
+        r.q = s->gq;
+        return f->src->fill(f->src->arg, t, &r, err);
+    }
     while (r.n > 0 && rc == FR_OK) {
         struct tr_fill_range one = {r.at, r.n < BOUNCE ? r.n : BOUNCE,
-                                    f->bounce != NULL ? f->bounce : r.dst};
+                                    f->bounce != NULL ? f->bounce : r.dst, NULL};
 
         if ((rc = f->src->fill(f->src->arg, t, &one, err)) != FR_OK)
             break;
@@ -186,14 +190,15 @@ static enum fr_rc fill_unit(const struct filling *f, const struct unit *u, struc
 
         if (from < to)
             rc = fill_piece(
-                f, t, (struct tr_fill_range){from - first, to - from, base + (from - lo)}, err);
+                f, t, (struct tr_fill_range){from - first, to - from, base + (from - lo), NULL},
+                err);
     }
     return rc;
 }
 
 enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err)
 {
-    bool bounced = !s->o.be->ops->host_memory && s->o.place != TR_PLACE_HOST;
+    bool bounced = !src->on_device && !s->o.be->ops->host_memory && s->o.place != TR_PLACE_HOST;
     struct filling f = {.s = s, .src = src};
     enum fr_rc rc = shard_alloc(s, err);
 
@@ -201,6 +206,8 @@ enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, 
         rc = fr_fail(err, FR_NOMEM, "a read buffer");
     for (size_t i = 0; i < s->nunits && rc == FR_OK; i++)
         rc = fill_unit(&f, &s->units[i], err);
+    if (rc == FR_OK && src->on_device)
+        rc = tr_sync(s->o.be, s->gq, err);
     fr_sys.free(f.bounce);
     return rc;
 }

@@ -111,10 +111,13 @@ enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st, struct fr_e
 struct tr_fill_range {
     size_t at, n;
     void *dst;
+    struct tr_queue *q; /* what fills dst, when the source is on the device */
 };
 
-/* As tr_shard_load, from memory: fill writes bytes of tensor t, in its dtype in memory. */
+/* As tr_shard_load, from memory: fill writes bytes of tensor t, in its dtype in memory. With
+ * on_device dst is where the bytes stay, ops on q write them, and nothing is looked at here. */
 struct tr_shard_source {
+    bool on_device;
     enum fr_rc (*fill)(void *arg, const struct tr_unit_tensor *t, const struct tr_fill_range *r,
                        struct fr_err *err);
     void *arg;

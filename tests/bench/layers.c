@@ -1,0 +1,446 @@
+/*
+ * Training steps of a model's layers as config.json describes them, with weights made on the
+ * device: tokens/s, model FLOP utilisation, the step's roofline, and each op against its own.
+ *
+ * usage: layers CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [device=auto|cpu|cuda]
+ *
+ * One micro-batch of TOKENS tokens in sequences of SEQUENCE; LoRA r = 16 on the projections of
+ * attention. Weights, adapters and tokens are drawn from seed 1 by name and index
+ * (tensor/draw.h), as peer.py draws them, so both print the same losses.
+ *
+ * MFU = (4 A + 3 causal core + 4 V H + 8 LoRA FLOP)/s over the matrix rate that the same run
+ * measured; the rate that counts recompute stands beside it.
+ */
+#include "engine/base/log.h"
+#include "engine/base/str.h"
+#include "engine/base/sys.h"
+#include "tests/bench/meter.h"
+#include "trainer/backend/device.h"
+#include "trainer/config/untrained.h"
+#include "trainer/model/model.h"
+#include "trainer/train/optim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEED = 1, RANK = 16, ROUNDS = 5, STEPS_MAX = 1000 };
+
+static const char *const TARGETS[] = {"q_a_proj",           "q_proj",    "q_b_proj",
+                                      "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"};
+
+struct named {
+    char name[TR_NAME_MAX];
+    struct tr_untrained how;
+};
+
+struct bench {
+    int64_t tokens, sequence, steps, layers;
+    enum tr_dtype type;
+    enum tr_device device;
+    struct tr_model_config config;
+    struct tr_lora_config lora;
+    struct named *names; /* ascending by name */
+    size_t n_names;
+    struct tr_backend *be;
+    struct meter meter;
+    struct tr_comm *comm;
+    struct tr_model *model;
+    struct tr_optim optim;
+    struct tr_micro mb;
+    double rate, bandwidth; /* FLOP/s and bytes/s that this machine gave */
+};
+
+/* ---- weights ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+static enum fr_rc add_name(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct bench *b = arg;
+
+    if ((b->n_names & (b->n_names - 1)) == 0) {
+        void *p = fr_sys.realloc(b->names, (2 * b->n_names + 1) * sizeof(*b->names));
+        if (p == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for the names of tensors");
+        b->names = p;
+    }
+    memcpy(b->names[b->n_names].name, t->name, sizeof(t->name));
+    b->names[b->n_names++].how = tr_untrained_of(&b->config, t, SEED);
+    return FR_OK;
+}
+
+/* Elements of a tensor, drawn where they stay. */
+static enum fr_rc draw(void *arg, const struct tr_unit_tensor *t, const struct tr_fill_range *r,
+                       struct fr_err *err)
+{
+    struct bench *b = arg;
+    size_t size = tr_dtype_bytes(t->dtype);
+    int64_t cols = t->rank == 2 ? t->shape[1] : 1;
+    struct tr_view y = tr_view1(r->dst, t->dtype, (int64_t)(r->n / size));
+    struct named key, *found;
+
+    (void)snprintf(key.name, sizeof(key.name), "%s", t->name);
+    found = bsearch(&key, b->names, b->n_names, sizeof(key), by_name);
+    if (found == NULL)
+        return fr_fail(err, FR_BUG, "%s: no such tensor in the model", t->name);
+    if (found->how.how == TR_UNTRAINED_CONSTANT)
+        return tr_fill(b->be, r->q, &(struct tr_fill){.y = y, .value = found->how.scale}, err);
+    return tr_noise(b->be, r->q,
+                    &(struct tr_noise){.y = y,
+                                       .key = found->how.draw.key,
+                                       .first = t->row0 * cols + (int64_t)(r->at / size),
+                                       .scale = found->how.scale,
+                                       .uniform = found->how.how == TR_UNTRAINED_UNIFORM},
+                    err);
+}
+
+/* A is uniform in ±1/sqrt(in), drawn by module; B is zero. */
+static enum fr_rc start_adapters(struct bench *b, struct fr_err *err)
+{
+    struct tr_params p;
+    enum fr_rc rc = tr_optim_create(&b->optim, b->model, b->comm, b->be, err);
+    float *flat;
+
+    if (rc != FR_OK)
+        return rc;
+    b->optim.beta1 = 0.9;
+    b->optim.beta2 = 0.999;
+    b->optim.eps = 1e-8;
+    b->optim.clip = 1;
+    tr_model_params(b->model, &p);
+    if ((flat = calloc((size_t)p.padded, sizeof(*flat))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the adapters");
+    for (size_t i = 0; i < p.n; i++) {
+        const struct tr_adapter *a = &p.adapters[i];
+        struct tr_untrained u = {.how = TR_UNTRAINED_UNIFORM,
+                                 .draw = tr_draw_of(SEED, a->module),
+                                 .scale = 1 / sqrtf((float)a->in)};
+        for (int64_t k = 0; k < a->r * a->in; k++)
+            flat[a->a_at + k] = tr_untrained_at(&u, k);
+    }
+    rc = tr_optim_set(&b->optim, flat, err);
+    free(flat);
+    return rc;
+}
+
+static enum fr_rc make_model(struct bench *b, struct fr_err *err)
+{
+    struct tr_model_opts o = {.be = &b->meter.backend,
+                              .comm = b->comm,
+                              .config = &b->config,
+                              .lora = &b->lora,
+                              .compute = b->type,
+                              .limits = {.max_live = 1000000000},
+                              .tokens_max = b->tokens,
+                              .samples_max = b->tokens / b->sequence,
+                              .train = true,
+                              .seed = SEED};
+    struct tr_shard_source src = {.on_device = true, .fill = draw, .arg = b};
+    struct tr_memory_row rows[TR_MEMORY_ROWS];
+    char size[24];
+    enum fr_rc rc = tr_model_tensors(&b->config, add_name, b, err);
+
+    if (rc == FR_OK)
+        rc = tr_model_create(&o, &b->model, NULL, err);
+    if (rc != FR_OK)
+        return rc;
+    qsort(b->names, b->n_names, sizeof(*b->names), by_name);
+    for (size_t i = 0, n = tr_model_memory(b->model, rows); i < n; i++) {
+        fr_show_size((int64_t)rows[i].bytes, size);
+        fr_print("  %-20s %12s\n", rows[i].name, size);
+    }
+    rc = tr_model_fill(b->model, &src, err);
+    return rc == FR_OK ? start_adapters(b, err) : rc;
+}
+
+/* Tokens drawn by index; each is to tell the next of its sequence. */
+static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
+{
+    int64_t T = b->tokens, S = b->sequence;
+    struct tr_draw d = tr_draw_of(SEED, "tokens");
+    int32_t *ids = calloc((size_t)T * 3, sizeof(*ids)), *pos = ids + T, *targets = ids + 2 * T;
+    int64_t *offsets = calloc((size_t)(T / S) + 1, sizeof(*offsets));
+
+    if (ids == NULL || offsets == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the tokens");
+    for (int64_t t = 0; t < T; t++) {
+        ids[t] = (int32_t)(tr_draw_bits(d, (uint64_t)t) % (uint64_t)b->config.vocab_size);
+        pos[t] = (int32_t)(t % S);
+    }
+    for (int64_t t = 0; t < T; t++)
+        targets[t] = (t + 1) % S == 0 ? -1 : ids[t + 1];
+    for (int64_t i = 0; i <= T / S; i++)
+        offsets[i] = i * S;
+    b->mb = (struct tr_micro){.T = T,
+                              .B = T / S,
+                              .ids = ids,
+                              .pos = pos,
+                              .targets = targets,
+                              .offsets = offsets,
+                              .loss_scale = 1.0 / (double)(T - T / S)};
+    return FR_OK;
+}
+
+/* ---- what the machine gives ---- */
+
+static enum fr_rc best_of(struct bench *b, const struct tr_gemm *g, const struct tr_sum *c,
+                          double *best, struct fr_err *err)
+{
+    struct tr_queue *q = tr_model_queue(b->model);
+    enum fr_rc rc = tr_sync(b->be, q, err);
+
+    *best = INFINITY;
+    for (int i = 0; i < ROUNDS && rc == FR_OK; i++) {
+        double t = meter_now();
+
+        rc = g != NULL ? tr_gemm(b->be, q, g, err) : tr_sum(b->be, q, c, err);
+        if (rc == FR_OK)
+            rc = tr_sync(b->be, q, err);
+        *best = fmin(*best, meter_now() - t);
+    }
+    return rc;
+}
+
+/* A square product of the hidden size, and a copy of four such squares of f32. */
+static enum fr_rc measure_machine(struct bench *b, struct fr_err *err)
+{
+    int64_t h = b->config.hidden_size;
+    size_t bytes = (size_t)(h * h) * 4 * sizeof(float);
+    struct tr_queue *q = tr_model_queue(b->model);
+    void *p[2] = {NULL, NULL};
+    double seconds = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (int i = 0; i < 2 && rc == FR_OK; i++)
+        rc = tr_mem_alloc(b->be, TR_MEM_DEVICE, bytes, &p[i], err);
+    for (int i = 0; i < 2 && rc == FR_OK; i++)
+        rc = tr_fill(b->be, q, &(struct tr_fill){.y = tr_view1(p[i], TR_F32, 4 * h * h)}, err);
+    if (rc == FR_OK) {
+        struct tr_sum c = {.y = tr_view1(p[0], TR_F32, 4 * h * h),
+                           .x = {tr_view1(p[1], TR_F32, 4 * h * h)},
+                           .alpha = {1},
+                           .n = 1};
+        rc = best_of(b, NULL, &c, &seconds, err);
+        b->bandwidth = 2 * (double)bytes / seconds;
+    }
+    if (rc == FR_OK) {
+        struct tr_gemm g = {.c = tr_view2(p[0], b->type, h, h),
+                            .a = tr_view2(p[1], b->type, h, h),
+                            .b.w = tr_view2((char *)p[1] + bytes / 2, b->type, h, h),
+                            .trans_b = true,
+                            .alpha = 1};
+        rc = best_of(b, &g, NULL, &seconds, err);
+        b->rate = 2 * pow((double)h, 3) / seconds;
+    }
+    for (int i = 0; i < 2; i++)
+        tr_mem_free(b->be, TR_MEM_DEVICE, p[i]);
+    if (rc == FR_OK)
+        fr_print("matrix rate %.4g TFLOP/s, bandwidth %.4g GB/s\n", b->rate * 1e-12,
+                 b->bandwidth * 1e-9);
+    return rc;
+}
+
+/* ---- steps ---- */
+
+static enum fr_rc step(struct bench *b, double *loss, struct fr_err *err)
+{
+    struct tr_optim_result result;
+    enum fr_rc rc = tr_optim_zero_grad(&b->optim, err);
+
+    if (rc == FR_OK)
+        rc = tr_model_forward_backward(b->model, &b->mb, err);
+    if (rc == FR_OK)
+        rc = tr_model_take_loss(b->model, loss, err);
+    if (rc == FR_OK)
+        rc = tr_optim_step(&b->optim, 1e-3, 1, &result, err);
+    if (rc == FR_OK)
+        rc = tr_sync(b->be, tr_model_queue(b->model), err);
+    *loss *= b->mb.loss_scale;
+    return rc;
+}
+
+/* FLOP of a step: without and with recompute (once more every block, not the head). */
+static void step_flop(const struct bench *b, double *plain, double *recomputed)
+{
+    const struct tr_model_config *c = &b->config;
+    double T = (double)b->tokens, L = (double)c->num_hidden_layers, lora = 0;
+    double dense =
+        (double)(c->first_k_dense_replace < c->num_hidden_layers ? c->first_k_dense_replace
+                                                                 : c->num_hidden_layers);
+    struct tr_model_counts n;
+
+    tr_model_count(c, &n);
+    for (size_t i = 0; i < b->optim.params.n; i++) {
+        const struct tr_adapter *a = &b->optim.params.adapters[i];
+        lora += (double)(a->r * (a->in + a->out));
+    }
+    double A = L * (double)n.attention_layer + dense * (double)n.dense_ffn +
+               (L - dense) * ((double)c->num_experts_per_tok * (double)n.expert +
+                              (double)n.shared_expert + (double)n.router);
+    double core = L * (double)b->sequence * (double)c->num_attention_heads *
+                  (double)(c->qk_nope_head_dim + c->qk_rope_head_dim + c->v_head_dim);
+    double head = (double)c->vocab_size * (double)c->hidden_size;
+
+    *plain = T * (4 * A + 3 * core + 4 * head + 8 * lora);
+    *recomputed = *plain + T * (2 * A + core + 2 * lora);
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    double x = ((const struct meter_row *)a)->seconds, y = ((const struct meter_row *)b)->seconds;
+
+    return (x < y) - (x > y);
+}
+
+/* One more step, op by op. */
+static enum fr_rc print_ops(struct bench *b, struct fr_err *err)
+{
+    struct meter *m = &b->meter;
+    double loss = 0, sum = 0;
+    enum fr_rc rc;
+
+    meter_reset(m, true);
+    if ((rc = step(b, &loss, err)) != FR_OK)
+        return rc;
+    qsort(m->rows, m->n, sizeof(*m->rows), by_seconds);
+    for (size_t i = 0; i < m->n; i++)
+        sum += m->rows[i].seconds;
+    fr_print("\n%-18s %24s %6s %10s %6s %10s %9s %9s\n", "op", "shape", "calls", "ms", "share",
+             "TFLOP/s", "GB/s", "of its roof");
+    for (size_t i = 0; i < m->n; i++) {
+        const struct meter_row *r = &m->rows[i];
+        double calls = (double)r->calls;
+        char shape[72];
+
+        (void)snprintf(shape, sizeof(shape), "%lld x %lld x %lld", (long long)r->cost.shape[0],
+                       (long long)r->cost.shape[1], (long long)r->cost.shape[2]);
+        fr_print("%-18s %24s %6lld %10.3f %5.1f%% %10.4g %9.4g %8.0f%%\n", tr_op_name(r->op), shape,
+                 (long long)r->calls, r->seconds * 1e3, 100 * r->seconds / sum,
+                 calls * r->cost.flop / r->seconds * 1e-12,
+                 calls * r->cost.bytes / r->seconds * 1e-9,
+                 100 * meter_least(r, b->rate, b->bandwidth) / r->seconds);
+    }
+    return m->lost == 0 ? rc : fr_fail(err, FR_BUG, "more than %d shapes", METER_ROWS);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static enum fr_rc run_steps(struct bench *b, struct fr_err *err)
+{
+    static const char *const warm = " (not counted)";
+    double seconds[STEPS_MAX], loss, least = 0, plain, all, t;
+    enum fr_rc rc = FR_OK;
+
+    for (int64_t i = 0; i <= b->steps && rc == FR_OK; i++) {
+        meter_reset(&b->meter, false);
+        t = meter_now();
+        rc = step(b, &loss, err);
+        t = meter_now() - t;
+        if (rc == FR_OK)
+            fr_print("step %lld: loss %.6f, %.3f s%s\n", (long long)i + 1, loss, t,
+                     i == 0 ? warm : "");
+        if (i > 0)
+            seconds[i - 1] = t;
+    }
+    if (rc != FR_OK)
+        return rc;
+    qsort(seconds, (size_t)b->steps, sizeof(*seconds), ascending);
+    t = seconds[b->steps / 2];
+    for (size_t i = 0; i < b->meter.n; i++)
+        least += meter_least(&b->meter.rows[i], b->rate, b->bandwidth);
+    step_flop(b, &plain, &all);
+    fr_print("%lld tokens of %lld: %.1f tokens/s, %.4g TFLOP/s, MFU %.1f %%, with recompute %.1f "
+             "%%, of the step's roofline %.1f %%\n",
+             (long long)b->tokens, (long long)b->sequence, (double)b->tokens / t, plain / t * 1e-12,
+             100 * plain / t / b->rate, 100 * all / t / b->rate, 100 * least / t);
+    return print_ops(b, err);
+}
+
+/* ---- the whole ---- */
+
+static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *err)
+{
+    const char *value = strchr(arg, '=');
+    size_t n = value != NULL ? (size_t)(value - arg) : 0;
+
+    if (n == 5 && strncmp(arg, "steps", n) == 0)
+        return fr_parse_i64(fr_str_of(value + 1), &b->steps, err);
+    if (n == 6 && strncmp(arg, "layers", n) == 0)
+        return fr_parse_i64(fr_str_of(value + 1), &b->layers, err);
+    if (n == 6 && strncmp(arg, "device", n) == 0)
+        return tr_device_parse(value + 1, &b->device, err);
+    if (strcmp(arg, "type=bf16") == 0 || strcmp(arg, "type=f32") == 0) {
+        b->type = strcmp(value + 1, "bf16") == 0 ? TR_BF16 : TR_F32;
+        return FR_OK;
+    }
+    return fr_fail(err, FR_USAGE, "%s: expected steps=N, layers=N, type=bf16|f32 or device=…", arg);
+}
+
+static enum fr_rc read_args(struct bench *b, int argc, char **argv, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (argc < 4)
+        return fr_fail(err, FR_USAGE, "expected CONFIG TOKENS SEQUENCE [NAME=VALUE …]");
+    if ((rc = tr_model_config_load(argv[1], &b->config, err)) != FR_OK ||
+        (rc = fr_parse_i64(fr_str_of(argv[2]), &b->tokens, err)) != FR_OK ||
+        (rc = fr_parse_i64(fr_str_of(argv[3]), &b->sequence, err)) != FR_OK)
+        return rc;
+    for (int i = 4; i < argc && rc == FR_OK; i++)
+        rc = read_option(b, argv[i], err);
+    if (rc == FR_OK && (b->tokens < 2 || b->sequence < 2 || b->tokens % b->sequence != 0 ||
+                        b->steps < 1 || b->steps > STEPS_MAX || b->layers < 0))
+        rc = fr_fail(err, FR_USAGE, "whole sequences of 2 tokens or more, and 1 to %d steps",
+                     STEPS_MAX);
+    if (b->layers > 0)
+        b->config.num_hidden_layers = b->layers;
+    return rc;
+}
+
+static enum fr_rc bench(struct bench *b, int argc, char **argv, struct fr_err *err)
+{
+    enum fr_rc rc = read_args(b, argc, argv, err);
+
+    b->lora = (struct tr_lora_config){.r = RANK,
+                                      .alpha = 2 * RANK,
+                                      .targets = TARGETS,
+                                      .ntargets = sizeof(TARGETS) / sizeof(TARGETS[0])};
+    if (rc == FR_OK)
+        rc = tr_device_create(b->device, 0, &b->be, err);
+    if (rc != FR_OK)
+        return rc;
+    meter_start(&b->meter, b->be);
+    if ((rc = tr_comm_single(b->be, &b->comm, err)) == FR_OK &&
+        (rc = make_tokens(b, err)) == FR_OK && (rc = make_model(b, err)) == FR_OK &&
+        (rc = measure_machine(b, err)) == FR_OK)
+        rc = run_steps(b, err);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.steps = 3, .type = TR_BF16, .device = TR_DEVICE_AUTO};
+    struct fr_err err = {0};
+    enum fr_rc rc = bench(&b, argc, argv, &err);
+
+    if (rc != FR_OK)
+        fr_complain("layers: %s\n", err.msg);
+    tr_optim_finish(&b.optim);
+    tr_model_destroy(b.model);
+    tr_comm_destroy(b.comm);
+    tr_backend_destroy(b.be);
+    free(b.names);
+    free((void *)(uintptr_t)b.mb.ids);
+    free((void *)(uintptr_t)b.mb.offsets);
+    return rc == FR_OK ? 0 : 1;
+}

@@ -1,0 +1,213 @@
+#include "tests/bench/meter.h"
+
+#include <string.h>
+#include <time.h>
+
+double meter_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- what is handed on as it is ---- */
+
+#define INNER(self) struct tr_backend *in = ((struct meter *)(self))->inner
+
+static enum fr_rc mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
+                            struct fr_err *err)
+{
+    INNER(self);
+    return in->ops->mem_alloc(in->self, kind, bytes, out, err);
+}
+
+static void mem_free(void *self, enum tr_mem kind, void *p)
+{
+    INNER(self);
+    in->ops->mem_free(in->self, kind, p);
+}
+
+static enum fr_rc mem_reserve(void *self, size_t bytes, struct fr_err *err)
+{
+    INNER(self);
+    return in->ops->mem_reserve(in->self, bytes, err);
+}
+
+static enum fr_rc copy(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes)
+{
+    INNER(self);
+    return in->ops->copy(in->self, q, dst, src, bytes);
+}
+
+static enum fr_rc zero(void *self, struct tr_queue *q, void *dst, size_t bytes)
+{
+    INNER(self);
+    return in->ops->zero(in->self, q, dst, bytes);
+}
+
+static enum fr_rc queue_create(void *self, size_t bytes, struct tr_queue **out, struct fr_err *err)
+{
+    INNER(self);
+    return in->ops->queue_create(in->self, bytes, out, err);
+}
+
+static void queue_destroy(void *self, struct tr_queue *q)
+{
+    INNER(self);
+    in->ops->queue_destroy(in->self, q);
+}
+
+static enum fr_rc event_create(void *self, struct tr_event **out, struct fr_err *err)
+{
+    INNER(self);
+    return in->ops->event_create(in->self, out, err);
+}
+
+static void event_destroy(void *self, struct tr_event *e)
+{
+    INNER(self);
+    in->ops->event_destroy(in->self, e);
+}
+
+static enum fr_rc event_record(void *self, struct tr_queue *q, struct tr_event *e)
+{
+    INNER(self);
+    return in->ops->event_record(in->self, q, e);
+}
+
+static enum fr_rc event_wait(void *self, struct tr_queue *q, struct tr_event *e)
+{
+    INNER(self);
+    return in->ops->event_wait(in->self, q, e);
+}
+
+static enum fr_rc sync(void *self, struct tr_queue *q, struct fr_err *err)
+{
+    INNER(self);
+    return in->ops->sync(in->self, q, err);
+}
+
+static void *stream(void *self, struct tr_queue *q)
+{
+    INNER(self);
+    return in->ops->stream(in->self, q);
+}
+
+static bool event_done(void *self, struct tr_event *e)
+{
+    INNER(self);
+    return in->ops->event_done(in->self, e);
+}
+
+static bool supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
+{
+    INNER(self);
+    return in->ops->supports(in->self, op, compute, weight);
+}
+
+static void describe(void *self, char out[256])
+{
+    INNER(self);
+    in->ops->describe(in->self, out);
+}
+
+static void identity(void *self, struct tr_device_id *out)
+{
+    INNER(self);
+    in->ops->identity(in->self, out);
+}
+
+static void scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
+{
+    INNER(self);
+    in->ops->scratch(in->self, op, args, most);
+}
+
+/* ---- the ops ---- */
+
+static void keep(struct meter *m, enum tr_op op, const struct meter_cost *c, double seconds)
+{
+    struct meter_row *row = NULL;
+
+    for (size_t i = 0; i < m->n && row == NULL; i++)
+        if (m->rows[i].op == op && memcmp(&m->rows[i].cost, c, sizeof(*c)) == 0)
+            row = &m->rows[i];
+    if (row == NULL && m->n < METER_ROWS) {
+        row = &m->rows[m->n++];
+        *row = (struct meter_row){.op = op, .cost = *c};
+    }
+    if (row == NULL) {
+        m->lost++;
+        return;
+    }
+    row->calls++;
+    row->seconds += seconds;
+}
+
+#define METER_OP(name, args)                                                                       \
+    static enum fr_rc meter_##name(void *self, struct tr_queue *q, const struct args *a,           \
+                                   struct fr_err *err)                                             \
+    {                                                                                              \
+        INNER(self);                                                                               \
+        struct meter *m = self;                                                                    \
+        struct meter_cost c = meter_cost_of(TR_OP_##name, a);                                      \
+        enum fr_rc rc = m->timed ? in->ops->sync(in->self, q, err) : FR_OK;                        \
+        double t = meter_now();                                                                    \
+                                                                                                   \
+        if (rc == FR_OK)                                                                           \
+            rc = in->ops->name(in->self, q, a, err);                                               \
+        if (rc == FR_OK && m->timed)                                                               \
+            rc = in->ops->sync(in->self, q, err);                                                  \
+        keep(m, TR_OP_##name, &c, m->timed ? meter_now() - t : 0);                                 \
+        return rc;                                                                                 \
+    }
+TR_OPS(METER_OP)
+#undef METER_OP
+
+void meter_start(struct meter *m, struct tr_backend *inner)
+{
+    const struct tr_backend_ops *o = inner->ops;
+
+    memset(m, 0, sizeof(*m));
+    m->inner = inner;
+    m->ops = (struct tr_backend_ops){.name = o->name,
+                                     .host_memory = o->host_memory,
+                                     .mem_alloc = mem_alloc,
+                                     .mem_free = mem_free,
+                                     .mem_reserve = o->mem_reserve != NULL ? mem_reserve : NULL,
+                                     .copy = copy,
+                                     .zero = zero,
+                                     .queue_create = queue_create,
+                                     .queue_destroy = queue_destroy,
+                                     .event_create = event_create,
+                                     .event_destroy = event_destroy,
+                                     .event_record = event_record,
+                                     .event_wait = event_wait,
+                                     .sync = sync,
+                                     .stream = o->stream != NULL ? stream : NULL,
+                                     .event_done = o->event_done != NULL ? event_done : NULL,
+                                     .supports = supports,
+                                     .describe = describe,
+                                     .identity = o->identity != NULL ? identity : NULL,
+                                     .scratch = o->scratch != NULL ? scratch : NULL,
+#define METER_SLOT(name, args) .name = o->name != NULL ? meter_##name : NULL,
+                                     TR_OPS(METER_SLOT)
+#undef METER_SLOT
+    };
+    m->backend = (struct tr_backend){.ops = &m->ops, .self = m};
+}
+
+void meter_reset(struct meter *m, bool timed)
+{
+    m->n = 0;
+    m->lost = 0;
+    m->timed = timed;
+}
+
+double meter_least(const struct meter_row *row, double rate, double bandwidth)
+{
+    double matrix = row->cost.flop / rate, memory = row->cost.bytes / bandwidth;
+
+    return (double)row->calls * (matrix > memory ? matrix : memory);
+}

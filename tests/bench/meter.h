@@ -1,0 +1,50 @@
+/*
+ * A backend that hands every call to another and keeps an account of the ops: calls, FLOP, bytes
+ * that must move, and time. Names and shapes are the field's: FLOP counts a multiply and an add as
+ * two, bytes are those of the views that an op reads and writes once.
+ */
+#ifndef TESTS_BENCH_METER_H
+#define TESTS_BENCH_METER_H
+
+#include "trainer/backend/backend.h"
+
+enum { METER_ROWS = 512 };
+
+struct meter_cost {
+    double flop, bytes;
+    int64_t shape[3]; /* rows, in, out of a product; rows, row of others; 0: none */
+};
+
+/* What one call must do. Attention's segments and an expert's rows lie on the device: segments are
+ * taken as all max_len long, routed rows as spread evenly over the experts. */
+struct meter_cost meter_cost_of(enum tr_op op, const void *args);
+
+struct meter_row {
+    enum tr_op op;
+    struct meter_cost cost; /* of one call */
+    int64_t calls;
+    double seconds; /* of all calls, when timed */
+};
+
+struct meter {
+    struct tr_backend backend; /* use this one */
+    struct tr_backend_ops ops;
+    struct tr_backend *inner; /* borrows */
+    bool timed;               /* waits for the device before and after each op */
+    struct meter_row rows[METER_ROWS];
+    size_t n;
+    int64_t lost; /* calls that found no row */
+};
+
+void meter_start(struct meter *m, struct tr_backend *inner);
+
+/* Forgets what was counted. */
+void meter_reset(struct meter *m, bool timed);
+
+/* The least seconds that a machine of this matrix rate (FLOP/s) and bandwidth (bytes/s) needs for a
+ * row's calls: the larger of the two for each. */
+double meter_least(const struct meter_row *row, double rate, double bandwidth);
+
+double meter_now(void); /* seconds of a monotonic clock */
+
+#endif
