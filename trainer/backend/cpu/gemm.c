@@ -135,29 +135,103 @@ static void tile(const struct cpu *cpu, const struct tr_gemm *g, int64_t i0, int
     finish(g, i0, j0, &t);
 }
 
-enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
-                           struct fr_err *err)
+/* Rows of expert e alone; no rows when it has no weight. */
+static struct tr_gemm expert(const struct tr_grouped_gemm *a, int64_t e)
 {
-    int64_t across = (g->c.shape[1] + TILE_N - 1) / TILE_N;
-    int64_t tiles = (g->c.shape[0] + TILE_M - 1) / TILE_M * across;
-    void *work;
-    enum fr_rc rc;
+    int64_t begin = cpu_int(&a->offsets, e, 0), n = cpu_int(&a->offsets, e + 1, 0) - begin;
+    struct tr_gemm one = {.trans_b = a->trans_b, .alpha = a->alpha, .beta = a->beta};
 
-    if (tiles == 0)
-        return FR_OK;
-    rc = cpu_work(q, CPU_WORK_GEMM, (size_t)cpu->threads * sizeof(struct scratch), &work, err);
-    if (rc != FR_OK)
-        return rc;
+    if (a->weights[e] == NULL)
+        n = 0;
+    else
+        one.b = *a->weights[e];
+    one.c = tr_view_rows(a->c, begin, n);
+    one.a = tr_view_rows(a->a, begin, n);
+    return one;
+}
+
+/* The tiles of one product, or of one after the other of a group; tiles [first[i], first[i+1]) are
+ * those of product i. */
+struct tiles {
+    const struct tr_gemm *one;
+    const struct tr_grouped_gemm *group; /* experts e0 .. e0 + n */
+    int64_t n, *first;
+};
+
+static int64_t tiles_of(const struct tr_gemm *g)
+{
+    return (g->c.shape[0] + TILE_M - 1) / TILE_M * ((g->c.shape[1] + TILE_N - 1) / TILE_N);
+}
+
+static void run_tile(const struct cpu *cpu, const struct tiles *all, int64_t i, struct scratch *s)
+{
+    int64_t lo = 0, hi = all->n, across;
+    struct tr_gemm g;
+
+    while (hi - lo > 1) {
+        int64_t mid = (lo + hi) / 2;
+
+        if (all->first[mid] <= i)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    g = all->group != NULL ? expert(all->group, all->group->e0 + lo) : *all->one;
+    across = (g.c.shape[1] + TILE_N - 1) / TILE_N;
+    i -= all->first[lo];
+    tile(cpu, &g, i / across * TILE_M, i % across * TILE_N, s);
+}
+
+static void run_tiles(const struct cpu *cpu, const struct tiles *all, struct scratch *work)
+{
 #pragma omp parallel num_threads(cpu->threads)
     {
         omp_set_num_threads(1); /* of oneDNN inside a tile, whatever the program may use */
 #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < tiles; i++) {
-            struct scratch *s = (struct scratch *)work + omp_get_thread_num();
-
-            tile(cpu, g, i / across * TILE_M, i % across * TILE_N, s);
-        }
+        for (int64_t i = 0; i < all->first[all->n]; i++)
+            run_tile(cpu, all, i, &work[omp_get_thread_num()]);
     }
+}
+
+enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                           struct fr_err *err)
+{
+    int64_t first[] = {0, tiles_of(g)};
+    void *work;
+    enum fr_rc rc;
+
+    if (first[1] == 0)
+        return FR_OK;
+    rc = cpu_work(q, CPU_WORK_GEMM, (size_t)cpu->threads * sizeof(struct scratch), &work, err);
+    if (rc == FR_OK)
+        run_tiles(cpu, &(struct tiles){.one = g, .n = 1, .first = first}, work);
+    return rc;
+}
+
+static size_t group_bytes(const struct cpu *cpu, const struct tr_grouped_gemm *a)
+{
+    return (size_t)cpu->threads * sizeof(struct scratch) +
+           (size_t)(a->e1 - a->e0 + 1) * sizeof(int64_t);
+}
+
+/* All experts at once: each alone has too few tiles to keep many threads busy. */
+static enum fr_rc f32_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
+                            struct fr_err *err)
+{
+    struct tiles all = {.group = a, .n = a->e1 - a->e0};
+    void *work;
+    enum fr_rc rc = cpu_work(q, CPU_WORK_GEMM, group_bytes(cpu, a), &work, err);
+
+    if (rc != FR_OK)
+        return rc;
+    all.first = (int64_t *)((struct scratch *)work + cpu->threads);
+    all.first[0] = 0;
+    for (int64_t i = 0; i < all.n; i++) {
+        struct tr_gemm g = expert(a, a->e0 + i);
+
+        all.first[i + 1] = all.first[i] + tiles_of(&g);
+    }
+    run_tiles(cpu, &all, work);
     return FR_OK;
 }
 
@@ -182,23 +256,38 @@ enum fr_rc tr_cpu_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a, 
     return cpu_product(self, q, a, err);
 }
 
+/* The product of one expert: weights are not looked at, they may not be there yet. */
+static struct tr_gemm any_expert(const struct tr_grouped_gemm *a)
+{
+    int64_t D = a->a.shape[1], N = a->c.shape[1];
+    struct tr_gemm g = {
+        .c = a->c, .a = a->a, .trans_b = a->trans_b, .alpha = a->alpha, .beta = a->beta};
+
+    g.b.w = a->trans_b ? tr_view2(NULL, a->a.dtype, N, D) : tr_view2(NULL, a->a.dtype, D, N);
+    return g;
+}
+
+size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a)
+{
+    struct tr_gemm g = any_expert(a);
+    size_t one = cpu_product_bytes(cpu, &g), all = group_bytes(cpu, a);
+
+    return one > all ? one : all;
+}
+
 enum fr_rc tr_cpu_grouped_gemm(void *self, struct tr_queue *q, const struct tr_grouped_gemm *a,
                                struct fr_err *err)
 {
+    struct cpu *cpu = self;
     enum fr_rc rc = FR_OK;
 
+    if (cpu->onednn == NULL)
+        return f32_group(cpu, q, a, err);
     for (int64_t e = a->e0; e < a->e1 && rc == FR_OK; e++) {
-        int64_t begin = cpu_int(&a->offsets, e, 0), n = cpu_int(&a->offsets, e + 1, 0) - begin;
+        struct tr_gemm one = expert(a, e);
 
-        if (a->weights[e] == NULL || n == 0)
-            continue;
-        struct tr_gemm one = {.c = tr_view_rows(a->c, begin, n),
-                              .a = tr_view_rows(a->a, begin, n),
-                              .b = *a->weights[e],
-                              .trans_b = a->trans_b,
-                              .alpha = a->alpha,
-                              .beta = a->beta};
-        rc = cpu_product(self, q, &one, err);
+        if (one.c.shape[0] > 0)
+            rc = cpu_product(cpu, q, &one, err);
     }
     return rc;
 }

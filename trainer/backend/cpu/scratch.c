@@ -11,17 +11,6 @@ static void raise(size_t *most, size_t bytes)
         *most = bytes;
 }
 
-/* The product of one expert: weights are not looked at, they may not be there yet. */
-static struct tr_gemm one_expert(const struct tr_grouped_gemm *a)
-{
-    int64_t D = a->a.shape[1], N = a->c.shape[1];
-    struct tr_gemm g = {
-        .c = a->c, .a = a->a, .trans_b = a->trans_b, .alpha = a->alpha, .beta = a->beta};
-
-    g.b.w = a->trans_b ? tr_view2(NULL, a->a.dtype, N, D) : tr_view2(NULL, a->a.dtype, D, N);
-    return g;
-}
-
 /* Segments are taken as of one length: the longest micro-batch has no other. */
 static int64_t segment(const struct tr_attention *a)
 {
@@ -33,15 +22,13 @@ static int64_t segment(const struct tr_attention *a)
 void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
 {
     struct cpu *cpu = self;
-    struct tr_gemm g;
 
     switch ((int)op) {
     case TR_OP_gemm:
         raise(&most->product, cpu_product_bytes(cpu, args));
         break;
     case TR_OP_grouped_gemm:
-        g = one_expert(args);
-        raise(&most->product, cpu_product_bytes(cpu, &g));
+        raise(&most->product, cpu_grouped_bytes(cpu, args));
         break;
     case TR_OP_xent_chunk:
         raise(&most->op, cpu_xent_bytes(cpu, args));
