@@ -158,13 +158,14 @@ struct expected {
 static const struct expected cases[] = {
     {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0, false},
     {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0, false},
-    {"two, no limits", 2, true, {100000, 100000, 100000}, 8, 4, 10, false},
-    {"two, never ahead", 2, true, {0, 100000, 100000}, 8, 0, 10, false},
-    {"two, never kept", 2, true, {0, 100000, 0}, 18, 0, 0, false},
-    {"two, ahead but never kept", 2, true, {100000, 100000, 0}, 18, 8, 0, false},
-    {"three", 3, true, {100000, 100000, 100000}, 8, 4, 10, false},
-    {"three, filled in place", 3, true, {100000, 100000, 100000}, 8, 4, 10, true},
-    {"four, live limit", 4, true, {100000, 300, 100000}, 13, 0, 5, false},
+    {"two, no limits", 2, true, {100000, 100000, 100000}, 12, 5, 6, false},
+    {"two, never ahead", 2, true, {0, 100000, 100000}, 12, 0, 6, false},
+    {"two, kept for the very next", 2, true, {0, 100000, 0}, 15, 0, 3, false},
+    {"two, ahead, kept for the very next", 2, true, {100000, 100000, 0}, 15, 8, 3, false},
+    {"two, kept over 200 elements", 2, true, {0, 100000, 200}, 14, 0, 4, false},
+    {"three", 3, true, {100000, 100000, 100000}, 12, 5, 6, false},
+    {"three, filled in place", 3, true, {100000, 100000, 100000}, 12, 5, 6, true},
+    {"four, live limit", 4, true, {100000, 300, 100000}, 15, 0, 3, false},
 };
 
 static void try_case(const struct expected *c)

@@ -61,7 +61,8 @@ struct tr_unit_spec {
 struct tr_shard_limits {
     int64_t prefetch_bucket; /* stage3_prefetch_bucket_size; 0: never ahead */
     int64_t max_live;        /* stage3_max_live_parameters */
-    int64_t max_reuse;       /* stage3_max_reuse_distance; 0: always release */
+    int64_t max_reuse;       /* stage3_max_reuse_distance: what is gathered again with no more than
+                                these elements gathered in between stays in its window */
 };
 
 enum tr_place {

@@ -194,6 +194,23 @@ enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, in
     return fetch_ahead(s, w, err);
 }
 
+/* Whether the pass gathers p again within DeepSpeed's distance: the elements gathered in between. A
+ * pass is repeated, so what ends one may begin the next. */
+static bool soon_again(const struct tr_shard *s, struct span p)
+{
+    const struct order *o = &s->orders[s->pass];
+    int64_t between = 0;
+
+    for (size_t k = 0; o->complete && k < o->n && between <= s->o.limits.max_reuse; k++) {
+        struct span next = o->spans[(s->cursor + k) % o->n];
+
+        if (same(next, p))
+            return true;
+        between += span_elements(s, next);
+    }
+    return false;
+}
+
 enum fr_rc tr_shard_release(struct tr_shard *s, struct tr_queue *q, int first, int n,
                             struct fr_err *err)
 {
@@ -208,7 +225,7 @@ enum fr_rc tr_shard_release(struct tr_shard *s, struct tr_queue *q, int first, i
         s->windows[w].held = false;
         if ((rc = tr_event_record(s->o.be, q, s->windows[w].idle)) != FR_OK)
             return fr_fail(err, rc, "releasing %s", s->units[first].what);
-        if (s->o.limits.max_reuse < span_elements(s, p))
+        if (!soon_again(s, p))
             forget(s, w);
         return FR_OK;
     }
