@@ -2,8 +2,8 @@
 
 #include "tests/cudasim/instructions.h"
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -12,9 +12,16 @@
 #include <mutex>
 #include <unistd.h>
 
+/* A piece of work: when the host put it there, and how long it takes, in microseconds. */
+struct sim_piece {
+    std::function<void()> run;
+    double issued, takes;
+};
+
 /* Work not done yet; `done` counts what was. */
 struct sim_work {
-    std::deque<std::function<void()>> open;
+    std::deque<struct sim_piece> open;
+    double clock; /* when the last piece ended */
     unsigned long put;
     std::atomic<unsigned long> done;
     bool running;
@@ -28,10 +35,11 @@ struct sim_stream {
 struct sim_event {
     std::shared_ptr<struct sim_work> of;
     unsigned long at;
-    double ms;
+    std::shared_ptr<double> clock; /* of the stream when it was reached */
 };
 
 static thread_local int device;
+static thread_local double host_clock; /* when the last thing that this thread waited for ended */
 static int device_sm = 90;
 static uint64_t device_seed = 1;
 static std::mutex lock; /* of the table below: ranks are host threads */
@@ -51,10 +59,11 @@ static void drain(const std::shared_ptr<struct sim_work> &w, unsigned long until
     w->running = true;
     sim_open();
     while (w->done < until) {
-        std::function<void()> f = std::move(w->open.front());
+        struct sim_piece p = std::move(w->open.front());
 
         w->open.pop_front();
-        f();
+        w->clock = std::max(w->clock, p.issued) + p.takes;
+        p.run();
         w->done++;
     }
     sim_shut();
@@ -62,12 +71,12 @@ static void drain(const std::shared_ptr<struct sim_work> &w, unsigned long until
 }
 
 /* What cannot be done at once holds up what follows, until something waits for it. */
-static void put(cudaStream_t s, bool at_once, std::function<void()> work)
+static void put(cudaStream_t s, bool at_once, double takes, std::function<void()> work)
 {
     struct sim_work *w = s->work.get();
 
     at_once = at_once && w->order.kind == 0 && w->done == w->put;
-    w->open.push_back(std::move(work));
+    w->open.push_back({std::move(work), host_clock, takes});
     w->put++;
     if (at_once)
         drain(s->work, w->put);
@@ -75,12 +84,20 @@ static void put(cudaStream_t s, bool at_once, std::function<void()> work)
 
 void sim_put(cudaStream_t s, std::function<void()> work)
 {
-    put(s, true, std::move(work));
+    put(s, true, 1, std::move(work));
+}
+
+/* $CUDASIM_EARLY: where kernels run late, what moves data runs at once. */
+static void hurry(cudaStream_t s)
+{
+    if (s->work->order.kind != 0 && getenv("CUDASIM_EARLY") != nullptr)
+        drain(s->work, s->work->put);
 }
 
 void sim_put_late(cudaStream_t s, std::function<void()> work)
 {
-    put(s, false, std::move(work));
+    put(s, false, 1, std::move(work));
+    hurry(s);
 }
 
 /* $CUDASIM_DRIVER: 12040 is one that serves CUDA 12.4. */
@@ -162,6 +179,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
                             cudaStream_t s)
 {
     sim_put(s, [dst, src, bytes] { memmove(dst, src, bytes); });
+    hurry(s);
     return cudaSuccess;
 }
 
@@ -181,6 +199,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     drain(s->work, s->work->put);
+    host_clock = std::max(host_clock, s->work->clock);
     return cudaSuccess;
 }
 
@@ -210,29 +229,34 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-    e->of = s->work;
-    e->at = s->work->put;
-    e->ms = (double)std::chrono::duration_cast<std::chrono::microseconds>(
-                std::chrono::steady_clock::now().time_since_epoch())
-                .count() /
-            1000;
+    std::shared_ptr<struct sim_work> of = s->work;
+    auto clock = std::make_shared<double>(0);
+
+    put(s, true, 0, [of, clock] { *clock = of->clock; });
+    *e = {of, of->put, clock};
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
-    std::shared_ptr<struct sim_work> of = e->of;
+    std::shared_ptr<struct sim_work> of = e->of, own = s->work;
+    std::shared_ptr<double> clock = e->clock;
     unsigned long at = e->at;
 
-    if (of != nullptr && of != s->work)
-        put(s, of->done >= at, [of, at] { drain(of, at); });
+    if (of != nullptr && of != own)
+        put(s, of->done >= at, 0, [of, at, own, clock] {
+            drain(of, at);
+            own->clock = std::max(own->clock, *clock);
+        });
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
-    if (e->of != nullptr)
-        drain(e->of, e->at);
+    if (e->of == nullptr)
+        return cudaSuccess;
+    drain(e->of, e->at);
+    host_clock = std::max(host_clock, *e->clock);
     return cudaSuccess;
 }
 
@@ -244,7 +268,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-    *ms = (float)(to->ms - from->ms);
+    *ms = (float)((*to->clock - *from->clock) / 1000);
     return cudaSuccess;
 }
 

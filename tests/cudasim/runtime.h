@@ -3,7 +3,10 @@
  * with 0xff and shut to the host: it is open while a stream works. Three devices differ in order
  * of blocks and threads: 0 forward, 1 reversed, 2 shuffled by a seed. A stream runs what was
  * put into it in order: at once on device 0, on the others (and collectives on all) as late as
- * possible (when something waits for it), so that a missing event or sync is seen.
+ * possible (when something waits for it), so that a missing event or sync is seen; with
+ * $CUDASIM_EARLY set copies and collectives run at once where kernels run late. Events tell the
+ * time of a device whose streams really run side by side: a piece of work takes a microsecond, and
+ * the host takes none.
  */
 #ifndef TESTS_CUDASIM_RUNTIME_H
 #define TESTS_CUDASIM_RUNTIME_H
@@ -33,7 +36,8 @@ enum cudaFuncAttribute {
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
-enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+enum { cudaStreamNonBlocking = 1, cudaHostAllocDefault = 0 };
+enum { cudaEventDefault = 0, cudaEventDisableTiming = 2 };
 
 typedef struct sim_stream *cudaStream_t;
 typedef struct sim_event *cudaEvent_t;

@@ -83,6 +83,30 @@ def memory(steps):
         t.has("too little memory", one.text(), part)
 
 
+def queues():
+    """Gathers ahead or not, few experts in a window or all of a layer: the same bits; and gathers run
+    beside ops. The times in a trace are those of a device whose streams run side by side, without a clock
+    of the host."""
+    seen, gathers = {}, {}
+    for name, bucket, live, early in (("single", 0, 1, {}), ("ahead", 10 ** 7, 20000, {"CUDASIM_EARLY": "1"})):
+        zero = {"stage": 3, "stage3_prefetch_bucket_size": bucket, "stage3_max_live_parameters": live}
+        run("q-" + name, "cuda", 2, 2, trace="q-%s.json" % name, per_device_train_batch_size=1,
+            env=early, deepspeed=json.dumps({"train_micro_batch_size_per_gpu": "auto",
+                                             "zero_optimization": zero}))
+        seen[name] = t.losses("q-" + name)
+        for rank in ("", ".rank1"):
+            what = "trace of %s%s" % (name, rank)
+            rows = t.trace(what, "q-%s.json%s" % (name, rank))
+            ops = [c for c in rows.get("compute", ()) if c[3] > 0]
+            layers = [g for g in rows.get("gather", ()) if g[2].startswith("all_gather layer")]
+            beside = [g for g in layers if any(c[0] < g[1] and g[0] < c[1] for c in ops)]
+            t.check(what + ": gathers run beside ops", 2 * len(beside) > len(layers) > 0 and len(ops) > 100,
+                    "%d of %d gathers, %d ops" % (len(beside), len(layers), len(ops)))
+            gathers[name] = len(layers)
+    t.check("larger windows, fewer gathers", gathers["ahead"] < gathers["single"], gathers)
+    t.same("the losses with gathers ahead", seen["ahead"], seen["single"])
+
+
 def refusals():
     """Machines that cannot train: one line with the cure."""
     for what, world, env, words in (
@@ -114,6 +138,7 @@ def main():
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     prepare(sys.argv[1])
     whole(steps)
+    queues()
     memory(3)
     refusals()
     t.finish()

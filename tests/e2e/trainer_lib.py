@@ -227,6 +227,39 @@ def tensors(path):
     return found
 
 
+def trace(what, path):
+    """A Chrome trace: {row: spans (begin, end, name, depth)}, checked: its spans nest and their times
+    never go back."""
+    try:
+        with open(path) as f:
+            events = json.load(f)["traceEvents"]
+    except (OSError, ValueError, KeyError) as e:
+        check(what + ": a trace", False, e)
+        return {}
+    names, open_spans, rows, last = {}, {}, {}, {}
+    bad = []
+    for e in events:
+        row = e["tid"]
+        if e["ph"] == "M":
+            if e["name"] == "thread_name":
+                names[row] = e["args"]["name"]
+            continue
+        mine = open_spans.setdefault(row, [])
+        if e["ts"] < last.get(row, 0):
+            bad.append(e)
+        last[row] = e["ts"]
+        if e["ph"] == "B":
+            mine.append((e["ts"], e["name"]))
+        elif e["ph"] == "E" and mine:
+            begin_at, name = mine.pop()
+            rows.setdefault(names[row], []).append((begin_at, e["ts"], name, len(mine)))
+        else:
+            bad.append(e)
+    bad += [spans for spans in open_spans.values() if spans]
+    check(what + ": spans nest", not bad, bad[:3])
+    return rows
+
+
 def file_bytes(path):
     with open(path, "rb") as f:
         return f.read()

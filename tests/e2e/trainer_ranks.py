@@ -40,12 +40,29 @@ def several_nodes(out, nodes, a, **more):
     return out + "-0"
 
 
+def traced(steps):
+    """What two ranks on CPUs recorded: every op lies inside one of the recorded steps."""
+    for rank, path in enumerate(("trace.json", "trace.json.rank1")):
+        what = "the trace of rank %d" % rank
+        rows = t.trace(what, path)
+        t.same(what + ": rows", sorted(rows), ["compute", "gather", "steps"])
+        spans = rows.get("steps", [])
+        t.same(what + ": steps", [s[2] for s in spans if s[3] == 0],
+               ["step %d" % (k + 1) for k in range(steps)])
+        inside = [any(s[0] <= op[0] and op[1] <= s[1] for s in spans if s[3] == 0)
+                  for row in ("compute", "gather") for op in rows.get(row, ())
+                  if op[2] in ("attention_bwd", "grouped_gemm", "all_gather head rows 0")]
+        t.check(what + ": ops lie inside the steps", len(inside) > 100 and all(inside), len(inside))
+
+
 def main():
     t.begin()
     limit = 1e-2 * RATE * STEPS
     base = dict(steps=STEPS, learning_rate=RATE, save_strategy="no")
     for world, a in ((1, 12), (2, 6), (3, 4), (4, 3)):
-        t.train("W=%d" % world, "f%d" % world, world, accumulation=a, **base)
+        more = dict(trace="trace.json", trace_steps=2) if world == 2 else {}
+        t.train("W=%d" % world, "f%d" % world, world, accumulation=a, **base, **more)
+    traced(2)
     for world in (2, 3, 4):
         far = compare("f32, W=%d" % world, "f%d" % world, "f1", 1e-5)
         t.check("f32, W=%d: adapter" % world, far <= limit, "%g > %g" % (far, limit))

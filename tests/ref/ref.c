@@ -135,9 +135,11 @@ static void ref_queue_destroy(void *self, struct tr_queue *q)
     free(q);
 }
 
-static enum fr_rc ref_event_create(void *self, struct tr_event **out, struct fr_err *err)
+static enum fr_rc ref_event_create(void *self, bool timed, struct tr_event **out,
+                                   struct fr_err *err)
 {
     (void)self;
+    (void)timed;
     *out = calloc(1, sizeof **out);
     return *out != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "event");
 }

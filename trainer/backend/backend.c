@@ -1,6 +1,7 @@
 #include "trainer/backend/backend.h"
 
 #include "trainer/backend/check.h"
+#include "trainer/backend/trace.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -159,7 +160,12 @@ enum fr_rc tr_check_weight(struct tr_check *c, const struct tr_weight *w, int64_
         enum fr_rc rc = tr_check_##name(&c, a);                                                    \
                                                                                                    \
         assert(q != NULL);                                                                         \
-        return rc == FR_OK ? be->ops->name(be->self, q, a, err) : rc;                              \
+        if (rc != FR_OK)                                                                           \
+            return rc;                                                                             \
+        tr_trace_begin(be, q, #name);                                                              \
+        rc = be->ops->name(be->self, q, a, err);                                                   \
+        tr_trace_end(be, q);                                                                       \
+        return rc;                                                                                 \
     }
 TR_OPS(OP_CALL)
 #undef OP_CALL
@@ -185,7 +191,14 @@ enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *er
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
                    size_t bytes)
 {
-    return bytes == 0 ? FR_OK : be->ops->copy(be->self, q, dst, src, bytes);
+    enum fr_rc rc;
+
+    if (bytes == 0)
+        return FR_OK;
+    tr_trace_begin(be, q, "copy %zu bytes", bytes);
+    rc = be->ops->copy(be->self, q, dst, src, bytes);
+    tr_trace_end(be, q);
+    return rc;
 }
 
 enum fr_rc tr_zero(struct tr_backend *be, struct tr_queue *q, void *dst, size_t bytes)
@@ -202,14 +215,22 @@ enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct
 
 void tr_queue_destroy(struct tr_backend *be, struct tr_queue *q)
 {
-    if (q != NULL)
-        be->ops->queue_destroy(be->self, q);
+    if (q == NULL)
+        return;
+    tr_trace_forget(be, q);
+    be->ops->queue_destroy(be->self, q);
 }
 
 enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct fr_err *err)
 {
     *out = NULL;
-    return be->ops->event_create(be->self, out, err);
+    return be->ops->event_create(be->self, false, out, err);
+}
+
+enum fr_rc tr_event_create_timed(struct tr_backend *be, struct tr_event **out, struct fr_err *err)
+{
+    *out = NULL;
+    return be->ops->event_create(be->self, true, out, err);
 }
 
 void tr_event_destroy(struct tr_backend *be, struct tr_event *e)

@@ -22,6 +22,7 @@
 
 struct tr_queue; /* owned by whoever created it; of one backend */
 struct tr_event;
+struct tr_trace; /* trace.h */
 
 enum tr_mem {
     TR_MEM_DEVICE, /* what ops read and write; 256-byte aligned */
@@ -99,10 +100,12 @@ struct tr_backend_ops {
     enum fr_rc (*queue_create)(void *self, size_t workspace_bytes, struct tr_queue **out,
                                struct fr_err *err);
     void (*queue_destroy)(void *self, struct tr_queue *q);
-    enum fr_rc (*event_create)(void *self, struct tr_event **out, struct fr_err *err);
+    enum fr_rc (*event_create)(void *self, bool timed, struct tr_event **out, struct fr_err *err);
     void (*event_destroy)(void *self, struct tr_event *e);
     enum fr_rc (*event_record)(void *self, struct tr_queue *q, struct tr_event *e);
     enum fr_rc (*event_wait)(void *self, struct tr_queue *q, struct tr_event *e);
+    /* Microseconds from one reached timed event to another. NULL: no clock. */
+    double (*event_between)(void *self, struct tr_event *from, struct tr_event *to);
     enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
     /* What a transport between devices works with; NULL where there is none. stream: the queue as
      * it takes it (cudaStream_t). event_done: whether e is reached, without waiting; any thread. */
@@ -124,7 +127,8 @@ struct tr_backend_ops {
 
 struct tr_backend {
     const struct tr_backend_ops *ops;
-    void *self; /* owned by the backend */
+    void *self;             /* owned by the backend */
+    struct tr_trace *trace; /* NULL: nothing is recorded */
 };
 
 /* The ops. FR_SHAPE, FR_DTYPE, FR_UNSUPPORTED as ops.h says; FR_NOMEM when a queue's workspace
@@ -164,6 +168,8 @@ enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct
 void tr_queue_destroy(struct tr_backend *be, struct tr_queue *q);
 
 enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
+/* One that knows when it was reached, for a backend with event_between. */
+enum fr_rc tr_event_create_timed(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
 void tr_event_destroy(struct tr_backend *be, struct tr_event *e);
 /* record: e is reached when all work put into q so far is done. wait: later work of q waits for e
  * (an event never recorded is reached). */

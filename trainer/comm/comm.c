@@ -1,8 +1,15 @@
 #include "trainer/comm/comm.h"
 
 #include "engine/base/sys.h"
+#include "trainer/backend/trace.h"
 
 #include <string.h>
+
+/* One call of the transport, in the trace of the rank's backend. */
+#define TRACED(comm, q, name, x, err, failed)                                                      \
+    (tr_trace_begin((comm)->be, (q), #name " %s", (x)->what),                                      \
+     (failed) = (comm)->ops->name((comm)->self, (q), (x), (err)), tr_trace_end((comm)->be, (q)),   \
+     (failed) != FR_OK)
 
 void tr_comm_destroy(struct tr_comm *comm)
 {
@@ -15,10 +22,12 @@ void tr_comm_destroy(struct tr_comm *comm)
 enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
                               const struct tr_allgather *x, struct fr_err *err)
 {
+    enum fr_rc rc;
+
     comm->collectives++;
     for (size_t i = 0; i < x->n; i++)
         comm->sent_bytes += x->items[i].bytes * (size_t)(comm->size - 1);
-    if (comm->ops->all_gather(comm->self, q, x, err) != FR_OK)
+    if (TRACED(comm, q, all_gather, x, err, rc))
         return fr_while(err, "gathering %s", x->what);
     return FR_OK;
 }
@@ -26,9 +35,11 @@ enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
 enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const struct tr_alltoall *x,
                               struct fr_err *err)
 {
+    enum fr_rc rc;
+
     comm->collectives++;
     comm->sent_bytes += x->bytes * (size_t)(comm->size - 1);
-    if (comm->ops->all_to_all(comm->self, q, x, err) != FR_OK)
+    if (TRACED(comm, q, all_to_all, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
     return FR_OK;
 }
@@ -36,10 +47,12 @@ enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const st
 enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
                                const struct tr_alltoallv *x, struct fr_err *err)
 {
+    enum fr_rc rc;
+
     comm->collectives++;
     for (int k = 0; k < comm->size; k++)
         comm->sent_bytes += k == comm->rank ? 0 : x->in_bytes[k];
-    if (comm->ops->all_to_allv(comm->self, q, x, err) != FR_OK)
+    if (TRACED(comm, q, all_to_allv, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
     return FR_OK;
 }
@@ -47,10 +60,12 @@ enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
 enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const struct tr_broadcast *x,
                              struct fr_err *err)
 {
+    enum fr_rc rc;
+
     comm->collectives++;
     if (comm->rank == x->root)
         comm->sent_bytes += x->bytes * (size_t)(comm->size - 1);
-    if (comm->ops->broadcast(comm->self, q, x, err) != FR_OK)
+    if (TRACED(comm, q, broadcast, x, err, rc))
         return fr_while(err, "broadcasting %s", x->what);
     return FR_OK;
 }

@@ -68,6 +68,8 @@ struct tr_args {
     enum tr_report report_to;
     int64_t ddp_timeout;              /* seconds */
     bool allow_slow_links;
+    const char *trace;                /* file of a Chrome trace */
+    int64_t trace_steps;
 
     int64_t local_rank;               /* appended by old launchers; -1 */
 };

@@ -57,6 +57,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"warmup_ratio", a->warmup_ratio, 0, 1},
         {"preprocessing_num_workers", (double)a->preprocessing_num_workers, -1, 4096},
         {"ddp_timeout", (double)a->ddp_timeout, 1, 1e12},
+        {"trace_steps", (double)a->trace_steps, 1, 1e12},
         {"save_steps", a->save_steps, 1e-12, 1e12},
         {"logging_steps", a->logging_steps, 1e-12, 1e12},
         {"seed", (double)a->seed, 0, 18446744073709551615.0},

@@ -88,6 +88,8 @@ const struct tr_arg tr_arg_table[] = {
     CHOICE(report_to, "none", reports, "none or tensorboard"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),
     BOOL(allow_slow_links, "false", "NCCL may go without NVLink inside a node"),
+    TEXT(trace, NULL, "Chrome trace of the first steps: FILE, FILE.rank1, …"),
+    INT(trace_steps, "10", "how many steps it records"),
     INT(local_rank, "-1", "set by old launchers; the environment wins"),
     IGNORED(trust_remote_code, "nothing remote is run"),
     IGNORED(flash_attn, "attention is this program's own"),

@@ -1,5 +1,6 @@
 /* One micro-batch through the blocks. */
 #include "engine/base/sys.h"
+#include "trainer/backend/trace.h"
 #include "trainer/model/state.h"
 
 #include <string.h>
@@ -159,7 +160,9 @@ static void run_forward(struct flight *f, int n)
 
         if (i + 1 < f->m->nblocks)
             y = f->saved->x[i + 1];
+        tr_trace_begin(f->ctx.be, f->ctx.q, "%s, forward", b->what);
         b->ops->forward(b, &f->ctx, f->saved, y);
+        tr_trace_end(f->ctx.be, f->ctx.q);
         if (f->ctx.rc != FR_OK)
             fr_while(f->ctx.err, "%s, forward", b->what);
     }
@@ -172,7 +175,9 @@ static void run_backward(struct flight *f)
     for (int i = f->m->nblocks - 1; i >= f->m->lowest && f->ctx.rc == FR_OK; i--) {
         const struct tr_block *b = f->m->blocks[i];
 
+        tr_trace_begin(f->ctx.be, f->ctx.q, "%s, backward", b->what);
         b->ops->backward(b, &f->ctx, f->saved, d);
+        tr_trace_end(f->ctx.be, f->ctx.q);
         if (f->ctx.rc != FR_OK)
             fr_while(f->ctx.err, "%s, backward", b->what);
     }

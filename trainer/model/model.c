@@ -1,6 +1,7 @@
 #include "trainer/model/model.h"
 
 #include "engine/base/sys.h"
+#include "trainer/backend/trace.h"
 #include "trainer/model/state.h"
 
 #include <string.h>
@@ -122,24 +123,29 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     return n;
 }
 
+/* The queue and all buffers. */
+static enum fr_rc take_all(struct tr_model *m, struct fr_err *err)
+{
+    enum fr_rc rc = tr_queue_create(m->o.be, m->scratch.op, &m->q, err);
+
+    if (rc != FR_OK)
+        return rc;
+    tr_trace_queue(m->o.be, m->q, "compute");
+    return tr_model_alloc(m, err);
+}
+
 enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, struct fr_err *err)
 {
-    enum fr_rc rc;
+    enum fr_rc rc = take_all(m, err);
 
-    if ((rc = tr_queue_create(m->o.be, m->scratch.op, &m->q, err)) != FR_OK ||
-        (rc = tr_model_alloc(m, err)) != FR_OK)
-        return rc;
-    return tr_shard_fill(m->shard, src, err);
+    return rc == FR_OK ? tr_shard_fill(m->shard, src, err) : rc;
 }
 
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st, struct fr_err *err)
 {
-    enum fr_rc rc;
+    enum fr_rc rc = take_all(m, err);
 
-    if ((rc = tr_queue_create(m->o.be, m->scratch.op, &m->q, err)) != FR_OK ||
-        (rc = tr_model_alloc(m, err)) != FR_OK)
-        return rc;
-    return tr_shard_load(m->shard, st, err);
+    return rc == FR_OK ? tr_shard_load(m->shard, st, err) : rc;
 }
 
 void tr_model_params(const struct tr_model *m, struct tr_params *out)

@@ -1,4 +1,5 @@
 #include "engine/base/sys.h"
+#include "trainer/backend/trace.h"
 #include "trainer/shard/state.h"
 
 #include <string.h>
@@ -197,10 +198,12 @@ static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, char 
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
 {
     enum tr_mem kind = s->o.place == TR_PLACE_HOST ? TR_MEM_PINNED : TR_MEM_DEVICE;
-    enum fr_rc rc;
+    enum fr_rc rc = tr_queue_create(s->o.be, 0, &s->gq, err);
 
-    if ((rc = tr_queue_create(s->o.be, 0, &s->gq, err)) != FR_OK ||
-        (rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
+    if (rc != FR_OK)
+        return rc;
+    tr_trace_queue(s->o.be, s->gq, "gather");
+    if ((rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
         (rc = take(s, kind, s->base_bytes, &s->base, err)) != FR_OK ||
         (rc = take(s, TR_MEM_DEVICE, s->persistent_bytes, &s->persistent, err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)

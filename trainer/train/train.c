@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/backend/trace.h"
 #include "trainer/train/export.h"
 #include "trainer/train/setup.h"
 
@@ -117,9 +118,13 @@ static enum fr_rc one_step(struct tr_run *r, struct step *s, struct fr_err *err)
 
     s->lr = tr_schedule_lr(&r->schedule, r->progress.updates);
     if (s->targets > 0) {
+        tr_trace_begin(r->env.be, NULL, "forward and backward");
         rc = run_micros(r, s, err);
+        tr_trace_end(r->env.be, NULL);
+        tr_trace_begin(r->env.be, NULL, "update");
         if (rc == FR_OK)
             rc = update(r, s, err);
+        tr_trace_end(r->env.be, NULL);
         if (rc != FR_OK)
             return fr_while(err, "step %lld", (long long)r->progress.step + 1);
     } else if (r->env.comm->rank == 0)
@@ -161,6 +166,8 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
     struct tr_progress now = r->progress;
     enum fr_rc rc = FR_OK;
 
+    tr_trace_begin(r->env.be, NULL, checkpoint ? "checkpoint-%lld" : "resume state %lld",
+                   (long long)now.step);
     now.seconds += (double)(fr_sys.mono_ms() - r->metrics.start_ms) / 1000;
     if (checkpoint)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
@@ -172,6 +179,7 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
     }
     if (rc == FR_OK && !r->args->no_resume_state)
         rc = tr_resume_save(&r->resume, &r->optim, &now, err);
+    tr_trace_end(r->env.be, NULL);
     return rc;
 }
 
@@ -204,6 +212,7 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
             p->epoch++;
             p->micro = 0;
         }
+        tr_trace_begin(r->env.be, NULL, "step %lld", (long long)p->step + 1);
         rc = begin_step(r, &s, err);
         if (rc == FR_OK && s.stop) {
             rc = save(r, false, err);
@@ -217,6 +226,9 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
             rc = one_step(r, &s, err);
         if (rc == FR_OK)
             rc = after_step(r, &s, err);
+        tr_trace_end(r->env.be, NULL);
+        if (rc == FR_OK)
+            tr_trace_flush(r->env.be);
     }
     return rc;
 }
@@ -289,15 +301,20 @@ static enum fr_rc start_metrics(struct tr_run *r, struct fr_err *err)
 
 enum fr_rc tr_train(const struct tr_args *a, const struct tr_train_env *env, struct fr_err *err)
 {
+    struct tr_trace_opts trace = {a->trace, env->comm->rank, a->trace_steps};
     struct tr_run r;
-    enum fr_rc rc = tr_run_setup(&r, a, env, err);
+    enum fr_rc rc = a->trace != NULL ? tr_trace_open(env->be, &trace, err) : FR_OK;
 
+    if (rc != FR_OK)
+        return rc;
+    rc = tr_run_setup(&r, a, env, err);
     if (rc == FR_OK)
         rc = start_metrics(&r, err);
     if (rc == FR_OK)
         rc = loop(&r, err);
     if (rc == FR_OK)
         rc = finish(&r, err);
+    tr_trace_close(env->be);
     tr_run_finish(&r);
     return rc;
 }

@@ -7,11 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { ALIGN = 256 };
 
 struct tr_event {
-    bool recorded;
+    bool timed;
+    struct timespec at;
 };
 
 /* Aligned memory from fr_sys.alloc: the block's start stands in front of what is handed out. */
@@ -142,12 +144,13 @@ static enum fr_rc cpu_queue_create(void *self, size_t workspace_bytes, struct tr
     return rc;
 }
 
-static enum fr_rc cpu_event_create(void *self, struct tr_event **out, struct fr_err *err)
+static enum fr_rc cpu_event_create(void *self, bool timed, struct tr_event **out,
+                                   struct fr_err *err)
 {
     (void)self;
     if ((*out = fr_sys.alloc(sizeof **out)) == NULL)
         return fr_fail(err, FR_NOMEM, "event");
-    (*out)->recorded = false;
+    **out = (struct tr_event){.timed = timed};
     return FR_OK;
 }
 
@@ -161,8 +164,16 @@ static enum fr_rc cpu_event_record(void *self, struct tr_queue *q, struct tr_eve
 {
     (void)self;
     (void)q;
-    e->recorded = true;
+    if (e->timed)
+        clock_gettime(CLOCK_MONOTONIC, &e->at);
     return FR_OK;
+}
+
+static double cpu_event_between(void *self, struct tr_event *from, struct tr_event *to)
+{
+    (void)self;
+    return (double)(to->at.tv_sec - from->at.tv_sec) * 1e6 +
+           (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e3;
 }
 
 /* Work is done when its call returns, so a recorded event is reached. */
@@ -229,6 +240,7 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
                                               .event_destroy = cpu_event_destroy,
                                               .event_record = cpu_event_record,
                                               .event_wait = cpu_event_wait,
+                                              .event_between = cpu_event_between,
                                               .sync = cpu_sync,
                                               .supports = cpu_supports,
                                               .scratch = cpu_scratch,

@@ -67,7 +67,8 @@ static enum fr_rc cuda_queue_create(void *self, size_t workspace_bytes, struct t
     return rc;
 }
 
-static enum fr_rc cuda_event_create(void *self, struct tr_event **out, struct fr_err *err)
+static enum fr_rc cuda_event_create(void *self, bool timed, struct tr_event **out,
+                                    struct fr_err *err)
 {
     struct tr_event *e = static_cast<struct tr_event *>(fr_sys.alloc(sizeof *e));
     enum fr_rc rc;
@@ -76,7 +77,9 @@ static enum fr_rc cuda_event_create(void *self, struct tr_event **out, struct fr
     if (e == NULL)
         return fr_fail(err, FR_NOMEM, "event");
     memset(e, 0, sizeof *e);
-    rc = cuda_ok(cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming), "event", err);
+    rc = cuda_ok(
+        cudaEventCreateWithFlags(&e->event, timed ? cudaEventDefault : cudaEventDisableTiming),
+        "event", err);
     if (rc == FR_OK)
         *out = e;
     else
@@ -104,6 +107,14 @@ static enum fr_rc cuda_event_wait(void *self, struct tr_queue *q, struct tr_even
     if (!e->recorded)
         return FR_OK;
     return cuda_ok(cudaStreamWaitEvent(q->stream, e->event, 0), "event", NULL);
+}
+
+static double cuda_event_between(void *self, struct tr_event *from, struct tr_event *to)
+{
+    float ms = 0;
+
+    (void)self;
+    return cudaEventElapsedTime(&ms, from->event, to->event) == cudaSuccess ? 1000.0 * ms : 0;
 }
 
 static const char *op_name(enum tr_op op)
@@ -222,6 +233,7 @@ static struct tr_backend_ops make_table(void)
     t.event_destroy = cuda_event_destroy;
     t.event_record = cuda_event_record;
     t.event_wait = cuda_event_wait;
+    t.event_between = cuda_event_between;
     t.sync = cuda_sync;
     t.stream = cuda_stream;
     t.event_done = cuda_event_done;

@@ -1,0 +1,46 @@
+/*
+ * A record of what ran when: spans of the host and of each queue that has a name, written as a
+ * Chrome trace (JSON object format), one process a rank and one thread a row. Every begin and end
+ * is an event in its queue, so the times are the device's own; they are read when the queues are
+ * empty, at a flush. Spans of one row nest. Calls do nothing on a backend without a trace, and none
+ * of them fails a run: a file that cannot be written to is told once and the record ends.
+ * Format: "Trace Event Format", the Chromium project.
+ */
+#ifndef TR_BACKEND_TRACE_H
+#define TR_BACKEND_TRACE_H
+
+#include "engine/base/err.h"
+#include "trainer/backend/backend.h"
+
+#include <stdint.h>
+
+struct tr_trace;
+
+struct tr_trace_opts {
+    const char *path; /* rank k > 0 writes to PATH.rankK */
+    int rank;
+    int64_t steps; /* flushes after which the record ends and the file is whole */
+};
+
+/* Starts the record of be; it ends with tr_trace_close, before be's queues are destroyed. FR_IO: no
+ * such file can be made. FR_UNSUPPORTED: a backend without clocks. */
+enum fr_rc tr_trace_open(struct tr_backend *be, const struct tr_trace_opts *o, struct fr_err *err);
+
+/* Marks that were not flushed are left out. */
+void tr_trace_close(struct tr_backend *be);
+
+/* Gives q a row. What runs in queues without one is not recorded. name is not copied. */
+void tr_trace_queue(struct tr_backend *be, struct tr_queue *q, const char *name);
+
+/* q NULL: the host's row. The name may be cut at 55 characters. */
+void tr_trace_begin(struct tr_backend *be, struct tr_queue *q, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void tr_trace_end(struct tr_backend *be, struct tr_queue *q);
+
+/* Waits for all named queues and writes what they did. At the end of a step. */
+void tr_trace_flush(struct tr_backend *be);
+
+/* backend.c, when a queue is destroyed. */
+void tr_trace_forget(struct tr_backend *be, const struct tr_queue *q);
+
+#endif
