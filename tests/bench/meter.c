@@ -58,10 +58,10 @@ static void queue_destroy(void *self, struct tr_queue *q)
     in->ops->queue_destroy(in->self, q);
 }
 
-static enum fr_rc event_create(void *self, struct tr_event **out, struct fr_err *err)
+static enum fr_rc event_create(void *self, bool timed, struct tr_event **out, struct fr_err *err)
 {
     INNER(self);
-    return in->ops->event_create(in->self, out, err);
+    return in->ops->event_create(in->self, timed, out, err);
 }
 
 static void event_destroy(void *self, struct tr_event *e)
