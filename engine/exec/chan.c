@@ -16,7 +16,6 @@ enum {
     SHORT_MAX = 8,    /* after so many in a row that were none the pause is the longest */
     WINDOW_MIN = 32 << 10,
     RATE_MS = 500, /* over which the rate of bulk bytes is taken */
-    TIME_BITS = 53,
 };
 
 struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind)
@@ -37,10 +36,20 @@ void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev)
     ch->ex->sink.post(ch->ex->sink.arg, ev);
 }
 
+/* What sshd limits are logins: once the node spoke, another one may connect. */
+static void uncount(struct fr_chan *ch)
+{
+    if (!ch->counted)
+        return;
+    ch->counted = false;
+    ch->ex->connecting--;
+    fr_loop_post(ch->ex->loop, &ch->ex->kick);
+}
+
 static void reset_connection(struct fr_chan *ch)
 {
     ch->serial++;
-    ch->link_up = ch->failed = false;
+    ch->link_up = ch->failed = ch->strayed = false;
     fr_wire_finish(&ch->in);
     ch->in = (struct fr_wire_in){.magic = true};
     fr_buf_finish(&ch->out);
@@ -89,10 +98,7 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
     pause = final ? -1 : next_pause(ch);
     if (ch->link.ops != NULL)
         ch->link.ops->close(ch->link.self);
-    if (ch->state == FR_CHAN_CONNECTING) {
-        ch->ex->connecting--;
-        fr_loop_post(ch->ex->loop, &ch->ex->kick);
-    }
+    uncount(ch);
     reset_connection(ch);
     ch->state = final ? FR_CHAN_IDLE : FR_CHAN_PAUSING;
     if (final)
@@ -128,10 +134,12 @@ void fr_chan_flush(struct fr_chan *ch)
         if (n > 0)
             ch->heard_ms = fr_sys.mono_ms();
     }
-    if ((ch->booting && !ch->boot.done) || ch->out.n == 0)
+    if (ch->booting && !ch->boot.done)
         return;
-    n = ch->link.ops->send(ch->link.self, ch->out.p, ch->out.n);
+    n = ch->out.n > 0 ? ch->link.ops->send(ch->link.self, ch->out.p, ch->out.n) : 0;
     fr_buf_cut(&ch->out, n);
+    if (n > 0 || ch->out.n == 0)
+        ch->took_ms = fr_sys.mono_ms();
 }
 
 void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m)
@@ -203,13 +211,6 @@ enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
-{
-    if (ms >= 0 && ms < (int64_t)1 << TIME_BITS)
-        return FR_OK;
-    return fr_fail(err, FR_PROTO, "a time of %lld ms", (long long)ms);
-}
-
 /* Printable, short: it is stored and shown. */
 static bool is_word(struct fr_str s)
 {
@@ -238,8 +239,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
         return rc;
     }
     ch->state = FR_CHAN_UP;
-    ch->ex->connecting--;
-    fr_loop_post(ch->ex->loop, &ch->ex->kick);
+    uncount(ch);
     ch->was_up = true;
     ch->pause_ms = 0;
     ch->up_ms = now;
@@ -344,6 +344,8 @@ static enum fr_rc feed_boot(struct fr_chan *ch, const char **p, size_t *n, struc
             fr_chan_post(ch, ev);
         }
     }
+    if (ch->boot.program != NULL)
+        uncount(ch);
     fr_chan_flush(ch);
     if (ch->boot.done) {
         ch->heard_ms = fr_sys.mono_ms();
@@ -417,7 +419,8 @@ void fr_chan_start(struct fr_chan *ch)
     reset_connection(ch);
     ch->state = FR_CHAN_CONNECTING;
     ch->ex->connecting++;
-    ch->opened_ms = ch->heard_ms = ch->tick_ms = fr_sys.mono_ms();
+    ch->counted = true;
+    ch->opened_ms = ch->took_ms = ch->heard_ms = ch->tick_ms = fr_sys.mono_ms();
     if (ch->link.ops == NULL)
         rc = fr_chan_route(ch, &err);
     if (rc == FR_OK)
@@ -453,6 +456,11 @@ static void tick_up(struct fr_chan *ch, int64_t now)
     if (now - ch->heard_ms >= FR_SILENCE_MS) {
         fr_fail(&err, FR_UNREACHABLE, "no word for %d s", FR_SILENCE_MS / 1000);
         fr_chan_lost(ch, &err, true);
+        return;
+    }
+    if (ch->out.n > 0 && now - ch->took_ms > QUIET_MS) { /* what waits for it would only grow */
+        fr_fail(&err, FR_UNREACHABLE, "it took nothing that was sent for %d s", QUIET_MS / 1000);
+        fr_chan_lost(ch, &err, false);
         return;
     }
     if (now - ch->ping_ms >= FR_PING_MS) {
@@ -494,6 +502,7 @@ enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, s
 {
     *ch = (struct fr_chan){.ex = ex, .index = index, .node = &ex->args.nodes[index]};
     ch->flush = (struct fr_post){.run = on_flush, .arg = ch};
+    ch->hash = (struct fr_post){.run = fr_xfer_hash, .arg = ch};
     ch->asked.last = &ch->asked.first;
     ch->acks.last = &ch->acks.first;
     reset_connection(ch);
@@ -507,6 +516,7 @@ void fr_chan_finish(struct fr_chan *ch)
     if (ch->ex == NULL)
         return;
     fr_loop_withdraw(ch->ex->loop, &ch->flush);
+    fr_loop_withdraw(ch->ex->loop, &ch->hash);
     if (ch->state == FR_CHAN_UP)
         fr_chan_flush(ch); /* the last acknowledgements */
     fr_link_destroy(&ch->link);

@@ -67,12 +67,14 @@ struct fr_chan {
     struct fr_pends asked, acks; /* commands without an answer; acknowledgements without a pong */
     struct fr_follow *follows;
     struct fr_xfer *xfers;       /* the first put and the first get are active */
+    struct fr_post hash;         /* the next slice of a file that came */
     struct fr_exec_event *spare; /* next message is decoded into its arena */
     uint64_t epoch;
     struct fr_id home; /* of the newest hello */
     char boot_id[40];
     uint32_t machine; /* counts hellos with another home or boot than the one before */
     int64_t heard_ms; /* last byte from the node, or progress while connecting */
+    int64_t took_ms;  /* the link last took bytes, or there were none for it */
     int64_t opened_ms;
     int64_t ping_ms;  /* last ping sent */
     int64_t pause_ms; /* the next one, if it comes to that */
@@ -80,6 +82,8 @@ struct fr_chan {
     bool fenced; /* another flowrun has the run there: no more connections */
     bool was_up; /* once in this executor's life: then refusals are tried again, too */
     bool link_up;
+    bool counted;    /* among ex->connecting: until the node's first word */
+    bool strayed;    /* an error about nothing that was asked was logged, once a connection */
     bool failed;     /* no memory for what was to be sent: falls at the next tick */
     uint32_t serial; /* of the connection; changes when it is lost */
     int64_t tick_ms; /* last tick: a late one was our own doing */
@@ -100,7 +104,7 @@ struct fr_nodes {
     struct fr_ship *ship;   /* owns: flownode for each machine type */
     uint32_t connects;      /* for the epoch */
     char owner[FR_ID_TEXT]; /* of this process alone: a copy of its home has another */
-    size_t connecting;      /* channels in FR_CHAN_CONNECTING */
+    size_t connecting;      /* channels whose node was not heard yet */
     struct fr_post kick;    /* starts queued connects, from the loop's turn */
     struct fr_chan *chans;
     size_t n;
@@ -125,8 +129,6 @@ enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_e
 /* So many bulk bytes came: grants credit when enough of it is used up. FR_PROTO: more than were
  * allowed. */
 enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err);
-/* A time that a node gave: one that can be reckoned with. FR_PROTO. */
-enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err);
 /* An event of this channel, its memory to be filled; NULL without memory. */
 struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind);
 void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev);
@@ -137,6 +139,9 @@ enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
 /* chan_msg.c: takes ev, into whose arena m was decoded. */
 enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
                            struct fr_err *err);
+
+/* A time that a node gave: one that can be reckoned with. FR_PROTO. */
+enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err);
 
 /* pend.c */
 enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
@@ -162,6 +167,7 @@ void fr_xfer_restart(struct fr_chan *ch); /* a new connection */
 void fr_xfer_pump(struct fr_chan *ch);    /* credit or room: send what may be sent */
 /* A message with a transfer's ref; false: no such transfer. ev is borrowed. */
 bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m);
+void fr_xfer_hash(void *chan); /* the next slice of a file that came */
 void fr_xfer_finish(struct fr_chan *ch);
 
 #endif

@@ -3,7 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 
-enum { OUT_ENOUGH = 64 << 10 };
+enum { OUT_ENOUGH = 64 << 10, TIME_BITS = 53 };
 
 static void post(struct fr_chan *ch, struct fr_exec_event *ev, enum fr_exec_kind kind,
                  struct fr_id attempt)
@@ -27,6 +27,13 @@ static void post_log_end(struct fr_chan *ch, struct fr_follow *f)
     }
     fr_follow_drop(ch, attempt);
     post(ch, ev, FR_EXEC_LOG_END, attempt);
+}
+
+enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
+{
+    if (ms >= 0 && ms < (int64_t)1 << TIME_BITS)
+        return FR_OK;
+    return fr_fail(err, FR_PROTO, "a time of %lld ms", (long long)ms);
 }
 
 /* A piece is posted once and in order, whatever is sent again after a reconnection. */
@@ -120,8 +127,10 @@ static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr
         return FR_OK;
     }
     if (!fr_pend_ref(ch, e->ref)) {
-        fr_log(FR_LOG_WARN, "exec", "node=%s error for an unknown ref: %.*s", ch->node->name,
-               (int)e->text.n, e->text.p);
+        if (!ch->strayed)
+            fr_log(FR_LOG_WARN, "exec", "node=%s error for an unknown ref: %.*s", ch->node->name,
+                   (int)e->text.n, e->text.p);
+        ch->strayed = true;
         fr_exec_event_free(ev);
         return FR_OK;
     }

@@ -196,6 +196,9 @@ static enum fr_rc on_line(struct fr_boot *b, struct fr_ship *s, const char *line
     if (fr_has_prefix(line, "FLOWBOOT uname ") && b->program == NULL)
         return on_uname(b, s, line + 15, err);
     if (fr_has_prefix(line, "FLOWBOOT need ") && b->program != NULL) {
+        if (b->asked)
+            return fr_fail(err, FR_PROTO, "the node asks for flownode a second time");
+        b->asked = true;
         b->rest = (struct fr_str){b->program->bytes.p, b->program->bytes.n};
         b->note = true;
         return FR_OK;

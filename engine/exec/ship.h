@@ -45,6 +45,7 @@ struct fr_boot {        /* zero it to start */
     size_t noise; /* bytes that were not ours */
     bool done;    /* flownode runs: the rest of the bytes are wire's */
     bool note;    /* an upload begins: the owner says so, and resets it */
+    bool asked;   /* for the program, which is sent once */
 };
 
 /* Bytes from the node. *used: how many belong to the dialogue. Errors name what the node said. */

@@ -154,14 +154,20 @@ static bool pump_out(struct fr_ssh *s)
     return s->serial == serial;
 }
 
-static bool pump_stderr(struct fr_ssh *s)
+/* Likewise in turns: what a node writes here without end would keep all others waiting. */
+static bool pump_stderr(struct fr_ssh *s, bool *more)
 {
-    char buf[1024];
-    ssize_t n;
+    char buf[4096];
+    ssize_t n = 0;
 
-    while ((n = libssh2_channel_read_stderr(s->channel, buf, sizeof(buf))) > 0)
+    for (int i = 0; i < READS_A_TURN; i++) {
+        n = libssh2_channel_read_stderr(s->channel, buf, sizeof(buf));
+        if (n <= 0)
+            break;
         keep_tail(s, buf, (size_t)n);
-    return n == 0 || n == LIBSSH2_ERROR_EAGAIN;
+    }
+    *more = *more || n > 0;
+    return n >= 0 || n == LIBSSH2_ERROR_EAGAIN;
 }
 
 /* Whether something for us lies in libssh2's queue. Every call of libssh2, a write or a look at
@@ -200,15 +206,15 @@ static bool pump_in(struct fr_ssh *s, bool *more)
         end_channel(s, n);
         return false;
     }
-    if (!pump_stderr(s)) {
+    *more = n > 0;
+    if (!pump_stderr(s, more)) {
         end_channel(s, LIBSSH2_ERROR_SOCKET_RECV);
         return false;
     }
-    if (n <= 0 && libssh2_channel_eof(s->channel)) {
+    if (!*more && libssh2_channel_eof(s->channel)) {
         end_channel(s, 0);
         return false;
     }
-    *more = n > 0;
     return true;
 }
 

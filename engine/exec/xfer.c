@@ -15,10 +15,12 @@
 
 enum {
     PATH_BYTES = 4096,
-    OUT_ENOUGH = 32 << 10
-}; /* bytes waiting to be sent, above which no bulk is added */
+    OUT_ENOUGH = 32 << 10, /* bytes waiting to be sent, above which no bulk is added */
+    SLICE_BYTES = 4 << 20, /* hashed in one turn of the loop */
+};
 
-enum phase { ASK, SEND, CHECK }; /* put: begin sent; data; end sent. get: ASK only */
+/* put: begin sent; data; end sent. get: asked for; CHECK: all came and is being hashed */
+enum phase { ASK, SEND, CHECK };
 
 struct fr_xfer {
     struct fr_xfer *next;
@@ -36,10 +38,14 @@ struct fr_xfer {
     /* get */
     const char *path, *local, *part;
     uint64_t max_bytes;
+    uint32_t mode;
+    struct fr_hash *hash; /* owns; CHECK */
 };
 
 static void close_file(struct fr_xfer *x)
 {
+    fr_hash_close(x->hash);
+    x->hash = NULL;
     if (x->fd >= 0)
         fr_sys.close(x->fd);
     x->fd = -1;
@@ -133,7 +139,8 @@ static void begin_get(struct fr_chan *ch, struct fr_xfer *x)
     struct fr_err err = {0};
 
     close_file(x);
-    x->fd = fr_sys.open(x->part, O_RDWR | O_CREAT, 0600);
+    x->phase = ASK;
+    x->fd = fr_sys.open(x->part, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     if (x->fd < 0 || fr_sys.fstat(x->fd, &st) != 0) {
         fr_fail_errno(&err, errno, "cannot write %s", x->part);
         fail_xfer(ch, x, &err);
@@ -301,7 +308,7 @@ static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_g
     struct fr_err err = {0};
     size_t done = 0;
 
-    if (d->offset != x->offset) {
+    if (d->offset != x->offset || x->phase == CHECK) {
         fr_fail(&err, FR_PROTO, "%s goes on at a wrong place", x->path);
         fail_xfer(ch, x, &err);
         return;
@@ -328,7 +335,7 @@ static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_g
     x->offset += done;
 }
 
-static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e)
+static void get_done(struct fr_chan *ch, struct fr_xfer *x, const char *sha256)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_GET_DONE);
     struct fr_err err = {0};
@@ -337,23 +344,59 @@ static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_ge
         try_again(ch);
         return;
     }
-    ev->get.size = e->size;
-    ev->get.mode = e->mode;
-    if (x->offset != e->size) {
+    ev->get.size = x->offset;
+    ev->get.mode = x->mode;
+    memcpy(ev->get.sha256, sha256, sizeof(ev->get.sha256));
+    if (fr_sys.rename(x->part, x->local) == 0) {
+        end_xfer(ch, x, ev);
+        return;
+    }
+    fr_fail_errno(&err, errno, "renaming %s to %s", x->part, x->local);
+    fr_exec_event_free(ev);
+    fail_xfer(ch, x, &err);
+}
+
+/* A large file is hashed beside everything else. */
+void fr_xfer_hash(void *chan)
+{
+    struct fr_chan *ch = chan;
+    char sum[FR_SHA256_TEXT];
+    struct fr_xfer *x = ch->xfers;
+    struct fr_err err = {0};
+    bool done = false;
+
+    while (x != NULL && (x->is_put || x->phase != CHECK))
+        x = x->next;
+    if (x == NULL || !x->active)
+        return;
+    if (fr_hash_step(x->hash, SLICE_BYTES, &done, sum, &err) != FR_OK)
+        fail_xfer(ch, x, &err);
+    else if (done)
+        get_done(ch, x, sum);
+    else
+        fr_loop_post(ch->ex->loop, &ch->hash);
+}
+
+static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e)
+{
+    struct fr_err err = {0};
+
+    if (x->phase == CHECK)
+        return;
+    if (x->offset != e->size)
         fr_fail(&err, FR_IO, "%s has %llu bytes, but %llu came: it was changed meanwhile", x->path,
                 (unsigned long long)e->size, (unsigned long long)x->offset);
-    } else if (fr_sys.fdatasync(x->fd) != 0) {
+    else if (fr_sys.fdatasync(x->fd) != 0)
         fr_fail_errno(&err, errno, "writing %s", x->part);
-    } else if (fr_sha256_file(x->part, ev->get.sha256, &err) == FR_OK &&
-               fr_sys.rename(x->part, x->local) != 0) {
-        fr_fail_errno(&err, errno, "renaming %s to %s", x->part, x->local);
-    }
+    else
+        (void)fr_hash_open(x->part, &x->hash, &err);
     if (err.rc != FR_OK) {
-        fr_exec_event_free(ev);
         fail_xfer(ch, x, &err);
         return;
     }
-    end_xfer(ch, x, ev);
+    x->mode = e->mode;
+    x->phase = CHECK;
+    fr_loop_post(ch->ex->loop, &ch->hash);
 }
 
 static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)

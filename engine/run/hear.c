@@ -237,6 +237,8 @@ static void hear_unknown(struct fr_run *run, struct run_attempt *at)
     struct fr_event ev = about(at, FR_EV_UNKNOWN);
     const struct run_node *node = &run->nodes[run_node_of(run, at->inst)];
 
+    if (at->busy) /* of course: it starts once the older one is gone */
+        return;
     ev.same_home = fr_id_zero(at->home_id) || fr_id_eq(at->home_id, node->home_id);
     ev.same_boot = at->boot_id[0] == '\0' || strcmp(at->boot_id, node->boot_id) == 0;
     run_queue_or_die(run, &ev);
@@ -292,6 +294,7 @@ static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
 {
     for (struct run_other **p = &run->others; *p != NULL; p = &(*p)->next) {
         struct run_other *o = *p;
+        struct run_attempt *at;
         struct fr_event clear = {.kind = FR_EV_CLEARED,
                                  .inst = o->inst,
                                  .attempt = o->attempt,
@@ -306,6 +309,8 @@ static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
             if (ev->kind == FR_EXEC_ENDED && ev->ended.survivors.n > 0)
                 return true; /* not gone: it is stopped again when the scheduler asks */
             *p = o->next;
+            if ((at = run_attempt_find(run, o->attempt)) != NULL)
+                at->busy = false;
             run_queue_or_die(run, &clear);
         }
         return true;
@@ -324,6 +329,7 @@ static void hear_attempt(struct fr_run *run, struct run_attempt *at, const struc
     case FR_EXEC_BUSY:
         out = about(at, FR_EV_BUSY);
         out.other = ev->busy.other;
+        at->busy = true;
         run_queue_or_die(run, &out);
         break;
     case FR_EXEC_LAUNCHED:
@@ -391,7 +397,9 @@ void run_hear(struct fr_run *run, struct fr_exec_event *ev)
         return;
     if (run_node_of(run, at->inst) == ev->node)
         hear_attempt(run, at, ev);
-    else
+    else if (!run->nodes[ev->node].liar) {
+        run->nodes[ev->node].liar = true;
         run_node_note(run, (uint32_t)ev->node, "speaks of %s, which is not its own: not believed",
                       run->plan->insts[at->inst].key);
+    }
 }

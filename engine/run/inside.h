@@ -129,6 +129,7 @@ struct run_scope { /* whose values: an instance */
     uint32_t inst;
     uint32_t attempt_no;
     const struct run_told *told; /* what commands of secrets answered; NULL: none was asked */
+    const char *far; /* set: the node elsewhere of which an output was taken; NULL: none was */
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);

@@ -9,7 +9,8 @@
 enum {
     OVER_BYTES = 64 << 10,  /* of a node's own notes in a log, above the task's limit */
     INDEX_BYTES = 64 << 10, /* a pair at least so often … */
-    INDEX_MS = 100,         /* … and when so much time has passed */
+    INDEX_MS = 100,         /* … and when so much time has passed, as its node says … */
+    INDEX_OVER = 64 << 10,  /* … but an index is not larger than its log and so many bytes */
     LOG_RETRY_MS = 5000,
 };
 
@@ -44,18 +45,18 @@ static int open_one(struct fr_run *run, const char *name, const char *suffix, ui
 static enum fr_rc open_log(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
 {
     struct run_log *log = &at->log;
-    uint64_t idx_size = 0;
 
     if (log->fd >= 0)
         return FR_OK;
     if ((log->fd = open_one(run, log->name, "", &log->size, err)) < 0)
         return err->rc;
-    if ((log->idx_fd = open_one(run, log->name, ".idx", &idx_size, err)) < 0) {
+    if ((log->idx_fd = open_one(run, log->name, ".idx", &log->idx_size, err)) < 0) {
         run_log_close(at);
         return err->rc;
     }
-    if (idx_size % sizeof(struct pair) != 0 &&
-        fr_sys.ftruncate(log->idx_fd, (off_t)(idx_size - idx_size % sizeof(struct pair))) != 0) {
+    size_t torn = log->idx_size % sizeof(struct pair);
+    log->idx_size -= torn;
+    if (torn != 0 && fr_sys.ftruncate(log->idx_fd, (off_t)log->idx_size) != 0) {
         run_log_close(at);
         return fr_fail_errno(err, errno, "cutting the index of %s", log->name);
     }
@@ -113,9 +114,12 @@ static void index_add(struct run_log *log, int64_t wall)
     if (log->idx_wall != 0 && log->size - log->idx_offset < INDEX_BYTES &&
         wall - log->idx_wall < INDEX_MS)
         return;
+    if (log->idx_size > log->size + INDEX_OVER)
+        return;
     if (fr_write_full(log->idx_fd, &p, sizeof(p))) { /* the index is only for display */
         log->idx_wall = wall;
         log->idx_offset = log->size;
+        log->idx_size += sizeof(p);
     }
 }
 
@@ -124,7 +128,7 @@ static enum fr_rc start_over(struct run_log *log, struct fr_err *err)
 {
     if (fr_sys.ftruncate(log->fd, 0) != 0 || fr_sys.ftruncate(log->idx_fd, 0) != 0)
         return fr_fail_errno(err, errno, "cutting %s", log->name);
-    log->size = log->idx_offset = 0;
+    log->size = log->idx_offset = log->idx_size = 0;
     log->idx_wall = 0;
     log->doubted = false;
     return FR_OK;

@@ -376,7 +376,7 @@ enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
 {
     const struct fr_plan_task *pt = run_task_of(run, at->inst);
     const struct fr_task *task = pt->spec;
-    struct run_scope scope = {run, at->inst, at->no, order->told};
+    struct run_scope scope = {run, at->inst, at->no, order->told, NULL};
     struct build b = {run, at, order, order->arena, run_resolver(&scope), out, err};
     bool ok = true;
     enum fr_rc rc;

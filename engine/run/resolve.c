@@ -44,8 +44,8 @@ static enum fr_rc output_inst(const struct run_scope *scope, const struct fr_ref
                    ref->name);
 }
 
-static enum fr_rc get_output(const struct run_scope *scope, const struct fr_ref *ref,
-                             struct fr_buf *out, struct fr_err *err)
+static enum fr_rc get_output(struct run_scope *scope, const struct fr_ref *ref, struct fr_buf *out,
+                             struct fr_err *err)
 {
     uint32_t inst;
     const char *value;
@@ -53,6 +53,8 @@ static enum fr_rc get_output(const struct run_scope *scope, const struct fr_ref 
 
     if (rc != FR_OK)
         return rc;
+    if (!run_node_local(scope->run, run_node_of(scope->run, inst)))
+        scope->far = scope->run->plan->nodes[run_node_of(scope->run, inst)].name;
     if ((value = run_output(scope->run, inst, ref->name)) == NULL)
         return fr_fail(
             err, FR_NOTFOUND, "%s gave no output '%s' (it %s)", scope->run->plan->insts[inst].key,
@@ -110,7 +112,7 @@ static enum fr_rc get_run(const struct run_scope *scope, const char *name, struc
 
 static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, struct fr_err *err)
 {
-    const struct run_scope *scope = self;
+    struct run_scope *scope = self;
     const struct fr_plan_inst *pi = &scope->run->plan->insts[scope->inst];
     bool failed;
 

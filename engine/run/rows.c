@@ -28,6 +28,7 @@ static const char *failed_need(struct fr_run *run, uint32_t inst)
 static const char *why_cause(struct fr_run *run, const struct fr_row *row)
 {
     const struct fr_task *task = run_task_of(run, row->inst)->spec;
+    const char *reason;
     char text[24];
 
     switch (row->cause) {
@@ -42,7 +43,8 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
     case FR_CAUSE_OOM:
         return "killed by the kernel: out of memory";
     case FR_CAUSE_START_FAILED:
-        return run->nodes[run_node_of(run, row->inst)].reason;
+        reason = run->nodes[run_node_of(run, row->inst)].reason;
+        return reason[0] != '\0' ? reason : "its node did not start it";
     case FR_CAUSE_NODE_LOST:
         return "its node is given up";
     case FR_CAUSE_LOST:

@@ -136,6 +136,40 @@ static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at
     return rc;
 }
 
+/* What a node elsewhere says names no file of this machine that is sent away: it could ask for
+ * any. */
+static enum fr_rc not_from_afar(const struct run_scope *scope, const char *path, struct fr_err *err)
+{
+    if (scope->far == NULL)
+        return FR_OK;
+    return fr_fail(err, FR_DENIED,
+                   "'%s' comes from node %s, which may not name files of this machine "
+                   "(node:${{ … }} names one of the node's own)",
+                   path, scope->far);
+}
+
+/* Whether the value of a key of `with` is one that may name a file of this machine. */
+static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
+                             const struct run_start *s, const char *key, struct fr_err *err)
+{
+    const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
+    struct run_scope scope = {run, at->inst, at->no, s->order.told, NULL};
+    struct fr_resolver resolver = run_resolver(&scope);
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < act->n_with; i++) {
+        struct fr_buf value = {0};
+
+        if (strcmp(act->with[i].key->name, key) != 0 || act->with[i].n != 1)
+            continue;
+        rc = fr_text_eval(&act->with[i].items[0].value, &resolver, &value, err);
+        if (rc == FR_OK && (rc = not_from_afar(&scope, value.p ? value.p : "", err)) != FR_OK)
+            fr_while(err, "%s", key);
+        fr_buf_finish(&value);
+    }
+    return rc;
+}
+
 /* A path of control in `with`: shipped, and put in later as the node's. */
 static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char *key,
                             const char *path, struct fr_err *err)
@@ -173,7 +207,8 @@ static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, s
             continue;
         if (fr_has_prefix(value, "node:"))
             json_object_set_new(s->order.with, k->name, json_string(value + 5));
-        else if (!is_local(run, at, s) || run_kept(run, value))
+        else if ((!is_local(run, at, s) || run_kept(run, value)) &&
+                 (rc = check_path(run, at, s, k->name, err)) == FR_OK)
             rc = need_path(run, s, k->name, value, err);
     }
     return rc;
@@ -184,7 +219,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
                              struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no, s->order.told};
+    struct run_scope scope = {run, at->inst, at->no, s->order.told, NULL};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -194,6 +229,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
         struct run_ship *ship = NULL;
         char *full;
 
+        scope.far = NULL;
         if ((rc = fr_text_eval(&kv->value, &resolver, &path, err)) != FR_OK) {
             fr_buf_finish(&path);
             break;
@@ -211,8 +247,11 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
                             path.p != NULL && path.p[0] == '/' ? "" : run->row.folder,
                             path.p != NULL && path.p[0] == '/' ? "" : "/", path.p ? path.p : "");
         fr_buf_finish(&path);
-        rc = full != NULL ? run_ship_path(run, full, &ship, err)
-                          : fr_fail(err, FR_NOMEM, "no memory for a path");
+        rc = full == NULL           ? fr_fail(err, FR_NOMEM, "no memory for a path")
+             : is_local(run, at, s) ? FR_OK
+                                    : not_from_afar(&scope, full, err);
+        if (rc == FR_OK)
+            rc = run_ship_path(run, full, &ship, err);
         if (rc == FR_OK)
             rc = add_put(s, ship->files, ship->n, err);
         for (size_t f = 0; rc == FR_OK && f < ship->n; f++) {
@@ -263,7 +302,7 @@ static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, st
                             struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no, s->order.told};
+    struct run_scope scope = {run, at->inst, at->no, s->order.told, NULL};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -497,7 +536,8 @@ void run_start(struct fr_run *run, const struct fr_act *act)
 
     if (at == NULL || at->start != NULL)
         return;
-    at->ended = at->log_end = false; /* the same attempt may be started again after a busy node */
+    at->ended = at->log_end = at->busy =
+        false; /* the same attempt may be started again after a busy node */
     at->generation = act->generation;
     s = fr_sys.alloc(sizeof(*s));
     if (s == NULL) {

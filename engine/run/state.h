@@ -20,6 +20,7 @@ struct run_log {
     int fd, idx_fd;
     uint64_t size;       /* bytes here, a prefix of the node's */
     uint64_t idx_offset; /* of the newest pair */
+    uint64_t idx_size;
     int64_t idx_wall;
     bool failed;  /* could not be written: said once */
     bool cut;     /* its node sent more than the task's limit: the rest is not kept */
@@ -35,6 +36,7 @@ struct run_attempt {
     struct run_start *start; /* owns: being staged, not yet sent; NULL afterwards */
     bool sent;               /* the node may know it */
     bool followed;           /* its log is */
+    bool busy;               /* an older attempt lives where it is to start, and is being stopped */
     bool ended, log_end;     /* as posted */
     bool ack;                /* its end is committed */
     uint64_t log_bytes;      /* once ended */
@@ -60,6 +62,7 @@ struct run_inst {
 struct run_node {
     bool up, refused;
     bool known; /* home and boot are those of the newest hello */
+    bool liar;  /* it spoke of what is not its own: said once */
     bool met;   /* up once in this run, also before this process: waited for, however long */
     struct fr_id home_id;
     char boot_id[40];

@@ -92,6 +92,7 @@ static void try_again(struct fr_sched *s, uint32_t inst)
         struct inst *in = &s->insts[first + k];
 
         in->row.retries++;
+        in->doubts = 0;
         in->due_ms = s->now_ms + delay;
         set_row(s, first + k, FR_ST_RETRYING);
     }
@@ -256,6 +257,22 @@ void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
     finish_attempt(s, inst, cause, ev->proven);
 }
 
+bool doubted(struct fr_sched *s, uint32_t inst)
+{
+    struct inst *in = &s->insts[inst];
+    struct fr_event ev = {.cause = FR_CAUSE_START_FAILED, .proven = true};
+
+    if (in->doubts++ < DOUBTS_MAX)
+        return false;
+    in->doubts = 0;
+    if (in->row.state != FR_ST_STARTING) { /* it ran, or may have */
+        ev.cause = FR_CAUSE_LOST;
+        ev.proven = false;
+    }
+    attempt_ended(s, inst, &ev);
+    return true;
+}
+
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst)
 {
     struct inst *in = &s->insts[inst];
@@ -264,6 +281,8 @@ void attempt_tombstoned(struct fr_sched *s, uint32_t inst)
     in->row.code = 0;
     if (in->row.state == FR_ST_RUNNING) { /* it was launched, and the node knows nothing of it */
         finish_attempt(s, inst, FR_CAUSE_LOST, true);
+    } else if (!stopped && !s->stopping && doubted(s, inst)) {
+        return;
     } else if (stopped || plan_task(s, inst)->gang || s->stopping) {
         finish_attempt(s, inst, stopped ? in->row.stop_cause : FR_CAUSE_NONE, true);
     } else {

@@ -38,6 +38,8 @@ struct inst {
     bool slotted;        /* holds slots of its node */
     bool again;          /* STOP_UNPROVEN, stopped anew: WAITING once proven gone */
     bool no_retry;       /* its last end forbids it */
+    uint8_t doubts;      /* answers since its launch or retry that led to no start: at DOUBTS_MAX
+                          * it is given up, else a node could keep it so for ever */
 };
 
 struct task {
@@ -97,7 +99,7 @@ struct fr_sched {
     struct fr_acts *acts;
 };
 
-enum { LOST_TIMER = 1u << 31 };
+enum { LOST_TIMER = 1u << 31, DOUBTS_MAX = 32 };
 
 static inline const struct fr_plan_task *plan_task(const struct fr_sched *s, uint32_t inst)
 {
@@ -145,6 +147,8 @@ void node_back(struct fr_sched *s, uint32_t node);
 /* end.c */
 void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev);
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst);
+/* An answer that leads to no start: true when it was one too many, and the attempt is over. */
+bool doubted(struct fr_sched *s, uint32_t inst);
 void fail_unstarted(struct fr_sched *s,
                     uint32_t inst); /* start_failed without an attempt; gang: all */
 void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);

@@ -214,6 +214,7 @@ static void on_launched(struct fr_sched *s, uint32_t i, bool queried)
 
     if (in->row.state == FR_ST_STARTING) {
         in->row.attempt_state = FR_ST_RUNNING;
+        in->doubts = 0;
         set_row(s, i, FR_ST_RUNNING);
     }
     if (in->row.state == FR_ST_STOPPING)
@@ -229,7 +230,7 @@ static void on_cleared(struct fr_sched *s, uint32_t i)
 
     if (row->state == FR_ST_STOPPING)
         put_act(s, FR_ACT_STOP, i);
-    else if (row->state == FR_ST_STARTING)
+    else if (row->state == FR_ST_STARTING && !doubted(s, i))
         put_act(s, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE, i);
 }
 
@@ -243,6 +244,8 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
         attempt_ended(s, i, &lost); /* nothing outlives a reboot */
     else if (ev->same_home && row->state == FR_ST_STARTING && !gone)
         on_cleared(s, i); /* its start never came there */
+    else if (doubted(s, i))
+        return;
     else if (ev->same_home)
         put_act(s, FR_ACT_TOMBSTONE, i);
     else if (row->state == FR_ST_STOPPING)

@@ -11,7 +11,7 @@ export REAL_FLOWNODE=$build/tasks/flownode FLOWRUN_LIBEXEC=$work/libexec
 echo "canary of control" > outside/canary
 echo "to be shipped" > small.txt
 ways="frame endless lists credit flood pings clocks log-clock foreign busy refs random hellos text error
- outputs bad-output survivors noise garbage clock boot later early path offset"
+ outputs bad-output tombs amnesia rivals leaps strays survivors noise garbage clock boot later early path offset"
 {
     echo "name: hostile"
     echo "nodes:"
@@ -59,6 +59,15 @@ has "the gather names its source" out "node gather: "
 for f in out status status.json logs times; do clean "$f" "$f"; done
 check "status is JSON" python3 -c 'import json; json.load(open("status.json"))'
 hasnt "no forged line" logs forged
+same "a lie is told of once" "$(grep -c "foreign: speaks of" out)" 1
+same "and an error about nothing" "$(grep -c "node=strays error for an unknown ref" out)" 1
+leaps=$(echo "$FLOWRUN_HOME"/runs/*/t@leaps.1.log)
+check "an index is no larger than its log, and 64 KiB" \
+    test "$(stat -c %s "$leaps.idx")" -le $(($(stat -c %s "$leaps") + 65536 + 16))
+check "few attempts are made of a node that starts none" test "$(python3 -c '
+import sqlite3, os
+db = sqlite3.connect("file:%s/state.db?mode=ro" % os.environ["FLOWRUN_HOME"], uri=True)
+print(db.execute("select count(*) from attempt").fetchone()[0])')" -lt 200
 same "nothing beside" "$(ls outside)" canary
 same "no control file was sent" "$(grep -rl "canary of control" "$FLOWRUN_HOME")" ""
 same "the spool is empty" "$(find "$FLOWRUN_HOME/spool" -type f 2>/dev/null)" ""

@@ -193,7 +193,8 @@ static void do_foreign(struct node *n)
             if (!fr_id_parse(fr_str_of(d->d_name), &id))
                 continue;
             m.log.attempt = id;
-            say(&m);
+            for (int i = 0; i < MANY; i++)
+                say(&m);
             ended(id, 7, (struct fr_strs){0}, 0);
             some = true;
         }
@@ -215,6 +216,58 @@ static void do_busy(struct node *n)
         say(&m);
     }
     exit(1);
+}
+
+static void state(const struct node *n, enum fr_attempt_status status)
+{
+    struct fr_msg m = {.type = FR_MSG_STATE, .state = {.attempt = n->attempt, .status = status}};
+
+    say(&m);
+}
+
+/* It never began, and never will; it was never heard of; another one lives here; each time. */
+static void do_tombs(struct node *n)
+{
+    state(n, FR_AT_TOMBSTONED);
+}
+
+static void do_amnesia(struct node *n)
+{
+    state(n, FR_AT_UNKNOWN);
+}
+
+static void do_rivals(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_BUSY, .busy = {.attempt = n->attempt}};
+
+    m.busy.other = n->attempt;
+    (void)draw(n);
+    memcpy(m.busy.other.b, &n->rng, sizeof(n->rng));
+    say(&m);
+}
+
+/* A byte at a time, each a day later than the one before. */
+static void do_leaps(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_LOG, .log = {n->attempt, 0, 5, FR_STR("x")}};
+
+    launched(n);
+    for (m.log.offset = 0; m.log.offset < 20000; m.log.offset++) {
+        m.log.mono_ms += 86400000;
+        say(&m);
+    }
+    ended(n->attempt, 3, (struct fr_strs){0}, m.log.offset);
+}
+
+static void do_strays(struct node *n)
+{
+    struct fr_msg m = {.type = FR_MSG_ERROR, .error = {1, FR_IO, FR_STR("stray" ESCAPES)}};
+
+    for (int i = 0; i < 2000; i++) {
+        m.error.ref = 1000000 + (uint64_t)i;
+        say(&m);
+    }
+    refuse(n->attempt, "no");
 }
 
 static void do_refs(struct node *n)
@@ -377,6 +430,11 @@ static const struct {
     {"log-clock", NULL, do_log_clock},
     {"foreign", NULL, do_foreign},
     {"busy", NULL, do_busy},
+    {"tombs", NULL, do_tombs},
+    {"amnesia", NULL, do_amnesia},
+    {"rivals", NULL, do_rivals},
+    {"leaps", NULL, do_leaps},
+    {"strays", NULL, do_strays},
     {"refs", NULL, do_refs},
     {"random", NULL, do_random},
     {"hellos", NULL, do_hellos},

@@ -45,6 +45,29 @@ END
 } > far.yaml
 echo "a note from control" > note.txt
 
+# A node that writes errors without end keeps no other waiting; and one that names a file of control
+# in an output does not get it.
+on 2 'echo "yes the flood >&2 & disown" > /root/.bashrc'
+echo "canary of control" > canary
+{
+    cat c/nodes.yaml
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+tasks:
+  ask: {on: node1, outputs: [path], run: 'echo "path=$W/canary" > "$FLOWRUN_OUTPUT"'}
+  take: {on: node1, needs: [ask], files: {f: "${{ tasks.ask.outputs.path }}"}, run: "cat f"}
+  own: {on: node1, needs: [ask], files: {f: "node:/etc/hostname"}, run: "cat f"}
+  loud: {on: node2, run: "echo heard"}
+END
+} > ask.yaml
+"$flowrun" ask.yaml > out 2>&1
+same "a file of control, named by a node" $? 1
+has "is refused" out "take@node1 failed: '$work/canary' comes from node node1, which may not name files of this machine"
+hasnt "and not shipped" out "canary of control"
+has "a file of the node's own may be named" out "own@node1 succeeded"
+has "a node that floods stderr" out "loud@node2 succeeded"
+on 2 'rm /root/.bashrc; pkill -x yes'
+
 start far.yaml
 pid=$!
 for i in 1 2 3; do until_true 30 holds out "rank $((i - 1)) of 3 on node$i, rendezvous"; done

@@ -185,7 +185,7 @@ static size_t link_send(void *self, const char *bytes, size_t n)
 {
     struct peer *p = self;
 
-    if (!p->up_now)
+    if (!p->up_now || p->deaf)
         return 0;
     peer_engine(-1);
     if (!p->mute)

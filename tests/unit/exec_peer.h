@@ -31,6 +31,7 @@ struct peer {
     struct fr_post up;
     bool open, up_now;
     bool mute;              /* takes bytes, says nothing: not even pongs */
+    bool deaf;              /* takes nothing */
     int opens;              /* connections so far */
     enum fr_rc refuse;      /* how the next opens end */
     struct fr_wire_in in;   /* what the engine sent */

@@ -2,8 +2,10 @@
 #include "tests/unit/exec_peer.h"
 
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/exec/ship.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct fr_id A = {{0xa}}, B = {{0xb}};
@@ -261,6 +263,55 @@ static void test_silence(void)
     peer_finish(&w);
 }
 
+static void test_deaf(void)
+{
+    static struct peer_world w;
+    struct fr_msg ping = {.type = FR_MSG_PING};
+    const struct fr_exec_event *ev;
+
+    check_row("a node that talks and does not read");
+    peer_setup(&w, 1);
+    bring_up(&w, 0);
+    w.nodes[0].deaf = true;
+    for (int i = 0; i < 40 && peer_events(&w, FR_EXEC_DOWN) == 0; i++) {
+        peer_say(&w.nodes[0], &ping);
+        peer_wait(&w, 1000);
+        CHECK(i > 28 || peer_events(&w, FR_EXEC_DOWN) == 0);
+    }
+    ev = peer_event(&w, FR_EXEC_DOWN);
+    if (CHECK(ev != NULL))
+        CHECK_TEXT(ev->err.msg, "node n: it took nothing that was sent for 30 s");
+    w.nodes[0].deaf = false;
+    peer_wait(&w, 1000);
+    CHECK_INT(peer_events(&w, FR_EXEC_UP), 1);
+    peer_finish(&w);
+}
+
+/* Errors that nothing asked for: one line of them. */
+static void test_strays(void)
+{
+    static struct peer_world w;
+    struct fr_msg m = {.type = FR_MSG_ERROR, .error = {77, FR_IO, FR_STR("stray\x1b[31m")}};
+    char said[4096];
+    int fds[2];
+
+    check_row("errors about nothing");
+    CHECK(fr_sys.pipe(fds) == 0);
+    fr_log_to(fds[1]);
+    peer_setup(&w, 1);
+    bring_up(&w, 0);
+    for (int i = 0; i < 1000; i++)
+        peer_say(&w.nodes[0], &m);
+    peer_run(&w);
+    fr_log_to(2);
+    ssize_t n = fr_sys.read(fds[0], said, sizeof(said) - 1);
+    said[n > 0 ? n : 0] = '\0';
+    CHECK_TEXT(said, "warn exec node=n error for an unknown ref: stray\\x1b[31m\n");
+    fr_sys.close(fds[0]);
+    fr_sys.close(fds[1]);
+    peer_finish(&w);
+}
+
 static void test_pauses(void)
 {
     static struct peer_world w;
@@ -500,6 +551,42 @@ static void test_get(void)
     peer_finish(&w);
 }
 
+static void test_large_get(void)
+{
+    enum { LARGE = 9 << 20 };
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64], sum[FR_SHA256_TEXT];
+    struct fr_msg data = {.type = FR_MSG_GET_DATA}, end = {.type = FR_MSG_GET_END};
+    char *large = calloc(1, LARGE);
+    const struct fr_exec_event *ev;
+
+    check_row("get of what is hashed in several turns");
+    CHECK(large != NULL && mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    peer_setup(&w, 1);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 7, "/r/f", path, LARGE}, NULL) ==
+          FR_OK);
+    peer_run(&w);
+    for (size_t at = 0; at < LARGE; at += data.get_data.bytes.n) {
+        size_t n = LARGE - at < FR_BULK_MAX ? LARGE - at : FR_BULK_MAX;
+
+        data.get_data = (struct fr_get_data){7, at, {large, n}};
+        peer_say(p, &data);
+        peer_run(&w);
+    }
+    end.get_end = (struct fr_get_end){7, LARGE, 0644};
+    peer_say(p, &end);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_GET_DONE);
+    fr_sha256(large, LARGE, sum);
+    if (CHECK(ev != NULL && ev->ref == 7 && ev->get.size == LARGE))
+        CHECK_TEXT(ev->get.sha256, sum);
+    free(large);
+    fr_remove_tree(dir, NULL);
+    peer_finish(&w);
+}
+
 static void test_credit(void)
 {
     static struct peer_world w;
@@ -537,7 +624,17 @@ static void test_boot(void)
         {"no program for it", "FLOWBOOT uname Linux vax\n",
          "no flownode for machine type vax: /nonexistent/flownode-vax is not there"},
         {"refused", "FLOWBOOT refused no folder\n", "no folder"},
+        {"a path as machine type", "FLOWBOOT uname Linux ../secret\n",
+         "the node runs 'Linux ../secret', flownode runs on Linux"},
+        {"asks for ever",
+         "FLOWBOOT uname Linux pdp11\nFLOWBOOT need /a\nFLOWBOOT need /a\nFLOWBOOT need /a\n",
+         "the node asks for flownode a second time"},
     };
+    char dir[] = "/tmp/exec-boot-XXXXXX", path[64];
+
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/flownode-pdp11", dir);
+    CHECK(fr_file_write(path, "program", 7, 0700, NULL) == FR_OK);
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fr_boot b = {0};
@@ -546,12 +643,14 @@ static void test_boot(void)
         size_t used = 0;
 
         check_row(rows[i].row);
-        CHECK(fr_ship_create(&s, "/nonexistent", &err) == FR_OK);
+        CHECK(fr_ship_create(&s, strstr(rows[i].says, "pdp11") ? dir : "/nonexistent", &err) ==
+              FR_OK);
         CHECK(fr_boot_feed(&b, s, fr_str_of(rows[i].says), &used, &err) != FR_OK);
         CHECK_TEXT(err.msg, rows[i].error);
         fr_boot_finish(&b);
         fr_ship_destroy(s);
     }
+    fr_remove_tree(dir, NULL);
 }
 
 /* A command is given until it is taken. */
@@ -627,6 +726,8 @@ int main(void)
     test_log();
     test_gap();
     test_silence();
+    test_deaf();
+    test_strays();
     test_pauses();
     test_final();
     test_few_connects();
@@ -634,6 +735,7 @@ int main(void)
     test_questions();
     test_put();
     test_get();
+    test_large_get();
     test_credit();
     test_boot();
     test_no_memory();

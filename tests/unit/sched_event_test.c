@@ -561,8 +561,60 @@ static void test_no_memory(void)
     }
 }
 
+static void say_all(struct bench *b, const char *script)
+{
+    char copy[200], *save = NULL;
+
+    snprintf(copy, sizeof copy, "%s", script);
+    for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
+        say(b, w);
+}
+
+/* A node that always has another answer than a start: it costs the attempt, and then the retries.
+ */
+static void test_doubts(void)
+{
+    static const struct {
+        const char *row, *spec, *first, *again;
+        enum fr_state_of end;
+    } cases[] = {
+        {"never began", "a: retry=2 delay=1", "", "tombstoned.0 tick", FR_ST_FAILED},
+        {"never heard of it", "a: retry=2 delay=1", "", "forgot.0 tick", FR_ST_FAILED},
+        {"another lives there", "a: retry=2 delay=1", "", "busy.0 cleared.0 tick", FR_ST_FAILED},
+        {"launched, then forgot", "a: retry=2 delay=1", "launched.0", "forgot.0 tick",
+         FR_ST_STOP_UNPROVEN},
+        {"another disk", "a", "launched.0", "wiped.0 tick", FR_ST_STOP_UNPROVEN},
+        {"a gang", "a: @all gang retry=2 delay=1", "up.1 up.2",
+         "tombstoned.0 tombstoned.1 tombstoned.2 tick", FR_ST_FAILED},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench b;
+        size_t starts = 0;
+        int rounds = 0;
+
+        check_row(cases[i].row);
+        bench_init(&b, cases[i].spec);
+        say_all(&b, "begin up.0");
+        say_all(&b, cases[i].first);
+        for (; rounds < 2000 && !fr_state_ended(fr_sched_row(b.s, 0, 0).state); rounds++) {
+            b.now_ms += 10;
+            say_all(&b, cases[i].again);
+            for (size_t k = 0; k < b.acts.n; k++)
+                starts += b.acts.v[k].kind == FR_ACT_START || b.acts.v[k].kind == FR_ACT_PREPARE;
+            b.acts.n = 0;
+        }
+        CHECK_INT(fr_sched_row(b.s, 0, 0).state, cases[i].end);
+        CHECK(rounds > 20 && rounds < 200);
+        CHECK(starts < 400);
+        bench_finish(&b);
+    }
+    check_row("");
+}
+
 int main(void)
 {
+    test_doubts();
     test_no_memory();
     test_events();
     test_stale();
