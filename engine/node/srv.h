@@ -79,7 +79,8 @@ struct srv {
     bool swept_alone;
     bool kept_more; /* kept_bytes grew since it was written down */
     int64_t heard_ms, ping_ms;
-    int64_t sync_ms; /* INT64_MAX: the journal is clean */
+    int64_t leased_ms; /* boot clock: when the engine last renewed the leases; 0: not yet */
+    int64_t sync_ms;   /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
     char cgroup[FR_NODE_PATH]; /* serve's own; "": not looked for yet */
     bool no_cgroups;           /* none can be made below it */

@@ -345,7 +345,7 @@ static void take_lease(struct srv *s, uint64_t ref)
     struct fr_msg m = {.type = FR_MSG_LEASED};
 
     m.leased.ref = ref;
-    m.leased.boot_ms = fr_sys.boot_ms();
+    m.leased.boot_ms = s->leased_ms = fr_sys.boot_ms();
     for (struct srv_live *l = s->lives; l != NULL; l = l->next)
         if (l->fd >= 0)
             srv_live_put(s, l, &m);

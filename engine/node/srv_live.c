@@ -284,6 +284,10 @@ static void connect_socket(struct srv *s, struct srv_live *l)
         l->shim_until_ms = 0;
         fr_sys.set_nonblock(l->fd, true);
     }
+    if (l->fd >= 0 && s->leased_ms != 0) { /* the engine was told that it is renewed */
+        struct fr_msg m = {.type = FR_MSG_LEASED, .leased = {.boot_ms = s->leased_ms}};
+        srv_live_put(s, l, &m);
+    }
 }
 
 /* A shim has no lock before it was handed its attempt; its socket is awaited. */
