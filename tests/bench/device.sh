@@ -5,7 +5,8 @@
 #                                             sim: with the simulator instead of a GPU, for a dry run
 #        device.sh STAGE FOLDER               where the GPU is
 #
-#   ops       the op table against the reference
+#   ops       the op table against the reference; also by the kernels for sm_80, where the folder has
+#             them (ninja -C BUILD trainer/cli/flowtrain_cuda_80.so before pack)
 #   parity    trainings against the CPU backend, 200 steps with a falling loss, save and resume
 #   sanitize  the op table under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
 #   bench     training steps of DeepSeek-V3's layers: tokens/s, MFU, each op against its roofline
@@ -17,7 +18,7 @@
 # both take DEVICE (cuda) and TYPE (bf16).
 set -u
 fail() { echo "device.sh: $*" >&2; exit 1; }
-[ $# -ge 2 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 limit=540
 
@@ -29,11 +30,15 @@ pack() { # BUILD FOLDER [sim]
     cp "$build/trainer/cli/flowtrain" "$build/tests/op/op_device" "$build/tests/bench/layers" "$module" "$to" ||
         fail "build it first: ninja -C $build"
     [ "${3:-}" = sim ] && cp "$build/tests/cudasim/libnccl.so.2" "$2/lib"
+    if [ -e "$build/trainer/cli/flowtrain_cuda_80.so" ]; then
+        mkdir -p "$2/sm80" && cp "$to/op_device" "$2/sm80" &&
+            cp "$build/trainer/cli/flowtrain_cuda_80.so" "$2/sm80/flowtrain_cuda.so" || exit 1
+    fi
     for lib in $(ldd "$to/flowtrain" "$to/op_device" "$to/layers" | awk '/=> \// {print $3}' | sort -u |
         grep -v -E '/(libc|libm|ld-linux[^/]*)\.so'); do
         cp -L "$lib" "$2/lib" || exit 1
     done
-    strip --strip-unneeded "$to"/* "$2"/lib/* || exit 1
+    find "$2" -path "$2/[tls]*/*" -type f -exec strip --strip-unneeded {} + || exit 1
     cp "$here/device.sh" "$here/device_parity.py" "$here/peer.py" "$here/deepseek_v3.json" \
         "$here/../e2e/trainer_lib.py" "$2" || exit 1
     bytes=$(du -sb "$2" | cut -f1)
@@ -51,6 +56,11 @@ print(":".join(d for p in paths for d in glob.glob(p + "/nvidia/*/lib")))' 2> /d
 
 run() { # COMMAND …: within the stage's time
     timeout -s KILL $((limit - SECONDS > 1 ? limit - SECONDS : 1)) "$@"
+}
+
+ops() {
+    run "$bin/op_device" || return 1
+    [ ! -d "$folder/sm80" ] || { echo "== by the kernels for sm_80" && run "$folder/sm80/op_device"; }
 }
 
 sanitize() {
@@ -120,7 +130,7 @@ bin=$folder/trainer/cli
 libraries "$folder"
 echo "== $stage, $(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1)"
 case $stage in
-ops) run "$bin/op_device" ;;
+ops) ops ;;
 parity) run python3 "$folder/device_parity.py" "$folder" "${STEPS:-200}" ;;
 sanitize) sanitize ;;
 bench) bench ;;

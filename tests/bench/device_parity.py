@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""Trainings of the example model on the device against the same on the CPU backend.
+"""The example model on the device against the CPU backend, and against transformers and PEFT.
 
 usage: device_parity.py FOLDER [STEPS]    FOLDER: what device.sh pack made
 
-f32: losses of ten steps to 1e-3 relative, norms to 1e-2 (products of f32 go through other sums there).
+Logits, loss and every adapter's gradient of one batch, in f32: |x - x'| / |x'| <= 1e-4 against the CPU
+backend, and against transformers and PEFT where Python has them (on the same GPU if torch sees it).
+Trainings, f32: losses of ten steps to 1e-3 relative, norms to 1e-2 (products of f32 go through other sums there).
 bf16: losses to 2^-5. STEPS more steps: the mean loss of the last tenth is below that of the first by a
 quarter. A run of six steps, and one that goes on from the state of its third, end in the same bytes.
 """
+import array
+import json
+import math
+import random
+import subprocess
 import sys
 
 import trainer_lib as t
@@ -28,6 +35,70 @@ def compare(what, bounds, **more):
     print("%s: losses within %.2g, gradient norms within %.2g" % (what, *worst), flush=True)
     for i, bound in enumerate(bounds):
         t.check("%s: %s" % (what, ("losses", "norms")[i]), worst[i] <= bound, "%g > %g" % (worst[i], bound))
+
+
+def tensors(path):
+    """name -> numbers of a safetensors file's f32 tensors."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        start = f.tell()
+        found = {}
+        for name, one in header.items():
+            if one.get("dtype") == "F32":
+                f.seek(start + one["data_offsets"][0])
+                found[name] = array.array("f", f.read(one["data_offsets"][1] - one["data_offsets"][0]))
+    return found
+
+
+def forward(device, adapter, ids):
+    for name in ("ids", "labels"):
+        with open(name + ".json", "w") as f:
+            json.dump(ids, f)
+    subprocess.run([t.flowtrain, "forward", "--model_name_or_path", "ex/model", "--adapter_name_or_path", adapter,
+                    "--input_ids", "ids.json", "--labels", "labels.json", "--grads", "--device", device,
+                    "--output", device + ".safetensors"], check=True)
+    return tensors(device + ".safetensors")
+
+
+def reference(adapter, ids):
+    """The same numbers by transformers and PEFT; None where Python lacks them."""
+    try:
+        import peft
+        import torch
+        from transformers import AutoModelForCausalLM
+    except ImportError as e:
+        print("transformers and PEFT: skipped:", e)
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = False
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    base = AutoModelForCausalLM.from_pretrained("ex/model", dtype=torch.float32).to(device)
+    model = peft.PeftModel.from_pretrained(base, adapter, is_trainable=True).eval()
+    batch = torch.tensor(ids, device=device)
+    out = model(input_ids=batch, labels=batch)
+    out.loss.backward()
+    found = {"logits": out.logits, "loss": out.loss}
+    found.update(("grad." + n.replace(".default", ""), p.grad) for n, p in model.named_parameters() if p.requires_grad)
+    return {n: array.array("f", x.detach().float().cpu().flatten().tolist()) for n, x in found.items()}
+
+
+def near(what, got, want, bound):
+    worst, where = 0, "nothing"
+    for name in sorted(want):
+        square = math.fsum(x * x for x in want[name])
+        apart = math.fsum((a - b) ** 2 for a, b in zip(got[name], want[name]))
+        far = math.sqrt(apart / square) if square > 0 and len(got[name]) == len(want[name]) else 9
+        worst, where = max((worst, where), (far, name))
+    print("%s: %d tensors within %.2g (%s)" % (what, len(want), worst, where), flush=True)
+    t.check(what, len(want) > 2 and worst <= bound, "%s is %g away" % (where, worst))
+
+
+def one_batch(adapter):
+    draw = random.Random(1)
+    ids = [[draw.randrange(512) for _ in range(48)] for _ in range(4)]
+    gpu, cpu, other = forward("cuda", adapter, ids), forward("cpu", adapter, ids), reference(adapter, ids)
+    near("one batch against the CPU backend", gpu, cpu, 1e-4)
+    if other is not None:
+        near("one batch against transformers and PEFT", gpu, other, 1e-4)
 
 
 def falls(steps):
@@ -54,6 +125,7 @@ def main():
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     t.begin()
     compare("f32", (1e-3, 1e-2))
+    one_batch("f32-gpu")
     compare("bf16", (2.0 ** -5,), bf16=True)
     resumes()
     if steps > 0:

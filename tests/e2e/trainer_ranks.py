@@ -8,6 +8,10 @@ micro-batch add up in other orders before a rounding to bf16 (2^-8): the first l
 later ones to 2^-7, and single elements of the adapter, which Adam moves by the sign of small gradients,
 are not compared.
 """
+import json
+import shutil
+import subprocess
+
 import trainer_lib as t
 
 RATE, STEPS = 1e-3, 4
@@ -55,6 +59,27 @@ def traced(steps):
         t.check(what + ": ops lie inside the steps", len(inside) > 100 and all(inside), len(inside))
 
 
+def gradients(adapter):
+    """The bytes of what `forward --grads` gives."""
+    with open("ids.json", "w") as f:
+        json.dump([list(range(1, 40)), list(range(60, 99))], f)
+    subprocess.run([t.flowtrain, "forward", "--model_name_or_path", "ex/model", "--adapter_name_or_path", adapter,
+                    "--input_ids", "ids.json", "--labels", "ids.json", "--grads", "--device", "cpu",
+                    "--output", "forward.safetensors"], check=True)
+    return t.file_bytes("forward.safetensors")
+
+
+def without_dropout(adapter):
+    """Gradients are those of the loss beside them, whatever dropout the adapter was trained with."""
+    shutil.copytree(adapter, "still")
+    with open("still/adapter_config.json") as f:
+        config = json.load(f)
+    t.check("the adapter was trained with dropout", config["lora_dropout"] > 0)
+    with open("still/adapter_config.json", "w") as f:
+        json.dump(dict(config, lora_dropout=0.0), f)
+    t.check("forward --grads has no dropout", gradients(adapter) == gradients("still"))
+
+
 def main():
     t.begin()
     limit = 1e-2 * RATE * STEPS
@@ -63,6 +88,7 @@ def main():
         more = dict(trace="trace.json", trace_steps=2) if world == 2 else {}
         t.train("W=%d" % world, "f%d" % world, world, accumulation=a, **base, **more)
     traced(2)
+    without_dropout("f1")
     for world in (2, 3, 4):
         far = compare("f32, W=%d" % world, "f%d" % world, "f1", 1e-5)
         t.check("f32, W=%d: adapter" % world, far <= limit, "%g > %g" % (far, limit))

@@ -206,6 +206,7 @@ static enum fr_rc open_model(struct forward *f, struct fr_err *err)
     float *flat;
     enum fr_rc rc;
 
+    f->lora.dropout = 0; /* gradients are those of the loss that is handed out */
     if ((rc = tr_st_open_model(f->model_dir, &f->st, err)) != FR_OK ||
         (rc = tr_model_create(&o, &f->model, NULL, err)) != FR_OK ||
         (rc = tr_model_load(f->model, f->st, err)) != FR_OK || f->adapter_dir == NULL)

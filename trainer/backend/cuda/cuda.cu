@@ -14,6 +14,11 @@ extern "C" {
 #include <stdio.h>
 #include <string.h>
 
+/* The newest kernels that this module takes (trainer/cli/meson.build). */
+#ifndef SM_MOST
+#define SM_MOST 90
+#endif
+
 enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err)
 {
     if (e == cudaSuccess)
@@ -310,7 +315,7 @@ static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
         return fr_fail(err, FR_UNSUPPORTED, "%s is sm_%d%d, kernels need sm_80 or later", p.name,
                        p.major, p.minor);
     cuda->processors = p.multiProcessorCount;
-    cuda->sm = p.major == 9 ? 90 : 80;
+    cuda->sm = p.major == 9 && SM_MOST >= 90 ? 90 : 80;
     snprintf(cuda->name, sizeof cuda->name, "%.60s", p.name);
     name_device(&cuda->id, &p);
     return FR_OK;
