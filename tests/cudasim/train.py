@@ -44,13 +44,15 @@ def prepare(build):
                     "ex/model"], check=True, stdout=subprocess.DEVNULL)
 
 
-def run(out, device, world, steps, **more):
+def run(out, device, world, steps, rows=(), **more):
     one = t.train("%s: %s, %d ranks" % (out, device, world), out, world, accumulation=2 // world,
                   steps=steps, device=device, **dict(BASE, **more))
     if device == "cuda":
         t.has(out + ": the simulator computes", one.text(), "cudasim sm_90")
     lines = [e for e in t.log_lines(out) if "loss" in e]
     t.same(out + ": steps", len(lines), steps)
+    for words in rows:
+        t.check(out + ": the table says " + words, re.search(words, one.text()), one.text())
     return [(e["loss"], e["grad_norm"]) for e in lines]
 
 
@@ -84,27 +86,38 @@ def memory(steps):
 
 
 def queues():
-    """Gathers ahead or not, few experts in a window or all of a layer: the same bits; and gathers run
-    beside ops. The times in a trace are those of a device whose streams run side by side, without a clock
-    of the host."""
-    seen, gathers = {}, {}
-    for name, bucket, live, early in (("single", 0, 1, {}), ("ahead", 10 ** 7, 20000, {"CUDASIM_EARLY": "1"})):
-        zero = {"stage": 3, "stage3_prefetch_bucket_size": bucket, "stage3_max_live_parameters": live}
-        run("q-" + name, "cuda", 2, 2, trace="q-%s.json" % name, per_device_train_batch_size=1,
-            env=early, deepspeed=json.dumps({"train_micro_batch_size_per_gpu": "auto",
-                                             "zero_optimization": zero}))
+    """Gathers ahead or not, few experts in a window or all of a layer, weights and inputs of blocks on the
+    device or on the host: the same bits; and gathers and copies run beside ops. The times in a trace are
+    those of a device whose streams run side by side, without a clock of the host. On rank 1 kernels run
+    as late as they can, what moves data late or early."""
+    seen, moved = {}, {}
+    early = {"CUDASIM_EARLY": "1"}
+    for name, bucket, live, host, env in (("single", 0, 1, False, {}),
+                                          ("ahead", 10 ** 7, 20000, False, early),
+                                          ("host", 0, 1, True, early),
+                                          ("late", 10 ** 7, 20000, True, {})):
+        zero = {"stage": 3, "stage3_prefetch_bucket_size": bucket, "stage3_max_live_parameters": live,
+                "offload_param": {"device": "cpu" if host else "none", "pin_memory": True}}
+        run("q-" + name, "cuda", 2, 2, trace="q-%s.json" % name, per_device_train_batch_size=1, env=env,
+            rows=("base shard .* host", "waiting activations .* host") if host else (),
+            deepspeed=json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": zero,
+                                  "activation_checkpointing": {"cpu_checkpointing": host}}))
         seen[name] = t.losses("q-" + name)
         for rank in ("", ".rank1"):
             what = "trace of %s%s" % (name, rank)
             rows = t.trace(what, "q-%s.json%s" % (name, rank))
             ops = [c for c in rows.get("compute", ()) if c[3] > 0]
-            layers = [g for g in rows.get("gather", ()) if g[2].startswith("all_gather layer")]
-            beside = [g for g in layers if any(c[0] < g[1] and g[0] < c[1] for c in ops)]
-            t.check(what + ": gathers run beside ops", 2 * len(beside) > len(layers) > 0 and len(ops) > 100,
-                    "%d of %d gathers, %d ops" % (len(beside), len(layers), len(ops)))
-            gathers[name] = len(layers)
-    t.check("larger windows, fewer gathers", gathers["ahead"] < gathers["single"], gathers)
-    t.same("the losses with gathers ahead", seen["ahead"], seen["single"])
+            for row, first in (("gather", "all_gather layer"), ("copy weights", ""),
+                               ("copy activations", "")):
+                spans = [g for g in rows.get(row, ()) if g[2].startswith(first)]
+                beside = [g for g in spans if any(c[0] < g[1] and g[0] < c[1] for c in ops)]
+                if row == "gather" or host:
+                    t.check("%s: %s runs beside ops" % (what, row), 2 * len(beside) > len(spans) > 0,
+                            "%d of %d, %d ops" % (len(beside), len(spans), len(ops)))
+                moved[name, row] = len(spans)
+    t.check("larger windows, fewer gathers", moved["ahead", "gather"] < moved["single", "gather"], moved)
+    for name in ("ahead", "host", "late"):
+        t.same("the losses of " + name, seen[name], seen["single"])
 
 
 def refusals():

@@ -15,9 +15,12 @@ enum { UNITS = 5, ROWS = 11, COLS = 3, FETCH = 6 };
 
 /* ---- units ---- */
 
+enum filled { FILLED, FILLED_IN_PLACE, FILLED_ON_HOST };
+
 struct probe {
     struct tr_shard_limits limits;
-    bool partition, on_device;
+    bool partition;
+    enum filled filled;
     int failed; /* checks made on threads are counted here */
     struct tr_shard_bytes bytes;
     struct tr_shard_stats stats;
@@ -117,9 +120,14 @@ static enum fr_rc fill_in_place(void *arg, const struct tr_unit_tensor *t,
 static void probe_body(struct rank_self *self, void *arg)
 {
     struct probe *p = arg;
-    struct tr_shard_source src = {.on_device = p->on_device,
-                                  .fill = p->on_device ? fill_in_place : tiny_fill};
-    struct tr_shard_opts o = {.partition = p->partition, .limits = p->limits, .tokens_max = FETCH};
+    bool in_place = p->filled == FILLED_IN_PLACE;
+    struct tr_shard_source src = {.on_device = in_place,
+                                  .fill = in_place ? fill_in_place : tiny_fill};
+    struct tr_shard_opts o = {.partition = p->partition,
+                              .place =
+                                  p->filled == FILLED_ON_HOST ? TR_PLACE_HOST : TR_PLACE_DEVICE,
+                              .limits = p->limits,
+                              .tokens_max = FETCH};
     struct tr_backend *be = NULL;
     struct tr_queue *q = NULL;
     struct tr_shard *s = NULL;
@@ -152,20 +160,23 @@ struct expected {
     bool partition;
     struct tr_shard_limits limits;
     int64_t gathers, prefetched, reused;
-    bool on_device;
+    enum filled filled;
 };
 
 static const struct expected cases[] = {
-    {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0, false},
-    {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0, false},
-    {"two, no limits", 2, true, {100000, 100000, 100000}, 12, 5, 6, false},
-    {"two, never ahead", 2, true, {0, 100000, 100000}, 12, 0, 6, false},
-    {"two, kept for the very next", 2, true, {0, 100000, 0}, 15, 0, 3, false},
-    {"two, ahead, kept for the very next", 2, true, {100000, 100000, 0}, 15, 8, 3, false},
-    {"two, kept over 200 elements", 2, true, {0, 100000, 200}, 14, 0, 4, false},
-    {"three", 3, true, {100000, 100000, 100000}, 12, 5, 6, false},
-    {"three, filled in place", 3, true, {100000, 100000, 100000}, 12, 5, 6, true},
-    {"four, live limit", 4, true, {100000, 300, 100000}, 15, 0, 3, false},
+    {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0, FILLED},
+    {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0, FILLED},
+    {"two, no limits", 2, true, {100000, 100000, 100000}, 12, 5, 6, FILLED},
+    {"two, never ahead", 2, true, {0, 100000, 100000}, 12, 0, 6, FILLED},
+    {"two, kept for the very next", 2, true, {0, 100000, 0}, 15, 0, 3, FILLED},
+    {"two, ahead, kept for the very next", 2, true, {100000, 100000, 0}, 15, 8, 3, FILLED},
+    {"two, kept over 200 elements", 2, true, {0, 100000, 200}, 14, 0, 4, FILLED},
+    {"three", 3, true, {100000, 100000, 100000}, 12, 5, 6, FILLED},
+    {"three, filled in place", 3, true, {100000, 100000, 100000}, 12, 5, 6, FILLED_IN_PLACE},
+    {"four, live limit", 4, true, {100000, 300, 100000}, 15, 0, 3, FILLED},
+    {"one, on the host", 1, true, {100000, 100000, 100000}, 12, 5, 6, FILLED_ON_HOST},
+    {"two, each all on the host", 2, false, {0, 100000, 0}, 15, 0, 3, FILLED_ON_HOST},
+    {"three, on the host", 3, true, {100000, 100000, 0}, 15, 8, 3, FILLED_ON_HOST},
 };
 
 static void try_case(const struct expected *c)
@@ -175,8 +186,7 @@ static void try_case(const struct expected *c)
 
     check_row(c->name);
     for (int k = 0; k < c->W; k++) {
-        p[k] = (struct probe){
-            .limits = c->limits, .partition = c->partition, .on_device = c->on_device};
+        p[k] = (struct probe){.limits = c->limits, .partition = c->partition, .filled = c->filled};
         args[k] = &p[k];
     }
     ranks_run(c->W, probe_body, args);
@@ -398,6 +408,15 @@ static const struct model_row models[] = {
      {.partition = true, .max_live = 500, .prefetch = 400, .lora = TARGETS}},
     {"W=4, one expert a window", 4, {.partition = true, .max_live = 1, .lora = TARGETS}},
     {"W=3, stage 2", 3, {.lora = TARGETS}},
+    {"W=1, weights on the host",
+     1,
+     {.host = true, .max_live = 400, .prefetch = 400, .lora = TARGETS}},
+    {"W=3, stage 2, weights on the host", 3, {.host = true, .lora = TARGETS}},
+    {"W=2, weights on the host", 2, {.partition = true, .host = true, .lora = TARGETS}},
+    {"W=1, inputs on the host", 1, {.offload = true, .lora = TARGETS}},
+    {"W=2, all on the host",
+     2,
+     {.partition = true, .host = true, .offload = true, .prefetch = 100000, .lora = TARGETS}},
 };
 
 static void check_models(void)

@@ -20,6 +20,7 @@ struct tiny {
     double dropout;
     int64_t max_live, prefetch; /* 0: no limit; none ahead */
     bool partition;
+    bool host, offload; /* weights, inputs of blocks in the host's memory */
     const char *lora[TINY_LORA];
 };
 
@@ -159,6 +160,8 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
         .lora = &t->lora,
         .compute = compute,
         .partition = v->partition,
+        .place = v->host ? TR_PLACE_HOST : TR_PLACE_DEVICE,
+        .offload = v->offload,
         .tokens_max = TINY_T + 2,
         .samples_max = TINY_B,
         .train = true,

@@ -276,6 +276,8 @@ static void note_stage(const struct tr_ds_read *r)
     if (c->offload_optimizer != TR_OFFLOAD_NONE)
         tr_ds_note(r, "offload_optimizer has no effect: it is the state of adapters alone, and "
                       "stays beside them");
+    if (c->offload_param != TR_OFFLOAD_NONE && !c->offload_param_pin)
+        tr_ds_note(r, "offload_param: weights on the host are pinned whatever pin_memory says");
     if (c->offload_param == TR_OFFLOAD_NVME)
         tr_ds_note(r, "offload_param to nvme: base weights stay in host memory");
 }

@@ -49,6 +49,7 @@ struct tr_saved {
     struct tr_view *ids; /* [blocks] (T, K) i32 chosen experts; absent unless MoE */
     struct tr_view dF;   /* (T, H) C from the head's forward */
     struct tr_view loss; /* (1) f64 += sum of -log p over the targets */
+    int slot;            /* which of the micro-batches in flight */
 };
 
 /*

@@ -27,18 +27,17 @@ static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens 
     };
 }
 
-/* Without gradients only two of the inputs live at once. */
+/* Without gradients only two of the inputs live at once; where they go to the host, a few. */
 static void lay_slot(struct tr_model *m, struct tr_carve *c, struct slot *s)
 {
     int64_t T = m->o.tokens_max, H = m->config.hidden_size;
-    struct tr_view pair[2];
+    int turns = !m->o.train ? 2 : tr_offload_bytes(m) > 0 ? TR_OFFLOAD_RING : m->nblocks;
 
     lay_tokens(m, c, &s->tokens);
+    s->full.slot = s->cut.slot = (int)(s - m->slots);
     s->full.loss = tr_carve1(c, TR_F64, 1);
-    for (int i = 0; i < 2 && !m->o.train; i++)
-        pair[i] = tr_carve2(c, m->o.compute, T, H);
     for (int i = 1; i < m->nblocks; i++) {
-        s->full.x[i] = m->o.train ? tr_carve2(c, m->o.compute, T, H) : pair[i % 2];
+        s->full.x[i] = i <= turns ? tr_carve2(c, m->o.compute, T, H) : s->full.x[i - turns];
         if (m->blocks[i]->routed > 0)
             s->full.ids[i] = tr_carve2(c, TR_I32, T, m->blocks[i]->routed);
     }
@@ -188,5 +187,7 @@ enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err)
     m->host = p;
     if ((rc = tr_zero(m->o.be, m->q, m->buffer, m->buffer_bytes)) != FR_OK)
         return fr_fail(err, rc, "clearing %zu bytes", m->buffer_bytes);
+    if ((rc = tr_offload_create(m, err)) != FR_OK)
+        return rc;
     return put_tables(m, err);
 }

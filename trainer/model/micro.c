@@ -160,9 +160,12 @@ static void run_forward(struct flight *f, int n)
 
         if (i + 1 < f->m->nblocks)
             y = f->saved->x[i + 1];
+        tr_offload_make(f->m, &f->ctx, i + 1);
         tr_trace_begin(f->ctx.be, f->ctx.q, "%s, forward", b->what);
         b->ops->forward(b, &f->ctx, f->saved, y);
         tr_trace_end(f->ctx.be, f->ctx.q);
+        if (f->ctx.training)
+            tr_offload_made(f->m, &f->ctx, f->saved, i + 1);
         if (f->ctx.rc != FR_OK)
             fr_while(f->ctx.err, "%s, forward", b->what);
     }
@@ -175,9 +178,11 @@ static void run_backward(struct flight *f)
     for (int i = f->m->nblocks - 1; i >= f->m->lowest && f->ctx.rc == FR_OK; i--) {
         const struct tr_block *b = f->m->blocks[i];
 
+        tr_offload_need(f->m, &f->ctx, i);
         tr_trace_begin(f->ctx.be, f->ctx.q, "%s, backward", b->what);
         b->ops->backward(b, &f->ctx, f->saved, d);
         tr_trace_end(f->ctx.be, f->ctx.q);
+        tr_offload_used(f->m, &f->ctx, f->saved, i);
         if (f->ctx.rc != FR_OK)
             fr_while(f->ctx.err, "%s, backward", b->what);
     }

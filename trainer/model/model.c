@@ -95,6 +95,7 @@ void tr_model_destroy(struct tr_model *m)
     tr_adapters_free(m);
     tr_mem_free(m->o.be, TR_MEM_DEVICE, m->buffer);
     tr_mem_free(m->o.be, TR_MEM_PINNED, m->host);
+    tr_offload_destroy(m);
     tr_shard_destroy(m->shard);
     tr_queue_destroy(m->o.be, m->q);
     fr_sys.free(m);
@@ -116,6 +117,8 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
         (struct tr_memory_row){"backend scratch", m->scratch.op + m->scratch.product, false};
     rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes, false};
     rows[n++] = (struct tr_memory_row){"rotary tables", m->table_bytes, false};
+    if (tr_offload_bytes(m) > 0)
+        rows[n++] = (struct tr_memory_row){"waiting activations", tr_offload_bytes(m), true};
     rows[n++] = (struct tr_memory_row){"staging", m->host_bytes, true};
     for (size_t i = 0; i < n; i++)
         sum += rows[i].bytes;

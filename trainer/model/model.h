@@ -41,6 +41,7 @@ struct tr_model_opts {
     int64_t in_flight;   /* micro-batches held at once; 0: 1 */
     bool train;          /* gradients wanted; false: forward only */
     bool logits;         /* tr_model_forward will hand out logits */
+    bool offload;        /* inputs of blocks wait in pinned host memory for their backward */
     uint64_t seed;       /* keys dropout */
 };
 
@@ -56,7 +57,7 @@ struct tr_memory_row {
     size_t bytes;
     bool host; /* in the host's memory, where the device has its own */
 };
-enum { TR_MEMORY_ROWS = 11 };
+enum { TR_MEMORY_ROWS = 12 };
 
 /* Rows in printing order; returns how many. The last one is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);

@@ -12,6 +12,16 @@ struct slot {
     int64_t T;               /* of the last call */
 };
 
+enum { TR_OFFLOAD_RING = 3 };
+
+/* Inputs of blocks that wait in the host's memory; all empty without. */
+struct offload {
+    struct tr_queue *q;                      /* copies out and in */
+    struct tr_event *turn;                   /* the compute queue has come to a copy */
+    struct tr_event *moved[TR_OFFLOAD_RING]; /* the last copy of each buffer is done */
+    char *host;                              /* pinned */
+};
+
 struct tr_model {
     struct tr_model_opts o;
     struct tr_model_config config;
@@ -34,6 +44,7 @@ struct tr_model {
     char *work_base;
     struct tr_weight *weights; /* owns, [3E] */
     const struct tr_weight **weight_at;
+    struct offload offload;
     int32_t *host; /* owns: staging of one micro-batch */
     size_t host_bytes;
 };
@@ -55,6 +66,16 @@ void tr_adapters_free(struct tr_model *m);
 /* layout.c: sizes by a dry run of every block, and the views of one allocation. */
 enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err);
 enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err);
+
+/* offload.c: input i is about to be made, was made; is about to be used by its block's backward,
+ * was used. Nothing without offloading. */
+size_t tr_offload_bytes(const struct tr_model *m); /* of the host */
+enum fr_rc tr_offload_create(struct tr_model *m, struct fr_err *err);
+void tr_offload_destroy(struct tr_model *m);
+void tr_offload_make(struct tr_model *m, struct tr_ctx *ctx, int i);
+void tr_offload_made(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i);
+void tr_offload_need(struct tr_model *m, struct tr_ctx *ctx, int i);
+void tr_offload_used(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i);
 
 /* model.c */
 struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err);

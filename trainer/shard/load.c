@@ -139,7 +139,7 @@ static bool all_finite(const void *p, enum tr_dtype t, size_t n)
 struct filling {
     struct tr_shard *s;
     const struct tr_shard_source *src;
-    char *bounce; /* NULL: straight into place */
+    char *bounce; /* for places on a device; NULL: all is the host's memory */
 };
 
 /* Bytes r of tensor t to device address r.dst. */
@@ -147,6 +147,9 @@ static enum fr_rc fill_piece(const struct filling *f, const struct tr_unit_tenso
                              struct tr_fill_range r, struct fr_err *err)
 {
     struct tr_shard *s = f->s;
+    char *p = r.dst;
+    bool direct =
+        f->bounce == NULL || (shard_staged(s) && p >= s->base && p < s->base + s->base_bytes);
     enum fr_rc rc = FR_OK;
 
     if (f->src->on_device) {
@@ -154,14 +157,14 @@ static enum fr_rc fill_piece(const struct filling *f, const struct tr_unit_tenso
         return f->src->fill(f->src->arg, t, &r, err);
     }
     while (r.n > 0 && rc == FR_OK) {
-        struct tr_fill_range one = {r.at, r.n < BOUNCE ? r.n : BOUNCE,
-                                    f->bounce != NULL ? f->bounce : r.dst, NULL};
+        struct tr_fill_range one = {r.at, r.n < BOUNCE ? r.n : BOUNCE, direct ? r.dst : f->bounce,
+                                    NULL};
 
         if ((rc = f->src->fill(f->src->arg, t, &one, err)) != FR_OK)
             break;
         if (!all_finite(one.dst, t->dtype, one.n / tr_dtype_bytes(t->dtype)))
             return fr_fail(err, FR_CORRUPT, "%s: holds a value that is not finite", t->name);
-        if (f->bounce != NULL && (rc = tr_copy(s->o.be, s->gq, r.dst, one.dst, one.n)) == FR_OK)
+        if (!direct && (rc = tr_copy(s->o.be, s->gq, r.dst, one.dst, one.n)) == FR_OK)
             rc = tr_sync(s->o.be, s->gq, err);
         r.at += one.n;
         r.dst = (char *)r.dst + one.n;
@@ -177,7 +180,7 @@ static enum fr_rc fill_unit(const struct filling *f, const struct unit *u, struc
     bool rows = u->kind == TR_UNIT_ROWS;
     size_t row = rows ? (size_t)u->tensors->shape[1] * tr_dtype_bytes(u->tensors->dtype) : 0;
     size_t step = rows ? (size_t)rows_per_rank(s, u) * row : u->slice;
-    size_t lo = u->whole ? 0 : step * (size_t)s->o.comm->rank;
+    size_t lo = u->whole || shard_ways(s) == 1 ? 0 : step * (size_t)s->o.comm->rank;
     size_t hi = u->whole ? u->bytes : lo + step;
     char *base = (u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base) + u->base_at;
     enum fr_rc rc = FR_OK;
@@ -198,7 +201,7 @@ static enum fr_rc fill_unit(const struct filling *f, const struct unit *u, struc
 
 enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err)
 {
-    bool bounced = !src->on_device && !s->o.be->ops->host_memory && s->o.place != TR_PLACE_HOST;
+    bool bounced = !src->on_device && !s->o.be->ops->host_memory;
     struct filling f = {.s = s, .src = src};
     enum fr_rc rc = shard_alloc(s, err);
 

@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-bool shard_sharded(const struct tr_shard *s)
-{
-    return s->o.partition && s->o.comm->size > 1;
-}
-
 enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out, struct fr_err *err)
 {
     struct tr_shard *s = fr_sys.alloc(sizeof(*s));
@@ -29,6 +24,7 @@ static void window_free(struct tr_shard *s, struct window *w)
     tr_mem_free(s->o.be, TR_MEM_DEVICE, w->p);
     tr_event_destroy(s->o.be, w->ready);
     tr_event_destroy(s->o.be, w->idle);
+    tr_event_destroy(s->o.be, w->sent);
 }
 
 void tr_shard_destroy(struct tr_shard *s)
@@ -40,10 +36,11 @@ void tr_shard_destroy(struct tr_shard *s)
     for (int i = 0; i < PASSES; i++)
         fr_sys.free(s->orders[i].spans);
     rows_free(s);
-    tr_mem_free(s->o.be, s->o.place == TR_PLACE_HOST ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
+    tr_mem_free(s->o.be, shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->persistent);
     tr_event_destroy(s->o.be, s->rows_done);
     tr_queue_destroy(s->o.be, s->gq);
+    tr_queue_destroy(s->o.be, s->cq);
     fr_sys.free(s->items);
     fr_sys.free(s->units);
     fr_arena_finish(&s->arena);
@@ -76,7 +73,7 @@ static size_t tensor_bytes(const struct tr_unit_tensor *t)
 /* Lays the tensors out and says what of the unit this rank keeps, and where. */
 static void place(struct tr_shard *s, struct unit *u)
 {
-    size_t W = (size_t)s->o.comm->size;
+    size_t W = shard_ways(s);
     size_t *total = u->kind == TR_UNIT_PERSISTENT ? &s->persistent_bytes : &s->base_bytes;
 
     for (size_t i = 0; i < u->n; i++) {
@@ -85,7 +82,8 @@ static void place(struct tr_shard *s, struct unit *u)
         u->elements +=
             (int64_t)(tensor_bytes(&u->tensors[i]) / tr_dtype_bytes(u->tensors[i].dtype));
     }
-    u->whole = u->kind == TR_UNIT_PERSISTENT || !shard_sharded(s);
+    u->whole =
+        u->kind == TR_UNIT_PERSISTENT || (W == 1 && (u->kind == TR_UNIT_ROWS || !shard_staged(s)));
     u->slice = round_256((u->bytes + W - 1) / W);
     if (u->kind == TR_UNIT_ROWS)
         u->slice =
@@ -130,9 +128,9 @@ enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_
     for (int i = first; i < first + n; i++) {
         if (i < 0 || i >= (int)s->nunits || s->units[i].kind != TR_UNIT_SHARDED)
             return fr_fail(err, FR_BUG, "unit %d cannot be in a window", i);
-        bytes += s->units[i].slice * (size_t)s->o.comm->size;
+        bytes += s->units[i].whole ? 0 : s->units[i].slice * shard_ways(s);
     }
-    if (shard_sharded(s) && bytes > s->window_bytes)
+    if (bytes > s->window_bytes)
         s->window_bytes = bytes;
     if ((size_t)n > s->span_max)
         s->span_max = (size_t)n;
@@ -197,12 +195,16 @@ static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, char 
 
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
 {
-    enum tr_mem kind = s->o.place == TR_PLACE_HOST ? TR_MEM_PINNED : TR_MEM_DEVICE;
+    enum tr_mem kind = shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE;
     enum fr_rc rc = tr_queue_create(s->o.be, 0, &s->gq, err);
 
     if (rc != FR_OK)
         return rc;
     tr_trace_queue(s->o.be, s->gq, "gather");
+    if (shard_staged(s) && (rc = tr_queue_create(s->o.be, 0, &s->cq, err)) != FR_OK)
+        return rc;
+    if (s->cq != NULL)
+        tr_trace_queue(s->o.be, s->cq, "copy weights");
     if ((rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
         (rc = take(s, kind, s->base_bytes, &s->base, err)) != FR_OK ||
         (rc = take(s, TR_MEM_DEVICE, s->persistent_bytes, &s->persistent, err)) != FR_OK ||
@@ -216,7 +218,8 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
 
         if ((rc = take(s, TR_MEM_DEVICE, s->window_bytes, &w->p, err)) != FR_OK ||
             (rc = tr_event_create(s->o.be, &w->ready, err)) != FR_OK ||
-            (rc = tr_event_create(s->o.be, &w->idle, err)) != FR_OK)
+            (rc = tr_event_create(s->o.be, &w->idle, err)) != FR_OK ||
+            (rc = tr_event_create(s->o.be, &w->sent, err)) != FR_OK)
             return rc;
     }
     return FR_OK;

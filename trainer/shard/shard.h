@@ -10,7 +10,9 @@
  *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
  * rows that are used travel. Below stage 3, and when W = 1, every unit is whole on its rank,
- * nothing is gathered, and the calls only hand out views.
+ * nothing is gathered, and the calls only hand out views. Where the base is in the host's memory, a
+ * gather first copies this rank's slices to their places in the window, on a queue of its own; with
+ * whole units that copy is all of it, and the embedding is read where it lies.
  *
  * Every rank makes the same calls in the same order. A pass (training, evaluation) records its
  * order of gathers the first time; later passes issue the next gather ahead while DeepSpeed's
@@ -67,7 +69,7 @@ struct tr_shard_limits {
 
 enum tr_place {
     TR_PLACE_DEVICE, /* the backend's memory */
-    TR_PLACE_HOST    /* pinned host memory (offload_param: cpu); on the CPU backend the same */
+    TR_PLACE_HOST    /* pinned host memory (offload_param: cpu), copied into windows for use */
 };
 
 struct tr_shard_opts {

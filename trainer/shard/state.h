@@ -31,6 +31,7 @@ struct window {
     bool held, ahead;       /* in use; gathered before anybody asked */
     struct tr_event *ready; /* the gather is done */
     struct tr_event *idle;  /* its last user is done */
+    struct tr_event *sent;  /* this rank's slices have come from the host */
 };
 
 enum { PASSES = 8 };
@@ -61,6 +62,7 @@ struct tr_shard {
     struct window windows[2];
     int last;            /* the window used last */
     struct tr_queue *gq; /* the communicator's queue */
+    struct tr_queue *cq; /* copies from the host; NULL: the base is on the device */
     struct tr_event *rows_done;
     struct order orders[PASSES];
     int pass; /* -1: none */
@@ -76,7 +78,18 @@ static inline size_t round_256(size_t n)
     return (n + 255) / 256 * 256;
 }
 
-bool shard_sharded(const struct tr_shard *s); /* partitioned over more than one rank */
+/* Over how many ranks units are partitioned; 1: each has them whole. */
+static inline size_t shard_ways(const struct tr_shard *s)
+{
+    return s->o.partition ? (size_t)s->o.comm->size : 1;
+}
+
+/* Whether the base is in the host's memory and units come to the device for use. */
+static inline bool shard_staged(const struct tr_shard *s)
+{
+    return s->o.place == TR_PLACE_HOST;
+}
+
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err);
 
 /* rows.c */

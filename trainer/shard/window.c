@@ -93,11 +93,39 @@ static void forget(struct tr_shard *s, int w)
     s->windows[w].ahead = false;
 }
 
-/* One grouped collective into window w, behind whoever used it last. */
+/* Where this rank's slice of unit u lies in a window; it comes from the host, or from the base. */
+static struct tr_gather_item item_of(const struct tr_shard *s, const struct window *win,
+                                     const struct unit *u)
+{
+    size_t me = shard_ways(s) > 1 ? (size_t)s->o.comm->rank : 0;
+    char *to = win->p + u->window_at;
+
+    return (struct tr_gather_item){to, shard_staged(s) ? to + me * u->slice : s->base + u->base_at,
+                                   u->slice};
+}
+
+/* This rank's slices from the host's memory to their places in the window. */
+static enum fr_rc send_slices(struct tr_shard *s, struct window *win, struct span p)
+{
+    enum fr_rc rc = tr_event_wait(s->o.be, s->cq, win->idle);
+
+    for (int i = 0; i < p.n && rc == FR_OK; i++) {
+        const struct unit *u = &s->units[p.first + i];
+
+        rc = tr_copy(s->o.be, s->cq, (void *)(uintptr_t)s->items[i].in, s->base + u->base_at,
+                     u->slice);
+    }
+    if (rc == FR_OK)
+        rc = tr_event_record(s->o.be, s->cq, win->sent);
+    return rc == FR_OK ? tr_event_wait(s->o.be, s->gq, win->sent) : rc;
+}
+
+/* Units p into window w, behind whoever used it last: copies from the host where the base is there,
+ * one grouped collective where other ranks have slices. */
 static enum fr_rc fetch(struct tr_shard *s, int w, struct span p, struct fr_err *err)
 {
     struct window *win = &s->windows[w];
-    size_t at = 0, W = (size_t)s->o.comm->size;
+    size_t at = 0;
     char what[96];
     struct tr_allgather g = {.items = s->items, .n = (size_t)p.n, .what = what};
     enum fr_rc rc;
@@ -107,16 +135,18 @@ static enum fr_rc fetch(struct tr_shard *s, int w, struct span p, struct fr_err 
         struct unit *u = &s->units[p.first + i];
 
         u->window_at = at;
-        s->items[i] = (struct tr_gather_item){win->p + at, s->base + u->base_at, u->slice};
-        at += u->slice * W;
+        s->items[i] = item_of(s, win, u);
+        at += u->slice * shard_ways(s);
     }
     if (at > s->window_bytes || (size_t)p.n > s->span_max)
         return fr_fail(err, FR_BUG, "%s and %d more do not fit a window of %zu bytes",
                        s->units[p.first].what, p.n - 1, s->window_bytes);
     (void)snprintf(what, sizeof(what), p.n > 1 ? "%s and %d more" : "%s", s->units[p.first].what,
                    p.n - 1);
-    if ((rc = tr_event_wait(s->o.be, s->gq, win->idle)) != FR_OK ||
-        (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK ||
+    rc = shard_staged(s) ? send_slices(s, win, p) : tr_event_wait(s->o.be, s->gq, win->idle);
+    if (rc != FR_OK)
+        return fr_fail(err, rc, "bringing %s", what);
+    if ((shard_ways(s) > 1 && (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK) ||
         (rc = tr_event_record(s->o.be, s->gq, win->ready)) != FR_OK)
         return rc;
     win->span = p;

@@ -220,6 +220,9 @@ static const char *cure(const char *row)
         return "lower stage3_max_live_parameters";
     if (strcmp(row, "adapters") == 0 || strcmp(row, "optimizer") == 0)
         return "lower --lora_rank, or take more ranks";
+    if (strcmp(row, "activations") == 0)
+        return "lower --per_device_train_batch_size or --cutoff_len, or set "
+               "activation_checkpointing.cpu_checkpointing";
     return "lower --per_device_train_batch_size or --cutoff_len";
 }
 
@@ -259,6 +262,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
     int64_t longest = tr_dataset_longest(r->data);
+    bool apart = !r->env.be->ops->host_memory;
     struct fr_buf notes = {0};
     struct tr_model_opts o = {
         .be = r->env.be,
@@ -267,7 +271,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .lora = &r->lora,
         .compute = compute_type(r),
         .partition = r->ds.stage == 3,
-        .place = r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
+        .place = apart && r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
+        .offload = apart && r->ds.cpu_checkpointing,
         .limits = {.prefetch_bucket = r->ds.prefetch_bucket_size,
                    .max_live = r->ds.max_live_parameters,
                    .max_reuse = r->ds.max_reuse_distance},
@@ -280,6 +285,10 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     };
     enum fr_rc rc = tr_model_create(&o, &r->model, &notes, err);
 
+    if (!apart && (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing))
+        fr_buf_text(&notes,
+                    "offload_param and cpu_checkpointing have no effect on backend cpu: all "
+                    "of its memory is the host's\n");
     say_notes(r, &notes);
     if (rc != FR_OK)
         return rc;
