@@ -8,12 +8,15 @@
 #include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define FIBER_LEAVE(save, stack, n) __sanitizer_start_switch_fiber((save), (stack), (n))
 #define FIBER_ENTER(save) __sanitizer_finish_switch_fiber((save), NULL, NULL)
+#define STACK_CLEAN(stack, n) ASAN_UNPOISON_MEMORY_REGION((stack), (n))
 #else
 #define FIBER_LEAVE(save, stack, n) ((void)(save))
 #define FIBER_ENTER(save) ((void)(save))
+#define STACK_CLEAN(stack, n) ((void)(stack))
 #endif
 
 enum { STACK_BYTES = 1 << 20, STEP_US = 3, EPOCH_MS = 1700000000 };
@@ -45,8 +48,9 @@ void sim_switch_to_scheduler(void)
     struct sim_proc *p = sim->cur;
 
     FIBER_LEAVE(&p->fiber, NULL, 0);
-    swapcontext(&p->ctx, &sim->main_ctx);
-    FIBER_ENTER(p->fiber);
+    if (_setjmp(p->here) == 0)
+        _longjmp(sim->main_here, 1);
+    FIBER_ENTER(sim->cur->fiber);
 }
 
 /* A call of fr_sys: perhaps somebody else's turn. */
@@ -137,6 +141,30 @@ static void *proc_alloc(struct sim_proc *p, size_t n)
     return b->bytes;
 }
 
+/* Stacks of ended processes are used again; the next free one stands at the start of each. */
+static char *free_stacks;
+
+static char *take_stack(void)
+{
+    char *stack = free_stacks;
+
+    if (stack == NULL) {
+        stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (stack == MAP_FAILED)
+            abort();
+    } else {
+        memcpy(&free_stacks, stack, sizeof(free_stacks));
+    }
+    return stack;
+}
+
+void sim_give_stack(char *stack)
+{
+    STACK_CLEAN(stack, STACK_BYTES);
+    memcpy(stack, &free_stacks, sizeof(free_stacks));
+    free_stacks = stack;
+}
+
 struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const void *arg,
                            size_t arg_bytes)
 {
@@ -147,7 +175,7 @@ struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const 
     p->ppid = 1;
     p->session = p->pgrp = p->pid;
     p->start = (uint64_t)(sim->now_us / 10000) + 1;
-    p->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p->stack = take_stack();
     p->body = body;
     p->arg = proc_alloc(p, arg_bytes + 1);
     memcpy(p->arg, arg, arg_bytes);
@@ -162,15 +190,26 @@ struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const 
     return p;
 }
 
+/* swapcontext(3) asks the kernel for the mask of signals each time; this does it once a process. */
+static void go_into(struct sim_proc *p)
+{
+    if (p->begun)
+        _longjmp(p->here, 1);
+    p->begun = true;
+    setcontext(&p->ctx);
+    abort();
+}
+
 static void run(struct sim *s, struct sim_proc *p)
 {
     p->state = SIM_READY;
     s->cur = p;
     FIBER_LEAVE(&s->main_fiber, p->stack, STACK_BYTES);
-    swapcontext(&s->main_ctx, &p->ctx);
-    FIBER_ENTER(s->main_fiber);
-    s->cur = NULL;
-    sim_sweep(s);
+    if (_setjmp(s->main_here) == 0)
+        go_into(p);
+    FIBER_ENTER(sim->main_fiber);
+    sim->cur = NULL;
+    sim_sweep(sim);
 }
 
 static bool can_run(const struct sim *s, struct sim_proc *p)

@@ -17,6 +17,7 @@
 #include "engine/exec/link.h"
 #include "engine/exec/loop.h"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 enum { SIM_FDS = 128, SIM_PIPE_BYTES = 65536, SIM_NAMES = 4096, SIM_MACHINES = 4 };
@@ -92,7 +93,9 @@ struct sim_proc {
     char comm[16], marker[40];
     enum sim_state state;
     struct fr_wait end;
-    ucontext_t ctx;
+    ucontext_t ctx; /* where it begins; later it goes on from here */
+    jmp_buf here;
+    bool begun;
     char *stack;
     int (*body)(void *arg);
     void *arg;
@@ -139,7 +142,7 @@ struct sim {
     uint64_t steps;
     struct sim_machine machines[SIM_MACHINES]; /* 0 is control */
     struct sim_proc *cur;                      /* NULL: the scheduler */
-    ucontext_t main_ctx;
+    jmp_buf main_here;
     struct sim_link *links;
     bool no_proc_fd;     /* a kernel before 5.3 */
     uint64_t fault_step; /* the scheduler is entered at this step */
@@ -165,6 +168,7 @@ void sim_init(struct sim *s, uint64_t seed);
 void sim_finish(struct sim *s);
 struct sim_proc *sim_start(struct sim_machine *m, int (*body)(void *arg), const void *arg,
                            size_t arg_bytes);
+void sim_give_stack(char *stack);               /* of a process that ended */
 void sim_name(char comm[16], const char *name); /* what a process is called */
 void sim_step(void);
 void sim_point(enum sim_point what);

@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-enum { STACK_BYTES = 1 << 20 };
 
 struct sim_proc *sim_find(const struct sim_machine *m, pid_t pid)
 {
@@ -61,7 +58,7 @@ static void free_proc(struct sim_proc *p)
         p->blocks = b->next;
         free(b);
     }
-    munmap(p->stack, STACK_BYTES);
+    sim_give_stack(p->stack);
     free(p);
 }
 

@@ -473,6 +473,7 @@ void world_setup(void)
     sim_sys_fs(&fr_sys);
     sim_sys_io(&fr_sys);
     sim_sys_proc(&fr_sys);
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_auto_extension((void (*)(void))on_open);
 }
 
