@@ -38,7 +38,7 @@ bench: all
 	tests/bench/engine.sh $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
 
-# Hours: every kill of a recorded run, 200 of the real programs, 20,000 random cases. SEED=N
+# Hours: every kill of a recorded run, simulated and of the real programs, 20,000 random cases. SEED=N
 torture: all
 	tests/fault/torture.sh $(BUILD) $(SEED)
 

@@ -9,12 +9,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Between serve and a supervisor; let go; of flowrun, before it is a program; not known yet. */
-enum { KIND_MIDDLE = TRACER_KINDS, KIND_NONE, KIND_YOUNG, KIND_HELD };
+/* Between serve and a supervisor; let go; of flowrun, before it is a program; not known yet; the
+ * door. */
+enum { KIND_MIDDLE = TRACER_KINDS, KIND_NONE, KIND_YOUNG, KIND_HELD, KIND_DOOR };
 
 enum {
     STAYS_S = 60,
@@ -78,19 +80,56 @@ static pid_t start(const char *const *argv, const char *out, bool traced)
     _exit(98);
 }
 
-bool tracer_start(struct tracer *t, const char *const *argv, const char *out)
+/* A child that stopped before its first act. */
+static bool take_in(struct tracer *t, pid_t pid, int kind)
 {
     int status;
 
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what outlives its parents is waited for, too */
-    t->root = start(argv, out, true);
-    if (t->root < 0 || waitpid(t->root, &status, __WALL) != t->root || !WIFSTOPPED(status))
+    if (pid < 0 || waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
         return false;
-    add(t, t->root, TRACER_FLOWRUN)->fresh = false;
-    if (ptrace(PTRACE_SETOPTIONS, t->root, NULL, OPTIONS) != 0)
+    add(t, pid, kind)->fresh = false;
+    if (ptrace(PTRACE_SETOPTIONS, pid, NULL, OPTIONS) != 0)
         return false;
-    ptrace(PTRACE_SYSCALL, t->root, NULL, NULL);
+    ptrace(kind == KIND_DOOR ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, NULL);
     return true;
+}
+
+bool tracer_start(struct tracer *t, const char *const *argv, const char *out)
+{
+    t->root = start(argv, out, true);
+    return take_in(t, t->root, TRACER_FLOWRUN);
+}
+
+static _Noreturn void open_door(int socket, const char *const *argv, const char *out)
+{
+    int log = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        _exit(99);
+    raise(SIGSTOP);
+    for (;;) {
+        int fd = accept4(socket, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0 && fork() == 0) {
+            dup2(fd, 0);
+            dup2(fd, 1);
+            dup2(log, 2);
+            execv(argv[0], (char *const *)(uintptr_t)argv);
+            _exit(98);
+        }
+        if (fd >= 0)
+            close(fd);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+}
+
+bool tracer_door(struct tracer *t, int socket, const char *const *argv, const char *out)
+{
+    t->door = fork();
+    if (t->door == 0)
+        open_door(socket, argv, out);
+    return take_in(t, t->door, KIND_DOOR);
 }
 
 void tracer_beside(struct tracer *t, const char *const *argv, const char *out)
@@ -122,6 +161,7 @@ static int kind_of_child(int parent)
     return parent == TRACER_FLOWRUN ? KIND_YOUNG
            : parent == TRACER_SERVE ? KIND_MIDDLE
            : parent == KIND_MIDDLE  ? TRACER_SUPERVISOR
+           : parent == KIND_DOOR    ? TRACER_SSHD
                                     : KIND_NONE;
 }
 
@@ -186,7 +226,7 @@ static void on_event(struct tracer *t, struct tracer_proc *p, int event)
     unsigned long child = 0;
 
     if (event == PTRACE_EVENT_EXEC) {
-        if (p->pid != t->root)
+        if (p->pid != t->root && p->kind != TRACER_SSHD)
             p->kind = kind_of_program(p->pid);
         p->inside = false;
     } else {
@@ -240,10 +280,12 @@ void tracer_run(struct tracer *t, bool all)
 
     sigaction(SIGALRM, &a, NULL);
     alarm(all ? STAYS_S : 0);
+    if (all && t->door > 0)
+        kill(t->door, SIGKILL);
     for (;;) {
         int status;
 
-        if (t->root_ended && (t->extra == 0 || t->extra_ended) && !all)
+        if ((t->root == 0 || t->root_ended) && (t->extra == 0 || t->extra_ended) && !all)
             return;
         pid_t pid = waitpid(-1, &status, __WALL);
         if (pid < 0)

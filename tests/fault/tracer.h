@@ -4,7 +4,8 @@
  * one and knows nothing of it.
  *
  * Kinds are told by descent: the program itself; `flownode serve` that it starts; the supervisor
- * that serve forks twice for. What a supervisor starts is let go.
+ * that serve forks twice for; and what a door starts for a connection: an sshd. What a supervisor
+ * or an sshd starts is let go.
  */
 #ifndef TESTS_FAULT_TRACER_H
 #define TESTS_FAULT_TRACER_H
@@ -12,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum tracer_kind { TRACER_FLOWRUN, TRACER_SERVE, TRACER_SUPERVISOR, TRACER_KINDS };
+enum tracer_kind { TRACER_FLOWRUN, TRACER_SERVE, TRACER_SUPERVISOR, TRACER_SSHD, TRACER_KINDS };
 
 enum { TRACER_PROCS = 256 };
 
@@ -28,6 +29,7 @@ struct tracer {
     long counts[TRACER_KINDS]; /* points seen of the victim's kind */
     bool struck;
     pid_t root, extra; /* the program; one that was started beside it, not traced; 0: none */
+    pid_t door;        /* starts a program for each connection; 0: none */
     int root_status, extra_status;
     bool root_ended, extra_ended;
     struct tracer_proc procs[TRACER_PROCS];
@@ -40,8 +42,12 @@ bool tracer_start(struct tracer *t, const char *const *argv, const char *out);
 /* Starts argv beside it, not traced: a resume. */
 void tracer_beside(struct tracer *t, const char *const *argv, const char *out);
 
-/* Goes on until the program (and what runs beside it) ended; all: until everything that they left
- * has ended, too, or a minute is over. */
+/* A process that starts argv for each connection to the listening socket, with that as its input
+ * and output; all of them under trace. false: ptrace is not allowed. */
+bool tracer_door(struct tracer *t, int socket, const char *const *argv, const char *out);
+
+/* Goes on until the program (and what runs beside it) ended; all: the door is closed, and until
+ * everything that they left has ended, too, or a minute is over. */
 void tracer_run(struct tracer *t, bool all);
 
 #endif
