@@ -277,7 +277,7 @@ static struct mark *next_mark(struct tr_backend *be, struct tr_queue *q)
 
 void tr_trace_begin(struct tr_backend *be, struct tr_queue *q, const char *fmt, ...)
 {
-    struct mark *m = be->trace != NULL ? next_mark(be, q) : NULL;
+    struct mark *m = be != NULL && be->trace != NULL ? next_mark(be, q) : NULL;
     va_list ap;
 
     if (m == NULL)
@@ -290,7 +290,7 @@ void tr_trace_begin(struct tr_backend *be, struct tr_queue *q, const char *fmt, 
 
 void tr_trace_end(struct tr_backend *be, struct tr_queue *q)
 {
-    struct mark *m = be->trace != NULL ? next_mark(be, q) : NULL;
+    struct mark *m = be != NULL && be->trace != NULL ? next_mark(be, q) : NULL;
 
     if (m != NULL)
         m->end = true;

@@ -32,7 +32,7 @@ void tr_trace_close(struct tr_backend *be);
 /* Gives q a row. What runs in queues without one is not recorded. name is not copied. */
 void tr_trace_queue(struct tr_backend *be, struct tr_queue *q, const char *name);
 
-/* q NULL: the host's row. The name may be cut at 55 characters. */
+/* q NULL: the host's row; be NULL: nothing. The name may be cut at 55 characters. */
 void tr_trace_begin(struct tr_backend *be, struct tr_queue *q, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void tr_trace_end(struct tr_backend *be, struct tr_queue *q);
