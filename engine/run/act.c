@@ -159,6 +159,13 @@ void run_act(struct fr_run *run, const struct fr_act *act)
             run_ack(run, at);
         }
         break;
+    case FR_ACT_FORGET:
+        if (at != NULL) {
+            at->sent = false;
+            at->ended = at->log_end = at->ack = true;
+            run_ack(run, at);
+        }
+        break;
     case FR_ACT_OVER:
         run->over = true;
         run->over_ms = fr_sys.mono_ms();

@@ -87,7 +87,18 @@ static const char *log_name(struct fr_run *run, uint32_t inst, uint32_t no)
     return name;
 }
 
-/* The attempt's row as it is when it is made: where it starts is recorded with it. */
+/* Where it starts is recorded with it. */
+static void record_place(struct fr_run *run, struct run_node *node, struct run_attempt *at)
+{
+    if (node->known) {
+        at->home_id = node->home_id;
+        snprintf(at->boot_id, sizeof(at->boot_id), "%s", node->boot_id);
+    }
+    if (node->boot_kept == NULL || strcmp(node->boot_kept, at->boot_id) != 0)
+        node->boot_kept = fr_arena_dup(&run->arena, at->boot_id);
+}
+
+/* The attempt's row as it is when it is made. */
 static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
 {
     struct run_inst *in = &run->insts[row->inst];
@@ -101,12 +112,7 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
         return fr_fail(err, FR_NOMEM, "no memory for an attempt");
     at->generation = row->generation;
     at->log.name = (char *)log;
-    if (node->known) {
-        at->home_id = node->home_id;
-        snprintf(at->boot_id, sizeof(at->boot_id), "%s", node->boot_id);
-    }
-    if (node->boot_kept == NULL || strcmp(node->boot_kept, at->boot_id) != 0)
-        node->boot_kept = fr_arena_dup(&run->arena, at->boot_id);
+    record_place(run, node, at);
     in->row = (struct fr_attempt_row){.id = row->attempt,
                                       .idx = row->inst,
                                       .no = row->attempt_no,
@@ -119,6 +125,22 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
                                       .log = log,
                                       .started_wall = fr_sys.wall_ms()};
     return FR_OK;
+}
+
+/* What was booked starts: now, and where its node is now. */
+static void starts(struct fr_run *run, struct run_inst *in, const struct fr_row *row,
+                   struct run_attempt *at)
+{
+    struct run_node *node = &run->nodes[run_node_of(run, row->inst)];
+
+    if (row->state != FR_ST_STARTING || in->writing != FR_ST_READY)
+        return;
+    in->row.started_wall = fr_sys.wall_ms();
+    if (at == NULL || at->sent)
+        return;
+    record_place(run, node, at);
+    in->row.home_id = at->home_id;
+    in->row.boot_id = node->boot_kept;
 }
 
 /* The head's place of rendezvous is committed with its go. */
@@ -171,6 +193,7 @@ static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, bo
         return rc;
     at = run_attempt_find(run, row->attempt);
     rendezvous(run, row, at);
+    starts(run, in, row, at);
     in->row.generation = row->generation;
     in->row.state = fr_state_name(row->attempt_state);
     in->row.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
@@ -221,7 +244,7 @@ static void times(struct fr_run *run, const struct fr_row *row)
 
     if (!fr_state_ended(row->state) && in->ended_wall != 0)
         in->started_wall = in->ended_wall = 0; /* the user runs it again */
-    if (row->live && in->started_wall == 0)
+    if (row->live && !fr_row_booked(row) && in->started_wall == 0)
         in->started_wall = now;
     if (!fr_state_ended(row->state))
         in->ended_wall = 0;
@@ -291,7 +314,7 @@ static enum fr_rc write_row(struct fr_run *run, size_t i, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row);
     if ((newest && (rc = run_put_inst(run, row, err)) != FR_OK) ||
-        (rc = write_event(run, row, err)) != FR_OK)
+        (rc = write_event(run, row, err)) != FR_OK || fr_row_booked(row))
         return rc;
     return put_note(run, i, in->reason, err);
 }
@@ -415,8 +438,14 @@ static struct fr_note show_row(struct fr_run *run, const struct fr_row *row)
 
 void run_show(struct fr_run *run)
 {
+    struct run_attempt *at;
+
     run->n_done = 0;
     run->answers = NULL;
+    for (size_t i = 0; i < run->acts.n; i++)
+        if (run->acts.v[i].kind == FR_ACT_ROW && fr_row_booked(&run->acts.v[i].row) &&
+            (at = run_attempt_find(run, run->acts.v[i].row.attempt)) != NULL)
+            at->booked = true;
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
     for (size_t i = 0; i < run->n_notes; i++) {

@@ -8,6 +8,7 @@ enum {
     LAZY_MS = 50, /* a launch alone waits so long for its commit */
     BATCH_MS = 5, /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
     BATCH_MIN = 4,
+    BOOKED_MS = 10,    /* ends wait so long while there are attempts that need no commit to start */
     LINGER_MS = 10000, /* the last logs may take so long after the end of the run */
     KEEP_ACTS = 4096,
     REACH_MS = 120000, /* a node that was never up within this is refused */
@@ -209,8 +210,8 @@ static bool commit(struct fr_run *run)
 }
 
 /* How long what was decided may wait, so that one commit serves many; 0: not at all. Nothing but
- * views depends on a launch; and while enough attempts run to keep the nodes busy, half of them may
- * end before the next are started. */
+ * views depends on a launch; while attempts are booked, nothing waits for the end of others; and
+ * while enough run to keep the nodes busy, half of them may end before the next are started. */
 static int64_t patience(const struct fr_run *run)
 {
     size_t ended = 0, starts = 0;
@@ -219,7 +220,7 @@ static int64_t patience(const struct fr_run *run)
     for (size_t i = 0; i < run->acts.n; i++) {
         const struct fr_act *act = &run->acts.v[i];
 
-        if (act->kind == FR_ACT_EVAL ||
+        if (act->kind == FR_ACT_EVAL || act->kind == FR_ACT_PAST ||
             (act->kind == FR_ACT_ROW && !act->row.unreachable && act->row.state == FR_ST_RUNNING))
             continue;
         lazy = false;
@@ -232,6 +233,8 @@ static int64_t patience(const struct fr_run *run)
     }
     size_t running = fr_sched_live(run->sched);
     running = running > starts ? running - starts : 0;
+    if (starts == 0 && running > 0 && fr_sched_booked(run->sched) > 0)
+        return BOOKED_MS;
     return lazy ? LAZY_MS : running >= BATCH_MIN && ended < running ? BATCH_MS : 0;
 }
 
@@ -331,13 +334,38 @@ static void look_around(struct fr_run *run)
         follow_again(run);
 }
 
+/* Starts what may start at once: its attempt was committed when it was booked, for its node as it
+ * is, and what it needs has ended in that commit or before. true: something did. */
+static bool start_booked(struct fr_run *run)
+{
+    bool any = false;
+
+    for (size_t i = run->started; i < run->acts.n; i++) {
+        struct fr_act *act = &run->acts.v[i];
+        const struct run_node *node;
+        const struct run_attempt *at;
+
+        if (act->kind != FR_ACT_START || !act->booked)
+            continue;
+        node = &run->nodes[act->node];
+        if (!node->up || (at = run_attempt_find(run, act->attempt)) == NULL || !at->booked ||
+            !fr_id_eq(at->home_id, node->home_id) || strcmp(at->boot_id, node->boot_id) != 0)
+            continue;
+        run_act(run, act);
+        act->kind = FR_ACT_PAST;
+        any = true;
+    }
+    run->started = run->acts.n;
+    return any;
+}
+
 static void effects(struct fr_run *run)
 {
     for (size_t i = 0; i < run->acts.n && !run->fatal; i++)
         if (run->acts.v[i].kind >= FR_ACT_EFFECTS)
             run_act(run, &run->acts.v[i]);
     run->acts.n = 0;
-    run->looked = 0;
+    run->looked = run->started = 0;
     if (run->acts.cap > KEEP_ACTS) { /* a run's first turn has a row for each instance */
         fr_acts_finish(&run->acts);
         fr_sys.free(run->notes);
@@ -346,11 +374,11 @@ static void effects(struct fr_run *run)
     }
 }
 
-static void arm(struct fr_run *run)
+static void arm(struct fr_run *run, bool soon)
 {
     int64_t due = run->over ? run->over_ms + LINGER_MS : fr_sched_next_due(run->sched);
 
-    if (run->n_events > 0 || run->heard != NULL || run->hashing ||
+    if (soon || run->n_events > 0 || run->heard != NULL || run->hashing ||
         (run->over && run->n_done > 0 && run->commit_due_ms == 0))
         due = 0;
     if (run->commit_due_ms != 0 && run->commit_due_ms < due)
@@ -369,17 +397,20 @@ static void arm(struct fr_run *run)
 static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc;
+    bool started, due;
 
     look_around(run);
     rc = apply_all(run, err);
     if (rc != FR_OK)
         return rc;
-    if (ripe(run) && commit(run)) {
+    started = start_booked(run);
+    due = ripe(run);
+    if (due && !started && commit(run)) { /* else after the next turn of the loop, which sends it */
         run->held_ms = 0;
         run_show(run);
         effects(run);
     }
-    arm(run);
+    arm(run, due && started);
     return FR_OK;
 }
 

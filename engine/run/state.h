@@ -35,6 +35,7 @@ struct run_attempt {
     uint32_t inst, no, generation;
     struct run_start *start; /* owns: being staged, not yet sent; NULL afterwards */
     bool sent;               /* the node may know it */
+    bool booked;             /* its row is committed, its start is still to come */
     bool followed;           /* its log is */
     bool busy;               /* an older attempt lives where it is to start, and is being stopped */
     bool ended, log_end;     /* as posted */
@@ -155,6 +156,7 @@ struct fr_run {
     size_t n_events, cap_events;
     struct fr_acts acts;     /* of this drain */
     size_t looked;           /* acts up to here: EVAL performed */
+    size_t started;          /* likewise: START of what was booked */
     struct run_shown *notes; /* of this drain, shown after the commit; fr_sys */
     size_t n_notes, cap_notes;
 

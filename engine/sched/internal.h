@@ -40,6 +40,8 @@ struct inst {
     bool no_retry;       /* its last end forbids it */
     uint8_t doubts;      /* answers since its launch or retry that led to no start: at DOUBTS_MAX
                           * it is given up, else a node could keep it so for ever */
+    bool booked;         /* READY: its next attempt is written ahead; row.live is false meanwhile */
+    bool unsure;         /* STARTING: loaded as booked, so its start may not have left */
 };
 
 struct task {
@@ -69,6 +71,8 @@ struct node {
     uint64_t offered;   /* key of its entry in s->offers; UINT64_MAX: none */
     uint32_t live;      /* first of its live attempts */
     uint32_t gang_wait; /* first gang that waits for its link */
+    uint32_t booked;    /* of its ready instances */
+    bool touched;       /* in s->touched */
 };
 
 struct fr_sched {
@@ -81,6 +85,8 @@ struct fr_sched {
     struct heap timers; /* instances by due time; LOST_TIMER: of lost_after */
     uint32_t *queue;    /* tasks that ended and have not been passed on; ring of n_tasks */
     uint32_t queue_at, queue_n;
+    uint32_t *touched; /* nodes where something started since they were last booked for */
+    uint32_t n_touched;
     uint32_t reserver; /* the ready gang that collects slots; NONE */
     uint32_t missing;  /* nodes that have too few for it yet */
     uint32_t units;    /* of max_parallel */
@@ -88,7 +94,7 @@ struct fr_sched {
     uint32_t main_open; /* instances that are no hooks and have not ended */
     uint32_t main_bad;  /* those ended badly, best_effort left out */
     uint32_t hook_at;   /* task: the hook that is next or runs */
-    size_t count[FR_ST_N], live;
+    size_t count[FR_ST_N], live, booked;
     struct fr_run_now run;
     bool stopping; /* nothing new starts: cancelled */
     bool begun, broken, starved;
@@ -99,7 +105,13 @@ struct fr_sched {
     struct fr_acts *acts;
 };
 
-enum { LOST_TIMER = 1u << 31, DOUBTS_MAX = 32 };
+enum {
+    LOST_TIMER = 1u << 31,
+    DOUBTS_MAX = 32,
+    BOOK_MAX = 16,           /* attempts booked on a node … */
+    BOOK_MIN = BOOK_MAX / 2, /* … again once so few are left */
+    BOOK_ALL = 4 * BOOK_MAX  /* on all nodes: with many, enough runs anyway */
+};
 
 static inline const struct fr_plan_task *plan_task(const struct fr_sched *s, uint32_t inst)
 {
@@ -127,6 +139,8 @@ void set_row(struct fr_sched *s, uint32_t inst, enum fr_state_of state);   /* an
 void count_state(struct fr_sched *s, uint32_t inst, int by);
 void set_timer(struct fr_sched *s, uint32_t id, uint32_t stamp, int64_t due_ms);
 void take_slot(struct fr_sched *s, uint32_t inst);
+void mark_booked(struct fr_sched *s, uint32_t inst);
+void unmark_booked(struct fr_sched *s, uint32_t inst);
 void make_live(struct fr_sched *s, uint32_t inst);
 /* The attempt is over: off the list of its node, slots and unit (of a single instance) given back.
  */
@@ -138,6 +152,8 @@ bool ended_badly(enum fr_state_of state);
 void offer(struct fr_sched *s, uint32_t node);
 void enqueue(struct fr_sched *s, uint32_t inst); /* an instance in READY; of a gang: its first */
 void dispatch(struct fr_sched *s);
+/* It was booked before this process, and its start never came there: it waits for its turn. */
+void book_again(struct fr_sched *s, uint32_t inst);
 void want_link(struct fr_sched *s, uint32_t node);    /* asks once for one that is new */
 void let_go(struct fr_sched *s);                      /* the reserver gives back what it kept */
 void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node */

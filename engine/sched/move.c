@@ -86,10 +86,29 @@ void count_state(struct fr_sched *s, uint32_t inst, int by)
     }
 }
 
+void mark_booked(struct fr_sched *s, uint32_t inst)
+{
+    s->insts[inst].booked = true;
+    s->nodes[s->plan->insts[inst].node].booked++;
+    s->booked++;
+}
+
+void unmark_booked(struct fr_sched *s, uint32_t inst)
+{
+    s->insts[inst].booked = false;
+    s->nodes[s->plan->insts[inst].node].booked--;
+    s->booked--;
+}
+
 void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state)
 {
     struct inst *in = &s->insts[inst];
 
+    if (in->booked) { /* it goes elsewhere than to its start */
+        unmark_booked(s, inst);
+        in->row.attempt_state = FR_ST_CANCELLED;
+        put_act(s, FR_ACT_FORGET, inst);
+    }
     count_state(s, inst, -1);
     in->row.state = state;
     in->stamp++;
@@ -151,7 +170,7 @@ void end_live(struct fr_sched *s, uint32_t inst, enum fr_state_of how, enum fr_c
     in->row.live = in->row.unreachable = false;
     in->row.attempt_state = how;
     in->row.cause = cause;
-    in->queried = false;
+    in->queried = in->unsure = false;
     in->lost_stamp++;
     if (!in->slotted)
         return;

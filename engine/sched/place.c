@@ -5,6 +5,8 @@
  * for it against whatever has a worse key, so it cannot starve; only one gang collects at a time,
  * so two cannot block each other. A gang one of whose nodes has no link waits for that link and
  * keeps nothing.
+ *
+ * Of a node that can take no more, the next instances are booked (sched.h): they stay in its heap.
  */
 #include "engine/sched/internal.h"
 
@@ -198,7 +200,7 @@ static uint32_t pick_node(struct fr_sched *s)
     return NONE;
 }
 
-static void begin_attempt(struct fr_sched *s, uint32_t inst, uint32_t generation)
+static void give_attempt(struct fr_sched *s, uint32_t inst, uint32_t generation)
 {
     struct inst *in = &s->insts[inst];
     struct fr_row *row = &in->row;
@@ -211,7 +213,11 @@ static void begin_attempt(struct fr_sched *s, uint32_t inst, uint32_t generation
     row->go = !gang;
     row->cause = row->stop_cause = FR_CAUSE_NONE;
     row->code = 0;
-    in->prepared = in->queried = in->no_retry = false;
+    in->prepared = in->queried = in->no_retry = in->unsure = false;
+}
+
+static void begin_attempt(struct fr_sched *s, uint32_t inst)
+{
     take_slot(s, inst);
     make_live(s, inst);
     set_row(s, inst, FR_ST_STARTING);
@@ -220,13 +226,23 @@ static void begin_attempt(struct fr_sched *s, uint32_t inst, uint32_t generation
 static void start_single(struct fr_sched *s, uint32_t node)
 {
     uint32_t inst = best_of(s, node);
+    bool booked = s->insts[inst].booked;
 
     heap_pop(&s->offers);
     heap_pop(&s->nodes[node].ready);
     s->nodes[node].offered = UINT64_MAX;
     s->units++;
-    begin_attempt(s, inst, 0);
+    if (booked)
+        unmark_booked(s, inst);
+    else
+        give_attempt(s, inst, 0);
+    begin_attempt(s, inst);
     put_act(s, FR_ACT_START, inst);
+    if (!s->broken)
+        s->acts->v[s->acts->n - 1].booked = booked;
+    if (!s->nodes[node].touched)
+        s->touched[s->n_touched++] = node;
+    s->nodes[node].touched = true;
     room_changed(s, node);
 }
 
@@ -242,14 +258,53 @@ static void start_gang(struct fr_sched *s, uint32_t t)
     task->culprit = NONE;
     task->unit = true;
     s->units++;
-    for (uint32_t k = 0; k < gang->count; k++)
-        begin_attempt(s, gang->first + k, task->generation);
+    for (uint32_t k = 0; k < gang->count; k++) {
+        give_attempt(s, gang->first + k, task->generation);
+        begin_attempt(s, gang->first + k);
+    }
     for (uint32_t k = 0; k < gang->count; k++)
         put_act(s, FR_ACT_PREPARE, gang->first + k);
     let_go(s);
 }
 
-void dispatch(struct fr_sched *s)
+/* Books the best of what waits for a slot of the node, as far as there are ids. */
+static void book(struct fr_sched *s, uint32_t node)
+{
+    struct heap *ready = &s->nodes[node].ready;
+    struct entry best[BOOK_MAX];
+    uint32_t n = 0, inst;
+
+    if (s->nodes[node].booked > BOOK_MIN || s->nodes[node].link != LINK_UP)
+        return;
+    while (n < BOOK_MAX && s->booked < BOOK_ALL && s->ids_at < s->ids_n &&
+           (inst = best_of(s, node)) != NONE) {
+        best[n++] = ready->v[0];
+        heap_pop(ready);
+        if (s->insts[inst].booked)
+            continue;
+        give_attempt(s, inst, 0);
+        mark_booked(s, inst);
+        put_row(s, inst);
+    }
+    while (n > 0)
+        (void)heap_push(ready, best[--n]); /* where it was: no memory is taken */
+}
+
+void book_again(struct fr_sched *s, uint32_t i)
+{
+    end_live(s, i, FR_ST_STARTING, FR_CAUSE_NONE);
+    set_state(s, i, FR_ST_READY);
+    mark_booked(s, i);
+    put_row(s, i);
+    enqueue(s, i);
+}
+
+size_t fr_sched_booked(const struct fr_sched *s)
+{
+    return s->booked;
+}
+
+static void start_all(struct fr_sched *s)
 {
     s->starved = false;
     while (!s->broken && s->units < s->plan->max_parallel) {
@@ -263,7 +318,7 @@ void dispatch(struct fr_sched *s)
             gang = key_of(s, s->plan->tasks[s->reserver].first) < s->offers.v[0].key;
         if (!gang && node == NONE)
             return;
-        ids = gang ? s->plan->tasks[s->reserver].count : 1;
+        ids = gang ? s->plan->tasks[s->reserver].count : !s->insts[best_of(s, node)].booked;
         if (s->ids_n - s->ids_at < ids) {
             s->starved = true;
             return;
@@ -272,6 +327,17 @@ void dispatch(struct fr_sched *s)
             start_gang(s, s->reserver);
         else
             start_single(s, node);
+    }
+}
+
+void dispatch(struct fr_sched *s)
+{
+    start_all(s);
+    while (s->n_touched > 0) {
+        uint32_t node = s->touched[--s->n_touched];
+
+        s->nodes[node].touched = false;
+        book(s, node);
     }
 }
 

@@ -93,7 +93,9 @@ enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opt
     s->tasks = zeroed(plan->n_tasks, sizeof *s->tasks);
     s->nodes = zeroed(plan->n_nodes, sizeof *s->nodes);
     s->queue = zeroed(plan->n_tasks, sizeof *s->queue);
-    if (s->insts == NULL || s->tasks == NULL || s->nodes == NULL || s->queue == NULL) {
+    s->touched = zeroed(plan->n_nodes, sizeof *s->touched);
+    if (s->insts == NULL || s->tasks == NULL || s->nodes == NULL || s->queue == NULL ||
+        s->touched == NULL) {
         fr_sched_destroy(s);
         return fr_fail(err, FR_NOMEM, "no memory for %u instances", plan->n_insts);
     }
@@ -115,6 +117,7 @@ void fr_sched_destroy(struct fr_sched *s)
     fr_sys.free(s->tasks);
     fr_sys.free(s->nodes);
     fr_sys.free(s->queue);
+    fr_sys.free(s->touched);
     fr_sys.free(s->ids);
     fr_sys.free(s);
 }
@@ -131,20 +134,23 @@ enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr
 {
     bool flying =
         row->state == FR_ST_STARTING || row->state == FR_ST_RUNNING || row->state == FR_ST_STOPPING;
+    bool booked = fr_row_booked(row) && row->attempt_state == FR_ST_STARTING;
     struct inst *in;
 
     if (s->begun || row->inst >= s->plan->n_insts || (unsigned)row->state >= FR_ST_N)
         return fr_fail(err, FR_CORRUPT, "a stored instance (%u) that the plan does not have",
                        row->inst);
     in = &s->insts[row->inst];
-    if ((row->live && (fr_id_zero(row->attempt) || !flying)) || in->stamp != 0 ||
-        (flying && !row->live && !plan_task(s, row->inst)->gang))
+    if ((row->live && (fr_id_zero(row->attempt) || !(flying || booked))) || in->stamp != 0 ||
+        (flying && !row->live && !plan_task(s, row->inst)->gang) ||
+        (booked && plan_task(s, row->inst)->gang))
         return fr_fail(err, FR_CORRUPT, "the stored row of %s contradicts itself",
                        s->plan->insts[row->inst].key);
     set_state(s, row->inst, row->state);
     in->row = *row;
     in->row.live = false;
     in->due_ms = row->delay_ms > 0 ? row->delay_ms : 0;
+    in->unsure = booked;
     if (row->live)
         make_live(s, row->inst);
     return FR_OK;
@@ -152,7 +158,7 @@ enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr
 
 size_t fr_sched_ids_wanted(const struct fr_sched *s)
 {
-    size_t want = s->plan->max_parallel;
+    size_t want = (size_t)s->plan->max_parallel + BOOK_MAX;
 
     if (want > s->plan->n_insts)
         want = s->plan->n_insts;
@@ -240,8 +246,11 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
     struct fr_event lost = {.cause = FR_CAUSE_LOST, .proven = true};
     bool gone = plan_task(s, i)->gang && row->go; /* its peers know its old address */
 
-    if (!ev->same_boot)
-        attempt_ended(s, i, &lost); /* nothing outlives a reboot */
+    if (!ev->same_boot) { /* nothing outlives a reboot, but a start may still be on its way */
+        put_act(s, FR_ACT_STOP, i);
+        attempt_ended(s, i, &lost);
+    } else if (ev->same_home && row->state == FR_ST_STARTING && s->insts[i].unsure)
+        book_again(s, i);
     else if (ev->same_home && row->state == FR_ST_STARTING && !gone)
         on_cleared(s, i); /* its start never came there */
     else if (doubted(s, i))
@@ -289,6 +298,7 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
     if (!ours)
         return;
     in->queried = false;
+    in->unsure = in->unsure && ev->kind == FR_EV_UNKNOWN;
     switch (ev->kind) {
     case FR_EV_PREPARED:
         on_prepared(s, ev->inst);
@@ -393,6 +403,7 @@ struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_
     struct fr_row row = in->row;
 
     row.delay_ms = row.state == FR_ST_RETRYING && in->due_ms > now_ms ? in->due_ms - now_ms : 0;
+    row.live = row.live || in->booked;
     return row;
 }
 

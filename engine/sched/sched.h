@@ -69,6 +69,14 @@ const char *fr_run_state_name(enum fr_run_state state);
 const char *fr_outcome_name(enum fr_outcome outcome);
 
 /*
+ * Booking. While a node is full, the next attempts of its best ready instances are written ahead:
+ * such a row is READY, its attempt_state STARTING, and live, for once it is committed its start
+ * (FR_ACT_START with .booked) may leave the moment a slot is free, before the commit of the end
+ * that freed it. In the scheduler that made it, it has no slot and its node has not heard of it:
+ * what is more urgent goes first, and one that is not to start any more is forgotten
+ * (FR_ACT_FORGET). One that was loaded may run already, so it is taken as STARTING and asked after;
+ * if its node does not know it, it is booked again.
+ *
  * Everything durable about an instance, with its newest attempt. attempt_state is STARTING,
  * RUNNING, STOPPING while the attempt may live, else how it ended (SUCCEEDED, FAILED, TIMED_OUT,
  * CANCELLED, LOST, STOP_UNPROVEN), which stays when the instance goes on to RETRYING. A member of a
@@ -95,6 +103,11 @@ struct fr_row {
     int64_t delay_ms;         /* RETRYING: until ready, from now */
     bool unreachable;         /* its node is, while it lives; nothing is concluded from it */
 };
+
+static inline bool fr_row_booked(const struct fr_row *row)
+{
+    return row->state == FR_ST_READY && row->live;
+}
 
 struct fr_run_now {
     enum fr_run_state state;
@@ -149,6 +162,7 @@ struct fr_event {
 };
 
 enum fr_act_kind {
+    FR_ACT_PAST, /* an effect that has been performed: the run layer marks it so */
     FR_ACT_EVAL, /* evaluate inst's `when` (gang: of its first member), answer with FR_EV_WHEN */
 
     /* rows: one commit a drain */
@@ -159,8 +173,9 @@ enum fr_act_kind {
     FR_ACT_EFFECTS,
     FR_ACT_CONNECT =
         FR_ACT_EFFECTS, /* node: something wants to start there; asked once until UP or REFUSED */
-    FR_ACT_START,       /* single instance: prepare and go at once. Comes again for the same attempt
-                         * when its node never heard of it; there it runs once */
+    FR_ACT_START, /* single instance: prepare and go at once. .booked: its attempt is of an earlier
+                   * row; once that is committed, this need not wait for the commit. Comes again for
+                   * the same attempt when its node never heard of it; there it runs once */
     FR_ACT_PREPARE, /* gang member `member` of `members`; all of a gang follow each other, but after
                      * CLEARED one comes alone */
     FR_ACT_GO,      /* likewise; that they may go is committed. Alone: told again after a resume */
@@ -173,6 +188,7 @@ enum fr_act_kind {
                         */
     FR_ACT_ATTACH, /* after a resume or reconnect: it lives; follow its output from what is here */
     FR_ACT_ACK,    /* its end is committed: once its log is here too, the node may forget it */
+    FR_ACT_FORGET, /* it was booked, never started, and never will be */
     FR_ACT_OVER    /* the run is over, outcome in .run; nothing lives but what is STOP_UNPROVEN */
 };
 
@@ -189,6 +205,7 @@ struct fr_act {
             uint32_t member, members; /* PREPARE, GO */
             enum fr_cause stop_cause;
             int64_t grace_ms;
+            bool booked; /* START */
         };
     };
 };
@@ -238,6 +255,7 @@ struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_
 struct fr_run_now fr_sched_now(const struct fr_sched *s);
 size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state); /* instances, hooks too */
 size_t fr_sched_live(const struct fr_sched *s);                          /* live attempts */
+size_t fr_sched_booked(const struct fr_sched *s);                        /* none of them */
 
 /* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
  * run did. O(needs). A task that is best_effort never counts as failed. */

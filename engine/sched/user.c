@@ -302,6 +302,8 @@ static void resume_inst(struct fr_sched *s, uint32_t i)
     const struct fr_plan_task *task = plan_task(s, i);
 
     if (in->row.live) {
+        if (in->unsure) /* its row stays: a resume after this one must ask, too */
+            set_state(s, i, FR_ST_STARTING);
         if (!in->again) {
             take_slot(s, i);
             s->units += !task->gang;

@@ -22,9 +22,9 @@ struct bench {
 
 static const char *act_name(enum fr_act_kind kind)
 {
-    static const char *const names[] = {"eval",      "row",    "run",  "connect", "start",
-                                        "prepare",   "go",     "stop", "other",   "query",
-                                        "tombstone", "attach", "ack",  "over"};
+    static const char *const names[] = {
+        "past", "eval",  "row",   "run",       "connect", "start", "prepare", "go",
+        "stop", "other", "query", "tombstone", "attach",  "ack",   "forget",  "over"};
 
     return names[kind];
 }
@@ -45,7 +45,8 @@ static void see(struct bench *b)
             fr_buf_fmt(&b->seen, ":%s/%s", fr_run_state_name(a->run.state),
                        fr_outcome_name(a->run.outcome));
         else
-            fr_buf_fmt(&b->seen, ":%s#%u", b->plan->insts[a->inst].key, a->attempt_no);
+            fr_buf_fmt(&b->seen, ":%s#%u%s", b->plan->insts[a->inst].key, a->attempt_no,
+                       a->kind == FR_ACT_START && a->booked ? "(booked)" : "");
     }
     b->acts.n = 0;
 }
@@ -187,6 +188,28 @@ static const struct {
     {"cleared when cancelled", "a", "begin up.0 busy.0 cancel | cleared.0", "stop:a@n1#1"},
     {"cleared in a gang", "a: @all gang", "begin up.0 up.1 up.2 busy.1 | cleared.1",
      "prepare:a@n2#1"},
+    {"what waits for a slot is booked", "a: slots=8; b; c: a", "begin | up.0",
+     "row:a@n1=starting! start:a@n1#1 row:b@n1=ready!"},
+    {"booked: it starts when a slot is free", "a: slots=8; b", "begin up.0 | exit0.0",
+     "ack:a@n1#1 row:a@n1=succeeded row:b@n1=starting! start:b@n1#1(booked)"},
+    {"booked: what is more urgent goes first", "a: slots=8; b: slots=8; c: a slots=8; d: c; e: d",
+     "begin up.0 | exit0.0",
+     "ack:a@n1#1 row:a@n1=succeeded row:c@n1=ready row:c@n1=starting! start:c@n1#1"},
+    {"booked: cancelled: forgotten", "a: slots=8; b", "begin up.0 | cancel",
+     "run:cancelling/none row:a@n1=stopping! stop:a@n1#1 forget:b@n1#1 row:b@n1=cancelled"},
+    {"booked: its node is refused", "a: slots=8; b", "begin up.0 | refused.0",
+     "forget:b@n1#1 row:b@n1=failed"},
+    {"booked: a link that comes and goes is nothing to it", "a: slots=8; b",
+     "begin up.0 down.0 | up.0", "row:a@n1=starting! query:a@n1#1"},
+    {"booked: the user gives the node up", "a: slots=8; b", "begin up.0 | abandon.0",
+     "stop:a@n1#1 row:a@n1=lost row:b@n1=starting! start:b@n1#1(booked)"},
+    {"booked: a resume asks", "a: slots=8; b", "begin up.0 restart resume | up.0",
+     "query:b@n1#1 query:a@n1#1"},
+    {"booked: a resume that finds it running", "a: slots=8; b",
+     "begin up.0 restart resume up.0 | launched.1", "row:b@n1=running! attach:b@n1#1"},
+    {"booked: a resume that finds it nowhere waits for a slot", "a: slots=8; b",
+     "begin up.0 restart resume up.0 | forgot.1 exit0.0",
+     "row:b@n1=ready! ack:a@n1#1 row:a@n1=succeeded row:b@n1=starting! start:b@n1#1(booked)"},
     {"gang: prepared by all, then go", "a: @all gang",
      "begin up.0 up.1 up.2 prepared.0 prepared.1 | prepared.2",
      "row:a@n1=starting! row:a@n2=starting! row:a@n3=starting! go:a@n1#1 go:a@n2#1 go:a@n3#1"},
@@ -225,7 +248,7 @@ static const struct {
      "begin up.0 launched.0 restart resume up.0 forgot.0 | tombstoned.0",
      "row:a@n1=lost run:hooks/failed run:over/failed over:over/failed"},
     {"resume: rebooted: lost, and proven", "a", "begin up.0 restart resume up.0 | rebooted.0",
-     "row:a@n1=lost run:hooks/failed run:over/failed over:over/failed"},
+     "stop:a@n1#1 row:a@n1=lost run:hooks/failed run:over/failed over:over/failed"},
     {"resume: home wiped: stopped by marker", "a", "begin up.0 restart resume up.0 | wiped.0",
      "row:a@n1=stopping! stop:a@n1#1"},
     {"resume: … and lost", "a: retry=1", "begin up.0 restart resume up.0 wiped.0 | stopped.0",
@@ -339,6 +362,7 @@ static void test_load(void)
         {"live without id", {.state = FR_ST_RUNNING, .live = true}},
         {"ended and live", {.state = FR_ST_FAILED, .live = true, .attempt = {{1}}}},
         {"running, and no attempt lives", {.state = FR_ST_RUNNING}},
+        {"ready, live and not booked", {.state = FR_ST_READY, .live = true, .attempt = {{1}}}},
         {"no such state", {.state = FR_ST_N}},
     };
 

@@ -54,6 +54,7 @@ struct world {
     bool retrying;
     unsigned launches[128]; /* by instance */
     bool again[128];
+    bool doubt[128]; /* booked when the engine crashed: beside the pools until its node was asked */
 };
 
 static uint64_t draw(struct world *w, uint64_t n)
@@ -315,7 +316,7 @@ static void check_pools(struct world *w)
         for (uint32_t k = 0; k < task->count; k++) {
             const struct fr_row *row = &w->rows[task->first + k];
 
-            if (!row->live || is_again(w, row))
+            if (!row->live || is_again(w, row) || fr_row_booked(row) || w->doubt[task->first + k])
                 continue;
             live++;
             used[w->plan->insts[task->first + k].node] += (uint32_t)task->spec->slots;
@@ -340,6 +341,8 @@ static void check_row_change(struct world *w, const struct fr_row *old, const st
     CHECK(row->attempt_no == old->attempt_no || row->attempt_no == old->attempt_no + 1);
     if (row->live)
         CHECK(!fr_id_zero(row->attempt));
+    if (!row->live || fr_row_booked(row))
+        w->doubt[row->inst] = false;
     if (task->hook >= 0 && row->attempt_no != old->attempt_no)
         CHECK(w->run.outcome != FR_OUT_NONE);
     if (row->attempt_no != old->attempt_no)
@@ -376,8 +379,12 @@ static void perform(struct world *w)
             p->wanted = true;
         else if (a->kind == FR_ACT_OVER)
             w->over = true;
+        else if (a->kind == FR_ACT_FORGET)
+            CHECK(!att_of(w, a->attempt)->launched);
         else if (a->kind > FR_ACT_CONNECT && CHECK(p->cmd_n < MAX_Q))
             p->cmd[p->cmd_n++] = *a;
+        if (a->kind == FR_ACT_STOP && !w->rows[a->inst].live)
+            w->fenced = true; /* given up, and its start may be under way */
     }
 }
 
@@ -408,6 +415,25 @@ static void evals(struct world *w, size_t from)
 
 static void resume(struct world *w);
 
+/* What the committed rows have booked may start before the commit of what is decided now. */
+static void start_booked(struct world *w)
+{
+    for (size_t i = 0; i < w->acts.n; i++) {
+        struct fr_act *a = &w->acts.v[i];
+        const struct fr_row *row = &w->rows[a->inst];
+        struct place *p = &w->at[a->node];
+
+        if (a->kind != FR_ACT_START || !a->booked || !fr_row_booked(row) ||
+            !fr_id_eq(row->attempt, a->attempt) || chance(w, 20))
+            continue;
+        if (p->up && p->cmd_n == 0 && chance(w, 50))
+            do_command(w, a);
+        else if (CHECK(p->cmd_n < MAX_Q))
+            p->cmd[p->cmd_n++] = *a;
+        a->kind = FR_ACT_PAST;
+    }
+}
+
 /* One drain of one to three events; a crash may come before the commit or among the effects. */
 static void drain(struct world *w, struct fr_event ev)
 {
@@ -423,6 +449,7 @@ static void drain(struct world *w, struct fr_event ev)
         apply(w, w->self[w->self_at++]);
         evals(w, from);
     }
+    start_booked(w);
     if (crash && chance(w, 50)) {
         resume(w);
         return;
@@ -450,6 +477,7 @@ static void resume(struct world *w)
         struct fr_row row = w->rows[i];
 
         row.delay_ms = w->due_ms[i] > w->now_ms ? w->due_ms[i] - w->now_ms : 0;
+        w->doubt[i] = w->doubt[i] || fr_row_booked(&row);
         if (row.state != FR_ST_WAITING || row.attempt_no > 0)
             CHECK(fr_sched_load(w->s, &row, NULL) == FR_OK);
     }
