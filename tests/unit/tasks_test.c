@@ -317,23 +317,30 @@ static int make_home(const struct bed *b)
 
 static void test_cleanup_processes(const struct bed *b)
 {
+    /* another copy of this test may run: the names are this one's own */
+    char name[16], longer[20], dry_with[80], with[80];
     int held = make_home(b);
-    setenv("FLOWRUN_NODE_HOME", text_at(b, "%s/%s", "home"), 1);
-    pid_t free_one = start_sleeper(b, "stale", NULL), like = start_sleeper(b, "stale2", NULL);
-    pid_t live = start_sleeper(b, "stale", LIVE), dead = start_sleeper(b, "stale", DEAD);
 
-    struct said dry = run_task(b, "cleanup", "{\"processes\": [\"stale\"], \"dry_run\": true}");
+    snprintf(name, sizeof(name), "stale%d", (int)getpid());
+    snprintf(longer, sizeof(longer), "%s2", name);
+    snprintf(dry_with, sizeof(dry_with), "{\"processes\": [\"%s\"], \"dry_run\": true}", name);
+    snprintf(with, sizeof(with), "{\"processes\": [\"%s\"], \"grace\": 2000}", name);
+    setenv("FLOWRUN_NODE_HOME", text_at(b, "%s/%s", "home"), 1);
+    pid_t free_one = start_sleeper(b, name, NULL), like = start_sleeper(b, longer, NULL);
+    pid_t live = start_sleeper(b, name, LIVE), dead = start_sleeper(b, name, DEAD);
+
+    struct said dry = run_task(b, "cleanup", dry_with);
     CHECK_INT(dry.code, 0);
     CHECK(lives(free_one) && lives(like) && lives(live) && lives(dead));
 
     setenv("FLOWRUN_EXECUTOR", "local", 1); /* only what carries an attempt of this home */
-    struct said local = run_task(b, "cleanup", "{\"processes\": [\"stale\"], \"grace\": 2000}");
+    struct said local = run_task(b, "cleanup", with);
     CHECK_INT(local.code, 0);
     CHECK(lives(free_one) && lives(like) && lives(live));
     CHECK(!lives(dead));
     unsetenv("FLOWRUN_EXECUTOR");
 
-    struct said ssh = run_task(b, "cleanup", "{\"processes\": [\"stale\"], \"grace\": 2000}");
+    struct said ssh = run_task(b, "cleanup", with);
     json_t *line = last_json(&ssh);
     CHECK_INT(ssh.code, 0);
     CHECK(!lives(free_one));
@@ -343,7 +350,7 @@ static void test_cleanup_processes(const struct bed *b)
 
     /* once its supervisor is gone it is stale, too */
     fr_sys.close(held);
-    struct said after = run_task(b, "cleanup", "{\"processes\": [\"stale\"], \"grace\": 2000}");
+    struct said after = run_task(b, "cleanup", with);
     CHECK_INT(after.code, 0);
     CHECK(!lives(live) && lives(like));
     kill(like, SIGKILL);
