@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 6, SECOND = 1000000, LOOKED_AT = 120 /* s */ };
+/* PREPARED_AT: before and after it is told of each record: of the home, the epoch, PREPARED. */
+enum { SEEDS = 6, SECOND = 1000000, LOOKED_AT = 120 /* s */, PREPARED_AT = 5 };
 
 struct guard {
     const char *name, *yaml;
@@ -28,8 +29,7 @@ struct guard {
 /* What a case has done so far: world.test. */
 struct so_far {
     const struct guard *guard;
-    int step;
-    int64_t at_us;
+    int step, records;
 };
 
 static struct so_far *so_far(struct world *w)
@@ -79,6 +79,21 @@ static void look_late(struct world *w)
         return;
     so_far(w)->step = 2;
     world_kill_engine(w, false);
+}
+
+/* The same with a serve that gets no processor, from its look at the epoch until after the other
+ * attempt ended: it writes PREPARED then, and only behind that sees that it is too late. */
+static void serve_is_slow(struct sim *s, enum sim_point what)
+{
+    struct world *w = world_of(s);
+
+    if (what != SIM_AT_RECORD || so_far(w)->step > 0 || s->cur == NULL ||
+        strcmp(s->cur->comm, "serve") != 0 || ++so_far(w)->records < PREPARED_AT)
+        return;
+    so_far(w)->step = 1;
+    cut(w, &s->machines[1], 40);
+    s->cur->held_us = s->now_us + 80 * SECOND;
+    sim_switch_to_scheduler();
 }
 
 /* The supervisor that has got an attempt and not begun with it. */
@@ -346,6 +361,8 @@ static void after_stuck(struct world *w)
 static const struct guard guards[] = {
     {"a start that comes by an old connection", ONE(LEASE, "\"50\", \"0\""), look_late,
      start_is_late, NULL, FR_OUT_SUCCEEDED, 1, 2},
+    {"a start that a slow serve has", ONE(LEASE, "\"50\", \"0\""), look_late, serve_is_slow, NULL,
+     FR_OUT_SUCCEEDED, 1, 2},
     {"a supervisor that begins after the tombstone", ONE("", "\"50\", \"0\""), look_slow, NULL,
      NULL, FR_OUT_CANCELLED, 0, 2},
     {"a supervisor that begins after its successor",

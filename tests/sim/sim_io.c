@@ -152,7 +152,6 @@ static ssize_t io_read(int fd, void *p, size_t n)
 static ssize_t file_write(struct sim_file *f, const void *p, size_t n)
 {
     bool record = f->inode == sim_lookup(sim->cur->m, "/node/journal");
-    size_t at = f->flags & O_APPEND ? f->inode->n : f->at;
 
     if (sim->cur->m->full && n > 1 && sim_random(sim) % 2 == 0) {
         n = (size_t)sim_between(sim, 1, (int64_t)n - 1); /* what just fits */
@@ -164,6 +163,7 @@ static ssize_t file_write(struct sim_file *f, const void *p, size_t n)
         sim_point(SIM_AT_RECORD);
     /* no step between reading the end and writing: an append is one */
     struct sim_inode *i = f->inode;
+    size_t at = f->flags & O_APPEND ? i->n : f->at;
     if (at + n > i->cap) {
         i->cap = 2 * (at + n);
         i->data = realloc(i->data, i->cap);
