@@ -25,7 +25,7 @@ struct world {
     const char *library;
     int port, device;
     int64_t timeout_ms;
-    bool check;
+    bool check, host; /* host: the transport through the host's memory */
 };
 
 struct rank {
@@ -166,6 +166,47 @@ static int all_calls(const struct rank *r)
     return bad;
 }
 
+/* More than goes through the host at once: LARGE floats are not a whole number of pieces. */
+static int large(const struct rank *r)
+{
+    enum { LARGE = 300001 };
+    int me = r->comm->rank, bad = 0;
+    float *in = floats(r, RANKS * LARGE), *out = floats(r, RANKS * LARGE);
+    size_t at[RANKS], bytes[RANKS];
+    struct tr_gather_item item = {out, in, LARGE * sizeof(float)};
+    struct tr_allgather g = {&item, 1, "large"};
+    struct tr_alltoall a = {out, in, LARGE * sizeof(float), "large"};
+    struct tr_alltoallv v = {out, in, at, bytes, at, bytes, "large"};
+    struct tr_broadcast b = {in, LARGE * sizeof(float), 2, "large"};
+    struct fr_err err = {};
+
+    for (int k = 0; k < RANKS; k++) {
+        at[k] = (size_t)k * LARGE * sizeof(float);
+        bytes[k] = (size_t)(me + k) * 75000 * sizeof(float);
+        for (int i = 0; i < LARGE; i++)
+            in[k * LARGE + i] = value(me, k, i);
+    }
+    bad += settled(r, tr_comm_all_gather(r->comm, r->q, &g, &err), &err);
+    for (int k = 0; k < RANKS; k++)
+        for (int i = 0; i < LARGE; i++)
+            bad += out[k * LARGE + i] != value(k, 0, i);
+    bad += settled(r, tr_comm_all_to_all(r->comm, r->q, &a, &err), &err);
+    for (int k = 0; k < RANKS; k++)
+        for (int i = 0; i < LARGE; i++)
+            bad += out[k * LARGE + i] != value(k, me, i);
+    memset(out, 0, RANKS * LARGE * sizeof(float));
+    bad += settled(r, tr_comm_all_to_allv(r->comm, r->q, &v, &err), &err);
+    for (int k = 0; k < RANKS; k++)
+        for (int i = 0; i < LARGE; i++)
+            bad += out[k * LARGE + i] != (i < (me + k) * 75000 ? value(k, me, i) : 0);
+    bad += settled(r, tr_comm_broadcast(r->comm, r->q, &b, &err), &err);
+    for (int i = 0; i < LARGE; i++)
+        bad += in[i] != value(2, 0, i);
+    tr_mem_free(r->be, TR_MEM_PINNED, in);
+    tr_mem_free(r->be, TR_MEM_PINNED, out);
+    return bad != 0;
+}
+
 /* The error that a rank meets when it goes on with collectives. */
 static struct fr_err fails(const struct rank *r)
 {
@@ -246,9 +287,9 @@ static int run_rank(const struct world *w, int rank, body_fn *body)
     o.check = w->check;
     o.nccl = w->library;
     cudasim_device(90, 1);
-    if (tr_cuda_open(sizeof(struct tr_backend_ops), w->device, &r.be, &err) == FR_OK &&
+    if (tr_cuda_open(sizeof(struct tr_backend_ops), w->device, false, &r.be, &err) == FR_OK &&
         tr_queue_create(r.be, 0, &r.q, &err) == FR_OK &&
-        tr_comm_nccl(r.be, &o, &r.comm, &err) == FR_OK)
+        (w->host ? tr_comm_host : tr_comm_nccl)(r.be, &o, &r.comm, &err) == FR_OK)
         bad = body(&r);
     else
         printf("rank %d: %s\n", rank, err.msg);
@@ -324,7 +365,7 @@ static void environments(void)
 
 int main(int argc, char **argv)
 {
-    struct world w = {argc > 1 ? argv[1] : NULL, 0, 0, 60000, false};
+    struct world w = {argc > 1 ? argv[1] : NULL, 0, 0, 60000, false, false};
 
     environments();
     run_world(w, all_calls, -1);
@@ -332,6 +373,11 @@ int main(int argc, char **argv)
     w.check = true;
     run_world(w, all_calls, -1);
     run_world(w, differ, -1);
+    w.host = true;
+    run_world(w, all_calls, -1);
+    run_world(w, large, -1);
+    run_world(w, differ, -1);
+    w.host = false;
     w.device = 0;
     w.check = false;
     run_world(w, dies, 1);

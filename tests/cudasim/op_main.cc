@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 
     cudasim_device(sm, 1);
     for (int i = 0; i < devices && rc == FR_OK; i++)
-        rc = tr_cuda_open(sizeof *be[i]->ops, i, &be[i], &err);
+        rc = tr_cuda_open(sizeof *be[i]->ops, i, false, &be[i], &err);
     if (rc == FR_OK)
         rc = op_setup(be, devices, lacks, sizeof lacks / sizeof lacks[0], &err);
     if (rc != FR_OK) {

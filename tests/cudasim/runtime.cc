@@ -115,10 +115,13 @@ cudaError_t cudaRuntimeGetVersion(int *v)
     return cudaSuccess;
 }
 
-/* $CUDASIM_FABRIC: a machine with NVSwitch whose Fabric Manager does not run. */
+/* $CUDASIM_FABRIC: a machine with NVSwitch whose Fabric Manager does not run. $CUDASIM_DEVICES: so
+ * many are seen. */
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = SIM_DEVICES;
+    const char *given = getenv("CUDASIM_DEVICES");
+
+    *n = given != nullptr ? (int)strtol(given, nullptr, 10) : SIM_DEVICES;
     return getenv("CUDASIM_FABRIC") != nullptr ? (cudaError_t)802 : cudaSuccess;
 }
 

@@ -118,6 +118,9 @@ def queues():
     t.check("larger windows, fewer gathers", moved["ahead", "gather"] < moved["single", "gather"], moved)
     for name in ("ahead", "host", "late"):
         t.same("the losses of " + name, seen[name], seen["single"])
+    run("q-share", "cuda", 2, 2, per_device_train_batch_size=1, transport="host",
+        env={"CUDASIM_DEVICES": "1", "CUDASIM_GPU": "1"})
+    t.same("the losses of two ranks on one device", t.losses("q-share"), seen["single"])
 
 
 def refusals():
@@ -128,7 +131,8 @@ def refusals():
             ("no driver", 1, {"CUDASIM_DRIVER": "0"}, "device cuda: no NVIDIA driver on this machine"),
             ("no fabric", 1, {"CUDASIM_FABRIC": "1"}, "systemctl start nvidia-fabricmanager"),
             ("more ranks than devices", 4, {}, "device 3: this process sees 3"),
-            ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000")):
+            ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000"),
+            ("the cure", 2, {"CUDASIM_GPU": "1"}, "or share it by --transport host")):
         one = t.launch("no", world, steps=1, device="cuda", env=env, **BASE)
         t.same(what + ": exit status", one.wait(), 2)
         t.has(what, one.text(), words)

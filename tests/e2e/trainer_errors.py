@@ -211,6 +211,7 @@ ROWS = [
     ("adapter lacks a tensor", adapter(cut_adapter), 2, ["adapter_model.safetensors", "holds"]),
     ("output folder holds a run", full_folder, 2, ["--overwrite_output_dir"]),
     ("output folder is a file", lambda out: (text_file(out, "x")("."), {})[1], 2, ["row", "is not a folder"]),
+    ("NCCL without GPUs", flags(device="cpu", transport="nccl"), 2, ["--transport nccl: NCCL works"]),
     ("no device to be seen", flags(device="cuda"), 2, ["device cuda: "]),
     ("resume from nonsense", flags(resume_from_checkpoint="yesterday"), 2, ["--resume_from_checkpoint", "yesterday"]),
 ]

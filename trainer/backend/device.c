@@ -65,19 +65,19 @@ static enum fr_rc settle(struct tr_backend *be, struct fr_err *err)
 }
 
 /* The module stays open: what the CUDA runtime started cannot be unloaded. */
-static enum fr_rc cuda_create(int ordinal, struct tr_backend **out, struct fr_err *err)
+static enum fr_rc cuda_create(int ordinal, bool share, struct tr_backend **out, struct fr_err *err)
 {
     void *module;
-    tr_cuda_open_fn *create;
+    tr_cuda_open_fn *open_device;
     enum fr_rc rc;
 
     order_devices();
     if ((module = open_module(err)) == NULL)
         return err->rc;
-    memcpy(&create, &(void *){dlsym(module, "tr_cuda_open")}, sizeof(create));
-    if (create == NULL)
+    memcpy(&open_device, &(void *){dlsym(module, "tr_cuda_open")}, sizeof(open_device));
+    if (open_device == NULL)
         return fr_fail(err, FR_UNSUPPORTED, MODULE ": no tr_cuda_open in it");
-    if ((rc = create(sizeof(struct tr_backend_ops), ordinal, out, err)) != FR_OK)
+    if ((rc = open_device(sizeof(struct tr_backend_ops), ordinal, share, out, err)) != FR_OK)
         return rc;
     if ((rc = settle(*out, err)) != FR_OK) {
         tr_backend_destroy(*out);
@@ -98,8 +98,8 @@ static const char *lacking(struct tr_backend *be)
     return NULL;
 }
 
-enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend **out,
-                            struct fr_err *err)
+static enum fr_rc create(enum tr_device want, int ordinal, bool share, struct tr_backend **out,
+                         struct fr_err *err)
 {
     struct fr_err why = {0};
     char what[256];
@@ -107,7 +107,7 @@ enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend 
     *out = NULL;
     if (want == TR_DEVICE_CPU)
         return tr_cpu_create(out, err);
-    if (cuda_create(ordinal, out, &why) != FR_OK) {
+    if (cuda_create(ordinal, share, out, &why) != FR_OK) {
         if (want == TR_DEVICE_CUDA)
             return fr_fail(err, why.rc, "device cuda: %s", why.msg);
     } else if (want == TR_DEVICE_AUTO && lacking(*out) != NULL) {
@@ -121,6 +121,18 @@ enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend 
     }
     fr_log(FR_LOG_INFO, "device", "device=cpu why=\"%s\"", why.msg);
     return tr_cpu_create(out, err);
+}
+
+enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend **out,
+                            struct fr_err *err)
+{
+    return create(want, ordinal, false, out, err);
+}
+
+enum fr_rc tr_device_share(enum tr_device want, int ordinal, struct tr_backend **out,
+                           struct fr_err *err)
+{
+    return create(want, ordinal, true, out, err);
 }
 
 enum fr_rc tr_device_parse(const char *text, enum tr_device *out, struct fr_err *err)

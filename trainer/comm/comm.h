@@ -72,7 +72,8 @@ struct tr_broadcast {
 
 /* What a transport fills in: comm.c checks arguments and order, then calls it. */
 struct tr_comm_ops {
-    const char *name; /* "single", "cpu" (tcp between nodes, shared memory inside), "nccl" */
+    const char
+        *name; /* "single", "cpu" (tcp between nodes, shared memory inside), "nccl", "host" */
     enum fr_rc (*all_gather)(void *self, struct tr_queue *q, const struct tr_allgather *x,
                              struct fr_err *err);
     enum fr_rc (*all_to_all)(void *self, struct tr_queue *q, const struct tr_alltoall *x,
@@ -133,6 +134,11 @@ enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *opts, s
  * allow_slow_links; two ranks with one GPU. FR_UNSUPPORTED: no NCCL, or a backend without streams.
  */
 enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
+                        struct tr_comm **out, struct fr_err *err);
+
+/* tr_comm_cpu between ranks whose memory is a device's: every call copies through pinned memory and
+ * waits for its queue. Ranks may share a device. */
+enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);
 
 void tr_comm_destroy(struct tr_comm *comm);

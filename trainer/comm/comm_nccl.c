@@ -425,7 +425,8 @@ static enum fr_rc own_devices(struct nccl *c, struct fr_err *err)
             if (all[i].uuid[0] != '\0' && strcmp(all[i].uuid, all[k].uuid) == 0)
                 rc = fr_fail(err, FR_USAGE,
                              "ranks %d and %d have the same GPU, %s: each needs its own; look at "
-                             "--nproc_per_node and CUDA_VISIBLE_DEVICES",
+                             "--nproc_per_node and CUDA_VISIBLE_DEVICES, or share it by "
+                             "--transport host",
                              k, i, all[i].uuid);
     fr_sys.free(all);
     return rc;

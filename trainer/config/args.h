@@ -17,6 +17,7 @@
 enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH };
 enum tr_finetuning { TR_TUNE_LORA, TR_TUNE_FULL };
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
+enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
 enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD };
 enum tr_lr_type {
     TR_LR_LINEAR, TR_LR_COSINE, TR_LR_COSINE_RESTARTS, TR_LR_POLYNOMIAL, TR_LR_CONSTANT,
@@ -68,6 +69,7 @@ struct tr_args {
     enum tr_report report_to;
     int64_t ddp_timeout;              /* seconds */
     bool allow_slow_links;
+    enum tr_transport transport;
     const char *trace;                /* file of a Chrome trace */
     int64_t trace_steps;
 

@@ -7,6 +7,7 @@
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
 static const char *const finetunings[] = {"lora", "full", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
+static const char *const transports[] = {"auto", "nccl", "host", NULL};
 static const char *const reports[] = {"none", "tensorboard", NULL};
 static const char *const lr_types[] = {
     "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
@@ -88,6 +89,8 @@ const struct tr_arg tr_arg_table[] = {
     CHOICE(report_to, "none", reports, "none or tensorboard"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),
     BOOL(allow_slow_links, "false", "NCCL may go without NVLink inside a node"),
+    CHOICE(transport, "auto", transports,
+           "between GPUs: nccl (auto), or through the host, where ranks may share one"),
     TEXT(trace, NULL, "Chrome trace of the first steps: FILE, FILE.rank1, …"),
     INT(trace_steps, "10", "how many steps it records"),
     INT(local_rank, "-1", "set by old launchers; the environment wins"),

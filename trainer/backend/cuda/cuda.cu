@@ -285,7 +285,7 @@ static enum fr_rc check_driver(int driver, struct fr_err *err)
 
 enum { NOT_READY = 802 /* cudaErrorSystemNotReady */ };
 
-static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
+static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
 {
     cudaDeviceProp p;
     cudaError_t e;
@@ -303,10 +303,12 @@ static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
                        "driver's version by `systemctl start nvidia-fabricmanager`");
     if (e != cudaErrorNoDevice && (rc = cuda_ok(e, "devices", err)) != FR_OK)
         return rc;
+    if (share && n > 0)
+        cuda->device %= n;
     if (cuda->device < 0 || cuda->device >= n)
         return fr_fail(err, FR_NOTFOUND,
                        "device %d: this process sees %d; look at --nproc_per_node and "
-                       "CUDA_VISIBLE_DEVICES",
+                       "CUDA_VISIBLE_DEVICES, or share devices by --transport host",
                        cuda->device, n);
     if ((rc = cuda_ok(cudaSetDevice(cuda->device), "device", err)) != FR_OK ||
         (rc = cuda_ok(cudaGetDeviceProperties(&p, cuda->device), "device", err)) != FR_OK)
@@ -322,7 +324,8 @@ static enum fr_rc open_device(struct cuda *cuda, struct fr_err *err)
 }
 
 /* Opens a device. The table of ops is behind the state, so that both are one allocation. */
-enum fr_rc tr_cuda_open(size_t table_bytes, int device, struct tr_backend **out, struct fr_err *err)
+enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_backend **out,
+                        struct fr_err *err)
 {
     struct whole {
         struct cuda cuda;
@@ -341,7 +344,7 @@ enum fr_rc tr_cuda_open(size_t table_bytes, int device, struct tr_backend **out,
     w->cuda.base.ops = &w->ops;
     w->cuda.base.self = &w->cuda;
     w->cuda.device = device;
-    if ((rc = open_device(&w->cuda, err)) != FR_OK) {
+    if ((rc = open_device(&w->cuda, share, err)) != FR_OK) {
         fr_sys.free(w);
         return rc;
     }

@@ -1,0 +1,254 @@
+/*
+ * GPU ranks over the CPU transport: what a collective moves goes through pinned host memory, a
+ * piece at a time, and each call waits for its queue. Slow, but it needs nothing of the devices:
+ * two ranks may share one. The same bits as any other transport.
+ */
+#include "engine/base/sys.h"
+#include "trainer/comm/comm_cpu.h"
+
+#include <string.h>
+
+enum { PIECE = 1 << 20 };
+
+struct staged {
+    struct tr_comm *comm; /* borrows: the object this is the inside of */
+    struct tr_comm *host; /* owns: the same ranks on the CPU */
+    char *in, *out;       /* own, pinned: size * PIECE each */
+    size_t *lists;        /* owns: 3 * size numbers */
+};
+
+/* One copy of a call, on its queue. */
+static enum fr_rc copy(struct staged *s, struct tr_queue *q, void *dst, const void *src, size_t n)
+{
+    return tr_copy(s->comm->be, q, dst, src, n);
+}
+
+/* Ends a half of a piece: its copies are done. */
+static enum fr_rc settle(struct staged *s, struct tr_queue *q, enum fr_rc rc, struct fr_err *err)
+{
+    return rc == FR_OK ? tr_sync(s->comm->be, q, err)
+                       : fr_fail(err, rc, "a copy between device and host");
+}
+
+static size_t piece(size_t bytes, size_t at)
+{
+    return at >= bytes ? 0 : bytes - at < PIECE ? bytes - at : PIECE;
+}
+
+static enum fr_rc gather_item(struct staged *s, struct tr_queue *q, const struct tr_gather_item *x,
+                              const char *what, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t at = 0, n; rc == FR_OK && (n = piece(x->bytes, at)) > 0; at += n) {
+        struct tr_gather_item item = {s->out, s->in, n};
+        struct tr_allgather g = {&item, 1, what};
+
+        rc = settle(s, q, copy(s, q, s->in, (const char *)x->in + at, n), err);
+        if (rc == FR_OK)
+            rc = tr_comm_all_gather(s->host, NULL, &g, err);
+        if (rc != FR_OK)
+            return rc;
+        for (int k = 0; k < s->comm->size && rc == FR_OK; k++)
+            rc = copy(s, q, (char *)x->out + (size_t)k * x->bytes + at, s->out + (size_t)k * n, n);
+        rc = settle(s, q, rc, err);
+    }
+    return rc;
+}
+
+static enum fr_rc host_gather(void *self, struct tr_queue *q, const struct tr_allgather *x,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < x->n && rc == FR_OK; i++)
+        rc = gather_item(self, q, &x->items[i], x->what, err);
+    return rc;
+}
+
+static enum fr_rc host_exchange(void *self, struct tr_queue *q, const struct tr_alltoall *x,
+                                struct fr_err *err)
+{
+    struct staged *s = self;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t at = 0, n; rc == FR_OK && (n = piece(x->bytes, at)) > 0; at += n) {
+        struct tr_alltoall a = {s->out, s->in, n, x->what};
+
+        for (int k = 0; k < s->comm->size && rc == FR_OK; k++)
+            rc = copy(s, q, s->in + (size_t)k * n, (const char *)x->in + (size_t)k * x->bytes + at,
+                      n);
+        rc = settle(s, q, rc, err);
+        if (rc == FR_OK)
+            rc = tr_comm_all_to_all(s->host, NULL, &a, err);
+        if (rc != FR_OK)
+            return rc;
+        for (int k = 0; k < s->comm->size && rc == FR_OK; k++)
+            rc = copy(s, q, (char *)x->out + (size_t)k * x->bytes + at, s->out + (size_t)k * n, n);
+        rc = settle(s, q, rc, err);
+    }
+    return rc;
+}
+
+/* The bytes from `at` on of each pair of ranks, a piece at the most. */
+static enum fr_rc exchange_round(struct staged *s, struct tr_queue *q, const struct tr_alltoallv *x,
+                                 size_t at, struct fr_err *err)
+{
+    size_t size = (size_t)s->comm->size, *where = s->lists;
+    size_t *give = where + size, *take = give + size;
+    struct tr_alltoallv v = {s->out, s->in, where, take, where, give, x->what};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t k = 0; k < size && rc == FR_OK; k++) {
+        where[k] = k * PIECE;
+        give[k] = piece(x->in_bytes[k], at);
+        take[k] = piece(x->out_bytes[k], at);
+        rc = copy(s, q, s->in + where[k], (const char *)x->in + x->in_at[k] + at, give[k]);
+    }
+    rc = settle(s, q, rc, err);
+    if (rc == FR_OK)
+        rc = tr_comm_all_to_allv(s->host, NULL, &v, err);
+    if (rc != FR_OK)
+        return rc;
+    for (size_t k = 0; k < size && rc == FR_OK; k++)
+        rc = copy(s, q, (char *)x->out + x->out_at[k] + at, s->out + where[k], take[k]);
+    return settle(s, q, rc, err);
+}
+
+/* As many rounds as the largest part of any two ranks needs: they agree on it first. */
+static enum fr_rc host_exchange_rows(void *self, struct tr_queue *q, const struct tr_alltoallv *x,
+                                     struct fr_err *err)
+{
+    struct staged *s = self;
+    size_t most = 0, size = (size_t)s->comm->size;
+    enum fr_rc rc;
+
+    for (size_t k = 0; k < size; k++)
+        most = x->in_bytes[k] > most ? x->in_bytes[k] : most;
+    if ((rc = tr_comm_host_all_gather(s->host, s->lists, &most, sizeof(most), err)) != FR_OK)
+        return rc;
+    for (size_t k = 0; k < size; k++)
+        most = s->lists[k] > most ? s->lists[k] : most;
+    for (size_t at = 0; at < most && rc == FR_OK; at += PIECE)
+        rc = exchange_round(s, q, x, at, err);
+    return rc;
+}
+
+static enum fr_rc host_spread(void *self, struct tr_queue *q, const struct tr_broadcast *x,
+                              struct fr_err *err)
+{
+    struct staged *s = self;
+    bool root = s->comm->rank == x->root;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t at = 0, n; rc == FR_OK && (n = piece(x->bytes, at)) > 0; at += n) {
+        struct tr_broadcast b = {s->in, n, x->root, x->what};
+        char *p = (char *)x->p + at;
+
+        rc = settle(s, q, root ? copy(s, q, s->in, p, n) : FR_OK, err);
+        if (rc == FR_OK)
+            rc = tr_comm_broadcast(s->host, NULL, &b, err);
+        if (rc == FR_OK && !root)
+            rc = settle(s, q, copy(s, q, p, s->in, n), err);
+    }
+    return rc;
+}
+
+static enum fr_rc host_all_gather(void *self, void *all, const void *mine, size_t bytes,
+                                  struct fr_err *err)
+{
+    return tr_comm_host_all_gather(((struct staged *)self)->host, all, mine, bytes, err);
+}
+
+static enum fr_rc host_broadcast(void *self, void *p, size_t bytes, int root, struct fr_err *err)
+{
+    return tr_comm_host_broadcast(((struct staged *)self)->host, p, bytes, root, err);
+}
+
+static enum fr_rc host_barrier(void *self, struct fr_err *err)
+{
+    return tr_comm_host_barrier(((struct staged *)self)->host, err);
+}
+
+static void abort_run(void *self, const char *why)
+{
+    tr_comm_abort(((struct staged *)self)->host, why);
+}
+
+static size_t buffers(void *self)
+{
+    struct staged *s = self;
+
+    return 2 * (size_t)s->comm->size * PIECE + s->host->ops->bytes(s->host->self);
+}
+
+static void destroy(void *self)
+{
+    struct staged *s = self;
+
+    tr_comm_destroy(s->host);
+    tr_mem_free(s->comm->be, TR_MEM_PINNED, s->in);
+    tr_mem_free(s->comm->be, TR_MEM_PINNED, s->out);
+    fr_sys.free(s->lists);
+    fr_sys.free(s);
+}
+
+static const struct tr_comm_ops staged_ops = {
+    .name = "host",
+    .all_gather = host_gather,
+    .all_to_all = host_exchange,
+    .all_to_allv = host_exchange_rows,
+    .broadcast = host_spread,
+    .host_all_gather = host_all_gather,
+    .host_broadcast = host_broadcast,
+    .host_barrier = host_barrier,
+    .abort = abort_run,
+    .bytes = buffers,
+    .destroy = destroy,
+};
+
+static enum fr_rc take(struct staged *s, struct fr_err *err)
+{
+    size_t size = (size_t)s->comm->size;
+    void *in = NULL, *out = NULL;
+    enum fr_rc rc = tr_mem_alloc(s->comm->be, TR_MEM_PINNED, size * PIECE, &in, err);
+
+    s->in = in;
+    if (rc == FR_OK)
+        rc = tr_mem_alloc(s->comm->be, TR_MEM_PINNED, size * PIECE, &out, err);
+    s->out = out;
+    s->lists = fr_sys.alloc(3 * size * sizeof(*s->lists));
+    if (rc == FR_OK && s->lists == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %zu ranks", size);
+    return rc;
+}
+
+enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
+                        struct fr_err *err)
+{
+    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm)), *host = NULL;
+    struct staged *s = fr_sys.alloc(sizeof(*s));
+    enum fr_rc rc = comm == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks")
+                                              : tr_comm_cpu(NULL, o, &host, err);
+
+    *out = NULL;
+    if (rc != FR_OK) {
+        fr_sys.free(comm);
+        fr_sys.free(s);
+        return rc;
+    }
+    *comm = *host;
+    comm->ops = &staged_ops;
+    comm->self = s;
+    comm->be = be;
+    *s = (struct staged){.comm = comm, .host = host};
+    if ((rc = take(s, err)) == FR_OK) {
+        *out = comm;
+        return FR_OK;
+    }
+    if (err != NULL)
+        tr_comm_abort(host, err->msg);
+    destroy(s);
+    fr_sys.free(comm);
+    return rc;
+}
