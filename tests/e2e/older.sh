@@ -1,0 +1,98 @@
+#!/bin/bash
+# A newer flowrun with what an older one left: a database of the first schema, attempts whose
+# supervisors are of another build of flownode. They go on and are found; each ran once. A database
+# of a newer schema is refused and left as it was. usage: older.sh BUILD [BUILD OF AN OLDER COMMIT]
+older=${2:+$(realpath "$2")}
+repo=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+sql() {
+    python3 - "$FLOWRUN_HOME/state.db" "$1" <<'END'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+rows = None
+for statement in open(sys.argv[2]).read().split(";\n") if sys.argv[2].endswith(".sql") else [sys.argv[2]]:
+    rows = db.execute(statement).fetchall()
+print(*(r[0] for r in rows))
+END
+}
+version() { sql "PRAGMA user_version"; }
+
+# The same program under another build id, unless there is an older one.
+if [ -z "$older" ]; then
+    older=$work/older
+    mkdir -p "$older/engine/cli" "$older/tasks"
+    cp "$flowrun" "$older/engine/cli/"
+    python3 - "$build/tasks/flownode" "$older/tasks/flownode" <<'END'
+import os, sys
+p = bytearray(open(sys.argv[1], "rb").read())
+at = p.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0") + 16  # the note of the build id, elf(5)
+p[at] ^= 0xff
+open(sys.argv[2], "wb").write(p)
+os.chmod(sys.argv[2], 0o755)
+END
+fi
+check "the older flownode is another" test "$(sha256sum < "$older/tasks/flownode")" != "$(sha256sum < "$build/tasks/flownode")"
+
+{
+    echo "name: older"
+    local3
+    cat <<'END'
+env: {W: "${{ env.W }}"}
+defaults: {retry: {times: 2, delay: 10ms}}
+tasks:
+  first: {on: n1, run: "echo first >> $W/ran; echo v=kept >> $FLOWRUN_OUTPUT", outputs: [v]}
+  flaky: {on: n2, run: "echo flaky$FLOWRUN_ATTEMPT_NO >> $W/ran; test $FLOWRUN_ATTEMPT_NO != 1"}
+  gang:
+    needs: [first, flaky]
+    on: all
+    gang: true
+    run: "echo gang$NODE_RANK >> $W/ran; until test -e $W/free; do sleep 0.05; done; echo free $NODE_RANK"
+    sidecars: [{run: "exec sleep 600"}]
+  ends: {needs: [first], on: n3, run: "echo ends >> $W/ran; until test -e $W/dead; do sleep 0.05; done; echo unseen"}
+  stops: {needs: [first], on: n1, timeout: 1h, run: "echo stops >> $W/ran; exec sleep 600"}
+  last: {needs: [gang, ends], env: {IN: "${{ tasks.first.outputs.v }}"}, run: "echo last $IN >> $W/ran"}
+END
+} > older.yaml
+FLOWRUN_LIBEXEC=$older/tasks "$older/engine/cli/flowrun" older.yaml > out.older 2>&1 &
+pid=$!
+until_true 30 eval 'test "$(lines ran)" = 8' # first, flaky twice, gang on three, ends, stops
+until_true 30 eval 'grep -q "ends@n3 running" out.older && grep -q "stops@n1 running" out.older'
+for i in 1 2 3; do until_true 30 holds out.older "gang@n$i running"; done
+kill -9 "$pid"
+wait "$pid" 2> /dev/null
+touch dead # this one's end is only in the node's journal
+
+[ "$(version)" = 1 ] || check "the database is as the first schema had it" sql "$repo/tests/e2e/older.sql"
+same "the first schema" "$(version)" 1
+start resume
+pid=$!
+until_true 30 holds out "ends@n3 | unseen"
+same "the newest schema" "$(version)" "$(grep -c '^-- @version' "$repo/schema/state.sql")"
+touch free
+until_true 30 holds out "last@n1 succeeded"
+"$flowrun" cancel > cancel 2>&1
+same "a task of the older one is stopped" $? 0
+wait "$pid"
+has "and that is proven" cancel "1 task stopped, no process of them is left"
+for t in gang@n1 gang@n2 gang@n3 ends@n3 last@n1; do has "$t" out "$t succeeded"; done
+has "the gang's last words" out "gang@n3 | free 2"
+same "each ran once" "$(sort ran | tr '\n' ' ')" "ends first flaky1 flaky2 gang0 gang1 gang2 last kept stops "
+same "one attempt each" "$(sql "SELECT count(*) FROM attempt WHERE no > 1")" 1
+same "none is lost" "$(sql "SELECT count(*) FROM instance WHERE cause = 'lost'")" 0
+same "the database is whole" "$(sql "PRAGMA integrity_check")" ok
+same "the story is whole" "$(sql "SELECT count(*) FROM event WHERE kind = 'running' AND idx >= 0")" 9
+"$flowrun" status --json > status.json
+check "and can be shown" grep -q '"kept"' status.json
+until_true 30 eval 'test -z "$(marked)"'
+
+sql "PRAGMA user_version = 99" > /dev/null
+before=$(sha256sum < "$FLOWRUN_HOME/state.db")
+for c in resume status cancel "logs 1"; do
+    "$flowrun" $c > refused 2>&1
+    same "$c of a newer database" $? 7
+    has "$c says why" refused "state.db has schema 99; this flowrun knows up to"
+done
+same "a refused database is as it was" "$(sha256sum < "$FLOWRUN_HOME/state.db")" "$before"
+finish

@@ -1,0 +1,47 @@
+-- What a database of the newest schema would be, had flowrun known the first one alone
+-- (schema/state.sql, @version 1): attempts and events by a key of their own.
+BEGIN;
+CREATE TABLE attempt1 (
+    id          BLOB PRIMARY KEY,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    idx         INTEGER NOT NULL,
+    no          INTEGER NOT NULL,
+    generation  INTEGER NOT NULL,
+    node        TEXT NOT NULL,
+    rank        INTEGER NOT NULL,
+    home_id     BLOB,
+    boot_id     TEXT NOT NULL DEFAULT '',
+    state       TEXT NOT NULL,
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    reason      TEXT NOT NULL DEFAULT '',
+    address     TEXT NOT NULL DEFAULT '',
+    port        INTEGER NOT NULL DEFAULT 0,
+    log         TEXT NOT NULL,
+    started_wall INTEGER NOT NULL,
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    done        INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO attempt1 SELECT id, run, idx, no, generation, node, rank, home_id, boot_id, state, cause,
+    code, reason, address, port, log, started_wall, ended_wall, done FROM attempt;
+DROP TABLE attempt;
+ALTER TABLE attempt1 RENAME TO attempt;
+CREATE INDEX attempt_of_run ON attempt(run, idx, no);
+
+CREATE TABLE event1 (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    wall        INTEGER NOT NULL,
+    idx         INTEGER NOT NULL,
+    kind        TEXT NOT NULL,
+    attempt_no  INTEGER NOT NULL DEFAULT 0,
+    cause       TEXT NOT NULL DEFAULT '',
+    code        INTEGER NOT NULL DEFAULT 0,
+    text        TEXT NOT NULL DEFAULT ''
+) STRICT;
+INSERT INTO event1 SELECT seq, run, wall, idx, kind, attempt_no, cause, code, text FROM event;
+DROP TABLE event;
+ALTER TABLE event1 RENAME TO event;
+CREATE INDEX event_of_run ON event(run, seq);
+PRAGMA user_version = 1;
+COMMIT;
