@@ -25,7 +25,8 @@ struct world {
     const char *library;
     int port, device;
     int64_t timeout_ms;
-    bool check, host; /* host: the transport through the host's memory */
+    bool check;
+    enum { NCCL, THROUGH_HOST, CPU } transport;
 };
 
 struct rank {
@@ -207,6 +208,56 @@ static int large(const struct rank *r)
     return bad != 0;
 }
 
+/* The calls of a group of `size` ranks whose numbers in the world are `of`. */
+static int in_group(const struct rank *r, struct tr_comm *g, const int *of)
+{
+    int bad = 0, me = g->rank, size = g->size;
+    float *in = floats(r, RANKS * N), *out = floats(r, RANKS * N);
+    struct tr_gather_item item = {out, in, N * sizeof(float)};
+    struct tr_allgather gather = {&item, 1, "of a group"};
+    struct tr_alltoall slices = {out, in, N * sizeof(float), "of a group"};
+    struct tr_broadcast b = {in, N * sizeof(float), size - 1, "of a group"};
+    struct fr_err err = {};
+
+    for (int k = 0; k < size * N; k++)
+        in[k] = value(r->comm->rank, of[k / N], k % N);
+    bad += settled(r, tr_comm_all_gather(g, r->q, &gather, &err), &err);
+    for (int k = 0; k < size * N; k++)
+        bad += out[k] != value(of[k / N], of[0], k % N);
+    bad += settled(r, tr_comm_all_to_all(g, r->q, &slices, &err), &err);
+    for (int k = 0; k < size * N; k++)
+        bad += out[k] != value(of[k / N], of[me], k % N);
+    bad += settled(r, tr_comm_broadcast(g, r->q, &b, &err), &err);
+    for (int i = 0; i < N; i++)
+        bad += in[i] != value(of[size - 1], of[0], i);
+    bad += tr_comm_host_barrier(g, NULL) != FR_UNSUPPORTED;
+    tr_mem_free(r->be, TR_MEM_PINNED, in);
+    tr_mem_free(r->be, TR_MEM_PINNED, out);
+    return bad;
+}
+
+/* Ranks 0 and 2, rank 1 alone; both groups at once, between calls of the world. */
+static int groups(const struct rank *r)
+{
+    static const int pair[] = {0, 2}, one[] = {1};
+    int me = r->comm->rank, bad = 0;
+    struct tr_comm *g = NULL;
+    struct fr_err err = {};
+    int64_t before;
+
+    if (tr_comm_split(r->comm, me == 1, &g, &err) != FR_OK) {
+        printf("rank %d: %s\n", me, err.msg);
+        return 1;
+    }
+    bad += g->size != (me == 1 ? 1 : 2) || g->rank != (me == 2);
+    before = r->comm->collectives;
+    for (int round = 0; round < 2; round++)
+        bad += in_group(r, g, me == 1 ? one : pair) + gather(r);
+    bad += r->comm->collectives != before + 2 * (3 + 1);
+    tr_comm_destroy(g);
+    return bad + gather(r);
+}
+
 /* The error that a rank meets when it goes on with collectives. */
 static struct fr_err fails(const struct rank *r)
 {
@@ -270,6 +321,7 @@ static int differ(const struct rank *r)
 
 static int run_rank(const struct world *w, int rank, body_fn *body)
 {
+    static decltype(tr_comm_nccl) *const create[] = {tr_comm_nccl, tr_comm_host, tr_comm_cpu};
     struct tr_comm_opts o = {};
     struct rank r = {};
     struct fr_err err;
@@ -289,7 +341,7 @@ static int run_rank(const struct world *w, int rank, body_fn *body)
     cudasim_device(90, 1);
     if (tr_cuda_open(sizeof(struct tr_backend_ops), w->device, false, &r.be, &err) == FR_OK &&
         tr_queue_create(r.be, 0, &r.q, &err) == FR_OK &&
-        (w->host ? tr_comm_host : tr_comm_nccl)(r.be, &o, &r.comm, &err) == FR_OK)
+        create[w->transport](r.be, &o, &r.comm, &err) == FR_OK)
         bad = body(&r);
     else
         printf("rank %d: %s\n", rank, err.msg);
@@ -365,7 +417,7 @@ static void environments(void)
 
 int main(int argc, char **argv)
 {
-    struct world w = {argc > 1 ? argv[1] : NULL, 0, 0, 60000, false, false};
+    struct world w = {argc > 1 ? argv[1] : NULL, 0, 0, 60000, false, world::NCCL};
 
     environments();
     run_world(w, all_calls, -1);
@@ -373,13 +425,17 @@ int main(int argc, char **argv)
     w.check = true;
     run_world(w, all_calls, -1);
     run_world(w, differ, -1);
-    w.host = true;
+    w.transport = world::THROUGH_HOST;
     run_world(w, all_calls, -1);
     run_world(w, large, -1);
     run_world(w, differ, -1);
-    w.host = false;
-    w.device = 0;
     w.check = false;
+    run_world(w, groups, -1);
+    w.transport = world::CPU;
+    w.device = 0;
+    run_world(w, groups, -1);
+    w.transport = world::NCCL;
+    run_world(w, groups, -1);
     run_world(w, dies, 1);
     w.timeout_ms = 5000;
     run_world(w, late, -1);

@@ -11,6 +11,14 @@
      (failed) = (comm)->ops->name((comm)->self, (q), (x), (err)), tr_trace_end((comm)->be, (q)),   \
      (failed) != FR_OK)
 
+static void count(struct tr_comm *comm, size_t bytes)
+{
+    comm->collectives++;
+    comm->sent_bytes += bytes;
+    if (comm->world != NULL)
+        count(comm->world, bytes);
+}
+
 void tr_comm_destroy(struct tr_comm *comm)
 {
     if (comm == NULL)
@@ -22,11 +30,12 @@ void tr_comm_destroy(struct tr_comm *comm)
 enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
                               const struct tr_allgather *x, struct fr_err *err)
 {
+    size_t bytes = 0;
     enum fr_rc rc;
 
-    comm->collectives++;
     for (size_t i = 0; i < x->n; i++)
-        comm->sent_bytes += x->items[i].bytes * (size_t)(comm->size - 1);
+        bytes += x->items[i].bytes * (size_t)(comm->size - 1);
+    count(comm, bytes);
     if (TRACED(comm, q, all_gather, x, err, rc))
         return fr_while(err, "gathering %s", x->what);
     return FR_OK;
@@ -37,8 +46,7 @@ enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const st
 {
     enum fr_rc rc;
 
-    comm->collectives++;
-    comm->sent_bytes += x->bytes * (size_t)(comm->size - 1);
+    count(comm, x->bytes * (size_t)(comm->size - 1));
     if (TRACED(comm, q, all_to_all, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
     return FR_OK;
@@ -47,11 +55,12 @@ enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const st
 enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
                                const struct tr_alltoallv *x, struct fr_err *err)
 {
+    size_t bytes = 0;
     enum fr_rc rc;
 
-    comm->collectives++;
     for (int k = 0; k < comm->size; k++)
-        comm->sent_bytes += k == comm->rank ? 0 : x->in_bytes[k];
+        bytes += k == comm->rank ? 0 : x->in_bytes[k];
+    count(comm, bytes);
     if (TRACED(comm, q, all_to_allv, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
     return FR_OK;
@@ -62,9 +71,7 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
 {
     enum fr_rc rc;
 
-    comm->collectives++;
-    if (comm->rank == x->root)
-        comm->sent_bytes += x->bytes * (size_t)(comm->size - 1);
+    count(comm, comm->rank == x->root ? x->bytes * (size_t)(comm->size - 1) : 0);
     if (TRACED(comm, q, broadcast, x, err, rc))
         return fr_while(err, "broadcasting %s", x->what);
     return FR_OK;
@@ -92,9 +99,19 @@ enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
     return tr_reduce_ordered(comm->be, q, &r, err);
 }
 
+static enum fr_rc whole(const struct tr_comm *comm, struct fr_err *err)
+{
+    return comm->world == NULL ? FR_OK
+                               : fr_fail(err, FR_UNSUPPORTED, "a group has no control plane");
+}
+
 enum fr_rc tr_comm_host_all_gather(struct tr_comm *comm, void *all, const void *mine, size_t bytes,
                                    struct fr_err *err)
 {
+    enum fr_rc rc = whole(comm, err);
+
+    if (rc != FR_OK)
+        return rc;
     return comm->ops->host_all_gather(comm->self, all, mine, bytes, err);
 }
 
@@ -106,6 +123,10 @@ enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, i
 
 enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err)
 {
+    enum fr_rc rc = whole(comm, err);
+
+    if (rc != FR_OK)
+        return rc;
     return comm->ops->host_barrier(comm->self, err);
 }
 
@@ -125,6 +146,43 @@ enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr
     }
     fr_sys.free(all);
     return rc;
+}
+
+/* Groups: what all ranks say, and the list that follows from it. */
+static enum fr_rc join_colors(struct tr_comm *world, int color, int *all, struct tr_group *g,
+                              struct fr_err *err)
+{
+    int *ranks = all + world->size;
+    enum fr_rc rc = tr_comm_host_all_gather(world, all, &color, sizeof(color), err);
+
+    *g = (struct tr_group){.ranks = ranks};
+    for (int r = 0; r < world->size && rc == FR_OK; r++)
+        if (all[r] == color)
+            ranks[g->size++] = r;
+    return rc;
+}
+
+enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out, struct fr_err *err)
+{
+    struct tr_comm *group = fr_sys.alloc(sizeof(*group));
+    int *all = fr_sys.alloc(2 * (size_t)world->size * sizeof(*all));
+    struct tr_group g = {0};
+    enum fr_rc rc = group == NULL || all == NULL ? fr_fail(err, FR_NOMEM, "a group of ranks")
+                                                 : join_colors(world, color, all, &g, err);
+
+    *out = NULL;
+    if (rc == FR_OK) {
+        *group = (struct tr_comm){.be = world->be, .size = g.size, .world = world};
+        while (g.ranks[group->rank] != world->rank)
+            group->rank++;
+        rc = world->ops->split(world->self, &g, group, err);
+    }
+    fr_sys.free(all);
+    if (rc == FR_OK)
+        *out = group;
+    else
+        fr_sys.free(group);
+    return rc == FR_OK ? rc : fr_while(err, "making a group of ranks");
 }
 
 void tr_comm_abort(struct tr_comm *comm, const char *why)

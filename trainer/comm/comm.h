@@ -70,10 +70,18 @@ struct tr_broadcast {
     const char *what;
 };
 
-/* What a transport fills in: comm.c checks arguments and order, then calls it. */
+struct tr_comm;
+
+/* The ranks of a group by their number in the world, ascending. */
+struct tr_group {
+    const int *ranks; /* size */
+    int size;
+};
+
+/* What a transport fills in: comm.c checks arguments and order, then calls it. The name is
+ * "single", "cpu" (tcp between nodes, shared memory inside), "nccl" or "host". */
 struct tr_comm_ops {
-    const char
-        *name; /* "single", "cpu" (tcp between nodes, shared memory inside), "nccl", "host" */
+    const char *name;
     enum fr_rc (*all_gather)(void *self, struct tr_queue *q, const struct tr_allgather *x,
                              struct fr_err *err);
     enum fr_rc (*all_to_all)(void *self, struct tr_queue *q, const struct tr_alltoall *x,
@@ -86,6 +94,9 @@ struct tr_comm_ops {
                                   struct fr_err *err);
     enum fr_rc (*host_broadcast)(void *self, void *p, size_t bytes, int root, struct fr_err *err);
     enum fr_rc (*host_barrier)(void *self, struct fr_err *err);
+    /* Fills in ops and self of a group that lacks only these. All ranks of the world call. */
+    enum fr_rc (*split)(void *self, const struct tr_group *g, struct tr_comm *group,
+                        struct fr_err *err);
     void (*abort)(void *self,
                   const char *why); /* tells all ranks; their next call fails with why */
     size_t (*bytes)(void *self);    /* transport buffers, for the memory table */
@@ -99,8 +110,9 @@ struct tr_comm {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
-    int64_t collectives; /* data calls issued so far */
-    size_t sent_bytes;   /* payload this rank has handed to data calls */
+    struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
+    int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
+    size_t sent_bytes;     /* payload this rank has handed to data calls */
 };
 
 /* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
@@ -141,6 +153,15 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
 enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);
 
+/*
+ * The ranks of world that give the same color, in their order, as a communicator of the same
+ * transport: the ranks of a node by color = node, those of an expert group of n by rank / n. All
+ * ranks of world call it together. A group has the data plane and tr_comm_abort; it is destroyed
+ * before its world.
+ */
+enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
+                         struct fr_err *err);
+
 void tr_comm_destroy(struct tr_comm *comm);
 
 /* ---- data plane ---- */
@@ -168,7 +189,7 @@ struct tr_reduce_scatter {
 enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
                                   const struct tr_reduce_scatter *x, struct fr_err *err);
 
-/* ---- control plane: host memory, blocking ---- */
+/* ---- control plane: host memory, blocking; not of a group (FR_UNSUPPORTED) ---- */
 
 enum fr_rc tr_comm_host_all_gather(struct tr_comm *comm, void *all, const void *mine, size_t bytes,
                                    struct fr_err *err);

@@ -16,8 +16,9 @@ enum { DATA_PORTS = 31 };
 
 struct cpu {
     struct tr_comm *comm;       /* borrows: the object this is the inside of */
-    struct tr_control *control; /* owns */
-    struct tr_mesh mesh;
+    struct tr_control *control; /* owns, but of a group */
+    struct tr_mesh mesh;        /* of a group: a copy of the world's, which owns its links */
+    int *ranks; /* owns, of a group: its ranks in the mesh; NULL: the same numbers */
     bool check;
 };
 
@@ -75,14 +76,24 @@ static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const char *call, siz
         rc = tr_sync(c->comm->be, q, err);
     if (rc == FR_OK && c->check)
         rc = tr_comm_cpu_check(c->comm, call, bytes, what, err);
-    tr_control_note(c->control, c->comm->collectives, what);
+    tr_control_note(c->control, tr_comm_seq(c->comm), what);
     return rc;
 }
 
 static enum fr_rc end(struct cpu *c, enum fr_rc rc)
 {
-    tr_control_note(c->control, c->comm->collectives, rc == FR_OK ? NULL : "failed");
+    tr_control_note(c->control, tr_comm_seq(c->comm), rc == FR_OK ? NULL : "failed");
     return rc;
+}
+
+/* v, whose ranks are this communicator's. */
+static enum fr_rc move(struct cpu *c, struct tr_move *v, struct fr_err *err)
+{
+    if (c->ranks != NULL) {
+        v->to = v->to < 0 ? -1 : c->ranks[v->to];
+        v->from = v->from < 0 ? -1 : c->ranks[v->from];
+    }
+    return tr_mesh_move(&c->mesh, v, err);
 }
 
 /* Lists of pieces for `blocks` blocks of n items each: 2 * blocks * n entries of one allocation. */
@@ -149,7 +160,7 @@ static enum fr_rc cpu_all_gather(void *self, struct tr_queue *q, const struct tr
                         .own = own,
                         .what = x->what};
     if (rc == FR_OK)
-        rc = tr_mesh_move(&c->mesh, &v, err);
+        rc = move(c, &v, err);
     stream_finish(&out);
     stream_finish(&in);
     return end(c, rc);
@@ -174,7 +185,7 @@ static enum fr_rc cpu_all_to_allv(void *self, struct tr_queue *q, const struct t
                             .in = {&take, &x->out_bytes[from], 1},
                             .own = x->in_bytes[to],
                             .what = x->what};
-        rc = tr_mesh_move(&c->mesh, &v, err);
+        rc = move(c, &v, err);
     }
     return end(c, rc);
 }
@@ -200,7 +211,7 @@ static enum fr_rc cpu_all_to_all(void *self, struct tr_queue *q, const struct tr
                             .in = {&take, &x->bytes, 1},
                             .own = x->bytes,
                             .what = x->what};
-        rc = tr_mesh_move(&c->mesh, &v, err);
+        rc = move(c, &v, err);
     }
     return end(c, rc);
 }
@@ -219,7 +230,7 @@ static enum fr_rc cpu_broadcast(void *self, struct tr_queue *q, const struct tr_
                         .what = x->what};
     enum fr_rc rc = begin(c, q, "broadcast", x->bytes, x->what, err);
 
-    return rc == FR_OK ? end(c, tr_mesh_move(&c->mesh, &v, err)) : rc;
+    return rc == FR_OK ? end(c, move(c, &v, err)) : rc;
 }
 
 static enum fr_rc cpu_host_all_gather(void *self, void *all, const void *mine, size_t bytes,
@@ -274,8 +285,11 @@ static void cpu_destroy(void *self)
 
     if (c == NULL)
         return;
-    tr_control_leave(c->control);
-    tr_mesh_finish(&c->mesh);
+    if (c->ranks == NULL) {
+        tr_control_leave(c->control);
+        tr_mesh_finish(&c->mesh);
+    }
+    fr_sys.free(c->ranks);
     fr_sys.free(c);
 }
 
@@ -296,6 +310,10 @@ static enum fr_rc data_port(const struct tr_comm_opts *o, int *fd, int *port, st
     return rc;
 }
 
+/* A group moves over the world's links: calls are done when they return. */
+static enum fr_rc cpu_split(void *self, const struct tr_group *g, struct tr_comm *group,
+                            struct fr_err *err);
+
 static const struct tr_comm_ops cpu_ops = {
     .name = "cpu",
     .all_gather = cpu_all_gather,
@@ -305,10 +323,32 @@ static const struct tr_comm_ops cpu_ops = {
     .host_all_gather = cpu_host_all_gather,
     .host_broadcast = cpu_host_broadcast,
     .host_barrier = cpu_host_barrier,
+    .split = cpu_split,
     .abort = cpu_abort,
     .bytes = cpu_bytes,
     .destroy = cpu_destroy,
 };
+
+static enum fr_rc cpu_split(void *self, const struct tr_group *g, struct tr_comm *group,
+                            struct fr_err *err)
+{
+    const struct cpu *world = self;
+    struct cpu *c = fr_sys.alloc(sizeof(*c));
+    int *ranks = fr_sys.alloc((size_t)g->size * sizeof(*ranks));
+
+    if (c == NULL || ranks == NULL) {
+        fr_sys.free(c);
+        fr_sys.free(ranks);
+        return fr_fail(err, FR_NOMEM, "no memory for %d ranks", g->size);
+    }
+    memcpy(ranks, g->ranks, (size_t)g->size * sizeof(*ranks));
+    *c =
+        (struct cpu){.comm = group, .control = world->control, .mesh = world->mesh, .ranks = ranks};
+    c->mesh.bytes = 0;
+    group->ops = &cpu_ops;
+    group->self = c;
+    return FR_OK;
+}
 
 enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
                        struct fr_err *err)

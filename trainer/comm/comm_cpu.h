@@ -10,6 +10,12 @@
 /* The control plane of a communicator that tr_comm_cpu made; borrowed. */
 struct tr_control *tr_comm_cpu_control(struct tr_comm *comm);
 
+/* The number of the last data call over all communicators of this process. */
+static inline int64_t tr_comm_seq(const struct tr_comm *comm)
+{
+    return comm->world != NULL ? comm->world->collectives : comm->collectives;
+}
+
 /* Compares what every rank is about to call; FR_PROTO names those that differ. All ranks call. */
 enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t bytes, const char *what,
                              struct fr_err *err);

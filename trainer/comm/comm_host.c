@@ -116,6 +116,18 @@ static enum fr_rc exchange_round(struct staged *s, struct tr_queue *q, const str
 }
 
 /* As many rounds as the largest part of any two ranks needs: they agree on it first. */
+static enum fr_rc agree_most(struct staged *s, size_t *most, struct fr_err *err)
+{
+    size_t size = (size_t)s->comm->size, *all = s->lists;
+    struct tr_gather_item item = {all, most, sizeof(*most)};
+    struct tr_allgather g = {&item, 1, "sizes"};
+    enum fr_rc rc = tr_comm_all_gather(s->host, NULL, &g, err);
+
+    for (size_t k = 0; k < size && rc == FR_OK; k++)
+        *most = all[k] > *most ? all[k] : *most;
+    return rc;
+}
+
 static enum fr_rc host_exchange_rows(void *self, struct tr_queue *q, const struct tr_alltoallv *x,
                                      struct fr_err *err)
 {
@@ -125,10 +137,7 @@ static enum fr_rc host_exchange_rows(void *self, struct tr_queue *q, const struc
 
     for (size_t k = 0; k < size; k++)
         most = x->in_bytes[k] > most ? x->in_bytes[k] : most;
-    if ((rc = tr_comm_host_all_gather(s->host, s->lists, &most, sizeof(most), err)) != FR_OK)
-        return rc;
-    for (size_t k = 0; k < size; k++)
-        most = s->lists[k] > most ? s->lists[k] : most;
+    rc = agree_most(s, &most, err);
     for (size_t at = 0; at < most && rc == FR_OK; at += PIECE)
         rc = exchange_round(s, q, x, at, err);
     return rc;
@@ -193,6 +202,9 @@ static void destroy(void *self)
     fr_sys.free(s);
 }
 
+static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *group,
+                        struct fr_err *err);
+
 static const struct tr_comm_ops staged_ops = {
     .name = "host",
     .all_gather = host_gather,
@@ -202,6 +214,7 @@ static const struct tr_comm_ops staged_ops = {
     .host_all_gather = host_all_gather,
     .host_broadcast = host_broadcast,
     .host_barrier = host_barrier,
+    .split = split,
     .abort = abort_run,
     .bytes = buffers,
     .destroy = destroy,
@@ -221,6 +234,32 @@ static enum fr_rc take(struct staged *s, struct fr_err *err)
     if (rc == FR_OK && s->lists == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for %zu ranks", size);
     return rc;
+}
+
+static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *group,
+                        struct fr_err *err)
+{
+    struct tr_comm *world = ((struct staged *)self)->host, *host = fr_sys.alloc(sizeof(*host));
+    struct staged *s = fr_sys.alloc(sizeof(*s));
+    enum fr_rc rc = host == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "a group of ranks") : FR_OK;
+
+    if (rc == FR_OK) {
+        *host = (struct tr_comm){.rank = group->rank, .size = g->size, .world = world};
+        rc = world->ops->split(world->self, g, host, err);
+    }
+    if (rc != FR_OK) {
+        fr_sys.free(host);
+        fr_sys.free(s);
+        return rc;
+    }
+    *s = (struct staged){.comm = group, .host = host};
+    if ((rc = take(s, err)) != FR_OK) {
+        destroy(s);
+        return rc;
+    }
+    group->ops = &staged_ops;
+    group->self = s;
+    return FR_OK;
 }
 
 enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,

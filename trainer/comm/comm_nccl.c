@@ -29,8 +29,8 @@ struct pending {
 
 struct nccl {
     struct tr_comm *comm;       /* borrows: the object this is the inside of */
-    struct tr_comm *host;       /* owns: the same ranks on the CPU */
-    struct tr_control *control; /* borrows: host's */
+    struct tr_comm *host;       /* owns: the same ranks on the CPU; NULL: a group */
+    struct tr_control *control; /* borrows: host's, of a group the world's */
     struct tr_nccl_api api;
     tr_nccl_comm link;
     bool check;
@@ -171,12 +171,12 @@ static enum fr_rc begin(struct nccl *c, const struct call *call, struct fr_err *
         rc = tr_comm_cpu_check(c->host, call->name, call->bytes, call->what, err);
     if (rc != FR_OK)
         return rc;
-    tr_control_note(c->control, c->comm->collectives, call->what);
+    tr_control_note(c->control, tr_comm_seq(c->comm), call->what);
     pthread_mutex_lock(&c->lock);
     c->issuing = !c->aborted;
     if (c->issuing && c->count < PENDING) {
         p = &c->pending[(c->first + c->count++) % PENDING];
-        p->seq = c->comm->collectives;
+        p->seq = tr_comm_seq(c->comm);
         p->since_ms = fr_sys.mono_ms();
         p->recorded = false;
         snprintf(p->text, sizeof(p->text), "%s '%.40s'", call->name, call->what);
@@ -197,7 +197,7 @@ static enum fr_rc end(struct nccl *c, struct tr_queue *q, int result, struct fr_
     c->issuing = false;
     if (c->count > 0)
         p = &c->pending[(c->first + c->count - 1) % PENDING];
-    if (p != NULL && (p->recorded || p->seq != c->comm->collectives))
+    if (p != NULL && (p->recorded || p->seq != tr_comm_seq(c->comm)))
         p = NULL;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
@@ -339,14 +339,14 @@ static enum fr_rc nccl_host_barrier(void *self, struct fr_err *err)
 
 static void nccl_abort(void *self, const char *why)
 {
-    tr_comm_abort(((struct nccl *)self)->host, why);
+    tr_control_abort(((struct nccl *)self)->control, FR_PEER, why);
 }
 
 static size_t nccl_bytes(void *self)
 {
     struct tr_comm *host = ((struct nccl *)self)->host;
 
-    return host->ops->bytes(host->self);
+    return host != NULL ? host->ops->bytes(host->self) : 0;
 }
 
 static void nccl_destroy(void *self)
@@ -375,6 +375,9 @@ static void nccl_destroy(void *self)
     fr_sys.free(c);
 }
 
+static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_comm *group,
+                             struct fr_err *err);
+
 static const struct tr_comm_ops nccl_ops = {
     .name = "nccl",
     .all_gather = nccl_all_gather,
@@ -384,27 +387,40 @@ static const struct tr_comm_ops nccl_ops = {
     .host_all_gather = nccl_host_all_gather,
     .host_broadcast = nccl_host_broadcast,
     .host_barrier = nccl_host_barrier,
+    .split = nccl_split,
     .abort = nccl_abort,
     .bytes = nccl_bytes,
     .destroy = nccl_destroy,
 };
 
-/* Rank 0's id goes to all, then all join at once. */
-static enum fr_rc connect_ranks(struct nccl *c, struct fr_err *err)
+/* Joins the ranks that have this id; it is the first one's. */
+static enum fr_rc connect_ranks(struct nccl *c, struct tr_nccl_id id, struct fr_err *err)
 {
     struct tr_nccl_config config = {sizeof(config), TR_NCCL_MAGIC, TR_NCCL_VERSION, 0};
-    struct tr_nccl_id id = {{0}};
-    enum fr_rc rc;
-    int result = c->comm->rank == 0 ? c->api.get_unique_id(&id) : TR_NCCL_OK;
+    int result = c->api.comm_init(&c->link, c->comm->size, id, c->comm->rank, &config);
 
-    if (result != TR_NCCL_OK)
-        return fr_fail(err, FR_IO, "NCCL: %s", c->api.error_string(result));
-    if ((rc = tr_comm_host_broadcast(c->host, &id, sizeof(id), 0, err)) != FR_OK)
-        return rc;
-    result = c->api.comm_init(&c->link, c->comm->size, id, c->comm->rank, &config);
     if (result != TR_NCCL_OK && result != TR_NCCL_IN_PROGRESS)
         return fr_fail(err, FR_IO, "NCCL: %s", c->api.error_string(result));
     return settle(c, err);
+}
+
+/* The id that the first rank of a communicator made, to all ranks of the world; first: its number
+ * there. */
+static enum fr_rc share_id(struct nccl *c, struct tr_comm *host, int first, struct tr_nccl_id *id,
+                           struct fr_err *err)
+{
+    struct tr_nccl_id mine = {{0}}, *all;
+    int result = c->comm->rank == 0 ? c->api.get_unique_id(&mine) : TR_NCCL_OK;
+    enum fr_rc rc;
+
+    if (result != TR_NCCL_OK)
+        return fr_fail(err, FR_IO, "NCCL: %s", c->api.error_string(result));
+    if ((all = fr_sys.alloc((size_t)host->size * sizeof(*all))) == NULL)
+        return fr_fail(err, FR_NOMEM, "ids of %d ranks", host->size);
+    rc = tr_comm_host_all_gather(host, all, &mine, sizeof(mine), err);
+    *id = all[first];
+    fr_sys.free(all);
+    return rc;
 }
 
 /* Every rank needs a GPU of its own: NCCL hangs or fails otherwise, and says less. */
@@ -432,10 +448,11 @@ static enum fr_rc own_devices(struct nccl *c, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_err *err)
+/* What every communicator has: its lock, the events of its calls. */
+static enum fr_rc prepare(struct nccl *c, struct fr_err *err)
 {
     pthread_condattr_t attr;
-    enum fr_rc rc = tr_nccl_env(environ, o->local_size, o->allow_slow_links, err);
+    enum fr_rc rc = FR_OK;
 
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_init(&attr);
@@ -444,16 +461,61 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
     pthread_condattr_destroy(&attr);
     for (size_t i = 0; i < PENDING && rc == FR_OK; i++)
         rc = tr_event_create(c->comm->be, &c->pending[i].event, err);
+    return rc;
+}
+
+static enum fr_rc start_watch(struct nccl *c, struct fr_err *err)
+{
+    c->thread_runs = pthread_create(&c->thread, NULL, watch, c) == 0;
+    return c->thread_runs ? FR_OK : fr_fail(err, FR_NOMEM, "no thread to watch NCCL");
+}
+
+static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_err *err)
+{
+    struct tr_nccl_id id;
+    enum fr_rc rc = prepare(c, err);
+
+    if (rc == FR_OK)
+        rc = tr_nccl_env(environ, o->local_size, o->allow_slow_links, err);
     if (rc == FR_OK)
         rc = tr_nccl_open(o->nccl, &c->api, err);
     if (rc == FR_OK)
         rc = own_devices(c, err);
     if (rc == FR_OK)
-        rc = connect_ranks(c, err);
-    if (rc == FR_OK && pthread_create(&c->thread, NULL, watch, c) != 0)
-        rc = fr_fail(err, FR_NOMEM, "no thread to watch NCCL");
-    c->thread_runs = rc == FR_OK;
-    return rc;
+        rc = share_id(c, c->host, 0, &id, err);
+    if (rc == FR_OK)
+        rc = connect_ranks(c, id, err);
+    return rc == FR_OK ? start_watch(c, err) : rc;
+}
+
+static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_comm *group,
+                             struct fr_err *err)
+{
+    const struct nccl *world = self;
+    struct nccl *c = fr_sys.alloc(sizeof(*c));
+    struct tr_nccl_id id;
+    enum fr_rc rc;
+
+    if (c == NULL)
+        return fr_fail(err, FR_NOMEM, "a group of ranks");
+    *c = (struct nccl){.comm = group,
+                       .control = world->control,
+                       .api = world->api,
+                       .timeout_ms = world->timeout_ms};
+    rc = prepare(c, err);
+    if (rc == FR_OK)
+        rc = share_id(c, world->host, g->ranks[0], &id, err);
+    if (rc == FR_OK)
+        rc = connect_ranks(c, id, err);
+    if (rc == FR_OK)
+        rc = start_watch(c, err);
+    if (rc != FR_OK) {
+        nccl_destroy(c);
+        return rc;
+    }
+    group->ops = &nccl_ops;
+    group->self = c;
+    return FR_OK;
 }
 
 enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,

@@ -95,6 +95,22 @@ static void destroy(void *self)
     fr_sys.free(self);
 }
 
+static const struct tr_comm_ops single_ops;
+
+static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *group,
+                        struct fr_err *err)
+{
+    struct single *s = fr_sys.alloc(sizeof(*s));
+
+    (void)g;
+    if (s == NULL)
+        return fr_fail(err, FR_NOMEM, "a communicator");
+    *s = *(struct single *)self;
+    group->ops = &single_ops;
+    group->self = s;
+    return FR_OK;
+}
+
 static const struct tr_comm_ops single_ops = {
     .name = "single",
     .all_gather = all_gather,
@@ -104,6 +120,7 @@ static const struct tr_comm_ops single_ops = {
     .host_all_gather = host_all_gather,
     .host_broadcast = host_broadcast,
     .host_barrier = host_barrier,
+    .split = split,
     .abort = abort_run,
     .bytes = buffers,
     .destroy = destroy,
