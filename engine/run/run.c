@@ -334,28 +334,33 @@ static void look_around(struct fr_run *run)
         follow_again(run);
 }
 
-/* Starts what may start at once: its attempt was committed when it was booked, for its node as it
- * is, and what it needs has ended in that commit or before. true: something did. */
-static bool start_booked(struct fr_run *run)
+/* Its attempt was committed when it was booked, for its node as it is now; and what it needs has
+ * ended in that commit or before. */
+static bool may_start_now(struct fr_run *run, const struct fr_act *act)
+{
+    const struct run_node *node = &run->nodes[act->node];
+    const struct run_attempt *at = run_attempt_find(run, act->attempt);
+
+    return act->booked && node->up && at != NULL && at->booked &&
+           fr_id_eq(at->home_id, node->home_id) && strcmp(at->boot_id, node->boot_id) == 0;
+}
+
+/* Effects that need not wait for the commit of this drain: starts of what was booked; and
+ * connections, whose epoch was committed before the first of them. true: there was one. */
+static bool early_effects(struct fr_run *run)
 {
     bool any = false;
 
-    for (size_t i = run->started; i < run->acts.n; i++) {
+    for (size_t i = run->early; i < run->acts.n; i++) {
         struct fr_act *act = &run->acts.v[i];
-        const struct run_node *node;
-        const struct run_attempt *at;
 
-        if (act->kind != FR_ACT_START || !act->booked)
-            continue;
-        node = &run->nodes[act->node];
-        if (!node->up || (at = run_attempt_find(run, act->attempt)) == NULL || !at->booked ||
-            !fr_id_eq(at->home_id, node->home_id) || strcmp(at->boot_id, node->boot_id) != 0)
+        if (act->kind != FR_ACT_CONNECT && (act->kind != FR_ACT_START || !may_start_now(run, act)))
             continue;
         run_act(run, act);
         act->kind = FR_ACT_PAST;
         any = true;
     }
-    run->started = run->acts.n;
+    run->early = run->acts.n;
     return any;
 }
 
@@ -365,7 +370,7 @@ static void effects(struct fr_run *run)
         if (run->acts.v[i].kind >= FR_ACT_EFFECTS)
             run_act(run, &run->acts.v[i]);
     run->acts.n = 0;
-    run->looked = run->started = 0;
+    run->looked = run->early = 0;
     if (run->acts.cap > KEEP_ACTS) { /* a run's first turn has a row for each instance */
         fr_acts_finish(&run->acts);
         fr_sys.free(run->notes);
@@ -397,20 +402,20 @@ static void arm(struct fr_run *run, bool soon)
 static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc;
-    bool started, due;
+    bool early, due;
 
     look_around(run);
     rc = apply_all(run, err);
     if (rc != FR_OK)
         return rc;
-    started = start_booked(run);
+    early = early_effects(run);
     due = ripe(run);
-    if (due && !started && commit(run)) { /* else after the next turn of the loop, which sends it */
+    if (due && !early && commit(run)) { /* else after the next turn of the loop, which sends it */
         run->held_ms = 0;
         run_show(run);
         effects(run);
     }
-    arm(run, due && started);
+    arm(run, due && early);
     return FR_OK;
 }
 

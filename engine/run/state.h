@@ -156,7 +156,7 @@ struct fr_run {
     size_t n_events, cap_events;
     struct fr_acts acts;     /* of this drain */
     size_t looked;           /* acts up to here: EVAL performed */
-    size_t started;          /* likewise: START of what was booked */
+    size_t early;            /* likewise: effects that need not wait performed */
     struct run_shown *notes; /* of this drain, shown after the commit; fr_sys */
     size_t n_notes, cap_notes;
 
