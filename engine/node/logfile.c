@@ -38,7 +38,7 @@ enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id 
     return FR_OK;
 }
 
-/* Times are a help, not a promise. */
+/* Times are a help, not a promise. What a full disk took of a mark is overwritten by the next. */
 static void mark_time(struct fr_logfile *l, int64_t now)
 {
     struct fr_log_mark mark = {l->size, now};
@@ -46,10 +46,13 @@ static void mark_time(struct fr_logfile *l, int64_t now)
 
     if (l->index < 0) {
         fr_home_path(l->home, FR_HOME_INDEX, l->attempt, path);
-        l->index = fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+        l->index = fr_sys.open(path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
     }
-    if (l->index >= 0 && fr_sys.write(l->index, &mark, sizeof(mark)) == (ssize_t)sizeof(mark))
-        l->marked_ms = now;
+    if (l->index < 0 || fr_sys.pwrite(l->index, &mark, sizeof(mark),
+                                      (off_t)(l->marks * sizeof(mark))) != (ssize_t)sizeof(mark))
+        return;
+    l->marks++;
+    l->marked_ms = now;
 }
 
 /* Appends, counting what the disk does not take. */

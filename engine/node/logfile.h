@@ -32,7 +32,8 @@ struct fr_logfile {
     size_t tail_at;     /* oldest byte of the ring */
     uint64_t dropped;   /* bytes not kept so far */
     uint64_t unsaid;    /* of them: lost to a full disk and not yet noted in the file */
-    int64_t marked_ms;
+    int64_t marked_ms;  /* the newest mark's */
+    uint64_t marks;     /* in the index */
 };
 
 /* Makes the file and takes its lock: FR_BUSY when another supervisor of the attempt lives. */

@@ -1,8 +1,9 @@
 /* Parts of a node that need no process: outputs, masks, whose a process is, paths, the journal's
- * order. */
+ * order, a log's times. */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/node/home.h"
+#include "engine/node/logfile.h"
 #include "engine/node/mask.h"
 #include "engine/node/outputs.h"
 #include "engine/node/reason.h"
@@ -351,6 +352,50 @@ static void test_journal(void)
     unlink(path);
 }
 
+static int64_t a_second_later(void)
+{
+    return fr_sys_real.mono_ms() + 1000;
+}
+
+/* The disk is full after five bytes. */
+static ssize_t pwrite_five(int fd, const void *p, size_t n, off_t at)
+{
+    return fr_sys_real.pwrite(fd, p, n < 5 ? n : 5, at);
+}
+
+/* Marks stay whole whatever a full disk took of one: a torn one would shift all that follow. */
+static void test_marks(void)
+{
+    char dir[] = "/tmp/fr-marks-XXXXXX", path[FR_NODE_PATH];
+    struct fr_id id = {{7}};
+    struct fr_request req = {0};
+    struct fr_logfile log;
+    struct fr_log_mark m[4];
+    struct fr_err err = {0};
+    int64_t now = fr_sys.mono_ms();
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return;
+    snprintf(path, sizeof(path), "%s/log", dir);
+    CHECK(mkdir(path, 0700) == 0);
+    CHECK_INT(fr_logfile_open(&log, dir, id, &req, &err), FR_OK);
+    fr_logfile_add(&log, "one\n", 4);
+    fr_sys.mono_ms = a_second_later;
+    fr_sys.pwrite = pwrite_five;
+    fr_logfile_add(&log, "two\n", 4); /* its mark is torn */
+    fr_sys.pwrite = fr_sys_real.pwrite;
+    fr_logfile_add(&log, "three\n", 6);
+    fr_sys = fr_sys_real;
+    fr_logfile_close(&log);
+    fr_home_path(dir, FR_HOME_INDEX, id, path);
+    int fd = open(path, O_RDONLY);
+    CHECK_INT(read(fd, m, sizeof(m)), 2 * (int)sizeof(m[0]));
+    CHECK(m[0].offset == 0 && m[0].mono_ms >= now && m[0].mono_ms < now + 1000);
+    CHECK(m[1].offset == 8 && m[1].mono_ms >= now + 1000 && m[1].mono_ms < now + 60000);
+    close(fd);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+}
+
 int main(void)
 {
     test_outputs();
@@ -361,5 +406,6 @@ int main(void)
     test_far_home();
     test_paths();
     test_journal();
+    test_marks();
     return check_done();
 }
