@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-    TICK_MS = 1000,
+    TICK_MS = 1000,   /* while connecting */
+    LATE_MS = 3000,   /* that our own timer may be */
     QUIET_MS = 30000, /* while connecting: neither a byte came nor one was taken */
     PAUSE_MIN_MS = 500,
     PAUSE_MAX_MS = 15000,
@@ -263,7 +264,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     };
     fr_chan_post(ch, ev);
     ch->rate_since_ms = now;
-    ch->tick_ms = now;
+    ch->due_ms = now;
     grant(ch, ch->window);
     fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* the first ping refines the offset */
     ch->ping_ms = 0;
@@ -420,7 +421,8 @@ void fr_chan_start(struct fr_chan *ch)
     ch->state = FR_CHAN_CONNECTING;
     ch->ex->connecting++;
     ch->counted = true;
-    ch->opened_ms = ch->took_ms = ch->heard_ms = ch->tick_ms = fr_sys.mono_ms();
+    ch->opened_ms = ch->took_ms = ch->heard_ms = fr_sys.mono_ms();
+    ch->due_ms = ch->opened_ms + TICK_MS;
     if (ch->link.ops == NULL)
         rc = fr_chan_route(ch, &err);
     if (rc == FR_OK)
@@ -428,7 +430,7 @@ void fr_chan_start(struct fr_chan *ch)
     if (rc != FR_OK)
         fr_chan_lost(ch, &err, false);
     else
-        fr_loop_arm_in(ch->ex->loop, ch->timer, TICK_MS);
+        fr_loop_arm(ch->ex->loop, ch->timer, ch->due_ms);
 }
 
 void fr_chan_connect(struct fr_chan *ch)
@@ -446,22 +448,25 @@ void fr_chan_wanted(struct fr_chan *ch)
         fr_chan_connect(ch);
 }
 
-static void tick_up(struct fr_chan *ch, int64_t now)
+/* Gives the time of the next look; 0: the connection is lost. Whoever looks late has still to read
+ * what came meanwhile. */
+static int64_t tick_up(struct fr_chan *ch, int64_t now, bool late)
 {
     struct fr_err err = {0};
+    int64_t silent_ms, ping_ms;
 
-    if (now - ch->tick_ms > FR_SILENCE_MS / 2)
-        ch->heard_ms = now; /* we did not look: what came meanwhile has still to be read */
-    ch->tick_ms = now;
-    if (now - ch->heard_ms >= FR_SILENCE_MS) {
+    if (late)
+        ch->heard_ms = now;
+    silent_ms = ch->heard_ms + FR_SILENCE_MS;
+    if (now >= silent_ms) {
         fr_fail(&err, FR_UNREACHABLE, "no word for %d s", FR_SILENCE_MS / 1000);
         fr_chan_lost(ch, &err, true);
-        return;
+        return 0;
     }
     if (ch->out.n > 0 && now - ch->took_ms > QUIET_MS) { /* what waits for it would only grow */
         fr_fail(&err, FR_UNREACHABLE, "it took nothing that was sent for %d s", QUIET_MS / 1000);
         fr_chan_lost(ch, &err, false);
-        return;
+        return 0;
     }
     if (now - ch->ping_ms >= FR_PING_MS) {
         struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
@@ -470,27 +475,31 @@ static void tick_up(struct fr_chan *ch, int64_t now)
         fr_chan_put(ch, &m);
         fr_chan_flush(ch);
     }
-    fr_loop_arm_in(ch->ex->loop, ch->timer, TICK_MS);
+    ping_ms = ch->ping_ms + FR_PING_MS;
+    return ping_ms < silent_ms ? ping_ms : silent_ms;
 }
 
 static void on_timer(void *arg)
 {
     struct fr_chan *ch = arg;
-    int64_t now = fr_sys.mono_ms();
+    int64_t now = fr_sys.mono_ms(), due = 0;
+    bool late = now - ch->due_ms > LATE_MS;
 
-    if (ch->failed) {
+    if (ch->failed)
         lost_with(ch, FR_NOMEM, "no memory for what was to be sent");
-    } else if (ch->state == FR_CHAN_UP) {
-        tick_up(ch, now);
-    } else if (ch->state == FR_CHAN_PAUSING) {
+    else if (ch->state == FR_CHAN_PAUSING)
         fr_chan_connect(ch);
-    } else if (ch->state == FR_CHAN_CONNECTING) {
-        if (ch->link_up && now - ch->heard_ms > QUIET_MS && now - ch->tick_ms < 2 * TICK_MS)
-            lost_with(ch, FR_UNREACHABLE, "connected, but flownode did not answer for 30 s");
-        else
-            fr_loop_arm_in(ch->ex->loop, ch->timer, TICK_MS);
-        ch->tick_ms = now;
-    }
+    else if (ch->state == FR_CHAN_UP)
+        due = tick_up(ch, now, late);
+    else if (ch->state == FR_CHAN_CONNECTING && ch->link_up && !late &&
+             now - ch->heard_ms > QUIET_MS)
+        lost_with(ch, FR_UNREACHABLE, "connected, but flownode did not answer for 30 s");
+    else if (ch->state == FR_CHAN_CONNECTING)
+        due = now + TICK_MS;
+    if (due == 0 || ch->failed)
+        return;
+    ch->due_ms = due;
+    fr_loop_arm(ch->ex->loop, ch->timer, due);
 }
 
 static void on_flush(void *arg)

@@ -86,7 +86,7 @@ struct fr_chan {
     bool strayed;    /* an error about nothing that was asked was logged, once a connection */
     bool failed;     /* no memory for what was to be sent: falls at the next tick */
     uint32_t serial; /* of the connection; changes when it is lost */
-    int64_t tick_ms; /* last tick: a late one was our own doing */
+    int64_t due_ms;  /* of the next look at it: a late one was our own doing */
     int64_t rtt_ms;  /* of the offset's measurement */
     uint64_t credit; /* bulk bytes we may send */
     int64_t window,

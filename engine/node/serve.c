@@ -245,10 +245,8 @@ static void on_time(struct srv *s, int64_t now)
 {
     struct fr_err err;
 
-    if (now >= s->ping_ms) {
-        struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
-        s->ping_ms = now + FR_PING_MS;
-        srv_send(s, &m);
+    if (now >= s->look_ms) {
+        s->look_ms = now + SRV_LOOK_MS;
         if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
             srv_fail(s, &err);
         else if (s->hello && s->epoch < s->table.epoch)
@@ -264,11 +262,11 @@ static void on_time(struct srv *s, int64_t now)
 
 static int timeout_of(const struct srv *s)
 {
-    int64_t now = fr_sys.mono_ms(), due = s->ping_ms < s->sync_ms ? s->ping_ms : s->sync_ms;
+    int64_t now = fr_sys.mono_ms(), due = s->look_ms < s->sync_ms ? s->look_ms : s->sync_ms;
 
     for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
         due = l->due_ms < due ? l->due_ms : due;
-    return due <= now ? 0 : due - now > FR_PING_MS ? FR_PING_MS : (int)(due - now);
+    return due <= now ? 0 : (int)(due - now);
 }
 
 static void turn(struct srv *s)
@@ -324,7 +322,7 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
     fr_sys.set_nonblock(s->a->in, true);
     fr_sys.set_nonblock(s->a->out, true);
     s->heard_ms = fr_sys.mono_ms();
-    s->ping_ms = s->heard_ms + FR_PING_MS;
+    s->look_ms = s->heard_ms + SRV_LOOK_MS;
     send_hello(s);
     return FR_OK;
 }

@@ -16,6 +16,7 @@ enum {
     SRV_RETRY_MS = 20,    /* between tries to reach a supervisor's socket */
     SRV_SHIM_MS = 30000,  /* for a container to start the shim */
     SRV_SYNC_MS = 200,    /* journal writes are synced together */
+    SRV_LOOK_MS = 4000,   /* between looks for a newer connection */
     SRV_IDLE_MS = 120000, /* without a frame, the connection is given up */
     SRV_CREW = 32,        /* supervisors kept for the next attempt */
     SRV_CTL_MAX = 1 << 20 /* waiting control bytes above which nothing more is read */
@@ -78,7 +79,8 @@ struct srv {
     int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
     bool swept_alone;
     bool kept_more; /* kept_bytes grew since it was written down */
-    int64_t heard_ms, ping_ms;
+    int64_t heard_ms;
+    int64_t look_ms;   /* the next look for a newer connection */
     int64_t leased_ms; /* boot clock: when the engine last renewed the leases; 0: not yet */
     int64_t sync_ms;   /* INT64_MAX: the journal is clean */
     struct srv_live *lives;

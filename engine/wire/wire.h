@@ -16,10 +16,10 @@
  * for this connection; a node refuses (error, then end of stream) an epoch older than the newest it
  * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, get_data, put_data)
  * are sent only against credit, which starts at 0 on both sides and is granted by the receiver; all
- * else goes at once and before waiting bulk. Each side sends ping every FR_PING_MS; no frame at all
- * for FR_SILENCE_MS means unreachable, and nothing is concluded from it. Unasked, a node says what
- * becomes of an attempt that was named on this connection: launched, ended, and state (tombstoned)
- * when its supervisor dies before go.
+ * else goes at once and before waiting bulk. The engine sends ping every FR_PING_MS, and the node
+ * answers; no frame at all for FR_SILENCE_MS means unreachable, and nothing is concluded from it.
+ * Unasked, a node says what becomes of an attempt that was named on this connection: launched,
+ * ended, and state (tombstoned) when its supervisor dies before go.
  */
 #ifndef FR_WIRE_WIRE_H
 #define FR_WIRE_WIRE_H
@@ -44,8 +44,8 @@ enum {
     FR_MSG_MAX = 4 << 20,       /* bytes of payload of one message */
     FR_PREAMBLE_MAX = 64 << 10, /* bytes before the magic */
     FR_CREDIT_MAX = 256 << 10,  /* bulk bytes in flight a node and direction */
-    FR_PING_MS = 2000,
-    FR_SILENCE_MS = 8000,
+    FR_PING_MS = 4000,
+    FR_SILENCE_MS = 9000,
     FR_PREPARED_EXPIRES_MS =
         60000, /* a prepared attempt without go is given up (ended: start_failed) */
     FR_OUTPUT_VALUE_MAX = 64 << 10, /* bytes of one output value */
