@@ -151,10 +151,15 @@ static size_t visible_char(const char *p, size_t n, char hex[5], struct fr_str *
 
 void fr_buf_visible(struct fr_buf *b, const char *p, size_t n)
 {
-    for (size_t i = 0; i < n;) {
+    for (size_t i = 0, run = 0; i < n; run = i) {
         struct fr_str shown;
         char hex[5];
 
+        while (i < n && p[i] >= 0x20 && p[i] < 0x7f)
+            i++;
+        fr_buf_add(b, p + run, i - run);
+        if (i == n)
+            break;
         i += visible_char(p + i, n - i, hex, &shown);
         fr_buf_add(b, shown.p, shown.n);
     }

@@ -1,39 +1,14 @@
-/* The output of a run's tasks, from the copies in the home, merged by time. The order inside one
- * attempt is never changed. */
+/* The output of a run's tasks, from the copies in the home. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/cli/merge.h"
 #include "engine/store/home.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <time.h>
 
-enum {
-    CHUNK = 64 << 10,
-    LINE_MAX_BYTES = 64 << 10 /* a longer one is shown in pieces */,
-    FOLLOW_MS = 200
-};
-
-struct pair { /* as engine/run writes it */
-    uint64_t offset;
-    int64_t wall_ms;
-};
-
-struct source { /* one attempt's log */
-    struct fr_id attempt;
-    char *label;          /* in the arena */
-    int fd, idx_fd;       /* -1: not there yet */
-    const char *name;     /* below the run's folder */
-    uint64_t read;        /* bytes taken from the file */
-    struct fr_buf text;   /* owns: bytes not yet printed */
-    struct pair at, next; /* index: the pair in force, and the one behind it */
-    bool has_next;
-    int64_t line_ms; /* when the first line of text was written, never before the one above it */
-    bool ended;      /* the attempt is over: a last line without a newline is shown too */
-};
+enum { FOLLOW_MS = 200 };
 
 struct logs {
     struct fr_store *st;
@@ -41,62 +16,50 @@ struct logs {
     struct fr_run_row run;
     const char *task; /* NULL: all */
     bool times;
-    char dir[4096];
-    struct source *sources;
-    size_t n;
+    struct cli_merge *merge;
 };
-
-/* ---- which logs ---- */
 
 static bool wanted(const struct logs *l, const struct fr_inst_row *inst)
 {
     return l->task == NULL || strcmp(l->task, inst->task) == 0 || strcmp(l->task, inst->key) == 0;
 }
 
-static struct source *find(struct logs *l, struct fr_id attempt)
+/* Of each instance: whether it is a member of a gang, as far as attempts tell; its neighbours of
+ * the same task are the others. */
+static bool *find_gangs(const struct fr_attempt_rows *rows, const struct fr_inst_rows *insts,
+                        struct fr_arena *arena)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (fr_id_eq(l->sources[i].attempt, attempt))
-            return &l->sources[i];
-    return NULL;
-}
+    bool *gang = fr_arena_array(arena, insts->n + 1, sizeof(*gang));
 
-static bool is_gang(const struct fr_attempt_rows *rows, const struct fr_inst_rows *insts,
-                    const char *task)
-{
-    for (size_t i = 0, k = 0; i < rows->n; i++) {
+    for (size_t i = 0, k = 0; gang != NULL && i < rows->n; i++) {
         while (k < insts->n && insts->rows[k].idx < rows->rows[i].idx)
             k++;
-        if (k < insts->n && rows->rows[i].rank > 0 && strcmp(insts->rows[k].task, task) == 0)
-            return true;
+        gang[k] = gang[k] || rows->rows[i].rank > 0;
     }
-    return false;
+    for (size_t k = insts->n; gang != NULL && k-- > 1;)
+        if (gang[k] && strcmp(insts->rows[k].task, insts->rows[k - 1].task) == 0)
+            gang[k - 1] = true;
+    for (size_t k = 1; gang != NULL && k < insts->n; k++)
+        if (gang[k - 1] && strcmp(insts->rows[k].task, insts->rows[k - 1].task) == 0)
+            gang[k] = true;
+    return gang;
 }
 
 static enum fr_rc add(struct logs *l, const struct fr_attempt_row *row, const char *key, bool gang,
                       struct fr_err *err)
 {
-    struct source *more = fr_sys.realloc(l->sources, (l->n + 1) * sizeof(*more));
     struct fr_buf label = {0};
-    struct source *s;
+    enum fr_rc rc;
 
-    if (more == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for logs");
-    l->sources = more;
-    s = &l->sources[l->n];
-    *s = (struct source){.attempt = row->id, .fd = -1, .idx_fd = -1};
     if (gang)
         fr_buf_fmt(&label, "[%lld] ", (long long)row->rank);
     fr_buf_text(&label, key);
     if (row->no > 1)
         fr_buf_fmt(&label, "#%lld", (long long)row->no);
-    s->label = label.bad ? NULL : fr_arena_dup(&l->arena, label.p);
-    s->name = fr_arena_dup(&l->arena, row->log);
+    rc = label.bad ? fr_fail(err, FR_NOMEM, "no memory for logs")
+                   : cli_merge_add(l->merge, row->id, label.p, row->log, err);
     fr_buf_finish(&label);
-    if (s->label == NULL || s->name == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for logs");
-    l->n++;
-    return FR_OK;
+    return rc;
 }
 
 /* The attempts that the store knows by now. */
@@ -105,26 +68,27 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
     struct fr_arena arena = {0};
     struct fr_inst_rows insts;
     struct fr_attempt_rows attempts;
-    bool any = false;
+    bool any = false, *gang = NULL;
     enum fr_rc rc = fr_store_insts(l->st, l->run.id, &arena, &insts, err);
 
     if (rc == FR_OK)
         rc = fr_store_attempts(l->st, l->run.id, &arena, &attempts, err);
+    if (rc == FR_OK && (gang = find_gangs(&attempts, &insts, &arena)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for logs");
     for (size_t i = 0, k = 0; rc == FR_OK && i < attempts.n; i++) {
         const struct fr_attempt_row *row = &attempts.rows[i];
-        struct source *s = find(l, row->id);
+        size_t place = cli_merge_find(l->merge, row->id);
 
         while (k < insts.n && insts.rows[k].idx < row->idx)
             k++;
         if (k == insts.n || insts.rows[k].idx != row->idx || !wanted(l, &insts.rows[k]))
             continue;
-        if (s == NULL) {
-            rc =
-                add(l, row, insts.rows[k].key, is_gang(&attempts, &insts, insts.rows[k].task), err);
-            s = rc == FR_OK ? &l->sources[l->n - 1] : NULL;
+        if (place == SIZE_MAX) {
+            rc = add(l, row, insts.rows[k].key, gang[k], err);
+            place = cli_merge_find(l->merge, row->id);
         }
-        if (s != NULL)
-            s->ended = row->ended_wall != 0;
+        if (rc == FR_OK)
+            cli_merge_set(l->merge, place, row->ended_wall != 0, row->done != 0);
     }
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
         any = any || wanted(l, &insts.rows[i]);
@@ -132,99 +96,6 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
         rc = fr_fail(err, FR_USAGE, "run %lld has no task '%s'", (long long)l->run.no, l->task);
     fr_arena_finish(&arena);
     return rc;
-}
-
-/* ---- reading ---- */
-
-static int open_file(const struct logs *l, const char *name, const char *suffix)
-{
-    struct fr_buf path = {0};
-    int fd = -1;
-
-    fr_buf_fmt(&path, "%s/%s%s", l->dir, name, suffix);
-    if (!path.bad)
-        fd = fr_sys.open(path.p, O_RDONLY, 0);
-    fr_buf_finish(&path);
-    return fd;
-}
-
-static void next_pair(struct source *s)
-{
-    s->at = s->has_next ? s->next : s->at;
-    s->has_next = s->idx_fd >= 0 &&
-                  fr_sys.read(s->idx_fd, &s->next, sizeof(s->next)) == (ssize_t)sizeof(s->next);
-}
-
-/* Sets when the line at the file's offset was written. */
-static void stamp(struct source *s, uint64_t offset)
-{
-    if (!s->has_next)
-        next_pair(s);
-    while (s->has_next && s->next.offset <= offset)
-        next_pair(s);
-    if (s->at.wall_ms > s->line_ms)
-        s->line_ms = s->at.wall_ms;
-}
-
-/* More bytes of the file; true when a whole line (or the end of an ended one) stands ready. */
-static bool fill(struct logs *l, struct source *s)
-{
-    char chunk[CHUNK];
-    ssize_t n;
-
-    if (s->fd < 0) {
-        s->fd = open_file(l, s->name, "");
-        s->idx_fd = open_file(l, s->name, ".idx");
-    }
-    while (s->text.n < LINE_MAX_BYTES &&
-           (s->text.n == 0 || memchr(s->text.p, '\n', s->text.n) == NULL)) {
-        if (s->fd < 0 || (n = fr_sys.read(s->fd, chunk, sizeof(chunk))) <= 0)
-            return s->text.n > 0 && s->ended;
-        if (s->text.n == 0)
-            stamp(s, s->read);
-        s->read += (uint64_t)n;
-        fr_buf_add(&s->text, chunk, (size_t)n);
-    }
-    return true;
-}
-
-static void print_line(struct logs *l, struct source *s)
-{
-    const char *nl = memchr(s->text.p, '\n', s->text.n);
-    size_t n = nl != NULL ? (size_t)(nl - s->text.p) : s->text.n;
-    struct fr_buf b = {0};
-    struct fr_str seen;
-    time_t sec = (time_t)(s->line_ms / 1000);
-    struct tm tm;
-    char clock[16];
-
-    if (l->times && localtime_r(&sec, &tm) != NULL && strftime(clock, 16, "%H:%M:%S", &tm) > 0)
-        fr_buf_fmt(&b, "%s ", clock);
-    fr_buf_fmt(&b, "%s | ", s->label);
-    seen = cli_line_seen(s->text.p, n);
-    fr_buf_visible(&b, seen.p, seen.n);
-    if (!b.bad)
-        fr_print("%s\n", b.p);
-    fr_buf_finish(&b);
-    fr_buf_cut(&s->text, n + (nl != NULL));
-    if (s->text.n > 0)
-        stamp(s, s->read - s->text.n);
-}
-
-/* Prints what is there, the oldest line first. */
-static void merge(struct logs *l)
-{
-    for (;;) {
-        struct source *oldest = NULL;
-
-        for (size_t i = 0; i < l->n; i++)
-            if (fill(l, &l->sources[i]) &&
-                (oldest == NULL || l->sources[i].line_ms < oldest->line_ms))
-                oldest = &l->sources[i];
-        if (oldest == NULL)
-            return;
-        print_line(l, oldest);
-    }
 }
 
 static bool is_over(struct logs *l, struct fr_err *err)
@@ -250,7 +121,7 @@ static enum fr_rc show(struct logs *l, bool follow, struct fr_err *err)
         if (follow)
             over = is_over(l, err);
         if ((rc = refresh(l, err)) == FR_OK)
-            merge(l);
+            rc = cli_merge_print(l->merge, over, err);
         if (rc == FR_OK && !over)
             fr_sys.poll(NULL, 0, FOLLOW_MS);
     } while (rc == FR_OK && !over && fr_print_ok());
@@ -259,14 +130,7 @@ static enum fr_rc show(struct logs *l, bool follow, struct fr_err *err)
 
 static void finish(struct logs *l)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        fr_buf_finish(&l->sources[i].text);
-        if (l->sources[i].fd >= 0)
-            fr_sys.close(l->sources[i].fd);
-        if (l->sources[i].idx_fd >= 0)
-            fr_sys.close(l->sources[i].idx_fd);
-    }
-    fr_sys.free(l->sources);
+    cli_merge_destroy(l->merge);
     fr_store_close(l->st);
     fr_arena_finish(&l->arena);
 }
@@ -285,10 +149,8 @@ static enum fr_rc find_run(struct logs *l, const struct cli_list *args, struct f
     if (rc != FR_OK)
         return rc;
     fr_home_at(fr_store_home(l->st), FR_HOME_RUN, l->run.id, &dir);
-    if (dir.bad || dir.n >= sizeof(l->dir))
-        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
-    else
-        memcpy(l->dir, dir.p, dir.n + 1);
+    rc = dir.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
+                 : cli_merge_create(&l->merge, dir.p, l->times, err);
     fr_buf_finish(&dir);
     return rc;
 }

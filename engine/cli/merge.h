@@ -1,0 +1,39 @@
+/*
+ * The logs of many attempts as one text: line by line, the oldest first; the order inside one
+ * attempt is never changed. However many logs there are, and however long their lines, few files
+ * are open at a time and little memory is held. A line of more than CLI_LINE_MAX bytes is shown in
+ * pieces.
+ */
+#ifndef FR_CLI_MERGE_H
+#define FR_CLI_MERGE_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CLI_LINE_MAX = 64 << 10 };
+
+struct cli_merge;
+
+/* dir: where the logs lie, and beside each LOG.idx, the times as engine/run writes them. times:
+ * show when each line was written. */
+enum fr_rc cli_merge_create(struct cli_merge **out, const char *dir, bool times,
+                            struct fr_err *err);
+void cli_merge_destroy(struct cli_merge *m); /* NULL is fine */
+
+/* The place of an attempt that was added; SIZE_MAX: it was not. O(1). */
+size_t cli_merge_find(const struct cli_merge *m, struct fr_id attempt);
+/* label stands before each line; name is that of the log. Both are copied. The next place is its.
+ */
+enum fr_rc cli_merge_add(struct cli_merge *m, struct fr_id attempt, const char *label,
+                         const char *name, struct fr_err *err);
+/* What is known of it now. ended: nothing is written any more; whole: and all of it is here. */
+void cli_merge_set(struct cli_merge *m, size_t place, bool ended, bool whole);
+
+/* Prints what is there and was not printed. A line without a newline waits for it, unless its log
+ * is whole, or ended and this is the last call. FR_IO …: a log that is there cannot be read. */
+enum fr_rc cli_merge_print(struct cli_merge *m, bool last, struct fr_err *err);
+
+#endif
