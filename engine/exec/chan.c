@@ -168,6 +168,7 @@ static void say_hello(struct fr_chan *ch)
         .wall_ms = fr_sys.wall_ms(),
         .keep_days = (uint32_t)ch->node->keep_days,
         .keep_bytes = (uint64_t)ch->node->keep_bytes,
+        .same_disk = ch->node->transport == FR_TRANSPORT_LOCAL,
     };
     ch->ping_ms = m.hello.mono_ms;
     fr_chan_put(ch, &m);

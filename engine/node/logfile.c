@@ -132,7 +132,7 @@ void fr_logfile_end(struct fr_logfile *l)
 
     if (l->tail.bad)
         return;
-    if (dropped > 0 && l->tail_max > 0) {
+    if (dropped > 0 && l->head_max != UINT64_MAX) {
         int k = snprintf(note, sizeof(note), "\n[flowrun: %llu bytes dropped]\n",
                          (unsigned long long)dropped);
         append(l, note, (size_t)k);

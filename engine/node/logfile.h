@@ -4,8 +4,8 @@
  * kept (limit, full disk) is counted and never blocks the task.
  *
  * Limit: with FR_LOG_STOP the first max bytes are kept. With FR_LOG_DROP_MIDDLE the last
- * min(max/2, FR_LOG_TAIL) bytes are held in memory and appended at the end, behind a line that says
- * how many were dropped between.
+ * min(max/2, FR_LOG_TAIL) bytes of them are held in memory and appended at the end. Where bytes
+ * were dropped, a line says how many.
  */
 #ifndef FR_NODE_LOGFILE_H
 #define FR_NODE_LOGFILE_H

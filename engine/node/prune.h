@@ -6,7 +6,8 @@
  *             they go. 0 days: they go with the acknowledgement. Never an attempt that is not
  *             acknowledged, nor one whose supervisor lives. The journal forgets the acknowledged
  *             (table.h): a log that it does not know is of one, and its date counts; while others
- *             use the home, it stays a day at least.
+ *             use the home, it stays a day at least. Of a large log an empty file stays where the
+ *             engine says that its copy lies on the same disk.
  *   store     what was shipped and not asked for again in that time (a day at least) goes, and so
  *             does what was half received; only while nobody else uses the home.
  *   bytes     beyond that sum of both, the oldest go (of the store, not what was used today).

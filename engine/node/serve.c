@@ -49,16 +49,13 @@ static void send_hello(struct srv *s)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
 
-    m.hello = (struct fr_hello){FR_PROTO_MIN,
-                                FR_PROTO_MAX,
-                                fr_str_of(s->a->build),
-                                s->table.home,
-                                fr_str_of(s->home.boot),
-                                0, /* which run asks is not known yet */
-                                fr_sys.mono_ms(),
-                                fr_sys.wall_ms(),
-                                0,
-                                0};
+    m.hello = (struct fr_hello){.proto_min = FR_PROTO_MIN,
+                                .proto_max = FR_PROTO_MAX,
+                                .build = fr_str_of(s->a->build),
+                                .home = s->table.home,
+                                .boot = fr_str_of(s->home.boot),
+                                .mono_ms = fr_sys.mono_ms(),
+                                .wall_ms = fr_sys.wall_ms()};
     fr_buf_text(&s->ctl, FR_WIRE_MAGIC);
     srv_send(s, &m);
     m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};

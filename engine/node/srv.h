@@ -75,6 +75,7 @@ struct srv {
     bool hello, over;
     uint64_t epoch;
     uint32_t keep_days; /* of hello */
+    bool same_disk;
     uint64_t keep_bytes, kept_bytes;
     int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
     bool swept_alone;

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SWEEP_MS = 3600000, SWEPT_MAX = 128 };
+enum { SWEEP_MS = 3600000, SWEPT_MAX = 128, TWICE_BYTES = 64 << 10 };
 
 /* A supervisor of an earlier version holds no lock on the home, only on its log. */
 static bool has_living(const struct srv *s)
@@ -99,6 +99,7 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
 
     s->keep_days = h->keep_days < FR_KEEP_DAYS_MAX ? h->keep_days : FR_KEEP_DAYS_MAX;
     s->keep_bytes = h->keep_bytes;
+    s->same_disk = h->same_disk;
     /* what another wrote before it left is read first */
     if (alone && fr_table_read(&s->table, s->home.journal, &err) != FR_OK) {
         srv_fail(s, &err);
@@ -116,6 +117,23 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
     fr_home_share(&s->home);
 }
 
+/* Nobody needs a large log twice on one disk. It stays as an empty file, whose date counts. */
+static void empty_log(const struct srv *s, struct fr_id attempt)
+{
+    char path[FR_NODE_PATH];
+    struct stat st;
+    int fd;
+
+    fr_home_path(s->home.path, FR_HOME_LOG, attempt, path);
+    if (fr_sys.lstat(path, &st) != 0 || st.st_size <= TWICE_BYTES)
+        return;
+    fd = fr_sys.open(path, O_WRONLY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return;
+    (void)fr_sys.ftruncate(fd, 0);
+    fr_sys.close(fd);
+}
+
 void srv_keep_acked(struct srv *s, struct fr_id attempt)
 {
     struct fr_err err;
@@ -125,6 +143,8 @@ void srv_keep_acked(struct srv *s, struct fr_id attempt)
             fr_log(FR_LOG_WARN, "node", "not removed: %s", err.msg);
         return;
     }
+    if (s->same_disk)
+        empty_log(s, attempt);
     if (s->keep_bytes == 0)
         return;
     s->kept_bytes += fr_prune_size(s->home.path, attempt);

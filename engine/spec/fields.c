@@ -33,9 +33,11 @@ static const struct object object_retry = {"retry", "retry", retry_fields};
 
 static const struct field log_fields[] = {
     {"max", SHAPE_SIZE, AT(fr_log_limit, max_bytes), .preset = "1GiB",
-     .help = "Output of an attempt that is kept."},
+     .help = "Output of an attempt that is kept. 0: all of it."},
     {"on_full", SHAPE_CHOICE, AT(fr_log_limit, on_full), .choices = full_choices,
-     .preset = "drop_middle", .help = "What happens to output beyond that."},
+     .preset = "drop_middle",
+     .help = "What happens to output beyond that: the last 256 KiB of it are kept, too, or "
+             "none. A line in the log says how much was dropped; the task goes on."},
     {0},
 };
 static const struct object object_log = {"log", "log", log_fields};

@@ -55,7 +55,7 @@ enum fr_on_full { FR_ON_FULL_DROP_MIDDLE, FR_ON_FULL_STOP };
 
 struct fr_log_limit {
     int64_t max_bytes;       /* default 1 GiB */
-    enum fr_on_full on_full; /* STOP: the task is stopped */
+    enum fr_on_full on_full; /* STOP: the log stops, the task goes on */
 };
 
 enum fr_become {

@@ -36,7 +36,8 @@ SHAPE(request, AT(TEXTS, argv), AT(TEXTS, env), AT(TEXTS, secret_env), AT(TEXTS,
 
 #define OF fr_hello
 SHAPE(hello, AT(U32, proto_min), AT(U32, proto_max), AT(TEXT, build), AT(ID, home), AT(TEXT, boot),
-      AT(U64, epoch), AT(U64, mono_ms), AT(U64, wall_ms), AT(U32, keep_days), AT(U64, keep_bytes));
+      AT(U64, epoch), AT(U64, mono_ms), AT(U64, wall_ms), AT(U32, keep_days), AT(U64, keep_bytes),
+      AT(BOOL, same_disk));
 #undef OF
 #define OF fr_ping
 SHAPE(ping, AT(U64, mono_ms));

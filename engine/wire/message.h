@@ -8,7 +8,6 @@
 #include "engine/base/str.h"
 #include "engine/wire/request.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum fr_msg_type {
@@ -82,6 +81,7 @@ struct fr_hello {
     int64_t mono_ms, wall_ms; /* of the sender, now */
     uint32_t keep_days;       /* engine, and so the next: what of acknowledged attempts stays */
     uint64_t keep_bytes;      /* on the node (prune.h); 0 days: nothing; 0 bytes: any size */
+    bool same_disk;           /* engine: its copies of logs lie on this disk */
 };
 struct fr_ping {
     int64_t mono_ms; /* of the sender */

@@ -12,8 +12,9 @@
 
 /* As argv[0]: the node's own flownode program (in a container: fr_container.flownode). */
 #define FR_ARGV_FLOWNODE "@flownode"
-#define FR_ENV_WITH "FLOWRUN_WITH" /* the input of a built-in task, as JSON; no other task has it  \
-                                    */
+#define FR_ENV_WITH                                                                                \
+    "FLOWRUN_WITH" /* the input of a built-in task, as JSON; no other task has it                  \
+                    */
 
 struct fr_strs {
     struct fr_str *v;
@@ -24,7 +25,7 @@ struct fr_ids {
     size_t n;
 };
 
-enum fr_log_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP /* keep the first bytes, drop the rest */ };
+enum fr_log_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP /* keep the first bytes alone */ };
 
 enum { FR_PORT_NONE = -1, FR_PORT_ANY = 0 };
 
