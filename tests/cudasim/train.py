@@ -123,6 +123,28 @@ def queues():
     t.same("the losses of two ranks on one device", t.losses("q-share"), seen["single"])
 
 
+def probe(device, transport):
+    """Two nodes of two ranks: every collective inside a node, across and over all."""
+    port = t.free_port()
+    runs = [t.Run(["launch", "--nproc_per_node", "2", "--nnodes", "2", "--node_rank", str(node),
+                   "--master_addr", "127.0.0.1", "--master_port", str(port), "--", "probe", "--device", device,
+                   "--bytes", "64KiB", "--sweep", "20000", "--iterations", "1"]) for node in range(2)]
+    for run in runs:
+        t.same("probe on %s: exit status" % device, run.wait(), 0)
+    text = runs[0].text()
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    report = lines[0] if t.same("probe on %s: one line of JSON" % device, len(lines), 1) else {}
+    t.same("probe on %s: transport" % device, report.get("transport"), transport)
+    want = [(scope, op, ranks, ranks * 4 * max(1, size // (4 * ranks)))
+            for scope, ranks in (("node", 2), ("across", 2), ("all", 4))
+            for size in (8, 64, 512, 4096, 20000) for op in ("all_reduce", "all_gather", "all_to_all")]
+    rows = report.get("sweep", [])
+    t.same("probe on %s: rows" % device, [(r["scope"], r["op"], r["ranks"], r["bytes"]) for r in rows], want)
+    t.check("probe on %s: times" % device, all(r["us"] > 0 and r["bandwidth_gbps"] > 0 for r in rows))
+    for words in ("Inside a node: 2 ranks by " + transport, "Across nodes: 2 ranks", "All ranks: 4 ranks"):
+        t.has("probe on %s: a table" % device, text, words)
+
+
 def refusals():
     """Machines that cannot train: one line with the cure."""
     for what, world, env, words in (
@@ -132,6 +154,7 @@ def refusals():
             ("no fabric", 1, {"CUDASIM_FABRIC": "1"}, "systemctl start nvidia-fabricmanager"),
             ("more ranks than devices", 4, {}, "device 3: this process sees 3"),
             ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000"),
+            ("slow links", 2, {"NCCL_P2P_DISABLE": "1"}, "unset it, or pass --allow_slow_links"),
             ("the cure", 2, {"CUDASIM_GPU": "1"}, "or share it by --transport host")):
         one = t.launch("no", world, steps=1, device="cuda", env=env, **BASE)
         t.same(what + ": exit status", one.wait(), 2)
@@ -156,6 +179,8 @@ def main():
     prepare(sys.argv[1])
     whole(steps)
     queues()
+    probe("cuda", "nccl")
+    probe("cpu", "cpu")
     memory(3)
     refusals()
     t.finish()

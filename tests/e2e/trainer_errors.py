@@ -236,6 +236,7 @@ COMMANDS = [
     ("launch: no number", ["launch", "--nproc_per_node", "two", "--", "train"], 2, ["--nproc_per_node", "two"]),
     ("launch: nothing to run", ["launch", "--nproc_per_node", "2"], 2, ["-- train"]),
     ("launch: node beyond nnodes", ["launch", "--node_rank", "2", "--nnodes", "2", "--", "train"], 2, ["--node_rank 2"]),
+    ("probe: bad transport", ["probe", "--transport", "mail"], 2, ["--transport is 'mail'"]),
     ("probe: bad size", ["probe", "--bytes", "much"], 2, ["--bytes", "much"]),
 ]
 

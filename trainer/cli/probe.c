@@ -1,15 +1,17 @@
 /*
  * flowtrain probe: do the ranks reach each other, over which interface, how fast? Joins the
- * communicator, checks an all-reduce (reduce-scatter in rank order, then all-gather) of known
- * numbers and times it. Rank 0 prints one JSON line; each rank names its interface to it. Bus
- * bandwidth is NCCL's definition: bytes / seconds * 2 (n - 1) / n.
+ * communicator, checks an all-reduce of known numbers and times it; on demand times every
+ * collective over a range of sizes. Rank 0 prints tables, and last one JSON line; each rank names
+ * its interface to it.
  */
 #include "trainer/cli/cli.h"
 
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/comm/comm.h"
+#include "trainer/backend/device.h"
+#include "trainer/cli/ranks.h"
+#include "trainer/cli/room.h"
 #include "trainer/comm/join.h"
 #include "trainer/comm/launch_env.h"
 
@@ -18,84 +20,22 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SMALL_ROUNDS = 50 };
 
+/* What the command was told. */
+struct asked {
+    int64_t bytes, sweep, rounds; /* sweep 0: none */
+    struct tr_ranks ranks;
+    struct tr_comm_opts comm;
+};
+
 struct row {
     char host[64], iface[IF_NAMESIZE];
     int32_t node;
-    double seconds; /* best round of the large all-reduce, as this rank saw it */
+    double gbps; /* of the best round of the large all-reduce, as this rank saw it */
 };
-
-struct room {
-    struct tr_comm *comm;
-    struct tr_backend *be;
-    struct tr_queue *q;
-    float *all, *slices, *mine; /* n, n, n / size */
-    size_t n;
-    int rounds; /* timed */
-};
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static enum fr_rc all_reduce(struct room *r, size_t n, struct fr_err *err)
-{
-    int64_t part = (int64_t)n / r->comm->size;
-    struct tr_reduce_scatter rs = {
-        .out = tr_view1(r->mine, TR_F32, part),
-        .in = tr_view2(r->all, TR_F32, r->comm->size, part),
-        .slices = tr_view2(r->slices, TR_F32, r->comm->size, part),
-        .what = "probe all-reduce",
-    };
-    struct tr_gather_item item = {r->all, r->mine, (size_t)part * sizeof(float)};
-    struct tr_allgather ag = {&item, 1, "probe all-reduce"};
-    enum fr_rc rc = tr_comm_reduce_scatter(r->comm, r->q, &rs, err);
-
-    return rc == FR_OK ? tr_comm_all_gather(r->comm, r->q, &ag, err) : rc;
-}
-
-/* Rank k contributes k + i mod 7 at place i: the sum is known everywhere. */
-static enum fr_rc check_once(struct room *r, struct fr_err *err)
-{
-    int size = r->comm->size;
-
-    for (size_t i = 0; i < r->n; i++)
-        r->all[i] = (float)(r->comm->rank + (int)(i % 7));
-    enum fr_rc rc = all_reduce(r, r->n, err);
-    for (size_t i = 0; i < r->n && rc == FR_OK; i++) {
-        float want = (float)(size * (size - 1) / 2 + size * (int)(i % 7));
-        if (r->all[i] != want)
-            rc = fr_fail(err, FR_CORRUPT,
-                         "all-reduce gave %g at element %zu on rank %d, expected %g",
-                         (double)r->all[i], i, r->comm->rank, (double)want);
-    }
-    return rc;
-}
-
-static enum fr_rc best_time(struct room *r, size_t n, int rounds, double *seconds,
-                            struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    *seconds = 1e30;
-    for (int k = 0; k < rounds && rc == FR_OK; k++) {
-        if ((rc = tr_comm_host_barrier(r->comm, err)) != FR_OK)
-            break;
-        double t = now_s();
-        rc = all_reduce(r, n, err);
-        t = now_s() - t;
-        *seconds = t < *seconds ? t : *seconds;
-    }
-    return rc;
-}
 
 /* The interface whose address our side of the rendezvous route has. */
 static void find_iface(const struct tr_comm_opts *o, char out[IF_NAMESIZE])
@@ -121,23 +61,25 @@ static void find_iface(const struct tr_comm_opts *o, char out[IF_NAMESIZE])
     freeifaddrs(list);
 }
 
+/* sweep: what tr_room_sweep added; borrowed. */
 static enum fr_rc report(const struct tr_comm *c, const struct row *rows, size_t bytes,
-                         double latency_us, struct fr_err *err)
+                         double latency_us, json_t *sweep, struct fr_err *err)
 {
-    double worst = 0, factor = c->size > 1 ? 2.0 * (c->size - 1) / c->size : 1;
+    double worst = rows[0].gbps;
     json_t *nodes = json_array();
 
     for (int r = 0; r < c->size; r++) {
-        double gbps = (double)bytes / rows[r].seconds * factor * 1e-9;
-        worst = rows[r].seconds > worst ? rows[r].seconds : worst;
+        worst = rows[r].gbps < worst ? rows[r].gbps : worst;
         json_array_append_new(nodes, json_pack("{s:i, s:i, s:s, s:s, s:f}", "rank", r, "node",
                                                (int)rows[r].node, "host", rows[r].host, "iface",
-                                               rows[r].iface, "bandwidth_gbps", gbps * 8));
+                                               rows[r].iface, "bandwidth_gbps", rows[r].gbps));
     }
-    json_t *line = json_pack("{s:i, s:s, s:s, s:f, s:f, s:i, s:o}", "ranks", c->size, "transport",
-                             c->ops->name, "iface", rows[0].iface, "bandwidth_gbps",
-                             (double)bytes / worst * factor * 8e-9, "latency_us", latency_us,
-                             "bytes", (int)bytes, "by_rank", nodes);
+    json_t *line =
+        json_pack("{s:i, s:s, s:s, s:f, s:f, s:I, s:o}", "ranks", c->size, "transport",
+                  c->ops->name, "iface", rows[0].iface, "bandwidth_gbps", worst, "latency_us",
+                  latency_us, "bytes", (json_int_t)bytes, "by_rank", nodes);
+    if (line != NULL && json_array_size(sweep) > 0)
+        json_object_set(line, "sweep", sweep);
     char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     if (text != NULL)
         fr_print("%s\n", text);
@@ -146,90 +88,120 @@ static enum fr_rc report(const struct tr_comm *c, const struct row *rows, size_t
     return text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for the report");
 }
 
-static enum fr_rc measure(struct room *r, const struct tr_comm_opts *o, struct fr_err *err)
+static enum fr_rc measure(struct tr_room *r, const struct asked *a, json_t *sweep,
+                          struct fr_err *err)
 {
-    struct row mine = {.node = r->comm->node}, *rows;
-    double latency = 0;
-    size_t small = (size_t)r->comm->size * 4;
-    enum fr_rc rc = check_once(r, err);
+    size_t size = (size_t)r->world->size;
+    struct tr_timing large = {r->world, TR_ROOM_ALL_REDUCE, (size_t)a->bytes, (int)a->rounds, 0};
+    struct tr_timing small = {r->world, TR_ROOM_ALL_REDUCE, 16 * size, SMALL_ROUNDS, 0};
+    struct row mine = {.node = r->world->node}, *rows = NULL;
+    enum fr_rc rc = tr_room_check(r, err);
 
     if (rc == FR_OK)
-        rc = best_time(r, r->n, r->rounds, &mine.seconds, err);
+        rc = tr_room_time(r, &large, err);
     if (rc == FR_OK)
-        rc = best_time(r, small, SMALL_ROUNDS, &latency, err);
+        rc = tr_room_time(r, &small, err);
+    if (rc == FR_OK && a->sweep > 0)
+        rc = tr_room_sweep(r, (size_t)a->sweep, (int)a->rounds, sweep, err);
+    if (rc != FR_OK)
+        return rc;
+    mine.gbps = tr_room_gbps(&large);
     gethostname(mine.host, sizeof(mine.host) - 1);
-    find_iface(o, mine.iface);
-    rows = fr_sys.alloc((size_t)r->comm->size * sizeof(*rows));
+    find_iface(&a->comm, mine.iface);
+    rows = fr_sys.alloc(size * sizeof(*rows));
     if (rows == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for the report");
     if (rc == FR_OK)
-        rc = tr_comm_host_all_gather(r->comm, rows, &mine, sizeof(mine), err);
-    if (rc == FR_OK && r->comm->rank == 0)
-        rc = report(r->comm, rows, r->n * sizeof(float), latency * 1e6, err);
+        rc = tr_comm_host_all_gather(r->world, rows, &mine, sizeof(mine), err);
+    if (rc == FR_OK && r->world->rank == 0)
+        rc = report(r->world, rows, large.bytes, small.seconds * 1e6, sweep, err);
     fr_sys.free(rows);
     return rc;
 }
 
-static enum fr_rc probe_ranks(const struct tr_comm_opts *o, int64_t bytes, int64_t rounds,
+static enum fr_rc probe_ranks(struct asked *a, struct fr_err *err)
+{
+    struct tr_ranks *ranks = &a->ranks;
+    struct tr_room room = {0};
+    json_t *sweep = json_array();
+    enum fr_rc rc = tr_ranks_join(ranks, &a->comm, err);
+
+    if (rc == FR_OK) {
+        room = (struct tr_room){.be = ranks->be, .world = ranks->comm};
+        rc = tr_room_make(&room, (size_t)(a->sweep > a->bytes ? a->sweep : a->bytes), err);
+    }
+    if (rc == FR_OK)
+        rc = measure(&room, a, sweep, err);
+    if (rc != FR_OK && ranks->comm != NULL && err != NULL)
+        tr_comm_abort(ranks->comm, err->msg);
+    tr_room_finish(&room);
+    tr_comm_destroy(ranks->comm);
+    tr_backend_destroy(ranks->be);
+    json_decref(sweep);
+    return rc;
+}
+
+/* A size between what all ranks need and what a count of them can hold. */
+static enum fr_rc parse_bytes(const char *flag, const char *text, int size, int64_t *bytes,
                               struct fr_err *err)
 {
-    struct room r = {.rounds = (int)rounds,
-                     .n = (size_t)bytes / sizeof(float) / (size_t)o->size * (size_t)o->size};
-    enum fr_rc rc = tr_cpu_create(&r.be, err);
+    if (fr_parse_size(fr_str_of(text), bytes, err) != FR_OK)
+        return fr_while(err, "--%s", flag);
+    if (*bytes < 4096 * (int64_t)size || *bytes > INT32_MAX)
+        return fr_fail(err, FR_USAGE, "--%s must be from %d to 2 GB for %d ranks", flag,
+                       4096 * size, size);
+    return FR_OK;
+}
 
-    if (rc == FR_OK)
-        rc = tr_queue_create(r.be, 0, &r.q, err);
-    if (rc == FR_OK)
-        rc = o->size > 1 ? tr_comm_cpu(r.be, o, &r.comm, err) : tr_comm_single(r.be, &r.comm, err);
-    r.all = fr_sys.alloc(r.n * sizeof(float));
-    r.slices = fr_sys.alloc(r.n * sizeof(float));
-    r.mine = fr_sys.alloc(r.n * sizeof(float));
-    if (rc == FR_OK && (r.all == NULL || r.slices == NULL || r.mine == NULL))
-        rc = fr_fail(err, FR_NOMEM, "no memory for %lld bytes", (long long)bytes);
-    if (rc == FR_OK)
-        rc = measure(&r, o, err);
-    if (rc != FR_OK && r.comm != NULL && err != NULL)
-        tr_comm_abort(r.comm, err->msg);
-    tr_comm_destroy(r.comm);
-    if (r.q != NULL)
-        tr_queue_destroy(r.be, r.q);
-    tr_backend_destroy(r.be);
-    fr_sys.free(r.all);
-    fr_sys.free(r.slices);
-    fr_sys.free(r.mine);
-    return rc;
+static enum fr_rc parse_transport(const char *text, enum tr_transport *out, struct fr_err *err)
+{
+    *out = strcmp(text, "host") == 0   ? TR_TRANSPORT_HOST
+           : strcmp(text, "nccl") == 0 ? TR_TRANSPORT_NCCL
+                                       : TR_TRANSPORT_AUTO;
+    return *out != TR_TRANSPORT_AUTO || strcmp(text, "auto") == 0
+               ? FR_OK
+               : fr_fail(err, FR_USAGE, "--transport is '%s', expected auto, nccl or host", text);
 }
 
 enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
 {
-    const char *size = "16MiB", *timeout = "60s", *iterations = "5";
+    const char *size = "16MiB", *timeout = "60s", *iterations = "5", *sweep = NULL;
+    const char *device = "auto", *transport = "auto";
+    int slow = 0;
     const struct tr_flag flags[] = {
         {"bytes", &size, NULL, "size of the timed all-reduce"},
         {"iterations", &iterations, NULL, "timed rounds; the best one counts"},
+        {"sweep", &sweep, NULL, "time every collective from 8 bytes to this, as 256MiB"},
+        {"device", &device, NULL, "auto, cpu or cuda"},
+        {"transport", &transport, NULL, "between GPUs: auto, nccl or host"},
+        {"allow_slow_links", NULL, &slow, "NCCL may go without NVLink inside a node"},
         {"timeout", &timeout, NULL, "how long to wait for the other ranks"},
     };
     struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    struct tr_comm_opts o = {0};
-    int64_t bytes = 0, rounds = 0;
+    struct asked a = {0};
     if (tr_wants_help(argc, argv))
         return tr_flags_print("flowtrain probe [FLAGS], started on every rank", &f, err);
     enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
 
-    if (rc == FR_OK && fr_parse_size(fr_str_of(size), &bytes, err) != FR_OK)
-        return fr_while(err, "--bytes");
-    if (rc == FR_OK && (fr_parse_i64(fr_str_of(iterations), &rounds, err) != FR_OK || rounds < 1 ||
-                        rounds > 1000000))
+    if (rc == FR_OK && (fr_parse_i64(fr_str_of(iterations), &a.rounds, err) != FR_OK ||
+                        a.rounds < 1 || a.rounds > 1000000))
         return fr_fail(err, FR_USAGE, "--iterations is '%s', expected 1 to 1000000", iterations);
     if (rc == FR_OK)
-        rc = tr_launch_env(&o, err);
-    if (rc == FR_OK && fr_parse_duration(fr_str_of(timeout), &o.join_ms, err) != FR_OK)
-        rc = fr_while(err, "--timeout");
-    o.timeout_ms = o.join_ms;
-    if (rc == FR_OK && (bytes < 4096 * (int64_t)o.size || bytes > INT32_MAX))
-        rc = fr_fail(err, FR_USAGE, "--bytes must be from %d to 2 GB for %d ranks", 4096 * o.size,
-                     o.size);
+        rc = tr_device_parse(device, &a.ranks.device, err);
     if (rc == FR_OK)
-        rc = probe_ranks(&o, bytes, rounds, err);
-    tr_comm_opts_finish(&o);
+        rc = parse_transport(transport, &a.ranks.transport, err);
+    if (rc == FR_OK)
+        rc = tr_launch_env(&a.comm, err);
+    if (rc == FR_OK)
+        rc = parse_bytes("bytes", size, a.comm.size, &a.bytes, err);
+    if (rc == FR_OK && sweep != NULL)
+        rc = parse_bytes("sweep", sweep, a.comm.size, &a.sweep, err);
+    if (rc == FR_OK && fr_parse_duration(fr_str_of(timeout), &a.comm.join_ms, err) != FR_OK)
+        rc = fr_while(err, "--timeout");
+    a.comm.timeout_ms = a.comm.join_ms;
+    a.comm.allow_slow_links = slow > 0;
+    if (rc == FR_OK)
+        rc = probe_ranks(&a, err);
+    tr_comm_opts_finish(&a.comm);
     return rc;
 }

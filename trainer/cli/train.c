@@ -5,7 +5,7 @@
 #include "trainer/cli/cli.h"
 
 #include "engine/base/log.h"
-#include "trainer/backend/device.h"
+#include "trainer/cli/ranks.h"
 #include "trainer/comm/launch_env.h"
 #include "trainer/train/train.h"
 
@@ -28,33 +28,17 @@ static int stop_requests(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Ranks on CPUs have one transport; ranks on GPUs have NCCL, or the same through the host. */
-static enum fr_rc join(const struct tr_args *a, const struct tr_comm_opts *o,
-                       struct tr_train_env *env, struct fr_err *err)
-{
-    if (env->be->ops->host_memory && a->transport == TR_TRANSPORT_NCCL)
-        return fr_fail(err, FR_USAGE,
-                       "--transport nccl: NCCL works between GPUs, this is backend %s",
-                       env->be->ops->name);
-    if (o->size == 1)
-        return tr_comm_single(env->be, &env->comm, err);
-    if (env->be->ops->host_memory)
-        return tr_comm_cpu(env->be, o, &env->comm, err);
-    return a->transport == TR_TRANSPORT_HOST ? tr_comm_host(env->be, o, &env->comm, err)
-                                             : tr_comm_nccl(env->be, o, &env->comm, err);
-}
-
 static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, struct fr_err *err)
 {
+    struct tr_ranks ranks = {.device = a->device, .transport = a->transport};
     struct tr_train_env env = {.stop_fd = stop_requests()};
-    enum fr_rc rc = a->transport == TR_TRANSPORT_HOST
-                        ? tr_device_share(a->device, o->local_rank, &env.be, err)
-                        : tr_device_create(a->device, o->local_rank, &env.be, err);
+    enum fr_rc rc;
 
     o->timeout_ms = a->ddp_timeout * 1000;
     o->allow_slow_links = a->allow_slow_links;
-    if (rc == FR_OK)
-        rc = join(a, o, &env, err);
+    rc = tr_ranks_join(&ranks, o, err);
+    env.be = ranks.be;
+    env.comm = ranks.comm;
     if (rc == FR_OK) {
         fr_print(
             "Process rank: %d, world size: %d, device: %s:%d, distributed training: %s, compute "

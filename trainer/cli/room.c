@@ -1,0 +1,230 @@
+#include "trainer/cli/room.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <stdio.h>
+#include <time.h>
+
+enum { SHORT = 64 << 10, SHORT_ROUNDS = 20, FIRST = 8, STEP = 8 };
+
+static const char *const op_names[TR_ROOM_OPS] = {"all_reduce", "all_gather", "all_to_all"};
+
+enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err)
+{
+    size_t size = (size_t)r->world->size;
+    void *p[3] = {0};
+    enum fr_rc rc = tr_queue_create(r->be, 0, &r->q, err);
+
+    r->n = (bytes / sizeof(float) + size) / size * size;
+    for (int i = 0; i < 3 && rc == FR_OK; i++) {
+        rc = tr_mem_alloc(r->be, TR_MEM_DEVICE, r->n * sizeof(float), &p[i], err);
+        if (rc == FR_OK)
+            rc = tr_zero(r->be, r->q, p[i], r->n * sizeof(float));
+    }
+    r->all = p[0];
+    r->slices = p[1];
+    r->mine = p[2];
+    return rc;
+}
+
+void tr_room_finish(struct tr_room *r)
+{
+    if (r->be == NULL)
+        return;
+    tr_mem_free(r->be, TR_MEM_DEVICE, r->all);
+    tr_mem_free(r->be, TR_MEM_DEVICE, r->slices);
+    tr_mem_free(r->be, TR_MEM_DEVICE, r->mine);
+    tr_queue_destroy(r->be, r->q);
+}
+
+static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_err *err)
+{
+    size_t size = (size_t)t->comm->size, bytes = t->bytes / size;
+    int64_t part = (int64_t)(bytes / sizeof(float));
+    struct tr_reduce_scatter rs = {
+        .out = tr_view1(r->mine, TR_F32, part),
+        .in = tr_view2(r->all, TR_F32, (int64_t)size, part),
+        .slices = tr_view2(r->slices, TR_F32, (int64_t)size, part),
+        .what = "of the probe",
+    };
+    struct tr_gather_item item = {r->all, r->mine, bytes};
+    struct tr_allgather g = {&item, 1, "of the probe"};
+    struct tr_alltoall a = {r->slices, r->all, bytes, "of the probe"};
+    enum fr_rc rc = FR_OK;
+
+    if (t->op == TR_ROOM_ALL_TO_ALL)
+        return tr_comm_all_to_all(t->comm, r->q, &a, err);
+    if (t->op == TR_ROOM_ALL_REDUCE)
+        rc = tr_comm_reduce_scatter(t->comm, r->q, &rs, err);
+    return rc == FR_OK ? tr_comm_all_gather(t->comm, r->q, &g, err) : rc;
+}
+
+/* Rank k contributes k + i mod 7 at place i: the sum is known everywhere. */
+static enum fr_rc check_sums(const struct tr_room *r, const float *got, struct fr_err *err)
+{
+    int size = r->world->size;
+
+    for (size_t i = 0; i < r->n; i++) {
+        float want = (float)(size * (size - 1) / 2 + size * (int)(i % 7));
+
+        if (got[i] != want)
+            return fr_fail(err, FR_CORRUPT,
+                           "all-reduce gave %g at element %zu on rank %d, expected %g",
+                           (double)got[i], i, r->world->rank, (double)want);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_room_check(struct tr_room *r, struct fr_err *err)
+{
+    struct tr_timing t = {r->world, TR_ROOM_ALL_REDUCE, r->n * sizeof(float), 1, 0};
+    float *host = fr_sys.alloc(t.bytes);
+    enum fr_rc rc;
+
+    if (host == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu bytes", t.bytes);
+    for (size_t i = 0; i < r->n; i++)
+        host[i] = (float)(r->world->rank + (int)(i % 7));
+    rc = tr_copy(r->be, r->q, r->all, host, t.bytes);
+    if (rc == FR_OK)
+        rc = run(r, &t, err);
+    if (rc == FR_OK)
+        rc = tr_copy(r->be, r->q, host, r->all, t.bytes);
+    if (rc == FR_OK)
+        rc = tr_sync(r->be, r->q, err);
+    if (rc == FR_OK)
+        rc = check_sums(r, host, err);
+    fr_sys.free(host);
+    return rc;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *err)
+{
+    size_t size = (size_t)t->comm->size, part = t->bytes / sizeof(float) / size;
+    enum fr_rc rc = FR_OK;
+
+    t->bytes = (part > 0 ? part : 1) * size * sizeof(float);
+    t->seconds = 1e30;
+    for (int k = 0; k < t->rounds && rc == FR_OK; k++) {
+        double s;
+
+        if ((rc = tr_comm_host_barrier(r->world, err)) != FR_OK)
+            break;
+        s = now_s();
+        if ((rc = run(r, t, err)) == FR_OK)
+            rc = tr_sync(r->be, r->q, err);
+        s = now_s() - s;
+        t->seconds = s < t->seconds ? s : t->seconds;
+    }
+    return rc;
+}
+
+double tr_room_gbps(const struct tr_timing *t)
+{
+    double n = t->comm->size, share = n > 1 ? (n - 1) / n : 0.5;
+
+    return (double)t->bytes / t->seconds * share * (t->op == TR_ROOM_ALL_REDUCE ? 2 : 1) * 8e-9;
+}
+
+/* ---- sweep ---- */
+
+/* The slowest rank's seconds, on every rank. */
+static enum fr_rc slowest(struct tr_room *r, double *seconds, struct fr_err *err)
+{
+    double *all = fr_sys.alloc((size_t)r->world->size * sizeof(*all));
+    enum fr_rc rc;
+
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %d ranks", r->world->size);
+    rc = tr_comm_host_all_gather(r->world, all, seconds, sizeof(*seconds), err);
+    for (int k = 0; k < r->world->size && rc == FR_OK; k++)
+        *seconds = all[k] > *seconds ? all[k] : *seconds;
+    fr_sys.free(all);
+    return rc;
+}
+
+struct scope {
+    const char *name, *title;
+    struct tr_comm *comm;
+};
+
+/* All collectives of one size: a row of the table. */
+static enum fr_rc measure(struct tr_room *r, const struct scope *s, size_t bytes, int rounds,
+                          json_t *rows, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    char line[128];
+    int at = 0;
+
+    for (int op = 0; op < TR_ROOM_OPS && rc == FR_OK; op++) {
+        struct tr_timing t = {s->comm, (enum tr_room_op)op, bytes, rounds, 0};
+
+        rc = tr_room_time(r, &t, err);
+        if (rc == FR_OK)
+            rc = slowest(r, &t.seconds, err);
+        if (rc != FR_OK)
+            break;
+        if (op == 0)
+            at = snprintf(line, sizeof(line), "%12zu", t.bytes);
+        at += snprintf(line + at, sizeof(line) - (size_t)at, " %12.1f %10.3f", t.seconds * 1e6,
+                       tr_room_gbps(&t));
+        if (json_array_append_new(
+                rows, json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "scope", s->name, "op",
+                                op_names[op], "ranks", t.comm->size, "bytes", (json_int_t)t.bytes,
+                                "us", t.seconds * 1e6, "bandwidth_gbps", tr_room_gbps(&t))) != 0)
+            rc = fr_fail(err, FR_NOMEM, "no memory for the report");
+    }
+    if (rc == FR_OK && r->world->rank == 0)
+        fr_print("%s\n", line);
+    return rc;
+}
+
+static enum fr_rc sweep_scope(struct tr_room *r, const struct scope *s, size_t most, int rounds,
+                              json_t *rows, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (r->world->rank == 0)
+        fr_print("\n%s: %d ranks by %s\n%12s %23s %23s %23s\n%12s %12s %10s %12s %10s %12s %10s\n",
+                 s->title, s->comm->size, s->comm->ops->name, "", "all-reduce", "all-gather",
+                 "all-to-all", "bytes", "us", "Gbit/s", "us", "Gbit/s", "us", "Gbit/s");
+    for (size_t bytes = FIRST; rc == FR_OK; bytes = bytes * STEP < most ? bytes * STEP : most) {
+        int n = bytes <= SHORT && rounds < SHORT_ROUNDS ? SHORT_ROUNDS : rounds;
+
+        rc = measure(r, s, bytes, n, rows, err);
+        if (bytes >= most)
+            break;
+    }
+    return rc;
+}
+
+enum fr_rc tr_room_sweep(struct tr_room *r, size_t most, int rounds, json_t *rows,
+                         struct fr_err *err)
+{
+    struct tr_comm *w = r->world;
+    bool both = w->nodes > 1 && w->local_size > 1;
+    struct scope scopes[] = {
+        {"node", "Inside a node", NULL}, {"across", "Across nodes", NULL}, {"all", "All ranks", w}};
+    int first = both ? 0 : 2;
+    enum fr_rc rc = FR_OK;
+
+    if (both && (rc = tr_comm_split(w, w->node, &scopes[0].comm, err)) == FR_OK)
+        rc = tr_comm_split(w, w->local_rank, &scopes[1].comm, err);
+    if (!both)
+        scopes[2] = (struct scope){w->nodes > 1 ? "across" : "node",
+                                   w->nodes > 1 ? "Across nodes" : "Inside a node", w};
+    for (int i = first; i < 3 && rc == FR_OK; i++)
+        rc = sweep_scope(r, &scopes[i], most, rounds, rows, err);
+    tr_comm_destroy(scopes[0].comm);
+    tr_comm_destroy(scopes[1].comm);
+    return rc;
+}

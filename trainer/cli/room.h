@@ -1,0 +1,52 @@
+/*
+ * Collectives of flowtrain probe, checked and timed. A collective over n numbers: all-reduce sums n
+ * of each rank (reduce-scatter in rank order, then all-gather), all-gather makes n of all ranks'
+ * parts, all-to-all sends n in equal slices. Bus bandwidth is NCCL's definition: bytes / seconds *
+ * (ranks - 1) / ranks, twice that for an all-reduce.
+ */
+#ifndef TR_CLI_ROOM_H
+#define TR_CLI_ROOM_H
+
+#include "engine/base/json.h"
+#include "trainer/comm/comm.h"
+
+enum tr_room_op { TR_ROOM_ALL_REDUCE, TR_ROOM_ALL_GATHER, TR_ROOM_ALL_TO_ALL, TR_ROOM_OPS };
+
+struct tr_room {
+    struct tr_backend *be;      /* borrows */
+    struct tr_comm *world;      /* borrows */
+    struct tr_queue *q;         /* owns */
+    float *all, *slices, *mine; /* owns, device: n, n, n */
+    size_t n;
+};
+
+/* Buffers of at least `bytes`. */
+enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err);
+void tr_room_finish(struct tr_room *r);
+
+/* An all-reduce of known numbers over all ranks; FR_CORRUPT names the rank. */
+enum fr_rc tr_room_check(struct tr_room *r, struct fr_err *err);
+
+/* Bytes are rounded so that each rank of comm has whole numbers. */
+struct tr_timing {
+    struct tr_comm *comm; /* the world or a group of it; all groups run at once */
+    enum tr_room_op op;
+    size_t bytes;   /* in: about; out: exactly */
+    int rounds;     /* the best one counts */
+    double seconds; /* out: of this rank */
+};
+enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *err);
+
+/* Bits a second, in 10^9. */
+double tr_room_gbps(const struct tr_timing *t);
+
+/*
+ * Every collective from 8 bytes to `most` in steps of 8, inside a node, across (ranks of one place
+ * in their nodes) and over all ranks, as far as these differ. On rank 0 prints a table each and
+ * adds to rows {"scope": "node" | "across" | "all", "op", "ranks", "bytes", "us",
+ * "bandwidth_gbps"}; times are the slowest rank's.
+ */
+enum fr_rc tr_room_sweep(struct tr_room *r, size_t most, int rounds, json_t *rows,
+                         struct fr_err *err);
+
+#endif
