@@ -423,7 +423,7 @@ int main(int argc, char **argv)
     size_t attempts = 0;
 
     world_setup();
-    w->quiet = true;
+    w->quiet = w->settled = true;
     for (uint64_t i = 0; i < count; i++) {
         char row[32];
         snprintf(row, sizeof(row), "seed %llu", (unsigned long long)(first + i));

@@ -60,6 +60,7 @@ struct world {
     int64_t restart_us; /* flowrun resume; INT64_MAX */
     int64_t restart_max_us;
     bool over, failed, quiet;
+    bool settled;      /* the home's database is made: a run begins with its submit */
     int64_t refuse_us; /* commits of flowrun fail before */
     bool veto;         /* the commit under way fails … */
     bool condemned;    /* … and flowrun is killed at its next call */
@@ -83,7 +84,8 @@ struct world *world_of(struct sim *s);
 void world_setup(void);
 
 /* Runs the pipeline from its submit to its end and 200 s beyond; false: a rule was broken, w->why.
- * Before it, w->look and w->test may be set; begin is called once the machines stand. */
+ * Before it, w->look, w->test and w->settled may be set; begin is called once the machines stand.
+ */
 bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(struct world *w));
 void world_finish(struct world *w); /* frees what is left of a run, not w */
 void world_clean(void);             /* the folder of the store */
