@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { VALUE_MAX = 63 };
+enum { VALUE_MAX = 63, FAR = 3 /* edits, at most, between a word and what is suggested */ };
 
 struct unit {
     const char *name;
@@ -208,7 +208,8 @@ const char *fr_suggest(const char *word, const char *const *words, size_t n)
     size_t best_d = SIZE_MAX, len = strlen(word);
 
     for (size_t i = 0; i < n; i++) {
-        size_t d = distance(word, words[i]);
+        size_t n_word = strlen(words[i]), more = n_word > len ? n_word - len : len - n_word;
+        size_t d = more <= FAR ? distance(word, words[i]) : more; /* it is no less */
         bool starts = len >= 3 && strncasecmp(word, words[i], len) == 0;
         if (starts && d > 2)
             d = 2;
@@ -220,7 +221,7 @@ const char *fr_suggest(const char *word, const char *const *words, size_t n)
     return best != NULL && best_d < len &&
                    best_d <= (len <= 3   ? 1u
                               : len <= 6 ? 2u
-                                         : 3u)
+                                         : (size_t)FAR)
                ? best
                : NULL;
 }

@@ -348,7 +348,9 @@ void peer_setup(struct peer_world *w, size_t nodes)
     struct fr_exec_node_args args = {0};
     struct fr_err err = {0};
 
-    memset(w, 0, sizeof(*w));
+    memset(w, 0, offsetof(struct peer_world, nodes));
+    memset(w->nodes, 0, nodes * sizeof(w->nodes[0])); /* the others are not looked at */
+    memset(w->infos, 0, sizeof(*w) - offsetof(struct peer_world, infos));
     fr_sys.mono_ms = fake_mono;
     fr_sys.alloc = fake_alloc;
     fr_sys.realloc = fake_realloc;
