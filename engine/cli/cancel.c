@@ -176,7 +176,7 @@ static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
         const struct fr_inst_row *r = &rows->rows[i];
         bool unproven = strcmp(r->attempt_state, "stop_unproven") == 0;
 
-        n_stopped += r->attempt_no > 0 && strcmp(r->attempt_state, "cancelled") == 0;
+        n_stopped += strcmp(r->attempt_state, "cancelled") == 0 && strcmp(r->cause, "stopped") == 0;
         n_left += unproven;
         if (unproven && c->json)
             json_array_append_new(left, left_json(r));

@@ -140,7 +140,7 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
     fr_buf_text(&b, show_color(show, r.state));
     show_cell(&b, fr_state_name(r.state), w->state);
     fr_buf_text(&b, show_plain(show));
-    fr_buf_fmt(&b, "  %8u  %8s", r.attempt_no, took);
+    fr_buf_fmt(&b, "  %8u  %8s", fr_row_began(&r), took);
     if (in.reason[0] != '\0')
         fr_buf_fmt(&b, "  %s", in.reason);
     if (!b.bad)

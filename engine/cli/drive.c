@@ -90,7 +90,7 @@ static enum cli_exit outcome(const struct fr_run *run)
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         struct fr_row row = fr_run_row(run, i);
 
-        if (row.cause == FR_CAUSE_START_FAILED && row.attempt_no == 0)
+        if (row.cause == FR_CAUSE_START_FAILED && fr_row_began(&row) == 0)
             return CLI_UNREACHABLE;
     }
     return CLI_FAILED;

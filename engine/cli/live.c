@@ -65,7 +65,7 @@ static struct sum sum_of(const struct cli_show *show, const struct fr_plan_task 
         struct fr_row r = fr_run_row(show->run, task->first + i);
         struct fr_run_inst in = fr_run_inst(show->run, task->first + i);
 
-        s.attempts = r.attempt_no > s.attempts ? r.attempt_no : s.attempts;
+        s.attempts = fr_row_began(&r) > s.attempts ? fr_row_began(&r) : s.attempts;
         s.away = s.away || r.unreachable;
         if (in.started_wall != 0 &&
             (s.times.started_wall == 0 || in.started_wall < s.times.started_wall))

@@ -104,6 +104,16 @@ int cli_runs(const struct cli_command *cmd, char **argv)
 
 /* ---- status ---- */
 
+/* As fr_row_began() of the scheduler's rows. */
+static int64_t began(const struct fr_inst_row *r)
+{
+    bool never = strcmp(r->attempt_state, "cancelled") == 0 &&
+                 (r->cause[0] == '\0' || strcmp(r->cause, "start_failed") == 0);
+    bool booked = r->live != 0 && strcmp(r->state, "ready") == 0;
+
+    return r->attempt_no > 0 && (never || booked) ? r->attempt_no - 1 : r->attempt_no;
+}
+
 static void print_insts(const struct fr_inst_rows *rows)
 {
     int wide = 4;
@@ -119,8 +129,8 @@ static void print_insts(const struct fr_inst_rows *rows)
         if (r->hook[0] != '\0' && strcmp(r->state, "skipped") == 0)
             continue;
         took(r->started_wall, r->ended_wall, time);
-        fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, r->state,
-                 (long long)r->attempt_no, time, r->reason[0] != '\0' ? "  " : "", r->reason,
+        fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, r->state, (long long)began(r),
+                 time, r->reason[0] != '\0' ? "  " : "", r->reason,
                  r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
     }
 }
@@ -165,12 +175,12 @@ static void print_json(const struct fr_store *st, const struct fr_run_row *run,
         json_t *given = outputs_json(outs, r->idx, &at);
 
         json_array_append_new(
-            tasks, json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:o}", "task",
-                             r->task, "node", r->node, "state", r->state, "attempts",
-                             (json_int_t)r->attempt_no, "cause", r->cause, "code",
-                             (json_int_t)r->code, "reason", r->reason, "started_ms",
-                             (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
-                             "unreachable_ms", (json_int_t)r->unreachable_wall, "outputs", given));
+            tasks,
+            json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:o}", "task", r->task,
+                      "node", r->node, "state", r->state, "attempts", (json_int_t)began(r), "cause",
+                      r->cause, "code", (json_int_t)r->code, "reason", r->reason, "started_ms",
+                      (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
+                      "unreachable_ms", (json_int_t)r->unreachable_wall, "outputs", given));
     }
     json_object_set_new(doc, "tasks", tasks);
     cli_put_json(doc);

@@ -109,6 +109,17 @@ static inline bool fr_row_booked(const struct fr_row *row)
     return row->state == FR_ST_READY && row->live;
 }
 
+/* How many of its attempts were sent to their node, for people: not the newest if it is booked, or
+ * was and is forgotten, or tombstoned. */
+static inline uint32_t fr_row_began(const struct fr_row *row)
+{
+    bool never = row->attempt_state == FR_ST_CANCELLED &&
+                 (row->cause == FR_CAUSE_NONE || row->cause == FR_CAUSE_START_FAILED);
+
+    return row->attempt_no > 0 && (never || fr_row_booked(row)) ? row->attempt_no - 1
+                                                                : row->attempt_no;
+}
+
 struct fr_run_now {
     enum fr_run_state state;
     enum fr_outcome outcome;

@@ -145,7 +145,8 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
     if (path.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for the store");
     else if (sqlite3_open_v2(path.p, &st->db,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW |
+                                 SQLITE_OPEN_NOMUTEX, /* one thread */
                              NULL) != SQLITE_OK)
         rc = st->db != NULL ? fr_sql_fail(st, "opening", err)
                             : fr_fail(err, FR_NOMEM, "no memory for the store");

@@ -352,6 +352,38 @@ static void test_stale(void)
     bench_finish(&b);
 }
 
+static void test_began(void)
+{
+    static const struct {
+        const char *row;
+        struct fr_row is;
+        uint32_t began;
+    } views[] = {
+        {"none yet", {.state = FR_ST_READY}, 0},
+        {"booked",
+         {.state = FR_ST_READY, .attempt_no = 2, .attempt_state = FR_ST_STARTING, .live = true},
+         1},
+        {"ready after a failure",
+         {.state = FR_ST_READY, .attempt_no = 2, .attempt_state = FR_ST_FAILED},
+         2},
+        {"booked and cancelled",
+         {.state = FR_ST_CANCELLED, .attempt_no = 1, .attempt_state = FR_ST_CANCELLED},
+         0},
+        {"stopped",
+         {.state = FR_ST_CANCELLED,
+          .attempt_no = 1,
+          .attempt_state = FR_ST_CANCELLED,
+          .cause = FR_CAUSE_STOPPED},
+         1},
+        {"running", {.state = FR_ST_RUNNING, .attempt_no = 1, .live = true}, 1},
+    };
+
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
+        check_row(views[i].row);
+        CHECK_INT(fr_row_began(&views[i].is), views[i].began);
+    }
+}
+
 static void test_load(void)
 {
     static const struct {
@@ -643,6 +675,7 @@ int main(void)
     test_events();
     test_stale();
     test_load();
+    test_began();
     test_ids();
     test_big();
     test_memory();
