@@ -63,20 +63,32 @@ def near(what, got, want, loss, norm):
     t.check(what + ": gradient norms", worst[1] <= norm, "%g > %g" % (worst[1], norm))
 
 
+HOST = json.dumps({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"},
+                   "activation_checkpointing": {"cpu_checkpointing": True},
+                   "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu", "pin_memory": True}}})
+
+
+def peaks(stats):
+    return int(stats.split("peak=")[1])
+
+
 def memory(steps):
-    """Steps allocate nothing; the device's memory is what the table says, and too little is told."""
-    seen = []
-    for n in (1, steps):
-        one = t.launch("m%d" % n, 1, accumulation=2, steps=n, device="cuda", bf16=True,
-                       env={"CUDASIM_STATS": os.path.abspath("stats%d" % n)}, **BASE)
+    """Steps allocate nothing; the device's memory is what the table says, and too little is told. What goes
+    to the host leaves the device, and changes no bit of one rank's run."""
+    seen = {}
+    for name, n, more in (("m1", 1, {}), ("m%d" % steps, steps, {}), ("host", 1, {"deepspeed": HOST})):
+        one = t.launch(name, 1, accumulation=2, steps=n, device="cuda", bf16=True,
+                       env={"CUDASIM_STATS": os.path.abspath("stats-" + name)}, **dict(BASE, **more))
         t.same("a run of %d steps" % n, one.wait(), 0)
-        with open("stats%d" % n) as f:
-            seen.append(f.read().strip())
-    t.same("allocations and peak of %d steps are those of one" % steps, seen[1], seen[0])
-    said = re.search(r"on the device +([\d.]+) MiB", one.text())
-    peak = int(seen[0].split("peak=")[1]) / 2 ** 20
-    t.check("the table's bytes are the device's", said and abs(peak - float(said.group(1))) < 0.1,
-            "peak %.2f MiB\n%s" % (peak, one.text()))
+        with open("stats-" + name) as f:
+            seen[name] = f.read().strip()
+        said = re.search(r"on the device +([\d.]+) MiB", one.text())
+        peak = peaks(seen[name]) / 2 ** 20
+        t.check(name + ": the table's bytes are the device's", said and abs(peak - float(said.group(1))) < 0.1,
+                "peak %.2f MiB\n%s" % (peak, one.text()))
+    t.same("allocations and peak of %d steps are those of one" % steps, seen["m%d" % steps], seen["m1"])
+    t.check("with weights on the host", peaks(seen["host"]) < peaks(seen["m1"]), seen)
+    t.same("losses with weights and inputs on the host", t.losses("host"), t.losses("m1"))
     one = t.launch("little", 1, accumulation=2, steps=1, device="cuda", env={"CUDASIM_MEMORY": "9000000"},
                    **BASE)
     t.same("too little memory", one.wait(), 1)
