@@ -181,7 +181,9 @@ static bool queued(struct fr_ssh *s)
 }
 
 /* Reads what came. libssh2 keeps decrypted bytes of its own, so it is asked until it has no more;
- * *more when it may still have some but others should have their turn. false: the link is gone. */
+ * each time it also asks the socket, in vain. A read that does not fill the buffer was the last,
+ * and what is queued behind it is stderr. *more when there may still be some but others should have
+ * their turn. false: the link is gone. */
 static bool pump_in(struct fr_ssh *s, bool *more)
 {
     uint32_t serial = s->serial;
@@ -199,6 +201,8 @@ static bool pump_in(struct fr_ssh *s, bool *more)
             return false;
         if (s->write_first)
             return true;
+        if ((size_t)n < sizeof(buf))
+            break;
     }
     if (s->read_first)
         return true;
@@ -206,8 +210,8 @@ static bool pump_in(struct fr_ssh *s, bool *more)
         end_channel(s, n);
         return false;
     }
-    *more = n > 0;
-    if (!pump_stderr(s, more)) {
+    *more = n == (ssize_t)sizeof(buf);
+    if (queued(s) && !pump_stderr(s, more)) {
         end_channel(s, LIBSSH2_ERROR_SOCKET_RECV);
         return false;
     }
