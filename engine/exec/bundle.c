@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 512, LIST_MAX = 1 << 20 };
+enum { FILES_MAX = 512, LIST_MAX = 1 << 20, FILE_COSTS = 4096 /* opening one, in bytes hashed */ };
 
 static const char *base_name(const char *path)
 {
@@ -112,9 +112,8 @@ static enum fr_rc add_file(struct fr_bundle *b, const char *local, const char *p
     f->mode = mode;
     if (f->local == NULL || f->path == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a bundle");
-    if ((rc = fr_sha256_file(local, f->sha256, err)) == FR_OK)
-        b->n++;
-    return rc;
+    b->n++;
+    return FR_OK;
 }
 
 static enum fr_rc add_lib(struct fr_bundle *b, const char *local, struct fr_err *err)
@@ -190,7 +189,6 @@ static enum fr_rc add_script(struct fr_bundle *b, const char *name, struct fr_er
         return fr_fail(err, FR_NOMEM, "no memory for a bundle");
     f->size = strlen(f->bytes);
     f->mode = 0755;
-    fr_sha256(f->bytes, (size_t)f->size, f->sha256);
     b->n++;
     return FR_OK;
 }
@@ -230,12 +228,11 @@ static int by_path(const void *a, const void *b)
 }
 
 /* The folder's name, and each path with it in front. */
-static enum fr_rc name_it(struct fr_bundle *b, const char *program, struct fr_err *err)
+static enum fr_rc name_it(struct fr_bundle *b, struct fr_err *err)
 {
     struct fr_buf text = {0};
     enum fr_rc rc = FR_OK;
 
-    qsort(b->v, b->n, sizeof(*b->v), by_path);
     for (size_t i = 0; i < b->n; i++)
         fr_buf_fmt(&text, "%o %s %s\n", b->v[i].mode, b->v[i].sha256, b->v[i].path);
     if (text.bad)
@@ -246,13 +243,15 @@ static enum fr_rc name_it(struct fr_bundle *b, const char *program, struct fr_er
     for (size_t i = 0; i < b->n && rc == FR_OK; i++)
         if ((b->v[i].path = fr_arena_fmt(&b->arena, "%s/%s", b->hash, b->v[i].path)) == NULL)
             rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
-    b->program = fr_arena_fmt(&b->arena, "%s/bin/%s", b->hash, base_name(program));
-    if (rc == FR_OK && b->program == NULL)
+    char *program = rc == FR_OK ? fr_arena_fmt(&b->arena, "%s/%s", b->hash, b->program) : NULL;
+    if (rc == FR_OK && program == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
+    if (rc == FR_OK)
+        b->program = program;
     return rc;
 }
 
-enum fr_rc fr_ship_bundle(struct fr_bundle *out, const char *program, const char *const *extra,
+enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char *const *extra,
                           struct fr_err *err)
 {
     enum fr_rc rc;
@@ -261,13 +260,49 @@ enum fr_rc fr_ship_bundle(struct fr_bundle *out, const char *program, const char
     out->v = fr_arena_array(&out->arena, FILES_MAX, sizeof(*out->v));
     rc = out->v == NULL ? fr_fail(err, FR_NOMEM, "no memory for a bundle")
                         : add_all(out, program, extra, err);
-    if (rc == FR_OK)
-        rc = name_it(out, program, err);
+    if (rc == FR_OK) {
+        qsort(out->v, out->n, sizeof(*out->v), by_path);
+        out->program = fr_arena_fmt(&out->arena, "bin/%s", base_name(program));
+        if (out->program == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
+    }
     if (rc != FR_OK) {
         fr_while(err, "bundling %s", program);
         fr_bundle_finish(out);
     }
     return rc;
+}
+
+/* *n grows by what it cost. */
+static enum fr_rc hash_some(struct fr_bundle *b, size_t max_bytes, size_t *n, struct fr_err *err)
+{
+    struct fr_bundle_file *f = &b->v[b->hashed];
+    bool done = true;
+    enum fr_rc rc = FR_OK;
+
+    if (f->local == NULL)
+        fr_sha256(f->bytes, (size_t)f->size, f->sha256);
+    else if (b->now != NULL || (rc = fr_hash_open(f->local, &b->now, err)) == FR_OK)
+        rc = fr_hash_step(b->now, max_bytes, &done, f->sha256, err);
+    *n += done && f->size < max_bytes ? (size_t)f->size + FILE_COSTS : max_bytes;
+    if (rc != FR_OK || !done)
+        return rc;
+    fr_hash_close(b->now);
+    b->now = NULL;
+    b->hashed++;
+    return FR_OK;
+}
+
+enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t n = 0; rc == FR_OK && b->hashed < b->n && n < max_bytes;)
+        rc = hash_some(b, max_bytes - n, &n, err);
+    *done = rc == FR_OK && b->hashed == b->n;
+    if (*done)
+        rc = name_it(b, err);
+    return rc == FR_OK ? FR_OK : fr_while(err, "bundling %s", base_name(b->program));
 }
 
 enum fr_rc fr_bundle_put(const struct fr_bundle *b, struct fr_exec *ex, size_t node, uint64_t ref,
@@ -296,6 +331,7 @@ enum fr_rc fr_bundle_put(const struct fr_bundle *b, struct fr_exec *ex, size_t n
 void fr_bundle_finish(struct fr_bundle *b)
 {
     if (b != NULL) {
+        fr_hash_close(b->now);
         fr_arena_finish(&b->arena);
         *b = (struct fr_bundle){0};
     }

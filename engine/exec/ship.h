@@ -73,21 +73,24 @@ struct fr_bundle_file {
  * set. A static program is bin/NAME alone.
  */
 struct fr_bundle {
-    struct fr_arena arena; /* owns all below */
+    struct fr_arena arena; /* owns all below but now */
     char hash[65];         /* of all paths, modes and contents: the folder's name in the store */
     char *program;         /* "HASH/bin/NAME": what to run, below the store folder */
     struct fr_bundle_file *v;
     size_t n;
+    size_t hashed;       /* files whose hash is known; the next is under way in now */
+    struct fr_hash *now; /* owns */
 };
 
 /*
- * Finds what program (an ELF file) loads by asking its own loader (LOADER --list PROGRAM), and
- * hashes it all. extra: further files for lib/ that are loaded by name at run time;
- * NULL-terminated, may be NULL. Blocks for as long as the hashing takes. FR_NOTFOUND names a
- * library that is missing.
+ * Finds what program (an ELF file) loads by asking its own loader (LOADER --list PROGRAM). extra:
+ * further files for lib/ that are loaded by name at run time; NULL-terminated, may be NULL.
+ * FR_NOTFOUND names a library that is missing. Nothing is hashed yet: fr_bundle_step() does that,
+ * some max_bytes a call, until it says *done; then the bundle can be put.
  */
-enum fr_rc fr_ship_bundle(struct fr_bundle *out, const char *program, const char *const *extra,
+enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char *const *extra,
                           struct fr_err *err);
+enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, struct fr_err *err);
 void fr_bundle_finish(struct fr_bundle *b);
 
 /* A put of all of it: what is there already is not sent. Answer: FR_EXEC_PUT_DONE with ref. */

@@ -160,7 +160,7 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
 bool run_ship_step(struct fr_run *run);
 /* Forgets what could not be hashed, so that another try looks again. */
 void run_ship_forget(struct fr_run *run);
-/* The program; ship: made into a bundle. */
+/* The program; ship: made into a bundle. FR_BUSY: likewise. */
 enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
                             struct run_bundle **out, struct fr_err *err);
 void run_ship_finish(struct fr_run *run);

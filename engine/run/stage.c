@@ -11,6 +11,7 @@ enum {
     DEPTH_MAX = 32,
     SLICE_BYTES = 4 << 20, /* hashed in one turn, some 10 ms */
     FILE_COSTS = 4096,     /* as many bytes as opening a file takes */
+    SLICE_FILES = 256,     /* looked at in one turn */
 };
 
 /* ---- at submit ---- */
@@ -110,13 +111,36 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static enum fr_rc walk(struct fr_run *run, struct run_ship *ship, const char *path, const char *rel,
-                       struct fr_err *err)
+static enum fr_rc enter(struct fr_run *run, struct run_ship *ship, const char *path,
+                        const char *rel, struct fr_err *err)
+{
+    struct run_dir *d = fr_arena_alloc(&run->arena, sizeof(*d));
+
+    if (d == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a folder");
+    if (ship->depth > DEPTH_MAX)
+        return fr_fail(err, FR_USAGE, "%s is nested deeper than %d folders", path, DEPTH_MAX);
+    *d = (struct run_dir){.up = ship->dir, .path = path, .rel = rel};
+    if (fr_sys.list(path, &d->names, &d->n) != 0)
+        return fr_fail_errno(err, errno, "listing %s", path);
+    qsort(d->names, d->n, sizeof(*d->names), by_name);
+    ship->dir = d;
+    ship->depth++;
+    return FR_OK;
+}
+
+static void leave(struct run_ship *ship)
+{
+    fr_sys_names_free(ship->dir->names, ship->dir->n);
+    ship->dir = ship->dir->up;
+    ship->depth--;
+}
+
+/* path and rel are in the arena. */
+static enum fr_rc visit(struct fr_run *run, struct run_ship *ship, const char *path,
+                        const char *rel, struct fr_err *err)
 {
     struct stat st;
-    char **names = NULL;
-    size_t n = 0;
-    enum fr_rc rc = FR_OK;
 
     if (fr_sys.lstat(path, &st) != 0)
         return fr_fail_errno(err, errno, "looking at %s", path);
@@ -130,21 +154,27 @@ static enum fr_rc walk(struct fr_run *run, struct run_ship *ship, const char *pa
         return add_file(run, ship, path, rel, err);
     if (!S_ISDIR(st.st_mode))
         return FR_OK; /* sockets and devices are no content */
-    if (ship->depth > DEPTH_MAX)
-        return fr_fail(err, FR_USAGE, "%s is nested deeper than %d folders", path, DEPTH_MAX);
-    if (fr_sys.list(path, &names, &n) != 0)
-        return fr_fail_errno(err, errno, "listing %s", path);
-    ship->depth++;
-    qsort(names, n, sizeof(*names), by_name);
-    for (size_t i = 0; rc == FR_OK && i < n; i++) {
-        char *sub = fr_arena_fmt(&run->arena, "%s/%s", path, names[i]);
-        char *sub_rel = fr_arena_fmt(&run->arena, "%s%s%s", rel, rel[0] ? "/" : "", names[i]);
+    return enter(run, ship, path, rel, err);
+}
 
-        rc = sub != NULL && sub_rel != NULL ? walk(run, ship, sub, sub_rel, err)
-                                            : fr_fail(err, FR_NOMEM, "no memory for a path");
+/* Looks at some files more of its folders. */
+static enum fr_rc list_some(struct fr_run *run, struct run_ship *ship, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t n = 0; rc == FR_OK && ship->dir != NULL && n < SLICE_FILES; n++) {
+        struct run_dir *d = ship->dir;
+
+        if (d->at == d->n) {
+            leave(ship);
+            continue;
+        }
+        const char *name = d->names[d->at++];
+        char *sub = fr_arena_fmt(&run->arena, "%s/%s", d->path, name);
+        char *rel = fr_arena_fmt(&run->arena, "%s%s%s", d->rel, d->rel[0] ? "/" : "", name);
+        rc = sub != NULL && rel != NULL ? visit(run, ship, sub, rel, err)
+                                        : fr_fail(err, FR_NOMEM, "no memory for a path");
     }
-    ship->depth--;
-    fr_sys_names_free(names, n);
     return rc;
 }
 
@@ -197,26 +227,6 @@ static enum fr_rc hash_some(struct fr_run *run, struct run_ship *ship, struct fr
     return rc;
 }
 
-bool run_ship_step(struct fr_run *run)
-{
-    struct run_ship *ship = run->ships;
-
-    while (ship != NULL && (ship->ready || ship->err.rc != FR_OK))
-        ship = ship->next;
-    return ship == NULL || hash_some(run, ship, &ship->err) != FR_OK || ship->ready;
-}
-
-void run_ship_forget(struct fr_run *run)
-{
-    for (struct run_ship **p = &run->ships; *p != NULL;)
-        if ((*p)->err.rc != FR_OK) {
-            fr_hash_close((*p)->now);
-            *p = (*p)->next;
-        } else {
-            p = &(*p)->next;
-        }
-}
-
 static enum fr_rc ship_state(struct run_ship *ship, struct run_ship **out, struct fr_err *err)
 {
     if (ship->err.rc != FR_OK) {
@@ -227,6 +237,21 @@ static enum fr_rc ship_state(struct run_ship *ship, struct run_ship **out, struc
         return fr_fail(err, FR_BUSY, "%s is being hashed", ship->path);
     *out = ship;
     return FR_OK;
+}
+
+static enum fr_rc prepare_some(struct fr_run *run, struct run_ship *ship, struct fr_err *err)
+{
+    enum fr_rc rc = list_some(run, ship, err);
+
+    return rc == FR_OK && ship->dir == NULL ? hash_some(run, ship, err) : rc;
+}
+
+static void let_go(struct run_ship *ship)
+{
+    fr_hash_close(ship->now);
+    ship->now = NULL;
+    while (ship->dir != NULL)
+        leave(ship);
 }
 
 enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
@@ -245,13 +270,14 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
         return fr_fail(err, FR_NOMEM, "no memory for files to ship");
     if (fr_sys.lstat(path, &st) != 0)
         return fr_fail_errno(err, errno, "%s, which is to be shipped", path);
-    slash = strrchr(path, '/');
+    slash = strrchr(ship->path, '/');
     ship->folder = S_ISDIR(st.st_mode);
-    rc = walk(run, ship, ship->path, ship->folder ? "" : slash != NULL ? slash + 1 : path, err);
+    slash = slash != NULL ? slash + 1 : ship->path;
+    rc = visit(run, ship, ship->path, ship->folder ? "" : slash, err);
     if (rc == FR_OK)
-        rc = hash_some(run, ship, err);
+        rc = prepare_some(run, ship, err);
     if (rc != FR_OK) {
-        fr_hash_close(ship->now);
+        let_go(ship);
         return rc;
     }
     ship->next = run->ships;
@@ -259,13 +285,21 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
     return ship_state(ship, out, err);
 }
 
+static void forget_bundle(struct run_bundle *b)
+{
+    fr_bundle_finish(&b->bundle);
+    b->opened = false;
+    b->err = (struct fr_err){0};
+}
+
+/* A slice more of it; made: it can be shipped. */
 static enum fr_rc make_bundle(struct fr_run *run, struct run_bundle *b, struct fr_err *err)
 {
-    enum fr_rc rc = fr_ship_bundle(&b->bundle, b->program, NULL, err);
+    bool done = false;
+    enum fr_rc rc = fr_bundle_step(&b->bundle, SLICE_BYTES, &done, err);
 
-    if (rc != FR_OK)
+    if (rc != FR_OK || !done)
         return rc;
-    b->made = true;
     b->files = fr_arena_array(&run->arena, b->bundle.n, sizeof(*b->files));
     if (b->files == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a program to ship");
@@ -279,7 +313,28 @@ static enum fr_rc make_bundle(struct fr_run *run, struct run_bundle *b, struct f
                                             .mode = f->mode,
                                             .path = f->path};
     }
+    b->made = true;
     return FR_OK;
+}
+
+static enum fr_rc want_bundle(struct fr_run *run, struct run_bundle *b, struct fr_err *err)
+{
+    enum fr_rc rc = b->err.rc;
+
+    if (rc != FR_OK)
+        *err = b->err;
+    if (rc != FR_OK || b->made)
+        return rc;
+    if (!b->opened) {
+        if ((rc = fr_bundle_open(&b->bundle, b->program, NULL, err)) != FR_OK)
+            return rc;
+        b->opened = true;
+        if ((rc = make_bundle(run, b, err)) != FR_OK) {
+            forget_bundle(b);
+            return rc;
+        }
+    }
+    return b->made ? FR_OK : fr_fail(err, FR_BUSY, "%s is being hashed", b->program);
 }
 
 enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
@@ -308,17 +363,44 @@ enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
         b->next = run->bundles;
         run->bundles = b;
     }
-    if (ship && !b->made)
-        rc = make_bundle(run, b, err);
+    if (ship)
+        rc = want_bundle(run, b, err);
     *out = b;
     return rc;
+}
+
+bool run_ship_step(struct fr_run *run)
+{
+    struct run_ship *ship = run->ships;
+    struct run_bundle *b = run->bundles;
+
+    while (ship != NULL && (ship->ready || ship->err.rc != FR_OK))
+        ship = ship->next;
+    if (ship != NULL)
+        return prepare_some(run, ship, &ship->err) != FR_OK || ship->ready;
+    while (b != NULL && (!b->opened || b->made || b->err.rc != FR_OK))
+        b = b->next;
+    return b == NULL || make_bundle(run, b, &b->err) != FR_OK || b->made;
+}
+
+void run_ship_forget(struct fr_run *run)
+{
+    for (struct run_ship **p = &run->ships; *p != NULL;)
+        if ((*p)->err.rc != FR_OK) {
+            let_go(*p);
+            *p = (*p)->next;
+        } else {
+            p = &(*p)->next;
+        }
+    for (struct run_bundle *b = run->bundles; b != NULL; b = b->next)
+        if (b->err.rc != FR_OK)
+            forget_bundle(b);
 }
 
 void run_ship_finish(struct fr_run *run)
 {
     for (struct run_ship *ship = run->ships; ship != NULL; ship = ship->next)
-        fr_hash_close(ship->now);
+        let_go(ship);
     for (struct run_bundle *b = run->bundles; b != NULL; b = b->next)
-        if (b->made)
-            fr_bundle_finish(&b->bundle);
+        fr_bundle_finish(&b->bundle);
 }

@@ -82,13 +82,21 @@ struct run_job {
     struct run_attempt *at; /* NULL: its attempt is gone, the answer is dropped */
 };
 
+struct run_dir { /* a folder that is to be shipped */
+    struct run_dir *up;
+    const char *path, *rel; /* on control; below what is shipped */
+    char **names;           /* owns */
+    size_t n, at;
+};
+
 /* A hashed control-side file or program. */
 struct run_ship {
     struct run_ship *next;
     const char *path;          /* control's, absolute */
     char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
     bool folder;
-    int depth;                  /* while it is walked */
+    struct run_dir *dir;        /* owns: being looked through, and those above it */
+    int depth;                  /* of dir */
     struct fr_exec_file *files; /* paths start with the hash; arena */
     size_t n;
     size_t hashed;       /* files whose hash is known; the next is under way in now */
@@ -101,7 +109,9 @@ struct run_bundle {
     struct run_bundle *next;
     const char *name;
     const char *program; /* on control */
-    bool made;           /* bundle is filled: some node needed it shipped */
+    bool opened;         /* bundle is filled: some node needed it shipped */
+    bool made;           /* and hashed */
+    struct fr_err err;   /* as of run_ship */
     struct fr_bundle bundle;
     struct fr_exec_file *files;
 };

@@ -202,6 +202,29 @@ static void test_stop(struct site *s, size_t node)
     fr_exec_event_free(ev);
 }
 
+/* No step reads much more than it may, whatever the size of a file, so that a loop can do other
+ * things between two. */
+static void hash_in_slices(struct fr_bundle *b)
+{
+    enum { SLICE = 100000 };
+    uint64_t all = 0;
+    size_t steps = 0;
+    bool done = false;
+    struct fr_err err = {0};
+    char sha256[65];
+
+    for (size_t i = 0; i < b->n; i++)
+        all += b->v[i].size;
+    while (!done && CHECK_INT(fr_bundle_step(b, SLICE, &done, &err), FR_OK))
+        steps++;
+    CHECK(steps > all / (2 * SLICE) && all > 10 * SLICE);
+    for (size_t i = 0; i < b->n; i++)
+        if (b->v[i].local != NULL) {
+            CHECK_INT(fr_sha256_file(b->v[i].local, sha256, &err), FR_OK);
+            CHECK_TEXT(b->v[i].sha256, sha256);
+        }
+}
+
 static void test_bundle(struct site *s, size_t node)
 {
     struct fr_bundle b;
@@ -209,11 +232,12 @@ static void test_bundle(struct site *s, size_t node)
     struct fr_exec_event *ev;
 
     check_row("a program and its libraries");
-    if (!CHECK(fr_ship_bundle(&b, "/usr/bin/openssl", NULL, &err) == FR_OK)) {
+    if (!CHECK(fr_bundle_open(&b, "/usr/bin/openssl", NULL, &err) == FR_OK)) {
         printf("   %s\n", err.msg);
         return;
     }
     CHECK(b.n > 5);
+    hash_in_slices(&b);
     for (int i = 0; i < 2; i++) { /* the second time nothing is sent */
         CHECK(fr_bundle_put(&b, &s->ex, node, 40 + (uint64_t)i, &err) == FR_OK);
         ev = await(s, node, FR_EXEC_PUT_DONE);

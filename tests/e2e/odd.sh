@@ -102,21 +102,22 @@ for f in json "status --json" "runs --json"; do
 for line in open(sys.argv[1]): json.loads(line)' "$f"
 done
 
-# What is shipped is hashed in slices: other tasks go on meanwhile, and it comes whole.
-mkdir -p ship/sub
+# What is shipped is listed and hashed in slices: other tasks go on meanwhile, and it comes whole.
+mkdir -p ship/sub ship/many/more
+(cd ship/many && seq 150 | split -l 1 -a 4 && cp xa* more)
 seq 2000000 > ship/large
 truncate -s 21M ship/holes
 echo small > ship/sub/small
 cat > ship.yaml <<'YAML'
 nodes: [{name: a, executor: local}]
 tasks:
-  one: {files: {in: ship}, run: "cat in/large in/holes in/sub/small | sha256sum"}
+  one: {files: {in: ship}, run: "cat in/large in/holes in/sub/small in/many/x* in/many/more/* | sha256sum"}
   two: {files: {in: ship/large, also: ship/holes}, run: "cat in also | sha256sum"}
   three: {run: "true"}
 YAML
 "$flowrun" ship.yaml > out 2>&1
 same "large files" $? 0
-has "a folder comes whole" out "one@a | $(cat ship/large ship/holes ship/sub/small | sha256sum)"
+has "a folder comes whole" out "one@a | $(cat ship/large ship/holes ship/sub/small ship/many/x* ship/many/more/* | sha256sum)"
 has "and files" out "two@a | $(cat ship/large ship/holes | sha256sum)"
 
 # Symlinks that a task planted are not followed: neither on the way into a node's store, nor as its
