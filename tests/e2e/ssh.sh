@@ -45,6 +45,16 @@ END
 } > far.yaml
 echo "a note from control" > note.txt
 
+{
+    echo "name: two"
+    cat c/nodes.yaml
+    for pair in left:right right:left; do
+        echo "  ${pair%:*}: {on: all, gang: true, run: 'touch /var/${pair%:*}; until test -e /var/${pair#*:}; do sleep 0.05; done'}"
+    done | sed '1i tasks:'
+} > two.yaml
+"$flowrun" two.yaml > out 2>&1
+same "two gangs at once, one head" $? 0
+
 # A node that writes errors without end keeps no other waiting; and one that names a file of control
 # in an output does not get it.
 on 2 'echo "yes the flood >&2 & disown" > /root/.bashrc'
