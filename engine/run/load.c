@@ -134,7 +134,8 @@ static enum fr_rc load_attempt(struct fr_run *run, const struct fr_attempt_row *
 {
     uint32_t i = fr_plan_inst(run->plan, inst->key);
     bool newest = fr_id_eq(inst->attempt, row->id);
-    bool live = newest && inst->live != 0;
+    /* what was not proven stopped may be stopped again, and is not forgotten before that is */
+    bool live = newest && (inst->live != 0 || strcmp(inst->attempt_state, "stop_unproven") == 0);
     struct run_attempt *at;
 
     if (i == FR_PLAN_NONE)

@@ -27,14 +27,14 @@ cleanup() {
 
 # Processes whose environment holds this test's folder, other than this script's own: tasks.
 marked() {
-    local e p
-    for e in /proc/[0-9]*/environ; do
-        p=${e#/proc/}
+    local p
+    for p in $(grep -lsz -e "^W=$work\$" -e "^FLOWRUN_NODE_HOME=$work/" /proc/[0-9]*/environ); do
+        p=${p#/proc/}
         p=${p%/environ}
         [ "$p" = "$$" ] || [ "$p" = "$BASHPID" ] && continue
         [ "$(readlink "/proc/$p/exe" 2>/dev/null)" = "$(readlink -f /proc/$$/exe)" ] &&
             grep -q "lib.sh\|e2e" "/proc/$p/cmdline" 2>/dev/null && continue
-        grep -qz -e "^W=$work\$" -e "^FLOWRUN_NODE_HOME=$work/" "$e" 2>/dev/null && echo "$p"
+        [ -e "/proc/$p" ] && echo "$p" # the search itself is gone by now
     done
 }
 
