@@ -187,6 +187,8 @@ enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_er
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_close(struct run_attempt *at);
+/* The run is left without waiting for more: says of which logs some is still on its node. */
+void run_log_missing(struct fr_run *run);
 
 /* ---- route.c ---- */
 /* The address of the task's head as its other nodes reach it. */

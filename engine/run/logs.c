@@ -159,6 +159,7 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         return; /* a gap is followed again from its start when the log's end shows it */
     bytes.p += log->size - piece->offset;
     bytes.n -= log->size - piece->offset;
+    run->late_bytes += bytes.n;
     index_add(log, wall);
     if (!fr_write_full(log->fd, bytes.p, bytes.n)) {
         struct stat st;
@@ -184,4 +185,15 @@ enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_er
     if (at->log.fd >= 0 && fr_sys.fdatasync(at->log.fd) != 0)
         return fr_fail_errno(err, errno, "writing %s", at->log.name);
     return FR_OK;
+}
+
+void run_log_missing(struct fr_run *run)
+{
+    run->told_missing = true;
+    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (at->sent && at->ended && !at->log_end && at->log_bytes > at->log.size)
+            run_trouble(run, at->inst,
+                        "%llu of the %llu bytes of its output did not come, they are on its node",
+                        (unsigned long long)(at->log_bytes - at->log.size),
+                        (unsigned long long)at->log_bytes);
 }

@@ -9,7 +9,8 @@ enum {
     BATCH_MS = 5, /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
     BATCH_MIN = 4,
     BOOKED_MS = 10,    /* ends wait so long while there are attempts that need no commit to start */
-    LINGER_MS = 10000, /* the last logs may take so long after the end of the run */
+    LINGER_MS = 10000, /* after the end of the run the last logs are awaited, each time … */
+    LINGER_BYTES = 64 << 10, /* … for at least so many bytes of them */
     KEEP_ACTS = 4096,
     REACH_MS = 120000, /* a node that was never up within this is refused */
 };
@@ -332,6 +333,10 @@ static void look_around(struct fr_run *run)
         give_up_nodes(run);
     if (run->log_due_ms <= now)
         follow_again(run);
+    if (run->over && run->late_bytes >= LINGER_BYTES) {
+        run->over_ms = now;
+        run->late_bytes = 0;
+    }
 }
 
 /* Its attempt was committed when it was booked, for its node as it is now; and what it needs has
@@ -415,6 +420,8 @@ static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
         run_show(run);
         effects(run);
     }
+    if (run->over && !run->told_missing && fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
+        run_log_missing(run);
     arm(run, due && early);
     return FR_OK;
 }

@@ -184,8 +184,10 @@ struct fr_run {
     int64_t held_ms;    /* since when what was decided waits for its commit; 0: nothing waits */
     int64_t ask_due_ms; /* some node was asked and must be up by then; INT64_MAX: none */
     bool over;          /* FR_ACT_OVER was performed */
-    int64_t over_ms;    /* when */
-    bool fatal;         /* the scheduler is unusable */
+    int64_t over_ms;    /* when; later while logs still come */
+    size_t late_bytes;  /* of logs, since then */
+    bool told_missing;
+    bool fatal; /* the scheduler is unusable */
     struct fr_err fatal_err;
 };
 
