@@ -420,11 +420,14 @@ static void start_booked(struct world *w)
 {
     for (size_t i = 0; i < w->acts.n; i++) {
         struct fr_act *a = &w->acts.v[i];
-        const struct fr_row *row = &w->rows[a->inst];
-        struct place *p = &w->at[a->node];
+        const struct fr_row *row;
+        struct place *p;
 
-        if (a->kind != FR_ACT_START || !a->booked || !fr_row_booked(row) ||
-            !fr_id_eq(row->attempt, a->attempt) || chance(w, 20))
+        if (a->kind != FR_ACT_START || !a->booked) /* others may be of no instance, or no node */
+            continue;
+        row = &w->rows[a->inst];
+        p = &w->at[a->node];
+        if (!fr_row_booked(row) || !fr_id_eq(row->attempt, a->attempt) || chance(w, 20))
             continue;
         if (p->up && p->cmd_n == 0 && chance(w, 50))
             do_command(w, a);
