@@ -288,7 +288,7 @@ static void check_gangs(struct world *w)
 {
     for (uint32_t t = 0; t < w->plan->n_tasks; t++) {
         const struct fr_plan_task *task = &w->plan->tasks[t];
-        unsigned go = 0, before = 0, again = 0;
+        unsigned go = 0, before = 0, again = 0, unproven = 0;
 
         for (uint32_t k = 0; task->gang && k < task->count; k++) {
             const struct fr_row *row = &w->rows[task->first + k];
@@ -297,11 +297,13 @@ static void check_gangs(struct world *w)
             CHECK(row->retries == w->rows[task->first].retries);
             go += row->go;
             again += is_again(w, row);
+            unproven += row->state == FR_ST_STOP_UNPROVEN;
             before += row->state < FR_ST_STARTING || row->state == FR_ST_RETRYING;
         }
         CHECK(go == 0 || go == task->count);
         if (task->gang && again < task->count)
-            CHECK(before == 0 || before + again == task->count);
+            CHECK(before == 0 || before + again == task->count ||
+                  (again > 0 && before + again + unproven == task->count));
     }
 }
 
