@@ -8,8 +8,9 @@ enum {
     LAZY_MS = 50, /* a launch alone waits so long for its commit */
     BATCH_MS = 5, /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
     BATCH_MIN = 4,
-    BOOKED_MS = 10,    /* ends wait so long while there are attempts that need no commit to start */
-    LINGER_MS = 10000, /* after the end of the run the last logs are awaited, each time … */
+    BOOKED_MS = 10, /* ends wait so long while there are attempts that need no commit to start, … */
+    BOOKED_MOST_MS = 100,    /* … longer where commits are slow, as nothing starts during one */
+    LINGER_MS = 10000,       /* after the end of the run the last logs are awaited, each time … */
     LINGER_BYTES = 64 << 10, /* … for at least so many bytes of them */
     KEEP_ACTS = 4096,
     REACH_MS = 120000, /* a node that was never up within this is refused */
@@ -185,6 +186,7 @@ static bool commit(struct fr_run *run)
     struct fr_err err = {0};
     /* that a node may forget an attempt is asked of it again where it is not written */
     bool soft = run->acts.n == 0 && run->answers == NULL;
+    int64_t from = fr_sys.mono_ms();
     enum fr_rc rc =
         soft ? fr_store_begin_soft(run->env.store, &err) : fr_store_begin(run->env.store, &err);
 
@@ -199,6 +201,7 @@ static bool commit(struct fr_run *run)
         if (run->commit_due_ms != 0)
             run_trouble(run, FR_PLAN_NONE, "the state can be written again");
         run->commit_due_ms = 0;
+        run->commit_ms = fr_sys.mono_ms() - from;
         return true;
     }
     if (run->commit_due_ms == 0)
@@ -234,8 +237,10 @@ static int64_t patience(const struct fr_run *run)
     }
     size_t running = fr_sched_live(run->sched);
     running = running > starts ? running - starts : 0;
-    if (starts == 0 && running > 0 && fr_sched_booked(run->sched) > 0)
-        return BOOKED_MS;
+    if (starts == 0 && running > 0 && fr_sched_booked(run->sched) > 0) {
+        int64_t ms = BOOKED_MS + 2 * run->commit_ms;
+        return ms < BOOKED_MOST_MS ? ms : BOOKED_MOST_MS;
+    }
     return lazy ? LAZY_MS : running >= BATCH_MIN && ended < running ? BATCH_MS : 0;
 }
 

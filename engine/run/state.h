@@ -177,6 +177,7 @@ struct fr_run {
     bool hashing; /* a start waits for the hash of what it ships */
     struct fr_timer *timer;
     int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
+    int64_t commit_ms;                    /* how long the last one took */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
     int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
     struct run_done *done; /* acknowledged since the last commit; fr_sys */
