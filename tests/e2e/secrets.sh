@@ -89,6 +89,28 @@ END
 same "a secret as output" $? 1
 has "is refused" out "output o holds a secret, which would be stored"
 same "nothing in the home is for others" "$(find "$FLOWRUN_HOME" -perm /077)" ""
+# Whoever dies with a secret in its memory leaves no core of it.
+cat > core.yaml <<'YAML'
+nodes: [{name: n1, executor: local}]
+secrets: {token: {env: TOKEN}}
+tasks: {a: {env: {TOKEN: "${{ secrets.token }}"}, run: "exec sleep 1000"}}
+YAML
+case $(cat /proc/sys/kernel/core_pattern) in
+core*)
+    ulimit -c unlimited
+    start core.yaml
+    pid=$!
+    until_true 20 holds out "a@n1 running"
+    for p in $(marked) $pid; do
+        case $(readlink "/proc/$p/exe") in */flownode | */flowrun) kill -SEGV "$p" ;; esac
+    done
+    wait "$pid" 2> /dev/null
+    sh -c 'kill -SEGV $$' # one that may leave one, does
+    same "the cores" "$(find . -name 'core*' -type f -not -name core.yaml | wc -l)" 1
+    rm -f core core.[0-9]*
+    for p in $(marked); do kill -9 "$p"; done ;;
+*) echo "left out: cores (the machine gives them away)" ;;
+esac
 unset TOKEN HOOK
 for word in s3cr3t-value made-up-word very-secret-path; do
     same "$word is nowhere in the home" "$(grep -rlF "$word" "$FLOWRUN_HOME")" ""
