@@ -4,7 +4,8 @@
 # way in it, an sshd whose sessions are killed, or that is killed whole and comes back with its only
 # place for a login taken (MaxStartups 1, MaxSessions 1), every fifth packet lost. The same attempts go
 # on, nothing runs twice, no line of output is lost or doubled. Then, at 1 Mbit/s that one task floods,
-# another is stopped.
+# another is stopped. SSH_LINKS_LONG=1: a link down for longer than serve waits for one (2 min), more of
+# the lost packets, and at 1 Mbit/s a log that is still coming when its run is over.
 . "$(dirname "$0")/ssh_lib.sh"
 begin_nodes "$1"
 
@@ -55,6 +56,7 @@ on 1 'touch /var/gate'
 until_true 60 holds out "late@node2 starting"
 until_true 60 holds out "node2: unreachable"
 until_true 60 holds out "node3: unreachable"
+[ -z "${SSH_LINKS_LONG:-}" ] || read -r -t 150 <> <(:) # how long it is down
 "$cluster" join "$work/c" 3
 until_true 60 holds out "late@node2 succeeded"
 on 2 "kill -CONT $old"
@@ -87,7 +89,7 @@ lossy() {
     done
 }
 if lossy 2> nft.err; then
-    for k in 1 2 3; do flows 1; done
+    for k in $(seq "${SSH_LINKS_LONG:+1}3"); do flows 1; done
     on 1 'nft delete table ip fr'
 else
     echo "left out: lost packets (no nftables here)"
@@ -142,4 +144,13 @@ has "what it found" cancel "run 2 is cancelled: 1 task stopped, no process of th
 same "what is left" "$(on 1 'pgrep -x yes || :')" ""
 wait "$pid"
 same "the run is cancelled" $? 3
+
+if [ -n "${SSH_LINKS_LONG:-}" ]; then
+    { cat c/nodes.yaml; echo 'tasks: {tail: {on: node1, run: "seq 400000; echo the end"}}'; } > tail.yaml
+    from=$(date +%s%3N)
+    "$flowrun" tail.yaml --quiet > out 2>&1
+    same "a run whose log comes behind it" $? 0
+    echo "2.7 MB at 1 Mbit/s: $(($(date +%s%3N) - from)) ms"
+    check "the log is whole" cmp -s home/runs/*/tail@node1.1.log <(seq 400000; echo "the end")
+fi
 finish
