@@ -16,7 +16,8 @@
 enum {
     PATH_BYTES = 4096,
     OUT_ENOUGH = 32 << 10, /* bytes waiting to be sent, above which no bulk is added */
-    SLICE_BYTES = 4 << 20, /* hashed in one turn of the loop */
+    SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms */
+    SYNC_BYTES = 8 << 20,  /* received, above which it is synced: not all of it at its end */
 };
 
 /* put: begin sent; data; end sent. get: asked for; CHECK: all came and is being hashed */
@@ -333,6 +334,10 @@ static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_g
         done += (size_t)k;
     }
     x->offset += done;
+    if ((x->offset - done) / SYNC_BYTES != x->offset / SYNC_BYTES && fr_sys.fdatasync(x->fd) != 0) {
+        fr_fail_errno(&err, errno, "writing %s", x->part);
+        fail_xfer(ch, x, &err);
+    }
 }
 
 static void get_done(struct fr_chan *ch, struct fr_xfer *x, const char *sha256)

@@ -261,6 +261,8 @@ static int timeout_of(const struct srv *s)
 {
     int64_t now = fr_sys.mono_ms(), due = s->look_ms < s->sync_ms ? s->look_ms : s->sync_ms;
 
+    if (srv_put_looking(s))
+        return 0;
     for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
         due = l->due_ms < due ? l->due_ms : due;
     return due <= now ? 0 : (int)(due - now);
@@ -295,6 +297,7 @@ static void turn(struct srv *s)
             srv_live_read(s, of[i]);
     if (p[0].revents != 0)
         read_input(s);
+    srv_put_step(s);
     for (struct srv_live *l = s->lives, *next; l != NULL; l = next) {
         next = l->next;
         srv_live_step(s, l);

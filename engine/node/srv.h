@@ -53,11 +53,21 @@ struct srv_get {
     uint32_t mode;
 };
 
+enum srv_look {
+    SRV_LOOK_NOT,
+    SRV_LOOK_THERE, /* before it is sent: is it there already? */
+    SRV_LOOK_CAME,  /* all came: is it what it should be? */
+    SRV_LOOK_TWICE  /* it is not: but an older connection may have finished it meanwhile */
+};
+
 struct srv_put {
     struct srv_put *next;
     uint64_t ref, at, size;
     int fd;
     uint32_t mode;
+    enum srv_look look;
+    struct fr_hash *hash; /* owns: of what is looked at; some of it a turn */
+    struct fr_err err;    /* SRV_LOOK_TWICE: what its sender hears if it is not there */
     char sha256[65];
     char tmp[FR_NODE_PATH], path[FR_NODE_PATH];
 };
@@ -152,6 +162,8 @@ void srv_bulk_finish(struct srv *s);
 void srv_put_begin(struct srv *s, const struct fr_put_begin *p);
 void srv_put_data(struct srv *s, const struct fr_put_data *p);
 void srv_put_end(struct srv *s, uint64_t ref);
+bool srv_put_looking(const struct srv *s); /* step() has something to do */
+void srv_put_step(struct srv *s);
 void srv_list(struct srv *s, const struct fr_list *l);
 void srv_put_finish(struct srv *s);
 

@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_MAX = 65000, LIST_DEPTH = 64 };
+enum {
+    LIST_MAX = 65000,
+    LIST_DEPTH = 64,
+    SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms: else a ping waits too long */
+    SYNC_BYTES = 8 << 20 /* written, above which it is synced: not all of a large file at its end */
+};
 
 static struct srv_put *find_put(struct srv *s, uint64_t ref)
 {
@@ -28,6 +33,7 @@ static void drop_put(struct srv *s, struct srv_put *p)
     *at = p->next;
     if (p->fd >= 0)
         fr_sys.close(p->fd);
+    fr_hash_close(p->hash);
     fr_sys.free(p);
 }
 
@@ -59,16 +65,12 @@ static bool is_hash(struct fr_str h)
     return h.n == 64;
 }
 
-/* True when the file is there already, whole. */
-static bool is_there(const struct srv_put *p)
+static bool may_be_there(const struct srv_put *p)
 {
-    char hash[FR_SHA256_TEXT];
     struct stat st;
-    struct fr_err err;
 
     return fr_sys.lstat(p->path, &st) == 0 && S_ISREG(st.st_mode) &&
-           (uint64_t)st.st_size == p->size && (st.st_mode & 0777) == p->mode &&
-           fr_sha256_file(p->path, hash, &err) == FR_OK && strcmp(hash, p->sha256) == 0;
+           (uint64_t)st.st_size == p->size && (st.st_mode & 0777) == p->mode;
 }
 
 /* Opens the unfinished file of an earlier connection, or a new one. */
@@ -89,6 +91,110 @@ static enum fr_rc open_put(struct srv_put *p, struct fr_err *err)
         p->fd = fr_sys.open(p->tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, p->mode);
     }
     return p->fd >= 0 ? FR_OK : fr_fail_errno(err, errno, "cannot make %s", p->tmp);
+}
+
+static enum fr_rc keep_put(struct srv_put *p, struct fr_err *err)
+{
+    char *slash = strrchr(p->path, '/');
+    enum fr_rc rc;
+
+    *slash = '\0';
+    rc = fr_mkdirs(p->path, 0700, err);
+    *slash = '/';
+    if (rc == FR_OK && fr_sys.rename(p->tmp, p->path) != 0)
+        rc = fr_fail_errno(err, errno, "cannot rename %s to %s", p->tmp, p->path);
+    return rc;
+}
+
+static void put_done(struct srv *s, struct srv_put *p)
+{
+    send_state(s, p, true);
+    drop_put(s, p);
+}
+
+/* What was looked for: the file is whole at its place, or was not there and is to be sent. */
+static void looked(struct srv *s, struct srv_put *p, enum srv_look look, bool whole)
+{
+    if (look == SRV_LOOK_TWICE && whole) {
+        put_done(s, p);
+    } else if (look == SRV_LOOK_TWICE) {
+        fail_put(s, p, &p->err);
+    } else if (whole) {
+        p->at = p->size;
+        fr_sys.touch(p->path); /* used again: it stays (prune.h) */
+        send_state(s, p, false);
+    } else if (open_put(p, &p->err) == FR_OK) {
+        send_state(s, p, false);
+    } else {
+        fail_put(s, p, &p->err);
+    }
+}
+
+/* Looks at the file's place, from the next turn on. */
+static void look_for(struct srv *s, struct srv_put *p, enum srv_look look)
+{
+    struct fr_err err;
+
+    p->look = SRV_LOOK_NOT;
+    if (may_be_there(p) && fr_hash_open(p->path, &p->hash, &err) == FR_OK)
+        p->look = look;
+    else
+        looked(s, p, look, false);
+}
+
+/* All came, and was hashed, or rc and p->err say why not. */
+static void came(struct srv *s, struct srv_put *p, enum fr_rc rc, const char *hash)
+{
+    if (rc == FR_OK && strcmp(hash, p->sha256) != 0) {
+        fr_sys.unlink(p->tmp);
+        rc = fr_fail(&p->err, FR_CORRUPT, "%s arrived with SHA-256 %s, expected %s", p->path, hash,
+                     p->sha256);
+    }
+    if (rc == FR_OK && keep_put(p, &p->err) == FR_OK)
+        put_done(s, p);
+    else
+        look_for(s, p, SRV_LOOK_TWICE);
+}
+
+static void step(struct srv *s, struct srv_put *p)
+{
+    char hash[FR_SHA256_TEXT];
+    enum srv_look look = p->look;
+    bool done = false;
+    struct fr_err err;
+    enum fr_rc rc = fr_hash_step(p->hash, SLICE_BYTES, &done, hash, &err);
+
+    if (rc == FR_OK && !done)
+        return;
+    fr_hash_close(p->hash);
+    p->hash = NULL;
+    p->look = SRV_LOOK_NOT;
+    if (look != SRV_LOOK_CAME) {
+        looked(s, p, look, rc == FR_OK && strcmp(hash, p->sha256) == 0);
+        return;
+    }
+    if (rc != FR_OK)
+        p->err = err;
+    came(s, p, rc, hash);
+}
+
+bool srv_put_looking(const struct srv *s)
+{
+    const struct srv_put *p = s->puts;
+
+    while (p != NULL && p->look == SRV_LOOK_NOT)
+        p = p->next;
+    return p != NULL;
+}
+
+void srv_put_step(struct srv *s)
+{
+    struct srv_put *p = s->puts;
+
+    while (p != NULL && p->look == SRV_LOOK_NOT)
+        p = p->next;
+    if (p != NULL)
+        step(s, p);
 }
 
 void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
@@ -114,14 +220,8 @@ void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
         fr_fail(&err, FR_DENIED, "a folder on the way to %s is none: links are not followed",
                 p->path);
         fail_put(s, p, &err);
-    } else if (is_there(p)) {
-        p->at = p->size;
-        fr_sys.touch(p->path); /* used again: it stays (prune.h) */
-        send_state(s, p, false);
-    } else if (open_put(p, &err) == FR_OK) {
-        send_state(s, p, false);
     } else {
-        fail_put(s, p, &err);
+        look_for(s, p, SRV_LOOK_THERE);
     }
 }
 
@@ -138,7 +238,8 @@ void srv_put_data(struct srv *s, const struct fr_put_data *m)
     }
     if (p == NULL)
         return; /* refused meanwhile: its bytes are still on their way */
-    if (p->fd < 0 || m->offset != p->at || m->bytes.n > p->size - p->at) {
+    if (p->fd < 0 || p->look != SRV_LOOK_NOT || m->offset != p->at ||
+        m->bytes.n > p->size - p->at) {
         fr_fail(&err, FR_PROTO, "bytes %llu to %llu do not go on at %llu of %llu",
                 (unsigned long long)m->offset, (unsigned long long)(m->offset + m->bytes.n),
                 (unsigned long long)p->at, (unsigned long long)p->size);
@@ -157,48 +258,34 @@ void srv_put_data(struct srv *s, const struct fr_put_data *m)
         done += (size_t)k;
         p->at += (size_t)k;
     }
-}
-
-static enum fr_rc finish_put(struct srv_put *p, struct fr_err *err)
-{
-    char hash[FR_SHA256_TEXT];
-    enum fr_rc rc;
-
-    if (p->at != p->size)
-        return fr_fail(err, FR_PROTO, "%s ended at byte %llu of %llu", p->path,
-                       (unsigned long long)p->at, (unsigned long long)p->size);
-    if (fr_sys.fdatasync(p->fd) != 0)
-        return fr_fail_errno(err, errno, "cannot write %s", p->tmp);
-    if ((rc = fr_sha256_file(p->tmp, hash, err)) != FR_OK)
-        return rc;
-    if (strcmp(hash, p->sha256) != 0) {
-        fr_sys.unlink(p->tmp);
-        return fr_fail(err, FR_CORRUPT, "%s arrived with SHA-256 %s, expected %s", p->path, hash,
-                       p->sha256);
+    if ((p->at - m->bytes.n) / SYNC_BYTES != p->at / SYNC_BYTES && fr_sys.fdatasync(p->fd) != 0) {
+        fr_fail_errno(&err, errno, "cannot write %s", p->tmp);
+        fail_put(s, p, &err);
     }
-    char *slash = strrchr(p->path, '/');
-    *slash = '\0';
-    rc = fr_mkdirs(p->path, 0700, err);
-    *slash = '/';
-    if (rc == FR_OK && fr_sys.rename(p->tmp, p->path) != 0)
-        rc = fr_fail_errno(err, errno, "cannot rename %s to %s", p->tmp, p->path);
-    return rc;
 }
 
 void srv_put_end(struct srv *s, uint64_t ref)
 {
     struct srv_put *p = find_put(s, ref);
-    struct fr_err err;
+    enum fr_rc rc = FR_OK;
 
-    if (p == NULL)
+    if (p == NULL || p->look != SRV_LOOK_NOT)
         return;
-    /* an older connection may have finished it while this one was made */
-    if (p->fd >= 0 && finish_put(p, &err) != FR_OK && !is_there(p)) {
-        fail_put(s, p, &err);
+    if (p->fd < 0) {
+        put_done(s, p); /* it was there */
         return;
     }
-    send_state(s, p, true);
-    drop_put(s, p);
+    if (p->at != p->size)
+        rc = fr_fail(&p->err, FR_PROTO, "%s ended at byte %llu of %llu", p->path,
+                     (unsigned long long)p->at, (unsigned long long)p->size);
+    else if (fr_sys.fdatasync(p->fd) != 0)
+        rc = fr_fail_errno(&p->err, errno, "cannot write %s", p->tmp);
+    else
+        rc = fr_hash_open(p->tmp, &p->hash, &p->err);
+    if (rc == FR_OK)
+        p->look = SRV_LOOK_CAME;
+    else
+        look_for(s, p, SRV_LOOK_TWICE);
 }
 
 struct walk {

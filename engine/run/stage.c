@@ -9,7 +9,7 @@
 enum {
     KEEP_BYTES = 1 << 20,
     DEPTH_MAX = 32,
-    SLICE_BYTES = 4 << 20, /* hashed in one turn, some 10 ms */
+    SLICE_BYTES = 1 << 20, /* hashed in one turn, 5 ms */
     FILE_COSTS = 4096,     /* as many bytes as opening a file takes */
     SLICE_FILES = 256,     /* looked at in one turn */
 };
@@ -208,12 +208,13 @@ static enum fr_rc hash_some(struct fr_run *run, struct run_ship *ship, struct fr
 
     while (rc == FR_OK && ship->hashed < ship->n && n < SLICE_BYTES) {
         struct fr_exec_file *f = &ship->files[ship->hashed];
+        size_t left = SLICE_BYTES - n;
         bool done = false;
 
         if (ship->now == NULL && (rc = fr_hash_open(f->local, &ship->now, err)) != FR_OK)
             break;
-        rc = fr_hash_step(ship->now, SLICE_BYTES, &done, (char *)f->sha256, err);
-        n += f->size < SLICE_BYTES ? f->size + FILE_COSTS : SLICE_BYTES;
+        rc = fr_hash_step(ship->now, left, &done, (char *)f->sha256, err);
+        n += done && f->size < left ? f->size + FILE_COSTS : left;
         if (rc == FR_OK && !done)
             continue;
         fr_hash_close(ship->now);

@@ -566,6 +566,48 @@ static void test_files(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* Sends m and a ping in one piece; the ping must be answered first. */
+static void answered_beside(struct client *c, const struct fr_msg *m)
+{
+    struct fr_msg ping = {.type = FR_MSG_PING, .ping = {42}}, got = {.type = FR_MSG_CREDIT};
+    struct fr_buf b = {0};
+    struct fr_err err;
+
+    CHECK(fr_msg_put(m, &b, &err) == FR_OK && fr_msg_put(&ping, &b, &err) == FR_OK);
+    CHECK(fr_write_full(c->to, b.p, b.n));
+    fr_buf_finish(&b);
+    while (got.type == FR_MSG_CREDIT)
+        got = client_next(c);
+    CHECK_INT(got.type, FR_MSG_PONG);
+}
+
+/* A file is hashed in slices: when it came, and when it is to be sent and may be there already. */
+static void test_put_beside(void)
+{
+    enum { N = 3 << 20, PIECE = 16000 };
+    char *data = calloc(1, N), hash[FR_SHA256_TEXT];
+    struct client c = open_client(15);
+    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, d = {.type = FR_MSG_PUT_DATA},
+                  end = {.type = FR_MSG_PUT_END, .put_end = {1}};
+    struct fr_put_state state;
+
+    fr_sha256(data, N, hash);
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/large"), fr_str_of(hash), N, 0644};
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
+    for (size_t at = 0; at < N; at += PIECE) {
+        d.put_data = (struct fr_put_data){1, at, {data + at, N - at < PIECE ? N - at : PIECE}};
+        client_send(&c, &d);
+    }
+    answered_beside(&c, &end);
+    CHECK(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.done);
+    answered_beside(&c, &m);
+    state = client_expect(&c, FR_MSG_PUT_STATE, any).put_state;
+    CHECK(state.offset == N && !state.done);
+    CHECK_INT(client_close(&c, false), 0);
+    free(data);
+}
+
 /* The same file on two ways at once, as over a connection and the one that took its place. */
 static void test_file_twice(void)
 {
@@ -732,6 +774,7 @@ int main(int argc, char **argv)
     test_failures();
     test_log_limits();
     test_files();
+    test_put_beside();
     test_file_twice();
     test_bad_files();
     test_sidecar();
