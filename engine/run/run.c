@@ -338,7 +338,9 @@ static void look_around(struct fr_run *run)
         give_up_nodes(run);
     if (run->log_due_ms <= now)
         follow_again(run);
-    if (run->over && run->late_bytes >= LINGER_BYTES) {
+    /* who cancels wants it to end, whatever is still to come over a slow link */
+    if (run->over && run->late_bytes >= LINGER_BYTES &&
+        fr_sched_now(run->sched).outcome != FR_OUT_CANCELLED) {
         run->over_ms = now;
         run->late_bytes = 0;
     }
