@@ -38,6 +38,13 @@ marked() {
     done
 }
 
+# What is marked once node's own processes, which end behind flowrun's exit, had time for it.
+none_marked() { [ -z "$(marked)" ]; }
+left() {
+    until_true 5 none_marked
+    marked
+}
+
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
 

@@ -35,7 +35,7 @@ rm deep
 "$flowrun" tree.yaml -p timeout=700ms > out 2>&1
 same "timed out" $? 1
 has "the cause" out "tree@n1 timed_out"
-same "nothing is left after the time-out" "$(marked)" ""
+same "nothing is left after the time-out" "$(left)" ""
 
 cat > side.yaml <<'END'
 name: side
@@ -92,7 +92,7 @@ for k in 1 2 3; do until_true 20 eval 'grep -q "^State:.*stopped" "/proc/$(cat p
 same "cancel of what is halted" $? 0
 has "it says so" cancel "1 task stopped, no process of them is left"
 wait "$pid"
-same "nothing halted is left" "$(marked)" ""
+same "nothing halted is left" "$(left)" ""
 check "its port is free" python3 -c 'import socket; socket.create_server(("", int(open("port").read())))'
 
 # A process that no signal reaches (uninterruptible: here by the freezer of cgroup v1) is named, by cancel
