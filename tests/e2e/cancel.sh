@@ -34,7 +34,7 @@ wait "$pid"
 same "the run's exit code" $? 3
 has "cancelled" out "run 1 cancelled"
 same "the hook of this outcome ran once" "$(cat hooks)" "hook ran"
-same "nothing is left" "$(marked)" ""
+same "nothing is left" "$(left)" ""
 
 # A shell without job control gives background children an ignored SIGINT: python gives it back.
 interruptible() {
@@ -49,7 +49,7 @@ kill -INT "$pid"
 wait "$pid"
 same "Ctrl-C once" $? 3
 has "it says what it does" out "stopping all tasks of run 2; Ctrl-C again leaves them running"
-same "nothing is left" "$(marked)" ""
+same "nothing is left" "$(left)" ""
 
 sed -e 's/exec sleep 1000/trap "" TERM; while :; do sleep 1000; done/' -e 's/grace: 1s/grace: 100s/' long.yaml > stubborn.yaml
 interruptible stubborn.yaml
@@ -79,7 +79,7 @@ check "the tasks go on" test -n "$(marked)"
 "$flowrun" cancel 4 > out 2>&1
 same "cancel of a run without owner" $? 0
 has "it says what it found" out "run 4 is cancelled: 3 tasks stopped, no process of them is left"
-same "nothing is left" "$(marked)" ""
+same "nothing is left" "$(left)" ""
 "$flowrun" cancel 4 > out 2>&1
 same "cancel of what is over" $? 2
 finish

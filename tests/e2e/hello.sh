@@ -93,5 +93,5 @@ END
     has "escapes are made visible" out '\x1b]0;evil\x07'
     check "no line of it is wider than the terminal" awk '/[01]\/1/ { gsub(/\r|\033\[[0-9;]*[A-Za-z]/, ""); if (length > 40) exit 1 }' out
 fi
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 finish

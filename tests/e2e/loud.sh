@@ -125,7 +125,7 @@ wait "$pid"
 same "the run is cancelled" $? 3
 log=$(echo "$FLOWRUN_HOME"/runs/*/flood@local.1.log)
 check "the copy is a prefix" cmp -s "$log" <(yes | head -c "$(stat -c %s "$log")")
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 
 # More logs than files that may be open.
 { echo tasks:; for i in $(seq 120); do echo "  t$i: {run: 'echo $i'}"; done; } > many.yaml

@@ -68,5 +68,5 @@ same "the copy of the log is whole" "$(tr '\n' '+' < log)" "before 2+between 2+a
 "$flowrun" resume > out 2>&1
 same "a run that is over is not resumed" $? 2
 has "and says what is possible" out "flowrun retry 1"
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 finish

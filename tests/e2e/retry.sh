@@ -110,5 +110,5 @@ same "the gang came back" $? 0
 has "why" out "g@n2 retrying"
 has "its peers" out "g@n1 retrying"
 same "two generations of three" "$(sort ran | tr '\n' ' ')" "1 1 1 2 2 2 "
-same "nothing is left" "$(marked)" ""
+same "nothing is left" "$(left)" ""
 finish

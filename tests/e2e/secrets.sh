@@ -136,7 +136,7 @@ until_true 20 test -e asking
 same "cancel while a secret is asked for" $? 0
 wait "$pid"
 same "ends the run" $? 3
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 "$flowrun" secret.yaml > out 2>&1
 same "secrets that are not there" $? 2
 has "are named before the run begins" out "secret.yaml:5:3: secret 'token': the variable TOKEN is not set"

@@ -29,7 +29,7 @@ check "the tree stands" test "$(marked | wc -l)" -ge 5
 "$flowrun" cancel > /dev/null
 wait "$pid"
 same "cancelled" $? 3
-same "nothing is left after cancel" "$(marked)" ""
+same "nothing is left after cancel" "$(left)" ""
 
 rm deep
 "$flowrun" tree.yaml -p timeout=700ms > out 2>&1

@@ -49,5 +49,5 @@ has "the retry" out "train@n1 retrying"
 losses 3 > losses.3
 check "the same losses again" cmp losses.1 losses.3
 same "the same adapter again" "$(published)" "$adapter"
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 finish

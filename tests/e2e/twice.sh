@@ -53,7 +53,7 @@ one=$!
 same "a cancel beside a resume" $? 0
 wait $one
 until_true 20 eval '"$flowrun" status | grep -q cancelled'
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 once "a cancel while resuming"
 
 # ---- a retry while it runs is refused and changes nothing
@@ -132,5 +132,5 @@ kill -9 $pid
 wait $pid 2>/dev/null
 once "a run that is taken over"
 
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 finish

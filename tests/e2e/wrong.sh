@@ -98,7 +98,7 @@ FLOWRUN_HOME=$work/other wrong "a state that is no database" 7 "state.db" runs
 mkdir empty
 cp "$flowrun" empty/flowrun
 flowrun=$work/empty/flowrun wrong "no flownode" 2 "there is no flownode" p.yaml
-same "nothing is left running" "$(marked)" ""
+same "nothing is left running" "$(left)" ""
 
 # a full disk: the run waits, says so, and goes on when there is room
 if mkdir small && mount -t tmpfs -o size=600k tmpfs small 2> /dev/null; then
