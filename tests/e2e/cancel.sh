@@ -28,7 +28,7 @@ pid=$!
 running
 "$flowrun" cancel > cancel 2>&1
 same "cancel from another shell" $? 0
-same "it returns when nothing is left" "$(marked)" ""
+same "it returns when nothing of a task is left" "$(marked_tasks)" ""
 has "and says so" cancel "run 1 is cancelled: 3 tasks stopped, no process of them is left"
 wait "$pid"
 same "the run's exit code" $? 3
@@ -38,6 +38,7 @@ same "nothing is left" "$(left)" ""
 
 # A shell without job control gives background children an ignored SIGINT: python gives it back.
 interruptible() {
+    : > "$work/out"
     python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' "$flowrun" "$@" > "$work/out" 2>&1 &
@@ -61,7 +62,7 @@ kill -INT "$pid"
 wait "$pid"
 same "Ctrl-C twice" $? 4
 has "it says how to go on" out "'flowrun resume 3' takes over"
-check "the tasks go on" test -n "$(marked)"
+check "the tasks go on" test -n "$(marked_tasks)"
 if grep -q "tasks go on;" out; then # the second came in time
     "$flowrun" status 3 > out
     has "they were not told to stop" out " running "
@@ -75,7 +76,7 @@ pid=$!
 running
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
-check "the tasks go on" test -n "$(marked)"
+check "the tasks go on" test -n "$(marked_tasks)"
 "$flowrun" cancel 4 > out 2>&1
 same "cancel of a run without owner" $? 0
 has "it says what it found" out "run 4 is cancelled: 3 tasks stopped, no process of them is left"

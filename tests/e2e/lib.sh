@@ -38,6 +38,14 @@ marked() {
     done
 }
 
+# Of these, the tasks' own: flowrun and flownode end by themselves, a moment later.
+marked_tasks() {
+    local p
+    for p in $(marked); do
+        case $(readlink "/proc/$p/exe" 2>/dev/null) in '' | */flowrun | */flownode*) ;; *) echo "$p" ;; esac
+    done
+}
+
 # What is marked once node's own processes, which end behind flowrun's exit, had time for it.
 none_marked() { [ -z "$(marked)" ]; }
 left() {
@@ -76,8 +84,11 @@ holds() { grep -qF -- "$2" "$1" 2>/dev/null; }
 # Lines of a file.
 lines() { wc -l < "$1" 2>/dev/null || echo 0; }
 
-# Starts flowrun in the background as a plain child; $! is its pid.
-start() { "$flowrun" "$@" > "$work/out" 2>&1 & }
+# Starts flowrun in the background as a plain child; $! is its pid. Nobody reads the out of before.
+start() {
+    : > "$work/out"
+    "$flowrun" "$@" > "$work/out" 2>&1 &
+}
 
 skip() { echo "skipped: $*"; exit 77; }
 
