@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LOCK_PATIENCE_MS = 1000, LOCK_TICK_MS = 10 };
+
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
 {
     static const struct {
@@ -85,6 +87,19 @@ static int open_lock(const char *home, struct fr_id run, struct fr_err *err)
     return fd;
 }
 
+/* A process that dies leaves its locks to what it has forked and what has not yet become another
+ * program: this passes at once. Who really owns a run keeps it. */
+static int lock_patiently(int fd)
+{
+    int64_t end = fr_sys.mono_ms() + LOCK_PATIENCE_MS;
+    int rc;
+
+    while ((rc = fr_sys.lock(fd)) != 0 && (errno == EAGAIN || errno == EACCES) &&
+           fr_sys.mono_ms() < end)
+        fr_sys.poll(NULL, 0, LOCK_TICK_MS);
+    return rc;
+}
+
 enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_err *err)
 {
     struct fr_err local;
@@ -93,7 +108,7 @@ enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_er
     *fd = open_lock(home, run, err != NULL ? err : &local);
     if (*fd < 0)
         return err != NULL ? err->rc : local.rc;
-    if (fr_sys.lock(*fd) != 0) {
+    if (lock_patiently(*fd) != 0) {
         int e = errno;
 
         fr_sys.close(*fd);

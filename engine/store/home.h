@@ -34,7 +34,8 @@ enum fr_home_file {
 /* Appends the path of one of a run's files to out. */
 void fr_home_at(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out);
 
-/* Takes the run: *fd holds the lock until it is closed. FR_BUSY when another process owns it. */
+/* Takes the run: *fd holds the lock until it is closed. FR_BUSY when another process owns it,
+ * after a second: so long at the most a dead owner is outlived by what it was starting. */
 enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_err *err);
 
 /* True when a living process owns the run. */

@@ -8,6 +8,7 @@
 #include "tests/unit/check.h"
 
 #include <sqlite3.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char home[256];
@@ -455,6 +456,42 @@ static void test_owner(void)
     CHECK(!fr_home_owned(home, id_of(1)));
 }
 
+static int child_waits[2];
+static pid_t child;
+
+/* Instead of a wait: the child lets go of what it was forked with. */
+static int let_go(struct pollfd *v, nfds_t n, int timeout_ms)
+{
+    (void)v;
+    (void)n;
+    (void)timeout_ms;
+    close(child_waits[1]);
+    return waitpid(child, NULL, 0) == child ? 0 : -1;
+}
+
+/* An owner dies while what it has forked is not yet another program. */
+static void test_owner_outlived(void)
+{
+    int (*poll)(struct pollfd * v, nfds_t n, int timeout_ms) = fr_sys.poll;
+    struct fr_err err = {0};
+    int fd = -1;
+    char c;
+
+    CHECK(pipe(child_waits) == 0);
+    CHECK_INT(fr_home_own(home, id_of(3), &fd, &err), FR_OK);
+    if ((child = fork()) == 0) {
+        close(child_waits[1]);
+        _exit(read(child_waits[0], &c, 1) == 0 ? 0 : 1);
+    }
+    close(child_waits[0]);
+    fr_sys.close(fd);
+    CHECK(fr_home_owned(home, id_of(3)));
+    fr_sys.poll = let_go;
+    CHECK_INT(fr_home_own(home, id_of(3), &fd, &err), FR_OK);
+    fr_sys.poll = poll;
+    fr_sys.close(fd);
+}
+
 static void test_find_home(void)
 {
     static const struct {
@@ -493,6 +530,7 @@ int main(void)
     test_atomic();
     test_blobs();
     test_owner();
+    test_owner_outlived();
     test_versions();
     test_migration();
     test_find_home();
