@@ -207,8 +207,10 @@ struct sim_file *sim_stream(struct sim_pipe *rd, struct sim_pipe *wr);
 size_t sim_pipe_put(struct sim_pipe *p, const char *b, size_t n);
 size_t sim_pipe_take(struct sim_pipe *p, char *b, size_t n);
 
-/* sim_link.c: links to serve on a machine, and the engine's loop */
+/* sim_loop.c: the engine's loop */
 enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err);
+
+/* sim_link.c: links to serve on a machine */
 enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*serve)(void *arg));
 void sim_links_pump(struct sim *s);         /* moves what is due */
 int64_t sim_links_due(const struct sim *s); /* when there is something to move; INT64_MAX */
@@ -217,6 +219,8 @@ void sim_links_drop(struct sim_machine *m); /* its sshd is killed: all connectio
 /* Connections that stand carry nothing for so long; new ones are not held up. */
 void sim_links_stall(struct sim_machine *m, int64_t us);
 void sim_links_finish(struct sim *s);
+bool sim_links_pending(const struct sim *s); /* something for an owner to hear */
+void sim_links_tell(struct sim *s);          /* one event: it may free any link */
 
 /* Each puts its calls into the table that becomes fr_sys. */
 void sim_sys_fs(struct fr_sys *t);
