@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 64 * 1024 };
+enum { PIECE_BYTES = 64 * 1024, OPEN_COSTS = 4096 /* as many bytes hashed */ };
 
 /* File systems of other machines, or of a program that may speak with one (statfs(2), magic.h). */
 static const struct {
@@ -216,11 +216,13 @@ struct fr_hash {
     SHA2_CTX ctx;
     int fd;
     const char *path; /* borrows */
+    uint64_t n;       /* bytes so far */
 };
 
 static enum fr_rc hash_begin(struct fr_hash *h, const char *path, struct fr_err *err)
 {
     h->path = path;
+    h->n = 0;
     if ((h->fd = fr_sys.open(path, O_RDONLY, 0)) < 0)
         return fr_fail_errno(err, errno, "cannot open %s", path);
     SHA256Init(&h->ctx);
@@ -240,6 +242,7 @@ enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char ou
         if (k > 0)
             SHA256Update(&h->ctx, piece, (size_t)k);
         n += k > 0 ? (size_t)k : 0;
+        h->n += k > 0 ? (uint64_t)k : 0;
     }
     *done = k == 0;
     if (*done)
@@ -265,6 +268,26 @@ void fr_hash_close(struct fr_hash *h)
         return;
     fr_sys.close(h->fd);
     fr_sys.free(h);
+}
+
+enum fr_rc fr_hash_slice(struct fr_hash **now, const char *path, size_t *left, bool *done,
+                         char out[FR_SHA256_TEXT], struct fr_err *err)
+{
+    enum fr_rc rc = *now == NULL ? fr_hash_open(path, now, err) : FR_OK;
+    uint64_t cost;
+
+    *done = false;
+    if (rc != FR_OK)
+        return rc;
+    cost = (*now)->n;
+    rc = fr_hash_step(*now, *left, done, out, err);
+    cost = (*now)->n - cost + (*done ? OPEN_COSTS : 0);
+    *left -= cost < *left ? (size_t)cost : *left;
+    if (rc != FR_OK || *done) {
+        fr_hash_close(*now);
+        *now = NULL;
+    }
+    return rc;
 }
 
 enum fr_rc fr_sha256_file(const char *path, char out[FR_SHA256_TEXT], struct fr_err *err)

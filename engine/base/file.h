@@ -47,4 +47,10 @@ enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char ou
                         struct fr_err *err);
 void fr_hash_close(struct fr_hash *h); /* NULL is fine */
 
+/* A slice of one of many files: *now is what is under way (NULL: nothing, path is opened), *left
+ * the bytes that may be read in this turn, less afterwards, opening a file counted. Once *done, or
+ * on an error, *now is NULL again. */
+enum fr_rc fr_hash_slice(struct fr_hash **now, const char *path, size_t *left, bool *done,
+                         char out[FR_SHA256_TEXT], struct fr_err *err);
+
 #endif

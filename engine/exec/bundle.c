@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 512, LIST_MAX = 1 << 20, FILE_COSTS = 4096 /* opening one, in bytes hashed */ };
+enum { FILES_MAX = 512, LIST_MAX = 1 << 20 };
 
 static const char *base_name(const char *path)
 {
@@ -273,32 +273,26 @@ enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char
     return rc;
 }
 
-/* *n grows by what it cost. */
-static enum fr_rc hash_some(struct fr_bundle *b, size_t max_bytes, size_t *n, struct fr_err *err)
+static enum fr_rc hash_some(struct fr_bundle *b, size_t *left, struct fr_err *err)
 {
     struct fr_bundle_file *f = &b->v[b->hashed];
     bool done = true;
     enum fr_rc rc = FR_OK;
 
-    if (f->local == NULL)
+    if (f->local != NULL)
+        rc = fr_hash_slice(&b->now, f->local, left, &done, f->sha256, err);
+    else
         fr_sha256(f->bytes, (size_t)f->size, f->sha256);
-    else if (b->now != NULL || (rc = fr_hash_open(f->local, &b->now, err)) == FR_OK)
-        rc = fr_hash_step(b->now, max_bytes, &done, f->sha256, err);
-    *n += done && f->size < max_bytes ? (size_t)f->size + FILE_COSTS : max_bytes;
-    if (rc != FR_OK || !done)
-        return rc;
-    fr_hash_close(b->now);
-    b->now = NULL;
-    b->hashed++;
-    return FR_OK;
+    b->hashed += rc == FR_OK && done;
+    return rc;
 }
 
 enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
-    for (size_t n = 0; rc == FR_OK && b->hashed < b->n && n < max_bytes;)
-        rc = hash_some(b, max_bytes - n, &n, err);
+    while (rc == FR_OK && b->hashed < b->n && max_bytes > 0)
+        rc = hash_some(b, &max_bytes, err);
     *done = rc == FR_OK && b->hashed == b->n;
     if (*done)
         rc = name_it(b, err);

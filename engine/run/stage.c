@@ -10,7 +10,6 @@ enum {
     KEEP_BYTES = 1 << 20,
     DEPTH_MAX = 32,
     SLICE_BYTES = 1 << 20, /* hashed in one turn, 5 ms */
-    FILE_COSTS = 4096,     /* as many bytes as opening a file takes */
     SLICE_FILES = 256,     /* looked at in one turn */
 };
 
@@ -204,22 +203,14 @@ static enum fr_rc name_all(struct fr_run *run, struct run_ship *ship, struct fr_
 static enum fr_rc hash_some(struct fr_run *run, struct run_ship *ship, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
-    uint64_t n = 0;
+    size_t left = SLICE_BYTES;
+    bool done;
 
-    while (rc == FR_OK && ship->hashed < ship->n && n < SLICE_BYTES) {
+    while (rc == FR_OK && ship->hashed < ship->n && left > 0) {
         struct fr_exec_file *f = &ship->files[ship->hashed];
-        size_t left = SLICE_BYTES - n;
-        bool done = false;
 
-        if (ship->now == NULL && (rc = fr_hash_open(f->local, &ship->now, err)) != FR_OK)
-            break;
-        rc = fr_hash_step(ship->now, left, &done, (char *)f->sha256, err);
-        n += done && f->size < left ? f->size + FILE_COSTS : left;
-        if (rc == FR_OK && !done)
-            continue;
-        fr_hash_close(ship->now);
-        ship->now = NULL;
-        ship->hashed++;
+        rc = fr_hash_slice(&ship->now, f->local, &left, &done, (char *)f->sha256, err);
+        ship->hashed += rc == FR_OK && done;
     }
     if (rc == FR_OK && ship->hashed == ship->n && !ship->ready) {
         rc = name_all(run, ship, err);
