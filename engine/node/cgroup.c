@@ -3,12 +3,14 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_MAX = 4 << 20, DEPTH_MAX = 16, NAME_ROOM = 64 };
+enum { FILE_MAX = 4 << 20, DEPTH_MAX = 16, NAME_ROOM = 64, EVENTS_MAX = 256, LEAVE_MS = 10000 };
 
 static const char name_head[] = "/flowrun-";
 
@@ -172,27 +174,75 @@ void fr_cgroup_kill(const char *path)
 
 void fr_cgroup_remove(const char *path)
 {
-    struct stat st;
-
-    if (path != NULL && path[0] != '\0' && fr_sys.lstat(path, &st) == 0)
+    if (path != NULL && path[0] != '\0' && fr_sys.rmdir(path) != 0 && errno != ENOENT)
         walk(path, 0, remove_one, NULL);
+}
+
+/* Waits until nobody is in path, which its file cgroup.events says and poll(2) wakes for. */
+static void wait_empty(const char *path)
+{
+    char events[FR_NODE_PATH + NAME_ROOM], text[EVENTS_MAX + 1];
+    bool lived = true;
+
+    snprintf(events, sizeof(events), "%s/cgroup.events", path);
+    int fd = fr_sys.open(events, O_RDONLY | O_NOFOLLOW, 0);
+    while (fd >= 0 && lived) {
+        struct pollfd p = {.fd = fd, .events = POLLPRI};
+        ssize_t n = fr_sys.pread(fd, text, EVENTS_MAX, 0);
+        text[n > 0 ? n : 0] = '\0';
+        lived = strstr(text, "populated 1") != NULL && fr_sys.poll(&p, 1, LEAVE_MS) > 0;
+    }
+    if (fd >= 0)
+        fr_sys.close(fd);
+}
+
+static void move_up(const char *path, const char *above)
+{
+    struct fr_buf pids = {0};
+
+    add_pids(path, &pids);
+    for (size_t i = 0; i < pids.n / sizeof(pid_t); i++) {
+        char number[16];
+        snprintf(number, sizeof(number), "%d", (int)((pid_t *)(void *)pids.p)[i]);
+        write_file(above, "cgroup.procs", number);
+    }
+    fr_buf_finish(&pids);
+    fr_cgroup_remove(path);
+}
+
+struct leaving {
+    char path[FR_NODE_PATH], above[FR_NODE_PATH];
+};
+
+/* The process behind one that leaves: it was born outside, except where that cannot be. */
+static int remove_behind(void *arg)
+{
+    const struct leaving *l = arg;
+
+    if (fr_cgroup_joined(l->path)) {
+        move_up(l->path, l->above);
+    } else {
+        wait_empty(l->path);
+        fr_cgroup_remove(l->path);
+    }
+    return 0;
 }
 
 void fr_cgroup_leave(const char *path)
 {
     struct fr_str above = fr_cgroup_above(path);
     struct fr_buf pids = {0};
-    char up[FR_NODE_PATH];
+    struct leaving l;
+    struct fr_detach d = {
+        .body = remove_behind, .arg = &l, .arg_bytes = sizeof(l), .cgroup = l.above};
 
     if (above.n == 0)
         return;
-    snprintf(up, sizeof(up), "%.*s", (int)above.n, above.p);
+    snprintf(l.path, sizeof(l.path), "%s", path);
+    snprintf(l.above, sizeof(l.above), "%.*s", (int)above.n, above.p);
     add_pids(path, &pids);
-    for (size_t i = 0; i < pids.n / sizeof(pid_t); i++) {
-        char number[16];
-        snprintf(number, sizeof(number), "%d", (int)((pid_t *)(void *)pids.p)[i]);
-        write_file(up, "cgroup.procs", number);
-    }
+    bool alone = pids.n == sizeof(pid_t);
     fr_buf_finish(&pids);
-    fr_cgroup_remove(path);
+    if (!alone || fr_sys.detach(&d) != 0)
+        move_up(path, l.above);
 }

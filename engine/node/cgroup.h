@@ -30,7 +30,9 @@ struct fr_str fr_cgroup_above(const char *path);
 /* Whether this process was born in path, a folder of fr_cgroup_path or "". */
 bool fr_cgroup_joined(const char *path);
 
-/* Those in path go to the cgroup above, this process among them, and path is removed. */
+/* This process, which is in path, ends next, and path is removed then: by a process born above it,
+ * since going there itself would hold up whoever forks on this machine for an RCU grace period,
+ * milliseconds. Others that are in path go to the cgroup above. */
 void fr_cgroup_leave(const char *path);
 
 /* Adds to out, as pid_t, those in path and below it. Zombies are not among them, nor who is in

@@ -44,7 +44,7 @@ static void close_post(struct sup_post *p)
         fr_sys.close(p->sock);
     fr_wire_finish(&p->in);
     fr_home_close(&p->home);
-    fr_cgroup_leave(p->cgroup); /* last: the kernel may take its time */
+    fr_cgroup_leave(p->cgroup);
 }
 
 /* The next whole handover among what was read; other messages came too late for an attempt that is
