@@ -10,7 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_MAX = 4 << 20, DEPTH_MAX = 16, NAME_ROOM = 64, EVENTS_MAX = 256, LEAVE_MS = 10000 };
+enum {
+    FILE_MAX = 4 << 20,
+    DEPTH_MAX = 16,
+    NAME_ROOM = 64,
+    EVENTS_MAX = 256,
+    LEAVE_MS = 10000,
+    LEFT_S = 60
+};
 
 static const char name_head[] = "/flowrun-";
 
@@ -176,6 +183,23 @@ void fr_cgroup_remove(const char *path)
 {
     if (path != NULL && path[0] != '\0' && fr_sys.rmdir(path) != 0 && errno != ENOENT)
         walk(path, 0, remove_one, NULL);
+}
+
+void fr_cgroup_tidy(const char *own)
+{
+    char path[FR_NODE_PATH];
+    struct stat st;
+    char **names;
+    size_t n;
+
+    if (fr_sys.list(own, &names, &n) != 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(names[i], name_head + 1, sizeof(name_head) - 2) == 0 &&
+            snprintf(path, sizeof(path), "%s/%s", own, names[i]) < (int)sizeof(path) &&
+            fr_sys.lstat(path, &st) == 0 && fr_sys.wall_ms() / 1000 - st.st_mtim.tv_sec > LEFT_S)
+            fr_sys.rmdir(path); /* fails where anybody is in it */
+    fr_sys_names_free(names, n);
 }
 
 /* Waits until nobody is in path, which its file cgroup.events says and poll(2) wakes for. */

@@ -30,6 +30,10 @@ struct fr_str fr_cgroup_above(const char *path);
 /* Whether this process was born in path, a folder of fr_cgroup_path or "". */
 bool fr_cgroup_joined(const char *path);
 
+/* Removes the empty ones in own that are more than a minute old: whoever made them was killed
+ * before it could start the supervisor, or with the home that would tell of them. */
+void fr_cgroup_tidy(const char *own);
+
 /* This process, which is in path, ends next, and path is removed then: by a process born above it,
  * since going there itself would hold up whoever forks on this machine for an RCU grace period,
  * milliseconds. Others that are in path go to the cgroup above. */

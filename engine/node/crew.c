@@ -25,12 +25,23 @@ void srv_crew_gone(struct srv *s, int fd)
         }
 }
 
-void srv_crew_cgroup(struct srv *s, struct fr_id door, char path[FR_NODE_PATH])
+static bool find_own(struct srv *s)
 {
     if (s->cgroup[0] == '\0' && !s->no_cgroups)
         s->no_cgroups = !fr_cgroup_own(s->cgroup);
+    return !s->no_cgroups;
+}
+
+void srv_crew_tidy(struct srv *s)
+{
+    if (find_own(s))
+        fr_cgroup_tidy(s->cgroup);
+}
+
+void srv_crew_cgroup(struct srv *s, struct fr_id door, char path[FR_NODE_PATH])
+{
     path[0] = '\0';
-    if (!s->no_cgroups)
+    if (find_own(s))
         fr_cgroup_path(fr_str_of(s->cgroup), door, path);
 }
 

@@ -145,6 +145,7 @@ enum fr_rc srv_crew_hand(struct srv *s, struct srv_live *l, const struct fr_supe
 bool srv_crew_again(struct srv *s, struct srv_live *l);
 void srv_crew_keep(struct srv *s, struct srv_live *l); /* l's supervisor let go of its attempt */
 void srv_crew_gone(struct srv *s, int fd);             /* an idle one ended */
+void srv_crew_tidy(struct srv *s);                     /* cgroups that nobody will ask for */
 void srv_crew_finish(struct srv *s);
 
 /* shim.c: starts RUNTIME exec -d …; l->out then begins with the handover. */

@@ -86,6 +86,7 @@ static void prune(struct srv *s, bool alone)
         fr_log(FR_LOG_WARN, "node", "%s", err.msg);
         return;
     }
+    srv_crew_tidy(s);
     s->swept_ms = fr_sys.wall_ms();
     s->swept_alone = alone;
     s->kept_more = false;

@@ -2,6 +2,7 @@
  * order, a log's times. */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "engine/node/cgroup.h"
 #include "engine/node/home.h"
 #include "engine/node/logfile.h"
 #include "engine/node/mask.h"
@@ -12,6 +13,9 @@
 #include "tests/unit/check.h"
 
 #include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct output_row {
@@ -268,6 +272,38 @@ static void test_cgroup(void)
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
 }
 
+/* Of four folders only the one of ours that is old and empty goes. */
+static void test_cgroup_tidy(void)
+{
+    static const struct {
+        const char *name;
+        bool old, stays;
+    } cases[] = {{"flowrun-left", true, false},
+                 {"flowrun-new", false, true},
+                 {"flowrun-lived", true, true},
+                 {"other", true, true}};
+    const struct timespec hour_ago[2] = {{.tv_sec = time(NULL) - 3600},
+                                         {.tv_sec = time(NULL) - 3600}};
+    char dir[] = "/tmp/fr-cgroup-XXXXXX", path[64];
+    struct fr_err err;
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s%s", dir, cases[i].name,
+                 strcmp(cases[i].name, "flowrun-lived") == 0 ? "/inner" : "");
+        CHECK_INT(fr_mkdirs(path, 0700, &err), FR_OK);
+        snprintf(path, sizeof(path), "%s/%s", dir, cases[i].name);
+        CHECK(!cases[i].old || utimensat(AT_FDCWD, path, hour_ago, 0) == 0);
+    }
+    fr_cgroup_tidy(dir);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, cases[i].name);
+        CHECK((access(path, F_OK) == 0) == cases[i].stays);
+    }
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+}
+
 static int64_t fuse(const char *path)
 {
     (void)path;
@@ -403,6 +439,7 @@ int main(void)
     test_reason();
     test_tree();
     test_cgroup();
+    test_cgroup_tidy();
     test_far_home();
     test_paths();
     test_journal();
