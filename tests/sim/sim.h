@@ -31,6 +31,7 @@ struct sim_inode {
     const struct sim_file *locker;
     int sharers; /* of a shared lock */
     int64_t mtime_ms;
+    uint64_t birth; /* the step */
 };
 
 struct sim_name {
@@ -44,7 +45,7 @@ struct sim_pipe {
     int readers, writers;
 };
 
-enum sim_kind { SIM_FILE, SIM_STREAM, SIM_LISTEN, SIM_CHILD, SIM_PORT };
+enum sim_kind { SIM_FILE, SIM_STREAM, SIM_LISTEN, SIM_CHILD, SIM_PORT, SIM_CLAIM };
 
 struct sim_frames { /* where a stream of frames is */
     size_t left, n_head, skip;

@@ -50,6 +50,7 @@ static struct sim_inode *add_name(struct sim_machine *m, const char *path, bool 
         n->path = strdup(path);
     n->inode = calloc(1, sizeof(*n->inode));
     n->inode->refs = 1;
+    n->inode->birth = sim->steps;
     n->inode->dir = dir;
     n->inode->mode = (dir ? S_IFDIR : S_IFREG) | mode;
     n->inode->mtime_ms = fr_sys.wall_ms();
@@ -81,12 +82,17 @@ void sim_put_file(struct sim_machine *m, const char *path, const char *text)
     i->synced = i->n;
 }
 
+/* What a file loses hangs on when it was made, not on its place among the names: those of control
+ * lie below a real folder, which every process names anew. */
 void sim_lose_unsynced(struct sim *s, struct sim_machine *m)
 {
+    const uint64_t luck = sim_random(s);
+
     for (int k = 0; k < SIM_NAMES; k++) {
         struct sim_inode *i = m->names[k].inode;
+        uint64_t rng = i != NULL ? luck ^ i->birth : 0;
         if (i != NULL && !i->dir && i->n > i->synced)
-            i->n = (size_t)sim_between(s, (int64_t)i->synced, (int64_t)i->n);
+            i->n = i->synced + (size_t)(sim_draw(&rng) % (i->n - i->synced + 1));
         if (i != NULL)
             i->synced = i->n;
     }
