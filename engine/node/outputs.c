@@ -44,8 +44,6 @@ static bool is_name(struct fr_str s)
 
 static bool is_declared(const struct parser *p, struct fr_str name)
 {
-    if (p->declared == NULL)
-        return true;
     for (size_t i = 0; i < p->declared->n; i++)
         if (fr_str_eq(p->declared->v[i], name))
             return true;

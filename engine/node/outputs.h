@@ -16,8 +16,8 @@
 #include "engine/base/err.h"
 #include "engine/wire/request.h"
 
-/* Parses text; *out gets "K=V" in arena. declared: names allowed (NULL: any). FR_USAGE names line
- * and reason; what was right before it is in *out. */
+/* Parses text; *out gets "K=V" in arena. declared: names allowed. FR_USAGE names line and reason;
+ * what was right before it is in *out. */
 enum fr_rc fr_outputs_parse(struct fr_str text, const struct fr_strs *declared,
                             struct fr_arena *arena, struct fr_strs *out, struct fr_err *err);
 

@@ -186,9 +186,8 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
         e.log_bytes = (uint64_t)st.st_size;
     fr_home_path(s->home.path, FR_HOME_DIR, l->a->id, path);
     strncat(path, ".out", 5);
-    if (e.cause == FR_END_EXIT && e.outputs.n == 0 &&
-        fr_outputs_read(path, NULL, &arena, &e.outputs, &err) != FR_OK)
-        e.text = fr_reason_keep(err.msg, &arena);
+    if (e.text.n > 0)
+        fr_sys.unlink(path); /* it may hold a secret */
     fr_cgroup_remove(l->a->cgroup);
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};

@@ -66,12 +66,46 @@ static void journal_end(struct sup *s, enum fr_rec_kind kind, struct fr_err *err
     fr_buf_finish(&b);
 }
 
-/* The command ended: its end is journalled before it is reaped. */
-static void take_exit(struct sup *s, const struct fr_wait *w)
+/* What the command gave out. A secret among it would be stored: then there is none of it. */
+static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
 {
+    struct fr_strs *outs = &s->end.outputs;
+    enum fr_rc rc = fr_outputs_read(s->output, &s->req->outputs, &s->arena, outs, err);
+
+    for (size_t i = 0; rc == FR_OK && i < outs->n; i++)
+        for (size_t k = 0; rc == FR_OK && k < s->masked.n; k++) {
+            struct fr_str out = outs->v[i], secret = s->masked.v[k];
+            const char *eq = memchr(out.p, '=', out.n);
+
+            if (eq == NULL || secret.n < SECRET_MIN ||
+                memmem(eq, out.n - (size_t)(eq - out.p), secret.p, secret.n) == NULL)
+                continue;
+            rc = fr_fail(err, FR_USAGE, "output %.*s holds a secret, which would be stored",
+                         (int)(eq - out.p), out.p);
+        }
+    if (rc != FR_OK)
+        *outs = (struct fr_strs){0};
+    return rc;
+}
+
+/* With what it gave out until then: should this process be killed, or the machine lose power and
+ * the file its bytes, nobody else could tell. */
+static void journal_exit(struct sup *s)
+{
+    const struct fr_str text = s->end.text;
     struct fr_err err;
     enum fr_rc rc;
 
+    if (s->end.cause == FR_END_EXIT && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
+        s->end.text = fr_reason_keep(err.msg, &s->arena);
+    journal_end(s, FR_REC_EXITED, &err,
+                &rc); /* a full disk shows again, and is waited for, at ENDED */
+    s->end.text = text;
+}
+
+/* The command ended: its end is journalled before it is reaped. */
+static void take_exit(struct sup *s, const struct fr_wait *w)
+{
     s->alive = false;
     s->end.ended_ms = fr_sys.mono_ms();
     s->end.code = w->code;
@@ -83,8 +117,7 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
          (s->end.cause == FR_END_EXIT && w->code == KILLED_BY_SHELL)) &&
         sup_oom_grew(s->post))
         s->end.cause = FR_END_OOM;
-    journal_end(s, FR_REC_EXITED, &err,
-                &rc); /* a full disk shows again, and is waited for, at ENDED */
+    journal_exit(s);
     if (s->child_fd >= 0)
         fr_sys.close(s->child_fd);
     s->child_fd = -1;
@@ -123,30 +156,6 @@ static void list_survivors(struct sup *s)
         }
 }
 
-/* What the command gave out. A secret among it would be stored: then there is none of it. */
-static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
-{
-    struct fr_strs *outs = &s->end.outputs;
-    enum fr_rc rc = fr_outputs_read(s->output, &s->req->outputs, &s->arena, outs, err);
-
-    for (size_t i = 0; rc == FR_OK && i < outs->n; i++)
-        for (size_t k = 0; rc == FR_OK && k < s->masked.n; k++) {
-            struct fr_str out = outs->v[i], secret = s->masked.v[k];
-            const char *eq = memchr(out.p, '=', out.n);
-
-            if (eq == NULL || secret.n < SECRET_MIN ||
-                memmem(eq, out.n - (size_t)(eq - out.p), secret.p, secret.n) == NULL)
-                continue;
-            rc = fr_fail(err, FR_USAGE, "output %.*s holds a secret, which would be stored",
-                         (int)(eq - out.p), out.p);
-        }
-    if (rc != FR_OK) {
-        fr_sys.unlink(s->output);
-        *outs = (struct fr_strs){0};
-    }
-    return rc;
-}
-
 /* A task of ours, by its input: it says why it failed in the last line of its output. */
 static bool built_in(const struct fr_request *req)
 {
@@ -175,8 +184,10 @@ static void gather_end(struct sup *s)
     if (s->end.ended_ms == 0)
         s->end.ended_ms = fr_sys.mono_ms();
     list_survivors(s);
-    if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
+    if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK) {
         s->end.text = fr_reason_keep(err.msg, &s->arena);
+        fr_sys.unlink(s->output);
+    }
     if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
         s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
     s->phase = SUP_RECORDING;
@@ -463,6 +474,8 @@ static void finish(struct sup *s)
     }
     if (s->port_fd >= 0)
         fr_sys.close(s->port_fd);
+    if (s->claim_fd >= 0)
+        fr_sys.close(s->claim_fd);
     if (s->input_fd >= 0)
         fr_sys.close(s->input_fd);
     fr_logfile_close(&s->log);
@@ -483,6 +496,7 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
                     .child_fd = -1,
                     .listen_fd = -1,
                     .port_fd = -1,
+                    .claim_fd = -1,
                     .input_fd = -1,
                     .expires_ms = INT64_MAX,
                     .timeout_ms = INT64_MAX,

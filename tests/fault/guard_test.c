@@ -317,6 +317,35 @@ static void end_is_known(struct sim *s, enum sim_point what)
     world_kill(w, s->cur, "");
 }
 
+/* The node loses power between the two, and with it what the command wrote into the file of its
+ * outputs; the record of the exit was on the disk already. */
+static void exit_is_written(struct sim *s, enum sim_point what)
+{
+    struct world *w = world_of(s);
+
+    if (what != SIM_AT_RECORD || s->cur == NULL || strcmp(s->cur->comm, "flownode") != 0 ||
+        world_succeeded(w, "a", NULL) == 0 || ++so_far(w)->step != 2)
+        return;
+    s->cur->held_us = s->now_us + SECOND;
+    sim_lookup(s->cur->m, "/node/journal")->synced = sim_lookup(s->cur->m, "/node/journal")->n;
+    sim_switch_to_scheduler();
+}
+
+static void look_power(struct world *w)
+{
+    if (so_far(w)->step != 2)
+        return;
+    so_far(w)->step = 3;
+    n1(w)->up = false;
+    n1(w)->up_us = w->sim.now_us + SECOND;
+    sim_crash(n1(w), true);
+}
+
+static void after_power(struct world *w)
+{
+    CHECK(any(w, "SELECT 1 FROM output WHERE key = 'v' AND value = 'a.n1.'"));
+}
+
 /* A stop that the link swallows. */
 static void look_swallowed(struct world *w)
 {
@@ -384,6 +413,10 @@ static const struct guard guards[] = {
     {"a gang that never goes", GANG, look_expires, NULL, NULL, FR_OUT_SUCCEEDED, 3, 2},
     {"an exit before the supervisor died", ONE("retry: {times: 2, on: [lost]}, ", "\"50\", \"0\""),
      NULL, end_is_known, NULL, FR_OUT_SUCCEEDED, 1, 3},
+    {"an exit before the node lost power",
+     "name: guard\nnodes: [{name: n1, executor: local}]\n"
+     "tasks:\n  a: {outputs: [v], argv: [sim, \"50\", \"0\", out]}\n",
+     look_power, exit_is_written, after_power, FR_OUT_SUCCEEDED, 1, 3},
     {"a stop that is swallowed", ONE("", "\"90000000\", \"0\""), look_swallowed, NULL, NULL,
      FR_OUT_CANCELLED, 1, 1},
     {"a home that is gone", ONE("retry: {times: 2, on: [lost]}, ", "\"90000\", \"0\""), look_wiped,
