@@ -59,7 +59,7 @@ static const char tail[] =
     "fan12, fan13, fan14, fan15, fan16, fan17, fan18], run: '" RAN "'}\n"
     "  flaky: {on: n2, needs: [join], run: '" RAN "; test $FLOWRUN_ATTEMPT_NO != 1'}\n"
     "  again: {on: all, gang: true, needs: [flaky, c], run: '" RAN "'}\n"
-    "  last: {on: n3, needs: [again, f, x5, y5], run: '" RAN "; touch $W/last'}\n"
+    "  last: {on: n3, needs: [again, f, x5, y5], run: '" RAN "; touch $W/last; exec sleep 600'}\n"
     "  hang: {on: all, run: '" RAN "; exec sleep 600'}\n"
     "  after: {on: n1, needs: [hang], run: 'false'}\n";
 
