@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,6 +286,23 @@ static int real_hold_port(int port, int *held)
     return fd;
 }
 
+/* A name in the abstract namespace, which is one for each network namespace, as ports are: unix(7)
+ */
+static int real_claim_port(int port)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "flowrun/port/%d", port);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a,
+                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+        return fd;
+    int e = errno;
+    close(fd);
+    errno = e;
+    return -1;
+}
+
 static int64_t real_disk_free(const char *path)
 {
     struct statvfs v;
@@ -326,10 +344,11 @@ static int real_boot_id(char out[40])
         .lock = real_lock, .lock_shared = real_lock_shared, .locked = real_locked,                 \
         .touch = real_touch, .pipe = real_pipe, .socketpair = real_socketpair,                     \
         .listen_unix = real_listen_unix, .connect_unix = real_connect_unix, .accept = real_accept, \
-        .hold_port = real_hold_port, .set_nonblock = real_set_nonblock, .poll = poll,              \
-        .spawn = fr_proc_spawn, .detach = fr_proc_detach, .proc_fd = fr_proc_fd,                   \
-        .wait = fr_proc_wait, .kill = fr_proc_kill, .subreaper = real_subreaper,                   \
-        .self = fr_proc_self, .uid = geteuid, .procs = fr_proc_list, .boot_id = real_boot_id,      \
+        .hold_port = real_hold_port, .claim_port = real_claim_port,                                \
+        .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
+        .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
+        .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \
+        .procs = fr_proc_list, .boot_id = real_boot_id,                                            \
     }
 
 const struct fr_sys fr_sys_real = REAL_TABLE;

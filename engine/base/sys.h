@@ -106,6 +106,9 @@ struct fr_sys {
     int (*accept)(int fd);
     int (*hold_port)(int port,
                      int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
+    /* The port is this process's among those that claim ports, until the descriptor is closed;
+     * nothing is bound to it. EADDRINUSE: another has it. */
+    int (*claim_port)(int port);
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COPY_PIECE = 256 << 10 };
+enum { COPY_PIECE = 256 << 10, ANY_TRIES = 16 };
 
 /* Copies without following a link at either end; the target is new. */
 static enum fr_rc copy_file(const char *from, const char *to, mode_t mode, struct fr_err *err)
@@ -87,18 +87,41 @@ static enum fr_rc make_dir(struct sup *s, struct fr_err *err)
     return rc;
 }
 
-/* Who listens there is not ours to find out: the engine's preflight names holders. */
-static enum fr_rc hold_port(struct sup *s, struct fr_err *err)
+/* Claimed, too: between the launch, which lets go of the port, and the command's own bind another
+ * attempt on this machine must not take it. */
+static bool hold_one(struct sup *s, int wish)
 {
     int port = 0;
 
-    s->port_fd = fr_sys.hold_port(s->req->port, &port);
-    if (s->port_fd < 0 && errno == EADDRINUSE)
-        return fr_fail(err, FR_BUSY, "port %d is in use", (int)s->req->port);
+    s->port_fd = fr_sys.hold_port(wish, &port);
     if (s->port_fd < 0)
-        return fr_fail_errno(err, errno, "cannot hold port %d", (int)s->req->port);
+        return false;
+    s->claim_fd = fr_sys.claim_port(port);
+    if (s->claim_fd < 0) {
+        int e = errno;
+        fr_sys.close(s->port_fd);
+        s->port_fd = -1;
+        errno = e;
+        return false;
+    }
     s->port = (uint32_t)port;
-    return FR_OK;
+    return true;
+}
+
+/* Who listens there is not ours to find out: the engine's preflight names holders. */
+static enum fr_rc hold_port(struct sup *s, struct fr_err *err)
+{
+    const bool any = s->req->port == FR_PORT_ANY;
+    const int first = s->req->port, last = any ? ANY_TRIES : first + (int)s->req->ports_more;
+
+    for (int i = first; i <= last; i++)
+        if (hold_one(s, any ? FR_PORT_ANY : i))
+            return FR_OK;
+        else if (errno != EADDRINUSE)
+            return fr_fail_errno(err, errno, "cannot hold port %d", i);
+    if (any || first == last)
+        return fr_fail(err, FR_BUSY, "port %d is in use", first);
+    return fr_fail(err, FR_BUSY, "the ports from %d to %d are all in use", first, last);
 }
 
 /* Values of secrets, and the lines of those that have several. */

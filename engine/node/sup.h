@@ -61,8 +61,9 @@ struct sup {
     struct fr_logfile log;
     enum sup_phase phase;
     struct fr_proc child;
-    int child_fd, port_fd, input_fd;
-    int listen_fd; /* of this attempt alone; -1: it is reached by the post's */
+    int child_fd, input_fd;
+    int port_fd, claim_fd; /* bound until the launch; claimed until the end */
+    int listen_fd;         /* of this attempt alone; -1: it is reached by the post's */
     uint32_t port;
     size_t input_at;       /* bytes of input written */
     struct fr_buf input;   /* owns */

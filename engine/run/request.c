@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    CLUSTER_PORT = 39500, /* rendezvous between machines when nobody says otherwise: a port for … */
-    CLUSTER_PORTS = 32,   /* … each gang, of those that preflight looks at */
-    SCRIPT_MAX = 120000, /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
-    WITH_MAX = 120000,   /* of one variable */
+    CLUSTER_PORT = 39500, /* rendezvous between machines when nobody says otherwise: … */
+    CLUSTER_PORTS = 32,   /* … the first free one of those that preflight looks at */
+    SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
+    WITH_MAX = 120000,    /* of one variable */
     REPORT_TASKS = 50,
 };
 
@@ -319,12 +319,11 @@ static enum fr_rc add_files(struct build *b)
 
 /* ---- the rendezvous ---- */
 
-/* Which port the head holds: the task's own wish, the pipeline's, a fixed one between machines, any
- * free one when all members are on this machine. */
+/* Which port the head holds: the task's own wish, the pipeline's, the first free one of a fixed
+ * range between machines, any free one when all members are on this machine. */
 static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
 {
     json_t *port = json_object_get(b->order->with, "port");
-    int before = 0;
 
     if (!task->gang || b->run->plan->insts[b->at->inst].member != 0)
         return FR_PORT_NONE;
@@ -333,11 +332,11 @@ static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
         return (int32_t)json_integer_value(port);
     if (b->run->spec->rendezvous_port > 0)
         return b->run->spec->rendezvous_port;
-    for (const struct fr_plan_task *t = b->run->plan->tasks; t < task; t++)
-        before += t->gang;
     for (uint32_t i = 0; i < task->count; i++)
-        if (!run_node_local(b->run, b->run->plan->insts[task->first + i].node))
-            return CLUSTER_PORT + before % CLUSTER_PORTS;
+        if (!run_node_local(b->run, b->run->plan->insts[task->first + i].node)) {
+            b->out->ports_more = CLUSTER_PORTS - 1;
+            return CLUSTER_PORT;
+        }
     return FR_PORT_ANY;
 }
 

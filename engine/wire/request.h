@@ -85,6 +85,7 @@ struct fr_request {
     bool become;   /* run the command (not the sidecars) through sudo -n */
     bool want_dir; /* make the attempt's folder even without files and outputs */
     int32_t port;  /* FR_PORT_NONE, FR_PORT_ANY (a free one is held), or one to hold until launch */
+    uint32_t ports_more; /* … or the first free one of so many above it */
     /* What the command left running when it exited with 0 goes on, its own daemons: the monitor of
      * a container that it started. Else all that an attempt leaves is stopped. Not with sidecars.
      */

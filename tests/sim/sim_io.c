@@ -317,19 +317,30 @@ static int io_set_nonblock(int fd, bool on)
     return 0;
 }
 
-static int io_hold_port(int port, int *held)
+static int take_port(enum sim_kind kind, int port)
 {
-    sim_step();
-    *held = port != 0 ? port : (int)sim_between(sim, 32768, 60999);
     for (struct sim_proc *p = sim->cur->m->procs; p != NULL; p = p->next)
         for (int fd = 0; fd < SIM_FDS; fd++)
-            if (p->fds[fd] != NULL && p->fds[fd]->kind == SIM_PORT && p->fds[fd]->port == *held) {
+            if (p->fds[fd] != NULL && p->fds[fd]->kind == kind && p->fds[fd]->port == port) {
                 errno = EADDRINUSE;
                 return -1;
             }
     struct sim_file *f = calloc(1, sizeof(*f));
-    *f = (struct sim_file){.kind = SIM_PORT, .port = *held};
+    *f = (struct sim_file){.kind = kind, .port = port};
     return sim_fd_new(sim->cur, f);
+}
+
+static int io_hold_port(int port, int *held)
+{
+    sim_step();
+    *held = port != 0 ? port : (int)sim_between(sim, 32768, 60999);
+    return take_port(SIM_PORT, *held);
+}
+
+static int io_claim_port(int port)
+{
+    sim_step();
+    return take_port(SIM_CLAIM, port);
 }
 
 struct poll_wait {
@@ -402,6 +413,7 @@ void sim_sys_io(struct fr_sys *t)
     t->connect_unix = io_connect;
     t->accept = io_accept;
     t->hold_port = io_hold_port;
+    t->claim_port = io_claim_port;
     t->set_nonblock = io_set_nonblock;
     t->poll = io_poll;
 }

@@ -179,6 +179,33 @@ static void test_gang_phases(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* The command that was told a port has not bound it yet: nobody else is given it meanwhile. */
+static void test_ports(void)
+{
+    struct client c = open_client(3);
+    struct fr_str words[3];
+    struct fr_msg holder = sh_prepare(words, "exec sleep 1000", false), m;
+
+    holder.prepare.request.port = FR_PORT_ANY;
+    client_send(&c, &holder);
+    uint32_t port = client_expect(&c, FR_MSG_PREPARED, holder.prepare.attempt).prepared.port;
+    m = (struct fr_msg){.type = FR_MSG_GO, .go = {.attempt = holder.prepare.attempt}};
+    client_send(&c, &m);
+    client_expect(&c, FR_MSG_LAUNCHED, holder.prepare.attempt);
+    for (uint32_t more = 0; more <= 100; more += 100) {
+        m = sh_prepare(words, "true", false);
+        m.prepare.request.port = (int32_t)port;
+        m.prepare.request.ports_more = more;
+        client_send(&c, &m);
+        struct fr_prepared p = client_expect(&c, FR_MSG_PREPARED, m.prepare.attempt).prepared;
+        CHECK_INT(p.rc, more == 0 ? FR_BUSY : FR_OK);
+        CHECK(more == 0 || (p.port > port && p.port <= port + more));
+    }
+    client_stop(&c, holder.prepare.attempt, 100);
+    client_expect(&c, FR_MSG_ENDED, holder.prepare.attempt);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 /* Ignores SIGTERM, double-forks, leaves the session and clears its environment. */
 static const char stubborn[] =
     "trap '' TERM; (setsid sh -c 'trap \"\" TERM; (env -i sleep 1000) & sleep 1000' &) ; "
@@ -764,6 +791,7 @@ int main(int argc, char **argv)
     test_runs();
     test_outputs();
     test_gang_phases();
+    test_ports();
     test_stop();
     test_leftovers();
     test_serve_killed();
