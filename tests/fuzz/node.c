@@ -28,7 +28,10 @@ static struct {
     int64_t now;
     bool started; /* a supervisor can be started (and is gone at once) */
     char home[256];
-    char *made[MADE_MAX]; /* to be removed again, the newest first */
+    struct {
+        char *path;
+        bool dir;
+    } made[MADE_MAX]; /* to be removed again, the newest first */
     size_t n_made;
 } m;
 
@@ -40,16 +43,18 @@ static bool inside(const char *path)
            (strlen(path) < 3 || strcmp(path + strlen(path) - 3, "/..") != 0);
 }
 
-static void remember(const char *path)
+static void remember(const char *path, bool dir)
 {
-    if (m.n_made < MADE_MAX)
-        m.made[m.n_made++] = strdup(path);
+    if (m.n_made == MADE_MAX)
+        return;
+    m.made[m.n_made].path = strdup(path);
+    m.made[m.n_made++].dir = dir;
 }
 
 static int fake_open(const char *path, int flags, mode_t mode)
 {
     struct stat st;
-    bool there = fr_sys_real.lstat(path, &st) == 0;
+    bool there = (flags & O_CREAT) == 0 || fr_sys_real.lstat(path, &st) == 0;
 
     if ((flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) != 0) {
         fuzz_want(inside(path), "a file is written inside of the home");
@@ -59,7 +64,7 @@ static int fake_open(const char *path, int flags, mode_t mode)
     }
     int fd = fr_sys_real.open(path, flags, mode);
     if (fd >= 0 && !there)
-        remember(path);
+        remember(path, false);
     return fd;
 }
 
@@ -69,7 +74,7 @@ static int fake_mkdir(const char *path, mode_t mode)
               "a folder is made inside of the home");
     int rc = fr_sys_real.mkdir(path, mode);
     if (rc == 0)
-        remember(path);
+        remember(path, true);
     return rc;
 }
 
@@ -78,7 +83,7 @@ static int fake_rename(const char *from, const char *to)
     fuzz_want(inside(from) && inside(to), "a file is renamed inside of the home");
     int rc = fr_sys_real.rename(from, to);
     if (rc == 0)
-        remember(to);
+        remember(to, false);
     return rc;
 }
 
@@ -209,14 +214,19 @@ static void enter(void)
 
 static void leave(void)
 {
+    struct stat st;
+
     fr_sys = fr_sys_real;
     while (m.n_made > 0) {
-        char *path = m.made[--m.n_made];
-        if (m.n_made < 1 || fr_sys.unlink(path) != 0)
-            fr_sys.rmdir(path);
-        free(path);
+        m.n_made--;
+        if (m.made[m.n_made].dir)
+            fr_sys.rmdir(m.made[m.n_made].path);
+        else
+            fr_sys.unlink(m.made[m.n_made].path);
+        free(m.made[m.n_made].path);
     }
-    fr_remove_tree(m.home, NULL); /* what did not fit the list */
+    if (fr_sys.lstat(m.home, &st) == 0)
+        fr_remove_tree(m.home, NULL); /* what did not fit the list */
     fr_buf_finish(&m.in);
     fr_buf_finish(&m.out);
     m.in = m.out = (struct fr_buf){0};
