@@ -1,16 +1,18 @@
 #!/bin/bash
-# Over SSH: process trees that ignore SIGTERM, fork twice, call setsid, are halted (SIGSTOP) and hold the
-# rendezvous port, stopped by cancel from another shell and by the time-out; retry --from; hooks run once; a sidecar gone after flowrun died.
+# Over SSH: process trees that ignore SIGTERM, fork twice, call setsid, are halted (SIGSTOP), hold the
+# rendezvous port, and, halted, a device as a GPU is held, stopped by cancel from another shell and by the time-out; retry --from; hooks run once; a sidecar gone after flowrun died.
 . "$(dirname "$0")/ssh_lib.sh"
 begin_nodes "$1"
 
 # Processes of node $1 that the test's tasks left.
 left() { on "$1" "pgrep -fx 'sleep 4242[0-9]' || :"; }
+users() { on "$1" 'find /proc/[0-9]*/fd -lname /var/gpu0 2> /dev/null || :'; } # of the device
 holders() { on "$1" 'ss -Hltn sport = :39500'; } # of the rendezvous port
 nothing_left() {
     for i in 1 2 3; do
         same "$1: nothing is left on node$i" "$(left $i)" ""
         same "$1: the port of node$i is free" "$(holders $i)" ""
+        same "$1: the device of node$i is free" "$(users $i)" ""
     done
 }
 
@@ -35,7 +37,7 @@ tasks:
       test ! -e /var/mended || exit 0
       setsid bash -c 'trap "" TERM; sleep 42421 & sleep 42422 & wait' &
       (setsid bash -c 'trap "" TERM; (sleep 42423 &) ; echo deep > /var/deep; sleep 42424' &)
-      setsid bash -c 'trap "" TERM; sleep 42426 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; kill -STOP $! $$' &
+      setsid bash -c 'trap "" TERM; exec 9<> /var/gpu0; sleep 42426 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; kill -STOP $! $$' &
       (setsid python3 -c 'import os, signal, socket
       signal.signal(signal.SIGTERM, signal.SIG_IGN)
       s = socket.create_server(("", int(os.environ["MASTER_PORT"])))
@@ -50,10 +52,11 @@ on_exit: [{name: bye, on: all, run: "echo bye >> /var/hooks"}]
 END
 } > trees.yaml
 
+for i in 1 2 3; do on $i "mknod /var/gpu0 c 1 3"; done
 start trees.yaml
 pid=$!
 for i in 1 2 3; do until_true 30 holds out "tree@node$i | grown"; done
-for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 5 -a -n "$(holders $i)"'; done
+for i in 1 2 3; do until_true 10 eval 'test "$(left $i | wc -l)" = 5 -a -n "$(holders $i)" -a -n "$(users $i)"'; done
 (cd / && "$flowrun" cancel 1) > cancel 2>&1
 same "cancel from another shell" $? 0
 nothing_left "cancel"
