@@ -157,6 +157,7 @@ up() {
     [ ! -e "$dir/cluster.env" ] || { say "$dir has a cluster; take it down first"; exit 2; }
     mkdir -p "$dir" && dir=$(cd "$dir" && pwd) || exit 1
     tag=$(printf '%04x' $((RANDOM * 2 % 65536)))
+    exec 8> "${TMPDIR:-/tmp}/fr-cluster.lock" && flock 8 # two that begin at once want two networks
     for net in 10.77.{0..255} none; do
         ip -o -4 addr | grep -q " $net\.1/" || break
     done
@@ -165,6 +166,7 @@ up() {
     trap 'down; exit 1' INT TERM
     ip link add "fb$tag" type bridge 2>/dev/null || { rm "$dir/cluster.env"; skip "may not make a bridge"; }
     ip addr add "$net.1/24" dev "fb$tag" && ip link set "fb$tag" up || { down; exit 1; }
+    exec 8>&-
     ssh-keygen -q -t ed25519 -N '' -C cluster -f "$dir/id"
     ssh-keygen -q -t rsa -N '' -C cluster -f "$dir/id_rsa"
     : > "$dir/known_hosts"
