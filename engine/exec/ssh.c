@@ -12,7 +12,7 @@ enum {
     CONNECT_MS = 20000,
     OUT_MAX = 64 << 10, /* bytes taken before libssh2 takes them */
     READ_BYTES = 32 << 10,
-    READS_A_TURN = 16,
+    READS_A_TURN = 4,
 };
 
 /* Lets go of a connection whatever state it is in. The node sees its stdin end. */
