@@ -35,6 +35,17 @@ static size_t piece(size_t bytes, size_t at)
     return at >= bytes ? 0 : bytes - at < PIECE ? bytes - at : PIECE;
 }
 
+/* The ranks' n bytes each from the own buffer to out, one stride behind the other. */
+static enum fr_rc hand_out(struct staged *s, struct tr_queue *q, char *out, size_t stride, size_t n,
+                           struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t k = 0; k < (size_t)s->comm->size && rc == FR_OK; k++)
+        rc = copy(s, q, out + k * stride, s->out + k * n, n);
+    return settle(s, q, rc, err);
+}
+
 static enum fr_rc gather_item(struct staged *s, struct tr_queue *q, const struct tr_gather_item *x,
                               const char *what, struct fr_err *err)
 {
@@ -49,9 +60,7 @@ static enum fr_rc gather_item(struct staged *s, struct tr_queue *q, const struct
             rc = tr_comm_all_gather(s->host, NULL, &g, err);
         if (rc != FR_OK)
             return rc;
-        for (int k = 0; k < s->comm->size && rc == FR_OK; k++)
-            rc = copy(s, q, (char *)x->out + (size_t)k * x->bytes + at, s->out + (size_t)k * n, n);
-        rc = settle(s, q, rc, err);
+        rc = hand_out(s, q, (char *)x->out + at, x->bytes, n, err);
     }
     return rc;
 }
@@ -83,9 +92,7 @@ static enum fr_rc host_exchange(void *self, struct tr_queue *q, const struct tr_
             rc = tr_comm_all_to_all(s->host, NULL, &a, err);
         if (rc != FR_OK)
             return rc;
-        for (int k = 0; k < s->comm->size && rc == FR_OK; k++)
-            rc = copy(s, q, (char *)x->out + (size_t)k * x->bytes + at, s->out + (size_t)k * n, n);
-        rc = settle(s, q, rc, err);
+        rc = hand_out(s, q, (char *)x->out + at, x->bytes, n, err);
     }
     return rc;
 }
