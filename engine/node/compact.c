@@ -62,8 +62,8 @@ enum fr_rc fr_journal_compact(struct fr_node_home *h, struct fr_table *t, bool *
     enum fr_rc rc;
 
     *broken = false;
-    if (t->at < FR_COMPACT_MIN)
-        return FR_OK;
+    if (t->at < FR_COMPACT_MIN || 2 * fr_table_least(t, fr_sys.wall_ms()) > t->at)
+        return FR_OK; /* what would stay is not half of it: not even tried */
     snprintf(path, sizeof(path), "%s/journal", h->path);
     snprintf(tmp, sizeof(tmp), "%s.new", path);
     rc = fr_table_put(t, fr_sys.wall_ms(), &b, err);

@@ -5,12 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-static size_t slot_of(const struct fr_table *t, struct fr_id id)
+enum { DAY_MS = 86400000, REC_LEAST = 120 /* bytes of a record, its texts empty */ };
+
+/* Where to look for an id first, in cap slots. */
+static size_t first_slot(struct fr_id id, size_t cap)
 {
     uint64_t h;
 
     memcpy(&h, id.b, sizeof(h)); /* ids are random bits already */
-    size_t i = (size_t)h & (t->cap - 1);
+    return (size_t)h & (cap - 1);
+}
+
+static size_t slot_of(const struct fr_table *t, struct fr_id id)
+{
+    size_t i = first_slot(id, t->cap);
+
     while (t->slots[i] != NULL && !fr_id_eq(t->slots[i]->id, id))
         i = (i + 1) & (t->cap - 1);
     return i;
@@ -132,26 +141,43 @@ static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
     return !a->end.bad;
 }
 
-static struct fr_fence *find_fence(const struct fr_table *t, struct fr_id run)
+/* The fence of run, or the free place for it. There is a free one. */
+static struct fr_fence *fence_at(struct fr_fence *fences, size_t cap, struct fr_id run)
 {
-    for (size_t i = 0; i < t->n_fences; i++)
-        if (fr_id_eq(t->fences[i].run, run))
-            return &t->fences[i];
-    return NULL;
+    size_t i = first_slot(run, cap);
+
+    while (fences[i].there && !fr_id_eq(fences[i].run, run))
+        i = (i + 1) & (cap - 1);
+    return &fences[i];
+}
+
+static bool grow_fences(struct fr_table *t)
+{
+    size_t cap = t->cap_fences == 0 ? 16 : 2 * t->cap_fences;
+    struct fr_fence *bigger = fr_sys.alloc(cap * sizeof(*bigger));
+
+    if (bigger == NULL)
+        return false;
+    memset(bigger, 0, cap * sizeof(*bigger));
+    for (size_t i = 0; i < t->cap_fences; i++)
+        if (t->fences[i].there)
+            *fence_at(bigger, cap, t->fences[i].run) = t->fences[i];
+    fr_sys.free(t->fences);
+    t->fences = bigger;
+    t->cap_fences = cap;
+    return true;
 }
 
 static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
 {
-    struct fr_fence *f = find_fence(t, r->run);
+    struct fr_fence *f;
 
-    if (f == NULL) {
-        f = fr_sys.realloc(t->fences, (t->n_fences + 1) * sizeof(*f));
-        if (f == NULL)
-            return false;
-        t->fences = f;
-        f = &t->fences[t->n_fences++];
-        *f = (struct fr_fence){.run = r->run};
-    }
+    if (2 * (t->n_fences + 1) > t->cap_fences && !grow_fences(t))
+        return false;
+    f = fence_at(t->fences, t->cap_fences, r->run);
+    t->n_fences += !f->there;
+    f->there = true;
+    f->run = r->run;
     if (r->epoch > f->epoch) {
         f->epoch = r->epoch;
         snprintf(f->owner, sizeof(f->owner), "%.*s", (int)r->boot.n, r->boot.p);
@@ -164,11 +190,12 @@ static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
 
 void fr_table_of_run(struct fr_table *t, struct fr_id run)
 {
-    const struct fr_fence *f = find_fence(t, run);
+    static const struct fr_fence none = {0};
+    const struct fr_fence *f = t->cap_fences > 0 ? fence_at(t->fences, t->cap_fences, run) : &none;
 
     t->run = run;
-    t->epoch = f != NULL ? f->epoch : 0;
-    snprintf(t->owner, sizeof(t->owner), "%s", f != NULL ? f->owner : "");
+    t->epoch = f->epoch;
+    snprintf(t->owner, sizeof(t->owner), "%s", f->owner);
 }
 
 static void take(void *arg, const struct fr_rec *r)
@@ -278,30 +305,50 @@ static bool has_attempts(const struct fr_table *t, struct fr_id run)
     return false;
 }
 
+static bool keeps_fence(const struct fr_table *t, const struct fr_fence *f, int64_t long_ago)
+{
+    return f->there && (f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run));
+}
+
+static bool keeps_attempt(const struct fr_attempt *a, int64_t long_ago)
+{
+    return a != NULL && !a->acked &&
+           (!a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago);
+}
+
+size_t fr_table_least(const struct fr_table *t, int64_t wall_ms)
+{
+    const int64_t long_ago = wall_ms - (int64_t)FR_FENCE_DAYS * DAY_MS;
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->cap_fences; i++)
+        n += t->fences[i].there && t->fences[i].wall_ms > long_ago ? REC_LEAST : 0;
+    for (size_t i = 0; i < t->cap; i++)
+        n += keeps_attempt(t->slots[i], long_ago) ? t->slots[i]->end.n : 0;
+    return n;
+}
+
 enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
                         struct fr_err *err)
 {
-    const int64_t long_ago = wall_ms - (int64_t)FR_FENCE_DAYS * 86400000;
+    const int64_t long_ago = wall_ms - (int64_t)FR_FENCE_DAYS * DAY_MS;
     struct fr_rec rec = {.kind = FR_REC_HOME, .attempt = t->home};
     enum fr_rc rc = fr_id_zero(t->home) ? FR_OK : fr_journal_put(out, &rec, err);
 
-    for (size_t i = 0; i < t->n_fences && rc == FR_OK; i++) {
+    for (size_t i = 0; i < t->cap_fences && rc == FR_OK; i++) {
         const struct fr_fence *f = &t->fences[i];
+        if (!keeps_fence(t, f, long_ago))
+            continue;
         rec = (struct fr_rec){.kind = FR_REC_EPOCH,
                               .run = f->run,
                               .epoch = f->epoch,
                               .boot = fr_str_of(f->owner),
                               .wall_ms = f->wall_ms};
-        if (f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run))
-            rc = fr_journal_put(out, &rec, err);
+        rc = fr_journal_put(out, &rec, err);
     }
-    for (size_t i = 0; i < t->cap && rc == FR_OK; i++) {
-        const struct fr_attempt *a = t->slots[i];
-        if (a == NULL || a->acked)
-            continue;
-        if (!a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago)
-            rc = put_attempt(a, out, err);
-    }
+    for (size_t i = 0; i < t->cap && rc == FR_OK; i++)
+        if (keeps_attempt(t->slots[i], long_ago))
+            rc = put_attempt(t->slots[i], out, err);
     return rc;
 }
 

@@ -28,6 +28,7 @@ struct fr_attempt {
 
 /* Epochs fence the owners of one run from each other, not those of different runs. */
 struct fr_fence {
+    bool there;
     struct fr_id run;
     uint64_t epoch;  /* newest */
     char owner[40];  /* the process of flowrun that has it; "": it did not say */
@@ -37,15 +38,15 @@ struct fr_fence {
 struct fr_table {
     struct fr_attempt **slots; /* open addressing by the first bytes of the id; owned */
     size_t cap, n;
-    struct fr_attempt *open; /* all that are prepared and not over, and some that are over */
-    struct fr_id home;       /* zero until the journal has one */
-    struct fr_fence *fences; /* owned; one a run that ever connected */
-    size_t n_fences;
-    struct fr_id run; /* of this reader: set by fr_table_of_run */
-    uint64_t epoch;   /* newest of that run */
-    char owner[40];   /* who has it */
-    uint64_t at;      /* of the journal: read up to here */
-    bool only;        /* take records of one attempt alone */
+    struct fr_attempt *open;     /* all that are prepared and not over, and some that are over */
+    struct fr_id home;           /* zero until the journal has one */
+    struct fr_fence *fences;     /* owned; one a run that ever connected: open addressing, too, */
+    size_t cap_fences, n_fences; /* … some are not there */
+    struct fr_id run;            /* of this reader: set by fr_table_of_run */
+    uint64_t epoch;              /* newest of that run */
+    char owner[40];              /* who has it */
+    uint64_t at;                 /* of the journal: read up to here */
+    bool only;                   /* take records of one attempt alone */
     struct fr_id only_id;
     bool bad; /* no memory for some record */
 };
@@ -56,6 +57,9 @@ enum { FR_FENCE_DAYS = 30 };
  * acknowledged, and, FR_FENCE_DAYS old, tombstones and the epochs of runs without attempts. */
 enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
                         struct fr_err *err);
+
+/* What that takes, at least, in bytes. */
+size_t fr_table_least(const struct fr_table *t, int64_t wall_ms);
 
 /* Reads what is new in the journal. */
 enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err);
