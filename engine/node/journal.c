@@ -102,9 +102,24 @@ static ssize_t record_at(const char *p, size_t n)
     return crc32_of(p + HEAD, len) == fr_get_u32(p + 8) ? (ssize_t)(HEAD + len) : -1;
 }
 
-/* Takes the whole records of b; what is left begins with an unfinished one. */
-static enum fr_rc take_records(struct fr_buf *b, void (*take)(void *arg, const struct fr_rec *rec),
-                               void *arg, struct fr_err *err)
+/* Whether a whole record begins behind the unfinished one at p. */
+static bool whole_behind(const char *p, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (p[i] == (char)(MAGIC & 0xff) && record_at(p + i, n - i) > 0)
+            return true;
+    return false;
+}
+
+struct reading {
+    void (*take)(void *arg, const struct fr_rec *rec);
+    void *arg;
+};
+
+/* Takes the whole records of b; what is left begins with an unfinished one. torn: but not with one
+ * that a whole one follows. */
+static enum fr_rc take_records(struct fr_buf *b, const struct reading *r, bool torn,
+                               struct fr_err *err)
 {
     size_t at = 0;
     enum fr_rc rc = FR_OK;
@@ -113,16 +128,16 @@ static enum fr_rc take_records(struct fr_buf *b, void (*take)(void *arg, const s
         struct fr_arena arena = {0};
         struct fr_rec rec;
         ssize_t n = record_at(b->p + at, b->n - at);
-        if (n == 0)
+        if (n == 0 && !(torn && whole_behind(b->p + at, b->n - at)))
             break;
-        if (n < 0) {
+        if (n <= 0) {
             at++;
             continue;
         }
         rc = fr_shape_get(&rec_shape, (struct fr_str){b->p + at + HEAD, (size_t)n - HEAD}, &arena,
                           &rec, err);
         if (rc == FR_OK)
-            take(arg, &rec);
+            r->take(r->arg, &rec);
         rc = rc == FR_PROTO ? FR_OK : rc; /* a record that only a later version understands */
         fr_arena_finish(&arena);
         at += (size_t)n;
@@ -131,36 +146,55 @@ static enum fr_rc take_records(struct fr_buf *b, void (*take)(void *arg, const s
     return rc;
 }
 
-enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const struct fr_rec *rec),
-                           void *arg, struct fr_err *err)
+/* One pass over what is new. *torn, at first: skip what is; then: an unfinished record was left
+ * that a whole one follows. */
+static enum fr_rc read_new(int fd, uint64_t *at, const struct reading *r, bool *torn,
+                           struct fr_err *err)
 {
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
     char few[FEW], *many = NULL, *piece = few; /* mostly it is a record or two */
     size_t room = FEW;
-    ssize_t k;
+    bool end = false;
 
-    do {
-        k = fr_sys.pread(fd, piece, room, (off_t)(*at + b.n));
-        if (k < 0 && errno != EINTR)
-            rc = fr_fail_errno(err, errno, "cannot read the journal");
-        if (k <= 0)
+    while (rc == FR_OK && !end) {
+        ssize_t k = fr_sys.pread(fd, piece, room, (off_t)(*at + b.n));
+        if (k < 0 && errno == EINTR)
             continue;
+        if (k < 0) {
+            rc = fr_fail_errno(err, errno, "cannot read the journal");
+            break;
+        }
+        end = (size_t)k < room;
         fr_buf_add(&b, piece, (size_t)k);
         size_t before = b.n;
         rc = b.bad ? fr_fail(err, FR_NOMEM, "no memory to read the journal")
-                   : take_records(&b, take, arg, err);
+                   : take_records(&b, r, *torn && end, err);
         *at += before - b.n;
-        if (rc == FR_OK && many == NULL && (size_t)k == room) {
+        if (rc == FR_OK && many == NULL && !end) {
             if ((many = fr_sys.alloc(PIECE)) == NULL)
                 rc = fr_fail(err, FR_NOMEM, "no memory to read the journal");
             piece = many;
-            room = many != NULL ? PIECE : 0;
-            k = PIECE;
+            room = PIECE;
         }
-    } while (rc == FR_OK && (k < 0 || (k > 0 && (size_t)k == room)));
+    }
+    *torn = rc == FR_OK && whole_behind(b.p, b.n);
     fr_sys.free(many);
     fr_buf_finish(&b);
+    return rc;
+}
+
+enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const struct fr_rec *rec),
+                           void *arg, struct fr_err *err)
+{
+    struct reading r = {take, arg};
+    bool torn = false;
+    enum fr_rc rc = read_new(fd, at, &r, &torn, err);
+
+    /* Appends follow one another, so what was begun before a whole record and is still not whole at
+     * a second look was cut short, by a full disk or a kill. */
+    while (rc == FR_OK && torn)
+        rc = read_new(fd, at, &r, &torn, err);
     return rc;
 }
 

@@ -60,8 +60,8 @@ enum fr_rc fr_journal_put(struct fr_buf *b, const struct fr_rec *rec, struct fr_
 /* One write; not synced. FR_FULL or FR_IO: the record does not count. */
 enum fr_rc fr_journal_append(int fd, const struct fr_rec *rec, struct fr_err *err);
 
-/* Calls take for each record from *at on and moves *at behind the last whole one. Text of rec lives
- * for the call only. */
+/* Calls take for each record from *at on and moves *at behind the last whole one. A record that was
+ * cut short hides none behind it. Text of rec lives for the call only. */
 enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const struct fr_rec *rec),
                            void *arg, struct fr_err *err);
 

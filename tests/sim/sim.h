@@ -114,7 +114,7 @@ struct sim_proc {
 struct sim_machine {
     char name[16], boot[40];
     bool up, cut, full, was_full, wiped;
-    bool crashed;                             /* all was killed, and no serve began since then */
+    bool untidy; /* a supervisor was killed, and no serve began or ended since then */
     int64_t boot_us, up_us, heal_us, room_us; /* last boot; when each of the three is over */
     int64_t skew_ms;
     int64_t awake_us, slept_us;        /* asleep until; how long it slept since its boot */

@@ -85,7 +85,7 @@ static struct sim_wire *connect_wire(struct sim_link *l)
     struct sim_wire *w = calloc(1, sizeof(*w));
     struct sim_pipe *in = sim_pipe_new(), *out = sim_pipe_new();
     struct sim_proc *p = sim_start(l->m, l->serve, &l->m, sizeof(l->m));
-    l->m->crashed = false;
+    l->m->untidy = false;
 
     *w = (struct sim_wire){.next = wires.first, .m = l->m};
     w->in_last = &w->in;

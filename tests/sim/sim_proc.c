@@ -81,7 +81,7 @@ void sim_sweep(struct sim *s)
 
 void sim_crash(struct sim_machine *m, bool reboot)
 {
-    m->crashed = true;
+    m->untidy = true;
     for (struct sim_proc *p = m->procs; p != NULL; p = p->next) {
         p->ppid = 1;
         sim_end(p, true, SIGKILL);

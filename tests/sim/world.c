@@ -146,7 +146,9 @@ static int serve(void *arg)
     struct fr_err err;
 
     (void)arg;
-    return fr_serve(&a, &err) == FR_OK ? 0 : 1;
+    enum fr_rc rc = fr_serve(&a, &err);
+    sim->cur->m->untidy = false;
+    return rc == FR_OK ? 0 : 1;
 }
 
 static enum fr_rc make_link(void *arg, size_t node, struct fr_link *out, struct fr_err *err)
@@ -316,6 +318,7 @@ static void start_engine(struct world *w)
 void world_kill(struct world *w, struct sim_proc *p, const char *why)
 {
     world_tell(w, "fault: %s %d on %s killed%s", p->comm, (int)p->pid, p->m->name, why);
+    p->m->untidy = p->m->untidy || strcmp(p->comm, "flownode") == 0;
     sim_end(p, true, SIGKILL);
     if (p == w->sim.cur)
         sim_switch_to_scheduler();
@@ -529,6 +532,18 @@ static void reset(struct world *w)
     w->look_us = INT64_MAX;
 }
 
+static void never_ended(struct world *w)
+{
+    struct fr_buf open = {0};
+
+    world_rows(w,
+               "SELECT key, state, attempt_no, attempt_state FROM instance WHERE state NOT IN "
+               "('succeeded', 'failed', 'skipped', 'cancelled')",
+               &open);
+    world_violated(w, "it did not end: %.400s", open.n > 0 ? open.p : "");
+    fr_buf_finish(&open);
+}
+
 bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(struct world *w))
 {
     struct sim *s = &w->sim;
@@ -556,7 +571,7 @@ bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(s
         if (!sim_turn(s, &idle) && idle)
             break;
         if (s->now_us > GIVE_UP_US)
-            world_violated(w, "it did not end");
+            never_ended(w);
         if (!w->over || w->restart_us != INT64_MAX)
             end_us = INT64_MAX;
         else if (end_us == INT64_MAX)

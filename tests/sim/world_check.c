@@ -228,10 +228,15 @@ static void check_rows(struct world *w)
         {"foreign keys", "SELECT * FROM pragma_foreign_key_check"},
         {"a run is not over", "SELECT no, state FROM run WHERE state <> 'over'"},
         {"two attempts of an instance succeeded in one round",
-         "SELECT idx, count(*) FROM attempt WHERE state = 'succeeded' AND "
-         "(SELECT round FROM run WHERE id = attempt.run) = 1 AND generation = "
-         "(SELECT max(b.generation) FROM attempt b WHERE b.run = attempt.run AND b.idx = "
-         "attempt.idx) GROUP BY run, idx HAVING count(*) > 1"},
+         "SELECT idx, count(*) FROM attempt WHERE state = 'succeeded' AND address = '' AND "
+         "(SELECT round FROM run WHERE id = attempt.run) = 1 GROUP BY run, idx HAVING count(*) > "
+         "1"},
+        {"a gang succeeded twice", /* one member's success is none while another fails */
+         "SELECT task FROM (SELECT i.run, i.task FROM attempt a JOIN instance i ON i.run = a.run "
+         "AND i.idx = a.idx WHERE a.state = 'succeeded' AND a.address <> '' GROUP BY i.run, "
+         "i.task, a.generation HAVING count(*) = (SELECT count(*) FROM instance x WHERE x.run = "
+         "i.run AND x.task = i.task)) WHERE (SELECT round FROM run) = 1 GROUP BY task HAVING "
+         "count(*) > 1"},
         {"an instance of a run that is over has not ended",
          "SELECT key, state FROM instance WHERE state IN ('waiting', 'ready', 'starting', "
          "'running', 'stopping', 'retrying')"},
@@ -279,7 +284,7 @@ static void check_files(struct world *w)
             if (n->inode == NULL || base[0] == '\0' || n->inode->dir)
                 continue;
             if (strstr(n->path, "/tmp/") != NULL || strstr(n->path, "/spool/") != NULL ||
-                (strncmp(n->path, "/node/s/", 8) == 0 && !w->sim.machines[i].crashed))
+                (strncmp(n->path, "/node/s/", 8) == 0 && !w->sim.machines[i].untidy))
                 world_violated(w, "%s lies about on %s", n->path, w->sim.machines[i].name);
             snprintf(id, sizeof(id), "%.*s", (int)strcspn(base, "."), base);
             if ((strncmp(n->path, "/node/log/", 10) == 0 || strncmp(n->path, "/node/a/", 8) == 0 ||
