@@ -41,7 +41,7 @@ static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gem
     p.bias = a->bias.p;
     p.lda = a->a.ld;
     p.ldc = a->c.ld;
-    p.M = a->c.shape[0];
+    p.M = p.each = a->c.shape[0];
     p.N = a->c.shape[1];
     p.D = a->a.shape[a->trans_a ? 0 : 1];
     p.alpha = a->alpha;

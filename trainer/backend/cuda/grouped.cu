@@ -37,6 +37,7 @@ enum fr_rc tr_cuda_grouped_gemm(struct cuda *cuda, struct tr_queue *q,
         p.M = a->c.shape[0];
         p.N = a->c.shape[1];
         p.D = a->a.shape[1];
+        p.each = p.M / (a->offsets.shape[0] - 1);
         p.alpha = a->alpha;
         p.beta = a->beta;
         p.groups = groups_of(e, a->e1);
@@ -72,7 +73,7 @@ enum fr_rc tr_cuda_grouped_wgrad(struct cuda *cuda, struct tr_queue *q,
         p.offsets = offsets_at(a->offsets, e);
         p.lda = a->dy.ld;
         p.ldb = a->x.ld;
-        p.M = a->dy.shape[1];
+        p.M = p.each = a->dy.shape[1];
         p.N = a->x.shape[1];
         p.D = a->x.shape[0];
         p.alpha = a->alpha;

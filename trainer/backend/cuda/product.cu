@@ -9,7 +9,7 @@
  * where they fill the device, else of 64 x 64. Sums run over D in one order whatever the schedule.
  *
  * Moves M*D + N*D + M*N elements (each a per column of tiles, each b per row of tiles, by L2);
- * limits: the matrix rate when M/groups is in the hundreds, else the bandwidth (the weights once).
+ * limits: the matrix rate at hundreds of rows a group, else the bandwidth (the weights once).
  * Source: PTX ISA, mma.m16n8k16; the tile schedule of persistent grouped GEMMs (CUTLASS manual).
  */
 #include "trainer/backend/cuda/product.h"
@@ -237,11 +237,11 @@ template <class T, bool TA, bool TB>
 static enum fr_rc sized(struct cuda *cuda, struct tr_queue *q, const struct product *p,
                         struct fr_err *err)
 {
-    int64_t each = p->reduce ? p->M : p->M / p->groups;
-    int64_t tiles = (each / big_shape::M) * (p->N / big_shape::N) * p->groups;
+    int64_t down = (p->each + big_shape::M - 1) / big_shape::M;
+    int64_t tiles = down * (p->N / big_shape::N) * p->groups;
 
     if constexpr (sizeof(T) == 2)
-        if (tiles >= cuda->processors)
+        if (p->each >= PRODUCT_TALL && tiles >= cuda->processors)
             return launch<T, big_shape, TA, TB>(cuda, q, p, err);
     return launch<T, small_shape, TA, TB>(cuda, q, p, err);
 }

@@ -8,7 +8,10 @@
 
 #include "trainer/backend/cuda/cuda.h"
 
-enum { PRODUCT_GROUPS = 64 }; /* of one launch: its arguments stay within 4 KB */
+enum {
+    PRODUCT_GROUPS = 64, /* of one launch: its arguments stay within 4 KB */
+    PRODUCT_TALL = 96    /* rows a group that are worth tiles of 128 rows instead of 64 */
+};
 
 /* The matrix of a group: b (absent: the group is skipped), or c when the groups share b. */
 struct product_group {
@@ -29,6 +32,7 @@ struct product {
     const int32_t *offsets;
     const void *bias;
     int64_t lda, ldb, ldc, M, N, D; /* M, or D with reduce: a bound of all groups together */
+    int64_t each;                   /* rows of c a group, about: chooses the tiles alone */
     float alpha, beta;
     int block_rows, block_cols, groups;
     bool wide_a, wide_b, f8, f32_c, f32_bias, reduce;

@@ -10,7 +10,7 @@
  * and not written. Sums run over D in one order whatever the schedule.
  *
  * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per column of tiles, by L2);
- * limits: the matrix rate when M/groups is in the hundreds, else the bandwidth (the weights once).
+ * limits: the matrix rate at hundreds of rows a group, else the bandwidth (the weights once).
  * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions", "mbarrier"; the roles
  * of warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
  */
@@ -249,7 +249,7 @@ template <class T>
 static enum fr_rc sized(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_b,
                         const struct product *p, struct fr_err *err)
 {
-    if (p->M / p->groups >= 128)
+    if (p->each >= PRODUCT_TALL)
         return trans_b ? launch<T, 128, true>(cuda, q, type, p, err)
                        : launch<T, 128, false>(cuda, q, type, p, err);
     return trans_b ? launch<T, 64, true>(cuda, q, type, p, err)
