@@ -19,6 +19,7 @@ struct tiny {
     int shared; /* 0: one; -1: none */
     double dropout;
     int64_t max_live, prefetch; /* 0: no limit; none ahead */
+    int64_t head_rows;          /* 0: all at once */
     bool partition;
     bool host, offload; /* weights, inputs of blocks in the host's memory */
     const char *lora[TINY_LORA];
@@ -164,6 +165,7 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
         .offload = v->offload,
         .tokens_max = TINY_T + 2,
         .samples_max = TINY_B,
+        .head_rows = v->head_rows,
         .train = true,
         .logits = true,
         .seed = 42,

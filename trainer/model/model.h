@@ -39,6 +39,7 @@ struct tr_model_opts {
     int64_t tokens_max;  /* T_max = B * cutoff_len */
     int64_t samples_max; /* B */
     int64_t in_flight;   /* micro-batches held at once; 0: 1 */
+    int64_t head_rows;   /* rows of the head that are gathered at once; 0: as the backend likes */
     bool train;          /* gradients wanted; false: forward only */
     bool logits;         /* tr_model_forward will hand out logits */
     bool offload;        /* inputs of blocks wait in pinned host memory for their backward */

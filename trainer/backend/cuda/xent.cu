@@ -5,10 +5,12 @@
  * p = exp(z - m) in the compute type, then acc += p Wc. xent_finish ("="; loss_sum "+="): a block a
  * token for dF and loss, one block for the sum, t in a fixed order.
  *
- * The two products are cuda_gemm's: limit the matrix rate. Moved beside them: z once written and
- * twice read, p once each way, acc (T, H) f32 once each way a chunk: a tenth at H = 7168 and 16384
- * rows a chunk. Source: Wijmans et al. 2024 (Cut Your Losses); the online sum, Milakov & Gimelshein
- * 2018.
+ * The two products are cuda_gemm's, 4*T*H*rows FLOP a chunk: limit the matrix rate. Moved beside
+ * them: z (T, rows) f32 once written and twice read, p once each way, 16 bytes a logit; acc (T, H)
+ * f32 once each way by the product, and once more where a token's maximum is new, 8 to 16 bytes an
+ * element. At 165 FLOP a byte that is 660/H of the products' time for z and p (a tenth at H = 7168)
+ * and 330/rows to 660/rows for acc (a twentieth to a tenth at the 6,912 rows of model/deepseek.c).
+ * Source: Wijmans et al. 2024 (Cut Your Losses); the online sum, Milakov & Gimelshein 2018.
  */
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"
@@ -35,7 +37,7 @@ __device__ __forceinline__ T weight_at(const struct tr_weight &w, int64_t row, i
             w.scale.p)[(w.row0 + row) / w.block_rows * w.scale.ld + col / w.block_cols]);
 }
 
-/* Token t's state: scaled to the new maximum; begun when first. */
+/* Token t's state: scaled to the new maximum, if it is new; begun when first. */
 template <class T>
 __device__ void keep_token(const struct soften &a, struct rows<float> acc,
                            struct rows<T> target_row, int64_t t, float keep)
@@ -44,7 +46,10 @@ __device__ void keep_token(const struct soften &a, struct rows<float> acc,
     bool here = target >= 0 && at >= 0 && at < a.rows;
 
     for (int64_t k = threadIdx.x; k < a.H; k += blockDim.x) {
-        *acc.at(t, k) = a.first ? 0 : *acc.at(t, k) * keep;
+        if (a.first)
+            *acc.at(t, k) = 0;
+        else if (keep != 1)
+            *acc.at(t, k) *= keep;
         if (here)
             *target_row.at(t, k) = weight_at<T>(a.w, at, k);
         else if (a.first)
