@@ -21,6 +21,12 @@ static struct meter_cost moved(struct tr_view v, double bytes)
                                .shape = {rows, rows > 0 ? tr_view_count(v) / rows : 0}};
 }
 
+/* Experts that routed rows are spread over. */
+static int64_t experts(struct tr_view offsets)
+{
+    return offsets.shape[0] - 1;
+}
+
 static struct meter_cost product(double share, const int64_t shape[3], double bytes)
 {
     return (struct meter_cost){.flop = 2 * share * (double)shape[0] * (double)shape[1] *
@@ -39,28 +45,34 @@ static struct meter_cost gemm(const struct tr_gemm *a)
 /* Of the routed rows, the share that experts [e0, e1) have when all have the same. */
 static double share(struct tr_view offsets, int64_t e0, int64_t e1)
 {
-    return (double)(e1 - e0) / (double)(offsets.shape[0] - 1);
+    return (double)(e1 - e0) / (double)experts(offsets);
 }
 
 static struct meter_cost grouped_gemm(const struct tr_grouped_gemm *a)
 {
+    struct meter_cost c;
     double part = share(a->offsets, a->e0, a->e1), bytes;
     int64_t shape[] = {a->c.shape[0], a->a.shape[1], a->c.shape[1]};
 
     bytes = part * (size(a->a) + size(a->c) * (a->beta != 0 ? 2 : 1));
     for (int64_t e = a->e0; e < a->e1; e++)
         bytes += a->weights[e] != NULL ? weight(a->weights[e]) : 0;
-    return product(part, shape, bytes);
+    c = product(part, shape, bytes);
+    c.experts = experts(a->offsets);
+    return c;
 }
 
 static struct meter_cost grouped_wgrad(const struct tr_grouped_wgrad *a)
 {
+    struct meter_cost c;
     double part = share(a->offsets, a->e0, a->e1), bytes = part * (size(a->dy) + size(a->x));
     int64_t shape[] = {a->x.shape[0], a->x.shape[1], a->dy.shape[1]};
 
     for (int64_t e = a->e0; e < a->e1; e++)
         bytes += a->dw[e] != NULL ? size(*a->dw[e]) * (a->beta != 0 ? 2 : 1) : 0;
-    return product(part, shape, bytes);
+    c = product(part, shape, bytes);
+    c.experts = experts(a->offsets);
+    return c;
 }
 
 /* Forward: Q K^T and P V. Backward: both again, dP, dV, dK, dQ less the one that forward had. */

@@ -1,139 +1,241 @@
 #!/bin/bash
-# What only a GPU can tell, in stages of at most nine minutes each.
+# What only a GPU can tell, in stages that end by themselves within nine minutes.
 #
-# usage: device.sh pack BUILD FOLDER [sim]    here: everything that a stage needs, stripped, into FOLDER;
-#                                             sim: with the simulator instead of a GPU, for a dry run
-#        device.sh STAGE FOLDER               where the GPU is
+# usage: device.sh STAGE FOLDER [WORD …]    FOLDER: what pack.sh made
 #
-#   ops       the op table against the reference; also by the kernels for sm_80, where the folder has
-#             them (ninja -C BUILD trainer/cli/flowtrain_cuda_80.so before pack)
-#   parity    trainings against the CPU backend, 200 steps with a falling loss, save and resume
-#   sanitize  the op table under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
-#   bench     training steps of DeepSeek-V3's layers: tokens/s, MFU, each op against its roofline
-#   peer      the same steps beside transformers and PEFT, each in a process of its own
+#   ops       the op table against the reference; also by the kernels for sm_80, where the folder has them
+#   parity    trainings against the CPU backend and transformers, 200 steps with a falling loss, save
+#             and resume; its parts: f32 batch shares bf16 resumes falls gsm8k
+#   sanitize  the op table under compute-sanitizer: memcheck racecheck initcheck synccheck
+#   bench     training steps of DeepSeek-V3's layers: tokens/s, MFU, memory, each op against its roofline
+#   peer      the same steps beside transformers and PEFT, each in a process of its own, right after ours
+#
+# A stage does all it has, or what the words say, so that what it had no time for can be had by more calls:
+# an op's name (ops, sanitize), a tool (sanitize), a part (parity), TOKENS:SEQUENCE (bench, peer),
+# EXPERTS/ATTENTION (peer), and limit=SECONDS, steps=N, layers=N, device=cuda, type=bf16, config=FILE.
+# Exit status: 0 all was done and is right; 1 something failed; 3 nothing failed, but time ran out.
 #
 # The libraries of CUDA (cublasLt, nccl) are looked for in CUDA_LIBS, else in the machine's Python
 # packages, else where the loader finds them. Weights are made there, from a seed; no file travels.
-# bench and peer take other sizes from CONFIG (a config.json), LAYERS, and SIZES, pairs TOKENS:SEQUENCE;
-# both take DEVICE (cuda) and TYPE (bf16).
 set -u
 fail() { echo "device.sh: $*" >&2; exit 1; }
-[ $# -ge 2 ] || { sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
-limit=540
+[ $# -ge 2 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
+stage=$1
+folder=$(cd "$2" && pwd) || exit 1
+shift 2
+bin=$folder/trainer/cli
+out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT || exit 1
 
-pack() { # BUILD FOLDER [sim]
-    local build=$1 to=$2/trainer/cli module=$1/trainer/cli/flowtrain_cuda.so bytes
-    [ "${3:-}" = sim ] && module=$build/tests/cudasim/flowtrain_cuda.so
-    [ -e "$module" ] || fail "there is no $module: nvcc makes it (meson configure $build -Dcuda=enabled)"
-    mkdir -p "$to" "$2/lib" || exit 1
-    cp "$build/trainer/cli/flowtrain" "$build/tests/op/op_device" "$build/tests/bench/layers" "$module" "$to" ||
-        fail "build it first: ninja -C $build"
-    [ "${3:-}" = sim ] && cp "$build/tests/cudasim/libnccl.so.2" "$2/lib"
-    if [ -e "$build/trainer/cli/flowtrain_cuda_80.so" ]; then
-        mkdir -p "$2/sm80" && cp "$to/op_device" "$2/sm80" &&
-            cp "$build/trainer/cli/flowtrain_cuda_80.so" "$2/sm80/flowtrain_cuda.so" || exit 1
-    fi
-    for lib in $(ldd "$to/flowtrain" "$to/op_device" "$to/layers" | awk '/=> \// {print $3}' | sort -u |
-        grep -v -E '/(libc|libm|ld-linux[^/]*)\.so'); do
-        cp -L "$lib" "$2/lib" || exit 1
-    done
-    find "$2" -path "$2/[tls]*/*" -type f -exec strip --strip-unneeded {} + || exit 1
-    cp "$here/device.sh" "$here/device_parity.py" "$here/peer.py" "$here/deepseek_v3.json" \
-        "$here/../e2e/trainer_lib.py" "$2" || exit 1
-    bytes=$(du -sb "$2" | cut -f1)
-    [ "$bytes" -le $((64 << 20)) ] || fail "$2 has $bytes bytes, more than 64 MiB"
-    echo "$2: $bytes bytes; there: bash device.sh STAGE ."
-}
+declare -A option=([limit]=530 [layers]=5 [device]=cuda [type]=bf16 [config]="$folder/deepseek_v3.json")
+words=()
+for word in "$@"; do
+    case $word in
+    limit=* | steps=* | layers=* | device=* | type=* | config=*) option[${word%%=*}]=${word#*=} ;;
+    *=*) fail "$word: there is no such setting" ;;
+    *) words+=("$word") ;;
+    esac
+done
+until=${option[limit]} # of bash's SECONDS
+failed=0 late=() late_told=0
 
-libraries() { # FOLDER
-    local found=${CUDA_LIBS:-}
-    [ -n "$found" ] || found=$(python3 -c 'import glob, os, site
+# Folders in front for our programs alone: the machine's Python keeps its own.
+cuda=${CUDA_LIBS:-}
+[ -n "$cuda" ] || cuda=$(python3 -c 'import glob, os, site
 paths = site.getsitepackages() + [site.getusersitepackages()]
 print(":".join(d for p in paths for d in glob.glob(p + "/nvidia/*/lib")))' 2> /dev/null)
-    export LD_LIBRARY_PATH="$1/lib${found:+:$found}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+libraries=$folder/lib${cuda:+:$cuda}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+run() { # COMMAND …: 124 when the time ends before it does
+    local seconds=$((until - SECONDS)) status
+    [ "$seconds" -gt 0 ] || return 124
+    timeout -k 5 "$seconds" "$@"
+    status=$?
+    [ $status != 137 ] || [ $SECONDS -lt "$until" ] || status=124
+    return $status
 }
 
-run() { # COMMAND …: within the stage's time
-    timeout -s KILL $((limit - SECONDS > 1 ? limit - SECONDS : 1)) "$@"
+ours() { # COMMAND …: of the folder
+    LD_LIBRARY_PATH=$libraries run "$@"
+}
+
+verdict() { # WHAT STATUS: counts what came to no good end
+    case $2 in
+    0 | 77) ;;
+    3) echo "$1: no room" && failed=1 ;;
+    124) late+=("$1") ;;
+    *) echo "$1: failed, $([ "$2" -gt 128 ] && echo "signal $(($2 - 128))" || echo "exit status $2")" && failed=1 ;;
+    esac
+}
+
+words_or() { # NAME …: the words, which must be among the names; else all of them
+    local word
+    for word in ${words[@]+"${words[@]}"}; do
+        [[ " $* " == *" $word "* ]] || fail "$stage: $word is none of: $*"
+    done
+    chosen=(${words[@]+"${words[@]}"})
+    [ ${#chosen[@]} -gt 0 ] || chosen=("$@")
+}
+
+table() { # WHAT COMMAND …: the op table by that; which ops it had no time for
+    local what=$1 status
+    shift
+    ours "$@" "${chosen[@]}" > >(tee "$out/table" | grep -v '^op ') 2>&1
+    status=$?
+    wait $!
+    if [ $status = 124 ]; then
+        late+=("$what: $(grep -v -x -F -f <(sed -n 's/^op //p' "$out/table" | sed '$d') \
+            <(printf '%s\n' "${chosen[@]}") | tr '\n' ' ')")
+    else
+        verdict "$what" $status
+        [ $status != 77 ] || failed=1
+    fi
+}
+
+names() {
+    ours "$bin/op_device" names
 }
 
 ops() {
-    run "$bin/op_device" || return 1
-    [ ! -d "$folder/sm80" ] || { echo "== by the kernels for sm_80" && run "$folder/sm80/op_device"; }
+    # shellcheck disable=SC2046 # words
+    words_or $(names)
+    table ops "$bin/op_device"
+    if [ -d "$folder/sm80" ]; then
+        echo "== by the kernels for sm_80"
+        table "ops by the kernels for sm_80" "$folder/sm80/op_device"
+    else
+        echo "by the kernels for sm_80: skipped: the folder has none"
+    fi
 }
 
-sanitize() {
-    local tool bad=0
-    command -v compute-sanitizer > /dev/null || fail "no compute-sanitizer in PATH (it comes with the CUDA toolkit)"
-    for tool in memcheck racecheck initcheck synccheck; do
-        echo "== $tool"
-        run compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/op_device" | tail -n 5
-        [ "${PIPESTATUS[0]}" = 0 ] || { echo "$tool: failed"; bad=1; }
+sanitize() { # each tool has its share of the time
+    local tool tools=() rest=()
+    for tool in ${words[@]+"${words[@]}"}; do
+        case $tool in
+        memcheck | racecheck | initcheck | synccheck) tools+=("$tool") ;;
+        *) rest+=("$tool") ;;
+        esac
     done
-    return $bad
+    [ ${#tools[@]} -gt 0 ] || tools=(memcheck racecheck initcheck synccheck)
+    words=(${rest[@]+"${rest[@]}"})
+    command -v compute-sanitizer > /dev/null || fail "no compute-sanitizer in PATH (it comes with the CUDA toolkit)"
+    # shellcheck disable=SC2046 # words
+    words_or $(names)
+    for i in "${!tools[@]}"; do
+        until=$((SECONDS + (option[limit] - SECONDS) / (${#tools[@]} - i)))
+        echo "== ${tools[i]}, $((until - SECONDS)) s"
+        table "${tools[i]}" compute-sanitizer --tool "${tools[i]}" --error-exitcode 9 "$bin/op_device"
+    done
 }
 
-sizes=${SIZES:-2048:2048 4096:4096 8192:4096 16384:2048 16384:4096 32768:4096}
-steps() { # TOKENS:SEQUENCE LAYERS PROGRAM …: ours and the peer's take the same arguments
-    run "${@:3}" "${CONFIG:-$folder/deepseek_v3.json}" "${1%:*}" "${1#*:}" layers="$2" type="${TYPE:-bf16}" \
-        device="${DEVICE:-cuda}"
+read_sizes() { # the words that are sizes, and those that are settings
+    local word
+    sizes=() settings=()
+    for word in ${words[@]+"${words[@]}"}; do
+        case $word in
+        *[0-9]:[0-9]*) sizes+=("$word") ;;
+        */*) settings+=("$word") ;;
+        *) fail "$stage: $word is neither TOKENS:SEQUENCE nor EXPERTS/ATTENTION" ;;
+        esac
+    done
+    [ ${#sizes[@]} -gt 0 ] || sizes=(16384:4096 2048:2048 4096:4096 32768:4096 8192:4096
+        16384:2048 4096:2048 8192:2048 32768:2048)
+    [ ${#settings[@]} -gt 0 ] || settings=(grouped_mm/flash_attention_2 eager/sdpa grouped_mm/sdpa)
+}
+
+arguments() { # TOKENS:SEQUENCE LAYERS: ours and the peer's take the same
+    echo "${option[config]}" "${1%:*}" "${1#*:}" layers="$2" type="${option[type]}" device="${option[device]}" \
+        ${option[steps]:+steps=${option[steps]}}
 }
 
 bench() { # as many layers as the device has room for
-    local size layers
-    for size in $sizes; do
-        for ((layers = ${LAYERS:-5}; layers > 1; layers--)); do
-            echo "== $size, $layers layers"
-            steps "$size" "$layers" "$bin/layers" && break
+    local size layers status
+    read_sizes
+    for size in "${sizes[@]}"; do
+        for ((layers = option[layers]; layers > 1; layers--)); do
+            [ $SECONDS -ge "$until" ] || echo "== $size, $layers layers"
+            # shellcheck disable=SC2046 # words
+            ours "$bin/layers" $(arguments "$size" "$layers")
+            status=$?
+            [ $status = 3 ] || break
         done
-        [ "$layers" -gt 1 ] || return 1
+        verdict "$size" $status
     done
 }
 
-beside() { # TOKENS:SEQUENCE LAYERS EXPERTS ATTENTION: 0 done, 2 no room for so many layers, 1 anything else
-    local ours theirs rate='s/.*: \([0-9.]*\) tokens\/s.*/\1/p'
-    if ! EXPERTS=$3 ATTENTION=$4 steps "$1" "$2" python3 "$folder/peer.py" > "$out/theirs" 2> "$out/why"; then
-        echo "$1, $2 layers, experts $3, attention $4: $(tail -n 1 "$out/why")"
-        grep -q OutOfMemory "$out/why" && return 2
-        return 1
-    fi
-    steps "$1" "$2" "$bin/layers" > "$out/ours" || return 1
+beside() { # TOKENS:SEQUENCE LAYERS EXPERTS/ATTENTION: after ours; its exit status
+    local ours theirs status goal="1.5 beside its best setting" rate='s/.*: \([0-9.]*\) tokens\/s.*/\1/p'
+    # shellcheck disable=SC2046 # words
+    EXPERTS=${3%/*} ATTENTION=${3#*/} run python3 "$folder/peer.py" $(arguments "$1" "$2") \
+        > "$out/theirs" 2> "$out/why"
+    status=$?
+    case $status in
+    0) ;;
+    3) echo "$1, $2 layers, $3: no room: $(tail -n 1 "$out/why")" ;;
+    77) echo "$1, $3: skipped: $(tail -n 1 "$out/why")" ;;
+    124) ;;
+    *) tail -n 5 "$out/why" ;;
+    esac
+    [ $status = 0 ] || return $status
+    [ "${3%/*}" != eager ] || goal=3
     ours=$(sed -n "$rate" "$out/ours") theirs=$(sed -n "$rate" "$out/theirs")
-    echo "$1, $2 layers: $ours tokens/s; transformers and PEFT, experts $3, attention $4: $theirs;" \
-        "$(awk -v a="$ours" -v b="$theirs" 'BEGIN {printf "%.2f", a / b}') times"
+    echo "$1, $2 layers: $ours tokens/s; transformers and PEFT, $3: $theirs;" \
+        "$(awk -v a="$ours" -v b="$theirs" 'BEGIN {printf "%.2f", a / b}') times (goal: $goal)"
     paste <(grep '^step' "$out/ours") <(grep '^step' "$out/theirs")
+    grep -o 'peak .*' "$out/theirs" || true
 }
 
-peer() { # both have the same number of layers: as many as both have room for
-    local size layers setting
-    out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT || return 1
-    for size in $sizes; do
-        for setting in "grouped_mm flash_attention_2" "grouped_mm sdpa" "eager sdpa"; do
-            for ((layers = ${LAYERS:-5}; layers > 1; layers--)); do
-                # shellcheck disable=SC2086 # two words
-                beside "$size" "$layers" $setting
-                [ $? = 2 ] || break
+peer() { # both have the same number of layers: as many as both have room for; ours runs once for each number
+    local size layers setting status pending again
+    read_sizes
+    for size in "${sizes[@]}"; do
+        pending=("${settings[@]}")
+        for ((layers = option[layers]; layers > 1 && ${#pending[@]} > 0; layers--)); do
+            # shellcheck disable=SC2046 # words
+            ours "$bin/layers" $(arguments "$size" "$layers") > "$out/ours" 2> "$out/why"
+            status=$?
+            if [ $status = 3 ]; then
+                echo "$size, $layers layers, ours: no room: $(tail -n 1 "$out/why")"
+                continue
+            elif [ $status != 0 ]; then
+                cat "$out/why"
+                verdict "$size, ours" $status
+                pending=()
+                continue
+            fi
+            sed -n '/^matrix/p; /tokens\/s/p; /^device memory/p' "$out/ours"
+            again=()
+            for setting in "${pending[@]}"; do
+                beside "$size" "$layers" "$setting"
+                status=$?
+                if [ $status = 3 ]; then again+=("$setting"); else verdict "$size $setting" $status; fi
             done
+            pending=(${again[@]+"${again[@]}"})
+        done
+        for setting in ${pending[@]+"${pending[@]}"}; do
+            verdict "$size $setting" 3
         done
     done
 }
 
-stage=$1
-if [ "$stage" = pack ]; then
-    [ $# -ge 3 ] || fail "pack BUILD FOLDER"
-    pack "$2" "$3" "${4:-}"
-    exit
-fi
-folder=$(cd "$2" && pwd) || exit 1
-bin=$folder/trainer/cli
-libraries "$folder"
+parity() {
+    words_or f32 batch shares bf16 resumes falls gsm8k
+    OUR_LIBRARIES=$libraries run python3 "$folder/device_parity.py" "$folder" \
+        limit=$((until - SECONDS - 5)) device="${option[device]}" ${option[steps]:+steps=${option[steps]}} "${chosen[@]}"
+    local status=$?
+    case $status in # it has said what failed, or what it had no time for
+    3) late_told=1 ;;
+    1) failed=1 ;;
+    *) verdict parity $status ;;
+    esac
+}
+
 echo "== $stage, $(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1)"
 case $stage in
-ops) ops ;;
-parity) run python3 "$folder/device_parity.py" "$folder" "${STEPS:-200}" ;;
-sanitize) sanitize ;;
-bench) bench ;;
-peer) peer ;;
+ops | parity | sanitize | bench | peer) $stage ;;
 *) fail "no stage '$stage'" ;;
 esac
+for what in ${late[@]+"${late[@]}"}; do
+    echo "out of time, not done: $what"
+done
+[ $failed = 0 ] || exit 1
+[ ${#late[@]} = 0 ] && [ $late_told = 0 ] || exit 3

@@ -1,38 +1,76 @@
 #!/usr/bin/env python3
 """The example model on the device against the CPU backend, and against transformers and PEFT.
 
-usage: device_parity.py FOLDER [STEPS]    FOLDER: what device.sh pack made
+usage: device_parity.py FOLDER [limit=SECONDS] [steps=N] [device=cuda] [PART ...]    FOLDER: what pack.sh made
 
-Logits, loss and every adapter's gradient of one batch, in f32: |x - x'| / |x'| <= 1e-4 against the CPU
-backend, and against transformers and PEFT where Python has them (on the same GPU if torch sees it).
-Trainings, f32: losses of ten steps to 1e-3 relative, norms to 1e-2 (products of f32 go through other sums there).
-bf16: losses to 2^-5. STEPS more steps: the mean loss of the last tenth is below that of the first by a
-quarter. A run of six steps, and one that goes on from the state of its third, end in the same bytes.
-Two ranks on one GPU, by the transport through the host: the f32 losses of one to 1e-5. With weights and
-inputs of blocks on the host: its losses to the bit.
+f32     trainings: losses of ten steps to 1e-3 relative, norms to 1e-2 (products of f32 go through other sums there)
+batch   logits, loss and every adapter's gradient of one batch, f32: |x - x'| / |x'| <= 1e-4 against the CPU
+        backend, and against transformers and PEFT where Python has them (on the same GPU if torch sees it)
+shares  two ranks on one GPU, by the transport through the host: the f32 losses of one to 1e-5. With weights
+        and inputs of blocks on the host: its losses to the bit
+bf16    trainings: losses to 2^-5
+resumes a run of six steps, and one that goes on from the state of its third, end in the same bytes
+falls   STEPS (200) steps of the example's data: the mean loss of the last tenth is below that of the first by
+        a quarter
+gsm8k   STEPS steps of GSM8K, where the folder has it, of a small model with the tokenizer of DeepSeek-R1
+        where the folder has that, else with one of bytes: the last tenth below the first by a fiftieth
+
+All parts, or those named. A part that needs more time than is left is not begun, or is cut short, and is named
+at the end. Exit status: 0; 1: something is wrong; 3: nothing is, but time ran out.
 """
 import array
+import gzip
 import json
 import math
+import os
 import random
+import shutil
 import subprocess
 import sys
+import time
 
 import trainer_lib as t
+
+
+class OutOfTime(Exception):
+    pass
+
+
+option = {"limit": "530", "steps": "200", "device": "cuda"}
+
+
+def left():
+    """Seconds; the option's are counted from the start of this program."""
+    seconds = float(option["limit"]) - time.monotonic() + began
+    if seconds < 1:
+        raise OutOfTime()
+    return seconds
+
+
+def ended(what, one):
+    """Waits for a run that must end well."""
+    seconds = left()
+    try:
+        code = one.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        one.process.kill()
+        one.process.wait()
+        raise OutOfTime() from None
+    t.check(what, code == 0, "exit status %d\n%s" % (code, one.text()[-3000:]))
+    return one
 
 
 def run(out, device, steps, world=1, **more):
     one = t.launch(out, world, **{**dict(accumulation=2 // world, steps=steps, device=device, train_on_prompt=True,
                                          save_strategy="no"), **more})
-    code = one.wait(400)
-    t.check(out, code == 0, "exit status %d\n%s" % (code, one.text()[-3000:]))
+    ended(out, one)
     lines = [e for e in t.log_lines(out) if "loss" in e]
     t.same(out + ": steps", len(lines), steps)
     return [(e["loss"], e["grad_norm"]) for e in lines]
 
 
 def compare(what, bounds, **more):
-    cpu, gpu = run(what + "-cpu", "cpu", 10, **more), run(what + "-gpu", "cuda", 10, **more)
+    cpu, gpu = run(what + "-cpu", "cpu", 10, **more), run(what + "-gpu", option["device"], 10, **more)
     worst = [max([abs(a[i] / b[i] - 1) for a, b in zip(gpu, cpu)] or [9]) for i in (0, 1)]
     print("%s: losses within %.2g, gradient norms within %.2g" % (what, *worst), flush=True)
     for i, bound in enumerate(bounds):
@@ -58,7 +96,7 @@ def forward(device, adapter, ids):
             json.dump(ids, f)
     subprocess.run([t.flowtrain, "forward", "--model_name_or_path", "ex/model", "--adapter_name_or_path", adapter,
                     "--input_ids", "ids.json", "--labels", "labels.json", "--grads", "--device", device,
-                    "--output", device + ".safetensors"], check=True)
+                    "--output", device + ".safetensors"], check=True, timeout=left())
     return tensors(device + ".safetensors")
 
 
@@ -94,31 +132,82 @@ def near(what, got, want, bound):
     t.check(what, len(want) > 2 and worst <= bound, "%s is %g away" % (where, worst))
 
 
-def one_batch(adapter):
-    draw = random.Random(1)
+def f32():
+    compare("f32", (1e-3, 1e-2))
+
+
+def bf16():
+    compare("bf16", (2.0 ** -5,), bf16=True)
+
+
+def alone():
+    """One rank's f32 run, which f32() may have made."""
+    if not os.path.exists("f32-gpu"):
+        run("f32-gpu", option["device"], 10)
+
+
+def batch():
+    alone()
+    adapter, draw = "f32-gpu", random.Random(1)
     ids = [[draw.randrange(512) for _ in range(48)] for _ in range(4)]
-    gpu, cpu, other = forward("cuda", adapter, ids), forward("cpu", adapter, ids), reference(adapter, ids)
+    gpu, cpu, other = forward(option["device"], adapter, ids), forward("cpu", adapter, ids), reference(adapter, ids)
     near("one batch against the CPU backend", gpu, cpu, 1e-4)
     if other is not None:
         near("one batch against transformers and PEFT", gpu, other, 1e-4)
 
 
-def falls(steps):
-    losses = [x[0] for x in run("long", "cuda", steps, accumulation=8, bf16=True, learning_rate="5e-3")]
+def lower(what, losses, share):
     part = max(1, len(losses) // 10)
     first, last = sum(losses[:part]) / part, sum(losses[-part:]) / part
-    print("%d steps: loss %.3f to %.3f" % (steps, first, last), flush=True)
-    t.check("the loss falls", last < 0.75 * first, "%g to %g" % (first, last))
+    print("%s, %d steps: loss %.3f to %.3f (to fall by %.3g %%)" % (what, len(losses), first, last, 100 * share),
+          flush=True)
+    t.check(what + ": the loss falls", last < (1 - share) * first, "%g to %g" % (first, last))
+
+
+def falls():
+    losses = run("long", option["device"], int(option["steps"]), accumulation=8, bf16=True, learning_rate="5e-3")
+    lower("the example's data", [x[0] for x in losses], 0.25)
+
+
+def unpacked(name, to):
+    """A file that pack.sh packed; False where it did not."""
+    path = os.path.join(folder, name + ".gz")
+    if os.path.exists(path):
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        with gzip.open(path, "rb") as f, open(to, "wb") as out:
+            shutil.copyfileobj(f, out)
+    return os.path.exists(path)
+
+
+def gsm8k():
+    if not unpacked("gsm8k.jsonl", "gsm8k/train.jsonl"):
+        print("GSM8K: skipped: no GSM8K in the folder", flush=True)
+        return
+    with open("gsm8k/dataset_info.json", "w") as f:
+        json.dump({"gsm8k": {"file_name": "train.jsonl", "columns": {"prompt": "question", "response": "answer"}}}, f)
+    real = all([unpacked(name, "tokenizer/" + name) for name in ("tokenizer.json", "tokenizer_config.json")])
+    with open("ex/model/config.json") as f:
+        config = json.load(f)
+    config.update(vocab_size=129280 if real else config["vocab_size"], initializer_range=0.08)
+    with open("config.json", "w") as f:
+        json.dump(config, f)
+    subprocess.run([t.flowtrain, "init", "--config", "config.json", "--output", "small", "--tokenizer",
+                    "tokenizer" if real else "ex/model"], check=True, stdout=subprocess.DEVNULL, timeout=left())
+    losses = run("gsm8k-run", option["device"], int(option["steps"]), model_name_or_path="small", dataset="gsm8k",
+                 dataset_dir="gsm8k", template="deepseek3" if real else "default", tokenized_path="gsm8k-tokens",
+                 cutoff_len=256, accumulation=4, lora_rank=8, lora_alpha=16, bf16=True, learning_rate="5e-3")
+    lower("GSM8K, tokens of " + ("DeepSeek-R1" if real else "bytes"), [x[0] for x in losses], 0.02)
 
 
 def shares():
-    """As the run f32-gpu."""
-    one, two = run("again", "cuda", 10), run("two", "cuda", 10, world=2, transport="host")
+    alone()
+    device = option["device"]
+    one, two = run("again", device, 10), run("two", device, 10, world=2, transport="host")
     worst = max(abs(a[0] / b[0] - 1) for a, b in zip(two, one))
     print("two ranks on one GPU: losses within %.2g" % worst, flush=True)
     t.check("two ranks on one GPU: losses", worst <= 1e-5, worst)
     t.same("the same run twice", t.losses("again"), t.losses("f32-gpu"))
-    run("host", "cuda", 10, deepspeed=json.dumps({
+    run("host", device, 10, deepspeed=json.dumps({
         "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
         "activation_checkpointing": {"cpu_checkpointing": True},
         "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu", "pin_memory": True}}}))
@@ -127,27 +216,47 @@ def shares():
 
 def resumes():
     kept = dict(save_strategy="steps", save_steps=3, bf16=True)
-    run("whole", "cuda", 6, **kept)
+    run("whole", option["device"], 6, **kept)
     before = t.losses("whole"), t.file_bytes("whole/adapter_model.safetensors")
-    one = t.launch("whole", 1, accumulation=2, steps=6, device="cuda", train_on_prompt=True,
-                   resume_from_checkpoint="3", overwrite_output_dir=True, **kept)
-    t.same("resumed", one.wait(400), 0)
+    one = ended("resumed", t.launch("whole", 1, accumulation=2, steps=6, device=option["device"], train_on_prompt=True,
+                                    resume_from_checkpoint="3", overwrite_output_dir=True, **kept))
     t.has("resumed", one.text(), "Continuing training from global step 3")
     t.same("resumed: losses", t.losses("whole"), before[0])
     t.check("resumed: the adapter", t.file_bytes("whole/adapter_model.safetensors") == before[1])
 
 
+PARTS = [f32, batch, shares, bf16, resumes, falls, gsm8k]
+
+
 def main():
-    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    named = []
+    for word in sys.argv[2:]:
+        name, equals, value = word.partition("=")
+        if equals:
+            option[name] = value
+        else:
+            named.append(name)
+    late = []
+    # our programs' alone: this Python's own libraries are not to be hidden from it
+    if os.environ.get("OUR_LIBRARIES"):
+        os.environ["LD_LIBRARY_PATH"] = os.environ["OUR_LIBRARIES"]
     t.begin()
-    compare("f32", (1e-3, 1e-2))
-    one_batch("f32-gpu")
-    shares()
-    compare("bf16", (2.0 ** -5,), bf16=True)
-    resumes()
-    if steps > 0:
-        falls(steps)
-    t.finish()
+    for part in PARTS:
+        if named and part.__name__ not in named:
+            continue
+        try:
+            left()
+            part()
+        except (OutOfTime, subprocess.TimeoutExpired):
+            late.append(part.__name__)
+    if late:
+        print("out of time, not done: parity: " + " ".join(late), flush=True)
+    try:
+        t.finish()
+    except SystemExit as e:
+        sys.exit(e.code or (3 if late else 0))
 
 
+began = time.monotonic()
+folder = os.path.abspath(sys.argv[1])
 main()

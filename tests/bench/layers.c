@@ -9,7 +9,9 @@
  * (tensor/draw.h), as peer.py draws them, so both print the same losses.
  *
  * MFU = (4 A + 3 causal core + 4 V H + 8 LoRA FLOP)/s over the matrix rate that the same run
- * measured; the rate that counts recompute stands beside it.
+ * measured; the rate that counts recompute stands beside it. Goals stand beside figures.
+ *
+ * Exit status: 0; 3: no room in memory, fewer layers may have; 1: anything else.
  */
 #include "engine/base/log.h"
 #include "engine/base/str.h"
@@ -25,7 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED = 1, RANK = 16, STEPS_MAX = 1000 };
+enum { SEED = 1, RANK = 16, STEPS_MAX = 1000, MFU_GOAL_TOKENS = 16384 };
+enum { EXIT_NO_ROOM = 3 };
 
 static const double MEASURE_S = 0.3; /* the best round of so long */
 
@@ -51,8 +54,46 @@ struct bench {
     struct tr_model *model;
     struct tr_optim optim;
     struct tr_micro mb;
-    double rate, bandwidth; /* FLOP/s and bytes/s that this machine gave */
+    double rate, bandwidth;  /* FLOP/s and bytes/s that this machine gave */
+    int64_t table;           /* bytes that the model says it takes */
+    int64_t at_start, least; /* free bytes of the device: before the model, the fewest since; -1:
+                              * not a device with memory of its own */
 };
+
+/* ---- memory ---- */
+
+/* As the backend describes itself; -1: it has no memory of its own. */
+static int64_t free_bytes(struct bench *b)
+{
+    static const char mark[] = " free=";
+    char line[256];
+    const char *at;
+
+    tr_backend_describe(b->be, line);
+    at = strstr(line, mark);
+    return at != NULL ? strtoll(at + sizeof(mark) - 1, NULL, 10) : -1;
+}
+
+static void look_at_memory(struct bench *b)
+{
+    int64_t now = free_bytes(b);
+
+    b->least = now < b->least ? now : b->least;
+}
+
+static void print_memory(const struct bench *b)
+{
+    char most[24], table[24], device[24];
+    int64_t taken = b->at_start - b->least;
+
+    if (b->at_start < 0)
+        return;
+    fr_show_size(taken, most);
+    fr_show_size(b->table, table);
+    fr_show_size(b->at_start, device);
+    fr_print("device memory: peak %s, the table %s (%+.2f %%); %s were free before the model\n",
+             most, table, 100 * ((double)taken / (double)b->table - 1), device);
+}
 
 /* ---- weights ---- */
 
@@ -143,8 +184,9 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
                               .train = true,
                               .seed = SEED};
     struct tr_shard_source src = {.on_device = true, .fill = draw, .arg = b};
-    struct tr_memory_row rows[TR_MEMORY_ROWS];
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 1];
     char size[24];
+    size_t n;
     enum fr_rc rc = tr_model_tensors(&b->config, add_name, b, err);
 
     if (rc == FR_OK)
@@ -152,7 +194,12 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     qsort(b->names, b->n_names, sizeof(*b->names), by_name);
-    for (size_t i = 0, n = tr_model_memory(b->model, rows); i < n; i++) {
+    n = tr_model_memory(b->model, rows) - 1; /* without the model's sum */
+    rows[n++] = (struct tr_memory_row){"optimizer", tr_optim_bytes(b->model, 1), false};
+    for (size_t i = 0; i < n; i++)
+        b->table += rows[i].host ? 0 : (int64_t)rows[i].bytes;
+    rows[n++] = (struct tr_memory_row){"total", (size_t)b->table, false};
+    for (size_t i = 0; i < n; i++) {
         fr_show_size((int64_t)rows[i].bytes, size);
         fr_print("  %-20s %12s\n", rows[i].name, size);
     }
@@ -190,10 +237,9 @@ static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
 
 /* ---- what the machine gives ---- */
 
-static enum fr_rc best_of(struct bench *b, const struct tr_gemm *g, const struct tr_sum *c,
-                          double *best, struct fr_err *err)
+static enum fr_rc best_of(struct bench *b, struct tr_queue *q, const struct tr_gemm *g,
+                          const struct tr_sum *c, double *best, struct fr_err *err)
 {
-    struct tr_queue *q = tr_model_queue(b->model);
     enum fr_rc rc = tr_sync(b->be, q, err);
 
     *best = INFINITY;
@@ -209,38 +255,44 @@ static enum fr_rc best_of(struct bench *b, const struct tr_gemm *g, const struct
 }
 
 /* A square product of the hidden size, and a copy of four such squares of f32. */
-static enum fr_rc measure_machine(struct bench *b, struct fr_err *err)
+static enum fr_rc rates(struct bench *b, struct tr_queue *q, void *const p[2], struct fr_err *err)
 {
-    int64_t h = b->config.hidden_size;
-    size_t bytes = (size_t)(h * h) * 4 * sizeof(float);
-    struct tr_queue *q = tr_model_queue(b->model);
-    void *p[2] = {NULL, NULL};
+    int64_t h = b->config.hidden_size, n = 4 * h * h;
+    struct tr_sum c = {
+        .y = tr_view1(p[0], TR_F32, n), .x = {tr_view1(p[1], TR_F32, n)}, .alpha = {1}, .n = 1};
+    struct tr_gemm g = {.c = tr_view2(p[0], b->type, h, h),
+                        .a = tr_view2(p[1], b->type, h, h),
+                        .b.w =
+                            tr_view2((char *)p[1] + (size_t)n * sizeof(float) / 2, b->type, h, h),
+                        .trans_b = true,
+                        .alpha = 1};
     double seconds = 0;
     enum fr_rc rc = FR_OK;
 
     for (int i = 0; i < 2 && rc == FR_OK; i++)
-        rc = tr_mem_alloc(b->be, TR_MEM_DEVICE, bytes, &p[i], err);
-    for (int i = 0; i < 2 && rc == FR_OK; i++)
-        rc = tr_fill(b->be, q, &(struct tr_fill){.y = tr_view1(p[i], TR_F32, 4 * h * h)}, err);
-    if (rc == FR_OK) {
-        struct tr_sum c = {.y = tr_view1(p[0], TR_F32, 4 * h * h),
-                           .x = {tr_view1(p[1], TR_F32, 4 * h * h)},
-                           .alpha = {1},
-                           .n = 1};
-        rc = best_of(b, NULL, &c, &seconds, err);
-        b->bandwidth = 2 * (double)bytes / seconds;
-    }
-    if (rc == FR_OK) {
-        struct tr_gemm g = {.c = tr_view2(p[0], b->type, h, h),
-                            .a = tr_view2(p[1], b->type, h, h),
-                            .b.w = tr_view2((char *)p[1] + bytes / 2, b->type, h, h),
-                            .trans_b = true,
-                            .alpha = 1};
-        rc = best_of(b, &g, NULL, &seconds, err);
+        rc = tr_fill(b->be, q, &(struct tr_fill){.y = tr_view1(p[i], TR_F32, n)}, err);
+    if (rc == FR_OK && (rc = best_of(b, q, NULL, &c, &seconds, err)) == FR_OK)
+        b->bandwidth = 2 * (double)n * sizeof(float) / seconds;
+    if (rc == FR_OK && (rc = best_of(b, q, &g, NULL, &seconds, err)) == FR_OK)
         b->rate = 2 * pow((double)h, 3) / seconds;
-    }
+    return rc;
+}
+
+/* Before the model, which may leave no room. */
+static enum fr_rc measure_machine(struct bench *b, struct fr_err *err)
+{
+    size_t bytes = (size_t)(b->config.hidden_size * b->config.hidden_size) * 4 * sizeof(float);
+    struct tr_queue *q = NULL;
+    void *p[2] = {NULL, NULL};
+    enum fr_rc rc = tr_queue_create(b->be, 0, &q, err);
+
+    for (int i = 0; i < 2 && rc == FR_OK; i++)
+        rc = tr_mem_alloc(b->be, TR_MEM_DEVICE, bytes, &p[i], err);
+    if (rc == FR_OK)
+        rc = rates(b, q, p, err);
     for (int i = 0; i < 2; i++)
         tr_mem_free(b->be, TR_MEM_DEVICE, p[i]);
+    tr_queue_destroy(b->be, q);
     if (rc == FR_OK)
         fr_print("matrix rate %.4g TFLOP/s, bandwidth %.4g GB/s\n", b->rate * 1e-12,
                  b->bandwidth * 1e-9);
@@ -262,6 +314,7 @@ static enum fr_rc step(struct bench *b, double *loss, struct fr_err *err)
         rc = tr_optim_step(&b->optim, 1e-3, 1, &result, err);
     if (rc == FR_OK)
         rc = tr_sync(b->be, tr_model_queue(b->model), err);
+    look_at_memory(b);
     *loss *= b->mb.loss_scale;
     return rc;
 }
@@ -312,20 +365,22 @@ static enum fr_rc print_ops(struct bench *b, struct fr_err *err)
     qsort(m->rows, m->n, sizeof(*m->rows), by_seconds);
     for (size_t i = 0; i < m->n; i++)
         sum += m->rows[i].seconds;
-    fr_print("\n%-18s %24s %6s %10s %6s %10s %9s %9s\n", "op", "shape", "calls", "ms", "share",
-             "TFLOP/s", "GB/s", "of its roof");
+    fr_print("\n%-18s %24s %6s %10s %6s %10s %9s %11s %5s\n", "op", "shape", "calls", "ms", "share",
+             "TFLOP/s", "GB/s", "of its roof", "goal");
     for (size_t i = 0; i < m->n; i++) {
         const struct meter_row *r = &m->rows[i];
-        double calls = (double)r->calls;
-        char shape[72];
+        double calls = (double)r->calls, wanted = meter_goal(r, b->rate, b->bandwidth);
+        char shape[72], goal[16] = "";
 
         (void)snprintf(shape, sizeof(shape), "%lld x %lld x %lld", (long long)r->cost.shape[0],
                        (long long)r->cost.shape[1], (long long)r->cost.shape[2]);
-        fr_print("%-18s %24s %6lld %10.3f %5.1f%% %10.4g %9.4g %8.0f%%\n", tr_op_name(r->op), shape,
-                 (long long)r->calls, r->seconds * 1e3, 100 * r->seconds / sum,
+        if (wanted > 0)
+            (void)snprintf(goal, sizeof(goal), "%.0f%%", 100 * wanted);
+        fr_print("%-18s %24s %6lld %10.3f %5.1f%% %10.4g %9.4g %10.0f%% %5s\n", tr_op_name(r->op),
+                 shape, (long long)r->calls, r->seconds * 1e3, 100 * r->seconds / sum,
                  calls * r->cost.flop / r->seconds * 1e-12,
                  calls * r->cost.bytes / r->seconds * 1e-9,
-                 100 * meter_least(r, b->rate, b->bandwidth) / r->seconds);
+                 100 * meter_least(r, b->rate, b->bandwidth) / r->seconds, goal);
     }
     return m->lost == 0 ? rc : fr_fail(err, FR_BUG, "more than %d shapes", METER_ROWS);
 }
@@ -361,10 +416,12 @@ static enum fr_rc run_steps(struct bench *b, struct fr_err *err)
     for (size_t i = 0; i < b->meter.n; i++)
         least += meter_least(&b->meter.rows[i], b->rate, b->bandwidth);
     step_flop(b, &plain, &all);
-    fr_print("%lld tokens of %lld: %.1f tokens/s, %.4g TFLOP/s, MFU %.1f %%, with recompute %.1f "
-             "%%, of the step's roofline %.1f %%\n",
+    fr_print("%lld tokens of %lld: %.1f tokens/s, %.4g TFLOP/s, MFU %.1f %%%s, with recompute %.1f "
+             "%%, of the step's roofline %.1f %% (goal 70 %%)\n",
              (long long)b->tokens, (long long)b->sequence, (double)b->tokens / t, plain / t * 1e-12,
-             100 * plain / t / b->rate, 100 * all / t / b->rate, 100 * least / t);
+             100 * plain / t / b->rate, b->tokens >= MFU_GOAL_TOKENS ? " (goal 45 %)" : "",
+             100 * all / t / b->rate, 100 * least / t);
+    print_memory(b);
     return print_ops(b, err);
 }
 
@@ -422,9 +479,11 @@ static enum fr_rc bench(struct bench *b, int argc, char **argv, struct fr_err *e
     if (rc != FR_OK)
         return rc;
     meter_start(&b->meter, b->be);
+    if ((rc = measure_machine(b, err)) != FR_OK)
+        return rc;
+    b->at_start = b->least = free_bytes(b);
     if ((rc = tr_comm_single(b->be, &b->comm, err)) == FR_OK &&
-        (rc = make_tokens(b, err)) == FR_OK && (rc = make_model(b, err)) == FR_OK &&
-        (rc = measure_machine(b, err)) == FR_OK)
+        (rc = make_tokens(b, err)) == FR_OK && (rc = make_model(b, err)) == FR_OK)
         rc = run_steps(b, err);
     return rc;
 }
@@ -444,5 +503,5 @@ int main(int argc, char **argv)
     free(b.names);
     free((void *)(uintptr_t)b.mb.ids);
     free((void *)(uintptr_t)b.mb.offsets);
-    return rc == FR_OK ? 0 : 1;
+    return rc == FR_OK ? EXIT_SUCCESS : rc == FR_NOMEM ? EXIT_NO_ROOM : EXIT_FAILURE;
 }

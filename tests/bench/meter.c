@@ -211,3 +211,16 @@ double meter_least(const struct meter_row *row, double rate, double bandwidth)
 
     return (double)row->calls * (matrix > memory ? matrix : memory);
 }
+
+double meter_goal(const struct meter_row *row, double rate, double bandwidth)
+{
+    const struct meter_cost *c = &row->cost;
+
+    if (row->op == TR_OP_attention_fwd)
+        return 0.55;
+    if (row->op == TR_OP_attention_bwd)
+        return 0.45;
+    if (c->experts > 0 && c->shape[0] / c->experts >= 512)
+        return 0.65;
+    return c->bytes / bandwidth > c->flop / rate ? 0.8 : 0;
+}

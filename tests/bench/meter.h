@@ -13,6 +13,7 @@ enum { METER_ROWS = 512 };
 struct meter_cost {
     double flop, bytes;
     int64_t shape[3]; /* rows, in, out of a product; rows, row of others; 0: none */
+    int64_t experts;  /* that a grouped product's rows are spread over; else 0 */
 };
 
 /* What one call must do. Attention's segments and an expert's rows lie on the device: segments are
@@ -44,6 +45,10 @@ void meter_reset(struct meter *m, bool timed);
 /* The least seconds that a machine of this matrix rate (FLOP/s) and bandwidth (bytes/s) needs for a
  * row's calls: the larger of the two for each. */
 double meter_least(const struct meter_row *row, double rate, double bandwidth);
+
+/* The share of its roof that an op should reach: attention 0.55 forward and 0.45 backward; grouped
+ * products 0.65 from 512 rows an expert on; what memory bounds 0.8. 0: none is set. */
+double meter_goal(const struct meter_row *row, double rate, double bandwidth);
 
 double meter_now(void); /* seconds of a monotonic clock */
 

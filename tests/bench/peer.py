@@ -5,6 +5,7 @@ usage: peer.py CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [devi
 
 EXPERTS: eager, grouped_mm or batched_mm; ATTENTION: sdpa, eager or flash_attention_2 (environment).
 Gradient checkpointing of each layer, AdamW, the gradient's norm clipped to 1, as layers.c does.
+Exit status: 0; 3: no room in memory; 77: this Python lacks a package; 1: anything else.
 Numbers are those of trainer/tensor/draw.h and trainer/config/untrained.h, drawn on the device.
 """
 import json
@@ -13,10 +14,15 @@ import statistics
 import sys
 import time
 
-import peft
-import torch
-import transformers
-from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+NO_ROOM, LACKS = 3, 77
+try:
+    import peft
+    import torch
+    import transformers
+    from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+except ImportError as e:
+    print(e, file=sys.stderr)
+    sys.exit(LACKS)
 
 SEED, RANK, LR = 1, 16, 1e-3
 TARGETS = ["q_a_proj", "q_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
@@ -170,4 +176,15 @@ def main():
           + (f", peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if cuda else ""))
 
 
-main()
+def no_room(e):
+    """On the device, or in the host's memory."""
+    return isinstance(e, (torch.OutOfMemoryError, MemoryError)) or "DefaultCPUAllocator" in str(e)
+
+
+try:
+    main()
+except (ImportError, RuntimeError, MemoryError) as e:
+    if not isinstance(e, ImportError) and not no_room(e):
+        raise
+    print(str(e).splitlines()[0] if str(e) else repr(e), file=sys.stderr)
+    sys.exit(LACKS if isinstance(e, ImportError) else NO_ROOM)

@@ -29,6 +29,7 @@ static struct {
     struct tr_queue *q[OP_BACKENDS];
     int count;
     bool lacks[TR_OP_COUNT];
+    bool announce, begun[TR_OP_COUNT];
     uint64_t state;
 } all;
 
@@ -47,6 +48,16 @@ enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks
     for (int b = 0; b < all.count && rc == FR_OK; b++)
         rc = tr_queue_create(all.be[b], 0, &all.q[b], err);
     return rc;
+}
+
+void op_leave(enum tr_op op)
+{
+    all.lacks[op] = true;
+}
+
+void op_announce(void)
+{
+    all.announce = true;
 }
 
 int op_count(void)
@@ -250,8 +261,14 @@ void op_end(struct op_case *c)
 
 bool op_lacks(struct op_case *c, enum tr_op op)
 {
-    if (!all.lacks[op])
+    if (!all.lacks[op]) {
+        if (all.announce && !all.begun[op]) {
+            printf("op %s\n", tr_op_name(op));
+            fflush(stdout);
+        }
+        all.begun[op] = true;
         return false;
+    }
     for (int i = 0; i < c->n; i++) {
         for (int b = 0; b < all.count; b++) {
             op_check(tr_sync(all.be[b], all.q[b], NULL), NULL);

@@ -70,6 +70,10 @@ void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const c
  * lacks[0..nlacks): ops that it does not have yet. */
 enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks, int nlacks,
                     struct fr_err *err);
+/* Cases of this op are left out. */
+void op_leave(enum tr_op op);
+/* Each op's name is printed when its first case begins. */
+void op_announce(void);
 /* Runs the tables, frees the backends; the exit status. */
 int op_run(void);
 void op_seed(uint64_t seed); /* the same numbers follow from each seed */
