@@ -133,21 +133,24 @@ cudaError_t cudaSetDevice(int d)
     return cudaSuccess;
 }
 
-/* Every process has devices of its own, but with $CUDASIM_GPU set all have the same one. */
+/* Every process has devices of its own, but with $CUDASIM_GPU set all have the same one.
+ * $CUDASIM_SM: 75 is a device of sm_75. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
 {
     size_t room;
     uint32_t own[2] = {(uint32_t)getpid(), (uint32_t)d};
+    const char *given = getenv("CUDASIM_SM");
+    int sm = given != nullptr ? (int)strtol(given, nullptr, 10) : device_sm;
 
     *p = {};
     if (getenv("CUDASIM_GPU") == nullptr)
         memcpy(p->uuid.bytes, own, sizeof own);
     p->pciBusID = 0x18 + d;
-    snprintf(p->name, sizeof p->name, "cudasim sm_%d", device_sm);
+    snprintf(p->name, sizeof p->name, "cudasim sm_%d", sm);
     (void)cudaMemGetInfo(&room, &p->totalGlobalMem);
     p->sharedMemPerBlockOptin = device_sm >= 90 ? 227 << 10 : 163 << 10;
-    p->major = device_sm / 10;
-    p->minor = device_sm % 10;
+    p->major = sm / 10;
+    p->minor = sm % 10;
     p->multiProcessorCount = 4; /* few, so that persistent blocks have several turns */
     p->l2CacheSize = 1 << 20;
     return cudaSuccess;

@@ -135,12 +135,12 @@ def queues():
     t.same("the losses of two ranks on one device", t.losses("q-share"), seen["single"])
 
 
-def probe(device, transport):
+def probe(device, transport, words=(), **env):
     """Two nodes of two ranks: every collective inside a node, across and over all."""
     port = t.free_port()
     runs = [t.Run(["launch", "--nproc_per_node", "2", "--nnodes", "2", "--node_rank", str(node),
                    "--master_addr", "127.0.0.1", "--master_port", str(port), "--", "probe", "--device", device,
-                   "--bytes", "64KiB", "--sweep", "20000", "--iterations", "1"]) for node in range(2)]
+                   "--bytes", "64KiB", "--sweep", "20000", "--iterations", "1"], **env) for node in range(2)]
     for run in runs:
         t.same("probe on %s: exit status" % device, run.wait(), 0)
     text = runs[0].text()
@@ -153,16 +153,58 @@ def probe(device, transport):
     rows = report.get("sweep", [])
     t.same("probe on %s: rows" % device, [(r["scope"], r["op"], r["ranks"], r["bytes"]) for r in rows], want)
     t.check("probe on %s: times" % device, all(r["us"] > 0 and r["bandwidth_gbps"] > 0 for r in rows))
-    for words in ("Inside a node: 2 ranks by " + transport, "Across nodes: 2 ranks", "All ranks: 4 ranks"):
-        t.has("probe on %s: a table" % device, text, words)
+    for part in ("Inside a node: 2 ranks by " + transport, "Across nodes: 2 ranks", "All ranks: 4 ranks") + words:
+        t.has("probe on %s: a table" % device, text, part)
+
+
+def broken(*names):
+    """A folder of libraries that cannot be opened."""
+    os.makedirs("broken", exist_ok=True)
+    for name in names:
+        with open(os.path.join("broken", name), "w") as f:
+            f.write("no library\n")
+
+
+def modules():
+    """Without the module, or with one that cannot be opened: --device cuda fails, auto takes the CPU, both
+    with one line that says why; so does a machine without a driver."""
+    good = t.flowtrain
+    os.mkdir("bare")
+    shutil.copy(good, "bare/flowtrain")
+    for what, program, make, env, why in (
+            ("no module", "bare/flowtrain", (), {}, "build where nvcc is found, or pass --device cpu"),
+            ("a broken module", "broken/flowtrain", ("flowtrain_cuda.so",), {}, "install what it names"),
+            ("no driver", good, (), {"CUDASIM_DRIVER": "0"}, "no NVIDIA driver on this machine: install")):
+        broken(*make)
+        if program.startswith("broken"):
+            shutil.copy(good, program)
+        t.flowtrain = os.path.abspath(program)
+        for device, code in (("cuda", None), ("auto", 0)):
+            one = t.Run(["launch", "--nproc_per_node", "1", "--", "probe", "--device", device, "--bytes",
+                         "64KiB", "--iterations", "1"], **env)
+            status = one.wait()
+            t.check("%s, %s: exit status" % (what, device), status != 0 if code is None else status == code,
+                    "%s\n%s" % (status, one.text()))
+            lines = [line for line in one.text().splitlines() if why in line]
+            t.check("%s, %s: one line says why" % (what, device), len(lines) == 1, one.text())
+            if device == "auto":
+                t.has(what + ", auto", "".join(lines), "device=cpu why=")
+    t.flowtrain = good
 
 
 def refusals():
     """Machines that cannot train: one line with the cure."""
+    broken("libnccl.so.2")
     for what, world, env, words in (
             ("an old driver", 1, {"CUDASIM_DRIVER": "12040"},
              "the NVIDIA driver serves CUDA 12.4, this build is of CUDA 13.0: install driver 580 or later"),
-            ("no driver", 1, {"CUDASIM_DRIVER": "0"}, "device cuda: no NVIDIA driver on this machine"),
+            ("no driver", 1, {"CUDASIM_DRIVER": "0"},
+             "device cuda: no NVIDIA driver on this machine: install driver 580 or later, or pass --device cpu"),
+            ("an old device", 1, {"CUDASIM_SM": "75"}, "is sm_75, kernels need sm_80 or later: leave it out of"),
+            ("no cuBLASLt", 1, {"CUDASIM_NO_BLAS": "1"},
+             "device cuda: libcublasLt.so.13 cannot be opened: install cuBLAS of CUDA 13, or name its folder in"),
+            ("no NCCL", 2, {"LD_LIBRARY_PATH": os.path.abspath("broken")},
+             "install version 2.14 or later, or name its folder in LD_LIBRARY_PATH, or pass --transport host"),
             ("no fabric", 1, {"CUDASIM_FABRIC": "1"}, "systemctl start nvidia-fabricmanager"),
             ("more ranks than devices", 4, {}, "device 3: this process sees 3"),
             ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000"),
@@ -191,10 +233,12 @@ def main():
     prepare(sys.argv[1])
     whole(steps)
     queues()
-    probe("cuda", "nccl")
+    probe("cuda", "nccl", ("nccl environment:", " NCCL_DEBUG=WARN", "CUDA_DEVICE_ORDER=FASTEST_FIRST: devices are"),
+          NCCL_DEBUG="WARN", CUDA_DEVICE_ORDER="FASTEST_FIRST")
     probe("cpu", "cpu")
     memory(3)
     refusals()
+    modules()
     t.finish()
 
 

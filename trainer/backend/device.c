@@ -31,9 +31,14 @@ static void *open_module(struct fr_err *err)
             (module = dlopen(path, RTLD_NOW | RTLD_LOCAL)) == NULL)
             snprintf(why, sizeof(why), "%s", dlerror());
     }
-    if (module == NULL)
-        fr_fail(err, why[0] != '\0' ? FR_UNSUPPORTED : FR_NOTFOUND, "%s%s", MODULE,
-                why[0] != '\0' ? why : " is neither beside flowtrain nor in " FLOWTRAIN_LIBDIR);
+    if (module == NULL && why[0] != '\0')
+        fr_fail(err, FR_UNSUPPORTED, "%s: %s: install what it names, or pass --device cpu", MODULE,
+                why);
+    else if (module == NULL)
+        fr_fail(err, FR_NOTFOUND,
+                "%s is neither beside flowtrain nor in %s: build where nvcc is found, or pass "
+                "--device cpu",
+                MODULE, FLOWTRAIN_LIBDIR);
     return module;
 }
 

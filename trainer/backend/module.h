@@ -12,7 +12,8 @@ extern "C" {
 
 /* The device of this ordinal among those that the process sees; share: counted round. table_bytes:
  * the size of struct tr_backend_ops in the caller; another size is another build's. FR_UNSUPPORTED:
- * no driver, a driver or device too old, another build; FR_NOTFOUND: no such device. */
+ * no driver, a driver or device too old, no cuBLASLt, another build; FR_NOTFOUND: no such device.
+ */
 typedef enum fr_rc tr_cuda_open_fn(size_t table_bytes, int device, bool share,
                                    struct tr_backend **out, struct fr_err *err);
 __attribute__((visibility("default"))) tr_cuda_open_fn tr_cuda_open;

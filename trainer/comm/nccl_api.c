@@ -30,17 +30,23 @@ enum fr_rc tr_nccl_open(const char *path, struct tr_nccl_api *api, struct fr_err
     int version = 0;
 
     if (lib == NULL)
-        return fr_fail(err, FR_UNSUPPORTED, "ranks on GPUs need NCCL: %s", dlerror());
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "ranks on GPUs need NCCL: %s: install version 2.14 or later, or name its "
+                       "folder in LD_LIBRARY_PATH, or pass --transport host",
+                       dlerror());
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         void *f = dlsym(lib, calls[i].name);
 
         if (f == NULL)
-            return fr_fail(err, FR_UNSUPPORTED, "NCCL has no %s: version 2.14 or later is needed",
-                           calls[i].name);
+            return fr_fail(
+                err, FR_UNSUPPORTED,
+                "NCCL has no %s: install version 2.14 or later, or pass --transport host",
+                calls[i].name);
         memcpy(calls[i].slot, &f, sizeof(f));
     }
     if (api->get_version(&version) != TR_NCCL_OK || version < TR_NCCL_VERSION)
-        return fr_fail(err, FR_UNSUPPORTED, "NCCL %d: version 2.14 or later is needed", version);
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "NCCL %d: install version 2.14 or later, or pass --transport host", version);
     fr_log(FR_LOG_INFO, "comm", "nccl version=%d.%d.%d", version / 10000, version / 100 % 100,
            version % 100);
     return FR_OK;

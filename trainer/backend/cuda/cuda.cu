@@ -266,21 +266,29 @@ static void name_device(struct tr_device_id *id, const cudaDeviceProp *p)
              p->pciBusID & 0xff, p->pciDeviceID & 0xff);
 }
 
-/* A driver serves the runtimes of its own major version and of earlier ones. Source: CUDA toolkit
- * release notes, "minimum required driver version". */
+/*
+ * A driver serves the runtimes of its own major version and of earlier ones. One of CUDA 12 has to
+ * be of 12.1 at least: product_sm90.cu launches with more than 4,096 bytes of arguments. Source:
+ * CUDA toolkit release notes, "minimum required driver version"; 12.1, "large kernel parameters".
+ */
 static enum fr_rc check_driver(int driver, struct fr_err *err)
 {
-    const int runtime = CUDART_VERSION;
+    const int runtime = CUDART_VERSION, major = runtime / 1000;
+    const int least = major > 12 ? major * 1000 : 12010;
+    const char *needed = major > 12 ? "580" : "530.30.02";
 
     if (driver == 0)
-        return fr_fail(err, FR_UNSUPPORTED, "no NVIDIA driver on this machine");
-    if (driver / 1000 >= runtime / 1000)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "no NVIDIA driver on this machine: install driver %s or later, or pass "
+                       "--device cpu",
+                       needed);
+    if (driver >= least)
         return FR_OK;
     return fr_fail(err, FR_UNSUPPORTED,
                    "the NVIDIA driver serves CUDA %d.%d, this build is of CUDA %d.%d: install "
-                   "driver %s or later, or take a build of CUDA %d",
-                   driver / 1000, driver / 10 % 100, runtime / 1000, runtime / 10 % 100,
-                   runtime / 1000 >= 13 ? "580" : "525.60.13", driver / 1000);
+                   "driver %s or later%s",
+                   driver / 1000, driver / 10 % 100, major, runtime / 10 % 100, needed,
+                   major > 12 && driver >= 12010 ? ", or take a build of CUDA 12" : "");
 }
 
 enum { NOT_READY = 802 /* cudaErrorSystemNotReady */ };
@@ -314,8 +322,10 @@ static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
         (rc = cuda_ok(cudaGetDeviceProperties(&p, cuda->device), "device", err)) != FR_OK)
         return rc;
     if (p.major < 8)
-        return fr_fail(err, FR_UNSUPPORTED, "%s is sm_%d%d, kernels need sm_80 or later", p.name,
-                       p.major, p.minor);
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s is sm_%d%d, kernels need sm_80 or later: leave it out of "
+                       "CUDA_VISIBLE_DEVICES, or pass --device cpu",
+                       p.name, p.major, p.minor);
     cuda->processors = p.multiProcessorCount;
     cuda->sm = p.major == 9 && SM_MOST >= 90 ? 90 : 80;
     snprintf(cuda->name, sizeof cuda->name, "%.60s", p.name);
@@ -344,7 +354,8 @@ enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_ba
     w->cuda.base.ops = &w->ops;
     w->cuda.base.self = &w->cuda;
     w->cuda.device = device;
-    if ((rc = open_device(&w->cuda, share, err)) != FR_OK) {
+    if ((rc = open_device(&w->cuda, share, err)) != FR_OK ||
+        (rc = lt_open(&w->cuda, err)) != FR_OK) {
         fr_sys.free(w);
         return rc;
     }

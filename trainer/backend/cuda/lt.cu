@@ -68,7 +68,10 @@ static enum fr_rc lt_load(struct lt *lt, struct fr_err *err)
     snprintf(name, sizeof name, "libcublasLt.so.%d", CUDART_VERSION / 1000);
     library = dev_library(name);
     if (library == NULL)
-        return fr_fail(err, FR_UNSUPPORTED, "%s cannot be opened", name);
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s cannot be opened: install cuBLAS of CUDA %d, or name its folder in "
+                       "LD_LIBRARY_PATH, or pass --device cpu",
+                       name, CUDART_VERSION / 1000);
 #define LT_FIND(f)                                                                                 \
     lt->f = reinterpret_cast<decltype(&::f)>(dev_symbol(library, #f));                             \
     if (lt->f == NULL)                                                                             \
@@ -78,19 +81,16 @@ static enum fr_rc lt_load(struct lt *lt, struct fr_err *err)
     return lt_ok(lt->cublasLtCreate(&lt->handle), "create", err);
 }
 
-static enum fr_rc lt_of(struct cuda *cuda, struct lt **out, struct fr_err *err)
+enum fr_rc lt_open(struct cuda *cuda, struct fr_err *err)
 {
     struct lt *lt;
     enum fr_rc rc;
 
-    *out = cuda->lt;
-    if (cuda->lt != NULL)
-        return FR_OK;
     if ((lt = static_cast<struct lt *>(fr_sys.alloc(sizeof *lt))) == NULL)
         return fr_fail(err, FR_NOMEM, "cublasLt");
     memset(lt, 0, sizeof *lt);
     if ((rc = lt_load(lt, err)) == FR_OK)
-        *out = cuda->lt = lt;
+        cuda->lt = lt;
     else
         fr_sys.free(lt);
     return rc;
@@ -228,8 +228,8 @@ enum fr_rc lt_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *
     int64_t size = (int64_t)tr_dtype_bytes(a->a.dtype),
             c_size = (int64_t)tr_dtype_bytes(a->c.dtype);
     struct lt_key key;
+    struct lt *lt = cuda->lt;
     struct lt_plan *p;
-    struct lt *lt;
     void *work;
     enum fr_rc rc;
 
@@ -249,7 +249,7 @@ enum fr_rc lt_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *
     key.trans_b = a->trans_b;
     key.bias = a->bias.p != NULL;
     if ((rc = cuda_work(q, LT_WORKSPACE, &work, err)) != FR_OK || q->dry ||
-        (rc = lt_of(cuda, &lt, err)) != FR_OK || (rc = lt_plan_of(lt, &key, &p, err)) != FR_OK)
+        (rc = lt_plan_of(lt, &key, &p, err)) != FR_OK)
         return rc;
     if (key.bias &&
         (rc = lt_ok(lt->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,

@@ -10,9 +10,12 @@
  * needs room of its own takes it behind them. */
 enum { LT_WORKSPACE = 32 << 20 };
 
+/* Opens the library for cuda, until lt_destroy. FR_UNSUPPORTED names it when it is not there. */
+enum fr_rc lt_open(struct cuda *cuda, struct fr_err *err);
+
 /* c = alpha * op(a) * op(b) + beta * c + bias; bias absent or of c's type; b not FP8; no dimension
  * is 0. A plan (the library's first choice for shape, types and alignments) is made once.
- * FR_UNSUPPORTED names the library when it is not there, or the shape when it has no algorithm. */
+ * FR_UNSUPPORTED names the shape when it has no algorithm. */
 enum fr_rc lt_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
                    struct fr_err *err);
 
