@@ -91,8 +91,8 @@ table() { # WHAT COMMAND …: the op table by that; which ops it had no time for
     fi
 }
 
-names() {
-    ours "$bin/op_device" names
+names() { # of the ops; takes no time
+    LD_LIBRARY_PATH=$libraries "$bin/op_device" names
 }
 
 ops() {
