@@ -146,10 +146,14 @@ static enum fr_rc gather_masks(struct sup *s, struct fr_err *err)
                 v = (struct fr_str){eq + 1, v.n - (size_t)(eq + 1 - v.p)};
             if (v.n > 0)
                 s->masked.v[s->masked.n++] = v;
-            for (const char *nl; (nl = memchr(v.p, '\n', v.n)) != NULL;) {
-                if (nl - v.p >= LINE_MIN)
-                    s->masked.v[s->masked.n++] = (struct fr_str){v.p, (size_t)(nl - v.p)};
-                v = (struct fr_str){nl + 1, v.n - (size_t)(nl + 1 - v.p)};
+            bool lines = memchr(v.p, '\n', v.n) != NULL;
+            while (lines && v.n > 0) {
+                const char *nl = memchr(v.p, '\n', v.n);
+                struct fr_str line = {v.p, nl != NULL ? (size_t)(nl - v.p) : v.n};
+                if (line.n >= LINE_MIN)
+                    s->masked.v[s->masked.n++] = line;
+                v.p += line.n + (nl != NULL);
+                v.n -= line.n + (nl != NULL);
             }
         }
     return FR_OK;

@@ -128,35 +128,29 @@ enum fr_rc fr_outputs_parse(struct fr_str text, const struct fr_strs *declared,
     return rc;
 }
 
-enum fr_rc fr_outputs_read(const char *path, const struct fr_strs *declared, struct fr_arena *arena,
-                           struct fr_strs *out, struct fr_err *err)
+enum fr_rc fr_outputs_read(const char *path, struct fr_buf *text, struct fr_err *err)
 {
-    struct fr_buf text = {0};
     struct stat st;
     char piece[4096];
     ssize_t k = 0;
     enum fr_rc rc = FR_OK;
     int fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 
-    *out = (struct fr_strs){NULL, 0};
     if (fd < 0)
         return errno == ENOENT ? FR_OK
                                : fr_fail_errno(err, errno, "cannot read the outputs %s", path);
     if (fr_sys.fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         rc = fr_fail(err, FR_USAGE, "the outputs %s are not a regular file", path);
-    while (rc == FR_OK && text.n <= FR_OUTPUTS_MAX &&
+    while (rc == FR_OK && text->n <= FR_OUTPUTS_MAX &&
            (k = fr_sys.read(fd, piece, sizeof(piece))) != 0)
         if (k > 0)
-            fr_buf_add(&text, piece, (size_t)k);
+            fr_buf_add(text, piece, (size_t)k);
         else if (errno != EINTR)
             rc = fr_fail_errno(err, errno, "cannot read the outputs %s", path);
     fr_sys.close(fd);
-    if (rc == FR_OK && text.bad)
+    if (rc == FR_OK && text->bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for outputs");
-    if (rc == FR_OK && text.n > FR_OUTPUTS_MAX)
+    if (rc == FR_OK && text->n > FR_OUTPUTS_MAX)
         rc = fr_fail(err, FR_USAGE, "the outputs have more than %d bytes", (int)FR_OUTPUTS_MAX);
-    if (rc == FR_OK && text.n > 0)
-        rc = fr_outputs_parse((struct fr_str){text.p, text.n}, declared, arena, out, err);
-    fr_buf_finish(&text);
     return rc;
 }

@@ -17,12 +17,11 @@
 #include "engine/wire/request.h"
 
 /* Parses text; *out gets "K=V" in arena. declared: names allowed. FR_USAGE names line and reason;
- * what was right before it is in *out. */
+ * what was right before it is in *out. The text quotes what is wrong. */
 enum fr_rc fr_outputs_parse(struct fr_str text, const struct fr_strs *declared,
                             struct fr_arena *arena, struct fr_strs *out, struct fr_err *err);
 
-/* Reads the file and parses it; one that is not there is empty, a symlink is refused. */
-enum fr_rc fr_outputs_read(const char *path, const struct fr_strs *declared, struct fr_arena *arena,
-                           struct fr_strs *out, struct fr_err *err);
+/* Adds the file to text; one that is not there is empty, a symlink is refused. */
+enum fr_rc fr_outputs_read(const char *path, struct fr_buf *text, struct fr_err *err);
 
 #endif

@@ -66,25 +66,43 @@ static void journal_end(struct sup *s, enum fr_rec_kind kind, struct fr_err *err
     fr_buf_finish(&b);
 }
 
-/* What the command gave out. A secret among it would be stored: then there is none of it. */
+/* A short secret stands in many a text by chance: that it is all of the text counts alone. */
+static bool holds_secret(const struct sup *s, const char *p, size_t n)
+{
+    for (size_t k = 0; k < s->masked.n; k++) {
+        struct fr_str secret = s->masked.v[k];
+        if (secret.n < SECRET_MIN ? fr_str_eq((struct fr_str){p, n}, secret)
+                                  : memmem(p, n, secret.p, secret.n) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* What the command gave out. A secret among it would be stored: then there is none of it, and what
+ * is wrong with it is not quoted. */
 static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
 {
     struct fr_strs *outs = &s->end.outputs;
-    enum fr_rc rc = fr_outputs_read(s->output, &s->req->outputs, &s->arena, outs, err);
+    struct fr_buf text = {0};
+    enum fr_rc rc = fr_outputs_read(s->output, &text, err);
 
-    for (size_t i = 0; rc == FR_OK && i < outs->n; i++)
-        for (size_t k = 0; rc == FR_OK && k < s->masked.n; k++) {
-            struct fr_str out = outs->v[i], secret = s->masked.v[k];
-            const char *eq = memchr(out.p, '=', out.n);
-
-            if (eq == NULL || secret.n < SECRET_MIN ||
-                memmem(eq, out.n - (size_t)(eq - out.p), secret.p, secret.n) == NULL)
-                continue;
-            rc = fr_fail(err, FR_USAGE, "output %.*s holds a secret, which would be stored",
-                         (int)(eq - out.p), out.p);
-        }
+    *outs = (struct fr_strs){0};
+    if (rc == FR_OK && text.n > 0)
+        rc = fr_outputs_parse((struct fr_str){text.p, text.n}, &s->req->outputs, &s->arena, outs,
+                              err);
+    if (rc == FR_USAGE && holds_secret(s, text.p, text.n))
+        fr_fail(err, FR_USAGE, "FLOWRUN_OUTPUT is not right, and holds a secret: it is not shown");
+    for (size_t i = 0; rc == FR_OK && i < outs->n; i++) {
+        struct fr_str out = outs->v[i];
+        const char *eq = memchr(out.p, '=', out.n);
+        size_t n = eq != NULL ? (size_t)(eq - out.p) : out.n - 1;
+        if (holds_secret(s, out.p + n + 1, out.n - n - 1))
+            rc = fr_fail(err, FR_USAGE, "output %.*s holds a secret, which would be stored", (int)n,
+                         out.p);
+    }
     if (rc != FR_OK)
         *outs = (struct fr_strs){0};
+    fr_buf_finish(&text);
     return rc;
 }
 
@@ -207,10 +225,26 @@ static void record(struct sup *s)
         s->phase = SUP_OVER;
 }
 
+/* An error's text, which may quote what the command was to get. */
+static struct fr_str masked(struct sup *s, const char *text)
+{
+    struct fr_buf out = {0};
+    struct fr_mask m;
+
+    fr_mask_init(&m, &s->masked);
+    fr_mask_feed(&m, text, strlen(text), &out);
+    fr_mask_end(&m, &out);
+    fr_buf_add(&out, "", 1);
+    struct fr_str kept = fr_reason_keep(out.bad ? "no memory to say why" : out.p, &s->arena);
+    fr_mask_finish(&m);
+    fr_buf_finish(&out);
+    return kept;
+}
+
 static void start_failed(struct sup *s, const struct fr_err *err)
 {
     s->end.cause = FR_END_START_FAILED;
-    s->end.text = fr_reason_keep(err->msg, &s->arena);
+    s->end.text = masked(s, err->msg);
     s->end.launched = false;
     s->stopping = true;
     enter(s, SUP_CLOSING, s->req->grace_ms);

@@ -88,6 +88,23 @@ END
 "$flowrun" leak.yaml > out 2>&1
 same "a secret as output" $? 1
 has "is refused" out "output o holds a secret, which would be stored"
+# What is wrong with outputs is not quoted when it may be a secret; of one of several lines each is one.
+export LINES_OF=$'made-up-first\nmade-up-second'
+quoted() { # NAME SCRIPT
+    {
+        echo "secrets: {token: {env: TOKEN}, lines: {env: LINES_OF}}"
+        echo "tasks: {a: {env: {T: '\${{ secrets.token }}', L: '\${{ secrets.lines }}'}, outputs: [o], run: '$2'}}"
+    } > quoted.yaml
+    "$flowrun" quoted.yaml > out 2>&1
+    same "$1" $? 1
+    hasnt "$1 is not shown" out "s3cr3t-value"
+    hasnt "$1 is not shown, nor a line" out "made-up-"
+}
+quoted "a secret as the name of an output" 'echo "$T=1" > $FLOWRUN_OUTPUT'
+quoted "a secret as the end of a block" 'echo "o<<$T" > $FLOWRUN_OUTPUT'
+quoted "the last line of a secret as an output" 'echo "o=$(echo "$L" | tail -n 1)" > $FLOWRUN_OUTPUT'
+quoted "the last line of a secret in the log" 'echo "$L" | tail -n 1; exit 1'
+unset LINES_OF
 same "nothing in the home is for others" "$(find "$FLOWRUN_HOME" -perm /077)" ""
 # Whoever dies with a secret in its memory leaves no core of it.
 cat > core.yaml <<'YAML'
@@ -112,7 +129,7 @@ core*)
 *) echo "left out: cores (the machine gives them away)" ;;
 esac
 unset TOKEN HOOK
-for word in s3cr3t-value made-up-word very-secret-path; do
+for word in s3cr3t-value made-up-word made-up-first made-up-second very-secret-path; do
     same "$word is nowhere in the home" "$(grep -rlF "$word" "$FLOWRUN_HOME")" ""
 done
 cat > refused.yaml <<'END'
