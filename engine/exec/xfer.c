@@ -315,7 +315,7 @@ static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_g
         return;
     }
     if (x->offset > x->max_bytes || d->bytes.n > x->max_bytes - x->offset) {
-        fr_fail(&err, FR_USAGE, "%s is larger than the %llu bytes that may be taken", x->path,
+        fr_fail(&err, FR_USAGE, "%s is larger than the %llu bytes that max_size allows", x->path,
                 (unsigned long long)x->max_bytes);
         fail_xfer(ch, x, &err);
         return;

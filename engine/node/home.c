@@ -45,6 +45,7 @@ enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err 
 {
     static const char *const folders[] = {"", "/log", "/s", "/a", "/store", "/tmp", "/work"};
     char full[FR_NODE_PATH];
+    struct stat st;
     enum fr_rc rc;
 
     *h = (struct fr_node_home){.journal = -1, .lock = -1};
@@ -58,6 +59,10 @@ enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err 
         snprintf(full, sizeof(full), "%s%s", path, folders[i]);
         if (fr_mkdirs(full, 0700, err) != FR_OK)
             return fr_while(err, "home of the node");
+        if (i > 0 && i + 1 < sizeof(folders) / sizeof(folders[0]) && /* work may lie elsewhere */
+            fr_sys.lstat(full, &st) == 0 && !S_ISDIR(st.st_mode))
+            return fr_fail(err, FR_DENIED,
+                           "%s is a symbolic link, which flowrun has not made: remove it", full);
         if (i == 0 && (rc = fr_check_local(path, "give the node as work: folder", err)) != FR_OK)
             return fr_while(err, "home of the node");
     }

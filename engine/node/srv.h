@@ -156,6 +156,9 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
 void srv_bulk_next(struct srv *s);
 /* The rest of a log that ends there, if it is short: its last lines come before word of the end. */
 void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
+/* A path below the home goes through folders alone: a task may have planted a symlink. What the
+ * user names elsewhere may go through links. */
+bool srv_path_plain(const struct srv *s, const char *path);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
 void srv_bulk_finish(struct srv *s);
 

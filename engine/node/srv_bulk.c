@@ -161,6 +161,14 @@ void srv_bulk_next(struct srv *s)
     }
 }
 
+bool srv_path_plain(const struct srv *s, const char *path)
+{
+    size_t n = strlen(s->home.path);
+
+    return strncmp(path, s->home.path, n) != 0 || path[n] != '/' ||
+           fr_home_plain(s->home.path, path);
+}
+
 void srv_get_begin(struct srv *s, const struct fr_get *m)
 {
     char path[FR_NODE_PATH];
@@ -170,14 +178,14 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
     int n = snprintf(path, sizeof(path), "%s%s%.*s",
                      m->path.n > 0 && m->path.p[0] == '/' ? "" : s->home.path,
                      m->path.n > 0 && m->path.p[0] == '/' ? "" : "/", (int)m->path.n, m->path.p);
-    int fd = g != NULL && n < (int)sizeof(path)
-                 ? fr_sys.open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0)
-                 : -1;
+    bool plain = n < (int)sizeof(path) && srv_path_plain(s, path);
+    int fd = g != NULL && plain ? fr_sys.open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0) : -1;
 
     if (fd < 0) {
         fr_fail_errno(&err,
                       g == NULL                ? ENOMEM
                       : n >= (int)sizeof(path) ? ENAMETOOLONG
+                      : !plain                 ? ELOOP
                                                : errno,
                       "cannot open %.*s", (int)m->path.n, m->path.p);
     } else if (fr_sys.fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {

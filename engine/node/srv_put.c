@@ -357,7 +357,11 @@ void srv_list(struct srv *s, const struct fr_list *m)
     if (dir == NULL)
         return;
     w.base = strlen(dir) + 1;
-    if (walk_dir(&w, dir, 0, &err) != FR_OK) {
+    const char *inside = fr_arena_fmt(&w.arena, "%s/", dir);
+    enum fr_rc rc = inside == NULL ? fr_fail(&err, FR_NOMEM, "no memory to list %s", dir)
+                    : srv_path_plain(s, inside) ? walk_dir(&w, dir, 0, &err)
+                                                : fr_fail_errno(&err, ELOOP, "cannot list %s", dir);
+    if (rc != FR_OK) {
         srv_send_error(s, m->ref, &err);
     } else {
         if (w.files.n > 0)

@@ -441,8 +441,6 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
     enum fr_rc rc = FR_OK;
 
     if (ev->kind == FR_EXEC_FAILED) {
-        if (err.rc == FR_USAGE && at->start->gather.have < at->start->gather.n)
-            fr_fail(&err, FR_USAGE, "%s: raise max_size of the task", ev->err.msg);
         run_refuse(run, at, &err);
         return;
     }

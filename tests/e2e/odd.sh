@@ -123,7 +123,7 @@ has "and files" out "two@a | $(cat ship/large ship/holes | sha256sum)"
 # Symlinks that a task planted are not followed: neither on the way into a node's store, nor as its
 # outputs, nor to a file that is moved to another node.
 mkdir outside
-echo "canary" > outside/canary
+echo "a bird in a mine" > outside/canary
 echo "shipped" > given.txt
 cat > links.yaml <<'YAML'
 nodes: [{name: a, executor: local}, {name: b, executor: local}]
@@ -133,6 +133,9 @@ tasks:
   outs: {on: a, outputs: [k], run: "rm $FLOWRUN_OUTPUT; printf 'k=x\\n' > $W/k; ln -s $W/k $FLOWRUN_OUTPUT"}
   plant: {on: a, run: "mkdir -p $FLOWRUN_WORK/p; ln -sf $W/outside/canary $FLOWRUN_WORK/p/adapter_config.json"}
   move: {on: b, needs: [plant], uses: gather-adapters, with: {node: a, from: p}}
+  folder: {on: b, needs: [plant2], uses: gather-adapters, with: {node: a, from: r, files: [x/canary]}}
+  whole: {on: b, needs: [plant2], uses: gather-adapters, with: {node: a, from: r/x, files: [canary]}}
+  plant2: {on: a, run: "mkdir -p $FLOWRUN_WORK/r; ln -sfn $W/outside $FLOWRUN_WORK/r/x"}
   big: {on: a, run: "mkdir -p $FLOWRUN_WORK/q; truncate -s 1M $FLOWRUN_WORK/q/f"}
   take: {on: b, needs: [big], uses: gather-adapters, with: {node: a, from: q, files: [f], max_size: 100KiB}}
 YAML
@@ -140,7 +143,10 @@ YAML
 same "links" $? 1
 has "outputs behind a link" out "outs@a failed"
 has "a file behind a link" out "move@b failed: node a: "
-has "a file too large" out "take@b failed: node a: work/q/f is larger than the 102400 bytes that may be taken: raise max_size of the task"
+has "a file behind a linked folder" out "folder@b failed: node a: "
+has "a folder that is a link" out "whole@b failed: node a: "
+same "nothing of it is on the other node" "$(grep -rl "a bird in a mine" "$FLOWRUN_HOME/nodes/b")" ""
+has "a file too large" out "take@b failed: node a: work/q/f is larger than the 102400 bytes that max_size allows"
 same "nothing of it stays" "$(ls "$FLOWRUN_HOME/spool")" ""
 check "the file was placed" test -s placed
 rm placed
@@ -148,6 +154,18 @@ for d in "$FLOWRUN_HOME"/nodes/a/store/*/; do rm -rf "$d"; ln -s "$work/outside"
 "$flowrun" links.yaml > out 2>&1
 has "a link in the store" out "links are not followed"
 same "nothing was written behind it" "$(ls outside)" canary
-same "nor read" "$(grep -rl canary "$FLOWRUN_HOME" --include='*.log' --include='*.json' --include=state.db)" ""
+same "nor read" "$(grep -rl "a bird in a mine" "$FLOWRUN_HOME" --include='*.log' --include='*.json' --include=state.db)" ""
+mv "$FLOWRUN_HOME/nodes/a/log" "$FLOWRUN_HOME/nodes/a/logs" && ln -s "$work/outside" "$FLOWRUN_HOME/nodes/a/log"
+"$flowrun" links.yaml > out 2>&1
+has "a link in place of a folder of the node" out "nodes/a/log is a symbolic link, which flowrun has not made: remove it"
+same "nothing was written behind it, too" "$(ls outside)" canary
+rm "$FLOWRUN_HOME/nodes/a/log" && mv "$FLOWRUN_HOME/nodes/a/logs" "$FLOWRUN_HOME/nodes/a/log"
+
+# A limit on the size of files, which ends a program unless it asks for an error instead.
+echo 'tasks: {a: {run: "yes | head -c 3000000"}}' > limit.yaml
+(ulimit -f 1000; exec "$flowrun" limit.yaml) > out 2>&1
+rc=$?
+check "no signal ends flowrun" test $rc -lt 128
+check "nor the task's supervisor" test "$(grep -c "its supervisor is gone" out)" = 0
 same "files are 0600, folders 0700" "$(find "$FLOWRUN_HOME" -path "*/work/*" -o ! -type l -perm /077 -print)" ""
 finish

@@ -544,7 +544,7 @@ static void test_get(void)
     ev = peer_event(&w, FR_EXEC_FAILED);
     CHECK(ev != NULL && ev->ref == 6 && ev->err.rc == FR_USAGE);
     CHECK_TEXT(ev != NULL ? ev->err.msg : "",
-               "node n: /r/g is larger than the 8 bytes that may be taken");
+               "node n: /r/g is larger than the 8 bytes that max_size allows");
     snprintf(path, sizeof(path), "%s/g.part", dir);
     CHECK(access(path, F_OK) != 0);
     fr_remove_tree(dir, NULL);
