@@ -121,6 +121,7 @@ int main(int argc, char **argv)
     const char *command = argc > 1 ? argv[1] : "";
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file as long as is allowed fails, as on a full disk */
     /* these and the supervisors they become have secrets in their memory: no core, no look inside;
      * a task keeps what every program has */
     if (strcmp(command, "serve") == 0 || strcmp(command, "shim") == 0)

@@ -64,6 +64,7 @@ int fr_become(void)
         return FAILED;
     }
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     execvpe(argv[0], argv, env);
     fr_complain("flownode become: cannot start %s: %s\n", argv[0], strerror(errno));
     return errno == ENOENT ? 127 : FAILED;

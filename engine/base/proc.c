@@ -203,6 +203,7 @@ static void become(const struct fr_spawn *s, volatile int *failed)
         (!s->die_with_parent || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) &&
         place_fds(s->fds) == 0 && (s->cwd == NULL || chdir(s->cwd) == 0)) {
         signal(SIGPIPE, SIG_DFL);
+        signal(SIGXFSZ, SIG_DFL);
         sigprocmask(SIG_SETMASK, &none, NULL);
         execvpe(s->argv[0], (char *const *)s->argv, (char *const *)s->envp);
     }

@@ -134,13 +134,25 @@ bool fr_utf8_valid(const char *p, size_t n)
     return true;
 }
 
+/* Characters that are not seen, or that turn the text around them: zero-width space, marks and
+ * embeddings of direction, byte order mark. Joiners belong to scripts and stay. */
+static bool unseen(const unsigned char *c, size_t len)
+{
+    return len == 3 &&
+           ((c[0] == 0xe2 && c[1] == 0x80 &&
+             (c[2] == 0x8b || c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xaa && c[2] <= 0xae))) ||
+            (c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa0 && c[2] <= 0xa9) ||
+            (c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf));
+}
+
 /* How the character at p is shown, in *shown (into hex when it must not be shown as it is); its
  * length. */
 static size_t visible_char(const char *p, size_t n, char hex[5], struct fr_str *shown)
 {
     const unsigned char *c = (const unsigned char *)p;
     size_t len = utf8_char(c, n);
-    bool control = *c < 0x20 || *c == 0x7f || (len == 2 && c[0] == 0xc2 && c[1] < 0xa0);
+    bool control =
+        *c < 0x20 || *c == 0x7f || (len == 2 && c[0] == 0xc2 && c[1] < 0xa0) || unseen(c, len);
 
     *shown = (struct fr_str){p, len};
     if (len > 0 && (!control || *c == '\t'))

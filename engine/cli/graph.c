@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <string.h>
 
 /* A pipeline that was read and whose plan stands. */
@@ -60,9 +61,12 @@ int cli_validate(const struct cli_command *cmd, char **argv)
 
     if (rc == FR_OK)
         rc = fr_run_check(l.plan, &l.issues, &err);
-    if (rc == FR_OK)
-        fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", l.spec.file, l.pipeline->n_tasks,
+    if (rc == FR_OK) {
+        char file[4 * PATH_MAX];
+        fr_visible(file, sizeof(file), l.spec.file, strlen(l.spec.file));
+        fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", file, l.pipeline->n_tasks,
                  l.pipeline->n_nodes);
+    }
     return unload(&l, rc, &err);
 }
 

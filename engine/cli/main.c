@@ -58,6 +58,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0); /* secrets are in its memory: no core, no look inside by others */
     setlocale(LC_CTYPE, "C.UTF-8");
     setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGXFSZ, SIG_IGN); /* a file as long as is allowed fails, as on a full disk */
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is said below; tasks go on */
     code = command(argc, argv);
     if (!fr_print_ok()) {

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MISTAKES_MAX = 200 };
+enum {
+    MISTAKES_MAX = 200,
+    SCRIPT_MAX = 120000, /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
+};
 
 /* What is known of a task: it runs on this machine; it waits, near or far, for one that does. */
 enum { HERE = 1, BEHIND = 2 };
@@ -112,10 +115,21 @@ static void check_file(struct check *c, uint32_t task, const struct fr_text *tex
               text->s, strerror(missing));
 }
 
+static void check_script(struct check *c, const struct fr_action *act)
+{
+    if (act->what == FR_RUN && strlen(act->run) > SCRIPT_MAX)
+        wrong(c, act->pos,
+              "the script of %s has more than %d bytes; ship it with `files:` and run that",
+              act->name, (int)SCRIPT_MAX);
+}
+
 static void check_task(struct check *c, uint32_t t)
 {
     const struct fr_task *task = c->plan->tasks[t].spec;
 
+    check_script(c, &task->act);
+    for (size_t i = 0; i < task->n_sidecars; i++)
+        check_script(c, &task->sidecars[i]);
     for (size_t i = 0; i < task->n_files; i++)
         check_file(c, t, &task->files[i].value);
     for (size_t i = 0; i < task->act.n_with; i++)

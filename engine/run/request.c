@@ -9,7 +9,6 @@
 enum {
     CLUSTER_PORT = 39500, /* rendezvous between machines when nobody says otherwise: … */
     CLUSTER_PORTS = 32,   /* … the first free one of those that preflight looks at */
-    SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
     WITH_MAX = 120000,    /* of one variable */
     REPORT_TASKS = 50,
 };
@@ -218,11 +217,6 @@ static enum fr_rc add_argv(struct build *b, const struct fr_action *act, struct 
         ok = run_add(a, argv, FR_ARGV_FLOWNODE) && run_add(a, argv, "task") &&
              run_add(a, argv, "%s", act->uses->name);
     } else if (act->what == FR_RUN) {
-        if (strlen(act->run) > SCRIPT_MAX)
-            return fr_fail(b->err, FR_USAGE,
-                           "run: a script of more than %d bytes; ship it with "
-                           "`files:` and run that",
-                           SCRIPT_MAX);
         ok = run_add(a, argv, "%s", act->shell) && run_add(a, argv, "-e") &&
              run_add(a, argv, "-c") && run_add(a, argv, "%s", act->run) &&
              run_add(a, argv, "%s", act->name);

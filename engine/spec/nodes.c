@@ -6,6 +6,8 @@
 
 enum { EXECUTOR_UNSAID = 99, NODES_MAX = 4096 };
 
+static const char NO_NAME[] = "";
+
 static bool reserved(const char *name)
 {
     return strcmp(name, "all") == 0 || strcmp(name, "head") == 0 || strcmp(name, "control") == 0;
@@ -32,10 +34,10 @@ static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
         if (nodes[j].name != NULL && strcmp(nodes[j].name, node->name) == 0)
             complain(l, node->pos, &(struct hint){.expected = "a name of its own"},
                      "node '%s' is there already, at line %d", node->name, nodes[j].pos.line);
-    if (!label_ok(node->name) || reserved(node->name))
+    if (!label_ok(node->name) || strchr("-.", node->name[0]) != NULL || reserved(node->name))
         complain(l, node->pos,
-                 &(struct hint){.expected = "letters, digits, '_', '-' and '.', and not all, head "
-                                            "or control"},
+                 &(struct hint){.expected = "letters, digits, '_', '-' and '.', the first neither "
+                                            "'-' nor '.', and not all, head or control"},
                  "'%s' cannot be the name of a node", node->name);
     if (node->executor == FR_EXECUTOR_SSH && node->address == NULL)
         complain(l, node->pos, &(struct hint){.expected = "address: HOST"},
@@ -67,7 +69,7 @@ static void read_node(struct loader *l, const struct fr_yaml *y, struct fr_node 
     if (node->executor == FR_EXECUTOR_LOCAL && node->address == NULL)
         node->address = "127.0.0.1";
     if (node->name == NULL)
-        node->name = ""; /* reported */
+        node->name = NO_NAME; /* reported */
 }
 
 void read_node_list(struct loader *l, const struct fr_yaml *y)
@@ -82,7 +84,7 @@ void read_node_list(struct loader *l, const struct fr_yaml *y)
         return;
     for (size_t i = 0; i < y->n; i++) {
         read_node(l, y->items[i], &nodes[i]);
-        if (nodes[i].name[0] != '\0')
+        if (nodes[i].name != NO_NAME)
             check_node(l, nodes, i);
     }
     l->spec->nodes = nodes;

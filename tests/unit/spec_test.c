@@ -33,6 +33,10 @@ static enum fr_rc load(const char *text, const char *const *params, size_t n_par
 }
 
 /* Every text gives exactly the lines of want; "\n" stands between them. */
+#define NODE_NAME                                                                                  \
+    "expected letters, digits, '_', '-' and '.', the first neither '-' nor '.', and not all, "     \
+    "head or control"
+
 static const struct {
     const char *name, *text, *want;
 } wrong[] = {
@@ -262,6 +266,13 @@ static const struct {
      "tasks: {a: {run: x}}",
      "p.yaml:1:9: a node is 'n1'; expected a map of its keys\n"
      "p.yaml:1:13: a node is 'n2'; expected a map of its keys"},
+    {"names that are paths or flags",
+     "nodes: [{name: \"..\"}, {name: \".\"}, {name: \"\"}, {name: -rf}]\n"
+     "tasks: {a: {run: x}}",
+     "p.yaml:1:9: '..' cannot be the name of a node; " NODE_NAME "\n"
+     "p.yaml:1:23: '.' cannot be the name of a node; " NODE_NAME "\n"
+     "p.yaml:1:36: '' cannot be the name of a node; " NODE_NAME "\n"
+     "p.yaml:1:48: '-rf' cannot be the name of a node; " NODE_NAME},
     {"nodes",
      "nodes:\n"
      "  - {name: all}\n"
@@ -270,8 +281,7 @@ static const struct {
      "  - {name: n4, labels: [n1], port: 70000, gpu: 8}\n"
      "  - {address: 1.2.3.4}\n"
      "tasks: {a: {run: x}}",
-     "p.yaml:2:5: 'all' cannot be the name of a node; expected letters, digits, '_', '-' and '.', "
-     "and not all, head or control\n"
+     "p.yaml:2:5: 'all' cannot be the name of a node; " NODE_NAME "\n"
      "p.yaml:3:5: node 'n1' has no address; expected address: HOST\n"
      "p.yaml:4:5: node 'n1' is there already, at line 3; expected a name of its own\n"
      "p.yaml:4:5: address of node 'n1' is '-oProxyCommand=x'; expected one word without '@'\n"
