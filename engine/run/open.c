@@ -241,6 +241,7 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                                    .state = "running",
                                    .started_wall = fr_sys.wall_ms(),
                                    .round = 1};
+    fr_blob_tidy(run->home);
     /* nothing of it lies about before a row knows it: a resume may even be the first to own it */
     if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
         (rc = pack_params(run, opts, err)) != FR_OK || (rc = run_keep_sources(run, err)) != FR_OK ||

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { BLOB_GET_MAX = 64 << 20, COPY_BYTES = 64 << 10 };
+enum { BLOB_GET_MAX = 64 << 20, COPY_BYTES = 64 << 10, LEFT_S = 3600 };
 
 void fr_blob_path(const char *home, const char *hash, struct fr_buf *out)
 {
@@ -134,4 +134,29 @@ enum fr_rc fr_blob_get(const char *home, const char *hash, struct fr_buf *out, s
     }
     fr_buf_finish(&path);
     return rc;
+}
+
+void fr_blob_tidy(const char *home)
+{
+    struct fr_buf path = {0};
+    char **names;
+    struct stat st;
+    size_t n;
+
+    fr_blob_path(home, "", &path);
+    if (path.bad || fr_sys.list(path.p, &names, &n) != 0) {
+        fr_buf_finish(&path);
+        return;
+    }
+    for (size_t i = 0, dir = path.n; i < n; i++) {
+        if (names[i][0] != '.' && strstr(names[i], ".tmp-") == NULL)
+            continue;
+        path.n = dir;
+        fr_buf_text(&path, names[i]);
+        if (!path.bad && fr_sys.lstat(path.p, &st) == 0 &&
+            fr_sys.wall_ms() / 1000 - st.st_mtim.tv_sec > LEFT_S)
+            fr_sys.unlink(path.p);
+    }
+    fr_sys_names_free(names, n);
+    fr_buf_finish(&path);
 }

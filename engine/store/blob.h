@@ -18,5 +18,7 @@ enum fr_rc fr_blob_put_file(const char *home, const char *path, char hash[FR_SHA
 enum fr_rc fr_blob_get(const char *home, const char *hash, struct fr_buf *out, struct fr_err *err);
 /* Appends the blob's path to out. */
 void fr_blob_path(const char *home, const char *hash, struct fr_buf *out);
+/* Removes what a flowrun that was killed had begun to write, an hour after it did. */
+void fr_blob_tidy(const char *home);
 
 #endif

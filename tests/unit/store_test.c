@@ -7,6 +7,7 @@
 #include "engine/store/store.h"
 #include "tests/unit/check.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -419,6 +420,36 @@ static void test_migration(void)
     fr_store_close(st);
 }
 
+/* What was left half written goes after an hour, and nothing else. */
+static void check_blob_tidy(const char *hash)
+{
+    const struct {
+        const char *name;
+        bool old, stays;
+    } rows[] = {{".a", true, false},
+                {".b", false, true},
+                {"x.tmp-1", true, false},
+                {"x.tmp-2", false, true},
+                {hash, true, true}};
+    const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+
+    for (int after = 0; after < 2; after++) {
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            struct fr_buf path = {0};
+            fr_blob_path(home, rows[i].name, &path);
+            check_row(rows[i].name);
+            if (after)
+                CHECK((access(path.p, F_OK) == 0) == rows[i].stays);
+            else
+                close(open(path.p, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+            if (!after && rows[i].old)
+                CHECK(utimensat(AT_FDCWD, path.p, then, 0) == 0);
+            fr_buf_finish(&path);
+        }
+        fr_blob_tidy(home);
+    }
+}
+
 static void test_blobs(void)
 {
     char hash[FR_SHA256_TEXT], again[FR_SHA256_TEXT];
@@ -436,6 +467,7 @@ static void test_blobs(void)
     got.n = 0;
     CHECK_INT(fr_blob_get(home, hash, &got, &err), FR_CORRUPT);
     CHECK_INT(fr_blob_put_file(home, "/nowhere/x", again, &err), FR_NOTFOUND);
+    check_blob_tidy(hash);
     fr_buf_finish(&got);
     fr_buf_finish(&path);
 }
