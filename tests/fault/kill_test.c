@@ -6,13 +6,14 @@
  * flowrun, a serve, a supervisor, the sshd of a node; then the run is resumed.
  *
  * Beside the rules of world.h: states, causes and outputs are in the end those of the undisturbed
- * run; a kill of flowrun, serve or sshd makes no attempt more than it had, a killed supervisor at
- * most one that is `lost` and what follows from it.
+ * run; a kill of flowrun, serve or sshd makes no attempt more than it had; what a killed supervisor
+ * makes, to the attempt, stands in killed.h.
  *
  *     kill_test                 a sample: every STRIDE-th case
  *     kill_test all [SEED]      every case of a recording
  *     kill_test VICTIM POINT [SEED]   one case, and its story
  */
+#include "tests/fault/killed.h"
 #include "tests/sim/world.h"
 #include "tests/unit/check.h"
 
@@ -20,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { STRIDE = 53, SEED = 1, LOOK_US = 500000 };
 
@@ -82,9 +85,11 @@ static void make_pipeline(void)
 
 struct killing {
     enum victim victim;
-    uint64_t point, at;          /* 1, 2, …; 0: none */
-    uint64_t kinds[SIM_POINTS];  /* points of each kind, counted */
-    bool struck, asked, running; /* the command of the killed supervisor ran */
+    uint64_t point, at;         /* 1, 2, …; 0: none */
+    uint64_t kinds[SIM_POINTS]; /* points of each kind, counted */
+    bool struck, asked;
+    struct killed killed; /* a supervisor … */
+    int journal;          /* … and its node's journal at that moment; 0: none */
 };
 
 /* ---- the stroke ---- */
@@ -101,12 +106,14 @@ static struct sim_proc *choose(struct world *w, const char *comm, uint64_t point
     return p;
 }
 
-static bool command_runs(const struct sim_proc *sup)
+/* By its journal the end of its attempt is known, or not. */
+static void keep_journal(struct killing *k, const struct sim_proc *p)
 {
-    for (const struct sim_proc *p = sup->m->procs; p != NULL; p = p->next)
-        if (p->ppid == sup->pid && p->state != SIM_ZOMBIE && strcmp(p->comm, "sim") == 0)
-            return true;
-    return false;
+    const struct sim_inode *i = sim_lookup(p->m, "/node/journal");
+
+    k->killed.pid = p->pid;
+    k->journal = memfd_create("journal", MFD_CLOEXEC);
+    CHECK(k->journal > 0 && i != NULL && write(k->journal, i->data, i->n) == (ssize_t)i->n);
 }
 
 static void on_point(struct sim *s, enum sim_point what)
@@ -136,7 +143,8 @@ static void on_point(struct sim *s, enum sim_point what)
         p = choose(w, k->victim == SERVE ? "serve" : "flownode", k->point);
         k->struck = p != NULL;
         if (p != NULL) {
-            k->running = command_runs(p);
+            if (k->victim == SUPERVISOR)
+                keep_journal(k, p);
             world_kill(w, p, "");
         }
     }
@@ -228,23 +236,57 @@ static void lost_is_cancelled(struct fr_buf *states)
     *states = b;
 }
 
+/* Every attempt is accounted for. */
+static void compare_attempts(struct world *w, const struct recording *r)
+{
+    struct fr_buf rows = {0};
+    const char *wrong;
+
+    world_rows(w, KILLED_ATTEMPTS("'train', 'again'"), &rows);
+    wrong = killed_wrong(rows.p, r->attempts.p);
+    if (wrong != NULL)
+        world_violated(w, "attempts, and how many they must be: %.*s", (int)strcspn(wrong, "\n"),
+                       wrong);
+    fr_buf_finish(&rows);
+}
+
+static void compare_killed(struct world *w, struct killing *k)
+{
+    const struct fr_sys simulated = fr_sys;
+    long nothing = count(w, "SELECT count(*) FROM attempt d WHERE " KILLED_NOTHING);
+    char sql[160], hex[40];
+
+    fr_sys = fr_sys_real; /* where the copy of the journal lies */
+    CHECK(!k->struck || killed_read(&k->killed, k->journal));
+    fr_sys = simulated;
+    fr_id_text(k->killed.newest, hex);
+    snprintf(sql, sizeof(sql),
+             "SELECT count(*) FROM attempt WHERE cause = 'lost' AND state = 'lost' AND id = x'%s'",
+             hex);
+    if (count(w, "SELECT count(*) FROM attempt WHERE cause = 'lost'") != k->killed.open ||
+        count(w, sql) != k->killed.open)
+        world_violated(w, "lost, and it must be %s", k->killed.open ? hex : "none");
+    if (nothing > 1)
+        world_violated(w, "%ld attempts came to nothing", nothing);
+}
+
 static void compare(struct world *w, const struct recording *r)
 {
-    const struct killing *k = w->test;
+    struct killing *k = w->test;
     struct fr_buf states = {0}, attempts = {0};
-    long lost = count(w, "SELECT count(*) FROM attempt WHERE cause = 'lost'");
-    long more = count(w, "SELECT count(*) FROM attempt a WHERE a.no > 1");
 
     take_states(w, &states, &attempts);
-    if (k->victim == SUPERVISOR && k->asked && lost == 1) /* of a task that was being cancelled */
+    if (k->victim == SUPERVISOR)
+        compare_killed(w, k);
+    if (k->killed.open) /* of a task that was being cancelled */
         lost_is_cancelled(&states);
     if (!same(&states, &r->states))
         world_violated(w, "it ended otherwise than the undisturbed run:\n%.*s", (int)states.n,
                        states.p);
     if (k->victim != SUPERVISOR && !same(&attempts, &r->attempts))
         world_violated(w, "more attempts than the undisturbed run:\n%s", attempts.p);
-    if (k->victim == SUPERVISOR && (lost > 1 || (k->running && !k->asked && lost != 1)))
-        world_violated(w, "%ld lost of %ld more", lost, more);
+    if (k->victim == SUPERVISOR)
+        compare_attempts(w, r);
     fr_buf_finish(&states);
     fr_buf_finish(&attempts);
 }
@@ -258,6 +300,8 @@ static bool run_case(struct world *w, enum victim victim, uint64_t point, uint64
     world_run(w, pipeline, seed, begin);
     if (!w->failed)
         compare(w, r);
+    if (k.journal > 0)
+        close(k.journal);
     if (w->failed)
         printf("case %s %" PRIu64 ", seed %" PRIu64 ": %s\n", victim_names[victim], point, seed,
                w->why);

@@ -61,12 +61,26 @@ static void drop(struct tracer *t, pid_t pid)
         *p = t->procs[--t->n];
 }
 
-static pid_t start(const char *const *argv, const char *out, bool traced)
+static void enter(const char *cgroup)
+{
+    char path[300];
+
+    if (cgroup == NULL || cgroup[0] == '\0')
+        return;
+    snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "0", 1) != 1)
+        _exit(97);
+    close(fd);
+}
+
+static pid_t start(const struct tracer *t, const char *const *argv, const char *out, bool traced)
 {
     pid_t pid = fork();
 
     if (pid != 0)
         return pid;
+    enter(t->cgroup);
     int fd = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(in, 0);
@@ -97,7 +111,7 @@ static bool take_in(struct tracer *t, pid_t pid, int kind)
 
 bool tracer_start(struct tracer *t, const char *const *argv, const char *out)
 {
-    t->root = start(argv, out, true);
+    t->root = start(t, argv, out, true);
     return take_in(t, t->root, TRACER_FLOWRUN);
 }
 
@@ -128,13 +142,15 @@ bool tracer_door(struct tracer *t, int socket, const char *const *argv, const ch
 {
     t->door = fork();
     if (t->door == 0)
+        enter(t->cgroup);
+    if (t->door == 0)
         open_door(socket, argv, out);
     return take_in(t, t->door, KIND_DOOR);
 }
 
 void tracer_beside(struct tracer *t, const char *const *argv, const char *out)
 {
-    t->extra = start(argv, out, false);
+    t->extra = start(t, argv, out, false);
     t->extra_ended = false;
 }
 
@@ -191,6 +207,7 @@ static bool at_call(struct tracer *t, struct tracer_proc *p)
     if (p->kind != (int)t->victim || point != t->point || t->struck)
         return false;
     t->struck = true;
+    t->killed = p->pid;
     kill(p->pid, SIGKILL);
     return true;
 }

@@ -25,9 +25,11 @@ struct tracer_proc {
 
 struct tracer {
     enum tracer_kind victim;
-    long point; /* 2k: before its k-th write, 2k + 1: after it, k = 0, 1 …; -1: none */
+    long point;         /* 2k: before its k-th write, 2k + 1: after it, k = 0, 1 …; -1: none */
+    const char *cgroup; /* what is started goes there first; "" or NULL: stays */
     long counts[TRACER_KINDS]; /* points seen of the victim's kind */
     bool struck;
+    pid_t killed;      /* who was; 0: nobody yet */
     pid_t root, extra; /* the program; one that was started beside it, not traced; 0: none */
     pid_t door;        /* starts a program for each connection; 0: none */
     int root_status, extra_status;
