@@ -159,9 +159,14 @@ cudaError_t cudaFree(void *p)
     return cudaSuccess;
 }
 
+/* $CUDASIM_PINNED: no piece may have more bytes. */
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
 {
+    const char *most = getenv("CUDASIM_PINNED");
+
     *p = nullptr;
+    if (most != nullptr && bytes > strtoul(most, nullptr, 10))
+        return cudaErrorMemoryAllocation;
     if (posix_memalign(p, 256, bytes) != 0)
         return cudaErrorMemoryAllocation;
     memset(*p, 0xff, bytes);

@@ -240,7 +240,7 @@ static enum fr_rc take(struct staged *s, struct fr_err *err)
     s->lists = fr_sys.alloc(3 * size * sizeof(*s->lists));
     if (rc == FR_OK && s->lists == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for %zu ranks", size);
-    return rc;
+    return rc == FR_OK ? rc : fr_while(err, "buffers of transport host");
 }
 
 static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *group,

@@ -178,12 +178,12 @@ enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err)
     enum fr_rc rc;
 
     if ((rc = tr_mem_alloc(m->o.be, TR_MEM_DEVICE, m->buffer_bytes, &p, err)) != FR_OK)
-        return rc;
+        return fr_while(err, "activations and workspace");
     c.base = m->buffer = p;
     lay_out(m, &c);
     tr_adapters_place(m);
     if ((rc = tr_mem_alloc(m->o.be, TR_MEM_PINNED, m->host_bytes, &p, err)) != FR_OK)
-        return rc;
+        return fr_while(err, "staging");
     m->host = p;
     if ((rc = tr_zero(m->o.be, m->q, m->buffer, m->buffer_bytes)) != FR_OK)
         return fr_fail(err, rc, "clearing %zu bytes", m->buffer_bytes);

@@ -43,9 +43,10 @@ enum fr_rc tr_offload_create(struct tr_model *m, struct fr_err *err)
     if (tr_offload_bytes(m) == 0)
         return FR_OK;
     if ((rc = tr_queue_create(m->o.be, 0, &o->q, err)) != FR_OK ||
-        (rc = tr_event_create(m->o.be, &o->turn, err)) != FR_OK ||
-        (rc = tr_mem_alloc(m->o.be, TR_MEM_PINNED, tr_offload_bytes(m), &p, err)) != FR_OK)
+        (rc = tr_event_create(m->o.be, &o->turn, err)) != FR_OK)
         return rc;
+    if ((rc = tr_mem_alloc(m->o.be, TR_MEM_PINNED, tr_offload_bytes(m), &p, err)) != FR_OK)
+        return fr_while(err, "waiting activations");
     tr_trace_queue(m->o.be, o->q, "copy activations");
     o->host = p;
     for (int i = 0; i < RING && rc == FR_OK; i++)

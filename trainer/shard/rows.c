@@ -83,7 +83,7 @@ enum fr_rc rows_alloc(struct tr_shard *s, struct fr_err *err)
     b->counts = fr_sys.alloc(6 * (size_t)s->o.comm->size * sizeof(size_t));
     if (rc == FR_OK && b->counts == NULL)
         rc = fr_fail(err, FR_NOMEM, "counts of %d ranks", s->o.comm->size);
-    return rc;
+    return rc == FR_OK ? rc : fr_while(err, "embedding rows");
 }
 
 void rows_free(struct tr_shard *s)

@@ -176,20 +176,21 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
     return tr_view_of(p, t->dtype, t->rank, t->shape);
 }
 
-/* One device allocation, zeroed: padding is zeros, and all pages are there from the start. */
-static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, char **out,
-                       struct fr_err *err)
+/* One allocation, zeroed: padding is zeros, and all pages are there from the start. what: its row
+ * of the memory table, in front of an error. */
+static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, const char *what,
+                       char **out, struct fr_err *err)
 {
     void *p = NULL;
     enum fr_rc rc = tr_mem_alloc(s->o.be, kind, bytes, &p, err);
 
-    if (rc == FR_OK) {
-        *out = p;
-        if (kind == TR_MEM_PINNED)
-            memset(p, 0, bytes);
-        else
-            rc = tr_zero(s->o.be, s->gq, p, bytes);
-    }
+    if (rc != FR_OK)
+        return fr_while(err, "%s", what);
+    *out = p;
+    if (kind == TR_MEM_PINNED)
+        memset(p, 0, bytes);
+    else
+        rc = tr_zero(s->o.be, s->gq, p, bytes);
     return rc;
 }
 
@@ -206,8 +207,9 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
     if (s->cq != NULL)
         tr_trace_queue(s->o.be, s->cq, "copy weights");
     if ((rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
-        (rc = take(s, kind, s->base_bytes, &s->base, err)) != FR_OK ||
-        (rc = take(s, TR_MEM_DEVICE, s->persistent_bytes, &s->persistent, err)) != FR_OK ||
+        (rc = take(s, kind, s->base_bytes, "base shard", &s->base, err)) != FR_OK ||
+        (rc = take(s, TR_MEM_DEVICE, s->persistent_bytes, "norms and routers", &s->persistent,
+                   err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)
         return rc;
     s->items = fr_sys.alloc(s->span_max * sizeof(*s->items));
@@ -216,7 +218,7 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
     for (int i = 0; i < 2 && s->window_bytes > 0; i++) {
         struct window *w = &s->windows[i];
 
-        if ((rc = take(s, TR_MEM_DEVICE, s->window_bytes, &w->p, err)) != FR_OK ||
+        if ((rc = take(s, TR_MEM_DEVICE, s->window_bytes, "gather windows", &w->p, err)) != FR_OK ||
             (rc = tr_event_create(s->o.be, &w->ready, err)) != FR_OK ||
             (rc = tr_event_create(s->o.be, &w->idle, err)) != FR_OK ||
             (rc = tr_event_create(s->o.be, &w->sent, err)) != FR_OK)

@@ -199,7 +199,7 @@ static void print_table(const struct tr_run *r, const struct table *t)
     bool apart = !r->env.be->ops->host_memory;
     char size[24];
 
-    tr_say("Memory of rank 0 of %d:", r->env.comm->size);
+    tr_say("Memory of rank %d of %d:", r->env.comm->rank, r->env.comm->size);
     for (size_t i = 0; i < t->n; i++) {
         fr_show_size((int64_t)t->rows[i].bytes, size);
         tr_say("  %-20s %12s%s", t->rows[i].name, size, apart && t->rows[i].host ? "  host" : "");
@@ -211,16 +211,21 @@ static void print_table(const struct tr_run *r, const struct table *t)
         tr_say("  %-20s %12s", "on the device", size);
 }
 
-/* What makes the largest part of the device's memory smaller. */
-static const char *cure(const char *row)
+/* What makes the largest part of a memory smaller. */
+static const char *cure(const struct tr_memory_row *row)
 {
-    if (strcmp(row, "base shard") == 0)
-        return "take more ranks with ZeRO stage 3, or offload_param to the CPU";
-    if (strcmp(row, "gather windows") == 0)
+    if (strcmp(row->name, "base shard") == 0)
+        return row->host ? "take more ranks with ZeRO stage 3, or leave out offload_param"
+                         : "take more ranks with ZeRO stage 3, or offload_param to the CPU";
+    if (strcmp(row->name, "waiting activations") == 0)
+        return "lower --per_device_train_batch_size or --cutoff_len, or leave out "
+               "activation_checkpointing.cpu_checkpointing";
+    if (strcmp(row->name, "gather windows") == 0)
         return "lower stage3_max_live_parameters";
-    if (strcmp(row, "adapters") == 0 || strcmp(row, "optimizer") == 0)
+    if (strcmp(row->name, "adapters") == 0 || strcmp(row->name, "optimizer") == 0 ||
+        strcmp(row->name, "state staging") == 0)
         return "lower --lora_rank, or take more ranks";
-    if (strcmp(row, "activations") == 0)
+    if (strcmp(row->name, "activations") == 0)
         return "lower --per_device_train_batch_size or --cutoff_len, or set "
                "activation_checkpointing.cpu_checkpointing";
     return "lower --per_device_train_batch_size or --cutoff_len";
@@ -238,12 +243,33 @@ static enum fr_rc reserve(const struct tr_run *r, const struct table *t, struct 
     for (size_t i = 0; i < t->n; i++)
         if (!t->rows[i].host && (most == NULL || t->rows[i].bytes > most->bytes))
             most = &t->rows[i];
+    if (r->env.comm->rank != 0) /* whose table is printed already */
+        print_table(r, t);
     fr_show_size((int64_t)most->bytes, size);
     fr_show_size((int64_t)t->device, all);
     return fr_fail(err, why.rc,
                    "rank %d needs %s on its device, the largest part is %s with %s: "
                    "%s; %s",
-                   r->env.comm->rank, all, most->name, size, why.msg, cure(most->name));
+                   r->env.comm->rank, all, most->name, size, why.msg, cure(most));
+}
+
+/* Something was too large for the host's memory; the error begins with its row of the table. */
+static enum fr_rc host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err)
+{
+    bool apart = !r->env.be->ops->host_memory;
+    const struct tr_memory_row *row = NULL;
+    struct table t;
+    char all[24];
+
+    make_table(r, &t);
+    for (size_t i = 0; i < t.n; i++)
+        if (strncmp(why->msg, t.rows[i].name, strlen(t.rows[i].name)) == 0)
+            row = &t.rows[i];
+    if (r->env.comm->rank != 0)
+        print_table(r, &t);
+    fr_show_size((int64_t)(apart ? t.sum - t.device : t.sum), all);
+    return fr_fail(err, why->rc, "rank %d needs %s of its host's memory: %s; %s", r->env.comm->rank,
+                   all, why->msg, row != NULL ? cure(row) : "take fewer ranks on this machine");
 }
 
 /* The table of what this rank will hold, printed before it is taken. */
@@ -296,24 +322,34 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     return take_memory(r, err);
 }
 
-static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
+/* What the table says: the model, the optimizer, the host's copies of the adapters. */
+static enum fr_rc fill(struct tr_run *r, struct fr_err *err)
 {
     struct tr_params p;
-    int64_t began = fr_sys.mono_ms();
-    char took[24];
-    enum fr_rc rc;
+    size_t bytes;
+    enum fr_rc rc = tr_model_load(r->model, r->st, err);
 
-    r->rss_before = tr_peak_rss();
-    rc = tr_model_load(r->model, r->st, err);
     if (rc == FR_OK)
         rc = tr_optim_create(&r->optim, r->model, r->env.comm, r->env.be, err);
     if (rc != FR_OK)
         return rc;
     tr_model_params(r->model, &p);
-    r->flat = fr_sys.alloc((size_t)p.padded * r->resume.flat_states * sizeof(float));
-    if (r->flat == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for host copies of the adapters");
+    bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float);
+    if ((r->flat = fr_sys.alloc(bytes)) == NULL)
+        return fr_fail(err, FR_NOMEM, "state staging: %zu bytes", bytes);
     r->resume.flat = r->flat;
+    return FR_OK;
+}
+
+static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
+{
+    int64_t began = fr_sys.mono_ms();
+    struct fr_err why = {0};
+    char took[24];
+
+    r->rss_before = tr_peak_rss();
+    if (fill(r, &why) != FR_OK) /* the device's part was there */
+        return why.rc == FR_NOMEM ? host_lacks(r, &why, err) : fr_fail(err, why.rc, "%s", why.msg);
     r->optim.beta1 = r->ds.optimizer ? r->ds.beta1 : r->args->adam_beta1;
     r->optim.beta2 = r->ds.optimizer ? r->ds.beta2 : r->args->adam_beta2;
     r->optim.eps = r->ds.optimizer ? r->ds.eps : r->args->adam_epsilon;

@@ -7,6 +7,7 @@
 static enum fr_rc take(enum tr_mem kind, size_t bytes, void **out, struct fr_err *err)
 {
     size_t all = bytes > 0 ? bytes : 1, room = 0, total = 0;
+    enum fr_rc rc = FR_IO;
     cudaError_t e = kind == TR_MEM_DEVICE ? cudaMalloc(out, all)
                                           : cudaHostAlloc(out, all, cudaHostAllocDefault);
 
@@ -14,10 +15,14 @@ static enum fr_rc take(enum tr_mem kind, size_t bytes, void **out, struct fr_err
         return FR_OK;
     *out = NULL;
     (void)cudaGetLastError();
+    if (e == cudaErrorMemoryAllocation)
+        rc = FR_NOMEM;
+    if (kind != TR_MEM_DEVICE)
+        return fr_fail(err, rc, "%zu bytes of pinned memory: %s", bytes, cudaGetErrorString(e));
     (void)cudaMemGetInfo(&room, &total);
-    return fr_fail(err, e == cudaErrorMemoryAllocation ? FR_NOMEM : FR_IO,
-                   "%zu bytes of %s memory: %s; %zu of the device's %zu bytes are free", bytes,
-                   kind == TR_MEM_DEVICE ? "device" : "pinned", cudaGetErrorString(e), room, total);
+    return fr_fail(err, rc,
+                   "%zu bytes of device memory: %s; %zu of the device's %zu bytes are free", bytes,
+                   cudaGetErrorString(e), room, total);
 }
 
 enum fr_rc cuda_mem_reserve(void *self, size_t bytes, struct fr_err *err)
