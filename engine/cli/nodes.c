@@ -118,28 +118,28 @@ static void print_node(const struct fr_node *n, const struct answer *a)
 }
 
 /* An inventory is checked as the nodes of a pipeline that does nothing. */
+static const char idle[] = "name: nodes\n"
+                           "params: {nodes: {type: path}}\n"
+                           "nodes: ${{ params.nodes }}\n"
+                           "tasks: {none: {run: ':'}}\n";
+
 static enum fr_rc load(struct cli_spec *s, bool inventory, struct fr_spec **out,
                        struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_spec_opts so;
-    struct fr_source made = {0};
-    struct fr_buf text = {0};
-    enum fr_rc rc = cli_spec_opts(s, &so, err);
+    struct fr_source made = {"nodes", {idle, sizeof(idle) - 1}};
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
+    if (inventory)
+        s->nodes = s->file;
+    if ((rc = cli_spec_opts(s, &so, err)) != FR_OK)
         return rc;
     if (inventory) {
-        fr_buf_fmt(&text, "name: nodes\nnodes: %s\ntasks: {none: {run: ':'}}\n", s->file);
-        if (text.bad)
-            return fr_fail(err, FR_NOMEM, "no memory");
-        made = (struct fr_source){"nodes", {text.p, text.n}};
         so.path = "nodes";
         so.sources = &made;
         so.n_sources = 1;
     }
-    rc = fr_spec_load(&so, out, issues, err);
-    fr_buf_finish(&text);
-    return rc;
+    return fr_spec_load(&so, out, issues, err);
 }
 
 /* Whether the file is an inventory: it has no tasks of its own. */
