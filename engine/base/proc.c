@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -204,6 +205,11 @@ static void become(const struct fr_spawn *s, volatile int *failed)
         place_fds(s->fds) == 0 && (s->cwd == NULL || chdir(s->cwd) == 0)) {
         signal(SIGPIPE, SIG_DFL);
         signal(SIGXFSZ, SIG_DFL);
+        struct rlimit core;
+        if (s->no_core && getrlimit(RLIMIT_CORE, &core) == 0) {
+            core.rlim_cur = 0;
+            setrlimit(RLIMIT_CORE, &core);
+        }
         sigprocmask(SIG_SETMASK, &none, NULL);
         execvpe(s->argv[0], (char *const *)s->argv, (char *const *)s->envp);
     }

@@ -41,6 +41,7 @@ struct fr_spawn {
     bool new_session;
     bool new_group;       /* a process group of its own, in the caller's session */
     bool die_with_parent; /* PR_SET_PDEATHSIG = SIGKILL */
+    bool no_core;         /* leaves no core unless it raises its limit itself */
 };
 
 struct fr_wait {

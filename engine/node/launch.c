@@ -225,6 +225,7 @@ static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_pro
     struct fr_spawn sp = {.argv = make_argv(s, st->argv),
                           .envp = make_env(s, st->env),
                           .cwd = make_cwd(s, st->cwd),
+                          .no_core = s->masked.n > 0,
                           .new_session = st->sidecar,
                           .new_group = !st->sidecar};
 

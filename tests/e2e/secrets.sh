@@ -125,6 +125,10 @@ core*)
     sh -c 'kill -SEGV $$' # one that may leave one, does
     same "the cores" "$(find . -name 'core*' -type f -not -name core.yaml | wc -l)" 1
     rm -f core core.[0-9]*
+    sed 's/exec sleep 1000/kill -SEGV $$/' core.yaml > own.yaml
+    "$flowrun" own.yaml > out 2>&1
+    has "a task that has a secret dies" out "a@n1 failed"
+    same "without a core" "$(find . "$FLOWRUN_HOME" -name 'core*' -type f -not -name core.yaml | wc -l)" 0
     for p in $(marked); do kill -9 "$p"; done ;;
 *) echo "left out: cores (the machine gives them away)" ;;
 esac
