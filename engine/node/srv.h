@@ -17,6 +17,7 @@ enum {
     SRV_SHIM_MS = 30000,  /* for a container to start the shim */
     SRV_SYNC_MS = 200,    /* journal writes are synced together */
     SRV_LOOK_MS = 4000,   /* between looks for a newer connection */
+    SRV_DEAF_MS = 15000,  /* beyond the grace of a stop: its supervisor does not run */
     SRV_IDLE_MS = 120000, /* without a frame, the connection is given up */
     SRV_CREW = 32,        /* supervisors kept for the next attempt */
     SRV_CTL_MAX = 1 << 20 /* waiting control bytes above which nothing more is read */
@@ -35,6 +36,7 @@ struct srv_live {
     bool starting;          /* prepare was asked here and not answered yet */
     bool failed;            /* what it was asked cannot be done: no more tries */
     int64_t due_ms;         /* next look, INT64_MAX: none */
+    int64_t stop_by_ms;     /* then a supervisor that was told to stop it has; 0: it was not */
     int64_t shim_until_ms;  /* 0: no shim awaited */
     struct fr_proc runtime; /* RUNTIME exec -d, pid 0: none */
     uint32_t pid, port;

@@ -299,6 +299,7 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
             l->due_ms = fr_sys.mono_ms(); /* the next step says ended */
         fr_arena_finish(&arena);
     } else {
+        l->stop_by_ms = fr_sys.mono_ms() + (int64_t)m->stop.grace_ms + SRV_DEAF_MS;
         srv_live_put(s, l, m);
     }
 }

@@ -1,13 +1,14 @@
 /* Supervisors as serve sees them: reached by socket while they live, cleared up after when they
  * died. */
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/node/cgroup.h"
-#include "engine/node/outputs.h"
 #include "engine/node/reason.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -339,10 +340,27 @@ static void over(struct srv *s, struct srv_live *l)
         srv_live_drop(s, l);
 }
 
+/* A supervisor that is halted, or has lost its way, does not stop anything: it is killed, and what
+ * it had is stopped in its place. The pid of one in a container is not known here. */
+static void replace_deaf(struct srv_live *l)
+{
+    const struct fr_attempt *a = l->a;
+
+    l->stop_by_ms = 0;
+    if (a->ended || !a->launched || a->container[0] != '\0')
+        return;
+    fr_log(FR_LOG_WARN, "node", "supervisor %d of %s does not answer: it is killed",
+           (int)a->supervisor.pid, a->instance);
+    fr_sys.kill(a->supervisor, SIGKILL);
+}
+
 void srv_live_step(struct srv *s, struct srv_live *l)
 {
     int64_t now = fr_sys.mono_ms();
     struct fr_wait w = {0};
+
+    if (l->stop_by_ms != 0 && now >= l->stop_by_ms)
+        replace_deaf(l);
 
     if (l->runtime.pid != 0 && l->shim_until_ms == 0 &&
         fr_sys.wait(l->runtime.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid != 0)

@@ -176,6 +176,16 @@ static void look_rival(struct world *w)
     cut(w, n1(w), 25);
 }
 
+/* A supervisor that is halted does not hear the stop. */
+static void look_halted(struct world *w)
+{
+    if (so_far(w)->step > 0 || !runs(w))
+        return;
+    so_far(w)->step = 1;
+    world_pick(w, n1(w), "flownode", 0)->held_us = INT64_MAX;
+    world_request(w, "cancel", "");
+}
+
 /* Its lease ends before the engine gives it up. */
 static void look_lease(struct world *w)
 {
@@ -399,6 +409,8 @@ static const struct guard guards[] = {
      FR_OUT_SUCCEEDED, 1, 3},
     {"a rival that lives", ONE(LEASE, "\"90000\", \"0\""), look_rival, NULL, NULL, FR_OUT_SUCCEEDED,
      2, 1},
+    {"a supervisor that is halted", ONE("", "\"90000000\", \"0\""), look_halted, NULL, NULL,
+     FR_OUT_CANCELLED, 1, 1},
     {"a lease", ONE(LEASE, "\"20000\", \"0\""), look_lease, NULL, NULL, FR_OUT_SUCCEEDED, 2, 2},
     {"a retry budget", ONE("retry: {times: 1, delay: 300ms, on: [exit]}, ", "\"500\", \"3\""),
      look_budget, NULL, NULL, FR_OUT_FAILED, 2, 2},
