@@ -159,15 +159,21 @@ cudaError_t cudaFree(void *p)
     return cudaSuccess;
 }
 
-/* $CUDASIM_PINNED: no piece may have more bytes. */
+/* $CUDASIM_PINNED is RANK:BYTES: no piece of this local rank may have more bytes. */
+static bool refused(size_t bytes)
+{
+    const char *given = getenv("CUDASIM_PINNED"), *rank = getenv("LOCAL_RANK");
+    char *end = nullptr;
+
+    return given != nullptr && rank != nullptr &&
+           strtol(given, &end, 10) == strtol(rank, nullptr, 10) && *end == ':' &&
+           bytes > strtoul(end + 1, nullptr, 10);
+}
+
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
 {
-    const char *most = getenv("CUDASIM_PINNED");
-
     *p = nullptr;
-    if (most != nullptr && bytes > strtoul(most, nullptr, 10))
-        return cudaErrorMemoryAllocation;
-    if (posix_memalign(p, 256, bytes) != 0)
+    if (refused(bytes) || posix_memalign(p, 256, bytes) != 0)
         return cudaErrorMemoryAllocation;
     memset(*p, 0xff, bytes);
     std::lock_guard<std::mutex> hold(lock);

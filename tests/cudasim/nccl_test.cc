@@ -140,6 +140,36 @@ static int reduce(const struct rank *r)
     return bad;
 }
 
+/* Everywhere the sum in the order of the ranks of c, whose numbers in the world are `of`; another
+ * order has other bits. */
+static int reduce_all(const struct rank *r, struct tr_comm *c, const int *of)
+{
+    int bad = 0;
+    size_t n = (size_t)c->size * N;
+    float *p = floats(r, n), *slices = floats(r, n);
+    struct tr_all_reduce x = {view2(p, TR_F32, c->size, N), view2(slices, TR_F32, c->size, N),
+                              "norms"};
+    struct fr_err err = {};
+
+    for (size_t i = 0; i < n; i++)
+        p[i] = value(of[c->rank], 3, (int)i) / 3;
+    bad += settled(r, tr_comm_all_reduce(c, r->q, &x, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0;
+
+        for (int k = 0; k < c->size; k++)
+            sum += value(of[k], 3, (int)i) / 3;
+        bad += p[i] != sum;
+    }
+    x.p.dtype = TR_BF16;
+    bad += tr_comm_all_reduce(c, r->q, &x, NULL) != FR_DTYPE;
+    x = {view2(p, TR_F32, 1, c->size * N), view2(slices, TR_F32, 1, N / 2), "norms"};
+    bad += tr_comm_all_reduce(c, r->q, &x, NULL) != FR_SHAPE;
+    tr_mem_free(r->be, TR_MEM_PINNED, p);
+    tr_mem_free(r->be, TR_MEM_PINNED, slices);
+    return bad;
+}
+
 static int broadcast(const struct rank *r, int root)
 {
     int bad = 0;
@@ -158,11 +188,13 @@ static int broadcast(const struct rank *r, int root)
 
 static int all_calls(const struct rank *r)
 {
+    static const int world[] = {0, 1, 2};
     int bad = 0;
     double sum = r->comm->rank + 1;
 
     for (int round = 0; round < 3; round++)
-        bad += gather(r) + exchange(r) + reduce(r) + broadcast(r, round);
+        bad += gather(r) + exchange(r) + reduce(r) + reduce_all(r, r->comm, world) +
+               broadcast(r, round);
     bad += tr_comm_host_sum(r->comm, &sum, 1, NULL) != FR_OK || sum != 6;
     return bad;
 }
@@ -230,6 +262,7 @@ static int in_group(const struct rank *r, struct tr_comm *g, const int *of)
     bad += settled(r, tr_comm_broadcast(g, r->q, &b, &err), &err);
     for (int i = 0; i < N; i++)
         bad += in[i] != value(of[size - 1], of[0], i);
+    bad += reduce_all(r, g, of);
     bad += tr_comm_host_barrier(g, NULL) != FR_UNSUPPORTED;
     tr_mem_free(r->be, TR_MEM_PINNED, in);
     tr_mem_free(r->be, TR_MEM_PINNED, out);
@@ -253,7 +286,7 @@ static int groups(const struct rank *r)
     before = r->comm->collectives;
     for (int round = 0; round < 2; round++)
         bad += in_group(r, g, me == 1 ? one : pair) + gather(r);
-    bad += r->comm->collectives != before + 2 * (3 + 1);
+    bad += r->comm->collectives != before + 2 * (5 + 1);
     tr_comm_destroy(g);
     return bad + gather(r);
 }

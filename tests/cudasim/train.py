@@ -95,7 +95,7 @@ def memory(steps):
     for part in ("on the device", "the largest part is backend scratch with 3", "9000000 bytes are free",
                  "; lower --per_device_train_batch_size or --cutoff_len"):
         t.has("too little memory", one.text(), part)
-    one = t.launch("pinned", 2, accumulation=1, steps=1, device="cuda", env={"CUDASIM_PINNED": "100000"},
+    one = t.launch("pinned", 2, accumulation=1, steps=1, device="cuda", env={"CUDASIM_PINNED": "1:100000"},
                    deepspeed=HOST, **BASE)
     t.same("too little pinned memory", one.wait(), 1)
     for part in (r"rank 1 needs .* of its host's memory: base shard: \d+ bytes of pinned memory: ",

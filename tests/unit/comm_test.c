@@ -49,6 +49,7 @@ static int run_rank(const struct world *w, int rank, rank_body body)
                              .exit_code = 44,
                              .check = w->check};
     int first = rank - o.local_rank, socks[MAX];
+    struct tr_backend *be = NULL;
     struct tr_comm *comm;
     struct fr_err err;
 
@@ -58,12 +59,13 @@ static int run_rank(const struct world *w, int rank, rank_body body)
     for (int j = 0; j < o.local_size; j++)
         socks[j] = w->socks[rank][first + j];
     o.local_socks = o.local_size > 1 ? socks : NULL;
-    if (tr_comm_cpu(NULL, &o, &comm, &err) != FR_OK) {
+    if (tr_cpu_create(&be, &err) != FR_OK || tr_comm_cpu(be, &o, &comm, &err) != FR_OK) {
         printf("rank %d: %s\n", rank, err.msg);
         return 99;
     }
     int bad = body(comm);
     tr_comm_destroy(comm);
+    tr_backend_destroy(be);
     return bad;
 }
 
@@ -173,6 +175,31 @@ static int exchange_round(struct tr_comm *c, size_t bytes, int k)
     return bad != 0;
 }
 
+/* A sum that has other bits in another order of ranks. */
+static int reduce_round(struct tr_comm *c, int64_t n)
+{
+    int64_t all = n * c->size;
+    float *p = malloc((size_t)all * sizeof(*p)), *slices = malloc((size_t)all * sizeof(*p));
+    struct tr_all_reduce x = {tr_view2(p, TR_F32, c->size, n), tr_view2(slices, TR_F32, c->size, n),
+                              "test sum"};
+    struct tr_queue *q = NULL;
+    int bad = tr_queue_create(c->be, 0, &q, NULL) != FR_OK;
+
+    for (int64_t i = 0; i < all; i++)
+        p[i] = (float)pattern(c->rank, 1, (size_t)i) / 3;
+    bad += tr_comm_all_reduce(c, q, &x, NULL) != FR_OK;
+    for (int64_t i = 0; i < all; i++) {
+        float sum = 0;
+        for (int r = 0; r < c->size; r++)
+            sum += (float)pattern(r, 1, (size_t)i) / 3;
+        bad += p[i] != sum;
+    }
+    tr_queue_destroy(c->be, q);
+    free(p);
+    free(slices);
+    return bad != 0;
+}
+
 static int collectives(struct tr_comm *c)
 {
     static const size_t sizes[] = {4, 252, 4096, 65540, 3 * 1024 * 1024 + 4};
@@ -192,6 +219,7 @@ static int collectives(struct tr_comm *c)
         free(p);
         bad += tr_comm_host_barrier(c, NULL) != FR_OK;
     }
+    bad += reduce_round(c, 1) + reduce_round(c, 63) + reduce_round(c, 70001);
     bad += tr_comm_host_sum(c, sums, 2, NULL) != FR_OK;
     bad += sums[0] != 1.5 * c->size || sums[1] != c->size * (c->size - 1) / 2.0;
     return bad > 90 ? 90 : bad;

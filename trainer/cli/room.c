@@ -13,18 +13,17 @@ static const char *const op_names[TR_ROOM_OPS] = {"all_reduce", "all_gather", "a
 enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err)
 {
     size_t size = (size_t)r->world->size;
-    void *p[3] = {0};
+    void *p[2] = {0};
     enum fr_rc rc = tr_queue_create(r->be, 0, &r->q, err);
 
     r->n = (bytes / sizeof(float) + size) / size * size;
-    for (int i = 0; i < 3 && rc == FR_OK; i++) {
+    for (int i = 0; i < 2 && rc == FR_OK; i++) {
         rc = tr_mem_alloc(r->be, TR_MEM_DEVICE, r->n * sizeof(float), &p[i], err);
         if (rc == FR_OK)
             rc = tr_zero(r->be, r->q, p[i], r->n * sizeof(float));
     }
     r->all = p[0];
     r->slices = p[1];
-    r->mine = p[2];
     return rc;
 }
 
@@ -34,7 +33,6 @@ void tr_room_finish(struct tr_room *r)
         return;
     tr_mem_free(r->be, TR_MEM_DEVICE, r->all);
     tr_mem_free(r->be, TR_MEM_DEVICE, r->slices);
-    tr_mem_free(r->be, TR_MEM_DEVICE, r->mine);
     tr_queue_destroy(r->be, r->q);
 }
 
@@ -42,22 +40,23 @@ static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_er
 {
     size_t size = (size_t)t->comm->size, bytes = t->bytes / size;
     int64_t part = (int64_t)(bytes / sizeof(float));
-    struct tr_reduce_scatter rs = {
-        .out = tr_view1(r->mine, TR_F32, part),
-        .in = tr_view2(r->all, TR_F32, (int64_t)size, part),
+    struct tr_all_reduce sum = {
+        .p = tr_view2(r->all, TR_F32, (int64_t)size, part),
         .slices = tr_view2(r->slices, TR_F32, (int64_t)size, part),
         .what = "of the probe",
     };
-    struct tr_gather_item item = {r->all, r->mine, bytes};
+    struct tr_gather_item item = {r->all, r->all + part * t->comm->rank, bytes};
     struct tr_allgather g = {&item, 1, "of the probe"};
     struct tr_alltoall a = {r->slices, r->all, bytes, "of the probe"};
-    enum fr_rc rc = FR_OK;
 
-    if (t->op == TR_ROOM_ALL_TO_ALL)
+    switch (t->op) {
+    case TR_ROOM_ALL_REDUCE:
+        return tr_comm_all_reduce(t->comm, r->q, &sum, err);
+    case TR_ROOM_ALL_GATHER:
+        return tr_comm_all_gather(t->comm, r->q, &g, err);
+    default:
         return tr_comm_all_to_all(t->comm, r->q, &a, err);
-    if (t->op == TR_ROOM_ALL_REDUCE)
-        rc = tr_comm_reduce_scatter(t->comm, r->q, &rs, err);
-    return rc == FR_OK ? tr_comm_all_gather(t->comm, r->q, &g, err) : rc;
+    }
 }
 
 /* Rank k contributes k + i mod 7 at place i: the sum is known everywhere. */

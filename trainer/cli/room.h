@@ -1,6 +1,6 @@
 /*
  * Collectives of flowtrain probe, checked and timed. A collective over n numbers: all-reduce sums n
- * of each rank (reduce-scatter in rank order, then all-gather), all-gather makes n of all ranks'
+ * of each rank in rank order, all-gather makes n of all ranks'
  * parts, all-to-all sends n in equal slices. Bus bandwidth is NCCL's definition: bytes / seconds *
  * (ranks - 1) / ranks, twice that for an all-reduce.
  */
@@ -13,10 +13,10 @@
 enum tr_room_op { TR_ROOM_ALL_REDUCE, TR_ROOM_ALL_GATHER, TR_ROOM_ALL_TO_ALL, TR_ROOM_OPS };
 
 struct tr_room {
-    struct tr_backend *be;      /* borrows */
-    struct tr_comm *world;      /* borrows */
-    struct tr_queue *q;         /* owns */
-    float *all, *slices, *mine; /* owns, device: n, n, n */
+    struct tr_backend *be; /* borrows */
+    struct tr_comm *world; /* borrows */
+    struct tr_queue *q;    /* owns */
+    float *all, *slices;   /* owns, device: n, n */
     size_t n;
 };
 

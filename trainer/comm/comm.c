@@ -99,6 +99,25 @@ enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
     return tr_reduce_ordered(comm->be, q, &r, err);
 }
 
+enum fr_rc tr_comm_all_reduce(struct tr_comm *comm, struct tr_queue *q,
+                              const struct tr_all_reduce *x, struct fr_err *err)
+{
+    int64_t n = tr_view_count(x->p) / comm->size;
+    float *mine = (float *)x->p.p + n * comm->rank;
+    struct tr_reduce_scatter rs = {
+        .out = tr_view1(mine, TR_F32, n), .in = x->p, .slices = x->slices, .what = x->what};
+    struct tr_gather_item item = {x->p.p, mine, (size_t)n * sizeof(float)};
+    struct tr_allgather g = {.items = &item, .n = 1, .what = x->what};
+    enum fr_rc rc;
+
+    if (x->p.dtype != TR_F32)
+        return fr_fail(err, FR_DTYPE, "all-reduce of %s: %s, expected f32", x->what,
+                       tr_dtype_name(x->p.dtype));
+    if ((rc = tr_comm_reduce_scatter(comm, q, &rs, err)) != FR_OK)
+        return rc;
+    return tr_comm_all_gather(comm, q, &g, err);
+}
+
 static enum fr_rc whole(const struct tr_comm *comm, struct fr_err *err)
 {
     return comm->world == NULL ? FR_OK

@@ -178,7 +178,7 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
 /*
  * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's
  * type (f32, bf16, f16); sums are f32. An all-to-all into `slices` and tr_reduce_ordered: the same
- * bits on every transport and every node layout.
+ * bits on every transport and every node layout. out may be slice me of in.
  */
 struct tr_reduce_scatter {
     struct tr_view out;    /* (n) f32            */
@@ -188,6 +188,19 @@ struct tr_reduce_scatter {
 };
 enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
                                   const struct tr_reduce_scatter *x, struct fr_err *err);
+
+/*
+ * p (size, n) f32 becomes, on every rank, the sum over ranks in rank order: a reduce-scatter into
+ * slice me of p, then an all-gather of the slices in place. The same bits on every rank, transport
+ * and node layout; a rank sends twice (size-1)/size of p.
+ */
+struct tr_all_reduce {
+    struct tr_view p;      /* (size, n) f32 */
+    struct tr_view slices; /* (size, n) f32, workspace, not in p */
+    const char *what;
+};
+enum fr_rc tr_comm_all_reduce(struct tr_comm *comm, struct tr_queue *q,
+                              const struct tr_all_reduce *x, struct fr_err *err);
 
 /* ---- control plane: host memory, blocking; not of a group (FR_UNSUPPORTED) ---- */
 
