@@ -9,7 +9,8 @@
  * them.
  *
  * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (by L2);
- * 2*T*len*(5*dq + 4*dv)... operations a head without the causal half; limit: the matrix rate.
+ * 2*T*len*(4*dq + 3*dv) operations a head, half of them when causal: 2*dq + 2*dv for keys,
+ * 2*dq + dv for queries; 3*dq + 2*dv would do if scores were computed once. Limit: the matrix rate.
  * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
  */
 #include "trainer/backend/cuda/attention.h"

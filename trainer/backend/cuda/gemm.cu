@@ -3,7 +3,8 @@
  * it, but for what it has no form for: FP8 blocks, a bias wider than c, and sums of no term, which
  * are the kernel's of product.cu. LoRA's products are such calls: x A^T and dA are skinny
  * (bandwidth of x), the update by B goes into y with beta 1 (bandwidth of y), dA and dB into f32.
- * Limits: as lt.cu and product.cu say.
+ * Moves M*D + D*N + M*N elements (c twice with beta; once more each way where a bias is not of c's
+ * type, by bias_kernel). Limit: the matrix rate, of skinny ones the bandwidth.
  */
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"

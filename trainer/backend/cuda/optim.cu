@@ -1,12 +1,15 @@
 /*
  * The optimizer's side: adamw, the norm and the scan of gradients, the ordered reduction.
  *
- * adamw ("+="): a thread owns a chunk of the four arrays; moves 28 bytes an element and the copy.
- * sumsq (+= in f64), nonfinite (+=): a block owns CHUNKS chunks a thread; partial sums go to the
- * workspace and are summed in order by one block; the count is an integer, so atomics may add it.
- * Both read x once. reduce_ordered ("=" or +=): a thread owns a chunk of out and walks the slices
- * in rank order; (W + 1) n elements moved. Limit of all: bandwidth. Source: Loshchilov & Hutter
- * 2019, algorithm 2.
+ * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2,
+ * p = p (1 - lr wd) - lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in
+ * f32. A thread owns a chunk of the four arrays; moves 28 bytes an element and the copy.
+ * sumsq (+= in f64): out += sum of x*x; nonfinite (+=): found += how many x have all bits of the
+ * exponent set. A block owns CHUNKS chunks a thread; partial sums go to the workspace and are
+ * summed in order by one block; the count is an integer, so atomics may add it. Both read x once.
+ * reduce_ordered ("=", or += with add): out = sum of slices[w], w ascending. A thread owns a chunk
+ * of out; (W + 1) n elements moved. Limit of all: bandwidth. Source: Loshchilov & Hutter 2019,
+ * algorithm 2.
  */
 #include "trainer/backend/cuda/cuda.h"
 

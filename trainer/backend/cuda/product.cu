@@ -10,6 +10,11 @@
  *
  * Moves M*D + N*D + M*N elements (each a per column of tiles, each b per row of tiles, by L2);
  * limits: the matrix rate at hundreds of rows a group, else the bandwidth (the weights once).
+ * On sm_90a product_sm90.cu takes most by wgmma. What stays here: FP8 weights, which are decoded in
+ * registers on their way to shared memory, where the copy engine cannot do it (at hundreds of rows
+ * the limit is then the rate of mma.sync); `reduce`, whose depth only the device knows, kept for
+ * LoRA on experts, whose r columns leave the bandwidth of dy and x as the limit (no block asks for
+ * it yet); f32, which is six products of bf16 parts (tile.h); rows not aligned to 16 bytes.
  * Source: PTX ISA, mma.m16n8k16; the tile schedule of persistent grouped GEMMs (CUTLASS manual).
  */
 #include "trainer/backend/cuda/product.h"

@@ -5,16 +5,20 @@
  * c = s + bias, groups scored by their two largest c, the K largest c of the kept groups, ids
  * ascending, weights. Where x and gate are of one 16-bit type, their products are exact and summed
  * in f32 by the tensor cores: a block owns TILE tokens x TILE experts, 4 STAGES of DEPTH channels
- * in flight. Otherwise each product is one FMA of a thread that owns 4 x 4. Moves T H + T E words;
- * the limit is bandwidth for E <= 256 on tensor cores, the FMA rate without.
+ * in flight; by mma.sync on sm_90a, too: 2 T H E operations are half a percent of those of the
+ * experts behind them, and wgmma would save a part of that. Otherwise (f32 runs, a gate in f32)
+ * each product is one FMA of a thread that owns 4 x 4, so that choices are those of f32. Moves
+ * T H + T E words; the limit is bandwidth for E <= 256 on tensor cores, the FMA rate without.
  * Values are compared as ordered integers with the index below them, so that ties go to the lower
  * index and what is no number comes last, whatever the order of the lanes.
  *
  * router_bwd: ds = factor/(S+1e-20) (d - sum_j s_j d_j/(S+1e-20)) with norm, else factor d;
  * dz = ds s (1-s); dx (= or +=) sum over k of dz_k gate[id_k], a block a token, gate from the
- * caches, T H elements once or twice. dgate (+=): a block owns columns of an expert and adds the
- * tokens that chose it in order, found 32 slots at a time; E H words and T K H elements of x from
- * the caches. Source: DeepSeek-V3 2024, section 2.1.2.
+ * caches, T H elements once or twice: K of E columns of dz are not 0, so these K FMA a channel are
+ * less work than a dense product. dgate (+=) = sum over t of dz x: a block owns columns of an
+ * expert and adds the tokens that chose it in order, found 32 slots at a time; E H words and T K H
+ * elements of x from the caches. One after the other for the same bits everywhere; routers are
+ * frozen, and no block asks for it. Source: DeepSeek-V3 2024, section 2.1.2.
  */
 #include "trainer/backend/cuda/cuda.h"
 

@@ -1,14 +1,17 @@
 /*
  * Rows and gates: embedding, dropout, SwiGLU.
  *
- * embed_fwd ("="): a thread owns a chunk of y; moves 2 T H elements. embed_bwd (+=): the block of a
- * token owns its id's row of dtable if no earlier token has the id, and adds the rows of all later
- * ones in order, which it finds 32 ids at a time; T^2/32 words of ids from the caches.
- * dropout ("="): a thread owns a chunk; moves 2 R n elements; two calls of Philox for 8 channels
- * take about as long as their 32 bytes.
- * swiglu_fwd ("="): a thread owns a chunk, 3 R I elements. swiglu_bwd ("="): a block owns a row,
- * for the sum that dweight wants, 5 R I elements. A chunk is read before it is written, so that
- * outputs may be inputs as ops.h allows. Limit of all: bandwidth.
+ * embed_fwd ("="): y[t] = table[ids[t] - row0]; a thread owns a chunk of y; moves 2 T H elements.
+ * embed_bwd: dtable[ids[t] - row0] += dy[t]; the block of a token owns its id's row of dtable if no
+ * earlier token has the id, and adds the rows of all later ones in order, which it finds 32 ids at
+ * a time; T^2/32 words of ids from the caches.
+ * dropout ("="): y = x / (1 - p) where a word of Philox is at least p 2^32, else 0; its key is of
+ * (seed, module, epoch), its counter of (place, pos, channel), see philox.h. A thread owns a chunk;
+ * moves 2 R n elements; two calls of Philox for 8 channels take about as long as their 32 bytes.
+ * swiglu_fwd ("="): h = g s u, s = 1/(1 + exp(-g)); a thread owns a chunk, 3 R I elements.
+ * swiglu_bwd ("="): dg = w dh u s (1 + g (1-s)), du = w dh g s, dweight = sum over a row of
+ * dh g s u; a block owns a row, for that sum, 5 R I elements. A chunk is read before it is written,
+ * so that outputs may be inputs as ops.h allows. Limit of all: bandwidth.
  */
 #include "trainer/backend/cuda/cuda.h"
 

@@ -1,10 +1,12 @@
 /*
- * Element-wise: fill, noise, cast, decode, sum. A thread owns a chunk of DEV_WIDE elements (of one
- * where rows are not aligned to 16 bytes); views that are contiguous are one long row. All outputs
- * are written
- * ("="); each view is moved once, so the limit is the device's bandwidth: fill n bytes, cast and
- * sum the bytes of all their views, decode 1 + sizeof(y) a weight. y may be any x: a chunk is read
- * before it is written.
+ * Element-wise; all outputs are written ("="):
+ *   fill y = value; cast y = x; sum y = sum of alpha[k] x[k], k ascending, in f32;
+ *   noise y[i] = scale * draw(key, first + i), normal or uniform in [-1, 1) (tensor/draw.h);
+ *   decode y[i,j] = w[i,j] * scale[(row0+i) / block_rows, j / block_cols], w as f8_value of dev.h.
+ * A thread owns a chunk of DEV_WIDE elements (of one where rows are not aligned to 16 bytes); views
+ * that are contiguous are one long row. Each view is moved once, so the limit is the device's
+ * bandwidth: fill and noise the bytes of y, cast and sum those of all their views, decode 1 +
+ * sizeof(y) a weight. y may be any x: a chunk is read before it is written.
  */
 #include "trainer/backend/cuda/cuda.h"
 

@@ -2,8 +2,10 @@
  * Cross-entropy over chunks of the vocabulary. xent_chunk ("+="; "=" when first), for some hundreds
  * of tokens at a time: logits z = F Wc^T in f32 into the workspace (never T x V), then a block a
  * token takes the maximum, the sum and the target's logit and row, rescales acc and leaves
- * p = exp(z - m) in the compute type, then acc += p Wc. xent_finish ("="; loss_sum "+="): a block a
- * token for dF and loss, one block for the sum, t in a fixed order.
+ * p = exp(z - m) in the compute type, then acc += p Wc. xent_finish ("="; loss_sum "+="): dF =
+ * scale * (acc / l - row of the target), a block a token, moves these three once, limit bandwidth;
+ * loss = m + log(l) - logit of the target, and its sum in f64 by one block, t in a fixed order. All
+ * are 0 for a token without a target.
  *
  * The two products are cuda_gemm's, 4*T*H*rows FLOP a chunk: limit the matrix rate. Moved beside
  * them: z (T, rows) f32 once written and twice read, p once each way, 16 bytes a logit; acc (T, H)
