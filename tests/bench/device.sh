@@ -23,6 +23,7 @@ fail() { echo "device.sh: $*" >&2; exit 1; }
 stage=$1
 folder=$(cd "$2" && pwd) || exit 1
 shift 2
+asked=${*:+ $*}
 bin=$folder/trainer/cli
 out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT || exit 1
 
@@ -229,7 +230,7 @@ parity() {
     esac
 }
 
-echo "== $stage, $(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1)"
+echo "== $stage$asked, $(date -u +%F), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null | head -1)"
 case $stage in
 ops | parity | sanitize | bench | peer) $stage ;;
 *) fail "no stage '$stage'" ;;

@@ -53,5 +53,7 @@ fi
 
 bytes=$(du -sb "$folder" | cut -f1)
 [ "$bytes" -le $most ] || fail "$folder has $bytes bytes, more than $most"
-needs=$(find "$bin" "$folder/lib" -type f -exec objdump -T {} + 2> /dev/null | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n 1)
-echo "$folder: $bytes bytes, needs ${needs:-?} or later there; there: bash device.sh STAGE ."
+newest() { # PREFIX: what the folder's programs need of a library of the machine's
+    find "$bin" "$folder/lib" -type f -exec objdump -T {} + 2> /dev/null | grep -o "${1}_[0-9.]*[0-9]" | sort -Vu | tail -n 1
+}
+echo "$folder: $bytes bytes; needs $(newest GLIBC) and $(newest GLIBCXX) or later; there: bash device.sh STAGE ."

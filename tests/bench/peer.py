@@ -177,8 +177,9 @@ def main():
 
 
 def no_room(e):
-    """On the device, or in the host's memory."""
-    return isinstance(e, (torch.OutOfMemoryError, MemoryError)) or "DefaultCPUAllocator" in str(e)
+    """On the device, of a library there, or in the host's memory."""
+    said = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "DefaultCPUAllocator")
+    return isinstance(e, (torch.OutOfMemoryError, MemoryError)) or any(x in str(e) for x in said)
 
 
 try:

@@ -10,7 +10,7 @@ what=("$here/small.json" 512 128 steps="${2:-3}" device=cpu)
 
 for type in f32 bf16; do
     echo "== $type"
-    "$build/tests/bench/layers" "${what[@]}" type=$type 2>&1 | sed -n '/^matrix/,$p' | head -n 16
+    "$build/tests/bench/layers" "${what[@]}" type=$type 2>&1 | sed -n '/^matrix/p; /^step/,$p' | head -n 16
     [ -z "${PEER:-}" ] && continue
     for experts in grouped_mm eager; do
         EXPERTS=$experts "$PEER" "$here/peer.py" "${what[@]}" type=$type 2> /dev/null
