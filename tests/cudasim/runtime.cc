@@ -1,6 +1,7 @@
 #include "tests/cudasim/device.h"
 
 #include "tests/cudasim/instructions.h"
+#include "tests/cudasim/kernels.h"
 
 #include <algorithm>
 #include <atomic>
@@ -334,6 +335,7 @@ cudaError_t sim_enqueue(const struct cudaLaunchConfig_t *c, const void *kernel,
         return cudaErrorInvalidConfiguration;
     if (c->dynamicSmemBytes > shared_limit(kernel))
         return cudaErrorInvalidValue;
+    sim_kernel_launched(kernel);
     sim_put(c->stream, [l] { sim_run(&l); });
     return cudaSuccess;
 }

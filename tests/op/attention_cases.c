@@ -19,14 +19,20 @@ static const struct shape shapes[] = {
     {131, 4, 2, 24, 16, {0, 1, 66, 131}, 4, true},
     {131, 2, 2, 16, 16, {0, 64, 129}, 3, false}, /* the last two tokens in no segment */
     {20, 2, 1, 8, 8, {3, 3, 9, 20}, 4, false},   /* an empty segment */
-    {40, 2, 1, 64, 32, {0, 40}, 2, true},
+    {40, 2, 1, 64, 64, {0, 40}, 2, true},
     {150, 2, 2, 192, 128, {0, 22, 150}, 3, true},
+    {70, 2, 1, 128, 128, {0, 5, 70}, 3, true},
+    {37, 1, 1, 99, 71, {0, 37}, 2, true}, /* rows at no multiple of 16 bytes */
+    {37, 1, 1, 150, 100, {0, 37}, 2, true},
 };
+
+/* As many heads as the real model has. */
+static const struct shape model_shape = {2, 128, 128, 16, 8, {0, 2}, 2, true};
 
 /* Many tiles of keys; the forward alone, for sums as long lose too much of a rounded P. */
 static const struct shape long_shapes[] = {
     {560, 1, 1, 32, 32, {0, 20, 560}, 3, true},
-    {270, 2, 1, 128, 128, {0, 270}, 2, false},
+    {150, 2, 1, 128, 128, {0, 150}, 2, false},
 };
 
 static void attention(enum tr_dtype t, const struct shape *s, bool backward)
@@ -100,7 +106,7 @@ static void xent_chunk(enum tr_dtype t, const int64_t *size, bool first, bool gr
     OP_RUN(c, xent_chunk, a);
 }
 
-static void xent_finish(enum tr_dtype t, int64_t T, int64_t H, bool grad)
+static void xent_finish(enum tr_dtype t, enum tr_dtype out, int64_t T, int64_t H, bool grad)
 {
     static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
     struct tr_xent_finish a[OP_BACKENDS] = {0};
@@ -118,7 +124,7 @@ static void xent_finish(enum tr_dtype t, int64_t T, int64_t H, bool grad)
     if (grad) {
         OP_BIND(c, a, state.acc, OP_IN, TR_F32, {T, H}, .gap = 1);
         OP_BIND(c, a, state.target_row, OP_IN, t, {T, H}, .gap = 2);
-        OP_BIND(c, a, dF, OP_OUT, t, {T, H}, .gap = 3);
+        OP_BIND(c, a, dF, OP_OUT, out, {T, H}, .gap = 3);
         OP_BIND(c, a, loss, OP_OUT, TR_F32, {T});
     }
     for (int b = 0; b < OP_BACKENDS; b++)
@@ -165,22 +171,37 @@ static void swiglu(enum tr_dtype t, int64_t R, int64_t n, bool routed)
 
 void op_attention_cases(void)
 {
-    static const int64_t sizes[][3] = {
-        {-1, 5, 7}, {1, 1, 1}, {5, 7, 11}, {7, 13, 5}, {70, 64, 300}};
-
     for (int t = 0; t < 3; t++) {
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
             attention(op_types[t], &shapes[s], true);
         if (op_types[t] != TR_F32)
             attention(op_types[t], &long_shapes[op_types[t] == TR_F16], false);
+    }
+    attention(TR_BF16, &model_shape, false);
+}
+
+void op_loss_cases(void)
+{
+    static const int64_t sizes[][3] = {
+        {-1, 5, 7}, {1, 1, 1}, {5, 7, 11}, {7, 13, 5}, {70, 64, 300}};
+    static const int64_t model[][3] = {{3, 7168, 24}, {2, 8, 129280}};
+
+    for (int t = 0; t < 3; t++) {
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             for (int v = 0; v < 4; v++)
                 xent_chunk(op_types[t], sizes[s], v & 1, v & 2);
-            xent_finish(op_types[t], sizes[s][0], sizes[s][1], true);
-            xent_finish(op_types[t], sizes[s][0], sizes[s][1], false);
+            xent_finish(op_types[t], op_types[t], sizes[s][0], sizes[s][1], true);
+            if (op_types[t] != TR_F32)
+                xent_finish(op_types[t], TR_F32, sizes[s][0], sizes[s][1], true);
+            xent_finish(op_types[t], op_types[t], sizes[s][0], sizes[s][1], false);
             swiglu(op_types[t], sizes[s][0], sizes[s][2], false);
         }
         swiglu(op_types[t], 6, 13, true);
         swiglu(op_types[t], 6, 2048, true);
     }
+    for (int s = 0; s < 2; s++)
+        for (int v = 2; v < 4; v++)
+            xent_chunk(TR_BF16, model[s], v & 1, true);
+    xent_finish(TR_BF16, TR_BF16, 3, 7168, true);
+    swiglu(TR_BF16, 2, 18432, false);
 }

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Row counts and widths: none (-1), one, odd ones, a tile and one more, the tiny and a larger
+/* Row counts and widths: none (-1), one, odd ones, a tile and one more, the tiny and the real
  * model's. */
-static const int64_t sizes[][2] = {{-1, 7}, {1, 1},   {1, 7},    {5, 11},   {7, 13},  {13, 5},
-                                   {3, 16}, {17, 64}, {33, 129}, {65, 256}, {2, 4099}};
+static const int64_t sizes[][2] = {{-1, 7}, {1, 1},   {1, 7},    {5, 11},   {7, 13},   {13, 5},
+                                   {3, 16}, {17, 64}, {33, 129}, {65, 256}, {2, 1031}, {2, 7168}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 static struct op_case *begin(const char *op, enum tr_dtype t, int64_t a, int64_t b, int64_t c)
@@ -58,6 +58,7 @@ static void rmsnorm(enum tr_dtype t, int64_t T, int64_t n, int variant)
     OP_RUN(c, rmsnorm_fwd, a);
 }
 
+/* dx and dy each of type t or f32. */
 static void rmsnorm_grad(enum tr_dtype t, int64_t T, int64_t n, int variant)
 {
     struct tr_rmsnorm_grad a[OP_BACKENDS] = {0};
@@ -65,11 +66,11 @@ static void rmsnorm_grad(enum tr_dtype t, int64_t T, int64_t n, int variant)
     enum tr_dtype out = variant & 1 ? TR_F32 : t;
 
     OP_BIND(c, a, dx, OP_OUT, out, {T, n}, .gap = 1, .loose = 8);
-    OP_BIND(c, a, dy, OP_IN, variant & 1 ? t : TR_F32, {T, n}, .gap = 2);
+    OP_BIND(c, a, dy, OP_IN, variant & 2 ? t : TR_F32, {T, n}, .gap = 2);
     OP_BIND(c, a, x, OP_IN, t, {T, n}, .gap = 3);
     OP_BIND(c, a, rrms, OP_IN, TR_F32, {T}, .shift = 1.7, .scale = 0.2);
     OP_BIND(c, a, gain, OP_IN, t, {n}, .shift = 1);
-    if (variant & 2) {
+    if (variant == 0 || variant == 3) {
         OP_BIND(c, a, dres, OP_IN, out, {T, n});
         OP_BIND(c, a, dgain, OP_INOUT, TR_F32, {n}, .loose = 8);
     }
@@ -80,15 +81,15 @@ static void rmsnorm_grad(enum tr_dtype t, int64_t T, int64_t n, int variant)
 static void bind_weight(struct op_case *c, struct tr_gemm *a, enum tr_dtype t, int64_t rows,
                         int64_t cols)
 {
-    enum { BLOCK = 16 };
+    int block = rows > 1024 || cols > 1024 ? 128 : 16;
 
     OP_BIND(c, a, b.w, OP_IN, t, {rows, cols}, .gap = 3);
     if (t != TR_F8_E4M3)
         return;
     OP_BIND(c, a, b.scale, OP_IN, TR_F32,
-            {(rows + 5 + BLOCK - 1) / BLOCK, (cols + BLOCK - 1) / BLOCK}, .shift = 1, .scale = 0.5);
+            {(rows + 5 + block - 1) / block, (cols + block - 1) / block}, .shift = 1, .scale = 0.5);
     for (int b = 0; b < OP_BACKENDS; b++) {
-        a[b].b.block_rows = a[b].b.block_cols = BLOCK;
+        a[b].b.block_rows = a[b].b.block_cols = block;
         a[b].b.row0 = 5;
     }
 }
@@ -96,7 +97,7 @@ static void bind_weight(struct op_case *c, struct tr_gemm *a, enum tr_dtype t, i
 struct product {
     int64_t M, N, D;
     enum tr_dtype a, b, c;
-    bool trans_a, trans_b, bias;
+    bool trans_a, trans_b, bias, f32_bias;
     float alpha, beta;
 };
 
@@ -122,7 +123,7 @@ static void gemm(const struct product *p)
         OP_BIND(c, a, a, OP_IN, p->a, {p->M, p->D}, .gap = 1);
     bind_weight(c, a, p->b, p->trans_b ? p->N : p->D, p->trans_b ? p->D : p->N);
     if (p->bias)
-        OP_BIND(c, a, bias, OP_IN, p->a, {p->N});
+        OP_BIND(c, a, bias, OP_IN, p->f32_bias ? TR_F32 : p->a, {p->N});
     for (int b = 0; b < OP_BACKENDS; b++) {
         a[b].trans_a = p->trans_a;
         a[b].trans_b = p->trans_b;
@@ -136,7 +137,7 @@ static void gemm_cases(void)
 {
     static const int64_t shapes[][3] = {
         {1, 1, 1},    {5, 7, 11},   {13, 11, 7},    {7, 13, 5},     {16, 32, 64},  {3, 130, 17},
-        {1, 33, 600}, {64, 48, 96}, {129, 257, 65}, {260, 40, 530}, {48, 300, 16}, {270, 520, 24}};
+        {1, 33, 600}, {64, 48, 96}, {129, 257, 65}, {260, 40, 136}, {48, 300, 16}, {270, 520, 24}};
 
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int t = 0; t < 3; t++)
@@ -150,6 +151,7 @@ static void gemm_cases(void)
                                     .trans_a = v & 1,
                                     .trans_b = (v & 2) != 0,
                                     .bias = v == 2 || v == 7,
+                                    .f32_bias = v == 2 && s % 2 == 1,
                                     .alpha = v & 1 ? 0.5f : 1,
                                     .beta = v == 3 || v == 6 ? 1
                                             : v == 7         ? -2.0f
@@ -161,6 +163,27 @@ static void gemm_cases(void)
                 p.b = TR_F8_E4M3;
                 gemm(&p);
             }
+}
+
+/* Long sums, long rows and long columns of the real model's weights, in its types. */
+static void model_gemms(void)
+{
+    static const int64_t shapes[][3] = {
+        {2, 40, 7168}, {2, 7168, 24}, {3, 18432, 8}, {1, 16, 18432}};
+
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int v = 0; v < 4; v++) {
+            struct product p = {.M = shapes[s][0],
+                                .N = shapes[s][1],
+                                .D = shapes[s][2],
+                                .a = TR_BF16,
+                                .b = v & 1 ? TR_F8_E4M3 : TR_BF16,
+                                .c = TR_BF16,
+                                .trans_b = v & 2,
+                                .alpha = 1};
+
+            gemm(&p);
+        }
 }
 
 static void colsum(enum tr_dtype t, int64_t T, int64_t n)
@@ -268,6 +291,7 @@ void op_dense_cases(void)
                                         {5, 3, 7, 4, 5},
                                         {7, 2, 16, 8, 16},
                                         {3, 16, 128, 64, 128}};
+    static const struct mla model = {2, 128, 128, 64, 128};
 
     for (int t = 0; t < 3; t++) {
         for (int s = 0; s < SIZES; s++) {
@@ -286,5 +310,7 @@ void op_dense_cases(void)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
             mla(op_types[t], &shapes[s], s % 2 == 0);
     }
+    mla(TR_BF16, &model, true);
     gemm_cases();
+    model_gemms();
 }

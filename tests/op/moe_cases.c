@@ -23,6 +23,7 @@ static int64_t gap(int64_t n, int64_t odd)
 struct router {
     int64_t T, H, E, K, groups, top;
     bool norm, mask_zero, bias;
+    double scale; /* of the gate */
 };
 
 static void router(enum tr_dtype t, const struct router *s, bool replay)
@@ -48,7 +49,8 @@ static void router(enum tr_dtype t, const struct router *s, bool replay)
     OP_BIND(c, f, weights, OP_OUT, TR_F32, {s->T, s->K}, .gap = 2, .loose = 8);
     OP_BIND(c, f, scores, OP_OUT, TR_F32, {s->T, s->K}, .loose = 4);
     OP_BIND(c, f, x, OP_IN, t, {s->T, s->H}, .gap = gap(s->H, 3));
-    OP_BIND(c, f, gate, OP_IN, replay ? TR_F32 : t, {s->E, s->H}, .gap = gap(s->H, 1));
+    OP_BIND(c, f, gate, OP_IN, replay ? TR_F32 : t, {s->E, s->H}, .gap = gap(s->H, 1),
+            .scale = s->scale);
     if (s->bias)
         OP_BIND(c, f, bias, OP_IN, TR_F32, {s->E}, .shift = -0.6);
     OP_RUN(c, router_fwd, f);
@@ -65,6 +67,41 @@ static void router(enum tr_dtype t, const struct router *s, bool replay)
         OP_BIND(c, g, x, OP_IN, t, {s->T, s->H});
     }
     OP_RUN(c, router_bwd, g);
+}
+
+/* Scores that are equal: of sums of the gate's rows, which are whole numbers, and of the bias. */
+struct ties {
+    int64_t E, K, groups, top;
+    int64_t gate[5], bias[12]; /* of experts 0, 1, ..., again and again */
+    int64_t nbias;             /* 0: none */
+    bool mask_zero;
+};
+
+static void router_ties(enum tr_dtype t, const struct ties *s)
+{
+    enum { T = 5, H = 8, ROWS = 5 };
+    static const int64_t x[] = {1, 0, -1, 1, 1, 0, 0};
+    int64_t gate[ROWS * H];
+    struct tr_router f[OP_BACKENDS] = {0};
+    struct op_case *c = begin("router_ties", t, s->E, s->K, s->nbias);
+
+    for (int i = 0; i < ROWS * H; i++)
+        gate[i] = s->gate[i / H];
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        f[b].n_group = s->groups;
+        f[b].topk_group = s->top;
+        f[b].factor = 2.5f;
+        f[b].norm = true;
+        f[b].mask_zero = s->mask_zero;
+    }
+    OP_BIND(c, f, ids, OP_OUT, TR_I32, {T, s->K});
+    OP_BIND(c, f, weights, OP_OUT, TR_F32, {T, s->K});
+    OP_BIND(c, f, scores, OP_OUT, TR_F32, {T, s->K});
+    OP_BIND(c, f, x, OP_IN, t, {T, H}, .ints = x, .count = 7);
+    OP_BIND(c, f, gate, OP_IN, t, {s->E, H}, .ints = gate, .count = ROWS * H);
+    if (s->nbias > 0)
+        OP_BIND(c, f, bias, OP_IN, TR_F32, {s->E}, .ints = s->bias, .count = s->nbias);
+    OP_RUN(c, router_fwd, f);
 }
 
 /* ids: the first n slots, again and again. */
@@ -155,7 +192,8 @@ static void bind_window(struct op_case *c, struct tr_gemm (*w)[OP_BACKENDS], enu
 struct grouped {
     enum tr_dtype weight;
     int64_t N, D;
-    bool large; /* many rows an expert, weights of one window */
+    bool large;   /* many rows an expert, weights of one window */
+    int64_t most; /* rows in all; 0: no such bound */
 };
 
 static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
@@ -171,7 +209,7 @@ static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
     double loose = wt == TR_F8_E4M3 && t == TR_BF16 ? 128 : wt == TR_F8_E4M3 ? 64 : 16;
 
     for (int e = 0; e <= E; e++)
-        many[e] = offsets[e] * (large ? 12 : 1);
+        many[e] = s->most > 0 && offsets[e] > s->most ? s->most : offsets[e] * (large ? 10 : 1);
     R = many[E];
     OP_BIND(c, a, c, OP_INOUT, t, {R, N}, .gap = 1, .loose = loose);
     OP_BIND(c, a, a, OP_IN, t, {R, D}, .gap = 2);
@@ -190,7 +228,7 @@ static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
         if (wt == TR_F8_E4M3)
             OP_BIND(c, w[e], b.scale, OP_IN, TR_F32, {32, 32}, .shift = 1, .scale = 0.5);
         for (int b = 0; b < OP_BACKENDS; b++) {
-            w[e][b].b.block_rows = w[e][b].b.block_cols = 8;
+            w[e][b].b.block_rows = w[e][b].b.block_cols = N > 1024 ? 128 : 8;
             list[b][e] = &w[e][b].b;
         }
     }
@@ -200,6 +238,39 @@ static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
         a[b].trans_b = trans;
         a[b].alpha = 0.5f;
         a[b].beta = trans ? 1 : 0;
+    }
+    OP_RUN(c, grouped_gemm, a);
+}
+
+/* As many experts as the real model has: more than a launch takes, most without rows. */
+static void grouped_many(enum tr_dtype t, bool trans)
+{
+    enum { MANY = 256, N = 24, D = 40 };
+    struct tr_grouped_gemm a[OP_BACKENDS] = {0};
+    struct tr_gemm w[OP_BACKENDS] = {0};
+    struct tr_weight each[OP_BACKENDS][MANY];
+    const struct tr_weight *list[OP_BACKENDS][MANY] = {0};
+    int64_t ends[MANY + 1] = {0};
+    struct op_case *c = begin("grouped_gemm", t, MANY, N, trans);
+
+    for (int e = 0; e < MANY; e++)
+        ends[e + 1] = ends[e] + (e % 17 == 12 ? 2 : e % 64 == 0 || e % 64 == 63);
+    OP_BIND(c, a, c, OP_OUT, t, {ends[MANY], N}, .loose = 16);
+    OP_BIND(c, a, a, OP_IN, t, {ends[MANY], D});
+    OP_BIND(c, a, offsets, OP_IN, TR_I32, {MANY + 1}, .ints = ends, .count = MANY + 1);
+    OP_BIND(c, w, c, OP_IN, t, {MANY, trans ? N : D, trans ? D : N});
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        for (int e = 0; e < MANY; e++) {
+            size_t at = (size_t)(e * w[b].c.ld) * tr_dtype_bytes(t);
+
+            each[b][e] = (struct tr_weight){
+                .w = tr_view2((char *)w[b].c.p + at, t, trans ? N : D, trans ? D : N)};
+            list[b][e] = &each[b][e];
+        }
+        a[b].weights = list[b];
+        a[b].e1 = MANY;
+        a[b].trans_b = trans;
+        a[b].alpha = 1;
     }
     OP_RUN(c, grouped_gemm, a);
 }
@@ -228,18 +299,61 @@ static void wgrad(enum tr_dtype t, int64_t N, int64_t D)
     OP_RUN(c, grouped_wgrad, a);
 }
 
+/* The real model's dimensions, each beside short ones. */
+static void model_moe(void)
+{
+    static const struct router route = {3, 7168, 256, 8, 8, 4, true, false, true, 0.02};
+    static const struct grouped products[] = {{TR_NONE, 24, 7168, false, 3},
+                                              {TR_NONE, 7168, 24, false, 3},
+                                              {TR_F8_E4M3, 2048, 24, false, 3}};
+
+    router(TR_BF16, &route, false);
+    permute(TR_BF16, 3, 8, 7168, 0);
+    permute(TR_BF16, 3, 8, 7168, 3);
+    for (size_t s = 0; s < sizeof products / sizeof products[0]; s++)
+        grouped(TR_BF16, &products[s], s != 1);
+    for (int v = 0; v < 2; v++)
+        grouped_many(TR_BF16, v);
+    wgrad(TR_BF16, 7168, 8);
+}
+
+static void ties(void)
+{
+    static const struct ties rows[] = {
+        {16, 4, 4, 2, {0}, {0}, 0, false},              /* all are equal */
+        {15, 5, 1, 1, {1, -1, 1, 0, 1}, {0}, 0, false}, /* two or three values, no groups */
+        {256, 8, 8, 4, {1, 0, 1, -1, 0}, {0, 1, 1, 0, 1, 0, 0}, 7, false},
+        {40, 8, 4, 2, {0, 1, 0, 0, 1}, {-1, -2, -1}, 3, true}, /* masked: above the others */
+        /* fewer finite ones in the kept groups than are chosen; a group of none */
+        {12,
+         5,
+         3,
+         2,
+         {0},
+         {OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, 1, OP_NEVER, OP_NEVER, 0, 0, 0, OP_NEVER,
+          OP_NEVER},
+         12,
+         false},
+        {12, 4, 6, 4, {0}, {OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, 2}, 6, false},
+    };
+
+    for (int t = 0; t < 3; t++)
+        for (size_t s = 0; s < sizeof rows / sizeof rows[0]; s++)
+            router_ties(op_types[t], &rows[s]);
+}
+
 void op_moe_cases(void)
 {
     static const struct router shapes[] = {
-        {-1, 5, 4, 2, 1, 1, true, false, false},   {1, 1, 1, 1, 1, 1, true, false, false},
-        {7, 13, 8, 3, 1, 1, true, false, true},    {11, 5, 12, 4, 3, 2, true, false, true},
-        {13, 64, 16, 4, 4, 2, false, false, true}, {13, 64, 16, 4, 4, 2, false, true, true},
-        {5, 130, 256, 4, 8, 4, true, false, true}, {70, 200, 72, 8, 2, 1, true, false, true}};
-    static const struct grouped products[] = {{TR_NONE, 7, 11, false},
-                                              {TR_NONE, 64, 128, false},
-                                              {TR_F8_E4M3, 40, 24, false},
-                                              {TR_NONE, 288, 416, false},
-                                              {TR_NONE, 288, 288, true}};
+        {-1, 5, 4, 2, 1, 1, true, false, false, 1},   {1, 1, 1, 1, 1, 1, true, false, false, 1},
+        {7, 13, 8, 3, 1, 1, true, false, true, 1},    {11, 5, 12, 4, 3, 2, true, false, true, 1},
+        {13, 64, 16, 4, 4, 2, false, false, true, 1}, {13, 64, 16, 4, 4, 2, false, true, true, 1},
+        {5, 130, 256, 4, 8, 4, true, false, true, 1}, {70, 200, 72, 8, 2, 1, true, false, true, 1}};
+    static const struct grouped products[] = {{TR_NONE, 7, 11, false, 0},
+                                              {TR_NONE, 64, 128, false, 0},
+                                              {TR_F8_E4M3, 40, 24, false, 0},
+                                              {TR_NONE, 288, 416, false, 0},
+                                              {TR_NONE, 288, 288, true, 0}};
     static const int64_t ids[] = {2, 4, 0, 2, 1, 3, 0, 4, 2, 3, 4, 0, 4, 2};
     static const int64_t odd[] = {2, -1, 9, 0, 2, 2};
 
@@ -263,8 +377,12 @@ void op_moe_cases(void)
         }
         for (int v = 0; v < 2; v++)
             for (size_t s = 0; s < sizeof products / sizeof products[0]; s++)
-                grouped(op_types[t], &products[s], v);
+                if (op_types[t] != TR_F32 || !products[s].large) /* its tiles have one size */
+                    grouped(op_types[t], &products[s], v);
         wgrad(op_types[t], 7, 11);
         wgrad(op_types[t], 16, 200);
+        wgrad(op_types[t], 136, 130); /* a tile of 128 and a rest */
     }
+    ties();
+    model_moe();
 }

@@ -27,7 +27,7 @@ struct op_case {
 static struct {
     struct tr_backend *be[OP_BACKENDS];
     struct tr_queue *q[OP_BACKENDS];
-    int count;
+    int made, count; /* those that exist, those that run */
     bool lacks[TR_OP_COUNT];
     bool announce, begun[TR_OP_COUNT];
     uint64_t state;
@@ -40,7 +40,7 @@ enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks
 
     for (int i = 0; i < n; i++)
         all.be[OP_DEV + i] = be[i];
-    all.count = OP_DEV + n;
+    all.made = all.count = OP_DEV + n;
     for (int i = 0; i < nlacks; i++) {
         all.lacks[lacks[i]] = true;
         CHECK(!tr_supports(be[0], lacks[i], TR_F32, TR_F32));
@@ -58,6 +58,11 @@ void op_leave(enum tr_op op)
 void op_announce(void)
 {
     all.announce = true;
+}
+
+void op_use(int n)
+{
+    all.count = OP_DEV + n < all.made ? OP_DEV + n : all.made;
 }
 
 int op_count(void)
@@ -119,8 +124,14 @@ static void begin_with(const struct op_spec *s, struct tr_view v)
 
     if (s->role == OP_OUT)
         return;
-    for (int64_t i = 0; i < tr_view_count(v); i++)
-        tr_set(v, i, s->ints ? (double)s->ints[i % s->count] : s->shift + scale * op_uniform());
+    for (int64_t i = 0; i < tr_view_count(v); i++) {
+        int64_t whole = s->ints ? s->ints[i % s->count] : 0;
+
+        tr_set(v, i,
+               !s->ints            ? s->shift + scale * op_uniform()
+               : whole == OP_NEVER ? -INFINITY
+                                   : (double)whole);
+    }
     if (s->broken && tr_view_count(v) > 0) {
         tr_set(v, 0, INFINITY);
         tr_set(v, tr_view_count(v) - 1, -INFINITY);
@@ -140,8 +151,11 @@ void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const stru
         rank++;
     }
     v = tr_view_of(NULL, spec->dtype, rank, shape);
-    if (rank > 1) /* wide rows stay aligned to 16 bytes, others do not */
-        v.ld += v.ld % 32 == 0 ? (spec->gap + 7) / 8 * 8 : spec->gap;
+    if (rank > 1) { /* wide rows stay aligned to 16 bytes, others do not */
+        int64_t word = tr_dtype_bytes(v.dtype) == 1 ? 16 : 8;
+
+        v.ld += v.ld % 32 == 0 ? (spec->gap + word - 1) / word * word : spec->gap;
+    }
     x->spec = *spec;
     x->bytes = (size_t)(v.ld * v.shape[0]) * tr_dtype_bytes(v.dtype) + 2 * GUARD;
     x->before = malloc(x->bytes);
@@ -284,11 +298,17 @@ int op_run(void)
 {
     op_dense_cases();
     op_attention_cases();
+    op_loss_cases();
     op_moe_cases();
     op_vec_cases();
     if (all.be[OP_DEV]->ops->host_memory) /* the checks are the same for all backends */
         op_refusals();
-    for (int b = 0; b < all.count; b++) {
+    return op_finish();
+}
+
+int op_finish(void)
+{
+    for (int b = 0; b < all.made; b++) {
         tr_queue_destroy(all.be[b], all.q[b]);
         tr_backend_destroy(all.be[b]);
     }

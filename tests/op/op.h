@@ -11,6 +11,7 @@
 #include "trainer/backend/backend.h"
 
 enum { OP_REF, OP_DEV, OP_BACKENDS = 4 };
+#define OP_NEVER INT64_MIN
 
 enum op_role {
     OP_IN,   /* must stay as it is */
@@ -25,7 +26,7 @@ struct op_spec {
     int64_t shape[TR_RANK_MAX]; /* ends at the first 0; a dimension of no elements is -1 */
     int64_t gap;                /* elements between rows: ld = row + gap */
     double scale, shift;        /* values are uniform in shift +- scale; scale 0 means 1 */
-    const int64_t *ints;        /* values instead, cycled */
+    const int64_t *ints;        /* values instead, cycled; OP_NEVER is -infinity */
     int64_t count;              /* of ints */
     double loose;               /* widens the tolerance; 0 means 1 */
     bool broken;                /* two infinities and a NaN among the values */
@@ -74,14 +75,19 @@ enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks
 void op_leave(enum tr_op op);
 /* Each op's name is printed when its first case begins. */
 void op_announce(void);
-/* Runs the tables, frees the backends; the exit status. */
+/* From here on only the first n of the backends under test run. */
+void op_use(int n);
+/* Runs all tables; then as op_finish. */
 int op_run(void);
+/* Frees the backends; the exit status. */
+int op_finish(void);
 void op_seed(uint64_t seed); /* the same numbers follow from each seed */
 double op_uniform(void);     /* in [-1, 1) */
 
 /* The tables. */
 void op_dense_cases(void);
 void op_attention_cases(void);
+void op_loss_cases(void);
 void op_moe_cases(void);
 void op_vec_cases(void);
 void op_refusals(void);

@@ -18,18 +18,17 @@ __global__ void bias_kernel(struct rows<float> c, const B *bias, int64_t M, int6
         *c.at(i / N, i % N) += to_f32(bias[i % N]);
 }
 
-/* An f32 c gets its bias of another type afterwards. */
+/* An f32 c gets its bias of a 16-bit type afterwards. */
 static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
 {
     int64_t M = a->c.shape[0], N = a->c.shape[1];
+    struct cuda_grid g = {dim3(cuda_blocks(M * N, CUDA_THREADS)), CUDA_THREADS, 0};
 
-    return cuda_float(a->bias.dtype, [&](auto t) {
-        using B = decltype(t);
-
-        return cuda_launch(q, {dim3(cuda_blocks(M * N, CUDA_THREADS)), CUDA_THREADS, 0}, err,
-                           bias_kernel<B>, cuda_rows<float>(a->c),
-                           static_cast<const B *>(a->bias.p), M, N);
-    });
+    return a->bias.dtype == TR_BF16
+               ? cuda_launch(q, g, err, bias_kernel<bf16>, cuda_rows<float>(a->c),
+                             static_cast<const bf16 *>(a->bias.p), M, N)
+               : cuda_launch(q, g, err, bias_kernel<f16>, cuda_rows<float>(a->c),
+                             static_cast<const f16 *>(a->bias.p), M, N);
 }
 
 static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,

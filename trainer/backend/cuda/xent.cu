@@ -242,15 +242,15 @@ enum fr_rc tr_cuda_xent_finish(struct cuda *cuda, struct tr_queue *q,
     rc = cuda_launch(q, {dim3(1), CUDA_THREADS, 0}, err, xent_loss_kernel, f);
     if (rc != FR_OK || a->dF.p == NULL)
         return rc;
-    return cuda_float(a->dF.dtype, [&](auto d) {
-        return cuda_float(a->state.target_row.dtype, [&](auto t) {
-            using D = decltype(d);
-            using T = decltype(t);
+    return cuda_float(a->state.target_row.dtype, [&](auto t) {
+        using T = decltype(t);
+        struct rows<const float> acc = cuda_rows<const float>(a->state.acc);
+        struct rows<const T> row = cuda_rows<const T>(a->state.target_row);
+        struct cuda_grid g = {dim3((unsigned)f.T), CUDA_THREADS, 0};
 
-            return cuda_launch(q, {dim3((unsigned)f.T), CUDA_THREADS, 0}, err,
-                               xent_finish_kernel<D, T>, f, cuda_rows<D>(a->dF),
-                               cuda_rows<const float>(a->state.acc),
-                               cuda_rows<const T>(a->state.target_row));
-        });
+        if (a->dF.dtype == TR_F32)
+            return cuda_launch(q, g, err, xent_finish_kernel<float, T>, f, cuda_rows<float>(a->dF),
+                               acc, row);
+        return cuda_launch(q, g, err, xent_finish_kernel<T, T>, f, cuda_rows<T>(a->dF), acc, row);
     });
 }
