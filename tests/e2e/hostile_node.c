@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,79 @@ static void do_lists(struct node *n)
     memset(p, 0, 8);
     fr_put_u32(p + 8, 0xfffffff0u);
     frame(sizeof(p), FR_MSG_LISTING, p, sizeof(p));
+}
+
+/* Until flowrun has heard of the good node's end. */
+static bool goes_on(const struct node *n)
+{
+    char path[1200];
+
+    (void)snprintf(path, sizeof(path), "%s/../../../quiet", n->home);
+    return access(path, F_OK) != 0;
+}
+
+/* What came is taken, so that neither side is held up; the credit that it grants. */
+static uint64_t granted(struct node *n, int wait_ms)
+{
+    struct pollfd p = {.fd = 0, .events = POLLIN};
+    uint64_t bytes = 0;
+    bool got = true;
+    char buf[4096];
+
+    if (poll(&p, 1, wait_ms) <= 0)
+        return 0;
+    ssize_t k = read(0, buf, sizeof(buf));
+    if (k <= 0)
+        exit(1);
+    fr_wire_feed(&n->in, buf, (size_t)k);
+    while (got) {
+        struct fr_arena arena = {0};
+        struct fr_msg m;
+        if (fr_wire_next(&n->in, &arena, &m, &got, NULL) != FR_OK)
+            exit(3);
+        if (got && m.type == FR_MSG_CREDIT)
+            bytes += m.credit.bytes;
+        fr_arena_finish(&arena);
+    }
+    return bytes;
+}
+
+/* All that it may send and more than the task may log, for as long as the good one works. */
+static void do_surge(struct node *n)
+{
+    static char bytes[FR_BULK_MAX];
+    struct fr_msg m = {.type = FR_MSG_LOG};
+    uint64_t credit = 0;
+
+    memset(bytes, 'l', sizeof(bytes));
+    launched(n);
+    m.log = (struct fr_log_piece){n->attempt, 0, 5, {bytes, sizeof(bytes)}};
+    while (goes_on(n)) {
+        credit += granted(n, credit < sizeof(bytes) ? 20 : 0);
+        for (; credit >= sizeof(bytes); credit -= sizeof(bytes), m.log.offset += sizeof(bytes))
+            say(&m);
+    }
+    ended(n->attempt, 3, (struct fr_strs){0}, m.log.offset);
+}
+
+/* The smallest frames, without end: they need no credit. */
+static void do_drizzle(struct node *n)
+{
+    struct fr_msg tiny[] = {
+        {.type = FR_MSG_PUT_STATE, .put_state = {1u << 30, 0, false, FR_STR("")}},
+        {.type = FR_MSG_STATE, .state = {.attempt = n->attempt, .status = FR_AT_RUNNING}},
+    };
+    struct fr_buf b = {0};
+
+    for (int i = 0; i < 2000; i++)
+        (void)fr_msg_put(&tiny[i % 2], &b, NULL);
+    launched(n);
+    while (goes_on(n)) {
+        put(b.p, b.n);
+        (void)granted(n, 0);
+    }
+    fr_buf_finish(&b);
+    ended(n->attempt, 3, (struct fr_strs){0}, 0);
 }
 
 /* At once what many grants would allow. */
@@ -425,6 +499,8 @@ static const struct {
     {"lists", NULL, do_lists},
     {"credit", NULL, do_credit},
     {"flood", NULL, do_flood},
+    {"surge", NULL, do_surge},
+    {"drizzle", NULL, do_drizzle},
     {"pings", NULL, do_pings},
     {"clocks", NULL, do_clocks},
     {"log-clock", NULL, do_log_clock},
