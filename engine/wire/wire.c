@@ -166,7 +166,9 @@ enum fr_rc fr_wire_agree(const struct fr_hello *ours, const struct fr_hello *the
 
     *proto = 0;
     if (most < ours->proto_min || most < theirs->proto_min)
-        return fr_fail(err, FR_PROTO, "no common protocol: here %u to %u, the other side %u to %u",
+        return fr_fail(err, FR_PROTO,
+                       "no common protocol: here %u to %u, the other side %u to %u; the newer "
+                       "flowrun of the two goes on: flowrun resume",
                        ours->proto_min, ours->proto_max, theirs->proto_min, theirs->proto_max);
     *proto = most;
     return FR_OK;
