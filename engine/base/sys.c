@@ -174,7 +174,9 @@ static int unix_socket(const char *path, int (*join)(int, const struct sockaddr 
 
     if (unix_address(path, &a, &dir_fd) == 0) {
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd >= 0 && join(fd, (struct sockaddr *)&a, sizeof(a)) != 0) {
+        /* bound, its file has the socket's mode, less the umask */
+        if (fd >= 0 && ((join == bind && fchmod(fd, 0600) != 0) ||
+                        join(fd, (struct sockaddr *)&a, sizeof(a)) != 0)) {
             int e = errno;
             close(fd);
             fd = -1;

@@ -93,5 +93,28 @@ END
     has "escapes are made visible" out '\x1b]0;evil\x07'
     check "no line of it is wider than the terminal" awk '/[01]\/1/ { gsub(/\r|\033\[[0-9;]*[A-Za-z]/, ""); if (length > 40) exit 1 }' out
 fi
+
+# Whatever the umask: nobody else reads what is kept, or comes by a socket; the work folder is the
+# task's own.
+mkdir ship
+echo x > ship/f
+cat > loose.yaml <<'END'
+nodes: [{name: n1, executor: local}]
+env: {OUT: "${{ env.PWD }}/loose", HOME_OF_RUN: "${{ env.FLOWRUN_HOME }}"}
+tasks:
+  t:
+    files: {in: ship}
+    outputs: [k]
+    run: |
+      echo k=1 > "$FLOWRUN_OUTPUT"
+      umask > $OUT.umask
+      find "$HOME_OF_RUN" -perm /077 ! -path '*/work/*' > $OUT
+END
+chmod 777 ship ship/f
+(umask 0; FLOWRUN_HOME=$work/loose.home "$flowrun" loose.yaml) > out 2>&1
+same "umask 0" $? 0
+same "umask 0 in the task" "$(cat loose.umask)" 0000
+same "nothing is open to others while it runs" "$(cat loose)" ""
+same "nor afterwards" "$(find loose.home -perm /077 ! -path '*/work/*')" ""
 same "nothing is left running" "$(left)" ""
 finish

@@ -87,4 +87,10 @@ on 3 "head -2 /var/fix/gpus > /var/fix/g && mv /var/fix/g /var/fix/gpus"
 "$flowrun" flight.yaml > out 2>&1
 same "a GPU that is missing" $? 1
 has "is named" out "node3: 2 GPUs, 3 are wanted"
+for i in 1 2 3; do
+    check "flownode was shipped to node$i" on $i 'ls /root/.cache/flowrun/flownode-* > /dev/null'
+    # flownode itself is no secret, and lies in a folder that is closed
+    same "nothing on node$i is open to others, but in the work folder" "$(on $i \
+        'find /root/.cache/flowrun /root/.local/state/flowrun -perm /077 ! -path "*/work/*" ! -name "flownode-*"')" ""
+done
 finish
