@@ -139,6 +139,8 @@ __global__ void __launch_bounds__(SM90_THREADS)
 {
     DEV_DYNAMIC(unsigned char, room);
     DEV_SHARED(struct backward_gates, gates, [1]);
+    /* Smaller sums fit the registers that every thread begins with. */
+    constexpr bool MANY = S::DQ > 64;
     int mine = (int)(threadIdx.x / SM90_GROUP);
     struct backward_gates *g = gates;
     struct span s;
@@ -157,11 +159,13 @@ __global__ void __launch_bounds__(SM90_THREADS)
     }
     __syncthreads();
     if (mine == 2) {
-        ptx_regs_give<24>();
+        if constexpr (MANY)
+            ptx_regs_give<24>();
         if (threadIdx.x == 2 * SM90_GROUP)
             bring<S>(room, g, maps, s, c);
     } else {
-        ptx_regs_take<240>();
+        if constexpr (MANY)
+            ptx_regs_take<240>();
         collect<T, S, KEYS>(room, g, a, s, c, mine);
     }
 }
