@@ -447,6 +447,7 @@ static void begin_thread(unsigned i)
     t->fake = nullptr;
     t->groups.clear();
     t->sums.clear();
+    t->fenced = false;
     prepare(t, entry);
 }
 

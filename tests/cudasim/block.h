@@ -82,6 +82,7 @@ struct sim_thread {
     struct sim_site site;
     std::vector<struct sim_copy> open;                /* copies of no group yet */
     std::vector<std::vector<struct sim_copy>> groups; /* committed, oldest first */
+    bool fenced;                                      /* products may be asked for */
     std::vector<struct sim_wgmma> asked;              /* products of no group yet */
     std::vector<std::vector<struct sim_wgmma>> products;
     std::vector<struct sim_sum> sums;

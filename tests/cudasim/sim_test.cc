@@ -376,6 +376,17 @@ __global__ void landing_kernel(float *)
     ptx_bulk_load(room, &m, 0, 0, bar);
 }
 
+__global__ void unfenced_kernel(float *)
+{
+    DEV_DYNAMIC(unsigned char, room);
+    float d[4];
+    uint64_t m = ptx_matrix(room, 128, 256, PTX_PLAIN);
+
+    ptx_wgmma<0, 0>(d, m, m, false, bf16());
+    ptx_wgmma_commit();
+    ptx_wgmma_wait<0>();
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 __global__ void beyond_kernel(float *x)
 {
@@ -406,6 +417,7 @@ static const struct {
     {"deadlock", never_kernel},
     {"never initialised", unset_kernel},
     {"may write its shared memory", landing_kernel},
+    {"no ptx_wgmma_fence", unfenced_kernel},
 #if defined(__SANITIZE_ADDRESS__)
     {"AddressSanitizer", beyond_kernel},
     {"AddressSanitizer", beyond_launch_kernel},

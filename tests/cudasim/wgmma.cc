@@ -14,6 +14,7 @@ static struct sim_sum *sum_of(struct sim_thread *t, float *d)
 void ptx_wgmma_fence(struct sim_site site)
 {
     sim_meet(0xffffffffu, "", 1, nullptr, site);
+    sim_me->fenced = true;
 }
 
 void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site)
@@ -21,6 +22,8 @@ void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site)
     struct sim_sum *s = sum_of(sim_me, w->d);
 
     sim_need_sm90(site);
+    if (!sim_me->fenced)
+        sim_fail("%s:%d: no ptx_wgmma_fence before the first product", site.file, site.line);
     if (sim_now.threads % 128 != 0 && sim_me->linear / 128 == sim_now.threads / 128)
         sim_fail("%s:%d: a warpgroup has 4 warps", site.file, site.line);
     if (s == nullptr) {
@@ -37,6 +40,7 @@ void ptx_wgmma_commit(struct sim_site site)
     sim_meet(0xffffffffu, "", 1, nullptr, site);
     sim_me->products.push_back(std::move(sim_me->asked));
     sim_me->asked.clear();
+    sim_me->fenced = false; /* the next batch has its own */
 }
 
 struct matrix {
