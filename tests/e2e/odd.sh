@@ -102,6 +102,84 @@ for f in json "status --json" "runs --json"; do
 for line in open(sys.argv[1]): json.loads(line)' "$f"
 done
 
+# Every command, where the folder, the words (W) and the values hold such bytes: ESC, a newline, the
+# override of direction U+202E, a C1, and what is no UTF-8.
+odd=$(printf 'f\033[31m\nx\342\200\256y\302\233')
+word=$(printf 'w\033[31m\n\342\200\256\302\233\377')
+mkdir "$odd"
+cat > "$odd/p.yaml" <<'YAML'
+name: odd
+nodes: nodes.yaml
+params: {v: {default: "a\e[31m\u009b\nb\u202e"}}
+tasks:
+  a: {env: {V: "${{ params.v }}"}, outputs: [k], run: "{ echo 'k<<_E_'; printf '%s\\n' \"$V\"; echo _E_; } > $FLOWRUN_OUTPUT; echo \"$V\"; exit 3"}
+  b: {needs: [a], run: "echo b"}
+  c: {env: {V: "${{ params.v }}"}, argv: ["${{ params.v }}"]}
+YAML
+echo 'nodes: [{name: n1, executor: local}]' > "$odd/nodes.yaml"
+cp "$odd/p.yaml" "$odd/$(printf 'q\033[31m.yaml')"
+Q=$(printf 'q\033[31m.yaml')
+while read -r line; do
+    set --
+    for w in $line; do
+        w=${w//W/$word}
+        set -- "$@" "${w//Q/$Q}"
+    done
+    (cd "$odd" && exec timeout 60 "$flowrun" "$@") > out 2>&1 < /dev/null
+    check "flowrun $line ends" test $? -lt 124
+    clean "flowrun $line" out
+    case $line in *--json*) ;; *) same "flowrun $line keeps its direction" "$(grep -c $'\u202e' out)" 0 ;; esac
+done <<'END'
+p.yaml
+p.yaml --json
+Q
+run Q --quiet
+p.yaml -p v=W
+p.yaml -p W=1
+p.yaml --W
+W
+run W
+status
+status --json
+status W
+runs
+runs --json
+runs W
+runs -n W
+logs
+logs --times
+logs a
+logs W
+logs 1 W
+retry
+retry W
+retry 1 W
+resume
+resume W
+resume --abandon W
+cancel
+cancel W
+validate p.yaml
+validate Q
+validate W
+graph p.yaml
+graph -f dot p.yaml
+graph -f svg p.yaml
+graph -f W p.yaml
+graph W
+nodes p.yaml
+nodes --check p.yaml
+nodes nodes.yaml
+nodes W
+schema
+schema W
+version
+version W
+help
+help run
+help W
+END
+
 # What is shipped is listed and hashed in slices: other tasks go on meanwhile, and it comes whole.
 mkdir -p ship/sub ship/many/more
 (cd ship/many && seq 150 | split -l 1 -a 4 && cp xa* more)
