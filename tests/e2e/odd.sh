@@ -234,8 +234,13 @@ has "a link in the store" out "links are not followed"
 same "nothing was written behind it" "$(ls outside)" canary
 same "nor read" "$(grep -rl "a bird in a mine" "$FLOWRUN_HOME" --include='*.log' --include='*.json' --include=state.db)" ""
 mv "$FLOWRUN_HOME/nodes/a/log" "$FLOWRUN_HOME/nodes/a/logs" && ln -s "$work/outside" "$FLOWRUN_HOME/nodes/a/log"
-"$flowrun" links.yaml > out 2>&1
+start links.yaml # a node that was never up is waited for, two minutes
+pid=$!
+until_true 30 holds out "a: unreachable"
 has "a link in place of a folder of the node" out "nodes/a/log is a symbolic link, which flowrun has not made: remove it"
+kill -INT "$pid"
+wait "$pid"
+same "it is not waited for after a cancel" $? 3
 same "nothing was written behind it, too" "$(ls outside)" canary
 rm "$FLOWRUN_HOME/nodes/a/log" && mv "$FLOWRUN_HOME/nodes/a/logs" "$FLOWRUN_HOME/nodes/a/log"
 
