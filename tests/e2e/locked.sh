@@ -94,7 +94,7 @@ if mkdir small && mount -t tmpfs -o size=5m tmpfs small 2> /dev/null; then
     export FLOWRUN_HOME=$work/small/home
     "$flowrun" p.yaml --quiet > out 2>&1
     same "a run before" $? 0
-    mount -o remount,ro "$work/small"
+    until_true 20 mount -o remount,ro "$work/small" # the node ends a moment behind its run
     "$flowrun" p.yaml > out 2>&1
     same "read-only, a run begins: exit code" $? 7
     has "read-only, a run begins" out "$work/small/home/state.db: writing: attempt to write a readonly database"
