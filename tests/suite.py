@@ -12,7 +12,7 @@ import time
 
 
 def run(folder, suites):
-    many = str((os.cpu_count() or 1) + 2)  # much of a test is waiting
+    many = str((os.cpu_count() or 1) + 3)  # much of a test is waiting
     command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--num-processes", many]
     for suite in suites:
         command += ["--suite", suite]
