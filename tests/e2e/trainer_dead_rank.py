@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A rank that ends or falls silent ends the others, and they say who it was and where."""
+import contextlib
 import os
 import re
 import signal
@@ -62,7 +63,8 @@ def silent():
             is not None, last[-1500:])
     os.kill(runs[1].pid, signal.SIGKILL)
     for pid in t.alive():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(pid, signal.SIGKILL)
     runs[1].wait()
 
 
