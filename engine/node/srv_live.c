@@ -347,7 +347,7 @@ static void replace_deaf(struct srv_live *l)
     const struct fr_attempt *a = l->a;
 
     l->stop_by_ms = 0;
-    if (a->ended || !a->launched || a->container[0] != '\0')
+    if (a->ended || a->acked || !a->launched || a->container[0] != '\0')
         return;
     fr_log(FR_LOG_WARN, "node", "supervisor %d of %s does not answer: it is killed",
            (int)a->supervisor.pid, a->instance);
