@@ -8,9 +8,8 @@
 #include <string.h>
 
 enum {
-    TICK_MS = 1000,   /* while connecting */
-    LATE_MS = 3000,   /* that our own timer may be */
-    QUIET_MS = 30000, /* while connecting: neither a byte came nor one was taken */
+    TICK_MS = 1000, /* while connecting */
+    LATE_MS = 3000, /* that our own timer may be */
     PAUSE_MIN_MS = 500,
     PAUSE_MAX_MS = 15000,
     STEADY_MS = 2000, /* a connection that held so long was one */
@@ -147,10 +146,9 @@ void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m)
 {
     struct fr_err err = {0};
 
-    if (fr_msg_put(m, &ch->out, &err) == FR_OK)
-        return;
-    ch->failed = true;
-    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+    if (fr_msg_put(m, &ch->out, &err) != FR_OK)
+        ch->failed = true;
+    fr_chan_said(ch);
 }
 
 static void say_hello(struct fr_chan *ch)
@@ -268,31 +266,11 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     ch->due_ms = now;
     grant(ch, ch->window);
     fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* the first ping refines the offset */
-    ch->ping_ms = 0;
+    ch->ping_ms = now - FR_PING_IDLE_MS;
+    ch->await_ms = -1;
     fr_pend_send(ch);
     fr_xfer_restart(ch);
     fr_chan_flush(ch);
-    return FR_OK;
-}
-
-enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err)
-{
-    int64_t now = fr_sys.mono_ms(), rtt;
-    enum fr_rc rc = fr_chan_time(p->mono_ms, err);
-
-    if (rc == FR_OK && (p->ping_ms < 0 || p->ping_ms > now))
-        rc = fr_fail(err, FR_PROTO, "a pong for a ping that was not sent");
-    if (rc != FR_OK)
-        return rc;
-    rtt = now - p->ping_ms;
-    /* the quickest answer tells best; an old measurement slowly loses its weight (drift) */
-    if (rtt <= ch->rtt_ms) {
-        ch->rtt_ms = rtt;
-        ch->offset_ms = p->mono_ms - (p->ping_ms + rtt / 2);
-    } else {
-        ch->rtt_ms += 1;
-    }
-    fr_pend_ponged(ch, p->ping_ms);
     return FR_OK;
 }
 
@@ -382,6 +360,7 @@ static void on_bytes(void *arg, const char *p, size_t n)
         return;
     fr_wire_feed(&ch->in, p, n);
     if (take_messages(ch)) {
+        ch->await_ms = -1;
         if (ch->state == FR_CHAN_UP) /* before that, noise is no progress */
             ch->heard_ms = fr_sys.mono_ms();
         fr_chan_flush(ch);
@@ -449,37 +428,6 @@ void fr_chan_wanted(struct fr_chan *ch)
         fr_chan_connect(ch);
 }
 
-/* Gives the time of the next look; 0: the connection is lost. Whoever looks late has still to read
- * what came meanwhile. */
-static int64_t tick_up(struct fr_chan *ch, int64_t now, bool late)
-{
-    struct fr_err err = {0};
-    int64_t silent_ms, ping_ms;
-
-    if (late)
-        ch->heard_ms = now;
-    silent_ms = ch->heard_ms + FR_SILENCE_MS;
-    if (now >= silent_ms) {
-        fr_fail(&err, FR_UNREACHABLE, "no word for %d s", FR_SILENCE_MS / 1000);
-        fr_chan_lost(ch, &err, true);
-        return 0;
-    }
-    if (ch->out.n > 0 && now - ch->took_ms > QUIET_MS) { /* what waits for it would only grow */
-        fr_fail(&err, FR_UNREACHABLE, "it took nothing that was sent for %d s", QUIET_MS / 1000);
-        fr_chan_lost(ch, &err, false);
-        return 0;
-    }
-    if (now - ch->ping_ms >= FR_PING_MS) {
-        struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
-
-        ch->ping_ms = now;
-        fr_chan_put(ch, &m);
-        fr_chan_flush(ch);
-    }
-    ping_ms = ch->ping_ms + FR_PING_MS;
-    return ping_ms < silent_ms ? ping_ms : silent_ms;
-}
-
 static void on_timer(void *arg)
 {
     struct fr_chan *ch = arg;
@@ -491,9 +439,9 @@ static void on_timer(void *arg)
     else if (ch->state == FR_CHAN_PAUSING)
         fr_chan_connect(ch);
     else if (ch->state == FR_CHAN_UP)
-        due = tick_up(ch, now, late);
+        due = fr_chan_tick(ch, now, late);
     else if (ch->state == FR_CHAN_CONNECTING && ch->link_up && !late &&
-             now - ch->heard_ms > QUIET_MS)
+             now - ch->heard_ms > FR_CHAN_QUIET_MS)
         lost_with(ch, FR_UNREACHABLE, "connected, but flownode did not answer for 30 s");
     else if (ch->state == FR_CHAN_CONNECTING)
         due = now + TICK_MS;

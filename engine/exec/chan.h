@@ -2,7 +2,8 @@
  * Inside of the "node" executor: one channel a node, which keeps a link up, speaks wire over it,
  * and remembers what was asked until it is answered. Nobody outside engine/exec includes this.
  *
- *   chan.c      connecting, hello, pings, back-off, bytes in and out
+ *   chan.c      connecting, hello, back-off, bytes in and out
+ *   chan_ping.c whether a node that is up still answers
  *   chan_msg.c  what came from the node, turned into events
  *   route.c     which link a node is reached by
  *   pend.c      commands waiting for their answer, and the logs that are followed
@@ -14,6 +15,10 @@
 
 #include "engine/exec/exec.h"
 #include "engine/exec/ship.h"
+
+enum {
+    FR_CHAN_QUIET_MS = 30000 /* neither a byte came while connecting, nor one was taken */
+};
 
 enum fr_chan_state {
     FR_CHAN_IDLE,       /* nobody asked, or given up until connect() */
@@ -77,6 +82,7 @@ struct fr_chan {
     int64_t took_ms;  /* the link last took bytes, or there were none for it */
     int64_t opened_ms;
     int64_t ping_ms;  /* last ping sent */
+    int64_t await_ms; /* first ping sent with no byte heard since; -1: none */
     int64_t pause_ms; /* the next one, if it comes to that */
     int64_t offset_ms;
     bool fenced; /* another flowrun has the run there: no more connections */
@@ -125,7 +131,6 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent);
 /* The node's hello: from CONNECTING to UP. ev is taken. */
 enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
                          struct fr_err *err);
-enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err);
 /* So many bulk bytes came: grants credit when enough of it is used up. FR_PROTO: more than were
  * allowed. */
 enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err);
@@ -135,6 +140,13 @@ void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev);
 
 /* route.c: makes ch->link; sets booting. A note on the way taken is posted. */
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
+
+/* chan_ping.c */
+/* A node that is up is looked at: pings when it is time, and gives when to look again; 0: the
+ * connection was lost. Whoever is late has still to read what came meanwhile. */
+int64_t fr_chan_tick(struct fr_chan *ch, int64_t now, bool late);
+void fr_chan_said(struct fr_chan *ch); /* something was put into out: pings come more often */
+enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err);
 
 /* chan_msg.c: takes ev, into whose arena m was decoded. */
 enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,

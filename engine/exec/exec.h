@@ -25,7 +25,7 @@
 enum fr_exec_kind {
     /* of a node */
     FR_EXEC_UP = 1, /* up: connected, hello done; what was remembered has just been sent (again) */
-    FR_EXEC_DOWN,   /* down: not connected, or silent for FR_SILENCE_MS */
+    FR_EXEC_DOWN,   /* down: not connected, or a ping was not answered */
     FR_EXEC_NOTE,   /* text: "installing flownode (1.2 MiB)", the transport taken and why */
     FR_EXEC_LEASED, /* leased: all leases of the node now end at leased.boot_ms + T (node's clock)
                      */
@@ -60,7 +60,7 @@ struct fr_exec_up {
 
 struct fr_exec_down {
     int64_t retry_ms; /* until the next try; -1: none, until connect() is called again */
-    bool silent;      /* connected, but no frame for FR_SILENCE_MS */
+    bool silent;      /* connected, but no byte for FR_ANSWER_MS behind a ping */
 };
 
 struct fr_exec_event {

@@ -62,10 +62,8 @@ static void ask_instead(struct fr_chan *ch, struct fr_pend *p)
     p->bytes = (struct fr_buf){0};
     p->type = FR_MSG_QUERY;
     p->go_now = false;
-    if (fr_msg_put(&m, &p->bytes, &err) != FR_OK) {
+    if (fr_msg_put(&m, &p->bytes, &err) != FR_OK)
         ch->failed = true;
-        fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
-    }
 }
 
 static void send_one(struct fr_chan *ch, struct fr_pend *p)
@@ -77,10 +75,8 @@ static void send_one(struct fr_chan *ch, struct fr_pend *p)
     fr_buf_add(&ch->out, p->bytes.p, p->bytes.n);
     p->sent = true;
     p->sent_ms = fr_sys.mono_ms();
-    if (!ch->out.bad)
-        return;
-    ch->failed = true;
-    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+    ch->failed = ch->failed || ch->out.bad;
+    fr_chan_said(ch);
 }
 
 enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,

@@ -16,8 +16,9 @@
  * for this connection; a node refuses (error, then end of stream) an epoch older than the newest it
  * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, get_data, put_data)
  * are sent only against credit, which starts at 0 on both sides and is granted by the receiver; all
- * else goes at once and before waiting bulk. The engine sends ping every FR_PING_MS, and the node
- * answers; no frame at all for FR_SILENCE_MS means unreachable, and nothing is concluded from it.
+ * else goes at once and before waiting bulk. The engine sends ping every FR_PING_MS while something
+ * is under way there, else every FR_PING_IDLE_MS, and the node answers; no byte at all for
+ * FR_ANSWER_MS behind a ping means unreachable, and nothing is concluded from it.
  * Unasked, a node says what becomes of an attempt that was named on this connection: launched,
  * ended, and state (tombstoned) when its supervisor dies before go.
  */
@@ -45,7 +46,8 @@ enum {
     FR_PREAMBLE_MAX = 64 << 10, /* bytes before the magic */
     FR_CREDIT_MAX = 256 << 10,  /* bulk bytes in flight a node and direction */
     FR_PING_MS = 4000,
-    FR_SILENCE_MS = 9000,
+    FR_PING_IDLE_MS = 20000,
+    FR_ANSWER_MS = 5000,
     FR_PREPARED_EXPIRES_MS =
         60000, /* a prepared attempt without go is given up (ended: start_failed) */
     FR_OUTPUT_VALUE_MAX = 64 << 10, /* bytes of one output value */

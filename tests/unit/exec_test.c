@@ -67,7 +67,10 @@ static void test_up(void)
     CHECK_INT(w.ex.ops->clock_offset(w.ex.self, 0), 5000);
     w.nodes[0].pings = 0;
     peer_wait(&w, 20000);
-    CHECK_INT(w.nodes[0].pings, 5);
+    CHECK_INT(w.nodes[0].pings, 1);
+    CHECK(w.ex.ops->attach(w.ex.self, (struct fr_exec_attempt){0, A}, 0, &err) == FR_OK);
+    peer_wait(&w, 20000);
+    CHECK_INT(w.nodes[0].pings, 6);
     CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
     peer_finish(&w);
 }
@@ -246,11 +249,15 @@ static void test_gap(void)
 static void test_silence(void)
 {
     static struct peer_world w;
+    struct fr_err err = {0};
+    struct fr_exec_attempt a = {0, A};
     const struct fr_exec_event *ev;
 
-    check_row("silence");
+    check_row("silence beside an attempt");
     peer_setup(&w, 1);
     bring_up(&w, 0);
+    CHECK(w.ex.ops->attach(w.ex.self, a, 0, &err) == FR_OK);
+    peer_run(&w);
     w.nodes[0].mute = true;
     peer_wait(&w, 8900);
     CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
@@ -260,6 +267,37 @@ static void test_silence(void)
     w.nodes[0].mute = false; /* the hello of the try under way is lost: that one gives up first */
     peer_wait(&w, 40000);
     CHECK_INT(peer_events(&w, FR_EXEC_UP), 1);
+    peer_finish(&w);
+}
+
+static void test_idle(void)
+{
+    static struct peer_world w;
+    struct fr_err err = {0};
+    struct fr_exec_attempt a = {0, A};
+    const struct fr_exec_event *ev;
+
+    check_row("silence where nothing is under way");
+    peer_setup(&w, 1);
+    bring_up(&w, 0);
+    w.nodes[0].mute = true;
+    peer_wait(&w, 24900);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
+    peer_wait(&w, 200);
+    ev = peer_event(&w, FR_EXEC_DOWN);
+    CHECK(ev != NULL && ev->down.silent && ev->err.rc == FR_UNREACHABLE);
+    peer_finish(&w);
+
+    check_row("an attempt where it was silent");
+    peer_setup(&w, 1);
+    bring_up(&w, 0);
+    w.nodes[0].mute = true;
+    peer_wait(&w, 19000);
+    CHECK(w.ex.ops->attach(w.ex.self, a, 0, &err) == FR_OK);
+    peer_wait(&w, 4900);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
+    peer_wait(&w, 200);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 1);
     peer_finish(&w);
 }
 
@@ -726,6 +764,7 @@ int main(void)
     test_log();
     test_gap();
     test_silence();
+    test_idle();
     test_deaf();
     test_strays();
     test_pauses();

@@ -1,0 +1,77 @@
+#include "engine/base/sys.h"
+#include "engine/exec/chan.h"
+
+/* A node where nothing is under way has little to lose: it is asked less often. */
+static int64_t ping_every(const struct fr_chan *ch)
+{
+    bool busy = ch->asked.first != NULL || ch->acks.first != NULL || ch->follows != NULL ||
+                ch->xfers != NULL || ch->out.n > 0;
+
+    return busy ? FR_PING_MS : FR_PING_IDLE_MS;
+}
+
+int64_t fr_chan_tick(struct fr_chan *ch, int64_t now, bool late)
+{
+    struct fr_err err = {0};
+    int64_t silent_ms, ping_ms;
+
+    if (late && ch->await_ms >= 0)
+        ch->await_ms = now;
+    if (ch->await_ms >= 0 && now - ch->await_ms >= FR_ANSWER_MS) {
+        fr_fail(&err, FR_UNREACHABLE, "no word for %lld s",
+                (long long)((now - ch->heard_ms) / 1000));
+        fr_chan_lost(ch, &err, true);
+        return 0;
+    }
+    if (ch->out.n > 0 &&
+        now - ch->took_ms > FR_CHAN_QUIET_MS) { /* what waits for it would only grow */
+        fr_fail(&err, FR_UNREACHABLE, "it took nothing that was sent for %d s",
+                FR_CHAN_QUIET_MS / 1000);
+        fr_chan_lost(ch, &err, false);
+        return 0;
+    }
+    if (now - ch->ping_ms >= ping_every(ch)) {
+        struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
+
+        ch->ping_ms = now;
+        if (ch->await_ms < 0)
+            ch->await_ms = now;
+        fr_chan_put(ch, &m);
+        fr_chan_flush(ch);
+    }
+    ping_ms = ch->ping_ms + ping_every(ch);
+    silent_ms = ch->await_ms < 0 ? ping_ms : ch->await_ms + FR_ANSWER_MS;
+    return ping_ms < silent_ms ? ping_ms : silent_ms;
+}
+
+void fr_chan_said(struct fr_chan *ch)
+{
+    int64_t now = fr_sys.mono_ms();
+    int64_t due = ch->failed ? now : ch->ping_ms + FR_PING_MS;
+
+    if (!ch->failed && (ch->state != FR_CHAN_UP || ch->due_ms <= due))
+        return;
+    ch->due_ms = due < now ? now : due;
+    fr_loop_arm(ch->ex->loop, ch->timer, ch->due_ms);
+}
+
+enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err)
+{
+    int64_t now = fr_sys.mono_ms(), rtt;
+    enum fr_rc rc = fr_chan_time(p->mono_ms, err);
+
+    if (rc == FR_OK && (p->ping_ms < 0 || p->ping_ms > now))
+        rc = fr_fail(err, FR_PROTO, "a pong for a ping that was not sent");
+    if (rc != FR_OK)
+        return rc;
+    rtt = now - p->ping_ms;
+    /* the quickest answer tells best; an old measurement slowly loses its weight (drift) */
+    if (rtt <= ch->rtt_ms) {
+        ch->rtt_ms = rtt;
+        ch->offset_ms = p->mono_ms - (p->ping_ms + rtt / 2);
+    } else {
+        ch->rtt_ms += 1;
+    }
+    fr_pend_ponged(ch, p->ping_ms);
+    return FR_OK;
+}
