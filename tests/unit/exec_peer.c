@@ -431,3 +431,12 @@ size_t peer_events(const struct peer_world *w, enum fr_exec_kind kind)
         n += ev->kind == kind;
     return n;
 }
+
+void peer_connect(struct peer_world *w, size_t node)
+{
+    struct fr_err err = {0};
+
+    CHECK(w->ex.ops->connect(w->ex.self, node, &err) == FR_OK);
+    peer_run(w);
+    CHECK(peer_event(w, FR_EXEC_UP) != NULL);
+}

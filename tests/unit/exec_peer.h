@@ -59,6 +59,9 @@ struct peer_world {
 void peer_setup(struct peer_world *w, size_t nodes);
 void peer_finish(struct peer_world *w);
 
+/* Brings the connection to a node up, and takes the event that says so. */
+void peer_connect(struct peer_world *w, size_t node);
+
 /* Runs all that is due; peer_wait() first moves the clock on, timer by timer. */
 void peer_run(struct peer_world *w);
 void peer_wait(struct peer_world *w, int64_t ms);

@@ -1,0 +1,161 @@
+/* Files to a node and from it, by the node executor: in pieces, against credit, over lost
+ * connections. The nodes are the test's own (exec_peer.h). */
+#include "tests/unit/exec_peer.h"
+
+#include "engine/base/file.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void test_put(void)
+{
+    static struct peer_world w;
+    static char big[300000];
+    struct peer *p = &w.nodes[0];
+    struct fr_exec_file v[2] = {{.path = "h/a", .sha256 = "x", .mode = 0644},
+                                {.path = "h/b", .sha256 = "y", .mode = 0755}};
+    struct fr_msg done = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
+    const struct fr_msg *m;
+    const struct fr_exec_event *ev;
+    uint64_t at = 100;
+
+    check_row("put");
+    peer_setup(&w, 1);
+    memset(big, 'q', sizeof(big));
+    v[0].bytes = FR_STR("aa");
+    v[0].size = 2;
+    v[1].bytes = (struct fr_str){big, sizeof(big)};
+    v[1].size = sizeof(big);
+    CHECK(w.ex.ops->put(w.ex.self, &(struct fr_exec_put){0, 9, v, 2}, NULL) == FR_OK);
+    peer_run(&w);
+    CHECK((m = peer_got(p, FR_MSG_PUT_BEGIN)) != NULL && m->put_begin.size == 2);
+    done.put_state = (struct fr_put_state){9, 2, true, FR_STR("/home/s/h/a")};
+    peer_say(p, &done); /* there already */
+    peer_run(&w);
+    CHECK((m = peer_got(p, FR_MSG_PUT_BEGIN)) != NULL && fr_str_is(m->put_begin.path, "h/b"));
+    done.put_state = (struct fr_put_state){9, at, false, FR_STR("/home/s/h/b")};
+    peer_say(p, &done);
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PUT_DATA) == NULL); /* no credit yet */
+    while (at < sizeof(big)) {
+        uint64_t got = 0;
+
+        credit.credit.bytes = 50000;
+        peer_say(p, &credit);
+        peer_run(&w);
+        while (p->n_got > 0 && p->got[0].type == FR_MSG_PUT_DATA) {
+            m = peer_got(p, FR_MSG_PUT_DATA);
+            CHECK_INT(m->put_data.offset, at);
+            at += m->put_data.bytes.n;
+            got += m->put_data.bytes.n;
+        }
+        CHECK(got <= 50000);
+        if (!CHECK(got > 0))
+            break;
+    }
+    CHECK(peer_got(p, FR_MSG_PUT_END) != NULL);
+    done.put_state.done = true;
+    peer_say(p, &done);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_PUT_DONE);
+    CHECK(ev != NULL && ev->ref == 9 && fr_str_is(ev->put.dir, "/home/s"));
+    peer_finish(&w);
+}
+
+static void test_get(void)
+{
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64], sum[FR_SHA256_TEXT];
+    struct fr_msg data = {.type = FR_MSG_GET_DATA}, end = {.type = FR_MSG_GET_END};
+    struct fr_buf text = {0};
+    const struct fr_msg *m;
+    const struct fr_exec_event *ev;
+
+    check_row("get");
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    peer_setup(&w, 1);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path, 9}, NULL) == FR_OK);
+    peer_run(&w);
+    CHECK((m = peer_got(p, FR_MSG_GET)) != NULL && m->get.offset == 0);
+    data.get_data = (struct fr_get_data){5, 0, FR_STR("hello ")};
+    peer_say(p, &data);
+    peer_run(&w);
+    peer_cut(p, FR_UNREACHABLE);
+    peer_wait(&w, 1000);
+    CHECK((m = peer_got(p, FR_MSG_GET)) != NULL && m->get.offset == 6);
+    data.get_data = (struct fr_get_data){5, 6, FR_STR("you")};
+    peer_say(p, &data);
+    end.get_end = (struct fr_get_end){5, 9, 0644};
+    peer_say(p, &end);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_GET_DONE);
+    CHECK(ev != NULL && ev->ref == 5 && ev->get.size == 9);
+    fr_sha256("hello you", 9, sum);
+    CHECK_TEXT(ev->get.sha256, sum);
+    CHECK(fr_file_read(path, 100, &text, NULL) == FR_OK && text.n == 9);
+    CHECK(text.n == 9 && memcmp(text.p, "hello you", 9) == 0);
+    fr_buf_finish(&text);
+    check_row("get of more than is wanted");
+    snprintf(path, sizeof(path), "%s/g", dir);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 6, "/r/g", path, 8}, NULL) == FR_OK);
+    peer_run(&w);
+    data.get_data = (struct fr_get_data){6, 0, FR_STR("hello ")};
+    peer_say(p, &data);
+    data.get_data = (struct fr_get_data){6, 6, FR_STR("you")};
+    peer_say(p, &data);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_FAILED);
+    CHECK(ev != NULL && ev->ref == 6 && ev->err.rc == FR_USAGE);
+    CHECK_TEXT(ev != NULL ? ev->err.msg : "",
+               "node n: /r/g is larger than the 8 bytes that max_size allows");
+    snprintf(path, sizeof(path), "%s/g.part", dir);
+    CHECK(access(path, F_OK) != 0);
+    fr_remove_tree(dir, NULL);
+    peer_finish(&w);
+}
+
+static void test_large_get(void)
+{
+    enum { LARGE = 9 << 20 };
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64], sum[FR_SHA256_TEXT];
+    struct fr_msg data = {.type = FR_MSG_GET_DATA}, end = {.type = FR_MSG_GET_END};
+    char *large = calloc(1, LARGE);
+    const struct fr_exec_event *ev;
+
+    check_row("get of what is hashed in several turns");
+    CHECK(large != NULL && mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    peer_setup(&w, 1);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 7, "/r/f", path, LARGE}, NULL) ==
+          FR_OK);
+    peer_run(&w);
+    for (size_t at = 0; at < LARGE; at += data.get_data.bytes.n) {
+        size_t n = LARGE - at < FR_BULK_MAX ? LARGE - at : FR_BULK_MAX;
+
+        data.get_data = (struct fr_get_data){7, at, {large, n}};
+        peer_say(p, &data);
+        peer_run(&w);
+    }
+    end.get_end = (struct fr_get_end){7, LARGE, 0644};
+    peer_say(p, &end);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_GET_DONE);
+    fr_sha256(large, LARGE, sum);
+    if (CHECK(ev != NULL && ev->ref == 7 && ev->get.size == LARGE))
+        CHECK_TEXT(ev->get.sha256, sum);
+    free(large);
+    fr_remove_tree(dir, NULL);
+    peer_finish(&w);
+}
+
+int main(void)
+{
+    test_put();
+    test_get();
+    test_large_get();
+    return check_done();
+}
