@@ -12,7 +12,8 @@
 #
 # A stage does all it has, or what the words say, so that what it had no time for can be had by more calls:
 # an op's name (ops, sanitize), a tool (sanitize), a part (parity), TOKENS:SEQUENCE (bench, peer),
-# EXPERTS/ATTENTION (peer), and limit=SECONDS, steps=N, layers=N, device=cuda, type=bf16, config=FILE.
+# EXPERTS/ATTENTION (peer), and limit=SECONDS, steps=N, compared=N (parity: steps that are compared), layers=N,
+# device=cuda, beside=cuda (the peer's device), type=bf16, config=FILE.
 # Exit status: 0 all was done and is right; 1 something failed; 3 nothing failed, but time ran out.
 #
 # The libraries of CUDA (cublasLt, nccl) are looked for in CUDA_LIBS, else in the machine's Python
@@ -27,11 +28,13 @@ asked=${*:+ $*}
 bin=$folder/trainer/cli
 out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT || exit 1
 
-declare -A option=([limit]=530 [layers]=5 [device]=cuda [type]=bf16 [config]="$folder/deepseek_v3.json")
+declare -A option=([limit]=530 [layers]=5 [device]=cuda [beside]=cuda [type]=bf16)
 words=()
 for word in "$@"; do
     case $word in
-    limit=* | steps=* | layers=* | device=* | type=* | config=*) option[${word%%=*}]=${word#*=} ;;
+    limit=* | steps=* | compared=* | layers=* | device=* | beside=* | type=* | config=*)
+        option[${word%%=*}]=${word#*=}
+        ;;
     *=*) fail "$word: there is no such setting" ;;
     *) words+=("$word") ;;
     esac
@@ -118,7 +121,8 @@ sanitize() { # each tool has its share of the time
     done
     [ ${#tools[@]} -gt 0 ] || tools=(memcheck racecheck initcheck synccheck)
     words=(${rest[@]+"${rest[@]}"})
-    command -v compute-sanitizer > /dev/null || fail "no compute-sanitizer in PATH (it comes with the CUDA toolkit)"
+    PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer:/opt/nvidia/compute-sanitizer
+    command -v compute-sanitizer > /dev/null || fail "no compute-sanitizer in $PATH: it comes with the CUDA toolkit"
     # shellcheck disable=SC2046 # words
     words_or $(names)
     for i in "${!tools[@]}"; do
@@ -143,9 +147,9 @@ read_sizes() { # the words that are sizes, and those that are settings
     [ ${#settings[@]} -gt 0 ] || settings=(grouped_mm/flash_attention_2 eager/sdpa grouped_mm/sdpa)
 }
 
-arguments() { # TOKENS:SEQUENCE LAYERS: ours and the peer's take the same
-    echo "${option[config]}" "${1%:*}" "${1#*:}" layers="$2" type="${option[type]}" device="${option[device]}" \
-        ${option[steps]:+steps=${option[steps]}}
+arguments() { # TOKENS:SEQUENCE LAYERS DEVICE: ours and the peer's take the same
+    echo "${option[config]:-$folder/deepseek_v3.json}" "${1%:*}" "${1#*:}" layers="$2" type="${option[type]}" \
+        device="$3" ${option[steps]:+steps=${option[steps]}}
 }
 
 bench() { # as many layers as the device has room for
@@ -155,7 +159,7 @@ bench() { # as many layers as the device has room for
         for ((layers = option[layers]; layers > 1; layers--)); do
             [ $SECONDS -ge "$until" ] || echo "== $size, $layers layers"
             # shellcheck disable=SC2046 # words
-            ours "$bin/layers" $(arguments "$size" "$layers")
+            ours "$bin/layers" $(arguments "$size" "$layers" "${option[device]}")
             status=$?
             [ $status = 3 ] || break
         done
@@ -166,7 +170,7 @@ bench() { # as many layers as the device has room for
 beside() { # TOKENS:SEQUENCE LAYERS EXPERTS/ATTENTION: after ours; its exit status
     local ours theirs status goal="1.5 beside its best setting" rate='s/.*: \([0-9.]*\) tokens\/s.*/\1/p'
     # shellcheck disable=SC2046 # words
-    EXPERTS=${3%/*} ATTENTION=${3#*/} run python3 "$folder/peer.py" $(arguments "$1" "$2") \
+    EXPERTS=${3%/*} ATTENTION=${3#*/} run python3 "$folder/peer.py" $(arguments "$1" "$2" "${option[beside]}") \
         > "$out/theirs" 2> "$out/why"
     status=$?
     case $status in
@@ -192,7 +196,7 @@ peer() { # both have the same number of layers: as many as both have room for; o
         pending=("${settings[@]}")
         for ((layers = option[layers]; layers > 1 && ${#pending[@]} > 0; layers--)); do
             # shellcheck disable=SC2046 # words
-            ours "$bin/layers" $(arguments "$size" "$layers") > "$out/ours" 2> "$out/why"
+            ours "$bin/layers" $(arguments "$size" "$layers" "${option[device]}") > "$out/ours" 2> "$out/why"
             status=$?
             if [ $status = 3 ]; then
                 echo "$size, $layers layers, ours: no room: $(tail -n 1 "$out/why")"
@@ -220,9 +224,13 @@ peer() { # both have the same number of layers: as many as both have room for; o
 
 parity() {
     words_or f32 batch shares bf16 resumes falls gsm8k
-    OUR_LIBRARIES=$libraries run python3 "$folder/device_parity.py" "$folder" \
-        limit=$((until - SECONDS - 5)) device="${option[device]}" ${option[steps]:+steps=${option[steps]}} "${chosen[@]}"
-    local status=$?
+    local status name given=()
+    for name in steps compared config; do
+        [ -z "${option[$name]:-}" ] || given+=("$name=${option[$name]}")
+    done
+    OUR_LIBRARIES=$libraries run python3 "$folder/device_parity.py" "$folder" limit=$((until - SECONDS - 5)) \
+        device="${option[device]}" ${given[@]+"${given[@]}"} "${chosen[@]}"
+    status=$?
     case $status in # it has said what failed, or what it had no time for
     3) late_told=1 ;;
     1) failed=1 ;;

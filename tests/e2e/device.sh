@@ -1,6 +1,6 @@
 #!/bin/bash
-# A dry run of tests/bench/device.sh: packed with the simulator, some ops and a small model's steps by it, a
-# training that resumes on the CPU; then what bench and peer do about room, crashes and time, with programs
+# A dry run of tests/bench/device.sh: packed with the simulator, some ops, a small model's steps and its
+# parity by it, a training that resumes on the CPU; then what bench and peer do about room, crashes and time, with programs
 # in the place of ours and the peer's that end as the arguments say.
 # shellcheck disable=SC2154 # begin sets build and repo
 . "$(dirname "$0")/lib.sh"
@@ -28,7 +28,7 @@ same "no time" $? 3
 has "no time" out "out of time, not done: ops: gemm"
 
 cat > config.json <<'END'
-{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "vocab_size": 64,
+{"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "vocab_size": 512,
  "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 1, "num_key_value_heads": 1,
  "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
  "intermediate_size": 32, "moe_intermediate_size": 16, "n_routed_experts": 4, "n_shared_experts": 1,
@@ -44,6 +44,12 @@ check "peak memory beside the table" grep -Eq '^device memory: peak .*, the tabl
 check "a goal beside an op's share" grep -Eq '^attention_fwd .*% +55%$' out
 has "a goal beside the step's" out "(goal 70 %)"
 
+CUDASIM_DEVICES=1 CUDASIM_GPU=1 stage parity gpu shares batch config=config.json compared=1
+same "parity by the simulator" $? 0
+has "the simulator computes" out 'name="cudasim sm_90"'
+has "two ranks on one GPU" out "two ranks on one GPU: losses within"
+has "one batch" out "one batch against the CPU backend: 32 tensors within"
+has "one batch in bf16" out "one batch in bf16:"
 stage parity gpu resumes gsm8k device=cpu
 same "parity" $? 0
 has "no data" out "GSM8K: skipped: no GSM8K in the folder"
