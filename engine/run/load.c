@@ -267,18 +267,19 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
 static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
-    enum fr_rc rc = run_keep_sources(run, err);
+    enum fr_rc rc = run_name_source(run, file, err);
 
-    if (rc == FR_OK)
-        rc = run_name_source(run, file, err);
     if (rc != FR_OK || (rc = fr_store_begin(st, err)) != FR_OK)
         return rc;
-    if ((rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
+    if ((rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
+        (rc = run_keep_sources(run, err)) == FR_OK &&
+        (rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
         rc = run_stage(run, err);
     if (rc == FR_OK)
         rc = fr_store_commit(st, err);
     else
         fr_store_rollback(st);
+    fr_blob_tidy(st); /* also what the file before had, and no row names any more */
     return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
 }
 
@@ -333,6 +334,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     if (rc != FR_OK)
         goto out;
     run->id = run->row.id;
+    fr_blob_tidy(env->store);
     if ((rc = run_own(run, err)) != FR_OK)
         goto out;
     /* again, now that nobody else writes it */

@@ -211,13 +211,20 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
 
     if (rc != FR_OK)
         return rc;
-    if ((rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
+    if ((rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
+        (rc = run_keep_sources(run, err)) == FR_OK &&
+        (rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
         (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_raise_epoch(run, err)) == FR_OK &&
         (rc = run_put_insts(run, err)) == FR_OK && (rc = run_stage(run, err)) == FR_OK)
         rc = fr_store_event_add(st, run->id, &ev, err);
     if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
+        rc = fr_store_commit(st, err);
+    else
+        fr_store_rollback(st);
+    if (rc == FR_OK)
+        fr_blob_unmark(run->home, run->id);
+    else
+        fr_blob_tidy(st);
     return rc;
 }
 
@@ -241,11 +248,11 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                                    .state = "running",
                                    .started_wall = fr_sys.wall_ms(),
                                    .round = 1};
-    fr_blob_tidy(run->home);
+    fr_blob_tidy(env->store);
     /* nothing of it lies about before a row knows it: a resume may even be the first to own it */
     if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
-        (rc = pack_params(run, opts, err)) != FR_OK || (rc = run_keep_sources(run, err)) != FR_OK ||
-        (rc = first_commit(run, err)) != FR_OK || (rc = run_own(run, err)) != FR_OK)
+        (rc = pack_params(run, opts, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK ||
+        (rc = run_own(run, err)) != FR_OK)
         goto out;
     if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK)
         rc = run_begin(run, FR_EV_BEGIN, err);

@@ -1,12 +1,14 @@
 #include "engine/store/blob.h"
 
 #include "engine/base/sys.h"
+#include "engine/store/sql.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { BLOB_GET_MAX = 64 << 20, COPY_BYTES = 64 << 10, LEFT_S = 3600 };
+enum { BLOB_GET_MAX = 64 << 20, COPY_BYTES = 64 << 10 };
 
 void fr_blob_path(const char *home, const char *hash, struct fr_buf *out)
 {
@@ -136,26 +138,124 @@ enum fr_rc fr_blob_get(const char *home, const char *hash, struct fr_buf *out, s
     return rc;
 }
 
-void fr_blob_tidy(const char *home)
+/* ---- what a killed flowrun leaves ---- */
+
+static void mark_path(const char *home, struct fr_id run, struct fr_buf *out)
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(run, id);
+    fr_buf_fmt(out, "%s/blobs/.begun-%s", home, id);
+}
+
+enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err)
 {
     struct fr_buf path = {0};
-    char **names;
-    struct stat st;
-    size_t n;
+    enum fr_rc rc = FR_OK;
+    int fd;
 
-    fr_blob_path(home, "", &path);
-    if (path.bad || fr_sys.list(path.p, &names, &n) != 0) {
-        fr_buf_finish(&path);
-        return;
+    mark_path(home, run, &path);
+    if (path.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    else if ((fd = fr_sys.open(path.p, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600)) < 0)
+        rc = fr_fail_errno(err, errno, "making %s", path.p);
+    else
+        fr_sys.close(fd);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+void fr_blob_unmark(const char *home, struct fr_id run)
+{
+    struct fr_buf path = {0};
+
+    mark_path(home, run, &path);
+    if (!path.bad)
+        fr_sys.unlink(path.p);
+    fr_buf_finish(&path);
+}
+
+/* A mark, or half a blob: of a flowrun at work or of a killed one. */
+static bool unfinished(const char *name)
+{
+    return name[0] == '.' || strstr(name, ".tmp-") != NULL;
+}
+
+static bool whole(const char *name)
+{
+    return strlen(name) == FR_SHA256_TEXT - 1 &&
+           strspn(name, "0123456789abcdef") == FR_SHA256_TEXT - 1;
+}
+
+struct hashes { /* that rows name, sorted */
+    const char **v;
+    size_t n;
+};
+
+static enum fr_rc read_hashes(struct fr_store *st, struct fr_arena *arena, struct hashes *out)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_HASH_LIST, NULL, "");
+
+    while (fr_sql_next(st, SQL_HASH_LIST, &rc, NULL)) {
+        const char *text = fr_sql_text(st, SQL_HASH_LIST, 0, arena);
+
+        out->v = fr_sql_grow(arena, out->v, out->n, sizeof(*out->v));
+        if (out->v == NULL || text == NULL) {
+            fr_sql_end(st, SQL_HASH_LIST);
+            return FR_NOMEM;
+        }
+        out->v[out->n++] = text;
     }
-    for (size_t i = 0, dir = path.n; i < n; i++) {
-        if (names[i][0] != '.' && strstr(names[i], ".tmp-") == NULL)
-            continue;
-        path.n = dir;
-        fr_buf_text(&path, names[i]);
-        if (!path.bad && fr_sys.lstat(path.p, &st) == 0 &&
-            fr_sys.wall_ms() / 1000 - st.st_mtim.tv_sec > LEFT_S)
-            fr_sys.unlink(path.p);
+    return rc;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool named(const struct hashes *known, const char *name)
+{
+    return known->n > 0 && bsearch(&name, known->v, known->n, sizeof(*known->v), by_text) != NULL;
+}
+
+/* Under the write lock nobody else stores a blob. Marks go last: until then all is tried again. */
+static void sweep(struct fr_store *st, struct fr_buf *path, char *const *names, size_t n)
+{
+    struct fr_arena arena = {0};
+    struct hashes known = {0};
+    bool ok = read_hashes(st, &arena, &known) == FR_OK;
+    size_t dir = path->n;
+
+    for (int last = 0; ok && last < 2; last++)
+        for (size_t i = 0; i < n; i++) {
+            if (last ? !unfinished(names[i]) : !whole(names[i]) || named(&known, names[i]))
+                continue;
+            path->n = dir;
+            fr_buf_text(path, names[i]);
+            ok = !path->bad && (fr_sys.unlink(path->p) == 0 || errno == ENOENT) && ok;
+        }
+    fr_arena_finish(&arena);
+}
+
+void fr_blob_tidy(struct fr_store *st)
+{
+    struct fr_buf path = {0};
+    char **names = NULL;
+    size_t n = 0, found = 0;
+
+    fr_blob_path(st->home, "", &path);
+    if (!path.bad && fr_sys.list(path.p, &names, &n) == 0)
+        while (found < n && !unfinished(names[found]))
+            found++;
+    if (found < n && fr_store_begin(st, NULL) == FR_OK) {
+        /* again: what was stored meanwhile stands in the rows, and not in the old list */
+        fr_sys_names_free(names, n);
+        names = NULL;
+        n = 0;
+        if (fr_sys.list(path.p, &names, &n) == 0)
+            sweep(st, &path, names, n);
+        fr_store_rollback(st);
     }
     fr_sys_names_free(names, n);
     fr_buf_finish(&path);

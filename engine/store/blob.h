@@ -1,13 +1,20 @@
 /*
  * Files kept by content in the home: blobs/<sha256>. Written once (temporary name, fsync, rename),
  * never changed; the same content is stored once. A row that names a hash is committed only after
- * its blob is safe.
+ * its blob is safe, in the transaction in which the blob was stored: blobs are put under the
+ * store's write lock alone, so whoever holds it may remove what no row names.
  */
 #ifndef FR_STORE_BLOB_H
 #define FR_STORE_BLOB_H
 
 #include "engine/base/file.h"
 #include "engine/base/str.h"
+#include "engine/store/store.h"
+
+/* Inside a transaction, before the run's first put in it: until fr_blob_unmark, which is called
+ * once the rows that name the blobs are committed, fr_blob_tidy looks for blobs without a row. */
+enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err);
+void fr_blob_unmark(const char *home, struct fr_id run);
 
 enum fr_rc fr_blob_put(const char *home, struct fr_str data, char hash[FR_SHA256_TEXT],
                        struct fr_err *err);
@@ -18,7 +25,8 @@ enum fr_rc fr_blob_put_file(const char *home, const char *path, char hash[FR_SHA
 enum fr_rc fr_blob_get(const char *home, const char *hash, struct fr_buf *out, struct fr_err *err);
 /* Appends the blob's path to out. */
 void fr_blob_path(const char *home, const char *hash, struct fr_buf *out);
-/* Removes what a flowrun that was killed had begun to write, an hour after it did. */
-void fr_blob_tidy(const char *home);
+/* Removes what a flowrun stored and never named, killed or failed before its commit, whole or half
+ * written. Outside of a transaction. What cannot be removed now is tried again by the next. */
+void fr_blob_tidy(struct fr_store *st);
 
 #endif

@@ -72,6 +72,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
     [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",
+    [SQL_HASH_LIST] = "SELECT spec_hash FROM run UNION SELECT inventory_hash FROM run UNION "
+                      "SELECT hash FROM file ORDER BY 1",
 };
 
 static enum fr_rc sql_rc(int code, int sys_errno)

@@ -47,6 +47,7 @@ enum fr_sql {
     SQL_EVENT_LIST,
     SQL_FILE_PUT,
     SQL_FILE_LIST,
+    SQL_HASH_LIST,
     SQL_COUNT
 };
 

@@ -1,7 +1,6 @@
 #include "tests/fault/left.h"
 
 #include "engine/node/cgroup.h"
-#include "engine/store/blob.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 1024, CGROUP_AGE_S = 120, BLOB_AGE_S = 7200 };
+enum { PATH_ROOM = 1024, CGROUP_AGE_S = 120 };
 
 int left_running(const char *dir)
 {
@@ -114,24 +113,6 @@ static void set_back(int dir, const char *name, time_t age_s)
     const struct timespec then = {.tv_sec = time(NULL) - age_s};
 
     utimensat(dir, name, (const struct timespec[2]){then, then}, 0);
-}
-
-int left_blobs(const char *home)
-{
-    char path[PATH_ROOM];
-    int n = 0;
-
-    snprintf(path, sizeof(path), "%s/blobs", home);
-    DIR *d = opendir(path);
-    for (struct dirent *x; d != NULL && (x = readdir(d)) != NULL;)
-        if (strstr(x->d_name, ".tmp-") != NULL) {
-            set_back(dirfd(d), x->d_name, BLOB_AGE_S);
-            n++;
-        }
-    if (d != NULL)
-        closedir(d);
-    fr_blob_tidy(home);
-    return n;
 }
 
 void left_cgroup_make(const char *name, char out[256])

@@ -11,10 +11,6 @@
 /* Processes whose environment has W=dir. */
 int left_running(const char *dir);
 
-/* What a killed flowrun was about to write into the blobs of home is removed by a later one, after
- * its time (engine/store/blob.h), which is not waited for: its date is set back. How many. */
-int left_blobs(const char *home);
-
 /* How many things lie below dir, a home on control or the homes on a node, that are neither part of
  * each home nor named by a line of known; each is printed. What stands in s/, tmp/, spool/ and
  * store/ is never known. */

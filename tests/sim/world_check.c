@@ -267,6 +267,24 @@ static void check_processes(struct world *w)
                                w->sim.machines[i].name);
 }
 
+/* Blobs are what rows name; marks and halves are gone, too, but where a call failed: then the next
+ * flowrun that begins or resumes a run removes them. */
+static void check_blob(struct world *w, const char *path, const char *base)
+{
+    const struct sim_machine *control = &w->sim.machines[0];
+    struct fr_buf sql = {0}, found = {0};
+
+    fr_buf_fmt(&sql,
+               "SELECT 1 WHERE '%s' IN (SELECT spec_hash FROM run UNION SELECT inventory_hash FROM "
+               "run UNION SELECT hash FROM file)",
+               base);
+    world_rows(w, sql.p, &found);
+    if (found.n == 0 && !(base[0] == '.' && (control->untidy || control->was_full)))
+        world_violated(w, "no row names %s", path);
+    fr_buf_finish(&sql);
+    fr_buf_finish(&found);
+}
+
 /* Files named by an attempt or a run belong to a row; nothing is left in the temporary folders. */
 static void check_files(struct world *w)
 {
@@ -286,6 +304,8 @@ static void check_files(struct world *w)
             if (strstr(n->path, "/tmp/") != NULL || strstr(n->path, "/spool/") != NULL ||
                 (strncmp(n->path, "/node/s/", 8) == 0 && !w->sim.machines[i].untidy))
                 world_violated(w, "%s lies about on %s", n->path, w->sim.machines[i].name);
+            if (strstr(n->path, "/blobs/") != NULL)
+                check_blob(w, n->path, base);
             snprintf(id, sizeof(id), "%.*s", (int)strcspn(base, "."), base);
             if ((strncmp(n->path, "/node/log/", 10) == 0 || strncmp(n->path, "/node/a/", 8) == 0 ||
                  strstr(n->path, "/runs/") != NULL) &&

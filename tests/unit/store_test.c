@@ -420,34 +420,66 @@ static void test_migration(void)
     fr_store_close(st);
 }
 
-/* What was left half written goes after an hour, and nothing else. */
-static void check_blob_tidy(const char *hash)
+static bool blob_there(const char *name)
 {
+    struct fr_buf path = {0};
+
+    fr_blob_path(home, name, &path);
+    bool yes = access(path.p, F_OK) == 0;
+    fr_buf_finish(&path);
+    return yes;
+}
+
+/* What no row names goes once something says that a flowrun left it, and nothing else. */
+static void check_blob_tidy(const char *named)
+{
+    static const char unnamed[] =
+        "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     const struct {
         const char *name;
-        bool old, stays;
-    } rows[] = {{".a", true, false},
-                {".b", false, true},
-                {"x.tmp-1", true, false},
-                {"x.tmp-2", false, true},
-                {hash, true, true}};
-    const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+        bool stays;
+    } rows[] = {
+        {".a", false}, {"x.tmp-1", false}, {unnamed, false}, {"notes", true}, {named, true}};
+    struct fr_store *st = open_store(), *other = open_store();
+    struct fr_run_row run = {.id = id_of(77), .name = "x", .spec_hash = named, .state = "over"};
+    struct fr_file_row file = {.path = "/f", .mode = 0600};
+    char hash[FR_SHA256_TEXT];
+    struct fr_err err = {0};
 
-    for (int after = 0; after < 2; after++) {
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-            struct fr_buf path = {0};
-            fr_blob_path(home, rows[i].name, &path);
-            check_row(rows[i].name);
-            if (after)
-                CHECK((access(path.p, F_OK) == 0) == rows[i].stays);
-            else
-                close(open(path.p, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-            if (!after && rows[i].old)
-                CHECK(utimensat(AT_FDCWD, path.p, then, 0) == 0);
-            fr_buf_finish(&path);
-        }
-        fr_blob_tidy(home);
+    CHECK_INT(fr_store_run_add(st, &run, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_buf path = {0};
+        fr_blob_path(home, rows[i].name, &path);
+        close(open(path.p, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        fr_buf_finish(&path);
     }
+    fr_blob_tidy(st);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].name);
+        CHECK(blob_there(rows[i].name) == rows[i].stays);
+    }
+    check_row("of a flowrun at work");
+    sqlite3_busy_timeout(st->db, 0);
+    CHECK_INT(fr_store_begin(other, &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("at work"), hash, &err), FR_OK);
+    fr_blob_tidy(st);
+    CHECK(blob_there(hash));
+    file.hash = hash;
+    CHECK_INT(fr_store_file_put(other, run.id, &file, &err), FR_OK);
+    CHECK_INT(fr_store_commit(other, &err), FR_OK);
+    fr_blob_tidy(st); /* its mark still stands */
+    CHECK(blob_there(hash));
+    fr_blob_unmark(home, run.id);
+    check_row("of one that failed");
+    CHECK_INT(fr_store_begin(other, &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("in vain"), hash, &err), FR_OK);
+    fr_store_rollback(other);
+    fr_blob_tidy(st);
+    CHECK(!blob_there(hash));
+    fr_store_close(other);
+    fr_store_close(st);
 }
 
 static void test_blobs(void)
