@@ -19,6 +19,8 @@
 
 extern char **environ;
 
+static const struct fr_id any = {{0}}; /* for client_expect(): of whichever attempt */
+
 struct client {
     pid_t pid;
     int to, from;
@@ -126,7 +128,7 @@ static inline struct client client_open_keeping(const char *home, const char *se
     client_send(&c, &m);
     m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};
     client_send(&c, &m);
-    c.node = client_expect(&c, FR_MSG_HELLO, (struct fr_id){{0}}).hello;
+    c.node = client_expect(&c, FR_MSG_HELLO, any).hello;
     return c;
 }
 
@@ -202,7 +204,7 @@ static inline enum fr_attempt_status client_status(struct client *c, struct fr_i
     struct fr_msg m = {.type = FR_MSG_FACTS, .facts = {99}};
 
     client_send(c, &m);
-    client_expect(c, FR_MSG_FACTS_ARE, (struct fr_id){{0}});
+    client_expect(c, FR_MSG_FACTS_ARE, any);
     m = (struct fr_msg){.type = FR_MSG_QUERY, .query = {{&id, 1}}};
     client_send(c, &m);
     return (enum fr_attempt_status)client_expect(c, FR_MSG_STATE, id).state.status;

@@ -1,16 +1,13 @@
 /*
- * A node with real processes: serve as a child of the test, supervisors and commands beneath it.
- * The same program is flownode for the shim's sake: `node_test shim --home DIR --attempt ID`.
+ * A node with real processes, serve as a child of the test: how an attempt begins, runs and is told
+ * of, its gang, its ports, its container; and how one connection follows the other. The same
+ * program is flownode for the shim's sake: `node_test shim --home DIR --attempt ID`.
  */
-#include "engine/node/cgroup.h"
 #include "engine/node/shim.h"
 #include "tests/unit/node_client.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-
-static const struct fr_id any = {{0}};
 
 struct place {
     char home[256], self[256];
@@ -206,86 +203,6 @@ static void test_ports(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
-/* Ignores SIGTERM, double-forks, leaves the session and clears its environment. */
-static const char stubborn[] =
-    "trap '' TERM; (setsid sh -c 'trap \"\" TERM; (env -i sleep 1000) & sleep 1000' &) ; "
-    "echo up; while :; do sleep 1; done";
-
-static void test_stop(void)
-{
-    struct client c = open_client(4);
-    struct fr_str words[3];
-    struct fr_msg m = sh_prepare(words, stubborn, true);
-    struct fr_ended e;
-
-    client_send(&c, &m);
-    client_attach(&c, m.prepare.attempt, 0);
-    client_await_log(&c, "up\n");
-    client_stop(&c, m.prepare.attempt, 100);
-    e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_STOPPED && e.stop_cause == 7 && e.survivors.n == 0);
-    CHECK_INT(processes_of(m.prepare.attempt), 0);
-    /* the same by time-out */
-    m = sh_prepare(words, stubborn, true);
-    m.prepare.request.timeout_ms = 300;
-    m.prepare.request.grace_ms = 50;
-    client_send(&c, &m);
-    e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_TIMEOUT && e.survivors.n == 0);
-    CHECK_INT(processes_of(m.prepare.attempt), 0);
-    /* SIGTERM once: the command may end itself with what it likes */
-    m = sh_prepare(words, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done",
-                   true);
-    c.log.n = 0;
-    client_send(&c, &m);
-    client_attach(&c, m.prepare.attempt, 0);
-    client_await_log(&c, "ready\n");
-    client_stop(&c, m.prepare.attempt, 60000);
-    e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_STOPPED && e.code == 0);
-    client_await_bytes(&c, e.log_bytes);
-    CHECK(strstr(c.log.p, "bye\n") != NULL);
-    CHECK_INT(client_close(&c, false), 0);
-}
-
-static void kill_marked(struct fr_id id)
-{
-    struct fr_procinfo *list;
-    char text[FR_ID_TEXT];
-    size_t n;
-
-    fr_id_text(id, text);
-    CHECK(fr_sys.procs(&list, &n) == 0);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i].marker, text) == 0)
-            fr_sys.kill(list[i].proc, SIGKILL);
-    fr_sys.free(list);
-}
-
-/* Children left behind by a command that ended are stopped, too. */
-static void test_leftovers(void)
-{
-    struct client c = open_client(5);
-    struct fr_str words[3];
-    struct fr_msg m =
-        sh_prepare(words, "setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & exit 5", true);
-
-    m.prepare.request.grace_ms = 50;
-    client_send(&c, &m);
-    struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_EXIT && e.code == 5 && e.survivors.n == 0);
-    CHECK_INT(processes_of(m.prepare.attempt), 0);
-    /* unless it may leave them: they go on until somebody stops them */
-    m = sh_prepare(words, "setsid sleep 1000 >/dev/null 2>&1 &", true);
-    m.prepare.request.leaves = true;
-    client_send(&c, &m);
-    e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_EXIT && e.code == 0 && e.survivors.n == 0);
-    CHECK_INT(processes_of(m.prepare.attempt), 1);
-    kill_marked(m.prepare.attempt);
-    CHECK_INT(client_close(&c, false), 0);
-}
-
 /* serve is killed in the middle: the command goes on, and a new connection gets the rest. */
 static void test_serve_killed(void)
 {
@@ -316,119 +233,6 @@ static void test_serve_killed(void)
     client_await_bytes(&c, e.log_bytes - have);
     CHECK_TEXT(c.log.p, "two\n");
     unlink(go);
-    CHECK_INT(client_close(&c, false), 0);
-}
-
-static pid_t supervisor_of(uint32_t child)
-{
-    struct fr_procinfo *list;
-    size_t n;
-    pid_t parent = 0;
-
-    CHECK(fr_sys.procs(&list, &n) == 0);
-    for (size_t i = 0; i < n; i++)
-        if (list[i].proc.pid == (pid_t)child)
-            parent = list[i].ppid;
-    fr_sys.free(list);
-    return parent;
-}
-
-/* The supervisor is killed: what it left is stopped before the attempt is called lost. */
-static void test_supervisor_killed(void)
-{
-    struct client c = open_client(8);
-    struct fr_str words[3];
-    struct fr_msg m = sh_prepare(words, "trap '' TERM; echo up; while :; do sleep 1; done", true);
-
-    client_send(&c, &m);
-    struct fr_launched l = client_expect(&c, FR_MSG_LAUNCHED, m.prepare.attempt).launched;
-    client_attach(&c, m.prepare.attempt, 0);
-    client_await_log(&c, "up\n");
-    pid_t sup = supervisor_of(l.pid);
-    CHECK(sup > 1 && sup != c.pid);
-    kill(sup, SIGKILL);
-    struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_LOST && e.survivors.n == 0 && e.launched);
-    CHECK_INT(processes_of(m.prepare.attempt), 0);
-    CHECK_INT(client_close(&c, false), 0);
-}
-
-enum { CGROUP_PATH = 2 * FR_NODE_PATH };
-
-/* The cgroup of a process below the one that this test is in, as a folder; false: it is in none. */
-static bool cgroup_of(pid_t pid, const char *own, char out[CGROUP_PATH])
-{
-    struct fr_buf text = {0};
-    char path[64];
-
-    snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-    CHECK_INT(fr_file_read(path, 1 << 20, &text, NULL), FR_OK);
-    const char *p = text.p != NULL ? strstr(text.p, "/flowrun-") : NULL;
-    if (p != NULL)
-        snprintf(out, CGROUP_PATH, "%s%.*s", own, (int)strcspn(p, "\n"), p);
-    fr_buf_finish(&text);
-    return p != NULL;
-}
-
-static bool cgroups_can_be_made(char own[FR_NODE_PATH])
-{
-    char path[FR_NODE_PATH], file[FR_NODE_PATH + 16];
-
-    if (!fr_cgroup_own(own))
-        return false;
-    fr_cgroup_path(fr_str_of(own), new_id(), path);
-    if (mkdir(path, 0755) != 0)
-        return false;
-    snprintf(file, sizeof(file), "%s/cgroup.kill", path);
-    bool can = access(file, W_OK) == 0;
-    rmdir(path);
-    return can;
-}
-
-static bool is_alive(pid_t pid)
-{
-    struct fr_procinfo *list;
-    size_t n;
-    bool alive = false;
-
-    CHECK(fr_sys.procs(&list, &n) == 0);
-    for (size_t i = 0; i < n; i++)
-        alive = alive || (list[i].proc.pid == pid && list[i].state != 'Z');
-    fr_sys.free(list);
-    return alive;
-}
-
-/* Killed with its supervisor as it is, a process without parents that is in another session and has
- * another environment can be found by its cgroup alone. */
-static void test_escaped(void)
-{
-    char own[FR_NODE_PATH], cgroup[CGROUP_PATH];
-    struct fr_str words[3];
-
-    if (!cgroups_can_be_made(own)) {
-        printf("no cgroup can be made here: what escapes from a killed supervisor is not tested\n");
-        return;
-    }
-    struct client c = open_client(8);
-    struct fr_msg m = sh_prepare(words,
-                                 "(setsid env -i /bin/sh -c 'trap \"\" TERM; echo $$; "
-                                 "while :; do sleep 1; done' &); while :; do sleep 1; done",
-                                 true);
-
-    client_send(&c, &m);
-    struct fr_launched l = client_expect(&c, FR_MSG_LAUNCHED, m.prepare.attempt).launched;
-    client_attach(&c, m.prepare.attempt, 0);
-    client_await_log(&c, "\n");
-    pid_t sup = supervisor_of(l.pid), escaped = (pid_t)strtol(c.log.p, NULL, 10);
-    CHECK(escaped > 1 && is_alive(escaped));
-    if (CHECK(cgroup_of(sup, own, cgroup)))
-        CHECK(access(cgroup, F_OK) == 0);
-    kill(sup, SIGKILL);
-    struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_LOST && e.survivors.n == 0);
-    if (!CHECK(!is_alive(escaped)))
-        kill(escaped, SIGKILL);
-    CHECK(access(cgroup, F_OK) != 0 && errno == ENOENT);
     CHECK_INT(client_close(&c, false), 0);
 }
 
@@ -531,169 +335,6 @@ static void test_log_limits(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
-/* A file comes in pieces, cut once by a lost connection, is used by an attempt and got back. */
-static void test_files(void)
-{
-    enum { N = 50000 };
-    char *data = malloc(N), hash[FR_SHA256_TEXT];
-    struct client c = open_client(14);
-    struct fr_buf back = {0};
-    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, d = {.type = FR_MSG_PUT_DATA}, got;
-    struct fr_file_want want = {FR_STR("files/a"), FR_STR("in/a"), 0700};
-    struct fr_str words[3];
-
-    for (int i = 0; i < N; i++)
-        data[i] = (char)(i * 7 + i / 256);
-    fr_sha256(data, N, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/a"), fr_str_of(hash), N, 0755};
-    client_send(&c, &m);
-    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
-    d.put_data = (struct fr_put_data){1, 0, {data, 16000}};
-    client_send(&c, &d);
-    got = (struct fr_msg){.type = FR_MSG_FACTS, .facts = {2}};
-    client_send(&c, &got); /* answered in order: the data was taken */
-    client_expect(&c, FR_MSG_FACTS_ARE, any);
-    client_close(&c, true);
-
-    c = open_client(15);
-    client_send(&c, &m);
-    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 16000);
-    for (size_t at = 16000; at < N; at += 10000) {
-        d.put_data = (struct fr_put_data){1, at, {data + at, N - at < 10000 ? N - at : 10000}};
-        client_send(&c, &d);
-    }
-    got = (struct fr_msg){.type = FR_MSG_PUT_END, .put_end = {1}};
-    client_send(&c, &got);
-    CHECK(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.done);
-    client_send(&c, &m); /* it is there now */
-    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, N);
-    m = sh_prepare(words, "test -x in/a && cat in/a > copy && ls", true);
-    m.prepare.request.files = (struct fr_file_wants){&want, 1};
-    client_send(&c, &m);
-    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.code, 0);
-    char path[64], id[FR_ID_TEXT];
-    fr_id_text(m.prepare.attempt, id);
-    snprintf(path, sizeof(path), "a/%s", id);
-    got = (struct fr_msg){.type = FR_MSG_LIST, .list = {4, fr_str_of(path)}};
-    client_send(&c, &got);
-    struct fr_listing list = client_expect(&c, FR_MSG_LISTING, any).listing;
-    CHECK(list.files.n == 2 && strstr(list.files.v[0].p, "50000 644 copy") == list.files.v[0].p);
-    snprintf(path, sizeof(path), "a/%s/copy", id);
-    got = (struct fr_msg){.type = FR_MSG_GET, .get = {3, fr_str_of(path), 100, 0}};
-    client_send(&c, &got);
-    while ((got = client_next(&c)).type != FR_MSG_GET_END && !c.closed)
-        if (got.type == FR_MSG_GET_DATA) {
-            CHECK_INT(got.get_data.offset, 100 + back.n);
-            fr_buf_add(&back, got.get_data.bytes.p, got.get_data.bytes.n);
-        }
-    CHECK(back.n == N - 100 && memcmp(back.p, data + 100, back.n) == 0);
-    CHECK(got.get_end.size == N);
-    fr_buf_finish(&back);
-    free(data);
-    CHECK_INT(client_close(&c, false), 0);
-}
-
-/* Sends m and a ping in one piece; the ping must be answered first. */
-static void answered_beside(struct client *c, const struct fr_msg *m)
-{
-    struct fr_msg ping = {.type = FR_MSG_PING, .ping = {42}}, got = {.type = FR_MSG_CREDIT};
-    struct fr_buf b = {0};
-    struct fr_err err;
-
-    CHECK(fr_msg_put(m, &b, &err) == FR_OK && fr_msg_put(&ping, &b, &err) == FR_OK);
-    CHECK(fr_write_full(c->to, b.p, b.n));
-    fr_buf_finish(&b);
-    while (got.type == FR_MSG_CREDIT)
-        got = client_next(c);
-    CHECK_INT(got.type, FR_MSG_PONG);
-}
-
-/* A file is hashed in slices: when it came, and when it is to be sent and may be there already. */
-static void test_put_beside(void)
-{
-    enum { N = 3 << 20, PIECE = 16000 };
-    char *data = calloc(1, N), hash[FR_SHA256_TEXT];
-    struct client c = open_client(15);
-    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, d = {.type = FR_MSG_PUT_DATA},
-                  end = {.type = FR_MSG_PUT_END, .put_end = {1}};
-    struct fr_put_state state;
-
-    fr_sha256(data, N, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/large"), fr_str_of(hash), N, 0644};
-    client_send(&c, &m);
-    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
-    for (size_t at = 0; at < N; at += PIECE) {
-        d.put_data = (struct fr_put_data){1, at, {data + at, N - at < PIECE ? N - at : PIECE}};
-        client_send(&c, &d);
-    }
-    answered_beside(&c, &end);
-    CHECK(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.done);
-    answered_beside(&c, &m);
-    state = client_expect(&c, FR_MSG_PUT_STATE, any).put_state;
-    CHECK(state.offset == N && !state.done);
-    CHECK_INT(client_close(&c, false), 0);
-    free(data);
-}
-
-/* The same file on two ways at once, as over a connection and the one that took its place. */
-static void test_file_twice(void)
-{
-    struct client c = open_client(16);
-    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, end = {.type = FR_MSG_PUT_END};
-    char hash[FR_SHA256_TEXT];
-
-    fr_sha256("right", 5, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/c"), fr_str_of(hash), 5, 0600};
-    client_send(&c, &m);
-    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
-    struct fr_msg d = {.type = FR_MSG_PUT_DATA, .put_data = {1, 0, FR_STR("right")}};
-    client_send(&c, &d);
-    m.put_begin.ref = 2;
-    client_send(&c, &m);
-    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 5);
-    for (uint64_t ref = 1; ref <= 2; ref++) {
-        end.put_end.ref = ref;
-        client_send(&c, &end);
-        struct fr_msg got = client_next(&c);
-        CHECK(got.type == FR_MSG_PUT_STATE && got.put_state.done && got.put_state.ref == ref);
-    }
-    CHECK_INT(client_close(&c, false), 0);
-}
-
-static const struct {
-    const char *name, *path;
-    const char *bytes;
-    enum fr_rc rc;
-} put_rows[] = {
-    {"wrong hash", "files/b", "wrong", FR_CORRUPT},
-    {"outside the store", "../b", "right", FR_USAGE},
-    {"absolute", "/tmp/b", "right", FR_USAGE},
-};
-
-static void test_bad_files(void)
-{
-    struct client c = open_client(16);
-    char hash[FR_SHA256_TEXT];
-
-    fr_sha256("right", 5, hash);
-    for (size_t i = 0; i < sizeof(put_rows) / sizeof(put_rows[0]); i++) {
-        struct fr_msg m = {.type = FR_MSG_PUT_BEGIN};
-        check_row(put_rows[i].name);
-        m.put_begin =
-            (struct fr_put_begin){i + 1, fr_str_of(put_rows[i].path), fr_str_of(hash), 5, 0600};
-        client_send(&c, &m);
-        m = (struct fr_msg){.type = FR_MSG_PUT_DATA};
-        m.put_data = (struct fr_put_data){i + 1, 0, fr_str_of(put_rows[i].bytes)};
-        client_send(&c, &m);
-        m = (struct fr_msg){.type = FR_MSG_PUT_END, .put_end = {i + 1}};
-        client_send(&c, &m);
-        struct fr_error e = client_expect(&c, FR_MSG_ERROR, any).error;
-        CHECK(e.ref == i + 1 && e.rc == put_rows[i].rc);
-    }
-    check_row("");
-    CHECK_INT(client_close(&c, false), 0);
-}
-
 static void test_sidecar(void)
 {
     struct client c = open_client(17);
@@ -792,19 +433,11 @@ int main(int argc, char **argv)
     test_outputs();
     test_gang_phases();
     test_ports();
-    test_stop();
-    test_leftovers();
     test_serve_killed();
-    test_supervisor_killed();
-    test_escaped();
     test_tombstone_and_busy();
     test_epochs();
     test_failures();
     test_log_limits();
-    test_files();
-    test_put_beside();
-    test_file_twice();
-    test_bad_files();
     test_sidecar();
     test_shim();
     test_torn_journal();

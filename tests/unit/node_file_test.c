@@ -1,0 +1,183 @@
+/* Files that the engine puts into a node's store and gets back, by a real serve: in pieces, over
+ * lost connections, twice at once, and refused. */
+#include "tests/unit/node_client.h"
+
+#include <stdio.h>
+
+static char home[] = "/tmp/node_file.XXXXXX";
+
+/* A file comes in pieces, cut once by a lost connection, is used by an attempt and got back. */
+static void test_files(void)
+{
+    enum { N = 50000 };
+    char *data = malloc(N), hash[FR_SHA256_TEXT];
+    struct client c = client_open(home, "flownode", 14);
+    struct fr_buf back = {0};
+    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, d = {.type = FR_MSG_PUT_DATA}, got;
+    struct fr_file_want want = {FR_STR("files/a"), FR_STR("in/a"), 0700};
+    struct fr_str words[3];
+
+    for (int i = 0; i < N; i++)
+        data[i] = (char)(i * 7 + i / 256);
+    fr_sha256(data, N, hash);
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/a"), fr_str_of(hash), N, 0755};
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
+    d.put_data = (struct fr_put_data){1, 0, {data, 16000}};
+    client_send(&c, &d);
+    got = (struct fr_msg){.type = FR_MSG_FACTS, .facts = {2}};
+    client_send(&c, &got); /* answered in order: the data was taken */
+    client_expect(&c, FR_MSG_FACTS_ARE, any);
+    client_close(&c, true);
+
+    c = client_open(home, "flownode", 15);
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 16000);
+    for (size_t at = 16000; at < N; at += 10000) {
+        d.put_data = (struct fr_put_data){1, at, {data + at, N - at < 10000 ? N - at : 10000}};
+        client_send(&c, &d);
+    }
+    got = (struct fr_msg){.type = FR_MSG_PUT_END, .put_end = {1}};
+    client_send(&c, &got);
+    CHECK(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.done);
+    client_send(&c, &m); /* it is there now */
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, N);
+    m = sh_prepare(words, "test -x in/a && cat in/a > copy && ls", true);
+    m.prepare.request.files = (struct fr_file_wants){&want, 1};
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.code, 0);
+    char path[64], id[FR_ID_TEXT];
+    fr_id_text(m.prepare.attempt, id);
+    snprintf(path, sizeof(path), "a/%s", id);
+    got = (struct fr_msg){.type = FR_MSG_LIST, .list = {4, fr_str_of(path)}};
+    client_send(&c, &got);
+    struct fr_listing list = client_expect(&c, FR_MSG_LISTING, any).listing;
+    CHECK(list.files.n == 2 && strstr(list.files.v[0].p, "50000 644 copy") == list.files.v[0].p);
+    snprintf(path, sizeof(path), "a/%s/copy", id);
+    got = (struct fr_msg){.type = FR_MSG_GET, .get = {3, fr_str_of(path), 100, 0}};
+    client_send(&c, &got);
+    while ((got = client_next(&c)).type != FR_MSG_GET_END && !c.closed)
+        if (got.type == FR_MSG_GET_DATA) {
+            CHECK_INT(got.get_data.offset, 100 + back.n);
+            fr_buf_add(&back, got.get_data.bytes.p, got.get_data.bytes.n);
+        }
+    CHECK(back.n == N - 100 && memcmp(back.p, data + 100, back.n) == 0);
+    CHECK(got.get_end.size == N);
+    fr_buf_finish(&back);
+    free(data);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+/* Sends m and a ping in one piece; the ping must be answered first. */
+static void answered_beside(struct client *c, const struct fr_msg *m)
+{
+    struct fr_msg ping = {.type = FR_MSG_PING, .ping = {42}}, got = {.type = FR_MSG_CREDIT};
+    struct fr_buf b = {0};
+    struct fr_err err;
+
+    CHECK(fr_msg_put(m, &b, &err) == FR_OK && fr_msg_put(&ping, &b, &err) == FR_OK);
+    CHECK(fr_write_full(c->to, b.p, b.n));
+    fr_buf_finish(&b);
+    while (got.type == FR_MSG_CREDIT)
+        got = client_next(c);
+    CHECK_INT(got.type, FR_MSG_PONG);
+}
+
+/* A file is hashed in slices: when it came, and when it is to be sent and may be there already. */
+static void test_put_beside(void)
+{
+    enum { N = 3 << 20, PIECE = 16000 };
+    char *data = calloc(1, N), hash[FR_SHA256_TEXT];
+    struct client c = client_open(home, "flownode", 15);
+    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, d = {.type = FR_MSG_PUT_DATA},
+                  end = {.type = FR_MSG_PUT_END, .put_end = {1}};
+    struct fr_put_state state;
+
+    fr_sha256(data, N, hash);
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/large"), fr_str_of(hash), N, 0644};
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
+    for (size_t at = 0; at < N; at += PIECE) {
+        d.put_data = (struct fr_put_data){1, at, {data + at, N - at < PIECE ? N - at : PIECE}};
+        client_send(&c, &d);
+    }
+    answered_beside(&c, &end);
+    CHECK(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.done);
+    answered_beside(&c, &m);
+    state = client_expect(&c, FR_MSG_PUT_STATE, any).put_state;
+    CHECK(state.offset == N && !state.done);
+    CHECK_INT(client_close(&c, false), 0);
+    free(data);
+}
+
+/* The same file on two ways at once, as over a connection and the one that took its place. */
+static void test_file_twice(void)
+{
+    struct client c = client_open(home, "flownode", 16);
+    struct fr_msg m = {.type = FR_MSG_PUT_BEGIN}, end = {.type = FR_MSG_PUT_END};
+    char hash[FR_SHA256_TEXT];
+
+    fr_sha256("right", 5, hash);
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/c"), fr_str_of(hash), 5, 0600};
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
+    struct fr_msg d = {.type = FR_MSG_PUT_DATA, .put_data = {1, 0, FR_STR("right")}};
+    client_send(&c, &d);
+    m.put_begin.ref = 2;
+    client_send(&c, &m);
+    CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 5);
+    for (uint64_t ref = 1; ref <= 2; ref++) {
+        end.put_end.ref = ref;
+        client_send(&c, &end);
+        struct fr_msg got = client_next(&c);
+        CHECK(got.type == FR_MSG_PUT_STATE && got.put_state.done && got.put_state.ref == ref);
+    }
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+static const struct {
+    const char *name, *path;
+    const char *bytes;
+    enum fr_rc rc;
+} put_rows[] = {
+    {"wrong hash", "files/b", "wrong", FR_CORRUPT},
+    {"outside the store", "../b", "right", FR_USAGE},
+    {"absolute", "/tmp/b", "right", FR_USAGE},
+};
+
+static void test_bad_files(void)
+{
+    struct client c = client_open(home, "flownode", 16);
+    char hash[FR_SHA256_TEXT];
+
+    fr_sha256("right", 5, hash);
+    for (size_t i = 0; i < sizeof(put_rows) / sizeof(put_rows[0]); i++) {
+        struct fr_msg m = {.type = FR_MSG_PUT_BEGIN};
+        check_row(put_rows[i].name);
+        m.put_begin =
+            (struct fr_put_begin){i + 1, fr_str_of(put_rows[i].path), fr_str_of(hash), 5, 0600};
+        client_send(&c, &m);
+        m = (struct fr_msg){.type = FR_MSG_PUT_DATA};
+        m.put_data = (struct fr_put_data){i + 1, 0, fr_str_of(put_rows[i].bytes)};
+        client_send(&c, &m);
+        m = (struct fr_msg){.type = FR_MSG_PUT_END, .put_end = {i + 1}};
+        client_send(&c, &m);
+        struct fr_error e = client_expect(&c, FR_MSG_ERROR, any).error;
+        CHECK(e.ref == i + 1 && e.rc == put_rows[i].rc);
+    }
+    check_row("");
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (mkdtemp(home) == NULL)
+        return EXIT_FAILURE;
+    test_files();
+    test_put_beside();
+    test_file_twice();
+    test_bad_files();
+    CHECK(fr_remove_tree(home, NULL) == FR_OK);
+    return check_done();
+}
