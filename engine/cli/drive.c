@@ -106,7 +106,7 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
             cli_fail(err);
             cli_show_say(dr->d->show, "tasks go on; 'flowrun resume %lld' takes over",
                          (long long)fr_run_no(run));
-            return CLI_INTERNAL;
+            return err->rc == FR_DENIED ? CLI_HOME : CLI_INTERNAL;
         }
     }
     if (dr->leave && dr->stopping)

@@ -204,6 +204,12 @@ static bool commit(struct fr_run *run)
         run->commit_ms = fr_sys.mono_ms() - from;
         return true;
     }
+    if (rc == FR_DENIED) { /* it does not pass by itself, as a full disk may */
+        fr_fail(&err, rc, "%s; somebody must make it writable again (its file system, its mode)",
+                err.msg);
+        run_die(run, &err);
+        return false;
+    }
     if (run->commit_due_ms == 0)
         run_trouble(run, FR_PLAN_NONE,
                     "the state cannot be written, so nothing is started or "

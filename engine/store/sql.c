@@ -94,16 +94,32 @@ static enum fr_rc sql_rc(int code, int sys_errno)
     case SQLITE_AUTH:
         return FR_DENIED;
     default:
+        if (sys_errno == EROFS || sys_errno == EPERM || sys_errno == EACCES)
+            return FR_DENIED;
         return sys_errno == ENOSPC || sys_errno == EDQUOT ? FR_FULL : FR_IO;
     }
 }
 
+/* What the system answered to the call that failed. A commit that fails leaves it with the file. */
+static int sys_errno_of(struct fr_store *st, int code)
+{
+    sqlite3_file *wal = NULL;
+    int e = sqlite3_system_errno(st->db);
+
+    if ((code & 0xff) == SQLITE_IOERR && e == 0 &&
+        sqlite3_file_control(st->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal) == SQLITE_OK &&
+        wal != NULL && wal->pMethods != NULL)
+        wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &e);
+    return e;
+}
+
 enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err)
 {
-    int code = sqlite3_extended_errcode(st->db);
+    int code = sqlite3_extended_errcode(st->db), sys = sys_errno_of(st, code);
+    bool by_system = (code & 0xff) == SQLITE_IOERR && sys != 0;
 
-    return fr_fail(err, sql_rc(code, sqlite3_system_errno(st->db)), "%s/state.db: %s: %s", st->home,
-                   what, sqlite3_errmsg(st->db));
+    return fr_fail(err, sql_rc(code, sys), "%s/state.db: %s: %s%s%s", st->home, what,
+                   sqlite3_errmsg(st->db), by_system ? ": " : "", by_system ? strerror(sys) : "");
 }
 
 static enum fr_rc bind_all(struct fr_store *st, sqlite3_stmt *stmt, const char *fmt, va_list ap)

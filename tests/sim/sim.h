@@ -114,7 +114,8 @@ struct sim_proc {
 struct sim_machine {
     char name[16], boot[40];
     bool up, cut, full, was_full, wiped;
-    bool untidy; /* a supervisor was killed, and no serve began or ended since then */
+    bool read_only; /* its disk; who has a file open to write it writes no more */
+    bool untidy;    /* a supervisor was killed, and no serve began or ended since then */
     int64_t boot_us, up_us, heal_us, room_us; /* last boot; when each of the three is over */
     int64_t skew_ms;
     int64_t awake_us, slept_us;        /* asleep until; how long it slept since its boot */
@@ -198,6 +199,7 @@ void sim_put_file(struct sim_machine *m, const char *path, const char *text);
 void sim_lose_unsynced(struct sim *s, struct sim_machine *m);
 void sim_wipe(struct sim_machine *m); /* a new disk; after a crash */
 void sim_unref_inode(struct sim_inode *i);
+bool sim_read_only(void); /* the disk of the current process; then EROFS */
 
 /* sim_io.c */
 int sim_fd_new(struct sim_proc *p, struct sim_file *f);

@@ -139,6 +139,13 @@ static bool has_parent(struct sim_machine *m, const char *path)
     return false;
 }
 
+bool sim_read_only(void)
+{
+    if (sim->cur->m->read_only)
+        errno = EROFS;
+    return sim->cur->m->read_only;
+}
+
 static int fs_open(const char *path, int flags, mode_t mode)
 {
     char p[1024];
@@ -157,6 +164,8 @@ static int fs_open(const char *path, int flags, mode_t mode)
         return -1;
     }
     if (i == NULL && !has_parent(m, p))
+        return -1;
+    if ((i == NULL || (flags & O_ACCMODE) != O_RDONLY) && sim_read_only())
         return -1;
     if (i == NULL && m->full) {
         errno = ENOSPC;
@@ -202,7 +211,7 @@ static ssize_t fs_pwrite(int fd, const void *p, size_t n, off_t at)
 {
     sim_step();
     struct sim_file *f = regular(fd);
-    if (f == NULL)
+    if (f == NULL || sim_read_only())
         return -1;
     if (sim->cur->m->full) {
         errno = ENOSPC;
@@ -227,7 +236,7 @@ static int fs_ftruncate(int fd, off_t size)
 {
     sim_step();
     struct sim_file *f = regular(fd);
-    if (f == NULL)
+    if (f == NULL || sim_read_only())
         return -1;
     if ((size_t)size < f->inode->n)
         f->inode->n = (size_t)size;
@@ -284,6 +293,8 @@ static int fs_mkdir(const char *path, mode_t mode)
         errno = EEXIST;
         return -1;
     }
+    if (sim_read_only())
+        return -1;
     add_name(sim->cur->m, p, true, mode);
     return 0;
 }
@@ -300,6 +311,8 @@ static int fs_rename(const char *from, const char *to)
         errno = x->inode == NULL ? ENOENT : EISDIR;
         return -1;
     }
+    if (sim_read_only())
+        return -1;
     if (y->path == NULL)
         y->path = strdup(b);
     sim_unref_inode(y->inode);
@@ -318,6 +331,8 @@ static int remove_name(const char *path, bool dir)
         errno = n == NULL || n->inode == NULL ? ENOENT : dir ? ENOTDIR : EISDIR;
         return -1;
     }
+    if (sim_read_only())
+        return -1;
     sim_unref_inode(n->inode);
     n->inode = NULL;
     return 0;
@@ -430,6 +445,8 @@ static int fs_touch(const char *path)
         errno = ENOENT;
         return -1;
     }
+    if (sim_read_only())
+        return -1;
     i->mtime_ms = fr_sys.wall_ms();
     return 0;
 }

@@ -153,6 +153,8 @@ static ssize_t file_write(struct sim_file *f, const void *p, size_t n)
 {
     bool record = f->inode == sim_lookup(sim->cur->m, "/node/journal");
 
+    if (sim_read_only())
+        return -1;
     if (sim->cur->m->full && n > 1 && sim_random(sim) % 2 == 0) {
         n = (size_t)sim_between(sim, 1, (int64_t)n - 1); /* what just fits */
     } else if (sim->cur->m->full) {
