@@ -97,7 +97,8 @@ if mkdir small && mount -t tmpfs -o size=5m tmpfs small 2> /dev/null; then
     until_true 20 mount -o remount,ro "$work/small" # the node ends a moment behind its run
     "$flowrun" p.yaml > out 2>&1
     same "read-only, a run begins: exit code" $? 7
-    has "read-only, a run begins" out "$work/small/home/state.db: writing: attempt to write a readonly database"
+    has "read-only, a run begins" out "flowrun: making $work/small/home/blobs/"
+    has "read-only, and why" out "Read-only file system"
     "$flowrun" resume > out 2>&1
     same "read-only, resume: exit code" $? 7
     has "read-only, resume" out "Read-only file system"
