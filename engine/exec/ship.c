@@ -28,15 +28,16 @@ struct fr_ship {
 
 /*
  * The node's side of the dialogue. No single quote in it; one line, as csh wants. $1 work, $2 home.
- * A folder will do if it is ours and a file in it can be executed.
+ * A folder will do if it is ours and a file in it can be executed. What tasks make has the modes
+ * that their user's shell gives it, as on this machine; what flownode makes is 0600 and 0700.
  */
 static const char script[] =
-    "umask 077; W=$1; C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
+    "U=$(umask); umask 077; W=$1; C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
     "S=${XDG_STATE_HOME:-$HOME/.local/state}/flowrun; V=/var/tmp/flowrun-$(id -u); "
     "case $W in \"~/\"*) W=$HOME/${W#??};; /*|\"\") ;; *) W=$HOME/$W;; esac; "
     "echo; echo \"FLOWBOOT uname $(uname -sm)\"; IFS=\" \" read -r H N || exit 0; "
     "go() { K=${W:-$S}/$2; mkdir -p \"$K\" 2>/dev/null || K=$V/$2; mkdir -p \"$K\"; "
-    "echo \"FLOWBOOT run $1\"; exec \"$1\" serve --home \"$K\"; }; "
+    "echo \"FLOWBOOT run $1\"; umask \"$U\"; exec \"$1\" serve --home \"$K\"; }; "
     "for D in \"$W\" \"$C\" \"$V\"; do F=$D/flownode-$H; "
     "if [ -n \"$D\" ] && [ -O \"$D\" ] && [ -x \"$F\" ] && \"$F\" version >/dev/null 2>&1; "
     "then go \"$F\" \"$2\"; fi; done; "

@@ -5,6 +5,34 @@
 begin_nodes "$1"
 fixtures=$repo/tests/unit/fixtures
 
+# Whatever the umask of the login shell: what is kept there is closed to others, while a task runs
+# and at the end of this script; the task has the umask of its user.
+on 1 'echo "umask 0" > /root/.bashrc'
+on 2 'echo "umask 077" > /root/.bashrc'
+on 3 'echo "umask 027" > /root/.bashrc'
+mkdir ship
+echo x > ship/f
+chmod 777 ship ship/f
+{
+    echo "name: masks"
+    cat c/nodes.yaml
+    cat <<'END'
+tasks:
+  t:
+    on: all
+    files: {in: ship}
+    outputs: [k]
+    run: |
+      echo "k=$(umask)" > "$FLOWRUN_OUTPUT"
+      echo "umask $(umask)"
+      find /root/.cache/flowrun /root/.local/state/flowrun -perm /077 ! -path '*/work/*' ! -name 'flownode-*' -printf 'open: %p\n'
+END
+} > masks.yaml
+"$flowrun" masks.yaml > out 2>&1
+same "umasks of login shells" $? 0
+hasnt "nothing is open to others while it runs" out "open: "
+for pair in 1:0000 2:0077 3:0027; do has "the task's umask" out "t@node${pair%:*} | umask ${pair#*:}"; done
+
 # A sleeper on node $1 called $2, started by user $3.
 sleeper() {
     on "$1" "mkdir -p /var/stale; test -e /var/stale/$2 || install -m 755 /bin/sleep /var/stale/$2
