@@ -1,24 +1,9 @@
 /*
  * Single events against a scheduler: what each makes it do, as a list of actions. A step of a
- * script is an event; behind it stands what must follow ("STOP n1 stopped" …). Also size: 100,000
- * instances.
+ * script is an event; behind it stands what must follow ("stop:a@n1#1" …).
  */
 #include "engine/base/sys.h"
-#include "engine/sched/sched.h"
-
-#include "tests/unit/check.h"
-#include "tests/unit/minispec.h"
-
-struct bench {
-    struct minispec mini;
-    struct fr_arena arena;
-    struct fr_plan *plan;
-    struct fr_sched *s;
-    struct fr_acts acts;
-    struct fr_buf seen;
-    int64_t now_ms;
-    uint64_t ids;
-};
+#include "tests/unit/sched_bench.h"
 
 static const char *act_name(enum fr_act_kind kind)
 {
@@ -49,35 +34,6 @@ static void see(struct bench *b)
                        a->kind == FR_ACT_START && a->booked ? "(booked)" : "");
     }
     b->acts.n = 0;
-}
-
-static enum fr_rc give(struct bench *b, struct fr_event ev, struct fr_err *err)
-{
-    while (fr_sched_ids_wanted(b->s) > 0) {
-        struct fr_id id = {{9}};
-
-        b->ids++;
-        memcpy(id.b + 8, &b->ids, sizeof b->ids);
-        if (!CHECK(fr_sched_add_ids(b->s, &id, 1, NULL) == FR_OK))
-            break;
-    }
-    return fr_sched_apply(b->s, &ev, b->now_ms, &b->acts, err);
-}
-
-static void bench_init(struct bench *b, const char *text)
-{
-    memset(b, 0, sizeof *b);
-    mini_make(&b->mini, text);
-    CHECK(fr_plan_make(&b->mini.spec, &b->arena, &b->plan, NULL) == FR_OK);
-    CHECK(fr_sched_create(b->plan, NULL, &b->s, NULL) == FR_OK);
-}
-
-static void bench_finish(struct bench *b)
-{
-    fr_sched_destroy(b->s);
-    fr_acts_finish(&b->acts);
-    fr_buf_finish(&b->seen);
-    fr_arena_finish(&b->arena);
 }
 
 /* Takes the rows as they stand into a new scheduler, as a resume does. */
@@ -431,117 +387,6 @@ static void test_ids(void)
     bench_finish(&b);
 }
 
-enum { BIG_TASKS = 1000, BIG_NODES = 100 };
-
-struct big {
-    struct fr_spec spec;
-    struct fr_task tasks[BIG_TASKS];
-    struct fr_node nodes[BIG_NODES];
-    char names[BIG_TASKS][16], node_names[BIG_NODES][16];
-    int need[BIG_TASKS], on[BIG_NODES];
-};
-
-/* 1000 tasks on 100 nodes, ten chains side by side. */
-static struct big *big_make(void)
-{
-    struct big *g = calloc(1, sizeof *g);
-
-    for (int n = 0; n < BIG_NODES; n++) {
-        snprintf(g->node_names[n], sizeof g->node_names[n], "n%d", n);
-        g->nodes[n] = (struct fr_node){.name = g->node_names[n], .slots = 8};
-        g->on[n] = n;
-    }
-    for (int t = 0; t < BIG_TASKS; t++) {
-        snprintf(g->names[t], sizeof g->names[t], "t%d", t);
-        g->need[t] = t - 10;
-        g->tasks[t] = (struct fr_task){.act.name = g->names[t],
-                                       .needs = &g->need[t],
-                                       .n_needs = t >= 10,
-                                       .nodes = g->on,
-                                       .n_nodes = BIG_NODES,
-                                       .slots = 1};
-    }
-    g->spec.sources[0].path = "big.yaml";
-    g->spec.name = "big";
-    g->spec.max_parallel = 500;
-    g->spec.nodes = g->nodes;
-    g->spec.n_nodes = BIG_NODES;
-    g->spec.tasks = g->tasks;
-    g->spec.n_tasks = BIG_TASKS;
-    return g;
-}
-
-/* Every attempt ends well in the order started; the actions of one event stay few. */
-static size_t play_big(struct bench *b, size_t *most)
-{
-    struct fr_act *todo = calloc(BIG_TASKS * BIG_NODES + BIG_NODES, sizeof *todo);
-    size_t at = 0, n = 0, over = 0;
-
-    give(b, (struct fr_event){.kind = FR_EV_BEGIN}, NULL);
-    for (bool first = true; first || at < n; first = false) {
-        if (!first) {
-            struct fr_event ev = {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .proven = true};
-
-            ev.inst = todo[at].inst;
-            ev.node = todo[at].node;
-            ev.attempt = todo[at].attempt;
-            if (todo[at++].kind == FR_ACT_CONNECT)
-                ev.kind = FR_EV_NODE_UP;
-            give(b, ev, NULL);
-            *most = b->acts.n > *most ? b->acts.n : *most;
-        }
-        for (size_t i = 0; i < b->acts.n; i++) {
-            over += b->acts.v[i].kind == FR_ACT_OVER;
-            if (b->acts.v[i].kind == FR_ACT_START || b->acts.v[i].kind == FR_ACT_CONNECT)
-                todo[n++] = b->acts.v[i];
-        }
-        b->acts.n = 0;
-    }
-    free(todo);
-    return over;
-}
-
-static void test_big(void)
-{
-    struct bench b = {.ids = 0};
-    struct big *g = big_make();
-    size_t most = 0;
-
-    check_row("100,000 instances");
-    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
-    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
-    CHECK_INT(play_big(&b, &most), 1);
-    CHECK_INT(fr_sched_count(b.s, FR_ST_SUCCEEDED), BIG_TASKS * BIG_NODES);
-    CHECK(most < 3 * BIG_NODES + 20); /* the 100 of one task become ready and start, no more */
-    bench_finish(&b);
-    free(g);
-}
-
-static size_t counted; /* bytes asked for, not given back when freed */
-
-static void *count_alloc(size_t n)
-{
-    counted += n;
-    return fr_sys_real.alloc(n);
-}
-
-static void test_memory(void)
-{
-    struct bench b = {.ids = 0};
-    struct big *g = big_make();
-
-    check_row("at most 1 KB an instance, plan and scheduler");
-    counted = 0;
-    fr_sys.alloc = count_alloc;
-    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
-    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
-    fr_sys.alloc = fr_sys_real.alloc;
-    printf("%zu bytes an instance\n", counted / (BIG_TASKS * BIG_NODES));
-    CHECK(counted > 0 && counted / (BIG_TASKS * BIG_NODES) <= 512);
-    bench_finish(&b);
-    free(g);
-}
-
 static size_t calls, fail_at; /* the allocation that fails, and all behind it if persist */
 static bool persist;
 
@@ -677,7 +522,5 @@ int main(void)
     test_load();
     test_began();
     test_ids();
-    test_big();
-    test_memory();
     return check_done();
 }

@@ -1,0 +1,121 @@
+/* 100,000 instances: one event is little work, and an instance takes little memory. */
+#include "engine/base/sys.h"
+#include "tests/unit/sched_bench.h"
+
+enum { BIG_TASKS = 1000, BIG_NODES = 100 };
+
+struct big {
+    struct fr_spec spec;
+    struct fr_task tasks[BIG_TASKS];
+    struct fr_node nodes[BIG_NODES];
+    char names[BIG_TASKS][16], node_names[BIG_NODES][16];
+    int need[BIG_TASKS], on[BIG_NODES];
+};
+
+/* 1000 tasks on 100 nodes, ten chains side by side. */
+static struct big *big_make(void)
+{
+    struct big *g = calloc(1, sizeof *g);
+
+    for (int n = 0; n < BIG_NODES; n++) {
+        snprintf(g->node_names[n], sizeof g->node_names[n], "n%d", n);
+        g->nodes[n] = (struct fr_node){.name = g->node_names[n], .slots = 8};
+        g->on[n] = n;
+    }
+    for (int t = 0; t < BIG_TASKS; t++) {
+        snprintf(g->names[t], sizeof g->names[t], "t%d", t);
+        g->need[t] = t - 10;
+        g->tasks[t] = (struct fr_task){.act.name = g->names[t],
+                                       .needs = &g->need[t],
+                                       .n_needs = t >= 10,
+                                       .nodes = g->on,
+                                       .n_nodes = BIG_NODES,
+                                       .slots = 1};
+    }
+    g->spec.sources[0].path = "big.yaml";
+    g->spec.name = "big";
+    g->spec.max_parallel = 500;
+    g->spec.nodes = g->nodes;
+    g->spec.n_nodes = BIG_NODES;
+    g->spec.tasks = g->tasks;
+    g->spec.n_tasks = BIG_TASKS;
+    return g;
+}
+
+/* Every attempt ends well in the order started; the actions of one event stay few. */
+static size_t play_big(struct bench *b, size_t *most)
+{
+    struct fr_act *todo = calloc(BIG_TASKS * BIG_NODES + BIG_NODES, sizeof *todo);
+    size_t at = 0, n = 0, over = 0;
+
+    give(b, (struct fr_event){.kind = FR_EV_BEGIN}, NULL);
+    for (bool first = true; first || at < n; first = false) {
+        if (!first) {
+            struct fr_event ev = {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .proven = true};
+
+            ev.inst = todo[at].inst;
+            ev.node = todo[at].node;
+            ev.attempt = todo[at].attempt;
+            if (todo[at++].kind == FR_ACT_CONNECT)
+                ev.kind = FR_EV_NODE_UP;
+            give(b, ev, NULL);
+            *most = b->acts.n > *most ? b->acts.n : *most;
+        }
+        for (size_t i = 0; i < b->acts.n; i++) {
+            over += b->acts.v[i].kind == FR_ACT_OVER;
+            if (b->acts.v[i].kind == FR_ACT_START || b->acts.v[i].kind == FR_ACT_CONNECT)
+                todo[n++] = b->acts.v[i];
+        }
+        b->acts.n = 0;
+    }
+    free(todo);
+    return over;
+}
+
+static void test_big(void)
+{
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+    size_t most = 0;
+
+    check_row("100,000 instances");
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    CHECK_INT(play_big(&b, &most), 1);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_SUCCEEDED), BIG_TASKS * BIG_NODES);
+    CHECK(most < 3 * BIG_NODES + 20); /* the 100 of one task become ready and start, no more */
+    bench_finish(&b);
+    free(g);
+}
+
+static size_t counted; /* bytes asked for, not given back when freed */
+
+static void *count_alloc(size_t n)
+{
+    counted += n;
+    return fr_sys_real.alloc(n);
+}
+
+static void test_memory(void)
+{
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+
+    check_row("at most 1 KB an instance, plan and scheduler");
+    counted = 0;
+    fr_sys.alloc = count_alloc;
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    fr_sys.alloc = fr_sys_real.alloc;
+    printf("%zu bytes an instance\n", counted / (BIG_TASKS * BIG_NODES));
+    CHECK(counted > 0 && counted / (BIG_TASKS * BIG_NODES) <= 512);
+    bench_finish(&b);
+    free(g);
+}
+
+int main(void)
+{
+    test_big();
+    test_memory();
+    return check_done();
+}
