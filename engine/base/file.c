@@ -176,6 +176,29 @@ enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err)
     return FR_OK;
 }
 
+enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err)
+{
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    struct stat st;
+
+    if (n == 0 || n >= sizeof(part))
+        return fr_fail(err, FR_USAGE, "'%s' is no usable path", path);
+    memcpy(part, path, n + 1);
+    for (size_t i = known + 1; i <= n; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        part[i] = '\0';
+        if (fr_sys.lstat(part, &st) != 0)
+            return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "looking at %s", part);
+        if (S_ISLNK(st.st_mode))
+            return fr_fail(err, FR_DENIED,
+                           "%s is a symbolic link, which flowrun has not made: remove it", part);
+        part[i] = path[i];
+    }
+    return FR_OK;
+}
+
 enum fr_rc fr_remove_tree(const char *path, struct fr_err *err)
 {
     struct stat st;

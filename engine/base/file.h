@@ -26,6 +26,10 @@ enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
  * local folder. */
 enum fr_rc fr_check_local(const char *path, const char *remedy, struct fr_err *err);
 
+/* FR_DENIED when path, or a folder on the way to it behind its first `known` bytes, is a symbolic
+ * link: none of ours is. What is not there is fine. */
+enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err);
+
 /* Removes a file or a whole tree; symlinks are removed, not followed. A path that is not there is
  * fine. */
 enum fr_rc fr_remove_tree(const char *path, struct fr_err *err);

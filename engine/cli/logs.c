@@ -150,7 +150,9 @@ static enum fr_rc find_run(struct logs *l, const struct cli_list *args, struct f
         return rc;
     fr_home_at(fr_store_home(l->st), FR_HOME_RUN, l->run.id, &dir);
     rc = dir.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
-                 : cli_merge_create(&l->merge, dir.p, l->times, err);
+                 : fr_check_unlinked(dir.p, strlen(fr_store_home(l->st)), err);
+    if (rc == FR_OK)
+        rc = cli_merge_create(&l->merge, dir.p, l->times, err);
     fr_buf_finish(&dir);
     return rc;
 }

@@ -33,6 +33,14 @@ static enum fr_rc add_name(struct run_gather *g, const char *name, struct fr_are
     return FR_OK;
 }
 
+static enum fr_rc make_folder(struct fr_run *run, const char *path, struct fr_err *err)
+{
+    enum fr_rc rc =
+        path != NULL ? fr_mkdirs(path, 0700, err) : fr_fail(err, FR_NOMEM, "no memory for a path");
+
+    return rc == FR_OK ? fr_check_unlinked(path, strlen(run->home), err) : rc;
+}
+
 static enum fr_rc make_spool(struct fr_run *run, const struct run_attempt *at,
                              struct fr_arena *arena, struct run_gather *g, struct fr_err *err)
 {
@@ -45,16 +53,15 @@ static enum fr_rc make_spool(struct fr_run *run, const struct run_attempt *at,
     g->files = fr_arena_array(arena, g->n, sizeof(*g->files));
     if (g->spool == NULL || g->files == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files to move");
-    rc = fr_mkdirs(g->spool, 0700, err);
+    rc = make_folder(run, g->spool, err);
     for (size_t i = 0; rc == FR_OK && i < g->n; i++) {
         const char *slash = strrchr(g->names[i], '/');
 
-        if (slash != NULL) {
-            char *dir =
-                fr_arena_fmt(arena, "%s/%.*s", g->spool, (int)(slash - g->names[i]), g->names[i]);
-            rc = dir != NULL ? fr_mkdirs(dir, 0700, err)
-                             : fr_fail(err, FR_NOMEM, "no memory for a path");
-        }
+        if (slash != NULL)
+            rc = make_folder(
+                run,
+                fr_arena_fmt(arena, "%s/%.*s", g->spool, (int)(slash - g->names[i]), g->names[i]),
+                err);
     }
     return rc;
 }

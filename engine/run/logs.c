@@ -29,6 +29,8 @@ static int open_one(struct fr_run *run, const char *name, const char *suffix, ui
     fr_buf_fmt(&path, "%s/%s%s", run->dir, name, suffix);
     if (path.bad) {
         fr_fail(err, FR_NOMEM, "no memory for a path");
+    } else if (fr_check_unlinked(path.p, strlen(run->home), err) != FR_OK) {
+        fd = -1;
     } else if ((fd = fr_sys.open(path.p, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0600)) < 0) {
         fr_fail_errno(err, errno, "opening %s", path.p);
     } else if (fr_sys.fstat(fd, &st) != 0) {

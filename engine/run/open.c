@@ -107,6 +107,9 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 {
     enum fr_rc rc = fr_mkdirs(run->dir, 0700, err);
 
+    if (rc == FR_OK)
+        rc = fr_check_unlinked(run->dir, strlen(run->home), err);
+
     if (rc == FR_OK && fr_loop_timer(run->env.loop, on_timer, run, &run->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for a timer");
     if (rc == FR_OK)

@@ -69,7 +69,7 @@ static enum fr_rc copy_in(const char *path, const char *temp, struct fr_err *err
 
     if (in < 0)
         return fr_fail_errno(err, errno, "opening %s", path);
-    out = fr_sys.open(temp, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    out = fr_sys.open(temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (out < 0) {
         rc = fr_fail_errno(err, errno, "making %s", temp);
     } else {

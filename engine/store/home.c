@@ -47,6 +47,8 @@ enum fr_rc fr_home_make(const char *home, struct fr_err *err)
         fr_buf_fmt(&path, "%s%s", home, below[i]);
         rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
                       : fr_mkdirs(path.p, 0700, err);
+        if (rc == FR_OK && i > 0)
+            rc = fr_check_unlinked(path.p, strlen(home), err);
         fr_buf_finish(&path);
         if (rc == FR_OK && i == 0)
             rc = fr_check_local(home, "set FLOWRUN_HOME to", err);
@@ -79,7 +81,7 @@ static int open_lock(const char *home, struct fr_id run, struct fr_err *err)
     if (path.bad) {
         fr_fail(err, FR_NOMEM, "no memory for a path");
     } else {
-        fd = fr_sys.open(path.p, O_RDWR | O_CREAT, 0600);
+        fd = fr_sys.open(path.p, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
         if (fd < 0)
             fr_fail_errno(err, errno, "opening %s", path.p);
     }

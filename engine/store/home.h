@@ -21,7 +21,7 @@
  * appended to out, absolute. FR_USAGE when none of these variables is set. */
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err);
 
-/* Makes the folders (0700) and checks the file system. */
+/* Makes the folders (0700) and checks the file system. FR_DENIED: one is a link to elsewhere. */
 enum fr_rc fr_home_make(const char *home, struct fr_err *err);
 
 enum fr_home_file {

@@ -90,6 +90,24 @@ static void files(void)
     CHECK_INT(fr_file_read(path, 2, &b, &err), FR_USAGE);
     CHECK_INT(fr_sha256_file(path, hash, &err), FR_OK);
     CHECK_TEXT(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    static const struct {
+        const char *path;
+        bool beyond; /* what is looked at begins behind the link */
+        enum fr_rc rc;
+    } links[] = {{"/a/b/f", false, FR_OK}, {"/a/none/x", false, FR_OK},
+                 {"/l", false, FR_DENIED}, {"/l/b/f", false, FR_DENIED},
+                 {"/l/b/f", true, FR_OK},  {"/a/b/l", false, FR_DENIED}};
+    char link[64];
+    snprintf(link, sizeof(link), "%s/l", dir);
+    CHECK_INT(symlink("a", link), 0);
+    snprintf(link, sizeof(link), "%s/a/b/l", dir);
+    CHECK_INT(symlink("/nowhere", link), 0);
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        snprintf(link, sizeof(link), "%s%s", dir, links[i].path);
+        check_row(link);
+        CHECK_INT(fr_check_unlinked(link, strlen(dir) + (links[i].beyond ? 2 : 0), &err),
+                  links[i].rc);
+    }
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     CHECK_INT(fr_file_read(path, 3, &b, &err), FR_NOTFOUND);
     fr_buf_finish(&b);
