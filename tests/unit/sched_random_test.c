@@ -4,86 +4,7 @@
  * at every commit and at every command that reaches a node; every run must end. Usage: [FIRST_SEED
  * [COUNT]].
  */
-#include "engine/sched/sched.h"
-
-#include "tests/unit/check.h"
-#include "tests/unit/minispec.h"
-
-enum { MAX_ATTS = 4096, MAX_Q = 4096, NODES = MINI_NODES + 1, CHAOS = 400, LIMIT = 60000 };
-
-enum at { AT_UNKNOWN, AT_PREPARED, AT_RUNNING, AT_ENDED, AT_TOMBSTONED };
-
-struct att { /* the truth about an attempt on its node */
-    uint32_t inst;
-    enum at st;
-    unsigned boot;
-    bool launched, acked, survivors;
-    enum fr_cause cause;
-    int code;
-    bool proven;
-};
-
-struct place {     /* a node, its link, and the commands and answers under way */
-    bool wire, up; /* the link works; the engine knows it */
-    bool wanted;
-    int64_t cut_ms;
-    unsigned boot;
-    struct fr_act cmd[MAX_Q];
-    size_t cmd_at, cmd_n;
-    struct fr_event msg[MAX_Q];
-    size_t msg_at, msg_n;
-};
-
-struct world {
-    uint64_t random;
-    struct minispec mini;
-    struct fr_arena arena;
-    struct fr_plan *plan;
-    struct fr_sched *s;
-    struct fr_acts acts;
-    struct fr_row rows[128]; /* committed */
-    int64_t due_ms[128];
-    struct fr_run_now run;
-    struct att atts[MAX_ATTS];
-    size_t n_atts; /* ids given out: id n is atts[n - 1] */
-    struct place at[NODES];
-    struct fr_event self[MAX_Q]; /* answers to EVAL */
-    size_t self_at, self_n;
-    int64_t now_ms;
-    bool over, calm, cancelled, fenced; /* fenced: an attempt was given up, so BUSY may come */
-    bool retrying;
-    unsigned launches[128]; /* by instance */
-    bool again[128];
-    bool doubt[128]; /* booked when the engine crashed: beside the pools until its node was asked */
-};
-
-static uint64_t draw(struct world *w, uint64_t n)
-{
-    w->random = w->random * 6364136223846793005u + 1442695040888963407u;
-    return (w->random >> 33) % n;
-}
-
-static bool chance(struct world *w, unsigned percent)
-{
-    return draw(w, 100) < percent;
-}
-
-static struct att *att_of(struct world *w, struct fr_id id)
-{
-    uint64_t n;
-
-    memcpy(&n, id.b + 8, sizeof n);
-    return n >= 1 && n <= w->n_atts ? &w->atts[n - 1] : NULL;
-}
-
-static struct fr_id id_of(size_t n)
-{
-    struct fr_id id = {{7}};
-    uint64_t v = n;
-
-    memcpy(id.b + 8, &v, sizeof v);
-    return id;
-}
+#include "tests/unit/sched_nodes.h"
 
 /* ---- a random pipeline ---- */
 
@@ -114,165 +35,6 @@ static void random_spec(struct world *w, char *text, size_t size)
                 at += (size_t)snprintf(text + at, size - at, " t%u", k);
     }
     snprintf(text + at, size - at, "; !success hs; !failure hf; !cancel hc; !exit hx; !exit hy");
-}
-
-/* ---- the node's side ---- */
-
-static void answer(struct world *w, uint32_t node, struct fr_event ev)
-{
-    struct place *p = &w->at[node];
-
-    if (CHECK(p->msg_n < MAX_Q))
-        p->msg[p->msg_n++] = ev;
-}
-
-static struct fr_event about(const struct fr_act *a, enum fr_event_kind kind)
-{
-    return (struct fr_event){.kind = kind, .inst = a->inst, .attempt = a->attempt};
-}
-
-static void answer_state(struct world *w, const struct fr_act *a, const struct att *t)
-{
-    static const enum fr_event_kind kinds[] = {FR_EV_UNKNOWN, FR_EV_PREPARED, FR_EV_LAUNCHED,
-                                               FR_EV_ENDED, FR_EV_TOMBSTONED};
-    struct fr_event ev = about(a, kinds[t->st]);
-
-    CHECK(!t->acked);
-    ev.cause = t->cause;
-    ev.code = t->code;
-    ev.proven = t->proven;
-    ev.same_home = true;
-    ev.same_boot = t->boot == w->at[a->node].boot;
-    answer(w, a->node, ev);
-}
-
-static void att_end(struct att *t, enum fr_cause cause, int code)
-{
-    t->st = AT_ENDED;
-    t->cause = cause;
-    t->code = code;
-    t->proven = true;
-}
-
-static struct att *other_live(struct world *w, const struct fr_act *a, struct fr_id *id)
-{
-    struct att *self = att_of(w, a->attempt);
-
-    for (size_t i = 0; i < w->n_atts; i++)
-        if (w->atts[i].inst == a->inst && &w->atts[i] != self &&
-            (w->atts[i].st == AT_PREPARED || w->atts[i].st == AT_RUNNING)) {
-            *id = id_of(i + 1);
-            return &w->atts[i];
-        }
-    return NULL;
-}
-
-static void check_launch(struct world *w, const struct fr_act *a)
-{
-    const struct fr_plan_task *task = &w->plan->tasks[w->plan->insts[a->inst].task];
-
-    CHECK(!att_of(w, a->attempt)->launched);
-    att_of(w, a->attempt)->launched = true;
-    if (!w->rows[a->inst].live || !fr_id_eq(w->rows[a->inst].attempt, a->attempt)) {
-        CHECK(w->fenced); /* given up while its start was under way; a stop follows it */
-        return;
-    }
-    for (uint32_t i = 0; i < task->n_needs; i++) {
-        const struct fr_plan_task *need = &w->plan->tasks[task->needs[i]];
-
-        for (uint32_t k = 0; k < need->count; k++)
-            CHECK(fr_state_ended(w->rows[need->first + k].state));
-    }
-    w->launches[a->inst]++;
-    if (task->hook >= 0)
-        CHECK(w->run.outcome != FR_OUT_NONE && w->launches[a->inst] <= w->run.round);
-    else
-        CHECK(w->run.outcome == FR_OUT_NONE);
-}
-
-static void do_start(struct world *w, const struct fr_act *a)
-{
-    struct att *t = att_of(w, a->attempt);
-    struct fr_event busy = about(a, FR_EV_BUSY);
-
-    if (t->st == AT_PREPARED && a->kind == FR_ACT_START) {
-        t->st = AT_RUNNING;
-        check_launch(w, a);
-    } else if (t->st == AT_UNKNOWN) {
-        if (other_live(w, a, &busy.other) != NULL) {
-            CHECK(w->fenced);
-            answer(w, a->node, busy);
-            return;
-        }
-        t->boot = w->at[a->node].boot;
-        if (chance(w, w->calm ? 0 : 4)) {
-            att_end(t, FR_CAUSE_START_FAILED, 0);
-        } else if (a->kind == FR_ACT_START) {
-            t->st = AT_RUNNING;
-            check_launch(w, a);
-        } else {
-            t->st = AT_PREPARED;
-        }
-    }
-    answer_state(w, a, t);
-}
-
-static void do_stop(struct world *w, const struct fr_act *a)
-{
-    struct att *t = att_of(w, a->attempt);
-
-    if (t->acked)
-        return;
-    if (t->st == AT_PREPARED || t->st == AT_RUNNING) {
-        att_end(t, FR_CAUSE_STOPPED, 0);
-        t->proven = !chance(w, w->calm ? 0 : 4);
-    } else if (t->st == AT_ENDED) {
-        t->proven = true;
-    }
-    answer_state(w, a, t);
-}
-
-static void do_command(struct world *w, const struct fr_act *a)
-{
-    struct att *t = att_of(w, a->kind == FR_ACT_STOP_OTHER ? a->other : a->attempt);
-
-    if (!CHECK(t != NULL))
-        return;
-    switch (a->kind) {
-    case FR_ACT_START:
-    case FR_ACT_PREPARE:
-        do_start(w, a);
-        break;
-    case FR_ACT_GO:
-        if (t->st == AT_PREPARED) {
-            t->st = AT_RUNNING;
-            check_launch(w, a);
-        }
-        answer_state(w, a, t);
-        break;
-    case FR_ACT_STOP:
-        do_stop(w, a);
-        break;
-    case FR_ACT_STOP_OTHER:
-        if (t->st == AT_PREPARED || t->st == AT_RUNNING)
-            att_end(t, FR_CAUSE_STOPPED, 0);
-        answer(w, a->node, about(a, FR_EV_CLEARED));
-        break;
-    case FR_ACT_TOMBSTONE:
-        if (t->st == AT_UNKNOWN || t->st == AT_PREPARED)
-            t->st = AT_TOMBSTONED;
-        answer_state(w, a, t);
-        break;
-    case FR_ACT_QUERY:
-        answer_state(w, a, t);
-        break;
-    case FR_ACT_ACK:
-        CHECK(t->st == AT_ENDED);
-        t->acked = true;
-        break;
-    default:
-        break;
-    }
 }
 
 /* ---- the run layer ---- */
@@ -432,7 +194,7 @@ static void start_booked(struct world *w)
         if (!fr_row_booked(row) || !fr_id_eq(row->attempt, a->attempt) || chance(w, 20))
             continue;
         if (p->up && p->cmd_n == 0 && chance(w, 50))
-            do_command(w, a);
+            nodes_do(w, a);
         else if (CHECK(p->cmd_n < MAX_Q))
             p->cmd[p->cmd_n++] = *a;
         a->kind = FR_ACT_PAST;
@@ -497,48 +259,6 @@ static void resume(struct world *w)
 
 /* ---- what happens ---- */
 
-static void end_someone(struct world *w)
-{
-    size_t start = w->n_atts > 0 ? draw(w, w->n_atts) : 0;
-
-    for (size_t k = 0; k < w->n_atts; k++) {
-        size_t i = (start + k) % w->n_atts;
-        struct att *t = &w->atts[i];
-        uint32_t node = w->plan->insts[t->inst].node;
-        struct fr_act a = {.inst = t->inst, .node = node, .attempt = id_of(i + 1)};
-
-        if (t->st != AT_RUNNING && (t->st != AT_PREPARED || w->calm || !chance(w, 3)))
-            continue;
-        if (t->st == AT_PREPARED)
-            att_end(t, FR_CAUSE_START_FAILED, 0);
-        else if (w->calm || chance(w, 75))
-            att_end(t, FR_CAUSE_EXIT, 0);
-        else
-            att_end(t, FR_CAUSE_EXIT + draw(w, 4), 1);
-        if (w->at[node].up)
-            answer_state(w, &a, t);
-        return;
-    }
-}
-
-static void kill_all(struct world *w, uint32_t node, enum fr_cause cause, int64_t lost_ms)
-{
-    for (size_t i = 0; i < w->n_atts; i++) {
-        struct att *t = &w->atts[i];
-        int64_t after = w->plan->tasks[w->plan->insts[t->inst].task].spec->lost_after_ms;
-
-        if (w->plan->insts[t->inst].node != node ||
-            (lost_ms > 0 && (after == 0 || after > lost_ms)))
-            continue;
-        if (t->st == AT_RUNNING)
-            att_end(t, cause, 0);
-        else if (t->st == AT_PREPARED && lost_ms > 0)
-            att_end(t, FR_CAUSE_START_FAILED, 0);
-        else if (t->st == AT_PREPARED)
-            t->st = AT_UNKNOWN;
-    }
-}
-
 static void cut(struct world *w, uint32_t n)
 {
     struct place *p = &w->at[n];
@@ -565,11 +285,11 @@ static void fault(struct world *w, uint32_t n)
     } else if (what < 80) { /* a reboot */
         cut(w, n);
         w->at[n].boot++;
-        kill_all(w, n, FR_CAUSE_LOST, 0);
+        nodes_kill_all(w, n, FR_CAUSE_LOST, 0);
     } else if (what < 90) { /* the plug is pulled, and the user says so */
         cut(w, n);
         w->at[n].boot++;
-        kill_all(w, n, FR_CAUSE_LOST, 0);
+        nodes_kill_all(w, n, FR_CAUSE_LOST, 0);
         w->fenced = true;
         drain(w, (struct fr_event){.kind = FR_EV_ABANDON, .node = n});
     } else if (what < 92 && !w->cancelled) {
@@ -588,7 +308,7 @@ static void pass_time(struct world *w)
         w->now_ms += (int64_t)draw(w, 4000);
     for (uint32_t n = 0; n < w->plan->control; n++)
         if (!w->at[n].wire && w->now_ms > w->at[n].cut_ms + 5000) {
-            kill_all(w, n, FR_CAUSE_NODE_LOST, w->now_ms - w->at[n].cut_ms);
+            nodes_kill_all(w, n, FR_CAUSE_NODE_LOST, w->now_ms - w->at[n].cut_ms);
             w->fenced = true;
         }
     if (fr_sched_next_due(w->s) <= w->now_ms)
@@ -607,7 +327,7 @@ static void node_step(struct world *w, uint32_t n)
     } else if (p->up && p->cmd_at < p->cmd_n && chance(w, 60)) {
         struct fr_act a = p->cmd[p->cmd_at++];
 
-        do_command(w, &a);
+        nodes_do(w, &a);
     } else if (p->up && p->msg_at < p->msg_n) {
         struct fr_event ev = p->msg[p->msg_at++];
 
@@ -628,7 +348,7 @@ static void step(struct world *w)
     else if (what < 70)
         node_step(w, (uint32_t)draw(w, NODES));
     else if (what < 88)
-        end_someone(w);
+        nodes_end_one(w);
     else if (what < 94 || w->calm)
         pass_time(w);
     else
