@@ -17,7 +17,7 @@
 # Exit status: 0 all was done and is right; 1 something failed; 3 nothing failed, but time ran out.
 #
 # The libraries of CUDA (cublasLt, nccl) are looked for in CUDA_LIBS, else in the machine's Python
-# packages, else where the loader finds them. Weights are made there, from a seed; no file travels.
+# packages, then in /usr/local/cuda, else where the loader finds them. Weights are made there, from a seed; no file travels.
 set -u
 fail() { echo "device.sh: $*" >&2; exit 1; }
 [ $# -ge 2 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -47,6 +47,7 @@ cuda=${CUDA_LIBS:-}
 [ -n "$cuda" ] || cuda=$(python3 -c 'import glob, os, site
 paths = site.getsitepackages() + [site.getusersitepackages()]
 print(":".join(d for p in paths for d in glob.glob(p + "/nvidia/*/lib")))' 2> /dev/null)
+[ ! -d /usr/local/cuda/lib64 ] || cuda=${cuda:+$cuda:}/usr/local/cuda/lib64
 libraries=$folder/lib${cuda:+:$cuda}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 run() { # COMMAND …: 124 when the time ends before it does

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 extern "C" {
+#include "engine/base/file.h"
 #include "tests/unit/check.h"
 #include "trainer/comm/comm.h"
 #include "trainer/comm/join.h"
@@ -439,13 +440,45 @@ static void environments(void)
     for (const auto &row : rows) {
         char text[64];
         char *env[] = {text, NULL};
+        struct tr_nccl_vars vars = {env, NULL, "/none"};
         struct fr_err err = {};
 
         snprintf(text, sizeof text, "%s", row.set);
-        CHECK_INT(tr_nccl_env(env, row.local_size, row.allow, &err), row.want);
+        CHECK_INT(tr_nccl_env(&vars, row.local_size, row.allow, &err), row.want);
         if (row.want != FR_OK)
             CHECK(strstr(err.msg, row.set) != NULL && strstr(err.msg, "--allow_slow_links"));
     }
+}
+
+/* The first that sets a variable counts: the environment, the user's file, the system's. */
+static void files(void)
+{
+    static const struct {
+        const char *env, *user, *system;
+        const char *where; /* NULL: nothing is refused */
+    } rows[] = {
+        {"NCCL_DEBUG=WARN", "#NCCL_SHM_DISABLE=1\nNCCL_SHM\n", "", NULL},
+        {"A=1", "", "NCCL_DEBUG=WARN\nNCCL_P2P_DISABLE=1\n", "/system turns off"},
+        {"A=1", "NCCL_SHM_DISABLE=1", "NCCL_SHM_DISABLE=0\n", "/user turns off"},
+        {"NCCL_P2P_LEVEL=NVL", "NCCL_P2P_LEVEL=LOC\n", "NCCL_P2P_LEVEL=LOC\n", NULL},
+    };
+    char dir[] = "/tmp/nccl_test.XXXXXX", text[64], user[64], system[64];
+    char *env[] = {text, NULL};
+
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(user, sizeof user, "%s/user", dir);
+    snprintf(system, sizeof system, "%s/system", dir);
+    for (const auto &row : rows) {
+        struct tr_nccl_vars vars = {env, user, system};
+        struct fr_err err = {};
+
+        snprintf(text, sizeof text, "%s", row.env);
+        CHECK(fr_file_write(user, row.user, strlen(row.user), 0600, NULL) == FR_OK);
+        CHECK(fr_file_write(system, row.system, strlen(row.system), 0600, NULL) == FR_OK);
+        CHECK_INT(tr_nccl_env(&vars, 2, false, &err), row.where != NULL ? FR_USAGE : FR_OK);
+        CHECK(row.where == NULL || strstr(err.msg, row.where) != NULL);
+    }
+    CHECK(fr_remove_tree(dir, NULL) == FR_OK);
 }
 
 int main(int argc, char **argv)
@@ -453,6 +486,7 @@ int main(int argc, char **argv)
     struct world w = {argc > 1 ? argv[1] : NULL, 0, 0, 60000, false, world::NCCL};
 
     environments();
+    files();
     run_world(w, all_calls, -1);
     w.device = 2; /* work runs as late as possible */
     w.check = true;

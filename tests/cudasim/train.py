@@ -52,7 +52,7 @@ def run(out, device, world, steps, rows=(), **more):
     lines = [e for e in t.log_lines(out) if "loss" in e]
     t.same(out + ": steps", len(lines), steps)
     for words in rows:
-        t.check(out + ": the table says " + words, re.search(words, one.text()), one.text())
+        t.check(out + ": it says " + words, re.search(words, one.text()), one.text())
     return [(e["loss"], e["grad_norm"]) for e in lines]
 
 
@@ -223,7 +223,8 @@ def refusals():
 
 
 def whole(steps):
-    f32 = [run("f-cpu", "cpu", 1, steps), run("f-one", "cuda", 1, steps),
+    f32 = [run("f-cpu", "cpu", 1, steps),
+           run("f-one", "cuda", 1, steps, rows=("nvidia-smi does not answer: memory errors",)),
            run("f-two", "cuda", 2, steps)]
     near("f32, 1 rank", f32[1], f32[0], 1e-5, 1e-4)
     near("f32, 2 ranks", f32[2], f32[0], 1e-5, 1e-4)

@@ -213,6 +213,14 @@ enum fr_rc tr_health_run(const struct tr_device_id *id, struct fr_err *err)
     ask_kernel(&kernel);
     h = (struct tr_health){smi.n > 0 ? smi.p : NULL, kernel.p};
     rc = tr_health_check(&h, id, &notes, err);
+    if (h.smi == NULL)
+        fr_log(FR_LOG_WARN, "gpu",
+               "nvidia-smi does not answer: memory errors (ECC) and the NVSwitch fabric are not "
+               "looked at; put it into PATH");
+    if (h.kernel == NULL)
+        fr_log(FR_LOG_INFO, "gpu",
+               "the kernel's log may not be read: Xid errors are not looked at; root may, or all "
+               "with kernel.dmesg_restrict=0");
     for (const char *p = notes.n > 0 ? notes.p : ""; *p != '\0';) {
         size_t n = strcspn(p, "\n");
 

@@ -26,7 +26,8 @@ struct tr_health {
 enum fr_rc tr_health_check(const struct tr_health *h, const struct tr_device_id *id,
                            struct fr_buf *notes, struct fr_err *err);
 
-/* Asks nvidia-smi (20 s at the most) and the kernel, judges, and logs the notes. */
+/* Asks nvidia-smi (20 s at the most) and the kernel, judges, and logs the notes, and which of the
+ * two does not answer. */
 enum fr_rc tr_health_run(const struct tr_device_id *id, struct fr_err *err);
 
 /* The NUMA node of the device and its processors, read below root ("" for the machine's own /sys).

@@ -10,6 +10,7 @@
 #include "trainer/comm/nccl_api.h"
 #include "trainer/comm/nccl_env.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -472,11 +473,13 @@ static enum fr_rc start_watch(struct nccl *c, struct fr_err *err)
 
 static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_err *err)
 {
+    char path[PATH_MAX];
+    struct tr_nccl_vars vars = tr_nccl_vars_here(path, sizeof(path));
     struct tr_nccl_id id;
     enum fr_rc rc = prepare(c, err);
 
     if (rc == FR_OK)
-        rc = tr_nccl_env(environ, o->local_size, o->allow_slow_links, err);
+        rc = tr_nccl_env(&vars, o->local_size, o->allow_slow_links, err);
     if (rc == FR_OK)
         rc = tr_nccl_open(o->nccl, &c->api, err);
     if (rc == FR_OK)

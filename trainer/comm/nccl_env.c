@@ -1,10 +1,18 @@
 #include "trainer/comm/nccl_env.h"
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/str.h"
 
+#include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 1 << 20 };
+
+static const char PREFIX[] = "NCCL_";
 
 /* Whether `pair` gives up a link between GPUs of one node. */
 static bool gives_up(const char *pair)
@@ -17,22 +25,69 @@ static bool gives_up(const char *pair)
     return strcmp(pair, "NCCL_P2P_LEVEL=LOC") == 0 || strcmp(pair, "NCCL_P2P_LEVEL=0") == 0;
 }
 
-enum fr_rc tr_nccl_env(char *const *env, int local_size, bool allow, struct fr_err *err)
+struct found {
+    struct fr_buf names; /* " NAME=" of each */
+    struct fr_buf text;  /* for the log */
+    struct fr_buf slow;  /* the first that gives up a link, and where it stands; empty: none */
+};
+
+static void take(struct found *f, const char *pair, const char *file)
 {
-    struct fr_buf set = {0};
+    size_t n = strcspn(pair, "=");
+    char name[128];
+
+    if (strncmp(pair, PREFIX, strlen(PREFIX)) != 0 || pair[n] != '=' ||
+        snprintf(name, sizeof(name), " %.*s=", (int)n, pair) >= (int)sizeof(name) ||
+        (f->names.n > 0 && strstr(f->names.p, name) != NULL))
+        return;
+    fr_buf_text(&f->names, name);
+    fr_buf_fmt(&f->text, file != NULL ? " %s (%s)" : " %s", pair, file);
+    if (f->slow.n == 0 && gives_up(pair))
+        fr_buf_fmt(&f->slow, "%s in %s", pair, file != NULL ? file : "the environment");
+}
+
+static void take_file(struct found *f, const char *path)
+{
+    struct fr_buf text = {0};
+    char *rest, *line;
+
+    if (path != NULL && fr_file_read(path, FILE_MAX, &text, NULL) == FR_OK && text.n > 0)
+        for (line = strtok_r(text.p, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+            take(f, line, path);
+    fr_buf_finish(&text);
+}
+
+struct tr_nccl_vars tr_nccl_vars_here(char *room, size_t bytes)
+{
+    struct tr_nccl_vars vars = {.env = environ, .user = room, .system = "/etc/nccl.conf"};
+    const char *given = getenv("NCCL_CONF_FILE");
+    const struct passwd *me = getpwuid(getuid());
+
+    if (given != NULL && given[0] != '\0')
+        snprintf(room, bytes, "%s", given);
+    else
+        snprintf(room, bytes, "%s/.nccl.conf", me != NULL ? me->pw_dir : "");
+    return vars;
+}
+
+enum fr_rc tr_nccl_env(const struct tr_nccl_vars *vars, int local_size, bool allow,
+                       struct fr_err *err)
+{
+    struct found f = {0};
     enum fr_rc rc = FR_OK;
 
-    for (; *env != NULL; env++) {
-        if (strncmp(*env, "NCCL_", strlen("NCCL_")) != 0)
-            continue;
-        fr_buf_fmt(&set, " %s", *env);
-        if (rc == FR_OK && local_size > 1 && !allow && gives_up(*env))
-            rc = fr_fail(err, FR_USAGE,
-                         "%s in the environment turns off NVLink or shared memory between the %d "
-                         "GPUs of this node: unset it, or pass --allow_slow_links",
-                         *env, local_size);
-    }
-    fr_log(FR_LOG_INFO, "comm", "nccl environment:%s", set.n > 0 ? set.p : " nothing set");
-    fr_buf_finish(&set);
+    for (char *const *env = vars->env; *env != NULL; env++)
+        take(&f, *env, NULL);
+    take_file(&f, vars->user);
+    take_file(&f, vars->system);
+    if (f.slow.n > 0 && local_size > 1 && !allow)
+        rc = fr_fail(err, FR_USAGE,
+                     "%s turns off NVLink or shared memory between the %d GPUs of this node: unset "
+                     "it, or pass --allow_slow_links",
+                     f.slow.p, local_size);
+    fr_log(FR_LOG_INFO, "comm", "nccl environment:%s", f.text.n > 0 ? f.text.p : " nothing set");
+    fr_buf_finish(&f.names);
+    fr_buf_finish(&f.text);
+    fr_buf_finish(&f.slow);
     return rc;
 }

@@ -1,5 +1,5 @@
 /*
- * The environment that NCCL reads: what is set, and what gives up the links inside a node.
+ * The variables that NCCL reads: what is set, and what gives up the links inside a node.
  */
 #ifndef TR_COMM_NCCL_ENV_H
 #define TR_COMM_NCCL_ENV_H
@@ -7,9 +7,22 @@
 #include "engine/base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Logs every NCCL_ variable of env (ends at NULL). local_size: ranks of this node. FR_USAGE, naming
- * the variable, when it turns off NVLink or shared memory between them and allow is false. */
-enum fr_rc tr_nccl_env(char *const *env, int local_size, bool allow, struct fr_err *err);
+/* Where they come from. A file has a line NAME=VALUE for each; what is set before it stays. Source:
+ * NCCL user guide, "Environment Variables". */
+struct tr_nccl_vars {
+    char *const *env;          /* ends at NULL */
+    const char *user, *system; /* files, which need not be there */
+};
+
+/* This process's: environ, $NCCL_CONF_FILE or ~/.nccl.conf (into room), /etc/nccl.conf. */
+struct tr_nccl_vars tr_nccl_vars_here(char *room, size_t bytes);
+
+/* Logs every NCCL_ variable, and the file that it comes from. local_size: ranks of this node.
+ * FR_USAGE, naming the variable, when it turns off NVLink or shared memory between them and allow
+ * is false. */
+enum fr_rc tr_nccl_env(const struct tr_nccl_vars *vars, int local_size, bool allow,
+                       struct fr_err *err);
 
 #endif
