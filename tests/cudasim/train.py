@@ -208,6 +208,7 @@ def refusals():
             ("no driver", 1, {"CUDASIM_DRIVER": "0"},
              "device cuda: no NVIDIA driver on this machine: install driver 580 or later, or pass --device cpu"),
             ("an old device", 1, {"CUDASIM_SM": "75"}, "is sm_75, kernels need sm_80 or later: leave it out of"),
+            ("a new device", 1, {"CUDASIM_SM": "100"}, "is sm_100, kernels are of sm_80 and sm_90: leave it out of"),
             ("no cuBLASLt", 1, {"CUDASIM_NO_BLAS": "1"},
              "device cuda: libcublasLt.so.13 cannot be opened: install cuBLAS of CUDA 13, or name its folder in"),
             ("no NCCL", 2, {"LD_LIBRARY_PATH": os.path.abspath("broken")},

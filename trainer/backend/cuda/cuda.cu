@@ -326,6 +326,11 @@ static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
                        "%s is sm_%d%d, kernels need sm_80 or later: leave it out of "
                        "CUDA_VISIBLE_DEVICES, or pass --device cpu",
                        p.name, p.major, p.minor);
+    if (p.major > 9 && SM_MOST >= 90) /* a module of machine code alone */
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s is sm_%d%d, kernels are of sm_80 and sm_90: leave it out of "
+                       "CUDA_VISIBLE_DEVICES, or pass --device cpu",
+                       p.name, p.major, p.minor);
     cuda->processors = p.multiProcessorCount;
     cuda->sm = p.major == 9 && SM_MOST >= 90 ? 90 : 80;
     snprintf(cuda->name, sizeof cuda->name, "%.60s", p.name);
