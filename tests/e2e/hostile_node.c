@@ -1,8 +1,8 @@
 /*
  * A flownode that breaks the protocol in one way, named by its home's last part: FLOWRUN_LIBEXEC
- * leads flowrun to it. Homes with other names get the real flownode (REAL_FLOWNODE). What it was
- * sent is kept in HOME/got. On its second connection it behaves, and refuses what it is asked to
- * start, so that the run ends.
+ * leads flowrun to it, which ships it to nodes over SSH as it would the real one. Homes with other
+ * names get the real flownode (REAL_FLOWNODE). What it was sent is kept in HOME/got. On its second
+ * connection it behaves, and refuses what it is asked to start, so that the run ends.
  */
 #include "tests/e2e/hostile.h"
 
@@ -195,14 +195,23 @@ static int serve(struct node *n)
     return 0;
 }
 
+/* Over SSH the home is called ID-NODE. */
+static const char *way_of(const char *home)
+{
+    const char *slash = strrchr(home, '/'), *name = slash != NULL ? slash + 1 : home;
+    size_t digits = strspn(name, "0123456789abcdef");
+
+    return digits >= 4 && name[digits] == '-' ? name + digits + 1 : name;
+}
+
 int main(int argc, char **argv)
 {
     const char *home = argc > 3 ? argv[3] : "", *real = getenv("REAL_FLOWNODE");
-    const char *name = strrchr(home, '/');
+    const char *name = way_of(home);
     struct node n = {.home = home, .rng = 88172645463325252u};
     char path[1200];
 
-    way = name != NULL ? way_named(name + 1) : NULL;
+    way = way_named(name);
     if (way == NULL) {
         if (real != NULL)
             execv(real, argv);
