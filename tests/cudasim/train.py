@@ -104,17 +104,22 @@ def memory(steps):
         t.check("too little pinned memory: " + part, re.search(part, one.text()), one.text())
 
 
+def overlap(span, others):
+    return any(c[0] < span[1] and span[0] < c[1] for c in others)
+
+
 def queues():
-    """Gathers ahead or not, few experts in a window or all of a layer, weights and inputs of blocks on the
-    device or on the host: the same bits; and gathers and copies run beside ops. The times in a trace are
-    those of a device whose streams run side by side, without a clock of the host. On rank 1 kernels run
-    as late as they can, what moves data late or early."""
+    """Gathers ahead or alone, one expert in a window or three, weights and inputs of blocks on the device or
+    on the host: the same bits. With room for two windows gathers run beside ops, those of experts beside
+    the experts before them; with room for one unit none comes before its predecessor is released. The
+    times in a trace are those of a device whose streams run side by side, without a clock of the host. On
+    rank 1 kernels run as late as they can, what moves data late or early."""
     seen, moved = {}, {}
     early = {"CUDASIM_EARLY": "1"}
     for name, bucket, live, host, env in (("single", 0, 1, False, {}),
-                                          ("ahead", 10 ** 7, 20000, False, early),
+                                          ("ahead", 10 ** 7, 40000, False, early),
                                           ("host", 0, 1, True, early),
-                                          ("late", 10 ** 7, 20000, True, {})):
+                                          ("late", 10 ** 7, 40000, True, {})):
         zero = {"stage": 3, "stage3_prefetch_bucket_size": bucket, "stage3_max_live_parameters": live,
                 "offload_param": {"device": "cpu" if host else "none", "pin_memory": True}}
         run("q-" + name, "cuda", 2, 2, trace="q-%s.json" % name, per_device_train_batch_size=1, env=env,
@@ -126,14 +131,21 @@ def queues():
             what = "trace of %s%s" % (name, rank)
             rows = t.trace(what, "q-%s.json%s" % (name, rank))
             ops = [c for c in rows.get("compute", ()) if c[3] > 0]
+            two = live > 1
             for row, first in (("gather", "all_gather layer"), ("copy weights", ""),
                                ("copy activations", "")):
                 spans = [g for g in rows.get(row, ()) if g[2].startswith(first)]
-                beside = [g for g in spans if any(c[0] < g[1] and g[0] < c[1] for c in ops)]
-                if row == "gather" or host:
-                    t.check("%s: %s runs beside ops" % (what, row), 2 * len(beside) > len(spans) > 0,
+                beside = [g for g in spans if overlap(g, ops)]
+                share = 0.8 if row == "gather" else 0.5
+                if row == "copy activations" and host or row == "copy weights" and host and two or \
+                        row == "gather" and two:
+                    t.check("%s: %s runs beside ops" % (what, row), len(beside) > share * len(spans) > 0,
                             "%d of %d, %d ops" % (len(beside), len(spans), len(ops)))
                 moved[name, row] = len(spans)
+            products = [c for c in ops if c[2] == "grouped_gemm"]
+            beside = [g for g in rows.get("gather", ()) if " expert " in g[2] and overlap(g, products)]
+            t.check("%s: experts are gathered %s products" % (what, "beside" if two else "never beside"),
+                    products and bool(beside) == two, "%d, %d products" % (len(beside), len(products)))
     t.check("larger windows, fewer gathers", moved["ahead", "gather"] < moved["single", "gather"], moved)
     for name in ("ahead", "host", "late"):
         t.same("the losses of " + name, seen[name], seen["single"])

@@ -38,7 +38,8 @@ static const struct row rows[] = {
      {.dropout = 0.3,
       .lora = {"q_a_proj", "kv_b_proj", "o_proj", "layers.0.mlp.up_proj",
                "shared_experts.down_proj"}}},
-    {"windows of three experts", {.max_live = 3 * 3 * 12 * 6, .lora = {"kv_b_proj"}}},
+    {"windows of three experts",
+     {.host = true, .max_live = 2 * 3 * 3 * 12 * 6, .lora = {"kv_b_proj"}}},
     {"head in chunks", {.head_rows = 6, .lora = {"kv_b_proj"}}},
     {"tied head", {.tied = true, .lora = {"kv_b_proj"}}},
 };

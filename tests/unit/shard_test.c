@@ -166,17 +166,18 @@ struct expected {
 static const struct expected cases[] = {
     {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0, FILLED},
     {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0, FILLED},
-    {"two, no limits", 2, true, {100000, 100000, 100000}, 12, 5, 6, FILLED},
-    {"two, never ahead", 2, true, {0, 100000, 100000}, 12, 0, 6, FILLED},
+    {"two, no limits", 2, true, {100000, 100000, 100000}, 9, 2, 9, FILLED},
+    {"two, never ahead", 2, true, {0, 100000, 100000}, 9, 0, 9, FILLED},
     {"two, kept for the very next", 2, true, {0, 100000, 0}, 15, 0, 3, FILLED},
-    {"two, ahead, kept for the very next", 2, true, {100000, 100000, 0}, 15, 8, 3, FILLED},
+    {"two, ahead, kept for the very next", 2, true, {100000, 100000, 0}, 11, 4, 7, FILLED},
     {"two, kept over 200 elements", 2, true, {0, 100000, 200}, 14, 0, 4, FILLED},
-    {"three", 3, true, {100000, 100000, 100000}, 12, 5, 6, FILLED},
-    {"three, filled in place", 3, true, {100000, 100000, 100000}, 12, 5, 6, FILLED_IN_PLACE},
-    {"four, live limit", 4, true, {100000, 300, 100000}, 15, 0, 3, FILLED},
-    {"one, on the host", 1, true, {100000, 100000, 100000}, 12, 5, 6, FILLED_ON_HOST},
+    {"three", 3, true, {100000, 100000, 100000}, 9, 2, 9, FILLED},
+    {"three, filled in place", 3, true, {100000, 100000, 100000}, 9, 2, 9, FILLED_IN_PLACE},
+    {"four, live limit", 4, true, {100000, 300, 100000}, 16, 1, 3, FILLED},
+    {"four, all alone", 4, true, {100000, 1, 0}, 15, 0, 3, FILLED},
+    {"one, on the host", 1, true, {100000, 100000, 100000}, 9, 2, 9, FILLED_ON_HOST},
     {"two, each all on the host", 2, false, {0, 100000, 0}, 15, 0, 3, FILLED_ON_HOST},
-    {"three, on the host", 3, true, {100000, 100000, 0}, 15, 8, 3, FILLED_ON_HOST},
+    {"three, on the host", 3, true, {100000, 100000, 0}, 11, 4, 7, FILLED_ON_HOST},
 };
 
 static void try_case(const struct expected *c)

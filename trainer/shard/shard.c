@@ -13,35 +13,25 @@ enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out,
         return fr_fail(err, FR_NOMEM, "a shard");
     memset(s, 0, sizeof(*s));
     s->o = *o;
-    s->pass = -1;
+    s->pass = s->last = -1;
     s->span_max = 1;
     *out = s;
     return FR_OK;
-}
-
-static void window_free(struct tr_shard *s, struct window *w)
-{
-    tr_mem_free(s->o.be, TR_MEM_DEVICE, w->p);
-    tr_event_destroy(s->o.be, w->ready);
-    tr_event_destroy(s->o.be, w->idle);
-    tr_event_destroy(s->o.be, w->sent);
 }
 
 void tr_shard_destroy(struct tr_shard *s)
 {
     if (s == NULL)
         return;
-    for (int i = 0; i < 2; i++)
-        window_free(s, &s->windows[i]);
+    pool_free(s);
     for (int i = 0; i < PASSES; i++)
-        fr_sys.free(s->orders[i].spans);
+        fr_sys.free(s->orders[i].steps);
     rows_free(s);
     tr_mem_free(s->o.be, shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->persistent);
     tr_event_destroy(s->o.be, s->rows_done);
     tr_queue_destroy(s->o.be, s->gq);
     tr_queue_destroy(s->o.be, s->cq);
-    fr_sys.free(s->items);
     fr_sys.free(s->units);
     fr_arena_finish(&s->arena);
     fr_sys.free(s);
@@ -70,6 +60,14 @@ static size_t tensor_bytes(const struct tr_unit_tensor *t)
     return n * tr_dtype_bytes(t->dtype);
 }
 
+/* So much may be gathered at once. */
+static void plan(struct tr_shard *s, size_t n, size_t bytes, int64_t elements)
+{
+    s->span_max = n > s->span_max ? n : s->span_max;
+    s->span_bytes = bytes > s->span_bytes ? bytes : s->span_bytes;
+    s->span_elements = elements > s->span_elements ? elements : s->span_elements;
+}
+
 /* Lays the tensors out and says what of the unit this rank keeps, and where. */
 static void place(struct tr_shard *s, struct unit *u)
 {
@@ -90,14 +88,14 @@ static void place(struct tr_shard *s, struct unit *u)
             round_256((size_t)rows_per_rank(s, u) * (u->bytes / (size_t)u->tensors->shape[0]));
     u->base_at = *total;
     *total += u->whole ? u->bytes : u->slice;
-    if (!u->whole && u->kind == TR_UNIT_SHARDED && u->slice * W > s->window_bytes)
-        s->window_bytes = u->slice * W;
+    if (!u->whole && u->kind == TR_UNIT_SHARDED)
+        plan(s, 1, shard_whole(s, u), u->elements);
 }
 
 enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int *id,
                         struct fr_err *err)
 {
-    struct unit u = {.kind = spec->kind, .n = spec->n, .window = -1};
+    struct unit u = {.kind = spec->kind, .n = spec->n};
     enum fr_rc rc;
 
     if (s->base != NULL ||
@@ -124,23 +122,26 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
 enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_err *err)
 {
     size_t bytes = 0;
+    int64_t elements = 0;
 
     for (int i = first; i < first + n; i++) {
         if (i < 0 || i >= (int)s->nunits || s->units[i].kind != TR_UNIT_SHARDED)
             return fr_fail(err, FR_BUG, "unit %d cannot be in a window", i);
-        bytes += s->units[i].whole ? 0 : s->units[i].slice * shard_ways(s);
+        if (s->units[i].whole)
+            return FR_OK;
+        bytes += shard_whole(s, &s->units[i]);
+        elements += s->units[i].elements;
     }
-    if (bytes > s->window_bytes)
-        s->window_bytes = bytes;
-    if ((size_t)n > s->span_max)
-        s->span_max = (size_t)n;
+    plan(s, (size_t)n, bytes, elements);
     return FR_OK;
 }
 
 int64_t tr_shard_window_units(const struct tr_shard *s, int64_t elements)
 {
-    int64_t n = elements > 0 ? s->o.limits.max_live / elements : 1;
+    int64_t n = elements > 0 ? s->o.limits.max_live / 2 / elements : 1;
 
+    if (shard_ways(s) == 1 && !shard_staged(s))
+        return INT64_MAX;
     return n < 1 ? 1 : n;
 }
 
@@ -149,7 +150,7 @@ void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out)
     *out = (struct tr_shard_bytes){
         .base = s->base_bytes,
         .persistent = s->persistent_bytes,
-        .windows = 2 * s->window_bytes,
+        .windows = pool_bytes(s),
         .rows = rows_bytes(s),
     };
     for (size_t i = 0; i < s->nunits; i++)
@@ -165,14 +166,15 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
 {
     const struct unit *u = &s->units[unit];
     const struct tr_unit_tensor *t = &u->tensors[i];
+    bool held = unit >= s->held.first && unit < s->held.first + s->held.n;
     char *p = NULL;
 
     if (u->whole)
         p = u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base;
     if (p != NULL)
         p += u->base_at + u->at[i];
-    else if (u->window >= 0)
-        p = s->windows[u->window].p + u->window_at + u->at[i];
+    else if (held)
+        p = s->pool + u->pool_at + u->at[i];
     return tr_view_of(p, t->dtype, t->rank, t->shape);
 }
 
@@ -212,17 +214,9 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
                    err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)
         return rc;
-    s->items = fr_sys.alloc(s->span_max * sizeof(*s->items));
-    if (s->items == NULL)
-        return fr_fail(err, FR_NOMEM, "a gather of %zu units", s->span_max);
-    for (int i = 0; i < 2 && s->window_bytes > 0; i++) {
-        struct window *w = &s->windows[i];
-
-        if ((rc = take(s, TR_MEM_DEVICE, s->window_bytes, "gather windows", &w->p, err)) != FR_OK ||
-            (rc = tr_event_create(s->o.be, &w->ready, err)) != FR_OK ||
-            (rc = tr_event_create(s->o.be, &w->idle, err)) != FR_OK ||
-            (rc = tr_event_create(s->o.be, &w->sent, err)) != FR_OK)
-            return rc;
-    }
-    return FR_OK;
+    s->pool_bytes = pool_bytes(s);
+    if (s->pool_bytes > 0 &&
+        (rc = take(s, TR_MEM_DEVICE, s->pool_bytes, "gather windows", &s->pool, err)) != FR_OK)
+        return rc;
+    return pool_alloc(s, err);
 }

@@ -4,9 +4,9 @@
  * A unit is what is gathered at once: an attention, a dense FFN, a shared expert, one expert, a
  * chunk of the head's rows. It is one byte buffer, its tensors (FP8 scales included) at 256-byte
  * offsets; a rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled by pread of just
- * those ranges. A gather lands in a window: slice k at k*slice_bytes, so that nothing is repacked
- * and a tensor is a view. There are two windows, allocated once: one in use, one that may be filled
- * ahead.
+ * those ranges. A gather lands in the gather windows, one piece of memory that is taken before the
+ * run: a unit gets its place there, slice k at k*slice_bytes of it, so that nothing is repacked and
+ * a tensor is a view.
  *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
  * rows that are used travel. Below stage 3, and when W = 1, every unit is whole on its rank,
@@ -15,9 +15,12 @@
  * whole units that copy is all of it, and the embedding is read where it lies.
  *
  * Every rank makes the same calls in the same order. A pass (training, evaluation) records its
- * order of gathers the first time; later passes issue the next gather ahead while DeepSpeed's
- * limits allow (elements <= prefetch bucket; live elements <= max live). Numbers never depend on
- * it.
+ * order of gathers the first time. Later passes follow the record ahead of use, on a queue of their
+ * own, as far as DeepSpeed's limits allow: elements ahead of use <= prefetch bucket, elements here
+ * <= max live. The device is behind the host, and what it still reads counts as here: memory that
+ * is released is filled again behind the event of the compute that read it, and no sooner than the
+ * limit allows. Only what is gathered at once may be more than max live, and then is alone. Numbers
+ * never depend on any of it. Source: DeepSpeed documentation, "ZeRO stage 3 options".
  */
 #ifndef TR_SHARD_SHARD_H
 #define TR_SHARD_SHARD_H
@@ -64,7 +67,8 @@ struct tr_shard_limits {
     int64_t prefetch_bucket; /* stage3_prefetch_bucket_size; 0: never ahead */
     int64_t max_live;        /* stage3_max_live_parameters */
     int64_t max_reuse;       /* stage3_max_reuse_distance: what is gathered again with no more than
-                                these elements gathered in between stays in its window */
+                                these elements gathered in between stays, while there is room; so
+                                does what the record was followed past already */
 };
 
 enum tr_place {
@@ -93,14 +97,15 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
  * are made large enough. A unit gathered alone needs no such call. */
 enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_err *err);
 
-/* How many units of this many elements a window takes: max(1, max_live / elements). */
+/* How many units of this many elements a window takes: so many that the next one can be here as
+ * well, max(1, max_live / 2 / elements); INT64_MAX where nothing is gathered. */
 int64_t tr_shard_window_units(const struct tr_shard *s, int64_t elements);
 
 /* What tr_shard_load will allocate, in bytes on this rank. */
 struct tr_shard_bytes {
     size_t base; /* slices of sharded units and own rows; everything when nothing is gathered */
     size_t persistent;
-    size_t windows; /* both */
+    size_t windows; /* what gathers land in: max_live, or less if less is ever wanted */
     size_t rows;    /* buffers of tr_shard_fetch_rows */
     size_t model;   /* all units, whole */
 };
@@ -137,8 +142,9 @@ enum fr_rc tr_shard_end(struct tr_shard *s, bool failed, struct fr_err *err);
 
 /*
  * Makes units first..first+n whole for queue q, and holds them until tr_shard_release. One gather
- * is held at a time. Persistent units need no gather. One grouped collective when W > 1, none when
- * they are still whole.
+ * is held at a time, and all of them are for the same queue. Persistent units need no gather. One
+ * grouped collective of what is missing when W > 1, none when nothing is; then one for each of the
+ * recorded gathers that go ahead.
  */
 enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, int n,
                            struct fr_err *err);
@@ -167,7 +173,10 @@ enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr
 
 /* Counters since creation, for logs and tests. */
 struct tr_shard_stats {
-    int64_t gathers, prefetched, reused;
+    int64_t gathers;       /* grouped collectives, or copies from the host */
+    int64_t prefetched;    /* of these, ahead of use */
+    int64_t reused;        /* calls that found all there, from an earlier use */
+    int64_t live, ahead;   /* the most elements that were here at once, and ahead of use */
     size_t gathered_bytes; /* whole, of all gathers */
 };
 void tr_shard_stats(const struct tr_shard *s, struct tr_shard_stats *out);

@@ -1,4 +1,4 @@
-/* Inside of shard/: what shard.c, load.c, window.c and rows.c share. */
+/* Inside of shard/: what shard.c, load.c, window.c, pool.c and rows.c share. */
 #ifndef TR_SHARD_STATE_H
 #define TR_SHARD_STATE_H
 
@@ -16,8 +16,14 @@ struct unit {
     int64_t elements;
     size_t base_at; /* where this rank's bytes lie in base or in persistent */
     bool whole;     /* all of it lies there */
-    int window;     /* which window holds it, -1: none */
-    size_t window_at;
+
+    /* In the pool. */
+    bool here;      /* its bytes are there or on their way */
+    bool ahead;     /* brought before it was asked for, and not used yet */
+    size_t pool_at; /* where */
+    int64_t batch;  /* the gather that brings it */
+    int64_t used;   /* its last release; 0: none */
+    int64_t next;   /* when it is used next, in gathers since the first pass of this record */
 };
 
 /* What one gather brings. */
@@ -25,20 +31,35 @@ struct span {
     int first, n;
 };
 
-struct window {
-    char *p;
-    struct span span;       /* n 0: empty */
-    bool held, ahead;       /* in use; gathered before anybody asked */
-    struct tr_event *ready; /* the gather is done */
-    struct tr_event *idle;  /* its last user is done */
-    struct tr_event *sent;  /* this rank's slices have come from the host */
+/*
+ * A piece of the pool. One of a unit that is here is live; after it is forgotten the piece stays as
+ * a ghost until the gather queue has waited for the unit's last release, because the device may
+ * still read it.
+ */
+struct place {
+    size_t at, bytes;
+    int unit;
+    int64_t freed; /* the release it waits for; LIVE: it is live */
 };
 
-enum { PASSES = 8 };
+#define LIVE INT64_MAX
+
+enum {
+    PASSES = 8,
+    EVENTS = 64 /* gathers that are not waited for, releases that are not: at most so many */
+};
+
+/* A gather of the record. */
+struct step {
+    struct span span;
+    size_t next;    /* the step that gathers the same again; in the next pass: steps + it */
+    int64_t before; /* elements of all steps before it */
+};
 
 struct order {
-    struct span *spans; /* owns */
+    struct step *steps; /* owns */
     size_t n, cap;
+    int64_t elements; /* of all */
     bool complete;
 };
 
@@ -57,19 +78,42 @@ struct tr_shard {
     struct fr_arena arena; /* units, their tensors and names */
     struct unit *units;    /* owns */
     size_t nunits, cap;
-    size_t base_bytes, persistent_bytes, window_bytes;
+    size_t base_bytes, persistent_bytes;
     char *base, *persistent;
-    struct window windows[2];
-    int last;            /* the window used last */
     struct tr_queue *gq; /* the communicator's queue */
     struct tr_queue *cq; /* copies from the host; NULL: the base is on the device */
     struct tr_event *rows_done;
-    struct order orders[PASSES];
-    int pass; /* -1: none */
-    size_t cursor;
     struct rows_buf rows;
-    struct tr_gather_item *items; /* owns: as many as the largest span has units */
-    size_t span_max;
+
+    /* The record. */
+    struct order orders[PASSES];
+    int pass, last; /* -1: none; the pass before */
+    int64_t turn;   /* gathers of earlier passes by the same record */
+    size_t cursor;  /* the next gather */
+    size_t reach;   /* the first step that has not been looked at ahead */
+
+    /* The pool; see pool.c. */
+    char *pool;
+    size_t pool_bytes;    /* set by shard_alloc */
+    struct place *places; /* owns; ascending */
+    size_t nplaces;
+    int64_t live, ahead;      /* elements here; of these, brought ahead */
+    int64_t releases, waited; /* so many were recorded; those the gather queue has waited for */
+    int64_t batches, seen;    /* gathers issued; those the queue of use has waited for */
+    struct tr_event *free[EVENTS];  /* by release: its users are done */
+    struct tr_event *ready[EVENTS]; /* by gather: its bytes are there */
+    struct tr_event *sent;          /* this rank's slices have come from the host */
+    bool dropped;                   /* something was forgotten that nobody had waited for */
+
+    struct span held;      /* n 0: none */
+    struct tr_queue *user; /* that the last gather was made whole for */
+
+    /* The largest that is gathered at once. */
+    size_t span_max, span_bytes;
+    int64_t span_elements;
+    int *list; /* owns: units that one gather brings, span_max */
+    size_t nlist;
+    struct tr_gather_item *items; /* owns: span_max */
     struct tr_shard_stats stats;
 };
 
@@ -90,7 +134,32 @@ static inline bool shard_staged(const struct tr_shard *s)
     return s->o.place == TR_PLACE_HOST;
 }
 
+/* Bytes of unit u in the pool. */
+static inline size_t shard_whole(const struct tr_shard *s, const struct unit *u)
+{
+    return u->slice * shard_ways(s);
+}
+
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err);
+
+/* pool.c */
+size_t pool_bytes(const struct tr_shard *s);
+enum fr_rc pool_alloc(struct tr_shard *s, struct fr_err *err);
+void pool_free(struct tr_shard *s);
+/* Takes places for list[from..nlist), units that are not here; *done: list[from..done) have theirs.
+ * The queue that brings bytes then waits for who used that memory, and for so many releases that no
+ * more than max_live elements are ever on the device. low: from the pool's beginning. */
+enum fr_rc pool_put(struct tr_shard *s, size_t from, bool low, size_t *done, struct fr_err *err);
+/* Gives the place of a unit up. */
+void pool_forget(struct tr_shard *s, int unit);
+void pool_forget_all(struct tr_shard *s);
+/* The same, and nothing of the pool is waited for any more: all of it is one gap. */
+enum fr_rc pool_empty(struct tr_shard *s, struct fr_err *err);
+/* Forgets a unit outside `but` whose next use is later than `after`: the latest, and that of the
+ * last release only when there is no other. False: there is none. */
+bool pool_evict(struct tr_shard *s, struct span but, int64_t after);
+/* Work put into q so far is a release. */
+enum fr_rc pool_release(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* rows.c */
 int64_t rows_per_rank(const struct tr_shard *s, const struct unit *u);

@@ -1,4 +1,13 @@
-/* Gathers into the two windows, in a recorded order, one ahead. */
+/*
+ * Gathers, in a recorded order and ahead of it. The record of a pass is a list of steps; each knows
+ * the step that gathers the same again. At a gather, what is missing of its units is brought first,
+ * then what the next steps miss, unit by unit and one collective a step, for as long as the
+ * elements ahead of use stay within prefetch_bucket and those here within max_live.
+ *
+ * A unit is kept at its release when the record has been followed past its next use already, or
+ * when that use is no more than max_reuse elements away. It leaves when what is used before it
+ * needs the room: so nothing that the record was followed past ever does.
+ */
 #include "engine/base/sys.h"
 #include "trainer/shard/state.h"
 
@@ -26,13 +35,53 @@ static bool all_whole(const struct tr_shard *s, struct span p)
     return true;
 }
 
+/* ---- the record ---- */
+
 enum fr_rc tr_shard_begin(struct tr_shard *s, int pass, struct fr_err *err)
 {
     if (s->pass >= 0 || pass < 0 || pass >= PASSES)
         return fr_fail(err, FR_BUG, "pass %d of the shard begins inside pass %d", pass, s->pass);
-    s->pass = pass;
-    s->cursor = 0;
+    if (pass != s->last) /* what is kept is kept for the other one */
+        pool_forget_all(s);
+    else
+        s->turn += (int64_t)s->orders[pass].n;
+    s->pass = s->last = pass;
+    s->cursor = s->reach = 0;
     return FR_OK;
+}
+
+/* Every step's next one of the same: the record is followed round and round. */
+static void link_steps(struct tr_shard *s, struct order *o)
+{
+    o->elements = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        o->steps[i].before = o->elements;
+        o->elements += span_elements(s, o->steps[i].span);
+        s->units[o->steps[i].span.first].next = -1;
+    }
+    for (size_t i = 2 * o->n; i-- > 0;) {
+        struct step *t = &o->steps[i % o->n];
+        int64_t *next = &s->units[t->span.first].next;
+
+        if (i < o->n)
+            t->next = same(o->steps[(size_t)*next % o->n].span, t->span) ? (size_t)*next : 2 * o->n;
+        *next = (int64_t)i;
+    }
+    o->complete = true;
+}
+
+/* What is held when a pass fails may still be read. */
+static void give_up(struct tr_shard *s)
+{
+    struct order *o = &s->orders[s->pass];
+
+    if (s->held.n > 0 && pool_release(s, s->user, NULL) == FR_OK)
+        for (int i = s->held.first; i < s->held.first + s->held.n; i++)
+            s->units[i].used = s->releases;
+    s->held.n = 0;
+    pool_forget_all(s);
+    if (!o->complete)
+        o->n = 0;
 }
 
 enum fr_rc tr_shard_end(struct tr_shard *s, bool failed, struct fr_err *err)
@@ -40,18 +89,16 @@ enum fr_rc tr_shard_end(struct tr_shard *s, bool failed, struct fr_err *err)
     struct order *o = &s->orders[s->pass < 0 ? 0 : s->pass];
     int pass = s->pass;
 
+    if (failed && pass >= 0)
+        give_up(s);
     s->pass = -1;
-    for (int i = 0; i < 2; i++)
-        s->windows[i].held = false;
-    if (failed) {
-        if (!o->complete)
-            o->n = 0;
+    if (failed)
         return FR_OK;
-    }
-    if (pass < 0 || (o->complete && s->cursor != o->n))
+    if (pass < 0 || s->held.n > 0 || (o->complete && s->cursor != o->n))
         return fr_fail(err, FR_BUG, "pass %d gathered %zu times, %zu recorded", pass, s->cursor,
                        o->n);
-    o->complete = true;
+    if (!o->complete)
+        link_steps(s, o);
     return FR_OK;
 }
 
@@ -63,7 +110,7 @@ static enum fr_rc follow(struct tr_shard *s, struct span p, struct fr_err *err)
     if (s->pass < 0)
         return fr_fail(err, FR_BUG, "gathering %s outside a pass", s->units[p.first].what);
     if (o->complete) {
-        if (s->cursor >= o->n || !same(o->spans[s->cursor], p))
+        if (s->cursor >= o->n || !same(o->steps[s->cursor].span, p))
             return fr_fail(err, FR_BUG, "gathering %s out of the recorded order",
                            s->units[p.first].what);
         s->cursor++;
@@ -71,193 +118,279 @@ static enum fr_rc follow(struct tr_shard *s, struct span p, struct fr_err *err)
     }
     if (o->n == o->cap) {
         size_t cap = o->cap == 0 ? 64 : o->cap * 2;
-        struct span *spans = fr_sys.realloc(o->spans, cap * sizeof(*spans));
+        struct step *steps = fr_sys.realloc(o->steps, cap * sizeof(*steps));
 
-        if (spans == NULL)
+        if (steps == NULL)
             return fr_fail(err, FR_NOMEM, "the order of %zu gathers", cap);
-        o->spans = spans;
+        o->steps = steps;
         o->cap = cap;
     }
-    o->spans[o->n++] = p;
+    o->steps[o->n++] = (struct step){.span = p};
     s->cursor++;
     return FR_OK;
 }
 
-static void forget(struct tr_shard *s, int w)
-{
-    struct span p = s->windows[w].span;
+/* ---- bringing ---- */
 
-    for (int i = p.first; i < p.first + p.n; i++)
-        s->units[i].window = -1;
-    s->windows[w].span.n = 0;
-    s->windows[w].ahead = false;
-}
-
-/* Where this rank's slice of unit u lies in a window; it comes from the host, or from the base. */
-static struct tr_gather_item item_of(const struct tr_shard *s, const struct window *win,
-                                     const struct unit *u)
+/* Where this rank's slice of unit u lies in the pool; it comes from the host, or from the base. */
+static struct tr_gather_item item_of(const struct tr_shard *s, const struct unit *u)
 {
     size_t me = shard_ways(s) > 1 ? (size_t)s->o.comm->rank : 0;
-    char *to = win->p + u->window_at;
+    char *to = s->pool + u->pool_at;
 
     return (struct tr_gather_item){to, shard_staged(s) ? to + me * u->slice : s->base + u->base_at,
                                    u->slice};
 }
 
-/* This rank's slices from the host's memory to their places in the window. */
-static enum fr_rc send_slices(struct tr_shard *s, struct window *win, struct span p)
+/* This rank's slices from the host's memory to their places in the pool. What was dropped before
+ * its use may still be on its way to where they go. */
+static enum fr_rc send_slices(struct tr_shard *s)
 {
-    enum fr_rc rc = tr_event_wait(s->o.be, s->cq, win->idle);
+    enum fr_rc rc = FR_OK;
 
-    for (int i = 0; i < p.n && rc == FR_OK; i++) {
-        const struct unit *u = &s->units[p.first + i];
+    if (s->dropped)
+        rc = tr_event_wait(s->o.be, s->cq, s->ready[s->batches % EVENTS]);
+    s->dropped = false;
+    for (size_t i = 0; i < s->nlist && rc == FR_OK; i++) {
+        const struct unit *u = &s->units[s->list[i]];
 
         rc = tr_copy(s->o.be, s->cq, (void *)(uintptr_t)s->items[i].in, s->base + u->base_at,
                      u->slice);
     }
     if (rc == FR_OK)
-        rc = tr_event_record(s->o.be, s->cq, win->sent);
-    return rc == FR_OK ? tr_event_wait(s->o.be, s->gq, win->sent) : rc;
+        rc = tr_event_record(s->o.be, s->cq, s->sent);
+    return rc == FR_OK ? tr_event_wait(s->o.be, s->gq, s->sent) : rc;
 }
 
-/* Units p into window w, behind whoever used it last: copies from the host where the base is there,
- * one grouped collective where other ranks have slices. */
-static enum fr_rc fetch(struct tr_shard *s, int w, struct span p, struct fr_err *err)
+/* The units of s->list, which have their places: copies from the host where the base is there, one
+ * grouped collective where other ranks have slices. */
+static enum fr_rc bring(struct tr_shard *s, struct fr_err *err)
 {
-    struct window *win = &s->windows[w];
-    size_t at = 0;
+    const char *first = s->units[s->list[0]].what;
     char what[96];
-    struct tr_allgather g = {.items = s->items, .n = (size_t)p.n, .what = what};
+    struct tr_allgather g = {.items = s->items, .n = s->nlist, .what = what};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < s->nlist; i++) {
+        struct unit *u = &s->units[s->list[i]];
+
+        s->items[i] = item_of(s, u);
+        u->batch = s->batches + 1;
+        s->stats.gathered_bytes += shard_whole(s, u);
+    }
+    (void)snprintf(what, sizeof(what), s->nlist > 1 ? "%s and %zu more" : "%s", first,
+                   s->nlist - 1);
+    if (shard_staged(s) && (rc = send_slices(s)) != FR_OK)
+        return fr_fail(err, rc, "bringing %s", what);
+    if (shard_ways(s) > 1 && (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK)
+        return rc;
+    s->batches++;
+    s->stats.gathers++;
+    rc = tr_event_record(s->o.be, s->gq, s->ready[s->batches % EVENTS]);
+    return rc == FR_OK ? rc : fr_fail(err, rc, "bringing %s", what);
+}
+
+/* Whose room a gather may take: that of units outside `but` that are used later than `after`. */
+struct room {
+    struct span but;
+    int64_t after;
+};
+
+/* Places for the units of s->list, which are of a span of n. The list is cut at the first that
+ * finds none. */
+static enum fr_rc put_list(struct tr_shard *s, int n, const struct room *r, struct fr_err *err)
+{
+    size_t done = 0;
     enum fr_rc rc;
 
-    forget(s, w);
-    for (int i = 0; i < p.n; i++) {
-        struct unit *u = &s->units[p.first + i];
-
-        u->window_at = at;
-        s->items[i] = item_of(s, win, u);
-        at += u->slice * shard_ways(s);
-    }
-    if (at > s->window_bytes || (size_t)p.n > s->span_max)
-        return fr_fail(err, FR_BUG, "%s and %d more do not fit a window of %zu bytes",
-                       s->units[p.first].what, p.n - 1, s->window_bytes);
-    (void)snprintf(what, sizeof(what), p.n > 1 ? "%s and %d more" : "%s", s->units[p.first].what,
-                   p.n - 1);
-    rc = shard_staged(s) ? send_slices(s, win, p) : tr_event_wait(s->o.be, s->gq, win->idle);
-    if (rc != FR_OK)
-        return fr_fail(err, rc, "bringing %s", what);
-    if ((shard_ways(s) > 1 && (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK) ||
-        (rc = tr_event_record(s->o.be, s->gq, win->ready)) != FR_OK)
-        return rc;
-    win->span = p;
-    for (int i = p.first; i < p.first + p.n; i++)
-        s->units[i].window = w;
-    s->stats.gathers++;
-    s->stats.gathered_bytes += at;
-    return FR_OK;
+    do
+        rc = pool_put(s, done, n > 1, &done, err);
+    while (rc == FR_OK && done < s->nlist && pool_evict(s, r->but, r->after));
+    s->nlist = done;
+    return rc;
 }
 
-/* Issues the next recorded gather into the window that is not w, within DeepSpeed's limits. */
-static enum fr_rc fetch_ahead(struct tr_shard *s, int w, struct fr_err *err)
+/* Brings what is missing of p, which is wanted now: what is kept for later makes room. */
+static enum fr_rc bring_missing(struct tr_shard *s, struct span p, struct fr_err *err)
+{
+    const struct room r = {p, -1};
+    int64_t missing = 0;
+    size_t n = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (int i = p.first; i < p.first + p.n; i++)
+        if (!s->units[i].here) {
+            missing += s->units[i].elements;
+            s->list[n++] = i;
+        }
+    s->nlist = n;
+    while (s->live + missing > s->o.limits.max_live && pool_evict(s, p, -1))
+        ;
+    if (n > 0)
+        rc = put_list(s, p.n, &r, err);
+    if (rc == FR_OK && s->nlist < n && (rc = pool_empty(s, err)) == FR_OK) {
+        for (s->nlist = 0; s->nlist < (size_t)p.n; s->nlist++) /* they lay in each other's way */
+            s->list[s->nlist] = p.first + (int)s->nlist;
+        n = s->nlist;
+        rc = put_list(s, p.n, &r, err);
+    }
+    if (rc == FR_OK && s->nlist < n)
+        return fr_fail(err, FR_BUG, "%s and %d more do not fit %zu bytes", s->units[p.first].what,
+                       p.n - 1, s->pool_bytes);
+    return rc == FR_OK && n > 0 ? bring(s, err) : rc;
+}
+
+/* Whether one more unit may be on its way; what is used later than it goes. */
+static bool may_go(struct tr_shard *s, const struct unit *u, int64_t listed, const struct room *r)
+{
+    const struct tr_shard_limits *l = &s->o.limits;
+
+    if (s->batches - s->seen >= EVENTS - 1 || u->elements > l->prefetch_bucket - s->ahead - listed)
+        return false;
+    while (u->elements > l->max_live - s->live - listed)
+        if (!pool_evict(s, r->but, r->after))
+            return false;
+    return true;
+}
+
+/* Places for what step k misses, as far as the limits allow; *all: nothing is missing any more. */
+static enum fr_rc put_ahead(struct tr_shard *s, size_t k, bool *all, struct fr_err *err)
+{
+    struct span p = s->orders[s->pass].steps[k].span;
+    const struct room r = {s->held, s->turn + (int64_t)k};
+    int64_t listed = 0;
+    enum fr_rc rc = FR_OK;
+    size_t n;
+
+    s->nlist = 0;
+    *all = true;
+    for (int i = p.first; i < p.first + p.n && *all; i++) {
+        if (s->units[i].here)
+            continue;
+        if (!(*all = may_go(s, &s->units[i], listed, &r)))
+            break;
+        listed += s->units[i].elements;
+        s->units[i].next = r.after; /* so it does not go for the others */
+        s->list[s->nlist++] = i;
+    }
+    n = s->nlist;
+    if (n > 0)
+        rc = put_list(s, p.n, &r, err);
+    *all = *all && s->nlist == n;
+    for (size_t i = 0; i < s->nlist; i++) {
+        struct unit *u = &s->units[s->list[i]];
+
+        u->ahead = true;
+        s->ahead += u->elements;
+    }
+    if (s->ahead > s->stats.ahead)
+        s->stats.ahead = s->ahead;
+    return rc;
+}
+
+static enum fr_rc bring_ahead(struct tr_shard *s, struct fr_err *err)
 {
     const struct order *o = &s->orders[s->pass];
-    struct window *other = &s->windows[1 - w];
-    struct span next;
-    int64_t n;
-    enum fr_rc rc;
+    enum fr_rc rc = FR_OK;
+    bool all = true;
 
-    if (!o->complete || s->cursor >= o->n || other->held)
-        return FR_OK;
-    next = o->spans[s->cursor];
-    n = span_elements(s, next);
-    if (same(next, other->span) || same(next, s->windows[w].span) ||
-        n > s->o.limits.prefetch_bucket ||
-        n + span_elements(s, s->windows[w].span) > s->o.limits.max_live)
-        return FR_OK;
-    if ((rc = fetch(s, 1 - w, next, err)) == FR_OK) {
-        other->ahead = true;
-        s->stats.prefetched++;
+    if (s->reach < s->cursor)
+        s->reach = s->cursor;
+    while (o->complete && s->reach < o->n && all && rc == FR_OK) {
+        rc = put_ahead(s, s->reach, &all, err);
+        if (rc == FR_OK && s->nlist > 0) {
+            rc = bring(s, err);
+            s->stats.prefetched++;
+        }
+        s->reach += all;
     }
     return rc;
 }
 
-/* The window to overwrite: the one used longer ago, unless it was just filled ahead. What the other
- * keeps counts as live. */
-static int free_window(struct tr_shard *s, struct span p)
-{
-    int w = s->windows[1 - s->last].ahead ? s->last : 1 - s->last;
-    const struct window *other = &s->windows[1 - w];
+/* ---- use ---- */
 
-    if (!other->ahead && span_elements(s, p) + span_elements(s, other->span) > s->o.limits.max_live)
-        forget(s, 1 - w);
-    return w;
+/* Units p are used now: the gather that brought the last of them, and whether any was ahead. */
+static int64_t take(struct tr_shard *s, struct span p, bool *ahead)
+{
+    int64_t batch = 0;
+
+    *ahead = false;
+    for (int i = p.first; i < p.first + p.n; i++) {
+        struct unit *u = &s->units[i];
+
+        *ahead = *ahead || u->ahead;
+        s->ahead -= u->ahead ? u->elements : 0;
+        u->ahead = false;
+        batch = u->batch > batch ? u->batch : batch;
+    }
+    return batch;
 }
 
 enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, int n,
                            struct fr_err *err)
 {
     struct span p = {first, n};
-    int w;
+    int64_t batch, gathers = s->stats.gathers;
+    bool ahead;
     enum fr_rc rc;
 
     if (all_whole(s, p))
         return FR_OK;
-    if (s->windows[0].held || s->windows[1].held)
+    if (s->held.n > 0)
         return fr_fail(err, FR_BUG, "gathering %s while another unit is held",
                        s->units[first].what);
-    if ((rc = follow(s, p, err)) != FR_OK)
+    if ((size_t)n > s->span_max)
+        return fr_fail(err, FR_BUG, "%s and %d more were not planned", s->units[first].what, n - 1);
+    if ((rc = follow(s, p, err)) != FR_OK || (rc = bring_missing(s, p, err)) != FR_OK)
         return rc;
-    for (w = 0; w < 2 && !same(s->windows[w].span, p); w++)
-        ;
-    if (w == 2) {
-        w = free_window(s, p);
-        if ((rc = fetch(s, w, p, err)) != FR_OK)
-            return rc;
-    } else if (!s->windows[w].ahead) {
-        s->stats.reused++;
-    }
-    s->windows[w].ahead = false;
-    s->windows[w].held = true;
-    s->last = w;
-    if ((rc = tr_event_wait(s->o.be, q, s->windows[w].ready)) != FR_OK)
+    batch = take(s, p, &ahead);
+    s->stats.reused += !ahead && s->stats.gathers == gathers;
+    s->held = p;
+    s->user = q;
+    if (batch > s->seen && (rc = tr_event_wait(s->o.be, q, s->ready[batch % EVENTS])) != FR_OK)
         return fr_fail(err, rc, "waiting for %s", s->units[first].what);
-    return fetch_ahead(s, w, err);
+    s->seen = batch > s->seen ? batch : s->seen;
+    return bring_ahead(s, err);
 }
 
-/* Whether the pass gathers p again within DeepSpeed's distance: the elements gathered in between. A
- * pass is repeated, so what ends one may begin the next. */
-static bool soon_again(const struct tr_shard *s, struct span p)
+/* Whether what the last gather brought stays after its release, and until when. */
+static bool stays(const struct tr_shard *s, int64_t *next)
 {
     const struct order *o = &s->orders[s->pass];
-    int64_t between = 0;
+    const struct step *t = &o->steps[s->cursor - 1];
+    int64_t between;
 
-    for (size_t k = 0; o->complete && k < o->n && between <= s->o.limits.max_reuse; k++) {
-        struct span next = o->spans[(s->cursor + k) % o->n];
-
-        if (same(next, p))
-            return true;
-        between += span_elements(s, next);
-    }
-    return false;
+    if (!o->complete || t->next >= 2 * o->n)
+        return false;
+    *next = s->turn + (int64_t)t->next;
+    if (t->next < s->reach)
+        return true;
+    between = o->steps[t->next % o->n].before - t->before - span_elements(s, t->span) +
+              (t->next < o->n ? 0 : o->elements);
+    return between <= s->o.limits.max_reuse;
 }
 
 enum fr_rc tr_shard_release(struct tr_shard *s, struct tr_queue *q, int first, int n,
                             struct fr_err *err)
 {
     struct span p = {first, n};
+    int64_t next = 0;
+    bool keep;
     enum fr_rc rc;
 
     if (all_whole(s, p))
         return FR_OK;
-    for (int w = 0; w < 2; w++) {
-        if (!s->windows[w].held || !same(s->windows[w].span, p))
-            continue;
-        s->windows[w].held = false;
-        if ((rc = tr_event_record(s->o.be, q, s->windows[w].idle)) != FR_OK)
-            return fr_fail(err, rc, "releasing %s", s->units[first].what);
-        if (!soon_again(s, p))
-            forget(s, w);
-        return FR_OK;
+    if (s->held.n == 0 || !same(s->held, p))
+        return fr_fail(err, FR_BUG, "%s is released but not held", s->units[first].what);
+    s->held.n = 0;
+    if ((rc = pool_release(s, q, err)) != FR_OK)
+        return rc;
+    keep = stays(s, &next);
+    for (int i = first; i < first + n; i++) {
+        s->units[i].used = s->releases;
+        s->units[i].next = next;
+        if (!keep)
+            pool_forget(s, i);
     }
-    return fr_fail(err, FR_BUG, "%s is released but not held", s->units[first].what);
+    return FR_OK;
 }
