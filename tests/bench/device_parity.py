@@ -29,6 +29,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -265,6 +266,7 @@ def main():
     if os.environ.get("OUR_LIBRARIES"):
         os.environ["LD_LIBRARY_PATH"] = os.environ["OUR_LIBRARIES"]
     t.begin()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leaves no rank on the GPU
     if config:
         global model
         model = "model"
