@@ -254,6 +254,21 @@ static const struct fr_loop_ops event_ops = {
     .destroy = event_destroy,
 };
 
+static void *event_alloc(size_t n)
+{
+    return fr_sys.alloc(n);
+}
+
+static void *event_realloc(void *p, size_t n)
+{
+    return fr_sys.realloc(p, n);
+}
+
+static void event_free_memory(void *p)
+{
+    fr_sys.free(p);
+}
+
 enum fr_rc fr_loop_event_create(struct fr_loop *out, struct fr_err *err)
 {
     struct event_loop *loop = fr_sys.alloc(sizeof(*loop));
@@ -261,6 +276,7 @@ enum fr_rc fr_loop_event_create(struct fr_loop *out, struct fr_err *err)
     *out = (struct fr_loop){0};
     if (loop == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the event loop");
+    event_set_mem_functions(event_alloc, event_realloc, event_free_memory);
     *loop = (struct event_loop){.base = event_base_new()};
     if (loop->base == NULL) {
         fr_sys.free(loop);

@@ -74,9 +74,27 @@ const char *fr_ssh_words(struct fr_ssh *s)
     return words != NULL && words[0] != '\0' ? words : "no reason given";
 }
 
+static LIBSSH2_ALLOC_FUNC(session_alloc)
+{
+    (void)abstract;
+    return fr_sys.alloc(count);
+}
+
+static LIBSSH2_REALLOC_FUNC(session_realloc)
+{
+    (void)abstract;
+    return fr_sys.realloc(ptr, count);
+}
+
+static LIBSSH2_FREE_FUNC(session_free)
+{
+    (void)abstract;
+    fr_sys.free(ptr);
+}
+
 static enum fr_rc make_session(struct fr_ssh *s, struct fr_err *err)
 {
-    s->session = libssh2_session_init();
+    s->session = libssh2_session_init_ex(session_alloc, session_free, session_realloc, NULL);
     if (s->session == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for an SSH session");
     libssh2_session_set_blocking(s->session, 0);

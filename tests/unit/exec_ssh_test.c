@@ -1,7 +1,7 @@
 /*
  * Links to a real sshd on a loopback port, as whoever runs the test: login, host keys, refusals,
- * and flownode brought there. This program is also the flownode that is brought: a peer that says
- * hello.
+ * flownode brought there, and memory that fails on the way (MEMORY_ALL=1: each allocation, not
+ * some). This program is also the flownode that is brought: a peer that says hello.
  */
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
@@ -19,7 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CUT_BYTES = 2600, CUT_STEP = 100 }; /* a login takes some more */
+enum {
+    CUT_BYTES = 2600,
+    CUT_STEP = 100, /* a login takes some more */
+    MEMORY_STEP = 37,
+    MEMORY_MIN = 100,
+    HANG_S = 60,
+};
 
 static const char sshd[] = "/usr/sbin/sshd";
 
@@ -465,6 +471,106 @@ static void test_cut(struct site *s)
     cut.left = -1;
 }
 
+/* --- memory that fails, in libssh2 and libevent, too --- */
+
+static struct {
+    size_t calls, at; /* at: the call that fails; 0: none */
+} memory;
+
+static bool no_memory(void)
+{
+    return ++memory.calls == memory.at;
+}
+
+static void *x_alloc(size_t n)
+{
+    return no_memory() ? NULL : fr_sys_real.alloc(n);
+}
+
+static void *x_realloc(void *p, size_t n)
+{
+    return no_memory() ? NULL : fr_sys_real.realloc(p, n);
+}
+
+/* Connects; 0: it is up, or says why not. A process of its own, as a crash is a finding. */
+static int connect_once(struct site *s, const struct fr_exec_node *node)
+{
+    static const struct row row = {.name = "memory"};
+    struct fr_loop loop = {0};
+    struct watcher w = {.row = &row};
+    struct fr_exec ex = {0};
+    struct fr_exec_node_args args = {.loop = &loop,
+                                     .sink = {sink, &w},
+                                     .nodes = node,
+                                     .n = 1,
+                                     .base_epoch = 1,
+                                     .flownode_dir = s->dir,
+                                     .home = s->dir};
+    struct fr_err err = {0};
+    enum fr_rc rc = fr_loop_event_create(&loop, &err);
+
+    if (rc == FR_OK)
+        rc = fr_exec_node_create(&ex, &args, &err);
+    if (rc == FR_OK)
+        rc = ex.ops->connect(ex.self, 0, &err);
+    while (rc == FR_OK && !w.over)
+        rc = fr_loop_turn(&loop, true, &err);
+    if (ex.ops != NULL)
+        fr_exec_destroy(&ex);
+    fr_loop_destroy(&loop);
+    return rc == FR_OK ? w.how[0] == '\0' && w.err.msg[0] == '\0' : err.msg[0] == '\0';
+}
+
+/* The at-th allocation of a connection fails, once. How many there were. */
+static size_t fail_at(struct site *s, const struct fr_exec_node *node, size_t at)
+{
+    size_t calls = 0;
+    int fds[2], status = 0;
+    pid_t pid;
+
+    CHECK(pipe(fds) == 0);
+    if ((pid = fork()) == 0) {
+        alarm(HANG_S);
+        memory.at = at;
+        fr_sys.alloc = x_alloc;
+        fr_sys.realloc = x_realloc;
+        int bad = connect_once(s, node);
+        _exit(write(fds[1], &memory.calls, sizeof(memory.calls)) < 0 || bad);
+    }
+    close(fds[1]);
+    if (read(fds[0], &calls, sizeof(calls)) < 0)
+        calls = 0;
+    close(fds[0]);
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_INT(status, 0); /* a signal: it crashed, or hung */
+    return calls;
+}
+
+static void test_memory(struct site *s, size_t stride)
+{
+    struct fr_exec_node node = {.name = "n1",
+                                .transport = FR_TRANSPORT_LIBSSH2,
+                                .ssh = {.host = "127.0.0.1",
+                                        .user = s->user,
+                                        .port = s->port,
+                                        .key = in_dir(s, "id"),
+                                        .known_hosts = in_dir(s, "known"),
+                                        .config = "none"},
+                                .work = in_dir(s, "it's work")};
+    size_t all;
+    char name[64];
+
+    check_row("memory that does not fail");
+    all = fail_at(s, &node, 0);
+    CHECK(all > MEMORY_MIN); /* libssh2 asks for it here */
+    for (size_t at = 1; at <= all; at += stride) {
+        snprintf(name, sizeof(name), "allocation %zu of %zu fails", at, all);
+        check_row(name);
+        fail_at(s, &node, at);
+    }
+    check_row("");
+}
+
 static void test_choice(struct site *s)
 {
     struct fr_ssh_target t = {.host = "127.0.0.1", .key = in_dir(s, "id")};
@@ -528,6 +634,7 @@ int main(int argc, char **argv)
         try_row(&s, &rows[i]);
     test_choice(&s);
     test_cut(&s);
+    test_memory(&s, getenv("MEMORY_ALL") != NULL ? 1 : MEMORY_STEP);
     kill(s.sshd, SIGTERM);
     waitpid(s.sshd, NULL, 0);
     fr_remove_tree(s.dir, NULL);
