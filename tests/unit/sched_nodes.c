@@ -1,3 +1,4 @@
+/* What becomes of attempts on the simulated nodes, and their answers. */
 #include "tests/unit/sched_nodes.h"
 
 static void answer(struct world *w, uint32_t node, struct fr_event ev)
