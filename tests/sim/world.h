@@ -102,6 +102,9 @@ struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *
 /* Asks the owner of the run, as `flowrun cancel` does: by a process of its own, later. */
 void world_request(struct world *w, const char *kind, const char *arg);
 
+/* world_program.c: what a simulated process of a task runs; its exit code. */
+int world_program(void *arg);
+
 /* world_check.c */
 void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
 struct record *world_record(struct world *w, const char *attempt);
