@@ -446,7 +446,7 @@ static void begin_thread(unsigned i)
     t->wait = SIM_READY;
     t->fake = nullptr;
     t->groups.clear();
-    t->sums.clear();
+    t->held.clear();
     t->fenced = false;
     prepare(t, entry);
 }

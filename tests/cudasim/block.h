@@ -6,7 +6,8 @@
  * What it finds, each by a line on stderr that names block, thread and source line, and an
  * abort: a __syncthreads that not all threads of the block reach at the same place, a warp
  * operation that not all lanes of its mask reach, a thread that ended while others wait, copies
- * never waited for, shared memory beyond the launch's. Shared memory is filled with 0xff (NaN, -1)
+ * never waited for, registers of a product written before its wait, shared memory beyond the
+ * launch's. Shared memory is filled with 0xff (NaN, -1)
  * when a block begins and red zones lie between its variables, so under AddressSanitizer every
  * access out of bounds is found, and what was never written is seen.
  */
@@ -35,20 +36,21 @@ struct sim_copy {
     size_t bytes, valid; /* behind valid: zeros */
 };
 
-/* A product of a warpgroup as one thread asked for it, and the registers that it accumulates in:
- * what they held is kept aside while products are in flight. */
+/* A product of a warpgroup as one thread asked for it. */
 struct sim_wgmma {
     float *d;
+    uint32_t *regs; /* of a; NULL: a is in shared memory */
     int n;
     uint64_t a, b;
-    uint32_t regs[4];
-    bool a_in_regs, trans_a, trans_b, add, f16;
+    bool trans_a, trans_b, add, f16;
 };
 
-struct sim_sum {
-    float *d;
-    std::vector<float> held;
-    int open; /* products in flight */
+/* Registers of products in flight, sums or operands: what they hold is kept here meanwhile. */
+struct sim_held {
+    void *at;
+    std::vector<uint32_t> bits;
+    int open; /* products that use them */
+    struct sim_site site;
 };
 
 /* A box that the copy engine moves: into shared memory when bar is given, else out of it. */
@@ -85,7 +87,7 @@ struct sim_thread {
     bool fenced;                                      /* products may be asked for */
     std::vector<struct sim_wgmma> asked;              /* products of no group yet */
     std::vector<std::vector<struct sim_wgmma>> products;
-    std::vector<struct sim_sum> sums;
+    std::vector<struct sim_held> held;
     std::vector<struct sim_bulk> stores;
     std::vector<std::vector<struct sim_bulk>> store_groups;
 };

@@ -1,7 +1,8 @@
 /*
  * The instructions of trainer/backend/cuda/ptx.h, one function each, executed on the host. What is
  * asynchronous on the device happens here as late as it may: copies when they are waited for,
- * products of a warpgroup at the wait of their group. Until then the destination holds 0xff.
+ * products of a warpgroup at the wait of their group. Until then the destination holds 0xff, and so
+ * do registers that are an operand; whoever wrote them meanwhile is found at the wait.
  */
 #ifndef TESTS_CUDASIM_INSTRUCTIONS_H
 #define TESTS_CUDASIM_INSTRUCTIONS_H
@@ -157,16 +158,15 @@ inline bool sim_is_f16(__half)
 template <int TA, int TB, size_t M, class T>
 inline void ptx_wgmma(float (&d)[M], uint64_t a, uint64_t b, bool add, T t, SIM_HERE)
 {
-    struct sim_wgmma w = {d, (int)M * 2, a, b, {0}, false, TA != 0, TB != 0, add, sim_is_f16(t)};
+    struct sim_wgmma w = {d, nullptr, (int)M * 2, a, b, TA != 0, TB != 0, add, sim_is_f16(t)};
 
     sim_wgmma_put(&w, site);
 }
 
 template <int TB, size_t M, class T>
-inline void ptx_wgmma_a(float (&d)[M], const uint32_t (&a)[4], uint64_t b, bool add, T t, SIM_HERE)
+inline void ptx_wgmma_a(float (&d)[M], uint32_t (&a)[4], uint64_t b, bool add, T t, SIM_HERE)
 {
-    struct sim_wgmma w = {d,    (int)M * 2, 0,       b,   {a[0], a[1], a[2], a[3]},
-                          true, false,      TB != 0, add, sim_is_f16(t)};
+    struct sim_wgmma w = {d, a, (int)M * 2, 0, b, false, TB != 0, add, sim_is_f16(t)};
 
     sim_wgmma_put(&w, site);
 }

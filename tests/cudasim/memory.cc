@@ -1,8 +1,10 @@
 /*
  * Device memory: one range of addresses that is open to a thread while it does a stream's work and
  * shut to the host otherwise, so that host code that follows a device pointer ends at once. The
- * processor's protection keys do it at no cost; where it has none the range is always open. Under
- * AddressSanitizer red zones lie between the pieces and freed pieces are poisoned.
+ * processor's protection keys do it at no cost; where it has none the range is always open. A piece
+ * has whole pages and ends with the last one (at a multiple of 256 bytes), and what lies between
+ * pieces is shut to all, so that a kernel that goes beyond its piece ends, too. AddressSanitizer
+ * finds that to the byte, and at both ends.
  */
 #include "tests/cudasim/device.h"
 
@@ -21,14 +23,14 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { GAP = 256, PAGE = 4096 };
+enum { PAGE = 4096 };
 static const size_t RANGE = (size_t)4 << 30, DEVICE_BYTES = (size_t)1 << 30;
 
 static std::mutex lock; /* guards the table of pieces */
 static char *range;
 static size_t made, peak; /* allocations of both kinds; most bytes given out at once */
-static size_t top, taken; /* the end of what was ever given out; bytes given out now */
-static std::map<size_t, size_t> pieces; /* where each begins, its bytes */
+static size_t taken;      /* bytes given out now */
+static std::map<size_t, size_t> pieces; /* where each one's first page begins, its bytes */
 static int key = -1;                    /* of the range; -1: none */
 static thread_local int working;        /* pieces of work under way */
 
@@ -42,13 +44,16 @@ static size_t device_bytes(void)
 }
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* A fault in the range is told in words; what it was stays the end of the process. */
+/* A fault in the range is told in words. The host's stays the end of the process. */
 static void on_fault(int sig, siginfo_t *info, void *)
 {
     static const char text[] = "cudasim: the host touches device memory\n";
     const char *at = static_cast<const char *>(info->si_addr);
+    bool here = at >= range && at < range + RANGE;
 
-    if (at >= range && at < range + RANGE && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+    if (here && info->si_code != SEGV_PKUERR)
+        sim_fail("device memory that nobody was given is touched");
+    if (here && write(STDERR_FILENO, text, sizeof text - 1) < 0)
         _exit(1);
     signal(sig, SIG_DFL);
 }
@@ -67,8 +72,7 @@ static void at_end(void)
 
 static void reserve(void)
 {
-    void *p = mmap(nullptr, RANGE, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (p == MAP_FAILED)
         sim_fail("no addresses for device memory");
@@ -76,7 +80,7 @@ static void reserve(void)
     if (getenv("CUDASIM_STATS") != nullptr)
         atexit(at_end);
     key = pkey_alloc(0, 0);
-    if (key >= 0 && pkey_mprotect(range, RANGE, PROT_READ | PROT_WRITE, key) != 0)
+    if (key >= 0 && pkey_mprotect(range, RANGE, PROT_NONE, key) != 0)
         key = -1;
 #if !defined(__SANITIZE_ADDRESS__)
     struct sigaction act = {};
@@ -99,15 +103,21 @@ void sim_shut(void)
         pkey_set(key, PKEY_DISABLE_ACCESS);
 }
 
-/* The first gap of n bytes and what keeps pieces apart. */
+/* Of the pages of a piece. */
+static size_t page_bytes(size_t n)
+{
+    return (n + PAGE - 1) / PAGE * PAGE;
+}
+
+/* The first gap of n bytes and a page around them. */
 static size_t place_for(size_t n)
 {
-    size_t at = GAP;
+    size_t at = PAGE;
 
     for (const auto &piece : pieces) {
-        if (at + n + GAP <= piece.first)
+        if (at + n + PAGE <= piece.first)
             break;
-        at = (piece.first + piece.second + GAP + 255) / 256 * 256;
+        at = piece.first + page_bytes(piece.second) + PAGE;
     }
     return at;
 }
@@ -115,30 +125,31 @@ static size_t place_for(size_t n)
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     std::lock_guard<std::mutex> hold(lock);
-    size_t at, end;
+    size_t all = page_bytes(bytes), at;
+    char *first;
 
     *p = nullptr;
+    if (bytes == 0)
+        return cudaSuccess;
     if (bytes > device_bytes() || taken > device_bytes() - bytes)
         return cudaErrorMemoryAllocation;
     if (range == nullptr)
         reserve();
-    at = place_for(bytes);
-    end = (at + bytes + GAP + PAGE - 1) / PAGE * PAGE;
-    if (end > RANGE)
+    at = place_for(all);
+    first = range + at;
+    if (at + all + PAGE > RANGE || mprotect(first, all, PROT_READ | PROT_WRITE) != 0)
         return cudaErrorMemoryAllocation;
-    if (end > top) {
-        ASAN_POISON_MEMORY_REGION(range + top, end - top);
-        top = end;
-    }
     pieces[at] = bytes;
     taken += bytes;
     peak = taken > peak ? taken : peak;
     made++;
-    *p = range + at;
-    ASAN_UNPOISON_MEMORY_REGION(*p, bytes);
+    ASAN_UNPOISON_MEMORY_REGION(first, all);
     sim_open();
-    memset(*p, 0xff, bytes);
+    memset(first, 0xff, all);
     sim_shut();
+    *p = first + all - (bytes + 255) / 256 * 256;
+    ASAN_POISON_MEMORY_REGION(first, all + PAGE);
+    ASAN_UNPOISON_MEMORY_REGION(*p, bytes);
     return cudaSuccess;
 }
 
@@ -149,11 +160,12 @@ cudaError_t cudaFree(void *p)
     if (p == nullptr)
         return cudaSuccess;
 
-    auto piece = pieces.find((size_t)(static_cast<char *>(p) - range));
+    size_t at = (size_t)(static_cast<char *>(p) - range) / PAGE * PAGE;
+    auto piece = pieces.find(at);
 
-    if (piece == pieces.end())
+    if (piece == pieces.end() || mprotect(range + at, page_bytes(piece->second), PROT_NONE) != 0)
         return cudaErrorInvalidValue;
-    ASAN_POISON_MEMORY_REGION(p, piece->second);
+    ASAN_POISON_MEMORY_REGION(range + at, page_bytes(piece->second));
     taken -= piece->second;
     pieces.erase(piece);
     return cudaSuccess;

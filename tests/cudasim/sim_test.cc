@@ -181,6 +181,7 @@ __global__ void wgmma_kernel(float *c, const __grid_constant__ CUtensorMap a,
     DEV_SHARED(uint64_t, bar, [1]);
     int t = (int)threadIdx.x, g = t % 32 / 4, col = t % 4 * 2;
     bf16 *bs = room + EDGE * EDGE;
+    uint32_t fa[EDGE / 16][4];
     float d[EDGE / 2];
 
     for (int i = 0; i < EDGE / 2; i++)
@@ -200,12 +201,11 @@ __global__ void wgmma_kernel(float *c, const __grid_constant__ CUtensorMap a,
                          : ptx_matrix(bs + k, 16, 1024, PTX_SWIZZLE_128);
 
         if (REGS) {
-            uint32_t fa[4];
             int row = t / 32 * 16 + t % 16, word = k / 8 + t % 32 / 16;
 
-            ptx_ldmatrix_x4(fa, room + row * EDGE + (word ^ row % 8) * 8);
+            ptx_ldmatrix_x4(fa[k / 16], room + row * EDGE + (word ^ row % 8) * 8);
             ptx_wgmma_fence();
-            ptx_wgmma_a<TB>(d, fa, mb, k > 0, bf16());
+            ptx_wgmma_a<TB>(d, fa[k / 16], mb, k > 0, bf16());
         } else {
             ptx_wgmma<0, TB>(d, ptx_matrix(room + k, 16, 1024, PTX_SWIZZLE_128), mb, k > 0, bf16());
         }
@@ -239,6 +239,43 @@ static void wgmma_cases(void)
                    c.data(), ma, mb);
             compare(c, product(a, b, EDGE, EDGE, EDGE, v == 1));
         }
+}
+
+/* What a thread sees of the registers of a product, before the wait and behind it: of the sums, of
+ * the operand, of an operand of two products. */
+__global__ void early_kernel(uint32_t *out)
+{
+    DEV_DYNAMIC(bf16, room);
+    uint64_t b = ptx_matrix(room, 128, 256, PTX_PLAIN);
+    uint32_t fa[4] = {1, 2, 3, 4};
+    float d[16], e[16];
+
+    out += threadIdx.x * 4;
+    ptx_wgmma_fence();
+    ptx_wgmma_a<0>(d, fa, b, false, bf16());
+    ptx_wgmma_commit();
+    ptx_wgmma_fence();
+    ptx_wgmma_a<0>(e, fa, b, false, bf16());
+    ptx_wgmma_commit();
+    out[0] = __float_as_uint(d[15]);
+    out[1] = fa[3];
+    ptx_wgmma_wait<1>();
+    out[2] = fa[3]; /* the second product still uses it */
+    ptx_wgmma_wait<0>();
+    out[3] = fa[3];
+}
+
+static void early_case(void)
+{
+    static const uint32_t want[] = {0xffffffffu, 0xffffffffu, 0xffffffffu, 4};
+    uint32_t out[128 * 4];
+    int bad = 0;
+
+    check_row("registers of a product before the wait");
+    launch(0, 1, 128, 1024, early_kernel, (uint32_t *)out);
+    for (int i = 0; i < 128 * 4; i++)
+        bad += out[i] != want[i % 4];
+    CHECK_INT(bad, 0);
 }
 
 /* A box over the edge: zeros are read, nothing is written outside. */
@@ -314,7 +351,9 @@ static void queue_cases(void)
     }
 }
 
-/* ---- faults ---- */
+/* ---- faults: one block of FAULTY threads, as many numbers of device memory ---- */
+
+enum { FAULTY = 128 };
 
 __global__ void divergent_kernel(float *)
 {
@@ -387,11 +426,41 @@ __global__ void unfenced_kernel(float *)
     ptx_wgmma_wait<0>();
 }
 
+/* Registers of a product that change before its wait: the sums, the operand. */
+template <bool SUMS> __global__ void changed_kernel(float *)
+{
+    DEV_DYNAMIC(unsigned char, room);
+    uint64_t b = ptx_matrix(room, 128, 256, PTX_PLAIN);
+    uint32_t fa[4] = {};
+    float d[16];
+
+    ptx_wgmma_fence();
+    ptx_wgmma_a<0>(d, fa, b, false, bf16());
+    ptx_wgmma_commit();
+    if (SUMS)
+        d[15] = 0;
+    else
+        fa[3] = 5;
+    ptx_wgmma_wait<0>();
+}
+
+/* One element behind device memory. */
+__global__ void read_kernel(float *x)
+{
+    x[0] = x[threadIdx.x + 1];
+}
+
+__global__ void write_kernel(float *x)
+{
+    x[threadIdx.x + 1] = 0;
+}
+
 #if defined(__SANITIZE_ADDRESS__)
+#define BEYOND "AddressSanitizer: use-after-poison"
 __global__ void beyond_kernel(float *x)
 {
-    DEV_SHARED(float, room, [64]);
-    DEV_SHARED(float, other, [64]);
+    DEV_SHARED(float, room, [FAULTY]);
+    DEV_SHARED(float, other, [FAULTY]);
     float *p = room; /* no array any more, whose bounds the compiler knows */
 
     other[threadIdx.x] = 0;
@@ -402,8 +471,10 @@ __global__ void beyond_launch_kernel(float *x)
 {
     DEV_DYNAMIC(float, room);
 
-    x[0] = room[193 + threadIdx.x]; /* the launch has 256 */
+    x[0] = room[257 - FAULTY + threadIdx.x]; /* the launch has 256 */
 }
+#else
+#define BEYOND "device memory that nobody was given"
 #endif
 
 static const struct {
@@ -418,6 +489,10 @@ static const struct {
     {"never initialised", unset_kernel},
     {"may write its shared memory", landing_kernel},
     {"no ptx_wgmma_fence", unfenced_kernel},
+    {"were written", changed_kernel<true>},
+    {"were written", changed_kernel<false>},
+    {BEYOND, read_kernel},
+    {BEYOND, write_kernel},
 #if defined(__SANITIZE_ADDRESS__)
     {"AddressSanitizer", beyond_kernel},
     {"AddressSanitizer", beyond_launch_kernel},
@@ -450,14 +525,14 @@ static void fault_case(const char *words, void (*kernel)(float *))
     CHECK(pipe(to) == 0);
     fflush(stdout);
     if ((child = fork()) == 0) {
-        alignas(16) float x[64] = {0};
+        void *x = NULL;
 
         dup2(to[1], 2);
         signal(SIGABRT, SIG_DFL);
         if (kernel == NULL)
             touch();
-        else
-            launch(0, 1, 64, 1024, kernel, (float *)x);
+        cudaMalloc(&x, FAULTY * sizeof(float));
+        launch(0, 1, FAULTY, 1024, kernel, static_cast<float *>(x));
         _exit(0);
     }
     close(to[1]);
@@ -498,6 +573,7 @@ int main(void)
     mma_cases();
     copy_cases();
     wgmma_cases();
+    early_case();
     edge_cases();
     queue_cases();
     missing_case();

@@ -3,11 +3,11 @@
  */
 #include "tests/cudasim/instructions.h"
 
-static struct sim_sum *sum_of(struct sim_thread *t, float *d)
+static struct sim_held *held_at(struct sim_thread *t, const void *at)
 {
-    for (struct sim_sum &s : t->sums)
-        if (s.d == d)
-            return &s;
+    for (struct sim_held &h : t->held)
+        if (h.at == at)
+            return &h;
     return nullptr;
 }
 
@@ -17,21 +17,30 @@ void ptx_wgmma_fence(struct sim_site site)
     sim_me->fenced = true;
 }
 
+/* n registers belong to one more product: the first one that asks takes what they hold. */
+static void hold(void *at, size_t n, struct sim_site site)
+{
+    struct sim_held *h = held_at(sim_me, at);
+
+    if (h == nullptr) {
+        sim_me->held.push_back({at, std::vector<uint32_t>(n), 0, site});
+        h = &sim_me->held.back();
+        memcpy(h->bits.data(), at, n * sizeof(uint32_t));
+        memset(at, 0xff, n * sizeof(uint32_t));
+    }
+    h->open++;
+}
+
 void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site)
 {
-    struct sim_sum *s = sum_of(sim_me, w->d);
-
     sim_need_sm90(site);
     if (!sim_me->fenced)
         sim_fail("%s:%d: no ptx_wgmma_fence before the first product", site.file, site.line);
     if (sim_now.threads % 128 != 0 && sim_me->linear / 128 == sim_now.threads / 128)
         sim_fail("%s:%d: a warpgroup has 4 warps", site.file, site.line);
-    if (s == nullptr) {
-        sim_me->sums.push_back({w->d, std::vector<float>(w->d, w->d + w->n / 2), 0});
-        s = &sim_me->sums.back();
-        memset((void *)w->d, 0xff, (size_t)w->n / 2 * sizeof *w->d);
-    }
-    s->open++;
+    hold(w->d, (size_t)w->n / 2, site);
+    if (w->regs != nullptr)
+        hold(w->regs, 4, site);
     sim_me->asked.push_back(*w);
 }
 
@@ -98,11 +107,11 @@ static void load_a(float *a, struct sim_thread *lanes, size_t i, uint32_t row0)
     const struct sim_wgmma *w = &lanes[0].products.front()[i];
     struct matrix x = matrix_of(w->a);
 
-    for (uint32_t r = 0; r < 16 && !w->a_in_regs; r++)
+    for (uint32_t r = 0; r < 16 && w->regs == nullptr; r++)
         for (uint32_t k = 0; k < K; k++)
             a[r * K + k] = widen(element(&x, w->trans_a, row0 + r, k), w->f16);
-    for (uint32_t l = 0; l < SIM_LANES && w->a_in_regs; l++) {
-        const uint32_t *regs = lanes[l].products.front()[i].regs;
+    for (uint32_t l = 0; l < SIM_LANES && w->regs != nullptr; l++) {
+        const uint32_t *regs = held_at(&lanes[l], lanes[l].products.front()[i].regs)->bits.data();
 
         for (uint32_t p = 0; p < 4; p++)
             for (uint32_t h = 0; h < 2; h++)
@@ -125,15 +134,15 @@ static void execute(struct sim_thread *lanes, size_t i)
             b[k * n + j] = widen(element(&x, w->trans_b, (uint32_t)j, (uint32_t)k), w->f16);
     for (int turn = 0; turn < 2; turn++) { /* registers to the tile, then back */
         for (int l = 0; l < SIM_LANES; l++) {
-            float *held = sum_of(&lanes[l], lanes[l].products.front()[i].d)->held.data();
+            uint32_t *bits = held_at(&lanes[l], lanes[l].products.front()[i].d)->bits.data();
 
             for (int r = 0; r < n / 2; r++) {
                 float *cell = &c[(l / 4 + r / 2 % 2 * 8) * n + r / 4 * 8 + l % 4 * 2 + r % 2];
 
                 if (turn == 0)
-                    *cell = w->add ? held[r] : 0;
+                    *cell = w->add ? __uint_as_float(bits[r]) : 0;
                 else
-                    held[r] = *cell;
+                    bits[r] = __float_as_uint(*cell);
             }
         }
         if (turn == 0)
@@ -141,25 +150,33 @@ static void execute(struct sim_thread *lanes, size_t i)
     }
 }
 
-/* The registers get their sums when no product in flight uses them. */
+static void let_go(struct sim_thread *t, const void *at)
+{
+    struct sim_held *h = held_at(t, at);
+
+    if (--h->open > 0)
+        return;
+    for (size_t i = 0; i < h->bits.size(); i++) {
+        uint32_t now;
+
+        memcpy(&now, static_cast<char *>(h->at) + i * sizeof now, sizeof now);
+        if (now != 0xffffffffu)
+            sim_fail("%s:%d: registers of a product in flight were written", h->site.file,
+                     h->site.line);
+    }
+    memcpy(h->at, h->bits.data(), h->bits.size() * sizeof(uint32_t));
+    t->held.erase(t->held.begin() + (h - t->held.data()));
+}
+
+/* Registers get their sums, or back what they held, when no product in flight uses them. */
 static void release(struct sim_thread *t)
 {
-    for (const struct sim_wgmma &w : t->products.front())
-        sum_of(t, w.d)->open--;
-    t->products.erase(t->products.begin());
-    for (size_t i = 0; i < t->sums.size();) {
-        struct sim_sum *s = &t->sums[i];
-
-        if (s->open > 0) {
-            i++;
-            continue;
-        }
-        for (size_t r = 0; r < s->held.size(); r++)
-            if (__float_as_uint(s->d[r]) != 0xffffffffu)
-                sim_fail("registers of a product in flight were written");
-        memcpy(s->d, s->held.data(), s->held.size() * sizeof(float));
-        t->sums.erase(t->sums.begin() + (ptrdiff_t)i);
+    for (const struct sim_wgmma &w : t->products.front()) {
+        let_go(t, w.d);
+        if (w.regs != nullptr)
+            let_go(t, w.regs);
     }
+    t->products.erase(t->products.begin());
 }
 
 static void finish(sim_slots slots, unsigned)

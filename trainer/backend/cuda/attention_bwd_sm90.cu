@@ -93,6 +93,7 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
     const unsigned char *ring = room + S::X + S::X2;
     int64_t row = s.first + mine * 64 + threadIdx.x % SM90_GROUP / 32 * 16;
     float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
+    tile_a<T> fp[N / 16], fd[N / 16]; /* in use until the next tile's wait */
     const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
     bool speaks = threadIdx.x % 32 == 0;
     int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 take from */
@@ -102,7 +103,6 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
         sm90_turn<STAGES> t(step);
         const unsigned char *y = ring + t.stage * (S::Y + S::Y2);
         float p[N / 8][4], d[N / 8][4];
-        tile_a<T> fp[N / 16], fd[N / 16];
 
         ptx_mbar_wait(&g->full[t.stage], t.parity);
         ptx_wgmma_fence();

@@ -65,13 +65,13 @@ __device__ void attend(const unsigned char *room, struct forward_gates *g,
     int64_t row = s.first + mine * 64 + threadIdx.x % SM90_GROUP / 32 * 16;
     bool speaks = threadIdx.x % 32 == 0;
     float sum[S::DV / 8][4] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
-    int last = 0; /* the stage of V that is being multiplied */
+    tile_a<T> fp[KEYS / 16]; /* in use until the next tile's wait */
+    int last = 0;            /* the stage of V that is being multiplied */
 
     ptx_mbar_wait(&g->q, 0);
     for (int64_t step = 0; step < steps; step++) {
         sm90_turn<STAGES> t(step);
         float p[KEYS / 8][4], keep[2];
-        tile_a<T> fp[KEYS / 16];
 
         ptx_mbar_wait(&g->k_full[t.stage], t.parity);
         ptx_wgmma_fence();

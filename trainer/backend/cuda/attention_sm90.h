@@ -49,8 +49,8 @@ __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned
     }
 }
 
-/* sum (64, D) += p (64, K) b, put into the queue: b a tile of K rows. a: p as operands, in use
- * until the product is done. */
+/* sum (64, D) += p (64, K) b, put into the queue: b a tile of K rows. a: p as operands, the
+ * caller's until the wait. */
 template <class T, int K, int D>
 __device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[K / 16],
                                          const unsigned char *b)

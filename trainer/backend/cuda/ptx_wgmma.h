@@ -5,9 +5,10 @@
  * from shared memory or registers. With g = lane/4, c = 2*(lane%4), warp w of the group:
  * d[4j .. 4j+3] = (16w+g, 8j+c) (.., +1) (16w+g+8, 8j+c) (.., +1); a in registers as in ptx_mma,
  * the rows of warp w.
- * All 128 threads of an aligned group of 4 warps call. Between ptx_wgmma_fence and the wait of its
- * group nobody touches d; shared memory that ordinary stores wrote needs ptx_fence_async and a
- * barrier before. Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions".
+ * All 128 threads of an aligned group of 4 warps call. From the call to the wait of its group
+ * nobody touches d or an a in registers, and both stay in scope; shared memory that ordinary stores
+ * wrote needs ptx_fence_async and a barrier before. Source: PTX ISA 8.x, "Asynchronous warpgroup
+ * level matrix instructions".
  */
 #ifndef TR_BACKEND_CUDA_PTX_WGMMA_H
 #define TR_BACKEND_CUDA_PTX_WGMMA_H
@@ -84,8 +85,8 @@ template <int N> __device__ __forceinline__ void ptx_wgmma_wait(void)
     }                                                                                              \
     /* a in registers */                                                                           \
     template <int TB>                                                                              \
-    __device__ __forceinline__ void ptx_wgmma_a(float (&d)[N / 2], const uint32_t (&a)[4],         \
-                                                uint64_t b, bool add, T)                           \
+    __device__ __forceinline__ void ptx_wgmma_a(float (&d)[N / 2], uint32_t (&a)[4], uint64_t b,   \
+                                                bool add, T)                                       \
     {                                                                                              \
         PTX_SM90("{\n.reg .pred p;\nsetp.ne.b32 p, %" o5 ", 0;\n"                                  \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" S "}, "      \
