@@ -75,8 +75,28 @@ static void attention(enum tr_dtype t, const struct shape *s, bool backward)
     OP_RUN(c, attention_bwd, g);
 }
 
+/* A chunk of the vocabulary as the head of xent_chunk; FP8 in blocks with scales that every type
+ * holds. */
+static void bind_head(struct op_case *c, struct tr_xent *a, enum tr_dtype t, const int64_t *size)
+{
+    enum { BLOCK = 16, ROW0 = 5 };
+    static const int64_t scales[] = {1, 2, 4};
+
+    OP_BIND(c, a, w.w, OP_IN, t, {size[2], size[1]}, .gap = 4);
+    if (t != TR_F8_E4M3)
+        return;
+    OP_BIND(c, a, w.scale, OP_IN, TR_F32,
+            {(size[2] + ROW0 + BLOCK - 1) / BLOCK, (size[1] + BLOCK - 1) / BLOCK}, .ints = scales,
+            .count = 3);
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        a[b].w.block_rows = a[b].w.block_cols = BLOCK;
+        a[b].w.row0 = ROW0;
+    }
+}
+
 /* Chunk after chunk over a vocabulary of V rows; each call is compared from its own state. */
-static void xent_chunk(enum tr_dtype t, const int64_t *size, bool first, bool grad)
+static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, bool first,
+                       bool grad)
 {
     int64_t T = size[0], H = size[1], rows = size[2];
     static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
@@ -86,8 +106,8 @@ static void xent_chunk(enum tr_dtype t, const int64_t *size, bool first, bool gr
     enum op_role state = first ? OP_OUT : OP_INOUT;
     double loose = t == TR_F32 ? 16 : t == TR_BF16 ? 2000 : 300; /* exp(z - m) rounded to C */
 
-    snprintf(what, sizeof what, "xent_chunk %s %lld %lld %lld %d%d", tr_dtype_name(t), (long long)T,
-             (long long)H, (long long)rows, first, grad);
+    snprintf(what, sizeof what, "xent_chunk %s %s %lld %lld %lld %d%d", tr_dtype_name(t),
+             tr_dtype_name(wt), (long long)T, (long long)H, (long long)rows, first, grad);
     op_begin(&c, what);
     OP_BIND(c, a, state.m, state, TR_F32, {T}, .shift = 1, .loose = 4);
     OP_BIND(c, a, state.l, state, TR_F32, {T}, .shift = 2, .loose = 8);
@@ -97,7 +117,7 @@ static void xent_chunk(enum tr_dtype t, const int64_t *size, bool first, bool gr
         OP_BIND(c, a, state.target_row, state, t, {T, H}, .gap = 2);
     }
     OP_BIND(c, a, F, OP_IN, t, {T, H}, .gap = 3);
-    OP_BIND(c, a, w.w, OP_IN, t, {rows, H}, .gap = 4);
+    bind_head(c, a, wt, size);
     OP_BIND(c, a, targets, OP_IN, TR_I32, {T}, .ints = targets, .count = 7);
     for (int b = 0; b < OP_BACKENDS; b++) {
         a[b].row0 = 3;
@@ -185,23 +205,26 @@ void op_loss_cases(void)
     static const int64_t sizes[][3] = {
         {-1, 5, 7}, {1, 1, 1}, {5, 7, 11}, {7, 13, 5}, {70, 64, 300}};
     static const int64_t model[][3] = {{3, 7168, 24}, {2, 8, 129280}};
+    static const int64_t coded[][3] = {{5, 64, 21}, {5, 19, 11}};
 
     for (int t = 0; t < 3; t++) {
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             for (int v = 0; v < 4; v++)
-                xent_chunk(op_types[t], sizes[s], v & 1, v & 2);
+                xent_chunk(op_types[t], op_types[t], sizes[s], v & 1, v & 2);
             xent_finish(op_types[t], op_types[t], sizes[s][0], sizes[s][1], true);
             if (op_types[t] != TR_F32)
                 xent_finish(op_types[t], TR_F32, sizes[s][0], sizes[s][1], true);
             xent_finish(op_types[t], op_types[t], sizes[s][0], sizes[s][1], false);
             swiglu(op_types[t], sizes[s][0], sizes[s][2], false);
         }
+        for (int s = 0; s < 2; s++)
+            xent_chunk(op_types[t], TR_F8_E4M3, coded[s], s, true);
         swiglu(op_types[t], 6, 13, true);
         swiglu(op_types[t], 6, 2048, true);
     }
     for (int s = 0; s < 2; s++)
         for (int v = 2; v < 4; v++)
-            xent_chunk(TR_BF16, model[s], v & 1, true);
+            xent_chunk(TR_BF16, TR_BF16, model[s], v & 1, true);
     xent_finish(TR_BF16, TR_BF16, 3, 7168, true);
     swiglu(TR_BF16, 2, 18432, false);
 }

@@ -8,28 +8,51 @@
  * rows; the transposed scores of owned keys come out in the registers as the next product takes
  * them.
  *
- * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (by L2);
+ * delta moves O and dO once: limit bandwidth. The passes move Q, K, V, dO twice and the results
+ * once, plus the other side per 128 owned rows (64 in f32; by L2);
  * 2*T*len*(4*dq + 3*dv) operations a head, half of them when causal: 2*dq + 2*dv for keys,
  * 2*dq + dv for queries; 3*dq + 2*dv would do if scores were computed once. Limit: the matrix rate.
  * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
  */
 #include "trainer/backend/cuda/attention.h"
 
-/* delta (nh, T): a warp a token and head. */
-template <class T>
+/* delta (nh, T): a token and head by 16 lanes with a chunk each, or by a warp. */
+template <class T, int V>
 __global__ void attention_delta_kernel(const __grid_constant__ struct attention a)
 {
-    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32, t = i / a.nh, h = i % a.nh;
+    constexpr int LANES = V == 1 ? 32 : 16;
+    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / LANES, t = i / a.nh,
+            h = i % a.nh;
+    const T *dO = static_cast<const T *>(a.dO.p) + t * a.dO.ld + h * a.dv;
+    const T *O = static_cast<const T *>(a.O.p) + t * a.O.ld + h * a.dv;
+    int me = (int)(threadIdx.x % LANES);
     float sum = 0;
 
-    if (t >= a.T)
-        return;
-    for (int d = (int)(threadIdx.x % 32); d < a.dv; d += 32)
-        sum += to_f32(static_cast<const T *>(a.dO.p)[t * a.dO.ld + h * a.dv + d]) *
-               to_f32(static_cast<const T *>(a.O.p)[t * a.O.ld + h * a.dv + d]);
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0)
+    for (int d = me * V; d < a.dv && t < a.T; d += LANES * V) {
+        float x[V], y[V];
+
+        load<V>(x, dO + d);
+        load<V>(y, O + d);
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            sum += x[k] * y[k];
+    }
+#pragma unroll
+    for (int m = LANES / 2; m > 0; m /= 2) /* all lanes of the warp */
+        sum += __shfl_xor_sync(0xffffffffu, sum, m);
+    if (me == 0 && t < a.T)
         a.delta[h * a.delta_ld + t] = sum;
+}
+
+template <class T>
+static enum fr_rc delta(struct tr_queue *q, const struct attention &x, struct fr_err *err)
+{
+    return cuda_wide(x.O.wide && x.dO.wide && x.dv % DEV_WIDE == 0, [&](auto v) {
+        constexpr int V = decltype(v)::value, ROWS = CUDA_THREADS / (V == 1 ? 32 : 16);
+        struct cuda_grid g = {dim3(cuda_blocks(x.T * x.nh, ROWS)), CUDA_THREADS, 0};
+
+        return cuda_launch(q, g, err, attention_delta_kernel<T, V>, x);
+    });
 }
 
 enum { OTHERS = 32 }; /* rows of a tile of the other side */
@@ -120,8 +143,7 @@ static enum fr_rc backward(struct cuda *cuda, struct tr_queue *q, const struct t
 {
     struct cuda_grid keys = attention_grid(x, S::ROWS, x.nkv, S::THREADS);
     struct cuda_grid queries = attention_grid(x, S::ROWS, x.nh, S::THREADS);
-    struct cuda_grid rows = {dim3(cuda_blocks(x.T * x.nh, CUDA_THREADS / 32)), CUDA_THREADS, 0};
-    enum fr_rc rc = cuda_launch(q, rows, err, attention_delta_kernel<T>, x);
+    enum fr_rc rc = delta<T>(q, x, err);
 
     if (rc == FR_OK && attention_sm90_takes(cuda, args->Q.dtype, x))
         return attention_bwd_sm90(q, args, x, err);

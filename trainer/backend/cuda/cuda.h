@@ -11,8 +11,9 @@
  * floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
  *
  * Loads and stores are 16 bytes: load<V> and store<V> of dev.h with V = DEV_WIDE where the views
- * allow it (cuda_span, cuda_wide), V = 1 elsewhere. Offsets are 64-bit. Counts that only the device
- * knows are read by the kernel; the host's numbers are bounds.
+ * allow it (cuda_span, cuda_wide), V = 1 elsewhere. What is one value of a row or is found by an
+ * index (ids, offsets, 1/rms, a target's logit) is read as it is. Offsets are 64-bit. Counts that
+ * only the device knows are read by the kernel; the host's numbers are bounds.
  */
 #ifndef TR_BACKEND_CUDA_CUDA_H
 #define TR_BACKEND_CUDA_CUDA_H

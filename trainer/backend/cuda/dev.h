@@ -147,6 +147,49 @@ template <int V, class T> __device__ __forceinline__ void store(T *p, const floa
     }
 }
 
+/* The first n elements of a chunk at p as load and store move it; behind them nothing is touched.
+ */
+template <int V, class T>
+__device__ __forceinline__ void load_some(float (&x)[V], const T *p, int64_t n)
+{
+    if (n >= V) {
+        load<V>(x, p);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        if (i < n)
+            x[i] = to_f32(p[i]);
+}
+
+template <int V, class T>
+__device__ __forceinline__ void store_some(T *p, const float (&x)[V], int64_t n)
+{
+    if (n >= V) {
+        store<V>(p, x);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        if (i < n)
+            p[i] = from_f32<T>(x[i]);
+}
+
+/* V codes of FP8 as f32: 1, or DEV_WIDE where p is 8-byte aligned. */
+template <int V> __device__ __forceinline__ void load_f8(float (&x)[V], const uint8_t *p)
+{
+    if constexpr (V == 1) {
+        x[0] = f8_value(*p);
+    } else {
+        static_assert(V == 8, "V is not a number of words");
+        uint2 word = *reinterpret_cast<const uint2 *>(p);
+
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            x[i] = f8_value((uint8_t)((i < 4 ? word.x : word.y) >> i % 4 * 8));
+    }
+}
+
 /* Sums over the 32 lanes of a warp, in the same order whatever the timing; all lanes call. */
 template <class T> __device__ __forceinline__ T warp_sum(T x)
 {

@@ -9,26 +9,38 @@
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"
 
-template <class B>
-__global__ void bias_kernel(struct rows<float> c, const B *bias, int64_t M, int64_t N)
+template <class B, int V>
+__global__ void bias_kernel(struct rows<float> c, const B *bias, struct cuda_span s)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    struct chunk k;
+    float x[V], b[V];
 
-    if (i < M * N)
-        *c.at(i / N, i % N) += to_f32(bias[i % N]);
+    if (!chunk_of<V>(s, &k))
+        return;
+    load<V>(x, c.at(k.row, k.col));
+    load<V>(b, bias + k.col);
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        x[i] += b[i];
+    store<V>(c.at(k.row, k.col), x);
 }
 
 /* An f32 c gets its bias of a 16-bit type afterwards. */
 static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
 {
-    int64_t M = a->c.shape[0], N = a->c.shape[1];
-    struct cuda_grid g = {dim3(cuda_blocks(M * N, CUDA_THREADS)), CUDA_THREADS, 0};
+    const struct tr_view *views[] = {&a->c};
+    struct cuda_span s = cuda_span_of(false, views, 1);
 
-    return a->bias.dtype == TR_BF16
-               ? cuda_launch(q, g, err, bias_kernel<bf16>, cuda_rows<float>(a->c),
-                             static_cast<const bf16 *>(a->bias.p), M, N)
-               : cuda_launch(q, g, err, bias_kernel<f16>, cuda_rows<float>(a->c),
-                             static_cast<const f16 *>(a->bias.p), M, N);
+    return cuda_wide(s.wide && cuda_aligned(&a->bias), [&](auto v) {
+        constexpr int V = decltype(v)::value;
+        struct rows<float> c = cuda_rows<float>(a->c);
+
+        return a->bias.dtype == TR_BF16
+                   ? cuda_launch(q, cuda_chunks(s, V), err, bias_kernel<bf16, V>, c,
+                                 static_cast<const bf16 *>(a->bias.p), s)
+                   : cuda_launch(q, cuda_chunks(s, V), err, bias_kernel<f16, V>, c,
+                                 static_cast<const f16 *>(a->bias.p), s);
+    });
 }
 
 static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,

@@ -3,16 +3,17 @@
  *
  * rope: the first dr channels of each head turned by the angles of the row's position, the others
  * copied. mla_assemble_fwd: Q = [q_nope, rope(q_pe)], K = [k_nope, rope(k_pe)] with one k_pe for
- * all heads, V = v. mla_assemble_bwd: the transposed map; dk_pe sums the heads: SLABS runs of
- * heads, each ascending, then the runs in order. A block owns a token. A thread copies chunks of V
- * channels, or turns V pairs (x, z) -> (x cos - z sin, z cos + x sin) in f32, rounded once; it
- * reads both of a pair before it writes, so y may be x. Moves each view once (k_pe from the
- * caches): forward and backward T nh (4 dn + 4 dr + 2 dv) - T nh dr elements and the token's row of
- * the tables. Limit: bandwidth. Source: Su et al. 2021, section 3.4.2; DeepSeek-V2 2024, eq. 9-19.
+ * all heads, V = v. mla_assemble_bwd: the transposed map; dk_pe sums the heads: at most SLABS runs
+ * of heads, each ascending, then the runs in order. A block owns a token. A thread copies chunks of
+ * V channels, or turns V pairs (x, z) -> (x cos - z sin, z cos + x sin) in f32, rounded once; it
+ * reads both of a pair before it writes, so y may be x. The row of dk_pe, one of hundreds, is
+ * turned a pair a thread. Moves each view once (k_pe from the caches): forward and backward
+ * T nh (4 dn + 3 dr + 2 dv) elements and the token's row of the tables. Limit: bandwidth.
+ * Source: Su et al. 2021, section 3.4.2; DeepSeek-V2 2024, eq. 9-19.
  */
 #include "trainer/backend/cuda/cuda.h"
 
-enum { SLABS = 8 };
+enum { SLABS = 32 };
 
 /* The angles of a token. */
 struct turn {
@@ -260,26 +261,34 @@ template <class T> struct mla_grads {
 
 /* Sums of the turned channels of dK over the heads, into sums[SLABS][dr] and from there to row 0.
  */
-template <class T>
+template <int V, class T>
 __device__ __forceinline__ void sum_heads(float *sums, const T *pe, const struct heads &h)
 {
     int64_t dr = h.dr, dq = h.dn + h.dr;
-    int run = (h.n + SLABS - 1) / SLABS;
+    int run = (h.n + SLABS - 1) / SLABS, slabs = (h.n + run - 1) / run, across = (int)dr / V;
 
-    for (int u = (int)threadIdx.x; u < SLABS * dr; u += (int)blockDim.x) {
-        int first = u / (int)dr * run, end = min(first + run, h.n);
-        const T *p = pe + u % dr;
-        float sum = 0;
+    for (int u = (int)threadIdx.x; u < slabs * across; u += (int)blockDim.x) {
+        int first = u / across * run, end = min(first + run, h.n);
+        const T *p = pe + u % across * V;
+        float sum[V] = {}, x[V];
 
 #pragma unroll 4
-        for (int k = first; k < end; k++)
-            sum += to_f32(p[k * dq]);
-        sums[u] = sum;
+        for (int k = first; k < end; k++) {
+            load<V>(x, p + k * dq);
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                sum[i] += x[i];
+        }
+        store<V>(sums + (int64_t)u * V, sum);
     }
     __syncthreads();
-    for (int64_t j = threadIdx.x; j < dr; j += blockDim.x)
-        for (int s = 1; s < SLABS; s++)
-            sums[j] += sums[s * dr + j];
+    for (int64_t j = threadIdx.x; j < dr; j += blockDim.x) {
+        float sum = sums[j];
+
+        for (int s = 1; s < slabs; s++)
+            sum += sums[s * dr + j];
+        sums[j] = sum;
+    }
     __syncthreads();
 }
 
@@ -296,7 +305,7 @@ __global__ void mla_bwd_kernel(struct rows<T> dq_out, struct rows<T> dkv_out, st
     turn_heads<V, T>({dq_out.at(row, h.dn), dq}, {dQ + h.dn, dq}, h.n, t);
     copy_heads<V, T>({dkv_out.at(row, 0), dkv}, {dK, dq}, h.n, h.dn);
     copy_heads<V, T>({dkv_out.at(row, h.dn), dkv}, {in.dV.at(row, 0), h.dv}, h.n, h.dv);
-    sum_heads(sums, dK + h.dn, h);
+    sum_heads<V>(sums, dK + h.dn, h);
     for (int64_t i = threadIdx.x; i < t.half; i += blockDim.x) {
         float x[1], z[1];
 

@@ -5,7 +5,8 @@
  * RUN slots: plan_count counts the run's experts into the workspace (E, runs), plan_runs sums each
  * expert's counts over the runs, plan_experts those over the experts, plan_place gives each slot
  * its row: the rows before it of its expert, of earlier runs, of earlier slots of the run. The only
- * atomics add integers in shared memory, whose sum knows no order. Moves 4 T K + 2 E runs words.
+ * atomics add integers in shared memory, whose sum knows no order. Moves 4 T K + 4 E runs words, a
+ * word a lane: a thousandth of what moe_permute moves.
  * moe_permute: a block owns a row, 2 R n elements. moe_combine: a block owns a token and sums its
  * rows in k order in f32, T (K + 1) n elements (+ T n with add; a thread reads add before it
  * writes, so y may be add). rowdot: a block owns a row, 2 R n elements. Limit of all: bandwidth.

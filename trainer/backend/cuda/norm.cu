@@ -187,16 +187,25 @@ __global__ void dgain_kernel(float *parts, struct norm_in<C, DY> in, int64_t T)
     store<V>(parts + blockIdx.y * in.n + j, sum);
 }
 
+template <int V>
 __global__ void add_parts_kernel(float *out, const float *parts, int64_t count, int64_t n)
 {
-    int64_t j = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
-    float sum = 0;
+    int64_t j = ((int64_t)blockIdx.x * COLUMNS + threadIdx.x) * V;
+    float sum[V] = {}, x[V];
 
     if (j >= n)
         return;
-    for (int64_t p = 0; p < count; p++)
-        sum += parts[p * n + j];
-    out[j] += sum;
+    for (int64_t p = 0; p < count; p++) {
+        load<V>(x, parts + p * n + j);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            sum[i] += x[i];
+    }
+    load<V>(x, out + j);
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        x[i] += sum[i];
+    store<V>(out + j, x);
 }
 
 /* The workspace for the parts of a sum over T rows of n columns, and the grid that fills it. */
@@ -215,12 +224,18 @@ static struct cuda_grid parts_grid(int64_t T, int64_t n, int V)
     return {dim3(cuda_blocks((n + V - 1) / V, COLUMNS), cuda_blocks(T, ROWS)), COLUMNS, 0};
 }
 
-static enum fr_rc add_parts(struct tr_queue *q, float *out, const float *parts, int64_t T,
-                            int64_t n, struct fr_err *err)
+static enum fr_rc add_parts(struct tr_queue *q, const struct tr_view &out, const float *parts,
+                            int64_t T, struct fr_err *err)
 {
-    struct cuda_grid g = {dim3(T > 0 ? cuda_blocks(n, COLUMNS) : 0), COLUMNS, 0};
+    int64_t n = out.shape[0];
 
-    return cuda_launch(q, g, err, add_parts_kernel, out, parts, (int64_t)cuda_blocks(T, ROWS), n);
+    return cuda_wide(n % DEV_WIDE == 0 && cuda_aligned(&out), [&](auto v) {
+        constexpr int V = decltype(v)::value;
+        struct cuda_grid g = {dim3(T > 0 ? cuda_blocks(n / V, COLUMNS) : 0), COLUMNS, 0};
+
+        return cuda_launch(q, g, err, add_parts_kernel<V>, static_cast<float *>(out.p), parts,
+                           (int64_t)cuda_blocks(T, ROWS), n);
+    });
 }
 
 enum fr_rc tr_cuda_colsum(struct cuda *cuda, struct tr_queue *q, const struct tr_colsum *a,
@@ -242,8 +257,7 @@ enum fr_rc tr_cuda_colsum(struct cuda *cuda, struct tr_queue *q, const struct tr
                                    parts, cuda_rows<const X>(a->x), s.count, s.width);
             });
         });
-    return rc == FR_OK ? add_parts(q, static_cast<float *>(a->out.p), parts, s.count, s.width, err)
-                       : rc;
+    return rc == FR_OK ? add_parts(q, a->out, parts, s.count, err) : rc;
 }
 
 template <class C, class DY, int V>
@@ -256,7 +270,7 @@ static enum fr_rc gain_grad(struct tr_queue *q, const struct tr_rmsnorm_grad *a,
 
     if (rc == FR_OK)
         rc = cuda_launch(q, parts_grid(T, in.n, V), err, dgain_kernel<C, DY, V>, parts, in, T);
-    return rc == FR_OK ? add_parts(q, static_cast<float *>(a->dgain.p), parts, T, in.n, err) : rc;
+    return rc == FR_OK ? add_parts(q, a->dgain, parts, T, err) : rc;
 }
 
 template <class DX, class C, class DY, int V>

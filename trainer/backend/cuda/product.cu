@@ -8,18 +8,19 @@
  * shared memory filled by cp.async; a warp owns 64 x 32 (32 x 32) of the tile. Tiles of 128 x 128
  * where they fill the device, else of 64 x 64. Sums run over D in one order whatever the schedule.
  *
- * Moves M*D + N*D + M*N elements (each a per column of tiles, each b per row of tiles, by L2);
- * limits: the matrix rate at hundreds of rows a group, else the bandwidth (the weights once).
+ * Moves M*D + N*D + M*N elements (each a per column of tiles, each b per row of tiles, by L2; c
+ * twice with beta); limits: the matrix rate at hundreds of rows a group, else the bandwidth (the
+ * weights once). Four lanes exchange their columns of a 16-bit c to write 16 bytes each; c and the
+ * bias, where they are read, and an f32 c go by single elements, as the sums lie in the registers.
  * On sm_90a product_sm90.cu takes most by wgmma. What stays here: FP8 weights, which are decoded in
- * registers on their way to shared memory, where the copy engine cannot do it (at hundreds of rows
- * the limit is then the rate of mma.sync); `reduce`, whose depth only the device knows, kept for
- * LoRA on experts, whose r columns leave the bandwidth of dy and x as the limit (no block asks for
- * it yet); f32, which is six products of bf16 parts (tile.h); rows not aligned to 16 bytes.
- * Source: PTX ISA, mma.m16n8k16; the tile schedule of persistent grouped GEMMs (CUTLASS manual).
+ * registers on their way to shared memory, 8 at a time, where the copy engine cannot do it (at
+ * hundreds of rows the limit is then the rate of mma.sync); `reduce`, whose depth only the device
+ * knows, kept for LoRA on experts, whose r columns leave the bandwidth of dy and x as the limit (no
+ * block asks for it yet); f32, which is six products of bf16 parts (tile.h); rows not aligned to 16
+ * bytes. Source: PTX ISA, mma.m16n8k16; the tile schedule of persistent grouped GEMMs (CUTLASS
+ * manual).
  */
 #include "trainer/backend/cuda/product.h"
-
-#include "trainer/backend/cuda/tile.h"
 
 /* Rows and columns of a tile, warps down and across it. */
 template <int M_, int N_, int DOWN_, int ACROSS_> struct tile_shape {
@@ -47,19 +48,32 @@ template <class T> struct job {
     int64_t ldc, M, N, D, m0, n0;
 };
 
-/* As tile_fetch, from FP8 blocks: each decoded and rounded to T. */
+/* As tile_fetch, from FP8 blocks: each decoded and rounded to T; 8 codes are read at once where
+ * rows are aligned to 16 bytes. */
 template <int ROWS, int COLS, int THREADS, class T>
 __device__ void fetch_f8(T *tile, int ld, const job<T> &j, const struct product &p, int64_t row,
                          int64_t col)
 {
-    for (int i = (int)threadIdx.x; i < ROWS * COLS; i += THREADS) {
-        int64_t r = row + i / COLS, c = col + i % COLS;
-        float x = 0;
+    constexpr int V = DEV_WIDE, ACROSS = COLS / V;
 
-        if (r < j.b.rows && c < j.b.cols)
-            x = f8_value(j.f8[r * j.b.ld + c]) *
-                j.scale[(j.row0 + r) / p.block_rows * j.scale_ld + c / p.block_cols];
-        tile[i / COLS * ld + i % COLS] = from_f32<T>(x);
+    for (int i = (int)threadIdx.x; i < ROWS * ACROSS; i += THREADS) {
+        int64_t r = row + i / ACROSS, c = col + i % ACROSS * V;
+        int64_t n = r < j.b.rows ? j.b.cols - c : 0;
+        float x[V] = {};
+
+        if (n > 0) {
+            const float *scale = j.scale + (j.row0 + r) / p.block_rows * j.scale_ld;
+            const uint8_t *from = j.f8 + r * j.b.ld + c;
+            bool all = n >= V && j.b.wide;
+
+            if (all)
+                load_f8<V>(x, from);
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                if (k < n)
+                    x[k] = (all ? x[k] : f8_value(from[k])) * scale[(int)(c + k) / p.block_cols];
+        }
+        store<V>(tile + i / ACROSS * ld + i % ACROSS * V, x);
     }
 }
 
@@ -152,33 +166,24 @@ __device__ __forceinline__ void multiply(float (&sum)[S::WM][S::WN][2][4], const
     }
 }
 
-template <class T, class C>
-__device__ __forceinline__ void put(const job<T> &j, const struct product &p, int64_t row,
-                                    int64_t col, float x)
-{
-    C *c = reinterpret_cast<C *>(j.c) + row * j.ldc + col;
-
-    *c = from_f32<C>(product_value<T>(p, c, col, x));
-}
-
+/* The warp's sums into c. */
 template <class T, class S, class C>
 __device__ void put_all(const float (&sum)[S::WM][S::WN][2][4], const job<T> &j,
                         const struct product &p, int m, int n)
 {
-    int lane = (int)(threadIdx.x % 32);
+    int64_t row = j.m0 + m + threadIdx.x % 32 / 4;
+    bool wide = j.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(j.c) % 16 == 0;
 
+    static_assert(S::WN == 2, "a warp has other than 32 columns");
 #pragma unroll
     for (int i = 0; i < S::WM; i++)
 #pragma unroll
-        for (int h = 0; h < 2 * S::WN; h++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int64_t row = j.m0 + m + i * 16 + lane / 4 + e / 2 * 8;
-                int64_t col = j.n0 + n + h * 8 + lane % 4 * 2 + e % 2;
+        for (int h = 0; h < 2; h++, row += 8) {
+            const float *d = &sum[i][0][0][2 * h];
 
-                if (row < j.M && col < j.N)
-                    put<T, C>(j, p, row, col, sum[i][h / 2][h % 2][e]);
-            }
+            product_put_row<T>(reinterpret_cast<C *>(j.c) + row * j.ldc, p, d, j.n0 + n, row < j.M,
+                               wide);
+        }
 }
 
 template <class T, class S, bool TA, bool TB>

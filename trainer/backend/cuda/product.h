@@ -6,7 +6,7 @@
 #ifndef TR_BACKEND_CUDA_PRODUCT_H
 #define TR_BACKEND_CUDA_PRODUCT_H
 
-#include "trainer/backend/cuda/cuda.h"
+#include "trainer/backend/cuda/tile.h"
 
 enum {
     PRODUCT_GROUPS = 64, /* of one launch: its arguments stay within 4 KB, on sm_90a with a map of
@@ -100,6 +100,25 @@ __device__ __forceinline__ float product_value(const struct product &p, const C 
         x += p.f32_bias ? static_cast<const float *>(p.bias)[col]
                         : to_f32(static_cast<const T *>(p.bias)[col]);
     return x;
+}
+
+/* Columns n .. n+31 of one row of c (inside: there is such a row), as the four lanes that share it
+ * hold their sums: columns 8j + 2q and +1 in d[4j], d[4j + 1]. wide: the row begins at a multiple
+ * of 16 bytes. All lanes of the warp call. */
+template <class T, class C>
+__device__ __forceinline__ void product_put_row(C *c, const struct product &p, const float *d,
+                                                int64_t n, bool inside, bool wide)
+{
+    float x[8] = {};
+
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        int64_t col = n + 8 * (e / 2) + 2 * (threadIdx.x % 4) + e % 2;
+
+        if (inside && col < p.N)
+            x[e] = product_value<T>(p, c + col, col, d[4 * (e / 2) + e % 2]);
+    }
+    tile_put_row(c, x, n, inside ? p.N : 0, wide);
 }
 
 /* A dense product as a caller of gemm gives it, by cuBLASLt or by the kernels above. */

@@ -9,13 +9,13 @@
  * are through with it. Rows of a box beyond a group's end are the next group's: they are multiplied
  * and not written. Sums run over D in one order whatever the schedule.
  *
- * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per column of tiles, by L2);
- * limits: the matrix rate at hundreds of rows a group, else the bandwidth (the weights once).
+ * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per row of tiles, by L2; c twice
+ * with beta, written as in product.cu); limits: the matrix rate at hundreds of rows a group, else
+ * the bandwidth (the weights once).
  * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions", "mbarrier"; the roles
  * of warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
  */
 #include "trainer/backend/cuda/product.h"
-#include "trainer/backend/cuda/tile.h"
 
 enum {
     WIDTH = 256, /* columns of a tile */
@@ -108,23 +108,6 @@ __device__ __forceinline__ void multiply(float (&sum)[sm90_shape<HEIGHT>::N / 2]
     ptx_wgmma_commit();
 }
 
-/* Columns n .. n+31 of one row of c; d: the sums, as wgmma leaves them. */
-template <class T, class C>
-__device__ __forceinline__ void put_row(C *c, const struct product &p, const float *d, int64_t n,
-                                        bool inside, bool wide)
-{
-    float x[8] = {};
-
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-        int64_t col = n + 8 * (e / 2) + 2 * (threadIdx.x % 4) + e % 2;
-
-        if (inside && col < p.N)
-            x[e] = product_value<T>(p, c + col, col, d[4 * (e / 2) + e % 2]);
-    }
-    tile_put_row(c, x, n, inside ? p.N : 0, wide);
-}
-
 /* The sums of warpgroup g into c. */
 template <class T, int HEIGHT>
 __device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::N / 2],
@@ -146,9 +129,9 @@ __device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::
             const float *d = &sum[4 * j + 2 * h];
 
             if (p.f32_c)
-                put_row<T>(static_cast<float *>(p.c) + to, p, d, col, inside, wide);
+                product_put_row<T>(static_cast<float *>(p.c) + to, p, d, col, inside, wide);
             else
-                put_row<T>(static_cast<T *>(p.c) + to, p, d, col, inside, wide);
+                product_put_row<T>(static_cast<T *>(p.c) + to, p, d, col, inside, wide);
         }
 }
 

@@ -8,7 +8,8 @@
  * in flight; by mma.sync on sm_90a, too: 2 T H E operations are half a percent of those of the
  * experts behind them, and wgmma would save a part of that. Otherwise (f32 runs, a gate in f32)
  * each product is one FMA of a thread that owns 4 x 4, so that choices are those of f32. Moves
- * T H + T E words; the limit is bandwidth for E <= 256 on tensor cores, the FMA rate without.
+ * T H + E H elements (x again per TILE experts, gate per TILE tokens, by L2) and 8 T E bytes of
+ * logits; the limit is bandwidth for E <= 256 on tensor cores, the FMA rate without.
  * Values are compared as ordered integers with the index below them, so that ties go to the lower
  * index and what is no number comes last, whatever the order of the lanes.
  *
@@ -23,7 +24,7 @@
 #include "trainer/backend/cuda/cuda.h"
 
 enum { TILE = 64, DEPTH = 32, PITCH = DEPTH + 8, STAGES = 4, MMA_THREADS = 128 };
-enum { FMA_DEPTH = 16, FMA_THREADS = 256, LANES = 32, TOKENS = 4 };
+enum { FMA_DEPTH = 32, FMA_THREADS = 256, LANES = 32, TOKENS = 4 };
 
 struct logits {
     float *z; /* (T, E) */
@@ -109,19 +110,23 @@ __global__ void __launch_bounds__(MMA_THREADS)
 
 /* ---- logits by FMA ---- */
 
+template <int V>
 __device__ __forceinline__ void fetch_any(float (*to)[TILE + 1], const struct any &v, int64_t first,
                                           int64_t rows, int64_t h, int64_t H)
 {
-    for (int u = (int)threadIdx.x; u < TILE * FMA_DEPTH; u += FMA_THREADS) {
-        int row = u / FMA_DEPTH, col = u % FMA_DEPTH;
-        float x[1] = {0};
+    for (int u = (int)threadIdx.x; u < TILE * FMA_DEPTH / V; u += FMA_THREADS) {
+        int row = u / (FMA_DEPTH / V), col = u % (FMA_DEPTH / V) * V;
+        float x[V] = {};
 
         if (first + row < rows && h + col < H)
-            load_any<1>(x, v, first + row, h + col);
-        to[col][row] = x[0];
+            load_any<V>(x, v, first + row, h + col);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            to[col + i][row] = x[i];
     }
 }
 
+template <int V>
 __global__ void __launch_bounds__(FMA_THREADS)
     logits_fma_kernel(struct logits o, struct any x, struct any gate)
 {
@@ -132,8 +137,8 @@ __global__ void __launch_bounds__(FMA_THREADS)
     float d[4][4] = {};
 
     for (int64_t h = 0; h < o.H; h += FMA_DEPTH) {
-        fetch_any(xs, x, t0, o.T, h, o.H);
-        fetch_any(gs, gate, e0, o.E, h, o.H);
+        fetch_any<V>(xs, x, t0, o.T, h, o.H);
+        fetch_any<V>(gs, gate, e0, o.E, h, o.H);
         __syncthreads();
         for (int k = 0; k < FMA_DEPTH; k++)
 #pragma unroll
@@ -155,6 +160,7 @@ __global__ void __launch_bounds__(FMA_THREADS)
 
 struct choice {
     int64_t T, E, K, groups, top;
+    int64_t room; /* words of shared memory a token: scores, c, ranks of experts and groups */
     struct rows<int32_t> ids;
     struct rows<float> weights, scores;
     const float *bias; /* may be NULL */
@@ -253,20 +259,30 @@ __device__ __forceinline__ void write_ids(int32_t *ids, const uint32_t *rank, in
     __syncwarp();
 }
 
-__global__ void choose_kernel(struct choice p, const float *z)
+template <int V> __global__ void choose_kernel(struct choice p, const float *z)
 {
     DEV_DYNAMIC(float, room);
     int64_t t = (int64_t)blockIdx.x * TOKENS + threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    float *s = room + threadIdx.x / LANES * (3 * p.E + p.groups), *c = s + p.E, sum = 0;
+    float *s = room + threadIdx.x / LANES * p.room, *c = s + p.E, sum = 0;
     uint32_t *rank = reinterpret_cast<uint32_t *>(c + p.E), *group = rank + p.E;
     int32_t *ids;
 
     if (t >= p.T)
         return;
     ids = p.ids.at(t, 0);
-    for (int64_t e = lane; e < p.E; e += LANES) {
-        s[e] = 1.0f / (1.0f + expf(-z[t * p.E + e]));
-        c[e] = s[e] + (p.bias != NULL ? p.bias[e] : 0);
+    for (int64_t e = lane * V; e < p.E; e += LANES * V) {
+        float x[V], b[V] = {};
+
+        load<V>(x, z + t * p.E + e);
+        if (p.bias != NULL)
+            load<V>(b, p.bias + e);
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            x[i] = 1.0f / (1.0f + expf(-x[i]));
+            b[i] += x[i];
+        }
+        store<V>(s + e, x);
+        store<V>(c + e, b);
     }
     __syncwarp();
     if (!p.replay) {
@@ -287,17 +303,20 @@ static enum fr_rc put_logits(struct tr_queue *q, const struct tr_router *a, cons
                              struct fr_err *err)
 {
     struct cuda_grid g = {dim3(cuda_blocks(o.T, TILE), cuda_blocks(o.E, TILE)), MMA_THREADS, 0};
+    bool wide = o.H % DEV_WIDE == 0 && cuda_aligned(&a->x) && cuda_aligned(&a->gate);
     enum tr_dtype t = a->x.dtype;
 
-    if (t != TR_F32 && t == a->gate.dtype && o.H % 8 == 0 && cuda_aligned(&a->x) &&
-        cuda_aligned(&a->gate))
+    if (t != TR_F32 && t == a->gate.dtype && wide)
         return t == TR_BF16
                    ? cuda_launch(q, g, err, logits_mma_kernel<bf16>, o, cuda_rows<const bf16>(a->x),
                                  cuda_rows<const bf16>(a->gate))
                    : cuda_launch(q, g, err, logits_mma_kernel<f16>, o, cuda_rows<const f16>(a->x),
                                  cuda_rows<const f16>(a->gate));
     g.threads = FMA_THREADS;
-    return cuda_launch(q, g, err, logits_fma_kernel, o, cuda_any(a->x), cuda_any(a->gate));
+    return cuda_wide(wide, [&](auto v) {
+        return cuda_launch(q, g, err, logits_fma_kernel<decltype(v)::value>, o, cuda_any(a->x),
+                           cuda_any(a->gate));
+    });
 }
 
 enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struct tr_router *a,
@@ -310,6 +329,7 @@ enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struc
                        a->ids.shape[1],
                        a->n_group,
                        a->topk_group,
+                       (3 * E + a->n_group + 7) / 8 * 8,
                        cuda_rows<int32_t>(a->ids),
                        cuda_rows<float>(a->weights),
                        cuda_rows<float>(a->scores),
@@ -319,7 +339,7 @@ enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struc
                        a->mask_zero,
                        a->replay};
     struct cuda_grid g = {dim3(cuda_blocks(T, TOKENS)), TOKENS * LANES,
-                          TOKENS * (size_t)(3 * E + a->n_group) * sizeof(float)};
+                          TOKENS * (size_t)p.room * sizeof(float)};
     void *work = NULL;
     enum fr_rc rc = cuda_work(q, (size_t)(T * E) * sizeof(float), &work, err);
 
@@ -327,7 +347,11 @@ enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struc
     o.z = static_cast<float *>(work);
     if (rc == FR_OK)
         rc = put_logits(q, a, o, err);
-    return rc == FR_OK ? cuda_launch(q, g, err, choose_kernel, p, (const float *)o.z) : rc;
+    if (rc != FR_OK)
+        return rc;
+    return cuda_wide(E % DEV_WIDE == 0 && cuda_aligned(&a->bias), [&](auto v) {
+        return cuda_launch(q, g, err, choose_kernel<decltype(v)::value>, p, (const float *)o.z);
+    });
 }
 
 /* ---- backward ---- */

@@ -3,10 +3,11 @@
  *   fill y = value; cast y = x; sum y = sum of alpha[k] x[k], k ascending, in f32;
  *   noise y[i] = scale * draw(key, first + i), normal or uniform in [-1, 1) (tensor/draw.h);
  *   decode y[i,j] = w[i,j] * scale[(row0+i) / block_rows, j / block_cols], w as f8_value of dev.h.
- * A thread owns a chunk of DEV_WIDE elements (of one where rows are not aligned to 16 bytes); views
- * that are contiguous are one long row. Each view is moved once, so the limit is the device's
- * bandwidth: fill and noise the bytes of y, cast and sum those of all their views, decode 1 +
- * sizeof(y) a weight. y may be any x: a chunk is read before it is written.
+ * A thread owns a chunk of DEV_WIDE elements (of one where rows are not aligned to 16 bytes, and of
+ * integers, which are a few a token); views that are contiguous are one long row. Each view is
+ * moved once, so the limit is the device's bandwidth: fill and noise the bytes of y, cast and sum
+ * those of all their views, decode 1 + sizeof(y) a weight. y may be any x: a chunk is read before
+ * it is written.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -219,19 +220,13 @@ __global__ void decode_kernel(struct rows<T> y, struct blocks w, struct cuda_spa
 {
     struct chunk c;
     float x[V];
-    alignas(8) uint8_t code[V];
 
     if (!chunk_of<V>(s, &c))
         return;
-    if constexpr (V == 1)
-        code[0] = w.p[c.row * w.ld + c.col];
-    else
-        *reinterpret_cast<uint2 *>(code) =
-            *reinterpret_cast<const uint2 *>(w.p + c.row * w.ld + c.col);
+    load_f8<V>(x, w.p + c.row * w.ld + c.col);
 #pragma unroll
     for (int i = 0; i < V; i++)
-        x[i] = f8_value(code[i]) *
-               w.scale[(w.row0 + c.row) / w.rows * w.scale_ld + (c.col + i) / w.cols];
+        x[i] *= w.scale[(w.row0 + c.row) / w.rows * w.scale_ld + (c.col + i) / w.cols];
     store<V>(y.at(c.row, c.col), x);
 }
 

@@ -4,8 +4,9 @@
  * token takes the maximum, the sum and the target's logit and row, rescales acc and leaves
  * p = exp(z - m) in the compute type, then acc += p Wc. xent_finish ("="; loss_sum "+="): dF =
  * scale * (acc / l - row of the target), a block a token, moves these three once, limit bandwidth;
- * loss = m + log(l) - logit of the target, and its sum in f64 by one block, t in a fixed order. All
- * are 0 for a token without a target.
+ * loss = m + log(l) - logit of the target, and its sum in f64 by one block, t in a fixed order, one
+ * token a thread at a time (20 bytes of each). All are 0 for a token without a target. The last
+ * logits of a row that is no multiple of 8 and the target's logit are moved one by one.
  *
  * The two products are cuda_gemm's, 4*T*H*rows FLOP a chunk: limit the matrix rate. Moved beside
  * them: z (T, rows) f32 once written and twice read, p once each way, 16 bytes a logit; acc (T, H)
@@ -27,39 +28,60 @@ struct soften {
     bool first;
 };
 
-/* The weight's row of the target, decoded, in the compute type. */
-template <class T>
-__device__ __forceinline__ T weight_at(const struct tr_weight &w, int64_t row, int64_t col)
+/* A part of the weight's row of the target, decoded. */
+template <class T, int V>
+__device__ __forceinline__ void load_weight(float (&x)[V], const struct tr_weight &w, int64_t row,
+                                            int64_t col)
 {
-    if (w.w.dtype != TR_F8_E4M3)
-        return static_cast<const T *>(w.w.p)[row * w.w.ld + col];
-    return from_f32<T>(
-        f8_value(static_cast<const uint8_t *>(w.w.p)[row * w.w.ld + col]) *
-        static_cast<const float *>(
-            w.scale.p)[(w.row0 + row) / w.block_rows * w.scale.ld + col / w.block_cols]);
+    const float *scale = static_cast<const float *>(w.scale.p);
+    int64_t at = row * w.w.ld + col;
+
+    if (w.w.dtype != TR_F8_E4M3) {
+        load<V>(x, static_cast<const T *>(w.w.p) + at);
+        return;
+    }
+    load_f8<V>(x, static_cast<const uint8_t *>(w.w.p) + at);
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        x[i] *= scale[(w.row0 + row) / w.block_rows * w.scale.ld + (col + i) / w.block_cols];
 }
 
 /* Token t's state: scaled to the new maximum, if it is new; begun when first. */
-template <class T>
+template <class T, int V>
 __device__ void keep_token(const struct soften &a, struct rows<float> acc,
                            struct rows<T> target_row, int64_t t, float keep)
 {
     int64_t target = a.targets[t], at = target - a.row0;
     bool here = target >= 0 && at >= 0 && at < a.rows;
 
-    for (int64_t k = threadIdx.x; k < a.H; k += blockDim.x) {
-        if (a.first)
-            *acc.at(t, k) = 0;
-        else if (keep != 1)
-            *acc.at(t, k) *= keep;
+    for (int64_t k = (int64_t)threadIdx.x * V; k < a.H; k += blockDim.x * V) {
+        float sum[V] = {}, w[V] = {};
+
+        if (!a.first && keep != 1)
+            load<V>(sum, acc.at(t, k));
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            sum[i] *= keep;
+        if (a.first || keep != 1)
+            store<V>(acc.at(t, k), sum);
         if (here)
-            *target_row.at(t, k) = weight_at<T>(a.w, at, k);
-        else if (a.first)
-            *target_row.at(t, k) = from_f32<T>(0.0f);
+            load_weight<T, V>(w, a.w, at, k);
+        if (here || a.first)
+            store<V>(target_row.at(t, k), w);
     }
 }
 
-template <class T>
+/* n logits of a chunk, behind them what adds nothing. */
+__device__ __forceinline__ void load_logits(float (&x)[DEV_WIDE], const float *z, int64_t n)
+{
+#pragma unroll
+    for (int i = 0; i < DEV_WIDE; i++)
+        x[i] = -INFINITY;
+    load_some(x, z, n);
+}
+
+/* The rows of z and p begin at multiples of 16 bytes, those of the others where V is not 1. */
+template <class T, int V>
 __global__ void __launch_bounds__(CUDA_THREADS)
     xent_soften_kernel(const __grid_constant__ struct soften a, struct rows<const float> z,
                        struct rows<T> p, struct rows<float> acc, struct rows<T> target_row)
@@ -69,20 +91,31 @@ __global__ void __launch_bounds__(CUDA_THREADS)
     int64_t t = blockIdx.x, at = (int64_t)a.targets[t] - a.row0;
     float old = a.first ? -INFINITY : a.m[t], max = old, sum = 0, keep;
 
-    for (int64_t v = threadIdx.x; v < a.rows; v += blockDim.x)
-        max = fmaxf(max, *z.at(t, v));
+    for (int64_t v = (int64_t)threadIdx.x * DEV_WIDE; v < a.rows; v += blockDim.x * DEV_WIDE) {
+        float x[DEV_WIDE];
+
+        load_logits(x, z.at(t, v), a.rows - v);
+#pragma unroll
+        for (int i = 0; i < DEV_WIDE; i++)
+            max = fmaxf(max, x[i]);
+    }
     max = warp_max(max);
     if (threadIdx.x % 32 == 0)
         part[threadIdx.x / 32] = max;
     __syncthreads();
     max = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? part[threadIdx.x % 32] : -INFINITY);
     keep = a.first ? 0 : expf(old - max);
-    for (int64_t v = threadIdx.x; v < a.rows; v += blockDim.x) {
-        float x = expf(*z.at(t, v) - max);
+    for (int64_t v = (int64_t)threadIdx.x * DEV_WIDE; v < a.rows; v += blockDim.x * DEV_WIDE) {
+        float x[DEV_WIDE];
 
-        sum += x;
+        load_logits(x, z.at(t, v), a.rows - v);
+#pragma unroll
+        for (int i = 0; i < DEV_WIDE; i++) {
+            x[i] = expf(x[i] - max);
+            sum += x[i];
+        }
         if (p.p != NULL)
-            *p.at(t, v) = from_f32<T>(x);
+            store_some(p.at(t, v), x, a.rows - v);
     }
     sum = block_sum(sum, parts);
     if (threadIdx.x == 0) {
@@ -94,7 +127,7 @@ __global__ void __launch_bounds__(CUDA_THREADS)
             a.logit[t] = 0;
     }
     if (acc.p != NULL)
-        keep_token<T>(a, acc, target_row, t, keep);
+        keep_token<T, V>(a, acc, target_row, t, keep);
 }
 
 /* Some tokens of a call, and the workspace: z, then p behind it. */
@@ -118,6 +151,8 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
                        a->row0,
                        a->F.shape[1],
                        a->first};
+    bool wide = a->F.shape[1] % DEV_WIDE == 0 && cuda_aligned(&acc) && cuda_aligned(&row) &&
+                cuda_aligned(&a->w.w);
     struct tr_gemm g = {};
     enum fr_rc rc;
 
@@ -129,11 +164,14 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
     if ((rc = cuda_gemm(cuda, q, &g, err)) != FR_OK)
         return rc;
     rc = cuda_float(a->F.dtype, [&](auto t) {
-        using T = decltype(t);
+        return cuda_wide(wide, [&](auto v) {
+            using T = decltype(t);
 
-        return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_soften_kernel<T>,
-                           s, cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
-                           cuda_rows<float>(acc), cuda_rows<T>(row));
+            return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err,
+                               xent_soften_kernel<T, decltype(v)::value>, s,
+                               cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
+                               cuda_rows<float>(acc), cuda_rows<T>(row));
+        });
     });
     if (rc != FR_OK || !grad)
         return rc;
@@ -189,7 +227,7 @@ struct finish {
     int64_t T, H;
 };
 
-template <class D, class T>
+template <class D, class T, int V>
 __global__ void __launch_bounds__(CUDA_THREADS)
     xent_finish_kernel(struct finish a, struct rows<D> dF, struct rows<const float> acc,
                        struct rows<const T> target_row)
@@ -198,9 +236,32 @@ __global__ void __launch_bounds__(CUDA_THREADS)
     bool scored = a.targets[t] >= 0;
     float l = a.l[t], scale = (float)a.scale;
 
-    for (int64_t k = threadIdx.x; k < a.H; k += blockDim.x)
-        *dF.at(t, k) =
-            from_f32<D>(scored ? scale * (*acc.at(t, k) / l - to_f32(*target_row.at(t, k))) : 0);
+    for (int64_t k = (int64_t)threadIdx.x * V; k < a.H; k += blockDim.x * V) {
+        float x[V] = {}, w[V];
+
+        if (scored) {
+            load<V>(x, acc.at(t, k));
+            load<V>(w, target_row.at(t, k));
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                x[i] = scale * (x[i] / l - w[i]);
+        }
+        store<V>(dF.at(t, k), x);
+    }
+}
+
+template <class D, class T>
+static enum fr_rc finish_rows(struct tr_queue *q, const struct tr_xent_finish *a,
+                              const struct finish &f, struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->dF, &a->state.acc, &a->state.target_row};
+
+    return cuda_wide(cuda_span_of(false, views, 3).wide, [&](auto v) {
+        return cuda_launch(q, {dim3((unsigned)f.T), CUDA_THREADS, 0}, err,
+                           xent_finish_kernel<D, T, decltype(v)::value>, f, cuda_rows<D>(a->dF),
+                           cuda_rows<const float>(a->state.acc),
+                           cuda_rows<const T>(a->state.target_row));
+    });
 }
 
 /* One block: the losses, and their sum in double. */
@@ -244,13 +305,8 @@ enum fr_rc tr_cuda_xent_finish(struct cuda *cuda, struct tr_queue *q,
         return rc;
     return cuda_float(a->state.target_row.dtype, [&](auto t) {
         using T = decltype(t);
-        struct rows<const float> acc = cuda_rows<const float>(a->state.acc);
-        struct rows<const T> row = cuda_rows<const T>(a->state.target_row);
-        struct cuda_grid g = {dim3((unsigned)f.T), CUDA_THREADS, 0};
 
-        if (a->dF.dtype == TR_F32)
-            return cuda_launch(q, g, err, xent_finish_kernel<float, T>, f, cuda_rows<float>(a->dF),
-                               acc, row);
-        return cuda_launch(q, g, err, xent_finish_kernel<T, T>, f, cuda_rows<T>(a->dF), acc, row);
+        return a->dF.dtype == TR_F32 ? finish_rows<float, T>(q, a, f, err)
+                                     : finish_rows<T, T>(q, a, f, err);
     });
 }
