@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIMITS = {"file": 600, "test": 1000, "header": 300, "function": 60, "table": 100, "functions": 30,
+LIMITS = {"file": 600, "test": 700, "header": 300, "function": 60, "table": 100, "functions": 30,
           "params": 5, "columns": 100}
 BANNED = {"strcpy", "strcat", "sprintf", "atoi", "atol", "strtok", "gets", "vsprintf"}
 PRINTING = {"exit", "abort", "printf", "fprintf", "puts", "fputs", "perror"}

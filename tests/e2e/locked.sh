@@ -34,6 +34,15 @@ release() {
     rm locked
 }
 
+# says WHAT CODE TEXT ARGUMENT…: flowrun ends with that code, and has said the text.
+says() {
+    local what=$1 code=$2 text=$3
+    shift 3
+    "$flowrun" "$@" > out 2>&1
+    same "$what: exit code" $? "$code"
+    has "$what" out "$text"
+}
+
 runs() { "$flowrun" runs 2>&1 | sed 1d | wc -l; }
 
 touch first
@@ -42,12 +51,8 @@ pipeline first
 same "a run" $? 0
 
 lock
-"$flowrun" p.yaml > out 2>&1
-same "locked, a run begins: exit code" $? 5
-has "locked, a run begins" out "$work/home/state.db: writing: database is locked"
-"$flowrun" status > out 2>&1
-same "locked, status: exit code" $? 0
-has "locked, status" out "succeeded"
+says "locked, a run begins" 5 "$work/home/state.db: writing: database is locked" p.yaml
+says "locked, status" 0 "succeeded" status
 "$flowrun" cancel 1 > out 2>&1
 same "locked, a run that is over is cancelled: exit code" $? 2
 release
@@ -79,9 +84,7 @@ until_true 20 holds out "a@n1 | x"
 lock
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
-"$flowrun" resume > out 2>&1
-same "locked, resume: exit code" $? 5
-has "locked, resume" out "database is locked"
+says "locked, resume" 5 "database is locked" resume
 release
 touch third
 "$flowrun" resume > out 2>&1
@@ -95,16 +98,10 @@ if mkdir small && mount -t tmpfs -o size=5m tmpfs small 2> /dev/null; then
     "$flowrun" p.yaml --quiet > out 2>&1
     same "a run before" $? 0
     until_true 20 mount -o remount,ro "$work/small" # the node ends a moment behind its run
-    "$flowrun" p.yaml > out 2>&1
-    same "read-only, a run begins: exit code" $? 7
-    has "read-only, a run begins" out "flowrun: making $work/small/home/blobs/"
+    says "read-only, a run begins" 7 "flowrun: making $work/small/home/blobs/" p.yaml
     has "read-only, and why" out "Read-only file system"
-    "$flowrun" resume > out 2>&1
-    same "read-only, resume: exit code" $? 7
-    has "read-only, resume" out "Read-only file system"
-    "$flowrun" status > out 2>&1
-    same "read-only, status: exit code" $? 0
-    has "read-only, status" out "succeeded"
+    says "read-only, resume" 7 "Read-only file system" resume
+    says "read-only, status" 0 "succeeded" status
     "$flowrun" logs a > out 2>&1
     same "read-only, logs" "$(cat out)" "a@n1 | x"
     mount -o remount,rw "$work/small"
