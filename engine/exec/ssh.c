@@ -13,6 +13,7 @@ enum {
     OUT_MAX = 64 << 10, /* bytes taken before libssh2 takes them */
     READ_BYTES = 32 << 10,
     READS_A_TURN = 4,
+    HANDSHAKE = 2, /* its place among the steps */
 };
 
 /* Lets go of a connection whatever state it is in. The node sees its stdin end. */
@@ -26,7 +27,8 @@ static void ssh_close(void *self)
     s->deadline_ms = 0;
     fr_loop_unwatch(s->loop, &s->watch);
     if (s->session != NULL) {
-        libssh2_session_disconnect(s->session, "closed");
+        if (s->stage > HANDSHAKE) /* before that, libssh2 would write with half made keys */
+            libssh2_session_disconnect(s->session, "closed");
         shutdown(s->fd, SHUT_RDWR); /* from here on nothing can wait for the socket */
         fr_ssh_login_finish(s);
         if (s->channel != NULL)
