@@ -1,7 +1,8 @@
 /*
- * The loop of a real process, on libevent (its manual: https://libevent.org/libevent-book/). Posted
- * calls are a list of our own, drained once a turn, so that posting needs no memory and cannot
- * fail.
+ * The loop of a real process, on libevent (its manual: https://libevent.org/libevent-book/). What
+ * it needs memory for it gets where a watch or a timer is made, which may fail; to want, to arm and
+ * to post cannot. So a timer is always with libevent, due in ten years while nothing is armed, and
+ * a watch was there once. Posted calls are a list of our own, drained once a turn.
  */
 #include "engine/base/sys.h"
 #include "engine/exec/loop.h"
@@ -11,6 +12,8 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/time.h>
+
+enum { NEVER_S = 10 * 365 * 86400 };
 
 struct event_loop {
     struct event_base *base;
@@ -51,6 +54,13 @@ static struct fr_watch *new_watch(struct event_loop *loop, int fd, fr_ready_fn *
     return w;
 }
 
+static void drop_watch(struct fr_watch *w)
+{
+    if (w->ev != NULL)
+        event_free(w->ev);
+    fr_sys.free(w);
+}
+
 static enum fr_rc event_watch(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
 {
     struct event_loop *loop = self;
@@ -59,10 +69,12 @@ static enum fr_rc event_watch(void *self, int fd, fr_ready_fn *fn, void *arg, st
     *out = NULL;
     if (w == NULL)
         return FR_NOMEM;
-    if ((w->ev = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_event, w)) == NULL) {
-        fr_sys.free(w);
+    if ((w->ev = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_event, w)) == NULL ||
+        event_add(w->ev, NULL) != 0) {
+        drop_watch(w);
         return FR_NOMEM;
     }
+    event_del(w->ev);
     *out = w;
     return FR_OK;
 }
@@ -79,9 +91,7 @@ static enum fr_rc event_on_signal(void *self, int signo, fr_ready_fn *fn, void *
     w->is_signal = true;
     w->ev = evsignal_new(loop->base, signo, on_event, w);
     if (w->ev == NULL || event_add(w->ev, NULL) != 0) {
-        if (w->ev != NULL)
-            event_free(w->ev);
-        fr_sys.free(w);
+        drop_watch(w);
         return FR_NOMEM;
     }
     *out = w;
@@ -111,20 +121,19 @@ static void event_want(void *self, struct fr_watch *w, int what)
 static void event_unwatch(void *self, struct fr_watch *w)
 {
     (void)self;
-    event_free(w->ev);
-    fr_sys.free(w);
+    drop_watch(w);
 }
 
-static void set_due(struct fr_timer *t)
+static int set_due(struct fr_timer *t)
 {
+    struct timeval tv = {.tv_sec = NEVER_S};
     int64_t in_ms = t->due_ms - fr_sys.mono_ms();
-    struct timeval tv;
 
-    if (in_ms < 0)
-        in_ms = 0;
-    tv.tv_sec = (time_t)(in_ms / 1000);
-    tv.tv_usec = (suseconds_t)(in_ms % 1000 * 1000);
-    event_add(t->ev, &tv);
+    if (t->due_ms >= 0) {
+        tv.tv_sec = in_ms < 0 ? 0 : (time_t)(in_ms / 1000);
+        tv.tv_usec = in_ms <= 0 ? 1 : (suseconds_t)(in_ms % 1000 * 1000); /* 0 is no time at all */
+    }
+    return event_add(t->ev, &tv);
 }
 
 static void on_due(evutil_socket_t fd, short what, void *arg)
@@ -133,10 +142,13 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (fr_sys.mono_ms() < t->due_ms)
+    if (t->due_ms < 0 || fr_sys.mono_ms() < t->due_ms) {
         set_due(t); /* libevent's clock rounds; ours decides */
-    else
-        t->fn(t->arg);
+        return;
+    }
+    t->due_ms = -1;
+    set_due(t);
+    t->fn(t->arg);
 }
 
 static enum fr_rc event_timer(void *self, fr_due_fn *fn, void *arg, struct fr_timer **out)
@@ -147,8 +159,10 @@ static enum fr_rc event_timer(void *self, fr_due_fn *fn, void *arg, struct fr_ti
     *out = NULL;
     if (t == NULL)
         return FR_NOMEM;
-    *t = (struct fr_timer){.fn = fn, .arg = arg};
-    if ((t->ev = evtimer_new(loop->base, on_due, t)) == NULL) {
+    *t = (struct fr_timer){.fn = fn, .arg = arg, .due_ms = -1};
+    if ((t->ev = event_new(loop->base, -1, EV_PERSIST, on_due, t)) == NULL || set_due(t) != 0) {
+        if (t->ev != NULL)
+            event_free(t->ev);
         fr_sys.free(t);
         return FR_NOMEM;
     }
@@ -160,10 +174,7 @@ static void event_arm(void *self, struct fr_timer *t, int64_t due_ms)
 {
     (void)self;
     t->due_ms = due_ms;
-    if (due_ms < 0)
-        event_del(t->ev);
-    else
-        set_due(t);
+    set_due(t);
 }
 
 static void event_untimer(void *self, struct fr_timer *t)
