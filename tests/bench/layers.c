@@ -195,10 +195,10 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
         return rc;
     qsort(b->names, b->n_names, sizeof(*b->names), by_name);
     n = tr_model_memory(b->model, rows) - 1; /* without the model's sum */
-    rows[n++] = (struct tr_memory_row){"optimizer", tr_optim_bytes(b->model, 1), false};
+    rows[n++] = (struct tr_memory_row){.name = "optimizer", .bytes = tr_optim_bytes(b->model, 1)};
     for (size_t i = 0; i < n; i++)
         b->table += rows[i].host ? 0 : (int64_t)rows[i].bytes;
-    rows[n++] = (struct tr_memory_row){"total", (size_t)b->table, false};
+    rows[n++] = (struct tr_memory_row){.name = "total", .bytes = (size_t)b->table};
     for (size_t i = 0; i < n; i++) {
         fr_show_size((int64_t)rows[i].bytes, size);
         fr_print("  %-20s %12s\n", rows[i].name, size);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum { OK = 0, SYSTEM_ERROR = 2, INVALID = 4, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
+enum { OWN_BYTES = 512 << 10 };
 
 /* What is left of one direction between two ranks: a size, then the bytes. */
 struct piece {
@@ -35,6 +36,8 @@ struct ncclComm {
     std::atomic<bool> aborted{false};
     std::atomic<int> error{OK};
     std::atomic<int> asked{0}; /* state queries since the last call */
+    void *own = nullptr;       /* device memory of its own; that of calls comes with the first */
+    void *calls = nullptr;
 };
 
 struct wanted {
@@ -208,6 +211,8 @@ int ncclCommInitRankConfig(struct ncclComm **out, int size, struct unique_id id,
     c->size = size;
     c->fd.assign((size_t)size, -1);
     *out = c;
+    if (cudaMalloc(&c->own, OWN_BYTES) != cudaSuccess)
+        return SYSTEM_ERROR;
     return meet(c, id) ? IN_PROGRESS : SYSTEM_ERROR;
 }
 
@@ -224,6 +229,8 @@ int ncclCommDestroy(struct ncclComm *c)
             close(fd);
     if (c->last != nullptr)
         cudaEventDestroy(c->last);
+    cudaFree(c->own);
+    cudaFree(c->calls);
     delete c;
     return OK;
 }
@@ -262,6 +269,8 @@ int ncclGroupEnd(void)
     if (--open_group.depth > 0 || open_group.all.empty())
         return OK;
     all.swap(open_group.all);
+    if (c->calls == nullptr && cudaMalloc(&c->calls, OWN_BYTES) != cudaSuccess)
+        return SYSTEM_ERROR;
     c->asked = 0;
     if (c->last != nullptr)
         cudaStreamWaitEvent(open_group.stream, c->last, 0);

@@ -49,6 +49,11 @@ def run(out, device, world, steps, rows=(), **more):
                   steps=steps, device=device, **dict(BASE, **more))
     if device == "cuda":
         t.has(out + ": the simulator computes", one.text(), "cudasim sm_90")
+    if os.path.exists("stats-" + out):
+        with open("stats-" + out) as f:
+            stats = f.read()
+        t.same(out + ": processes with a device", len(stats.splitlines()), world)
+        table(out, one.text(), stats)
     lines = [e for e in t.log_lines(out) if "loss" in e]
     t.same(out + ": steps", len(lines), steps)
     for words in rows:
@@ -72,6 +77,15 @@ def peaks(stats):
     return int(stats.split("peak=")[1])
 
 
+def table(name, text, stats):
+    """What the table says of the device is what each process has taken of it, NCCL's memory included."""
+    said = re.search(r"on the device +([\d.]+) MiB", text)
+    for line in stats.splitlines():
+        peak = peaks(line) / 2 ** 20
+        t.check(name + ": the table's bytes are the device's", said and abs(peak - float(said.group(1))) < 0.1,
+                "peak %.2f MiB\n%s" % (peak, text))
+
+
 def memory(steps):
     """Steps allocate nothing; the device's memory is what the table says, and too little is told. What goes
     to the host leaves the device, and changes no bit of one rank's run."""
@@ -82,17 +96,14 @@ def memory(steps):
         t.same("a run of %d steps" % n, one.wait(), 0)
         with open("stats-" + name) as f:
             seen[name] = f.read().strip()
-        said = re.search(r"on the device +([\d.]+) MiB", one.text())
-        peak = peaks(seen[name]) / 2 ** 20
-        t.check(name + ": the table's bytes are the device's", said and abs(peak - float(said.group(1))) < 0.1,
-                "peak %.2f MiB\n%s" % (peak, one.text()))
+        table(name, one.text(), seen[name])
     t.same("allocations and peak of %d steps are those of one" % steps, seen["m%d" % steps], seen["m1"])
     t.check("with weights on the host", peaks(seen["host"]) < peaks(seen["m1"]), seen)
     t.same("losses with weights and inputs on the host", t.losses("host"), t.losses("m1"))
     one = t.launch("little", 1, accumulation=2, steps=1, device="cuda", env={"CUDASIM_MEMORY": "9000000"},
                    **BASE)
     t.same("too little memory", one.wait(), 1)
-    for part in ("on the device", "the largest part is backend scratch with 3", "9000000 bytes are free",
+    for part in ("on the device", "the largest part is cuBLASLt workspace with 32", "9000000 bytes are free",
                  "; lower --per_device_train_batch_size or --cutoff_len"):
         t.has("too little memory", one.text(), part)
     one = t.launch("pinned", 2, accumulation=1, steps=1, device="cuda", env={"CUDASIM_PINNED": "1:100000"},
@@ -238,7 +249,8 @@ def refusals():
 def whole(steps):
     f32 = [run("f-cpu", "cpu", 1, steps),
            run("f-one", "cuda", 1, steps, rows=("nvidia-smi does not answer: memory errors",)),
-           run("f-two", "cuda", 2, steps)]
+           run("f-two", "cuda", 2, steps, env={"CUDASIM_STATS": os.path.abspath("stats-f-two")},
+               rows=(r"NCCL, its own +1\.0 MiB  estimated", "left free +[0-9]"))]
     near("f32, 1 rank", f32[1], f32[0], 1e-5, 1e-4)
     near("f32, 2 ranks", f32[2], f32[0], 1e-5, 1e-4)
     near("f32, 2 ranks to 1", f32[2], f32[1], 1e-5, 1e-4)

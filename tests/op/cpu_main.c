@@ -11,7 +11,7 @@ static bool foretold(struct tr_backend *be, enum tr_dtype t, bool trans_a)
 {
     enum { M = 304, N = 704, D = 520 };
     struct tr_gemm g = {.trans_a = trans_a, .trans_b = !trans_a, .alpha = 1};
-    struct tr_scratch most = {0, 0};
+    struct tr_scratch most = {0};
     struct tr_queue *q = NULL;
     struct fr_err err;
     void *p = NULL;

@@ -188,6 +188,11 @@ enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *er
     return be->ops->mem_reserve != NULL ? be->ops->mem_reserve(be->self, bytes, err) : FR_OK;
 }
 
+size_t tr_mem_room(struct tr_backend *be)
+{
+    return be->ops->mem_room != NULL ? be->ops->mem_room(be->self) : 0;
+}
+
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
                    size_t bytes)
 {

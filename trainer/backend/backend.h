@@ -83,6 +83,8 @@ enum tr_op {
  * and that any product does, alone or inside an op. */
 struct tr_scratch {
     size_t op, product;
+    size_t library;           /* of op: what a library is given, of one size whatever the shapes */
+    const char *library_name; /* "cuBLASLt workspace", for the memory table */
 };
 
 /* What a backend implements. self is its own state. An op that it lacks is NULL. */
@@ -95,6 +97,8 @@ struct tr_backend_ops {
     void (*mem_free)(void *self, enum tr_mem kind, void *p);
     /* NULL: nothing is reserved, memory comes from the machine as it is asked for. */
     enum fr_rc (*mem_reserve)(void *self, size_t bytes, struct fr_err *err);
+    /* Bytes of the device that nobody has. NULL: its memory is the host's. */
+    size_t (*mem_room)(void *self);
     enum fr_rc (*copy)(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes);
     enum fr_rc (*zero)(void *self, struct tr_queue *q, void *dst, size_t bytes);
     enum fr_rc (*queue_create)(void *self, size_t workspace_bytes, struct tr_queue **out,
@@ -155,6 +159,9 @@ void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p);
  * bytes: what does not fit fails, until the backend is destroyed. Before anything is allocated, and
  * once. Nothing happens on a backend that reserves nothing. FR_NOMEM says what is free. */
 enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err);
+
+/* Bytes of the device that nobody has; 0 where its memory is the host's. */
+size_t tr_mem_room(struct tr_backend *be);
 
 /* Between host (pinned, or any host memory on the CPU) and device, either way; bytes 0 is fine. */
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,

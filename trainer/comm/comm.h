@@ -111,6 +111,7 @@ struct tr_comm {
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
     struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
+    size_t own_bytes;      /* of the device, that the transport's library takes for itself */
     int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
     size_t sent_bytes;     /* payload this rank has handed to data calls */
 };
@@ -142,7 +143,8 @@ enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *opts, s
  * NCCL between the GPUs of be, on its queues; the control plane is that of tr_comm_cpu. Its
  * communicator does not block; a thread watches it: a rank that ended, an error or a collective
  * that does not end within timeout_ms aborts it on all ranks, and the message names the ranks that
- * are behind. FR_USAGE: NCCL variables that turn off the links inside a node, without
+ * are behind. What it takes of the device for itself is measured, by first collectives of each
+ * kind: own_bytes. FR_USAGE: NCCL variables that turn off the links inside a node, without
  * allow_slow_links; two ranks with one GPU. FR_UNSUPPORTED: no NCCL, or a backend without streams.
  */
 enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,

@@ -9,6 +9,7 @@
 #include "trainer/comm/comm_cpu.h"
 #include "trainer/comm/nccl_api.h"
 #include "trainer/comm/nccl_env.h"
+#include "trainer/comm/nccl_own.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -475,6 +476,7 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
 {
     char path[PATH_MAX];
     struct tr_nccl_vars vars = tr_nccl_vars_here(path, sizeof(path));
+    size_t room = tr_mem_room(c->comm->be);
     struct tr_nccl_id id;
     enum fr_rc rc = prepare(c, err);
 
@@ -488,7 +490,9 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
         rc = share_id(c, c->host, 0, &id, err);
     if (rc == FR_OK)
         rc = connect_ranks(c, id, err);
-    return rc == FR_OK ? start_watch(c, err) : rc;
+    if (rc == FR_OK)
+        rc = start_watch(c, err);
+    return rc == FR_OK ? tr_nccl_own(c->comm, room, err) : rc;
 }
 
 static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_comm *group,

@@ -101,28 +101,35 @@ void tr_model_destroy(struct tr_model *m)
     fr_sys.free(m);
 }
 
+static struct tr_memory_row row(const char *name, size_t bytes, bool host)
+{
+    return (struct tr_memory_row){.name = name, .bytes = bytes, .host = host};
+}
+
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS])
 {
+    const struct tr_scratch *s = &m->scratch;
     struct tr_shard_bytes b;
     size_t n = 0, sum = 0;
 
     tr_shard_bytes(m->shard, &b);
-    rows[n++] = (struct tr_memory_row){"base shard", b.base, m->o.place == TR_PLACE_HOST};
-    rows[n++] = (struct tr_memory_row){"gather windows", b.windows, false};
-    rows[n++] = (struct tr_memory_row){"norms and routers", b.persistent, false};
-    rows[n++] = (struct tr_memory_row){"embedding rows", b.rows, false};
-    rows[n++] = (struct tr_memory_row){"activations", m->slot_bytes, false};
-    rows[n++] = (struct tr_memory_row){"workspace", m->work_bytes, false};
-    rows[n++] =
-        (struct tr_memory_row){"backend scratch", m->scratch.op + m->scratch.product, false};
-    rows[n++] = (struct tr_memory_row){"adapters", m->adapter_bytes, false};
-    rows[n++] = (struct tr_memory_row){"rotary tables", m->table_bytes, false};
+    rows[n++] = row("base shard", b.base, m->o.place == TR_PLACE_HOST);
+    rows[n++] = row("gather windows", b.windows, false);
+    rows[n++] = row("norms and routers", b.persistent, false);
+    rows[n++] = row("embedding rows", b.rows, false);
+    rows[n++] = row("activations", m->slot_bytes, false);
+    rows[n++] = row("workspace", m->work_bytes, false);
+    rows[n++] = row("backend scratch", s->op - s->library + s->product, false);
+    if (s->library > 0)
+        rows[n++] = row(s->library_name, s->library, false);
+    rows[n++] = row("adapters", m->adapter_bytes, false);
+    rows[n++] = row("rotary tables", m->table_bytes, false);
     if (tr_offload_bytes(m) > 0)
-        rows[n++] = (struct tr_memory_row){"waiting activations", tr_offload_bytes(m), true};
-    rows[n++] = (struct tr_memory_row){"staging", m->host_bytes, true};
+        rows[n++] = row("waiting activations", tr_offload_bytes(m), true);
+    rows[n++] = row("staging", m->host_bytes, true);
     for (size_t i = 0; i < n; i++)
         sum += rows[i].bytes;
-    rows[n++] = (struct tr_memory_row){"total", sum, false};
+    rows[n++] = row("total", sum, false);
     return n;
 }
 

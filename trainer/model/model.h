@@ -57,8 +57,9 @@ struct tr_memory_row {
     const char *name; /* "base shard", "gather windows", "norms and routers", "activations", … */
     size_t bytes;
     bool host; /* in the host's memory, where the device has its own */
+    bool own;  /* of the device, and taken by a library already */
 };
-enum { TR_MEMORY_ROWS = 12 };
+enum { TR_MEMORY_ROWS = 13 };
 
 /* Rows in printing order; returns how many. The last one is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);

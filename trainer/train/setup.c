@@ -12,6 +12,8 @@
 
 enum { STATES = 3, PIECES = 64 /* more than the allocations of a run */ };
 
+#define NCCL_OWN "NCCL, its own"
+
 int64_t tr_peak_rss(void)
 {
     struct fr_buf text = {0};
@@ -171,8 +173,8 @@ static enum tr_dtype compute_type(const struct tr_run *r)
 
 /* What a rank holds: the model's rows and the run's. */
 struct table {
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 3];
-    size_t n, sum, device;
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 4];
+    size_t n, sum, device, own; /* own: of device, taken by libraries already */
 };
 
 static void make_table(const struct tr_run *r, struct table *t)
@@ -182,15 +184,21 @@ static void make_table(const struct tr_run *r, struct table *t)
     tr_model_params(r->model, &p);
     *t = (struct table){0};
     t->n = tr_model_memory(r->model, t->rows) - 1; /* without the model's sum */
+    t->rows[t->n++] = (struct tr_memory_row){.name = "optimizer",
+                                             .bytes = tr_optim_bytes(r->model, r->env.comm->size)};
     t->rows[t->n++] =
-        (struct tr_memory_row){"optimizer", tr_optim_bytes(r->model, r->env.comm->size), false};
+        (struct tr_memory_row){.name = "state staging",
+                               .bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float),
+                               .host = true};
     t->rows[t->n++] = (struct tr_memory_row){
-        "state staging", (size_t)p.padded * r->resume.flat_states * sizeof(float), true};
-    t->rows[t->n++] =
-        (struct tr_memory_row){"transport", r->env.comm->ops->bytes(r->env.comm->self), true};
+        .name = "transport", .bytes = r->env.comm->ops->bytes(r->env.comm->self), .host = true};
+    if (r->env.comm->own_bytes > 0)
+        t->rows[t->n++] =
+            (struct tr_memory_row){.name = NCCL_OWN, .bytes = r->env.comm->own_bytes, .own = true};
     for (size_t i = 0; i < t->n; i++) {
         t->sum += t->rows[i].bytes;
         t->device += t->rows[i].host ? 0 : t->rows[i].bytes;
+        t->own += t->rows[i].own ? t->rows[i].bytes : 0;
     }
 }
 
@@ -202,7 +210,10 @@ static void print_table(const struct tr_run *r, const struct table *t)
     tr_say("Memory of rank %d of %d:", r->env.comm->rank, r->env.comm->size);
     for (size_t i = 0; i < t->n; i++) {
         fr_show_size((int64_t)t->rows[i].bytes, size);
-        tr_say("  %-20s %12s%s", t->rows[i].name, size, apart && t->rows[i].host ? "  host" : "");
+        tr_say("  %-20s %12s%s", t->rows[i].name, size,
+               apart && t->rows[i].host ? "  host"
+               : t->rows[i].own         ? "  estimated"
+                                        : "");
     }
     fr_show_size((int64_t)t->sum, size);
     tr_say("  %-20s %12s", "total", size);
@@ -222,6 +233,8 @@ static const char *cure(const struct tr_memory_row *row)
                "activation_checkpointing.cpu_checkpointing";
     if (strcmp(row->name, "gather windows") == 0)
         return "lower stage3_max_live_parameters";
+    if (strcmp(row->name, NCCL_OWN) == 0)
+        return "lower NCCL_BUFFSIZE or NCCL_MAX_NCHANNELS";
     if (strcmp(row->name, "adapters") == 0 || strcmp(row->name, "optimizer") == 0 ||
         strcmp(row->name, "state staging") == 0)
         return "lower --lora_rank, or take more ranks";
@@ -238,7 +251,7 @@ static enum fr_rc reserve(const struct tr_run *r, const struct table *t, struct 
     struct fr_err why = {0};
     char size[24], all[24];
 
-    if (tr_mem_reserve(r->env.be, t->device + PIECES * 256, &why) == FR_OK)
+    if (tr_mem_reserve(r->env.be, t->device - t->own + PIECES * 256, &why) == FR_OK)
         return FR_OK;
     for (size_t i = 0; i < t->n; i++)
         if (!t->rows[i].host && (most == NULL || t->rows[i].bytes > most->bytes))
@@ -276,12 +289,18 @@ static enum fr_rc host_lacks(const struct tr_run *r, const struct fr_err *why, s
 static enum fr_rc take_memory(struct tr_run *r, struct fr_err *err)
 {
     struct table t;
+    char size[24];
+    enum fr_rc rc;
 
     make_table(r, &t);
     r->planned_bytes = t.sum;
     if (r->env.comm->rank == 0)
         print_table(r, &t);
-    return reserve(r, &t, err);
+    rc = reserve(r, &t, err);
+    fr_show_size((int64_t)tr_mem_room(r->env.be), size);
+    if (rc == FR_OK && r->env.comm->rank == 0 && !r->env.be->ops->host_memory)
+        tr_say("  %-20s %12s", "left free", size);
+    return rc;
 }
 
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)

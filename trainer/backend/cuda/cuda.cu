@@ -230,6 +230,7 @@ static struct tr_backend_ops make_table(void)
     t.mem_alloc = cuda_mem_alloc;
     t.mem_free = cuda_mem_free;
     t.mem_reserve = cuda_mem_reserve;
+    t.mem_room = cuda_mem_room;
     t.copy = cuda_copy;
     t.zero = cuda_zero;
     t.queue_create = cuda_queue_create;

@@ -4,6 +4,8 @@
  */
 #include "trainer/backend/cuda/memory.h"
 
+#include "trainer/backend/cuda/lt.h"
+
 static enum fr_rc take(enum tr_mem kind, size_t bytes, void **out, struct fr_err *err)
 {
     size_t all = bytes > 0 ? bytes : 1, room = 0, total = 0;
@@ -55,6 +57,13 @@ enum fr_rc cuda_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out
     cuda->arena_used += n;
     cuda->arena_pieces++;
     return FR_OK;
+}
+
+size_t cuda_mem_room(void *)
+{
+    size_t room = 0, total = 0;
+
+    return cudaMemGetInfo(&room, &total) == cudaSuccess ? room : 0;
 }
 
 /* What was cut from the reserve becomes free when all of it is. */
@@ -129,4 +138,8 @@ void cuda_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch
         break;
     }
     most->op = q.work_bytes > most->op ? q.work_bytes : most->op;
+    if (op == TR_OP_gemm && q.work_bytes >= LT_WORKSPACE) {
+        most->library = LT_WORKSPACE;
+        most->library_name = "cuBLASLt workspace";
+    }
 }
