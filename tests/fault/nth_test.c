@@ -80,10 +80,10 @@ static bool fails(enum kind kind)
         n->struck = true;
         n->heal_us = sim->now_us + HEAL_US;
         sim->cur->m->was_full = kind == DISK || kind == MEMORY; /* output may be dropped */
-        if (strcmp(call, "unlink") == 0)
-            n->left = sim->cur->m;
         world_tell(w, "fault: %s of %s fails at %s", kind_names[kind], sim->cur->comm, call);
     }
+    if (strcmp(call, "unlink") == 0)
+        n->left = sim->cur->m;
     return true;
 }
 
