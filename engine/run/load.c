@@ -275,10 +275,10 @@ static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err
         (rc = run_keep_sources(run, err)) == FR_OK &&
         (rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
         rc = run_stage(run, err);
-    if (rc == FR_OK)
-        rc = fr_store_commit(st, err);
-    else
+    if (rc != FR_OK)
         fr_store_rollback(st);
+    else if ((rc = fr_store_commit(st, err)) != FR_OK)
+        return rc;    /* whoever opens the store next knows whether it was committed */
     fr_blob_tidy(st); /* also what the file before had, and no row names any more */
     return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
 }

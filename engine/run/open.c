@@ -220,14 +220,12 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
         (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_raise_epoch(run, err)) == FR_OK &&
         (rc = run_put_insts(run, err)) == FR_OK && (rc = run_stage(run, err)) == FR_OK)
         rc = fr_store_event_add(st, run->id, &ev, err);
-    if (rc == FR_OK)
-        rc = fr_store_commit(st, err);
-    else
+    if (rc != FR_OK) {
         fr_store_rollback(st);
-    if (rc == FR_OK)
-        fr_blob_unmark(run->home, run->id);
-    else
         fr_blob_tidy(st);
+    } else if ((rc = fr_store_commit(st, err)) == FR_OK) {
+        fr_blob_unmark(run->home, run->id);
+    } /* else only whoever opens the store next knows whether it was committed: the mark stays */
     return rc;
 }
 
