@@ -324,12 +324,15 @@ static void take_ack(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
     struct fr_rec rec = {.kind = FR_REC_ACKED, .attempt = id};
+    struct srv_live *l = a != NULL ? a->live : NULL;
     struct fr_err err;
 
     if (a == NULL || !(a->acked || a->ended || a->tombstoned))
         return;
-    if (a->live != NULL)
-        srv_live_drop(s, a->live);
+    if (l != NULL && l->report && a->ended && !a->acked)
+        srv_send_ended(s, a); /* a stop that came just before is answered, too */
+    if (l != NULL)
+        srv_live_drop(s, l);
     if (!a->acked && srv_journal(s, &rec, &err) != FR_OK) {
         srv_fail(s, &err);
         return;
