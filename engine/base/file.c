@@ -147,15 +147,22 @@ enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
     return fr_sync_dir(dir, err);
 }
 
+static enum fr_rc copy_path(const char *path, size_t n, char out[PATH_MAX], struct fr_err *err)
+{
+    if (n == 0 || n >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "'%s' is no usable path", path);
+    memcpy(out, path, n + 1);
+    return FR_OK;
+}
+
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err)
 {
     char part[PATH_MAX];
     size_t n = strlen(path);
     struct stat st;
 
-    if (n == 0 || n >= sizeof(part))
-        return fr_fail(err, FR_USAGE, "'%s' is no usable path", path);
-    memcpy(part, path, n + 1);
+    if (copy_path(path, n, part, err) != FR_OK)
+        return FR_USAGE;
     /* mostly it is there, or all above it is */
     bool there = fr_sys.mkdir(path, mode) == 0 || errno == EEXIST;
     for (size_t i = 1; !there && i <= n; i++) {
@@ -182,9 +189,8 @@ enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err)
     size_t n = strlen(path);
     struct stat st;
 
-    if (n == 0 || n >= sizeof(part))
-        return fr_fail(err, FR_USAGE, "'%s' is no usable path", path);
-    memcpy(part, path, n + 1);
+    if (copy_path(path, n, part, err) != FR_OK)
+        return FR_USAGE;
     for (size_t i = known + 1; i <= n; i++) {
         if (path[i] != '/' && path[i] != '\0')
             continue;
