@@ -8,6 +8,7 @@
 #include "engine/base/sys.h"
 #include "engine/exec/exec.h"
 #include "tests/unit/check.h"
+#include "tests/unit/exec_sshd.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,8 +27,6 @@ enum {
     MEMORY_MIN = 100,
     HANG_S = 60,
 };
-
-static const char sshd[] = "/usr/sbin/sshd";
 
 /* --- the peer --- */
 
@@ -101,126 +100,6 @@ ssize_t recv(int fd, void *p, size_t n, int flags)
         errno = EAGAIN;
     }
     return k;
-}
-
-/* --- the server --- */
-
-struct site {
-    char dir[64], user[64];
-    int port, dead_port;
-    pid_t sshd;
-    struct fr_arena arena;
-};
-
-static const char *in_dir(struct site *s, const char *name)
-{
-    return fr_arena_fmt(&s->arena, "%s/%s", s->dir, name);
-}
-
-static bool run(const char *const *argv)
-{
-    struct fr_spawn sp = {.argv = argv, .envp = (const char *const *)environ, .fds = {-1, -1, 2}};
-    struct fr_proc p;
-    struct fr_wait w = {0};
-
-    return fr_sys.spawn(&sp, &p) == 0 && fr_sys.wait(p.pid, &w, 0) == 0 && !w.signaled &&
-           w.code == 0;
-}
-
-static bool make_key(struct site *s, const char *name, const char *type)
-{
-    const char *argv[] = {"ssh-keygen",    "-q", "-t", type, "-b", "2048", "-N", "", "-f",
-                          in_dir(s, name), NULL};
-
-    return run(argv);
-}
-
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t n = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM, 0), port = 0;
-
-    if (bind(fd, (struct sockaddr *)&a, n) == 0 && getsockname(fd, (struct sockaddr *)&a, &n) == 0)
-        port = ntohs(a.sin_port);
-    close(fd);
-    return port;
-}
-
-static void put(struct site *s, const char *name, const char *text)
-{
-    CHECK(fr_file_write(in_dir(s, name), text, strlen(text), 0600, NULL) == FR_OK);
-}
-
-/* The public part "TYPE BASE64" of a key. */
-static const char *public_key(struct site *s, const char *name)
-{
-    struct fr_buf b = {0};
-    const char *out;
-
-    CHECK(fr_file_read(in_dir(s, fr_arena_fmt(&s->arena, "%s.pub", name)), 10000, &b, NULL) ==
-          FR_OK);
-    out = fr_arena_text(&s->arena, b.p, strcspn(b.p, "\n"));
-    fr_buf_finish(&b);
-    return out;
-}
-
-static void write_files(struct site *s)
-{
-    struct fr_arena *a = &s->arena;
-    struct fr_buf self = {0};
-    const char *hk = public_key(s, "hk");
-    size_t bare = strcspn(hk, " ") + 1;
-
-    bare += strcspn(hk + bare, " ");
-    put(s, "authorized", fr_arena_fmt(a, "%s\n%s\n", public_key(s, "id"), public_key(s, "rsa")));
-    put(s, "known", fr_arena_fmt(a, "# a comment\nnonsense\n[127.0.0.1]:%d %s\n", s->port, hk));
-    /* neither a comment behind the key nor a newline at the end */
-    put(s, "known_bare", fr_arena_fmt(a, "[127.0.0.1]:%d %.*s", s->port, (int)bare, hk));
-    put(s, "known_revoked", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n@revoked * %s\n", s->port, hk, hk));
-    put(s, "known_pattern", fr_arena_fmt(a, "!x,[127.0.?.*]:%d %s\n", s->port, hk));
-    put(s, "known_hashed", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, hk));
-    CHECK(run(
-        (const char *const[]){"ssh-keygen", "-q", "-H", "-f", in_dir(s, "known_hashed"), NULL}));
-    put(s, "known_alias", fr_arena_fmt(a, "my-alias %s\n", hk));
-    put(s, "known_wrong", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, public_key(s, "other")));
-    put(s, "known_none", "");
-    put(s, "config",
-        fr_arena_fmt(a,
-                     "Host other\n  User nobody\nHost my* !myself\n  HostName=127.0.0.1"
-                     "\n  Port %d\n  User %s\n  HostKeyAlias my-alias\n"
-                     "  IdentityFile \"%s\"\nHost *\n  Port 1\n",
-                     s->port, s->user, in_dir(s, "id")));
-    put(s, "config_jump", "Host 127.*\n  ProxyJump gate\n");
-    put(s, "sshd_config",
-        fr_arena_fmt(a,
-                     "ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"
-                     "UsePAM no\nStrictModes no\nPasswordAuthentication no\n"
-                     "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
-                     "ForceCommand echo welcome to the node; eval \"$SSH_ORIGINAL_COMMAND\"\n",
-                     s->port, in_dir(s, "hk"), in_dir(s, "authorized")));
-    CHECK(fr_file_read("/proc/self/exe", 1 << 30, &self, NULL) == FR_OK);
-    CHECK(fr_file_write(in_dir(s, "flownode"), self.p, self.n, 0755, NULL) == FR_OK);
-    fr_buf_finish(&self);
-}
-
-static bool start_server(struct site *s)
-{
-    const char *argv[] = {sshd, "-D", "-e", "-f", in_dir(s, "sshd_config"), NULL};
-    int log = fr_sys.open(in_dir(s, "sshd.log"), O_CREAT | O_WRONLY, 0600);
-    struct fr_spawn sp = {.argv = argv,
-                          .envp = (const char *const *)environ,
-                          .fds = {-1, log, log},
-                          .die_with_parent = true};
-    struct fr_proc p;
-
-    if (geteuid() == 0)
-        fr_mkdirs("/run/sshd", 0755, NULL); /* where sshd's unprivileged part is locked in */
-    if (fr_sys.spawn(&sp, &p) != 0)
-        return false;
-    s->sshd = p.pid;
-    close(log);
-    return true;
 }
 
 /* --- the table --- */
@@ -421,10 +300,10 @@ static void try_row(struct site *s, const struct row *row)
                 .port = row->config != NULL ? 0
                         : row->dead         ? s->dead_port
                                             : s->port,
-                .key = row->key != NULL ? in_dir(s, row->key) : NULL,
-                .known_hosts = in_dir(s, row->known),
-                .config = row->config != NULL ? in_dir(s, row->config) : "none"},
-        .work = in_dir(s, "it's work"),
+                .key = row->key != NULL ? sshd_file(s, row->key) : NULL,
+                .known_hosts = sshd_file(s, row->known),
+                .config = row->config != NULL ? sshd_file(s, row->config) : "none"},
+        .work = sshd_file(s, "it's work"),
     };
     struct fr_exec_node_args args = {.sink = {sink, &w},
                                      .nodes = &node,
@@ -553,10 +432,10 @@ static void test_memory(struct site *s, size_t stride)
                                 .ssh = {.host = "127.0.0.1",
                                         .user = s->user,
                                         .port = s->port,
-                                        .key = in_dir(s, "id"),
-                                        .known_hosts = in_dir(s, "known"),
+                                        .key = sshd_file(s, "id"),
+                                        .known_hosts = sshd_file(s, "known"),
                                         .config = "none"},
-                                .work = in_dir(s, "it's work")};
+                                .work = sshd_file(s, "it's work")};
     size_t all;
     char name[64];
 
@@ -573,71 +452,34 @@ static void test_memory(struct site *s, size_t stride)
 
 static void test_choice(struct site *s)
 {
-    struct fr_ssh_target t = {.host = "127.0.0.1", .key = in_dir(s, "id")};
+    struct fr_ssh_target t = {.host = "127.0.0.1", .key = sshd_file(s, "id")};
     struct fr_buf why = {0};
     enum fr_transport got = FR_TRANSPORT_AUTO;
     struct fr_err err = {0};
 
     check_row("a jump host needs openssh");
-    t.config = in_dir(s, "config_jump");
+    t.config = sshd_file(s, "config_jump");
     CHECK(fr_transport_choose(&t, &got, &why, &err) == FR_OK);
     CHECK_INT(got, FR_TRANSPORT_OPENSSH);
     CHECK(why.n > 0 && strstr(why.p, "ProxyJump in ") != NULL && strstr(why.p, "line 2") != NULL);
     fr_buf_finish(&why);
 }
 
-static void wait_for_server(struct site *s)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)s->port),
-                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    bool up = false;
-
-    while (!up && waitpid(s->sshd, NULL, WNOHANG) == 0) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-        up = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
-        close(fd);
-    }
-    CHECK(up);
-}
-
-static bool may_log_in(void)
-{
-    const struct passwd *pw = getpwuid(getuid());
-
-    return pw != NULL && pw->pw_shell[0] != '\0' && access(pw->pw_shell, X_OK) == 0 &&
-           strstr(pw->pw_shell, "nologin") == NULL && strstr(pw->pw_shell, "false") == NULL;
-}
-
 int main(int argc, char **argv)
 {
-    struct site s = {.dir = "/tmp/exec-ssh-XXXXXX"};
+    struct site s = {0};
 
     if (argc > 1)
         return strcmp(argv[1], "version") == 0 ? peer_version() : peer_serve();
-    if (access(sshd, X_OK) != 0)
-        return check_skip("no sshd here");
-    if (!may_log_in())
-        return check_skip("this user has no login shell");
-    CHECK(mkdtemp(s.dir) != NULL);
-    snprintf(s.user, sizeof(s.user), "%s", cuserid(NULL));
-    s.port = free_port();
-    s.dead_port = free_port();
-    CHECK(make_key(&s, "hk", "ed25519") && make_key(&s, "id", "ed25519") &&
-          make_key(&s, "other", "ed25519") && make_key(&s, "rsa", "rsa"));
-    write_files(&s);
-    CHECK(start_server(&s));
-    wait_for_server(&s);
+    if (sshd_lacks() != NULL)
+        return check_skip(sshd_lacks());
+    sshd_begin(&s);
     unsetenv("SSH_AUTH_SOCK");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         try_row(&s, &rows[i]);
     test_choice(&s);
     test_cut(&s);
     test_memory(&s, getenv("MEMORY_ALL") != NULL ? 1 : MEMORY_STEP);
-    kill(s.sshd, SIGTERM);
-    waitpid(s.sshd, NULL, 0);
-    fr_remove_tree(s.dir, NULL);
-    fr_arena_finish(&s.arena);
+    sshd_end(&s);
     return check_done();
 }
