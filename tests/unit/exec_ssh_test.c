@@ -10,12 +10,8 @@
 #include "tests/unit/check.h"
 #include "tests/unit/exec_sshd.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
