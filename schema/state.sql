@@ -19,11 +19,11 @@ CREATE TABLE run (
     no          INTEGER NOT NULL UNIQUE, -- 1, 2, … in this home, for people
     name        TEXT NOT NULL,           -- of the pipeline
     source      TEXT NOT NULL,           -- absolute path of the pipeline file
-    folder      TEXT NOT NULL,           -- where flowrun was started: relative paths begin there
+    folder      TEXT NOT NULL,           -- where flowrun was started: paths in params count from it
     spec_hash   TEXT NOT NULL,
     inventory_hash TEXT NOT NULL,        -- "" when nodes are inline or absent
     inventory   TEXT NOT NULL,           -- its path, "" likewise
-    params      TEXT NOT NULL,           -- JSON: {"params": ["name=value"], "env": {"X": "…"}}
+    params      TEXT NOT NULL,           -- JSON: {"params": ["name=value"], "env": {"X": "…"}, "folder": "/…", "rules": 2}
     state       TEXT NOT NULL,           -- running | cancelling | hooks | over
     outcome     TEXT NOT NULL DEFAULT '', -- succeeded | failed | cancelled, once known
     reason      TEXT NOT NULL DEFAULT '',

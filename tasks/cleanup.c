@@ -1,5 +1,6 @@
 /*
- * cleanup: ends stale processes and removes leftovers of earlier runs, only what it was told to.
+ * cleanup: ends stale processes and removes leftovers of earlier runs, only those that its inputs
+ * name.
  */
 #include "tasks/gpu.h"
 #include "tasks/owner.h"
@@ -88,28 +89,31 @@ static enum fr_rc remove_files(struct fr_job *job, struct cleanup *c, struct fr_
 static enum fr_rc one_container(struct fr_job *job, const char *runtime, const char *name,
                                 bool restart, struct fr_err *err)
 {
-    const char *const words[] = {restart ? "restart" : "rm", name, NULL};
-    bool ours, local = strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0;
-    enum fr_box_state state;
-    enum fr_rc rc = fr_box_look(runtime, name, &state, &ours, err);
+    struct fr_box box;
+    bool local = strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0, of_run;
+    enum fr_rc rc = fr_box_look(runtime, name, &box, err);
 
     if (rc != FR_OK)
         return rc;
-    if (state == FR_BOX_ABSENT && restart)
+    of_run = box.ours && box.run[0] != '\0' && strcmp(box.run, fr_env("FLOWRUN_RUN", "")) == 0;
+    if (box.state == FR_BOX_ABSENT && restart)
         return fr_fail(err, FR_NOTFOUND, "restart_containers: %s knows no container '%s'", runtime,
                        name);
-    if (state == FR_BOX_ABSENT)
+    if (box.state == FR_BOX_ABSENT)
         return FR_OK;
-    if (local && !ours) {
+    if (local && !box.ours) {
         fr_note(job, "spared",
                 "spare container %s: on a local node only this node's own are touched", name);
         return FR_OK;
     }
-    if (!restart && state == FR_BOX_RUNNING) {
-        fr_note(job, "spared", "spare container %s: it runs", name);
+    if (!restart && box.state == FR_BOX_RUNNING && !of_run) {
+        fr_note(job, "spared", "spare container %s: it runs, and another run started it", name);
         return FR_OK;
     }
     fr_note(job, "containers", "%s container %s", restart ? "restart" : "remove", name);
+    bool force = of_run && !restart;
+    const char *const words[] = {restart ? "restart" : "rm", force ? "--force" : box.id,
+                                 force ? box.id : NULL, NULL};
     return job->dry_run ? FR_OK : fr_runtime_run(runtime, words, NULL, err);
 }
 

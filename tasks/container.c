@@ -3,7 +3,7 @@
  * under the same path inside: the node's home, its work folder, and the flownode program, which is
  * also the container's first process (`flownode hold`), so an image needs nothing of ours.
  */
-#include "tasks/meeting.h"
+#include "tasks/rendezvous.h"
 #include "tasks/runtime.h"
 #include "tasks/task.h"
 
@@ -49,7 +49,7 @@ static void pair(struct box *b, const char *option, const char *value)
 
 static enum fr_rc read_inputs(struct box *b, struct fr_err *err)
 {
-    const char *wish = fr_input_text(b->job, "runtime");
+    const char *wanted = fr_input_text(b->job, "runtime");
     struct fr_job *job = b->job;
     ssize_t n = readlink("/proc/self/exe", b->self, sizeof(b->self) - 1);
     enum fr_rc rc;
@@ -76,13 +76,13 @@ static enum fr_rc read_inputs(struct box *b, struct fr_err *err)
         return rc;
     if (b->image != NULL && b->image[0] == '\0')
         b->image = NULL;
-    if (wish == NULL)
-        wish = "auto";
-    if (strcmp(wish, "auto") == 0 && b->image == NULL)
-        wish = "none";
+    if (wanted == NULL)
+        wanted = "auto";
+    if (strcmp(wanted, "auto") == 0 && b->image == NULL)
+        wanted = "none";
     if (b->name == NULL || b->name[0] == '\0')
         b->name = "flowrun";
-    rc = fr_runtime_choose(wish, &b->runtime, err);
+    rc = fr_runtime_choose(wanted, &b->runtime, err);
     if (rc == FR_OK && b->runtime != NULL && b->image == NULL)
         rc = fr_fail(err, FR_USAGE, "input 'image' is missing: %s needs one", b->runtime);
     if (rc == FR_OK && b->runtime != NULL && b->home == NULL)
@@ -125,33 +125,33 @@ static enum fr_rc have_image(struct box *b, struct fr_err *err)
     return rc == FR_OK ? image_digest(b, err) : rc;
 }
 
-/* In a gang the nodes tell each other their digests. */
+/* In a gang the nodes compare their digests. */
 static enum fr_rc compare_digests(struct box *b, struct fr_err *err)
 {
-    struct fr_meeting m;
+    struct fr_rendezvous m;
     struct fr_buf text = {0};
     enum fr_rc rc;
 
     if (!b->same_image || fr_env_int("NNODES", 1) < 2 || b->job->dry_run)
         return FR_OK;
-    if ((rc = fr_meeting_init(b->job, &m, err)) != FR_OK)
+    if ((rc = fr_rendezvous_init(b->job, &m, err)) != FR_OK)
         return rc;
     m.ports.n = 0;
-    rc = fr_meeting_run(&m,
-                        json_pack("{s:s, s:s, s:s, s:[]}", "name", fr_env("FLOWRUN_NODE", "?"),
-                                  "digest", b->digest, "machine", "", "problems"),
-                        err);
+    rc = fr_rendezvous_run(&m,
+                           json_pack("{s:s, s:s, s:s, s:[]}", "name", fr_env("FLOWRUN_NODE", "?"),
+                                     "digest", b->digest, "machine", "", "problems"),
+                           err);
     for (int64_t i = 1; rc == FR_OK && m.rank == 0 && i < m.nodes; i++) {
         const char *other = json_string_value(json_object_get(m.members[i].facts, "digest"));
         if (other == NULL || strcmp(other, b->digest) != 0)
             fr_buf_fmt(&text, "%snode %s has image %s as %.19s, the head as %.19s",
-                       text.n > 0 ? "; " : "", fr_meeting_name(&m, i), b->image,
+                       text.n > 0 ? "; " : "", fr_rendezvous_name(&m, i), b->image,
                        other != NULL ? other : "?", b->digest);
     }
     if (rc == FR_OK)
-        rc = fr_meeting_end(&m, text.n == 0, text.p != NULL ? text.p : "", err);
+        rc = fr_rendezvous_end(&m, text.n == 0, text.p != NULL ? text.p : "", err);
     fr_buf_finish(&text);
-    fr_meeting_finish(&m);
+    fr_rendezvous_finish(&m);
     return rc;
 }
 
@@ -232,6 +232,8 @@ static enum fr_rc make_words(struct box *b, struct fr_err *err)
     word(b, "--detach");
     pair(b, "--name", b->name);
     pair(b, "--label", fr_arena_fmt(a, FR_CONTAINER_LABEL "=%s", b->home));
+    pair(b, "--label", fr_arena_fmt(a, FR_RUN_LABEL "=%s", fr_env("FLOWRUN_RUN", "")));
+    pair(b, "--label", fr_arena_fmt(a, FR_ATTEMPT_LABEL "=%s", fr_env("FLOWRUN_ATTEMPT", "")));
     if (b->network != NULL)
         pair(b, "--network", b->network);
     if (b->ipc != NULL)
@@ -256,34 +258,73 @@ static enum fr_rc make_words(struct box *b, struct fr_err *err)
                    : FR_OK;
 }
 
+/* Removes the container that was looked at, and no other that has its name by now. */
+static enum fr_rc remove_box(struct box *b, const struct fr_box *box, struct fr_err *err)
+{
+    const char *const words[] = {"rm", "--force", box->id, NULL};
+
+    return fr_runtime_run(b->runtime, words, NULL, err);
+}
+
+/* A container that has the name already: may this task take it over? */
+static enum fr_rc may_take(struct box *b, const struct fr_box *box, struct fr_err *err)
+{
+    bool used = false;
+    enum fr_rc rc;
+
+    if (!box->ours)
+        return fr_fail(err, FR_BUSY,
+                       "a container %s is here already that this flowrun did not start; give the "
+                       "task another name (name: %s-${{ run.id }}), or remove it: %s rm %s",
+                       b->name, b->name, b->runtime, b->name);
+    if ((rc = fr_box_used(b->runtime, box, &used, err)) != FR_OK)
+        return rc;
+    return used ? fr_fail(err, FR_BUSY,
+                          "container %s is in use by run %.8s; give the task a name of its own "
+                          "(name: %s-${{ run.id }}), or wait until that run is over",
+                          b->name, box->run, b->name)
+                : FR_OK;
+}
+
+/* What `run` left of a container that it could not start. */
+static void remove_failed(struct box *b)
+{
+    struct fr_box box;
+
+    if (fr_box_look(b->runtime, b->name, &box, NULL) == FR_OK && box.state != FR_BOX_ABSENT &&
+        box.ours && strcmp(box.attempt, fr_env("FLOWRUN_ATTEMPT", "")) == 0)
+        (void)remove_box(b, &box, NULL);
+}
+
 static enum fr_rc start(struct box *b, bool *started, struct fr_err *err)
 {
-    const char *const drop[] = {"rm", "--force", b->name, NULL};
-    const char *const again[] = {"start", b->name, NULL};
-    enum fr_box_state state;
-    bool ours;
-    enum fr_rc rc = fr_box_look(b->runtime, b->name, &state, &ours, err);
+    struct fr_box box;
+    const char *const again[] = {"start", box.id, NULL};
+    enum fr_rc rc = fr_box_look(b->runtime, b->name, &box, err);
 
     *started = false;
-    if (rc != FR_OK)
+    if (rc != FR_OK || (box.state != FR_BOX_ABSENT && (rc = may_take(b, &box, err)) != FR_OK))
         return rc;
-    if (state == FR_BOX_RUNNING && !b->recreate) {
+    if (box.state == FR_BOX_RUNNING && !b->recreate) {
         fr_note(b->job, "did", "use container %s again", b->name);
         return FR_OK;
     }
-    if (state != FR_BOX_ABSENT && b->recreate) {
+    if (box.state != FR_BOX_ABSENT && b->recreate) {
         fr_note(b->job, "did", "remove container %s", b->name);
-        if (!b->job->dry_run && (rc = fr_runtime_run(b->runtime, drop, NULL, err)) != FR_OK)
+        if (!b->job->dry_run && (rc = remove_box(b, &box, err)) != FR_OK)
             return rc;
-        state = FR_BOX_ABSENT;
+        box.state = FR_BOX_ABSENT;
     }
     if ((rc = make_words(b, err)) != FR_OK)
         return rc;
     fr_note(b->job, "did", "start container %s of image %s with %s", b->name, b->image, b->runtime);
     if (b->job->dry_run)
         return FR_OK;
-    *started = true;
-    return fr_runtime_run(b->runtime, state == FR_BOX_STOPPED ? again : b->words, NULL, err);
+    rc = fr_runtime_run(b->runtime, box.state == FR_BOX_STOPPED ? again : b->words, NULL, err);
+    if (rc != FR_OK)
+        remove_failed(b);
+    *started = rc == FR_OK;
+    return rc;
 }
 
 /* ---- inside ---- */
@@ -330,7 +371,7 @@ static enum fr_rc prove(struct box *b, bool started, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc tell(struct box *b, struct fr_err *err)
+static enum fr_rc give_outputs(struct box *b, struct fr_err *err)
 {
     bool none = b->runtime == NULL || b->job->dry_run;
     const struct {
@@ -360,7 +401,7 @@ static enum fr_rc container(struct fr_job *job, struct fr_err *err)
         return rc;
     if (b->runtime == NULL) {
         fr_note(job, "did", "use no container: tasks run on the host");
-        return tell(b, err);
+        return give_outputs(b, err);
     }
     rc = have_image(b, err);
     if (rc == FR_OK)
@@ -370,11 +411,9 @@ static enum fr_rc container(struct fr_job *job, struct fr_err *err)
     if (rc == FR_OK)
         rc = prove(b, started, err);
     if (rc == FR_OK)
-        rc = tell(b, err);
-    if (rc != FR_OK && started) {
-        const char *const drop[] = {"rm", "--force", b->name, NULL};
-        (void)fr_runtime_run(b->runtime, drop, NULL, NULL);
-    }
+        rc = give_outputs(b, err);
+    if (rc != FR_OK && started)
+        remove_failed(b);
     return rc;
 }
 

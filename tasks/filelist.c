@@ -143,7 +143,9 @@ enum fr_rc fr_filelist_copy(struct fr_job *job, const struct fr_listed *f, const
         rc = fr_sha256_file(to, hash, err);
     if (rc == FR_OK && strcmp(hash, f->sha256) != 0)
         rc = fr_fail(err, FR_CORRUPT, "%s changed while it was copied", from);
-    if (rc == FR_OK) {
+    /* its name, and those of the folders that may have been made for it */
+    for (size_t n = strlen(target); rc == FR_OK && slash != NULL && slash >= to + n;
+         slash = strrchr(to, '/')) {
         *slash = '\0';
         rc = fr_sync_dir(to, err);
     }

@@ -157,7 +157,7 @@ static enum fr_rc look(struct janitor *j, struct fr_err *err)
     return rc;
 }
 
-/* Looks until it is asked to stop; a look that fails is told and tried again. */
+/* Looks until it is asked to stop; a look that fails is reported, and tried again. */
 static enum fr_rc watch(struct janitor *j, struct fr_err *err)
 {
     struct pollfd p = {.events = POLLIN};

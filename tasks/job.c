@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "tasks/task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { RESULT_MAX = 60 << 10 }; /* below what one output may hold */
 
 const char *fr_env(const char *name, const char *otherwise)
 {
@@ -158,33 +161,66 @@ static json_t *child(json_t *parent, const char *key, json_t *(*make)(void))
     return v;
 }
 
-enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, const char *fmt, ...)
+/* Appends "KEY=VALUE" to $FLOWRUN_OUTPUT, when that is set. */
+static enum fr_rc append_output(const char *key, const char *value, struct fr_err *err)
 {
     const char *path = fr_env("FLOWRUN_OUTPUT", NULL);
-    struct fr_buf value = {0}, line = {0};
+    struct fr_buf line = {0};
     enum fr_rc rc = FR_OK;
+    int fd;
+
+    if (path == NULL)
+        return FR_OK;
+    fr_buf_fmt(&line, "%s=%s\n", key, value);
+    fd = line.bad ? -1 : fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+    if (line.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the output '%s'", key);
+    else if (fd < 0 || !fr_write_full(fd, line.p, line.n))
+        rc = fr_fail_errno(err, errno, "cannot write outputs to %s", path);
+    if (fd >= 0)
+        fr_sys.close(fd);
+    fr_buf_finish(&line);
+    return rc;
+}
+
+enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, const char *fmt, ...)
+{
+    struct fr_buf value = {0};
+    const char *text;
+    enum fr_rc rc;
     va_list ap;
 
     va_start(ap, fmt);
     fr_buf_vfmt(&value, fmt, ap);
     va_end(ap);
-    fr_buf_fmt(&line, "%s=%s\n", key, value.p != NULL ? value.p : "");
-    json_object_set_new(child(job->did, "outputs", json_object), key,
-                        json_string(value.p != NULL ? value.p : ""));
-    if (value.bad || line.bad)
+    text = value.p != NULL ? value.p : "";
+    json_object_set_new(child(job->did, "outputs", json_object), key, json_string(text));
+    if (value.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for the output '%s'", key);
-    else if (value.p != NULL && strchr(value.p, '\n') != NULL)
+    else if (strchr(text, '\n') != NULL)
         rc = fr_fail(err, FR_USAGE, "the output '%s' holds a line break", key);
-    else if (path != NULL) {
-        int fd = fr_sys.open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
-        if (fd < 0 || !fr_write_full(fd, line.p, line.n))
-            rc = fr_fail_errno(err, errno, "cannot write outputs to %s", path);
-        if (fd >= 0)
-            fr_sys.close(fd);
-    }
+    else
+        rc = append_output(key, text, err);
     fr_buf_finish(&value);
-    fr_buf_finish(&line);
     return rc;
+}
+
+/* Prints text with the paths below the work folder relative to it, as the inputs name them. */
+static void print_note(struct fr_job *job, const char *text)
+{
+    const char *work = fr_work_folder(job);
+    size_t n = work != NULL ? strlen(work) : 0;
+    struct fr_buf out = {0};
+
+    for (const char *p = text; *p != '\0'; p++) {
+        bool begins = p == text || strchr(" '\"=(,", p[-1]) != NULL;
+
+        if (begins && n > 1 && strncmp(p, work, n) == 0 && p[n] == '/' && p[n + 1] != '\0')
+            p += n + 1;
+        fr_buf_add(&out, p, 1);
+    }
+    fr_print("%s: %s%s\n", job->name, job->dry_run ? "would: " : "", out.bad ? text : out.p);
+    fr_buf_finish(&out);
 }
 
 void fr_note(struct fr_job *job, const char *key, const char *fmt, ...)
@@ -196,7 +232,8 @@ void fr_note(struct fr_job *job, const char *key, const char *fmt, ...)
     fr_buf_vfmt(&text, fmt, ap);
     va_end(ap);
     if (text.p != NULL) {
-        fr_print("%s: %s%s\n", job->name, job->dry_run ? "would: " : "", text.p);
+        job->n_notes++;
+        print_note(job, text.p);
         json_array_append_new(child(job->did, key, json_array), json_string(text.p));
     }
     fflush(stdout);
@@ -217,6 +254,22 @@ static enum fr_rc read_inputs(struct fr_job *job, int argc, char **argv, struct 
     }
     return json_is_object(job->with) ? FR_OK
                                      : fr_fail(err, FR_USAGE, "inputs: expected a JSON object");
+}
+
+/* What the task did goes to its outputs, for programs; a person who tries it by hand sees it. A
+ * task that has done its work does not fail for it. */
+static void give_result(struct fr_job *job)
+{
+    char *line = json_dumps(job->did, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    const struct fr_task *task = fr_task_find(job->name);
+    struct fr_err err;
+
+    if (fr_env("FLOWRUN_OUTPUT", NULL) == NULL)
+        fr_print("%s\n", line != NULL ? line : "{}");
+    else if (line != NULL && strlen(line) < RESULT_MAX && (task == NULL || !task->sidecar) &&
+             append_output(FR_JOB_RESULT, line, &err) != FR_OK)
+        fr_complain("%s: %s\n", job->name, err.msg);
+    free(line);
 }
 
 int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body)
@@ -241,10 +294,10 @@ int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body)
         json_object_set_new(job.did, "error", json_string(err.msg));
     if (rc != FR_OK)
         fr_complain("%s: %s\n", name, err.msg);
-    char *line = json_dumps(job.did, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    fr_print("%s\n", line != NULL ? line : "{}");
+    if (rc == FR_OK && job.n_notes == 0)
+        fr_print("%s: nothing to do\n", name);
+    give_result(&job);
     fflush(stdout);
-    free(line);
     json_decref(job.with);
     json_decref(job.did);
     fr_arena_finish(&job.arena);

@@ -1,7 +1,8 @@
 /*
- * One run of a built-in task: its inputs (the JSON object in FLOWRUN_WITH, or for trying by hand
- * the first argument), its outputs ($FLOWRUN_OUTPUT) and the one JSON line on stdout that says what
- * it did. engine/spec/kinds.h lists the inputs and outputs of every task.
+ * One run of a built-in task. Its inputs are the JSON object in FLOWRUN_WITH, or the first argument
+ * when it is tried by hand; its outputs go to $FLOWRUN_OUTPUT. It prints sentences. What it did, as
+ * JSON, is the output FR_JOB_RESULT; without $FLOWRUN_OUTPUT it is printed. engine/spec/kinds.h
+ * lists the inputs and outputs of every task.
  */
 #ifndef TASKS_JOB_H
 #define TASKS_JOB_H
@@ -18,10 +19,14 @@
  * FR_EXIT_USAGE). */
 enum { FR_JOB_USAGE = 64 };
 
+/* The output that holds what a task did (engine/spec/kinds.h, FR_RESULT). */
+#define FR_JOB_RESULT "_result"
+
 struct fr_job {
     const char *name; /* of the task kind */
     json_t *with;     /* owns: inputs */
-    json_t *did;      /* owns: becomes the JSON line; a body adds to it */
+    json_t *did;      /* owns: becomes the output FR_JOB_RESULT; a body adds to it */
+    size_t n_notes;   /* lines of fr_note so far */
     bool dry_run;     /* say what would be done, do nothing */
     struct fr_arena arena;
     struct fr_err wrong; /* the first input of a wrong type; rc FR_OK: none */
@@ -30,7 +35,7 @@ struct fr_job {
 /* A body does the task. It calls fr_inputs_ok() once it has read its inputs. */
 typedef enum fr_rc fr_job_body(struct fr_job *job, struct fr_err *err);
 
-/* Reads the inputs, runs body, prints the error (stderr) and the JSON line. Returns the exit
+/* Reads the inputs, runs body, prints the error (stderr) and gives the result. Returns the exit
  * status: 0 done, 1 failed, 2 the inputs are wrong (FR_USAGE). */
 int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body);
 
@@ -53,7 +58,7 @@ enum fr_rc fr_inputs_ok(const struct fr_job *job, struct fr_err *err);
  */
 const char *fr_work_folder(struct fr_job *job);
 
-/* Writes K=V to $FLOWRUN_OUTPUT when that is set, and into the JSON line. */
+/* Writes K=V to $FLOWRUN_OUTPUT when that is set, and into the result. */
 enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -61,7 +66,8 @@ enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, co
 const char *fr_env(const char *name, const char *otherwise);
 int64_t fr_env_int(const char *name, int64_t otherwise);
 
-/* One line of the log, and one more text in the array `key` of the JSON line. */
+/* One line of the log, and one more text in the array `key` of the result. In the log, paths below
+ * the work folder are relative to it. */
 void fr_note(struct fr_job *job, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -57,13 +57,13 @@ static int64_t free_port(void)
 
 static enum fr_rc read_gang(struct fr_job *job, struct fr_launch *l, struct fr_err *err)
 {
-    int64_t gpus = fr_env_int("FLOWRUN_GPUS", 0), wish = fr_input_int(job, "port", 0);
+    int64_t gpus = fr_env_int("FLOWRUN_GPUS", 0), wanted_port = fr_input_int(job, "port", 0);
 
     l->nnodes = fr_env_int("NNODES", 1);
     l->node_rank = fr_env_int("NODE_RANK", 0);
     l->nproc = fr_input_int(job, "nproc_per_node", gpus > 0 ? gpus : 1);
     l->master_addr = fr_env("MASTER_ADDR", l->nnodes == 1 ? "127.0.0.1" : NULL);
-    l->master_port = fr_env_int("MASTER_PORT", wish);
+    l->master_port = fr_env_int("MASTER_PORT", wanted_port);
     l->generation = fr_env_int("FLOWRUN_GENERATION", 0);
     if (l->generation <= 0)
         l->generation = fr_env_int("FLOWRUN_ATTEMPT_NO", 1);

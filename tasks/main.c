@@ -1,6 +1,7 @@
 /* flownode: the program that runs on every node. */
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/proc.h"
 #include "engine/node/home.h"
 #include "engine/node/serve.h"
 #include "engine/node/shim.h"
@@ -77,7 +78,8 @@ static int serve(int argc, char **argv)
     }
     dl_iterate_phdr(take_build_id, &build);
     struct fr_serve_args a = {
-        home, self, build.p != NULL ? build.p : "", (const char *const *)environ, 0, 1};
+        home, self, build.p != NULL ? build.p : "", (const char *const *)environ,
+        0,    1,    fr_proc_raise_descriptors()};
     enum fr_rc rc = fr_serve(&a, &err);
     if (rc != FR_OK)
         fr_complain("flownode serve: %s\n", err.msg);

@@ -2,7 +2,7 @@
  * preflight: looks at every node before anything is started, compares them, and prints one table
  * with the differences marked.
  */
-#include "tasks/meeting.h"
+#include "tasks/rendezvous.h"
 #include "tasks/nodefacts.h"
 #include "tasks/task.h"
 
@@ -54,7 +54,7 @@ static void show_cell(const struct fr_member *who, size_t column, char out[CELL]
 }
 
 /* The value that most nodes have in a column; of equals the one seen first. */
-static int64_t most_common(const struct fr_meeting *m, size_t column)
+static int64_t most_common(const struct fr_rendezvous *m, size_t column)
 {
     char a[CELL], b[CELL];
     int64_t best = 0, best_count = 0;
@@ -74,7 +74,7 @@ static int64_t most_common(const struct fr_meeting *m, size_t column)
     return best;
 }
 
-static bool differs(const struct fr_meeting *m, int64_t i, size_t column)
+static bool differs(const struct fr_rendezvous *m, int64_t i, size_t column)
 {
     char mine[CELL], usual[CELL];
 
@@ -83,7 +83,7 @@ static bool differs(const struct fr_meeting *m, int64_t i, size_t column)
     return columns[column].marks && strcmp(mine, usual) != 0;
 }
 
-static void print_table(const struct fr_meeting *m)
+static void print_table(const struct fr_rendezvous *m)
 {
     size_t width[COLUMNS];
     char cell[CELL];
@@ -110,7 +110,7 @@ static void print_table(const struct fr_meeting *m)
 }
 
 /* Differences and clocks become problems of the nodes concerned. */
-static void compare(struct fr_job *job, struct fr_meeting *m)
+static void compare(struct fr_job *job, struct fr_rendezvous *m)
 {
     bool same = fr_input_bool(job, "same", true);
     double limit = (double)fr_input_int(job, "clock_skew", 2000);
@@ -138,7 +138,7 @@ static void compare(struct fr_job *job, struct fr_meeting *m)
 }
 
 /* Prints what was found at each node, and puts problems into text: "n2: …; n3: …". */
-static void tell(struct fr_meeting *m, struct fr_buf *text)
+static void print_findings(struct fr_rendezvous *m, struct fr_buf *text)
 {
     static const char *const kinds[] = {"problems", "warnings", "notes"};
     static const char *const words[] = {"problem", "warning", "note"};
@@ -159,7 +159,7 @@ static void tell(struct fr_meeting *m, struct fr_buf *text)
         }
 }
 
-static enum fr_rc conclude(struct fr_job *job, struct fr_meeting *m, struct fr_err *err)
+static enum fr_rc conclude(struct fr_job *job, struct fr_rendezvous *m, struct fr_err *err)
 {
     struct fr_buf text = {0};
     json_t *nodes = json_array();
@@ -167,23 +167,23 @@ static enum fr_rc conclude(struct fr_job *job, struct fr_meeting *m, struct fr_e
 
     compare(job, m);
     print_table(m);
-    tell(m, &text);
+    print_findings(m, &text);
     fflush(stdout);
     for (int64_t i = 0; i < m->nodes; i++) {
         json_object_set_new(m->members[i].facts, "clock_ms", json_real(m->members[i].skew_ms));
         json_array_append(nodes, m->members[i].facts);
     }
     json_object_set_new(job->did, "nodes", nodes);
-    rc = fr_meeting_end(m, text.n == 0, text.p != NULL ? text.p : "", err);
+    rc = fr_rendezvous_end(m, text.n == 0, text.p != NULL ? text.p : "", err);
     fr_buf_finish(&text);
     return rc;
 }
 
 static enum fr_rc preflight(struct fr_job *job, struct fr_err *err)
 {
-    struct fr_meeting m;
+    struct fr_rendezvous m;
     json_t *facts = NULL;
-    enum fr_rc rc = fr_meeting_init(job, &m, err);
+    enum fr_rc rc = fr_rendezvous_init(job, &m, err);
 
     if (rc == FR_OK && job->dry_run) {
         fr_note(
@@ -196,16 +196,16 @@ static enum fr_rc preflight(struct fr_job *job, struct fr_err *err)
         if (rc == FR_OK)
             rc = fr_inputs_ok(job, err);
         if (rc == FR_OK)
-            rc = fr_meeting_run(&m, json_incref(facts), err);
+            rc = fr_rendezvous_run(&m, json_incref(facts), err);
         if (rc == FR_OK && m.rank == 0)
             rc = conclude(job, &m, err);
         else if (rc == FR_OK) {
             json_object_set(job->did, "facts", facts);
-            rc = fr_meeting_end(&m, true, "", err);
+            rc = fr_rendezvous_end(&m, true, "", err);
         }
     }
     json_decref(facts);
-    fr_meeting_finish(&m);
+    fr_rendezvous_finish(&m);
     return rc;
 }
 

@@ -65,7 +65,8 @@ int fr_become(void)
     }
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
-    execvpe(argv[0], argv, env);
+    environ = env; /* PATH is the command's, too */
+    execvp(argv[0], argv);
     fr_complain("flownode become: cannot start %s: %s\n", argv[0], strerror(errno));
     return errno == ENOENT ? 127 : FAILED;
 }

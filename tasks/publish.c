@@ -28,7 +28,7 @@ enum { MANIFEST_MAX = 256 << 20 };
 
 struct publish {
     struct fr_job *job;
-    const char *from, *to, *wish; /* wish: name of the version, NULL */
+    const char *from, *to, *wanted; /* wanted: the name of the version that was given, or NULL */
     const char *run;
     struct fr_filelist files;
     json_t *listed; /* owns: files as JSON */
@@ -73,7 +73,7 @@ static enum fr_rc find_same(struct publish *p, struct fr_err *err)
         return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "cannot look into %s", p->to);
     for (size_t i = 0; i < n && !p->there; i++) {
         json_t *doc = names[i][0] != '.' && strcmp(names[i], "latest") != 0 &&
-                              (p->wish == NULL || strcmp(p->wish, names[i]) == 0)
+                              (p->wanted == NULL || strcmp(p->wanted, names[i]) == 0)
                           ? manifest_of(p, names[i])
                           : NULL;
         if (doc != NULL && is_same(p, doc)) {
@@ -96,8 +96,8 @@ static enum fr_rc choose_version(struct publish *p, struct fr_err *err)
 
     if (rc != FR_OK || p->there)
         return rc;
-    if (p->wish != NULL) {
-        p->version = p->wish;
+    if (p->wanted != NULL) {
+        p->version = p->wanted;
         if (fr_sys.lstat(at(p, p->version), &st) == 0)
             return fr_fail(err, FR_USAGE, "version %s is already there with other content",
                            at(p, p->version));
@@ -152,9 +152,7 @@ static enum fr_rc make_version(struct publish *p, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < p->files.n; i++)
         rc = fr_filelist_copy(p->job, &p->files.v[i], p->from, stage, err);
     if (rc == FR_OK)
-        rc = write_manifest(p, stage, err);
-    if (rc == FR_OK)
-        rc = fr_sync_dir(stage, err);
+        rc = write_manifest(p, stage, err); /* last: it syncs the names in stage, too */
     if (rc == FR_OK && fr_sys.rename(stage, at(p, p->version)) != 0)
         rc = fr_fail_errno(err, errno, "cannot make %s", at(p, p->version));
     if (rc == FR_OK)
@@ -285,16 +283,16 @@ static enum fr_rc read_inputs(struct publish *p, struct fr_err *err)
 
     p->from = fr_input_path(p->job, "from");
     p->to = fr_input_path(p->job, "to");
-    p->wish = fr_input_text(p->job, "version");
+    p->wanted = fr_input_text(p->job, "version");
     p->run = fr_env("FLOWRUN_RUN", "none");
     rc = fr_inputs_ok(p->job, err);
     if (rc == FR_OK && (p->from == NULL || p->to == NULL))
         rc = fr_fail(err, FR_USAGE, "input '%s' is missing", p->from == NULL ? "from" : "to");
-    if (rc == FR_OK && p->wish != NULL &&
-        (p->wish[0] == '\0' || p->wish[0] == '.' || strchr(p->wish, '/') != NULL ||
-         strcmp(p->wish, "latest") == 0))
+    if (rc == FR_OK && p->wanted != NULL &&
+        (p->wanted[0] == '\0' || p->wanted[0] == '.' || strchr(p->wanted, '/') != NULL ||
+         strcmp(p->wanted, "latest") == 0))
         rc = fr_fail(err, FR_USAGE,
-                     "input 'version' is '%s': expected a plain name other than latest", p->wish);
+                     "input 'version' is '%s': expected a plain name other than latest", p->wanted);
     if (rc == FR_OK && fr_sys.lstat(p->from, &st) != 0)
         rc = fr_fail_errno(err, errno, "cannot publish %s", p->from);
     else if (rc == FR_OK && !S_ISDIR(st.st_mode))

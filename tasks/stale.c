@@ -37,7 +37,7 @@ enum fr_rc fr_stale_open(struct fr_job *job, uid_t owner, struct fr_stale *s, st
     if (rc == FR_OK && fr_sys.procs(&s->procs, &s->n) != 0)
         rc = fr_fail_errno(err, errno, "cannot read the process table");
     if (rc == FR_OK &&
-        (s->doomed = fr_arena_array(&job->arena, s->n + 1, sizeof(*s->doomed))) == NULL)
+        (s->ending = fr_arena_array(&job->arena, s->n + 1, sizeof(*s->ending))) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for the process table");
     return rc;
 }
@@ -104,15 +104,20 @@ static bool known_attempt(const struct fr_stale *s, const char *text)
     return fr_id_parse(fr_str_of(text), &id) && fr_table_find(&s->table, id) != NULL;
 }
 
-bool fr_stale_carries(const struct fr_stale *s, const char *name)
+enum fr_stale_name fr_stale_name(const struct fr_stale *s, const char *name)
 {
+    enum fr_stale_name found = FR_NAME_OTHER;
+
     for (const char *p = name; strlen(p) >= FR_ID_TEXT - 1; p++) {
         struct fr_id id;
-        if (fr_id_parse((struct fr_str){p, FR_ID_TEXT - 1}, &id) &&
-            fr_table_find(&s->table, id) != NULL && !fr_home_alive(s->home, id))
-            return true;
+        if (!fr_id_parse((struct fr_str){p, FR_ID_TEXT - 1}, &id) ||
+            fr_table_find(&s->table, id) == NULL)
+            continue;
+        if (fr_home_alive(s->home, id))
+            return FR_NAME_LIVE;
+        found = FR_NAME_ENDED;
     }
-    return false;
+    return found;
 }
 
 /* Why the process is spared; NULL: it may be ended. In the job's arena. */
@@ -131,12 +136,12 @@ static const char *spared(struct fr_stale *s, const struct fr_procinfo *p)
     return NULL;
 }
 
-static bool doom(struct fr_stale *s, const struct fr_procinfo *p, const char *what)
+static bool mark_for_end(struct fr_stale *s, const struct fr_procinfo *p, const char *what)
 {
     const char *why = spared(s, p);
 
-    for (size_t i = 0; i < s->n_doomed; i++)
-        if (s->doomed[i].pid == p->proc.pid)
+    for (size_t i = 0; i < s->n_ending; i++)
+        if (s->ending[i].pid == p->proc.pid)
             return true;
     if (why != NULL) {
         fr_note(s->job, "spared", "spare process %d (%s): %s; %s", (int)p->proc.pid, p->comm, what,
@@ -144,7 +149,7 @@ static bool doom(struct fr_stale *s, const struct fr_procinfo *p, const char *wh
         return false;
     }
     fr_note(s->job, "processes", "end process %d (%s): %s", (int)p->proc.pid, p->comm, what);
-    s->doomed[s->n_doomed++] = p->proc;
+    s->ending[s->n_ending++] = p->proc;
     return true;
 }
 
@@ -173,7 +178,7 @@ void fr_stale_named(struct fr_stale *s, const char *name)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->procs[i].state != 'Z' && is_called(&s->procs[i], name))
-            doom(s, &s->procs[i], fr_arena_fmt(&s->job->arena, "it is called %s", name));
+            mark_for_end(s, &s->procs[i], fr_arena_fmt(&s->job->arena, "it is called %s", name));
 }
 
 /* Inodes of sockets that listen on port, from /proc/net/tcp and tcp6 (proc(5)); at most max. */
@@ -231,7 +236,8 @@ enum fr_rc fr_stale_port(struct fr_stale *s, int64_t port, struct fr_err *err)
         if (!holds_socket(p->proc.pid, inodes, n))
             continue;
         holders++;
-        if (!doom(s, p, fr_arena_fmt(&s->job->arena, "it listens on port %lld", (long long)port)) &&
+        if (!mark_for_end(
+                s, p, fr_arena_fmt(&s->job->arena, "it listens on port %lld", (long long)port)) &&
             !s->local && rc == FR_OK)
             rc = fr_fail(err, FR_BUSY,
                          "port %lld is held by process %d (%s) of %s, which is spared: %s",
@@ -270,8 +276,8 @@ static size_t wait_gone(struct fr_stale *s, size_t n, int64_t until_ms)
     for (;;) {
         size_t left = 0;
         for (size_t i = 0; i < n; i++)
-            if (!is_gone(s->doomed[i]))
-                s->doomed[left++] = s->doomed[i];
+            if (!is_gone(s->ending[i]))
+                s->ending[left++] = s->ending[i];
         n = left;
         if (n == 0 || fr_sys.mono_ms() >= until_ms)
             return n;
@@ -282,22 +288,22 @@ static size_t wait_gone(struct fr_stale *s, size_t n, int64_t until_ms)
 enum fr_rc fr_stale_end(struct fr_stale *s, int64_t grace_ms, struct fr_err *err)
 {
     struct fr_buf denied = {0}, left_text = {0};
-    size_t left = s->n_doomed;
+    size_t left = s->n_ending;
     enum fr_rc rc = FR_OK;
 
     if (s->job->dry_run || left == 0)
         return FR_OK;
     for (size_t i = 0; i < left; i++)
-        if (fr_sys.kill(s->doomed[i], SIGTERM) != 0 && errno == EPERM)
-            fr_buf_fmt(&denied, "%skill -TERM %d", denied.n > 0 ? "; " : "", (int)s->doomed[i].pid);
+        if (fr_sys.kill(s->ending[i], SIGTERM) != 0 && errno == EPERM)
+            fr_buf_fmt(&denied, "%skill -TERM %d", denied.n > 0 ? "; " : "", (int)s->ending[i].pid);
     left = wait_gone(s, left, fr_sys.mono_ms() + grace_ms);
     for (size_t i = 0; i < left; i++)
-        fr_sys.kill(s->doomed[i], SIGKILL);
+        fr_sys.kill(s->ending[i], SIGKILL);
     if (left > 0)
         left = wait_gone(s, left, fr_sys.mono_ms() + GONE_MS);
     for (size_t i = 0; i < left; i++)
-        fr_buf_fmt(&left_text, "%s%d", i > 0 ? ", " : "", (int)s->doomed[i].pid);
-    json_object_set_new(s->job->did, "ended", json_integer((json_int_t)(s->n_doomed - left)));
+        fr_buf_fmt(&left_text, "%s%d", i > 0 ? ", " : "", (int)s->ending[i].pid);
+    json_object_set_new(s->job->did, "ended", json_integer((json_int_t)(s->n_ending - left)));
     if (left > 0 && denied.n > 0)
         rc = fr_fail(err, FR_DENIED, "processes %s are still there; this needs root: %s",
                      left_text.p, denied.p);

@@ -1,9 +1,11 @@
 /*
- * Processes that cleanup ends: those of given names, and whoever listens on a port. Whatever else
- * matches, spared are this process and its ancestors, processes of another owner, processes of a
- * live attempt (FLOWRUN_ATTEMPT in their environment or an ancestor's, of an attempt whose
- * supervisor lives), and on a local node, where several nodes share one machine, all that do not
- * carry an attempt of this node's own journal.
+ * Processes that cleanup ends: those of given names, and the listener on a port. Never ended are
+ *   - this process and its ancestors;
+ *   - processes of another owner;
+ *   - processes of a live attempt: they or an ancestor have FLOWRUN_ATTEMPT in the environment, and
+ *     the supervisor of that attempt lives;
+ *   - on a local node, where several nodes share one machine, processes without the id of an
+ * attempt of this node's own journal.
  */
 #ifndef TASKS_STALE_H
 #define TASKS_STALE_H
@@ -21,8 +23,8 @@ struct fr_stale {
     uid_t owner;
     struct fr_procinfo *procs; /* owns */
     size_t n;
-    struct fr_proc *doomed; /* in the job's arena, room for n */
-    size_t n_doomed;
+    struct fr_proc *ending; /* in the job's arena, room for n */
+    size_t n_ending;
 };
 
 enum fr_rc fr_stale_open(struct fr_job *job, uid_t owner, struct fr_stale *s, struct fr_err *err);
@@ -31,13 +33,16 @@ void fr_stale_close(struct fr_stale *s);
 /* Marks all that are called name: the program file's name, or the process's own (comm). */
 void fr_stale_named(struct fr_stale *s, const char *name);
 
-/* Marks who listens on port; FR_BUSY when somebody does who is spared, outside a local node. */
+/* Marks the processes that listen on port. FR_BUSY: one of them may not be ended (not reported on a
+ * local node). */
 enum fr_rc fr_stale_port(struct fr_stale *s, int64_t port, struct fr_err *err);
 
 /* SIGTERM, grace_ms later SIGKILL, until each is gone; FR_BUSY names those that are not. */
 enum fr_rc fr_stale_end(struct fr_stale *s, int64_t grace_ms, struct fr_err *err);
 
-/* Whether name holds the id of an attempt of this home that is over. */
-bool fr_stale_carries(const struct fr_stale *s, const char *name);
+/* Whose a file of that name is: it holds the id of a live attempt of this home, of one that is over
+ * and of no live one, or of neither. */
+enum fr_stale_name { FR_NAME_OTHER, FR_NAME_ENDED, FR_NAME_LIVE };
+enum fr_stale_name fr_stale_name(const struct fr_stale *s, const char *name);
 
 #endif

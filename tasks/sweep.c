@@ -140,19 +140,23 @@ static enum fr_rc remove_at(struct fr_sweep *s, int dir, const char *name, struc
 
 static enum fr_rc take(struct fr_sweep *s, int dir, const char *path, struct fr_err *err)
 {
-    const char *name = strrchr(path, '/') + 1;
+    const char *name = strrchr(path, '/') + 1, *why = NULL;
+    enum fr_stale_name whose = fr_stale_name(s->stale, name);
     struct stat st;
     enum fr_rc rc = FR_OK;
 
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return FR_OK;
-    if (st.st_uid != s->owner || in_use(s, path) ||
-        (s->stale->local && !fr_stale_carries(s->stale, name))) {
-        fr_note(s->job, "spared", "spare %s: %s", path,
-                st.st_uid != s->owner ? "it has another owner"
-                : in_use(s, path)     ? "a process has it open"
-                                  : "on a local node only files named by this node's own attempts "
-                                    "are removed");
+    if (st.st_uid != s->owner)
+        why = "it has another owner";
+    else if (whose == FR_NAME_LIVE)
+        why = "its name is that of a live attempt";
+    else if (in_use(s, path))
+        why = "a process has it open";
+    else if (s->stale->local && whose != FR_NAME_ENDED)
+        why = "on a local node only files named by this node's own attempts are removed";
+    if (why != NULL) {
+        fr_note(s->job, "spared", "spare %s: %s", path, why);
         s->spared++;
         return FR_OK;
     }

@@ -6,10 +6,13 @@
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 
+#include <stdbool.h>
+
 struct fr_task {
     const char *name;
     const char *help;                  /* one line */
     int (*run)(int argc, char **argv); /* argv[0] is the task's name */
+    bool sidecar;                      /* runs beside a task, and gives no outputs of its own */
 };
 
 /* NULL when there is none of that name. */

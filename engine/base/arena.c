@@ -106,3 +106,32 @@ void fr_arena_finish(struct fr_arena *arena)
     }
     *arena = (struct fr_arena){0};
 }
+
+void *fr_arena_grow(struct fr_arena *arena, void *array, size_t n, size_t size)
+{
+    void *more;
+
+    if (n != 0 && (n < 16 || (n & (n - 1)) != 0))
+        return array;
+    more = fr_arena_array(arena, n == 0 ? 16 : n * 2, size);
+    if (more != NULL && n != 0)
+        memcpy(more, array, n * size);
+    return more;
+}
+
+void *fr_grow(void *array, size_t need, size_t *cap, size_t size)
+{
+    size_t more = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2, bytes;
+    void *moved;
+
+    if (need <= *cap)
+        return array;
+    if (more < 16)
+        more = 16;
+    if (more < need)
+        more = need;
+    moved = fr_mul_size(more, size, &bytes) ? fr_sys.realloc(array, bytes) : NULL;
+    if (moved != NULL)
+        *cap = more;
+    return moved;
+}

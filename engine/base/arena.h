@@ -21,6 +21,10 @@ void *fr_arena_alloc(struct fr_arena *arena, size_t n);
 /* count*size bytes, NULL when that overflows. */
 void *fr_arena_array(struct fr_arena *arena, size_t count, size_t size);
 
+/* Room for one more item behind the n of array, which this function made alone: array, or a copy
+ * twice as large. NULL: no memory. */
+void *fr_arena_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
+
 /* A NUL-terminated copy of the n bytes at p. */
 char *fr_arena_text(struct fr_arena *arena, const char *p, size_t n);
 char *fr_arena_dup(struct fr_arena *arena, const char *s);
@@ -31,5 +35,10 @@ void fr_arena_finish(struct fr_arena *arena);
 
 /* a*b into *out; false when it overflows. */
 bool fr_mul_size(size_t a, size_t b, size_t *out);
+
+/* Room for need items of size bytes in an array of fr_sys that has room for *cap of them. Returns
+ * array, or its copy that is at least twice as large. NULL: no memory, and array stays as it is.
+ * Start with NULL and 0. */
+void *fr_grow(void *array, size_t need, size_t *cap, size_t size);
 
 #endif

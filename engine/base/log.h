@@ -7,6 +7,7 @@
 #define FR_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum fr_log_level { FR_LOG_ERROR, FR_LOG_WARN, FR_LOG_INFO, FR_LOG_DEBUG };
 
@@ -23,6 +24,16 @@ void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
  * shown as \xNN. */
 void fr_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fr_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-bool fr_print_ok(void); /* all that was printed to stdout so far is written */
+void fr_print_bytes(const char *text, size_t n); /* to stdout */
+bool fr_print_ok(void);   /* all that was printed to stdout so far is written */
+bool fr_print_left(void); /* it is not, because the reader of stdout has left: no error */
+
+/* Takes the text of both, and of fr_log() to stderr, instead of the descriptors. */
+struct fr_printer {
+    void (*put)(void *arg, int fd, const char *text, size_t n); /* fd: 1 or 2 */
+    int (*error)(void *arg); /* errno of the first text of stdout that could not be written, or 0 */
+    void *arg;
+};
+void fr_print_by(const struct fr_printer *printer); /* copied; NULL: the descriptors again */
 
 #endif

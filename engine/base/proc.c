@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,86 @@ static int place_fds(const int fds[3])
     return 0;
 }
 
+/* execve, and what execvpe does beyond it: a file that no loader knows is a script for sh. */
+static void exec_file(const char *path, const struct fr_spawn *s)
+{
+    enum { ARGS_MAX = 1024 };
+    const char *argv[ARGS_MAX + 2] = {"/bin/sh", path};
+    size_t n = 1;
+
+    execve(path, (char *const *)s->argv, (char *const *)s->envp);
+    if (errno != ENOEXEC)
+        return;
+    while (s->argv[n] != NULL && n < ARGS_MAX)
+        n++;
+    if (n == ARGS_MAX) {
+        errno = E2BIG;
+        return;
+    }
+    memcpy(&argv[2], &s->argv[1], (n - 1) * sizeof(argv[0]));
+    execve(argv[0], (char *const *)argv, (char *const *)s->envp);
+}
+
+/* Looks for the program in the folders of its own PATH, not of this process's. Returns only where
+ * it could not be started, with errno: EACCES when a file was there that must not be executed.
+ * Only system calls: runs after vfork. Source: exec(3). */
+static void exec_program(const struct fr_spawn *s)
+{
+    const char *name = s->argv[0], *path = "/usr/local/bin:/bin:/usr/bin";
+    bool denied = false;
+    char file[PATH_MAX];
+
+    for (size_t i = 0; s->envp[i] != NULL; i++)
+        if (strncmp(s->envp[i], "PATH=", 5) == 0)
+            path = s->envp[i] + 5;
+    if (strchr(name, '/') != NULL || name[0] == '\0') {
+        exec_file(name, s);
+        return;
+    }
+    errno = ENOENT;
+    for (const char *end; path != NULL; path = *end == ':' ? end + 1 : NULL) {
+        end = strchrnul(path, ':');
+        size_t n = (size_t)(end - path), name_n = strlen(name);
+        if (n + name_n + 2 > sizeof(file))
+            continue;
+        memcpy(file, path, n);
+        if (n > 0)
+            file[n++] = '/'; /* an empty folder is the current one */
+        memcpy(file + n, name, name_n + 1);
+        exec_file(file, s);
+        if (errno == EACCES)
+            denied = true;
+        else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE && errno != ENODEV)
+            return;
+    }
+    errno = denied ? EACCES : ENOENT;
+}
+
+size_t fr_proc_raise_descriptors(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) != 0)
+        return 0;
+    const struct rlimit raised = {l.rlim_max, l.rlim_max};
+    if (l.rlim_cur < l.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+        fr_sys.descriptors = l.rlim_cur;
+        l = raised;
+    }
+    return l.rlim_cur;
+}
+
+/* In a new process: the limit that its parent had at first. Only system calls. */
+static void lower_descriptors(void)
+{
+    struct rlimit l;
+
+    if (fr_sys.descriptors == 0 || getrlimit(RLIMIT_NOFILE, &l) != 0)
+        return;
+    l.rlim_cur = fr_sys.descriptors;
+    setrlimit(RLIMIT_NOFILE, &l);
+}
+
 /* The child's side of spawn, in the parent's memory until exec (vfork): leaves errno in *failed. */
 static void become(const struct fr_spawn *s, volatile int *failed)
 {
@@ -202,7 +283,13 @@ static void become(const struct fr_spawn *s, volatile int *failed)
     sigemptyset(&none);
     if ((!s->new_session || setsid() >= 0) && (!s->new_group || setpgid(0, 0) == 0) &&
         (!s->die_with_parent || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) &&
-        place_fds(s->fds) == 0 && (s->cwd == NULL || chdir(s->cwd) == 0)) {
+        place_fds(s->fds) == 0) {
+        if (s->cwd != NULL && chdir(s->cwd) != 0) {
+            *failed = errno;
+            if (s->cwd_refused != NULL)
+                *s->cwd_refused = true;
+            return;
+        }
         signal(SIGPIPE, SIG_DFL);
         signal(SIGXFSZ, SIG_DFL);
         struct rlimit core;
@@ -210,8 +297,9 @@ static void become(const struct fr_spawn *s, volatile int *failed)
             core.rlim_cur = 0;
             setrlimit(RLIMIT_CORE, &core);
         }
+        lower_descriptors();
         sigprocmask(SIG_SETMASK, &none, NULL);
-        execvpe(s->argv[0], (char *const *)s->argv, (char *const *)s->envp);
+        exec_program(s);
     }
     *failed = errno;
 }
@@ -221,6 +309,8 @@ int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out)
     volatile int failed = 0;
     sigset_t all, before;
 
+    if (s->cwd_refused != NULL)
+        *s->cwd_refused = false;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     pid_t pid = vfork();
@@ -306,6 +396,8 @@ int fr_proc_detach(const struct fr_detach *d)
             _exit(child < 0 ? 1 : 0);
         setsid(); /* the grandchild leads a session of its own */
         close_others(d->keep, d->n_keep);
+        lower_descriptors();
+        fr_sys.descriptors = 0;
         _exit(d->body(d->arg));
     }
     while (waitpid(pid, &status, 0) < 0)

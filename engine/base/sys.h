@@ -34,10 +34,13 @@ struct fr_procinfo {
 };
 
 struct fr_spawn {
-    const char *const *argv; /* argv[0] is the program: a path, or a name searched in PATH */
+    /* argv[0] is the program: a path, or a name that is searched in the folders of envp's PATH
+     * ("/usr/local/bin:/bin:/usr/bin" where envp has none). A relative path is below cwd. */
+    const char *const *argv;
     const char *const *envp;
-    const char *cwd; /* NULL: the caller's */
-    int fds[3];      /* become 0, 1, 2; -1: /dev/null */
+    const char *cwd;   /* NULL: the caller's */
+    bool *cwd_refused; /* NULL, or set: spawn failed because cwd could not be entered */
+    int fds[3];        /* become 0, 1, 2; -1: /dev/null */
     bool new_session;
     bool new_group;       /* a process group of its own, in the caller's session */
     bool die_with_parent; /* PR_SET_PDEATHSIG = SIGKILL */
@@ -126,6 +129,10 @@ struct fr_sys {
     uid_t (*uid)(void);                                 /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
     int (*boot_id)(char out[40]);
+
+    /* No call: the soft limit of descriptors that this process had before it raised its own
+     * (fr_proc_raise_descriptors). What spawn and detach start gets it back. 0: not raised. */
+    uint64_t descriptors;
 };
 
 extern struct fr_sys fr_sys;

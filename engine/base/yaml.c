@@ -144,6 +144,9 @@ static bool is_null(const char *s, size_t n)
     return n == 0 || (n == 1 && s[0] == '~') || (n == 4 && memcmp(s, "null", 4) == 0);
 }
 
+static const char NO_TAGS[] = "tags (!x) are not used here; expected the value alone, or quotes "
+                              "around a text that begins with '!'";
+
 static enum fr_rc on_scalar(struct reader *r, const yaml_event_t *event)
 {
     const char *s = (const char *)event->data.scalar.value;
@@ -153,8 +156,7 @@ static enum fr_rc on_scalar(struct reader *r, const yaml_event_t *event)
     enum fr_rc rc;
 
     if (event->data.scalar.tag != NULL)
-        return refuse_at(r, event->start_mark,
-                         "tags (!x) are not used here; write the value alone");
+        return refuse_at(r, event->start_mark, NO_TAGS);
     if ((rc = make(r, event, FR_YAML_SCALAR, &node)) != FR_OK)
         return rc;
     node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
@@ -201,8 +203,7 @@ static enum fr_rc on_start(struct reader *r, const yaml_event_t *event, enum fr_
     enum fr_rc rc;
 
     if (tag != NULL)
-        return refuse_at(r, event->start_mark,
-                         "tags (!x) are not used here; write the value alone");
+        return refuse_at(r, event->start_mark, NO_TAGS);
     if (r->depth == MAX_DEPTH)
         return refuse_at(r, event->start_mark, "nested too deep: more than 64 levels");
     if ((rc = make(r, event, kind, &node)) != FR_OK ||
@@ -271,8 +272,12 @@ static enum fr_rc on_end(struct reader *r)
     }
     if ((node->pairs = fr_arena_array(r->arena, node->n + 1, sizeof(*node->pairs))) == NULL)
         return no_memory(r);
-    for (const struct cell *c = top->first; c != NULL; c = c->next)
+    for (const struct cell *c = top->first; c != NULL; c = c->next) {
+        if (!c->key->quoted && fr_str_is(c->key->text, "<<"))
+            return refuse(r, c->key->line, c->key->col,
+                          "merge keys (<<) are not read; expected the keys themselves");
         node->pairs[i++] = (struct fr_yaml_pair){c->key->text, c->key->line, c->key->col, c->value};
+    }
     return check_keys(r, node);
 }
 
@@ -321,6 +326,32 @@ static enum fr_rc check_bytes(struct reader *r, struct fr_str text)
     return FR_OK;
 }
 
+/* What helps against a mistake that libyaml reports: the words that its problem or context has. */
+static const char *remedy(const yaml_parser_t *parser)
+{
+    static const struct {
+        const char *has, *expected;
+    } table[] = {
+        {"mapping values are not allowed",
+         "quotes around a text with ': ' in it, or the key in the column of its map"},
+        {"',' or ']'", "quotes around a text with brackets, commas or ': ' in it"},
+        {"',' or '}'", "quotes around a text with braces, commas or ': ' in it"},
+        {"an anchor", "quotes around a text with '&' or '*' in it"},
+        {"an alias", "quotes around a text with '*' in it"},
+        {"a tag", "quotes around a text that begins with '!'"},
+        {"cannot start any token", "quotes around a text that begins with '@', '%' or '`'"},
+        {"expected node content", "a value, or quotes around one like '::1' that begins with ':'"},
+        {"did not find expected key", "all keys of a map in one column"},
+        {"did not find expected '-'", "all items of a list in one column"},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if ((parser->problem != NULL && strstr(parser->problem, table[i].has) != NULL) ||
+            (parser->context != NULL && strstr(parser->context, table[i].has) != NULL))
+            return table[i].expected;
+    return NULL;
+}
+
 static enum fr_rc syntax_error(struct reader *r, const yaml_parser_t *parser, struct fr_str text)
 {
     int line = (int)parser->problem_mark.line + 1;
@@ -331,11 +362,18 @@ static enum fr_rc syntax_error(struct reader *r, const yaml_parser_t *parser, st
         return no_memory(r);
     if (at < text.n && text.p[at] == '\t')
         return refuse(r, line, col, "a tab; expected spaces");
-    if (parser->context == NULL)
-        return refuse(r, line, col, parser->problem ? parser->problem : "not YAML");
-    return fr_fail(r->err, FR_USAGE, "%s:%d:%d: %s %s that began at line %d", r->name, line, col,
-                   parser->problem ? parser->problem : "not YAML", parser->context,
+    const char *expected = remedy(parser);
+    struct fr_buf b = {0};
+
+    fr_buf_text(&b, parser->problem ? parser->problem : "not YAML");
+    if (parser->context != NULL)
+        fr_buf_fmt(&b, " %s that began at line %d", parser->context,
                    (int)parser->context_mark.line + 1);
+    if (expected != NULL)
+        fr_buf_fmt(&b, "; expected %s", expected);
+    enum fr_rc rc = b.bad ? no_memory(r) : refuse(r, line, col, b.p);
+    fr_buf_finish(&b);
+    return rc;
 }
 
 static enum fr_rc read_all(struct reader *r, yaml_parser_t *parser, struct fr_str text)

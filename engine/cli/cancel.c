@@ -1,5 +1,5 @@
-/* Asking the owner of a run to stop it and waiting until it has; without an owner, taking it over
- * to stop it. */
+/* cancel asks the owner of a run to stop the run's tasks and waits until they have ended. A run
+ * without an owner is taken over first. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -10,7 +10,7 @@
 
 enum { ANSWER_MS = 10000, LOOK_MS = 20, LOOK_MAX_MS = 500 };
 
-/* Waits until the owner has answered request id; *gone: it died before. */
+/* Waits until the owner has answered request id. *gone: the owner ended before it answered. */
 static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id, bool *gone,
                               struct fr_err *err)
 {
@@ -19,7 +19,7 @@ static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id,
     for (;;) {
         struct fr_arena arena = {0};
         const char *answer = NULL;
-        bool owned = fr_home_owned(fr_store_home(st), run); /* before the look: it may end after */
+        bool owned = fr_home_owned(fr_store_home(st), run); /* asked first */
         enum fr_rc rc = fr_store_request_answer(st, id, &arena, &answer, err);
 
         if (rc == FR_OK && answer != NULL && strcmp(answer, "ok") != 0)
@@ -43,8 +43,8 @@ enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row 
 
     req->asked_wall = fr_sys.wall_ms();
     rc = fr_store_request_add(st, run, req, err);
-    if (rc == FR_OK) /* one that just took it over reads its requests before it listens */
-        (void)fr_home_poke(fr_store_home(st), run, NULL);
+    if (rc == FR_OK) /* a new owner reads all requests before it listens */
+        (void)fr_home_notify(fr_store_home(st), run, NULL);
     return rc == FR_OK ? wait_answer(st, run, req->id, gone, err) : rc;
 }
 
@@ -53,8 +53,8 @@ struct cancel {
     bool json;
     struct fr_arena arena; /* of the row */
     struct fr_run_row run; /* as last read */
-    struct fr_buf said;    /* "NODE\n" of those that were named as unreachable */
-    bool hooks;            /* its hooks ran already: they are what is stopped */
+    struct fr_buf said;    /* "NODE\n" of nodes already named as unreachable */
+    bool hooks;            /* only its hooks are left to stop */
 };
 
 static enum fr_rc look(struct cancel *c, struct fr_err *err)
@@ -66,13 +66,13 @@ static enum fr_rc look(struct cancel *c, struct fr_err *err)
     return fr_store_run_find(c->st, id, &c->arena, &c->run, err);
 }
 
-/* Its tasks have ended. Hooks of the cancel may still run. */
+/* Whether the tasks of the run have ended. Hooks may still run. */
 static bool stopped(const struct cancel *c)
 {
     return strcmp(c->run.state, "over") == 0 || (!c->hooks && strcmp(c->run.state, "hooks") == 0);
 }
 
-/* Says once of each node that cannot be reached that the end waits for it. */
+/* Names each unreachable node that the end waits for, once. */
 static enum fr_rc name_unreachable(struct cancel *c, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -96,8 +96,7 @@ static enum fr_rc name_unreachable(struct cancel *c, struct fr_err *err)
     return rc;
 }
 
-/* Nobody looks after it: this process does, until its tasks are stopped. *busy: somebody was
- * faster. */
+/* Takes over a run without an owner and stops its tasks. *busy: another process was faster. */
 static int stop_here(struct cancel *c, bool *busy)
 {
     char id[FR_ID_TEXT];
@@ -107,7 +106,8 @@ static int stop_here(struct cancel *c, bool *busy)
     struct fr_run *r = NULL;
     struct fr_err err = {0};
     int code = CLI_OK;
-    enum fr_rc rc = cli_drive_init(&d, c->json, true, &err);
+    enum fr_rc rc = cli_drive_init(
+        &d, &(struct cli_show_opts){.json = c->json, .quiet = true}, &err);
 
     fr_id_text(c->run.id, id);
     if (rc == FR_OK)
@@ -125,7 +125,7 @@ static int stop_here(struct cancel *c, bool *busy)
     return code;
 }
 
-/* Until all its tasks have ended, whoever owns it. */
+/* Waits until all tasks have ended, whoever owns the run. */
 static enum fr_rc wait_stopped(struct cancel *c, int *code, struct fr_err *err)
 {
     bool asked = false, busy;
@@ -143,7 +143,7 @@ static enum fr_rc wait_stopped(struct cancel *c, int *code, struct fr_err *err)
 
             rc = cli_ask(c->st, c->run.id, &req, &gone, err);
             if (rc == FR_USAGE && look(c, NULL) == FR_OK && stopped(c))
-                return FR_OK; /* it ended in between */
+                return FR_OK; /* the run ended meanwhile */
             asked = rc == FR_OK && !gone;
             if (asked && !c->json)
                 fr_print("run %lld is being cancelled by its owner\n", (long long)c->run.no);
@@ -165,7 +165,7 @@ static json_t *left_json(const struct fr_inst_row *r)
                      "reason", r->reason);
 }
 
-/* What stopping it came to: who is still there, by name. */
+/* Prints how the run ended and names the tasks that may still run. */
 static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
 {
     json_t *left = c->json ? json_array() : NULL;
@@ -230,8 +230,8 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_store(&c.st, &err);
     if (rc == FR_OK)
-        rc = args.n > 0 ? fr_store_run_find(c.st, args.v[0], &c.arena, &c.run, &err)
-                        : fr_store_run_open(c.st, &c.arena, &c.run, &err);
+        rc = cli_pick_run(c.st, args.n > 0 ? args.v[0] : NULL, CLI_PICK_CANCEL, &c.arena, &c.run,
+                          &err);
     if (rc == FR_OK && strcmp(c.run.state, "over") == 0)
         rc = fr_fail(&err, FR_USAGE, "run %lld is over (%s)", (long long)c.run.no, c.run.outcome);
     if (rc == FR_OK)

@@ -1,11 +1,12 @@
 /*
  * The flowrun program: a command a file, one table (table.c). A command parses its options, does
- * its work, says what went wrong once, and returns an exit code.
+ * its work, prints an error once, and returns an exit code.
  */
 #ifndef FR_CLI_CLI_H
 #define FR_CLI_CLI_H
 
 #include "engine/base/json.h"
+#include "engine/cli/out.h"
 #include "engine/run/run.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 /* Exit codes, also in README and `flowrun help exit-codes`; their texts stand in exits.c. */
 enum cli_exit {
     CLI_OK = 0,
-    CLI_FAILED = 1,      /* the run, or what was asked about, failed */
+    CLI_FAILED = 1,      /* the run failed, or the node, file or task asked about */
     CLI_USAGE = 2,       /* wrong input: a file, flag, value or name */
     CLI_CANCELLED = 3,   /* the run was cancelled */
     CLI_LEFT = 4,        /* left before the end; tasks go on, `flowrun resume` takes over */
@@ -26,7 +27,7 @@ enum cli_exit {
 enum cli_exit cli_exit_of(enum fr_rc rc);
 void cli_print_exits(void);
 
-/* Says err on stderr and gives its exit code. */
+/* Prints err on stderr and returns its exit code. */
 enum cli_exit cli_fail(const struct fr_err *err);
 enum cli_exit cli_fail_issues(const struct fr_issues *issues, const struct fr_err *err);
 
@@ -85,32 +86,64 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
 /* Finds the home, makes it, opens its store. */
 enum fr_rc cli_store(struct fr_store **out, struct fr_err *err);
 
-/* ---- showing a run while it goes (show.c, live.c, json.c) ---- */
+/* ---- rows of the store (status.c) ---- */
+
+struct fr_inst_row;
+struct fr_run_row;
+
+/* State of a run in a word: "left" when no process owns it. */
+const char *cli_run_word(const struct fr_store *st, const struct fr_run_row *row);
+/* Date and time; duration up to now when ended is 0. "-": not begun. */
+void cli_date(int64_t wall_ms, char out[32]);
+void cli_took(int64_t started_wall, int64_t ended_wall, char out[24]);
+/* Whether a task failed itself. Tasks that waited for another one or were cancelled did not. */
+bool cli_is_failure(enum fr_state_of state);
+bool cli_has_failed(const struct fr_inst_row *row);
+
+/* ---- which run (pick.c) ---- */
+
+enum cli_pick {
+    CLI_PICK_RESUME,  /* runs that are not over and that nobody owns */
+    CLI_PICK_ABANDON, /* for resume --abandon: those that somebody owns, too */
+    CLI_PICK_CANCEL,  /* likewise */
+};
+
+/* The run that given names, as fr_store_run_find(). NULL: the only one that can be acted on, which
+ * is said on stderr; of several the user chooses on a terminal, else they are listed. FR_USAGE,
+ * FR_NOTFOUND; FR_BUSY: another flowrun owns the only one. */
+enum fr_rc cli_pick_run(struct fr_store *st, const char *given, enum cli_pick act,
+                        struct fr_arena *arena, struct fr_run_row *out, struct fr_err *err);
+
+/* ---- showing a run while it goes (show.c, order.c, live.c, json.c) ---- */
 
 struct cli_show;
 
 struct cli_show_opts {
     bool json;
-    bool quiet; /* no task output */
+    bool quiet;   /* no task output; without json: only what failed, and the end */
+    bool verbose; /* also when a task starts, runs and is stopped */
     struct fr_loop *loop;
+    struct cli_out *out;
 };
 
-/* What a terminal shows of a line in the end: a progress bar rewrites it after each carriage
- * return. Part of text. */
+/* The part of a line that a terminal shows in the end: the text behind the last carriage return,
+ * as progress bars write it. */
 struct fr_str cli_line_seen(const char *text, size_t n);
 
 enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *opts,
                            struct fr_err *err);
 struct fr_view cli_show_view(struct cli_show *show);
-/* A line of flowrun's own, among the others. */
+/* Prints a line of flowrun itself, among the lines of tasks. */
 void cli_show_say(struct cli_show *show, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The first lines, and the table at the end. */
 void cli_show_begin(struct cli_show *show, const struct fr_run *run);
-void cli_show_end(struct cli_show *show, const struct fr_run *run);
+void cli_show_end(struct cli_show *show);
 void cli_show_destroy(struct cli_show *show);
 
-/* Prints doc as a line and drops it; safe for a terminal. NULL prints nothing. */
+/* Appends doc as a line, safe for a terminal, and drops doc. NULL appends nothing. */
+void cli_add_json(struct fr_buf *out, json_t *doc);
+/* Prints that line. */
 void cli_put_json(json_t *doc);
 
 /* ---- driving (drive.c) ---- */
@@ -119,12 +152,13 @@ struct cli_drive {
     struct cli_paths paths;
     struct fr_store *store;
     struct fr_loop loop;
+    struct cli_out *out; /* all that is printed meanwhile */
     struct cli_show *show;
     struct fr_run_env env;
 };
 
-/* Loop, store, paths and view for a run. */
-enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_err *err);
+/* Loop, store, paths and view for a run. Of how: json, quiet, verbose. */
+enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err);
 /* Turns the run to its end, or until the user leaves; then drops it. */
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 void cli_drive_finish(struct cli_drive *d);
@@ -133,8 +167,8 @@ void cli_drive_finish(struct cli_drive *d);
 
 struct fr_request_row;
 
-/* Sends req and waits until the owner has answered it; *gone: it died before, and its successor
- * reads it. FR_TIMEOUT; FR_USAGE: the owner refuses, err says why. */
+/* Sends req and waits until the owner has answered. *gone: the owner ended before; the next owner
+ * reads req. FR_TIMEOUT; FR_USAGE: the owner refuses, err says why. */
 enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row *req, bool *gone,
                    struct fr_err *err);
 

@@ -2,7 +2,6 @@
 #include "engine/cli/show.h"
 
 #include "engine/base/log.h"
-#include "engine/base/sys.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
@@ -38,16 +37,6 @@ const char *show_plain(const struct cli_show *show)
     return show->color ? "\033[0m" : "";
 }
 
-void show_took(const struct fr_run_inst *in, char out[24])
-{
-    int64_t end = in->ended_wall != 0 ? in->ended_wall : fr_sys.wall_ms();
-
-    if (in->started_wall == 0)
-        memcpy(out, "-", 2);
-    else
-        fr_show_duration(end > in->started_wall ? end - in->started_wall : 0, out);
-}
-
 size_t show_width(const char *text)
 {
     mbstate_t mb = {0};
@@ -65,6 +54,37 @@ size_t show_width(const char *text)
         text += n;
     }
     return width;
+}
+
+unsigned show_rows(struct fr_str line, unsigned columns)
+{
+    mbstate_t mb = {0};
+    unsigned rows = 1, column = 0;
+
+    for (size_t at = 0; at < line.n;) {
+        wchar_t wc;
+        size_t n = mbrtowc(&wc, line.p + at, line.n - at, &mb);
+        int w = n > 0 && n <= 16 ? wcwidth(wc) : 1;
+
+        if (line.p[at] == '\033') { /* ESC [ digits m */
+            while (at < line.n && line.p[at] != 'm')
+                at++;
+            at++;
+            continue;
+        }
+        if (n == 0 || n > 16) {
+            n = 1;
+            memset(&mb, 0, sizeof(mb));
+        }
+        w = w > 0 ? w : 0;
+        if (column + (unsigned)w > columns) {
+            rows++;
+            column = 0;
+        }
+        column += (unsigned)w;
+        at += n;
+    }
+    return rows;
 }
 
 void show_cell(struct fr_buf *out, const char *text, size_t width)
@@ -132,7 +152,7 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
 
     if (plan->tasks[plan->insts[i].task].hook >= 0 && r.state == FR_ST_SKIPPED)
         return; /* a hook of another outcome */
-    show_took(&in, took);
+    cli_took(in.started_wall, in.ended_wall, took);
     show_cell(&b, plan->tasks[plan->insts[i].task].name, w->task);
     fr_buf_text(&b, "  ");
     show_cell(&b, plan->nodes[plan->insts[i].node].name, w->node);
@@ -154,7 +174,7 @@ static bool is_last(const struct fr_plan *plan, uint32_t task)
     return plan->tasks[task].hook < 0 && plan->tasks[task].n_users == 0;
 }
 
-/* What the last tasks gave out: where the published folder is. */
+/* Prints the outputs of the last tasks, such as the published folder. */
 static void results(const struct cli_show *show)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
@@ -169,6 +189,8 @@ static void results(const struct cli_show *show)
         for (size_t k = 0; k < outs->n; k++) {
             struct fr_buf b = {0};
 
+            if (fr_has_prefix(outs->v[k].p, FR_RESULT "="))
+                continue;
             fr_buf_visible(&b, outs->v[k].p, outs->v[k].n);
             if (!b.bad)
                 fr_print("%s%s gave %s\n", gap, plan->insts[i].key, b.p);
@@ -178,7 +200,7 @@ static void results(const struct cli_show *show)
     }
 }
 
-/* What to do about a run that failed. */
+/* Prints the next commands after a failure. */
 static void next_commands(const struct cli_show *show)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
@@ -189,8 +211,7 @@ static void next_commands(const struct cli_show *show)
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         struct fr_row r = fr_run_row(show->run, i);
 
-        if (r.state < FR_ST_FAILED || r.state > FR_ST_STOP_UNPROVEN || r.attempt_no == 0 ||
-            r.cause == FR_CAUSE_GANG_PEER)
+        if (!cli_is_failure(r.state) || r.attempt_no == 0 || r.cause == FR_CAUSE_GANG_PEER)
             continue;
         fr_print("\n'flowrun logs %lld %s' shows its output, ", no, plan->insts[i].key);
         fr_print("'flowrun retry %lld' runs again what failed\n", no);
@@ -199,7 +220,7 @@ static void next_commands(const struct cli_show *show)
     fr_print("\n'flowrun retry %lld' runs again what failed\n", no);
 }
 
-void show_closing(struct cli_show *show)
+static void table(struct cli_show *show)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
     struct widths w = measure(plan);
@@ -218,5 +239,11 @@ void show_closing(struct cli_show *show)
     for (uint32_t i = 0; i < plan->n_insts; i++)
         row(show, &w, i);
     results(show);
+}
+
+void show_closing(struct cli_show *show)
+{
+    if (!show->opts.quiet)
+        table(show);
     next_commands(show);
 }

@@ -5,7 +5,6 @@
 #include "engine/base/sys.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { STOP_MS = 1000 }; /* between the first Ctrl-C and its effect: time for the second */
@@ -22,16 +21,19 @@ struct driver {
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_err *err)
+enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err)
 {
-    struct cli_show_opts so = {json, quiet, &d->loop};
+    struct cli_show_opts so = *how;
     enum fr_rc rc = cli_paths_find(&d->paths, err);
 
-    setvbuf(stdout, NULL, _IOFBF, 0); /* lines are gathered for a turn */
     if (rc == FR_OK)
         rc = cli_store(&d->store, err);
     if (rc == FR_OK)
         rc = fr_loop_event_create(&d->loop, err);
+    if (rc == FR_OK)
+        rc = cli_out_create(&d->out, &d->loop, how->json, err);
+    so.loop = &d->loop;
+    so.out = d->out;
     if (rc == FR_OK)
         rc = cli_show_create(&d->show, &so, err);
     if (rc != FR_OK)
@@ -49,7 +51,12 @@ enum fr_rc cli_drive_init(struct cli_drive *d, bool json, bool quiet, struct fr_
 
 void cli_drive_finish(struct cli_drive *d)
 {
+    bool leave = false;
+
     cli_show_destroy(d->show);
+    if (d->out != NULL)
+        cli_out_drain(d->out, &leave); /* what went wrong before the run, or behind it */
+    cli_out_destroy(d->out);
     fr_loop_destroy(&d->loop);
     fr_store_close(d->store);
     cli_paths_finish(&d->paths);
@@ -67,7 +74,7 @@ static void on_signal(void *arg, int signo)
 {
     struct driver *dr = arg;
 
-    if (signo == SIGINT && dr->interrupts++ == 0) {
+    if (signo == SIGINT && dr->run != NULL && dr->interrupts++ == 0) {
         cli_show_say(dr->d->show,
                      "stopping all tasks of run %lld; Ctrl-C again leaves them running",
                      (long long)fr_run_no(dr->run));
@@ -90,7 +97,8 @@ static enum cli_exit outcome(const struct fr_run *run)
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         struct fr_row row = fr_run_row(run, i);
 
-        if (row.cause == FR_CAUSE_START_FAILED && fr_row_began(&row) == 0)
+        if (row.cause == FR_CAUSE_UNREACHABLE ||
+            (row.cause == FR_CAUSE_START_FAILED && fr_row_began(&row) == 0))
             return CLI_UNREACHABLE;
     }
     return CLI_FAILED;
@@ -101,7 +109,7 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
     struct fr_run *run = dr->run;
 
     while (!fr_run_over(run) && !dr->leave) {
-        (void)fr_print_ok(); /* what the last turn showed; a failure is said at the end */
+        cli_out_flush(dr->d->out);
         if (fr_run_turn(run, err) != FR_OK) {
             cli_fail(err);
             cli_show_say(dr->d->show, "tasks go on; 'flowrun resume %lld' takes over",
@@ -111,7 +119,7 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
     }
     if (dr->leave && dr->stopping)
         cli_show_say(dr->d->show,
-                     "left (%s): tasks were already told to stop, and do so by themselves; "
+                     "left (%s): tasks were already asked to stop, and do so by themselves; "
                      "'flowrun resume %lld' takes over until they have",
                      dr->why, (long long)fr_run_no(run));
     else if (dr->leave)
@@ -141,12 +149,16 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
         code = turn_it(&dr, &err);
     else
         cli_fail(&err);
-    cli_show_end(d->show, run);
+    cli_show_end(d->show);
+    dr.run = NULL; /* over for this process: from now on a signal ends the wait for the reader */
+    if (dr.stop != NULL)
+        fr_loop_arm(&d->loop, dr.stop, -1);
+    fr_run_destroy(run);
+    cli_out_drain(d->out, &dr.leave);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (watches[i] != NULL)
             fr_loop_unwatch(&d->loop, &watches[i]);
     if (dr.stop != NULL)
         fr_loop_untimer(&d->loop, &dr.stop);
-    fr_run_destroy(run);
     return code;
 }

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* A pipeline that was read and whose plan stands. */
+/* A pipeline and its plan. */
 struct loaded {
     struct cli_spec spec; /* what the options of the command fill */
     struct cli_list args;
@@ -35,7 +35,7 @@ static enum fr_rc load(struct loaded *l, const struct cli_command *cmd, const st
     return rc;
 }
 
-/* Says what went wrong, if anything did; the exit code. */
+/* Prints the error, if there is one, and returns the exit code. */
 static int unload(struct loaded *l, enum fr_rc rc, const struct fr_err *err)
 {
     int code = rc != FR_OK ? cli_fail_issues(&l->issues, err) : CLI_OK;
@@ -64,6 +64,8 @@ int cli_validate(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK) {
         char file[4 * PATH_MAX];
         fr_visible(file, sizeof(file), l.spec.file, strlen(l.spec.file));
+        for (size_t i = 0; i < l.pipeline->n_notes; i++)
+            fr_print("%s\n", l.pipeline->notes[i]);
         fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", file, l.pipeline->n_tasks,
                  l.pipeline->n_nodes);
     }

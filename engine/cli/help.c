@@ -30,7 +30,35 @@ static void overview(void)
             fr_buf_finish(&b);
         }
     fr_print("\n'flowrun help COMMAND' explains one. State lies in $FLOWRUN_HOME, else\n"
-             "$XDG_STATE_HOME/flowrun, else ~/.local/state/flowrun.\n");
+             "$XDG_STATE_HOME/flowrun, else ~/.local/state/flowrun. $FLOWRUN_LOG=debug shows more\n"
+             "of what flowrun does by itself, such as turns of its loop above 100 ms.\n");
+}
+
+/* The causes that retry.on lists, and the one case in which a command runs twice. */
+static void causes(void)
+{
+    static const struct {
+        const char *name, *meaning;
+    } table[] = {
+        {"exit", "the command ended with another status than 0"},
+        {"signal", "a signal ended it"},
+        {"timeout", "it ran longer than timeout:"},
+        {"oom", "the kernel ended it for memory; not retried unless listed"},
+        {"start_failed", "it could not be started, or its files could not be shipped"},
+        {"node_lost", "its node was given up, or had no contact for lost_after:"},
+        {"lost", "its supervisor was killed, so nobody knows how it ended"},
+        {"unreachable", "its node was not there for connect.retry_for"},
+    };
+
+    fr_print("An attempt that fails has one of these causes; retry.on lists those after which the\n"
+             "task is tried again (and exit codes):\n");
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        fr_print("  %-14s%s\n", table[i].name, table[i].meaning);
+    fr_print("\nA command runs at least once. It runs a second time when its supervisor is killed\n"
+             "between the command's end and the record of it, and a retry follows on lost.\n"
+             "Where a second run does harm, list the causes without lost:\n"
+             "  retry: {times: 3, on: [exit, signal, timeout, start_failed, node_lost]}\n"
+             "The task then fails as lost. 'flowrun retry' starts it again once you looked.\n");
 }
 
 int cli_help(const struct cli_command *cmd, char **argv)
@@ -51,6 +79,8 @@ int cli_help(const struct cli_command *cmd, char **argv)
     } else if (strcmp(args.v[0], "exit-codes") == 0) {
         fr_print("flowrun ends with one of these exit codes:\n");
         cli_print_exits();
+    } else if (strcmp(args.v[0], "causes") == 0) {
+        causes();
     } else if ((about = cli_command_find(args.v[0])) != NULL) {
         asked[0] = (char *)about->name;
         code = about->run(about, asked);

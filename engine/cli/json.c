@@ -9,26 +9,34 @@
 
 /* jansson leaves DEL and the control characters U+0080 to U+009F as they are; terminals do not.
  * They only stand inside of strings. */
-void cli_put_json(json_t *doc)
+void cli_add_json(struct fr_buf *out, json_t *doc)
 {
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
-    struct fr_buf b = {0};
 
     for (const char *p = text; p != NULL && *p != '\0'; p++) {
         const unsigned char *c = (const unsigned char *)p;
 
         if (c[0] == 0x7f)
-            fr_buf_text(&b, "\\u007f");
+            fr_buf_text(out, "\\u007f");
         else if (c[0] == 0xc2 && c[1] < 0xa0)
-            fr_buf_fmt(&b, "\\u%04x", *(const unsigned char *)++p);
+            fr_buf_fmt(out, "\\u%04x", *(const unsigned char *)++p);
         else
-            fr_buf_add(&b, p, 1);
+            fr_buf_add(out, p, 1);
     }
-    if (b.n > 0 && !b.bad)
-        fr_print("%s\n", b.p);
-    fr_buf_finish(&b);
+    if (text != NULL)
+        fr_buf_text(out, "\n");
     free(text);
     json_decref(doc);
+}
+
+void cli_put_json(json_t *doc)
+{
+    struct fr_buf b = {0};
+
+    cli_add_json(&b, doc);
+    if (b.n > 0 && !b.bad)
+        fr_print("%s", b.p);
+    fr_buf_finish(&b);
 }
 
 static json_t *event(const struct cli_show *show, const char *kind, int64_t wall_ms)
@@ -60,7 +68,7 @@ void json_begin(struct cli_show *show)
 void json_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_str text)
 {
     json_t *doc = event(show, "log", wall_ms);
-    struct fr_buf visible = {0};
+    struct fr_buf visible = {0}, line = {0};
 
     place(show, doc, inst);
     if (fr_utf8_valid(text.p, text.n)) {
@@ -70,7 +78,10 @@ void json_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_
         json_object_set_new(doc, "text", json_string(visible.p != NULL ? visible.p : ""));
         fr_buf_finish(&visible);
     }
-    cli_put_json(doc);
+    cli_add_json(&line, doc);
+    if (line.n > 0 && !line.bad)
+        cli_out_add(show->opts.out, CLI_OUT_OUTPUT, line.p, line.n);
+    fr_buf_finish(&line);
 }
 
 static void put_state(struct cli_show *show, const struct fr_note *note)

@@ -15,17 +15,23 @@ struct logs {
     struct fr_arena arena;
     struct fr_run_row run;
     const char *task; /* NULL: all */
-    bool times;
+    bool failed;      /* of tasks that failed alone */
+    struct cli_merge_opts how;
     struct cli_merge *merge;
 };
 
-static bool wanted(const struct logs *l, const struct fr_inst_row *inst)
+static bool is_named(const struct logs *l, const struct fr_inst_row *inst)
 {
     return l->task == NULL || strcmp(l->task, inst->task) == 0 || strcmp(l->task, inst->key) == 0;
 }
 
-/* Of each instance: whether it is a member of a gang, as far as attempts tell; its neighbours of
- * the same task are the others. */
+static bool wanted(const struct logs *l, const struct fr_inst_row *inst)
+{
+    return is_named(l, inst) && (!l->failed || cli_has_failed(inst));
+}
+
+/* For each instance: whether it is a member of a gang. A rank above 0 shows a gang; all instances
+ * of that task are members. */
 static bool *find_gangs(const struct fr_attempt_rows *rows, const struct fr_inst_rows *insts,
                         struct fr_arena *arena)
 {
@@ -62,7 +68,7 @@ static enum fr_rc add(struct logs *l, const struct fr_attempt_row *row, const ch
     return rc;
 }
 
-/* The attempts that the store knows by now. */
+/* Takes the attempts that the store has now. */
 static enum fr_rc refresh(struct logs *l, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -91,40 +97,55 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
             cli_merge_set(l->merge, place, row->ended_wall != 0, row->done != 0);
     }
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
-        any = any || wanted(l, &insts.rows[i]);
+        any = any || is_named(l, &insts.rows[i]);
     if (rc == FR_OK && !any && insts.n > 0)
         rc = fr_fail(err, FR_USAGE, "run %lld has no task '%s'", (long long)l->run.no, l->task);
     fr_arena_finish(&arena);
     return rc;
 }
 
-static bool is_over(struct logs *l, struct fr_err *err)
+/* Whether nothing more comes: the run is over; or nobody drives it, *left. */
+static enum fr_rc is_over(struct logs *l, bool *over, bool *left, struct fr_err *err)
 {
+    bool owned = fr_home_owned(fr_store_home(l->st), l->run.id); /* asked first */
     struct fr_arena arena = {0};
     struct fr_run_row row = {.state = ""};
     char id[FR_ID_TEXT];
-    bool over;
+    enum fr_rc rc;
 
     fr_id_text(l->run.id, id);
-    over = fr_store_run_find(l->st, id, &arena, &row, err) != FR_OK ||
-           strcmp(row.state, "over") == 0 || !fr_home_owned(fr_store_home(l->st), l->run.id);
+    rc = fr_store_run_find(l->st, id, &arena, &row, err);
+    *left = rc == FR_OK && strcmp(row.state, "over") != 0 && !owned;
+    *over = *left || (rc == FR_OK && strcmp(row.state, "over") == 0);
     fr_arena_finish(&arena);
-    return over;
+    return rc;
+}
+
+/* Waits before the next look. false: the reader has left. */
+static bool pause_reading(void)
+{
+    struct pollfd out = {.fd = 1};
+
+    return fr_sys.poll(&out, 1, FOLLOW_MS) <= 0 || (out.revents & (POLLERR | POLLHUP)) == 0;
 }
 
 static enum fr_rc show(struct logs *l, bool follow, struct fr_err *err)
 {
+    bool over = !follow, left = false, read = true;
     enum fr_rc rc = FR_OK;
-    bool over = !follow;
 
     do {
         if (follow)
-            over = is_over(l, err);
-        if ((rc = refresh(l, err)) == FR_OK)
+            rc = is_over(l, &over, &left, err);
+        if (rc == FR_OK && (rc = refresh(l, err)) == FR_OK)
             rc = cli_merge_print(l->merge, over, err);
-        if (rc == FR_OK && !over)
-            fr_sys.poll(NULL, 0, FOLLOW_MS);
-    } while (rc == FR_OK && !over && fr_print_ok());
+        if (rc == FR_OK && fr_print_ok() && !over)
+            read = pause_reading();
+    } while (rc == FR_OK && !over && read && fr_print_ok());
+    if (rc == FR_OK && left && read && fr_print_ok())
+        fr_complain("flowrun: no flowrun looks after run %lld, so no more output comes; "
+                    "'flowrun resume %lld' goes on with it\n",
+                    (long long)l->run.no, (long long)l->run.no);
     return rc;
 }
 
@@ -152,7 +173,7 @@ static enum fr_rc find_run(struct logs *l, const struct cli_list *args, struct f
     rc = dir.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
                  : fr_check_unlinked(dir.p, strlen(fr_store_home(l->st)), err);
     if (rc == FR_OK)
-        rc = cli_merge_create(&l->merge, dir.p, l->times, err);
+        rc = cli_merge_create(&l->merge, dir.p, &l->how, err);
     fr_buf_finish(&dir);
     return rc;
 }
@@ -161,10 +182,14 @@ int cli_logs(const struct cli_command *cmd, char **argv)
 {
     struct logs l = {0};
     struct cli_list args = {0};
+    const char *tail = NULL;
     bool follow = false;
+    int64_t n = 0;
     const struct cli_opt opts[] = {
         {"--follow", 'f', NULL, "go on as more comes, until the run ends", .flag = &follow},
-        {"--times", 't', NULL, "show when each line was written", .flag = &l.times},
+        {"--tail", 'n', "N", "begin with the last N lines", .value = &tail},
+        {"--failed", 0, NULL, "only of tasks that failed", .flag = &l.failed},
+        {"--times", 't', NULL, "show when each line was written", .flag = &l.how.times},
         {.name = NULL},
     };
     struct fr_err err = {0};
@@ -172,6 +197,10 @@ int cli_logs(const struct cli_command *cmd, char **argv)
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 2, &err);
+    if (rc == FR_OK && tail != NULL &&
+        (fr_parse_i64(fr_str_of(tail), &n, &err) != FR_OK || n < 1 || n > INT32_MAX))
+        rc = fr_fail(&err, FR_USAGE, "logs: --tail is a whole number from 1 on, not '%s'", tail);
+    l.how.n_tail = (size_t)n;
     if (rc == FR_OK)
         rc = cli_store(&l.st, &err);
     if (rc == FR_OK)

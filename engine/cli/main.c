@@ -1,9 +1,11 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
+#include "engine/base/proc.h"
 
 #include <locale.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -51,17 +53,28 @@ static int command(int argc, char **argv)
     return unknown(argv[1]);
 }
 
+static void set_log_level(const char *word)
+{
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+
+    for (int i = 0; word != NULL && i < 4; i++)
+        if (strcmp(word, levels[i]) == 0)
+            fr_log_level((enum fr_log_level)i);
+}
+
 int main(int argc, char **argv)
 {
     int code;
 
     prctl(PR_SET_DUMPABLE, 0); /* secrets are in its memory: no core, no look inside by others */
+    fr_proc_raise_descriptors();
+    set_log_level(getenv("FLOWRUN_LOG"));
     setlocale(LC_CTYPE, "C.UTF-8");
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGXFSZ, SIG_IGN); /* a file as long as is allowed fails, as on a full disk */
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is said below; tasks go on */
+    signal(SIGPIPE, SIG_IGN); /* a reader that left is no error, and tasks go on */
     code = command(argc, argv);
-    if (!fr_print_ok()) {
+    if (!fr_print_ok() && !fr_print_left()) {
         fr_complain("flowrun: the output could not be written\n");
         code = code == CLI_OK ? CLI_HOME : code;
     }

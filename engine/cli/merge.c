@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/newest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,8 @@ enum {
     WINDOWS = 64,
     FIRST_READ = 4 << 10,
     READ_BYTES = 64 << 10,
-    CHECK_BYTES = 1 << 20, /* printed, after which somebody may have stopped to read */
+    PRINT_BYTES = 256 << 10, /* gathered before one write */
+    TAIL_CUT = 1 << 20,      /* bytes of lines beyond the tail, after which they are dropped */
 };
 
 #define NOBODY SIZE_MAX
@@ -26,21 +28,28 @@ struct pair { /* as engine/run writes it */
 
 struct source { /* one attempt's log */
     struct fr_id id;
-    const char *label, *name; /* in the arena */
+    const char *label, *name; /* in the arena; the label with what stands behind it */
+    bool begun;               /* at is the first line to show */
     size_t window;            /* NOBODY: it is not open */
-    uint64_t at;              /* bytes printed: the next line begins here */
-    struct pair pair;         /* of the index, in force there … */
-    uint64_t pair_end;        /* … up to here; 0: not looked for */
-    int64_t line_ms;          /* when it was written, never before the one above it */
+    uint64_t at;              /* offset of the next line to print */
+    struct pair pair;         /* of the index: the newest at or before at … */
+    uint64_t pair_end;        /* … and where the next pair begins; 0: unknown */
+    int64_t line_ms;          /* when the next line was written; never goes back */
     bool ended, whole;
-    bool ready, drained; /* stands in the heap; has no more */
+    struct cli_newest newest;
+    bool ready, drained; /* it is in the heap; all of it was printed */
+};
+
+struct clock {
+    char text[16];
+    size_t n;
 };
 
 struct window {   /* an open log */
     size_t owner; /* NOBODY: free */
     uint64_t used;
-    int fd, idx_fd;     /* -1: not there */
-    struct fr_buf text; /* owns: what was read, from the file's offset start on */
+    int fd, idx_fd, tail_fd; /* -1: not there */
+    struct fr_buf text;      /* owns: what was read, from the file's offset start on */
     uint64_t start;
     size_t cut; /* bytes of text that were printed */
 };
@@ -57,23 +66,31 @@ struct cli_merge {
     size_t n_heap;
     struct window windows[WINDOWS];
     uint64_t clock;
-    struct fr_buf line;
-    size_t printed; /* bytes since stdout was looked at */
+    struct fr_buf out; /* lines to be printed */
+    size_t tail;       /* show only so many lines of what is there at first; SIZE_MAX: all */
+    size_t *starts;    /* while those are gathered: a ring of where lines begin in out */
+    size_t n_lines;    /* gathered, ever */
 };
 
 /* ---- which logs ---- */
 
-enum fr_rc cli_merge_create(struct cli_merge **out, const char *dir, bool times, struct fr_err *err)
+enum fr_rc cli_merge_create(struct cli_merge **out, const char *dir,
+                            const struct cli_merge_opts *opts, struct fr_err *err)
 {
     struct cli_merge *m = fr_sys.alloc(sizeof(*m));
 
     *out = m;
     if (m == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for logs");
-    *m = (struct cli_merge){.times = times};
+    *m = (struct cli_merge){.times = opts->times, .tail = SIZE_MAX};
     for (size_t i = 0; i < WINDOWS; i++)
-        m->windows[i] = (struct window){.owner = NOBODY, .fd = -1, .idx_fd = -1};
-    if ((m->dir = fr_arena_dup(&m->arena, dir)) == NULL) {
+        m->windows[i] = (struct window){.owner = NOBODY, .fd = -1, .idx_fd = -1, .tail_fd = -1};
+    if (opts->n_tail > 0) {
+        m->tail = opts->n_tail;
+        m->starts = fr_sys.alloc(m->tail * sizeof(*m->starts));
+    }
+    m->dir = fr_arena_dup(&m->arena, dir);
+    if (m->dir == NULL || (opts->n_tail > 0 && m->starts == NULL)) {
         cli_merge_destroy(m);
         *out = NULL;
         return fr_fail(err, FR_NOMEM, "no memory for logs");
@@ -89,8 +106,10 @@ static void close_window(struct cli_merge *m, struct window *w)
         fr_sys.close(w->fd);
     if (w->idx_fd >= 0)
         fr_sys.close(w->idx_fd);
+    if (w->tail_fd >= 0)
+        fr_sys.close(w->tail_fd);
     w->owner = NOBODY;
-    w->fd = w->idx_fd = -1;
+    w->fd = w->idx_fd = w->tail_fd = -1;
     w->text.n = w->cut = 0;
 }
 
@@ -105,12 +124,13 @@ void cli_merge_destroy(struct cli_merge *m)
     fr_sys.free(m->v);
     fr_sys.free(m->table);
     fr_sys.free(m->heap);
-    fr_buf_finish(&m->line);
+    fr_sys.free(m->starts);
+    fr_buf_finish(&m->out);
     fr_arena_finish(&m->arena);
     fr_sys.free(m);
 }
 
-/* Where an attempt stands in the table, or would; ids are random. */
+/* The slot of an attempt in the hash table, or the free slot for it. Ids are random. */
 static size_t slot_of(const struct cli_merge *m, struct fr_id id)
 {
     uint64_t key;
@@ -159,7 +179,8 @@ enum fr_rc cli_merge_add(struct cli_merge *m, struct fr_id attempt, const char *
                          const char *name, struct fr_err *err)
 {
     struct source s = {.id = attempt,
-                       .label = fr_arena_dup(&m->arena, label),
+                       .label = fr_arena_fmt(&m->arena, "%s | ", label),
+                       .begun = m->starts == NULL,
                        .name = fr_arena_dup(&m->arena, name),
                        .window = NOBODY};
 
@@ -178,8 +199,8 @@ void cli_merge_set(struct cli_merge *m, size_t place, bool ended, bool whole)
 
 /* ---- reading ---- */
 
-/* A file of the log at place; -1: not there. When there may be no more open files, others are
- * closed. */
+/* Opens a file of the log at place; *fd is -1 if the file does not exist. At the limit of open
+ * files the other windows are closed. */
 static enum fr_rc open_file(struct cli_merge *m, size_t place, const char *suffix, int *fd,
                             struct fr_err *err)
 {
@@ -201,7 +222,7 @@ static enum fr_rc open_file(struct cli_merge *m, size_t place, const char *suffi
     return rc;
 }
 
-/* The window of a source: its own, else the one that was not used for longest. */
+/* The window of a source. A source without one takes the window that was unused for longest. */
 static enum fr_rc open_window(struct cli_merge *m, size_t place, struct window **out,
                               struct fr_err *err)
 {
@@ -223,16 +244,24 @@ static enum fr_rc open_window(struct cli_merge *m, size_t place, struct window *
         rc = open_file(m, place, "", &w->fd, err);
     if (rc == FR_OK && w->idx_fd < 0)
         rc = open_file(m, place, ".idx", &w->idx_fd, err);
+    if (rc == FR_OK && w->tail_fd < 0 && !s->whole && !s->newest.in_log)
+        rc = open_file(m, place, ".tail", &w->tail_fd, err);
     *out = w;
     return rc;
 }
 
-/* Reads until a line is whole, or as long as one may be. *ready: there is something to print. */
+/* Reads until a line is whole or CLI_LINE_MAX long. *ready: there is a line to print. Stops where
+ * bytes of the tail are left out. */
 static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *ready,
-                       struct fr_err *err)
+                       uint64_t *left_out, struct fr_err *err)
 {
     char piece[READ_BYTES];
 
+    *left_out = 0;
+    if (cli_newest_look(&s->newest, w->tail_fd, s->whole, &s->at)) {
+        w->text.n = w->cut = 0;
+        w->start = s->at;
+    }
     for (size_t seen = 0;;) {
         size_t have = w->text.n - w->cut;
         size_t most = w->text.n == 0 ? FIRST_READ : READ_BYTES;
@@ -242,9 +271,12 @@ static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *read
                  (have > seen && memchr(w->text.p + w->cut + seen, '\n', have - seen) != NULL);
         if (*ready || w->fd < 0)
             return FR_OK;
-        n = fr_sys.pread(w->fd, piece, most, (off_t)(w->start + w->text.n));
+        n = cli_newest_read(&s->newest, (struct cli_from){w->fd, w->tail_fd, w->start + w->text.n},
+                            piece, most, left_out);
         if (n < 0)
             return fr_fail_errno(err, errno, "reading %s", s->name);
+        if (*left_out > 0)
+            return FR_OK;
         if (n == 0) {
             *ready = have > 0 && (s->whole || (last && s->ended));
             return FR_OK;
@@ -259,7 +291,7 @@ static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *read
     }
 }
 
-/* Sets when the next line was written: by the newest pair at or before its offset. */
+/* Sets the time of the next line from the newest pair at or before its offset. */
 static void stamp(struct source *s, const struct window *w)
 {
     uint64_t lo = 0, hi;
@@ -288,6 +320,9 @@ static void stamp(struct source *s, const struct window *w)
     }
     if (s->pair.wall_ms > s->line_ms)
         s->line_ms = s->pair.wall_ms;
+    if (s->newest.used && !s->newest.in_log && s->at >= s->newest.h.head &&
+        s->newest.h.ms > s->line_ms)
+        s->line_ms = s->newest.h.ms;
 }
 
 /* ---- in order ---- */
@@ -323,16 +358,116 @@ static size_t pop(struct cli_merge *m)
     return top;
 }
 
-/* Puts the source into the heap when it has a line. */
+/* ---- printing ---- */
+
+/* Whether all n bytes are printable ASCII. Eight bytes at a time: a byte has its top bit set in
+ * bad when it is below 0x20, 0x7f, or above. */
+static bool is_plain(const char *p, size_t n)
+{
+    const uint64_t ones = 0x0101010101010101u, tops = 0x80 * ones;
+    uint64_t bad = 0, w;
+
+    for (; n >= sizeof(w); p += sizeof(w), n -= sizeof(w)) {
+        memcpy(&w, p, sizeof(w));
+        bad |= w | (w - 0x20 * ones) | (w + ones);
+    }
+    for (; n > 0; p++, n--)
+        bad |= (unsigned char)(*p - 0x20) > 0x7e - 0x20 ? tops : 0;
+    return (bad & tops) == 0;
+}
+
+/* Prints what was gathered. */
+static void put_out(struct cli_merge *m)
+{
+    fr_print_bytes(m->out.p, m->out.n);
+    m->out.n = 0;
+}
+
+/* Notes that a line begins in out. While a tail is gathered, older lines are dropped. */
+static void begin_line(struct cli_merge *m)
+{
+    size_t *slot = &m->starts[m->n_lines % m->tail];
+
+    if (m->n_lines >= m->tail && *slot > TAIL_CUT) {
+        size_t cut = *slot;
+
+        fr_buf_cut(&m->out, cut);
+        for (size_t i = 0; i < m->tail; i++)
+            m->starts[i] -= cut < m->starts[i] ? cut : m->starts[i];
+    }
+    *slot = m->out.n;
+    m->n_lines++;
+}
+
+/* The tail is complete: prints it. From now on lines are printed as they come. */
+static void end_tail(struct cli_merge *m)
+{
+    if (m->n_lines > m->tail)
+        fr_buf_cut(&m->out, m->starts[m->n_lines % m->tail]);
+    fr_sys.free(m->starts);
+    m->starts = NULL;
+}
+
+/* When the next line was written, as it is shown; "" where it is not. */
+static struct clock clock_of(const struct cli_merge *m, const struct source *s)
+{
+    time_t sec = (time_t)(s->line_ms / 1000);
+    struct clock c = {0};
+    struct tm tm;
+
+    if (m->times && localtime_r(&sec, &tm) != NULL)
+        c.n = strftime(c.text, sizeof(c.text), "%H:%M:%S ", &tm);
+    return c;
+}
+
+static void add_line(struct cli_merge *m, const struct source *s, struct clock clock,
+                     struct fr_str line)
+{
+    struct fr_str seen = line;
+
+    if (m->starts != NULL)
+        begin_line(m);
+    fr_buf_add(&m->out, clock.text, clock.n);
+    fr_buf_add(&m->out, s->label, strlen(s->label));
+    if (is_plain(line.p, line.n)) {
+        fr_buf_add(&m->out, line.p, line.n);
+    } else {
+        seen = cli_line_seen(line.p, line.n);
+        fr_buf_visible(&m->out, seen.p, seen.n);
+    }
+    fr_buf_add(&m->out, "\n", 1);
+}
+
+/* What was read of a line so far, then how much behind it is gone. */
+static void add_gap(struct cli_merge *m, struct source *s, struct window *w, uint64_t left_out)
+{
+    char note[80];
+    int n = snprintf(note, sizeof(note), "[flowrun: %llu bytes left out so far]",
+                     (unsigned long long)left_out);
+
+    if (w->text.n > w->cut)
+        add_line(m, s, clock_of(m, s), (struct fr_str){w->text.p + w->cut, w->text.n - w->cut});
+    s->at = w->start + w->text.n + left_out;
+    w->text.n = w->cut = 0;
+    w->start = s->at;
+    add_line(m, s, clock_of(m, s), (struct fr_str){note, (size_t)n});
+}
+
+/* Puts the source into the heap if it has a line. */
 static enum fr_rc look(struct cli_merge *m, size_t place, bool last, struct fr_err *err)
 {
     struct source *s = &m->v[place];
     struct window *w;
     bool ready = false;
+    uint64_t left_out = 0;
     enum fr_rc rc = open_window(m, place, &w, err);
 
-    if (rc == FR_OK)
-        rc = fill(s, w, last, &ready, err);
+    do {
+        if (rc == FR_OK)
+            rc = fill(s, w, last, &ready, &left_out, err);
+        if (rc == FR_OK && left_out > 0)
+            add_gap(m, s, w, left_out);
+    } while (rc == FR_OK && left_out > 0);
     if (rc != FR_OK)
         return rc;
     if (ready) {
@@ -346,36 +481,71 @@ static enum fr_rc look(struct cli_merge *m, size_t place, bool last, struct fr_e
     return FR_OK;
 }
 
-static enum fr_rc print_line(struct cli_merge *m, size_t place, struct fr_err *err)
+/* Prints the lines of the window that have the same time. The first line may lack its newline. The
+ * index was read after the text, so it covers all of the text. */
+static enum fr_rc print_lines(struct cli_merge *m, size_t place, struct fr_err *err)
 {
     struct source *s = &m->v[place];
     struct window *w;
     bool ready = true;
     enum fr_rc rc = open_window(m, place, &w, err);
-    time_t sec = (time_t)(s->line_ms / 1000);
-    struct tm tm;
-    char clock[16];
+    uint64_t left_out;
+    bool again = rc == FR_OK && w->text.n == w->cut; /* its window was used by another source */
 
-    if (rc == FR_OK && w->text.n == w->cut) /* others used its window meanwhile */
-        rc = fill(s, w, true, &ready, err);
+    if (again)
+        rc = fill(s, w, true, &ready, &left_out, err);
     if (rc != FR_OK || !ready)
         return rc;
-    const char *p = w->text.p + w->cut;
-    size_t have = w->text.n - w->cut, most = have < CLI_LINE_MAX ? have : CLI_LINE_MAX;
-    const char *nl = memchr(p, '\n', most);
-    struct fr_str seen = cli_line_seen(p, nl != NULL ? (size_t)(nl - p) : most);
+    struct clock clock = clock_of(m, s);
+    do {
+        const char *p = w->text.p + w->cut;
+        size_t have = w->text.n - w->cut, most = have < CLI_LINE_MAX ? have : CLI_LINE_MAX;
+        const char *nl = memchr(p, '\n', most);
 
-    m->line.n = 0;
-    if (m->times && localtime_r(&sec, &tm) != NULL && strftime(clock, 16, "%H:%M:%S", &tm) > 0)
-        fr_buf_fmt(&m->line, "%s ", clock);
-    fr_buf_fmt(&m->line, "%s | ", s->label);
-    fr_buf_visible(&m->line, seen.p, seen.n);
-    if (m->line.bad)
+        if (nl == NULL && most < CLI_LINE_MAX && !ready)
+            break;
+        add_line(m, s, clock, (struct fr_str){p, nl != NULL ? (size_t)(nl - p) : most});
+        w->cut += nl != NULL ? (size_t)(nl - p) + 1 : most;
+        s->at = w->start + w->cut;
+        ready = false; /* further lines must be whole */
+    } while (!again && w->cut < w->text.n && (s->pair_end == 0 || s->at < s->pair_end) &&
+             (m->n_heap == 0 || is_before(m, place, m->heap[0])));
+    if (m->out.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a line");
-    fr_print("%s\n", m->line.p);
-    m->printed += m->line.n;
-    w->cut += nl != NULL ? (size_t)(nl - p) + 1 : most;
-    s->at = w->start + w->cut;
+    return FR_OK;
+}
+
+/* Moves a source to its last m->tail lines; one more is possible. */
+static enum fr_rc seek_tail(struct cli_merge *m, size_t place, struct fr_err *err)
+{
+    struct source *s = &m->v[place];
+    char piece[READ_BYTES];
+    struct window *w;
+    struct stat st;
+    uint64_t at;
+    size_t seen = 0;
+    enum fr_rc rc = open_window(m, place, &w, err);
+
+    s->begun = true;
+    if (rc != FR_OK || w->fd < 0)
+        return rc;
+    cli_newest_look(&s->newest, w->tail_fd, s->whole, &s->at);
+    if (cli_newest_seek(&s->newest, w->tail_fd, m->tail, &s->at)) {
+        w->start = s->at;
+        return FR_OK;
+    }
+    if (fr_sys.fstat(w->fd, &st) != 0)
+        return fr_fail_errno(err, errno, "reading %s", s->name);
+    for (at = (uint64_t)st.st_size; at > 0 && seen <= m->tail;) {
+        size_t n = at < sizeof(piece) ? (size_t)at : sizeof(piece);
+
+        if (fr_sys.pread(w->fd, piece, n, (off_t)(at - n)) != (ssize_t)n)
+            return fr_fail_errno(err, errno, "reading %s", s->name);
+        for (; n > 0 && seen <= m->tail; n--, at--)
+            if (piece[n - 1] == '\n' && ++seen > m->tail)
+                break;
+    }
+    s->at = w->start = at;
     return FR_OK;
 }
 
@@ -383,20 +553,26 @@ enum fr_rc cli_merge_print(struct cli_merge *m, bool last, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && i < m->n; i++)
-        if (!m->v[i].ready && !m->v[i].drained)
+    for (size_t i = 0; rc == FR_OK && i < m->n; i++) {
+        if (!m->v[i].begun)
+            rc = seek_tail(m, i, err);
+        if (rc == FR_OK && !m->v[i].ready && !m->v[i].drained)
             rc = look(m, i, last, err);
+    }
     while (rc == FR_OK && m->n_heap > 0) {
         size_t place = pop(m);
 
-        rc = print_line(m, place, err);
+        rc = print_lines(m, place, err);
         if (rc == FR_OK)
             rc = look(m, place, last, err);
-        if (m->printed < CHECK_BYTES)
+        if (m->starts != NULL || m->out.n < PRINT_BYTES)
             continue;
-        m->printed = 0;
+        put_out(m);
         if (!fr_print_ok())
             break; /* main says so */
     }
+    if (m->starts != NULL)
+        end_tail(m);
+    put_out(m);
     return rc;
 }

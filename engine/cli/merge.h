@@ -17,16 +17,23 @@ enum { CLI_LINE_MAX = 64 << 10 };
 
 struct cli_merge;
 
-/* dir: where the logs lie, and beside each LOG.idx, the times as engine/run writes them. times:
- * show when each line was written. */
-enum fr_rc cli_merge_create(struct cli_merge **out, const char *dir, bool times,
-                            struct fr_err *err);
+struct cli_merge_opts {
+    bool times;    /* show when each line was written */
+    size_t n_tail; /* of what is there at first show the last lines alone, so many; 0: all */
+};
+
+/* dir: where the logs lie, and beside each LOG.idx, the times as engine/run writes them. While a
+ * full log has no end yet, its tail is read from LOG.tail (base/tail.h): behind the head comes a
+ * line that says how many bytes are left out so far, then the newest ones. Once the log has its
+ * tail, what was not shown of it is read from the log. */
+enum fr_rc cli_merge_create(struct cli_merge **out, const char *dir,
+                            const struct cli_merge_opts *opts, struct fr_err *err);
 void cli_merge_destroy(struct cli_merge *m); /* NULL is fine */
 
 /* The place of an attempt that was added; SIZE_MAX: it was not. O(1). */
 size_t cli_merge_find(const struct cli_merge *m, struct fr_id attempt);
-/* label stands before each line; name is that of the log. Both are copied. The next place is its.
- */
+/* Adds an attempt at the place behind the last one. label stands before each line; name is the file
+ * name of its log. Both are copied. */
 enum fr_rc cli_merge_add(struct cli_merge *m, struct fr_id attempt, const char *label,
                          const char *name, struct fr_err *err);
 /* What is known of it now. ended: nothing is written any more; whole: and all of it is here. */

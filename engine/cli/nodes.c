@@ -11,7 +11,7 @@ enum { CHECK_MS = 60000 };
 struct answer {
     bool done, up;
     char text[512];
-    char facts[512];
+    char *config; /* owns: ssh's directives in force, one a line; NULL: none were asked for */
 };
 
 struct check {
@@ -60,6 +60,19 @@ static void take_facts(struct check *c, const struct fr_exec_event *ev)
     fr_buf_finish(&b);
 }
 
+static void take_config(struct check *c, const struct fr_exec_event *ev)
+{
+    struct answer *a = &c->answers[ev->node];
+    char *copy = fr_sys.alloc(ev->text.n + 1);
+
+    if (copy == NULL)
+        return; /* -v shows less */
+    memcpy(copy, ev->text.p, ev->text.n);
+    copy[ev->text.n] = '\0';
+    fr_sys.free(a->config);
+    a->config = copy;
+}
+
 static void on_event(void *arg, struct fr_exec_event *ev)
 {
     struct check *c = arg;
@@ -68,6 +81,8 @@ static void on_event(void *arg, struct fr_exec_event *ev)
         (void)c->exec.ops->facts(c->exec.self, ev->node, ev->node + 1, NULL);
     else if (ev->kind == FR_EXEC_DOWN)
         finish_one(c, ev->node, false, ev->err.msg, strlen(ev->err.msg));
+    else if (ev->kind == FR_EXEC_CONFIG)
+        take_config(c, ev);
     else if (ev->kind == FR_EXEC_FACTS)
         take_facts(c, ev);
     else if (ev->kind == FR_EXEC_FAILED)
@@ -117,7 +132,18 @@ static void print_node(const struct fr_node *n, const struct answer *a)
     fr_print("\n");
 }
 
-/* An inventory is checked as the nodes of a pipeline that does nothing. */
+/* What ssh's configuration says of the node, and what was said on the way there. */
+static void print_config(const struct answer *a)
+{
+    for (const char *p = a->config; p != NULL && *p != '\0';) {
+        size_t n = strcspn(p, "\n");
+
+        fr_print("    %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+/* Checks an inventory as the nodes of a pipeline without work. */
 static const char idle[] = "name: nodes\n"
                            "params: {nodes: {type: path}}\n"
                            "nodes: ${{ params.nodes }}\n"
@@ -158,9 +184,11 @@ int cli_nodes(const struct cli_command *cmd, char **argv)
 {
     struct cli_spec spec = {0};
     struct cli_list args = {0};
-    bool check = false;
+    bool check = false, verbose = false;
     const struct cli_opt opts[] = {
         {"--check", 'c', NULL, "reach each of them", .flag = &check},
+        {"--verbose", 'v', NULL, "with --check: ssh's directives in force for each",
+         .flag = &verbose},
         {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
         {.name = NULL},
     };
@@ -184,7 +212,7 @@ int cli_nodes(const struct cli_command *cmd, char **argv)
         if (c.answers != NULL)
             memset(c.answers, 0, c.n * sizeof(*c.answers));
         rc = c.answers == NULL ? fr_fail(&err, FR_NOMEM, "no memory for the nodes")
-                               : cli_drive_init(&d, false, true, &err);
+                               : cli_drive_init(&d, &(struct cli_show_opts){.quiet = true}, &err);
         if (rc == FR_OK)
             rc = ask_all(&c, pipeline, &d, &err);
     }
@@ -192,10 +220,14 @@ int cli_nodes(const struct cli_command *cmd, char **argv)
         code = cli_fail_issues(&issues, &err);
     for (size_t i = 0; rc == FR_OK && i < pipeline->n_nodes; i++) {
         print_node(&pipeline->nodes[i], check ? &c.answers[i] : NULL);
+        if (check && verbose)
+            print_config(&c.answers[i]);
         if (check && !(c.answers[i].done && c.answers[i].up))
             code = CLI_UNREACHABLE;
     }
     cli_drive_finish(&d);
+    for (size_t i = 0; c.answers != NULL && i < c.n; i++)
+        fr_sys.free(c.answers[i].config);
     fr_sys.free(c.answers);
     fr_spec_destroy(pipeline);
     fr_issues_finish(&issues);

@@ -7,9 +7,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* libcurl, loaded on use (curl.se/libcurl/c): only these calls; numbers of options as in curl.h,
  * which never change them. */
@@ -118,10 +119,20 @@ static enum fr_rc post(const json_t *with, const char *body, struct fr_err *err)
     else if (status < 200 || status > 299)
         rc = fr_fail(err, FR_IO, "notify: the webhook answered %ld", status);
     else
-        fr_print("{\"notified\": \"webhook\", \"status\": %ld}\n", status);
+        fr_print("notify: the webhook took the report (HTTP status %ld)\n", status);
     c.free_all(list);
     c.cleanup(h);
     return rc;
+}
+
+/* A file in memory that holds text, to be read from its start: unlike a pipe it takes any length,
+ * whether the reader reads or not. */
+static enum fr_rc text_file(const char *text, int *fd, struct fr_err *err)
+{
+    *fd = memfd_create("report", MFD_CLOEXEC);
+    if (*fd < 0 || !fr_write_full(*fd, text, strlen(text)) || lseek(*fd, 0, SEEK_SET) != 0)
+        return fr_fail_errno(err, errno, "keeping the report");
+    return FR_OK;
 }
 
 static enum fr_rc command(const char *line, const char *body, struct fr_err *err)
@@ -133,23 +144,19 @@ static enum fr_rc command(const char *line, const char *body, struct fr_err *err
                          .die_with_parent = true};
     struct fr_wait w = {0};
     struct fr_proc proc;
-    int fds[2];
+    enum fr_rc rc = text_file(body, &s.fds[0], err);
 
-    if (fr_sys.pipe(fds) != 0)
-        return fr_fail_errno(err, errno, "making a pipe");
-    s.fds[0] = fds[0];
+    if (rc != FR_OK)
+        return rc;
     if (fr_sys.spawn(&s, &proc) != 0)
         return fr_fail_errno(err, errno, "starting sh");
-    fr_sys.close(fds[0]);
-    signal(SIGPIPE, SIG_IGN); /* a command that does not read its input is no error */
-    (void)fr_write_full(fds[1], body, strlen(body));
-    fr_sys.close(fds[1]);
+    fr_sys.close(s.fds[0]);
     while (fr_sys.wait(proc.pid, &w, 0) < 0 && errno == EINTR)
         ;
     if (w.signaled || w.code != 0)
         return fr_fail(err, FR_IO, "notify: the command ended with %s %d",
                        w.signaled ? "signal" : "exit code", w.code);
-    fr_print("{\"notified\": \"command\"}\n");
+    fr_print("notify: the command took the report\n");
     return FR_OK;
 }
 
@@ -170,7 +177,7 @@ int cli_notify(const struct cli_command *cmd, char **argv)
         rc = fr_json_parse(fr_str_of(doc), "FLOWRUN_WITH", &with, &err);
     body = text_of(with, "body", report != NULL ? report : "{}");
     if (rc == FR_OK && json_is_true(json_object_get(with, "dry_run"))) {
-        fr_print("{\"dry_run\": true, \"would_send\": %zu}\n", strlen(body));
+        fr_print("notify: dry run: %zu bytes would be sent\n", strlen(body));
     } else if (rc == FR_OK) {
         if (json_object_get(with, "url") != NULL)
             rc = post(with, body, &err);

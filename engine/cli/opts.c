@@ -72,7 +72,7 @@ static enum fr_rc set(const struct cli_command *cmd, const struct cli_opt *o, co
     return FR_OK;
 }
 
-/* One word that begins with '-'. *i moves on when it takes the next word as its value. */
+/* Takes a word that begins with '-'. *i moves on if the next word is its value. */
 static enum fr_rc take(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
                        int *i, struct fr_err *err)
 {

@@ -116,6 +116,8 @@ enum fr_rc cli_store(struct fr_store **out, struct fr_err *err)
 
     *out = NULL;
     if (rc == FR_OK)
+        rc = fr_home_resolve(&home, err);
+    if (rc == FR_OK)
         rc = fr_home_make(home.p, err);
     if (rc == FR_OK)
         rc = fr_store_open(home.p, out, err);

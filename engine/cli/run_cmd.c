@@ -4,12 +4,15 @@ int cli_run(const struct cli_command *cmd, char **argv)
 {
     struct cli_spec spec = {0};
     struct cli_list args = {0};
-    bool json = false, quiet = false;
+    struct cli_show_opts how = {0};
     const struct cli_opt opts[] = {
         {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
         {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &spec.nodes},
-        {"--json", 0, NULL, "one JSON object an event", .flag = &json},
-        {"--quiet", 'q', NULL, "do not show what tasks print", .flag = &quiet},
+        {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
+        {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
+         .flag = &how.quiet},
+        {"--verbose", 'v', NULL, "show also when tasks start, run and are stopped",
+         .flag = &how.verbose},
         {.name = NULL},
     };
     struct fr_spec_opts so;
@@ -27,7 +30,7 @@ int cli_run(const struct cli_command *cmd, char **argv)
         rc = cli_spec_opts(&spec, &so, &err);
     }
     if (rc == FR_OK)
-        rc = cli_drive_init(&d, json, quiet, &err);
+        rc = cli_drive_init(&d, &how, &err);
     if (rc == FR_OK)
         rc = fr_run_submit(&d.env, &so, &run, &issues, &err);
     code = rc == FR_OK ? cli_drive(&d, run) : cli_fail_issues(&issues, &err);

@@ -8,8 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096 }; /* a longer line is shown in pieces */
-
 enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *opts,
                            struct fr_err *err)
 {
@@ -22,10 +20,11 @@ enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *op
     if (show == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to show a run");
     *show = (struct cli_show){.opts = *opts};
-    show->live = !opts->json && isatty(1) && term != NULL && strcmp(term, "dumb") != 0;
+    show->live = !opts->json && !opts->quiet && isatty(1) && term != NULL &&
+                 strcmp(term, "dumb") != 0;
     show->color = show->live && (no_color == NULL || no_color[0] == '\0');
-    if (show->live && fr_loop_timer(opts->loop, live_on_timer, show, &show->timer) != FR_OK)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a timer");
+    if (show->live)
+        rc = live_start(show, err);
     if (rc == FR_OK)
         *out = show;
     else
@@ -39,22 +38,25 @@ void cli_show_destroy(struct cli_show *show)
         return;
     if (show->timer != NULL)
         fr_loop_untimer(show->opts.loop, &show->timer);
+    cli_out_frames(show->opts.out, NULL, NULL);
     fr_sys.free(show->lines);
-    fr_buf_finish(&show->out);
+    fr_buf_finish(&show->table.text);
     fr_sys.free(show);
 }
 
-void show_print(struct cli_show *show, int64_t wall_ms, const char *text)
+void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, const char *text)
 {
     time_t s = (time_t)(wall_ms / 1000);
+    struct fr_buf line = {0};
     char clock[16] = "";
     struct tm tm;
 
     if (localtime_r(&s, &tm) != NULL)
         strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-    if (show->live)
-        live_erase(show);
-    fr_print("%s %s\n", clock, text);
+    fr_buf_fmt(&line, "%s %s\n", clock, text);
+    if (!line.bad)
+        cli_out_add(show->opts.out, kind, line.p, line.n);
+    fr_buf_finish(&line);
     if (show->live)
         live_soon(show);
 }
@@ -70,90 +72,38 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
     if (!b.bad && show->opts.json)
         fr_complain("flowrun: %s\n", b.p);
     else if (!b.bad)
-        show_print(show, fr_sys.wall_ms(), b.p);
+        show_print(show, CLI_OUT_EVENT, fr_sys.wall_ms(), b.p);
     fr_buf_finish(&b);
 }
 
-/* ---- task output, line by line ---- */
+/* ---- notes in words ---- */
 
-struct fr_str cli_line_seen(const char *text, size_t n)
-{
-    while (n > 0 && text[n - 1] == '\r')
-        n--;
-    for (size_t i = n; i > 0; i--)
-        if (text[i - 1] == '\r')
-            return (struct fr_str){text + i, n - i};
-    return (struct fr_str){text, n};
-}
-
-static void print_line(struct cli_show *show, uint32_t inst, struct show_line *line)
-{
-    const struct fr_plan *plan = fr_run_plan(show->run);
-    struct fr_buf b = {0};
-    struct fr_str seen = cli_line_seen(line->text.p != NULL ? line->text.p : "", line->text.n);
-
-    if (show->opts.json) {
-        json_line(show, inst, line->wall_ms, seen);
-    } else {
-        fr_buf_fmt(&b, "%s | ", plan->insts[inst].key);
-        fr_buf_visible(&b, seen.p, seen.n);
-        if (!b.bad)
-            show_print(show, line->wall_ms, b.p);
-    }
-    fr_buf_finish(&b);
-    line->text.n = 0;
-}
-
-static void take_log(struct cli_show *show, const struct fr_note *note)
-{
-    struct show_line *line;
-    const char *p = note->bytes.p, *end = p + note->bytes.n;
-
-    if (show->opts.quiet || show->lines == NULL)
-        return;
-    line = &show->lines[note->inst];
-    while (p < end) {
-        const char *nl = memchr(p, '\n', (size_t)(end - p));
-        size_t n = nl != NULL ? (size_t)(nl - p) : (size_t)(end - p);
-
-        if (line->text.n == 0)
-            line->wall_ms = note->wall_ms;
-        fr_buf_add(&line->text, p, n);
-        if (nl != NULL || line->text.n > LINE_MAX_BYTES)
-            print_line(show, note->inst, line);
-        p += n + (nl != NULL);
-    }
-}
-
-static void flush_line(struct cli_show *show, uint32_t inst)
-{
-    if (show->lines != NULL && show->lines[inst].text.n > 0)
-        print_line(show, inst, &show->lines[inst]);
-}
-
-/* ---- events ---- */
-
-static void take_state(struct cli_show *show, const struct fr_note *note)
+/* Whether people want to know: by default how tasks end and what is tried again; the same of what
+ * went wrong; or all. */
+static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
     const struct fr_row *row = &note->row;
+    bool was_away = show->lines != NULL && show->lines[note->inst].away;
+
+    if (row->state == FR_ST_WAITING || row->state == FR_ST_READY)
+        return false;
+    if (row->state == FR_ST_SKIPPED && plan->tasks[plan->insts[note->inst].task].hook >= 0)
+        return false; /* a hook of another outcome */
+    if (show->opts.quiet)
+        return cli_is_failure(row->state);
+    return show->opts.verbose || fr_state_ended(row->state) || row->state == FR_ST_RETRYING ||
+           row->unreachable || was_away;
+}
+
+void show_state(struct cli_show *show, const struct fr_note *note)
+{
+    const struct fr_row *row = &note->row;
     struct fr_buf b = {0};
 
-    if (show->lines != NULL) {
-        struct show_line *line = &show->lines[note->inst];
-
-        if (line->state == row->state && line->away == row->unreachable)
-            return; /* something that people need not know */
-        line->state = row->state;
-        line->away = row->unreachable;
-    }
-    if (row->state == FR_ST_WAITING || row->state == FR_ST_READY)
+    if (!is_wanted(show, note))
         return;
-    if (row->state == FR_ST_SKIPPED && plan->tasks[plan->insts[note->inst].task].hook >= 0)
-        return; /* a hook of another outcome */
-    if (fr_state_ended(row->state) || row->state == FR_ST_RETRYING)
-        flush_line(show, note->inst);
-    fr_buf_fmt(&b, "%s %s%s%s", plan->insts[note->inst].key,
+    fr_buf_fmt(&b, "%s %s%s%s", fr_run_plan(show->run)->insts[note->inst].key,
                show_color(show, row->state), fr_state_name(row->state), show_plain(show));
     if (row->attempt_no > 1 && (row->state == FR_ST_STARTING || row->state == FR_ST_RUNNING))
         fr_buf_fmt(&b, " (attempt %u)", row->attempt_no);
@@ -170,11 +120,11 @@ static void take_state(struct cli_show *show, const struct fr_note *note)
     if (note->text[0] != '\0')
         fr_buf_fmt(&b, ": %s", note->text);
     if (!b.bad)
-        show_print(show, note->wall_ms, b.p);
+        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
     fr_buf_finish(&b);
 }
 
-static void take_run(struct cli_show *show, const struct fr_note *note)
+void show_run(struct cli_show *show, const struct fr_note *note)
 {
     struct fr_buf b = {0};
 
@@ -186,11 +136,11 @@ static void take_run(struct cli_show *show, const struct fr_note *note)
     if (note->text[0] != '\0')
         fr_buf_fmt(&b, ": %s", note->text);
     if (!b.bad)
-        show_print(show, note->wall_ms, b.p);
+        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
     fr_buf_finish(&b);
 }
 
-static void take_text(struct cli_show *show, const struct fr_note *note)
+static void show_text(struct cli_show *show, const struct fr_note *note)
 {
     const struct fr_plan *plan = fr_run_plan(show->run);
     struct fr_buf b = {0};
@@ -201,7 +151,7 @@ static void take_text(struct cli_show *show, const struct fr_note *note)
         fr_buf_fmt(&b, "%s: ", plan->insts[note->inst].key);
     fr_buf_visible(&b, note->text, strlen(note->text));
     if (!b.bad)
-        show_print(show, note->wall_ms, b.p);
+        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
     fr_buf_finish(&b);
 }
 
@@ -211,22 +161,25 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
 
     if (show->run == NULL)
         show->run = run;
-    if (note->kind == FR_NOTE_LOG) {
-        take_log(show, note);
+    switch (note->kind) {
+    case FR_NOTE_LOG:
+        order_output(show, note);
         return;
+    case FR_NOTE_STATE:
+        order_state(show, note);
+        break;
+    case FR_NOTE_RUN:
+        order_run(show, note);
+        break;
+    case FR_NOTE_NODE:
+    case FR_NOTE_TROUBLE:
+        order_trouble(show, note);
+        if (show->opts.json)
+            json_note(show, note);
+        else if (!show->opts.quiet || note->kind == FR_NOTE_TROUBLE)
+            show_text(show, note);
+        break;
     }
-    if (show->opts.json) {
-        if (note->kind == FR_NOTE_STATE && fr_state_ended(note->row.state))
-            flush_line(show, note->inst);
-        json_note(show, note);
-        return;
-    }
-    if (note->kind == FR_NOTE_STATE)
-        take_state(show, note);
-    else if (note->kind == FR_NOTE_RUN)
-        take_run(show, note);
-    else
-        take_text(show, note);
     if (show->live)
         live_soon(show);
 }
@@ -242,6 +195,8 @@ void cli_show_begin(struct cli_show *show, const struct fr_run *run)
     char id[FR_ID_TEXT];
 
     show->run = run;
+    show->begun_ms = fr_sys.mono_ms();
+    cli_out_run(show->opts.out, fr_run_no(run));
     show->lines = fr_sys.alloc(plan->n_insts * sizeof(*show->lines));
     if (show->lines != NULL)
         memset(show->lines, 0, plan->n_insts * sizeof(*show->lines));
@@ -255,24 +210,18 @@ void cli_show_begin(struct cli_show *show, const struct fr_run *run)
         json_begin(show);
         return;
     }
+    if (show->opts.quiet)
+        return;
     fr_id_text(fr_run_id(run), id);
     cli_show_say(show, "run %lld (%.8s) of %s: %u tasks, %u nodes", (long long)fr_run_no(run), id,
                  fr_run_spec(run)->name, plan->n_tasks - plan->n_hooks, plan->n_nodes - 1);
 }
 
-void cli_show_end(struct cli_show *show, const struct fr_run *run)
+void cli_show_end(struct cli_show *show)
 {
-    const struct fr_plan *plan = fr_run_plan(run);
-
-    for (uint32_t i = 0; show->lines != NULL && i < plan->n_insts; i++) {
-        flush_line(show, i);
-        fr_buf_finish(&show->lines[i].text);
-    }
-    if (show->live)
-        live_erase(show);
+    order_finish(show);
     if (!show->opts.json)
         show_closing(show);
-    if (show->timer != NULL)
-        fr_loop_untimer(show->opts.loop, &show->timer);
-    show->live = false;
+    if (show->live)
+        live_end(show);
 }

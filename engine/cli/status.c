@@ -1,4 +1,4 @@
-/* What the store says of runs: runs, status, and asking a run's owner for something: cancel. */
+/* runs and status: what the store has about runs. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/json.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-static void show_date(int64_t wall_ms, char out[32])
+void cli_date(int64_t wall_ms, char out[32])
 {
     time_t s = (time_t)(wall_ms / 1000);
     struct tm tm;
@@ -22,19 +22,20 @@ static void show_date(int64_t wall_ms, char out[32])
         strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-/* What a run is, in a word: an owner that died leaves it running in the store alone. */
-static const char *word_of(const struct fr_store *st, const struct fr_run_row *row)
+const char *cli_run_word(const struct fr_store *st, const struct fr_run_row *row)
 {
     if (strcmp(row->state, "over") == 0)
         return row->outcome;
     return fr_home_owned(fr_store_home(st), row->id) ? row->state : "left";
 }
 
-static void took(int64_t from, int64_t to, char out[24])
+void cli_took(int64_t started_wall, int64_t ended_wall, char out[24])
 {
+    int64_t end = ended_wall != 0 ? ended_wall : fr_sys.wall_ms();
+
     snprintf(out, 24, "-");
-    if (from != 0)
-        fr_show_duration((to != 0 ? to : fr_sys.wall_ms()) - from, out);
+    if (started_wall != 0)
+        fr_show_duration(end > started_wall ? end - started_wall : 0, out);
 }
 
 static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
@@ -43,7 +44,7 @@ static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
 
     fr_id_text(r->id, id);
     return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "run", (json_int_t)r->no, "id", id,
-                     "pipeline", r->name, "file", r->source, "state", word_of(st, r), "reason",
+                     "pipeline", r->name, "file", r->source, "state", cli_run_word(st, r), "reason",
                      r->reason, "started_ms", (json_int_t)r->started_wall, "ended_ms",
                      (json_int_t)r->ended_wall);
 }
@@ -62,10 +63,10 @@ static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows
             continue;
         }
         fr_id_text(r->id, id);
-        show_date(r->started_wall, date);
-        took(r->started_wall, r->ended_wall, time);
+        cli_date(r->started_wall, date);
+        cli_took(r->started_wall, r->ended_wall, time);
         fr_print("%5lld  %.8s  %-24s  %-10s  %-19s  %8s%s%s\n", (long long)r->no, id, r->name,
-                 word_of(st, r), date, time, r->reason[0] != '\0' ? "  " : "", r->reason);
+                 cli_run_word(st, r), date, time, r->reason[0] != '\0' ? "  " : "", r->reason);
     }
 }
 
@@ -104,11 +105,38 @@ int cli_runs(const struct cli_command *cmd, char **argv)
 
 /* ---- status ---- */
 
+bool cli_is_failure(enum fr_state_of state)
+{
+    return state == FR_ST_FAILED || state == FR_ST_TIMED_OUT || state == FR_ST_LOST ||
+           state == FR_ST_STOP_UNPROVEN;
+}
+
+bool cli_has_failed(const struct fr_inst_row *row)
+{
+    for (int st = 0; st < FR_ST_N; st++)
+        if (cli_is_failure((enum fr_state_of)st) &&
+            strcmp(row->state, fr_state_name((enum fr_state_of)st)) == 0)
+            return true;
+    return false;
+}
+
+/* Drops the rows of tasks that did not fail. */
+static void keep_failed(struct fr_inst_rows *rows)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rows->n; i++)
+        if (cli_has_failed(&rows->rows[i]))
+            rows->rows[n++] = rows->rows[i];
+    rows->n = n;
+}
+
 /* As fr_row_began() of the scheduler's rows. */
 static int64_t began(const struct fr_inst_row *r)
 {
     bool never = strcmp(r->attempt_state, "cancelled") == 0 &&
-                 (r->cause[0] == '\0' || strcmp(r->cause, "start_failed") == 0);
+                 (r->cause[0] == '\0' || strcmp(r->cause, "start_failed") == 0 ||
+                  strcmp(r->cause, "unreachable") == 0);
     bool booked = r->live != 0 && strcmp(r->state, "ready") == 0;
 
     return r->attempt_no > 0 && (never || booked) ? r->attempt_no - 1 : r->attempt_no;
@@ -128,39 +156,48 @@ static void print_insts(const struct fr_inst_rows *rows)
 
         if (r->hook[0] != '\0' && strcmp(r->state, "skipped") == 0)
             continue;
-        took(r->started_wall, r->ended_wall, time);
+        cli_took(r->started_wall, r->ended_wall, time);
         fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, r->state, (long long)began(r),
                  time, r->reason[0] != '\0' ? "  " : "", r->reason,
                  r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
     }
 }
 
-/* What the tasks gave out; no secrets: the node refuses them as outputs. */
+/* Prints the outputs of tasks. None holds a secret: the node refuses secrets as outputs. */
 static void print_outputs(const struct fr_output_rows *outs, const struct fr_inst_rows *rows)
 {
+    const char *gap = "\n";
+
     for (size_t o = 0, i = 0; o < outs->n; o++) {
         const struct fr_output_row *out = &outs->rows[o];
         struct fr_buf b = {0};
 
         while (i < rows->n && rows->rows[i].idx < out->idx)
             i++;
-        if (i == rows->n || rows->rows[i].idx != out->idx)
+        if (i == rows->n || rows->rows[i].idx != out->idx || strcmp(out->key, FR_RESULT) == 0)
             continue;
         fr_buf_visible(&b, out->value, strlen(out->value));
-        fr_print("%s%s gave %s=%s\n", o == 0 ? "\n" : "", rows->rows[i].key, out->key,
+        fr_print("%s%s gave %s=%s\n", gap, rows->rows[i].key, out->key,
                  b.p != NULL ? b.p : "");
         fr_buf_finish(&b);
+        gap = "";
     }
 }
 
-/* Those of instance idx as an object; *at goes on over them. Both lists are in order of idx. */
+/* The outputs of instance idx as an object. *at moves behind them; outs is in order of idx. */
 static json_t *outputs_json(const struct fr_output_rows *outs, int64_t idx, size_t *at)
 {
     json_t *doc = json_object();
 
-    for (; *at < outs->n && outs->rows[*at].idx <= idx; ++*at)
-        if (outs->rows[*at].idx == idx)
-            json_object_set_new(doc, outs->rows[*at].key, json_string(outs->rows[*at].value));
+    for (; *at < outs->n && outs->rows[*at].idx <= idx; ++*at) {
+        const struct fr_output_row *out = &outs->rows[*at];
+        json_t *value = strcmp(out->key, FR_RESULT) == 0 ? json_loads(out->value, 0, NULL) : NULL;
+
+        if (out->idx == idx)
+            json_object_set_new(doc, out->key, value != NULL ? value : json_string(out->value));
+        else
+            json_decref(value);
+    }
     return doc;
 }
 
@@ -190,12 +227,12 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
                          const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
     char id[FR_ID_TEXT], date[32], time[24];
-    const char *word = word_of(st, run);
+    const char *word = cli_run_word(st, run);
     struct fr_buf source = {0};
 
     fr_id_text(run->id, id);
-    show_date(run->started_wall, date);
-    took(run->started_wall, run->ended_wall, time);
+    cli_date(run->started_wall, date);
+    cli_took(run->started_wall, run->ended_wall, time);
     fr_print("run %lld (%s) of %s: %s%s%s\n", (long long)run->no, id, run->name, word,
              run->reason[0] != '\0' ? ": " : "", run->reason);
     fr_buf_visible(&source, run->source, strlen(run->source));
@@ -205,7 +242,10 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
     if (strcmp(word, "left") == 0)
         fr_print("no flowrun looks after it; 'flowrun resume %lld' takes over\n",
                  (long long)run->no);
-    print_insts(rows);
+    if (rows->n > 0)
+        print_insts(rows);
+    else
+        fr_print("\nno task has failed\n");
     print_outputs(outs, rows);
     if (strcmp(word, "failed") == 0)
         fr_print("\n'flowrun logs %lld' shows the output, 'flowrun retry %lld' runs again what "
@@ -216,8 +256,9 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
 int cli_status(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
-    bool json = false;
+    bool json = false, failed = false;
     const struct cli_opt opts[] = {
+        {"--failed", 0, NULL, "show only the tasks that failed", .flag = &failed},
         {"--json", 0, NULL, "one JSON object", .flag = &json},
         {.name = NULL},
     };
@@ -239,6 +280,8 @@ int cli_status(const struct cli_command *cmd, char **argv)
         rc = fr_store_insts(st, run.id, &arena, &rows, &err);
     if (rc == FR_OK)
         rc = fr_store_outputs(st, run.id, &arena, &outs, &err);
+    if (rc == FR_OK && failed)
+        keep_failed(&rows);
     if (rc == FR_OK && json)
         print_json(st, &run, &rows, &outs);
     else if (rc == FR_OK)

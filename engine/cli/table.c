@@ -4,22 +4,28 @@
 
 static const struct cli_command commands[] = {
     {"run", "FILE", "run a pipeline; the word `run` may be left out",
-     "On a terminal a table is redrawn while the run goes; piped, each event is a line.\n"
+     "A task's end is one line, behind the task's output. On a terminal a table of what goes on\n"
+     "stays below. Whoever reads slowly, or not at all, holds nothing: lines beyond a bound are\n"
+     "counted, and 'flowrun logs' has them.\n"
      "Ctrl-C once stops all tasks and ends the run as cancelled; twice within a second, or a\n"
-     "closed terminal, leaves the tasks running: "
-     "'flowrun resume' goes on with them.\n",
+     "closed terminal, leaves the tasks running: 'flowrun resume' goes on with them.\n",
      cli_run, false},
-    {"resume", "[RUN]", "go on with a run whose flowrun ended; the newest one by default",
-     "Tasks that went on meanwhile are found again and their output is fetched; nothing runs "
-     "twice.\n",
+    {"resume", "[RUN]", "go on with a run whose flowrun ended",
+     "Without RUN it takes the run that no flowrun looks after; when there are several it asks\n"
+     "on a terminal, and lists them elsewhere. Tasks that went on meanwhile are found again and\n"
+     "their output is fetched; nothing runs twice.\n",
      cli_resume, false},
     {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
      cli_retry, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},
     {"logs", "[RUN] [TASK]", "show the output of a run's tasks, merged by time",
-     "TASK is a task's name, or task@node for one of its instances.\n", cli_logs, false},
+     "TASK is a task's name, or task@node for one of its instances. With --follow it ends when\n"
+     "the run does, or says that no flowrun looks after it.\n",
+     cli_logs, false},
     {"cancel", "[RUN]", "stop all tasks of a run, from any shell",
+     "Without RUN it takes the run that is not over; when there are several it asks on a\n"
+     "terminal, and lists them elsewhere.\n"
      "Returns when they have ended, within their grace periods, and says what it found: what\n"
      "cannot be proven gone is named. Left by Ctrl-C it still happens.\n",
      cli_cancel, false},
@@ -32,8 +38,8 @@ static const struct cli_command commands[] = {
      NULL, cli_nodes, false},
     {"schema", "", "print the JSON schema of pipeline files", NULL, cli_schema, false},
     {"version", "", "print the version", NULL, cli_version, false},
-    {"help", "[COMMAND | exit-codes]", "explain a command, or the exit codes", NULL, cli_help,
-     false},
+    {"help", "[COMMAND | exit-codes | causes]", "explain a command, or list one of these", NULL,
+     cli_help, false},
     {"notify", "", "send what FLOWRUN_WITH says; started by the notify hook", NULL, cli_notify,
      true},
     {NULL, NULL, NULL, NULL, NULL, false},

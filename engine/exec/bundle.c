@@ -6,7 +6,6 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "engine/exec/exec.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -297,29 +296,6 @@ enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, str
     if (*done)
         rc = name_it(b, err);
     return rc == FR_OK ? FR_OK : fr_while(err, "bundling %s", base_name(b->program));
-}
-
-enum fr_rc fr_bundle_put(const struct fr_bundle *b, struct fr_exec *ex, size_t node, uint64_t ref,
-                         struct fr_err *err)
-{
-    struct fr_arena arena = {0};
-    struct fr_exec_file *v = fr_arena_array(&arena, b->n, sizeof(*v));
-    enum fr_rc rc;
-
-    for (size_t i = 0; v != NULL && i < b->n; i++) {
-        const struct fr_bundle_file *f = &b->v[i];
-
-        v[i] = (struct fr_exec_file){.local = f->local,
-                                     .bytes = fr_str_of(f->bytes),
-                                     .path = f->path,
-                                     .sha256 = f->sha256,
-                                     .size = f->size,
-                                     .mode = f->mode};
-    }
-    rc = v == NULL ? fr_fail(err, FR_NOMEM, "no memory for a put")
-                   : ex->ops->put(ex->self, &(struct fr_exec_put){node, ref, v, b->n}, err);
-    fr_arena_finish(&arena);
-    return rc;
 }
 
 void fr_bundle_finish(struct fr_bundle *b)

@@ -9,11 +9,11 @@
 
 enum {
     TICK_MS = 1000, /* while connecting */
-    LATE_MS = 3000, /* that our own timer may be */
+    LATE_MS = 3000, /* a timer that fires so late: this process was held up */
     PAUSE_MIN_MS = 500,
     PAUSE_MAX_MS = 15000,
-    STEADY_MS = 2000, /* a connection that held so long was one */
-    SHORT_MAX = 8,    /* after so many in a row that were none the pause is the longest */
+    STEADY_MS = 2000, /* a connection that ends before this is a short one */
+    SHORT_MAX = 8,    /* after so many short ones in a row the pause is the longest */
     WINDOW_MIN = 32 << 10,
     RATE_MS = 500, /* over which the rate of bulk bytes is taken */
 };
@@ -36,12 +36,12 @@ void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev)
     ch->ex->sink.post(ch->ex->sink.arg, ev);
 }
 
-/* What sshd limits are logins: once the node spoke, another one may connect. */
-static void uncount(struct fr_chan *ch)
+/* sshd limits logins in progress: once the node has answered, another may connect. */
+static void release_slot(struct fr_chan *ch)
 {
-    if (!ch->counted)
+    if (!ch->holds_slot)
         return;
-    ch->counted = false;
+    ch->holds_slot = false;
     ch->ex->connecting--;
     fr_loop_post(ch->ex->loop, &ch->ex->kick);
 }
@@ -49,13 +49,13 @@ static void uncount(struct fr_chan *ch)
 static void reset_connection(struct fr_chan *ch)
 {
     ch->serial++;
-    ch->link_up = ch->failed = ch->strayed = false;
+    ch->link_up = ch->failed = ch->unknown_ref_logged = false;
     fr_wire_finish(&ch->in);
     ch->in = (struct fr_wire_in){.magic = true};
     fr_buf_finish(&ch->out);
     ch->out = (struct fr_buf){0};
     fr_boot_finish(&ch->boot);
-    ch->boot = (struct fr_boot){0};
+    ch->boot = (struct fr_boot){.folders = {ch->folders.p, ch->folders.n}};
     ch->credit = 0;
     ch->window = WINDOW_MIN;
     ch->owed = ch->rate_bytes = ch->allowed = 0;
@@ -69,7 +69,7 @@ static bool is_final(const struct fr_chan *ch, enum fr_rc rc)
            rc == FR_NOTFOUND || rc == FR_UNSUPPORTED || rc == FR_PROTO;
 }
 
-/* The next pause: doubling, and 20 % of chance so that many nodes do not come back in step. */
+/* The next pause: doubled, plus up to 20 % at random, so that nodes do not reconnect in step. */
 static int64_t next_pause(struct fr_chan *ch)
 {
     uint8_t dice = 0;
@@ -86,19 +86,23 @@ static int64_t next_pause(struct fr_chan *ch)
 void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_DOWN);
-    int64_t pause;
+    int64_t pause, retry_for;
     bool final;
 
     ch->fenced = ch->fenced || err->rc == FR_BUSY;
     final = is_final(ch, err->rc);
     if (ch->state == FR_CHAN_UP)
-        ch->shorts = fr_sys.mono_ms() - ch->up_ms < STEADY_MS ? ch->shorts + 1 : 0;
-    if (ch->shorts > SHORT_MAX) /* it comes up only to fall again */
+        ch->short_connections =
+            fr_sys.mono_ms() - ch->up_ms < STEADY_MS ? ch->short_connections + 1 : 0;
+    if (ch->short_connections > SHORT_MAX)
         ch->pause_ms = PAUSE_MAX_MS;
     pause = final ? -1 : next_pause(ch);
+    if (ch->away_ms < 0)
+        ch->away_ms = fr_sys.mono_ms();
     if (ch->link.ops != NULL)
         ch->link.ops->close(ch->link.self);
-    uncount(ch);
+    fr_link_destroy(&ch->ask);
+    release_slot(ch);
     reset_connection(ch);
     ch->state = final ? FR_CHAN_IDLE : FR_CHAN_PAUSING;
     if (final)
@@ -107,7 +111,11 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
         fr_loop_arm_in(ch->ex->loop, ch->timer, pause);
     if (ev == NULL)
         return; /* no memory to say so; the pause goes on */
-    ev->down = (struct fr_exec_down){.retry_ms = pause, .silent = silent};
+    retry_for = ch->node->retry_for_ms;
+    ev->down = (struct fr_exec_down){.retry_ms = pause,
+                                     .since_ms = ch->away_ms,
+                                     .until_ms = retry_for == 0 ? -1 : ch->away_ms + retry_for,
+                                     .silent = silent};
     ev->err = *err;
     fr_while(&ev->err, "node %s", ch->node->name);
     fr_chan_post(ch, ev);
@@ -132,14 +140,14 @@ void fr_chan_flush(struct fr_chan *ch)
         ch->boot.rest.p += n;
         ch->boot.rest.n -= n;
         if (n > 0)
-            ch->heard_ms = fr_sys.mono_ms();
+            ch->received_ms = fr_sys.mono_ms();
     }
     if (ch->booting && !ch->boot.done)
         return;
     n = ch->out.n > 0 ? ch->link.ops->send(ch->link.self, ch->out.p, ch->out.n) : 0;
     fr_buf_cut(&ch->out, n);
     if (n > 0 || ch->out.n == 0)
-        ch->took_ms = fr_sys.mono_ms();
+        ch->written_ms = fr_sys.mono_ms();
 }
 
 void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m)
@@ -148,10 +156,10 @@ void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m)
 
     if (fr_msg_put(m, &ch->out, &err) != FR_OK)
         ch->failed = true;
-    fr_chan_said(ch);
+    fr_chan_queued(ch);
 }
 
-static void say_hello(struct fr_chan *ch)
+static void send_hello(struct fr_chan *ch)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
 
@@ -181,7 +189,7 @@ static void grant(struct fr_chan *ch, int64_t bytes)
     fr_chan_put(ch, &m);
 }
 
-enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err)
+enum fr_rc fr_chan_received_bulk(struct fr_chan *ch, size_t bytes, struct fr_err *err)
 {
     int64_t now = fr_sys.mono_ms(), past = now - ch->rate_since_ms, window;
 
@@ -191,7 +199,7 @@ enum fr_rc fr_chan_took(struct fr_chan *ch, size_t bytes, struct fr_err *err)
     ch->allowed -= (int64_t)bytes;
     ch->owed += (int64_t)bytes;
     ch->rate_bytes += (int64_t)bytes;
-    if (past >= RATE_MS) { /* what half a second brings may be in flight */
+    if (past >= RATE_MS) { /* the window is what arrives in half a second */
         window = ch->rate_bytes * RATE_MS / past;
         window = window < WINDOW_MIN ? WINDOW_MIN : window;
         window = window > FR_CREDIT_MAX ? FR_CREDIT_MAX : window;
@@ -239,9 +247,10 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
         return rc;
     }
     ch->state = FR_CHAN_UP;
-    uncount(ch);
+    release_slot(ch);
     ch->was_up = true;
     ch->pause_ms = 0;
+    ch->away_ms = -1;
     ch->up_ms = now;
     ch->rtt_ms = now - ch->ping_ms;
     ch->offset_ms = h->mono_ms - now;
@@ -267,7 +276,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     grant(ch, ch->window);
     fr_loop_arm_in(ch->ex->loop, ch->timer, 0); /* the first ping refines the offset */
     ch->ping_ms = now - FR_PING_IDLE_MS;
-    ch->await_ms = -1;
+    ch->unanswered_ms = -1;
     fr_pend_send(ch);
     fr_xfer_restart(ch);
     fr_chan_flush(ch);
@@ -313,23 +322,15 @@ static enum fr_rc feed_boot(struct fr_chan *ch, const char **p, size_t *n, struc
     *n -= used;
     if (rc != FR_OK)
         return rc;
-    if (ch->boot.note) {
-        struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_NOTE);
-        char size[24];
-
-        ch->boot.note = false;
-        fr_show_size((int64_t)ch->boot.rest.n, size);
-        if (ev != NULL) {
-            ev->text = fr_str_of(fr_arena_fmt(&ev->arena, "installing flownode (%s)", size));
-            fr_chan_post(ch, ev);
-        }
-    }
+    if (ch->boot.note.n > 0 && !ch->boot.note.bad)
+        fr_chan_note(ch, ch->boot.note.p);
+    ch->boot.note.n = 0;
     if (ch->boot.program != NULL)
-        uncount(ch);
+        release_slot(ch);
     fr_chan_flush(ch);
     if (ch->boot.done) {
-        ch->heard_ms = fr_sys.mono_ms();
-        say_hello(ch);
+        ch->received_ms = fr_sys.mono_ms();
+        send_hello(ch);
     }
     return FR_OK;
 }
@@ -341,9 +342,8 @@ static void on_up(void *arg)
     if (ch->link_up)
         return;
     ch->link_up = true;
-    ch->heard_ms = fr_sys.mono_ms();
     if (!ch->booting)
-        say_hello(ch);
+        send_hello(ch);
 }
 
 static void on_bytes(void *arg, const char *p, size_t n)
@@ -351,7 +351,7 @@ static void on_bytes(void *arg, const char *p, size_t n)
     struct fr_chan *ch = arg;
     struct fr_err err = {0};
 
-    on_up(ch); /* a quick node's first bytes may be seen before the word that it was started */
+    on_up(ch); /* the first bytes may come before on_up() */
     if (ch->booting && !ch->boot.done && feed_boot(ch, &p, &n, &err) != FR_OK) {
         fr_chan_lost(ch, &err, false);
         return;
@@ -360,9 +360,9 @@ static void on_bytes(void *arg, const char *p, size_t n)
         return;
     fr_wire_feed(&ch->in, p, n);
     if (take_messages(ch)) {
-        ch->await_ms = -1;
+        ch->unanswered_ms = -1;
         if (ch->state == FR_CHAN_UP) /* before that, noise is no progress */
-            ch->heard_ms = fr_sys.mono_ms();
+            ch->received_ms = fr_sys.mono_ms();
         fr_chan_flush(ch);
     }
 }
@@ -375,24 +375,28 @@ static void on_writable(void *arg)
     fr_xfer_pump(ch);
 }
 
-static void on_down(void *arg, const struct fr_err *err)
+static void on_down(void *arg, const struct fr_err *err, bool ran)
 {
     struct fr_chan *ch = arg;
     struct fr_err full = *err;
-    struct fr_buf quote = {0};
 
-    if (ch->booting && ch->state == FR_CHAN_CONNECTING && !ch->boot.done) {
-        fr_boot_quote(&ch->boot, &quote);
-        if (quote.n > 0)
-            fr_fail(&full, err->rc, "%s; it said: %s", err->msg, quote.p);
-        fr_buf_finish(&quote);
-    }
+    if (ch->booting && ch->state == FR_CHAN_CONNECTING && !ch->boot.done)
+        fr_chan_explain(ch, &full, ran);
     fr_chan_lost(ch, &full, false);
+}
+
+void fr_chan_open(struct fr_chan *ch)
+{
+    struct fr_link_events events = {on_up, on_bytes, on_writable, on_down, ch};
+    struct fr_err err = {0};
+
+    ch->received_ms = fr_sys.mono_ms();
+    if (ch->link.ops->open(ch->link.self, &events, &err) != FR_OK)
+        fr_chan_lost(ch, &err, false);
 }
 
 void fr_chan_start(struct fr_chan *ch)
 {
-    struct fr_link_events events = {on_up, on_bytes, on_writable, on_down, ch};
     struct fr_err err = {0};
     enum fr_rc rc = FR_OK;
 
@@ -400,17 +404,18 @@ void fr_chan_start(struct fr_chan *ch)
     reset_connection(ch);
     ch->state = FR_CHAN_CONNECTING;
     ch->ex->connecting++;
-    ch->counted = true;
-    ch->opened_ms = ch->took_ms = ch->heard_ms = fr_sys.mono_ms();
+    ch->holds_slot = true;
+    ch->opened_ms = ch->written_ms = ch->received_ms = fr_sys.mono_ms();
+    if (ch->away_ms < 0)
+        ch->away_ms = ch->opened_ms;
     ch->due_ms = ch->opened_ms + TICK_MS;
     if (ch->link.ops == NULL)
         rc = fr_chan_route(ch, &err);
-    if (rc == FR_OK)
-        rc = ch->link.ops->open(ch->link.self, &events, &err);
+    fr_loop_arm(ch->ex->loop, ch->timer, ch->due_ms);
     if (rc != FR_OK)
         fr_chan_lost(ch, &err, false);
-    else
-        fr_loop_arm(ch->ex->loop, ch->timer, ch->due_ms);
+    else if (ch->link.ops != NULL)
+        fr_chan_open(ch);
 }
 
 void fr_chan_connect(struct fr_chan *ch)
@@ -422,7 +427,7 @@ void fr_chan_connect(struct fr_chan *ch)
     fr_loop_post(ch->ex->loop, &ch->ex->kick);
 }
 
-void fr_chan_wanted(struct fr_chan *ch)
+void fr_chan_needed(struct fr_chan *ch)
 {
     if (ch->state == FR_CHAN_IDLE && !ch->fenced)
         fr_chan_connect(ch);
@@ -439,10 +444,9 @@ static void on_timer(void *arg)
     else if (ch->state == FR_CHAN_PAUSING)
         fr_chan_connect(ch);
     else if (ch->state == FR_CHAN_UP)
-        due = fr_chan_tick(ch, now, late);
-    else if (ch->state == FR_CHAN_CONNECTING && ch->link_up && !late &&
-             now - ch->heard_ms > FR_CHAN_QUIET_MS)
-        lost_with(ch, FR_UNREACHABLE, "connected, but flownode did not answer for 30 s");
+        due = fr_chan_check_alive(ch, now, late);
+    else if (ch->state == FR_CHAN_CONNECTING && !late && fr_chan_slow(ch, now))
+        return;
     else if (ch->state == FR_CHAN_CONNECTING)
         due = now + TICK_MS;
     if (due == 0 || ch->failed)
@@ -458,7 +462,7 @@ static void on_flush(void *arg)
 
 enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, struct fr_err *err)
 {
-    *ch = (struct fr_chan){.ex = ex, .index = index, .node = &ex->args.nodes[index]};
+    *ch = (struct fr_chan){.ex = ex, .index = index, .node = &ex->args.nodes[index], .away_ms = -1};
     ch->flush = (struct fr_post){.run = on_flush, .arg = ch};
     ch->hash = (struct fr_post){.run = fr_xfer_hash, .arg = ch};
     ch->asked.last = &ch->asked.first;
@@ -478,11 +482,15 @@ void fr_chan_finish(struct fr_chan *ch)
     if (ch->state == FR_CHAN_UP)
         fr_chan_flush(ch); /* the last acknowledgements */
     fr_link_destroy(&ch->link);
+    fr_link_destroy(&ch->ask);
+    fr_buf_finish(&ch->answer);
+    fr_arena_finish(&ch->conf_arena);
     fr_loop_untimer(ch->ex->loop, &ch->timer);
     reset_connection(ch);
     fr_wire_finish(&ch->in);
     fr_pend_finish(ch);
     fr_xfer_finish(ch);
+    fr_buf_finish(&ch->folders);
     fr_exec_event_free(ch->spare);
     ch->spare = NULL;
 }

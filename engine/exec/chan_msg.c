@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/base/tail.h"
 
 enum { OUT_ENOUGH = 64 << 10, TIME_BITS = 53 };
 
@@ -13,6 +14,16 @@ static void post(struct fr_chan *ch, struct fr_exec_event *ev, enum fr_exec_kind
     fr_chan_post(ch, ev);
 }
 
+void fr_chan_note(struct fr_chan *ch, const char *text)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_NOTE);
+
+    if (ev == NULL)
+        return; /* a note less */
+    ev->text = fr_str_of(fr_arena_dup(&ev->arena, text));
+    fr_chan_post(ch, ev);
+}
+
 static void post_log_end(struct fr_chan *ch, struct fr_follow *f)
 {
     struct fr_id attempt = f->attempt;
@@ -21,7 +32,7 @@ static void post_log_end(struct fr_chan *ch, struct fr_follow *f)
     if (!f->ended || f->have < f->log_bytes)
         return;
     ev = fr_chan_event(ch, FR_EXEC_LOG_END);
-    if (ev == NULL) { /* said after the reconnection, which repeats ended */
+    if (ev == NULL) { /* the reconnection repeats ended, and with it this event */
         ch->failed = true;
         return;
     }
@@ -42,7 +53,7 @@ static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struc
 {
     struct fr_follow *f = fr_follow_find(ch, l->attempt);
     uint64_t skip;
-    enum fr_rc rc = fr_chan_took(ch, l->bytes.n, err);
+    enum fr_rc rc = fr_chan_received_bulk(ch, l->bytes.n, err);
 
     if (rc == FR_OK)
         rc = fr_chan_time(l->mono_ms, err);
@@ -69,6 +80,28 @@ static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struc
     f->have += ev->log.bytes.n;
     post(ch, ev, FR_EXEC_LOG, l->attempt);
     post_log_end(ch, f);
+    return FR_OK;
+}
+
+/* Likewise a piece of the tail; what the node has dropped of it is missing. */
+static enum fr_rc on_tail(struct fr_chan *ch, const struct fr_tail_piece *t,
+                          struct fr_exec_event *ev, struct fr_err *err)
+{
+    struct fr_follow *f = fr_follow_find(ch, t->attempt);
+    enum fr_rc rc = fr_chan_received_bulk(ch, t->bytes.n, err);
+
+    if (rc == FR_OK)
+        rc = fr_chan_time(t->mono_ms, err);
+    if (rc == FR_OK && (t->at > (uint64_t)INT64_MAX || t->head > (uint64_t)INT64_MAX ||
+                        t->keep > FR_TAIL_MAX || t->joined > (uint64_t)INT64_MAX))
+        rc = fr_fail(err, FR_PROTO, "a tail of a log at byte %llu", (unsigned long long)t->at);
+    if (rc != FR_OK || f == NULL || (t->at < f->tail && t->joined == 0)) {
+        fr_exec_event_free(ev);
+        return rc;
+    }
+    f->tail = t->at + t->bytes.n;
+    ev->tail = *t;
+    post(ch, ev, FR_EXEC_TAIL, t->attempt);
     return FR_OK;
 }
 
@@ -127,10 +160,10 @@ static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr
         return FR_OK;
     }
     if (!fr_pend_ref(ch, e->ref)) {
-        if (!ch->strayed)
+        if (!ch->unknown_ref_logged)
             fr_log(FR_LOG_WARN, "exec", "node=%s error for an unknown ref: %.*s", ch->node->name,
                    (int)e->text.n, e->text.p);
-        ch->strayed = true;
+        ch->unknown_ref_logged = true;
         fr_exec_event_free(ev);
         return FR_OK;
     }
@@ -191,7 +224,7 @@ static enum fr_rc about_connection(struct fr_chan *ch, const struct fr_msg *m, s
     switch (m->type) {
     case FR_MSG_PING:
         pong.pong = (struct fr_pong){m->ping.mono_ms, fr_sys.mono_ms(), fr_sys.wall_ms()};
-        if (ch->out.n < OUT_ENOUGH) /* else it hears enough, or does not read: no heap of pongs */
+        if (ch->out.n < OUT_ENOUGH) /* a node that does not read gets no further pongs */
             fr_chan_put(ch, &pong);
         return FR_OK;
     case FR_MSG_PONG:
@@ -203,7 +236,7 @@ static enum fr_rc about_connection(struct fr_chan *ch, const struct fr_msg *m, s
         fr_xfer_pump(ch);
         return FR_OK;
     case FR_MSG_GET_DATA:
-        if ((rc = fr_chan_took(ch, m->get_data.bytes.n, err)) == FR_OK)
+        if ((rc = fr_chan_received_bulk(ch, m->get_data.bytes.n, err)) == FR_OK)
             fr_xfer_message(ch, m);
         return rc;
     case FR_MSG_GET_END:
@@ -233,6 +266,8 @@ enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr
     switch (m->type) {
     case FR_MSG_LOG:
         return on_log(ch, &m->log, ev, err);
+    case FR_MSG_TAIL:
+        return on_tail(ch, &m->tail, ev, err);
     case FR_MSG_LISTING:
         ev->listing = m->listing;
         on_answer(ch, m->listing.ref, FR_EXEC_LISTING, ev);

@@ -1,7 +1,7 @@
 #include "engine/base/sys.h"
 #include "engine/exec/chan.h"
 
-/* A node where nothing is under way has little to lose: it is asked less often. */
+/* A node without commands, logs or transfers is pinged less often. */
 static int64_t ping_every(const struct fr_chan *ch)
 {
     bool busy = ch->asked.first != NULL || ch->acks.first != NULL || ch->follows != NULL ||
@@ -10,21 +10,55 @@ static int64_t ping_every(const struct fr_chan *ch)
     return busy ? FR_PING_MS : FR_PING_IDLE_MS;
 }
 
-int64_t fr_chan_tick(struct fr_chan *ch, int64_t now, bool late)
+void fr_chan_explain(const struct fr_chan *ch, struct fr_err *err, bool ran)
+{
+    struct fr_err why = *err;
+    struct fr_buf quote = {0};
+    bool begun = ch->boot.program != NULL;
+
+    fr_boot_quote(&ch->boot, &quote);
+    fr_fail(err, why.rc, "%s%s%s%s", why.msg, quote.n > 0 ? "; it said: " : "",
+            quote.n > 0 ? quote.p : "",
+            ran && !begun ? " (the user's login shell has to run flowrun's command: it must not be "
+                            "nologin, a restricted shell or a forced command)"
+                          : "");
+    fr_buf_finish(&quote);
+}
+
+bool fr_chan_slow(struct fr_chan *ch, int64_t now)
+{
+    int64_t limit_ms = ch->node->connect_ms > 0 ? ch->node->connect_ms : FR_SSH_CONNECT_MS;
+    struct fr_err err = {0};
+    char limit[24];
+
+    if ((!ch->link_up && ch->ask.ops == NULL) || now - ch->received_ms <= limit_ms)
+        return false;
+    fr_show_duration(limit_ms, limit);
+    fr_fail(&err, FR_UNREACHABLE, "%s within %s (connect.timeout)",
+            ch->ask.ops != NULL                       ? "no answer from ssh -G"
+            : ch->booting && ch->boot.program == NULL ? "no login, or no answer from its shell,"
+                                                      : "no answer from flownode",
+            limit);
+    if (ch->booting && !ch->boot.done)
+        fr_chan_explain(ch, &err, ch->boot.noise > 0 || ch->boot.line.n > 0);
+    fr_chan_lost(ch, &err, false);
+    return true;
+}
+
+int64_t fr_chan_check_alive(struct fr_chan *ch, int64_t now, bool late)
 {
     struct fr_err err = {0};
     int64_t silent_ms, ping_ms;
 
-    if (late && ch->await_ms >= 0)
-        ch->await_ms = now;
-    if (ch->await_ms >= 0 && now - ch->await_ms >= FR_ANSWER_MS) {
+    if (late && ch->unanswered_ms >= 0)
+        ch->unanswered_ms = now;
+    if (ch->unanswered_ms >= 0 && now - ch->unanswered_ms >= FR_ANSWER_MS) {
         fr_fail(&err, FR_UNREACHABLE, "no word for %lld s",
-                (long long)((now - ch->heard_ms) / 1000));
+                (long long)((now - ch->received_ms) / 1000));
         fr_chan_lost(ch, &err, true);
         return 0;
     }
-    if (ch->out.n > 0 &&
-        now - ch->took_ms > FR_CHAN_QUIET_MS) { /* what waits for it would only grow */
+    if (ch->out.n > 0 && now - ch->written_ms > FR_CHAN_QUIET_MS) { /* out would only grow */
         fr_fail(&err, FR_UNREACHABLE, "it took nothing that was sent for %d s",
                 FR_CHAN_QUIET_MS / 1000);
         fr_chan_lost(ch, &err, false);
@@ -34,17 +68,17 @@ int64_t fr_chan_tick(struct fr_chan *ch, int64_t now, bool late)
         struct fr_msg m = {.type = FR_MSG_PING, .ping = {now}};
 
         ch->ping_ms = now;
-        if (ch->await_ms < 0)
-            ch->await_ms = now;
+        if (ch->unanswered_ms < 0)
+            ch->unanswered_ms = now;
         fr_chan_put(ch, &m);
         fr_chan_flush(ch);
     }
     ping_ms = ch->ping_ms + ping_every(ch);
-    silent_ms = ch->await_ms < 0 ? ping_ms : ch->await_ms + FR_ANSWER_MS;
+    silent_ms = ch->unanswered_ms < 0 ? ping_ms : ch->unanswered_ms + FR_ANSWER_MS;
     return ping_ms < silent_ms ? ping_ms : silent_ms;
 }
 
-void fr_chan_said(struct fr_chan *ch)
+void fr_chan_queued(struct fr_chan *ch)
 {
     int64_t now = fr_sys.mono_ms();
     int64_t due = ch->failed ? now : ch->ping_ms + FR_PING_MS;

@@ -23,6 +23,7 @@ struct child {
     const char *kind, *what;
     const char **argv;
     bool die_with_parent;
+    int own_failure;
     enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
     struct fr_link_events ev;
     struct fr_proc proc; /* pid 0: none, or reaped */
@@ -55,9 +56,8 @@ static void child_close(void *self)
     c->ev = (struct fr_link_events){0};
 }
 
-/* Ends what an earlier open left behind: it saw its stdin end long ago, or hangs on a dead network.
- */
-static void bury(struct child *c, int sig)
+/* Ends the process of an earlier open: its stdin has ended, or it hangs on a dead network. */
+static void end_leftover(struct child *c, int sig)
 {
     struct fr_wait w = {0};
 
@@ -77,7 +77,7 @@ static void child_destroy(void *self)
     child_close(c);
     /* a local serve may still be writing its journal: stdin's end stops it; ssh need not linger */
     if (c->die_with_parent)
-        bury(c, SIGKILL);
+        end_leftover(c, SIGKILL);
     fr_loop_untimer(c->loop, &c->reap);
     fr_arena_finish(&c->arena);
     fr_sys.free(c);
@@ -119,12 +119,12 @@ static enum fr_rc describe(const struct child *c, const struct fr_wait *w, struc
     return rc;
 }
 
-static void go_down(struct child *c, const struct fr_err *err)
+static void go_down(struct child *c, const struct fr_err *err, bool ran)
 {
     struct fr_link_events ev = c->ev;
 
     child_close(c);
-    ev.on_down(ev.arg, err);
+    ev.on_down(ev.arg, err, ran);
 }
 
 /* After stdout closed: waits for the rest of stderr and the exit status, at most ENDING_MS. */
@@ -146,7 +146,7 @@ static void try_end(void *arg)
         return;
     }
     describe(c, &w, &err);
-    go_down(c, &err);
+    go_down(c, &err, w.pid != 0 && !w.signaled && w.code != c->own_failure);
 }
 
 static void on_stderr(void *arg, int what)
@@ -244,7 +244,7 @@ static enum fr_rc child_open(void *self, const struct fr_link_events *ev, struct
     enum fr_rc rc = FR_OK;
 
     child_close(c);
-    bury(c, SIGKILL);
+    end_leftover(c, SIGKILL);
     c->tail_n = 0;
     for (int i = 0; i < 3 && rc == FR_OK; i++) {
         int p[2];
@@ -308,6 +308,7 @@ enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,
     *c = (struct child){.loop = loop,
                         .kind = a->kind,
                         .die_with_parent = a->die_with_parent,
+                        .own_failure = a->own_failure,
                         .judge = a->judge,
                         .fd = {-1, -1, -1},
                         .up = {.run = on_up, .arg = c}};
@@ -323,7 +324,7 @@ enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,
 enum fr_rc fr_link_local_create(struct fr_link *link, struct fr_loop *loop, const char *const *argv,
                                 struct fr_err *err)
 {
-    struct fr_child_args a = {.kind = "local", .what = argv[0], .argv = argv};
+    struct fr_child_args a = {.kind = "local", .what = argv[0], .argv = argv, .own_failure = -1};
 
     return fr_link_child_create(link, loop, &a, err);
 }

@@ -1,6 +1,5 @@
 /*
- * A link whose command is a child process of ours over three pipes: flownode itself (local), or the
- * system's ssh. Both are this one thing with another argument vector.
+ * A link to a child process over three pipes: flownode (local), or the system's ssh.
  */
 #ifndef FR_EXEC_CHILD_H
 #define FR_EXEC_CHILD_H
@@ -9,11 +8,13 @@
 
 struct fr_child_args {
     const char *kind;        /* the ops' name: static */
-    const char *what;        /* stands in front of errors: "node n1 (local)" */
+    const char *what;        /* the subject of errors: "ssh to HOST" */
     const char *const *argv; /* copied */
     bool die_with_parent;
-    /* What an exit status means for the link, by the end of stderr; adds advice. NULL: unreachable.
-     */
+    int own_failure; /* the exit status of a failure of argv[0] itself, not of what it runs; or -1
+                      */
+    /* Gives the result code for an exit status and the end of stderr, and may add advice. NULL:
+     * every end is FR_UNREACHABLE. */
     enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
 };
 

@@ -1,16 +1,15 @@
 /*
- * Executors: what starts attempts and reports on them, and knows nothing of pipelines. run gives
- * commands; an executor makes them happen on nodes, over lost connections, and posts what it
- * learned.
+ * An executor starts attempts on nodes and reports on them. It knows nothing of pipelines: run
+ * calls its commands, and it posts events.
  *
- * Commands never block and are remembered: each is sent when its node is connected and sent again
- * after a reconnection until its answer came (the node knows attempts by id, so a repeat changes
- * nothing). An error returned means nothing was remembered (no memory, a bad argument); everything
- * later is an event. A command copies what it is given. Events are posted only from the loop's
- * turn.
+ * A command never blocks. The executor copies what it is given and remembers the command: it sends
+ * the command when the node is connected, and again after each reconnection, until the node has
+ * answered. A node knows attempts by id, so a repeated command changes nothing. A returned error
+ * means that nothing was remembered (no memory, a bad argument); every later result is an event.
+ * Events are posted only from the loop's turn.
  *
- * Nothing is concluded from a lost node: FR_EXEC_DOWN says what is known, and FR_EXEC_UP comes when
- * it is back.
+ * A lost connection says nothing about attempts. FR_EXEC_DOWN reports it, and FR_EXEC_UP reports
+ * the next connection.
  */
 #ifndef FR_EXEC_EXEC_H
 #define FR_EXEC_EXEC_H
@@ -24,16 +23,19 @@
 
 enum fr_exec_kind {
     /* of a node */
-    FR_EXEC_UP = 1, /* up: connected, hello done; what was remembered has just been sent (again) */
+    FR_EXEC_UP = 1, /* up: connected; the remembered commands have just been sent (again) */
     FR_EXEC_DOWN,   /* down: not connected, or a ping was not answered */
     FR_EXEC_NOTE,   /* text: "installing flownode (1.2 MiB)", the transport taken and why */
+    FR_EXEC_CONFIG, /* text: the directives of ssh's configuration in force, one a line. Posted when
+                       the way to the node is chosen */
     FR_EXEC_LEASED, /* leased: all leases of the node now end at leased.boot_ms + T (node's clock)
                      */
     /* of an attempt */
     FR_EXEC_PREPARED, /* prepared; rc != 0: refused, nothing is left of it */
-    FR_EXEC_BUSY, /* busy: another attempt of the instance lives there; this one was not started */
+    FR_EXEC_BUSY, /* busy: another attempt of the instance is alive there; this one did not start */
     FR_EXEC_LAUNCHED, /* launched */
     FR_EXEC_LOG,      /* log: the next bytes, without gap or overlap from the attached offset on */
+    FR_EXEC_TAIL,     /* tail: bytes beyond a full log, in order, some may be left out */
     FR_EXEC_ENDED,    /* ended; log bytes may still follow. May come more than once */
     FR_EXEC_LOG_END,  /* after ENDED: every byte of the log up to ended.log_bytes was posted */
     FR_EXEC_STATE,    /* state: answer to query, tombstone, attach, or to a prepare or go that came
@@ -43,23 +45,28 @@ enum fr_exec_kind {
     FR_EXEC_GET_DONE, /* get: the file is complete at its local path */
     FR_EXEC_LISTING,  /* listing */
     FR_EXEC_FACTS,    /* facts */
-    FR_EXEC_FAILED    /* err: what ref asked for did not work, and will not by trying again */
+    FR_EXEC_FAILED    /* err: the request ref failed for good; trying again would not help */
 };
 
 struct fr_exec_up {
-    struct fr_id home;  /* random, made once: another one is another disk */
-    struct fr_str boot; /* another one: the machine was rebooted */
+    struct fr_id home;  /* random id of the node's home: a different id means another disk */
+    struct fr_str boot; /* boot id: a different one means that the machine was rebooted */
     struct fr_str build;
     uint64_t epoch;
-    int64_t
-        offset_ms; /* node's mono_ms - ours, measured at hello; renewed by each pong (not posted) */
+    int64_t offset_ms;      /* node's mono_ms - ours, at hello; each pong measures it again */
     int64_t wall_offset_ms; /* node's wall_ms - ours: clock skew */
     int64_t rtt_ms;
     struct fr_str how; /* "local", "libssh2", "openssh" */
 };
 
+/* Posted after each try that failed, and once when a connection is lost. err says what happened,
+ * and for a fault that somebody has to mend (a wrong port, an unknown name, a shell that runs no
+ * command) also what to look at. Such faults are tried again, too, unless retry_ms is -1. */
 struct fr_exec_down {
     int64_t retry_ms; /* until the next try; -1: none, until connect() is called again */
+    int64_t since_ms; /* mono_ms() when the connection was lost or the first try began */
+    int64_t until_ms; /* since_ms + the node's connect.retry_for: tasks that have not started wait
+                         until then; -1: for ever. Tries go on after it */
     bool silent;      /* connected, but no byte for FR_ANSWER_MS behind a ping */
 };
 
@@ -77,6 +84,7 @@ struct fr_exec_event {
         struct fr_busy busy;
         struct fr_launched launched;
         struct fr_log_piece log;
+        struct fr_tail_piece tail;
         struct fr_ended ended;
         struct fr_state state;
         struct {
@@ -97,7 +105,7 @@ struct fr_exec_event {
 
 void fr_exec_event_free(struct fr_exec_event *ev); /* NULL is fine */
 
-/* Where events go. The sink takes the event over, and only queues it. */
+/* Receives events. The sink owns the event from then on, and only queues it. */
 struct fr_exec_sink {
     void (*post)(void *arg, struct fr_exec_event *ev);
     void *arg;
@@ -107,11 +115,6 @@ struct fr_exec_member {
     size_t node;
     struct fr_prepare prepare; /* go_now is set by the call, not by the caller */
     struct fr_strs go_env;     /* go: "K=V" known only now (the rendezvous address) */
-};
-
-struct fr_exec_gang {
-    const struct fr_exec_member *v;
-    size_t n;
 };
 
 /* One file of a put: local (a path, or bytes when local is NULL) becomes STORE/path on the node. */
@@ -124,7 +127,7 @@ struct fr_exec_file {
     uint32_t mode; /* 0644 or 0755 */
 };
 
-/* ref, here and elsewhere: the caller's, not 0, unique among its refs in flight on that node. */
+/* ref, here and below: chosen by the caller, not 0, unique among its open requests to that node. */
 struct fr_exec_put {
     size_t node;
     uint64_t ref;
@@ -136,9 +139,8 @@ struct fr_exec_get {
     size_t node;
     uint64_t ref;
     const char *path;  /* on the node; a relative one is below its home */
-    const char *local; /* here; LOCAL.part beside it while it is not whole */
-    uint64_t
-        max_bytes; /* a file that is larger is refused (FR_USAGE) and what came of it removed */
+    const char *local; /* path here; the file is LOCAL.part until it is complete */
+    uint64_t max_bytes; /* a larger file is refused (FR_USAGE), and LOCAL.part is removed */
 };
 
 struct fr_exec_attempt {
@@ -148,13 +150,14 @@ struct fr_exec_attempt {
 
 struct fr_exec_ops {
     const char *name; /* "node", "slurm"; "fake" in tests */
-    /* Connects and stays connected, trying again with growing pauses. Other commands connect too.
-     */
+    /* Connects and stays connected; tries again after growing pauses. Every other command connects,
+     * too. */
     enum fr_rc (*connect)(void *self, size_t node, struct fr_err *err);
-    enum fr_rc (*prepare)(void *self, const struct fr_exec_gang *gang, struct fr_err *err);
-    enum fr_rc (*go)(void *self, const struct fr_exec_gang *gang, struct fr_err *err);
-    /* prepare and go in one: for what is no gang. Answers: PREPARED only when refused, BUSY,
-     * LAUNCHED. */
+    /* Prepares an attempt that go() will start: its gang starts when all members are prepared. */
+    enum fr_rc (*prepare)(void *self, const struct fr_exec_member *m, struct fr_err *err);
+    enum fr_rc (*go)(void *self, const struct fr_exec_member *m, struct fr_err *err);
+    /* Prepare and go in one, for an attempt without a gang. Answers: PREPARED only when refused,
+     * BUSY, LAUNCHED. */
     enum fr_rc (*start)(void *self, const struct fr_exec_member *m, struct fr_err *err);
     /* Follows log and end from offset on, for good: also after reconnections. */
     enum fr_rc (*attach)(void *self, struct fr_exec_attempt a, uint64_t offset, struct fr_err *err);
@@ -162,16 +165,16 @@ struct fr_exec_ops {
     enum fr_rc (*stop)(void *self, struct fr_exec_attempt a, int64_t grace_ms, uint32_t stop_cause,
                        struct fr_err *err);
     enum fr_rc (*tombstone)(void *self, struct fr_exec_attempt a, struct fr_err *err);
-    /* Its end and log are safe here: the node may remove it. No answer; forgets the attempt. */
+    /* The attempt's end and log are stored here, so the node may remove it. There is no answer. */
     enum fr_rc (*ack_end)(void *self, struct fr_exec_attempt a, struct fr_err *err);
-    enum fr_rc (*lease)(void *self, size_t node, struct fr_err *err); /* once; not sent again */
+    enum fr_rc (*lease)(void *self, size_t node, struct fr_err *err); /* sent once, not repeated */
     enum fr_rc (*put)(void *self, const struct fr_exec_put *p, struct fr_err *err);
-    /* Copies a file of the node (made whole beside local, then renamed). Resumes where it was cut.
-     */
+    /* Copies a file of the node: written to LOCAL.part, synced, then renamed. Resumes after a
+     * lost connection. */
     enum fr_rc (*get)(void *self, const struct fr_exec_get *g, struct fr_err *err);
     enum fr_rc (*list)(void *self, size_t node, uint64_t ref, const char *path, struct fr_err *err);
     enum fr_rc (*facts)(void *self, size_t node, uint64_t ref, struct fr_err *err);
-    /* Node's mono_ms - ours, newest measurement; 0 before the first hello. */
+    /* The newest measurement of node's mono_ms - ours; 0 before the first hello. */
     int64_t (*clock_offset)(void *self, size_t node);
     void (*destroy)(void *self); /* closes connections; attempts go on */
 };
@@ -190,13 +193,15 @@ struct fr_exec_node {
     struct fr_ssh_target ssh;
     const char
         *work; /* folder on the node for its home and programs; NULL: the user's cache folder */
-    /* What of acknowledged attempts stays in its home, and for how long: node/prune.h. 0 days:
-     * nothing; 0 bytes: any size. */
+    /* How long acknowledged attempts stay in the node's home (node/prune.h). 0 days: not at all;
+     * 0 bytes: any size. */
     int keep_days;
     int64_t keep_bytes;
+    int64_t connect_ms;   /* of one try, until flownode answers; 0: 60 s */
+    int64_t retry_for_ms; /* for fr_exec_down.until_ms; 0: no end */
 };
 
-/* The same of a node as a pipeline or an inventory has it; its text is borrowed. */
+/* Makes one from the node of a pipeline or inventory, and borrows its text. */
 struct fr_node;
 struct fr_exec_node fr_exec_node_of(const struct fr_node *n);
 
@@ -205,15 +210,13 @@ struct fr_exec_node_args {
     struct fr_exec_sink sink;
     const struct fr_exec_node *nodes; /* borrowed */
     size_t n;
-    struct fr_id control; /* id of the store: the home on a node is one for each control home */
-    struct fr_id run;     /* sent in hello: a node fences older owners of this run, not of others */
-    uint32_t
-        base_epoch; /* committed by the caller for this process; connection epochs count below it */
-    const char
-        *flownode_dir; /* where flownode (and flownode-ARCH for other machines) lies on control */
-    const char *home;  /* control's home: local nodes live in HOME/nodes/NAME */
-    /* A link of the caller's instead of those of link.h (the simulator); serve speaks at once.
-     * NULL: none. */
+    struct fr_id control; /* id of the store: each store has a home of its own on a node */
+    struct fr_id run;     /* sent in hello: a node fences older owners of the same run */
+    uint32_t base_epoch;  /* committed by the caller for this process: upper half of each epoch */
+    const char *flownode_dir; /* folder of flownode, and flownode-ARCH for other machines */
+    const char *home;         /* control's home: local nodes have HOME/nodes/NAME */
+    /* Makes the link instead of link.h (the simulator); the node needs no boot dialogue. NULL:
+     * none. */
     enum fr_rc (*make_link)(void *arg, size_t node, struct fr_link *out, struct fr_err *err);
     void *make_link_arg;
 };

@@ -67,13 +67,27 @@ static bool hash_whole(const char *line, size_t n)
     return hash[DIGITS + 1] == '=' && hash[DIGITS + 2] == ' ';
 }
 
+/* Whether the names in front of a line are those of the host: *as is the one that fits. Hashed
+ * names are left to libssh2; *as is NULL for them. */
+static bool line_fits(const struct fr_ssh_conf *c, struct fr_str names, const char **as)
+{
+    *as = NULL;
+    if (names.n > 0 && names.p[0] == '|')
+        return true;
+    if (names_host(names, c->name))
+        *as = c->name;
+    else if (names_host(names, c->alias))
+        *as = c->alias;
+    return *as != NULL;
+}
+
 /* One line, newline included (libssh2 takes the key's last byte for it otherwise). libssh2 knows
  * no patterns, so a line that fits is handed over with the name itself; hashed names as they are.
  */
 static void known_line(struct fr_ssh *s, const char *line, size_t n)
 {
     LIBSSH2_KNOWNHOSTS *to = s->known;
-    const char *blank;
+    const char *blank, *as;
     struct fr_buf b = {0};
 
     if (n > 9 && memcmp(line, "@revoked ", 9) == 0) {
@@ -85,15 +99,15 @@ static void known_line(struct fr_ssh *s, const char *line, size_t n)
         return;
     if (line[0] == '|' && !hash_whole(line, n))
         return;
-    if (line[0] == '|')
+    if (!line_fits(s->conf, (struct fr_str){line, (size_t)(blank - line)}, &as))
+        return;
+    if (as == NULL) {
         fr_buf_add(&b, line, n);
-    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->name))
-        fr_buf_text(&b, s->name);
-    else if (names_host((struct fr_str){line, (size_t)(blank - line)}, s->conf.alias))
-        fr_buf_text(&b, s->conf.alias);
-    if (b.n > 0 && line[0] != '|')
+    } else {
+        fr_buf_text(&b, as);
         fr_buf_add(&b, blank, n - (size_t)(blank - line));
-    if (b.n > 0 && !b.bad)
+    }
+    if (!b.bad)
         libssh2_knownhost_readline(to, b.p, b.n, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
     fr_buf_finish(&b);
 }
@@ -113,4 +127,31 @@ void fr_ssh_read_known(struct fr_ssh *s, const char *path)
         }
     } /* a file that is not there holds no host */
     fr_buf_finish(&text);
+}
+
+const char *fr_known_needs_ssh(const struct fr_ssh_conf *c, const char *path,
+                               struct fr_arena *arena)
+{
+    static const char mark[] = "@cert-authority";
+    struct fr_buf text = {0};
+    const char *out = NULL, *as;
+    size_t number = 1;
+
+    if (fr_file_read(path, KNOWN_MAX, &text, NULL) != FR_OK)
+        text.n = 0;
+    for (const char *p = text.p, *end; out == NULL && p != NULL && p < text.p + text.n;
+         p = end + 1, number++) {
+        size_t n = strcspn(p, "\n"), blanks;
+
+        end = p + n;
+        if (n < sizeof(mark) || memcmp(p, mark, sizeof(mark) - 1) != 0)
+            continue;
+        p += sizeof(mark) - 1;
+        blanks = strspn(p, " \t");
+        p += blanks;
+        if (blanks > 0 && line_fits(c, (struct fr_str){p, strcspn(p, " \t\n")}, &as))
+            out = fr_arena_fmt(arena, "%s in %s line %zu", mark, path, number);
+    }
+    fr_buf_finish(&text);
+    return out;
 }

@@ -60,6 +60,36 @@ void fr_loop_withdraw(struct fr_loop *l, struct fr_post *p)
     l->ops->withdraw(l->self, p);
 }
 
+static void work_over(void *work)
+{
+    struct fr_work *w = work;
+
+    w->over(w->arg);
+}
+
+enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w)
+{
+    if (l->ops->work != NULL)
+        return l->ops->work(l->self, w);
+    w->post = (struct fr_post){.run = work_over, .arg = w};
+    w->run(w->arg);
+    fr_loop_post(l, &w->post);
+    return FR_OK;
+}
+
+bool fr_loop_forget(struct fr_loop *l, struct fr_work *w)
+{
+    if (l->ops->forget != NULL)
+        return l->ops->forget(l->self, w);
+    fr_loop_withdraw(l, &w->post);
+    return true;
+}
+
+struct fr_loop_slow fr_loop_slow(struct fr_loop *l)
+{
+    return l->ops->slow != NULL ? l->ops->slow(l->self) : (struct fr_loop_slow){0};
+}
+
 enum fr_rc fr_loop_turn(struct fr_loop *l, bool wait, struct fr_err *err)
 {
     return l->ops->turn(l->self, wait, err);

@@ -1,11 +1,9 @@
 /*
- * How the engine waits: descriptors, timers and posted calls, behind a table of functions. The real
- * loop is libevent's (fr_loop_event_create); the simulator has one on its own clock. One thread; a
- * callback is only ever run from turn(), never from inside another call, so whoever calls may be in
- * any state.
+ * The event loop: descriptors, timers, posted calls and threads, behind a table of functions. The
+ * real loop uses libevent (fr_loop_event_create); the simulator has a loop on its own clock. The
+ * loop has one thread. It runs callbacks only from turn(), never from inside another call.
  *
- * Callbacks translate and leave: read the descriptor, post an event, return. Times are
- * fr_sys.mono_ms().
+ * A callback reads its descriptor, posts an event and returns. Times are fr_sys.mono_ms().
  */
 #ifndef FR_EXEC_LOOP_H
 #define FR_EXEC_LOOP_H
@@ -21,9 +19,8 @@ struct event_base;
 struct fr_watch; /* one watched descriptor or signal; the loop's */
 struct fr_timer; /* one timer; the loop's */
 
-/* A call to be made in the next turn. The caller owns the memory, which must stay until it ran or
- * was withdrawn; posting it again while it waits does nothing. Posting cannot fail. Zero it to
- * start. */
+/* A call for the next turn. The caller owns the memory, and keeps it until the call was made or
+ * withdrawn. Posting it again before that does nothing. Posting cannot fail. Zero it to start. */
 struct fr_post {
     void (*run)(void *arg);
     void *arg;
@@ -31,12 +28,37 @@ struct fr_post {
     bool waiting;         /* the loop's: posted and not yet run */
 };
 
+/*
+ * A computation that may block, in a thread of its own. run() touches only what arg points to. Once
+ * it has returned, over() is called from turn(), and the loop does not touch the work any more. If
+ * the loop is destroyed before, drop() is called in its place, from any thread. Zero it to start.
+ */
+struct fr_workers;
+struct fr_work {
+    void (*run)(void *arg);
+    void (*over)(void *arg);
+    void (*drop)(void *arg);
+    void *arg;
+    struct fr_workers *in; /* the loop's, as all below */
+    struct fr_work *next;
+    struct fr_post post;
+};
+
 typedef void fr_ready_fn(void *arg, int what); /* what: enum fr_loop_what bits; a signal's number */
 typedef void fr_due_fn(void *arg);
 
+/* What took longer than FR_LOOP_SLOW_MS, from the first call of a turn to the next wait; each also
+ * gives a line in the log. */
+enum { FR_LOOP_SLOW_MS = 100 };
+struct fr_loop_slow {
+    uint64_t turns; /* all that were made */
+    uint64_t slow;
+    int64_t longest_ms;
+};
+
 struct fr_loop_ops {
     const char *name;
-    /* Watches fd, wanting nothing yet. Closed ends and errors count as readable (and writable). */
+    /* Watches fd for nothing yet: see want(). A closed end or an error counts as readable. */
     enum fr_rc (*watch)(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out);
     /* Calls fn with the signal's number, from turn(), after the signal came. FR_UNSUPPORTED in the
      * simulator. */
@@ -51,10 +73,14 @@ struct fr_loop_ops {
     void (*post)(
         void *self,
         struct fr_post *p); /* run in order of posting; those posted meanwhile: next turn */
-    void (*withdraw)(void *self, struct fr_post *p); /* a post that does not wait is fine */
-    /* Waits until something is due (wait) or only looks, then makes every call that is due. */
+    void (*withdraw)(void *self, struct fr_post *p); /* does nothing for a call not posted */
+    /* fr_loop_work() and fr_loop_forget(); NULL: run() is called at once, on the only thread. */
+    enum fr_rc (*work)(void *self, struct fr_work *w);
+    bool (*forget)(void *self, struct fr_work *w);
+    /* Makes every call that is due; with wait, first waits until one is. */
     enum fr_rc (*turn)(void *self, bool wait, struct fr_err *err);
     struct event_base *(*base)(void *self); /* for evhttp; NULL in the simulator */
+    struct fr_loop_slow (*slow)(void *self); /* NULL: not measured */
     void (*destroy)(void *self);            /* all watches and timers must be gone */
 };
 
@@ -66,7 +92,7 @@ struct fr_loop {
 /* The loop of a real process. Also ignores SIGPIPE. */
 enum fr_rc fr_loop_event_create(struct fr_loop *loop, struct fr_err *err);
 
-/* The calls above on a loop, with their errors put into words. */
+/* The same calls on a struct fr_loop. */
 enum fr_rc fr_loop_watch(struct fr_loop *l, int fd, fr_ready_fn *fn, void *arg,
                          struct fr_watch **out);
 enum fr_rc fr_loop_signal(struct fr_loop *l, int signo, fr_ready_fn *fn, void *arg,
@@ -79,6 +105,12 @@ void fr_loop_arm_in(struct fr_loop *l, struct fr_timer *t, int64_t delay_ms);
 void fr_loop_untimer(struct fr_loop *l, struct fr_timer **t); /* *t becomes NULL */
 void fr_loop_post(struct fr_loop *l, struct fr_post *p);
 void fr_loop_withdraw(struct fr_loop *l, struct fr_post *p);
+/* Starts the computation. FR_NOMEM: no thread; nothing will be called. */
+enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w);
+/* Its result is not wanted. true: nothing will be called, the work is the caller's again. false: it
+ * still runs, and drop() will be called. */
+bool fr_loop_forget(struct fr_loop *l, struct fr_work *w);
+struct fr_loop_slow fr_loop_slow(struct fr_loop *l);
 enum fr_rc fr_loop_turn(struct fr_loop *l, bool wait, struct fr_err *err);
 struct event_base *fr_loop_base(struct fr_loop *l);
 void fr_loop_destroy(struct fr_loop *l); /* NULL or a zeroed loop is fine; zeroes it */

@@ -4,8 +4,9 @@
  * to post cannot. So a timer is always with libevent, due in ten years while nothing is armed, and
  * a watch was there once. Posted calls are a list of our own, drained once a turn.
  */
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/exec/loop.h"
+#include "engine/exec/loop_work.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -18,6 +19,10 @@ enum { NEVER_S = 10 * 365 * 86400 };
 struct event_loop {
     struct event_base *base;
     struct fr_post *first, **last;
+    struct fr_workers *workers; /* owns; made for the first computation */
+    struct fr_watch *wake;
+    struct fr_loop_slow slow;
+    int64_t began_ms; /* the first call of this turn; -1: none yet */
 };
 
 struct fr_watch {
@@ -31,15 +36,40 @@ struct fr_watch {
 };
 
 struct fr_timer {
+    struct event_loop *loop;
     struct event *ev;
     fr_due_fn *fn;
     void *arg;
     int64_t due_ms;
 };
 
+/* From here on the turn is measured. */
+static void begin_turn(struct event_loop *loop)
+{
+    if (loop->began_ms < 0)
+        loop->began_ms = fr_sys.mono_ms();
+}
+
+/* Whoever calls turn() again has done what the turn before brought: a commit belongs to it, too. */
+static void end_turn(struct event_loop *loop)
+{
+    int64_t took = loop->began_ms < 0 ? 0 : fr_sys.mono_ms() - loop->began_ms;
+
+    loop->slow.turns++;
+    loop->began_ms = -1;
+    if (took > loop->slow.longest_ms)
+        loop->slow.longest_ms = took;
+    if (took <= FR_LOOP_SLOW_MS)
+        return;
+    loop->slow.slow++;
+    fr_log(FR_LOG_DEBUG, "loop", "turn_ms=%lld slow=%llu of=%llu", (long long)took,
+           (unsigned long long)loop->slow.slow, (unsigned long long)loop->slow.turns);
+}
+
 static void on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct fr_watch *w = arg;
+    begin_turn(w->loop);
     int got = ((what & EV_READ) ? FR_LOOP_READ : 0) | ((what & EV_WRITE) ? FR_LOOP_WRITE : 0);
 
     w->fn(w->arg, w->is_signal ? (int)fd : got);
@@ -142,6 +172,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
+    begin_turn(t->loop);
     if (t->due_ms < 0 || fr_sys.mono_ms() < t->due_ms) {
         set_due(t); /* libevent's clock rounds; ours decides */
         return;
@@ -159,7 +190,7 @@ static enum fr_rc event_timer(void *self, fr_due_fn *fn, void *arg, struct fr_ti
     *out = NULL;
     if (t == NULL)
         return FR_NOMEM;
-    *t = (struct fr_timer){.fn = fn, .arg = arg, .due_ms = -1};
+    *t = (struct fr_timer){.loop = loop, .fn = fn, .arg = arg, .due_ms = -1};
     if ((t->ev = event_new(loop->base, -1, EV_PERSIST, on_due, t)) == NULL || set_due(t) != 0) {
         if (t->ev != NULL)
             event_free(t->ev);
@@ -219,10 +250,12 @@ static enum fr_rc event_turn(void *self, bool wait, struct fr_err *err)
     struct fr_post end = {.waiting = true}; /* marks where this turn's posts end */
     int flags = EVLOOP_ONCE;
 
+    end_turn(loop);
     if (!wait || loop->first != NULL)
         flags |= EVLOOP_NONBLOCK;
     if (event_base_loop(loop->base, flags) < 0)
         return fr_fail(err, FR_IO, "waiting for events failed");
+    begin_turn(loop);
     *loop->last = &end;
     loop->last = &end.next;
     while (loop->first != &end) {
@@ -236,6 +269,44 @@ static enum fr_rc event_turn(void *self, bool wait, struct fr_err *err)
     return FR_OK;
 }
 
+static void on_wake(void *arg, int what)
+{
+    struct event_loop *loop = arg;
+
+    (void)what;
+    fr_workers_deliver(loop->workers);
+}
+
+static enum fr_rc event_work(void *self, struct fr_work *w)
+{
+    struct event_loop *loop = self;
+    int fd = -1;
+
+    if (loop->workers == NULL && (loop->workers = fr_workers_create(&fd)) == NULL)
+        return FR_NOMEM;
+    if (loop->wake == NULL) {
+        if (event_watch(loop, fd, on_wake, loop, &loop->wake) != FR_OK) {
+            fr_workers_destroy(loop->workers);
+            loop->workers = NULL;
+            return FR_NOMEM;
+        }
+        event_want(loop, loop->wake, FR_LOOP_READ);
+    }
+    return fr_workers_start(loop->workers, w);
+}
+
+static bool event_forget(void *self, struct fr_work *w)
+{
+    struct event_loop *loop = self;
+
+    return fr_workers_forget(loop->workers, w);
+}
+
+static struct fr_loop_slow event_slow(void *self)
+{
+    return ((struct event_loop *)self)->slow;
+}
+
 static struct event_base *event_the_base(void *self)
 {
     return ((struct event_loop *)self)->base;
@@ -245,6 +316,9 @@ static void event_destroy(void *self)
 {
     struct event_loop *loop = self;
 
+    if (loop->wake != NULL)
+        drop_watch(loop->wake);
+    fr_workers_destroy(loop->workers);
     event_base_free(loop->base);
     fr_sys.free(loop);
 }
@@ -261,6 +335,9 @@ static const struct fr_loop_ops event_ops = {
     .post = event_post,
     .withdraw = event_withdraw,
     .turn = event_turn,
+    .work = event_work,
+    .forget = event_forget,
+    .slow = event_slow,
     .base = event_the_base,
     .destroy = event_destroy,
 };
@@ -288,7 +365,7 @@ enum fr_rc fr_loop_event_create(struct fr_loop *out, struct fr_err *err)
     if (loop == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the event loop");
     event_set_mem_functions(event_alloc, event_realloc, event_free_memory);
-    *loop = (struct event_loop){.base = event_base_new()};
+    *loop = (struct event_loop){.base = event_base_new(), .began_ms = -1};
     if (loop->base == NULL) {
         fr_sys.free(loop);
         return fr_fail(err, FR_IO, "libevent cannot make an event loop");

@@ -30,13 +30,9 @@ static enum fr_rc send_prepare(void *self, const struct fr_exec_member *mb, bool
     return fr_pend_add(chan(self, mb->node), &m, mb->prepare.attempt, 0, err);
 }
 
-static enum fr_rc node_prepare(void *self, const struct fr_exec_gang *gang, struct fr_err *err)
+static enum fr_rc node_prepare(void *self, const struct fr_exec_member *mb, struct fr_err *err)
 {
-    enum fr_rc rc = FR_OK;
-
-    for (size_t i = 0; i < gang->n && rc == FR_OK; i++)
-        rc = send_prepare(self, &gang->v[i], false, err);
-    return rc;
+    return send_prepare(self, mb, false, err);
 }
 
 static enum fr_rc node_start(void *self, const struct fr_exec_member *mb, struct fr_err *err)
@@ -44,17 +40,11 @@ static enum fr_rc node_start(void *self, const struct fr_exec_member *mb, struct
     return send_prepare(self, mb, true, err);
 }
 
-static enum fr_rc node_go(void *self, const struct fr_exec_gang *gang, struct fr_err *err)
+static enum fr_rc node_go(void *self, const struct fr_exec_member *mb, struct fr_err *err)
 {
-    enum fr_rc rc = FR_OK;
+    struct fr_msg m = {.type = FR_MSG_GO, .go = {mb->prepare.attempt, mb->go_env}};
 
-    for (size_t i = 0; i < gang->n && rc == FR_OK; i++) {
-        const struct fr_exec_member *mb = &gang->v[i];
-        struct fr_msg m = {.type = FR_MSG_GO, .go = {mb->prepare.attempt, mb->go_env}};
-
-        rc = fr_pend_add(chan(self, mb->node), &m, mb->prepare.attempt, 0, err);
-    }
-    return rc;
+    return fr_pend_add(chan(self, mb->node), &m, mb->prepare.attempt, 0, err);
 }
 
 static enum fr_rc node_attach(void *self, struct fr_exec_attempt a, uint64_t offset,
@@ -153,6 +143,7 @@ static void node_destroy(void *self)
     for (size_t i = 0; i < ex->n; i++)
         fr_chan_finish(&ex->chans[i]);
     fr_ship_destroy(ex->ship);
+    fr_buf_finish(&ex->ssh_defaults);
     fr_sys.free(ex->chans);
     fr_sys.free(ex);
 }
@@ -193,7 +184,9 @@ struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
                                .transport = FR_TRANSPORT_LOCAL,
                                .work = n->work,
                                .keep_days = n->keep.days,
-                               .keep_bytes = n->keep.bytes};
+                               .keep_bytes = n->keep.bytes,
+                               .connect_ms = n->connect.timeout_ms,
+                               .retry_for_ms = n->connect.retry_for_ms};
 
     if (n->executor == FR_EXECUTOR_LOCAL)
         return out;
@@ -205,7 +198,8 @@ struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
                                      .port = n->port,
                                      .key = n->key,
                                      .config = n->ssh_config,
-                                     .known_hosts = n->known_hosts};
+                                     .known_hosts = n->known_hosts,
+                                     .connect_ms = (int)n->connect.timeout_ms};
     return out;
 }
 

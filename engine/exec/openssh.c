@@ -2,12 +2,13 @@
 #include "engine/exec/child.h"
 
 #include "engine/base/arena.h"
+#include "engine/exec/sshconf.h"
 
 #include <string.h>
 
 enum { ARGS_MAX = 40, SSH_OWN_FAILURE = 255 };
 
-/* ssh's own words, as OpenSSH's client prints them to stderr. */
+/* Classifies a failure of OpenSSH's client by what it prints to stderr. */
 static enum fr_rc judge(int code, struct fr_str tail, struct fr_buf *advice)
 {
     static const struct {
@@ -18,6 +19,8 @@ static enum fr_rc judge(int code, struct fr_str tail, struct fr_buf *advice)
         {"IDENTIFICATION HAS CHANGED", FR_CORRUPT,
          " (if the change was meant: ssh-keygen -R HOST, then ssh-keyscan HOST >> the known_hosts "
          "file)"},
+        {"revoked by file", FR_CORRUPT, ""},
+        {"REVOKED HOST KEY", FR_CORRUPT, ""},
         {"host key is known", FR_DENIED,
          " (check it, then: ssh-keyscan HOST >> ~/.ssh/known_hosts)"},
         {"Host key verification failed", FR_DENIED, ""},
@@ -44,6 +47,65 @@ static bool set(const char *s)
     return s != NULL && s[0] != '\0';
 }
 
+/* An option NAME="VALUE" of -o, which ssh reads like a line of its configuration. */
+static const char *quoted(struct fr_arena *arena, const char *name, const char *value)
+{
+    struct fr_buf b = {0};
+    const char *out;
+
+    fr_buf_fmt(&b, "%s=\"", name);
+    for (; *value != '\0'; value++)
+        fr_buf_text(&b, *value == '%' ? "%%" : (char[]){*value, '\0'});
+    fr_buf_text(&b, "\"");
+    out = b.bad ? NULL : fr_arena_text(arena, b.p, b.n);
+    fr_buf_finish(&b);
+    return out;
+}
+
+static bool quotable(const char *path)
+{
+    return path == NULL || strpbrk(path, "\"\\\n") == NULL;
+}
+
+enum fr_rc fr_ssh_target_args(const struct fr_ssh_target *t, struct fr_arena *arena,
+                              const char **argv, size_t *n, struct fr_err *err)
+{
+    size_t first = *n;
+
+    if (!quotable(t->key) || !quotable(t->known_hosts))
+        return fr_fail(err, FR_USAGE,
+                       "the name of a key or of a file of known hosts holds a quote "
+                       "or a backslash, which ssh does not take");
+    if (set(t->config)) {
+        argv[(*n)++] = "-F";
+        argv[(*n)++] = t->config;
+    }
+    if (set(t->known_hosts)) {
+        argv[(*n)++] = "-o";
+        argv[(*n)++] = quoted(arena, "UserKnownHostsFile", t->known_hosts);
+    }
+    if (set(t->key)) { /* -i would pass over a file that is not there */
+        argv[(*n)++] = "-o";
+        argv[(*n)++] = "IdentitiesOnly=yes";
+        argv[(*n)++] = "-o";
+        argv[(*n)++] = quoted(arena, "IdentityFile", t->key);
+    }
+    if (set(t->user)) {
+        argv[(*n)++] = "-l";
+        argv[(*n)++] = t->user;
+    }
+    if (t->port > 0) {
+        argv[(*n)++] = "-p";
+        argv[(*n)++] = fr_arena_fmt(arena, "%d", t->port);
+    }
+    argv[(*n)++] = "--";
+    argv[(*n)++] = t->host;
+    for (size_t i = first; i < *n; i++)
+        if (argv[i] == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for the arguments of ssh");
+    return FR_OK;
+}
+
 enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
                                   const struct fr_ssh_target *t, const char *command,
                                   struct fr_err *err)
@@ -56,45 +118,24 @@ enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
                                   "-o",  "ControlMaster=no",
                                   "-o"};
     size_t n = 11;
-    struct fr_child_args args = {
-        .kind = "openssh", .argv = argv, .die_with_parent = true, .judge = judge};
+    struct fr_child_args args = {.kind = "openssh",
+                                 .argv = argv,
+                                 .die_with_parent = true,
+                                 .own_failure = SSH_OWN_FAILURE,
+                                 .judge = judge};
+    int connect_ms =
+        t->connect_ms > 0 && t->connect_ms < FR_TCP_CONNECT_MS ? t->connect_ms : FR_TCP_CONNECT_MS;
     enum fr_rc rc;
 
     *link = (struct fr_link){0};
-    argv[n++] = fr_arena_fmt(&a, "ConnectTimeout=%d",
-                             t->connect_ms > 0 ? (t->connect_ms + 999) / 1000 : 20);
-    if (set(t->config)) {
-        argv[n++] = "-F";
-        argv[n++] = t->config;
-    }
-    if (set(t->known_hosts)) {
-        argv[n++] = "-o";
-        argv[n++] = fr_arena_fmt(&a, "UserKnownHostsFile=%s", t->known_hosts);
-    }
-    if (set(t->key)) {
-        argv[n++] = "-o";
-        argv[n++] = "IdentitiesOnly=yes";
-        argv[n++] = "-i";
-        argv[n++] = t->key;
-    }
-    if (set(t->user)) {
-        argv[n++] = "-l";
-        argv[n++] = t->user;
-    }
-    if (t->port > 0) {
-        argv[n++] = "-p";
-        argv[n++] = fr_arena_fmt(&a, "%d", t->port);
-    }
-    argv[n++] = "--";
-    argv[n++] = t->host;
+    argv[n++] = fr_arena_fmt(&a, "ConnectTimeout=%d", (connect_ms + 999) / 1000);
+    args.what = fr_arena_fmt(&a, "ssh to %s", t->host);
+    rc = argv[n - 1] == NULL || args.what == NULL ? fr_fail(err, FR_NOMEM, "no memory for a link")
+                                                  : fr_ssh_target_args(t, &a, argv, &n, err);
     argv[n++] = command;
     argv[n] = NULL;
-    args.what = fr_arena_fmt(&a, "ssh to %s", t->host);
-    for (size_t i = 0; i < n; i++)
-        if (argv[i] == NULL)
-            args.what = NULL;
-    rc = args.what == NULL ? fr_fail(err, FR_NOMEM, "no memory for a link")
-                           : fr_link_child_create(link, loop, &args, err);
+    if (rc == FR_OK)
+        rc = fr_link_child_create(link, loop, &args, err);
     fr_arena_finish(&a);
     return rc;
 }

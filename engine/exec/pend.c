@@ -45,7 +45,7 @@ static void forget_older(struct fr_chan *ch, enum fr_msg_type type, struct fr_id
 
 static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
 {
-    struct fr_msg m = {.type = FR_MSG_ATTACH, .attach = {f->attempt, f->have}};
+    struct fr_msg m = {.type = FR_MSG_ATTACH, .attach = {f->attempt, f->have, true, f->tail}};
 
     fr_chan_put(ch, &m);
 }
@@ -76,7 +76,7 @@ static void send_one(struct fr_chan *ch, struct fr_pend *p)
     p->sent = true;
     p->sent_ms = fr_sys.mono_ms();
     ch->failed = ch->failed || ch->out.bad;
-    fr_chan_said(ch);
+    fr_chan_queued(ch);
 }
 
 enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
@@ -100,7 +100,7 @@ enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id 
         forget_older(ch, m->type, attempt);
     *list->last = p;
     list->last = &p->next;
-    fr_chan_wanted(ch);
+    fr_chan_needed(ch);
     if (ch->state == FR_CHAN_UP) {
         send_one(ch, p);
         fr_loop_post(ch->ex->loop, &ch->flush);
@@ -240,7 +240,7 @@ enum fr_rc fr_follow_add(struct fr_chan *ch, struct fr_id attempt, uint64_t offs
     }
     f->have = offset;
     f->ended = false;
-    fr_chan_wanted(ch);
+    fr_chan_needed(ch);
     if (ch->state == FR_CHAN_UP) {
         send_attach(ch, f);
         fr_loop_post(ch->ex->loop, &ch->flush);

@@ -3,18 +3,11 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
+#include "engine/exec/child.h"
 
 #include <string.h>
 
-static void post_note(struct fr_chan *ch, const char *text)
-{
-    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_NOTE);
-
-    if (ev == NULL)
-        return; /* a note less */
-    ev->text = fr_str_of(fr_arena_dup(&ev->arena, text));
-    fr_chan_post(ch, ev);
-}
+enum { ANSWER_MAX = 256 << 10, NO_PROGRAM = 127 };
 
 static enum fr_rc route_local(struct fr_chan *ch, struct fr_err *err)
 {
@@ -35,7 +28,8 @@ static enum fr_rc route_local(struct fr_chan *ch, struct fr_err *err)
     return rc;
 }
 
-/* One home for each control home and node name: users share work folders, machines share $HOME. */
+/* The home's name holds the store's id and the node's name: users may share a work folder, and
+ * nodes a home directory. */
 static char *home_name(const struct fr_chan *ch, struct fr_arena *arena)
 {
     char id[FR_ID_TEXT], *name;
@@ -48,29 +42,181 @@ static char *home_name(const struct fr_chan *ch, struct fr_arena *arena)
     return name;
 }
 
+/* Which SSH, now that the configuration is known; a note says why it is the system's. */
+static enum fr_rc choose(struct fr_chan *ch, bool no_client, enum fr_transport *t,
+                         struct fr_err *err)
+{
+    const char *needs = ch->conf.needs_ssh, *why = needs != NULL ? needs : ch->conf.no_key;
+    struct fr_buf note = {0};
+
+    *t = ch->node->transport;
+    if (*t == FR_TRANSPORT_LIBSSH2 && needs != NULL)
+        return fr_fail(err, FR_USAGE, "libssh2 cannot honour '%s': set transport: openssh, or auto",
+                       needs);
+    if (*t == FR_TRANSPORT_AUTO)
+        *t = needs != NULL || (why != NULL && !no_client) ? FR_TRANSPORT_OPENSSH
+                                                          : FR_TRANSPORT_LIBSSH2;
+    if (*t == FR_TRANSPORT_OPENSSH && no_client)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "there is no program ssh here (package openssh-client), and this node needs "
+                       "it: %s",
+                       needs != NULL ? needs : "transport: openssh");
+    if (*t != ch->node->transport && *t == FR_TRANSPORT_OPENSSH) {
+        fr_buf_fmt(&note, "by the system's ssh: %s", why);
+        if (!note.bad)
+            fr_chan_note(ch, note.p);
+    }
+    fr_buf_finish(&note);
+    return FR_OK;
+}
+
+static void post_config(struct fr_chan *ch)
+{
+    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_CONFIG);
+
+    if (ev == NULL)
+        return;
+    ev->text = fr_str_of(fr_arena_dup(&ev->arena, ch->conf.used));
+    fr_chan_post(ch, ev);
+}
+
+/* answer: NULL where no configuration is read. */
+static enum fr_rc make_ssh_link(struct fr_chan *ch, const struct fr_ssh_answer *answer,
+                                bool no_client, struct fr_err *err)
+{
+    const struct fr_ssh_target *target = &ch->node->ssh;
+    enum fr_transport t = FR_TRANSPORT_AUTO;
+    enum fr_rc rc;
+
+    fr_arena_finish(&ch->conf_arena);
+    rc = fr_ssh_conf_load(target, answer, &ch->conf_arena, &ch->conf, err);
+    if (rc == FR_OK)
+        post_config(ch);
+    if (rc == FR_OK)
+        rc = choose(ch, no_client, &t, err);
+    if (rc == FR_OK && t == FR_TRANSPORT_LIBSSH2)
+        rc = fr_link_ssh_create(&ch->link, ch->ex->loop, &ch->conf, fr_boot_command(), err);
+    else if (rc == FR_OK)
+        rc = fr_link_openssh_create(&ch->link, ch->ex->loop, target, fr_boot_command(), err);
+    return rc;
+}
+
+/* Without a client its configuration cannot be read: the node is reached by what the inventory
+ * says, and the user is told. */
+static enum fr_rc no_client(struct fr_chan *ch, struct fr_err *err)
+{
+    const char *config = ch->node->ssh.config;
+
+    if (config != NULL && config[0] != '\0')
+        return fr_fail(err, FR_NOTFOUND,
+                       "there is no program ssh here (package openssh-client) to read %s", config);
+    if (fr_ssh_conf_unread())
+        fr_chan_note(ch, "there is no program ssh here: ~/.ssh/config and the system's ssh_config "
+                         "are not read");
+    return make_ssh_link(ch, NULL, true, err);
+}
+
+static void on_answer_bytes(void *arg, const char *p, size_t n)
+{
+    struct fr_chan *ch = arg;
+
+    if (ch->answer.n + n <= ANSWER_MAX)
+        fr_buf_add(&ch->answer, p, n);
+}
+
+/* `ssh -G` ended: its output is the defaults, a line ".", and what is in force. */
+static void on_answer(void *arg, const struct fr_err *ended, bool ran)
+{
+    static const char mark[] = "\n.\n";
+    struct fr_chan *ch = arg;
+    struct fr_buf *all = &ch->answer, *defaults = &ch->ex->ssh_defaults;
+    struct fr_err err = *ended;
+    const char *end = all->n > 0 ? strstr(all->p, mark) : NULL;
+    size_t cut = end == NULL ? 0 : (size_t)(end - all->p) + 1;
+    enum fr_rc rc = ended->rc;
+
+    (void)ran;
+    fr_link_destroy(&ch->ask);
+    if (rc == FR_OK && defaults->n == 0)
+        fr_buf_add(defaults, all->p, cut);
+    if (rc == FR_OK && (all->bad || defaults->bad))
+        rc = fr_fail(&err, FR_NOMEM, "no memory for the ssh configuration");
+    if (cut > 0)
+        fr_buf_cut(all, cut + 2);
+    if (rc == FR_OK)
+        rc = make_ssh_link(
+            ch, &(struct fr_ssh_answer){{all->p, all->n}, {defaults->p, defaults->n}}, false, &err);
+    else if (rc == FR_NOTFOUND)
+        rc = no_client(ch, &err);
+    fr_buf_finish(all);
+    *all = (struct fr_buf){0};
+    if (rc == FR_OK)
+        fr_chan_open(ch);
+    else
+        fr_chan_lost(ch, &err, false);
+}
+
+static void no_event(void *arg)
+{
+    (void)arg;
+}
+
+static enum fr_rc judge_answer(int code, struct fr_str tail, struct fr_buf *advice)
+{
+    (void)tail;
+    (void)advice;
+    return code == 0 ? FR_OK : code == NO_PROGRAM ? FR_NOTFOUND : FR_USAGE;
+}
+
+/* Starts `ssh -G` for the node, and once also for a host without a configuration. */
+static enum fr_rc ask_ssh(struct fr_chan *ch, struct fr_err *err)
+{
+    static const char both[] = "command -v ssh >/dev/null || exit 127; "
+                               "ssh -T -G -F none -- none && echo . && exec ssh -T -G \"$@\"";
+    static const char one[] = "exec ssh -T -G \"$@\"";
+    const struct fr_link_events events = {no_event, on_answer_bytes, no_event, on_answer, ch};
+    const char *argv[FR_SSH_ARGS_MAX + 5] = {"/bin/sh", "-c", both, "sh"};
+    struct fr_child_args args = {
+        .kind = "openssh", .argv = argv, .die_with_parent = true, .judge = judge_answer};
+    struct fr_arena arena = {0};
+    size_t n = 4;
+    enum fr_rc rc = fr_ssh_target_args(&ch->node->ssh, &arena, argv, &n, err);
+
+    if (ch->ex->ssh_defaults.n > 0)
+        argv[2] = one;
+    argv[n] = NULL;
+    args.what = fr_arena_fmt(&arena, "ssh -G %s", ch->node->ssh.host);
+    if (rc == FR_OK && args.what == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a link");
+    fr_link_destroy(&ch->ask);
+    if (rc == FR_OK)
+        rc = fr_link_child_create(&ch->ask, ch->ex->loop, &args, err);
+    if (rc == FR_OK)
+        rc = ch->ask.ops->open(ch->ask.self, &events, err);
+    if (rc != FR_OK)
+        fr_link_destroy(&ch->ask);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
 static enum fr_rc route_ssh(struct fr_chan *ch, struct fr_err *err)
 {
-    enum fr_transport t = ch->node->transport;
+    const char *config = ch->node->ssh.config;
     struct fr_arena arena = {0};
-    struct fr_buf command = {0}, why = {0};
     char *home = home_name(ch, &arena);
     enum fr_rc rc = FR_OK;
 
+    ch->folders.n = 0;
     if (home == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a link");
-    if (rc == FR_OK && t == FR_TRANSPORT_AUTO)
-        rc = fr_transport_choose(&ch->node->ssh, &t, &why, err);
     if (rc == FR_OK)
-        rc = fr_boot_command(ch->node->work, home, &command, err);
-    if (rc == FR_OK && t == FR_TRANSPORT_LIBSSH2)
-        rc = fr_link_ssh_create(&ch->link, ch->ex->loop, &ch->node->ssh, command.p, err);
-    else if (rc == FR_OK)
-        rc = fr_link_openssh_create(&ch->link, ch->ex->loop, &ch->node->ssh, command.p, err);
-    if (rc == FR_OK && why.n > 0)
-        post_note(ch, why.p);
+        rc = fr_boot_folders(ch->node->work, home, &ch->folders, err);
+    ch->boot.folders = (struct fr_str){ch->folders.p, ch->folders.n};
     ch->booting = true;
-    fr_buf_finish(&why);
-    fr_buf_finish(&command);
+    if (rc == FR_OK && config != NULL && strcmp(config, "none") == 0)
+        rc = make_ssh_link(ch, NULL, false, err);
+    else if (rc == FR_OK)
+        rc = ask_ssh(ch, err);
     fr_arena_finish(&arena);
     return rc;
 }

@@ -11,7 +11,13 @@
 
 #define MACHINE_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-enum { PROGRAM_MAX = 256 << 20, KINDS_MAX = 4, LINE_MAX_BYTES = 4096, QUOTE_MAX = 600 };
+enum {
+    PROGRAM_MAX = 256 << 20,
+    KINDS_MAX = 4,
+    LINE_MAX_BYTES = 4096,
+    QUOTE_MAX = 600,
+    NOTE_MAX = 400
+};
 
 struct fr_ship_program {
     char machine[32];
@@ -27,53 +33,82 @@ struct fr_ship {
 };
 
 /*
- * The node's side of the dialogue. No single quote in it; one line, as csh wants. $1 work, $2 home.
- * A folder will do if it is ours and a file in it can be executed. What tasks make has the modes
- * that their user's shell gives it, as on this machine; what flownode makes is 0600 and 0700.
+ * The node's side of the dialogue, one line for the `read` of START. No single quote stands in it.
+ * Before it stand W (the work folder, or nothing), h (name of the home), H and N (SHA-256 and size
+ * of flownode).
+ *
+ * mine DIR   goes to DIR and holds if nobody but this user and root can write there
+ * place DIR  the same, and makes DIR first. In a DIR that others can write it goes to
+ *            DIR/flowrun-UID instead. E says why it fails
+ * good FILE  holds for a program of this user or of root that nobody else can write, whose SHA-256
+ *            is H, and which can be executed here
+ *
+ * All that is checked, written and executed is below the current folder: whoever renames a folder
+ * above it changes nothing. What tasks make has the modes that their user's shell gives it, as on
+ * this machine; what flownode makes is 0600 and 0700.
  */
-static const char script[] =
-    "U=$(umask); umask 077; W=$1; C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
-    "S=${XDG_STATE_HOME:-$HOME/.local/state}/flowrun; V=/var/tmp/flowrun-$(id -u); "
-    "case $W in \"~/\"*) W=$HOME/${W#??};; /*|\"\") ;; *) W=$HOME/$W;; esac; "
-    "echo; echo \"FLOWBOOT uname $(uname -sm)\"; IFS=\" \" read -r H N || exit 0; "
-    "go() { K=${W:-$S}/$2; mkdir -p \"$K\" 2>/dev/null || K=$V/$2; mkdir -p \"$K\"; "
-    "echo \"FLOWBOOT run $1\"; umask \"$U\"; exec \"$1\" serve --home \"$K\"; }; "
-    "for D in \"$W\" \"$C\" \"$V\"; do F=$D/flownode-$H; "
-    "if [ -n \"$D\" ] && [ -O \"$D\" ] && [ -x \"$F\" ] && \"$F\" version >/dev/null 2>&1; "
-    "then go \"$F\" \"$2\"; fi; done; "
-    "E=; O=; for D in \"$W\" \"$C\" \"$V\"; do [ -n \"$D\" ] || continue; "
-    "if mkdir -p \"$D\" 2>/dev/null && [ -O \"$D\" ]; then T=$D/.flownode-$$; "
-    "if printf \"#!/bin/sh\\nexit 7\\n\" 2>/dev/null >\"$T\" && chmod 700 \"$T\"; then "
-    "\"$T\" 2>/dev/null; if [ $? = 7 ]; then O=$D; break; "
-    "else E=\"$E $D: mounted noexec;\"; fi; rm -f \"$T\"; else E=\"$E $D: cannot be written;\"; "
-    "rm -f \"$T\"; fi; else E=\"$E $D: not a folder of this user;\"; fi; done; "
-    "if [ -z \"$O\" ]; then echo \"FLOWBOOT refused no folder for flownode:$E\"; exit 1; fi; "
-    "F=$O/flownode-$H; echo \"FLOWBOOT need $F\"; head -c \"$N\" >\"$T\"; "
-    "G=$(sha256sum <\"$T\"); G=${G%% *}; L=$(wc -c <\"$T\"); "
-    "if [ \"$G\" = \"$H\" ] && chmod 755 \"$T\" && mv -f \"$T\" \"$F\"; then go \"$F\" \"$2\"; fi; "
-    "rm -f \"$T\"; echo \"FLOWBOOT refused $O: flownode arrived with\" $L \"of $N bytes\"; exit 1";
+static const char START[] =
+    "exec /bin/sh -c 'echo; echo \"FLOWBOOT uname $(uname -sm)\"; IFS= read -r s && eval \"$s\"'";
 
-static void add_quoted(struct fr_buf *out, const char *s)
+static const char SCRIPT[] =
+    "U=$(umask); umask 077; u=$(id -u); C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
+    "S=${XDG_STATE_HOME:-$HOME/.local/state}/flowrun; V=/var/tmp/flowrun-$u; "
+    "case $W in \"~/\"*) W=$HOME/${W#??};; /*|\"\") ;; *) W=$HOME/$W;; esac; "
+    "say() { echo \"FLOWBOOT $*\"; }; no() { say refused \"$*\"; exit 1; }; "
+    "closed() { case $1 in ?????w*|????????w*) return 1;; esac; [ \"$3\" = \"$u\" ] || [ \"$3\" = "
+    "0 ]; }; "
+    "mine() { cd -P \"$1\" 2>/dev/null && closed $(ls -ldn .); }; "
+    "place() { E=$(mkdir -p \"$1\" 2>&1); mine \"$1\" && [ -w . ] && return; [ -d \"$1\" ] || "
+    "return; "
+    "P=$1/flowrun-$u; E=$(mkdir \"$P\" 2>&1); [ ! -L \"$P\" ] && mine \"$P\" && [ -w . ] && "
+    "return; "
+    "[ ! -e \"$P\" ] || E=\"others can write to $P, or it is not a folder of this user\"; return "
+    "1; }; "
+    "sum() { G=$(sha256sum <\"$1\"); G=${G%% *}; [ \"$G\" = \"$H\" ]; }; "
+    "good() { [ -f \"$1\" ] && [ ! -L \"$1\" ] && closed $(ls -ldn \"$1\") && sum \"$1\" && "
+    "\"$1\" version >/dev/null 2>&1; }; "
+    "go() { say run \"$PWD/$F\"; umask \"$U\"; exec \"$F\" serve --home \"$K\"; }; "
+    "if [ -n \"$W\" ]; then place \"$W\" || no \"the work folder $W cannot be used: $E\"; B=$PWD; "
+    "else B=; place \"$S\" || { R=$E; place \"$V\" || no \"no folder for flownode: $R; $E\"; "
+    "say note \"flownode works in $PWD: $R\"; }; fi; "
+    "K=$PWD/$h; E=$(mkdir -p \"$K\" 2>&1) || no \"the work folder $PWD cannot be used: $E\"; "
+    "F=./flownode-$H; for D in \"$B\" \"$C\" \"$C/flowrun-$u\" \"$V\"; do "
+    "[ -n \"$D\" ] && mine \"$D\" && good \"$F\" && go; done; "
+    "T=./.flownode-$$; R=; for D in \"$B\" \"$C\" \"$V\"; do [ -n \"$D\" ] || continue; "
+    "place \"$D\" || { R=\"$R $D: $E;\"; continue; }; "
+    "if printf \"#!/bin/sh\\nexit 7\\n\" 2>/dev/null >\"$T\" && chmod 700 \"$T\"; then "
+    "\"$T\" 2>/dev/null; [ $? = 7 ] && break; R=\"$R $D: mounted noexec;\"; "
+    "else R=\"$R $D: cannot be written;\"; fi; rm -f \"$T\"; done; "
+    "[ -e \"$T\" ] || no \"no folder for flownode:$R\"; "
+    "[ -z \"$R\" ] || say note \"flownode goes to $PWD:$R\"; "
+    "say need \"$PWD/$F\"; head -c \"$N\" >\"$T\"; L=$(wc -c <\"$T\"); "
+    "if sum \"$T\" && chmod 755 \"$T\" && mv -f \"$T\" \"$F\"; then go; fi; "
+    "rm -f \"$T\"; no \"$PWD: flownode arrived with\" $L \"of $N bytes\"";
+
+static void add_quoted(struct fr_buf *out, const char *name, const char *s)
 {
-    fr_buf_text(out, "'");
+    fr_buf_fmt(out, "%s='", name);
     for (; *s != '\0'; s++) {
         if (*s == '\'')
             fr_buf_text(out, "'\\''");
         else
             fr_buf_add(out, s, 1);
     }
-    fr_buf_text(out, "'");
+    fr_buf_text(out, "'; ");
 }
 
-enum fr_rc fr_boot_command(const char *work, const char *home, struct fr_buf *out,
+const char *fr_boot_command(void)
+{
+    return START;
+}
+
+enum fr_rc fr_boot_folders(const char *work, const char *home, struct fr_buf *out,
                            struct fr_err *err)
 {
-    fr_buf_text(out, "exec /bin/sh -c ");
-    add_quoted(out, script);
-    fr_buf_text(out, " flowboot ");
-    add_quoted(out, work == NULL ? "" : work);
-    fr_buf_text(out, " ");
-    add_quoted(out, home);
+    if (work != NULL && strchr(work, '\n') != NULL)
+        return fr_fail(err, FR_USAGE, "the name of the work folder holds a newline");
+    add_quoted(out, "W", work == NULL ? "" : work);
+    add_quoted(out, "h", home);
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a command") : FR_OK;
 }
 
@@ -165,7 +200,6 @@ static enum fr_rc on_uname(struct fr_boot *b, struct fr_ship *s, const char *res
                            struct fr_err *err)
 {
     char system[32] = "", machine[32] = "";
-    struct fr_buf reply = {0};
     enum fr_rc rc;
 
     if (sscanf(rest, "%31s %31s", system, machine) != 2 || strcmp(system, "Linux") != 0 ||
@@ -173,14 +207,12 @@ static enum fr_rc on_uname(struct fr_boot *b, struct fr_ship *s, const char *res
         return fr_fail(err, FR_UNSUPPORTED, "the node runs '%s', flownode runs on Linux", rest);
     if ((rc = program_for(s, machine, &b->program, err)) != FR_OK)
         return rc;
-    fr_buf_fmt(&reply, "%s %zu\n", b->program->sha256, b->program->bytes.n);
-    if (reply.bad || reply.n >= sizeof(b->reply))
-        rc = fr_fail(err, FR_NOMEM, "no memory for a reply");
-    else
-        memcpy(b->reply, reply.p, reply.n);
-    b->rest = (struct fr_str){b->reply, rc == FR_OK ? reply.n : 0};
-    fr_buf_finish(&reply);
-    return rc;
+    fr_buf_add(&b->reply, b->folders.p, b->folders.n);
+    fr_buf_fmt(&b->reply, "H=%s; N=%zu; %s\n", b->program->sha256, b->program->bytes.n, SCRIPT);
+    if (b->reply.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for a reply");
+    b->rest = (struct fr_str){b->reply.p, b->reply.n};
+    return FR_OK;
 }
 
 static void remember(struct fr_boot *b, const char *p, size_t n)
@@ -191,9 +223,23 @@ static void remember(struct fr_boot *b, const char *p, size_t n)
     fr_buf_add(&b->seen, p, n);
 }
 
+static enum fr_rc add_note(struct fr_boot *b, struct fr_err *err, const char *fmt, const char *text)
+{
+    struct fr_buf plain = {0};
+
+    fr_buf_visible(&plain, text, strnlen(text, NOTE_MAX));
+    fr_buf_text(&b->note, b->note.n > 0 ? "; " : "");
+    fr_buf_fmt(&b->note, fmt, plain.p != NULL ? plain.p : "");
+    b->note.bad = b->note.bad || plain.bad;
+    fr_buf_finish(&plain);
+    return b->note.bad ? fr_fail(err, FR_NOMEM, "no memory for a note") : FR_OK;
+}
+
 static enum fr_rc on_line(struct fr_boot *b, struct fr_ship *s, const char *line, size_t n,
                           struct fr_err *err)
 {
+    char size[24];
+
     if (fr_has_prefix(line, "FLOWBOOT uname ") && b->program == NULL)
         return on_uname(b, s, line + 15, err);
     if (fr_has_prefix(line, "FLOWBOOT need ") && b->program != NULL) {
@@ -201,8 +247,12 @@ static enum fr_rc on_line(struct fr_boot *b, struct fr_ship *s, const char *line
             return fr_fail(err, FR_PROTO, "the node asks for flownode a second time");
         b->asked = true;
         b->rest = (struct fr_str){b->program->bytes.p, b->program->bytes.n};
-        b->note = true;
-        return FR_OK;
+        fr_show_size((int64_t)b->rest.n, size);
+        return add_note(b, err, "installing flownode (%s)", size);
+    }
+    if (fr_has_prefix(line, "FLOWBOOT note ") && b->program != NULL && b->note.n < NOTE_MAX) {
+        b->noise += n;
+        return add_note(b, err, "%s", line + 14);
     }
     if (fr_has_prefix(line, "FLOWBOOT run ") && b->program != NULL) {
         b->done = true;
@@ -262,5 +312,7 @@ void fr_boot_finish(struct fr_boot *b)
 {
     fr_buf_finish(&b->line);
     fr_buf_finish(&b->seen);
+    fr_buf_finish(&b->reply);
+    fr_buf_finish(&b->note);
     *b = (struct fr_boot){0};
 }

@@ -1,8 +1,8 @@
 /*
- * Getting our programs onto a node. flownode: over the same channel that will then carry wire, by a
- * small shell script that the node's login shell is given as the command; it asks, is told what to
- * run, runs it if it is there, and takes the bytes if not. Other programs: a bundle of files
- * (program, its libraries, the loader) put into the node's store once it is connected.
+ * Brings programs onto a node. flownode goes over the connection that then carries messages: a
+ * shell script on the node runs the flownode that is there, or receives its bytes first. Other
+ * programs are bundles (the program, its libraries, the loader), put into the node's store
+ * afterwards.
  */
 #ifndef FR_EXEC_SHIP_H
 #define FR_EXEC_SHIP_H
@@ -22,29 +22,40 @@ enum fr_rc fr_ship_create(struct fr_ship **out, const char *dir, struct fr_err *
 void fr_ship_destroy(struct fr_ship *s);
 
 /*
- * The command for the login shell of a node: starts the dialogue below, at whose end flownode has
- * replaced the shell. work: folder for programs and the node's home, NULL: the user's own folders.
- * home: name of the node's home in it.
+ * The command for the login shell of a node, whichever shell that is: starts the dialogue below, at
+ * whose end flownode has replaced the shell. The script that the node runs is in control's answer.
  *
  *   node     FLOWBOOT uname Linux x86_64
- *   control  SHA256 BYTES
- *   node     FLOWBOOT run PATH                      (and is flownode: its magic follows)
- *         or FLOWBOOT need PATH, then takes BYTES bytes, checks them, and FLOWBOOT run PATH
+ *   control  one line: the folders, SHA-256 and size of flownode, and the script
+ *   node     FLOWBOOT note TEXT                     (flownode is put elsewhere than into work)
+ *            FLOWBOOT run PATH                      (and is flownode: its magic follows)
+ *         or FLOWBOOT need PATH, then takes flownode's bytes, checks them, and FLOWBOOT run PATH
  *         or FLOWBOOT refused WHY
- * Folders tried: work, the cache folder, /var/tmp; each must let a file be written and executed.
+ *
+ * The node's home is in work, which is refused with its reason when it cannot be used; without work
+ * it is in the user's state folder, else in /var/tmp/flowrun-UID. flownode lies in work, in the
+ * user's cache folder or in /var/tmp/flowrun-UID: the first of them in which a file can be written
+ * and executed. A folder that others can write gets a private one inside, flowrun-UID. The script
+ * executes only what belongs to its user or to root, what nobody else can write, and what has the
+ * right SHA-256.
  */
-enum fr_rc fr_boot_command(const char *work, const char *home, struct fr_buf *out,
+const char *fr_boot_command(void);
+
+/* The folders of a node for its fr_boot: work as the inventory has it (NULL: none), home the name
+ * of the node's home in it. FR_USAGE: a newline in work. */
+enum fr_rc fr_boot_folders(const char *work, const char *home, struct fr_buf *out,
                            struct fr_err *err);
 
-struct fr_boot {        /* zero it to start */
-    struct fr_buf line; /* owns: what is not yet a line */
-    struct fr_buf seen; /* owns: the beginning of what was not ours, to be quoted */
-    struct fr_str rest; /* what is still to be sent: borrows from ship, or from reply */
-    char reply[96];
+struct fr_boot {           /* zero it and set folders to start */
+    struct fr_str folders; /* borrows: what fr_boot_folders made */
+    struct fr_buf line;    /* owns: what is not yet a line */
+    struct fr_buf seen;    /* owns: the beginning of what was not ours, to be quoted */
+    struct fr_buf note;    /* owns: for the user; the owner shows it and empties it */
+    struct fr_buf reply;   /* owns: control's answer */
+    struct fr_str rest;    /* what is still to be sent: borrows from ship, or from reply */
     const struct fr_ship_program *program;
     size_t noise; /* bytes that were not ours */
     bool done;    /* flownode runs: the rest of the bytes are wire's */
-    bool note;    /* an upload begins: the owner says so, and resets it */
     bool asked;   /* for the program, which is sent once */
 };
 
@@ -52,7 +63,7 @@ struct fr_boot {        /* zero it to start */
 enum fr_rc fr_boot_feed(struct fr_boot *b, struct fr_ship *s, struct fr_str bytes, size_t *used,
                         struct fr_err *err);
 
-/* Why nothing came of it, as far as the node's words go: put behind the link's own error. */
+/* Adds what the node printed besides the dialogue, for an error. */
 void fr_boot_quote(const struct fr_boot *b, struct fr_buf *out);
 void fr_boot_finish(struct fr_boot *b);
 
@@ -92,10 +103,5 @@ enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char
                           struct fr_err *err);
 enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, struct fr_err *err);
 void fr_bundle_finish(struct fr_bundle *b);
-
-/* A put of all of it: what is there already is not sent. Answer: FR_EXEC_PUT_DONE with ref. */
-struct fr_exec;
-enum fr_rc fr_bundle_put(const struct fr_bundle *b, struct fr_exec *ex, size_t node, uint64_t ref,
-                         struct fr_err *err);
 
 #endif

@@ -9,12 +9,16 @@
 #include <unistd.h>
 
 enum {
-    CONNECT_MS = 20000,
     OUT_MAX = 64 << 10, /* bytes taken before libssh2 takes them */
     READ_BYTES = 32 << 10,
     READS_A_TURN = 4,
     HANDSHAKE = 2, /* its place among the steps */
 };
+
+static int connect_ms(const struct fr_ssh *s)
+{
+    return s->conf->connect_ms > 0 ? s->conf->connect_ms : FR_SSH_CONNECT_MS;
+}
 
 /* Lets go of a connection whatever state it is in. The node sees its stdin end. */
 static void ssh_close(void *self)
@@ -26,6 +30,8 @@ static void ssh_close(void *self)
     fr_loop_arm(s->loop, s->timer, -1);
     s->deadline_ms = 0;
     fr_loop_unwatch(s->loop, &s->watch);
+    if (fr_ssh_agent_leave(s))
+        fr_ssh_login_finish(s);
     if (s->session != NULL) {
         if (s->stage > HANDSHAKE) /* before that, libssh2 would write with half made keys */
             libssh2_session_disconnect(s->session, "closed");
@@ -48,12 +54,12 @@ static void ssh_close(void *self)
     s->stage = 0;
 }
 
-static void go_down(struct fr_ssh *s, const struct fr_err *err)
+static void go_down(struct fr_ssh *s, const struct fr_err *err, bool ran)
 {
     struct fr_link_events ev = s->ev;
 
     ssh_close(s);
-    ev.on_down(ev.arg, err);
+    ev.on_down(ev.arg, err, ran);
 }
 
 static bool outbound(struct fr_ssh *s)
@@ -65,6 +71,8 @@ static void want_by_session(struct fr_ssh *s)
 {
     int want = FR_LOOP_READ;
 
+    if (fr_ssh_called(s))
+        return;
     if (s->session != NULL && outbound(s))
         want |= FR_LOOP_WRITE;
     if (s->watch != NULL && s->session != NULL)
@@ -78,7 +86,8 @@ static enum fr_ssh_step open_channel(struct fr_ssh *s, struct fr_err *err)
     if (s->channel == NULL && (s->channel = libssh2_channel_open_session(s->session)) == NULL) {
         if (libssh2_session_last_errno(s->session) == LIBSSH2_ERROR_EAGAIN)
             return FR_SSH_AGAIN;
-        fr_fail(err, FR_UNREACHABLE, "%s opened no channel: %s", s->conf.host, fr_ssh_words(s));
+        fr_fail(err, FR_UNREACHABLE, "%s opened no channel: %s", s->conf->host,
+                fr_ssh_error_text(s));
         return FR_SSH_FAILED;
     }
     rc = libssh2_channel_exec(s->channel, s->command);
@@ -87,7 +96,7 @@ static enum fr_ssh_step open_channel(struct fr_ssh *s, struct fr_err *err)
     if (rc == 0)
         return FR_SSH_DONE;
     fr_fail(err, fr_ssh_hung_up(s) ? FR_UNREACHABLE : FR_DENIED, "%s runs no command for '%s': %s",
-            s->conf.host, s->conf.user, fr_ssh_words(s));
+            s->conf->host, s->conf->user, fr_ssh_error_text(s));
     return FR_SSH_FAILED;
 }
 
@@ -123,14 +132,14 @@ static void end_channel(struct fr_ssh *s, ssize_t failed)
     colon = tail.n > 0 ? ": " : "";
     status = failed == 0 ? libssh2_channel_get_exit_status(s->channel) : 0;
     if (failed != 0)
-        fr_fail(&err, FR_UNREACHABLE, "the connection to %s broke: %s%s%s", s->conf.host,
-                fr_ssh_words(s), colon, tail.n > 0 ? tail.p : "");
+        fr_fail(&err, FR_UNREACHABLE, "the connection to %s broke: %s%s%s", s->conf->host,
+                fr_ssh_error_text(s), colon, tail.n > 0 ? tail.p : "");
     else
         fr_fail(&err, status == 126 || status == 127 ? FR_UNSUPPORTED : FR_UNREACHABLE,
-                "the command on %s ended with status %d%s%s", s->conf.host, status, colon,
+                "the command on %s ended with status %d%s%s", s->conf->host, status, colon,
                 tail.n > 0 ? tail.p : "");
     fr_buf_finish(&tail);
-    go_down(s, &err);
+    go_down(s, &err, failed == 0);
 }
 
 /* Writes what waits. false: the link is gone. */
@@ -236,7 +245,10 @@ static bool run_steps(struct fr_ssh *s, struct fr_err *err)
             want_by_session(s);
             return true;
         }
-        s->stage++;
+        if (++s->stage == HANDSHAKE) {
+            s->deadline_ms = s->opened_ms + connect_ms(s);
+            fr_loop_arm(s->loop, s->timer, s->deadline_ms);
+        }
     }
     return true;
 }
@@ -248,7 +260,7 @@ static void drive(struct fr_ssh *s)
 
     if (s->stage < N_STEPS) {
         if (!run_steps(s, &err)) {
-            go_down(s, &err);
+            go_down(s, &err, false);
             return;
         }
         if (s->stage < N_STEPS)
@@ -284,9 +296,10 @@ static void on_timer(void *arg)
     struct fr_err err = {0};
 
     if (s->deadline_ms != 0 && fr_sys.mono_ms() >= s->deadline_ms) {
-        fr_fail(&err, FR_UNREACHABLE, "%s port %d did not answer within %d s%s%s", s->conf.host,
-                s->conf.port, s->connect_ms / 1000, s->tried[0] != '\0' ? ": " : "", s->tried);
-        go_down(s, &err);
+        fr_fail(&err, FR_UNREACHABLE, "%s port %d did not answer within %d s%s%s", s->conf->host,
+                s->conf->port, (int)((s->deadline_ms - s->opened_ms) / 1000),
+                s->tried[0] != '\0' ? ": " : "", s->tried);
+        go_down(s, &err, false);
         return;
     }
     if (s->deadline_ms != 0)
@@ -311,7 +324,9 @@ static enum fr_rc ssh_open(void *self, const struct fr_link_events *ev, struct f
     ssh_close(s);
     s->ev = *ev;
     s->open = true;
-    s->deadline_ms = fr_sys.mono_ms() + s->connect_ms;
+    s->opened_ms = fr_sys.mono_ms();
+    s->deadline_ms =
+        s->opened_ms + (connect_ms(s) < FR_TCP_CONNECT_MS ? connect_ms(s) : FR_TCP_CONNECT_MS);
     fr_loop_arm_in(s->loop, s->timer, 0); /* begins in the loop's turn */
     return FR_OK;
 }
@@ -346,28 +361,23 @@ static void ssh_destroy(void *self)
 static const struct fr_link_ops ssh_ops = {"libssh2", ssh_open, ssh_send, ssh_close, ssh_destroy};
 
 enum fr_rc fr_link_ssh_create(struct fr_link *link, struct fr_loop *loop,
-                              const struct fr_ssh_target *target, const char *command,
+                              const struct fr_ssh_conf *conf, const char *command,
                               struct fr_err *err)
 {
     struct fr_ssh *s = fr_sys.alloc(sizeof(*s));
-    enum fr_rc rc;
 
     *link = (struct fr_link){0};
     if (s == NULL || libssh2_init(0) != 0) {
         fr_sys.free(s);
         return fr_fail(err, FR_NOMEM, "no memory for an SSH link");
     }
-    *s = (struct fr_ssh){.loop = loop, .fd = -1};
-    s->connect_ms = target->connect_ms > 0 ? target->connect_ms : CONNECT_MS;
+    *s = (struct fr_ssh){.loop = loop, .conf = conf, .fd = -1};
     s->command = fr_arena_dup(&s->arena, command);
-    rc = fr_ssh_conf_load(target, &s->arena, &s->conf, err);
-    if (rc == FR_OK && (s->command == NULL || fr_loop_timer(loop, on_timer, s, &s->timer) != FR_OK))
-        rc = fr_fail(err, FR_NOMEM, "no memory for an SSH link");
-    if (rc != FR_OK) {
+    if (s->command == NULL || fr_loop_timer(loop, on_timer, s, &s->timer) != FR_OK) {
         fr_arena_finish(&s->arena);
         fr_sys.free(s);
         libssh2_exit();
-        return rc;
+        return fr_fail(err, FR_NOMEM, "no memory for an SSH link");
     }
     *link = (struct fr_link){&ssh_ops, s};
     return FR_OK;

@@ -27,16 +27,7 @@ enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static const char *advice_file(const struct fr_ssh *s)
 {
-    return s->conf.known_hosts[0];
-}
-
-/* "host", or "[host]:port" as known_hosts writes it. */
-static const char *known_name(struct fr_ssh *s, const char *host)
-{
-    const char *name =
-        s->conf.port == 22 ? host : fr_arena_fmt(&s->arena, "[%s]:%d", host, s->conf.port);
-
-    return name != NULL ? name : host;
+    return s->conf->known_hosts[0];
 }
 
 /* Whether known_hosts has a key of this kind for the host: a key that cannot be right does not
@@ -45,7 +36,7 @@ static bool has_kind(struct fr_ssh *s, int mask)
 {
     struct libssh2_knownhost *found = NULL;
     int rc = libssh2_knownhost_checkp(
-        s->known, s->conf.alias, s->conf.port, "AAAA", 4,
+        s->known, s->conf->alias, s->conf->port, "AAAA", 4,
         LIBSSH2_KNOWNHOST_TYPE_PLAIN | LIBSSH2_KNOWNHOST_KEYENC_BASE64 | mask, &found);
 
     return rc == LIBSSH2_KNOWNHOST_CHECK_MISMATCH;
@@ -65,7 +56,7 @@ static void prefer_known(struct fr_ssh *s)
     fr_buf_finish(&list);
 }
 
-const char *fr_ssh_words(struct fr_ssh *s)
+const char *fr_ssh_error_text(struct fr_ssh *s)
 {
     char *words = NULL;
 
@@ -102,10 +93,8 @@ static enum fr_rc make_session(struct fr_ssh *s, struct fr_err *err)
     s->revoked = libssh2_knownhost_init(s->session);
     if (s->known == NULL || s->revoked == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for known hosts");
-    if (s->name == NULL)
-        s->name = known_name(s, s->conf.alias);
-    for (size_t i = 0; i < s->conf.n_known; i++)
-        fr_ssh_read_known(s, s->conf.known_hosts[i]);
+    for (size_t i = 0; i < s->conf->n_known; i++)
+        fr_ssh_read_known(s, s->conf->known_hosts[i]);
     prefer_known(s);
     return FR_OK;
 }
@@ -126,10 +115,10 @@ enum fr_ssh_step fr_ssh_handshake(struct fr_ssh *s, struct fr_err *err)
             err, FR_UNSUPPORTED,
             "%s and libssh2 have no algorithm in common (%s), as with a host that has only an RSA "
             "key: set transport: openssh for this node",
-            s->conf.host, fr_ssh_words(s));
+            s->conf->host, fr_ssh_error_text(s));
     else
-        fr_fail(err, FR_UNREACHABLE, "the SSH handshake with %s failed: %s", s->conf.host,
-                fr_ssh_words(s));
+        fr_fail(err, FR_UNREACHABLE, "the SSH handshake with %s failed: %s", s->conf->host,
+                fr_ssh_error_text(s));
     return FR_SSH_FAILED;
 }
 
@@ -171,7 +160,7 @@ static int kind_mask(int kind)
 
 static void refuse_key(struct fr_ssh *s, int found, int kind, struct fr_err *err)
 {
-    const char *name = s->name;
+    const char *name = s->conf->name;
     char print[64];
 
     fingerprint(s, print);
@@ -185,7 +174,7 @@ static void refuse_key(struct fr_ssh *s, int found, int kind, struct fr_err *err
         fr_fail(err, FR_DENIED,
                 "the host key of %s is not in %s (%s SHA256:%s). After checking it, add it: "
                 "ssh-keyscan -p %d %s >> %s",
-                name, advice_file(s), kind_name(kind), print, s->conf.port, s->conf.host,
+                name, advice_file(s), kind_name(kind), print, s->conf->port, s->conf->host,
                 advice_file(s));
 }
 
@@ -197,17 +186,17 @@ enum fr_ssh_step fr_ssh_host_key(struct fr_ssh *s, struct fr_err *err)
     struct libssh2_knownhost *entry = NULL;
 
     if (key == NULL) {
-        fr_fail(err, FR_PROTO, "%s showed no host key", s->conf.host);
+        fr_fail(err, FR_PROTO, "%s showed no host key", s->conf->host);
         return FR_SSH_FAILED;
     }
     mask = LIBSSH2_KNOWNHOST_TYPE_PLAIN | LIBSSH2_KNOWNHOST_KEYENC_RAW | kind_mask(kind);
-    if (libssh2_knownhost_checkp(s->revoked, s->conf.alias, s->conf.port, key, n, mask, &entry) ==
+    if (libssh2_knownhost_checkp(s->revoked, s->conf->alias, s->conf->port, key, n, mask, &entry) ==
         LIBSSH2_KNOWNHOST_CHECK_MATCH) {
         fr_fail(err, FR_CORRUPT, "the host key of %s is marked revoked in known_hosts",
-                s->conf.alias);
+                s->conf->alias);
         return FR_SSH_FAILED;
     }
-    found = libssh2_knownhost_checkp(s->known, s->conf.alias, s->conf.port, key, n, mask, &entry);
+    found = libssh2_knownhost_checkp(s->known, s->conf->alias, s->conf->port, key, n, mask, &entry);
     if (found == LIBSSH2_KNOWNHOST_CHECK_MATCH)
         return FR_SSH_DONE;
     for (size_t i = 0; found == LIBSSH2_KNOWNHOST_CHECK_NOTFOUND && i < N_KINDS; i++)
@@ -218,7 +207,7 @@ enum fr_ssh_step fr_ssh_host_key(struct fr_ssh *s, struct fr_err *err)
     return FR_SSH_FAILED;
 }
 
-static void note_offer(struct fr_ssh *s, const char *what, const char *reason)
+void fr_ssh_offered(struct fr_ssh *s, const char *what, const char *reason)
 {
     fr_buf_fmt(&s->offered, "%s%s%s%s%s", s->offered.n > 0 ? ", " : "", what,
                reason[0] != '\0' ? " (" : "", reason, reason[0] != '\0' ? ")" : "");
@@ -226,68 +215,31 @@ static void note_offer(struct fr_ssh *s, const char *what, const char *reason)
 
 static enum fr_ssh_step try_files(struct fr_ssh *s)
 {
-    while (s->key < s->conf.n_keys) {
-        const char *path = s->conf.keys[s->key];
+    while (s->key < s->conf->n_keys) {
+        const char *path = s->conf->keys[s->key];
         const char *type = fr_ssh_key_type(path, &s->arena);
         int rc;
 
         if (type == NULL) {
-            note_offer(s, path, "cannot be read");
+            fr_ssh_offered(s, path, "cannot be read");
             s->key++;
             continue;
         }
-        rc = libssh2_userauth_publickey_fromfile(s->session, s->conf.user, NULL, path, NULL);
+        rc = libssh2_userauth_publickey_fromfile(s->session, s->conf->user, NULL, path, NULL);
         if (rc == LIBSSH2_ERROR_EAGAIN)
             return FR_SSH_AGAIN;
         if (rc == 0)
             return FR_SSH_DONE;
         s->key++;
         if (strcmp(type, "ssh-rsa") == 0)
-            note_offer(s, path, "RSA keys need transport: openssh");
+            fr_ssh_offered(s, path, "RSA keys need transport: openssh");
         else if (rc == LIBSSH2_ERROR_FILE)
-            note_offer(s, path, "unreadable, or it needs a passphrase: ssh-add it");
+            fr_ssh_offered(s, path, "unreadable, or it needs a passphrase: ssh-add it");
         else
-            note_offer(s, path, "");
+            fr_ssh_offered(s, path, "");
         if (rc == LIBSSH2_ERROR_SOCKET_DISCONNECT || rc == LIBSSH2_ERROR_SOCKET_SEND ||
             rc == LIBSSH2_ERROR_SOCKET_RECV)
             return FR_SSH_FAILED;
-    }
-    return FR_SSH_FAILED;
-}
-
-static bool open_agent(struct fr_ssh *s)
-{
-    s->agent_ready = true;
-    if (s->conf.own_keys_only || getenv("SSH_AUTH_SOCK") == NULL)
-        return false;
-    s->agent = libssh2_agent_init(s->session);
-    return s->agent != NULL && libssh2_agent_connect(s->agent) == 0 &&
-           libssh2_agent_list_identities(s->agent) == 0;
-}
-
-static bool next_identity(struct fr_ssh *s)
-{
-    struct libssh2_agent_publickey *next = NULL;
-
-    if (libssh2_agent_get_identity(s->agent, &next, s->identity) != 0)
-        return false;
-    s->identity = next;
-    return true;
-}
-
-static enum fr_ssh_step try_agent(struct fr_ssh *s)
-{
-    if (!s->agent_ready && (!open_agent(s) || !next_identity(s)))
-        s->agent_over = true;
-    while (!s->agent_over) {
-        int rc = libssh2_agent_userauth(s->agent, s->conf.user, s->identity);
-
-        if (rc == LIBSSH2_ERROR_EAGAIN)
-            return FR_SSH_AGAIN;
-        if (rc == 0)
-            return FR_SSH_DONE;
-        note_offer(s, s->identity->comment, "agent");
-        s->agent_over = !next_identity(s);
     }
     return FR_SSH_FAILED;
 }
@@ -298,43 +250,41 @@ enum fr_ssh_step fr_ssh_login(struct fr_ssh *s, struct fr_err *err)
 
     if (!s->listed) {
         const char *methods =
-            libssh2_userauth_list(s->session, s->conf.user, (unsigned)strlen(s->conf.user));
+            libssh2_userauth_list(s->session, s->conf->user, (unsigned)strlen(s->conf->user));
 
         if (methods == NULL && libssh2_session_last_errno(s->session) == LIBSSH2_ERROR_EAGAIN)
             return FR_SSH_AGAIN;
         if (methods == NULL && libssh2_userauth_authenticated(s->session))
             return FR_SSH_DONE; /* the server wants no proof */
         if (methods == NULL) {
-            fr_fail(err, FR_UNREACHABLE, "%s ended the login of '%s': %s", s->conf.host,
-                    s->conf.user, fr_ssh_words(s));
+            fr_fail(err, FR_UNREACHABLE, "%s ended the login of '%s': %s", s->conf->host,
+                    s->conf->user, fr_ssh_error_text(s));
             return FR_SSH_FAILED;
         }
         s->listed = true;
     }
-    step = s->key < s->conf.n_keys ? try_files(s) : FR_SSH_FAILED;
-    if (step == FR_SSH_FAILED && s->key >= s->conf.n_keys)
-        step = try_agent(s);
+    step = s->key < s->conf->n_keys ? try_files(s) : FR_SSH_FAILED;
+    if (step == FR_SSH_FAILED && s->key >= s->conf->n_keys)
+        step = fr_ssh_agent(s);
     if (step == FR_SSH_FAILED && fr_ssh_hung_up(s))
         fr_fail(err, FR_UNREACHABLE, "%s hung up during the login of '%s'; keys tried: %s",
-                s->conf.host, s->conf.user, s->offered.n > 0 ? s->offered.p : "none");
+                s->conf->host, s->conf->user, s->offered.n > 0 ? s->offered.p : "none");
     else if (step == FR_SSH_FAILED)
-        fr_fail(err, FR_DENIED, "%s refused user '%s'; keys tried: %s", s->conf.host, s->conf.user,
+        fr_fail(err, FR_DENIED, "%s refused user '%s'; keys tried: %s", s->conf->host,
+                s->conf->user,
                 s->offered.n > 0 ? s->offered.p : "none (no key file found, no agent)");
     return step;
 }
 
 void fr_ssh_login_finish(struct fr_ssh *s)
 {
-    if (s->agent != NULL)
-        libssh2_agent_free(s->agent);
+    fr_ssh_agent_finish(s);
     if (s->known != NULL)
         libssh2_knownhost_free(s->known);
     if (s->revoked != NULL)
         libssh2_knownhost_free(s->revoked);
-    s->agent = NULL;
-    s->identity = NULL;
     s->known = s->revoked = NULL;
-    s->listed = s->agent_ready = s->agent_over = false;
+    s->listed = false;
     s->key = 0;
     fr_buf_finish(&s->offered);
     s->offered = (struct fr_buf){0};

@@ -3,74 +3,54 @@
 #include "engine/base/sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { DEAD_MS = 20000 }; /* unacknowledged bytes: the kernel gives the connection up */
 
-/* getaddrinfo() may wait for a name server, so it runs in a thread; the result is freed by whoever
- * lets go last. The thread touches nothing else of ours. */
+/* getaddrinfo() may wait for a name server, so it runs in a thread. */
 struct fr_ssh_lookup {
-    atomic_int users;
-    int done_fd[2]; /* the thread closes its end when it is through */
-    struct addrinfo *addrs;
-    int failed;
+    struct fr_work work;
+    struct fr_ssh *owner;
+    bool over;
+    struct addrinfo *addrs; /* owns */
+    int failed, family;
     char host[256], port[8];
 };
 
-static void let_go(struct fr_ssh_lookup *l)
+static void free_lookup(void *arg)
 {
-    if (atomic_fetch_sub(&l->users, 1) != 1)
-        return;
+    struct fr_ssh_lookup *l = arg;
+
     if (l->addrs != NULL)
         freeaddrinfo(l->addrs);
     fr_sys.free(l);
 }
 
-static void *look_up(void *arg)
+static void look_up(void *arg)
 {
     struct fr_ssh_lookup *l = arg;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    int done = l->done_fd[1];
+    struct addrinfo hints = {
+        .ai_family = l->family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
 
     l->failed = getaddrinfo(l->host, l->port, &hints, &l->addrs);
-    let_go(l);
-    close(done);
-    return NULL;
 }
 
-static bool start_lookup(struct fr_ssh *s, struct fr_ssh_lookup *l)
+static void looked_up(void *arg)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
-    int rc;
+    struct fr_ssh_lookup *l = arg;
 
-    if (fr_sys.pipe(l->done_fd) != 0)
-        return false;
-    atomic_store(&l->users, 2);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, look_up, l);
-    pthread_attr_destroy(&attr);
-    if (rc != 0) {
-        fr_sys.close(l->done_fd[0]);
-        fr_sys.close(l->done_fd[1]);
-        return false;
-    }
-    s->lookup = l;
-    return true;
+    l->over = true;
+    fr_loop_arm_in(l->owner->loop, l->owner->timer, 0);
 }
 
 static enum fr_ssh_step took_addresses(struct fr_ssh *s, struct fr_err *err, int failed)
 {
     if (failed != 0) {
-        fr_fail(err, FR_UNREACHABLE, "cannot find host '%s': %s", s->conf.host,
+        fr_fail(err, FR_UNREACHABLE, "cannot find host '%s': %s", s->conf->host,
                 gai_strerror(failed));
         return FR_SSH_FAILED;
     }
@@ -81,50 +61,45 @@ static enum fr_ssh_step took_addresses(struct fr_ssh *s, struct fr_err *err, int
 static enum fr_ssh_step finish_lookup(struct fr_ssh *s, struct fr_err *err)
 {
     struct fr_ssh_lookup *l = s->lookup;
-    int failed;
-    char byte;
+    int failed = l->failed;
 
-    fr_sys.set_nonblock(s->fd, true);
-    if (fr_sys.read(s->fd, &byte, 1) < 0 && errno == EAGAIN)
+    if (!l->over)
         return FR_SSH_AGAIN;
     s->lookup = NULL;
-    fr_loop_unwatch(s->loop, &s->watch);
-    fr_sys.close(s->fd);
-    s->fd = -1;
-    failed = l->failed;
     s->addrs = l->addrs;
     l->addrs = NULL;
-    let_go(l);
+    free_lookup(l);
     return took_addresses(s, err, failed);
 }
 
 enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err)
 {
-    struct addrinfo numeric = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    struct addrinfo numeric = {
+        .ai_family = s->conf->family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     struct fr_ssh_lookup *l;
 
     if (s->lookup != NULL)
         return finish_lookup(s, err);
     l = fr_sys.alloc(sizeof(*l));
-    if (l == NULL || strlen(s->conf.host) >= sizeof(l->host)) {
+    if (l == NULL || strlen(s->conf->host) >= sizeof(l->host)) {
         fr_sys.free(l);
-        fr_fail(err, FR_USAGE, "host name '%s' is too long", s->conf.host);
+        fr_fail(err, FR_USAGE, "host name '%s' is too long", s->conf->host);
         return FR_SSH_FAILED;
     }
-    *l = (struct fr_ssh_lookup){.done_fd = {-1, -1}};
-    memcpy(l->host, s->conf.host, strlen(s->conf.host));
-    snprintf(l->port, sizeof(l->port), "%d", s->conf.port);
+    *l = (struct fr_ssh_lookup){.owner = s, .family = s->conf->family};
+    l->work = (struct fr_work){.run = look_up, .over = looked_up, .drop = free_lookup, .arg = l};
+    memcpy(l->host, s->conf->host, strlen(s->conf->host));
+    snprintf(l->port, sizeof(l->port), "%d", s->conf->port);
     if (getaddrinfo(l->host, l->port, &numeric, &s->addrs) == 0) {
-        fr_sys.free(l);
+        free_lookup(l);
         return took_addresses(s, err, 0);
     }
-    if (!start_lookup(s, l)) {
-        fr_sys.free(l);
-        fr_fail(err, FR_NOMEM, "cannot look up host '%s'", s->conf.host);
+    if (fr_loop_work(s->loop, &l->work) != FR_OK) {
+        free_lookup(l);
+        fr_fail(err, FR_NOMEM, "cannot look up host '%s'", s->conf->host);
         return FR_SSH_FAILED;
     }
-    if (fr_ssh_watch(s, l->done_fd[0], FR_LOOP_READ, err) != FR_OK)
-        return FR_SSH_FAILED;
+    s->lookup = l;
     return FR_SSH_AGAIN;
 }
 
@@ -154,7 +129,7 @@ static enum fr_ssh_step begin_connect(struct fr_ssh *s, struct fr_err *err)
         if (fd >= 0)
             close(fd);
     }
-    fr_fail(err, FR_UNREACHABLE, "cannot connect to %s port %d (%s)", s->conf.host, s->conf.port,
+    fr_fail(err, FR_UNREACHABLE, "cannot connect to %s port %d (%s)", s->conf->host, s->conf->port,
             s->tried);
     return FR_SSH_FAILED;
 }
@@ -196,8 +171,8 @@ bool fr_ssh_hung_up(const struct fr_ssh *s)
 
 void fr_ssh_tcp_finish(struct fr_ssh *s)
 {
-    if (s->lookup != NULL)
-        let_go(s->lookup);
+    if (s->lookup != NULL && (s->lookup->over || fr_loop_forget(s->loop, &s->lookup->work)))
+        free_lookup(s->lookup);
     s->lookup = NULL;
     if (s->addrs != NULL)
         freeaddrinfo(s->addrs);

@@ -4,37 +4,104 @@
 #include "engine/base/sys.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONFIG_MAX = 1 << 20, KEY_MAX = 64 << 10, WORDS_MAX = 32 };
+enum { KEY_MAX = 64 << 10 };
 
-struct parse {
+struct reading {
     struct fr_arena *arena;
     struct fr_ssh_conf *c;
     const struct fr_ssh_target *target;
-    const char *path, *home, *local_user;
-    const char *hostname, *user; /* from the file */
-    int line;
-    bool applies; /* the Host block fits */
+    const char *home, *local_user;
 };
 
-static const char *home_dir(void)
-{
-    const char *home = getenv("HOME");
-    const struct passwd *pw;
+/* A key and its value in a line that ssh printed; the value may be empty. */
+struct directive {
+    struct fr_str key, value;
+};
 
-    if (home != NULL && home[0] == '/')
-        return home;
-    pw = getpwuid(getuid());
-    return pw != NULL ? pw->pw_dir : "/";
+/* clang-format off */
+
+/* Directives that mean nothing for a command without a terminal on a connection with keep-alive,
+ * strict host keys and logins of its own. */
+static const char *const no_meaning[] = {
+    "addkeystoagent", "batchmode", "canonicaldomains", "canonicalizefallbacklocal",
+    "canonicalizehostname", "canonicalizemaxdots", "canonicalizepermittedcnames", "checkhostip",
+    "clearallforwardings", "connectionattempts", "connecttimeout", "controlmaster", "controlpath",
+    "controlpersist", "dynamicforward", "enableescapecommandline", "enablesshkeysign", "escapechar",
+    "exitonforwardfailure", "fingerprinthash", "forwardx11", "forwardx11timeout",
+    "forwardx11trusted", "gatewayports", "gssapiauthentication", "gssapidelegatecredentials",
+    "gssapikexalgorithms", "gssapikeyexchange", "gssapirenewalforcesrekey", "gssapitrustdns",
+    "hashknownhosts", "host", "ipqos", "kbdinteractiveauthentication", "localforward", "loglevel",
+    "logverbose", "numberofpasswordprompts", "obscurekeystroketiming", "passwordauthentication",
+    "permitremoteopen", "remoteforward", "requesttty", "requiredrsasize", "sendenv",
+    "serveralivecountmax", "serveraliveinterval", "setenv", "streamlocalbindmask",
+    "streamlocalbindunlink", "stricthostkeychecking", "syslogfacility", "tcpkeepalive",
+    "updatehostkeys", "visualhostkey", "xauthlocation",
+};
+
+/* Directives that stand against any command of ours. */
+static const char *const never[] = {
+    "forkafterauthentication", "remotecommand", "sessiontype", "stdinnull",
+};
+
+/* clang-format on */
+
+static bool is_one_of(struct fr_str word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fr_str_is(word, words[i]))
+            return true;
+    return false;
 }
 
-static bool set_path(const char *s)
+static bool next_directive(struct fr_str *text, struct directive *out)
+{
+    while (text->n > 0) {
+        const char *end = memchr(text->p, '\n', text->n);
+        size_t n = end == NULL ? text->n : (size_t)(end - text->p), key = 0;
+
+        while (key < n && text->p[key] != ' ')
+            key++;
+        out->key = (struct fr_str){text->p, key};
+        out->value = (struct fr_str){text->p + key + (key < n), n - key - (key < n)};
+        n += end != NULL;
+        *text = (struct fr_str){text->p + n, text->n - n};
+        if (key > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether ssh has the directive with this value also without a configuration. */
+static bool is_default(const struct fr_ssh_answer *answer, const struct directive *d)
+{
+    struct fr_str text = answer->defaults;
+    struct directive other;
+
+    while (next_directive(&text, &other))
+        if (other.key.n == d->key.n && memcmp(other.key.p, d->key.p, d->key.n) == 0 &&
+            other.value.n == d->value.n && memcmp(other.value.p, d->value.p, d->value.n) == 0)
+            return true;
+    return false;
+}
+
+/* As ssh itself finds it: the password file before $HOME. */
+static const char *home_dir(void)
+{
+    const struct passwd *pw = getpwuid(getuid());
+    const char *home = getenv("HOME");
+
+    if (pw != NULL && pw->pw_dir[0] == '/')
+        return pw->pw_dir;
+    return home != NULL && home[0] == '/' ? home : "/";
+}
+
+static bool given(const char *s)
 {
     return s != NULL && s[0] != '\0';
 }
@@ -48,292 +115,299 @@ static bool readable(const char *path)
     return fd >= 0;
 }
 
-/* ssh_config's TOKENS as far as they stand in file names here; NULL: one that we do not know. */
-static const char *expand(const struct parse *p, const char *s)
+/* The first directive that libssh2 cannot honour is named. */
+static void need_ssh(struct reading *r, struct fr_str what)
 {
-    const struct fr_ssh_conf *c = p->c;
-    struct fr_buf b = {0};
-    char *out;
+    if (r->c->needs_ssh == NULL)
+        r->c->needs_ssh = fr_arena_fmt(r->arena, "%.*s", (int)what.n, what.p);
+}
 
-    if (s[0] == '~' && s[1] == '/') {
-        fr_buf_text(&b, p->home);
-        s++;
+/* TOKENS of ssh_config(5) in the name of a file; false: one that is not known here. */
+static bool add_token(struct reading *r, struct fr_buf *b, char token)
+{
+    const struct fr_ssh_conf *c = r->c;
+
+    switch (token) {
+    case '%':
+        fr_buf_text(b, "%");
+        return true;
+    case 'd':
+        fr_buf_text(b, r->home);
+        return true;
+    case 'h':
+        fr_buf_text(b, c->host);
+        return true;
+    case 'i':
+        fr_buf_fmt(b, "%u", (unsigned)getuid());
+        return true;
+    case 'n':
+        fr_buf_text(b, r->target->host);
+        return true;
+    case 'p':
+        fr_buf_fmt(b, "%d", c->port);
+        return true;
+    case 'r':
+        fr_buf_text(b, c->user);
+        return true;
+    case 'u':
+        fr_buf_text(b, r->local_user);
+        return true;
+    default:
+        return false;
     }
-    for (; *s != '\0'; s++) {
-        if (*s != '%') {
-            fr_buf_add(&b, s, 1);
-            continue;
-        }
-        switch (*++s) {
-        case '%':
-            fr_buf_text(&b, "%");
-            break;
-        case 'd':
-            fr_buf_text(&b, p->home);
-            break;
-        case 'h':
-            fr_buf_text(&b, p->hostname ? p->hostname : p->target->host);
-            break;
-        case 'n':
-            fr_buf_text(&b, p->target->host);
-            break;
-        case 'u':
-            fr_buf_text(&b, p->local_user);
-            break;
-        case 'r':
-            fr_buf_text(&b, c->user ? c->user : p->local_user);
-            break;
-        default:
-            fr_buf_finish(&b);
-            return NULL;
-        }
+}
+
+/* The path that s stands for; NULL: it has a token or a variable that is not known here. */
+static const char *expand(struct reading *r, struct fr_str s)
+{
+    struct fr_buf b = {0};
+    const char *out = NULL;
+    bool known = true;
+    size_t i = 0;
+
+    if (s.n > 1 && s.p[0] == '~' && s.p[1] == '/') {
+        fr_buf_text(&b, r->home);
+        i = 1;
     }
-    out = b.bad ? NULL : fr_arena_text(p->arena, b.p != NULL ? b.p : "", b.n);
+    for (; i < s.n && known; i++) {
+        if (s.p[i] == '%')
+            known = ++i < s.n && add_token(r, &b, s.p[i]);
+        else if (s.p[i] == '$' && i + 1 < s.n && s.p[i + 1] == '{')
+            known = false;
+        else
+            fr_buf_add(&b, s.p + i, 1);
+    }
+    if (known && !b.bad)
+        out = fr_arena_text(r->arena, b.p != NULL ? b.p : "", b.n);
     fr_buf_finish(&b);
     return out;
 }
 
-static void need_ssh(struct parse *p, const char *what)
+static void take_key(struct reading *r, const struct directive *d)
 {
-    if (p->c->needs_ssh == NULL)
-        p->c->needs_ssh = fr_arena_fmt(p->arena, "%s in %s line %d", what, p->path, p->line);
+    struct fr_ssh_conf *c = r->c;
+    const char *path = expand(r, d->value);
+
+    if (fr_str_is(d->value, "none"))
+        return;
+    if (path == NULL || c->n_keys == FR_SSH_KEYS_MAX)
+        need_ssh(r, (struct fr_str){d->key.p, d->key.n + 1 + d->value.n});
+    else if (readable(path) || (given(r->target->key) && strcmp(path, r->target->key) == 0))
+        c->keys[c->n_keys++] = path;
 }
 
-/* Splits a line into its keyword and words: blanks, one '=', double quotes. */
-static size_t split(struct parse *p, char *line, char *words[WORDS_MAX])
+/* Names of files with blanks between. One that does not begin like a path is the rest of a name
+ * with a blank inside. */
+static void take_known_hosts(struct reading *r, const struct directive *d)
 {
-    size_t n = 0;
-    char *s = line;
+    struct fr_ssh_conf *c = r->c;
+    struct fr_str rest = d->value;
 
-    (void)p;
-    while (n < WORDS_MAX) {
-        bool quoted;
+    while (rest.n > 0) {
+        const char *blank = memchr(rest.p, ' ', rest.n);
+        size_t n = blank == NULL ? rest.n : (size_t)(blank - rest.p);
+        struct fr_str word = {rest.p, n};
+        const char *path = expand(r, word);
 
-        s += strspn(s, " \t\r");
-        if (n == 1 && *s == '=')
-            s += 1 + strspn(s + 1, " \t");
-        if (*s == '\0' || *s == '#')
-            break;
-        quoted = *s == '"';
-        words[n++] = s += quoted;
-        s += strcspn(s, quoted ? "\"" : n == 1 ? " \t\r=" : " \t\r");
-        if (*s == '\0')
-            break;
-        if (n == 1 && *s == '=') { /* Key=value: the '=' ends the keyword */
-            *s++ = '\0';
-            s += strspn(s, " \t");
-            continue;
+        if (path == NULL || path[0] != '/' ||
+            c->n_known == sizeof(c->known_hosts) / sizeof(c->known_hosts[0])) {
+            if (!fr_str_is(word, "none"))
+                need_ssh(r, (struct fr_str){d->key.p, d->key.n + 1 + d->value.n});
+        } else {
+            c->known_hosts[c->n_known++] = path;
         }
-        *s++ = '\0';
+        n += blank != NULL;
+        rest = (struct fr_str){rest.p + n, rest.n - n};
     }
-    return n;
 }
 
-static bool host_fits(const char *host, char *const *patterns, size_t n)
-{
-    bool fits = false;
-
-    for (size_t i = 0; i < n; i++) {
-        bool negated = patterns[i][0] == '!';
-
-        if (fnmatch(patterns[i] + negated, host, FNM_CASEFOLD) != 0)
-            continue;
-        if (negated)
-            return false;
-        fits = true;
-    }
-    return fits;
-}
-
-static void add_key(struct parse *p, const char *path)
-{
-    const char *full = expand(p, path);
-
-    if (full == NULL)
-        need_ssh(p, "IdentityFile with a token");
-    else if (strcasecmp(path, "none") != 0 && p->c->n_keys < FR_SSH_KEYS_MAX)
-        p->c->keys[p->c->n_keys++] = full;
-}
-
-static enum fr_rc take_port(struct parse *p, const char *text, struct fr_err *err)
+static enum fr_rc take_port(struct reading *r, struct fr_str value, struct fr_err *err)
 {
     int64_t port = 0;
 
-    if (p->c->port != 0)
-        return FR_OK;
-    if (fr_parse_i64(fr_str_of(text), &port, err) != FR_OK || port < 1 || port > 65535)
-        return fr_fail(err, FR_USAGE, "%s:%d: Port '%s' is no port", p->path, p->line, text);
-    p->c->port = (int)port;
+    if (fr_parse_i64(value, &port, NULL) != FR_OK || port < 1 || port > 65535)
+        return fr_fail(err, FR_USAGE, "ssh's configuration of %s has port '%.*s'", r->target->host,
+                       (int)value.n, value.p);
+    r->c->port = (int)port;
     return FR_OK;
 }
 
-static enum fr_rc take(struct parse *p, char *const *w, size_t n, struct fr_err *err)
+/* false: libssh2 does not honour this one. */
+static bool take(struct reading *r, const struct directive *d, enum fr_rc *rc, struct fr_err *err)
 {
-    struct fr_ssh_conf *c = p->c;
-    const char *key = w[0], *value = w[1];
+    struct fr_ssh_conf *c = r->c;
 
-    if (strcasecmp(key, "HostName") == 0) {
-        p->hostname = p->hostname != NULL ? p->hostname : fr_arena_dup(p->arena, value);
-    } else if (strcasecmp(key, "User") == 0) {
-        c->user = c->user != NULL ? c->user : fr_arena_dup(p->arena, value);
-    } else if (strcasecmp(key, "Port") == 0) {
-        return take_port(p, value, err);
-    } else if (strcasecmp(key, "IdentityFile") == 0) {
-        add_key(p, value);
-    } else if (strcasecmp(key, "IdentitiesOnly") == 0) {
-        c->own_keys_only = c->own_keys_only || strcasecmp(value, "yes") == 0;
-    } else if (strcasecmp(key, "HostKeyAlias") == 0) {
-        c->alias = c->alias != NULL ? c->alias : fr_arena_dup(p->arena, value);
-    } else if (strcasecmp(key, "UserKnownHostsFile") == 0 && c->n_known == 0) {
-        for (size_t i = 1; i < n && c->n_known < 3; i++)
-            if ((c->known_hosts[c->n_known] = expand(p, w[i])) != NULL)
-                c->n_known++;
-    } else if ((strcasecmp(key, "ProxyJump") == 0 || strcasecmp(key, "ProxyCommand") == 0) &&
-               strcasecmp(value, "none") != 0) {
-        need_ssh(p, fr_arena_dup(p->arena, key));
-    } else if (strcasecmp(key, "CertificateFile") == 0 || strcasecmp(key, "IdentityAgent") == 0 ||
-               strcasecmp(key, "KnownHostsCommand") == 0 ||
-               strcasecmp(key, "PKCS11Provider") == 0) {
-        need_ssh(p, fr_arena_dup(p->arena, key));
-    }
-    return FR_OK;
+    if (fr_str_is(d->key, "hostname"))
+        c->host = fr_arena_text(r->arena, d->value.p, d->value.n);
+    else if (fr_str_is(d->key, "user"))
+        c->user = fr_arena_text(r->arena, d->value.p, d->value.n);
+    else if (fr_str_is(d->key, "port"))
+        *rc = take_port(r, d->value, err);
+    else if (fr_str_is(d->key, "hostkeyalias"))
+        c->alias = fr_arena_text(r->arena, d->value.p, d->value.n);
+    else if (fr_str_is(d->key, "addressfamily"))
+        c->family = fr_str_is(d->value, "inet")    ? AF_INET
+                    : fr_str_is(d->value, "inet6") ? AF_INET6
+                                                   : AF_UNSPEC;
+    else if (fr_str_is(d->key, "identitiesonly"))
+        c->own_keys_only = fr_str_is(d->value, "yes");
+    else if (fr_str_is(d->key, "identityfile"))
+        take_key(r, d);
+    else if (fr_str_is(d->key, "globalknownhostsfile") ||
+             (fr_str_is(d->key, "userknownhostsfile") && !given(r->target->known_hosts)))
+        take_known_hosts(r, d);
+    else
+        return fr_str_is(d->key, "userknownhostsfile");
+    return true;
 }
 
-static enum fr_rc parse_line(struct parse *p, char *line, struct fr_err *err)
+static enum fr_rc take_all(struct reading *r, const struct fr_ssh_answer *answer,
+                           struct fr_err *err)
 {
-    char *w[WORDS_MAX];
-    size_t n = split(p, line, w);
+    struct fr_str text = answer->effective;
+    struct fr_buf used = {0};
+    struct directive d;
+    enum fr_rc rc = FR_OK;
 
-    if (n == 0)
-        return FR_OK;
-    if (n == 1)
-        return fr_fail(err, FR_USAGE, "%s:%d: '%s' has no value", p->path, p->line, w[0]);
-    if (strcasecmp(w[0], "Host") == 0) {
-        p->applies = host_fits(p->target->host, w + 1, n - 1);
-        return FR_OK;
+    while (rc == FR_OK && next_directive(&text, &d)) {
+        struct fr_str whole = {d.key.p, d.key.n + (d.value.n > 0) + d.value.n};
+        bool honoured = take(r, &d, &rc, err);
+        bool refused = is_one_of(d.key, never, sizeof(never) / sizeof(never[0]));
+
+        if (!honoured && (is_default(answer, &d) || (!refused && fr_str_is(d.value, "none"))))
+            continue;
+        if (rc == FR_OK && refused)
+            rc = fr_fail(err, FR_USAGE,
+                         "ssh's configuration of %s has '%.*s', and flowrun runs a command of its "
+                         "own there",
+                         r->target->host, (int)whole.n, whole.p);
+        bool unused =
+            !honoured && is_one_of(d.key, no_meaning, sizeof(no_meaning) / sizeof(no_meaning[0]));
+        if (!honoured && !unused)
+            need_ssh(r, whole);
+        if (!fr_str_is(d.key, "host")) {
+            fr_buf_visible(&used, whole.p, whole.n);
+            fr_buf_text(&used, unused ? " (not used)\n" : "\n");
+        }
     }
-    if (strcasecmp(w[0], "Match") == 0) {
-        p->applies = strcasecmp(w[1], "all") == 0;
-        if (!p->applies)
-            need_ssh(p, "Match");
-        return FR_OK;
-    }
-    if (strcasecmp(w[0], "Include") == 0 && p->applies) {
-        need_ssh(p, "Include");
-        return FR_OK;
-    }
-    return p->applies ? take(p, w, n, err) : FR_OK;
+    if (rc == FR_OK && !used.bad)
+        r->c->used = fr_arena_text(r->arena, used.p != NULL ? used.p : "", used.n);
+    fr_buf_finish(&used);
+    return rc;
 }
 
-static enum fr_rc parse_file(struct parse *p, struct fr_err *err)
+/* What ssh would print for the target if there were no configuration. */
+static void plain_answer(const struct reading *r, struct fr_buf *out)
 {
+    static const char *const names[] = {"id_ed25519", "id_ecdsa", "id_rsa"};
+    const struct fr_ssh_target *t = r->target;
+
+    fr_buf_fmt(out, "user %s\nhostname %s\nport %d\n", given(t->user) ? t->user : r->local_user,
+               t->host, t->port > 0 ? t->port : 22);
+    fr_buf_fmt(out, "identitiesonly %s\n", given(t->key) ? "yes" : "no");
+    if (given(t->key)) {
+        fr_buf_text(out, "identityfile ");
+        for (const char *p = t->key; *p != '\0'; p++)
+            fr_buf_text(out, *p == '%' ? "%%" : (char[]){*p, '\0'});
+        fr_buf_text(out, "\n");
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !given(t->key); i++)
+        fr_buf_fmt(out, "identityfile ~/.ssh/%s\n", names[i]);
+    fr_buf_text(out, "userknownhostsfile ~/.ssh/known_hosts\n"
+                     "globalknownhostsfile /etc/ssh/ssh_known_hosts\n");
+}
+
+/* libssh2 logs in with Ed25519 and ECDSA keys in files, and with those of an agent. */
+static void judge_keys(struct reading *r)
+{
+    struct fr_ssh_conf *c = r->c;
+    const char *other = NULL;
+    bool usable = false;
+
+    for (size_t i = 0; i < c->n_keys; i++) {
+        const char *type = fr_ssh_key_type(c->keys[i], r->arena);
+        const char *cert = fr_arena_fmt(r->arena, "%s-cert.pub", c->keys[i]);
+
+        if (cert != NULL && readable(cert) && c->no_key == NULL)
+            c->no_key = fr_arena_fmt(r->arena, "%s is a certificate", cert);
+        else if (type != NULL && strcmp(type, "ssh-rsa") == 0)
+            other = fr_arena_fmt(r->arena, "%s is an RSA key", c->keys[i]);
+        else if (type != NULL && strncmp(type, "sk-", 3) == 0)
+            other = fr_arena_fmt(r->arena, "%s is a key on a device", c->keys[i]);
+        else
+            usable = usable || type != NULL;
+    }
+    if (c->no_key != NULL || usable || (other == NULL && given(r->target->key)))
+        return; /* the login says what is wrong with a key of the inventory */
+    if (other != NULL)
+        c->no_key = other;
+    else if (getenv("SSH_AUTH_SOCK") != NULL && !c->own_keys_only)
+        c->no_key = "the only keys are the agent's, and may be RSA";
+    else
+        c->no_key = "there is no private key file";
+}
+
+static enum fr_rc finish_conf(struct reading *r, struct fr_err *err)
+{
+    struct fr_ssh_conf *c = r->c;
+
+    if (c->alias == NULL)
+        c->alias = c->host;
+    if (c->host == NULL || c->user == NULL || c->port == 0)
+        return fr_fail(err, FR_USAGE, "ssh -G %s printed no %s", r->target->host,
+                       c->host == NULL   ? "hostname"
+                       : c->user == NULL ? "user"
+                                         : "port");
+    c->name = c->port == 22 ? c->alias : fr_arena_fmt(r->arena, "[%s]:%d", c->alias, c->port);
+    if (c->n_known == 0)
+        c->known_hosts[c->n_known++] = fr_arena_fmt(r->arena, "%s/.ssh/known_hosts", r->home);
+    for (size_t i = 0; i < c->n_known && c->needs_ssh == NULL; i++)
+        c->needs_ssh = fr_known_needs_ssh(c, c->known_hosts[i], r->arena);
+    judge_keys(r);
+    return c->known_hosts[0] == NULL || c->used == NULL || c->name == NULL
+               ? fr_fail(err, FR_NOMEM, "no memory for the ssh configuration")
+               : FR_OK;
+}
+
+enum fr_rc fr_ssh_conf_load(const struct fr_ssh_target *target, const struct fr_ssh_answer *answer,
+                            struct fr_arena *arena, struct fr_ssh_conf *out, struct fr_err *err)
+{
+    const struct passwd *pw = getpwuid(getuid());
+    struct reading r = {.arena = arena, .c = out, .target = target, .home = home_dir()};
+    struct fr_ssh_answer plain = {.effective = {NULL, 0}};
     struct fr_buf text = {0};
-    enum fr_rc rc = fr_file_read(p->path, CONFIG_MAX, &text, err);
-    char *line = text.p;
+    enum fr_rc rc = FR_OK;
 
-    while (rc == FR_OK && line != NULL && line < text.p + text.n) {
-        char *end = memchr(line, '\n', (size_t)(text.p + text.n - line));
-
-        if (end != NULL)
-            *end = '\0';
-        p->line++;
-        rc = parse_line(p, line, err);
-        line = end == NULL ? NULL : end + 1;
+    *out = (struct fr_ssh_conf){.connect_ms = target->connect_ms};
+    r.local_user = pw != NULL ? fr_arena_dup(arena, pw->pw_name) : "root";
+    if (r.local_user == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the ssh configuration");
+    if (given(target->known_hosts))
+        out->known_hosts[out->n_known++] = fr_arena_dup(arena, target->known_hosts);
+    if (answer == NULL) {
+        plain_answer(&r, &text);
+        plain.effective = (struct fr_str){text.p, text.n};
+        answer = &plain;
+        if (text.bad)
+            rc = fr_fail(err, FR_NOMEM, "no memory for the ssh configuration");
     }
+    if (rc == FR_OK)
+        rc = take_all(&r, answer, err);
+    if (rc == FR_OK)
+        rc = finish_conf(&r, err);
     fr_buf_finish(&text);
     return rc;
 }
 
-static enum fr_rc read_config(struct parse *p, struct fr_err *err)
+bool fr_ssh_conf_unread(void)
 {
-    const char *asked = p->target->config;
-    enum fr_rc rc;
+    struct fr_buf own = {0};
+    bool there;
 
-    if (asked != NULL && strcmp(asked, "none") == 0)
-        return FR_OK;
-    p->applies = true;
-    p->path = set_path(asked) ? asked : fr_arena_fmt(p->arena, "%s/.ssh/config", p->home);
-    if (p->path == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the ssh configuration");
-    rc = parse_file(p, err);
-    if (rc == FR_NOTFOUND && !set_path(asked))
-        rc = FR_OK;
-    return rc;
-}
-
-static void default_keys(struct parse *p)
-{
-    static const char *const names[] = {"id_ed25519", "id_ecdsa", "id_rsa"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *path = fr_arena_fmt(p->arena, "%s/.ssh/%s", p->home, names[i]);
-
-        if (path != NULL && readable(path))
-            p->c->keys[p->c->n_keys++] = path;
-    }
-}
-
-/* libssh2 can use none of what there is: say so, so that the system's ssh is taken. */
-static void judge_keys(struct parse *p)
-{
-    struct fr_ssh_conf *c = p->c;
-    const char *rsa = NULL;
-    bool usable = false;
-
-    for (size_t i = 0; i < c->n_keys && c->needs_ssh == NULL; i++) {
-        const char *type = fr_ssh_key_type(c->keys[i], p->arena);
-        const char *cert = fr_arena_fmt(p->arena, "%s-cert.pub", c->keys[i]);
-
-        if (cert != NULL && readable(cert))
-            c->needs_ssh = fr_arena_fmt(p->arena, "%s is a certificate", cert);
-        else if (type != NULL && strcmp(type, "ssh-rsa") == 0)
-            rsa = c->keys[i];
-        else
-            usable = usable || type != NULL;
-    }
-    if (c->needs_ssh != NULL || usable)
-        return;
-    if (rsa != NULL)
-        c->needs_ssh = fr_arena_fmt(p->arena, "%s is an RSA key", rsa);
-    else if (getenv("SSH_AUTH_SOCK") != NULL && !c->own_keys_only)
-        c->needs_ssh = "the only keys are the agent's, and may be RSA";
-}
-
-enum fr_rc fr_ssh_conf_load(const struct fr_ssh_target *target, struct fr_arena *arena,
-                            struct fr_ssh_conf *out, struct fr_err *err)
-{
-    const struct passwd *pw = getpwuid(getuid());
-    struct parse p = {.arena = arena, .c = out, .target = target, .path = "", .home = home_dir()};
-    enum fr_rc rc;
-
-    *out = (struct fr_ssh_conf){0};
-    p.local_user = pw != NULL ? fr_arena_dup(arena, pw->pw_name) : "root";
-    out->user = set_path(target->user) ? fr_arena_dup(arena, target->user) : NULL;
-    out->port = target->port;
-    if (set_path(target->known_hosts))
-        out->known_hosts[out->n_known++] = fr_arena_dup(arena, target->known_hosts);
-    if (set_path(target->key)) {
-        add_key(&p, target->key);
-        out->own_keys_only = true;
-    }
-    if ((rc = read_config(&p, err)) != FR_OK)
-        return rc;
-    if (out->n_keys == 0)
-        default_keys(&p);
-    out->host = fr_arena_dup(arena, p.hostname != NULL ? p.hostname : target->host);
-    if (out->alias == NULL)
-        out->alias = out->host;
-    if (out->user == NULL)
-        out->user = p.local_user;
-    if (out->port == 0)
-        out->port = 22;
-    if (out->n_known == 0)
-        out->known_hosts[out->n_known++] = fr_arena_fmt(arena, "%s/.ssh/known_hosts", p.home);
-    out->known_hosts[out->n_known++] = "/etc/ssh/ssh_known_hosts";
-    if (out->host == NULL || out->user == NULL || out->known_hosts[0] == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the ssh configuration");
-    judge_keys(&p);
-    return FR_OK;
+    fr_buf_fmt(&own, "%s/.ssh/config", home_dir());
+    there = (!own.bad && readable(own.p)) || readable("/etc/ssh/ssh_config");
+    fr_buf_finish(&own);
+    return there;
 }
 
 /* The key type inside an OpenSSH private key (its PROTOCOL.key): base64 of a header with the public

@@ -1,11 +1,5 @@
-/*
- * Puts and gets of files. On a node at most one put and one get are under way; the others wait in
- * the order they were asked for. A new connection starts the active ones again from where the other
- * side says the file ends.
- */
-#include "engine/exec/chan.h"
+#include "engine/exec/xfer.h"
 
-#include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
@@ -16,45 +10,21 @@
 enum {
     PATH_BYTES = 4096,
     OUT_ENOUGH = 32 << 10, /* bytes waiting to be sent, above which no bulk is added */
-    SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms */
-    SYNC_BYTES = 8 << 20,  /* received, above which it is synced: not all of it at its end */
 };
 
-/* put: begin sent; data; end sent. get: asked for; CHECK: all came and is being hashed */
-enum phase { ASK, SEND, CHECK };
-
-struct fr_xfer {
-    struct fr_xfer *next;
-    struct fr_arena arena; /* owns what follows */
-    uint64_t ref;
-    bool is_put;
-    bool active; /* asked on this connection */
-    enum phase phase;
-    /* put */
-    struct fr_exec_file *files;
-    size_t n, at; /* files, the one under way */
-    uint64_t offset;
-    int fd;          /* of the file under way, -1 */
-    const char *dir; /* the node's store folder, once known */
-    /* get */
-    const char *path, *local, *part;
-    uint64_t max_bytes;
-    uint32_t mode;
-    struct fr_hash *hash; /* owns; CHECK */
-};
-
-static void close_file(struct fr_xfer *x)
+void fr_xfer_close(struct fr_xfer *x)
 {
     fr_hash_close(x->hash);
     x->hash = NULL;
+    fr_get_forget(x);
     if (x->fd >= 0)
         fr_sys.close(x->fd);
     x->fd = -1;
 }
 
-static void free_xfer(struct fr_xfer *x)
+void fr_xfer_free(struct fr_xfer *x)
 {
-    close_file(x);
+    fr_xfer_close(x);
     fr_arena_finish(&x->arena);
     fr_sys.free(x);
 }
@@ -82,7 +52,7 @@ static void start_next(struct fr_chan *ch, bool put)
     }
 }
 
-static void end_xfer(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev)
+void fr_xfer_end(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev)
 {
     bool put = x->is_put;
 
@@ -91,30 +61,30 @@ static void end_xfer(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event
         fr_chan_post(ch, ev);
     }
     take_off(ch, x);
-    free_xfer(x);
+    fr_xfer_free(x);
     start_next(ch, put);
 }
 
 /* No memory to say what happened: the connection falls, and the next one tries again. */
-static void try_again(struct fr_chan *ch)
+void fr_xfer_try_again(struct fr_chan *ch)
 {
     ch->failed = true;
     fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
 }
 
-static void fail_xfer(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err)
+void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_FAILED);
 
     if (ev == NULL) {
-        try_again(ch);
+        fr_xfer_try_again(ch);
         return;
     }
     ev->err = *err;
     fr_while(&ev->err, "node %s", ch->node->name);
     if (!x->is_put)
         fr_sys.unlink(x->part);
-    end_xfer(ch, x, ev);
+    fr_xfer_end(ch, x, ev);
 }
 
 static void begin_put(struct fr_chan *ch, struct fr_xfer *x)
@@ -133,25 +103,6 @@ static void begin_put(struct fr_chan *ch, struct fr_xfer *x)
     fr_chan_put(ch, &m);
 }
 
-static void begin_get(struct fr_chan *ch, struct fr_xfer *x)
-{
-    struct fr_msg m = {.type = FR_MSG_GET};
-    struct stat st;
-    struct fr_err err = {0};
-
-    close_file(x);
-    x->phase = ASK;
-    x->fd = fr_sys.open(x->part, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    if (x->fd < 0 || fr_sys.fstat(x->fd, &st) != 0) {
-        fr_fail_errno(&err, errno, "cannot write %s", x->part);
-        fail_xfer(ch, x, &err);
-        return;
-    }
-    x->offset = (uint64_t)st.st_size;
-    m.get = (struct fr_get){.ref = x->ref, .path = fr_str_of(x->path), .offset = x->offset};
-    fr_chan_put(ch, &m);
-}
-
 static void put_done(struct fr_chan *ch, struct fr_xfer *x)
 {
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_PUT_DONE);
@@ -159,11 +110,11 @@ static void put_done(struct fr_chan *ch, struct fr_xfer *x)
 
     if (dir == NULL) {
         fr_exec_event_free(ev);
-        try_again(ch);
+        fr_xfer_try_again(ch);
         return;
     }
     ev->put.dir = fr_str_of(dir);
-    end_xfer(ch, x, ev);
+    fr_xfer_end(ch, x, ev);
 }
 
 static void begin(struct fr_chan *ch, struct fr_xfer *x)
@@ -176,7 +127,7 @@ static void begin(struct fr_chan *ch, struct fr_xfer *x)
     if (x->is_put)
         begin_put(ch, x);
     else
-        begin_get(ch, x);
+        fr_get_begin(ch, x);
     fr_chan_flush(ch);
 }
 
@@ -238,7 +189,7 @@ void fr_xfer_pump(struct fr_chan *ch)
         size_t max = ch->credit < FR_BULK_MAX ? (size_t)ch->credit : FR_BULK_MAX;
 
         if (send_piece(ch, x, max, &err) != FR_OK) {
-            fail_xfer(ch, x, &err);
+            fr_xfer_fail(ch, x, &err);
             return;
         }
         fr_chan_flush(ch);
@@ -247,7 +198,7 @@ void fr_xfer_pump(struct fr_chan *ch)
         struct fr_msg m = {.type = FR_MSG_PUT_END, .put_end = {x->ref}};
 
         x->phase = CHECK;
-        close_file(x);
+        fr_xfer_close(x);
         fr_chan_put(ch, &m);
         fr_chan_flush(ch);
     }
@@ -279,12 +230,12 @@ static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_
     if (s->done) {
         if (x->dir == NULL && !learn_dir(x, s->path, &err)) {
             if (err.rc == FR_NOMEM)
-                try_again(ch);
+                fr_xfer_try_again(ch);
             else
-                fail_xfer(ch, x, &err);
+                fr_xfer_fail(ch, x, &err);
             return;
         }
-        close_file(x);
+        fr_xfer_close(x);
         if (++x->at == x->n)
             put_done(ch, x);
         else
@@ -293,115 +244,15 @@ static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_
     }
     if (x->phase != ASK || s->offset > x->files[x->at].size) {
         fr_fail(&err, FR_PROTO, "the node did not take %s", x->files[x->at].path);
-        fail_xfer(ch, x, &err);
+        fr_xfer_fail(ch, x, &err);
         return;
     }
     x->offset = s->offset;
     x->phase = SEND;
     if (open_source(x, &err) != FR_OK)
-        fail_xfer(ch, x, &err);
+        fr_xfer_fail(ch, x, &err);
     else
         fr_xfer_pump(ch);
-}
-
-static void on_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d)
-{
-    struct fr_err err = {0};
-    size_t done = 0;
-
-    if (d->offset != x->offset || x->phase == CHECK) {
-        fr_fail(&err, FR_PROTO, "%s goes on at a wrong place", x->path);
-        fail_xfer(ch, x, &err);
-        return;
-    }
-    if (x->offset > x->max_bytes || d->bytes.n > x->max_bytes - x->offset) {
-        fr_fail(&err, FR_USAGE, "%s is larger than the %llu bytes that max_size allows", x->path,
-                (unsigned long long)x->max_bytes);
-        fail_xfer(ch, x, &err);
-        return;
-    }
-    while (done < d->bytes.n) {
-        ssize_t k =
-            fr_sys.pwrite(x->fd, d->bytes.p + done, d->bytes.n - done, (off_t)(x->offset + done));
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0) {
-            fr_fail_errno(&err, errno, "writing %s", x->part);
-            fail_xfer(ch, x, &err);
-            return;
-        }
-        done += (size_t)k;
-    }
-    x->offset += done;
-    if ((x->offset - done) / SYNC_BYTES != x->offset / SYNC_BYTES && fr_sys.fdatasync(x->fd) != 0) {
-        fr_fail_errno(&err, errno, "writing %s", x->part);
-        fail_xfer(ch, x, &err);
-    }
-}
-
-static void get_done(struct fr_chan *ch, struct fr_xfer *x, const char *sha256)
-{
-    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_GET_DONE);
-    struct fr_err err = {0};
-
-    if (ev == NULL) {
-        try_again(ch);
-        return;
-    }
-    ev->get.size = x->offset;
-    ev->get.mode = x->mode;
-    memcpy(ev->get.sha256, sha256, sizeof(ev->get.sha256));
-    if (fr_sys.rename(x->part, x->local) == 0) {
-        end_xfer(ch, x, ev);
-        return;
-    }
-    fr_fail_errno(&err, errno, "renaming %s to %s", x->part, x->local);
-    fr_exec_event_free(ev);
-    fail_xfer(ch, x, &err);
-}
-
-/* A large file is hashed beside everything else. */
-void fr_xfer_hash(void *chan)
-{
-    struct fr_chan *ch = chan;
-    char sum[FR_SHA256_TEXT];
-    struct fr_xfer *x = ch->xfers;
-    struct fr_err err = {0};
-    bool done = false;
-
-    while (x != NULL && (x->is_put || x->phase != CHECK))
-        x = x->next;
-    if (x == NULL || !x->active)
-        return;
-    if (fr_hash_step(x->hash, SLICE_BYTES, &done, sum, &err) != FR_OK)
-        fail_xfer(ch, x, &err);
-    else if (done)
-        get_done(ch, x, sum);
-    else
-        fr_loop_post(ch->ex->loop, &ch->hash);
-}
-
-static void on_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e)
-{
-    struct fr_err err = {0};
-
-    if (x->phase == CHECK)
-        return;
-    if (x->offset != e->size)
-        fr_fail(&err, FR_IO, "%s has %llu bytes, but %llu came: it was changed meanwhile", x->path,
-                (unsigned long long)e->size, (unsigned long long)x->offset);
-    else if (fr_sys.fdatasync(x->fd) != 0)
-        fr_fail_errno(&err, errno, "writing %s", x->part);
-    else
-        (void)fr_hash_open(x->part, &x->hash, &err);
-    if (err.rc != FR_OK) {
-        fail_xfer(ch, x, &err);
-        return;
-    }
-    x->mode = e->mode;
-    x->phase = CHECK;
-    fr_loop_post(ch->ex->loop, &ch->hash);
 }
 
 static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)
@@ -419,7 +270,7 @@ static void on_xfer_error(struct fr_chan *ch, struct fr_xfer *x, const struct fr
 
     fr_fail(&err, e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc, "%s: %.*s",
             x->is_put ? x->files[x->at].path : x->path, (int)e->text.n, e->text.p);
-    fail_xfer(ch, x, &err);
+    fr_xfer_fail(ch, x, &err);
 }
 
 bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m)
@@ -437,13 +288,13 @@ bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m)
     else if (m->type == FR_MSG_PUT_STATE && x->is_put)
         on_put_state(ch, x, &m->put_state);
     else if (m->type == FR_MSG_GET_DATA && !x->is_put)
-        on_get_data(ch, x, &m->get_data);
+        fr_get_data(ch, x, &m->get_data);
     else if (m->type == FR_MSG_GET_END && !x->is_put)
-        on_get_end(ch, x, &m->get_end);
+        fr_get_end(ch, x, &m->get_end);
     return true;
 }
 
-static struct fr_xfer *new_xfer(uint64_t ref, bool put)
+struct fr_xfer *fr_xfer_new(uint64_t ref, bool put)
 {
     struct fr_xfer *x = fr_sys.alloc(sizeof(*x));
 
@@ -452,14 +303,14 @@ static struct fr_xfer *new_xfer(uint64_t ref, bool put)
     return x;
 }
 
-static enum fr_rc add(struct fr_chan *ch, struct fr_xfer *x)
+enum fr_rc fr_xfer_add(struct fr_chan *ch, struct fr_xfer *x)
 {
     struct fr_xfer **at = &ch->xfers;
 
     while (*at != NULL)
         at = &(*at)->next;
     *at = x;
-    fr_chan_wanted(ch);
+    fr_chan_needed(ch);
     start_next(ch, x->is_put);
     return FR_OK;
 }
@@ -484,7 +335,7 @@ enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_fi
 
     if (ref == 0 || n == 0)
         return fr_fail(err, FR_BUG, "a put of nothing to node %s", ch->node->name);
-    if ((x = new_xfer(ref, true)) == NULL)
+    if ((x = fr_xfer_new(ref, true)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", ch->node->name);
     x->n = n;
     x->files = fr_arena_array(&x->arena, n, sizeof(*x->files));
@@ -492,26 +343,10 @@ enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_fi
     for (size_t i = 0; ok && i < n; i++)
         ok = copy_file(x, &x->files[i], &v[i]);
     if (!ok) {
-        free_xfer(x);
+        fr_xfer_free(x);
         return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", ch->node->name);
     }
-    return add(ch, x);
-}
-
-enum fr_rc fr_xfer_get(struct fr_chan *ch, const struct fr_exec_get *get, struct fr_err *err)
-{
-    struct fr_xfer *x = get->ref == 0 ? NULL : new_xfer(get->ref, false);
-
-    if (x != NULL) {
-        x->max_bytes = get->max_bytes;
-        x->path = fr_arena_dup(&x->arena, get->path);
-        x->local = fr_arena_dup(&x->arena, get->local);
-        x->part = fr_arena_fmt(&x->arena, "%s.part", get->local);
-        if (x->path != NULL && x->local != NULL && x->part != NULL)
-            return add(ch, x);
-        free_xfer(x);
-    }
-    return fr_fail(err, FR_NOMEM, "no memory for a get from node %s", ch->node->name);
+    return fr_xfer_add(ch, x);
 }
 
 void fr_xfer_finish(struct fr_chan *ch)
@@ -520,6 +355,6 @@ void fr_xfer_finish(struct fr_chan *ch)
         struct fr_xfer *x = ch->xfers;
 
         ch->xfers = x->next;
-        free_xfer(x);
+        fr_xfer_free(x);
     }
 }

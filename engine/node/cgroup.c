@@ -83,14 +83,14 @@ bool fr_cgroup_own(char out[FR_NODE_PATH])
     return snprintf(out, FR_NODE_PATH, "%s%s", point, path + n) < FR_NODE_PATH - NAME_ROOM;
 }
 
-void fr_cgroup_path(struct fr_str own, struct fr_id door, char out[FR_NODE_PATH])
+void fr_cgroup_path(struct fr_str own, struct fr_id socket_id, char out[FR_NODE_PATH])
 {
     char id[FR_ID_TEXT];
 
     out[0] = '\0';
     if (own.n == 0 || own.n >= FR_NODE_PATH - NAME_ROOM)
         return;
-    fr_id_text(door, id);
+    fr_id_text(socket_id, id);
     snprintf(out, FR_NODE_PATH, "%.*s%s%s", (int)own.n, own.p, name_head, id);
 }
 

@@ -22,7 +22,7 @@
 bool fr_cgroup_own(char out[FR_NODE_PATH]);
 
 /* Folder of a supervisor's cgroup below own; "" when own is "", or too long. */
-void fr_cgroup_path(struct fr_str own, struct fr_id door, char out[FR_NODE_PATH]);
+void fr_cgroup_path(struct fr_str own, struct fr_id socket_id, char out[FR_NODE_PATH]);
 
 /* The own that path was made from. Borrowed from it. */
 struct fr_str fr_cgroup_above(const char *path);
@@ -31,7 +31,7 @@ struct fr_str fr_cgroup_above(const char *path);
 bool fr_cgroup_joined(const char *path);
 
 /* Removes the empty ones in own that are more than a minute old: whoever made them was killed
- * before it could start the supervisor, or with the home that would tell of them. */
+ * before it could start the supervisor, or with the home that names them. */
 void fr_cgroup_tidy(const char *own);
 
 /* This process, which is in path, ends next, and path is removed then: by a process born above it,

@@ -43,7 +43,7 @@ void fr_home_share(struct fr_node_home *h)
 
 enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err)
 {
-    static const char *const folders[] = {"", "/log", "/s", "/a", "/store", "/tmp", "/work"};
+    static const char *const folders[] = {"", "/log", "/s", "/a", "/r", "/store", "/tmp", "/work"};
     char full[FR_NODE_PATH];
     struct stat st;
     enum fr_rc rc;
@@ -84,12 +84,15 @@ void fr_home_close(struct fr_node_home *h)
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
                   char out[FR_NODE_PATH])
 {
-    static const char *const folders[] = {"log", "log", "s", "a"};
+    static const char *const folders[] = {"log", "log", "log", "s", "a", "a"};
     char id[FR_ID_TEXT];
 
     fr_id_text(attempt, id);
     snprintf(out, FR_NODE_PATH, "%s/%s/%s%s", home, folders[kind], id,
-             kind == FR_HOME_INDEX ? ".idx" : "");
+             kind == FR_HOME_INDEX    ? ".idx"
+             : kind == FR_HOME_TAIL   ? ".tail"
+             : kind == FR_HOME_OUTPUT ? ".out"
+                                      : "");
 }
 
 bool fr_path_is_inner(struct fr_str path)
@@ -134,6 +137,68 @@ bool fr_home_alive(const char *home, struct fr_id attempt)
     char path[FR_NODE_PATH];
 
     fr_home_path(home, FR_HOME_LOG, attempt, path);
+    int fd = fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return false;
+    bool held = fr_sys.locked(fd) == 1;
+    fr_sys.close(fd);
+    return held;
+}
+
+static void run_path(const char *home, struct fr_id run, char out[FR_NODE_PATH])
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(run, id);
+    snprintf(out, FR_NODE_PATH, "%s/r/%s", home, id);
+}
+
+/* True when the file that fd is still has its name: the last one to leave removes it. */
+static bool is_named(int fd, const char *path)
+{
+    struct stat own, named;
+
+    return fr_sys.fstat(fd, &own) == 0 && fr_sys.lstat(path, &named) == 0 &&
+           own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+}
+
+enum fr_rc fr_home_hold_run(const char *home, struct fr_id run, int *fd, struct fr_err *err)
+{
+    char path[FR_NODE_PATH];
+    int e;
+
+    run_path(home, run, path);
+    for (;;) {
+        *fd = fr_sys.open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+        if (*fd < 0)
+            return fr_fail_errno(err, errno, "cannot open %s", path);
+        e = fr_sys.lock_shared(*fd) == 0 ? 0 : errno;
+        if (e == 0 && is_named(*fd, path))
+            return FR_OK;
+        fr_sys.close(*fd);
+        *fd = -1;
+        if (e != 0 && e != EAGAIN && e != EACCES) /* held alone: it is being removed */
+            return fr_fail_errno(err, e, "cannot lock %s", path);
+    }
+}
+
+void fr_home_leave_run(const char *home, struct fr_id run, int fd)
+{
+    char path[FR_NODE_PATH];
+
+    if (fd < 0)
+        return;
+    run_path(home, run, path);
+    if (fr_sys.lock(fd) == 0)
+        fr_sys.unlink(path);
+    fr_sys.close(fd);
+}
+
+bool fr_home_run_driven(const char *home, struct fr_id run)
+{
+    char path[FR_NODE_PATH];
+
+    run_path(home, run, path);
     int fd = fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0);
     if (fd < 0)
         return false;

@@ -1,15 +1,18 @@
 /*
- * The node's home: a folder (0700) that one control home owns on a node.
+ * The node's home: a folder (0700) that one control home owns on a node. No command starts in it.
  *
  *   lock             shared by every serve and supervisor as long as it lives; who gets it alone
  *                    may replace the journal and remove from the store
  *   journal          journal.h
  *   log/ATTEMPT      output of an attempt; its supervisor holds the file's lock as long as it lives
  *   log/ATTEMPT.idx  when it was written (logfile.h)
+ *   log/ATTEMPT.tail tail of a full log (base/tail.h); empty once the log has it
  *   s/ATTEMPT        socket of a live supervisor
- *   a/ATTEMPT/       folder of an attempt that has files or outputs
+ *   a/ATTEMPT/       folder of an attempt: its command starts there
+ *   a/ATTEMPT.out    its FLOWRUN_OUTPUT
  *   store/           what was shipped here
  *   tmp/             files being received
+ *   r/RUN            shared by every serve that a flowrun started for the run; the last removes it
  *   work/            FLOWRUN_WORK, where the inventory names no work folder; never cleared by us
  *
  * What of ended attempts and of the store stays: prune.h.
@@ -37,7 +40,14 @@ void fr_home_close(struct fr_node_home *h);
 bool fr_home_alone(struct fr_node_home *h);
 void fr_home_share(struct fr_node_home *h); /* ends that */
 
-enum fr_home_kind { FR_HOME_LOG, FR_HOME_INDEX, FR_HOME_SOCKET, FR_HOME_DIR };
+enum fr_home_kind {
+    FR_HOME_LOG,
+    FR_HOME_INDEX,
+    FR_HOME_TAIL,
+    FR_HOME_SOCKET,
+    FR_HOME_DIR,
+    FR_HOME_OUTPUT
+};
 
 /* Path of what belongs to an attempt. */
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
@@ -52,5 +62,12 @@ bool fr_home_plain(const char *home, const char *path);
 
 /* Whether the attempt's supervisor lives: its lock is held. A log that is not there: no. */
 bool fr_home_alive(const char *home, struct fr_id attempt);
+
+/* Shares the lock which says that a flowrun drives this run here, until fr_home_leave_run. */
+enum fr_rc fr_home_hold_run(const char *home, struct fr_id run, int *fd, struct fr_err *err);
+void fr_home_leave_run(const char *home, struct fr_id run, int fd); /* fd -1: nothing */
+
+/* Whether some serve holds that lock. */
+bool fr_home_run_driven(const char *home, struct fr_id run);
 
 #endif

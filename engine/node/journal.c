@@ -21,7 +21,7 @@ static const struct fr_field rec_fields[] = {
     AT(U32, kind),       AT(ID, attempt),     AT(U64, epoch),       AT(ID, run),
     AT(TEXT, instance),  AT(TEXT, spec_hash), AT(U32, generation),  AT(TEXT, boot),
     AT(U32, sup_pid),    AT(U64, sup_start),  AT(U64, launched_ms), AT(U64, grace_ms),
-    AT(TEXT, container), AT(BYTES, ended),    AT(ID, door),         AT(U64, wall_ms),
+    AT(TEXT, container), AT(BYTES, ended),    AT(ID, socket_id),    AT(U64, wall_ms),
     AT(TEXT, cgroup),
 };
 

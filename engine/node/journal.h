@@ -8,6 +8,13 @@
  * record (power cut, full disk) is skipped: reading goes on at the next magic whose checksum is
  * right.
  *
+ * Records are synced a moment later, several at once. A power cut may take the newest ones; the
+ * engine then treats the attempt as lost. After a failed sync, the kernel may have dropped the data
+ * and count it as written, so a second sync proves nothing. Then the records are written again,
+ * behind the others, and synced; a record that comes twice changes nothing. If that fails too,
+ * serve ends its connection and names the reason: no attempt starts on a node that cannot keep its
+ * journal. Attempts that run go on.
+ *
  * It would grow for ever, so it is now and then replaced by a shorter one that says the same
  * (compact.h), by who holds the home's lock alone (home.h): nobody else has it open then.
  */
@@ -44,9 +51,11 @@ struct fr_rec {
     int64_t grace_ms;        /* launched: for stopping what a dead supervisor left */
     struct fr_str container; /* launched: its name, "" on the host */
     struct fr_str ended;     /* exited, ended: fields of struct fr_ended */
-    struct fr_id door;    /* launched: its supervisor listens at HOME/s/door; zero: at s/attempt */
-    struct fr_str cgroup; /* launched: above the one that the supervisor has, by door; "": none */
-    int64_t wall_ms;      /* when it was written, by the calendar; 0: now */
+    struct fr_id
+        socket_id; /* launched: its supervisor listens at HOME/s/SOCKET_ID; zero: at s/attempt */
+    struct fr_str
+        cgroup;      /* launched: above the one that the supervisor has, by socket_id; "": none */
+    int64_t wall_ms; /* when it was written, by the calendar; 0: now */
 };
 
 enum { FR_REC_MAX = 2 << 20 };

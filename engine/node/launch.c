@@ -62,22 +62,48 @@ static enum fr_rc place_file(struct sup *s, const struct fr_file_want *f, struct
     return rc == FR_OK ? copy_file(from, to, f->mode != 0 ? f->mode : 0600, err) : rc;
 }
 
+/* The empty folder of this process's last attempt gets a new name: that costs a tenth of a new
+ * folder. Not one whose mode or owner was changed. */
+static bool take_spare_dir(struct sup *s)
+{
+    char spare[FR_NODE_PATH];
+    struct stat st;
+
+    if (fr_id_zero(s->process->spare_dir))
+        return false;
+    fr_home_path(s->home.path, FR_HOME_DIR, s->process->spare_dir, spare);
+    s->process->spare_dir = (struct fr_id){{0}};
+    if (fr_sys.lstat(spare, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 07777) == 0700 &&
+        st.st_uid == fr_sys.uid() && fr_sys.rename(spare, s->dir) == 0)
+        return true;
+    fr_sys.rmdir(spare);
+    return false;
+}
+
+/* The attempt's folder, empty: an earlier supervisor may have made it and never launched. */
 static enum fr_rc make_dir(struct sup *s, struct fr_err *err)
 {
     enum fr_rc rc;
 
     fr_home_path(s->home.path, FR_HOME_DIR, s->a->prepare.attempt, s->dir);
-    if ((rc = fr_remove_tree(s->dir, err)) !=
-        FR_OK) /* of an earlier supervisor that never launched */
+    fr_home_path(s->home.path, FR_HOME_OUTPUT, s->a->prepare.attempt, s->output);
+    if (take_spare_dir(s) || fr_sys.mkdir(s->dir, 0700) == 0)
+        return FR_OK;
+    if (errno == EEXIST && (rc = fr_remove_tree(s->dir, err)) != FR_OK)
         return rc;
     if (fr_sys.mkdir(s->dir, 0700) != 0)
         return fr_fail_errno(err, errno, "cannot make the folder %s", s->dir);
+    return FR_OK;
+}
+
+/* The file of the outputs is made here, for this user: the command may run as another. */
+static enum fr_rc fill_dir(struct sup *s, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
     for (size_t i = 0; i < s->req->files.n && rc == FR_OK; i++)
         rc = place_file(s, &s->req->files.v[i], err);
     if (rc == FR_OK && s->req->outputs.n > 0) {
-        int n = snprintf(s->output, sizeof(s->output), "%s.out", s->dir);
-        if (n >= (int)sizeof(s->output))
-            return fr_fail(err, FR_USAGE, "%s is too long a path", s->dir);
         fr_sys.unlink(s->output);
         int fd = fr_sys.open(s->output, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
         if (fd < 0)
@@ -168,8 +194,8 @@ enum fr_rc sup_prepare(struct sup *s, struct fr_err *err)
         rc = fr_fail(err, FR_USAGE, "the attempt has no command");
     if (rc == FR_OK && r->sidecars.n > SUP_SIDECARS)
         rc = fr_fail(err, FR_USAGE, "%zu sidecars, more than %d", r->sidecars.n, (int)SUP_SIDECARS);
-    if (rc == FR_OK && (r->want_dir || r->files.n > 0 || r->outputs.n > 0))
-        rc = make_dir(s, err);
+    if (rc == FR_OK && (rc = make_dir(s, err)) == FR_OK)
+        rc = fill_dir(s, err);
     if (rc == FR_OK && r->port >= 0)
         rc = hold_port(s, err);
     return rc;
@@ -188,16 +214,16 @@ static const char **make_argv(struct sup *s, const struct fr_strs *argv)
 static const char **make_env(struct sup *s, const struct fr_strs *more)
 {
     char id[FR_ID_TEXT];
-    struct fr_str own[4], first[1];
-    struct fr_strs ours = {own, 3}, presets = {first, 1};
+    struct fr_str own[4], first[2];
+    struct fr_strs ours = {own, 4}, presets = {first, 2};
 
     fr_id_text(s->a->prepare.attempt, id);
     own[0] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_ATTEMPT=%s", id));
     own[1] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_NODE_HOME=%s", s->home.path));
     own[2] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_DIR=%s", s->dir));
-    if (s->output[0] != '\0')
-        own[ours.n++] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_OUTPUT=%s", s->output));
+    own[3] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_OUTPUT=%s", s->output));
     first[0] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_WORK=%s/work", s->home.path));
+    first[1] = fr_str_of(fr_arena_fmt(&s->arena, "TMPDIR=%s", s->dir));
     const struct fr_strs *lists[] = {&s->a->environ,      &presets, &s->req->env, &s->go_env,
                                      &s->req->secret_env, more,     &ours};
     const char **v = fr_environ_make(lists, sizeof(lists) / sizeof(lists[0]), &s->arena);
@@ -206,9 +232,38 @@ static const char **make_env(struct sup *s, const struct fr_strs *more)
 
 static char *make_cwd(struct sup *s, struct fr_str cwd)
 {
-    if (cwd.n > 0)
-        return fr_arena_text(&s->arena, cwd.p, cwd.n);
-    return fr_arena_dup(&s->arena, s->dir[0] != '\0' ? s->dir : s->home.path);
+    if (cwd.n == 0)
+        return fr_arena_dup(&s->arena, s->dir);
+    return cwd.p[0] == '/' ? fr_arena_text(&s->arena, cwd.p, cwd.n)
+                           : fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)cwd.n, cwd.p);
+}
+
+static const char *value_of(const char *const *envp, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (; *envp != NULL; envp++)
+        if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
+            return *envp + n + 1;
+    return "";
+}
+
+/* Why a command did not start: its folder, its program, or the interpreter that the file names. */
+static enum fr_rc cannot_start(const struct fr_spawn *sp, int e, struct fr_err *err)
+{
+    const char *program = sp->argv[0];
+    struct stat st;
+
+    if (*sp->cwd_refused)
+        return fr_fail_errno(err, e, "cannot start %s: its working folder (cwd) %s cannot be used",
+                             program, sp->cwd);
+    if (strchr(program, '/') == NULL && e == ENOENT)
+        return fr_fail(err, FR_IO, "cannot start %s: there is no such program on PATH=%s", program,
+                       value_of(sp->envp, "PATH"));
+    if (program[0] == '/' && e == ENOENT && fr_sys.lstat(program, &st) == 0)
+        return fr_fail(err, FR_IO,
+                       "cannot start %s: the interpreter of its first line is not there", program);
+    return fr_fail_errno(err, e, "cannot start %s in %s", program, sp->cwd);
 }
 
 struct start {
@@ -222,9 +277,11 @@ static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_pro
                             struct fr_err *err)
 {
     int fds[2];
+    bool cwd_refused = false;
     struct fr_spawn sp = {.argv = make_argv(s, st->argv),
                           .envp = make_env(s, st->env),
                           .cwd = make_cwd(s, st->cwd),
+                          .cwd_refused = &cwd_refused,
                           .no_core = s->masked.n > 0,
                           .new_session = st->sidecar,
                           .new_group = !st->sidecar};
@@ -239,7 +296,7 @@ static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_pro
     fr_sys.close(fds[1]);
     if (rc != 0) {
         fr_sys.close(fds[0]);
-        return fr_fail_errno(err, e, "cannot start %s in %s", sp.argv[0], sp.cwd);
+        return cannot_start(&sp, e, err);
     }
     return sup_stream_add(s, fds[0], st->name, err);
 }
@@ -269,14 +326,15 @@ static enum fr_rc journal_launch(struct sup *s, struct fr_err *err)
     const struct fr_attempt *a;
     struct fr_rec rec = {.kind = FR_REC_LAUNCHED,
                          .container = c->runtime.n > 0 ? c->name : (struct fr_str){"", 0},
-                         .cgroup = fr_cgroup_above(s->post->cgroup),
+                         .cgroup = fr_cgroup_above(s->process->cgroup),
                          .attempt = s->a->prepare.attempt,
                          .boot = s->a->boot,
-                         .sup_pid = (uint32_t)s->post->self.pid,
-                         .sup_start = s->post->self.start,
+                         .sup_pid = (uint32_t)s->process->self.pid,
+                         .sup_start = s->process->self.start,
                          .launched_ms = fr_sys.mono_ms(),
                          .grace_ms = s->req->grace_ms,
-                         .door = s->listen_fd < 0 ? s->post->door : (struct fr_id){{0}}};
+                         .socket_id =
+                             s->listen_fd < 0 ? s->process->socket_id : (struct fr_id){{0}}};
     enum fr_rc rc = fr_journal_append(s->home.journal, &rec, err);
 
     if (rc == FR_OK)
@@ -302,7 +360,8 @@ static size_t add_texts(struct fr_buf *b, const char *const *v)
 
 /* sudo keeps no environment and nothing secret belongs on a command line: `flownode become` takes
  * both from the head of its input, "ARGC ENVC BYTES\n" and the texts. */
-static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct fr_err *err)
+static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct start *st,
+                              struct fr_err *err)
 {
     const struct fr_str words[] = {FR_STR("sudo"), FR_STR("-n"), FR_STR("--"), s->a->self,
                                    FR_STR("become")};
@@ -310,6 +369,7 @@ static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct fr_err
     const char **env = make_env(s, &none), **cmd = make_argv(s, &s->req->argv);
     struct fr_buf body = {0};
 
+    st->env = &s->a->environ; /* sudo is looked for on the node's PATH, not on the command's */
     argv->n = sizeof(words) / sizeof(words[0]);
     argv->v = fr_arena_array(&s->arena, argv->n, sizeof(struct fr_str));
     if (argv->v == NULL || env == NULL || cmd == NULL)
@@ -353,10 +413,10 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     if (s->req->become && fr_sys.uid() != 0) /* root may not have a sudo */
-        rc = wrap_become(s, &argv, err);
+        rc = wrap_become(s, &argv, &st, err);
     if (rc == FR_OK)
         rc = open_input(s, &st.input, err);
-    sup_oom_look(s->post);
+    sup_oom_look(s->process);
     if (rc == FR_OK)
         rc = start_sidecars(s, err);
     if (rc == FR_OK)

@@ -6,15 +6,20 @@
  * Limit: with FR_LOG_STOP the first max bytes are kept. With FR_LOG_DROP_MIDDLE the last
  * min(max/2, FR_LOG_TAIL) bytes of them are held in memory and appended at the end. Where bytes
  * were dropped, a line says how many.
+ *
+ * Until then the tail can be read in a file beside the log (base/tail.h). It also serves when the
+ * supervisor is killed: fr_logfile_recover appends from it what the log does not have yet. The log
+ * never changes but by appending. A tail that cannot be written there is still in memory.
  */
 #ifndef FR_NODE_LOGFILE_H
 #define FR_NODE_LOGFILE_H
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"
+#include "engine/base/tail.h"
 #include "engine/wire/wire.h"
 
-enum { FR_LOG_INDEX_MS = 10, FR_LOG_TAIL = 256 << 10 };
+enum { FR_LOG_INDEX_MS = 10, FR_LOG_TAIL = FR_TAIL_MAX };
 
 struct fr_log_mark {
     uint64_t offset;
@@ -30,10 +35,12 @@ struct fr_logfile {
     size_t tail_max;
     struct fr_buf tail; /* owns: a ring of tail_max bytes once it is full */
     size_t tail_at;     /* oldest byte of the ring */
-    uint64_t dropped;   /* bytes not kept so far */
-    uint64_t unsaid;    /* of them: lost to a full disk and not yet noted in the file */
-    int64_t marked_ms;  /* the newest mark's */
-    uint64_t marks;     /* in the index */
+    int tail_fd;        /* the file beside the log; -1: there is none */
+    struct fr_tail_head tail_head;
+    uint64_t dropped;  /* bytes not kept so far */
+    uint64_t unsaid;   /* of them: lost to a full disk and not yet noted in the file */
+    int64_t marked_ms; /* the newest mark's */
+    uint64_t marks;    /* in the index */
 };
 
 /* Makes the file and takes its lock: FR_BUSY when another supervisor of the attempt lives. */
@@ -45,5 +52,9 @@ void fr_logfile_add(struct fr_logfile *l, const char *p, size_t n);
 /* The tail and the count of what was dropped; to be called once, before close. */
 void fr_logfile_end(struct fr_logfile *l);
 void fr_logfile_close(struct fr_logfile *l); /* releases the lock */
+
+/* Does fr_logfile_end's part for a supervisor that was killed. May be repeated. *dropped: bytes of
+ * the output that the log does not have. After a reboot the tail is not used: whole: false. */
+void fr_logfile_recover(const char *home, struct fr_id attempt, bool whole, uint64_t *dropped);
 
 #endif

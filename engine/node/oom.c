@@ -1,4 +1,4 @@
-/* Who was killed for memory: told by the kernel's count, which needs no rights. */
+/* Reads the kernel's count of OOM kills. Reading needs no rights. */
 #include "engine/node/sup.h"
 
 #include "engine/base/file.h"
@@ -27,21 +27,21 @@ static int64_t read_count(void)
     return n;
 }
 
-void sup_oom_look(struct sup_post *post)
+void sup_oom_look(struct sup_process *process)
 {
     int64_t now = fr_sys.mono_ms();
 
-    if (post->oom_ms != 0 && now - post->oom_ms < OOM_FRESH_MS)
+    if (process->oom_ms != 0 && now - process->oom_ms < OOM_FRESH_MS)
         return;
-    post->oom_ms = now;
-    post->oom_kills = read_count();
+    process->oom_ms = now;
+    process->oom_kills = read_count();
 }
 
-bool sup_oom_grew(struct sup_post *post)
+bool sup_oom_grew(struct sup_process *process)
 {
-    int64_t before = post->oom_kills;
+    int64_t before = process->oom_kills;
 
-    post->oom_ms = fr_sys.mono_ms();
-    post->oom_kills = read_count();
-    return before >= 0 && post->oom_kills > before;
+    process->oom_ms = fr_sys.mono_ms();
+    process->oom_kills = read_count();
+    return before >= 0 && process->oom_kills > before;
 }

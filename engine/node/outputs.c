@@ -47,7 +47,26 @@ static bool is_declared(const struct parser *p, struct fr_str name)
     for (size_t i = 0; i < p->declared->n; i++)
         if (fr_str_eq(p->declared->v[i], name))
             return true;
-    return false;
+    return p->declared->n == 0; /* then none_declared() names all of them */
+}
+
+/* The task writes outputs and its pipeline declares none: says the line to write. */
+static enum fr_rc none_declared(const struct parser *p)
+{
+    struct fr_buf names = {0};
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < p->out->n; i++) {
+        struct fr_str kv = p->out->v[i];
+        const char *eq = memchr(kv.p, '=', kv.n);
+        fr_buf_fmt(&names, "%s%.*s", i > 0 ? ", " : "", (int)(eq - kv.p), kv.p);
+    }
+    rc = fr_fail(
+        p->err, FR_USAGE,
+        "FLOWRUN_OUTPUT: the task declares no outputs: add the line \"outputs: [%s]\" to it",
+        names.p != NULL ? names.p : "");
+    fr_buf_finish(&names);
+    return rc;
 }
 
 static enum fr_rc keep(struct parser *p, int line, struct fr_str name, struct fr_str value)
@@ -55,8 +74,10 @@ static enum fr_rc keep(struct parser *p, int line, struct fr_str name, struct fr
     size_t i;
 
     if (!is_declared(p, name))
-        return fr_fail(p->err, FR_USAGE, "FLOWRUN_OUTPUT:%d: output \"%.*s\" is not declared", line,
-                       (int)name.n, name.p);
+        return fr_fail(
+            p->err, FR_USAGE,
+            "FLOWRUN_OUTPUT:%d: output \"%.*s\" is not declared: add it to the task's outputs",
+            line, (int)name.n, name.p);
     if (value.n > FR_OUTPUT_VALUE_MAX)
         return fr_fail(p->err, FR_USAGE, "FLOWRUN_OUTPUT:%d: %.*s has %zu bytes, more than %d",
                        line, (int)name.n, name.p, value.n, (int)FR_OUTPUT_VALUE_MAX);
@@ -125,6 +146,8 @@ enum fr_rc fr_outputs_parse(struct fr_str text, const struct fr_strs *declared,
     while (rc == FR_OK && next_line(&p, &line))
         if (line.n > 0)
             rc = take_line(&p, line);
+    if (rc == FR_OK && declared->n == 0 && out->n > 0)
+        rc = none_declared(&p);
     return rc;
 }
 

@@ -17,7 +17,8 @@
 #include "engine/wire/request.h"
 
 /* Parses text; *out gets "K=V" in arena. declared: names allowed. FR_USAGE names line and reason;
- * what was right before it is in *out. The text quotes what is wrong. */
+ * what was right before it is in *out. The text quotes what is wrong. Outputs of a task that
+ * declares none are FR_USAGE, and err says the line that declares them. */
 enum fr_rc fr_outputs_parse(struct fr_str text, const struct fr_strs *declared,
                             struct fr_arena *arena, struct fr_strs *out, struct fr_err *err);
 

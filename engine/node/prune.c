@@ -4,13 +4,14 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/node/home.h"
+#include "engine/node/walk.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64, HASH_TEXT = 64 };
+enum { HASH_TEXT = 64 };
 
 static const int64_t day_ms = 86400000;
 
@@ -22,11 +23,30 @@ struct item {
     bool forgotten;       /* the journal has it no more: it was acknowledged */
 };
 
-struct items {
+enum phase { LOOK, REMOVE, DONE };
+
+/* A folder of the home that is looked through. */
+struct folder {
+    struct folder *next;
+    const char *path; /* in the arena */
+    bool attempts;    /* its names are those of attempts: log/ */
+    bool bundles;     /* store/ */
+};
+
+struct fr_pruning {
+    struct fr_prune p;
+    enum phase phase;
     struct fr_arena arena;
-    struct item *v;
+    struct folder *folders, **last; /* still to be looked through; the first is under way */
+    char **names;                   /* of the first */
+    size_t n_names, at;
+    struct item *v; /* owned */
     size_t n, cap;
-    uint64_t bytes;
+    uint64_t bytes;      /* of all items */
+    struct item item;    /* LOOK: being measured */
+    size_t next;         /* REMOVE: of v */
+    bool walking;        /* walk measures item, or removes v[next] */
+    struct fr_walk walk; /* owned */
 };
 
 static int64_t mtime_ms(const struct stat *st)
@@ -34,26 +54,11 @@ static int64_t mtime_ms(const struct stat *st)
     return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
-/* Adds up a file or a tree; *newest: the latest change in it. */
-static uint64_t measure(const char *path, int64_t *newest, int depth)
+static uint64_t file_bytes(const char *path)
 {
     struct stat st;
-    char **names, child[FR_NODE_PATH];
-    uint64_t sum;
-    size_t n;
 
-    if (fr_sys.lstat(path, &st) != 0)
-        return 0;
-    if (mtime_ms(&st) > *newest)
-        *newest = mtime_ms(&st);
-    sum = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-    if (!S_ISDIR(st.st_mode) || depth == DEPTH_MAX || fr_sys.list(path, &names, &n) != 0)
-        return sum;
-    for (size_t i = 0; i < n; i++)
-        if (snprintf(child, sizeof(child), "%s/%s", path, names[i]) < (int)sizeof(child))
-            sum += measure(child, newest, depth + 1);
-    fr_sys_names_free(names, n);
-    return sum;
+    return fr_sys.lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
 }
 
 static bool is_folder(const char *path)
@@ -63,44 +68,55 @@ static bool is_folder(const char *path)
     return fr_sys.lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Its folder, or that with suffix behind the name. */
-static void attempt_path(const char *home, struct fr_id id, const char *suffix,
-                         char out[FR_NODE_PATH])
+static uint64_t few_bytes(const char *path)
 {
-    fr_home_path(home, FR_HOME_DIR, id, out);
-    strncat(out, suffix, FR_NODE_PATH - strlen(out) - 1);
+    enum fr_walk_entry entry = FR_WALK_ENTER;
+    struct fr_walk w = {0};
+    struct fr_err err;
+    uint64_t sum = 0;
+
+    if (fr_walk_begin(&w, path, &err) != FR_OK)
+        return 0;
+    for (int i = 0; i < FR_PRUNE_FEW && entry != FR_WALK_END; i++)
+        if (fr_walk_next(&w, &entry, &err) == FR_OK && entry == FR_WALK_FILE &&
+            S_ISREG(w.st.st_mode))
+            sum += (uint64_t)w.st.st_size;
+    fr_walk_finish(&w);
+    return sum;
+}
+
+/* What it has beside its folder. */
+static uint64_t files_bytes(const char *home, struct fr_id attempt)
+{
+    const enum fr_home_kind kinds[] = {FR_HOME_LOG, FR_HOME_INDEX, FR_HOME_TAIL, FR_HOME_OUTPUT};
+    char path[FR_NODE_PATH];
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        fr_home_path(home, kinds[i], attempt, path);
+        sum += file_bytes(path);
+    }
+    return sum;
 }
 
 uint64_t fr_prune_size(const char *home, struct fr_id attempt)
 {
     char path[FR_NODE_PATH];
-    int64_t newest = 0;
-    uint64_t sum = 0;
 
-    fr_home_path(home, FR_HOME_LOG, attempt, path);
-    sum += measure(path, &newest, 0);
-    fr_home_path(home, FR_HOME_INDEX, attempt, path);
-    if (sum > 0)
-        sum += measure(path, &newest, 0);
-    attempt_path(home, attempt, "", path);
-    if (!is_folder(path))
-        return sum;
-    sum += measure(path, &newest, 0);
-    attempt_path(home, attempt, ".out", path);
-    return sum + measure(path, &newest, 0);
+    fr_home_path(home, FR_HOME_DIR, attempt, path);
+    return files_bytes(home, attempt) + few_bytes(path);
 }
 
-enum fr_rc fr_prune_attempt(const char *home, struct fr_id attempt, struct fr_err *err)
+/* What it has beside its folder, its log last: that names it. */
+static enum fr_rc remove_files(const char *home, struct fr_id attempt, struct fr_err *err)
 {
     char path[FR_NODE_PATH];
-    enum fr_rc rc;
 
-    attempt_path(home, attempt, "", path);
-    if ((rc = fr_remove_tree(path, err)) != FR_OK)
-        return rc;
-    attempt_path(home, attempt, ".out", path);
+    fr_home_path(home, FR_HOME_OUTPUT, attempt, path);
     fr_sys.unlink(path);
     fr_home_path(home, FR_HOME_INDEX, attempt, path);
+    fr_sys.unlink(path);
+    fr_home_path(home, FR_HOME_TAIL, attempt, path);
     fr_sys.unlink(path);
     fr_home_path(home, FR_HOME_LOG, attempt, path);
     if (fr_sys.unlink(path) != 0 && errno != ENOENT)
@@ -108,88 +124,136 @@ enum fr_rc fr_prune_attempt(const char *home, struct fr_id attempt, struct fr_er
     return FR_OK;
 }
 
-static enum fr_rc add_item(struct items *it, const struct item *item, struct fr_err *err)
+enum fr_rc fr_prune_attempt(const char *home, struct fr_id attempt, struct fr_err *err)
 {
-    if (it->n == it->cap) {
-        size_t cap = it->cap == 0 ? 64 : 2 * it->cap;
-        struct item *v = fr_sys.realloc(it->v, cap * sizeof(*v));
-        if (v == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory to look through the home of the node");
-        it->v = v;
-        it->cap = cap;
-    }
-    it->v[it->n++] = *item;
-    it->bytes += item->bytes;
+    char path[FR_NODE_PATH];
+    enum fr_rc rc;
+
+    fr_home_path(home, FR_HOME_DIR, attempt, path);
+    rc = fr_remove_tree(path, err);
+    return rc == FR_OK ? remove_files(home, attempt, err) : rc;
+}
+
+static enum fr_rc add_folder(struct fr_pruning *pr, const char *dir, const char *sub,
+                             struct folder f, struct fr_err *err)
+{
+    struct folder *new = fr_arena_alloc(&pr->arena, sizeof(*new));
+
+    f.path = fr_arena_fmt(&pr->arena, "%s/%s", dir, sub);
+    if (new == NULL || f.path == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to look through %s", dir);
+    *new = f;
+    *pr->last = new;
+    pr->last = &new->next;
     return FR_OK;
 }
 
-/* Calls each for the names in HOME/SUB, which must be a folder and no link to one. */
-static enum fr_rc each_name(const struct fr_prune *p, const char *sub, struct items *it,
-                            enum fr_rc (*each)(const struct fr_prune *p, const char *dir,
-                                               const char *name, struct items *it),
-                            struct fr_err *err)
+enum fr_rc fr_prune_begin(const struct fr_prune *p, struct fr_pruning **out, struct fr_err *err)
 {
-    char dir[FR_NODE_PATH], **names;
-    enum fr_rc rc = FR_OK;
-    size_t n;
+    struct fr_pruning *pr = fr_sys.alloc(sizeof(*pr));
+    enum fr_rc rc;
 
-    if (snprintf(dir, sizeof(dir), "%s/%s", p->home, sub) >= (int)sizeof(dir) || !is_folder(dir))
-        return FR_OK;
-    if (fr_sys.list(dir, &names, &n) != 0)
-        return fr_fail_errno(err, errno, "cannot list %s", dir);
-    for (size_t i = 0; i < n && rc == FR_OK; i++)
-        rc = each(p, dir, names[i], it);
-    fr_sys_names_free(names, n);
-    return rc == FR_NOMEM ? fr_fail(err, rc, "no memory to look through %s", dir) : rc;
+    *out = pr;
+    if (pr == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to look through the home of the node");
+    *pr = (struct fr_pruning){.p = *p};
+    pr->last = &pr->folders;
+    if ((rc = add_folder(pr, p->home, "log", (struct folder){.attempts = true}, err)) != FR_OK ||
+        (rc = add_folder(pr, p->home, "store", (struct folder){.bundles = true}, err)) != FR_OK ||
+        (p->alone && ((rc = add_folder(pr, p->home, "tmp", (struct folder){0}, err)) != FR_OK ||
+                      (rc = add_folder(pr, p->home, "r", (struct folder){0}, err)) != FR_OK))) {
+        fr_prune_end(pr);
+        *out = NULL;
+    }
+    return rc;
 }
 
-static enum fr_rc take_attempt(const struct fr_prune *p, const char *dir, const char *name,
-                               struct items *it)
+void fr_prune_share(struct fr_pruning *pr)
+{
+    pr->p.alone = false;
+}
+
+static enum fr_rc add_item(struct fr_pruning *pr, struct fr_err *err)
+{
+    if (pr->n == pr->cap) {
+        size_t cap = pr->cap == 0 ? 64 : 2 * pr->cap;
+        struct item *v = fr_sys.realloc(pr->v, cap * sizeof(*v));
+        if (v == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory to look through the home of the node");
+        pr->v = v;
+        pr->cap = cap;
+    }
+    pr->v[pr->n++] = pr->item;
+    pr->bytes += pr->item.bytes;
+    return FR_OK;
+}
+
+static enum fr_rc walk(struct fr_pruning *pr, const char *path, struct fr_err *err)
+{
+    enum fr_rc rc = fr_walk_begin(&pr->walk, path, err);
+
+    pr->walking = rc == FR_OK;
+    return rc;
+}
+
+static enum fr_rc look_at_attempt(struct fr_pruning *pr, const char *name, struct fr_err *err)
 {
     struct item item = {0};
     const struct fr_attempt *a;
     char path[FR_NODE_PATH];
     struct stat st;
 
-    (void)dir;
     if (!fr_id_parse(fr_str_of(name), &item.attempt))
         return FR_OK; /* an index: its log counts */
-    a = fr_table_find(p->table, item.attempt);
-    if ((a != NULL && !a->acked) || fr_home_alive(p->home, item.attempt))
+    a = fr_table_find(pr->p.table, item.attempt);
+    if ((a != NULL && !a->acked) || fr_home_alive(pr->p.home, item.attempt))
         return FR_OK;
     item.forgotten = a == NULL;
     item.used_ms = a != NULL ? a->over_ms : 0;
-    fr_home_path(p->home, FR_HOME_LOG, item.attempt, path);
+    fr_home_path(pr->p.home, FR_HOME_LOG, item.attempt, path);
     if (item.used_ms == 0 && fr_sys.lstat(path, &st) == 0) /* written down without a time */
         item.used_ms = mtime_ms(&st);
-    item.bytes = fr_prune_size(p->home, item.attempt);
-    return add_item(it, &item, NULL);
+    item.bytes = files_bytes(pr->p.home, item.attempt);
+    pr->item = item;
+    fr_home_path(pr->p.home, FR_HOME_DIR, item.attempt, path);
+    return walk(pr, path, err);
 }
 
-static enum fr_rc take_path(const struct fr_prune *p, const char *dir, const char *name,
-                            struct items *it)
+/* A bundle is a folder named by its hash; any other folder of the store holds things of their own.
+ */
+static enum fr_rc look_at_path(struct fr_pruning *pr, const char *name, struct fr_err *err)
 {
-    struct item item = {.path = fr_arena_fmt(&it->arena, "%s/%s", dir, name)};
+    const struct folder *f = pr->folders;
 
-    (void)p;
-    if (item.path == NULL)
-        return FR_NOMEM;
-    item.bytes = measure(item.path, &item.used_ms, 0);
-    return add_item(it, &item, NULL);
+    pr->item = (struct item){.path = fr_arena_fmt(&pr->arena, "%s/%s", f->path, name)};
+    if (pr->item.path == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to look through %s", f->path);
+    if (f->bundles && strlen(name) != HASH_TEXT && is_folder(pr->item.path))
+        return add_folder(pr, f->path, name, (struct folder){0}, err);
+    return walk(pr, pr->item.path, err);
 }
 
-/* A bundle is a folder named by its hash; any other folder holds things of their own. */
-static enum fr_rc take_stored(const struct fr_prune *p, const char *dir, const char *name,
-                              struct items *it)
+/* What cannot be looked at counts nothing. */
+static enum fr_rc measure(struct fr_pruning *pr, struct fr_err *err)
 {
-    char path[FR_NODE_PATH], sub[FR_NODE_PATH];
+    const bool is_path = pr->item.path != NULL;
+    enum fr_walk_entry entry;
+    struct fr_err e;
 
-    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+    if (fr_walk_next(&pr->walk, &entry, &e) == FR_NOMEM)
+        return fr_fail(err, FR_NOMEM, "%s", e.msg);
+    if (entry == FR_WALK_END && pr->walk.depth > 0)
         return FR_OK;
-    if (strlen(name) == HASH_TEXT || !is_folder(path))
-        return take_path(p, dir, name, it);
-    snprintf(sub, sizeof(sub), "store/%s", name);
-    return each_name(p, sub, it, take_path, NULL);
+    if (entry == FR_WALK_FILE && S_ISREG(pr->walk.st.st_mode))
+        pr->item.bytes += (uint64_t)pr->walk.st.st_size;
+    if (is_path && (entry == FR_WALK_FILE || entry == FR_WALK_ENTER) &&
+        mtime_ms(&pr->walk.st) > pr->item.used_ms)
+        pr->item.used_ms = mtime_ms(&pr->walk.st);
+    if (entry != FR_WALK_END)
+        return FR_OK;
+    fr_walk_finish(&pr->walk);
+    pr->walking = false;
+    return add_item(pr, err);
 }
 
 static int by_age(const void *a, const void *b)
@@ -199,51 +263,120 @@ static int by_age(const void *a, const void *b)
     return (x->used_ms > y->used_ms) - (x->used_ms < y->used_ms);
 }
 
-static bool may_go(const struct fr_prune *p, const struct item *item, int64_t now, uint64_t bytes)
+static void next_folder(struct fr_pruning *pr)
 {
-    int64_t age = now - item->used_ms, limit = (int64_t)p->days * day_ms;
+    fr_sys_names_free(pr->names, pr->n_names);
+    pr->names = NULL;
+    pr->n_names = pr->at = 0;
+    pr->folders = pr->folders->next;
+    if (pr->folders != NULL)
+        return;
+    if (pr->n > 0)
+        qsort(pr->v, pr->n, sizeof(*pr->v), by_age);
+    pr->phase = REMOVE;
+}
+
+static enum fr_rc look(struct fr_pruning *pr, struct fr_err *err)
+{
+    struct folder *f = pr->folders;
+
+    if (pr->walking)
+        return measure(pr, err);
+    if (pr->names == NULL && is_folder(f->path) && /* a link to one is left alone */
+        fr_sys.list(f->path, &pr->names, &pr->n_names) != 0)
+        return fr_fail_errno(err, errno, "cannot list %s", f->path);
+    if (pr->at == pr->n_names) {
+        next_folder(pr);
+        return FR_OK;
+    }
+    const char *name = pr->names[pr->at++];
+    return f->attempts ? look_at_attempt(pr, name, err) : look_at_path(pr, name, err);
+}
+
+static bool may_go(const struct fr_pruning *pr, const struct item *item)
+{
+    const struct fr_prune *p = &pr->p;
+    int64_t age = fr_sys.wall_ms() - item->used_ms, limit = (int64_t)p->days * day_ms;
 
     if (item->path != NULL && (!p->alone || age < day_ms))
         return false;
     if (item->forgotten && !p->alone && age < day_ms)
         return false; /* perhaps of another serve, whose record was not read yet */
-    return age >= limit || (p->bytes > 0 && bytes > p->bytes);
+    return age >= limit || (p->bytes > 0 && pr->bytes > p->bytes);
 }
 
-static void remove_items(const struct fr_prune *p, struct items *it)
+/* The next file or folder of a tree that goes; *done: all of it is gone. */
+static enum fr_rc remove_one(struct fr_pruning *pr, bool *done, struct fr_err *err)
 {
-    int64_t now = fr_sys.wall_ms();
-    struct fr_err e;
+    enum fr_walk_entry entry;
+    const char *path = pr->walk.path;
+    enum fr_rc rc = fr_walk_next(&pr->walk, &entry, err);
 
-    for (size_t i = 0; i < it->n; i++) {
-        struct item *item = &it->v[i];
-        if (!may_go(p, item, now, it->bytes))
-            continue;
-        enum fr_rc rc = item->path != NULL ? fr_remove_tree(item->path, &e)
-                                           : fr_prune_attempt(p->home, item->attempt, &e);
-        if (rc == FR_OK)
-            it->bytes -= item->bytes;
-        else
-            fr_log(FR_LOG_WARN, "node", "not removed: %s", e.msg);
-    }
-}
-
-enum fr_rc fr_prune(const struct fr_prune *p, uint64_t *left, struct fr_err *err)
-{
-    struct items it = {0};
-    enum fr_rc rc = each_name(p, "log", &it, take_attempt, err);
-
-    if (rc == FR_OK)
-        rc = each_name(p, "store", &it, take_stored, err);
-    if (rc == FR_OK && p->alone)
-        rc = each_name(p, "tmp", &it, take_path, err);
-    if (rc == FR_OK) {
-        if (it.n > 0)
-            qsort(it.v, it.n, sizeof(*it.v), by_age);
-        remove_items(p, &it);
-    }
-    *left = it.bytes;
-    fr_sys.free(it.v);
-    fr_arena_finish(&it.arena);
+    *done = rc == FR_OK && entry == FR_WALK_END;
+    if (rc == FR_OK && entry == FR_WALK_FILE && fr_sys.unlink(path) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "cannot remove %s", path);
+    if (rc == FR_OK && entry == FR_WALK_LEAVE && fr_sys.rmdir(path) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "cannot remove folder %s", path);
     return rc;
+}
+
+/* What cannot be removed is logged and stays. */
+static void remove_some(struct fr_pruning *pr)
+{
+    struct item *item = pr->next < pr->n ? &pr->v[pr->next] : NULL;
+    char path[FR_NODE_PATH];
+    bool done = false;
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if (item == NULL) {
+        pr->phase = DONE;
+        return;
+    }
+    if (!pr->walking && !may_go(pr, item)) {
+        pr->next++;
+        return;
+    }
+    if (pr->walking) {
+        rc = remove_one(pr, &done, &err);
+    } else {
+        fr_home_path(pr->p.home, FR_HOME_DIR, item->attempt, path);
+        rc = walk(pr, item->path != NULL ? item->path : path, &err);
+    }
+    if (rc == FR_OK && !done)
+        return;
+    fr_walk_finish(&pr->walk);
+    pr->walking = false;
+    if (rc == FR_OK && item->path == NULL)
+        rc = remove_files(pr->p.home, item->attempt, &err);
+    if (rc == FR_OK)
+        pr->bytes -= item->bytes;
+    else
+        fr_log(FR_LOG_WARN, "node", "not removed: %s", err.msg);
+    pr->next++;
+}
+
+enum fr_rc fr_prune_step(struct fr_pruning *pr, size_t steps, bool *done, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < steps && rc == FR_OK && pr->phase != DONE; i++)
+        if (pr->phase == LOOK)
+            rc = look(pr, err);
+        else
+            remove_some(pr);
+    *done = pr->phase == DONE;
+    return rc;
+}
+
+uint64_t fr_prune_end(struct fr_pruning *pr)
+{
+    uint64_t left = pr->bytes;
+
+    fr_walk_finish(&pr->walk);
+    fr_sys_names_free(pr->names, pr->n_names);
+    fr_sys.free(pr->v);
+    fr_arena_finish(&pr->arena);
+    fr_sys.free(pr);
+    return left;
 }

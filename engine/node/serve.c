@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { READ_PIECE = 64 << 10, POLL_FIXED = 2, POLL_MAX = 512 };
+enum { READ_PIECE = 64 << 10, POLL_FIXED = 2, POLL_LEAST = 64 };
 
 void srv_fail(struct srv *s, const struct fr_err *err)
 {
@@ -91,6 +91,16 @@ static bool is_copy(struct srv *s, const struct fr_hello *h)
     return true;
 }
 
+/* Without it (a full disk) a container of the run counts as used only while a task is in it. */
+static void hold_run(struct srv *s, struct fr_id run)
+{
+    struct fr_err err;
+
+    s->run = run;
+    if (s->run_fd < 0 && fr_home_hold_run(s->home.path, run, &s->run_fd, &err) != FR_OK)
+        fr_log(FR_LOG_WARN, "node", "%s", err.msg);
+}
+
 static void take_hello(struct srv *s, const struct fr_hello *h)
 {
     struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
@@ -114,6 +124,7 @@ static void take_hello(struct srv *s, const struct fr_hello *h)
     if (!s->hello)
         srv_live_load(s);
     s->hello = true;
+    hold_run(s, h->home);
 }
 
 static void send_pong(struct srv *s, int64_t ping_ms)
@@ -196,7 +207,7 @@ static void read_input(struct srv *s)
     if (k == 0 || (k < 0 && errno != EAGAIN && errno != EINTR))
         s->over = true;
     if (k > 0) {
-        s->heard_ms = fr_sys.mono_ms();
+        s->received_ms = fr_sys.mono_ms();
         fr_wire_feed(&s->in, piece, (size_t)k);
     }
     fr_sys.free(piece);
@@ -238,6 +249,14 @@ static void write_output(struct srv *s)
     }
 }
 
+/* False: the journal is not on the disk (journal.h says what that means). */
+static bool sync_journal(struct srv *s, struct fr_err *err)
+{
+    s->sync_ms = INT64_MAX;
+    return fr_sys.fdatasync(s->home.journal) == 0 ||
+           fr_table_rewrite(&s->table, s->home.journal, err) == FR_OK;
+}
+
 static void on_time(struct srv *s, int64_t now)
 {
     struct fr_err err;
@@ -249,11 +268,12 @@ static void on_time(struct srv *s, int64_t now)
         else if (s->hello && s->epoch < s->table.epoch)
             newer_epoch(s, s->epoch);
     }
-    if (now >= s->sync_ms) {
-        s->sync_ms = INT64_MAX;
-        fr_sys.fdatasync(s->home.journal);
+    if (now >= s->sync_ms && !sync_journal(s, &err)) {
+        fr_while(&err, "the node's home %s", s->home.path);
+        srv_send_error(s, 0, &err);
+        srv_fail(s, &err);
     }
-    if (now - s->heard_ms > SRV_IDLE_MS)
+    if (now - s->received_ms > SRV_IDLE_MS)
         s->over = true;
 }
 
@@ -261,23 +281,51 @@ static int timeout_of(const struct srv *s)
 {
     int64_t now = fr_sys.mono_ms(), due = s->look_ms < s->sync_ms ? s->look_ms : s->sync_ms;
 
-    if (srv_put_looking(s))
+    if (srv_put_looking(s) || s->pruning != NULL || s->listings != NULL)
         return 0;
     for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
         due = l->due_ms < due ? l->due_ms : due;
+    for (const struct srv_live *l = s->lives; l != NULL && s->credit > 0 && s->out.n == 0;
+         l = l->next)
+        due = l->tail_waits && l->tail_ms < due ? l->tail_ms : due;
     return due <= now ? 0 : (int)(due - now);
+}
+
+/* Room for what a turn may wait for, which is all that there is. */
+static bool grow_polls(struct srv *s)
+{
+    size_t n = POLL_FIXED + s->n_lives + s->n_spare, cap = s->cap_polls;
+
+    if (n <= cap)
+        return true;
+    for (cap = cap == 0 ? POLL_LEAST : cap; cap < n;)
+        cap *= 2;
+    struct pollfd *polls = fr_sys.realloc(s->polls, cap * sizeof(*polls));
+    s->polls = polls != NULL ? polls : s->polls;
+    struct srv_live **polled = fr_sys.realloc(s->polled, cap * sizeof(struct srv_live *));
+    s->polled = polled != NULL ? polled : s->polled;
+    if (polls == NULL || polled == NULL)
+        return false;
+    s->cap_polls = cap;
+    return true;
 }
 
 static void turn(struct srv *s)
 {
-    struct pollfd p[POLL_MAX];
-    struct srv_live *of[POLL_MAX];
+    struct fr_err err;
     nfds_t n = POLL_FIXED;
 
     write_output(s);
+    if (!grow_polls(s)) {
+        fr_fail(&err, FR_NOMEM, "no memory to wait for %zu attempts", s->n_lives);
+        srv_fail(s, &err);
+        return;
+    }
+    struct pollfd *p = s->polls;
+    struct srv_live **of = s->polled;
     p[0] = (struct pollfd){.fd = s->ctl.n < SRV_CTL_MAX ? s->a->in : -1, .events = POLLIN};
     p[1] = (struct pollfd){.fd = s->out.n > 0 ? s->a->out : -1, .events = POLLOUT};
-    for (struct srv_live *l = s->lives; l != NULL && n < POLL_MAX; l = l->next) {
+    for (struct srv_live *l = s->lives; l != NULL; l = l->next) {
         if (l->fd < 0)
             continue;
         of[n] = l;
@@ -285,23 +333,26 @@ static void turn(struct srv *s)
             (struct pollfd){.fd = l->fd, .events = (short)(POLLIN | (l->out.n > 0 ? POLLOUT : 0))};
     }
     const nfds_t busy = n;
-    for (size_t i = 0; i < s->n_crew && n < POLL_MAX; i++)
-        p[n++] = (struct pollfd){.fd = s->crew[i], .events = POLLIN};
+    for (size_t i = 0; i < s->n_spare; i++)
+        p[n++] = (struct pollfd){.fd = s->spare[i], .events = POLLIN};
     if (s->over || fr_sys.poll(p, n, timeout_of(s)) < 0)
         return;
     for (nfds_t i = busy; i < n; i++)
         if (p[i].revents != 0)
-            srv_crew_gone(s, p[i].fd); /* an idle one has nothing to say but that it ended */
+            srv_spare_gone(s, p[i].fd); /* an idle one has nothing to say but that it ended */
     for (nfds_t i = POLL_FIXED; i < busy; i++)
         if (p[i].revents != 0)
             srv_live_read(s, of[i]);
     if (p[0].revents != 0)
         read_input(s);
     srv_put_step(s);
+    srv_list_step(s);
+    srv_keep_step(s);
     for (struct srv_live *l = s->lives, *next; l != NULL; l = next) {
         next = l->next;
         srv_live_step(s, l);
     }
+    srv_start_queued(s);
     on_time(s, fr_sys.mono_ms());
 }
 
@@ -321,34 +372,41 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory for the environment");
     fr_sys.set_nonblock(s->a->in, true);
     fr_sys.set_nonblock(s->a->out, true);
-    s->heard_ms = fr_sys.mono_ms();
-    s->look_ms = s->heard_ms + SRV_LOOK_MS;
+    s->received_ms = fr_sys.mono_ms();
+    s->look_ms = s->received_ms + SRV_LOOK_MS;
     send_hello(s);
     return FR_OK;
 }
 
 static void finish(struct srv *s)
 {
+    struct fr_err err;
+
     if (s->home.journal >= 0)
         srv_live_tidy(s); /* of supervisors that were killed while they had no attempt */
     srv_live_finish(s);
-    srv_crew_finish(s);
+    srv_spare_finish(s);
     srv_bulk_finish(s);
     srv_put_finish(s);
+    srv_list_finish(s);
     srv_keep_finish(s);
-    if (s->sync_ms != INT64_MAX)
-        fr_sys.fdatasync(s->home.journal);
+    if (s->sync_ms != INT64_MAX && !sync_journal(s, &err))
+        fr_log(FR_LOG_WARN, "node", "%s: the newest records may not survive a power cut", err.msg);
+    fr_home_leave_run(s->home.path, s->run, s->run_fd);
     fr_home_close(&s->home);
     fr_table_finish(&s->table);
     fr_wire_finish(&s->in);
     fr_buf_finish(&s->ctl);
     fr_buf_finish(&s->out);
+    fr_sys.free(s->polls);
+    fr_sys.free(s->polled);
     fr_arena_finish(&s->arena);
 }
 
 enum fr_rc fr_serve(const struct fr_serve_args *a, struct fr_err *err)
 {
-    struct srv s = {.a = a, .home = {.journal = -1, .lock = -1}, .sync_ms = INT64_MAX};
+    struct srv s = {
+        .a = a, .home = {.journal = -1, .lock = -1}, .run_fd = -1, .sync_ms = INT64_MAX};
     enum fr_rc rc = begin(&s, err);
 
     while (rc == FR_OK && !s.over)

@@ -14,6 +14,7 @@ struct fr_serve_args {
     const char *build;          /* its id of the linker, for hello */
     const char *const *environ; /* NULL-terminated */
     int in, out;                /* set non-blocking; not closed */
+    size_t descriptors; /* that it may have open: attempts beyond that wait; 0: any number */
 };
 
 /* FR_OK when the input ended. FR_PROTO: the other side broke the protocol, or a newer connection

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { READ_PIECE = 16 << 10 };
@@ -26,6 +27,7 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
     fr_id_text(sup->prepare.attempt, id);
     fr_home_path(s->home.path, FR_HOME_SOCKET, sup->prepare.attempt, path);
     fr_sys.unlink(path);
+    snprintf(l->box, sizeof(l->box), "%.*s", (int)c->name.n, c->name.p);
     struct fr_str words[] = {c->runtime,          FR_STR("exec"),  FR_STR("-d"),     c->name,
                              c->flownode,         FR_STR("shim"),  FR_STR("--home"), c->home,
                              FR_STR("--attempt"), {id, strlen(id)}};

@@ -1,7 +1,9 @@
 /*
  * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_attempt.c (commands of
- * the engine), srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (what is removed),
- * srv_put.c (files received, listings), facts.c. Nobody else includes this.
+ * the engine), start.c (starts, and those that wait), srv_live.c (supervisors), srv_bulk.c (logs
+ * and gets), srv_keep.c (what is removed), srv_put.c (files received), srv_list.c
+ * (listings), facts.c. Nobody
+ * else includes this.
  */
 #ifndef FR_NODE_SRV_H
 #define FR_NODE_SRV_H
@@ -13,14 +15,15 @@
 #include "engine/node/tree.h"
 
 enum {
-    SRV_RETRY_MS = 20,    /* between tries to reach a supervisor's socket */
-    SRV_SHIM_MS = 30000,  /* for a container to start the shim */
-    SRV_SYNC_MS = 200,    /* journal writes are synced together */
-    SRV_LOOK_MS = 4000,   /* between looks for a newer connection */
-    SRV_DEAF_MS = 15000,  /* beyond the grace of a stop: its supervisor does not run */
-    SRV_IDLE_MS = 120000, /* without a frame, the connection is given up */
-    SRV_CREW = 32,        /* supervisors kept for the next attempt */
-    SRV_CTL_MAX = 1 << 20 /* waiting control bytes above which nothing more is read */
+    SRV_RETRY_MS = 20,      /* between tries to reach a supervisor's socket */
+    SRV_SHIM_MS = 30000,    /* for a container to start the shim */
+    SRV_SYNC_MS = 200,      /* journal writes are synced together */
+    SRV_LOOK_MS = 4000,     /* between looks for a newer connection */
+    SRV_STALLED_MS = 15000, /* beyond the grace of a stop: its supervisor does not run */
+    SRV_TAIL_MS = 200,      /* so often at most FR_TAIL_MAX bytes of a tail are sent */
+    SRV_IDLE_MS = 120000,   /* without a frame, the connection is given up */
+    SRV_SPARE = 32,         /* supervisors kept for the next attempt */
+    SRV_CTL_MAX = 1 << 20   /* waiting control bytes above which nothing more is read */
 };
 
 /* An attempt that this connection deals with. */
@@ -31,21 +34,28 @@ struct srv_live {
     struct fr_wire_in in;
     struct fr_buf out;      /* for the supervisor; kept until there is one */
     struct fr_buf order;    /* handover that no supervisor has answered yet */
-    bool hired;             /* it was given to a new one */
-    bool report;            /* the engine wants to hear of its end */
+    uint64_t queued;        /* its turn among those that wait for descriptors; 0: it does not */
+    bool handed_over;       /* a new supervisor process has it, not a spare one */
+    bool report;            /* the engine gets a message at its end */
     bool starting;          /* prepare was asked here and not answered yet */
     bool failed;            /* what it was asked cannot be done: no more tries */
     int64_t due_ms;         /* next look, INT64_MAX: none */
-    int64_t stop_by_ms;     /* then a supervisor that was told to stop it has; 0: it was not */
+    int64_t stop_by_ms;     /* deadline of a stop that was sent; 0: none was */
     int64_t shim_until_ms;  /* 0: no shim awaited */
     struct fr_proc runtime; /* RUNTIME exec -d, pid 0: none */
+    char box[65];           /* the container that it goes into, as far as its name fits */
     uint32_t pid, port;
     bool sweeping;
     struct fr_stopper stopper;
     bool follow; /* its log is sent, from offset on */
     uint64_t offset;
     int log_fd, index_fd;
-    bool more; /* there may be bytes behind offset */
+    bool more; /* there may be bytes behind offset, or of the tail behind tail_at */
+    bool tail; /* of a full log the tail is sent, too … */
+    bool tail_told, tail_waits; /* … its end was; no more of it is before tail_ms */
+    int tail_fd;
+    uint64_t tail_at, tail_sent; /* tail_sent: since SRV_TAIL_MS before tail_ms */
+    int64_t tail_ms;
 };
 
 struct srv_get {
@@ -69,7 +79,7 @@ struct srv_put {
     uint32_t mode;
     enum srv_look look;
     struct fr_hash *hash; /* owns: of what is looked at; some of it a turn */
-    struct fr_err err;    /* SRV_LOOK_TWICE: what its sender hears if it is not there */
+    struct fr_err err;    /* SRV_LOOK_TWICE: the answer if the file is not there */
     char sha256[65];
     char tmp[FR_NODE_PATH], path[FR_NODE_PATH];
 };
@@ -85,32 +95,44 @@ struct srv {
     uint64_t credit;        /* bulk bytes the engine still takes */
     uint64_t owed;          /* bulk bytes taken and not yet granted again */
     bool hello, over;
+    struct fr_id run; /* that it serves */
+    int run_fd;       /* owns: its lock, -1 before hello */
     uint64_t epoch;
     uint32_t keep_days; /* of hello */
     bool same_disk;
     uint64_t keep_bytes, kept_bytes;
     int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
     bool swept_alone;
-    bool kept_more; /* kept_bytes grew since it was written down */
-    int64_t heard_ms;
+    bool kept_more;             /* kept_bytes grew since it was written down */
+    struct fr_pruning *pruning; /* owns: the home is being looked through; NULL: it is not */
+    bool pruned_alone;          /* all of it with the lock for this serve alone */
+    bool alone;                 /* the lock is: nothing is started */
+    int64_t alone_until_ms;     /* then it is shared again */
+    int64_t received_ms;
     int64_t look_ms;   /* the next look for a newer connection */
     int64_t leased_ms; /* boot clock: when the engine last renewed the leases; 0: not yet */
     int64_t sync_ms;   /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
+    size_t n_lives, n_queued; /* n_queued of them wait */
+    uint64_t last_queued;     /* the newest turn that was given */
+    struct pollfd *polls;     /* owns; cap_polls, as polled: whose descriptors they are */
+    struct srv_live **polled; /* owns */
+    size_t cap_polls;
     char cgroup[FR_NODE_PATH]; /* serve's own; "": not looked for yet */
     bool no_cgroups;           /* none can be made below it */
-    int crew[SRV_CREW];        /* owns: sockets of supervisors without an attempt */
-    size_t n_crew;
+    int spare[SRV_SPARE];      /* owns: sockets of supervisors without an attempt */
+    size_t n_spare;
     struct srv_get *gets;
     struct srv_put *puts;
-    struct fr_err err; /* why it is over, rc 0: the input ended */
+    struct srv_listing *listings; /* owns: under way */
+    struct fr_err err;            /* why it is over, rc 0: the input ended */
 };
 
 /* serve.c */
 void srv_send(struct srv *s, const struct fr_msg *m);
 void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
-/* Appends and reads back: the table then tells what counts. */
+/* Appends the record and reads the journal: the table then says which record counts. */
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
 
 /* srv_attempt.c: takes a message about attempts. */
@@ -123,7 +145,8 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
 enum { FR_KEEP_DAYS_MAX = 1000000 };
 void srv_keep_begin(struct srv *s, const struct fr_hello *h);
 void srv_keep_acked(struct srv *s, struct fr_id attempt);
-void srv_keep_finish(const struct srv *s);
+void srv_keep_step(struct srv *s); /* some of what there is to look through and to remove */
+void srv_keep_finish(struct srv *s);
 
 /* srv_live.c */
 struct srv_live *srv_live_get(struct srv *s,
@@ -138,17 +161,26 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms);
 void srv_live_drop(struct srv *s, struct srv_live *l); /* frees it */
 void srv_live_finish(struct srv *s);
 
-/* crew.c: gives the attempt to a supervisor, an idle one when there is one. */
+/* spare.c: gives the attempt to a supervisor, an idle one when there is one. */
 struct fr_supervise;
-void srv_crew_cgroup(struct srv *s, struct fr_id door, char path[FR_NODE_PATH]); /* "": none */
-enum fr_rc srv_crew_hand(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
+enum fr_rc srv_hand_over(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
                          struct fr_err *err);
+void srv_supervisor_cgroup(struct srv *s, struct fr_id socket_id,
+                           char path[FR_NODE_PATH]); /* "": none */
 /* An idle one died before it took the attempt: true when a new one has it now. */
-bool srv_crew_again(struct srv *s, struct srv_live *l);
-void srv_crew_keep(struct srv *s, struct srv_live *l); /* l's supervisor let go of its attempt */
-void srv_crew_gone(struct srv *s, int fd);             /* an idle one ended */
-void srv_crew_tidy(struct srv *s);                     /* cgroups that nobody will ask for */
-void srv_crew_finish(struct srv *s);
+bool srv_hand_over_again(struct srv *s, struct srv_live *l);
+void srv_spare_keep(struct srv *s, struct srv_live *l); /* l's supervisor let go of its attempt */
+void srv_spare_gone(struct srv *s, int fd);             /* an idle one ended */
+void srv_cgroup_tidy(struct srv *s);                    /* cgroups that nobody will ask for */
+void srv_spare_finish(struct srv *s);
+
+/* start.c: starts the attempt, whose PREPARED stands in the journal at journal_at or later. Where
+ * there are no descriptors for it, it waits for its turn: until then it counts as prepared. */
+void srv_start(struct srv *s, const struct fr_prepare *p, uint64_t journal_at);
+void srv_start_queued(struct srv *s); /* those whose turn has come */
+void srv_unqueue(struct srv *s, struct srv_live *l);
+/* Says to an engine that waits for prepared that nothing was started and nothing will be. */
+void srv_refuse(struct srv *s, struct fr_id id, const struct fr_err *err);
 
 /* shim.c: starts RUNTIME exec -d …; l->out then begins with the handover. */
 enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
@@ -170,8 +202,12 @@ void srv_put_data(struct srv *s, const struct fr_put_data *p);
 void srv_put_end(struct srv *s, uint64_t ref);
 bool srv_put_looking(const struct srv *s); /* step() has something to do */
 void srv_put_step(struct srv *s);
-void srv_list(struct srv *s, const struct fr_list *l);
 void srv_put_finish(struct srv *s);
+
+/* srv_list.c */
+void srv_list(struct srv *s, const struct fr_list *l);
+void srv_list_step(struct srv *s); /* some of the newest one */
+void srv_list_finish(struct srv *s);
 
 /* facts.c */
 void srv_facts(struct srv *s, uint64_t ref);

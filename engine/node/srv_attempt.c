@@ -1,6 +1,5 @@
 /* What the engine asks about attempts. */
 #include "engine/node/srv.h"
-#include "engine/node/supervise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +19,8 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
     if (a->launched)
         return FR_AT_RUNNING;
     /* prepared: only as good as its supervisor */
-    if ((l != NULL && (l->fd >= 0 || l->shim_until_ms != 0)) || fr_home_alive(s->home.path, a->id))
+    if ((l != NULL && (l->fd >= 0 || l->shim_until_ms != 0 || l->queued != 0)) ||
+        fr_home_alive(s->home.path, a->id))
         return FR_AT_PREPARED;
     return FR_AT_UNKNOWN;
 }
@@ -76,49 +76,6 @@ void srv_send_state(struct srv *s, struct fr_id id)
     srv_send(s, &m);
 }
 
-/* Nothing started and nothing will: said to an engine that waits for prepared. */
-static void refuse(struct srv *s, struct fr_id id, const struct fr_err *err)
-{
-    struct fr_msg m = {.type = FR_MSG_PREPARED};
-
-    m.prepared.attempt = id;
-    m.prepared.rc = err->rc;
-    m.prepared.text = fr_str_of(err->msg);
-    srv_send(s, &m);
-}
-
-static void start(struct srv *s, const struct fr_prepare *p, uint64_t journal_at)
-{
-    struct fr_attempt *a = fr_table_find(&s->table, p->attempt);
-    struct srv_live *l = a != NULL ? srv_live_get(s, a) : NULL;
-    struct fr_supervise sup = {fr_str_of(s->home.path),
-                               fr_str_of(s->a->self),
-                               fr_str_of(s->home.boot),
-                               journal_at,
-                               fr_sys.boot_ms(),
-                               s->environ,
-                               *p};
-    struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = p->attempt};
-    struct fr_err err;
-    enum fr_rc rc;
-
-    if (l == NULL)
-        rc = fr_fail(&err, FR_NOMEM, "no memory for another attempt");
-    else if (p->request.container.runtime.n > 0)
-        rc = srv_shim_start(s, l, &sup, &err);
-    else
-        rc = srv_crew_hand(s, l, &sup, &err);
-    if (rc != FR_OK) {
-        refuse(s, p->attempt, &err);
-        srv_journal(s, &rec, &err);
-        return;
-    }
-    l->report = true;
-    l->starting = true;
-    if (l->fd >= 0)
-        l->due_ms = INT64_MAX;
-}
-
 static void take_prepare(struct srv *s, const struct fr_prepare *p)
 {
     struct fr_attempt *a = fr_table_find(&s->table, p->attempt), *rival;
@@ -145,9 +102,9 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
     while ((rival = fr_table_rival(&s->table, p)) != NULL &&
            srv_status(s, rival) == FR_AT_UNKNOWN) {
         /* prepared once, and its supervisor is gone: it shall not come back beside this one */
-        struct fr_rec bury = {.kind = FR_REC_TOMBSTONE, .attempt = rival->id};
-        if (srv_journal(s, &bury, &err) != FR_OK) {
-            refuse(s, p->attempt, &err);
+        struct fr_rec tombstone = {.kind = FR_REC_TOMBSTONE, .attempt = rival->id};
+        if (srv_journal(s, &tombstone, &err) != FR_OK) {
+            srv_refuse(s, p->attempt, &err);
             return;
         }
         srv_live_unlink(s, rival->id);
@@ -160,7 +117,7 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
         return;
     }
     if (srv_journal(s, &rec, &err) != FR_OK) {
-        refuse(s, p->attempt, &err);
+        srv_refuse(s, p->attempt, &err);
         return;
     }
     a = fr_table_find(&s->table, p->attempt);
@@ -169,7 +126,7 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
         srv_fail(s, &err);
         return;
     }
-    start(s, p, at);
+    srv_start(s, p, at);
 }
 
 /* The attempt with its runtime state, when a supervisor of it may live. */
@@ -200,12 +157,15 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
     enum fr_attempt_status st = srv_status(s, a);
     struct srv_live *l = a != NULL ? a->live : NULL;
 
-    if (l == NULL || !l->starting || st != FR_AT_PREPARED) /* else it is told as it goes on */
+    if (l == NULL || !l->starting || st != FR_AT_PREPARED) /* else its messages say so */
         srv_send_state(s, m->attempt);
     if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED || (l = srv_live_get(s, a)) == NULL)
         return;
     l->follow = true;
     l->offset = m->offset;
+    l->tail = m->tail;
+    l->tail_at = m->tail_at;
+    l->tail_told = false;
     l->more = !l->starting; /* else it is said when there is some */
     if (st == FR_AT_ENDED) {
         srv_send_ended(s, a);
@@ -216,7 +176,7 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
         l->due_ms = fr_sys.mono_ms();
 }
 
-static void bury(struct srv *s, struct fr_id id)
+static void write_tombstone(struct srv *s, struct fr_id id)
 {
     struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = id};
     struct fr_msg stop = {.type = FR_MSG_STOP};
@@ -281,7 +241,7 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
     if (a == NULL && stop_stray(s, &m->stop))
         return;
     if (st == FR_AT_UNKNOWN && (a == NULL || !a->acked))
-        bury(s, m->stop.attempt);
+        write_tombstone(s, m->stop.attempt);
     if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED) {
         srv_send_state(s, m->stop.attempt);
         return;
@@ -291,6 +251,9 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
     l->report = true;
     if (st == FR_AT_SWEEPING) {
         srv_live_sweep(s, l, m->stop.grace_ms);
+    } else if (l->queued != 0) {
+        l->starting = false;
+        write_tombstone(s, m->stop.attempt); /* the next step says tombstoned */
     } else if (st == FR_AT_ENDED) {
         fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &e, &err);
         if (e.survivors.n > 0)
@@ -299,7 +262,7 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
             l->due_ms = fr_sys.mono_ms(); /* the next step says ended */
         fr_arena_finish(&arena);
     } else {
-        l->stop_by_ms = fr_sys.mono_ms() + (int64_t)m->stop.grace_ms + SRV_DEAF_MS;
+        l->stop_by_ms = fr_sys.mono_ms() + (int64_t)m->stop.grace_ms + SRV_STALLED_MS;
         srv_live_put(s, l, m);
     }
 }
@@ -338,12 +301,12 @@ static void take_ack(struct srv *s, struct fr_id id)
         return;
     }
     /* said again: a serve that was killed here left some of it */
-    if (fr_id_eq(a->door, id))
+    if (fr_id_eq(a->socket_id, id))
         srv_live_unlink(s, id);
     srv_keep_acked(s, id);
 }
 
-/* All supervisors here learn when the engine was last heard of. */
+/* Passes the engine's renewal on to all supervisors of this connection. */
 static void take_lease(struct srv *s, uint64_t ref)
 {
     struct fr_msg m = {.type = FR_MSG_LEASED};
@@ -377,7 +340,7 @@ void srv_attempt_message(struct srv *s, const struct fr_msg *m)
         take_query(s, &m->query);
         break;
     case FR_MSG_TOMBSTONE:
-        bury(s, m->tombstone.attempt);
+        write_tombstone(s, m->tombstone.attempt);
         srv_send_state(s, m->tombstone.attempt);
         break;
     case FR_MSG_ACK_END:

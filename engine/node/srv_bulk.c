@@ -45,11 +45,57 @@ static struct fr_log_mark find_mark(int fd, uint64_t offset, uint64_t *next)
     return found;
 }
 
+static bool put_tail(struct srv *s, struct srv_live *l, const struct fr_tail_head *h,
+                     struct fr_str bytes)
+{
+    struct fr_msg m = {.type = FR_MSG_TAIL};
+    struct fr_err err;
+
+    m.tail = (struct fr_tail_piece){.attempt = l->a->id,
+                                    .head = h->head,
+                                    .keep = h->keep,
+                                    .at = l->tail_at,
+                                    .joined = h->joined,
+                                    .dropped = h->dropped,
+                                    .mono_ms = h->ms,
+                                    .bytes = bytes};
+    l->tail_at += bytes.n;
+    l->tail_sent += bytes.n;
+    s->credit -= bytes.n;
+    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
+        srv_fail(s, &err);
+    return true;
+}
+
+/* True when a piece of the tail was put out. However much the task writes, the link gets so much in
+ * a time alone. */
+static bool send_tail(struct srv *s, struct srv_live *l)
+{
+    int64_t now = fr_sys.mono_ms();
+    struct fr_tail_head h;
+    char piece[FR_BULK_MAX];
+    size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX, k;
+
+    if (now >= l->tail_ms) {
+        l->tail_ms = now + SRV_TAIL_MS;
+        l->tail_sent = 0;
+    }
+    l->tail_waits = l->tail_sent >= FR_TAIL_MAX;
+    if (l->tail_waits)
+        return false;
+    k = fr_tail_read(l->tail_fd, &l->tail_at, piece, max, &h);
+    if (k == 0)
+        l->more = false;
+    h.joined = h.dropped = 0;
+    return k > 0 && put_tail(s, l, &h, (struct fr_str){piece, k});
+}
+
 /* True when a piece of the log was put out. */
 static bool send_log(struct srv *s, struct srv_live *l)
 {
     char piece[FR_BULK_MAX];
     struct fr_msg m = {.type = FR_MSG_LOG};
+    struct fr_tail_head h;
     struct fr_err err;
     uint64_t next;
 
@@ -57,6 +103,18 @@ static bool send_log(struct srv *s, struct srv_live *l)
         return false;
     open_file(s, l, FR_HOME_LOG, &l->log_fd);
     size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX;
+    if (l->tail && !l->tail_told)
+        open_file(s, l, FR_HOME_TAIL, &l->tail_fd);
+    if (l->tail && !l->tail_told && l->tail_fd >= 0 && fr_tail_look(l->tail_fd, &h)) {
+        if (l->offset >= h.head && h.joined == 0)
+            return send_tail(s, l);
+        if (l->offset >= h.head) { /* before what the log has behind its head */
+            l->tail_told = true;
+            l->tail_at = h.end;
+            return put_tail(s, l, &h, (struct fr_str){0});
+        }
+        max = h.head - l->offset < max ? (size_t)(h.head - l->offset) : max;
+    }
     ssize_t k = l->log_fd >= 0 ? fr_sys.pread(l->log_fd, piece, max, (off_t)l->offset) : 0;
     if (k <= 0) {
         l->more = false;

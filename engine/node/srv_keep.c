@@ -9,7 +9,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SWEEP_MS = 3600000, SWEPT_MAX = 128, TWICE_BYTES = 64 << 10 };
+enum {
+    SWEEP_MS = 3600000,
+    SWEPT_MAX = 128,
+    TWICE_BYTES = 64 << 10,
+    SLICE_MS = 5,         /* of a turn of the loop */
+    SLICE_FILES = 16,     /* between looks at the clock */
+    KEEP_ALONE_MS = 2000, /* others wait FR_HOME_WAIT_MS for the lock */
+    KEEP_END_MS = 3000    /* goes on behind the end of a connection */
+};
 
 /* A supervisor of an earlier version holds no lock on the home, only on its log. */
 static bool has_living(const struct srv *s)
@@ -73,6 +81,18 @@ static bool swept_lately(struct srv *s, bool alone)
     return true;
 }
 
+static void end_prune(struct srv *s)
+{
+    if (s->alone)
+        fr_home_share(&s->home);
+    s->alone = false;
+    s->kept_bytes += fr_prune_end(s->pruning);
+    s->pruning = NULL;
+}
+
+/* Looks through the home, some of it with every turn of the loop. Alone: with the lock for this
+ * serve alone, for KEEP_ALONE_MS at most; so long no attempt is started and no other serve comes.
+ */
 static void prune(struct srv *s, bool alone)
 {
     struct fr_prune p = {.home = s->home.path,
@@ -82,17 +102,49 @@ static void prune(struct srv *s, bool alone)
                          .alone = alone};
     struct fr_err err;
 
-    if (fr_prune(&p, &s->kept_bytes, &err) != FR_OK) {
+    if (s->pruning != NULL)
+        return;
+    if (fr_prune_begin(&p, &s->pruning, &err) != FR_OK) {
         fr_log(FR_LOG_WARN, "node", "%s", err.msg);
         return;
     }
-    srv_crew_tidy(s);
+    s->kept_bytes = 0;
+    s->pruned_alone = s->alone = alone;
+    s->alone_until_ms = fr_sys.mono_ms() + KEEP_ALONE_MS;
+}
+
+static void pruned(struct srv *s)
+{
+    end_prune(s);
+    srv_cgroup_tidy(s);
     s->swept_ms = fr_sys.wall_ms();
-    s->swept_alone = alone;
+    s->swept_alone = s->pruned_alone;
     s->kept_more = false;
     write_swept(s);
 }
 
+void srv_keep_step(struct srv *s)
+{
+    int64_t until = fr_sys.mono_ms() + SLICE_MS;
+    bool done = false;
+    struct fr_err err;
+
+    while (s->pruning != NULL && fr_sys.mono_ms() < until) {
+        if (fr_prune_step(s->pruning, SLICE_FILES, &done, &err) != FR_OK) {
+            fr_log(FR_LOG_WARN, "node", "%s", err.msg);
+            end_prune(s);
+        } else if (done) {
+            pruned(s);
+        }
+    }
+    if (s->alone && fr_sys.mono_ms() >= s->alone_until_ms) {
+        fr_prune_share(s->pruning);
+        fr_home_share(&s->home);
+        s->alone = s->pruned_alone = false;
+    }
+}
+
+/* The journal first: what it forgets goes by the date of its log. */
 void srv_keep_begin(struct srv *s, const struct fr_hello *h)
 {
     bool broken = false, alone = fr_home_alone(&s->home);
@@ -107,15 +159,16 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
         return;
     }
     alone = alone && !has_living(s);
-    if (!swept_lately(s, alone))
-        prune(s, alone);
     if (alone && fr_journal_compact(&s->home, &s->table, &broken, &err) != FR_OK) {
         if (broken)
             srv_fail(s, &err);
         else
             fr_log(FR_LOG_WARN, "node", "%s", err.msg);
     }
-    fr_home_share(&s->home);
+    if (!s->over && !swept_lately(s, alone))
+        prune(s, alone);
+    if (!s->alone)
+        fr_home_share(&s->home);
 }
 
 /* Nobody needs a large log twice on one disk. It stays as an empty file, whose date counts. */
@@ -151,11 +204,18 @@ void srv_keep_acked(struct srv *s, struct fr_id attempt)
     s->kept_bytes += fr_prune_size(s->home.path, attempt);
     s->kept_more = true;
     if (s->kept_bytes > s->keep_bytes)
-        prune(s, false);
+        prune(s, false); /* unless it is being looked through just now */
 }
 
-void srv_keep_finish(const struct srv *s)
+/* A home is looked through to the end even by a connection that is always short. */
+void srv_keep_finish(struct srv *s)
 {
+    int64_t until = fr_sys.mono_ms() + KEEP_END_MS;
+
+    while (s->pruning != NULL && fr_sys.mono_ms() < until)
+        srv_keep_step(s);
+    if (s->pruning != NULL)
+        end_prune(s);
     if (s->kept_more)
         write_swept(s);
 }

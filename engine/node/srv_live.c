@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/node/cgroup.h"
+#include "engine/node/logfile.h"
 #include "engine/node/reason.h"
 #include "engine/node/srv.h"
 
@@ -23,8 +24,9 @@ struct srv_live *srv_live_get(struct srv *s, struct fr_attempt *a)
     if ((l = fr_sys.alloc(sizeof(*l))) == NULL)
         return NULL;
     *l = (struct srv_live){.next = s->lives, .a = a, .fd = -1, .due_ms = INT64_MAX};
-    l->log_fd = l->index_fd = -1;
+    l->log_fd = l->index_fd = l->tail_fd = -1;
     s->lives = l;
+    s->n_lives++;
     a->live = l;
     return l;
 }
@@ -47,12 +49,16 @@ void srv_live_drop(struct srv *s, struct srv_live *l)
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
+    srv_unqueue(s, l);
+    s->n_lives--;
     l->a->live = NULL;
     close_socket(l);
     if (l->log_fd >= 0)
         fr_sys.close(l->log_fd);
     if (l->index_fd >= 0)
         fr_sys.close(l->index_fd);
+    if (l->tail_fd >= 0)
+        fr_sys.close(l->tail_fd);
     fr_stopper_finish(&l->stopper);
     fr_sys.free(l);
 }
@@ -111,7 +117,7 @@ void srv_live_tidy(struct srv *s)
             continue;
         fr_sys.unlink(path);
         if (whole) {
-            srv_crew_cgroup(s, id, path);
+            srv_supervisor_cgroup(s, id, path);
             fr_cgroup_remove(path);
         }
     }
@@ -171,7 +177,7 @@ static void add_survivors(const struct fr_stopper *st, struct fr_arena *arena, s
  * place. */
 static void record_end(struct srv *s, struct srv_live *l, const char *why)
 {
-    char path[FR_NODE_PATH + 8];
+    char path[FR_NODE_PATH];
     struct fr_arena arena = {0};
     struct fr_ended e;
     struct fr_buf b = {0};
@@ -182,17 +188,21 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     if (why != NULL && e.cause == FR_END_LOST)
         e.text = fr_str_of(why);
     add_survivors(&l->stopper, &arena, &e);
+    fr_logfile_recover(s->home.path, l->a->id, strcmp(l->a->boot, s->home.boot) == 0,
+                       &e.dropped_bytes);
     fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);
     if (e.log_bytes == 0 && fr_sys.lstat(path, &st) == 0)
         e.log_bytes = (uint64_t)st.st_size;
-    fr_home_path(s->home.path, FR_HOME_DIR, l->a->id, path);
-    strncat(path, ".out", 5);
+    fr_home_path(s->home.path, FR_HOME_OUTPUT, l->a->id, path);
     if (e.text.n > 0)
         fr_sys.unlink(path); /* it may hold a secret */
+    fr_home_path(s->home.path, FR_HOME_DIR, l->a->id, path);
+    if (e.survivors.n == 0)
+        fr_sys.rmdir(path); /* stays when there is something in it */
     fr_cgroup_remove(l->a->cgroup);
     fr_ended_put(&e, &b);
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
-    srv_live_unlink(s, l->a->door);
+    srv_live_unlink(s, l->a->socket_id);
     if (srv_journal(s, &rec, &err) != FR_OK)
         l->due_ms =
             fr_sys.mono_ms() + 1000; /* a full disk: tried again, nothing is said meanwhile */
@@ -218,8 +228,7 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
     l->due_ms = fr_sys.mono_ms();
 }
 
-/* It never starts: the engine hears of it, whether it waits for prepared, for the answer to a stop,
- * or for nothing yet. */
+/* The attempt never starts. Answers the engine's prepare or stop, whichever is open. */
 static void say_tombstoned(struct srv *s, struct srv_live *l, const char *why)
 {
     struct fr_msg m = {.type = FR_MSG_PREPARED};
@@ -258,7 +267,7 @@ static void supervisor_died(struct srv *s, struct srv_live *l)
 {
     struct fr_err err;
 
-    if (!l->a->launched && !l->a->tombstoned && srv_crew_again(s, l))
+    if (!l->a->launched && !l->a->tombstoned && srv_hand_over_again(s, l))
         return;
     close_socket(l);
     /* it may have written its end and gone between two looks */
@@ -277,14 +286,14 @@ static void connect_socket(struct srv *s, struct srv_live *l)
 {
     char path[FR_NODE_PATH];
 
-    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->door, path);
+    fr_home_path(s->home.path, FR_HOME_SOCKET, l->a->socket_id, path);
     l->fd = fr_sys.connect_unix(path);
     l->due_ms = l->fd >= 0 ? INT64_MAX : fr_sys.mono_ms() + SRV_RETRY_MS;
     if (l->fd >= 0) {
         l->shim_until_ms = 0;
         fr_sys.set_nonblock(l->fd, true);
     }
-    if (l->fd >= 0 && s->leased_ms != 0) { /* the engine was told that it is renewed */
+    if (l->fd >= 0 && s->leased_ms != 0) { /* the engine has its renewal confirmed */
         struct fr_msg m = {.type = FR_MSG_LEASED, .leased = {.boot_ms = s->leased_ms}};
         srv_live_put(s, l, &m);
     }
@@ -294,7 +303,7 @@ static void connect_socket(struct srv *s, struct srv_live *l)
 static void await_shim(struct srv *s, struct srv_live *l)
 {
     struct fr_wait w = {0};
-    char why[128];
+    char why[192];
 
     connect_socket(s, l);
     if (l->fd >= 0)
@@ -303,8 +312,9 @@ static void await_shim(struct srv *s, struct srv_live *l)
         l->runtime.pid = 0;
         if (w.signaled || w.code != 0) {
             l->shim_until_ms = 0;
-            snprintf(why, sizeof(why), "the container's exec ended with %s %d",
-                     w.signaled ? "signal" : "status", w.code);
+            snprintf(why, sizeof(why),
+                     "container %s is gone, stopped or cannot be entered (exec ended with %s %d)",
+                     l->box, w.signaled ? "signal" : "status", w.code);
             give_up(s, l, why);
             return;
         }
@@ -327,6 +337,7 @@ static void write_socket(struct srv_live *l)
 
 static void over(struct srv *s, struct srv_live *l)
 {
+    srv_unqueue(s, l);
     close_socket(l);
     l->due_ms = INT64_MAX;
     l->more = true;
@@ -340,9 +351,9 @@ static void over(struct srv *s, struct srv_live *l)
         srv_live_drop(s, l);
 }
 
-/* A supervisor that is halted, or has lost its way, does not stop anything: it is killed, and what
- * it had is stopped in its place. The pid of one in a container is not known here. */
-static void replace_deaf(struct srv_live *l)
+/* Kills a supervisor that did not carry out a stop in time. Serve then stops its processes in its
+ * place. The pid of a supervisor in a container is not known here. */
+static void kill_stalled(struct srv_live *l)
 {
     const struct fr_attempt *a = l->a;
 
@@ -360,7 +371,7 @@ void srv_live_step(struct srv *s, struct srv_live *l)
     struct fr_wait w = {0};
 
     if (l->stop_by_ms != 0 && now >= l->stop_by_ms)
-        replace_deaf(l);
+        kill_stalled(l);
 
     if (l->runtime.pid != 0 && l->shim_until_ms == 0 &&
         fr_sys.wait(l->runtime.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid != 0)
@@ -380,6 +391,8 @@ void srv_live_step(struct srv *s, struct srv_live *l)
         return;
     if (!l->sweeping && (l->a->ended || l->a->tombstoned || l->a->acked))
         over(s, l);
+    else if (l->queued != 0)
+        l->due_ms = INT64_MAX; /* no supervisor has it yet */
     else if (l->shim_until_ms != 0)
         await_shim(s, l);
     else if (fr_home_alive(s->home.path, l->a->id))
@@ -421,7 +434,7 @@ static bool take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
         return false;
     } else if (m->type == FR_MSG_STATE && m->state.status == FR_AT_ENDED) {
         fr_buf_finish(&l->order);
-        srv_crew_keep(s, l);
+        srv_spare_keep(s, l);
     }
     if (!l->starting)
         fr_buf_finish(&l->order);

@@ -1,16 +1,13 @@
-/* Files received into the store, and listings of folders. */
+/* Files received into the store. */
 #include "engine/base/file.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    LIST_MAX = 65000,
-    LIST_DEPTH = 64,
     SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms: else a ping waits too long */
     SYNC_BYTES = 8 << 20 /* written, above which it is synced: not all of a large file at its end */
 };
@@ -286,89 +283,4 @@ void srv_put_end(struct srv *s, uint64_t ref)
         p->look = SRV_LOOK_CAME;
     else
         look_for(s, p, SRV_LOOK_TWICE);
-}
-
-struct walk {
-    struct fr_arena arena;
-    struct fr_strs files;
-    size_t cap;
-    size_t base; /* length of the folder's path and its slash */
-};
-
-static bool add_file(struct walk *w, const char *path, const struct stat *st)
-{
-    if (w->files.n == w->cap) {
-        struct fr_str *more = fr_arena_array(&w->arena, 2 * w->cap + 64, sizeof(*more));
-        if (more == NULL)
-            return false;
-        if (w->files.n > 0)
-            memcpy(more, w->files.v, w->files.n * sizeof(*more));
-        w->files.v = more;
-        w->cap = 2 * w->cap + 64;
-    }
-    w->files.v[w->files.n++] = fr_str_of(fr_arena_fmt(
-        &w->arena, "%lld %o %s", (long long)st->st_size, st->st_mode & 07777, path + w->base));
-    return true;
-}
-
-static enum fr_rc walk_dir(struct walk *w, const char *dir, int depth, struct fr_err *err)
-{
-    char **names;
-    size_t n;
-    enum fr_rc rc = FR_OK;
-
-    if (depth > LIST_DEPTH)
-        return fr_fail(err, FR_USAGE, "%s is more than %d folders deep", dir, LIST_DEPTH);
-    if (fr_sys.list(dir, &names, &n) != 0)
-        return fr_fail_errno(err, errno, "cannot list %s", dir);
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        char *path = fr_arena_fmt(&w->arena, "%s/%s", dir, names[i]);
-        struct stat st;
-        if (path == NULL)
-            rc = fr_fail(err, FR_NOMEM, "no memory to list %s", dir);
-        else if (fr_sys.lstat(path, &st) != 0)
-            continue; /* gone meanwhile */
-        else if (S_ISDIR(st.st_mode))
-            rc = walk_dir(w, path, depth + 1, err);
-        else if (S_ISREG(st.st_mode) && (w->files.n == LIST_MAX || !add_file(w, path, &st)))
-            rc = fr_fail(err, FR_USAGE, "%s holds more than %d files", dir, LIST_MAX);
-    }
-    fr_sys_names_free(names, n);
-    return rc;
-}
-
-static int by_path(const void *a, const void *b)
-{
-    const struct fr_str *x = a, *y = b;
-    const char *p = strchr(strchr(x->p, ' ') + 1, ' '), *q = strchr(strchr(y->p, ' ') + 1, ' ');
-
-    return strcmp(p, q);
-}
-
-void srv_list(struct srv *s, const struct fr_list *m)
-{
-    struct walk w = {.base = m->path.n + 1};
-    struct fr_msg out = {.type = FR_MSG_LISTING};
-    struct fr_err err;
-    bool inner = m->path.n == 0 || m->path.p[0] != '/';
-    char *dir = inner ? fr_arena_fmt(&w.arena, "%s/%.*s", s->home.path, (int)m->path.n, m->path.p)
-                      : fr_arena_text(&w.arena, m->path.p, m->path.n);
-
-    if (dir == NULL)
-        return;
-    w.base = strlen(dir) + 1;
-    const char *inside = fr_arena_fmt(&w.arena, "%s/", dir);
-    enum fr_rc rc = inside == NULL ? fr_fail(&err, FR_NOMEM, "no memory to list %s", dir)
-                    : srv_path_plain(s, inside) ? walk_dir(&w, dir, 0, &err)
-                                                : fr_fail_errno(&err, ELOOP, "cannot list %s", dir);
-    if (rc != FR_OK) {
-        srv_send_error(s, m->ref, &err);
-    } else {
-        if (w.files.n > 0)
-            qsort(w.files.v, w.files.n, sizeof(struct fr_str), by_path);
-        out.listing.ref = m->ref;
-        out.listing.files = w.files;
-        srv_send(s, &out);
-    }
-    fr_arena_finish(&w.arena);
 }

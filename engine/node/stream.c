@@ -19,10 +19,10 @@ enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_e
 
 static void log_add(struct sup *s, const char *p, size_t n)
 {
-    uint64_t before = s->log.size;
+    uint64_t before = s->log.size + s->log.tail_head.end;
 
     fr_logfile_add(&s->log, p, n);
-    for (int i = 0; i < SUP_CONNS && s->log.size != before; i++)
+    for (int i = 0; i < SUP_CONNS && s->log.size + s->log.tail_head.end != before; i++)
         s->conns[i].grew = true;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Inside of a supervisor: its state, shared by supervise.c (phases and loop), launch.c (prepare and
- * start), oom.c, stream.c (output, input) and talk.c (sockets). Nobody else includes this.
+ * start), sup_end.c (the end), oom.c, stream.c (output, input) and sockets.c (sockets). Nobody else
+ * includes this.
  */
 #ifndef FR_NODE_SUP_H
 #define FR_NODE_SUP_H
@@ -18,7 +19,7 @@ enum {
     SUP_SIDECARS = 8,
     SUP_POLL = SUP_CONNS + SUP_SIDECARS + 5,
     SUP_TICK_MS = 50,
-    SUP_QUICK_MS = 20, /* a command that ends so soon is told of once */
+    SUP_QUICK_MS = 20, /* a command that ends so soon is reported once */
 };
 
 enum sup_phase { SUP_WAITING, SUP_RUNNING, SUP_LEAVING, SUP_CLOSING, SUP_RECORDING, SUP_OVER };
@@ -35,42 +36,43 @@ struct sup_conn {
     int fd; /* -1: free */
     struct fr_wire_in in;
     struct fr_buf out;
-    bool grew; /* the log grew since it was told */
-    bool own;  /* the post's */
+    bool grew; /* the log grew since the last GREW */
+    bool own;  /* the process's, by which attempts come */
 };
 
 /* What a supervisor's process keeps from one attempt to the next. */
-struct sup_post {
+struct sup_process {
     struct fr_node_home home; /* owns */
     struct fr_proc self;      /* pid 0: not yet a subreaper */
-    int door_fd;              /* owns: listens at door; -1: this process takes a single attempt */
-    struct fr_id door;
+    int socket_fd;            /* owns: listens at socket_id; -1: this process takes one attempt */
+    struct fr_id socket_id;
     char cgroup[FR_NODE_PATH]; /* that it is in, and whatever it starts; "": none of its own */
     int sock;                  /* owns: to the serve that gives attempts; -1: gone */
     int64_t oom_kills, oom_ms; /* sup_oom_look: what it found, and when */
+    struct fr_id spare_dir;    /* attempt whose folder is empty and free for the next; zero: none */
     struct fr_wire_in in;
 };
 
 struct sup {
     const struct fr_supervise *a;
-    struct sup_post *post;
+    struct sup_process *process;
     const struct fr_request *req; /* of a */
     struct fr_arena arena;
-    struct fr_node_home home; /* the post's */
+    struct fr_node_home home; /* the process's */
     struct fr_table table;
     struct fr_logfile log;
     enum sup_phase phase;
     struct fr_proc child;
     int child_fd, input_fd;
     int port_fd, claim_fd; /* bound until the launch; claimed until the end */
-    int listen_fd;         /* of this attempt alone; -1: it is reached by the post's */
+    int listen_fd;         /* of this attempt alone; -1: process->socket_fd serves it */
     uint32_t port;
     size_t input_at;       /* bytes of input written */
     struct fr_buf input;   /* owns */
     struct fr_strs masked; /* values hidden in the log */
     struct fr_strs go_env;
-    char dir[FR_NODE_PATH];    /* "" when it has none */
-    char output[FR_NODE_PATH]; /* FLOWRUN_OUTPUT, "" */
+    char dir[FR_NODE_PATH];    /* of the attempt; "" before it is prepared */
+    char output[FR_NODE_PATH]; /* FLOWRUN_OUTPUT */
     struct sup_stream streams[1 + SUP_SIDECARS];
     pid_t sidecars[SUP_SIDECARS]; /* also their sessions */
     size_t n_streams, n_sidecars;
@@ -81,7 +83,7 @@ struct sup {
     int64_t expires_ms, timeout_ms; /* mono_ms; INT64_MAX: never */
     int64_t lease_ms;               /* boot_ms; INT64_MAX: never */
     int64_t retry_ms;               /* next try to record the end */
-    int64_t tell_ms; /* when its launch is told, at the latest with its end; INT64_MAX: it was */
+    int64_t launch_due_ms;          /* when LAUNCHED is sent at the latest; INT64_MAX: it was */
     struct fr_ended end;
     bool stopping; /* end.cause is already decided by who stops it */
 };
@@ -91,30 +93,37 @@ enum fr_rc sup_prepare(struct sup *s, struct fr_err *err);
 /* Journals LAUNCHED and starts the command; FR_STOPPED: a tombstone came first. */
 enum fr_rc sup_launch(struct sup *s, struct fr_err *err);
 
+/* sup_end.c. The exit goes into the journal with what the command gave out until then. */
+void sup_journal_exit(struct sup *s);
+/* All processes are gone or named: what is left to say goes into s->end, and that is recorded. */
+void sup_gather_end(struct sup *s);
+void sup_record(struct sup *s); /* tried again while the disk is full */
+
 /* stream.c */
 enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_err *err);
 void sup_stream_read(struct sup *s, struct sup_stream *st);
 void sup_stream_end(struct sup *s, struct sup_stream *st);
 void sup_input_write(struct sup *s);
 
-/* talk.c */
+/* sockets.c */
 void sup_accept(struct sup *s, int listen_fd);
 void sup_conn_read(struct sup *s, struct sup_conn *c);
+void sup_conn_take(struct sup *s, struct sup_conn *c); /* the messages that were read already */
 void sup_conn_write(struct sup *s, struct sup_conn *c);
 void sup_conn_close(struct sup_conn *c);
-void sup_tell(struct sup *s, const struct fr_msg *m); /* to all */
-void sup_tell_prepared(struct sup *s, enum fr_rc rc, const char *text);
-void sup_tell_launched(struct sup *s);
+void sup_send(struct sup *s, const struct fr_msg *m); /* to all */
+void sup_send_prepared(struct sup *s, enum fr_rc rc, const char *text);
+void sup_send_launched(struct sup *s);
 
 /* oom.c: the kernel counts the processes that it killed for memory on the whole machine, or in the
  * control groups above, wherever they are. Looks at the count before a command starts, at most once
  * in OOM_FRESH_MS, since reading it costs a share of a short task. */
-void sup_oom_look(struct sup_post *post);
+void sup_oom_look(struct sup_process *process);
 /* Whether it grew since the last look: then a SIGKILL that nobody here sent was the kernel's. */
-bool sup_oom_grew(struct sup_post *post);
+bool sup_oom_grew(struct sup_process *process);
 
 /* supervise.c: an attempt from its beginning to its end. */
-int sup_attempt(struct sup_post *post, const struct fr_supervise *a);
+int sup_attempt(struct sup_process *process, const struct fr_supervise *a);
 /* Begins to stop the command, for cause. */
 void sup_stop(struct sup *s, enum fr_end_cause cause, uint32_t stop_cause, int64_t grace_ms);
 

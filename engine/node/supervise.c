@@ -2,7 +2,6 @@
 
 #include "engine/base/file.h"
 #include "engine/node/environ.h"
-#include "engine/node/outputs.h"
 #include "engine/node/reason.h"
 #include "engine/node/sup.h"
 
@@ -12,9 +11,6 @@
 #include <string.h>
 
 enum {
-    RECORD_RETRY_MS = 1000,
-    LOG_DRAIN_ROUNDS = 64,
-    SECRET_MIN = 4,                  /* bytes: what is shorter is found in anything */
     KILLED_BY_SHELL = 128 + SIGKILL, /* exit code of a shell whose last command was killed */
 };
 
@@ -54,73 +50,6 @@ static void enter(struct sup *s, enum sup_phase phase, int64_t grace_ms)
     fr_stopper_begin(&s->stopper, grace_ms);
 }
 
-static void journal_end(struct sup *s, enum fr_rec_kind kind, struct fr_err *err, enum fr_rc *rc)
-{
-    struct fr_buf b = {0};
-    struct fr_rec rec = {.kind = kind, .attempt = s->a->prepare.attempt};
-
-    fr_ended_put(&s->end, &b);
-    rec.ended = (struct fr_str){b.p, b.n};
-    *rc = b.bad ? fr_fail(err, FR_NOMEM, "no memory for the end")
-                : fr_journal_append(s->home.journal, &rec, err);
-    fr_buf_finish(&b);
-}
-
-/* A short secret stands in many a text by chance: that it is all of the text counts alone. */
-static bool holds_secret(const struct sup *s, const char *p, size_t n)
-{
-    for (size_t k = 0; k < s->masked.n; k++) {
-        struct fr_str secret = s->masked.v[k];
-        if (secret.n < SECRET_MIN ? fr_str_eq((struct fr_str){p, n}, secret)
-                                  : memmem(p, n, secret.p, secret.n) != NULL)
-            return true;
-    }
-    return false;
-}
-
-/* What the command gave out. A secret among it would be stored: then there is none of it, and what
- * is wrong with it is not quoted. */
-static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
-{
-    struct fr_strs *outs = &s->end.outputs;
-    struct fr_buf text = {0};
-    enum fr_rc rc = fr_outputs_read(s->output, &text, err);
-
-    *outs = (struct fr_strs){0};
-    if (rc == FR_OK && text.n > 0)
-        rc = fr_outputs_parse((struct fr_str){text.p, text.n}, &s->req->outputs, &s->arena, outs,
-                              err);
-    if (rc == FR_USAGE && holds_secret(s, text.p, text.n))
-        fr_fail(err, FR_USAGE, "FLOWRUN_OUTPUT is not right, and holds a secret: it is not shown");
-    for (size_t i = 0; rc == FR_OK && i < outs->n; i++) {
-        struct fr_str out = outs->v[i];
-        const char *eq = memchr(out.p, '=', out.n);
-        size_t n = eq != NULL ? (size_t)(eq - out.p) : out.n - 1;
-        if (holds_secret(s, out.p + n + 1, out.n - n - 1))
-            rc = fr_fail(err, FR_USAGE, "output %.*s holds a secret, which would be stored", (int)n,
-                         out.p);
-    }
-    if (rc != FR_OK)
-        *outs = (struct fr_strs){0};
-    fr_buf_finish(&text);
-    return rc;
-}
-
-/* With what it gave out until then: should this process be killed, or the machine lose power and
- * the file its bytes, nobody else could tell. */
-static void journal_exit(struct sup *s)
-{
-    const struct fr_str text = s->end.text;
-    struct fr_err err;
-    enum fr_rc rc;
-
-    if (s->end.cause == FR_END_EXIT && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK)
-        s->end.text = fr_reason_keep(err.msg, &s->arena);
-    journal_end(s, FR_REC_EXITED, &err,
-                &rc); /* a full disk shows again, and is waited for, at ENDED */
-    s->end.text = text;
-}
-
 /* The command ended: its end is journalled before it is reaped. */
 static void take_exit(struct sup *s, const struct fr_wait *w)
 {
@@ -129,13 +58,13 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
     s->end.code = w->code;
     if (!s->stopping)
         s->end.cause = w->signaled ? FR_END_SIGNAL : FR_END_EXIT;
-    /* a SIGKILL that nobody here sent, or that a shell tells of, while the kernel killed for memory
+    /* a SIGKILL that nobody here sent, or that a shell reports, while the kernel killed for memory
      */
     if (((s->end.cause == FR_END_SIGNAL && w->code == SIGKILL) ||
          (s->end.cause == FR_END_EXIT && w->code == KILLED_BY_SHELL)) &&
-        sup_oom_grew(s->post))
+        sup_oom_grew(s->process))
         s->end.cause = FR_END_OOM;
-    journal_exit(s);
+    sup_journal_exit(s);
     if (s->child_fd >= 0)
         fr_sys.close(s->child_fd);
     s->child_fd = -1;
@@ -157,72 +86,6 @@ static bool reap(struct sup *s)
         if (fr_sys.wait(w.pid, &w, FR_WAIT_NOHANG) != 0)
             return false;
     }
-}
-
-static void list_survivors(struct sup *s)
-{
-    const struct fr_buf *b = &s->stopper.survivors;
-    size_t n = 0;
-
-    for (size_t i = 0; i < b->n; i++)
-        n += b->p[i] == '\n';
-    s->end.survivors.v = fr_arena_array(&s->arena, n + 1, sizeof(struct fr_str));
-    for (size_t i = 0, from = 0; s->end.survivors.v != NULL && i < b->n; i++)
-        if (b->p[i] == '\n') {
-            s->end.survivors.v[s->end.survivors.n++] = (struct fr_str){b->p + from, i - from};
-            from = i + 1;
-        }
-}
-
-/* A task of ours, by its input: it says why it failed in the last line of its output. */
-static bool built_in(const struct fr_request *req)
-{
-    const struct fr_strs *lists[] = {&req->env, &req->secret_env};
-
-    for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0; k < lists[i]->n; k++)
-            if (fr_has_prefix(lists[i]->v[k].p, FR_ENV_WITH "="))
-                return true;
-    return false;
-}
-
-/* All processes are gone or named: what is left to say goes into s->end. */
-static void gather_end(struct sup *s)
-{
-    struct fr_err err;
-
-    for (size_t i = 0; i < s->n_streams; i++) {
-        for (int k = 0; k < LOG_DRAIN_ROUNDS && s->streams[i].fd >= 0; k++)
-            sup_stream_read(s, &s->streams[i]);
-        sup_stream_end(s, &s->streams[i]);
-    }
-    fr_logfile_end(&s->log);
-    s->end.log_bytes = s->log.size;
-    s->end.dropped_bytes = s->log.dropped;
-    if (s->end.ended_ms == 0)
-        s->end.ended_ms = fr_sys.mono_ms();
-    list_survivors(s);
-    if (s->end.launched && s->output[0] != '\0' && read_outputs(s, &err) != FR_OK) {
-        s->end.text = fr_reason_keep(err.msg, &s->arena);
-        fr_sys.unlink(s->output);
-    }
-    if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
-        s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
-    s->phase = SUP_RECORDING;
-    s->retry_ms = 0;
-}
-
-static void record(struct sup *s)
-{
-    struct fr_err err;
-    enum fr_rc rc;
-
-    if (fr_sys.mono_ms() < s->retry_ms)
-        return;
-    journal_end(s, FR_REC_ENDED, &err, &rc);
-    s->retry_ms = fr_sys.mono_ms() + RECORD_RETRY_MS;
-    if (rc == FR_OK)
-        s->phase = SUP_OVER;
 }
 
 /* An error's text, which may quote what the command was to get. */
@@ -263,7 +126,7 @@ static void launch(struct sup *s)
         s->phase = SUP_RUNNING;
         if (s->req->timeout_ms > 0)
             s->timeout_ms = s->end.launched_ms + s->req->timeout_ms;
-        s->tell_ms = fr_sys.mono_ms() + SUP_QUICK_MS;
+        s->launch_due_ms = fr_sys.mono_ms() + SUP_QUICK_MS;
     }
 }
 
@@ -271,8 +134,8 @@ static void check_deadlines(struct sup *s)
 {
     int64_t now = fr_sys.mono_ms();
 
-    if (now >= s->tell_ms)
-        sup_tell_launched(s);
+    if (now >= s->launch_due_ms)
+        sup_send_launched(s);
     if (s->phase == SUP_WAITING && now >= s->expires_ms) {
         struct fr_err err;
         fr_fail(&err, FR_TIMEOUT, "no go came within %d s", FR_PREPARED_EXPIRES_MS / 1000);
@@ -294,7 +157,7 @@ static void advance(struct sup *s)
         launch(s);
     if (s->phase == SUP_RUNNING && !s->alive && s->req->leaves && s->n_sidecars == 0 &&
         s->end.cause == FR_END_EXIT && s->end.code == 0)
-        gather_end(s);
+        sup_gather_end(s);
     else if (s->phase == SUP_RUNNING && !s->alive)
         enter(s, SUP_LEAVING, s->req->grace_ms);
     if (s->phase == SUP_LEAVING || s->phase == SUP_CLOSING) {
@@ -303,7 +166,7 @@ static void advance(struct sup *s)
         fr_stopper_step(&s->stopper);
     }
     if (s->phase == SUP_LEAVING && s->stopper.phase >= FR_STOP_DONE && childless) {
-        gather_end(s);
+        sup_gather_end(s);
     } else if (s->phase == SUP_LEAVING && s->stopper.phase >= FR_STOP_DONE) {
         if (s->stopper.phase == FR_STOP_UNPROVEN)
             enter(s, SUP_CLOSING, 0);
@@ -311,10 +174,10 @@ static void advance(struct sup *s)
             enter(s, SUP_CLOSING, s->req->grace_ms);
     } else if (s->phase == SUP_CLOSING && s->stopper.phase >= FR_STOP_DONE) {
         reap(s);
-        gather_end(s);
+        sup_gather_end(s);
     }
     if (recording(s))
-        record(s);
+        sup_record(s);
 }
 
 static int poll_timeout(const struct sup *s)
@@ -333,8 +196,8 @@ static int poll_timeout(const struct sup *s)
         int64_t lease = now + (s->lease_ms - fr_sys.boot_ms());
         due = lease < due ? lease : due;
     }
-    if (s->tell_ms < due)
-        due = s->tell_ms;
+    if (s->launch_due_ms < due)
+        due = s->launch_due_ms;
     if (s->alive && s->child_fd < 0 && due > now + SUP_TICK_MS)
         due = now + SUP_TICK_MS;
     if (due == INT64_MAX)
@@ -358,7 +221,7 @@ static void turn(struct sup *s)
         p[n++] = poll_entry(s->conns[i].fd, POLLIN | (s->conns[i].out.n > 0 ? POLLOUT : 0));
     }
     p[n++] = poll_entry(s->listen_fd, POLLIN);
-    p[n++] = poll_entry(s->post->door_fd, POLLIN);
+    p[n++] = poll_entry(s->process->socket_fd, POLLIN);
     p[n++] = poll_entry(s->child_fd, POLLIN);
     p[n++] = poll_entry(s->input_fd, POLLOUT);
     for (size_t i = 0; i < s->n_streams; i++)
@@ -379,11 +242,11 @@ static void turn(struct sup *s)
 }
 
 /* Where the attempt is reached before its launch is journalled. */
-static enum fr_rc open_door(struct sup *s, struct fr_err *err)
+static enum fr_rc open_socket(struct sup *s, struct fr_err *err)
 {
     char path[FR_NODE_PATH];
 
-    if (s->post->door_fd >= 0 && s->a->prepare.go_now)
+    if (s->process->socket_fd >= 0 && s->a->prepare.go_now)
         return FR_OK;
     fr_home_path(s->home.path, FR_HOME_SOCKET, s->a->prepare.attempt, path);
     fr_sys.unlink(path);
@@ -398,7 +261,7 @@ static enum fr_rc open_door(struct sup *s, struct fr_err *err)
 static enum fr_rc begin(struct sup *s, struct fr_err *err)
 {
     struct fr_id id = s->a->prepare.attempt;
-    struct sup_post *p = s->post;
+    struct sup_process *p = s->process;
     char home[FR_HOME_MAX];
     enum fr_rc rc;
 
@@ -416,7 +279,7 @@ static enum fr_rc begin(struct sup *s, struct fr_err *err)
         return fr_fail(err, FR_STOPPED, "this attempt is not to be started");
     if (p->self.pid == 0 && (fr_sys.subreaper() != 0 || fr_sys.self(&p->self) != 0))
         return fr_fail_errno(err, errno, "cannot become a subreaper");
-    if ((rc = open_door(s, err)) != FR_OK)
+    if ((rc = open_socket(s, err)) != FR_OK)
         return rc;
     fr_id_text(id, s->stopper.tree.marker);
     s->stopper.tree.supervisor = p->self;
@@ -439,7 +302,7 @@ static void refuse(struct sup *s, enum fr_rc rc, const char *why)
     if (s->home.journal >= 0 && fr_journal_append(s->home.journal, &rec, &err) == FR_OK &&
         s->dir[0] != '\0')
         fr_remove_tree(s->dir, &err);
-    sup_tell_prepared(s, rc, why);
+    sup_send_prepared(s, rc, why);
     s->phase = SUP_OVER;
 }
 
@@ -453,7 +316,15 @@ static void prepare(struct sup *s)
     if (rc != FR_OK)
         refuse(s, rc, err.msg);
     else if (!s->go)
-        sup_tell_prepared(s, FR_OK, "");
+        sup_send_prepared(s, FR_OK, "");
+}
+
+/* A stop or a go may have come in one piece with the handover. */
+static void prepare_and_listen(struct sup *s)
+{
+    prepare(s);
+    if (s->phase == SUP_WAITING)
+        sup_conn_take(s, &s->conns[0]);
 }
 
 /* Nothing of this attempt is left that the next one could be taken for. */
@@ -461,19 +332,29 @@ static bool fit_for_another(const struct sup *s)
 {
     struct fr_wait w;
 
-    return s->post->door_fd >= 0 && s->end.survivors.n == 0 &&
+    return s->process->socket_fd >= 0 && s->end.survivors.n == 0 &&
            fr_sys.wait(-1, &w, FR_WAIT_PEEK | FR_WAIT_NOHANG) != 0 && errno == ECHILD;
+}
+
+/* No connection is left that could report a failure. Without the record, a power cut makes the
+ * attempt count as lost. */
+static void sync_end(struct sup *s)
+{
+    struct fr_err err;
+
+    if (fr_sys.fdatasync(s->home.journal) != 0)
+        fr_table_rewrite(&s->table, s->home.journal, &err);
 }
 
 /* Says that the attempt is over: on the socket that the next one comes by, or by closing. */
 static void let_go(struct sup *s)
 {
-    struct sup_post *post = s->post;
+    struct sup_process *process = s->process;
     struct fr_msg m = {.type = FR_MSG_STATE};
     bool fit = fit_for_another(s), kept = false;
 
-    if (s->tell_ms != INT64_MAX)
-        sup_tell_launched(s);
+    if (s->launch_due_ms != INT64_MAX)
+        sup_send_launched(s);
     m.state.attempt = s->a->prepare.attempt;
     m.state.status = FR_AT_ENDED;
     for (int i = 0; i < SUP_CONNS; i++) {
@@ -485,16 +366,16 @@ static void let_go(struct sup *s)
         sup_conn_write(s, c);
         if (own && c->fd >= 0 && c->out.n == 0) {
             kept = true;
-            post->in = c->in;
+            process->in = c->in;
             fr_buf_finish(&c->out);
         } else {
             sup_conn_close(c);
         }
     }
     if (!kept)
-        post->sock = -1;
+        process->sock = -1;
     if (!kept && s->home.journal >= 0)
-        fr_sys.fdatasync(s->home.journal); /* serve does it where it was told */
+        sync_end(s); /* else serve syncs the journal */
 }
 
 static void finish(struct sup *s)
@@ -520,10 +401,10 @@ static void finish(struct sup *s)
     fr_arena_finish(&s->arena);
 }
 
-int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
+int sup_attempt(struct sup_process *process, const struct fr_supervise *a)
 {
     struct sup s = {.a = a,
-                    .post = post,
+                    .process = process,
                     .req = &a->prepare.request,
                     .home = {.journal = -1, .lock = -1},
                     .log = {.fd = -1, .index = -1},
@@ -535,7 +416,7 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
                     .expires_ms = INT64_MAX,
                     .timeout_ms = INT64_MAX,
                     .lease_ms = INT64_MAX,
-                    .tell_ms = INT64_MAX,
+                    .launch_due_ms = INT64_MAX,
                     .end = {.attempt = a->prepare.attempt}};
     struct fr_err err;
 
@@ -543,13 +424,14 @@ int sup_attempt(struct sup_post *post, const struct fr_supervise *a)
         s.conns[i].fd = -1;
     if (a->prepare.request.lease_ms > 0)
         s.lease_ms = a->lease_from_ms + a->prepare.request.lease_ms;
-    s.conns[0] = (struct sup_conn){.fd = post->sock, .in = post->in, .own = post->sock >= 0};
-    post->in = (struct fr_wire_in){0};
-    if (post->sock >= 0 && post->door_fd < 0)
-        fr_sys.set_nonblock(post->sock, true); /* else the post did */
+    s.conns[0] =
+        (struct sup_conn){.fd = process->sock, .in = process->in, .own = process->sock >= 0};
+    process->in = (struct fr_wire_in){0};
+    if (process->sock >= 0 && process->socket_fd < 0)
+        fr_sys.set_nonblock(process->sock, true); /* else open_process() did */
     enum fr_rc rc = begin(&s, &err);
     if (rc == FR_OK)
-        prepare(&s);
+        prepare_and_listen(&s);
     else if (rc == FR_BUSY || rc == FR_STOPPED)
         s.phase = SUP_OVER; /* another supervisor has it, or nobody wants it */
     else

@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * A supervisor: the process that is parent of an attempt's command. It holds the attempt's lock
  * and its output, enforces time-out, lease and stop, and goes on when nobody is connected. It has
@@ -5,17 +6,19 @@
  * it, which costs less than a new process. Its body asks the machine only through fr_sys and keeps
  * no state outside its own frames, so that the simulator can run many.
  *
- *   waiting   prepared (files, folder, port); go within FR_PREPARED_EXPIRES_MS, else start_failed
- *   running   the journal has LAUNCHED, the command runs
- *   leaving   the command ended, or is being stopped: what is left of its tree is stopped (SIGTERM,
- * grace, SIGKILL) closing   the same for sidecars and whatever else there is; then outputs, the end
- * of the log, ENDED
+ *   waiting   the attempt is prepared (folder, files, port); go has to come within
+ *             FR_PREPARED_EXPIRES_MS, else it ends as start_failed
+ *   running   the journal has LAUNCHED, and the command runs
+ *   leaving   the command ended, or is being stopped; what is left of its processes is stopped
+ *             (SIGTERM, grace, SIGKILL)
+ *   closing   the same for sidecars and all other processes; then outputs, log and ENDED
  *
- * Over its sockets (the one it was born with, and HOME/s/DOOR, which LAUNCHED names; HOME/s/ATTEMPT
- * of one that waits for go) it takes go, stop, leased, and tells prepared, launched, grew. Whoever
- * comes later is told first which attempt it has. An end is not told: the socket closes, or STATE
- * comes, and the journal has it.
+ * Over its sockets (the one it was started with; HOME/s/SOCKET_ID, which LAUNCHED names; and
+ * HOME/s/ATTEMPT while it waits for go) it takes go, stop and leased, and sends prepared, launched
+ * and grew. A later connection first gets STATE, which names the attempt. No message carries the
+ * end: the journal has it, and the socket closes or STATE follows.
  */
+/* clang-format on */
 #ifndef FR_NODE_SUPERVISE_H
 #define FR_NODE_SUPERVISE_H
 
@@ -25,8 +28,8 @@
 /* What a supervisor's process is born with. */
 struct fr_supervisor_args {
     const char *home;
-    struct fr_id door;  /* a new id: names its listening socket, and its cgroup */
-    const char *cgroup; /* of fr_cgroup_path, made for it alone; "": none */
+    struct fr_id socket_id; /* a new id: names its listening socket, and its cgroup */
+    const char *cgroup;     /* of fr_cgroup_path, made for it alone; "": none */
 };
 
 struct fr_supervise {

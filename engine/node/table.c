@@ -1,7 +1,9 @@
 #include "engine/node/table.h"
 
+#include "engine/base/file.h"
 #include "engine/node/cgroup.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,7 +64,7 @@ static struct fr_attempt *find_or_add(struct fr_table *t, struct fr_id id)
         return NULL;
     if ((a = fr_sys.alloc(sizeof(*a))) == NULL)
         return NULL;
-    *a = (struct fr_attempt){.id = id, .door = id};
+    *a = (struct fr_attempt){.id = id, .socket_id = id};
     t->slots[slot_of(t, id)] = a;
     t->n++;
     return a;
@@ -122,10 +124,10 @@ static bool take_launched(struct fr_attempt *a, const struct fr_rec *r)
     a->supervisor = (struct fr_proc){(pid_t)r->sup_pid, r->sup_start};
     a->launched_ms = r->launched_ms;
     a->grace_ms = r->grace_ms;
-    if (!fr_id_zero(r->door))
-        a->door = r->door;
+    if (!fr_id_zero(r->socket_id))
+        a->socket_id = r->socket_id;
     keep_boot(a, r->boot);
-    fr_cgroup_path(r->cgroup, a->door, cgroup);
+    fr_cgroup_path(r->cgroup, a->socket_id, cgroup);
     return keep_text(&a->container, r->container) &&
            (cgroup[0] == '\0' || keep_text(&a->cgroup, fr_str_of(cgroup)));
 }
@@ -272,7 +274,8 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
                          .sup_start = a->supervisor.start,
                          .launched_ms = a->launched_ms,
                          .grace_ms = a->grace_ms,
-                         .door = fr_id_eq(a->door, a->id) ? (struct fr_id){{0}} : a->door,
+                         .socket_id =
+                             fr_id_eq(a->socket_id, a->id) ? (struct fr_id){{0}} : a->socket_id,
                          .wall_ms = a->over_ms};
     const struct {
         bool is;
@@ -349,6 +352,21 @@ enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf
     for (size_t i = 0; i < t->cap && rc == FR_OK; i++)
         if (keeps_attempt(t->slots[i], long_ago))
             rc = put_attempt(t->slots[i], out, err);
+    return rc;
+}
+
+enum fr_rc fr_table_rewrite(struct fr_table *t, int journal, struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    enum fr_rc rc = fr_table_read(t, journal, err);
+
+    if (rc == FR_OK)
+        rc = fr_table_put(t, fr_sys.wall_ms(), &b, err);
+    if (rc == FR_OK && !fr_write_full(journal, b.p, b.n))
+        rc = fr_fail_errno(err, errno, "cannot write the journal");
+    if (rc == FR_OK && fr_sys.fdatasync(journal) != 0)
+        rc = fr_fail_errno(err, errno, "cannot sync the journal");
+    fr_buf_finish(&b);
     return rc;
 }
 

@@ -18,7 +18,7 @@ struct fr_attempt {
     int64_t launched_ms, grace_ms;
     char *container;         /* "" on the host */
     char *cgroup;            /* launched: folder of its supervisor's; NULL: none */
-    struct fr_id door;       /* where its supervisor listens: HOME/s/door */
+    struct fr_id socket_id;  /* where its supervisor listens: HOME/s/SOCKET_ID */
     struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
     int64_t over_ms;         /* by the calendar: when it was acked, else tombstoned */
     void *live;              /* the reader's own; NULL at first */
@@ -57,6 +57,9 @@ enum { FR_FENCE_DAYS = 30 };
  * acknowledged, and, FR_FENCE_DAYS old, tombstones and the epochs of runs without attempts. */
 enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
                         struct fr_err *err);
+
+/* Writes down again, and syncs, what the journal says: for after a sync that failed. */
+enum fr_rc fr_table_rewrite(struct fr_table *t, int journal, struct fr_err *err);
 
 /* What that takes, at least, in bytes. */
 size_t fr_table_least(const struct fr_table *t, int64_t wall_ms);

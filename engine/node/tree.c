@@ -137,7 +137,7 @@ void fr_stopper_begin(struct fr_stopper *s, int64_t grace_ms)
         return;
     if (s->phase != FR_STOP_TERM) {
         fr_buf_finish(&s->survivors);
-        fr_buf_finish(&s->told);
+        fr_buf_finish(&s->signalled);
     }
     s->phase = FR_STOP_TERM;
     s->until_ms = until;
@@ -188,17 +188,17 @@ static void signal_denied(struct fr_stopper *s, int sig)
 }
 
 /* A process gets SIGTERM once: for many programs a second one means "at once". */
-static void tell(struct fr_stopper *s, const struct fr_procinfo *list, size_t n)
+static void terminate(struct fr_stopper *s, const struct fr_procinfo *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct fr_proc *told = (const struct fr_proc *)(const void *)s->told.p;
-        size_t k = 0, n_told = s->told.n / sizeof(*told);
-        while (k < n_told &&
-               (told[k].pid != list[i].proc.pid || told[k].start != list[i].proc.start))
+        const struct fr_proc *done = (const struct fr_proc *)(const void *)s->signalled.p;
+        size_t k = 0, n_done = s->signalled.n / sizeof(*done);
+        while (k < n_done &&
+               (done[k].pid != list[i].proc.pid || done[k].start != list[i].proc.start))
             k++;
-        if (k < n_told)
+        if (k < n_done)
             continue;
-        fr_buf_add(&s->told, &list[i].proc, sizeof(list[i].proc));
+        fr_buf_add(&s->signalled, &list[i].proc, sizeof(list[i].proc));
         send_signal(s, list[i].proc, SIGTERM);
         send_signal(s, list[i].proc, SIGCONT); /* one that is halted acts on SIGTERM only then */
     }
@@ -228,7 +228,7 @@ void fr_stopper_step(struct fr_stopper *s)
     if (n == 0) {
         s->phase = FR_STOP_DONE;
     } else if (s->phase == FR_STOP_TERM && now < s->until_ms) {
-        tell(s, list, n);
+        terminate(s, list, n);
         signal_denied(s, SIGTERM);
         s->due_ms = s->due_ms < s->until_ms ? s->due_ms : s->until_ms;
     } else if (s->phase == FR_STOP_TERM || now < s->until_ms) {
@@ -249,6 +249,6 @@ void fr_stopper_step(struct fr_stopper *s)
 void fr_stopper_finish(struct fr_stopper *s)
 {
     fr_buf_finish(&s->survivors);
-    fr_buf_finish(&s->told);
+    fr_buf_finish(&s->signalled);
     fr_buf_finish(&s->denied);
 }

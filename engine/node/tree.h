@@ -41,7 +41,7 @@ struct fr_stopper {
     enum fr_stop_phase phase; /* zero to start */
     int64_t until_ms;         /* end of the phase */
     int64_t due_ms, tick_ms;  /* when step() is to be called again */
-    struct fr_buf told;       /* owns: struct fr_proc that had their SIGTERM */
+    struct fr_buf signalled;  /* owns: struct fr_proc that had their SIGTERM */
     struct fr_buf survivors;  /* owns: UNPROVEN: "pid comm state" lines, each ended by a newline */
     struct fr_buf denied;     /* owns: struct fr_proc that could not be signalled in this step */
 };

@@ -30,8 +30,11 @@ void run_ack(struct fr_run *run, struct run_attempt *at)
         }
         (void)run->exec.ops->ack_end(run->exec.self, run_exec_attempt(run, at), NULL);
     }
-    if (!run_grow_list((void **)&run->done, run->n_done, &run->cap_done, sizeof(*run->done)))
+    struct run_done *done = fr_grow(run->done, run->n_done + 1, &run->cap_done, sizeof(*done));
+
+    if (done == NULL)
         return; /* no memory: the next process asks again */
+    run->done = done;
     run->done[run->n_done++] = (struct run_done){at->inst, at->no, at->id};
     if (fr_id_eq(run->insts[at->inst].row.id, at->id))
         run->insts[at->inst].row.done = 1;
@@ -86,7 +89,7 @@ void run_follow(struct fr_run *run, struct run_attempt *at)
     if (run_log_look(run, at, &err) != FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
     else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at),
-                                   at->log.doubted ? 0 : at->log.size, &err) != FR_OK)
+                                   at->log.refetch ? 0 : at->log.size, &err) != FR_OK)
         run_trouble(run, at->inst, "%s", err.msg);
 }
 
@@ -95,11 +98,6 @@ static void connect_node(struct fr_run *run, uint32_t n)
     struct run_node *node = &run->nodes[n];
     struct fr_err err;
 
-    if (!node->met && node->asked_ms < 0) {
-        node->asked_ms = fr_sys.mono_ms();
-        if (run->ask_due_ms == INT64_MAX)
-            run->ask_due_ms = node->asked_ms;
-    }
     node->refused = false;
     if (run->exec.ops->connect(run->exec.self, n, &err) != FR_OK)
         run_trouble(run, FR_PLAN_NONE, "%s", err.msg);

@@ -21,7 +21,7 @@ static const char *on_node(struct fr_run *run, uint32_t node, const char *path,
 static enum fr_rc add_name(struct run_gather *g, const char *name, struct fr_arena *arena,
                            struct fr_err *err)
 {
-    const char **names = run_grow(arena, g->names, g->n, sizeof(*names));
+    const char **names = fr_arena_grow(arena, g->names, g->n, sizeof(*names));
     char *copy = fr_arena_dup(arena, name);
 
     if (name[0] == '/' || name[0] == '\0' || strstr(name, "..") != NULL)

@@ -1,14 +1,15 @@
 /*
- * Inside of a run. Nobody outside engine/run includes this.
+ * The functions of a run that its files share. Only engine/run includes this header.
  *
  *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
  *   run.c       the turn: events in, one transaction, effects out
  *   grow.c      lists that grow
- *   hear.c      what the executor posted -> events of the scheduler
+ *   events.c    events of the executor -> events of the scheduler
  *   act.c       effects, performed after the commit
  *   rows.c      rows of the scheduler -> rows of the store
+ *   why.c       reasons in words
  *   start.c     what an attempt needs on its node before it is sent
  *   request.c   what is asked of the node: argv, environment, limits
  *   resolve.c   values of ${{ … }}, at start
@@ -18,7 +19,7 @@
  *   logs.c      copies of the attempts' output
  *   route.c     the rendezvous address of a gang
  *   owner.c     requests of other processes
- *   differ.c    files that changed since the run began
+ *   changed.c   files that changed since the run began
  *   view.c      what a view may look at
  */
 #ifndef FR_RUN_INSIDE_H
@@ -32,12 +33,24 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err);
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err);
 /* The folder, the executor, and the scheduler's first event. */
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err);
+/* What makes run->spec again from its sources, as row.params: params ["name=value"], and more. */
+enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err);
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
 /* The epoch of this process's connections, to be committed before the first of them. */
 enum fr_rc run_raise_epoch(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
+
+/* ---- load.c ---- */
+/* Finds the instances of rows that come in the order of idx (attempts, outputs): one pass over
+ * insts for all of them together. */
+struct run_cursor {
+    struct fr_inst_rows insts;
+    size_t at;
+    size_t steps; /* instances passed so far; at most insts.n */
+};
+const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* NULL: none */
 
 /* ---- run.c ---- */
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err);
@@ -56,20 +69,17 @@ uint32_t run_node_of(const struct fr_run *run, uint32_t inst);
 const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst);
 struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at);
 
-/* Room for one more element in an array of fr_sys; false: no memory. */
-bool run_grow_list(void **list, size_t n, size_t *cap, size_t size);
-/* One more element in an array of the arena; NULL: no memory. */
-void *run_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
 /* Appends "K=V" (formatted) to strs; false: no memory. */
 bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- hear.c ---- */
-void run_hear(struct fr_run *run, struct fr_exec_event *ev);
+/* ---- events.c ---- */
+void run_take_event(struct fr_run *run, struct fr_exec_event *ev);
 /* The attempt ended without the node's doing: start failed, or stopped before it was sent. */
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
-/* Likewise start_failed, for a reason that trying again does not change. */
-void run_refuse(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
+/* It cannot be started: start_failed. Not retried when the error is permanent (usage, denied, not
+ * found, unsupported). */
+void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
 
 /* ---- act.c ---- */
 void run_eval(struct fr_run *run, const struct fr_act *act);
@@ -79,15 +89,24 @@ void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from wh
 
 /* ---- rows.c ---- */
 enum fr_rc run_write(struct fr_run *run, struct fr_err *err); /* inside one transaction */
-enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, struct fr_err *err);
+/* wall_ms: when the row came to be, its delay counts from there. */
+enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wall_ms,
+                        struct fr_err *err);
 enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, struct fr_err *err);
-void run_show(struct fr_run *run); /* after the commit */
+void run_show(struct fr_run *run);         /* after the commit */
+void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
+
+/* ---- why.c ---- */
+/* Why the row's instance is as it is: "" nothing to say. In the run's arena; NULL: no memory. */
+const char *run_why(struct fr_run *run, const struct fr_row *row);
+/* Why the run failed, likewise: its first failure. */
+const char *run_why_failed(struct fr_run *run);
 
 /* ---- start.c ---- */
 void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct run_start *start); /* NULL is fine */
-void run_start_told(struct fr_run *run);      /* secrets were answered: starts go on */
+void run_start_secrets(struct fr_run *run);   /* secrets were answered: starts go on */
 void run_start_hash(struct fr_run *run);      /* a slice; starts that waited for it go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
@@ -106,11 +125,11 @@ struct run_shipped {  /* what lies in the node's store for this start */
 
 struct run_order { /* what start.c found out, for the request */
     struct fr_arena *arena;
-    struct run_told *told; /* secrets by command */
-    json_t *with;          /* of the task, paths rewritten; NULL: none */
-    json_t **sidecars;     /* likewise, one a sidecar */
+    struct run_answered *secrets; /* secrets by command */
+    json_t *with;                 /* of the task, paths rewritten; NULL: none */
+    json_t **sidecars;            /* likewise, one a sidecar */
     const struct run_shipped *shipped;
-    bool boxed; /* it runs in the container below */
+    bool in_container; /* it runs in the container below */
     struct fr_container container;
 };
 
@@ -128,8 +147,10 @@ struct run_scope { /* whose values: an instance */
     struct fr_run *run;
     uint32_t inst;
     uint32_t attempt_no;
-    const struct run_told *told; /* what commands of secrets answered; NULL: none was asked */
-    const char *far; /* set: the node elsewhere of which an output was taken; NULL: none was */
+    const struct run_answered
+        *secrets;           /* what commands of secrets answered; NULL: none was asked */
+    const char *other_node; /* set: the node that is not this machine, of which an output was taken;
+                               NULL: none was */
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
@@ -139,13 +160,14 @@ const char *run_output(const struct fr_run *run, uint32_t inst, const char *name
 enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err);
 enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
                       struct fr_err *err);
-/* Starts the command of each secret that act holds; *out NULL: there is none. run->told says that
- * some answered. */
+/* Starts the command of each secret that act holds; *out NULL: there is none. run->secrets_ready
+ * says that some answered. */
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
-                           struct run_told **out, struct fr_err *err);
+                           struct run_answered **out, struct fr_err *err);
 /* All have answered; err has the failure of one, or FR_OK. */
-bool run_secrets_told(const struct run_told *list, struct fr_err *err);
-void run_secrets_drop(struct run_told *list); /* ends what still runs; the memory is the arena's */
+bool run_secrets_ready(const struct run_answered *list, struct fr_err *err);
+void run_secrets_drop(
+    struct run_answered *list); /* ends what still runs; the memory is the arena's */
 
 /* ---- stage.c ---- */
 /* Copies and records the control-side files that the pipeline names, at submit. */
@@ -185,6 +207,7 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
 /* Finds out how much of the log is here; a log that is not empty is opened. */
 enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
+void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_close(struct run_attempt *at);
 /* The run is left without waiting for more: says of which logs some is still on its node. */
@@ -199,9 +222,9 @@ const char *run_node_address(const struct fr_run *run, uint32_t node);
 bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */
 bool run_node_local(const struct fr_run *run, uint32_t node);
 
-/* ---- differ.c ---- */
+/* ---- changed.c ---- */
 /* Says which tasks run->spec has other than old. */
-void run_differ(struct fr_run *run, const struct fr_spec *old);
+void run_name_changes(struct fr_run *run, const struct fr_spec *old);
 /* Says which of the run's files are not what they were, while its copies are used. */
 void run_edited(struct fr_run *run, bool retry);
 

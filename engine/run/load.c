@@ -35,6 +35,34 @@ static const char *stored_or_own_env(void *self, const char *name)
     return stored != NULL ? stored : getenv(name);
 }
 
+/* The absolute folder of a file that is named on the command line. */
+static const char *folder_of(struct fr_run *run, const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    int n = slash == NULL ? 0 : slash == file ? 1 : (int)(slash - file);
+
+    return file[0] == '/' ? fr_arena_fmt(&run->arena, "%.*s", n, file)
+           : n > 0        ? fr_arena_fmt(&run->arena, "%s/%.*s", run->env.cwd, n, file)
+                          : run->env.cwd;
+}
+
+/* The stored file is read by the rules that it was submitted under. */
+static enum fr_rc stored_rules(const struct fr_run *run, const json_t *doc,
+                               struct fr_spec_opts *opts, struct fr_err *err)
+{
+    const json_t *rules = json_object_get(doc, "rules");
+
+    opts->rules = rules == NULL ? 1 : (int)json_integer_value(rules);
+    opts->folder = json_string_value(json_object_get(doc, "folder"));
+    if (opts->rules >= 1 && opts->rules <= FR_SPEC_RULES)
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "run %lld was begun by a newer flowrun: its file follows rules %d, this flowrun "
+                   "knows up to %d; go on with the newer one, or give a file of your own with "
+                   "'flowrun resume %lld --file FILE'",
+                   (long long)run->row.no, opts->rules, FR_SPEC_RULES, (long long)run->row.no);
+}
+
 /* The stored pipeline (file NULL) or a changed one, with the stored inventory and parameters. */
 static enum fr_rc load_file(struct fr_run *run, const char *file, struct fr_spec **out,
                             struct fr_issues *issues, struct fr_err *err)
@@ -54,6 +82,10 @@ static enum fr_rc load_file(struct fr_run *run, const char *file, struct fr_spec
     if (rc == FR_OK && run->row.inventory_hash[0] != '\0')
         rc = get_source(run, run->row.inventory_hash, run->row.inventory,
                         &sources[opts.n_sources++], err);
+    if (rc == FR_OK && file != NULL && (opts.folder = folder_of(run, file)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (rc == FR_OK && file == NULL)
+        rc = stored_rules(run, doc, &opts, err);
     list = json_object_get(doc, "params");
     if (rc == FR_OK &&
         (params = fr_arena_array(&run->arena, json_array_size(list) + 1, sizeof(*params))) == NULL)
@@ -68,23 +100,34 @@ static enum fr_rc load_file(struct fr_run *run, const char *file, struct fr_spec
     return rc;
 }
 
+/* Which tasks of the stored file differ. A file that cannot be read any more is not compared. */
+static enum fr_rc compare_stored(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_issues issues = {0};
+    struct fr_spec *old = NULL;
+    enum fr_rc rc = load_file(run, NULL, &old, &issues, err);
+
+    if (rc == FR_OK)
+        run_name_changes(run, old);
+    else if (rc == FR_USAGE || rc == FR_UNSUPPORTED)
+        run_trouble(run, FR_PLAN_NONE, "the stored file is not compared with the new one: %s",
+                    err->msg);
+    fr_spec_destroy(old);
+    fr_issues_finish(&issues);
+    return rc == FR_USAGE || rc == FR_UNSUPPORTED ? FR_OK : rc;
+}
+
 static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
                             struct fr_issues *issues, struct fr_err *err)
 {
-    struct fr_spec *old = NULL;
     enum fr_rc rc = load_file(run, ro->file, &run->spec, issues, err);
 
     if (rc != FR_OK)
         return rc;
-    if (ro->file == NULL) {
-        run_edited(run, ro->retry);
-        return FR_OK;
-    }
-    rc = load_file(run, NULL, &old, issues, err);
-    if (rc == FR_OK)
-        run_differ(run, old);
-    fr_spec_destroy(old);
-    return rc;
+    if (ro->file != NULL)
+        return compare_stored(run, err);
+    run_edited(run, ro->retry);
+    return FR_OK;
 }
 
 static bool parse_state(const char *text, enum fr_state_of *out)
@@ -122,7 +165,7 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     left = row->due_wall - fr_sys.wall_ms(); /* the wall clock may have been set: clamped */
     out.delay_ms = left < 0 ? 0 : left > row->due_delay_ms ? row->due_delay_ms : left;
     in = &run->insts[i];
-    in->shown = in->writing = out.state;
+    in->state = out.state;
     in->started_wall = row->started_wall;
     in->ended_wall = row->ended_wall;
     in->reason = row->reason;
@@ -160,18 +203,58 @@ static enum fr_rc load_attempt(struct fr_run *run, const struct fr_attempt_row *
     return FR_OK;
 }
 
+const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx)
+{
+    while (c->at < c->insts.n && c->insts.rows[c->at].idx < idx) {
+        c->at++;
+        c->steps++;
+    }
+    return c->at < c->insts.n && c->insts.rows[c->at].idx == idx ? &c->insts.rows[c->at] : NULL;
+}
+
+static enum fr_rc load_attempts(struct fr_run *run, const struct fr_inst_rows *insts,
+                                struct fr_err *err)
+{
+    struct run_cursor c = {.insts = *insts};
+    struct fr_attempt_rows attempts;
+    enum fr_rc rc = fr_store_attempts(run->env.store, run->id, &run->arena, &attempts, err);
+
+    for (size_t a = 0; rc == FR_OK && a < attempts.n; a++) {
+        const struct fr_inst_row *inst = run_cursor_to(&c, attempts.rows[a].idx);
+
+        if (inst != NULL)
+            rc = load_attempt(run, &attempts.rows[a], inst, err);
+    }
+    return rc;
+}
+
+static enum fr_rc load_outputs(struct fr_run *run, const struct fr_inst_rows *insts,
+                               struct fr_err *err)
+{
+    struct run_cursor c = {.insts = *insts};
+    struct fr_output_rows outputs;
+    enum fr_rc rc = fr_store_outputs(run->env.store, run->id, &run->arena, &outputs, err);
+
+    for (size_t o = 0; rc == FR_OK && o < outputs.n; o++) {
+        const struct fr_output_row *out = &outputs.rows[o];
+        const struct fr_inst_row *inst = run_cursor_to(&c, out->idx);
+        uint32_t i = inst != NULL ? fr_plan_inst(run->plan, inst->key) : FR_PLAN_NONE;
+
+        if (i != FR_PLAN_NONE &&
+            !run_add(&run->arena, &run->insts[i].outputs, "%s=%s", out->key, out->value))
+            rc = fr_fail(err, FR_NOMEM, "no memory for outputs");
+    }
+    return rc;
+}
+
 static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
     struct fr_inst_rows insts;
-    struct fr_attempt_rows attempts;
-    struct fr_output_rows outputs;
     struct fr_run_now now = {.round = (uint32_t)run->row.round};
     enum fr_rc rc;
 
     if ((rc = fr_store_insts(st, run->id, &run->arena, &insts, err)) != FR_OK ||
-        (rc = fr_store_attempts(st, run->id, &run->arena, &attempts, err)) != FR_OK ||
-        (rc = fr_store_outputs(st, run->id, &run->arena, &outputs, err)) != FR_OK ||
         (rc = fr_store_files(st, run->id, &run->arena, &run->files, err)) != FR_OK)
         return rc;
     for (int s = 0; s <= FR_RUN_OVER; s++)
@@ -183,26 +266,12 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
     rc = fr_sched_load_run(run->sched, &now, err);
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
         rc = load_inst(run, &insts.rows[i], err);
-    for (size_t a = 0, i = 0; rc == FR_OK && a < attempts.n; a++) {
-        while (i < insts.n && insts.rows[i].idx < attempts.rows[a].idx)
-            i++;
-        if (i < insts.n && insts.rows[i].idx == attempts.rows[a].idx)
-            rc = load_attempt(run, &attempts.rows[a], &insts.rows[i], err);
-    }
-    for (size_t o = 0; rc == FR_OK && o < outputs.n; o++)
-        for (size_t i = 0; i < insts.n; i++) {
-            uint32_t k = insts.rows[i].idx == outputs.rows[o].idx
-                             ? fr_plan_inst(run->plan, insts.rows[i].key)
-                             : FR_PLAN_NONE;
-
-            if (k != FR_PLAN_NONE && !run_add(&run->arena, &run->insts[k].outputs, "%s=%s",
-                                              outputs.rows[o].key, outputs.rows[o].value))
-                rc = fr_fail(err, FR_NOMEM, "no memory for outputs");
-        }
-    return rc;
+    if (rc == FR_OK)
+        rc = load_attempts(run, &insts, err);
+    return rc == FR_OK ? load_outputs(run, &insts, err) : rc;
 }
 
-/* Which nodes were up before this process. After a power cut the tail of a log may never have
+/* The homes of nodes, as they were known before. After a power cut the tail of a log may never have
  * reached the disk: it is fetched again, from nodes that still have it. (Of an attempt that was
  * acknowledged it was synced before.) */
 static enum fr_rc look_at_nodes(struct fr_run *run, struct fr_err *err)
@@ -217,15 +286,13 @@ static enum fr_rc look_at_nodes(struct fr_run *run, struct fr_err *err)
     for (size_t i = 0; i < nodes.n; i++) {
         uint32_t n = fr_plan_node(run->plan, nodes.rows[i].name);
 
-        if (n != FR_PLAN_NONE) {
+        if (n != FR_PLAN_NONE)
             run->nodes[n].home_id = nodes.rows[i].home_id;
-            run->nodes[n].met = !fr_id_zero(nodes.rows[i].home_id);
-        }
         if (n == run->plan->control && nodes.rows[i].boot_id[0] != '\0')
             same = strcmp(nodes.rows[i].boot_id, boot) == 0;
     }
     for (struct run_attempt *at = run->attempts; !same && at != NULL; at = at->next)
-        at->log.doubted = true;
+        at->log.refetch = true;
     return FR_OK;
 }
 
@@ -235,6 +302,7 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
     struct fr_store *st = run->env.store;
     struct fr_inst_rows insts;
     struct fr_attempt_rows attempts;
+    struct run_cursor c;
     enum fr_rc rc = fr_store_insts(st, run->id, &run->arena, &insts, err);
 
     if (rc != FR_OK ||
@@ -242,14 +310,12 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
         (rc = fr_store_insts_clear(st, run->id, err)) != FR_OK ||
         (rc = run_put_insts(run, err)) != FR_OK)
         return rc;
-    for (size_t a = 0, i = 0; rc == FR_OK && a < attempts.n; a++) {
+    c = (struct run_cursor){.insts = insts};
+    for (size_t a = 0; rc == FR_OK && a < attempts.n; a++) {
         struct fr_attempt_row *row = &attempts.rows[a];
-        uint32_t now = FR_PLAN_NONE;
+        const struct fr_inst_row *inst = run_cursor_to(&c, row->idx);
+        uint32_t now = inst != NULL ? fr_plan_inst(run->plan, inst->key) : FR_PLAN_NONE;
 
-        while (i < insts.n && insts.rows[i].idx < row->idx)
-            i++;
-        if (i < insts.n && insts.rows[i].idx == row->idx)
-            now = fr_plan_inst(run->plan, insts.rows[i].key);
         row->idx = now != FR_PLAN_NONE ? (int64_t)now : -1;
         rc = fr_store_attempt_put(st, run->id, row, err);
     }
@@ -263,6 +329,18 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+/* The changed file is read by today's rules, in its own folder, with the parameters of before. */
+static enum fr_rc pack_again(struct fr_run *run, struct fr_err *err)
+{
+    json_t *doc = NULL;
+    enum fr_rc rc = fr_json_parse(fr_str_of(run->row.params), "stored parameters", &doc, err);
+
+    if (rc == FR_OK)
+        rc = run_pack_params(run, json_object_get(doc, "params"), err);
+    json_decref(doc);
+    return rc;
+}
+
 /* Everything about a changed file that must be safe before it is gone on with. */
 static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err)
 {
@@ -272,7 +350,7 @@ static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err
     if (rc != FR_OK || (rc = fr_store_begin(st, err)) != FR_OK)
         return rc;
     if ((rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
-        (rc = run_keep_sources(run, err)) == FR_OK &&
+        (rc = pack_again(run, err)) == FR_OK && (rc = run_keep_sources(run, err)) == FR_OK &&
         (rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
         rc = run_stage(run, err);
     if (rc != FR_OK)
@@ -283,8 +361,8 @@ static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err
     return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
 }
 
-static enum fr_rc queue_wishes(struct fr_run *run, const struct fr_resume_opts *opts,
-                               struct fr_err *err)
+static enum fr_rc queue_requests(struct fr_run *run, const struct fr_resume_opts *opts,
+                                 struct fr_err *err)
 {
     struct fr_event retry = {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE};
     enum fr_rc rc = FR_OK;
@@ -303,8 +381,8 @@ static enum fr_rc queue_wishes(struct fr_run *run, const struct fr_resume_opts *
     return run_queue(run, &retry, err);
 }
 
-static enum fr_rc check_wish(const struct fr_run *run, const struct fr_resume_opts *opts,
-                             struct fr_err *err)
+static enum fr_rc check_request(const struct fr_run *run, const struct fr_resume_opts *opts,
+                                struct fr_err *err)
 {
     bool over = strcmp(run->row.state, "over") == 0;
 
@@ -328,9 +406,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     *out = NULL;
     if (run == NULL)
         return FR_NOMEM;
-    rc = opts->run == NULL && !opts->retry
-             ? fr_store_run_open(env->store, &run->arena, &run->row, err)
-             : fr_store_run_find(env->store, opts->run, &run->arena, &run->row, err);
+    rc = fr_store_run_find(env->store, opts->run, &run->arena, &run->row, err);
     if (rc != FR_OK)
         goto out;
     run->id = run->row.id;
@@ -344,7 +420,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         fr_id_text(run->id, id);
         rc = fr_store_run_find(env->store, id, &run->arena, &run->row, err);
     }
-    if (rc != FR_OK || (rc = check_wish(run, opts, err)) != FR_OK ||
+    if (rc != FR_OK || (rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||
         (rc = run_make_parts(run, err)) != FR_OK)
         goto out;
@@ -355,7 +431,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
         (rc = run_raise_epoch(run, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&
-        (rc = queue_wishes(run, opts, err)) == FR_OK)
+        (rc = queue_requests(run, opts, err)) == FR_OK)
         for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
             if (at->ended)
                 run_follow(run, at);

@@ -1,5 +1,6 @@
 /* Copies of the attempts' output: a byte-exact prefix of the node's log, and when it was written.
  */
+#include "engine/base/tail.h"
 #include "engine/run/inside.h"
 
 #include <errno.h>
@@ -19,19 +20,43 @@ struct pair { /* as on disk: the machine's byte order, it never leaves the home 
     int64_t wall_ms;
 };
 
-static int open_one(struct fr_run *run, const char *name, const char *suffix, uint64_t *size,
-                    struct fr_err *err)
+/* Closes the copies of other attempts; each is opened again when there is more for it. */
+static bool close_others(struct fr_run *run, const struct run_log *log)
 {
+    bool any = false;
+
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (&at->log != log && at->log.fd >= 0) {
+            run_log_close(at);
+            any = true;
+        }
+    return any;
+}
+
+static int open_file(struct fr_run *run, const struct run_log *log, const char *path, int append)
+{
+    int fd;
+
+    do {
+        fd = fr_sys.open(path, O_RDWR | O_CREAT | append | O_NOFOLLOW, 0600);
+    } while (fd < 0 && errno == EMFILE && close_others(run, log));
+    return fd;
+}
+
+static int open_one(struct fr_run *run, const struct run_log *log, const char *suffix,
+                    uint64_t *size, struct fr_err *err)
+{
+    int append = strcmp(suffix, ".tail") == 0 ? 0 : O_APPEND;
     struct fr_buf path = {0};
     struct stat st;
     int fd = -1;
 
-    fr_buf_fmt(&path, "%s/%s%s", run->dir, name, suffix);
+    fr_buf_fmt(&path, "%s/%s%s", run->dir, log->name, suffix);
     if (path.bad) {
         fr_fail(err, FR_NOMEM, "no memory for a path");
     } else if (fr_check_unlinked(path.p, strlen(run->home), err) != FR_OK) {
         fd = -1;
-    } else if ((fd = fr_sys.open(path.p, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0600)) < 0) {
+    } else if ((fd = open_file(run, log, path.p, append)) < 0) {
         fr_fail_errno(err, errno, "opening %s", path.p);
     } else if (fr_sys.fstat(fd, &st) != 0) {
         fr_fail_errno(err, errno, "looking at %s", path.p);
@@ -50,9 +75,9 @@ static enum fr_rc open_log(struct fr_run *run, struct run_attempt *at, struct fr
 
     if (log->fd >= 0)
         return FR_OK;
-    if ((log->fd = open_one(run, log->name, "", &log->size, err)) < 0)
+    if ((log->fd = open_one(run, log, "", &log->size, err)) < 0)
         return err->rc;
-    if ((log->idx_fd = open_one(run, log->name, ".idx", &log->idx_size, err)) < 0) {
+    if ((log->idx_fd = open_one(run, log, ".idx", &log->idx_size, err)) < 0) {
         run_log_close(at);
         return err->rc;
     }
@@ -132,7 +157,7 @@ static enum fr_rc start_over(struct run_log *log, struct fr_err *err)
         return fr_fail_errno(err, errno, "cutting %s", log->name);
     log->size = log->idx_offset = log->idx_size = 0;
     log->idx_wall = 0;
-    log->doubted = false;
+    log->refetch = false;
     return FR_OK;
 }
 
@@ -153,7 +178,7 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         return;
     }
     if (open_log(run, at, &err) != FR_OK ||
-        (log->doubted && piece->offset == 0 && start_over(log, &err) != FR_OK)) {
+        (log->refetch && piece->offset == 0 && start_over(log, &err) != FR_OK)) {
         cannot_write(run, at, &err);
         return;
     }
@@ -172,18 +197,59 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         cannot_write(run, at, &err);
         return;
     }
+    log->size += bytes.n;
     run_note(run, &(struct fr_note){.kind = FR_NOTE_LOG,
                                     .wall_ms = wall,
                                     .inst = at->inst,
                                     .node = (uint32_t)ev->node,
                                     .bytes = bytes,
-                                    .offset = log->size});
-    log->size += bytes.n;
+                                    .offset = log->size - bytes.n});
+}
+
+/* The file is opened for each piece: there are few, and descriptors are short. */
+void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
+{
+    const struct fr_tail_piece *piece = &ev->tail;
+    struct run_log *log = &at->log;
+    struct fr_tail_head h = {0};
+    struct fr_err err;
+    uint64_t size;
+    bool fine;
+    int fd;
+
+    if (log->tail_failed || log->cut)
+        return;
+    if ((fd = open_one(run, log, ".tail", &size, &err)) >= 0) {
+        if (!fr_tail_look(fd, &h) || h.end != piece->at)
+            h.from = h.end = piece->at;
+        h.head = piece->head;
+        h.keep = piece->keep;
+        h.ms = wall_of(run, ev->node, piece->mono_ms);
+        if (piece->joined != 0) {
+            fine = fr_tail_join(fd, &h, piece->joined, piece->dropped);
+            fr_tail_empty(fd);
+        } else {
+            fine = fr_tail_put(fd, &h, piece->bytes.p, piece->bytes.n);
+        }
+        if (!fine) {
+            fr_fail_errno(&err, errno, "writing %s.tail", log->name);
+            (void)!fr_sys.ftruncate(fd, 0);
+        }
+        fr_sys.close(fd);
+        if (fine)
+            return;
+    }
+    log->tail_failed = true;
+    run_trouble(run, at->inst, "its newest output is shown at its end alone: %s", err.msg);
 }
 
 enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err)
 {
-    (void)run;
+    enum fr_rc rc;
+
+    /* closed while descriptors were short: a descriptor of the file is enough to sync all of it */
+    if (at->log.fd < 0 && at->log.size > 0 && (rc = open_log(run, at, err)) != FR_OK)
+        return rc;
     if (at->log.fd >= 0 && fr_sys.fdatasync(at->log.fd) != 0)
         return fr_fail_errno(err, errno, "writing %s", at->log.name);
     return FR_OK;
@@ -191,7 +257,7 @@ enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_er
 
 void run_log_missing(struct fr_run *run)
 {
-    run->told_missing = true;
+    run->missing_shown = true;
     for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
         if (at->sent && at->ended && !at->log_end && at->log_bytes > at->log.size)
             run_trouble(run, at->inst,

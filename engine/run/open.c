@@ -19,8 +19,8 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
     run->env = *env;
     run->home = fr_store_home(env->store);
     run->lock_fd = run->sock_fd = -1;
-    run->heard_last = &run->heard;
-    run->ask_due_ms = run->log_due_ms = INT64_MAX;
+    run->posted_last = &run->posted;
+    run->log_due_ms = INT64_MAX;
     return run;
 }
 
@@ -29,8 +29,8 @@ static void on_event(void *arg, struct fr_exec_event *ev)
     struct fr_run *run = arg;
 
     ev->next = NULL;
-    *run->heard_last = ev;
-    run->heard_last = &ev->next;
+    *run->posted_last = ev;
+    run->posted_last = &ev->next;
 }
 
 static void on_timer(void *arg)
@@ -74,8 +74,6 @@ static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory for the plan");
     for (uint32_t i = 0; i < plan->n_insts; i++)
         run->insts[i].reason = "";
-    for (uint32_t i = 0; i < plan->n_nodes; i++)
-        run->nodes[i].asked_ms = -1;
     for (uint32_t t = 0; t < plan->n_tasks; t++) {
         int64_t lost = plan->tasks[t].spec->lost_after_ms;
 
@@ -121,20 +119,20 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 
 /* ---- submit ---- */
 
-/* {"params": ["name=value"], "env": {"X": "…"}}: what makes the same spec again. */
-static enum fr_rc pack_params(struct fr_run *run, const struct fr_spec_opts *opts,
-                              struct fr_err *err)
+/* {"params": ["name=value"], "env": {"X": "…"}, "folder": "/…", "rules": 2}: what makes the same
+ * spec again. Rows without folder and rules were made under rules 1. */
+enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err)
 {
-    json_t *doc = json_object(), *params = json_array(), *env = json_object();
+    json_t *doc = json_object(), *env = json_object();
     char *text;
 
-    for (size_t i = 0; i < opts->n_params; i++)
-        json_array_append_new(params, json_string(opts->params[i]));
     for (size_t i = 0; i < run->spec->n_env_used; i++)
         json_object_set_new(env, run->spec->env_used[i].name,
                             json_string(run->spec->env_used[i].value.s));
-    json_object_set_new(doc, "params", params);
+    json_object_set(doc, "params", params);
     json_object_set_new(doc, "env", env);
+    json_object_set_new(doc, "folder", json_string(run->spec->folder));
+    json_object_set_new(doc, "rules", json_integer(FR_SPEC_RULES));
     text = json_dumps(doc, JSON_COMPACT);
     run->row.params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
     free(text);
@@ -201,7 +199,7 @@ enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err)
     for (uint32_t i = 0; rc == FR_OK && i < run->plan->n_insts; i++) {
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
-        rc = run_put_inst(run, &row, err);
+        rc = run_put_inst(run, &row, fr_sys.wall_ms(), err);
     }
     return rc;
 }
@@ -233,11 +231,14 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_run *run = run_new(env, err);
+    json_t *params = json_array();
     enum fr_rc rc;
 
     *out = NULL;
-    if (run == NULL)
+    if (run == NULL) {
+        json_decref(params);
         return FR_NOMEM;
+    }
     if ((rc = fr_spec_load(opts, &run->spec, issues, err)) != FR_OK)
         goto out;
     if ((rc = fr_id_new(&run->id, err)) != FR_OK || (rc = run_make_parts(run, err)) != FR_OK ||
@@ -249,15 +250,18 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                                    .state = "running",
                                    .started_wall = fr_sys.wall_ms(),
                                    .round = 1};
+    for (size_t i = 0; i < opts->n_params; i++)
+        json_array_append_new(params, json_string(opts->params[i]));
     fr_blob_tidy(env->store);
     /* nothing of it lies about before a row knows it: a resume may even be the first to own it */
     if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
-        (rc = pack_params(run, opts, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK ||
-        (rc = run_own(run, err)) != FR_OK)
+        (rc = run_pack_params(run, params, err)) != FR_OK ||
+        (rc = first_commit(run, err)) != FR_OK || (rc = run_own(run, err)) != FR_OK)
         goto out;
     if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK)
         rc = run_begin(run, FR_EV_BEGIN, err);
 out:
+    json_decref(params);
     if (rc == FR_OK)
         *out = run;
     else

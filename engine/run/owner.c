@@ -13,7 +13,7 @@ static void on_poke(void *arg, int what)
     (void)what;
     if (fd >= 0)
         fr_sys.close(fd);
-    run->poked = true;
+    run->notified = true;
 }
 
 enum fr_rc run_own(struct fr_run *run, struct fr_err *err)
@@ -36,7 +36,7 @@ enum fr_rc run_own(struct fr_run *run, struct fr_err *err)
         rc = fr_fail(err, FR_NOMEM, "no memory to listen at %s", path.p);
     if (rc == FR_OK)
         fr_loop_want(run->env.loop, run->sock, FR_LOOP_READ);
-    run->poked = true; /* what was asked while nobody owned it */
+    run->notified = true; /* what was asked while nobody owned it */
     fr_buf_finish(&path);
     return rc;
 }
@@ -136,7 +136,7 @@ void run_requests(struct fr_run *run)
     }
     if (rc != FR_OK) {
         run_trouble(run, FR_PLAN_NONE, "reading requests: %s", err.msg);
-        run->poked = rc == FR_BUSY;
+        run->notified = rc == FR_BUSY;
     }
     fr_arena_finish(&arena);
 }

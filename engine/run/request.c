@@ -36,7 +36,7 @@ const char *run_on_node(const struct fr_run *run, const struct run_attempt *at,
 
     if (rel[0] == '/' || store == NULL)
         return fr_arena_dup(order->arena, rel);
-    if (order->boxed)
+    if (order->in_container)
         return fr_arena_fmt(order->arena, "%.*s%s/%s", (int)order->container.home.n,
                             order->container.home.p, store + home, rel);
     return fr_arena_fmt(order->arena, "%s/%s", store, rel);
@@ -363,7 +363,6 @@ static void set_limits(struct build *b, const struct fr_task *task, const struct
     out->log_max_bytes = task->log.max_bytes;
     out->log_on_full = task->log.on_full == FR_ON_FULL_STOP ? FR_LOG_STOP : FR_LOG_DROP_MIDDLE;
     out->container = b->order->container;
-    out->want_dir = task->n_files > 0;
     out->leaves = task->act.uses != NULL && (strcmp(task->act.uses->name, "container") == 0 ||
                                              strcmp(task->act.uses->name, "cleanup") == 0);
 }
@@ -373,7 +372,7 @@ enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
 {
     const struct fr_plan_task *pt = run_task_of(run, at->inst);
     const struct fr_task *task = pt->spec;
-    struct run_scope scope = {run, at->inst, at->no, order->told, NULL};
+    struct run_scope scope = {run, at->inst, at->no, order->secrets, NULL};
     struct build b = {run, at, order, order->arena, run_resolver(&scope), out, err};
     bool ok = true;
     enum fr_rc rc;

@@ -54,7 +54,7 @@ static enum fr_rc get_output(struct run_scope *scope, const struct fr_ref *ref, 
     if (rc != FR_OK)
         return rc;
     if (!run_node_local(scope->run, run_node_of(scope->run, inst)))
-        scope->far = scope->run->plan->nodes[run_node_of(scope->run, inst)].name;
+        scope->other_node = scope->run->plan->nodes[run_node_of(scope->run, inst)].name;
     if ((value = run_output(scope->run, inst, ref->name)) == NULL)
         return fr_fail(
             err, FR_NOTFOUND, "%s gave no output '%s' (it %s)", scope->run->plan->insts[inst].key,

@@ -9,72 +9,6 @@ static const char *node_name(const struct fr_run *run, uint32_t inst)
     return run->plan->nodes[run_node_of(run, inst)].name;
 }
 
-/* ---- why, in words ---- */
-
-static const char *failed_need(struct fr_run *run, uint32_t inst)
-{
-    const struct fr_plan_task *task = run_task_of(run, inst);
-
-    for (uint32_t i = 0; i < task->n_needs; i++) {
-        enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
-
-        if (fr_state_ended(st) && st != FR_ST_SUCCEEDED && st != FR_ST_SKIPPED)
-            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s",
-                                run->plan->tasks[task->needs[i]].name, fr_state_name(st));
-    }
-    return "something it needs failed";
-}
-
-static const char *why_cause(struct fr_run *run, const struct fr_row *row)
-{
-    const struct fr_task *task = run_task_of(run, row->inst)->spec;
-    const char *reason;
-    char text[24];
-
-    switch (row->cause) {
-    case FR_CAUSE_EXIT:
-        return row->code == 0 ? "" : fr_arena_fmt(&run->arena, "exit code %d", row->code);
-    case FR_CAUSE_SIGNAL:
-        return fr_arena_fmt(&run->arena, "ended by signal %d (%s)", row->code,
-                            strsignal(row->code));
-    case FR_CAUSE_TIMEOUT:
-        fr_show_duration(task->timeout_ms, text);
-        return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
-    case FR_CAUSE_OOM:
-        return "killed by the kernel: out of memory";
-    case FR_CAUSE_START_FAILED:
-        reason = run->nodes[run_node_of(run, row->inst)].reason;
-        return reason[0] != '\0' ? reason : "its node did not start it";
-    case FR_CAUSE_NODE_LOST:
-        return "its node is given up";
-    case FR_CAUSE_LOST:
-        return "its outcome is not known";
-    case FR_CAUSE_GANG_PEER:
-        return "another member of its gang ended";
-    case FR_CAUSE_STOPPED:
-        return "stopped by the user";
-    default:
-        return "";
-    }
-}
-
-static const char *why(struct fr_run *run, const struct fr_row *row)
-{
-    const struct run_inst *in = &run->insts[row->inst];
-    const char *base, *own = fr_id_eq(in->row.id, row->attempt) ? in->row.reason : "";
-
-    if (row->state == FR_ST_UPSTREAM_FAILED)
-        return failed_need(run, row->inst);
-    if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
-        return row->cause == FR_CAUSE_START_FAILED ? why_cause(run, row) : "";
-    base = why_cause(run, row);
-    if (own == NULL || own[0] == '\0')
-        return base;
-    if (base[0] == '\0' || row->cause == FR_CAUSE_START_FAILED)
-        return own;
-    return fr_arena_fmt(&run->arena, "%s: %s", base, own);
-}
-
 /* ---- attempts ---- */
 
 static const char *log_name(struct fr_run *run, uint32_t inst, uint32_t no)
@@ -120,6 +54,8 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
                                       .rank = run->plan->insts[row->inst].member,
                                       .home_id = at->home_id,
                                       .boot_id = node->boot_kept,
+                                      .state = "",
+                                      .cause = "",
                                       .reason = "",
                                       .address = "",
                                       .log = log,
@@ -133,7 +69,7 @@ static void starts(struct fr_run *run, struct run_inst *in, const struct fr_row 
 {
     struct run_node *node = &run->nodes[run_node_of(run, row->inst)];
 
-    if (row->state != FR_ST_STARTING || in->writing != FR_ST_READY)
+    if (row->state != FR_ST_STARTING || in->state != FR_ST_READY)
         return;
     in->row.started_wall = fr_sys.wall_ms();
     if (at == NULL || at->sent)
@@ -165,10 +101,15 @@ enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, str
 {
     const char *eq = strchr(kv, '=');
     struct fr_output_row row = {.idx = inst, .value = eq != NULL ? eq + 1 : ""};
+    struct fr_buf key = {0};
+    enum fr_rc rc;
 
-    row.key = fr_arena_text(&run->arena, kv, eq != NULL ? (size_t)(eq - kv) : strlen(kv));
-    return row.key != NULL ? fr_store_output_put(run->env.store, run->id, &row, err)
-                           : fr_fail(err, FR_NOMEM, "no memory for an output");
+    fr_buf_add(&key, kv, eq != NULL ? (size_t)(eq - kv) : strlen(kv));
+    row.key = key.p;
+    rc = key.bad ? fr_fail(err, FR_NOMEM, "no memory for an output")
+                 : fr_store_output_put(run->env.store, run->id, &row, err);
+    fr_buf_finish(&key);
+    return rc;
 }
 
 static enum fr_rc write_outputs(struct fr_run *run, const struct run_attempt *at,
@@ -181,9 +122,35 @@ static enum fr_rc write_outputs(struct fr_run *run, const struct run_attempt *at
     return rc;
 }
 
-/* last: no later row of this attempt comes in this commit. */
-static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, bool last,
-                                struct fr_err *err)
+/* The reason that the attempt's end gave, as its row has it. */
+static enum fr_rc keep_reason(struct fr_run *run, struct run_inst *in, const struct run_attempt *at,
+                              struct fr_err *err)
+{
+    if (at == NULL || at->reason[0] == '\0' || strcmp(in->row.reason, at->reason) == 0)
+        return FR_OK;
+    in->row.reason = fr_arena_dup(&run->arena, at->reason);
+    return in->row.reason != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a reason");
+}
+
+/* The attempt's row is to be written, once however often it changes before the commit. */
+static enum fr_rc add_attempt(struct fr_run *run, struct run_inst *in, struct fr_err *err)
+{
+    size_t i = in->changed_attempt;
+
+    if (i == 0 || !fr_id_eq(run->changed_attempts[i - 1].id, in->row.id)) {
+        void *more = fr_grow(run->changed_attempts, run->n_changed_attempts + 1,
+                             &run->cap_changed_attempts, sizeof(*run->changed_attempts));
+
+        if (more == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for an attempt");
+        run->changed_attempts = more;
+        i = in->changed_attempt = ++run->n_changed_attempts;
+    }
+    run->changed_attempts[i - 1] = in->row;
+    return FR_OK;
+}
+
+static enum fr_rc prepare_attempt(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
 {
     struct run_inst *in = &run->insts[row->inst];
     struct run_attempt *at;
@@ -195,45 +162,53 @@ static enum fr_rc write_attempt(struct fr_run *run, const struct fr_row *row, bo
     rendezvous(run, row, at);
     starts(run, in, row, at);
     in->row.generation = row->generation;
+    if (row->live || strcmp(in->row.state, fr_state_name(row->attempt_state)) != 0) {
+        in->row.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+        in->row.code = row->code;
+    } /* else it has ended before, and the cause is that of a start that never came */
     in->row.state = fr_state_name(row->attempt_state);
-    in->row.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
-    in->row.code = row->code;
     if (!row->live && in->row.ended_wall == 0)
         in->row.ended_wall = fr_sys.wall_ms();
-    if (!last)
-        return FR_OK;
-    if (at != NULL && at->reason[0] != '\0')
-        in->row.reason = fr_arena_dup(&run->arena, at->reason);
-    rc = fr_store_attempt_put(run->env.store, run->id, &in->row, err);
-    if (rc == FR_OK && at != NULL && at->outputs_new)
-        rc = write_outputs(run, at, err);
+    if ((rc = keep_reason(run, in, at, err)) != FR_OK)
+        return rc;
+    return add_attempt(run, in, err);
+}
+
+static enum fr_rc write_attempts(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < run->n_changed_attempts; i++) {
+        const struct fr_attempt_row *row = &run->changed_attempts[i];
+        const struct run_attempt *at = run_attempt_find(run, row->id);
+
+        rc = fr_store_attempt_put(run->env.store, run->id, row, err);
+        if (rc == FR_OK && at != NULL && at->outputs_new)
+            rc = write_outputs(run, at, err);
+    }
     return rc;
 }
 
 /* ---- instances ---- */
 
-static enum fr_rc write_event(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+static enum fr_rc write_events(struct fr_run *run, const struct run_change *c, struct fr_err *err)
 {
-    struct run_inst *in = &run->insts[row->inst];
-    struct fr_event_row ev = {.wall = fr_sys.wall_ms(),
-                              .idx = row->inst,
-                              .attempt_no = row->attempt_no,
-                              .code = row->code};
+    const struct fr_row *row = &run->acts.v[c->act].row;
+    struct fr_event_row ev = {
+        .wall = c->wall_ms, .idx = row->inst, .attempt_no = row->attempt_no, .code = row->code};
     enum fr_rc rc = FR_OK;
 
     ev.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
-    ev.text = in->reason;
-    if (row->state != in->writing) {
+    if (c->state) {
         ev.kind = fr_state_name(row->state);
+        ev.text = c->text;
         rc = fr_store_event_add(run->env.store, run->id, &ev, err);
     }
-    if (rc == FR_OK && row->unreachable != in->writing_away) {
+    if (rc == FR_OK && c->reach) {
         ev.kind = row->unreachable ? "unreachable" : "reachable";
         ev.text = run->nodes[run_node_of(run, row->inst)].reason;
         rc = fr_store_event_add(run->env.store, run->id, &ev, err);
     }
-    in->writing = row->state;
-    in->writing_away = row->unreachable;
     return rc;
 }
 
@@ -256,15 +231,20 @@ static void times(struct fr_run *run, const struct fr_row *row)
         in->unreachable_wall = now;
 }
 
-static enum fr_rc put_note(struct fr_run *run, size_t act, const char *text, struct fr_err *err)
+static enum fr_rc add_change(struct fr_run *run, struct run_change change, struct fr_err *err)
 {
-    if (!run_grow_list((void **)&run->notes, run->n_notes, &run->cap_notes, sizeof(*run->notes)))
-        return fr_fail(err, FR_NOMEM, "no memory to show what happened");
-    run->notes[run->n_notes++] = (struct run_shown){act, text};
+    void *more =
+        fr_grow(run->changes, run->n_changes + 1, &run->cap_changes, sizeof(*run->changes));
+
+    if (more == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for what happened");
+    run->changes = more;
+    run->changes[run->n_changes++] = change;
     return FR_OK;
 }
 
-enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, struct fr_err *err)
+enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wall_ms,
+                        struct fr_err *err)
 {
     const struct run_inst *in = &run->insts[row->inst];
     const struct fr_plan_inst *pi = &run->plan->insts[row->inst];
@@ -294,84 +274,72 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, struct fr_
         .ended_wall = in->ended_wall};
     if (row->state == FR_ST_RETRYING) {
         out.due_delay_ms = row->delay_ms;
-        out.due_wall = fr_sys.wall_ms() + row->delay_ms;
+        out.due_wall = wall_ms + row->delay_ms;
     }
     return fr_store_inst_put(run->env.store, run->id, &out, err);
 }
 
-static enum fr_rc write_row(struct fr_run *run, size_t i, struct fr_err *err)
+static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err)
 {
-    const struct fr_row *row = &run->acts.v[i].row;
+    const struct fr_row *row = &run->acts.v[act].row;
     struct run_inst *in = &run->insts[row->inst];
-    const struct fr_row *last = &run->acts.v[in->last_act].row;
-    bool newest = last == row, other = !fr_id_eq(last->attempt, row->attempt);
-    enum fr_rc rc = row->attempt_no > 0 ? write_attempt(run, row, newest || other, err) : FR_OK;
+    struct run_change change = {.act = act, .wall_ms = fr_sys.wall_ms()};
+    enum fr_rc rc = FR_OK;
 
+    if (row->attempt_no > 0)
+        rc = prepare_attempt(run, row, err);
     if (rc != FR_OK)
         return rc;
-    in->reason = why(run, row);
+    in->reason = run_why(run, row);
     if (in->reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row);
-    if ((newest && (rc = run_put_inst(run, row, err)) != FR_OK) ||
-        (rc = write_event(run, row, err)) != FR_OK || fr_row_booked(row))
-        return rc;
-    return put_note(run, i, in->reason, err);
+    change.text = in->reason;
+    change.state = row->state != in->state;
+    change.reach = row->unreachable != in->unreachable;
+    in->state = row->state;
+    in->unreachable = row->unreachable;
+    in->last_act = act;
+    return add_change(run, change, err);
+}
+
+static enum fr_rc write_row(struct fr_run *run, const struct run_change *c, struct fr_err *err)
+{
+    const struct fr_row *row = &run->acts.v[c->act].row;
+    enum fr_rc rc = FR_OK;
+
+    if (run->insts[row->inst].last_act == c->act)
+        rc = run_put_inst(run, row, c->wall_ms, err);
+    return rc == FR_OK ? write_events(run, c, err) : rc;
 }
 
 /* ---- the run ---- */
 
-/* An instance whose failure failed the run. */
-static bool to_blame(const struct fr_run *run, const struct fr_row *row)
+static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err)
 {
-    return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
-           row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
-           row->cause != FR_CAUSE_GANG_PEER && !run_task_of(run, row->inst)->spec->best_effort;
-}
-
-/* The first one; of a gang whose others failed because one was lost, that one. */
-static const char *why_run(struct fr_run *run)
-{
-    uint32_t found = FR_PLAN_NONE;
-    struct fr_row culprit = {0};
-
-    for (uint32_t i = 0; i < run->plan->n_insts; i++) {
-        struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
-
-        if (to_blame(run, &row) &&
-            (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
-                                       row.state == FR_ST_LOST && culprit.state != FR_ST_LOST))) {
-            found = i;
-            culprit = row;
-        }
-    }
-    if (found == FR_PLAN_NONE)
-        return "";
-    return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[found].key,
-                        run->insts[found].reason[0] != '\0' ? run->insts[found].reason
-                                                            : fr_state_name(culprit.state));
-}
-
-static enum fr_rc write_run(struct fr_run *run, size_t i, struct fr_err *err)
-{
-    const struct fr_run_now *now = &run->acts.v[i].run;
-    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1};
-    enum fr_rc rc;
+    const struct fr_run_now *now = &run->acts.v[act].run;
+    int64_t wall_ms = fr_sys.wall_ms();
 
     run->row.state = fr_run_state_name(now->state);
     run->row.outcome = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
     run->row.round = now->round;
-    run->row.ended_wall = now->state == FR_RUN_OVER ? fr_sys.wall_ms() : 0;
-    run->row.reason = now->outcome == FR_OUT_FAILED ? why_run(run) : "";
+    run->row.ended_wall = now->state == FR_RUN_OVER ? wall_ms : 0;
+    run->row.reason = now->outcome == FR_OUT_FAILED ? run_why_failed(run) : "";
     if (run->row.reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
-    if ((rc = fr_store_run_set(run->env.store, &run->row, err)) != FR_OK)
-        return rc;
-    ev.kind = now->state == FR_RUN_OVER ? run->row.outcome : run->row.state;
-    ev.text = run->row.reason;
-    if ((rc = fr_store_event_add(run->env.store, run->id, &ev, err)) != FR_OK)
-        return rc;
-    return put_note(run, i, run->row.reason, err);
+    return add_change(
+        run, (struct run_change){.act = act, .text = run->row.reason, .wall_ms = wall_ms}, err);
+}
+
+static enum fr_rc write_run(struct fr_run *run, const struct run_change *c, struct fr_err *err)
+{
+    const struct fr_run_now *now = &run->acts.v[c->act].run;
+    struct fr_event_row ev = {.wall = c->wall_ms, .idx = -1, .text = c->text};
+    enum fr_rc rc = fr_store_run_set(run->env.store, &run->row, err);
+
+    ev.kind =
+        now->state == FR_RUN_OVER ? fr_outcome_name(now->outcome) : fr_run_state_name(now->state);
+    return rc == FR_OK ? fr_store_event_add(run->env.store, run->id, &ev, err) : rc;
 }
 
 static enum fr_rc write_nodes(struct fr_run *run, struct fr_err *err)
@@ -392,24 +360,35 @@ static enum fr_rc write_nodes(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+/* Rows that came since the last try. */
+static enum fr_rc prepare_changes(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (; rc == FR_OK && run->prepared < run->acts.n; run->prepared += rc == FR_OK) {
+        enum fr_act_kind kind = run->acts.v[run->prepared].kind;
+
+        if (kind == FR_ACT_ROW)
+            rc = prepare_row(run, run->prepared, err);
+        else if (kind == FR_ACT_ROW_RUN)
+            rc = prepare_run(run, run->prepared, err);
+    }
+    return rc;
+}
+
 enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
 {
-    enum fr_rc rc = write_nodes(run, err);
+    enum fr_rc rc = prepare_changes(run, err);
 
-    run->n_notes = 0;
-    for (size_t i = 0; i < run->acts.n; i++)
-        if (run->acts.v[i].kind == FR_ACT_ROW) {
-            struct run_inst *in = &run->insts[run->acts.v[i].row.inst];
+    if (rc == FR_OK)
+        rc = write_nodes(run, err);
+    if (rc == FR_OK)
+        rc = write_attempts(run, err);
+    for (size_t i = 0; rc == FR_OK && i < run->n_changes; i++) {
+        const struct run_change *c = &run->changes[i];
 
-            in->writing = in->shown;
-            in->writing_away = in->shown_away;
-            in->last_act = i;
-        }
-    for (size_t i = 0; rc == FR_OK && i < run->acts.n; i++) {
-        if (run->acts.v[i].kind == FR_ACT_ROW)
-            rc = write_row(run, i, err);
-        else if (run->acts.v[i].kind == FR_ACT_ROW_RUN)
-            rc = write_run(run, i, err);
+        rc = run->acts.v[c->act].kind == FR_ACT_ROW ? write_row(run, c, err)
+                                                    : write_run(run, c, err);
     }
     for (size_t i = 0; rc == FR_OK && i < run->n_done; i++)
         rc = fr_store_attempt_done(run->env.store, run->id,
@@ -422,41 +401,51 @@ enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-/* The row is shown, and as the newest that is committed. */
-static struct fr_note show_row(struct fr_run *run, const struct fr_row *row)
+/* What is committed is shown; a booked attempt is not. */
+static void show_change(struct fr_run *run, const struct run_change *c)
 {
-    struct run_inst *in = &run->insts[row->inst];
-    struct run_attempt *at = run_attempt_find(run, row->attempt);
+    const struct fr_act *act = &run->acts.v[c->act];
+    struct fr_note note = {.kind = FR_NOTE_RUN,
+                           .inst = FR_PLAN_NONE,
+                           .node = FR_PLAN_NONE,
+                           .now = act->run,
+                           .text = c->text};
 
-    in->shown = in->writing;
-    in->shown_away = in->writing_away;
-    if (at != NULL)
-        at->outputs_new = false;
-    return (struct fr_note){
-        .kind = FR_NOTE_STATE, .inst = row->inst, .node = run_node_of(run, row->inst), .row = *row};
+    if (act->kind == FR_ACT_ROW) {
+        struct run_attempt *at = run_attempt_find(run, act->row.attempt);
+
+        run->insts[act->row.inst].changed_attempt = 0;
+        if (at != NULL)
+            at->outputs_new = false;
+        if (at != NULL && fr_row_booked(&act->row))
+            at->booked = true;
+        if (fr_row_booked(&act->row))
+            return;
+        note.kind = FR_NOTE_STATE;
+        note.inst = act->row.inst;
+        note.node = run_node_of(run, act->row.inst);
+        note.row = act->row;
+    }
+    run_note(run, &note);
 }
 
 void run_show(struct fr_run *run)
 {
-    struct run_attempt *at;
-
     run->n_done = 0;
     run->answers = NULL;
-    for (size_t i = 0; i < run->acts.n; i++)
-        if (run->acts.v[i].kind == FR_ACT_ROW && fr_row_booked(&run->acts.v[i].row) &&
-            (at = run_attempt_find(run, run->acts.v[i].row.attempt)) != NULL)
-            at->booked = true;
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
-    for (size_t i = 0; i < run->n_notes; i++) {
-        const struct fr_act *act = &run->acts.v[run->notes[i].act];
-        struct fr_note note = {
-            .kind = FR_NOTE_RUN, .inst = FR_PLAN_NONE, .node = FR_PLAN_NONE, .now = act->run};
+    for (size_t i = 0; i < run->n_changes; i++)
+        show_change(run, &run->changes[i]);
+    run->n_changes = run->n_changed_attempts = 0;
+}
 
-        if (act->kind == FR_ACT_ROW)
-            note = show_row(run, &act->row);
-        note.text = run->notes[i].text;
-        run_note(run, &note);
-    }
-    run->n_notes = 0;
+void run_changes_drop(struct fr_run *run)
+{
+    fr_sys.free(run->changes);
+    fr_sys.free(run->changed_attempts);
+    run->changes = NULL;
+    run->changed_attempts = NULL;
+    run->cap_changes = run->cap_changed_attempts = 0;
+    run->n_changes = run->n_changed_attempts = 0;
 }

@@ -5,15 +5,14 @@
 
 enum {
     COMMIT_RETRY_MS = 1000,
-    LAZY_MS = 50, /* a launch alone waits so long for its commit */
-    BATCH_MS = 5, /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
+    LAUNCH_MS = 50, /* a launch alone waits so long for its commit */
+    BATCH_MS = 5,   /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
     BATCH_MIN = 4,
     BOOKED_MS = 10, /* ends wait so long while there are attempts that need no commit to start, … */
     BOOKED_MOST_MS = 100,    /* … longer where commits are slow, as nothing starts during one */
     LINGER_MS = 10000,       /* after the end of the run the last logs are awaited, each time … */
     LINGER_BYTES = 64 << 10, /* … for at least so many bytes of them */
     KEEP_ACTS = 4096,
-    REACH_MS = 120000, /* a node that was never up within this is refused */
 };
 
 /* ---- small things that all of run uses ---- */
@@ -121,8 +120,12 @@ void run_die(struct fr_run *run, const struct fr_err *err)
 
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err)
 {
-    if (!run_grow_list((void **)&run->events, run->n_events, &run->cap_events, sizeof(*ev)))
+    struct fr_event *events =
+        fr_grow(run->events, run->n_events + 1, &run->cap_events, sizeof(*events));
+
+    if (events == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for events");
+    run->events = events;
     run->events[run->n_events++] = *ev;
     return FR_OK;
 }
@@ -219,13 +222,13 @@ static bool commit(struct fr_run *run)
     return false;
 }
 
-/* How long what was decided may wait, so that one commit serves many; 0: not at all. Nothing but
- * views depends on a launch; while attempts are booked, nothing waits for the end of others; and
- * while enough run to keep the nodes busy, half of them may end before the next are started. */
-static int64_t patience(const struct fr_run *run)
+/* How long the commit may wait to cover more transitions; 0: commit now. A launch matters only to
+ * views. While attempts are booked, an end can wait, too: the next start does not depend on its
+ * commit. While enough attempts run to keep the nodes busy, half of them may end first. */
+static int64_t commit_delay_ms(const struct fr_run *run)
 {
     size_t ended = 0, starts = 0;
-    bool lazy = true;
+    bool only_launches = true;
 
     for (size_t i = 0; i < run->acts.n; i++) {
         const struct fr_act *act = &run->acts.v[i];
@@ -233,7 +236,7 @@ static int64_t patience(const struct fr_run *run)
         if (act->kind == FR_ACT_EVAL || act->kind == FR_ACT_PAST ||
             (act->kind == FR_ACT_ROW && !act->row.unreachable && act->row.state == FR_ST_RUNNING))
             continue;
-        lazy = false;
+        only_launches = false;
         if (act->kind == FR_ACT_ROW && !act->row.unreachable)
             ended += act->row.attempt_no > 0 && !act->row.live;
         else if (act->kind == FR_ACT_START)
@@ -247,11 +250,11 @@ static int64_t patience(const struct fr_run *run)
         int64_t ms = BOOKED_MS + 2 * run->commit_ms;
         return ms < BOOKED_MOST_MS ? ms : BOOKED_MOST_MS;
     }
-    return lazy ? LAZY_MS : running >= BATCH_MIN && ended < running ? BATCH_MS : 0;
+    return only_launches ? LAUNCH_MS : running >= BATCH_MIN && ended < running ? BATCH_MS : 0;
 }
 
 /* Whether a commit is due; if it may wait, held_ms says since when it does. */
-static bool ripe(struct fr_run *run)
+static bool commit_is_due(struct fr_run *run)
 {
     int64_t now = fr_sys.mono_ms();
 
@@ -261,7 +264,7 @@ static bool ripe(struct fr_run *run)
         return run->commit_due_ms <= now;
     if (run->held_ms == 0)
         run->held_ms = now;
-    return run->answers != NULL || run->over || run->held_ms + patience(run) <= now;
+    return run->answers != NULL || run->over || run->held_ms + commit_delay_ms(run) <= now;
 }
 
 static void renew_leases(struct fr_run *run)
@@ -278,29 +281,6 @@ static void renew_leases(struct fr_run *run)
     }
 }
 
-/* A node that was asked for and never answered is refused, so that a wrong address ends the run. */
-static void give_up_nodes(struct fr_run *run)
-{
-    int64_t now = fr_sys.mono_ms();
-
-    run->ask_due_ms = INT64_MAX;
-    for (uint32_t n = 0; n < run->plan->n_nodes; n++) {
-        struct run_node *node = &run->nodes[n];
-        struct fr_event ev = {.kind = FR_EV_NODE_REFUSED, .node = n};
-
-        if (node->asked_ms < 0)
-            continue;
-        if (node->asked_ms + REACH_MS > now) {
-            if (node->asked_ms + REACH_MS < run->ask_due_ms)
-                run->ask_due_ms = node->asked_ms + REACH_MS;
-            continue;
-        }
-        node->asked_ms = -1;
-        node->refused = true;
-        run_queue_or_die(run, &ev);
-    }
-}
-
 /* Logs that could not be written: their bytes are asked for again. */
 static void follow_again(struct fr_run *run)
 {
@@ -313,26 +293,26 @@ static void follow_again(struct fr_run *run)
     }
 }
 
-static void look_around(struct fr_run *run)
+static void take_inputs(struct fr_run *run)
 {
     int64_t now = fr_sys.mono_ms();
 
-    while (run->heard != NULL) {
-        struct fr_exec_event *ev = run->heard;
+    while (run->posted != NULL) {
+        struct fr_exec_event *ev = run->posted;
 
-        run->heard = ev->next;
-        if (run->heard == NULL)
-            run->heard_last = &run->heard;
-        run_hear(run, ev);
+        run->posted = ev->next;
+        if (run->posted == NULL)
+            run->posted_last = &run->posted;
+        run_take_event(run, ev);
         fr_exec_event_free(ev);
     }
-    if (run->poked) {
-        run->poked = false;
+    if (run->notified) {
+        run->notified = false;
         run_requests(run);
     }
-    if (run->told) {
-        run->told = false;
-        run_start_told(run);
+    if (run->secrets_ready) {
+        run->secrets_ready = false;
+        run_start_secrets(run);
     }
     if (run->hashing)
         run_start_hash(run);
@@ -340,8 +320,6 @@ static void look_around(struct fr_run *run)
         run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
     if (run->lease_every_ms > 0 && run->lease_due_ms <= now)
         renew_leases(run);
-    if (run->ask_due_ms <= now)
-        give_up_nodes(run);
     if (run->log_due_ms <= now)
         follow_again(run);
     /* who cancels wants it to end, whatever is still to come over a slow link */
@@ -388,12 +366,10 @@ static void effects(struct fr_run *run)
         if (run->acts.v[i].kind >= FR_ACT_EFFECTS)
             run_act(run, &run->acts.v[i]);
     run->acts.n = 0;
-    run->looked = run->early = 0;
+    run->looked = run->early = run->prepared = 0;
     if (run->acts.cap > KEEP_ACTS) { /* a run's first turn has a row for each instance */
         fr_acts_finish(&run->acts);
-        fr_sys.free(run->notes);
-        run->notes = NULL;
-        run->cap_notes = 0;
+        run_changes_drop(run);
     }
 }
 
@@ -401,17 +377,15 @@ static void arm(struct fr_run *run, bool soon)
 {
     int64_t due = run->over ? run->over_ms + LINGER_MS : fr_sched_next_due(run->sched);
 
-    if (soon || run->n_events > 0 || run->heard != NULL || run->hashing ||
+    if (soon || run->n_events > 0 || run->posted != NULL || run->hashing ||
         (run->over && run->n_done > 0 && run->commit_due_ms == 0))
         due = 0;
     if (run->commit_due_ms != 0 && run->commit_due_ms < due)
         due = run->commit_due_ms;
-    if (run->held_ms != 0 && run->commit_due_ms == 0 && run->held_ms + patience(run) < due)
-        due = run->held_ms + patience(run);
+    if (run->held_ms != 0 && run->commit_due_ms == 0 && run->held_ms + commit_delay_ms(run) < due)
+        due = run->held_ms + commit_delay_ms(run);
     if (run->lease_every_ms > 0 && run->lease_due_ms < due)
         due = run->lease_due_ms;
-    if (run->ask_due_ms < due)
-        due = run->ask_due_ms;
     if (run->log_due_ms < due)
         due = run->log_due_ms;
     fr_loop_arm(run->env.loop, run->timer, due == INT64_MAX ? -1 : due);
@@ -422,18 +396,18 @@ static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
     enum fr_rc rc;
     bool early, due;
 
-    look_around(run);
+    take_inputs(run);
     rc = apply_all(run, err);
     if (rc != FR_OK)
         return rc;
     early = early_effects(run);
-    due = ripe(run);
+    due = commit_is_due(run);
     if (due && !early && commit(run)) { /* else after the next turn of the loop, which sends it */
         run->held_ms = 0;
         run_show(run);
         effects(run);
     }
-    if (run->over && !run->told_missing && fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
+    if (run->over && !run->missing_shown && fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
         run_log_missing(run);
     arm(run, due && early);
     return FR_OK;
@@ -442,7 +416,7 @@ static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
 enum fr_rc fr_run_turn(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
-    bool wait = run->n_events == 0 && run->heard == NULL && !run->poked;
+    bool wait = run->n_events == 0 && run->posted == NULL && !run->notified;
 
     if (!run->fatal)
         rc = fr_loop_turn(run->env.loop, wait, err);
@@ -458,7 +432,7 @@ enum fr_rc fr_run_turn(struct fr_run *run, struct fr_err *err)
 
 bool fr_run_over(const struct fr_run *run)
 {
-    if (!run->over || run->n_events > 0 || run->heard != NULL)
+    if (!run->over || run->n_events > 0 || run->posted != NULL)
         return false;
     if (fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
         return true;
@@ -480,10 +454,10 @@ void fr_run_destroy(struct fr_run *run)
     if (run == NULL)
         return;
     fr_exec_destroy(&run->exec);
-    while (run->heard != NULL) {
-        struct fr_exec_event *ev = run->heard;
+    while (run->posted != NULL) {
+        struct fr_exec_event *ev = run->posted;
 
-        run->heard = ev->next;
+        run->posted = ev->next;
         fr_exec_event_free(ev);
     }
     while (run->attempts != NULL)
@@ -495,7 +469,7 @@ void fr_run_destroy(struct fr_run *run)
     fr_sched_destroy(run->sched);
     fr_acts_finish(&run->acts);
     fr_sys.free(run->events);
-    fr_sys.free(run->notes);
+    run_changes_drop(run);
     fr_sys.free(run->done);
     fr_spec_destroy(run->spec);
     fr_arena_finish(&run->arena);

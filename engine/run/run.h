@@ -1,10 +1,11 @@
+/* clang-format off */
 /*
- * A run from its first commit to its end: the only glue between plan, sched, store and exec. It
- * owns the loop's turns, feeds the scheduler, writes each turn in one transaction, and performs its
- * effects after the commit. Whoever starts a run (a command, later a daemon) gives it a loop and a
- * store, turns it until it is done, and hears of it through a view.
+ * A run from its first commit to its end. It joins plan, sched, store and exec: it turns the loop,
+ * feeds the scheduler, writes each turn in one transaction, and performs the effects after the
+ * commit. The caller gives it a loop and a store, turns it until it is over, and watches it through
+ * a view.
  *
- * What a task's command sees, besides what the node adds (wire/request.h: FLOWRUN_ATTEMPT,
+ * Environment of a task's command, besides what the node adds (wire/request.h: FLOWRUN_ATTEMPT,
  * FLOWRUN_OUTPUT, FLOWRUN_DIR, FLOWRUN_NODE_HOME, PATH …):
  *
  *   FLOWRUN_RUN, FLOWRUN_RUN_NAME       the run's id (32 digits) and the pipeline's name
@@ -16,16 +17,19 @@
  *   FLOWRUN_WORK                        its work folder, else the folder `work` in the node's home
  *   FLOWRUN_PROGRAM_NAME                path of each needs_program, NAME in upper case; its folder
  *                                       stands in front of PATH, too
- *   NNODES, NODE_RANK                   of a gang; the head (its first node) is rank 0. Else 1 and
- * 0 MASTER_ADDR, MASTER_PORT            of a gang: the head's address as the others see it, and a
- * port that the node held until the launch FLOWRUN_PEERS                       of a gang: "NAME
- * ADDRESS" of each member, by rank, a line each FLOWRUN_WITH                        of a built-in
- * task or sidecar: its `with`, a JSON object with defaults filled in (spec/kinds.h); a secret one
- * when it holds secrets
+ *   NNODES, NODE_RANK                   of a gang; the head (its first node) is rank 0. Else 1, 0
+ *   MASTER_ADDR, MASTER_PORT            of a gang: the head's address as the others see it, and a
+ *                                       port that the node held until the launch
+ *   FLOWRUN_PEERS                       of a gang: "NAME ADDRESS" of each member, by rank, a line
+ *                                       each
+ *   FLOWRUN_WITH                        of a built-in task or sidecar: its `with`, a JSON object
+ *                                       with defaults filled in (spec/kinds.h); a secret variable
+ *                                       when it holds secrets
  *
  * and the env of pipeline, node and task. Built-in tasks and sidecars run as `flownode task NAME`.
- * A path that `with` takes from control is shipped first and stands there as its path on the node.
+ * A path that `with` takes from control is shipped first; FLOWRUN_WITH holds its path on the node.
  */
+/* clang-format on */
 #ifndef FR_RUN_RUN_H
 #define FR_RUN_RUN_H
 
@@ -80,18 +84,18 @@ struct fr_run_env {
     void *make_link_arg;
 };
 
-/* Looks for what the plan's pipeline names of this machine: files of tasks (unless an earlier task
- * may still make them), keys and the like of nodes, secrets from variables and files. FR_USAGE:
- * issues has all that is missing, at its place in the file. */
+/* Checks that what the pipeline names of this machine exists: files of tasks (unless an earlier
+ * task may make them), keys of nodes, secrets from variables and files. FR_USAGE: issues lists
+ * everything that is missing, with its place in the file. */
 enum fr_rc fr_run_check(const struct fr_plan *plan, struct fr_issues *issues, struct fr_err *err);
 
-/* A new run of a pipeline file: checked, staged, committed and owned, not yet turned. opts.sources
- * is not used. FR_USAGE: issues has every mistake. */
+/* Makes a new run of a pipeline file. It is checked, staged, committed and owned, but not yet
+ * turned. opts.sources is not used. FR_USAGE: issues lists every mistake. */
 enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
 struct fr_resume_opts {
-    const char *run; /* see fr_store_run_find; NULL: the newest that is not over, else the newest */
+    const char *run;            /* see fr_store_run_find; NULL: the newest */
     const char *file;           /* a changed pipeline file to go on with; NULL: the stored copy */
     const char *const *abandon; /* names of nodes that are given up */
     size_t n_abandon;
@@ -113,7 +117,7 @@ bool fr_run_over(const struct fr_run *run);
 /* Stops all tasks, as `flowrun cancel` does. */
 void fr_run_cancel(struct fr_run *run);
 
-/* Drops the run in this process: connections end, tasks go on. NULL is fine. */
+/* Frees the run in this process. Connections end, tasks go on. NULL is allowed. */
 void fr_run_destroy(struct fr_run *run);
 
 /* Views; borrowed from the run. */
@@ -130,6 +134,10 @@ struct fr_run_inst {
     const char *reason;
 };
 struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst);
+
+/* Bytes of output of the instance's ended attempts that are still to come; 0 while its node is
+ * unreachable. */
+uint64_t fr_run_output_left(const struct fr_run *run, uint32_t inst);
 
 /* Outputs of an instance's newest ended attempt, each "NAME=value". */
 const struct fr_strs *fr_run_outputs(const struct fr_run *run, uint32_t inst);

@@ -10,8 +10,8 @@
 
 enum { SECRET_MAX = 64 << 10, COMMAND_MS = 15000, REAP_EVERY_MS = 20 };
 
-struct run_told { /* what a command is asked, and answers */
-    struct run_told *next;
+struct run_answered { /* what a command is asked, and answers */
+    struct run_answered *next;
     const struct fr_secret *secret;
     struct fr_run *run;
     struct fr_proc proc; /* pid 0: none, or reaped */
@@ -70,7 +70,7 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
 
     if (s != NULL && s->from != FR_SECRET_COMMAND)
         return run_secret_read(s, out, err);
-    for (const struct run_told *t = scope->told; t != NULL; t = t->next)
+    for (const struct run_answered *t = scope->secrets; t != NULL; t = t->next)
         if (t->secret == s) {
             fr_buf_add(out, t->value.p != NULL ? t->value.p : "", t->value.n);
             return out->bad ? fr_fail(err, FR_NOMEM, "no memory for secret '%s'", name) : FR_OK;
@@ -80,7 +80,7 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
 
 /* ---- a command ---- */
 
-static void close_fd(struct run_told *t)
+static void close_fd(struct run_answered *t)
 {
     fr_loop_unwatch(t->run->env.loop, &t->watch);
     if (t->fd >= 0)
@@ -89,7 +89,7 @@ static void close_fd(struct run_told *t)
 }
 
 /* Nothing more is heard of the command; the turn that follows goes on with the start. */
-static void end(struct run_told *t, enum fr_rc rc)
+static void end(struct run_answered *t, enum fr_rc rc)
 {
     struct fr_wait w;
 
@@ -101,14 +101,14 @@ static void end(struct run_told *t, enum fr_rc rc)
             ;
     }
     t->proc.pid = 0;
-    t->over = t->run->told = true;
+    t->over = t->run->secrets_ready = true;
     t->err.rc = rc;
     if (rc != FR_OK)
         fr_while(&t->err, "secret '%s'", t->secret->name);
 }
 
 /* Its stdout is closed: how did it end? */
-static void reap(struct run_told *t)
+static void reap(struct run_answered *t)
 {
     struct fr_wait w = {0};
 
@@ -126,7 +126,7 @@ static void reap(struct run_told *t)
 
 static void on_time(void *arg)
 {
-    struct run_told *t = arg;
+    struct run_answered *t = arg;
 
     if (fr_sys.mono_ms() >= t->until_ms)
         end(t, fr_fail(&t->err, FR_TIMEOUT, "no answer within %d s", COMMAND_MS / 1000));
@@ -136,7 +136,7 @@ static void on_time(void *arg)
 
 static void on_bytes(void *arg, int what)
 {
-    struct run_told *t = arg;
+    struct run_answered *t = arg;
     char chunk[4096];
     ssize_t n = fr_sys.read(t->fd, chunk, sizeof(chunk));
 
@@ -155,7 +155,7 @@ static void on_bytes(void *arg, int what)
     }
 }
 
-static enum fr_rc start(struct run_told *t, struct fr_err *err)
+static enum fr_rc start(struct run_answered *t, struct fr_err *err)
 {
     struct fr_loop *loop = t->run->env.loop;
     const char *const argv[] = {"sh", "-c", t->secret->arg, NULL};
@@ -195,7 +195,7 @@ static enum fr_rc start(struct run_told *t, struct fr_err *err)
 struct asking {
     struct fr_run *run;
     struct fr_arena *arena;
-    struct run_told **list;
+    struct run_answered **list;
     struct fr_err *err;
     enum fr_rc rc;
 };
@@ -204,7 +204,7 @@ static bool ask_ref(void *arg, const struct fr_ref *ref)
 {
     struct asking *a = arg;
     const struct fr_secret *s = ref->kind == FR_REF_SECRET ? find(a->run->spec, ref->name) : NULL;
-    struct run_told *t;
+    struct run_answered *t;
 
     if (s == NULL || s->from != FR_SECRET_COMMAND)
         return true;
@@ -215,7 +215,7 @@ static bool ask_ref(void *arg, const struct fr_ref *ref)
         a->rc = fr_fail(a->err, FR_NOMEM, "no memory for secret '%s'", s->name);
         return false;
     }
-    *t = (struct run_told){.next = *a->list, .secret = s, .run = a->run, .fd = -1};
+    *t = (struct run_answered){.next = *a->list, .secret = s, .run = a->run, .fd = -1};
     *a->list = t;
     if ((a->rc = start(t, a->err)) != FR_OK)
         fr_while(a->err, "secret '%s'", s->name);
@@ -223,7 +223,7 @@ static bool ask_ref(void *arg, const struct fr_ref *ref)
 }
 
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
-                           struct run_told **out, struct fr_err *err)
+                           struct run_answered **out, struct fr_err *err)
 {
     struct asking a = {run, arena, out, err, FR_OK};
 
@@ -235,10 +235,10 @@ enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, stru
     return a.rc;
 }
 
-bool run_secrets_told(const struct run_told *list, struct fr_err *err)
+bool run_secrets_ready(const struct run_answered *list, struct fr_err *err)
 {
     err->rc = FR_OK;
-    for (const struct run_told *t = list; t != NULL; t = t->next) {
+    for (const struct run_answered *t = list; t != NULL; t = t->next) {
         if (!t->over)
             return false;
         if (t->err.rc != FR_OK)
@@ -247,9 +247,9 @@ bool run_secrets_told(const struct run_told *list, struct fr_err *err)
     return true;
 }
 
-void run_secrets_drop(struct run_told *list)
+void run_secrets_drop(struct run_answered *list)
 {
-    for (struct run_told *t = list; t != NULL; t = t->next) {
+    for (struct run_answered *t = list; t != NULL; t = t->next) {
         if (!t->over && t->timer != NULL)
             end(t, FR_STOPPED);
         fr_loop_untimer(t->run->env.loop, &t->timer);

@@ -85,7 +85,7 @@ static const char *source_of(struct fr_run *run, const char *path)
 static enum fr_rc add_file(struct fr_run *run, struct run_ship *ship, const char *path,
                            const char *rel, struct fr_err *err)
 {
-    struct fr_exec_file *files = run_grow(&run->arena, ship->files, ship->n, sizeof(*files));
+    struct fr_exec_file *files = fr_arena_grow(&run->arena, ship->files, ship->n, sizeof(*files));
     char *hash = fr_arena_alloc(&run->arena, FR_SHA256_TEXT);
     const char *from = source_of(run, path);
     struct stat st, here;
@@ -238,7 +238,7 @@ static enum fr_rc prepare_some(struct fr_run *run, struct run_ship *ship, struct
     return rc == FR_OK && ship->dir == NULL ? hash_some(run, ship, err) : rc;
 }
 
-static void let_go(struct run_ship *ship)
+static void close_ship(struct run_ship *ship)
 {
     fr_hash_close(ship->now);
     ship->now = NULL;
@@ -269,7 +269,7 @@ enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship *
     if (rc == FR_OK)
         rc = prepare_some(run, ship, err);
     if (rc != FR_OK) {
-        let_go(ship);
+        close_ship(ship);
         return rc;
     }
     ship->next = run->ships;
@@ -379,7 +379,7 @@ void run_ship_forget(struct fr_run *run)
 {
     for (struct run_ship **p = &run->ships; *p != NULL;)
         if ((*p)->err.rc != FR_OK) {
-            let_go(*p);
+            close_ship(*p);
             *p = (*p)->next;
         } else {
             p = &(*p)->next;
@@ -392,7 +392,7 @@ void run_ship_forget(struct fr_run *run)
 void run_ship_finish(struct fr_run *run)
 {
     for (struct run_ship *ship = run->ships; ship != NULL; ship = ship->next)
-        let_go(ship);
+        close_ship(ship);
     for (struct run_bundle *b = run->bundles; b != NULL; b = b->next)
         fr_bundle_finish(&b->bundle);
 }

@@ -40,7 +40,7 @@ void run_start_drop(struct run_start *s)
 {
     if (s == NULL)
         return;
-    run_secrets_drop(s->order.told);
+    run_secrets_drop(s->order.secrets);
     if (s->gather.spool != NULL)
         (void)fr_remove_tree(s->gather.spool, NULL);
     drop_with(s);
@@ -86,7 +86,7 @@ static enum fr_rc add_put(struct run_start *s, const struct fr_exec_file *files,
                           struct fr_err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        struct fr_exec_file *more = run_grow(&s->arena, s->put, s->n_put, sizeof(*more));
+        struct fr_exec_file *more = fr_arena_grow(&s->arena, s->put, s->n_put, sizeof(*more));
 
         if (more == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for files to ship");
@@ -111,7 +111,7 @@ static enum fr_rc add_shipped(struct run_start *s, struct run_shipped item, stru
 static bool is_local(const struct fr_run *run, const struct run_attempt *at,
                      const struct run_start *s)
 {
-    return run_node_local(run, run_node_of(run, at->inst)) && !s->order.boxed;
+    return run_node_local(run, run_node_of(run, at->inst)) && !s->order.in_container;
 }
 
 static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at,
@@ -138,14 +138,15 @@ static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at
 
 /* What a node elsewhere says names no file of this machine that is sent away: it could ask for
  * any. */
-static enum fr_rc not_from_afar(const struct run_scope *scope, const char *path, struct fr_err *err)
+static enum fr_rc not_from_other_node(const struct run_scope *scope, const char *path,
+                                      struct fr_err *err)
 {
-    if (scope->far == NULL)
+    if (scope->other_node == NULL)
         return FR_OK;
     return fr_fail(err, FR_DENIED,
                    "'%s' comes from node %s, which may not name files of this machine "
                    "(node:${{ … }} names one of the node's own)",
-                   path, scope->far);
+                   path, scope->other_node);
 }
 
 /* Whether the value of a key of `with` is one that may name a file of this machine. */
@@ -153,7 +154,7 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
                              const struct run_start *s, const char *key, struct fr_err *err)
 {
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
-    struct run_scope scope = {run, at->inst, at->no, s->order.told, NULL};
+    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -163,7 +164,7 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
         if (strcmp(act->with[i].key->name, key) != 0 || act->with[i].n != 1)
             continue;
         rc = fr_text_eval(&act->with[i].items[0].value, &resolver, &value, err);
-        if (rc == FR_OK && (rc = not_from_afar(&scope, value.p ? value.p : "", err)) != FR_OK)
+        if (rc == FR_OK && (rc = not_from_other_node(&scope, value.p ? value.p : "", err)) != FR_OK)
             fr_while(err, "%s", key);
         fr_buf_finish(&value);
     }
@@ -219,7 +220,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
                              struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no, s->order.told, NULL};
+    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -229,7 +230,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
         struct run_ship *ship = NULL;
         char *full;
 
-        scope.far = NULL;
+        scope.other_node = NULL;
         if ((rc = fr_text_eval(&kv->value, &resolver, &path, err)) != FR_OK) {
             fr_buf_finish(&path);
             break;
@@ -244,12 +245,12 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
             continue;
         }
         full = fr_arena_fmt(&s->arena, "%s%s%s",
-                            path.p != NULL && path.p[0] == '/' ? "" : run->row.folder,
+                            path.p != NULL && path.p[0] == '/' ? "" : run->spec->folder,
                             path.p != NULL && path.p[0] == '/' ? "" : "/", path.p ? path.p : "");
         fr_buf_finish(&path);
         rc = full == NULL           ? fr_fail(err, FR_NOMEM, "no memory for a path")
              : is_local(run, at, s) ? FR_OK
-                                    : not_from_afar(&scope, full, err);
+                                    : not_from_other_node(&scope, full, err);
         if (rc == FR_OK)
             rc = run_ship_path(run, full, &ship, err);
         if (rc == FR_OK)
@@ -290,7 +291,7 @@ static enum fr_rc need_container(struct fr_run *run, const struct run_attempt *a
         return fr_fail(err, FR_NOTFOUND, "%s gave no output 'runtime'", run->plan->insts[inst].key);
     if (runtime[0] == '\0' || strcmp(runtime, "none") == 0)
         return FR_OK;
-    s->order.boxed = true;
+    s->order.in_container = true;
     c->runtime = fr_str_of(runtime);
     c->name = fr_str_of(run_output(run, inst, "name"));
     c->flownode = fr_str_of(run_output(run, inst, "flownode"));
@@ -302,12 +303,12 @@ static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, st
                             struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no, s->order.told, NULL};
+    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
     if (task->act.what == FR_USES)
-        rc = fr_with_json(&task->act, run->row.folder, &resolver, &s->order.with, err);
+        rc = fr_with_json(&task->act, run->spec->folder, &resolver, &s->order.with, err);
     s->order.sidecars = fr_arena_array(&s->arena, task->n_sidecars + 1, sizeof(json_t *));
     if (rc == FR_OK && s->order.sidecars == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for sidecars");
@@ -317,7 +318,7 @@ static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, st
         json_t *doc = NULL;
 
         if (act->what == FR_USES)
-            rc = fr_with_json(act, run->row.folder, &resolver, &doc, err);
+            rc = fr_with_json(act, run->spec->folder, &resolver, &doc, err);
         else if ((doc = json_object()) == NULL)
             rc = fr_fail(err, FR_NOMEM, "no memory for a sidecar");
         if (rc != FR_OK)
@@ -354,7 +355,6 @@ static enum fr_rc send(struct fr_run *run, struct run_attempt *at, struct run_st
                        struct fr_err *err)
 {
     struct fr_exec_member m = {.node = run_node_of(run, at->inst)};
-    struct fr_exec_gang one = {&m, 1};
     enum fr_rc rc;
 
     put_in_paths(run, at, s);
@@ -365,7 +365,7 @@ static enum fr_rc send(struct fr_run *run, struct run_attempt *at, struct run_st
                                     .spec_hash = fr_str_of(run->row.spec_hash)};
     if ((rc = run_request(run, at, &s->order, &m.prepare.request, err)) != FR_OK)
         return rc;
-    rc = s->gang ? run->exec.ops->prepare(run->exec.self, &one, err)
+    rc = s->gang ? run->exec.ops->prepare(run->exec.self, &m, err)
                  : run->exec.ops->start(run->exec.self, &m, err);
     if (rc != FR_OK)
         return rc;
@@ -410,7 +410,7 @@ static void step(struct fr_run *run, struct run_attempt *at)
         }
     }
     if (rc != FR_OK)
-        run_refuse(run, at, &err);
+        run_start_failed(run, at, &err);
 }
 
 static enum fr_rc got_file(struct run_attempt *at, const struct fr_exec_event *ev,
@@ -441,7 +441,7 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
     enum fr_rc rc = FR_OK;
 
     if (ev->kind == FR_EXEC_FAILED) {
-        run_refuse(run, at, &err);
+        run_start_failed(run, at, &err);
         return;
     }
     if (ev->kind == FR_EXEC_GET_DONE)
@@ -452,7 +452,7 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
             (void)fr_remove_tree(at->start->gather.spool, NULL);
     }
     if (rc != FR_OK)
-        run_refuse(run, at, &err);
+        run_start_failed(run, at, &err);
     else
         step(run, at);
 }
@@ -486,21 +486,21 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
         rc = run_rendezvous(run, run_task_of(run, at->inst), address, &err);
     }
     if (rc != FR_OK)
-        run_refuse(run, at, &err);
+        run_start_failed(run, at, &err);
     else
         step(run, at);
 }
 
-void run_start_told(struct fr_run *run)
+void run_start_secrets(struct fr_run *run)
 {
     struct fr_err err;
 
     for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
         if (at->start == NULL || !at->start->asking ||
-            !run_secrets_told(at->start->order.told, &err))
+            !run_secrets_ready(at->start->order.secrets, &err))
             continue;
         at->start->asking = false;
-        if (err.rc != FR_OK)
+        if (err.rc != FR_OK) /* of a command: whatever it says may pass */
             run_end(run, at, FR_CAUSE_START_FAILED, err.msg);
         else
             prepare(run, at);
@@ -540,7 +540,7 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     s = fr_sys.alloc(sizeof(*s));
     if (s == NULL) {
         fr_fail(&err, FR_NOMEM, "no memory to start it");
-        run_refuse(run, at, &err);
+        run_start_failed(run, at, &err);
         return;
     }
     memset(s, 0, sizeof(*s));
@@ -548,11 +548,11 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     s->order.arena = s->gather.arena = &s->arena;
     at->start = s;
     if ((rc = need_container(run, at, s, &err)) == FR_OK)
-        rc = run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena, &s->order.told,
-                             &err);
-    s->asking = s->order.told != NULL;
+        rc = run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena,
+                             &s->order.secrets, &err);
+    s->asking = s->order.secrets != NULL;
     if (rc != FR_OK)
-        run_refuse(run, at, &err);
+        run_start_failed(run, at, &err);
     else if (!s->asking)
         prepare(run, at);
 }
@@ -562,7 +562,6 @@ void run_start_go(struct fr_run *run, const struct fr_act *act)
     struct run_attempt *at = run_attempt_find(run, act->attempt);
     struct fr_arena arena = {0};
     struct fr_exec_member m = {.node = run_node_of(run, act->inst)};
-    struct fr_exec_gang one = {&m, 1};
     struct fr_err err;
     enum fr_rc rc;
 
@@ -571,7 +570,7 @@ void run_start_go(struct fr_run *run, const struct fr_act *act)
     m.prepare.attempt = at->id;
     rc = run_go_env(run, at, &arena, &m.go_env, &err);
     if (rc == FR_OK)
-        rc = run->exec.ops->go(run->exec.self, &one, &err);
+        rc = run->exec.ops->go(run->exec.self, &m, &err);
     if (rc != FR_OK)
         run_trouble(run, act->inst, "%s", err.msg);
     else

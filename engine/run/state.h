@@ -1,4 +1,4 @@
-/* Inside of a run: its data. Nobody outside engine/run includes this. */
+/* The data of a run. Only engine/run includes this header. */
 #ifndef FR_RUN_STATE_H
 #define FR_RUN_STATE_H
 
@@ -9,12 +9,13 @@
 #include "engine/store/blob.h"
 #include "engine/store/home.h"
 
-/* The exit code of an attempt whose command ended with 0 and wrote outputs that are none. */
+/* The exit code of an attempt whose command ended with 0 but wrote outputs that cannot be read. */
 enum { RUN_EXIT_OUTPUTS = 65 };
 
 struct run_start; /* start.c */
 
-/* The copy of an attempt's output: runs/<id>/<name>, and <name>.idx with (offset, wall) pairs. */
+/* The copy of an attempt's output: runs/<id>/<name>, and <name>.idx with (offset, wall) pairs.
+ * While the node's log is full and has no end, <name>.tail has the newest bytes (base/tail.h). */
 struct run_log {
     char *name; /* in the run's arena */
     int fd, idx_fd;
@@ -23,8 +24,9 @@ struct run_log {
     uint64_t idx_size;
     int64_t idx_wall;
     bool failed;  /* could not be written: said once */
+    bool tail_failed; /* could not be written: said once */
     bool cut;     /* its node sent more than the task's limit: the rest is not kept */
-    bool doubted; /* control lost power since: replaced by what the node still has */
+    bool refetch; /* control lost power since: replaced by what the node still has */
 };
 
 /* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
@@ -53,23 +55,22 @@ struct run_attempt {
 struct run_inst {
     struct fr_strs outputs; /* of its newest ended attempt: "K=V", in the run's arena */
     int64_t started_wall, ended_wall, unreachable_wall;
-    const char *reason;              /* in the run's arena; never NULL */
-    struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
-    enum fr_state_of shown, writing; /* of the newest event row: committed; in the transaction */
-    bool shown_away, writing_away;   /* unreachable, likewise */
-    size_t last_act;                 /* its last row among the acts being written */
+    const char *reason;        /* in the run's arena; never NULL */
+    struct fr_attempt_row row; /* of its newest attempt, as stored; texts in the arena */
+    enum fr_state_of state;    /* of its newest event row, committed or prepared */
+    bool unreachable;          /* likewise */
+    size_t last_act;           /* its newest row among the prepared acts */
+    size_t changed_attempt;    /* 1 + the place of row in run->changed_attempts; 0: not there */
 };
 
 struct run_node {
     bool up, refused;
-    bool known; /* home and boot are those of the newest hello */
-    bool liar;  /* it spoke of what is not its own: said once */
-    bool met;   /* up once in this run, also before this process: waited for, however long */
+    bool known;         /* home and boot are those of the newest hello */
+    bool foreign_shown; /* it reported on an attempt of another node: shown once */
     struct fr_id home_id;
     char boot_id[40];
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
     char *store;           /* absolute path of its store folder, once a put told; NULL */
-    int64_t asked_ms;      /* not met: first asked to connect; -1 */
     int64_t down_wall;     /* unreachable since, 0 not */
     bool dirty;            /* to be written with the next commit */
     char reason[256];      /* why, or why it is refused */
@@ -128,9 +129,15 @@ struct run_other { /* an attempt that is stopped because it lives where ours sho
     uint32_t inst;
 };
 
-struct run_shown { /* a transition that the view is told of */
-    size_t act;    /* its row among the acts */
-    const char *text;
+/*
+ * A transition of an instance or of the run. It is prepared once, when its commit is tried for the
+ * first time, and stays until the commit succeeded: a further try writes the same.
+ */
+struct run_change {
+    size_t act;       /* its row among the acts */
+    const char *text; /* its reason; in the run's arena */
+    int64_t wall_ms;
+    bool state, reach; /* an event row for the new state; for unreachable or reachable */
 };
 
 struct run_done {
@@ -161,20 +168,23 @@ struct fr_run {
     uint64_t last_ref;
     uint32_t base_epoch; /* of this process's connections */
 
-    struct fr_exec_event *heard, **heard_last; /* posted, not yet looked at */
-    struct fr_event *events;                   /* for the scheduler, not yet applied; fr_sys */
+    struct fr_exec_event *posted, **posted_last; /* posted, not yet looked at */
+    struct fr_event *events;                     /* for the scheduler, not yet applied; fr_sys */
     size_t n_events, cap_events;
-    struct fr_acts acts;     /* of this drain */
-    size_t looked;           /* acts up to here: EVAL performed */
-    size_t early;            /* likewise: effects that need not wait performed */
-    struct run_shown *notes; /* of this drain, shown after the commit; fr_sys */
-    size_t n_notes, cap_notes;
+    struct fr_acts acts;        /* of this drain */
+    size_t looked;              /* acts up to here: EVAL performed */
+    size_t early;               /* likewise: effects that need not wait performed */
+    size_t prepared;            /* likewise: their changes are in the list */
+    struct run_change *changes; /* to be written, and shown after the commit; fr_sys */
+    size_t n_changes, cap_changes;
+    struct fr_attempt_row *changed_attempts; /* to be written, one row an attempt; fr_sys */
+    size_t n_changed_attempts, cap_changed_attempts;
 
     int lock_fd, sock_fd;
     struct fr_watch *sock;
-    bool poked;
-    bool told;    /* a secret's command has answered */
-    bool hashing; /* a start waits for the hash of what it ships */
+    bool notified;      /* requests of other processes wait */
+    bool secrets_ready; /* a secret's command has answered */
+    bool hashing;       /* a start waits for the hash of what it ships */
     struct fr_timer *timer;
     int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
     int64_t commit_ms;                    /* how long the last one took */
@@ -182,12 +192,11 @@ struct fr_run {
     int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
     struct run_done *done; /* acknowledged since the last commit; fr_sys */
     size_t n_done, cap_done;
-    int64_t held_ms;    /* since when what was decided waits for its commit; 0: nothing waits */
-    int64_t ask_due_ms; /* some node was asked and must be up by then; INT64_MAX: none */
-    bool over;          /* FR_ACT_OVER was performed */
-    int64_t over_ms;    /* when; later while logs still come */
-    size_t late_bytes;  /* of logs, since then */
-    bool told_missing;
+    int64_t held_ms;   /* since when what was decided waits for its commit; 0: nothing waits */
+    bool over;         /* FR_ACT_OVER was performed */
+    int64_t over_ms;   /* when; later while logs still come */
+    size_t late_bytes; /* of logs, since then */
+    bool missing_shown;
     bool fatal; /* the scheduler is unusable */
     struct fr_err fatal_err;
 };

@@ -92,7 +92,7 @@ static void try_again(struct fr_sched *s, uint32_t inst)
         struct inst *in = &s->insts[first + k];
 
         in->row.retries++;
-        in->doubts = 0;
+        in->idle_answers = 0;
         in->due_ms = s->now_ms + delay;
         set_row(s, first + k, FR_ST_RETRYING);
     }
@@ -257,14 +257,14 @@ void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
     finish_attempt(s, inst, cause, ev->proven);
 }
 
-bool doubted(struct fr_sched *s, uint32_t inst)
+bool idle_answer(struct fr_sched *s, uint32_t inst)
 {
     struct inst *in = &s->insts[inst];
     struct fr_event ev = {.cause = FR_CAUSE_START_FAILED, .proven = true};
 
-    if (in->doubts++ < DOUBTS_MAX)
+    if (in->idle_answers++ < IDLE_ANSWERS_MAX)
         return false;
-    in->doubts = 0;
+    in->idle_answers = 0;
     if (in->row.state != FR_ST_STARTING) { /* it ran, or may have */
         ev.cause = FR_CAUSE_LOST;
         ev.proven = false;
@@ -281,7 +281,7 @@ void attempt_tombstoned(struct fr_sched *s, uint32_t inst)
     in->row.code = 0;
     if (in->row.state == FR_ST_RUNNING) { /* it was launched, and the node knows nothing of it */
         finish_attempt(s, inst, FR_CAUSE_LOST, true);
-    } else if (!stopped && !s->stopping && doubted(s, inst)) {
+    } else if (!stopped && !s->stopping && idle_answer(s, inst)) {
         return;
     } else if (stopped || plan_task(s, inst)->gang || s->stopping) {
         finish_attempt(s, inst, stopped ? in->row.stop_cause : FR_CAUSE_NONE, true);
@@ -291,14 +291,20 @@ void attempt_tombstoned(struct fr_sched *s, uint32_t inst)
     }
 }
 
-void fail_unstarted(struct fr_sched *s, uint32_t inst)
+void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause)
 {
     const struct fr_plan_task *task = plan_task(s, inst);
     uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
 
     for (uint32_t k = 0; k < n; k++) {
-        s->insts[first + k].row.cause = FR_CAUSE_START_FAILED;
+        s->insts[first + k].row.cause = cause;
         s->insts[first + k].row.code = 0;
-        set_row(s, first + k, FR_ST_FAILED);
+        s->insts[first + k].no_retry = cause != FR_CAUSE_UNREACHABLE;
     }
+    if (may_retry(s, first)) {
+        try_again(s, first);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        set_row(s, first + k, FR_ST_FAILED);
 }

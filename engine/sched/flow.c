@@ -74,7 +74,7 @@ void answer_when(struct fr_sched *s, const struct fr_event *ev)
         return;
     in->asked = false;
     if (ev->failed)
-        fail_unstarted(s, ev->inst);
+        fail_unstarted(s, ev->inst, FR_CAUSE_START_FAILED);
     else if (ev->value)
         make_ready(s, ev->inst);
     else if (task->gang)

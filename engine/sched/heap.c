@@ -3,17 +3,12 @@
 
 bool heap_push(struct heap *h, struct entry e)
 {
+    struct entry *v = fr_grow(h->v, h->n + 1, &h->cap, sizeof(*v));
     size_t at = h->n;
 
-    if (h->n == h->cap) {
-        size_t cap = h->cap > 0 ? 2 * h->cap : 16;
-        struct entry *v = fr_sys.realloc(h->v, cap * sizeof *v);
-
-        if (v == NULL)
-            return false;
-        h->v = v;
-        h->cap = cap;
-    }
+    if (v == NULL)
+        return false;
+    h->v = v;
     h->n++;
     while (at > 0 && h->v[(at - 1) / 2].key > e.key) {
         h->v[at] = h->v[(at - 1) / 2];

@@ -1,10 +1,17 @@
+/* clang-format off */
 /*
- * What the files of the scheduler share; nobody else includes it. Who does what:
- *   sched.c  life, loading, views, the switch over events       move.c  states, rows, actions,
- * slots place.c  who starts where and when                          end.c   ends of attempts,
- * gangs, retries flow.c   needs, `when`, hooks, outcome                      user.c  cancel, retry,
- * nodes, resume
+ * What the files of the scheduler share; nobody else includes it.
+ *
+ *   sched.c   life, loading, views, the switch over events
+ *   move.c    states, rows, actions, slots
+ *   place.c   who starts where and when
+ *   end.c     ends of attempts, gangs, retries
+ *   flow.c    needs, `when`, hooks, outcome
+ *   link.c    links to nodes, and how long a task waits for one
+ *   user.c    cancel, retry, resume
+ *   heap.c    a heap of entries
  */
+/* clang-format on */
 #ifndef FR_SCHED_INTERNAL_H
 #define FR_SCHED_INTERNAL_H
 
@@ -31,17 +38,19 @@ struct inst {
     uint32_t stamp;      /* grows with every change of state */
     uint32_t lost_stamp; /* of its lost_after timer */
     uint32_t prev, next; /* live attempts of its node */
-    int64_t due_ms;      /* RETRYING; before RESUME the delay */
+    int64_t due_ms;      /* RETRYING: the end of its delay (before RESUME the delay); READY: since
+                          * when it is */
     bool asked;          /* its `when` is being evaluated */
     bool prepared;       /* gang: answered */
     bool queried;        /* an answer to QUERY is awaited */
     bool slotted;        /* holds slots of its node */
     bool again;          /* STOP_UNPROVEN, stopped anew: WAITING once proven gone */
     bool no_retry;       /* its last end forbids it */
-    uint8_t doubts;      /* answers since its launch or retry that led to no start: at DOUBTS_MAX
-                          * it is given up, else a node could keep it so for ever */
-    bool booked;         /* READY: its next attempt is written ahead; row.live is false meanwhile */
-    bool unsure;         /* STARTING: loaded as booked, so its start may not have left */
+    /* Answers since its launch or retry that led to no start. At IDLE_ANSWERS_MAX it is given up:
+     * else a node could hold it up for ever. */
+    uint8_t idle_answers;
+    bool booked; /* READY: its next attempt is written ahead; row.live is false meanwhile */
+    bool unsure; /* STARTING: loaded as booked, so its start may not have left */
 };
 
 struct task {
@@ -73,6 +82,8 @@ struct node {
     uint32_t gang_wait; /* first gang that waits for its link */
     uint32_t booked;    /* of its ready instances */
     bool touched;       /* in s->touched */
+    bool away_timer;    /* a timer is set that looks at what waits for its link */
+    int64_t away_ms;    /* ASKED, DOWN: since when it is not there */
 };
 
 struct fr_sched {
@@ -106,8 +117,12 @@ struct fr_sched {
 };
 
 enum {
-    LOST_TIMER = 1u << 31,
-    DOUBTS_MAX = 32,
+    LOST_TIMER = 1u << 31,         /* with an instance: of its lost_after */
+    AWAY_TIMER = 1u << 30,         /* with a node: of what waits for it */
+    AWAY_STEP_MS = 100,            /* between two looks at what waits for a node */
+    FIRST_TRY_MS = 2000,           /* beyond connect.timeout, until the first try has ended */
+    CONTROL_RETRY_FOR_MS = 120000, /* connect.retry_for of control, which no inventory names */
+    IDLE_ANSWERS_MAX = 32,
     BOOK_MAX = 16,           /* attempts booked on a node … */
     BOOK_MIN = BOOK_MAX / 2, /* … again once so few are left */
     BOOK_ALL = 4 * BOOK_MAX  /* on all nodes: with many, enough runs anyway */
@@ -155,7 +170,7 @@ void dispatch(struct fr_sched *s);
 /* It was booked before this process, and its start never came there: it waits for its turn. */
 void book_again(struct fr_sched *s, uint32_t inst);
 void want_link(struct fr_sched *s, uint32_t node);    /* asks once for one that is new */
-void let_go(struct fr_sched *s);                      /* the reserver gives back what it kept */
+void drop_reservation(struct fr_sched *s);            /* the reserver gives back what it kept */
 void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node */
 void node_gone(struct fr_sched *s, uint32_t node);    /* its link went: the reserver lets go */
 void node_back(struct fr_sched *s, uint32_t node);
@@ -163,10 +178,10 @@ void node_back(struct fr_sched *s, uint32_t node);
 /* end.c */
 void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev);
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst);
-/* An answer that leads to no start: true when it was one too many, and the attempt is over. */
-bool doubted(struct fr_sched *s, uint32_t inst);
-void fail_unstarted(struct fr_sched *s,
-                    uint32_t inst); /* start_failed without an attempt; gang: all */
+/* Counts an answer that leads to no start. True when there were too many: the attempt is over. */
+bool idle_answer(struct fr_sched *s, uint32_t inst);
+/* Fails without an attempt: start_failed, for good; unreachable, as retry.on says. Gang: all. */
+void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
 void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
 void gang_settle(struct fr_sched *s, uint32_t task);
 void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it */
@@ -179,8 +194,14 @@ void conclude(struct fr_sched *s, uint32_t task); /* when its last instance has 
 void settle(struct fr_sched *s);                  /* all that follows until nothing moves */
 void recount_needs(struct fr_sched *s);           /* from open; activates what can go */
 
-/* user.c */
+/* link.c */
 void node_event(struct fr_sched *s, const struct fr_event *ev);
+void give_up(struct fr_sched *s, uint32_t inst); /* its node is: the attempt ends as node_lost */
+/* Something is ready there: if the node is not there, it is waited for connect.retry_for long. */
+void wait_for_node(struct fr_sched *s, uint32_t node);
+void end_waits(struct fr_sched *s, uint32_t node); /* the timer of wait_for_node */
+
+/* user.c */
 void cancel_run(struct fr_sched *s);
 enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err);
 void resume_run(struct fr_sched *s);

@@ -8,18 +8,13 @@
 struct fr_act *new_act(struct fr_sched *s, enum fr_act_kind kind)
 {
     struct fr_acts *a = s->acts;
+    struct fr_act *v = fr_grow(a->v, a->n + 1, &a->cap, sizeof(*v));
 
-    if (a->n == a->cap) {
-        size_t cap = a->cap > 0 ? 2 * a->cap : 64;
-        struct fr_act *v = fr_sys.realloc(a->v, cap * sizeof *v);
-
-        if (v == NULL) {
-            s->broken = true;
-            return NULL;
-        }
-        a->v = v;
-        a->cap = cap;
+    if (v == NULL) {
+        s->broken = true;
+        return NULL;
     }
+    a->v = v;
     a->v[a->n] = (struct fr_act){.kind = kind, .inst = NONE, .node = NONE, .task = NONE};
     return &a->v[a->n++];
 }
@@ -111,6 +106,8 @@ void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state)
     }
     count_state(s, inst, -1);
     in->row.state = state;
+    if (state == FR_ST_READY)
+        in->due_ms = s->now_ms;
     in->stamp++;
     count_state(s, inst, 1);
     if (s->tasks[s->plan->insts[inst].task].open == 0)

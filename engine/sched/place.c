@@ -41,6 +41,7 @@ void want_link(struct fr_sched *s, uint32_t node)
     if (s->nodes[node].link != LINK_NEW)
         return;
     s->nodes[node].link = LINK_ASKED;
+    s->nodes[node].away_ms = s->now_ms;
     if ((a = new_act(s, FR_ACT_CONNECT)) != NULL)
         a->node = node;
 }
@@ -82,11 +83,12 @@ void enqueue(struct fr_sched *s, uint32_t inst)
         return;
     }
     if (s->nodes[node].link == LINK_REFUSED) {
-        fail_unstarted(s, inst);
+        fail_unstarted(s, inst, FR_CAUSE_START_FAILED);
         return;
     }
     s->broken |= !heap_push(&s->nodes[node].ready, e);
     offer(s, node);
+    wait_for_node(s, node);
 }
 
 static void check_reserved(struct fr_sched *s, uint32_t node)
@@ -106,7 +108,7 @@ void room_changed(struct fr_sched *s, uint32_t node)
     offer(s, node);
 }
 
-void let_go(struct fr_sched *s)
+void drop_reservation(struct fr_sched *s)
 {
     const struct fr_plan_task *gang = &s->plan->tasks[s->reserver];
 
@@ -144,6 +146,7 @@ static void wait_for_link(struct fr_sched *s, uint32_t task, uint32_t node)
 {
     s->tasks[task].next_wait = s->nodes[node].gang_wait;
     s->nodes[node].gang_wait = task;
+    wait_for_node(s, node);
 }
 
 static void reserve(struct fr_sched *s, uint32_t task)
@@ -152,7 +155,7 @@ static void reserve(struct fr_sched *s, uint32_t task)
     uint32_t missing = node_missing(s, task);
 
     if (missing != NONE && s->nodes[missing].link == LINK_REFUSED) {
-        fail_unstarted(s, gang->first);
+        fail_unstarted(s, gang->first, FR_CAUSE_START_FAILED);
         return;
     }
     if (missing != NONE) {
@@ -264,7 +267,7 @@ static void start_gang(struct fr_sched *s, uint32_t t)
     }
     for (uint32_t k = 0; k < gang->count; k++)
         put_act(s, FR_ACT_PREPARE, gang->first + k);
-    let_go(s);
+    drop_reservation(s);
 }
 
 /* Books the best of what waits for a slot of the node, as far as there are ids. */
@@ -348,9 +351,9 @@ void node_gone(struct fr_sched *s, uint32_t node)
 
     if (task == NONE || node_missing(s, task) == NONE)
         return;
-    let_go(s);
+    drop_reservation(s);
     if (s->nodes[node].link == LINK_REFUSED)
-        fail_unstarted(s, s->plan->tasks[task].first);
+        fail_unstarted(s, s->plan->tasks[task].first, FR_CAUSE_START_FAILED);
     else
         wait_for_link(s, task, node);
 }

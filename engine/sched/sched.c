@@ -177,13 +177,12 @@ enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t 
         s->ids_at = 0;
         s->ids_n = have;
     }
-    if (have + n > s->ids_cap) {
-        struct fr_id *v = fr_sys.realloc(s->ids, (have + n) * sizeof *v);
+    if (have + n > 0) {
+        struct fr_id *v = fr_grow(s->ids, have + n, &s->ids_cap, sizeof(*v));
 
         if (v == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for attempt ids");
         s->ids = v;
-        s->ids_cap = have + n;
     }
     if (n > 0)
         memcpy(s->ids + have, ids, n * sizeof *ids);
@@ -220,7 +219,7 @@ static void on_launched(struct fr_sched *s, uint32_t i, bool queried)
 
     if (in->row.state == FR_ST_STARTING) {
         in->row.attempt_state = FR_ST_RUNNING;
-        in->doubts = 0;
+        in->idle_answers = 0;
         set_row(s, i, FR_ST_RUNNING);
     }
     if (in->row.state == FR_ST_STOPPING)
@@ -236,7 +235,7 @@ static void on_cleared(struct fr_sched *s, uint32_t i)
 
     if (row->state == FR_ST_STOPPING)
         put_act(s, FR_ACT_STOP, i);
-    else if (row->state == FR_ST_STARTING && !doubted(s, i))
+    else if (row->state == FR_ST_STARTING && !idle_answer(s, i))
         put_act(s, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE, i);
 }
 
@@ -253,7 +252,7 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
         book_again(s, i);
     else if (ev->same_home && row->state == FR_ST_STARTING && !gone)
         on_cleared(s, i); /* its start never came there */
-    else if (doubted(s, i))
+    else if (idle_answer(s, i))
         return;
     else if (ev->same_home)
         put_act(s, FR_ACT_TOMBSTONE, i);

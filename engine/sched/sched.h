@@ -17,7 +17,8 @@
  * run layer stores (wall time, delay) and gives the remaining delay, clamped to the delay, on load.
  *
  * Cost. An event costs O(log n) plus O(what it sets going: users of a task that ended, members of a
- * gang, live attempts of a node); nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY. Memory
+ * gang, live attempts of a node); a look at what waits for a node that is not there, at most ten
+ * a second, O(its ready ones). Nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY. Memory
  * is below 256 bytes an instance.
  *
  * The rules kept here: at most one live attempt an instance; a new one only after the last ended,
@@ -114,7 +115,8 @@ static inline bool fr_row_booked(const struct fr_row *row)
 static inline uint32_t fr_row_began(const struct fr_row *row)
 {
     bool never = row->attempt_state == FR_ST_CANCELLED &&
-                 (row->cause == FR_CAUSE_NONE || row->cause == FR_CAUSE_START_FAILED);
+                 (row->cause == FR_CAUSE_NONE || row->cause == FR_CAUSE_START_FAILED ||
+                  row->cause == FR_CAUSE_UNREACHABLE);
 
     return row->attempt_no > 0 && (never || fr_row_booked(row)) ? row->attempt_no - 1
                                                                 : row->attempt_no;
@@ -143,7 +145,10 @@ enum fr_event_kind {
     FR_EV_TOMBSTONED, /* it never started and never will */
     FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
 
-    /* about `node`. A node is not up until the first UP. */
+    /* about `node`. A node is not up until the first UP. What is ready to start on a node that is
+     * not there waits connect.retry_for for it, and until the first try has ended or should have,
+     * then fails with the cause unreachable (0: it waits for ever); that may be retried. Nothing is
+     * concluded about attempts that may have started. */
     FR_EV_NODE_UP,   /* connected, hello done: live attempts there are queried */
     FR_EV_NODE_DOWN, /* unreachable; since_ms: time of its last reply, lost_after counts from there
                       */

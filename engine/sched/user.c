@@ -1,95 +1,7 @@
-/* What happens to a whole run or node: links, cancel, retry, resume, time. */
+/* What happens to a whole run: cancel, retry, resume, time. */
 #include "engine/sched/internal.h"
 
 #include "engine/base/sys.h"
-
-static void give_up(struct fr_sched *s, uint32_t inst)
-{
-    struct fr_event ev = {.cause = FR_CAUSE_NODE_LOST, .proven = true};
-
-    put_act(s, FR_ACT_STOP, inst); /* should a start still be on its way there */
-    attempt_ended(s, inst, &ev);
-}
-
-static void arm_lost(struct fr_sched *s, uint32_t inst, int64_t since_ms)
-{
-    int64_t after = plan_task(s, inst)->spec->lost_after_ms;
-
-    if (after > 0)
-        set_timer(s, inst | LOST_TIMER, ++s->insts[inst].lost_stamp,
-                  since_ms + after + s->margin_ms);
-}
-
-static void node_down(struct fr_sched *s, uint32_t n, int64_t since_ms)
-{
-    struct node *node = &s->nodes[n];
-
-    if (node->link == LINK_DOWN)
-        return;
-    node->link = LINK_DOWN;
-    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
-        s->insts[i].row.unreachable = true;
-        put_row(s, i);
-        arm_lost(s, i, since_ms);
-    }
-    room_changed(s, n);
-    node_gone(s, n);
-}
-
-static void node_up(struct fr_sched *s, uint32_t n)
-{
-    struct node *node = &s->nodes[n];
-
-    node->link = LINK_UP;
-    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
-        s->insts[i].lost_stamp++;
-        if (s->insts[i].row.unreachable) {
-            s->insts[i].row.unreachable = false;
-            put_row(s, i);
-        }
-        s->insts[i].queried = true;
-        put_act(s, FR_ACT_QUERY, i);
-    }
-    node_back(s, n);
-}
-
-static void node_refused(struct fr_sched *s, uint32_t n)
-{
-    struct node *node = &s->nodes[n];
-
-    node->link = LINK_REFUSED;
-    while (node->ready.n > 0) {
-        struct entry e = node->ready.v[0];
-
-        heap_pop(&node->ready);
-        if (s->insts[e.id].stamp == e.stamp)
-            fail_unstarted(s, e.id);
-    }
-    node_gone(s, n);
-    node_back(s, n);
-}
-
-static void abandon(struct fr_sched *s, uint32_t n)
-{
-    uint32_t i = s->nodes[n].live;
-
-    while (i != NONE) {
-        give_up(s, i);
-        i = s->nodes[n].live; /* an end may have stopped others, but starts nothing */
-    }
-}
-
-void node_event(struct fr_sched *s, const struct fr_event *ev)
-{
-    if (ev->kind == FR_EV_NODE_UP)
-        node_up(s, ev->node);
-    else if (ev->kind == FR_EV_NODE_DOWN)
-        node_down(s, ev->node, ev->since_ms);
-    else if (ev->kind == FR_EV_NODE_REFUSED)
-        node_refused(s, ev->node);
-    else
-        abandon(s, ev->node);
-}
 
 static void cancel_task(struct fr_sched *s, uint32_t t)
 {
@@ -120,7 +32,7 @@ void cancel_run(struct fr_sched *s)
         return;
     s->stopping = true;
     if (s->reserver != NONE)
-        let_go(s);
+        drop_reservation(s);
     if (!hooks) {
         s->run.state = FR_RUN_CANCELLING;
         put_run(s);
@@ -340,12 +252,14 @@ void tick(struct fr_sched *s)
 {
     while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms) {
         struct entry e = s->timers.v[0];
-        uint32_t i = e.id & ~(uint32_t)LOST_TIMER;
+        uint32_t i = e.id & ~(uint32_t)(LOST_TIMER | AWAY_TIMER);
 
         heap_pop(&s->timers);
         if (e.id & LOST_TIMER) {
             if (s->insts[i].lost_stamp == e.stamp && s->insts[i].row.live)
                 give_up(s, i);
+        } else if (e.id & AWAY_TIMER) {
+            end_waits(s, i);
         } else if (s->insts[i].stamp == e.stamp && s->insts[i].row.state == FR_ST_RETRYING) {
             make_ready(s, i);
         }

@@ -74,7 +74,11 @@ static void read_item(struct loader *l, const struct fr_yaml *y, const struct fr
     unsigned allow = ALLOW_RUN | ALLOW_OUTPUTS | (key->secret_ok ? ALLOW_SECRETS : 0u);
     const char *expected;
 
-    if (!read_text(l, y, allow, &out->value) || out->value.expr != NULL)
+    if (!read_text(l, y, allow, &out->value))
+        return;
+    if (key->type == FR_T_PATH && (out->value.expr != NULL || out->value.s[0] != '\0'))
+        absolute_text(l, &out->value);
+    if (out->value.expr != NULL)
         return;
     if (!with_value_ok(key, out->value.s, &expected)) {
         if (key->type == FR_T_CHOICE) {
@@ -84,8 +88,6 @@ static void read_item(struct loader *l, const struct fr_yaml *y, const struct fr
             expected = word_list(l, key->choices, n);
         }
         wrong_value(l, y, key->name, expected);
-    } else if (key->type == FR_T_PATH && !fr_has_prefix(out->value.s, "node:")) {
-        out->value.s = absolute(l, out->value.s);
     }
 }
 
@@ -261,6 +263,9 @@ void read_sidecars(struct loader *l, const struct fr_yaml *y, struct fr_task *ta
         if (act->name == NULL)
             act->name = act->uses ? act->uses->name
                                   : load_keep(l, fr_arena_fmt(l->arena, "sidecar.%zu", i));
+        else if (!label_ok(act->name))
+            complain(l, act->pos, &(struct hint){.expected = LABEL},
+                     "'%s' cannot be the name of a sidecar", act->name);
         finish_action(l, y->items[i], act, PLACE_SIDECAR);
     }
     task->sidecars = list;

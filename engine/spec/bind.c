@@ -89,8 +89,13 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
         return shape_wrong(r, path, "params.NAME");
     for (size_t i = 0; i < spec->n_params; i++)
         if (strcmp(spec->params[i].name, path->part[1].name) == 0) {
+            struct fr_expr *e =
+                literal(r, spec->params[i].value ? spec->params[i].value : "");
+
             r->bad |= spec->params[i].value == NULL; /* reported already */
-            return literal(r, spec->params[i].value ? spec->params[i].value : "");
+            if (e != NULL)
+                e->given = spec->params[i].given;
+            return e;
         }
     if ((names = load_alloc(r->l, spec->n_params, sizeof(*names))) == NULL)
         return NULL;
@@ -113,14 +118,12 @@ static bool note_variable(struct loader *l, const char *name, const char *value)
     for (size_t i = 0; i < n; i++)
         if (strcmp(grown[i].name, name) == 0)
             return true;
-    if (n % 16 == 0) {
-        if ((grown = load_alloc(l, n + 16, sizeof(*grown))) == NULL)
-            return false;
-        if (n > 0)
-            memcpy(grown, l->env_used, n * sizeof(*grown));
-        l->env_used = grown;
-        l->spec->env_used = grown;
+    if ((grown = fr_arena_grow(l->arena, l->env_used, n, sizeof(*grown))) == NULL) {
+        l->no_memory = true;
+        return false;
     }
+    l->env_used = grown;
+    l->spec->env_used = grown;
     grown[n] = (struct fr_kv){.name = name, .value = {.s = value}};
     l->spec->n_env_used++;
     return true;

@@ -10,9 +10,10 @@
  *   success()  failure()  always()        in when:
  *   'text' "text" 12 1.5 true false   ==  !=  <  <=  >  >=  &&  ||  !  ( )
  *
- * A value is text, a number or a bool; == and != compare numbers when both sides read as numbers.
- * A text false, 0 or empty is false. Names were checked at load: evaluation can only fail because
- * the resolver has no value, or on memory.
+ * Every value is a text. == and != compare numbers when both sides read as numbers. A text that is
+ * empty, false or the number 0 is false. a && b is a where a is false, else b; a || b is a where a
+ * is true, else b; && binds closer than ||. Names were checked at load: evaluation can only fail
+ * because the resolver has no value, or on memory.
  */
 #ifndef FR_SPEC_EXPR_H
 #define FR_SPEC_EXPR_H

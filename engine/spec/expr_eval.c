@@ -13,7 +13,11 @@ static enum fr_rc value_of(struct eval *ev, const struct fr_expr *e, const char 
 
 static bool truth(const char *text)
 {
-    return text[0] != '\0' && strcmp(text, "false") != 0 && strcmp(text, "0") != 0;
+    double number;
+
+    if (fr_parse_f64(fr_str_of(text), &number, NULL) == FR_OK)
+        return number != 0;
+    return text[0] != '\0' && strcmp(text, "false") != 0;
 }
 
 static const char *truth_text(bool v)
@@ -70,9 +74,9 @@ static enum fr_rc value_of_two(struct eval *ev, const struct fr_expr *e, const c
     bool v = false;
     enum fr_rc rc = value_of(ev, e->a, &a);
 
-    if (rc == FR_OK && (e->op == EX_AND || e->op == EX_OR) && truth(a) == (e->op == EX_OR)) {
-        *out = truth_text(e->op == EX_OR);
-        return FR_OK;
+    if (rc == FR_OK && (e->op == EX_AND || e->op == EX_OR)) {
+        *out = a;
+        return truth(a) == (e->op == EX_OR) ? FR_OK : value_of(ev, e->b, out);
     }
     if (rc != FR_OK || (rc = value_of(ev, e->b, &b)) != FR_OK)
         return rc;
@@ -81,10 +85,7 @@ static enum fr_rc value_of_two(struct eval *ev, const struct fr_expr *e, const c
         fr_buf_text(&text, b);
         return keep(ev, &text, out);
     }
-    if (e->op == EX_AND || e->op == EX_OR)
-        v = truth(b);
-    else
-        rc = compare(ev, e->op, a, b, &v);
+    rc = compare(ev, e->op, a, b, &v);
     *out = truth_text(v);
     return rc;
 }
@@ -168,4 +169,29 @@ static bool stop(void *arg, const struct fr_ref *ref)
 bool expr_static(const struct fr_expr *e)
 {
     return walk(e, stop, NULL);
+}
+
+const struct fr_expr *expr_first(const struct fr_expr *e)
+{
+    for (;;)
+        switch (e->op) {
+        case EX_TEXT:
+            return e;
+        case EX_JOIN:
+            e = e->a;
+            break;
+        case EX_AND:
+            e = e->b; /* a decides only when it is no path */
+            break;
+        case EX_OR: {
+            const struct fr_expr *a = expr_first(e->a);
+
+            if (a == NULL || truth(a->text))
+                return a;
+            e = e->b;
+            break;
+        }
+        default:
+            return NULL;
+        }
 }

@@ -45,8 +45,12 @@ static void scan_text(struct scan *s)
     while (s->at < s->end && out != NULL) {
         char c = s->text[s->at++];
 
-        if (c == quote && (s->at == s->end || s->text[s->at] != quote))
+        if (c == quote && (s->at == s->end || s->text[s->at] != quote)) {
+            if (strstr(out, "${{") != NULL)
+                wrong(s, "'${{' cannot stand in a quoted text; expected the name alone, without "
+                         "quotes and braces");
             return;
+        }
         s->at += c == quote;
         out[n++] = c;
     }
@@ -247,13 +251,19 @@ static struct fr_expr *parse_compare(struct scan *s)
     return e;
 }
 
+/* The value of && and ||: that of the operand which decided, or under rules 1 its truth. */
+static struct fr_expr *decided(struct scan *s, struct fr_expr *e)
+{
+    return s->p->yes_or_no ? node(s, EX_NOT, node(s, EX_NOT, e, NULL), NULL) : e;
+}
+
 static struct fr_expr *parse_and(struct scan *s)
 {
     struct fr_expr *e = parse_compare(s);
 
     while (!s->failed && is_sign(s, "&&")) {
         next(s);
-        e = node(s, EX_AND, e, parse_compare(s));
+        e = decided(s, node(s, EX_AND, e, parse_compare(s)));
     }
     return e;
 }
@@ -264,13 +274,12 @@ static struct fr_expr *parse_or(struct scan *s)
 
     while (!s->failed && is_sign(s, "||")) {
         next(s);
-        e = node(s, EX_OR, e, parse_and(s));
+        e = decided(s, node(s, EX_OR, e, parse_and(s)));
     }
     return e;
 }
 
-static struct fr_expr *parse_range(const struct expr_parser *p, const char *text, size_t at,
-                                   size_t end)
+struct fr_expr *expr_parse(const struct expr_parser *p, const char *text, size_t at, size_t end)
 {
     struct scan s = {.p = p, .text = text, .at = at, .end = end};
     struct fr_expr *e;
@@ -286,11 +295,6 @@ static struct fr_expr *parse_range(const struct expr_parser *p, const char *text
     return s.failed ? NULL : e;
 }
 
-struct fr_expr *expr_parse(const struct expr_parser *p, const char *text)
-{
-    return parse_range(p, text, 0, strlen(text));
-}
-
 bool expr_next(const char *text, size_t from, size_t *at)
 {
     const char *found = strstr(text + from, "${{");
@@ -300,8 +304,7 @@ bool expr_next(const char *text, size_t from, size_t *at)
     return found != NULL;
 }
 
-/* The "}}" that closes an expression which begins at byte at, quotes skipped. */
-static bool find_close(const char *text, size_t at, size_t *end)
+bool expr_close(const char *text, size_t at, size_t *end)
 {
     char quote = '\0';
 
@@ -318,15 +321,18 @@ static bool find_close(const char *text, size_t at, size_t *end)
     return false;
 }
 
-static struct fr_expr *join(const struct expr_parser *p, struct fr_expr *a, struct fr_expr *b)
+struct fr_expr *expr_join(struct fr_arena *arena, const struct fr_expr *a, const struct fr_expr *b)
 {
-    struct fr_expr *e;
+    struct fr_expr *e = a == NULL || b == NULL ? NULL : fr_arena_alloc(arena, sizeof(*e));
 
-    if (a == NULL || b == NULL)
-        return a == NULL ? b : a;
-    if ((e = fr_arena_alloc(p->arena, sizeof(*e))) != NULL)
+    if (e != NULL)
         *e = (struct fr_expr){.op = EX_JOIN, .a = a, .b = b};
     return e;
+}
+
+static struct fr_expr *join(const struct expr_parser *p, struct fr_expr *a, struct fr_expr *b)
+{
+    return a == NULL ? b : b == NULL ? a : expr_join(p->arena, a, b);
 }
 
 struct fr_expr *expr_template(const struct expr_parser *p, const char *text)
@@ -335,7 +341,7 @@ struct fr_expr *expr_template(const struct expr_parser *p, const char *text)
     size_t done = 0, at, end;
 
     for (int n = 0; expr_next(text, done, &at); n++) {
-        if (n == EXPR_TEMPLATE || !find_close(text, at + 3, &end)) {
+        if (n == EXPR_TEMPLATE || !expr_close(text, at + 3, &end)) {
             p->wrong(p->self, at,
                      n == EXPR_TEMPLATE ? "more than 200 expressions" : "'${{' without '}}'");
             return NULL;
@@ -345,7 +351,7 @@ struct fr_expr *expr_template(const struct expr_parser *p, const char *text)
             if ((all = join(p, all, part)) == NULL)
                 return NULL;
         }
-        if ((part = parse_range(p, text, at + 3, end)) == NULL)
+        if ((part = expr_parse(p, text, at + 3, end)) == NULL)
             return NULL;
         all = join(p, all, part);
         done = end + 2;
@@ -353,4 +359,14 @@ struct fr_expr *expr_template(const struct expr_parser *p, const char *text)
     if (text[done] != '\0' || all == NULL)
         all = join(p, all, expr_literal(p->arena, fr_arena_dup(p->arena, text + done)));
     return all;
+}
+
+bool expr_whole(const char *text, size_t *from, size_t *end)
+{
+    size_t at;
+
+    if (!expr_next(text, 0, &at) || !expr_close(text, at + 3, end))
+        return false;
+    *from = at + 3;
+    return strspn(text, " \t\n") == at && text[*end + 2 + strspn(text + *end + 2, " \t\n")] == '\0';
 }

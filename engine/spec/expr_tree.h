@@ -28,6 +28,7 @@ struct fr_expr {
     enum expr_op op;
     const struct fr_expr *a, *b;
     const char *text; /* EX_TEXT: the value; EX_REF: as written */
+    bool given;       /* EX_TEXT: the value of a -p */
     struct fr_ref ref;
 };
 
@@ -49,6 +50,7 @@ struct expr_path {
 struct expr_parser {
     struct fr_arena *arena;
     void *self;
+    bool yes_or_no; /* a && b and a || b give true or false, as they did under rules 1 */
     /* Gives the node for a path: a literal or a reference. NULL only without memory; a wrong path
      * is reported by bind itself, and stands for the empty text. */
     struct fr_expr *(*bind)(void *self, const struct expr_path *path);
@@ -57,15 +59,28 @@ struct expr_parser {
 };
 
 /* Both return NULL after wrong() was called, or without memory. */
-struct fr_expr *expr_parse(const struct expr_parser *p, const char *text); /* an expression alone */
+/* An expression alone: bytes from..end of text. */
+struct fr_expr *expr_parse(const struct expr_parser *p, const char *text, size_t from, size_t end);
 struct fr_expr *expr_template(const struct expr_parser *p, const char *text); /* text with ${{ }} */
 
 struct fr_expr *expr_literal(struct fr_arena *arena, const char *text);
 
+/* Finds text's single expression: from..end is what stands between ${{ and }}. False when anything
+ * but blanks stands around it. */
+bool expr_whole(const char *text, size_t *from, size_t *end);
+
 /* Byte of the next "${{" in text from byte `from`; false when there is none. */
 bool expr_next(const char *text, size_t from, size_t *at);
+/* Byte of the "}}" that closes an expression which begins at byte at; false when there is none. */
+bool expr_close(const char *text, size_t at, size_t *end);
 
 /* True when nothing in e waits for a resolver. */
 bool expr_static(const struct fr_expr *e);
+
+/* The text that e's value begins with, as far as it is known; NULL: a reference decides. */
+const struct fr_expr *expr_first(const struct fr_expr *e);
+
+/* a's text, then b's. NULL without memory, or when one of them is NULL. */
+struct fr_expr *expr_join(struct fr_arena *arena, const struct fr_expr *a, const struct fr_expr *b);
 
 #endif

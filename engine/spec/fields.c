@@ -25,11 +25,13 @@ static const struct field retry_fields[] = {
     {"jitter", SHAPE_FLOAT, AT(fr_retry, jitter), .max = 1, .preset = "0.1",
      .help = "Share of the delay that is random."},
     {"on", SHAPE_RETRY_ON,
-     .help = "Causes (exit, signal, timeout, oom, start_failed, node_lost, lost) and exit codes "
-             "after which it is tried again; default: all but oom."},
+     .help = "Causes (exit, signal, timeout, oom, start_failed, node_lost, lost, unreachable) and "
+             "exit codes after which it is tried again; default: all but oom. lost means that its "
+             "supervisor was killed and nobody knows how the command ended: it may have done its "
+             "work already. Where a second run does harm, list the causes without lost."},
     {0},
 };
-static const struct object object_retry = {"retry", "retry", retry_fields};
+static const struct object object_retry = {"retry", "retry", retry_fields, "times"};
 
 static const struct field log_fields[] = {
     {"max", SHAPE_SIZE, AT(fr_log_limit, max_bytes), .preset = "1GiB",
@@ -40,7 +42,7 @@ static const struct field log_fields[] = {
              "none. A line in the log says how much was dropped; the task goes on."},
     {0},
 };
-static const struct object object_log = {"log", "log", log_fields};
+static const struct object object_log = {"log", "log", log_fields, "max"};
 
 static const struct field keep_fields[] = {
     {"days", SHAPE_INT, AT(fr_keep, days), .max = 36500, .preset = "14",
@@ -50,7 +52,18 @@ static const struct field keep_fields[] = {
      .help = "Their size in all, beyond which the oldest go; 0: no limit."},
     {0},
 };
-static const struct object object_keep = {"keep", "keep", keep_fields};
+static const struct object object_keep = {"keep", "keep", keep_fields, "days"};
+
+static const struct field connect_fields[] = {
+    {"timeout", SHAPE_DURATION, AT(fr_connect, timeout_ms), .min = 1000, .preset = "60s",
+     .help = "Time that one try may take: connection (20 s at most), login, and flownode's answer. "
+             "Copying flownode to the node does not count."},
+    {"retry_for", SHAPE_LIMIT, AT(fr_connect, retry_for_ms), .preset = "2m",
+     .help = "A task fails with the cause unreachable when its node is not there for this long; "
+             "never: it waits for ever."},
+    {0},
+};
+static const struct object object_connect = {"connect", "connect", connect_fields, NULL};
 
 /* Keys of everything that is done: tasks, hooks, sidecars. The action is their first member. */
 #define ACTION_FIELDS                                                                              \
@@ -66,7 +79,7 @@ static const struct object object_keep = {"keep", "keep", keep_fields};
         {"env", SHAPE_ENV, ATN(fr_action, env), .allow = IN_TASK | ALLOW_SECRETS,                  \
          .help = "Environment variables; the only way for values into scripts."},                  \
         {"cwd", SHAPE_TEXT, AT(fr_action, cwd), .allow = IN_TASK,                                  \
-         .help = "Folder on the node to run in; default: the attempt's own."},                     \
+         .help = "Folder on the node to run in, below the attempt's own, which is the default."},  \
     {                                                                                              \
         "needs_program", SHAPE_PROGRAMS,                                                           \
             .help = "Programs of ours that are shipped to the node first: flowtrain."              \
@@ -75,7 +88,9 @@ static const struct object object_keep = {"keep", "keep", keep_fields};
 /* Keys that `defaults` has too. */
 #define LIMIT_FIELDS                                                                               \
     {"retry", SHAPE_OBJECT, AT(fr_task, retry), .object = &object_retry,                           \
-     .help = "When and how often it is tried again."},                                             \
+     .help = "When and how often it is tried again. A command runs at least once. It runs twice "  \
+             "when its supervisor is killed between its end and the record of it; on: without "    \
+             "lost excludes that."},                                                               \
         {"timeout", SHAPE_LIMIT, AT(fr_task, timeout_ms), .preset = "never",                       \
          .help = "An attempt that runs longer is stopped."},                                       \
         {"lost_after", SHAPE_LIMIT, AT(fr_task, lost_after_ms), .preset = "never",                 \
@@ -98,7 +113,8 @@ static const struct object object_keep = {"keep", "keep", keep_fields};
         {"best_effort", SHAPE_BOOL, AT(fr_task, best_effort), .preset = "false",                   \
          .help = "Its failure fails neither the run nor what needs it."},                          \
         {"when", SHAPE_WHEN, .allow = IN_TASK | ALLOW_STATE,                                       \
-         .help = "Expression; where it is false the instance is skipped."},                        \
+         .help = "One expression, with or without ${{ }} around it; false: the instance is "       \
+                 "skipped."},                                                                      \
         {"slots",     SHAPE_INT,     AT(fr_task, slots),                                           \
          .max = 4096, .preset = "1", .help = "How many of its node's slots it takes."},            \
         {"files", SHAPE_FILES, ATN(fr_task, files), .allow = IN_TASK,                              \
@@ -121,7 +137,7 @@ static const struct field task_fields[] = {
     {"in", SHAPE_IN, .help = "Task of kind container in which it runs."},
     {0},
 };
-const struct object object_task = {"a task", "task", task_fields};
+const struct object object_task = {"a task", "task", task_fields, "run"};
 
 static const struct field hook_fields[] = {
     {"name", SHAPE_STRING, AT(fr_action, name), .help = "Shown in tables and logs."},
@@ -130,21 +146,21 @@ static const struct field hook_fields[] = {
     RULE_FIELDS,
     {0},
 };
-const struct object object_hook = {"a hook", "hook", hook_fields};
+const struct object object_hook = {"a hook", "hook", hook_fields, "run"};
 
 static const struct field sidecar_fields[] = {
     {"name", SHAPE_STRING, AT(fr_action, name), .help = "Shown in tables and logs."},
     ACTION_FIELDS,
     {0},
 };
-const struct object object_sidecar = {"a sidecar", "sidecar", sidecar_fields};
+const struct object object_sidecar = {"a sidecar", "sidecar", sidecar_fields, "run"};
 
 static const struct field defaults_fields[] = {
     LIMIT_FIELDS,
     {"shell", SHAPE_STRING, AT(fr_action, shell), .preset = "sh", .help = "Shell of run."},
     {0},
 };
-const struct object object_defaults = {"defaults", "defaults", defaults_fields};
+const struct object object_defaults = {"defaults", "defaults", defaults_fields, NULL};
 
 #define NODE_FIELDS                                                                                \
     {"executor", SHAPE_CHOICE, AT(fr_node, executor), .choices = executor_choices,                 \
@@ -162,9 +178,11 @@ const struct object object_defaults = {"defaults", "defaults", defaults_fields};
         {"key", SHAPE_PATH, AT(fr_node, key), .help = "Private key; default: agent and ~/.ssh."},  \
         {"known_hosts", SHAPE_PATH, AT(fr_node, known_hosts),                                      \
          .help = "File of host keys; default: ~/.ssh/known_hosts."},                               \
-        {"ssh_config", SHAPE_PATH, AT(fr_node, ssh_config), .help = "Default: ~/.ssh/config."},    \
+        {"ssh_config", SHAPE_PATH, AT(fr_node, ssh_config),                                        \
+         .help = "Read instead of ~/.ssh/config and the system's ssh_config."},                    \
         {"work", SHAPE_STRING, AT(fr_node, work),                                                  \
-         .help = "Work folder on the node; default: found there."},                                \
+         .help = "Work folder on the node; default: found there. In one that others can write "    \
+                 "flowrun makes a private folder."},                                               \
         {"gpus", SHAPE_INT, AT(fr_node, gpus), .max = 1024, .preset = "0", .help = "Its GPUs."},   \
         {"slots",     SHAPE_INT,     AT(fr_node, slots),          .min = 1,                        \
          .max = 4096, .preset = "8", .help = "Instances at once."},                                \
@@ -178,6 +196,8 @@ const struct object object_defaults = {"defaults", "defaults", defaults_fields};
          .help = "Run its tasks through sudo -n."},                                                \
         {"keep", SHAPE_OBJECT, AT(fr_node, keep), .object = &object_keep,                          \
          .help = "How long ended attempts stay on it."},                                           \
+        {"connect", SHAPE_OBJECT, AT(fr_node, connect), .object = &object_connect,                 \
+         .help = "How long it may take to answer, and how long it is tried."},                     \
     {                                                                                              \
         "env", SHAPE_ENV, ATN(fr_node, env), .help = "Environment of all tasks on it."             \
     }
@@ -187,11 +207,11 @@ static const struct field node_fields[] = {
     NODE_FIELDS,
     {0},
 };
-const struct object object_node = {"a node", "node", node_fields};
+const struct object object_node = {"a node", "node", node_fields, "name"};
 
 static const struct field node_defaults_fields[] = {NODE_FIELDS, {0}};
 static const struct object object_node_defaults = {"defaults", "node_defaults",
-                                                   node_defaults_fields};
+                                                   node_defaults_fields, NULL};
 
 static const struct field rendezvous_fields[] = {
     {"address", SHAPE_STRING, AT(fr_spec, rendezvous_address),
@@ -200,7 +220,8 @@ static const struct field rendezvous_fields[] = {
      .help = "Default: the task's own choice."},
     {0},
 };
-static const struct object object_rendezvous = {"rendezvous", "rendezvous", rendezvous_fields};
+static const struct object object_rendezvous = {"rendezvous", "rendezvous", rendezvous_fields,
+                                                NULL};
 
 static const struct field inventory_fields[] = {
     {"defaults", SHAPE_NODE_DEFAULTS, .object = &object_node_defaults, .help = "For all nodes."},
@@ -210,7 +231,7 @@ static const struct field inventory_fields[] = {
      .help = "The nodes; the first is the head."},
     {0},
 };
-const struct object object_inventory = {"an inventory", "inventory", inventory_fields};
+const struct object object_inventory = {"an inventory", "inventory", inventory_fields, NULL};
 
 static const struct field param_fields[] = {
     {"type", SHAPE_PARAM_TYPE, AT(fr_param, type), .preset = "string",
@@ -220,7 +241,7 @@ static const struct field param_fields[] = {
     {"choices", SHAPE_STRINGS, ATN(param_entry, choices), .help = "Allowed values."},
     {0},
 };
-const struct object object_param = {"a param", "param", param_fields};
+const struct object object_param = {"a param", "param", param_fields, "default"};
 
 /* Exactly one of these; enum fr_secret_from is their order. */
 static const struct field secret_fields[] = {
@@ -232,7 +253,7 @@ static const struct field secret_fields[] = {
      .help = "Command for sh -c on control that prints it."},
     {0},
 };
-const struct object object_secret = {"a secret", "secret", secret_fields};
+const struct object object_secret = {"a secret", "secret", secret_fields, "env"};
 
 #define HOOKS(name_, which_, help_)                                                                \
     {                                                                                              \
@@ -269,7 +290,7 @@ static const struct field pipeline_fields[] = {
     {"schedule", SHAPE_SCHEDULE, .help = "Refused: there is no daemon yet."},
     {0},
 };
-const struct object object_pipeline = {"a pipeline", "pipeline", pipeline_fields};
+const struct object object_pipeline = {"a pipeline", "pipeline", pipeline_fields, NULL};
 
 const struct field *field_find(const struct object *object, const char *name)
 {

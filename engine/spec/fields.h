@@ -92,6 +92,7 @@ struct object {
     const char *name;           /* in messages: "a task" */
     const char *id;             /* in the schema: "task" */
     const struct field *fields; /* ended by a NULL name; read in this order */
+    const char *lone;           /* the key that a value alone was meant for; NULL: none */
 };
 
 extern const struct object object_pipeline, object_task, object_hook, object_sidecar;

@@ -83,12 +83,14 @@ void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, cons
 void wrong_value(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected)
 {
     static const char *const kinds[] = {"nothing", "a text", "a list", "a map"};
+    static const char *const empty[] = {"nothing", "a text", "an empty list", "an empty map"};
     struct hint hint = {.expected = expected};
 
-    if (y->kind == FR_YAML_SCALAR && y->text.n <= 60 && memchr(y->text.p, '\n', y->text.n) == NULL)
+    if (y->kind == FR_YAML_SCALAR && y->text.n <= 100 && memchr(y->text.p, '\n', y->text.n) == NULL)
         complain(l, pos_of(l, y), &hint, "%s is '%s'", what, y->text.p);
     else
-        complain(l, pos_of(l, y), &hint, "%s is %s", what, kinds[y->kind]);
+        complain(l, pos_of(l, y), &hint, "%s is %s", what,
+                 y->n == 0 ? empty[y->kind] : kinds[y->kind]);
 }
 
 const char *const *key_names(struct loader *l, const struct fr_yaml *map)

@@ -23,15 +23,16 @@ static const char *const schedulers[] = {"linear",
                                          "warmup_stable_decay",
                                          NULL};
 static const char *const probe_outputs[] = {"iface",       "bandwidth_gbps", "latency_us",
-                                            "master_addr", "master_port",    NULL};
+                                            "master_addr", "master_port",    FR_RESULT,     NULL};
 static const char *const train_outputs[] = {"output_dir", "steps", "final_loss", "adapter_node",
-                                            NULL};
-static const char *const gather_outputs[] = {"adapter_dir", NULL};
+                                            FR_RESULT,    NULL};
+static const char *const gather_outputs[] = {"adapter_dir", FR_RESULT, NULL};
+static const char *const no_outputs[] = {FR_RESULT, NULL};
 /* What the engine needs to run later tasks in it: runtime "" means none (they run on the host);
  * flownode and home: the program and the node's home as seen inside. */
 static const char *const container_outputs[] = {"runtime", "name",   "flownode",
-                                                "home",    "digest", NULL};
-static const char *const publish_outputs[] = {"version", "path", NULL};
+                                                "home",    "digest", FR_RESULT, NULL};
+static const char *const publish_outputs[] = {"version", "path", FR_RESULT, NULL};
 
 #define KEY(name_, type_, help_, ...)                                                              \
     {                                                                                              \
@@ -48,7 +49,8 @@ static const struct fr_key cleanup_keys[] = {
     KEY("tmp", BOOL, "Remove their leftovers in /tmp.", .preset = "false"),
     KEY("nv", BOOL, "Remove caches of the CUDA driver in ~/.nv.", .preset = "false"),
     KEY("globs", LIST, "Further files to remove: patterns below /dev/shm, /tmp or ~/.nv."),
-    KEY("containers", LIST, "Names of stopped containers to remove."),
+    KEY("containers", LIST,
+        "Containers to remove, by name: stopped ones, and those that this run started."),
     KEY("restart_containers", LIST, "Names of containers to restart."),
     KEY("runtime", CHOICE, "Container runtime for these two.", .preset = "auto",
         .choices = runtimes),
@@ -84,10 +86,13 @@ static const struct fr_key preflight_keys[] = {
 
 static const struct fr_key container_keys[] = {
     KEY("image", STRING, "Image to run; needed unless the runtime is none."),
-    KEY("name", STRING, "Name of the container.", .preset = "flowrun"),
+    KEY("name", STRING,
+        "Name of the container; one for each run is free of others: job-${{ run.id }}.",
+        .preset = "flowrun"),
     KEY("runtime", CHOICE, "auto: none on a local node, else what the node has.", .preset = "auto",
         .choices = runtimes),
-    KEY("recreate", BOOL, "Remove a container of that name first; else it is used again.",
+    KEY("recreate", BOOL,
+        "Remove what an earlier run left under that name first; else it is used again.",
         .preset = "true"),
     KEY("pull", CHOICE, "When to pull the image.", .preset = "missing", .choices = pulls),
     KEY("mounts", LIST, "Folders of the node to mount: SOURCE:TARGET or SOURCE:TARGET:ro."),
@@ -219,12 +224,12 @@ const struct fr_kind fr_kinds[] = {
     {.name = "cleanup",
      .help = "Ends stale processes and removes leftovers of earlier runs, only those named.",
      .keys = cleanup_keys,
-     .outputs = none,
+     .outputs = no_outputs,
      .programs = none},
     {.name = "preflight",
      .help = "Compares drivers, GPUs, disks, limits, clocks and ports of all nodes.",
      .keys = preflight_keys,
-     .outputs = none,
+     .outputs = no_outputs,
      .programs = none,
      .gang = true},
     {.name = "container",

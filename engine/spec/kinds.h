@@ -34,6 +34,10 @@ struct fr_key {
     bool secret_ok; /* ${{ secrets.x }} may stand here */
 };
 
+/* The last output of every kind that gives any: what the task did, as a JSON object in one line. It
+ * is for programs: status --json shows it, tables do not. */
+#define FR_RESULT "_result"
+
 struct fr_kind {
     const char *name;
     const char *help;

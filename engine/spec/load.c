@@ -8,9 +8,9 @@
 
 enum { DEFAULT_GRACE_MS = 10000, DEFAULT_SLOTS = 8 };
 
-static const char *const causes[FR_CAUSE_N] = {"none",      "exit",         "signal",    "timeout",
-                                               "oom",       "start_failed", "node_lost", "lost",
-                                               "gang_peer", "stopped"};
+static const char *const causes[FR_CAUSE_N] = {"none",      "exit",         "signal",     "timeout",
+                                               "oom",       "start_failed", "node_lost",  "lost",
+                                               "gang_peer", "stopped",      "unreachable"};
 
 const char *fr_cause_name(enum fr_cause cause)
 {
@@ -25,6 +25,12 @@ bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
             return true;
         }
     return false;
+}
+
+bool fr_cause_retryable(enum fr_cause cause)
+{
+    return cause > FR_CAUSE_NONE && cause < FR_CAUSE_N && cause != FR_CAUSE_GANG_PEER &&
+           cause != FR_CAUSE_STOPPED;
 }
 
 int fr_spec_task(const struct fr_spec *spec, const char *name)
@@ -118,7 +124,7 @@ static void set_defaults(struct loader *l)
                   .jitter = 0.1,
                   .causes = 1u << FR_CAUSE_EXIT | 1u << FR_CAUSE_SIGNAL | 1u << FR_CAUSE_TIMEOUT |
                             1u << FR_CAUSE_START_FAILED | 1u << FR_CAUSE_NODE_LOST |
-                            1u << FR_CAUSE_LOST},
+                            1u << FR_CAUSE_LOST | 1u << FR_CAUSE_UNREACHABLE},
         .grace_ms = DEFAULT_GRACE_MS,
         .log = {.max_bytes = (int64_t)1 << 30},
         .slots = 1,
@@ -126,7 +132,8 @@ static void set_defaults(struct loader *l)
     };
     l->node_base = (struct fr_node){.slots = DEFAULT_SLOTS,
                                     .become = FR_BECOME_NONE,
-                                    .keep = {.days = 14, .bytes = (int64_t)20 << 30}};
+                                    .keep = {.days = 14, .bytes = (int64_t)20 << 30},
+                                    .connect = {.timeout_ms = 60000, .retry_for_ms = 120000}};
     l->spec->max_parallel = 16;
 }
 
@@ -150,7 +157,19 @@ static void check_name(struct loader *l, const struct fr_yaml *root)
     const struct fr_yaml *name = fr_yaml_get(root, "name");
 
     if (name != NULL && l->spec->name != NULL && !label_ok(l->spec->name))
-        wrong_value(l, name, "name", "letters, digits, '_', '-' and '.', at most 64");
+        wrong_value(l, name, "name", LABEL);
+}
+
+static void set_folder(struct loader *l)
+{
+    const char *path = absolute_in(l, l->opts->cwd, l->opts->path);
+
+    if (path == NULL)
+        return;
+    l->folder[0] = l->opts->rules == 1 ? l->opts->cwd
+                   : l->opts->folder   ? l->opts->folder
+                                       : folder_of(l, path);
+    l->spec->folder = load_keep(l, fr_arena_dup(l->arena, l->folder[0]));
 }
 
 static void read_pipeline(struct loader *l, const struct fr_yaml *root)
@@ -163,6 +182,9 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root)
     if (l->tasks == NULL || l->tasks->kind != FR_YAML_MAP)
         l->tasks = &empty;
     set_defaults(l);
+    set_folder(l);
+    if (l->no_memory)
+        return;
     l->spec->name = name_of_file(l, l->opts->path);
     read_params(l, params ? params : &absent);
     if (fr_yaml_get(root, "nodes") == NULL)
@@ -173,6 +195,8 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root)
         return;
     check_cycles(l);
     check_uses(l);
+    check_hook_names(l);
+    check_written(l);
     check_containers(l);
 }
 

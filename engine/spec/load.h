@@ -39,7 +39,9 @@ struct loader {
     struct fr_arena *arena;  /* the spec's */
     struct fr_arena scratch; /* freed when the spec is loaded: the YAML trees */
     bool no_memory;
-    int file; /* index of the source being read */
+    int file;              /* index of the source being read */
+    const char *folder[2]; /* absolute: where the paths in each source count from */
+    bool from_flag;        /* the text read last begins with the value of a -p */
     struct spot spot;
 
     struct mistake *mistakes;
@@ -51,7 +53,7 @@ struct loader {
     uint32_t place;                /* of the task being read, from 1 on */
     uint32_t *needed_by;           /* one a task: the place of the newest task that needs it */
     struct output_use *uses;
-    struct fr_kv *env_used; /* grows in steps of 16 */
+    struct fr_kv *env_used; /* the spec's, to be added to */
 
     const struct fr_task *user; /* task or hook being read, or NULL */
     bool hook;
@@ -109,10 +111,18 @@ struct fr_pos pos_inside(const struct text_reader *r, size_t at); /* of byte at 
 /* Parses y's text and binds its names; params and env are put in. allow: enum allow. False after a
  * complaint. */
 bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
-/* The same for when:, where ${{ }} may be left out. */
-bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
 /* A text that is known now, or NULL after a complaint. */
 const char *read_now(struct loader *l, const struct fr_yaml *y);
+/* What read_text and read_condition are made of: the parser for r's text, and the value or tree
+ * that e gives. text_take is false after a complaint. */
+struct expr_parser text_parser(struct text_reader *r);
+bool text_take(struct text_reader *r, struct fr_expr *e, struct fr_text *out);
+
+/* condition.c: when:, one expression with or without ${{ }} around it. False after a complaint. */
+bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
+
+/* foreign.c: what to write instead of a key of that name in another tool; NULL: unknown. */
+const char *foreign_key(const struct object *object, const char *word);
 
 /* uses.c */
 
@@ -135,6 +145,9 @@ bool needs_task(struct needs_walk *w, const struct fr_task *from, int to);
 /* cycle.c: the first cycle of needs. */
 void check_cycles(struct loader *l);
 
+/* written.c: notes on outputs that scripts write and their tasks do not declare. */
+void check_written(struct loader *l);
+
 /* read.c */
 
 /* Reads map y by object's table into the struct at target. */
@@ -146,11 +159,17 @@ bool check_keys(struct loader *l, const struct object *object, const struct fr_y
 const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names, size_t *n);
 bool name_ok(const char *name);  /* of tasks, params, secrets */
 bool label_ok(const char *name); /* of nodes, labels, outputs */
+/* What these expect, in words. */
+#define NAME "a letter, then letters, digits, '_' and '-', at most 64"
+#define LABEL "letters, digits, '_', '-' and '.', at most 64"
+/* The text read last as an absolute path: of its file's folder, or of opts.cwd when from_flag. */
 const char *absolute(struct loader *l, const char *path);
+const char *absolute_in(struct loader *l, const char *folder, const char *path);
+const char *folder_of(struct loader *l, const char *path); /* of an absolute path */
+/* The same for a text that is known at the start only, as far as its beginning is known now. */
+void absolute_text(struct loader *l, struct fr_text *text);
 /* y on top of the n variables that are there. */
 void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
-              size_t *n);
-void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
               size_t *n);
 
 /* params.c */
@@ -178,6 +197,7 @@ int find_task(const struct loader *l, const char *name); /* its place from 0 on;
 void read_task_part(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
 void read_tasks(struct loader *l, const struct fr_yaml *y);
 void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f);
+void check_hook_names(struct loader *l);
 void check_containers(struct loader *l);
 
 /* load.c: the shapes from SHAPE_PARAMS on */

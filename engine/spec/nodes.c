@@ -36,8 +36,8 @@ static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
                      "node '%s' is there already, at line %d", node->name, nodes[j].pos.line);
     if (!label_ok(node->name) || strchr("-.", node->name[0]) != NULL || reserved(node->name))
         complain(l, node->pos,
-                 &(struct hint){.expected = "letters, digits, '_', '-' and '.', the first neither "
-                                            "'-' nor '.', and not all, head or control"},
+                 &(struct hint){.expected = LABEL ", the first neither '-' nor '.', and "
+                                                  "not all, head or control"},
                  "'%s' cannot be the name of a node", node->name);
     if (node->executor == FR_EXECUTOR_SSH && node->address == NULL)
         complain(l, node->pos, &(struct hint){.expected = "address: HOST"},
@@ -59,6 +59,18 @@ static void check_labels(struct loader *l, const struct fr_node *nodes, size_t n
         }
 }
 
+/* "[::1]", as URLs have it, is ::1. */
+static void strip_brackets(struct loader *l, struct fr_node *node)
+{
+    size_t n = node->address != NULL ? strlen(node->address) : 0;
+
+    if (n > 2 && node->address[0] == '[' && node->address[n - 1] == ']')
+        node->address = load_keep(l, fr_arena_text(l->arena, node->address + 1, n - 2));
+    if (node->address != NULL && strpbrk(node->address, "[]") != NULL)
+        complain(l, node->pos, &(struct hint){.expected = "a name, or an address like ::1"},
+                 "address of node '%s' is '%s'", node->name, node->address);
+}
+
 static void read_node(struct loader *l, const struct fr_yaml *y, struct fr_node *node)
 {
     *node = l->node_base;
@@ -70,6 +82,7 @@ static void read_node(struct loader *l, const struct fr_yaml *y, struct fr_node 
         node->address = "127.0.0.1";
     if (node->name == NULL)
         node->name = NO_NAME; /* reported */
+    strip_brackets(l, node);
 }
 
 void read_node_list(struct loader *l, const struct fr_yaml *y)
@@ -127,6 +140,7 @@ void read_nodes(struct loader *l, const struct fr_yaml *y)
         return;
     }
     l->file = 1;
+    l->folder[1] = l->opts->rules == 1 ? l->folder[0] : folder_of(l, path);
     read_inventory(l, tree);
     l->file = 0;
 }

@@ -99,6 +99,7 @@ static void settle(struct loader *l, const struct fr_yaml *y, struct param_entry
     const struct fr_yaml *preset = fr_yaml_get(y, "default");
     const char *flag = given(l, p->name), *value = flag;
     struct fr_pos pos = {0};
+    bool yes;
 
     p->given = flag != NULL;
     if (flag == NULL && preset == NULL) {
@@ -112,9 +113,11 @@ static void settle(struct loader *l, const struct fr_yaml *y, struct param_entry
     }
     if (value == NULL || !allowed(l, pos, e, value))
         return;
+    if (p->type == FR_T_BOOL && l->opts->rules != 1)
+        value = fr_parse_bool(fr_str_of(value), &yes, NULL) == FR_OK && yes ? "true" : "false";
     value = load_keep(l, fr_arena_dup(l->arena, value));
     p->value = value != NULL && p->type == FR_T_PATH && !fr_has_prefix(value, "node:")
-                   ? absolute(l, value)
+                   ? absolute_in(l, flag != NULL ? l->opts->cwd : l->folder[0], value)
                    : value;
 }
 
@@ -163,7 +166,7 @@ void read_params(struct loader *l, const struct fr_yaml *y)
 
         if (!name_ok(e.param.name))
             complain(l, e.param.pos,
-                     &(struct hint){.expected = "a letter, then letters, digits, '_' and '-'"},
+                     &(struct hint){.expected = NAME},
                      "'%s' cannot be the name of a param", e.param.name);
         read_object(l, &object_param, y->pairs[i].value, &e);
         if (y->pairs[i].value->kind == FR_YAML_MAP)
@@ -197,7 +200,10 @@ void read_secrets(struct loader *l, const struct fr_yaml *y)
                 s->arg = e.from[from];
                 n++;
             }
-        if (!name_ok(s->name) || (n != 1 && y->pairs[i].value->kind == FR_YAML_MAP))
+        if (!name_ok(s->name))
+            complain(l, s->pos, &(struct hint){.expected = NAME},
+                     "'%s' cannot be the name of a secret", s->name);
+        if (n != 1 && y->pairs[i].value->kind == FR_YAML_MAP)
             complain(l, s->pos, &(struct hint){.expected = "one of env, file or command"},
                      "secret '%s' is not complete", s->name);
         if (s->arg == NULL)

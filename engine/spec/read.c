@@ -28,7 +28,7 @@ bool label_ok(const char *name)
     return n > 0 && n <= 64;
 }
 
-const char *absolute(struct loader *l, const char *path)
+const char *absolute_in(struct loader *l, const char *folder, const char *path)
 {
     const char *home = l->opts->getenv ? l->opts->getenv(l->opts->getenv_self, "HOME") : NULL;
 
@@ -38,7 +38,35 @@ const char *absolute(struct loader *l, const char *path)
         return load_keep(l, fr_arena_fmt(l->arena, "%s%s", home, path + 1));
     if (path[0] == '.' && path[1] == '/')
         path += 2;
-    return load_keep(l, fr_arena_fmt(l->arena, "%s/%s", l->opts->cwd, path));
+    return load_keep(
+        l, fr_arena_fmt(l->arena, "%s%s%s", folder, strcmp(folder, "/") == 0 ? "" : "/", path));
+}
+
+const char *absolute(struct loader *l, const char *path)
+{
+    return absolute_in(l, l->from_flag ? l->opts->cwd : l->folder[l->file], path);
+}
+
+const char *folder_of(struct loader *l, const char *path)
+{
+    size_t n = (size_t)(strrchr(path, '/') - path);
+
+    return load_keep(l, fr_arena_text(l->arena, path, n > 0 ? n : 1));
+}
+
+void absolute_text(struct loader *l, struct fr_text *text)
+{
+    const struct fr_expr *first = text->expr != NULL ? expr_first(text->expr) : NULL;
+    const char *begin = text->expr == NULL ? text->s : first != NULL ? first->text : "node:";
+
+    if (fr_has_prefix(begin, "node:"))
+        return;
+    if (text->expr == NULL) {
+        text->s = absolute(l, text->s);
+    } else if (begin[0] != '/') {
+        text->expr = expr_join(l->arena, expr_literal(l->arena, absolute(l, "")), text->expr);
+        l->no_memory |= text->expr == NULL;
+    }
 }
 
 bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
@@ -47,7 +75,12 @@ bool check_keys(struct loader *l, const struct object *object, const struct fr_y
     size_t n = 0;
 
     if (y->kind != FR_YAML_MAP) {
-        wrong_value(l, y, object->name, "a map of its keys");
+        bool lone = object->lone != NULL && y->kind == FR_YAML_SCALAR && y->text.n <= 60;
+
+        wrong_value(l, y, object->name,
+                    lone ? fr_arena_fmt(l->arena, "a map of its keys, like {%s: %s}", object->lone,
+                                        y->text.p)
+                         : "a map of its keys");
         return false;
     }
     for (const struct field *f = object->fields; f->name != NULL && n < 64; f++)
@@ -55,9 +88,11 @@ bool check_keys(struct loader *l, const struct object *object, const struct fr_y
     for (size_t i = 0; i < y->n; i++)
         if (field_find(object, y->pairs[i].key.p) == NULL) {
             struct hint hint = {.word = y->pairs[i].key.p, .words = names, .n_words = n};
-            bool near = fr_suggest(hint.word, names, n) != NULL;
 
-            hint.expected = near ? NULL : word_list(l, names, n);
+            if ((hint.expected = foreign_key(object, hint.word)) != NULL)
+                hint.n_words = 0;
+            else if (fr_suggest(hint.word, names, n) == NULL)
+                hint.expected = word_list(l, names, n);
             complain(l, pos_of_key(l, &y->pairs[i]), &hint, "%s has no key '%s'", object->name,
                      y->pairs[i].key.p);
         }
@@ -77,7 +112,7 @@ const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names,
         const char *text = read_now(l, items[i]);
 
         if (text != NULL && names && !label_ok(text))
-            wrong_value(l, items[i], "the name", "letters, digits, '_', '-' and '.'");
+            wrong_value(l, items[i], "the name", LABEL);
         else if (text != NULL)
             out[(*n)++] = text;
     }
@@ -90,7 +125,7 @@ static void read_texts(struct loader *l, const struct fr_yaml *y, const struct f
     struct fr_text *out;
 
     if (y->kind != FR_YAML_LIST || y->n == 0) {
-        wrong_value(l, y, f->name, "a list of texts");
+        wrong_value(l, y, f->name, "a list of at least one text");
         return;
     }
     if ((out = load_alloc(l, y->n, sizeof(*out))) == NULL)
@@ -101,15 +136,15 @@ static void read_texts(struct loader *l, const struct fr_yaml *y, const struct f
     *(size_t *)((char *)target + f->n_at) = y->n;
 }
 
-void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
-              size_t *n)
+static void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow,
+                     const struct fr_kv **out, size_t *n)
 {
     struct fr_kv *list;
 
     if (y->kind == FR_YAML_NULL)
         return;
     if (y->kind != FR_YAML_MAP) {
-        wrong_value(l, y, "the value", "a map of names and texts");
+        wrong_value(l, y, "env", "a map of names and texts");
         return;
     }
     if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
@@ -169,7 +204,7 @@ void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const s
 
 static void read_number(struct loader *l, const struct fr_yaml *y, const struct field *f, void *at)
 {
-    const char *text = read_now(l, y), *expected = "never or a duration like 10s";
+    const char *text = read_now(l, y), *expected = "never or a duration like 10s, above zero";
     struct fr_str s = fr_str_of(text);
     int64_t v = 0;
     double d = 0;
@@ -188,12 +223,17 @@ static void read_number(struct loader *l, const struct fr_yaml *y, const struct 
         if (ok)
             *(double *)at = d;
     } else {
-        if (f->shape == SHAPE_SIZE || f->shape == SHAPE_DURATION)
-            expected = fr_type_name(f->shape == SHAPE_SIZE ? FR_T_SIZE : FR_T_DURATION);
+        double least = f->shape == SHAPE_LIMIT && l->opts->rules != 1 ? 1 : f->min;
+
+        if (f->shape == SHAPE_SIZE)
+            expected = fr_type_name(FR_T_SIZE);
+        else if (f->shape == SHAPE_DURATION)
+            expected = f->min > 0 ? "a duration of 1s or more, like 10s or 1h30m"
+                                  : fr_type_name(FR_T_DURATION);
         ok = f->shape == SHAPE_SIZE ? fr_parse_size(s, &v, NULL) == FR_OK
              : f->shape == SHAPE_LIMIT && fr_str_is(s, "never")
                  ? true
-                 : fr_parse_duration(s, &v, NULL) == FR_OK;
+                 : fr_parse_duration(s, &v, NULL) == FR_OK && (double)v >= least;
         if (ok)
             *(int64_t *)at = v;
     }

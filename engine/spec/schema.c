@@ -74,9 +74,11 @@ static json_t *number(const struct field *f)
 static json_t *retry_on(void)
 {
     const char *names[FR_CAUSE_N] = {NULL};
+    size_t n = 0;
 
-    for (int c = FR_CAUSE_EXIT; c < FR_CAUSE_GANG_PEER; c++)
-        names[c - 1] = fr_cause_name((enum fr_cause)c);
+    for (int c = FR_CAUSE_EXIT; c < FR_CAUSE_N; c++)
+        if (fr_cause_retryable((enum fr_cause)c))
+            names[n++] = fr_cause_name((enum fr_cause)c);
     return one_or_list(json_pack("{s:[{s:o}, {s:s, s:i, s:i}]}", "anyOf", "enum", names_of(names),
                                  "type", "integer", "minimum", 1, "maximum", 255));
 }

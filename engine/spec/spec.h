@@ -3,6 +3,9 @@
  * every key, type and expression, and reports all that is wrong in one pass. What comes out is
  * plain data in one arena: nothing in it refers to the file system, and it never changes.
  *
+ * A relative path counts from the folder of the file that it stands in: the pipeline or the
+ * inventory. The value of a -p, and a text that begins with one, counts from the current folder.
+ *
  * Not checked here: whether control-side files exist (run, fr_run_check).
  */
 #ifndef FR_SPEC_SPEC_H
@@ -14,7 +17,7 @@
 #include <jansson.h>
 
 /* Why an attempt ended, other than success. retry.on lists these by the names of fr_cause_name().
- */
+ * Nodes keep the numbers of stop causes: add new causes at the end. */
 enum fr_cause {
     FR_CAUSE_NONE,
     FR_CAUSE_EXIT,         /* "exit" */
@@ -26,11 +29,14 @@ enum fr_cause {
     FR_CAUSE_LOST,         /* "lost" */
     FR_CAUSE_GANG_PEER,    /* "gang_peer": never costs a retry, not allowed in retry.on */
     FR_CAUSE_STOPPED,      /* "stopped": cancelled; not allowed in retry.on */
+    FR_CAUSE_UNREACHABLE,  /* "unreachable": never started, its node was not there for
+                              connect.retry_for */
     FR_CAUSE_N
 };
 
 const char *fr_cause_name(enum fr_cause cause);
 bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
+bool fr_cause_retryable(enum fr_cause cause); /* whether retry.on may list it */
 
 enum { FR_EXIT_USAGE = 64 };   /* exit code of a built-in task whose `with` is wrong: not retried */
 enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */
@@ -71,6 +77,12 @@ struct fr_keep {
     int64_t bytes; /* beyond it the oldest go; 0: no limit */
 };
 
+struct fr_connect {
+    int64_t timeout_ms;   /* of one try: until flownode answers; default 60 s */
+    int64_t retry_for_ms; /* a task whose node is not there for so long fails with the cause
+                             unreachable; default 2 min; 0: it waits for ever */
+};
+
 struct fr_node {
     const char *name;
     struct fr_pos pos;
@@ -89,6 +101,7 @@ struct fr_node {
     size_t n_labels;
     enum fr_become become; /* NONE or SUDO */
     struct fr_keep keep;
+    struct fr_connect connect;
     const struct fr_kv *env; /* plain texts; weaker than the task's env */
     size_t n_env;
 };
@@ -158,7 +171,7 @@ struct fr_param {
     enum fr_type type;
     struct fr_pos pos;
     const char *preset; /* NULL: must be given */
-    const char *value;  /* as used, paths absolute */
+    const char *value;  /* as used: paths absolute, a bool as true or false */
     bool given;         /* by -p */
 };
 
@@ -182,6 +195,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     const char *name, *help; /* help (description) may be NULL */
     struct fr_source sources[2];
     size_t n_sources;
+    const char *folder; /* absolute: relative paths that are known at a start only count from it */
     const struct fr_param *params;
     size_t n_params;
     const struct fr_node *nodes; /* at least 1; [0] is the head */
@@ -195,6 +209,8 @@ struct fr_spec { /* owns: the arena, and with it all below */
     int max_parallel;               /* instances at once; default 16 */
     const char *rendezvous_address; /* NULL: the head's on the route from the others */
     int rendezvous_port;            /* 0: the task's own choice */
+    const char *const *notes;       /* "file:line:col: note: …": likely mistakes, not refused */
+    size_t n_notes;
     const struct fr_kv *env_used;   /* what ${{ env.X }} gave, for resume: plain texts */
     size_t n_env_used;
 };
@@ -208,11 +224,21 @@ struct fr_issues { /* zero it to start */
 
 void fr_issues_finish(struct fr_issues *issues);
 
+/* What a pipeline file means, numbered. A stored run keeps the number of its own.
+ *   1  when: may have text around ${{ }}, and that is true; a && b and a || b give true or false;
+ *      a bool param keeps its text; timeout: 0s is no limit; relative paths count from cwd; names
+ *      of hooks may be the same
+ *   2  as described in this header */
+enum { FR_SPEC_RULES = 2 };
+
 struct fr_spec_opts {
     const char *path;          /* the pipeline file, also its name in messages */
-    const char *cwd;           /* absolute; relative paths in the file start here */
+    const char *folder;        /* absolute; the file's paths count from it. NULL: that of path */
+    const char *cwd;           /* absolute; path and the paths in params count from it */
     const char *const *params; /* "name=value", as given by -p */
     size_t n_params;
+    int rules; /* of which the file was submitted; 0: FR_SPEC_RULES. Stored with a run, so that a
+                * newer program reads its file as the older one did */
     const struct fr_source *sources; /* copies used instead of reading the file of that path */
     size_t n_sources;
     const char *(*getenv)(void *self, const char *name); /* for ${{ env.X }}; NULL: no variables */
@@ -229,9 +255,9 @@ int fr_spec_task(const struct fr_spec *spec, const char *name); /* index, or -1 
 int fr_spec_node(const struct fr_spec *spec, const char *name); /* index, or -1 */
 
 /* The `with` of a built-in task as its JSON object, evaluated for one instance, types checked,
- * defaults filled in, control paths made absolute from cwd. */
-enum fr_rc fr_with_json(const struct fr_action *act, const char *cwd, const struct fr_resolver *r,
-                        json_t **out, struct fr_err *err);
+ * defaults filled in, control paths made absolute from folder. */
+enum fr_rc fr_with_json(const struct fr_action *act, const char *folder,
+                        const struct fr_resolver *r, json_t **out, struct fr_err *err);
 
 /* True when a value of act->with holds a secret. */
 bool fr_with_secret(const struct fr_action *act);

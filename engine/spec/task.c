@@ -147,29 +147,33 @@ static bool inside(const char *path)
 static void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f,
                        struct fr_task *task)
 {
-    const struct fr_kv *read = NULL;
     struct fr_kv *files;
-    size_t n = 0;
 
-    read_map(l, y, f->allow, &read, &n);
-    if ((files = load_alloc(l, n, sizeof(*files))) == NULL)
+    if (y->kind != FR_YAML_MAP) {
+        if (y->kind != FR_YAML_NULL)
+            wrong_value(l, y, "files", "a map of names and paths");
         return;
-    for (size_t i = 0; i < n; i++) {
-        const struct fr_text *source = &read[i].value;
+    }
+    if ((files = load_alloc(l, y->n, sizeof(*files))) == NULL)
+        return;
+    for (size_t i = 0; i < y->n; i++) {
+        struct fr_text *source = &files[i].value;
 
-        files[i] = read[i];
-        if (!inside(read[i].name))
+        files[i].name = y->pairs[i].key.p;
+        if (!read_text(l, y->pairs[i].value, f->allow, source))
+            continue;
+        if (!inside(files[i].name))
             complain(l, pos_of_key(l, &y->pairs[i]),
                      &(struct hint){.expected = "a path inside it, without '..'"},
-                     "'%s' is not in the attempt's folder", read[i].name);
+                     "'%s' is not in the attempt's folder", files[i].name);
         if (source->expr == NULL && source->s[0] == '\0')
             complain(l, source->pos, &(struct hint){.expected = "a path, or node:/path"},
-                     "file '%s' comes from nowhere", read[i].name);
-        else if (source->expr == NULL && !fr_has_prefix(source->s, "node:"))
-            files[i].value.s = absolute(l, source->s);
+                     "file '%s' comes from nowhere", files[i].name);
+        else
+            absolute_text(l, source);
     }
     task->files = files;
-    task->n_files = n;
+    task->n_files = y->n;
 }
 
 static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_retry *retry)
@@ -179,8 +183,9 @@ static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_r
     int *codes = load_alloc(l, n, sizeof(*codes));
     size_t n_names = 0;
 
-    for (int c = FR_CAUSE_EXIT; c < FR_CAUSE_GANG_PEER; c++)
-        names[n_names++] = fr_cause_name((enum fr_cause)c);
+    for (int c = FR_CAUSE_EXIT; c < FR_CAUSE_N; c++)
+        if (fr_cause_retryable((enum fr_cause)c))
+            names[n_names++] = fr_cause_name((enum fr_cause)c);
     if (words == NULL || codes == NULL)
         return;
     retry->causes = 0;
@@ -192,7 +197,7 @@ static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_r
 
         if (fr_parse_i64(fr_str_of(words[i]), &code, NULL) == FR_OK && code > 0 && code < 256)
             codes[retry->n_codes++] = (int)code;
-        else if (fr_cause_parse(fr_str_of(words[i]), &cause) && cause < FR_CAUSE_GANG_PEER)
+        else if (fr_cause_parse(fr_str_of(words[i]), &cause) && fr_cause_retryable(cause))
             retry->causes |= 1u << cause;
         else
             complain(
@@ -279,8 +284,7 @@ void read_tasks(struct loader *l, const struct fr_yaml *y)
         l->place = (uint32_t)i + 1;
         begin_task(l, &tasks[i], name, pos_of_key(l, &y->pairs[i]));
         if (!name_ok(name))
-            complain(l, tasks[i].act.pos,
-                     &(struct hint){.expected = "a letter, then letters, digits, '_' and '-'"},
+            complain(l, tasks[i].act.pos, &(struct hint){.expected = NAME},
                      "'%s' cannot be the name of a task", name);
         read_object(l, &object_task, y->pairs[i].value, &tasks[i]);
         finish_task(l, y->pairs[i].value, &tasks[i]);
@@ -313,6 +317,32 @@ void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f
     l->user = NULL;
     *(const struct fr_task **)(void *)(spec + f->at) = hooks;
     *(size_t *)(void *)(spec + f->n_at) = y->n;
+}
+
+/* Their logs are files named after the hook and its node. */
+void check_hook_names(struct loader *l)
+{
+    const struct fr_spec *spec = l->spec;
+
+    for (int a = 0; a < FR_HOOK_N && l->opts->rules != 1; a++)
+        for (size_t i = 0; i < spec->n_hooks[a]; i++) {
+            const struct fr_action *hook = &spec->hooks[a][i].act, *other = NULL;
+            int task = find_task(l, hook->name);
+
+            if (!label_ok(hook->name))
+                complain(l, hook->pos, &(struct hint){.expected = LABEL},
+                         "'%s' cannot be the name of a hook", hook->name);
+            if (task >= 0)
+                other = &spec->tasks[task].act;
+            for (int b = 0; b <= a && other == NULL; b++)
+                for (size_t k = 0; k < (b < a ? spec->n_hooks[b] : i) && other == NULL; k++)
+                    if (strcmp(spec->hooks[b][k].act.name, hook->name) == 0)
+                        other = &spec->hooks[b][k].act;
+            if (other != NULL)
+                complain(l, hook->pos, &(struct hint){.expected = "a name of its own"},
+                         "'%s' is the name of another hook or task, at line %d", hook->name,
+                         other->pos.line);
+        }
 }
 
 /* in: must name a container task that is needed and runs wherever the task does. */

@@ -109,9 +109,11 @@ static bool find_secret(void *arg, const struct fr_ref *ref)
 static bool settle(struct text_reader *r, struct fr_expr *e, struct fr_text *out)
 {
     struct fr_text tree = {.s = out->s, .expr = e};
+    const struct fr_expr *first = expr_first(e);
     struct fr_buf b = {0};
     struct fr_err err;
 
+    r->l->from_flag = first != NULL && first->given;
     if (!expr_static(e)) {
         out->expr = e;
         fr_text_refs(out, find_secret, &out->secret);
@@ -127,12 +129,17 @@ static bool settle(struct text_reader *r, struct fr_expr *e, struct fr_text *out
     return !r->bad && !r->l->no_memory;
 }
 
-static bool parse(struct text_reader *r, struct fr_text *out)
+struct expr_parser text_parser(struct text_reader *r)
 {
-    struct expr_parser p = {
-        .arena = r->l->arena, .self = r, .bind = bind_path, .wrong = wrong_expression};
-    struct fr_expr *e = r->bare ? expr_parse(&p, r->y->text.p) : expr_template(&p, r->y->text.p);
+    return (struct expr_parser){.arena = r->l->arena,
+                                .self = r,
+                                .yes_or_no = r->l->opts->rules == 1,
+                                .bind = bind_path,
+                                .wrong = wrong_expression};
+}
 
+bool text_take(struct text_reader *r, struct fr_expr *e, struct fr_text *out)
+{
     if (e == NULL && !r->bad)
         r->l->no_memory = true;
     return e != NULL && !r->bad && settle(r, e, out);
@@ -141,9 +148,11 @@ static bool parse(struct text_reader *r, struct fr_text *out)
 bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out)
 {
     struct text_reader r = {.l = l, .y = y, .allow = allow};
+    struct expr_parser p;
     size_t at;
 
     *out = (struct fr_text){.s = "", .pos = pos_of(l, y)};
+    l->from_flag = false;
     if (y->kind == FR_YAML_NULL)
         return true;
     if (y->kind != FR_YAML_SCALAR) {
@@ -151,23 +160,8 @@ bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct
         return false;
     }
     out->s = y->text.p;
-    return !expr_next(y->text.p, 0, &at) || parse(&r, out);
-}
-
-bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out)
-{
-    struct text_reader r = {.l = l, .y = y, .allow = allow, .bare = true};
-    size_t at;
-
-    *out = (struct fr_text){0};
-    if (y->kind != FR_YAML_SCALAR) {
-        wrong_value(l, y, "when", "an expression");
-        return false;
-    }
-    if (expr_next(y->text.p, 0, &at))
-        return read_text(l, y, allow, out);
-    *out = (struct fr_text){.s = y->text.p, .pos = pos_of(l, y)};
-    return parse(&r, out);
+    p = text_parser(&r);
+    return !expr_next(y->text.p, 0, &at) || text_take(&r, expr_template(&p, y->text.p), out);
 }
 
 const char *read_now(struct loader *l, const struct fr_yaml *y)

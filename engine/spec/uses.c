@@ -83,12 +83,13 @@ static bool check_declared(struct loader *l, const struct output_use *use,
             return true;
 
     const char *name = task->act.name;
-    struct hint hint = {.expected = word_list(l, task->outputs, task->n_outputs),
+    size_t n = task->n_outputs - (task->act.what == FR_USES && task->n_outputs > 0); /* FR_RESULT */
+    struct hint hint = {.expected = word_list(l, task->outputs, n),
                         .word = use->ref->name,
                         .words = task->outputs,
-                        .n_words = task->n_outputs};
+                        .n_words = n};
 
-    if (task->n_outputs == 0)
+    if (n == 0)
         hint.expected =
             fr_arena_fmt(l->arena,
                          task->act.what == FR_USES ? "another task: %s tasks have none"

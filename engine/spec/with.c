@@ -36,7 +36,7 @@ bool with_value_ok(const struct fr_key *key, const char *value, const char **exp
 }
 
 /* One text as JSON of key's type (of its items, for lists and maps). */
-static enum fr_rc to_json(const struct fr_key *key, const char *value, const char *cwd,
+static enum fr_rc to_json(const struct fr_key *key, const char *value, const char *folder,
                           json_t **out, struct fr_err *err)
 {
     struct fr_str s = fr_str_of(value);
@@ -61,7 +61,7 @@ static enum fr_rc to_json(const struct fr_key *key, const char *value, const cha
     else if (key->type == FR_T_SIZE && fr_parse_size(s, &i, err) == FR_OK)
         *out = json_integer(i);
     else if (key->type == FR_T_PATH && value[0] != '/' && !fr_has_prefix(value, "node:")) {
-        fr_buf_fmt(&path, "%s/%s", cwd, value);
+        fr_buf_fmt(&path, "%s/%s", folder, value);
         *out = path.bad ? NULL : json_string(path.p);
     } else
         *out = json_string(value);
@@ -74,7 +74,7 @@ static enum fr_rc to_json(const struct fr_key *key, const char *value, const cha
 
 /* What the values of one instance are made from. */
 struct source {
-    const char *cwd;
+    const char *folder;
     const struct fr_resolver *r;
 };
 
@@ -86,7 +86,7 @@ static enum fr_rc item_json(const struct fr_key *key, const struct fr_text *text
 
     *out = NULL;
     if (rc == FR_OK)
-        rc = to_json(key, b.p ? b.p : "", from->cwd, out, err);
+        rc = to_json(key, b.p ? b.p : "", from->folder, out, err);
     fr_buf_finish(&b);
     return rc;
 }
@@ -142,10 +142,10 @@ static enum fr_rc add_defaults(const struct fr_kind *kind, json_t *all, struct f
     return rc;
 }
 
-enum fr_rc fr_with_json(const struct fr_action *act, const char *cwd, const struct fr_resolver *r,
-                        json_t **out, struct fr_err *err)
+enum fr_rc fr_with_json(const struct fr_action *act, const char *folder,
+                        const struct fr_resolver *r, json_t **out, struct fr_err *err)
 {
-    struct source from = {cwd, r};
+    struct source from = {folder, r};
     json_t *all = json_object();
     enum fr_rc rc = FR_OK;
 

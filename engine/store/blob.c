@@ -199,7 +199,7 @@ static enum fr_rc read_hashes(struct fr_store *st, struct fr_arena *arena, struc
     while (fr_sql_next(st, SQL_HASH_LIST, &rc, NULL)) {
         const char *text = fr_sql_text(st, SQL_HASH_LIST, 0, arena);
 
-        out->v = fr_sql_grow(arena, out->v, out->n, sizeof(*out->v));
+        out->v = fr_arena_grow(arena, out->v, out->n, sizeof(*out->v));
         if (out->v == NULL || text == NULL) {
             fr_sql_end(st, SQL_HASH_LIST);
             return FR_NOMEM;

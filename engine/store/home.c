@@ -36,6 +36,20 @@ enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
     return fr_fail(err, FR_USAGE, "no place for the state of runs: set FLOWRUN_HOME to a folder");
 }
 
+enum fr_rc fr_home_resolve(struct fr_buf *home, struct fr_err *err)
+{
+    char real[PATH_MAX];
+    enum fr_rc rc = fr_mkdirs(home->p, 0700, err);
+
+    if (rc != FR_OK)
+        return fr_while(err, "the home");
+    if (realpath(home->p, real) == NULL)
+        return fr_fail_errno(err, errno, "finding where %s is", home->p);
+    home->n = 0;
+    fr_buf_text(home, real);
+    return home->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
+}
+
 enum fr_rc fr_home_make(const char *home, struct fr_err *err)
 {
     static const char *const below[] = {"", "/blobs", "/runs", "/spool"};
@@ -136,7 +150,7 @@ bool fr_home_owned(const char *home, struct fr_id run)
     return owned;
 }
 
-enum fr_rc fr_home_poke(const char *home, struct fr_id run, struct fr_err *err)
+enum fr_rc fr_home_notify(const char *home, struct fr_id run, struct fr_err *err)
 {
     struct fr_buf path = {0};
     enum fr_rc rc = FR_OK;

@@ -37,7 +37,7 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
     while (fr_sql_next(st, q, &rc, err)) {
         struct fr_inst_row *row;
 
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL)
             return no_memory(st, q, err);
         row = &out->rows[out->n++];
@@ -114,7 +114,7 @@ enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_ar
 
     *out = (struct fr_attempt_rows){0};
     while (fr_sql_next(st, q, &rc, err)) {
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL)
             return no_memory(st, q, err);
         read_attempt(st, arena, &out->rows[out->n++]);
@@ -144,7 +144,7 @@ enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_are
     while (fr_sql_next(st, q, &rc, err)) {
         struct fr_output_row *row;
 
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL)
             return no_memory(st, q, err);
         row = &out->rows[out->n++];
@@ -172,7 +172,7 @@ enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena
     while (fr_sql_next(st, q, &rc, err)) {
         struct fr_node_row *row;
 
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL)
             return no_memory(st, q, err);
         row = &out->rows[out->n++];
@@ -216,7 +216,7 @@ enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena
     while (fr_sql_next(st, q, &rc, err)) {
         struct fr_file_row *row;
 
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL)
             return no_memory(st, q, err);
         row = &out->rows[out->n++];

@@ -33,7 +33,7 @@ static enum fr_rc read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena 
 
     *out = (struct fr_run_rows){0};
     while (fr_sql_next(st, q, &rc, err)) {
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL) {
             fr_sql_end(st, q);
             out->n = 0;
@@ -61,9 +61,9 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "tttiittttd", row->state, row->outcome, row->reason,
+    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttd", row->state, row->outcome, row->reason,
                       row->ended_wall, row->round, row->source, row->spec_hash, row->inventory,
-                      row->inventory_hash, row->id);
+                      row->inventory_hash, row->params, row->id);
 }
 
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
@@ -127,21 +127,6 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     return FR_OK;
 }
 
-enum fr_rc fr_store_run_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *out,
-                             struct fr_err *err)
-{
-    struct fr_run_rows rows;
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
-
-    if (rc == FR_OK)
-        rc = read_runs(st, SQL_RUN_OPEN, arena, &rows, err);
-    if (rc == FR_OK && rows.n == 0)
-        return fr_store_run_find(st, NULL, arena, out, err);
-    if (rc == FR_OK)
-        *out = rows.rows[0];
-    return rc;
-}
-
 enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
                                 struct fr_err *err)
 {
@@ -180,7 +165,7 @@ enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_ar
     while (fr_sql_next(st, q, &rc, err)) {
         struct fr_request_row *row;
 
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL) {
             fr_sql_end(st, q);
             out->n = 0;
@@ -215,7 +200,7 @@ enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_aren
     while (fr_sql_next(st, q, &rc, err)) {
         struct fr_event_row *row;
 
-        out->rows = fr_sql_grow(arena, out->rows, out->n, sizeof(*out->rows));
+        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
         if (out->rows == NULL) {
             fr_sql_end(st, q);
             out->n = 0;

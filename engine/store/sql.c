@@ -29,10 +29,10 @@ static const char *const sql_text[SQL_COUNT] = {
         "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
-                    "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ? "
+                    "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
+                    "params = ? "
                     "WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
-    [SQL_RUN_OPEN] = RUN_COLUMNS "WHERE state <> 'over' ORDER BY no DESC LIMIT 1",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",
     [SQL_INST_PUT] = "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "
@@ -231,16 +231,4 @@ struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col)
     if (p != NULL && sqlite3_column_bytes(st->stmts[which], col) == (int)sizeof(id.b))
         memcpy(id.b, p, sizeof(id.b));
     return id;
-}
-
-void *fr_sql_grow(struct fr_arena *arena, void *array, size_t n, size_t size)
-{
-    void *more;
-
-    if (n != 0 && (n < 16 || (n & (n - 1)) != 0))
-        return array;
-    more = fr_arena_array(arena, n == 0 ? 16 : n * 2, size);
-    if (more != NULL && n != 0)
-        memcpy(more, array, n * size);
-    return more;
 }

@@ -21,7 +21,6 @@ enum fr_sql {
     SQL_RUN_NO,
     SQL_RUN_SET,
     SQL_RUN_LIST,
-    SQL_RUN_OPEN,
     SQL_RUN_BY_NO,
     SQL_RUN_BY_ID,
     SQL_INST_PUT,
@@ -81,9 +80,5 @@ void fr_sql_end(struct fr_store *st, enum fr_sql which);
 int64_t fr_sql_int(struct fr_store *st, enum fr_sql which, int col);
 const char *fr_sql_text(struct fr_store *st, enum fr_sql which, int col, struct fr_arena *arena);
 struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col);
-
-/* Room for one more element behind n of them: the array, moved when it was full; NULL: no memory.
- * Arrays start as NULL and grow by doubling at powers of two from 16. */
-void *fr_sql_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
 
 #endif

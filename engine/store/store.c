@@ -82,8 +82,17 @@ static enum fr_rc home_id(struct fr_store *st, bool make, struct fr_err *err)
     return rc;
 }
 
-/* Brings the schema to the newest version; another process may do the same, so the version is
- * looked at again under the write lock. */
+static enum fr_rc check_version(const struct fr_store *st, int have, int newest, struct fr_err *err)
+{
+    if (have <= newest)
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "%s/state.db has schema %d; this flowrun knows up to %d: use a newer one",
+                   st->home, have, newest);
+}
+
+/* Brings the schema to the newest version. Another process may do so at the same time, also a newer
+ * flowrun: the version is read and checked again under the write lock. */
 static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
 {
     int have = 0, newest = 0;
@@ -91,17 +100,14 @@ static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
 
     while (section(newest + 1) != NULL)
         newest++;
-    if (rc != FR_OK)
+    if (rc != FR_OK || (rc = check_version(st, have, newest, err)) != FR_OK)
         return rc;
-    if (have > newest)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s/state.db has schema %d; this flowrun knows up to %d: use a newer one",
-                       st->home, have, newest);
     if (have == newest)
         return home_id(st, false, err);
     if ((rc = fr_store_begin(st, err)) != FR_OK)
         return rc;
-    if ((rc = user_version(st, &have, err)) == FR_OK) {
+    if ((rc = user_version(st, &have, err)) == FR_OK &&
+        (rc = check_version(st, have, newest, err)) == FR_OK) {
         bool fresh = have == 0;
 
         while (rc == FR_OK && have < newest)
@@ -194,17 +200,32 @@ struct fr_id fr_store_home_id(const struct fr_store *st)
     return st->home_id;
 }
 
+static enum fr_rc set_soft(struct fr_store *st, bool soft, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (soft == st->soft)
+        return FR_OK;
+    rc = exec_text(st, soft ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                   "setting up", err);
+    st->soft = rc == FR_OK ? soft : st->soft;
+    return rc;
+}
+
+/* Calls outside begin and commit are synced, too. If this fails, the next begin tries it again. */
+static void end_soft(struct fr_store *st)
+{
+    (void)set_soft(st, false, NULL);
+}
+
 static enum fr_rc begin(struct fr_store *st, bool soft, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
     if (sqlite3_get_autocommit(st->db) == 0) /* the last rollback had no memory */
         rc = fr_sql_run(st, SQL_ROLLBACK, err, "");
-    if (rc == FR_OK && soft != st->soft) {
-        rc = exec_text(st, soft ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
-                       "setting up", err);
-        st->soft = rc == FR_OK ? soft : st->soft;
-    }
+    if (rc == FR_OK)
+        rc = set_soft(st, soft, err);
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_BEGIN, err, "");
     st->in_tx = rc == FR_OK;
@@ -230,6 +251,7 @@ enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err)
     else
         sqlite3_wal_autocheckpoint(st->db, LOG_PAGES);
     st->in_tx = false;
+    end_soft(st);
     return rc;
 }
 
@@ -238,33 +260,5 @@ void fr_store_rollback(struct fr_store *st)
     if (st->in_tx && sqlite3_get_autocommit(st->db) == 0)
         (void)fr_sql_run(st, SQL_ROLLBACK, NULL, "");
     st->in_tx = false;
-}
-
-static enum fr_rc check_one(struct fr_store *st, const char *sql, const char *good,
-                            struct fr_err *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    enum fr_rc rc = FR_OK;
-    int code;
-
-    if (sqlite3_prepare_v2(st->db, sql, -1, &stmt, NULL) != SQLITE_OK)
-        return fr_sql_fail(st, "checking", err);
-    code = sqlite3_step(stmt);
-    if (code == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(stmt, 0);
-
-        if (text == NULL || good == NULL || strcmp(text, good) != 0)
-            rc = fr_fail(err, FR_CORRUPT, "%s/state.db: %s", st->home, text ? text : "?");
-    } else if (code != SQLITE_DONE) {
-        rc = fr_sql_fail(st, "checking", err);
-    }
-    sqlite3_finalize(stmt);
-    return rc;
-}
-
-enum fr_rc fr_store_check(struct fr_store *st, struct fr_err *err)
-{
-    enum fr_rc rc = check_one(st, "PRAGMA integrity_check(1)", "ok", err);
-
-    return rc == FR_OK ? check_one(st, "PRAGMA foreign_key_check", NULL, err) : rc;
+    end_soft(st);
 }

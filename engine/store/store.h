@@ -33,14 +33,11 @@ const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowe
 struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
 
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
-/* Likewise, of what is found out again if it is lost: the commit outlives this process, but until
- * the next fr_store_begin is committed a loss of power may take it back. */
+/* A transaction of rows that can be found out again: its commit outlives this process, but a power
+ * cut may take it back until the next commit. All other commits are synced. */
 enum fr_rc fr_store_begin_soft(struct fr_store *st, struct fr_err *err);
 enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err); /* failed: rolled back */
 void fr_store_rollback(struct fr_store *st);                         /* leaves errors as they are */
-
-/* PRAGMA integrity_check and foreign keys; FR_CORRUPT with the first finding. */
-enum fr_rc fr_store_check(struct fr_store *st, struct fr_err *err);
 
 /* ---- runs ---- */
 
@@ -71,10 +68,6 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
  * home, or NULL for the newest. FR_NOTFOUND says what there is instead; FR_USAGE: several match. */
 enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
                              struct fr_run_row *out, struct fr_err *err);
-
-/* The newest run whose state is not "over", else the newest of all. */
-enum fr_rc fr_store_run_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *out,
-                             struct fr_err *err);
 
 /* ---- instances ---- */
 

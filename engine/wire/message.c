@@ -31,7 +31,7 @@ SHAPE(request, AT(TEXTS, argv), AT(TEXTS, env), AT(TEXTS, secret_env), AT(TEXTS,
       AT(TEXT, cwd), AT(BYTES, input), AT(U64, timeout_ms), AT(U64, grace_ms), AT(U64, lease_ms),
       AT(U64, log_max_bytes), AT(U32, log_on_full), AT(TEXTS, outputs), IN(LIST, files, file_shape),
       IN(LIST, sidecars, sidecar_shape), IN(STRUCT, container, container_shape), AT(BOOL, become),
-      AT(BOOL, want_dir), AT(U32, port), AT(U32, ports_more), AT(BOOL, leaves));
+      AT(U32, port), AT(U32, ports_more), AT(BOOL, leaves));
 #undef OF
 
 #define OF fr_hello
@@ -59,7 +59,7 @@ SHAPE(prepare, AT(ID, attempt), AT(ID, run), AT(TEXT, instance), AT(U32, generat
 SHAPE(go, AT(ID, attempt), AT(TEXTS, env));
 #undef OF
 #define OF fr_attach
-SHAPE(attach, AT(ID, attempt), AT(U64, offset));
+SHAPE(attach, AT(ID, attempt), AT(U64, offset), AT(BOOL, tail), AT(U64, tail_at));
 #undef OF
 #define OF fr_stop
 SHAPE(stop, AT(ID, attempt), AT(U64, grace_ms), AT(U32, stop_cause));
@@ -105,6 +105,10 @@ SHAPE(busy, AT(ID, attempt), AT(ID, other), AT(U32, generation), AT(TEXT, spec_h
 #undef OF
 #define OF fr_log_piece
 SHAPE(log, AT(ID, attempt), AT(U64, offset), AT(U64, mono_ms), AT(BYTES, bytes));
+#undef OF
+#define OF fr_tail_piece
+SHAPE(tail, AT(ID, attempt), AT(U64, head), AT(U64, keep), AT(U64, at), AT(U64, joined),
+      AT(U64, dropped), AT(U64, mono_ms), AT(BYTES, bytes));
 #undef OF
 #define OF fr_ended
 SHAPE(ended, AT(ID, attempt), AT(U32, cause), AT(U32, code), AT(U32, stop_cause),
@@ -173,6 +177,7 @@ static const struct fr_shape *const shapes[] = {
     [FR_MSG_LISTING] = &listing_shape,
     [FR_MSG_FACTS_ARE] = &facts_are_shape,
     [FR_MSG_LEASED] = &leased_shape,
+    [FR_MSG_TAIL] = &tail_shape,
     [FR_MSG_GREW] = &grew_shape,
     [FR_MSG_HANDOVER] = &handover_shape,
 };
@@ -205,6 +210,8 @@ size_t fr_msg_bulk(const struct fr_msg *m)
     switch (m->type) {
     case FR_MSG_LOG:
         return m->log.bytes.n;
+    case FR_MSG_TAIL:
+        return m->tail.bytes.n;
     case FR_MSG_GET_DATA:
         return m->get_data.bytes.n;
     case FR_MSG_PUT_DATA:

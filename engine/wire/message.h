@@ -6,6 +6,7 @@
 #define FR_WIRE_MESSAGE_H
 
 #include "engine/base/str.h"
+#include "engine/wire/piece.h"
 #include "engine/wire/request.h"
 
 #include <stdint.h>
@@ -45,6 +46,7 @@ enum fr_msg_type {
     FR_MSG_LISTING,
     FR_MSG_FACTS_ARE,
     FR_MSG_LEASED,
+    FR_MSG_TAIL,
     /* inside a node */
     FR_MSG_GREW = 80,
     FR_MSG_HANDOVER
@@ -52,10 +54,10 @@ enum fr_msg_type {
 
 /* What a node knows of an attempt. */
 enum fr_attempt_status {
-    FR_AT_UNKNOWN,    /* never heard of it, or removed after ack_end */
+    FR_AT_UNKNOWN,    /* no record of it: never prepared, or removed after ack_end */
     FR_AT_PREPARED,   /* may start on go */
     FR_AT_RUNNING,    /* launched, its supervisor lives (also while it is being stopped) */
-    FR_AT_ENDED,      /* over, and its processes gone or named; ended follows */
+    FR_AT_ENDED,      /* over: its processes are gone, or listed as survivors; ended follows */
     FR_AT_TOMBSTONED, /* never started, and never will */
     FR_AT_SWEEPING    /* its supervisor is gone; what is left is being stopped, ended will follow */
 };
@@ -79,8 +81,8 @@ struct fr_hello {
     struct fr_str boot; /* node: boot id of the machine; flowrun: its process, by a random name */
     uint64_t epoch;     /* engine: of this connection; node: 0 */
     int64_t mono_ms, wall_ms; /* of the sender, now */
-    uint32_t keep_days;       /* engine, and so the next: what of acknowledged attempts stays */
-    uint64_t keep_bytes;      /* on the node (prune.h); 0 days: nothing; 0 bytes: any size */
+    uint32_t keep_days;       /* engine: how long acknowledged attempts stay on the node … */
+    uint64_t keep_bytes; /* … and how large they may be (prune.h); 0 days: none; 0 bytes: any */
     bool same_disk;           /* engine: its copies of logs lie on this disk */
 };
 struct fr_ping {
@@ -119,6 +121,8 @@ struct fr_go {
 struct fr_attach {
     struct fr_id attempt;
     uint64_t offset;
+    bool tail;        /* of a log that is full also the tail is sent, before its end … */
+    uint64_t tail_at; /* … from this byte of it on */
 };
 /* Answer: ended, once every process is gone or the survivors are named. May be repeated. */
 struct fr_stop {
@@ -185,13 +189,6 @@ struct fr_busy {
     struct fr_id attempt, other;
     uint32_t generation;     /* of other */
     struct fr_str spec_hash; /* of other */
-};
-/* Byte-exact piece of the log file. mono_ms: when its first byte was written. */
-struct fr_log_piece {
-    struct fr_id attempt;
-    uint64_t offset;
-    int64_t mono_ms;
-    struct fr_str bytes;
 };
 struct fr_ended {
     struct fr_id attempt;
@@ -282,6 +279,7 @@ struct fr_msg {
         struct fr_listing listing;
         struct fr_facts_are facts_are;
         struct fr_leased leased;
+        struct fr_tail_piece tail;
         struct fr_grew grew;
         struct fr_handover handover;
     };

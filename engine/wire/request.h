@@ -29,9 +29,8 @@ enum fr_log_full { FR_LOG_DROP_MIDDLE, FR_LOG_STOP /* keep the first bytes alone
 
 enum { FR_PORT_NONE = -1, FR_PORT_ANY = 0 };
 
-/* A file that lies in the node home's store (by put_begin.path), or an absolute path: a file of
- * the node's own; copied into the attempt's folder
- * at prepare as path (relative, no ".."), with mode. */
+/* A file for the attempt's folder, copied there at prepare. store: a path in the node's store
+ * (put_begin.path), or an absolute path of the node. path: relative, without "..". */
 struct fr_file_want {
     struct fr_str store, path;
     uint32_t mode;
@@ -62,16 +61,26 @@ struct fr_container {
     struct fr_str home;     /* where the node home is mounted inside */
 };
 
-/* Besides env, the command sees the node's PATH HOME USER LOGNAME SHELL LANG TMPDIR (unless env
- * sets them), FLOWRUN_ATTEMPT (32 hex digits), FLOWRUN_NODE_HOME, FLOWRUN_WORK (HOME/work unless
- * env sets it), FLOWRUN_DIR (the attempt's folder, "" if it has none) and, where outputs are
- * declared, FLOWRUN_OUTPUT (a file for K=V lines and K<<END blocks). */
+/*
+ * What an attempt runs. Every attempt has a folder of its own, made before the launch. Its command
+ * and its sidecars start in that folder. The folder is removed at the end when it is empty, else
+ * with the attempt's log (node/prune.h). Nothing in it is synced to the disk.
+ *
+ * Besides env, the command sees:
+ *   PATH HOME USER LOGNAME SHELL LANG   the node's, unless env sets them
+ *   FLOWRUN_ATTEMPT                     32 hex digits
+ *   FLOWRUN_DIR                         the attempt's folder
+ *   TMPDIR                              the attempt's folder, unless env sets it
+ *   FLOWRUN_OUTPUT                      a file, beside the folder, for K=V lines and K<<END blocks
+ *   FLOWRUN_NODE_HOME                   the node's home; no command starts there
+ *   FLOWRUN_WORK                        HOME/work, unless env sets it
+ */
 struct fr_request {
-    struct fr_strs argv;       /* argv[0]: a path, a name searched in PATH, or FR_ARGV_FLOWNODE */
+    struct fr_strs argv;       /* argv[0]: a path, a name on the command's PATH, FR_ARGV_FLOWNODE */
     struct fr_strs env;        /* "K=V"; a later one wins */
     struct fr_strs secret_env; /* "K=V": never on a disk; their values are masked in the log */
     struct fr_strs mask;       /* further values to mask */
-    struct fr_str cwd;         /* "": the attempt's folder, else the node home */
+    struct fr_str cwd;         /* "": the attempt's folder; a relative one is below that */
     struct fr_str input;       /* bytes on stdin; none: /dev/null */
     int64_t timeout_ms;        /* from launch; 0: none */
     int64_t grace_ms;          /* between SIGTERM and SIGKILL, for time-out and end of lease */
@@ -82,13 +91,11 @@ struct fr_request {
     struct fr_file_wants files;
     struct fr_sidecars sidecars;
     struct fr_container container;
-    bool become;   /* run the command (not the sidecars) through sudo -n */
-    bool want_dir; /* make the attempt's folder even without files and outputs */
-    int32_t port;  /* FR_PORT_NONE, FR_PORT_ANY (a free one is held), or one to hold until launch */
+    bool become;  /* run the command (not the sidecars) through sudo -n */
+    int32_t port; /* FR_PORT_NONE, FR_PORT_ANY (a free one is held), or one to hold until launch */
     uint32_t ports_more; /* … or the first free one of so many above it */
-    /* What the command left running when it exited with 0 goes on, its own daemons: the monitor of
-     * a container that it started. Else all that an attempt leaves is stopped. Not with sidecars.
-     */
+    /* Processes that the command leaves running when it exits with 0 go on, such as the monitor of
+     * a container. Otherwise they are stopped. Not with sidecars. */
     bool leaves;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Wire: what flowrun and a flownode say to each other, over any pair of byte streams (the stdin and
- * stdout of `flownode serve`; the same messages go between serve and its supervisors).
+ * The protocol between flowrun and flownode, over any pair of byte streams: stdin and stdout of
+ * `flownode serve`. The same messages go between serve and its supervisors.
  *
  * Stream. The node first writes FR_WIRE_MAGIC; what precedes it (motd, output of .bashrc) is
  * skipped. Then frames both ways: u32 length of the payload (<= FR_FRAME_MAX), u8 type, payload;
@@ -14,13 +14,13 @@
  *
  * Order of a connection. Both send hello first. The engine's epoch is one it committed in its store
  * for this connection; a node refuses (error, then end of stream) an epoch older than the newest it
- * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, get_data, put_data)
- * are sent only against credit, which starts at 0 on both sides and is granted by the receiver; all
- * else goes at once and before waiting bulk. The engine sends ping every FR_PING_MS while something
- * is under way there, else every FR_PING_IDLE_MS, and the node answers; no byte at all for
- * FR_ANSWER_MS behind a ping means unreachable, and nothing is concluded from it.
- * Unasked, a node says what becomes of an attempt that was named on this connection: launched,
- * ended, and state (tombstoned) when its supervisor dies before go.
+ * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, tail, get_data,
+ * put_data) are sent only against credit, which starts at 0 on both sides and is granted by the
+ * receiver; all else goes at once and before waiting bulk. The engine sends ping every FR_PING_MS
+ * while something is under way there, else every FR_PING_IDLE_MS, and the node answers; no byte at
+ * all for FR_ANSWER_MS behind a ping means unreachable, and nothing is concluded from it.
+ * A node reports without a request on attempts that were named on this connection: launched, ended,
+ * and state (tombstoned) when the supervisor dies before go.
  */
 #ifndef FR_WIRE_WIRE_H
 #define FR_WIRE_WIRE_H
@@ -57,8 +57,7 @@ enum {
 /* Appends m to out as frames. FR_USAGE when it is larger than FR_MSG_MAX, FR_NOMEM. */
 enum fr_rc fr_msg_put(const struct fr_msg *m, struct fr_buf *out, struct fr_err *err);
 
-/* Bytes received. Zero it to start; set magic on the engine's side, which waits for FR_WIRE_MAGIC.
- */
+/* Received bytes. Zero it to start; on the engine's side set magic, to wait for FR_WIRE_MAGIC. */
 struct fr_wire_in {
     bool magic;         /* still skipping to the magic */
     struct fr_buf raw;  /* owns: bytes not yet taken */

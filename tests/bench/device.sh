@@ -13,7 +13,7 @@
 # A stage does all it has, or what the words say, so that what it had no time for can be had by more calls:
 # an op's name (ops, sanitize), a tool (sanitize), a part (parity), TOKENS:SEQUENCE (bench, peer),
 # EXPERTS/ATTENTION (peer), and limit=SECONDS, steps=N, compared=N (parity: steps that are compared), layers=N,
-# device=cuda, beside=cuda (the peer's device), type=bf16, config=FILE.
+# device=cuda, beside=cuda (the peer's device), type=bf16, config=FILE, whole=LAYERS:DENSE (bench: of the whole model).
 # Exit status: 0 all was done and is right; 1 something failed; 3 nothing failed, but time ran out.
 #
 # The libraries of CUDA (cublasLt, nccl) are looked for in CUDA_LIBS, else in the machine's Python
@@ -32,7 +32,7 @@ declare -A option=([limit]=530 [layers]=5 [device]=cuda [beside]=cuda [type]=bf1
 words=()
 for word in "$@"; do
     case $word in
-    limit=* | steps=* | compared=* | layers=* | device=* | beside=* | type=* | config=*)
+    limit=* | steps=* | compared=* | layers=* | device=* | beside=* | type=* | config=* | whole=*)
         option[${word%%=*}]=${word#*=}
         ;;
     *=*) fail "$word: there is no such setting" ;;
@@ -153,14 +153,15 @@ arguments() { # TOKENS:SEQUENCE LAYERS DEVICE: ours and the peer's take the same
         device="$3" ${option[steps]:+steps=${option[steps]}}
 }
 
-bench() { # as many layers as the device has room for
-    local size layers status
+bench() { # as many layers as the device has room for; what they mean for the whole model: DeepSeek-V3 has 61
+    local size layers status whole=${option[whole]:-}
+    [ -n "$whole${option[config]:-}" ] || whole=61:3
     read_sizes
     for size in "${sizes[@]}"; do
         for ((layers = option[layers]; layers > 1; layers--)); do
             [ $SECONDS -ge "$until" ] || echo "== $size, $layers layers"
             # shellcheck disable=SC2046 # words
-            ours "$bin/layers" $(arguments "$size" "$layers" "${option[device]}")
+            ours "$bin/layers" $(arguments "$size" "$layers" "${option[device]}") ${whole:+whole=$whole}
             status=$?
             [ $status = 3 ] || break
         done

@@ -284,7 +284,7 @@ def main():
     try:
         t.finish()
     except SystemExit as e:
-        sys.exit(e.code or (3 if late else 0))
+        sys.exit(3 if late and not t.counts["failed"] else e.code)
 
 
 began = time.monotonic()

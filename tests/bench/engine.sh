@@ -132,7 +132,7 @@ stop_remote() {
 dead_link() {
     local pid t
     { echo "name: cut"; cat c/nodes.yaml; echo 'tasks: {s: {on: node2, argv: [sleep, "25"]}}'; } > cut.yaml
-    "$flowrun" cut.yaml > log 2>&1 &
+    "$flowrun" cut.yaml -v > log 2>&1 &
     pid=$!
     while kill -0 $pid 2> /dev/null && ! grep -q "s@node2 running" log; do read -r -t 0.05 <> <(:); done
     "$cluster" cut c 2
@@ -153,7 +153,7 @@ many_nodes() {
       done
       echo 'tasks: {t: {on: all, argv: ["true"]}, last: {needs: [t], on: head, argv: [sleep, "15"]}}'; } > crowd.yaml
     t=$(now_us)
-    "$flowrun" crowd.yaml > log 2>&1 &
+    "$flowrun" crowd.yaml -v > log 2>&1 &
     pid=$!
     base=0
     while kill -0 $pid 2> /dev/null && ! grep -q 'last.*running' log; do

@@ -3,13 +3,18 @@
  * device: tokens/s, model FLOP utilisation, the step's roofline, and each op against its own.
  *
  * usage: layers CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [device=auto|cpu|cuda]
+ *               [whole=LAYERS:DENSE]
  *
  * One micro-batch of TOKENS tokens in sequences of SEQUENCE; LoRA r = 16 on the projections of
  * attention. Weights, adapters and tokens are drawn from seed 1 by name and index
  * (tensor/draw.h), as peer.py draws them, so both print the same losses.
  *
  * MFU = (4 A + 3 causal core + 4 V H + 8 LoRA FLOP)/s over the matrix rate that the same run
- * measured; the rate that counts recompute stands beside it. Goals stand beside figures.
+ * measured on random numbers (zeros draw less power and run faster), and over the rate of the
+ * device's data sheet where it is known; the rate that counts recompute stands beside it. A slice
+ * of a model has more head than the whole: whole=61:3 prints the MFU of 61 layers, 3 of them
+ * dense, whose layers and whose head each run at the rate that they have here. Goals stand beside
+ * figures.
  *
  * Exit status: 0; 3: no room in memory, fewer layers may have; 1: anything else.
  */
@@ -42,6 +47,7 @@ struct named {
 
 struct bench {
     int64_t tokens, sequence, steps, layers;
+    int64_t whole, whole_dense; /* layers of the whole model; 0: not said */
     enum tr_dtype type;
     enum tr_device device;
     struct tr_model_config config;
@@ -55,6 +61,8 @@ struct bench {
     struct tr_optim optim;
     struct tr_micro mb;
     double rate, bandwidth;  /* FLOP/s and bytes/s that this machine gave */
+    double sheet;            /* FLOP/s of the data sheet; 0: unknown */
+    double step_seconds;     /* of the median step */
     int64_t table;           /* bytes that the model says it takes */
     int64_t at_start, least; /* free bytes of the device: before the model, the fewest since; -1:
                               * not a device with memory of its own */
@@ -270,12 +278,45 @@ static enum fr_rc rates(struct bench *b, struct tr_queue *q, void *const p[2], s
     enum fr_rc rc = FR_OK;
 
     for (int i = 0; i < 2 && rc == FR_OK; i++)
-        rc = tr_fill(b->be, q, &(struct tr_fill){.y = tr_view1(p[i], TR_F32, n)}, err);
+        rc = tr_noise(b->be, q,
+                      &(struct tr_noise){.y = tr_view1(p[i], TR_F32, n), .key = SEED, .scale = 1},
+                      err);
     if (rc == FR_OK && (rc = best_of(b, q, NULL, &c, &seconds, err)) == FR_OK)
         b->bandwidth = 2 * (double)n * sizeof(float) / seconds;
+    if (rc == FR_OK)
+        rc = tr_noise(
+            b->be, q,
+            &(struct tr_noise){.y = tr_view1(g.a.p, b->type, h * h), .key = SEED + 1, .scale = 1},
+            err);
+    if (rc == FR_OK)
+        rc = tr_noise(
+            b->be, q,
+            &(struct tr_noise){.y = tr_view1(g.b.w.p, b->type, h * h), .key = SEED + 2, .scale = 1},
+            err);
     if (rc == FR_OK && (rc = best_of(b, q, &g, NULL, &seconds, err)) == FR_OK)
         b->rate = 2 * pow((double)h, 3) / seconds;
     return rc;
+}
+
+/* Dense TFLOP/s, bf16 on tensor cores and f32 on the plain units. Source: NVIDIA's data sheets of
+ * the A100, H100 and H200 Tensor Core GPUs. Longer names stand before those they contain. */
+static double sheet_rate(struct bench *b)
+{
+    static const struct {
+        const char *name;
+        double bf16, f32;
+    } devices[] = {
+        {"H200 NVL", 835.5, 60}, {"H200", 989.5, 67}, {"H100 NVL", 835.5, 60},
+        {"H100 PCIe", 756, 51},  {"H100", 989.5, 67}, {"H800", 989.5, 67},
+        {"A100", 312, 19.5},     {"A800", 312, 19.5},
+    };
+    char line[256];
+
+    tr_backend_describe(b->be, line);
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        if (strstr(line, devices[i].name) != NULL)
+            return 1e12 * (b->type == TR_BF16 ? devices[i].bf16 : devices[i].f32);
+    return 0;
 }
 
 /* Before the model, which may leave no room. */
@@ -293,9 +334,13 @@ static enum fr_rc measure_machine(struct bench *b, struct fr_err *err)
     for (int i = 0; i < 2; i++)
         tr_mem_free(b->be, TR_MEM_DEVICE, p[i]);
     tr_queue_destroy(b->be, q);
+    b->sheet = sheet_rate(b);
     if (rc == FR_OK)
-        fr_print("matrix rate %.4g TFLOP/s, bandwidth %.4g GB/s\n", b->rate * 1e-12,
-                 b->bandwidth * 1e-9);
+        fr_print("matrix rate %.4g TFLOP/s on random numbers, bandwidth %.4g GB/s\n",
+                 b->rate * 1e-12, b->bandwidth * 1e-9);
+    if (rc == FR_OK && b->sheet > 0)
+        fr_print("data sheet: %.4g TFLOP/s, of which the matrix rate is %.1f %%\n",
+                 b->sheet * 1e-12, 100 * b->rate / b->sheet);
     return rc;
 }
 
@@ -319,14 +364,17 @@ static enum fr_rc step(struct bench *b, double *loss, struct fr_err *err)
     return rc;
 }
 
-/* FLOP of a step: without and with recompute (once more every block, not the head). */
-static void step_flop(const struct bench *b, double *plain, double *recomputed)
+/* FLOP of a step. */
+struct flop {
+    double plain, recomputed; /* recompute: once more every block, not the head */
+    double head;              /* of plain */
+};
+
+/* Of `layers` layers, `dense` of them without experts, each with the adapters of this model's. */
+static struct flop step_flop(const struct bench *b, double layers, double dense)
 {
     const struct tr_model_config *c = &b->config;
-    double T = (double)b->tokens, L = (double)c->num_hidden_layers, lora = 0;
-    double dense =
-        (double)(c->first_k_dense_replace < c->num_hidden_layers ? c->first_k_dense_replace
-                                                                 : c->num_hidden_layers);
+    double T = (double)b->tokens, lora = 0;
     struct tr_model_counts n;
 
     tr_model_count(c, &n);
@@ -334,15 +382,58 @@ static void step_flop(const struct bench *b, double *plain, double *recomputed)
         const struct tr_adapter *a = &b->optim.params.adapters[i];
         lora += (double)(a->r * (a->in + a->out));
     }
-    double A = L * (double)n.attention_layer + dense * (double)n.dense_ffn +
-               (L - dense) * ((double)c->num_experts_per_tok * (double)n.expert +
-                              (double)n.shared_expert + (double)n.router);
-    double core = L * (double)b->sequence * (double)c->num_attention_heads *
+    lora *= layers / (double)c->num_hidden_layers;
+    double A = layers * (double)n.attention_layer + dense * (double)n.dense_ffn +
+               (layers - dense) * ((double)c->num_experts_per_tok * (double)n.expert +
+                                   (double)n.shared_expert + (double)n.router);
+    double core = layers * (double)b->sequence * (double)c->num_attention_heads *
                   (double)(c->qk_nope_head_dim + c->qk_rope_head_dim + c->v_head_dim);
     double head = (double)c->vocab_size * (double)c->hidden_size;
+    double plain = T * (4 * A + 3 * core + 4 * head + 8 * lora);
 
-    *plain = T * (4 * A + 3 * core + 4 * head + 8 * lora);
-    *recomputed = *plain + T * (2 * A + core + 2 * lora);
+    return (struct flop){
+        .plain = plain, .recomputed = plain + T * (2 * A + core + 2 * lora), .head = T * 4 * head};
+}
+
+static struct flop slice_flop(const struct bench *b)
+{
+    const struct tr_model_config *c = &b->config;
+    int64_t L = c->num_hidden_layers, dense = c->first_k_dense_replace;
+
+    return step_flop(b, (double)L, (double)(dense < L ? dense : L));
+}
+
+static void print_share(const struct bench *b, double rate)
+{
+    if (b->sheet > 0)
+        fr_print(", of the data sheet %.1f %%", 100 * rate / b->sheet);
+}
+
+/* The whole model's step: head as here, layers by their FLOP. share: of the time, that of the head;
+ * the rows of the meter must be timed. */
+static void print_whole(const struct bench *b)
+{
+    struct flop here = slice_flop(b), all;
+    double head = 0, sum = 0, share, t, rate;
+
+    if (b->whole == 0)
+        return;
+    all = step_flop(b, (double)b->whole, (double)b->whole_dense);
+    for (size_t i = 0; i < b->meter.n; i++) {
+        const struct meter_row *r = &b->meter.rows[i];
+
+        sum += r->seconds;
+        head += r->op == TR_OP_xent_chunk || r->op == TR_OP_xent_finish ? r->seconds : 0;
+    }
+    share = head / sum;
+    t = b->step_seconds * (share + (1 - share) * (all.plain - all.head) / (here.plain - here.head));
+    rate = all.plain / t;
+    fr_print("the whole model of %lld layers, head %.1f %% of the FLOP (here %.1f %%): "
+             "%.1f tokens/s, %.4g TFLOP/s, MFU %.1f %%",
+             (long long)b->whole, 100 * all.head / all.plain, 100 * here.head / here.plain,
+             (double)b->tokens / t, rate * 1e-12, 100 * rate / b->rate);
+    print_share(b, rate);
+    fr_print("\n");
 }
 
 static int by_seconds(const void *a, const void *b)
@@ -382,6 +473,7 @@ static enum fr_rc print_ops(struct bench *b, struct fr_err *err)
                  calls * r->cost.bytes / r->seconds * 1e-9,
                  100 * meter_least(r, b->rate, b->bandwidth) / r->seconds, goal);
     }
+    print_whole(b);
     return m->lost == 0 ? rc : fr_fail(err, FR_BUG, "more than %d shapes", METER_ROWS);
 }
 
@@ -395,7 +487,8 @@ static int ascending(const void *a, const void *b)
 static enum fr_rc run_steps(struct bench *b, struct fr_err *err)
 {
     static const char *const warm = " (not counted)";
-    double seconds[STEPS_MAX], loss, least = 0, plain, all, t;
+    double seconds[STEPS_MAX], loss, least = 0, t;
+    struct flop f = slice_flop(b);
     enum fr_rc rc = FR_OK;
 
     for (int64_t i = 0; i <= b->steps && rc == FR_OK; i++) {
@@ -412,20 +505,41 @@ static enum fr_rc run_steps(struct bench *b, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     qsort(seconds, (size_t)b->steps, sizeof(*seconds), ascending);
-    t = seconds[b->steps / 2];
+    b->step_seconds = t = seconds[b->steps / 2];
     for (size_t i = 0; i < b->meter.n; i++)
         least += meter_least(&b->meter.rows[i], b->rate, b->bandwidth);
-    step_flop(b, &plain, &all);
     fr_print("%lld tokens of %lld: %.1f tokens/s, %.4g TFLOP/s, MFU %.1f %%%s, with recompute %.1f "
-             "%%, of the step's roofline %.1f %% (goal 70 %%)\n",
-             (long long)b->tokens, (long long)b->sequence, (double)b->tokens / t, plain / t * 1e-12,
-             100 * plain / t / b->rate, b->tokens >= MFU_GOAL_TOKENS ? " (goal 45 %)" : "",
-             100 * all / t / b->rate, 100 * least / t);
+             "%%, of the step's roofline %.1f %% (goal 70 %%)",
+             (long long)b->tokens, (long long)b->sequence, (double)b->tokens / t,
+             f.plain / t * 1e-12, 100 * f.plain / t / b->rate,
+             b->tokens >= MFU_GOAL_TOKENS ? " (goal 45 %)" : "", 100 * f.recomputed / t / b->rate,
+             100 * least / t);
+    print_share(b, f.plain / t);
+    fr_print("\n");
     print_memory(b);
     return print_ops(b, err);
 }
 
 /* ---- the whole ---- */
+
+/* LAYERS:DENSE */
+static enum fr_rc read_whole(struct bench *b, const char *text, struct fr_err *err)
+{
+    struct fr_str all = fr_str_of(text), first = all;
+    enum fr_rc rc;
+
+    while (first.n > 0 && first.p[first.n - 1] != ':')
+        first.n--;
+    if (first.n < 2)
+        return fr_fail(err, FR_USAGE, "whole=%s: expected LAYERS:DENSE, as whole=61:3", text);
+    rc = fr_parse_i64((struct fr_str){first.p + first.n, all.n - first.n}, &b->whole_dense, err);
+    first.n--;
+    if (rc == FR_OK)
+        rc = fr_parse_i64(first, &b->whole, err);
+    if (rc == FR_OK && (b->whole < 1 || b->whole_dense < 0 || b->whole_dense > b->whole))
+        rc = fr_fail(err, FR_USAGE, "whole=%s: no such layers", text);
+    return rc;
+}
 
 static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *err)
 {
@@ -438,11 +552,14 @@ static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *e
         return fr_parse_i64(fr_str_of(value + 1), &b->layers, err);
     if (n == 6 && strncmp(arg, "device", n) == 0)
         return tr_device_parse(value + 1, &b->device, err);
+    if (n == 5 && strncmp(arg, "whole", n) == 0)
+        return read_whole(b, value + 1, err);
     if (strcmp(arg, "type=bf16") == 0 || strcmp(arg, "type=f32") == 0) {
         b->type = strcmp(value + 1, "bf16") == 0 ? TR_BF16 : TR_F32;
         return FR_OK;
     }
-    return fr_fail(err, FR_USAGE, "%s: expected steps=N, layers=N, type=bf16|f32 or device=…", arg);
+    return fr_fail(err, FR_USAGE,
+                   "%s: expected steps=N, layers=N, whole=N:N, type=bf16|f32 or device=…", arg);
 }
 
 static enum fr_rc read_args(struct bench *b, int argc, char **argv, struct fr_err *err)

@@ -14,18 +14,19 @@ build=$1 folder=$2 kind=${3:-}
 bin=$folder/trainer/cli
 most=$((64 << 20))
 
-module=$build/trainer/cli/flowtrain_cuda.so
-[ "$kind" = sim ] && module=$build/tests/cudasim/flowtrain_cuda.so
-[ -e "$module" ] || fail "there is no $module: nvcc makes it (meson configure $build -Dcuda=enabled)"
+modules=("$build"/trainer/cli/flowtrain_cuda1[23].so)
+[ "$kind" = sim ] && modules=("$build/tests/cudasim/flowtrain_cuda13.so")
+[ -e "${modules[0]}" ] || fail "there is no ${modules[0]}: nvcc makes it (meson configure $build -Dcuda=enabled)"
+newest_module=$(basename "${modules[-1]}")
 mkdir -p "$bin" "$folder/lib" || exit 1
-cp "$build/trainer/cli/flowtrain" "$build/tests/op/op_device" "$build/tests/bench/layers" "$module" "$bin" ||
+cp "$build/trainer/cli/flowtrain" "$build/tests/op/op_device" "$build/tests/bench/layers" "${modules[@]}" "$bin" ||
     fail "build it first: ninja -C $build"
 [ "$kind" != sim ] || cp "$build/tests/cudasim/libnccl.so.2" "$folder/lib" || exit 1
 
 older=$build/trainer/cli/flowtrain_cuda_80.so
 if [ -e "$older" ]; then
     mkdir -p "$folder/sm80" && cp "$bin/op_device" "$folder/sm80" &&
-        cp "$older" "$folder/sm80/flowtrain_cuda.so" || exit 1
+        cp "$older" "$folder/sm80/$newest_module" || exit 1
 elif [ "$kind" != sim ]; then
     echo "no kernels for sm_80 in it: ninja -C $build trainer/cli/flowtrain_cuda_80.so makes them"
 fi

@@ -179,7 +179,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
 void *dev_library(const char *name)
 {
     static int library;
-    bool there = strncmp(name, "libcublasLt", 11) == 0 && getenv("CUDASIM_NO_BLAS") == nullptr;
+    const char *absent = getenv("CUDASIM_NO_BLAS"); /* majors: "13", "12 13" */
+    bool there = strncmp(name, "libcublasLt.so.", 15) == 0 &&
+                 (absent == nullptr || strstr(absent, name + 15) == nullptr);
 
     return there ? &library : nullptr;
 }

@@ -1,5 +1,6 @@
 #include "tests/cudasim/block.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -201,8 +202,9 @@ static void leave(void)
         sim_fail("ended with copies that were never committed");
     if (!me->products.empty() || !me->asked.empty())
         sim_fail("ended with products that were never waited for");
-    if (!me->store_groups.empty() || !me->stores.empty())
-        sim_fail("ended while the copy engine may read its shared memory");
+    if (!me->held.empty())
+        sim_fail("%s:%d: ended without ptx_wgmma_pin of this product's registers behind its wait",
+                 me->held[0].site.file, me->held[0].site.line);
     me->wait = SIM_DONE;
     me->site = {nullptr, 0};
     me->warp->alive &= ~(1u << me->lane);
@@ -326,6 +328,16 @@ static void fresh(char *p, size_t n)
     __asan_unpoison_memory_region(p, n);
 #endif
     memset(p, 0xff, n);
+    memset(sim_now.seen + (p - sim_now.room), 0xff, n);
+}
+
+void sim_fence_async(void)
+{
+    struct sim_block *b = &sim_now;
+
+    memcpy(b->seen, b->room, b->launch->shared);
+    for (const struct sim_static &s : b->statics)
+        memcpy(b->seen + (s.p - b->room), s.p, s.bytes);
 }
 
 static void begin_shared(void)
@@ -333,8 +345,10 @@ static void begin_shared(void)
     struct sim_block *b = &sim_now;
     size_t all = SIM_SHARED + 64 * GAP;
 
-    if (b->room == nullptr)
+    if (b->room == nullptr) {
         b->room = (char *)aligned_alloc(1024, (all + 1023) / 1024 * 1024);
+        b->seen = (char *)malloc(all);
+    }
 #if defined(__SANITIZE_ADDRESS__)
     __asan_poison_memory_region(b->room, all);
 #endif
@@ -357,7 +371,7 @@ void *sim_shared(const void *key, size_t bytes, size_t align)
     p = b->room + b->used;
     fresh(p, bytes);
     b->used += (bytes + 15) / 16 * 16 + GAP;
-    b->statics.push_back({key, p});
+    b->statics.push_back({key, p, bytes});
     return p;
 }
 
@@ -368,6 +382,49 @@ uint32_t sim_offset(const void *p, size_t bytes, struct sim_site site)
     if (at < 0 || (size_t)at + bytes > sim_now.used)
         sim_fail("%s:%d: not shared memory of this block", site.file, site.line);
     return (uint32_t)at;
+}
+
+/* ---- registers ---- */
+
+enum { REGISTERS = 65536, WARPGROUP = 4 };
+
+void sim_set_registers(unsigned n, bool take, struct sim_site site)
+{
+    struct sim_warp *w = sim_me->warp;
+    unsigned turn = w->turns, had = w->regs;
+
+    sim_need_sm90(site);
+    if (take ? n < had : n > had)
+        sim_fail("%s:%d: setmaxnreg.%s to %u registers of a thread that has %u", site.file,
+                 site.line, take ? "inc" : "dec", n, had);
+    sim_meet(0xffffffffu, "", 1, nullptr, site);
+    while (w->turns == turn) {
+        if (take && (n - had) * SIM_LANES > sim_now.regs) {
+            sim_wait_change(site);
+            continue;
+        }
+        sim_now.regs += (had - n) * SIM_LANES;
+        w->regs = n;
+        w->turns++;
+        sim_changed();
+    }
+}
+
+/* What all warps of a warpgroup do. */
+static void check_warpgroups(void)
+{
+    struct sim_block *b = &sim_now;
+
+    for (unsigned i = 0; i < b->threads / SIM_LANES; i++) {
+        const struct sim_warp *w = &b->warp[i], *first = &b->warp[i / WARPGROUP * WARPGROUP];
+
+        if (w->turns != first->turns || w->regs != first->regs)
+            sim_fail("warps %u and %u of a warpgroup differ in setmaxnreg",
+                     i / WARPGROUP * WARPGROUP, i);
+        if (w->products != first->products)
+            sim_fail("warps %u and %u of a warpgroup differ in wgmma", i / WARPGROUP * WARPGROUP,
+                     i);
+    }
 }
 
 /* ---- blocks ---- */
@@ -447,6 +504,7 @@ static void begin_thread(unsigned i)
     t->fake = nullptr;
     t->groups.clear();
     t->held.clear();
+    t->pins.clear();
     t->fenced = false;
     prepare(t, entry);
 }
@@ -462,7 +520,8 @@ static void run_block(uint64_t *state)
     if (b->warp.size() < warps)
         b->warp.resize(warps);
     for (unsigned w = 0; w < warps; w++) {
-        b->warp[w].alive = 0;
+        b->warp[w].alive = b->warp[w].turns = b->warp[w].products = 0;
+        b->warp[w].regs = std::min(REGISTERS / b->threads, 255u) / 8 * 8;
         for (struct sim_meeting &m : b->warp[w].at)
             m.here = m.mask = m.turn = 0;
     }
@@ -472,9 +531,12 @@ static void run_block(uint64_t *state)
     for (unsigned i = 0; i < b->threads; i++)
         begin_thread(i);
     b->loads.clear();
+    b->mbars.clear();
+    b->regs = 0;
     pass(&host, &b->thread[b->order[0]]);
     if (!b->loads.empty())
-        sim_fail("a block ended while the copy engine may write its shared memory");
+        sim_fail("a block ended while TMA may write its shared memory");
+    check_warpgroups();
 }
 
 void sim_run(const struct sim_launch *l)

@@ -6,14 +6,17 @@
  * What it finds, each by a line on stderr that names block, thread and source line, and an
  * abort: a __syncthreads that not all threads of the block reach at the same place, a warp
  * operation that not all lanes of its mask reach, a thread that ended while others wait, copies
- * never waited for, registers of a product written before its wait, shared memory beyond the
- * launch's. Shared memory is filled with 0xff (NaN, -1)
+ * never waited for, registers of a product that were not pinned or were written before its wait, a
+ * matrix descriptor that the ISA does not allow, a missing ptx_fence_async, an mbarrier used
+ * without its fence or waited for two phases late, setmaxnreg beyond the launch's registers or not
+ * by all four warps, shared memory beyond the launch's. Shared memory is filled with 0xff (NaN, -1)
  * when a block begins and red zones lie between its variables, so under AddressSanitizer every
  * access out of bounds is found, and what was never written is seen.
  */
 #ifndef TESTS_CUDASIM_BLOCK_H
 #define TESTS_CUDASIM_BLOCK_H
 
+#include "tests/cudasim/isa.h"
 #include "tests/cudasim/types.h"
 
 #include <cstddef>
@@ -45,20 +48,37 @@ struct sim_wgmma {
     bool trans_a, trans_b, add, f16;
 };
 
-/* Registers of products in flight, sums or operands: what they hold is kept here meanwhile. */
+/* Registers that a thread pinned: what they held then. */
+struct sim_pin {
+    void *at;
+    std::vector<uint32_t> bits;
+    bool fenced; /* a fence came behind it */
+};
+
+/* Registers of products, sums or operands: what they hold is kept here until they are pinned behind
+ * the wait. */
 struct sim_held {
     void *at;
     std::vector<uint32_t> bits;
-    int open; /* products that use them */
+    int n;    /* columns of the sums; 0: an operand */
+    int open; /* products in flight that use them */
     struct sim_site site;
 };
 
-/* A box that the copy engine moves: into shared memory when bar is given, else out of it. */
+/* A box that TMA moves into shared memory. */
 struct sim_bulk {
     const struct CUtensorMap *map;
     char *room;
     int at[3];
     uint64_t *bar;
+};
+
+/* What is known of an mbarrier beside its 8 bytes. */
+struct sim_mbar {
+    const uint64_t *bar;
+    unsigned thread; /* that initialised it */
+    bool fenced;     /* visible to the other threads and to TMA */
+    unsigned phase;  /* phases that have ended */
 };
 
 /* Lanes of one mask that meet: what each brought, twice, so that the next meeting may begin. */
@@ -69,7 +89,10 @@ struct sim_meeting {
 };
 
 struct sim_warp {
-    unsigned alive; /* lanes that have not ended */
+    unsigned alive;    /* lanes that have not ended */
+    unsigned regs;     /* of a thread */
+    unsigned turns;    /* setmaxnreg so far */
+    unsigned products; /* wgmma so far */
     struct sim_meeting at[SIM_MASKS];
 };
 
@@ -87,9 +110,8 @@ struct sim_thread {
     bool fenced;                                      /* products may be asked for */
     std::vector<struct sim_wgmma> asked;              /* products of no group yet */
     std::vector<std::vector<struct sim_wgmma>> products;
+    std::vector<struct sim_pin> pins;
     std::vector<struct sim_held> held;
-    std::vector<struct sim_bulk> stores;
-    std::vector<std::vector<struct sim_bulk>> store_groups;
 };
 
 struct sim_barrier {
@@ -99,7 +121,8 @@ struct sim_barrier {
 
 struct sim_static {
     const void *key;
-    void *p;
+    char *p;
+    size_t bytes;
 };
 
 struct sim_order {
@@ -124,7 +147,10 @@ struct sim_block {
     struct sim_barrier bar[SIM_BARRIERS];
     std::vector<struct sim_static> statics;
     std::vector<struct sim_bulk> loads; /* asked for, not landed */
-    char *room;                         /* shared memory: the dynamic part first */
+    std::vector<struct sim_mbar> mbars;
+    unsigned regs; /* of the launch that no warp has: setmaxnreg gave them */
+    char *room;    /* shared memory: the dynamic part first */
+    char *seen;    /* the same bytes as wgmma may read them: written by TMA, or fenced */
     size_t used;
 };
 
@@ -136,6 +162,13 @@ extern __thread struct uint3 threadIdx, blockIdx, blockDim, gridDim;
 /* Prints and aborts. */
 [[noreturn]] void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Fails unless wgmma sees the bytes at `at` as they are. */
+inline void sim_check_async(uint32_t at, size_t bytes)
+{
+    if (memcmp(sim_now.room + at, sim_now.seen + at, bytes) != 0)
+        sim_fail("byte %u of shared memory was written without ptx_fence_async behind it", at);
+}
+
 /* Runs all blocks of a launch. */
 void sim_run(const struct sim_launch *l);
 
@@ -143,6 +176,16 @@ void sim_run(const struct sim_launch *l);
 void *sim_shared(const void *key, size_t bytes, size_t align);
 /* The offset of p in the block's shared memory; fails for other memory. */
 uint32_t sim_offset(const void *p, size_t bytes, struct sim_site site);
+
+/* setmaxnreg of the calling thread's warp, which must have all its lanes. A thread of a launch
+ * begins with its share of the 65,536 registers. Taking waits until others gave. */
+void sim_set_registers(unsigned n, bool take, struct sim_site site);
+
+/* Makes ordinary writes to shared memory so far visible to wgmma and TMA. */
+void sim_fence_async(void);
+
+/* How tensor cores sum. */
+enum isa_sums sim_sums(void);
 
 /* Fails when the simulated device is older. */
 void sim_need_sm90(struct sim_site site);

@@ -1,6 +1,6 @@
 /*
- * mbarrier and the bulk tensor copies that end on it. A box is moved when a thread waits for its
- * barrier, or for the read of its store; until then the destination holds 0xff.
+ * mbarrier and TMA's bulk tensor copies that end on it. A box is moved when a thread waits for its
+ * barrier; until then the destination holds 0xff.
  */
 #include "tests/cudasim/instructions.h"
 
@@ -10,13 +10,25 @@ struct mbar {
     int32_t tx; /* bytes that are still to land, times 2, plus the phase's parity */
 };
 
-static struct mbar *bar_of(uint64_t *p, struct sim_site site)
+static struct sim_mbar *known(const uint64_t *p)
+{
+    for (struct sim_mbar &m : sim_now.mbars)
+        if (m.bar == p)
+            return &m;
+    return nullptr;
+}
+
+/* The barrier at p, used by this thread, or by TMA. */
+static struct mbar *bar_of(uint64_t *p, bool tma, struct sim_site site)
 {
     struct mbar *b = (struct mbar *)p;
+    const struct sim_mbar *m = known(p);
 
     (void)sim_offset(p, sizeof *b, site);
-    if ((uintptr_t)p % 8 != 0 || b->count == 0xffff)
+    if ((uintptr_t)p % 8 != 0 || m == nullptr)
         sim_fail("%s:%d: mbarrier was never initialised", site.file, site.line);
+    if (!m->fenced && (tma || m->thread != sim_me->linear))
+        sim_fail("%s:%d: mbarrier used without ptx_mbar_init_fence", site.file, site.line);
     return b;
 }
 
@@ -29,6 +41,7 @@ static void settle(struct mbar *b)
 {
     if (b->pending != 0 || b->tx >> 1 != 0)
         return;
+    known((const uint64_t *)b)->phase++;
     b->pending = b->count;
     b->tx ^= 1;
     sim_changed();
@@ -40,12 +53,21 @@ void ptx_mbar_init(uint64_t *bar, int count, struct sim_site site)
 
     sim_need_sm90(site);
     (void)sim_offset(bar, sizeof b, site);
+    if (known(bar) != nullptr)
+        sim_fail("%s:%d: mbarrier initialised twice", site.file, site.line);
     memcpy(bar, &b, sizeof b);
+    sim_now.mbars.push_back({bar, sim_me->linear, false, 0});
+}
+
+void ptx_mbar_init_fence(void)
+{
+    for (struct sim_mbar &m : sim_now.mbars)
+        m.fenced = m.fenced || m.thread == sim_me->linear;
 }
 
 void ptx_mbar_expect(uint64_t *bar, uint32_t bytes, struct sim_site site)
 {
-    struct mbar *b = bar_of(bar, site);
+    struct mbar *b = bar_of(bar, false, site);
 
     if (b->pending == 0)
         sim_fail("%s:%d: more arrivals than the mbarrier counts", site.file, site.line);
@@ -59,13 +81,14 @@ void ptx_mbar_arrive(uint64_t *bar, struct sim_site site)
     ptx_mbar_expect(bar, 0, site);
 }
 
-/* Where byte `at` of the room is, once swizzled: by its address in shared memory. */
-static char *swizzled(char *room, size_t at, enum ptx_swizzle s)
+/* Where byte `at` of the room is, by its address in shared memory: lines of eight 16-byte chunks,
+ * chunk x of line y lies at chunk x ^ y%8. Source: CUDA C++ programming guide, "Swizzle modes",
+ * CU_TENSOR_MAP_SWIZZLE_128B. */
+static size_t swizzled(const char *room, size_t at)
 {
-    size_t a = (size_t)(room - sim_now.room) + at;
-    size_t bits = s == PTX_SWIZZLE_128 ? 7 : s == PTX_SWIZZLE_64 ? 3 : s == PTX_SWIZZLE_32 ? 1 : 0;
+    size_t a = (size_t)(room - sim_now.room) + at, line = a / 128, chunk = a / 16 % 8;
 
-    return sim_now.room + (a ^ ((a >> 7 & bits) << 4));
+    return line * 128 + (chunk ^ line % 8) * 16 + a % 16;
 }
 
 /* Moves or poisons a box, an element at a time; returns its bytes. */
@@ -82,18 +105,15 @@ static size_t move(const struct sim_bulk *c, bool poison)
                 bool inside = i >= 0 && i < (int64_t)m->shape[0] && j >= 0 &&
                               j < (int64_t)m->shape[1] && k >= 0 &&
                               (m->rank < 3 ? k == 0 : k < (int64_t)m->shape[2]);
-                char *s = swizzled(c->room, n, m->swizzle);
-                char *g = m->p + (size_t)i * m->size + (size_t)j * m->stride[1] +
-                          (m->rank > 2 ? (size_t)k * m->stride[2] : 0);
+                size_t to = swizzled(c->room, n);
+                const char *g = m->p + (size_t)i * m->size + (size_t)j * m->stride[1] +
+                                (m->rank > 2 ? (size_t)k * m->stride[2] : 0);
 
-                if (poison)
-                    memset(s, 0xff, m->size);
-                else if (c->bar == nullptr && inside)
-                    memcpy(g, s, m->size);
-                else if (c->bar != nullptr && inside)
-                    memcpy(s, g, m->size);
-                else if (c->bar != nullptr)
-                    memset(s, 0, m->size);
+                if (!poison && inside)
+                    memcpy(sim_now.room + to, g, m->size);
+                else
+                    memset(sim_now.room + to, poison ? 0xff : 0, m->size);
+                memcpy(sim_now.seen + to, sim_now.room + to, m->size);
             }
     return n;
 }
@@ -101,10 +121,9 @@ static size_t move(const struct sim_bulk *c, bool poison)
 static void check_room(const void *room, const struct CUtensorMap *m, struct sim_site site)
 {
     size_t n = (size_t)m->box[0] * m->box[1] * (m->rank > 2 ? m->box[2] : 1) * m->size;
-    size_t align = m->swizzle == PTX_SWIZZLE_128 ? 1024 : m->swizzle == PTX_PLAIN ? 128 : 512;
 
-    if (sim_offset(room, n, site) % align != 0)
-        sim_fail("%s:%d: the box is not aligned to %zu bytes", site.file, site.line, align);
+    if (sim_offset(room, n, site) % 1024 != 0)
+        sim_fail("%s:%d: the box is not aligned to 1024 bytes", site.file, site.line);
 }
 
 void ptx_bulk_load3(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *bar,
@@ -113,7 +132,7 @@ void ptx_bulk_load3(void *to, const CUtensorMap *map, int x, int y, int z, uint6
     struct sim_bulk c = {map, (char *)to, {x, y, z}, bar};
 
     check_room(to, map, site);
-    (void)bar_of(bar, site);
+    (void)bar_of(bar, true, site);
     (void)move(&c, true);
     sim_now.loads.push_back(c);
     sim_changed();
@@ -140,7 +159,8 @@ static void land(uint64_t *bar, struct mbar *b)
 
 void ptx_mbar_wait(uint64_t *bar, uint32_t parity, struct sim_site site)
 {
-    struct mbar *b = bar_of(bar, site);
+    struct mbar *b = bar_of(bar, false, site);
+    unsigned before = known(bar)->phase;
 
     while (parity_of(b) == (int32_t)parity) {
         if (b->pending == 0) {
@@ -150,27 +170,8 @@ void ptx_mbar_wait(uint64_t *bar, uint32_t parity, struct sim_site site)
         if (parity_of(b) == (int32_t)parity)
             sim_wait_change(site);
     }
-}
-
-void ptx_bulk_store(const CUtensorMap *map, const void *from, int x, int y, struct sim_site site)
-{
-    check_room(from, map, site);
-    sim_me->stores.push_back({map, (char *)from, {x, y, 0}, nullptr});
-}
-
-void ptx_bulk_commit(void)
-{
-    sim_me->store_groups.push_back(std::move(sim_me->stores));
-    sim_me->stores.clear();
-}
-
-void sim_bulk_wait(size_t open)
-{
-    while (sim_me->store_groups.size() > open) {
-        for (const struct sim_bulk &c : sim_me->store_groups.front())
-            (void)move(&c, false);
-        sim_me->store_groups.erase(sim_me->store_groups.begin());
-    }
+    if (known(bar)->phase > before + 1)
+        sim_fail("%s:%d: two phases of the mbarrier ended during one wait", site.file, site.line);
 }
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, cuuint32_t rank, void *p,
@@ -179,12 +180,9 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, cuuint
                                 CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
 {
-    static const enum ptx_swizzle kinds[] = {PTX_PLAIN, PTX_SWIZZLE_32, PTX_SWIZZLE_64,
-                                             PTX_SWIZZLE_128};
-    static const uint32_t widths[] = {1u << 31, 32, 64, 128};
     uint32_t size = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32 ? 4 : 2;
-    bool good = rank >= 2 && rank <= 3 && (uintptr_t)p % 16 == 0 &&
-                box[0] * size <= widths[swizzle] && box[0] * size % 16 == 0;
+    bool good = rank >= 2 && rank <= 3 && (uintptr_t)p % 16 == 0 && box[0] * size <= 128 &&
+                box[0] * size % 16 == 0 && swizzle == CU_TENSOR_MAP_SWIZZLE_128B;
 
     for (uint32_t i = 0; i < rank && good; i++)
         good = shape[i] > 0 && box[i] > 0 && box[i] <= 256 && step[i] == 1 &&
@@ -195,7 +193,6 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, cuuint
     m->p = (char *)p;
     m->rank = rank;
     m->size = size;
-    m->swizzle = kinds[swizzle];
     for (uint32_t i = 0; i < rank; i++) {
         m->shape[i] = shape[i];
         m->stride[i] = i == 0 ? size : stride[i - 1];

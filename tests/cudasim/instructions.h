@@ -2,21 +2,21 @@
  * The instructions of trainer/backend/cuda/ptx.h, one function each, executed on the host. What is
  * asynchronous on the device happens here as late as it may: copies when they are waited for,
  * products of a warpgroup at the wait of their group. Until then the destination holds 0xff, and so
- * do registers that are an operand; whoever wrote them meanwhile is found at the wait.
+ * do registers that are an operand; a write to them meanwhile is found at the wait. Registers of a
+ * product hold 0xff until they are pinned behind the wait: the compiler may have moved a read that
+ * stands there to a place before the wait.
  */
 #ifndef TESTS_CUDASIM_INSTRUCTIONS_H
 #define TESTS_CUDASIM_INSTRUCTIONS_H
 
 #include "tests/cudasim/block.h"
-
-enum ptx_swizzle { PTX_PLAIN = 0, PTX_SWIZZLE_128 = 1, PTX_SWIZZLE_64 = 2, PTX_SWIZZLE_32 = 3 };
+#include "tests/cudasim/isa.h"
 
 /* A tensor map: what cuTensorMapEncodeTiled was given, and that function. Types, interleave,
- * promotion and fill are those that cuda_map() of cuda.h asks for. */
+ * swizzle, promotion and fill are those that cuda_map() of cuda.h asks for. */
 struct alignas(64) CUtensorMap {
     char *p;
-    unsigned rank, size; /* size: bytes of an element */
-    enum ptx_swizzle swizzle;
+    unsigned rank, size;          /* size: bytes of an element */
     uint64_t shape[3], stride[3]; /* stride in bytes; of dimension 0 the size */
     uint32_t box[3];
 };
@@ -27,12 +27,7 @@ enum CUtensorMapDataType {
     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9
 };
 enum CUtensorMapInterleave { CU_TENSOR_MAP_INTERLEAVE_NONE };
-enum CUtensorMapSwizzle {
-    CU_TENSOR_MAP_SWIZZLE_NONE,
-    CU_TENSOR_MAP_SWIZZLE_32B,
-    CU_TENSOR_MAP_SWIZZLE_64B,
-    CU_TENSOR_MAP_SWIZZLE_128B
-};
+enum CUtensorMapSwizzle { CU_TENSOR_MAP_SWIZZLE_128B = 3 };
 enum CUtensorMapL2promotion { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 };
 enum CUtensorMapFloatOOBfill { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 };
@@ -63,16 +58,6 @@ inline void ptx_ldmatrix_x4_trans(uint32_t (&r)[4], const void *row, SIM_HERE)
     sim_ldmatrix(r, 4, row, true, site);
 }
 
-inline void ptx_ldmatrix_x2(uint32_t (&r)[2], const void *row, SIM_HERE)
-{
-    sim_ldmatrix(r, 2, row, false, site);
-}
-
-inline void ptx_ldmatrix_x2_trans(uint32_t (&r)[2], const void *row, SIM_HERE)
-{
-    sim_ldmatrix(r, 2, row, true, site);
-}
-
 void ptx_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __nv_bfloat16,
              SIM_HERE);
 void ptx_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __half, SIM_HERE);
@@ -86,57 +71,42 @@ template <int N> inline void ptx_copy_wait(void)
     sim_copy_wait(N);
 }
 
-inline void ptx_bar_sync(int id, int threads, SIM_HERE)
-{
-    sim_barrier_wait((unsigned)id, (unsigned)threads, true, false, site);
-}
-
-inline void ptx_bar_arrive(int id, int threads, SIM_HERE)
-{
-    sim_barrier_wait((unsigned)id, (unsigned)threads, false, false, site);
-}
-
 void ptx_mbar_init(uint64_t *bar, int count, SIM_HERE);
 void ptx_mbar_arrive(uint64_t *bar, SIM_HERE);
 void ptx_mbar_expect(uint64_t *bar, uint32_t bytes, SIM_HERE);
 void ptx_mbar_wait(uint64_t *bar, uint32_t parity, SIM_HERE);
 
-inline void ptx_mbar_init_fence(void)
-{
-}
+void ptx_mbar_init_fence(void);
 
 void ptx_bulk_load(void *to, const CUtensorMap *map, int x, int y, uint64_t *bar, SIM_HERE);
 void ptx_bulk_load3(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *bar, SIM_HERE);
-void ptx_bulk_store(const CUtensorMap *map, const void *from, int x, int y, SIM_HERE);
-void ptx_bulk_commit(void);
-void sim_bulk_wait(size_t open);
-
-template <int N> inline void ptx_bulk_wait_read(void)
-{
-    sim_bulk_wait(N);
-}
-
 inline void ptx_fence_async(void)
 {
+    sim_fence_async();
 }
 
-template <int N> inline void ptx_regs_give(void)
+template <int N> inline void ptx_regs_give(SIM_HERE)
 {
+    static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers of setmaxnreg");
+    sim_set_registers(N, false, site);
 }
 
-template <int N> inline void ptx_regs_take(void)
+template <int N> inline void ptx_regs_take(SIM_HERE)
 {
-}
-
-inline uint64_t ptx_matrix(const void *p, uint32_t lead, uint32_t stride, enum ptx_swizzle swizzle,
-                           SIM_HERE)
-{
-    return (uint64_t)((ptx_shared(p, site) & 0x3ffff) >> 4) | (uint64_t)(lead >> 4) << 16 |
-           (uint64_t)(stride >> 4) << 32 | (uint64_t)swizzle << 62;
+    static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers of setmaxnreg");
+    sim_set_registers(N, true, site);
 }
 
 void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site);
 void ptx_wgmma_fence(SIM_HERE);
+void sim_wgmma_pin(void *at, size_t n, struct sim_site site);
+
+template <class T, size_t N> inline void ptx_wgmma_pin(T (&x)[N], SIM_HERE)
+{
+    static_assert(sizeof(T) == sizeof(uint32_t), "registers have 32 bits");
+    sim_wgmma_pin(x, N, site);
+}
+
 void ptx_wgmma_commit(SIM_HERE);
 void sim_wgmma_wait(size_t open, struct sim_site site);
 

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern "C" {
 #include "tests/op/op.h"
@@ -56,15 +57,28 @@ static int run_sm80(void)
     return op_finish();
 }
 
-/* cudasim_op [80]: as a device of sm_90, or of sm_80. */
+/* The ops that use tensor cores, with sums in another order or rounding. */
+static int run_products(void)
+{
+    op_attention_cases();
+    op_moe_cases();
+    op_dense_cases();
+    op_loss_cases();
+    return op_finish();
+}
+
+/* cudasim_op [80 or 90 [truncated or shuffled]]: the kind of device, how its tensor cores sum. */
 int main(int argc, char **argv)
 {
-    int sm = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 90, devices = sanitized ? 1 : SIM_DEVICES;
+    int sm = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 90;
+    int devices = sanitized || argc > 2 ? 1 : SIM_DEVICES;
     struct tr_backend *be[SIM_DEVICES] = {};
     struct fr_err err;
     enum fr_rc rc = FR_OK;
 
     cudasim_device(sm, 1);
+    if (argc > 2)
+        cudasim_sums(strcmp(argv[2], "truncated") == 0 ? ISA_TRUNCATED : ISA_SHUFFLED);
     for (int i = 0; i < devices && rc == FR_OK; i++)
         rc = tr_cuda_open(sizeof *be[i]->ops, i, false, &be[i], &err);
     if (rc == FR_OK)
@@ -73,6 +87,9 @@ int main(int argc, char **argv)
         printf("%s\n", err.msg);
         return EXIT_FAILURE;
     }
+
+    if (argc > 2)
+        return run_products();
 
     int status = sm == 90 ? op_run() : run_sm80();
 

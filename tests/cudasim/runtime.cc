@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <dlfcn.h>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,7 @@ static thread_local int device;
 static thread_local double host_clock; /* when the last thing that this thread waited for ended */
 static int device_sm = 90;
 static uint64_t device_seed = 1;
+static enum isa_sums device_sums = ISA_IN_ORDER;
 static std::mutex lock; /* of the table below: ranks are host threads */
 static std::map<const void *, int> shared_of;
 
@@ -50,6 +52,16 @@ void cudasim_device(int sm, uint64_t seed)
 {
     device_sm = sm;
     device_seed = seed;
+}
+
+void cudasim_sums(enum isa_sums kind)
+{
+    device_sums = kind;
+}
+
+enum isa_sums sim_sums(void)
+{
+    return device_sums;
 }
 
 /* Does the work that was put before `until`. */
@@ -110,9 +122,14 @@ cudaError_t cudaDriverGetVersion(int *v)
     return cudaSuccess;
 }
 
+/* The module's own: its file is named for it. */
 cudaError_t cudaRuntimeGetVersion(int *v)
 {
-    *v = 13000;
+    Dl_info self = {};
+    bool older = dladdr((void *)cudaRuntimeGetVersion, &self) != 0 &&
+                 strstr(self.dli_fname, "flowtrain_cuda12") != nullptr;
+
+    *v = older ? 12090 : CUDART_VERSION;
     return cudaSuccess;
 }
 
@@ -136,6 +153,12 @@ cudaError_t cudaSetDevice(int d)
 
 /* Every process has devices of its own, but with $CUDASIM_GPU set all have the same one.
  * $CUDASIM_SM: 75 is a device of sm_75. */
+/* Source: CUDA C++ programming guide, "Technical specifications per compute capability". */
+static size_t shared_of_device(int sm)
+{
+    return sm == 86 || sm == 89 || sm >= 120 ? 99 << 10 : sm >= 90 ? 227 << 10 : 163 << 10;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
 {
     size_t room;
@@ -149,7 +172,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
     p->pciBusID = 0x18 + d;
     snprintf(p->name, sizeof p->name, "cudasim sm_%d", sm);
     (void)cudaMemGetInfo(&room, &p->totalGlobalMem);
-    p->sharedMemPerBlockOptin = device_sm >= 90 ? 227 << 10 : 163 << 10;
+    p->sharedMemPerBlockOptin = shared_of_device(sm);
     p->major = sm / 10;
     p->minor = sm % 10;
     p->multiProcessorCount = 4; /* few, so that persistent blocks have several turns */

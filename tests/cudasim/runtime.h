@@ -12,6 +12,7 @@
 #define TESTS_CUDASIM_RUNTIME_H
 
 #include "tests/cudasim/block.h"
+#include "tests/cudasim/isa.h"
 
 #include <cstddef>
 #include <tuple>
@@ -73,6 +74,8 @@ enum { SIM_DEVICES = 3 };
 
 /* What the devices are: sm 80 or 90; the seed of device 2 for streams made afterwards. */
 void cudasim_device(int sm, uint64_t seed);
+/* How the tensor cores of all devices sum (isa.h). */
+void cudasim_sums(enum isa_sums kind);
 
 cudaError_t cudaDriverGetVersion(int *v);
 cudaError_t cudaRuntimeGetVersion(int *v);

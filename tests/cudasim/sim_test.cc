@@ -109,7 +109,7 @@ __global__ void mma_kernel(float *c, const bf16 *a, const bf16 *b, int turned)
     DEV_SHARED(bf16, as, [16 * 16]);
     DEV_SHARED(bf16, bs, [8 * 16]);
     int lane = (int)threadIdx.x;
-    uint32_t fa[4], fb[2];
+    uint32_t fa[4], fb[2], x[4];
     float d[4] = {0, 0, 0, 0};
 
     ptx_copy16(&as[lane * 8], &a[lane * 8], 16);
@@ -118,10 +118,12 @@ __global__ void mma_kernel(float *c, const bf16 *a, const bf16 *b, int turned)
     ptx_copy_wait<0>();
     __syncwarp();
     ptx_ldmatrix_x4(fa, &as[lane % 16 * 16 + lane / 16 * 8]);
-    if (turned) /* b stored (k, n) */
-        ptx_ldmatrix_x2_trans(fb, &bs[lane % 16 * 8]);
+    if (turned) /* b stored (k, n); the third and fourth matrix are the first and second again */
+        ptx_ldmatrix_x4_trans(x, &bs[lane % 16 * 8]);
     else
-        ptx_ldmatrix_x2(fb, &bs[lane % 8 * 16 + lane / 8 % 2 * 8]);
+        ptx_ldmatrix_x4(x, &bs[lane % 8 * 16 + lane / 8 % 2 * 8]);
+    fb[0] = x[0];
+    fb[1] = x[1];
     ptx_mma(d, fa, fb, bf16());
     for (int i = 0; i < 4; i++)
         c[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i];
@@ -195,23 +197,27 @@ __global__ void wgmma_kernel(float *c, const __grid_constant__ CUtensorMap a,
     }
     __syncthreads();
     ptx_mbar_wait(bar, 0);
+    for (int k = 0; k < EDGE && REGS; k += 16) {
+        int row = t / 32 * 16 + t % 16, word = k / 8 + t % 32 / 16;
+
+        ptx_ldmatrix_x4(fa[k / 16], room + row * EDGE + (word ^ row % 8) * 8);
+        ptx_wgmma_pin(fa[k / 16]);
+    }
+    ptx_wgmma_pin(d);
     ptx_wgmma_fence();
     for (int k = 0; k < EDGE; k += 16) {
-        uint64_t mb = TB ? ptx_matrix(bs + k * EDGE, 8192, 1024, PTX_SWIZZLE_128)
-                         : ptx_matrix(bs + k, 16, 1024, PTX_SWIZZLE_128);
+        uint64_t mb = TB ? ptx_matrix(bs + k * EDGE, 8192, 1024) : ptx_matrix(bs + k, 16, 1024);
 
-        if (REGS) {
-            int row = t / 32 * 16 + t % 16, word = k / 8 + t % 32 / 16;
-
-            ptx_ldmatrix_x4(fa[k / 16], room + row * EDGE + (word ^ row % 8) * 8);
-            ptx_wgmma_fence();
+        if (REGS)
             ptx_wgmma_a<TB>(d, fa[k / 16], mb, k > 0, bf16());
-        } else {
-            ptx_wgmma<0, TB>(d, ptx_matrix(room + k, 16, 1024, PTX_SWIZZLE_128), mb, k > 0, bf16());
-        }
+        else
+            ptx_wgmma<0, TB>(d, ptx_matrix(room + k, 16, 1024), mb, k > 0, bf16());
     }
     ptx_wgmma_commit();
     ptx_wgmma_wait<0>();
+    ptx_wgmma_pin(d);
+    for (int k = 0; k < EDGE / 16 && REGS; k++)
+        ptx_wgmma_pin(fa[k]);
     for (int i = 0; i < EDGE / 2; i++)
         c[(t / 32 * 16 + g + i / 2 % 2 * 8) * EDGE + i / 4 * 8 + col + i % 2] = d[i];
 }
@@ -225,8 +231,8 @@ static void wgmma_cases(void)
     uint32_t box[2] = {EDGE, EDGE};
     CUtensorMap ma, mb;
 
-    CHECK_INT(cuda_map(&ma, &va, box, PTX_SWIZZLE_128, NULL), FR_OK);
-    CHECK_INT(cuda_map(&mb, &vb, box, PTX_SWIZZLE_128, NULL), FR_OK);
+    CHECK_INT(cuda_map(&ma, &va, box, NULL), FR_OK);
+    CHECK_INT(cuda_map(&mb, &vb, box, NULL), FR_OK);
     for (int v = 0; v < 3; v++)
         for (int d = 0; d < SIM_DEVICES; d++) {
             std::vector<float> c(EDGE * EDGE);
@@ -241,16 +247,19 @@ static void wgmma_cases(void)
         }
 }
 
-/* What a thread sees of the registers of a product, before the wait and behind it: of the sums, of
- * the operand, of an operand of two products. */
+/* What a thread sees of the registers of a product: of the sums, of the operand of two products,
+ * behind the first wait and the second one, and once they are pinned. */
 __global__ void early_kernel(uint32_t *out)
 {
     DEV_DYNAMIC(bf16, room);
-    uint64_t b = ptx_matrix(room, 128, 256, PTX_PLAIN);
+    uint64_t b = ptx_matrix(room, 16, 1024);
     uint32_t fa[4] = {1, 2, 3, 4};
     float d[16], e[16];
 
-    out += threadIdx.x * 4;
+    out += threadIdx.x * 6;
+    ptx_wgmma_pin(d);
+    ptx_wgmma_pin(e);
+    ptx_wgmma_pin(fa);
     ptx_wgmma_fence();
     ptx_wgmma_a<0>(d, fa, b, false, bf16());
     ptx_wgmma_commit();
@@ -260,60 +269,61 @@ __global__ void early_kernel(uint32_t *out)
     out[0] = __float_as_uint(d[15]);
     out[1] = fa[3];
     ptx_wgmma_wait<1>();
+    ptx_wgmma_pin(fa);
     out[2] = fa[3]; /* the second product still uses it */
     ptx_wgmma_wait<0>();
     out[3] = fa[3];
+    ptx_wgmma_pin(d);
+    ptx_wgmma_pin(e);
+    ptx_wgmma_pin(fa);
+    out[4] = fa[3];
+    out[5] = d[15] != d[15]; /* shared memory is NaN */
 }
 
 static void early_case(void)
 {
-    static const uint32_t want[] = {0xffffffffu, 0xffffffffu, 0xffffffffu, 4};
-    uint32_t out[128 * 4];
+    static const uint32_t want[] = {0xffffffffu, 0xffffffffu, 0xffffffffu, 0xffffffffu, 4, 1};
+    uint32_t out[128 * 6];
     int bad = 0;
 
-    check_row("registers of a product before the wait");
-    launch(0, 1, 128, 1024, early_kernel, (uint32_t *)out);
-    for (int i = 0; i < 128 * 4; i++)
-        bad += out[i] != want[i % 4];
+    check_row("registers of a product before the wait and before the pin");
+    launch(0, 1, 128, 8192, early_kernel, (uint32_t *)out);
+    for (int i = 0; i < 128 * 6; i++)
+        bad += out[i] != want[i % 6];
     CHECK_INT(bad, 0);
 }
 
-/* A box over the edge: zeros are read, nothing is written outside. */
-__global__ void edge_kernel(const __grid_constant__ CUtensorMap from,
-                            const __grid_constant__ CUtensorMap to)
+/* A box over the edge: zeros are read. */
+__global__ void edge_kernel(float *out, const __grid_constant__ CUtensorMap from)
 {
-    DEV_DYNAMIC(unsigned char, room);
+    DEV_DYNAMIC(float, room);
     DEV_SHARED(uint64_t, bar, [1]);
 
     ptx_mbar_init(bar, 1);
+    ptx_mbar_init_fence();
     ptx_mbar_expect(bar, 8 * 8 * sizeof(float));
     ptx_bulk_load(room, &from, 4, 3, bar);
     ptx_mbar_wait(bar, 0);
-    ptx_bulk_store(&to, room, 0, 0);
-    ptx_bulk_commit();
-    ptx_bulk_wait_read<0>();
+    for (int i = 0; i < 64; i++)
+        out[i] = room[i];
 }
 
 static void edge_cases(void)
 {
-    alignas(16) float x[5][8], y[6][8];
-    struct tr_view vx = tr_view2(x, TR_F32, 5, 8), vy = tr_view2(y, TR_F32, 5, 8);
+    alignas(16) float x[5][8], y[2][32];
+    struct tr_view vx = tr_view2(x, TR_F32, 5, 8);
     uint32_t box[2] = {8, 8};
-    CUtensorMap mx, my;
+    CUtensorMap mx;
 
-    for (int i = 0; i < 48; i++) {
-        y[i / 8][i % 8] = -1;
-        if (i < 40)
-            x[i / 8][i % 8] = (float)i + 1;
-    }
+    for (int i = 0; i < 40; i++)
+        x[i / 8][i % 8] = (float)i + 1;
     check_row("bulk copies over the edge");
-    CHECK_INT(cuda_map(&mx, &vx, box, PTX_PLAIN, NULL), FR_OK);
-    CHECK_INT(cuda_map(&my, &vy, box, PTX_PLAIN, NULL), FR_OK);
-    launch(1, 1, 1, 256, edge_kernel, mx, my);
-    for (int i = 0; i < 48; i++) {
-        int r = i / 8 + 3, c = i % 8 + 4;
+    CHECK_INT(cuda_map(&mx, &vx, box, NULL), FR_OK);
+    launch(1, 1, 1, 256, edge_kernel, &y[0][0], mx);
+    for (int i = 0; i < 64; i++) { /* two lines of four rows; the second one's chunks are swapped */
+        int r = i / 8 + 3, c = i % 8 + 4, line = i / 32, chunk = i % 32 / 4 ^ line;
 
-        CHECK(y[i / 8][i % 8] == (i >= 40 ? -1 : r < 5 && c < 8 ? x[r][c] : 0));
+        CHECK(y[line][chunk * 4 + i % 4] == (r < 5 && c < 8 ? x[r][c] : 0));
     }
 }
 
@@ -353,7 +363,7 @@ static void queue_cases(void)
 
 /* ---- faults: one block of FAULTY threads, as many numbers of device memory ---- */
 
-enum { FAULTY = 128 };
+enum { FAULTY = 128, ROOM = 8192 };
 
 __global__ void divergent_kernel(float *)
 {
@@ -388,8 +398,10 @@ __global__ void never_kernel(float *)
 {
     DEV_SHARED(uint64_t, bar, [1]);
 
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
         ptx_mbar_init(bar, 2);
+        ptx_mbar_init_fence();
+    }
     __syncthreads();
     ptx_mbar_wait(bar, 0);
 }
@@ -406,42 +418,129 @@ __global__ void landing_kernel(float *)
     DEV_DYNAMIC(unsigned char, room);
     DEV_SHARED(uint64_t, bar, [1]);
     alignas(16) float x[2][8] = {};
-    CUtensorMap m = {(char *)x, 2, 4, PTX_PLAIN, {8, 2, 1}, {4, 32, 0}, {8, 2, 1}};
+    CUtensorMap m = {(char *)x, 2, 4, {8, 2, 1}, {4, 32, 0}, {8, 2, 1}};
 
     if (threadIdx.x != 0)
         return;
     ptx_mbar_init(bar, 1);
+    ptx_mbar_init_fence();
     ptx_mbar_expect(bar, 64);
     ptx_bulk_load(room, &m, 0, 0, bar);
 }
 
-__global__ void unfenced_kernel(float *)
-{
-    DEV_DYNAMIC(unsigned char, room);
-    float d[4];
-    uint64_t m = ptx_matrix(room, 128, 256, PTX_PLAIN);
+/* What a product of a warpgroup can lack, one thing a value. */
+enum fault {
+    NO_FENCE,
+    NO_PIN,
+    LATE_PIN,      /* behind the fence */
+    STALE_PIN,     /* the sums were written behind it */
+    NO_PIN_A,      /* of the left operand */
+    SUMS_WRITTEN,  /* before the wait */
+    A_WRITTEN,     /* before the wait */
+    NOT_TAKEN,     /* no pin behind the wait */
+    NOT_TAKEN_A,   /* none of the left operand */
+    TAKEN_TWICE,   /* the next product without a pin */
+    OTHER_SHAPE,   /* a product of another shape on the same sums */
+    GENERIC_WRITE, /* to b, without ptx_fence_async */
+    ONE_WARP,      /* the last warp asks for nothing */
+    DESCRIPTOR     /* starts inside the pattern */
+};
 
-    ptx_wgmma<0, 0>(d, m, m, false, bf16());
-    ptx_wgmma_commit();
-    ptx_wgmma_wait<0>();
-}
-
-/* Registers of a product that change before its wait: the sums, the operand. */
-template <bool SUMS> __global__ void changed_kernel(float *)
+template <int F> __global__ void product_kernel(float *)
 {
-    DEV_DYNAMIC(unsigned char, room);
-    uint64_t b = ptx_matrix(room, 128, 256, PTX_PLAIN);
+    DEV_DYNAMIC(bf16, room);
+    uint64_t b = ptx_matrix(F == DESCRIPTOR ? room + 64 : room, 16, 1024);
     uint32_t fa[4] = {};
     float d[16];
 
-    ptx_wgmma_fence();
+    if (F == GENERIC_WRITE)
+        room[threadIdx.x] = from_f32<bf16>(1);
+    __syncthreads();
+    if (F == ONE_WARP && threadIdx.x >= 96)
+        return;
+    if (F != NO_PIN && F != LATE_PIN)
+        ptx_wgmma_pin(d);
+    if (F == STALE_PIN)
+        d[3] = 1;
+    if (F != NO_PIN_A)
+        ptx_wgmma_pin(fa);
+    if (F != NO_FENCE)
+        ptx_wgmma_fence();
+    if (F == LATE_PIN)
+        ptx_wgmma_pin(d);
     ptx_wgmma_a<0>(d, fa, b, false, bf16());
+    if (F == OTHER_SHAPE)
+        ptx_wgmma_a<0>(reinterpret_cast<float(&)[8]>(d), fa, b, false, bf16());
     ptx_wgmma_commit();
-    if (SUMS)
+    if (F == SUMS_WRITTEN)
         d[15] = 0;
-    else
+    if (F == A_WRITTEN)
         fa[3] = 5;
     ptx_wgmma_wait<0>();
+    if (F == TAKEN_TWICE) {
+        ptx_wgmma_fence();
+        ptx_wgmma_a<0>(d, fa, b, true, bf16());
+    }
+    if (F != NOT_TAKEN)
+        ptx_wgmma_pin(d);
+    if (F != NOT_TAKEN_A)
+        ptx_wgmma_pin(fa);
+}
+
+/* An mbarrier that others use without the fence of its initialisation. */
+__global__ void unfenced_bar_kernel(float *)
+{
+    DEV_SHARED(uint64_t, bar, [1]);
+
+    if (threadIdx.x == 0)
+        ptx_mbar_init(bar, FAULTY);
+    __syncthreads();
+    ptx_mbar_arrive(bar);
+}
+
+__global__ void twice_kernel(float *)
+{
+    DEV_SHARED(uint64_t, bar, [1]);
+
+    if (threadIdx.x != 0)
+        return;
+    ptx_mbar_init(bar, 1);
+    ptx_mbar_init(bar, 1);
+}
+
+/* The first thread waits for a phase; the second one ends that and the next. */
+__global__ void overtaken_kernel(float *)
+{
+    DEV_SHARED(uint64_t, bar, [1]);
+
+    if (threadIdx.x == 0) {
+        ptx_mbar_init(bar, 1);
+        ptx_mbar_init_fence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        ptx_mbar_wait(bar, 0);
+    for (int i = 0; i < 3 && threadIdx.x == 1; i++)
+        ptx_mbar_arrive(bar);
+}
+
+/* setmaxnreg where every thread begins with 248 registers: nobody gives what the block takes. */
+__global__ void greedy_kernel(float *)
+{
+    ptx_regs_take<256>();
+    __syncthreads();
+}
+
+__global__ void backward_kernel(float *)
+{
+    ptx_regs_give<40>();
+    ptx_regs_give<56>();
+}
+
+__global__ void some_warps_kernel(float *)
+{
+    if (threadIdx.x < 96)
+        ptx_regs_give<40>();
 }
 
 /* One element behind device memory. */
@@ -471,7 +570,7 @@ __global__ void beyond_launch_kernel(float *x)
 {
     DEV_DYNAMIC(float, room);
 
-    x[0] = room[257 - FAULTY + threadIdx.x]; /* the launch has 256 */
+    x[0] = room[ROOM / 4 + 1 - FAULTY + threadIdx.x]; /* the launch has ROOM bytes */
 }
 #else
 #define BEYOND "device memory that nobody was given"
@@ -488,9 +587,26 @@ static const struct {
     {"deadlock", never_kernel},
     {"never initialised", unset_kernel},
     {"may write its shared memory", landing_kernel},
-    {"no ptx_wgmma_fence", unfenced_kernel},
-    {"were written", changed_kernel<true>},
-    {"were written", changed_kernel<false>},
+    {"no ptx_wgmma_fence", product_kernel<NO_FENCE>},
+    {"no ptx_wgmma_pin of these registers before", product_kernel<NO_PIN>},
+    {"no ptx_wgmma_pin of these registers before", product_kernel<LATE_PIN>},
+    {"were written behind ptx_wgmma_pin", product_kernel<STALE_PIN>},
+    {"no ptx_wgmma_pin of these registers before", product_kernel<NO_PIN_A>},
+    {"in flight were written", product_kernel<SUMS_WRITTEN>},
+    {"in flight were written", product_kernel<A_WRITTEN>},
+    {"ended without ptx_wgmma_pin", product_kernel<NOT_TAKEN>},
+    {"ended without ptx_wgmma_pin", product_kernel<NOT_TAKEN_A>},
+    {"since their last wait", product_kernel<TAKEN_TWICE>},
+    {"of another shape", product_kernel<OTHER_SHAPE>},
+    {"without ptx_fence_async", product_kernel<GENERIC_WRITE>},
+    {"differ in wgmma", product_kernel<ONE_WARP>},
+    {"starts inside the pattern", product_kernel<DESCRIPTOR>},
+    {"without ptx_mbar_init_fence", unfenced_bar_kernel},
+    {"initialised twice", twice_kernel},
+    {"two phases", overtaken_kernel},
+    {"deadlock", greedy_kernel},
+    {"setmaxnreg.dec to 56 registers of a thread that has 40", backward_kernel},
+    {"differ in setmaxnreg", some_warps_kernel},
     {BEYOND, read_kernel},
     {BEYOND, write_kernel},
 #if defined(__SANITIZE_ADDRESS__)
@@ -532,7 +648,7 @@ static void fault_case(const char *words, void (*kernel)(float *))
         if (kernel == NULL)
             touch();
         cudaMalloc(&x, FAULTY * sizeof(float));
-        launch(0, 1, FAULTY, 1024, kernel, static_cast<float *>(x));
+        launch(0, 1, FAULTY, ROOM, kernel, static_cast<float *>(x));
         _exit(0);
     }
     close(to[1]);

@@ -27,15 +27,10 @@ BASE = dict(model_name_or_path="model", cutoff_len=32, train_on_prompt=True, sav
             learning_rate="1e-3", lora_rank=4)
 
 
-def prepare(build):
+def prepare():
     """The program, its module beside it, and the model."""
-    sim = os.path.abspath(os.path.join(build, "tests/cudasim"))
     t.begin()
-    os.mkdir("bin")
-    shutil.copy(t.flowtrain, "bin/flowtrain")
-    os.symlink(os.path.join(sim, "flowtrain_cuda.so"), "bin/flowtrain_cuda.so")
-    t.flowtrain = os.path.abspath("bin/flowtrain")
-    os.environ["LD_LIBRARY_PATH"] = sim
+    t.simulate()
     with open("ex/model/config.json") as f:
         config = dict(json.load(f), **SIZES)
     with open("config.json", "w") as f:
@@ -203,7 +198,7 @@ def modules():
     shutil.copy(good, "bare/flowtrain")
     for what, program, make, env, why in (
             ("no module", "bare/flowtrain", (), {}, "build where nvcc is found, or pass --device cpu"),
-            ("a broken module", "broken/flowtrain", ("flowtrain_cuda.so",), {}, "install what it names"),
+            ("a broken module", "broken/flowtrain", ("flowtrain_cuda13.so",), {}, "install what it names"),
             ("no driver", good, (), {"CUDASIM_DRIVER": "0"}, "no NVIDIA driver on this machine: install")):
         broken(*make)
         if program.startswith("broken"):
@@ -222,6 +217,32 @@ def modules():
     t.flowtrain = good
 
 
+def majors():
+    """A module for each major version of CUDA: the newest that driver and cuBLASLt serve."""
+    good = t.flowtrain
+    real = os.path.realpath(os.path.join(os.path.dirname(good), "flowtrain_cuda13.so"))
+    os.mkdir("both")
+    t.flowtrain = os.path.abspath("both/flowtrain")
+    shutil.copy(good, t.flowtrain)
+    for name in ("flowtrain_cuda13.so", "flowtrain_cuda12.so"):
+        shutil.copy(real, os.path.join("both", name))
+    for what, env, words in (
+            ("all is there", {}, "module=flowtrain_cuda13.so"),
+            ("a driver of CUDA 12", {"CUDASIM_DRIVER": "12040"}, "module=flowtrain_cuda12.so"),
+            ("cuBLASLt of CUDA 12", {"CUDASIM_NO_BLAS": "13"}, "module=flowtrain_cuda12.so"),
+            ("a driver that is too old", {"CUDASIM_DRIVER": "12000"},
+             "flowtrain_cuda13.so: the NVIDIA driver serves CUDA 12.0, this build is of CUDA 13.0: install driver "
+             "580 or later; flowtrain_cuda12.so: the NVIDIA driver serves CUDA 12.0, this build is of CUDA 12.9: "
+             "install driver 530.30.02 or later"),
+            ("no cuBLASLt of either", {"CUDASIM_NO_BLAS": "12 13"}, "libcublasLt.so.12 cannot be opened"),
+            ("a device that is too old", {"CUDASIM_SM": "75"}, "device cuda: cudasim sm_75 is sm_75, kernels")):
+        one = t.Run(["launch", "--nproc_per_node", "1", "--", "probe", "--device", "cuda", "--bytes", "64KiB",
+                     "--iterations", "1"], **env)
+        t.same("both modules, %s: exit status" % what, one.wait() == 0, words.startswith("module="))
+        t.has("both modules, " + what, one.text(), words)
+    t.flowtrain = good
+
+
 def refusals():
     """Machines that cannot train: one line with the cure."""
     broken("libnccl.so.2")
@@ -232,7 +253,11 @@ def refusals():
              "device cuda: no NVIDIA driver on this machine: install driver 580 or later, or pass --device cpu"),
             ("an old device", 1, {"CUDASIM_SM": "75"}, "is sm_75, kernels need sm_80 or later: leave it out of"),
             ("a new device", 1, {"CUDASIM_SM": "100"}, "is sm_100, kernels are of sm_80 and sm_90: leave it out of"),
-            ("no cuBLASLt", 1, {"CUDASIM_NO_BLAS": "1"},
+            ("an A10", 1, {"CUDASIM_SM": "86"},
+             "cudasim sm_86 is sm_86 with 99 KiB of shared memory a block, kernels need 163 KiB"),
+            ("an L40", 1, {"CUDASIM_SM": "89"},
+             "cudasim sm_89 is sm_89 with 99 KiB of shared memory a block, kernels need 163 KiB"),
+            ("no cuBLASLt", 1, {"CUDASIM_NO_BLAS": "13"},
              "device cuda: libcublasLt.so.13 cannot be opened: install cuBLAS of CUDA 13, or name its folder in"),
             ("no NCCL", 2, {"LD_LIBRARY_PATH": os.path.abspath("broken")},
              "install version 2.14 or later, or name its folder in LD_LIBRARY_PATH, or pass --transport host"),
@@ -250,7 +275,7 @@ def whole(steps):
     f32 = [run("f-cpu", "cpu", 1, steps),
            run("f-one", "cuda", 1, steps, rows=("nvidia-smi does not answer: memory errors",)),
            run("f-two", "cuda", 2, steps, env={"CUDASIM_STATS": os.path.abspath("stats-f-two")},
-               rows=(r"NCCL, its own +1\.0 MiB  estimated", "left free +[0-9]"))]
+               rows=(r"NCCL, its own +2\.0 MiB  estimated", "left free +[0-9]"))]
     near("f32, 1 rank", f32[1], f32[0], 1e-5, 1e-4)
     near("f32, 2 ranks", f32[2], f32[0], 1e-5, 1e-4)
     near("f32, 2 ranks to 1", f32[2], f32[1], 1e-5, 1e-4)
@@ -263,7 +288,7 @@ def whole(steps):
 
 def main():
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10
-    prepare(sys.argv[1])
+    prepare()
     whole(steps)
     queues()
     probe("cuda", "nccl", ("nccl environment:", " NCCL_DEBUG=WARN", "CUDA_DEVICE_ORDER=FASTEST_FIRST: devices are"),
@@ -272,6 +297,7 @@ def main():
     memory(3)
     refusals()
     modules()
+    majors()
     t.finish()
 
 

@@ -49,28 +49,35 @@ __attribute__((no_sanitize("address", "undefined"))) static void product(sim_slo
 
     for (unsigned l = 0; l < SIM_LANES; l++) {
         struct fragment f;
-        unsigned g = l / 4, c = l % 4 * 2;
+        struct isa_at at;
 
         memcpy(&f, slots[l], sizeof f);
         for (unsigned i = 0; i < 4; i++) {
-            d[g + i / 2 * 8][c + i % 2] = f.d[i];
-            for (int h = 0; h < 2; h++)
-                a[g + i % 2 * 8][c + i / 2 * 8 + (unsigned)h] = widen(f.a[i], h, F16);
+            at = isa_mma_d(l, i);
+            d[at.row][at.col] = f.d[i];
+            at = isa_mma_b(l, i);
+            b[at.row][at.col] = widen(f.b[i / 2], (int)i % 2, F16);
         }
-        for (unsigned i = 0; i < 2; i++)
-            for (int h = 0; h < 2; h++)
-                b[c + i * 8 + (unsigned)h][g] = widen(f.b[i], h, F16);
+        for (unsigned i = 0; i < 8; i++) {
+            at = isa_mma_a(l, i);
+            a[at.row][at.col] = widen(f.a[i / 2], (int)i % 2, F16);
+        }
     }
-    for (int i = 0; i < 16; i++)
+    for (unsigned i = 0; i < 16 && sim_sums() != ISA_IN_ORDER; i++)
+        for (unsigned j = 0; j < 8; j++)
+            d[i][j] = isa_sum(sim_sums(), d[i][j], a[i], &b[0][j], 8, i * 7 + j);
+    for (int i = 0; i < 16 && sim_sums() == ISA_IN_ORDER; i++)
         for (int k = 0; k < 16; k++)
             for (int j = 0; j < 8; j++)
                 d[i][j] += a[i][k] * b[k][j];
     for (unsigned l = 0; l < SIM_LANES; l++) {
-        unsigned g = l / 4, c = l % 4 * 2;
         float out[4];
 
-        for (unsigned i = 0; i < 4; i++)
-            out[i] = d[g + i / 2 * 8][c + i % 2];
+        for (unsigned i = 0; i < 4; i++) {
+            struct isa_at at = isa_mma_d(l, i);
+
+            out[i] = d[at.row][at.col];
+        }
         memcpy(slots[l], out, sizeof out);
     }
 }

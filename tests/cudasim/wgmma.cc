@@ -11,24 +11,87 @@ static struct sim_held *held_at(struct sim_thread *t, const void *at)
     return nullptr;
 }
 
+static struct sim_pin *pin_at(const void *at)
+{
+    for (struct sim_pin &p : sim_me->pins)
+        if (p.at == at)
+            return &p;
+    return nullptr;
+}
+
+template <class X> static void drop(std::vector<X> *all, X *one)
+{
+    all->erase(all->begin() + (one - all->data()));
+}
+
+/* Nobody wrote the registers while they belonged to products. */
+static void check_untouched(const struct sim_held *h)
+{
+    for (size_t i = 0; i < h->bits.size(); i++) {
+        uint32_t now;
+
+        memcpy(&now, static_cast<char *>(h->at) + i * sizeof now, sizeof now);
+        if (now != 0xffffffffu)
+            sim_fail("%s:%d: registers of a product in flight were written", h->site.file,
+                     h->site.line);
+    }
+}
+
+/* Registers of finished products get their sums, or back what they held. */
+void sim_wgmma_pin(void *at, size_t n, struct sim_site site)
+{
+    struct sim_held *h = held_at(sim_me, at);
+    struct sim_pin *p = pin_at(at);
+
+    (void)site;
+    if (h != nullptr && h->open > 0)
+        return;
+    if (h != nullptr) {
+        check_untouched(h);
+        memcpy(at, h->bits.data(), n * sizeof(uint32_t));
+        drop(&sim_me->held, h);
+    }
+    if (p == nullptr) {
+        sim_me->pins.push_back({at, {}, false});
+        p = &sim_me->pins.back();
+    }
+    p->fenced = false;
+    p->bits.resize(n);
+    memcpy(p->bits.data(), at, n * sizeof(uint32_t));
+}
+
 void ptx_wgmma_fence(struct sim_site site)
 {
     sim_meet(0xffffffffu, "", 1, nullptr, site);
     sim_me->fenced = true;
+    for (struct sim_pin &p : sim_me->pins)
+        p.fenced = true;
 }
 
-/* n registers belong to one more product: the first one that asks takes what they hold. */
-static void hold(void *at, size_t n, struct sim_site site)
+/* Registers at `at` belong to one more product: n columns of sums, or 0: an operand. */
+static void hold(void *at, size_t size, int n, struct sim_site site)
 {
     struct sim_held *h = held_at(sim_me, at);
+    struct sim_pin *p = pin_at(at);
 
-    if (h == nullptr) {
-        sim_me->held.push_back({at, std::vector<uint32_t>(n), 0, site});
-        h = &sim_me->held.back();
-        memcpy(h->bits.data(), at, n * sizeof(uint32_t));
-        memset(at, 0xff, n * sizeof(uint32_t));
+    if (h != nullptr) {
+        if (h->open == 0)
+            sim_fail("%s:%d: no ptx_wgmma_pin of these registers since their last wait", site.file,
+                     site.line);
+        if (h->n != n)
+            sim_fail("%s:%d: registers of a product of another shape in flight", site.file,
+                     site.line);
+        h->open++;
+        return;
     }
-    h->open++;
+    if (p == nullptr || !p->fenced)
+        sim_fail("%s:%d: no ptx_wgmma_pin of these registers before ptx_wgmma_fence", site.file,
+                 site.line);
+    if (memcmp(p->bits.data(), at, size * sizeof(uint32_t)) != 0)
+        sim_fail("%s:%d: registers were written behind ptx_wgmma_pin", site.file, site.line);
+    sim_me->held.push_back({at, p->bits, n, 1, site});
+    memset(at, 0xff, size * sizeof(uint32_t));
+    drop(&sim_me->pins, p);
 }
 
 void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site)
@@ -38,9 +101,11 @@ void sim_wgmma_put(const struct sim_wgmma *w, struct sim_site site)
         sim_fail("%s:%d: no ptx_wgmma_fence before the first product", site.file, site.line);
     if (sim_now.threads % 128 != 0 && sim_me->linear / 128 == sim_now.threads / 128)
         sim_fail("%s:%d: a warpgroup has 4 warps", site.file, site.line);
-    hold(w->d, (size_t)w->n / 2, site);
+    if (sim_me->lane == 0)
+        sim_me->warp->products++;
+    hold(w->d, (size_t)w->n / 2, w->n, site);
     if (w->regs != nullptr)
-        hold(w->regs, 4, site);
+        hold(w->regs, 4, 0, site);
     sim_me->asked.push_back(*w);
 }
 
@@ -52,37 +117,14 @@ void ptx_wgmma_commit(struct sim_site site)
     sim_me->fenced = false; /* the next batch has its own */
 }
 
-struct matrix {
-    uint32_t start, lead, stride;
-    unsigned swizzle;
-};
-
-static struct matrix matrix_of(uint64_t bits)
+static struct isa_matrix matrix_of(uint64_t bits, bool mn_major)
 {
-    return {(uint32_t)(bits & 0x3fff) << 4, (uint32_t)(bits >> 16 & 0x3fff) << 4,
-            (uint32_t)(bits >> 32 & 0x3fff) << 4, (unsigned)(bits >> 62)};
-}
+    struct isa_matrix x;
+    const char *wrong = isa_matrix_of(&x, bits, mn_major);
 
-/* Element (m, k), as ptx_matrix says. */
-static uint16_t element(const struct matrix *x, bool trans, uint32_t m, uint32_t k)
-{
-    static const uint32_t widths[] = {16, 128, 64, 32}, masks[] = {0, 7, 3, 1};
-    uint32_t W = widths[x->swizzle], at;
-    uint16_t v;
-
-    if (x->swizzle == PTX_PLAIN)
-        at = (trans ? 2 * (m % 8) + k % 8 * 16 : m % 8 * 16 + 2 * (k % 8)) + m / 8 * x->stride +
-             k / 8 * x->lead;
-    else if (trans)
-        at = 2 * (m % (W / 2)) + m / (W / 2) * x->lead + k % 8 * W + k / 8 * x->stride;
-    else
-        at = m % 8 * W + m / 8 * x->stride + 2 * k;
-    at += x->start;
-    at ^= (at >> 7 & masks[x->swizzle]) << 4;
-    if (at + 2 > sim_now.used)
-        sim_fail("a matrix descriptor reaches byte %u, outside the shared memory", at);
-    memcpy(&v, sim_now.room + at, sizeof v);
-    return v;
+    if (wrong != nullptr)
+        sim_fail("%s: %016llx", wrong, (unsigned long long)bits);
+    return x;
 }
 
 static float widen(uint16_t bits, bool f16)
@@ -92,11 +134,41 @@ static float widen(uint16_t bits, bool f16)
 
 enum { K = 16, N_MAX = 256 };
 
+/* Rows row0 .. row0+rows-1 of a matrix in shared memory: element (row, k) to
+ * to[(row - row0) * step + k * across]. */
+static void fetch(float *to, int step, int across, uint64_t bits, bool mn_major, bool f16,
+                  unsigned row0, unsigned rows)
+{
+    struct isa_matrix x = matrix_of(bits, mn_major);
+    uint32_t cols[K];
+
+    for (unsigned k = 0; k < K; k++)
+        cols[k] = isa_col(&x, mn_major, k);
+    for (unsigned r = 0; r < rows; r++) {
+        uint32_t from = x.start + isa_row(&x, mn_major, row0 + r);
+
+        for (unsigned k = 0; k < K; k++) {
+            uint32_t at = isa_swizzled(&x, from + cols[k]);
+            uint16_t v;
+
+            if (at + sizeof v > sim_now.used)
+                sim_fail("a matrix descriptor reaches byte %u, outside the shared memory", at);
+            sim_check_async(at, sizeof v);
+            memcpy(&v, sim_now.room + at, sizeof v);
+            to[(int)r * step + (int)k * across] = widen(v, f16);
+        }
+    }
+}
+
 /* The inner loops, on memory of this file alone. */
 __attribute__((no_sanitize("address", "undefined"))) static void multiply(float *c, const float *a,
                                                                           const float *b, int n)
 {
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16 && sim_sums() != ISA_IN_ORDER; i++)
+        for (int j = 0; j < n; j++)
+            c[i * n + j] = isa_sum(sim_sums(), c[i * n + j], &a[i * K], &b[j], (size_t)n,
+                                   (unsigned)(i * 7 + j));
+    for (int i = 0; i < 16 && sim_sums() == ISA_IN_ORDER; i++)
         for (int k = 0; k < K; k++)
             for (int j = 0; j < n; j++)
                 c[i * n + j] += a[i * K + k] * b[k * n + j];
@@ -105,18 +177,20 @@ __attribute__((no_sanitize("address", "undefined"))) static void multiply(float 
 static void load_a(float *a, struct sim_thread *lanes, size_t i, uint32_t row0)
 {
     const struct sim_wgmma *w = &lanes[0].products.front()[i];
-    struct matrix x = matrix_of(w->a);
 
-    for (uint32_t r = 0; r < 16 && w->regs == nullptr; r++)
-        for (uint32_t k = 0; k < K; k++)
-            a[r * K + k] = widen(element(&x, w->trans_a, row0 + r, k), w->f16);
-    for (uint32_t l = 0; l < SIM_LANES && w->regs != nullptr; l++) {
+    if (w->regs == nullptr) {
+        fetch(a, K, 1, w->a, w->trans_a, w->f16, row0, 16);
+        return;
+    }
+    for (uint32_t l = 0; l < SIM_LANES; l++) {
         const uint32_t *regs = held_at(&lanes[l], lanes[l].products.front()[i].regs)->bits.data();
 
-        for (uint32_t p = 0; p < 4; p++)
-            for (uint32_t h = 0; h < 2; h++)
-                a[(l / 4 + p % 2 * 8) * K + l % 4 * 2 + p / 2 * 8 + h] =
-                    widen((uint16_t)(regs[p] >> 16 * h), w->f16);
+        for (uint32_t e = 0; e < 8; e++) {
+            struct isa_at at = isa_wgmma_a(row0 / 16 * SIM_LANES + l, e);
+
+            a[(at.row - row0) * K + at.col] =
+                widen((uint16_t)(regs[e / 2] >> 16 * (e % 2)), w->f16);
+        }
     }
 }
 
@@ -125,24 +199,23 @@ static void execute(struct sim_thread *lanes, size_t i)
 {
     static thread_local float a[16 * K], b[K * N_MAX], c[16 * N_MAX];
     const struct sim_wgmma *w = &lanes[0].products.front()[i];
-    struct matrix x = matrix_of(w->b);
+    uint32_t warp = lanes[0].linear / SIM_LANES % 4, row0 = warp * 16;
     int n = w->n;
 
-    load_a(a, lanes, i, lanes[0].linear / SIM_LANES % 4 * 16);
-    for (int j = 0; j < n; j++)
-        for (int k = 0; k < K; k++)
-            b[k * n + j] = widen(element(&x, w->trans_b, (uint32_t)j, (uint32_t)k), w->f16);
+    load_a(a, lanes, i, row0);
+    fetch(b, 1, n, w->b, w->trans_b, w->f16, 0, (unsigned)n);
     for (int turn = 0; turn < 2; turn++) { /* registers to the tile, then back */
-        for (int l = 0; l < SIM_LANES; l++) {
+        for (uint32_t l = 0; l < SIM_LANES; l++) {
             uint32_t *bits = held_at(&lanes[l], lanes[l].products.front()[i].d)->bits.data();
 
-            for (int r = 0; r < n / 2; r++) {
-                float *cell = &c[(l / 4 + r / 2 % 2 * 8) * n + r / 4 * 8 + l % 4 * 2 + r % 2];
+            for (uint32_t e = 0; e < (uint32_t)n / 2; e++) {
+                struct isa_at at = isa_wgmma_d(warp * SIM_LANES + l, e);
+                float *cell = &c[(at.row - row0) * (uint32_t)n + at.col];
 
                 if (turn == 0)
-                    *cell = w->add ? __uint_as_float(bits[r]) : 0;
+                    *cell = w->add ? __uint_as_float(bits[e]) : 0;
                 else
-                    bits[r] = __float_as_uint(*cell);
+                    bits[e] = __float_as_uint(*cell);
             }
         }
         if (turn == 0)
@@ -154,21 +227,11 @@ static void let_go(struct sim_thread *t, const void *at)
 {
     struct sim_held *h = held_at(t, at);
 
-    if (--h->open > 0)
-        return;
-    for (size_t i = 0; i < h->bits.size(); i++) {
-        uint32_t now;
-
-        memcpy(&now, static_cast<char *>(h->at) + i * sizeof now, sizeof now);
-        if (now != 0xffffffffu)
-            sim_fail("%s:%d: registers of a product in flight were written", h->site.file,
-                     h->site.line);
-    }
-    memcpy(h->at, h->bits.data(), h->bits.size() * sizeof(uint32_t));
-    t->held.erase(t->held.begin() + (h - t->held.data()));
+    if (--h->open == 0)
+        check_untouched(h);
 }
 
-/* Registers get their sums, or back what they held, when no product in flight uses them. */
+/* Registers that no product in flight uses any more wait to be pinned. */
 static void release(struct sim_thread *t)
 {
     for (const struct sim_wgmma &w : t->products.front()) {

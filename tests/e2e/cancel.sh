@@ -41,7 +41,7 @@ interruptible() {
     : > "$work/out"
     python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])' "$flowrun" "$@" > "$work/out" 2>&1 &
+os.execv(sys.argv[1], sys.argv[1:])' "$flowrun" "$@" --verbose > "$work/out" 2>&1 &
 }
 interruptible long.yaml
 pid=$!
@@ -65,9 +65,9 @@ has "it says how to go on" out "'flowrun resume 3' takes over"
 check "the tasks go on" test -n "$(marked_tasks)"
 if grep -q "tasks go on;" out; then # the second came in time
     "$flowrun" status 3 > out
-    has "they were not told to stop" out " running "
+    has "they were not asked to stop" out " running "
 else
-    has "it says that they were" out "already told to stop"
+    has "it says that they were" out "already asked to stop"
 fi
 for p in $(marked); do kill -9 "$p" 2>/dev/null; done
 

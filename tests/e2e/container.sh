@@ -13,7 +13,7 @@ printf '#!/bin/sh\nexport CONTAINERS_CONF=%s/cc.conf\nexec %s --root %s/store --
 chmod 755 bin/podman
 export PATH=$work/bin:$PATH
 podman import bb.tar bb:1 > /dev/null 2>&1 || skip "podman cannot import an image here"
-trap 'podman rm -f -t 0 -a > /dev/null 2>&1; umount "$work"/store/overlay 2> /dev/null; cleanup' EXIT
+trap 'unbox; cleanup' EXIT
 boxes_run podman || skip "podman runs no container here"
 
 cat > boxed.yaml <<END

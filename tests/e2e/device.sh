@@ -5,7 +5,7 @@
 # shellcheck disable=SC2154 # begin sets build and repo
 . "$(dirname "$0")/lib.sh"
 begin "$1"
-[ -e "$build/tests/cudasim/flowtrain_cuda.so" ] || skip "the simulator was not built"
+[ -e "$build/tests/cudasim/flowtrain_cuda13.so" ] || skip "the simulator was not built"
 bench=$repo/tests/bench
 unset FLOWRUN_DATA CUDA_LIBS
 stage() { "$bash" gpu/device.sh "$@" > out 2>&1; }
@@ -37,12 +37,15 @@ cat > config.json <<'END'
  "hidden_act": "silu", "rms_norm_eps": 1e-06, "max_position_embeddings": 512, "rope_theta": 10000,
  "attention_bias": false, "initializer_range": 0.02, "tie_word_embeddings": false, "torch_dtype": "bfloat16"}
 END
-stage bench gpu 16:8 config=config.json layers=2 steps=1
+stage bench gpu 16:8 config=config.json layers=2 steps=1 whole=9:2
 same "bench" $? 0
 has "its layers" out "== 16:8, 2 layers"
 check "peak memory beside the table" grep -Eq '^device memory: peak .*, the table ' out
 check "a goal beside an op's share" grep -Eq '^attention_fwd .*% +55%$' out
 has "a goal beside the step's" out "(goal 70 %)"
+check "a matrix rate on random numbers" grep -Eq '^matrix rate [0-9.e+-]+ TFLOP/s on random numbers, ' out
+check "the whole model, its head weighed" grep -Eq \
+    '^the whole model of 9 layers, head (1[0-9]|[2-9])[0-9.]* % of the FLOP \(here [3-9][0-9.]* %\): .*MFU [0-9.]+ %' out
 
 CUDASIM_DEVICES=1 CUDASIM_GPU=1 stage parity gpu shares batch config=config.json compared=1
 same "parity by the simulator" $? 0

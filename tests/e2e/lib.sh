@@ -1,6 +1,17 @@
 # What the scripts of this folder share. Usage in each: . "$(dirname "$0")/lib.sh"; begin BUILD
-# A script makes its own home and folder, counts its checks, and ends with "N passed, N failed".
+# A script makes its own home and folder, counts its checks, and ends with "N passed, N failed". A
+# script that checked nothing has failed, and so has one that is not over after TEST_DEADLINE seconds
+# (150; 0: never).
 set -u
+
+# Once more, below a clock.
+if [ -z "${TEST_UNDER_CLOCK:-}" ]; then
+    TEST_UNDER_CLOCK=1 timeout --foreground -k 10 "${TEST_DEADLINE:-150}" "$BASH" "$0" "$@"
+    rc=$?
+    [ "$rc" -ne 124 ] || echo "FAILED: not over after ${TEST_DEADLINE:-150} s"
+    exit "$rc"
+fi
+unset TEST_UNDER_CLOCK
 
 passed=0
 failed=0
@@ -85,16 +96,17 @@ holds() { grep -qF -- "$2" "$1" 2>/dev/null; }
 lines() { wc -l < "$1" 2>/dev/null || echo 0; }
 
 # Starts flowrun in the background as a plain child; $! is its pid. Nobody reads the out of before.
+# It says when tasks start and run, too.
 start() {
     : > "$work/out"
-    "$flowrun" "$@" > "$work/out" 2>&1 &
+    "$flowrun" "$@" --verbose > "$work/out" 2>&1 &
 }
 
 skip() { echo "skipped: $*"; exit 77; }
 
 finish() {
     echo "$passed passed, $failed failed"
-    [ "$failed" -eq 0 ]
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
     exit
 }
 
@@ -118,6 +130,15 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 END
+}
+
+# Removes this test's podman containers and its storage. Podman cleans up behind a container in a process
+# of its own, which may still hold the storage, and mount it, after `podman rm` has returned.
+unbox() {
+    podman rm -f -t 0 -a > /dev/null 2>&1
+    while pgrep -f "[-]-root $work/store" > /dev/null; do sleep 0.05; done
+    umount "$work"/store/overlay 2> /dev/null
+    return 0
 }
 
 # Whether the command $* (podman, as the script calls it) runs containers of image bb:1 and gets into

@@ -100,7 +100,7 @@ if mkdir small && mount -t tmpfs -o size=5m tmpfs small 2> /dev/null; then
     until_true 20 mount -o remount,ro "$work/small" # the node ends a moment behind its run
     says "read-only, a run begins" 7 "flowrun: making $work/small/home/blobs/" p.yaml
     has "read-only, and why" out "Read-only file system"
-    says "read-only, resume" 7 "Read-only file system" resume
+    says "read-only, resume" 7 "Read-only file system" resume 1
     says "read-only, status" 0 "succeeded" status
     "$flowrun" logs a > out 2>&1
     same "read-only, logs" "$(cat out)" "a@n1 | x"

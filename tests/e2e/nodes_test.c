@@ -100,7 +100,6 @@ static struct fr_exec_attempt start(struct site *s, size_t node, const char *scr
     m.prepare.generation = 1;
     m.prepare.request.argv = (struct fr_strs){argv, 3};
     m.prepare.request.port = FR_PORT_NONE;
-    m.prepare.request.want_dir = true;
     s->log.n = 0;
     CHECK(s->ex.ops->start(s->ex.self, &m, &err) == FR_OK);
     CHECK(s->ex.ops->attach(s->ex.self, a, 0, &err) == FR_OK);
@@ -225,6 +224,29 @@ static void hash_in_slices(struct fr_bundle *b)
         }
 }
 
+static enum fr_rc put_bundle(const struct fr_bundle *b, struct fr_exec *ex, size_t node,
+                             uint64_t ref, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_exec_file *v = fr_arena_array(&arena, b->n, sizeof(*v));
+    enum fr_rc rc;
+
+    for (size_t i = 0; v != NULL && i < b->n; i++) {
+        const struct fr_bundle_file *f = &b->v[i];
+
+        v[i] = (struct fr_exec_file){.local = f->local,
+                                     .bytes = fr_str_of(f->bytes),
+                                     .path = f->path,
+                                     .sha256 = f->sha256,
+                                     .size = f->size,
+                                     .mode = f->mode};
+    }
+    rc = v == NULL ? fr_fail(err, FR_NOMEM, "no memory for a put")
+                   : ex->ops->put(ex->self, &(struct fr_exec_put){node, ref, v, b->n}, err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
 static void test_bundle(struct site *s, size_t node)
 {
     struct fr_bundle b;
@@ -239,7 +261,7 @@ static void test_bundle(struct site *s, size_t node)
     CHECK(b.n > 5);
     hash_in_slices(&b);
     for (int i = 0; i < 2; i++) { /* the second time nothing is sent */
-        CHECK(fr_bundle_put(&b, &s->ex, node, 40 + (uint64_t)i, &err) == FR_OK);
+        CHECK(put_bundle(&b, &s->ex, node, 40 + (uint64_t)i, &err) == FR_OK);
         ev = await(s, node, FR_EXEC_PUT_DONE);
         CHECK(ev != NULL && ev->ref == 40 + (uint64_t)i && ev->put.dir.n > 0);
         if (ev == NULL)

@@ -58,8 +58,8 @@ END
 FLOWRUN_LIBEXEC=$older/tasks "$older/engine/cli/flowrun" older.yaml > out.older 2>&1 &
 pid=$!
 until_true 30 eval 'test "$(lines ran)" = 8' # first, flaky twice, gang on three, ends, stops
-until_true 30 eval 'grep -q "ends@n3 running" out.older && grep -q "stops@n1 running" out.older'
-for i in 1 2 3; do until_true 30 holds out.older "gang@n$i running"; done
+shown() { "$older/engine/cli/flowrun" status | grep -q "^$1  *running"; }
+for t in ends@n3 stops@n1 gang@n1 gang@n2 gang@n3; do until_true 30 shown $t; done
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
 touch dead # this one's end is only in the node's journal

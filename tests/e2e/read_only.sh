@@ -17,7 +17,16 @@ disk_make() {
 disk_take() { mount -o remount,abort disk; }
 disk_give() { unmount && until_true 5 disk_mount; }
 
-file_make() { touch probe && chattr +i probe && chattr -i probe && export FLOWRUN_HOME=$work/home; }
+# Where whoever has an immutable file open may go on writing (tmpfs), nothing turns read-only.
+file_make() {
+    touch probe && exec 7>> probe && chattr +i probe || return 1
+    ! echo x >&7 2> /dev/null
+    local writable=$?
+    exec 7>&-
+    chattr -i probe
+    [ "$writable" = 0 ] || { echo "an immutable file can be written here"; return 1; }
+    export FLOWRUN_HOME=$work/home
+}
 file_take() { chattr +i home/state.db home/state.db-wal; }
 file_give() { chattr -i home/state.db home/state.db-wal; }
 

@@ -111,4 +111,24 @@ has "why" out "g@n2 retrying"
 has "its peers" out "g@n1 retrying"
 same "two generations of three" "$(sort ran | tr '\n' ' ')" "1 1 1 2 2 2 "
 same "nothing is left" "$(left)" ""
+
+# A supervisor is killed when its command has done its work: nobody knows that. By default it runs again;
+# without lost in retry.on it does not, until the user says so.
+cat > lost.yaml <<'END'
+env: {W: "${{ env.W }}"}
+defaults: {retry: {times: 3, delay: 10ms}}
+tasks:
+  again: {run: 'echo again >> $W/lost; test "$(grep -c again $W/lost)" = 2 || { kill -9 $PPID; sleep 1000; }'}
+  never:
+    needs: [again]
+    retry: {on: [exit, signal, timeout, start_failed, node_lost]}
+    run: 'echo never >> $W/lost; test "$(grep -c never $W/lost)" = 2 || { kill -9 $PPID; sleep 1000; }'
+END
+"$flowrun" lost.yaml > out 2>&1
+same "lost without a retry: exit code" $? 1
+same "by default a lost task runs again, else not" "$(tr '\n' ' ' < lost)" "again again never "
+has "the table says why" out "never@local lost"
+"$flowrun" retry > out 2>&1
+same "retried by the user" $? 0
+same "then it ran again" "$(tr '\n' ' ' < lost)" "again again never never "
 finish

@@ -52,11 +52,15 @@ export TOKEN=s3cr3t-value HOOK=http://127.0.0.1:$(cat port)/very-secret-path
 pid=$!
 until_true 30 test -e inside
 # While the task runs: our own processes have no secret that was asked for, nor any on a command line.
+# Nobody but root may look into them: whoever has a secret gives its memory to no one.
+root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+ours() { root grep -lsz -e "^W=$work\$" -e "^FLOWRUN_NODE_HOME=$work/" /proc/[0-9]*/environ | cut -d/ -f3; }
+root true 2> /dev/null || skip "needs root or sudo"
 seen=0
-for p in $(marked) $pid; do
-    { tr '\0' '\n' < "/proc/$p/environ" > environ && tr '\0' '\n' < "/proc/$p/cmdline" > cmdline; } 2> /dev/null ||
-        continue # one that ended meanwhile
-    case $(readlink "/proc/$p/exe") in
+for p in $(ours) $pid; do
+    { root cat "/proc/$p/environ" | tr '\0' '\n' > environ; tr '\0' '\n' < "/proc/$p/cmdline" > cmdline; } 2> /dev/null
+    [ -s environ ] || continue # one that ended meanwhile
+    case $(root readlink "/proc/$p/exe") in
     */flownode | */flowrun)
         seen=$((seen + 1))
         hasnt "no secret in the environment of $p" environ "made-up-word" ;;
@@ -115,14 +119,14 @@ nodes: [{name: n1, executor: local}]
 secrets: {token: {env: TOKEN}}
 tasks: {a: {env: {TOKEN: "${{ secrets.token }}"}, run: "exec sleep 1000"}}
 YAML
-case $(cat /proc/sys/kernel/core_pattern) in
-core*)
-    ulimit -c unlimited
+ulimit -c unlimited 2> /dev/null && limit=none || limit=$(ulimit -H -c)
+case "$limit $(cat /proc/sys/kernel/core_pattern)" in
+"none core"*)
     start core.yaml
     pid=$!
     until_true 20 holds out "a@n1 running"
-    for p in $(marked) $pid; do
-        case $(readlink "/proc/$p/exe") in */flownode | */flowrun) kill -SEGV "$p" ;; esac
+    for p in $(ours) $pid; do
+        case $(root readlink "/proc/$p/exe") in */flownode | */flowrun) kill -SEGV "$p" ;; esac
     done
     wait "$pid" 2> /dev/null
     sh -c 'kill -SEGV $$' # one that may leave one, does
@@ -132,8 +136,8 @@ core*)
     "$flowrun" own.yaml > out 2>&1
     has "a task that has a secret dies" out "a@n1 failed"
     same "without a core" "$(find . "$FLOWRUN_HOME" -name 'core*' -type f -not -name core.yaml | wc -l)" 0
-    for p in $(marked); do kill -9 "$p"; done ;;
-*) echo "left out: cores (the machine gives them away)" ;;
+    for p in $(ours); do kill -9 "$p" 2> /dev/null; done ;;
+*) echo "left out: cores (the machine gives them away, or their limit is $limit)" ;;
 esac
 unset TOKEN HOOK
 for word in s3cr3t-value made-up-word made-up-first made-up-second very-secret-path; do
@@ -156,7 +160,8 @@ END
 start never.yaml
 pid=$!
 until_true 20 test -e asking
-"$flowrun" cancel > cancelled 2>&1
+until_true 20 grep -q ' run [0-9]* (' out
+"$flowrun" cancel "$(sed -n 's/.* run \([0-9]*\) (.*/\1/p' out | head -1)" > cancelled 2>&1
 same "cancel while a secret is asked for" $? 0
 wait "$pid"
 same "ends the run" $? 3

@@ -32,7 +32,7 @@ params:
   output_dir: {default: output}
   max_steps: {default: 12, type: int}
   save_steps: {default: 4, type: int}
-  accumulation: {default: 2, type: int}
+  accumulation: {default: 6, type: int} # steps that last longer than a look at them
 tasks:
   train:
     uses: train

@@ -31,8 +31,10 @@ trap 'ended; "$cluster" down "$work/c"; cleanup' EXIT
     -p save_steps=3 > out 2>&1
 same "the pipeline in containers" $? 0
 has "the end" out "run 1 succeeded"
+box=deepseek-lora-$("$flowrun" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])')
 for i in 1 2 3; do
-    has "node$i has the container" <(on $i "podman ps --format '{{.Names}} {{.Image}}'") "flowrun-deepseek-lora localhost/bb:1"
+    has "node$i had the container of this run" out "container@node$i | container: start container $box of image bb:1"
+    same "and has none any more" "$(on $i "podman ps -a --format '{{.Names}}'")" ""
 done
 check "training ran in it" grep -q "train@node1 | {'loss': " out
 check "published" on 1 'test -s /root/.local/state/flowrun/*/work/published/latest/adapter_model.safetensors'

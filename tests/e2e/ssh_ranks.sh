@@ -7,8 +7,10 @@ undisturbed
 
 start train.yaml -p output_dir=rank
 pid=$!
-until_true 60 past rank 5
+two_ranks() { test "$(ranks 2 | wc -l)" = 2; }
+until_true 60 two_ranks
 victim=$(ranks 2 | tail -1)
+until_true 60 past rank 5
 on 2 "kill -9 $victim"
 until_true 15 eval 'test -z "$(trainers 1)$(trainers 3)" || holds out "(attempt 2)"'
 until_true 60 holds out "train@node3 running (attempt 2)"

@@ -4,9 +4,10 @@
 . "$(dirname "$0")/lib.sh"
 begin "$1"
 [ -x "$build/trainer/cli/flowtrain" ] || skip "no flowtrain in this build"
-cp -r "$repo/pipelines" "$repo/examples" .
+mkdir src # not the current folder
+cp -r "$repo/pipelines" "$repo/examples" src/
 
-job() { start pipelines/deepseek-lora.yaml -p max_steps=24 -p save_steps=5; }
+job() { start src/pipelines/deepseek-lora.yaml -p max_steps=24 -p save_steps=5; }
 published() { sha256sum < "$FLOWRUN_HOME/nodes/n1/work/published/latest/adapter_model.safetensors"; }
 # epoch and loss of each step that run $1 logged, each once
 losses() { "$flowrun" logs "$1" train | sed -n "s/.*{'loss': \([0-9.]*\),.*'epoch': \([0-9.]*\),.*/\2 \1/p" | sort -u; }

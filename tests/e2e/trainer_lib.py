@@ -1,7 +1,8 @@
 """What the trainer's scripts share: a folder with the example, runs of flowtrain, counted checks.
 
 A script calls begin(), makes its checks, and ends with finish(), which prints "N passed, N failed".
-Nothing here sleeps to synchronise: until() polls for a state with a bound.
+Nothing here sleeps to synchronise: until() polls for a state with a bound. A script that checked
+nothing has failed, and so has one that is not over after TEST_DEADLINE seconds (150; 0: never).
 """
 import atexit
 import json
@@ -22,15 +23,33 @@ flowtrain = None
 started = []      # launchers and ranks that may still live
 
 
+def late(sig, frame):
+    print("FAILED: not over in time")
+    sys.exit(1)
+
+
 def begin():
     """argv[1]: the build folder. Makes the example in ./ex."""
     global folder, flowtrain
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(int(os.environ.get("TEST_DEADLINE", "150")))
     flowtrain = os.path.abspath(os.path.join(sys.argv[1], "trainer/cli/flowtrain"))
     folder = tempfile.mkdtemp(prefix="ft-e2e.")
     atexit.register(clean)
     os.environ.update(TZ="UTC", OMP_NUM_THREADS="1", FT_E2E=folder)
     os.chdir(folder)
     subprocess.run([flowtrain, "init", "--example", "ex"], check=True, stdout=subprocess.DEVNULL)
+
+
+def simulate():
+    """From now on flowtrain stands beside the CUDA module of the simulated GPU (tests/cudasim)."""
+    global flowtrain
+    sim = os.path.abspath(os.path.join(os.path.dirname(flowtrain), "../../tests/cudasim"))
+    os.mkdir("bin")
+    shutil.copy(flowtrain, "bin/flowtrain")
+    os.symlink(os.path.join(sim, "flowtrain_cuda13.so"), "bin/flowtrain_cuda13.so")
+    flowtrain = os.path.abspath("bin/flowtrain")
+    os.environ["LD_LIBRARY_PATH"] = sim
 
 
 def alive():
@@ -91,11 +110,12 @@ def until(what, state, seconds=60):
 
 
 def finish():
+    checked = counts["passed"]
     left = until("nothing is left running", lambda: not alive() or None, 10)
     if left:
         counts["passed"] += 1
     print("%(passed)d passed, %(failed)d failed" % counts)
-    sys.exit(1 if counts["failed"] else 0)
+    sys.exit(1 if counts["failed"] or not checked else 0)
 
 
 def free_port():
@@ -210,8 +230,8 @@ def steps_done(out):
     return max([e["current_steps"] for e in log_lines(out)] or [0])
 
 
-def tensors(path):
-    """{name: list of floats} of a safetensors file of f32 tensors."""
+def tensors(path, also=()):
+    """{name: list of numbers} of a safetensors file of f32 tensors, and of the types in also (I32)."""
     with open(path, "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         base = f.tell()
@@ -219,11 +239,11 @@ def tensors(path):
         for name, t in header.items():
             if name == "__metadata__":
                 continue
-            assert t["dtype"] == "F32", t
+            assert t["dtype"] == "F32" or t["dtype"] in also, t
             begin_at, end_at = t["data_offsets"]
             f.seek(base + begin_at)
             raw = f.read(end_at - begin_at)
-            found[name] = struct.unpack("<%df" % (len(raw) // 4), raw)
+            found[name] = struct.unpack("<%d%s" % (len(raw) // 4, "f" if t["dtype"] == "F32" else "i"), raw)
     return found
 
 

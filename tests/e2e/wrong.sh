@@ -45,6 +45,13 @@ file "an expression in a script" "env" 'tasks:\n  a: {run: "echo ${{ run.id }}"}
 file "an unknown parameter" "p.yaml:4:" 'tasks:\n  a: {argv: [echo, "${{ params.x }}"]}'
 file "an output that nobody declared" "p.yaml:5:" 'tasks:\n  a: {run: x}\n  b: {needs: [a], argv: [echo, "${{ tasks.a.outputs.k }}"]}'
 file "an output of a task that is not needed" "p.yaml:5:" 'tasks:\n  a: {run: x, outputs: [k]}\n  b: {argv: [echo, "${{ tasks.a.outputs.k }}"]}'
+file "a text with a colon" "expected quotes around a text with ': ' in it" 'tasks:\n  a:\n    run: echo: hi'
+file "an empty argv" "p.yaml:4:13: argv is an empty list; expected a list of at least one text" 'tasks:\n  a: {argv: []}'
+file "a number for a map" "retry is '3'; expected a map of its keys, like {times: 3}" 'tasks:\n  a: {run: x, retry: 3}'
+file "a key of another tool" "a task has no key 'depends_on'; expected needs: [TASK]" 'tasks:\n  a: {run: x}\n  b: {run: x, depends_on: [a]}'
+file "a merge key" "merge keys (<<) are not read" 'tasks:\n  a: &a {run: x}\n  b: {<<: *a}'
+file "no time at all" "timeout is '0s'; expected never or a duration like 10s, above zero" 'tasks:\n  a: {run: x, timeout: 0s}'
+file "a name of 65 characters" "at most 64" "tasks:\n  $(printf 'x%.0s' $(seq 65)): {run: x}"
 file "a schedule" "schedule" 'schedule: {cron: "0 2 * * *"}\ntasks:\n  a: {run: x}'
 file "a file that is not there" "p.yaml:4:" 'tasks:\n  a: {run: x, files: {f: nothing.txt}}'
 pipeline 'params: {n: {type: int, default: 1}}\ntasks:\n  a: {argv: [echo, "${{ params.n }}"]}'
@@ -74,10 +81,13 @@ pipeline 'tasks:\n  a: {argv: [/no/such/program]}'
 wrong "a program that is not there" 1 "/no/such/program" p.yaml
 pipeline 'tasks:\n  a: {run: "echo other=1 >> $FLOWRUN_OUTPUT", outputs: [k]}'
 wrong "an output that was not declared" 1 "other" p.yaml
+"$flowrun" validate p.yaml > out
+same "an output that validate sees is not declared" $? 0
+has "and says" out "p.yaml:4:12: note: the script of 'a' writes the output 'other', which the task does not declare; expected outputs: [other]"
 pipeline 'tasks:\n  a: {uses: cleanup, on: head, with: {port: 99999999}, retry: {times: 3, delay: 10ms}}'
-wrong "a built-in task that refuses its input is not retried" 1 "a@n1 failed" p.yaml
+wrong "a built-in task that refuses its input is not retried" 1 "a@n1 failed" p.yaml --verbose
 same "one attempt" "$(grep -c 'a@n1 starting' out)" 1
-check "the table says why" grep -Eq "^a +n1 +failed +1 +[0-9.]+m?s  exit code 64: input 'port' is 99999999; expected 1 to 65535" out
+check "the table says why" grep -Eq "^a +n1 +failed +1 +[0-9.]+m?s  exit code 64: (cleanup: )?input 'port' is 99999999; expected 1 to 65535" out
 printf 'name: p\nnodes: [{name: far, address: 127.0.0.1, port: 1, user: nobody, executor: ssh}]\ntasks: {a: {run: x}}\n' > ssh.yaml
 "$flowrun" nodes --check ssh.yaml > out 2>&1
 same "a node that is not there: exit code" $? 6
@@ -85,7 +95,7 @@ has "a node that is not there" out "cannot be used"
 
 pipeline 'tasks:\n  a: {run: "true"}'
 wrong "an unknown run" 2 "there is no run '99'" status 99
-wrong "an unknown node is abandoned" 2 "is over" resume --abandon nx
+wrong "a node of a run that is over is abandoned" 2 "no run can be resumed: all are over" resume --abandon nx
 FLOWRUN_HOME=/proc/none wrong "a home that cannot be made" 7 "/proc/none" p.yaml
 mkdir other
 cp -r "$FLOWRUN_HOME/state.db" other/

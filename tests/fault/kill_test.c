@@ -5,13 +5,16 @@
  * takes effect and just after. At every point, in a run of its own, one of these is killed:
  * flowrun, a serve, a supervisor, the sshd of a node; then the run is resumed.
  *
+ * And the power of control is cut at each commit, before it and behind it: what the store's disk
+ * was not told to sync is gone.
+ *
  * Beside the rules of world.h: states, causes and outputs are in the end those of the undisturbed
  * run; a kill of flowrun, serve or sshd makes no attempt more than it had; what a killed supervisor
  * makes, to the attempt, stands in killed.h.
  *
  *     kill_test                 a sample: every STRIDE-th case
  *     kill_test all [SEED]      every case of a recording
- *     kill_test VICTIM POINT [SEED]   one case, and its story
+ *     kill_test VICTIM POINT [SEED]   one case, and its story; of power the POINT counts commits
  */
 #include "tests/fault/killed.h"
 #include "tests/sim/world.h"
@@ -26,9 +29,10 @@
 
 enum { STRIDE = 53, SEED = 1, LOOK_US = 500000 };
 
-enum victim { FLOWRUN, SERVE, SUPERVISOR, SSHD, VICTIMS };
+enum victim { FLOWRUN, SERVE, SUPERVISOR, SSHD, VICTIMS, POWER = VICTIMS };
 
-static const char *const victim_names[VICTIMS] = {"flowrun", "serve", "supervisor", "sshd"};
+static const char *const victim_names[VICTIMS + 1] = {"flowrun", "serve", "supervisor", "sshd",
+                                                      "power"};
 
 static const char head[] =
     "name: recorded\n"
@@ -44,7 +48,8 @@ static const char head[] =
     "  flaky2: {on: n2, needs: [flaky1], argv: [sim, \"60\", \"4\", once]}\n"
     "  slow: {on: n3, timeout: 800ms, argv: [sim, \"9000\", \"0\", once]}\n"
     "  wild: {on: n1, argv: [sim, \"120\", \"0\", wild]}\n"
-    "  pair: {on: n2, argv: [sim, \"300\", \"0\"], sidecars: [{argv: [sim, \"0\", \"0\", side]}]}\n"
+    "  pair: {on: n2, files: {data: /data}, argv: [sim, \"300\", \"0\"], sidecars: [{argv: [sim, "
+    "\"0\", \"0\", side]}]}\n"
     "  train: {on: all, gang: true, needs: [c2], argv: [sim, \"500\", \"0\", out], outputs: [v]}\n"
     "  again: {on: all, gang: true, needs: [train], argv: [sim, \"200\", \"5\", once]}\n"
     "  each: {on: all, needs: [wild], argv: [sim, \"100\", \"0\"]}\n"
@@ -123,13 +128,15 @@ static void on_point(struct sim *s, enum sim_point what)
     struct sim_proc *p;
 
     k->kinds[what]++;
-    if (++k->at != k->point)
+    k->at += k->victim != POWER || what == SIM_AT_COMMIT;
+    if (k->struck || k->at != k->point)
         return;
     switch (k->victim) {
     case FLOWRUN:
+    case POWER:
         k->struck = w->engine != NULL;
         if (k->struck)
-            world_kill_engine(w, false);
+            world_kill_engine(w, k->victim == POWER);
         break;
     case SSHD:
         p = choose(w, "serve", k->point);
@@ -182,6 +189,7 @@ static void look(struct world *w)
 static void begin(struct world *w)
 {
     w->restart_max_us = 500000;
+    sim_put_file(&w->sim.machines[0], "/data", "what is shipped");
     w->sim.on_point = on_point;
     w->look_us = LOOK_US;
 }
@@ -322,6 +330,17 @@ static void record(struct world *w, uint64_t seed, struct recording *r)
     world_finish(w);
 }
 
+static void each_power_cut(struct world *w, uint64_t seed, const struct recording *r)
+{
+    char row[64];
+
+    for (uint64_t i = 1; i <= r->kinds[SIM_AT_COMMIT]; i++) {
+        snprintf(row, sizeof(row), "power at commit point %" PRIu64, i);
+        check_row(row);
+        CHECK(run_case(w, POWER, i, seed, r));
+    }
+}
+
 static void all_cases(struct world *w, uint64_t seed, uint64_t stride)
 {
     struct recording r = {0};
@@ -335,6 +354,7 @@ static void all_cases(struct world *w, uint64_t seed, uint64_t stride)
         check_row(row);
         CHECK(run_case(w, victim, 1 + i / VICTIMS, seed, &r));
     }
+    each_power_cut(w, seed, &r);
     printf("seed %" PRIu64 ": %" PRIu64 " kills at %" PRIu64 " points (%" PRIu64
            " of commits, %" PRIu64 " of journal records, %" PRIu64 " of frames)\n",
            seed, n, r.points, r.kinds[SIM_AT_COMMIT], r.kinds[SIM_AT_RECORD],
@@ -355,7 +375,7 @@ int main(int argc, char **argv)
     if (argc > 2 && !all) {
         uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : SEED;
         record(w, seed, &r);
-        for (int v = 0; v < VICTIMS; v++)
+        for (int v = 0; v <= VICTIMS; v++)
             if (strcmp(argv[1], victim_names[v]) == 0)
                 CHECK(run_case(w, (enum victim)v, strtoull(argv[2], NULL, 10), seed, &r));
     } else {

@@ -68,12 +68,14 @@ static bool belongs(const char *folder, const char *name, const char *known)
     static const char *const fixed[] = {
         "blobs", "nodes",    "runs",         "spool",        "a",  "log",     "s",       "store",
         "tmp",   "work",     "n1",           "n2",           "n3", "flowrun", "journal", "lock",
-        "swept", "state.db", "state.db-wal", "state.db-shm", NULL};
+        "swept", "state.db", "state.db-wal", "state.db-shm", "r",  NULL};
     static const char *const ends[] = {".idx", ".out", ".lock", "", NULL};
     size_t n = strlen(name);
 
     if (among(passing, folder))
         return false;
+    if (strcmp(folder, "r") == 0)
+        return true; /* a lock that a serve holds until it ends, or that a later one prunes */
     if (among(fixed, name) ||
         (strcmp(folder, "flowrun") == 0 && n > 3 && strcmp(name + n - 3, "-n1") == 0))
         return true;

@@ -14,11 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A task waits for its node: for ever, and as long as it does unless a file says otherwise. */
 static const char head[] = "name: links\n"
                            "nodes:\n"
-                           "  - {name: n1, executor: local}\n"
-                           "  - {name: n2, executor: local}\n"
-                           "  - {name: n3, executor: local}\n";
+                           "  - {name: n1, executor: local, connect: {retry_for: never}}\n"
+                           "  - {name: n2, executor: local, connect: {retry_for: never}}\n"
+                           "  - {name: n3, executor: local, connect: {retry_for: never}}\n";
+static const char head_limited[] = "name: links\n"
+                                   "nodes:\n"
+                                   "  - {name: n1, executor: local}\n"
+                                   "  - {name: n2, executor: local}\n"
+                                   "  - {name: n3, executor: local}\n";
 
 /* A gang over all nodes, a chain from n1 to n2 and back, one that retries, one with a time-out. */
 static const char plenty[] = "tasks:\n"
@@ -49,9 +55,10 @@ static const char later[] = "tasks:\n"
                             "  a: {on: n1, argv: [sim, \"30000\", \"0\"]}\n"
                             "  b: {on: n2, needs: [a, early], argv: [sim, \"2000\", \"0\"]}\n";
 
-static const char deaf[] = "tasks:\n"
-                           "  deaf: {on: n1, grace: 1s, argv: [sim, \"90000\", \"0\", stuck]}\n"
-                           "  mild: {on: n2, argv: [sim, \"90000\", \"0\"]}\n";
+static const char stuck_task[] =
+    "tasks:\n"
+    "  stuck: {on: n1, grace: 1s, argv: [sim, \"90000\", \"0\", stuck]}\n"
+    "  mild: {on: n2, argv: [sim, \"90000\", \"0\"]}\n";
 
 enum doing {
     NOTHING,
@@ -84,6 +91,24 @@ struct story {
     size_t attempts;
     const char *rows; /* of instances that did not succeed: "key state reason…\n" */
     struct deed deeds[DEEDS];
+};
+
+/* Of nodes with the default of connect.retry_for. */
+static const struct story limited[] = {
+    {"a start waits no longer than connect.retry_for",
+     later,
+     "failed",
+     150000,
+     2,
+     "b@n2 failed node n2 was not there for 2m00s (connect.retry_for): no route\n",
+     {{3000, CUT, 2, 3 * HOUR}}},
+    {"a start waits for a node that is back in time",
+     later,
+     "succeeded",
+     63000,
+     3,
+     "",
+     {{3000, CUT, 2, 60000}}},
 };
 
 static const struct story stories[] = {
@@ -185,11 +210,11 @@ static const struct story stories[] = {
       {5500, CLOCK, 2, 2 * DAY},
       {7500, CLOCK, 3, -DAY}}},
     {"no signal ends it",
-     deaf,
+     stuck_task,
      "cancelled",
      0,
      2,
-     "deaf@n1 stop_unproven stopped by the user: still there: PID sim D\n"
+     "stuck@n1 stop_unproven stopped by the user: still there: PID sim D\n"
      "mild@n2 cancelled stopped by the user\n",
      {{3000, CANCEL, 0, 0}}},
     {"cancelled while a node is away",
@@ -313,12 +338,12 @@ static void compare(struct world *w, const struct story *s, int64_t over_us)
     fr_buf_finish(&rows);
 }
 
-static bool tell(struct world *w, const struct story *s, uint64_t seed)
+static bool tell(struct world *w, const struct story *s, const char *nodes, uint64_t seed)
 {
     struct telling t = {.story = s};
     struct fr_buf yaml = {0};
 
-    fr_buf_text(&yaml, head);
+    fr_buf_text(&yaml, nodes);
     fr_buf_text(&yaml, s->tasks);
     w->look = look;
     w->test = &t;
@@ -377,7 +402,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < STORIES; i++) {
         check_row(stories[i].name);
         if (argc <= 2 || strcmp(argv[2], stories[i].name) == 0)
-            CHECK(tell(w, &stories[i], seed));
+            CHECK(tell(w, &stories[i], head, seed));
+    }
+    for (size_t i = 0; argc <= 2 && i < sizeof(limited) / sizeof(limited[0]); i++) {
+        check_row(limited[i].name);
+        CHECK(tell(w, &limited[i], head_limited, seed));
     }
     if (argc <= 2)
         test_late_start(w);

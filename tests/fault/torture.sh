@@ -1,6 +1,7 @@
 #!/bin/bash
 # The long forms of the tests of this folder, and a row of each for results.md: usage torture.sh BUILD [SEED]
 set -u
+export TEST_DEADLINE=0
 build=$(cd "${1:?the build folder}" && pwd)
 seed=${2:-1}
 here=$(cd "$(dirname "$0")" && pwd)

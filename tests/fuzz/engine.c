@@ -88,7 +88,6 @@ static void ask(void)
 {
     const struct fr_exec_ops *ops = w.ex.ops;
     struct fr_exec_member a = {.node = 0}, b = {.node = 0};
-    struct fr_exec_gang gang = {&b, 1};
     struct fr_exec_attempt at = {0, A}, bt = {0, B};
     char hash[FR_SHA256_TEXT];
     struct fr_exec_file file = {.bytes = FR_STR("bytes"), .path = "h/f", .size = 5, .mode = 0644};
@@ -101,7 +100,7 @@ static void ask(void)
     b.prepare.attempt = B;
     a.prepare.instance = b.prepare.instance = FR_STR("t");
     ops->start(w.ex.self, &a, NULL);
-    ops->prepare(w.ex.self, &gang, NULL);
+    ops->prepare(w.ex.self, &b, NULL);
     ops->attach(w.ex.self, at, 0, NULL);
     ops->put(w.ex.self, &put, NULL);
     ops->get(w.ex.self, &get, NULL);
@@ -129,7 +128,7 @@ void fuzz_engine(struct fr_str in)
     if (awake)
         peer_run(&w);
     else
-        p->mute = true;
+        p->silent = true;
     peer_run(&w);
     fuzz_frames(in, &bytes);
     for (size_t at = 0; at < bytes.n && p->up_now; at += PIECE) {

@@ -252,7 +252,7 @@ static void check_said(void)
 void fuzz_serve(struct fr_str in)
 {
     static const char *const env[] = {"PATH=/bin", "HOME=/home/u", NULL};
-    struct fr_serve_args a = {m.home, "/bin/flownode", "b1", env, IN, OUT};
+    struct fr_serve_args a = {m.home, "/bin/flownode", "b1", env, IN, OUT, 0};
     struct fr_err err = {0};
 
     enter();
@@ -300,7 +300,6 @@ static struct fr_msg prepare(void)
                                             .outputs = {env, 1},
                                             .files = {files, 1},
                                             .sidecars = {cars, 1},
-                                            .want_dir = true,
                                             .port = FR_PORT_ANY};
     return p;
 }

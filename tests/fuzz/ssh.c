@@ -1,4 +1,4 @@
-/* What SSH needs read: ~/.ssh/config, known_hosts, and what a login shell says first. */
+/* What SSH needs read: what `ssh -G` prints, known_hosts, and what a login shell says first. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/base/file.h"
@@ -10,24 +10,26 @@
 
 void fuzz_ssh_config(struct fr_str in)
 {
-    struct fr_ssh_target target = {.host = "node-7", .config = fuzz_path(in)};
+    struct fr_ssh_target target = {.host = "node-7"};
+    struct fr_ssh_answer answer = {in, FR_STR("port 22\nsendenv LANG\n")};
     struct fr_arena arena = {0};
     struct fr_ssh_conf conf;
     struct fr_err err = {0};
-    enum fr_rc rc = fr_ssh_conf_load(&target, &arena, &conf, &err);
+    enum fr_rc rc = fr_ssh_conf_load(&target, &answer, &arena, &conf, &err);
 
     fuzz_want_err(rc, &err);
     if (rc == FR_OK) {
         fuzz_want(conf.host != NULL && conf.user != NULL && conf.alias != NULL, "a host and user");
         fuzz_want(conf.port >= 1 && conf.port <= 65535, "a port");
-        fuzz_want(conf.n_keys <= FR_SSH_KEYS_MAX && conf.n_known <= 4, "not too many files");
+        fuzz_want(conf.n_keys <= FR_SSH_KEYS_MAX && conf.n_known <= 8, "not too many files");
     }
     fr_arena_finish(&arena);
 }
 
 void fuzz_known_hosts(struct fr_str in)
 {
-    struct fr_ssh s = {.conf = {.alias = "node-7", .port = 2222}, .name = "[node-7]:2222"};
+    struct fr_ssh_conf conf = {.alias = "node-7", .name = "[node-7]:2222", .port = 2222};
+    struct fr_ssh s = {.conf = &conf};
     struct libssh2_knownhost *entry = NULL;
 
     s.session = libssh2_session_init();

@@ -121,7 +121,7 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
 
 static void parse_one(struct reader *r, const char *text, bool whole)
 {
-    struct expr_parser p = {&r->arena, r, bind, wrong};
+    struct expr_parser p = {.arena = &r->arena, .self = r, .bind = bind, .wrong = wrong};
     struct fr_resolver resolver = {NULL, get};
     struct fr_text t = {.s = text};
     struct fr_buf out = {0};
@@ -129,7 +129,7 @@ static void parse_one(struct reader *r, const char *text, bool whole)
     bool yes;
     enum fr_rc rc;
 
-    t.expr = whole ? expr_parse(&p, text) : expr_template(&p, text);
+    t.expr = whole ? expr_parse(&p, text, 0, strlen(text)) : expr_template(&p, text);
     fuzz_want(t.expr != NULL || r->wrong, "what is refused is reported");
     if (t.expr != NULL) {
         rc = fr_text_eval(&t, &resolver, &out, &err);

@@ -21,6 +21,7 @@ static const struct shape shapes[] = {
     {20, 2, 1, 8, 8, {3, 3, 9, 20}, 4, false},   /* an empty segment */
     {40, 2, 1, 64, 64, {0, 40}, 2, true},
     {150, 2, 2, 192, 128, {0, 22, 150}, 3, true},
+    {200, 1, 1, 192, 128, {0, 200}, 2, true}, /* the backward's rings wrap, too */
     {70, 2, 1, 128, 128, {0, 5, 70}, 3, true},
     {37, 1, 1, 99, 71, {0, 37}, 2, true}, /* rows at no multiple of 16 bytes */
     {37, 1, 1, 150, 100, {0, 37}, 2, true},
@@ -29,10 +30,11 @@ static const struct shape shapes[] = {
 /* As many heads as the real model has. */
 static const struct shape model_shape = {2, 128, 128, 16, 8, {0, 2}, 2, true};
 
-/* Many tiles of keys; the forward alone, for sums as long lose too much of a rounded P. */
+/* Over so many tiles of keys that the rings of sm_90 kernels wrap; the forward alone, for sums as
+ * long lose too much of a rounded P. */
 static const struct shape long_shapes[] = {
-    {560, 1, 1, 32, 32, {0, 20, 560}, 3, true},
-    {150, 2, 1, 128, 128, {0, 150}, 2, false},
+    {560, 1, 1, 192, 128, {0, 20, 560}, 3, true},
+    {530, 1, 1, 192, 128, {0, 530}, 2, false},
 };
 
 static void attention(enum tr_dtype t, const struct shape *s, bool backward)
@@ -60,14 +62,14 @@ static void attention(enum tr_dtype t, const struct shape *s, bool backward)
     if (!backward)
         return;
 
-    what[11] = 'b';
+    what[10] = 'b';
     op_begin(&c, what);
     OP_BIND(c, g, dQ, OP_OUT, t, {s->T, s->nh, s->dq}, .gap = 1, .loose = 10);
     OP_BIND(c, g, dK, OP_OUT, t, {s->T, s->nkv, s->dq}, .gap = 5, .loose = 10);
     OP_BIND(c, g, dV, OP_OUT, t, {s->T, s->nkv, s->dv}, .gap = 7, .loose = 10);
     OP_BIND(c, g, dO, OP_IN, t, {s->T, s->nh, s->dv}, .gap = 2);
     OP_BIND(c, g, O, OP_IN, t, {s->T, s->nh, s->dv}, .gap = 3);
-    OP_BIND(c, g, lse, OP_IN, TR_F32, {s->nh, s->T}, .gap = 2, .shift = 4);
+    OP_BIND(c, g, lse, OP_IN, TR_F32, {s->nh, s->T}, .gap = 2, .shift = s->T == 1 ? 0 : 4);
     OP_BIND(c, g, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = 1);
     OP_BIND(c, g, K, OP_IN, t, {s->T, s->nkv, s->dq}, .gap = 5);
     OP_BIND(c, g, V, OP_IN, t, {s->T, s->nkv, s->dv}, .gap = 7);
@@ -82,7 +84,7 @@ static void bind_head(struct op_case *c, struct tr_xent *a, enum tr_dtype t, con
     enum { BLOCK = 16, ROW0 = 5 };
     static const int64_t scales[] = {1, 2, 4};
 
-    OP_BIND(c, a, w.w, OP_IN, t, {size[2], size[1]}, .gap = 4);
+    OP_BIND(c, a, w.w, OP_IN, t, {size[2], size[1]}, .gap = 4, .shift = size[1] == 1 ? 2 : 0);
     if (t != TR_F8_E4M3)
         return;
     OP_BIND(c, a, w.scale, OP_IN, TR_F32,
@@ -105,22 +107,25 @@ static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, b
     char what[96];
     enum op_role state = first ? OP_OUT : OP_INOUT;
     double loose = t == TR_F32 ? 16 : t == TR_BF16 ? 2000 : 300; /* exp(z - m) rounded to C */
+    double most = wt == TR_F8_E4M3 ? 4 : 1; /* of a decoded weight */
+    double before = 1 + (double)rows / 16;  /* the chunks before weigh as much as this one */
 
     snprintf(what, sizeof what, "xent_chunk %s %s %lld %lld %lld %d%d", tr_dtype_name(t),
              tr_dtype_name(wt), (long long)T, (long long)H, (long long)rows, first, grad);
     op_begin(&c, what);
     OP_BIND(c, a, state.m, state, TR_F32, {T}, .shift = 1, .loose = 4);
-    OP_BIND(c, a, state.l, state, TR_F32, {T}, .shift = 2, .loose = 8);
+    OP_BIND(c, a, state.l, state, TR_F32, {T}, .shift = 1 + before, .loose = 8);
     OP_BIND(c, a, state.target_logit, state, TR_F32, {T}, .loose = 4);
     if (grad) {
-        OP_BIND(c, a, state.acc, state, TR_F32, {T, H}, .gap = 1, .loose = loose);
+        OP_BIND(c, a, state.acc, state, TR_F32, {T, H}, .gap = 1, .scale = before,
+                .loose = most * loose);
         OP_BIND(c, a, state.target_row, state, t, {T, H}, .gap = 2);
     }
-    OP_BIND(c, a, F, OP_IN, t, {T, H}, .gap = 3);
+    OP_BIND(c, a, F, OP_IN, t, {T, H}, .gap = 3, .scale = wt == TR_F8_E4M3 ? 0.05 : 1);
     bind_head(c, a, wt, size);
     OP_BIND(c, a, targets, OP_IN, TR_I32, {T}, .ints = targets, .count = 7);
     for (int b = 0; b < OP_BACKENDS; b++) {
-        a[b].row0 = 3;
+        a[b].row0 = rows == 1 ? 5 : 3; /* one row is a target's */
         a[b].first = first;
     }
     OP_RUN(c, xent_chunk, a);

@@ -36,8 +36,22 @@ static bool foretold(struct tr_backend *be, enum tr_dtype t, bool trans_a)
     return good;
 }
 
+/* The mutation run: every fault in every op, on one backend. */
+static int prove(void)
+{
+    struct tr_backend *be = NULL;
+    struct fr_err err;
+
+    omp_set_num_threads(1);
+    if (cpu_create(CPU_MATH_OWN, &be, &err) != FR_OK || op_prove(be, &err) != FR_OK) {
+        printf("%s\n", err.msg);
+        return EXIT_FAILURE;
+    }
+    return op_run();
+}
+
 /* op_test [own|onednn|bf16]: which matrix products the CPU backend takes; none: the machine's best.
- * Once with one thread, once with three. */
+ * Once with one thread, once with three. op_test mutations: see prove(). */
 int main(int argc, char **argv)
 {
     static const char *const names[] = {"best", "own", "onednn", "bf16"};
@@ -46,6 +60,8 @@ int main(int argc, char **argv)
     struct fr_err err;
     enum fr_rc rc = FR_OK;
 
+    if (argc > 1 && strcmp(argv[1], "mutations") == 0)
+        return prove();
     for (int i = 0; i < 4 && argc > 1; i++)
         if (strcmp(argv[1], names[i]) == 0)
             math = (enum cpu_math)i;

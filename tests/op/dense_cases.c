@@ -106,17 +106,16 @@ static void gemm(const struct product *p)
     struct tr_gemm a[OP_BACKENDS] = {0};
     char what[96];
     struct op_case *c;
-    double loose = 2 + sqrt(fabs((double)p->D)) * (p->b == TR_F8_E4M3 ? 4 : 1);
-
-    if (p->b == TR_F8_E4M3 && p->a != TR_F32) /* the weight may be rounded to a's type */
-        loose *= p->c == p->a ? 8 : p->a == TR_BF16 ? 256 : 32;
+    /* an FP8 weight may be rounded to a's type */
+    double unit = op_sum_unit(p->D, p->b == TR_F8_E4M3 ? p->a : TR_F64);
 
     snprintf(what, sizeof what, "gemm %lldx%lldx%lld %s %s %s %d%d%d", (long long)p->M,
              (long long)p->N, (long long)p->D, tr_dtype_name(p->a), tr_dtype_name(p->b),
              tr_dtype_name(p->c), p->trans_a, p->trans_b, p->bias);
     op_begin(&c, what);
+    op_sums(c);
     OP_BIND(c, a, c, p->beta != 0 ? OP_INOUT : OP_OUT, p->c, {p->M, p->N}, .gap = 2,
-            .loose = loose);
+            .sum_unit = unit);
     if (p->trans_a)
         OP_BIND(c, a, a, OP_IN, p->a, {p->D, p->M}, .gap = 1);
     else
@@ -130,6 +129,7 @@ static void gemm(const struct product *p)
         a[b].alpha = p->alpha;
         a[b].beta = p->beta;
     }
+    a[OP_MAGNITUDES].beta = fabsf(p->beta);
     OP_RUN(c, gemm, a);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The op table on a real device, by flowtrain_cuda.so beside this program.
+ * The op table on a real device, by the CUDA module beside this program.
  *
  * usage: op_device [OP ...]    these ops alone
  *        op_device names       the names of all ops

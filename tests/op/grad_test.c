@@ -2,6 +2,7 @@
  * Every backward against central differences of its forward, in f64 on the reference backend (which
  * the other backends are tested against). The scalar is sum(dy * y) with fixed random dy.
  */
+#include "tests/op/prove.h"
 #include "tests/ref/ref.h"
 #include "tests/unit/check.h"
 #include "trainer/backend/philox.h"
@@ -49,11 +50,12 @@ static double dot(struct tr_view x, struct tr_view y)
     return sum;
 }
 
-/* dx is the gradient of f by x, element by element. */
+/* dx is the gradient of f by x, element by element; and f depends on x. */
 static void check_grad(double (*f)(struct lab *l, void *ctx), struct lab *l, void *ctx,
                        struct tr_view x, struct tr_view dx)
 {
     const double h = 1e-5;
+    double most = 0;
 
     for (int64_t i = 0; i < tr_view_count(x); i++) {
         double old = tr_get(x, i), up, down, want, got = tr_get(dx, i);
@@ -64,9 +66,11 @@ static void check_grad(double (*f)(struct lab *l, void *ctx), struct lab *l, voi
         down = f(l, ctx);
         tr_set(x, i, old);
         want = (up - down) / (2 * h);
+        most = fmax(most, fabs(want));
         if (!CHECK(fabs(got - want) <= 1e-7 * (1 + fabs(want))))
             printf("   element %lld: difference %.12g, backward %.12g\n", (long long)i, want, got);
     }
+    CHECK(most > 1e-3);
 }
 
 #define RUN(l, name, args)                                                                         \
@@ -426,9 +430,24 @@ static double head_loss(struct lab *l, void *ctx)
     return n->end.scale * tr_get(n->end.loss_sum, 0);
 }
 
+/* The loss of one token, from all its logits at once. */
+static double token_loss(struct tr_view F, struct tr_view W, int64_t t, int64_t target)
+{
+    double sum = 0, wanted = 0;
+
+    for (int64_t v = 0; v < W.shape[0]; v++) {
+        double z = dot(tr_view_rows(F, t, 1), tr_view_rows(W, v, 1));
+
+        sum += exp(z);
+        wanted = v == target ? z : wanted;
+    }
+    return log(sum) - wanted;
+}
+
 static void head(struct lab *l)
 {
     static const int32_t targets[] = {3, -1, 10, 6};
+    double want = 0;
     struct head n = {.end = {.scale = 0.25}};
     struct tr_view dF;
 
@@ -443,7 +462,9 @@ static void head(struct lab *l)
     n.end.state = n.chunk.state;
     n.end.loss_sum = view(l, 1, 0, 0);
     n.end.dF = view(l, 4, 5, 0);
-    head_loss(l, &n);
+    for (int t = 0; t < 4; t++)
+        want += targets[t] >= 0 ? token_loss(n.chunk.F, n.W, t, targets[t]) : 0;
+    CHECK(fabs(head_loss(l, &n) - n.end.scale * want) < 1e-12);
     dF = view(l, 4, 5, 0);
     memcpy(dF.p, n.end.dF.p, tr_view_bytes(dF));
     check_grad(head_loss, l, &n, n.chunk.F, dF);
@@ -504,31 +525,54 @@ static void dropout(struct lab *l)
     CHECK(memcmp(a.x.p, a.y.p, tr_view_bytes(a.x)) == 0);
 }
 
-int main(void)
+static const struct row {
+    const char *name;
+    void (*run)(struct lab *l);
+    bool plain; /* no op in it */
+} rows[] = {
+    {"rmsnorm", rmsnorm, false}, {"linear", linear, false},       {"rope", rope, false},
+    {"mla", mla, false},         {"attention", attention, false}, {"swiglu", swiglu, false},
+    {"router", router, false},   {"exchange", exchange, false},   {"head and loss", head, false},
+    {"dropout", dropout, false}, {"philox", philox, true},
+};
+
+/* Runs a row on the reference backend with a fault; whether a check failed. */
+static bool run_row(const void *arg, const struct mutant *what)
 {
-    static const struct {
-        const char *name;
-        void (*run)(struct lab *l);
-    } rows[] = {
-        {"rmsnorm", rmsnorm},     {"linear", linear}, {"rope", rope},       {"mla", mla},
-        {"attention", attention}, {"swiglu", swiglu}, {"router", router},   {"exchange", exchange},
-        {"head and loss", head},  {"philox", philox}, {"dropout", dropout},
-    };
-    struct lab l = {.pool = calloc(POOL, sizeof(double))};
+    const struct row *row = arg;
+    struct lab l = {.pool = calloc(POOL, sizeof(double)), .state = 1000 * (uint64_t)(row - rows)};
+    struct tr_backend *ref = NULL;
     struct fr_err err;
 
-    if (l.pool == NULL || tr_ref_create(&l.be, &err) != FR_OK ||
-        tr_queue_create(l.be, 0, &l.q, &err) != FR_OK)
-        return EXIT_FAILURE;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        check_row(rows[i].name);
-        l.used = 0;
-        l.state = 1000 * i;
-        rows[i].run(&l);
+    check_row(row->name);
+    if (CHECK(l.pool != NULL && tr_ref_create(&ref, &err) == FR_OK &&
+              mutant_create(ref, what, &l.be, &err) == FR_OK &&
+              tr_queue_create(l.be, 0, &l.q, &err) == FR_OK)) {
+        row->run(&l);
         CHECK(l.used <= POOL);
+        tr_queue_destroy(l.be, l.q);
+        tr_backend_destroy(l.be);
     }
-    tr_queue_destroy(l.be, l.q);
-    tr_backend_destroy(l.be);
+    tr_backend_destroy(ref);
     free(l.pool);
+    return check_counts.failed > 0;
+}
+
+/* grad_test [mutations]: every row; with the word, every fault in every op of each (prove.h). */
+int main(int argc, char **argv)
+{
+    const struct mutant sound = {.mutation = MUTATIONS, .op = TR_OP_COUNT};
+    bool prove = argc > 1 && strcmp(argv[1], "mutations") == 0;
+    struct prove *p = NULL;
+
+    if (prove && prove_create(&p) != FR_OK)
+        return EXIT_FAILURE;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!prove)
+            run_row(&rows[i], &sound);
+        else if (!rows[i].plain)
+            prove_runs(p, rows[i].name, run_row, &rows[i]);
+    if (prove)
+        prove_print(p);
     return check_done();
 }

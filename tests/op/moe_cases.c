@@ -206,12 +206,13 @@ static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
     struct tr_gemm w[E][OP_BACKENDS] = {0};
     const struct tr_weight *list[OP_BACKENDS][E] = {0};
     struct op_case *c = begin("grouped_gemm", t, N, D, trans);
-    double loose = wt == TR_F8_E4M3 && t == TR_BF16 ? 128 : wt == TR_F8_E4M3 ? 64 : 16;
+    double unit = op_sum_unit(D, wt == TR_F8_E4M3 ? t : TR_F64); /* as in gemm */
 
+    op_sums(c);
     for (int e = 0; e <= E; e++)
         many[e] = s->most > 0 && offsets[e] > s->most ? s->most : offsets[e] * (large ? 10 : 1);
     R = many[E];
-    OP_BIND(c, a, c, OP_INOUT, t, {R, N}, .gap = 1, .loose = loose);
+    OP_BIND(c, a, c, OP_INOUT, t, {R, N}, .gap = 1, .sum_unit = unit);
     OP_BIND(c, a, a, OP_IN, t, {R, D}, .gap = 2);
     OP_BIND(c, a, offsets, OP_IN, TR_I32, {E + 1}, .ints = many, .count = E + 1);
     if (large)
@@ -255,7 +256,8 @@ static void grouped_many(enum tr_dtype t, bool trans)
 
     for (int e = 0; e < MANY; e++)
         ends[e + 1] = ends[e] + (e % 17 == 12 ? 2 : e % 64 == 0 || e % 64 == 63);
-    OP_BIND(c, a, c, OP_OUT, t, {ends[MANY], N}, .loose = 16);
+    op_sums(c);
+    OP_BIND(c, a, c, OP_OUT, t, {ends[MANY], N}, .sum_unit = op_sum_unit(D, TR_F64));
     OP_BIND(c, a, a, OP_IN, t, {ends[MANY], D});
     OP_BIND(c, a, offsets, OP_IN, TR_I32, {MANY + 1}, .ints = ends, .count = MANY + 1);
     OP_BIND(c, w, c, OP_IN, t, {MANY, trans ? N : D, trans ? D : N});
@@ -282,11 +284,12 @@ static void wgrad(enum tr_dtype t, int64_t N, int64_t D)
     const struct tr_view *list[OP_BACKENDS][E] = {0};
     struct op_case *c = begin("grouped_wgrad", t, N, D, 0);
 
+    op_sums(c);
     OP_BIND(c, a, dy, OP_IN, t, {52, N}, .gap = 1);
     OP_BIND(c, a, x, OP_IN, t, {52, D}, .gap = 2);
     OP_BIND(c, a, offsets, OP_IN, TR_I32, {E + 1}, .ints = offsets, .count = E + 1);
     for (int e = 0; e < E; e++) {
-        OP_BIND(c, w[e], b.w, OP_INOUT, TR_F32, {N, D}, .loose = 8);
+        OP_BIND(c, w[e], b.w, OP_INOUT, TR_F32, {N, D}, .sum_unit = op_sum_unit(37, TR_F64));
         for (int b = 0; b < OP_BACKENDS; b++)
             list[b][e] = e == 2 ? NULL : &w[e][b].b.w;
     }

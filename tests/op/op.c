@@ -1,5 +1,6 @@
 #include "tests/op/op.h"
 
+#include "tests/op/prove.h"
 #include "tests/unit/check.h"
 #include "trainer/backend/philox.h"
 
@@ -20,6 +21,8 @@ struct bound {
 
 struct op_case {
     char what[128];
+    enum tr_op op;
+    bool sums;
     struct bound views[VIEWS_MAX];
     int n;
 };
@@ -31,6 +34,7 @@ static struct {
     bool lacks[TR_OP_COUNT];
     bool announce, begun[TR_OP_COUNT];
     uint64_t state;
+    struct prove *prove; /* NULL: a plain run */
 } all;
 
 enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks, int nlacks,
@@ -48,6 +52,19 @@ enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks
     for (int b = 0; b < all.count && rc == FR_OK; b++)
         rc = tr_queue_create(all.be[b], 0, &all.q[b], err);
     return rc;
+}
+
+enum fr_rc op_prove(struct tr_backend *be, struct fr_err *err)
+{
+    struct tr_backend *list[1 + MUTATIONS] = {be};
+    enum fr_rc rc = prove_create(&all.prove);
+
+    for (int m = 0; m < MUTATIONS && rc == FR_OK; m++)
+        rc = mutant_create(
+            be,
+            &(struct mutant){.mutation = (enum mutation)m, .op = TR_OP_COUNT, .written_only = true},
+            &list[1 + m], err);
+    return rc == FR_OK ? op_setup(list, 1 + MUTATIONS, NULL, 0, err) : rc;
 }
 
 void op_leave(enum tr_op op)
@@ -117,6 +134,28 @@ void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const c
     CHECK_TEXT(rc == FR_OK ? "" : err->msg, text);
 }
 
+void op_sums(struct op_case *c)
+{
+    c->sums = true;
+}
+
+bool op_has_sums(const struct op_case *c)
+{
+    return c->sums;
+}
+
+/* Half of the distance between two neighbours, relative to them. */
+static double unit(enum tr_dtype t)
+{
+    return t == TR_F64 ? 0x1p-53 : t == TR_F32 ? 0x1p-24 : t == TR_BF16 ? 0x1p-8 : 0x1p-11;
+}
+
+/* Roundings of long sums do not all go one way: their sum grows with the root of n. */
+double op_sum_unit(int64_t n, enum tr_dtype factors)
+{
+    return (4 + 2 * sqrt(fabs((double)n))) * unit(TR_F32) + unit(factors);
+}
+
 /* The contents that the view starts with, at p. */
 static void begin_with(const struct op_spec *s, struct tr_view v)
 {
@@ -137,6 +176,12 @@ static void begin_with(const struct op_spec *s, struct tr_view v)
         tr_set(v, tr_view_count(v) - 1, -INFINITY);
         tr_set(v, tr_view_count(v) / 2, NAN);
     }
+}
+
+static void make_positive(struct tr_view v)
+{
+    for (int64_t i = 0; i < tr_view_count(v); i++)
+        tr_set(v, i, fabs(tr_get(v, i)));
 }
 
 void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const struct op_spec *spec)
@@ -162,22 +207,31 @@ void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const stru
     memset(x->before, 0xff, x->bytes);
     v.p = x->before + GUARD;
     begin_with(spec, v);
-    for (int b = 0; b < all.count; b++) {
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        int owner = b == OP_MAGNITUDES ? OP_REF : b;
         void *p;
 
-        op_check(tr_mem_alloc(all.be[b], TR_MEM_DEVICE, x->bytes, &p, NULL), NULL);
-        tr_copy(all.be[b], all.q[b], p, x->before, x->bytes);
+        if (b == OP_MAGNITUDES ? !c->sums : b >= all.count)
+            continue;
+        op_check(tr_mem_alloc(all.be[owner], TR_MEM_DEVICE, x->bytes, &p, NULL), NULL);
+        tr_copy(all.be[owner], all.q[owner], p, x->before, x->bytes);
         x->base[b] = p;
         x->view[b] = v;
         x->view[b].p = x->base[b] + GUARD;
+        if (b == OP_MAGNITUDES)
+            make_positive(x->view[b]);
         *(struct tr_view *)((char *)first + (size_t)b * stride) = x->view[b];
     }
 }
 
-static double tolerance(const struct bound *x, double want)
+/* How far element i may be from want. */
+static double tolerance(const struct bound *x, double want, int64_t i)
 {
     double loose = x->spec.loose != 0 ? x->spec.loose : 1;
 
+    if (x->spec.sum_unit != 0) /* both results are rounded; f16 ends at 2^-24 */
+        return x->spec.sum_unit * tr_get(x->view[OP_MAGNITUDES], i) +
+               2 * unit(x->view[0].dtype) * fabs(want) + (x->view[0].dtype == TR_F16 ? 0x1p-24 : 0);
     switch (x->view[0].dtype) {
     case TR_F64:
         return loose * (1e-9 + 1e-9 * fabs(want));
@@ -201,7 +255,8 @@ static bool same_element(struct tr_view a, struct tr_view b, int64_t i)
     return memcmp((char *)a.p + at, (char *)b.p + at, tr_dtype_bytes(a.dtype)) == 0;
 }
 
-static int compare(const struct bound *x, struct tr_view want, struct tr_view got)
+/* Elements of got that are wrong; the first few are printed. */
+static int compare(const struct bound *x, struct tr_view want, struct tr_view got, bool print)
 {
     struct tr_view before = got;
     int bad = 0;
@@ -209,11 +264,11 @@ static int compare(const struct bound *x, struct tr_view want, struct tr_view go
     before.p = x->before + GUARD;
     for (int64_t i = 0; i < tr_view_count(want); i++) {
         double w = tr_get(want, i), g = tr_get(got, i);
-        bool ok = isnan(w) ? same_element(got, before, i) : fabs(g - w) <= tolerance(x, w);
+        bool ok = isnan(w) ? same_element(got, before, i) : fabs(g - w) <= tolerance(x, w, i);
 
         if (!ok && !isnan(w) && w == g)
             ok = true; /* infinities of one sign */
-        if (!ok && bad++ < 4)
+        if (!ok && bad++ < 4 && print)
             printf("   element %lld: want %.9g, got %.9g\n", (long long)i, w, g);
     }
     return bad;
@@ -234,13 +289,59 @@ static bool outside_untouched(const struct bound *x, const char *got)
     return memcmp(got + x->bytes - GUARD, x->before + x->bytes - GUARD, GUARD) == 0;
 }
 
-static void end_view(const struct op_case *c, struct bound *x, int number)
+/* Views of a row under a name of its own. */
+static void name_row(const struct op_case *c, const struct bound *x, int number, char row[256])
 {
-    char *got[OP_BACKENDS], row[256];
     char shape[96];
 
     tr_view_show(x->view[0], shape);
-    snprintf(row, sizeof row, "%s view %d %s", c->what, number, shape);
+    snprintf(row, 256, "%s view %d %s", c->what, number, shape);
+}
+
+/* got[b]: what backend b left in the view's memory. */
+static void check_view(const struct bound *x, char *const got[OP_BACKENDS])
+{
+    struct tr_view want = x->view[0], dev = x->view[0];
+
+    if (x->spec.role == OP_IN) {
+        CHECK(memcmp(got[OP_DEV], x->before, x->bytes) == 0);
+        return;
+    }
+    want.p = got[OP_REF] + GUARD;
+    dev.p = got[OP_DEV] + GUARD;
+    CHECK(compare(x, want, dev, true) == 0);
+    CHECK(outside_untouched(x, got[OP_DEV]));
+    for (int b = OP_DEV + 1; b < all.count && all.prove == NULL; b++)
+        CHECK(memcmp(got[OP_DEV], got[b], x->bytes) == 0);
+}
+
+/* Mutants of the backend under test differ from the reference by more than the tolerance. */
+static void prove_view(const struct op_case *c, const struct bound *x, int number,
+                       char *const got[OP_BACKENDS])
+{
+    struct tr_view want = x->view[0], sound = x->view[0], mutant = x->view[0];
+    const char *group = tr_op_name(c->op);
+    char row[256];
+
+    if (x->spec.role == OP_IN || memcmp(got[OP_DEV], x->before, x->bytes) == 0)
+        return;
+    name_row(c, x, number, row);
+    prove_row(all.prove, group, row);
+    want.p = got[OP_REF] + GUARD;
+    sound.p = got[OP_DEV] + GUARD;
+    for (int m = 0; m < MUTATIONS; m++) {
+        mutant.p = got[OP_DEV + 1 + m] + GUARD;
+        if (mutant_differs(sound, mutant))
+            prove_cell(all.prove, group, row, (enum mutation)m,
+                       compare(x, want, mutant, false) > 0);
+    }
+}
+
+static void end_view(const struct op_case *c, struct bound *x, int number)
+{
+    char *got[OP_BACKENDS], row[256];
+
+    name_row(c, x, number, row);
     check_row(row);
     for (int b = 0; b < all.count; b++) {
         got[b] = malloc(x->bytes);
@@ -248,20 +349,13 @@ static void end_view(const struct op_case *c, struct bound *x, int number)
         op_check(tr_sync(all.be[b], all.q[b], NULL), NULL);
         tr_mem_free(all.be[b], TR_MEM_DEVICE, x->base[b]);
     }
-    if (x->spec.role == OP_IN) {
-        CHECK(memcmp(got[OP_DEV], x->before, x->bytes) == 0);
-    } else {
-        struct tr_view want = x->view[0], dev = x->view[0];
-
-        want.p = got[OP_REF] + GUARD;
-        dev.p = got[OP_DEV] + GUARD;
-        CHECK(compare(x, want, dev) == 0);
-        CHECK(outside_untouched(x, got[OP_DEV]));
-        for (int b = OP_DEV + 1; b < all.count; b++)
-            CHECK(memcmp(got[OP_DEV], got[b], x->bytes) == 0);
-    }
+    check_view(x, got);
+    if (all.prove != NULL)
+        prove_view(c, x, number, got);
     for (int b = 0; b < all.count; b++)
         free(got[b]);
+    if (c->sums)
+        tr_mem_free(all.be[OP_REF], TR_MEM_DEVICE, x->base[OP_MAGNITUDES]);
     free(x->before);
     check_row("");
 }
@@ -275,6 +369,7 @@ void op_end(struct op_case *c)
 
 bool op_lacks(struct op_case *c, enum tr_op op)
 {
+    c->op = op;
     if (!all.lacks[op]) {
         if (all.announce && !all.begun[op]) {
             printf("op %s\n", tr_op_name(op));
@@ -288,6 +383,8 @@ bool op_lacks(struct op_case *c, enum tr_op op)
             op_check(tr_sync(all.be[b], all.q[b], NULL), NULL);
             tr_mem_free(all.be[b], TR_MEM_DEVICE, c->views[i].base[b]);
         }
+        if (c->sums)
+            tr_mem_free(all.be[OP_REF], TR_MEM_DEVICE, c->views[i].base[OP_MAGNITUDES]);
         free(c->views[i].before);
     }
     free(c);
@@ -301,14 +398,17 @@ int op_run(void)
     op_loss_cases();
     op_moe_cases();
     op_vec_cases();
-    if (all.be[OP_DEV]->ops->host_memory) /* the checks are the same for all backends */
+    if (all.be[OP_DEV]->ops->host_memory &&
+        all.prove == NULL) /* the checks are the same for all backends */
         op_refusals();
     return op_finish();
 }
 
 int op_finish(void)
 {
-    for (int b = 0; b < all.made; b++) {
+    if (all.prove != NULL)
+        prove_print(all.prove);
+    for (int b = all.made - 1; b >= 0; b--) { /* mutants before what they borrow */
         tr_queue_destroy(all.be[b], all.q[b]);
         tr_backend_destroy(all.be[b]);
     }

@@ -2,15 +2,18 @@
  * The harness of the op tests. A case binds its views once; the harness makes one copy of them for
  * each backend, with the same contents and guard bytes around, runs the op on all, and compares:
  * backend 0 is the reference; 1 is the backend under test; those behind it are the same with
- * another number or order of threads, whose bytes must equal those of 1.
+ * another number or order of threads, whose bytes must equal those of 1, or its mutants, whose
+ * results must fail (op_prove). A case of sums has one copy more: absolute values, which the
+ * reference adds up to the sums of magnitudes that bound the error.
  */
 #ifndef TESTS_OP_OP_H
 #define TESTS_OP_OP_H
 
+#include "tests/op/mutant.h"
 #include "tests/ref/ref.h"
 #include "trainer/backend/backend.h"
 
-enum { OP_REF, OP_DEV, OP_BACKENDS = 4 };
+enum { OP_REF, OP_DEV, OP_MAGNITUDES = OP_DEV + 1 + MUTATIONS, OP_BACKENDS };
 #define OP_NEVER INT64_MIN
 
 enum op_role {
@@ -29,12 +32,18 @@ struct op_spec {
     const int64_t *ints;        /* values instead, cycled; OP_NEVER is -infinity */
     int64_t count;              /* of ints */
     double loose;               /* widens the tolerance; 0 means 1 */
+    double sum_unit;            /* not 0: a sum, off by at most this share of its magnitudes */
     bool broken;                /* two infinities and a NaN among the values */
 };
 
 struct op_case;
 
 enum fr_rc op_begin(struct op_case **out, const char *what);
+
+/* Before anything is bound: an output has sum_unit. Factors in args[OP_MAGNITUDES] must be >= 0. */
+void op_sums(struct op_case *c);
+/* The sum_unit of n products added in f32, whose factors are rounded (TR_F64: not). */
+double op_sum_unit(int64_t n, enum tr_dtype factors);
 
 /* Fills views[b] at stride bytes for every backend b. */
 void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const struct op_spec *spec);
@@ -57,9 +66,16 @@ void op_end(struct op_case *c);
             op_check(tr_##name(op_backend(c, op_b), op_queue(c, op_b), &(args)[op_b], &op_err),    \
                      &op_err);                                                                     \
         }                                                                                          \
+        if (op_has_sums(c)) {                                                                      \
+            struct fr_err op_err = {0};                                                            \
+            op_check(tr_##name(op_backend(c, OP_REF), op_queue(c, OP_REF),                         \
+                               &(args)[OP_MAGNITUDES], &op_err),                                   \
+                     &op_err);                                                                     \
+        }                                                                                          \
         op_end(c);                                                                                 \
     } while (0)
 int op_count(void); /* backends of this run */
+bool op_has_sums(const struct op_case *c);
 /* Whether the backend under test said at op_setup that it has no such op; then the case is over. */
 bool op_lacks(struct op_case *c, enum tr_op op);
 void op_check(enum fr_rc rc, const struct fr_err *err);
@@ -71,6 +87,9 @@ void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const c
  * lacks[0..nlacks): ops that it does not have yet. */
 enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks, int nlacks,
                     struct fr_err *err);
+/* As op_setup with be (taken over) and a mutant of it for each fault: each fault that changes an
+ * output must fail, and each row with an output that is not empty must fail by some fault. */
+enum fr_rc op_prove(struct tr_backend *be, struct fr_err *err);
 /* Cases of this op are left out. */
 void op_leave(enum tr_op op);
 /* Each op's name is printed when its first case begins. */

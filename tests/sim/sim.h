@@ -4,8 +4,10 @@
  * the points at which another one may go on, or a fault may strike. Time passes when everybody
  * waits. All choices come from one seed.
  *
- * Files lose what was not synced when their machine reboots (any prefix of it may have survived);
- * names and folders do not get lost. Links carry bytes between the engine's process and a `serve`
+ * Files lose what was not synced when their machine reboots (any prefix of it may have survived),
+ * and get their old names back if the folder was not synced since they were renamed; new and
+ * removed names do not get lost. A file that is renamed must be synced: on_unsynced is told of one
+ * that is not. Links carry bytes between the engine's process and a `serve`
  * on a machine, late and in order; a cut link delivers them when it heals.
  */
 #ifndef TESTS_SIM_SIM_H
@@ -20,7 +22,13 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
-enum { SIM_FDS = 128, SIM_PIPE_BYTES = 65536, SIM_NAMES = 4096, SIM_MACHINES = 4 };
+enum {
+    SIM_FDS = 128,
+    SIM_PIPE_BYTES = 65536,
+    SIM_NAMES = 4096,
+    SIM_RENAMES = 64,
+    SIM_MACHINES = 4
+};
 
 struct sim_inode {
     char *data;
@@ -37,6 +45,11 @@ struct sim_inode {
 struct sim_name {
     char *path; /* NULL: free */
     struct sim_inode *inode;
+};
+
+struct sim_rename { /* not yet synced */
+    struct sim_name *from, *to;
+    struct sim_inode *moved, *replaced; /* NULL: there was none */
 };
 
 struct sim_pipe {
@@ -59,7 +72,7 @@ struct sim_file { /* an open file description */
     size_t at;
     struct sim_inode *inode;
     struct sim_pipe *rd, *wr;
-    char *path;                 /* LISTEN */
+    char *path;                 /* LISTEN; FILE: of a folder */
     struct sim_file *queue[16]; /* LISTEN: connections not yet accepted */
     size_t n_queue;
     pid_t child; /* CHILD */
@@ -124,6 +137,9 @@ struct sim_machine {
     pid_t last_pid;
     struct sim_proc *procs;
     struct sim_name names[SIM_NAMES];
+    struct sim_rename renames[SIM_RENAMES]; /* in their order; the oldest is safe when it is full */
+    size_t n_renames;
+    bool renames_lost; /* a power cut undid some */
 };
 
 struct sim_link;
@@ -152,6 +168,7 @@ struct sim {
     void (*on_spawn)(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
     void (*on_exit)(struct sim *s, struct sim_proc *p);
     void (*on_point)(struct sim *s, enum sim_point what); /* may end any process */
+    void (*on_unsynced)(struct sim *s, const char *path); /* a file that is not safe is renamed */
     struct sim_proc *doomed; /* on_doom is called at its next call of fr_sys */
     void (*on_doom)(struct sim *s);
     int (*program)(void *arg); /* body of every spawned program; arg: its fr_spawn, flat */

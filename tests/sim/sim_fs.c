@@ -82,11 +82,66 @@ void sim_put_file(struct sim_machine *m, const char *path, const char *text)
     i->synced = i->n;
 }
 
+/* ---- renames that may be undone ---- */
+
+/* The renames from first to last are forgotten: they are safe, or undone. */
+static void drop_renames(struct sim_machine *m, size_t first, size_t last)
+{
+    for (size_t i = first; i < last; i++) {
+        sim_unref_inode(m->renames[i].moved);
+        sim_unref_inode(m->renames[i].replaced);
+    }
+    memmove(m->renames + first, m->renames + last, (m->n_renames - last) * sizeof(*m->renames));
+    m->n_renames -= last - first;
+}
+
+static void keep_rename(struct sim_machine *m, struct sim_name *from, struct sim_name *to)
+{
+    if (m->n_renames == SIM_RENAMES)
+        drop_renames(m, 0, 1);
+    m->renames[m->n_renames++] = (struct sim_rename){from, to, from->inode, to->inode};
+    from->inode->refs++;
+    if (to->inode != NULL)
+        to->inode->refs++;
+}
+
+/* The folder is synced. */
+static void sync_names(struct sim_machine *m, const char *dir)
+{
+    size_t n = strlen(dir);
+
+    for (size_t i = m->n_renames; i-- > 0;) {
+        const char *to = m->renames[i].to->path;
+
+        if (strncmp(to, dir, n) == 0 && to[n] == '/' && strchr(to + n + 1, '/') == NULL)
+            drop_renames(m, i, i + 1);
+    }
+}
+
+/* A name that was used again since then keeps its new file. */
+static void undo_renames(struct sim_machine *m)
+{
+    for (size_t i = m->n_renames; i-- > 0;) {
+        struct sim_rename *r = &m->renames[i];
+
+        if (r->to->inode != r->moved || r->from->inode != NULL)
+            continue;
+        m->renames_lost = true;
+        r->from->inode = r->moved;
+        r->to->inode = r->replaced;
+        if (r->replaced != NULL)
+            r->replaced->refs++;
+    }
+    drop_renames(m, 0, m->n_renames);
+}
+
 /* What a file loses hangs on when it was made, not on its place among the names: those of control
  * lie below a real folder, which every process names anew. */
 void sim_lose_unsynced(struct sim *s, struct sim_machine *m)
 {
     const uint64_t luck = sim_random(s);
+
+    undo_renames(m);
 
     for (int k = 0; k < SIM_NAMES; k++) {
         struct sim_inode *i = m->names[k].inode;
@@ -181,6 +236,8 @@ static int fs_open(const char *path, int flags, mode_t mode)
         i->n = i->synced = 0;
     struct sim_file *f = calloc(1, sizeof(*f));
     *f = (struct sim_file){.kind = SIM_FILE, .flags = flags, .inode = i};
+    if (i->dir)
+        f->path = strdup(p);
     i->refs++;
     return sim_fd_new(sim->cur, f);
 }
@@ -229,6 +286,8 @@ static int fs_fdatasync(int fd)
         return -1;
     if (f->kind == SIM_FILE)
         f->inode->synced = f->inode->n;
+    if (f->kind == SIM_FILE && f->path != NULL)
+        sync_names(sim->cur->m, f->path);
     return 0;
 }
 
@@ -315,6 +374,9 @@ static int fs_rename(const char *from, const char *to)
         return -1;
     if (y->path == NULL)
         y->path = strdup(b);
+    if (x->inode->synced < x->inode->n && sim->on_unsynced != NULL)
+        sim->on_unsynced(sim, a);
+    keep_rename(sim->cur->m, x, y);
     sim_unref_inode(y->inode);
     y->inode = x->inode;
     x->inode = NULL;

@@ -41,7 +41,7 @@ struct sim_link {
     struct fr_link_events ev;
     int64_t due_us; /* OPENING */
     struct sim_wire *wire;
-    bool told, full;
+    bool up_posted, full;
 };
 
 struct sim_wires {
@@ -269,7 +269,7 @@ static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct 
 
     (void)err;
     l->ev = *ev;
-    l->told = l->full = false;
+    l->up_posted = l->full = false;
     l->state = LINK_OPENING;
     l->due_us =
         sim->now_us + (l->m->up && !l->m->cut ? sim_between(sim, 1000, LATE_US) : OPEN_TIMEOUT_US);
@@ -280,7 +280,7 @@ static size_t link_send(void *self, const char *p, size_t n)
 {
     struct sim_link *l = self;
 
-    if (l->state != LINK_UP || !l->told)
+    if (l->state != LINK_UP || !l->up_posted)
         return 0;
     size_t room = l->wire->in_bytes < WINDOW_BYTES ? WINDOW_BYTES - l->wire->in_bytes : 0;
     size_t k = n < room ? n : room;
@@ -335,7 +335,7 @@ static bool link_pending(const struct sim_link *l)
         return true;
     if (l->state != LINK_UP)
         return false;
-    if (!l->told || (l->full && l->wire->in_bytes < WINDOW_BYTES / 2))
+    if (!l->up_posted || (l->full && l->wire->in_bytes < WINDOW_BYTES / 2))
         return true;
     return l->wire->out != NULL ? l->wire->out->due_us <= sim->now_us : l->wire->ended;
 }
@@ -344,12 +344,12 @@ static void link_tell(struct sim_link *l)
 {
     struct fr_err err;
 
-    if (l->state == LINK_BROKEN || (l->told && l->wire->out == NULL && l->wire->ended)) {
+    if (l->state == LINK_BROKEN || (l->up_posted && l->wire->out == NULL && l->wire->ended)) {
         fr_fail(&err, FR_UNREACHABLE, "%s", l->state == LINK_BROKEN ? "no route" : "closed");
         shut(l);
-        l->ev.on_down(l->ev.arg, &err);
-    } else if (!l->told) {
-        l->told = true;
+        l->ev.on_down(l->ev.arg, &err, false);
+    } else if (!l->up_posted) {
+        l->up_posted = true;
         l->ev.on_up(l->ev.arg);
     } else if (l->wire->out != NULL && l->wire->out->due_us <= sim->now_us) {
         struct sim_chunk *c = pop(&l->wire->out, &l->wire->out_last);

@@ -25,7 +25,7 @@ static const char pipeline[] =
     "tasks:\n"
     "  prep: {on: n1, argv: [sim, \"200\", \"0\"]}\n"
     "  fetch: {on: all, needs: [prep], argv: [sim, \"400\", \"0\"]}\n"
-    "  build: {on: n2, needs: [prep], argv: [sim, \"300\", \"0\"]}\n"
+    "  build: {on: n2, needs: [prep], files: {data: /data}, argv: [sim, \"300\", \"0\"]}\n"
     "  scan: {on: n3, argv: [sim, \"900\", \"0\"]}\n"
     "  flaky: {on: n2, needs: [prep], argv: [sim, \"100\", \"3\", once]}\n"
     "  slow: {on: n3, needs: [scan], timeout: 2s, argv: [sim, \"9000\", \"0\", once]}\n"
@@ -101,6 +101,7 @@ static void look(struct world *w)
 static void begin(struct world *w)
 {
     *(int *)w->test = (int)sim_between(&w->sim, 0, FAULTS_MAX);
+    sim_put_file(&w->sim.machines[0], "/data", "what is shipped");
     next_fault(w);
 }
 
@@ -168,6 +169,141 @@ static void test_lease(struct world *w)
     world_finish(w);
 }
 
+/*
+ * No commit succeeds from 2 s to 600 s, while tasks end and others are to start. The same rows are
+ * tried again each second: flowrun's memory does not grow with the tries, and what was committed in
+ * the end is what happened, once.
+ */
+static const char refused[] = "name: refused\n"
+                              "nodes: [{name: n1, executor: local}]\n"
+                              "defaults: {retry: {times: 1, delay: 1s}}\n"
+                              "tasks:\n"
+                              "  a: {argv: [sim, \"2000\", \"3\", once]}\n"
+                              "  b: {argv: [sim, \"2000\", \"0\", out], outputs: [v]}\n"
+                              "  c: {needs: [a, b], argv: [sim, \"200\", \"0\"]}\n";
+
+struct refusal {
+    size_t bytes[2]; /* of flowrun, early in the refusal and late */
+    int looks;
+};
+
+static size_t held_bytes(const struct sim_proc *p)
+{
+    size_t n = 0;
+
+    for (const struct sim_block *b = p->blocks; b != NULL; b = b->next)
+        n += b->n;
+    return n;
+}
+
+static void look_refused(struct world *w)
+{
+    static const int64_t at_us[] = {10000000, 590000000, INT64_MAX};
+    struct refusal *r = w->test;
+
+    w->refuse_us = w->sim.now_us >= 2000000 ? 600000000 : 0;
+    if (r->looks < 2 && w->sim.now_us >= at_us[r->looks])
+        r->bytes[r->looks++] = held_bytes(w->engine);
+    w->look_us = w->sim.now_us < 2000000 ? 2000000 : at_us[r->looks];
+}
+
+static void test_refused(struct world *w)
+{
+    struct refusal r = {0};
+    struct fr_buf rows = {0};
+
+    check_row("refused commits");
+    w->look = look_refused;
+    w->test = &r;
+    CHECK(world_run(w, refused, 1, NULL));
+    CHECK_INT(w->outcome, FR_OUT_SUCCEEDED);
+    CHECK_INT(w->n_records, 4);
+    CHECK_INT(r.looks, 2);
+    CHECK_INT(r.bytes[1], r.bytes[0]);
+    world_rows(w, "SELECT idx, no, state, cause, code FROM attempt ORDER BY idx, no", &rows);
+    CHECK_TEXT(rows.p, "0|1|failed|exit|3\n0|2|succeeded|exit|0\n1|1|succeeded|exit|0\n"
+                       "2|1|succeeded|exit|0\n");
+    rows.n = 0;
+    world_rows(w,
+               "SELECT e.idx, e.kind FROM event e WHERE idx = 0 OR kind = 'succeeded' "
+               "ORDER BY idx, seq",
+               &rows);
+    CHECK_TEXT(rows.p,
+               "-1|succeeded\n0|ready\n0|starting\n0|running\n0|retrying\n0|ready\n0|starting\n"
+               "0|running\n0|succeeded\n1|succeeded\n2|succeeded\n");
+    rows.n = 0;
+    world_rows(w, "SELECT (ended_wall - started_wall) / 1000 FROM attempt WHERE idx = 0 AND no = 1",
+               &rows);
+    CHECK_TEXT(rows.p, "2\n");
+    rows.n = 0;
+    world_rows(w, "SELECT idx, key, value FROM output", &rows);
+    CHECK_TEXT(rows.p, "1|v|b.n1.\n");
+    fr_buf_finish(&rows);
+    world_finish(w);
+}
+
+/*
+ * The disk of n1 is full until 30 s while a file is shipped to it: each attempt ends as
+ * start_failed, and retry.on says whether another follows. n2 takes the same file at once.
+ */
+static const char full_disk[] =
+    "name: full\n"
+    "nodes: [{name: n1, executor: local}, {name: n2, executor: local}]\n"
+    "tasks:\n"
+    "  again: {on: all, files: {data: /data}, retry: {times: 9, delay: 7s, backoff: 1, jitter: 0,\n"
+    "          on: [start_failed]}, argv: [sim, \"100\", \"0\"]}\n"
+    "  once: {files: {data: /data}, best_effort: true, retry: {times: 9, delay: 7s, on: [exit]},\n"
+    "         argv: [sim, \"100\", \"0\"]}\n";
+
+static void begin_full(struct world *w)
+{
+    struct sim_machine *n1 = &w->sim.machines[1];
+
+    sim_put_file(&w->sim.machines[0], "/data", "what is shipped");
+    n1->room_us = 30000000;
+}
+
+/* The node has taken its first hello. */
+static bool is_up(const struct sim_machine *m)
+{
+    for (int i = 0; i < SIM_NAMES; i++)
+        if (m->names[i].inode != NULL && strcmp(m->names[i].path, "/node/swept") == 0)
+            return true;
+    return false;
+}
+
+/* Full once the start is committed and the node is connected: what fails is the put. */
+static void look_full(struct world *w)
+{
+    struct sim_machine *n1 = &w->sim.machines[1];
+    struct fr_buf starting = {0};
+
+    if (n1->was_full || !is_up(n1))
+        return;
+    world_rows(w, "SELECT 'it' FROM instance WHERE key = 'again@n1' AND state = 'starting'",
+               &starting);
+    n1->full = n1->was_full = starting.p != NULL && strcmp(starting.p, "it\n") == 0;
+    fr_buf_finish(&starting);
+}
+
+static void test_full(struct world *w)
+{
+    struct fr_buf rows = {0};
+
+    check_row("a disk that is full while files are shipped");
+    w->look = look_full;
+    CHECK(world_run(w, full_disk, 1, begin_full));
+    CHECK_INT(w->outcome, FR_OUT_SUCCEEDED);
+    world_rows(w, "SELECT key, state, cause, attempt_no > 1 FROM instance ORDER BY idx", &rows);
+    CHECK_TEXT(rows.p, "again@n1|succeeded|exit|1\nagain@n2|succeeded|exit|0\n"
+                       "once@n1|failed|start_failed|0\n");
+    rows.n = 0;
+    world_rows(w, "SELECT DISTINCT state, cause FROM attempt WHERE idx = 0 ORDER BY state", &rows);
+    CHECK_TEXT(rows.p, "failed|start_failed\nsucceeded|exit\n");
+    fr_buf_finish(&rows);
+    world_finish(w);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -177,8 +313,11 @@ int main(int argc, char **argv)
     int left;
 
     world_setup();
-    if (argc == 1)
+    if (argc == 1) {
         test_lease(w);
+        test_refused(w);
+        test_full(w);
+    }
     w->look = look;
     w->test = &left;
     for (uint64_t i = 0; i < count; i++) {

@@ -1,6 +1,8 @@
 /* A run on simulated machines, from its submit to its end: the programs, their kills, the turns. */
 #include "tests/sim/world.h"
 
+#include "tests/sim/sim_db.h"
+
 #include "engine/base/log.h"
 #include "engine/node/serve.h"
 #include "engine/store/home.h"
@@ -55,7 +57,7 @@ void world_tell(struct world *w, const char *fmt, ...)
 static int serve(void *arg)
 {
     static const char *const environment[] = {"PATH=/bin", NULL};
-    struct fr_serve_args a = {"/node", "/flownode", "sim", environment, 0, 1};
+    struct fr_serve_args a = {"/node", "/flownode", "sim", environment, 0, 1, 0};
     struct fr_err err;
 
     (void)arg;
@@ -205,7 +207,7 @@ static int on_commit(void *arg)
 
 static void on_doom(struct sim *s)
 {
-    world_kill_engine(world_of(s), false);
+    world_kill_engine(world_of(s), world_of(s)->powerless);
 }
 
 static int on_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *api)
@@ -216,6 +218,11 @@ static int on_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *a
     return SQLITE_OK;
 }
 
+static void on_unsynced(struct sim *s, const char *path)
+{
+    world_violated(world_of(s), "%s gets its name before its bytes are safe", path);
+}
+
 /* ---- kills ---- */
 
 static void start_engine(struct world *w)
@@ -224,7 +231,7 @@ static void start_engine(struct world *w)
     w->engine_pid = w->engine->pid;
     sim_name(w->engine->comm, "flowrun");
     w->restart_us = INT64_MAX;
-    w->condemned = false;
+    w->condemned = w->powerless = false;
     w->starts++;
 }
 
@@ -237,6 +244,15 @@ void world_kill(struct world *w, struct sim_proc *p, const char *why)
         sim_switch_to_scheduler();
 }
 
+/* The power of control fails: its processes, what was not synced of its files and of the store. */
+static void lose_power(struct world *w)
+{
+    sqlite3_close(w->db); /* the checker's; it opens it again */
+    w->db = NULL;
+    sim_crash(&w->sim.machines[0], true);
+    sim_db_cut();
+}
+
 /* What the kernel does for a killed process: descriptors close, SQLite's journal undoes the rest.
  */
 void world_kill_engine(struct world *w, bool reboot)
@@ -247,6 +263,7 @@ void world_kill_engine(struct world *w, bool reboot)
 
     if (w->committing && own) {
         w->condemned = true;
+        w->powerless = reboot;
         s->doomed = cur;
         return;
     }
@@ -257,7 +274,7 @@ void world_kill_engine(struct world *w, bool reboot)
     w->store = NULL;
     sim_links_orphan(s);
     if (reboot)
-        sim_crash(&s->machines[0], true);
+        lose_power(w);
     else
         sim_end(w->engine, true, SIGKILL);
     w->engine = NULL;
@@ -305,7 +322,7 @@ static int user(void *arg)
         fr_store_run_find(st, NULL, &arena, &run, &err) == FR_OK &&
         fr_store_request_add(st, run.id, &row, &err) == FR_OK) {
         a->w->asked++;
-        fr_home_poke(a->w->home, run.id, &err);
+        fr_home_notify(a->w->home, run.id, &err);
     } else {
         world_tell(a->w, "trouble: %s: %s", a->kind, err.msg);
     }
@@ -390,6 +407,7 @@ static void make_home(struct world *w)
 
     home_path(w->home);
     mkdir(w->home, 0700);
+    sim_db_reset();
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof(path), "%s/%s", w->home, names[i]);
         unlink(path);
@@ -420,6 +438,8 @@ void world_setup(void)
 
     fr_log_to(-1);
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_initialize();
+    sim_db_setup();
     home_path(home);
     mkdir(home, 0700);
     make_ready(home); /* on the real machine */
@@ -471,6 +491,7 @@ bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(s
     s->on_spawn = world_on_spawn;
     s->program = world_program;
     s->on_doom = on_doom;
+    s->on_unsynced = on_unsynced;
     sim_put_file(&s->machines[0], "/sim.yaml", yaml);
     if (begin != NULL)
         begin(w);

@@ -7,6 +7,7 @@
  *   - a task starts only after all that it needs succeeded
  *   - at most one attempt of an instance succeeds, and it did exit with 0
  *   - the copy of a log at home is byte for byte what the command wrote
+ *   - a file gets its name only once its bytes are safe
  *   - in the end the database is sound, nothing is left running, and no file lies about of which no
  *     row knows
  *
@@ -64,6 +65,7 @@ struct world {
     int64_t refuse_us; /* commits of flowrun fail before */
     bool veto;         /* the commit under way fails … */
     bool condemned;    /* … and flowrun is killed at its next call */
+    bool powerless;    /* … by a power cut of control */
     bool committing;   /* flowrun is inside of a commit: it is condemned, not killed at once */
     bool may_fail;     /* flowrun may end with an error that says why; then it is resumed */
     int64_t look_us;   /* look is wanted then at the latest; INT64_MAX */

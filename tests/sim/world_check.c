@@ -301,12 +301,16 @@ static void check_files(struct world *w)
             char id[64];
             if (n->inode == NULL || base[0] == '\0' || n->inode->dir)
                 continue;
-            if (strstr(n->path, "/tmp/") != NULL || strstr(n->path, "/spool/") != NULL ||
+            /* part of a shipped file that a power cut left: its node prunes it after some days */
+            bool part = strncmp(n->path, "/node/tmp/", 10) == 0 && w->sim.machines[i].renames_lost;
+            if ((strstr(n->path, "/tmp/") != NULL && !part) || strstr(n->path, "/spool/") != NULL ||
                 (strncmp(n->path, "/node/s/", 8) == 0 && !w->sim.machines[i].untidy))
                 world_violated(w, "%s lies about on %s", n->path, w->sim.machines[i].name);
             if (strstr(n->path, "/blobs/") != NULL)
                 check_blob(w, n->path, base);
-            snprintf(id, sizeof(id), "%.*s", (int)strcspn(base, "."), base);
+            if (strncmp(n->path, "/node/a/", 8) == 0) /* in the attempt's folder */
+                base = n->path + 8;
+            snprintf(id, sizeof(id), "%.*s", (int)strcspn(base, "./"), base);
             if ((strncmp(n->path, "/node/log/", 10) == 0 || strncmp(n->path, "/node/a/", 8) == 0 ||
                  strstr(n->path, "/runs/") != NULL) &&
                 strstr(known.p != NULL ? known.p : "", id) == NULL)

@@ -13,7 +13,7 @@ static bool never(void *arg)
     return false;
 }
 
-static int stray(void *arg)
+static int orphan(void *arg)
 {
     (void)arg;
     sim_block(never, NULL, INT64_MAX);
@@ -21,13 +21,13 @@ static int stray(void *arg)
 }
 
 /* A child that ignores SIGTERM in a session of its own; orphaned when its parent ends. */
-static void start_stray(struct sim_proc *parent)
+static void start_orphan(struct sim_proc *parent)
 {
-    struct sim_proc *p = sim_start(parent->m, stray, "", 1);
+    struct sim_proc *p = sim_start(parent->m, orphan, "", 1);
 
     p->ppid = parent->pid;
     p->ignores_term = true;
-    sim_name(p->comm, "stray");
+    sim_name(p->comm, "orphan");
     memcpy(p->marker, parent->marker, sizeof(p->marker));
 }
 
@@ -80,7 +80,7 @@ int world_program(void *arg)
     }
     if (strcmp(mode, "wild") == 0) {
         sim->cur->ignores_term = true;
-        start_stray(sim->cur);
+        start_orphan(sim->cur);
     }
     if (strcmp(mode, "stuck") == 0)
         sim->cur->stuck_us = until;

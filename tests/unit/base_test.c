@@ -1,4 +1,5 @@
 /* Text, values, files and processes of engine/base. */
+#include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
@@ -6,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static void values(void)
@@ -19,8 +21,16 @@ static void values(void)
     static const struct {
         const char *text;
         int64_t bytes;
-    } sizes[] = {{"512", 512}, {"64KiB", 65536}, {"10GB", 10000000000}, {"1.5GiB", 1610612736},
-                 {"x", -1},    {"1 KB", -1},     {"10QB", -1}};
+    } sizes[] = {{"512", 512},    {"64KiB", 65536}, {"10GB", 10000000000}, {"1.5GiB", 1610612736},
+                 {"x", -1},       {"1 KB", -1},     {"10QB", -1},          {"2K", 2048},
+                 {"2M", 2097152}, {"2KB", 2000}};
+    static const struct {
+        int64_t n;
+        const char *duration, *size;
+    } shown[] = {{999, "999ms", "999 B"},        {1000, "1.0s", "1000 B"},
+                 {1023, "1.0s", "1023 B"},       {1024, "1.0s", "1.0 KiB"},
+                 {59999, "59.9s", "58.6 KiB"},   {60000, "1m00s", "58.6 KiB"},
+                 {3599999, "59m59s", "3.4 MiB"}, {3600000, "1h00m", "3.4 MiB"}};
     struct fr_err err;
     int64_t v;
 
@@ -34,6 +44,15 @@ static void values(void)
         enum fr_rc rc = fr_parse_size(fr_str_of(sizes[i].text), &v, &err);
         CHECK_INT(rc == FR_OK ? v : -1, sizes[i].bytes);
     }
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        char text[24];
+
+        check_row(shown[i].size);
+        fr_show_duration(shown[i].n, text);
+        CHECK_TEXT(text, shown[i].duration);
+        fr_show_size(shown[i].n, text);
+        CHECK_TEXT(text, shown[i].size);
+    }
     check_row("numbers");
     CHECK(fr_parse_i64(FR_STR("9223372036854775807"), &v, &err) == FR_OK && v == INT64_MAX);
     CHECK(fr_parse_i64(FR_STR("9223372036854775808"), &v, &err) == FR_USAGE);
@@ -42,6 +61,54 @@ static void values(void)
     double f;
     CHECK(fr_parse_f64(FR_STR("1e-4"), &f, &err) == FR_OK && f == 1e-4);
     CHECK(fr_parse_f64(FR_STR("nan"), &f, &err) == FR_USAGE);
+    CHECK(fr_parse_f64(FR_STR("1e999"), &f, &err) == FR_USAGE);
+}
+
+static void *no_realloc(void *p, size_t n)
+{
+    (void)p;
+    (void)n;
+    return NULL;
+}
+
+static void arrays(void)
+{
+    struct fr_arena arena = {0};
+    size_t cap = 0, moves = 0;
+    int *v = NULL, *kept = NULL;
+
+    check_row("arrays");
+    for (size_t n = 0; n < 1000; n++) {
+        int *to = fr_grow(v, n + 1, &cap, sizeof(*v));
+
+        CHECK(to != NULL && cap > n);
+        moves += to != v;
+        v = to;
+        v[n] = (int)n;
+    }
+    CHECK(moves <= 7); /* 16, 32 … 1024 */
+    for (int n = 0; n < 1000; n++)
+        CHECK_INT(v[n], n);
+    CHECK_INT(cap, 1024);
+    CHECK(fr_grow(v, SIZE_MAX / sizeof(*v) + 1, &cap, sizeof(*v)) == NULL);
+    fr_sys.realloc = no_realloc;
+    CHECK(fr_grow(v, 1025, &cap, sizeof(*v)) == NULL);
+    CHECK(fr_grow(v, 1024, &cap, sizeof(*v)) == v);
+    fr_sys = fr_sys_real;
+    CHECK_INT(cap, 1024);
+    v = fr_grow(v, 5000, &cap, sizeof(*v));
+    CHECK_INT(cap, 5000);
+    fr_sys.free(v);
+    for (size_t n = 0; n < 1000; n++) {
+        kept = fr_arena_grow(&arena, kept, n, sizeof(*kept));
+        if (!CHECK(kept != NULL))
+            break;
+        kept[n] = (int)n;
+    }
+    for (int n = 0; n < 1000; n++)
+        CHECK_INT(kept[n], n);
+    fr_arena_finish(&arena);
+    check_row("");
 }
 
 static void texts(void)
@@ -120,6 +187,57 @@ static int say_hello(void *arg)
     return write(fd, "hi", 2) == 2 ? 0 : 1;
 }
 
+#define FOLDER "programs" /* below a folder of this process */
+
+static const struct {
+    const char *name, *program, *path, *cwd;
+    int error; /* 0: it starts and exits with 7 */
+    bool cwd_refused;
+} path_rows[] = {
+    {"of the child's PATH", "mine", "PATH=/nowhere:" FOLDER, NULL, 0, false},
+    {"an empty part of PATH is the working folder", "mine", "PATH=/nowhere:", FOLDER, 0, false},
+    {"below the working folder", "./mine", "PATH=", FOLDER, 0, false},
+    {"a script without a first line", "script", "PATH=" FOLDER, NULL, 0, false},
+    {"not on the child's PATH", "sh", "PATH=" FOLDER, NULL, ENOENT, false},
+    {"not executable", "plain", "PATH=" FOLDER ":/nowhere", NULL, EACCES, false},
+    {"no PATH: the usual folders", "true", "A=1", NULL, -1, false},
+    {"no working folder", "mine", "PATH=" FOLDER, FOLDER "/none", ENOENT, true},
+};
+
+/* Programs are those of the new process's PATH, not of this one's. */
+static void program_paths(void)
+{
+    char place[] = "/tmp/base_test.XXXXXX";
+    struct fr_err err;
+
+    CHECK(mkdtemp(place) != NULL && chdir(place) == 0);
+    CHECK(fr_mkdirs(FOLDER, 0700, &err) == FR_OK);
+    CHECK(fr_file_write(FOLDER "/mine", "#!/bin/sh\nexit 7\n", 17, 0700, &err) == FR_OK);
+    CHECK(fr_file_write(FOLDER "/script", "exit 7\n", 7, 0700, &err) == FR_OK);
+    CHECK(fr_file_write(FOLDER "/plain", "x", 1, 0600, &err) == FR_OK);
+    for (size_t i = 0; i < sizeof(path_rows) / sizeof(path_rows[0]); i++) {
+        const char *argv[] = {path_rows[i].program, NULL}, *envp[] = {path_rows[i].path, NULL};
+        bool refused = !path_rows[i].cwd_refused;
+        struct fr_spawn s = {.argv = argv,
+                             .envp = envp,
+                             .cwd = path_rows[i].cwd,
+                             .cwd_refused = &refused,
+                             .fds = {-1, -1, 2}};
+        struct fr_proc p;
+        struct fr_wait w;
+        check_row(path_rows[i].name);
+        int rc = fr_sys.spawn(&s, &p), e = errno;
+        CHECK(refused == path_rows[i].cwd_refused);
+        if (path_rows[i].error > 0) {
+            CHECK(rc == -1 && e == path_rows[i].error);
+        } else if (CHECK(rc == 0)) {
+            CHECK(fr_sys.wait(p.pid, &w, 0) == 0 && !w.signaled);
+            CHECK_INT(w.code, path_rows[i].error == 0 ? 7 : 0);
+        }
+    }
+    CHECK(chdir("/") == 0 && fr_remove_tree(place, &err) == FR_OK);
+}
+
 static void processes(void)
 {
     const char *argv[] = {"sh", "-c", "kill -9 $$", NULL}, *envp[] = {"FLOWRUN_ATTEMPT=me", NULL};
@@ -138,6 +256,7 @@ static void processes(void)
     CHECK(fr_sys.kill(p, 0) == -1 && errno == ESRCH);
     argv[0] = "no-such-program";
     CHECK(fr_sys.spawn(&s, &p) == -1 && errno == ENOENT);
+    program_paths();
     check_row("marker");
     const char *cat[] = {"cat", NULL};
     CHECK_INT(fr_sys.pipe(fds), 0);
@@ -168,6 +287,7 @@ static void processes(void)
 int main(void)
 {
     values();
+    arrays();
     texts();
     files();
     processes();

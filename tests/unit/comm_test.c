@@ -194,6 +194,7 @@ static int reduce_round(struct tr_comm *c, int64_t n)
             sum += (float)pattern(r, 1, (size_t)i) / 3;
         bad += p[i] != sum;
     }
+    tr_comm_leave(c, q);
     tr_queue_destroy(c->be, q);
     free(p);
     free(slices);
@@ -223,6 +224,39 @@ static int collectives(struct tr_comm *c)
     bad += tr_comm_host_sum(c, sums, 2, NULL) != FR_OK;
     bad += sums[0] != 1.5 * c->size || sums[1] != c->size * (c->size - 1) / 2.0;
     return bad > 90 ? 90 : bad;
+}
+
+/* A communicator belongs to the queue of its first call; a group of all ranks to another. */
+static int two_queues(struct tr_comm *c)
+{
+    struct tr_queue *q[2] = {NULL, NULL};
+    uint8_t in[4] = {1, 2, 3, (uint8_t)c->rank}, out[4 * MAX] = {0};
+    struct tr_gather_item item = {out, in, sizeof(in)};
+    struct tr_allgather g = {&item, 1, "weights"};
+    struct tr_broadcast b = {in, sizeof(in), 0, "state"};
+    struct tr_alltoall x = {out, out, sizeof(in), "gradients"};
+    struct tr_comm *group = NULL;
+    struct fr_err err = {0};
+    int bad = 0;
+
+    for (int i = 0; i < 2; i++)
+        bad += tr_queue_create(c->be, 0, &q[i], NULL) != FR_OK;
+    bad += tr_comm_all_gather(c, q[0], &g, NULL) != FR_OK;
+    bad += tr_comm_broadcast(c, q[1], &b, &err) != FR_BUG;
+    bad += strcmp(err.msg, "state: a communicator's calls are all on one queue") != 0;
+    bad += tr_comm_all_gather(c, q[1], &g, NULL) != FR_BUG;
+    bad += tr_comm_all_to_all(c, q[1], &x, NULL) != FR_BUG;
+    bad += tr_comm_split(c, 0, &group, NULL) != FR_OK;
+    bad += group == NULL || group->size != c->size || group->rank != c->rank;
+    bad += tr_comm_broadcast(group, q[1], &b, NULL) != FR_OK;
+    bad += tr_comm_all_gather(c, q[0], &g, NULL) != FR_OK;
+    tr_comm_destroy(group);
+    tr_comm_leave(c, q[0]);
+    bad += tr_comm_all_gather(c, q[1], &g, NULL) != FR_OK;
+    tr_comm_leave(c, q[1]);
+    for (int i = 0; i < 2; i++)
+        tr_queue_destroy(c->be, q[i]);
+    return bad;
 }
 
 /* The last rank dies in the middle; each other must learn of it and name it. */
@@ -288,6 +322,14 @@ int main(void)
             for (int r = 0; r < size; r++)
                 CHECK_INT(statuses[r], 0);
         }
+    for (int size = 1; size <= MAX; size++) {
+        struct world w = {.size = size, .per_node = 2, .timeout_ms = 60000};
+
+        check_row("two queues");
+        run_world(&w, two_queues, statuses);
+        for (int r = 0; r < size; r++)
+            CHECK_INT(statuses[r], 0);
+    }
     struct world dying = {.size = 4, .per_node = 2, .timeout_ms = 60000};
     check_row("a rank dies");
     run_world(&dying, one_dies, statuses);

@@ -1,6 +1,5 @@
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"
-#include "trainer/data/sampler.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -114,6 +113,9 @@ static const struct {
 } fits[] = {
     {100, 10, 50, 40, 10}, {10, 100, 50, 10, 40}, {60, 60, 100, 50, 50}, {200, 40, 100, 60, 40},
     {1000, 600, 1024, 640, 384}, {5, 5, 100, 5, 5}, {0, 0, 1, 0, 0}, {3, 3, 1, 1, 0},
+    /* ties: half of the limit is no longer short; a share is cut off in double precision */
+    {60, 49, 100, 51, 49}, {60, 50, 100, 55, 45}, {49, 60, 100, 49, 51}, {50, 60, 100, 46, 54},
+    {50, 50, 100, 50, 50}, {1, 1, 1, 1, 0}, {1, 1, 2, 1, 1}, {14, 30, 22, 8, 14},
 };
 
 /* Each character is one token: s1 "@$%&", t1 "!?^~", s2 "*+/", t2 "|;". Worked out by hand from the
@@ -168,6 +170,74 @@ static void test_cuts(struct tr_tokenizer *t, struct tr_encoder *e)
     check_row("unknown template");
     CHECK_INT(tr_template_find("deepseek4", &empty, &err), FR_USAGE);
     CHECK(strstr(err.msg, "did you mean 'deepseek") != NULL);
+}
+
+static int64_t count_of(const struct tr_ids *ids, int32_t id)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < ids->n; i++)
+        n += ids->v[i] == id;
+    return n;
+}
+
+/* Ends that are trained: one a turn, where the next turn begins, and the last. An empty prompt has
+ * no token to carry one. */
+static void test_ends(const struct tr_template *fewshot, struct tr_encoder *e)
+{
+    static const struct {
+        const char *name;
+        struct tr_message m[4];
+        int64_t want;
+    } turns[] = {{"two ends", {U("@$"), A("!?"), U("*"), A("|;")}, 2},
+                 {"an empty prompt", {U("@$"), A("!?"), U(""), A("|;")}, 1}};
+    struct tr_template_opts o = {.cutoff_len = 99};
+    struct fr_err err;
+
+    for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+        struct tr_example x = {.messages = turns[i].m, .n = 4};
+        struct tr_ids ids = {0}, labels = {0};
+        struct tr_encoded out = {&ids, &labels};
+
+        check_row(turns[i].name);
+        CHECK_INT(tr_template_encode(fewshot, e, &x, &o, out, &err), FR_OK);
+        CHECK_INT(count_of(&labels, tr_tokenizer_eos(tr_encoder_tokenizer(e))), turns[i].want);
+        tr_ids_finish(&ids);
+        tr_ids_finish(&labels);
+    }
+}
+
+/* A template with one end-of-sequence at the end: it has a place within every limit. */
+static void test_efficient(struct tr_encoder *e)
+{
+    static const struct tr_message m[] = {U("@$%&"), A("!?^~"), U("*+/"), A("|;")};
+    int32_t eos = tr_tokenizer_eos(tr_encoder_tokenizer(e));
+    struct tr_example x = {.messages = m, .n = 4};
+    const struct tr_template *fewshot;
+    int64_t whole = 0;
+    struct fr_err err;
+
+    CHECK_INT(tr_template_find("fewshot", &fewshot, &err), FR_OK);
+    for (int64_t cutoff = 99; cutoff >= 1; cutoff = cutoff == 99 ? whole + 1 : cutoff - 1) {
+        struct tr_template_opts o = {.cutoff_len = cutoff};
+        struct tr_ids ids = {0}, labels = {0};
+        struct tr_encoded out = {&ids, &labels};
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "one end, limit %d", (int)cutoff);
+        check_row(name);
+        CHECK_INT(tr_template_encode(fewshot, e, &x, &o, out, &err), FR_OK);
+        whole = cutoff == 99 ? (int64_t)ids.n : whole;
+        CHECK_INT(ids.n, cutoff < whole ? cutoff : whole);
+        CHECK_INT(labels.n, ids.n);
+        CHECK_INT(count_of(&ids, eos), 1);
+        CHECK_INT(ids.v[ids.n - 1], eos);
+        CHECK_INT(labels.v[ids.n - 1], eos);
+        tr_ids_finish(&ids);
+        tr_ids_finish(&labels);
+    }
+    CHECK(whole > 14);
+    test_ends(fewshot, e);
 }
 
 /* Data sets: an entry, a file, and the texts of the samples (template empty), joined by "|". */
@@ -392,84 +462,69 @@ static void test_cache(struct tr_tokenizer *t)
     fr_buf_finish(&bytes);
 }
 
-/* What accelerate's BatchSamplerShard gives (even_batches) for torch.randperm's order. */
-static const struct {
-    int64_t n, batch, world, rank, seed;
-    bool drop;
-    int64_t micro, index[6];
-} shards[] = {
-    {10, 2, 3, 0, 42, false, 2, {2, 6, 0, 9}},       {10, 2, 3, 1, 42, false, 2, {1, 8, 3, 7}},
-    {10, 2, 3, 2, 42, false, 2, {4, 5, 2, 6}},       {10, 3, 2, 0, 42, false, 2, {2, 6, 1, 0, 9,
-                                                                                  3}},
-    {10, 3, 2, 1, 42, false, 2, {8, 4, 5, 7, 2, 6}}, {3, 2, 4, 0, 42, false, 1, {0, 2}},
-    {3, 2, 4, 2, 42, false, 1, {2, 1}},              {3, 2, 4, 3, 42, false, 1, {0, 2}},
-    {7, 2, 2, 0, 43, false, 2, {3, 1, 5, 0}},        {7, 2, 2, 1, 43, false, 2, {2, 4, 6, 3}},
-    {10, 3, 2, 1, 42, true, 1, {8, 4, 5}},
-};
-
-static void make_set(int64_t n)
+static enum fr_rc load_with(struct tr_dataset_opts *o, const char *templ, struct tr_tokenizer *t,
+                            struct tr_dataset **out)
 {
-    struct fr_buf b = {0};
-
-    for (int64_t i = 0; i < n; i++)
-        fr_buf_fmt(&b, "{\"instruction\": \"%.*s\", \"output\": \"!?\"}\n", (int)(1 + i % 4),
-                   "@$%&");
-    put("a.jsonl", b.p);
-    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
-    fr_buf_finish(&b);
-}
-
-static void test_sampler(struct tr_tokenizer *t)
-{
-    struct tr_batch b = {0};
     struct fr_err err;
 
-    check_row("sampler");
-    for (size_t i = 0; i < sizeof(shards) / sizeof(shards[0]); i++) {
-        struct tr_sampler_opts o = {shards[i].batch, shards[i].rank, shards[i].world,
-                                    shards[i].seed - 1, true, shards[i].drop};
-        struct tr_dataset *d = NULL;
-        struct tr_sampler *s = NULL;
-        make_set(shards[i].n);
-        CHECK_INT(load("x", t, NULL, &d, NULL, &err), FR_OK);
-        CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
-        CHECK_INT(tr_sampler_micro_per_epoch(s), shards[i].micro);
-        for (int64_t k = 0; k < shards[i].micro; k++) {
-            CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK); /* epoch 1: seed + 1 */
-            for (int64_t x = 0; x < o.batch; x++)
-                CHECK_INT(b.index[x], shards[i].index[k * o.batch + x]);
-            CHECK_INT(b.place[0], (k * o.world + o.rank) * o.batch);
-        }
-        tr_sampler_destroy(s);
+    CHECK_INT(tr_template_find(templ, &o->templ, &err), FR_OK);
+    return tr_dataset_load(o, t, out, NULL, &err);
+}
+
+/* A cache made with other options is not taken: each option that decides ids or labels. */
+static void test_cache_options(struct tr_tokenizer *t)
+{
+    static const struct {
+        const char *name, *dataset, *templ;
+        struct tr_template_opts text;
+        int64_t max_samples, seed;
+    } options[] = {
+        {"as it was", "x", "default", {40, false, false, NULL}, -1, 42},
+        {"cutoff_len", "x", "default", {39, false, false, NULL}, -1, 42},
+        {"mask_history", "x", "default", {40, true, false, NULL}, -1, 42},
+        {"train_on_prompt", "x", "default", {40, false, true, NULL}, -1, 42},
+        {"default_system", "x", "default", {40, false, false, "s"}, -1, 42},
+        {"template", "x", "alpaca", {40, false, false, NULL}, -1, 42},
+        {"max_samples", "x", "default", {40, false, false, NULL}, 3, 42},
+        {"seed", "x", "default", {40, false, false, NULL}, 3, 43},
+        {"columns", "columns", "default", {40, false, false, NULL}, -1, 42},
+        {"num_samples", "few", "default", {40, false, false, NULL}, -1, 42},
+        {"two sets", "x,columns", "default", {40, false, false, NULL}, -1, 42},
+    };
+    char cache[256];
+    struct tr_dataset *d;
+
+    put("dataset_info.json",
+        "{\"x\": {\"file_name\": \"a.json\"}, "
+        "\"columns\": {\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"output\", "
+        "\"response\": \"instruction\"}}, "
+        "\"few\": {\"file_name\": \"a.json\", \"num_samples\": 2}}");
+    put("a.json", "[{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"h\", \"i\"]]}, "
+                  "{\"instruction\": \"c\", \"output\": \"d\"}, {\"instruction\": \"e\", "
+                  "\"output\": \"f\"}, {\"instruction\": \"g\", \"output\": \"h\"}]");
+    (void)snprintf(cache, sizeof(cache), "%s/options", dir);
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        struct tr_dataset_opts o = {.dataset = options[i].dataset,
+                                    .dataset_dir = dir,
+                                    .max_samples = options[i].max_samples,
+                                    .seed = options[i].seed,
+                                    .text = options[i].text};
+        char plain[65] = "";
+
+        check_row(options[i].name);
+        if (!CHECK_INT(load_with(&o, options[i].templ, t, &d), FR_OK))
+            continue;
+        (void)snprintf(plain, sizeof(plain), "%s", tr_dataset_digest(d));
         tr_dataset_destroy(d);
+        o.cache_dir = cache;
+        for (int again = 0; again < 2; again++) {
+            if (!CHECK_INT(load_with(&o, options[i].templ, t, &d), FR_OK))
+                continue;
+            CHECK_INT(tr_dataset_cached(d), again);
+            CHECK_TEXT(tr_dataset_digest(d), plain);
+            tr_dataset_destroy(d);
+        }
     }
-    tr_batch_finish(&b);
-}
-
-static void test_pack(void)
-{
-    static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
-    static const int32_t pos[] = {0, 1, 2, 0, 1}, targets[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
-    static const int32_t all[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
-    struct tr_sample s[2] = {{ids, labels, 3}, {ids + 3, labels + 3, 2}};
-    struct tr_batch b = {0};
-    struct fr_err err;
-
-    check_row("pack");
-    CHECK_INT(tr_batch_pack(s, 2, &b, &err), FR_OK);
-    CHECK(b.tokens == 5 && b.samples == 2 && b.target_count == 3 && b.padded_tokens == 16);
-    CHECK(b.attn_offsets[0] == 0 && b.attn_offsets[1] == 3 && b.attn_offsets[2] == 5);
-    for (int i = 0; i < 5; i++) {
-        CHECK_INT(b.ids[i], ids[i]);
-        CHECK_INT(b.pos[i], pos[i]);
-        CHECK_INT(b.targets[i], targets[i]);
-    }
-    check_row("pack without labels");
-    s[0].labels = s[1].labels = NULL;
-    CHECK_INT(tr_batch_pack(s, 2, &b, &err), FR_OK);
-    for (int i = 0; i < 5; i++)
-        CHECK_INT(b.targets[i], all[i]);
-    tr_batch_finish(&b);
 }
 
 /* Public data sets through the registry that comes with them: nothing is dropped, nothing is
@@ -527,11 +582,11 @@ int main(void)
     }
     test_templates(t, e);
     test_cuts(t, e);
+    test_efficient(e);
     test_sets(t);
     test_workers(t);
     test_cache(t);
-    test_sampler(t);
-    test_pack();
+    test_cache_options(t);
     if (data != NULL)
         test_real(data);
     else

@@ -33,6 +33,12 @@ static const struct {
 } rows[] = {
     {"least", "{" Z "}", NULL, FR_OK},
     {"unknown top", "{" Z ",\"_comment\":1,\"whatever\":{}}", NULL, FR_OK},
+    {"typo at the top", "{" Z ",\"gradient_cliping\":0.5}",
+     "unknown key 'gradient_cliping': did you mean 'gradient_clipping'?", FR_USAGE},
+    {"typo of an idle key", "{" Z ",\"tensorbord\":{}}", "did you mean 'tensorboard'", FR_USAGE},
+    {"elastic", "{" Z ",\"elasticity\":{\"enabled\":true}}", "elasticity: batch sizes",
+     FR_UNSUPPORTED},
+    {"not elastic", "{" Z ",\"elasticity\":{\"enabled\":false}}", NULL, FR_OK},
     {"old boolean", "{\"zero_optimization\":true}", NULL, FR_OK},
     {"floats", "{\"zero_optimization\":{\"stage\":3,\"sub_group_size\":1e9}}", NULL, FR_OK},
     {"old offload", "{\"zero_optimization\":{\"stage\":2,\"cpu_offload\":true}}", NULL, FR_OK},
@@ -92,6 +98,8 @@ static const struct {
      "ds scheduler.params.total_num_steps=5 vs hf num_training_steps (calculated)=100", FR_USAGE},
     {"wire", "{" Z ",\"communication_data_type\":\"int8\"}", "fp32, bf16 or fp16", FR_USAGE},
     {"sequence", "{" Z ",\"sequence_parallel_size\":2}", "sequence parallelism", FR_UNSUPPORTED},
+    {"prescale", "{" Z ",\"prescale_gradients\":true}", "never scaled before", FR_UNSUPPORTED},
+    {"predivide", "{" Z ",\"gradient_predivide_factor\":2}", "never scaled before", FR_UNSUPPORTED},
     {"repeated key", "{" Z ",\"a\":1,\"a\":2}", "uplicate", FR_USAGE},
     {"broken", "{" Z, "--deepspeed:1:", FR_USAGE},
 };
@@ -145,6 +153,7 @@ static void test_auto(void)
     CHECK_INT(c.initial_scale_power, 12);
     CHECK_INT(c.reduce_bucket_size, 64 * 64);
     CHECK_INT(c.prefetch_bucket_size, (int64_t)(0.9 * 64 * 64));
+    CHECK(c.prefetch_auto);
     CHECK_INT(c.persistence_threshold, 640);
     CHECK_INT(c.max_live_parameters, 7);
     CHECK_INT(c.max_reuse_distance, 1000000000);
@@ -156,6 +165,15 @@ static void test_auto(void)
     CHECK(c.offload_param == TR_OFFLOAD_CPU && c.offload_param_pin);
     CHECK(c.offload_optimizer == TR_OFFLOAD_NONE);
     CHECK(strstr(notes.p, "moe is ignored: ") != NULL);
+    fr_buf_finish(&notes);
+
+    check_row("keys without effect");
+    CHECK_INT(load("{" Z ",\"_comment\":1,\"whatever\":{},\"nebula\":{},\"autotuning\":false}", &a,
+                   1, &c, &notes, &err),
+              FR_OK);
+    CHECK(strstr(notes.p, "whatever is ignored: neither DeepSpeed nor this program") != NULL);
+    CHECK(strstr(notes.p, "nebula is ignored: checkpoints are plain folders") != NULL);
+    CHECK(strstr(notes.p, "_comment") == NULL && strstr(notes.p, "autotuning") == NULL);
     fr_buf_finish(&notes);
 
     check_row("absent keys");

@@ -1,9 +1,11 @@
 /* Files to a node and from it, by the node executor: in pieces, against credit, over lost
  * connections. The nodes are the test's own (exec_peer.h). */
 #include "tests/unit/exec_peer.h"
+#include "tests/unit/sync_guard.h"
 
 #include "engine/base/file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -71,11 +73,13 @@ static void test_get(void)
     struct fr_buf text = {0};
     const struct fr_msg *m;
     const struct fr_exec_event *ev;
+    size_t renames;
 
     check_row("get");
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof(path), "%s/f", dir);
     peer_setup(&w, 1);
+    sync_guard_begin(); /* a file has its name only once its bytes are safe */
     CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path, 9}, NULL) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(p, FR_MSG_GET)) != NULL && m->get.offset == 0);
@@ -92,6 +96,8 @@ static void test_get(void)
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_GET_DONE);
     CHECK(ev != NULL && ev->ref == 5 && ev->get.size == 9);
+    CHECK(sync_guard_end(false, &renames) == 0);
+    CHECK(renames == 1);
     fr_sha256("hello you", 9, sum);
     CHECK_TEXT(ev->get.sha256, sum);
     CHECK(fr_file_read(path, 100, &text, NULL) == FR_OK && text.n == 9);
@@ -152,10 +158,148 @@ static void test_large_get(void)
     peer_finish(&w);
 }
 
+/* Whether a file is on the disk before it has its name: the calls, in order. */
+static struct {
+    char order[64];
+    bool full; /* the disk */
+} disk;
+
+static void note(const char *call)
+{
+    size_t n = strlen(disk.order);
+
+    snprintf(disk.order + n, sizeof(disk.order) - n, "%s ", call);
+}
+
+static int noted_sync(int fd)
+{
+    note("sync");
+    errno = ENOSPC;
+    return disk.full ? -1 : fr_sys_real.fdatasync(fd);
+}
+
+static int noted_rename(const char *from, const char *to)
+{
+    note("rename");
+    return fr_sys_real.rename(from, to);
+}
+
+static void test_durable_get(void)
+{
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64], part[80];
+    struct fr_msg data = {.type = FR_MSG_GET_DATA}, end = {.type = FR_MSG_GET_END};
+    const struct fr_exec_event *ev;
+
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    snprintf(part, sizeof(part), "%s.part", path);
+    for (int full = 0; full < 2; full++) {
+        check_row(full ? "a full disk" : "synced before it has its name");
+        disk.order[0] = '\0';
+        disk.full = full;
+        peer_setup(&w, 1);
+        fr_sys.fdatasync = noted_sync;
+        fr_sys.rename = noted_rename;
+        CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path, 9}, NULL) ==
+              FR_OK);
+        peer_run(&w);
+        data.get_data = (struct fr_get_data){5, 0, FR_STR("hello you")};
+        peer_say(p, &data);
+        end.get_end = (struct fr_get_end){5, 9, 0644};
+        peer_say(p, &end);
+        peer_run(&w);
+        ev = peer_event(&w, full ? FR_EXEC_FAILED : FR_EXEC_GET_DONE);
+        if (CHECK(ev != NULL) && full)
+            CHECK_INT(ev->err.rc, FR_FULL);
+        CHECK_TEXT(disk.order, full ? "sync " : "sync rename ");
+        CHECK(access(part, F_OK) != 0);
+        peer_finish(&w);
+        unlink(path);
+    }
+    fr_remove_tree(dir, NULL);
+}
+
+/* A sync that began before the last bytes came is followed by one more. */
+static void test_second_sync(void)
+{
+    enum { LAST = (8 << 20) - 1000 };
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64];
+    struct fr_msg data = {.type = FR_MSG_GET_DATA}, end = {.type = FR_MSG_GET_END};
+    char *large = calloc(1, FR_BULK_MAX);
+
+    check_row("bytes that come behind a sync");
+    CHECK(large != NULL && mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    peer_setup(&w, 1);
+    fr_sys.fdatasync = noted_sync;
+    fr_sys.rename = noted_rename;
+    disk.order[0] = '\0';
+    disk.full = false;
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 7, "/r/f", path, 9 << 20}, NULL) ==
+          FR_OK);
+    peer_run(&w);
+    for (size_t at = 0; at < LAST; at += data.get_data.bytes.n) {
+        size_t n = LAST - at < FR_BULK_MAX ? LAST - at : FR_BULK_MAX;
+
+        data.get_data = (struct fr_get_data){7, at, {large, n}};
+        peer_say(p, &data);
+        peer_run(&w);
+    }
+    CHECK_TEXT(disk.order, "");
+    for (size_t at = LAST; at < LAST + 4000; at += 2000) { /* these and the end in one turn */
+        data.get_data = (struct fr_get_data){7, at, {large, 2000}};
+        peer_say(p, &data);
+    }
+    end.get_end = (struct fr_get_end){7, LAST + 4000, 0644};
+    peer_say(p, &end);
+    peer_run(&w);
+    CHECK(peer_event(&w, FR_EXEC_GET_DONE) != NULL);
+    CHECK_TEXT(disk.order, "sync sync rename ");
+    free(large);
+    peer_finish(&w);
+    fr_remove_tree(dir, NULL);
+}
+
+/* Credit of a connection ends with it. */
+static void test_old_credit(void)
+{
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    struct fr_exec_file f = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
+    struct fr_msg go_on = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
+
+    check_row("credit of an old connection");
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    credit.credit.bytes = 50000;
+    peer_say(p, &credit);
+    peer_run(&w);
+    peer_cut(p, FR_UNREACHABLE);
+    peer_wait(&w, 1500);
+    CHECK(w.ex.ops->put(w.ex.self, &(struct fr_exec_put){0, 9, &f, 1}, NULL) == FR_OK);
+    go_on.put_state = (struct fr_put_state){9, 0, false, FR_STR("/s/h/a")};
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PUT_BEGIN) != NULL);
+    peer_say(p, &go_on);
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PUT_DATA) == NULL);
+    peer_say(p, &credit);
+    peer_run(&w);
+    CHECK(peer_got(p, FR_MSG_PUT_DATA) != NULL);
+    peer_finish(&w);
+}
+
 int main(void)
 {
     test_put();
     test_get();
     test_large_get();
+    test_durable_get();
+    test_second_sync();
+    test_old_credit();
     return check_done();
 }

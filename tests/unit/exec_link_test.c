@@ -54,15 +54,39 @@ static void test_silence(void)
     peer_connect(&w, 0);
     CHECK(w.ex.ops->attach(w.ex.self, a, 0, &err) == FR_OK);
     peer_run(&w);
-    w.nodes[0].mute = true;
+    w.nodes[0].silent = true;
     peer_wait(&w, 8900);
     CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
     peer_wait(&w, 200);
     ev = peer_event(&w, FR_EXEC_DOWN);
     CHECK(ev != NULL && ev->down.silent && ev->err.rc == FR_UNREACHABLE);
-    w.nodes[0].mute = false; /* the hello of the try under way is lost: that one gives up first */
+    w.nodes[0].silent = false; /* the hello of the try under way is lost: that one gives up first */
     peer_wait(&w, 40000);
     CHECK_INT(peer_events(&w, FR_EXEC_UP), 1);
+    peer_finish(&w);
+}
+
+/* The answer to a ping may wait to be read while this process does not run. */
+static void test_held_up(void)
+{
+    static struct peer_world w;
+    struct fr_msg pong = {.type = FR_MSG_PONG};
+    struct fr_exec_attempt a = {0, A};
+
+    check_row("this process was held up");
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    CHECK(w.ex.ops->attach(w.ex.self, a, 0, NULL) == FR_OK);
+    peer_run(&w);
+    w.nodes[0].silent = true;
+    peer_wait(&w, 4100);
+    peer_hold_up(&w, 20000);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
+    w.nodes[0].silent = false;
+    pong.pong = (struct fr_pong){fr_sys.mono_ms(), 1, 1};
+    peer_say(&w.nodes[0], &pong);
+    peer_wait(&w, 20000);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
     peer_finish(&w);
 }
 
@@ -76,7 +100,7 @@ static void test_idle(void)
     check_row("silence where nothing is under way");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
-    w.nodes[0].mute = true;
+    w.nodes[0].silent = true;
     peer_wait(&w, 24900);
     CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
     peer_wait(&w, 200);
@@ -87,7 +111,7 @@ static void test_idle(void)
     check_row("an attempt where it was silent");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
-    w.nodes[0].mute = true;
+    w.nodes[0].silent = true;
     peer_wait(&w, 19000);
     CHECK(w.ex.ops->attach(w.ex.self, a, 0, &err) == FR_OK);
     peer_wait(&w, 4900);
@@ -97,7 +121,7 @@ static void test_idle(void)
     peer_finish(&w);
 }
 
-static void test_deaf(void)
+static void test_reads_nothing(void)
 {
     static struct peer_world w;
     struct fr_msg ping = {.type = FR_MSG_PING};
@@ -106,7 +130,7 @@ static void test_deaf(void)
     check_row("a node that talks and does not read");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
-    w.nodes[0].deaf = true;
+    w.nodes[0].reads_nothing = true;
     for (int i = 0; i < 40 && peer_events(&w, FR_EXEC_DOWN) == 0; i++) {
         peer_say(&w.nodes[0], &ping);
         peer_wait(&w, 1000);
@@ -115,14 +139,14 @@ static void test_deaf(void)
     ev = peer_event(&w, FR_EXEC_DOWN);
     if (CHECK(ev != NULL))
         CHECK_TEXT(ev->err.msg, "node n: it took nothing that was sent for 30 s");
-    w.nodes[0].deaf = false;
+    w.nodes[0].reads_nothing = false;
     peer_wait(&w, 1000);
     CHECK_INT(peer_events(&w, FR_EXEC_UP), 1);
     peer_finish(&w);
 }
 
 /* Errors that nothing asked for: one line of them. */
-static void test_strays(void)
+static void test_unknown_refs(void)
 {
     static struct peer_world w;
     struct fr_msg m = {.type = FR_MSG_ERROR, .error = {77, FR_IO, FR_STR("stray\x1b[31m")}};
@@ -173,6 +197,63 @@ static void test_pauses(void)
     peer_finish(&w);
 }
 
+/* How long a node has been away is holds_slot from the first try, or from the connection's end. */
+static void test_outage(void)
+{
+    static struct peer_world w;
+    const struct fr_exec_event *ev;
+    int64_t began;
+
+    check_row("how long it is away");
+    peer_setup(&w, 1);
+    w.infos[0].connect_ms = 4000;
+    w.nodes[0].silent = true;
+    began = fr_sys.mono_ms();
+    w.ex.ops->connect(w.ex.self, 0, NULL);
+    for (int i = 0; i < 3; i++) {
+        peer_wait(&w, i == 0 ? 5100 : 12000);
+        if (!CHECK((ev = peer_event(&w, FR_EXEC_DOWN)) != NULL))
+            break;
+        CHECK_INT(ev->down.since_ms - began, 0);
+        CHECK_INT(ev->down.until_ms - began, 120000);
+        CHECK(strstr(ev->err.msg, "within 4.0s (connect.timeout)") != NULL);
+    }
+    w.nodes[0].silent = false;
+    peer_wait(&w, 30000);
+    CHECK(peer_event(&w, FR_EXEC_UP) != NULL);
+    w.infos[0].retry_for_ms = 0;
+    w.nodes[0].refuse = FR_UNREACHABLE;
+    peer_wait(&w, 10000);
+    began = fr_sys.mono_ms();
+    peer_cut(&w.nodes[0], FR_UNREACHABLE);
+    for (int i = 0; i < 3; i++) {
+        peer_wait(&w, 5000);
+        if (!CHECK((ev = peer_event(&w, FR_EXEC_DOWN)) != NULL))
+            break;
+        CHECK_INT(ev->down.since_ms - began, 0);
+        CHECK_INT(ev->down.until_ms, -1);
+    }
+    peer_finish(&w);
+}
+
+/* Without a connect.timeout a try has 60 s. */
+static void test_slow_login(void)
+{
+    static struct peer_world w;
+
+    check_row("a login that takes 45 s");
+    peer_setup(&w, 1);
+    w.infos[0].connect_ms = 0;
+    w.nodes[0].silent = true;
+    w.ex.ops->connect(w.ex.self, 0, NULL);
+    peer_wait(&w, 45000);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);
+    CHECK_INT(w.nodes[0].opens, 1);
+    peer_wait(&w, 17000);
+    CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 1);
+    peer_finish(&w);
+}
+
 static void test_final(void)
 {
     static struct peer_world w;
@@ -206,7 +287,7 @@ static void test_few_connects(void)
     check_row("few connects at once");
     peer_setup(&w, 10);
     for (size_t i = 0; i < 10; i++) {
-        w.nodes[i].mute = true;
+        w.nodes[i].silent = true;
         w.ex.ops->connect(w.ex.self, i, NULL);
     }
     peer_run(&w);
@@ -214,7 +295,7 @@ static void test_few_connects(void)
         most += w.nodes[i].open;
     CHECK_INT(most, FR_EXEC_CONNECTS);
     for (size_t i = 0; i < 10; i++)
-        w.nodes[i].mute = false;
+        w.nodes[i].silent = false;
     peer_wait(&w, 60000); /* the four that heard nothing give up first, then all come up */
     CHECK_INT(peer_events(&w, FR_EXEC_UP), 10);
     peer_finish(&w);
@@ -281,10 +362,13 @@ int main(void)
 {
     test_up();
     test_silence();
+    test_held_up();
     test_idle();
-    test_deaf();
-    test_strays();
+    test_reads_nothing();
+    test_unknown_refs();
     test_pauses();
+    test_outage();
+    test_slow_login();
     test_final();
     test_few_connects();
     test_fenced();

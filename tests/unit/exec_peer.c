@@ -185,10 +185,10 @@ static size_t link_send(void *self, const char *bytes, size_t n)
 {
     struct peer *p = self;
 
-    if (!p->up_now || p->deaf)
+    if (!p->up_now || p->reads_nothing)
         return 0;
     peer_engine(-1);
-    if (!p->mute)
+    if (!p->silent)
         fr_wire_feed(&p->in, bytes, n);
     peer_engine(+1);
     return n;
@@ -216,7 +216,7 @@ static void link_up(void *self)
     if (p->refuse != FR_OK) {
         fr_fail(&err, p->refuse, "refused by the test");
         link_close(p);
-        ev.on_down(ev.arg, &err);
+        ev.on_down(ev.arg, &err, false);
         return;
     }
     p->up_now = true;
@@ -257,7 +257,7 @@ void peer_cut(struct peer *p, enum fr_rc rc)
 
     fr_fail(&err, rc, "cut by the test");
     link_close(p);
-    ev.on_down(ev.arg, &err);
+    ev.on_down(ev.arg, &err, false);
 }
 
 /* Lets the node read what it was sent and say what it has to. true: something happened. */
@@ -274,7 +274,7 @@ static bool serve(struct peer *p)
         on_message(p, &m);
         some = true;
     }
-    if (p->up_now && p->out.n > 0 && !p->mute) {
+    if (p->up_now && p->out.n > 0 && !p->silent) {
         struct fr_buf say = p->out;
 
         p->out = (struct fr_buf){0};
@@ -343,6 +343,12 @@ void peer_wait(struct peer_world *w, int64_t ms)
     peer_run(w);
 }
 
+void peer_hold_up(struct peer_world *w, int64_t ms)
+{
+    peer_state.now += ms;
+    peer_run(w);
+}
+
 void peer_setup(struct peer_world *w, size_t nodes)
 {
     struct fr_exec_node_args args = {0};
@@ -360,7 +366,8 @@ void peer_setup(struct peer_world *w, size_t nodes)
     w->n = nodes;
     for (size_t i = 0; i < nodes; i++) {
         w->nodes[i].loop = &w->loop;
-        w->infos[i].name = "n";
+        w->infos[i] =
+            (struct fr_exec_node){.name = "n", .connect_ms = 30000, .retry_for_ms = 120000};
     }
     args = (struct fr_exec_node_args){.loop = &w->loop.loop,
                                       .sink = {sink, w},

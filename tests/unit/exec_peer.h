@@ -30,8 +30,8 @@ struct peer {
     struct fr_link_events ev;
     struct fr_post up;
     bool open, up_now;
-    bool mute;              /* takes bytes, says nothing: not even pongs */
-    bool deaf;              /* takes nothing */
+    bool silent;            /* takes bytes, says nothing: not even pongs */
+    bool reads_nothing;     /* takes nothing */
     int opens;              /* connections so far */
     enum fr_rc refuse;      /* how the next opens end */
     struct fr_wire_in in;   /* what the engine sent */
@@ -65,6 +65,8 @@ void peer_connect(struct peer_world *w, size_t node);
 /* Runs all that is due; peer_wait() first moves the clock on, timer by timer. */
 void peer_run(struct peer_world *w);
 void peer_wait(struct peer_world *w, int64_t ms);
+/* The engine was held up for so long: all that was due meanwhile runs late. */
+void peer_hold_up(struct peer_world *w, int64_t ms);
 
 /* The node says m (in the next run). */
 void peer_say(struct peer *p, const struct fr_msg *m);

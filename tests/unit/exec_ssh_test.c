@@ -106,6 +106,9 @@ struct row {
     const char *host, *key, *known, *config;
     bool dead; /* the port that nobody listens on */
     bool late; /* bytes come between two looks */
+    const char *agent; /* its socket */
+    int connect_ms;
+    bool own_port; /* user and port are the row's, beside config */
     const char *how;
     enum fr_rc rc;
     const char *says; /* part of the error, or of a note */
@@ -190,6 +193,13 @@ static const struct row rows[] = {
      .known = "known_none",
      .rc = FR_DENIED,
      .says = "(ssh-ed25519 SHA256:"},
+    {.name = "a host that its line excludes",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_negated",
+     .rc = FR_DENIED,
+     .says = "ssh-keyscan"},
     {.name = "wrong host key",
      .transport = FR_TRANSPORT_LIBSSH2,
      .host = "127.0.0.1",
@@ -239,6 +249,138 @@ static const struct row rows[] = {
      .known = "known",
      .rc = FR_DENIED,
      .says = "Permission denied"},
+    {.name = "a name that is taken back",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_not",
+     .rc = FR_DENIED,
+     .says = "is not in /"},
+    {.name = "host keys are strict whatever the configuration says",
+     .transport = FR_TRANSPORT_OPENSSH,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_none",
+     .config = "config_lax",
+     .own_port = true,
+     .rc = FR_DENIED,
+     .says = "ssh-keyscan"},
+    {.name = "host keys are strict whatever the configuration says, libssh2",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_none",
+     .config = "config_lax",
+     .own_port = true,
+     .rc = FR_DENIED,
+     .says = "ssh-keyscan"},
+    {.name = "the first of two values counts, and a host that is excluded is",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .known = "known",
+     .config = "config_twice",
+     .how = "libssh2"},
+    {.name = "HostName %h.1",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0",
+     .key = "id",
+     .known = "known",
+     .config = "config_name",
+     .own_port = true,
+     .how = "libssh2"},
+    {.name = "Include and Match",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "gate",
+     .key = "id",
+     .known = "known_alias",
+     .config = "config_match",
+     .how = "libssh2"},
+    {.name = "RevokedHostKeys",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .config = "config_revoked",
+     .own_port = true,
+     .rc = FR_CORRUPT,
+     .says = "revoked by file"},
+    {.name = "RevokedHostKeys, libssh2",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .config = "config_revoked",
+     .own_port = true,
+     .rc = FR_USAGE,
+     .says = "libssh2 cannot honour 'revokedhostkeys /"},
+    {.name = "@cert-authority",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known_authority",
+     .how = "openssh",
+     .says = "by the system's ssh: @cert-authority in "},
+    {.name = "a jump host",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .config = "config_jump",
+     .own_port = true,
+     .rc = FR_UNREACHABLE,
+     .says = "gate"},
+    {.name = "a command in the configuration",
+     .transport = FR_TRANSPORT_OPENSSH,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .config = "config_command",
+     .own_port = true,
+     .rc = FR_USAGE,
+     .says = "has 'remotecommand top'"},
+    {.name = "a directive without a value",
+     .transport = FR_TRANSPORT_AUTO,
+     .host = "127.0.0.1",
+     .key = "id",
+     .known = "known",
+     .config = "config_broken",
+     .own_port = true,
+     .rc = FR_USAGE,
+     .says = "no argument after keyword"},
+    {.name = "a key of an agent",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .known = "known",
+     .agent = "agent",
+     .how = "libssh2"},
+    {.name = "keys of an agent that are not taken, and one that is",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .known = "known",
+     .agent = "agent_two",
+     .how = "libssh2"},
+    {.name = "no key of the agent is taken",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .known = "known",
+     .agent = "agent_other",
+     .rc = FR_DENIED,
+     .says = "the other one (agent)"},
+    {.name = "an agent that says nothing",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .known = "known",
+     .agent = "agent_silent",
+     .connect_ms = 1000,
+     .rc = FR_UNREACHABLE,
+     .says = "did not answer within 1 s"},
+    {.name = "no agent there",
+     .transport = FR_TRANSPORT_LIBSSH2,
+     .host = "127.0.0.1",
+     .known = "known",
+     .agent = "agent_none",
+     .rc = FR_DENIED,
+     .says = "keys tried: "},
     {.name = "nobody listens",
      .transport = FR_TRANSPORT_LIBSSH2,
      .host = "127.0.0.1",
@@ -292,12 +434,13 @@ static void try_row(struct site *s, const struct row *row)
         .name = "n1",
         .transport = row->transport,
         .ssh = {.host = row->host,
-                .user = row->config == NULL ? s->user : NULL,
-                .port = row->config != NULL ? 0
-                        : row->dead         ? s->dead_port
-                                            : s->port,
+                .user = row->config == NULL || row->own_port ? s->user : NULL,
+                .port = row->dead                              ? s->dead_port
+                        : row->config == NULL || row->own_port ? s->port
+                                                               : 0,
                 .key = row->key != NULL ? sshd_file(s, row->key) : NULL,
                 .known_hosts = sshd_file(s, row->known),
+                .connect_ms = row->connect_ms,
                 .config = row->config != NULL ? sshd_file(s, row->config) : "none"},
         .work = sshd_file(s, "it's work"),
     };
@@ -311,6 +454,10 @@ static void try_row(struct site *s, const struct row *row)
 
     check_row(row->name);
     late.on = row->late;
+    if (row->agent != NULL)
+        setenv("SSH_AUTH_SOCK", sshd_file(s, row->agent), 1);
+    else
+        unsetenv("SSH_AUTH_SOCK");
     CHECK(fr_loop_event_create(&loop, &err) == FR_OK);
     args.loop = &loop;
     CHECK(fr_exec_node_create(&ex, &args, &err) == FR_OK);
@@ -425,12 +572,12 @@ static void test_memory(struct site *s, size_t stride)
 {
     struct fr_exec_node node = {.name = "n1",
                                 .transport = FR_TRANSPORT_LIBSSH2,
-                                .ssh = {.host = "127.0.0.1",
+                                .ssh = {.host = "127.0.0",
                                         .user = s->user,
                                         .port = s->port,
                                         .key = sshd_file(s, "id"),
                                         .known_hosts = sshd_file(s, "known"),
-                                        .config = "none"},
+                                        .config = sshd_file(s, "config_name")},
                                 .work = sshd_file(s, "it's work")};
     size_t all;
     char name[64];
@@ -446,21 +593,6 @@ static void test_memory(struct site *s, size_t stride)
     check_row("");
 }
 
-static void test_choice(struct site *s)
-{
-    struct fr_ssh_target t = {.host = "127.0.0.1", .key = sshd_file(s, "id")};
-    struct fr_buf why = {0};
-    enum fr_transport got = FR_TRANSPORT_AUTO;
-    struct fr_err err = {0};
-
-    check_row("a jump host needs openssh");
-    t.config = sshd_file(s, "config_jump");
-    CHECK(fr_transport_choose(&t, &got, &why, &err) == FR_OK);
-    CHECK_INT(got, FR_TRANSPORT_OPENSSH);
-    CHECK(why.n > 0 && strstr(why.p, "ProxyJump in ") != NULL && strstr(why.p, "line 2") != NULL);
-    fr_buf_finish(&why);
-}
-
 int main(int argc, char **argv)
 {
     struct site s = {0};
@@ -470,10 +602,8 @@ int main(int argc, char **argv)
     if (sshd_lacks() != NULL)
         return check_skip(sshd_lacks());
     sshd_begin(&s);
-    unsetenv("SSH_AUTH_SOCK");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         try_row(&s, &rows[i]);
-    test_choice(&s);
     test_cut(&s);
     test_memory(&s, getenv("MEMORY_ALL") != NULL ? 1 : MEMORY_STEP);
     sshd_end(&s);

@@ -9,6 +9,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,8 +32,10 @@ static bool run(const char *const *argv)
 
 static bool make_key(struct site *s, const char *name, const char *type)
 {
-    const char *argv[] = {"ssh-keygen",       "-q", "-t", type, "-b", "2048", "-N", "", "-f",
-                          sshd_file(s, name), NULL};
+    const char *comment = fr_arena_fmt(&s->arena, "the %s one", name);
+    const char *argv[] = {"ssh-keygen", "-q", "-t", type,    "-b", "2048",
+                          "-N",         "",   "-C", comment, "-f", sshd_file(s, name),
+                          NULL};
 
     return run(argv);
 }
@@ -80,13 +83,22 @@ static void write_files(struct site *s)
     /* neither a comment behind the key nor a newline at the end */
     put(s, "known_bare", fr_arena_fmt(a, "[127.0.0.1]:%d %.*s", s->port, (int)bare, hk));
     put(s, "known_revoked", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n@revoked * %s\n", s->port, hk, hk));
-    put(s, "known_pattern", fr_arena_fmt(a, "!x,[127.0.?.*]:%d %s\n", s->port, hk));
+    put(s, "known_pattern", fr_arena_fmt(a, "!x,[127.0.?.1*]:%d %s\n", s->port, hk));
+    put(s, "known_negated",
+        fr_arena_fmt(a, "[127.0.?.*]:%d,![127.0.0.1]:%d %s\n", s->port, s->port, hk));
     put(s, "known_hashed", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, hk));
     CHECK(run(
         (const char *const[]){"ssh-keygen", "-q", "-H", "-f", sshd_file(s, "known_hashed"), NULL}));
     put(s, "known_alias", fr_arena_fmt(a, "my-alias %s\n", hk));
     put(s, "known_wrong", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, public_key(s, "other")));
     put(s, "known_none", "");
+    put(s, "known_not", fr_arena_fmt(a, "*,!127.0.0.1,![127.0.0.1]:%d %s\n", s->port, hk));
+    put(s, "config_lax", "Host *\n  StrictHostKeyChecking no\n  BatchMode no\n");
+    put(s, "config_twice",
+        fr_arena_fmt(a,
+                     "Host 127.*\n  IdentityFile %s\n  Port %d\n  Port 1\nHost *\n  Port 2\n"
+                     "Host !127.0.0.1 *\n  User nobody-else\n",
+                     sshd_file(s, "id"), s->port));
     put(s, "config",
         fr_arena_fmt(a,
                      "Host other\n  User nobody\nHost my* !myself\n  HostName=127.0.0.1"
@@ -94,13 +106,28 @@ static void write_files(struct site *s)
                      "  IdentityFile \"%s\"\nHost *\n  Port 1\n",
                      s->port, s->user, sshd_file(s, "id")));
     put(s, "config_jump", "Host 127.*\n  ProxyJump gate\n");
+    put(s, "config_name", "Host 127.0.0\n  HostName %h.1\n");
+    put(s, "config_revoked",
+        fr_arena_fmt(a, "Host *\n  RevokedHostKeys %s\n", sshd_file(s, "hk.pub")));
+    put(s, "config_match",
+        fr_arena_fmt(a, "Include %s\nMatch host gate exec true\n  HostName 127.0.0.1\n",
+                     sshd_file(s, "config_more")));
+    put(s, "config_more",
+        fr_arena_fmt(a, "Host gate\n  Port %d\n  User %s\n  HostKeyAlias my-alias\n", s->port,
+                     s->user));
+    put(s, "config_command", "Host *\n  RemoteCommand top\n");
+    put(s, "config_broken", "Host *\n  IdentitiesOnly\n");
+    put(s, "known_authority",
+        fr_arena_fmt(a, "@cert-authority *,[127.0.0.1]:%d %s\n", s->port, public_key(s, "other")));
     put(s, "sshd_config",
         fr_arena_fmt(a,
                      "ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"
                      "UsePAM no\nStrictModes no\nPasswordAuthentication no\n"
                      "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
-                     "ForceCommand echo welcome to the node; eval \"$SSH_ORIGINAL_COMMAND\"\n",
-                     s->port, sshd_file(s, "hk"), sshd_file(s, "authorized")));
+                     "HostCertificate %s\nForceCommand echo welcome to the node; eval "
+                     "\"$SSH_ORIGINAL_COMMAND\"\n",
+                     s->port, sshd_file(s, "hk"), sshd_file(s, "authorized"),
+                     sshd_file(s, "hk-cert.pub")));
     CHECK(fr_file_read("/proc/self/exe", 1 << 30, &self, NULL) == FR_OK);
     CHECK(fr_file_write(sshd_file(s, "flownode"), self.p, self.n, 0755, NULL) == FR_OK);
     fr_buf_finish(&self);
@@ -156,6 +183,44 @@ const char *sshd_lacks(void)
     return may_log_in() ? NULL : "this user has no login shell";
 }
 
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* An agent with these keys; at most two. */
+static void start_agent(struct site *s, size_t i, const char *name, const char *key,
+                        const char *key2)
+{
+    const char *path = sshd_file(s, name);
+    const char *argv[] = {"ssh-agent", "-D", "-a", path, NULL};
+    const char *add[] = {"ssh-add", "-q", sshd_file(s, key),
+                         key2 != NULL ? sshd_file(s, key2) : NULL, NULL};
+    int log = fr_sys.open(sshd_file(s, "agent.log"), O_CREAT | O_WRONLY | O_APPEND, 0600);
+    struct fr_spawn sp = {.argv = argv,
+                          .envp = (const char *const *)environ,
+                          .fds = {-1, log, log},
+                          .die_with_parent = true};
+    struct fr_proc p = {0};
+
+    CHECK(fr_sys.spawn(&sp, &p) == 0);
+    close(log);
+    s->agents[i] = p.pid;
+    while (!is_there(path) && waitpid(p.pid, NULL, WNOHANG) == 0)
+        ;
+    setenv("SSH_AUTH_SOCK", path, 1);
+    CHECK(run(add));
+}
+
+static void silent_agent(struct site *s)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", sshd_file(s, "agent_silent"));
+    s->silent = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(s->silent, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(s->silent, 9) == 0);
+}
+
 void sshd_begin(struct site *s)
 {
     snprintf(s->dir, sizeof(s->dir), "/tmp/exec-ssh-XXXXXX");
@@ -165,15 +230,26 @@ void sshd_begin(struct site *s)
     s->dead_port = free_port();
     CHECK(make_key(s, "hk", "ed25519") && make_key(s, "id", "ed25519") &&
           make_key(s, "other", "ed25519") && make_key(s, "rsa", "rsa"));
+    CHECK(run((const char *const[]){"ssh-keygen", "-q", "-s", sshd_file(s, "other"), "-I", "host",
+                                    "-h", "-n", "127.0.0.1", sshd_file(s, "hk.pub"), NULL}));
     write_files(s);
     CHECK(start_server(s));
     wait_for_server(s);
+    start_agent(s, 0, "agent", "id", NULL);
+    start_agent(s, 1, "agent_other", "other", NULL);
+    start_agent(s, 2, "agent_two", "other", "id");
+    silent_agent(s);
 }
 
 void sshd_end(struct site *s)
 {
     kill(s->sshd, SIGTERM);
     waitpid(s->sshd, NULL, 0);
+    for (size_t i = 0; i < 3; i++) {
+        kill(s->agents[i], SIGTERM);
+        waitpid(s->agents[i], NULL, 0);
+    }
+    close(s->silent);
     fr_remove_tree(s->dir, NULL);
     fr_arena_finish(&s->arena);
 }

@@ -9,7 +9,8 @@
 struct site {
     char dir[64], user[64];
     int port, dead_port; /* nobody listens on the second */
-    pid_t sshd;
+    pid_t sshd, agents[3];
+    int silent; /* listens for an agent, and does not answer */
     struct fr_arena arena;
 };
 
@@ -17,7 +18,8 @@ struct site {
 const char *sshd_lacks(void);
 
 /* s is zero. Makes its folder, with keys (hk: the server's, id, other, rsa), known hosts (known,
- * known_*), config, config_jump and this program as flownode; begins to listen. */
+ * known_*), configurations (config_*), agents (agent has id; agent_other has other; agent_two both;
+ * agent_silent answers nothing) and this program as flownode; begins to listen. */
 void sshd_begin(struct site *s);
 void sshd_end(struct site *s); /* its folder goes, too */
 

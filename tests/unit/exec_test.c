@@ -99,7 +99,6 @@ static void test_gang(void)
     static struct peer_world w;
     struct fr_err err = {0};
     struct fr_exec_member v[2] = {member(0, A), member(1, B)};
-    struct fr_exec_gang gang = {v, 2};
     struct fr_str env = FR_STR("MASTER_ADDR=10.0.0.1");
     struct fr_msg ok = {.type = FR_MSG_PREPARED, .prepared = {.attempt = A, .port = 39500}};
     struct fr_msg no = {.type = FR_MSG_PREPARED};
@@ -108,7 +107,8 @@ static void test_gang(void)
 
     check_row("prepare, then go");
     peer_setup(&w, 2);
-    CHECK(w.ex.ops->prepare(w.ex.self, &gang, &err) == FR_OK);
+    for (int i = 0; i < 2; i++)
+        CHECK(w.ex.ops->prepare(w.ex.self, &v[i], &err) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(&w.nodes[0], FR_MSG_PREPARE)) != NULL && !m->prepare.go_now);
     CHECK(peer_got(&w.nodes[1], FR_MSG_PREPARE) != NULL);
@@ -121,8 +121,7 @@ static void test_gang(void)
     ev = peer_event(&w, FR_EXEC_PREPARED);
     CHECK(ev != NULL && ev->node == 1 && ev->prepared.rc == FR_BUSY && ev->prepared.text.n > 0);
     v[0].go_env = (struct fr_strs){&env, 1};
-    gang.n = 1;
-    CHECK(w.ex.ops->go(w.ex.self, &gang, &err) == FR_OK);
+    CHECK(w.ex.ops->go(w.ex.self, &v[0], &err) == FR_OK);
     peer_run(&w);
     m = peer_got(&w.nodes[0], FR_MSG_GO);
     CHECK(m != NULL && m->go.env.n == 1 && fr_str_is(m->go.env.v[0], "MASTER_ADDR=10.0.0.1"));
@@ -193,15 +192,90 @@ static void test_gap(void)
     const struct fr_exec_event *ev;
 
     check_row("a gap in a log ends the connection, not the log");
+    for (uint64_t at = 1; at <= 4; at += 3) {
+        char want[80];
+
+        peer_setup(&w, 1);
+        peer_connect(&w, 0);
+        CHECK(w.ex.ops->attach(w.ex.self, a, 0, &err) == FR_OK);
+        say_log(&w.nodes[0], at, "x");
+        peer_run(&w);
+        ev = peer_event(&w, FR_EXEC_DOWN);
+        CHECK(ev != NULL && ev->err.rc == FR_PROTO && ev->down.retry_ms > 0);
+        snprintf(want, sizeof(want), "node n: log goes on at byte %d, but only 0 came before",
+                 (int)at);
+        CHECK_TEXT(ev != NULL ? ev->err.msg : "", want);
+        peer_finish(&w);
+    }
+}
+
+/* What is to stop, or never to start, is not started by the next connection first. */
+static void test_replaced(void)
+{
+    static struct peer_world w;
+    struct fr_exec_member mb = member(0, A), other = member(0, B);
+    struct fr_exec_attempt a = {0, A};
+
+    for (int stop = 0; stop < 2; stop++) {
+        check_row(stop ? "a stop replaces a queued start" : "a tombstone replaces a queued start");
+        peer_setup(&w, 1);
+        CHECK(w.ex.ops->start(w.ex.self, &mb, NULL) == FR_OK);
+        CHECK(w.ex.ops->start(w.ex.self, &other, NULL) == FR_OK);
+        CHECK((stop ? w.ex.ops->stop(w.ex.self, a, 5, 0, NULL)
+                    : w.ex.ops->tombstone(w.ex.self, a, NULL)) == FR_OK);
+        peer_run(&w);
+        const struct fr_msg *m = peer_got(&w.nodes[0], FR_MSG_PREPARE);
+        CHECK(m != NULL && fr_id_eq(m->prepare.attempt, B));
+        CHECK(peer_got(&w.nodes[0], stop ? FR_MSG_STOP : FR_MSG_TOMBSTONE) != NULL);
+        CHECK(peer_got(&w.nodes[0], FR_MSG_PREPARE) == NULL);
+        peer_finish(&w);
+    }
+}
+
+/* A pong proves what was sent before its ping, and nothing later. */
+static void test_old_pong(void)
+{
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    struct fr_msg pong = {.type = FR_MSG_PONG};
+    struct fr_exec_attempt a = {0, A};
+
+    check_row("a pong for a ping before the acknowledgement");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
-    CHECK(w.ex.ops->attach(w.ex.self, a, 0, &err) == FR_OK);
-    say_log(&w.nodes[0], 4, "x");
+    peer_wait(&w, 1000);
+    pong.pong = (struct fr_pong){fr_sys.mono_ms(), 1, 1};
+    peer_wait(&w, 1000);
+    CHECK(w.ex.ops->ack_end(w.ex.self, a, NULL) == FR_OK);
     peer_run(&w);
-    ev = peer_event(&w, FR_EXEC_DOWN);
-    CHECK(ev != NULL && ev->err.rc == FR_PROTO && ev->down.retry_ms > 0);
-    CHECK_TEXT(ev->err.msg, "node n: log goes on at byte 4, but only 0 came before");
+    CHECK(peer_got(p, FR_MSG_ACK_END) != NULL);
+    peer_say(p, &pong);
+    peer_run(&w);
+    peer_cut(p, FR_UNREACHABLE);
+    peer_wait(&w, 1500);
+    CHECK(peer_got(p, FR_MSG_ACK_END) != NULL);
     peer_finish(&w);
+}
+
+/* The first window of a connection is 32 KiB: a byte more ends it. */
+static void test_over_credit(void)
+{
+    static struct peer_world w;
+    static char piece[(32 << 10) + 2];
+    struct fr_exec_attempt a = {0, A};
+
+    for (int over = 0; over < 2; over++) {
+        check_row(over ? "a byte more than was allowed" : "all that was allowed");
+        peer_setup(&w, 1);
+        peer_connect(&w, 0);
+        CHECK(w.ex.ops->attach(w.ex.self, a, 0, NULL) == FR_OK);
+        memset(piece, 'l', sizeof(piece));
+        piece[(32 << 10) + over] = '\0';
+        say_log(&w.nodes[0], 0, piece);
+        peer_run(&w);
+        CHECK_INT(peer_events(&w, FR_EXEC_DOWN), over);
+        peer_finish(&w);
+    }
 }
 
 static void test_questions(void)
@@ -340,6 +414,9 @@ int main(void)
     test_gang();
     test_log();
     test_gap();
+    test_replaced();
+    test_old_pong();
+    test_over_credit();
     test_questions();
     test_credit();
     test_no_memory();

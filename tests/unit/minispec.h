@@ -1,9 +1,10 @@
 /*
  * Specs for tests from a short text: "a; b: a; c: a b @all gang retry=2; !exit h" is tasks with
  * their needs and traits, apart by ';'. Three nodes n1 n2 n3 of eight slots. Traits: @all, @n2,
- * @control, gang, slots=N, retry=N, delay=MS, code=N (retried although retry is not on exit), ended
- * (ended_is_enough), when, best, uses, lost=MS; a name after !success, !failure, !cancel or !exit
- * is a hook.
+ * @control, gang, slots=N, retry=N, delay=MS, max=MS, code=N (retried although retry is not on
+ * exit), ended (ended_is_enough), when, best, uses, lost=MS, away=MS (connect.retry_for of all
+ * nodes; retry is on unreachable, too), try=MS (connect.timeout of all nodes); a name after
+ * !success, !failure, !cancel or !exit is a hook.
  */
 #ifndef TESTS_UNIT_MINISPEC_H
 #define TESTS_UNIT_MINISPEC_H
@@ -52,6 +53,10 @@ static inline bool mini_number(struct fr_task *task, int *code, const char *word
         task->retry.times = (int)n;
     else if (fr_has_prefix(word, "delay="))
         task->retry.delay_ms = n;
+    else if (fr_has_prefix(word, "max="))
+        task->retry.max_delay_ms = n;
+    else if (fr_has_prefix(word, "jitter="))
+        task->retry.jitter = (double)n / 100;
     else if (fr_has_prefix(word, "lost="))
         task->lost_after_ms = n;
     else if (fr_has_prefix(word, "code=")) {
@@ -67,6 +72,12 @@ static inline void mini_trait(struct minispec *m, struct fr_task *task, const ch
 {
     size_t t = (size_t)(task - m->tasks);
 
+    if (fr_has_prefix(word, "away="))
+        for (int n = 0; n < MINI_NODES; n++)
+            m->nodes[n].connect.retry_for_ms = strtol(word + 5, NULL, 10);
+    if (fr_has_prefix(word, "try="))
+        for (int n = 0; n < MINI_NODES; n++)
+            m->nodes[n].connect.timeout_ms = strtol(word + 4, NULL, 10);
     if (mini_number(task, t < MINI_TASKS ? &m->codes[t] : NULL, word))
         return;
     if (strcmp(word, "@all") == 0) {
@@ -123,7 +134,8 @@ static inline void mini_add(struct minispec *m, char *one, bool names_only)
         task->retry.delay_ms = 1000;
         task->retry.causes = 1u << FR_CAUSE_SIGNAL | 1u << FR_CAUSE_TIMEOUT |
                              1u << FR_CAUSE_NODE_LOST | 1u << FR_CAUSE_LOST |
-                             1u << FR_CAUSE_START_FAILED | 1u << FR_CAUSE_EXIT;
+                             1u << FR_CAUSE_START_FAILED | 1u << FR_CAUSE_EXIT |
+                             1u << FR_CAUSE_UNREACHABLE;
         if (!hook)
             task->needs = m->needs[task - m->tasks];
         return;

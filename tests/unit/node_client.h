@@ -20,6 +20,7 @@
 extern char **environ;
 
 static const struct fr_id any = {{0}}; /* for client_expect(): of whichever attempt */
+static size_t node_descriptors;        /* that the next serve may have open; 0: any number */
 
 struct client {
     pid_t pid;
@@ -111,7 +112,8 @@ static inline struct client client_open_keeping(const char *home, const char *se
     CHECK(fr_sys.pipe(to) == 0 && fr_sys.pipe(from) == 0);
     c.pid = fork();
     if (c.pid == 0) {
-        struct fr_serve_args a = {home, self, "test", (const char *const *)environ, to[0], from[1]};
+        struct fr_serve_args a = {home,  self,    "test",          (const char *const *)environ,
+                                  to[0], from[1], node_descriptors};
         struct fr_err err;
         close(to[1]);
         close(from[0]);

@@ -2,6 +2,7 @@
  * lost connections, twice at once, and refused. */
 #include "tests/unit/node_client.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 static char home[] = "/tmp/node_file.XXXXXX";
@@ -110,6 +111,34 @@ static void test_put_beside(void)
     free(data);
 }
 
+/* A large folder is listed in slices, sorted, with the files of its folders. */
+static void test_list_beside(void)
+{
+    enum { N = 1500 };
+    struct client c = client_open(home, "flownode", 15);
+    struct fr_msg m = {.type = FR_MSG_LIST, .list = {7, FR_STR("work/many")}};
+    char path[300];
+    struct fr_err err;
+
+    snprintf(path, sizeof(path), "%s/work/many/sub", home);
+    CHECK(fr_mkdirs(path, 0700, &err) == FR_OK);
+    for (int i = 0; i < N; i++) {
+        snprintf(path, sizeof(path), "%s/work/many/%s%04d", home, i % 2 == 0 ? "" : "sub/", i);
+        int fd = open(path, O_WRONLY | O_CREAT, 0600);
+        CHECK(fd >= 0 && close(fd) == 0);
+    }
+    answered_beside(&c, &m);
+    struct fr_listing l = client_expect(&c, FR_MSG_LISTING, any).listing;
+    CHECK(l.ref == 7 && l.files.n == N);
+    CHECK_TEXT(l.files.v[0].p, "0 600 0000");
+    CHECK_TEXT(l.files.v[N / 2].p, "0 600 sub/0001");
+    CHECK_TEXT(l.files.v[N - 1].p, "0 600 sub/1499");
+    m.list.path = FR_STR("work/none");
+    client_send(&c, &m);
+    CHECK(strstr(client_expect(&c, FR_MSG_ERROR, any).error.text.p, "cannot list") != NULL);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 /* The same file on two ways at once, as over a connection and the one that took its place. */
 static void test_file_twice(void)
 {
@@ -176,6 +205,7 @@ int main(void)
         return EXIT_FAILURE;
     test_files();
     test_put_beside();
+    test_list_beside();
     test_file_twice();
     test_bad_files();
     CHECK(fr_remove_tree(home, NULL) == FR_OK);

@@ -5,6 +5,7 @@
 #include "engine/node/compact.h"
 #include "engine/node/prune.h"
 #include "tests/unit/node_client.h"
+#include "tests/unit/sync_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -162,6 +163,19 @@ static void check_kept(int column)
     CHECK(there(at("log/%s", "notes")));
 }
 
+/* All of it, in steps of that many files. */
+static enum fr_rc prune_by(const struct fr_prune *p, size_t steps, uint64_t *left)
+{
+    struct fr_pruning *pr;
+    bool done = false;
+    enum fr_rc rc = fr_prune_begin(p, &pr, NULL);
+
+    while (rc == FR_OK && !done)
+        rc = fr_prune_step(pr, steps, &done, NULL);
+    *left = pr != NULL ? fr_prune_end(pr) : 0;
+    return rc;
+}
+
 static void test_prune(void)
 {
     struct fr_node_home h;
@@ -175,7 +189,7 @@ static void test_prune(void)
     p.home = home;
     fr_sys.wall_ms = fixed_wall;
     CHECK(fr_table_read(&t, h.journal, NULL) == FR_OK);
-    CHECK(fr_prune(&p, &left, NULL) == FR_OK);
+    CHECK(prune_by(&p, 1, &left) == FR_OK);
     check_kept(0);
     CHECK_INT(left, 4 * 1000 + 4); /* acknowledged ones, and the store, which others may use */
     CHECK(there(at("store/%s", "gather/old")) && there(at("tmp/%s", "half")));
@@ -183,7 +197,7 @@ static void test_prune(void)
     check_row("alone");
     p.alone = true;
     p.bytes = 3500;
-    CHECK(fr_prune(&p, &left, NULL) == FR_OK);
+    CHECK(prune_by(&p, 7, &left) == FR_OK);
     check_kept(1);
     check_row("alone");
     CHECK_INT(left, 3 * 1000 + 3 + 10);
@@ -193,14 +207,14 @@ static void test_prune(void)
     CHECK(!there(at("tmp/%s", "half")) && there(at("tmp/%s", "coming")));
     check_row("nothing is kept");
     p.days = 0;
-    CHECK(fr_prune(&p, &left, NULL) == FR_OK);
+    CHECK(prune_by(&p, 1000, &left) == FR_OK);
     check_kept(2);
     CHECK(!there(at("store/%s", hash)) && there(at("store/%s", "gather/new")));
     check_row("a folder of the home is a link");
     CHECK(rename(at("%s", "log"), at("%s", "../outside/log")) == 0 &&
           symlink("../outside/log", at("%s", "log")) == 0);
     close(held);
-    CHECK(fr_prune(&p, &left, NULL) == FR_OK);
+    CHECK(prune_by(&p, 1, &left) == FR_OK);
     CHECK(there(at("../outside/log/%s", id_text(5))));
     check_row("");
     fr_sys = fr_sys_real;
@@ -228,7 +242,7 @@ static void append(const struct fr_node_home *h, enum fr_rec_kind kind, uint8_t 
                        .launched_ms = 79,
                        .grace_ms = 80,
                        .container = FR_STR("box"),
-                       .door = {{0x66}},
+                       .socket_id = {{0x66}},
                        .ended = FR_STR("ended bytes"),
                        .wall_ms = now_ms - age_ms};
 
@@ -324,7 +338,8 @@ static void check_journal(const struct fr_node_home *h, bool shorter)
                   strcmp(a->boot, "boot") == 0);
         if (a->launched)
             CHECK(a->supervisor.pid == 77 && a->supervisor.start == 78 && a->launched_ms == 79 &&
-                  a->grace_ms == 80 && strcmp(a->container, "box") == 0 && a->door.b[0] == 0x66);
+                  a->grace_ms == 80 && strcmp(a->container, "box") == 0 &&
+                  a->socket_id.b[0] == 0x66);
         if (a->ended || a->exited)
             CHECK(a->end.n == 11 && memcmp(a->end.p, "ended bytes", 11) == 0);
     }
@@ -430,6 +445,28 @@ static void test_compact(void)
     CHECK(steps >= 6); /* open, write, sync, rename, open, sync of the folder */
 }
 
+static void test_compact_synced(void)
+{
+    struct fr_node_home h;
+    struct fr_table t = {0};
+    struct fr_err err = {0};
+    bool broken;
+    size_t renames;
+
+    CHECK(fr_home_open(&h, at("%s", "."), &err) == FR_OK);
+    fr_sys.wall_ms = fixed_wall;
+    write_journal(&h);
+    CHECK(fr_table_read(&t, h.journal, &err) == FR_OK);
+    sync_guard_begin();
+    CHECK(fr_journal_compact(&h, &t, &broken, &err) == FR_OK);
+    CHECK(sync_guard_end(true, &renames) == 0);
+    CHECK(renames == 1);
+    fr_sys = fr_sys_real;
+    fr_table_finish(&t);
+    fr_home_close(&h);
+    CHECK(fr_remove_tree(top, NULL) == FR_OK && mkdir(top, 0700) == 0);
+}
+
 /* --- by way of serve --- */
 
 static struct client open_keeping(const char *home, uint64_t epoch, uint32_t days)
@@ -526,6 +563,7 @@ int main(void)
     CHECK(mkdtemp(top) != NULL);
     test_prune();
     test_compact();
+    test_compact_synced();
     test_serve();
     CHECK(fr_remove_tree(top, NULL) == FR_OK);
     return check_done();

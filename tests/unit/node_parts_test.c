@@ -1,5 +1,5 @@
 /* Parts of a node that need no process: outputs, masks, whose a process is, paths, the journal's
- * order, a log's times. */
+ * order, a log's times, and its tail when its supervisor was killed. */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/node/cgroup.h"
@@ -41,7 +41,8 @@ static const struct output_row output_rows[] = {
     {"no name", "=1\n", "FLOWRUN_OUTPUT:1: expected NAME=VALUE or NAME<<END", FR_USAGE},
     {"no =", "b=1\nhello\n", "FLOWRUN_OUTPUT:2: expected NAME=VALUE or NAME<<END", FR_USAGE},
     {"bad name", "1a=1\n", "FLOWRUN_OUTPUT:1: expected NAME=VALUE or NAME<<END", FR_USAGE},
-    {"not declared", "zz=1\n", "FLOWRUN_OUTPUT:1: output \"zz\" is not declared", FR_USAGE},
+    {"not declared", "zz=1\n",
+     "FLOWRUN_OUTPUT:1: output \"zz\" is not declared: add it to the task's outputs", FR_USAGE},
     {"not UTF-8", "a=\xff\n", "FLOWRUN_OUTPUT:1: a is not UTF-8 text", FR_USAGE},
 };
 
@@ -432,6 +433,59 @@ static void test_marks(void)
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
 }
 
+/* The supervisor is killed before its end, or when it has written cut bytes behind the head: the
+ * log becomes the same. */
+static void check_recovered(size_t cut)
+{
+    char dir[] = "/tmp/fr-tail-XXXXXX", path[FR_NODE_PATH], got[4096], line[80];
+    struct fr_id id = {{7}};
+    struct fr_request req = {.log_max_bytes = 1000, .log_on_full = FR_LOG_DROP_MIDDLE};
+    struct fr_buf all = {0}, want = {0};
+    struct fr_logfile log;
+    struct fr_err err = {0};
+    uint64_t dropped = 0;
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return;
+    snprintf(path, sizeof(path), "%s/log", dir);
+    CHECK(mkdir(path, 0700) == 0);
+    CHECK_INT(fr_logfile_open(&log, dir, id, &req, &err), FR_OK);
+    for (int i = 0; i < 2000; i++) {
+        int n = snprintf(line, sizeof(line), "%d\n", i);
+        fr_logfile_add(&log, line, (size_t)n);
+        fr_buf_add(&all, line, (size_t)n);
+    }
+    fr_buf_add(&want, all.p, 500);
+    fr_buf_fmt(&want, "\n[flowrun: %d bytes dropped]\n", (int)all.n - 1000);
+    if (cut > 0) {
+        CHECK(fr_tail_join(log.tail_fd, &log.tail_head, want.n, all.n - 1000));
+        fr_buf_add(&want, all.p + all.n - 500, 500);
+        CHECK(fr_write_full(log.fd, want.p + 500, cut));
+    } else {
+        fr_buf_add(&want, all.p + all.n - 500, 500);
+    }
+    fr_logfile_close(&log);
+    for (int i = 0; i < 2; i++)
+        fr_logfile_recover(dir, id, true, &dropped);
+    CHECK_INT(dropped, all.n - 1000);
+    fr_home_path(dir, FR_HOME_LOG, id, path);
+    int fd = open(path, O_RDONLY);
+    CHECK_INT(read(fd, got, sizeof(got)), want.n);
+    CHECK(memcmp(got, want.p, want.n) == 0);
+    close(fd);
+    fr_buf_finish(&all);
+    fr_buf_finish(&want);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+}
+
+static void test_recover(void)
+{
+    const size_t cuts[] = {0, 7, 100, 531};
+
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++)
+        check_recovered(cuts[i]);
+}
+
 int main(void)
 {
     test_outputs();
@@ -444,5 +498,6 @@ int main(void)
     test_paths();
     test_journal();
     test_marks();
+    test_recover();
     return check_done();
 }

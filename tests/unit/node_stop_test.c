@@ -52,6 +52,26 @@ static void test_stop(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* A stop that comes in one piece with its prepare counts: the supervisor reads both at once. */
+static void test_stop_behind_prepare(void)
+{
+    struct client c = client_open(home, "flownode", 4);
+    struct fr_str words[3];
+    struct fr_buf both = {0};
+    struct fr_err err;
+
+    for (int i = 0; i < 2; i++) { /* for a new supervisor, and for an idle one */
+        struct fr_msg m = sh_prepare(words, "sleep 1000", true), stop = {.type = FR_MSG_STOP};
+        stop.stop = (struct fr_stop){m.prepare.attempt, 0, 7};
+        CHECK(fr_msg_put(&m, &both, &err) == FR_OK && fr_msg_put(&stop, &both, &err) == FR_OK);
+        CHECK(fr_write_full(c.to, both.p, both.n));
+        fr_buf_finish(&both);
+        struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+        CHECK(e.cause == FR_END_STOPPED && e.stop_cause == 7 && !e.launched);
+    }
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 static void kill_marked(struct fr_id id)
 {
     struct fr_procinfo *list;
@@ -209,6 +229,7 @@ int main(void)
     if (mkdtemp(home) == NULL)
         return EXIT_FAILURE;
     test_stop();
+    test_stop_behind_prepare();
     test_leftovers();
     test_supervisor_killed();
     test_escaped();

@@ -38,6 +38,44 @@ static const struct run_row run_rows[] = {
     {"background output", "(echo late) & wait; echo done", FR_END_EXIT, 0, "late\ndone\n"},
 };
 
+/* One after the other on one connection, so that a supervisor goes on to the next with the folder
+ * of the last. */
+static const char *const folder_rows[] = {
+    "",
+    "",
+    "touch x .y",
+    "",
+    "mkdir -p sub/sub",
+    "chmod 0555 .",
+    "",
+    "rm -rf ./*; rmdir $PWD",
+    "",
+    "rm -rf \"$FLOWRUN_DIR\"/*; echo k=1 > journal; echo x > ../journal",
+    "",
+};
+
+/* Each attempt starts in an empty folder of its own, whatever the one before did to its own. */
+static void test_folders(void)
+{
+    const char *first = "test -z \"$(ls -A)\" -a \"$PWD\" = \"$FLOWRUN_DIR\" -a \"$TMPDIR\" = "
+                        "\"$PWD\" -a \"$(stat -c %a .)\" = 700 -a \"${PWD##*/}\" = "
+                        "\"$FLOWRUN_ATTEMPT\" || exit 9; ";
+    struct client c = open_client(2);
+
+    for (size_t i = 0; i < sizeof(folder_rows) / sizeof(folder_rows[0]); i++) {
+        struct fr_str words[3];
+        char script[500];
+        snprintf(script, sizeof(script), "%s%s\nexit 0", first, folder_rows[i]);
+        struct fr_msg m = sh_prepare(words, script, true);
+        check_row(folder_rows[i]);
+        client_send(&c, &m);
+        struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+        CHECK(e.cause == FR_END_EXIT && e.code == 0 && e.text.n == 0);
+    }
+    check_row("");
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 static void test_runs(void)
 {
     struct client c = open_client(1);
@@ -345,7 +383,6 @@ static void test_sidecar(void)
     struct fr_sidecar car = {FR_STR("janitor"), {side, 3}, {NULL, 0}, {"", 0}};
     struct fr_msg m = sh_prepare(words, "while ! test -e up; do sleep 0.01; done; echo main", true);
 
-    m.prepare.request.want_dir = true;
     m.prepare.request.grace_ms = 10000;
     m.prepare.request.sidecars = (struct fr_sidecars){&car, 1};
     client_send(&c, &m);
@@ -365,7 +402,10 @@ static void test_shim(void)
     char runtime[300], script[] = "#!/bin/sh\nshift 3\n\"$@\" </dev/null >/dev/null 2>&1 &\n";
     struct client c = open_client(18);
     struct fr_str words[3], secret[] = {FR_STR("S=hidden")};
-    struct fr_msg m = sh_prepare(words, "echo in $S; exit 4", true);
+    struct fr_msg m = sh_prepare(words,
+                                 "test \"$PWD\" = \"$FLOWRUN_DIR\" -a \"$TMPDIR\" = \"$PWD\" && "
+                                 "echo in $S; exit 4",
+                                 true);
     struct fr_err err;
 
     snprintf(runtime, sizeof(runtime), "%s/runtime", place.home);
@@ -410,6 +450,71 @@ static void test_torn_journal(void)
     CHECK_INT(client_close(&c, false), 1);
 }
 
+static size_t lines_of(const char *name)
+{
+    char path[300];
+    struct fr_buf b = {0};
+    struct fr_err err;
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", place.home, name);
+    CHECK(fr_file_read(path, 1 << 20, &b, &err) == FR_OK);
+    for (size_t i = 0; i < b.n; i++)
+        n += b.p[i] == '\n';
+    fr_buf_finish(&b);
+    return n;
+}
+
+/* With descriptors for four attempts, the fifth waits for its turn. What the engine says of one
+ * that waits counts: go, stop, tombstone, and the same prepare again. */
+static void test_few_descriptors(void)
+{
+    enum { N = 12, AT_ONCE = 4, STOPPED = 6, BURIED = 7, HELD = 8 };
+    struct fr_msg m[N], go = {.type = FR_MSG_GO}, tomb = {.type = FR_MSG_TOMBSTONE};
+    struct fr_str words[N][3];
+    char script[700], gate[300];
+    int fd;
+
+    snprintf(gate, sizeof(gate), "%s/gate", place.home);
+    CHECK(mkfifo(gate, 0600) == 0);
+    snprintf(script, sizeof(script), "echo x >> %s/started; read x < %s; echo up", place.home,
+             gate);
+    node_descriptors = 24 + 3 * AT_ONCE;
+    struct client c = open_client(22);
+    for (int i = 0; i < N; i++) {
+        m[i] = sh_prepare(words[i], script, i != HELD);
+        client_send(&c, &m[i]);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        client_expect(&c, FR_MSG_LAUNCHED, any);
+    for (int i = AT_ONCE; i < N; i++)
+        CHECK_INT(client_status(&c, m[i].prepare.attempt), FR_AT_PREPARED);
+    CHECK_INT(lines_of("started"), AT_ONCE);
+    client_stop(&c, m[STOPPED].prepare.attempt, 0);
+    CHECK_INT(client_expect(&c, FR_MSG_STATE, m[STOPPED].prepare.attempt).state.status,
+              FR_AT_TOMBSTONED);
+    tomb.tombstone.attempt = m[BURIED].prepare.attempt;
+    client_send(&c, &tomb);
+    CHECK_INT(client_expect(&c, FR_MSG_STATE, m[BURIED].prepare.attempt).state.status,
+              FR_AT_TOMBSTONED);
+    client_send(&c, &m[AT_ONCE]);
+    CHECK_INT(client_expect(&c, FR_MSG_STATE, m[AT_ONCE].prepare.attempt).state.status,
+              FR_AT_PREPARED);
+    go.go.attempt = m[HELD].prepare.attempt;
+    client_send(&c, &go);
+    fd = open(gate, O_RDWR);
+    for (int i = 0; i < N - 2; i++) /* for each of those that run */
+        CHECK(write(fd, "\n", 1) == 1);
+    for (int i = 0; i < N - 2; i++) { /* in any order */
+        struct fr_ended e = client_expect(&c, FR_MSG_ENDED, any).ended;
+        CHECK(e.cause == FR_END_EXIT && e.code == 0 && e.log_bytes == 3);
+    }
+    close(fd);
+    CHECK_INT(lines_of("started"), N - 2);
+    CHECK_INT(client_close(&c, false), 0);
+    node_descriptors = 0;
+}
+
 static int shim_main(char **argv)
 {
     struct fr_shim_args a = {
@@ -430,6 +535,7 @@ int main(int argc, char **argv)
         return shim_main(argv);
     snprintf(place.home, sizeof(place.home), "/tmp/node_test.%d", (int)getpid());
     test_runs();
+    test_folders();
     test_outputs();
     test_gang_phases();
     test_ports();
@@ -442,6 +548,7 @@ int main(int argc, char **argv)
     test_shim();
     test_torn_journal();
     test_oom();
+    test_few_descriptors();
     snprintf(cleanup, sizeof(cleanup), "%s", place.home);
     CHECK(fr_remove_tree(cleanup, &err) == FR_OK);
     return check_done();

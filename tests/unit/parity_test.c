@@ -4,6 +4,7 @@
  * f32: at most 1e-4. bf16, with the golden's experts injected: our distance to the f32 golden is at
  * most 1.5 times that of the reference's own bf16 run.
  */
+#include "tests/op/prove.h"
 #include "tests/unit/check.h"
 #include "trainer/train/export.h"
 #include "trainer/train/optim.h"
@@ -295,42 +296,74 @@ static void check_steps(struct parity *p)
         printf("  ten steps' movement: off by %.3g\n", moved);
 }
 
-static void try_config(struct tr_backend *be, struct tr_comm *comm, const char *name, bool bf16)
+/* One row of the table: a model in a compute type. */
+struct row {
+    char name[64];
+    const char *config;
+    bool bf16;
+};
+
+/* all: what comes behind a failed check is looked at too. */
+static void try_row(const struct row *row, struct tr_backend *be, struct tr_comm *comm, bool all)
 {
     struct parity *p = calloc(1, sizeof(*p));
     struct fr_err err = {0};
 
-    check_row(name);
+    check_row(row->name);
     p->be = be;
     p->comm = comm;
-    (void)snprintf(p->dir, sizeof(p->dir), "%s/tests/golden/deepseek_v3/%s", SOURCE_ROOT, name);
-    if (!CHECK(load(p, bf16 ? TR_BF16 : TR_F32, &err) == FR_OK)) {
-        printf("%s: %s\n", name, err.msg);
+    (void)snprintf(p->dir, sizeof(p->dir), "%s/tests/golden/deepseek_v3/%s", SOURCE_ROOT,
+                   row->config);
+    if (!CHECK(load(p, row->bf16 ? TR_BF16 : TR_F32, &err) == FR_OK)) {
+        printf("%s: %s\n", row->name, err.msg);
     } else {
-        if (bf16)
+        if (row->bf16)
             p->mb.forced = p->forced;
-        check_forward(p, bf16);
-        check_backward(p, bf16);
-        if (!bf16)
+        check_forward(p, row->bf16);
+        if (check_counts.failed == 0 || all)
+            check_backward(p, row->bf16);
+        if ((check_counts.failed == 0 || all) && !row->bf16)
             check_steps(p);
     }
     unload(p);
     free(p);
 }
 
-int main(void)
+/* Runs a row on the CPU backend with a fault; whether a check failed. */
+static bool run_row(const void *arg, const struct mutant *what)
 {
-    struct tr_backend *be = NULL;
+    struct tr_backend *cpu = NULL, *be = NULL;
     struct tr_comm *comm = NULL;
     struct fr_err err = {0};
 
-    CHECK_INT(tr_cpu_create(&be, &err), FR_OK);
-    CHECK_INT(tr_comm_single(be, &comm, &err), FR_OK);
-    for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
-        try_config(be, comm, configs[i], false);
-        try_config(be, comm, configs[i], true);
-    }
+    if (CHECK(tr_cpu_create(&cpu, &err) == FR_OK && mutant_create(cpu, what, &be, &err) == FR_OK &&
+              tr_comm_single(be, &comm, &err) == FR_OK))
+        try_row(arg, be, comm, what->mutation == MUTATIONS);
     tr_comm_destroy(comm);
     tr_backend_destroy(be);
+    tr_backend_destroy(cpu);
+    return check_counts.failed > 0;
+}
+
+/* parity_test [mutations]: every row; with the word, every fault in every op of each (prove.h). */
+int main(int argc, char **argv)
+{
+    const struct mutant sound = {.mutation = MUTATIONS, .op = TR_OP_COUNT};
+    bool prove = argc > 1 && strcmp(argv[1], "mutations") == 0;
+    struct prove *p = NULL;
+
+    if (prove && prove_create(&p) != FR_OK)
+        return EXIT_FAILURE;
+    for (size_t i = 0; i < 2 * sizeof(configs) / sizeof(*configs); i++) {
+        struct row row = {.config = configs[i / 2], .bf16 = i % 2 == 1};
+
+        (void)snprintf(row.name, sizeof(row.name), "%s %s", row.config, row.bf16 ? "bf16" : "f32");
+        if (prove)
+            prove_runs(p, row.name, run_row, &row);
+        else
+            run_row(&row, &sound);
+    }
+    if (prove)
+        prove_print(p);
     return check_done();
 }

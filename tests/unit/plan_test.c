@@ -24,6 +24,8 @@ static const struct {
     {"diamond", "a; b: a; c: a; d: c b", "a/0/3 b/1/2 c/1/2 d/2/1 | a b d"},
     {"two chains, the longer is critical", "x; y: x; a; b: a; c: b",
      "x/0/2 a/0/3 y/1/1 b/1/2 c/2/1 | a b c"},
+    {"of two of one length the first is critical", "x; y: x; a; b: a",
+     "x/0/2 a/0/2 y/1/1 b/1/1 | x y"},
     {"depth is the longest way", "a; b: a; c: a b", "a/0/3 b/1/2 c/2/1 | a b c"},
     {"itself", "a: a", "tasks wait for each other"},
     {"pair", "a: b; b: a", "tasks wait for each other"},
@@ -82,6 +84,22 @@ static void test_instances(void)
     CHECK_INT(fr_plan_task(plan, "c"), 2);
     CHECK_INT(fr_plan_node(plan, "control"), 3);
     CHECK(plan->tasks[0].gang && plan->tasks[3].hook == FR_HOOK_EXIT);
+    fr_arena_finish(&arena);
+}
+
+/* One instance more than a run may have; the list of nodes is not looked at before. */
+static void test_too_many(void)
+{
+    struct minispec m;
+    struct fr_arena arena = {0};
+    struct fr_plan *plan;
+    struct fr_err err = {0};
+
+    check_row("too many");
+    mini_make(&m, "a; b");
+    m.tasks[0].n_nodes = FR_PLAN_MAX_INSTS;
+    CHECK_INT(fr_plan_make(&m.spec, &arena, &plan, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "instances in a run") != NULL && plan == NULL);
     fr_arena_finish(&arena);
 }
 
@@ -150,6 +168,7 @@ int main(void)
 {
     test_plans();
     test_instances();
+    test_too_many();
     test_marks();
     test_draw();
     return check_done();

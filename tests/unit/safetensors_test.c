@@ -2,6 +2,7 @@
 #include "trainer/tensor/safetensors.h"
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/str.h"
 
 #include <math.h>
@@ -50,6 +51,8 @@ static const struct {
     {"zero dim", "{" T("a", "F32", "[2,0]", "[0,0]") "}", -1, 0, NULL},
     {"any order", "{" T("a", "U8", "[2]", "[4,6]") "," T("b", "F32", "[1]", "[0,4]") "}", -1, 6,
      NULL},
+    {"an empty one where another begins",
+     "{" T("b", "F32", "[1]", "[0,4]") "," T("a", "U8", "[0]", "[0,0]") "}", -1, 4, NULL},
     {"null metadata", "{\"__metadata__\":null}", -1, 0, NULL},
     {"metadata", "{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL},
     {"two F4 make a byte", "{" T("a", "F4", "[2]", "[0,1]") "}", -1, 1, NULL},
@@ -237,6 +240,37 @@ static void test_shards(void)
     CHECK_INT(tr_st_read(st, t, 700, &byte, 1, &err), FR_OK);
     CHECK_INT(byte, 700 % 251);
     tr_st_close(st);
+    check_row("the index's total");
+    json_t *index = NULL;
+    CHECK_INT(fr_json_load(in_dir("model.safetensors.index.json"), 1 << 20, &index, &err), FR_OK);
+    CHECK_INT(json_integer_value(json_object_get(json_object_get(index, "metadata"), "total_size")),
+              7021);
+    json_decref(index);
+
+    check_row("a shard that is exactly full");
+    char full[300];
+    (void)snprintf(full, sizeof(full), "%s/full", dir);
+    CHECK_INT(fr_mkdirs(full, 0755, &err), FR_OK);
+    CHECK_INT(tr_st_write_model(full, items, 2, 2001, &err), FR_OK);
+    CHECK_INT(tr_st_open_model(full, &st, &err), FR_OK);
+    CHECK_INT(tr_st_files(st), 1);
+    tr_st_close(st);
+    check_row("one name in two shards");
+    CHECK_INT(tr_st_write(in_dir("b.safetensors"), items, 1, NULL, 0, &err), FR_OK);
+    const char *twice = "{\"weight_map\":{\"t6\":\"b.safetensors\","
+                        "\"t5\":\"model-00001-of-00004.safetensors\"}}";
+    CHECK_INT(fr_file_write(in_dir("model.safetensors.index.json"), twice, strlen(twice), 0644,
+                            &err),
+              FR_OK);
+    CHECK_INT(tr_st_open_model(dir, &st, &err), FR_CORRUPT);
+    CHECK(strstr(err.msg, "tensor 't6' is in") != NULL);
+}
+
+/* Indexes that do not fit the shards of test_shards. */
+static void test_indexes(void)
+{
+    struct fr_err err;
+    struct tr_st *st;
 
     static const struct {
         const char *name, *index, *want;
@@ -262,15 +296,6 @@ static void test_shards(void)
         if (!CHECK(strstr(err.msg, rows[i].want) != NULL))
             printf("   message: %s\n", err.msg);
     }
-    check_row("one name in two shards");
-    CHECK_INT(tr_st_write(in_dir("b.safetensors"), items, 1, NULL, 0, &err), FR_OK);
-    const char *twice = "{\"weight_map\":{\"t6\":\"b.safetensors\","
-                        "\"t5\":\"model-00001-of-00004.safetensors\"}}";
-    CHECK_INT(fr_file_write(in_dir("model.safetensors.index.json"), twice, strlen(twice), 0644,
-                            &err),
-              FR_OK);
-    CHECK_INT(tr_st_open_model(dir, &st, &err), FR_CORRUPT);
-    CHECK(strstr(err.msg, "tensor 't6' is in") != NULL);
 }
 
 static void test_numbers(void)
@@ -310,6 +335,7 @@ int main(void)
     test_headers();
     test_layout();
     test_shards();
+    test_indexes();
     test_numbers();
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();

@@ -248,6 +248,8 @@ static const struct {
      "succeeded a@n1=succeeded/2 a@n2=succeeded/2 a@n3=succeeded/2"},
     {"gang: a success is void when a peer fails", "a: @all gang retry=1", "a@n2#1=sig",
      "succeeded a@n1=succeeded/2 a@n2=succeeded/2 a@n3=succeeded/2"},
+    {"gang: nor does it stand without a retry", "a: @all gang", "a@n2#1=sig",
+     "failed a@n1=failed/1 a@n2=failed/1 a@n3=failed/1"},
     {"gang: prepare fails", "a: @all gang retry=1", "a@n3#1=prep",
      "succeeded a@n1=succeeded/2 a@n2=succeeded/2 a@n3=succeeded/2"},
     {"gang: go fails", "a: @all gang", "a@n1#1=hang a@n2#1=hang a@n3#1=fail",
@@ -316,6 +318,11 @@ static const struct {
     {"no slots needed", "a: slots=8; b: slots=0", "a@n1#1=hang", 0, "a@n1:0 b@n1:0"},
     {"back-off", "a: retry=3 delay=1000", "a@n1#1=1 a@n1#2=1 a@n1#3=1", 0,
      "a@n1:0 a@n1:1 a@n1:3 a@n1:7"},
+    {"back-off, at most", "a: retry=3 delay=1000 max=2000", "a@n1#1=1 a@n1#2=1 a@n1#3=1", 0,
+     "a@n1:0 a@n1:1 a@n1:3 a@n1:5"},
+    {"a gang keeps all its slots",
+     "i: @all; h: i @n2 slots=8; k: h; l: k; g: i @all gang slots=4; z: g; s: i slots=5",
+     "h@n2#1=hang", 0, "i@n1:0 i@n2:0 i@n3:0 h@n2:0"},
     {"a gang keeps slots against the less urgent",
      "i: @all; a: i slots=8; c: a; d: c; g: i @all gang slots=8; z: g; s: i @n2; t: i @n2", "", 0,
      "i@n1:0 i@n2:0 i@n3:0 a@n1:0 c@n1:0 g@n1:0 g@n2:0 g@n3:0 d@n1:0 s@n2:0 t@n2:0 z@n1:0"},
@@ -338,8 +345,36 @@ static void test_orders(void)
     }
 }
 
+/* Delays of 10 s with half of it as jitter: on both sides, and never beyond. */
+static void test_jitter(void)
+{
+    char script[400] = "";
+    struct world w;
+    long last = 0;
+    int below = 0, above = 0;
+
+    check_row("jitter");
+    for (int i = 1; i <= 20; i++)
+        snprintf(script + strlen(script), sizeof script - strlen(script), "a@n1#%d=1 ", i);
+    if (!world_init(&w, "a: retry=20 delay=10000 max=10000 jitter=50", script, 0))
+        return;
+    post(&w, (struct fr_event){.kind = FR_EV_BEGIN});
+    run_out(&w);
+    for (const char *p = strchr(w.trace.p, ' '); p != NULL; p = strchr(p + 1, ' ')) {
+        long at = strtol(strchr(p, ':') + 1, NULL, 10), delay = at - last;
+
+        CHECK(delay >= 4 && delay <= 16); /* of whole seconds */
+        below += delay < 9;
+        above += delay > 11;
+        last = at;
+    }
+    CHECK(below > 2 && above > 2);
+    world_finish(&w);
+}
+
 int main(void)
 {
+    test_jitter();
     test_runs();
     test_orders();
     return check_done();

@@ -163,21 +163,26 @@ struct expected {
     enum filled filled;
 };
 
+#define LIMITS(bucket, live, reuse)                                                                \
+    {                                                                                              \
+        .prefetch_bucket = (bucket), .max_live = (live), .max_reuse = (reuse)                      \
+    }
+
 static const struct expected cases[] = {
-    {"one rank", 1, true, {1000, 1000, 1000}, 0, 0, 0, FILLED},
-    {"two, not partitioned", 2, false, {1000, 1000, 1000}, 0, 0, 0, FILLED},
-    {"two, no limits", 2, true, {100000, 100000, 100000}, 9, 2, 9, FILLED},
-    {"two, never ahead", 2, true, {0, 100000, 100000}, 9, 0, 9, FILLED},
-    {"two, kept for the very next", 2, true, {0, 100000, 0}, 15, 0, 3, FILLED},
-    {"two, ahead, kept for the very next", 2, true, {100000, 100000, 0}, 11, 4, 7, FILLED},
-    {"two, kept over 200 elements", 2, true, {0, 100000, 200}, 14, 0, 4, FILLED},
-    {"three", 3, true, {100000, 100000, 100000}, 9, 2, 9, FILLED},
-    {"three, filled in place", 3, true, {100000, 100000, 100000}, 9, 2, 9, FILLED_IN_PLACE},
-    {"four, live limit", 4, true, {100000, 300, 100000}, 16, 1, 3, FILLED},
-    {"four, all alone", 4, true, {100000, 1, 0}, 15, 0, 3, FILLED},
-    {"one, on the host", 1, true, {100000, 100000, 100000}, 9, 2, 9, FILLED_ON_HOST},
-    {"two, each all on the host", 2, false, {0, 100000, 0}, 15, 0, 3, FILLED_ON_HOST},
-    {"three, on the host", 3, true, {100000, 100000, 0}, 11, 4, 7, FILLED_ON_HOST},
+    {"one rank", 1, true, LIMITS(1000, 1000, 1000), 0, 0, 0, FILLED},
+    {"two, not partitioned", 2, false, LIMITS(1000, 1000, 1000), 0, 0, 0, FILLED},
+    {"two, no limits", 2, true, LIMITS(100000, 100000, 100000), 9, 2, 9, FILLED},
+    {"two, never ahead", 2, true, LIMITS(0, 100000, 100000), 9, 0, 9, FILLED},
+    {"two, kept for the very next", 2, true, LIMITS(0, 100000, 0), 15, 0, 3, FILLED},
+    {"two, ahead, kept for the very next", 2, true, LIMITS(100000, 100000, 0), 11, 4, 7, FILLED},
+    {"two, kept over 200 elements", 2, true, LIMITS(0, 100000, 200), 14, 0, 4, FILLED},
+    {"three", 3, true, LIMITS(100000, 100000, 100000), 9, 2, 9, FILLED},
+    {"three, filled in place", 3, true, LIMITS(100000, 100000, 100000), 9, 2, 9, FILLED_IN_PLACE},
+    {"four, live limit", 4, true, LIMITS(100000, 300, 100000), 15, 0, 3, FILLED},
+    {"four, all alone", 4, true, LIMITS(100000, 1, 0), 15, 0, 3, FILLED},
+    {"one, on the host", 1, true, LIMITS(100000, 100000, 100000), 9, 2, 9, FILLED_ON_HOST},
+    {"two, each all on the host", 2, false, LIMITS(0, 100000, 0), 15, 0, 3, FILLED_ON_HOST},
+    {"three, on the host", 3, true, LIMITS(100000, 100000, 0), 11, 4, 7, FILLED_ON_HOST},
 };
 
 static void try_case(const struct expected *c)
@@ -203,6 +208,137 @@ static void try_case(const struct expected *c)
         else
             CHECK(p[k].bytes.base < p[k].bytes.model / (size_t)c->W + 256 * (UNITS + 1));
     }
+}
+
+/* ---- ahead of use ---- */
+
+/* Steps of a pass that have nothing in common with their neighbours. */
+static const int apart[][2] = {{0, 1}, {2, 2}, {1, 1}, {0, 1}, {2, 2}};
+enum { APART = sizeof(apart) / sizeof(*apart), APART_PASSES = 3 };
+
+struct ahead_row {
+    const char *name;
+    int W;
+    struct tr_shard_limits limits;
+    enum filled filled;
+    int64_t gathers, prefetched, ahead;
+};
+
+struct ahead_probe {
+    const struct ahead_row *row;
+    int failed;
+    int64_t order[APART_PASSES * APART]; /* collectives asked for when a step's use begins */
+    struct tr_shard_stats stats;
+};
+
+static void ahead_body(struct rank_self *self, void *arg)
+{
+    struct ahead_probe *p = arg;
+    struct tr_shard_source src = {.fill = tiny_fill};
+    struct tr_shard_opts o = {.partition = true,
+                              .place = p->row->filled == FILLED_ON_HOST ? TR_PLACE_HOST
+                                                                        : TR_PLACE_DEVICE,
+                              .limits = p->row->limits,
+                              .tokens_max = FETCH};
+    struct tr_queue *q = NULL;
+    struct tr_shard *s = NULL;
+    struct fr_err err = {0};
+    struct tr_comm comm;
+    int n = 0;
+
+    p->failed += tr_ref_create(&o.be, &err) != FR_OK;
+    comm = ranks_comm(self, o.be);
+    o.comm = &comm;
+    p->failed += tr_queue_create(o.be, 0, &q, &err) != FR_OK;
+    p->failed += tr_shard_create(&o, &s, &err) != FR_OK || add_units(s, &err) < 0;
+    p->failed += tr_shard_fill(s, &src, &err) != FR_OK;
+    for (int pass = 0; pass < APART_PASSES; pass++) {
+        p->failed += tr_shard_begin(s, 0, &err) != FR_OK;
+        for (int i = 0; i < APART; i++) {
+            p->failed += tr_shard_gather(s, q, apart[i][0], apart[i][1], &err) != FR_OK;
+            tr_shard_stats(s, &p->stats);
+            p->order[n++] = p->stats.gathers;
+            for (int u = apart[i][0]; u < apart[i][0] + apart[i][1]; u++)
+                p->failed += wrong_values(s, u);
+            p->failed += tr_shard_release(s, q, apart[i][0], apart[i][1], &err) != FR_OK;
+        }
+        p->failed += tr_shard_end(s, false, &err) != FR_OK;
+    }
+    tr_shard_stats(s, &p->stats);
+    tr_shard_destroy(s);
+    tr_queue_destroy(o.be, q);
+    tr_backend_destroy(o.be);
+}
+
+/* Elements: u0 92, u1 110, u2 and u3 128 + 146. A bucket of one element sends one step ahead, a
+ * whole one; what max_live does not hold beside the step in use does not go in part either. */
+static const struct ahead_row ahead_rows[] = {
+    {"any bucket, W=2", 2, LIMITS(1, 100000, 0), FILLED, 15, 8, 274},
+    {"any bucket, W=3", 3, LIMITS(1, 100000, 0), FILLED, 15, 8, 274},
+    {"any bucket, W=4", 4, LIMITS(1, 100000, 0), FILLED, 15, 8, 274},
+    {"any bucket, on the host, W=1", 1, LIMITS(1, 100000, 0), FILLED_ON_HOST, 15, 8, 274},
+    {"room for two steps, W=2", 2, LIMITS(1, 384, 0), FILLED, 15, 8, 274},
+    {"one element less, W=2", 2, LIMITS(1, 383, 0), FILLED, 15, 6, 274},
+    {"no bucket, W=2", 2, LIMITS(0, 100000, 0), FILLED, 15, 0, 0},
+    /* steps 1 and 0 go ahead beside the largest, which is there still when it is used again */
+    {"a bucket as large as the largest step, W=2", 2, LIMITS(274, 100000, 0), FILLED, 13, 6, 274},
+    {"auto is the largest step, W=2",
+     2,
+     {.prefetch_bucket = 1, .prefetch_auto = true, .max_live = 100000},
+     FILLED,
+     13,
+     6,
+     274},
+};
+
+static void try_ahead(const struct ahead_row *row)
+{
+    static struct ahead_probe p[RANKS_MAX];
+    void *args[RANKS_MAX];
+    bool next = row->prefetched == (APART_PASSES - 1) * (APART - 1);
+
+    check_row(row->name);
+    for (int k = 0; k < row->W; k++) {
+        p[k] = (struct ahead_probe){.row = row};
+        args[k] = &p[k];
+    }
+    ranks_run(row->W, ahead_body, args);
+    for (int k = 0; k < row->W; k++) {
+        CHECK_INT(p[k].failed, 0);
+        CHECK_INT(p[k].stats.gathers, row->gathers);
+        CHECK_INT(p[k].stats.prefetched, row->prefetched);
+        CHECK_INT(p[k].stats.ahead, row->ahead);
+        for (int i = 0; i < APART_PASSES * APART && next; i++)
+            CHECK_INT(p[k].order[i], i + 1 + (i >= APART && i % APART != APART - 1));
+    }
+}
+
+/* Windows beside their neighbours, and what the user is told of the limits. */
+static void check_windows(struct tr_backend *be)
+{
+    struct tr_comm comm = {.be = be, .size = 2};
+    struct tr_shard_opts o = {
+        .be = be, .comm = &comm, .partition = true, .limits = LIMITS(1, 400, 0), .tokens_max = 1};
+    struct tr_shard *s = NULL;
+    struct fr_buf notes = {0};
+    struct fr_err err = {0};
+
+    check_row("windows");
+    CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
+    CHECK(add_units(s, &err) >= 0);
+    CHECK_INT(tr_shard_elements(s, 1), 110);
+    CHECK_INT(tr_shard_window_units(s, 100, 200), 2);
+    tr_shard_notes(s, &notes);
+    CHECK_TEXT(notes.p, "stage3_prefetch_bucket_size 1 is less than the largest gather, 274 "
+                        "elements: a gather still goes ahead whole, one at a time\n");
+    CHECK_INT(tr_shard_window_units(s, 100, 201), 1);
+    CHECK_INT(tr_shard_window_units(s, 100, 500), 1);
+    notes.n = 0;
+    tr_shard_notes(s, &notes);
+    CHECK(strstr(notes.p, "stage3_max_live_parameters 400: 1 experts are gathered at once instead "
+                          "of 2, so that what comes before them is there as well\n") != NULL);
+    fr_buf_finish(&notes);
+    tr_shard_destroy(s);
 }
 
 /* ---- order ---- */
@@ -341,7 +477,7 @@ struct job {
     double *grad; /* (padded of W = 1) */
     double loss;
     int64_t n;
-    int failed;
+    int failed, drained;
     struct tr_memory_row rows[TR_MEMORY_ROWS];
 };
 
@@ -352,10 +488,23 @@ static int64_t plain_elements(const struct tr_params *p)
     return last->b_at + last->r * last->out;
 }
 
+/* Waits for a whole queue, of this rank. */
+static _Thread_local int drained;
+
+static enum fr_rc counted_sync(void *self, struct tr_queue *q, struct fr_err *err)
+{
+    (void)self;
+    (void)q;
+    (void)err;
+    drained++;
+    return FR_OK;
+}
+
 static void model_body(struct rank_self *self, void *arg)
 {
     struct job *j = arg;
-    struct tr_backend *be = NULL;
+    struct tr_backend *be = NULL, counting;
+    struct tr_backend_ops counted;
     struct tr_comm comm;
     struct tiny_model t = {0};
     struct fr_err err = {0};
@@ -363,7 +512,10 @@ static void model_body(struct rank_self *self, void *arg)
     struct tr_micro mb;
 
     j->failed += tr_ref_create(&be, &err) != FR_OK;
-    comm = ranks_comm(self, be);
+    counted = *be->ops;
+    counted.sync = counted_sync;
+    counting = (struct tr_backend){.ops = &counted, .self = be->self};
+    comm = ranks_comm(self, &counting);
     if (tiny_make(&t, &j->tiny, &comm, TR_F64, &err) != FR_OK) {
         printf("rank %d: %s\n", self->rank, err.msg);
         j->failed++;
@@ -372,6 +524,7 @@ static void model_body(struct rank_self *self, void *arg)
     mb = tiny_micro(&t);
     if (self->rank == 1) /* an idle rank takes part */
         mb.T = mb.B = 0;
+    drained = 0;
     for (int i = 0; i < 3; i++) {
         if (tr_model_forward_backward(t.model, &mb, &err) != FR_OK) {
             printf("rank %d: %s\n", self->rank, err.msg);
@@ -379,6 +532,7 @@ static void model_body(struct rank_self *self, void *arg)
         }
     }
     j->failed += tr_model_forward(t.model, &mb, NULL, &err) != FR_OK;
+    j->drained = drained; /* a micro-batch waits for no queue */
     j->failed += tr_model_take_loss(t.model, &j->loss, &err) != FR_OK;
     tr_model_params(t.model, &p);
     (void)tr_model_memory(t.model, j->rows);
@@ -446,6 +600,8 @@ static void check_models(void)
         for (int k = 0; k < models[i].W; k++) {
             double norm = 0;
 
+            CHECK_INT(j[k].drained, 0);
+
             CHECK_INT(j[k].failed, 0);
             CHECK_INT(j[k].n, one.n);
             for (int64_t e = 0; e < j[k].n; e++)
@@ -468,6 +624,9 @@ int main(void)
     CHECK_INT(tr_ref_create(&be, &err), FR_OK);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
         try_case(&cases[i]);
+    for (size_t i = 0; i < sizeof(ahead_rows) / sizeof(*ahead_rows); i++)
+        try_ahead(&ahead_rows[i]);
+    check_windows(be);
     check_order(be);
     check_loads(be);
     check_models();

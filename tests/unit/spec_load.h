@@ -9,10 +9,11 @@
 
 #include "tests/unit/check.h"
 
-static const char inventory[] = "nodes:\n"
+static const char inventory[] = "defaults: {connect: {timeout: 5s, retry_for: 30s}}\n"
+                                "nodes:\n"
                                 "  - {name: n1, labels: [big]}\n"
                                 "  - {name: n2, labels: [big], address: 10.0.0.2}\n"
-                                "  - {name: n3}\n";
+                                "  - {name: n3, address: '[::1]', connect: {retry_for: never}}\n";
 
 static inline const char *variable(void *self, const char *name)
 {

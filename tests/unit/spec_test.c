@@ -30,6 +30,11 @@ static void check_top(const struct fr_spec *spec)
     CHECK_INT(spec->nodes[1].transport, FR_VIA_OPENSSH);
     CHECK_INT(spec->nodes[1].keep.days, 3);
     CHECK_INT(spec->nodes[1].slots, 8);
+    CHECK_INT(spec->nodes[1].connect.timeout_ms, 5000);
+    CHECK_INT(spec->nodes[1].connect.retry_for_ms, 30000);
+    CHECK_INT(spec->nodes[2].connect.timeout_ms, 5000);
+    CHECK_TEXT(spec->nodes[2].address, "::1");
+    CHECK_INT(spec->nodes[2].connect.retry_for_ms, 0);
     CHECK_INT(fr_spec_node(spec, "n3"), 2);
     CHECK_INT(fr_spec_node(spec, "n4"), -1);
     CHECK_INT(fr_spec_task(spec, "train"), 2);
@@ -55,7 +60,8 @@ static void check_train(const struct fr_spec *spec)
     CHECK_INT(task->log.max_bytes, 1 << 20);
     CHECK_INT(task->become, FR_BECOME_SUDO);
     CHECK_INT(task->slots, 2);
-    CHECK_INT(task->n_outputs, 4);
+    CHECK_INT(task->n_outputs, 5);
+    CHECK_TEXT(task->outputs[4], FR_RESULT);
     CHECK_TEXT(task->act.programs[0], "flowtrain");
     CHECK_INT(task->act.n_env, 5);
     CHECK_TEXT(variable_of(&task->act, "A")->value.s, "two");
@@ -165,6 +171,40 @@ static void test_inventory(void)
     CHECK_TEXT(spec->nodes[0].address, "127.0.0.1");
     CHECK_INT(spec->tasks[0].n_nodes, 1);
     CHECK_TEXT(spec->tasks[0].act.shell, "sh");
+    fr_spec_destroy(spec);
+}
+
+/* What a script writes and its task does not declare is noted, and the file is accepted. */
+static void test_notes(void)
+{
+    static const char text[] =
+        "tasks:\n"
+        "  a: {run: 'echo k=1 >> $FLOWRUN_OUTPUT'}\n"
+        "  b: {run: 'echo \"k=1\" >> \"$FLOWRUN_OUTPUT\"', outputs: [k]}\n"
+        "  c:\n"
+        "    outputs: [one]\n"
+        "    run: |\n"
+        "      echo one=1 >> $FLOWRUN_OUTPUT\n"
+        "      { printf 'one=%s\\n' x; printf 'on=%s\\n' x; } >> \"${FLOWRUN_OUTPUT}\"\n"
+        "  d: {run: 'python3 work.py > $FLOWRUN_OUTPUT'}\n"
+        "  e: {run: 'echo k=1'}\n"
+        "  f: {run: \"# echo k=1 > $FLOWRUN_OUTPUT\\necho none\"}\n"
+        "  g: {uses: cleanup}\n";
+    static const char *const want[] = {
+        "p.yaml:2:12: note: the script of 'a' writes the output 'k', which the task does not "
+        "declare; expected outputs: [k]",
+        "p.yaml:6:10: note: the script of 'c' writes the output 'on', which the task does not "
+        "declare; expected outputs: [on]",
+        "p.yaml:9:12: note: the script of 'd' writes $FLOWRUN_OUTPUT, and the task declares no "
+        "outputs; expected outputs: [NAME]"};
+    struct fr_issues issues = {0};
+    struct fr_spec *spec;
+
+    if (!CHECK_INT(load(text, NULL, 0, &spec, &issues), FR_OK))
+        return;
+    CHECK_INT(spec->n_notes, 3);
+    for (size_t i = 0; i < spec->n_notes && i < 3; i++)
+        CHECK_TEXT(spec->notes[i], want[i]);
     fr_spec_destroy(spec);
 }
 
@@ -315,6 +355,7 @@ int main(int argc, char **argv)
     test_full();
     test_flags();
     test_inventory();
+    test_notes();
     test_broken_files();
     test_no_memory();
     test_schema();

@@ -132,7 +132,115 @@ static const struct {
     {"${{ node.name == 'n2' }}", "true"},
     {"${{ node.name }}", "true"},
     {"true || 'a' < 'b'", "true"},
+    {" ${{ node.name == 'n1' }} ", "false"},
+    {"0.0", "false"},
+    {"-0", "false"},
+    {"0.5", "true"},
+    {"'00'", "false"},
+    {"'no'", "true"},
+    {"!''", "true"},
+    /* && binds closer than ||, != closer than &&, and ! closest of all */
+    {"true || attempt == 1 && false", "true"},
+    {"true || true && false", "true"},
+    {"false && true || true", "true"},
+    {"attempt == 2 || success() && success()", "true"},
+    {"success() && success() || attempt == 2", "true"},
+    {"(attempt == 2 || true) && success()", "false"},
+    {"attempt == 2 && 1 != 1", "false"},
+    {"!success() && false", "false"},
+    {"!(success() && false)", "true"},
 };
+
+/* What an expression gives, in a text. */
+static const struct {
+    const char *text, *want;
+} values[] = {
+    {"${{ attempt == 2 && 'again' || 'first' }}", "again"},
+    {"${{ attempt == 1 && 'first' || 'again' }}", "again"},
+    {"${{ node.name && node.gpus }}", "10"},
+    {"${{ '' && node.gpus }}|", "|"},
+    {"${{ '' || node.name }}", "n2"},
+    {"${{ 0 || '' }}|", "|"},
+    {"${{ false || 0 }}", "0"},
+    {"${{ node.name || node.gpus }}", "n2"},
+    {"${{ true || attempt && false }}", "true"},
+    {"${{ 'a' || attempt && 'b' }}", "a"},
+    {"${{ '' && attempt || 'c' }}", "c"},
+    {"${{ !node.name }}", "false"},
+    {"${{ 'x' && 'y' }}", "y"}, /* known when the file is read */
+    {"${{ '' || 'y' || 'z' }}", "y"},
+};
+
+static void test_operand_values(void)
+{
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct fr_issues issues = {0};
+        struct fr_buf text = {0};
+        struct fr_spec *spec;
+
+        check_row(values[i].text);
+        fr_buf_fmt(&text, "tasks:\n  a:\n    run: x\n    env: {V: \"%s\"}\n", values[i].text);
+        if (CHECK_INT(load(text.p, NULL, 0, &spec, &issues), FR_OK))
+            check_text_is(&variable_of(&spec->tasks[0].act, "V")->value,
+                          &(struct fr_resolver){spec, get}, values[i].want);
+        fr_spec_destroy(spec);
+        fr_issues_finish(&issues);
+        fr_buf_finish(&text);
+    }
+    check_row("");
+}
+
+/* A bool is true or false however it was written, so that when: can use it. */
+static void test_bools(void)
+{
+    static const char *const no[] = {"dry=no", "dry=0", "dry=False", "dry=f"};
+    static const char text[] = "params: {dry: {type: bool, default: yes}}\n"
+                               "tasks: {a: {argv: ['${{ params.dry }}'], when: '!params.dry'}}\n";
+    struct fr_issues issues = {0};
+    struct fr_spec *spec;
+    struct fr_err err = {0};
+    bool got;
+
+    for (size_t i = 0; i <= 4; i++) {
+        check_row(i < 4 ? no[i] : "default");
+        if (!CHECK_INT(load(text, &no[i], i < 4, &spec, &issues), FR_OK))
+            return;
+        CHECK_TEXT(spec->tasks[0].act.argv[0].s, i < 4 ? "false" : "true");
+        CHECK_INT(fr_text_true(&spec->tasks[0].when, NULL, &got, &err), FR_OK);
+        CHECK_INT(got, i < 4);
+        fr_spec_destroy(spec);
+    }
+    check_row("");
+}
+
+/* A run that was stored under rules 1 goes on as it began. */
+static void test_rules_1(void)
+{
+    struct fr_source source = {"p.yaml",
+                               FR_STR("params: {dry: {type: bool, default: no}}\n"
+                                      "tasks:\n"
+                                      "  a: {run: x, when: '${{ params.dry }} == 1'}\n"
+                                      "  b: {run: x, env: {V: \"${{ 'x' && 'y' }}\"}}\n"
+                                      "  c: {argv: ['${{ params.dry }}'], timeout: 0s}\n")};
+    struct fr_spec_opts opts = {
+        .path = "p.yaml", .cwd = "/w", .rules = 1, .sources = &source, .n_sources = 1};
+    struct fr_issues issues = {0};
+    struct fr_spec *spec;
+    struct fr_err err = {0};
+    bool got = false;
+
+    if (!CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_OK))
+        return;
+    CHECK_INT(fr_text_true(&spec->tasks[0].when, NULL, &got, &err), FR_OK);
+    CHECK(got);
+    check_text_is(&variable_of(&spec->tasks[1].act, "V")->value, NULL, "true");
+    CHECK_TEXT(spec->tasks[2].act.argv[0].s, "no");
+    CHECK_INT(spec->tasks[2].timeout_ms, 0);
+    fr_spec_destroy(spec);
+    opts.rules = 0;
+    CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_USAGE);
+    fr_issues_finish(&issues);
+}
 
 static void test_conditions(void)
 {
@@ -165,5 +273,8 @@ int main(void)
     test_values();
     test_late_type();
     test_conditions();
+    test_operand_values();
+    test_bools();
+    test_rules_1();
     return check_done();
 }

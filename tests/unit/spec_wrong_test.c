@@ -2,8 +2,13 @@
 #include "tests/unit/spec_load.h"
 
 #define NODE_NAME                                                                                  \
-    "expected letters, digits, '_', '-' and '.', the first neither '-' nor '.', and not all, "     \
-    "head or control"
+    "expected letters, digits, '_', '-' and '.', at most 64, the first neither '-' nor '.', and "  \
+    "not all, head or control"
+#define NAME "a letter, then letters, digits, '_' and '-', at most 64"
+#define LABEL "letters, digits, '_', '-' and '.', at most 64"
+#define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define AROUND "when has text around ${{ }}; expected "
+#define ALONE "one expression alone, like when: params.name == 'text'"
 
 /* Every text gives exactly the lines of want; "\n" stands between them. */
 static const struct {
@@ -129,7 +134,7 @@ static const struct {
      "  b: {run: x}\n"
      "  a: {run: x, needs: [b], argv: ~, env: {I: '${{ tasks.b.outputs.k }}'}}\n",
      "p.yaml:3:3: 'a' does more than one thing; expected one of uses, run or argv\n"
-     "p.yaml:3:33: argv is nothing; expected a list of texts\n"
+     "p.yaml:3:33: argv is nothing; expected a list of at least one text\n"
      "p.yaml:3:50: task 'b' declares no output 'k'; expected 'outputs: [k]' under that task"},
     {"outputs of a kind without any",
      "tasks:\n"
@@ -213,6 +218,120 @@ static const struct {
      "work or executor; did you mean 'index'?"},
     {"run.status in a task", "tasks: {a: {run: x, when: run.status == 'failed'}}",
      "p.yaml:1:27: unknown name 'status'; expected id or name"},
+    {"text around an expression in when",
+     "params: {env: {default: test}, dry: {type: bool, default: true}}\n"
+     "tasks:\n"
+     "  a: {run: x, when: \"${{ params.env }} == 'prod'\"}\n"
+     "  b: {run: x, when: \"!${{ params.dry }}\"}\n"
+     "  c: {run: x, when: \"'${{ params.env }}' == 'prod' && ${{ node.index > 1 }}\"}\n"
+     "  d: {run: x, when: \"${{ attempt }} ${{ params.env }}\"}\n"
+     "  e: {run: x, when: \"is-${{ params.env }}\"}\n"
+     "  f: {run: x, when: \"${{ params.env }} == prod\"}\n"
+     "  g: {run: x, when: \"${{ '${{ params.env }}' == 'prod' }}\"}\n"
+     "  h: {run: x, when: \"${{ params.evn }} == 'prod'\"}\n"
+     "  i: {run: x, when: \"node.name == '${{ params.env\"}\n",
+     "p.yaml:3:21: " AROUND "one expression: when: ${{ params.env == 'prod' }}\n"
+     "p.yaml:4:21: " AROUND "one expression: when: ${{ !params.dry }}\n"
+     "p.yaml:5:21: " AROUND
+     "one expression: when: ${{ params.env == 'prod' && (node.index > 1) }}\n"
+     "p.yaml:6:21: " AROUND ALONE "\np.yaml:7:21: " AROUND ALONE "\np.yaml:8:21: " AROUND ALONE
+     "\np.yaml:9:26: '${{' cannot stand in a quoted text; expected the name alone, without quotes "
+     "and braces\n"
+     "p.yaml:10:21: " AROUND ALONE "\np.yaml:11:21: " AROUND ALONE},
+    {"empty lists and maps",
+     "nodes: []\n"
+     "tasks: {a: {run: x}}",
+     "p.yaml:1:8: nodes is an empty list; expected a list of 1 to 4096 nodes, each a map with a "
+     "name"},
+    {"empty argv and others",
+     "tasks:\n"
+     "  a: {argv: [], on: [], files: [], env: []}\n"
+     "  b: {}\n"
+     "  c: {run: ''}\n"
+     "on_exit: {}\n",
+     "p.yaml:2:13: argv is an empty list; expected a list of at least one text\n"
+     "p.yaml:2:21: on is an empty list; expected all, head, control, nodes or labels\n"
+     "p.yaml:2:32: files is an empty list; expected a map of names and paths\n"
+     "p.yaml:2:41: env is an empty list; expected a map of names and texts\n"
+     "p.yaml:3:3: 'b' does nothing; expected one of uses, run or argv\n"
+     "p.yaml:4:12: run is ''; expected a shell script\n"
+     "p.yaml:5:10: on_exit is an empty map; expected a list of at most 100 maps with uses, run or "
+     "argv"},
+    {"no tasks at all", "tasks: {}",
+     "p.yaml:1:8: tasks is an empty map; expected a map of 1 to 100000 tasks by name"},
+    {"a value where a map was meant",
+     "params: {who: world}\n"
+     "secrets: {s: TOKEN}\n"
+     "keep: 3\n"
+     "tasks: {a: {run: x, retry: 3, log: 1GiB}, b: echo hi, c: [echo]}",
+     "p.yaml:1:15: a param is 'world'; expected a map of its keys, like {default: world}\n"
+     "p.yaml:2:14: a secret is 'TOKEN'; expected a map of its keys, like {env: TOKEN}\n"
+     "p.yaml:3:7: keep is '3'; expected a map of its keys, like {days: 3}\n"
+     "p.yaml:4:28: retry is '3'; expected a map of its keys, like {times: 3}\n"
+     "p.yaml:4:36: log is '1GiB'; expected a map of its keys, like {max: 1GiB}\n"
+     "p.yaml:4:46: a task is 'echo hi'; expected a map of its keys, like {run: echo hi}\n"
+     "p.yaml:4:58: a task is a list; expected a map of its keys"},
+    {"names of 65 characters",
+     "params: {" X65 ": {default: 1}}\n"
+     "secrets: {" X65 ": {env: A}}\n"
+     "nodes: [{name: " X65 ", labels: [" X65 "]}]\n"
+     "tasks: {" X65 ": {run: x, outputs: [" X65 "]}}",
+     "p.yaml:1:10: '" X65 "' cannot be the name of a param; expected " NAME "\n"
+     "p.yaml:2:11: '" X65 "' cannot be the name of a secret; expected " NAME "\n"
+     "p.yaml:3:9: '" X65 "' cannot be the name of a node; " NODE_NAME "\n"
+     "p.yaml:3:92: the name is '" X65 "'; expected " LABEL "\n"
+     "p.yaml:4:9: '" X65 "' cannot be the name of a task; expected " NAME "\n"
+     "p.yaml:4:95: the name is '" X65 "'; expected " LABEL},
+    {"limits of no time",
+     "tasks: {a: {run: x, timeout: 0s, lost_after: 0ms, grace: 0s, retry: {delay: 0s}}}",
+     "p.yaml:1:30: timeout is '0s'; expected never or a duration like 10s, above zero\n"
+     "p.yaml:1:46: lost_after is '0ms'; expected never or a duration like 10s, above zero"},
+    {"keys of other tools",
+     "version: 3\n"
+     "on: push\n"
+     "environment: {A: 1}\n"
+     "jobs:\n"
+     "  build: {run: x}\n"
+     "tasks:\n"
+     "  a:\n"
+     "    if: always()\n"
+     "    depends_on: [b]\n"
+     "    script: echo\n"
+     "    command: echo\n"
+     "    environment: {A: 1}\n"
+     "    gpus: 8\n"
+     "    runs-on: x\n"
+     "    continue-on-error: true\n"
+     "    retry: {attempts: 3}\n"
+     "    steps: [x]\n"
+     "    ru: x\n"
+     "nodes: [{name: n1, host: h}]\n",
+     "p.yaml:1:1: a pipeline has no key 'version'; expected no version: there is one form\n"
+     "p.yaml:2:1: a pipeline has no key 'on'; expected no such key: flowrun FILE starts it (from a "
+     "crontab, too)\n"
+     "p.yaml:3:1: a pipeline has no key 'environment'; expected env: {NAME: VALUE}\n"
+     "p.yaml:4:1: a pipeline has no key 'jobs'; expected tasks: {NAME: {run: SCRIPT}}\n"
+     "p.yaml:7:3: 'a' does nothing; expected one of uses, run or argv\n"
+     "p.yaml:8:5: a task has no key 'if'; expected when: EXPRESSION\n"
+     "p.yaml:9:5: a task has no key 'depends_on'; expected needs: [TASK]\n"
+     "p.yaml:10:5: a task has no key 'script'; expected run: SCRIPT\n"
+     "p.yaml:11:5: a task has no key 'command'; expected run: SCRIPT, or argv: [PROGRAM, "
+     "ARGUMENT]\n"
+     "p.yaml:12:5: a task has no key 'environment'; expected env: {NAME: VALUE}\n"
+     "p.yaml:13:5: a task has no key 'gpus'; expected slots: N (of the node's slots: in the "
+     "inventory); gpus: stands with a node\n"
+     "p.yaml:14:5: a task has no key 'runs-on'; expected on: all, head, a node or a label\n"
+     "p.yaml:15:5: a task has no key 'continue-on-error'; expected best_effort: true\n"
+     "p.yaml:16:13: retry has no key 'attempts'; expected times: N\n"
+     "p.yaml:17:5: a task has no key 'steps'; expected run: SCRIPT\n"
+     "p.yaml:18:5: a task has no key 'ru'; did you mean 'run'?\n"
+     "p.yaml:19:20: a node has no key 'host'; expected address: HOST"},
+    {"an empty bool",
+     "params: {dry: {type: bool, default: ''}}\n"
+     "tasks: {a: {run: x, best_effort: '', gang: \"${{ 'tr' }}ue!\"}}",
+     "p.yaml:1:37: param 'dry' is ''; expected true or false\n"
+     "p.yaml:2:34: best_effort is ''; expected true or false\n"
+     "p.yaml:2:44: gang is '${{ 'tr' }}ue!'; expected true or false"},
     {"schedule",
      "schedule: {cron: \"0 2 * * *\"}\n"
      "tasks: {a: {run: x}}",
@@ -233,8 +352,8 @@ static const struct {
     {"inventory is a text",
      "nodes: [n1, n2]\n"
      "tasks: {a: {run: x}}",
-     "p.yaml:1:9: a node is 'n1'; expected a map of its keys\n"
-     "p.yaml:1:13: a node is 'n2'; expected a map of its keys"},
+     "p.yaml:1:9: a node is 'n1'; expected a map of its keys, like {name: n1}\n"
+     "p.yaml:1:13: a node is 'n2'; expected a map of its keys, like {name: n2}"},
     {"names that are paths or flags",
      "nodes: [{name: \"..\"}, {name: \".\"}, {name: \"\"}, {name: -rf}]\n"
      "tasks: {a: {run: x}}",
@@ -249,6 +368,8 @@ static const struct {
      "  - {name: n1, address: -oProxyCommand=x}\n"
      "  - {name: n4, labels: [n1], port: 70000, gpu: 8}\n"
      "  - {address: 1.2.3.4}\n"
+     "  - {name: n5, connect: {timeout: 0s, retry_for: often}}\n"
+     "  - {name: n6, address: '[::1'}\n"
      "tasks: {a: {run: x}}",
      "p.yaml:2:5: 'all' cannot be the name of a node; " NODE_NAME "\n"
      "p.yaml:3:5: node 'n1' has no address; expected address: HOST\n"
@@ -257,7 +378,14 @@ static const struct {
      "p.yaml:5:5: label 'n1' of node 'n4' is the name of a node or place; expected another word\n"
      "p.yaml:5:36: port is '70000'; expected a whole number from 1 to 65535\n"
      "p.yaml:5:43: a node has no key 'gpu'; did you mean 'gpus'?\n"
-     "p.yaml:6:5: a node needs the key 'name'"},
+     "p.yaml:6:5: a node needs the key 'name'\n"
+     "p.yaml:7:35: timeout is '0s'; expected a duration of 1s or more, like 10s or 1h30m\n"
+     "p.yaml:7:50: retry_for is 'often'; expected never or a duration like 10s, above "
+     "zero\n"
+     "p.yaml:8:5: address of node 'n6' is '[::1'; expected a name, or an address like ::1"},
+    {"an address that needs quotes", "nodes: [{name: n1, address: ::1}]\ntasks: {a: {run: x}}",
+     "p.yaml:1:29: did not find expected node content while parsing a flow node that began at line "
+     "1; expected a value, or quotes around one like '::1' that begins with ':'"},
     {"in is no container",
      "tasks:\n"
      "  c: {run: x}\n"
@@ -279,9 +407,9 @@ static const struct {
      "p.yaml:1:36: times is '-1'; expected a whole number from 0 to 1000\n"
      "p.yaml:1:49: backoff is '0.5'; expected a number from 1 to 100\n"
      "p.yaml:1:59: retry cannot be on 'exits'; expected an exit code from 1 to 255, exit, signal, "
-     "timeout, oom, start_failed, node_lost or lost; did you mean 'exit'?\n"
+     "timeout, oom, start_failed, node_lost, lost or unreachable; did you mean 'exit'?\n"
      "p.yaml:1:66: retry cannot be on '300'; expected an exit code from 1 to 255, exit, signal, "
-     "timeout, oom, start_failed, node_lost or lost\n"
+     "timeout, oom, start_failed, node_lost, lost or unreachable\n"
      "p.yaml:1:79: delay is '10'; expected a duration like 10s or 1h30m"},
     {"files", "tasks: {a: {run: x, files: {../x: y, /etc/z: z, ok: ''}}}",
      "p.yaml:1:29: '../x' is not in the attempt's folder; expected a path inside it, without '..'\n"
@@ -289,9 +417,8 @@ static const struct {
      "'..'\n"
      "p.yaml:1:53: file 'ok' comes from nowhere; expected a path, or node:/path"},
     {"names", "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2}}}",
-     "p.yaml:1:9: '1a' cannot be the name of a task; expected a letter, then letters, digits, '_' "
-     "and '-'\n"
-     "p.yaml:1:45: the name is 'a b'; expected letters, digits, '_', '-' and '.'\n"
+     "p.yaml:1:9: '1a' cannot be the name of a task; expected " NAME "\n"
+     "p.yaml:1:45: the name is 'a b'; expected " LABEL "\n"
      "p.yaml:1:59: 'A-B' cannot be the name of a variable; expected letters, digits and '_'; "
      "FLOWRUN_ is ours\n"
      "p.yaml:1:67: 'FLOWRUN_X' cannot be the name of a variable; expected letters, digits and '_'; "
@@ -301,7 +428,7 @@ static const struct {
      "tasks: {a: {run: x, timeout: soon, log: {max: lots, on_full: die}, become: root, gang: "
      "perhaps}}",
      "p.yaml:1:15: max_parallel is '0'; expected a whole number from 1 to 4096\n"
-     "p.yaml:2:30: timeout is 'soon'; expected never or a duration like 10s\n"
+     "p.yaml:2:30: timeout is 'soon'; expected never or a duration like 10s, above zero\n"
      "p.yaml:2:47: max is 'lots'; expected a size like 512MiB\n"
      "p.yaml:2:62: on_full is 'die'; expected drop_middle or stop\n"
      "p.yaml:2:76: become is 'root'; expected none or sudo\n"
@@ -325,8 +452,17 @@ static const struct {
     {"hook with needs",
      "tasks: {a: {run: x}}\n"
      "on_exit: [{run: y, needs: [a]}, z]",
-     "p.yaml:2:20: a hook has no key 'needs'; did you mean 'needs_program'?\n"
-     "p.yaml:2:33: a hook is 'z'; expected a map of its keys"},
+     "p.yaml:2:20: a hook has no key 'needs'; expected no needs: a hook starts when the run has "
+     "ended\n"
+     "p.yaml:2:33: a hook is 'z'; expected a map of its keys, like {run: z}"},
+    {"names of hooks and sidecars",
+     "tasks: {a: {run: x, sidecars: [{name: s/1, run: x}]}}\n"
+     "on_failure: [{name: b, run: x}, {name: a, run: x}, {run: x}]\n"
+     "on_exit: [{name: ../b, run: x}, {name: b, run: x}, {run: x}]",
+     "p.yaml:1:32: 's/1' cannot be the name of a sidecar; expected " LABEL "\n"
+     "p.yaml:2:33: 'a' is the name of another hook or task, at line 1; expected a name of its own\n"
+     "p.yaml:3:11: '../b' cannot be the name of a hook; expected " LABEL "\n"
+     "p.yaml:3:33: 'b' is the name of another hook or task, at line 2; expected a name of its own"},
     {"secret values in a param",
      "secrets: {k: {env: K}}\n"
      "params: {p: {default: \"${{ secrets.k }}\"}}\n"

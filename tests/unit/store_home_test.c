@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
+#include "engine/store/store.h"
 #include "tests/unit/check.h"
 
 #include <sys/wait.h>
@@ -19,6 +20,11 @@ static void make_home(void)
 
     snprintf(home, sizeof(home), "%s/flowrun-store-XXXXXX", tmp != NULL ? tmp : "/tmp");
     CHECK(mkdtemp(home) != NULL);
+    struct fr_buf real = {0};
+    fr_buf_text(&real, home);
+    CHECK_INT(fr_home_resolve(&real, &err), FR_OK); /* TMPDIR may be behind a link */
+    snprintf(home, sizeof(home), "%s", real.p);
+    fr_buf_finish(&real);
     CHECK_INT(fr_home_make(home, &err), FR_OK);
 }
 
@@ -50,7 +56,7 @@ static void test_owner(void)
     CHECK(!fr_home_owned(home, TWO));
     CHECK_INT(fr_home_own(home, ONE, &second, &err), FR_BUSY);
     CHECK_INT(second, -1);
-    CHECK_INT(fr_home_poke(home, ONE, &err), FR_NOTFOUND);
+    CHECK_INT(fr_home_notify(home, ONE, &err), FR_NOTFOUND);
     fr_sys.close(fd);
     CHECK(!fr_home_owned(home, ONE));
 }
@@ -116,6 +122,48 @@ static void test_find_home(void)
     }
 }
 
+/* The home and a folder above it are links; a folder inside it that is a link stays refused. */
+static void test_linked_home(void)
+{
+    static const char *const made[] = {"real", "real/h", "far"};
+    static const struct {
+        const char *at, *to;
+    } links[] = {{"up", "real"}, {"real/link", "h"}};
+    char path[512];
+    struct fr_buf got = {0};
+    struct fr_err err = {0};
+    struct fr_store *st = NULL;
+
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", home, made[i]);
+        CHECK_INT(mkdir(path, 0700), 0);
+    }
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", home, links[i].at);
+        CHECK_INT(symlink(links[i].to, path), 0);
+    }
+    fr_buf_fmt(&got, "%s/up/link", home);
+    CHECK_INT(fr_home_resolve(&got, &err), FR_OK);
+    snprintf(path, sizeof(path), "%s/real/h", home);
+    CHECK_TEXT(got.p, path);
+    CHECK_INT(fr_home_make(got.p, &err), FR_OK);
+    CHECK_INT(fr_store_open(got.p, &st, &err), FR_OK);
+    fr_store_close(st);
+
+    snprintf(path, sizeof(path), "%s/real/h/spool", home);
+    CHECK_INT(rmdir(path), 0);
+    CHECK_INT(symlink("../../far", path), 0);
+    CHECK_INT(fr_home_make(got.p, &err), FR_DENIED);
+    CHECK(strstr(err.msg, "real/h/spool is a symbolic link") != NULL);
+
+    got.n = 0;
+    fr_buf_fmt(&got, "%s/dangling", home);
+    CHECK_INT(symlink("nowhere", got.p), 0);
+    CHECK(fr_home_resolve(&got, &err) != FR_OK);
+    CHECK(strstr(err.msg, "/dangling") != NULL);
+    fr_buf_finish(&got);
+}
+
 int main(void)
 {
     struct fr_err err = {0};
@@ -125,6 +173,7 @@ int main(void)
     test_owner();
     test_owner_outlived();
     test_find_home();
+    test_linked_home();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
 }

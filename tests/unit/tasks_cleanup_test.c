@@ -12,6 +12,7 @@
 
 #define DEAD "00000000000000000000000000000d0a"
 #define LIVE "0000000000000000000000000000011e"
+#define UNKNOWN "0000000000000000000000000000011f"
 
 extern char **environ;
 
@@ -173,8 +174,18 @@ static void test_cleanup_files(struct bed *b)
     put(inner, "x");
     put(text_at(b, "%s/precious/%s", "leftover-b"), "y");
     put(open_one, "z");
+    put(text_at(b, "%s/%s", "leftover-ope"), "another's name begins so");
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-in"), 0755, &err) == FR_OK);
+    put(text_at(b, "%s/%s", "leftover-in/x"), "open inside");
+    put(text_at(b, "%s/%s", "leftover-theirs"), "another user's");
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-of"), 0755, &err) == FR_OK);
+    put(text_at(b, "%s/%s", "leftover-of/x"), "another user's below a folder of ours");
+    bool root = geteuid() == 0;
+    CHECK(!root || chown(text_at(b, "%s/%s", "leftover-of/x"), 65534, 65534) == 0);
+    CHECK(!root || chown(text_at(b, "%s/%s", "leftover-theirs"), 65534, 65534) == 0);
     CHECK(symlink(precious, link) == 0 && symlink(precious, through) == 0);
     int fd = fr_sys.open(open_one, O_RDONLY, 0);
+    int inside = fr_sys.open(text_at(b, "%s/%s", "leftover-in/x"), O_RDONLY, 0);
     fr_buf_fmt(&with, "{\"globs\": [\"%s/leftover-*\", \"%s/into/leftover-*\"]}", b->dir, b->dir);
     struct said s = run_task(b, "cleanup", with.p);
     CHECK_INT(s.code, 0);
@@ -183,9 +194,92 @@ static void test_cleanup_files(struct bed *b)
     CHECK(access(text_at(b, "%s/precious/%s", "leftover-b"), F_OK) == 0);
     CHECK(access(open_one, F_OK) == 0);
     CHECK(says(&s.out, "a process has it open"));
+    CHECK(access(text_at(b, "%s/%s", "leftover-ope"), F_OK) != 0);
+    CHECK(access(text_at(b, "%s/%s", "leftover-in/x"), F_OK) == 0);
+    CHECK((access(text_at(b, "%s/%s", "leftover-theirs"), F_OK) == 0) == root);
+    CHECK((access(text_at(b, "%s/%s", "leftover-of/x"), F_OK) == 0) == root);
     fr_sys.close(fd);
+    fr_sys.close(inside);
     fr_buf_finish(&with);
     said_finish(&s);
+}
+
+/* A folder in which a file is open stays whole; one whose name begins or ends like it does not. */
+static void test_cleanup_open_inside(struct bed *b)
+{
+    const char *copy = fr_arena_fmt(&b->arena, "z%s/left-c/x", b->dir); /* its own path again */
+    const char *const open_in[] = {"left-a/sub/deep", "left-b2/x", copy};
+    static const char *const gone[] = {"left-b/x", "left-c/x", "left-d"};
+    struct fr_buf with = {0};
+    struct fr_err err;
+    int fds[3];
+
+    for (int i = 0; i < 3; i++) {
+        const char *folders[] = {open_in[i], gone[i]};
+
+        for (int k = 0; k < 2; k++) {
+            char *path = text_at(b, "%s/%s", folders[k]);
+
+            *strrchr(path, '/') = '\0';
+            CHECK(fr_mkdirs(path, 0755, &err) == FR_OK);
+            put(text_at(b, "%s/%s", folders[k]), "x");
+        }
+        fds[i] = fr_sys.open(text_at(b, "%s/%s", open_in[i]), O_RDONLY, 0);
+        CHECK(fds[i] >= 0);
+    }
+    put(text_at(b, "%s/%s", "left-a/beside"), "x");
+    fr_buf_fmt(&with, "{\"globs\": [\"%s/left-*\"]}", b->dir);
+    struct said s = run_task(b, "cleanup", with.p);
+    CHECK_INT(s.code, 0);
+    for (int i = 0; i < 3; i++) {
+        check_row(open_in[i]);
+        CHECK(access(text_at(b, "%s/%s", open_in[i]), F_OK) == 0);
+        check_row(gone[i]);
+        CHECK(access(text_at(b, "%s/%s", gone[i]), F_OK) != 0);
+        fr_sys.close(fds[i]);
+    }
+    check_row("");
+    CHECK(access(text_at(b, "%s/%s", "left-a/beside"), F_OK) == 0);
+    fr_buf_finish(&with);
+    said_finish(&s);
+}
+
+/* Files named by attempts: those of a live one stay on every node, also beside the id of an ended
+ * one; those of an ended one go; on a local node nothing else goes. */
+static void test_cleanup_names(struct bed *b)
+{
+    static const struct {
+        const char *name;
+        bool local, other; /* is it removed, on a local node and on another */
+    } rows[] = {{"of-" DEAD, true, true},           {"of-" LIVE, false, false},
+                {"of-" DEAD "-" LIVE, false, false}, {"of-" LIVE "." DEAD, false, false},
+                {"of-nobody", false, true},          {"of-" UNKNOWN, false, true}};
+    enum { N = sizeof(rows) / sizeof(rows[0]) };
+    int held = make_home(b);
+    struct fr_buf with = {0};
+
+    setenv("FLOWRUN_NODE_HOME", text_at(b, "%s/%s", "home"), 1);
+    fr_buf_fmt(&with, "{\"globs\": [\"%s/of-*\"]}", b->dir);
+    for (int local = 1; local >= 0; local--) {
+        for (size_t i = 0; i < N; i++)
+            put(text_at(b, "%s/%s", rows[i].name), "x");
+        if (local)
+            setenv("FLOWRUN_EXECUTOR", "local", 1);
+        struct said s = run_task(b, "cleanup", with.p);
+        unsetenv("FLOWRUN_EXECUTOR");
+        CHECK_INT(s.code, 0);
+        for (size_t i = 0; i < N; i++) {
+            check_row(rows[i].name);
+            CHECK((access(text_at(b, "%s/%s", rows[i].name), F_OK) != 0) ==
+                  (local ? rows[i].local : rows[i].other));
+        }
+        check_row("");
+        CHECK(says(&s.out, "its name is that of a live attempt"));
+        said_finish(&s);
+    }
+    fr_sys.close(held);
+    unsetenv("FLOWRUN_NODE_HOME");
+    fr_buf_finish(&with);
 }
 
 int main(int argc, char **argv)
@@ -197,6 +291,8 @@ int main(int argc, char **argv)
     test_cleanup_processes(&b);
     test_cleanup_port(&b);
     test_cleanup_files(&b);
+    test_cleanup_open_inside(&b);
+    test_cleanup_names(&b);
     bed_end(&b);
     return check_done();
 }

@@ -1,5 +1,7 @@
 /* The task publish: a version is there as a whole or not at all, killed at every system call of it.
  */
+#include "tasks/task.h"
+#include "tests/unit/sync_guard.h"
 #include "tests/unit/tasks_bed.h"
 
 #include <fcntl.h>
@@ -110,6 +112,30 @@ static void test_publish_killed(struct bed *b)
     fr_buf_finish(&with);
 }
 
+/* A version gets its name only once all in it is safe, and `latest` names it only then. */
+static void test_publish_synced(struct bed *b)
+{
+    char name[] = "publish", link[8] = "", *argv[] = {name, NULL, NULL};
+    struct fr_buf with = {0};
+    struct fr_err err;
+    size_t renames;
+
+    make_published(b);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "new/sub/deep"), 0755, &err) == FR_OK);
+    put(text_at(b, "%s/%s", "new/sub/deep/b"), "below");
+    fr_buf_fmt(&with, "{\"from\": \"%s/new\", \"to\": \"%s/pub\", \"version\": \"v3\"}", b->dir,
+               b->dir);
+    argv[1] = with.p;
+    sync_guard_begin();
+    CHECK_INT(fr_task_publish(2, argv), 0);
+    CHECK_INT(sync_guard_end(true, &renames), 0);
+    CHECK_INT(renames, 3); /* the manifest, the version, latest */
+    CHECK(readlink(text_at(b, "%s/%s", "pub/latest"), link, sizeof(link) - 1) == 2);
+    CHECK_TEXT(link, "v3");
+    CHECK(fr_remove_tree(text_at(b, "%s/%s", "new"), &err) == FR_OK);
+    fr_buf_finish(&with);
+}
+
 static void test_publish_twice(struct bed *b)
 {
     struct fr_buf with = {0};
@@ -155,6 +181,7 @@ int main(int argc, char **argv)
     if (!bed_begin(&b, argc, argv))
         return EXIT_FAILURE;
     test_publish_twice(&b);
+    test_publish_synced(&b);
     test_publish_killed(&b);
     bed_end(&b);
     return check_done();

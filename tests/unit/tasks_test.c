@@ -1,6 +1,8 @@
 /* Built-in tasks: what each says of wrong inputs; train's command, gather-adapters, janitor. */
 #include "tests/unit/tasks_bed.h"
 
+#include "engine/spec/spec.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -152,6 +154,8 @@ static void test_janitor(struct bed *b)
     for (size_t i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "out/checkpoint-%d", steps[i]);
         CHECK(fr_mkdirs(text_at(b, "%s/%s", name), 0755, &err) == FR_OK);
+        snprintf(name, sizeof(name), "out/checkpoint-%d/x", steps[i]); /* a folder may be free */
+        CHECK(fr_file_write(text_at(b, "%s/%s", name), "x", 1, 0644, &err) == FR_OK);
     }
     CHECK(fr_mkdirs(text_at(b, "%s/%s", "out/resume/step-1"), 0755, &err) == FR_OK);
     fr_buf_fmt(&with,
@@ -191,6 +195,34 @@ static void test_janitor(struct bed *b)
     fr_buf_finish(&with);
 }
 
+/* The name of the result is the engine's; a sidecar writes none, its task's outputs are not its. */
+static void test_result(struct bed *b)
+{
+    static const char *const tasks[] = {"cleanup", "janitor"};
+    const char *path = text_at(b, "%s/%s", "outputs");
+
+    CHECK_TEXT(FR_JOB_RESULT, FR_RESULT);
+    CHECK_INT(FR_JOB_USAGE, FR_EXIT_USAGE);
+    setenv("FLOWRUN_OUTPUT", path, 1);
+    for (int i = 0; i < 2; i++) {
+        struct fr_buf given = {0};
+        struct fr_err err = {0};
+
+        check_row(tasks[i]);
+        struct said s = run_task(b, tasks[i], "{\"dir\": 3}");
+        CHECK_INT(s.code, i == 0 ? 0 : FR_JOB_USAGE);
+        CHECK(s.out.p == NULL || !says(&s.out, "{"));
+        said_finish(&s);
+        (void)fr_file_read(path, 1 << 20, &given, &err);
+        CHECK((given.n > 0) == (i == 0));
+        CHECK(given.n == 0 || fr_has_prefix(given.p, FR_RESULT "={\"task\":\"cleanup\","));
+        fr_buf_finish(&given);
+        unlink(path);
+    }
+    unsetenv("FLOWRUN_OUTPUT");
+    check_row("");
+}
+
 int main(int argc, char **argv)
 {
     struct bed b;
@@ -201,6 +233,7 @@ int main(int argc, char **argv)
     test_train_command(&b);
     test_gather(&b);
     test_janitor(&b);
+    test_result(&b);
     bed_end(&b);
     return check_done();
 }

@@ -349,23 +349,6 @@ static void events(void)
                   "0474657874b8660d26");
 }
 
-static void floats(void)
-{
-    static const struct {
-        double x;
-        const char *text;
-    } rows[] = {{4.98e-05, "4.98e-05"},  {1, "1.0"},      {0.1, "0.1"},       {0, "0.0"},
-                {1.2345, "1.2345"},      {1e16, "1e+16"}, {0.0001, "0.0001"}, {-2.5, "-2.5"},
-                {12345678, "12345678.0"}};
-    char text[32];
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        check_row(rows[i].text);
-        tr_show_float(rows[i].x, text);
-        CHECK_TEXT(text, rows[i].text);
-    }
-}
-
 int main(void)
 {
     json_t *root = golden();
@@ -378,7 +361,6 @@ int main(void)
     identity();
     scaler();
     events();
-    floats();
     json_decref(root);
     return check_done();
 }

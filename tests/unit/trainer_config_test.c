@@ -27,6 +27,9 @@ static void put(const char *name, const char *text)
     "\"intermediate_size\":128,\"moe_intermediate_size\":32,\"n_routed_experts\":8,"             \
     "\"first_k_dense_replace\":1"
 
+#define FP8                                                                                        \
+    "\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]"
+
 static const struct {
     const char *name, *json, *want; /* NULL: accepted */
     enum fr_rc rc;
@@ -53,6 +56,16 @@ static const struct {
     {"llama", "{\"model_type\":\"llama\"}", "only deepseek_v3", FR_UNSUPPORTED},
     {"int4", "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":{\"quant_method\":"
      "\"awq\"}}", "quantization 'awq'", FR_UNSUPPORTED},
+    {"fp8", "{" TINY ",\"num_experts_per_tok\":2," FP8 "}}", NULL, FR_OK},
+    {"fp8, the head is none", "{" TINY ",\"num_experts_per_tok\":2," FP8
+     ",\"modules_to_not_convert\":[\"lm_head\",\"mlp.gate\"]}}", NULL, FR_OK},
+    {"fp8, a linear is none", "{" TINY ",\"num_experts_per_tok\":2," FP8
+     ",\"modules_to_not_convert\":[\"o_proj\"]}}", "names 'o_proj', which leaves model.layers.0.",
+     FR_UNSUPPORTED},
+    {"fp8, stored scales", "{" TINY ",\"num_experts_per_tok\":2," FP8
+     ",\"activation_scheme\":\"static\"}}", "activation_scheme 'static'", FR_UNSUPPORTED},
+    {"fp8, a scale a tensor", "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":"
+     "{\"quant_method\":\"fp8\",\"weight_block_size\":null}}", "weight_block_size", FR_USAGE},
     {"list", "[]", "not a JSON object", FR_USAGE},
 };
 
@@ -150,7 +163,7 @@ static const struct {
     {"dashes", {"--max-steps", "5", "--lora-rank=4"}, NULL},
     {"negative", {"--max_steps", "-1"}, NULL},
     {"boolean words", {"--bf16", "True", "--overwrite_cache", "no"}, NULL},
-    {"no_", {"--no_bf16"}, NULL},
+    {"no_", {"--bf16", "--fp16", "--no_bf16"}, NULL},
     {"float", {"--learning_rate", "1e-4"}, NULL},
     {"ignored", {"--flash_attn", "fa2", "--trust_remote_code"}, NULL},
     {"typo", {"--lora_rnak", "3"}, "did you mean --lora_rank?"},
@@ -207,14 +220,14 @@ static void test_file(void)
     struct tr_args a;
     struct fr_err err = {0};
     struct fr_buf notes = {0};
-    const char *argv[] = {path, "max_steps=9", "bf16=false"};
+    const char *argv[] = {path, "max_steps=9", "bf16=false", "optim=adamw_8bit", "run_name=r"};
 
     check_row("yaml");
     put("a.yaml", "do_train: true\nmodel_name_or_path: m\ndataset: [a, b]\ntemplate: empty\n"
         "output_dir: o\nmax_steps: 3\nlearning_rate: 1.0e-4\nbf16: true\nmax_samples: null\n"
         "default_system: \"null\"\nseed: null\nflash_attn: fa2\nplot_loss: true\n"
         "optim: adamw_torch\n");
-    if (!CHECK_INT(tr_args_read(&a, 3, argv, &notes, &err), FR_OK))
+    if (!CHECK_INT(tr_args_read(&a, 5, argv, &notes, &err), FR_OK))
         printf("   %s\n", err.msg);
     CHECK_INT(a.max_steps, 9);
     CHECK_INT(a.seed, 42);
@@ -222,7 +235,10 @@ static void test_file(void)
     CHECK(!a.bf16 && a.learning_rate == 1e-4);
     CHECK_TEXT(notes.p, "--flash_attn has no effect: attention is this program's own\n"
                         "--plot_loss has no effect: no picture is drawn\n"
-                        "--optim has no effect: the optimizer is AdamW\n");
+                        "--optim has no effect: the optimizer is AdamW\n"
+                        /* and behind the file */
+                        "--optim has no effect: the optimizer is AdamW\n"
+                        "--run_name has no effect: kept in training_args.json alone\n");
     fr_buf_finish(&notes);
     tr_args_finish(&a);
     check_row("optim");

@@ -58,7 +58,7 @@ static void check_prepare(const struct fr_msg *m)
 
     CHECK(fr_id_eq(m->prepare.attempt, ids[0]) && fr_id_eq(m->prepare.run, ids[1]));
     CHECK(fr_str_is(m->prepare.instance, "train/n1") && m->prepare.generation == 7);
-    CHECK(m->prepare.go_now && r->become && !r->want_dir && r->port == FR_PORT_NONE);
+    CHECK(m->prepare.go_now && r->become && r->port == FR_PORT_NONE);
     CHECK(r->argv.n == 3 && fr_str_is(r->argv.v[2], "echo \xc3\xa9"));
     CHECK(r->input.n == 3 && memcmp(r->input.p, "a\0b", 3) == 0);
     CHECK(r->timeout_ms == 1LL << 40 && r->files.n == 1 && r->files.v[0].mode == 0600);
@@ -138,6 +138,64 @@ static void test_long_and_magic(void)
     free(big);
 }
 
+/* Payloads that fill one and two frames to the byte, and one byte less and more. */
+static void test_full_frames(void)
+{
+    struct fr_msg m = prepare_msg(), back;
+    struct fr_buf out = {0};
+    struct fr_err err;
+    char *big = calloc(1, 3 * FR_FRAME_MAX);
+    size_t rest;
+
+    m.prepare.request.input = (struct fr_str){big, 1};
+    CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+    rest = out.n - FR_FRAME_HEAD - 1; /* of the payload beside the input */
+    for (size_t frames = 1; frames < 3; frames++)
+        for (size_t n = frames * FR_FRAME_MAX - 1; n <= frames * FR_FRAME_MAX + 1; n++) {
+            struct fr_arena arena = {0};
+            bool got;
+
+            out.n = 0;
+            m.prepare.request.input.n = n - rest;
+            CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+            CHECK(take_one((struct fr_str){out.p, out.n}, 1000, &arena, &back, &got) == FR_OK);
+            CHECK(got && back.prepare.request.input.n == n - rest);
+            fr_arena_finish(&arena);
+        }
+    fr_buf_finish(&out);
+    free(big);
+}
+
+/* A message may have FR_MSG_MAX bytes; one more is refused before its last frame. */
+static void test_longest(void)
+{
+    char *frame = calloc(1, FR_FRAME_HEAD + FR_FRAME_MAX);
+    size_t full = FR_MSG_MAX / FR_FRAME_MAX;
+
+    for (int more = 0; more < 2; more++) {
+        struct fr_wire_in in = {0};
+        struct fr_arena arena = {0};
+        struct fr_msg back;
+        struct fr_err err;
+        enum fr_rc rc = FR_OK;
+        bool got;
+
+        frame[4] = (char)(FR_MSG_PREPARE | FR_FRAME_MORE);
+        fr_put_u32(frame, FR_FRAME_MAX);
+        for (size_t i = 0; i < full && rc == FR_OK; i++) {
+            fr_wire_feed(&in, frame, FR_FRAME_HEAD + FR_FRAME_MAX);
+            rc = fr_wire_next(&in, &arena, &back, &got, &err);
+        }
+        CHECK_INT(rc, FR_OK);
+        fr_put_u32(frame, (uint32_t)(FR_MSG_MAX % FR_FRAME_MAX + (size_t)more));
+        fr_wire_feed(&in, frame, FR_FRAME_HEAD + FR_MSG_MAX % FR_FRAME_MAX + (size_t)more);
+        CHECK_INT(fr_wire_next(&in, &arena, &back, &got, &err), more ? FR_PROTO : FR_OK);
+        fr_wire_finish(&in);
+        fr_arena_finish(&arena);
+    }
+    free(frame);
+}
+
 static void test_no_magic(void)
 {
     struct fr_wire_in in = {.magic = true};
@@ -170,9 +228,12 @@ static const struct row rows[] = {
     ROW("half a header", "\x08\0\0", FR_OK, false),
     ROW("half a payload", "\x08\0\0\0\x02\1\2", FR_OK, false),
     ROW("field cut short", "\x04\0\0\0\x02\1\2\3\4", FR_PROTO, false),
+    ROW("field cut short by one", "\x07\0\0\0\x02\1\2\3\4\5\6\7", FR_PROTO, false),
     ROW("missing fields are zero", "\x08\0\0\0\x03\1\0\0\0\0\0\0\0", FR_OK, true),
     ROW("later fields are skipped", "\x0a\0\0\0\x02\1\0\0\0\0\0\0\0zz", FR_OK, true),
     ROW("unknown type is skipped", "\x01\0\0\0\x7fz\x08\0\0\0\x02\1\0\0\0\0\0\0\0", FR_OK, true),
+    ROW("unknown type in two frames is skipped",
+        "\x01\0\0\0\xffz\x01\0\0\0\x7fz\x08\0\0\0\x02\1\0\0\0\0\0\0\0", FR_OK, true),
     ROW("text past the end", "\x10\0\0\0\x05\0\0\0\0\0\0\0\0\1\0\0\0\xff\0\0\0", FR_PROTO, false),
     ROW("NUL in a text", "\x11\0\0\0\x05\0\0\0\0\0\0\0\0\1\0\0\0\1\0\0\0\0", FR_PROTO, false),
     ROW("list longer than its bytes", "\x04\0\0\0\x14\xff\xff\0\0", FR_PROTO, false),
@@ -227,7 +288,9 @@ static void test_agree(void)
     uint32_t proto;
 
     CHECK(fr_wire_agree(&a, &b, &proto, &err) == FR_OK && proto == 3);
-    b.proto_max = 1;
+    b = (struct fr_hello){.proto_min = 5, .proto_max = 6}; /* newer than all of ours */
+    CHECK(fr_wire_agree(&a, &b, &proto, &err) == FR_PROTO && proto == 0);
+    b = (struct fr_hello){.proto_min = 1, .proto_max = 1};
     CHECK(fr_wire_agree(&a, &b, &proto, &err) == FR_PROTO);
     CHECK_TEXT(err.msg, "no common protocol: here 2 to 4, the other side 1 to 1; the newer flowrun "
                         "of the two goes on: flowrun resume");
@@ -238,6 +301,8 @@ int main(void)
     test_round_trip();
     test_every_type();
     test_long_and_magic();
+    test_full_frames();
+    test_longest();
     test_no_magic();
     test_rows();
     test_damage();

@@ -14,6 +14,10 @@ static struct fr_buf repeat(const char *head, const char *middle, size_t n, cons
     return b;
 }
 
+#define TAGS                                                                                       \
+    "tags (!x) are not used here; expected the value alone, or quotes around a text that begins "  \
+    "with '!'"
+
 static const struct {
     const char *name, *text, *want;
 } wrong[] = {
@@ -29,8 +33,8 @@ static const struct {
     {"cut UTF-8", "a: \xe2\x82", "f:1:4: a byte that is not UTF-8"},
     {"control character", "a: \x01\n", "f:1:4: a control character"},
     {"escaped NUL", "a: \"x\\0y\"\n", "f:1:4: a text cannot hold the character NUL"},
-    {"tag", "a: !!int 3\n", "f:1:4: tags (!x) are not used here; write the value alone"},
-    {"tag on a map", "a: !x {b: 1}\n", "f:1:4: tags (!x) are not used here; write the value alone"},
+    {"tag", "a: !!int 3\n", "f:1:4: " TAGS},
+    {"tag on a map", "a: !x {b: 1}\n", "f:1:4: " TAGS},
     {"list as key", "? [a, b]\n: 1\n", "f:1:3: a key must be a plain text, not a list or map"},
     {"alias as key of a map", "a: &x {b: 1}\n*x : 2\n",
      "f:2:1: a key must be a plain text, not a list or map"},
@@ -39,10 +43,28 @@ static const struct {
      "f:1:11: an alias cannot stand inside its own anchor"},
     {"two documents", "a: 1\n---\nb: 2\n", "f:2:1: a second document; expected one a file"},
     {"open list", "a: [1, 2\nb: 3\n",
-     "f:2:2: did not find expected ',' or ']' while parsing a flow sequence that began at line 1"},
+     "f:2:2: did not find expected ',' or ']' while parsing a flow sequence that began at line 1; "
+     "expected quotes around a text with brackets, commas or ': ' in it"},
     {"open quote", "a: \"x\n",
      "f:2:1: found unexpected end of stream while scanning a quoted scalar that began at line 1"},
-    {"value after value", "a: b: c\n", "f:1:5: mapping values are not allowed in this context"},
+    {"value after value", "a: b: c\n",
+     "f:1:5: mapping values are not allowed in this context; expected quotes around a text with ': "
+     "' in it, or the key in the column of its map"},
+    {"value after value in flow", "{a: b: c}",
+     "f:1:6: did not find expected ',' or '}' while parsing a flow mapping that began at line 1; "
+     "expected quotes around a text with braces, commas or ': ' in it"},
+    {"a text that begins with an alias", "a: x\nb: &&\n",
+     "f:2:5: did not find expected alphabetic or numeric character while scanning an anchor that "
+     "began at line 2; expected quotes around a text with '&' or '*' in it"},
+    {"a text that begins with @", "a: @x\n",
+     "f:1:4: found character that cannot start any token while scanning for the next token that "
+     "began at line 1; expected quotes around a text that begins with '@', '%' or '`'"},
+    {"keys in two columns", "a:\n   b: 1\n  c: 2\n",
+     "f:3:3: did not find expected key while parsing a block mapping that began at line 1; "
+     "expected "
+     "all keys of a map in one column"},
+    {"merge", "a: &x {b: 1}\nc: {d: 1, <<: *x}\n",
+     "f:2:11: merge keys (<<) are not read; expected the keys themselves"},
 };
 
 static void test_wrong(void)

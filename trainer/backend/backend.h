@@ -179,7 +179,7 @@ enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct 
 enum fr_rc tr_event_create_timed(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
 void tr_event_destroy(struct tr_backend *be, struct tr_event *e);
 /* record: e is reached when all work put into q so far is done. wait: later work of q waits for e
- * (an event never recorded is reached). */
+ * (an event never recorded is reached); q NULL: the host waits for e, and for nothing behind it. */
 enum fr_rc tr_event_record(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
 enum fr_rc tr_event_wait(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
 

@@ -11,12 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MODULE "flowtrain_cuda.so"
+/* One module for each major version of CUDA, the newest first. */
+static const char *const module_names[] = {"flowtrain_cuda13.so", "flowtrain_cuda12.so"};
+enum { MODULES = sizeof(module_names) / sizeof(*module_names), NAME_MAX_BYTES = 32 };
 
-/* The module in the program's folder, or where the installation keeps libraries. */
-static void *open_module(struct fr_err *err)
+/* A module in the program's folder, or where the installation keeps libraries. NULL with an empty
+ * err: there is none. */
+static void *open_module(const char *name, struct fr_err *err)
 {
-    char path[PATH_MAX + sizeof "/" MODULE], why[256] = "";
+    char path[PATH_MAX + NAME_MAX_BYTES], why[256] = "";
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
     void *module = NULL;
 
@@ -24,21 +27,16 @@ static void *open_module(struct fr_err *err)
         n--;
     for (int i = 0; i < 2 && module == NULL; i++) {
         if (i == 1)
-            snprintf(path, sizeof(path), "%s/%s", FLOWTRAIN_LIBDIR, MODULE);
+            snprintf(path, sizeof(path), "%s/%s", FLOWTRAIN_LIBDIR, name);
         else if (n > 0)
-            snprintf(path + n, sizeof(path) - (size_t)n, "%s", MODULE);
+            snprintf(path + n, sizeof(path) - (size_t)n, "%s", name);
         if ((i == 1 || n > 0) && access(path, F_OK) == 0 &&
             (module = dlopen(path, RTLD_NOW | RTLD_LOCAL)) == NULL)
             snprintf(why, sizeof(why), "%s", dlerror());
     }
     if (module == NULL && why[0] != '\0')
-        fr_fail(err, FR_UNSUPPORTED, "%s: %s: install what it names, or pass --device cpu", MODULE,
+        fr_fail(err, FR_UNSUPPORTED, "%s: %s: install what it names, or pass --device cpu", name,
                 why);
-    else if (module == NULL)
-        fr_fail(err, FR_NOTFOUND,
-                "%s is neither beside flowtrain nor in %s: build where nvcc is found, or pass "
-                "--device cpu",
-                MODULE, FLOWTRAIN_LIBDIR);
     return module;
 }
 
@@ -69,21 +67,50 @@ static enum fr_rc settle(struct tr_backend *be, struct fr_err *err)
     return rc;
 }
 
-/* The module stays open: what the CUDA runtime started cannot be unloaded. */
-static enum fr_rc cuda_create(int ordinal, bool share, struct tr_backend **out, struct fr_err *err)
+/* What one module makes of it. The module stays open: what the CUDA runtime started cannot be
+ * unloaded. */
+static enum fr_rc open_with(const char *name, int ordinal, bool share, struct tr_backend **out,
+                            struct fr_err *err)
 {
-    void *module;
+    void *module = open_module(name, err);
     tr_cuda_open_fn *open_device;
-    enum fr_rc rc;
 
-    order_devices();
-    if ((module = open_module(err)) == NULL)
-        return err->rc;
+    if (module == NULL)
+        return err->msg[0] == '\0' ? FR_NOTFOUND : err->rc;
     memcpy(&open_device, &(void *){dlsym(module, "tr_cuda_open")}, sizeof(open_device));
     if (open_device == NULL)
-        return fr_fail(err, FR_UNSUPPORTED, MODULE ": no tr_cuda_open in it");
-    if ((rc = open_device(sizeof(struct tr_backend_ops), ordinal, share, out, err)) != FR_OK)
-        return rc;
+        return fr_fail(err, FR_UNSUPPORTED, "%s: no tr_cuda_open in it", name);
+    return open_device(sizeof(struct tr_backend_ops), ordinal, share, out, err);
+}
+
+/* The first module that this machine's driver and cuBLASLt serve; else the reasons of all there
+ * are. */
+static enum fr_rc cuda_create(int ordinal, bool share, struct tr_backend **out, struct fr_err *err)
+{
+    struct fr_err why[MODULES] = {0};
+    enum fr_rc rc = FR_UNSUPPORTED;
+    int i = 0, last = -1;
+
+    order_devices();
+    for (; i < MODULES; i++) {
+        rc = open_with(module_names[i], ordinal, share, out, &why[i]);
+        if (rc == FR_NOTFOUND && why[i].msg[0] == '\0') /* no such module */
+            continue;
+        last = i;
+        if (rc != FR_UNSUPPORTED)
+            break;
+    }
+    if (last < 0)
+        return fr_fail(err, FR_NOTFOUND,
+                       "neither %s nor %s is beside flowtrain or in %s: build where nvcc is found, "
+                       "or pass --device cpu",
+                       module_names[0], module_names[1], FLOWTRAIN_LIBDIR);
+    if (i == MODULES && last == 1 && why[0].msg[0] != '\0' && strcmp(why[0].msg, why[1].msg) != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: %s; %s: %s", module_names[0], why[0].msg,
+                       module_names[1], why[1].msg);
+    if (i == MODULES || rc != FR_OK)
+        return fr_fail(err, why[last].rc, "%s", why[last].msg);
+    fr_log(FR_LOG_INFO, "cuda", "module=%s", module_names[i]);
     if ((rc = settle(*out, err)) != FR_OK) {
         tr_backend_destroy(*out);
         *out = NULL;
@@ -116,7 +143,7 @@ static enum fr_rc create(enum tr_device want, int ordinal, bool share, struct tr
         if (want == TR_DEVICE_CUDA)
             return fr_fail(err, why.rc, "device cuda: %s", why.msg);
     } else if (want == TR_DEVICE_AUTO && lacking(*out) != NULL) {
-        fr_fail(&why, FR_UNSUPPORTED, "%s has no %s", MODULE, lacking(*out));
+        fr_fail(&why, FR_UNSUPPORTED, "the CUDA module has no %s", lacking(*out));
         tr_backend_destroy(*out);
         *out = NULL;
     } else {

@@ -1,7 +1,10 @@
 /*
- * Which device a run computes on. The CUDA backend is a module of its own, flowtrain_cuda.so, that
- * is looked for beside the program and in the library folder of the installation, and opened when
- * it is asked for: one program starts on machines with and without CUDA.
+ * Which device a run computes on. The CUDA backend is a module of its own, opened when a device is
+ * asked for: one program starts on machines with and without CUDA. There is one module for each
+ * major version of CUDA, since each needs that version's cuBLASLt: flowtrain_cuda13.so (driver 580
+ * or later) and flowtrain_cuda12.so (530.30.02 or later). Both are looked for beside the program
+ * and in the library folder of the installation. The newest whose driver and cuBLASLt are there is
+ * taken; the log names it.
  */
 #ifndef TR_BACKEND_DEVICE_H
 #define TR_BACKEND_DEVICE_H

@@ -1,5 +1,5 @@
 /*
- * What the module flowtrain_cuda.so gives to the program that opens it: one symbol, and nothing is
+ * What a module of the CUDA backend gives to the program that opens it: one symbol, and nothing is
  * asked of the program in return.
  */
 #ifndef TR_BACKEND_MODULE_H

@@ -28,7 +28,8 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err);
 
-/* A command's own flags: --name VALUE or --name=VALUE, --name alone for a switch. */
+/* A command's own flags: --name VALUE or --name=VALUE, --name alone for a switch; - is as good as _
+ * in a name. */
 struct tr_flag {
     const char *name;       /* without dashes */
     const char **value;     /* set to the value; NULL for a switch */
@@ -36,12 +37,15 @@ struct tr_flag {
     const char *help;
 };
 
-/* Words that are no flags go to rest[0..nrest), at most max_rest of them. */
+/* Words that are no flags go to rest[0..nrest), at most max_rest of them. With leading the flags
+ * end at the first such word, or behind "--": argv[used] is the word that follows. */
 struct tr_flags {
     const struct tr_flag *flags;
     size_t n;
     const char **rest;
     size_t max_rest, nrest;
+    bool leading;
+    int used;
 };
 
 /* FR_USAGE for unknown flags (with a suggestion), missing values and words too many. */

@@ -6,7 +6,7 @@ const struct tr_command tr_commands[] = {
     {"launch", "start the ranks of one node, as torchrun does", tr_cmd_launch},
     {"forward", "logits, loss and gradients of one batch", tr_cmd_forward},
     {"probe", "check and time the connections between ranks", tr_cmd_probe},
-    {"inspect", "tell what a model or an adapter holds, and check it", tr_cmd_inspect},
+    {"inspect", "show what a model or an adapter holds, and check it", tr_cmd_inspect},
     {"tokenize", "turn JSON strings into token ids", tr_cmd_tokenize},
 };
 

@@ -8,9 +8,15 @@
 
 static const struct tr_flag *find(const struct tr_flags *f, const char *name, size_t n)
 {
-    for (size_t i = 0; i < f->n; i++)
-        if (strlen(f->flags[i].name) == n && strncmp(f->flags[i].name, name, n) == 0)
+    for (size_t i = 0; i < f->n; i++) {
+        const char *want = f->flags[i].name;
+        size_t k = 0;
+
+        while (k < n && want[k] != '\0' && (name[k] == '-' ? '_' : name[k]) == want[k])
+            k++;
+        if (k == n && want[k] == '\0')
             return &f->flags[i];
+    }
     return NULL;
 }
 
@@ -29,9 +35,15 @@ static enum fr_rc unknown(const struct tr_flags *f, const char *word, struct fr_
 
 enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, struct fr_err *err)
 {
+    f->used = argc;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i], *eq = strchr(word, '=');
-        if (word[0] != '-' || word[1] != '-') {
+        bool plain = word[0] != '-' || word[1] != '-';
+        if (f->leading && (plain || word[2] == '\0')) {
+            f->used = plain ? i : i + 1;
+            return FR_OK;
+        }
+        if (plain) {
             if (f->nrest == f->max_rest)
                 return fr_fail(err, FR_USAGE, "'%s' was not expected", word);
             f->rest[f->nrest++] = word;

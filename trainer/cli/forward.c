@@ -20,7 +20,7 @@ enum { JSON_MAX = 256 << 20, IGNORE = -100 };
 
 struct forward {
     const char *model_dir, *adapter_dir, *ids_path, *labels_path, *routing_path, *output;
-    int grads, bf16, help;
+    int grads, bf16, fp16, help;
     enum tr_device device;
     struct fr_arena arena;
     struct tr_backend *be;
@@ -196,7 +196,9 @@ static enum fr_rc open_model(struct forward *f, struct fr_err *err)
                               .comm = f->comm,
                               .config = &f->config,
                               .lora = f->adapter_dir != NULL ? &f->lora : NULL,
-                              .compute = f->bf16 ? TR_BF16 : TR_F32,
+                              .compute = f->bf16   ? TR_BF16
+                                         : f->fp16 ? TR_F16
+                                                   : TR_F32,
                               .limits = {.max_live = 1000000000},
                               .tokens_max = f->mb.T,
                               .samples_max = f->mb.B,
@@ -325,6 +327,7 @@ static enum fr_rc all(struct forward *f, struct fr_err *err)
 
     if ((rc = tr_model_config_load(f->model_dir, &f->config, err)) != FR_OK ||
         (f->adapter_dir != NULL && (rc = tr_lora_read(f->adapter_dir, &f->lora, err)) != FR_OK) ||
+        (rc = tr_lora_resolve(&f->lora, &f->config, err)) != FR_OK ||
         (rc = read_ids(f, err)) != FR_OK ||
         (f->labels_path != NULL && (rc = read_labels(f, err)) != FR_OK) ||
         (rc = tr_device_create(f->device, 0, &f->be, err)) != FR_OK ||
@@ -359,6 +362,7 @@ enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err)
         {"output", &f.output, NULL, "safetensors file to write"},
         {"grads", NULL, &f.grads, "adapter gradients of the mean loss as well"},
         {"bf16", NULL, &f.bf16, "compute in bf16 instead of f32"},
+        {"fp16", NULL, &f.fp16, "compute in f16 instead of f32"},
         {"device", &device, NULL, "auto, cpu or cuda"},
         {"help", NULL, &f.help, "this text"},
     };
@@ -376,6 +380,8 @@ enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err)
     }
     if (f.model_dir == NULL || f.ids_path == NULL || f.output == NULL)
         return fr_fail(err, FR_USAGE, "--model_name_or_path, --input_ids and --output are needed");
+    if (f.bf16 && f.fp16)
+        return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
     if (f.grads && (f.labels_path == NULL || f.adapter_dir == NULL))
         return fr_fail(err, FR_USAGE, "--grads needs --labels and --adapter_name_or_path");
     if ((rc = tr_device_parse(device, &f.device, err)) != FR_OK)

@@ -1,6 +1,6 @@
 /*
- * The two things that `flowtrain inspect` looks at: a model and an adapter. What is found goes
- * into a JSON object, which the command prints as lines or as it is.
+ * What `flowtrain inspect` reports of a model or an adapter. The report is a JSON object; the
+ * command prints the object itself, or one line for each member.
  */
 #ifndef TR_CLI_INSPECT_H
 #define TR_CLI_INSPECT_H

@@ -1,9 +1,10 @@
 /*
  * flowtrain launch: torchrun's job. Starts the ranks of one node with the environment contract of
  * trainer/comm/launch_env.h, passes signals on, ends all when one fails, restarts all when asked.
- * Flags are torchrun's, with _ or -; a flag that is absent may come from PET_<NAME>.
+ * launch_args.h has the flags.
  */
 #include "trainer/cli/cli.h"
+#include "trainer/cli/launch_args.h"
 
 #include "engine/base/log.h"
 #include "engine/base/str.h"
@@ -22,7 +23,7 @@
 
 extern char **environ;
 
-enum { GRACE_MS = 30000, MAX_LOCAL = 256, OWN_VARS = 19 };
+enum { GRACE_MS = 30000, OWN_VARS = 19 };
 
 struct rank {
     struct fr_proc proc;
@@ -42,23 +43,6 @@ struct job {
     int ended;                  /* ranks of this try that have ended */
     enum fr_rc why;             /* how the first rank that failed ended */
 };
-
-static enum fr_rc number(const char *flag, const char *text, int64_t low, int64_t *out,
-                         struct fr_err *err)
-{
-    char name[64] = "PET_";
-
-    for (size_t i = 0; flag[i] != '\0' && i + 5 < sizeof(name); i++)
-        name[i + 4] = (char)(flag[i] >= 'a' && flag[i] <= 'z' ? flag[i] - 32 : flag[i]);
-    if (text == NULL)
-        text = getenv(name);
-    if (text == NULL)
-        return FR_OK;
-    if (fr_parse_i64(fr_str_of(text), out, err) != FR_OK || *out < low || *out > 1 << 20)
-        return fr_fail(err, FR_USAGE, "--%s is '%s', expected a whole number from %lld", flag, text,
-                       (long long)low);
-    return FR_OK;
-}
 
 /* Sockets between the local ranks, over which they pass shared memory. */
 static enum fr_rc make_socks(struct job *j, struct fr_err *err)
@@ -358,73 +342,50 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
     return rc;
 }
 
-/* The words behind "--" (or all, when there is none) run under our own binary. */
-static enum fr_rc split(int argc, const char *const *argv, int *own, const char **program,
-                        struct fr_err *err)
+/* The program's words run under our own binary. */
+static const char **program_of(int argc, const char *const *argv, int first)
 {
     const char *bundle = getenv("FLOWRUN_BUNDLE"); /* /proc/self/exe is the loader then */
+    const char **program = fr_sys.alloc(((size_t)(argc - first) + 2) * sizeof(*program));
     int n = 0;
 
-    for (*own = 0; *own < argc && strcmp(argv[*own], "--") != 0; (*own)++) {
-    }
+    if (program == NULL)
+        return NULL;
     program[n++] = bundle != NULL && bundle[0] == '/' ? bundle : "/proc/self/exe";
-    for (int i = *own + 1; i < argc; i++)
+    for (int i = first; i < argc; i++)
         program[n++] = argv[i];
     program[n] = NULL;
-    if (n == 1)
-        return fr_fail(err, FR_USAGE,
-                       "what shall the ranks run? flowtrain launch "
-                       "--nproc_per_node N … -- train ARGS");
-    return FR_OK;
+    return program;
 }
 
 enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err)
 {
-    const char *nproc = NULL, *nnodes = NULL, *node = NULL, *addr = NULL, *port = NULL;
-    const char *restarts = NULL, *run_id = NULL;
-    const struct tr_flag flags[] = {
-        {"nproc_per_node", &nproc, NULL, "ranks on this node"},
-        {"nnodes", &nnodes, NULL, "nodes"},
-        {"node_rank", &node, NULL, "number of this node, from 0"},
-        {"master_addr", &addr, NULL, "address of node 0"},
-        {"master_port", &port, NULL, "rendezvous port on node 0"},
-        {"max_restarts", &restarts, NULL, "how often to start all again after a failure"},
-        {"rdzv_id", &run_id, NULL, "name of the run; ranks of another run are refused"},
-    };
-    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    struct job j = {.nproc = 1, .nnodes = 1, .port = 29500, .signals = -1};
-    if (tr_wants_help(argc, argv))
-        return tr_flags_print("flowtrain launch [FLAGS] -- COMMAND ARGUMENTS", &f, err);
-    const char **program = fr_sys.alloc(((size_t)argc + 2) * sizeof(*program));
-    int own = 0;
-    enum fr_rc rc = program == NULL ? fr_fail(err, FR_NOMEM, "no memory")
-                                    : split(argc, argv, &own, program, err);
+    struct tr_launch_args a;
+    const char **program;
+    enum fr_rc rc;
 
-    if (rc == FR_OK)
-        rc = tr_flags_read(&f, own, argv, err);
-    const struct {
-        const char *flag, *text;
-        int64_t low, *out;
-    } numbers[] = {{"nproc_per_node", nproc, 1, &j.nproc},
-                   {"nnodes", nnodes, 1, &j.nnodes},
-                   {"node_rank", node, 0, &j.node_rank},
-                   {"master_port", port, 1, &j.port},
-                   {"max_restarts", restarts, 0, &j.max_restarts}};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && rc == FR_OK; i++)
-        rc = number(numbers[i].flag, numbers[i].text, numbers[i].low, numbers[i].out, err);
-    if (rc == FR_OK && (j.nproc > MAX_LOCAL || j.node_rank >= j.nnodes || j.port > 65535))
-        rc = fr_fail(err, FR_USAGE,
-                     "--nproc_per_node %lld (at most %d), --node_rank %lld of "
-                     "--nnodes %lld, --master_port %lld do not fit together",
-                     (long long)j.nproc, MAX_LOCAL, (long long)j.node_rank, (long long)j.nnodes,
-                     (long long)j.port);
-    j.addr = addr != NULL                    ? addr
-             : getenv("MASTER_ADDR") != NULL ? getenv("MASTER_ADDR")
-                                             : "127.0.0.1";
-    j.run_id = run_id != NULL ? run_id : "none";
-    j.program = program;
-    if (rc == FR_OK)
+    if (tr_wants_help(argc, argv))
+        return tr_launch_help(err);
+    if ((rc = tr_launch_args(argc, argv, &a, err)) != FR_OK)
+        return rc;
+    if ((program = program_of(argc, argv, a.program)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory");
+    else {
+        struct job j = {.nproc = a.nproc,
+                        .nnodes = a.nnodes,
+                        .node_rank = a.node_rank,
+                        .port = a.port,
+                        .max_restarts = a.max_restarts,
+                        .addr = a.addr,
+                        .run_id = a.run_id,
+                        .program = program,
+                        .signals = -1};
+
+        if (a.notes.n > 0)
+            fr_complain("%s", a.notes.p);
         rc = run_job(&j, err);
+    }
     fr_sys.free(program);
+    fr_buf_finish(&a.notes);
     return rc;
 }

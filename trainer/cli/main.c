@@ -15,7 +15,7 @@ static void usage(void)
     for (size_t i = 0; i < tr_ncommands; i++)
         fr_print("  %-10s %s\n", tr_commands[i].name, tr_commands[i].summary);
     fr_print("  %-10s %s\n\n", "version", "print the version");
-    fr_print("flowtrain COMMAND --help tells a command's arguments.\n\nexit status:\n");
+    fr_print("flowtrain COMMAND --help lists a command's arguments.\n\nexit status:\n");
     for (size_t i = 0; i < tr_nexits; i++)
         fr_print("  %d  %s\n", tr_exits[i].status, tr_exits[i].meaning);
 }

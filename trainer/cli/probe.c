@@ -24,7 +24,7 @@
 
 enum { SMALL_ROUNDS = 50 };
 
-/* What the command was told. */
+/* The command's arguments. */
 struct asked {
     int64_t bytes, sweep, rounds; /* sweep 0: none */
     struct tr_ranks ranks;

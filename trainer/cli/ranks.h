@@ -1,4 +1,4 @@
-/* The device of this rank and its way to the others, as train and probe choose them. */
+/* The device and the transport of this rank, chosen in the same way for train and probe. */
 #ifndef TR_CLI_RANKS_H
 #define TR_CLI_RANKS_H
 

@@ -1,7 +1,7 @@
 /*
  * Collectives of flowtrain probe, checked and timed. A collective over n numbers: all-reduce sums n
- * of each rank in rank order, all-gather makes n of all ranks'
- * parts, all-to-all sends n in equal slices. Bus bandwidth is NCCL's definition: bytes / seconds *
+ * numbers of each rank in rank order, all-gather joins the ranks' parts to n numbers, all-to-all
+ * sends n numbers in equal slices. Bus bandwidth is NCCL's definition: bytes / seconds *
  * (ranks - 1) / ranks, twice that for an all-reduce.
  */
 #ifndef TR_CLI_ROOM_H

@@ -43,15 +43,11 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
     struct tr_untrained *u = fr_arena_alloc(&l->arena, sizeof(*u));
     char *name = fr_arena_dup(&l->arena, t->name);
 
-    if (l->n == l->cap) {
-        size_t cap = l->cap * 2 + 1024;
-        void *p = fr_sys.realloc(l->items, cap * sizeof(l->items[0]));
-        if (p == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for the list of tensors");
-        l->items = p;
-        l->cap = cap;
-    }
-    if (u == NULL || name == NULL)
+    void *items = fr_grow(l->items, l->n + 1, &l->cap, sizeof(l->items[0]));
+
+    if (items != NULL)
+        l->items = items;
+    if (items == NULL || u == NULL || name == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the list of tensors");
     *u = tr_untrained_of(l->c, t, l->seed);
     l->items[l->n++] = (struct tr_st_item){

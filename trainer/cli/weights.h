@@ -1,5 +1,5 @@
 /*
- * A checkpoint of a model that nobody has trained.
+ * A checkpoint of an untrained model.
  */
 #ifndef TR_CLI_WEIGHTS_H
 #define TR_CLI_WEIGHTS_H

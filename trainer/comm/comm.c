@@ -19,6 +19,24 @@ static void count(struct tr_comm *comm, size_t bytes)
         count(comm->world, bytes);
 }
 
+/* A communicator's calls are ordered by its queue: one of two queues could overtake the other, on
+ * one rank and not on the next. */
+static enum fr_rc take_queue(struct tr_comm *comm, struct tr_queue *q, const char *what,
+                             struct fr_err *err)
+{
+    if (comm->q == NULL)
+        comm->q = q;
+    return comm->q == q
+               ? FR_OK
+               : fr_fail(err, FR_BUG, "%s: a communicator's calls are all on one queue", what);
+}
+
+void tr_comm_leave(struct tr_comm *comm, const struct tr_queue *q)
+{
+    if (comm->q == q)
+        comm->q = NULL;
+}
+
 void tr_comm_destroy(struct tr_comm *comm)
 {
     if (comm == NULL)
@@ -31,8 +49,10 @@ enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
                               const struct tr_allgather *x, struct fr_err *err)
 {
     size_t bytes = 0;
-    enum fr_rc rc;
+    enum fr_rc rc = take_queue(comm, q, x->what, err);
 
+    if (rc != FR_OK)
+        return rc;
     for (size_t i = 0; i < x->n; i++)
         bytes += x->items[i].bytes * (size_t)(comm->size - 1);
     count(comm, bytes);
@@ -44,8 +64,10 @@ enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
 enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const struct tr_alltoall *x,
                               struct fr_err *err)
 {
-    enum fr_rc rc;
+    enum fr_rc rc = take_queue(comm, q, x->what, err);
 
+    if (rc != FR_OK)
+        return rc;
     count(comm, x->bytes * (size_t)(comm->size - 1));
     if (TRACED(comm, q, all_to_all, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
@@ -56,8 +78,10 @@ enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
                                const struct tr_alltoallv *x, struct fr_err *err)
 {
     size_t bytes = 0;
-    enum fr_rc rc;
+    enum fr_rc rc = take_queue(comm, q, x->what, err);
 
+    if (rc != FR_OK)
+        return rc;
     for (int k = 0; k < comm->size; k++)
         bytes += k == comm->rank ? 0 : x->in_bytes[k];
     count(comm, bytes);
@@ -69,8 +93,10 @@ enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
 enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const struct tr_broadcast *x,
                              struct fr_err *err)
 {
-    enum fr_rc rc;
+    enum fr_rc rc = take_queue(comm, q, x->what, err);
 
+    if (rc != FR_OK)
+        return rc;
     count(comm, comm->rank == x->root ? x->bytes * (size_t)(comm->size - 1) : 0);
     if (TRACED(comm, q, broadcast, x, err, rc))
         return fr_while(err, "broadcasting %s", x->what);
@@ -197,10 +223,12 @@ enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
         rc = world->ops->split(world->self, &g, group, err);
     }
     fr_sys.free(all);
-    if (rc == FR_OK)
+    if (rc == FR_OK) {
+        world->own_bytes += group->own_bytes;
         *out = group;
-    else
+    } else {
         fr_sys.free(group);
+    }
     return rc == FR_OK ? rc : fr_while(err, "making a group of ranks");
 }
 

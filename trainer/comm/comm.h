@@ -3,10 +3,11 @@
  *
  *   data     collectives over tensors. They take a queue: memory is the backend's, work is ordered
  *            behind what the queue holds, and what follows in the queue sees the result. A
- *            communicator belongs to one queue; the order of collectives is total over all
- *            communicators of a process, and every rank issues the same ones in the same order,
- *            whatever its data. In checking mode a hash of (call, bytes, what) is compared first
- *            and a mismatch names `what` and the ranks.
+ *            communicator belongs to the queue of its first call (FR_BUG on another); a second
+ *            queue takes a group of the same ranks (tr_comm_split). The order of collectives is
+ *            total over all communicators of a process, and every rank issues the same ones in the
+ *            same order, whatever its data. In checking mode a hash of (call, bytes, what) is
+ *            compared first and a mismatch names `what` and the ranks.
  *   control  small host messages over the rendezvous connections, blocking, outside any queue.
  *            Waiting for slow things (loading, tokenising) happens here, never in a collective.
  *            A control thread beats every second: an ended rank ends all ranks within 5 s, silence
@@ -111,6 +112,7 @@ struct tr_comm {
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
     struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
+    struct tr_queue *q;    /* borrows: that of all data calls, from the first one on; NULL: none */
     size_t own_bytes;      /* of the device, that the transport's library takes for itself */
     int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
     size_t sent_bytes;     /* payload this rank has handed to data calls */
@@ -165,6 +167,9 @@ enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
                          struct fr_err *err);
 
 void tr_comm_destroy(struct tr_comm *comm);
+
+/* Queue q is about to be destroyed: the next data call may be on another. */
+void tr_comm_leave(struct tr_comm *comm, const struct tr_queue *q);
 
 /* ---- data plane ---- */
 

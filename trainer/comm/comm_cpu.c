@@ -342,8 +342,11 @@ static enum fr_rc cpu_split(void *self, const struct tr_group *g, struct tr_comm
         return fr_fail(err, FR_NOMEM, "no memory for %d ranks", g->size);
     }
     memcpy(ranks, g->ranks, (size_t)g->size * sizeof(*ranks));
-    *c =
-        (struct cpu){.comm = group, .control = world->control, .mesh = world->mesh, .ranks = ranks};
+    *c = (struct cpu){.comm = group,
+                      .control = world->control,
+                      .mesh = world->mesh,
+                      .ranks = ranks,
+                      .check = world->check && g->size == world->comm->size};
     c->mesh.bytes = 0;
     group->ops = &cpu_ops;
     group->self = c;

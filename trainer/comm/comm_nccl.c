@@ -32,6 +32,7 @@ struct pending {
 struct nccl {
     struct tr_comm *comm;       /* borrows: the object this is the inside of */
     struct tr_comm *host;       /* owns: the same ranks on the CPU; NULL: a group */
+    struct tr_comm *checker;    /* borrows: host, or the world's for a group of all; NULL: none */
     struct tr_control *control; /* borrows: host's, of a group the world's */
     struct tr_nccl_api api;
     tr_nccl_comm link;
@@ -169,8 +170,8 @@ static enum fr_rc begin(struct nccl *c, const struct call *call, struct fr_err *
     enum fr_rc rc = tr_control_check(c->control, err);
     struct pending *p;
 
-    if (rc == FR_OK && c->check)
-        rc = tr_comm_cpu_check(c->host, call->name, call->bytes, call->what, err);
+    if (rc == FR_OK && c->check && c->checker != NULL)
+        rc = tr_comm_cpu_check(c->checker, call->name, call->bytes, call->what, err);
     if (rc != FR_OK)
         return rc;
     tr_control_note(c->control, tr_comm_seq(c->comm), call->what);
@@ -500,14 +501,19 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
 {
     const struct nccl *world = self;
     struct nccl *c = fr_sys.alloc(sizeof(*c));
+    size_t room = tr_mem_room(group->be);
     struct tr_nccl_id id;
     enum fr_rc rc;
 
     if (c == NULL)
         return fr_fail(err, FR_NOMEM, "a group of ranks");
+    group->ops = &nccl_ops;
+    group->self = c;
     *c = (struct nccl){.comm = group,
                        .control = world->control,
+                       .checker = g->size == world->comm->size ? world->checker : NULL,
                        .api = world->api,
+                       .check = world->check,
                        .timeout_ms = world->timeout_ms};
     rc = prepare(c, err);
     if (rc == FR_OK)
@@ -516,13 +522,11 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
         rc = connect_ranks(c, id, err);
     if (rc == FR_OK)
         rc = start_watch(c, err);
-    if (rc != FR_OK) {
+    if (rc == FR_OK)
+        rc = tr_nccl_own(group, room, err);
+    if (rc != FR_OK)
         nccl_destroy(c);
-        return rc;
-    }
-    group->ops = &nccl_ops;
-    group->self = c;
-    return FR_OK;
+    return rc;
 }
 
 enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
@@ -550,6 +554,7 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, str
     comm->be = be;
     *c = (struct nccl){.comm = comm,
                        .host = host,
+                       .checker = host,
                        .control = tr_comm_cpu_control(host),
                        .check = o->check,
                        .timeout_ms = o->timeout_ms};

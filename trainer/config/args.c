@@ -142,6 +142,8 @@ static enum fr_rc read_file(struct tr_args *a, int argc, const char *const *argv
             const struct tr_arg *arg = tr_arg_find(name, (size_t)(eq - name));
             rc = arg == NULL ? unknown(name, (size_t)(eq - name), err)
                              : tr_arg_set(a, arg, eq + 1, err);
+            if (rc == FR_OK)
+                note_ignored(arg, notes);
         }
     }
     fr_arena_finish(&arena);
@@ -182,12 +184,15 @@ void tr_args_help(struct fr_buf *out)
 {
     for (size_t i = 0; i < tr_arg_count; i++) {
         const struct tr_arg *arg = &tr_arg_table[i];
-        if (arg->kind == TR_ARG_IGNORED)
+        if (arg->kind == TR_ARG_IGNORED) {
             fr_buf_fmt(out, "  --%-31s no effect: %s\n", arg->name, arg->help);
-        else
-            fr_buf_fmt(out, "  --%-31s %s%s%s%s\n", arg->name, arg->help,
-                       arg->def != NULL ? " [" : "", arg->def != NULL ? arg->def : "",
-                       arg->def != NULL ? "]" : "");
+            continue;
+        }
+        fr_buf_fmt(out, "  --%-31s %s", arg->name, arg->help);
+        for (size_t k = 0; arg->kind == TR_ARG_CHOICE && arg->choices[k] != NULL; k++)
+            fr_buf_fmt(out, "%s%s", k > 0 ? ", " : ": ", arg->choices[k]);
+        fr_buf_fmt(out, "%s%s%s\n", arg->def != NULL ? " [" : "",
+                   arg->def != NULL ? arg->def : "", arg->def != NULL ? "]" : "");
     }
 }
 

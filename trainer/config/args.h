@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH };
-enum tr_finetuning { TR_TUNE_LORA, TR_TUNE_FULL };
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
 enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD };
@@ -32,7 +31,7 @@ struct tr_args {
     const char *stage;               /* "sft" */
     bool do_train;
     const char *model_name_or_path, *adapter_name_or_path;
-    enum tr_finetuning finetuning_type;
+    const char *finetuning_type;     /* "lora" */
     const char *lora_target;         /* comma list of name suffixes, or "all" */
     int64_t lora_rank;
     double lora_alpha;               /* 0: 2*lora_rank, filled in by tr_args_read */

@@ -18,8 +18,9 @@ static enum fr_rc check_names(const struct tr_args *a, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
     if (a->output_dir == NULL)
         return fr_fail(err, FR_USAGE, "--output_dir is missing");
-    if (a->finetuning_type != TR_TUNE_LORA)
-        return fr_fail(err, FR_UNSUPPORTED, "--finetuning_type: only lora is done");
+    if (strcmp(a->finetuning_type, "lora") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "--finetuning_type %s: only lora is done",
+                       a->finetuning_type);
     return FR_OK;
 }
 

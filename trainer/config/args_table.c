@@ -5,7 +5,6 @@
 #include <string.h>
 
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
-static const char *const finetunings[] = {"lora", "full", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const transports[] = {"auto", "nccl", "host", NULL};
 static const char *const reports[] = {"none", "tensorboard", NULL};
@@ -26,8 +25,8 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(do_train, "false", "train"),
     TEXT(model_name_or_path, NULL, "model folder: config.json, safetensors, tokenizer.json"),
     TEXT(adapter_name_or_path, NULL, "LoRA adapter to go on training"),
-    CHOICE(finetuning_type, "lora", finetunings, "lora or full"),
-    TEXT(lora_target, "all", "names of linear maps, comma between; all: every one but the head"),
+    TEXT(finetuning_type, "lora", "only lora"),
+    TEXT(lora_target, "all", "names of linears, comma between; all: all but head, routed experts"),
     INT(lora_rank, "8", "r"),
     FLOAT(lora_alpha, NULL, "scale is alpha/r; default 2*lora_rank"),
     FLOAT(lora_dropout, "0", "dropout of the adapter's input"),
@@ -41,8 +40,8 @@ const struct tr_arg tr_arg_table[] = {
     INT(max_samples, NULL, "first k records of each data set"),
     BOOL(mask_history, "false", "train on the last turn only"),
     BOOL(train_on_prompt, "false", "train on the prompt too"),
-    BOOL(packing, "false", "several examples in one sequence"),
-    BOOL(neat_packing, "false", "packing with separate attention"),
+    BOOL(packing, "false", "not done: batches hold no padding anyway"),
+    BOOL(neat_packing, "false", "not done: batches hold no padding anyway"),
     BOOL(overwrite_cache, "false", "tokenise again"),
     BOOL(disable_shuffling, "false", "samples in the files' order"),
     BOOL(dataloader_drop_last, "false", "drop the incomplete last batch"),
@@ -64,7 +63,7 @@ const struct tr_arg tr_arg_table[] = {
     FLOAT(warmup_ratio, "0", "share of all steps, where warmup_steps is 0"),
     BOOL(bf16, "false", "compute in bf16"),
     BOOL(fp16, "false", "compute in f16 with loss scaling"),
-    CHOICE(device, "auto", devices, "auto, cpu or cuda; auto: CUDA where it can be used"),
+    CHOICE(device, "auto", devices, "auto takes CUDA where it can be used"),
     TEXT(deepspeed, NULL, "DeepSpeed JSON: a path, or the text itself"),
     INT(seed, "42", "of everything drawn at random"),
     INT(data_seed, NULL, "of the samples' order; default seed"),
@@ -72,7 +71,7 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(output_dir, NULL, "where adapters, checkpoints and logs go"),
     TEXT(logging_dir, NULL, "TensorBoard folder; default OUTPUT_DIR/runs/…"),
     TEXT(run_name, NULL, "accepted; kept in training_args.json alone"),
-    TEXT(resume_from_checkpoint, NULL, "checkpoint folder, or last"),
+    TEXT(resume_from_checkpoint, NULL, "true, last (may start anew), or a checkpoint"),
     BOOL(overwrite_output_dir, "false", "start anew in a folder that holds a run"),
     BOOL(save_only_model, "false", "checkpoints hold the adapter alone"),
     BOOL(save_on_each_node, "false", "accepted; resume states are on every node anyway"),
@@ -81,16 +80,16 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(disable_tqdm, "false", "no progress bar"),
     BOOL(plot_loss, "false", "accepted; no picture is drawn"),
     BOOL(ignore_data_skip, "false", "accepted; a resume goes on where the data stopped"),
-    CHOICE(save_strategy, "steps", strategies, "no, steps or epoch"),
-    CHOICE(logging_strategy, "steps", strategies, "no, steps or epoch"),
+    CHOICE(save_strategy, "steps", strategies, "when to save"),
+    CHOICE(logging_strategy, "steps", strategies, "when to log"),
     FLOAT(save_steps, "500", "steps between checkpoints; below 1 a share of all"),
     FLOAT(logging_steps, "500", "steps between log lines; below 1 a share of all"),
     INT(save_total_limit, NULL, "keep the newest k checkpoints"),
-    CHOICE(report_to, "none", reports, "none or tensorboard"),
+    CHOICE(report_to, "none", reports, "where else numbers go"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),
     BOOL(allow_slow_links, "false", "NCCL may go without NVLink inside a node"),
     CHOICE(transport, "auto", transports,
-           "between GPUs: nccl (auto), or through the host, where ranks may share one"),
+           "between GPUs; by host, ranks may share one"),
     TEXT(trace, NULL, "Chrome trace of the first steps: FILE, FILE.rank1, …"),
     INT(trace_steps, "10", "how many steps it records"),
     INT(local_rank, "-1", "set by old launchers; the environment wins"),

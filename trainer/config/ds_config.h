@@ -1,7 +1,8 @@
 /*
- * A DeepSpeed JSON configuration: read, validated as DeepSpeed does (unknown top-level keys
- * ignored, unknown keys inside the validated blocks refused), "auto" resolved from the trainer's
- * flags, other values compared with them, and what this program cannot do refused by key.
+ * A DeepSpeed JSON configuration: read and validated as DeepSpeed does. Unknown keys inside the
+ * validated blocks are refused. Unknown keys at the top are refused when they look like a known
+ * one, else named in a note and ignored. "auto" is resolved from the trainer's flags, other values
+ * are compared with them, and what this program cannot do is refused by key.
  * Source: deepspeed.ai/docs/config-json and transformers' DeepSpeed integration page.
  */
 #ifndef TR_CONFIG_DS_CONFIG_H
@@ -32,6 +33,7 @@ struct tr_ds_config {
     bool overlap_comm, round_robin_gradients;
     int64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
     int64_t prefetch_bucket_size;   /* stage3_prefetch_bucket_size */
+    bool prefetch_auto;             /* it was "auto": at least the largest gather */
     int64_t persistence_threshold;  /* stage3_param_persistence_threshold, elements of one tensor */
     int64_t model_persistence_threshold;
     int64_t max_live_parameters, max_reuse_distance;

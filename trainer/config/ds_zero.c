@@ -223,7 +223,8 @@ static void resolve_auto(const struct tr_ds_read *r, const struct tr_fields *f)
         r->out->reduce_bucket_size = (int64_t)(h * h);
     if (r->out->stage != 3)
         return;
-    if (tr_ds_auto(tr_field(f, "stage3_prefetch_bucket_size")))
+    r->out->prefetch_auto = tr_ds_auto(tr_field(f, "stage3_prefetch_bucket_size"));
+    if (r->out->prefetch_auto)
         r->out->prefetch_bucket_size = (int64_t)(0.9 * h * h);
     if (tr_ds_auto(tr_field(f, "stage3_param_persistence_threshold")))
         r->out->persistence_threshold = (int64_t)(10 * h);

@@ -61,6 +61,42 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
     return rc;
 }
 
+/* What "all" stands for; see the header. A name matches whole components from the end. */
+enum { ATTENTION = 6, DENSE = 9 };
+static const char *const linears[] = {
+    "q_proj",        "q_a_proj",    "q_b_proj",      "kv_a_proj_with_mqa",
+    "kv_b_proj",     "o_proj",      "mlp.gate_proj", "mlp.up_proj",
+    "mlp.down_proj", "shared_experts.gate_proj",     "shared_experts.up_proj",
+    "shared_experts.down_proj"};
+enum { LINEARS = sizeof(linears) / sizeof(linears[0]) };
+
+static bool has_linear(const struct tr_model_config *m, size_t i)
+{
+    if (i < ATTENTION)
+        return i == 0 ? m->q_lora_rank == 0 : i > 2 || m->q_lora_rank > 0;
+    if (i < DENSE)
+        return m->first_k_dense_replace > 0;
+    return m->n_shared_experts > 0 && m->first_k_dense_replace < m->num_hidden_layers;
+}
+
+enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_config *m,
+                           struct fr_err *err)
+{
+    const char **list;
+
+    if (!c->all_linear)
+        return FR_OK;
+    if ((list = fr_arena_array(&c->arena, LINEARS, sizeof(*list))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
+    c->ntargets = 0;
+    for (size_t i = 0; i < LINEARS; i++)
+        if (has_linear(m, i))
+            list[c->ntargets++] = linears[i];
+    c->targets = list;
+    c->all_linear = false;
+    return FR_OK;
+}
+
 /* module is t, or ends with "." t. */
 static bool suffix_hit(const char *module, const char *t)
 {
@@ -105,7 +141,7 @@ static enum fr_rc targeted(const struct tr_lora_config *c, const char *module, b
         return FR_OK;
     if (c->target_regex != NULL)
         return tr_regex_whole(c->target_regex, module, hit, err);
-    *hit = c->all_linear ? strcmp(module, "lm_head") != 0
+    *hit = c->all_linear ? listed(module, linears, LINEARS)
                          : listed(module, c->targets, c->ntargets);
     if (*hit && c->nlayers > 0) {
         int64_t layer = layer_of(module);
@@ -155,41 +191,98 @@ enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
     return FR_OK;
 }
 
+static bool holds(const struct tr_lora_modules *m, const char *suffix)
+{
+    size_t i = 0;
+
+    while (i < m->n && !suffix_hit(m->names[i], suffix))
+        i++;
+    return i < m->n;
+}
+
 /* Adds a line to notes for each target of the list that no name ends with. */
 static void note_unused(const struct tr_lora_config *c, const struct tr_lora_modules *m,
                         struct fr_buf *notes)
 {
-    for (size_t k = 0; notes != NULL && k < c->ntargets; k++) {
-        size_t i = 0;
-        while (i < m->n && !suffix_hit(m->names[i], c->targets[k]))
-            i++;
-        if (i == m->n)
+    for (size_t k = 0; notes != NULL && k < c->ntargets; k++)
+        if (!holds(m, c->targets[k]))
             fr_buf_fmt(notes, "lora_target '%s' matches no module\n", c->targets[k]);
+}
+
+/* PEFT >= 0.19 takes these names for parameters of fused routed experts. */
+static bool rewritten(const char *module)
+{
+    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+
+    return listed(module, names, sizeof(names) / sizeof(names[0]));
+}
+
+/* What the targets hit. */
+struct tally {
+    size_t hits, routed, rewritten;
+    int64_t routed_params;
+    const char *first_routed, *first_rewritten;
+};
+
+static enum fr_rc count(const struct tr_lora_config *c, const struct tr_lora_modules *m, size_t i,
+                        struct tally *t, struct fr_err *err)
+{
+    const char *name = m->names[i];
+    struct tr_lora_hit hit;
+    enum fr_rc rc = tr_lora_match(c, name, &hit, err);
+
+    if (rc != FR_OK || !hit.adapted)
+        return rc;
+    if (!m->linear[i])
+        return fr_fail(err, FR_USAGE,
+                       "LoRA target %s is no linear map of attention, FFN or experts", name);
+    t->hits++;
+    if (m->routed[i] > 0) {
+        t->first_routed = t->routed++ == 0 ? name : t->first_routed;
+        t->routed_params += hit.r * m->routed[i];
+    } else if (rewritten(name)) {
+        t->first_rewritten = t->rewritten++ == 0 ? name : t->first_rewritten;
     }
+    return FR_OK;
+}
+
+static void note_rewritten(const struct tr_lora_modules *m, const struct tally *t,
+                           struct fr_buf *notes)
+{
+    if (notes != NULL && t->rewritten > 0)
+        fr_buf_fmt(notes,
+                   "%zu of %zu adapters are on FFNs (%s …): PEFT up to 0.18 and transformers 4 "
+                   "load them, PEFT 0.19 and later on transformers 5 take their names for routed "
+                   "experts and do not; an adapter that loads on every stack has --lora_target %s,"
+                   "kv_a_proj_with_mqa,kv_b_proj,o_proj\n",
+                   t->rewritten, t->hits, t->first_rewritten,
+                   holds(m, "q_proj") ? "q_proj" : "q_a_proj,q_b_proj");
 }
 
 enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
                          size_t *hits, struct fr_buf *notes, struct fr_err *err)
 {
-    struct tr_lora_hit hit;
-    enum fr_rc rc;
+    struct tally t = {0};
+    enum fr_rc rc = FR_OK;
 
     *hits = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        if (c->all_linear && !m->linear[i])
-            continue;
-        if ((rc = tr_lora_match(c, m->names[i], &hit, err)) != FR_OK)
-            return rc;
-        if (hit.adapted && !m->linear[i])
-            return fr_fail(err, FR_USAGE,
-                           "LoRA target %s is no linear map of attention, FFN or experts",
-                           m->names[i]);
-        *hits += hit.adapted;
-    }
-    if (*hits == 0)
+    for (size_t i = 0; i < m->n && rc == FR_OK; i++)
+        rc = count(c, m, i, &t, err);
+    if (rc != FR_OK)
+        return rc;
+    if (t.hits == 0)
         return fr_fail(err, FR_USAGE, "LoRA targets (%s%s) match no module of the model (q_a_proj, "
                                       "q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj …)",
                        c->ntargets > 0 ? c->targets[0] : "", c->ntargets > 1 ? ", …" : "");
+    if (t.routed > 0)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "LoRA targets hit %zu linears of routed experts (%s …): their adapters have "
+                       "%lld parameters, held by every rank, and are not supported; name dense "
+                       "FFNs as mlp.gate_proj and shared experts as shared_experts.gate_proj, or "
+                       "take --lora_target all",
+                       t.routed, t.first_routed, (long long)t.routed_params);
     note_unused(c, m, notes);
+    note_rewritten(m, &t, notes);
+    *hits = t.hits;
     return FR_OK;
 }

@@ -1,7 +1,20 @@
 /*
  * LoRA as PEFT has it: which modules are adapted, rank and scale of each, and adapter_config.json.
- * Only attention, FFN and expert projections can be adapted; routers, norms and embeddings are
- * refused. Source: Hu et al. 2021; PEFT's documentation of LoraConfig and of its checkpoint format.
+ * Linears of attention, dense FFNs and shared experts can be adapted. Routers, norms, embeddings
+ * and routed experts are refused.
+ *
+ * "all" means what PEFT's "all-linear" means on transformers 5 (PEFT 0.18.1, transformers 5.23;
+ * recorded by tests/golden/targets.py): every torch Linear but the head. Routed experts are two
+ * fused parameters there and no Linears. The checkpoint's layout does not matter.
+ *
+ * The stacks differ in adapters on FFNs, so a run with such adapters gets a note:
+ *   transformers 4, any PEFT        loads them; its "all-linear" has the routed experts too
+ *   transformers 5, PEFT <= 0.18    loads them
+ *   transformers 5, PEFT >= 0.19    takes gate_proj, up_proj and down_proj for names of fused
+ *                                   routed experts and loads none of them
+ *
+ * Source: Hu et al. 2021; PEFT's documentation of LoraConfig and of its checkpoint format, and its
+ * utils/transformers_weight_conversion.py (0.21.2).
  */
 #ifndef TR_CONFIG_LORA_CONFIG_H
 #define TR_CONFIG_LORA_CONFIG_H
@@ -10,6 +23,7 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 #include "trainer/config/args.h"
+#include "trainer/config/model_config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +40,7 @@ struct tr_lora_config {
     double alpha, dropout;
     bool rslora;                       /* scale = alpha / sqrt(r) instead of alpha / r */
     const char *target_regex;          /* must match the whole name; NULL: the list decides */
-    bool all_linear;                   /* every linear but the head */
+    bool all_linear;                   /* as above; tr_lora_resolve makes a list of it */
     const char *const *targets;        /* names or ".suffix"es */
     size_t ntargets;
     const char *exclude_regex;
@@ -42,6 +56,11 @@ struct tr_lora_config {
 enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out,
                              struct fr_err *err);
 void tr_lora_finish(struct tr_lora_config *c);
+
+/* Replaces all_linear by the list of names that stand for it in this model, so that the adapter
+ * that is written means the same on every stack. Otherwise does nothing. */
+enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_config *m,
+                           struct fr_err *err);
 
 /* Reads DIR/adapter_config.json. Variants that change the base model or the formula (DoRA, biases,
  * modules_to_save, pissa …) are FR_UNSUPPORTED by key. */
@@ -64,16 +83,18 @@ struct tr_lora_hit {
 enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
                          struct tr_lora_hit *out, struct fr_err *err);
 
-/* All modules of a model that have a weight; linear[i] says whether LoRA may adapt names[i]. */
+/* All modules of a model that have a weight. */
 struct tr_lora_modules {
     const char *const *names;
-    const bool *linear;
+    const bool *linear;    /* LoRA may adapt names[i], or it is of a routed expert */
+    const int64_t *routed; /* of a routed expert: in + out of the linear; else 0 */
     size_t n;
 };
 
-/* Checks the targets against a whole model: no match at all, or a target that is not a linear
- * map, is FR_USAGE; a list entry that matches nothing adds a line to notes. *hits gets the number
- * of modules adapted. */
+/* Checks the targets against a whole model. FR_USAGE: no match at all, or a target that is not a
+ * linear map. FR_UNSUPPORTED: routed experts, with the parameters that their adapters would have.
+ * A list entry that matches nothing adds a line to notes, and so do adapters that a stack would
+ * not load. *hits gets the number of modules adapted. */
 enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
                          size_t *hits, struct fr_buf *notes, struct fr_err *err);
 

@@ -115,6 +115,53 @@ static enum fr_rc read_rope(const struct tr_fields *f, struct tr_model_config *c
     return FR_OK;
 }
 
+/* Whether the module path has `part` as one or more whole components. */
+static bool has_part(const char *name, const char *part)
+{
+    size_t n = strlen(part);
+
+    for (const char *p = name; n > 0 && (p = strstr(p, part)) != NULL; p++)
+        if ((p == name || p[-1] == '.') && (p[n] == '.' || p[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* FR_UNSUPPORTED for a linear that modules_to_not_convert (arg) leaves in 16 bits. */
+static enum fr_rc check_converted(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    const json_t *list = arg, *v;
+    size_t i;
+
+    if (t->role != TR_ROLE_LINEAR)
+        return FR_OK;
+    json_array_foreach(list, i, v)
+        if (json_is_string(v) && has_part(t->name, json_string_value(v)))
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "quantization_config.modules_to_not_convert names '%s', which leaves %s "
+                           "unquantised: FP8 checkpoints have every linear in FP8",
+                           json_string_value(v), t->name);
+    return FR_OK;
+}
+
+/* Scales of activations are computed while it runs ("dynamic"); stored ones are another scheme. */
+static enum fr_rc check_scheme(const struct tr_fields *q, const struct tr_model_config *c,
+                               struct fr_err *err)
+{
+    const char *scheme = "dynamic";
+    const json_t *kept = tr_field(q, "modules_to_not_convert");
+    enum fr_rc rc = tr_field_text(q, "activation_scheme", &scheme, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (strcmp(scheme, "dynamic") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: activation_scheme '%s', only dynamic is done",
+                       q->where, scheme);
+    if (kept == NULL)
+        return FR_OK;
+    rc = tr_model_tensors(c, check_converted, (void *)kept, err);
+    return rc == FR_OK ? rc : fr_while(err, "%s", q->where);
+}
+
 static enum fr_rc read_quant(const struct tr_fields *f, struct tr_model_config *c,
                              struct fr_err *err)
 {
@@ -139,7 +186,7 @@ static enum fr_rc read_quant(const struct tr_fields *f, struct tr_model_config *
     c->fp8 = true;
     c->fp8_block_rows = json_integer_value(json_array_get(block, 0));
     c->fp8_block_cols = json_integer_value(json_array_get(block, 1));
-    return FR_OK;
+    return check_scheme(&q, c, err);
 }
 
 static enum fr_rc read_kind(const struct tr_fields *f, struct tr_model_config *c,

@@ -1,5 +1,5 @@
 /*
- * The weights of a model that nobody has trained: drawn from a seed by tensor name and index
+ * The weights of an untrained model: drawn from a seed by tensor name and index
  * (tensor/draw.h), so that the same (seed, name, index) gives the same number on every machine,
  * rank and device.
  */

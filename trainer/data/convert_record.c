@@ -1,6 +1,6 @@
+#include "trainer/data/pyjson.h"
 #include "trainer/data/records.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What a conversion fills. */
@@ -25,6 +25,23 @@ static struct fr_str str_of(const json_t *v)
     return (struct fr_str){json_string_value(v), json_string_length(v)};
 }
 
+static bool is_text(const json_t *v)
+{
+    return json_is_string(v) && !tr_pyjson_number(v);
+}
+
+/* v as JSON text that lives in the arena. */
+static enum fr_rc keep_json(struct conv *c, const json_t *v, struct fr_str *out)
+{
+    struct fr_buf text = {0};
+
+    tr_pyjson_dump(v, &text);
+    const char *kept = text.bad ? NULL : fr_arena_text(c->arena, text.p, text.n);
+    fr_buf_finish(&text);
+    *out = fr_str_of(kept);
+    return kept != NULL ? FR_OK : no_memory(c->err);
+}
+
 /* The value of a column, NULL where the column is not named or absent. */
 static const json_t *member(const struct conv *c, const char *key)
 {
@@ -39,24 +56,20 @@ static enum fr_rc column(const struct conv *c, const char *key, struct fr_str *o
     *out = (struct fr_str){"", 0};
     if (v == NULL || json_is_null(v))
         return FR_OK;
-    if (!json_is_string(v))
+    if (!is_text(v))
         return fr_fail(c->err, FR_USAGE, "column '%s' is not text", key);
     *out = str_of(v);
     return FR_OK;
 }
 
 /* tools may be text, or the list itself. */
-static enum fr_rc tools_column(const struct conv *c, struct fr_str *out)
+static enum fr_rc tools_column(struct conv *c, struct fr_str *out)
 {
     const json_t *v = member(c, c->e->tools);
 
     if (!json_is_array(v) && !json_is_object(v))
         return column(c, c->e->tools, out);
-    char *text = json_dumps(v, JSON_REAL_PRECISION(15));
-    const char *kept = text != NULL ? fr_arena_dup(c->arena, text) : NULL;
-    free(text);
-    *out = fr_str_of(kept);
-    return kept != NULL ? FR_OK : no_memory(c->err);
+    return keep_json(c, v, out);
 }
 
 static void add(struct conv *c, enum tr_role role, struct fr_str text)
@@ -71,7 +84,7 @@ static enum fr_rc put_history(struct conv *c)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *turn = json_array_get(list, i);
         const json_t *q = json_array_get(turn, 0), *a = json_array_get(turn, 1);
-        if (!json_is_string(q) || !json_is_string(a))
+        if (!is_text(q) || !is_text(a))
             return fr_fail(c->err, FR_USAGE, "column '%s': expected pairs of text", c->e->history);
         add(c, TR_USER, str_of(q));
         add(c, TR_ASSISTANT, str_of(a));
@@ -103,9 +116,9 @@ static enum fr_rc alpaca(struct conv *c)
     } else if (prompt.n == 0)
         prompt = query;
     add(c, TR_USER, prompt);
-    if (response != NULL && !json_is_string(response) && !json_is_null(response))
+    if (response != NULL && !is_text(response) && !json_is_null(response))
         return fr_fail(c->err, FR_USAGE, "column '%s' is not text", c->e->response);
-    if (json_is_string(response))
+    if (is_text(response))
         add(c, TR_ASSISTANT, str_of(response));
     else
         *c->why = "there is no response";
@@ -133,17 +146,14 @@ static int role_of(const struct tr_data_entry *e, const char *tag)
 static enum fr_rc tool_calls(struct conv *c, const json_t *calls, struct fr_str *out)
 {
     json_t *list = json_array();
-    char *text = NULL;
+    enum fr_rc rc = list != NULL ? FR_OK : no_memory(c->err);
 
     for (size_t i = 0; list != NULL && i < json_array_size(calls); i++)
         (void)json_array_append(list, json_object_get(json_array_get(calls, i), "function"));
-    if (list != NULL)
-        text = json_dumps(list, JSON_REAL_PRECISION(15));
-    const char *kept = text != NULL ? fr_arena_dup(c->arena, text) : NULL;
-    free(text);
+    if (rc == FR_OK)
+        rc = keep_json(c, list, out);
     json_decref(list);
-    *out = fr_str_of(kept);
-    return kept != NULL ? FR_OK : no_memory(c->err);
+    return rc;
 }
 
 /* One message behind the last: consecutive observations of the OpenAI form become one. */
@@ -168,7 +178,8 @@ static enum fr_rc put_message(struct conv *c, int role, struct fr_str text)
     return FR_OK;
 }
 
-/* Even places are asked, odd ones answered, and somebody has the last word. */
+/* Users and observations stand at even places, assistants and functions at odd ones; the last
+ * message is an answer. */
 static void check_turns(struct conv *c)
 {
     if (c->n == 0 || c->n % 2 != 0) {
@@ -192,7 +203,7 @@ static enum fr_rc put_turn(struct conv *c, const json_t *m, size_t i)
     struct fr_str text = {"", 0};
     enum fr_rc rc;
 
-    if (json_is_string(v))
+    if (is_text(v))
         text = str_of(v);
     else if (v != NULL && !json_is_null(v))
         return fr_fail(c->err, FR_USAGE, "message %zu: '%s' is not text", i + 1, c->e->content_tag);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SETS = 64, MAX_WARNINGS = 20 };
+enum { MAX_SETS = 64, MAX_WARNINGS = 20, MAX_REASONS = 3 };
 
 struct tr_dataset {
     struct tr_tokens tokens;
@@ -21,7 +21,7 @@ struct tr_dataset {
     char digest[FR_SHA256_TEXT];
 };
 
-/* What the samples are made from. */
+/* Where the samples come from. */
 struct sources {
     const struct tr_dataset_opts *o;
     const struct tr_tokenizer *tok;
@@ -31,7 +31,7 @@ struct sources {
 
 enum { BATCH = 256, MAX_WORKERS = BATCH }; /* records that are read before any is encoded */
 
-/* A record of the batch and what became of it. */
+/* A record of the batch and its tokens, or why it is dropped. */
 struct slot {
     json_t *record;        /* owns */
     const char *where;     /* in arena */
@@ -42,7 +42,7 @@ struct slot {
     struct fr_err err;
 };
 
-/* What tokenising works with. */
+/* The state of tokenising. */
 struct job {
     const struct tr_dataset_opts *o;
     struct tr_encoder *encoders[MAX_WORKERS]; /* own: one a thread */
@@ -55,25 +55,27 @@ struct job {
     int64_t first;         /* where this data set's samples begin */
     int64_t records;       /* of this data set */
     struct fr_buf *warnings;
-    int64_t dropped;
+    struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
+    int64_t dropped;       /* of all data sets */
 };
 
 static enum fr_rc grow(struct job *j, struct fr_err *err)
 {
-    if ((size_t)j->out->n + 2 <= j->cap)
-        return FR_OK;
-    size_t cap = j->cap * 2 + 1024;
-    void *p = fr_sys.realloc(j->out->offsets, cap * sizeof(int64_t));
+    size_t need = (size_t)j->out->n + 2;
+    void *p = fr_grow(j->out->offsets, need, &j->cap, sizeof(int64_t));
+
     if (p == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for %zu samples", cap);
+        return fr_fail(err, FR_NOMEM, "no memory for %zu samples", need);
     j->out->offsets = p;
-    j->cap = cap;
     return FR_OK;
 }
 
 static void warn(struct job *j, const char *where, const char *why)
 {
-    if (j->warnings != NULL && ++j->dropped <= MAX_WARNINGS)
+    j->dropped++;
+    if (j->dropped <= MAX_REASONS)
+        fr_buf_fmt(&j->reasons, "; %s: %s", where, why);
+    if (j->warnings != NULL && j->dropped <= MAX_WARNINGS)
         fr_buf_fmt(j->warnings, "%s: Dropped invalid example: %s\n", where, why);
 }
 
@@ -151,9 +153,9 @@ static enum fr_rc one_file(struct job *j, const char *path, struct fr_buf *bytes
 {
     struct tr_record_sink sink = {one_record, j, bytes};
     struct fr_err earlier;
-    enum fr_rc rc = tr_records_read(path, &sink, err), told = flush(j, &earlier);
+    enum fr_rc rc = tr_records_read(path, &sink, err), flushed = flush(j, &earlier);
 
-    return told != FR_OK ? fr_fail(err, told, "%s", earlier.msg) : rc;
+    return flushed != FR_OK ? fr_fail(err, flushed, "%s", earlier.msg) : rc;
 }
 
 /* numpy's legacy permutation (RandomState.shuffle): indices i = n-1 .. 1 swapped with a masked
@@ -244,6 +246,7 @@ static void job_end(struct job *j)
         tr_ids_finish(&j->slots[i].labels);
     }
     fr_sys.free(j->slots);
+    fr_buf_finish(&j->reasons);
 }
 
 static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out,
@@ -262,7 +265,12 @@ static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out,
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
     }
-    if (rc == FR_OK && j.dropped > MAX_WARNINGS)
+    if (rc == FR_OK && out->n == 0)
+        rc = fr_fail(err, FR_USAGE,
+                     "Cannot find valid samples, check data/README.md for the data format: all "
+                     "%lld records of --dataset %s failed%s",
+                     (long long)j.dropped, s->o->dataset, j.reasons.n > 0 ? j.reasons.p : "");
+    if (rc == FR_OK && warnings != NULL && j.dropped > MAX_WARNINGS)
         fr_buf_fmt(warnings, "%lld invalid examples were dropped in all\n", (long long)j.dropped);
     job_end(&j);
     fr_buf_finish(&bytes);
@@ -276,7 +284,7 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "2 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(s->tok),
+    fr_buf_fmt(&b, "3 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(s->tok),
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed);
@@ -349,9 +357,6 @@ static enum fr_rc fill(struct tr_dataset *d, const struct sources *s, struct fr_
         return rc;
     if ((rc = tokenise(s, &d->tokens, warnings, err)) != FR_OK)
         return rc;
-    if (d->tokens.n == 0)
-        return fr_fail(err, FR_USAGE,
-                       "Cannot find valid samples, check data/README.md for the data format.");
     /* a cache that cannot be written costs the next run time, not this one */
     if (o->cache_dir != NULL && ((rc = fr_mkdirs(o->cache_dir, 0755, &why)) != FR_OK ||
                                  (rc = tr_token_cache_write(path, key, &d->tokens, &why)) != FR_OK))
@@ -411,11 +416,6 @@ struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i)
 
     return (struct tr_sample){d->tokens.ids.v + at, d->tokens.labels.v + at,
                               d->tokens.offsets[i + 1] - at};
-}
-
-int64_t tr_dataset_tokens(const struct tr_dataset *d)
-{
-    return (int64_t)d->tokens.ids.n;
 }
 
 int64_t tr_dataset_longest(const struct tr_dataset *d)

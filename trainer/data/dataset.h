@@ -1,8 +1,8 @@
 /*
  * Data sets by name from dataset_info.json (alpaca, sharegpt and OpenAI-messages records in JSON or
- * JSON-lines files), turned into token ids and labels once and kept in a cache file keyed by the
- * content of data, tokenizer, template and options. A cache is written whole, checksummed and
- * renamed into place: a killed run leaves none, a damaged one is made again.
+ * JSON-lines files). Records become token ids and labels once. A cache file keeps them; its key is
+ * a digest of data, tokenizer, template and options. The file is checksummed and renamed into
+ * place: a killed run leaves no cache, and a damaged cache is made again.
  */
 #ifndef TR_DATA_DATASET_H
 #define TR_DATA_DATASET_H
@@ -31,7 +31,8 @@ struct tr_dataset_opts {
 };
 
 /* warnings (may be NULL) gets one line a dropped record, at most 20, and a count. FR_USAGE when no
- * record is left, or one has a wrong type (file and record are named). */
+ * record is valid (says how many failed, and the first three with the reason), or when a record has
+ * a wrong type (file and record are named). */
 enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
                            struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err);
 void tr_dataset_destroy(struct tr_dataset *d);
@@ -45,10 +46,9 @@ struct tr_sample {
 
 int64_t tr_dataset_size(const struct tr_dataset *d);
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);
-/* Tokens of all samples, and of the longest. */
-int64_t tr_dataset_tokens(const struct tr_dataset *d);
+/* Tokens of the longest sample. */
 int64_t tr_dataset_longest(const struct tr_dataset *d);
-bool tr_dataset_cached(const struct tr_dataset *d); /* it came from the cache */
+bool tr_dataset_cached(const struct tr_dataset *d); /* read from the cache */
 /* SHA-256 over all ids and labels, 64 hexadecimal digits: what a resume compares. */
 const char *tr_dataset_digest(const struct tr_dataset *d);
 

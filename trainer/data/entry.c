@@ -1,7 +1,7 @@
 #include "trainer/data/records.h"
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "trainer/data/pyjson.h"
 #include "engine/base/sys.h"
 
 #include <ctype.h>
@@ -194,7 +194,7 @@ static enum fr_rc read_lines(const char *path, struct fr_str text,
             first++;
         if (first < stop) {
             (void)snprintf(where, sizeof(where), "%s:%lld", path, (long long)line);
-            rc = fr_json_parse((struct fr_str){p, (size_t)(stop - p)}, where, &v, err);
+            rc = tr_pyjson_parse((struct fr_str){p, (size_t)(stop - p)}, where, &v, err);
             if (rc == FR_OK)
                 rc = sink->each(sink->arg, v, where, err);
             json_decref(v);
@@ -209,7 +209,7 @@ static enum fr_rc read_list(const char *path, struct fr_str text,
 {
     json_t *root = NULL;
     char where[PATH_MAX + 32];
-    enum fr_rc rc = fr_json_parse(text, path, &root, err);
+    enum fr_rc rc = tr_pyjson_parse(text, path, &root, err);
 
     for (size_t i = 0; rc == FR_OK && i < json_array_size(root); i++) {
         (void)snprintf(where, sizeof(where), "%s, record %zu", path, i + 1);

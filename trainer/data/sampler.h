@@ -1,6 +1,6 @@
 /*
- * Which samples each rank takes when, and the micro-batch as the model sees it: the B samples
- * that the reference trainer would pad together, laid end to end without padding.
+ * The order of samples, and micro-batches for the model. A micro-batch holds the B samples that the
+ * reference trainer would pad together, laid end to end without padding.
  * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W;
  * the last incomplete batch and round are completed from the start of the same order.
  */

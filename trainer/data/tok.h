@@ -1,5 +1,5 @@
 /*
- * The inside of a tokenizer, shared by the files that load it, encode with it and decode with it.
+ * Private to the tokenizer: the structs that loading, encoding and decoding share.
  */
 #ifndef TR_DATA_TOK_H
 #define TR_DATA_TOK_H

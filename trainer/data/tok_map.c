@@ -107,15 +107,11 @@ struct fr_str tr_tok_bytes_of(struct fr_arena *arena, struct fr_str key)
 /* Room for n more nodes. */
 static bool reserve(struct tr_tok_trie *trie, size_t n)
 {
-    if (trie->n + n <= trie->cap)
-        return true;
-    size_t cap = (trie->n + n) * 2;
-    void *p = fr_sys.realloc(trie->nodes, cap * sizeof(trie->nodes[0]));
-    if (p == NULL)
-        return false;
-    trie->nodes = p;
-    trie->cap = cap;
-    return true;
+    void *p = fr_grow(trie->nodes, trie->n + n, &trie->cap, sizeof(trie->nodes[0]));
+
+    if (p != NULL)
+        trie->nodes = p;
+    return p != NULL;
 }
 
 bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t added)

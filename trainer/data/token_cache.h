@@ -1,6 +1,6 @@
 /*
- * A file of tokenised examples: a header with the key it was made for, lengths, ids, labels, and
- * the SHA-256 of all of it. Written beside the target, fsynced, renamed.
+ * A file of tokenised examples: a header with the cache's key, lengths, ids, labels, and a
+ * SHA-256 of these. Written beside the target, fsynced, renamed.
  */
 #ifndef TR_DATA_TOKEN_CACHE_H
 #define TR_DATA_TOKEN_CACHE_H

@@ -18,16 +18,13 @@ void tr_ids_finish(struct tr_ids *ids)
 
 enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err)
 {
-    if (ids->n + n > ids->cap) {
-        size_t cap = (ids->n + n) * 2 + 64;
-        void *p = fr_sys.realloc(ids->v, cap * sizeof(ids->v[0]));
-        if (p == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for %zu token ids", ids->n + n);
-        ids->v = p;
-        ids->cap = cap;
-    }
-    if (n > 0)
-        memcpy(ids->v + ids->n, v, n * sizeof(v[0]));
+    if (n == 0)
+        return FR_OK;
+    void *p = fr_grow(ids->v, ids->n + n, &ids->cap, sizeof(ids->v[0]));
+    if (p == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu token ids", ids->n + n);
+    ids->v = p;
+    memcpy(ids->v + ids->n, v, n * sizeof(v[0]));
     ids->n += n;
     return FR_OK;
 }

@@ -1,21 +1,8 @@
 #include "trainer/data/tools.h"
 
-#include "engine/base/json.h"
+#include "trainer/data/pyjson.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* The value as Python's json.dumps writes it: ", " and ": " between, other Unicode as it is. */
-static void dump(const json_t *v, struct fr_buf *out)
-{
-    char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-
-    if (text == NULL)
-        out->bad = true;
-    else
-        fr_buf_text(out, text);
-    free(text);
-}
 
 /* {"type": "function", "function": F} or F itself. */
 static const json_t *function_of(const json_t *tool)
@@ -57,7 +44,7 @@ static void put_parameter(const char *name, const json_t *p, bool required, stru
             if (json_is_string(c))
                 fr_buf_text(out, json_string_value(c));
             else
-                dump(c, out);
+                tr_pyjson_dump(c, out);
         }
         fr_buf_text(out, "]");
     }
@@ -100,7 +87,7 @@ static void qwen_text(const json_t *tools, struct fr_buf *out)
         fr_buf_text(out, "\n");
         if (json_object_get(tool, "function") == NULL)
             fr_buf_text(out, "{\"type\": \"function\", \"function\": ");
-        dump(tool, out);
+        tr_pyjson_dump(tool, out);
         if (json_object_get(tool, "function") == NULL)
             fr_buf_text(out, "}");
     }
@@ -118,7 +105,7 @@ enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct
 
     if (format == TR_TOOLS_NONE)
         return fr_fail(err, FR_UNSUPPORTED, "this template's tool format is not done");
-    if ((rc = fr_json_parse(tools, "tools", &v, err)) != FR_OK)
+    if ((rc = tr_pyjson_parse(tools, "tools", &v, err)) != FR_OK)
         return rc;
     if (!json_is_array(v))
         rc = fr_fail(err, FR_USAGE, "tools: expected a JSON list");
@@ -138,17 +125,17 @@ static enum fr_rc put_call(enum tr_tool_format format, const json_t *call, struc
     const json_t *name = json_object_get(call, "name");
     const json_t *arguments = json_object_get(call, "arguments");
 
-    if (!json_is_string(name) || arguments == NULL)
+    if (!json_is_string(name) || tr_pyjson_number(name) || arguments == NULL)
         return fr_fail(err, FR_USAGE, "function message: expected name and arguments");
     if (format == TR_TOOLS_QWEN) {
         fr_buf_text(out, "<tool_call>\n{\"name\": ");
-        dump(name, out);
+        tr_pyjson_dump(name, out);
         fr_buf_text(out, ", \"arguments\": ");
-        dump(arguments, out);
+        tr_pyjson_dump(arguments, out);
         fr_buf_text(out, "}\n</tool_call>");
     } else {
         fr_buf_fmt(out, "Action: %s\nAction Input: ", json_string_value(name));
-        dump(arguments, out);
+        tr_pyjson_dump(arguments, out);
     }
     return FR_OK;
 }
@@ -161,7 +148,7 @@ enum fr_rc tr_tools_call(enum tr_tool_format format, struct fr_str call, struct 
 
     if (format == TR_TOOLS_NONE)
         return fr_fail(err, FR_UNSUPPORTED, "this template's tool format is not done");
-    if ((rc = fr_json_parse(call, "function message", &v, err)) != FR_OK)
+    if ((rc = tr_pyjson_parse(call, "function message", &v, err)) != FR_OK)
         return rc;
     if (!json_is_array(v))
         rc = put_call(format, v, out, err);

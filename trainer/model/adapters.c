@@ -12,6 +12,7 @@ enum { ALIGN = 64 }; /* elements */
 struct names {
     char **name;
     bool *linear;
+    int64_t *routed;
     size_t n, cap;
 };
 
@@ -25,27 +26,36 @@ static bool module_name(const struct tr_model_tensor *t, char out[TR_NAME_MAX])
     return true;
 }
 
+static enum fr_rc grow(struct names *all, struct fr_err *err)
+{
+    size_t cap = all->cap == 0 ? 256 : all->cap * 2;
+    char **name = fr_sys.realloc(all->name, cap * sizeof(*name));
+    bool *linear = fr_sys.realloc(all->linear, cap * sizeof(*linear));
+    int64_t *routed = fr_sys.realloc(all->routed, cap * sizeof(*routed));
+
+    all->name = name != NULL ? name : all->name;
+    all->linear = linear != NULL ? linear : all->linear;
+    all->routed = routed != NULL ? routed : all->routed;
+    if (name == NULL || linear == NULL || routed == NULL)
+        return fr_fail(err, FR_NOMEM, "names of modules");
+    all->cap = cap;
+    return FR_OK;
+}
+
 static enum fr_rc collect(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
     struct names *all = arg;
     char name[TR_NAME_MAX];
+    enum fr_rc rc;
 
     if (!module_name(t, name))
         return FR_OK;
-    if (all->n == all->cap) {
-        size_t cap = all->cap == 0 ? 256 : all->cap * 2;
-        char **p = fr_sys.realloc(all->name, cap * sizeof(*p));
-        bool *b = p == NULL ? NULL : fr_sys.realloc(all->linear, cap * sizeof(*b));
-
-        all->name = p != NULL ? p : all->name;
-        all->linear = b != NULL ? b : all->linear;
-        if (p == NULL || b == NULL)
-            return fr_fail(err, FR_NOMEM, "names of modules");
-        all->cap = cap;
-    }
+    if (all->n == all->cap && (rc = grow(all, err)) != FR_OK)
+        return rc;
     if ((all->name[all->n] = fr_sys.alloc(strlen(name) + 1)) == NULL)
         return fr_fail(err, FR_NOMEM, "names of modules");
     memcpy(all->name[all->n], name, strlen(name) + 1);
+    all->routed[all->n] = t->expert >= 0 ? t->shape[0] + t->shape[1] : 0;
     all->linear[all->n++] = t->role == TR_ROLE_LINEAR;
     return FR_OK;
 }
@@ -60,13 +70,16 @@ enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lor
     if (lora == NULL)
         return FR_OK;
     if ((rc = tr_model_tensors(&m->config, collect, &all, err)) == FR_OK) {
-        struct tr_lora_modules modules = {(const char *const *)all.name, all.linear, all.n};
+        struct tr_lora_modules modules = {(const char *const *)all.name, all.linear, all.routed,
+                                          all.n};
+
         rc = tr_lora_check(lora, &modules, &hits, notes, err);
     }
     for (size_t i = 0; i < all.n; i++)
         fr_sys.free(all.name[i]);
     fr_sys.free(all.name);
     fr_sys.free(all.linear);
+    fr_sys.free(all.routed);
     if (rc != FR_OK)
         return rc;
     if ((m->adapters = fr_sys.alloc((hits + 1) * sizeof(*m->adapters))) == NULL)
@@ -104,11 +117,6 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
         return FR_OK;
     if ((rc = tr_lora_match(lora, name, &hit, err)) != FR_OK || !hit.adapted)
         return rc;
-    if (t->expert >= 0)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: adapters on routed experts are not supported; name the shared ones as "
-                       "shared_experts.gate_proj",
-                       name);
     a = &m->adapters[m->nadapters++];
     if ((a->module = fr_sys.alloc(strlen(name) + 1)) == NULL)
         return fr_fail(err, FR_NOMEM, "an adapter");

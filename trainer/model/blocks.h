@@ -65,6 +65,12 @@ enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, stru
  * moe: y = x + sum over the chosen experts of w_e ffn_e(norm(x)) + shared(norm(x)). Experts are
  * units expert0 .. expert0+E-1, tensors gate, up, down in `expert` (its unit is ignored); they are
  * gathered in windows of `window` neighbours. The gradient of the routing weights flows to x.
+ *
+ * Experts of groups that are not chosen count as -inf. This is the rule of DeepSeek's own code and
+ * of transformers since 5.6.0 (read in 5.23.0). Earlier transformers (read in 4.57.3) count them
+ * as 0.0: where biases are negative, such an expert can beat one of a chosen group. -inf is
+ * followed because it is the published rule and that of the stack that the golden models are from;
+ * negative_bias is a model in which the two differ.
  */
 struct tr_moe_opts {
     struct tr_norm norm;

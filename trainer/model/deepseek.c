@@ -164,10 +164,13 @@ static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err
 {
     const struct tr_model_config *c = &b->m->config;
     struct tr_moe_opts *o = &b->moe;
-    int64_t E = c->n_routed_experts, window;
+    int64_t E = c->n_routed_experts, window, beside, shared;
     enum fr_rc rc = FR_OK;
 
-    window = tr_shard_window_units(b->m->shard, 3 * c->hidden_size * c->moe_intermediate_size);
+    beside = tr_shard_elements(b->m->shard, b->mla.unit);
+    shared = o->has_shared ? tr_shard_elements(b->m->shard, o->shared.unit) : 0;
+    window = tr_shard_window_units(b->m->shard, 3 * c->hidden_size * c->moe_intermediate_size,
+                                   shared > beside ? shared : beside);
     o->norm = b->post;
     o->E = E;
     o->K = c->num_experts_per_tok;

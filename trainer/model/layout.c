@@ -143,6 +143,7 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
     m->weight_at = fr_sys.alloc((three + 1) * sizeof(*m->weight_at));
     m->host_bytes = (size_t)m->o.tokens_max * (3 * sizeof(int32_t) + sizeof(int64_t)) +
                     (size_t)(m->o.samples_max + 2) * sizeof(int32_t);
+    m->host_bytes = 2 * ((m->host_bytes + 255) / 256 * 256);
     if (m->weights == NULL || m->weight_at == NULL)
         return fr_fail(err, FR_NOMEM, "%zu expert weights", three);
     lay_out(m, &c);
@@ -185,6 +186,9 @@ enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err)
     if ((rc = tr_mem_alloc(m->o.be, TR_MEM_PINNED, m->host_bytes, &p, err)) != FR_OK)
         return fr_while(err, "staging");
     m->host = p;
+    for (int i = 0; i < 2; i++)
+        if ((rc = tr_event_create(m->o.be, &m->sent[i], err)) != FR_OK)
+            return fr_while(err, "staging");
     if ((rc = tr_zero(m->o.be, m->q, m->buffer, m->buffer_bytes)) != FR_OK)
         return fr_fail(err, rc, "clearing %zu bytes", m->buffer_bytes);
     if ((rc = tr_offload_create(m, err)) != FR_OK)

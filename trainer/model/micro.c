@@ -36,16 +36,17 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
     return FR_OK;
 }
 
-/* Host copies of what goes to the device, in m->host. */
+/* Host copies of what goes to the device, in a half of m->host. */
 struct staging {
     int64_t *place; /* (T) */
     int32_t *index, *pos, *targets, *offsets;
 };
 
-static struct staging stage(const struct tr_model *m, const struct tr_micro *mb)
+static struct staging stage(const struct tr_model *m, const struct tr_micro *mb, unsigned half)
 {
     int64_t T = m->o.tokens_max;
-    struct staging s = {.place = (int64_t *)(void *)m->host};
+    char *at = m->host + half * (m->host_bytes / 2);
+    struct staging s = {.place = (int64_t *)(void *)at};
 
     s.index = (int32_t *)(s.place + T);
     s.pos = s.index + T;
@@ -102,19 +103,20 @@ static void cut_views(struct flight *f)
     f->ctx.tokens = &f->tokens;
 }
 
-/* Fetches the embedding's rows and sends the micro-batch to the device. Staging is one buffer, so
- * where memory is not the host's, the last micro-batch's copies are waited for. */
-static void bring(struct flight *f)
+/* Fetches the embedding's rows and sends the micro-batch to the device. Staging has two halves: the
+ * host waits for the copies of the micro-batch before the last one, and for nothing else, so the
+ * device always has work. */
+static void upload(struct flight *f)
 {
     struct tr_model *m = f->m;
     const struct tr_micro *mb = f->mb;
     struct tr_fetch_rows rows = {.unit = m->embed_unit, .ids = mb->ids, .tokens = mb->T};
+    unsigned half = m->sends++ % 2;
     struct staging s;
     int moe = 0;
 
-    if (!m->o.be->ops->host_memory)
-        f->ctx.rc = tr_sync(m->o.be, m->q, f->ctx.err);
-    s = stage(m, mb);
+    f->ctx.rc = tr_event_wait(m->o.be, NULL, m->sent[half]);
+    s = stage(m, mb, half);
     rows.out_index = s.index;
     if (f->ctx.rc == FR_OK)
         f->ctx.rc = tr_shard_fetch_rows(m->shard, m->q, &rows, f->ctx.err);
@@ -128,6 +130,8 @@ static void bring(struct flight *f)
     for (int i = 1; i < m->nblocks && mb->forced != NULL; i++)
         if (f->saved->ids[i].p != NULL)
             send(f, f->saved->ids[i], mb->forced[moe++]);
+    if (f->ctx.rc == FR_OK)
+        f->ctx.rc = tr_event_record(m->o.be, m->q, m->sent[half]);
 }
 
 static enum fr_rc begin(struct flight *f, enum pass pass)
@@ -140,7 +144,7 @@ static enum fr_rc begin(struct flight *f, enum pass pass)
     f->ctx.epoch = f->mb->epoch;
     f->ctx.loss_scale = f->mb->loss_scale;
     cut_views(f);
-    bring(f);
+    upload(f);
     return FR_OK;
 }
 
@@ -163,6 +167,8 @@ static void run_forward(struct flight *f, int n)
         tr_offload_make(f->m, &f->ctx, i + 1);
         tr_trace_begin(f->ctx.be, f->ctx.q, "%s, forward", b->what);
         b->ops->forward(b, &f->ctx, f->saved, y);
+        if (i == 0 && f->ctx.rc == FR_OK) /* the embedding */
+            f->ctx.rc = tr_shard_rows_used(f->m->shard, f->ctx.q, f->ctx.err);
         tr_trace_end(f->ctx.be, f->ctx.q);
         if (f->ctx.training)
             tr_offload_made(f->m, &f->ctx, f->saved, i + 1);

@@ -6,6 +6,18 @@
 
 #include <string.h>
 
+static enum fr_rc check_op(const struct tr_model *m, enum tr_op op, enum tr_dtype weight,
+                           struct fr_err *err)
+{
+    if (tr_supports(m->o.be, op, m->o.compute, weight))
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED, "backend %s has no %s for %s with %s weights",
+                   m->o.be->ops->name, tr_op_name(op), tr_dtype_name(m->o.compute),
+                   tr_dtype_name(weight));
+}
+
+/* Every op takes weights in the compute type. The products of linears take FP8 blocks as well:
+ * embedding, norms, router and head of an FP8 checkpoint are not quantised. */
 static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
 {
     static const enum tr_op all[] = {
@@ -18,18 +30,17 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
         TR_OP_rmsnorm_bwd, TR_OP_mla_assemble_bwd, TR_OP_attention_bwd,
         TR_OP_swiglu_bwd,  TR_OP_router_bwd,       TR_OP_dropout,
     };
-    size_t n = sizeof(all) / sizeof(*all), ngrads = sizeof(grads) / sizeof(*grads);
-    enum tr_dtype weight = m->config.fp8 ? TR_F8_E4M3 : m->o.compute;
+    static const enum tr_op products[] = {TR_OP_gemm, TR_OP_grouped_gemm};
+    enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; i < n + (m->o.train ? ngrads : 0); i++) {
-        enum tr_op op = i < n ? all[i] : grads[i - n];
-
-        if (!tr_supports(m->o.be, op, m->o.compute, weight))
-            return fr_fail(err, FR_UNSUPPORTED, "backend %s has no %s for %s with %s weights",
-                           m->o.be->ops->name, tr_op_name(op), tr_dtype_name(m->o.compute),
-                           tr_dtype_name(weight));
-    }
-    return FR_OK;
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all) && rc == FR_OK; i++)
+        rc = check_op(m, all[i], m->o.compute, err);
+    for (size_t i = 0; i < sizeof(grads) / sizeof(*grads) && rc == FR_OK && m->o.train; i++)
+        rc = check_op(m, grads[i], m->o.compute, err);
+    for (size_t i = 0; i < sizeof(products) / sizeof(*products) && rc == FR_OK; i++)
+        if (m->config.fp8)
+            rc = check_op(m, products[i], TR_F8_E4M3, err);
+    return rc;
 }
 
 /* Rows of a micro-batch, one for each expert of a token, are counted in i32. */
@@ -72,6 +83,8 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
         (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
         (rc = tr_deepseek_assemble(m, o->lora, notes, err)) == FR_OK)
         rc = tr_model_measure(m, err);
+    if (rc == FR_OK && notes != NULL)
+        tr_shard_notes(m->shard, notes);
     if (rc != FR_OK) {
         tr_model_destroy(m);
         return rc;
@@ -95,6 +108,9 @@ void tr_model_destroy(struct tr_model *m)
     tr_adapters_free(m);
     tr_mem_free(m->o.be, TR_MEM_DEVICE, m->buffer);
     tr_mem_free(m->o.be, TR_MEM_PINNED, m->host);
+    for (int i = 0; i < 2; i++)
+        if (m->sent[i] != NULL)
+            tr_event_destroy(m->o.be, m->sent[i]);
     tr_offload_destroy(m);
     tr_shard_destroy(m->shard);
     tr_queue_destroy(m->o.be, m->q);
@@ -191,11 +207,6 @@ struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
 struct tr_queue *tr_model_queue(struct tr_model *m)
 {
     return m->q;
-}
-
-const struct tr_shard *tr_model_shard(const struct tr_model *m)
-{
-    return m->shard;
 }
 
 int64_t tr_model_moe_layers(const struct tr_model *m)

@@ -127,8 +127,7 @@ enum fr_rc tr_model_routing(struct tr_model *m, int64_t i, int slot, int32_t *id
                             struct fr_err *err);
 int64_t tr_model_moe_layers(const struct tr_model *m);
 
-/* The queue that all of it runs on, and the shard, for counters. */
+/* The queue that the model's ops run on. */
 struct tr_queue *tr_model_queue(struct tr_model *m);
-const struct tr_shard *tr_model_shard(const struct tr_model *m);
 
 #endif

@@ -11,7 +11,7 @@
 /* inv[i], i < dr/2: the frequency of pair i. */
 void tr_rope_frequencies(const struct tr_rope_config *r, int64_t dr, double *inv);
 
-/* What cos and sin are multiplied with: 1 without YaRN. */
+/* The factor of cos and sin: 1 without YaRN. */
 double tr_rope_attention_factor(const struct tr_rope_config *r);
 
 /* (dn+dr)^-1/2, times m(factor, mscale_all_dim)^2 with YaRN. */

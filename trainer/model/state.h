@@ -1,4 +1,4 @@
-/* Inside of model/: what model.c (memory, micro-batches) and the assembling files share. */
+/* Private to trainer/model: the structs that its files share. */
 #ifndef TR_MODEL_STATE_H
 #define TR_MODEL_STATE_H
 
@@ -14,10 +14,10 @@ struct slot {
 
 enum { TR_OFFLOAD_RING = 3 };
 
-/* Inputs of blocks that wait in the host's memory; all empty without. */
+/* Inputs of blocks that are offloaded to pinned host memory; zero without offloading. */
 struct offload {
     struct tr_queue *q;                      /* copies out and in */
-    struct tr_event *turn;                   /* the compute queue has come to a copy */
+    struct tr_event *turn;                   /* the compute queue has reached a copy */
     struct tr_event *moved[TR_OFFLOAD_RING]; /* the last copy of each buffer is done */
     char *host;                              /* pinned */
 };
@@ -45,16 +45,18 @@ struct tr_model {
     struct tr_weight *weights; /* owns, [3E] */
     const struct tr_weight **weight_at;
     struct offload offload;
-    int32_t *host; /* owns: staging of one micro-batch */
-    size_t host_bytes;
+    char *host;               /* owns: staging of two micro-batches in turn */
+    size_t host_bytes;        /* of both */
+    struct tr_event *sent[2]; /* a half of it was read */
+    unsigned sends;
 };
 
 /* deepseek.c: units, adapters and blocks of a DeepSeek-V3 model. */
 enum fr_rc tr_deepseek_assemble(struct tr_model *m, const struct tr_lora_config *lora,
                                 struct fr_buf *notes, struct fr_err *err);
 
-/* adapters.c: makes room for every adapter, checks the rules against all names; then one by one.
- * *out is NULL when the linear stays frozen. */
+/* adapters.c: plan checks the LoRA rules against all names and allocates the adapters; take returns
+ * one. *out is NULL when the linear stays frozen. */
 enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lora,
                             struct fr_buf *notes, struct fr_err *err);
 enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lora,
@@ -67,8 +69,8 @@ void tr_adapters_free(struct tr_model *m);
 enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err);
 enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err);
 
-/* offload.c: input i is about to be made, was made; is about to be used by its block's backward,
- * was used. Nothing without offloading. */
+/* offload.c. Calls around input i: before and after the forward writes it, before and after its
+ * block's backward reads it. No effect without offloading. */
 size_t tr_offload_bytes(const struct tr_model *m); /* of the host */
 enum fr_rc tr_offload_create(struct tr_model *m, struct fr_err *err);
 void tr_offload_destroy(struct tr_model *m);

@@ -19,15 +19,17 @@ static bool gathered(const struct unit *u)
 }
 
 /* Elements that the pool is to hold: no more than may be live; of these what is in use, what may be
- * ahead of it and what may be kept. */
+ * ahead of it (the bucket and the step that exceeds it) and what may be kept. */
 static int64_t most_elements(const struct tr_shard *s)
 {
     const struct tr_shard_limits *l = &s->o.limits;
     int64_t most = s->span_elements, room = l->max_live - most;
+    int64_t bucket = shard_bucket(s), ahead = bucket > 0 ? s->span_elements : 0;
 
     if (room <= 0)
         return most;
-    most += l->prefetch_bucket < room ? l->prefetch_bucket : room;
+    ahead += bucket < room ? bucket : room;
+    most += ahead < room ? ahead : room;
     room = l->max_live - most;
     return most + (l->max_reuse < room ? l->max_reuse : room);
 }

@@ -35,54 +35,71 @@ static size_t round_rows(const struct tr_shard *s)
     return T == 0 ? 1 : (T + W - 1) / W;
 }
 
-/* Bytes of the six buffers of rows_buf, in their order. */
-static void buffer_bytes(const struct tr_shard *s, const struct unit *u, size_t out[7])
-{
-    size_t W = (size_t)s->o.comm->size, T = (size_t)s->o.tokens_max;
-    size_t pick = W * round_rows(s);
+enum { PICK, HOST_PICK, SEND, TABLE, BUFFERS };
 
-    out[0] = T * sizeof(int32_t);
-    out[1] = out[2] = W * T * sizeof(int32_t);
-    out[3] = out[4] = pick * sizeof(int32_t);
-    out[5] = pick * row_bytes(u);
-    out[6] = T * row_bytes(u);
+/* Bytes of the buffers of rows_buf that are the backend's. */
+static void buffer_bytes(const struct tr_shard *s, const struct unit *u, size_t out[BUFFERS])
+{
+    size_t W = (size_t)s->o.comm->size, pick = W * round_rows(s);
+
+    out[PICK] = pick * sizeof(int32_t);
+    out[HOST_PICK] = 2 * W * out[PICK];
+    out[SEND] = pick * row_bytes(u);
+    out[TABLE] = (size_t)s->o.tokens_max * row_bytes(u);
 }
 
 size_t rows_bytes(const struct tr_shard *s)
 {
     const struct unit *u = travelling(s);
-    size_t n[7], sum = 0;
+    size_t n[BUFFERS], sum = 0;
 
     if (u == NULL)
         return 0;
     buffer_bytes(s, u, n);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < BUFFERS; i++)
         sum += n[i];
     return sum;
+}
+
+/* What is the host's own, and the events. */
+static enum fr_rc rows_alloc_host(struct tr_shard *s, struct fr_err *err)
+{
+    struct rows_buf *b = &s->rows;
+    struct tr_event **const events[] = {&b->picked[0], &b->picked[1], &b->used};
+    size_t W = (size_t)s->o.comm->size, ids = (size_t)s->o.tokens_max * sizeof(int32_t);
+    enum fr_rc rc = FR_OK;
+
+    b->ids = fr_sys.alloc(W * ids + 1);
+    b->mine = fr_sys.alloc(ids + 1);
+    b->counts = fr_sys.alloc(6 * W * sizeof(size_t));
+    if (b->ids == NULL || b->mine == NULL || b->counts == NULL)
+        return fr_fail(err, FR_NOMEM, "ids of %zu ranks", W);
+    for (int i = 0; i < 3 && rc == FR_OK; i++)
+        rc = tr_event_create(s->o.be, events[i], err);
+    return rc;
 }
 
 enum fr_rc rows_alloc(struct tr_shard *s, struct fr_err *err)
 {
     const struct unit *u = travelling(s);
     struct rows_buf *b = &s->rows;
-    void **to[7] = {(void **)&b->mine,      (void **)&b->all,  (void **)&b->host, (void **)&b->pick,
-                    (void **)&b->host_pick, (void **)&b->send, (void **)&b->table};
-    size_t n[7];
+    void **to[BUFFERS] = {(void **)&b->pick, (void **)&b->host_pick, (void **)&b->send,
+                          (void **)&b->table};
+    size_t n[BUFFERS];
     enum fr_rc rc = FR_OK;
 
     if (u == NULL)
         return FR_OK;
     buffer_bytes(s, u, n);
-    for (int i = 0; i < 7 && rc == FR_OK; i++) {
-        enum tr_mem kind = i == 2 || i == 4 ? TR_MEM_PINNED : TR_MEM_DEVICE;
+    for (int i = 0; i < BUFFERS && rc == FR_OK; i++) {
+        enum tr_mem kind = i == HOST_PICK ? TR_MEM_PINNED : TR_MEM_DEVICE;
 
         if ((rc = tr_mem_alloc(s->o.be, kind, n[i], to[i], err)) == FR_OK)
             rc = kind == TR_MEM_PINNED ? (memset(*to[i], 0, n[i]), FR_OK)
                                        : tr_zero(s->o.be, s->gq, *to[i], n[i]);
     }
-    b->counts = fr_sys.alloc(6 * (size_t)s->o.comm->size * sizeof(size_t));
-    if (rc == FR_OK && b->counts == NULL)
-        rc = fr_fail(err, FR_NOMEM, "counts of %d ranks", s->o.comm->size);
+    if (rc == FR_OK)
+        rc = rows_alloc_host(s, err);
     return rc == FR_OK ? rc : fr_while(err, "embedding rows");
 }
 
@@ -90,13 +107,15 @@ void rows_free(struct tr_shard *s)
 {
     struct rows_buf *b = &s->rows;
 
-    tr_mem_free(s->o.be, TR_MEM_DEVICE, b->mine);
-    tr_mem_free(s->o.be, TR_MEM_DEVICE, b->all);
-    tr_mem_free(s->o.be, TR_MEM_PINNED, b->host);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, b->pick);
     tr_mem_free(s->o.be, TR_MEM_PINNED, b->host_pick);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, b->send);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, b->table);
+    tr_event_destroy(s->o.be, b->picked[0]);
+    tr_event_destroy(s->o.be, b->picked[1]);
+    tr_event_destroy(s->o.be, b->used);
+    fr_sys.free(b->ids);
+    fr_sys.free(b->mine);
     fr_sys.free(b->counts);
 }
 
@@ -134,36 +153,29 @@ struct want {
 static struct want want_of(const struct tr_shard *s, int k)
 {
     size_t T = (size_t)s->o.tokens_max;
-    struct want w = {.ids = s->rows.host + (size_t)k * T};
+    struct want w = {.ids = s->rows.ids + (size_t)k * T};
 
     while (w.n < T && w.ids[w.n] >= 0)
         w.n++;
     return w;
 }
 
-/* Shares the sorted unique ids of all ranks: rows.host is filled on every rank. */
+/* Shares the sorted unique ids of all ranks: rows.ids is filled on every rank. */
 static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, struct fr_err *err)
 {
     struct rows_buf *b = &s->rows;
-    size_t T = (size_t)s->o.tokens_max, n = 0, bytes = T * sizeof(int32_t);
-    struct tr_gather_item item = {b->all, b->mine, bytes};
-    struct tr_allgather g = {.items = &item, .n = 1, .what = "embedding ids"};
-    enum fr_rc rc;
+    size_t T = (size_t)s->o.tokens_max, n = 0;
 
-    memcpy(b->host, f->ids, (size_t)f->tokens * sizeof(int32_t));
-    qsort(b->host, (size_t)f->tokens, sizeof(int32_t), by_value);
+    memcpy(b->mine, f->ids, (size_t)f->tokens * sizeof(int32_t));
+    qsort(b->mine, (size_t)f->tokens, sizeof(int32_t), by_value);
     for (size_t i = 0; i < (size_t)f->tokens; i++)
-        if (n == 0 || b->host[i] != b->host[n - 1])
-            b->host[n++] = b->host[i];
+        if (n == 0 || b->mine[i] != b->mine[n - 1])
+            b->mine[n++] = b->mine[i];
     for (size_t i = 0; i < (size_t)f->tokens; i++)
-        f->out_index[i] = (int32_t)lower(b->host, n, f->ids[i]);
+        f->out_index[i] = (int32_t)lower(b->mine, n, f->ids[i]);
     for (size_t i = n; i < T; i++)
-        b->host[i] = -1;
-    if ((rc = tr_copy(s->o.be, s->gq, b->mine, b->host, bytes)) != FR_OK ||
-        (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK ||
-        (rc = tr_copy(s->o.be, s->gq, b->host, b->all, bytes * (size_t)s->o.comm->size)) != FR_OK)
-        return rc;
-    return tr_sync(s->o.be, s->gq, err);
+        b->mine[i] = -1;
+    return tr_comm_host_all_gather(s->o.comm, b->ids, b->mine, T * sizeof(int32_t), err);
 }
 
 /* Where in rank k's ids those of owner begin and how many they are. */
@@ -218,6 +230,7 @@ static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct
                              .in_bytes = c + 3 * W,
                              .what = "embedding rows"};
     struct want mine = want_of(s, s->o.comm->rank);
+    int32_t *pick = b->host_pick + (b->fetches % 2 * W + r) * W * C;
     struct tr_embed e = {.row0 = per * s->o.comm->rank};
     enum fr_rc rc;
 
@@ -226,7 +239,7 @@ static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct
         size_t at = owned(&w, per, s->o.comm->rank, &n);
 
         at += part(n, C, r, &m);
-        memcpy(b->host_pick + sent, w.ids + at, m * sizeof(int32_t));
+        memcpy(pick + sent, w.ids + at, m * sizeof(int32_t));
         c[2 * W + k] = sent * row;
         c[3 * W + k] = m * row;
         sent += m;
@@ -238,17 +251,17 @@ static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct
     e.ids = tr_view1(b->pick, TR_I32, (int64_t)sent);
     e.table = tr_view_of(s->base + u->base_at, u->tensors->dtype, 2, shape);
     e.y = tr_view2(b->send, u->tensors->dtype, (int64_t)sent, shape[1]);
-    if ((rc = tr_copy(s->o.be, q, b->pick, b->host_pick, sent * sizeof(int32_t))) != FR_OK ||
+    if ((rc = tr_copy(s->o.be, q, b->pick, pick, sent * sizeof(int32_t))) != FR_OK ||
         (rc = tr_embed_fwd(s->o.be, q, &e, err)) != FR_OK)
         return rc;
-    rc = tr_comm_all_to_allv(s->o.comm, q, &x, err);
-    return rc == FR_OK ? tr_sync(s->o.be, q, err) : rc; /* the pick buffer is used again */
+    return tr_comm_all_to_allv(s->o.comm, q, &x, err);
 }
 
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err)
 {
     const struct unit *u = &s->units[f->unit];
+    struct rows_buf *b = &s->rows;
     int64_t rows = u->tensors->shape[0];
     enum fr_rc rc;
     size_t n;
@@ -265,15 +278,24 @@ enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr
         f->table = tr_shard_view(s, f->unit, 0);
         return FR_OK;
     }
-    if ((rc = share_ids(s, f, err)) != FR_OK)
+    if ((rc = share_ids(s, f, err)) != FR_OK ||
+        (rc = tr_event_wait(s->o.be, NULL, b->picked[b->fetches % 2])) != FR_OK ||
+        (rc = tr_event_wait(s->o.be, s->gq, b->used)) != FR_OK)
         return rc;
     n = rounds(s, rows_per_rank(s, u));
     for (size_t r = 0; r < n && rc == FR_OK; r++)
         rc = one_round(s, s->gq, u, r, err);
-    if (rc != FR_OK)
+    if (rc != FR_OK || (rc = tr_event_record(s->o.be, s->gq, b->picked[b->fetches++ % 2])) != FR_OK)
         return rc;
     f->table = tr_view2(s->rows.table, u->tensors->dtype, s->o.tokens_max, u->tensors->shape[1]);
     if ((rc = tr_event_record(s->o.be, s->gq, s->rows_done)) == FR_OK)
         rc = tr_event_wait(s->o.be, q, s->rows_done);
     return rc;
+}
+
+enum fr_rc tr_shard_rows_used(struct tr_shard *s, struct tr_queue *q, struct fr_err *err)
+{
+    enum fr_rc rc = s->rows.used != NULL ? tr_event_record(s->o.be, q, s->rows.used) : FR_OK;
+
+    return rc == FR_OK ? rc : fr_fail(err, rc, "releasing embedding rows");
 }

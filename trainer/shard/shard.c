@@ -30,6 +30,8 @@ void tr_shard_destroy(struct tr_shard *s)
     tr_mem_free(s->o.be, shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->persistent);
     tr_event_destroy(s->o.be, s->rows_done);
+    if (s->o.comm != NULL)
+        tr_comm_leave(s->o.comm, s->gq);
     tr_queue_destroy(s->o.be, s->gq);
     tr_queue_destroy(s->o.be, s->cq);
     fr_sys.free(s->units);
@@ -39,15 +41,11 @@ void tr_shard_destroy(struct tr_shard *s)
 
 static enum fr_rc grow(struct tr_shard *s, struct fr_err *err)
 {
-    size_t cap = s->cap == 0 ? 64 : s->cap * 2;
-    struct unit *p;
+    struct unit *p = fr_grow(s->units, s->nunits + 1, &s->cap, sizeof(*p));
 
-    if (s->nunits < s->cap)
-        return FR_OK;
-    if ((p = fr_sys.realloc(s->units, cap * sizeof(*p))) == NULL)
-        return fr_fail(err, FR_NOMEM, "a table of %zu weight units", cap);
+    if (p == NULL)
+        return fr_fail(err, FR_NOMEM, "a table of %zu weight units", s->nunits + 1);
     s->units = p;
-    s->cap = cap;
     return FR_OK;
 }
 
@@ -136,13 +134,43 @@ enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_
     return FR_OK;
 }
 
-int64_t tr_shard_window_units(const struct tr_shard *s, int64_t elements)
+int64_t tr_shard_window_units(struct tr_shard *s, int64_t elements, int64_t beside)
 {
-    int64_t n = elements > 0 ? s->o.limits.max_live / 2 / elements : 1;
+    int64_t live = s->o.limits.max_live, n = elements > 0 ? live / 2 / elements : 1, fit = n;
 
     if (shard_ways(s) == 1 && !shard_staged(s))
         return INT64_MAX;
-    return n < 1 ? 1 : n;
+    if (elements > 0 && beside > 0 && (live - beside) / elements < n)
+        fit = live > beside ? (live - beside) / elements : 0;
+    fit = fit < 1 ? 1 : fit;
+    if (fit < n) {
+        s->window_wanted = n;
+        s->window_cut = fit;
+    }
+    return fit;
+}
+
+int64_t tr_shard_elements(const struct tr_shard *s, int unit)
+{
+    return s->units[unit].elements;
+}
+
+void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes)
+{
+    const struct tr_shard_limits *l = &s->o.limits;
+
+    if (s->span_elements == 0)
+        return;
+    if (s->window_cut > 0)
+        fr_buf_fmt(notes,
+                   "stage3_max_live_parameters %lld: %lld experts are gathered at once instead of "
+                   "%lld, so that what comes before them is there as well\n",
+                   (long long)l->max_live, (long long)s->window_cut, (long long)s->window_wanted);
+    if (l->prefetch_bucket > 0 && shard_bucket(s) < s->span_elements)
+        fr_buf_fmt(notes,
+                   "stage3_prefetch_bucket_size %lld is less than the largest gather, %lld "
+                   "elements: a gather still goes ahead whole, one at a time\n",
+                   (long long)l->prefetch_bucket, (long long)s->span_elements);
 }
 
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out)

@@ -16,16 +16,18 @@
  *
  * Every rank makes the same calls in the same order. A pass (training, evaluation) records its
  * order of gathers the first time. Later passes follow the record ahead of use, on a queue of their
- * own, as far as DeepSpeed's limits allow: elements ahead of use <= prefetch bucket, elements here
- * <= max live. The device is behind the host, and what it still reads counts as here: memory that
- * is released is filled again behind the event of the compute that read it, and no sooner than the
- * limit allows. Only what is gathered at once may be more than max live, and then is alone. Numbers
- * never depend on any of it. Source: DeepSpeed documentation, "ZeRO stage 3 options".
+ * own, as far as DeepSpeed's limits allow. A gather goes ahead whole, in one collective, while the
+ * elements ahead of use are fewer than the prefetch bucket: with any bucket above 0 the next gather
+ * is under way while this one is used. Elements here stay within max live; what the device still
+ * reads counts as here. Memory that is released is filled again behind the event of the compute
+ * that read it. A single gather of more than max live is alone. Numbers never depend on any of it.
+ * Source: DeepSpeed documentation, "ZeRO stage 3 options".
  */
 #ifndef TR_SHARD_SHARD_H
 #define TR_SHARD_SHARD_H
 
 #include "engine/base/err.h"
+#include "engine/base/str.h"
 #include "trainer/backend/backend.h"
 #include "trainer/comm/comm.h"
 #include "trainer/tensor/safetensors.h"
@@ -65,6 +67,7 @@ struct tr_unit_spec {
 /* Sizes in elements of frozen weights, as DeepSpeed has them. */
 struct tr_shard_limits {
     int64_t prefetch_bucket; /* stage3_prefetch_bucket_size; 0: never ahead */
+    bool prefetch_auto;      /* at least the largest gather: it was "auto" */
     int64_t max_live;        /* stage3_max_live_parameters */
     int64_t max_reuse;       /* stage3_max_reuse_distance: what is gathered again with no more than
                                 these elements gathered in between stays, while there is room; so
@@ -78,7 +81,7 @@ enum tr_place {
 
 struct tr_shard_opts {
     struct tr_backend *be; /* borrows */
-    struct tr_comm *comm;  /* borrows */
+    struct tr_comm *comm;  /* borrows: its data calls are all on the gather queue */
     bool partition;        /* stage 3 */
     enum tr_place place;
     struct tr_shard_limits limits;
@@ -97,9 +100,17 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
  * are made large enough. A unit gathered alone needs no such call. */
 enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_err *err);
 
-/* How many units of this many elements a window takes: so many that the next one can be here as
- * well, max(1, max_live / 2 / elements); INT64_MAX where nothing is gathered. */
-int64_t tr_shard_window_units(const struct tr_shard *s, int64_t elements);
+/* How many units of this many elements a window takes: so many that the gather before or after it
+ * can be here as well, another window or one of `beside` elements: at least 1 and at most
+ * min(max_live / 2, max_live - beside) / elements. INT64_MAX where nothing is gathered. */
+int64_t tr_shard_window_units(struct tr_shard *s, int64_t elements, int64_t beside);
+
+/* Elements of a unit. */
+int64_t tr_shard_elements(const struct tr_shard *s, int unit);
+
+/* Once all is planned: a line for each limit that keeps gathers from going ahead of use, or that
+ * was adjusted. */
+void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes);
 
 /* What tr_shard_load will allocate, in bytes on this rank. */
 struct tr_shard_bytes {
@@ -156,10 +167,11 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i);
 
 /*
  * The rows of a TR_UNIT_ROWS unit that `ids` name. ids (T) are host numbers; out_index (T) i32,
- * host, gets for each id its row in *table (used, cols), which is valid until the next fetch. Every
- * rank calls it, also with T = 0. One all-gather of ids and at least one all_to_allv; rounds are
- * agreed by all from the ids, so buffers stay within tokens_max rows. When the unit is whole,
- * *table is the whole matrix and out_index = ids.
+ * host, gets for each id its row in *table (used, cols). The table is valid until
+ * tr_shard_rows_used. Every rank calls it, also with T = 0. Ids travel over the control plane, rows
+ * in at least one all_to_allv on the gather queue; the host waits for no queue. Rounds are agreed
+ * by all from the ids, so buffers stay within tokens_max rows. When the unit is whole, *table is
+ * the whole matrix and out_index = ids.
  */
 struct tr_fetch_rows {
     int unit;
@@ -170,6 +182,8 @@ struct tr_fetch_rows {
 };
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err);
+/* Work put into q so far has read the table; the next fetch fills it behind that. */
+enum fr_rc tr_shard_rows_used(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* Counters since creation, for logs and tests. */
 struct tr_shard_stats {

@@ -63,14 +63,15 @@ struct order {
     bool complete;
 };
 
-/* Buffers of tr_shard_fetch_rows. C = ceil(tokens_max/W) rows a peer and round. */
+/* For tr_shard_fetch_rows. C = ceil(tokens_max/W) rows a peer and round; at most W rounds. */
 struct rows_buf {
-    int32_t *mine, *all; /* (T_max), (W*T_max) device: sorted ids, -1 behind them */
-    int32_t *host;       /* (W*T_max) pinned */
+    int32_t *ids, *mine; /* own: (W*T_max) sorted ids of all ranks, -1 behind them; (T_max) */
     int32_t *pick;       /* (W*C) device: ids of the rows to send */
-    int32_t *host_pick;  /* (W*C) pinned */
+    int32_t *host_pick;  /* (2, W, W*C) pinned: of each round, of two fetches in turn */
     char *send, *table;  /* (W*C, cols), (T_max, cols) device */
-    size_t *counts;      /* [6W] host */
+    size_t *counts;      /* owns: [6W] */
+    struct tr_event *picked[2], *used; /* host_pick's half was read; table was read */
+    unsigned fetches;
 };
 
 struct tr_shard {
@@ -111,6 +112,7 @@ struct tr_shard {
     /* The largest that is gathered at once. */
     size_t span_max, span_bytes;
     int64_t span_elements;
+    int64_t window_wanted, window_cut; /* units of a window: by max_live, beside its neighbour */
     int *list; /* owns: units that one gather brings, span_max */
     size_t nlist;
     struct tr_gather_item *items; /* owns: span_max */
@@ -126,6 +128,15 @@ static inline size_t round_256(size_t n)
 static inline size_t shard_ways(const struct tr_shard *s)
 {
     return s->o.partition ? (size_t)s->o.comm->size : 1;
+}
+
+/* Elements ahead of use from which on no further step goes ahead. */
+static inline int64_t shard_bucket(const struct tr_shard *s)
+{
+    const struct tr_shard_limits *l = &s->o.limits;
+
+    return l->prefetch_auto && l->prefetch_bucket < s->span_elements ? s->span_elements
+                                                                     : l->prefetch_bucket;
 }
 
 /* Whether the base is in the host's memory and units come to the device for use. */

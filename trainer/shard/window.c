@@ -1,12 +1,12 @@
 /*
  * Gathers, in a recorded order and ahead of it. The record of a pass is a list of steps; each knows
- * the step that gathers the same again. At a gather, what is missing of its units is brought first,
- * then what the next steps miss, unit by unit and one collective a step, for as long as the
- * elements ahead of use stay within prefetch_bucket and those here within max_live.
+ * the step that gathers the same again. A gather first brings what its own units miss. Then it
+ * brings what the next steps miss, one whole step and one collective at a time, while the elements
+ * ahead of use are fewer than the prefetch bucket and those here stay within max_live.
  *
- * A unit is kept at its release when the record has been followed past its next use already, or
- * when that use is no more than max_reuse elements away. It leaves when what is used before it
- * needs the room: so nothing that the record was followed past ever does.
+ * Release keeps a unit if the prefetcher has already passed its next use, or if that use is at most
+ * max_reuse elements away. A kept unit is evicted when a unit that is needed earlier has no space.
+ * A unit that the prefetcher has passed is never evicted: nothing is needed earlier.
  */
 #include "engine/base/sys.h"
 #include "trainer/shard/state.h"
@@ -116,15 +116,10 @@ static enum fr_rc follow(struct tr_shard *s, struct span p, struct fr_err *err)
         s->cursor++;
         return FR_OK;
     }
-    if (o->n == o->cap) {
-        size_t cap = o->cap == 0 ? 64 : o->cap * 2;
-        struct step *steps = fr_sys.realloc(o->steps, cap * sizeof(*steps));
-
-        if (steps == NULL)
-            return fr_fail(err, FR_NOMEM, "the order of %zu gathers", cap);
-        o->steps = steps;
-        o->cap = cap;
-    }
+    struct step *steps = fr_grow(o->steps, o->n + 1, &o->cap, sizeof(*steps));
+    if (steps == NULL)
+        return fr_fail(err, FR_NOMEM, "the order of %zu gathers", o->n + 1);
+    o->steps = steps;
     o->steps[o->n++] = (struct step){.span = p};
     s->cursor++;
     return FR_OK;
@@ -210,20 +205,28 @@ static enum fr_rc put_list(struct tr_shard *s, int n, const struct room *r, stru
     return rc;
 }
 
+/* What is missing of p, into s->list; returns its elements. */
+static int64_t list_missing(struct tr_shard *s, struct span p)
+{
+    int64_t missing = 0;
+
+    s->nlist = 0;
+    for (int i = p.first; i < p.first + p.n; i++)
+        if (!s->units[i].here) {
+            s->list[s->nlist++] = i;
+            missing += s->units[i].elements;
+        }
+    return missing;
+}
+
 /* Brings what is missing of p, which is wanted now: what is kept for later makes room. */
 static enum fr_rc bring_missing(struct tr_shard *s, struct span p, struct fr_err *err)
 {
     const struct room r = {p, -1};
-    int64_t missing = 0;
-    size_t n = 0;
+    int64_t missing = list_missing(s, p);
+    size_t n = s->nlist;
     enum fr_rc rc = FR_OK;
 
-    for (int i = p.first; i < p.first + p.n; i++)
-        if (!s->units[i].here) {
-            missing += s->units[i].elements;
-            s->list[n++] = i;
-        }
-    s->nlist = n;
     while (s->live + missing > s->o.limits.max_live && pool_evict(s, p, -1))
         ;
     if (n > 0)
@@ -240,49 +243,46 @@ static enum fr_rc bring_missing(struct tr_shard *s, struct span p, struct fr_err
     return rc == FR_OK && n > 0 ? bring(s, err) : rc;
 }
 
-/* Whether one more unit may be on its way; what is used later than it goes. */
-static bool may_go(struct tr_shard *s, const struct unit *u, int64_t listed, const struct room *r)
+/* Whether a step that misses so many elements may go ahead of use; what is used later than it makes
+ * room. The bucket is asked before the step is added, so the next step always goes while any bucket
+ * is given, and the last one may exceed it. */
+static bool may_go(struct tr_shard *s, int64_t missing, const struct room *r)
 {
-    const struct tr_shard_limits *l = &s->o.limits;
-
-    if (s->batches - s->seen >= EVENTS - 1 || u->elements > l->prefetch_bucket - s->ahead - listed)
+    if (s->batches - s->seen >= EVENTS - 1 || s->ahead >= shard_bucket(s))
         return false;
-    while (u->elements > l->max_live - s->live - listed)
+    while (missing > s->o.limits.max_live - s->live)
         if (!pool_evict(s, r->but, r->after))
             return false;
     return true;
 }
 
-/* Places for what step k misses, as far as the limits allow; *all: nothing is missing any more. */
+/* Places for all that step k misses, or for nothing of it: a step is one collective. *all: nothing
+ * is missing any more. */
 static enum fr_rc put_ahead(struct tr_shard *s, size_t k, bool *all, struct fr_err *err)
 {
     struct span p = s->orders[s->pass].steps[k].span;
     const struct room r = {s->held, s->turn + (int64_t)k};
-    int64_t listed = 0;
+    int64_t missing = list_missing(s, p);
+    size_t n = s->nlist;
     enum fr_rc rc = FR_OK;
-    size_t n;
 
-    s->nlist = 0;
-    *all = true;
-    for (int i = p.first; i < p.first + p.n && *all; i++) {
-        if (s->units[i].here)
-            continue;
-        if (!(*all = may_go(s, &s->units[i], listed, &r)))
-            break;
-        listed += s->units[i].elements;
-        s->units[i].next = r.after; /* so it does not go for the others */
-        s->list[s->nlist++] = i;
+    *all = n == 0 || may_go(s, missing, &r);
+    if (n == 0 || !*all) {
+        s->nlist = 0;
+        return FR_OK;
     }
-    n = s->nlist;
-    if (n > 0)
-        rc = put_list(s, p.n, &r, err);
-    *all = *all && s->nlist == n;
-    for (size_t i = 0; i < s->nlist; i++) {
-        struct unit *u = &s->units[s->list[i]];
-
-        u->ahead = true;
-        s->ahead += u->elements;
+    for (size_t i = 0; i < n; i++)
+        s->units[s->list[i]].next = r.after; /* so it does not go for the others */
+    rc = put_list(s, p.n, &r, err);
+    if (s->nlist < n) {
+        while (s->nlist > 0)
+            pool_forget(s, s->list[--s->nlist]);
+        *all = false;
+        return rc;
     }
+    for (size_t i = 0; i < n; i++)
+        s->units[s->list[i]].ahead = true;
+    s->ahead += missing;
     if (s->ahead > s->stats.ahead)
         s->stats.ahead = s->ahead;
     return rc;

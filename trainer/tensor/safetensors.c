@@ -146,17 +146,11 @@ static int by_name(const void *a, const void *b)
 
 static bool grow(struct tr_st *st, size_t more)
 {
-    if (st->ntensors + more <= st->cap)
-        return true;
-    size_t cap = (st->ntensors + more) * 2, bytes;
-    if (!fr_mul_size(cap, sizeof(st->tensors[0]), &bytes))
-        return false;
-    void *p = fr_sys.realloc(st->tensors, bytes);
-    if (p == NULL)
-        return false;
-    st->tensors = p;
-    st->cap = cap;
-    return true;
+    void *p = fr_grow(st->tensors, st->ntensors + more, &st->cap, sizeof(st->tensors[0]));
+
+    if (p != NULL)
+        st->tensors = p;
+    return p != NULL || st->ntensors + more == 0;
 }
 
 /* Adds the header's tensors to st and checks that they cover data_bytes exactly. */
@@ -477,16 +471,6 @@ const struct tr_st_tensor *tr_st_find(const struct tr_st *st, const char *name)
 size_t tr_st_files(const struct tr_st *st)
 {
     return st->nfiles;
-}
-
-const char *tr_st_path(const struct tr_st *st, int file)
-{
-    return st->files[file].path;
-}
-
-int64_t tr_st_file_bytes(const struct tr_st *st, int file)
-{
-    return st->files[file].bytes;
 }
 
 const char *tr_st_meta(const struct tr_st *st, const char *key)

@@ -62,8 +62,6 @@ const struct tr_st_tensor *tr_st_at(const struct tr_st *st, size_t i);
 const struct tr_st_tensor *tr_st_find(const struct tr_st *st, const char *name); /* NULL: none */
 
 size_t tr_st_files(const struct tr_st *st);
-const char *tr_st_path(const struct tr_st *st, int file);
-int64_t tr_st_file_bytes(const struct tr_st *st, int file);
 
 /* The value of key in the first file's __metadata__, NULL when absent. */
 const char *tr_st_meta(const struct tr_st *st, const char *key);

@@ -1,6 +1,5 @@
 /*
- * Types, views and their arithmetic. A view names memory that somebody else owns; it is a value and
- * is passed around freely.
+ * Types, views and their arithmetic. A view is a value: it points to memory and does not own it.
  *
  * Letters in shapes, everywhere: T tokens of the micro-batch, B samples, H hidden, V vocabulary,
  * L layers, nh heads, dn dr dv head sizes (no position, rotary, value), qr kr latent ranks,
@@ -75,7 +74,7 @@ uint16_t tr_f16_of(float x);
 float tr_f16_to(uint16_t b);
 float tr_f8_e4m3_to(uint8_t b);
 
-/* Element i (flat, of a contiguous view) as a double, and back: for tests and small things. */
+/* Element i (flat, of a contiguous view) as a double, and back. Slow: for tests and scalars. */
 double tr_get(struct tr_view v, int64_t i);
 void tr_set(struct tr_view v, int64_t i, double x);
 

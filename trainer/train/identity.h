@@ -1,7 +1,7 @@
 /*
- * What makes a run the same run: the digest of its model, and the values of its configuration that
- * decide the numbers, as "name=value" lines. Ranks compare them at the start, a resume state
- * carries them. How many ranks share a step's samples, and how long the run is, are not among them.
+ * The identity of a run: the digest of its model, and the configuration values that decide its
+ * numbers, as "name=value" lines. Ranks compare identities at the start. A resume state carries
+ * its run's identity. The number of ranks and the length of the run do not belong to it.
  */
 #ifndef TR_TRAIN_IDENTITY_H
 #define TR_TRAIN_IDENTITY_H
@@ -22,15 +22,15 @@ struct tr_identity {
     const struct tr_lora_config *lora;
 };
 
-/* Long values (module lists, patterns) stand there as their SHA-256. */
+/* Long values (module lists, patterns) are replaced by their SHA-256. */
 enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY_TEXT],
                               struct fr_err *err);
 
 /* The first line that differs: "--lora_rank is 8 there, 16 here". */
 void tr_identity_difference(const char *there, const char *here, struct fr_buf *out);
 
-/* The configuration, the tensors' names, types and shapes, and the first bytes of some tensors:
- * models of one shape that were trained apart differ there. */
+/* A digest of the configuration, of the tensors' names, types and shapes, and of the first bytes of
+ * some tensors. The bytes tell models of one shape apart. */
 enum fr_rc tr_identity_model(const struct tr_model_config *c, const struct tr_st *st,
                              char out[TR_IDENTITY_DIGEST], struct fr_err *err);
 

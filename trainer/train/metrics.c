@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/data/pyjson.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,27 +18,6 @@
 #include <unistd.h>
 
 enum { BAR_CELLS = 30 };
-
-void tr_show_float(double x, char out[32])
-{
-    char digits[32];
-
-    if (!isfinite(x)) {
-        snprintf(out, 32, "%s", isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
-        return;
-    }
-    int precision = 1;
-    do
-        snprintf(digits, sizeof(digits), "%.*e", precision - 1, x);
-    while (strtod(digits, NULL) != x && ++precision <= 17);
-    int exponent = (int)strtol(strchr(digits, 'e') + 1, NULL, 10);
-    if (exponent < -4 || exponent >= 16) {
-        snprintf(out, 32, "%s", digits);
-        return;
-    }
-    int decimals = precision - 1 - exponent;
-    snprintf(out, 32, "%.*f", decimals > 1 ? decimals : 1, x);
-}
 
 /* 12345 as "12,345". */
 static void show_count(int64_t v, char out[32])
@@ -202,7 +182,7 @@ void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, 
            (long long)p->epoch, (long long)p->micro);
 }
 
-/* A full disk must not end a run: it is told once. */
+/* A full disk must not end a run: it is logged once. */
 static void append_log(struct tr_metrics *m, const json_t *row)
 {
     char path[PATH_MAX], *text = json_dumps(row, JSON_COMPACT | JSON_PRESERVE_ORDER);
@@ -271,7 +251,7 @@ static void to_events(struct tr_metrics *m, const json_t *entry, int64_t step)
 }
 
 /* One log entry to the console, the log file and TensorBoard. */
-static void tell(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
+static void show_entry(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
                  double tokens_s)
 {
     static const char *const keys[] = {"loss", "grad_norm", "learning_rate", "epoch"};
@@ -315,7 +295,7 @@ enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double gr
         return fr_fail(err, FR_NOMEM, "no memory for the log history");
     }
     if (!m->quiet)
-        tell(m, p, entry, tokens_s);
+        show_entry(m, p, entry, tokens_s);
     json_decref(entry);
     p->loss_since_log = 0;
     p->steps_since_log = 0;
@@ -396,7 +376,7 @@ static void print_table(const json_t *results)
     }
 }
 
-/* What is told at the end, and of total_flos kept. */
+/* The results that are printed at the end. */
 static json_t *results(const struct tr_metrics *m, const struct tr_progress *p)
 {
     double seconds = (double)(fr_sys.mono_ms() - m->start_ms) / 1000;

@@ -1,7 +1,7 @@
 /*
- * What a run tells: console lines, trainer_log.jsonl, trainer_state.json, train_results.json and
- * TensorBoard, in the forms of the Hugging Face Trainer and LLaMA-Factory. Rank 0 tells; the others
- * are quiet and keep the same history, so that any node's state can be resumed.
+ * The logs of a run: console lines, trainer_log.jsonl, trainer_state.json, train_results.json and
+ * TensorBoard, in the forms of the Hugging Face Trainer and LLaMA-Factory. Rank 0 writes them. All
+ * ranks keep the same history, so that a run can be resumed from any node's state.
  */
 #ifndef TR_TRAIN_METRICS_H
 #define TR_TRAIN_METRICS_H
@@ -28,7 +28,7 @@ struct tr_metrics {
 struct tr_metrics_opts {
     const struct tr_args *args;
     const struct tr_derived *derived;
-    double flops_per_token; /* of forward and backward, padding's tokens too */
+    double flops_per_token; /* of forward and backward; padding counts as tokens */
     bool resumed;           /* the log file is appended to */
     bool quiet;             /* not rank 0: nothing is printed or written */
 };
@@ -37,7 +37,7 @@ enum fr_rc tr_metrics_start(struct tr_metrics *m, const struct tr_metrics_opts *
                             const struct tr_progress *p, struct fr_err *err);
 void tr_metrics_finish(struct tr_metrics *m);
 
-/* The banner before the first step; of a resumed run with where it goes on. */
+/* The banner before the first step. For a resumed run it says at which step training goes on. */
 void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, int64_t trainable);
 
 /* One log event: mean loss since the last, norm, rate; resets the sums in p and adds to history. */
@@ -55,15 +55,12 @@ enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, struct fr
 enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_progress *p,
                                  const char *dir, struct fr_err *err);
 
-/* Operations for one token, as transformers' floating_point_ops has them: 6 for each parameter but
- * the embedding's, of adapters as well. */
+/* Floating-point operations for one token, counted as by transformers' floating_point_ops: 6 for
+ * each parameter, adapters included, the embedding excluded. */
 double tr_metrics_token_flops(const struct tr_model_counts *c, int64_t adapters);
 
 /* Epochs done, as a real number. */
 double tr_metrics_epoch(const struct tr_derived *d, const struct tr_progress *p);
-
-/* The shortest decimal that reads back as x, as Python prints it: "4.98e-05", "1.0", "nan". */
-void tr_show_float(double x, char out[32]);
 
 /* "[INFO|train] TIME >> text" on stderr, as the reference's libraries log. */
 void tr_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

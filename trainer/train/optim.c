@@ -41,6 +41,7 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     enum fr_rc rc;
 
     *o = (struct tr_optim){.model = model, .be = be, .comm = comm, .q = tr_model_queue(model)};
+    o->world = comm->world != NULL ? comm->world : comm;
     tr_model_params(model, &o->params);
     o->n = o->params.padded / comm->size;
     struct tr_view *const slices[] = {&o->master, &o->m, &o->v, &o->grad};
@@ -61,6 +62,7 @@ void tr_optim_finish(struct tr_optim *o)
 {
     if (o == NULL || o->be == NULL)
         return;
+    tr_comm_leave(o->comm, o->q);
     void *const all[] = {o->master.p, o->m.p, o->v.p, o->grad.p, o->spread.p, o->found.p,
                          o->sumsq.p};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -146,7 +148,7 @@ static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *
         return rc;
     sums[0] = *sumsq;
     sums[1] = (double)*found;
-    rc = tr_comm_host_sum(o->comm, sums, 2, err);
+    rc = tr_comm_host_sum(o->world, sums, 2, err);
     *sumsq = sums[0];
     *found = (int64_t)sums[1];
     return rc;

@@ -15,12 +15,13 @@
 struct tr_optim {
     struct tr_model *model; /* borrows */
     struct tr_backend *be;
-    struct tr_comm *comm;
-    struct tr_queue *q;
+    struct tr_comm *comm;  /* borrows: data calls, on q */
+    struct tr_comm *world; /* borrows: the control plane */
+    struct tr_queue *q;    /* borrows: the model's compute queue */
     struct tr_params params;
     int64_t n;                         /* elements of a slice */
     struct tr_view master, m, v, grad; /* (n) f32 device, owns */
-    struct tr_view spread; /* (W, n) f32 device: what an all-to-all brings; also for whole copies */
+    struct tr_view spread; /* (W, n) f32 device: receives an all-to-all; also whole copies */
     struct tr_view found;  /* (1) i64 non-finite gradients of the slice */
     struct tr_view sumsq;  /* (1) f64 */
     int64_t steps;         /* updates applied */
@@ -29,6 +30,8 @@ struct tr_optim {
 
 size_t tr_optim_bytes(const struct tr_model *model, int world);
 
+/* comm: its data calls are the optimizer's alone; where the model gathers weights over the world, a
+ * group of all its ranks. */
 enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr_comm *comm,
                            struct tr_backend *be, struct fr_err *err);
 void tr_optim_finish(struct tr_optim *o);
@@ -43,11 +46,11 @@ void tr_optim_draw(const struct tr_params *p, uint64_t seed, float *flat);
 enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err);
 
 struct tr_optim_result {
-    double grad_norm; /* global, before clipping, unscaled; NaN or inf as they are */
+    double grad_norm; /* global, unscaled, before clipping; NaN when a gradient is not finite */
     bool skipped;     /* gradients were not finite: nothing changed */
 };
 
-/* Reduces, clips, updates. scale: what the loss was multiplied with beside 1/N. */
+/* Reduces, clips, updates. scale: the loss scaler's factor in the gradients. */
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
                          struct fr_err *err);
 
@@ -57,7 +60,7 @@ enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
  */
 enum fr_rc tr_optim_whole(struct tr_optim *o, enum tr_optim_what what, float *flat,
                           struct fr_err *err);
-/* Takes this rank's slice of it back; for masters the working copies are set too. */
+/* Sets this rank's slice from a whole state; with the masters, the working copies as well. */
 enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const float *flat,
                          struct fr_err *err);
 

@@ -1,6 +1,6 @@
 /*
- * How far a run has come: everything beside the optimizer that a resumed run needs to go on as if
- * it had never stopped. A value; history is owned.
+ * The progress of a run: all that a resumed run needs beside the optimizer's state. A value; it
+ * owns history.
  */
 #ifndef TR_TRAIN_PROGRESS_H
 #define TR_TRAIN_PROGRESS_H
@@ -12,7 +12,7 @@
 
 struct tr_progress {
     int64_t step;          /* optimizer steps done, skipped ones included (global_step) */
-    int64_t updates;       /* those that changed the weights: the schedule's clock */
+    int64_t updates;       /* steps that changed the weights: the schedule's time */
     int64_t epoch, micro;  /* position in the data: micro-batches of this rank done in this epoch */
     double loss_since_log; /* sum of step losses since the last log line */
     int64_t steps_since_log;
@@ -24,9 +24,9 @@ struct tr_progress {
     json_t *history; /* list of log entries (trainer_state.json log_history) */
 };
 
-/* Counts a step of so many micro-batches of this rank. A loss that is not finite, as of a step
- * without targets, counts as the running mean since the last log line or else of the run, as the
- * reference's logging_nan_inf_filter has it: one bad step must not spoil all sums. */
+/* Counts a step of so many micro-batches of this rank. A loss that is not finite (a step without
+ * targets has none) counts as the mean since the last log line, else as the mean of the run. The
+ * reference's logging_nan_inf_filter does the same: one such step does not make all sums NaN. */
 void tr_progress_advance(struct tr_progress *p, int64_t micros, double loss);
 
 #endif

@@ -230,7 +230,11 @@ static enum fr_rc write_state(const struct tr_resume *r, const struct tr_optim *
     state_dir(r, p->step, ".tmp-", tmp);
     state_dir(r, p->step, "", dir);
     snprintf(parent, sizeof(parent), "%s/resume", r->output_dir);
-    rc = fr_remove_tree(tmp, err);
+    rc = fr_mkdirs(parent, 0700, err);
+    if (rc == FR_OK)
+        rc = fr_sync_dir(r->output_dir, err);
+    if (rc == FR_OK)
+        rc = fr_remove_tree(tmp, err);
     if (rc == FR_OK)
         rc = write_files(r, o, p, tmp, err);
     if (rc == FR_OK)
@@ -263,13 +267,13 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
         rc = tr_optim_whole(o, states[s].what, room(r, o, s), err);
     if (rc != FR_OK)
         return rc;
-    if (o->comm->local_rank == 0)
+    if (o->world->local_rank == 0)
         rc = write_state(r, o, p, err);
     failed = rc != FR_OK;
-    enum fr_rc told = tr_comm_host_sum(o->comm, &failed, 1, rc == FR_OK ? err : NULL);
-    if (rc == FR_OK && told == FR_OK && failed > 0)
+    enum fr_rc summed = tr_comm_host_sum(o->world, &failed, 1, rc == FR_OK ? err : NULL);
+    if (rc == FR_OK && summed == FR_OK && failed > 0)
         return fr_fail(err, FR_PEER, "another node could not write its resume state");
-    return rc != FR_OK ? rc : told;
+    return rc != FR_OK ? rc : summed;
 }
 
 static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct fr_err *err)
@@ -353,7 +357,7 @@ struct here {
 };
 
 /* *step = the newest <= limit that this node holds whole (its JSON and tensors read); as it was
- * when there is none. Broken ones are told and passed over; one of another run is FR_USAGE. */
+ * when there is none. Broken ones are logged and skipped; one of another run is FR_USAGE. */
 static enum fr_rc newest_here(const struct here *h, json_t **root, int64_t *step,
                               struct fr_err *err)
 {
@@ -387,7 +391,7 @@ static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *ro
 {
     int64_t *all = fr_sys.alloc((size_t)o->comm->size * sizeof(*all));
     enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory")
-                                : tr_comm_host_all_gather(o->comm, all, &mine, sizeof(mine), err);
+                                : tr_comm_host_all_gather(o->world, all, &mine, sizeof(mine), err);
 
     *step = -1;
     *root_rank = 0;
@@ -406,7 +410,7 @@ static enum fr_rc share_json(struct tr_optim *o, int root_rank, json_t **root, s
     bool mine = o->comm->rank == root_rank;
     char *text = mine ? json_dumps(*root, JSON_COMPACT) : NULL;
     uint64_t n = text != NULL ? strlen(text) : 0;
-    enum fr_rc rc = tr_comm_host_broadcast(o->comm, &n, sizeof(n), root_rank, err);
+    enum fr_rc rc = tr_comm_host_broadcast(o->world, &n, sizeof(n), root_rank, err);
     char *copy = rc == FR_OK ? fr_sys.alloc(n + 1) : NULL;
 
     if (rc == FR_OK && (copy == NULL || n == 0))
@@ -414,7 +418,7 @@ static enum fr_rc share_json(struct tr_optim *o, int root_rank, json_t **root, s
     if (rc == FR_OK) {
         if (mine)
             memcpy(copy, text, n);
-        rc = tr_comm_host_broadcast(o->comm, copy, n, root_rank, err);
+        rc = tr_comm_host_broadcast(o->world, copy, n, root_rank, err);
     }
     if (rc == FR_OK && !mine)
         rc = fr_json_parse((struct fr_str){copy, n}, "state.json", root, err);
@@ -457,7 +461,7 @@ static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int 
     return rc;
 }
 
-/* "last" -> no limit; "…/step-40", "…/checkpoint-40", "40" -> exactly that step. */
+/* "last", "true" -> no limit; "…/step-40", "…/checkpoint-40", "40" -> exactly that step. */
 static enum fr_rc wanted_step(const char *from, int64_t *step, struct fr_err *err)
 {
     const char *name = strrchr(from, '/') != NULL ? strrchr(from, '/') + 1 : from;
@@ -468,8 +472,8 @@ static enum fr_rc wanted_step(const char *from, int64_t *step, struct fr_err *er
         return FR_OK;
     if (fr_parse_i64(fr_str_of(dash != NULL ? dash + 1 : name), step, NULL) != FR_OK || *step < 0)
         return fr_fail(err, FR_USAGE,
-                       "--resume_from_checkpoint '%s': expected last, a number of "
-                       "steps, or a checkpoint-N folder",
+                       "--resume_from_checkpoint '%s': expected true, last, a number of steps, or "
+                       "a checkpoint-N folder",
                        from);
     return FR_OK;
 }
@@ -486,11 +490,16 @@ enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr
     if (rc != FR_OK)
         return rc;
     memset(r->flat, 0, (size_t)o->params.padded * r->flat_states * sizeof(float));
-    if (o->comm->local_rank == 0)
+    if (o->world->local_rank == 0)
         rc = newest_here(&(struct here){r, &o->params, want >= 0 ? want : INT64_MAX}, &root, &mine,
                          err);
     if (rc == FR_OK)
         rc = agree(o, mine, &step, &root_rank, err);
+    if (rc == FR_OK && step < 0 && want < 0 && strcmp(from, "last") != 0)
+        rc = fr_fail(err, FR_USAGE,
+                     "--resume_from_checkpoint %s: there is no resume state in %s/resume; take "
+                     "last to start from the beginning where there is none",
+                     from, r->output_dir);
     if (rc == FR_OK && want >= 0 && step != want)
         rc = fr_fail(err, FR_USAGE, "no node holds a whole resume state of step %lld in %s/resume",
                      (long long)want, r->output_dir);

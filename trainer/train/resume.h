@@ -37,10 +37,11 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
                           const struct tr_progress *p, struct fr_err *err);
 
 /*
- * Finds and loads the newest whole state. from: "last", or a step-N or checkpoint-N folder, or a
- * number of steps. *found is false when "last" finds none. A damaged state is told and passed over.
- * FR_USAGE when a named one is not there, or the newest belongs to a run of another model, data
- * set, tokenizer or configuration: says which, of the configuration the first value that differs.
+ * Finds and loads the newest whole state. from: "last", "true", a step-N or checkpoint-N folder, or
+ * a number of steps. *found is false when "last" finds none; the others must find one. A damaged
+ * state is logged and skipped. FR_USAGE when a state is not there, or the newest belongs to a run
+ * of another model, data set, tokenizer or configuration: says which, of the configuration the
+ * first value that differs.
  */
 enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err);

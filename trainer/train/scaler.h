@@ -11,7 +11,7 @@
 
 struct tr_scaler {
     bool on, dynamic;
-    bool quiet; /* every rank has the same scale: one tells of it */
+    bool quiet; /* every rank has the same scale, one logs it */
     double scale, min_scale;
     int64_t window, hysteresis_start;
     bool consecutive;

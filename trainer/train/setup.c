@@ -45,7 +45,7 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
     const struct tr_template *templ = NULL;
     struct fr_buf warnings = {0};
     char cache[PATH_MAX];
-    enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err), told;
+    enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err), second;
 
     if (rc == FR_OK)
         rc = tr_template_find(a->template_name, &templ, err);
@@ -73,11 +73,11 @@ static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
         fr_buf_finish(&warnings);
         return rc;
     }
-    told = tr_comm_host_barrier(r->env.comm, err);
-    if (told == FR_OK && r->data == NULL)
-        told = tr_dataset_load(&o, r->tokenizer, &r->data, NULL, err);
+    second = tr_comm_host_barrier(r->env.comm, err);
+    if (second == FR_OK && r->data == NULL)
+        second = tr_dataset_load(&o, r->tokenizer, &r->data, NULL, err);
     say_notes(r, &warnings);
-    return told;
+    return second;
 }
 
 /* A tokenizer may know more tokens than the model has rows for. */
@@ -156,6 +156,8 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
         rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
                                              : tr_lora_from_args(a, &r->lora, err);
     if (rc == FR_OK)
+        rc = tr_lora_resolve(&r->lora, &r->config, err);
+    if (rc == FR_OK)
         rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
     if (rc == FR_OK)
         rc = tr_identity_config(&(struct tr_identity){a, &r->derived, &r->ds, &r->lora},
@@ -191,7 +193,9 @@ static void make_table(const struct tr_run *r, struct table *t)
                                .bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float),
                                .host = true};
     t->rows[t->n++] = (struct tr_memory_row){
-        .name = "transport", .bytes = r->env.comm->ops->bytes(r->env.comm->self), .host = true};
+        .name = "transport",
+        .bytes = r->env.comm->ops->bytes(r->env.comm->self) + r->steps->ops->bytes(r->steps->self),
+        .host = true};
     if (r->env.comm->own_bytes > 0)
         t->rows[t->n++] =
             (struct tr_memory_row){.name = NCCL_OWN, .bytes = r->env.comm->own_bytes, .own = true};
@@ -319,6 +323,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .place = apart && r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
         .offload = apart && r->ds.cpu_checkpointing,
         .limits = {.prefetch_bucket = r->ds.prefetch_bucket_size,
+                   .prefetch_auto = r->ds.prefetch_auto,
                    .max_live = r->ds.max_live_parameters,
                    .max_reuse = r->ds.max_reuse_distance},
         .tokens_max =
@@ -328,7 +333,10 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .train = true,
         .seed = (uint64_t)a->seed,
     };
-    enum fr_rc rc = tr_model_create(&o, &r->model, &notes, err);
+    enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);
+
+    if (rc == FR_OK)
+        rc = tr_model_create(&o, &r->model, &notes, err);
 
     if (!apart && (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing))
         fr_buf_text(&notes,
@@ -349,7 +357,7 @@ static enum fr_rc fill(struct tr_run *r, struct fr_err *err)
     enum fr_rc rc = tr_model_load(r->model, r->st, err);
 
     if (rc == FR_OK)
-        rc = tr_optim_create(&r->optim, r->model, r->env.comm, r->env.be, err);
+        rc = tr_optim_create(&r->optim, r->model, r->steps, r->env.be, err);
     if (rc != FR_OK)
         return rc;
     tr_model_params(r->model, &p);
@@ -407,13 +415,33 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* The output folder, and its name and those above it on the disk. A folder above it that may not be
+ * read is not ours to sync. */
+static enum fr_rc make_output(const char *path, struct fr_err *err)
+{
+    char above[PATH_MAX];
+    size_t n = (size_t)snprintf(above, sizeof(above), "%s", path);
+    enum fr_rc rc = fr_mkdirs(path, 0755, err);
+
+    if (rc != FR_OK || n >= sizeof(above))
+        return rc;
+    for (; n > 0; n--)
+        if (above[n - 1] == '/') {
+            above[n == 1 ? 1 : n - 1] = '\0';
+            (void)fr_sync_dir(above, NULL);
+        }
+    if (path[0] != '/')
+        (void)fr_sync_dir(".", NULL);
+    return FR_OK;
+}
+
 /* A finished adapter from an earlier run is never overwritten by accident. */
 static enum fr_rc check_output(const struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
     char path[PATH_MAX];
     struct stat st;
-    enum fr_rc rc = fr_mkdirs(a->output_dir, 0755, err);
+    enum fr_rc rc = make_output(a->output_dir, err);
 
     snprintf(path, sizeof(path), "%s/adapter_model.safetensors", a->output_dir);
     if (rc == FR_OK && !a->overwrite_output_dir && a->resume_from_checkpoint == NULL &&
@@ -487,6 +515,7 @@ void tr_run_finish(struct tr_run *r)
     tr_metrics_finish(&r->metrics);
     tr_optim_finish(&r->optim);
     tr_model_destroy(r->model);
+    tr_comm_destroy(r->steps);
     tr_sampler_destroy(r->sampler);
     tr_dataset_destroy(r->data);
     tr_tokenizer_destroy(r->tokenizer);

@@ -1,4 +1,4 @@
-/* Everything one training run holds, made from its flags. */
+/* The parts of one training run, made from its flags. */
 #ifndef TR_TRAIN_SETUP_H
 #define TR_TRAIN_SETUP_H
 
@@ -26,6 +26,7 @@ struct tr_run {
     struct tr_sampler *sampler;     /* owns */
     struct tr_st *st;               /* owns: the checkpoint's headers and descriptors */
     struct tr_model *model;         /* owns */
+    struct tr_comm *steps;          /* owns: all ranks once more, for the optimizer's calls */
     struct tr_optim optim;
     struct tr_schedule schedule;
     struct tr_progress progress;

@@ -1,7 +1,7 @@
 /*
- * TensorBoard event files, as its documentation of tfevents has them: a concatenation of framed
- * protobuf Events, read by the scalar and text dashboards. A file that cannot be written never
- * stops a run: it is told once, and writing stops.
+ * TensorBoard event files (documentation of tfevents): framed protobuf Events, one after the other,
+ * for the scalar and text dashboards. A failed write does not stop the run: the failure is logged
+ * once, and no more events are written.
  */
 #ifndef TR_TRAIN_TENSORBOARD_H
 #define TR_TRAIN_TENSORBOARD_H
@@ -15,7 +15,7 @@ struct tr_events {
     int fd; /* owns; -1: off */
 };
 
-/* Opens dir/events.out.tfevents.SECONDS.HOST.PID.N, making dir. resume_step >= 0 tells readers to
+/* Opens dir/events.out.tfevents.SECONDS.HOST.PID.N, making dir. resume_step >= 0 makes readers
  * forget points at that step and later. */
 void tr_events_open(struct tr_events *e, const char *dir, int64_t resume_step);
 void tr_events_scalar(struct tr_events *e, const char *tag, double value, int64_t step);

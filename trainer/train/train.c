@@ -25,7 +25,7 @@ struct step {
     double lr;
     bool updated; /* the weights changed */
     struct tr_optim_result result;
-    bool stop; /* somebody asked to stop */
+    bool stop; /* a rank was asked to stop */
 };
 
 static bool stop_asked(const struct tr_run *r)
@@ -154,7 +154,7 @@ static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
         rc = fr_fail(err, FR_IO, "cannot rename %s to %s", tmp, dir);
     if (rc != FR_OK)
         fr_remove_tree(tmp, NULL);
-    else
+    else if ((rc = fr_sync_dir(r->args->output_dir, err)) == FR_OK)
         tr_export_rotate(r->args->output_dir, r->args->save_total_limit);
     return rc;
 }
@@ -253,23 +253,37 @@ static enum fr_rc say_memory(const struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* The final adapter. A run in which no step changed a weight has none worth the name. */
-static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
+/* No step changed a weight. The loss scaler's skipped steps are part of a run; others are not. */
+static enum fr_rc unchanged(const struct tr_run *r, struct fr_err *err)
 {
-    if (r->progress.updates == 0)
+    const struct tr_scaler *s = &r->progress.scaler;
+
+    if (!s->dynamic || s->step == 0)
         return fr_fail(err, FR_CORRUPT,
                        "none of %lld steps changed the adapter (gradients not finite, or no "
                        "targets in the data): nothing is exported",
                        (long long)r->progress.step);
-    enum fr_rc rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
+    if (r->env.comm->rank == 0)
+        tr_say("all %lld steps were skipped, the loss scale fell from %.0f to %.0f: the adapter is "
+               "as it started; take more steps or a lower fp16.initial_scale_power",
+               (long long)r->progress.step, ldexp(1, (int)r->ds.initial_scale_power), s->scale);
+    return FR_OK;
+}
 
+/* The final adapter. */
+static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
+{
+    enum fr_rc rc = r->progress.updates == 0 ? unchanged(r, err) : FR_OK;
+
+    if (rc == FR_OK)
+        rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
     if (rc == FR_OK && r->env.comm->rank == 0) {
         rc = tr_export_adapter(r->args->output_dir, &r->optim.params, r->flat, r->args, &r->lora,
                                err);
         if (rc == FR_OK)
             rc = tr_metrics_end(&r->metrics, &r->progress, err);
     }
-    return rc == FR_OK ? say_memory(r, err) : rc; /* and nobody leaves before all is written */
+    return rc == FR_OK ? say_memory(r, err) : rc; /* no rank leaves before rank 0 has written */
 }
 
 static void banner(struct tr_run *r, const struct tr_model_counts *c)

@@ -15,7 +15,7 @@
 struct tr_train_env {
     struct tr_backend *be; /* borrows */
     struct tr_comm *comm;  /* borrows */
-    int stop_fd;           /* a signalfd: readable when somebody asks us to stop; -1: none */
+    int stop_fd;           /* a signalfd: readable after a request to stop; -1: none */
 };
 
 /* FR_STOPPED after a request to stop: the resume state of the last step is written. */

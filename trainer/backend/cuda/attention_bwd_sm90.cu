@@ -82,6 +82,19 @@ __device__ void bring(unsigned char *room, struct backward_gates *g,
     }
 }
 
+/* Pins the second pair of products: their sums and left operands. */
+template <bool KEYS, class T, int D, int D2, int N>
+__device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4],
+                                         tile_a<T> (&fp)[N], tile_a<T> (&fd)[N])
+{
+    sm90_pin(sum);
+    sm90_pin(fd);
+    if constexpr (KEYS) {
+        sm90_pin(sum2);
+        sm90_pin(fp);
+    }
+}
+
 /* The 64 rows of warpgroup `mine`. */
 template <class T, class S, bool KEYS>
 __device__ void collect(const unsigned char *room, struct backward_gates *g,
@@ -105,11 +118,16 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
         float p[N / 8][4], d[N / 8][4];
 
         ptx_mbar_wait(&g->full[t.stage], t.parity);
+        sm90_pin(p);
+        sm90_pin(d);
         ptx_wgmma_fence();
         sm90_scores<T, N, S::DQ>(p, x, y);
         sm90_scores<T, N, S::DV>(d, x2, y + S::Y);
         ptx_wgmma_commit();
         ptx_wgmma_wait<0>();
+        sm90_pin(p);
+        sm90_pin(d);
+        pin_sums<KEYS>(sum, sum2, fp, fd);
         if (speaks && step > 0)
             ptx_mbar_arrive(&g->empty[last]);
         attention_gradients<KEYS, N>(p, d, a, s, KEYS ? c.head_of(step) : own, row,
@@ -117,6 +135,7 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
         sm90_take<T, N>(fd, d);
         if constexpr (KEYS)
             sm90_take<T, N>(fp, p);
+        pin_sums<KEYS>(sum, sum2, fp, fd);
         ptx_wgmma_fence();
         if constexpr (KEYS)
             sm90_add<T, N, S::DV>(sum2, fp, y + S::Y);
@@ -125,6 +144,7 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
         last = t.stage;
     }
     ptx_wgmma_wait<0>();
+    pin_sums<KEYS>(sum, sum2, fp, fd);
     if (row >= s.len)
         return;
     attention_put<T, S::DQ>(KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);

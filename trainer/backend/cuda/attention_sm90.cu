@@ -74,10 +74,14 @@ __device__ void attend(const unsigned char *room, struct forward_gates *g,
         float p[KEYS / 8][4], keep[2];
 
         ptx_mbar_wait(&g->k_full[t.stage], t.parity);
+        sm90_pin(p);
         ptx_wgmma_fence();
         sm90_scores<T, KEYS, S::DQ>(p, q, k + t.stage * S::K);
         ptx_wgmma_commit();
         ptx_wgmma_wait<0>();
+        sm90_pin(p);
+        sm90_pin(sum);
+        sm90_pin(fp);
         if (speaks)
             ptx_mbar_arrive(&g->k_empty[t.stage]);
         if (speaks && step > 0)
@@ -92,12 +96,16 @@ __device__ void attend(const unsigned char *room, struct forward_gates *g,
                 sum[n][e] *= keep[e / 2];
         sm90_take<T, KEYS>(fp, p);
         ptx_mbar_wait(&g->v_full[t.stage], t.parity);
+        sm90_pin(sum);
+        sm90_pin(fp);
         ptx_wgmma_fence();
         sm90_add<T, KEYS, S::DV>(sum, fp, v + t.stage * S::V);
         ptx_wgmma_commit();
         last = t.stage;
     }
     ptx_wgmma_wait<0>();
+    sm90_pin(sum);
+    sm90_pin(fp);
     if (row >= s.len)
         return;
     attention_end(a, s, head, row, m, l);

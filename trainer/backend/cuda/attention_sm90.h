@@ -32,6 +32,19 @@ __device__ __forceinline__ void sm90_load(unsigned char *to, const CUtensorMap *
         ptx_bulk_load3(to + i * ROWS * SM90_LINE, map, i * 64, head, (int)token, bar);
 }
 
+/* Registers of a product, pinned as ptx_wgmma_pin says: of sums, and of p as operands. */
+template <int N> __device__ __forceinline__ void sm90_pin(float (&x)[N][4])
+{
+    ptx_wgmma_pin(reinterpret_cast<float(&)[N * 4]>(x));
+}
+
+template <class T, int N> __device__ __forceinline__ void sm90_pin(tile_a<T> (&a)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        ptx_wgmma_pin(a[i].r[0]);
+}
+
 /* p (64, N) = a (64, D) b^T, put into the queue: a of a tile of SM90_OWNED rows, b a tile of N. */
 template <class T, int N, int D>
 __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned char *a,
@@ -44,8 +57,8 @@ __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned
         int box = i / 4 * SM90_LINE, at = i % 4 * 32;
 
         ptx_wgmma<0, 0>(
-            d, ptx_matrix(a + box * SM90_OWNED + at, 16, 8 * SM90_LINE, PTX_SWIZZLE_128),
-            ptx_matrix(b + box * N + at, 16, 8 * SM90_LINE, PTX_SWIZZLE_128), i > 0, T());
+            d, ptx_matrix(a + box * SM90_OWNED + at, 16, 8 * SM90_LINE),
+            ptx_matrix(b + box * N + at, 16, 8 * SM90_LINE), i > 0, T());
     }
 }
 
@@ -61,7 +74,7 @@ __device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[
     for (int i = 0; i < K / 16; i++)
         ptx_wgmma_a<1>(
             d, a[i].r[0],
-            ptx_matrix(b + i * 16 * SM90_LINE, K * SM90_LINE, 8 * SM90_LINE, PTX_SWIZZLE_128), true,
+            ptx_matrix(b + i * 16 * SM90_LINE, K * SM90_LINE, 8 * SM90_LINE), true,
             T());
 }
 
@@ -90,7 +103,7 @@ static inline enum fr_rc sm90_map(CUtensorMap *map, const struct tr_view *v, int
 {
     const uint32_t box[3] = {64, 1, (uint32_t)rows};
 
-    return cuda_map(map, v, box, PTX_SWIZZLE_128, err);
+    return cuda_map(map, v, box, err);
 }
 
 #endif

@@ -111,6 +111,8 @@ static enum fr_rc cuda_event_wait(void *self, struct tr_queue *q, struct tr_even
     (void)self;
     if (!e->recorded)
         return FR_OK;
+    if (q == NULL)
+        return cuda_ok(cudaEventSynchronize(e->event), "event", NULL);
     return cuda_ok(cudaStreamWaitEvent(q->stream, e->event, 0), "event", NULL);
 }
 
@@ -272,13 +274,14 @@ static void name_device(struct tr_device_id *id, const cudaDeviceProp *p)
  * be of 12.1 at least: product_sm90.cu launches with more than 4,096 bytes of arguments. Source:
  * CUDA toolkit release notes, "minimum required driver version"; 12.1, "large kernel parameters".
  */
-static enum fr_rc check_driver(int driver, struct fr_err *err)
+static enum fr_rc check_driver(struct fr_err *err)
 {
-    const int runtime = CUDART_VERSION, major = runtime / 1000;
+    const int runtime = cuda_runtime(), major = runtime / 1000;
     const int least = major > 12 ? major * 1000 : 12010;
     const char *needed = major > 12 ? "580" : "530.30.02";
+    int driver = 0;
 
-    if (driver == 0)
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
         return fr_fail(err, FR_UNSUPPORTED,
                        "no NVIDIA driver on this machine: install driver %s or later, or pass "
                        "--device cpu",
@@ -294,17 +297,16 @@ static enum fr_rc check_driver(int driver, struct fr_err *err)
 
 enum { NOT_READY = 802 /* cudaErrorSystemNotReady */ };
 
+/* What sm_80 has and kernels for it take; sm_86 and sm_89 have 99 KiB. */
+enum { SHARED_LEAST = 163 << 10 };
+
 static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
 {
     cudaDeviceProp p;
     cudaError_t e;
-    int driver = 0, n = 0;
+    int n = 0;
     enum fr_rc rc;
 
-    if (cudaDriverGetVersion(&driver) != cudaSuccess)
-        driver = 0;
-    if ((rc = check_driver(driver, err)) != FR_OK)
-        return rc;
     e = cudaGetDeviceCount(&n);
     if ((int)e == NOT_READY)
         return fr_fail(err, FR_UNSUPPORTED,
@@ -327,6 +329,13 @@ static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
                        "%s is sm_%d%d, kernels need sm_80 or later: leave it out of "
                        "CUDA_VISIBLE_DEVICES, or pass --device cpu",
                        p.name, p.major, p.minor);
+    if (p.sharedMemPerBlockOptin < SHARED_LEAST)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s is sm_%d%d with %zu KiB of shared memory a block, kernels need %d KiB "
+                       "(A100, H100, H200): leave it out of CUDA_VISIBLE_DEVICES, or pass "
+                       "--device cpu",
+                       p.name, p.major, p.minor, (size_t)p.sharedMemPerBlockOptin >> 10,
+                       SHARED_LEAST >> 10);
     if (p.major > 9 && SM_MOST >= 90) /* a module of machine code alone */
         return fr_fail(err, FR_UNSUPPORTED,
                        "%s is sm_%d%d, kernels are of sm_80 and sm_90: leave it out of "
@@ -339,7 +348,16 @@ static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
     return FR_OK;
 }
 
-/* Opens a device. The table of ops is behind the state, so that both are one allocation. */
+int cuda_runtime(void)
+{
+    int version = 0;
+
+    return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : CUDART_VERSION;
+}
+
+/* Opens a device. The driver and cuBLASLt are asked for first: without them another module may
+ * serve, and this one has started nothing yet. The table of ops is behind the state, so that both
+ * are one allocation. */
 enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_backend **out,
                         struct fr_err *err)
 {
@@ -351,7 +369,9 @@ enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_ba
 
     *out = NULL;
     if (table_bytes != sizeof w->ops)
-        return fr_fail(err, FR_UNSUPPORTED, "flowtrain_cuda.so is of another build than flowtrain");
+        return fr_fail(err, FR_UNSUPPORTED, "the CUDA module is of another build than flowtrain");
+    if ((rc = check_driver(err)) != FR_OK || (rc = lt_present(err)) != FR_OK)
+        return rc;
     w = static_cast<struct whole *>(fr_sys.alloc(sizeof *w));
     if (w == NULL)
         return fr_fail(err, FR_NOMEM, "backend cuda");

@@ -10,10 +10,12 @@
  * shuffled, which must give the same bits. So: no sum whose order depends on timing (no atomics on
  * floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
  *
- * Loads and stores are 16 bytes: load<V> and store<V> of dev.h with V = DEV_WIDE where the views
- * allow it (cuda_span, cuda_wide), V = 1 elsewhere. What is one value of a row or is found by an
- * index (ids, offsets, 1/rms, a target's logit) is read as it is. Offsets are 64-bit. Counts that
- * only the device knows are read by the kernel; the host's numbers are bounds.
+ * load<V> and store<V> of dev.h move V = DEV_WIDE elements where the views allow it (cuda_span,
+ * cuda_wide), V = 1 elsewhere. A load of 16-bit or f32 elements is then one of 16 bytes a word, one
+ * of FP8 codes 8 bytes; a store of 16-bit elements may become several of 4 bytes, as the compiler
+ * decides (rope, mla_assemble and xent_chunk of nvcc 13.0). What is one value of a row or is found
+ * by an index (ids, offsets, 1/rms, a target's logit) is read as it is. Offsets are 64-bit. Counts
+ * that only the device knows are read by the kernel; the host's numbers are bounds.
  */
 #ifndef TR_BACKEND_CUDA_CUDA_H
 #define TR_BACKEND_CUDA_CUDA_H
@@ -85,6 +87,9 @@ struct tr_event {
     cudaEvent_t event;
     bool recorded;
 };
+
+/* The CUDA runtime of this module: 13000 is 13.0. */
+int cuda_runtime(void);
 
 /* FR_OK, or a failure with CUDA's own text behind `what`. */
 enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err);
@@ -240,10 +245,10 @@ __device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk
 }
 
 /* A map of a rank-2 or rank-3 view (bf16, f16, f32; p and row bytes multiples of 16) in boxes of
- * box[0] x box[1] (x box[2]) elements, innermost first; a box's inner row is at most the width of
- * the swizzle. The kernel takes it as `const __grid_constant__ CUtensorMap`. */
+ * box[0] x box[1] (x box[2]) elements, innermost first, with the swizzle of 128 bytes: a box's
+ * inner row has at most so many. The kernel takes it as `const __grid_constant__ CUtensorMap`. */
 enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *box,
-                    enum ptx_swizzle swizzle, struct fr_err *err);
+                    struct fr_err *err);
 
 /* A block a row of n chunks: whole warps, as few idle threads as may be. */
 static inline int cuda_row_threads(int64_t n)

@@ -42,6 +42,7 @@ static inline void *dev_symbol(void *library, const char *name)
 #else
 #include <cudasim.h>
 #endif
+#include "trainer/backend/cuda/ptx_matrix.h"
 
 typedef __nv_bfloat16 bf16;
 typedef __half f16;

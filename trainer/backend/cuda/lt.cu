@@ -60,18 +60,35 @@ static enum fr_rc lt_ok(cublasStatus_t s, const char *what, struct fr_err *err)
                : fr_fail(err, FR_IO, "cublasLt: %s: status %d", what, (int)s);
 }
 
+static void *library_of(char (&name)[32], struct fr_err *err)
+{
+    int major = cuda_runtime() / 1000;
+    void *library;
+
+    snprintf(name, sizeof name, "libcublasLt.so.%d", major);
+    library = dev_library(name);
+    if (library == NULL)
+        fr_fail(err, FR_UNSUPPORTED,
+                "%s cannot be opened: install cuBLAS of CUDA %d, or name its folder in "
+                "LD_LIBRARY_PATH, or pass --device cpu",
+                name, major);
+    return library;
+}
+
+enum fr_rc lt_present(struct fr_err *err)
+{
+    char name[32];
+
+    return library_of(name, err) != NULL ? FR_OK : FR_UNSUPPORTED;
+}
+
 static enum fr_rc lt_load(struct lt *lt, struct fr_err *err)
 {
     char name[32];
-    void *library;
+    void *library = library_of(name, err);
 
-    snprintf(name, sizeof name, "libcublasLt.so.%d", CUDART_VERSION / 1000);
-    library = dev_library(name);
     if (library == NULL)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s cannot be opened: install cuBLAS of CUDA %d, or name its folder in "
-                       "LD_LIBRARY_PATH, or pass --device cpu",
-                       name, CUDART_VERSION / 1000);
+        return FR_UNSUPPORTED;
 #define LT_FIND(f)                                                                                 \
     lt->f = reinterpret_cast<decltype(&::f)>(dev_symbol(library, #f));                             \
     if (lt->f == NULL)                                                                             \

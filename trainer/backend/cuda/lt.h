@@ -10,7 +10,10 @@
  * needs room of its own takes it behind them. */
 enum { LT_WORKSPACE = 32 << 20 };
 
-/* Opens the library for cuda, until lt_destroy. FR_UNSUPPORTED names it when it is not there. */
+/* Whether the library of this module's version of CUDA is there; FR_UNSUPPORTED names it. */
+enum fr_rc lt_present(struct fr_err *err);
+
+/* Opens the library for cuda, until lt_destroy. */
 enum fr_rc lt_open(struct cuda *cuda, struct fr_err *err);
 
 /* c = alpha * op(a) * op(b) + beta * c + bias; bias absent or of c's type; b not FP8; no dimension

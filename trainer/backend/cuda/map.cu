@@ -28,11 +28,8 @@ static encode_fn *find_encoder(void)
 }
 
 enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *box,
-                    enum ptx_swizzle swizzle, struct fr_err *err)
+                    struct fr_err *err)
 {
-    static const CUtensorMapSwizzle kinds[] = {
-        CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_SWIZZLE_64B,
-        CU_TENSOR_MAP_SWIZZLE_32B};
     CUtensorMapDataType type = v->dtype == TR_BF16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                : v->dtype == TR_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                     : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
@@ -48,7 +45,7 @@ enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *b
     if (v->rank == 3)
         stride[0] = shape[0] * size;
     if (encode(map, type, rank, v->p, shape, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               kinds[swizzle], CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
         return fr_fail(err, FR_BUG, "no tensor map for %lld x %lld, ld %lld",
                        (long long)v->shape[0], (long long)v->shape[1], (long long)v->ld);

@@ -96,12 +96,13 @@ __device__ __forceinline__ void multiply(float (&sum)[sm90_shape<HEIGHT>::N / 2]
     const unsigned char *a = stage + (HEIGHT == 128 ? g * 64 * LINE : 0);
     const unsigned char *b = stage + S::A + (HEIGHT == 128 ? 0 : g * S::N * LINE);
 
+    ptx_wgmma_pin(sum);
     ptx_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++) {
-        uint64_t ma = ptx_matrix(a + k * 32, 16, 8 * LINE, PTX_SWIZZLE_128);
-        uint64_t mb = TB ? ptx_matrix(b + k * 32, 16, 8 * LINE, PTX_SWIZZLE_128)
-                         : ptx_matrix(b + k * 16 * LINE, DEPTH * LINE, 8 * LINE, PTX_SWIZZLE_128);
+        uint64_t ma = ptx_matrix(a + k * 32, 16, 8 * LINE);
+        uint64_t mb = TB ? ptx_matrix(b + k * 32, 16, 8 * LINE)
+                         : ptx_matrix(b + k * 16 * LINE, DEPTH * LINE, 8 * LINE);
 
         ptx_wgmma<0, !TB>(sum, ma, mb, add || k > 0, T());
     }
@@ -152,12 +153,14 @@ __device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t
             ptx_mbar_wait(&full[t.stage], t.parity);
             multiply<T, HEIGHT, TB>(sum, room + t.stage * S::BYTES, g, k > 0);
             ptx_wgmma_wait<1>();
+            ptx_wgmma_pin(sum);
             if (speaks && last >= 0)
                 ptx_mbar_arrive(&empty[last]);
             last = t.stage;
             next<S::STAGES>(t);
         }
         ptx_wgmma_wait<0>();
+        ptx_wgmma_pin(sum);
         if (speaks)
             ptx_mbar_arrive(&empty[last]);
         put_tile<T, HEIGHT>(sum, p, at, g);
@@ -184,11 +187,11 @@ __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (g == 2) {
-        ptx_regs_give<24>();
+        ptx_regs_give<40>();
         if (threadIdx.x == 2 * GROUP)
             bring<HEIGHT, TB>(room, full, empty, p, maps);
     } else {
-        ptx_regs_take<240>();
+        ptx_regs_take<232>();
         multiply_all<T, HEIGHT, TB>(room, full, empty, p, g);
     }
 }
@@ -202,7 +205,7 @@ static enum fr_rc map_b(CUtensorMap *map, enum tr_dtype type, bool trans_b, cons
         tr_view2(const_cast<void *>(g->p), type, trans_b ? p->N : p->D, trans_b ? p->D : p->N);
 
     v.ld = g->ld;
-    return g->p == NULL ? FR_OK : cuda_map(map, &v, box, PTX_SWIZZLE_128, err);
+    return g->p == NULL ? FR_OK : cuda_map(map, &v, box, err);
 }
 
 template <class T, int HEIGHT, bool TB>
@@ -217,7 +220,7 @@ static enum fr_rc launch(struct cuda *cuda, struct tr_queue *q, enum tr_dtype ty
     enum fr_rc rc;
 
     a.ld = p->lda;
-    rc = cuda_map(&maps.a, &a, box, PTX_SWIZZLE_128, err);
+    rc = cuda_map(&maps.a, &a, box, err);
     for (int g = 0; g < p->groups && rc == FR_OK; g++)
         rc = map_b(&maps.b[g], type, TB, p, &p->group[g], err);
     if (rc != FR_OK)

@@ -38,22 +38,6 @@ __device__ __forceinline__ void ptx_ldmatrix_x4_trans(uint32_t (&r)[4], const vo
                  : "memory");
 }
 
-__device__ __forceinline__ void ptx_ldmatrix_x2(uint32_t (&r)[2], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1])
-                 : "r"(ptx_shared(row))
-                 : "memory");
-}
-
-__device__ __forceinline__ void ptx_ldmatrix_x2_trans(uint32_t (&r)[2], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1])
-                 : "r"(ptx_shared(row))
-                 : "memory");
-}
-
 /* ---- mma.sync m16n8k16: d (16, 8) f32 += a (16, 16) b (16, 8). With g = lane/4, c = 2*(lane%4):
  * d: (g, c) (g, c+1) (g+8, c) (g+8, c+1); a: pairs at (g, c) (g+8, c) (g, c+8) (g+8, c+8);
  * b: pairs down the rows at (c, g) (c+8, g). ---- */
@@ -97,17 +81,6 @@ template <int N> __device__ __forceinline__ void ptx_copy_wait(void)
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* ---- named barriers: id 1..15, `threads` a multiple of 32; arrive does not wait. ---- */
-__device__ __forceinline__ void ptx_bar_sync(int id, int threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-__device__ __forceinline__ void ptx_bar_arrive(int id, int threads)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 /* ---- mbarrier (sm_90): 8 bytes of shared memory. A phase ends when `count` arrivals came and all
  * bytes that were expected have landed; phases are told apart by parity, the first has 0. ---- */
 __device__ __forceinline__ void ptx_mbar_init(uint64_t *bar, int count)
@@ -116,7 +89,8 @@ __device__ __forceinline__ void ptx_mbar_init(uint64_t *bar, int count)
              : "memory");
 }
 
-/* Makes initialised barriers known to the copy engine; behind it a __syncthreads. */
+/* Makes the barriers that this thread initialised visible to other threads and to TMA; a
+ * __syncthreads follows. */
 __device__ __forceinline__ void ptx_mbar_init_fence(void)
 {
     PTX_SM90("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -150,10 +124,9 @@ __device__ __forceinline__ void ptx_mbar_wait(uint64_t *bar, uint32_t parity)
              : "memory");
 }
 
-/* ---- bulk tensor copies (sm_90): one thread asks for a box of the tensor that the map describes,
- * its first element at (x, y[, z]), x the innermost. Bytes outside the tensor read as zeros and are
- * not written, and count as landed. `to` and `from` are 128-byte aligned (1,024 with the swizzle of
- * 128 bytes). ---- */
+/* ---- TMA, bulk tensor copies (sm_90): one thread asks for a box of the tensor that the map
+ * describes, its first element at (x, y[, z]), x the innermost. Bytes outside the tensor read as
+ * zeros and count as landed. `to` is aligned to 1,024 bytes. ---- */
 __device__ __forceinline__ void ptx_bulk_load(void *to, const CUtensorMap *map, int x, int y,
                                               uint64_t *bar)
 {
@@ -172,28 +145,7 @@ __device__ __forceinline__ void ptx_bulk_load3(void *to, const CUtensorMap *map,
              : "memory");
 }
 
-__device__ __forceinline__ void ptx_bulk_store(const CUtensorMap *map, const void *from, int x,
-                                               int y)
-{
-    PTX_SM90(
-        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
-            map),
-        "r"(x), "r"(y), "r"(ptx_shared(from))
-        : "memory");
-}
-
-__device__ __forceinline__ void ptx_bulk_commit(void)
-{
-    PTX_SM90("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-/* Until at most N groups of this thread's stores still read shared memory. */
-template <int N> __device__ __forceinline__ void ptx_bulk_wait_read(void)
-{
-    PTX_SM90("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
-/* Ordinary writes of this thread to shared memory, seen by the copy engine and by wgmma. */
+/* Makes ordinary writes of this thread to shared memory visible to TMA and to wgmma. */
 __device__ __forceinline__ void ptx_fence_async(void)
 {
     PTX_SM90("fence.proxy.async.shared::cta;" ::: "memory");

@@ -6,30 +6,32 @@
  * d[4j .. 4j+3] = (16w+g, 8j+c) (.., +1) (16w+g+8, 8j+c) (.., +1); a in registers as in ptx_mma,
  * the rows of warp w.
  * All 128 threads of an aligned group of 4 warps call. From the call to the wait of its group
- * nobody touches d or an a in registers, and both stay in scope; shared memory that ordinary stores
- * wrote needs ptx_fence_async and a barrier before. Source: PTX ISA 8.x, "Asynchronous warpgroup
- * level matrix instructions".
+ * nobody touches d or an a in registers, and both stay in scope (ptx_wgmma_pin). Shared memory that
+ * ordinary stores wrote needs ptx_fence_async and a barrier before.
+ * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions".
  */
 #ifndef TR_BACKEND_CUDA_PTX_WGMMA_H
 #define TR_BACKEND_CUDA_PTX_WGMMA_H
 
-/* Swizzles of a descriptor and of a tensor map: 16-byte words of 128-byte lines are exchanged by an
- * xor of address bits 4..6 with bits 7..9 (fewer bits for narrower ones). */
-enum ptx_swizzle { PTX_PLAIN = 0, PTX_SWIZZLE_128 = 1, PTX_SWIZZLE_64 = 2, PTX_SWIZZLE_32 = 3 };
-
 /*
- * A matrix in shared memory, lead and stride in bytes (multiples of 16). Element (m, k), with W =
- * 128, 64, 32 the width of the swizzle (16 when plain):
- *   k contiguous: (m%8)*W + (m/8)*stride + 2k
- *                (plain: (m%8)*16 + (m/8)*stride + (k/8)*lead + 2(k%8))
- *   m contiguous (trans): 2(m%(W/2)) + (m/(W/2))*lead + (k%8)*W + (k/8)*stride
- *                (plain: 2(m%8) + (m/8)*stride + (k%8)*16 + (k/8)*lead)
+ * Pins registers; no instruction. The compiler knows nothing of a product that still writes d or
+ * reads a: nothing else keeps it from moving accesses over the fence or the wait. So every array
+ * of d and of a in registers is pinned
+ *   before the fence, behind its last ordinary write, and
+ *   behind each wait, before its first ordinary read or write.
  */
-__device__ __forceinline__ uint64_t ptx_matrix(const void *p, uint32_t lead, uint32_t stride,
-                                               enum ptx_swizzle swizzle)
+template <int N> __device__ __forceinline__ void ptx_wgmma_pin(float (&d)[N])
 {
-    return (uint64_t)((ptx_shared(p) & 0x3ffff) >> 4) | (uint64_t)(lead >> 4) << 16 |
-           (uint64_t)(stride >> 4) << 32 | (uint64_t)swizzle << 62;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
+template <int N> __device__ __forceinline__ void ptx_wgmma_pin(uint32_t (&a)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(a[i])::"memory");
 }
 
 /* Before the first product of a batch, and when registers of d or a were touched. */
@@ -102,8 +104,6 @@ PTX_WGMMA_TYPES(32, PTX_S0,
     (PTX_D8(0), PTX_D8(8)), "16", "17", "18", "19", "20", "21", "22")
 PTX_WGMMA_TYPES(64, PTX_S0 "," PTX_S1,
     (PTX_D32(0)), "32", "33", "34", "35", "36", "37", "38")
-PTX_WGMMA_TYPES(96, PTX_S0 "," PTX_S1 "," PTX_S2,
-    (PTX_D32(0), PTX_D8(32), PTX_D8(40)), "48", "49", "50", "51", "52", "53", "54")
 PTX_WGMMA_TYPES(128, PTX_S0 "," PTX_S1 "," PTX_S2 "," PTX_S3,
     (PTX_D32(0), PTX_D32(32)), "64", "65", "66", "67", "68", "69", "70")
 PTX_WGMMA_TYPES(192, PTX_S0 "," PTX_S1 "," PTX_S2 "," PTX_S3 "," PTX_S4 "," PTX_S5,

@@ -267,8 +267,10 @@ __device__ __forceinline__ void tile_put_row(T *row, const float (&x)[8], int64_
             else
                 for (int i = 0; i < 8 && n + i < size; i++) {
                     uint16_t bits = (uint16_t)(tile_pick(w, i / 2) >> i % 2 * 16);
+                    T x;
 
-                    memcpy(&row[n + i], &bits, sizeof bits);
+                    memcpy(&x, &bits, sizeof x);
+                    row[n + i] = x;
                 }
             return;
         }

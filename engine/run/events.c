@@ -1,4 +1,4 @@
-/* What the executor posted, turned into events of the scheduler. */
+/* Turns the events that the executor posted into events of the scheduler. */
 #include "engine/run/inside.h"
 
 #include <stdio.h>
@@ -36,24 +36,32 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
     run_queue_or_die(run, &ev);
 }
 
-void run_refuse(struct fr_run *run, struct run_attempt *at, const struct fr_err *err)
+/* What is wrong in the pipeline, or not allowed, or not there, is so at the next try too. A full
+ * disk, a lost connection or missing memory may pass. */
+static bool is_permanent(enum fr_rc rc)
 {
+    return rc == FR_USAGE || rc == FR_DENIED || rc == FR_NOTFOUND || rc == FR_UNSUPPORTED;
+}
+
+void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err)
+{
+    size_t n = run->n_events;
+
     run_end(run, at, FR_CAUSE_START_FAILED, err->msg);
-    if (run->n_events > 0)
-        run->events[run->n_events - 1].no_retry = true;
+    if (run->n_events > n)
+        run->events[n].no_retry = is_permanent(err->rc);
 }
 
 /* ---- nodes ---- */
 
-static void hear_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
+static void on_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
 {
     struct run_node *node = &run->nodes[n];
     struct fr_event up = {.kind = FR_EV_NODE_UP, .node = n};
     bool changed = !node->known || !fr_id_eq(node->home_id, ev->up.home);
 
-    node->up = node->met = node->dirty = true;
+    node->up = node->dirty = true;
     node->refused = false;
-    node->asked_ms = -1;
     node->down_wall = 0;
     node->reason[0] = '\0';
     node->known = true;
@@ -74,27 +82,46 @@ static bool lives_there(struct fr_run *run, uint32_t n)
     return false;
 }
 
-/* Its tasks are waited for, whatever it takes; how to end the waiting. */
+/* How long tasks that are to start there wait for the node. */
+static void note_wait(const struct fr_run *run, uint32_t n, struct fr_buf *out)
+{
+    const struct fr_node *spec = run->plan->nodes[n].spec;
+    char limit[24];
+
+    if (spec == NULL || spec->connect.retry_for_ms == 0) {
+        fr_buf_text(out, "; it is tried again");
+        return;
+    }
+    fr_show_duration(spec->connect.retry_for_ms, limit);
+    fr_buf_fmt(out,
+               "; it is tried again, a task that is to start there waits %s for it "
+               "(connect.retry_for)",
+               limit);
+}
+
+/* What has started there is waited for without end; the note says how to end the waiting. */
 static void note_down(struct fr_run *run, uint32_t n, const char *text, bool final)
 {
-    const char *name = run->plan->nodes[n].name, *waits = "";
-    struct fr_buf prefix = {0}, hint = {0};
+    const char *name = run->plan->nodes[n].name;
+    struct fr_buf prefix = {0}, waits = {0};
 
     fr_buf_fmt(&prefix, "node %s: ", name); /* the note names it, too */
     if (!prefix.bad && fr_has_prefix(text, prefix.p))
         text += prefix.n;
-    if (!final && (lives_there(run, n) || run->nodes[n].met)) {
-        waits = lives_there(run, n) ? "; its tasks are waited for" : "; it is waited for";
-        fr_buf_fmt(&hint, " ('flowrun resume %lld --abandon %s' gives it up)",
+    if (!final)
+        note_wait(run, n, &waits);
+    if (!final && lives_there(run, n))
+        fr_buf_fmt(&waits,
+                   "; its tasks are waited for ('flowrun resume %lld --abandon %s' gives "
+                   "it up)",
                    (long long)run->row.no, name);
-    }
-    run_node_note(run, n, "%s: %s%s%s", final ? "cannot be used" : "unreachable", text, waits,
-                  hint.p != NULL ? hint.p : "");
+    run_node_note(run, n, "%s: %s%s", final ? "cannot be used" : "unreachable", text,
+                  waits.p != NULL ? waits.p : "");
     fr_buf_finish(&prefix);
-    fr_buf_finish(&hint);
+    fr_buf_finish(&waits);
 }
 
-static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
+static void on_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
 {
     struct run_node *node = &run->nodes[n];
     struct fr_event down = {.kind = FR_EV_NODE_DOWN, .node = n, .since_ms = fr_sys.mono_ms()};
@@ -109,7 +136,6 @@ static void hear_down(struct fr_run *run, uint32_t n, const struct fr_exec_event
     if (ev->down.retry_ms < 0) {
         down.kind = FR_EV_NODE_REFUSED;
         node->refused = true;
-        node->asked_ms = -1;
         first = true;
     }
     if (first)
@@ -201,7 +227,7 @@ static void why_ended(struct run_attempt *at, const struct fr_ended *e)
     fr_buf_finish(&b);
 }
 
-static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
+static void on_ended(struct fr_run *run, struct run_attempt *at, const struct fr_ended *e)
 {
     struct fr_event ev = about(at, FR_EV_ENDED);
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
@@ -232,7 +258,7 @@ static void hear_ended(struct fr_run *run, struct run_attempt *at, const struct 
     run_queue_or_die(run, &ev);
 }
 
-static void hear_unknown(struct fr_run *run, struct run_attempt *at)
+static void on_unknown(struct fr_run *run, struct run_attempt *at)
 {
     struct fr_event ev = about(at, FR_EV_UNKNOWN);
     const struct run_node *node = &run->nodes[run_node_of(run, at->inst)];
@@ -244,7 +270,7 @@ static void hear_unknown(struct fr_run *run, struct run_attempt *at)
     run_queue_or_die(run, &ev);
 }
 
-static void hear_state(struct fr_run *run, struct run_attempt *at, const struct fr_state *s)
+static void on_state(struct fr_run *run, struct run_attempt *at, const struct fr_state *s)
 {
     struct fr_event ev = about(at, FR_EV_PREPARED);
 
@@ -257,7 +283,7 @@ static void hear_state(struct fr_run *run, struct run_attempt *at, const struct 
         at->port = (int)s->port;
     switch (s->status) {
     case FR_AT_UNKNOWN:
-        hear_unknown(run, at);
+        on_unknown(run, at);
         return;
     case FR_AT_PREPARED:
         break;
@@ -274,7 +300,7 @@ static void hear_state(struct fr_run *run, struct run_attempt *at, const struct 
     run_queue_or_die(run, &ev);
 }
 
-static void hear_prepared(struct fr_run *run, struct run_attempt *at, const struct fr_prepared *p)
+static void on_prepared(struct fr_run *run, struct run_attempt *at, const struct fr_prepared *p)
 {
     struct fr_event ev = about(at, FR_EV_PREPARED);
 
@@ -290,7 +316,7 @@ static void hear_prepared(struct fr_run *run, struct run_attempt *at, const stru
 }
 
 /* Answers about an attempt that is stopped because it lives where ours should start. */
-static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
+static bool on_other(struct fr_run *run, const struct fr_exec_event *ev)
 {
     for (struct run_other **p = &run->others; *p != NULL; p = &(*p)->next) {
         struct run_other *o = *p;
@@ -318,13 +344,13 @@ static bool hear_other(struct fr_run *run, const struct fr_exec_event *ev)
     return false;
 }
 
-static void hear_attempt(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
+static void on_attempt(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
 {
     struct fr_event out;
 
     switch (ev->kind) {
     case FR_EXEC_PREPARED:
-        hear_prepared(run, at, &ev->prepared);
+        on_prepared(run, at, &ev->prepared);
         break;
     case FR_EXEC_BUSY:
         out = about(at, FR_EV_BUSY);
@@ -339,22 +365,25 @@ static void hear_attempt(struct fr_run *run, struct run_attempt *at, const struc
     case FR_EXEC_LOG:
         run_log_take(run, at, ev);
         break;
+    case FR_EXEC_TAIL:
+        run_log_tail(run, at, ev);
+        break;
     case FR_EXEC_ENDED:
-        hear_ended(run, at, &ev->ended);
+        on_ended(run, at, &ev->ended);
         break;
     case FR_EXEC_LOG_END:
         at->log_end = at->log.cut || at->log.size >= at->log_bytes;
         run_ack(run, at);
         break;
     case FR_EXEC_STATE:
-        hear_state(run, at, &ev->state);
+        on_state(run, at, &ev->state);
         break;
     default:
         break;
     }
 }
 
-static void hear_answer(struct fr_run *run, const struct fr_exec_event *ev)
+static void on_transfer(struct fr_run *run, const struct fr_exec_event *ev)
 {
     struct run_job *job = run_job_find(run, ev->ref);
     struct run_attempt *at = job != NULL ? job->at : NULL;
@@ -367,16 +396,16 @@ static void hear_answer(struct fr_run *run, const struct fr_exec_event *ev)
         run_start_answer(run, at, ev);
 }
 
-void run_hear(struct fr_run *run, struct fr_exec_event *ev)
+void run_take_event(struct fr_run *run, struct fr_exec_event *ev)
 {
     struct run_attempt *at;
 
     switch (ev->kind) {
     case FR_EXEC_UP:
-        hear_up(run, (uint32_t)ev->node, ev);
+        on_node_up(run, (uint32_t)ev->node, ev);
         return;
     case FR_EXEC_DOWN:
-        hear_down(run, (uint32_t)ev->node, ev);
+        on_node_down(run, (uint32_t)ev->node, ev);
         return;
     case FR_EXEC_NOTE:
         run_node_note(run, (uint32_t)ev->node, "%.*s", (int)ev->text.n, ev->text.p);
@@ -386,20 +415,21 @@ void run_hear(struct fr_run *run, struct fr_exec_event *ev)
     case FR_EXEC_LISTING:
     case FR_EXEC_FACTS:
     case FR_EXEC_FAILED:
-        hear_answer(run, ev);
+        on_transfer(run, ev);
         return;
     case FR_EXEC_LEASED:
+    case FR_EXEC_CONFIG:
         return;
     default:
         break;
     }
-    if (hear_other(run, ev) || (at = run_attempt_find(run, ev->attempt)) == NULL)
+    if (on_other(run, ev) || (at = run_attempt_find(run, ev->attempt)) == NULL)
         return;
     if (run_node_of(run, at->inst) == ev->node)
-        hear_attempt(run, at, ev);
-    else if (!run->nodes[ev->node].liar) {
-        run->nodes[ev->node].liar = true;
-        run_node_note(run, (uint32_t)ev->node, "speaks of %s, which is not its own: not believed",
+        on_attempt(run, at, ev);
+    else if (!run->nodes[ev->node].foreign_shown) {
+        run->nodes[ev->node].foreign_shown = true;
+        run_node_note(run, (uint32_t)ev->node, "reports on %s, which does not run there: ignored",
                       run->plan->insts[at->inst].key);
     }
 }

@@ -1,16 +1,16 @@
 /*
- * How the members of a preflight meet. Each connects to the head at MASTER_ADDR:MASTER_PORT and
- * tells its facts; the head measures their clocks, tells all who is there, and when all hold their
- * ports, lets each try the ports of all others; then it hears what each found. One connection a
- * member, JSON lines:
+ * The rendezvous of a gang of built-in tasks. Each member connects to the head at
+ * MASTER_ADDR:MASTER_PORT and sends its facts. The head measures the members' clocks and sends the
+ * list of members. When all listen on their ports, each tries the ports of all others and sends the
+ * head what it found. A member has one connection, which carries JSON lines:
  *
  *   member  {"run", "rank", "facts"}        head  {"ping": n} several times
  *   member  {"wall": ms}                    head  {"peers": [{"name", "address", "machine"}]}
  *   member  {"bound": true, "problems"}     head  {"go": true}
  *   member  {"facts"} with what it found    head  {"ok", "text"}
  */
-#ifndef TASKS_MEETING_H
-#define TASKS_MEETING_H
+#ifndef TASKS_RENDEZVOUS_H
+#define TASKS_RENDEZVOUS_H
 
 #include "tasks/netline.h"
 #include "tasks/ports.h"
@@ -23,7 +23,7 @@ struct fr_member {
     double rtt_ms;
 };
 
-struct fr_meeting {
+struct fr_rendezvous {
     struct fr_job *job;
     int64_t nodes, rank;
     const char *head_addr;
@@ -35,18 +35,19 @@ struct fr_meeting {
 };
 
 /* Reads the gang from the environment and the ports from the inputs. */
-enum fr_rc fr_meeting_init(struct fr_job *job, struct fr_meeting *m, struct fr_err *err);
+enum fr_rc fr_rendezvous_init(struct fr_job *job, struct fr_rendezvous *m, struct fr_err *err);
 
 /* Up to the point where the facts of all (own: this node's, taken over) are complete: at the head
  * in members, elsewhere only its own. */
-enum fr_rc fr_meeting_run(struct fr_meeting *m, json_t *own, struct fr_err *err);
+enum fr_rc fr_rendezvous_run(struct fr_rendezvous *m, json_t *own, struct fr_err *err);
 
-/* Of the head: tells the others; of the others: waits for it. FR_PEER with the text when not ok. */
-enum fr_rc fr_meeting_end(struct fr_meeting *m, bool ok, const char *text, struct fr_err *err);
+/* The head sends the outcome, the others wait for it. FR_PEER with the text when it is not ok. */
+enum fr_rc fr_rendezvous_end(struct fr_rendezvous *m, bool ok, const char *text,
+                             struct fr_err *err);
 
 /* Name of a member that did not come: from FLOWRUN_PEERS; in the job's arena. */
-const char *fr_meeting_name(struct fr_meeting *m, int64_t rank);
+const char *fr_rendezvous_name(struct fr_rendezvous *m, int64_t rank);
 
-void fr_meeting_finish(struct fr_meeting *m);
+void fr_rendezvous_finish(struct fr_rendezvous *m);
 
 #endif

@@ -1,25 +1,26 @@
-/* Supervisors without an attempt, kept for the next: a new process costs more than a task that does
- * little. */
+/* Spare supervisors: idle processes that are kept for the next attempts, because a new process
+ * costs more than a short task. */
 #include "engine/node/cgroup.h"
 #include "engine/node/srv.h"
 #include "engine/node/supervise.h"
 
-/* A message that did not all go out would garble the next attempt's. */
-void srv_crew_keep(struct srv *s, struct srv_live *l)
+/* A supervisor that still has a partly written message is closed: the rest of the message would
+ * corrupt the next attempt's handover. */
+void srv_spare_keep(struct srv *s, struct srv_live *l)
 {
-    if (l->fd >= 0 && l->out.n == 0 && s->n_crew < SRV_CREW)
-        s->crew[s->n_crew++] = l->fd;
+    if (l->fd >= 0 && l->out.n == 0 && s->n_spare < SRV_SPARE)
+        s->spare[s->n_spare++] = l->fd;
     else if (l->fd >= 0)
         fr_sys.close(l->fd);
     l->fd = -1;
 }
 
-void srv_crew_gone(struct srv *s, int fd)
+void srv_spare_gone(struct srv *s, int fd)
 {
-    for (size_t i = 0; i < s->n_crew; i++)
-        if (s->crew[i] == fd) {
+    for (size_t i = 0; i < s->n_spare; i++)
+        if (s->spare[i] == fd) {
             fr_sys.close(fd);
-            s->crew[i] = s->crew[--s->n_crew];
+            s->spare[i] = s->spare[--s->n_spare];
             srv_live_tidy(s);
             return;
         }
@@ -32,28 +33,28 @@ static bool find_own(struct srv *s)
     return !s->no_cgroups;
 }
 
-void srv_crew_tidy(struct srv *s)
+void srv_cgroup_tidy(struct srv *s)
 {
     if (find_own(s))
         fr_cgroup_tidy(s->cgroup);
 }
 
-void srv_crew_cgroup(struct srv *s, struct fr_id door, char path[FR_NODE_PATH])
+void srv_supervisor_cgroup(struct srv *s, struct fr_id socket_id, char path[FR_NODE_PATH])
 {
     path[0] = '\0';
     if (find_own(s))
-        fr_cgroup_path(fr_str_of(s->cgroup), door, path);
+        fr_cgroup_path(fr_str_of(s->cgroup), socket_id, path);
 }
 
-static enum fr_rc hire(struct srv *s, int *fd, struct fr_err *err)
+static enum fr_rc start_supervisor(struct srv *s, int *fd, struct fr_err *err)
 {
     char cgroup[FR_NODE_PATH];
     struct fr_supervisor_args a = {.home = s->home.path, .cgroup = cgroup};
-    enum fr_rc rc = fr_id_new(&a.door, err);
+    enum fr_rc rc = fr_id_new(&a.socket_id, err);
 
     if (rc != FR_OK)
         return rc;
-    srv_crew_cgroup(s, a.door, cgroup);
+    srv_supervisor_cgroup(s, a.socket_id, cgroup);
     if (cgroup[0] != '\0' && fr_sys.mkdir(cgroup, 0755) != 0) {
         s->no_cgroups = true; /* only root may, or who was given one */
         cgroup[0] = '\0';
@@ -66,7 +67,7 @@ static enum fr_rc hire(struct srv *s, int *fd, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc srv_crew_hand(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
+enum fr_rc srv_hand_over(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
                          struct fr_err *err)
 {
     struct fr_msg m = {.type = FR_MSG_HANDOVER};
@@ -81,31 +82,31 @@ enum fr_rc srv_crew_hand(struct srv *s, struct srv_live *l, const struct fr_supe
     fr_buf_finish(&bytes);
     if (rc != FR_OK)
         return rc;
-    l->hired = s->n_crew == 0;
-    if (l->hired)
-        rc = hire(s, &l->fd, err);
+    l->handed_over = s->n_spare == 0;
+    if (l->handed_over)
+        rc = start_supervisor(s, &l->fd, err);
     else
-        l->fd = s->crew[--s->n_crew];
+        l->fd = s->spare[--s->n_spare];
     if (rc != FR_OK)
         return rc;
     fr_buf_add(&l->out, l->order.p, l->order.n);
     return l->out.bad ? fr_fail(err, FR_NOMEM, "no memory to start a supervisor") : FR_OK;
 }
 
-bool srv_crew_again(struct srv *s, struct srv_live *l)
+bool srv_hand_over_again(struct srv *s, struct srv_live *l)
 {
     struct fr_err err;
 
-    if (l->order.n == 0 || l->hired || hire(s, &l->fd, &err) != FR_OK)
+    if (l->order.n == 0 || l->handed_over || start_supervisor(s, &l->fd, &err) != FR_OK)
         return false;
-    l->hired = true;
+    l->handed_over = true;
     fr_buf_finish(&l->out);
     fr_buf_add(&l->out, l->order.p, l->order.n);
     return !l->out.bad;
 }
 
-void srv_crew_finish(struct srv *s)
+void srv_spare_finish(struct srv *s)
 {
-    while (s->n_crew > 0)
-        fr_sys.close(s->crew[--s->n_crew]);
+    while (s->n_spare > 0)
+        fr_sys.close(s->spare[--s->n_spare]);
 }

@@ -1,4 +1,4 @@
-/* A supervisor's sockets: to the serve that started it, and to those that come later. */
+/* The sockets of a supervisor: the one to the serve that started it, and those of later serves. */
 #include "engine/node/sup.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void put(struct sup_conn *c, const struct fr_msg *m)
         sup_conn_close(c);
 }
 
-void sup_tell(struct sup *s, const struct fr_msg *m)
+void sup_send(struct sup *s, const struct fr_msg *m)
 {
     for (int i = 0; i < SUP_CONNS; i++)
         put(&s->conns[i], m);
@@ -50,23 +50,23 @@ static struct fr_msg launched_msg(const struct sup *s)
     return m;
 }
 
-void sup_tell_prepared(struct sup *s, enum fr_rc rc, const char *text)
+void sup_send_prepared(struct sup *s, enum fr_rc rc, const char *text)
 {
     struct fr_msg m = prepared_msg(s, rc, text);
 
-    sup_tell(s, &m);
+    sup_send(s, &m);
 }
 
-void sup_tell_launched(struct sup *s)
+void sup_send_launched(struct sup *s)
 {
     struct fr_msg m = launched_msg(s);
 
-    s->tell_ms = INT64_MAX;
-    sup_tell(s, &m);
+    s->launch_due_ms = INT64_MAX;
+    sup_send(s, &m);
 }
 
-/* A new connection is told where things stand: first of all, with which attempt. When all places
- * are taken, the oldest goes. */
+/* A new connection first gets STATE, which names the attempt. When all places are taken, the oldest
+ * connection is closed. */
 void sup_accept(struct sup *s, int listen_fd)
 {
     int fd = fr_sys.accept(listen_fd);
@@ -91,7 +91,7 @@ void sup_accept(struct sup *s, int listen_fd)
     if (s->phase == SUP_WAITING && !s->go) {
         m = prepared_msg(s, FR_OK, "");
         put(c, &m);
-    } else if (s->end.launched && s->tell_ms == INT64_MAX) {
+    } else if (s->end.launched && s->launch_due_ms == INT64_MAX) {
         m = launched_msg(s);
         put(c, &m);
     }
@@ -120,19 +120,10 @@ static void take(struct sup *s, const struct fr_msg *m)
         s->lease_ms = m->leased.boot_ms + s->req->lease_ms;
 }
 
-void sup_conn_read(struct sup *s, struct sup_conn *c)
+void sup_conn_take(struct sup *s, struct sup_conn *c)
 {
-    char piece[READ_PIECE];
-    ssize_t k = fr_sys.read(c->fd, piece, sizeof(piece));
     bool got = true;
 
-    if (k < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (k <= 0) {
-        sup_conn_close(c);
-        return;
-    }
-    fr_wire_feed(&c->in, piece, (size_t)k);
     while (got && c->fd >= 0) {
         struct fr_arena arena = {0};
         struct fr_msg m;
@@ -145,12 +136,28 @@ void sup_conn_read(struct sup *s, struct sup_conn *c)
     }
 }
 
+void sup_conn_read(struct sup *s, struct sup_conn *c)
+{
+    char piece[READ_PIECE];
+    ssize_t k = fr_sys.read(c->fd, piece, sizeof(piece));
+
+    if (k < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (k <= 0) {
+        sup_conn_close(c);
+        return;
+    }
+    fr_wire_feed(&c->in, piece, (size_t)k);
+    sup_conn_take(s, c);
+}
+
 void sup_conn_write(struct sup *s, struct sup_conn *c)
 {
     if (c->grew && c->out.n < GREW_BEHIND) {
         struct fr_msg m = {.type = FR_MSG_GREW};
-        if (s->tell_ms != INT64_MAX) /* its output comes before its end, and its launch first */
-            sup_tell_launched(s);
+        if (s->launch_due_ms !=
+            INT64_MAX) /* its output comes before its end, and its launch first */
+            sup_send_launched(s);
         m.grew.attempt = s->a->prepare.attempt;
         m.grew.log_bytes = s->log.size;
         c->grew = false;

@@ -1,4 +1,4 @@
-#include "tasks/meeting.h"
+#include "tasks/rendezvous.h"
 
 #include "engine/base/sys.h"
 
@@ -9,9 +9,9 @@
 
 enum { JOIN_MS = 60000, ANSWER_MS = 60000, PINGS = 5, TRY_MS = 3000 };
 
-enum fr_rc fr_meeting_init(struct fr_job *job, struct fr_meeting *m, struct fr_err *err)
+enum fr_rc fr_rendezvous_init(struct fr_job *job, struct fr_rendezvous *m, struct fr_err *err)
 {
-    *m = (struct fr_meeting){.job = job, .listener = -1};
+    *m = (struct fr_rendezvous){.job = job, .listener = -1};
     m->nodes = fr_env_int("NNODES", 1);
     m->rank = fr_env_int("NODE_RANK", 0);
     m->head_addr = fr_env("MASTER_ADDR", NULL);
@@ -39,7 +39,7 @@ enum fr_rc fr_meeting_init(struct fr_job *job, struct fr_meeting *m, struct fr_e
     return FR_OK;
 }
 
-void fr_meeting_finish(struct fr_meeting *m)
+void fr_rendezvous_finish(struct fr_rendezvous *m)
 {
     for (int64_t i = 0; m->members != NULL && i < m->nodes; i++) {
         fr_netline_close(&m->members[i].line);
@@ -52,7 +52,7 @@ void fr_meeting_finish(struct fr_meeting *m)
     json_decref(m->peers);
 }
 
-const char *fr_meeting_name(struct fr_meeting *m, int64_t rank)
+const char *fr_rendezvous_name(struct fr_rendezvous *m, int64_t rank)
 {
     const char *p = fr_env("FLOWRUN_PEERS", "");
 
@@ -86,13 +86,13 @@ static enum fr_rc say(struct fr_netline *line, json_t *value, json_t **answer, s
 
 /* ---- ports ---- */
 
-static const json_t *peer(const struct fr_meeting *m, int64_t rank)
+static const json_t *peer(const struct fr_rendezvous *m, int64_t rank)
 {
     return json_array_get(m->peers, (size_t)rank);
 }
 
 /* The first member on the same machine holds the ports for all there. */
-static bool first_of_machine(const struct fr_meeting *m, int64_t rank)
+static bool first_of_machine(const struct fr_rendezvous *m, int64_t rank)
 {
     for (int64_t i = 0; i < rank; i++)
         if (strcmp(text_at(peer(m, i), "machine"), text_at(peer(m, rank), "machine")) == 0)
@@ -100,7 +100,7 @@ static bool first_of_machine(const struct fr_meeting *m, int64_t rank)
     return true;
 }
 
-static bool same_machine(const struct fr_meeting *m)
+static bool same_machine(const struct fr_rendezvous *m)
 {
     for (int64_t i = 1; i < m->nodes; i++)
         if (first_of_machine(m, i))
@@ -109,7 +109,7 @@ static bool same_machine(const struct fr_meeting *m)
 }
 
 /* With all nodes on one machine each run picks ports that are free, so none has to be. */
-static void hold_ports(struct fr_meeting *m, json_t *facts)
+static void hold_ports(struct fr_rendezvous *m, json_t *facts)
 {
     if (m->ports.n == 0)
         return;
@@ -124,7 +124,7 @@ static void hold_ports(struct fr_meeting *m, json_t *facts)
     }
 }
 
-static void try_ports(struct fr_meeting *m, json_t *facts)
+static void try_ports(struct fr_rendezvous *m, json_t *facts)
 {
     for (int64_t i = 0; i < m->nodes; i++)
         if (m->ports.n > 0 && first_of_machine(m, i) &&
@@ -136,7 +136,7 @@ static void try_ports(struct fr_meeting *m, json_t *facts)
 /* ---- the head ---- */
 
 /* Takes one connection in; others than members of this run are dropped. */
-static enum fr_rc take_in(struct fr_meeting *m, int fd, const struct sockaddr_storage *from,
+static enum fr_rc take_in(struct fr_rendezvous *m, int fd, const struct sockaddr_storage *from,
                           struct fr_err *err)
 {
     struct fr_netline line = {.fd = fd};
@@ -165,7 +165,7 @@ static enum fr_rc take_in(struct fr_meeting *m, int fd, const struct sockaddr_st
     return FR_OK;
 }
 
-static enum fr_rc gather(struct fr_meeting *m, struct fr_err *err)
+static enum fr_rc gather(struct fr_rendezvous *m, struct fr_err *err)
 {
     int64_t until = fr_sys.mono_ms() + JOIN_MS, missing = m->nodes - 1;
     enum fr_rc rc = fr_net_listen(m->head_port, &m->listener, err);
@@ -190,7 +190,7 @@ static enum fr_rc gather(struct fr_meeting *m, struct fr_err *err)
         if (m->members[i].facts == NULL)
             rc = fr_fail(
                 err, FR_UNREACHABLE, "node %s did not reach the head at %s port %lld in %d s",
-                fr_meeting_name(m, i), m->head_addr, (long long)m->head_port, JOIN_MS / 1000);
+                fr_rendezvous_name(m, i), m->head_addr, (long long)m->head_port, JOIN_MS / 1000);
     return rc;
 }
 
@@ -215,7 +215,7 @@ static enum fr_rc measure_clock(struct fr_member *who, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc tell_peers(struct fr_meeting *m, struct fr_err *err)
+static enum fr_rc tell_peers(struct fr_rendezvous *m, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
@@ -232,7 +232,7 @@ static enum fr_rc tell_peers(struct fr_meeting *m, struct fr_err *err)
 }
 
 /* One message of each member, handed to nobody or taken as its new facts. */
-static enum fr_rc hear_all(struct fr_meeting *m, bool facts, struct fr_err *err)
+static enum fr_rc hear_all(struct fr_rendezvous *m, bool facts, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
@@ -245,19 +245,19 @@ static enum fr_rc hear_all(struct fr_meeting *m, bool facts, struct fr_err *err)
         }
         json_decref(said);
         if (rc != FR_OK)
-            fr_while(err, "node %s", fr_meeting_name(m, i));
+            fr_while(err, "node %s", fr_rendezvous_name(m, i));
     }
     return rc;
 }
 
-static enum fr_rc run_head(struct fr_meeting *m, struct fr_err *err)
+static enum fr_rc run_head(struct fr_rendezvous *m, struct fr_err *err)
 {
     enum fr_rc rc = gather(m, err);
 
     snprintf(m->members[0].address, sizeof(m->members[0].address), "%s", m->head_addr);
     for (int64_t i = 1; rc == FR_OK && i < m->nodes; i++)
         if ((rc = measure_clock(&m->members[i], err)) != FR_OK)
-            fr_while(err, "node %s", fr_meeting_name(m, i));
+            fr_while(err, "node %s", fr_rendezvous_name(m, i));
     if (rc == FR_OK)
         rc = tell_peers(m, err);
     if (rc == FR_OK)
@@ -272,7 +272,7 @@ static enum fr_rc run_head(struct fr_meeting *m, struct fr_err *err)
 
 /* ---- the others ---- */
 
-static enum fr_rc run_member(struct fr_meeting *m, struct fr_err *err)
+static enum fr_rc run_member(struct fr_rendezvous *m, struct fr_err *err)
 {
     struct fr_member *me = &m->members[0];
     struct sockaddr_storage head;
@@ -310,7 +310,7 @@ static enum fr_rc run_member(struct fr_meeting *m, struct fr_err *err)
     return rc == FR_OK ? FR_OK : fr_while(err, "the head %s", m->head_addr);
 }
 
-enum fr_rc fr_meeting_run(struct fr_meeting *m, json_t *own, struct fr_err *err)
+enum fr_rc fr_rendezvous_run(struct fr_rendezvous *m, json_t *own, struct fr_err *err)
 {
     m->members[0].facts = own;
     if (m->nodes == 1) {
@@ -321,7 +321,7 @@ enum fr_rc fr_meeting_run(struct fr_meeting *m, json_t *own, struct fr_err *err)
     return m->rank == 0 ? run_head(m, err) : run_member(m, err);
 }
 
-enum fr_rc fr_meeting_end(struct fr_meeting *m, bool ok, const char *text, struct fr_err *err)
+enum fr_rc fr_rendezvous_end(struct fr_rendezvous *m, bool ok, const char *text, struct fr_err *err)
 {
     json_t *said = NULL;
     enum fr_rc rc = FR_OK;

@@ -28,7 +28,7 @@ static struct fr_str slice(const struct fr_spec *spec, const struct fr_task *tas
     return out;
 }
 
-void run_differ(struct fr_run *run, const struct fr_spec *old)
+void run_name_changes(struct fr_run *run, const struct fr_spec *old)
 {
     struct fr_buf b = {0};
 

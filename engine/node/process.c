@@ -11,34 +11,38 @@ enum { READ_PIECE = 16 << 10 };
 
 struct flat { /* what fr_sys.detach copies */
     int sock;
-    struct fr_id door;
+    struct fr_id socket_id;
     char home[FR_HOME_MAX], cgroup[FR_NODE_PATH];
 };
 
-static enum fr_rc open_post(struct sup_post *p, const struct flat *f, struct fr_err *err)
+static enum fr_rc open_process(struct sup_process *p, const struct flat *f, struct fr_err *err)
 {
     char path[FR_NODE_PATH];
     enum fr_rc rc = fr_home_open(&p->home, f->home, err);
 
     if (rc != FR_OK)
         return rc;
-    fr_home_path(f->home, FR_HOME_SOCKET, f->door, path);
-    p->door_fd = fr_sys.listen_unix(path);
-    if (p->door_fd < 0)
+    fr_home_path(f->home, FR_HOME_SOCKET, f->socket_id, path);
+    p->socket_fd = fr_sys.listen_unix(path);
+    if (p->socket_fd < 0)
         return fr_fail_errno(err, errno, "cannot listen on %s", path);
-    fr_sys.set_nonblock(p->door_fd, true);
+    fr_sys.set_nonblock(p->socket_fd, true);
     fr_sys.set_nonblock(p->sock, true);
     return FR_OK;
 }
 
-static void close_post(struct sup_post *p)
+static void close_process(struct sup_process *p)
 {
     char path[FR_NODE_PATH];
 
-    if (p->door_fd >= 0) {
-        fr_home_path(p->home.path, FR_HOME_SOCKET, p->door, path);
+    if (!fr_id_zero(p->spare_dir)) {
+        fr_home_path(p->home.path, FR_HOME_DIR, p->spare_dir, path);
+        fr_sys.rmdir(path);
+    }
+    if (p->socket_fd >= 0) {
+        fr_home_path(p->home.path, FR_HOME_SOCKET, p->socket_id, path);
         fr_sys.unlink(path);
-        fr_sys.close(p->door_fd);
+        fr_sys.close(p->socket_fd);
     }
     if (p->sock >= 0)
         fr_sys.close(p->sock);
@@ -49,8 +53,8 @@ static void close_post(struct sup_post *p)
 
 /* The next whole handover among what was read; other messages came too late for an attempt that is
  * over. */
-static enum fr_rc find_order(struct sup_post *p, struct fr_arena *arena, struct fr_supervise *out,
-                             bool *found)
+static enum fr_rc find_order(struct sup_process *p, struct fr_arena *arena,
+                             struct fr_supervise *out, bool *found)
 {
     enum fr_rc rc = FR_OK;
     struct fr_err err;
@@ -71,17 +75,17 @@ static enum fr_rc find_order(struct sup_post *p, struct fr_arena *arena, struct 
 }
 
 /* Waits for an attempt; false: there will be none. */
-static bool next_order(struct sup_post *p, struct fr_arena *arena, struct fr_supervise *out)
+static bool next_order(struct sup_process *p, struct fr_arena *arena, struct fr_supervise *out)
 {
     char piece[READ_PIECE];
     bool found = false;
 
     while (find_order(p, arena, out, &found) == FR_OK && !found) {
         struct pollfd fds[] = {{.fd = p->sock, .events = POLLIN},
-                               {.fd = p->door_fd, .events = POLLIN}};
+                               {.fd = p->socket_fd, .events = POLLIN}};
         if (fr_sys.poll(fds, 2, -1) <= 0)
             continue;
-        int late = fds[1].revents != 0 ? fr_sys.accept(p->door_fd) : -1;
+        int late = fds[1].revents != 0 ? fr_sys.accept(p->socket_fd) : -1;
         if (late >= 0)
             fr_sys.close(late); /* the attempt it asks for is over: the journal has its end */
         if (fds[0].revents == 0)
@@ -98,10 +102,12 @@ static bool next_order(struct sup_post *p, struct fr_arena *arena, struct fr_sup
 static int body(void *arg)
 {
     const struct flat *f = arg;
-    struct sup_post p = {
-        .home = {.journal = -1, .lock = -1}, .door_fd = -1, .door = f->door, .sock = f->sock};
+    struct sup_process p = {.home = {.journal = -1, .lock = -1},
+                            .socket_fd = -1,
+                            .socket_id = f->socket_id,
+                            .sock = f->sock};
     struct fr_err err;
-    enum fr_rc rc = open_post(&p, f, &err);
+    enum fr_rc rc = open_process(&p, f, &err);
 
     if (fr_cgroup_joined(f->cgroup))
         memcpy(p.cgroup, f->cgroup, sizeof(p.cgroup));
@@ -116,13 +122,13 @@ static int body(void *arg)
             rc = FR_STOPPED;
         fr_arena_finish(&arena);
     }
-    close_post(&p);
+    close_process(&p);
     return rc == FR_OK || rc == FR_STOPPED ? 0 : 1;
 }
 
 enum fr_rc fr_supervisor_start(const struct fr_supervisor_args *a, int *sock, struct fr_err *err)
 {
-    struct flat f = {.door = a->door};
+    struct flat f = {.socket_id = a->socket_id};
     enum fr_rc rc = FR_OK;
     int fds[2];
 
@@ -147,9 +153,9 @@ enum fr_rc fr_supervisor_start(const struct fr_supervisor_args *a, int *sock, st
 
 int fr_supervise_run(const struct fr_supervise *s, int sock)
 {
-    struct sup_post p = {.home = {.journal = -1, .lock = -1}, .door_fd = -1, .sock = sock};
+    struct sup_process p = {.home = {.journal = -1, .lock = -1}, .socket_fd = -1, .sock = sock};
     int code = sup_attempt(&p, s);
 
-    close_post(&p);
+    close_process(&p);
     return code;
 }

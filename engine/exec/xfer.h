@@ -1,0 +1,59 @@
+/*
+ * Puts and gets of files, inside. On a node at most one put and one get are under way; the others
+ * wait in the order they were asked for. A new connection starts the active ones again from where
+ * the other side says the file ends.
+ */
+#ifndef FR_EXEC_XFER_H
+#define FR_EXEC_XFER_H
+
+#include "engine/exec/chan.h"
+
+#include "engine/base/arena.h"
+
+struct fr_sync; /* a file that is being written to the disk, in a thread */
+
+/* put: begin sent; data; end sent. get: asked for; SYNC, CHECK: all came, and is being written to
+ * the disk, then hashed */
+enum phase { ASK, SEND, SYNC, CHECK };
+
+struct fr_xfer {
+    struct fr_xfer *next;
+    struct fr_arena arena; /* owns what follows */
+    uint64_t ref;
+    bool is_put;
+    bool active; /* asked on this connection */
+    enum phase phase;
+    /* put */
+    struct fr_exec_file *files;
+    size_t n, at; /* files, the one under way */
+    uint64_t offset;
+    int fd;          /* of the file under way, -1 */
+    const char *dir; /* the node's store folder, once known */
+    /* get */
+    const char *path, *local, *part;
+    uint64_t max_bytes;
+    uint32_t mode;
+    struct fr_hash *hash; /* owns; CHECK */
+    struct fr_sync *sync; /* one is under way */
+    uint64_t sync_from;   /* bytes that had come when the newest was started */
+    bool whole;           /* SYNC: the one under way has all of them */
+};
+
+/* xfer.c */
+struct fr_xfer *fr_xfer_new(uint64_t ref, bool put); /* NULL: no memory */
+enum fr_rc fr_xfer_add(struct fr_chan *ch, struct fr_xfer *x);
+void fr_xfer_free(struct fr_xfer *x);
+void fr_xfer_close(struct fr_xfer *x); /* the file under way */
+/* Posts ev (NULL: nothing), takes x off and frees it; the next of its kind begins. */
+void fr_xfer_end(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev);
+void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err);
+/* No memory to say what happened: the connection falls, and the next one tries again. */
+void fr_xfer_try_again(struct fr_chan *ch);
+
+/* xfer_get.c */
+void fr_get_begin(struct fr_chan *ch, struct fr_xfer *x);
+void fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d);
+void fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e);
+void fr_get_forget(struct fr_xfer *x); /* its sync, if one is under way */
+
+#endif

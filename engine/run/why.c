@@ -1,0 +1,132 @@
+/* Reasons in words: why an instance ended, and which failure failed the run. */
+#include "engine/run/inside.h"
+
+#include <string.h>
+
+static const char *failed_need(struct fr_run *run, uint32_t inst)
+{
+    const struct fr_plan_task *task = run_task_of(run, inst);
+
+    for (uint32_t i = 0; i < task->n_needs; i++) {
+        enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
+
+        if (fr_state_ended(st) && st != FR_ST_SUCCEEDED && st != FR_ST_SKIPPED)
+            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s",
+                                run->plan->tasks[task->needs[i]].name, fr_state_name(st));
+    }
+    return "something it needs failed";
+}
+
+/* The node that the instance waited for: of a gang the first that is not there. */
+static uint32_t missing_node(const struct fr_run *run, uint32_t inst)
+{
+    const struct fr_plan_task *task = run_task_of(run, inst);
+
+    for (uint32_t k = 0; task->gang && k < task->count; k++)
+        if (!run->nodes[run_node_of(run, task->first + k)].up)
+            return run_node_of(run, task->first + k);
+    return run_node_of(run, inst);
+}
+
+static const char *why_unreachable(struct fr_run *run, uint32_t inst)
+{
+    uint32_t n = missing_node(run, inst);
+    const struct fr_plan_node *node = &run->plan->nodes[n];
+    const char *reason = run->nodes[n].reason;
+    const char *prefix = fr_arena_fmt(&run->arena, "node %s: ", node->name);
+    char limit[24] = "2m";
+
+    if (prefix != NULL && fr_has_prefix(reason, prefix))
+        reason += strlen(prefix);
+    if (node->spec != NULL)
+        fr_show_duration(node->spec->connect.retry_for_ms, limit);
+    return fr_arena_fmt(&run->arena, "node %s was not there for %s (connect.retry_for)%s%s",
+                        node->name, limit, reason[0] != '\0' ? ": " : "", reason);
+}
+
+static const char *why_cause(struct fr_run *run, const struct fr_row *row)
+{
+    const struct fr_task *task = run_task_of(run, row->inst)->spec;
+    const char *reason;
+    char text[24];
+
+    switch (row->cause) {
+    case FR_CAUSE_EXIT:
+        return row->code == 0 ? "" : fr_arena_fmt(&run->arena, "exit code %d", row->code);
+    case FR_CAUSE_SIGNAL:
+        return fr_arena_fmt(&run->arena, "ended by signal %d (%s)", row->code,
+                            strsignal(row->code));
+    case FR_CAUSE_TIMEOUT:
+        fr_show_duration(task->timeout_ms, text);
+        return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
+    case FR_CAUSE_OOM:
+        return "killed by the kernel: out of memory";
+    case FR_CAUSE_START_FAILED:
+        reason = run->nodes[run_node_of(run, row->inst)].reason;
+        return reason[0] != '\0' ? fr_arena_dup(&run->arena, reason) : "its node did not start it";
+    case FR_CAUSE_UNREACHABLE:
+        return why_unreachable(run, row->inst);
+    case FR_CAUSE_NODE_LOST:
+        return "its node is given up";
+    case FR_CAUSE_LOST:
+        return "its outcome is not known";
+    case FR_CAUSE_GANG_PEER:
+        return "another member of its gang ended";
+    case FR_CAUSE_STOPPED:
+        return "stopped by the user";
+    default:
+        return "";
+    }
+}
+
+const char *run_why(struct fr_run *run, const struct fr_row *row)
+{
+    const struct run_inst *in = &run->insts[row->inst];
+    bool unstarted = row->cause == FR_CAUSE_START_FAILED || row->cause == FR_CAUSE_UNREACHABLE;
+    bool ours =
+        fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 &&
+        strcmp(in->row.cause, row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "") == 0;
+    const char *base, *own = ours ? in->row.reason : ""; /* an older end has its own */
+
+    if (row->state == FR_ST_UPSTREAM_FAILED)
+        return failed_need(run, row->inst);
+    if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
+        return unstarted ? why_cause(run, row) : "";
+    base = why_cause(run, row);
+    if (own == NULL || own[0] == '\0')
+        return base;
+    if (base == NULL || base[0] == '\0' || unstarted)
+        return own;
+    return fr_arena_fmt(&run->arena, "%s: %s", base, own);
+}
+
+/* An instance whose failure failed the run. */
+static bool is_failure(const struct fr_run *run, const struct fr_row *row)
+{
+    return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
+           row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
+           row->cause != FR_CAUSE_GANG_PEER && !run_task_of(run, row->inst)->spec->best_effort;
+}
+
+/* The first instance to blame. Of a gang that failed because one member was lost, that member. */
+const char *run_why_failed(struct fr_run *run)
+{
+    uint32_t found = FR_PLAN_NONE;
+    struct fr_row culprit = {0};
+
+    for (uint32_t i = 0; i < run->plan->n_insts; i++) {
+        struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
+
+        if (is_failure(run, &row) &&
+            (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
+                                       row.state == FR_ST_LOST && culprit.state != FR_ST_LOST))) {
+            found = i;
+            culprit = row;
+        }
+    }
+    if (found == FR_PLAN_NONE)
+        return "";
+    return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[found].key,
+                        run->insts[found].reason[0] != '\0' ? run->insts[found].reason
+                                                            : fr_state_name(culprit.state));
+}

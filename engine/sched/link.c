@@ -1,0 +1,181 @@
+/* Links to nodes: up, down, refused, given up; and what waits for a node that is not there. */
+#include "engine/sched/internal.h"
+
+void give_up(struct fr_sched *s, uint32_t inst)
+{
+    struct fr_event ev = {.cause = FR_CAUSE_NODE_LOST, .proven = true};
+
+    put_act(s, FR_ACT_STOP, inst); /* should a start still be on its way there */
+    attempt_ended(s, inst, &ev);
+}
+
+static void arm_lost(struct fr_sched *s, uint32_t inst, int64_t since_ms)
+{
+    int64_t after = plan_task(s, inst)->spec->lost_after_ms;
+
+    if (after > 0)
+        set_timer(s, inst | LOST_TIMER, ++s->insts[inst].lost_stamp,
+                  since_ms + after + s->margin_ms);
+}
+
+static void node_down(struct fr_sched *s, uint32_t n, int64_t since_ms)
+{
+    struct node *node = &s->nodes[n];
+
+    if (node->link == LINK_DOWN)
+        return;
+    if (node->link == LINK_ASKED)
+        node->away_timer = false; /* the wait may be shorter now */
+    else
+        node->away_ms = s->now_ms;
+    node->link = LINK_DOWN;
+    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
+        s->insts[i].row.unreachable = true;
+        put_row(s, i);
+        arm_lost(s, i, since_ms);
+    }
+    room_changed(s, n);
+    node_gone(s, n);
+    wait_for_node(s, n);
+}
+
+static void node_up(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+
+    node->link = LINK_UP;
+    for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
+        s->insts[i].lost_stamp++;
+        if (s->insts[i].row.unreachable) {
+            s->insts[i].row.unreachable = false;
+            put_row(s, i);
+        }
+        s->insts[i].queried = true;
+        put_act(s, FR_ACT_QUERY, i);
+    }
+    node_back(s, n);
+}
+
+/* ---- nodes that are not there ---- */
+
+static int64_t retry_for_ms(const struct fr_sched *s, uint32_t n)
+{
+    const struct fr_node *spec = s->plan->nodes[n].spec;
+
+    return spec != NULL ? spec->connect.retry_for_ms : CONTROL_RETRY_FOR_MS;
+}
+
+/* The first try to reach a node is let to end, so that the reason is known. */
+static int64_t wait_ms(const struct fr_sched *s, uint32_t n)
+{
+    const struct fr_node *spec = s->plan->nodes[n].spec;
+    int64_t wait = retry_for_ms(s, n);
+    int64_t first_try = spec != NULL ? spec->connect.timeout_ms + FIRST_TRY_MS : 0;
+
+    return s->nodes[n].link == LINK_ASKED && first_try > wait ? first_try : wait;
+}
+
+static bool is_away(const struct node *node)
+{
+    return node->link == LINK_ASKED || node->link == LINK_DOWN;
+}
+
+/* When an instance that is ready has waited long enough: it counts while it is ready and its node
+ * is away. */
+static int64_t wait_due(const struct fr_sched *s, uint32_t n, uint32_t inst)
+{
+    int64_t ready_ms = s->insts[inst].due_ms, away_ms = s->nodes[n].away_ms;
+
+    return (ready_ms > away_ms ? ready_ms : away_ms) + wait_ms(s, n);
+}
+
+void wait_for_node(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+
+    if (!is_away(node) || node->away_timer || retry_for_ms(s, n) == 0)
+        return;
+    node->away_timer = true;
+    set_timer(s, n | AWAY_TIMER, 0, s->now_ms + wait_ms(s, n));
+}
+
+/* Fails the instance if its time has come; else *next is the earliest of those that wait on. */
+static bool waited_enough(struct fr_sched *s, uint32_t n, uint32_t inst, int64_t *next)
+{
+    int64_t due = wait_due(s, n, inst);
+
+    if (due <= s->now_ms) {
+        fail_unstarted(s, inst, FR_CAUSE_UNREACHABLE);
+        return true;
+    }
+    *next = due < *next ? due : *next;
+    return false;
+}
+
+/* One look at all that wait for the node; the next comes AWAY_STEP_MS later at the earliest. */
+void end_waits(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+    int64_t next = INT64_MAX;
+
+    node->away_timer = false;
+    if (!is_away(node))
+        return;
+    for (size_t i = 0; i < node->ready.n; i++) {
+        struct entry e = node->ready.v[i];
+
+        if (s->insts[e.id].stamp == e.stamp)
+            waited_enough(s, n, e.id, &next);
+    }
+    for (uint32_t *t = &node->gang_wait; *t != NONE;) {
+        uint32_t first = s->plan->tasks[*t].first;
+
+        if (s->insts[first].row.state != FR_ST_READY || waited_enough(s, n, first, &next))
+            *t = s->tasks[*t].next_wait;
+        else
+            t = &s->tasks[*t].next_wait;
+    }
+    if (next == INT64_MAX)
+        return;
+    node->away_timer = true;
+    set_timer(s, n | AWAY_TIMER, 0,
+              next > s->now_ms + AWAY_STEP_MS ? next : s->now_ms + AWAY_STEP_MS);
+}
+
+static void node_refused(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+
+    node->link = LINK_REFUSED;
+    while (node->ready.n > 0) {
+        struct entry e = node->ready.v[0];
+
+        heap_pop(&node->ready);
+        if (s->insts[e.id].stamp == e.stamp)
+            fail_unstarted(s, e.id, FR_CAUSE_START_FAILED);
+    }
+    node_gone(s, n);
+    node_back(s, n);
+}
+
+static void abandon(struct fr_sched *s, uint32_t n)
+{
+    uint32_t i = s->nodes[n].live;
+
+    while (i != NONE) {
+        give_up(s, i);
+        i = s->nodes[n].live; /* an end may have stopped others, but starts nothing */
+    }
+}
+
+void node_event(struct fr_sched *s, const struct fr_event *ev)
+{
+    if (ev->kind == FR_EV_NODE_UP)
+        node_up(s, ev->node);
+    else if (ev->kind == FR_EV_NODE_DOWN)
+        node_down(s, ev->node, ev->since_ms);
+    else if (ev->kind == FR_EV_NODE_REFUSED)
+        node_refused(s, ev->node);
+    else
+        abandon(s, ev->node);
+}

@@ -1,0 +1,76 @@
+#!/bin/bash
+# Every attempt has a folder of its own, and its program is looked for on its own PATH: what a task
+# does to its folder reaches nothing of the node, and what does not start says why.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+# runs WHAT TASKS: a pipeline of these tasks succeeds, and so does the next run on that node.
+runs() {
+    printf 'name: folder\nnodes: [{name: n1, executor: local}]\n%s\n' "$2" > p.yaml
+    timeout 60 "$flowrun" p.yaml > out 2>&1
+    same "$1: exit code" $? 0
+    timeout 60 "$flowrun" next.yaml > out2 2>&1
+    same "the run after: $1" $? 0
+}
+printf 'name: next\nnodes: [{name: n1, executor: local}]\ntasks: {a: {run: "echo on"}, b: {needs: [a], run: "echo on"}}\n' > next.yaml
+node=$FLOWRUN_HOME/nodes/n1
+
+runs "a file called journal" 'tasks: {t: {run: "echo x > journal; echo y > lock; mkdir log s store; test -f journal"}, u: {needs: [t], run: "true"}}'
+runs "rm -rf ./*" 'tasks: {t: {run: "rm -rf ./* ./.[!.]*"}, u: {needs: [t], run: "true"}}'
+runs 'rm -rf "$FLOWRUN_DIR"/*' 'tasks: {t: {run: "test -n \"$FLOWRUN_DIR\" && touch x && rm -rf \"$FLOWRUN_DIR\"/*"}, u: {needs: [t], run: "true"}}'
+for f in journal lock log s store work; do check "the node still has $f" test -e "$node/$f"; done
+
+# The folder is the working folder, TMPDIR and FLOWRUN_DIR of task, hook and sidecar; no two share it.
+show='pwd; echo $TMPDIR; echo $FLOWRUN_DIR'
+runs "who has which folder" "env: {W: $work}
+tasks:
+  t:
+    run: |
+      { $show; } > \$W/t
+      touch kept
+      while [ ! -e side-was-here ]; do sleep 0.01; done
+    sidecars:
+      - {run: '{ $show; } > \$W/s; touch side-was-here; sleep 60'}
+  u: {needs: [t], argv: [sh, -c, '{ $show; } > \$W/u']}
+  v: {needs: [u], env: {TMPDIR: /var/tmp}, cwd: sub, files: {sub/x: p.yaml}, run: '{ pwd; echo \$TMPDIR; } > \$W/v'}
+on_exit:
+  - {on: n1, run: '{ $show; } > \$W/h'}"
+for f in t s u h; do
+    same "folders of $f" "$(sort -u "$f" | wc -l)" 1
+    case $(head -1 "$f") in "$node"/a/*) ok ;; *) bad "$f ran in $(head -1 "$f")" ;; esac
+done
+same "a sidecar is in its task's folder" "$(head -1 s)" "$(head -1 t)"
+same "folders of three attempts" "$(cat t u h | sort -u | wc -l)" 3
+same "TMPDIR that the task sets" "$(sed -n 2p v)" /var/tmp
+case $(head -1 v) in "$node"/a/*/sub) ok ;; *) bad "a relative cwd: $(head -1 v)" ;; esac
+check "a folder with something in it stays for a while" test -e "$(head -1 t)/kept"
+until_true 20 test ! -e "$(head -1 u)" && ok
+
+# Programs are those of the task's PATH.
+mkdir bin && printf '#!/bin/sh\necho mine\n' > bin/mine && chmod +x bin/mine
+runs "a program on the task's PATH" "tasks: {t: {env: {PATH: $work/bin:/usr/bin:/bin}, argv: [mine]}}"
+has "its own program ran" out "mine"
+runs "needs_program and argv" 'tasks: {t: {needs_program: [flowtrain], argv: [flowtrain, help]}}'
+has "flowtrain ran" out "flowtrain"
+
+# What does not start says what was not there.
+fails() { # WHAT TASK TEXT…
+    printf 'name: folder\nnodes: [{name: n1, executor: local}]\ntasks: {t: %s}\n' "$2" > p.yaml
+    timeout 60 "$flowrun" p.yaml > out 2>&1
+    same "$1: exit code" $? 1
+    for text in "${@:3}"; do has "$1" out "$text"; done
+}
+printf '#!/no/such/shell\n' > bin/lost && chmod +x bin/lost
+printf 'x' > bin/plain
+fails "no such program" "{env: {PATH: $work/bin}, argv: [no-such-program]}" \
+    "cannot start no-such-program: there is no such program on PATH=$work/bin"
+fails "no such path" "{argv: [/no/such/program]}" "cannot start /no/such/program" "No such file"
+fails "no interpreter" "{argv: [$work/bin/lost]}" "cannot start $work/bin/lost: the interpreter of its first line is not there"
+fails "not executable" "{env: {PATH: $work/bin}, argv: [plain]}" "cannot start plain" "Permission denied"
+fails "no such cwd" "{cwd: /no/such/folder, run: 'true'}" "its working folder (cwd) /no/such/folder cannot be used: No such file"
+
+# Outputs that nobody declared.
+fails "forgotten outputs" "{run: 'echo k=1 >> \$FLOWRUN_OUTPUT; echo l=2 >> \$FLOWRUN_OUTPUT'}" \
+    'the task declares no outputs: add the line "outputs: [k, l]" to it'
+fails "one forgotten" "{outputs: [a], run: 'echo k=1 >> \$FLOWRUN_OUTPUT'}" 'output "k" is not declared: add it to the task'
+finish

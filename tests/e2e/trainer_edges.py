@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Edges of a run: the last step off the save grid, a limit of checkpoints, a stop that one rank alone was
+asked for, a token cache under another train_on_prompt, masks of dropout by epoch."""
+import json
+import os
+import signal
+
+import trainer_lib as t
+
+BASE = dict(accumulation=1, deepspeed=None, max_samples=30)
+
+
+def numbers(folder, prefix):
+    return sorted(int(n[len(prefix):]) for n in os.listdir(folder) if n.startswith(prefix))
+
+
+def saves():
+    """Which checkpoints and resume states stand at the end."""
+    for what, flags, checkpoints, states in (
+            ("on the grid", dict(steps=4, save_steps=2), [2, 4], [2, 4]),
+            ("off the grid", dict(steps=5, save_steps=2), [2, 4, 5], [4, 5]),
+            ("one step beyond it", dict(steps=3, save_steps=2), [2, 3], [2, 3]),
+            ("before it", dict(steps=1, save_steps=2), [1], [1]),
+            ("the newest", dict(steps=4, save_steps=1, save_total_limit=1), [4], [3, 4]),
+            ("the newest two", dict(steps=4, save_steps=1, save_total_limit=2), [3, 4], [3, 4]),
+            ("the newest three", dict(steps=4, save_steps=1, save_total_limit=3), [2, 3, 4], [3, 4]),
+            ("as many as there are", dict(steps=4, save_steps=1, save_total_limit=4), [1, 2, 3, 4], [3, 4]),
+            ("by epoch", dict(steps=None, num_train_epochs=2, max_samples=3, save_strategy="epoch"), [3, 6], [3, 6]),
+            ("ten come after nine", dict(steps=10, save_steps=1, save_total_limit=2), [9, 10], [9, 10])):
+        out = "saves-" + what.replace(" ", "-")
+        t.train(what, out, 1, **{**BASE, **flags})
+        t.same(what + ": checkpoints", numbers(out, "checkpoint-"), checkpoints)
+        t.same(what + ": resume states", numbers(out + "/resume", "step-"), states)
+
+
+def stop_of_one():
+    """Rank 1 alone is asked to stop: all stop behind the same step and the state is whole."""
+    run = t.launch("stop", 2, steps=100000, save_steps=100000, lr_scheduler_type="constant", accumulation=1,
+                   max_samples=30)
+    t.until("the run has begun", lambda: t.steps_done("stop") >= 1 or run.ended())
+    os.kill(t.until("rank 1", lambda: run.ranks().get(1)), signal.SIGTERM)
+    t.same("one rank is asked: exit status", run.wait(), 3)
+    t.has("one rank is asked: message", run.text(), "as asked; the resume state is written")
+    states = numbers("stop/resume", "step-")
+    if t.same("one rank is asked: one state", len(states), 1):
+        run = t.train("goes on", "stop", 2, steps=states[0] + 1, save_steps=100000, accumulation=1, max_samples=30,
+                      resume_from_checkpoint="last", overwrite_output_dir=True, lr_scheduler_type="constant")
+        t.check("goes on from there", run.ended())
+
+
+def caches():
+    """One token cache folder, two answers to what is trained."""
+    seen = {}
+    for prompt in (False, True):
+        for where in ("shared", "fresh-%s" % prompt):
+            out = "cache-%s-%s" % (prompt, where)
+            t.train(out, out, 1, steps=1, save_strategy="no", tokenized_path=where, train_on_prompt=prompt, **BASE)
+            seen[prompt, where.split("-")[0]] = t.losses(out)
+        t.same("train_on_prompt %s: the cache of the other is not taken" % prompt, seen[prompt, "shared"],
+               seen[prompt, "fresh"])
+    t.check("train_on_prompt is felt", seen[True, "fresh"] != seen[False, "fresh"])
+
+
+def masks():
+    """With a rate of 0 and a trained adapter, only dropout can change the loss from epoch to epoch."""
+    t.train("an adapter", "start", 1, steps=4, save_strategy="no", **dict(BASE, lora_dropout=0.5, learning_rate="5e-2"))
+    for p, kinds in (("0", 1), ("0.5", 3)):
+        with open("start/adapter_config.json") as f:
+            config = json.load(f)
+        with open("start/adapter_config.json", "w") as f:
+            json.dump(dict(config, lora_dropout=float(p)), f)
+        out = "masks-" + p
+        t.train(out, out, 1, steps=None, num_train_epochs=3, save_strategy="no", learning_rate="0",
+                adapter_name_or_path="start", lora_dropout=p, disable_shuffling=True,
+                **dict(BASE, accumulation=2, max_samples=2))
+        seen = [loss for loss, _ in t.losses(out).values()]
+        t.same("dropout %s: epochs" % p, len(seen), 3)
+        t.same("dropout %s: different losses" % p, len(set(seen)), kinds)
+
+
+def main():
+    t.begin()
+    saves()
+    stop_of_one()
+    caches()
+    masks()
+    t.finish()
+
+
+main()

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Checkpoints in FP8 as DeepSeek-V3 is released: linears in E4M3 with one f32 multiplier a block, in a
+shard of their own; embedding, norms, head and router in bf16. A golden model is converted and must give
+what its dequantised f32 twin gives, through `flowtrain forward` and `flowtrain train`.
+
+usage: trainer_fp8.py BUILD [cpu|cuda]     (cuda: on the simulated GPU)
+
+Tolerances, relative: logits, loss and every adapter gradient in f32 1e-5 of the tensor's 2-norm, chosen
+experts equal; losses and gradient norms of f32 trainings 1e-5; of bf16 trainings 2^-6 and 2^-4: the twin's
+weights are rounded to bf16, FP8 weights are not.
+"""
+import bisect
+import json
+import math
+import os
+import re
+import struct
+import sys
+
+import trainer_lib as t
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/deepseek_v3")
+LINEAR = re.compile(r"_proj(_with_mqa)?\.weight$")
+
+
+def e4m3(code):
+    exponent, mantissa = code >> 3 & 15, code & 7
+    value = mantissa * 2.0 ** -9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
+    return -value if code & 0x80 else value
+
+
+VALUES = [e4m3(code) for code in range(0x7f)]  # finite, not negative, ascending: the index is the code
+
+
+def nearest(x):
+    """The code of the nearest value, ties to the even code; x is at most 448 in magnitude."""
+    size = min(abs(x), 448.0)
+    i = bisect.bisect_left(VALUES, size)
+    if i > 0 and (i == len(VALUES) or size - VALUES[i - 1] < VALUES[i] - size or
+                  (size - VALUES[i - 1] == VALUES[i] - size and (i - 1) % 2 == 0)):
+        i -= 1
+    return i | (0x80 if math.copysign(1, x) < 0 else 0)
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def read(path):
+    """{name: (dtype, shape, bytes)}"""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    return {name: (e["dtype"], e["shape"], data[e["data_offsets"][0]:e["data_offsets"][1]])
+            for name, e in header.items() if name != "__metadata__"}
+
+
+def write(path, tensors):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def floats(dtype, raw):
+    if dtype == "F32":
+        return list(struct.unpack("<%df" % (len(raw) // 4), raw))
+    assert dtype == "BF16", dtype
+    return [struct.unpack("<f", struct.pack("<I", h << 16))[0]
+            for h in struct.unpack("<%dH" % (len(raw) // 2), raw)]
+
+
+def quantise(shape, values, block):
+    """Codes, multipliers by block row and column, and the dequantised values."""
+    rows, cols = shape
+    width = -(-cols // block[1])
+    scales = [0.0] * (-(-rows // block[0]) * width)
+    for i, x in enumerate(values):
+        at = i // cols // block[0] * width + i % cols // block[1]
+        scales[at] = max(scales[at], abs(x))
+    scales = [f32(amax / 448) if amax > 0 else 1.0 for amax in scales]
+    codes, back = bytearray(), []
+    for i, x in enumerate(values):
+        scale = scales[i // cols // block[0] * width + i % cols // block[1]]
+        codes.append(nearest(x / scale))
+        back.append(f32(e4m3(codes[-1]) * scale))
+    return bytes(codes), scales, back
+
+
+def convert(source, fp8, twin, block):
+    """Model folders fp8, in two shards, and twin, in f32, of the model in source."""
+    weights, scales, plain = {}, {}, {}
+    for name, (dtype, shape, raw) in read(source + "/model.safetensors").items():
+        if LINEAR.search(name):
+            codes, multipliers, back = quantise(shape, floats(dtype, raw), block)
+            weights[name] = ("F8_E4M3", shape, codes)
+            scales[name + "_scale_inv"] = ("F32", [-(-shape[i] // block[i]) for i in (0, 1)],
+                                           struct.pack("<%df" % len(multipliers), *multipliers))
+            plain[name] = ("F32", shape, struct.pack("<%df" % len(back), *back))
+        else:
+            weights[name] = plain[name] = (dtype, shape, raw)
+    with open(source + "/config.json") as f:
+        config = json.load(f)
+    for folder in (fp8, twin):
+        os.mkdir(folder)
+        for name in os.listdir(source):
+            if name.startswith(("adapter", "tokenizer")):
+                os.symlink(os.path.abspath(os.path.join(source, name)), os.path.join(folder, name))
+    shards = ["model-%05d-of-00002.safetensors" % k for k in (1, 2)]
+    write(fp8 + "/" + shards[0], weights)
+    write(fp8 + "/" + shards[1], scales)
+    with open(fp8 + "/model.safetensors.index.json", "w") as f:
+        json.dump({"metadata": {}, "weight_map": {n: shards[n in scales] for n in list(weights) + list(scales)}}, f)
+    write(twin + "/model.safetensors", plain)
+    with open(twin + "/config.json", "w") as f:
+        json.dump(dict(config, torch_dtype="float32", dtype="float32"), f)
+    config["quantization_config"] = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+                                     "weight_block_size": block}
+    with open(fp8 + "/config.json", "w") as f:
+        json.dump(config, f)
+
+
+def distance(got, want):
+    return math.sqrt(sum((a - b) ** 2 for a, b in zip(got, want)) / sum(b * b for b in want))
+
+
+def forward(folder, device, out):
+    batch = read(os.path.join(GOLDEN, os.path.basename(folder).split("-")[0]) + "/golden.safetensors")
+    numbers = {k: struct.unpack("<%dq" % (len(batch[k][2]) // 8), batch[k][2])
+               for k in ("input_ids", "labels", "lengths")}
+    width = len(numbers["input_ids"]) // len(numbers["lengths"])
+    for k in ("input_ids", "labels"):
+        with open(k + ".json", "w") as f:
+            json.dump([numbers[k][b * width:b * width + n] for b, n in enumerate(numbers["lengths"])], f)
+    run = t.Run(["forward", "--model_name_or_path", folder, "--adapter_name_or_path", folder, "--input_ids",
+                 "input_ids.json", "--labels", "labels.json", "--grads", "--output", out, "--device", device])
+    t.check("forward of " + folder, run.wait() == 0, run.text()[-2000:])
+    return read(out)
+
+
+def same_answers(name, block, device):
+    folder = "%s-%d" % (name, block[0])
+    convert(os.path.join(GOLDEN, name), folder, folder + "-twin", block)
+    got = forward(folder, device, "got.safetensors")
+    want = forward(folder + "-twin", "cpu", "want.safetensors")
+    first = forward(os.path.join(GOLDEN, name), "cpu", "first.safetensors")
+    t.same(folder + ": tensors", sorted(got), sorted(want))
+    worst = 0
+    for key in want:
+        if key.startswith("experts"):
+            t.same("%s: %s" % (folder, key), got[key], want[key])
+            continue
+        off = distance(floats("F32", got[key][2]), floats("F32", want[key][2]))
+        worst = max(worst, off)
+        t.check("%s: %s" % (folder, key), off <= 1e-5, off)
+    moved = distance(floats("F32", first["logits"][2]), floats("F32", want["logits"][2]))
+    print("%s, blocks of %d: %d tensors, worst %.2g; quantising moved the logits by %.2g" %
+          (name, block[0], len(want), worst, moved))
+    t.check(folder + ": quantising is felt", moved > 1e-3, moved)
+
+
+SIZES = dict(hidden_size=160, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=32,
+             kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16, intermediate_size=136,
+             moe_intermediate_size=24, n_routed_experts=4, n_group=2, topk_group=1, num_experts_per_tok=2,
+             first_k_dense_replace=1)
+HOST = json.dumps({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"},
+                   "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})
+
+
+def run(out, folder, device, world=1, **more):
+    t.train("train " + out, out, world, model_name_or_path=folder, device=device, steps=3, accumulation=2 // world,
+            cutoff_len=32, train_on_prompt=True, save_strategy="no", no_resume_state=True,
+            **{"lora_dropout": 0, **more})
+    steps = [(e["loss"], e["grad_norm"]) for e in t.log_lines(out) if "loss" in e]
+    t.same(out + ": steps", len(steps), 3)
+    return steps
+
+
+def near(what, got, want, loss, norm):
+    worst = [max([abs(a[i] / b[i] - 1) for a, b in zip(got, want)] or [9]) for i in (0, 1)]
+    print("%s: losses within %.2g, gradient norms within %.2g" % (what, *worst))
+    t.check(what + ": losses", worst[0] <= loss, worst[0])
+    t.check(what + ": gradient norms", worst[1] <= norm, worst[1])
+
+
+def trainings(device):
+    """Blocks of 128 that divide by nothing: matrices of 160 have two by two."""
+    with open("ex/model/config.json") as f:
+        config = dict(json.load(f), **SIZES)
+    with open("config.json", "w") as f:
+        json.dump(config, f)
+    one = t.Run(["init", "--config", "config.json", "--output", "model", "--tokenizer", "ex/model"])
+    t.check("init", one.wait() == 0, one.text())
+    convert("model", "fp8", "fp8-twin", [128, 128])
+    want = run("w", "fp8-twin", "cpu")
+    near("1 rank", run("one", "fp8", device), want, 1e-5, 1e-5)
+    near("2 ranks, ZeRO-3", run("two", "fp8", device, 2), want, 1e-5, 1e-5)
+    near("weights on the host", run("host", "fp8", device, 2, deepspeed=HOST), want, 1e-5, 1e-5)
+    near("bf16", run("half", "fp8", device, bf16=True), run("h", "fp8-twin", "cpu", bf16=True), 2.0 ** -6, 2.0 ** -4)
+
+
+def broken():
+    """Scales that are not what the weights need: one line that names the tensor."""
+    q_a = "model.layers.0.self_attn.q_a_proj.weight"
+    weights, scales = (read("fp8/model-%05d-of-00002.safetensors" % k) for k in (1, 2))
+    dtype, shape, raw = scales[q_a + "_scale_inv"]
+    rows = [("no scale", None, [q_a + "_scale_inv", "no such tensor"]),
+            ("a transposed scale", (dtype, shape[::-1], raw), [q_a + "_scale_inv"]),
+            ("a scale that is not finite", (dtype, shape, struct.pack("<f", float("nan")) + raw[4:]), [q_a, "finite"]),
+            ("a weight that is not FP8", "bf16", [q_a, "is bf16, f8_e4m3 is needed"])]
+    for what, scale, parts in rows:
+        folder = what.replace(" ", "-")
+        os.mkdir(folder)
+        for name in os.listdir("fp8"):
+            if not name.endswith((".safetensors", "index.json")):
+                os.symlink(os.path.abspath("fp8/" + name), folder + "/" + name)
+        tensors = {**weights, **scales}
+        if scale == "bf16":
+            tensors[q_a] = ("BF16", weights[q_a][1], bytes(2 * len(weights[q_a][2])))
+        elif scale is None:
+            del tensors[q_a + "_scale_inv"]
+        else:
+            tensors[q_a + "_scale_inv"] = scale
+        write(folder + "/model.safetensors", tensors)
+        run = t.launch("out-" + folder, 1, model_name_or_path=folder, steps=1, accumulation=1)
+        t.same(what + ": exit status", run.wait(), 2)
+        for part in parts:
+            t.has(what, run.text(), part)
+
+
+def main():
+    device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+    t.begin()
+    if device == "cuda":
+        t.simulate()
+    for name, block in (("yarn", [128, 128]), ("no_q_lora", [16, 16]), ("two_shared", [24, 32])):
+        same_answers(name, block, device)
+    trainings(device)
+    if device == "cpu":
+        broken()
+    t.finish()
+
+
+main()

@@ -1,0 +1,87 @@
+#!/bin/bash
+# Expressions as a user meets them: what when: skips, what && and || give, what is refused.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+# ran WHAT NAMES ARGS…: the pipeline succeeds, and exactly these tasks were not skipped.
+ran() {
+    local what=$1 want=$2
+    shift 2
+    "$flowrun" v.yaml --json "$@" > json 2> err
+    same "$what: exit code" $? 0
+    same "$what" "$(python3 -c '
+import json
+states = [json.loads(line) for line in open("json")]
+print(" ".join(sorted(e["task"] for e in states if e["event"] == "state" and e["state"] == "succeeded")))')" "$want"
+}
+
+cat > v.yaml <<'END'
+params:
+  env: {default: test}
+  dry: {type: bool, default: true}
+nodes: [{name: n1, executor: local}]
+tasks:
+  braces: {run: "true", when: "${{ params.env == 'prod' }}"}
+  bare: {run: "true", when: params.env == 'prod'}
+  wet: {run: "true", when: "!params.dry"}
+  wet_braces: {run: "true", when: "${{ !params.dry }}"}
+  first: {run: "true", when: "true || params.dry && false"}
+  late: {run: "true", when: "node.name == 'n1' || attempt == 1 && node.index == 7"}
+  never: {run: "true", when: "(node.name == 'n1' || attempt == 1) && node.index == 7"}
+  which:
+    outputs: [size]
+    env: {SIZE: "${{ params.env == 'prod' && 'large' || node.name == 'n2' && 'medium' || 'small' }}"}
+    run: echo "size=$SIZE" >> "$FLOWRUN_OUTPUT"
+  large: {run: "true", needs: [which], when: tasks.which.outputs.size == 'large'}
+  small: {run: "true", needs: [which], when: "${{ tasks.which.outputs.size == 'small' && 'yes' }}"}
+END
+ran "a test run" "first late small which"
+ran "a run for prod" "bare braces first large late which" -p env=prod
+ran "not dry, in another word" "first late small wet wet_braces which" -p dry=no
+
+# around WHEN LINE: refused, with the line to write; that line is accepted.
+around() {
+    printf 'params: {env: {default: test}, dry: {type: bool, default: true}}\ntasks:\n  a:\n    run: "true"\n    when: "%s"\n' "$1" > w.yaml
+    "$flowrun" w.yaml > out 2>&1
+    same "refused: $1" $? 2
+    has "and where: $1" out "w.yaml:5:11: when has text around \${{ }}; expected one expression: $2"
+    sed -i "s|^    when: .*|    ${2//&/\\&}|" w.yaml
+    "$flowrun" validate w.yaml > out 2>&1
+    same "what it says to write: $2" $? 0
+}
+around "\${{ params.env }} == 'prod'" "when: \${{ params.env == 'prod' }}"
+around "!\${{ params.dry }}" "when: \${{ !params.dry }}"
+around "'\${{ params.env }}' == 'prod' && !\${{ params.dry }}" "when: \${{ params.env == 'prod' && !params.dry }}"
+# What built-in tasks did: sentences for people, JSON for programs.
+cat > built.yaml <<'END'
+nodes: [{name: n1, executor: local}]
+tasks:
+  make: {run: 'mkdir "$FLOWRUN_WORK/src" "$FLOWRUN_WORK-2" && echo x > "$FLOWRUN_WORK/src/f"'}
+  tidy: {uses: cleanup, needs: [make]}
+  put: {uses: publish, needs: [tidy], with: {from: src, to: "published/${{ 'here' }}"}}
+END
+"$flowrun" built.yaml > out 2>&1
+same "built-in tasks" $? 0
+home=$FLOWRUN_HOME/nodes/n1
+hasnt "no JSON for people" out '{"'
+hasnt "nor in the table" out _result
+has "a task that had nothing to do says so" out "tidy@n1 | cleanup: nothing to do"
+has "paths are those of the work folder" out "publish: switch published/here/latest from nothing to "
+check "but outputs are whole" grep -q "put@n1 gave path=$home/work/published/here/" out
+"$flowrun" logs > logs
+hasnt "no JSON in the log" logs '{"'
+"$flowrun" status > status
+hasnt "nor in status" status _result
+has "which has the others" status "put@n1 gave version="
+"$flowrun" status --json > json
+check "it is in status --json" python3 -c '
+import json, sys
+tasks = {t["task"] + "@" + t["node"]: t["outputs"] for t in json.load(open("json"))["tasks"]}
+put = tasks["put@n1"]["_result"]
+assert put["task"] == "publish" and put["ok"] is True, put
+assert put["outputs"]["path"] == tasks["put@n1"]["path"], put
+assert any(sys.argv[1] + "/work/published/here/latest" in t for v in put.values() if isinstance(v, list) for t in v), put
+assert tasks["tidy@n1"]["_result"]["ok"] is True
+' "$home"
+same "nothing of what was refused was run" "$("$flowrun" runs | wc -l)" 5
+finish

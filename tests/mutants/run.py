@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Plants small bugs one at a time and tells which of them the tests notice. By hand; minutes.
+
+usage: run.py BUILD [MODULE | MODULE/NAME] …     all modules when none is named
+
+Each file NAME.txt of this folder is a module's list:
+
+    tests: sched sched_event            what is run for each bug: names of Meson tests
+
+    [name] what is wrong then
+    tests: sched_size                   optional: other tests for this one
+    @ engine/sched/sched.c
+    - a line of the file, or several that follow each other
+    + what stands there instead, or nothing
+
+A bug applies by content: its lines are looked for without regard to indentation, and must be found
+once. BUILD is a folder of its own: it gets a copy of the tree and a build of that. Prints a line a
+bug and the score; exit status 1 when one was not noticed, did not apply or did not compile.
+"""
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+LIMIT_S = 400
+
+
+class Bug:
+    def __init__(self, module, name, what, tests):
+        self.module, self.name, self.what, self.tests = module, name, what, tests
+        self.edits = []  # (path, lines that stand there, lines instead)
+
+    def label(self):
+        return "%s/%s" % (self.module, self.name)
+
+
+def read_list(path):
+    """The bugs of a module's file."""
+    module, bugs, tests, edit = os.path.basename(path)[:-4], [], [], None
+    with open(path, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            line = line.rstrip("\n")
+            head = re.match(r"\[([\w-]+)\] (.+)$", line)
+            if head:
+                bugs.append(Bug(module, head.group(1), head.group(2), tests))
+            elif line.startswith("tests: "):
+                if bugs:
+                    bugs[-1].tests = line[7:].split()
+                else:
+                    tests = line[7:].split()
+            elif line.startswith("@ ") and bugs:
+                edit = (line[2:].strip(), [], [])
+                bugs[-1].edits.append(edit)
+            elif line[:1] in "-+" and line and edit:
+                edit[1 if line[0] == "-" else 2].append(line[2:])
+            elif line.strip() and not line.startswith("#"):
+                sys.exit("%s:%d: not understood: %s" % (path, number, line))
+    return bugs
+
+
+def changed(text, old, new):
+    """The text with its lines old replaced by new, or None; indentation does not count."""
+    lines = text.split("\n")
+    bare = [l.strip() for l in lines]
+    want = [l.strip() for l in old]
+    found = [i for i in range(len(bare) - len(want) + 1) if bare[i:i + len(want)] == want]
+    if len(found) != 1:
+        return None
+    return "\n".join(lines[:found[0]] + new + lines[found[0] + len(want):])
+
+
+def apply(tree, bug):
+    """Writes the bug into the tree; the files as they were, or None when it does not apply."""
+    before = {}
+    for path, old, new in bug.edits:
+        full = os.path.join(tree, path)
+        text = None
+        if os.path.exists(full):
+            with open(full, encoding="utf-8") as f:
+                text = f.read()
+        wrong = None if text is None else changed(text, old, new)
+        if wrong is None:
+            restore(before)
+            return None
+        before.setdefault(full, text)
+        with open(full, "w", encoding="utf-8") as f:
+            f.write(wrong)
+    return before
+
+
+def restore(before):
+    for full, text in before.items():
+        with open(full, "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+def quiet(command, cwd=None):
+    env = dict(os.environ, MESON_TESTTHREADS="2")
+    return subprocess.run(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace")
+
+
+def copy(source, target):
+    """Files that are the same stay as they are, so that a second run builds little."""
+    if os.path.exists(target) and filecmp.cmp(source, target, shallow=False):
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copy(source, target)
+
+
+def prepare(build):
+    """A copy of the tree as git sees it, with what is not committed, and a build of it."""
+    tree, out = os.path.join(build, "tree"), os.path.join(build, "build")
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                           stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+    names = {n for n in names if n and os.path.isfile(os.path.join(ROOT, n))}
+    for folder, _, files in os.walk(tree):
+        for old in (os.path.join(folder, f) for f in files):
+            if os.path.relpath(old, tree) not in names:
+                os.remove(old)
+    for name in names:
+        copy(os.path.join(ROOT, name), os.path.join(tree, name))
+    if not os.path.exists(os.path.join(out, "build.ninja")):
+        subprocess.run(["meson", "setup", "-Dcuda=disabled", "-Dwerror=false", out], cwd=tree, check=True,
+                       stdout=subprocess.DEVNULL)
+    done = quiet(["ninja", "-C", out])
+    if done.returncode != 0:
+        sys.exit("the tree does not build:\n" + done.stdout[-2000:])
+    return tree, out
+
+
+def try_bug(tree, out, bug):
+    before = apply(tree, bug)
+    if before is None:
+        return "does not apply"
+    try:
+        if quiet(["ninja", "-C", out, "-n"]).returncode != 0:
+            return "does not compile"
+        done = quiet(["timeout", str(LIMIT_S), "meson", "test", "-C", out, "--num-processes", "2",
+                      "--maxfail", "1"] + bug.tests)
+        if re.search(r"^FAILED: |Could not rebuild", done.stdout, re.M):
+            return "does not compile"
+        if re.search(r"Test name not found|No suitable tests", done.stdout):
+            return "names no test"
+        return "noticed" if done.returncode != 0 else "NOT NOTICED"
+    finally:
+        restore(before)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    lists = sorted(n for n in os.listdir(HERE) if n.endswith(".txt"))
+    bugs = [b for n in lists for b in read_list(os.path.join(HERE, n))]
+    if sys.argv[2:]:
+        bugs = [b for word in sys.argv[2:] for b in bugs if word in (b.module, b.label())]
+    tree, out = prepare(os.path.abspath(sys.argv[1]))
+    score = {}
+    for bug in bugs:
+        began = time.time()
+        verdict = try_bug(tree, out, bug)
+        mine = score.setdefault(bug.module, {})
+        mine[verdict] = mine.get(verdict, 0) + 1
+        print("%-16s %-34s %4d s  %s" % (verdict, bug.label(), time.time() - began, bug.what), flush=True)
+    total = {}
+    for module in sorted(score):
+        print("%-12s %s" % (module, ", ".join("%d %s" % (n, v) for v, n in sorted(score[module].items()))))
+        for verdict, n in score[module].items():
+            total[verdict] = total.get(verdict, 0) + n
+    noticed, tried = total.get("noticed", 0), total.get("noticed", 0) + total.get("NOT NOTICED", 0)
+    print("%d of %d noticed, %d not tried" % (noticed, tried, len(bugs) - tried))
+    return 0 if bugs and noticed == len(bugs) else 1
+
+
+sys.exit(main())

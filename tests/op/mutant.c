@@ -1,0 +1,493 @@
+#include "tests/op/mutant.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUTPUTS_MAX = 64, TILE_ROWS = 32, TILE_COLS = 32 };
+
+const char *mutation_name(enum mutation m)
+{
+    static const char *const names[MUTATIONS] = {"unwritten", "zeroed",  "shifted",
+                                                 "no tile",   "transp.", "no bias",
+                                                 "no beta",   "sum cut"};
+
+    return names[m];
+}
+
+bool mutant_differs(struct tr_view a, struct tr_view b)
+{
+    double unit = a.dtype == TR_BF16 ? 0x1p-8 : a.dtype == TR_F16 ? 0x1p-11 : 0x1p-24;
+
+    for (int64_t i = 0; i < tr_view_count(a); i++) {
+        double x = tr_get(a, i), y = tr_get(b, i);
+
+        if (x != y && !(isnan(x) && isnan(y)) && !(fabs(x - y) <= 8 * unit * fabs(x)))
+            return true;
+    }
+    return false;
+}
+
+/* Where the argument struct of an op has an output. */
+struct output {
+    enum tr_op op;
+    size_t at;
+    bool adds; /* always; other ops add where a flag says so */
+};
+
+#define OUT(op, args, field)                                                                       \
+    {                                                                                              \
+        TR_OP_##op, offsetof(struct args, field), false                                            \
+    }
+#define ADD(op, args, field)                                                                       \
+    {                                                                                              \
+        TR_OP_##op, offsetof(struct args, field), true                                             \
+    }
+
+/* All but grouped_wgrad's, which stand in an array. */
+static const struct output outputs[] = {
+    OUT(embed_fwd, tr_embed, y),
+    ADD(embed_bwd, tr_embed, dtable),
+    OUT(rmsnorm_fwd, tr_rmsnorm, y),
+    OUT(rmsnorm_fwd, tr_rmsnorm, rrms),
+    OUT(rmsnorm_fwd, tr_rmsnorm, sum),
+    OUT(rmsnorm_bwd, tr_rmsnorm_grad, dx),
+    ADD(rmsnorm_bwd, tr_rmsnorm_grad, dgain),
+    OUT(gemm, tr_gemm, c),
+    ADD(colsum, tr_colsum, out),
+    OUT(dropout, tr_dropout, y),
+    OUT(rope, tr_rope, y),
+    OUT(mla_assemble_fwd, tr_mla, Q),
+    OUT(mla_assemble_fwd, tr_mla, K),
+    OUT(mla_assemble_fwd, tr_mla, V),
+    OUT(mla_assemble_bwd, tr_mla_grad, dq),
+    OUT(mla_assemble_bwd, tr_mla_grad, dkv),
+    OUT(mla_assemble_bwd, tr_mla_grad, dk_pe),
+    OUT(attention_fwd, tr_attention, O),
+    OUT(attention_fwd, tr_attention, lse),
+    OUT(attention_bwd, tr_attention, dQ),
+    OUT(attention_bwd, tr_attention, dK),
+    OUT(attention_bwd, tr_attention, dV),
+    OUT(swiglu_fwd, tr_swiglu, h),
+    OUT(swiglu_bwd, tr_swiglu_grad, dg),
+    OUT(swiglu_bwd, tr_swiglu_grad, du),
+    OUT(swiglu_bwd, tr_swiglu_grad, dweight),
+    OUT(xent_chunk, tr_xent, state.m),
+    OUT(xent_chunk, tr_xent, state.l),
+    OUT(xent_chunk, tr_xent, state.target_logit),
+    OUT(xent_chunk, tr_xent, state.acc),
+    OUT(xent_chunk, tr_xent, state.target_row),
+    ADD(xent_finish, tr_xent_finish, loss_sum),
+    OUT(xent_finish, tr_xent_finish, loss),
+    OUT(xent_finish, tr_xent_finish, dF),
+    OUT(router_fwd, tr_router, ids),
+    OUT(router_fwd, tr_router, weights),
+    OUT(router_fwd, tr_router, scores),
+    OUT(router_bwd, tr_router_grad, dx),
+    ADD(router_bwd, tr_router_grad, dgate),
+    OUT(moe_plan, tr_moe_plan, counts),
+    OUT(moe_plan, tr_moe_plan, offsets),
+    OUT(moe_plan, tr_moe_plan, row_of),
+    OUT(moe_plan, tr_moe_plan, slot_of),
+    OUT(moe_permute, tr_moe_permute, xp),
+    OUT(moe_combine, tr_moe_combine, y),
+    OUT(rowdot, tr_rowdot, out),
+    OUT(grouped_gemm, tr_grouped_gemm, c),
+    OUT(noise, tr_noise, y),
+    OUT(fill, tr_fill, y),
+    OUT(cast, tr_cast, y),
+    OUT(decode, tr_decode, y),
+    OUT(sum, tr_sum, y),
+    ADD(sumsq, tr_sumsq, out),
+    ADD(nonfinite, tr_nonfinite, found),
+    ADD(adamw, tr_adamw, p),
+    ADD(adamw, tr_adamw, m),
+    ADD(adamw, tr_adamw, v),
+    OUT(adamw, tr_adamw, copy),
+    OUT(reduce_ordered, tr_reduce, out),
+};
+
+/* The base comes first, so that a backend is its mutant. */
+struct mutated {
+    struct tr_backend base;
+    struct tr_backend_ops ops;
+    struct tr_backend *inner;
+    struct mutant what;
+};
+
+/* One call with a fault: its outputs, and what they held before. */
+struct call {
+    enum tr_op op;
+    bool faulty, changed;
+    struct tr_view out[OUTPUTS_MAX];
+    bool adds[OUTPUTS_MAX];
+    char *before[OUTPUTS_MAX];
+    int n;
+    struct tr_weight *weights; /* of a grouped product, cut short */
+    const struct tr_weight **list;
+};
+
+static int64_t rows_of(struct tr_view v)
+{
+    return v.rank == 1 ? 1 : v.shape[0];
+}
+
+static int64_t cols_of(struct tr_view v)
+{
+    return v.rank == 1 ? v.shape[0] : tr_view_count(v) / (v.shape[0] > 0 ? v.shape[0] : 1);
+}
+
+static size_t extent(struct tr_view v)
+{
+    return (size_t)(v.rank == 1 ? v.shape[0] : v.ld * v.shape[0]) * tr_dtype_bytes(v.dtype);
+}
+
+/* The bytes of element i, counted through all rows, in a copy of the view's memory. */
+static char *element(struct tr_view v, char *memory, int64_t i)
+{
+    int64_t cols = cols_of(v);
+
+    return memory + (size_t)(i / cols * v.ld * (v.rank > 1) + i % cols) * tr_dtype_bytes(v.dtype);
+}
+
+static bool adds_by_flag(enum tr_op op, const void *args)
+{
+    switch (op) {
+    case TR_OP_gemm:
+        return ((const struct tr_gemm *)args)->beta != 0;
+    case TR_OP_grouped_gemm:
+        return ((const struct tr_grouped_gemm *)args)->beta != 0;
+    case TR_OP_grouped_wgrad:
+        return ((const struct tr_grouped_wgrad *)args)->beta != 0;
+    case TR_OP_router_bwd:
+        return ((const struct tr_router_grad *)args)->add;
+    case TR_OP_reduce_ordered:
+        return ((const struct tr_reduce *)args)->add;
+    case TR_OP_xent_chunk:
+        return !((const struct tr_xent *)args)->first;
+    default:
+        return false;
+    }
+}
+
+bool mutant_possible(enum mutation m, enum tr_op op)
+{
+    switch (m) {
+    case MUTATION_NO_BIAS:
+        return op == TR_OP_gemm || op == TR_OP_router_fwd || op == TR_OP_rmsnorm_bwd ||
+               op == TR_OP_moe_combine;
+    case MUTATION_CUT:
+        return op == TR_OP_gemm || op == TR_OP_grouped_gemm;
+    case MUTATION_NO_BETA:
+        for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+            if (outputs[i].op == op && outputs[i].adds)
+                return true;
+        return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_grouped_wgrad ||
+               op == TR_OP_router_bwd || op == TR_OP_reduce_ordered || op == TR_OP_xent_chunk;
+    default:
+        return true;
+    }
+}
+
+static void add_output(struct call *k, struct tr_view v, bool adds)
+{
+    if (tr_view_absent(v) || tr_view_count(v) == 0 || k->n == OUTPUTS_MAX)
+        return;
+    k->adds[k->n] = adds;
+    k->before[k->n] = malloc(extent(v));
+    memcpy(k->before[k->n], v.p, extent(v));
+    k->out[k->n++] = v;
+}
+
+static void collect(struct call *k, const char *args)
+{
+    bool flag = adds_by_flag(k->op, args);
+
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i].op == k->op)
+            add_output(k, *(const struct tr_view *)(const void *)(args + outputs[i].at),
+                       outputs[i].adds || flag);
+    if (k->op == TR_OP_grouped_wgrad) {
+        const struct tr_grouped_wgrad *g = (const void *)args;
+
+        for (int64_t e = g->e0; e < g->e1; e++)
+            if (g->dw[e] != NULL)
+                add_output(k, *g->dw[e], flag);
+    }
+}
+
+static void absent(struct call *k, struct tr_view *v)
+{
+    k->changed |= !tr_view_absent(*v);
+    *v = (struct tr_view){0};
+}
+
+static void leave_terms_out(struct call *k, void *args)
+{
+    if (k->op == TR_OP_gemm)
+        absent(k, &((struct tr_gemm *)args)->bias);
+    else if (k->op == TR_OP_router_fwd && !((struct tr_router *)args)->replay)
+        absent(k, &((struct tr_router *)args)->bias);
+    else if (k->op == TR_OP_rmsnorm_bwd)
+        absent(k, &((struct tr_rmsnorm_grad *)args)->dres);
+    else if (k->op == TR_OP_moe_combine)
+        absent(k, &((struct tr_moe_combine *)args)->add);
+}
+
+static void clear_sums(struct call *k)
+{
+    for (int i = 0; i < k->n; i++)
+        for (int64_t j = 0; k->adds[i] && j < tr_view_count(k->out[i]); j++) {
+            k->changed |= tr_get(k->out[i], j) != 0;
+            tr_set(k->out[i], j, 0);
+        }
+}
+
+static int64_t shorter(struct call *k, int64_t D)
+{
+    k->changed |= D > 0;
+    return D - (D + 7) / 8;
+}
+
+/* The list of weights is copied, each with fewer columns (trans) or rows. */
+static void cut_grouped(struct call *k, struct tr_grouped_gemm *g)
+{
+    int64_t D = shorter(k, g->a.shape[1]);
+
+    g->a.shape[1] = D;
+    k->weights = calloc((size_t)g->e1, sizeof *k->weights);
+    k->list = calloc((size_t)g->e1, sizeof *k->list);
+    for (int64_t e = g->e0; e < g->e1; e++) {
+        if (g->weights[e] == NULL)
+            continue;
+        k->weights[e] = *g->weights[e];
+        k->weights[e].w.shape[g->trans_b ? 1 : 0] = D;
+        k->list[e] = &k->weights[e];
+    }
+    g->weights = k->list;
+}
+
+static void cut_sums(struct call *k, void *args)
+{
+    if (k->op == TR_OP_gemm) {
+        struct tr_gemm *g = args;
+        int64_t D = shorter(k, g->a.shape[g->trans_a ? 0 : 1]);
+
+        g->a.shape[g->trans_a ? 0 : 1] = D;
+        g->b.w.shape[g->trans_b ? 1 : 0] = D;
+    } else if (k->op == TR_OP_grouped_gemm) {
+        cut_grouped(k, args);
+    }
+}
+
+static void before_call(const struct mutated *m, struct call *k, void *args)
+{
+    if (m->what.report != NULL)
+        m->what.report->called[k->op] = true;
+    k->faulty = m->what.mutation != MUTATIONS &&
+                (m->what.op == TR_OP_COUNT || m->what.op == k->op);
+    if (!k->faulty)
+        return;
+    collect(k, args);
+    if (m->what.mutation == MUTATION_NO_BIAS)
+        leave_terms_out(k, args);
+    else if (m->what.mutation == MUTATION_NO_BETA)
+        clear_sums(k);
+    else if (m->what.mutation == MUTATION_CUT)
+        cut_sums(k, args);
+}
+
+static bool written(const struct mutated *m, const struct call *k, int i, int64_t j)
+{
+    struct tr_view v = k->out[i];
+
+    return !m->what.written_only || memcmp(element(v, v.p, j), element(v, k->before[i], j),
+                                           tr_dtype_bytes(v.dtype)) != 0;
+}
+
+/* Which element the fault stores at j; -1: its own, -2: a zero, -3: what was there before. */
+static int64_t source(const struct call *k, int i, enum mutation fault, int64_t j, int64_t last)
+{
+    struct tr_view v = k->out[i];
+    int64_t cols = cols_of(v), rows = rows_of(v), step = rows > 1 ? cols : 1;
+
+    switch (fault) {
+    case MUTATION_UNWRITTEN:
+        return -3;
+    case MUTATION_ZEROED:
+        return -2;
+    case MUTATION_SHIFTED:
+        return j - step >= 0 ? j - step : -1;
+    case MUTATION_TRANSPOSED:
+        return j % rows * cols + j / rows;
+    case MUTATION_TILE:
+        if (j / cols + TILE_ROWS <= last / cols || j % cols + TILE_COLS <= last % cols)
+            return -1;
+        return k->adds[i] ? -3 : -2;
+    default:
+        return -1;
+    }
+}
+
+/* Puts the fault into output i. */
+static void spoil(const struct mutated *m, struct call *k, int i)
+{
+    struct tr_view v = k->out[i];
+    size_t size = tr_dtype_bytes(v.dtype);
+    char *after = malloc(extent(v)), zero[8] = {0};
+    struct tr_view was = v;
+    int64_t last = tr_view_count(v) - 1;
+
+    was.p = after;
+    memcpy(after, v.p, extent(v));
+    while (last >= 0 && !written(m, k, i, last))
+        last--;
+    for (int64_t j = 0; j <= last; j++) {
+        int64_t from = source(k, i, m->what.mutation, j, last);
+        const char *p = from >= 0    ? element(v, after, from)
+                        : from == -2 ? zero
+                        : from == -3 ? element(v, k->before[i], j)
+                                     : element(v, after, j);
+
+        if (memcmp(element(v, after, j), element(v, k->before[i], j), size) == 0 &&
+            m->what.written_only)
+            continue;
+        if (from >= 0 && m->what.written_only &&
+            memcmp(p, element(v, k->before[i], from), size) == 0)
+            continue;
+        memcpy(element(v, v.p, j), p, size);
+    }
+    k->changed |= mutant_differs(was, v);
+    free(after);
+}
+
+static void after_call(const struct mutated *m, struct call *k)
+{
+    for (int i = 0; i < k->n; i++) {
+        if (m->what.mutation <= MUTATION_TRANSPOSED)
+            spoil(m, k, i);
+        free(k->before[i]);
+    }
+    free(k->weights);
+    free(k->list);
+    if (k->changed && m->what.report != NULL)
+        m->what.report->changed[k->op] = true;
+}
+
+#define MUTATED_OP(name, args)                                                                     \
+    static enum fr_rc mutated_##name(void *self, struct tr_queue *q, const struct args *a,         \
+                                     struct fr_err *err)                                           \
+    {                                                                                              \
+        struct mutated *m = self;                                                                  \
+        struct args copy = *a;                                                                     \
+        struct call k = {.op = TR_OP_##name};                                                      \
+        enum fr_rc rc;                                                                             \
+        before_call(m, &k, &copy);                                                                 \
+        rc = m->inner->ops->name(m->inner->self, q, &copy, err);                                   \
+        after_call(m, &k);                                                                         \
+        return rc;                                                                                 \
+    }
+TR_OPS(MUTATED_OP)
+#undef MUTATED_OP
+
+/* The rest of the table is inner's, with inner's state. */
+#define INNER(self) ((const struct mutated *)(self))->inner
+#define PASS(type, name, params, ...)                                                              \
+    static type mutated_##name params                                                              \
+    {                                                                                              \
+        return INNER(self)->ops->name(INNER(self)->self, __VA_ARGS__);                             \
+    }
+/* clang-format off */
+PASS(enum fr_rc, mem_alloc,
+     (void *self, enum tr_mem kind, size_t bytes, void **out, struct fr_err *err),
+     kind, bytes, out, err)
+PASS(void, mem_free, (void *self, enum tr_mem kind, void *p), kind, p)
+PASS(enum fr_rc, mem_reserve, (void *self, size_t bytes, struct fr_err *err), bytes, err)
+PASS(enum fr_rc, copy, (void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes),
+     q, dst, src, bytes)
+PASS(enum fr_rc, zero, (void *self, struct tr_queue *q, void *dst, size_t bytes), q, dst, bytes)
+PASS(enum fr_rc, queue_create,
+     (void *self, size_t bytes, struct tr_queue **out, struct fr_err *err),
+     bytes, out, err)
+PASS(void, queue_destroy, (void *self, struct tr_queue *q), q)
+PASS(enum fr_rc, event_create, (void *self, bool timed, struct tr_event **out, struct fr_err *err),
+     timed, out, err)
+PASS(void, event_destroy, (void *self, struct tr_event *e), e)
+PASS(enum fr_rc, event_record, (void *self, struct tr_queue *q, struct tr_event *e), q, e)
+PASS(enum fr_rc, event_wait, (void *self, struct tr_queue *q, struct tr_event *e), q, e)
+PASS(double, event_between, (void *self, struct tr_event *from, struct tr_event *to), from, to)
+PASS(enum fr_rc, sync, (void *self, struct tr_queue *q, struct fr_err *err), q, err)
+PASS(void *, stream, (void *self, struct tr_queue *q), q)
+PASS(bool, event_done, (void *self, struct tr_event *e), e)
+PASS(bool, supports, (void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight),
+     op, compute, weight)
+PASS(void, describe, (void *self, char out[256]), out)
+PASS(void, identity, (void *self, struct tr_device_id *out), out)
+PASS(void, scratch, (void *self, enum tr_op op, const void *args, struct tr_scratch *most),
+     op, args, most)
+/* clang-format on */
+
+static size_t mutated_mem_room(void *self)
+{
+    return INNER(self)->ops->mem_room(INNER(self)->self);
+}
+
+static void mutated_destroy(void *self)
+{
+    free(self);
+}
+
+/* What inner lacks, its mutant lacks. */
+static void fill_table(struct tr_backend_ops *t, const struct tr_backend_ops *inner)
+{
+    *t = *inner;
+#define TAKE(name) t->name = inner->name != NULL ? mutated_##name : NULL
+    TAKE(mem_alloc);
+    TAKE(mem_free);
+    TAKE(mem_reserve);
+    TAKE(mem_room);
+    TAKE(copy);
+    TAKE(zero);
+    TAKE(queue_create);
+    TAKE(queue_destroy);
+    TAKE(event_create);
+    TAKE(event_destroy);
+    TAKE(event_record);
+    TAKE(event_wait);
+    TAKE(event_between);
+    TAKE(sync);
+    TAKE(stream);
+    TAKE(event_done);
+    TAKE(supports);
+    TAKE(describe);
+    TAKE(identity);
+    TAKE(scratch);
+    TAKE(destroy);
+#define TAKE_OP(name, args) TAKE(name);
+    TR_OPS(TAKE_OP)
+#undef TAKE_OP
+#undef TAKE
+}
+
+enum fr_rc mutant_create(struct tr_backend *inner, const struct mutant *what,
+                         struct tr_backend **out, struct fr_err *err)
+{
+    struct mutated *m = calloc(1, sizeof *m);
+
+    *out = NULL;
+    if (m == NULL)
+        return fr_fail(err, FR_NOMEM, "backend mutant");
+    if (!inner->ops->host_memory) {
+        free(m);
+        return fr_fail(err, FR_UNSUPPORTED, "a mutant of %s: its memory is not the host's",
+                       inner->ops->name);
+    }
+    fill_table(&m->ops, inner->ops);
+    m->base.ops = &m->ops;
+    m->base.self = m;
+    m->inner = inner;
+    m->what = *what;
+    *out = &m->base;
+    return FR_OK;
+}

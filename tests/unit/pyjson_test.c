@@ -1,0 +1,210 @@
+/* JSON as Python's json module writes it (json.dumps(json.loads(x), ensure_ascii=False) of Python
+ * 3.11), by itself, in tool calls and through records. */
+#include "trainer/data/pyjson.h"
+
+#include "engine/base/file.h"
+#include "tests/unit/check.h"
+#include "trainer/data/records.h"
+#include "trainer/data/tools.h"
+
+#include <unistd.h>
+
+/* clang-format off */
+static const struct {
+    const char *text, *want;
+} rows[] = {
+    {"3.141592653589793", "3.141592653589793"},
+    {"0.1", "0.1"},
+    {"1e5", "100000.0"},
+    {"1E400", "Infinity"},
+    {"-1e400", "-Infinity"},
+    {"1e-7", "1e-07"},
+    {"1e16", "1e+16"},
+    {"123456789012345680.0", "1.2345678901234568e+17"},
+    {"9223372036854775807", "9223372036854775807"},
+    {"9223372036854775808", "9223372036854775808"},
+    {"-9223372036854775808", "-9223372036854775808"},
+    {"-9223372036854775809", "-9223372036854775809"},
+    {"123456789012345678901234567890", "123456789012345678901234567890"},
+    {"-0", "0"},
+    {"-0.0", "-0.0"},
+    {"0.30000000000000004", "0.30000000000000004"},
+    {"5e-324", "5e-324"},
+    {"1.7976931348623157e308", "1.7976931348623157e+308"},
+    {"\"a\\u001b\\u007f\\/\\u00e9\\\"\\\\\\n\\t\\b\\f\\r\"",
+     "\"a\\u001b\x7f/\xc3\xa9\\\"\\\\\\n\\t\\b\\f\\r\""},
+    {"[]", "[]"},
+    {"{}", "{}"},
+    {"[1,2.0,{\"a\":null,\"b\":[true,false]}]", "[1, 2.0, {\"a\": null, \"b\": [true, false]}]"},
+    {"{\"n\": 18446744073709551616, \"x\": [1e999]}",
+     "{\"n\": 18446744073709551616, \"x\": [Infinity]}"},
+    {"\"9223372036854775808\"", "\"9223372036854775808\""},
+    {"{\"a\\n\": 99999999999999999999.5}", "{\"a\\n\": 1e+20}"},
+    {"{\"s\": \"\\\\\\\" 99999999999999999999\", \"n\": 99999999999999999999}",
+     "{\"s\": \"\\\\\\\" 99999999999999999999\", \"n\": 99999999999999999999}"},
+    {"0.00001", "1e-05"},
+    {"0.0001", "0.0001"},
+};
+/* clang-format on */
+
+static void test_values(void)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_buf got = {0};
+        struct fr_err err = {0};
+        json_t *v = NULL;
+
+        check_row(rows[i].text);
+        if (!CHECK_INT(tr_pyjson_parse(fr_str_of(rows[i].text), "x", &v, &err), FR_OK)) {
+            printf("   %s\n", err.msg);
+            continue;
+        }
+        tr_pyjson_dump(v, &got);
+        CHECK_TEXT(got.p, rows[i].want);
+        fr_buf_finish(&got);
+        json_decref(v);
+    }
+}
+
+static void test_wrong(void)
+{
+    static const struct {
+        const char *text, *want;
+    } wrong[] = {{"{\"a\": 1", "x:1:"},
+                 {"99999999999999999999,", "x:1:"},
+                 {"[99999999999999999999", "x:1:"},
+                 {"{\"a\": 1, \"a\": 99999999999999999999}", "duplicate"}};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct fr_err err = {0};
+        json_t *v = NULL;
+
+        check_row(wrong[i].text);
+        CHECK_INT(tr_pyjson_parse(fr_str_of(wrong[i].text), "x", &v, &err), FR_USAGE);
+        CHECK(strstr(err.msg, wrong[i].want) != NULL);
+    }
+}
+
+static void test_floats(void)
+{
+    static const struct {
+        double x;
+        const char *text;
+    } floats[] = {{4.98e-05, "4.98e-05"},  {1, "1.0"},      {0.1, "0.1"},       {0, "0.0"},
+                  {1.2345, "1.2345"},      {1e16, "1e+16"}, {0.0001, "0.0001"}, {-2.5, "-2.5"},
+                  {12345678, "12345678.0"}};
+    char text[32];
+
+    for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
+        check_row(floats[i].text);
+        tr_show_float(floats[i].x, text);
+        CHECK_TEXT(text, floats[i].text);
+    }
+}
+
+#define ARGUMENTS "{\"pi\": 3.141592653589793, \"id\": 9223372036854775808, \"big\": 1e+16}"
+
+static void test_calls(void)
+{
+    static const char call[] = "{\"name\": \"f\", \"arguments\": " ARGUMENTS "}";
+    static const char tool[] = "[{\"name\": \"f\", \"maximum\": 9223372036854775808}]";
+    struct fr_buf out = {0};
+    struct fr_err err = {0};
+
+    check_row("calls and tools");
+    CHECK_INT(tr_tools_call(TR_TOOLS_DEFAULT, fr_str_of(call), &out, &err), FR_OK);
+    CHECK_TEXT(out.p, "Action: f\nAction Input: " ARGUMENTS);
+    out.n = 0;
+    CHECK_INT(tr_tools_call(TR_TOOLS_QWEN, fr_str_of(call), &out, &err), FR_OK);
+    CHECK_TEXT(out.p, "<tool_call>\n{\"name\": \"f\", \"arguments\": " ARGUMENTS "}\n</tool_call>");
+    out.n = 0;
+    CHECK_INT(tr_tools_text(TR_TOOLS_QWEN, fr_str_of(tool), &out, &err), FR_OK);
+    CHECK(strstr(out.p, "\"maximum\": 9223372036854775808}") != NULL);
+    fr_buf_finish(&out);
+}
+
+/* ---- records ---- */
+
+struct seen {
+    const struct tr_data_entry *entry;
+    struct fr_buf text;
+    enum fr_rc rc;
+    struct fr_err err;
+};
+
+static enum fr_rc each(void *arg, const json_t *record, const char *where, struct fr_err *err)
+{
+    struct seen *s = arg;
+    struct fr_arena arena = {0};
+    struct tr_example x;
+    const char *why;
+
+    (void)where;
+    (void)err;
+    s->rc = tr_record_convert(s->entry, record, &arena, &x, &why, &s->err);
+    for (size_t i = 0; s->rc == FR_OK && i < x.n; i++)
+        fr_buf_fmt(&s->text, "%.*s|", (int)x.messages[i].text.n, x.messages[i].text.p);
+    if (s->rc == FR_OK)
+        fr_buf_add(&s->text, x.tools.p, x.tools.n);
+    fr_arena_finish(&arena);
+    return FR_OK;
+}
+
+static void test_records(void)
+{
+    static const struct tr_data_entry openai = {.form = TR_FORM_OPENAI, .messages = "messages",
+                                                .tools = "tools", .role_tag = "role",
+                                                .content_tag = "content", .user_tag = "user",
+                                                .assistant_tag = "assistant"};
+    static const struct tr_data_entry alpaca = {.prompt = "q", .response = "a"};
+    static const struct {
+        const char *name;
+        const struct tr_data_entry *entry;
+        const char *text, *want;
+        enum fr_rc rc;
+    } records[] = {
+        {"calls and tools", &openai,
+         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+         "\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": " ARGUMENTS "}}]}], "
+         "\"tools\": [{\"most\": 9223372036854775808}]}",
+         "q|[{\"name\": \"f\", \"arguments\": " ARGUMENTS "}]|[{\"most\": 9223372036854775808}]",
+         FR_OK},
+        {"a column that is not used", &alpaca,
+         "{\"q\": \"q\", \"a\": \"a\", \"id\": 18446744073709551616}", "q|a|", FR_OK},
+        {"a number is no text", &alpaca, "{\"q\": 18446744073709551616, \"a\": \"a\"}",
+         "column 'q' is not text", FR_USAGE},
+    };
+    char path[] = "/tmp/flowrun-pyjson-XXXXXX.jsonl";
+    int fd = mkstemps(path, 6);
+
+    CHECK(fd >= 0);
+    (void)close(fd);
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        struct seen s = {.entry = records[i].entry};
+        struct fr_buf bytes = {0};
+        struct tr_record_sink sink = {each, &s, &bytes};
+        struct fr_err err = {0};
+
+        check_row(records[i].name);
+        CHECK_INT(fr_file_write(path, records[i].text, strlen(records[i].text), 0600, &err), FR_OK);
+        CHECK_INT(tr_records_read(path, &sink, &err), FR_OK);
+        CHECK_INT(s.rc, records[i].rc);
+        if (s.rc == FR_OK)
+            CHECK_TEXT(s.text.p, records[i].want);
+        else
+            CHECK(strstr(s.err.msg, records[i].want) != NULL);
+        fr_buf_finish(&s.text);
+        fr_buf_finish(&bytes);
+    }
+    CHECK_INT(unlink(path), 0);
+}
+
+int main(void)
+{
+    test_values();
+    test_wrong();
+    test_floats();
+    test_calls();
+    test_records();
+    return check_done();
+}

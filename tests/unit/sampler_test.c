@@ -1,0 +1,214 @@
+/* In which order samples come: epochs, ranks, numpy's permutation; how a micro-batch is packed. */
+#include "tests/unit/check.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
+
+#include "engine/base/file.h"
+
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-sampler-XXXXXX";
+static const char tokenizer[] = SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json";
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    struct fr_err err;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* The data set x of dir, by the template "empty". */
+static enum fr_rc load_with(struct tr_dataset_opts *o, struct tr_tokenizer *t,
+                            struct tr_dataset **out)
+{
+    struct fr_err err;
+
+    o->dataset = "x";
+    o->dataset_dir = dir;
+    o->text.cutoff_len = 1000;
+    CHECK_INT(tr_template_find("empty", &o->templ, &err), FR_OK);
+    return tr_dataset_load(o, t, out, NULL, &err);
+}
+
+/* What accelerate's BatchSamplerShard gives (even_batches) for torch.randperm's order. */
+static const struct {
+    int64_t n, batch, world, rank, seed;
+    bool drop;
+    int64_t micro, index[6];
+} shards[] = {
+    {10, 2, 3, 0, 42, false, 2, {2, 6, 0, 9}},
+    {10, 2, 3, 1, 42, false, 2, {1, 8, 3, 7}},
+    {10, 2, 3, 2, 42, false, 2, {4, 5, 2, 6}},
+    {10, 3, 2, 0, 42, false, 2, {2, 6, 1, 0, 9, 3}},
+    {10, 3, 2, 1, 42, false, 2, {8, 4, 5, 7, 2, 6}},
+    {3, 2, 4, 0, 42, false, 1, {0, 2}},
+    {3, 2, 4, 2, 42, false, 1, {2, 1}},
+    {3, 2, 4, 3, 42, false, 1, {0, 2}},
+    {7, 2, 2, 0, 43, false, 2, {3, 1, 5, 0}},
+    {7, 2, 2, 1, 43, false, 2, {2, 4, 6, 3}},
+    {10, 3, 2, 1, 42, true, 1, {8, 4, 5}},
+};
+
+static void make_set(int64_t n)
+{
+    struct fr_buf b = {0};
+
+    for (int64_t i = 0; i < n; i++)
+        fr_buf_fmt(&b, "{\"instruction\": \"%.*s\", \"output\": \"!?\"}\n", (int)(1 + i % 4),
+                   "@$%&");
+    put("a.jsonl", b.p);
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
+    fr_buf_finish(&b);
+}
+
+static void test_sampler(struct tr_tokenizer *t)
+{
+    struct tr_batch b = {0};
+    struct fr_err err;
+
+    check_row("sampler");
+    for (size_t i = 0; i < sizeof(shards) / sizeof(shards[0]); i++) {
+        struct tr_sampler_opts o = {shards[i].batch,    shards[i].rank, shards[i].world,
+                                    shards[i].seed - 1, true,           shards[i].drop};
+        struct tr_dataset *d = NULL;
+        struct tr_sampler *s = NULL;
+        make_set(shards[i].n);
+        CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1, .seed = 42}, t, &d),
+                  FR_OK);
+        CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+        CHECK_INT(tr_sampler_micro_per_epoch(s), shards[i].micro);
+        for (int64_t k = 0; k < shards[i].micro; k++) {
+            CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK); /* epoch 1: seed + 1 */
+            for (int64_t x = 0; x < o.batch; x++)
+                CHECK_INT(b.index[x], shards[i].index[k * o.batch + x]);
+            CHECK_INT(b.place[0], (k * o.world + o.rank) * o.batch);
+        }
+        tr_sampler_destroy(s);
+        tr_dataset_destroy(d);
+    }
+    tr_batch_finish(&b);
+}
+
+/* Of 7 samples in batches of 2 the last is completed; an epoch that comes again has its order. */
+static void test_epochs(struct tr_tokenizer *t)
+{
+    struct tr_sampler_opts o = {2, 0, 1, 42, true, false};
+    struct tr_dataset *d = NULL;
+    struct tr_sampler *s = NULL;
+    struct tr_batch b = {0};
+    struct fr_err err;
+    int64_t first[2], second[2];
+
+    check_row("epochs");
+    make_set(7);
+    CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1, .seed = 42}, t, &d), FR_OK);
+    CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+    CHECK_INT(tr_sampler_micro_per_epoch(s), 4);
+    CHECK_INT(tr_sampler_batch(s, 0, 0, &b, &err), FR_OK);
+    memcpy(first, b.index, sizeof(first));
+    CHECK_INT(tr_sampler_batch(s, 1, 0, &b, &err), FR_OK);
+    CHECK(memcmp(first, b.index, sizeof(first)) != 0);
+    memcpy(second, b.index, sizeof(second));
+    CHECK_INT(tr_sampler_batch(s, 0, 0, &b, &err), FR_OK);
+    CHECK(memcmp(first, b.index, sizeof(first)) == 0);
+    CHECK_INT(tr_sampler_batch(s, 1, 0, &b, &err), FR_OK);
+    CHECK(memcmp(second, b.index, sizeof(second)) == 0);
+    tr_sampler_destroy(s);
+    tr_dataset_destroy(d);
+    tr_batch_finish(&b);
+}
+
+/* numpy.random.RandomState(seed).permutation(10). */
+static const struct {
+    int64_t seed;
+    int order[10];
+} permutations[] = {{42, {8, 1, 5, 0, 7, 2, 9, 4, 3, 6}}, {0, {2, 8, 4, 9, 1, 6, 7, 3, 0, 5}}};
+
+static void test_resample(struct tr_tokenizer *t)
+{
+    struct tr_dataset_opts o = {.max_samples = -1};
+    struct fr_buf b = {0};
+    struct tr_dataset *d, *whole;
+
+    for (int i = 0; i < 10; i++)
+        fr_buf_fmt(&b, "{\"instruction\": \"%c\", \"output\": \"\"}\n", '0' + i);
+    put("a.jsonl", b.p);
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
+    CHECK_INT(load_with(&o, t, &whole), FR_OK);
+    for (size_t i = 0; i < sizeof(permutations) / sizeof(permutations[0]); i++) {
+        check_row(i == 0 ? "seed 42" : "seed 0");
+        put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\", \"num_samples\": 10}}");
+        o.seed = permutations[i].seed;
+        if (!CHECK_INT(load_with(&o, t, &d), FR_OK))
+            continue;
+        for (int64_t k = 0; CHECK_INT(tr_dataset_size(d), 10) && k < 10; k++) {
+            struct tr_sample s = tr_dataset_at(d, k);
+            struct tr_sample want = tr_dataset_at(whole, permutations[i].order[k]);
+
+            CHECK(s.n == want.n && memcmp(s.ids, want.ids, (size_t)s.n * sizeof(*s.ids)) == 0);
+        }
+        tr_dataset_destroy(d);
+    }
+    tr_dataset_destroy(whole);
+    check_row("max_samples");
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
+    o.max_samples = 3;
+    CHECK_INT(load_with(&o, t, &d), FR_OK);
+    CHECK_INT(tr_dataset_size(d), 3);
+    tr_dataset_destroy(d);
+    check_row("overwrite_cache");
+    o.cache_dir = dir;
+    for (int again = 0; again < 2; again++) {
+        o.overwrite_cache = again;
+        CHECK_INT(load_with(&o, t, &d), FR_OK);
+        CHECK(!tr_dataset_cached(d));
+        tr_dataset_destroy(d);
+    }
+    fr_buf_finish(&b);
+}
+
+static void test_pack(void)
+{
+    static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
+    static const int32_t pos[] = {0, 1, 2, 0, 1}, targets[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
+    static const int32_t all[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
+    struct tr_sample s[2] = {{ids, labels, 3}, {ids + 3, labels + 3, 2}};
+    struct tr_batch b = {0};
+    struct fr_err err;
+
+    check_row("pack");
+    CHECK_INT(tr_batch_pack(s, 2, &b, &err), FR_OK);
+    CHECK(b.tokens == 5 && b.samples == 2 && b.target_count == 3 && b.padded_tokens == 16);
+    CHECK(b.attn_offsets[0] == 0 && b.attn_offsets[1] == 3 && b.attn_offsets[2] == 5);
+    for (int i = 0; i < 5; i++) {
+        CHECK_INT(b.ids[i], ids[i]);
+        CHECK_INT(b.pos[i], pos[i]);
+        CHECK_INT(b.targets[i], targets[i]);
+    }
+    check_row("pack without labels");
+    s[0].labels = s[1].labels = NULL;
+    CHECK_INT(tr_batch_pack(s, 2, &b, &err), FR_OK);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(b.targets[i], all[i]);
+    tr_batch_finish(&b);
+}
+
+int main(void)
+{
+    struct tr_tokenizer *t = NULL;
+    struct fr_err err;
+
+    if (mkdtemp(dir) == NULL || tr_tokenizer_load(tokenizer, &t, &err) != FR_OK) {
+        printf("cannot start: %s\n", err.msg);
+        return EXIT_FAILURE;
+    }
+    test_sampler(t);
+    test_epochs(t);
+    test_resample(t);
+    test_pack();
+    tr_tokenizer_destroy(t);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}

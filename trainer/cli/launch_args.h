@@ -1,0 +1,34 @@
+/*
+ * What flowtrain launch is asked for, in torchrun's words: flags with _ or -, the variables
+ * PET_<NAME>, and the names without PET_ that other launchers set (NPROC_PER_NODE, NNODES,
+ * NODE_RANK, MASTER_ADDR, MASTER_PORT). A flag wins over PET_, PET_ over the plain name.
+ *
+ * Nodes are numbered by hand (--node_rank) and their count is fixed: of torchrun's rendezvous
+ * back-ends "static" is done, "c10d" where its endpoint names node 0. What has no meaning here is
+ * accepted with a note, what would change the run is refused by name.
+ * Source: docs.pytorch.org/docs/stable/elastic/run.html.
+ */
+#ifndef TR_CLI_LAUNCH_ARGS_H
+#define TR_CLI_LAUNCH_ARGS_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <stdint.h>
+
+enum { TR_LAUNCH_LOCAL = 256 }; /* ranks of a node, at most */
+
+struct tr_launch_args {
+    int64_t nproc, nnodes, node_rank, port, max_restarts;
+    char addr[256];
+    const char *run_id;
+    int program; /* argv[program] is the first word of what the ranks run */
+    struct fr_buf notes; /* owns: one line for each word that has no effect */
+};
+
+/* FR_USAGE, or FR_UNSUPPORTED for what torchrun does and this program does not. */
+enum fr_rc tr_launch_args(int argc, const char *const *argv, struct tr_launch_args *out,
+                          struct fr_err *err);
+enum fr_rc tr_launch_help(struct fr_err *err);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * JSON as Python's json module reads and writes it, for what a data set hands through to the model:
+ * tools and the arguments of calls. Numbers keep their value: integers of any size, floats in the
+ * fewest digits that read back as the same double.
+ * Source: docs.python.org/3/library/json.html; docs.python.org/3/tutorial/floatingpoint.html.
+ */
+#ifndef TR_DATA_PYJSON_H
+#define TR_DATA_PYJSON_H
+
+#include "engine/base/json.h"
+
+#include <stdbool.h>
+
+/* As fr_json_parse. A number that jansson cannot hold (an integer beyond 64 bits, a float beyond
+ * double's range) becomes a value of which tr_pyjson_number() is true. */
+enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err);
+
+/* v is such a number: neither text nor a number to jansson. */
+bool tr_pyjson_number(const json_t *v);
+
+/* Appends v as json.dumps(v, ensure_ascii=False): ", " and ": " between, other Unicode as it is. */
+void tr_pyjson_dump(const json_t *v, struct fr_buf *out);
+
+/* The shortest decimal that reads back as x, as Python prints it: "4.98e-05", "1.0", "nan". */
+void tr_show_float(double x, char out[32]);
+
+#endif
