@@ -9,6 +9,7 @@
 
 enum {
     STORE_BUSY_MS = 5000,
+    LOG_RETRY_MS = 10,
     LOG_PAGES = 1000, /* of the write-ahead log, before its pages are copied into the database */
     LOG_PAGES_FIRST = 200, /* at a process's first commit: the next one to open it reads them all */
 };
@@ -131,6 +132,37 @@ static void make_private(const char *path)
         fr_sys.close(fd); /* new: nobody in this process can have a lock on it */
 }
 
+/* SQLite does not wait by itself for another process that turns a new file into one with a
+ * write-ahead log at the same time. */
+static enum fr_rc use_log(struct fr_store *st, struct fr_err *err)
+{
+    for (int waited = 0; waited < STORE_BUSY_MS; waited += LOG_RETRY_MS) {
+        if (sqlite3_exec(st->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_BUSY)
+            break;
+        sqlite3_sleep(LOG_RETRY_MS);
+    }
+    if (sqlite3_errcode(st->db) != SQLITE_OK)
+        return fr_sql_fail(st, "setting up the log", err);
+    return FR_OK;
+}
+
+static enum fr_rc set_up(struct fr_store *st, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    sqlite3_extended_result_codes(st->db, 1);
+    sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
+    /* The log stays and is written over: a commit that makes it longer, or makes it, costs the file
+     * system a commit of its own. */
+    sqlite3_db_config(st->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if ((rc = exec_text(st, "PRAGMA page_size = 1024", "setting up", err)) != FR_OK ||
+        (rc = use_log(st, err)) != FR_OK)
+        return rc;
+    sqlite3_wal_autocheckpoint(st->db, LOG_PAGES_FIRST);
+    return exec_text(st, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;", "setting up",
+                     err);
+}
+
 enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err)
 {
     struct fr_store *st = fr_sys.alloc(sizeof(*st));
@@ -156,21 +188,7 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
                              NULL) != SQLITE_OK)
         rc = st->db != NULL ? fr_sql_fail(st, "opening", err)
                             : fr_fail(err, FR_NOMEM, "no memory for the store");
-    if (rc == FR_OK) {
-        sqlite3_extended_result_codes(st->db, 1);
-        sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
-        /* The log stays and is written over: a commit that makes it longer, or makes it, costs
-         * the file system a commit of its own. */
-        sqlite3_db_config(st->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        rc = exec_text(st,
-                       "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; "
-                       "PRAGMA synchronous = FULL; "
-                       "PRAGMA foreign_keys = ON;",
-                       "setting up", err);
-    }
-    if (rc == FR_OK)
-        sqlite3_wal_autocheckpoint(st->db, LOG_PAGES_FIRST);
-    if (rc == FR_OK)
+    if (rc == FR_OK && (rc = set_up(st, err)) == FR_OK)
         rc = migrate(st, err);
     fr_buf_finish(&path);
     if (rc == FR_OK)

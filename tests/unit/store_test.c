@@ -382,11 +382,63 @@ static int on_open(sqlite3 *db, char **text, const struct sqlite3_api_routines *
     return raced ? SQLITE_OK : sqlite3_trace_v2(db, SQLITE_TRACE_STMT, race, NULL);
 }
 
+static void remove_store(void)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    char path[300];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/state.db%s", home, ends[i]);
+        unlink(path);
+    }
+}
+
+static sqlite3 *maker;
+static int tries;
+
+static int let_in(unsigned what, void *arg, void *stmt, void *sql)
+{
+    (void)what;
+    (void)arg;
+    (void)stmt;
+    if (strstr(sql, "journal_mode") != NULL && ++tries == 3)
+        CHECK_INT(sqlite3_exec(maker, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    return 0;
+}
+
+static int watch_tries(sqlite3 *db, char **text, const struct sqlite3_api_routines *api)
+{
+    (void)text;
+    (void)api;
+    return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, let_in, NULL);
+}
+
+/* Another process is making the store, and holds its lock, when this one opens it. */
+static void test_made_by_two(void)
+{
+    char path[300];
+    struct fr_store *st = NULL;
+    struct fr_err err = {0};
+
+    check_row("made by two at once");
+    remove_store();
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &maker), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(maker, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_auto_extension((void (*)(void))watch_tries);
+    CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
+    sqlite3_cancel_auto_extension((void (*)(void))watch_tries);
+    CHECK_INT(tries, 3);
+    fr_store_close(st);
+    sqlite3_close(maker);
+    maker = NULL;
+    remove_store();
+}
+
 static void test_newer_by_one(void)
 {
     struct fr_store *st = open_store();
     struct fr_err err = {0};
-    char path[300];
 
     check_row("a schema newer by one");
     fr_store_close(st);
@@ -397,18 +449,12 @@ static void test_newer_by_one(void)
     fr_store_close(st);
 
     check_row("… while the store is opened");
-    for (int i = 0; i < 3; i++) {
-        static const char *const ends[] = {"", "-wal", "-shm"};
-        snprintf(path, sizeof(path), "%s/state.db%s", home, ends[i]);
-        unlink(path);
-    }
+    remove_store();
     sqlite3_auto_extension((void (*)(void))on_open);
     CHECK_INT(fr_store_open(home, &st, &err), FR_UNSUPPORTED);
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
     CHECK(raced);
-    unlink(path);
-    snprintf(path, sizeof(path), "%s/state.db", home);
-    unlink(path);
+    remove_store();
 }
 
 static void test_versions(void)
@@ -605,6 +651,7 @@ int main(void)
     test_atomic();
     test_blobs();
     test_blobs_synced();
+    test_made_by_two();
     test_newer_by_one();
     test_versions();
     test_migration();
