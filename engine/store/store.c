@@ -132,12 +132,14 @@ static void make_private(const char *path)
         fr_sys.close(fd); /* new: nobody in this process can have a lock on it */
 }
 
-/* SQLite does not wait by itself for another process that turns a new file into one with a
- * write-ahead log at the same time. */
+/* Where another process turns a new file into one with a write-ahead log at the same time, SQLite
+ * does not always wait by itself. */
 static enum fr_rc use_log(struct fr_store *st, struct fr_err *err)
 {
     for (int waited = 0; waited < STORE_BUSY_MS; waited += LOG_RETRY_MS) {
-        if (sqlite3_exec(st->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_BUSY)
+        int code = sqlite3_exec(st->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+
+        if ((code & 0xff) != SQLITE_BUSY)
             break;
         sqlite3_sleep(LOG_RETRY_MS);
     }
@@ -151,13 +153,13 @@ static enum fr_rc set_up(struct fr_store *st, struct fr_err *err)
     enum fr_rc rc;
 
     sqlite3_extended_result_codes(st->db, 1);
-    sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
     /* The log stays and is written over: a commit that makes it longer, or makes it, costs the file
      * system a commit of its own. */
     sqlite3_db_config(st->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if ((rc = exec_text(st, "PRAGMA page_size = 1024", "setting up", err)) != FR_OK ||
         (rc = use_log(st, err)) != FR_OK)
         return rc;
+    sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
     sqlite3_wal_autocheckpoint(st->db, LOG_PAGES_FIRST);
     return exec_text(st, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;", "setting up",
                      err);

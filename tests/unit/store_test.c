@@ -394,44 +394,36 @@ static void remove_store(void)
 }
 
 static sqlite3 *maker;
-static int tries;
+static int sleeps;
 
-static int let_in(unsigned what, void *arg, void *stmt, void *sql)
+static int sleep_until_made(sqlite3_vfs *vfs, int us)
 {
-    (void)what;
-    (void)arg;
-    (void)stmt;
-    if (strstr(sql, "journal_mode") != NULL && ++tries == 3)
+    (void)vfs;
+    if (++sleeps == 3)
         CHECK_INT(sqlite3_exec(maker, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-    return 0;
+    return us;
 }
 
-static int watch_tries(sqlite3 *db, char **text, const struct sqlite3_api_routines *api)
-{
-    (void)text;
-    (void)api;
-    return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, let_in, NULL);
-}
-
-/* Another process is making the store, and holds its lock, when this one opens it. */
+/* Another process is making the store, and about to write, when this one opens it. */
 static void test_made_by_two(void)
 {
     char path[300];
     struct fr_store *st = NULL;
     struct fr_err err = {0};
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    int (*sleep)(sqlite3_vfs *, int) = vfs->xSleep;
 
     check_row("made by two at once");
     remove_store();
     snprintf(path, sizeof(path), "%s/state.db", home);
     CHECK_INT(sqlite3_open(path, &maker), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(maker, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_auto_extension((void (*)(void))watch_tries);
+    CHECK_INT(sqlite3_exec(maker, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    vfs->xSleep = sleep_until_made;
     CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
-    sqlite3_cancel_auto_extension((void (*)(void))watch_tries);
-    CHECK_INT(tries, 3);
+    vfs->xSleep = sleep;
+    CHECK_INT(sleeps, 3);
     fr_store_close(st);
     sqlite3_close(maker);
-    maker = NULL;
     remove_store();
 }
 
