@@ -211,6 +211,12 @@ def broken():
     rows = [("no scale", None, [q_a + "_scale_inv", "no such tensor"]),
             ("a transposed scale", (dtype, shape[::-1], raw), [q_a + "_scale_inv"]),
             ("a scale that is not finite", (dtype, shape, struct.pack("<f", float("nan")) + raw[4:]), [q_a, "finite"]),
+            ("an infinite scale", (dtype, shape, raw[:-4] + struct.pack("<f", float("inf"))),
+             [q_a + "_scale_inv", "holds a value that is not finite"]),
+            ("a scale of zero", (dtype, shape, raw[:-4] + bytes(4)),
+             [q_a + "_scale_inv", "holds a scale of 0 or below, expected above 0"]),
+            ("a negative scale", (dtype, shape, struct.pack("<f", -1) + raw[4:]),
+             [q_a + "_scale_inv", "holds a scale of 0 or below, expected above 0"]),
             ("a weight that is not FP8", "bf16", [q_a, "is bf16, f8_e4m3 is needed"])]
     for what, scale, parts in rows:
         folder = what.replace(" ", "-")

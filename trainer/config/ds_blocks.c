@@ -266,9 +266,15 @@ static enum fr_rc read_schedule(struct tr_ds_read *r, const struct tr_fields *p,
     return FR_OK;
 }
 
+const char *tr_ds_lr_name(enum tr_ds_lr lr)
+{
+    static const char *const names[] = {"none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
+
+    return names[lr];
+}
+
 enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
 {
-    static const char *const types[] = {"", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
     char where[512], where_params[512];
     struct tr_fields f, p;
     const char *type = "";
@@ -281,7 +287,7 @@ enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
         (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
         (rc = params_of(&f, &p, where_params, err)) != FR_OK)
         return rc;
-    while (kind <= TR_DS_LR_WARMUP_COSINE && strcmp(types[kind], type) != 0)
+    while (kind <= TR_DS_LR_WARMUP_COSINE && strcmp(tr_ds_lr_name((enum tr_ds_lr)kind), type) != 0)
         kind++;
     if (kind > TR_DS_LR_WARMUP_COSINE)
         return fr_fail(err, FR_UNSUPPORTED,

@@ -83,6 +83,9 @@ struct tr_ds_flags {
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err);
 
+/* DeepSpeed's name of a schedule; "none" for TR_DS_LR_NONE. */
+const char *tr_ds_lr_name(enum tr_ds_lr lr);
+
 /* The configuration of a run without --deepspeed: stage 0, values from the flags. */
 void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out);
 

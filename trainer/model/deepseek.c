@@ -79,7 +79,10 @@ static int put_scale(struct build *b, struct open_unit *unit, const struct tr_mo
     (void)snprintf(s.name, sizeof(s.name), "%.110s_scale_inv", t->name);
     s.shape[0] = (t->shape[0] + c->fp8_block_rows - 1) / c->fp8_block_rows;
     s.shape[1] = (t->shape[1] + c->fp8_block_cols - 1) / c->fp8_block_cols;
-    return put(unit, &s, TR_F32);
+    int i = put(unit, &s, TR_F32);
+
+    unit->spec.tensors[i].positive = true;
+    return i;
 }
 
 static enum fr_rc put_linear(struct build *b, struct open_unit *unit,

@@ -135,6 +135,15 @@ static bool all_finite(const void *p, enum tr_dtype t, size_t n)
     return bad == 0;
 }
 
+static bool all_positive(const float *x, size_t n)
+{
+    size_t bad = 0;
+
+    for (size_t i = 0; i < n; i++)
+        bad += !(x[i] > 0);
+    return bad == 0;
+}
+
 /* What one filling goes through. */
 struct filling {
     struct tr_shard *s;
@@ -164,6 +173,9 @@ static enum fr_rc fill_piece(const struct filling *f, const struct tr_unit_tenso
             break;
         if (!all_finite(one.dst, t->dtype, one.n / tr_dtype_bytes(t->dtype)))
             return fr_fail(err, FR_CORRUPT, "%s: holds a value that is not finite", t->name);
+        if (t->positive && !all_positive(one.dst, one.n / sizeof(float)))
+            return fr_fail(err, FR_CORRUPT, "%s: holds a scale of 0 or below, expected above 0",
+                           t->name);
         if (!direct && (rc = tr_copy(s->o.be, s->gq, r.dst, one.dst, one.n)) == FR_OK)
             rc = tr_sync(s->o.be, s->gq, err);
         r.at += one.n;

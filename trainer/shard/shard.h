@@ -55,6 +55,7 @@ struct tr_unit_tensor {
     int64_t row0;
     int64_t disk_rows;   /* rows of the whole tensor on disk; 0: shape[0] */
     enum tr_dtype dtype; /* in memory; loading converts (f32, bf16, f16 <-> each other) */
+    bool positive;       /* every value must be above 0: scales of FP8 blocks; f32 */
 };
 
 struct tr_unit_spec {
@@ -123,7 +124,8 @@ struct tr_shard_bytes {
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 
 /* Allocates and fills: this rank reads its byte ranges and no others. Every tensor must be there
- * with its shape; a value that is not finite is FR_CORRUPT. Errors name the tensor. */
+ * with its shape. FR_CORRUPT: a value that is not finite, or not above 0 where it must be. Errors
+ * name the tensor. */
 enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st, struct fr_err *err);
 
 /* Bytes [at, at+n) of a tensor, and where they go. */

@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
+#include "trainer/config/args_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,8 +83,11 @@ static void put_kwargs(struct fr_buf *t, const char *text)
 
 static void put_schedule(struct fr_buf *t, const struct tr_args *a, const struct tr_ds_config *d)
 {
-    fr_buf_fmt(t, "--lr_scheduler_type=%d\nDeepSpeed scheduler=%d\n", (int)a->lr_scheduler_type,
-               (int)d->scheduler);
+    const char *flag = "lr_scheduler_type";
+    const struct tr_arg *type = tr_arg_find(flag, strlen(flag));
+
+    fr_buf_fmt(t, "--%s=%s\nDeepSpeed scheduler=%s\n", flag, type->choices[a->lr_scheduler_type],
+               tr_ds_lr_name(d->scheduler));
     put_kwargs(t, a->lr_scheduler_kwargs);
     fr_buf_fmt(t, "--warmup_steps=%.12g\n--warmup_ratio=%.12g\n", a->warmup_steps, a->warmup_ratio);
     if (d->scheduler != TR_DS_LR_NONE)
