@@ -1,0 +1,275 @@
+/* The control plane of rank 0. The test itself writes the frames of ranks 1 and 2. */
+#include "engine/base/sys.h"
+#include "tests/unit/check.h"
+#include "trainer/comm/frame.h"
+#include "trainer/comm/join.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SIZE = 3, TIMEOUT_MS = 20000, WAIT_MS = 60000 };
+
+static _Atomic int64_t now_ms = 1; /* the clock: it moves when a test moves it */
+
+static int64_t clock_ms(void)
+{
+    return now_ms;
+}
+
+struct world {
+    struct tr_control_opts o[SIZE];
+    struct tr_control *c;    /* of rank 0 */
+    int fd[SIZE];            /* of ranks 1 and 2, to rank 0 */
+    struct fr_buf in[SIZE];  /* bytes that rank 0 sent them */
+    struct fr_buf out[SIZE]; /* frames to send */
+};
+
+struct joining {
+    struct world *w;
+    int rank;
+};
+
+static void *join(void *arg)
+{
+    struct joining *j = arg;
+    const struct tr_control_opts *o = &j->w->o[j->rank];
+    struct tr_peer peers[SIZE];
+    struct fr_err err;
+    int fds[SIZE];
+    enum fr_rc rc =
+        j->rank == 0 ? tr_control_join(o, &j->w->c, &err) : tr_join(o, fds, peers, &err);
+
+    j->w->fd[j->rank] = j->rank > 0 && rc == FR_OK ? fds[0] : -1;
+    return rc == FR_OK ? NULL : arg;
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in6 a;
+    socklen_t n = sizeof(a);
+    int fd;
+
+    if (tr_listen(0, 1, &fd, NULL) != FR_OK || getsockname(fd, (struct sockaddr *)&a, &n) != 0)
+        return 0;
+    close(fd);
+    return ntohs(a.sin6_port);
+}
+
+static void start(struct world *w, const char *row)
+{
+    struct joining j[SIZE];
+    pthread_t threads[SIZE];
+    int port = free_port();
+
+    check_row(row);
+    *w = (struct world){.c = NULL};
+    for (int r = 0; r < SIZE; r++) {
+        w->o[r] = (struct tr_control_opts){.rank = r,
+                                           .size = SIZE,
+                                           .addr = "127.0.0.1",
+                                           .port = port,
+                                           .job = 7,
+                                           .join_ms = WAIT_MS,
+                                           .timeout_ms = TIMEOUT_MS,
+                                           .exit_code = 44};
+        j[r] = (struct joining){w, r};
+        CHECK_INT(pthread_create(&threads[r], NULL, join, &j[r]), 0);
+    }
+    for (int r = 0; r < SIZE; r++) {
+        void *failed = NULL;
+        pthread_join(threads[r], &failed);
+        CHECK(failed == NULL);
+    }
+}
+
+static void stop(struct world *w)
+{
+    tr_control_leave(w->c);
+    for (int r = 1; r < SIZE; r++) {
+        close(w->fd[r]);
+        fr_buf_finish(&w->in[r]);
+        fr_buf_finish(&w->out[r]);
+    }
+}
+
+/* Sends all frames of a rank that were added, in one piece. */
+static void flush(struct world *w, int rank)
+{
+    CHECK(tr_frame_send(w->fd[rank], &w->out[rank], clock_ms() + WAIT_MS));
+    fr_buf_finish(&w->out[rank]);
+}
+
+static void add(struct world *w, int rank, enum tr_frame_type type, const char *text)
+{
+    tr_frame_add(&w->out[rank], type, text, strlen(text));
+}
+
+static void add_beat(struct world *w, int rank, int64_t seq, const char *what)
+{
+    struct tr_beat b = {.seq = seq};
+
+    memcpy(b.what, what, strlen(what));
+    tr_frame_add(&w->out[rank], TR_FRAME_BEAT, &b, sizeof(b));
+}
+
+/* The next frame for a rank that is no beat must have this type and this payload behind `skip`. */
+static void receive(struct world *w, int rank, enum tr_frame_type want, size_t skip,
+                    const char *text)
+{
+    enum tr_frame_type type = TR_FRAME_BEAT;
+    struct fr_str p;
+    size_t n = 0;
+
+    do {
+        fr_buf_cut(&w->in[rank], n);
+        if (!CHECK(tr_frame_recv(w->fd[rank], &w->in[rank], &type, &p, clock_ms() + WAIT_MS)))
+            return;
+        n = TR_FRAME_HEAD + p.n;
+    } while (type == TR_FRAME_BEAT);
+    CHECK_INT(type, want);
+    CHECK_INT((long long)p.n, (long long)(skip + strlen(text)));
+    CHECK(p.n >= skip && strncmp(p.p + skip, text, p.n - skip) == 0);
+    fr_buf_cut(&w->in[rank], n);
+}
+
+/* Waits for the end of the run: its code and its reason, with HOST for the name of this machine. */
+static void ends(struct world *w, enum fr_rc rc, const char *reason)
+{
+    char host[TR_CONTROL_HOST] = "", want[FR_ERR_MAX];
+    struct fr_err err = {0};
+    const char *at = strstr(reason, "HOST");
+
+    while (tr_control_check(w->c, &err) == FR_OK)
+        fr_sys_real.poll(NULL, 0, 1);
+    gethostname(host, sizeof(host) - 1);
+    snprintf(want, sizeof(want), "%.*s%s%s", at != NULL ? (int)(at - reason) : (int)strlen(reason),
+             reason, at != NULL ? host : "", at != NULL ? at + 4 : "");
+    CHECK_INT(err.rc, rc);
+    CHECK_TEXT(err.msg, want);
+    for (int r = 1; r < SIZE; r++)
+        if (w->fd[r] >= 0)
+            receive(w, r, TR_FRAME_ABORT, sizeof(uint32_t), want);
+}
+
+/* Rank 1 sends its parts of two collectives before rank 0 begins the first. */
+static void early_parts(struct world *w)
+{
+    char all[SIZE + 1] = "";
+    struct fr_err err;
+
+    start(w, "parts that come early");
+    add(w, 1, TR_FRAME_PART, "a");
+    add(w, 1, TR_FRAME_PART, "c");
+    flush(w, 1);
+    add(w, 2, TR_FRAME_PART, "b");
+    flush(w, 2);
+    CHECK_INT(tr_control_all_gather(w->c, all, "0", 1, &err), FR_OK);
+    CHECK_TEXT(all, "0ab");
+    add(w, 2, TR_FRAME_PART, "d");
+    flush(w, 2);
+    CHECK_INT(tr_control_all_gather(w->c, all, "1", 1, &err), FR_OK);
+    CHECK_TEXT(all, "1cd");
+    for (int r = 1; r < SIZE; r++) {
+        receive(w, r, TR_FRAME_WHOLE, 0, "0ab");
+        receive(w, r, TR_FRAME_WHOLE, 0, "1cd");
+    }
+    tr_control_leave(w->c);
+    w->c = NULL;
+    for (int r = 1; r < SIZE; r++)
+        receive(w, r, TR_FRAME_BYE, 0, "");
+    stop(w);
+}
+
+static void wrong_size(struct world *w, const char *part)
+{
+    char all[4 * SIZE];
+    struct fr_err err;
+
+    start(w, part);
+    add(w, 1, TR_FRAME_PART, part);
+    flush(w, 1);
+    add(w, 2, TR_FRAME_PART, "four");
+    flush(w, 2);
+    CHECK_INT(tr_control_all_gather(w->c, all, "four", 4, &err), FR_PROTO);
+    ends(w, FR_PROTO, "ranks disagree about a host collective");
+    stop(w);
+}
+
+static void silent_rank(struct world *w)
+{
+    start(w, "a silent rank");
+    now_ms += TIMEOUT_MS + 1000;
+    add_beat(w, 2, 0, ""); /* wakes rank 0 */
+    flush(w, 2);
+    ends(w, FR_TIMEOUT, "rank 1 (HOST) after collective 0 has been silent for 21 s");
+    stop(w);
+}
+
+static void end_of_a_rank(struct world *w)
+{
+    start(w, "a rank that ends after another said goodbye");
+    add(w, 1, TR_FRAME_BYE, "");
+    flush(w, 1);
+    close(w->fd[1]);
+    w->fd[1] = -1;
+    shutdown(w->fd[2], SHUT_WR);
+    close(w->fd[2]);
+    w->fd[2] = -1;
+    ends(w, FR_PEER, "rank 2 (HOST) after collective 0 ended");
+    stop(w);
+}
+
+static void abort_of_a_rank(struct world *w)
+{
+    uint32_t code = FR_NOMEM;
+    char body[sizeof(code) + 7];
+
+    start(w, "the reason of an abort");
+    memcpy(body, &code, sizeof(code));
+    memcpy(body + sizeof(code), "no room", 7);
+    tr_frame_add(&w->out[2], TR_FRAME_ABORT, body, sizeof(body));
+    flush(w, 2);
+    ends(w, FR_NOMEM, "no room");
+    stop(w);
+}
+
+/* A rank's part is behind its beat in the stream: after the all-gather both beats were read. */
+static void ranks_behind(struct world *w)
+{
+    char all[SIZE + 1] = "", host[TR_CONTROL_HOST] = "", want[200];
+    struct fr_buf who = {0};
+    struct fr_err err;
+
+    start(w, "ranks behind");
+    gethostname(host, sizeof(host) - 1);
+    tr_control_note(w->c, 5, "layer 1");
+    add_beat(w, 1, 4, "layer 0");
+    add(w, 1, TR_FRAME_PART, "a");
+    flush(w, 1);
+    add_beat(w, 2, 5, "layer 1");
+    add(w, 2, TR_FRAME_PART, "b");
+    flush(w, 2);
+    CHECK_INT(tr_control_all_gather(w->c, all, "0", 1, &err), FR_OK);
+    CHECK_INT((long long)tr_control_behind(w->c, &who), 1);
+    snprintf(want, sizeof(want), "rank 1 (%s) in collective 4 'layer 0'", host);
+    CHECK_TEXT(who.p, want);
+    fr_buf_finish(&who);
+    stop(w);
+}
+
+int main(void)
+{
+    struct world w;
+
+    fr_sys.mono_ms = clock_ms;
+    early_parts(&w);
+    wrong_size(&w, "one");
+    wrong_size(&w, "seven");
+    silent_rank(&w);
+    end_of_a_rank(&w);
+    abort_of_a_rank(&w);
+    ranks_behind(&w);
+    return check_done();
+}
