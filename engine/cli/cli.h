@@ -7,6 +7,7 @@
 
 #include "engine/base/json.h"
 #include "engine/cli/out.h"
+#include "engine/host/host.h"
 #include "engine/run/run.h"
 
 #include <stdio.h>
@@ -152,6 +153,7 @@ struct cli_drive {
     struct cli_paths paths;
     struct fr_store *store;
     struct fr_loop loop;
+    struct fr_host *host;
     struct cli_out *out; /* all that is printed meanwhile */
     struct cli_show *show;
     struct fr_run_env env;

@@ -31,6 +31,8 @@ enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, 
     if (rc == FR_OK)
         rc = fr_loop_event_create(&d->loop, err);
     if (rc == FR_OK)
+        rc = fr_host_create(&d->loop, d->store, &d->host, err);
+    if (rc == FR_OK)
         rc = cli_out_create(&d->out, &d->loop, how->json, err);
     so.loop = &d->loop;
     so.out = d->out;
@@ -57,6 +59,7 @@ void cli_drive_finish(struct cli_drive *d)
     if (d->out != NULL)
         cli_out_drain(d->out, &leave); /* what went wrong before the run, or behind it */
     cli_out_destroy(d->out);
+    fr_host_destroy(d->host);
     fr_loop_destroy(&d->loop);
     fr_store_close(d->store);
     cli_paths_finish(&d->paths);
@@ -110,7 +113,7 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
 
     while (!fr_run_over(run) && !dr->leave) {
         cli_out_flush(dr->d->out);
-        if (fr_run_turn(run, err) != FR_OK) {
+        if (fr_host_turn(dr->d->host, err) != FR_OK) {
             cli_fail(err);
             cli_show_say(dr->d->show, "tasks go on; 'flowrun resume %lld' takes over",
                          (long long)fr_run_no(run));
@@ -138,8 +141,11 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
     struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
     struct fr_err err = {0};
     enum cli_exit code = CLI_INTERNAL;
-    enum fr_rc rc = fr_loop_timer(&d->loop, on_stop, &dr, &dr.stop);
+    enum fr_rc rc = fr_host_add(d->host, run, &err);
 
+    if (rc != FR_OK)
+        return cli_fail(&err);
+    rc = fr_loop_timer(&d->loop, on_stop, &dr, &dr.stop);
     for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
         rc = fr_loop_signal(&d->loop, signals[i], on_signal, &dr, &watches[i]);
     if (rc != FR_OK)
@@ -153,7 +159,7 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
     dr.run = NULL; /* over for this process: from now on a signal ends the wait for the reader */
     if (dr.stop != NULL)
         fr_loop_arm(&d->loop, dr.stop, -1);
-    fr_run_destroy(run);
+    fr_host_drop(d->host, run);
     cli_out_drain(d->out, &dr.leave);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (watches[i] != NULL)

@@ -4,7 +4,7 @@
  *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
- *   run.c       the turn: events in, one transaction, effects out
+ *   run.c       the drain: events in, decisions, rows and effects out
  *   grow.c      lists that grow
  *   events.c    events of the executor -> events of the scheduler
  *   act.c       effects, performed after the commit
@@ -54,6 +54,7 @@ const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* N
 
 /* ---- run.c ---- */
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err);
+void run_wake(struct fr_run *run); /* something came in */
 void run_die(struct fr_run *run, const struct fr_err *err); /* flowrun ends; a resume goes on */
 void run_queue_or_die(struct fr_run *run, const struct fr_event *ev); /* no memory: fatal */
 void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)

@@ -31,11 +31,7 @@ static void on_event(void *arg, struct fr_exec_event *ev)
     ev->next = NULL;
     *run->posted_last = ev;
     run->posted_last = &ev->next;
-}
-
-static void on_timer(void *arg)
-{
-    (void)arg; /* the turn that follows looks at what is due */
+    run_wake(run);
 }
 
 static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
@@ -107,9 +103,6 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 
     if (rc == FR_OK)
         rc = fr_check_unlinked(run->dir, strlen(run->home), err);
-
-    if (rc == FR_OK && fr_loop_timer(run->env.loop, on_timer, run, &run->timer) != FR_OK)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a timer");
     if (rc == FR_OK)
         rc = make_exec(run, err);
     if (rc == FR_OK)

@@ -14,6 +14,7 @@ static void on_poke(void *arg, int what)
     if (fd >= 0)
         fr_sys.close(fd);
     run->notified = true;
+    run_wake(run);
 }
 
 enum fr_rc run_own(struct fr_run *run, struct fr_err *err)

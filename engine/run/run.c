@@ -4,14 +4,12 @@
 #include <string.h>
 
 enum {
-    COMMIT_RETRY_MS = 1000,
     LAUNCH_MS = 50, /* a launch alone waits so long for its commit */
     BATCH_MS = 5,   /* ends and starts wait for others while BATCH_MIN attempts keep nodes busy */
     BATCH_MIN = 4,
     BOOKED_MS = 10, /* ends wait so long while there are attempts that need no commit to start, … */
     BOOKED_MOST_MS = 100,    /* … longer where commits are slow, as nothing starts during one */
-    LINGER_MS = 10000,       /* after the end of the run the last logs are awaited, each time … */
-    LINGER_BYTES = 64 << 10, /* … for at least so many bytes of them */
+    LINGER_BYTES = 64 << 10, /* of late logs: RUN_LINGER_MS counts anew */
     KEEP_ACTS = 4096,
 };
 
@@ -184,44 +182,6 @@ static enum fr_rc apply_all(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-static bool commit(struct fr_run *run)
-{
-    struct fr_err err = {0};
-    /* that a node may forget an attempt is asked of it again where it is not written */
-    bool soft = run->acts.n == 0 && run->answers == NULL;
-    int64_t from = fr_sys.mono_ms();
-    enum fr_rc rc =
-        soft ? fr_store_begin_soft(run->env.store, &err) : fr_store_begin(run->env.store, &err);
-
-    if (rc == FR_OK) {
-        rc = run_write(run, &err);
-        if (rc == FR_OK)
-            rc = fr_store_commit(run->env.store, &err);
-        else
-            fr_store_rollback(run->env.store);
-    }
-    if (rc == FR_OK) {
-        if (run->commit_due_ms != 0)
-            run_trouble(run, FR_PLAN_NONE, "the state can be written again");
-        run->commit_due_ms = 0;
-        run->commit_ms = fr_sys.mono_ms() - from;
-        return true;
-    }
-    if (rc == FR_DENIED) { /* it does not pass by itself, as a full disk may */
-        fr_fail(&err, rc, "%s; somebody must make it writable again (its file system, its mode)",
-                err.msg);
-        run_die(run, &err);
-        return false;
-    }
-    if (run->commit_due_ms == 0)
-        run_trouble(run, FR_PLAN_NONE,
-                    "the state cannot be written, so nothing is started or "
-                    "acknowledged until it can; tasks go on: %s",
-                    err.msg);
-    run->commit_due_ms = fr_sys.mono_ms() + COMMIT_RETRY_MS;
-    return false;
-}
-
 /* How long the commit may wait to cover more transitions; 0: commit now. A launch matters only to
  * views. While attempts are booked, an end can wait, too: the next start does not depend on its
  * commit. While enough attempts run to keep the nodes busy, half of them may end first. */
@@ -253,18 +213,11 @@ static int64_t commit_delay_ms(const struct fr_run *run)
     return only_launches ? LAUNCH_MS : running >= BATCH_MIN && ended < running ? BATCH_MS : 0;
 }
 
-/* Whether a commit is due; if it may wait, held_ms says since when it does. */
-static bool commit_is_due(struct fr_run *run)
+/* That a node may forget an attempt waits for other rows: where it is not written, it is asked of
+ * the node again. Behind the end there are no others. */
+static bool has_rows(const struct fr_run *run)
 {
-    int64_t now = fr_sys.mono_ms();
-
-    if (run->acts.n == 0 && run->answers == NULL && !(run->over && run->n_done > 0))
-        return false;
-    if (run->commit_due_ms != 0)
-        return run->commit_due_ms <= now;
-    if (run->held_ms == 0)
-        run->held_ms = now;
-    return run->answers != NULL || run->over || run->held_ms + commit_delay_ms(run) <= now;
+    return run->acts.n > 0 || run->answers != NULL || (run->over && run->n_done > 0);
 }
 
 static void renew_leases(struct fr_run *run)
@@ -293,10 +246,8 @@ static void follow_again(struct fr_run *run)
     }
 }
 
-static void take_inputs(struct fr_run *run)
+static void take_inputs(struct fr_run *run, int64_t now)
 {
-    int64_t now = fr_sys.mono_ms();
-
     while (run->posted != NULL) {
         struct fr_exec_event *ev = run->posted;
 
@@ -360,8 +311,60 @@ static bool early_effects(struct fr_run *run)
     return any;
 }
 
-static void effects(struct fr_run *run)
+enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err)
 {
+    enum fr_rc rc = FR_OK;
+
+    run->sent_early = false;
+    if (!run->fatal) {
+        take_inputs(run, now);
+        rc = apply_all(run, err);
+    }
+    if (rc == FR_OK && !run->fatal) {
+        run->sent_early = early_effects(run);
+        if (run->held_ms == 0 && has_rows(run))
+            run->held_ms = now;
+        if (run->over && !run->missing_shown && now >= run->over_ms + RUN_LINGER_MS)
+            run_log_missing(run);
+    }
+    if (rc == FR_OK && run->fatal) {
+        rc = run->fatal_err.rc;
+        if (err != NULL)
+            *err = run->fatal_err;
+    }
+    return rc;
+}
+
+struct fr_run_due fr_run_due(const struct fr_run *run)
+{
+    struct fr_run_due due = {
+        .drain_ms = run->over ? run->over_ms + RUN_LINGER_MS : fr_sched_next_due(run->sched),
+        .commit_ms = INT64_MAX,
+        .soft = run->acts.n == 0 && run->answers == NULL,
+        .sent_early = run->sent_early};
+
+    if (run->n_events > 0 || run->posted != NULL || run->notified || run->secrets_ready ||
+        run->hashing || run->fatal)
+        due.drain_ms = 0;
+    if (run->lease_every_ms > 0 && run->lease_due_ms < due.drain_ms)
+        due.drain_ms = run->lease_due_ms;
+    if (run->log_due_ms < due.drain_ms)
+        due.drain_ms = run->log_due_ms;
+    if (has_rows(run))
+        due.commit_ms = run->answers != NULL || run->over ? 0 : run->held_ms + commit_delay_ms(run);
+    return due;
+}
+
+enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
+{
+    return run_write(run, err);
+}
+
+void fr_run_act(struct fr_run *run, int64_t commit_ms)
+{
+    run->commit_ms = commit_ms;
+    run->held_ms = 0;
+    run_show(run);
     for (size_t i = 0; i < run->acts.n && !run->fatal; i++)
         if (run->acts.v[i].kind >= FR_ACT_EFFECTS)
             run_act(run, &run->acts.v[i]);
@@ -373,80 +376,27 @@ static void effects(struct fr_run *run)
     }
 }
 
-static void arm(struct fr_run *run, bool soon)
+void fr_run_on_wake(struct fr_run *run, void (*wake)(void *arg), void *arg)
 {
-    int64_t due = run->over ? run->over_ms + LINGER_MS : fr_sched_next_due(run->sched);
-
-    if (soon || run->n_events > 0 || run->posted != NULL || run->hashing ||
-        (run->over && run->n_done > 0 && run->commit_due_ms == 0))
-        due = 0;
-    if (run->commit_due_ms != 0 && run->commit_due_ms < due)
-        due = run->commit_due_ms;
-    if (run->held_ms != 0 && run->commit_due_ms == 0 && run->held_ms + commit_delay_ms(run) < due)
-        due = run->held_ms + commit_delay_ms(run);
-    if (run->lease_every_ms > 0 && run->lease_due_ms < due)
-        due = run->lease_due_ms;
-    if (run->log_due_ms < due)
-        due = run->log_due_ms;
-    fr_loop_arm(run->env.loop, run->timer, due == INT64_MAX ? -1 : due);
+    run->wake = wake;
+    run->wake_arg = arg;
 }
 
-static enum fr_rc drain(struct fr_run *run, struct fr_err *err)
+void run_wake(struct fr_run *run)
 {
-    enum fr_rc rc;
-    bool early, due;
-
-    take_inputs(run);
-    rc = apply_all(run, err);
-    if (rc != FR_OK)
-        return rc;
-    early = early_effects(run);
-    due = commit_is_due(run);
-    if (due && !early && commit(run)) { /* else after the next turn of the loop, which sends it */
-        run->held_ms = 0;
-        run_show(run);
-        effects(run);
-    }
-    if (run->over && !run->missing_shown && fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
-        run_log_missing(run);
-    arm(run, due && early);
-    return FR_OK;
+    if (run->wake != NULL)
+        run->wake(run->wake_arg);
 }
 
-enum fr_rc fr_run_turn(struct fr_run *run, struct fr_err *err)
+void fr_run_say(struct fr_run *run, const char *text)
 {
-    enum fr_rc rc = FR_OK;
-    bool wait = run->n_events == 0 && run->posted == NULL && !run->notified;
-
-    if (!run->fatal)
-        rc = fr_loop_turn(run->env.loop, wait, err);
-    if (rc == FR_OK && !run->fatal)
-        rc = drain(run, err);
-    if (run->fatal && rc == FR_OK) {
-        if (err != NULL)
-            *err = run->fatal_err;
-        rc = run->fatal_err.rc;
-    }
-    return rc;
-}
-
-bool fr_run_over(const struct fr_run *run)
-{
-    if (!run->over || run->n_events > 0 || run->posted != NULL)
-        return false;
-    if (fr_sys.mono_ms() >= run->over_ms + LINGER_MS)
-        return true;
-    if (run->n_done > 0)
-        return false; /* to be written */
-    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-        if (at->sent && at->ended && !at->log_end && run->nodes[run_node_of(run, at->inst)].up)
-            return false;
-    return true;
+    run_trouble(run, FR_PLAN_NONE, "%s", text);
 }
 
 void fr_run_cancel(struct fr_run *run)
 {
     run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_CANCEL});
+    run_wake(run);
 }
 
 void fr_run_destroy(struct fr_run *run)
@@ -463,8 +413,6 @@ void fr_run_destroy(struct fr_run *run)
     while (run->attempts != NULL)
         run_attempt_drop(run, run->attempts);
     run_ship_finish(run);
-    if (run->timer != NULL)
-        fr_loop_untimer(run->env.loop, &run->timer);
     run_disown(run);
     fr_sched_destroy(run->sched);
     fr_acts_finish(&run->acts);

@@ -1,9 +1,13 @@
 /* clang-format off */
 /*
- * A run from its first commit to its end. It joins plan, sched, store and exec: it turns the loop,
- * feeds the scheduler, writes each turn in one transaction, and performs the effects after the
- * commit. The caller gives it a loop and a store, turns it until it is over, and watches it through
- * a view.
+ * A run from its first commit to its end. It joins plan, sched, store and exec. It is passive:
+ * events come in from the executor, and whoever drives it (host/host.h) calls
+ *
+ *   fr_run_drain()   the scheduler takes the events; rows and effects come out
+ *   fr_run_write()   writes the rows, inside a transaction of the caller
+ *   fr_run_act()     after the commit: shows what is now true, and performs the effects
+ *
+ * until it is over. A view watches it.
  *
  * Environment of a task's command, besides what the node adds (wire/request.h: FLOWRUN_ATTEMPT,
  * FLOWRUN_OUTPUT, FLOWRUN_DIR, FLOWRUN_NODE_HOME, PATH …):
@@ -108,8 +112,25 @@ struct fr_resume_opts {
 enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
-/* One turn: waits for something to happen, writes it, does what follows. */
-enum fr_rc fr_run_turn(struct fr_run *run, struct fr_err *err);
+/* When the run has something to do though nothing wakes it, in mono_ms; INT64_MAX: never. */
+struct fr_run_due {
+    int64_t drain_ms;
+    int64_t commit_ms; /* its rows are to be committed by then; INT64_MAX: it has none */
+    bool soft;         /* they can be found out again: the commit need not be synced */
+    bool sent_early;   /* the drain sent starts that wait for no commit: they leave before it */
+};
+
+/* Calls wake from the loop's turn, and from fr_run_cancel(), when there is something to drain. */
+void fr_run_on_wake(struct fr_run *run, void (*wake)(void *arg), void *arg);
+/* Takes what came in and what is due. An error is final: the run cannot go on in this process. */
+enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err);
+struct fr_run_due fr_run_due(const struct fr_run *run); /* changes with each call of these three */
+/* Repeats the same rows until fr_run_act() was called. */
+enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err);
+/* commit_ms: how long the commit took. */
+void fr_run_act(struct fr_run *run, int64_t commit_ms);
+/* A FR_NOTE_TROUBLE of its driver. */
+void fr_run_say(struct fr_run *run, const char *text);
 
 /* Over: nothing more will happen; its end is committed and shown. */
 bool fr_run_over(const struct fr_run *run);

@@ -102,6 +102,7 @@ static void end(struct run_answered *t, enum fr_rc rc)
     }
     t->proc.pid = 0;
     t->over = t->run->secrets_ready = true;
+    run_wake(t->run);
     t->err.rc = rc;
     if (rc != FR_OK)
         fr_while(&t->err, "secret '%s'", t->secret->name);

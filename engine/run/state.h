@@ -12,6 +12,9 @@
 /* The exit code of an attempt whose command ended with 0 but wrote outputs that cannot be read. */
 enum { RUN_EXIT_OUTPUTS = 65 };
 
+/* After the end of the run its last logs are awaited, each time for at least so long. */
+enum { RUN_LINGER_MS = 10000 };
+
 struct run_start; /* start.c */
 
 /* The copy of an attempt's output: runs/<id>/<name>, and <name>.idx with (offset, wall) pairs.
@@ -185,8 +188,9 @@ struct fr_run {
     bool notified;      /* requests of other processes wait */
     bool secrets_ready; /* a secret's command has answered */
     bool hashing;       /* a start waits for the hash of what it ships */
-    struct fr_timer *timer;
-    int64_t commit_due_ms;                /* next try after a failed commit; 0: none failed */
+    bool sent_early;    /* in this drain */
+    void (*wake)(void *arg);
+    void *wake_arg;
     int64_t commit_ms;                    /* how long the last one took */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
     int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */

@@ -53,3 +53,17 @@ const struct fr_strs *fr_run_outputs(const struct fr_run *run, uint32_t inst)
 {
     return &run->insts[inst].outputs;
 }
+
+bool fr_run_over(const struct fr_run *run)
+{
+    if (!run->over || run->n_events > 0 || run->posted != NULL)
+        return false;
+    if (fr_sys.mono_ms() >= run->over_ms + RUN_LINGER_MS)
+        return true;
+    if (run->n_done > 0)
+        return false; /* to be written */
+    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (at->sent && at->ended && !at->log_end && run->nodes[run_node_of(run, at->inst)].up)
+            return false;
+    return true;
+}

@@ -156,6 +156,7 @@ static int engine(void *arg)
 {
     struct world *w = *(struct world **)arg;
     struct fr_loop loop = {0};
+    struct fr_host *host = NULL;
     struct fr_run *run = NULL;
     struct fr_err err = {0};
     enum fr_rc rc = fr_home_make(w->home, &err);
@@ -164,6 +165,8 @@ static int engine(void *arg)
         rc = fr_store_open(w->home, &w->store, &err);
     if (rc == FR_OK)
         rc = sim_loop_create(&loop, &err);
+    if (rc == FR_OK)
+        rc = fr_host_create(&loop, w->store, &host, &err);
     struct fr_run_env env = {.loop = &loop,
                              .store = w->store,
                              .view = {note, w},
@@ -175,11 +178,13 @@ static int engine(void *arg)
     if (rc == FR_OK)
         rc = open_run(w, &env, &run, &err);
     if (rc == FR_OK)
+        rc = fr_host_add(host, run, &err);
+    if (rc == FR_OK)
         keep_plan(w, fr_run_plan(run));
     while (rc == FR_OK && !fr_run_over(run))
-        rc = fr_run_turn(run, &err);
+        rc = fr_host_turn(host, &err);
     take_result(w, run, rc, &err);
-    fr_run_destroy(run);
+    fr_host_destroy(host);
     fr_loop_destroy(&loop);
     fr_store_close(w->store);
     w->store = NULL;

@@ -23,6 +23,7 @@
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
+#include "engine/host/host.h"
 #include "engine/run/run.h"
 #include "tests/sim/sim.h"
 
