@@ -241,3 +241,11 @@ bool fr_id_zero(struct fr_id a)
 {
     return fr_id_eq(a, (struct fr_id){{0}});
 }
+
+uint64_t fr_id_key(struct fr_id a)
+{
+    uint64_t key;
+
+    memcpy(&key, a.b, sizeof(key));
+    return key;
+}

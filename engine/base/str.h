@@ -81,5 +81,6 @@ void fr_id_text(struct fr_id id, char out[FR_ID_TEXT]);
 bool fr_id_parse(struct fr_str s, struct fr_id *id);
 bool fr_id_eq(struct fr_id a, struct fr_id b);
 bool fr_id_zero(struct fr_id a);
+uint64_t fr_id_key(struct fr_id a); /* its first bytes, for a hash table: they are random */
 
 #endif

@@ -1,7 +1,9 @@
 #include "engine/cli/merge.h"
 
 #include "engine/base/arena.h"
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
+#include "engine/base/map.h"
 #include "engine/base/sys.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/newest.h"
@@ -60,10 +62,8 @@ struct cli_merge {
     bool times;
     struct source *v;
     size_t n, cap;
-    size_t *table; /* places by attempt, open addressing; NOBODY: free */
-    size_t n_table;
-    size_t *heap; /* places, oldest line first; as many as v holds */
-    size_t n_heap;
+    struct fr_map places; /* by attempt */
+    struct fr_heap heap;  /* places by the time of the next line */
     struct window windows[WINDOWS];
     uint64_t clock;
     struct fr_buf out; /* lines to be printed */
@@ -122,57 +122,22 @@ void cli_merge_destroy(struct cli_merge *m)
         fr_buf_finish(&m->windows[i].text);
     }
     fr_sys.free(m->v);
-    fr_sys.free(m->table);
-    fr_sys.free(m->heap);
+    fr_map_finish(&m->places);
+    fr_heap_finish(&m->heap);
     fr_sys.free(m->starts);
     fr_buf_finish(&m->out);
     fr_arena_finish(&m->arena);
     fr_sys.free(m);
 }
 
-/* The slot of an attempt in the hash table, or the free slot for it. Ids are random. */
-static size_t slot_of(const struct cli_merge *m, struct fr_id id)
-{
-    uint64_t key;
-    size_t at;
-
-    memcpy(&key, id.b, sizeof(key));
-    at = (size_t)key & (m->n_table - 1);
-    while (m->table[at] != NOBODY && !fr_id_eq(m->v[m->table[at]].id, id))
-        at = (at + 1) & (m->n_table - 1);
-    return at;
-}
-
 size_t cli_merge_find(const struct cli_merge *m, struct fr_id attempt)
 {
-    return m->n_table > 0 ? m->table[slot_of(m, attempt)] : NOBODY;
-}
+    const uint64_t *place;
 
-/* Room for one more: the table is at most half full. */
-static bool make_room(struct cli_merge *m)
-{
-    size_t cap = m->cap > 0 ? 2 * m->cap : 64;
-    struct source *v;
-    size_t *heap, *table;
-
-    if (m->n < m->cap)
-        return true;
-    if ((v = fr_sys.realloc(m->v, cap * sizeof(*v))) == NULL)
-        return false;
-    m->v = v;
-    if ((heap = fr_sys.realloc(m->heap, cap * sizeof(*heap))) == NULL)
-        return false;
-    m->heap = heap;
-    if ((table = fr_sys.realloc(m->table, 2 * cap * sizeof(*table))) == NULL)
-        return false;
-    m->table = table;
-    m->cap = cap;
-    m->n_table = 2 * cap;
-    for (size_t i = 0; i < m->n_table; i++)
-        m->table[i] = NOBODY;
-    for (size_t i = 0; i < m->n; i++)
-        m->table[slot_of(m, m->v[i].id)] = i;
-    return true;
+    for (size_t at = 0; (place = fr_map_next(&m->places, fr_id_key(attempt), &at)) != NULL;)
+        if (fr_id_eq(m->v[*place].id, attempt))
+            return *place;
+    return NOBODY;
 }
 
 enum fr_rc cli_merge_add(struct cli_merge *m, struct fr_id attempt, const char *label,
@@ -184,9 +149,13 @@ enum fr_rc cli_merge_add(struct cli_merge *m, struct fr_id attempt, const char *
                        .name = fr_arena_dup(&m->arena, name),
                        .window = NOBODY};
 
-    if (s.label == NULL || s.name == NULL || !make_room(m))
+    struct source *v = fr_grow(m->v, m->n + 1, &m->cap, sizeof(*v));
+
+    if (v != NULL)
+        m->v = v;
+    if (v == NULL || s.label == NULL || s.name == NULL || !fr_heap_reserve(&m->heap, m->n + 1) ||
+        !fr_map_add(&m->places, fr_id_key(attempt), m->n))
         return fr_fail(err, FR_NOMEM, "no memory for logs");
-    m->table[slot_of(m, attempt)] = m->n;
     m->v[m->n++] = s;
     return FR_OK;
 }
@@ -327,35 +296,9 @@ static void stamp(struct source *s, const struct window *w)
 
 /* ---- in order ---- */
 
-static bool is_before(const struct cli_merge *m, size_t a, size_t b)
+static struct fr_heap_entry entry_of(const struct cli_merge *m, size_t place)
 {
-    return m->v[a].line_ms != m->v[b].line_ms ? m->v[a].line_ms < m->v[b].line_ms : a < b;
-}
-
-static void push(struct cli_merge *m, size_t place)
-{
-    size_t at = m->n_heap++;
-
-    for (; at > 0 && is_before(m, place, m->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        m->heap[at] = m->heap[(at - 1) / 2];
-    m->heap[at] = place;
-    m->v[place].ready = true;
-}
-
-static size_t pop(struct cli_merge *m)
-{
-    size_t top = m->heap[0], moved = m->heap[--m->n_heap], at = 0;
-
-    for (size_t child; (child = 2 * at + 1) < m->n_heap; at = child) {
-        if (child + 1 < m->n_heap && is_before(m, m->heap[child + 1], m->heap[child]))
-            child++;
-        if (!is_before(m, m->heap[child], moved))
-            break;
-        m->heap[at] = m->heap[child];
-    }
-    m->heap[at] = moved;
-    m->v[top].ready = false;
-    return top;
+    return (struct fr_heap_entry){.key = (uint64_t)m->v[place].line_ms, .id = (uint32_t)place};
 }
 
 /* ---- printing ---- */
@@ -472,7 +415,7 @@ static enum fr_rc look(struct cli_merge *m, size_t place, bool last, struct fr_e
         return rc;
     if (ready) {
         stamp(s, w);
-        push(m, place);
+        s->ready = fr_heap_push(&m->heap, entry_of(m, place)); /* cli_merge_add took the memory */
         return FR_OK;
     }
     s->drained = s->whole;
@@ -509,7 +452,7 @@ static enum fr_rc print_lines(struct cli_merge *m, size_t place, struct fr_err *
         s->at = w->start + w->cut;
         ready = false; /* further lines must be whole */
     } while (!again && w->cut < w->text.n && (s->pair_end == 0 || s->at < s->pair_end) &&
-             (m->n_heap == 0 || is_before(m, place, m->heap[0])));
+             (m->heap.n == 0 || fr_heap_before(entry_of(m, place), m->heap.v[0])));
     if (m->out.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a line");
     return FR_OK;
@@ -559,9 +502,10 @@ enum fr_rc cli_merge_print(struct cli_merge *m, bool last, struct fr_err *err)
         if (rc == FR_OK && !m->v[i].ready && !m->v[i].drained)
             rc = look(m, i, last, err);
     }
-    while (rc == FR_OK && m->n_heap > 0) {
-        size_t place = pop(m);
+    while (rc == FR_OK && m->heap.n > 0) {
+        size_t place = fr_heap_pop(&m->heap).id;
 
+        m->v[place].ready = false;
         rc = print_lines(m, place, err);
         if (rc == FR_OK)
             rc = look(m, place, last, err);

@@ -15,9 +15,9 @@ static void date_logs(const struct fr_node_home *h, const struct fr_table *t)
     char path[FR_NODE_PATH];
     struct stat st;
 
-    for (size_t i = 0; i < t->cap; i++) {
-        const struct fr_attempt *a = fr_table_slot(t, i);
-        if (a == NULL || !a->acked)
+    for (size_t i = 0; i < t->n; i++) {
+        const struct fr_attempt *a = t->v[i];
+        if (!a->acked)
             continue;
         fr_home_path(h->path, FR_HOME_LOG, a->id, path);
         if (fr_sys.lstat(path, &st) == 0 && st.st_mtim.tv_sec + day_s < a->over_ms / 1000)

@@ -22,11 +22,9 @@ enum {
 /* A supervisor of an earlier version holds no lock on the home, only on its log. */
 static bool has_living(const struct srv *s)
 {
-    for (size_t i = 0; i < s->table.cap; i++) {
-        const struct fr_attempt *a = fr_table_slot(&s->table, i);
-        if (a != NULL && !a->acked && fr_home_alive(s->home.path, a->id))
+    for (size_t i = 0; i < s->table.n; i++)
+        if (!s->table.v[i]->acked && fr_home_alive(s->home.path, s->table.v[i]->id))
             return true;
-    }
     return false;
 }
 

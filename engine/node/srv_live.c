@@ -71,9 +71,9 @@ void srv_live_finish(struct srv *s)
 
 void srv_live_load(struct srv *s)
 {
-    for (size_t i = 0; i < s->table.cap; i++) {
-        struct fr_attempt *a = fr_table_slot(&s->table, i);
-        if (a == NULL || a->ended || a->tombstoned || a->acked || !fr_id_eq(a->run, s->table.run))
+    for (size_t i = 0; i < s->table.n; i++) {
+        struct fr_attempt *a = s->table.v[i];
+        if (a->ended || a->tombstoned || a->acked || !fr_id_eq(a->run, s->table.run))
             continue;
         struct srv_live *l = srv_live_get(s, a);
         if (l != NULL)

@@ -1,5 +1,6 @@
 #include "engine/node/table.h"
 
+#include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/node/cgroup.h"
 
@@ -9,64 +10,34 @@
 
 enum { DAY_MS = 86400000, REC_LEAST = 120 /* bytes of a record, its texts empty */ };
 
-/* Where to look for an id first, in cap slots. */
-static size_t first_slot(struct fr_id id, size_t cap)
-{
-    uint64_t h;
-
-    memcpy(&h, id.b, sizeof(h)); /* ids are random bits already */
-    return (size_t)h & (cap - 1);
-}
-
-static size_t slot_of(const struct fr_table *t, struct fr_id id)
-{
-    size_t i = first_slot(id, t->cap);
-
-    while (t->slots[i] != NULL && !fr_id_eq(t->slots[i]->id, id))
-        i = (i + 1) & (t->cap - 1);
-    return i;
-}
-
-static bool grow(struct fr_table *t)
-{
-    struct fr_table bigger = {.cap = t->cap == 0 ? 64 : 2 * t->cap};
-
-    bigger.slots = fr_sys.alloc(bigger.cap * sizeof(struct fr_attempt *));
-    if (bigger.slots == NULL)
-        return false;
-    memset(bigger.slots, 0, bigger.cap * sizeof(struct fr_attempt *));
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slots[i] != NULL)
-            bigger.slots[slot_of(&bigger, t->slots[i]->id)] = t->slots[i];
-    fr_sys.free(t->slots);
-    t->slots = bigger.slots;
-    t->cap = bigger.cap;
-    return true;
-}
-
 struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id)
 {
-    return t->cap == 0 ? NULL : t->slots[slot_of(t, id)];
-}
+    const uint64_t *place;
 
-struct fr_attempt *fr_table_slot(const struct fr_table *t, size_t i)
-{
-    return t->slots[i];
+    for (size_t at = 0; (place = fr_map_next(&t->places, fr_id_key(id), &at)) != NULL;)
+        if (fr_id_eq(t->v[*place]->id, id))
+            return t->v[*place];
+    return NULL;
 }
 
 static struct fr_attempt *find_or_add(struct fr_table *t, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(t, id);
+    struct fr_attempt **v;
 
     if (a != NULL)
         return a;
-    if (2 * (t->n + 1) > t->cap && !grow(t))
+    if ((v = fr_grow(t->v, t->n + 1, &t->cap, sizeof(struct fr_attempt *))) == NULL)
         return NULL;
+    t->v = v;
     if ((a = fr_sys.alloc(sizeof(*a))) == NULL)
         return NULL;
+    if (!fr_map_add(&t->places, fr_id_key(id), t->n)) {
+        fr_sys.free(a);
+        return NULL;
+    }
     *a = (struct fr_attempt){.id = id, .socket_id = id};
-    t->slots[slot_of(t, id)] = a;
-    t->n++;
+    t->v[t->n++] = a;
     return a;
 }
 
@@ -143,43 +114,35 @@ static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
     return !a->end.bad;
 }
 
-/* The fence of run, or the free place for it. There is a free one. */
-static struct fr_fence *fence_at(struct fr_fence *fences, size_t cap, struct fr_id run)
+/* NULL: the run has none. */
+static struct fr_fence *fence_of(const struct fr_table *t, struct fr_id run)
 {
-    size_t i = first_slot(run, cap);
+    const uint64_t *place;
 
-    while (fences[i].there && !fr_id_eq(fences[i].run, run))
-        i = (i + 1) & (cap - 1);
-    return &fences[i];
+    for (size_t at = 0; (place = fr_map_next(&t->fence_places, fr_id_key(run), &at)) != NULL;)
+        if (fr_id_eq(t->fences[*place].run, run))
+            return &t->fences[*place];
+    return NULL;
 }
 
-static bool grow_fences(struct fr_table *t)
+static struct fr_fence *add_fence(struct fr_table *t, struct fr_id run)
 {
-    size_t cap = t->cap_fences == 0 ? 16 : 2 * t->cap_fences;
-    struct fr_fence *bigger = fr_sys.alloc(cap * sizeof(*bigger));
+    struct fr_fence *v = fr_grow(t->fences, t->n_fences + 1, &t->cap_fences, sizeof(*v));
 
-    if (bigger == NULL)
-        return false;
-    memset(bigger, 0, cap * sizeof(*bigger));
-    for (size_t i = 0; i < t->cap_fences; i++)
-        if (t->fences[i].there)
-            *fence_at(bigger, cap, t->fences[i].run) = t->fences[i];
-    fr_sys.free(t->fences);
-    t->fences = bigger;
-    t->cap_fences = cap;
-    return true;
+    if (v != NULL)
+        t->fences = v;
+    if (v == NULL || !fr_map_add(&t->fence_places, fr_id_key(run), t->n_fences))
+        return NULL;
+    v[t->n_fences] = (struct fr_fence){.run = run};
+    return &v[t->n_fences++];
 }
 
 static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
 {
-    struct fr_fence *f;
+    struct fr_fence *f = fence_of(t, r->run);
 
-    if (2 * (t->n_fences + 1) > t->cap_fences && !grow_fences(t))
+    if (f == NULL && (f = add_fence(t, r->run)) == NULL)
         return false;
-    f = fence_at(t->fences, t->cap_fences, r->run);
-    t->n_fences += !f->there;
-    f->there = true;
-    f->run = r->run;
     if (r->epoch > f->epoch) {
         f->epoch = r->epoch;
         snprintf(f->owner, sizeof(f->owner), "%.*s", (int)r->boot.n, r->boot.p);
@@ -193,8 +156,9 @@ static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
 void fr_table_of_run(struct fr_table *t, struct fr_id run)
 {
     static const struct fr_fence none = {0};
-    const struct fr_fence *f = t->cap_fences > 0 ? fence_at(t->fences, t->cap_fences, run) : &none;
+    const struct fr_fence *f = fence_of(t, run);
 
+    f = f != NULL ? f : &none;
     t->run = run;
     t->epoch = f->epoch;
     snprintf(t->owner, sizeof(t->owner), "%s", f->owner);
@@ -302,21 +266,20 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
 
 static bool has_attempts(const struct fr_table *t, struct fr_id run)
 {
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slots[i] != NULL && fr_id_eq(t->slots[i]->run, run) && !t->slots[i]->acked)
+    for (size_t i = 0; i < t->n; i++)
+        if (fr_id_eq(t->v[i]->run, run) && !t->v[i]->acked)
             return true;
     return false;
 }
 
 static bool keeps_fence(const struct fr_table *t, const struct fr_fence *f, int64_t long_ago)
 {
-    return f->there && (f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run));
+    return f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run);
 }
 
 static bool keeps_attempt(const struct fr_attempt *a, int64_t long_ago)
 {
-    return a != NULL && !a->acked &&
-           (!a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago);
+    return !a->acked && (!a->tombstoned || a->launched || a->over_ms == 0 || a->over_ms > long_ago);
 }
 
 size_t fr_table_least(const struct fr_table *t, int64_t wall_ms)
@@ -324,10 +287,10 @@ size_t fr_table_least(const struct fr_table *t, int64_t wall_ms)
     const int64_t long_ago = wall_ms - (int64_t)FR_FENCE_DAYS * DAY_MS;
     size_t n = 0;
 
-    for (size_t i = 0; i < t->cap_fences; i++)
-        n += t->fences[i].there && t->fences[i].wall_ms > long_ago ? REC_LEAST : 0;
-    for (size_t i = 0; i < t->cap; i++)
-        n += keeps_attempt(t->slots[i], long_ago) ? t->slots[i]->end.n : 0;
+    for (size_t i = 0; i < t->n_fences; i++)
+        n += t->fences[i].wall_ms > long_ago ? REC_LEAST : 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += keeps_attempt(t->v[i], long_ago) ? t->v[i]->end.n : 0;
     return n;
 }
 
@@ -338,7 +301,7 @@ enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf
     struct fr_rec rec = {.kind = FR_REC_HOME, .attempt = t->home};
     enum fr_rc rc = fr_id_zero(t->home) ? FR_OK : fr_journal_put(out, &rec, err);
 
-    for (size_t i = 0; i < t->cap_fences && rc == FR_OK; i++) {
+    for (size_t i = 0; i < t->n_fences && rc == FR_OK; i++) {
         const struct fr_fence *f = &t->fences[i];
         if (!keeps_fence(t, f, long_ago))
             continue;
@@ -349,9 +312,9 @@ enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf
                               .wall_ms = f->wall_ms};
         rc = fr_journal_put(out, &rec, err);
     }
-    for (size_t i = 0; i < t->cap && rc == FR_OK; i++)
-        if (keeps_attempt(t->slots[i], long_ago))
-            rc = put_attempt(t->slots[i], out, err);
+    for (size_t i = 0; i < t->n && rc == FR_OK; i++)
+        if (keeps_attempt(t->v[i], long_ago))
+            rc = put_attempt(t->v[i], out, err);
     return rc;
 }
 
@@ -372,12 +335,13 @@ enum fr_rc fr_table_rewrite(struct fr_table *t, int journal, struct fr_err *err)
 
 void fr_table_finish(struct fr_table *t)
 {
+    for (size_t i = 0; i < t->n; i++) {
+        forget_texts(t->v[i]);
+        fr_sys.free(t->v[i]);
+    }
+    fr_sys.free(t->v);
     fr_sys.free(t->fences);
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slots[i] != NULL) {
-            forget_texts(t->slots[i]);
-            fr_sys.free(t->slots[i]);
-        }
-    fr_sys.free(t->slots);
+    fr_map_finish(&t->places);
+    fr_map_finish(&t->fence_places);
     *t = (struct fr_table){0};
 }

@@ -5,6 +5,7 @@
 #ifndef FR_NODE_TABLE_H
 #define FR_NODE_TABLE_H
 
+#include "engine/base/map.h"
 #include "engine/base/sys.h"
 #include "engine/node/journal.h"
 
@@ -28,7 +29,6 @@ struct fr_attempt {
 
 /* Epochs fence the owners of one run from each other, not those of different runs. */
 struct fr_fence {
-    bool there;
     struct fr_id run;
     uint64_t epoch;  /* newest */
     char owner[40];  /* the process of flowrun that has it; "": it did not say */
@@ -36,17 +36,19 @@ struct fr_fence {
 };
 
 struct fr_table {
-    struct fr_attempt **slots; /* open addressing by the first bytes of the id; owned */
-    size_t cap, n;
-    struct fr_attempt *open;     /* all that are prepared and not over, and some that are over */
-    struct fr_id home;           /* zero until the journal has one */
-    struct fr_fence *fences;     /* owned; one a run that ever connected: open addressing, too, */
-    size_t cap_fences, n_fences; /* … some are not there */
-    struct fr_id run;            /* of this reader: set by fr_table_of_run */
-    uint64_t epoch;              /* newest of that run */
-    char owner[40];              /* who has it */
-    uint64_t at;                 /* of the journal: read up to here */
-    bool only;                   /* take records of one attempt alone */
+    struct fr_attempt **v; /* owned, in the order of their first records */
+    size_t n, cap;
+    struct fr_map places;    /* in v, by id */
+    struct fr_attempt *open; /* all that are prepared and not over, and some that are over */
+    struct fr_id home;       /* zero until the journal has one */
+    struct fr_fence *fences; /* owned; one a run that ever connected */
+    size_t n_fences, cap_fences;
+    struct fr_map fence_places; /* in fences, by run */
+    struct fr_id run;           /* of this reader: set by fr_table_of_run */
+    uint64_t epoch;             /* newest of that run */
+    char owner[40];             /* who has it */
+    uint64_t at;                /* of the journal: read up to here */
+    bool only;                  /* take records of one attempt alone */
     struct fr_id only_id;
     bool bad; /* no memory for some record */
 };
@@ -73,9 +75,6 @@ struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id);
 /* Another attempt of the same run and instance that is prepared or launched and neither ended nor
  * tombstoned; NULL when there is none. */
 struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p);
-
-/* The i-th attempt in no order, i in 0 .. t->cap-1; NULL for an empty slot. */
-struct fr_attempt *fr_table_slot(const struct fr_table *t, size_t i);
 
 /* From now on epoch is that of run. */
 void fr_table_of_run(struct fr_table *t, struct fr_id run);

@@ -9,29 +9,15 @@
  *   flow.c    needs, `when`, hooks, outcome
  *   link.c    links to nodes, and how long a task waits for one
  *   user.c    cancel, retry, resume
- *   heap.c    a heap of entries
  */
 /* clang-format on */
 #ifndef FR_SCHED_INTERNAL_H
 #define FR_SCHED_INTERNAL_H
 
+#include "engine/base/heap.h"
 #include "engine/sched/sched.h"
 
 #define NONE FR_PLAN_NONE
-
-/* A binary heap, smallest key first. Entries are never removed from the middle: one whose stamp is
- * not its owner's any more is stale, and dropped when it comes up. */
-struct entry {
-    uint64_t key;
-    uint32_t id, stamp;
-};
-struct heap {
-    struct entry *v;
-    size_t n, cap;
-};
-bool heap_push(struct heap *h, struct entry e); /* false: no memory */
-void heap_pop(struct heap *h);
-void heap_finish(struct heap *h);
 
 struct inst {
     struct fr_row row;
@@ -73,17 +59,17 @@ enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
 
 struct node {
     enum link_state link;
-    uint32_t used;      /* slots */
-    uint32_t reserved;  /* slots kept for the gang s->reserver */
-    bool res_ok;        /* that many are free */
-    struct heap ready;  /* single instances by key */
-    uint64_t offered;   /* key of its entry in s->offers; UINT64_MAX: none */
-    uint32_t live;      /* first of its live attempts */
-    uint32_t gang_wait; /* first gang that waits for its link */
-    uint32_t booked;    /* of its ready instances */
-    bool touched;       /* in s->touched */
-    bool away_timer;    /* a timer is set that looks at what waits for its link */
-    int64_t away_ms;    /* ASKED, DOWN: since when it is not there */
+    uint32_t used;        /* slots */
+    uint32_t reserved;    /* slots kept for the gang s->reserver */
+    bool res_ok;          /* that many are free */
+    struct fr_heap ready; /* single instances by key */
+    uint64_t offered;     /* key of its entry in s->offers; UINT64_MAX: none */
+    uint32_t live;        /* first of its live attempts */
+    uint32_t gang_wait;   /* first gang that waits for its link */
+    uint32_t booked;      /* of its ready instances */
+    bool touched;         /* in s->touched */
+    bool away_timer;      /* a timer is set that looks at what waits for its link */
+    int64_t away_ms;      /* ASKED, DOWN: since when it is not there */
 };
 
 struct fr_sched {
@@ -91,10 +77,10 @@ struct fr_sched {
     struct inst *insts;
     struct task *tasks;
     struct node *nodes;
-    struct heap offers; /* nodes, by the key of the best that could start there now */
-    struct heap gangs;  /* tasks: ready gangs */
-    struct heap timers; /* instances by due time; LOST_TIMER: of lost_after */
-    uint32_t *queue;    /* tasks that ended and have not been passed on; ring of n_tasks */
+    struct fr_heap offers; /* nodes, by the key of the best that could start there now */
+    struct fr_heap gangs;  /* tasks: ready gangs */
+    struct fr_heap timers; /* instances by due time; LOST_TIMER: of lost_after */
+    uint32_t *queue;       /* tasks that ended and have not been passed on; ring of n_tasks */
     uint32_t queue_at, queue_n;
     uint32_t *touched; /* nodes where something started since they were last booked for */
     uint32_t n_touched;

@@ -122,7 +122,7 @@ void end_waits(struct fr_sched *s, uint32_t n)
     if (!is_away(node))
         return;
     for (size_t i = 0; i < node->ready.n; i++) {
-        struct entry e = node->ready.v[i];
+        struct fr_heap_entry e = node->ready.v[i];
 
         if (s->insts[e.id].stamp == e.stamp)
             waited_enough(s, n, e.id, &next);
@@ -148,9 +148,8 @@ static void node_refused(struct fr_sched *s, uint32_t n)
 
     node->link = LINK_REFUSED;
     while (node->ready.n > 0) {
-        struct entry e = node->ready.v[0];
+        struct fr_heap_entry e = fr_heap_pop(&node->ready);
 
-        heap_pop(&node->ready);
         if (s->insts[e.id].stamp == e.stamp)
             fail_unstarted(s, e.id, FR_CAUSE_START_FAILED);
     }

@@ -124,7 +124,7 @@ void set_timer(struct fr_sched *s, uint32_t id, uint32_t stamp, int64_t due_ms)
 {
     uint64_t key = due_ms > 0 ? (uint64_t)due_ms : 0;
 
-    if (!heap_push(&s->timers, (struct entry){key, id, stamp}))
+    if (!fr_heap_push(&s->timers, (struct fr_heap_entry){key, id, stamp}))
         s->broken = true;
 }
 

@@ -49,10 +49,10 @@ void want_link(struct fr_sched *s, uint32_t node)
 /* The best ready single instance of the node, NONE: there is none. */
 static uint32_t best_of(struct fr_sched *s, uint32_t node)
 {
-    struct heap *h = &s->nodes[node].ready;
+    struct fr_heap *h = &s->nodes[node].ready;
 
     while (h->n > 0 && s->insts[h->v[0].id].stamp != h->v[0].stamp)
-        heap_pop(h);
+        fr_heap_pop(h);
     return h->n > 0 ? h->v[0].id : NONE;
 }
 
@@ -67,26 +67,26 @@ void offer(struct fr_sched *s, uint32_t node)
     if (!fits(s, node, best) || n->offered == key_of(s, best))
         return;
     n->offered = key_of(s, best);
-    if (!heap_push(&s->offers, (struct entry){n->offered, node, 0}))
+    if (!fr_heap_push(&s->offers, (struct fr_heap_entry){n->offered, node, 0}))
         s->broken = true;
 }
 
 void enqueue(struct fr_sched *s, uint32_t inst)
 {
     uint32_t t = s->plan->insts[inst].task, node = s->plan->insts[inst].node;
-    struct entry e = {key_of(s, inst), inst, s->insts[inst].stamp};
+    struct fr_heap_entry e = {key_of(s, inst), inst, s->insts[inst].stamp};
 
     if (s->plan->tasks[t].gang) {
         e.id = t;
         e.stamp = ++s->tasks[t].stamp;
-        s->broken |= !heap_push(&s->gangs, e);
+        s->broken |= !fr_heap_push(&s->gangs, e);
         return;
     }
     if (s->nodes[node].link == LINK_REFUSED) {
         fail_unstarted(s, inst, FR_CAUSE_START_FAILED);
         return;
     }
-    s->broken |= !heap_push(&s->nodes[node].ready, e);
+    s->broken |= !fr_heap_push(&s->nodes[node].ready, e);
     offer(s, node);
     wait_for_node(s, node);
 }
@@ -177,9 +177,8 @@ static void reserve(struct fr_sched *s, uint32_t task)
 static void pick_reserver(struct fr_sched *s)
 {
     while (s->reserver == NONE && s->gangs.n > 0) {
-        struct entry e = s->gangs.v[0];
+        struct fr_heap_entry e = fr_heap_pop(&s->gangs);
 
-        heap_pop(&s->gangs);
         if (s->tasks[e.id].stamp == e.stamp &&
             s->insts[s->plan->tasks[e.id].first].row.state == FR_ST_READY)
             reserve(s, e.id);
@@ -190,12 +189,12 @@ static void pick_reserver(struct fr_sched *s)
 static uint32_t pick_node(struct fr_sched *s)
 {
     while (s->offers.n > 0) {
-        struct entry e = s->offers.v[0];
+        struct fr_heap_entry e = s->offers.v[0];
         uint32_t best = best_of(s, e.id);
 
         if (best != NONE && key_of(s, best) == e.key && fits(s, e.id, best))
             return e.id;
-        heap_pop(&s->offers);
+        fr_heap_pop(&s->offers);
         if (s->nodes[e.id].offered == e.key)
             s->nodes[e.id].offered = UINT64_MAX;
         offer(s, e.id);
@@ -231,8 +230,8 @@ static void start_single(struct fr_sched *s, uint32_t node)
     uint32_t inst = best_of(s, node);
     bool booked = s->insts[inst].booked;
 
-    heap_pop(&s->offers);
-    heap_pop(&s->nodes[node].ready);
+    fr_heap_pop(&s->offers);
+    fr_heap_pop(&s->nodes[node].ready);
     s->nodes[node].offered = UINT64_MAX;
     s->units++;
     if (booked)
@@ -273,16 +272,15 @@ static void start_gang(struct fr_sched *s, uint32_t t)
 /* Books the best of what waits for a slot of the node, as far as there are ids. */
 static void book(struct fr_sched *s, uint32_t node)
 {
-    struct heap *ready = &s->nodes[node].ready;
-    struct entry best[BOOK_MAX];
+    struct fr_heap *ready = &s->nodes[node].ready;
+    struct fr_heap_entry best[BOOK_MAX];
     uint32_t n = 0, inst;
 
     if (s->nodes[node].booked > BOOK_MIN || s->nodes[node].link != LINK_UP)
         return;
     while (n < BOOK_MAX && s->booked < BOOK_ALL && s->ids_at < s->ids_n &&
            (inst = best_of(s, node)) != NONE) {
-        best[n++] = ready->v[0];
-        heap_pop(ready);
+        best[n++] = fr_heap_pop(ready);
         if (s->insts[inst].booked)
             continue;
         give_attempt(s, inst, 0);
@@ -290,7 +288,7 @@ static void book(struct fr_sched *s, uint32_t node)
         put_row(s, inst);
     }
     while (n > 0)
-        (void)heap_push(ready, best[--n]); /* where it was: no memory is taken */
+        (void)fr_heap_push(ready, best[--n]); /* where it was: no memory is taken */
 }
 
 void book_again(struct fr_sched *s, uint32_t i)

@@ -109,10 +109,10 @@ void fr_sched_destroy(struct fr_sched *s)
     if (s == NULL)
         return;
     for (uint32_t n = 0; s->nodes != NULL && n < s->plan->n_nodes; n++)
-        heap_finish(&s->nodes[n].ready);
-    heap_finish(&s->offers);
-    heap_finish(&s->gangs);
-    heap_finish(&s->timers);
+        fr_heap_finish(&s->nodes[n].ready);
+    fr_heap_finish(&s->offers);
+    fr_heap_finish(&s->gangs);
+    fr_heap_finish(&s->timers);
     fr_sys.free(s->insts);
     fr_sys.free(s->tasks);
     fr_sys.free(s->nodes);

@@ -251,10 +251,9 @@ void resume_run(struct fr_sched *s)
 void tick(struct fr_sched *s)
 {
     while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms) {
-        struct entry e = s->timers.v[0];
+        struct fr_heap_entry e = fr_heap_pop(&s->timers);
         uint32_t i = e.id & ~(uint32_t)(LOST_TIMER | AWAY_TIMER);
 
-        heap_pop(&s->timers);
         if (e.id & LOST_TIMER) {
             if (s->insts[i].lost_stamp == e.stamp && s->insts[i].row.live)
                 give_up(s, i);
