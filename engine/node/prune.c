@@ -124,14 +124,38 @@ static enum fr_rc remove_files(const char *home, struct fr_id attempt, struct fr
     return FR_OK;
 }
 
-enum fr_rc fr_prune_attempt(const char *home, struct fr_id attempt, struct fr_err *err)
+/* The next file or folder of a tree that goes; *done: all of it is gone. */
+static enum fr_rc remove_one(struct fr_walk *w, bool *done, struct fr_err *err)
+{
+    enum fr_walk_entry entry;
+    enum fr_rc rc = fr_walk_next(w, &entry, err);
+
+    *done = rc == FR_OK && entry == FR_WALK_END;
+    if (rc == FR_OK && entry == FR_WALK_FILE && fr_sys.unlink(w->path) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "cannot remove %s", w->path);
+    if (rc == FR_OK && entry == FR_WALK_LEAVE && fr_sys.rmdir(w->path) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "cannot remove folder %s", w->path);
+    return rc;
+}
+
+enum fr_rc fr_prune_attempt(struct fr_prune_one *p, size_t steps, bool *done, struct fr_err *err)
 {
     char path[FR_NODE_PATH];
-    enum fr_rc rc;
+    enum fr_rc rc = FR_OK;
 
-    fr_home_path(home, FR_HOME_DIR, attempt, path);
-    rc = fr_remove_tree(path, err);
-    return rc == FR_OK ? remove_files(home, attempt, err) : rc;
+    *done = false;
+    if (!p->walk.begun) {
+        fr_home_path(p->home, FR_HOME_DIR, p->attempt, path);
+        rc = fr_walk_begin(&p->walk, path, err);
+    }
+    for (size_t i = 0; i < steps && rc == FR_OK && !*done; i++)
+        rc = remove_one(&p->walk, done, err);
+    if (rc == FR_OK && *done)
+        rc = remove_files(p->home, p->attempt, err);
+    *done = *done || rc != FR_OK;
+    if (*done)
+        fr_walk_finish(&p->walk);
+    return rc;
 }
 
 static enum fr_rc add_folder(struct fr_pruning *pr, const char *dir, const char *sub,
@@ -305,21 +329,6 @@ static bool may_go(const struct fr_pruning *pr, const struct item *item)
     return age >= limit || (p->bytes > 0 && pr->bytes > p->bytes);
 }
 
-/* The next file or folder of a tree that goes; *done: all of it is gone. */
-static enum fr_rc remove_one(struct fr_pruning *pr, bool *done, struct fr_err *err)
-{
-    enum fr_walk_entry entry;
-    const char *path = pr->walk.path;
-    enum fr_rc rc = fr_walk_next(&pr->walk, &entry, err);
-
-    *done = rc == FR_OK && entry == FR_WALK_END;
-    if (rc == FR_OK && entry == FR_WALK_FILE && fr_sys.unlink(path) != 0 && errno != ENOENT)
-        rc = fr_fail_errno(err, errno, "cannot remove %s", path);
-    if (rc == FR_OK && entry == FR_WALK_LEAVE && fr_sys.rmdir(path) != 0 && errno != ENOENT)
-        rc = fr_fail_errno(err, errno, "cannot remove folder %s", path);
-    return rc;
-}
-
 /* What cannot be removed is logged and stays. */
 static void remove_some(struct fr_pruning *pr)
 {
@@ -338,7 +347,7 @@ static void remove_some(struct fr_pruning *pr)
         return;
     }
     if (pr->walking) {
-        rc = remove_one(pr, &done, &err);
+        rc = remove_one(&pr->walk, &done, &err);
     } else {
         fr_home_path(pr->p.home, FR_HOME_DIR, item->attempt, path);
         rc = walk(pr, item->path != NULL ? item->path : path, &err);

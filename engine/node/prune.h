@@ -21,6 +21,7 @@
 #define FR_NODE_PRUNE_H
 
 #include "engine/node/table.h"
+#include "engine/node/walk.h"
 
 struct fr_prune {
     const char *home;
@@ -45,8 +46,15 @@ void fr_prune_share(struct fr_pruning *pr);
 /* Ends it, at any time. Returns the bytes of attempts and store that are left. */
 uint64_t fr_prune_end(struct fr_pruning *pr);
 
-/* Removes all that an attempt has in the home, its log last. */
-enum fr_rc fr_prune_attempt(const char *home, struct fr_id attempt, struct fr_err *err);
+/* Removes everything that an attempt has in the home, its log last: `steps` files or folders with
+ * every call, until *done. FR_IO, FR_NOMEM: *done, and the rest stays. */
+struct fr_prune_one {
+    const char *home;
+    struct fr_id attempt;
+    struct fr_walk walk; /* zero before the first call; fr_walk_finish() if it is given up */
+};
+
+enum fr_rc fr_prune_attempt(struct fr_prune_one *p, size_t steps, bool *done, struct fr_err *err);
 
 /* Bytes that it has; of its folder the first FR_PRUNE_FEW entries count alone. */
 enum { FR_PRUNE_FEW = 256 };

@@ -281,7 +281,7 @@ static int timeout_of(const struct srv *s)
 {
     int64_t now = fr_sys.mono_ms(), due = s->look_ms < s->sync_ms ? s->look_ms : s->sync_ms;
 
-    if (srv_put_looking(s) || s->pruning != NULL || s->listings != NULL)
+    if (srv_put_looking(s) || srv_keep_busy(s) || s->listings != NULL)
         return 0;
     for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
         due = l->due_ms < due ? l->due_ms : due;
@@ -347,11 +347,11 @@ static void turn(struct srv *s)
         read_input(s);
     srv_put_step(s);
     srv_list_step(s);
-    srv_keep_step(s);
     for (struct srv_live *l = s->lives, *next; l != NULL; l = next) {
         next = l->next;
         srv_live_step(s, l);
     }
+    srv_keep_step(s); /* behind the start that may have come with an acknowledgement */
     srv_start_queued(s);
     on_time(s, fr_sys.mono_ms());
 }

@@ -10,6 +10,7 @@
 
 #include "engine/base/sys.h"
 #include "engine/node/home.h"
+#include "engine/node/prune.h"
 #include "engine/node/serve.h"
 #include "engine/node/table.h"
 #include "engine/node/tree.h"
@@ -105,9 +106,12 @@ struct srv {
     bool swept_alone;
     bool kept_more;             /* kept_bytes grew since it was written down */
     struct fr_pruning *pruning; /* owns: the home is being looked through; NULL: it is not */
-    bool pruned_alone;          /* all of it with the lock for this serve alone */
-    bool alone;                 /* the lock is: nothing is started */
-    int64_t alone_until_ms;     /* then it is shared again */
+    struct fr_buf acked;        /* owns: ids of acknowledged attempts whose files are left */
+    size_t acked_at;            /* bytes of acked that are done */
+    struct fr_prune_one removing;
+    bool pruned_alone;      /* all of it with the lock for this serve alone */
+    bool alone;             /* the lock is: nothing is started */
+    int64_t alone_until_ms; /* then it is shared again */
     int64_t received_ms;
     int64_t look_ms;   /* the next look for a newer connection */
     int64_t leased_ms; /* boot clock: when the engine last renewed the leases; 0: not yet */
@@ -144,8 +148,9 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
 /* srv_keep.c: at the first hello, before any attempt is looked at; when one was acknowledged. */
 enum { FR_KEEP_DAYS_MAX = 1000000 };
 void srv_keep_begin(struct srv *s, const struct fr_hello *h);
-void srv_keep_acked(struct srv *s, struct fr_id attempt);
-void srv_keep_step(struct srv *s); /* some of what there is to look through and to remove */
+void srv_keep_acked(struct srv *s, struct fr_id attempt); /* queues the work for the steps */
+void srv_keep_step(struct srv *s);       /* some of what there is to look through and to remove */
+bool srv_keep_busy(const struct srv *s); /* step() has something to do */
 void srv_keep_finish(struct srv *s);
 
 /* srv_live.c */

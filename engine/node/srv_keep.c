@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     SWEEP_MS = 3600000,
@@ -121,9 +122,8 @@ static void pruned(struct srv *s)
     write_swept(s);
 }
 
-void srv_keep_step(struct srv *s)
+static void step_prune(struct srv *s, int64_t until)
 {
-    int64_t until = fr_sys.mono_ms() + SLICE_MS;
     bool done = false;
     struct fr_err err;
 
@@ -186,15 +186,16 @@ static void empty_log(const struct srv *s, struct fr_id attempt)
     fr_sys.close(fd);
 }
 
+/* Without memory for it, the next look through the home finds the attempt. */
 void srv_keep_acked(struct srv *s, struct fr_id attempt)
 {
-    struct fr_err err;
+    if (s->keep_days == 0 || s->same_disk || s->keep_bytes > 0)
+        fr_buf_add(&s->acked, &attempt, sizeof(attempt));
+}
 
-    if (s->keep_days == 0) {
-        if (fr_prune_attempt(s->home.path, attempt, &err) != FR_OK)
-            fr_log(FR_LOG_WARN, "node", "not removed: %s", err.msg);
-        return;
-    }
+/* What stays of the attempt counts for keep_bytes. */
+static void keep(struct srv *s, struct fr_id attempt)
+{
     if (s->same_disk)
         empty_log(s, attempt);
     if (s->keep_bytes == 0)
@@ -205,15 +206,50 @@ void srv_keep_acked(struct srv *s, struct fr_id attempt)
         prune(s, false); /* unless it is being looked through just now */
 }
 
+/* Removes or measures the files of acknowledged attempts, some of them with every turn. */
+static void step_acked(struct srv *s, int64_t until)
+{
+    struct fr_prune_one *p = &s->removing;
+    bool done = true;
+    struct fr_err err;
+
+    while (s->acked_at < s->acked.n && fr_sys.mono_ms() < until) {
+        p->home = s->home.path;
+        memcpy(&p->attempt, s->acked.p + s->acked_at, sizeof(p->attempt));
+        if (s->keep_days > 0)
+            keep(s, p->attempt);
+        else if (fr_prune_attempt(p, SLICE_FILES, &done, &err) != FR_OK)
+            fr_log(FR_LOG_WARN, "node", "not removed: %s", err.msg);
+        s->acked_at += done ? sizeof(p->attempt) : 0;
+    }
+    if (s->acked_at == s->acked.n)
+        s->acked_at = s->acked.n = 0;
+}
+
+void srv_keep_step(struct srv *s)
+{
+    int64_t until = fr_sys.mono_ms() + SLICE_MS;
+
+    step_acked(s, until);
+    step_prune(s, until);
+}
+
+bool srv_keep_busy(const struct srv *s)
+{
+    return s->pruning != NULL || s->acked.n > 0;
+}
+
 /* A home is looked through to the end even by a connection that is always short. */
 void srv_keep_finish(struct srv *s)
 {
     int64_t until = fr_sys.mono_ms() + KEEP_END_MS;
 
-    while (s->pruning != NULL && fr_sys.mono_ms() < until)
+    while (srv_keep_busy(s) && fr_sys.mono_ms() < until)
         srv_keep_step(s);
     if (s->pruning != NULL)
         end_prune(s);
+    fr_walk_finish(&s->removing.walk);
+    fr_buf_finish(&s->acked);
     if (s->kept_more)
         write_swept(s);
 }

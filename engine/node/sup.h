@@ -98,6 +98,9 @@ void sup_journal_exit(struct sup *s);
 /* All processes are gone or named: what is left to say goes into s->end, and that is recorded. */
 void sup_gather_end(struct sup *s);
 void sup_record(struct sup *s); /* tried again while the disk is full */
+/* Removes the attempt's folder if it is empty, or keeps it for this process's next attempt. After
+ * the end was sent, since nobody waits for it. */
+void sup_drop_dir(struct sup *s);
 
 /* stream.c */
 enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_err *err);

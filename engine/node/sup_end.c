@@ -105,13 +105,13 @@ static bool built_in(const struct fr_request *req)
     return false;
 }
 
-/* An empty folder is of no use to anybody any more, except for this process's next attempt. */
-static void drop_dir(struct sup *s)
+void sup_drop_dir(struct sup *s)
 {
     char **names;
     size_t n;
 
-    if (s->end.survivors.n > 0 || s->req->leaves || fr_sys.list(s->dir, &names, &n) != 0)
+    if (s->dir[0] == '\0' || s->end.survivors.n > 0 || s->req->leaves ||
+        fr_sys.list(s->dir, &names, &n) != 0)
         return;
     fr_sys_names_free(names, n);
     if (n == 0 && s->process->socket_fd >= 0 && fr_id_zero(s->process->spare_dir))
@@ -142,7 +142,6 @@ void sup_gather_end(struct sup *s)
     }
     if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
         s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
-    drop_dir(s);
     s->phase = SUP_RECORDING;
     s->retry_ms = 0;
 }

@@ -395,6 +395,7 @@ static void finish(struct sup *s)
         fr_sys.close(s->input_fd);
     fr_logfile_close(&s->log);
     let_go(s);
+    sup_drop_dir(s);
     fr_table_finish(&s->table);
     fr_stopper_finish(&s->stopper);
     fr_buf_finish(&s->input);

@@ -85,4 +85,5 @@ void fr_walk_finish(struct fr_walk *w)
     fr_sys.free(w->dirs);
     w->dirs = NULL;
     w->cap = 0;
+    w->begun = false;
 }
