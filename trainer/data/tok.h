@@ -5,6 +5,8 @@
 #define TR_DATA_TOK_H
 
 #include "engine/base/arena.h"
+#include "engine/base/heap.h"
+#include "engine/base/map.h"
 #include "engine/base/file.h"
 #include "trainer/data/tokenizer.h"
 
@@ -13,26 +15,20 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* Text to id, open addressing; slots is a power of two. */
+/* Text to id. */
 struct tr_tok_map {
-    struct {
-        struct fr_str key; /* p NULL: free */
+    struct tr_tok_key {
+        struct fr_str key;
         int32_t id;
-    } *slots;
-    size_t nslots;
+    } *v;                 /* in the arena */
+    struct fr_map places; /* owns: in v, by tr_tok_hash of the key */
 };
 
 bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys);
-/* the key's first id stays */
+/* The key's first id stays; no more keys than init made room for. */
 void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id);
 int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key);    /* -1: none */
 uint64_t tr_tok_hash(const char *p, size_t n);
-
-/* A pair of ids to what they merge to. */
-struct tr_tok_merge {
-    uint64_t pair; /* a<<32 | b, or UINT64_MAX: free */
-    int32_t rank, id;
-};
 
 /* Matching of added tokens: a node's children are a list. */
 struct tr_tok_node {
@@ -75,8 +71,7 @@ struct tr_tokenizer {
     bool *special;                /* by id */
     int32_t size;                 /* highest id + 1 */
     int32_t nvocab;               /* entries of the model's own vocabulary */
-    struct tr_tok_merge *merges;
-    size_t nmerges;               /* slots, a power of two */
+    struct fr_map merges;         /* owns: a pair of ids a<<32 | b to rank<<32 | id of both */
     int32_t bytes[256];           /* ids of single bytes, -1 */
     bool ignore_merges;
     struct tr_tok_added *added;
@@ -119,16 +114,15 @@ enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v,
                                   struct fr_err *err);
 enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
 
-/* Merges of neighbours: ids[0..n) in place, the new count is returned; heap is work memory. */
+/* Merges of neighbours: ids[0..n) in place, the new count is returned. */
 struct tr_tok_work {
     int32_t *ids, *ranks, *next, *prev;
-    uint64_t *heap;
+    struct fr_heap heap; /* owns: pairs by rank and position of the left */
     size_t cap;
 };
 
 bool tr_tok_work_reserve(struct tr_tok_work *w, size_t n);
 void tr_tok_work_finish(struct tr_tok_work *w);
 size_t tr_tok_merge_word(const struct tr_tokenizer *t, struct tr_tok_work *w, size_t n);
-const struct tr_tok_merge *tr_tok_find_merge(const struct tr_tokenizer *t, int32_t a, int32_t b);
 
 #endif

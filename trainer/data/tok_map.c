@@ -21,32 +21,25 @@ uint64_t tr_tok_hash(const char *p, size_t n)
 
 bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys)
 {
-    for (m->nslots = 64; m->nslots < keys * 2; m->nslots *= 2)
-        ;
-    m->slots = fr_arena_array(arena, m->nslots, sizeof(m->slots[0]));
-    return m->slots != NULL;
+    m->v = fr_arena_array(arena, keys, sizeof(m->v[0]));
+    return m->v != NULL && fr_map_reserve(&m->places, keys);
 }
 
 void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id)
 {
-    size_t i = tr_tok_hash(key.p, key.n) & (m->nslots - 1);
-
-    while (m->slots[i].key.p != NULL) {
-        if (fr_str_eq(m->slots[i].key, key))
-            return;
-        i = (i + 1) & (m->nslots - 1);
-    }
-    m->slots[i].key = key;
-    m->slots[i].id = id;
+    if (tr_tok_map_get(m, key) >= 0)
+        return;
+    m->v[m->places.n] = (struct tr_tok_key){key, id};
+    (void)fr_map_add(&m->places, tr_tok_hash(key.p, key.n), m->places.n);
 }
 
 int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key)
 {
-    size_t i = tr_tok_hash(key.p, key.n) & (m->nslots - 1);
+    uint64_t hash = tr_tok_hash(key.p, key.n), *place;
 
-    for (; m->slots[i].key.p != NULL; i = (i + 1) & (m->nslots - 1))
-        if (fr_str_eq(m->slots[i].key, key))
-            return m->slots[i].id;
+    for (size_t at = 0; (place = fr_map_next(&m->places, hash, &at)) != NULL;)
+        if (fr_str_eq(m->v[*place].key, key))
+            return m->v[*place].id;
     return -1;
 }
 

@@ -99,12 +99,14 @@ static enum fr_rc read_vocab(struct tr_tokenizer *t, const json_t *vocab, struct
 
 static void put_merge(struct tr_tokenizer *t, int32_t a, int32_t b, int32_t rank, int32_t id)
 {
-    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
-    size_t i = (size_t)(pair * 0x9e3779b97f4a7c15u >> 32) & (t->nmerges - 1);
+    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, *old;
+    uint64_t merge = (uint64_t)(uint32_t)rank << 32 | (uint32_t)id;
+    size_t at = 0;
 
-    while (t->merges[i].pair != UINT64_MAX && t->merges[i].pair != pair)
-        i = (i + 1) & (t->nmerges - 1);
-    t->merges[i] = (struct tr_tok_merge){pair, rank, id}; /* a repeated pair: the later rank wins */
+    if ((old = fr_map_next(&t->merges, pair, &at)) != NULL)
+        *old = merge; /* a repeated pair: the later rank wins */
+    else
+        (void)fr_map_add(&t->merges, pair, merge); /* read_merges made room */
 }
 
 /* The two sides of one entry: "A B" or ["A", "B"]. */
@@ -132,13 +134,8 @@ static enum fr_rc read_merges(struct tr_tokenizer *t, const json_t *merges, stru
     json_t *v;
     size_t i;
 
-    for (t->nmerges = 64; t->nmerges < json_array_size(merges) * 2; t->nmerges *= 2)
-        ;
-    t->merges = fr_arena_array(&t->arena, t->nmerges, sizeof(t->merges[0]));
-    if (t->merges == NULL)
+    if (!fr_map_reserve(&t->merges, json_array_size(merges)))
         return no_memory(err);
-    for (i = 0; i < t->nmerges; i++)
-        t->merges[i].pair = UINT64_MAX;
     json_array_foreach ((json_t *)merges, i, v) {
         struct fr_str a, b;
         if (json_is_string(v) && fr_has_prefix(json_string_value(v), "#version"))
@@ -287,6 +284,8 @@ void tr_tokenizer_destroy(struct tr_tokenizer *t)
         return;
     for (int i = 0; i < t->nsteps; i++)
         pcre2_code_free(t->steps[i].re);
+    fr_map_finish(&t->vocab.places);
+    fr_map_finish(&t->merges);
     fr_sys.free(t->raw.nodes);
     fr_sys.free(t->normal.nodes);
     fr_arena_finish(&t->arena);
