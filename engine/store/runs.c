@@ -6,50 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
-static void read_run(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
-                     struct fr_run_row *row)
-{
-    row->id = fr_sql_id(st, q, 0);
-    row->no = fr_sql_int(st, q, 1);
-    row->name = fr_sql_text(st, q, 2, arena);
-    row->source = fr_sql_text(st, q, 3, arena);
-    row->folder = fr_sql_text(st, q, 4, arena);
-    row->spec_hash = fr_sql_text(st, q, 5, arena);
-    row->inventory_hash = fr_sql_text(st, q, 6, arena);
-    row->inventory = fr_sql_text(st, q, 7, arena);
-    row->params = fr_sql_text(st, q, 8, arena);
-    row->state = fr_sql_text(st, q, 9, arena);
-    row->outcome = fr_sql_text(st, q, 10, arena);
-    row->reason = fr_sql_text(st, q, 11, arena);
-    row->started_wall = fr_sql_int(st, q, 12);
-    row->ended_wall = fr_sql_int(st, q, 13);
-    row->round = fr_sql_int(st, q, 14);
-}
+static const struct fr_sql_row runs = {"dttttttttttiiii", sizeof(struct fr_run_row), SQL_RUN_ADD,
+                                       14};
+static const struct fr_sql_row requests = {"ttiiti", sizeof(struct fr_request_row), SQL_REQUEST_ADD,
+                                           3};
+static const struct fr_sql_row events = {"iitititi", sizeof(struct fr_event_row), SQL_EVENT_ADD, 7};
 
 static enum fr_rc read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
                             struct fr_run_rows *out, struct fr_err *err)
 {
-    enum fr_rc rc = FR_OK;
+    struct fr_sql_rows rows = {&runs, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_rows(st, q, &rows, err);
 
-    *out = (struct fr_run_rows){0};
-    while (fr_sql_next(st, q, &rc, err)) {
-        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
-        if (out->rows == NULL) {
-            fr_sql_end(st, q);
-            out->n = 0;
-            return fr_fail(err, FR_NOMEM, "no memory for the list of runs");
-        }
-        read_run(st, q, arena, &out->rows[out->n++]);
-    }
+    *out = (struct fr_run_rows){rows.v, rows.n};
     return rc;
 }
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_run(st, SQL_RUN_ADD, err, "dttttttttttiii", row->id, row->name,
-                               row->source, row->folder, row->spec_hash, row->inventory_hash,
-                               row->inventory, row->params, row->state, row->outcome, row->reason,
-                               row->started_wall, row->ended_wall, row->round);
+    enum fr_rc rc = fr_sql_put(st, &runs, (struct fr_id){{0}}, row, err);
 
     if (rc != FR_OK || (rc = fr_sql_query(st, SQL_RUN_NO, err, "d", row->id)) != FR_OK)
         return rc;
@@ -130,8 +105,7 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
 enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
                                 struct fr_err *err)
 {
-    enum fr_rc rc =
-        fr_sql_run(st, SQL_REQUEST_ADD, err, "dtti", run, row->kind, row->arg, row->asked_wall);
+    enum fr_rc rc = fr_sql_put(st, &requests, run, row, err);
 
     row->id = rc == FR_OK ? (int64_t)sqlite3_last_insert_rowid(st->db) : 0;
     return rc;
@@ -158,63 +132,32 @@ enum fr_rc fr_store_request_answer(struct fr_store *st, int64_t id, struct fr_ar
 enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              struct fr_request_rows *out, struct fr_err *err)
 {
-    enum fr_sql q = SQL_REQUEST_LIST;
-    enum fr_rc rc = fr_sql_query(st, q, err, "d", run);
+    struct fr_sql_rows rows = {&requests, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_REQUEST_LIST, err, "d", run);
 
-    *out = (struct fr_request_rows){0};
-    while (fr_sql_next(st, q, &rc, err)) {
-        struct fr_request_row *row;
-
-        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
-        if (out->rows == NULL) {
-            fr_sql_end(st, q);
-            out->n = 0;
-            return fr_fail(err, FR_NOMEM, "no memory for requests");
-        }
-        row = &out->rows[out->n++];
-        row->id = fr_sql_int(st, q, 0);
-        row->kind = fr_sql_text(st, q, 1, arena);
-        row->arg = fr_sql_text(st, q, 2, arena);
-        row->asked_wall = fr_sql_int(st, q, 3);
-        row->done = fr_sql_int(st, q, 4);
-        row->answer = fr_sql_text(st, q, 5, arena);
-    }
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_REQUEST_LIST, &rows, err);
+    *out = (struct fr_request_rows){rows.v, rows.n};
     return rc;
 }
 
 enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
                               struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_EVENT_ADD, err, "diititit", run, row->wall, row->idx, row->kind,
-                      row->attempt_no, row->cause, row->code, row->text);
+    return fr_sql_put(st, &events, run, row, err);
 }
 
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_event_rows *out, struct fr_err *err)
 {
-    enum fr_sql q = SQL_EVENT_LIST;
-    enum fr_rc rc = fr_sql_query(st, q, err, "di", run, out->after);
+    struct fr_sql_rows rows = {&events, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_EVENT_LIST, err, "di", run, out->after);
 
-    out->rows = NULL;
-    out->n = 0;
-    while (fr_sql_next(st, q, &rc, err)) {
-        struct fr_event_row *row;
-
-        out->rows = fr_arena_grow(arena, out->rows, out->n, sizeof(*out->rows));
-        if (out->rows == NULL) {
-            fr_sql_end(st, q);
-            out->n = 0;
-            return fr_fail(err, FR_NOMEM, "no memory for events");
-        }
-        row = &out->rows[out->n++];
-        row->seq = out->after = fr_sql_int(st, q, 0);
-        row->wall = fr_sql_int(st, q, 1);
-        row->idx = fr_sql_int(st, q, 2);
-        row->kind = fr_sql_text(st, q, 3, arena);
-        row->attempt_no = fr_sql_int(st, q, 4);
-        row->cause = fr_sql_text(st, q, 5, arena);
-        row->code = fr_sql_int(st, q, 6);
-        row->text = fr_sql_text(st, q, 7, arena);
-    }
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_EVENT_LIST, &rows, err);
+    out->rows = rows.v;
+    out->n = rows.n;
+    if (out->n > 0)
+        out->after = out->rows[out->n - 1].seq;
     return rc;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define RUN_COLUMNS                                                                                \
-    "SELECT id, no, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "   \
-    "outcome, reason, started_wall, ended_wall, round FROM run "
+    "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
+    "outcome, reason, started_wall, ended_wall, round, no FROM run "
 
 #define INST_COLUMNS                                                                               \
     "idx, key, task, node, hook, state, attempt_no, attempt, attempt_state, live, go, "            \
@@ -23,9 +23,9 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_HOME_GET] = "SELECT id FROM home",
     [SQL_HOME_PUT] = "INSERT INTO home(one, id, made_wall) VALUES(1, ?, ?)",
-    [SQL_RUN_ADD] =
+    [SQL_RUN_ADD] = /* the row has its id: ?1 is not used */
         "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
-        "params, state, outcome, reason, started_wall, ended_wall, round) VALUES(?, "
+        "params, state, outcome, reason, started_wall, ended_wall, round) VALUES(?2, "
         "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
@@ -54,20 +54,20 @@ static const char *const sql_text[SQL_COUNT] = {
         "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(run, name) DO UPDATE SET "
         "home_id = excluded.home_id, boot_id = excluded.boot_id, folder = excluded.folder, "
         "unreachable_wall = excluded.unreachable_wall, abandoned = excluded.abandoned",
-    [SQL_NODE_LIST] = "SELECT name, epoch, home_id, boot_id, folder, unreachable_wall, abandoned "
+    [SQL_NODE_LIST] = "SELECT name, home_id, boot_id, folder, unreachable_wall, abandoned, epoch "
                       "FROM node WHERE run = ? ORDER BY name",
     [SQL_EPOCH_RAISE] = "UPDATE node SET epoch = (SELECT max(n.epoch) FROM node n "
                         "WHERE n.run = node.run) + ? WHERE run = ?",
     [SQL_EPOCH_GET] = "SELECT coalesce(max(epoch), 0) FROM node WHERE run = ?",
     [SQL_REQUEST_ADD] = "INSERT INTO request(run, kind, arg, asked_wall) VALUES(?, ?, ?, ?)",
     [SQL_REQUEST_DONE] = "UPDATE request SET done = 1, answer = ? WHERE id = ?",
-    [SQL_REQUEST_LIST] = "SELECT id, kind, arg, asked_wall, done, answer FROM request "
+    [SQL_REQUEST_LIST] = "SELECT kind, arg, asked_wall, done, answer, id FROM request "
                          "WHERE run = ? AND done = 0 ORDER BY id",
     [SQL_REQUEST_ANSWER] = "SELECT answer FROM request WHERE id = ? AND done <> 0",
     [SQL_EVENT_ADD] = "INSERT INTO event(run, seq, wall, idx, kind, attempt_no, cause, code, text) "
                       "VALUES(?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1), "
                       "?, ?, ?, ?, ?, ?, ?)",
-    [SQL_EVENT_LIST] = "SELECT seq, wall, idx, kind, attempt_no, cause, code, text FROM event "
+    [SQL_EVENT_LIST] = "SELECT wall, idx, kind, attempt_no, cause, code, text, seq FROM event "
                        "WHERE run = ? AND seq > ? ORDER BY seq LIMIT 1000",
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
@@ -122,40 +122,73 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
                    sqlite3_errmsg(st->db), by_system ? ": " : "", by_system ? strerror(sys) : "");
 }
 
-static enum fr_rc bind_all(struct fr_store *st, sqlite3_stmt *stmt, const char *fmt, va_list ap)
+static size_t field_bytes(char kind)
 {
-    int col = 1;
-    int code = SQLITE_OK;
-
-    for (const char *f = fmt; *f != '\0' && code == SQLITE_OK; f++, col++) {
-        if (*f == 'i') {
-            code = sqlite3_bind_int64(stmt, col, va_arg(ap, int64_t));
-        } else if (*f == 't') {
-            const char *text = va_arg(ap, const char *);
-            code = sqlite3_bind_text(stmt, col, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
-        } else {
-            struct fr_id id = va_arg(ap, struct fr_id);
-            code = fr_id_zero(id)
-                       ? sqlite3_bind_null(stmt, col)
-                       : sqlite3_bind_blob(stmt, col, id.b, sizeof(id.b), SQLITE_TRANSIENT);
-        }
-    }
-    assert(code != SQLITE_OK || col - 1 == sqlite3_bind_parameter_count(stmt));
-    (void)st;
-    return code == SQLITE_OK ? FR_OK : FR_IO;
+    return kind == 'd' ? sizeof(struct fr_id) : kind == 'i' ? sizeof(int64_t) : sizeof(char *);
 }
 
-static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
-                        va_list ap)
+/* value points at what kind says. */
+static int bind_one(sqlite3_stmt *stmt, int col, char kind, const void *value)
+{
+    const char *text;
+
+    if (kind == 'i')
+        return sqlite3_bind_int64(stmt, col, *(const int64_t *)value);
+    if (kind == 't') {
+        text = *(const char *const *)value;
+        return sqlite3_bind_text(stmt, col, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
+    }
+    if (fr_id_zero(*(const struct fr_id *)value))
+        return sqlite3_bind_null(stmt, col);
+    return sqlite3_bind_blob(stmt, col, value, sizeof(struct fr_id), SQLITE_TRANSIENT);
+}
+
+static int bind_all(sqlite3_stmt *stmt, const char *fmt, va_list ap)
+{
+    int col = 1, code = SQLITE_OK;
+
+    for (const char *f = fmt; *f != '\0' && code == SQLITE_OK; f++, col++) {
+        int64_t number = *f == 'i' ? va_arg(ap, int64_t) : 0;
+        const char *text = *f == 't' ? va_arg(ap, const char *) : NULL;
+        struct fr_id id = *f == 'd' ? va_arg(ap, struct fr_id) : (struct fr_id){{0}};
+
+        code = bind_one(stmt, col, *f,
+                        *f == 'i'   ? (const void *)&number
+                        : *f == 't' ? (const void *)&text
+                                    : (const void *)&id);
+    }
+    assert(code != SQLITE_OK || col - 1 == sqlite3_bind_parameter_count(stmt));
+    return code;
+}
+
+static enum fr_rc prepare(struct fr_store *st, enum fr_sql which, struct fr_err *err)
 {
     if (st->stmts[which] == NULL &&
         sqlite3_prepare_v3(st->db, sql_text[which], -1, SQLITE_PREPARE_PERSISTENT,
                            &st->stmts[which], NULL) != SQLITE_OK)
         return fr_sql_fail(st, "preparing a statement", err);
     sqlite3_reset(st->stmts[which]);
-    if (bind_all(st, st->stmts[which], fmt, ap) != FR_OK)
-        return fr_sql_fail(st, "binding a value", err);
     return FR_OK;
+}
+
+static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
+                        va_list ap)
+{
+    enum fr_rc rc = prepare(st, which, err);
+
+    if (rc == FR_OK && bind_all(st->stmts[which], fmt, ap) != SQLITE_OK)
+        rc = fr_sql_fail(st, "binding a value", err);
+    return rc;
+}
+
+static enum fr_rc write_now(struct fr_store *st, enum fr_sql which, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (sqlite3_step(st->stmts[which]) != SQLITE_DONE)
+        rc = fr_sql_fail(st, "writing", err);
+    sqlite3_reset(st->stmts[which]);
+    return rc;
 }
 
 enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
@@ -167,12 +200,25 @@ enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err
     va_start(ap, fmt);
     rc = ready(st, which, err, fmt, ap);
     va_end(ap);
+    return rc == FR_OK ? write_now(st, which, err) : rc;
+}
+
+enum fr_rc fr_sql_put(struct fr_store *st, const struct fr_sql_row *type, struct fr_id run,
+                      const void *row, struct fr_err *err)
+{
+    enum fr_rc rc = prepare(st, type->put, err);
+    sqlite3_stmt *stmt = st->stmts[type->put];
+    const char *at = row;
+    int code;
+
     if (rc != FR_OK)
         return rc;
-    if (sqlite3_step(st->stmts[which]) != SQLITE_DONE)
-        rc = fr_sql_fail(st, "writing", err);
-    sqlite3_reset(st->stmts[which]);
-    return rc;
+    code = bind_one(stmt, 1, 'd', &run);
+    for (size_t c = 0; c < type->puts && code == SQLITE_OK; at += field_bytes(type->fmt[c++]))
+        code = bind_one(stmt, (int)c + 2, type->fmt[c], at);
+    assert((int)type->puts + 1 == sqlite3_bind_parameter_count(stmt));
+    return code == SQLITE_OK ? write_now(st, type->put, err)
+                             : fr_sql_fail(st, "binding a value", err);
 }
 
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
@@ -231,4 +277,45 @@ struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col)
     if (p != NULL && sqlite3_column_bytes(st->stmts[which], col) == (int)sizeof(id.b))
         memcpy(id.b, p, sizeof(id.b));
     return id;
+}
+
+/* false: no memory. */
+static bool read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to,
+                     char *row)
+{
+    char *at = row;
+
+    for (int c = 0; to->type->fmt[c] != '\0'; at += field_bytes(to->type->fmt[c++])) {
+        if (to->type->fmt[c] == 'i')
+            *(int64_t *)(void *)at = fr_sql_int(st, which, c);
+        else if (to->type->fmt[c] == 'd')
+            *(struct fr_id *)(void *)at = fr_sql_id(st, which, c);
+        else if ((*(const char **)(void *)at = fr_sql_text(st, which, c, to->arena)) == NULL)
+            return false;
+    }
+    assert((size_t)(at - row) == to->type->bytes);
+    return true;
+}
+
+enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
+                       struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    out->v = NULL;
+    out->n = 0;
+    while (fr_sql_next(st, which, &rc, err)) {
+        out->v = fr_arena_grow(out->arena, out->v, out->n, out->type->bytes);
+        if (out->v != NULL &&
+            read_row(st, which, out, (char *)out->v + out->n * out->type->bytes)) {
+            out->n++;
+            continue;
+        }
+        fr_sql_end(st, which);
+        rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
+        break;
+    }
+    if (rc != FR_OK)
+        out->n = 0;
+    return rc;
 }

@@ -69,6 +69,29 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
 enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
                       ...);
 
+/* A type of row: its fields stand in the order of its columns. The put binds the run, then the
+ * first puts columns; the store makes the others. */
+struct fr_sql_row {
+    const char *fmt;
+    size_t bytes; /* of the struct */
+    enum fr_sql put;
+    size_t puts;
+};
+
+enum fr_rc fr_sql_put(struct fr_store *st, const struct fr_sql_row *type, struct fr_id run,
+                      const void *row, struct fr_err *err);
+
+struct fr_sql_rows {
+    const struct fr_sql_row *type;
+    struct fr_arena *arena; /* rows and their texts live there */
+    void *v;                /* out: n structs */
+    size_t n;
+};
+
+/* Reads all rows of a query that is bound. After a failure there are none. */
+enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
+                       struct fr_err *err);
+
 /* Binds a query; then fr_sql_next until it gives false. *rc tells the end from a failure. */
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
                         ...);

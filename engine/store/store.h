@@ -43,13 +43,13 @@ void fr_store_rollback(struct fr_store *st);                         /* leaves e
 
 struct fr_run_row {
     struct fr_id id;
-    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
     const char *name, *source, *folder;
     const char *spec_hash, *inventory_hash, *inventory;
     const char *params; /* JSON */
     const char *state, *outcome, *reason;
     int64_t started_wall, ended_wall;
     int64_t round;
+    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
 };
 
 struct fr_run_rows {
@@ -156,10 +156,10 @@ enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_are
 
 struct fr_node_row {
     const char *name;
-    int64_t epoch;
     struct fr_id home_id;
     const char *boot_id, *folder;
     int64_t unreachable_wall, abandoned;
+    int64_t epoch;
 };
 
 struct fr_node_rows {
@@ -180,10 +180,10 @@ enum fr_rc fr_store_epochs(struct fr_store *st, struct fr_id run, int64_t by, in
 /* ---- requests ---- */
 
 struct fr_request_row {
-    int64_t id;
     const char *kind, *arg;
     int64_t asked_wall, done;
     const char *answer;
+    int64_t id;
 };
 
 struct fr_request_rows {
@@ -205,12 +205,14 @@ enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_ar
 /* ---- events ---- */
 
 struct fr_event_row {
-    int64_t seq, wall;
+    int64_t wall;
     int64_t idx; /* -1: the run */
     const char *kind;
     int64_t attempt_no;
-    const char *cause, *text;
+    const char *cause;
     int64_t code;
+    const char *text;
+    int64_t seq;
 };
 
 struct fr_event_rows {
