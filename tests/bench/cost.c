@@ -168,7 +168,6 @@ static double other_bytes(enum tr_op op, const void *args, struct tr_view *rows)
     const struct tr_moe_plan *mp = args;
     const struct tr_moe_permute *p = args;
     const struct tr_moe_combine *c = args;
-    const struct tr_rowdot *d = args;
     const struct tr_decode *de = args;
     const struct tr_sum *s = args;
     const struct tr_adamw *w = args;
@@ -187,9 +186,6 @@ static double other_bytes(enum tr_op op, const void *args, struct tr_view *rows)
     case TR_OP_moe_combine:
         *rows = c->y;
         return size(c->y) + size(c->add) + size(c->yp);
-    case TR_OP_rowdot:
-        *rows = d->a;
-        return size(d->a) + size(d->b);
     case TR_OP_noise:
         *rows = ((const struct tr_noise *)args)->y;
         return size(*rows);

@@ -13,16 +13,16 @@ static struct op_case *begin(const char *op, enum tr_dtype t, int64_t a, int64_t
     return k;
 }
 
-/* Elements between rows of n: whole words of 16 bytes where n is, so that both ways of moving rows
- * are met. */
+/* Elements between rows of n, so that kernels meet every way of moving rows: whole words of 16
+ * bytes, odd sizes, and whole words in rows that do not begin at 16 bytes. */
 static int64_t gap(int64_t n, int64_t odd)
 {
-    return n % 8 == 0 ? 8 : odd;
+    return n % 16 == 0 ? 8 : odd;
 }
 
 struct router {
     int64_t T, H, E, K, groups, top;
-    bool norm, mask_zero, bias;
+    bool norm, bias;
     double scale; /* of the gate */
 };
 
@@ -38,7 +38,6 @@ static void router(enum tr_dtype t, const struct router *s, bool replay)
         f[b].topk_group = s->top;
         f[b].factor = g[b].factor = 2.5f;
         f[b].norm = g[b].norm = s->norm;
-        f[b].mask_zero = s->mask_zero;
         f[b].replay = replay;
         g[b].add = replay;
     }
@@ -74,7 +73,6 @@ struct ties {
     int64_t E, K, groups, top;
     int64_t gate[5], bias[12]; /* of experts 0, 1, ..., again and again */
     int64_t nbias;             /* 0: none */
-    bool mask_zero;
 };
 
 static void router_ties(enum tr_dtype t, const struct ties *s)
@@ -92,7 +90,6 @@ static void router_ties(enum tr_dtype t, const struct ties *s)
         f[b].topk_group = s->top;
         f[b].factor = 2.5f;
         f[b].norm = true;
-        f[b].mask_zero = s->mask_zero;
     }
     OP_BIND(c, f, ids, OP_OUT, TR_I32, {T, s->K});
     OP_BIND(c, f, weights, OP_OUT, TR_F32, {T, s->K});
@@ -128,10 +125,9 @@ static void plan(const struct planned *s)
 
 static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int variant)
 {
-    static const int64_t perm[] = {4, 1, 5, 0, 3, 2}, window[] = {0, 3, 6}, rows[] = {0, 3, 6};
+    static const int64_t perm[] = {4, 1, 5, 0, 3, 2}, window[] = {0, 3, 6};
     struct tr_moe_permute p[OP_BACKENDS] = {0};
     struct tr_moe_combine m[OP_BACKENDS] = {0};
-    struct tr_rowdot d[OP_BACKENDS] = {0};
     struct op_case *c = begin("moe_permute", t, T, K, n);
     int64_t R = T * K, slots[64];
 
@@ -139,8 +135,8 @@ static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int varian
         slots[i] = i / 6 * 6 + perm[i % 6] < R ? i / 6 * 6 + perm[i % 6] : -1;
     for (int b = 0; b < OP_BACKENDS; b++) {
         p[b].K = K;
-        p[b].rows.first = d[b].rows.first = 1;
-        p[b].rows.last = d[b].rows.last = 2;
+        p[b].rows.first = 1;
+        p[b].rows.last = 2;
     }
     OP_BIND(c, p, xp, OP_OUT, t, {R, n}, .gap = gap(n, 1));
     OP_BIND(c, p, x, OP_IN, t, {T, n}, .gap = gap(n, 2));
@@ -160,16 +156,6 @@ static void permute(enum tr_dtype t, int64_t T, int64_t K, int64_t n, int varian
     if (variant & 2)
         OP_BIND(c, m, add, OP_IN, TR_F32, {T, n});
     OP_RUN(c, moe_combine, m);
-
-    c = begin("rowdot", t, T, K, n);
-    OP_BIND(c, d, out, OP_OUT, TR_F32, {T, K}, .loose = 16);
-    OP_BIND(c, d, a, OP_IN, t, {R, n}, .gap = gap(n, 1));
-    OP_BIND(c, d, b, OP_IN, t, {R, n});
-    if (R % 6 == 0) {
-        OP_BIND(c, d, slot_of, OP_IN, TR_I32, {R}, .ints = slots, .count = R);
-        OP_BIND(c, d, rows.offsets, OP_IN, TR_I32, {3}, .ints = rows, .count = 3);
-    }
-    OP_RUN(c, rowdot, d);
 }
 
 enum { E = 5 };
@@ -305,7 +291,7 @@ static void wgrad(enum tr_dtype t, int64_t N, int64_t D)
 /* The real model's dimensions, each beside short ones. */
 static void model_moe(void)
 {
-    static const struct router route = {3, 7168, 256, 8, 8, 4, true, false, true, 0.02};
+    static const struct router route = {3, 7168, 256, 8, 8, 4, true, true, 0.02};
     static const struct grouped products[] = {{TR_NONE, 24, 7168, false, 3},
                                               {TR_NONE, 7168, 24, false, 3},
                                               {TR_F8_E4M3, 2048, 24, false, 3}};
@@ -323,10 +309,9 @@ static void model_moe(void)
 static void ties(void)
 {
     static const struct ties rows[] = {
-        {16, 4, 4, 2, {0}, {0}, 0, false},              /* all are equal */
-        {15, 5, 1, 1, {1, -1, 1, 0, 1}, {0}, 0, false}, /* two or three values, no groups */
-        {256, 8, 8, 4, {1, 0, 1, -1, 0}, {0, 1, 1, 0, 1, 0, 0}, 7, false},
-        {40, 8, 4, 2, {0, 1, 0, 0, 1}, {-1, -2, -1}, 3, true}, /* masked: above the others */
+        {16, 4, 4, 2, {0}, {0}, 0},              /* all are equal */
+        {15, 5, 1, 1, {1, -1, 1, 0, 1}, {0}, 0}, /* two or three values, no groups */
+        {256, 8, 8, 4, {1, 0, 1, -1, 0}, {0, 1, 1, 0, 1, 0, 0}, 7},
         /* fewer finite ones in the kept groups than are chosen; a group of none */
         {12,
          5,
@@ -335,9 +320,8 @@ static void ties(void)
          {0},
          {OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, 1, OP_NEVER, OP_NEVER, 0, 0, 0, OP_NEVER,
           OP_NEVER},
-         12,
-         false},
-        {12, 4, 6, 4, {0}, {OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, 2}, 6, false},
+         12},
+        {12, 4, 6, 4, {0}, {OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, OP_NEVER, 2}, 6},
     };
 
     for (int t = 0; t < 3; t++)
@@ -348,10 +332,10 @@ static void ties(void)
 void op_moe_cases(void)
 {
     static const struct router shapes[] = {
-        {-1, 5, 4, 2, 1, 1, true, false, false, 1},   {1, 1, 1, 1, 1, 1, true, false, false, 1},
-        {7, 13, 8, 3, 1, 1, true, false, true, 1},    {11, 5, 12, 4, 3, 2, true, false, true, 1},
-        {13, 64, 16, 4, 4, 2, false, false, true, 1}, {13, 64, 16, 4, 4, 2, false, true, true, 1},
-        {5, 130, 256, 4, 8, 4, true, false, true, 1}, {70, 200, 72, 8, 2, 1, true, false, true, 1}};
+        {-1, 5, 4, 2, 1, 1, true, false, 1},   {1, 1, 1, 1, 1, 1, true, false, 1},
+        {7, 13, 8, 3, 1, 1, true, true, 1},    {11, 5, 12, 4, 3, 2, true, true, 1},
+        {13, 64, 16, 4, 4, 2, false, true, 1}, {5, 130, 256, 4, 8, 4, true, true, 1},
+        {70, 200, 72, 8, 2, 1, true, true, 1}};
     static const struct grouped products[] = {{TR_NONE, 7, 11, false, 0},
                                               {TR_NONE, 64, 128, false, 0},
                                               {TR_F8_E4M3, 40, 24, false, 0},

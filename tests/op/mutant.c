@@ -92,7 +92,6 @@ static const struct output outputs[] = {
     OUT(moe_plan, tr_moe_plan, slot_of),
     OUT(moe_permute, tr_moe_permute, xp),
     OUT(moe_combine, tr_moe_combine, y),
-    OUT(rowdot, tr_rowdot, out),
     OUT(grouped_gemm, tr_grouped_gemm, c),
     OUT(noise, tr_noise, y),
     OUT(fill, tr_fill, y),

@@ -54,7 +54,7 @@ static void choose(const struct tr_router *a, int64_t t, const double *s, double
     take_largest(groups, a->n_group, a->topk_group, kept);
     for (int64_t e = 0; e < E; e++)
         if (!kept[e / size])
-            c[e] = a->mask_zero ? 0 : -INFINITY;
+            c[e] = -INFINITY;
     take_largest(c, E, a->ids.shape[1], taken);
     for (int64_t e = 0; e < E; e++)
         if (taken[e])
@@ -201,21 +201,6 @@ enum fr_rc ref_moe_combine(void *self, struct tr_queue *q, const struct tr_moe_c
             }
             ref_put(&a->y, t, j, sum);
         }
-    return FR_OK;
-}
-
-enum fr_rc ref_rowdot(void *self, struct tr_queue *q, const struct tr_rowdot *a, struct fr_err *err)
-{
-    struct ref_range rows = ref_rows(&a->rows, a->a.shape[0]);
-
-    UNUSED(self, q, err);
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        double sum = 0;
-
-        for (int64_t j = 0; j < a->a.shape[1]; j++)
-            sum += ref_at(&a->a, i, j) * ref_at(&a->b, i, j);
-        tr_set(a->out, tr_view_absent(a->slot_of) ? i : ref_int(&a->slot_of, i, 0), sum);
-    }
     return FR_OK;
 }
 

@@ -163,7 +163,10 @@ static enum fr_rc mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **o
 {
     (void)self;
     (void)kind;
-    *out = calloc(bytes / 256 + 1, 256); /* the units are smaller than the gaps of malloc */
+    size_t whole = (bytes / 256 + 1) * 256;
+
+    if ((*out = aligned_alloc(256, whole)) != NULL)
+        memset(*out, 0, whole);
     return *out != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "%zu bytes", bytes);
 }
 

@@ -95,6 +95,7 @@ static enum fr_rc check_view(const struct tr_check *c, const struct tr_need *n)
         return fr_fail(c->err, FR_DTYPE, "%s: %s is %s in a call that computes in %s",
                        tr_op_name(c->op), n->name, got, tr_dtype_name(c->compute));
     }
+    assert((uintptr_t)v->p % tr_dtype_bytes(v->dtype) == 0);
     if (!shape_fits(n))
         return refuse_shape(c, n);
     if (tr_view_absent(*v) && tr_view_count(*v) > 0)
@@ -173,8 +174,12 @@ TR_OPS(OP_CALL)
 enum fr_rc tr_mem_alloc(struct tr_backend *be, enum tr_mem kind, size_t bytes, void **out,
                         struct fr_err *err)
 {
+    enum fr_rc rc;
+
     *out = NULL;
-    return be->ops->mem_alloc(be->self, kind, bytes, out, err);
+    rc = be->ops->mem_alloc(be->self, kind, bytes, out, err);
+    assert((uintptr_t)*out % 256 == 0);
+    return rc;
 }
 
 void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p)

@@ -59,7 +59,6 @@ struct tr_device_id {
     X(moe_plan, tr_moe_plan)                                                                       \
     X(moe_permute, tr_moe_permute)                                                                 \
     X(moe_combine, tr_moe_combine)                                                                 \
-    X(rowdot, tr_rowdot)                                                                           \
     X(grouped_gemm, tr_grouped_gemm)                                                               \
     X(grouped_wgrad, tr_grouped_wgrad)                                                             \
     X(noise, tr_noise)                                                                             \

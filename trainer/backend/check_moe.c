@@ -95,23 +95,6 @@ enum fr_rc tr_check_moe_combine(struct tr_check *c, const struct tr_moe_combine 
                        : rc;
 }
 
-enum fr_rc tr_check_rowdot(struct tr_check *c, const struct tr_rowdot *a)
-{
-    int64_t R = a->a.shape[0], n = a->a.shape[1];
-    const struct tr_need needs[] = {
-        {"a", &a->a, C, 2, {R, n}},
-        {"b", &a->b, C, 2, {R, n}},
-        {"out", &a->out, S | WHOLE, 0, {0}},
-        {"slot_of", &a->slot_of, I32 | OPT, 1, {R}},
-        {"rows", &a->rows.offsets, I32 | OPT, 1, {a->rows.offsets.shape[0]}},
-    };
-    enum fr_rc rc = VIEWS(c, a->a, needs);
-
-    return rc == FR_OK ? tr_check_that(c, tr_view_count(a->out) >= R || !tr_view_absent(a->slot_of),
-                                       "out is shorter than the rows")
-                       : rc;
-}
-
 enum fr_rc tr_check_grouped_gemm(struct tr_check *c, const struct tr_grouped_gemm *a)
 {
     int64_t R = a->c.shape[0], N = a->c.shape[1], D = a->a.shape[1], E = a->offsets.shape[0] - 1;

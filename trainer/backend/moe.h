@@ -14,7 +14,7 @@
 /*
  * router_fwd, all f32: z_e = gate[e].x, s_e = 1/(1+exp(-z_e)), c_e = s_e + bias_e (selection only).
  * Experts lie in n_group equal groups; a group scores the sum of its two largest c; outside the
- * topk_group best groups c = -inf (or 0 with mask_zero). The K largest c are chosen; ties go to the
+ * topk_group best groups c = -inf. The K largest c are chosen; ties go to the
  * lower index; ids are stored ascending. weights = s (/ (sum of the chosen s + 1e-20) when norm)
  * * factor. With replay ids is an input and only weights and scores are computed.
  * Source: DeepSeek-V3 2024, section 2.1.2.
@@ -29,7 +29,7 @@ struct tr_router {
     int64_t n_group;        /* divides E; 1: no groups; else a group has >= 2 experts */
     int64_t topk_group;     /* 1 .. n_group, topk_group * E/n_group >= K */
     float factor;
-    bool norm, mask_zero, replay;
+    bool norm, replay;
 };
 
 /*
@@ -80,16 +80,6 @@ struct tr_moe_combine {
     struct tr_view yp;     /* (R, n) C in */
     struct tr_view weight; /* (T, K) f32* in optional */
     struct tr_view row_of; /* (T, K) i32 in */
-};
-
-/* rowdot: out[slot_of[i]] = sum_j a[i,j] * b[i,j]: the gradient of a routing weight from expert
- * outputs. slot_of absent: out[i]. */
-struct tr_rowdot {
-    struct tr_view out;     /* any shape, contiguous f32* = */
-    struct tr_view a;       /* (R, n) C in */
-    struct tr_view b;       /* (R, n) C in */
-    struct tr_view slot_of; /* (R) i32 in optional */
-    struct tr_rows rows;
 };
 
 /*

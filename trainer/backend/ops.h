@@ -6,6 +6,8 @@
  * What holds for every op
  * - "=" written, "+=" accumulated, "in" read. Outputs overlap no input unless said.
  * - A view of rank 2 or 3 may be row-strided (ld); rank 1 is contiguous. Zero rows are fine.
+ * - A view begins at a multiple of its element's size. Kernels move rows that begin at multiples
+ *   of 16 bytes by words of 16 bytes, other rows (odd sizes, small LoRA ranks) by elements.
  * - Compute type C: bf16, f16 or f32 (the reference backend also f64; f32 state is then f64 too,
  *   written "f32*"). All views marked C in one call have one type. Sums are f32 (f64 for f64)
  *   inside an op, and a result is rounded once, when it is stored.

@@ -49,7 +49,7 @@ static void choose(const struct tr_router *a, int64_t t, const float *s, float *
         take_largest(scores, a->n_group, a->topk_group, kept);
         for (int64_t e = 0; e < E; e++)
             if (kept[e / size] == 0)
-                c[e] = a->mask_zero ? 0 : -INFINITY;
+                c[e] = -INFINITY;
     }
     take_largest(c, E, a->ids.shape[1], taken);
     for (int64_t e = 0; e < E; e++)
@@ -286,30 +286,4 @@ enum fr_rc tr_cpu_moe_combine(void *self, struct tr_queue *q, const struct tr_mo
         &(struct cpu_loop){
             .rows = {0, a->y.shape[0]}, .n = n, .floats = 2 * n, .row = combine_row, .args = a},
         err);
-}
-
-static void dot_row(const void *args, int64_t i, float *x)
-{
-    const struct tr_rowdot *a = args;
-    int64_t n = a->a.shape[1], slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
-
-    if (slot < 0)
-        return;
-    cpu_load(x, &a->a, i, 0, n);
-    cpu_load(x + n, &a->b, i, 0, n);
-    ((float *)a->out.p)[slot] = cpu_dot(x, x + n, n);
-}
-
-enum fr_rc tr_cpu_rowdot(void *self, struct tr_queue *q, const struct tr_rowdot *a,
-                         struct fr_err *err)
-{
-    int64_t n = a->a.shape[1];
-
-    return cpu_each_row(self, q,
-                        &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->a.shape[0]),
-                                           .n = n,
-                                           .floats = 2 * n,
-                                           .row = dot_row,
-                                           .args = a},
-                        err);
 }

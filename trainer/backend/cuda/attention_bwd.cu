@@ -16,11 +16,13 @@
  */
 #include "trainer/backend/cuda/attention.h"
 
-/* delta (nh, T): a token and head by 16 lanes with a chunk each, or by a warp. */
-template <class T, int V>
+enum { DELTA_ROWS = CUDA_THREADS / 16 };
+
+/* delta (nh, T): 16 lanes own a token and head. */
+template <class T>
 __global__ void attention_delta_kernel(const __grid_constant__ struct attention a)
 {
-    constexpr int LANES = V == 1 ? 32 : 16;
+    constexpr int LANES = CUDA_THREADS / DELTA_ROWS;
     int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / LANES, t = i / a.nh,
             h = i % a.nh;
     const T *dO = static_cast<const T *>(a.dO.p) + t * a.dO.ld + h * a.dv;
@@ -28,13 +30,13 @@ __global__ void attention_delta_kernel(const __grid_constant__ struct attention 
     int me = (int)(threadIdx.x % LANES);
     float sum = 0;
 
-    for (int d = me * V; d < a.dv && t < a.T; d += LANES * V) {
-        float x[V], y[V];
+    for (int d = me * CHUNK; d < a.dv && t < a.T; d += LANES * CHUNK) {
+        float x[CHUNK], y[CHUNK];
 
-        load<V>(x, dO + d);
-        load<V>(y, O + d);
+        load(x, dO + d, a.dv - d);
+        load(y, O + d, a.dv - d);
 #pragma unroll
-        for (int k = 0; k < V; k++)
+        for (int k = 0; k < CHUNK; k++)
             sum += x[k] * y[k];
     }
 #pragma unroll
@@ -47,12 +49,10 @@ __global__ void attention_delta_kernel(const __grid_constant__ struct attention 
 template <class T>
 static enum fr_rc delta(struct tr_queue *q, const struct attention &x, struct fr_err *err)
 {
-    return cuda_wide(x.O.wide && x.dO.wide && x.dv % DEV_WIDE == 0, [&](auto v) {
-        constexpr int V = decltype(v)::value, ROWS = CUDA_THREADS / (V == 1 ? 32 : 16);
-        struct cuda_grid g = {dim3(cuda_blocks(x.T * x.nh, ROWS)), CUDA_THREADS, 0};
 
-        return cuda_launch(q, g, err, attention_delta_kernel<T, V>, x);
-    });
+    struct cuda_grid g = {dim3(cuda_blocks(x.T * x.nh, DELTA_ROWS)), CUDA_THREADS, 0};
+
+    return cuda_launch(q, g, err, attention_delta_kernel<T>, x);
 }
 
 enum { OTHERS = 32 }; /* rows of a tile of the other side */

@@ -389,21 +389,15 @@ enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_ba
     return FR_OK;
 }
 
-bool cuda_aligned(const struct tr_view *v)
+bool cuda_aligned(const struct tr_view &v)
 {
-    int64_t size = v->dtype == TR_F32 || v->dtype == TR_I32   ? 4
-                   : v->dtype == TR_I64 || v->dtype == TR_F64 ? 8
-                   : v->dtype == TR_F8_E4M3                   ? 1
-                                                              : 2;
-
-    return (uintptr_t)v->p % 16 == 0 &&
-           (v->rank == 1 || v->shape[0] <= 1 || v->ld * size % 16 == 0);
+    return (uintptr_t)v.p % 16 == 0 && v.ld * (int64_t)tr_dtype_bytes(v.dtype) % 16 == 0;
 }
 
 struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int n)
 {
     const struct tr_view *v = views[0];
-    struct cuda_span s = {1, 1, true};
+    struct cuda_span s = {1, 1};
     bool one = true;
 
     for (int i = v->rank == 1 ? 0 : 1; i < v->rank; i++)
@@ -416,9 +410,5 @@ struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int
         s.width *= s.count;
         s.count = 1;
     }
-    s.wide = s.width % DEV_WIDE == 0;
-    for (int i = 0; i < n; i++)
-        s.wide =
-            s.wide && (s.count == 1 ? (uintptr_t)views[i]->p % 16 == 0 : cuda_aligned(views[i]));
     return s;
 }

@@ -10,12 +10,12 @@
  * shuffled, which must give the same bits. So: no sum whose order depends on timing (no atomics on
  * floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
  *
- * load<V> and store<V> of dev.h move V = DEV_WIDE elements where the views allow it (cuda_span,
- * cuda_wide), V = 1 elsewhere. A load of 16-bit or f32 elements is then one of 16 bytes a word, one
- * of FP8 codes 8 bytes; a store of 16-bit elements may become several of 4 bytes, as the compiler
- * decides (rope, mla_assemble and xent_chunk of nvcc 13.0). What is one value of a row or is found
- * by an index (ids, offsets, 1/rms, a target's logit) is read as it is. Offsets are 64-bit. Counts
- * that only the device knows are read by the kernel; the host's numbers are bounds.
+ * A thread moves CHUNK elements at once by load and store of dev.h. Rows that begin at multiples of
+ * 16 bytes are moved by words of 16 bytes, other rows element by element in the same kernel. A
+ * store of 16-bit elements may become several of 4 bytes, as the compiler decides (rope,
+ * mla_assemble and xent_chunk of nvcc 13.0). One value of a row, or what an index finds (ids,
+ * offsets, 1/rms, a target's logit), is read by itself. Offsets are 64-bit. A kernel reads the
+ * counts that only the device knows; the host's numbers are bounds.
  */
 #ifndef TR_BACKEND_CUDA_CUDA_H
 #define TR_BACKEND_CUDA_CUDA_H
@@ -54,7 +54,6 @@ extern "C" {
     X(rope, tr_rope)                                                                               \
     X(router_bwd, tr_router_grad)                                                                  \
     X(router_fwd, tr_router)                                                                       \
-    X(rowdot, tr_rowdot)                                                                           \
     X(sum, tr_sum)                                                                                 \
     X(sumsq, tr_sumsq)                                                                             \
     X(swiglu_bwd, tr_swiglu_grad)                                                                  \
@@ -151,12 +150,6 @@ template <class F> enum fr_rc cuda_float(enum tr_dtype t, F f)
     }
 }
 
-/* Calls f with cuda_int<DEV_WIDE> or cuda_int<1>. */
-template <class F> enum fr_rc cuda_wide(bool wide, F f)
-{
-    return wide ? f(cuda_int<DEV_WIDE>()) : f(cuda_int<1>());
-}
-
 /* The rows of a view as a kernel takes them; p is NULL when absent. */
 template <class T> struct rows {
     T *p;
@@ -184,18 +177,17 @@ static inline struct any cuda_any(const struct tr_view &v)
     return {v.p, v.ld, v.dtype};
 }
 
-template <int V>
-__device__ __forceinline__ void load_any(float (&x)[V], const struct any &a, int64_t row,
-                                         int64_t col)
+__device__ __forceinline__ void load_any(float (&x)[CHUNK], const struct any &a, int64_t row,
+                                         int64_t col, int64_t n)
 {
     int64_t at = row * a.ld + col;
 
     if (a.dtype == TR_BF16)
-        load<V>(x, static_cast<const bf16 *>(a.p) + at);
+        load(x, static_cast<const bf16 *>(a.p) + at, n);
     else if (a.dtype == TR_F16)
-        load<V>(x, static_cast<const f16 *>(a.p) + at);
+        load(x, static_cast<const f16 *>(a.p) + at, n);
     else
-        load<V>(x, static_cast<const float *>(a.p) + at);
+        load(x, static_cast<const float *>(a.p) + at, n);
 }
 
 /* The rows of a call: offsets[first] .. offsets[last], or all. */
@@ -214,34 +206,30 @@ __device__ __forceinline__ bool within(const struct window &w, int64_t row)
     return w.offsets == NULL || (row >= w.offsets[w.first] && row < w.offsets[w.last]);
 }
 
-/* Whether every row of v begins at a multiple of 16 bytes; absent views do. */
-bool cuda_aligned(const struct tr_view *v);
+/* Whether every row of v begins at a multiple of 16 bytes. */
+bool cuda_aligned(const struct tr_view &v);
 
 /* Views of one shape, element by element: as one row when all are contiguous (and flat is asked
- * for). wide: every row begins at a multiple of 16 bytes and is a multiple of DEV_WIDE elements.
- * Absent views do not count. */
+ * for). Absent views do not count. */
 struct cuda_span {
     int64_t count, width; /* rows, elements of a row */
-    bool wide;
 };
 struct cuda_span cuda_span_of(bool flat, const struct tr_view *const *views, int n);
 
-/* Chunk i of V elements: its row and its first column. */
+/* The chunk of a thread: its row, its first column, and the elements from there to the row's end.
+ */
 struct chunk {
-    int64_t row, col;
+    int64_t row, col, n;
 };
 
-template <int V>
 __device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk *c)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, across = s.width / V;
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int64_t across = (s.width + CHUNK - 1) / CHUNK;
 
-    if (s.count == 1) {
-        *c = {0, i * V};
-        return i < across;
-    }
-    *c = {i / across, i % across * V};
-    return c->row < s.count;
+    *c = s.count == 1 ? chunk{0, i * CHUNK, s.width - i * CHUNK}
+                      : chunk{i / across, i % across * CHUNK, s.width - i % across * CHUNK};
+    return c->row < s.count && c->n > 0;
 }
 
 /* A map of a rank-2 or rank-3 view (bf16, f16, f32; p and row bytes multiples of 16) in boxes of
@@ -250,20 +238,28 @@ __device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk
 enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *box,
                     struct fr_err *err);
 
-/* A block a row of n chunks: whole warps, as few idle threads as may be. */
+/* Threads of a block for a row of n elements: whole warps, as few idle threads as may be. */
 static inline int cuda_row_threads(int64_t n)
 {
-    int64_t turns = (n + 255) / 256, each = n > 0 ? (n + turns - 1) / turns : 1;
+    int64_t chunks = (n + CHUNK - 1) / CHUNK, turns = (chunks + 255) / 256;
+    int64_t each = chunks > 0 ? (chunks + turns - 1) / turns : 1;
 
     return (int)((each + 31) / 32 * 32);
+}
+
+/* A block a row of n elements. */
+static inline struct cuda_grid cuda_row_grid(int64_t rows, int64_t n, size_t shared)
+{
+    return {dim3((unsigned)rows), cuda_row_threads(n), shared};
 }
 
 /* A thread a chunk. */
 enum { CUDA_THREADS = 256 };
 
-static inline struct cuda_grid cuda_chunks(const struct cuda_span &s, int V)
+static inline struct cuda_grid cuda_chunks(const struct cuda_span &s)
 {
-    return {dim3(cuda_blocks(s.count * (s.width / V), CUDA_THREADS)), CUDA_THREADS, 0};
+    return {dim3(cuda_blocks(s.count * ((s.width + CHUNK - 1) / CHUNK), CUDA_THREADS)),
+            CUDA_THREADS, 0};
 }
 
 #define CUDA_OP(name, args)                                                                        \

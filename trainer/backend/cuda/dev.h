@@ -100,44 +100,48 @@ __device__ __forceinline__ float f8_value(uint8_t b)
 }
 
 /*
- * V elements as f32, and back. V is 1, or DEV_WIDE where p is 16-byte aligned: then the words moved
- * are 16 bytes each (one for the 16-bit types, two for f32).
+ * The first n elements of a chunk at p as f32, zeros behind them; and back. A chunk that is all
+ * there is moved by words of 16 bytes (FP8: 8 bytes) where p is aligned to them, else element by
+ * element.
  */
-enum { DEV_WIDE = 8 };
+enum { CHUNK = 8 };
 
 template <class T> struct alignas(16) dev_word {
     T x[16 / sizeof(T)];
 };
 
-template <int V, class T> __device__ __forceinline__ void load(float (&x)[V], const T *p)
+__device__ __forceinline__ bool dev_words(const void *p, int64_t n, size_t bytes)
+{
+    return n >= CHUNK && reinterpret_cast<uintptr_t>(p) % bytes == 0;
+}
+
+template <class T> __device__ __forceinline__ void load(float (&x)[CHUNK], const T *p, int64_t n)
 {
     constexpr int N = 16 / sizeof(T);
 
-    if constexpr (V == 1) {
-        x[0] = to_f32(*p);
-    } else {
-        static_assert(V % N == 0, "V is not a number of words");
+    if (dev_words(p, n, 16)) {
 #pragma unroll
-        for (int w = 0; w < V / N; w++) {
+        for (int w = 0; w < CHUNK / N; w++) {
             dev_word<T> word = reinterpret_cast<const dev_word<T> *>(p)[w];
 
 #pragma unroll
             for (int i = 0; i < N; i++)
                 x[w * N + i] = to_f32(word.x[i]);
         }
+        return;
     }
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++)
+        x[i] = i < n ? to_f32(p[i]) : 0;
 }
 
-template <int V, class T> __device__ __forceinline__ void store(T *p, const float (&x)[V])
+template <class T> __device__ __forceinline__ void store(T *p, const float (&x)[CHUNK], int64_t n)
 {
     constexpr int N = 16 / sizeof(T);
 
-    if constexpr (V == 1) {
-        *p = from_f32<T>(x[0]);
-    } else {
-        static_assert(V % N == 0, "V is not a number of words");
+    if (dev_words(p, n, 16)) {
 #pragma unroll
-        for (int w = 0; w < V / N; w++) {
+        for (int w = 0; w < CHUNK / N; w++) {
             dev_word<T> word;
 
 #pragma unroll
@@ -145,50 +149,27 @@ template <int V, class T> __device__ __forceinline__ void store(T *p, const floa
                 word.x[i] = from_f32<T>(x[w * N + i]);
             reinterpret_cast<dev_word<T> *>(p)[w] = word;
         }
-    }
-}
-
-/* The first n elements of a chunk at p as load and store move it; behind them nothing is touched.
- */
-template <int V, class T>
-__device__ __forceinline__ void load_some(float (&x)[V], const T *p, int64_t n)
-{
-    if (n >= V) {
-        load<V>(x, p);
         return;
     }
 #pragma unroll
-    for (int i = 0; i < V; i++)
-        if (i < n)
-            x[i] = to_f32(p[i]);
-}
-
-template <int V, class T>
-__device__ __forceinline__ void store_some(T *p, const float (&x)[V], int64_t n)
-{
-    if (n >= V) {
-        store<V>(p, x);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         if (i < n)
             p[i] = from_f32<T>(x[i]);
 }
 
-/* V codes of FP8 as f32: 1, or DEV_WIDE where p is 8-byte aligned. */
-template <int V> __device__ __forceinline__ void load_f8(float (&x)[V], const uint8_t *p)
+__device__ __forceinline__ void load_f8(float (&x)[CHUNK], const uint8_t *p, int64_t n)
 {
-    if constexpr (V == 1) {
-        x[0] = f8_value(*p);
-    } else {
-        static_assert(V == 8, "V is not a number of words");
+    if (dev_words(p, n, 8)) {
         uint2 word = *reinterpret_cast<const uint2 *>(p);
 
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             x[i] = f8_value((uint8_t)((i < 4 ? word.x : word.y) >> i % 4 * 8));
+        return;
     }
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++)
+        x[i] = i < n ? f8_value(p[i]) : 0;
 }
 
 /* Sums over the 32 lanes of a warp, in the same order whatever the timing; all lanes call. */

@@ -9,20 +9,20 @@
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"
 
-template <class B, int V>
+template <class B>
 __global__ void bias_kernel(struct rows<float> c, const B *bias, struct cuda_span s)
 {
     struct chunk k;
-    float x[V], b[V];
+    float x[CHUNK], b[CHUNK];
 
-    if (!chunk_of<V>(s, &k))
+    if (!chunk_of(s, &k))
         return;
-    load<V>(x, c.at(k.row, k.col));
-    load<V>(b, bias + k.col);
+    load(x, c.at(k.row, k.col), k.n);
+    load(b, bias + k.col, k.n);
 #pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         x[i] += b[i];
-    store<V>(c.at(k.row, k.col), x);
+    store(c.at(k.row, k.col), x, k.n);
 }
 
 /* An f32 c gets its bias of a 16-bit type afterwards. */
@@ -31,16 +31,12 @@ static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct f
     const struct tr_view *views[] = {&a->c};
     struct cuda_span s = cuda_span_of(false, views, 1);
 
-    return cuda_wide(s.wide && cuda_aligned(&a->bias), [&](auto v) {
-        constexpr int V = decltype(v)::value;
-        struct rows<float> c = cuda_rows<float>(a->c);
+    struct rows<float> c = cuda_rows<float>(a->c);
 
-        return a->bias.dtype == TR_BF16
-                   ? cuda_launch(q, cuda_chunks(s, V), err, bias_kernel<bf16, V>, c,
-                                 static_cast<const bf16 *>(a->bias.p), s)
-                   : cuda_launch(q, cuda_chunks(s, V), err, bias_kernel<f16, V>, c,
-                                 static_cast<const f16 *>(a->bias.p), s);
-    });
+    return a->bias.dtype == TR_BF16 ? cuda_launch(q, cuda_chunks(s), err, bias_kernel<bf16>, c,
+                                                  static_cast<const bf16 *>(a->bias.p), s)
+                                    : cuda_launch(q, cuda_chunks(s), err, bias_kernel<f16>, c,
+                                                  static_cast<const f16 *>(a->bias.p), s);
 }
 
 static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
@@ -61,8 +57,8 @@ static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gem
     p.block_rows = a->b.block_rows;
     p.block_cols = a->b.block_cols;
     p.groups = 1;
-    p.wide_a = product_wide(&a->a);
-    p.wide_b = product_wide(&a->b.w);
+    p.wide_a = cuda_aligned(a->a);
+    p.wide_b = cuda_aligned(a->b.w);
     p.f8 = a->b.w.dtype == TR_F8_E4M3;
     p.f32_c = a->c.dtype == TR_F32;
     p.f32_bias = a->bias.dtype == TR_F32;

@@ -43,7 +43,7 @@ enum fr_rc tr_cuda_grouped_gemm(struct cuda *cuda, struct tr_queue *q,
         p.alpha = a->alpha;
         p.beta = a->beta;
         p.groups = groups_of(e, a->e1);
-        p.wide_a = product_wide(&a->a);
+        p.wide_a = cuda_aligned(a->a);
         p.wide_b = true;
         p.f32_c = a->c.dtype == TR_F32;
         for (int g = 0; g < p.groups; g++) {
@@ -52,7 +52,7 @@ enum fr_rc tr_cuda_grouped_gemm(struct cuda *cuda, struct tr_queue *q,
             if (w == NULL)
                 continue;
             p.group[g] = product_weight(w);
-            p.wide_b = p.wide_b && product_wide(&w->w);
+            p.wide_b = p.wide_b && cuda_aligned(w->w);
             p.f8 = w->w.dtype == TR_F8_E4M3;
             p.block_rows = w->block_rows;
             p.block_cols = w->block_cols;
@@ -81,8 +81,8 @@ enum fr_rc tr_cuda_grouped_wgrad(struct cuda *cuda, struct tr_queue *q,
         p.alpha = a->alpha;
         p.beta = a->beta;
         p.groups = groups_of(e, a->e1);
-        p.wide_a = product_wide(&a->dy);
-        p.wide_b = product_wide(&a->x);
+        p.wide_a = cuda_aligned(a->dy);
+        p.wide_b = cuda_aligned(a->x);
         p.f32_c = p.reduce = true;
         for (int g = 0; g < p.groups; g++)
             if (a->dw[e + g] != NULL) {

@@ -5,11 +5,10 @@
  * copied. mla_assemble_fwd: Q = [q_nope, rope(q_pe)], K = [k_nope, rope(k_pe)] with one k_pe for
  * all heads, V = v. mla_assemble_bwd: the transposed map; dk_pe sums the heads: at most SLABS runs
  * of heads, each ascending, then the runs in order. A block owns a token. A thread copies chunks of
- * V channels, or turns V pairs (x, z) -> (x cos - z sin, z cos + x sin) in f32, rounded once; it
- * reads both of a pair before it writes, so y may be x. The row of dk_pe, one of hundreds, is
- * turned a pair a thread. Moves each view once (k_pe from the caches): forward and backward
- * T nh (4 dn + 3 dr + 2 dv) elements and the token's row of the tables. Limit: bandwidth.
- * Source: Su et al. 2021, section 3.4.2; DeepSeek-V2 2024, eq. 9-19.
+ * CHUNK channels, or turns CHUNK pairs (x, z) -> (x cos - z sin, z cos + x sin) in f32, rounded
+ * once; it reads both of a pair before it writes, so y may be x. Moves each view once (k_pe from
+ * the caches): forward and backward T nh (4 dn + 3 dr + 2 dv) elements and the token's row of the
+ * tables. Limit: bandwidth. Source: Su et al. 2021, section 3.4.2; DeepSeek-V2 2024, eq. 9-19.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -34,13 +33,6 @@ static struct turn turn_of(const struct tr_rope_table *t, float sign)
             t->interleave};
 }
 
-/* Whether the pairs can be moved 16 bytes at a time. */
-static bool wide_turn(const struct tr_rope_table *t)
-{
-    return t->cosines.shape[1] % DEV_WIDE == 0 && cuda_aligned(&t->cosines) &&
-           cuda_aligned(&t->sines);
-}
-
 __device__ __forceinline__ struct turn at_token(struct turn t, int64_t token)
 {
     int64_t row = t.pos[token] * t.half;
@@ -50,67 +42,60 @@ __device__ __forceinline__ struct turn at_token(struct turn t, int64_t token)
     return t;
 }
 
-/* Pairs i .. i+V-1 of the head at p. */
-template <int V, class T>
-__device__ __forceinline__ void load_pairs(float (&x)[V], float (&z)[V], const T *p,
+/* Pairs i .. i+CHUNK-1 of the head at p; there are t.half of them. */
+template <class T>
+__device__ __forceinline__ void load_pairs(float (&x)[CHUNK], float (&z)[CHUNK], const T *p,
                                            const struct turn &t, int64_t i)
 {
     if (!t.interleave) {
-        load<V>(x, p + i);
-        load<V>(z, p + i + t.half);
-    } else if constexpr (V == 1) {
-        x[0] = to_f32(p[2 * i]);
-        z[0] = to_f32(p[2 * i + 1]);
+        load(x, p + i, t.half - i);
+        load(z, p + i + t.half, t.half - i);
     } else {
-        float a[V], b[V];
+        float a[CHUNK], b[CHUNK];
 
-        load<V>(a, p + 2 * i);
-        load<V>(b, p + 2 * i + V);
+        load(a, p + 2 * i, 2 * (t.half - i));
+        load(b, p + 2 * i + CHUNK, 2 * (t.half - i) - CHUNK);
 #pragma unroll
-        for (int k = 0; k < V / 2; k++) {
+        for (int k = 0; k < CHUNK / 2; k++) {
             x[k] = a[2 * k];
             z[k] = a[2 * k + 1];
-            x[k + V / 2] = b[2 * k];
-            z[k + V / 2] = b[2 * k + 1];
+            x[k + CHUNK / 2] = b[2 * k];
+            z[k + CHUNK / 2] = b[2 * k + 1];
         }
     }
 }
 
-template <int V, class T>
-__device__ __forceinline__ void store_pairs(T *p, const float (&x)[V], const float (&z)[V],
+template <class T>
+__device__ __forceinline__ void store_pairs(T *p, const float (&x)[CHUNK], const float (&z)[CHUNK],
                                             const struct turn &t, int64_t i)
 {
     if (!t.interleave) {
-        store<V>(p + i, x);
-        store<V>(p + i + t.half, z);
-    } else if constexpr (V == 1) {
-        p[2 * i] = from_f32<T>(x[0]);
-        p[2 * i + 1] = from_f32<T>(z[0]);
+        store(p + i, x, t.half - i);
+        store(p + i + t.half, z, t.half - i);
     } else {
-        float a[V], b[V];
+        float a[CHUNK], b[CHUNK];
 
 #pragma unroll
-        for (int k = 0; k < V / 2; k++) {
+        for (int k = 0; k < CHUNK / 2; k++) {
             a[2 * k] = x[k];
             a[2 * k + 1] = z[k];
-            b[2 * k] = x[k + V / 2];
-            b[2 * k + 1] = z[k + V / 2];
+            b[2 * k] = x[k + CHUNK / 2];
+            b[2 * k + 1] = z[k + CHUNK / 2];
         }
-        store<V>(p + 2 * i, a);
-        store<V>(p + 2 * i + V, b);
+        store(p + 2 * i, a, 2 * (t.half - i));
+        store(p + 2 * i + CHUNK, b, 2 * (t.half - i) - CHUNK);
     }
 }
 
-template <int V>
-__device__ __forceinline__ void rotate(float (&x)[V], float (&z)[V], const struct turn &t,
+__device__ __forceinline__ void rotate(float (&x)[CHUNK], float (&z)[CHUNK], const struct turn &t,
                                        int64_t i)
 {
-    float c[V], s[V];
+    float c[CHUNK], s[CHUNK];
 
-    load<V>(c, t.cosines + i);
-    load<V>(s, t.sines + i);
+    load(c, t.cosines + i, t.half - i);
+    load(s, t.sines + i, t.half - i);
 #pragma unroll
-    for (int k = 0; k < V; k++) {
+    for (int k = 0; k < CHUNK; k++) {
         float a = x[k], b = z[k], sine = t.sign * s[k];
 
         x[k] = a * c[k] - b * sine;
@@ -124,40 +109,40 @@ template <class T> struct part {
     int64_t step;
 };
 
-template <int V, class T>
+template <class T>
 __device__ __forceinline__ void copy_heads(struct part<T> to, struct part<const T> from, int heads,
                                            int64_t width)
 {
-    int across = (int)(width / V);
+    int across = (int)((width + CHUNK - 1) / CHUNK);
 
     for (int u = (int)threadIdx.x; u < heads * across; u += (int)blockDim.x) {
-        int64_t h = u / across, j = (int64_t)(u % across) * V;
-        float x[V];
+        int64_t h = u / across, j = (int64_t)(u % across) * CHUNK;
+        float x[CHUNK];
 
-        load<V>(x, from.p + h * from.step + j);
-        store<V>(to.p + h * to.step + j, x);
+        load(x, from.p + h * from.step + j, width - j);
+        store(to.p + h * to.step + j, x, width - j);
     }
 }
 
-template <int V, class T>
+template <class T>
 __device__ __forceinline__ void turn_heads(struct part<T> to, struct part<const T> from, int heads,
                                            const struct turn &t)
 {
-    int across = (int)(t.half / V);
+    int across = (int)((t.half + CHUNK - 1) / CHUNK);
 
     for (int u = (int)threadIdx.x; u < heads * across; u += (int)blockDim.x) {
-        int64_t h = u / across, i = (int64_t)(u % across) * V;
-        float x[V], z[V];
+        int64_t h = u / across, i = (int64_t)(u % across) * CHUNK;
+        float x[CHUNK], z[CHUNK];
 
-        load_pairs<V>(x, z, from.p + h * from.step, t, i);
-        rotate<V>(x, z, t, i);
-        store_pairs<V>(to.p + h * to.step, x, z, t, i);
+        load_pairs(x, z, from.p + h * from.step, t, i);
+        rotate(x, z, t, i);
+        store_pairs(to.p + h * to.step, x, z, t, i);
     }
 }
 
 /* ---- rope ---- */
 
-template <class T, int V>
+template <class T>
 __global__ void rope_kernel(struct rows<T> y, struct rows<const T> x, struct turn turn, int heads,
                             int64_t hd)
 {
@@ -166,28 +151,24 @@ __global__ void rope_kernel(struct rows<T> y, struct rows<const T> x, struct tur
     T *to = y.at(blockIdx.x, 0);
     const T *from = x.at(blockIdx.x, 0);
 
-    turn_heads<V, T>({to, hd}, {from, hd}, heads, t);
+    turn_heads<T>({to, hd}, {from, hd}, heads, t);
     if (to != from)
-        copy_heads<V, T>({to + dr, hd}, {from + dr, hd}, heads, hd - dr);
+        copy_heads<T>({to + dr, hd}, {from + dr, hd}, heads, hd - dr);
 }
 
 enum fr_rc tr_cuda_rope(struct cuda *cuda, struct tr_queue *q, const struct tr_rope *a,
                         struct fr_err *err)
 {
     int64_t T = a->x.shape[0], n = a->x.shape[1], hd = a->x.shape[2];
-    bool wide = hd % DEV_WIDE == 0 && cuda_aligned(&a->x) && cuda_aligned(&a->y);
     struct turn turn = turn_of(&a->table, a->inverse ? -1 : 1);
 
     (void)cuda;
     return cuda_float(a->x.dtype, [&](auto t) {
-        return cuda_wide(wide && wide_turn(&a->table), [&](auto v) {
-            using C = decltype(t);
-            constexpr int V = decltype(v)::value;
-            struct cuda_grid g = {dim3((unsigned)T), cuda_row_threads((n * hd + V - 1) / V), 0};
+        using C = decltype(t);
+        struct cuda_grid g = cuda_row_grid(T, n * hd, 0);
 
-            return cuda_launch(q, g, err, rope_kernel<C, V>, cuda_rows<C>(a->y),
-                               cuda_rows<const C>(a->x), turn, (int)n, hd);
-        });
+        return cuda_launch(q, g, err, rope_kernel<C>, cuda_rows<C>(a->y), cuda_rows<const C>(a->x),
+                           turn, (int)n, hd);
     });
 }
 
@@ -202,7 +183,7 @@ template <class T> struct mla_in {
     struct rows<const T> q, kv, k_pe;
 };
 
-template <class T, int V>
+template <class T>
 __global__ void mla_fwd_kernel(struct rows<T> Q, struct rows<T> K, struct rows<T> V_out,
                                struct mla_in<T> in, struct heads h, struct turn turn)
 {
@@ -210,48 +191,29 @@ __global__ void mla_fwd_kernel(struct rows<T> Q, struct rows<T> K, struct rows<T
     struct turn t = at_token(turn, row);
     const T *q = in.q.at(row, 0), *kv = in.kv.at(row, 0);
 
-    copy_heads<V, T>({Q.at(row, 0), dq}, {q, dq}, h.n, h.dn);
-    turn_heads<V, T>({Q.at(row, h.dn), dq}, {q + h.dn, dq}, h.n, t);
-    copy_heads<V, T>({K.at(row, 0), dq}, {kv, dkv}, h.n, h.dn);
-    turn_heads<V, T>({K.at(row, h.dn), dq}, {in.k_pe.at(row, 0), 0}, h.n, t);
-    copy_heads<V, T>({V_out.at(row, 0), h.dv}, {kv + h.dn, dkv}, h.n, h.dv);
-}
-
-static bool wide_heads(const struct heads &h, const struct tr_rope_table *table,
-                       const struct tr_view *const *views, int n)
-{
-    bool wide = h.dn % DEV_WIDE == 0 && h.dv % DEV_WIDE == 0 && wide_turn(table);
-
-    for (int i = 0; i < n; i++)
-        wide = wide && cuda_aligned(views[i]);
-    return wide;
-}
-
-static struct cuda_grid head_grid(int64_t T, const struct heads &h, int V)
-{
-    return {dim3((unsigned)T), cuda_row_threads((h.n * (h.dn + h.dr) + V - 1) / V), 0};
+    copy_heads<T>({Q.at(row, 0), dq}, {q, dq}, h.n, h.dn);
+    turn_heads<T>({Q.at(row, h.dn), dq}, {q + h.dn, dq}, h.n, t);
+    copy_heads<T>({K.at(row, 0), dq}, {kv, dkv}, h.n, h.dn);
+    turn_heads<T>({K.at(row, h.dn), dq}, {in.k_pe.at(row, 0), 0}, h.n, t);
+    copy_heads<T>({V_out.at(row, 0), h.dv}, {kv + h.dn, dkv}, h.n, h.dv);
 }
 
 enum fr_rc tr_cuda_mla_assemble_fwd(struct cuda *cuda, struct tr_queue *q, const struct tr_mla *a,
                                     struct fr_err *err)
 {
-    const struct tr_view *views[] = {&a->Q, &a->K, &a->V, &a->q, &a->kv, &a->k_pe};
     int64_t dr = a->k_pe.shape[1];
     struct heads h = {a->Q.shape[2] - dr, dr, a->V.shape[2], (int)a->Q.shape[1]};
 
     (void)cuda;
     return cuda_float(a->Q.dtype, [&](auto t) {
-        return cuda_wide(wide_heads(h, &a->table, views, 6), [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
-            struct mla_in<T> in = {
-                cuda_rows<const T>(a->q), cuda_rows<const T>(a->kv), cuda_rows<const T>(a->k_pe)
-            };
+        using T = decltype(t);
+        struct mla_in<T> in = {
+            cuda_rows<const T>(a->q), cuda_rows<const T>(a->kv), cuda_rows<const T>(a->k_pe)
+        };
 
-            return cuda_launch(q, head_grid(a->Q.shape[0], h, V), err, mla_fwd_kernel<T, V>,
-                               cuda_rows<T>(a->Q), cuda_rows<T>(a->K), cuda_rows<T>(a->V), in, h,
-                               turn_of(&a->table, 1));
-        });
+        return cuda_launch(q, cuda_row_grid(a->Q.shape[0], h.n * (h.dn + h.dr), 0), err,
+                           mla_fwd_kernel<T>, cuda_rows<T>(a->Q), cuda_rows<T>(a->K),
+                           cuda_rows<T>(a->V), in, h, turn_of(&a->table, 1));
     });
 }
 
@@ -261,25 +223,26 @@ template <class T> struct mla_grads {
 
 /* Sums of the turned channels of dK over the heads, into sums[SLABS][dr] and from there to row 0.
  */
-template <int V, class T>
+template <class T>
 __device__ __forceinline__ void sum_heads(float *sums, const T *pe, const struct heads &h)
 {
     int64_t dr = h.dr, dq = h.dn + h.dr;
-    int run = (h.n + SLABS - 1) / SLABS, slabs = (h.n + run - 1) / run, across = (int)dr / V;
+    int run = (h.n + SLABS - 1) / SLABS, slabs = (h.n + run - 1) / run;
+    int across = (int)((dr + CHUNK - 1) / CHUNK);
 
     for (int u = (int)threadIdx.x; u < slabs * across; u += (int)blockDim.x) {
-        int first = u / across * run, end = min(first + run, h.n);
-        const T *p = pe + u % across * V;
-        float sum[V] = {}, x[V];
+        int slab = u / across, first = slab * run, end = min(first + run, h.n);
+        int64_t j = (int64_t)(u % across) * CHUNK;
+        float sum[CHUNK] = {}, x[CHUNK];
 
 #pragma unroll 4
         for (int k = first; k < end; k++) {
-            load<V>(x, p + k * dq);
+            load(x, pe + k * dq + j, dr - j);
 #pragma unroll
-            for (int i = 0; i < V; i++)
+            for (int i = 0; i < CHUNK; i++)
                 sum[i] += x[i];
         }
-        store<V>(sums + (int64_t)u * V, sum);
+        store(sums + slab * dr + j, sum, dr - j);
     }
     __syncthreads();
     for (int64_t j = threadIdx.x; j < dr; j += blockDim.x) {
@@ -292,7 +255,7 @@ __device__ __forceinline__ void sum_heads(float *sums, const T *pe, const struct
     __syncthreads();
 }
 
-template <class T, int V>
+template <class T>
 __global__ void mla_bwd_kernel(struct rows<T> dq_out, struct rows<T> dkv_out, struct rows<T> dk_pe,
                                struct mla_grads<T> in, struct heads h, struct turn turn)
 {
@@ -301,41 +264,35 @@ __global__ void mla_bwd_kernel(struct rows<T> dq_out, struct rows<T> dkv_out, st
     struct turn t = at_token(turn, row);
     const T *dQ = in.dQ.at(row, 0), *dK = in.dK.at(row, 0);
 
-    copy_heads<V, T>({dq_out.at(row, 0), dq}, {dQ, dq}, h.n, h.dn);
-    turn_heads<V, T>({dq_out.at(row, h.dn), dq}, {dQ + h.dn, dq}, h.n, t);
-    copy_heads<V, T>({dkv_out.at(row, 0), dkv}, {dK, dq}, h.n, h.dn);
-    copy_heads<V, T>({dkv_out.at(row, h.dn), dkv}, {in.dV.at(row, 0), h.dv}, h.n, h.dv);
-    sum_heads<V>(sums, dK + h.dn, h);
-    for (int64_t i = threadIdx.x; i < t.half; i += blockDim.x) {
-        float x[1], z[1];
+    copy_heads<T>({dq_out.at(row, 0), dq}, {dQ, dq}, h.n, h.dn);
+    turn_heads<T>({dq_out.at(row, h.dn), dq}, {dQ + h.dn, dq}, h.n, t);
+    copy_heads<T>({dkv_out.at(row, 0), dkv}, {dK, dq}, h.n, h.dn);
+    copy_heads<T>({dkv_out.at(row, h.dn), dkv}, {in.dV.at(row, 0), h.dv}, h.n, h.dv);
+    sum_heads(sums, dK + h.dn, h);
+    for (int64_t i = (int64_t)threadIdx.x * CHUNK; i < t.half; i += blockDim.x * CHUNK) {
+        float x[CHUNK], z[CHUNK];
 
-        load_pairs<1>(x, z, sums, t, i);
-        rotate<1>(x, z, t, i);
-        store_pairs<1>(dk_pe.at(row, 0), x, z, t, i);
+        load_pairs(x, z, sums, t, i);
+        rotate(x, z, t, i);
+        store_pairs(dk_pe.at(row, 0), x, z, t, i);
     }
 }
 
 enum fr_rc tr_cuda_mla_assemble_bwd(struct cuda *cuda, struct tr_queue *q,
                                     const struct tr_mla_grad *a, struct fr_err *err)
 {
-    const struct tr_view *views[] = {&a->dq, &a->dkv, &a->dQ, &a->dK, &a->dV};
     int64_t dr = a->dk_pe.shape[1];
     struct heads h = {a->dQ.shape[2] - dr, dr, a->dV.shape[2], (int)a->dQ.shape[1]};
 
     (void)cuda;
     return cuda_float(a->dQ.dtype, [&](auto t) {
-        return cuda_wide(wide_heads(h, &a->table, views, 5), [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
-            struct mla_grads<T> in = {
-                cuda_rows<const T>(a->dQ), cuda_rows<const T>(a->dK), cuda_rows<const T>(a->dV)
-            };
-            struct cuda_grid g = head_grid(a->dQ.shape[0], h, V);
-
-            g.shared = SLABS * (size_t)dr * sizeof(float);
-            return cuda_launch(q, g, err, mla_bwd_kernel<T, V>, cuda_rows<T>(a->dq),
-                               cuda_rows<T>(a->dkv), cuda_rows<T>(a->dk_pe), in, h,
-                               turn_of(&a->table, -1));
-        });
+        using T = decltype(t);
+        struct mla_grads<T> in = {
+            cuda_rows<const T>(a->dQ), cuda_rows<const T>(a->dK), cuda_rows<const T>(a->dV)
+        };
+        struct cuda_grid g =
+            cuda_row_grid(a->dQ.shape[0], h.n * (h.dn + h.dr), SLABS * (size_t)dr * sizeof(float));
+        return cuda_launch(q, g, err, mla_bwd_kernel<T>, cuda_rows<T>(a->dq), cuda_rows<T>(a->dkv),
+                           cuda_rows<T>(a->dk_pe), in, h, turn_of(&a->table, -1));
     });
 }

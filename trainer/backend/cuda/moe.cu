@@ -1,5 +1,5 @@
 /*
- * Routed rows: plan, permute, combine, the dot of a routing weight. All outputs are written ("=").
+ * Routed rows: plan, permute, combine. All outputs are written ("=").
  *
  * moe_plan: a stable counting sort of the slots by expert in four launches. A warp owns a run of
  * RUN slots: plan_count counts the run's experts into the workspace (E, runs), plan_runs sums each
@@ -9,7 +9,7 @@
  * word a lane: a thousandth of what moe_permute moves.
  * moe_permute: a block owns a row, 2 R n elements. moe_combine: a block owns a token and sums its
  * rows in k order in f32, T (K + 1) n elements (+ T n with add; a thread reads add before it
- * writes, so y may be add). rowdot: a block owns a row, 2 R n elements. Limit of all: bandwidth.
+ * writes, so y may be add). Limit of all: bandwidth.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -166,12 +166,6 @@ enum fr_rc tr_cuda_moe_plan(struct cuda *cuda, struct tr_queue *q, const struct 
     return rc == FR_OK ? cuda_launch(q, each, err, plan_place_kernel, p) : rc;
 }
 
-/* A block a row of n elements. */
-static struct cuda_grid row_grid(int64_t rows, int64_t n, int V)
-{
-    return {dim3((unsigned)rows), cuda_row_threads((n + V - 1) / V), 0};
-}
-
 /* Rows by their slots. */
 struct slots {
     const int32_t *slot_of; /* NULL: row i has slot i */
@@ -180,11 +174,11 @@ struct slots {
     struct window rows;
 };
 
-template <class T, int V>
+template <class T>
 __global__ void permute_kernel(struct rows<T> xp, struct rows<const T> x, struct slots s)
 {
     int64_t i = blockIdx.x, token;
-    float w = 1, v[V];
+    float w = 1, v[CHUNK];
     int slot;
 
     if (!within(s.rows, i))
@@ -195,12 +189,12 @@ __global__ void permute_kernel(struct rows<T> xp, struct rows<const T> x, struct
     token = slot / s.K;
     if (s.weight != NULL)
         w = s.weight[slot];
-    for (int64_t j = (int64_t)threadIdx.x * V; j < s.n; j += blockDim.x * V) {
-        load<V>(v, x.at(token, j));
+    for (int64_t j = (int64_t)threadIdx.x * CHUNK; j < s.n; j += blockDim.x * CHUNK) {
+        load(v, x.at(token, j), s.n - j);
 #pragma unroll
-        for (int k = 0; k < V; k++)
+        for (int k = 0; k < CHUNK; k++)
             v[k] *= w;
-        store<V>(xp.at(i, j), v);
+        store(xp.at(i, j), v, s.n - j);
     }
 }
 
@@ -208,19 +202,15 @@ enum fr_rc tr_cuda_moe_permute(struct cuda *cuda, struct tr_queue *q,
                                const struct tr_moe_permute *a, struct fr_err *err)
 {
     int64_t R = a->xp.shape[0], n = a->xp.shape[1];
-    bool wide = n % DEV_WIDE == 0 && cuda_aligned(&a->xp) && cuda_aligned(&a->x);
     struct slots s = {static_cast<const int32_t *>(a->slot_of.p),
                       static_cast<const float *>(a->weight.p), a->K, n, cuda_window(a->rows)};
 
     (void)cuda;
     return cuda_float(a->xp.dtype, [&](auto t) {
-        return cuda_wide(wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return cuda_launch(q, row_grid(R, n, V), err, permute_kernel<T, V>, cuda_rows<T>(a->xp),
-                               cuda_rows<const T>(a->x), s);
-        });
+        return cuda_launch(q, cuda_row_grid(R, n, 0), err, permute_kernel<T>, cuda_rows<T>(a->xp),
+                           cuda_rows<const T>(a->x), s);
     });
 }
 
@@ -231,20 +221,20 @@ struct choice {
     int64_t K, n;
 };
 
-template <class Y, class T, int V>
+template <class Y, class T>
 __global__ void combine_kernel(struct rows<Y> y, struct rows<const Y> add, struct rows<const T> yp,
                                struct choice c)
 {
     int64_t t = blockIdx.x;
 
-    for (int64_t j = (int64_t)threadIdx.x * V; j < c.n; j += blockDim.x * V) {
-        float sum[V], v[V];
+    for (int64_t j = (int64_t)threadIdx.x * CHUNK; j < c.n; j += blockDim.x * CHUNK) {
+        float sum[CHUNK], v[CHUNK];
 
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             sum[i] = 0;
         if (add.p != NULL)
-            load<V>(sum, add.at(t, j));
+            load(sum, add.at(t, j), c.n - j);
 #pragma unroll 4
         for (int64_t k = 0; k < c.K; k++) {
             int64_t row = *c.row_of.at(t, k);
@@ -252,22 +242,22 @@ __global__ void combine_kernel(struct rows<Y> y, struct rows<const Y> add, struc
 
             if (row < 0)
                 continue;
-            load<V>(v, yp.at(row, j));
+            load(v, yp.at(row, j), c.n - j);
 #pragma unroll
-            for (int i = 0; i < V; i++)
+            for (int i = 0; i < CHUNK; i++)
                 sum[i] += w * v[i];
         }
-        store<V>(y.at(t, j), sum);
+        store(y.at(t, j), sum, c.n - j);
     }
 }
 
-template <class Y, class T, int V>
+template <class Y, class T>
 static enum fr_rc combine(struct tr_queue *q, const struct tr_moe_combine *a, struct fr_err *err)
 {
     struct choice c = {cuda_rows<const int32_t>(a->row_of), cuda_rows<const float>(a->weight),
                        a->row_of.shape[1], a->y.shape[1]};
 
-    return cuda_launch(q, row_grid(a->y.shape[0], c.n, V), err, combine_kernel<Y, T, V>,
+    return cuda_launch(q, cuda_row_grid(a->y.shape[0], c.n, 0), err, combine_kernel<Y, T>,
                        cuda_rows<Y>(a->y), cuda_rows<const Y>(a->add), cuda_rows<const T>(a->yp),
                        c);
 }
@@ -275,63 +265,10 @@ static enum fr_rc combine(struct tr_queue *q, const struct tr_moe_combine *a, st
 enum fr_rc tr_cuda_moe_combine(struct cuda *cuda, struct tr_queue *q,
                                const struct tr_moe_combine *a, struct fr_err *err)
 {
-    bool wide = a->y.shape[1] % DEV_WIDE == 0 && cuda_aligned(&a->y) && cuda_aligned(&a->add) &&
-                cuda_aligned(&a->yp);
-
     (void)cuda;
     return cuda_float(a->yp.dtype, [&](auto t) {
-        return cuda_wide(wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return a->y.dtype == TR_F32 ? combine<float, T, V>(q, a, err)
-                                        : combine<T, T, V>(q, a, err);
-        });
-    });
-}
-
-template <class T, int V>
-__global__ void rowdot_kernel(float *out, struct rows<const T> a, struct rows<const T> b,
-                              struct slots s)
-{
-    DEV_SHARED(float, part, [32]);
-    int64_t i = blockIdx.x, slot = i;
-    float dot = 0, x[V], z[V];
-
-    if (!within(s.rows, i))
-        return;
-    if (s.slot_of != NULL)
-        slot = s.slot_of[i];
-    if (slot < 0)
-        return;
-    for (int64_t j = (int64_t)threadIdx.x * V; j < s.n; j += blockDim.x * V) {
-        load<V>(x, a.at(i, j));
-        load<V>(z, b.at(i, j));
-#pragma unroll
-        for (int k = 0; k < V; k++)
-            dot += x[k] * z[k];
-    }
-    dot = block_sum(dot, part);
-    if (threadIdx.x == 0)
-        out[slot] = dot;
-}
-
-enum fr_rc tr_cuda_rowdot(struct cuda *cuda, struct tr_queue *q, const struct tr_rowdot *a,
-                          struct fr_err *err)
-{
-    int64_t R = a->a.shape[0], n = a->a.shape[1];
-    bool wide = n % DEV_WIDE == 0 && cuda_aligned(&a->a) && cuda_aligned(&a->b);
-    struct slots s = {static_cast<const int32_t *>(a->slot_of.p), NULL, 1, n, cuda_window(a->rows)};
-
-    (void)cuda;
-    return cuda_float(a->a.dtype, [&](auto t) {
-        return cuda_wide(wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
-
-            return cuda_launch(q, row_grid(R, n, V), err, rowdot_kernel<T, V>,
-                               static_cast<float *>(a->out.p), cuda_rows<const T>(a->a),
-                               cuda_rows<const T>(a->b), s);
-        });
+        return a->y.dtype == TR_F32 ? combine<float, T>(q, a, err) : combine<T, T>(q, a, err);
     });
 }

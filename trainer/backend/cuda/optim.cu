@@ -29,32 +29,31 @@ struct moments {
     const float *g;
 };
 
-template <class T, int V>
-__global__ void adamw_kernel(struct moments x, T *copy, struct step k, int64_t n)
+template <class T> __global__ void adamw_kernel(struct moments x, T *copy, struct step k, int64_t n)
 {
-    int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
-    float p[V], m[V], v[V], g[V];
+    int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CHUNK;
+    float p[CHUNK], m[CHUNK], v[CHUNK], g[CHUNK];
 
     if (j >= n || (k.skip != NULL && *k.skip != 0))
         return;
     if (k.gscale != NULL)
         k.scale *= *k.gscale;
-    load<V>(p, x.p + j);
-    load<V>(m, x.m + j);
-    load<V>(v, x.v + j);
-    load<V>(g, x.g + j);
+    load(p, x.p + j, n - j);
+    load(m, x.m + j, n - j);
+    load(v, x.v + j, n - j);
+    load(g, x.g + j, n - j);
 #pragma unroll
-    for (int i = 0; i < V; i++) {
+    for (int i = 0; i < CHUNK; i++) {
         g[i] *= k.scale;
         m[i] = k.b1 * m[i] + (1 - k.b1) * g[i];
         v[i] = k.b2 * v[i] + (1 - k.b2) * g[i] * g[i];
         p[i] = p[i] * k.decay - k.lr * (m[i] * k.c1) / (sqrtf(v[i] * k.c2) + k.eps);
     }
-    store<V>(x.p + j, p);
-    store<V>(x.m + j, m);
-    store<V>(x.v + j, v);
+    store(x.p + j, p, n - j);
+    store(x.m + j, m, n - j);
+    store(x.v + j, v, n - j);
     if (copy != NULL)
-        store<V>(copy + j, p);
+        store(copy + j, p, n - j);
 }
 
 enum fr_rc tr_cuda_adamw(struct cuda *cuda, struct tr_queue *q, const struct tr_adamw *a,
@@ -77,41 +76,41 @@ enum fr_rc tr_cuda_adamw(struct cuda *cuda, struct tr_queue *q, const struct tr_
 
     (void)cuda;
     return cuda_float(a->copy.p != NULL ? a->copy.dtype : TR_F32, [&](auto t) {
-        return cuda_wide(s.wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return cuda_launch(q, cuda_chunks(s, V), err, adamw_kernel<T, V>, x,
-                               static_cast<T *>(a->copy.p), k, s.width);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, adamw_kernel<T>, x, static_cast<T *>(a->copy.p),
+                           k, s.width);
     });
 }
 
 /* Calls f(chunk of x) for the chunks of this block. */
-template <class X, int V, class F>
+template <class X, class F>
 __device__ __forceinline__ void each_chunk(struct rows<const X> x, const struct cuda_span &s, F f)
 {
-    int64_t across = s.width / V, i = (int64_t)blockIdx.x * CHUNKS * blockDim.x + threadIdx.x;
-    float v[V];
+    int64_t across = (s.width + CHUNK - 1) / CHUNK,
+            i = (int64_t)blockIdx.x * CHUNKS * blockDim.x + threadIdx.x;
+    float v[CHUNK];
 
 #pragma unroll 4
     for (int c = 0; c < CHUNKS; c++, i += blockDim.x) {
         if (i >= across * s.count)
             break;
-        load<V>(v, s.count == 1 ? x.p + i * V : x.at(i / across, i % across * V));
+        int64_t row = s.count == 1 ? 0 : i / across, col = (i - row * across) * CHUNK;
+
+        load(v, x.at(row, col), s.width - col);
         f(v);
     }
 }
 
-template <class X, int V>
+template <class X>
 __global__ void squares_kernel(double *parts, struct rows<const X> x, struct cuda_span s)
 {
     DEV_SHARED(double, part, [32]);
     double sum = 0;
 
-    each_chunk<X, V>(x, s, [&](const float(&v)[V]) {
+    each_chunk<X>(x, s, [&](const float(&v)[CHUNK]) {
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             sum += (double)v[i] * (double)v[i];
     });
     sum = block_sum(sum, part);
@@ -131,16 +130,16 @@ __global__ void add_squares_kernel(double *out, const double *parts, int64_t n)
         *out += sum;
 }
 
-template <class X, int V>
+template <class X>
 __global__ void nonfinite_kernel(unsigned long long *found, struct rows<const X> x,
                                  struct cuda_span s)
 {
     DEV_SHARED(int, part, [32]);
     int bad = 0;
 
-    each_chunk<X, V>(x, s, [&](const float(&v)[V]) {
+    each_chunk<X>(x, s, [&](const float(&v)[CHUNK]) {
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             bad += (__float_as_uint(v[i]) & 0x7f800000u) == 0x7f800000u;
     });
     bad = block_sum(bad, part);
@@ -148,9 +147,10 @@ __global__ void nonfinite_kernel(unsigned long long *found, struct rows<const X>
         atomicAdd(found, (unsigned long long)bad);
 }
 
-static struct cuda_grid scan_grid(const struct cuda_span &s, int V)
+static struct cuda_grid scan_grid(const struct cuda_span &s)
 {
-    return {dim3(cuda_blocks(s.count * (s.width / V), CHUNKS * CUDA_THREADS)), CUDA_THREADS, 0};
+    return {dim3(cuda_blocks(s.count * ((s.width + CHUNK - 1) / CHUNK), CHUNKS * CUDA_THREADS)),
+            CUDA_THREADS, 0};
 }
 
 enum fr_rc tr_cuda_sumsq(struct cuda *cuda, struct tr_queue *q, const struct tr_sumsq *a,
@@ -158,7 +158,7 @@ enum fr_rc tr_cuda_sumsq(struct cuda *cuda, struct tr_queue *q, const struct tr_
 {
     const struct tr_view *views[] = {&a->x};
     struct cuda_span s = cuda_span_of(true, views, 1);
-    struct cuda_grid g = scan_grid(s, s.wide ? DEV_WIDE : 1);
+    struct cuda_grid g = scan_grid(s);
     struct cuda_grid one = {dim3(g.blocks.x > 0), CUDA_THREADS, 0};
     void *work = NULL;
     enum fr_rc rc = cuda_work(q, g.blocks.x * sizeof(double), &work, err);
@@ -167,12 +167,9 @@ enum fr_rc tr_cuda_sumsq(struct cuda *cuda, struct tr_queue *q, const struct tr_
     (void)cuda;
     if (rc == FR_OK)
         rc = cuda_float(a->x.dtype, [&](auto t) {
-            return cuda_wide(s.wide, [&](auto v) {
-                using X = decltype(t);
+            using X = decltype(t);
 
-                return cuda_launch(q, g, err, squares_kernel<X, decltype(v)::value>, parts,
-                                   cuda_rows<const X>(a->x), s);
-            });
+            return cuda_launch(q, g, err, squares_kernel<X>, parts, cuda_rows<const X>(a->x), s);
         });
     return rc == FR_OK ? cuda_launch(q, one, err, add_squares_kernel,
                                      static_cast<double *>(a->out.p), parts, (int64_t)g.blocks.x)
@@ -187,37 +184,34 @@ enum fr_rc tr_cuda_nonfinite(struct cuda *cuda, struct tr_queue *q, const struct
 
     (void)cuda;
     return cuda_float(a->x.dtype, [&](auto t) {
-        return cuda_wide(s.wide, [&](auto v) {
-            using X = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using X = decltype(t);
 
-            return cuda_launch(q, scan_grid(s, V), err, nonfinite_kernel<X, V>,
-                               static_cast<unsigned long long *>(a->found.p),
-                               cuda_rows<const X>(a->x), s);
-        });
+        return cuda_launch(q, scan_grid(s), err, nonfinite_kernel<X>,
+                           static_cast<unsigned long long *>(a->found.p), cuda_rows<const X>(a->x),
+                           s);
     });
 }
 
-template <class T, int V>
+template <class T>
 __global__ void reduce_kernel(T *out, struct any slices, int64_t W, int64_t n, bool add)
 {
-    int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
-    float sum[V], x[V];
+    int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CHUNK;
+    float sum[CHUNK], x[CHUNK];
 
     if (j >= n)
         return;
 #pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         sum[i] = 0;
     if (add)
-        load<V>(sum, out + j);
+        load(sum, out + j, n - j);
     for (int64_t w = 0; w < W; w++) {
-        load_any<V>(x, slices, w, j);
+        load_any(x, slices, w, j, n - j);
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             sum[i] += x[i];
     }
-    store<V>(out + j, sum);
+    store(out + j, sum, n - j);
 }
 
 enum fr_rc tr_cuda_reduce_ordered(struct cuda *cuda, struct tr_queue *q, const struct tr_reduce *a,
@@ -228,13 +222,9 @@ enum fr_rc tr_cuda_reduce_ordered(struct cuda *cuda, struct tr_queue *q, const s
 
     (void)cuda;
     return cuda_float(a->out.dtype, [&](auto t) {
-        return cuda_wide(s.wide && cuda_aligned(&a->slices), [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return cuda_launch(q, cuda_chunks(s, V), err, reduce_kernel<T, V>,
-                               static_cast<T *>(a->out.p), cuda_any(a->slices), a->slices.shape[0],
-                               s.width, a->add);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, reduce_kernel<T>, static_cast<T *>(a->out.p),
+                           cuda_any(a->slices), a->slices.shape[0], s.width, a->add);
     });
 }

@@ -48,32 +48,28 @@ template <class T> struct job {
     int64_t ldc, M, N, D, m0, n0;
 };
 
-/* As tile_fetch, from FP8 blocks: each decoded and rounded to T; 8 codes are read at once where
- * rows are aligned to 16 bytes. */
+/* As tile_fetch, from FP8 blocks: each decoded and rounded to T. */
 template <int ROWS, int COLS, int THREADS, class T>
 __device__ void fetch_f8(T *tile, int ld, const job<T> &j, const struct product &p, int64_t row,
                          int64_t col)
 {
-    constexpr int V = DEV_WIDE, ACROSS = COLS / V;
+    constexpr int ACROSS = COLS / CHUNK;
 
     for (int i = (int)threadIdx.x; i < ROWS * ACROSS; i += THREADS) {
-        int64_t r = row + i / ACROSS, c = col + i % ACROSS * V;
+        int64_t r = row + i / ACROSS, c = col + i % ACROSS * CHUNK;
         int64_t n = r < j.b.rows ? j.b.cols - c : 0;
-        float x[V] = {};
+        float x[CHUNK] = {};
 
         if (n > 0) {
             const float *scale = j.scale + (j.row0 + r) / p.block_rows * j.scale_ld;
-            const uint8_t *from = j.f8 + r * j.b.ld + c;
-            bool all = n >= V && j.b.wide;
 
-            if (all)
-                load_f8<V>(x, from);
+            load_f8(x, j.f8 + r * j.b.ld + c, n);
 #pragma unroll
-            for (int k = 0; k < V; k++)
+            for (int k = 0; k < CHUNK; k++)
                 if (k < n)
-                    x[k] = (all ? x[k] : f8_value(from[k])) * scale[(int)(c + k) / p.block_cols];
+                    x[k] *= scale[(int)(c + k) / p.block_cols];
         }
-        store<V>(tile + i / ACROSS * ld + i % ACROSS * V, x);
+        store(tile + i / ACROSS * ld + i % ACROSS * CHUNK, x, CHUNK);
     }
 }
 
@@ -273,11 +269,6 @@ enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype typ
         return trans_b ? sized<T, false, true>(cuda, q, p, err)
                        : sized<T, false, false>(cuda, q, p, err);
     });
-}
-
-bool product_wide(const struct tr_view *v)
-{
-    return tile_wide(*v, v->ld);
 }
 
 struct product_group product_weight(const struct tr_weight *w)

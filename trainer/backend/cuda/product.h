@@ -45,9 +45,6 @@ struct product {
 enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_a,
                         bool trans_b, const struct product *p, struct fr_err *err);
 
-/* Whether rows of v are aligned to 16 bytes. */
-bool product_wide(const struct tr_view *v);
-
 /* A weight as a group. */
 struct product_group product_weight(const struct tr_weight *w);
 

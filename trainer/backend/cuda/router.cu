@@ -110,23 +110,21 @@ __global__ void __launch_bounds__(MMA_THREADS)
 
 /* ---- logits by FMA ---- */
 
-template <int V>
 __device__ __forceinline__ void fetch_any(float (*to)[TILE + 1], const struct any &v, int64_t first,
                                           int64_t rows, int64_t h, int64_t H)
 {
-    for (int u = (int)threadIdx.x; u < TILE * FMA_DEPTH / V; u += FMA_THREADS) {
-        int row = u / (FMA_DEPTH / V), col = u % (FMA_DEPTH / V) * V;
-        float x[V] = {};
+    for (int u = (int)threadIdx.x; u < TILE * FMA_DEPTH / CHUNK; u += FMA_THREADS) {
+        int row = u / (FMA_DEPTH / CHUNK), col = u % (FMA_DEPTH / CHUNK) * CHUNK;
+        float x[CHUNK] = {};
 
         if (first + row < rows && h + col < H)
-            load_any<V>(x, v, first + row, h + col);
+            load_any(x, v, first + row, h + col, H - h - col);
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             to[col + i][row] = x[i];
     }
 }
 
-template <int V>
 __global__ void __launch_bounds__(FMA_THREADS)
     logits_fma_kernel(struct logits o, struct any x, struct any gate)
 {
@@ -137,8 +135,8 @@ __global__ void __launch_bounds__(FMA_THREADS)
     float d[4][4] = {};
 
     for (int64_t h = 0; h < o.H; h += FMA_DEPTH) {
-        fetch_any<V>(xs, x, t0, o.T, h, o.H);
-        fetch_any<V>(gs, gate, e0, o.E, h, o.H);
+        fetch_any(xs, x, t0, o.T, h, o.H);
+        fetch_any(gs, gate, e0, o.E, h, o.H);
         __syncthreads();
         for (int k = 0; k < FMA_DEPTH; k++)
 #pragma unroll
@@ -165,7 +163,7 @@ struct choice {
     struct rows<float> weights, scores;
     const float *bias; /* may be NULL */
     float factor;
-    bool norm, mask_zero, replay;
+    bool norm, replay;
 };
 
 /* f as an integer of the same order, 2 or more; 1 for what is no number, 0 is left free. */
@@ -222,12 +220,12 @@ __device__ __forceinline__ void score_groups(uint32_t *group, const float *c,
     __syncwarp();
 }
 
-/* rank[e] of c, of -inf (or 0) outside the kept groups; then the chosen get rank 0. */
+/* rank[e] of c, of -inf outside the kept groups; then the chosen get rank 0. */
 __device__ __forceinline__ void choose(uint32_t *rank, uint32_t *group, const float *c,
                                        const struct choice &p)
 {
     int64_t lane = threadIdx.x % LANES, size = p.E / p.groups;
-    uint32_t masked = rank_of(p.mask_zero ? 0 : -INFINITY);
+    uint32_t masked = rank_of(-INFINITY);
 
     if (p.groups > 1) {
         score_groups(group, c, p);
@@ -259,7 +257,7 @@ __device__ __forceinline__ void write_ids(int32_t *ids, const uint32_t *rank, in
     __syncwarp();
 }
 
-template <int V> __global__ void choose_kernel(struct choice p, const float *z)
+__global__ void choose_kernel(struct choice p, const float *z)
 {
     DEV_DYNAMIC(float, room);
     int64_t t = (int64_t)blockIdx.x * TOKENS + threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -270,19 +268,19 @@ template <int V> __global__ void choose_kernel(struct choice p, const float *z)
     if (t >= p.T)
         return;
     ids = p.ids.at(t, 0);
-    for (int64_t e = lane * V; e < p.E; e += LANES * V) {
-        float x[V], b[V] = {};
+    for (int64_t e = lane * CHUNK; e < p.E; e += LANES * CHUNK) {
+        float x[CHUNK], b[CHUNK] = {};
 
-        load<V>(x, z + t * p.E + e);
+        load(x, z + t * p.E + e, p.E - e);
         if (p.bias != NULL)
-            load<V>(b, p.bias + e);
+            load(b, p.bias + e, p.E - e);
 #pragma unroll
-        for (int i = 0; i < V; i++) {
+        for (int i = 0; i < CHUNK; i++) {
             x[i] = 1.0f / (1.0f + expf(-x[i]));
             b[i] += x[i];
         }
-        store<V>(s + e, x);
-        store<V>(c + e, b);
+        store(s + e, x, p.E - e);
+        store(c + e, b, p.E - e);
     }
     __syncwarp();
     if (!p.replay) {
@@ -303,7 +301,7 @@ static enum fr_rc put_logits(struct tr_queue *q, const struct tr_router *a, cons
                              struct fr_err *err)
 {
     struct cuda_grid g = {dim3(cuda_blocks(o.T, TILE), cuda_blocks(o.E, TILE)), MMA_THREADS, 0};
-    bool wide = o.H % DEV_WIDE == 0 && cuda_aligned(&a->x) && cuda_aligned(&a->gate);
+    bool wide = o.H % CHUNK == 0 && cuda_aligned(a->x) && cuda_aligned(a->gate);
     enum tr_dtype t = a->x.dtype;
 
     if (t != TR_F32 && t == a->gate.dtype && wide)
@@ -313,10 +311,8 @@ static enum fr_rc put_logits(struct tr_queue *q, const struct tr_router *a, cons
                    : cuda_launch(q, g, err, logits_mma_kernel<f16>, o, cuda_rows<const f16>(a->x),
                                  cuda_rows<const f16>(a->gate));
     g.threads = FMA_THREADS;
-    return cuda_wide(wide, [&](auto v) {
-        return cuda_launch(q, g, err, logits_fma_kernel<decltype(v)::value>, o, cuda_any(a->x),
-                           cuda_any(a->gate));
-    });
+
+    return cuda_launch(q, g, err, logits_fma_kernel, o, cuda_any(a->x), cuda_any(a->gate));
 }
 
 enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struct tr_router *a,
@@ -336,7 +332,6 @@ enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struc
                        static_cast<const float *>(a->bias.p),
                        a->factor,
                        a->norm,
-                       a->mask_zero,
                        a->replay};
     struct cuda_grid g = {dim3(cuda_blocks(T, TOKENS)), TOKENS * LANES,
                           TOKENS * (size_t)p.room * sizeof(float)};
@@ -349,9 +344,8 @@ enum fr_rc tr_cuda_router_fwd(struct cuda *cuda, struct tr_queue *q, const struc
         rc = put_logits(q, a, o, err);
     if (rc != FR_OK)
         return rc;
-    return cuda_wide(E % DEV_WIDE == 0 && cuda_aligned(&a->bias), [&](auto v) {
-        return cuda_launch(q, g, err, choose_kernel<decltype(v)::value>, p, (const float *)o.z);
-    });
+
+    return cuda_launch(q, g, err, choose_kernel, p, (const float *)o.z);
 }
 
 /* ---- backward ---- */
@@ -381,7 +375,7 @@ __device__ __forceinline__ float logit_grad(const struct grad_in &in, int64_t t,
     return in.factor * d * s * (1 - s);
 }
 
-template <class DX, int V> __global__ void router_bwd_kernel(struct rows<DX> dx, struct grad_in in)
+template <class DX> __global__ void router_bwd_kernel(struct rows<DX> dx, struct grad_in in)
 {
     DEV_DYNAMIC(float, dz);
     int64_t t = blockIdx.x;
@@ -392,34 +386,34 @@ template <class DX, int V> __global__ void router_bwd_kernel(struct rows<DX> dx,
             in.dz[t * in.K + k] = dz[k];
     }
     __syncthreads();
-    for (int64_t j = (int64_t)threadIdx.x * V; j < in.H; j += blockDim.x * V) {
-        float sum[V], g[V];
+    for (int64_t j = (int64_t)threadIdx.x * CHUNK; j < in.H; j += blockDim.x * CHUNK) {
+        float sum[CHUNK], g[CHUNK];
 
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             sum[i] = 0;
         if (in.add)
-            load<V>(sum, dx.at(t, j));
+            load(sum, dx.at(t, j), in.H - j);
 #pragma unroll 4
         for (int64_t k = 0; k < in.K; k++) {
-            load_any<V>(g, in.gate, *in.ids.at(t, k), j);
+            load_any(g, in.gate, *in.ids.at(t, k), j, in.H - j);
 #pragma unroll
-            for (int i = 0; i < V; i++)
+            for (int i = 0; i < CHUNK; i++)
                 sum[i] += dz[k] * g[i];
         }
-        store<V>(dx.at(t, j), sum);
+        store(dx.at(t, j), sum, in.H - j);
     }
 }
 
-template <int V> __global__ void gate_grad_kernel(struct rows<float> dgate, struct grad_in in)
+__global__ void gate_grad_kernel(struct rows<float> dgate, struct grad_in in)
 {
-    int64_t e = blockIdx.x, j = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * V;
+    int64_t e = blockIdx.x, j = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * CHUNK;
     int64_t slots = in.T * in.K;
     bool mine = j < in.H;
-    float sum[V] = {}, x[V];
+    float sum[CHUNK] = {}, x[CHUNK];
 
     if (mine)
-        load<V>(sum, dgate.at(e, j));
+        load(sum, dgate.at(e, j), in.H - j);
     for (int64_t first = 0; first < slots; first += LANES) {
         int64_t s = first + threadIdx.x % LANES;
         bool here = s < slots && *in.ids.at(s / in.K, s % in.K) == e;
@@ -429,14 +423,14 @@ template <int V> __global__ void gate_grad_kernel(struct rows<float> dgate, stru
 
             if (!mine)
                 continue;
-            load_any<V>(x, in.x, slot / in.K, j);
+            load_any(x, in.x, slot / in.K, j, in.H - j);
 #pragma unroll
-            for (int i = 0; i < V; i++)
+            for (int i = 0; i < CHUNK; i++)
                 sum[i] += in.dz[slot] * x[i];
         }
     }
     if (mine)
-        store<V>(dgate.at(e, j), sum);
+        store(dgate.at(e, j), sum, in.H - j);
 }
 
 enum fr_rc tr_cuda_router_bwd(struct cuda *cuda, struct tr_queue *q, const struct tr_router_grad *a,
@@ -444,8 +438,6 @@ enum fr_rc tr_cuda_router_bwd(struct cuda *cuda, struct tr_queue *q, const struc
 {
     int64_t T = a->dx.shape[0], H = a->dx.shape[1], K = a->ids.shape[1], E = a->gate.shape[0];
     bool dgate = a->dgate.p != NULL;
-    bool wide = H % DEV_WIDE == 0 && cuda_aligned(&a->dx) && cuda_aligned(&a->gate) &&
-                cuda_aligned(&a->dgate) && cuda_aligned(&a->x);
     struct grad_in in = {cuda_rows<const float>(a->dweights),
                          cuda_rows<const float>(a->scores),
                          cuda_rows<const int32_t>(a->ids),
@@ -465,22 +457,17 @@ enum fr_rc tr_cuda_router_bwd(struct cuda *cuda, struct tr_queue *q, const struc
     in.dz = static_cast<float *>(work);
     if (rc == FR_OK)
         rc = cuda_float(a->dx.dtype, [&](auto t) {
-            return cuda_wide(wide, [&](auto v) {
-                using DX = decltype(t);
-                constexpr int V = decltype(v)::value;
-                struct cuda_grid g = {dim3((unsigned)T), cuda_row_threads((H + V - 1) / V),
-                                      (size_t)K * sizeof(float)};
+            using DX = decltype(t);
+            struct cuda_grid g = {dim3((unsigned)T), cuda_row_threads(H),
+                                  (size_t)K * sizeof(float)};
 
-                return cuda_launch(q, g, err, router_bwd_kernel<DX, V>, cuda_rows<DX>(a->dx), in);
-            });
+            return cuda_launch(q, g, err, router_bwd_kernel<DX>, cuda_rows<DX>(a->dx), in);
         });
     if (rc != FR_OK || !dgate || T == 0)
         return rc;
-    return cuda_wide(wide, [&](auto v) {
-        constexpr int V = decltype(v)::value;
-        int threads = cuda_row_threads((H + V - 1) / V);
-        struct cuda_grid g = {dim3((unsigned)E, cuda_blocks(H, (int64_t)threads * V)), threads, 0};
 
-        return cuda_launch(q, g, err, gate_grad_kernel<V>, cuda_rows<float>(a->dgate), in);
-    });
+    int threads = cuda_row_threads(H);
+    struct cuda_grid g = {dim3((unsigned)E, cuda_blocks(H, (int64_t)threads * CHUNK)), threads, 0};
+
+    return cuda_launch(q, g, err, gate_grad_kernel, cuda_rows<float>(a->dgate), in);
 }

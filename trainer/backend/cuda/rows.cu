@@ -17,23 +17,23 @@
 
 #include "trainer/backend/philox.h"
 
-template <class T, int V>
+template <class T>
 __global__ void embed_fwd_kernel(struct rows<T> y, struct rows<const T> table, const int32_t *ids,
                                  int64_t row0, int64_t count, struct cuda_span s)
 {
     struct chunk c;
-    float x[V];
+    float x[CHUNK];
     int64_t row;
 
-    if (!chunk_of<V>(s, &c))
+    if (!chunk_of(s, &c))
         return;
     row = ids[c.row] - row0;
 #pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         x[i] = 0;
     if (row >= 0 && row < count)
-        load<V>(x, table.at(row, c.col));
-    store<V>(y.at(c.row, c.col), x);
+        load(x, table.at(row, c.col), c.n);
+    store(y.at(c.row, c.col), x, c.n);
 }
 
 enum fr_rc tr_cuda_embed_fwd(struct cuda *cuda, struct tr_queue *q, const struct tr_embed *a,
@@ -44,15 +44,11 @@ enum fr_rc tr_cuda_embed_fwd(struct cuda *cuda, struct tr_queue *q, const struct
 
     (void)cuda;
     return cuda_float(a->y.dtype, [&](auto t) {
-        return cuda_wide(s.wide && cuda_aligned(&a->table), [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return cuda_launch(q, cuda_chunks(s, V), err, embed_fwd_kernel<T, V>,
-                               cuda_rows<T>(a->y), cuda_rows<const T>(a->table),
-                               static_cast<const int32_t *>(a->ids.p), a->row0, a->table.shape[0],
-                               s);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, embed_fwd_kernel<T>, cuda_rows<T>(a->y),
+                           cuda_rows<const T>(a->table), static_cast<const int32_t *>(a->ids.p),
+                           a->row0, a->table.shape[0], s);
     });
 }
 
@@ -64,7 +60,7 @@ __device__ __forceinline__ unsigned same_id(const int32_t *ids, int64_t t, int64
     return __ballot_sync(0xffffffffu, mine < T && ids[mine < T ? mine : 0] == id);
 }
 
-template <class T, int V>
+template <class T>
 __global__ void embed_bwd_kernel(struct rows<float> dtable, struct rows<const T> dy,
                                  const int32_t *ids, int64_t row0, int64_t count,
                                  struct cuda_span s)
@@ -77,24 +73,24 @@ __global__ void embed_bwd_kernel(struct rows<float> dtable, struct rows<const T>
     for (int64_t at = 0; at < t; at += 32)
         if (same_id(ids, at, t, id) != 0)
             return;
-    for (int64_t first = 0; first < s.width; first += blockDim.x * V) {
-        int64_t j = first + threadIdx.x * V;
+    for (int64_t first = 0; first < s.width; first += blockDim.x * CHUNK) {
+        int64_t j = first + threadIdx.x * CHUNK;
         bool mine = j < s.width;
-        float sum[V] = {}, x[V];
+        float sum[CHUNK] = {}, x[CHUNK];
 
         if (mine)
-            load<V>(sum, dtable.at(row, j));
+            load(sum, dtable.at(row, j), s.width - j);
         for (int64_t at = t; at < s.count; at += 32) /* every lane votes */
             for (unsigned hits = same_id(ids, at, s.count, id); hits != 0; hits &= hits - 1) {
                 if (!mine)
                     continue;
-                load<V>(x, dy.at(at + __ffs((int)hits) - 1, j));
+                load(x, dy.at(at + __ffs((int)hits) - 1, j), s.width - j);
 #pragma unroll
-                for (int i = 0; i < V; i++)
+                for (int i = 0; i < CHUNK; i++)
                     sum[i] += x[i];
             }
         if (mine)
-            store<V>(dtable.at(row, j), sum);
+            store(dtable.at(row, j), sum, s.width - j);
     }
 }
 
@@ -106,16 +102,12 @@ enum fr_rc tr_cuda_embed_bwd(struct cuda *cuda, struct tr_queue *q, const struct
 
     (void)cuda;
     return cuda_float(a->dy.dtype, [&](auto t) {
-        return cuda_wide(s.wide && cuda_aligned(&a->dtable), [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
-            struct cuda_grid g = {dim3((unsigned)s.count), cuda_row_threads((s.width + V - 1) / V),
-                                  0};
+        using T = decltype(t);
+        struct cuda_grid g = {dim3((unsigned)s.count), cuda_row_threads(s.width), 0};
 
-            return cuda_launch(q, g, err, embed_bwd_kernel<T, V>, cuda_rows<float>(a->dtable),
-                               cuda_rows<const T>(a->dy), static_cast<const int32_t *>(a->ids.p),
-                               a->row0, a->dtable.shape[0], s);
-        });
+        return cuda_launch(q, g, err, embed_bwd_kernel<T>, cuda_rows<float>(a->dtable),
+                           cuda_rows<const T>(a->dy), static_cast<const int32_t *>(a->ids.p),
+                           a->row0, a->dtable.shape[0], s);
     });
 }
 
@@ -146,38 +138,30 @@ __device__ __forceinline__ uint64_t group_of(const struct mask &m, int64_t i)
     return (uint64_t)low;
 }
 
-template <class T, int V>
+template <class T>
 __global__ void dropout_kernel(struct rows<T> y, struct rows<const T> x, struct mask m,
                                struct cuda_span s)
 {
     struct chunk c;
-    float v[V];
+    float v[CHUNK];
     int64_t t;
     uint64_t key;
 
-    if (!chunk_of<V>(s, &c) || !within(m.rows, c.row))
+    if (!chunk_of(s, &c) || !within(m.rows, c.row))
         return;
     t = m.slot_of != NULL ? m.slot_of[c.row] / m.K : c.row;
     key = tr_dropout_key(m.seed, m.module + (m.groups != NULL ? group_of(m, c.row) : 0), m.epoch);
-    load<V>(v, x.at(c.row, c.col));
+    load(v, x.at(c.row, c.col), c.n);
 #pragma unroll
-    for (int i = 0; i < V; i += 4) {
+    for (int i = 0; i < CHUNK; i += 4) {
         struct tr_philox bits =
             tr_dropout_bits(key, m.place[t], m.pos[t], (uint32_t)((c.col + i) / 4));
 
-        if constexpr (V == 1) {
-            uint32_t mine = bits.v[0];
-
-            for (int k = 1; k < 4; k++)
-                mine = c.col % 4 == k ? bits.v[k] : mine;
-            v[0] *= mine < m.below ? 0 : m.keep;
-        } else {
 #pragma unroll
-            for (int k = 0; k < 4; k++)
-                v[i + k] *= bits.v[k] < m.below ? 0 : m.keep;
-        }
+        for (int k = 0; k < 4; k++)
+            v[i + k] *= bits.v[k] < m.below ? 0 : m.keep;
     }
-    store<V>(y.at(c.row, c.col), v);
+    store(y.at(c.row, c.col), v, c.n);
 }
 
 enum fr_rc tr_cuda_dropout(struct cuda *cuda, struct tr_queue *q, const struct tr_dropout *a,
@@ -200,13 +184,10 @@ enum fr_rc tr_cuda_dropout(struct cuda *cuda, struct tr_queue *q, const struct t
 
     (void)cuda;
     return cuda_float(a->y.dtype, [&](auto t) {
-        return cuda_wide(s.wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return cuda_launch(q, cuda_chunks(s, V), err, dropout_kernel<T, V>, cuda_rows<T>(a->y),
-                               cuda_rows<const T>(a->x), m, s);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, dropout_kernel<T>, cuda_rows<T>(a->y),
+                           cuda_rows<const T>(a->x), m, s);
     });
 }
 
@@ -215,21 +196,21 @@ __device__ __forceinline__ float sigmoid(float x)
     return __fdividef(1.0f, 1.0f + expf(-x));
 }
 
-template <class T, int V>
+template <class T>
 __global__ void swiglu_fwd_kernel(struct rows<T> h, struct rows<const T> g, struct rows<const T> u,
                                   struct window rows, struct cuda_span s)
 {
     struct chunk c;
-    float x[V], z[V];
+    float x[CHUNK], z[CHUNK];
 
-    if (!chunk_of<V>(s, &c) || !within(rows, c.row))
+    if (!chunk_of(s, &c) || !within(rows, c.row))
         return;
-    load<V>(x, g.at(c.row, c.col));
-    load<V>(z, u.at(c.row, c.col));
+    load(x, g.at(c.row, c.col), c.n);
+    load(z, u.at(c.row, c.col), c.n);
 #pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         x[i] = x[i] * sigmoid(x[i]) * z[i];
-    store<V>(h.at(c.row, c.col), x);
+    store(h.at(c.row, c.col), x, c.n);
 }
 
 enum fr_rc tr_cuda_swiglu_fwd(struct cuda *cuda, struct tr_queue *q, const struct tr_swiglu *a,
@@ -240,14 +221,11 @@ enum fr_rc tr_cuda_swiglu_fwd(struct cuda *cuda, struct tr_queue *q, const struc
 
     (void)cuda;
     return cuda_float(a->h.dtype, [&](auto t) {
-        return cuda_wide(s.wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
+        using T = decltype(t);
 
-            return cuda_launch(q, cuda_chunks(s, V), err, swiglu_fwd_kernel<T, V>,
-                               cuda_rows<T>(a->h), cuda_rows<const T>(a->g),
-                               cuda_rows<const T>(a->u), cuda_window(a->rows), s);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, swiglu_fwd_kernel<T>, cuda_rows<T>(a->h),
+                           cuda_rows<const T>(a->g), cuda_rows<const T>(a->u), cuda_window(a->rows),
+                           s);
     });
 }
 
@@ -264,7 +242,7 @@ template <class T> struct gate_in {
     int64_t n;
 };
 
-template <class T, int V>
+template <class T>
 __global__ void swiglu_bwd_kernel(struct rows<T> dg, struct rows<T> du, struct gate_in<T> in,
                                   struct routed r)
 {
@@ -276,22 +254,22 @@ __global__ void swiglu_bwd_kernel(struct rows<T> dg, struct rows<T> du, struct g
         return;
     if (r.weight != NULL)
         w = r.weight[r.slot_of[row]];
-    for (int64_t j = (int64_t)threadIdx.x * V; j < in.n; j += blockDim.x * V) {
-        float dh[V], g[V], u[V];
+    for (int64_t j = (int64_t)threadIdx.x * CHUNK; j < in.n; j += blockDim.x * CHUNK) {
+        float dh[CHUNK], g[CHUNK], u[CHUNK];
 
-        load<V>(dh, in.dh.at(row, j));
-        load<V>(g, in.g.at(row, j));
-        load<V>(u, in.u.at(row, j));
+        load(dh, in.dh.at(row, j), in.n - j);
+        load(g, in.g.at(row, j), in.n - j);
+        load(u, in.u.at(row, j), in.n - j);
 #pragma unroll
-        for (int i = 0; i < V; i++) {
+        for (int i = 0; i < CHUNK; i++) {
             float s = sigmoid(g[i]), silu = g[i] * s, e = w * dh[i];
 
             dot += dh[i] * silu * u[i];
             g[i] = e * u[i] * s * (1 + g[i] * (1 - s));
             u[i] = e * silu;
         }
-        store<V>(dg.at(row, j), g);
-        store<V>(du.at(row, j), u);
+        store(dg.at(row, j), g, in.n - j);
+        store(du.at(row, j), u, in.n - j);
     }
     if (r.dweight == NULL)
         return;
@@ -310,18 +288,13 @@ enum fr_rc tr_cuda_swiglu_bwd(struct cuda *cuda, struct tr_queue *q, const struc
 
     (void)cuda;
     return cuda_float(a->g.dtype, [&](auto t) {
-        return cuda_wide(s.wide, [&](auto v) {
-            using T = decltype(t);
-            constexpr int V = decltype(v)::value;
-            struct gate_in<T> in = {
-                cuda_rows<const T>(a->dh), cuda_rows<const T>(a->g), cuda_rows<const T>(a->u),
-                    s.width
-            };
-            struct cuda_grid g = {dim3((unsigned)s.count), cuda_row_threads((s.width + V - 1) / V),
-                                  0};
+        using T = decltype(t);
+        struct gate_in<T> in = {
+            cuda_rows<const T>(a->dh), cuda_rows<const T>(a->g), cuda_rows<const T>(a->u), s.width
+        };
+        struct cuda_grid g = {dim3((unsigned)s.count), cuda_row_threads(s.width), 0};
 
-            return cuda_launch(q, g, err, swiglu_bwd_kernel<T, V>, cuda_rows<T>(a->dg),
-                               cuda_rows<T>(a->du), in, r);
-        });
+        return cuda_launch(q, g, err, swiglu_bwd_kernel<T>, cuda_rows<T>(a->dg),
+                           cuda_rows<T>(a->du), in, r);
     });
 }

@@ -207,9 +207,7 @@ __device__ __forceinline__ void tile_fetch(T *tile, int ld, const tile_source<T>
  * aligned to 16 bytes. */
 static inline bool tile_wide(const struct tr_view &v, int64_t step)
 {
-    int64_t size = (int64_t)tr_dtype_bytes(v.dtype);
-
-    return (uintptr_t)v.p % 16 == 0 && v.ld * size % 16 == 0 && step * size % 16 == 0;
+    return cuda_aligned(v) && step * (int64_t)tr_dtype_bytes(v.dtype) % 16 == 0;
 }
 
 /* w[i] with i known at run time only. */

@@ -3,8 +3,7 @@
  *   fill y = value; cast y = x; sum y = sum of alpha[k] x[k], k ascending, in f32;
  *   noise y[i] = scale * draw(key, first + i), normal or uniform in [-1, 1) (tensor/draw.h);
  *   decode y[i,j] = w[i,j] * scale[(row0+i) / block_rows, j / block_cols], w as f8_value of dev.h.
- * A thread owns a chunk of DEV_WIDE elements (of one where rows are not aligned to 16 bytes, and of
- * integers, which are a few a token); views that are contiguous are one long row. Each view is
+ * A thread owns a chunk of CHUNK elements; views that are contiguous are one long row. Each view is
  * moved once, so the limit is the device's bandwidth: fill and noise the bytes of y, cast and sum
  * those of all their views, decode 1 + sizeof(y) a weight. y may be any x: a chunk is read before
  * it is written.
@@ -15,36 +14,35 @@ extern "C" {
 #include "trainer/tensor/draw.h"
 }
 
-template <class T, int V>
-__global__ void fill_kernel(struct rows<T> y, struct cuda_span s, float value)
+template <class T> __global__ void fill_kernel(struct rows<T> y, struct cuda_span s, float value)
 {
     struct chunk c;
-    float x[V];
+    float x[CHUNK];
 
-    if (!chunk_of<V>(s, &c))
+    if (!chunk_of(s, &c))
         return;
 #pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         x[i] = value;
-    store<V>(y.at(c.row, c.col), x);
+    store(y.at(c.row, c.col), x, c.n);
 }
 
-template <class T, int V>
+template <class T>
 __global__ void noise_kernel(T *y, struct tr_draw d, int64_t first, float scale, bool uniform,
                              struct cuda_span s)
 {
     struct chunk c;
-    float x[V];
+    float x[CHUNK];
 
-    if (!chunk_of<V>(s, &c))
+    if (!chunk_of(s, &c))
         return;
 #pragma unroll
-    for (int i = 0; i < V; i++) {
+    for (int i = 0; i < CHUNK; i++) {
         uint64_t k = (uint64_t)(first + c.col + i);
 
         x[i] = scale * (uniform ? 2 * tr_draw_uniform(d, k) - 1 : tr_draw_normal(d, k));
     }
-    store<V>(y + c.col, x);
+    store(y + c.col, x, c.n);
 }
 
 enum fr_rc tr_cuda_noise(struct cuda *cuda, struct tr_queue *q, const struct tr_noise *a,
@@ -58,12 +56,8 @@ enum fr_rc tr_cuda_noise(struct cuda *cuda, struct tr_queue *q, const struct tr_
     return cuda_float(a->y.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_wide(s.wide, [&](auto v) {
-            constexpr int V = decltype(v)::value;
-
-            return cuda_launch(q, cuda_chunks(s, V), err, noise_kernel<T, V>,
-                               static_cast<T *>(a->y.p), d, a->first, a->scale, a->uniform, s);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, noise_kernel<T>, static_cast<T *>(a->y.p), d,
+                           a->first, a->scale, a->uniform, s);
     });
 }
 
@@ -72,8 +66,9 @@ __global__ void fill_integer_kernel(struct rows<T> y, struct cuda_span s, T valu
 {
     struct chunk c;
 
-    if (chunk_of<1>(s, &c))
-        *y.at(c.row, c.col) = value;
+    if (chunk_of(s, &c))
+        for (int i = 0; i < CHUNK && i < c.n; i++)
+            *y.at(c.row, c.col + i) = value;
 }
 
 enum fr_rc tr_cuda_fill(struct cuda *cuda, struct tr_queue *q, const struct tr_fill *a,
@@ -84,33 +79,29 @@ enum fr_rc tr_cuda_fill(struct cuda *cuda, struct tr_queue *q, const struct tr_f
 
     (void)cuda;
     if (a->y.dtype == TR_I32)
-        return cuda_launch(q, cuda_chunks(s, 1), err, fill_integer_kernel<int32_t>,
+        return cuda_launch(q, cuda_chunks(s), err, fill_integer_kernel<int32_t>,
                            cuda_rows<int32_t>(a->y), s, (int32_t)a->value);
     if (a->y.dtype == TR_I64)
-        return cuda_launch(q, cuda_chunks(s, 1), err, fill_integer_kernel<int64_t>,
+        return cuda_launch(q, cuda_chunks(s), err, fill_integer_kernel<int64_t>,
                            cuda_rows<int64_t>(a->y), s, (int64_t)a->value);
     return cuda_float(a->y.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_wide(s.wide, [&](auto v) {
-            constexpr int V = decltype(v)::value;
-
-            return cuda_launch(q, cuda_chunks(s, V), err, fill_kernel<T, V>, cuda_rows<T>(a->y), s,
-                               (float)a->value);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, fill_kernel<T>, cuda_rows<T>(a->y), s,
+                           (float)a->value);
     });
 }
 
-template <class Y, class X, int V>
+template <class Y, class X>
 __global__ void cast_kernel(struct rows<Y> y, struct rows<const X> x, struct cuda_span s)
 {
     struct chunk c;
-    float v[V];
+    float v[CHUNK];
 
-    if (!chunk_of<V>(s, &c))
+    if (!chunk_of(s, &c))
         return;
-    load<V>(v, x.at(c.row, c.col));
-    store<V>(y.at(c.row, c.col), v);
+    load(v, x.at(c.row, c.col), c.n);
+    store(y.at(c.row, c.col), v, c.n);
 }
 
 template <class T>
@@ -118,8 +109,9 @@ __global__ void copy_integer_kernel(struct rows<T> y, struct rows<const T> x, st
 {
     struct chunk c;
 
-    if (chunk_of<1>(s, &c))
-        *y.at(c.row, c.col) = *x.at(c.row, c.col);
+    if (chunk_of(s, &c))
+        for (int i = 0; i < CHUNK && i < c.n; i++)
+            *y.at(c.row, c.col + i) = *x.at(c.row, c.col + i);
 }
 
 enum fr_rc tr_cuda_cast(struct cuda *cuda, struct tr_queue *q, const struct tr_cast *a,
@@ -130,21 +122,18 @@ enum fr_rc tr_cuda_cast(struct cuda *cuda, struct tr_queue *q, const struct tr_c
 
     (void)cuda;
     if (a->y.dtype == TR_I32)
-        return cuda_launch(q, cuda_chunks(s, 1), err, copy_integer_kernel<int32_t>,
+        return cuda_launch(q, cuda_chunks(s), err, copy_integer_kernel<int32_t>,
                            cuda_rows<int32_t>(a->y), cuda_rows<const int32_t>(a->x), s);
     if (a->y.dtype == TR_I64)
-        return cuda_launch(q, cuda_chunks(s, 1), err, copy_integer_kernel<int64_t>,
+        return cuda_launch(q, cuda_chunks(s), err, copy_integer_kernel<int64_t>,
                            cuda_rows<int64_t>(a->y), cuda_rows<const int64_t>(a->x), s);
     return cuda_float(a->y.dtype, [&](auto ty) {
         return cuda_float(a->x.dtype, [&](auto tx) {
-            return cuda_wide(s.wide, [&](auto v) {
-                using Y = decltype(ty);
-                using X = decltype(tx);
-                constexpr int V = decltype(v)::value;
+            using Y = decltype(ty);
+            using X = decltype(tx);
 
-                return cuda_launch(q, cuda_chunks(s, V), err, cast_kernel<Y, X, V>,
-                                   cuda_rows<Y>(a->y), cuda_rows<const X>(a->x), s);
-            });
+            return cuda_launch(q, cuda_chunks(s), err, cast_kernel<Y, X>, cuda_rows<Y>(a->y),
+                               cuda_rows<const X>(a->x), s);
         });
     });
 }
@@ -155,27 +144,27 @@ struct addends {
     int n;
 };
 
-template <class T, int V>
+template <class T>
 __global__ void sum_kernel(struct rows<T> y, struct addends a, struct cuda_span s)
 {
     struct chunk c;
-    float sum[V], x[V];
+    float sum[CHUNK], x[CHUNK];
 
-    if (!chunk_of<V>(s, &c))
+    if (!chunk_of(s, &c))
         return;
 #pragma unroll
-    for (int i = 0; i < V; i++)
+    for (int i = 0; i < CHUNK; i++)
         sum[i] = 0;
 #pragma unroll
     for (int k = 0; k < TR_SUM_MAX; k++) {
         if (k >= a.n)
             break;
-        load_any<V>(x, a.x[k], c.row, c.col);
+        load_any(x, a.x[k], c.row, c.col, c.n);
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             sum[i] += a.alpha[k] * x[i];
     }
-    store<V>(y.at(c.row, c.col), sum);
+    store(y.at(c.row, c.col), sum, c.n);
 }
 
 enum fr_rc tr_cuda_sum(struct cuda *cuda, struct tr_queue *q, const struct tr_sum *a,
@@ -196,12 +185,7 @@ enum fr_rc tr_cuda_sum(struct cuda *cuda, struct tr_queue *q, const struct tr_su
     return cuda_float(a->y.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_wide(s.wide, [&](auto v) {
-            constexpr int V = decltype(v)::value;
-
-            return cuda_launch(q, cuda_chunks(s, V), err, sum_kernel<T, V>, cuda_rows<T>(a->y), x,
-                               s);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, sum_kernel<T>, cuda_rows<T>(a->y), x, s);
     });
 }
 
@@ -214,20 +198,20 @@ struct blocks {
     int rows, cols;
 };
 
-/* V weights of a row; one block column where blocks are a multiple of V wide, else V of them. */
-template <class T, int V>
+template <class T>
 __global__ void decode_kernel(struct rows<T> y, struct blocks w, struct cuda_span s)
 {
     struct chunk c;
-    float x[V];
+    float x[CHUNK];
 
-    if (!chunk_of<V>(s, &c))
+    if (!chunk_of(s, &c))
         return;
-    load_f8<V>(x, w.p + c.row * w.ld + c.col);
+    load_f8(x, w.p + c.row * w.ld + c.col, c.n);
 #pragma unroll
-    for (int i = 0; i < V; i++)
-        x[i] *= w.scale[(w.row0 + c.row) / w.rows * w.scale_ld + (c.col + i) / w.cols];
-    store<V>(y.at(c.row, c.col), x);
+    for (int i = 0; i < CHUNK; i++)
+        if (i < c.n)
+            x[i] *= w.scale[(w.row0 + c.row) / w.rows * w.scale_ld + (c.col + i) / w.cols];
+    store(y.at(c.row, c.col), x, c.n);
 }
 
 enum fr_rc tr_cuda_decode(struct cuda *cuda, struct tr_queue *q, const struct tr_decode *a,
@@ -247,11 +231,6 @@ enum fr_rc tr_cuda_decode(struct cuda *cuda, struct tr_queue *q, const struct tr
     return cuda_float(a->y.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_wide(s.wide, [&](auto v) {
-            constexpr int V = decltype(v)::value;
-
-            return cuda_launch(q, cuda_chunks(s, V), err, decode_kernel<T, V>, cuda_rows<T>(a->y),
-                               w, s);
-        });
+        return cuda_launch(q, cuda_chunks(s), err, decode_kernel<T>, cuda_rows<T>(a->y), w, s);
     });
 }

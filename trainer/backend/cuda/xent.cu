@@ -29,59 +29,59 @@ struct soften {
 };
 
 /* A part of the weight's row of the target, decoded. */
-template <class T, int V>
-__device__ __forceinline__ void load_weight(float (&x)[V], const struct tr_weight &w, int64_t row,
-                                            int64_t col)
+template <class T>
+__device__ __forceinline__ void load_weight(float (&x)[CHUNK], const struct tr_weight &w,
+                                            int64_t row, int64_t col, int64_t n)
 {
     const float *scale = static_cast<const float *>(w.scale.p);
     int64_t at = row * w.w.ld + col;
 
     if (w.w.dtype != TR_F8_E4M3) {
-        load<V>(x, static_cast<const T *>(w.w.p) + at);
+        load(x, static_cast<const T *>(w.w.p) + at, n);
         return;
     }
-    load_f8<V>(x, static_cast<const uint8_t *>(w.w.p) + at);
+    load_f8(x, static_cast<const uint8_t *>(w.w.p) + at, n);
 #pragma unroll
-    for (int i = 0; i < V; i++)
-        x[i] *= scale[(w.row0 + row) / w.block_rows * w.scale.ld + (col + i) / w.block_cols];
+    for (int i = 0; i < CHUNK; i++)
+        if (i < n)
+            x[i] *= scale[(w.row0 + row) / w.block_rows * w.scale.ld + (col + i) / w.block_cols];
 }
 
 /* Token t's state: scaled to the new maximum, if it is new; begun when first. */
-template <class T, int V>
+template <class T>
 __device__ void keep_token(const struct soften &a, struct rows<float> acc,
                            struct rows<T> target_row, int64_t t, float keep)
 {
     int64_t target = a.targets[t], at = target - a.row0;
     bool here = target >= 0 && at >= 0 && at < a.rows;
 
-    for (int64_t k = (int64_t)threadIdx.x * V; k < a.H; k += blockDim.x * V) {
-        float sum[V] = {}, w[V] = {};
+    for (int64_t k = (int64_t)threadIdx.x * CHUNK; k < a.H; k += blockDim.x * CHUNK) {
+        float sum[CHUNK] = {}, w[CHUNK] = {};
 
         if (!a.first && keep != 1)
-            load<V>(sum, acc.at(t, k));
+            load(sum, acc.at(t, k), a.H - k);
 #pragma unroll
-        for (int i = 0; i < V; i++)
+        for (int i = 0; i < CHUNK; i++)
             sum[i] *= keep;
         if (a.first || keep != 1)
-            store<V>(acc.at(t, k), sum);
+            store(acc.at(t, k), sum, a.H - k);
         if (here)
-            load_weight<T, V>(w, a.w, at, k);
+            load_weight<T>(w, a.w, at, k, a.H - k);
         if (here || a.first)
-            store<V>(target_row.at(t, k), w);
+            store(target_row.at(t, k), w, a.H - k);
     }
 }
 
 /* n logits of a chunk, behind them what adds nothing. */
-__device__ __forceinline__ void load_logits(float (&x)[DEV_WIDE], const float *z, int64_t n)
+__device__ __forceinline__ void load_logits(float (&x)[CHUNK], const float *z, int64_t n)
 {
+    load(x, z, n);
 #pragma unroll
-    for (int i = 0; i < DEV_WIDE; i++)
-        x[i] = -INFINITY;
-    load_some(x, z, n);
+    for (int i = 0; i < CHUNK; i++)
+        x[i] = i < n ? x[i] : -INFINITY;
 }
 
-/* The rows of z and p begin at multiples of 16 bytes, those of the others where V is not 1. */
-template <class T, int V>
+template <class T>
 __global__ void __launch_bounds__(CUDA_THREADS)
     xent_soften_kernel(const __grid_constant__ struct soften a, struct rows<const float> z,
                        struct rows<T> p, struct rows<float> acc, struct rows<T> target_row)
@@ -91,12 +91,12 @@ __global__ void __launch_bounds__(CUDA_THREADS)
     int64_t t = blockIdx.x, at = (int64_t)a.targets[t] - a.row0;
     float old = a.first ? -INFINITY : a.m[t], max = old, sum = 0, keep;
 
-    for (int64_t v = (int64_t)threadIdx.x * DEV_WIDE; v < a.rows; v += blockDim.x * DEV_WIDE) {
-        float x[DEV_WIDE];
+    for (int64_t v = (int64_t)threadIdx.x * CHUNK; v < a.rows; v += blockDim.x * CHUNK) {
+        float x[CHUNK];
 
         load_logits(x, z.at(t, v), a.rows - v);
 #pragma unroll
-        for (int i = 0; i < DEV_WIDE; i++)
+        for (int i = 0; i < CHUNK; i++)
             max = fmaxf(max, x[i]);
     }
     max = warp_max(max);
@@ -105,17 +105,17 @@ __global__ void __launch_bounds__(CUDA_THREADS)
     __syncthreads();
     max = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? part[threadIdx.x % 32] : -INFINITY);
     keep = a.first ? 0 : expf(old - max);
-    for (int64_t v = (int64_t)threadIdx.x * DEV_WIDE; v < a.rows; v += blockDim.x * DEV_WIDE) {
-        float x[DEV_WIDE];
+    for (int64_t v = (int64_t)threadIdx.x * CHUNK; v < a.rows; v += blockDim.x * CHUNK) {
+        float x[CHUNK];
 
         load_logits(x, z.at(t, v), a.rows - v);
 #pragma unroll
-        for (int i = 0; i < DEV_WIDE; i++) {
+        for (int i = 0; i < CHUNK; i++) {
             x[i] = expf(x[i] - max);
             sum += x[i];
         }
         if (p.p != NULL)
-            store_some(p.at(t, v), x, a.rows - v);
+            store(p.at(t, v), x, a.rows - v);
     }
     sum = block_sum(sum, parts);
     if (threadIdx.x == 0) {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(CUDA_THREADS)
             a.logit[t] = 0;
     }
     if (acc.p != NULL)
-        keep_token<T, V>(a, acc, target_row, t, keep);
+        keep_token<T>(a, acc, target_row, t, keep);
 }
 
 /* Some tokens of a call, and the workspace: z, then p behind it. */
@@ -151,8 +151,6 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
                        a->row0,
                        a->F.shape[1],
                        a->first};
-    bool wide = a->F.shape[1] % DEV_WIDE == 0 && cuda_aligned(&acc) && cuda_aligned(&row) &&
-                cuda_aligned(&a->w.w);
     struct tr_gemm g = {};
     enum fr_rc rc;
 
@@ -164,14 +162,11 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
     if ((rc = cuda_gemm(cuda, q, &g, err)) != FR_OK)
         return rc;
     rc = cuda_float(a->F.dtype, [&](auto t) {
-        return cuda_wide(wide, [&](auto v) {
-            using T = decltype(t);
+        using T = decltype(t);
 
-            return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err,
-                               xent_soften_kernel<T, decltype(v)::value>, s,
-                               cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
-                               cuda_rows<float>(acc), cuda_rows<T>(row));
-        });
+        return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_soften_kernel<T>,
+                           s, cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
+                           cuda_rows<float>(acc), cuda_rows<T>(row));
     });
     if (rc != FR_OK || !grad)
         return rc;
@@ -227,7 +222,7 @@ struct finish {
     int64_t T, H;
 };
 
-template <class D, class T, int V>
+template <class D, class T>
 __global__ void __launch_bounds__(CUDA_THREADS)
     xent_finish_kernel(struct finish a, struct rows<D> dF, struct rows<const float> acc,
                        struct rows<const T> target_row)
@@ -236,17 +231,17 @@ __global__ void __launch_bounds__(CUDA_THREADS)
     bool scored = a.targets[t] >= 0;
     float l = a.l[t], scale = (float)a.scale;
 
-    for (int64_t k = (int64_t)threadIdx.x * V; k < a.H; k += blockDim.x * V) {
-        float x[V] = {}, w[V];
+    for (int64_t k = (int64_t)threadIdx.x * CHUNK; k < a.H; k += blockDim.x * CHUNK) {
+        float x[CHUNK] = {}, w[CHUNK];
 
         if (scored) {
-            load<V>(x, acc.at(t, k));
-            load<V>(w, target_row.at(t, k));
+            load(x, acc.at(t, k), a.H - k);
+            load(w, target_row.at(t, k), a.H - k);
 #pragma unroll
-            for (int i = 0; i < V; i++)
+            for (int i = 0; i < CHUNK; i++)
                 x[i] = scale * (x[i] / l - w[i]);
         }
-        store<V>(dF.at(t, k), x);
+        store(dF.at(t, k), x, a.H - k);
     }
 }
 
@@ -254,14 +249,10 @@ template <class D, class T>
 static enum fr_rc finish_rows(struct tr_queue *q, const struct tr_xent_finish *a,
                               const struct finish &f, struct fr_err *err)
 {
-    const struct tr_view *views[] = {&a->dF, &a->state.acc, &a->state.target_row};
 
-    return cuda_wide(cuda_span_of(false, views, 3).wide, [&](auto v) {
-        return cuda_launch(q, {dim3((unsigned)f.T), CUDA_THREADS, 0}, err,
-                           xent_finish_kernel<D, T, decltype(v)::value>, f, cuda_rows<D>(a->dF),
-                           cuda_rows<const float>(a->state.acc),
-                           cuda_rows<const T>(a->state.target_row));
-    });
+    return cuda_launch(q, {dim3((unsigned)f.T), CUDA_THREADS, 0}, err, xent_finish_kernel<D, T>, f,
+                       cuda_rows<D>(a->dF), cuda_rows<const float>(a->state.acc),
+                       cuda_rows<const T>(a->state.target_row));
 }
 
 /* One block: the losses, and their sum in double. */
