@@ -98,6 +98,25 @@ undisturbed() {
 steps() { on 1 "grep -c '\"loss\"' $(workof 1)/$1/trainer_log.jsonl 2> /dev/null || :"; }
 past() { [ "$(steps "$1")" -ge "$2" ]; }
 
+# Training in the middle, for as long as the test wants it there. half OUT makes on each node the output
+# folder OUT as a training leaves it that was killed behind step 8 of `whole`; half.yaml goes on from
+# there. Its first line of the log goes to a FIFO that nobody reads, so that step 10 is out of reach until
+# `release OUT`.
+half() {
+    local i
+    sed 's/^      seed: 42/&\n      args: [--resume_from_checkpoint, last]/' train.yaml > half.yaml
+    for i in 1 2 3; do
+        on $i "cd $(workof $i) && cp -r whole $1 && cd $1 && rm -rf resume/step-12 checkpoint-12 adapter*"
+    done
+    on 1 "cd $(workof 1)/$1 && sed '/\"current_steps\":9,/,\$d' trainer_log.jsonl > log && rm trainer_log.jsonl &&
+        mkfifo trainer_log.jsonl"
+}
+begun() { until_true 60 holds out "Continuing training from global step 8"; }
+release() {
+    on 1 "cd $(workof 1)/$1 && mv trainer_log.jsonl fifo && mv log trainer_log.jsonl &&
+        setsid cat <> fifo >> trainer_log.jsonl 2> /dev/null &"
+}
+
 # Attempts that were started on node $1.
 starts() { on "$1" 'wc -l < /var/starts'; }
 sidecars() { on "$1" 'pgrep -fx "sleep 100000" || :'; }

@@ -5,21 +5,23 @@
 begin_nodes "$1"
 undisturbed
 
-start train.yaml -p output_dir=rank
+half rank
+start half.yaml -p output_dir=rank
 pid=$!
 two_ranks() { test "$(ranks 2 | wc -l)" = 2; }
 until_true 60 two_ranks
 victim=$(ranks 2 | tail -1)
-until_true 60 past rank 5
+begun
 on 2 "kill -9 $victim"
-until_true 15 eval 'test -z "$(trainers 1)$(trainers 3)" || holds out "(attempt 2)"'
+release rank
+until_true 30 eval 'test -z "$(trainers 1)$(trainers 3)" || holds out "(attempt 2)"'
 until_true 60 holds out "train@node3 running (attempt 2)"
 wait "$pid"
 same "a killed rank" $? 0
 has "who began it" out "train@node2 retrying"
 has "the others" out "train@node1 retrying"
 has "which rank" out "was killed by signal 9"
-has "from the newest state" out "Continuing training from global step"
+same "from the newest state" "$(grep -c "Continuing training from global step 8" out)" 2
 losses rank > rank.log
 check "losses" diff whole.log rank.log
 same "adapter" "$(adapter rank)" "$(adapter whole)"

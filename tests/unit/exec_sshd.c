@@ -183,9 +183,18 @@ const char *sshd_lacks(void)
     return may_log_in() ? NULL : "this user has no login shell";
 }
 
-static bool is_there(const char *path)
+/* Whether somebody accepts connections at the socket. The file is there before that: bind() makes
+ * it, and listen() comes later. */
+static bool listens(const char *path)
 {
-    return access(path, F_OK) == 0;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool up;
+
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+    up = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+    close(fd);
+    return up;
 }
 
 /* An agent with these keys; at most two. */
@@ -206,7 +215,7 @@ static void start_agent(struct site *s, size_t i, const char *name, const char *
     CHECK(fr_sys.spawn(&sp, &p) == 0);
     close(log);
     s->agents[i] = p.pid;
-    while (!is_there(path) && waitpid(p.pid, NULL, WNOHANG) == 0)
+    while (!listens(path) && waitpid(p.pid, NULL, WNOHANG) == 0)
         ;
     setenv("SSH_AUTH_SOCK", path, 1);
     CHECK(run(add));
