@@ -124,6 +124,10 @@ void json_note(struct cli_show *show, const struct fr_note *note)
         doc = event(show, "node", note->wall_ms);
         json_object_set_new(doc, "node", json_string(plan->nodes[note->node].name));
         break;
+    case FR_NOTE_FULL:
+        doc = event(show, "log_full", note->wall_ms);
+        place(show, doc, note->inst);
+        break;
     default:
         doc = event(show, "trouble", note->wall_ms);
         if (note->inst != FR_PLAN_NONE)

@@ -155,6 +155,20 @@ static void show_text(struct cli_show *show, const struct fr_note *note)
     fr_buf_finish(&b);
 }
 
+static void show_full(struct cli_show *show, const struct fr_note *note)
+{
+    const char *key = fr_run_plan(show->run)->insts[note->inst].key;
+    struct fr_buf b = {0};
+
+    fr_buf_fmt(&b,
+               "%s: its log is full (log.max): its newer output is shown when it ends, or now by "
+               "'flowrun logs -f %lld %s'",
+               key, (long long)fr_run_no(show->run), key);
+    if (!b.bad)
+        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
+    fr_buf_finish(&b);
+}
+
 static void on_note(void *arg, const struct fr_run *run, const struct fr_note *note)
 {
     struct cli_show *show = arg;
@@ -170,6 +184,12 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
         break;
     case FR_NOTE_RUN:
         order_run(show, note);
+        break;
+    case FR_NOTE_FULL:
+        if (show->opts.json)
+            json_note(show, note);
+        else if (!show->opts.quiet)
+            show_full(show, note);
         break;
     case FR_NOTE_NODE:
     case FR_NOTE_TROUBLE:

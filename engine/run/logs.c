@@ -217,6 +217,12 @@ void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_ex
     bool fine;
     int fd;
 
+    if (!log->full && piece->joined == 0)
+        run_note(run, &(struct fr_note){.kind = FR_NOTE_FULL,
+                                        .inst = at->inst,
+                                        .node = (uint32_t)ev->node,
+                                        .text = ""});
+    log->full = true;
     if (log->tail_failed || log->cut)
         return;
     if ((fd = open_one(run, log, ".tail", &size, &err)) >= 0) {

@@ -52,6 +52,7 @@ enum fr_note_kind {
     FR_NOTE_STATE,   /* inst changed: row, reason */
     FR_NOTE_RUN,     /* the run changed: now */
     FR_NOTE_LOG,     /* bytes of inst's output, from offset on; wall_ms of the first */
+    FR_NOTE_FULL,    /* inst's log is full: its newer output is a note at its end alone */
     FR_NOTE_NODE,    /* text about node (installing, connected, unreachable since) */
     FR_NOTE_TROUBLE, /* text: the store cannot be written, a request was refused … */
 };

@@ -28,6 +28,7 @@ struct run_log {
     int64_t idx_wall;
     bool failed;  /* could not be written: said once */
     bool tail_failed; /* could not be written: said once */
+    bool full;    /* its newer output comes as a tail: said once */
     bool cut;     /* its node sent more than the task's limit: the rest is not kept */
     bool refetch; /* control lost power since: replaced by what the node still has */
 };

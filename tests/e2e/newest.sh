@@ -20,6 +20,9 @@ until_true 30 shows 20000
 "$flowrun" logs > got
 same "the head" "$(head -n 2 got | paste -sd+)" "t@n1 | 1+t@n1 | 2"
 hasnt "nothing is left out so far" got "left out"
+full="t@n1: its log is full (log.max): its newer output is shown when it ends, or now by 'flowrun logs -f 1 t@n1'"
+until_true 30 holds out "$full"
+hasnt "the view has none of it" out "t@n1 | 20000"
 same "all is there while the ring has it" "$(sed 's/^t@n1 | //' got | cmp - <(seq 20000) && echo same)" same
 same "--tail" "$("$flowrun" logs --tail 2 | paste -sd+)" "t@n1 | 19999+t@n1 | 20000"
 "$flowrun" logs -f > followed &
@@ -30,6 +33,8 @@ until_true 30 holds followed "t@n1 | more"
 touch go
 wait $pid
 same "the run" $? 0
+same "the view has said so once" "$(grep -c "its log is full" out)" 1
+has "the view shows the tail at the end" out "t@n1 | 20000"
 wait $follower
 same "logs -f" $? 0
 same "has shown all that came, once" "$(sed 's/^t@n1 | //' followed | cmp - <(seq 20000; echo more; echo done) && echo same)" same
