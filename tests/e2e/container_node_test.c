@@ -127,7 +127,9 @@ static void test_serve_killed(struct box *b, const char *self)
 static int remove_storage(const struct box *b)
 {
     return shell("while pgrep -f '[-]-root %s/store' >/dev/null; do sleep 0.05; done; "
-                 "umount %s/store/overlay 2>/dev/null; rm -rf %s",
+                 "awk '$2 ~ \"^%s/store/\" {print $2}' /proc/self/mounts | sort -r | "
+                 "xargs -r umount; rmdir /sys/fs/cgroup/*/libpod_parent/conmon "
+                 "/sys/fs/cgroup/*/libpod_parent 2>/dev/null; rm -rf %s",
                  b->dir, b->dir, b->dir);
 }
 

@@ -137,9 +137,14 @@ END
 unbox() {
     podman rm -f -t 0 -a > /dev/null 2>&1
     while pgrep -f "[-]-root $work/store" > /dev/null; do sleep 0.05; done
-    umount "$work"/store/overlay 2> /dev/null
+    # whatever the storage driver has mounted there, the innermost first
+    awk -v at="$work/store/" 'index($2, at) == 1 {print $2}' /proc/self/mounts | sort -r | xargs -r umount 2> /dev/null
+    leave_cgroups
     return 0
 }
+
+# Removes the control groups that podman leaves; fails while somebody has containers.
+leave_cgroups() { rmdir /sys/fs/cgroup/{,*/}libpod_parent/{conmon,} 2> /dev/null || :; }
 
 # Whether the command $* (podman, as the script calls it) runs containers of image bb:1 and gets into
 # them: in a chroot, runc exec ends up outside.

@@ -20,10 +20,13 @@ boxes_run "$cluster" exec "$work/c" 1 podman || { cat pod.out; skip "podman runs
 on 1 'podman save bb:1' > image.tar 2> /dev/null
 for i in 2 3; do on $i 'cat > /var/image.tar && podman load -i /var/image.tar' < image.tar > /dev/null 2>&1; done
 
-# Containers must not outlive the nodes.
+# Removes node $1's containers, and waits for the processes in which podman cleans up behind them.
+unbox_node() { on "$1" 'podman rm -fa -t 0; while pgrep -f "[-]-root /root/pod/store"; do sleep 0.05; done' > /dev/null 2>&1; }
+
+# Containers must not outlive the nodes, nor their control groups.
 ended() {
-    for i in 1 2 3; do on $i 'podman rm -fa -t 0' > /dev/null 2>&1; done
-    rmdir /sys/fs/cgroup/*/libpod_parent 2> /dev/null || : # fails while somebody else has containers
+    for i in 1 2 3; do unbox_node $i; done
+    leave_cgroups
 }
 trap 'ended; "$cluster" down "$work/c"; cleanup' EXIT
 
@@ -80,7 +83,8 @@ check "the cause" grep -q "tree@node[123] timed_out" out
 for i in 1 2 3; do same "nothing is left in the container of node$i" "$(left $i)" ""; done
 
 # an image of the same name that is another one
-on 3 'podman rm -fa -t 0; podman rmi -f bb:1; podman import - bb:1' < bb.tar > /dev/null 2>&1
+unbox_node 3
+on 3 'podman rmi -f bb:1; podman import - bb:1' < bb.tar > /dev/null 2>&1
 "$flowrun" trees.yaml -p timeout=20s > out 2>&1
 same "another image on one node" $? 1
 has "is named" out "node3 has image bb:1"

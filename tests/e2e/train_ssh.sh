@@ -1,6 +1,6 @@
 #!/bin/bash
 # The main job on three nodes behind real sshds that see nothing of this machine: all that they use is
-# shipped. The same losses as on three local nodes; also when a node's link is down for 20 s in the middle.
+# shipped. The same losses as on three local nodes.
 . "$(dirname "$0")/lib.sh"
 begin "$1"
 [ -x "$build/trainer/cli/flowtrain" ] || skip "no flowtrain in this build"
@@ -11,7 +11,6 @@ trap '"$cluster" down "$work/c"; cleanup' EXIT
 cp -r "$repo/pipelines" "$repo/examples" .
 
 losses() { "$flowrun" logs "$1" train | sed -n "s/.*{'loss': \([0-9.]*\),.*'epoch': \([0-9.]*\),.*/\2 \1/p" | sort -u; }
-steps() { grep -c "{'loss'" out; }
 on() { "$cluster" exec "$work/c" "$1" sh -c "$2"; }
 
 start pipelines/deepseek-lora.yaml -p max_steps=24
@@ -21,8 +20,7 @@ losses 1 > losses.1
 
 # the model and the data are this machine's, and travel
 example=$FLOWRUN_HOME/nodes/n1/work/example
-far() { start pipelines/deepseek-lora.yaml -p max_steps=24 --nodes c/nodes.yaml -p model="$example/model" -p dataset_dir="$example/data"; }
-far
+start pipelines/deepseek-lora.yaml -p max_steps=24 --nodes c/nodes.yaml -p model="$example/model" -p dataset_dir="$example/data"
 wait $!
 same "over SSH" $? 0
 losses 2 > losses.2
@@ -30,17 +28,5 @@ check "the same losses" cmp losses.1 losses.2
 check "published on the head" test -n "$(on 1 'cat /root/.local/state/flowrun/*/work/published/latest/adapter_model.safetensors | head -c 1 | tr -d "\0"; echo there')"
 same "nothing of this machine is seen there" "$(on 2 "ls $work $build" 2> /dev/null)" ""
 
-far
-pid=$!
-until_true 120 eval 'test "$(steps)" -ge 6'
-"$cluster" cut "$work/c" 2
-until_true 30 holds out "node2: unreachable"
-read -r -t 12 <> <(:)
-"$cluster" join "$work/c" 2
-wait "$pid"
-same "a link that was down for 20 s" $? 0
-same "the same attempt" "$("$flowrun" status 3 | awk '/^train@node2/ && $2 != "gave" {print $3}')" 1
-losses 3 > losses.3
-check "the same losses again" cmp losses.1 losses.3
 for i in 1 2 3; do same "nothing is left on node$i" "$(on $i 'pgrep flowtrain')" ""; done
 finish

@@ -8,7 +8,7 @@ import socket
 
 import trainer_lib as t
 
-STEPS = 400   # more than any of these runs will make
+STEPS = 10**7   # more than any of these runs will make
 
 
 def pair(out, **more):
