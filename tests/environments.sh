@@ -10,9 +10,10 @@
 #   user                    a new user who may sudo without a password, in a copy of tree and builds
 #
 # ENVIRONMENTS="tmpfs user" runs these alone; TEST_NAMES="read_only tasks" these tests alone. Prints a
-# table; the logs lie in BUILD/environments.
+# row for each: the counts, the time, what failed, and what the tests left behind. The logs lie in
+# BUILD/environments.
 set -u
-[ $# -gt 0 ] || { sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '4,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "environments: needs root, for mounts and a user" >&2; exit 2; }
 repo=$(cd "$(dirname "$0")/.." && pwd)
 first=$(cd "${1%%:*}" && pwd) || exit 2
@@ -41,7 +42,11 @@ below() {
         esac || { echo "$MOUNT cannot be mounted here"; exit 1; }
         chmod 1777 /tmp
         unset TMPDIR
-        exec python3 "$SUITE" "$@"' below "${builds[@]}"
+        python3 "$SUITE" "$@"
+        rc=$?
+        left=$(ls -A -I fr-cluster.lock /tmp | paste -sd " ")
+        [ -z "$left" ] || { echo "LEFT in /tmp: $left"; rc=1; }
+        exit $rc' below "${builds[@]}"
     local rc=$?
     rm -rf "$disk"
     return $rc
@@ -53,24 +58,30 @@ in_overlayfs() { below overlayfs; }
 in_rest() { TEST_PROCESSES=1 suite; }
 
 in_load() {
-    local busy=() p rc
+    local p rc
     for _ in 1 2 3 4 5 6 7 8; do
         while :; do :; done &
         busy+=($!)
     done
     suite
     rc=$?
-    for p in "${busy[@]}"; do kill "$p"; done
-    wait "${busy[@]}" 2> /dev/null
+    rest
     return $rc
+}
+
+# Ends the busy processes.
+rest() {
+    [ ${#busy[@]} -eq 0 ] || { kill "${busy[@]}"; wait "${busy[@]}" 2> /dev/null; }
+    busy=()
 }
 
 in_sigint() ( trap '' INT; suite )
 
 # The copy is mounted over the tree in a mount namespace, so that the builds in it are this user's.
 in_user() {
-    local name=fr-tests copy=/home/fr-tests/tree rc
+    local copy=/home/$name/tree rc
     useradd -m -s /bin/bash "$name" || return 1
+    made=$name
     echo "$name ALL=(ALL) NOPASSWD: ALL" > "/etc/sudoers.d/$name"
     sudo -u "$name" test -x "$repo" || echo "environments: $repo cannot be reached by other users"
     mkdir "$copy"
@@ -83,18 +94,43 @@ in_user() {
             exec sudo -u "$NAME" -H env FLOWRUN_DATA="${FLOWRUN_DATA:-}" TEST_NAMES="${TEST_NAMES:-}" \
                 python3 "$REPO/tests/suite.py" "$@"' user "${builds[@]}"
     rc=$?
-    rm -f "/etc/sudoers.d/$name"
-    userdel -r "$name" 2> /dev/null
+    drop_user || rc=1
     return $rc
 }
 
+# What runs as the user. A process that ended waits for whoever reaps it here.
+processes() { ps -o stat=,pid=,args= -u "$made" | grep -v '^Z'; }
+
+# Removes the user with all that is left of it; fails if there is something beside the home.
+drop_user() {
+    local left
+    [ -n "$made" ] || return 0
+    for _ in $(seq 50); do # some end behind their test
+        [ -n "$(processes)" ] || break
+        sleep 0.1
+    done
+    left=$(processes; find /tmp /var/tmp /dev/shm -maxdepth 1 -user "$made")
+    while [ -n "$(processes)" ]; do pkill -KILL -u "$made"; sleep 0.1; done
+    find /tmp /var/tmp /dev/shm -maxdepth 1 -user "$made" -exec rm -rf {} +
+    rm -f "/etc/sudoers.d/$made"
+    userdel -r "$made" 2> /dev/null
+    made=
+    [ -z "$left" ] || { echo "LEFT of the user: $(echo "$left" | paste -sd ' ')"; return 1; }
+}
+
 status=0
-for name in ${ENVIRONMENTS:-ext4 tmpfs overlayfs rest load sigint user}; do
+name=fr-tests # of the user
+made=
+busy=()
+trap 'rest; drop_user' EXIT
+trap 'exit 1' INT TERM
+for environment in ${ENVIRONMENTS:-ext4 tmpfs overlayfs rest load sigint user}; do
     from=$SECONDS
-    "in_$name" > "$logs/$name.log" 2>&1
+    "in_$environment" > "$logs/$environment.log" 2>&1
     rc=$?
     [ $rc = 0 ] || status=1
-    printf '%-10s %-44s %5d s  %s\n' "$name" "$(tail -1 "$logs/$name.log")" $((SECONDS - from)) \
-        "$([ $rc = 0 ] || grep -a '^FAILED ' "$logs/$name.log" | sed 's/^FAILED [^:]*: //' | sort -u | tr '\n' ',')"
+    printf '%-10s %-44s %5d s  %s\n' "$environment" \
+        "$(grep -av '^LEFT ' "$logs/$environment.log" | tail -1)" $((SECONDS - from)) \
+        "$([ $rc = 0 ] || sed -n 's/^FAILED [^:]*: //p; /^LEFT /p' "$logs/$environment.log" | sort -u | paste -sd,)"
 done
 exit $status
