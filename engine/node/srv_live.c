@@ -159,20 +159,6 @@ static void known_end(const struct fr_attempt *a, struct fr_arena *arena, struct
                   : FR_STR("its supervisor is gone");
 }
 
-static void add_survivors(const struct fr_stopper *st, struct fr_arena *arena, struct fr_ended *e)
-{
-    size_t n = 0, from = 0;
-
-    for (size_t i = 0; i < st->survivors.n; i++)
-        n += st->survivors.p[i] == '\n';
-    e->survivors = (struct fr_strs){fr_arena_array(arena, n + 1, sizeof(struct fr_str)), 0};
-    for (size_t i = 0; e->survivors.v != NULL && i < st->survivors.n; i++)
-        if (st->survivors.p[i] == '\n') {
-            e->survivors.v[e->survivors.n++] = (struct fr_str){st->survivors.p + from, i - from};
-            from = i + 1;
-        }
-}
-
 /* Everything of a dead supervisor's attempt is gone, or named: its end is written down in its
  * place. */
 static void record_end(struct srv *s, struct srv_live *l, const char *why)
@@ -187,7 +173,7 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     known_end(l->a, &arena, &e);
     if (why != NULL && e.cause == FR_END_LOST)
         e.text = fr_str_of(why);
-    add_survivors(&l->stopper, &arena, &e);
+    e.survivors = fr_stopper_survivors(&l->stopper, &arena);
     fr_logfile_recover(s->home.path, l->a->id, strcmp(l->a->boot, s->home.boot) == 0,
                        &e.dropped_bytes);
     fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);

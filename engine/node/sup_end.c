@@ -78,21 +78,6 @@ void sup_journal_exit(struct sup *s)
     s->end.text = text;
 }
 
-static void list_survivors(struct sup *s)
-{
-    const struct fr_buf *b = &s->stopper.survivors;
-    size_t n = 0;
-
-    for (size_t i = 0; i < b->n; i++)
-        n += b->p[i] == '\n';
-    s->end.survivors.v = fr_arena_array(&s->arena, n + 1, sizeof(struct fr_str));
-    for (size_t i = 0, from = 0; s->end.survivors.v != NULL && i < b->n; i++)
-        if (b->p[i] == '\n') {
-            s->end.survivors.v[s->end.survivors.n++] = (struct fr_str){b->p + from, i - from};
-            from = i + 1;
-        }
-}
-
 /* A task of ours, by its input: it says why it failed in the last line of its output. */
 static bool built_in(const struct fr_request *req)
 {
@@ -135,7 +120,7 @@ void sup_gather_end(struct sup *s)
     s->end.dropped_bytes = s->log.dropped;
     if (s->end.ended_ms == 0)
         s->end.ended_ms = fr_sys.mono_ms();
-    list_survivors(s);
+    s->end.survivors = fr_stopper_survivors(&s->stopper, &s->arena);
     if (s->end.launched && read_outputs(s, &err) != FR_OK) {
         s->end.text = fr_reason_keep(err.msg, &s->arena);
         fr_sys.unlink(s->output);

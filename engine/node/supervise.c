@@ -302,7 +302,7 @@ static void refuse(struct sup *s, enum fr_rc rc, const char *why)
     if (s->home.journal >= 0 && fr_journal_append(s->home.journal, &rec, &err) == FR_OK &&
         s->dir[0] != '\0')
         fr_remove_tree(s->dir, &err);
-    sup_send_prepared(s, rc, why);
+    sup_send_prepared(s, rc, masked(s, why).p);
     s->phase = SUP_OVER;
 }
 

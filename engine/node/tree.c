@@ -246,6 +246,23 @@ void fr_stopper_step(struct fr_stopper *s)
     fr_sys.free(list);
 }
 
+struct fr_strs fr_stopper_survivors(const struct fr_stopper *s, struct fr_arena *arena)
+{
+    const struct fr_buf *b = &s->survivors;
+    struct fr_strs out = {NULL, 0};
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->n; i++)
+        n += b->p[i] == '\n';
+    out.v = fr_arena_array(arena, n + 1, sizeof(struct fr_str));
+    for (size_t i = 0, from = 0; out.v != NULL && i < b->n; i++)
+        if (b->p[i] == '\n') {
+            out.v[out.n++] = (struct fr_str){b->p + from, i - from};
+            from = i + 1;
+        }
+    return out;
+}
+
 void fr_stopper_finish(struct fr_stopper *s)
 {
     fr_buf_finish(&s->survivors);

@@ -7,9 +7,11 @@
 #ifndef FR_NODE_TREE_H
 #define FR_NODE_TREE_H
 
+#include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
+#include "engine/wire/request.h"
 
 struct fr_tree {
     char marker[FR_ID_TEXT];
@@ -51,6 +53,9 @@ void fr_stopper_begin(struct fr_stopper *s, int64_t grace_ms);
 /* Looks and acts when due_ms has come, until phase is DONE or UNPROVEN. A process table that cannot
  * be read changes nothing. */
 void fr_stopper_step(struct fr_stopper *s);
+
+/* The lines of survivors; their text belongs to s. None without memory for the list. */
+struct fr_strs fr_stopper_survivors(const struct fr_stopper *s, struct fr_arena *arena);
 
 void fr_stopper_finish(struct fr_stopper *s);
 

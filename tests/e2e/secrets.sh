@@ -112,6 +112,18 @@ quoted "a secret as the end of a block" 'echo "o<<$T" > $FLOWRUN_OUTPUT'
 quoted "the last line of a secret as an output" 'echo "o=$(echo "$L" | tail -n 1)" > $FLOWRUN_OUTPUT'
 quoted "the last line of a secret in the log" 'echo "$L" | tail -n 1; exit 1'
 unset LINES_OF
+# Nor is one quoted by the error of a command that cannot start: it names PATH.
+cat > start.yaml <<'END'
+nodes: [{name: n1, executor: local}]
+secrets: {token: {env: TOKEN}}
+tasks: {a: {env: {PATH: "/no/${{ secrets.token }}"}, argv: [nothing-there]}}
+END
+"$flowrun" start.yaml > out 2>&1
+same "a command that cannot start" $? 1
+has "is named with its PATH" out "there is no such program on PATH=***"
+"$flowrun" status --json >> out 2>&1
+"$flowrun" logs >> out 2>&1
+hasnt "the secret in PATH is not shown" out "s3cr3t-value"
 same "nothing in the home is for others" "$(find "$FLOWRUN_HOME" -perm /077)" ""
 # Whoever dies with a secret in its memory leaves no core of it.
 cat > core.yaml <<'YAML'

@@ -10,6 +10,7 @@
 #include "engine/node/reason.h"
 #include "engine/node/table.h"
 #include "engine/node/tree.h"
+#include "engine/wire/codec.h"
 #include "tests/unit/check.h"
 
 #include <fcntl.h>
@@ -389,6 +390,80 @@ static void test_journal(void)
     unlink(path);
 }
 
+static ssize_t write_less(int fd, const void *p, size_t n)
+{
+    return write(fd, p, n - 5);
+}
+
+static uint32_t crc32(const char *p, size_t n)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < n; i++) {
+        crc ^= (uint8_t)p[i];
+        for (int k = 0; k < 8; k++)
+            crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+/* Appends a record whose payload has so many bytes, right but for its size. */
+static void add_sized(int fd, struct fr_id id, size_t payload)
+{
+    enum { HEAD = 12 };
+    struct fr_rec r = {.kind = FR_REC_PREPARED, .attempt = id};
+    struct fr_buf b = {0};
+    struct fr_err err;
+
+    CHECK(fr_journal_put(&b, &r, &err) == FR_OK);
+    size_t filled = payload - (b.n - HEAD);
+    fr_buf_finish(&b);
+    b = (struct fr_buf){0};
+    char *text = calloc(1, filled);
+    memset(text, 'x', filled);
+    r.ended = (struct fr_str){text, filled};
+    CHECK_INT(fr_journal_put(&b, &r, &err), payload > FR_REC_MAX ? FR_USAGE : FR_OK);
+    CHECK_INT(b.n, HEAD + payload);
+    memcpy(b.p, "FRJ1", 4);
+    fr_put_u32(b.p + 4, (uint32_t)payload);
+    fr_put_u32(b.p + 8, crc32(b.p + HEAD, payload));
+    CHECK(fr_write_full(fd, b.p, b.n));
+    fr_buf_finish(&b);
+    free(text);
+}
+
+/* Records that were cut short, or are too large: those behind them count. */
+static void test_journal_torn(void)
+{
+    char path[] = "/tmp/node_parts.XXXXXX";
+    struct fr_id x = {{1}}, y = {{2}}, z = {{3}}, large = {{4}}, largest = {{5}};
+    struct fr_rec r = {.kind = FR_REC_PREPARED, .attempt = x, .instance = FR_STR("i")};
+    struct fr_table t = {0};
+    struct fr_err err;
+    int fd, tmp = mkstemp(path);
+
+    close(tmp);
+    CHECK(fr_journal_open(path, &fd, &err) == FR_OK);
+    fr_sys.write = write_less;
+    CHECK_INT(fr_journal_append(fd, &r, &err), FR_FULL);
+    fr_sys = fr_sys_real;
+    CHECK(fr_write_full(fd, "FRJ1\0\0\1\0torn", 12)); /* its bytes never came */
+    add(fd, FR_REC_PREPARED, y);
+    CHECK(fr_table_read(&t, fd, &err) == FR_OK);
+    CHECK(fr_table_find(&t, x) == NULL);
+    CHECK(fr_table_find(&t, y) != NULL);
+    add_sized(fd, largest, FR_REC_MAX);
+    add_sized(fd, large, FR_REC_MAX + 1);
+    add(fd, FR_REC_PREPARED, z);
+    CHECK(fr_table_read(&t, fd, &err) == FR_OK);
+    CHECK(fr_table_find(&t, largest) != NULL);
+    CHECK(fr_table_find(&t, large) == NULL);
+    CHECK(fr_table_find(&t, z) != NULL);
+    fr_table_finish(&t);
+    fr_sys.close(fd);
+    unlink(path);
+}
+
 static int64_t a_second_later(void)
 {
     return fr_sys_real.mono_ms() + 1000;
@@ -497,6 +572,7 @@ int main(void)
     test_far_home();
     test_paths();
     test_journal();
+    test_journal_torn();
     test_marks();
     test_recover();
     return check_done();

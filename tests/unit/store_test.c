@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char home[256];
@@ -339,6 +340,63 @@ static void test_atomic(void)
     fr_arena_finish(&arena);
 }
 
+static void remove_store(void)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    char path[300];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/state.db%s", home, ends[i]);
+        unlink(path);
+    }
+}
+
+/* A commit that fails leaves nothing of its transaction, and others may write. A row that names one
+ * that is not there fails it. */
+static void test_commit_fails(void)
+{
+    struct fr_store *st = open_store(), *other = open_store();
+    struct fr_run_row row = run_row(0xed);
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(sqlite3_exec(st->db,
+                           "PRAGMA defer_foreign_keys = ON;"
+                           "INSERT INTO event(run, seq, wall, idx, kind) "
+                           "VALUES(x'00', 1, 1, 0, 'ready')",
+                           NULL, NULL, NULL),
+              SQLITE_OK);
+    CHECK(fr_store_commit(st, &err) != FR_OK);
+    CHECK(sqlite3_get_autocommit(st->db) != 0);
+    CHECK_INT(fr_store_begin(other, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(other, &row, &err), FR_OK);
+    CHECK_INT(fr_store_commit(other, &err), FR_OK);
+    fr_store_close(st);
+    fr_store_close(other);
+    remove_store();
+}
+
+/* Whatever the umask says, the store is for its owner alone. */
+static void test_private(void)
+{
+    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm"};
+    mode_t mask = umask(0);
+
+    remove_store();
+    struct fr_store *st = open_store();
+    umask(mask);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[300];
+        struct stat info = {0};
+        snprintf(path, sizeof(path), "%s/%s", home, names[i]);
+        check_row(names[i]);
+        CHECK(stat(path, &info) == 0 && (info.st_mode & 077) == 0);
+    }
+    fr_store_close(st);
+    remove_store();
+}
+
 static int newest_schema(void)
 {
     int n = 0;
@@ -380,17 +438,6 @@ static int on_open(sqlite3 *db, char **text, const struct sqlite3_api_routines *
     (void)text;
     (void)api;
     return raced ? SQLITE_OK : sqlite3_trace_v2(db, SQLITE_TRACE_STMT, race, NULL);
-}
-
-static void remove_store(void)
-{
-    static const char *const ends[] = {"", "-wal", "-shm"};
-    char path[300];
-
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof(path), "%s/state.db%s", home, ends[i]);
-        unlink(path);
-    }
 }
 
 static sqlite3 *maker;
@@ -439,7 +486,6 @@ static void test_newer_by_one(void)
     set_version(newest_schema());
     CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
     fr_store_close(st);
-
     check_row("… while the store is opened");
     remove_store();
     sqlite3_auto_extension((void (*)(void))on_open);
@@ -641,6 +687,8 @@ int main(void)
     test_rows();
     test_requests_events();
     test_atomic();
+    test_commit_fails();
+    test_private();
     test_blobs();
     test_blobs_synced();
     test_made_by_two();

@@ -1,0 +1,304 @@
+/*
+ * Races on a node, each made to happen at its one moment: a record that another process writes just
+ * before ours, commands for attempts that wait or run, the lease's clock; and what an error says of
+ * a command that has a secret and cannot start.
+ */
+#include "engine/node/journal.h"
+#include "tests/unit/node_client.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+static char home[] = "/tmp/node_race.XXXXXX";
+
+/* What another process writes into the journal just before our record of that kind. */
+static struct {
+    enum fr_rec_kind before, kind;
+    uint64_t epoch;
+} rival;
+
+static ssize_t write_second(int fd, const void *p, size_t n)
+{
+    enum { KIND = 12, ATTEMPT = 16 }; /* where the record has them */
+    const char *bytes = p;
+    struct fr_rec rec = {.kind = rival.kind, .epoch = rival.epoch};
+    struct fr_err err;
+
+    if (n > ATTEMPT + sizeof(rec.attempt) && memcmp(bytes, "FRJ1", 4) == 0 &&
+        bytes[KIND] == (char)rival.before) {
+        if (rival.kind == FR_REC_TOMBSTONE)
+            memcpy(&rec.attempt, bytes + ATTEMPT, sizeof(rec.attempt));
+        CHECK(fr_journal_append(fd, &rec, &err) == FR_OK);
+    }
+    return write(fd, p, n);
+}
+
+static bool ran(void)
+{
+    char path[100];
+
+    snprintf(path, sizeof(path), "%s/ran", home);
+    return unlink(path) == 0;
+}
+
+static struct fr_msg prepare_run(struct fr_str words[3])
+{
+    static char script[100];
+
+    snprintf(script, sizeof(script), "touch %s/ran", home);
+    return sh_prepare(words, script, true);
+}
+
+/* A tombstone comes between the supervisor's last look at the journal and its launch. */
+static void test_tombstone_first(void)
+{
+    struct fr_str words[3];
+    struct fr_msg m = prepare_run(words);
+
+    check_row("a tombstone just before the launch");
+    rival.before = FR_REC_LAUNCHED;
+    rival.kind = FR_REC_TOMBSTONE;
+    fr_sys.write = write_second;
+    struct client c = client_open(home, "flownode", 1);
+    fr_sys = fr_sys_real;
+    client_send(&c, &m);
+    CHECK(client_expect(&c, FR_MSG_PREPARED, m.prepare.attempt).prepared.rc != FR_OK);
+    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_TOMBSTONED);
+    CHECK_INT(client_close(&c, false), 0);
+    CHECK(!ran());
+}
+
+/* A newer connection comes between the look at the epoch and the record of the prepare. */
+static void test_epoch_first(void)
+{
+    struct fr_str words[3];
+    struct fr_msg m = prepare_run(words), got;
+
+    check_row("a newer connection just before the prepare");
+    rival.before = FR_REC_PREPARED;
+    rival.kind = FR_REC_EPOCH;
+    rival.epoch = 3;
+    fr_sys.write = write_second;
+    struct client c = client_open(home, "flownode", 2);
+    fr_sys = fr_sys_real;
+    client_send(&c, &m);
+    while ((got = client_next(&c)).type != 0)
+        CHECK(got.type != FR_MSG_LAUNCHED && got.type != FR_MSG_ENDED);
+    CHECK_INT(client_close(&c, false), 1);
+    CHECK(!ran());
+}
+
+/* A command on an old connection is refused before it is carried out. */
+static void test_old_connection(void)
+{
+    struct fr_str words[3];
+    struct fr_msg m = prepare_run(words);
+
+    check_row("a command on an old connection");
+    struct client older = client_open(home, "flownode", 4), newer;
+    CHECK_INT(client_status(&older, m.prepare.attempt), FR_AT_UNKNOWN);
+    newer = client_open(home, "flownode", 5);
+    CHECK_INT(client_status(&newer, m.prepare.attempt), FR_AT_UNKNOWN);
+    client_send(&older, &m);
+    struct fr_msg got = client_next(&older);
+    CHECK_INT(got.type, FR_MSG_ERROR);
+    CHECK_INT(got.error.rc, FR_BUSY);
+    CHECK_INT(client_close(&older, false), 1);
+    CHECK_INT(client_status(&newer, m.prepare.attempt), FR_AT_UNKNOWN);
+    CHECK_INT(client_close(&newer, false), 0);
+    CHECK(!ran());
+}
+
+/* An acknowledgement of an attempt that runs changes nothing. */
+static void test_early_ack(void)
+{
+    struct client c = client_open(home, "flownode", 6);
+    struct fr_str words[3];
+    struct fr_msg m = sh_prepare(words, "exec sleep 1000", true), ack = {.type = FR_MSG_ACK_END};
+
+    check_row("an acknowledgement while it runs");
+    client_send(&c, &m);
+    client_expect(&c, FR_MSG_LAUNCHED, m.prepare.attempt);
+    ack.ack_end.attempt = m.prepare.attempt;
+    client_send(&c, &ack);
+    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_RUNNING);
+    client_stop(&c, m.prepare.attempt, 0);
+    struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
+    CHECK_INT(e.cause, FR_END_STOPPED);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+static int64_t *boot; /* the boot clock of all processes; goes on over a suspend */
+
+static int64_t shared_boot(void)
+{
+    return __atomic_load_n(boot, __ATOMIC_SEQ_CST);
+}
+
+static void set_boot(int64_t ms)
+{
+    __atomic_store_n(boot, ms, __ATOMIC_SEQ_CST);
+}
+
+/* A machine that was suspended for longer than the lease stops the attempt when it wakes. */
+static void test_lease_suspended(void)
+{
+    struct fr_str words[3];
+    struct fr_msg m = sh_prepare(words, "echo up; exec sleep 1000", true),
+                  lease = {.type = FR_MSG_LEASE, .lease = {8}};
+
+    check_row("the lease over a suspend");
+    set_boot(5000);
+    fr_sys.boot_ms = shared_boot;
+    struct client c = client_open(home, "flownode", 7);
+    fr_sys = fr_sys_real;
+    m.prepare.request.lease_ms = 1000;
+    client_send(&c, &m);
+    client_attach(&c, m.prepare.attempt, 0);
+    client_await_log(&c, "up\n");
+    set_boot(5900);
+    client_send(&c, &lease);
+    CHECK_INT(client_expect(&c, FR_MSG_LEASED, any).leased.boot_ms, 5900);
+    set_boot(6800);
+    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_RUNNING);
+    set_boot(7000);
+    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_LEASE);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+/* Attempts that wait for descriptors start in the order in which they came; the lease of one
+ * counts from the engine's last renewal; one with a tombstone is not handed to a container. */
+static void test_queued(void)
+{
+    enum { N = 4, LEASED = 3 };
+    char scripts[N][200], gate[100], entered[100], path[120];
+    struct fr_str words[N + 1][3];
+    struct fr_msg m[N + 1], lease = {.type = FR_MSG_LEASE, .lease = {9}},
+                            tomb = {.type = FR_MSG_TOMBSTONE};
+    struct fr_buf order = {0};
+    struct fr_err err;
+
+    check_row("attempts that wait");
+    snprintf(gate, sizeof(gate), "%s/gate", home);
+    CHECK(mkfifo(gate, 0600) == 0);
+    set_boot(5000);
+    fr_sys.boot_ms = shared_boot;
+    node_descriptors = 24 + 3;
+    struct client c = client_open(home, "flownode", 8);
+    node_descriptors = 0;
+    fr_sys = fr_sys_real;
+    for (int i = 0; i < N; i++) {
+        snprintf(scripts[i], sizeof(scripts[i]), "echo %d >> %s/order%s%s", i, home,
+                 i == 0 ? "; read x < " : "", i == 0 ? gate : "");
+        m[i] = sh_prepare(words[i], scripts[i], true);
+        m[i].prepare.request.lease_ms = i == LEASED ? 1000 : 0;
+        client_send(&c, &m[i]);
+    }
+    snprintf(entered, sizeof(entered), "%s/runtime", home);
+    CHECK(fr_file_write(entered, "#!/bin/sh\n: > $0.ran\n", 21, 0700, &err) == FR_OK);
+    m[N] = sh_prepare(words[N], "true", true);
+    m[N].prepare.request.container =
+        (struct fr_container){fr_str_of(entered), FR_STR("box"), FR_STR("x"), fr_str_of(home)};
+    client_send(&c, &m[N]);
+    client_expect(&c, FR_MSG_LAUNCHED, m[0].prepare.attempt);
+    for (int i = 1; i <= N; i++)
+        CHECK_INT(client_status(&c, m[i].prepare.attempt), FR_AT_PREPARED);
+    tomb.tombstone.attempt = m[N].prepare.attempt;
+    client_send(&c, &tomb);
+    set_boot(5900);
+    client_send(&c, &lease);
+    client_expect(&c, FR_MSG_LEASED, any);
+    set_boot(6500);
+    int fd = open(gate, O_RDWR);
+    CHECK(write(fd, "\n", 1) == 1);
+    for (int i = 0; i < N; i++) {
+        struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m[i].prepare.attempt).ended;
+        CHECK(e.cause == FR_END_EXIT && e.code == 0);
+    }
+    CHECK_INT(client_status(&c, m[N].prepare.attempt), FR_AT_TOMBSTONED);
+    close(fd);
+    CHECK_INT(client_close(&c, false), 0);
+    snprintf(path, sizeof(path), "%s/order", home);
+    CHECK(fr_file_read(path, 100, &order, &err) == FR_OK);
+    CHECK_TEXT(order.p, "0\n1\n2\n3\n");
+    fr_buf_finish(&order);
+    snprintf(path, sizeof(path), "%s.ran", entered);
+    CHECK(access(path, F_OK) != 0);
+}
+
+/* An attempt that serve could not start is never started later. */
+static void test_not_started(void)
+{
+    struct client c = client_open(home, "flownode", 9);
+    struct fr_str words[3];
+    struct fr_msg m = sh_prepare(words, "true", true);
+
+    check_row("not started");
+    m.prepare.request.container = (struct fr_container){FR_STR("/no/such/runtime"), FR_STR("box"),
+                                                        FR_STR("x"), fr_str_of(home)};
+    client_send(&c, &m);
+    CHECK(client_expect(&c, FR_MSG_PREPARED, m.prepare.attempt).prepared.rc != FR_OK);
+    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_TOMBSTONED);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+#define SECRET "hidden-word"
+
+static const struct {
+    const char *name, *program, *cwd, *file, *want;
+} secret_rows[] = {
+    {"program with a path", "/no/" SECRET "/program", "", "", "/no/***/program"},
+    {"program on PATH", "no-" SECRET, "", "", "no-***"},
+    {"working folder", "/bin/true", "/no/" SECRET, "", "/no/***"},
+    {"PATH", "no-such", "", "", "on PATH=***"},
+    {"shipped file", "/bin/true", "", "files/" SECRET, "files/***"},
+};
+
+/* What an error quotes of a command is masked like its output. */
+static void test_secret_in_error(void)
+{
+    struct client c = client_open(home, "flownode", 10);
+    struct fr_str secret[] = {FR_STR("S=" SECRET), FR_STR("PATH=/bin/" SECRET)}, word;
+
+    for (size_t i = 0; i < sizeof(secret_rows) / sizeof(secret_rows[0]); i++) {
+        struct fr_file_want want = {fr_str_of(secret_rows[i].file), FR_STR("x"), 0600};
+        struct fr_str words[3], text;
+        struct fr_msg m = sh_prepare(words, "", true), got;
+        check_row(secret_rows[i].name);
+        word = fr_str_of(secret_rows[i].program);
+        m.prepare.request.argv = (struct fr_strs){&word, 1};
+        m.prepare.request.cwd = fr_str_of(secret_rows[i].cwd);
+        m.prepare.request.files = (struct fr_file_wants){&want, want.store.n > 0};
+        m.prepare.request.secret_env = (struct fr_strs){secret, 2};
+        client_send(&c, &m);
+        do {
+            got = client_next(&c);
+        } while (!c.closed && got.type != FR_MSG_ENDED &&
+                 (got.type != FR_MSG_PREPARED || got.prepared.rc == FR_OK));
+        text = got.type == FR_MSG_ENDED ? got.ended.text : got.prepared.text;
+        CHECK(!c.closed && strstr(text.p, secret_rows[i].want) != NULL);
+        CHECK(!c.closed && strstr(text.p, SECRET) == NULL);
+    }
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+int main(void)
+{
+    struct fr_err err;
+
+    signal(SIGPIPE, SIG_IGN);
+    CHECK(mkdtemp(home) != NULL);
+    boot = mmap(NULL, sizeof(*boot), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(boot != MAP_FAILED);
+    test_tombstone_first();
+    test_epoch_first();
+    test_old_connection();
+    test_early_ack();
+    test_lease_suspended();
+    test_queued();
+    test_not_started();
+    test_secret_in_error();
+    CHECK(fr_remove_tree(home, &err) == FR_OK);
+    return check_done();
+}
