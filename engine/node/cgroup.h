@@ -1,13 +1,13 @@
 /*
- * A control group (cgroup v2) for a supervisor and all that it starts. No process leaves it by
- * leaving its session, clearing its environment or losing its parents, so when the supervisor was
- * killed, whoever is in it belongs to the attempt that it had: a supervisor takes the next one only
- * when nothing is left of the last. It is one a supervisor, not one an attempt, because a process
- * is born in it for nothing, while moving one there waits for all processors (an RCU grace period,
- * milliseconds).
+ * A control group (cgroup v2) for a supervisor and everything that it starts. A process stays in it
+ * when it leaves its session, clears its environment or loses its parents. So after the supervisor
+ * was killed, every process in the cgroup belongs to its attempt: a supervisor takes the next
+ * attempt only when no process of the last one is left. There is one cgroup a supervisor, not one
+ * an attempt: a process is born in it at no cost, while moving a process there waits for an RCU
+ * grace period (milliseconds).
  *
- * Made below the cgroup that serve is in, where that is allowed (root, or a delegated one);
- * elsewhere there is none, its path is "", and all goes on without.
+ * It is made below the cgroup of serve if that is allowed (root, or a delegated cgroup). Otherwise
+ * there is none, and its path is "".
  * Files as in https://docs.kernel.org/admin-guide/cgroup-v2.html.
  */
 #ifndef FR_NODE_CGROUP_H
@@ -30,23 +30,23 @@ struct fr_str fr_cgroup_above(const char *path);
 /* Whether this process was born in path, a folder of fr_cgroup_path or "". */
 bool fr_cgroup_joined(const char *path);
 
-/* Removes the empty ones in own that are more than a minute old: whoever made them was killed
- * before it could start the supervisor, or with the home that names them. */
+/* Removes empty cgroups in own that are more than a minute old. Their serve was killed before it
+ * could start the supervisor, or their home was removed. */
 void fr_cgroup_tidy(const char *own);
 
-/* This process, which is in path, ends next, and path is removed then: by a process born above it,
- * since going there itself would hold up whoever forks on this machine for an RCU grace period,
- * milliseconds. Others that are in path go to the cgroup above. */
+/* Called by a process in path just before it ends: a process born above path removes path then.
+ * Moving this process up instead would delay every fork on the machine by an RCU grace period
+ * (milliseconds). Other processes in path are moved to the cgroup above. */
 void fr_cgroup_leave(const char *path);
 
-/* Adds to out, as pid_t, those in path and below it. Zombies are not among them, nor who is in
- * another pid namespace. None when it is gone, "" or NULL. */
+/* Adds to out the processes in path and below it, as pid_t, without zombies and processes of other
+ * pid namespaces. Adds none if path is gone, "" or NULL. */
 void fr_cgroup_pids(const char *path, struct fr_buf *out);
 
-/* SIGKILL to all at once, also to those being born (Linux 5.14; before that nothing happens). */
+/* SIGKILL to all processes at once, also to new ones (needs Linux 5.14; does nothing before). */
 void fr_cgroup_kill(const char *path);
 
-/* Removes it and those below it, as far as nobody is in them. NULL and "" are fine. */
+/* Removes path and the cgroups below it that have no process. NULL and "" are fine. */
 void fr_cgroup_remove(const char *path);
 
 #endif

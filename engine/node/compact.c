@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* What is forgotten keeps its files for their days (prune.h): from now on its log's date says since
- * when. One that was acknowledged long after its last output gets a new date. */
+/* The files of a forgotten attempt stay for their days (prune.h), counted from the date of its log.
+ * The log of an attempt that was acknowledged long after its last output gets a new date. */
 static void date_logs(const struct fr_node_home *h, const struct fr_table *t)
 {
     const int64_t day_s = 86400;

@@ -1,11 +1,12 @@
 /*
- * A shorter journal in place of a long one. Everybody who has the journal open holds the home's
- * lock (home.h), so whoever has it alone may replace the file: nobody appends to the old one, and
- * who opens it later opens the new one. Written beside it, synced, renamed: a kill or power cut at
- * any step leaves the old one or the new one, whole.
+ * Replaces a long journal by a shorter one. Every process that has the journal open holds the
+ * home's shared lock (home.h), so a process that holds the lock exclusively may replace the file:
+ * no other process appends to the old file, and later ones open the new file. The new file is
+ * written beside the old one, synced and renamed: after a kill or power cut at any step, one of the
+ * two is there, whole.
  *
- * No older connection is left then either, so nothing can start late what is forgotten here; what
- * a connection that begins later may do is decided by the epochs, which stay (table.h).
+ * No older connection is left at that time, so none can start a forgotten attempt late. The epochs
+ * stay (table.h); they decide what later connections may do.
  */
 #ifndef FR_NODE_COMPACT_H
 #define FR_NODE_COMPACT_H
@@ -15,9 +16,10 @@
 
 enum { FR_COMPACT_MIN = 64 << 10 };
 
-/* h is held alone and t is what its journal says. Does nothing below FR_COMPACT_MIN bytes or when
- * less than half would be saved. t is read anew and h->journal opened anew when it was replaced.
- * An error: the old journal stands, unless *broken: then t and h->journal are of no use. */
+/* The caller holds h exclusively, and t is read from its journal. Does nothing below FR_COMPACT_MIN
+ * bytes, or if less than half would be saved. After a replacement t is read again and h->journal is
+ * the new file. After an error the old journal stands, unless *broken: t and h->journal are invalid
+ * then. */
 enum fr_rc fr_journal_compact(struct fr_node_home *h, struct fr_table *t, bool *broken,
                               struct fr_err *err);
 

@@ -1,8 +1,8 @@
 /*
  * The node's home: a folder (0700) that one control home owns on a node. No command starts in it.
  *
- *   lock             shared by every serve and supervisor as long as it lives; who gets it alone
- *                    may replace the journal and remove from the store
+ *   lock             every serve and supervisor shares it while it lives; the exclusive holder
+ *                    may replace the journal and remove files from the store
  *   journal          journal.h
  *   log/ATTEMPT      output of an attempt; its supervisor holds the file's lock as long as it lives
  *   log/ATTEMPT.idx  when it was written (logfile.h)
@@ -15,7 +15,7 @@
  *   r/RUN            shared by every serve that a flowrun started for the run; the last removes it
  *   work/            FLOWRUN_WORK, where the inventory names no work folder; never cleared by us
  *
- * What of ended attempts and of the store stays: prune.h.
+ * prune.h says how long ended attempts and shipped files stay.
  */
 #ifndef FR_NODE_HOME_H
 #define FR_NODE_HOME_H
@@ -31,14 +31,14 @@ struct fr_node_home {
     int journal, lock; /* owns */
 };
 
-/* Makes the folders that are missing, and shares the lock. Waits while another has it alone;
- * FR_BUSY when that takes FR_HOME_WAIT_MS. FR_USAGE when path is too long. */
+/* Makes missing folders and shares the lock. Waits while another process holds the lock
+ * exclusively; FR_BUSY after FR_HOME_WAIT_MS. FR_USAGE: path is too long. */
 enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err);
 void fr_home_close(struct fr_node_home *h);
 
-/* Takes the lock alone; false when another serve or supervisor is there. Never waits. */
+/* Takes the lock exclusively; false if another serve or supervisor holds it. Never waits. */
 bool fr_home_alone(struct fr_node_home *h);
-void fr_home_share(struct fr_node_home *h); /* ends that */
+void fr_home_share(struct fr_node_home *h); /* shares it again */
 
 enum fr_home_kind {
     FR_HOME_LOG,
@@ -49,21 +49,21 @@ enum fr_home_kind {
     FR_HOME_OUTPUT
 };
 
-/* Path of what belongs to an attempt. */
+/* Path of an attempt's file or folder. */
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
                   char out[FR_NODE_PATH]);
 
 /* True for a relative path without empty, "." and ".." parts. */
 bool fr_path_is_inner(struct fr_str path);
 
-/* Whether what stands between home and path (below it) and is there already is folders alone: a
- * task may have planted a symlink. */
+/* False if a parent of path below home exists and is not a folder: a task may have planted a
+ * symlink. */
 bool fr_home_plain(const char *home, const char *path);
 
-/* Whether the attempt's supervisor lives: its lock is held. A log that is not there: no. */
+/* Whether the attempt's supervisor lives, which holds the lock of its log. No log: false. */
 bool fr_home_alive(const char *home, struct fr_id attempt);
 
-/* Shares the lock which says that a flowrun drives this run here, until fr_home_leave_run. */
+/* Shares the run's lock until fr_home_leave_run. The lock says that a flowrun drives the run. */
 enum fr_rc fr_home_hold_run(const char *home, struct fr_id run, int *fd, struct fr_err *err);
 void fr_home_leave_run(const char *home, struct fr_id run, int fd); /* fd -1: nothing */
 

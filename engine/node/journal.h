@@ -15,8 +15,8 @@
  * serve ends its connection and names the reason: no attempt starts on a node that cannot keep its
  * journal. Attempts that run go on.
  *
- * It would grow for ever, so it is now and then replaced by a shorter one that says the same
- * (compact.h), by who holds the home's lock alone (home.h): nobody else has it open then.
+ * A process that holds the home's lock exclusively (home.h) replaces a long journal by a shorter
+ * one (compact.h). No other process has the journal open then.
  */
 #ifndef FR_NODE_JOURNAL_H
 #define FR_NODE_JOURNAL_H
@@ -32,9 +32,9 @@ enum fr_rec_kind {
     FR_REC_PREPARED,  /* a supervisor is about to be started */
     FR_REC_LAUNCHED,  /* the command is about to be started */
     FR_REC_EXITED,    /* the command ended; its processes may still be there */
-    FR_REC_ENDED,     /* all of it is over: ended */
+    FR_REC_ENDED,     /* the attempt is over: ended */
     FR_REC_TOMBSTONE, /* never to be started */
-    FR_REC_ACKED      /* the engine has end and log: all of it may be removed (prune.h) */
+    FR_REC_ACKED      /* the engine has end and log: its files may be removed (prune.h) */
 };
 
 struct fr_rec {

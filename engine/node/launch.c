@@ -62,8 +62,8 @@ static enum fr_rc place_file(struct sup *s, const struct fr_file_want *f, struct
     return rc == FR_OK ? copy_file(from, to, f->mode != 0 ? f->mode : 0600, err) : rc;
 }
 
-/* The empty folder of this process's last attempt gets a new name: that costs a tenth of a new
- * folder. Not one whose mode or owner was changed. */
+/* Renames the empty folder of this process's last attempt, which costs a tenth of a new folder. A
+ * folder whose mode or owner was changed is not taken. */
 static bool take_spare_dir(struct sup *s)
 {
     char spare[FR_NODE_PATH];
@@ -113,13 +113,13 @@ static enum fr_rc fill_dir(struct sup *s, struct fr_err *err)
     return rc;
 }
 
-/* Claimed, too: between the launch, which lets go of the port, and the command's own bind another
- * attempt on this machine must not take it. */
-static bool hold_one(struct sup *s, int wish)
+/* Holds the port and claims it: the launch closes the port, and no other attempt on this machine
+ * may take it before the command binds it. */
+static bool hold_one(struct sup *s, int wanted)
 {
     int port = 0;
 
-    s->port_fd = fr_sys.hold_port(wish, &port);
+    s->port_fd = fr_sys.hold_port(wanted, &port);
     if (s->port_fd < 0)
         return false;
     s->claim_fd = fr_sys.claim_port(port);
@@ -134,7 +134,7 @@ static bool hold_one(struct sup *s, int wish)
     return true;
 }
 
-/* Who listens there is not ours to find out: the engine's preflight names holders. */
+/* Does not look for the process that listens there: the engine's preflight names it. */
 static enum fr_rc hold_port(struct sup *s, struct fr_err *err)
 {
     const bool any = s->req->port == FR_PORT_ANY;

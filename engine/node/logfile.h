@@ -1,15 +1,15 @@
 /*
  * The log file of an attempt: its output, already masked, appended as it comes. Beside it an index
- * of (offset, node's mono_ms) pairs, sparse: one when FR_LOG_INDEX_MS have passed. What cannot be
- * kept (limit, full disk) is counted and never blocks the task.
+ * of (offset, node's mono_ms) pairs, at most one in FR_LOG_INDEX_MS. Bytes that
+ * cannot be kept (limit, full disk) are counted and never block the task.
  *
  * Limit: with FR_LOG_STOP the first max bytes are kept. With FR_LOG_DROP_MIDDLE the last
  * min(max/2, FR_LOG_TAIL) bytes of them are held in memory and appended at the end. Where bytes
  * were dropped, a line says how many.
  *
- * Until then the tail can be read in a file beside the log (base/tail.h). It also serves when the
- * supervisor is killed: fr_logfile_recover appends from it what the log does not have yet. The log
- * never changes but by appending. A tail that cannot be written there is still in memory.
+ * Until then the tail can be read in a file beside the log (base/tail.h). If the supervisor is
+ * killed, fr_logfile_recover appends the missing bytes from that file. The log only changes by
+ * appending. If the file cannot be written, the tail is still in memory.
  */
 #ifndef FR_NODE_LOGFILE_H
 #define FR_NODE_LOGFILE_H
@@ -49,12 +49,12 @@ enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id 
 
 void fr_logfile_add(struct fr_logfile *l, const char *p, size_t n);
 
-/* The tail and the count of what was dropped; to be called once, before close. */
+/* Appends the tail and the count of dropped bytes; call once, before close. */
 void fr_logfile_end(struct fr_logfile *l);
 void fr_logfile_close(struct fr_logfile *l); /* releases the lock */
 
-/* Does fr_logfile_end's part for a supervisor that was killed. May be repeated. *dropped: bytes of
- * the output that the log does not have. After a reboot the tail is not used: whole: false. */
+/* Does the work of fr_logfile_end for a killed supervisor. May be repeated. *dropped: bytes of the
+ * output that the log does not have. whole: false after a reboot; the tail is not used then. */
 void fr_logfile_recover(const char *home, struct fr_id attempt, bool whole, uint64_t *dropped);
 
 #endif

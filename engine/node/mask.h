@@ -1,7 +1,6 @@
 /*
- * Secrets in output: each occurrence of a value becomes "***", also when it arrives in pieces.
- * Bytes that may be the beginning of a secret are held back until the next ones, or the end,
- * decide.
+ * Masks secrets in output: each occurrence of a value becomes "***", also if it arrives in pieces.
+ * Bytes that may begin a secret are held back until the next bytes, or the end, decide.
  */
 #ifndef FR_NODE_MASK_H
 #define FR_NODE_MASK_H

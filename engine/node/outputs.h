@@ -16,9 +16,9 @@
 #include "engine/base/err.h"
 #include "engine/wire/request.h"
 
-/* Parses text; *out gets "K=V" in arena. declared: names allowed. FR_USAGE names line and reason;
- * what was right before it is in *out. The text quotes what is wrong. Outputs of a task that
- * declares none are FR_USAGE, and err says the line that declares them. */
+/* Parses text; *out gets "K=V" in arena. declared: names allowed. FR_USAGE names line and reason
+ * and quotes the mistake; the outputs before it are in *out. If the task declares none, an output
+ * is FR_USAGE, and err shows the line that declares it. */
 enum fr_rc fr_outputs_parse(struct fr_str text, const struct fr_strs *declared,
                             struct fr_arena *arena, struct fr_strs *out, struct fr_err *err);
 

@@ -1,5 +1,5 @@
-/* The process of a supervisor: it takes one attempt after another from the serve that started it,
- * and ends when that one is gone. */
+/* The process of a supervisor. It takes one attempt after another from the serve that started it,
+ * and ends when that serve has closed the socket. */
 #include "engine/node/cgroup.h"
 #include "engine/node/sup.h"
 
@@ -51,7 +51,7 @@ static void close_process(struct sup_process *p)
     fr_cgroup_leave(p->cgroup);
 }
 
-/* The next whole handover among what was read; other messages came too late for an attempt that is
+/* Finds the next whole handover in the input. Other messages came too late for an attempt that is
  * over. */
 static enum fr_rc find_order(struct sup_process *p, struct fr_arena *arena,
                              struct fr_supervise *out, bool *found)

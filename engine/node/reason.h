@@ -8,11 +8,12 @@
 
 #include <stdint.h>
 
-/* A copy of an error's text in the arena; without memory for it still some text: an end with one is
- * not taken for one that went well. */
+/* A copy of an error's text in the arena. Never empty, also without memory: an empty text would
+ * mean success. */
 struct fr_str fr_reason_keep(const char *text, struct fr_arena *arena);
 
-/* text is the end of an output; whole: its beginning, too. Empty: it says nothing. In the arena. */
+/* The reason in text, the end of an output; whole: text has the beginning, too. In the arena; empty
+ * if there is no reason. */
 struct fr_str fr_reason_of(struct fr_str text, bool whole, struct fr_arena *arena);
 
 /* The same of the file's first size bytes. */

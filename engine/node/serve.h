@@ -1,7 +1,7 @@
 /*
  * `flownode serve`: one connection of an engine. It speaks wire over two descriptors, starts
- * supervisors, talks to those that live, clears up after those that died, and ends when its input
- * ends; supervisors go on.
+ * supervisors, talks to live ones and cleans up after dead ones. It ends when its input ends; the
+ * supervisors go on.
  */
 #ifndef FR_NODE_SERVE_H
 #define FR_NODE_SERVE_H
@@ -11,10 +11,10 @@
 struct fr_serve_args {
     const char *home;           /* folder; made when it is not there */
     const char *self;           /* absolute path of this program, for FR_ARGV_FLOWNODE */
-    const char *build;          /* its id of the linker, for hello */
+    const char *build;          /* its build id, for hello */
     const char *const *environ; /* NULL-terminated */
     int in, out;                /* set non-blocking; not closed */
-    size_t descriptors; /* that it may have open: attempts beyond that wait; 0: any number */
+    size_t descriptors;         /* limit of open ones: further attempts wait; 0: no limit */
 };
 
 /* FR_OK when the input ended. FR_PROTO: the other side broke the protocol, or a newer connection

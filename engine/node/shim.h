@@ -1,7 +1,7 @@
 /*
  * Attempts inside a container: serve has the container runtime start `flownode shim` in it, which
- * becomes the supervisor there. What to do is handed over through HOME/s/ATTEMPT, a socket in the
- * mounted home: secrets are never on a disk.
+ * becomes the supervisor there. The attempt is handed over through HOME/s/ATTEMPT, a socket in the
+ * mounted home, so that no secret is on a disk.
  */
 #ifndef FR_NODE_SHIM_H
 #define FR_NODE_SHIM_H
@@ -16,7 +16,7 @@ struct fr_shim_args {
     const char *const *environ; /* the container's */
 };
 
-/* Detaches a process that waits up to 30 s to be handed its attempt, and supervises it. */
+/* Detaches a process that waits up to 30 s for its attempt, and supervises it. */
 enum fr_rc fr_shim(const struct fr_shim_args *a, struct fr_err *err);
 
 #endif

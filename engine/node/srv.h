@@ -20,11 +20,11 @@ enum {
     SRV_SHIM_MS = 30000,    /* for a container to start the shim */
     SRV_SYNC_MS = 200,      /* journal writes are synced together */
     SRV_LOOK_MS = 4000,     /* between looks for a newer connection */
-    SRV_STALLED_MS = 15000, /* beyond the grace of a stop: its supervisor does not run */
-    SRV_TAIL_MS = 200,      /* so often at most FR_TAIL_MAX bytes of a tail are sent */
+    SRV_STALLED_MS = 15000, /* after a stop's grace period: the supervisor is stalled */
+    SRV_TAIL_MS = 200,      /* in each, FR_TAIL_MAX bytes of a tail are sent at most */
     SRV_IDLE_MS = 120000,   /* without a frame, the connection is given up */
-    SRV_SPARE = 32,         /* supervisors kept for the next attempt */
-    SRV_CTL_MAX = 1 << 20   /* waiting control bytes above which nothing more is read */
+    SRV_SPARE = 32,         /* idle supervisors kept for the next attempts */
+    SRV_CTL_MAX = 1 << 20   /* control bytes in the queue above which no input is read */
 };
 
 /* An attempt that this connection deals with. */
@@ -34,26 +34,26 @@ struct srv_live {
     int fd;               /* to its supervisor, -1 */
     struct fr_wire_in in;
     struct fr_buf out;      /* for the supervisor; kept until there is one */
-    struct fr_buf order;    /* handover that no supervisor has answered yet */
-    uint64_t queued;        /* its turn among those that wait for descriptors; 0: it does not */
-    bool handed_over;       /* a new supervisor process has it, not a spare one */
+    struct fr_buf order;    /* the handover until a supervisor answers it */
+    uint64_t queued;        /* place in the queue for descriptors; 0: not queued */
+    bool handed_over;       /* to a new supervisor process, not to a spare one */
     bool report;            /* the engine gets a message at its end */
-    bool starting;          /* prepare was asked here and not answered yet */
-    bool failed;            /* what it was asked cannot be done: no more tries */
+    bool starting;          /* a prepare is not answered yet */
     int64_t due_ms;         /* next look, INT64_MAX: none */
     int64_t stop_by_ms;     /* deadline of a stop that was sent; 0: none was */
     int64_t shim_until_ms;  /* 0: no shim awaited */
     struct fr_proc runtime; /* RUNTIME exec -d, pid 0: none */
-    char box[65];           /* the container that it goes into, as far as its name fits */
+    char box[65];           /* name of its container, cut to fit */
     uint32_t pid, port;
     bool sweeping;
     struct fr_stopper stopper;
     bool follow; /* its log is sent, from offset on */
     uint64_t offset;
     int log_fd, index_fd;
-    bool more; /* there may be bytes behind offset, or of the tail behind tail_at */
-    bool tail; /* of a full log the tail is sent, too … */
-    bool tail_told, tail_waits; /* … its end was; no more of it is before tail_ms */
+    bool more;       /* there may be bytes behind offset, or of the tail behind tail_at */
+    bool tail;       /* the tail of a full log is sent, too */
+    bool tail_ended; /* the end of the tail was sent */
+    bool tail_waits; /* no more of the tail is sent before tail_ms */
     int tail_fd;
     uint64_t tail_at, tail_sent; /* tail_sent: since SRV_TAIL_MS before tail_ms */
     int64_t tail_ms;
@@ -68,9 +68,9 @@ struct srv_get {
 
 enum srv_look {
     SRV_LOOK_NOT,
-    SRV_LOOK_THERE, /* before it is sent: is it there already? */
-    SRV_LOOK_CAME,  /* all came: is it what it should be? */
-    SRV_LOOK_TWICE  /* it is not: but an older connection may have finished it meanwhile */
+    SRV_LOOK_THERE, /* before the transfer: is the file there already? */
+    SRV_LOOK_CAME,  /* after the transfer: has the file the right hash? */
+    SRV_LOOK_TWICE  /* it has not: an older connection may have finished the file meanwhile */
 };
 
 struct srv_put {
@@ -79,7 +79,7 @@ struct srv_put {
     int fd;
     uint32_t mode;
     enum srv_look look;
-    struct fr_hash *hash; /* owns: of what is looked at; some of it a turn */
+    struct fr_hash *hash; /* owns: hashes the file, a slice a turn */
     struct fr_err err;    /* SRV_LOOK_TWICE: the answer if the file is not there */
     char sha256[65];
     char tmp[FR_NODE_PATH], path[FR_NODE_PATH];
@@ -93,10 +93,10 @@ struct srv {
     struct fr_strs environ;
     struct fr_wire_in in;
     struct fr_buf ctl, out; /* messages waiting; bytes being written */
-    uint64_t credit;        /* bulk bytes the engine still takes */
-    uint64_t owed;          /* bulk bytes taken and not yet granted again */
+    uint64_t credit;        /* bulk bytes that the engine still takes */
+    uint64_t owed;          /* bulk bytes received and not yet granted again */
     bool hello, over;
-    struct fr_id run; /* that it serves */
+    struct fr_id run; /* the run of this connection */
     int run_fd;       /* owns: its lock, -1 before hello */
     uint64_t epoch;
     uint32_t keep_days; /* of hello */
@@ -136,7 +136,7 @@ struct srv {
 void srv_send(struct srv *s, const struct fr_msg *m);
 void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
-/* Appends the record and reads the journal: the table then says which record counts. */
+/* Appends the record and reads the journal. The table then says which record counts. */
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
 
 /* srv_attempt.c: takes a message about attempts. */
@@ -172,11 +172,11 @@ enum fr_rc srv_hand_over(struct srv *s, struct srv_live *l, const struct fr_supe
                          struct fr_err *err);
 void srv_supervisor_cgroup(struct srv *s, struct fr_id socket_id,
                            char path[FR_NODE_PATH]); /* "": none */
-/* An idle one died before it took the attempt: true when a new one has it now. */
+/* A spare supervisor died before it took the attempt. True: a new supervisor has it now. */
 bool srv_hand_over_again(struct srv *s, struct srv_live *l);
-void srv_spare_keep(struct srv *s, struct srv_live *l); /* l's supervisor let go of its attempt */
-void srv_spare_gone(struct srv *s, int fd);             /* an idle one ended */
-void srv_cgroup_tidy(struct srv *s);                    /* cgroups that nobody will ask for */
+void srv_spare_keep(struct srv *s, struct srv_live *l); /* l's supervisor has ended its attempt */
+void srv_spare_gone(struct srv *s, int fd);             /* a spare supervisor ended */
+void srv_cgroup_tidy(struct srv *s);                    /* removes cgroups without a supervisor */
 void srv_spare_finish(struct srv *s);
 
 /* start.c: starts the attempt, whose PREPARED stands in the journal at journal_at or later. Where
@@ -184,7 +184,7 @@ void srv_spare_finish(struct srv *s);
 void srv_start(struct srv *s, const struct fr_prepare *p, uint64_t journal_at);
 void srv_start_queued(struct srv *s); /* those whose turn has come */
 void srv_unqueue(struct srv *s, struct srv_live *l);
-/* Says to an engine that waits for prepared that nothing was started and nothing will be. */
+/* Answers a prepare: nothing was started, and nothing will be. */
 void srv_refuse(struct srv *s, struct fr_id id, const struct fr_err *err);
 
 /* shim.c: starts RUNTIME exec -d …; l->out then begins with the handover. */
@@ -193,10 +193,10 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
 
 /* srv_bulk.c: puts one bulk message into s->out, or nothing. */
 void srv_bulk_next(struct srv *s);
-/* The rest of a log that ends there, if it is short: its last lines come before word of the end. */
+/* Sends the rest of a log that ends at end, if it is short: the last lines come before ENDED. */
 void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
-/* A path below the home goes through folders alone: a task may have planted a symlink. What the
- * user names elsewhere may go through links. */
+/* False: the path lies below the home and goes through a symlink, which a task may have planted.
+ * Paths outside the home may go through links. */
 bool srv_path_plain(const struct srv *s, const char *path);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
 void srv_bulk_finish(struct srv *s);

@@ -165,7 +165,7 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
     l->offset = m->offset;
     l->tail = m->tail;
     l->tail_at = m->tail_at;
-    l->tail_told = false;
+    l->tail_ended = false;
     l->more = !l->starting; /* else it is said when there is some */
     if (st == FR_AT_ENDED) {
         srv_send_ended(s, a);
@@ -197,8 +197,8 @@ static void write_tombstone(struct srv *s, struct fr_id id)
     }
 }
 
-/* This home knows nothing of the attempt, but its command may have been started before somebody
- * removed what the home knew: it counts as launched then, and what is left of it is stopped as if
+/* The journal has no record of the attempt, but its command may run: the home may have been removed
+ * after the launch. If it has processes, the attempt counts as launched, and they are stopped as if
  * its supervisor had died. */
 static bool stop_stray(struct srv *s, const struct fr_stop *stop)
 {

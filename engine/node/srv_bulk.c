@@ -67,8 +67,8 @@ static bool put_tail(struct srv *s, struct srv_live *l, const struct fr_tail_hea
     return true;
 }
 
-/* True when a piece of the tail was put out. However much the task writes, the link gets so much in
- * a time alone. */
+/* True when a piece of the tail was put out. The link carries FR_TAIL_MAX bytes of it in
+ * SRV_TAIL_MS at most, however much the task writes. */
 static bool send_tail(struct srv *s, struct srv_live *l)
 {
     int64_t now = fr_sys.mono_ms();
@@ -103,13 +103,13 @@ static bool send_log(struct srv *s, struct srv_live *l)
         return false;
     open_file(s, l, FR_HOME_LOG, &l->log_fd);
     size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX;
-    if (l->tail && !l->tail_told)
+    if (l->tail && !l->tail_ended)
         open_file(s, l, FR_HOME_TAIL, &l->tail_fd);
-    if (l->tail && !l->tail_told && l->tail_fd >= 0 && fr_tail_look(l->tail_fd, &h)) {
+    if (l->tail && !l->tail_ended && l->tail_fd >= 0 && fr_tail_look(l->tail_fd, &h)) {
         if (l->offset >= h.head && h.joined == 0)
             return send_tail(s, l);
         if (l->offset >= h.head) { /* before what the log has behind its head */
-            l->tail_told = true;
+            l->tail_ended = true;
             l->tail_at = h.end;
             return put_tail(s, l, &h, (struct fr_str){0});
         }

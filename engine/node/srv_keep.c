@@ -1,4 +1,4 @@
-/* What of the past stays in the home: a shorter journal, and what is kept of attempts and store. */
+/* Keeps the home small: compacts the journal, and removes old attempts and shipped files. */
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/node/compact.h"
@@ -34,8 +34,8 @@ static bool swept_path(const struct srv *s, char path[FR_NODE_PATH])
     return snprintf(path, FR_NODE_PATH, "%s/swept", s->home.path) < FR_NODE_PATH;
 }
 
-/* "WHEN ALONE DAYS BYTES KEPT": the last look through the home, which takes as long as its past is.
- * A word that is torn or missing costs another look, so it is not synced. */
+/* Writes "WHEN ALONE DAYS BYTES KEPT" about the last look through the home, whose time grows with
+ * the number of files. The file is not synced: a torn or missing one only costs another look. */
 static void write_swept(const struct srv *s)
 {
     char path[FR_NODE_PATH], text[SWEPT_MAX];
@@ -89,9 +89,9 @@ static void end_prune(struct srv *s)
     s->pruning = NULL;
 }
 
-/* Looks through the home, some of it with every turn of the loop. Alone: with the lock for this
- * serve alone, for KEEP_ALONE_MS at most; so long no attempt is started and no other serve comes.
- */
+/* Begins to look through the home; every turn of the loop does a part. Alone: this serve holds the
+ * lock exclusively, for KEEP_ALONE_MS at most. Until then no attempt starts and no other serve
+ * opens the home. */
 static void prune(struct srv *s, bool alone)
 {
     struct fr_prune p = {.home = s->home.path,
@@ -142,7 +142,7 @@ static void step_prune(struct srv *s, int64_t until)
     }
 }
 
-/* The journal first: what it forgets goes by the date of its log. */
+/* Compacts the journal first: a forgotten attempt is removed by the date of its log. */
 void srv_keep_begin(struct srv *s, const struct fr_hello *h)
 {
     bool broken = false, alone = fr_home_alone(&s->home);
@@ -169,7 +169,8 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
         fr_home_share(&s->home);
 }
 
-/* Nobody needs a large log twice on one disk. It stays as an empty file, whose date counts. */
+/* The engine's copy of a large log lies on the same disk. An empty file stays, whose date counts.
+ */
 static void empty_log(const struct srv *s, struct fr_id attempt)
 {
     char path[FR_NODE_PATH];
@@ -239,7 +240,7 @@ bool srv_keep_busy(const struct srv *s)
     return s->pruning != NULL || s->acked.n > 0;
 }
 
-/* A home is looked through to the end even by a connection that is always short. */
+/* Goes on for KEEP_END_MS, so that short connections, too, get through a whole home. */
 void srv_keep_finish(struct srv *s)
 {
     int64_t until = fr_sys.mono_ms() + KEEP_END_MS;

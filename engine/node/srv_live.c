@@ -1,5 +1,5 @@
-/* Supervisors as serve sees them: reached by socket while they live, cleared up after when they
- * died. */
+/* Supervisors as serve sees them. It talks to the live ones by socket and cleans up after the dead.
+ */
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/node/cgroup.h"
@@ -81,8 +81,8 @@ void srv_live_load(struct srv *s)
     }
 }
 
-/* Whether somebody may still listen there: a shim that waits for its attempt takes one connection
- * alone, so it is not asked. */
+/* Whether a process may still listen there. A shim that waits for its attempt accepts only one
+ * connection, so no connection is tried there. */
 static bool may_listen(struct srv *s, struct fr_id id, const char *path)
 {
     const struct fr_attempt *a = fr_table_find(&s->table, id);
@@ -133,7 +133,7 @@ void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m)
     l->due_ms = fr_sys.mono_ms();
 }
 
-/* A supervisor that was killed has left it. */
+/* Removes the socket that a killed supervisor left. */
 void srv_live_unlink(struct srv *s, struct fr_id id)
 {
     char path[FR_NODE_PATH];
@@ -142,7 +142,7 @@ void srv_live_unlink(struct srv *s, struct fr_id id)
     fr_sys.unlink(path);
 }
 
-/* What the dead supervisor journalled of the exit, or nothing. */
+/* The exit as the dead supervisor journalled it, else an end of cause lost. */
 static void known_end(const struct fr_attempt *a, struct fr_arena *arena, struct fr_ended *e)
 {
     struct fr_err err;
@@ -159,8 +159,8 @@ static void known_end(const struct fr_attempt *a, struct fr_arena *arena, struct
                   : FR_STR("its supervisor is gone");
 }
 
-/* Everything of a dead supervisor's attempt is gone, or named: its end is written down in its
- * place. */
+/* Journals the end of an attempt whose supervisor is dead. Its processes are gone, or named as
+ * survivors. */
 static void record_end(struct srv *s, struct srv_live *l, const char *why)
 {
     char path[FR_NODE_PATH];
@@ -214,7 +214,7 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
     l->due_ms = fr_sys.mono_ms();
 }
 
-/* The attempt never starts. Answers the engine's prepare or stop, whichever is open. */
+/* The attempt never starts: answers the open prepare or stop of the engine. */
 static void say_tombstoned(struct srv *s, struct srv_live *l, const char *why)
 {
     struct fr_msg m = {.type = FR_MSG_PREPARED};
@@ -285,7 +285,7 @@ static void connect_socket(struct srv *s, struct srv_live *l)
     }
 }
 
-/* A shim has no lock before it was handed its attempt; its socket is awaited. */
+/* Waits for the shim's socket. A shim holds no lock before it has its attempt. */
 static void await_shim(struct srv *s, struct srv_live *l)
 {
     struct fr_wait w = {0};
@@ -387,7 +387,7 @@ void srv_live_step(struct srv *s, struct srv_live *l)
         supervisor_died(s, l);
 }
 
-/* The supervisor has nothing more to say: the next step looks at the journal. */
+/* The supervisor sends nothing more: the next step reads the journal. */
 static void let_go(struct srv *s, struct srv_live *l)
 {
     struct fr_err err;
@@ -401,7 +401,7 @@ static void let_go(struct srv *s, struct srv_live *l)
         srv_fail(s, &err);
 }
 
-/* prepared and launched go to the engine as they are; grew makes the log be read. False: the
+/* PREPARED and LAUNCHED go to the engine unchanged; GREW makes serve read the log. False: the
  * supervisor has another attempt, or none. */
 static bool take(struct srv *s, struct srv_live *l, const struct fr_msg *m)
 {

@@ -109,7 +109,7 @@ static void put_done(struct srv *s, struct srv_put *p)
     drop_put(s, p);
 }
 
-/* What was looked for: the file is whole at its place, or was not there and is to be sent. */
+/* The look is done: the file is whole at its place, or the engine has to send it. */
 static void looked(struct srv *s, struct srv_put *p, enum srv_look look, bool whole)
 {
     if (look == SRV_LOOK_TWICE && whole) {
@@ -139,7 +139,7 @@ static void look_for(struct srv *s, struct srv_put *p, enum srv_look look)
         looked(s, p, look, false);
 }
 
-/* All came, and was hashed, or rc and p->err say why not. */
+/* The file was received and hashed, or rc and p->err say why not. */
 static void came(struct srv *s, struct srv_put *p, enum fr_rc rc, const char *hash)
 {
     if (rc == FR_OK && strcmp(hash, p->sha256) != 0) {

@@ -1,4 +1,4 @@
-/* Starting an attempt: at once, or in its turn where there are no descriptors for another one. */
+/* Starts an attempt: at once, or when descriptors for another attempt are free. */
 #include "engine/node/srv.h"
 #include "engine/node/supervise.h"
 
@@ -7,8 +7,8 @@ enum {
     DESCRIPTORS_EACH = 3  /* of an attempt: its supervisor's socket, its log, the log's index */
 };
 
-/* Whether there are descriptors for the attempts that do not wait, and for so many more. One
- * attempt is always started, but none while this serve has the home alone (srv_keep.c). */
+/* Whether there are descriptors for `more` attempts beside those that are not queued. One attempt
+ * can always start, except while this serve holds the home's lock exclusively (srv_keep.c). */
 static bool has_room(const struct srv *s, size_t more)
 {
     size_t n = s->n_lives - s->n_queued + more;
@@ -33,7 +33,7 @@ void srv_refuse(struct srv *s, struct fr_id id, const struct fr_err *err)
     srv_send(s, &m);
 }
 
-/* A go that came while it waited stands behind the handover. */
+/* A go that came while the attempt was queued follows the handover. */
 static enum fr_rc begin(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
                         struct fr_err *err)
 {
@@ -115,7 +115,7 @@ static struct srv_live *first_queued(const struct srv *s)
     return first;
 }
 
-/* The lease counts from the last word of the engine, not from the prepare. */
+/* The lease counts from the engine's last renewal, not from the prepare. */
 static void start_queued(struct srv *s, struct srv_live *l)
 {
     struct fr_buf order = l->order;
@@ -141,9 +141,6 @@ void srv_start_queued(struct srv *s)
     while (s->n_queued > 0 && has_room(s, 1)) {
         struct srv_live *l = first_queued(s);
         srv_unqueue(s, l);
-        if (l->a->tombstoned)
-            l->due_ms = fr_sys.mono_ms(); /* its step says so */
-        else
-            start_queued(s, l);
+        start_queued(s, l);
     }
 }

@@ -1,4 +1,4 @@
-/* What the command and its sidecars write and read. */
+/* Input and output of the command and its sidecars. */
 #include "engine/node/sup.h"
 
 #include <errno.h>

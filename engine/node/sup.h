@@ -95,11 +95,11 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err);
 
 /* sup_end.c. The exit goes into the journal with what the command gave out until then. */
 void sup_journal_exit(struct sup *s);
-/* All processes are gone or named: what is left to say goes into s->end, and that is recorded. */
+/* All processes are gone, or named as survivors: completes s->end, which is recorded next. */
 void sup_gather_end(struct sup *s);
 void sup_record(struct sup *s); /* tried again while the disk is full */
-/* Removes the attempt's folder if it is empty, or keeps it for this process's next attempt. After
- * the end was sent, since nobody waits for it. */
+/* Removes the attempt's folder if it is empty, or keeps it for this process's next attempt. Called
+ * after the end was sent, because it takes time and nothing waits for it. */
 void sup_drop_dir(struct sup *s);
 
 /* stream.c */
@@ -118,11 +118,10 @@ void sup_send(struct sup *s, const struct fr_msg *m); /* to all */
 void sup_send_prepared(struct sup *s, enum fr_rc rc, const char *text);
 void sup_send_launched(struct sup *s);
 
-/* oom.c: the kernel counts the processes that it killed for memory on the whole machine, or in the
- * control groups above, wherever they are. Looks at the count before a command starts, at most once
- * in OOM_FRESH_MS, since reading it costs a share of a short task. */
+/* oom.c: reads the kernel's OOM-kill counters (per machine and per cgroup) before a command starts,
+ * at most once in OOM_FRESH_MS: reading costs a share of a short task. */
 void sup_oom_look(struct sup_process *process);
-/* Whether it grew since the last look: then a SIGKILL that nobody here sent was the kernel's. */
+/* Whether a counter grew since the last look: a SIGKILL that was not ours came from the kernel. */
 bool sup_oom_grew(struct sup_process *process);
 
 /* supervise.c: an attempt from its beginning to its end. */

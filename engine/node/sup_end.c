@@ -1,4 +1,4 @@
-/* The end of an attempt: what it gave out, what is left of it, and the record that says so. */
+/* The end of an attempt: its outputs, its survivors, and the record of both. */
 #include "engine/node/outputs.h"
 #include "engine/node/reason.h"
 #include "engine/node/sup.h"
@@ -23,7 +23,7 @@ static void journal_end(struct sup *s, enum fr_rec_kind kind, struct fr_err *err
     fr_buf_finish(&b);
 }
 
-/* A short secret stands in many a text by chance: that it is all of the text counts alone. */
+/* A short secret may stand in a text by chance: only a text that equals it counts. */
 static bool holds_secret(const struct sup *s, const char *p, size_t n)
 {
     for (size_t k = 0; k < s->masked.n; k++) {
@@ -35,8 +35,8 @@ static bool holds_secret(const struct sup *s, const char *p, size_t n)
     return false;
 }
 
-/* What the command gave out. A secret among it would be stored: then there is none of it, and what
- * is wrong with it is not quoted. */
+/* Reads the outputs of the command. Outputs are stored, so one that holds a secret is an error, and
+ * there are none then. The error does not quote a secret. */
 static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
 {
     struct fr_strs *outs = &s->end.outputs;
@@ -63,8 +63,8 @@ static enum fr_rc read_outputs(struct sup *s, struct fr_err *err)
     return rc;
 }
 
-/* The record holds the outputs so far. If this process is killed now, or a power cut takes the file
- * of the outputs, the journal is the only copy. */
+/* The record holds the outputs. If this process is killed now, or a power cut takes their file, the
+ * journal has the only copy. */
 void sup_journal_exit(struct sup *s)
 {
     const struct fr_str text = s->end.text;
@@ -78,7 +78,7 @@ void sup_journal_exit(struct sup *s)
     s->end.text = text;
 }
 
-/* A task of ours, by its input: it says why it failed in the last line of its output. */
+/* Whether the task is a built-in one: the last line of its output says why it failed. */
 static bool built_in(const struct fr_request *req)
 {
     const struct fr_strs *lists[] = {&req->env, &req->secret_env};

@@ -58,8 +58,7 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
     s->end.code = w->code;
     if (!s->stopping)
         s->end.cause = w->signaled ? FR_END_SIGNAL : FR_END_EXIT;
-    /* a SIGKILL that nobody here sent, or that a shell reports, while the kernel killed for memory
-     */
+    /* a SIGKILL that was not ours, or that a shell reports, while the OOM-kill counter grew */
     if (((s->end.cause == FR_END_SIGNAL && w->code == SIGKILL) ||
          (s->end.cause == FR_END_EXIT && w->code == KILLED_BY_SHELL)) &&
         sup_oom_grew(s->process))
@@ -293,7 +292,7 @@ static enum fr_rc begin(struct sup *s, struct fr_err *err)
     return FR_OK;
 }
 
-/* Nothing came of it and nothing will: it never started, and its tombstone says so. */
+/* The attempt cannot start: writes its tombstone. */
 static void refuse(struct sup *s, enum fr_rc rc, const char *why)
 {
     struct fr_rec rec = {.kind = FR_REC_TOMBSTONE, .attempt = s->a->prepare.attempt};
@@ -327,7 +326,7 @@ static void prepare_and_listen(struct sup *s)
         sup_conn_take(s, &s->conns[0]);
 }
 
-/* Nothing of this attempt is left that the next one could be taken for. */
+/* No process of this attempt is left, so this supervisor can take the next attempt. */
 static bool fit_for_another(const struct sup *s)
 {
     struct fr_wait w;
@@ -346,7 +345,8 @@ static void sync_end(struct sup *s)
         fr_table_rewrite(&s->table, s->home.journal, &err);
 }
 
-/* Says that the attempt is over: on the socket that the next one comes by, or by closing. */
+/* Reports that the attempt is over: by STATE on the socket that brings the next attempt, or by
+ * closing it. */
 static void let_go(struct sup *s)
 {
     struct sup_process *process = s->process;

@@ -1,10 +1,10 @@
 /* clang-format off */
 /*
  * A supervisor: the process that is parent of an attempt's command. It holds the attempt's lock
- * and its output, enforces time-out, lease and stop, and goes on when nobody is connected. It has
- * one attempt at a time; once all of that is gone, it can take the next from the serve that started
- * it, which costs less than a new process. Its body asks the machine only through fr_sys and keeps
- * no state outside its own frames, so that the simulator can run many.
+ * and its output, enforces time-out, lease and stop, and goes on without a connection. It has
+ * one attempt at a time. Once no process of the attempt is left, it can take the next one from the
+ * serve that started it, which costs less than a new process. Its body uses only fr_sys and keeps
+ * its state in its own frames, so that the simulator can run many.
  *
  *   waiting   the attempt is prepared (folder, files, port); go has to come within
  *             FR_PREPARED_EXPIRES_MS, else it ends as start_failed
@@ -25,7 +25,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/wire.h"
 
-/* What a supervisor's process is born with. */
+/* What a new supervisor process gets. */
 struct fr_supervisor_args {
     const char *home;
     struct fr_id socket_id; /* a new id: names its listening socket, and its cgroup */
@@ -43,14 +43,14 @@ struct fr_supervise {
 
 /*
  * Starts a supervisor's process, detached; *sock is this side of its socket (the caller's to
- * close). It takes an attempt by a HANDOVER message. When that is over it says STATE about it, and
- * takes the next; or closes the socket, when it will not take another. It ends when the socket does
- * and no attempt is left, and removes its cgroup then.
+ * close). The process takes an attempt by a HANDOVER message. When the attempt is over, it sends
+ * STATE and takes the next one, or closes the socket if it takes no other. It ends when the socket
+ * is closed and it has no attempt, and removes its cgroup.
  */
 enum fr_rc fr_supervisor_start(const struct fr_supervisor_args *a, int *sock, struct fr_err *err);
 
 /* The body of a process for one attempt alone: the shim's, in a container. Takes over sock. Returns
- * 0, or 1 when it could not even begin. */
+ * 0, or 1 if the attempt could not begin. */
 int fr_supervise_run(const struct fr_supervise *s, int sock);
 
 /* An attempt as the bytes of HANDOVER. */

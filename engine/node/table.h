@@ -1,6 +1,6 @@
 /*
- * What the journal says of each attempt. A table is only ever changed by reading the journal, so
- * that all who read it agree on every race.
+ * What the journal says of each attempt. Only reading the journal changes a table, so that all
+ * readers agree on every race.
  */
 #ifndef FR_NODE_TABLE_H
 #define FR_NODE_TABLE_H
@@ -55,15 +55,16 @@ struct fr_table {
 
 enum { FR_FENCE_DAYS = 30 };
 
-/* Adds the records that say what t says, without what nobody needs any more: attempts that are
- * acknowledged, and, FR_FENCE_DAYS old, tombstones and the epochs of runs without attempts. */
+/* Adds the records from which t can be read again, without those that are not needed any more:
+ * acknowledged attempts, and tombstones and epochs of runs without attempts that are FR_FENCE_DAYS
+ * old. */
 enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
                         struct fr_err *err);
 
-/* Writes down again, and syncs, what the journal says: for after a sync that failed. */
+/* Writes the records again and syncs them, after a sync that failed. */
 enum fr_rc fr_table_rewrite(struct fr_table *t, int journal, struct fr_err *err);
 
-/* What that takes, at least, in bytes. */
+/* Bytes that fr_table_put adds at least. */
 size_t fr_table_least(const struct fr_table *t, int64_t wall_ms);
 
 /* Reads what is new in the journal. */
@@ -76,7 +77,7 @@ struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id);
  * tombstoned; NULL when there is none. */
 struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p);
 
-/* From now on epoch is that of run. */
+/* Sets run: epoch and owner are those of run from now on. */
 void fr_table_of_run(struct fr_table *t, struct fr_id run);
 
 void fr_table_finish(struct fr_table *t);

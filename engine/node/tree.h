@@ -20,14 +20,15 @@ struct fr_tree {
     const char *cgroup; /* the supervisor's; NULL, "": it has none of its own. Borrowed */
     const pid_t *spare; /* sessions of sidecars, n_spare of them: left out; borrowed */
     size_t n_spare;
-    /* What may not be signalled is handed to ARGV[0] "signal" through sudo -n; NULL: it is left.
-     * Borrowed. */
+    /* This flownode: processes that may not be signalled get theirs from `sudo -n SELF signal`.
+     * NULL: they get none. Borrowed. */
     const char *self;
     const char *const *environ;
 };
 
-/* The attempt's processes now; fr_sys.free *list. One that was born while the table was read, and
- * is in the cgroup, is named "?" and has a start that fits nobody: the next look has all of it. */
+/* The attempt's processes now; fr_sys.free *list. A process of the cgroup that was born while the
+ * process table was read is named "?", with a start time that matches no process. The next call
+ * finds it whole. */
 enum fr_rc fr_tree_find(const struct fr_tree *t, struct fr_procinfo **list, size_t *n,
                         struct fr_err *err);
 
@@ -35,9 +36,9 @@ enum fr_stop_phase { FR_STOP_NONE, FR_STOP_TERM, FR_STOP_KILL, FR_STOP_DONE, FR_
 
 enum { FR_STOP_TICK_MS = 20, FR_STOP_TICK_MAX_MS = 200, FR_KILL_WAIT_MS = 5000 };
 
-/* SIGTERM once to each, grace_ms later SIGKILL to what is left and to what is born meanwhile, until
- * nothing is left (DONE), or FR_KILL_WAIT_MS after the first SIGKILL there still is (UNPROVEN:
- * survivors). */
+/* Sends SIGTERM once to each process, and after grace_ms SIGKILL to those that are left or new.
+ * DONE: no process is left. UNPROVEN: there are survivors FR_KILL_WAIT_MS after the first SIGKILL.
+ */
 struct fr_stopper {
     struct fr_tree tree;
     enum fr_stop_phase phase; /* zero to start */
@@ -50,8 +51,8 @@ struct fr_stopper {
 
 void fr_stopper_begin(struct fr_stopper *s, int64_t grace_ms);
 
-/* Looks and acts when due_ms has come, until phase is DONE or UNPROVEN. A process table that cannot
- * be read changes nothing. */
+/* Does the next step if due_ms has come, until phase is DONE or UNPROVEN. Without a readable
+ * process table it does nothing. */
 void fr_stopper_step(struct fr_stopper *s);
 
 /* The lines of survivors; their text belongs to s. None without memory for the list. */

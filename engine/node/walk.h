@@ -1,6 +1,6 @@
 /*
- * A tree of files, one entry at a time, so that whoever goes through a large one can do something
- * else between. Links are named, not followed.
+ * Walks a tree of files, one entry a call, so that the caller can do other work between. Links are
+ * named, not followed.
  */
 #ifndef FR_NODE_WALK_H
 #define FR_NODE_WALK_H
@@ -11,10 +11,10 @@
 enum { FR_WALK_PATH = 4096 };
 
 enum fr_walk_entry {
-    FR_WALK_END,   /* all of it was named */
-    FR_WALK_FILE,  /* a file, a link, whatever is no folder */
-    FR_WALK_ENTER, /* a folder; what is in it comes next */
-    FR_WALK_LEAVE  /* the same folder, behind what is in it */
+    FR_WALK_END,   /* there are no more entries */
+    FR_WALK_FILE,  /* a file, a link: anything but a folder */
+    FR_WALK_ENTER, /* a folder; its entries come next */
+    FR_WALK_LEAVE  /* the same folder, after its entries */
 };
 
 struct fr_walk_dir; /* a folder on the way to path */
@@ -30,8 +30,8 @@ struct fr_walk {
 /* Begins at path: a file, a folder, or nothing at all. FR_IO: it is too long. */
 enum fr_rc fr_walk_begin(struct fr_walk *w, const char *path, struct fr_err *err);
 
-/* The next entry. An error names what could not be looked at; the walk may go on behind it. What
- * goes away meanwhile is passed over. */
+/* The next entry. An error names the entry that could not be read; the walk may go on after it. An
+ * entry that disappears meanwhile is skipped. */
 enum fr_rc fr_walk_next(struct fr_walk *w, enum fr_walk_entry *entry, struct fr_err *err);
 
 void fr_walk_finish(struct fr_walk *w); /* a zeroed one is fine */
