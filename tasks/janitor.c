@@ -190,6 +190,7 @@ static enum fr_rc janitor(struct fr_job *job, struct fr_err *err)
                         .interval_ms = fr_input_int(job, "interval", 30000)};
     enum fr_rc rc = fr_inputs_ok(job, err);
 
+    job->no_summary = true;
     if (rc == FR_OK && j.dir == NULL)
         rc = fr_fail(err, FR_USAGE, "input 'dir' is missing");
     if (rc == FR_OK && (j.keep < 0 || j.interval_ms < 1 || j.interval_ms > INT32_MAX))

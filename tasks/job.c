@@ -294,7 +294,7 @@ int fr_job_main(const char *name, int argc, char **argv, fr_job_body *body)
         json_object_set_new(job.did, "error", json_string(err.msg));
     if (rc != FR_OK)
         fr_complain("%s: %s\n", name, err.msg);
-    if (rc == FR_OK && job.n_notes == 0)
+    if (rc == FR_OK && job.n_notes == 0 && !job.no_summary)
         fr_print("%s: nothing to do\n", name);
     give_result(&job);
     fflush(stdout);

@@ -194,6 +194,7 @@ static enum fr_rc train(struct fr_job *job, struct fr_err *err)
     bool resume = fr_env_int("FLOWRUN_ATTEMPT_NO", 1) > 1;
     enum fr_rc rc = fr_launch_begin(job, &l, err);
 
+    job->no_summary = true;
     if (rc == FR_OK && output_dir == NULL)
         rc = fr_fail(err, FR_USAGE, "input 'output_dir' is missing");
     for (size_t i = 0; rc == FR_OK && i < 3; i++) {

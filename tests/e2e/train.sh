@@ -34,6 +34,7 @@ release() {
 job
 wait $!
 same "the main job" $? 0
+hasnt "a training is not nothing" out "train: nothing to do"
 check "closing table" grep -Eq '^publish +n1 +succeeded +1 ' out
 losses 1 > losses.1
 same "a loss for each step" "$(lines losses.1)" 24

@@ -4,6 +4,7 @@ asked for, a token cache under another train_on_prompt, masks of dropout by epoc
 import json
 import os
 import signal
+import subprocess
 
 import trainer_lib as t
 
@@ -48,6 +49,24 @@ def stop_of_one():
         t.check("goes on from there", run.ended())
 
 
+def bar():
+    """On a terminal the bar is drawn over itself, and its control characters are no text."""
+    ours, theirs = os.openpty()
+    run = subprocess.Popen([t.flowtrain] + t.train_args("bar", steps=3, save_strategy="no", **BASE),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    with open(ours, "rb", buffering=0) as f:
+        try:
+            while more := f.read(4096):
+                seen += more
+        except OSError:  # nobody has the terminal any more
+            pass
+    t.same("a bar: exit status", run.wait(), 0)
+    for part in (b"\r 33%|", b"| 1/3 [", b"\r100%|", b"]\x1b[K\r\n"):
+        t.check("a bar: %r" % part, part in seen, seen[-600:])
+
+
 def caches():
     """One token cache folder, two answers to what is trained."""
     seen = {}
@@ -82,6 +101,7 @@ def main():
     t.begin()
     saves()
     stop_of_one()
+    bar()
     caches()
     masks()
     t.finish()

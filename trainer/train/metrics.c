@@ -250,6 +250,12 @@ static void to_events(struct tr_metrics *m, const json_t *entry, int64_t step)
     }
 }
 
+/* As it is: fr_complain() would show control characters as text. */
+static void to_terminal(const char *text)
+{
+    (void)!fr_write_full(STDERR_FILENO, text, strlen(text));
+}
+
 /* One log entry to the console, the log file and TensorBoard. */
 static void show_entry(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
                  double tokens_s)
@@ -266,7 +272,7 @@ static void show_entry(struct tr_metrics *m, const struct tr_progress *p, const 
         fr_buf_fmt(&line, "'%s': %s, ", keys[i], text);
     }
     if (m->bar)
-        fr_complain("\r\x1b[K");
+        to_terminal("\r\x1b[K");
     fr_print("{%s'tokens_per_second': %.1f}\n", line.p, tokens_s);
     fflush(stdout);
     fr_buf_finish(&line);
@@ -308,7 +314,7 @@ void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p)
 {
     double share = (double)p->step / (double)m->derived->total_steps, past = elapsed(m, p);
     int cells = (int)(share * BAR_CELLS);
-    char bar[BAR_CELLS + 1], spent[48], left[48];
+    char bar[BAR_CELLS + 1], spent[48], left[48], line[256];
 
     if (!m->bar)
         return;
@@ -317,10 +323,10 @@ void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p)
     bar[BAR_CELLS] = '\0';
     show_seconds(past, spent);
     show_seconds(share > 0 ? past / share - past : 0, left);
-    fr_complain("\r%3.0f%%|%s| %lld/%lld [%s<%s]\x1b[K", share * 100, bar, (long long)p->step,
-                (long long)m->derived->total_steps, spent, left);
-    if (p->step == m->derived->total_steps)
-        fr_complain("\n");
+    snprintf(line, sizeof(line), "\r%3.0f%%|%s| %lld/%lld [%s<%s]\x1b[K%s", share * 100, bar,
+             (long long)p->step, (long long)m->derived->total_steps, spent, left,
+             p->step == m->derived->total_steps ? "\n" : "");
+    to_terminal(line);
 }
 
 enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_progress *p,
