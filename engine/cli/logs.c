@@ -99,7 +99,10 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
         any = any || is_named(l, &insts.rows[i]);
     if (rc == FR_OK && !any && insts.n > 0)
-        rc = fr_fail(err, FR_USAGE, "run %lld has no task '%s'", (long long)l->run.no, l->task);
+        rc = strspn(l->task, "0123456789") == strlen(l->task)
+                 ? fr_fail(err, FR_USAGE, "there is no run %s; 'flowrun runs' lists all", l->task)
+                 : fr_fail(err, FR_USAGE, "run %lld has no task '%s'", (long long)l->run.no,
+                           l->task);
     fr_arena_finish(&arena);
     return rc;
 }

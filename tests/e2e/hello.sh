@@ -20,6 +20,9 @@ same "lines of one member" "$(lines logs)" 1
 "$flowrun" logs 1 nothing > out 2>&1
 same "unknown task" $? 2
 has "unknown task is named" out "run 1 has no task 'nothing'"
+"$flowrun" logs 99 > out 2>&1
+same "unknown run" $? 2
+has "unknown run is named" out "there is no run 99; 'flowrun runs' lists all"
 
 "$flowrun" examples/hello.yaml --json > json 2>&1
 same "exit code with --json" $? 0
