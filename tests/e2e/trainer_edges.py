@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Edges of a run: the last step off the save grid, a limit of checkpoints, a stop that one rank alone was
-asked for, a token cache under another train_on_prompt, masks of dropout by epoch."""
+asked for, a token cache under another train_on_prompt, masks of dropout by epoch, steps that are logged."""
 import json
 import os
 import signal
@@ -32,6 +32,14 @@ def saves():
         t.train(what, out, 1, **{**BASE, **flags})
         t.same(what + ": checkpoints", numbers(out, "checkpoint-"), checkpoints)
         t.same(what + ": resume states", numbers(out + "/resume", "step-"), states)
+
+
+def logs():
+    """The first step is logged where it was asked for."""
+    for first, want in ((None, [2, 4]), (True, [1, 2, 4])):
+        out = "logs-%s" % first
+        t.train(out, out, 1, steps=4, logging_steps=2, logging_first_step=first, save_strategy="no", **BASE)
+        t.same(out, [e["current_steps"] for e in t.log_lines(out) if "loss" in e], want)
 
 
 def stop_of_one():
@@ -100,6 +108,7 @@ def masks():
 def main():
     t.begin()
     saves()
+    logs()
     stop_of_one()
     bar()
     caches()

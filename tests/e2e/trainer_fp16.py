@@ -67,6 +67,12 @@ def overflows():
         t.same(out + ": updates", last["updates"], done)
         t.same(out + ": steps of Adam", last["adam_step"], done)
         t.same(out + ": the scale", last["scaler"]["scale"], scale_after(20, window, hysteresis, pattern))
+    first = skipped("one").index(False) + 1
+    t.train("first", "first", 1, steps=STEPS, accumulation=2, fp16=True, save_steps=first, save_total_limit=9,
+            deepspeed=fp16(20, 3, 1), **BASE)
+    tensors = t.tensors("first/checkpoint-%d/adapter_model.safetensors" % first)
+    moved = max(abs(x) for name, v in tensors.items() if "lora_B" in name for x in v)
+    t.check("Adam's first step is as large as the rate of no update", abs(moved / RATE - 1) < 1e-3, (first, moved))
     t.same("two ranks skip the same steps", skipped("two"), skipped("one"))
 
 
@@ -115,6 +121,8 @@ def no_failure():
     t.same("all skipped", skipped("skips"), [True] * 3)
     t.has("all skipped: said", run.text(), "all 3 steps were skipped, the loss scale fell from 4294967296 to 536870912")
     tensors = t.tensors("skips/adapter_model.safetensors")
+    starts = [tuple(v[:4]) for k, v in tensors.items() if "lora_A" in k]
+    t.same("all skipped: no two adapters start with the same numbers", len(set(starts)), len(starts))
     t.check("all skipped: the adapter as it started", not any(any(v) for k, v in tensors.items() if "lora_B" in k))
     t.same("all skipped: no update", state("skips", 3)["updates"], 0)
     run = t.launch("least", 1, steps=6, accumulation=1, fp16=True, deepspeed=fp16(32, min_loss_scale=2 ** 30), **BASE)

@@ -167,6 +167,26 @@ def states():
         t.check("another number of ranks: step %d" % step, abs(got / float.fromhex(want[0]) - 1) <= 1e-5)
 
 
+def strays():
+    """States behind the one that the run goes on from, and half-written ones, are removed at the next save. A
+    state of another version is refused."""
+    copy("strays")
+    shutil.copytree("strays/resume/step-4", "strays/resume/step-99")
+    os.mkdir("strays/resume/.tmp-step-3")
+    t.train("strays", "strays", 2, steps=STEPS, resume_from_checkpoint="4", overwrite_output_dir=True)
+    t.same("strays: states", sorted(os.listdir("strays/resume")), ["step-6", "step-8"])
+    for version in (0, 2):
+        out = "version-%d" % version
+        copy(out)
+        with open(out + "/resume/step-4/state.json") as f:
+            state = json.load(f)
+        with open(out + "/resume/step-4/state.json", "w") as f:
+            json.dump(dict(state, version=version), f)
+        run = t.launch(out, 2, steps=STEPS, resume_from_checkpoint="4", overwrite_output_dir=True)
+        t.same(out + ": refused", run.wait(), 2)
+        t.has(out + ": named", run.text(), "state.json has version %d, expected 1" % version)
+
+
 def other_runs():
     shutil.copytree("ex/data", "data2")
     with open("data2/arithmetic.jsonl") as f:
@@ -240,7 +260,7 @@ def main():
     t.train("uninterrupted", "ref", 2, steps=STEPS)
     t.same("all steps are logged", sorted(t.losses("ref")), list(range(1, STEPS + 1)))
     parts = {"stop": (stops,), "save": (killed_while_saving, full_disk),
-             "state": (states, other_runs, lost_node)}
+             "state": (states, strays, other_runs, lost_node)}
     for part in parts[sys.argv[2]]:
         part()
     t.finish()

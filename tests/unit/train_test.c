@@ -315,6 +315,10 @@ static void scaler(void)
     s.scale = 1;
     s.hysteresis = 1;
     CHECK_INT(tr_scaler_update(&s, true, &err), FR_CORRUPT);
+    s.scale = 3;
+    s.min_scale = 2;
+    CHECK_INT(tr_scaler_update(&s, true, &err), FR_OK);
+    CHECK(s.scale == 2);
     tr_scaler_init(&s, &ds, false);
     CHECK(s.scale == 1 && tr_scaler_update(&s, false, &err) == FR_OK);
 }
