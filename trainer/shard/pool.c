@@ -11,6 +11,7 @@
 #include "engine/base/sys.h"
 #include "trainer/shard/state.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool gathered(const struct unit *u)
@@ -93,7 +94,16 @@ static void drop_place(struct tr_shard *s, size_t i)
     memmove(&s->places[i], &s->places[i + 1], (s->nplaces - i) * sizeof(*s->places));
 }
 
-/* What brings bytes waits for a release, and so for all before it: their ghosts are gone. */
+/* No ghost is left of a release that the gather queue has waited for. */
+static bool places_sound(const struct tr_shard *s)
+{
+    for (size_t i = 0; i < s->nplaces; i++)
+        if (s->places[i].freed <= s->waited)
+            return false;
+    return true;
+}
+
+/* The queue that fills the pool waits for a release, and so for all before it: their ghosts go. */
 static enum fr_rc wait_for(struct tr_shard *s, int64_t release)
 {
     struct tr_queue *q = shard_staged(s) ? s->cq : s->gq;
@@ -107,6 +117,7 @@ static enum fr_rc wait_for(struct tr_shard *s, int64_t release)
     for (size_t i = s->nplaces; i-- > 0;)
         if (s->places[i].freed <= release)
             drop_place(s, i);
+    assert(places_sound(s));
     return FR_OK;
 }
 
