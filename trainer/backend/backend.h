@@ -5,7 +5,7 @@
  *
  * A queue is an ordered stream of work. Every op, copy and collective takes one; work of one queue
  * runs in order, work of two queues is ordered by events alone. On the CPU backend a call is done
- * when it returns. Ops report what is wrong with the call; tr_sync reports what went wrong on the
+ * when it returns. An op returns errors of its arguments; tr_sync returns errors of the
  * device.
  */
 #ifndef TR_BACKEND_BACKEND_H
@@ -96,7 +96,7 @@ struct tr_backend_ops {
     void (*mem_free)(void *self, enum tr_mem kind, void *p);
     /* NULL: nothing is reserved, memory comes from the machine as it is asked for. */
     enum fr_rc (*mem_reserve)(void *self, size_t bytes, struct fr_err *err);
-    /* Bytes of the device that nobody has. NULL: its memory is the host's. */
+    /* Free bytes of the device. NULL: its memory is the host's. */
     size_t (*mem_room)(void *self);
     enum fr_rc (*copy)(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes);
     enum fr_rc (*zero)(void *self, struct tr_queue *q, void *dst, size_t bytes);
@@ -159,7 +159,7 @@ void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p);
  * once. Nothing happens on a backend that reserves nothing. FR_NOMEM says what is free. */
 enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err);
 
-/* Bytes of the device that nobody has; 0 where its memory is the host's. */
+/* Free bytes of the device; 0 where its memory is the host's. */
 size_t tr_mem_room(struct tr_backend *be);
 
 /* Between host (pinned, or any host memory on the CPU) and device, either way; bytes 0 is fine. */

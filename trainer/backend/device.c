@@ -118,7 +118,7 @@ static enum fr_rc cuda_create(int ordinal, bool share, struct tr_backend **out, 
     return rc;
 }
 
-/* The first op that a bf16 run may ask for and this backend lacks. */
+/* The first op that a bf16 run may use and this backend lacks. */
 static const char *lacking(struct tr_backend *be)
 {
     for (int op = 0; op < TR_OP_COUNT; op++) {

@@ -237,7 +237,7 @@ static void empty(struct tr_backend *be, struct tr_trace *t)
     for (size_t i = 1; i < t->nrows && good; i++)
         good = t->rows[i].q == NULL || tr_sync(be, t->rows[i].q, NULL) == FR_OK;
     if (!good) {
-        t->n = 0; /* the run meets the same error and tells it */
+        t->n = 0; /* the run fails by the same error and reports it */
         return;
     }
     name_rows(t);

@@ -3,7 +3,7 @@
  * Chrome trace (JSON object format), one process a rank and one thread a row. Every begin and end
  * is an event in its queue, so the times are the device's own; they are read when the queues are
  * empty, at a flush. Spans of one row nest. Calls do nothing on a backend without a trace, and none
- * of them fails a run: a file that cannot be written to is told once and the record ends.
+ * of them fails a run: an error of the file is logged once and ends the record.
  * Format: "Trace Event Format", the Chromium project.
  */
 #ifndef TR_BACKEND_TRACE_H

@@ -123,7 +123,7 @@ static int64_t seen(const struct head *x, int64_t i, int64_t j0, int64_t n)
 }
 
 /* One block of keys: s becomes P relative to the running maximum, o and sum are rescaled. */
-static void soften(const struct head *x, struct lane *l, struct cpu_range qs, struct cpu_range ks)
+static void softmax(const struct head *x, struct lane *l, struct cpu_range qs, struct cpu_range ks)
 {
     for (int64_t i = qs.begin; i < qs.end; i++) {
         int64_t r = i - qs.begin, n = seen(x, i, ks.begin, ks.end - ks.begin);
@@ -160,7 +160,7 @@ static void forward_block(const struct head *x, struct lane *l, struct cpu_range
         turn(l->kt, BK, l->k, n, x->dq);
         load_head(l->v, &a->V, j, n, x->g);
         scores(x, l, m, n);
-        soften(x, l, qs, ks);
+        softmax(x, l, qs, ks);
         multiply(x, (struct cpu_tile){.c = l->o,
                                       .a = l->s,
                                       .b = l->v,
@@ -235,7 +235,7 @@ enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_
 }
 
 /* From scores to P (s) and dS (ds) of a block, given dP in ds. */
-static void soften_grad(const struct head *x, struct lane *l, struct cpu_range qs,
+static void softmax_grad(const struct head *x, struct lane *l, struct cpu_range qs,
                         struct cpu_range ks)
 {
     const float *lse = (const float *)x->a->lse.p + x->h * x->a->lse.ld;
@@ -273,7 +273,7 @@ static void backward_pair(const struct head *x, struct lane *l, struct cpu_range
                                   .ldc = BK,
                                   .lda = x->dv,
                                   .ldb = BK});
-    soften_grad(x, l, qs, ks);
+    softmax_grad(x, l, qs, ks);
     turn(l->st, BQ, l->s, m, BK);
     multiply(x, (struct cpu_tile){.c = l->dV + at * x->dv,
                                   .a = l->st,

@@ -16,7 +16,7 @@ struct tr_event {
     struct timespec at;
 };
 
-/* Aligned memory from fr_sys.alloc: the block's start stands in front of what is handed out. */
+/* Aligned memory from fr_sys.alloc: the block's start stands in front of what the caller gets. */
 static void *aligned(size_t bytes)
 {
     char *raw = bytes <= SIZE_MAX - 2 * ALIGN ? fr_sys.alloc(bytes + 2 * ALIGN) : NULL;
@@ -251,7 +251,7 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
 #undef CPU_SLOT
 };
 
-/* What a wish becomes on this machine. */
+/* The product that is used when this one is asked for. */
 static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err)
 {
     bool bf16 = math == CPU_MATH_BF16 || (math == CPU_MATH_BEST && cpu_onednn_has_bf16(false));

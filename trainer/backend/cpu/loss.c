@@ -13,7 +13,7 @@ enum {
 }; /* f32 logits held at once, but at least so many tokens */
 
 /* The new maximum and sum of token t, its logits in z, turned into exp(z - m). */
-static void soften(const struct tr_xent *a, int64_t t, float *z)
+static void softmax(const struct tr_xent *a, int64_t t, float *z)
 {
     const struct tr_xent_state *s = &a->state;
     int64_t rows = a->w.w.shape[0], H = a->F.shape[1];
@@ -80,7 +80,7 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
         return rc;
 #pragma omp parallel for num_threads(cpu->threads) if (n * rows > CPU_SMALL)
     for (int64_t i = 0; i < n; i++) {
-        soften(a, s->begin + i, s->z + i * rows);
+        softmax(a, s->begin + i, s->z + i * rows);
         if (grad)
             keep_row(cpu, a, s->begin + i, cpu_lane(s->z + n * rows, H));
     }

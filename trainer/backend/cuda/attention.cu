@@ -1,7 +1,7 @@
 /*
  * attention_fwd: O = softmax(scale Q K^T) V per segment and head, causal or not, and lse ("=").
  * FlashAttention's way: a block owns 128 queries (64 in f32) of one segment and head, a warp 16 of
- * them; it goes over the keys in tiles that cp.async brings, keeps m, l and the sum of a row in
+ * them; it goes over the keys in tiles that cp.async loads, keeps m, l and the sum of a row in
  * registers, and rescales them when the maximum grows. No T x T buffer; V keeps its own width.
  * Segments are found on the device; the longest causal rows begin first.
  *
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(S::THREADS)
         attention_scores<KEYS / 16>(p, room + me / 32 * 16 * S::LDQ, k, S::LDQ, a.dq);
         if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1))
             attention_mask(p, row, step * KEYS, s.len, a.causal);
-        attention_soften(p, m, l, keep, a.scale * 1.44269504089f);
+        attention_softmax(p, m, l, keep, a.scale * 1.44269504089f);
 #pragma unroll
         for (int n = 0; n < S::DV / 8; n++)
 #pragma unroll

@@ -112,8 +112,8 @@ __device__ __forceinline__ void attention_add(float (&sum)[D / 8][4], const floa
 /* Scores of one tile, of a warp's 16 rows, become probabilities under the new maximum; the old
  * sums' factors go to `keep`. scale is that of exp2. */
 template <int N>
-__device__ __forceinline__ void attention_soften(float (&s)[N][4], float (&m)[2], float (&l)[2],
-                                                 float (&keep)[2], float scale)
+__device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2], float (&l)[2],
+                                                  float (&keep)[2], float scale)
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -237,7 +237,7 @@ __device__ __forceinline__ void attention_put(const struct heads &v, const float
 /* The arguments as kernels take them. FR_UNSUPPORTED: a head beyond 192/128. */
 enum fr_rc attention_args(struct attention *out, const struct tr_attention *a, struct fr_err *err);
 
-/* Both ways for sm_90a by wgmma and the copy engine: 16-bit types, Q, K, V (and dO, where it is
+/* Both ways for sm_90a by wgmma and TMA: 16-bit types, Q, K, V (and dO, where it is
  * given) with rows and heads at multiples of 16 bytes. */
 bool attention_sm90_takes(const struct cuda *cuda, enum tr_dtype type, const struct attention &x);
 enum fr_rc attention_bwd_sm90(struct tr_queue *q, const struct tr_attention *a,

@@ -1,13 +1,13 @@
 /*
  * attention_bwd for 16-bit types on sm_90a: as attention_bwd.cu, one kernel for both passes, with
- * products of warpgroups (wgmma) on tiles that the copy engine brings.
+ * products of warpgroups (wgmma) on tiles that TMA loads.
  *
  * A block owns 128 rows of one segment and head: keys (x is K, x2 is V) or queries (x is Q, x2 is
- * dO). One thread asks for x and x2 once, then for tiles of the other side, y and y2, in a ring.
- * A warpgroup owns 64 rows: scores x y^T and x2 y2^T, from them P and dS, which stay in registers
- * as left operands of sum2 += P y2 (keys alone) and sum += dS y. Those run beside the next tile's
- * scores. Tiles of the other side have 32 rows for keys, whose two sums take most registers, and 64
- * for queries.
+ * dO). The producer, one thread, loads x and x2 once, then tiles of the other side, y and y2, in a
+ * ring. A warpgroup owns 64 rows: scores x y^T and x2 y2^T, from them P and dS, which stay in
+ * registers as left operands of sum2 += P y2 (keys alone) and sum += dS y. Those run beside the
+ * next tile's scores. Tiles of the other side have 32 rows for keys, whose two sums take most
+ * registers, and 64 for queries.
  *
  * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (by L2);
  * 2*T*len*(4*dq + 3*dv) operations a head, half of them when causal: 2*dq + 2*dv for keys,
@@ -29,12 +29,12 @@ struct backward_maps {
     CUtensorMap x, x2, y, y2;
 };
 
-struct backward_gates {
+struct backward_barriers {
     uint64_t owned, full[STAGES], empty[STAGES];
 };
 
 /* The tiles that a block goes over: those of the heads of its kv head in turn, or of one head. */
-struct course {
+struct schedule {
     int64_t begin, each, steps; /* first tile, tiles of a head, all */
     int head;                   /* the first one of the other side */
 
@@ -49,7 +49,8 @@ struct course {
 };
 
 template <class S, bool KEYS>
-__device__ __forceinline__ struct course course_of(const struct attention &a, const struct span &s)
+__device__ __forceinline__ struct schedule schedule_of(const struct attention &a,
+                                                       const struct span &s)
 {
     int group = a.nh / a.nkv, own = (int)blockIdx.y;
     int64_t last = s.first + SM90_OWNED, begin = KEYS && a.causal ? s.first / S::OTHERS : 0;
@@ -60,9 +61,9 @@ __device__ __forceinline__ struct course course_of(const struct attention &a, co
 }
 
 template <class S>
-__device__ void bring(unsigned char *room, struct backward_gates *g,
-                      const struct backward_maps &maps, const struct span &s,
-                      const struct course &c)
+__device__ void produce(unsigned char *room, struct backward_barriers *g,
+                        const struct backward_maps &maps, const struct span &s,
+                        const struct schedule &c)
 {
     unsigned char *ring = room + S::X + S::X2;
     int own = (int)blockIdx.y;
@@ -97,8 +98,8 @@ __device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4
 
 /* The 64 rows of warpgroup `mine`. */
 template <class T, class S, bool KEYS>
-__device__ void collect(const unsigned char *room, struct backward_gates *g,
-                        const struct attention &a, const struct span &s, const struct course &c,
+__device__ void collect(const unsigned char *room, struct backward_barriers *g,
+                        const struct attention &a, const struct span &s, const struct schedule &c,
                         int mine)
 {
     constexpr int N = S::OTHERS;
@@ -108,7 +109,7 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
     float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
     tile_a<T> fp[N / 16], fd[N / 16]; /* in use until the next tile's wait */
     const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
-    bool speaks = threadIdx.x % 32 == 0;
+    bool elected = threadIdx.x % 32 == 0;
     int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 take from */
 
     ptx_mbar_wait(&g->owned, 0);
@@ -128,7 +129,7 @@ __device__ void collect(const unsigned char *room, struct backward_gates *g,
         sm90_pin(p);
         sm90_pin(d);
         pin_sums<KEYS>(sum, sum2, fp, fd);
-        if (speaks && step > 0)
+        if (elected && step > 0)
             ptx_mbar_arrive(&g->empty[last]);
         attention_gradients<KEYS, N>(p, d, a, s, KEYS ? c.head_of(step) : own, row,
                                      c.tile_of(step) * N);
@@ -158,16 +159,16 @@ __global__ void __launch_bounds__(SM90_THREADS)
                               const __grid_constant__ struct backward_maps maps)
 {
     DEV_DYNAMIC(unsigned char, room);
-    DEV_SHARED(struct backward_gates, gates, [1]);
+    DEV_SHARED(struct backward_barriers, barriers, [1]);
     /* Smaller sums fit the registers that every thread begins with. */
     constexpr bool MANY = S::DQ > 64;
     int mine = (int)(threadIdx.x / SM90_GROUP);
-    struct backward_gates *g = gates;
+    struct backward_barriers *g = barriers;
     struct span s;
 
     if (!attention_span(&s, a, SM90_OWNED))
         return;
-    struct course c = course_of<S, KEYS>(a, s);
+    struct schedule c = schedule_of<S, KEYS>(a, s);
 
     if (threadIdx.x == 0) {
         ptx_mbar_init(&g->owned, 1);
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(SM90_THREADS)
         if constexpr (MANY)
             ptx_regs_give<24>();
         if (threadIdx.x == 2 * SM90_GROUP)
-            bring<S>(room, g, maps, s, c);
+            produce<S>(room, g, maps, s, c);
     } else {
         if constexpr (MANY)
             ptx_regs_take<240>();

@@ -1,12 +1,12 @@
 /*
  * attention_fwd for 16-bit types on sm_90a: as attention.cu, with products of warpgroups (wgmma) on
- * tiles that the copy engine brings.
+ * tiles that TMA loads.
  *
- * A block owns 128 queries of one segment and head. One thread asks for Q once, then for 128 rows
- * of K and of V at a time, in two rings of two stages. S = Q K^T; the probabilities stay in
- * registers as the left operand of P V. The product of one tile's P V runs beside that of the next
- * tile's S; while one warpgroup computes exponentials, the other one's products keep the tensor
- * cores busy.
+ * A block owns 128 queries of one segment and head. The producer, one thread, loads Q once, then
+ * 128 rows of K and of V at a time, in two rings of two stages. S = Q K^T; the probabilities stay
+ * in registers as the left operand of P V. The product of one tile's P V runs beside that of the
+ * next tile's S; while one warpgroup computes exponentials, the other one's products keep the
+ * tensor cores busy.
  *
  * Moves Q and O once, K and V once per 128 queries (by L2); 2*T*len*(dq+dv) operations a head, half
  * of them when causal; limit: the matrix rate.
@@ -28,14 +28,15 @@ struct forward_maps {
     CUtensorMap q, k, v;
 };
 
-/* Barriers of the rings: a tile is there; it was read by all. */
-struct forward_gates {
+/* Barriers of the rings. full: the tile has landed; empty: all consumer warps have read it. */
+struct forward_barriers {
     uint64_t q, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
 
 template <class S>
-__device__ void bring(unsigned char *room, struct forward_gates *g, const struct forward_maps &maps,
-                      const struct span &s, int head, int kv, int64_t steps)
+__device__ void produce(unsigned char *room, struct forward_barriers *g,
+                        const struct forward_maps &maps, const struct span &s, int head, int kv,
+                        int64_t steps)
 {
     unsigned char *k = room + S::Q, *v = k + STAGES * S::K;
 
@@ -54,16 +55,16 @@ __device__ void bring(unsigned char *room, struct forward_gates *g, const struct
     }
 }
 
-/* The 64 queries of warpgroup `mine`. */
+/* A consumer: the 64 queries of warpgroup `mine`. */
 template <class T, class S>
-__device__ void attend(const unsigned char *room, struct forward_gates *g,
-                       const struct attention &a, const struct span &s, int head, int mine,
-                       int64_t steps)
+__device__ void consume(const unsigned char *room, struct forward_barriers *g,
+                        const struct attention &a, const struct span &s, int head, int mine,
+                        int64_t steps)
 {
     const unsigned char *q = room + mine * 64 * SM90_LINE, *k = room + S::Q;
     const unsigned char *v = k + STAGES * S::K;
     int64_t row = s.first + mine * 64 + threadIdx.x % SM90_GROUP / 32 * 16;
-    bool speaks = threadIdx.x % 32 == 0;
+    bool elected = threadIdx.x % 32 == 0;
     float sum[S::DV / 8][4] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
     tile_a<T> fp[KEYS / 16]; /* in use until the next tile's wait */
     int last = 0;            /* the stage of V that is being multiplied */
@@ -82,13 +83,13 @@ __device__ void attend(const unsigned char *room, struct forward_gates *g,
         sm90_pin(p);
         sm90_pin(sum);
         sm90_pin(fp);
-        if (speaks)
+        if (elected)
             ptx_mbar_arrive(&g->k_empty[t.stage]);
-        if (speaks && step > 0)
+        if (elected && step > 0)
             ptx_mbar_arrive(&g->v_empty[last]);
         if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1))
             attention_mask(p, row, step * KEYS, s.len, a.causal);
-        attention_soften(p, m, l, keep, a.scale * 1.44269504089f);
+        attention_softmax(p, m, l, keep, a.scale * 1.44269504089f);
 #pragma unroll
         for (int n = 0; n < S::DV / 8; n++)
 #pragma unroll
@@ -118,9 +119,9 @@ __global__ void __launch_bounds__(SM90_THREADS)
                           const __grid_constant__ struct forward_maps maps)
 {
     DEV_DYNAMIC(unsigned char, room);
-    DEV_SHARED(struct forward_gates, gates, [1]);
+    DEV_SHARED(struct forward_barriers, barriers, [1]);
     int mine = (int)(threadIdx.x / SM90_GROUP), head = (int)blockIdx.y;
-    struct forward_gates *g = gates;
+    struct forward_barriers *g = barriers;
     struct span s;
 
     if (!attention_span(&s, a, SM90_OWNED))
@@ -143,10 +144,10 @@ __global__ void __launch_bounds__(SM90_THREADS)
     if (mine == 2) {
         ptx_regs_give<24>();
         if (threadIdx.x == 2 * SM90_GROUP)
-            bring<S>(room, g, maps, s, head, head / (a.nh / a.nkv), steps);
+            produce<S>(room, g, maps, s, head, head / (a.nh / a.nkv), steps);
     } else {
         ptx_regs_take<240>();
-        attend<T, S>(room, g, a, s, head, mine, steps);
+        consume<T, S>(room, g, a, s, head, mine, steps);
     }
 }
 

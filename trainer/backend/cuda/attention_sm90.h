@@ -1,10 +1,10 @@
 /*
  * What the forward and the backward of attention on sm_90a share. Internal to trainer/backend/cuda.
  *
- * Blocks have three warpgroups: two multiply, 64 owned rows each, and the first thread of the last
- * one asks for tiles. A tile (ROWS, D) of one head lies in D/64 boxes of ROWS lines of 128 bytes,
- * swizzled as wgmma reads them; columns beyond the head's size read as zeros, rows beyond a
- * segment's end are the next segment's.
+ * Blocks have three warpgroups: two consumers multiply, 64 owned rows each; the first thread of the
+ * last one is the producer, which loads tiles. A tile (ROWS, D) of one head lies in D/64 boxes of
+ * ROWS lines of 128 bytes, swizzled as wgmma reads them; columns beyond the head's size read as
+ * zeros, rows beyond a segment's end are the next segment's.
  */
 #ifndef TR_BACKEND_CUDA_ATTENTION_SM90_H
 #define TR_BACKEND_CUDA_ATTENTION_SM90_H
@@ -56,9 +56,8 @@ __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned
     for (int i = 0; i < D / 16; i++) {
         int box = i / 4 * SM90_LINE, at = i % 4 * 32;
 
-        ptx_wgmma<0, 0>(
-            d, ptx_matrix(a + box * SM90_OWNED + at, 16, 8 * SM90_LINE),
-            ptx_matrix(b + box * N + at, 16, 8 * SM90_LINE), i > 0, T());
+        ptx_wgmma<0, 0>(d, ptx_matrix(a + box * SM90_OWNED + at, 16, 8 * SM90_LINE),
+                        ptx_matrix(b + box * N + at, 16, 8 * SM90_LINE), i > 0, T());
     }
 }
 
@@ -72,10 +71,8 @@ __device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[
 
 #pragma unroll
     for (int i = 0; i < K / 16; i++)
-        ptx_wgmma_a<1>(
-            d, a[i].r[0],
-            ptx_matrix(b + i * 16 * SM90_LINE, K * SM90_LINE, 8 * SM90_LINE), true,
-            T());
+        ptx_wgmma_a<1>(d, a[i].r[0],
+                       ptx_matrix(b + i * 16 * SM90_LINE, K * SM90_LINE, 8 * SM90_LINE), true, T());
 }
 
 template <class T, int K>

@@ -165,7 +165,7 @@ template <class T> static inline struct rows<T> cuda_rows(const struct tr_view &
     return {static_cast<T *>(v.p), v.ld};
 }
 
-/* A view whose type the kernel asks for at run time: the branch is the same for all threads. */
+/* A view whose type the kernel reads at run time: the branch is the same for all threads. */
 struct any {
     const void *p; /* NULL when absent */
     int64_t ld;

@@ -1,5 +1,5 @@
 /*
- * The one door to CUDA: device sources include this file (through cuda.h) and no header of CUDA.
+ * The only include of CUDA's headers: device sources include this file (through cuda.h).
  * Under nvcc it is the CUDA runtime and the inline PTX of ptx.h. Compiled by a C++17 host compiler
  * it is tests/cudasim, which defines the same names and executes each thread, instruction by
  * instruction where ptx.h is concerned. A kernel has one body for both.

@@ -1,6 +1,6 @@
 /*
  * Device memory of a run: one reserve that every allocation is cut from, and the workspace of a
- * queue, whose size an op tells beforehand by being run dry.
+ * queue, whose size an op computes beforehand in a dry run.
  */
 #include "trainer/backend/cuda/memory.h"
 
@@ -120,7 +120,7 @@ enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err
     X(sumsq, tr_sumsq)                                                                             \
     X(xent_chunk, tr_xent)
 
-/* The op itself, on a queue that takes nothing, says what it would ask for. */
+/* Runs the op on a dry queue: no launch, and work_bytes becomes what the op needs. */
 void cuda_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
 {
     struct tr_queue q = {};

@@ -13,10 +13,10 @@
  * weights once). Four lanes exchange their columns of a 16-bit c to write 16 bytes each; c and the
  * bias, where they are read, and an f32 c go by single elements, as the sums lie in the registers.
  * On sm_90a product_sm90.cu takes most by wgmma. What stays here: FP8 weights, which are decoded in
- * registers on their way to shared memory, 8 at a time, where the copy engine cannot do it (at
+ * registers on their way to shared memory, 8 at a time, where TMA cannot do it (at
  * hundreds of rows the limit is then the rate of mma.sync); `reduce`, whose depth only the device
  * knows, kept for LoRA on experts, whose r columns leave the bandwidth of dy and x as the limit (no
- * block asks for it yet); f32, which is six products of bf16 parts (tile.h); rows not aligned to 16
+ * block needs it yet); f32, which is six products of bf16 parts (tile.h); rows not aligned to 16
  * bytes. Source: PTX ISA, mma.m16n8k16; the tile schedule of persistent grouped GEMMs (CUTLASS
  * manual).
  */

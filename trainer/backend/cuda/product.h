@@ -40,15 +40,15 @@ struct product {
     struct product_group group[PRODUCT_GROUPS];
 };
 
-/* Puts it into the queue. type: of a, and of b unless f8. Not both
- * transposed (FR_UNSUPPORTED). */
+/* Launches the product in q. type: of a, and of b unless f8. FR_UNSUPPORTED: both operands
+ * transposed. */
 enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_a,
                         bool trans_b, const struct product *p, struct fr_err *err);
 
 /* A weight as a group. */
 struct product_group product_weight(const struct tr_weight *w);
 
-/* The same for sm_90a by wgmma and the copy engine, where its form allows: 16-bit types, rows of 16
+/* The same for sm_90a by wgmma and TMA, where its form allows: 16-bit types, rows of 16
  * bytes, a not transposed, no FP8, not `reduce`. */
 bool product_sm90_takes(const struct cuda *cuda, enum tr_dtype type, bool trans_a,
                         const struct product *p);

@@ -1,9 +1,9 @@
 /*
  * c = alpha * a * op(b) + beta * c + bias over groups of rows, as product.h says, for 16-bit types
- * on sm_90a: products of warpgroups (wgmma) on tiles that the copy engine brings; f32 sums.
+ * on sm_90a: products of warpgroups (wgmma) on tiles that TMA loads; f32 sums.
  *
  * Blocks are persistent, one a multiprocessor, of three warpgroups. The last one's first thread
- * walks the tiles ahead and asks for boxes of a (M, 64) and b (256, 64) in a ring of stages, zeros
+ * walks the tiles ahead and loads boxes of a (M, 64) and b (256, 64) in a ring of stages, zeros
  * outside the matrices; the other two multiply, 64 x 256 of a tile of 128 x 256 each where a group
  * has many rows, else 64 x 128 of a tile of 64 x 256. A stage is free again when all eight warps
  * are through with it. Rows of a box beyond a group's end are the next group's: they are multiplied
@@ -67,8 +67,8 @@ __device__ __forceinline__ void load_b(unsigned char *to, const CUtensorMap *map
 }
 
 template <int HEIGHT, bool TB>
-__device__ void bring(unsigned char *room, uint64_t *full, uint64_t *empty, const struct product &p,
-                      const struct product_maps &maps)
+__device__ void produce(unsigned char *room, uint64_t *full, uint64_t *empty,
+                        const struct product &p, const struct product_maps &maps)
 {
     typedef sm90_shape<HEIGHT> S;
     struct product_tile at = {};
@@ -141,7 +141,7 @@ __device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t
                              const struct product &p, int g)
 {
     typedef sm90_shape<HEIGHT> S;
-    bool speaks = threadIdx.x % 32 == 0;
+    bool elected = threadIdx.x % 32 == 0;
     struct product_tile at = {};
     struct ring_turn t = {0, 0};
 
@@ -154,14 +154,14 @@ __device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t
             multiply<T, HEIGHT, TB>(sum, room + t.stage * S::BYTES, g, k > 0);
             ptx_wgmma_wait<1>();
             ptx_wgmma_pin(sum);
-            if (speaks && last >= 0)
+            if (elected && last >= 0)
                 ptx_mbar_arrive(&empty[last]);
             last = t.stage;
             next<S::STAGES>(t);
         }
         ptx_wgmma_wait<0>();
         ptx_wgmma_pin(sum);
-        if (speaks)
+        if (elected)
             ptx_mbar_arrive(&empty[last]);
         put_tile<T, HEIGHT>(sum, p, at, g);
     }
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(THREADS)
     if (g == 2) {
         ptx_regs_give<40>();
         if (threadIdx.x == 2 * GROUP)
-            bring<HEIGHT, TB>(room, full, empty, p, maps);
+            produce<HEIGHT, TB>(room, full, empty, p, maps);
     } else {
         ptx_regs_take<232>();
         multiply_all<T, HEIGHT, TB>(room, full, empty, p, g);

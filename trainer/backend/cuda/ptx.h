@@ -1,7 +1,7 @@
 /*
  * The only inline PTX of the project: one wrapper an instruction, included by dev.h under nvcc.
  * tests/cudasim/instructions.h emulates each of them under the same name, as that one instruction.
- * Wrappers of sm_90a trap in the code for older devices, where nobody launches their callers.
+ * Wrappers of sm_90a trap in the code for older devices, where their callers are never launched.
  * Source: PTX ISA 8.x, the section that each comment names.
  */
 #ifndef TR_BACKEND_CUDA_PTX_H
@@ -124,7 +124,7 @@ __device__ __forceinline__ void ptx_mbar_wait(uint64_t *bar, uint32_t parity)
              : "memory");
 }
 
-/* ---- TMA, bulk tensor copies (sm_90): one thread asks for a box of the tensor that the map
+/* ---- TMA, bulk tensor copies (sm_90): one thread loads a box of the tensor that the map
  * describes, its first element at (x, y[, z]), x the innermost. Bytes outside the tensor read as
  * zeros and count as landed. `to` is aligned to 1,024 bytes. ---- */
 __device__ __forceinline__ void ptx_bulk_load(void *to, const CUtensorMap *map, int x, int y,

@@ -6,7 +6,7 @@
  * d[4j .. 4j+3] = (16w+g, 8j+c) (.., +1) (16w+g+8, 8j+c) (.., +1); a in registers as in ptx_mma,
  * the rows of warp w.
  * All 128 threads of an aligned group of 4 warps call. From the call to the wait of its group
- * nobody touches d or an a in registers, and both stay in scope (ptx_wgmma_pin). Shared memory that
+ * no code touches d or an a in registers, and both stay in scope (ptx_wgmma_pin). Shared memory that
  * ordinary stores wrote needs ptx_fence_async and a barrier before.
  * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions".
  */

@@ -19,7 +19,7 @@
  * less work than a dense product. dgate (+=) = sum over t of dz x: a block owns columns of an
  * expert and adds the tokens that chose it in order, found 32 slots at a time; E H words and T K H
  * elements of x from the caches. One after the other for the same bits everywhere; routers are
- * frozen, and no block asks for it. Source: DeepSeek-V3 2024, section 2.1.2.
+ * frozen, and no block computes their gradient. Source: DeepSeek-V3 2024, section 2.1.2.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -33,7 +33,7 @@ struct logits {
 
 /* ---- logits on tensor cores ---- */
 
-/* Asks for rows [first, first+TILE) x channels [h, h+DEPTH) of v, zeros outside. */
+/* Begins the copy of rows [first, first+TILE) x channels [h, h+DEPTH) of v, zeros outside. */
 template <class T>
 __device__ __forceinline__ void fetch(T *to, struct rows<const T> v, int64_t first, int64_t rows,
                                       int64_t h, int64_t H)

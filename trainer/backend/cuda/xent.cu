@@ -20,7 +20,7 @@
 
 enum { LOGITS = 1 << 25, ROWS_MIN = 64 }; /* logits held at once, but at least so many tokens */
 
-struct soften {
+struct softmax {
     struct tr_weight w;
     float *m, *l, *logit;
     const int32_t *targets;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void load_weight(float (&x)[CHUNK], const struct tr_w
 
 /* Token t's state: scaled to the new maximum, if it is new; begun when first. */
 template <class T>
-__device__ void keep_token(const struct soften &a, struct rows<float> acc,
+__device__ void keep_token(const struct softmax &a, struct rows<float> acc,
                            struct rows<T> target_row, int64_t t, float keep)
 {
     int64_t target = a.targets[t], at = target - a.row0;
@@ -83,8 +83,8 @@ __device__ __forceinline__ void load_logits(float (&x)[CHUNK], const float *z, i
 
 template <class T>
 __global__ void __launch_bounds__(CUDA_THREADS)
-    xent_soften_kernel(const __grid_constant__ struct soften a, struct rows<const float> z,
-                       struct rows<T> p, struct rows<float> acc, struct rows<T> target_row)
+    xent_softmax_kernel(const __grid_constant__ struct softmax a, struct rows<const float> z,
+                        struct rows<T> p, struct rows<float> acc, struct rows<T> target_row)
 {
     DEV_SHARED(float, part, [32]);
     DEV_SHARED(float, parts, [32]);
@@ -142,15 +142,15 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
     bool grad = a->state.acc.p != NULL;
     struct tr_view none = {}, acc = grad ? tr_view_rows(a->state.acc, x->begin, x->n) : none;
     struct tr_view row = grad ? tr_view_rows(a->state.target_row, x->begin, x->n) : none;
-    struct soften s = {a->w,
-                       static_cast<float *>(a->state.m.p) + x->begin,
-                       static_cast<float *>(a->state.l.p) + x->begin,
-                       static_cast<float *>(a->state.target_logit.p) + x->begin,
-                       static_cast<const int32_t *>(a->targets.p) + x->begin,
-                       a->w.w.shape[0],
-                       a->row0,
-                       a->F.shape[1],
-                       a->first};
+    struct softmax s = {a->w,
+                        static_cast<float *>(a->state.m.p) + x->begin,
+                        static_cast<float *>(a->state.l.p) + x->begin,
+                        static_cast<float *>(a->state.target_logit.p) + x->begin,
+                        static_cast<const int32_t *>(a->targets.p) + x->begin,
+                        a->w.w.shape[0],
+                        a->row0,
+                        a->F.shape[1],
+                        a->first};
     struct tr_gemm g = {};
     enum fr_rc rc;
 
@@ -164,7 +164,7 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
     rc = cuda_float(a->F.dtype, [&](auto t) {
         using T = decltype(t);
 
-        return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_soften_kernel<T>,
+        return cuda_launch(q, {dim3((unsigned)x->n), CUDA_THREADS, 0}, err, xent_softmax_kernel<T>,
                            s, cuda_rows<const float>(x->z), cuda_rows<T>(grad ? x->p : none),
                            cuda_rows<float>(acc), cuda_rows<T>(row));
     });
