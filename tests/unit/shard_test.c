@@ -336,7 +336,7 @@ static void check_windows(struct tr_backend *be)
     notes.n = 0;
     tr_shard_notes(s, &notes);
     CHECK(strstr(notes.p, "stage3_max_live_parameters 400: 1 experts are gathered at once instead "
-                          "of 2, so that what comes before them is there as well\n") != NULL);
+                          "of 2, so that the gather before them fits beside them\n") != NULL);
     fr_buf_finish(&notes);
     tr_shard_destroy(s);
 }

@@ -1,5 +1,5 @@
 /*
- * The ranks of one run and what they say to each other. Two planes:
+ * The ranks of one run and their communication. Two planes:
  *
  *   data     collectives over tensors. They take a queue: memory is the backend's, work is ordered
  *            behind what the queue holds, and what follows in the queue sees the result. A
@@ -98,9 +98,8 @@ struct tr_comm_ops {
     /* Fills in ops and self of a group that lacks only these. All ranks of the world call. */
     enum fr_rc (*split)(void *self, const struct tr_group *g, struct tr_comm *group,
                         struct fr_err *err);
-    void (*abort)(void *self,
-                  const char *why); /* tells all ranks; their next call fails with why */
-    size_t (*bytes)(void *self);    /* transport buffers, for the memory table */
+    void (*abort)(void *self, const char *why); /* ends all ranks: their next call fails with why */
+    size_t (*bytes)(void *self);                /* transport buffers, for the memory table */
     void (*destroy)(void *self);
 };
 
@@ -113,7 +112,7 @@ struct tr_comm {
     int node, nodes;
     struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
     struct tr_queue *q;    /* borrows: that of all data calls, from the first one on; NULL: none */
-    size_t own_bytes;      /* of the device, that the transport's library takes for itself */
+    size_t own_bytes;      /* device memory of the transport's library */
     int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
     size_t sent_bytes;     /* payload this rank has handed to data calls */
 };
@@ -130,7 +129,7 @@ struct tr_comm_opts {
     int64_t timeout_ms; /* --ddp_timeout */
     int exit_code;      /* of a process that does not react to an abort within seconds */
     bool check;         /* compare a hash before each collective */
-    bool allow_slow_links; /* NCCL may be told to go without the links inside a node */
+    bool allow_slow_links; /* NCCL's environment may turn off the links inside a node */
     const char *nccl;      /* the library to open; NULL: libnccl.so.2 */
 };
 

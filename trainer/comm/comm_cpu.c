@@ -66,7 +66,7 @@ enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t byte
     return rc;
 }
 
-/* Before a data call: what the queue holds is done, the watchers know what comes. */
+/* Before a data call: waits for the queue, and notes the collective for the other ranks. */
 static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const char *call, size_t bytes,
                         const char *what, struct fr_err *err)
 {

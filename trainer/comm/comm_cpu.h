@@ -1,5 +1,5 @@
 /*
- * Inside the CPU communicator: what a transport built on top of its ranks asks of it.
+ * Inside the CPU communicator: the calls for a transport that is built on top of it.
  */
 #ifndef TR_COMM_COMM_CPU_H
 #define TR_COMM_COMM_CPU_H

@@ -61,7 +61,8 @@ static void wait_tick(struct nccl *c)
     pthread_cond_timedwait(&c->changed, &c->lock, &t);
 }
 
-/* Ends the run when the oldest collective is too late. Rank 0 hears all ranks, so it speaks first.
+/* Ends the run when the oldest collective is too late. Rank 0 has the beats of all ranks, so it
+ * reports first.
  */
 static void watch_pending(struct nccl *c)
 {

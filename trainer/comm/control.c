@@ -21,9 +21,9 @@ enum { BEAT_MS = 1000, SILENT_MS = 10000, REACT_MS = 4000, READ_BYTES = 256 * 10
 struct wire {
     int fd; /* -1: closed */
     struct fr_buf in, out;
-    int64_t heard_ms; /* when a byte last came */
+    int64_t received_ms; /* when a byte last came */
     struct tr_beat beat;
-    bool said_silent, gone; /* reported; left with a goodbye */
+    bool reported, gone; /* its silence was reported; it left with a goodbye */
 };
 
 struct tr_control {
@@ -64,7 +64,7 @@ static void fail_locked(struct tr_control *c, enum fr_rc rc, const char *text)
     fr_buf_finish(&body);
 }
 
-/* "rank 3 (node2)" and what it was last heard doing. */
+/* "rank 3 (node2)" and the collective of its last beat. */
 static void name_rank(const struct tr_control *c, int r, struct fr_buf *out)
 {
     const struct tr_beat *b = &c->wires[r].beat;
@@ -148,10 +148,10 @@ static void read_locked(struct tr_control *c, int r, char *piece)
     ssize_t k = recv(w->fd, piece, READ_BYTES, MSG_DONTWAIT);
 
     if (k > 0) {
-        w->heard_ms = fr_sys.mono_ms();
-        if (w->said_silent)
-            fr_log(FR_LOG_INFO, "comm", "rank %d (%s) is heard again", r, c->peers[r].host);
-        w->said_silent = false;
+        w->received_ms = fr_sys.mono_ms();
+        if (w->reported)
+            fr_log(FR_LOG_INFO, "comm", "rank %d (%s) answers again", r, c->peers[r].host);
+        w->reported = false;
         fr_buf_add(&w->in, piece, (size_t)k);
     }
     while (frame_locked(c, r)) {
@@ -171,23 +171,22 @@ static void write_locked(struct tr_control *c, int r)
         closed_locked(c, r);
 }
 
-/* Silence is told once, and ends the run at the time-out. */
+/* A silent rank is reported once; at the time-out it ends the run. */
 static void watch_locked(struct tr_control *c, int64_t now)
 {
     struct fr_buf text = {0};
 
     for (int r = 0; r < c->o.size; r++) {
         struct wire *w = &c->wires[r];
-        int64_t quiet = now - w->heard_ms;
-        if (w->fd < 0 || w->gone || quiet <= SILENT_MS ||
-            (w->said_silent && quiet <= c->o.timeout_ms))
+        int64_t quiet = now - w->received_ms;
+        if (w->fd < 0 || w->gone || quiet <= SILENT_MS || (w->reported && quiet <= c->o.timeout_ms))
             continue;
         name_rank(c, r, &text);
         fr_buf_fmt(&text, " has been silent for %lld s", (long long)(quiet / 1000));
-        if (!w->said_silent)
+        if (!w->reported)
             fr_log(FR_LOG_WARN, "comm", "%s; the run ends at %lld s (--ddp_timeout)", text.p,
                    (long long)(c->o.timeout_ms / 1000));
-        w->said_silent = true;
+        w->reported = true;
         if (quiet > c->o.timeout_ms)
             fail_locked(c, FR_TIMEOUT, text.p);
         fr_buf_finish(&text);
@@ -202,7 +201,7 @@ static void beat_locked(struct tr_control *c)
 {
     for (int r = 0; r < c->o.size; r++) {
         struct wire *w = &c->wires[r];
-        if (w->fd >= 0 && w->out.n == 0) /* what waits to be sent is sign of life enough */
+        if (w->fd >= 0 && w->out.n == 0) /* bytes that wait to be sent serve as a beat */
             tr_frame_add(&w->out, TR_FRAME_BEAT, &c->mine, sizeof(c->mine));
     }
 }
@@ -221,7 +220,7 @@ static size_t poll_set(struct tr_control *c, struct pollfd *set, int *ranks)
     return n;
 }
 
-/* All that is to be sent before the thread may end: a goodbye must reach the others. */
+/* Whether everything has been sent: the goodbye must reach the others before the thread ends. */
 static bool flushed(const struct tr_control *c)
 {
     for (int r = 0; r < c->o.size; r++)
@@ -344,7 +343,7 @@ enum fr_rc tr_control_join(const struct tr_control_opts *o, struct tr_control **
     if (rc == FR_OK) {
         for (int r = 0; r < o->size; r++) {
             c->wires[r].fd = fds[r];
-            c->wires[r].heard_ms = fr_sys.mono_ms();
+            c->wires[r].received_ms = fr_sys.mono_ms();
         }
         c->thread_runs = pthread_create(&c->thread, NULL, control_thread, c) == 0;
         if (!c->thread_runs)

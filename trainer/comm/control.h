@@ -1,9 +1,10 @@
 /*
  * The control plane: how ranks find each other and watch each other. Rank 0 listens on
- * MASTER_ADDR:MASTER_PORT; every other rank connects and says who it is; when all are there rank 0
- * sends everybody the table of ranks. The connections stay: a thread in each process beats over
- * them every second, carries small host collectives, and spreads an abort. A closed connection ends
- * all ranks within ABORT_MS; silence is reported after SILENT_MS and ends the run at timeout_ms.
+ * MASTER_ADDR:MASTER_PORT; every other rank connects and sends a hello. When all have joined, rank
+ * 0 sends every rank the table of ranks. The connections stay: a thread in each process sends a
+ * beat every second, carries small host collectives, and forwards an abort. A closed connection
+ * ends all ranks within ABORT_MS; silence is reported after SILENT_MS and ends the run at
+ * timeout_ms.
  *
  * The job hash (size, generation, run id) keeps ranks of an older try out.
  */
@@ -44,7 +45,7 @@ struct tr_control;
 enum fr_rc tr_control_join(const struct tr_control_opts *opts, struct tr_control **out,
                            struct fr_err *err);
 
-/* Says goodbye and stops the thread. Ranks that leave this way are not missed. NULL is fine. */
+/* Sends a goodbye and stops the thread. The others go on without this rank. NULL is fine. */
 void tr_control_leave(struct tr_control *c);
 
 /* The table of ranks, `size` rows, borrowed. */
@@ -61,7 +62,7 @@ void tr_control_note(struct tr_control *c, int64_t seq, const char *what);
 void tr_control_abort(struct tr_control *c, enum fr_rc rc, const char *why);
 
 /* Adds to out the ranks whose last beat named an earlier collective than this rank is in; returns
- * how many. Rank 0 hears all ranks, the others rank 0 alone. */
+ * how many. Rank 0 receives the beats of all ranks, the others those of rank 0. */
 size_t tr_control_behind(struct tr_control *c, struct fr_buf *out);
 
 /* FR_OK, or why the run must end. Cheap: called in every waiting loop. */

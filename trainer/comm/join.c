@@ -174,7 +174,7 @@ static const char *refusal(const struct tr_control_opts *o, const struct tr_hell
                            const int *fds, char text[160])
 {
     if (h->magic != TR_HELLO_MAGIC || h->version != VERSION)
-        return "it speaks another version of the protocol; run the same flowtrain on all nodes";
+        return "it uses another version of the protocol; run the same flowtrain on all nodes";
     if (h->size != o->size)
         snprintf(text, 160, "it has WORLD_SIZE %d, rank 0 has %d", h->size, o->size);
     else if (h->job != o->job)
@@ -188,7 +188,8 @@ static const char *refusal(const struct tr_control_opts *o, const struct tr_hell
     return text;
 }
 
-/* Rank 0 hears one new connection out. A stranger or a refused rank is closed and logged. */
+/* Rank 0 reads the hello of a new connection. A connection without one, or a refused rank, is
+ * logged and closed. */
 static void greet(const struct tr_control_opts *o, int fd, int *fds, struct tr_peer *peers)
 {
     enum tr_frame_type type;

@@ -1,6 +1,7 @@
 /*
  * A byte stream in both directions between two ranks: TCP between nodes, shared memory inside one.
- * Nothing blocks: send and recv move what fits now; who finds nothing to do sleeps on wait_fd.
+ * Nothing blocks: send and recv move what fits now; a caller that can do neither polls the
+ * descriptor of arm().
  */
 #ifndef TR_COMM_LINK_H
 #define TR_COMM_LINK_H

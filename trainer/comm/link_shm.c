@@ -107,7 +107,8 @@ static bool shm_arm(struct tr_link *l, bool want_send, bool want_recv, struct po
     return false;
 }
 
-/* Swallows doorbells. A closed socket is no news here: the control plane watches every rank. */
+/* Reads away the doorbells. A closed socket is not reported: the control plane watches every rank.
+ */
 static void shm_disarm(struct tr_link *l)
 {
     struct shm *s = l->self;

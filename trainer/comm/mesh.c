@@ -79,7 +79,7 @@ static enum fr_rc broken(struct tr_mesh *m, const struct tr_move *v, int peer, s
 {
     int e = errno;
     int64_t until =
-        fr_sys.mono_ms() + 2000; /* the control plane usually knows why, a moment later */
+        fr_sys.mono_ms() + 2000; /* the control plane usually has the cause a moment later */
 
     while (tr_control_check(m->control, err) == FR_OK && fr_sys.mono_ms() < until)
         fr_sys.poll(NULL, 0, 10);
@@ -189,7 +189,7 @@ static enum fr_rc answer(struct tr_mesh *m, int listener, uint64_t job, struct f
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     bool ok = recv(fd, &who, sizeof(who), MSG_WAITALL) == (ssize_t)sizeof(who) && who.job == job &&
               who.rank > m->rank && who.rank < m->size && m->links[who.rank].ops == NULL;
-    if (!ok) { /* a stranger */
+    if (!ok) { /* not a rank of this run */
         fr_sys.close(fd);
         return FR_OK;
     }

@@ -1,7 +1,7 @@
 /*
  * A link to every other rank, and the two movements that all collectives are made of: a stream that
- * runs round the ring, and an exchange with two peers. Both end early, with the reason, when the
- * control plane says so or the time-out passes.
+ * runs round the ring, and an exchange with two peers. Both end early, with the cause, when the
+ * control plane has failed or the time-out passes.
  */
 #ifndef TR_COMM_MESH_H
 #define TR_COMM_MESH_H
@@ -33,7 +33,7 @@ struct tr_pieces {
 
 /*
  * Sends all of `out` to rank `to` and receives all of `in` from rank `from`, at the same time. The
- * first `own` bytes of out are there from the start; byte own+i of out may be sent once byte i of
+ * first `own` bytes of out are complete at the call; byte own+i of out may be sent once byte i of
  * in has come (pieces alias), so a stream is passed on as it arrives. from or to -1: no such side.
  */
 struct tr_move {

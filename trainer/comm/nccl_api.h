@@ -28,7 +28,7 @@ struct tr_nccl_config {
 
 typedef struct ncclComm *tr_nccl_comm;
 
-/* A communicator that does not block answers IN_PROGRESS; get_async_error tells when it is done. */
+/* A communicator that does not block answers IN_PROGRESS; get_async_error says when it is done. */
 struct tr_nccl_api {
     int (*get_version)(int *version);
     int (*get_unique_id)(struct tr_nccl_id *id);

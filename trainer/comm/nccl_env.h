@@ -1,5 +1,5 @@
 /*
- * The variables that NCCL reads: what is set, and what gives up the links inside a node.
+ * The variables that NCCL reads: which are set, and which turn off the links inside a node.
  */
 #ifndef TR_COMM_NCCL_ENV_H
 #define TR_COMM_NCCL_ENV_H
@@ -13,7 +13,7 @@
  * NCCL user guide, "Environment Variables". */
 struct tr_nccl_vars {
     char *const *env;          /* ends at NULL */
-    const char *user, *system; /* files, which need not be there */
+    const char *user, *system; /* files that may be absent */
 };
 
 /* This process's: environ, $NCCL_CONF_FILE or ~/.nccl.conf (into room), /etc/nccl.conf. */

@@ -1,12 +1,13 @@
 /*
  * The memory that units are gathered into: one piece, from which each unit takes a place of its
- * bytes. What is gathered together is laid from the beginning, single units from the end, so that
- * windows of experts of one size leave no gaps between them.
+ * bytes. Units that are gathered together get places from the beginning, single units from the
+ * end, so that windows of experts of one size leave no gaps between them.
  *
  * A place is free for others when the unit is forgotten, but the device may be far behind the host:
- * releases are counted, each is an event in the queue of use, and the queue that brings bytes waits
- * for the release of what lay there. It also waits until what is here and what the device still
- * reads are max_live elements at most, so the limit holds on the device as it does on the host.
+ * releases are counted, each is an event in the queue of use, and the queue that fills the pool
+ * waits for the release of the units that lay there. It also waits until the elements here and
+ * those that the device still reads are at most max_live: the limit holds on the device as on the
+ * host.
  */
 #include "engine/base/sys.h"
 #include "trainer/shard/state.h"
@@ -19,8 +20,8 @@ static bool gathered(const struct unit *u)
     return u->kind == TR_UNIT_SHARDED && !u->whole;
 }
 
-/* Elements that the pool is to hold: no more than may be live; of these what is in use, what may be
- * ahead of it (the bucket and the step that exceeds it) and what may be kept. */
+/* Elements that the pool has room for, at most max_live: those in use, those that may be ahead of
+ * use (the bucket and the step that exceeds it), and those that may be kept. */
 static int64_t most_elements(const struct tr_shard *s)
 {
     const struct tr_shard_limits *l = &s->o.limits;
@@ -121,7 +122,7 @@ static enum fr_rc wait_for(struct tr_shard *s, int64_t release)
     return FR_OK;
 }
 
-/* A gap of n bytes between what is not free after that release. */
+/* A gap of n bytes between the places that are in use after that release. */
 static bool find_gap(const struct tr_shard *s, size_t n, bool low, int64_t release, size_t *at)
 {
     size_t from = 0, to = s->pool_bytes;
@@ -146,7 +147,7 @@ static bool find_gap(const struct tr_shard *s, size_t n, bool low, int64_t relea
     return low ? s->pool_bytes - from >= n : to >= n;
 }
 
-/* Elements that the device may still read after that release though they are forgotten. */
+/* Elements of forgotten units that the device may still read after that release. */
 static int64_t ghosts(const struct tr_shard *s, int64_t release)
 {
     int64_t sum = 0;
@@ -178,7 +179,7 @@ static size_t live_place(const struct tr_shard *s, int unit)
     return i;
 }
 
-/* How many of the list find a place in what is free after that release. */
+/* How many units of the list find places that are free after that release. */
 static size_t fit(struct tr_shard *s, size_t from, bool low, int64_t release)
 {
     size_t at;

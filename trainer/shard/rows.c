@@ -1,11 +1,11 @@
-/* Rows of a matrix that is sharded by rows: only those that are used travel. */
+/* Rows of a matrix that is sharded by rows: only the rows in use are sent. */
 #include "engine/base/sys.h"
 #include "trainer/shard/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The one TR_UNIT_ROWS kind that travels, NULL when there is none. */
+/* The TR_UNIT_ROWS unit that is partitioned, NULL when there is none. */
 static const struct unit *travelling(const struct tr_shard *s)
 {
     const struct unit *widest = NULL;
@@ -61,7 +61,7 @@ size_t rows_bytes(const struct tr_shard *s)
     return sum;
 }
 
-/* What is the host's own, and the events. */
+/* The buffers in the host's memory, and the events. */
 static enum fr_rc rows_alloc_host(struct tr_shard *s, struct fr_err *err)
 {
     struct rows_buf *b = &s->rows;

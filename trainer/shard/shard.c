@@ -164,7 +164,7 @@ void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes)
     if (s->window_cut > 0)
         fr_buf_fmt(notes,
                    "stage3_max_live_parameters %lld: %lld experts are gathered at once instead of "
-                   "%lld, so that what comes before them is there as well\n",
+                   "%lld, so that the gather before them fits beside them\n",
                    (long long)l->max_live, (long long)s->window_cut, (long long)s->window_wanted);
     if (l->prefetch_bucket > 0 && shard_bucket(s) < s->span_elements)
         fr_buf_fmt(notes,
@@ -206,7 +206,7 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
     return tr_view_of(p, t->dtype, t->rank, t->shape);
 }
 
-/* One allocation, zeroed: padding is zeros, and all pages are there from the start. what: its row
+/* One allocation, zeroed: padding is zeros, and all pages are mapped. what: its row
  * of the memory table, in front of an error. */
 static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, const char *what,
                        char **out, struct fr_err *err)

@@ -1,26 +1,26 @@
 /*
  * Which rank owns which bytes of which frozen weight, and when they are whole.
  *
- * A unit is what is gathered at once: an attention, a dense FFN, a shared expert, one expert, a
- * chunk of the head's rows. It is one byte buffer, its tensors (FP8 scales included) at 256-byte
- * offsets; a rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled by pread of just
- * those ranges. A gather lands in the gather windows, one piece of memory that is taken before the
- * run: a unit gets its place there, slice k at k*slice_bytes of it, so that nothing is repacked and
- * a tensor is a view.
+ * A unit is the smallest part that is gathered: an attention, a dense FFN, a shared expert, one
+ * expert, a chunk of the head's rows. It is one byte buffer; its tensors (FP8 scales included) lie
+ * at 256-byte offsets; a rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled by
+ * pread of just those ranges. A gather writes into the gather windows, one piece of memory that is
+ * allocated before the run. Slice k of a unit lies at k*slice_bytes of its place: nothing is
+ * repacked, and a tensor is a view.
  *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
- * rows that are used travel. Below stage 3, and when W = 1, every unit is whole on its rank,
+ * the rows in use are sent. Below stage 3, and when W = 1, every unit is whole on its rank,
  * nothing is gathered, and the calls only hand out views. Where the base is in the host's memory, a
- * gather first copies this rank's slices to their places in the window, on a queue of its own; with
- * whole units that copy is all of it, and the embedding is read where it lies.
+ * gather first copies this rank's slices to their places in the window, on a separate queue. With
+ * whole units that copy is the whole gather, and the embedding is read in the host's memory.
  *
  * Every rank makes the same calls in the same order. A pass (training, evaluation) records its
- * order of gathers the first time. Later passes follow the record ahead of use, on a queue of their
- * own, as far as DeepSpeed's limits allow. A gather goes ahead whole, in one collective, while the
+ * order of gathers the first time. Later passes prefetch by the record, on the gather queue, as
+ * far as DeepSpeed's limits allow. A gather is prefetched whole, in one collective, while the
  * elements ahead of use are fewer than the prefetch bucket: with any bucket above 0 the next gather
- * is under way while this one is used. Elements here stay within max live; what the device still
- * reads counts as here. Memory that is released is filled again behind the event of the compute
- * that read it. A single gather of more than max live is alone. Numbers never depend on any of it.
+ * runs while this one is used. Live elements stay within max live; elements that the device still
+ * reads count as live. Released memory is filled again behind the event of the compute that read
+ * it. A single gather of more than max live is alone. Results never depend on prefetching.
  * Source: DeepSpeed documentation, "ZeRO stage 3 options".
  */
 #ifndef TR_SHARD_SHARD_H
@@ -101,8 +101,8 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
  * are made large enough. A unit gathered alone needs no such call. */
 enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_err *err);
 
-/* How many units of this many elements a window takes: so many that the gather before or after it
- * can be here as well, another window or one of `beside` elements: at least 1 and at most
+/* Units of this many elements in a window, so that the gather before or after it fits beside it,
+ * another window or one of `beside` elements: at least 1 and at most
  * min(max_live / 2, max_live - beside) / elements. INT64_MAX where nothing is gathered. */
 int64_t tr_shard_window_units(struct tr_shard *s, int64_t elements, int64_t beside);
 
@@ -117,7 +117,7 @@ void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes);
 struct tr_shard_bytes {
     size_t base; /* slices of sharded units and own rows; everything when nothing is gathered */
     size_t persistent;
-    size_t windows; /* what gathers land in: max_live, or less if less is ever wanted */
+    size_t windows; /* gather windows: max_live, or less if a run never needs so much */
     size_t rows;    /* buffers of tr_shard_fetch_rows */
     size_t model;   /* all units, whole */
 };
@@ -136,7 +136,7 @@ struct tr_fill_range {
 };
 
 /* As tr_shard_load, from memory: fill writes bytes of tensor t, in its dtype in memory. With
- * on_device dst is where the bytes stay, ops on q write them, and nothing is looked at here. */
+ * on_device dst is the bytes' final place, ops on q write them, and values are not checked. */
 struct tr_shard_source {
     bool on_device;
     enum fr_rc (*fill)(void *arg, const struct tr_unit_tensor *t, const struct tr_fill_range *r,
@@ -191,7 +191,7 @@ enum fr_rc tr_shard_rows_used(struct tr_shard *s, struct tr_queue *q, struct fr_
 struct tr_shard_stats {
     int64_t gathers;       /* grouped collectives, or copies from the host */
     int64_t prefetched;    /* of these, ahead of use */
-    int64_t reused;        /* calls that found all there, from an earlier use */
+    int64_t reused;        /* calls whose units were all kept from an earlier use */
     int64_t live, ahead;   /* the most elements that were here at once, and ahead of use */
     size_t gathered_bytes; /* whole, of all gathers */
 };

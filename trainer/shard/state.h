@@ -15,38 +15,38 @@ struct unit {
     size_t slice; /* a rank's share in a window; ROWS: bytes of the rows it owns */
     int64_t elements;
     size_t base_at; /* where this rank's bytes lie in base or in persistent */
-    bool whole;     /* all of it lies there */
+    bool whole;     /* the whole unit lies there */
 
     /* In the pool. */
-    bool here;      /* its bytes are there or on their way */
-    bool ahead;     /* brought before it was asked for, and not used yet */
+    bool here;  /* it has a place: its bytes are there, or a gather that fetches them was issued */
+    bool ahead; /* prefetched and not used yet */
     size_t pool_at; /* where */
-    int64_t batch;  /* the gather that brings it */
+    int64_t batch;  /* the gather that fetches it */
     int64_t used;   /* its last release; 0: none */
     int64_t next;   /* when it is used next, in gathers since the first pass of this record */
 };
 
-/* What one gather brings. */
+/* The units of one gather. */
 struct span {
     int first, n;
 };
 
 /*
- * A piece of the pool. One of a unit that is here is live; after it is forgotten the piece stays as
- * a ghost until the gather queue has waited for the unit's last release, because the device may
- * still read it.
+ * A piece of the pool. The place of a unit that is here is live. After the unit is forgotten its
+ * place stays as a ghost until the gather queue has waited for the unit's last release, because the
+ * device may still read it.
  */
 struct place {
     size_t at, bytes;
     int unit;
-    int64_t freed; /* the release it waits for; LIVE: it is live */
+    int64_t freed; /* the release after which it is free; LIVE: it is live */
 };
 
 #define LIVE INT64_MAX
 
 enum {
     PASSES = 8,
-    EVENTS = 64 /* gathers that are not waited for, releases that are not: at most so many */
+    EVENTS = 64 /* the most gathers, and the most releases, that no queue has waited for yet */
 };
 
 /* A gather of the record. */
@@ -98,22 +98,22 @@ struct tr_shard {
     size_t pool_bytes;    /* set by shard_alloc */
     struct place *places; /* owns; ascending */
     size_t nplaces;
-    int64_t live, ahead;      /* elements here; of these, brought ahead */
-    int64_t releases, waited; /* so many were recorded; those the gather queue has waited for */
-    int64_t batches, seen;    /* gathers issued; those the queue of use has waited for */
+    int64_t live, ahead;            /* elements here; of these, ahead of use */
+    int64_t releases, waited;       /* recorded; of these, waited for by the gather queue */
+    int64_t batches, seen;          /* gathers issued; of these, waited for by the queue of use */
     struct tr_event *free[EVENTS];  /* by release: its users are done */
     struct tr_event *ready[EVENTS]; /* by gather: its bytes are there */
     struct tr_event *sent;          /* this rank's slices have come from the host */
-    bool dropped;                   /* something was forgotten that nobody had waited for */
+    bool dropped;                   /* a unit was forgotten whose gather no queue had waited for */
 
     struct span held;      /* n 0: none */
-    struct tr_queue *user; /* that the last gather was made whole for */
+    struct tr_queue *user; /* the queue of the last gather */
 
     /* The largest that is gathered at once. */
     size_t span_max, span_bytes;
     int64_t span_elements;
     int64_t window_wanted, window_cut; /* units of a window: by max_live, beside its neighbour */
-    int *list; /* owns: units that one gather brings, span_max */
+    int *list;                         /* owns: units that one gather fetches, span_max */
     size_t nlist;
     struct tr_gather_item *items; /* owns: span_max */
     struct tr_shard_stats stats;
@@ -130,7 +130,7 @@ static inline size_t shard_ways(const struct tr_shard *s)
     return s->o.partition ? (size_t)s->o.comm->size : 1;
 }
 
-/* Elements ahead of use from which on no further step goes ahead. */
+/* No further step goes ahead while this many elements are ahead of use. */
 static inline int64_t shard_bucket(const struct tr_shard *s)
 {
     const struct tr_shard_limits *l = &s->o.limits;
@@ -158,18 +158,18 @@ size_t pool_bytes(const struct tr_shard *s);
 enum fr_rc pool_alloc(struct tr_shard *s, struct fr_err *err);
 void pool_free(struct tr_shard *s);
 /* Takes places for list[from..nlist), units that are not here; *done: list[from..done) have theirs.
- * The queue that brings bytes then waits for who used that memory, and for so many releases that no
- * more than max_live elements are ever on the device. low: from the pool's beginning. */
+ * The queue that fills them then waits for the releases of that memory, and for so many releases
+ * that no more than max_live elements are ever on the device. low: from the pool's beginning. */
 enum fr_rc pool_put(struct tr_shard *s, size_t from, bool low, size_t *done, struct fr_err *err);
-/* Gives the place of a unit up. */
+/* The unit is no longer here; its place becomes a ghost. */
 void pool_forget(struct tr_shard *s, int unit);
 void pool_forget_all(struct tr_shard *s);
-/* The same, and nothing of the pool is waited for any more: all of it is one gap. */
+/* Forgets all units and waits for all releases: the pool is one gap. */
 enum fr_rc pool_empty(struct tr_shard *s, struct fr_err *err);
-/* Forgets a unit outside `but` whose next use is later than `after`: the latest, and that of the
- * last release only when there is no other. False: there is none. */
+/* Forgets the unit outside `but` whose next use is the latest and later than `after`. The unit of
+ * the last release goes only when there is no other. False: there is no such unit. */
 bool pool_evict(struct tr_shard *s, struct span but, int64_t after);
-/* Work put into q so far is a release. */
+/* Records a release behind the work in q. */
 enum fr_rc pool_release(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* rows.c */

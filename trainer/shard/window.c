@@ -1,8 +1,8 @@
 /*
  * Gathers, in a recorded order and ahead of it. The record of a pass is a list of steps; each knows
- * the step that gathers the same again. A gather first brings what its own units miss. Then it
- * brings what the next steps miss, one whole step and one collective at a time, while the elements
- * ahead of use are fewer than the prefetch bucket and those here stay within max_live.
+ * the step that gathers the same again. A gather first fetches its own missing units. Then
+ * it fetches the missing units of the next steps, one whole step in one collective at a time, while
+ * the elements ahead of use are fewer than the prefetch bucket and the live ones at most max_live.
  *
  * Release keeps a unit if the prefetcher has already passed its next use, or if that use is at most
  * max_reuse elements away. A kept unit is evicted when a unit that is needed earlier has no space.
@@ -41,7 +41,7 @@ enum fr_rc tr_shard_begin(struct tr_shard *s, int pass, struct fr_err *err)
 {
     if (s->pass >= 0 || pass < 0 || pass >= PASSES)
         return fr_fail(err, FR_BUG, "pass %d of the shard begins inside pass %d", pass, s->pass);
-    if (pass != s->last) /* what is kept is kept for the other one */
+    if (pass != s->last) /* the kept units are those of the other pass */
         pool_forget_all(s);
     else
         s->turn += (int64_t)s->orders[pass].n;
@@ -50,7 +50,8 @@ enum fr_rc tr_shard_begin(struct tr_shard *s, int pass, struct fr_err *err)
     return FR_OK;
 }
 
-/* Every step's next one of the same: the record is followed round and round. */
+/* Links each step to the next one of the same span; behind the last step the record begins again.
+ */
 static void link_steps(struct tr_shard *s, struct order *o)
 {
     o->elements = 0;
@@ -157,9 +158,9 @@ static enum fr_rc send_slices(struct tr_shard *s)
     return rc == FR_OK ? tr_event_wait(s->o.be, s->gq, s->sent) : rc;
 }
 
-/* The units of s->list, which have their places: copies from the host where the base is there, one
- * grouped collective where other ranks have slices. */
-static enum fr_rc bring(struct tr_shard *s, struct fr_err *err)
+/* Fetches the units of s->list, which have places: by copies where the base is in the host's
+ * memory, by one grouped collective where other ranks have slices. */
+static enum fr_rc fetch(struct tr_shard *s, struct fr_err *err)
 {
     const char *first = s->units[s->list[0]].what;
     char what[96];
@@ -176,16 +177,16 @@ static enum fr_rc bring(struct tr_shard *s, struct fr_err *err)
     (void)snprintf(what, sizeof(what), s->nlist > 1 ? "%s and %zu more" : "%s", first,
                    s->nlist - 1);
     if (shard_staged(s) && (rc = send_slices(s)) != FR_OK)
-        return fr_fail(err, rc, "bringing %s", what);
+        return fr_fail(err, rc, "fetching %s", what);
     if (shard_ways(s) > 1 && (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK)
         return rc;
     s->batches++;
     s->stats.gathers++;
     rc = tr_event_record(s->o.be, s->gq, s->ready[s->batches % EVENTS]);
-    return rc == FR_OK ? rc : fr_fail(err, rc, "bringing %s", what);
+    return rc == FR_OK ? rc : fr_fail(err, rc, "fetching %s", what);
 }
 
-/* Whose room a gather may take: that of units outside `but` that are used later than `after`. */
+/* Which units a gather may evict: those outside `but` whose next use is later than `after`. */
 struct room {
     struct span but;
     int64_t after;
@@ -219,8 +220,8 @@ static int64_t list_missing(struct tr_shard *s, struct span p)
     return missing;
 }
 
-/* Brings what is missing of p, which is wanted now: what is kept for later makes room. */
-static enum fr_rc bring_missing(struct tr_shard *s, struct span p, struct fr_err *err)
+/* Fetches the missing units of p, which is used now. Units that are kept for later are evicted. */
+static enum fr_rc fetch_missing(struct tr_shard *s, struct span p, struct fr_err *err)
 {
     const struct room r = {p, -1};
     int64_t missing = list_missing(s, p);
@@ -232,7 +233,8 @@ static enum fr_rc bring_missing(struct tr_shard *s, struct span p, struct fr_err
     if (n > 0)
         rc = put_list(s, p.n, &r, err);
     if (rc == FR_OK && s->nlist < n && (rc = pool_empty(s, err)) == FR_OK) {
-        for (s->nlist = 0; s->nlist < (size_t)p.n; s->nlist++) /* they lay in each other's way */
+        for (s->nlist = 0; s->nlist < (size_t)p.n;
+             s->nlist++) /* the places of the others left no gap that is large enough */
             s->list[s->nlist] = p.first + (int)s->nlist;
         n = s->nlist;
         rc = put_list(s, p.n, &r, err);
@@ -240,12 +242,12 @@ static enum fr_rc bring_missing(struct tr_shard *s, struct span p, struct fr_err
     if (rc == FR_OK && s->nlist < n)
         return fr_fail(err, FR_BUG, "%s and %d more do not fit %zu bytes", s->units[p.first].what,
                        p.n - 1, s->pool_bytes);
-    return rc == FR_OK && n > 0 ? bring(s, err) : rc;
+    return rc == FR_OK && n > 0 ? fetch(s, err) : rc;
 }
 
-/* Whether a step that misses so many elements may go ahead of use; what is used later than it makes
- * room. The bucket is asked before the step is added, so the next step always goes while any bucket
- * is given, and the last one may exceed it. */
+/* Whether a step that misses so many elements may go ahead of use; units of later use are evicted.
+ * The bucket is compared before the step is added: with any bucket the next step always goes, and
+ * the last one may exceed it. */
 static bool may_go(struct tr_shard *s, int64_t missing, const struct room *r)
 {
     if (s->batches - s->seen >= EVENTS - 1 || s->ahead >= shard_bucket(s))
@@ -256,8 +258,8 @@ static bool may_go(struct tr_shard *s, int64_t missing, const struct room *r)
     return true;
 }
 
-/* Places for all that step k misses, or for nothing of it: a step is one collective. *all: nothing
- * is missing any more. */
+/* Places for all missing units of step k, or for none: a step is one collective. *all: no unit is
+ * missing any more. */
 static enum fr_rc put_ahead(struct tr_shard *s, size_t k, bool *all, struct fr_err *err)
 {
     struct span p = s->orders[s->pass].steps[k].span;
@@ -288,7 +290,7 @@ static enum fr_rc put_ahead(struct tr_shard *s, size_t k, bool *all, struct fr_e
     return rc;
 }
 
-static enum fr_rc bring_ahead(struct tr_shard *s, struct fr_err *err)
+static enum fr_rc fetch_ahead(struct tr_shard *s, struct fr_err *err)
 {
     const struct order *o = &s->orders[s->pass];
     enum fr_rc rc = FR_OK;
@@ -299,7 +301,7 @@ static enum fr_rc bring_ahead(struct tr_shard *s, struct fr_err *err)
     while (o->complete && s->reach < o->n && all && rc == FR_OK) {
         rc = put_ahead(s, s->reach, &all, err);
         if (rc == FR_OK && s->nlist > 0) {
-            rc = bring(s, err);
+            rc = fetch(s, err);
             s->stats.prefetched++;
         }
         s->reach += all;
@@ -309,7 +311,8 @@ static enum fr_rc bring_ahead(struct tr_shard *s, struct fr_err *err)
 
 /* ---- use ---- */
 
-/* Units p are used now: the gather that brought the last of them, and whether any was ahead. */
+/* Units p are used now: returns the gather that fetched the last of them. *ahead: a unit was ahead.
+ */
 static int64_t take(struct tr_shard *s, struct span p, bool *ahead)
 {
     int64_t batch = 0;
@@ -341,7 +344,7 @@ enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, in
                        s->units[first].what);
     if ((size_t)n > s->span_max)
         return fr_fail(err, FR_BUG, "%s and %d more were not planned", s->units[first].what, n - 1);
-    if ((rc = follow(s, p, err)) != FR_OK || (rc = bring_missing(s, p, err)) != FR_OK)
+    if ((rc = follow(s, p, err)) != FR_OK || (rc = fetch_missing(s, p, err)) != FR_OK)
         return rc;
     batch = take(s, p, &ahead);
     s->stats.reused += !ahead && s->stats.gathers == gathers;
@@ -350,10 +353,10 @@ enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, in
     if (batch > s->seen && (rc = tr_event_wait(s->o.be, q, s->ready[batch % EVENTS])) != FR_OK)
         return fr_fail(err, rc, "waiting for %s", s->units[first].what);
     s->seen = batch > s->seen ? batch : s->seen;
-    return bring_ahead(s, err);
+    return fetch_ahead(s, err);
 }
 
-/* Whether what the last gather brought stays after its release, and until when. */
+/* Whether the units of the last gather are kept after their release, and until which gather. */
 static bool stays(const struct tr_shard *s, int64_t *next)
 {
     const struct order *o = &s->orders[s->pass];

@@ -6,9 +6,9 @@
  * d[4j .. 4j+3] = (16w+g, 8j+c) (.., +1) (16w+g+8, 8j+c) (.., +1); a in registers as in ptx_mma,
  * the rows of warp w.
  * All 128 threads of an aligned group of 4 warps call. From the call to the wait of its group
- * no code touches d or an a in registers, and both stay in scope (ptx_wgmma_pin). Shared memory that
- * ordinary stores wrote needs ptx_fence_async and a barrier before.
- * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions".
+ * no code touches d or an a in registers, and both stay in scope (ptx_wgmma_pin). Shared memory
+ * that ordinary stores wrote needs ptx_fence_async and a barrier before. Source: PTX ISA 8.x,
+ * "Asynchronous warpgroup level matrix instructions".
  */
 #ifndef TR_BACKEND_CUDA_PTX_WGMMA_H
 #define TR_BACKEND_CUDA_PTX_WGMMA_H
