@@ -28,8 +28,81 @@ static void test_cursor(void)
     CHECK(run_cursor_to(&c, 0) == NULL);
 }
 
+/* What the executor was asked. */
+static struct {
+    size_t queries, acks, attaches;
+    uint64_t offset;
+} asked;
+
+static enum fr_rc take_query(void *self, const struct fr_exec_attempt *v, size_t n,
+                             struct fr_err *err)
+{
+    (void)self, (void)v, (void)err;
+    asked.queries += n;
+    return FR_OK;
+}
+
+static enum fr_rc take_attach(void *self, struct fr_exec_attempt a, uint64_t offset,
+                              struct fr_err *err)
+{
+    (void)self, (void)a, (void)err;
+    asked.attaches++;
+    asked.offset = offset;
+    return FR_OK;
+}
+
+static enum fr_rc take_ack(void *self, struct fr_exec_attempt a, struct fr_err *err)
+{
+    (void)self, (void)a, (void)err;
+    asked.acks++;
+    return FR_OK;
+}
+
+/* The acts of the scheduler about one attempt, with an executor that only counts. */
+static void test_acts(void)
+{
+    static const struct fr_exec_ops ops = {
+        .name = "fake", .query = take_query, .attach = take_attach, .ack_end = take_ack};
+    struct fr_plan_inst planned = {.node = 0};
+    struct fr_plan plan = {.insts = &planned, .n_insts = 1};
+    struct run_inst inst = {.reason = ""};
+    char dir[] = "/no/such/run";
+    struct fr_run run = {.plan = &plan, .insts = &inst, .dir = dir, .exec = {.ops = &ops}};
+    struct fr_act act = {.kind = FR_ACT_QUERY, .attempt = {{1}}};
+    struct run_attempt *at = run_attempt_add(&run, act.attempt, 0, 1);
+    int staged;
+
+    check_row("no query for an attempt that is still staged");
+    at->start = (struct run_start *)(void *)&staged;
+    run_act(&run, &act);
+    CHECK_INT(asked.queries, 0);
+    at->start = NULL;
+    run_act(&run, &act);
+    CHECK_INT(asked.queries, 1);
+
+    check_row("a log that is to be fetched again");
+    act.kind = FR_ACT_ATTACH;
+    at->log.size = 100;
+    at->log.refetch = true;
+    run_act(&run, &act);
+    CHECK(asked.attaches == 1 && asked.offset == 0);
+    at->followed = at->log.refetch = false;
+    run_act(&run, &act);
+    CHECK(asked.attaches == 2 && asked.offset == 100);
+
+    check_row("a forgotten attempt is done, and its node is not told");
+    act.kind = FR_ACT_FORGET;
+    run_act(&run, &act);
+    CHECK(run.n_done == 1 && run.attempts == NULL);
+    CHECK_INT(asked.acks, 0);
+    check_row("");
+    fr_sys.free(run.done);
+    fr_arena_finish(&run.arena);
+}
+
 int main(void)
 {
     test_cursor();
+    test_acts();
     return check_done();
 }
