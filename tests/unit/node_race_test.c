@@ -141,19 +141,24 @@ static void set_boot(int64_t ms)
     __atomic_store_n(boot, ms, __ATOMIC_SEQ_CST);
 }
 
-/* A machine that was suspended for longer than the lease stops the attempt when it wakes. */
-static void test_lease_suspended(void)
+/* A renewal counts from when it came. A machine that was suspended for longer than the lease stops
+ * the attempt when it wakes. */
+static void test_lease(void)
 {
+    char gate[100], script[200];
     struct fr_str words[3];
-    struct fr_msg m = sh_prepare(words, "echo up; exec sleep 1000", true),
-                  lease = {.type = FR_MSG_LEASE, .lease = {8}};
+    struct fr_msg m, lease = {.type = FR_MSG_LEASE, .lease = {8}};
 
-    check_row("the lease over a suspend");
+    check_row("a lease that is renewed");
+    snprintf(gate, sizeof(gate), "%s/lease", home);
+    CHECK(mkfifo(gate, 0600) == 0);
+    snprintf(script, sizeof(script), "echo up; read x < %s; echo woke; exec sleep 1000", gate);
+    m = sh_prepare(words, script, true);
+    m.prepare.request.lease_ms = 1000;
     set_boot(5000);
     fr_sys.boot_ms = shared_boot;
     struct client c = client_open(home, "flownode", 7);
     fr_sys = fr_sys_real;
-    m.prepare.request.lease_ms = 1000;
     client_send(&c, &m);
     client_attach(&c, m.prepare.attempt, 0);
     client_await_log(&c, "up\n");
@@ -161,8 +166,21 @@ static void test_lease_suspended(void)
     client_send(&c, &lease);
     CHECK_INT(client_expect(&c, FR_MSG_LEASED, any).leased.boot_ms, 5900);
     set_boot(6800);
+    int fd = open(gate, O_RDWR);
+    CHECK(write(fd, "\n", 1) == 1);
+    client_await_log(&c, "woke\n"); /* its supervisor looked at the lease before it sent that */
+    client_stop(&c, m.prepare.attempt, 0);
+    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_STOPPED);
+    close(fd);
+
+    check_row("the lease over a suspend");
+    m = sh_prepare(words, "echo again; exec sleep 1000", true);
+    m.prepare.request.lease_ms = 1000;
+    client_send(&c, &m);
+    client_attach(&c, m.prepare.attempt, 0);
+    client_await_log(&c, "again\n");
     CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_RUNNING);
-    set_boot(7000);
+    set_boot(7800);
     CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_LEASE);
     CHECK_INT(client_close(&c, false), 0);
 }
@@ -295,7 +313,7 @@ int main(void)
     test_epoch_first();
     test_old_connection();
     test_early_ack();
-    test_lease_suspended();
+    test_lease();
     test_queued();
     test_not_started();
     test_secret_in_error();
