@@ -1,28 +1,6 @@
-#include "engine/host/host.h"
-
-#include "engine/base/arena.h"
-#include "engine/base/sys.h"
-
-#include <string.h>
+#include "engine/host/internal.h"
 
 enum { COMMIT_RETRY_MS = 1000 };
-
-struct host_run {
-    struct fr_host *host;
-    struct fr_run *run; /* owns */
-    struct fr_run_due due;
-    bool woken;
-};
-
-struct fr_host {
-    struct fr_loop *loop;   /* borrows */
-    struct fr_store *store; /* borrows */
-    struct host_run **runs; /* owns */
-    size_t n, cap;
-    struct fr_timer *timer;
-    bool woken;       /* one of them is */
-    int64_t retry_ms; /* next try after a failed commit; 0: none failed */
-};
 
 static void on_timer(void *arg)
 {
@@ -52,6 +30,7 @@ void fr_host_destroy(struct fr_host *host)
     while (host->n > 0)
         fr_host_drop(host, host->runs[host->n - 1]->run);
     fr_loop_untimer(host->loop, &host->timer);
+    share_finish(host);
     fr_sys.free(host->runs);
     fr_sys.free(host);
 }
@@ -65,19 +44,37 @@ static void on_wake(void *arg)
     h->woken = h->host->woken = true;
 }
 
+static struct host_run *new_run(struct fr_host *host, struct fr_run *run)
+{
+    const struct fr_plan *plan = fr_run_plan(run);
+    struct host_run *h = fr_sys.alloc(sizeof(*h));
+    size_t bytes;
+
+    if (h == NULL)
+        return NULL;
+    *h = (struct host_run){.host = host, .run = run};
+    if (fr_mul_size(plan->n_nodes + 1, sizeof(*h->places), &bytes))
+        h->places = fr_sys.alloc(bytes);
+    if (h->places == NULL) {
+        fr_sys.free(h);
+        return NULL;
+    }
+    for (uint32_t n = 0; n < plan->n_nodes; n++)
+        h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
+    return h;
+}
+
 enum fr_rc fr_host_add(struct fr_host *host, struct fr_run *run, struct fr_err *err)
 {
     struct host_run **runs = fr_grow(host->runs, host->n + 1, &host->cap, sizeof(*runs));
-    struct host_run *h = fr_sys.alloc(sizeof(*h));
+    struct host_run *h = runs != NULL ? new_run(host, run) : NULL;
 
     if (runs != NULL)
         host->runs = runs;
-    if (runs == NULL || h == NULL) {
-        fr_sys.free(h);
+    if (h == NULL) {
         fr_run_destroy(run);
         return fr_fail(err, FR_NOMEM, "no memory for a run");
     }
-    *h = (struct host_run){.host = host, .run = run};
     host->runs[host->n++] = h;
     fr_run_on_wake(run, on_wake, h);
     on_wake(h);
@@ -86,13 +83,18 @@ enum fr_rc fr_host_add(struct fr_host *host, struct fr_run *run, struct fr_err *
 
 void fr_host_drop(struct fr_host *host, struct fr_run *run)
 {
-    for (size_t i = 0; i < host->n; i++)
-        if (host->runs[i]->run == run) {
-            fr_sys.free(host->runs[i]);
-            host->runs[i] = host->runs[--host->n];
-            fr_run_destroy(run);
-            return;
-        }
+    for (size_t i = 0; i < host->n; i++) {
+        struct host_run *h = host->runs[i];
+
+        if (h->run != run)
+            continue;
+        host->runs[i] = host->runs[--host->n];
+        share_leave(h);
+        fr_run_destroy(run);
+        fr_sys.free(h->places);
+        fr_sys.free(h);
+        return;
+    }
 }
 
 /* ---- a turn ---- */
@@ -114,8 +116,10 @@ static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err
         rc = fr_run_drain(h->run, now, err);
         h->due = fr_run_due(h->run);
         *sent = *sent || h->due.sent_early;
+        if (rc == FR_OK)
+            rc = share_look(h, err);
     }
-    return rc;
+    return rc == FR_OK ? share_all(host, err) : rc;
 }
 
 static int64_t commit_due(const struct fr_host *host)

@@ -89,7 +89,6 @@ void run_ack(struct fr_run *run, struct run_attempt *at);    /* when end and log
 void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from what is here on */
 
 /* ---- rows.c ---- */
-enum fr_rc run_write(struct fr_run *run, struct fr_err *err); /* inside one transaction */
 /* wall_ms: when the row came to be, its delay counts from there. */
 enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wall_ms,
                         struct fr_err *err);

@@ -82,7 +82,7 @@ static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)
 /* What both ways need once spec and id stand: plan, scheduler, the name of the folder. */
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err)
 {
-    struct fr_sched_opts opts = {0};
+    struct fr_sched_opts opts = {.lent = true};
     struct fr_buf dir = {0};
     enum fr_rc rc = fr_plan_make(run->spec, &run->arena, &run->plan, err);
 

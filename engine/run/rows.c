@@ -376,7 +376,7 @@ static enum fr_rc prepare_changes(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc run_write(struct fr_run *run, struct fr_err *err)
+enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = prepare_changes(run, err);
 

@@ -337,11 +337,11 @@ enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err)
 
 struct fr_run_due fr_run_due(const struct fr_run *run)
 {
-    struct fr_run_due due = {
-        .drain_ms = run->over ? run->over_ms + RUN_LINGER_MS : fr_sched_next_due(run->sched),
-        .commit_ms = INT64_MAX,
-        .soft = run->acts.n == 0 && run->answers == NULL,
-        .sent_early = run->sent_early};
+    struct fr_run_due due = {.drain_ms = run->over ? run->over_ms + RUN_LINGER_MS
+                                                   : fr_sched_next_due(run->sched),
+                             .commit_ms = INT64_MAX,
+                             .soft = run->acts.n == 0 && run->answers == NULL,
+                             .sent_early = run->sent_early};
 
     if (run->n_events > 0 || run->posted != NULL || run->notified || run->secrets_ready ||
         run->hashing || run->fatal)
@@ -353,11 +353,6 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
     if (has_rows(run))
         due.commit_ms = run->answers != NULL || run->over ? 0 : run->held_ms + commit_delay_ms(run);
     return due;
-}
-
-enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
-{
-    return run_write(run, err);
 }
 
 void fr_run_act(struct fr_run *run, int64_t commit_ms)
@@ -391,6 +386,14 @@ void run_wake(struct fr_run *run)
 void fr_run_say(struct fr_run *run, const char *text)
 {
     run_trouble(run, FR_PLAN_NONE, "%s", text);
+}
+
+void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended)
+{
+    run_queue_or_die(
+        run, &(struct fr_event){
+                 .kind = FR_EV_SLOTS, .node = node, .slots = slots, .contended = contended});
+    run_wake(run);
 }
 
 void fr_run_cancel(struct fr_run *run)

@@ -133,6 +133,13 @@ void fr_run_act(struct fr_run *run, int64_t commit_ms);
 /* A FR_NOTE_TROUBLE of its driver. */
 void fr_run_say(struct fr_run *run, const char *text);
 
+/* What it uses and wants of a node of its plan; *home: the machine (the id of its node home), zero
+ * while it is not known. */
+struct fr_demand fr_run_demand(const struct fr_run *run, uint32_t node, struct fr_id *home);
+/* From now on it may use so many slots of the node; contended: others wait for some (FR_EV_SLOTS).
+ * A run that is new has none. */
+void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended);
+
 /* Over: nothing more will happen; its end is committed and shown. */
 bool fr_run_over(const struct fr_run *run);
 

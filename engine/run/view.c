@@ -67,3 +67,9 @@ bool fr_run_over(const struct fr_run *run)
             return false;
     return true;
 }
+
+struct fr_demand fr_run_demand(const struct fr_run *run, uint32_t node, struct fr_id *home)
+{
+    *home = run->nodes[node].known ? run->nodes[node].home_id : (struct fr_id){{0}};
+    return fr_sched_demand(run->sched, node);
+}

@@ -59,7 +59,10 @@ enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
 
 struct node {
     enum link_state link;
-    uint32_t used;        /* slots */
+    uint32_t slots; /* that the run may use */
+    bool contended; /* slots that get free are given back */
+    uint32_t used;
+    uint32_t waiting;     /* slots that its ready single instances take */
     uint32_t reserved;    /* slots kept for the gang s->reserver */
     bool res_ok;          /* that many are free */
     struct fr_heap ready; /* single instances by key */

@@ -73,6 +73,9 @@ void count_state(struct fr_sched *s, uint32_t inst, int by)
 
     task->count[state] += d;
     s->count[state] += (size_t)by;
+    if (state == FR_ST_READY && !s->plan->tasks[t].gang)
+        s->nodes[s->plan->insts[inst].node].waiting +=
+            d * (uint32_t)plan_task(s, inst)->spec->slots;
     if (!fr_state_ended(state)) {
         task->open += d;
         s->main_open += is_hook(s, t) ? 0 : d;
@@ -173,6 +176,8 @@ void end_live(struct fr_sched *s, uint32_t inst, enum fr_state_of how, enum fr_c
         return;
     in->slotted = false;
     node->used -= (uint32_t)plan_task(s, inst)->spec->slots;
+    if (node->contended && node->slots > node->used)
+        node->slots = node->used;
     if (!plan_task(s, inst)->gang)
         s->units--;
     room_changed(s, n);

@@ -17,7 +17,7 @@ static uint32_t weight(const struct fr_sched *s, uint32_t inst)
 
 static uint32_t free_slots(const struct fr_sched *s, uint32_t node)
 {
-    uint32_t slots = s->plan->nodes[node].slots, used = s->nodes[node].used;
+    uint32_t slots = s->nodes[node].slots, used = s->nodes[node].used;
 
     return used < slots ? slots - used : 0;
 }
@@ -303,6 +303,30 @@ void book_again(struct fr_sched *s, uint32_t i)
 size_t fr_sched_booked(const struct fr_sched *s)
 {
     return s->booked;
+}
+
+struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node)
+{
+    const struct node *n = &s->nodes[node];
+    struct fr_demand d = {.slots = n->slots, .used = n->used};
+    uint32_t best = best_of(s, node), units = s->plan->max_parallel;
+
+    units = s->units < units && !s->stopping ? units - s->units : 0;
+    if (n->link != LINK_UP || units == 0)
+        return d;
+    if (best != NONE) {
+        uint32_t most = weight(s, best) * units;
+
+        d.single = n->waiting < most ? n->waiting : most;
+        d.single_ms = s->insts[best].due_ms;
+    }
+    if (n->reserved > 0) {
+        d.gang = n->reserved;
+        d.gang_ms = s->insts[s->plan->tasks[s->reserver].first].due_ms;
+        d.gang_first =
+            best != NONE && key_of(s, best) > key_of(s, s->plan->tasks[s->reserver].first);
+    }
+    return d;
 }
 
 static void start_all(struct fr_sched *s)

@@ -100,6 +100,8 @@ enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opt
         return fr_fail(err, FR_NOMEM, "no memory for %u instances", plan->n_insts);
     }
     first_states(s);
+    for (uint32_t n = 0; n < plan->n_nodes && !(opts != NULL && opts->lent); n++)
+        s->nodes[n].slots = plan->nodes[n].slots;
     *out = s;
     return FR_OK;
 }
@@ -332,7 +334,7 @@ static enum fr_rc check_event(const struct fr_sched *s, const struct fr_event *e
     if (first == s->begun)
         return fr_fail(err, FR_USAGE, "BEGIN or RESUME comes first, and once");
     if ((ev->kind >= FR_EV_PREPARED && ev->kind <= FR_EV_WHEN && ev->inst >= s->plan->n_insts) ||
-        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_ABANDON && ev->node >= s->plan->n_nodes))
+        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_SLOTS && ev->node >= s->plan->n_nodes))
         return fr_fail(err, FR_USAGE, "an event about an instance or node that the plan has not");
     return FR_OK;
 }
@@ -359,6 +361,11 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
     case FR_EV_NODE_REFUSED:
     case FR_EV_ABANDON:
         node_event(s, ev);
+        return FR_OK;
+    case FR_EV_SLOTS:
+        s->nodes[ev->node].slots = ev->slots;
+        s->nodes[ev->node].contended = ev->contended;
+        room_changed(s, ev->node);
         return FR_OK;
     case FR_EV_CANCEL:
         cancel_run(s);

@@ -156,6 +156,9 @@ enum fr_event_kind {
                          * fails with start_failed, without retry, until a NODE_UP; live attempts
                          * are left alone */
     FR_EV_ABANDON, /* the user gives it up: its live attempts end as node_lost, taken as gone */
+    FR_EV_SLOTS,   /* slots: how many of it the run may use from now on. contended: others wait for
+                    * some, so each slot that gets free is given back. While more are in use than
+                    * lent, nothing starts there; nothing is stopped */
 
     /* about the run */
     FR_EV_CANCEL,
@@ -175,6 +178,8 @@ struct fr_event {
     bool value, failed;
     bool same_home, same_boot;
     int64_t since_ms;
+    uint32_t slots;
+    bool contended;
 };
 
 enum fr_act_kind {
@@ -235,6 +240,8 @@ void fr_acts_finish(struct fr_acts *acts);
 struct fr_sched_opts {
     uint64_t seed;          /* of the jitter */
     int64_t lost_margin_ms; /* added to lost_after; 0: 10 s */
+    bool lent;              /* slots are lent by FR_EV_SLOTS, none before the first; else those that
+                             * the plan gives each node are this run's */
 };
 
 /* plan is borrowed and must outlive it. */
@@ -272,6 +279,15 @@ struct fr_run_now fr_sched_now(const struct fr_sched *s);
 size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state); /* instances, hooks too */
 size_t fr_sched_live(const struct fr_sched *s);                          /* live attempts */
 size_t fr_sched_booked(const struct fr_sched *s);                        /* none of them */
+
+/* What the run uses of a node, and what it would use at once if it had more slots there. */
+struct fr_demand {
+    uint32_t slots, used; /* slots: those that it may use now */
+    uint32_t single, gang;      /* more: of tasks without a gang, of the gang whose turn it is */
+    int64_t single_ms, gang_ms; /* since when the one whose turn it is has been ready */
+    bool gang_first;            /* slots go to the gang before any of them goes to the others */
+};
+struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node); /* O(1) amortised */
 
 /* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
  * run did. O(needs). A task that is best_effort never counts as failed. */

@@ -83,17 +83,22 @@ static void note(void *arg, const struct fr_run *run, const struct fr_note *n)
         world_tell(w, "trouble: %s", n->text);
 }
 
-static enum fr_rc open_run(struct world *w, const struct fr_run_env *env, struct fr_run **run,
-                           struct fr_err *err)
+/* The run of that number: it is resumed, or made. *run NULL: it is over. */
+static enum fr_rc open_run(struct world *w, const struct fr_run_env *env, size_t no,
+                           struct fr_run **run, struct fr_err *err)
 {
+    char name[16];
     struct fr_issues issues = {0};
-    struct fr_resume_opts resume = {.retry = w->retry};
+    struct fr_resume_opts resume = {.retry = w->retry, .run = name};
     struct fr_spec_opts opts = {.path = "/sim.yaml", .cwd = "/"};
-    enum fr_rc rc = fr_run_resume(env, &resume, run, &issues, err);
+    enum fr_rc rc;
 
-    w->retry = false;
+    snprintf(name, sizeof(name), "%zu", no);
+    rc = fr_run_resume(env, &resume, run, &issues, err);
     if (rc == FR_NOTFOUND)
         rc = fr_run_submit(env, &opts, run, &issues, err);
+    else if (rc == FR_USAGE && strstr(err->msg, "is over") != NULL)
+        rc = FR_OK; /* flowrun was killed behind its last commit, or other runs go on */
     for (size_t i = 0; rc != FR_OK && i < issues.n; i++)
         world_tell(w, "%s", issues.lines[i]);
     fr_issues_finish(&issues);
@@ -109,11 +114,15 @@ static void keep_plan(struct world *w, const struct fr_plan *plan)
         snprintf(to->name, sizeof(to->name), "%s", from->name);
         to->gang = from->gang;
         to->count = from->count;
+        to->slots = (uint32_t)from->spec->slots;
         for (to->n_needs = 0; to->n_needs < from->n_needs && to->n_needs < WORLD_NEEDS;
              to->n_needs++)
             to->needs[to->n_needs] = from->needs[to->n_needs];
         w->n_tasks = t + 1;
     }
+    for (uint32_t n = 0; n < plan->n_nodes; n++)
+        if (plan->nodes[n].name[0] == 'n')
+            w->slots[plan->nodes[n].name[1] - '0'] = plan->nodes[n].slots;
 }
 
 static enum fr_outcome stored_outcome(struct world *w)
@@ -130,18 +139,14 @@ static enum fr_outcome stored_outcome(struct world *w)
 }
 
 /* How this flowrun ended, when it was not killed. */
-static void take_result(struct world *w, const struct fr_run *run, enum fr_rc rc,
-                        const struct fr_err *err)
+static void take_result(struct world *w, enum fr_rc rc, const struct fr_err *err)
 {
     if (w->condemned) {
         world_tell(w, "fault: flowrun killed");
     } else if (rc == FR_OK) {
         w->over = true;
-        w->outcome = fr_run_now(run).outcome;
-        world_tell(w, "the run ended %s", fr_outcome_name(w->outcome));
-    } else if (strstr(err->msg, "is over") != NULL) {
-        w->over = true; /* it was killed just behind its last commit */
         w->outcome = stored_outcome(w);
+        world_tell(w, "the run ended %s", fr_outcome_name(w->outcome));
     } else if (rc == FR_FULL) {
         w->restart_us = w->sim.now_us + 10000000; /* its user makes room and resumes */
     } else if (w->may_fail && err->msg[0] != '\0' && err->rc == rc) {
@@ -152,12 +157,41 @@ static void take_result(struct world *w, const struct fr_run *run, enum fr_rc rc
     }
 }
 
+/* Turns the host until all of its runs are over. */
+static enum fr_rc drive(struct world *w, struct fr_host *host, const struct fr_run_env *env,
+                        struct fr_err *err)
+{
+    struct fr_run *runs[WORLD_RUNS] = {NULL};
+    size_t n = w->runs > 0 ? w->runs : 1, left = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        rc = open_run(w, env, i + 1, &runs[i], err);
+        if (rc == FR_OK && runs[i] != NULL) {
+            keep_plan(w, fr_run_plan(runs[i]));
+            rc = fr_host_add(host, runs[i], err);
+            left++;
+        }
+    }
+    w->retry = false;
+    while (rc == FR_OK && left > 0) {
+        for (size_t i = 0; i < n; i++)
+            if (runs[i] != NULL && fr_run_over(runs[i])) {
+                fr_host_drop(host, runs[i]);
+                runs[i] = NULL;
+                left--;
+            }
+        if (left > 0)
+            rc = fr_host_turn(host, err);
+    }
+    return rc;
+}
+
 static int engine(void *arg)
 {
     struct world *w = *(struct world **)arg;
     struct fr_loop loop = {0};
     struct fr_host *host = NULL;
-    struct fr_run *run = NULL;
     struct fr_err err = {0};
     enum fr_rc rc = fr_home_make(w->home, &err);
 
@@ -176,14 +210,8 @@ static int engine(void *arg)
                              .make_link = make_link,
                              .make_link_arg = w};
     if (rc == FR_OK)
-        rc = open_run(w, &env, &run, &err);
-    if (rc == FR_OK)
-        rc = fr_host_add(host, run, &err);
-    if (rc == FR_OK)
-        keep_plan(w, fr_run_plan(run));
-    while (rc == FR_OK && !fr_run_over(run))
-        rc = fr_host_turn(host, &err);
-    take_result(w, run, rc, &err);
+        rc = drive(w, host, &env, &err);
+    take_result(w, rc, &err);
     fr_host_destroy(host);
     fr_loop_destroy(&loop);
     fr_store_close(w->store);
@@ -460,12 +488,14 @@ static void reset(struct world *w)
     void (*look)(struct world *) = w->look;
     void *test = w->test;
     bool quiet = w->quiet, settled = w->settled;
+    size_t runs = w->runs;
 
     memset(w, 0, offsetof(struct world, records));
     w->look = look;
     w->test = test;
     w->quiet = quiet;
     w->settled = settled;
+    w->runs = runs;
     w->restart_max_us = 20000000;
     w->look_us = INT64_MAX;
 }

@@ -1,10 +1,12 @@
 /*
- * A run of the engine and three nodes on simulated machines (sim.h), and the rules that hold at
- * every moment of it, whatever strikes:
+ * A host with runs of a pipeline and three nodes on simulated machines (sim.h), and the rules that
+ * hold at every moment, whatever strikes:
  *
  *   - no attempt's command runs twice, and none that the store does not know
  *   - never two attempts of one instance at once, nor two generations of a gang, nor one twice
  *   - a task starts only after all that it needs succeeded
+ *   - the runs together never use more slots of a node than it has (until the host is killed: what
+ *     was about to start then is taken as started)
  *   - at most one attempt of an instance succeeds, and it did exit with 0
  *   - the copy of a log at home is byte for byte what the command wrote
  *   - a file gets its name only once its bytes are safe
@@ -29,11 +31,11 @@
 
 #include <sqlite3.h>
 
-enum { WORLD_RECORDS = 1024, WORLD_TASKS = 64, WORLD_NEEDS = 16 };
+enum { WORLD_RECORDS = 1024, WORLD_TASKS = 64, WORLD_NEEDS = 16, WORLD_RUNS = 8 };
 
 /* What truly happened to one attempt. */
 struct record {
-    char attempt[40], task[16], node[16], generation[12];
+    char attempt[40], run[40], task[16], node[16], generation[12];
     bool exited; /* by itself, with 0 */
     bool side;   /* its sidecar was started, too */
     int64_t spawned_us;
@@ -44,7 +46,7 @@ struct record {
 struct world_task { /* of the plan that the engine made */
     char name[16];
     bool gang;
-    uint32_t count;
+    uint32_t count, slots;
     size_t n_needs, needs[WORLD_NEEDS];
 };
 
@@ -53,8 +55,10 @@ struct world {
     uint64_t seed;
     const char *yaml;
     char home[128];
+    size_t runs; /* of the pipeline, at once; 0: one */
     struct world_task tasks[WORLD_TASKS];
     size_t n_tasks;
+    uint32_t slots[SIM_MACHINES];
     sqlite3 *db;             /* the checker's own look at the store */
     struct fr_store *store;  /* of the living engine */
     struct sim_proc *engine; /* NULL: none lives */
@@ -87,8 +91,8 @@ struct world *world_of(struct sim *s);
 void world_setup(void);
 
 /* Runs the pipeline from its submit to its end and 200 s beyond; false: a rule was broken, w->why.
- * Before it, w->look, w->test and w->settled may be set; begin is called once the machines stand.
- */
+ * Before it, w->look, w->test, w->runs and w->settled may be set; begin is called once the machines
+ * stand. */
 bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(struct world *w));
 void world_finish(struct world *w); /* frees what is left of a run, not w */
 void world_clean(void);             /* the folder of the store */

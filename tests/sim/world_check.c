@@ -23,6 +23,20 @@ int world_succeeded(const struct world *w, const char *task, const char *node)
     return n;
 }
 
+/* Whether an attempt of the task on the node succeeded in the run of r. */
+static bool has_succeeded(const struct world *w, const struct record *r, const char *task,
+                          const char *node)
+{
+    for (size_t i = 0; i < w->n_records; i++) {
+        const struct record *o = &w->records[i];
+
+        if (o->exited && strcmp(o->run, r->run) == 0 && strcmp(o->task, task) == 0 &&
+            strcmp(o->node, node) == 0)
+            return true;
+    }
+    return false;
+}
+
 sqlite3 *world_db(struct world *w)
 {
     char path[160];
@@ -79,7 +93,8 @@ static void check_alone(struct world *w, const struct record *r)
     for (int i = 0; i < SIM_MACHINES; i++)
         for (struct sim_proc *p = w->sim.machines[i].procs; p != NULL; p = p->next) {
             const struct record *o = p->marker[0] != '\0' ? world_record(w, p->marker) : NULL;
-            if (o == NULL || o == r || p->state == SIM_ZOMBIE || strcmp(o->task, r->task) != 0)
+            if (o == NULL || o == r || p->state == SIM_ZOMBIE || strcmp(o->run, r->run) != 0 ||
+                strcmp(o->task, r->task) != 0)
                 continue;
             if (strcmp(o->node, r->node) == 0)
                 world_violated(w, "attempt %s of %s on %s starts while %s lives", r->attempt,
@@ -94,8 +109,8 @@ static void check_alone(struct world *w, const struct record *r)
 static void check_generation(struct world *w, const struct record *r)
 {
     for (const struct record *o = w->records; o < r; o++)
-        if (strcmp(o->task, r->task) == 0 && strcmp(o->node, r->node) == 0 &&
-            strcmp(o->generation, r->generation) == 0)
+        if (strcmp(o->run, r->run) == 0 && strcmp(o->task, r->task) == 0 &&
+            strcmp(o->node, r->node) == 0 && strcmp(o->generation, r->generation) == 0)
             world_violated(w, "generation %s of %s on %s twice", r->generation, r->task, r->node);
 }
 
@@ -107,11 +122,33 @@ static void check_needs(struct world *w, const struct record *r)
         const struct world_task *need = &w->tasks[task->needs[i]];
         uint32_t n = 0;
         for (int m = 0; m < SIM_MACHINES; m++)
-            n += world_succeeded(w, need->name, w->sim.machines[m].name) > 0;
+            n += has_succeeded(w, r, need->name, w->sim.machines[m].name);
         if (n < need->count)
             world_violated(w, "%s starts, and %u of %u of %s succeeded", r->task, n, need->count,
                            need->name);
     }
+}
+
+/* Its machine has the slots for it, whichever runs use them. */
+static void check_slots(struct world *w, const struct record *r)
+{
+    int m = r->node[0] == 'n' ? r->node[1] - '0' : 0;
+    const struct sim_machine *machine = &w->sim.machines[m];
+    uint32_t used = 0;
+
+    for (size_t i = 0; i < w->n_records; i++) {
+        const struct record *o = &w->records[i];
+        const struct world_task *task = task_of(w, o->task);
+        bool lives = o == r;
+
+        for (struct sim_proc *p = machine->procs; p != NULL && !lives; p = p->next)
+            lives = p->state != SIM_ZOMBIE && strcmp(p->marker, o->attempt) == 0;
+        if (lives && task != NULL)
+            used += task->slots;
+    }
+    if (m > 0 && w->starts == 1 && used > w->slots[m])
+        world_violated(w, "%s starts on %s: %u of %u slots are in use", r->task, r->node, used,
+                       w->slots[m]);
 }
 
 /* It is in the store, and there it has not ended. */
@@ -150,6 +187,7 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
         memset(r, 0, sizeof(*r));
     }
     snprintf(r->attempt, sizeof(r->attempt), "%s", env_of(sp, "FLOWRUN_ATTEMPT"));
+    snprintf(r->run, sizeof(r->run), "%s", env_of(sp, "FLOWRUN_RUN"));
     snprintf(r->task, sizeof(r->task), "%s", env_of(sp, "FLOWRUN_TASK"));
     snprintf(r->node, sizeof(r->node), "%s", env_of(sp, "FLOWRUN_NODE"));
     snprintf(r->generation, sizeof(r->generation), "%s", env_of(sp, "FLOWRUN_GENERATION"));
@@ -163,6 +201,7 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
     check_alone(w, r);
     check_generation(w, r);
     check_needs(w, r);
+    check_slots(w, r);
     check_committed(w, r);
     world_tell(w, "%s on %s: attempt %.8s generation %s", r->task, r->node, r->attempt,
                r->generation);
@@ -232,11 +271,12 @@ static void check_rows(struct world *w)
          "(SELECT round FROM run WHERE id = attempt.run) = 1 GROUP BY run, idx HAVING count(*) > "
          "1"},
         {"a gang succeeded twice", /* one member's success is none while another fails */
-         "SELECT task FROM (SELECT i.run, i.task FROM attempt a JOIN instance i ON i.run = a.run "
+         "SELECT task FROM (SELECT i.run run, i.task task FROM attempt a JOIN instance i ON i.run "
+         "= a.run "
          "AND i.idx = a.idx WHERE a.state = 'succeeded' AND a.address <> '' GROUP BY i.run, "
          "i.task, a.generation HAVING count(*) = (SELECT count(*) FROM instance x WHERE x.run = "
-         "i.run AND x.task = i.task)) WHERE (SELECT round FROM run) = 1 GROUP BY task HAVING "
-         "count(*) > 1"},
+         "i.run AND x.task = i.task)) WHERE (SELECT max(round) FROM run) = 1 GROUP BY run, task "
+         "HAVING count(*) > 1"},
         {"an instance of a run that is over has not ended",
          "SELECT key, state FROM instance WHERE state IN ('waiting', 'ready', 'starting', "
          "'running', 'stopping', 'retrying')"},

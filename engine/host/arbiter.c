@@ -1,0 +1,85 @@
+#include "engine/host/arbiter.h"
+
+/* A wish for more slots: of the gang of a run, or of its other tasks. */
+struct wish {
+    uint32_t claim, slots; /* slots 0: there is none */
+    bool gang;
+    int64_t since_ms;
+};
+
+static bool comes_before(const struct fr_claim *claims, struct wish a, struct wish b)
+{
+    const struct fr_claim *x = &claims[a.claim], *y = &claims[b.claim];
+
+    if (x->priority != y->priority)
+        return x->priority > y->priority;
+    if (a.since_ms != b.since_ms)
+        return a.since_ms < b.since_ms;
+    if (x->no != y->no)
+        return x->no < y->no;
+    return a.gang && !b.gang;
+}
+
+/* The wish that comes next behind last, or the first of all. */
+static struct wish next_wish(const struct fr_claim *claims, size_t n, struct wish last)
+{
+    struct wish best = {0};
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fr_demand *d = &claims[i].demand;
+        bool behind = d->gang > 0 && d->gang_first && d->gang_ms > d->single_ms;
+        struct wish both[] = {{i, d->gang, true, d->gang_ms},
+                              {i, d->single, false, behind ? d->gang_ms : d->single_ms}};
+
+        for (int k = 0; k < 2; k++) {
+            if (both[k].slots == 0 || (last.slots > 0 && !comes_before(claims, last, both[k])))
+                continue;
+            if (best.slots == 0 || comes_before(claims, both[k], best))
+                best = both[k];
+        }
+    }
+    return best;
+}
+
+/* What it was lent, and would be lent now, its gang takes. */
+static bool is_collecting(const struct fr_claim *c)
+{
+    return c->demand.gang_first && c->lent < c->demand.used + c->demand.gang;
+}
+
+/* The one waits in vain: the others give back what gets free. */
+static void contend(struct fr_claim *claims, size_t n, uint32_t waits)
+{
+    for (size_t i = 0; i < n; i++)
+        claims[i].contended = claims[i].contended || i != waits;
+}
+
+void fr_arbiter_share(struct fr_claim *claims, size_t n)
+{
+    uint32_t capacity = UINT32_MAX, used = 0, left;
+    struct wish wish = {0};
+    size_t first = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        capacity = claims[i].slots < capacity ? claims[i].slots : capacity;
+        claims[i].lent = claims[i].demand.used;
+        claims[i].contended = false;
+        used += claims[i].demand.used;
+        if (claims[i].priority > claims[first].priority ||
+            (claims[i].priority == claims[first].priority && claims[i].no < claims[first].no))
+            first = i;
+    }
+    left = used < capacity ? capacity - used : 0;
+    while ((wish = next_wish(claims, n, wish)).slots > 0) {
+        uint32_t take = wish.slots < left ? wish.slots : left;
+
+        if (!wish.gang && is_collecting(&claims[wish.claim]))
+            take = 0;
+        claims[wish.claim].lent += take;
+        left -= take;
+        if (take < wish.slots)
+            contend(claims, n, wish.claim);
+    }
+    if (n > 0)
+        claims[first].lent += left;
+}

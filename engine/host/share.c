@@ -1,0 +1,150 @@
+/* The machines that runs have in common, and what each run is lent of them. */
+#include "engine/host/arbiter.h"
+#include "engine/host/internal.h"
+
+static enum fr_rc find_machine(struct fr_host *host, struct fr_id home, uint32_t *out,
+                               struct fr_err *err)
+{
+    struct host_machine *m;
+
+    for (uint32_t i = 0; i < host->n_machines; i++)
+        if (fr_id_eq(host->machines[i].home, home)) {
+            *out = i;
+            return FR_OK;
+        }
+    m = fr_grow(host->machines, host->n_machines + 1, &host->cap_machines, sizeof(*m));
+    if (m == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a machine");
+    host->machines = m;
+    *out = (uint32_t)host->n_machines;
+    m[host->n_machines++] = (struct host_machine){.home = home};
+    return FR_OK;
+}
+
+static void mark(struct fr_host *host, uint32_t machine)
+{
+    host->machines[machine].changed = host->changed = true;
+}
+
+static void leave(struct host_run *h, uint32_t node)
+{
+    struct host_machine *m;
+
+    if (h->places[node].machine == HOST_NO_MACHINE)
+        return;
+    m = &h->host->machines[h->places[node].machine];
+    for (size_t i = 0; i < m->n; i++)
+        if (m->users[i].run == h && m->users[i].node == node) {
+            m->users[i] = m->users[--m->n];
+            break;
+        }
+    mark(h->host, h->places[node].machine);
+    h->places[node].machine = HOST_NO_MACHINE;
+}
+
+static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, struct fr_err *err)
+{
+    struct host_place *place = &h->places[node];
+    struct host_machine *m;
+    struct host_user *users;
+    uint32_t machine = HOST_NO_MACHINE;
+    enum fr_rc rc = find_machine(h->host, home, &machine, err);
+
+    if (rc != FR_OK || machine == place->machine)
+        return rc;
+    leave(h, node); /* another disk, or another machine under its address */
+    m = &h->host->machines[machine];
+    users = fr_grow(m->users, m->n + 1, &m->cap, sizeof(*users));
+    if (users == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a machine");
+    m->users = users;
+    users[m->n++] = (struct host_user){h, node};
+    place->machine = machine;
+    mark(h->host, machine);
+    return FR_OK;
+}
+
+static bool same(const struct fr_demand *a, const struct fr_demand *b)
+{
+    return a->used == b->used && a->single == b->single && a->gang == b->gang &&
+           a->single_ms == b->single_ms && a->gang_ms == b->gang_ms &&
+           a->gang_first == b->gang_first;
+}
+
+enum fr_rc share_look(struct host_run *h, struct fr_err *err)
+{
+    uint32_t n_nodes = fr_run_plan(h->run)->n_nodes;
+    enum fr_rc rc = FR_OK;
+
+    for (uint32_t n = 0; rc == FR_OK && n < n_nodes; n++) {
+        struct host_place *place = &h->places[n];
+        struct fr_id home;
+        struct fr_demand demand = fr_run_demand(h->run, n, &home);
+
+        if (!fr_id_zero(home))
+            rc = join(h, n, home, err);
+        if (rc == FR_OK && place->machine != HOST_NO_MACHINE && !same(&place->demand, &demand))
+            mark(h->host, place->machine);
+        place->demand = demand;
+        place->lent = demand.slots; /* less than it was told, once it gave some back */
+    }
+    return rc;
+}
+
+static enum fr_rc share(struct fr_host *host, const struct host_machine *m, struct fr_err *err)
+{
+    struct fr_claim *claims = fr_grow(host->claims, m->n, &host->cap_claims, sizeof(*host->claims));
+
+    if (m->n > 0 && claims == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the users of a machine");
+    host->claims = claims;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct host_user *u = &m->users[i];
+
+        claims[i] = (struct fr_claim){.slots = fr_run_plan(u->run->run)->nodes[u->node].slots,
+                                      .no = fr_run_no(u->run->run),
+                                      .demand = u->run->places[u->node].demand};
+    }
+    fr_arbiter_share(claims, m->n);
+    for (size_t i = 0; i < m->n; i++) {
+        struct host_place *place = &m->users[i].run->places[m->users[i].node];
+
+        if (claims[i].lent == place->lent && claims[i].contended == place->contended)
+            continue;
+        place->lent = claims[i].lent;
+        place->contended = claims[i].contended;
+        fr_run_lend(m->users[i].run->run, m->users[i].node, place->lent, place->contended);
+    }
+    return FR_OK;
+}
+
+enum fr_rc share_all(struct fr_host *host, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (!host->changed)
+        return FR_OK;
+    host->changed = false;
+    for (size_t i = 0; rc == FR_OK && i < host->n_machines; i++) {
+        struct host_machine *m = &host->machines[i];
+
+        if (m->changed)
+            rc = share(host, m, err);
+        m->changed = false;
+    }
+    return rc;
+}
+
+void share_leave(struct host_run *h)
+{
+    for (uint32_t n = 0; n < fr_run_plan(h->run)->n_nodes; n++)
+        leave(h, n);
+}
+
+void share_finish(struct fr_host *host)
+{
+    for (size_t i = 0; i < host->n_machines; i++)
+        fr_sys.free(host->machines[i].users);
+    fr_sys.free(host->machines);
+    fr_sys.free(host->claims);
+}
