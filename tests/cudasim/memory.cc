@@ -44,7 +44,7 @@ static size_t device_bytes(void)
 }
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* A fault in the range is told in words. The host's stays the end of the process. */
+/* A fault in the range is reported in words. A fault of the host ends the process as before. */
 static void on_fault(int sig, siginfo_t *info, void *)
 {
     static const char text[] = "cudasim: the host touches device memory\n";
@@ -52,7 +52,7 @@ static void on_fault(int sig, siginfo_t *info, void *)
     bool here = at >= range && at < range + RANGE;
 
     if (here && info->si_code != SEGV_PKUERR)
-        sim_fail("device memory that nobody was given is touched");
+        sim_fail("device memory that is not allocated is touched");
     if (here && write(STDERR_FILENO, text, sizeof text - 1) < 0)
         _exit(1);
     signal(sig, SIG_DFL);
