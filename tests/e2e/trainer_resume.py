@@ -200,7 +200,7 @@ def other_runs():
         ("another data set", dict(dataset_dir="data2"), "the data set differs"),
         ("another LoRA rank", dict(lora_rank=8), "--lora_rank is 4 there, 8 here"),
         ("another rate", dict(learning_rate="2e-3"), "--learning_rate is 0.001 there, 0.002 here"),
-        ("another schedule", dict(lr_scheduler_type="cosine"), "--lr_scheduler_type is linear there, cosine here"),
+        ("another schedule", dict(lr_scheduler_type="cosine"), "--lr_scheduler_type is constant there, cosine here"),
         ("another batch", dict(accumulation=5), "samples of a step is 12 there, 10 here"),
         ("another warm-up", dict(warmup_steps=2), "--warmup_steps is 0 there, 2 here"),
         ("another seed", dict(seed=8), "--seed is 7 there, 8 here"),
