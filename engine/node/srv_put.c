@@ -9,7 +9,7 @@
 
 enum {
     SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms: else a ping waits too long */
-    SYNC_BYTES = 8 << 20 /* written, above which it is synced: not all of a large file at its end */
+    SYNC_BYTES = 2 << 20 /* written, above which it is synced: serve stands still meanwhile */
 };
 
 static struct srv_put *find_put(struct srv *s, uint64_t ref)
