@@ -1,4 +1,5 @@
 /* What a pipeline names of this machine: is it here, before the run begins? */
+#include "engine/base/proc.h"
 #include "engine/run/inside.h"
 
 #include <errno.h>
@@ -6,7 +7,8 @@
 
 enum {
     MISTAKES_MAX = 200,
-    SCRIPT_MAX = 120000, /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
+    DESCRIPTORS_OWN = 24, /* of flowrun: its store, streams, and what is open for a moment */
+    SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
 };
 
 /* What is known of a task: it runs on this machine; it waits, near or far, for one that does. */
@@ -137,6 +139,25 @@ static void check_task(struct check *c, uint32_t t)
             check_file(c, t, &task->act.with[i].items[0].value);
 }
 
+/* ---- gangs ---- */
+
+/* flowrun holds a link to each node of a gang at once: a socket, or the pipes of a program. */
+static void check_gang(struct check *c, const struct fr_plan_task *gang)
+{
+    size_t limit = fr_proc_raise_descriptors(), needs = DESCRIPTORS_OWN;
+
+    for (uint32_t k = 0; k < gang->count; k++) {
+        const struct fr_node *node = c->plan->nodes[c->plan->insts[gang->first + k].node].spec;
+
+        needs += node->executor == FR_EXECUTOR_LOCAL || node->transport == FR_VIA_OPENSSH ? 3 : 1;
+    }
+    if (limit != 0 && needs > limit)
+        wrong(c, gang->spec->act.pos,
+              "gang '%s' needs %u nodes at once, which takes flowrun %zu open files; the limit is "
+              "%zu: raise it (ulimit -Hn), or let the gang run on fewer nodes",
+              gang->spec->act.name, gang->count, needs, limit);
+}
+
 /* ---- nodes and secrets ---- */
 
 static void check_node(struct check *c, const struct fr_node *node)
@@ -178,8 +199,11 @@ enum fr_rc fr_run_check(const struct fr_plan *plan, struct fr_issues *issues, st
         check_node(&c, &spec->nodes[i]);
     for (size_t i = 0; c.rc == FR_OK && i < spec->n_secrets; i++)
         check_secret(&c, &spec->secrets[i]);
-    for (uint32_t t = 0; c.rc == FR_OK && t < plan->n_tasks; t++)
+    for (uint32_t t = 0; c.rc == FR_OK && t < plan->n_tasks; t++) {
         check_task(&c, t);
+        if (plan->tasks[t].gang)
+            check_gang(&c, &plan->tasks[t]);
+    }
     if (c.rc != FR_OK)
         issues->n = 0;
     if (issues->n == 0)

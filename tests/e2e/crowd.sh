@@ -43,6 +43,18 @@ same "tasks that succeeded" "$("$flowrun" status | grep -c ' succeeded ')" 80
 same "each ran once" "$(lines up)" 80
 exec 7>&-
 
+# A gang holds a link to each of its nodes: one that cannot fit is refused before anything starts.
+gang() { # N
+    printf 'name: gang\nnodes: [%s]\ntasks:\n  g: {on: all, gang: true, run: "true"}\n' \
+        "$(seq -s , "$1" | sed 's/[0-9]*/{name: n&, executor: local}/g')"
+}
+gang 35 > gang.yaml
+(ulimit -n 128; exec timeout 150 "$flowrun" gang.yaml) > out 2>&1
+same "a gang of 35 under a hard limit of 128: exit code" $? 2
+has "it is named" out "gang.yaml:4:3: gang 'g' needs 35 nodes at once, which takes flowrun 129 open files; the limit is 128: raise it"
+(ulimit -n 129; exec timeout 150 "$flowrun" gang.yaml) > out 2>&1
+same "a gang of 35 under a hard limit of 129: exit code" $? 0
+
 # A task has the limit that flowrun was started with.
 printf 'name: limit\nnodes: [{name: n1, executor: local}]\nenv: {W: "%s"}\ntasks: {t: {run: "ulimit -Sn > $W/soft; ulimit -Hn > $W/hard"}}\n' "$work" > limit.yaml
 (ulimit -Sn 500; exec timeout 60 "$flowrun" limit.yaml) > out 2>&1

@@ -157,6 +157,16 @@ static void files(void)
     CHECK_INT(fr_file_read(path, 2, &b, &err), FR_USAGE);
     CHECK_INT(fr_sha256_file(path, hash, &err), FR_OK);
     CHECK_TEXT(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    struct fr_hash *now = NULL;
+    size_t left = 1; /* a piece is read whole: the slice is over */
+    bool done = true;
+    CHECK_INT(fr_hash_slice(&now, path, &left, &done, hash, &err), FR_OK);
+    CHECK(left == 0 && !done && now != NULL);
+    left = 1 << 20;
+    hash[0] = '\0';
+    CHECK_INT(fr_hash_slice(&now, path, &left, &done, hash, &err), FR_OK);
+    CHECK(left > 0 && left < 1 << 20 && done && now == NULL);
+    CHECK_TEXT(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     static const struct {
         const char *path;
         bool beyond; /* what is looked at begins behind the link */

@@ -103,7 +103,9 @@ static const char *summary(struct fr_arena *arena, const struct fr_ssh_conf *c, 
     const char *out;
 
     fr_buf_fmt(&b, "%s %s %s %d%s%s keys", c->host, c->name, c->user, c->port,
-               c->family == AF_INET ? " inet" : c->family == AF_INET6 ? " inet6" : "",
+               c->family == AF_INET    ? " inet"
+               : c->family == AF_INET6 ? " inet6"
+                                       : "",
                c->own_keys_only ? " own" : "");
     for (size_t i = 0; i < c->n_keys; i++)
         fr_buf_fmt(&b, " %s", c->keys[i]);
@@ -132,8 +134,7 @@ static void try_row(size_t i)
     answer.effective = fr_str_of(in_dir(&arena, rows[i].answer));
     rc = fr_ssh_conf_load(&target, &answer, &arena, &c, &err);
     CHECK(rc == FR_OK || rc == FR_USAGE);
-    CHECK_TEXT(rc == FR_OK ? summary(&arena, &c, !listed) : err.msg,
-               in_dir(&arena, rows[i].want));
+    CHECK_TEXT(rc == FR_OK ? summary(&arena, &c, !listed) : err.msg, in_dir(&arena, rows[i].want));
     fr_arena_finish(&arena);
 }
 
@@ -233,6 +234,45 @@ static void test_args(void)
     fr_arena_finish(&arena);
 }
 
+/* Lines of known_hosts that libssh2 gets to see. */
+static void test_known(void)
+{
+#define HASH "|1|AAAAAAAAAAAAAAAAAAAAAAAAAAA=|AAAAAAAAAAAAAAAAAAAAAAAA"
+#define KEY " ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAA\n"
+    static const struct {
+        const char *name, *line;
+        int n;
+    } lines[] = {
+        {"a name", "h.example" KEY, 1},
+        {"another name", "x.example" KEY, 0},
+        {"a hash", HASH "AAA=" KEY, 1},
+        {"a hash that is cut", HASH "=" KEY, 0},
+        {"a hash with a digit too many", HASH "AAAA=" KEY, 0},
+        {"a hash with a wrong digit", HASH "AA-=" KEY, 0},
+    };
+    struct fr_ssh_conf conf = {.alias = "h.example", .name = "h.example", .port = 22};
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/lines", dir);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct fr_ssh s = {.conf = &conf, .session = libssh2_session_init()};
+        struct libssh2_knownhost *entry = NULL;
+        int n = 0;
+
+        check_row(lines[i].name);
+        s.known = libssh2_knownhost_init(s.session);
+        CHECK_INT(fr_file_write(path, lines[i].line, strlen(lines[i].line), 0600, NULL), FR_OK);
+        fr_ssh_read_known(&s, path);
+        while (libssh2_knownhost_get(s.known, &entry, entry) == 0)
+            n++;
+        CHECK_INT(n, lines[i].n);
+        libssh2_knownhost_free(s.known);
+        libssh2_session_free(s.session);
+    }
+#undef HASH
+#undef KEY
+}
+
 static void put(struct fr_arena *arena, const char *name, const char *text)
 {
     const char *path = fr_arena_fmt(arena, "%s/%s", dir, name);
@@ -254,14 +294,16 @@ int main(void)
     put(&arena, "sk.pub", "sk-ssh-ed25519@openssh.com x");
     put(&arena, "h-h.example-u-22-%", "x");
     put(&arena, "a%b", "x");
-    put(&arena, "authority", "h.example ssh-ed25519 x\n@cert-authority *.else ssh-ed25519 x\n"
-                             "@cert-authority *.example,!x.* ssh-ed25519 x\n");
+    put(&arena, "authority",
+        "h.example ssh-ed25519 x\n@cert-authority *.else ssh-ed25519 x\n"
+        "@cert-authority *.example,!x.* ssh-ed25519 x\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         try_row(i);
     test_used();
     test_plain();
     test_keys();
     test_args();
+    test_known();
     fr_remove_tree(dir, NULL);
     fr_arena_finish(&arena);
     return check_done();

@@ -1,9 +1,11 @@
 /* The task publish: a version is there as a whole or not at all, killed at every system call of it.
+ * The task janitor: a checkpoint likewise.
  */
 #include "tasks/task.h"
 #include "tests/unit/sync_guard.h"
 #include "tests/unit/tasks_bed.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -155,6 +157,17 @@ static void test_publish_twice(struct bed *b)
     CHECK_TEXT(second, first);
     said_finish(&s);
 
+    setenv("FLOWRUN_RUN", "fedcba9876543210fedcba9876543210",
+           1); /* a run has versions of its own */
+    s = run_task(b, "publish", with.p);
+    CHECK_INT(s.code, 0);
+    CHECK(says(&s.out, "\"changed\":true"));
+    memset(second, 0, sizeof(second));
+    CHECK(readlink(text_at(b, "%s/%s", "pub/latest"), second, sizeof(second) - 1) > 0);
+    CHECK(strcmp(first, second) != 0);
+    said_finish(&s);
+    setenv("FLOWRUN_RUN", "0123456789abcdef0123456789abcdef", 1);
+
     put(text_at(b, "%s/%s", "new/a"), "newer"); /* other content: another version */
     s = run_task(b, "publish", with.p);
     CHECK_INT(s.code, 0);
@@ -174,6 +187,47 @@ static void test_publish_twice(struct bed *b)
     fr_buf_finish(&with);
 }
 
+static int no_unlink(const char *path)
+{
+    (void)path;
+    errno = EIO;
+    return -1;
+}
+
+/* The janitor is asked to stop after one look. */
+static int stop_asked(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    (void)fds;
+    (void)timeout_ms;
+    return (int)n;
+}
+
+/* A checkpoint that cannot be removed as a whole is not there as a half. */
+static void test_janitor_stopped(struct bed *b)
+{
+    char name[] = "janitor", *argv[] = {name, NULL, NULL};
+    struct fr_buf with = {0};
+    struct fr_err err;
+    sigset_t set;
+
+    sigprocmask(SIG_SETMASK, NULL, &set);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "half/checkpoint-1"), 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "half/checkpoint-2"), 0755, &err) == FR_OK);
+    put(text_at(b, "%s/%s", "half/checkpoint-1/x"), "x");
+    fr_buf_fmt(&with, "{\"dir\": \"%s/half\", \"max_size\": 1, \"keep_checkpoints\": 1}", b->dir);
+    argv[1] = with.p;
+    fr_sys.unlink = no_unlink;
+    fr_sys.poll = stop_asked;
+    CHECK_INT(fr_task_janitor(2, argv), 0);
+    fr_sys.unlink = fr_sys_real.unlink;
+    fr_sys.poll = fr_sys_real.poll;
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    CHECK(access(text_at(b, "%s/%s", "half/checkpoint-1"), F_OK) != 0);
+    CHECK(access(text_at(b, "%s/%s", "half/.checkpoint-1.removing/x"), F_OK) == 0);
+    CHECK(access(text_at(b, "%s/%s", "half/checkpoint-2"), F_OK) == 0);
+    fr_buf_finish(&with);
+}
+
 int main(int argc, char **argv)
 {
     struct bed b;
@@ -183,6 +237,7 @@ int main(int argc, char **argv)
     test_publish_twice(&b);
     test_publish_synced(&b);
     test_publish_killed(&b);
+    test_janitor_stopped(&b);
     bed_end(&b);
     return check_done();
 }
