@@ -4,6 +4,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
+#include "engine/base/mark.h"
 #include "engine/base/sys.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/newest.h"
@@ -23,19 +24,14 @@ enum {
 
 #define NOBODY SIZE_MAX
 
-struct pair { /* as engine/run writes it */
-    uint64_t offset;
-    int64_t wall_ms;
-};
-
 struct source { /* one attempt's log */
     struct fr_id id;
     const char *label, *name; /* in the arena; the label with what stands behind it */
     bool begun;               /* at is the first line to show */
     size_t window;            /* NOBODY: it is not open */
     uint64_t at;              /* offset of the next line to print */
-    struct pair pair;         /* of the index: the newest at or before at … */
-    uint64_t pair_end;        /* … and where the next pair begins; 0: unknown */
+    struct fr_log_mark mark;  /* of the index: the newest at or before at … */
+    uint64_t mark_end;        /* … and where the next one begins; 0: unknown */
     int64_t line_ms;          /* when the next line was written; never goes back */
     bool ended, whole;
     struct cli_newest newest;
@@ -260,35 +256,16 @@ static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *read
     }
 }
 
-/* Sets the time of the next line from the newest pair at or before its offset. */
+/* Sets the time of the next line from the newest mark at or before its offset. */
 static void stamp(struct source *s, const struct window *w)
 {
-    uint64_t lo = 0, hi;
-    struct pair p;
-    struct stat st;
-
-    if (s->at >= s->pair_end && w->idx_fd >= 0 && fr_sys.fstat(w->idx_fd, &st) == 0) {
-        hi = (uint64_t)st.st_size / sizeof(p);
-        s->pair_end = UINT64_MAX;
-        while (lo < hi) {
-            uint64_t mid = lo + (hi - lo) / 2;
-
-            if (fr_sys.pread(w->idx_fd, &p, sizeof(p), (off_t)(mid * sizeof(p))) !=
-                (ssize_t)sizeof(p))
-                break;
-            if (p.offset <= s->at) {
-                s->pair = p;
-                lo = mid + 1;
-            } else {
-                s->pair_end = p.offset;
-                hi = mid;
-            }
-        }
-        if (s->pair_end == UINT64_MAX)
-            s->pair_end = 0; /* the newest one: another may come behind it */
+    if (s->at >= s->mark_end && w->idx_fd >= 0) {
+        s->mark = fr_log_mark_find(w->idx_fd, s->at, &s->mark_end);
+        if (s->mark_end == UINT64_MAX)
+            s->mark_end = 0; /* the newest one: another may come behind it */
     }
-    if (s->pair.wall_ms > s->line_ms)
-        s->line_ms = s->pair.wall_ms;
+    if (s->mark.ms > s->line_ms)
+        s->line_ms = s->mark.ms;
     if (s->newest.used && !s->newest.in_log && s->at >= s->newest.h.head &&
         s->newest.h.ms > s->line_ms)
         s->line_ms = s->newest.h.ms;
@@ -451,7 +428,7 @@ static enum fr_rc print_lines(struct cli_merge *m, size_t place, struct fr_err *
         w->cut += nl != NULL ? (size_t)(nl - p) + 1 : most;
         s->at = w->start + w->cut;
         ready = false; /* further lines must be whole */
-    } while (!again && w->cut < w->text.n && (s->pair_end == 0 || s->at < s->pair_end) &&
+    } while (!again && w->cut < w->text.n && (s->mark_end == 0 || s->at < s->mark_end) &&
              (m->heap.n == 0 || fr_heap_before(entry_of(m, place), m->heap.v[0])));
     if (m->out.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a line");

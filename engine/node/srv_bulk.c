@@ -19,32 +19,6 @@ static void open_file(struct srv *s, struct srv_live *l, enum fr_home_kind kind,
     *fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
 }
 
-/* The newest mark at or before offset, and where the next one begins (UINT64_MAX: none). */
-static struct fr_log_mark find_mark(int fd, uint64_t offset, uint64_t *next)
-{
-    struct fr_log_mark found = {0}, m;
-    struct stat st;
-    uint64_t lo = 0, hi;
-
-    *next = UINT64_MAX;
-    if (fd < 0 || fr_sys.fstat(fd, &st) != 0)
-        return found;
-    hi = (uint64_t)st.st_size / sizeof(m);
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        if (fr_sys.pread(fd, &m, sizeof(m), (off_t)(mid * sizeof(m))) != (ssize_t)sizeof(m))
-            break;
-        if (m.offset <= offset) {
-            found = m;
-            lo = mid + 1;
-        } else {
-            *next = m.offset;
-            hi = mid;
-        }
-    }
-    return found;
-}
-
 static bool put_tail(struct srv *s, struct srv_live *l, const struct fr_tail_head *h,
                      struct fr_str bytes)
 {
@@ -121,10 +95,10 @@ static bool send_log(struct srv *s, struct srv_live *l)
         return false;
     }
     open_file(s, l, FR_HOME_INDEX, &l->index_fd);
-    struct fr_log_mark mark = find_mark(l->index_fd, l->offset, &next);
+    struct fr_log_mark mark = fr_log_mark_find(l->index_fd, l->offset, &next);
     if (next - l->offset < (size_t)k)
         k = (ssize_t)(next - l->offset);
-    m.log = (struct fr_log_piece){l->a->id, l->offset, mark.mono_ms, {piece, (size_t)k}};
+    m.log = (struct fr_log_piece){l->a->id, l->offset, mark.ms, {piece, (size_t)k}};
     l->offset += (size_t)k;
     s->credit -= (size_t)k;
     if (fr_msg_put(&m, &s->out, &err) != FR_OK)

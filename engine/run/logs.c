@@ -1,5 +1,6 @@
 /* Copies of the attempts' output: a byte-exact prefix of the node's log, and when it was written.
  */
+#include "engine/base/mark.h"
 #include "engine/base/tail.h"
 #include "engine/run/inside.h"
 
@@ -9,15 +10,10 @@
 
 enum {
     OVER_BYTES = 64 << 10,  /* of a node's own notes in a log, above the task's limit */
-    INDEX_BYTES = 64 << 10, /* a pair at least so often … */
+    INDEX_BYTES = 64 << 10, /* a mark at least so often … */
     INDEX_MS = 100,         /* … and when so much time has passed, as its node says … */
     INDEX_OVER = 64 << 10,  /* … but an index is not larger than its log and so many bytes */
     LOG_RETRY_MS = 5000,
-};
-
-struct pair { /* as on disk: the machine's byte order, it never leaves the home */
-    uint64_t offset;
-    int64_t wall_ms;
 };
 
 /* Closes the copies of other attempts; each is opened again when there is more for it. */
@@ -81,7 +77,7 @@ static enum fr_rc open_log(struct fr_run *run, struct run_attempt *at, struct fr
         run_log_close(at);
         return err->rc;
     }
-    size_t torn = log->idx_size % sizeof(struct pair);
+    size_t torn = log->idx_size % sizeof(struct fr_log_mark);
     log->idx_size -= torn;
     if (torn != 0 && fr_sys.ftruncate(log->idx_fd, (off_t)log->idx_size) != 0) {
         run_log_close(at);
@@ -136,7 +132,7 @@ static int64_t wall_of(struct fr_run *run, size_t node, int64_t node_ms)
 
 static void index_add(struct run_log *log, int64_t wall)
 {
-    struct pair p = {log->size, wall};
+    struct fr_log_mark p = {log->size, wall};
 
     if (log->idx_wall != 0 && log->size - log->idx_offset < INDEX_BYTES &&
         wall - log->idx_wall < INDEX_MS)

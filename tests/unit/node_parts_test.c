@@ -502,8 +502,8 @@ static void test_marks(void)
     fr_home_path(dir, FR_HOME_INDEX, id, path);
     int fd = open(path, O_RDONLY);
     CHECK_INT(read(fd, m, sizeof(m)), 2 * (int)sizeof(m[0]));
-    CHECK(m[0].offset == 0 && m[0].mono_ms >= now && m[0].mono_ms < now + 1000);
-    CHECK(m[1].offset == 8 && m[1].mono_ms >= now + 1000 && m[1].mono_ms < now + 60000);
+    CHECK(m[0].offset == 0 && m[0].ms >= now && m[0].ms < now + 1000);
+    CHECK(m[1].offset == 8 && m[1].ms >= now + 1000 && m[1].ms < now + 60000);
     close(fd);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
 }

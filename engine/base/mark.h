@@ -1,0 +1,20 @@
+/*
+ * The index of a log: a file beside it with marks in ascending order, which say when the log's
+ * bytes from an offset on were written. The clock is that of whoever writes the index. A mark is in
+ * the machine's byte order: an index never leaves its machine.
+ */
+#ifndef FR_BASE_MARK_H
+#define FR_BASE_MARK_H
+
+#include <stdint.h>
+
+struct fr_log_mark {
+    uint64_t offset;
+    int64_t ms;
+};
+
+/* The newest mark at or before offset, zero if there is none. *next: where the one behind it
+ * begins; UINT64_MAX: it is the last. fd -1: there is no index. */
+struct fr_log_mark fr_log_mark_find(int fd, uint64_t offset, uint64_t *next);
+
+#endif
