@@ -14,14 +14,14 @@ enum fr_rc {
     FR_NOTFOUND,    /* a named thing does not exist */
     FR_IO,          /* a system call on a file, pipe or socket failed */
     FR_FULL,        /* no space left on a disk or quota */
-    FR_NOMEM,       /* memory */
+    FR_NOMEM,       /* no memory */
     FR_BUSY,        /* somebody else holds it (lock, port, run) */
     FR_DENIED,      /* permission or authentication refused */
     FR_UNREACHABLE, /* a node or peer cannot be reached; nothing is concluded about its work */
     FR_PROTO,       /* the other side broke the protocol, or speaks another version */
     FR_CORRUPT,     /* stored data fails its check */
-    FR_SHAPE,       /* tensor shape */
-    FR_DTYPE,       /* tensor type */
+    FR_SHAPE,       /* a tensor has the wrong shape */
+    FR_DTYPE,       /* a tensor has the wrong type */
     FR_UNSUPPORTED, /* this build, machine or backend cannot do it */
     FR_TIMEOUT,     /* a deadline passed */
     FR_PEER,        /* another rank or process of the group ended or failed */
@@ -33,8 +33,8 @@ enum { FR_ERR_MAX = 1024 };
 
 struct fr_err {
     enum fr_rc rc;
-    /* one line; cut with "…" when longer; control bytes and what is no UTF-8 are shown as \xNN, so
-     * that it may quote anybody and be shown on a terminal */
+    /* One line, cut with "…" when it is longer. Control bytes and invalid UTF-8 are shown as \xNN,
+     * so that the text may quote foreign input and be shown on a terminal. */
     char msg[FR_ERR_MAX];
 };
 

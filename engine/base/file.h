@@ -21,16 +21,15 @@ enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
 /* Makes path and its parents, mode for those it makes. */
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
 
-/* FR_UNSUPPORTED when path is on a file system that other machines share or a program serves, where
- * locks and mapped memory cannot be relied on. remedy: "set X to", goes into the text in front of a
- * local folder. */
+/* FR_UNSUPPORTED when path is on a network file system or on FUSE, where locks and mapped memory
+ * are unreliable. remedy ("set X to") stands in the error's text in front of "a local folder". */
 enum fr_rc fr_check_local(const char *path, const char *remedy, struct fr_err *err);
 
 /* FR_DENIED when path, or a folder on the way to it behind its first `known` bytes, is a symbolic
- * link: none of ours is. What is not there is fine. */
+ * link: flowrun makes none there. A path that does not exist is fine. */
 enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err);
 
-/* Removes a file or a whole tree; symlinks are removed, not followed. A path that is not there is
+/* Removes a file or a whole tree; symlinks are removed, not followed. A path that does not exist is
  * fine. */
 enum fr_rc fr_remove_tree(const char *path, struct fr_err *err);
 
@@ -51,9 +50,9 @@ enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char ou
                         struct fr_err *err);
 void fr_hash_close(struct fr_hash *h); /* NULL is fine */
 
-/* A slice of one of many files: *now is what is under way (NULL: nothing, path is opened), *left
- * the bytes that may be read in this turn, less afterwards, opening a file counted. Once *done, or
- * on an error, *now is NULL again. */
+/* Hashes a slice of one file of many. *now is the file under way; NULL: path is opened. *left is
+ * how many bytes may still be read in this turn of the loop; reading and opening count against it.
+ * Once *done, or after an error, *now is NULL again. */
 enum fr_rc fr_hash_slice(struct fr_hash **now, const char *path, size_t *left, bool *done,
                          char out[FR_SHA256_TEXT], struct fr_err *err);
 

@@ -1,6 +1,6 @@
 /*
- * JSON by jansson, with the checks and error texts that every reader here wants: duplicate keys are
- * refused, depth and size are limited, and an error names file, line and column.
+ * JSON by jansson, with checks: duplicate keys are refused, depth and size are limited, and an
+ * error names file, line and column.
  */
 #ifndef FR_BASE_JSON_H
 #define FR_BASE_JSON_H

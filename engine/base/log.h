@@ -25,10 +25,10 @@ void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
 void fr_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fr_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fr_print_bytes(const char *text, size_t n); /* to stdout */
-bool fr_print_ok(void);   /* all that was printed to stdout so far is written */
-bool fr_print_left(void); /* it is not, because the reader of stdout has left: no error */
+bool fr_print_ok(void);   /* everything printed to stdout so far was written */
+bool fr_print_left(void); /* a write failed because the reader closed the pipe: no error */
 
-/* Takes the text of both, and of fr_log() to stderr, instead of the descriptors. */
+/* Receives the text that goes to stdout and stderr, that of fr_log() included. */
 struct fr_printer {
     void (*put)(void *arg, int fd, const char *text, size_t n); /* fd: 1 or 2 */
     int (*error)(void *arg); /* errno of the first text of stdout that could not be written, or 0 */

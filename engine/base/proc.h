@@ -11,8 +11,8 @@ int fr_proc_wait(pid_t pid, struct fr_wait *w, int flags);
 int fr_proc_kill(struct fr_proc proc, int sig);
 int fr_proc_self(struct fr_proc *out);
 
-/* Raises the limit of open descriptors (RLIMIT_NOFILE) to the hard one, for this process alone:
- * those that it starts get the old limit back. Returns how many it may have open; 0: not known. */
+/* Raises the soft limit of open descriptors (RLIMIT_NOFILE) to the hard limit, for this process
+ * alone: processes that it starts get the old limit back. Returns the limit; 0: not known. */
 size_t fr_proc_raise_descriptors(void);
 int fr_proc_list(struct fr_procinfo **list, size_t *n);
 

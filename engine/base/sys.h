@@ -19,8 +19,8 @@
 /* A process that cannot be mistaken for a later one with the same pid. */
 struct fr_proc {
     pid_t pid;
-    uint64_t start; /* /proc/PID/stat field 22, clock ticks since boot; 0: whoever has the pid now,
-                     * which is enough for a child that is not reaped yet */
+    uint64_t start; /* /proc/PID/stat field 22, clock ticks since boot; 0: the process that has the
+                     * pid now, which is enough for a child that is not reaped yet */
 };
 
 /* What the process table says of one process. */
@@ -59,8 +59,9 @@ struct fr_detach {
     size_t arg_bytes;
     const int *keep; /* descriptors that stay open, n_keep of them */
     size_t n_keep;
-    /* Folder of the control group (cgroup v2) that it is born in, which costs less than going there
-     * later. Where that cannot be, it is born in the caller's, and has to look. NULL: the caller's.
+    /* Folder of the control group (cgroup v2) that the process starts in, which costs less than a
+     * move later. If that fails it starts in the caller's group, and must check. NULL: the
+     * caller's.
      */
     const char *cgroup;
 };
@@ -95,10 +96,11 @@ struct fr_sys {
                 size_t *n);                 /* without . and ..; fr_sys_names_free */
     int64_t (*disk_free)(const char *path); /* bytes a user may still write, or -1 */
     int64_t (*fs_type)(const char *path);   /* f_type of statfs(2), or -1 */
-    /* OFD locks never wait: EAGAIN when held. A lock one holds is turned into the other kind. */
+    /* OFD locks. They never wait: EAGAIN when another holds the lock. A lock that the caller holds
+     * is converted to the other kind. */
     int (*lock)(int fd);        /* exclusive */
     int (*lock_shared)(int fd); /* with others that share it */
-    int (*locked)(int fd);      /* 1 somebody else holds it, in either way, 0 free, -1 */
+    int (*locked)(int fd);      /* 1: another holds it, shared or exclusive; 0: free; -1 */
     int (*touch)(
         const char *path); /* sets the file's times to now; a link itself, not its target */
 
@@ -110,8 +112,8 @@ struct fr_sys {
     int (*accept)(int fd);
     int (*hold_port)(int port,
                      int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
-    /* The port is this process's among those that claim ports, until the descriptor is closed;
-     * nothing is bound to it. EADDRINUSE: another has it. */
+    /* Reserves the port among the processes that use claim_port, until the descriptor is closed; no
+     * socket is bound to it. EADDRINUSE: another process has reserved it. */
     int (*claim_port)(int port);
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */

@@ -20,9 +20,9 @@ enum { FR_TAIL_MAX = 256 << 10, FR_TAIL_RING = 2 * FR_TAIL_MAX };
 struct fr_tail_head {
     uint64_t head;    /* size of the log's head, behind which the tail belongs */
     uint64_t keep;    /* bytes that the log gets at its end, at most FR_TAIL_MAX */
-    uint64_t from;    /* bytes before it never came here */
-    uint64_t end;     /* bytes that came, ever */
-    uint64_t joined;  /* 0; at the end, where in the log the tail begins */
+    uint64_t from;    /* bytes before this one were never written here */
+    uint64_t end;     /* bytes written so far */
+    uint64_t joined;  /* 0; once the task ended: where in the log the tail begins */
     uint64_t dropped; /* with joined: bytes that the log does not have */
     int64_t ms;       /* when the newest byte came */
 };

@@ -9,9 +9,9 @@
  * Nodes: those of the spec in its order, then control. Instances: task by task, inside a task in
  * the order of its nodes; those of task t are insts[t.first .. t.first + t.count).
  *
- * A task waits for its needs as wholes: it may start when every instance of every needed task has
- * ended. Edges are therefore kept between tasks, never between instances. A sidecar is no instance:
- * it belongs to its task's request and is started and stopped by that task's supervisor.
+ * A task may start when every instance of every task that it needs has ended. Edges are therefore
+ * kept between tasks, never between instances. A sidecar is no instance: it belongs to its task's
+ * request, and that task's supervisor starts and stops it.
  *
  * Memory: all lies in the arena given by the caller and lives as long as it; it borrows the spec. A
  * plan is read-only once made. An instance costs about 40 bytes and its key.
@@ -76,8 +76,8 @@ struct fr_plan {
 };
 
 /*
- * Makes the plan. FR_USAGE: a cycle (a loaded spec has none); a task that takes more slots than a
- * node of its has; more than FR_PLAN_MAX_INSTS instances. FR_NOMEM. *out is NULL on failure.
+ * Makes the plan. FR_USAGE: a cycle (a loaded spec has none); a task that takes more slots than one
+ * of its nodes has; more than FR_PLAN_MAX_INSTS instances. FR_NOMEM. *out is NULL on failure.
  */
 enum fr_rc fr_plan_make(const struct fr_spec *spec, struct fr_arena *arena, struct fr_plan **out,
                         struct fr_err *err);
@@ -93,8 +93,8 @@ uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t nod
 /* The plan's index of a node as the spec counts them (FR_NODE_CONTROL: plan->control). */
 uint32_t fr_plan_node_of(const struct fr_plan *plan, int spec_node);
 
-/* Sets marks[t] for task and all that waits for it, or (needs) all that it waits for. marks has
- * n_tasks entries; those already set spread likewise. O(tasks + edges). */
+/* Sets marks[t] for task and for every task that waits for it, or (needs) that it waits for. marks
+ * has n_tasks entries; tasks that are marked already count like task. O(tasks + edges). */
 void fr_plan_mark_users(const struct fr_plan *plan, uint32_t task, bool *marks);
 void fr_plan_mark_needs(const struct fr_plan *plan, uint32_t task, bool *marks);
 

@@ -29,22 +29,23 @@
 
 /* ---- open.c ---- */
 struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err);
-/* Plan, scheduler, the folder's name, once spec and id stand. */
+/* Makes the plan, the scheduler and the folder's name. Spec and id must be set. */
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err);
-/* The folder, the executor, and the scheduler's first event. */
+/* Makes the folder and the executor, and queues the scheduler's first event. */
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err);
-/* What makes run->spec again from its sources, as row.params: params ["name=value"], and more. */
+/* Sets row.params to JSON from which run->spec can be made again out of its sources: params
+ * ["name=value"], and more. */
 enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err);
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
-/* The epoch of this process's connections, to be committed before the first of them. */
+/* Raises the epoch of this process's connections; it must be committed before the first of them. */
 enum fr_rc run_raise_epoch(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
 
 /* ---- load.c ---- */
-/* Finds the instances of rows that come in the order of idx (attempts, outputs): one pass over
- * insts for all of them together. */
+/* Finds the instance of each row in a list that is sorted by idx (attempts, outputs), in one pass
+ * over insts. */
 struct run_cursor {
     struct fr_inst_rows insts;
     size_t at;
@@ -54,7 +55,7 @@ const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* N
 
 /* ---- run.c ---- */
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err);
-void run_wake(struct fr_run *run); /* something came in */
+void run_wake(struct fr_run *run); /* there is something to drain */
 void run_die(struct fr_run *run, const struct fr_err *err); /* flowrun ends; a resume goes on */
 void run_queue_or_die(struct fr_run *run, const struct fr_event *ev); /* no memory: fatal */
 void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
@@ -76,10 +77,10 @@ bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
 
 /* ---- events.c ---- */
 void run_take_event(struct fr_run *run, struct fr_exec_event *ev);
-/* The attempt ended without the node's doing: start failed, or stopped before it was sent. */
+/* Ends an attempt that its node never got: the start failed, or a stop came before it was sent. */
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
-/* It cannot be started: start_failed. Not retried when the error is permanent (usage, denied, not
- * found, unsupported). */
+/* Ends an attempt that cannot be started as start_failed. It is not retried when the error is
+ * permanent (usage, denied, not found, unsupported). */
 void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
 
 /* ---- act.c ---- */
@@ -89,7 +90,7 @@ void run_ack(struct fr_run *run, struct run_attempt *at);    /* when end and log
 void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from what is here on */
 
 /* ---- rows.c ---- */
-/* wall_ms: when the row came to be, its delay counts from there. */
+/* wall_ms: when the row was made; its delay counts from then. */
 enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wall_ms,
                         struct fr_err *err);
 enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, struct fr_err *err);
@@ -97,7 +98,7 @@ void run_show(struct fr_run *run);         /* after the commit */
 void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
 
 /* ---- why.c ---- */
-/* Why the row's instance is as it is: "" nothing to say. In the run's arena; NULL: no memory. */
+/* Why the row's instance is in its state; "": no reason. In the run's arena; NULL: no memory. */
 const char *run_why(struct fr_run *run, const struct fr_row *row);
 /* Why the run failed, likewise: its first failure. */
 const char *run_why_failed(struct fr_run *run);
@@ -107,7 +108,7 @@ void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct run_start *start); /* NULL is fine */
 void run_start_secrets(struct fr_run *run);   /* secrets were answered: starts go on */
-void run_start_hash(struct fr_run *run);      /* a slice; starts that waited for it go on */
+void run_start_hash(struct fr_run *run);      /* hashes a slice; starts that waited go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
@@ -123,7 +124,7 @@ struct run_shipped {  /* what lies in the node's store for this start */
     struct run_shipped *next;
 };
 
-struct run_order { /* what start.c found out, for the request */
+struct run_order { /* what start.c collected for the request */
     struct fr_arena *arena;
     struct run_answered *secrets; /* secrets by command */
     json_t *with;                 /* of the task, paths rewritten; NULL: none */
@@ -135,10 +136,10 @@ struct run_order { /* what start.c found out, for the request */
 
 enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
                        const struct run_order *order, struct fr_request *out, struct fr_err *err);
-/* The path of what was put at rel, as the command sees it. In order's arena. */
+/* The path, as the command sees it, of the file that was put at rel. In order's arena. */
 const char *run_on_node(const struct fr_run *run, const struct run_attempt *at,
                         const struct run_order *order, const char *rel);
-/* "K=V" that only go brings: the rendezvous of a gang. */
+/* The "K=V" that are known only at go: the rendezvous of a gang. */
 enum fr_rc run_go_env(struct fr_run *run, const struct run_attempt *at, struct fr_arena *arena,
                       struct fr_strs *out, struct fr_err *err);
 
@@ -164,7 +165,7 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
  * says that some answered. */
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
                            struct run_answered **out, struct fr_err *err);
-/* All have answered; err has the failure of one, or FR_OK. */
+/* Whether all have answered; err has the failure of one, or FR_OK. */
 bool run_secrets_ready(const struct run_answered *list, struct fr_err *err);
 void run_secrets_drop(
     struct run_answered *list); /* ends what still runs; the memory is the arena's */
@@ -172,15 +173,15 @@ void run_secrets_drop(
 /* ---- stage.c ---- */
 /* Copies and records the control-side files that the pipeline names, at submit. */
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
-/* Whether the file was kept at submit: then the copy counts, on local nodes too. */
+/* Whether the file was kept at submit: then the copy is used, on local nodes too. */
 bool run_kept(const struct fr_run *run, const char *path);
-/* The file or folder as it is to be shipped, hashed once a run. FR_BUSY: it is large, and hashed in
- * slices, one a call of run_ship_step(); ask again when that says true. */
+/* The file or folder, ready to be shipped; it is hashed once a run. FR_BUSY: each call of
+ * run_ship_step() hashes a slice of it; ask again when that returns true. */
 enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
                          struct fr_err *err);
-/* One slice more; true: something is hashed to its end, or cannot be. */
+/* Hashes one slice more; true: one file or folder is complete, or has failed. */
 bool run_ship_step(struct fr_run *run);
-/* Forgets what could not be hashed, so that another try looks again. */
+/* Forgets the files that could not be hashed, so that the next try reads them again. */
 void run_ship_forget(struct fr_run *run);
 /* The program; ship: made into a bundle. FR_BUSY: likewise. */
 enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
@@ -195,7 +196,7 @@ struct run_gather {         /* files that a task takes from another node; n 0: n
     const char **names;         /* below it */
     struct fr_exec_file *files; /* once here: in the spool */
     size_t n, have;
-    uint64_t max_bytes; /* that may still come: the node cannot fill this machine's disk */
+    uint64_t max_bytes; /* still allowed, so that a node cannot fill this machine's disk */
     char *spool;
 };
 /* Whether the task of inst takes files: fills g (n > 0) and drops the keys that say so from with.
@@ -210,7 +211,7 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
 void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_close(struct run_attempt *at);
-/* The run is left without waiting for more: says of which logs some is still on its node. */
+/* The owner stops waiting for logs: reports those of which a part is still on its node. */
 void run_log_missing(struct fr_run *run);
 
 /* ---- route.c ---- */
@@ -223,17 +224,17 @@ bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */
 bool run_node_local(const struct fr_run *run, uint32_t node);
 
 /* ---- changed.c ---- */
-/* Says which tasks run->spec has other than old. */
+/* Reports which tasks differ between run->spec and old. */
 void run_name_changes(struct fr_run *run, const struct fr_spec *old);
-/* Says which of the run's files are not what they were, while its copies are used. */
+/* Reports which of the run's files have changed since submit; the run uses its copies. */
 void run_edited(struct fr_run *run, bool retry);
 
 /* ---- owner.c ---- */
 enum fr_rc run_own(struct fr_run *run, struct fr_err *err);
 void run_disown(struct fr_run *run);
 void run_requests(struct fr_run *run);
-/* The user gives a node up: what lives there ends as node_lost, and until it is up again nothing
- * waits to start there. FR_USAGE: there is no such node. */
+/* The user gives a node up: its live attempts end as node_lost, and until it is up again no
+ * instance waits to start there. FR_USAGE: there is no such node. */
 enum fr_rc run_abandon(struct fr_run *run, const char *name, struct fr_err *err);
 
 #endif

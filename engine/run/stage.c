@@ -1,5 +1,5 @@
-/* Control-side files: small ones are kept by content at submit, so that a resume uses what was
- * there; all are hashed before they are shipped, once a run. */
+/* Control-side files: small ones are copied into the store at submit, so that a resume uses the
+ * same content; all are hashed before they are shipped, once a run. */
 #include "engine/run/inside.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static enum fr_rc keep(struct fr_run *run, const char *path, const struct stat *
     return rc == FR_OK ? fr_store_file_put(run->env.store, run->id, &row, err) : rc;
 }
 
-/* What is not here is still to come (check.c looked). */
+/* A file that is missing now is made by a task of the run (check.c checked that). */
 static enum fr_rc stage_one(struct fr_run *run, const struct fr_text *text, struct fr_err *err)
 {
     struct stat st;
@@ -143,7 +143,7 @@ static enum fr_rc visit(struct fr_run *run, struct run_ship *ship, const char *p
 
     if (fr_sys.lstat(path, &st) != 0)
         return fr_fail_errno(err, errno, "looking at %s", path);
-    if (S_ISLNK(st.st_mode)) { /* what it names is shipped under the link's name */
+    if (S_ISLNK(st.st_mode)) { /* its target is shipped under the link's name */
         char target[4096];
         if (realpath(path, target) == NULL || (path = fr_arena_dup(&run->arena, target)) == NULL ||
             fr_sys.lstat(path, &st) != 0)
@@ -156,7 +156,7 @@ static enum fr_rc visit(struct fr_run *run, struct run_ship *ship, const char *p
     return enter(run, ship, path, rel, err);
 }
 
-/* Looks at some files more of its folders. */
+/* Lists some more files of its folders. */
 static enum fr_rc list_some(struct fr_run *run, struct run_ship *ship, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -284,7 +284,7 @@ static void forget_bundle(struct run_bundle *b)
     b->err = (struct fr_err){0};
 }
 
-/* A slice more of it; made: it can be shipped. */
+/* Hashes a slice more of the bundle. b->made: it can be shipped. */
 static enum fr_rc make_bundle(struct fr_run *run, struct run_bundle *b, struct fr_err *err)
 {
     bool done = false;

@@ -136,8 +136,8 @@ static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at
     return rc;
 }
 
-/* What a node elsewhere says names no file of this machine that is sent away: it could ask for
- * any. */
+/* A path that came from another machine's output is not shipped from here: such a node could ask
+ * for any file. */
 static enum fr_rc not_from_other_node(const struct run_scope *scope, const char *path,
                                       struct fr_err *err)
 {
@@ -171,7 +171,7 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
     return rc;
 }
 
-/* A path of control in `with`: shipped, and put in later as the node's. */
+/* A path of control in `with`: the file is shipped, and the node's path replaces it later. */
 static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char *key,
                             const char *path, struct fr_err *err)
 {
@@ -457,8 +457,8 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
         step(run, at);
 }
 
-/* All values are here: what is needed is known now. Where that must be hashed first, it begins anew
- * once it is. */
+/* All values are known, so the needed files are. If one must be hashed first, this runs again after
+ * that. */
 static void prepare(struct fr_run *run, struct run_attempt *at)
 {
     struct run_start *s = at->start;
@@ -480,7 +480,7 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
         s->hashing = run->hashing = true;
         return;
     }
-    if (rc == FR_OK && s->gang) { /* a rendezvous that cannot be is better known now */
+    if (rc == FR_OK && s->gang) { /* a missing rendezvous address fails the start here */
         char address[64];
 
         rc = run_rendezvous(run, run_task_of(run, at->inst), address, &err);
@@ -500,7 +500,7 @@ void run_start_secrets(struct fr_run *run)
             !run_secrets_ready(at->start->order.secrets, &err))
             continue;
         at->start->asking = false;
-        if (err.rc != FR_OK) /* of a command: whatever it says may pass */
+        if (err.rc != FR_OK) /* of a secret's command: such a failure may pass, so it is retried */
             run_end(run, at, FR_CAUSE_START_FAILED, err.msg);
         else
             prepare(run, at);

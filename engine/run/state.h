@@ -12,7 +12,7 @@
 /* The exit code of an attempt whose command ended with 0 but wrote outputs that cannot be read. */
 enum { RUN_EXIT_OUTPUTS = 65 };
 
-/* After the end of the run its last logs are awaited, each time for at least so long. */
+/* After its end the run waits for its last logs: this long, and again while bytes arrive. */
 enum { RUN_LINGER_MS = 10000 };
 
 struct run_start; /* start.c */
@@ -26,11 +26,11 @@ struct run_log {
     uint64_t idx_offset; /* of the newest pair */
     uint64_t idx_size;
     int64_t idx_wall;
-    bool failed;  /* could not be written: said once */
-    bool tail_failed; /* could not be written: said once */
-    bool full;    /* its newer output comes as a tail: said once */
-    bool cut;     /* its node sent more than the task's limit: the rest is not kept */
-    bool refetch; /* control lost power since: replaced by what the node still has */
+    bool failed;      /* could not be written; reported once */
+    bool tail_failed; /* the tail could not be written; reported once */
+    bool full;        /* its newer output comes as a tail; reported once */
+    bool cut;         /* the node sent more than the task's limit: the rest is not kept */
+    bool refetch;     /* control lost power since: the node's copy replaces this one */
 };
 
 /* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
@@ -42,9 +42,9 @@ struct run_attempt {
     struct run_start *start; /* owns: being staged, not yet sent; NULL afterwards */
     bool sent;               /* the node may know it */
     bool booked;             /* its row is committed, its start is still to come */
-    bool followed;           /* its log is */
-    bool busy;               /* an older attempt lives where it is to start, and is being stopped */
-    bool ended, log_end;     /* as posted */
+    bool followed;           /* the node sends its log */
+    bool busy;               /* an older attempt still runs in its place and is being stopped */
+    bool ended, log_end;     /* its end, and the end of its log, were posted */
     bool ack;                /* its end is committed */
     uint64_t log_bytes;      /* once ended */
     struct run_log log;
@@ -74,10 +74,10 @@ struct run_node {
     struct fr_id home_id;
     char boot_id[40];
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
-    char *store;           /* absolute path of its store folder, once a put told; NULL */
-    int64_t down_wall;     /* unreachable since, 0 not */
+    char *store;           /* absolute path of its store folder; NULL until a put was answered */
+    int64_t down_wall;     /* unreachable since; 0: it is not */
     bool dirty;            /* to be written with the next commit */
-    char reason[256];      /* why, or why it is refused */
+    char reason[256];      /* why it is unreachable, or refused */
 };
 
 /* What waits for the answer to a put or get, by ref. */
@@ -100,14 +100,14 @@ struct run_ship {
     const char *path;          /* control's, absolute */
     char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
     bool folder;
-    struct run_dir *dir;        /* owns: being looked through, and those above it */
+    struct run_dir *dir;        /* owns: the folder being listed, and those above it */
     int depth;                  /* of dir */
     struct fr_exec_file *files; /* paths start with the hash; arena */
     size_t n;
     size_t hashed;       /* files whose hash is known; the next is under way in now */
     struct fr_hash *now; /* owns */
     bool ready;          /* hash is that of all */
-    struct fr_err err;   /* why it cannot be shipped: told to those that wait, then forgotten */
+    struct fr_err err;   /* why it cannot be shipped: ends the starts that wait, then is reset */
 };
 
 struct run_bundle {
@@ -121,13 +121,13 @@ struct run_bundle {
     struct fr_exec_file *files;
 };
 
-struct run_answer { /* to a request: committed together with what follows from it */
+struct run_answer { /* to a request: committed together with the transitions that it caused */
     struct run_answer *next;
     int64_t id;
     const char *text;
 };
 
-struct run_other { /* an attempt that is stopped because it lives where ours should start */
+struct run_other { /* an older attempt that is stopped because it runs in the place of ours */
     struct run_other *next;
     struct fr_id id, attempt;
     uint32_t inst;
@@ -197,10 +197,10 @@ struct fr_run {
     int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
     struct run_done *done; /* acknowledged since the last commit; fr_sys */
     size_t n_done, cap_done;
-    int64_t held_ms;   /* since when what was decided waits for its commit; 0: nothing waits */
+    int64_t held_ms;   /* since when decisions wait for their commit; 0: none waits */
     bool over;         /* FR_ACT_OVER was performed */
-    int64_t over_ms;   /* when; later while logs still come */
-    size_t late_bytes; /* of logs, since then */
+    int64_t over_ms;   /* when; moved on while logs still arrive */
+    size_t late_bytes; /* of logs that arrived since then */
     bool missing_shown;
     bool fatal; /* the scheduler is unusable */
     struct fr_err fatal_err;

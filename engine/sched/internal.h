@@ -26,11 +26,11 @@ struct inst {
     uint32_t prev, next; /* live attempts of its node */
     int64_t due_ms;      /* RETRYING: the end of its delay (before RESUME the delay); READY: since
                           * when it is */
-    bool asked;          /* its `when` is being evaluated */
+    bool asked;          /* EVAL was given out: the value of its `when` is awaited */
     bool prepared;       /* gang: answered */
     bool queried;        /* an answer to QUERY is awaited */
-    bool slotted;        /* holds slots of its node */
-    bool again;          /* STOP_UNPROVEN, stopped anew: WAITING once proven gone */
+    bool slotted;        /* it holds slots of its node */
+    bool again;          /* STOP_UNPROVEN, stopped once more: WAITING once it is proven gone */
     bool no_retry;       /* its last end forbids it */
     /* Answers since its launch or retry that led to no start. At IDLE_ANSWERS_MAX it is given up:
      * else a node could hold it up for ever. */
@@ -71,8 +71,8 @@ struct node {
     uint32_t gang_wait;   /* first gang that waits for its link */
     uint32_t booked;      /* of its ready instances */
     bool touched;         /* in s->touched */
-    bool away_timer;      /* a timer is set that looks at what waits for its link */
-    int64_t away_ms;      /* ASKED, DOWN: since when it is not there */
+    bool away_timer;      /* a timer is set for the instances that wait for its link */
+    int64_t away_ms;      /* ASKED, DOWN: since when it is not connected */
 };
 
 struct fr_sched {
@@ -146,8 +146,8 @@ void take_slot(struct fr_sched *s, uint32_t inst);
 void mark_booked(struct fr_sched *s, uint32_t inst);
 void unmark_booked(struct fr_sched *s, uint32_t inst);
 void make_live(struct fr_sched *s, uint32_t inst);
-/* The attempt is over: off the list of its node, slots and unit (of a single instance) given back.
- */
+/* Ends the attempt: takes it off its node's list, frees its slots and, unless it is of a gang, its
+ * unit. */
 void end_live(struct fr_sched *s, uint32_t inst, enum fr_state_of how, enum fr_cause cause);
 void put_stop(struct fr_sched *s, uint32_t inst, enum fr_cause cause); /* STOPPING, row, STOP */
 bool ended_badly(enum fr_state_of state);
@@ -156,12 +156,12 @@ bool ended_badly(enum fr_state_of state);
 void offer(struct fr_sched *s, uint32_t node);
 void enqueue(struct fr_sched *s, uint32_t inst); /* an instance in READY; of a gang: its first */
 void dispatch(struct fr_sched *s);
-/* It was booked before this process, and its start never came there: it waits for its turn. */
+/* An earlier process booked the attempt and its start never reached the node: it waits again. */
 void book_again(struct fr_sched *s, uint32_t inst);
-void want_link(struct fr_sched *s, uint32_t node);    /* asks once for one that is new */
-void drop_reservation(struct fr_sched *s);            /* the reserver gives back what it kept */
-void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node */
-void node_gone(struct fr_sched *s, uint32_t node);    /* its link went: the reserver lets go */
+void want_link(struct fr_sched *s, uint32_t node);    /* asks once for a node without a link */
+void drop_reservation(struct fr_sched *s);            /* frees the slots that the reserver kept */
+void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node have changed */
+void node_gone(struct fr_sched *s, uint32_t node);    /* link lost: reserved slots are freed */
 void node_back(struct fr_sched *s, uint32_t node);
 
 /* end.c */
@@ -169,7 +169,8 @@ void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst);
 /* Counts an answer that leads to no start. True when there were too many: the attempt is over. */
 bool idle_answer(struct fr_sched *s, uint32_t inst);
-/* Fails without an attempt: start_failed, for good; unreachable, as retry.on says. Gang: all. */
+/* Fails an instance (of a gang: all) that has no attempt. start_failed is final; unreachable is
+ * retried as retry.on says. */
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
 void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
 void gang_settle(struct fr_sched *s, uint32_t task);
@@ -180,13 +181,13 @@ uint64_t draw(struct fr_sched *s);
 void activate(struct fr_sched *s, uint32_t task);
 void answer_when(struct fr_sched *s, const struct fr_event *ev);
 void conclude(struct fr_sched *s, uint32_t task); /* when its last instance has ended */
-void settle(struct fr_sched *s);                  /* all that follows until nothing moves */
-void recount_needs(struct fr_sched *s);           /* from open; activates what can go */
+void settle(struct fr_sched *s);                  /* passes ends on until nothing changes */
+void recount_needs(struct fr_sched *s);           /* counts anew; activates tasks that are free */
 
 /* link.c */
 void node_event(struct fr_sched *s, const struct fr_event *ev);
-void give_up(struct fr_sched *s, uint32_t inst); /* its node is: the attempt ends as node_lost */
-/* Something is ready there: if the node is not there, it is waited for connect.retry_for long. */
+void give_up(struct fr_sched *s, uint32_t inst); /* ends its attempt as node_lost */
+/* An instance is ready there. If the node is not connected, it waits at most connect.retry_for. */
 void wait_for_node(struct fr_sched *s, uint32_t node);
 void end_waits(struct fr_sched *s, uint32_t node); /* the timer of wait_for_node */
 
