@@ -1,7 +1,7 @@
 /*
  * The log file of an attempt: its output, already masked, appended as it comes. Beside it an index
- * of marks by the node's mono_ms (base/mark.h), at most one in FR_LOG_INDEX_MS. Bytes that cannot be
- * kept (limit, full disk) are counted and never block the task.
+ * of marks by the node's mono_ms (base/mark.h), at most one in FR_LOG_INDEX_MS. Bytes that
+ * cannot be kept (limit, full disk) are counted and never block the task.
  *
  * Limit: with FR_LOG_STOP the first max bytes are kept. With FR_LOG_DROP_MIDDLE the last
  * min(max/2, FR_LOG_TAIL) bytes of them are held in memory and appended at the end. Where bytes
