@@ -1,10 +1,10 @@
 /*
  * Inside the simulator: the block that runs now, its threads as coroutines, and the places where
- * they meet. One block runs at a time on a host thread; its threads run one after another, each
- * until it has to wait, in the order that the queue asks for.
+ * they wait for each other. One block runs at a time on a host thread. Its threads run one after
+ * another, each until it has to wait, in the order of the device.
  *
- * What it finds, each by a line on stderr that names block, thread and source line, and an
- * abort: a __syncthreads that not all threads of the block reach at the same place, a warp
+ * It finds these errors, prints block, thread and source line, and aborts:
+ * a __syncthreads that not all threads of the block reach at the same place, a warp
  * operation that not all lanes of its mask reach, a thread that ended while others wait, copies
  * never waited for, registers of a product that were not pinned or were written before its wait, a
  * matrix descriptor that the ISA does not allow, a missing ptx_fence_async, an mbarrier used
@@ -81,7 +81,8 @@ struct sim_mbar {
     unsigned phase;  /* phases that have ended */
 };
 
-/* Lanes of one mask that meet: what each brought, twice, so that the next meeting may begin. */
+/* Lanes of one mask at a warp operation: the operand of each, in two copies, so that the next
+ * operation may begin. */
 struct sim_meeting {
     unsigned mask, here, turn;
     struct sim_site site;
@@ -197,7 +198,7 @@ void sim_changed(void);
 void sim_barrier_wait(unsigned id, unsigned threads, bool stay, bool same_site,
                       struct sim_site site);
 
-/* Every lane of mask brings n bytes; returns the 32 slots of all. The last lane to come calls
+/* Every lane of mask gives n bytes; returns the 32 slots of all. The last lane to arrive calls
  * `last` (if any) with the slots before the others go on. */
 typedef unsigned char (*sim_slots)[SIM_SLOT];
 sim_slots sim_meet(unsigned mask, const void *in, size_t n, void (*last)(sim_slots, unsigned),

@@ -12,8 +12,8 @@
 #include "tests/cudasim/block.h"
 #include "tests/cudasim/isa.h"
 
-/* A tensor map: what cuTensorMapEncodeTiled was given, and that function. Types, interleave,
- * swizzle, promotion and fill are those that cuda_map() of cuda.h asks for. */
+/* A tensor map holds the arguments of cuTensorMapEncodeTiled, which stands below. Types,
+ * interleave, swizzle, promotion and fill are the ones that cuda_map() of cuda.h uses. */
 struct alignas(64) CUtensorMap {
     char *p;
     unsigned rank, size;          /* size: bytes of an element */

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <unistd.h>
 
-/* A piece of work: when the host put it there, and how long it takes, in microseconds. */
+/* Work in a stream: when the host issued it, and how long it takes, in microseconds. */
 struct sim_piece {
     std::function<void()> run;
     double issued, takes;

@@ -116,10 +116,10 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigne
 
 cudaError_t sim_set_shared(const void *kernel, int bytes);
 cudaError_t sim_get_attributes(struct cudaFuncAttributes *a, const void *kernel);
-/* Checks the launch against the device's limits and puts it into the stream. */
+/* Checks the launch against the device's limits and enqueues it in the stream. */
 cudaError_t sim_enqueue(const struct cudaLaunchConfig_t *c, const void *kernel,
                         std::function<void()> body);
-/* Puts any work into the stream (the simulated cuBLASLt and NCCL do). */
+/* Enqueues any work in the stream (the simulated cuBLASLt and NCCL do). */
 void sim_put(cudaStream_t s, std::function<void()> work);
 
 template <class... P>

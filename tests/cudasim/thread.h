@@ -28,7 +28,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SIM_HERE)
     sim_meet(mask, "", 1, nullptr, site);
 }
 
-/* Each lane brings v and takes that of lane `from`; its own where from is no lane of its part. */
+/* Each lane gives v and gets that of lane `from`; its own where `from` is outside its segment. */
 template <class T> inline T sim_take(unsigned mask, T v, int from, struct sim_site site)
 {
     sim_slots slots;
@@ -95,7 +95,7 @@ inline int __all_sync(unsigned mask, int yes, SIM_HERE)
     return __ballot_sync(mask, yes, site) == mask;
 }
 
-/* The lanes of the mask that bring the same value. */
+/* The lanes of the mask that have the same value. */
 inline unsigned __match_any_sync(unsigned mask, int v, SIM_HERE)
 {
     sim_slots slots = sim_meet(mask, &v, sizeof v, nullptr, site);

@@ -82,7 +82,7 @@ def table(name, text, stats):
 
 
 def memory(steps):
-    """Steps allocate nothing; the device's memory is what the table says, and too little is told. What goes
+    """Steps allocate nothing; the device's memory is what the table says, and too little is an error. What goes
     to the host leaves the device, and changes no bit of one rank's run."""
     seen = {}
     for name, n, more in (("m1", 1, {}), ("m%d" % steps, steps, {}), ("host", 1, {"deepspeed": HOST})):

@@ -29,7 +29,7 @@ void sim_ldmatrix(uint32_t *r, int n, const void *row, bool trans, struct sim_si
     }
 }
 
-/* What a lane brings to mma, and takes: d. */
+/* A lane's operands of mma, and its result d. */
 struct fragment {
     float d[4];
     uint32_t a[4], b[2];

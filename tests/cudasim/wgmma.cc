@@ -24,7 +24,7 @@ template <class X> static void drop(std::vector<X> *all, X *one)
     all->erase(all->begin() + (one - all->data()));
 }
 
-/* Nobody wrote the registers while they belonged to products. */
+/* Fails if registers were written while a product used them. */
 static void check_untouched(const struct sim_held *h)
 {
     for (size_t i = 0; i < h->bits.size(); i++) {

@@ -7,7 +7,7 @@
 
 enum {
     CACHE_SLOTS = 1 << 16,
-    CACHE_WORDS = CACHE_SLOTS / 2, /* then it starts anew */
+    CACHE_WORDS = CACHE_SLOTS / 2, /* a full cache is emptied */
     CACHE_WORD_BYTES = 64,
     JIT_STACK_BYTES = 1 << 20,
     MATCH_LIMIT = 100000000
@@ -202,7 +202,7 @@ static enum fr_rc find(struct tr_encoder *e, const pcre2_code *re, struct fr_str
     return FR_OK;
 }
 
-/* Runs the pre-tokenizers from `step` on over one piece; what is left are words. */
+/* Runs the pre-tokenizers from `step` on over one piece; the remaining pieces are words. */
 static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n)
 {
     const struct tr_tok_step *s = &e->t->steps[step];
@@ -288,7 +288,7 @@ static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *
 
 static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text);
 
-/* Splits text at the added tokens of trie; what lies between goes on: raw text to the normalizer,
+/* Splits text at the added tokens of trie; text between them goes on: raw text to the normalizer,
  * normalized text to the pre-tokenizers. */
 static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *trie,
                               struct fr_str text)

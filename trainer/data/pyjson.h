@@ -1,5 +1,5 @@
 /*
- * JSON as Python's json module reads and writes it, for what a data set hands through to the model:
+ * JSON as Python's json module reads and writes it, for the JSON of a data set that the model sees:
  * tools and the arguments of calls. Numbers keep their value: integers of any size, floats in the
  * fewest digits that read back as the same double.
  * Source: docs.python.org/3/library/json.html; docs.python.org/3/tutorial/floatingpoint.html.
@@ -18,7 +18,8 @@ enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, s
 /* v is such a number: neither text nor a number to jansson. */
 bool tr_pyjson_number(const json_t *v);
 
-/* Appends v as json.dumps(v, ensure_ascii=False): ", " and ": " between, other Unicode as it is. */
+/* Appends v as json.dumps(v, ensure_ascii=False): ", " and ": " as separators, Unicode not escaped.
+ */
 void tr_pyjson_dump(const json_t *v, struct fr_buf *out);
 
 /* The shortest decimal that reads back as x, as Python prints it: "4.98e-05", "1.0", "nan". */

@@ -20,11 +20,12 @@ struct tr_data_entry {
     size_t nfiles;
     int64_t num_samples; /* -1: all */
     const char *prompt, *query, *response, *history, *messages, *system, *tools;
-    const char *role_tag, *content_tag, *user_tag, *assistant_tag, *observation_tag,
-        *function_tag, *system_tag;
+    const char *role_tag, *content_tag, *user_tag, *assistant_tag, *observation_tag, *function_tag,
+        *system_tag;
 };
 
-/* The entry `name` of DIR/dataset_info.json. What only a download could give is FR_UNSUPPORTED. */
+/* The entry `name` of DIR/dataset_info.json. FR_UNSUPPORTED: a data set that has to be downloaded.
+ */
 enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *arena,
                          struct tr_data_entry *out, struct fr_err *err);
 

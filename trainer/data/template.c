@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* In the slots: BOS and EOS stand for those tokens' ids and end the text before them, which is
- * tokenised on its own. {{content}} is replaced once. */
+/* In a slot, BOS and EOS stand for the ids of those tokens. Text before, between and behind them is
+ * tokenised separately. {{content}} is replaced once. */
 #define BOS "\x01"
 #define EOS "\x02"
 #define BAR "\xef\xbd\x9c"
@@ -123,7 +123,7 @@ enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok
     return FR_OK;
 }
 
-/* What one encoding works with. */
+/* State of one encoding. */
 struct work {
     const struct tr_template *t;
     struct tr_encoder *e;
@@ -188,7 +188,7 @@ static enum fr_rc put_message(struct work *w, const struct tr_message *m, struct
     return put_slots(w, slots_of(w->t, m->role), content, out);
 }
 
-/* What stands in front of the first message. */
+/* The text in front of the first message: prefix, system, tools. */
 static enum fr_rc put_front(struct work *w, const struct tr_example *x,
                             const struct tr_template_opts *o, struct tr_ids *out)
 {
@@ -240,8 +240,8 @@ static enum fr_rc put_labels(struct tr_ids *labels, const int32_t *ids, int64_t 
     return rc;
 }
 
-/* Moves the last n entries of ids to position `at`: pairs are put in front when history is
- * masked. */
+/* Moves the last n entries of ids to position `at`: with a masked history the pairs are built from
+ * the last one back. */
 static void rotate(struct tr_ids *ids, size_t at, size_t n)
 {
     for (size_t k = 0; k < n; k++) {

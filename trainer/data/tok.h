@@ -25,7 +25,7 @@ struct tr_tok_map {
 };
 
 bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys);
-/* The key's first id stays; no more keys than init made room for. */
+/* A key that is there keeps its id. At most as many keys as init was given. */
 void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id);
 int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key);    /* -1: none */
 uint64_t tr_tok_hash(const char *p, size_t n);
@@ -102,8 +102,8 @@ int32_t tr_tok_trie_match(const struct tr_tok_trie *trie, const char *p, const c
 bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t added);
 
 /* The added tokens of tokenizer.json, then those that stand only in tokenizer_config.json: of its
- * added_tokens_decoder, its named special tokens and its lists of more. These are numbered as the
- * reference does: behind the last, whatever number stands there. t->added has room for
+ * added_tokens_decoder, its named special tokens and its lists of more. Their numbers are the
+ * reference's: behind the last one, whatever number the file has. t->added has room for
  * tr_tok_config_tokens of them more. */
 enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const json_t *config,
                              struct fr_err *err);

@@ -45,8 +45,8 @@ enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struc
     return rc;
 }
 
-/* The pattern for PCRE2: \s and \S become the White_Space property, which is what the reference's
- * engine means by them (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ
+/* The pattern for PCRE2: \s and \S become the White_Space property, the meaning that they have in
+ * the reference's engine (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ
  * is refused. */
 static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_err *err)
 {
@@ -79,8 +79,8 @@ static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_e
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a pattern") : FR_OK;
 }
 
-static enum fr_rc add_regex(struct tr_tokenizer *t, enum tr_tok_step_kind kind,
-                            const char *pattern, struct fr_err *err)
+static enum fr_rc add_regex(struct tr_tokenizer *t, enum tr_tok_step_kind kind, const char *pattern,
+                            struct fr_err *err)
 {
     struct fr_buf text = {0};
     PCRE2_UCHAR why[128] = "";
@@ -91,13 +91,13 @@ static enum fr_rc add_regex(struct tr_tokenizer *t, enum tr_tok_step_kind kind,
     if (rc == FR_OK && t->nsteps == TR_TOK_STEPS)
         rc = fr_fail(err, FR_UNSUPPORTED, "too many pre-tokenizers");
     if (rc == FR_OK) {
-        pcre2_code *re = pcre2_compile((PCRE2_SPTR)text.p, text.n, PCRE2_UTF | PCRE2_UCP, &code,
-                                       &at, NULL);
+        pcre2_code *re =
+            pcre2_compile((PCRE2_SPTR)text.p, text.n, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
         if (re == NULL) {
             (void)pcre2_get_error_message(code, why, sizeof(why));
             rc = fr_fail(err, FR_USAGE, "pattern '%s': %s", pattern, (const char *)why);
         } else {
-            (void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* without JIT it is only slower */
+            (void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* if it fails: slower matches */
             t->steps[t->nsteps++] = (struct tr_tok_step){kind, re};
         }
     }
@@ -131,8 +131,9 @@ static enum fr_rc read_split(struct tr_tokenizer *t, const json_t *v, struct fr_
     if (behavior != NULL && strcmp(behavior, "Removed") == 0)
         kind = TR_TOK_REMOVE;
     else if (behavior == NULL || strcmp(behavior, "Isolated") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "Split behavior '%s': only Isolated and Removed "
-                                            "are done",
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "Split behavior '%s': only Isolated and Removed "
+                       "are done",
                        behavior != NULL ? behavior : "");
     if (json_is_true(json_object_get(v, "invert")))
         return fr_fail(err, FR_UNSUPPORTED, "Split with invert is not done");
@@ -153,10 +154,9 @@ static enum fr_rc read_step(struct tr_tokenizer *t, const json_t *v, bool *bytes
     if (strcmp(type, "Split") == 0)
         return read_split(t, v, err);
     if (strcmp(type, "Digits") == 0)
-        return add_regex(t, TR_TOK_SPLIT,
-                         json_is_true(json_object_get(v, "individual_digits")) ? "\\p{N}"
-                                                                               : "\\p{N}+",
-                         err);
+        return add_regex(
+            t, TR_TOK_SPLIT,
+            json_is_true(json_object_get(v, "individual_digits")) ? "\\p{N}" : "\\p{N}+", err);
     if (strcmp(type, "ByteLevel") != 0)
         return fr_fail(err, FR_UNSUPPORTED,
                        "pre-tokenizer '%s': only Split, Digits and ByteLevel are done", type);
@@ -183,8 +183,9 @@ enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_
         for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
             rc = read_step(t, json_array_get(list, i), &bytes, err);
     if (rc == FR_OK && !bytes)
-        rc = fr_fail(err, FR_UNSUPPORTED, "no ByteLevel pre-tokenizer: only byte-level "
-                                          "vocabularies are done");
+        rc = fr_fail(err, FR_UNSUPPORTED,
+                     "no ByteLevel pre-tokenizer: only byte-level "
+                     "vocabularies are done");
     return rc;
 }
 

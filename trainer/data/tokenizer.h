@@ -27,7 +27,7 @@ void tr_ids_finish(struct tr_ids *ids);
 enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err);
 
 /* path is a tokenizer.json, or a folder that holds one; tokenizer_config.json beside it names the
- * special tokens. FR_USAGE or FR_UNSUPPORTED says what in the file is wrong or not known. */
+ * special tokens. FR_USAGE or FR_UNSUPPORTED names the wrong or unknown part of the file. */
 enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err);
 void tr_tokenizer_destroy(struct tr_tokenizer *t);
 
@@ -52,7 +52,7 @@ void tr_encoder_destroy(struct tr_encoder *e);
 const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e);
 
 /* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of
- * added tokens in it becomes their ids. Nothing carries over between calls. */
+ * added tokens in it becomes their ids. Calls are independent of each other. */
 enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,
                      struct fr_err *err);
 

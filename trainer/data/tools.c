@@ -109,7 +109,7 @@ enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct
         return rc;
     if (!json_is_array(v))
         rc = fr_fail(err, FR_USAGE, "tools: expected a JSON list");
-    else if (json_array_size(v) > 0) { /* an empty list says nothing */
+    else if (json_array_size(v) > 0) { /* an empty list adds no text */
         if (format == TR_TOOLS_QWEN)
             qwen_text(v, out);
         else

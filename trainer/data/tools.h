@@ -10,7 +10,7 @@
 enum tr_tool_format {
     TR_TOOLS_DEFAULT, /* a list in words; calls as Action and Action Input */
     TR_TOOLS_QWEN,    /* <tools> and <tool_call> */
-    TR_TOOLS_NONE     /* the template's own format is not done: FR_UNSUPPORTED */
+    TR_TOOLS_NONE     /* the template's format is not implemented: FR_UNSUPPORTED */
 };
 
 /* Appends the text about tools, a JSON list of functions, that follows the system text. */
