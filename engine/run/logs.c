@@ -83,8 +83,9 @@ static enum fr_rc open_log(struct fr_run *run, struct run_attempt *at, struct fr
         run_log_close(at);
         return fr_fail_errno(err, errno, "cutting the index of %s", log->name);
     }
-    log->idx_wall = 0;
-    log->idx_offset = 0;
+    struct fr_log_mark newest = fr_log_mark_find(log->idx_fd, log->size, &(uint64_t){0});
+    log->idx_wall = newest.ms;
+    log->idx_offset = newest.offset;
     return FR_OK;
 }
 
@@ -130,9 +131,11 @@ static int64_t wall_of(struct fr_run *run, size_t node, int64_t node_ms)
     return node_ms - offset + (fr_sys.wall_ms() - fr_sys.mono_ms());
 }
 
+/* Marks never step back, as the measured offset of the node's clock may: where a reader begins must
+ * not decide when a line was written. */
 static void index_add(struct run_log *log, int64_t wall)
 {
-    struct fr_log_mark p = {log->size, wall};
+    struct fr_log_mark p = {log->size, wall > log->idx_wall ? wall : log->idx_wall};
 
     if (log->idx_wall != 0 && log->size - log->idx_offset < INDEX_BYTES &&
         wall - log->idx_wall < INDEX_MS)
@@ -140,7 +143,7 @@ static void index_add(struct run_log *log, int64_t wall)
     if (log->idx_size > log->size + INDEX_OVER)
         return;
     if (fr_write_full(log->idx_fd, &p, sizeof(p))) { /* the index is only for display */
-        log->idx_wall = wall;
+        log->idx_wall = p.ms;
         log->idx_offset = log->size;
         log->idx_size += sizeof(p);
     }

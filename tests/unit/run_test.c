@@ -1,6 +1,12 @@
 /* Parts of a run that need no node: rows that are joined by idx. */
 #include "engine/run/inside.h"
+#include "engine/base/mark.h"
 #include "tests/unit/check.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { INSTS = 5000, OUTPUTS = 4 };
 
@@ -100,9 +106,63 @@ static void test_acts(void)
     fr_arena_finish(&run.arena);
 }
 
+static int64_t offset_ms; /* of the node's clock, as last measured */
+
+static int64_t fake_offset(void *self, size_t node)
+{
+    (void)self, (void)node;
+    return offset_ms;
+}
+
+/* A piece of a log is as old as its node says; the offset of the node's clock is measured anew and
+ * again, so it may say that a later piece is older. */
+static void test_marks(void)
+{
+    static const struct fr_exec_ops ops = {.name = "fake", .clock_offset = fake_offset};
+    static char bytes[64 << 10];
+    struct fr_task spec = {.log = {.max_bytes = 1 << 30}};
+    struct fr_plan_task task = {.spec = &spec};
+    struct fr_plan_inst planned = {.node = 0};
+    struct fr_plan plan = {.insts = &planned, .n_insts = 1, .tasks = &task, .n_tasks = 1};
+    char dir[] = "/tmp/run_test.XXXXXX", name[] = "log", path[64];
+    struct fr_run run = {.plan = &plan, .home = "/tmp", .dir = dir, .exec = {.ops = &ops}};
+    struct run_attempt *at = run_attempt_add(&run, (struct fr_id){{1}}, 0, 1);
+    struct fr_log_mark marks[4] = {{0}};
+
+    check_row("marks of a log never step back");
+    CHECK(mkdtemp(dir) != NULL);
+    at->log.name = name;
+    for (int i = 0; i < 4; i++) {
+        struct fr_exec_event ev = {.kind = FR_EXEC_LOG};
+
+        ev.log = (struct fr_log_piece){.attempt = at->id,
+                                       .offset = at->log.size,
+                                       .mono_ms = fr_sys.mono_ms(),
+                                       .bytes = {bytes, sizeof(bytes)}};
+        offset_ms = i == 2 ? 5000 : 0;
+        run_log_take(&run, at, &ev);
+        if (i == 1)
+            run_log_close(at); /* it is opened again */
+    }
+    run_log_close(at);
+    snprintf(path, sizeof(path), "%s/log.idx", dir);
+    int fd = open(path, O_RDONLY);
+    CHECK_INT(read(fd, marks, sizeof(marks)), sizeof(marks));
+    close(fd);
+    for (int i = 1; i < 4; i++)
+        CHECK(marks[i].ms >= marks[i - 1].ms && marks[i].offset > marks[i - 1].offset);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/log", dir);
+    unlink(path);
+    rmdir(dir);
+    check_row("");
+    fr_arena_finish(&run.arena);
+}
+
 int main(void)
 {
     test_cursor();
     test_acts();
+    test_marks();
     return check_done();
 }
