@@ -1,5 +1,5 @@
 /*
- * The GPUs of a node as `nvidia-smi` tells them (its CSV queries, documented in `nvidia-smi
+ * The GPUs of a node as `nvidia-smi` lists them (its CSV queries, documented in `nvidia-smi
  * --help-query-gpu`), in the order of their PCI addresses, and the version of Fabric Manager.
  */
 #ifndef TASKS_GPU_H

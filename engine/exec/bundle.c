@@ -54,7 +54,7 @@ static enum fr_rc find_loader(const char *path, struct fr_arena *arena, const ch
     return rc;
 }
 
-/* Runs argv and takes its stdout. It is short, and its end is waited for. */
+/* Runs argv, waits for its end and returns its stdout. */
 static enum fr_rc capture(const char *const *argv, struct fr_buf *out, struct fr_err *err)
 {
     int p[2];

@@ -135,7 +135,7 @@ void fr_chan_flush(struct fr_chan *ch)
 
     if (!ch->link_up)
         return;
-    if (ch->boot.rest.n > 0) { /* the dialogue that brings flownode */
+    if (ch->boot.rest.n > 0) { /* the dialogue that installs flownode */
         n = ch->link.ops->send(ch->link.self, ch->boot.rest.p, ch->boot.rest.n);
         ch->boot.rest.p += n;
         ch->boot.rest.n -= n;

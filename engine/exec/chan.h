@@ -89,7 +89,7 @@ struct fr_chan {
     int64_t opened_ms;
     int64_t away_ms;  /* this outage began; -1: none, it is up */
     int64_t ping_ms;  /* last ping sent */
-    int64_t unanswered_ms; /* first ping sent with no byte heard since; -1: none */
+    int64_t unanswered_ms; /* first ping sent since the last byte came; -1: none */
     int64_t pause_ms;      /* the next pause between two tries */
     int64_t offset_ms;
     bool fenced; /* another flowrun owns the run there: no more connections */

@@ -47,7 +47,7 @@ enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
     return fr_fail(err, FR_PROTO, "a time of %lld ms", (long long)ms);
 }
 
-/* A piece is posted once and in order, whatever is sent again after a reconnection. */
+/* Posts each piece once and in order, also when the node repeats pieces after a reconnection. */
 static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struct fr_exec_event *ev,
                          struct fr_err *err)
 {
@@ -83,7 +83,7 @@ static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struc
     return FR_OK;
 }
 
-/* Likewise a piece of the tail; what the node has dropped of it is missing. */
+/* The same for a piece of the tail. Bytes that the node has dropped are missing. */
 static enum fr_rc on_tail(struct fr_chan *ch, const struct fr_tail_piece *t,
                           struct fr_exec_event *ev, struct fr_err *err)
 {
@@ -132,7 +132,8 @@ static void on_prepared(struct fr_chan *ch, const struct fr_prepared *p, struct 
     post(ch, ev, FR_EXEC_PREPARED, p->attempt);
 }
 
-/* A start that is on its way shows as prepared, too: said, it would be started once more. */
+/* A start that is under way also shows as prepared. Posting it would make the scheduler start it
+ * once more. */
 static void on_state(struct fr_chan *ch, const struct fr_state *s, struct fr_exec_event *ev)
 {
     fr_pend_state(ch, s);
@@ -184,7 +185,7 @@ static void on_answer(struct fr_chan *ch, uint64_t ref, enum fr_exec_kind kind,
     post(ch, ev, kind, (struct fr_id){0});
 }
 
-/* What is about an attempt. false: m is about something else, and ev is still the caller's. */
+/* Takes messages about an attempt. False: m is about something else, and the caller keeps ev. */
 static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev)
 {
     switch (m->type) {
@@ -215,7 +216,7 @@ static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_
     }
 }
 
-/* Credit, pings, transfers: nothing that run sees as such. ev is not used. */
+/* Credit, pings and transfers: the run does not see them. ev is not used. */
 static enum fr_rc about_connection(struct fr_chan *ch, const struct fr_msg *m, struct fr_err *err)
 {
     struct fr_msg pong = {.type = FR_MSG_PONG};

@@ -99,7 +99,7 @@ enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_e
     if (rc != FR_OK)
         return rc;
     rtt = now - p->ping_ms;
-    /* the quickest answer tells best; an old measurement slowly loses its weight (drift) */
+    /* the shortest round trip measures best; an old measurement slowly loses its weight (drift) */
     if (rtt <= ch->rtt_ms) {
         ch->rtt_ms = rtt;
         ch->offset_ms = p->mono_ms - (p->ping_ms + rtt / 2);

@@ -56,7 +56,7 @@ static void child_close(void *self)
     c->ev = (struct fr_link_events){0};
 }
 
-/* Ends the process of an earlier open: its stdin has ended, or it hangs on a dead network. */
+/* Kills the process of an earlier open, which may hang on a dead network. */
 static void end_leftover(struct child *c, int sig)
 {
     struct fr_wait w = {0};
@@ -213,7 +213,7 @@ static size_t child_send(void *self, const char *p, size_t n)
             fr_loop_want(c->loop, c->watch[IN], FR_LOOP_WRITE);
             break;
         } else {
-            break; /* EPIPE: the end of stdout tells the rest */
+            break; /* EPIPE: the end of stdout reports the rest */
         }
     }
     return done;

@@ -7,8 +7,8 @@
 
 enum { KNOWN_MAX = 64 << 20 };
 
-/* '*' and '?' as known_hosts has them; brackets stand for themselves. A later star takes over from
- * the one before, so the time is at most the product of both lengths. */
+/* '*' and '?' are wildcards, as in known_hosts; brackets are plain characters. A later star
+ * replaces the one before it, so the time is at most the product of both lengths. */
 static bool glob(const char *p, size_t n, const char *s)
 {
     const char *star = NULL, *from = NULL, *end = p + n;
@@ -67,8 +67,8 @@ static bool hash_whole(const char *line, size_t n)
     return hash[DIGITS + 1] == '=' && hash[DIGITS + 2] == ' ';
 }
 
-/* Whether the names in front of a line are those of the host: *as is the one that fits. Hashed
- * names are left to libssh2; *as is NULL for them. */
+/* Whether one of the names at the start of a line matches the host; *as is that name. libssh2
+ * compares hashed names: *as is NULL for them. */
 static bool line_fits(const struct fr_ssh_conf *c, struct fr_str names, const char **as)
 {
     *as = NULL;
@@ -81,9 +81,9 @@ static bool line_fits(const struct fr_ssh_conf *c, struct fr_str names, const ch
     return *as != NULL;
 }
 
-/* One line, newline included (libssh2 takes the key's last byte for it otherwise). libssh2 knows
- * no patterns, so a line that fits is handed over with the name itself; hashed names as they are.
- */
+/* Adds one line, newline included: without it libssh2 takes the last byte of the key for it.
+ * libssh2 knows no patterns, so a matching line is added with the name of the host itself. Hashed
+ * names stay as they are. */
 static void known_line(struct fr_ssh *s, const char *line, size_t n)
 {
     LIBSSH2_KNOWNHOSTS *to = s->known;
@@ -112,7 +112,7 @@ static void known_line(struct fr_ssh *s, const char *line, size_t n)
     fr_buf_finish(&b);
 }
 
-/* Line by line, so that one which libssh2 does not know does not hide the others. */
+/* Line by line: a line that libssh2 does not know must not hide the others. */
 void fr_ssh_read_known(struct fr_ssh *s, const char *path)
 {
     struct fr_buf text = {0};

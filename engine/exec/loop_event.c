@@ -1,9 +1,8 @@
-/*
- * The loop of a real process, on libevent (its manual: https://libevent.org/libevent-book/). What
- * it needs memory for it gets where a watch or a timer is made, which may fail; to want, to arm and
- * to post cannot. So a timer is always with libevent, due in ten years while nothing is armed, and
- * a watch was there once. Posted calls are a list of our own, drained once a turn.
- */
+/* The loop of a real process, on libevent (manual: https://libevent.org/libevent-book/). Creating a
+ * watch or a timer allocates all memory that it needs and may fail; want, arm and post cannot fail.
+ * So each timer is always registered with libevent: one that is not armed is due in ten years. Each
+ * watch is registered once when it is made. Posted calls are a list of our own, which each turn
+ * empties. */
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/exec/loop_work.h"
@@ -50,7 +49,7 @@ static void begin_turn(struct event_loop *loop)
         loop->began_ms = fr_sys.mono_ms();
 }
 
-/* Whoever calls turn() again has done what the turn before brought: a commit belongs to it, too. */
+/* The caller of turn() has finished its work for the turn before, commits included. */
 static void end_turn(struct event_loop *loop)
 {
     int64_t took = loop->began_ms < 0 ? 0 : fr_sys.mono_ms() - loop->began_ms;

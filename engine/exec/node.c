@@ -99,7 +99,7 @@ static enum fr_rc node_lease(void *self, size_t node, struct fr_err *err)
 
     (void)err;
     if (ch->state != FR_CHAN_UP)
-        return FR_OK; /* no renewal without a connection: there will be no LEASED either */
+        return FR_OK; /* without a connection there is no renewal and no LEASED */
     fr_chan_put(ch, &m);
     fr_chan_flush(ch);
     return FR_OK;

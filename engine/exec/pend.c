@@ -23,8 +23,9 @@ static void take_off(struct fr_pends *list, struct fr_pend **at)
     fr_sys.free(p);
 }
 
-/* A repeat of the same command replaces the one that waits (a second stop with a shorter grace);
- * and what is to stop, or never to start, is not started by the next connection first. */
+/* A command replaces an earlier one of its kind: a second stop may have a shorter grace. A stop or
+ * tombstone also removes a start that waits, so that the next connection does not start the attempt
+ * first. */
 static bool replaces(enum fr_msg_type type, enum fr_msg_type older)
 {
     return type == older || ((type == FR_MSG_STOP || type == FR_MSG_TOMBSTONE) &&
@@ -50,8 +51,8 @@ static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
     fr_chan_put(ch, &m);
 }
 
-/* A prepare or go that was sent before the node was rebooted, or lost its home, is never sent
- * again: the node may have forgotten that it started. What became of it is asked instead. */
+/* A prepare or go is not repeated after the node was rebooted or lost its home: the node may have
+ * forgotten that it started the attempt. A query asks for its state in its place. */
 static void ask_instead(struct fr_chan *ch, struct fr_pend *p)
 {
     struct fr_msg m = {.type = FR_MSG_QUERY, .query = {{&p->attempt, 1}}};
@@ -152,7 +153,8 @@ bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type
     return waited;
 }
 
-/* A state answers the oldest question; else it says how far prepare, go or stop have come. */
+/* A state answers the oldest question about the attempt; without one it says how far prepare, go or
+ * stop have come. */
 static bool state_settles(const struct fr_pend *p, uint32_t status)
 {
     bool never = status == FR_AT_UNKNOWN || status == FR_AT_TOMBSTONED;

@@ -20,7 +20,7 @@ static int connect_ms(const struct fr_ssh *s)
     return s->conf->connect_ms > 0 ? s->conf->connect_ms : FR_SSH_CONNECT_MS;
 }
 
-/* Lets go of a connection whatever state it is in. The node sees its stdin end. */
+/* Closes the connection in whatever state it is. The node sees the end of its stdin. */
 static void ssh_close(void *self)
 {
     struct fr_ssh *s = self;
@@ -165,7 +165,7 @@ static bool pump_out(struct fr_ssh *s)
     return s->serial == serial;
 }
 
-/* Likewise in turns: what a node writes here without end would keep all others waiting. */
+/* Also in turns: a node that writes here without end would hold up all others. */
 static bool pump_stderr(struct fr_ssh *s, bool *more)
 {
     char buf[4096];
@@ -181,8 +181,8 @@ static bool pump_stderr(struct fr_ssh *s, bool *more)
     return n >= 0 || n == LIBSSH2_ERROR_EAGAIN;
 }
 
-/* Whether something for us lies in libssh2's queue. Every call of libssh2, a write or a look at
- * stderr too, takes what the socket has: the socket is then silent about it for ever. */
+/* Whether libssh2 has queued packets of our channel. Every call of libssh2, also a write or a read
+ * of stderr, takes what the socket has; afterwards the socket does not become readable again. */
 static bool queued(struct fr_ssh *s)
 {
     unsigned long n = 0;
@@ -191,10 +191,9 @@ static bool queued(struct fr_ssh *s)
     return n > 0 || libssh2_channel_eof(s->channel) != 0;
 }
 
-/* Reads what came. libssh2 keeps decrypted bytes of its own, so it is asked until it has no more;
- * each time it also asks the socket, in vain. A read that does not fill the buffer was the last,
- * and what is queued behind it is stderr. *more when there may still be some but others should have
- * their turn. false: the link is gone. */
+/* Reads until libssh2 has no more: it buffers decrypted bytes. Each further read also asks the
+ * socket in vain, so a read that does not fill the buffer ends the loop; what is queued then is
+ * stderr. *more: there may be more, but others should have their turn. False: the link is gone. */
 static bool pump_in(struct fr_ssh *s, bool *more)
 {
     uint32_t serial = s->serial;
@@ -233,7 +232,7 @@ static bool pump_in(struct fr_ssh *s, bool *more)
     return true;
 }
 
-/* One step after the other until one has to wait. false: failed, and err says why. */
+/* Takes the steps in order until one has to wait. False: one failed, err says why. */
 static bool run_steps(struct fr_ssh *s, struct fr_err *err)
 {
     while (s->stage < N_STEPS) {

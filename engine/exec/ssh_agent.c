@@ -1,9 +1,7 @@
-/*
- * Login by the keys of an agent. libssh2's calls to the agent wait for its answer, which may take
- * as long as a person needs to confirm. So each runs in a thread, to which the session belongs
- * meanwhile: the loop touches it again when the call is over. A connection that is closed before
- * leaves session and socket to the thread.
- */
+/* Login by the keys of an agent. A call of libssh2 to the agent waits for the answer, as long as a
+ * person needs to confirm. So each call runs in a thread that owns the session meanwhile; the loop
+ * uses the session again when the call is over. If the connection is closed earlier, session and
+ * socket stay with the thread. */
 #include "engine/exec/ssh.h"
 
 #include "engine/base/sys.h"

@@ -30,8 +30,8 @@ static const char *advice_file(const struct fr_ssh *s)
     return s->conf->known_hosts[0];
 }
 
-/* Whether known_hosts has a key of this kind for the host: a key that cannot be right does not
- * match then, where it is not found otherwise. */
+/* Whether known_hosts has a key of this kind for the host. A key that cannot match is then reported
+ * as wrong, not as unknown. */
 static bool has_kind(struct fr_ssh *s, int mask)
 {
     struct libssh2_knownhost *found = NULL;
@@ -42,7 +42,8 @@ static bool has_kind(struct fr_ssh *s, int mask)
     return rc == LIBSSH2_KNOWNHOST_CHECK_MISMATCH;
 }
 
-/* Asks the server for a kind of key that known_hosts has, else it may show another, unknown one. */
+/* Asks the server for a kind of key that known_hosts has; otherwise it may present another kind,
+ * which is unknown. */
 static void prefer_known(struct fr_ssh *s)
 {
     struct fr_buf list = {0};

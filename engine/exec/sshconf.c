@@ -196,8 +196,8 @@ static void take_key(struct reading *r, const struct directive *d)
         c->keys[c->n_keys++] = path;
 }
 
-/* Names of files with blanks between. One that does not begin like a path is the rest of a name
- * with a blank inside. */
+/* File names with blanks between them. A word that does not begin like a path belongs to the name
+ * before it, which has a blank inside. */
 static void take_known_hosts(struct reading *r, const struct directive *d)
 {
     struct fr_ssh_conf *c = r->c;
@@ -410,9 +410,9 @@ bool fr_ssh_conf_unread(void)
     return there;
 }
 
-/* The key type inside an OpenSSH private key (its PROTOCOL.key): base64 of a header with the public
- * key in clear; the type's name is found in its first bytes, at whatever alignment base64 put it.
- */
+/* The key type inside an OpenSSH private key (its PROTOCOL.key). The base64 text has a header with
+ * the public key in clear; the name of the type is in its first bytes, at any of the three
+ * alignments. */
 static const char *type_in_private(const char *text)
 {
     static const struct {

@@ -65,7 +65,7 @@ void fr_xfer_end(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev
     start_next(ch, put);
 }
 
-/* No memory to say what happened: the connection falls, and the next one tries again. */
+/* No memory to report what happened: the connection ends, and the next one tries again. */
 void fr_xfer_try_again(struct fr_chan *ch)
 {
     ch->failed = true;

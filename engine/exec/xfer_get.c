@@ -64,7 +64,8 @@ static void run_sync(void *arg)
 
 static enum fr_rc start_sync(struct fr_chan *ch, struct fr_xfer *x, struct fr_err *err);
 
-/* What had come when it was started is on the disk. When all had come, the file is hashed next. */
+/* A sync has ended: the bytes received before it began are on the disk. When the file is complete
+ * it is hashed next. */
 static void sync_over(void *arg)
 {
     struct fr_sync *y = arg;

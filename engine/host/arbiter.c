@@ -1,13 +1,13 @@
 #include "engine/host/arbiter.h"
 
-/* A wish for more slots: of the gang of a run, or of its other tasks. */
-struct wish {
+/* Slots that the gang of a run asks for, or its other tasks. */
+struct request {
     uint32_t claim, slots; /* slots 0: there is none */
     bool gang;
     int64_t since_ms;
 };
 
-static bool comes_before(const struct fr_claim *claims, struct wish a, struct wish b)
+static bool comes_before(const struct fr_claim *claims, struct request a, struct request b)
 {
     const struct fr_claim *x = &claims[a.claim], *y = &claims[b.claim];
 
@@ -20,15 +20,15 @@ static bool comes_before(const struct fr_claim *claims, struct wish a, struct wi
     return a.gang && !b.gang;
 }
 
-/* The wish that comes next behind last, or the first of all. */
-static struct wish next_wish(const struct fr_claim *claims, size_t n, struct wish last)
+/* The request that follows last in the order of service, or the first of all. */
+static struct request next_request(const struct fr_claim *claims, size_t n, struct request last)
 {
-    struct wish best = {0};
+    struct request best = {0};
 
     for (uint32_t i = 0; i < n; i++) {
         const struct fr_demand *d = &claims[i].demand;
         bool behind = d->gang > 0 && d->gang_first && d->gang_ms > d->single_ms;
-        struct wish both[] = {{i, d->gang, true, d->gang_ms},
+        struct request both[] = {{i, d->gang, true, d->gang_ms},
                               {i, d->single, false, behind ? d->gang_ms : d->single_ms}};
 
         for (int k = 0; k < 2; k++) {
@@ -57,7 +57,7 @@ static void contend(struct fr_claim *claims, size_t n, uint32_t waits)
 void fr_arbiter_share(struct fr_claim *claims, size_t n)
 {
     uint32_t capacity = UINT32_MAX, used = 0, left;
-    struct wish wish = {0};
+    struct request request = {0};
     size_t first = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -70,15 +70,15 @@ void fr_arbiter_share(struct fr_claim *claims, size_t n)
             first = i;
     }
     left = used < capacity ? capacity - used : 0;
-    while ((wish = next_wish(claims, n, wish)).slots > 0) {
-        uint32_t take = wish.slots < left ? wish.slots : left;
+    while ((request = next_request(claims, n, request)).slots > 0) {
+        uint32_t take = request.slots < left ? request.slots : left;
 
-        if (!wish.gang && is_collecting(&claims[wish.claim]))
+        if (!request.gang && is_collecting(&claims[request.claim]))
             take = 0;
-        claims[wish.claim].lent += take;
+        claims[request.claim].lent += take;
         left -= take;
-        if (take < wish.slots)
-            contend(claims, n, wish.claim);
+        if (take < request.slots)
+            contend(claims, n, request.claim);
     }
     if (n > 0)
         claims[first].lent += left;

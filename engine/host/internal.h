@@ -19,7 +19,7 @@ enum { HOST_NO_MACHINE = UINT32_MAX };
 struct host_place {          /* a node of a run */
     uint32_t machine;        /* among those of the host; HOST_NO_MACHINE: not known yet */
     struct fr_demand demand; /* as last seen */
-    uint32_t lent;           /* as last told */
+    uint32_t lent;           /* as of the last fr_run_lend() */
     bool contended;
 };
 

@@ -86,7 +86,7 @@ enum fr_rc share_look(struct host_run *h, struct fr_err *err)
         if (rc == FR_OK && place->machine != HOST_NO_MACHINE && !same(&place->demand, &demand))
             mark(h->host, place->machine);
         place->demand = demand;
-        place->lent = demand.slots; /* less than it was told, once it gave some back */
+        place->lent = demand.slots; /* fewer than it was lent, once it gave some back */
     }
     return rc;
 }

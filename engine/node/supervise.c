@@ -345,7 +345,7 @@ static void sync_end(struct sup *s)
         fr_table_rewrite(&s->table, s->home.journal, &err);
 }
 
-/* Reports that the attempt is over: by STATE on the socket that brings the next attempt, or by
+/* Reports that the attempt is over: by STATE on the socket that carries the next attempt, or by
  * closing it. */
 static void let_go(struct sup *s)
 {

@@ -70,7 +70,7 @@ static void on_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_even
     if (changed)
         node->store = NULL;
     run_node_note(run, n, "connected (%.*s)", (int)ev->up.how.n, ev->up.how.p);
-    run->lease_due_ms = 0; /* what runs there was not heard of for a while */
+    run->lease_due_ms = 0; /* leases there were not renewed for a while */
     run_queue_or_die(run, &up);
 }
 

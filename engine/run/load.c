@@ -1,4 +1,4 @@
-/* A stored run is taken up again: its rows, its spec, and what the user wishes. */
+/* A stored run is taken up again: its rows, its spec, and what the user asks for. */
 #include "engine/run/inside.h"
 
 #include <errno.h>

@@ -112,7 +112,7 @@ static bool add_peers(struct build *b, const struct fr_plan_task *task, struct f
     return ok;
 }
 
-/* What flowrun itself tells every command; it wins over what the user wrote. */
+/* The variables that flowrun itself sets for every command. They replace those of the user. */
 static enum fr_rc add_own(struct build *b, struct fr_strs *env)
 {
     const struct fr_plan_inst *pi = &b->run->plan->insts[b->at->inst];
@@ -151,7 +151,7 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
     return ok ? FR_OK : no_memory(b);
 }
 
-/* Hooks are told how the run ended. */
+/* Hooks get the outcome of the run. */
 static enum fr_rc add_report(struct build *b, struct fr_strs *env)
 {
     struct fr_run *run = b->run;
@@ -313,7 +313,7 @@ static enum fr_rc add_files(struct build *b)
 
 /* ---- the rendezvous ---- */
 
-/* Which port the head holds: the task's own wish, the pipeline's, the first free one of a fixed
+/* Which port the head holds: the task's own, the pipeline's, the first free one of a fixed
  * range between machines, any free one when all members are on this machine. */
 static int32_t wanted_port(struct build *b, const struct fr_plan_task *task)
 {

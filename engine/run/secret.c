@@ -88,7 +88,7 @@ static void close_fd(struct run_answered *t)
     t->fd = -1;
 }
 
-/* Nothing more is heard of the command; the turn that follows goes on with the start. */
+/* The command is over; the next drain continues the start. */
 static void end(struct run_answered *t, enum fr_rc rc)
 {
     struct fr_wait w;

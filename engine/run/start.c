@@ -1,7 +1,7 @@
 /*
  * What an attempt needs on its node before it is sent: files from another node come into the spool,
  * then all its files and programs are put into the node's store, then the request goes out. An
- * engine that dies meanwhile leaves nothing but an attempt that the node never heard of.
+ * engine that dies meanwhile leaves nothing but an attempt that the node does not know.
  */
 #include "engine/run/inside.h"
 

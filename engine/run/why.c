@@ -112,21 +112,21 @@ static bool is_failure(const struct fr_run *run, const struct fr_row *row)
 const char *run_why_failed(struct fr_run *run)
 {
     uint32_t found = FR_PLAN_NONE;
-    struct fr_row culprit = {0};
+    struct fr_row first = {0};
 
     for (uint32_t i = 0; i < run->plan->n_insts; i++) {
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
         if (is_failure(run, &row) &&
             (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
-                                       row.state == FR_ST_LOST && culprit.state != FR_ST_LOST))) {
+                                       row.state == FR_ST_LOST && first.state != FR_ST_LOST))) {
             found = i;
-            culprit = row;
+            first = row;
         }
     }
     if (found == FR_PLAN_NONE)
         return "";
     return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[found].key,
                         run->insts[found].reason[0] != '\0' ? run->insts[found].reason
-                                                            : fr_state_name(culprit.state));
+                                                            : fr_state_name(first.state));
 }

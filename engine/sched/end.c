@@ -113,7 +113,7 @@ void gang_settle(struct fr_sched *s, uint32_t t)
         make_ready(s, gang->first);
         return;
     }
-    if (!good && !task->unproven && may_retry(s, task->culprit)) {
+    if (!good && !task->unproven && may_retry(s, task->first_failed)) {
         try_again(s, gang->first);
         return;
     }
@@ -165,8 +165,8 @@ static void member_ended(struct fr_sched *s, uint32_t inst, bool proven)
             set_row(s, inst, FR_ST_RUNNING);
     } else {
         task->unproven |= !proven;
-        if (task->culprit == NONE && row->cause != FR_CAUSE_GANG_PEER) {
-            task->culprit = inst;
+        if (task->first_failed == NONE && row->cause != FR_CAUSE_GANG_PEER) {
+            task->first_failed = inst;
             task->free = row->cause == FR_CAUSE_NONE;
         }
         if (row->stop_cause == FR_CAUSE_NONE)
@@ -206,7 +206,8 @@ static void give_up_waiting(struct fr_sched *s, uint32_t t)
     }
 }
 
-/* What was STOP_UNPROVEN is gone now, and the user's retry goes on; or it is still not. */
+/* An attempt that was STOP_UNPROVEN is gone now, and the retry by the user goes on; or it is still
+ * there. */
 static void again_ended(struct fr_sched *s, uint32_t inst, bool proven)
 {
     uint32_t t = s->plan->insts[inst].task;
@@ -234,8 +235,8 @@ static void finish_attempt(struct fr_sched *s, uint32_t inst, enum fr_cause caus
         single_ended(s, inst, proven);
 }
 
-/* A stop that we asked for is the cause of what ends under it; but a loss stays a loss, and a
- * single instance that finished before the signal came has succeeded. */
+/* Our own stop is the cause of an end behind it. But a loss stays a loss, and a single instance
+ * that finished before the signal came has succeeded. */
 static enum fr_cause cause_of(const struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
 {
     const struct fr_row *row = &s->insts[inst].row;

@@ -47,7 +47,7 @@ struct task {
     /* gangs: one generation */
     uint32_t generation, live, prepared, held;
     uint32_t stamp;   /* of its entry among the ready gangs */
-    uint32_t culprit; /* member whose end failed it; NONE: none yet */
+    uint32_t first_failed; /* member whose end failed the generation; NONE: none yet */
     bool failing;     /* being stopped; the next generation waits until live is 0 */
     bool free;        /* failed because a member had never started: no cost */
     bool unproven;    /* a member may still live */

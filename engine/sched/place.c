@@ -257,7 +257,7 @@ static void start_gang(struct fr_sched *s, uint32_t t)
     task->live = gang->count;
     task->prepared = task->held = 0;
     task->failing = task->free = task->unproven = false;
-    task->culprit = NONE;
+    task->first_failed = NONE;
     task->unit = true;
     s->units++;
     for (uint32_t k = 0; k < gang->count; k++) {

@@ -65,7 +65,7 @@ static void first_states(struct fr_sched *s)
         s->nodes[n].live = s->nodes[n].gang_wait = NONE;
     }
     for (uint32_t t = 0; t < s->plan->n_tasks; t++) {
-        s->tasks[t].culprit = s->tasks[t].next_wait = NONE;
+        s->tasks[t].first_failed = s->tasks[t].next_wait = NONE;
         if (s->plan->tasks[t].gang && s->plan->tasks[t].count > s->largest_gang)
             s->largest_gang = s->plan->tasks[t].count;
     }
@@ -230,7 +230,7 @@ static void on_launched(struct fr_sched *s, uint32_t i, bool queried)
         put_act(s, FR_ACT_ATTACH, i);
 }
 
-/* It may be started (again), as the same attempt: the node's journal lets it run once. */
+/* Starts the same attempt, perhaps again: the journal of its node makes it run once. */
 static void on_cleared(struct fr_sched *s, uint32_t i)
 {
     const struct fr_row *row = &s->insts[i].row;
@@ -274,7 +274,7 @@ static void put_about(struct fr_sched *s, enum fr_act_kind kind, const struct fr
     s->acts->v[s->acts->n - 1].other = ev->other;
 }
 
-/* Proven gone after all: the row says so, and a retry need not stop it again. */
+/* An attempt is proven gone late: its row says so, and a retry does not stop it again. */
 static void late_proof(struct fr_sched *s, const struct fr_event *ev)
 {
     struct fr_row *row = &s->insts[ev->inst].row;

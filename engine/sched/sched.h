@@ -73,7 +73,7 @@ const char *fr_outcome_name(enum fr_outcome outcome);
  * Booking. While a node is full, the next attempts of its best ready instances are written ahead:
  * such a row is READY, its attempt_state STARTING, and live, for once it is committed its start
  * (FR_ACT_START with .booked) may leave the moment a slot is free, before the commit of the end
- * that freed it. In the scheduler that made it, it has no slot and its node has not heard of it:
+ * that freed it. In the scheduler that made it, it has no slot and its node does not know it:
  * what is more urgent goes first, and one that is not to start any more is forgotten
  * (FR_ACT_FORGET). One that was loaded may run already, so it is taken as STARTING and asked after;
  * if its node does not know it, it is booked again.
@@ -196,10 +196,10 @@ enum fr_act_kind {
         FR_ACT_EFFECTS, /* node: something wants to start there; asked once until UP or REFUSED */
     FR_ACT_START, /* single instance: prepare and go at once. .booked: its attempt is of an earlier
                    * row; once that is committed, this need not wait for the commit. Comes again for
-                   * the same attempt when its node never heard of it; there it runs once */
+                   * the same attempt when its node does not know it; there it runs once */
     FR_ACT_PREPARE, /* gang member `member` of `members`; all of a gang follow each other, but after
                      * CLEARED one comes alone */
-    FR_ACT_GO,      /* likewise; that they may go is committed. Alone: told again after a resume */
+    FR_ACT_GO,      /* likewise; that they may go is committed. Alone: repeated after a resume */
     FR_ACT_STOP,    /* stop the attempt: stop_cause, grace_ms. May come again, and for one that was
                      * given up (NODE_LOST) in case its start is still under way */
     FR_ACT_STOP_OTHER, /* stop attempt `other`, which lives where ours should start; answer

@@ -41,7 +41,7 @@ void cancel_run(struct fr_sched *s)
         cancel_task(s, t);
 }
 
-/* An instance goes back to the start; what may still live is stopped first, proven. */
+/* Resets an instance to its start. What may still live is stopped first, proven. */
 static void reset_inst(struct fr_sched *s, uint32_t inst)
 {
     struct inst *in = &s->insts[inst];
@@ -181,7 +181,7 @@ static void resume_gang(struct fr_sched *s, uint32_t t)
     struct task *task = &s->tasks[t];
     bool flight = false;
 
-    task->culprit = NONE;
+    task->first_failed = NONE;
     for (uint32_t k = 0; k < gang->count; k++) {
         struct inst *in = &s->insts[gang->first + k];
         const struct fr_row *row = &in->row;
@@ -195,9 +195,9 @@ static void resume_gang(struct fr_sched *s, uint32_t t)
         task->held += !row->live && row->state == FR_ST_RUNNING;
         task->failing = task->failing || row->state == FR_ST_STOPPING;
         task->unproven = task->unproven || row->state == FR_ST_STOP_UNPROVEN;
-        if (!row->live && row->state == FR_ST_STOPPING && task->culprit == NONE &&
+        if (!row->live && row->state == FR_ST_STOPPING && task->first_failed == NONE &&
             row->cause != FR_CAUSE_GANG_PEER) {
-            task->culprit = gang->first + k;
+            task->first_failed = gang->first + k;
             task->free = row->cause == FR_CAUSE_NONE;
         }
     }

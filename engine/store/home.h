@@ -4,7 +4,7 @@
  *   state.db           the store (store.h)
  *   blobs/<sha256>     spec, inventory and staged files, by content
  *   runs/<id>.lock     held (OFD lock) by the process that owns the run, for as long as it lives
- *   runs/<id>.sock     the owner listens here; a connection tells it to read its requests
+ *   runs/<id>.sock     the owner listens here; a connection makes it read its requests
  *   runs/<id>/         logs and what was collected
  *   spool/             files on their way from node to node
  *

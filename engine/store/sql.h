@@ -92,7 +92,7 @@ struct fr_sql_rows {
 enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
                        struct fr_err *err);
 
-/* Binds a query; then fr_sql_next until it gives false. *rc tells the end from a failure. */
+/* Binds a query; then fr_sql_next until it gives false: *rc is FR_OK at the end, else an error. */
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
                         ...);
 bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct fr_err *err);

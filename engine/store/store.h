@@ -1,6 +1,6 @@
 /*
- * The store: all SQL of the engine, over one SQLite file in the home (schema/state.sql tells every
- * column). States, causes and kinds are words that the caller chooses; the store gives them no
+ * The store: all SQL of the engine, over one SQLite file in the home. schema/state.sql explains
+ * each column. States, causes and kinds are words that the caller chooses; the store gives them no
  * meaning.
  *
  * Durability rule: the owner of a run puts all transitions of one turn of its loop between

@@ -70,14 +70,19 @@ void node_launched(struct node *n)
     node_say(&m);
 }
 
+static const struct way *way;
+
+/* Each node is a machine of its own. */
 void node_hello(int64_t mono_ms, uint32_t proto, struct fr_str boot)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
+    struct fr_id home = {{8}};
 
+    memcpy(home.b + 1, way->name, strnlen(way->name, sizeof(home.b) - 1));
     m.hello = (struct fr_hello){.proto_min = proto,
                                 .proto_max = proto,
                                 .build = FR_STR("build"),
-                                .home = {{8}},
+                                .home = home,
                                 .boot = boot,
                                 .mono_ms = mono_ms,
                                 .wall_ms = 5};
@@ -86,8 +91,6 @@ void node_hello(int64_t mono_ms, uint32_t proto, struct fr_str boot)
 }
 
 /* ---- the loop ---- */
-
-static const struct way *way;
 
 static bool is_way(const char *name)
 {

@@ -193,12 +193,13 @@ void sim_step(void);
 void sim_point(enum sim_point what);
 /* How many of the n bytes at p end the frame that they are in; *starts: one begins there. */
 size_t sim_frame(struct sim_frames *f, const char *p, size_t n, bool *starts);
-/* m sleeps for a while: its processes, its monotonic clock, its link. Scheduler only. */
+/* Suspends m for a while: its processes, its monotonic clock and its link stop. Only the scheduler
+ * calls it. */
 void sim_suspend(struct sim_machine *m, int64_t us);
 /* Waits until ready(arg), or until_us; false: the time came. */
 bool sim_block(bool (*ready)(void *arg), void *arg, int64_t until_us);
-/* Runs one process until it gives way. false: nothing can run before the clock moves; it was moved,
- * or there is nothing at all to wait for (*idle). */
+/* Runs one process until it waits. False: no process can run before the clock moves. It was moved;
+ * or nothing waits for it (*idle). */
 bool sim_turn(struct sim *s, bool *idle);
 void sim_end(struct sim_proc *p, bool signaled, int code); /* at once, whatever it was doing */
 void sim_sweep(struct sim *s);                             /* frees what ended; scheduler only */

@@ -1,8 +1,6 @@
-/*
- * The disk beneath the store's database. SQLite writes real files; this layer (a VFS shim,
- * sqlite.org/vfs.html) keeps beside each what a power cut would leave of it: the bytes as they were
- * when SQLite last synced the file.
- */
+/* The disk beneath the database of the store. SQLite writes real files. This layer, a VFS shim
+ * (sqlite.org/vfs.html), keeps beside each file what a power cut would leave of it: the bytes as of
+ * the last sync. */
 #ifndef TESTS_SIM_SIM_DB_H
 #define TESTS_SIM_SIM_DB_H
 

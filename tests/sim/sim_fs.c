@@ -15,7 +15,7 @@ static size_t hash_of(const char *path)
     return (size_t)h & (SIM_NAMES - 1);
 }
 
-/* Names are never moved: a removed one leaves its inode NULL and its path, so that searches go on.
+/* Names are never moved: a removed name keeps its path and has inode NULL, so that searches go on.
  */
 static struct sim_name *find_name(struct sim_machine *m, const char *path)
 {
@@ -135,8 +135,8 @@ static void undo_renames(struct sim_machine *m)
     drop_renames(m, 0, m->n_renames);
 }
 
-/* What a file loses hangs on when it was made, not on its place among the names: those of control
- * lie below a real folder, which every process names anew. */
+/* What a file loses depends on when it was made, not on its place among the names: names of control
+ * lie below a real folder whose name differs from process to process. */
 void sim_lose_unsynced(struct sim *s, struct sim_machine *m)
 {
     const uint64_t luck = sim_random(s);

@@ -16,8 +16,8 @@ enum {
 
 enum link_state { LINK_CLOSED, LINK_OPENING, LINK_UP, LINK_BROKEN /* on_down is to be called */ };
 
-/* One connection. It outlives the engine's interest: what was sent still arrives, then end of
- * input. */
+/* One connection. It outlives the engine: bytes that were sent still arrive, then the end of input.
+ */
 struct sim_wire {
     struct sim_wire *next;
     struct sim_machine *m;
@@ -159,7 +159,7 @@ void sim_links_pump(struct sim *s)
     for (struct sim_wire **at = &wires.first; *at != NULL;) {
         struct sim_wire *w = *at;
         if (w->m->cut && w->stall_us < w->m->heal_us)
-            /* an old connection is slower to come back than a new one is to be made */
+            /* an old connection comes back later than a new one is made */
             w->stall_us = w->m->heal_us + w->m->stale_us + sim_between(s, 0, STALL_US);
         if (w->m->up && !w->m->cut && s->now_us >= w->stall_us) {
             move_in(w);

@@ -105,7 +105,7 @@ static void check_alone(struct world *w, const struct record *r)
         }
 }
 
-/* Whoever waits for peers of a generation must not meet those of an older one. */
+/* A member that waits for its peers must not meet members of an older generation. */
 static void check_generation(struct world *w, const struct record *r)
 {
     for (const struct record *o = w->records; o < r; o++)
@@ -214,8 +214,8 @@ static const struct sim_machine *machine_of(const struct world *w, const char *n
     return node[0] == 'n' ? &w->sim.machines[node[1] - '0'] : &w->sim.machines[0];
 }
 
-/* The copy at home is what the command wrote: all of it once the node was told to forget, else a
- * beginning. */
+/* The copy at home is what the command wrote: all of it once the node may forget the attempt, else
+ * a prefix. */
 static void check_log(struct world *w, const struct record *r, const char *path, bool whole)
 {
     const struct sim_inode *log = sim_lookup(&w->sim.machines[0], path);

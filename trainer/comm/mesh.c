@@ -170,7 +170,7 @@ static enum fr_rc call(struct tr_mesh *m, int peer, uint64_t job, struct fr_err 
 
 static enum fr_rc answer(struct tr_mesh *m, int listener, uint64_t job, struct fr_err *err)
 {
-    struct timeval patience = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = 10};
     struct pollfd p = {.fd = listener, .events = POLLIN};
     struct caller who = {0};
     int64_t deadline = fr_sys.mono_ms() + JOIN_MS;
@@ -186,7 +186,7 @@ static enum fr_rc answer(struct tr_mesh *m, int listener, uint64_t job, struct f
     int fd = fr_sys.accept(listener);
     if (fd < 0)
         return FR_OK;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     bool ok = recv(fd, &who, sizeof(who), MSG_WAITALL) == (ssize_t)sizeof(who) && who.job == job &&
               who.rank > m->rank && who.rank < m->size && m->links[who.rank].ops == NULL;
     if (!ok) { /* not a rank of this run */
