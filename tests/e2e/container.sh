@@ -4,17 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 begin "$1"
 [ "$(id -u)" = 0 ] || skip "needs root"
-
-box
-mkdir bin
-real=$(command -v podman)
-printf '#!/bin/sh\nexport CONTAINERS_CONF=%s/cc.conf\nexec %s --root %s/store --runroot %s/runroot "$@"\n' \
-    "$work" "$real" "$work" "$work" > bin/podman
-chmod 755 bin/podman
-export PATH=$work/bin:$PATH
-podman import bb.tar bb:1 > /dev/null 2>&1 || skip "podman cannot import an image here"
-trap 'unbox; cleanup' EXIT
-boxes_run podman || skip "podman runs no container here"
+own_podman
 
 cat > boxed.yaml <<END
 name: boxed

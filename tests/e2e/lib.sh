@@ -155,3 +155,16 @@ boxes_run() {
     "$@" rm -f -t 0 fr-probe > /dev/null 2>&1
     return $rc
 }
+
+# A `podman` with storage of this test's own and the image bb:1 stands first in PATH.
+own_podman() {
+    box
+    mkdir bin
+    printf '#!/bin/sh\nexport CONTAINERS_CONF=%s/cc.conf\nexec %s --root %s/store --runroot %s/runroot "$@"\n' \
+        "$work" "$(command -v podman)" "$work" "$work" > bin/podman
+    chmod 755 bin/podman
+    export PATH=$work/bin:$PATH
+    podman import bb.tar bb:1 > /dev/null 2>&1 || skip "podman cannot import an image here"
+    trap 'unbox; cleanup' EXIT
+    boxes_run podman || skip "podman runs no container here"
+}
