@@ -86,6 +86,8 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
 
 /* Finds the home, makes it, opens its store. */
 enum fr_rc cli_store(struct fr_store **out, struct fr_err *err);
+enum fr_rc cli_store_read(struct fr_store **out,
+                          struct fr_err *err); /* for commands that only read */
 
 /* ---- rows of the store (status.c) ---- */
 

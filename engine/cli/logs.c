@@ -205,7 +205,7 @@ int cli_logs(const struct cli_command *cmd, char **argv)
         rc = fr_fail(&err, FR_USAGE, "logs: --tail is a whole number from 1 on, not '%s'", tail);
     l.how.n_tail = (size_t)n;
     if (rc == FR_OK)
-        rc = cli_store(&l.st, &err);
+        rc = cli_store_read(&l.st, &err);
     if (rc == FR_OK)
         rc = find_run(&l, &args, &err);
     if (rc == FR_OK)

@@ -109,7 +109,7 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
 }
 
-enum fr_rc cli_store(struct fr_store **out, struct fr_err *err)
+static enum fr_rc open_store(bool read, struct fr_store **out, struct fr_err *err)
 {
     struct fr_buf home = {0};
     enum fr_rc rc = fr_home_find(&home, err);
@@ -120,9 +120,19 @@ enum fr_rc cli_store(struct fr_store **out, struct fr_err *err)
     if (rc == FR_OK)
         rc = fr_home_make(home.p, err);
     if (rc == FR_OK)
-        rc = fr_store_open(home.p, out, err);
+        rc = read ? fr_store_open_read(home.p, out, err) : fr_store_open(home.p, out, err);
     fr_buf_finish(&home);
     if (rc == FR_NOTFOUND)
         err->rc = rc = FR_IO; /* of the home, not of what was asked for */
     return rc;
+}
+
+enum fr_rc cli_store(struct fr_store **out, struct fr_err *err)
+{
+    return open_store(false, out, err);
+}
+
+enum fr_rc cli_store_read(struct fr_store **out, struct fr_err *err)
+{
+    return open_store(true, out, err);
 }

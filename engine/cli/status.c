@@ -92,7 +92,7 @@ int cli_runs(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK && ((rc = fr_parse_i64(fr_str_of(limit), &n, &err)) != FR_OK || n < 0))
         rc = fr_fail(&err, FR_USAGE, "runs: --limit is a whole number from 0 on, not '%s'", limit);
     if (rc == FR_OK)
-        rc = cli_store(&st, &err);
+        rc = cli_store_read(&st, &err);
     if (rc == FR_OK)
         rc = fr_store_runs(st, (size_t)n, &arena, &rows, &err);
     if (rc == FR_OK)
@@ -273,7 +273,7 @@ int cli_status(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);
     if (rc == FR_OK)
-        rc = cli_store(&st, &err);
+        rc = cli_store_read(&st, &err);
     if (rc == FR_OK)
         rc = fr_store_run_find(st, args.n > 0 ? args.v[0] : NULL, &arena, &run, &err);
     if (rc == FR_OK)

@@ -64,6 +64,15 @@ static enum fr_rc apply_section(struct fr_store *st, int version, struct fr_err 
     return rc;
 }
 
+static int newest_version(void)
+{
+    int version = 0;
+
+    while (section(version + 1) != NULL)
+        version++;
+    return version;
+}
+
 static enum fr_rc home_id(struct fr_store *st, bool make, struct fr_err *err)
 {
     enum fr_rc rc;
@@ -96,11 +105,9 @@ static enum fr_rc check_version(const struct fr_store *st, int have, int newest,
  * flowrun: the version is read and checked again under the write lock. */
 static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
 {
-    int have = 0, newest = 0;
+    int have = 0, newest = newest_version();
     enum fr_rc rc = user_version(st, &have, err);
 
-    while (section(newest + 1) != NULL)
-        newest++;
     if (rc != FR_OK || (rc = check_version(st, have, newest, err)) != FR_OK)
         return rc;
     if (have == newest)
@@ -161,38 +168,68 @@ static enum fr_rc set_up(struct fr_store *st, struct fr_err *err)
         return rc;
     sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
     sqlite3_wal_autocheckpoint(st->db, LOG_PAGES_FIRST);
-    return exec_text(st, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;", "setting up",
-                     err);
+    return exec_text(st, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;", "setting up", err);
+}
+
+/* how: SQLITE_OPEN_READONLY, or READWRITE and CREATE. Unless there is no memory for it, *out is to
+ * be closed also after an error. */
+static enum fr_rc open_file(const char *home, int how, struct fr_store **out, struct fr_err *err)
+{
+    struct fr_store *st = *out = fr_sys.alloc(sizeof(*st));
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (st == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the store");
+    memset(st, 0, sizeof(*st));
+    if ((size_t)snprintf(st->home, sizeof(st->home), "%s", home) >= sizeof(st->home))
+        return fr_fail(err, FR_USAGE, "the path of the home is too long: %s", home);
+    fr_buf_fmt(&path, "%s/state.db", home);
+    if (!path.bad && (how & SQLITE_OPEN_CREATE) != 0)
+        make_private(path.p);
+    if (path.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the store");
+    else if (sqlite3_open_v2(path.p, &st->db, how | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
+                             NULL) != SQLITE_OK) /* one thread */
+        rc = st->db != NULL ? fr_sql_fail(st, "opening", err)
+                            : fr_fail(err, FR_NOMEM, "no memory for the store");
+    fr_buf_finish(&path);
+    return rc;
 }
 
 enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err)
 {
-    struct fr_store *st = fr_sys.alloc(sizeof(*st));
-    struct fr_buf path = {0};
-    enum fr_rc rc = FR_OK;
+    struct fr_store *st = NULL;
+    enum fr_rc rc = open_file(home, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &st, err);
 
     *out = NULL;
-    if (st == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the store");
-    memset(st, 0, sizeof(*st));
-    if ((size_t)snprintf(st->home, sizeof(st->home), "%s", home) >= sizeof(st->home)) {
-        fr_sys.free(st);
-        return fr_fail(err, FR_USAGE, "the path of the home is too long: %s", home);
-    }
-    fr_buf_fmt(&path, "%s/state.db", home);
-    if (!path.bad)
-        make_private(path.p);
-    if (path.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the store");
-    else if (sqlite3_open_v2(path.p, &st->db,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW |
-                                 SQLITE_OPEN_NOMUTEX, /* one thread */
-                             NULL) != SQLITE_OK)
-        rc = st->db != NULL ? fr_sql_fail(st, "opening", err)
-                            : fr_fail(err, FR_NOMEM, "no memory for the store");
     if (rc == FR_OK && (rc = set_up(st, err)) == FR_OK)
         rc = migrate(st, err);
-    fr_buf_finish(&path);
+    if (rc == FR_OK)
+        *out = st;
+    else
+        fr_store_close(st);
+    return rc;
+}
+
+enum fr_rc fr_store_open_read(const char *home, struct fr_store **out, struct fr_err *err)
+{
+    struct fr_store *st = NULL;
+    int have = 0, newest = newest_version();
+    enum fr_rc rc = open_file(home, SQLITE_OPEN_READONLY, &st, err);
+
+    *out = NULL;
+    if (rc == FR_OK) {
+        sqlite3_extended_result_codes(st->db, 1);
+        sqlite3_busy_timeout(st->db, STORE_BUSY_MS);
+        rc = user_version(st, &have, err);
+    }
+    if (rc != FR_OK || have < newest) { /* there is none yet, or an older one */
+        fr_store_close(st);
+        return fr_store_open(home, out, err);
+    }
+    if ((rc = check_version(st, have, newest, err)) == FR_OK)
+        rc = home_id(st, false, err);
     if (rc == FR_OK)
         *out = st;
     else

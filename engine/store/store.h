@@ -27,6 +27,9 @@ struct fr_store;
 /* Opens the store in home (fr_home_make must have run), making or migrating its schema.
  * FR_UNSUPPORTED when a newer flowrun wrote it. */
 enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err);
+/* The same for a caller that only reads: nothing of the home changes, unless it has no store yet or
+ * one with an older schema. */
+enum fr_rc fr_store_open_read(const char *home, struct fr_store **out, struct fr_err *err);
 void fr_store_close(struct fr_store *st);
 
 const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowed */
