@@ -5,6 +5,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/str.h"
+#include "engine/wire/request.h"
 
 #include <stdint.h>
 
@@ -12,11 +13,13 @@
  * mean success. */
 struct fr_str fr_reason_keep(const char *text, struct fr_arena *arena);
 
-/* The reason in text, the end of an output; whole: text has the beginning, too. In the arena; empty
- * if there is no reason. */
-struct fr_str fr_reason_of(struct fr_str text, bool whole, struct fr_arena *arena);
+/* The reason in text, the end of an output; whole: text has the beginning, too. Lines of sidecars
+ * ("[NAME] …") are passed over. In the arena; empty if there is no reason. */
+struct fr_str fr_reason_of(struct fr_str text, bool whole, const struct fr_sidecars *sidecars,
+                           struct fr_arena *arena);
 
 /* The same of the file's first size bytes. */
-struct fr_str fr_reason_read(int fd, uint64_t size, struct fr_arena *arena);
+struct fr_str fr_reason_read(int fd, uint64_t size, const struct fr_sidecars *sidecars,
+                             struct fr_arena *arena);
 
 #endif

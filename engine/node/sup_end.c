@@ -126,7 +126,7 @@ void sup_gather_end(struct sup *s)
         fr_sys.unlink(s->output);
     }
     if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
-        s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->arena);
+        s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->req->sidecars, &s->arena);
     s->phase = SUP_RECORDING;
     s->retry_ms = 0;
 }

@@ -127,17 +127,23 @@ static const struct {
     {"a line whose beginning is not here", "error\"}\n", "", true},
     {"a whole line behind one", "cut\nwhole\n", "whole", true},
     {"no JSON after all", "{ oops", "{ oops", false},
+    {"lines of a sidecar behind it", "why\n[side] a\n[side] b\n\n", "why", false},
+    {"lines of a sidecar alone", "[side] a\n[side] b\n", "", false},
+    {"a line of a sidecar that is cut", "de] a\n[side] b\n", "", true},
+    {"no sidecar of that name", "why\n[sidecar] a\n", "[sidecar] a", false},
 };
 
 static void test_reason(void)
 {
+    struct fr_sidecar side = {.name = FR_STR("side")};
+    const struct fr_sidecars sidecars = {&side, 1};
     struct fr_arena arena = {0};
 
     for (size_t i = 0; i < sizeof(reason_rows) / sizeof(reason_rows[0]); i++) {
         struct fr_str got;
 
         check_row(reason_rows[i].name);
-        got = fr_reason_of(fr_str_of(reason_rows[i].text), !reason_rows[i].cut, &arena);
+        got = fr_reason_of(fr_str_of(reason_rows[i].text), !reason_rows[i].cut, &sidecars, &arena);
         CHECK_TEXT(got.p, reason_rows[i].want);
     }
     check_row("");
