@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static const char setup[] =
     "set -e; cd %s; mkdir -p bb/bin bb/tmp bb/dev bb/proc home\n"
@@ -161,6 +162,8 @@ int main(int argc, char **argv)
         printf("usage: container_node_test FLOWNODE\n");
         return 2;
     }
+    if (geteuid() != 0)
+        return check_skip("needs root");
     if (shell("command -v podman runc busybox >/dev/null") != 0)
         return check_skip("no podman, runc or static busybox here");
     mkdir(b.dir, 0700);
