@@ -29,7 +29,7 @@ static struct request next_request(const struct fr_claim *claims, size_t n, stru
         const struct fr_demand *d = &claims[i].demand;
         bool behind = d->gang > 0 && d->gang_first && d->gang_ms > d->single_ms;
         struct request both[] = {{i, d->gang, true, d->gang_ms},
-                              {i, d->single, false, behind ? d->gang_ms : d->single_ms}};
+                                 {i, d->single, false, behind ? d->gang_ms : d->single_ms}};
 
         for (int k = 0; k < 2; k++) {
             if (both[k].slots == 0 || (last.slots > 0 && !comes_before(claims, last, both[k])))
@@ -41,17 +41,17 @@ static struct request next_request(const struct fr_claim *claims, size_t n, stru
     return best;
 }
 
-/* What it was lent, and would be lent now, its gang takes. */
+/* Its gang takes all slots that the run is lent. */
 static bool is_collecting(const struct fr_claim *c)
 {
     return c->demand.gang_first && c->lent < c->demand.used + c->demand.gang;
 }
 
-/* The one waits in vain: the others give back what gets free. */
-static void contend(struct fr_claim *claims, size_t n, uint32_t waits)
+/* The request of a claim is not met: the other runs give back each slot that gets free. */
+static void contend(struct fr_claim *claims, size_t n, uint32_t waiting)
 {
     for (size_t i = 0; i < n; i++)
-        claims[i].contended = claims[i].contended || i != waits;
+        claims[i].contended = claims[i].contended || i != waiting;
 }
 
 void fr_arbiter_share(struct fr_claim *claims, size_t n)

@@ -21,10 +21,10 @@ struct fr_claim {   /* of one run on the machine */
     int64_t no; /* of the run */
     struct fr_demand demand;
     uint32_t lent;  /* out: slots that the run may use */
-    bool contended; /* out: another run waits in vain */
+    bool contended; /* out: another run waits for slots */
 };
 
-/* Sets .lent of all. O(n²), for n runs on one machine. */
+/* Sets .lent and .contended of all. O(n²), for n runs on one machine. */
 void fr_arbiter_share(struct fr_claim *claims, size_t n);
 
 #endif
