@@ -24,7 +24,7 @@ CREATE TABLE run (
     inventory_hash TEXT NOT NULL,        -- "" when nodes are inline or absent
     inventory   TEXT NOT NULL,           -- its path, "" likewise
     params      TEXT NOT NULL,           -- JSON: {"params": ["name=value"], "env": {"X": "…"}, "folder": "/…", "rules": 2}
-    state       TEXT NOT NULL,           -- running | cancelling | hooks | over
+    state       TEXT NOT NULL,           -- queued | running | cancelling | hooks | over | removed
     outcome     TEXT NOT NULL DEFAULT '', -- succeeded | failed | cancelled, once known
     reason      TEXT NOT NULL DEFAULT '',
     started_wall INTEGER NOT NULL,
@@ -186,3 +186,14 @@ CREATE TABLE event2 (
 INSERT INTO event2 SELECT run, seq, wall, idx, kind, attempt_no, cause, code, text FROM event;
 DROP TABLE event;
 ALTER TABLE event2 RENAME TO event;
+
+-- @version 3
+
+ALTER TABLE home ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0; -- of the newest host; it fences those before
+ALTER TABLE run ADD COLUMN host INTEGER NOT NULL DEFAULT 0;   -- epoch of the host that drives it; 0: nobody
+ALTER TABLE run ADD COLUMN origin TEXT NOT NULL DEFAULT 'cli'; -- cli | api | schedule | backfill | retry
+ALTER TABLE run ADD COLUMN priority INTEGER NOT NULL DEFAULT 0; -- the larger first
+ALTER TABLE run ADD COLUMN queued_wall INTEGER NOT NULL DEFAULT 0; -- submitted
+ALTER TABLE run ADD COLUMN not_before_wall INTEGER NOT NULL DEFAULT 0; -- queued until then
+ALTER TABLE run ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0; -- 1: never removed by gc or rm
+ALTER TABLE run ADD COLUMN shell TEXT NOT NULL DEFAULT '';    -- JSON: what its shell gives to tasks on control

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct fr_sql_row runs = {"dttttttttttiiii", sizeof(struct fr_run_row), SQL_RUN_ADD,
-                                       14};
+static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiti", sizeof(struct fr_run_row),
+                                       SQL_RUN_ADD, 21};
 static const struct fr_sql_row requests = {"ttiiti", sizeof(struct fr_request_row), SQL_REQUEST_ADD,
                                            3};
 static const struct fr_sql_row events = {"iitititi", sizeof(struct fr_event_row), SQL_EVENT_ADD, 7};
@@ -39,6 +39,12 @@ enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, s
     return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttd", row->state, row->outcome, row->reason,
                       row->ended_wall, row->round, row->source, row->spec_hash, row->inventory,
                       row->inventory_hash, row->params, row->id);
+}
+
+enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,
+                             struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_RUN_HOST, err, "id", host, run);
 }
 
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,

@@ -6,7 +6,8 @@
 
 #define RUN_COLUMNS                                                                                \
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
-    "outcome, reason, started_wall, ended_wall, round, no FROM run "
+    "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
+    "not_before_wall, pinned, shell, no FROM run "
 
 #define INST_COLUMNS                                                                               \
     "idx, key, task, node, hook, state, attempt_no, attempt, attempt_state, live, go, "            \
@@ -22,16 +23,21 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_HOME_GET] = "SELECT id FROM home",
+    [SQL_HOST_GET] = "SELECT epoch FROM home",
+    [SQL_HOST_SET] = "UPDATE home SET epoch = ?",
     [SQL_HOME_PUT] = "INSERT INTO home(one, id, made_wall) VALUES(1, ?, ?)",
     [SQL_RUN_ADD] = /* the row has its id: ?1 is not used */
-        "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
-        "params, state, outcome, reason, started_wall, ended_wall, round) VALUES(?2, "
-        "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
+    "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
+    "queued_wall, not_before_wall, pinned, shell) VALUES(?2, "
+    "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
                     "params = ? "
                     "WHERE id = ?",
+    [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",

@@ -17,9 +17,12 @@ enum fr_sql {
     SQL_ROLLBACK,
     SQL_HOME_GET,
     SQL_HOME_PUT,
+    SQL_HOST_GET,
+    SQL_HOST_SET,
     SQL_RUN_ADD,
     SQL_RUN_NO,
     SQL_RUN_SET,
+    SQL_RUN_HOST,
     SQL_RUN_LIST,
     SQL_RUN_BY_NO,
     SQL_RUN_BY_ID,
@@ -54,6 +57,7 @@ struct fr_store {
     sqlite3 *db;
     sqlite3_stmt *stmts[SQL_COUNT]; /* prepared on first use */
     struct fr_id home_id;
+    uint32_t epoch; /* of the host that writes; 0: none */
     bool in_tx;
     bool soft; /* commits are not synced: fr_store_begin_soft */
     char home[4096];

@@ -35,6 +35,13 @@ void fr_store_close(struct fr_store *st);
 const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowed */
 struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
 
+/* This process is the home's host from now on, with an epoch above all before: its first commit
+ * raises the home's, and its transactions fail (FR_DENIED) once another host has raised it again.
+ */
+enum fr_rc fr_store_lead(struct fr_store *st, uint32_t *epoch, struct fr_err *err);
+/* The epoch of the newest host; 0: there was none. */
+enum fr_rc fr_store_epoch(struct fr_store *st, uint32_t *epoch, struct fr_err *err);
+
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
 /* A transaction of rows that can be found out again: its commit outlives this process, but a power
  * cut may take it back until the next commit. All other commits are synced. */
@@ -52,7 +59,13 @@ struct fr_run_row {
     const char *state, *outcome, *reason;
     int64_t started_wall, ended_wall;
     int64_t round;
-    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
+    int64_t host;                         /* epoch of the host that drives it; 0: nobody */
+    const char *origin;                   /* cli, api, schedule, backfill, retry */
+    int64_t priority;                     /* the larger first */
+    int64_t queued_wall, not_before_wall; /* submitted; not started before */
+    int64_t pinned;
+    const char *shell; /* JSON: what its shell gives to tasks on control */
+    int64_t no;        /* in this home, 1 …; set by fr_store_run_add */
 };
 
 struct fr_run_rows {
@@ -64,6 +77,9 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 /* Writes state, outcome, reason, ended_wall, round, source, inventory and their hashes of row->id.
  */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
+/* Who drives it from now on. */
+enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,
+                             struct fr_err *err);
 /* The newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err);

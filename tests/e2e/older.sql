@@ -1,5 +1,13 @@
 -- What a database of the newest schema would be, had flowrun known the first one alone
 -- (schema/state.sql, @version 1): attempts and events by a key of their own.
+ALTER TABLE home DROP COLUMN epoch;
+ALTER TABLE run DROP COLUMN host;
+ALTER TABLE run DROP COLUMN origin;
+ALTER TABLE run DROP COLUMN priority;
+ALTER TABLE run DROP COLUMN queued_wall;
+ALTER TABLE run DROP COLUMN not_before_wall;
+ALTER TABLE run DROP COLUMN pinned;
+ALTER TABLE run DROP COLUMN shell;
 BEGIN;
 CREATE TABLE attempt1 (
     id          BLOB PRIMARY KEY,

@@ -232,6 +232,41 @@ static void test_migration(void)
     fr_store_close(st);
 }
 
+/* Two hosts: the later one's first commit ends the writing of the earlier one. */
+static void test_lead(void)
+{
+    struct fr_store *first, *second;
+    uint32_t one = 0, two = 0, now = 9;
+    struct fr_err err = {0};
+
+    remove_store();
+    first = open_store();
+    second = open_store();
+    CHECK_INT(fr_store_epoch(first, &now, &err), FR_OK);
+    CHECK_INT(now, 0);
+    CHECK_INT(fr_store_lead(first, &one, &err), FR_OK);
+    CHECK_INT(fr_store_epoch(first, &now, &err), FR_OK);
+    CHECK_INT(now, 0); /* not before its first commit */
+    CHECK_INT(fr_store_begin(first, &err), FR_OK);
+    CHECK_INT(fr_store_commit(first, &err), FR_OK);
+    CHECK_INT(fr_store_lead(second, &two, &err), FR_OK);
+    CHECK_INT(two, one + 1);
+    CHECK_INT(fr_store_begin(first, &err), FR_OK);
+    CHECK_INT(fr_store_commit(first, &err), FR_OK);
+    CHECK_INT(fr_store_begin(second, &err), FR_OK);
+    fr_store_rollback(second);
+    CHECK_INT(fr_store_begin(first, &err), FR_OK); /* that was no commit */
+    fr_store_rollback(first);
+    CHECK_INT(fr_store_begin(second, &err), FR_OK);
+    CHECK_INT(fr_store_commit(second, &err), FR_OK);
+    CHECK_INT(fr_store_begin(first, &err), FR_DENIED);
+    CHECK(strstr(err.msg, "another flowrun became the host") != NULL);
+    CHECK_INT(fr_store_begin(second, &err), FR_OK);
+    CHECK_INT(fr_store_commit(second, &err), FR_OK);
+    fr_store_close(first);
+    fr_store_close(second);
+}
+
 int main(void)
 {
     struct fr_err err = {0};
@@ -243,6 +278,7 @@ int main(void)
     test_newer_by_one();
     test_versions();
     test_migration();
+    test_lead();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
 }
