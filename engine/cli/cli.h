@@ -89,6 +89,12 @@ enum fr_rc cli_store(struct fr_store **out, struct fr_err *err);
 enum fr_rc cli_store_read(struct fr_store **out,
                           struct fr_err *err); /* for commands that only read */
 
+struct fr_config;
+
+/* The configuration of the home, or the one in file unless that is NULL. */
+enum fr_rc cli_config(const char *file, struct fr_config **out, struct fr_issues *issues,
+                      struct fr_err *err);
+
 /* ---- rows of the store (status.c) ---- */
 
 struct fr_inst_row;
@@ -188,6 +194,7 @@ int cli_cancel(const struct cli_command *cmd, char **argv);
 int cli_validate(const struct cli_command *cmd, char **argv);
 int cli_graph(const struct cli_command *cmd, char **argv);
 int cli_nodes(const struct cli_command *cmd, char **argv);
+int cli_show_config(const struct cli_command *cmd, char **argv);
 int cli_schema(const struct cli_command *cmd, char **argv);
 int cli_version(const struct cli_command *cmd, char **argv);
 int cli_help(const struct cli_command *cmd, char **argv);

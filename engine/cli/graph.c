@@ -181,20 +181,3 @@ int cli_graph(const struct cli_command *cmd, char **argv)
         rc = print_graph(&l, format, nodes, &err);
     return unload(&l, rc, &err);
 }
-
-int cli_schema(const struct cli_command *cmd, char **argv)
-{
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
-    struct fr_buf b = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-
-    if (rc == FR_OK)
-        rc = fr_spec_schema(&b, &err);
-    if (rc == FR_OK)
-        fr_print("%s", b.p);
-    fr_buf_finish(&b);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
-}

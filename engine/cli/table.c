@@ -36,7 +36,13 @@ static const struct cli_command commands[] = {
     {"graph", "FILE", "draw the graph of a pipeline as text, dot or svg", NULL, cli_graph, false},
     {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check",
      NULL, cli_nodes, false},
-    {"schema", "", "print the JSON schema of pipeline files", NULL, cli_schema, false},
+    {"config", "[FILE]", "check the configuration of this home and show what is in force",
+     "It stands in config.yaml in the home (see 'flowrun help'); 'flowrun schema config' "
+     "describes\n"
+     "it. Without that file there is no limit and nothing is removed. FILE: check that one.\n",
+     cli_show_config, false},
+    {"schema", "[pipeline | config]", "print the JSON schema of pipeline files, or of config.yaml",
+     NULL, cli_schema, false},
     {"version", "", "print the version", NULL, cli_version, false},
     {"help", "[COMMAND | exit-codes | causes]", "explain a command, or list one of these", NULL,
      cli_help, false},

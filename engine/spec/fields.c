@@ -1,6 +1,5 @@
 #include "engine/spec/fields.h"
 
-#include <stddef.h>
 #include <string.h>
 
 static const char *const become_choices[] = {"none", "sudo", NULL};
@@ -8,9 +7,6 @@ static const char *const full_choices[] = {"drop_middle", "stop", NULL};
 static const char *const executor_choices[] = {"local", "ssh", NULL};
 static const char *const transport_choices[] = {"auto", "libssh2", "openssh", NULL};
 
-/* One place in a struct, and one with its count beside it. */
-#define AT(type, member) .at = offsetof(struct type, member)
-#define ATN(type, member) AT(type, member), .n_at = offsetof(struct type, n_##member)
 #define IN_TASK ALLOW_RUN | ALLOW_OUTPUTS
 
 static const struct field retry_fields[] = {

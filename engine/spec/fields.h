@@ -7,6 +7,8 @@
 
 #include "engine/spec/spec.h"
 
+#include <stddef.h>
+
 /* What stands under a key: how it is read, and how the schema says it. */
 enum shape {
     SHAPE_STRING,    /* const char *; known when the file is read (params and env only) */
@@ -95,9 +97,13 @@ struct object {
     const char *lone;           /* the key that a value alone was meant for; NULL: none */
 };
 
+/* One place in a struct, and one with its count beside it. */
+#define AT(type, member) .at = offsetof(struct type, member)
+#define ATN(type, member) AT(type, member), .n_at = offsetof(struct type, n_##member)
+
 extern const struct object object_pipeline, object_task, object_hook, object_sidecar;
 extern const struct object object_defaults, object_node, object_inventory, object_param;
-extern const struct object object_secret;
+extern const struct object object_secret, object_config;
 
 const struct field *field_find(const struct object *object, const char *name);
 

@@ -172,15 +172,14 @@ static void set_folder(struct loader *l)
     l->spec->folder = load_keep(l, fr_arena_dup(l->arena, l->folder[0]));
 }
 
-static void read_pipeline(struct loader *l, const struct fr_yaml *root)
+static void read_pipeline(struct loader *l, const struct fr_yaml *root, void *spec)
 {
-    static const struct fr_yaml empty = {.kind = FR_YAML_MAP};
     static const struct fr_yaml absent = {.kind = FR_YAML_NULL};
     const struct fr_yaml *params = fr_yaml_get(root, "params");
+    const struct fr_yaml *tasks = fr_yaml_get(root, "tasks");
 
-    l->tasks = fr_yaml_get(root, "tasks");
-    if (l->tasks == NULL || l->tasks->kind != FR_YAML_MAP)
-        l->tasks = &empty;
+    if (tasks != NULL && tasks->kind == FR_YAML_MAP)
+        l->tasks = tasks;
     set_defaults(l);
     set_folder(l);
     if (l->no_memory)
@@ -189,7 +188,7 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root)
     read_params(l, params ? params : &absent);
     if (fr_yaml_get(root, "nodes") == NULL)
         default_node(l);
-    read_object(l, &object_pipeline, root, l->spec);
+    read_object(l, &object_pipeline, root, spec);
     check_name(l, root);
     if (l->spec->n_nodes == 0 || l->spec->n_tasks == 0)
         return;
@@ -200,21 +199,23 @@ static void read_pipeline(struct loader *l, const struct fr_yaml *root)
     check_containers(l);
 }
 
-static enum fr_rc load(struct loader *l, struct fr_issues *issues, struct fr_err *err)
+static enum fr_rc load(struct loader *l, const struct load_job *job, struct fr_issues *issues,
+                       struct fr_err *err)
 {
+    struct fr_source *source = &l->spec->sources[0];
     struct fr_yaml *root;
-    enum fr_rc rc = read_source(l, l->opts->path, &l->spec->sources[0], err);
+    enum fr_rc rc = read_source(l, l->opts->path, source, err);
 
     if (rc != FR_OK)
         return rc;
     l->spec->n_sources = 1;
-    rc = fr_yaml_parse(l->spec->sources[0].text, l->opts->path, &l->scratch, l->arena, &root, err);
+    rc = fr_yaml_parse(source->text, l->opts->path, &l->scratch, l->arena, &root, err);
     if (rc == FR_NOMEM)
         return rc;
     if (rc != FR_OK)
         complain(l, (struct fr_pos){0}, NULL, "%s", err->msg); /* it names its place */
     else
-        read_pipeline(l, root);
+        job->read(l, root, job->target);
     if (l->no_memory)
         return fr_fail(err, FR_NOMEM, "no memory for %s", l->opts->path);
     if (l->mistakes != NULL)
@@ -222,27 +223,36 @@ static enum fr_rc load(struct loader *l, struct fr_issues *issues, struct fr_err
     return FR_OK;
 }
 
-enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
-                        struct fr_issues *issues, struct fr_err *err)
+enum fr_rc load_file(const struct load_job *job, struct fr_issues *issues, struct fr_err *err)
 {
-    struct fr_spec *spec = fr_sys.alloc(sizeof(*spec));
+    static const struct fr_yaml no_tasks = {.kind = FR_YAML_MAP};
     struct loader *l = fr_sys.alloc(sizeof(*l));
     struct fr_err local = {0};
     enum fr_rc rc;
 
-    *out = NULL;
     if (err == NULL)
         err = &local;
-    if (spec == NULL || l == NULL) {
-        fr_sys.free(spec);
-        fr_sys.free(l);
-        return fr_fail(err, FR_NOMEM, "no memory for %s", opts->path);
-    }
-    *spec = (struct fr_spec){0};
-    *l = (struct loader){.opts = opts, .spec = spec, .arena = &spec->arena};
-    rc = load(l, issues, err);
+    if (l == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %s", job->opts->path);
+    *l = (struct loader){
+        .opts = job->opts, .spec = job->spec, .arena = job->arena, .tasks = &no_tasks};
+    rc = load(l, job, issues, err);
     fr_arena_finish(&l->scratch);
     fr_sys.free(l);
+    return rc;
+}
+
+enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
+                        struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_spec *spec = fr_sys.alloc(sizeof(*spec));
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (spec == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %s", opts->path);
+    *spec = (struct fr_spec){0};
+    rc = load_file(&(struct load_job){opts, spec, &spec->arena, read_pipeline, spec}, issues, err);
     if (rc == FR_OK)
         *out = spec;
     else

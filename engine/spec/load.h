@@ -202,6 +202,16 @@ void check_containers(struct loader *l);
 
 /* load.c: the shapes from SHAPE_PARAMS on */
 void read_section(struct loader *l, const struct fr_yaml *y, const struct field *f);
+/* Loads the file at opts->path, and what it names, into target. FR_USAGE: issues has all mistakes.
+ */
+struct load_job {
+    const struct fr_spec_opts *opts;
+    struct fr_spec *spec;   /* has the sources */
+    struct fr_arena *arena; /* of what is read */
+    void (*read)(struct loader *l, const struct fr_yaml *root, void *target);
+    void *target;
+};
+enum fr_rc load_file(const struct load_job *job, struct fr_issues *issues, struct fr_err *err);
 /* The text of a file: opts.sources, else read. */
 enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out,
                        struct fr_err *err);

@@ -2,6 +2,7 @@
  * The JSON Schema of pipeline files and inventories, printed from the tables that the reader walks.
  * Format: JSON Schema draft 2020-12, https://json-schema.org/draft/2020-12.
  */
+#include "engine/spec/config.h"
 #include "engine/spec/fields.h"
 
 #include <stdio.h>
@@ -308,13 +309,11 @@ static void add_object(json_t *defs, const struct object *object)
     json_object_set_new(defs, object->id, object_schema(object));
 }
 
+/* Plain values, which all files have. */
 static void add_values(json_t *defs)
 {
     json_object_set_new(defs, "scalar",
                         json_pack("{s:[s, s, s]}", "type", "string", "number", "boolean"));
-    json_object_set_new(
-        defs, "text", json_pack("{s:[s, s, s, s]}", "type", "string", "number", "boolean", "null"));
-    json_object_set_new(defs, "env", map_of(ref("text"), "^(?!FLOWRUN_)[A-Za-z_][A-Za-z0-9_]*$"));
     json_object_set_new(defs, "bool",
                         json_pack("{s:[{s:s}, {s:[i, i]}, {s:s, s:s}, {s:s, s:s}]}", "anyOf",
                                   "type", "boolean", "enum", 0, 1, "type", "string", "pattern",
@@ -326,30 +325,29 @@ static void add_values(json_t *defs)
                                   "^([0-9]+(\\.[0-9]*)?([Mm][Ss]|[SsMmHhDd]))+$|" EXPR));
     json_object_set_new(defs, "size",
                         loose("number", "^[0-9]+(\\.[0-9]*)?([Bb]|[KkMmGgTt]([Ii]?[Bb])?)?$"));
+}
+
+static void add_pipeline_values(json_t *defs)
+{
+    add_values(defs);
+    json_object_set_new(
+        defs, "text", json_pack("{s:[s, s, s, s]}", "type", "string", "number", "boolean", "null"));
+    json_object_set_new(defs, "env", map_of(ref("text"), "^(?!FLOWRUN_)[A-Za-z_][A-Za-z0-9_]*$"));
     json_object_set_new(defs, "node_list",
                         json_pack("{s:s, s:o, s:i, s:i}", "type", "array", "items", ref("node"),
                                   "minItems", 1, "maxItems", 4096));
 }
 
-enum fr_rc fr_spec_schema(struct fr_buf *out, struct fr_err *err)
+/* Appends the schema of a file that is what object says, and drops defs. */
+static enum fr_rc print(struct fr_buf *out, const struct object *object, const char *help,
+                        json_t *defs, struct fr_err *err)
 {
-    json_t *defs = json_object(), *root;
-    char *text;
+    json_t *root =
+        json_pack("{s:s, s:s+, s:s, s:s+, s:o}", "$schema",
+                  "https://json-schema.org/draft/2020-12/schema", "title", "flowrun ", object->id,
+                  "description", help, "$ref", "#/$defs/", object->id, "$defs", defs);
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
 
-    add_values(defs);
-    add_object(defs, &object_pipeline);
-    for (const struct fr_kind *k = fr_kinds; k->name != NULL; k++) {
-        char id[64];
-
-        snprintf(id, sizeof(id), "with_%s", k->name);
-        json_object_set_new(defs, id, with_schema(k));
-    }
-    root = json_pack("{s:s, s:s, s:s, s:s, s:o}", "$schema",
-                     "https://json-schema.org/draft/2020-12/schema", "title", "flowrun pipeline",
-                     "description",
-                     "A pipeline file of flowrun, or, under $defs/inventory, a file of nodes.",
-                     "$ref", "#/$defs/pipeline", "$defs", defs);
-    text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);
     if (text == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the schema");
@@ -357,4 +355,30 @@ enum fr_rc fr_spec_schema(struct fr_buf *out, struct fr_err *err)
     fr_buf_text(out, "\n");
     free(text);
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for the schema") : FR_OK;
+}
+
+enum fr_rc fr_config_schema(struct fr_buf *out, struct fr_err *err)
+{
+    json_t *defs = json_object();
+
+    add_values(defs);
+    add_object(defs, &object_config);
+    return print(out, &object_config, "The configuration of a home: config.yaml in it.", defs, err);
+}
+
+enum fr_rc fr_spec_schema(struct fr_buf *out, struct fr_err *err)
+{
+    json_t *defs = json_object();
+
+    add_pipeline_values(defs);
+    add_object(defs, &object_pipeline);
+    for (const struct fr_kind *k = fr_kinds; k->name != NULL; k++) {
+        char id[64];
+
+        snprintf(id, sizeof(id), "with_%s", k->name);
+        json_object_set_new(defs, id, with_schema(k));
+    }
+    return print(out, &object_pipeline,
+                 "A pipeline file of flowrun, or, under $defs/inventory, a file of nodes.", defs,
+                 err);
 }

@@ -1,0 +1,114 @@
+/* The configuration of the home, and the schemas of the files that people write. */
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/spec/config.h"
+#include "engine/store/home.h"
+
+#include <string.h>
+
+enum fr_rc cli_config(const char *file, struct fr_config **out, struct fr_issues *issues,
+                      struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+
+    *out = NULL;
+    if (file != NULL)
+        fr_buf_text(&path, file);
+    else if ((rc = fr_home_find(&path, err)) == FR_OK)
+        fr_buf_text(&path, "/" FR_CONFIG_FILE);
+    if (rc == FR_OK && path.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (rc == FR_OK)
+        rc = fr_config_load(path.p, out, issues, err);
+    if (rc == FR_OK && file != NULL && !(*out)->there)
+        rc = fr_fail(err, FR_NOTFOUND, "there is no file %s", file);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+static void print_count(const char *name, int64_t n, const char *unit)
+{
+    if (n == 0)
+        fr_print("%-24s no limit\n", name);
+    else
+        fr_print("%-24s %lld%s\n", name, (long long)n, unit);
+}
+
+static void print(const struct fr_config *c)
+{
+    char size[24];
+
+    fr_print("%-24s %s\n", "zone", c->zone);
+    print_count("limits.max_active_runs", c->limits.max_active_runs, "");
+    print_count("limits.max_queued", c->limits.max_queued, "");
+    print_count("keep.runs", c->keep.runs, "");
+    print_count("keep.days", c->keep.days, "");
+    print_count("keep.failed_days", c->keep.failed_days, "");
+    fr_show_size(c->keep.bytes, size);
+    fr_print("%-24s %s\n", "keep.bytes", c->keep.bytes == 0 ? "no limit" : size);
+}
+
+static void print_json(const struct fr_config *c)
+{
+    cli_put_json(json_pack("{s:s, s:{s:i, s:i}, s:{s:i, s:i, s:i, s:I}}", "zone", c->zone, "limits",
+                           "max_active_runs", c->limits.max_active_runs, "max_queued",
+                           c->limits.max_queued, "keep", "runs", c->keep.runs, "days", c->keep.days,
+                           "failed_days", c->keep.failed_days, "bytes", (json_int_t)c->keep.bytes));
+}
+
+int cli_show_config(const struct cli_command *cmd, char **argv)
+{
+    struct cli_list args = {0};
+    bool json = false;
+    const struct cli_opt opts[] = {
+        {"--json", 0, NULL, "one JSON object; 0 is no limit", .flag = &json},
+        {.name = NULL},
+    };
+    struct fr_config *config = NULL;
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 0, 1, &err);
+    if (rc == FR_OK)
+        rc = cli_config(args.n > 0 ? args.v[0] : NULL, &config, &issues, &err);
+    if (rc == FR_OK && json)
+        print_json(config);
+    else if (rc == FR_OK)
+        print(config);
+    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
+    fr_config_destroy(config);
+    fr_issues_finish(&issues);
+    cli_list_finish(&args);
+    return code;
+}
+
+int cli_schema(const struct cli_command *cmd, char **argv)
+{
+    const struct cli_opt opts[] = {{.name = NULL}};
+    struct cli_list args = {0};
+    struct fr_buf b = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 0, 1, &err);
+    if (rc != FR_OK)
+        goto out;
+    if (args.n == 0 || strcmp(args.v[0], "pipeline") == 0)
+        rc = fr_spec_schema(&b, &err);
+    else if (strcmp(args.v[0], "config") == 0)
+        rc = fr_config_schema(&b, &err);
+    else
+        rc = fr_fail(&err, FR_USAGE, "there is no schema '%s'; there are pipeline and config",
+                     args.v[0]);
+    if (rc == FR_OK)
+        fr_print("%s", b.p);
+out:
+    fr_buf_finish(&b);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+}

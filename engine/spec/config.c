@@ -1,0 +1,128 @@
+/* The keys of a home's configuration, and its loader. */
+#include "engine/spec/config.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "engine/spec/load.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char utc[] = "UTC";
+
+enum { ZONE_MAX_BYTES = 1 << 20, ZONE_MAX_NAME = 64 };
+
+static const struct field limit_fields[] = {
+    {"max_active_runs", SHAPE_INT, AT(fr_limits, max_active_runs), .min = 1, .max = 100000,
+     .help = "Runs at once; further ones wait in the queue. Default: no limit."},
+    {"max_queued", SHAPE_INT, AT(fr_limits, max_queued), .min = 1, .max = 1000000,
+     .help = "Runs that may wait in the queue; a further one is refused. Default: no limit."},
+    {0},
+};
+static const struct object object_limits = {"limits", "limits", limit_fields, NULL};
+
+static const struct field keep_fields[] = {
+    {"runs", SHAPE_INT, AT(fr_keep_runs, runs), .min = 1, .max = 10000000,
+     .help = "The newest ended runs of each pipeline that stay. Default: all."},
+    {"days", SHAPE_INT, AT(fr_keep_runs, days), .min = 1, .max = 36500,
+     .help = "Days that a run stays after its end. Default: for ever."},
+    {"failed_days", SHAPE_INT, AT(fr_keep_runs, failed_days), .min = 1, .max = 36500,
+     .help = "The same for runs that failed. Default: as days."},
+    {"bytes", SHAPE_SIZE, AT(fr_keep_runs, bytes),
+     .help = "Size of the logs of all ended runs, beyond which the oldest runs go. "
+             "0, the default: no limit."},
+    {0},
+};
+static const struct object object_keep_runs = {"keep", "keep", keep_fields, "days"};
+
+static const struct field config_fields[] = {
+    {"zone", SHAPE_STRING, AT(fr_config, zone), .preset = "UTC",
+     .help = "Time zone of schedules that name none, as the IANA database calls it: "
+             "Europe/Berlin."},
+    {"limits", SHAPE_OBJECT, AT(fr_config, limits), .object = &object_limits,
+     .help = "How many runs this home takes."},
+    {"keep", SHAPE_OBJECT, AT(fr_config, keep), .object = &object_keep_runs,
+     .help = "Which ended runs 'flowrun gc' leaves. Pinned ones stay, and of each pipeline the "
+             "newest that succeeded and the newest that failed. Default: all stay."},
+    {0},
+};
+const struct object object_config = {"the configuration", "config", config_fields, NULL};
+
+static bool zone_name_ok(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (n > ZONE_MAX_NAME || !isalpha((unsigned char)name[0]) || fr_has_prefix(name, "right/") ||
+        fr_has_prefix(name, "posix/"))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && strchr("_-+/", name[i]) == NULL)
+            return false;
+    return true;
+}
+
+static void check_zone(struct loader *l, const struct fr_yaml *y, const char *name)
+{
+    const char *folder = getenv("TZDIR");
+    struct fr_buf path = {0}, text = {0};
+    bool ok = strcmp(name, utc) == 0;
+
+    fr_buf_fmt(&path, "%s/%s", folder != NULL ? folder : "/usr/share/zoneinfo", name);
+    l->no_memory |= path.bad;
+    if (!ok && !path.bad && zone_name_ok(name))
+        ok = fr_file_read(path.p, ZONE_MAX_BYTES, &text, NULL) == FR_OK && text.n > 4 &&
+             memcmp(text.p, "TZif", 4) == 0;
+    if (!ok)
+        wrong_value(l, y, "zone",
+                    "UTC, or a zone of this machine's IANA database (package tzdata), like "
+                    "Europe/Berlin");
+    fr_buf_finish(&path);
+    fr_buf_finish(&text);
+}
+
+static void read_config(struct loader *l, const struct fr_yaml *root, void *target)
+{
+    struct fr_config *config = target;
+    const struct fr_yaml *zone = fr_yaml_get(root, "zone");
+
+    if (root->kind == FR_YAML_NULL) /* nothing but comments */
+        return;
+    read_object(l, &object_config, root, config);
+    if (config->zone != utc)
+        check_zone(l, zone, config->zone);
+    if (config->keep.failed_days == 0)
+        config->keep.failed_days = config->keep.days;
+}
+
+enum fr_rc fr_config_load(const char *path, struct fr_config **out, struct fr_issues *issues,
+                          struct fr_err *err)
+{
+    struct fr_config *config = fr_sys.alloc(sizeof(*config));
+    struct fr_spec_opts opts = {.path = path};
+    struct fr_spec source = {0}; /* the loader names its file in messages */
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (config == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %s", path);
+    *config = (struct fr_config){.zone = utc};
+    rc = load_file(&(struct load_job){&opts, &source, &config->arena, read_config, config}, issues,
+                   err);
+    config->there = rc == FR_OK;
+    if (rc == FR_NOTFOUND)
+        rc = FR_OK;
+    if (rc == FR_OK)
+        *out = config;
+    else
+        fr_config_destroy(config);
+    return rc;
+}
+
+void fr_config_destroy(struct fr_config *config)
+{
+    if (config == NULL)
+        return;
+    fr_arena_finish(&config->arena);
+    fr_sys.free(config);
+}

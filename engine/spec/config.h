@@ -1,0 +1,43 @@
+/*
+ * The configuration of a home: config.yaml in it. Read and checked as a pipeline file is, so that
+ * all mistakes come in one pass, each with its place. A file that is not there has the defaults.
+ * Whoever acts on it loads it again when it may have changed; a loaded one never changes.
+ */
+#ifndef FR_SPEC_CONFIG_H
+#define FR_SPEC_CONFIG_H
+
+#include "engine/spec/spec.h"
+
+#define FR_CONFIG_FILE "config.yaml"
+
+struct fr_limits { /* 0: no limit */
+    int max_active_runs;
+    int max_queued;
+};
+
+/* Which ended runs stay in the home. 0: no limit; all 0: nothing is removed. */
+struct fr_keep_runs {
+    int runs;        /* the newest of each pipeline */
+    int days;        /* since their end */
+    int failed_days; /* the same for failed ones; unsaid: as days */
+    int64_t bytes;   /* of logs in all, beyond which the oldest go */
+};
+
+struct fr_config { /* owns: the arena, and with it all below */
+    struct fr_arena arena;
+    const char *zone; /* of the IANA database, or "UTC" (the default) */
+    struct fr_limits limits;
+    struct fr_keep_runs keep;
+    bool there; /* the file is */
+};
+
+/* *out is NULL on failure, to be freed by fr_config_destroy. FR_USAGE: issues has every mistake,
+ * err the first. FR_IO …: the file is there and could not be read. */
+enum fr_rc fr_config_load(const char *path, struct fr_config **out, struct fr_issues *issues,
+                          struct fr_err *err);
+void fr_config_destroy(struct fr_config *config);
+
+/* Appends schema/config.schema.json: what fr_config_load accepts. */
+enum fr_rc fr_config_schema(struct fr_buf *out, struct fr_err *err);
+
+#endif
