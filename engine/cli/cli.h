@@ -28,6 +28,9 @@ enum cli_exit {
 enum cli_exit cli_exit_of(enum fr_rc rc);
 void cli_print_exits(void);
 
+struct cli_model;
+enum cli_exit cli_exit_of_run(const struct cli_model *m); /* of a run that is over */
+
 /* Prints err on stderr and returns its exit code. */
 enum cli_exit cli_fail(const struct fr_err *err);
 enum cli_exit cli_fail_issues(const struct fr_issues *issues, const struct fr_err *err);
@@ -146,8 +149,9 @@ struct fr_view cli_show_view(struct cli_show *show);
 void cli_show_say(struct cli_show *show, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The first lines, and the table at the end. */
-void cli_show_begin(struct cli_show *show, const struct fr_run *run);
+enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struct fr_err *err);
 void cli_show_end(struct cli_show *show);
+const struct cli_model *cli_show_model(const struct cli_show *show); /* borrowed */
 void cli_show_destroy(struct cli_show *show);
 
 /* Appends doc as a line, safe for a terminal, and drops doc. NULL appends nothing. */

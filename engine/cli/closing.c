@@ -144,47 +144,39 @@ static struct widths measure(const struct fr_plan *plan)
 
 static void row(struct cli_show *show, const struct widths *w, uint32_t i)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
-    struct fr_row r = fr_run_row(show->run, i);
-    struct fr_run_inst in = fr_run_inst(show->run, i);
+    const struct fr_plan *plan = show->model.plan;
+    const struct cli_model_inst *in = &show->model.insts[i];
     struct fr_buf b = {0};
     char took[24];
 
-    if (plan->tasks[plan->insts[i].task].hook >= 0 && r.state == FR_ST_SKIPPED)
+    if (plan->tasks[plan->insts[i].task].hook >= 0 && in->state == FR_ST_SKIPPED)
         return; /* a hook of another outcome */
-    cli_took(in.started_wall, in.ended_wall, took);
+    cli_took(in->started_wall, in->ended_wall, took);
     show_cell(&b, plan->tasks[plan->insts[i].task].name, w->task);
     fr_buf_text(&b, "  ");
     show_cell(&b, plan->nodes[plan->insts[i].node].name, w->node);
     fr_buf_text(&b, "  ");
-    fr_buf_text(&b, show_color(show, r.state));
-    show_cell(&b, fr_state_name(r.state), w->state);
+    fr_buf_text(&b, show_color(show, in->state));
+    show_cell(&b, fr_state_name(in->state), w->state);
     fr_buf_text(&b, show_plain(show));
-    fr_buf_fmt(&b, "  %8u  %8s", fr_row_began(&r), took);
-    if (in.reason[0] != '\0')
-        fr_buf_fmt(&b, "  %s", in.reason);
+    fr_buf_fmt(&b, "  %8u  %8s", in->began, took);
+    if (in->reason[0] != '\0')
+        fr_buf_fmt(&b, "  %s", in->reason);
     if (!b.bad)
         fr_print("%s\n", b.p);
     fr_buf_finish(&b);
 }
 
-/* Whether no other task waits for it: its outputs are the run's result. */
-static bool is_last(const struct fr_plan *plan, uint32_t task)
-{
-    return plan->tasks[task].hook < 0 && plan->tasks[task].n_users == 0;
-}
-
 /* Prints the outputs of the last tasks, such as the published folder. */
 static void results(const struct cli_show *show)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     const char *gap = "\n";
 
     for (uint32_t i = 0; i < plan->n_insts; i++) {
-        const struct fr_strs *outs = fr_run_outputs(show->run, i);
+        const struct fr_strs *outs = show->model.insts[i].outputs;
 
-        if (fr_run_row(show->run, i).state != FR_ST_SUCCEEDED ||
-            !is_last(plan, plan->insts[i].task))
+        if (show->model.insts[i].state != FR_ST_SUCCEEDED || outs == NULL)
             continue;
         for (size_t k = 0; k < outs->n; k++) {
             struct fr_buf b = {0};
@@ -203,15 +195,15 @@ static void results(const struct cli_show *show)
 /* Prints the next commands after a failure. */
 static void next_commands(const struct cli_show *show)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
-    long long no = (long long)fr_run_no(show->run);
+    const struct fr_plan *plan = show->model.plan;
+    long long no = (long long)show->model.no;
 
-    if (fr_run_now(show->run).outcome != FR_OUT_FAILED)
+    if (show->model.now.outcome != FR_OUT_FAILED)
         return;
     for (uint32_t i = 0; i < plan->n_insts; i++) {
-        struct fr_row r = fr_run_row(show->run, i);
+        const struct cli_model_inst *in = &show->model.insts[i];
 
-        if (!cli_is_failure(r.state) || r.attempt_no == 0 || r.cause == FR_CAUSE_GANG_PEER)
+        if (!cli_is_failure(in->state) || in->attempt_no == 0 || in->cause == FR_CAUSE_GANG_PEER)
             continue;
         fr_print("\n'flowrun logs %lld %s' shows its output, ", no, plan->insts[i].key);
         fr_print("'flowrun retry %lld' runs again what failed\n", no);
@@ -222,7 +214,7 @@ static void next_commands(const struct cli_show *show)
 
 static void table(struct cli_show *show)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     struct widths w = measure(plan);
     struct fr_buf b = {0};
 

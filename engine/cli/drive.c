@@ -88,25 +88,6 @@ static void on_signal(void *arg, int signo)
     dr->why = signo == SIGINT ? "Ctrl-C twice" : strsignal(signo);
 }
 
-static enum cli_exit outcome(const struct fr_run *run)
-{
-    const struct fr_plan *plan = fr_run_plan(run);
-    struct fr_run_now now = fr_run_now(run);
-
-    if (now.outcome == FR_OUT_SUCCEEDED)
-        return CLI_OK;
-    if (now.outcome == FR_OUT_CANCELLED)
-        return CLI_CANCELLED;
-    for (uint32_t i = 0; i < plan->n_insts; i++) {
-        struct fr_row row = fr_run_row(run, i);
-
-        if (row.cause == FR_CAUSE_UNREACHABLE ||
-            (row.cause == FR_CAUSE_START_FAILED && fr_row_began(&row) == 0))
-            return CLI_UNREACHABLE;
-    }
-    return CLI_FAILED;
-}
-
 static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
 {
     struct fr_run *run = dr->run;
@@ -132,7 +113,7 @@ static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
                      dr->why, (long long)fr_run_no(run), (long long)fr_run_no(run));
     if (dr->leave)
         return CLI_LEFT;
-    return outcome(run);
+    return cli_exit_of_run(cli_show_model(dr->d->show));
 }
 
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
@@ -150,7 +131,8 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
         rc = fr_loop_signal(&d->loop, signals[i], on_signal, &dr, &watches[i]);
     if (rc != FR_OK)
         fr_fail(&err, rc, "no memory to wait for signals");
-    cli_show_begin(d->show, run);
+    if (rc == FR_OK)
+        rc = cli_show_begin(d->show, run, &err);
     if (rc == FR_OK)
         code = turn_it(&dr, &err);
     else

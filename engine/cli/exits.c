@@ -1,6 +1,7 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
+#include "engine/cli/model.h"
 
 static const struct {
     enum cli_exit code;
@@ -47,6 +48,22 @@ enum cli_exit cli_exit_of(enum fr_rc rc)
     default:
         return CLI_INTERNAL;
     }
+}
+
+enum cli_exit cli_exit_of_run(const struct cli_model *m)
+{
+    if (m->now.outcome == FR_OUT_SUCCEEDED)
+        return CLI_OK;
+    if (m->now.outcome == FR_OUT_CANCELLED)
+        return CLI_CANCELLED;
+    for (uint32_t i = 0; i < m->plan->n_insts; i++) {
+        const struct cli_model_inst *in = &m->insts[i];
+
+        if (in->cause == FR_CAUSE_UNREACHABLE ||
+            (in->cause == FR_CAUSE_START_FAILED && in->began == 0))
+            return CLI_UNREACHABLE;
+    }
+    return CLI_FAILED;
 }
 
 enum cli_exit cli_fail(const struct fr_err *err)

@@ -42,12 +42,12 @@ void cli_put_json(json_t *doc)
 static json_t *event(const struct cli_show *show, const char *kind, int64_t wall_ms)
 {
     return json_pack("{s:s, s:I, s:I}", "event", kind, "time_ms", (json_int_t)wall_ms, "run",
-                     (json_int_t)fr_run_no(show->run));
+                     (json_int_t)show->model.no);
 }
 
 static void place(const struct cli_show *show, json_t *doc, uint32_t inst)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     const struct fr_plan_inst *pi = &plan->insts[inst];
 
     json_object_set_new(doc, "task", json_string(plan->tasks[pi->task].name));
@@ -59,9 +59,9 @@ void json_begin(struct cli_show *show)
     json_t *doc = event(show, "begin", fr_sys.wall_ms());
     char id[FR_ID_TEXT];
 
-    fr_id_text(fr_run_id(show->run), id);
+    fr_id_text(show->model.id, id);
     json_object_set_new(doc, "id", json_string(id));
-    json_object_set_new(doc, "pipeline", json_string(fr_run_spec(show->run)->name));
+    json_object_set_new(doc, "pipeline", json_string(show->model.name));
     cli_put_json(doc);
 }
 
@@ -107,7 +107,7 @@ static void put_state(struct cli_show *show, const struct fr_note *note)
 
 void json_note(struct cli_show *show, const struct fr_note *note)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     json_t *doc;
 
     switch (note->kind) {

@@ -18,7 +18,7 @@ struct sum { /* of a task's instances */
     enum fr_state_of state;
     unsigned ended, attempts;
     bool away;
-    struct fr_run_inst times;
+    int64_t started_wall, ended_wall;
 };
 
 struct totals { /* of all instances */
@@ -36,33 +36,31 @@ static void count(struct totals *t, enum fr_state_of state)
 static struct sum sum_of(const struct cli_show *show, const struct fr_plan_task *task,
                          struct totals *totals)
 {
-    struct sum s = {.state = FR_ST_SUCCEEDED, .times = {.reason = ""}};
+    struct sum s = {.state = FR_ST_SUCCEEDED};
     bool open = false, worst = false;
 
     for (uint32_t i = 0; i < task->count; i++) {
-        struct fr_row r = fr_run_row(show->run, task->first + i);
-        struct fr_run_inst in = fr_run_inst(show->run, task->first + i);
+        const struct cli_model_inst *in = &show->model.insts[task->first + i];
 
-        count(totals, r.state);
-        s.attempts = fr_row_began(&r) > s.attempts ? fr_row_began(&r) : s.attempts;
-        s.away = s.away || r.unreachable;
-        if (in.started_wall != 0 &&
-            (s.times.started_wall == 0 || in.started_wall < s.times.started_wall))
-            s.times.started_wall = in.started_wall;
-        if (in.ended_wall > s.times.ended_wall)
-            s.times.ended_wall = in.ended_wall;
-        if (fr_state_ended(r.state)) {
+        count(totals, in->state);
+        s.attempts = in->began > s.attempts ? in->began : s.attempts;
+        s.away = s.away || in->unreachable;
+        if (in->started_wall != 0 && (s.started_wall == 0 || in->started_wall < s.started_wall))
+            s.started_wall = in->started_wall;
+        if (in->ended_wall > s.ended_wall)
+            s.ended_wall = in->ended_wall;
+        if (fr_state_ended(in->state)) {
             s.ended++;
-            if (!open && (!worst || r.state != FR_ST_SUCCEEDED))
-                s.state = r.state;
+            if (!open && (!worst || in->state != FR_ST_SUCCEEDED))
+                s.state = in->state;
             worst = true;
-        } else if (!open || r.state > s.state || fr_state_ended(s.state)) {
-            s.state = r.state;
+        } else if (!open || in->state > s.state || fr_state_ended(s.state)) {
+            s.state = in->state;
             open = true;
         }
     }
     if (open)
-        s.times.ended_wall = 0;
+        s.ended_wall = 0;
     return s;
 }
 
@@ -87,12 +85,12 @@ static bool add_cell(struct fr_buf *line, const char *text, size_t width, size_t
 static void add_row(const struct cli_show *show, const struct fr_plan_task *task,
                     const struct sum *s, size_t name_width, struct show_table *to)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     size_t left = to->columns > name_width + 1 ? to->columns - 1 - name_width : 0;
     struct fr_buf line = {0}, nodes = {0}, cell = {0};
     char took[24];
 
-    cli_took(s->times.started_wall, s->times.ended_wall, took);
+    cli_took(s->started_wall, s->ended_wall, took);
     show_cell(&line, task->name, name_width);
     add_cell(&line, s->away ? "unreachable" : fr_state_name(s->state), left < 17 ? 9 : 13, &left);
     fr_buf_fmt(&cell, "%3u/%-3u", s->ended, task->count);
@@ -130,7 +128,7 @@ static void add_totals(const struct cli_show *show, const struct totals *t, stru
     char took[24];
 
     fr_show_duration((fr_sys.mono_ms() - show->begun_ms) / 1000 * 1000, took);
-    fr_buf_fmt(&line, "run %lld: %u of %u ended", (long long)fr_run_no(show->run), t->ended, t->n);
+    fr_buf_fmt(&line, "run %lld: %u of %u ended", (long long)show->model.no, t->ended, t->n);
     if (t->failed > 0)
         fr_buf_fmt(&line, ", %u failed", t->failed);
     fr_buf_fmt(&line, ", %u running, %u waiting, %s", t->going, t->n - t->ended - t->going, took);
@@ -148,8 +146,8 @@ static void add_totals(const struct cli_show *show, const struct totals *t, stru
 /* The table for a terminal of so many columns and rows. */
 static void make_table(const struct cli_show *show, struct show_table *to, unsigned rows)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
-    bool hooks = fr_run_now(show->run).state == FR_RUN_HOOKS;
+    const struct fr_plan *plan = show->model.plan;
+    bool hooks = show->model.now.state == FR_RUN_HOOKS;
     uint32_t n = plan->n_tasks - plan->n_hooks;
     unsigned left = rows > 6 ? rows / 2 - 1 : 1;
     struct totals totals = {0};
@@ -280,7 +278,7 @@ static void on_frame(void *arg, struct fr_str lines, struct fr_buf *to)
     unsigned screen;
 
     show_size(&next.columns, &screen);
-    if (!show->ending && show->run != NULL)
+    if (!show->ending && show->model.insts != NULL)
         make_table(show, &next, screen);
     if (next.text.bad)
         fr_buf_finish(&next.text);

@@ -37,7 +37,7 @@ static void print_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, st
         json_line(show, inst, wall_ms, seen);
         return;
     }
-    fr_buf_fmt(&b, "%s | ", fr_run_plan(show->run)->insts[inst].key);
+    fr_buf_fmt(&b, "%s | ", show->model.plan->insts[inst].key);
     fr_buf_visible(&b, seen.p, seen.n);
     if (!b.bad)
         show_print(show, CLI_OUT_OUTPUT, wall_ms, b.p);
@@ -78,7 +78,7 @@ void order_output(struct cli_show *show, const struct fr_note *note)
     if (line->state == FR_ST_STARTING && line->text.n < EARLY_BYTES)
         return;
     print_lines(show, note->inst, false);
-    if (fr_run_output_left(show->run, note->inst) == 0)
+    if (note->left == 0)
         let_go(show, note->inst);
 }
 
@@ -163,14 +163,11 @@ static bool hold(struct cli_show *show, const struct fr_note *note)
 /* Whether output that was written before this end is still to come, and soon. */
 static bool awaits_output(const struct cli_show *show, const struct fr_note *note)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     const struct fr_node *node = plan->nodes[plan->insts[note->inst].node].spec;
-    uint64_t left = 0;
 
-    if (show->lines != NULL && !show->opts.quiet && is_end(&note->row))
-        left = fr_run_output_left(show->run, note->inst);
-    return left > 0 &&
-           (node == NULL || node->executor == FR_EXECUTOR_LOCAL || left <= REMOTE_BYTES);
+    return note->left > 0 && show->lines != NULL && !show->opts.quiet && is_end(&note->row) &&
+           (node == NULL || node->executor == FR_EXECUTOR_LOCAL || note->left <= REMOTE_BYTES);
 }
 
 void order_state(struct cli_show *show, const struct fr_note *note)
@@ -189,6 +186,13 @@ void order_run(struct cli_show *show, const struct fr_note *note)
         print_run(show, note);
 }
 
+/* Whether the note says that the instance's node cannot be reached. */
+static bool is_cut_off(const struct cli_show *show, uint32_t inst, const struct fr_note *note)
+{
+    return note->kind == FR_NOTE_NODE && !note->up &&
+           note->node == show->model.plan->insts[inst].node;
+}
+
 void order_trouble(struct cli_show *show, const struct fr_note *note)
 {
     const struct show_held *h = show->held;
@@ -196,8 +200,7 @@ void order_trouble(struct cli_show *show, const struct fr_note *note)
     while (h != NULL) {
         uint32_t inst = h->note.inst;
 
-        if (inst != FR_PLAN_NONE &&
-            (inst == note->inst || fr_run_output_left(show->run, inst) == 0)) {
+        if (inst != FR_PLAN_NONE && (inst == note->inst || is_cut_off(show, inst, note))) {
             let_go(show, inst);
             h = show->held; /* the next one may be gone, too */
         } else {
@@ -208,7 +211,7 @@ void order_trouble(struct cli_show *show, const struct fr_note *note)
 
 void order_finish(struct cli_show *show)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
 
     while (show->held != NULL)
         print_held(show, &show->held);

@@ -20,8 +20,8 @@ enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *op
     if (show == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to show a run");
     *show = (struct cli_show){.opts = *opts};
-    show->live = !opts->json && !opts->quiet && isatty(1) && term != NULL &&
-                 strcmp(term, "dumb") != 0;
+    show->live =
+        !opts->json && !opts->quiet && isatty(1) && term != NULL && strcmp(term, "dumb") != 0;
     show->color = show->live && (no_color == NULL || no_color[0] == '\0');
     if (show->live)
         rc = live_start(show, err);
@@ -40,6 +40,7 @@ void cli_show_destroy(struct cli_show *show)
         fr_loop_untimer(show->opts.loop, &show->timer);
     cli_out_frames(show->opts.out, NULL, NULL);
     fr_sys.free(show->lines);
+    cli_model_finish(&show->model);
     fr_buf_finish(&show->table.text);
     fr_sys.free(show);
 }
@@ -82,7 +83,7 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
  * went wrong; or all. */
 static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     const struct fr_row *row = &note->row;
     bool was_away = show->lines != NULL && show->lines[note->inst].away;
 
@@ -103,7 +104,7 @@ void show_state(struct cli_show *show, const struct fr_note *note)
 
     if (!is_wanted(show, note))
         return;
-    fr_buf_fmt(&b, "%s %s%s%s", fr_run_plan(show->run)->insts[note->inst].key,
+    fr_buf_fmt(&b, "%s %s%s%s", show->model.plan->insts[note->inst].key,
                show_color(show, row->state), fr_state_name(row->state), show_plain(show));
     if (row->attempt_no > 1 && (row->state == FR_ST_STARTING || row->state == FR_ST_RUNNING))
         fr_buf_fmt(&b, " (attempt %u)", row->attempt_no);
@@ -130,7 +131,7 @@ void show_run(struct cli_show *show, const struct fr_note *note)
 
     if (note->now.state == FR_RUN_RUNNING || note->now.state == FR_RUN_HOOKS)
         return;
-    fr_buf_fmt(&b, "run %lld %s", (long long)fr_run_no(show->run),
+    fr_buf_fmt(&b, "run %lld %s", (long long)show->model.no,
                note->now.state == FR_RUN_OVER ? fr_outcome_name(note->now.outcome)
                                               : fr_run_state_name(note->now.state));
     if (note->text[0] != '\0')
@@ -142,7 +143,7 @@ void show_run(struct cli_show *show, const struct fr_note *note)
 
 static void show_text(struct cli_show *show, const struct fr_note *note)
 {
-    const struct fr_plan *plan = fr_run_plan(show->run);
+    const struct fr_plan *plan = show->model.plan;
     struct fr_buf b = {0};
 
     if (note->kind == FR_NOTE_NODE)
@@ -157,24 +158,22 @@ static void show_text(struct cli_show *show, const struct fr_note *note)
 
 static void show_full(struct cli_show *show, const struct fr_note *note)
 {
-    const char *key = fr_run_plan(show->run)->insts[note->inst].key;
+    const char *key = show->model.plan->insts[note->inst].key;
     struct fr_buf b = {0};
 
     fr_buf_fmt(&b,
                "%s: its log is full (log.max): its newer output is shown when it ends, or now by "
                "'flowrun logs -f %lld %s'",
-               key, (long long)fr_run_no(show->run), key);
+               key, (long long)show->model.no, key);
     if (!b.bad)
         show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
     fr_buf_finish(&b);
 }
 
-static void on_note(void *arg, const struct fr_run *run, const struct fr_note *note)
+void show_note(struct cli_show *show, const struct fr_note *note)
 {
-    struct cli_show *show = arg;
-
-    if (show->run == NULL)
-        show->run = run;
+    if (!cli_model_take(&show->model, note))
+        return;
     switch (note->kind) {
     case FR_NOTE_LOG:
         order_output(show, note);
@@ -204,41 +203,73 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
         live_soon(show);
 }
 
+/* While a run is being loaded, it may have no plan yet. */
+static void know_run(struct cli_model *m, const struct fr_run *run)
+{
+    m->plan = fr_run_plan(run);
+    m->name = fr_run_spec(run) != NULL ? fr_run_spec(run)->name : "";
+    m->no = fr_run_no(run);
+    m->id = fr_run_id(run);
+}
+
+static void on_note(void *arg, const struct fr_run *run, const struct fr_note *note)
+{
+    struct cli_show *show = arg;
+
+    if (show->model.insts == NULL)
+        know_run(&show->model, run);
+    show_note(show, note);
+}
+
 struct fr_view cli_show_view(struct cli_show *show)
 {
     return (struct fr_view){on_note, show};
 }
 
-void cli_show_begin(struct cli_show *show, const struct fr_run *run)
+/* The first lines; the model is as it is before the first note. */
+static enum fr_rc begin(struct cli_show *show, struct fr_err *err)
 {
-    const struct fr_plan *plan = fr_run_plan(run);
+    const struct cli_model *m = &show->model;
+    const struct fr_plan *plan = m->plan;
     char id[FR_ID_TEXT];
 
-    show->run = run;
     show->begun_ms = fr_sys.mono_ms();
-    cli_out_run(show->opts.out, fr_run_no(run));
-    show->lines = fr_sys.alloc(plan->n_insts * sizeof(*show->lines));
-    if (show->lines != NULL)
-        memset(show->lines, 0, plan->n_insts * sizeof(*show->lines));
-    for (uint32_t i = 0; show->lines != NULL && i < plan->n_insts; i++) {
-        struct fr_row row = fr_run_row(run, i);
-
-        show->lines[i].state = row.state;
-        show->lines[i].away = row.unreachable;
+    cli_out_run(show->opts.out, m->no);
+    show->lines = fr_sys.alloc((plan->n_insts + 1) * sizeof(*show->lines));
+    if (show->lines == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to show a run");
+    memset(show->lines, 0, plan->n_insts * sizeof(*show->lines));
+    for (uint32_t i = 0; i < plan->n_insts; i++) {
+        show->lines[i].state = m->insts[i].state;
+        show->lines[i].away = m->insts[i].unreachable;
     }
-    if (show->opts.json) {
+    fr_id_text(m->id, id);
+    if (show->opts.json)
         json_begin(show);
-        return;
-    }
-    if (show->opts.quiet)
-        return;
-    fr_id_text(fr_run_id(run), id);
-    cli_show_say(show, "run %lld (%.8s) of %s: %u tasks, %u nodes", (long long)fr_run_no(run), id,
-                 fr_run_spec(run)->name, plan->n_tasks - plan->n_hooks, plan->n_nodes - 1);
+    else if (!show->opts.quiet)
+        cli_show_say(show, "run %lld (%.8s) of %s: %u tasks, %u nodes", (long long)m->no, id,
+                     m->name, plan->n_tasks - plan->n_hooks, plan->n_nodes - 1);
+    return FR_OK;
+}
+
+enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    know_run(&show->model, run);
+    rc = cli_model_load(&show->model, run, err);
+    return rc == FR_OK ? begin(show, err) : rc;
+}
+
+const struct cli_model *cli_show_model(const struct cli_show *show)
+{
+    return &show->model;
 }
 
 void cli_show_end(struct cli_show *show)
 {
+    if (show->lines == NULL)
+        return;
     order_finish(show);
     if (!show->opts.json)
         show_closing(show);

@@ -3,6 +3,7 @@
 #define FR_CLI_SHOW_H
 
 #include "engine/cli/cli.h"
+#include "engine/cli/model.h"
 
 /* A state that waits for the output written before it. */
 struct show_held {
@@ -10,7 +11,7 @@ struct show_held {
     struct fr_note note; /* its text follows the struct */
 };
 
-struct show_line { /* of one instance */
+struct show_line {      /* of one instance */
     struct fr_buf text; /* output: not yet a whole line, or written before the launch was shown */
     int64_t wall_ms;
     enum fr_state_of state; /* as last shown */
@@ -27,17 +28,20 @@ struct show_table {
 
 struct cli_show {
     struct cli_show_opts opts;
-    const struct fr_run *run;
+    struct cli_model model;
     bool live; /* a terminal: a table is kept below the lines */
     bool color;
     struct show_line *lines; /* one an instance */
     struct show_held *held;  /* owns: in order; at most one an instance, and the run's end */
     struct fr_timer *timer;  /* live: the next frame */
     bool armed;
-    bool ending; /* the next frame is the last one, without a table */
+    bool ending;                          /* the next frame is the last one, without a table */
     int64_t begun_ms, drawn_ms, pause_ms; /* pause: between two frames */
     struct show_table table;
 };
+
+/* Shows what the note says. */
+void show_note(struct cli_show *show, const struct fr_note *note);
 
 /* One line for a person, control bytes already made visible. */
 void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, const char *text);

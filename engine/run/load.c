@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { EVENT_GONE = -2 }; /* idx of an event whose instance the plan has no more */
+
 static const char *stored_env(void *self, const char *name)
 {
     return json_string_value(json_object_get(self, name));
@@ -264,6 +266,8 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
         if (strcmp(fr_outcome_name((enum fr_outcome)o), run->row.outcome) == 0)
             now.outcome = (enum fr_outcome)o;
     rc = fr_sched_load_run(run->sched, &now, err);
+    if (rc == FR_OK)
+        rc = fr_store_event_last(st, run->id, &run->seq, err);
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
         rc = load_inst(run, &insts.rows[i], err);
     if (rc == FR_OK)
@@ -296,6 +300,48 @@ static enum fr_rc look_at_nodes(struct fr_run *run, struct fr_err *err)
     return FR_OK;
 }
 
+/* The number of an instance of before in this plan; EVENT_GONE: none. */
+static int64_t new_idx(const struct fr_run *run, const struct fr_inst_rows *insts, int64_t idx)
+{
+    size_t from = 0, to = insts->n;
+
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+
+        if (insts->rows[mid].idx < idx)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    uint32_t now = from < insts->n && insts->rows[from].idx == idx
+                       ? fr_plan_inst(run->plan, insts->rows[from].key)
+                       : FR_PLAN_NONE;
+    return now != FR_PLAN_NONE ? (int64_t)now : EVENT_GONE;
+}
+
+static enum fr_rc renumber_events(struct fr_run *run, const struct fr_inst_rows *insts,
+                                  struct fr_err *err)
+{
+    struct fr_event_rows events = {0};
+    enum fr_rc rc = FR_OK;
+
+    do {
+        struct fr_arena arena = {0};
+
+        rc = fr_store_events(run->env.store, run->id, &arena, &events, err);
+        for (size_t i = 0; rc == FR_OK && i < events.n; i++) {
+            struct fr_event_row *ev = &events.rows[i];
+
+            if (ev->idx < 0)
+                continue;
+            ev->idx = new_idx(run, insts, ev->idx);
+            rc = fr_store_event_add(run->env.store, run->id, ev, err);
+        }
+        fr_arena_finish(&arena);
+    } while (rc == FR_OK && events.n > 0);
+    return rc;
+}
+
 /* Another plan numbers instances anew: all rows are put again under their new numbers. */
 static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
 {
@@ -310,6 +356,7 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
         (rc = fr_store_insts_clear(st, run->id, err)) != FR_OK ||
         (rc = run_put_insts(run, err)) != FR_OK)
         return rc;
+    rc = renumber_events(run, &insts, err);
     c = (struct run_cursor){.insts = insts};
     for (size_t a = 0; rc == FR_OK && a < attempts.n; a++) {
         struct fr_attempt_row *row = &attempts.rows[a];

@@ -201,6 +201,8 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
                                     .wall_ms = wall,
                                     .inst = at->inst,
                                     .node = (uint32_t)ev->node,
+                                    .attempt_no = at->no,
+                                    .left = fr_run_output_left(run, at->inst),
                                     .bytes = bytes,
                                     .offset = log->size - bytes.n});
 }
@@ -220,7 +222,7 @@ void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         run_note(run, &(struct fr_note){.kind = FR_NOTE_FULL,
                                         .inst = at->inst,
                                         .node = (uint32_t)ev->node,
-                                        .text = ""});
+                                        .attempt_no = at->no});
     log->full = true;
     if (log->tail_failed || log->cut)
         return;

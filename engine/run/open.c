@@ -200,7 +200,8 @@ enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err)
 static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
-    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1, .kind = "running"};
+    struct fr_event_row ev = {
+        .wall = fr_sys.wall_ms(), .idx = -1, .kind = "running", .seq = run->seq = 1};
     enum fr_rc rc = fr_store_begin(st, err);
 
     if (rc != FR_OK)

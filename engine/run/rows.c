@@ -194,17 +194,26 @@ static enum fr_rc write_attempts(struct fr_run *run, struct fr_err *err)
 static enum fr_rc write_events(struct fr_run *run, const struct run_change *c, struct fr_err *err)
 {
     const struct fr_row *row = &run->acts.v[c->act].row;
-    struct fr_event_row ev = {
-        .wall = c->wall_ms, .idx = row->inst, .attempt_no = row->attempt_no, .code = row->code};
+    struct fr_event_row ev = {.wall = c->wall_ms,
+                              .idx = row->inst,
+                              .attempt_no = row->attempt_no,
+                              .code = row->code,
+                              .log_bytes = (int64_t)c->log_bytes};
     enum fr_rc rc = FR_OK;
 
     ev.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    if (row->state == FR_ST_STOPPING)
+        ev.stop_cause = fr_cause_name(row->stop_cause);
+    if (row->state == FR_ST_RETRYING)
+        ev.delay_ms = row->delay_ms;
     if (c->state) {
+        ev.seq = c->seq - c->reach;
         ev.kind = fr_state_name(row->state);
         ev.text = c->text;
         rc = fr_store_event_add(run->env.store, run->id, &ev, err);
     }
     if (rc == FR_OK && c->reach) {
+        ev.seq = c->seq;
         ev.kind = row->unreachable ? "unreachable" : "reachable";
         ev.text = run->nodes[run_node_of(run, row->inst)].reason;
         rc = fr_store_event_add(run->env.store, run->id, &ev, err);
@@ -212,10 +221,9 @@ static enum fr_rc write_events(struct fr_run *run, const struct run_change *c, s
     return rc;
 }
 
-static void times(struct fr_run *run, const struct fr_row *row)
+static void times(struct fr_run *run, const struct fr_row *row, int64_t now)
 {
     struct run_inst *in = &run->insts[row->inst];
-    int64_t now = fr_sys.wall_ms();
 
     if (!fr_state_ended(row->state) && in->ended_wall != 0)
         in->started_wall = in->ended_wall = 0; /* the user runs it again */
@@ -279,6 +287,14 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
     return fr_store_inst_put(run->env.store, run->id, &out, err);
 }
 
+/* Of the newest attempt; 0 while its node has not said it. */
+static uint64_t log_bytes(struct fr_run *run, const struct fr_row *row)
+{
+    const struct run_attempt *at = row->attempt_no > 0 ? run_attempt_find(run, row->attempt) : NULL;
+
+    return at != NULL ? at->log_bytes : 0;
+}
+
 static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err)
 {
     const struct fr_row *row = &run->acts.v[act].row;
@@ -293,10 +309,14 @@ static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err
     in->reason = run_why(run, row);
     if (in->reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
-    times(run, row);
+    times(run, row, change.wall_ms);
     change.text = in->reason;
     change.state = row->state != in->state;
     change.reach = row->unreachable != in->unreachable;
+    if (change.state || change.reach)
+        change.seq = run->seq += change.state + change.reach;
+    if (fr_state_ended(row->state) || row->state == FR_ST_RETRYING)
+        change.log_bytes = log_bytes(run, row);
     in->state = row->state;
     in->unreachable = row->unreachable;
     in->last_act = act;
@@ -328,17 +348,21 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
     if (run->row.reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     return add_change(
-        run, (struct run_change){.act = act, .text = run->row.reason, .wall_ms = wall_ms}, err);
+        run,
+        (struct run_change){
+            .act = act, .text = run->row.reason, .wall_ms = wall_ms, .seq = ++run->seq},
+        err);
 }
 
 static enum fr_rc write_run(struct fr_run *run, const struct run_change *c, struct fr_err *err)
 {
     const struct fr_run_now *now = &run->acts.v[c->act].run;
-    struct fr_event_row ev = {.wall = c->wall_ms, .idx = -1, .text = c->text};
+    struct fr_event_row ev = {.wall = c->wall_ms, .idx = -1, .text = c->text, .seq = c->seq};
     enum fr_rc rc = fr_store_run_set(run->env.store, &run->row, err);
 
     ev.kind =
         now->state == FR_RUN_OVER ? fr_outcome_name(now->outcome) : fr_run_state_name(now->state);
+    ev.cause = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
     return rc == FR_OK ? fr_store_event_add(run->env.store, run->id, &ev, err) : rc;
 }
 
@@ -409,7 +433,9 @@ static void show_change(struct fr_run *run, const struct run_change *c)
                            .inst = FR_PLAN_NONE,
                            .node = FR_PLAN_NONE,
                            .now = act->run,
-                           .text = c->text};
+                           .text = c->text,
+                           .wall_ms = c->wall_ms,
+                           .seq = c->seq};
 
     if (act->kind == FR_ACT_ROW) {
         struct run_attempt *at = run_attempt_find(run, act->row.attempt);
@@ -425,6 +451,9 @@ static void show_change(struct fr_run *run, const struct run_change *c)
         note.inst = act->row.inst;
         note.node = run_node_of(run, act->row.inst);
         note.row = act->row;
+        note.outputs = &run->insts[act->row.inst].outputs;
+        if (fr_state_ended(act->row.state) || act->row.state == FR_ST_RETRYING)
+            note.left = fr_run_output_left(run, act->row.inst);
     }
     run_note(run, &note);
 }

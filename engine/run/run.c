@@ -65,6 +65,7 @@ void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
     run_note(run, &(struct fr_note){.kind = FR_NOTE_NODE,
                                     .inst = FR_PLAN_NONE,
                                     .node = node,
+                                    .up = run->nodes[node].up,
                                     .text = b.bad ? "out of memory" : b.p});
     fr_buf_finish(&b);
 }

@@ -49,9 +49,9 @@ struct fr_run;
 
 /* What happened, for people: after the commit that made it true. */
 enum fr_note_kind {
-    FR_NOTE_STATE,   /* inst changed: row, reason */
+    FR_NOTE_STATE,   /* inst changed: row; text: the reason; outputs once it has succeeded */
     FR_NOTE_RUN,     /* the run changed: now */
-    FR_NOTE_LOG,     /* bytes of inst's output, from offset on; wall_ms of the first */
+    FR_NOTE_LOG,     /* bytes of an attempt of inst, from offset on; wall_ms of the first */
     FR_NOTE_FULL,    /* inst's log is full: its newer output is a note at its end alone */
     FR_NOTE_NODE,    /* text about node (installing, connected, unreachable since) */
     FR_NOTE_TROUBLE, /* text: the store cannot be written, a request was refused … */
@@ -63,7 +63,15 @@ struct fr_note {
     uint32_t inst, node; /* FR_PLAN_NONE where it is neither's */
     struct fr_row row;
     struct fr_run_now now;
-    const char *text; /* borrowed for the call; "" none */
+    const char *text; /* borrowed for the call, as all below; "" none */
+    /* STATE, RUN: the row that the store's story has for it (fr_event_row.seq), and the newest of
+     * two; 0: nothing of it stands there. wall_ms is the row's. */
+    int64_t seq;
+    const struct fr_strs *outputs; /* each "NAME=value"; NULL: none */
+    /* LOG, and STATE at the end of an attempt: as fr_run_output_left() */
+    uint64_t left;
+    bool up;             /* NODE: it can be reached */
+    uint32_t attempt_no; /* LOG, FULL */
     struct fr_str bytes;
     uint64_t offset;
 };

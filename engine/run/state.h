@@ -141,7 +141,9 @@ struct run_change {
     size_t act;       /* its row among the acts */
     const char *text; /* its reason; in the run's arena */
     int64_t wall_ms;
-    bool state, reach; /* an event row for the new state; for unreachable or reachable */
+    int64_t seq;        /* of its newest event row; 0: it has none */
+    bool state, reach;  /* an event row for the new state; for unreachable or reachable */
+    uint64_t log_bytes; /* at the end of an attempt: output that it wrote */
 };
 
 struct run_done {
@@ -170,6 +172,7 @@ struct fr_run {
     struct run_answer *answers; /* not yet committed */
     struct fr_file_rows files;  /* staged at submit */
     uint64_t last_ref;
+    int64_t seq;         /* of the newest event row, written or prepared */
     uint32_t base_epoch; /* of this process's connections */
 
     struct fr_exec_event *posted, **posted_last; /* posted, not yet looked at */

@@ -43,10 +43,10 @@ uint64_t fr_run_output_left(const struct fr_run *run, uint32_t inst)
     uint64_t left = 0;
 
     for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-        if (at->inst == inst && at->sent && at->ended && !at->log_end &&
+        if (at->inst == inst && at->sent && at->ended && !at->log_end && !at->log.cut &&
             at->log_bytes > at->log.size)
             left += at->log_bytes - at->log.size;
-    return run->nodes[run_node_of(run, inst)].up ? left : 0;
+    return left > 0 && run->nodes[run_node_of(run, inst)].up ? left : 0;
 }
 
 const struct fr_strs *fr_run_outputs(const struct fr_run *run, uint32_t inst)

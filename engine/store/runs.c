@@ -10,7 +10,8 @@ static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiti", sizeof(struct f
                                        SQL_RUN_ADD, 21};
 static const struct fr_sql_row requests = {"ttiiti", sizeof(struct fr_request_row), SQL_REQUEST_ADD,
                                            3};
-static const struct fr_sql_row events = {"iitititi", sizeof(struct fr_event_row), SQL_EVENT_ADD, 7};
+static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
+                                         11};
 
 static enum fr_rc read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
                             struct fr_run_rows *out, struct fr_err *err)
@@ -165,5 +166,17 @@ enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_aren
     out->n = rows.n;
     if (out->n > 0)
         out->after = out->rows[out->n - 1].seq;
+    return rc;
+}
+
+enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *seq,
+                               struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_EVENT_LAST, err, "d", run);
+
+    *seq = 0;
+    if (rc == FR_OK && fr_sql_next(st, SQL_EVENT_LAST, &rc, err))
+        *seq = fr_sql_int(st, SQL_EVENT_LAST, 0);
+    fr_sql_end(st, SQL_EVENT_LAST);
     return rc;
 }

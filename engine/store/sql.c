@@ -18,6 +18,9 @@
     "id, idx, no, generation, node, rank, home_id, boot_id, state, cause, code, reason, "          \
     "address, port, log, started_wall, ended_wall, done"
 
+#define EVENT_COLUMNS                                                                              \
+    "wall, idx, kind, attempt_no, cause, code, text, stop_cause, delay_ms, log_bytes, seq"
+
 static const char *const sql_text[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
@@ -70,11 +73,13 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_REQUEST_LIST] = "SELECT kind, arg, asked_wall, done, answer, id FROM request "
                          "WHERE run = ? AND done = 0 ORDER BY id",
     [SQL_REQUEST_ANSWER] = "SELECT answer FROM request WHERE id = ? AND done <> 0",
-    [SQL_EVENT_ADD] = "INSERT INTO event(run, seq, wall, idx, kind, attempt_no, cause, code, text) "
-                      "VALUES(?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1), "
-                      "?, ?, ?, ?, ?, ?, ?)",
-    [SQL_EVENT_LIST] = "SELECT wall, idx, kind, attempt_no, cause, code, text, seq FROM event "
-                       "WHERE run = ? AND seq > ? ORDER BY seq LIMIT 1000",
+    [SQL_EVENT_ADD] = /* again after a commit that failed: the same row */
+    "INSERT OR REPLACE INTO event(run, " EVENT_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+    "?8, ?9, ?10, ?11, "
+    "coalesce(nullif(?12, 0), (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1)))",
+    [SQL_EVENT_LIST] = "SELECT " EVENT_COLUMNS " FROM event WHERE run = ? AND seq > ? ORDER BY seq "
+                       "LIMIT 1000",
+    [SQL_EVENT_LAST] = "SELECT coalesce(max(seq), 0) FROM event WHERE run = ?",
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
     [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",

@@ -47,6 +47,7 @@ enum fr_sql {
     SQL_REQUEST_ANSWER,
     SQL_EVENT_ADD,
     SQL_EVENT_LIST,
+    SQL_EVENT_LAST,
     SQL_FILE_PUT,
     SQL_FILE_LIST,
     SQL_HASH_LIST,

@@ -230,8 +230,9 @@ struct fr_event_row {
     int64_t attempt_no;
     const char *cause;
     int64_t code;
-    const char *text;
-    int64_t seq;
+    const char *text, *stop_cause;
+    int64_t delay_ms, log_bytes;
+    int64_t seq; /* 1, 2, … in the run */
 };
 
 struct fr_event_rows {
@@ -240,12 +241,16 @@ struct fr_event_rows {
     int64_t after; /* in: show what is behind this seq; out: the seq of the last row returned */
 };
 
-/* Gives it the next seq of the run. */
+/* Adds the row, or replaces the one with its seq. seq 0: it gets the next one of the run. */
 enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
                               struct fr_err *err);
 /* At most 1000 of those with seq > out->after, in their order. */
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_event_rows *out, struct fr_err *err);
+
+/* The newest seq of the run; 0: it has no event. */
+enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *seq,
+                               struct fr_err *err);
 
 /* ---- files by content: see blob.h ---- */
 
