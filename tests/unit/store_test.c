@@ -273,6 +273,42 @@ static void test_requests_events(void)
     fr_store_close(st);
 }
 
+/* A row under a seq that is there replaces that row; other rows stay as they are. */
+static void test_event_again(void)
+{
+    struct fr_store *st = open_store();
+    struct fr_run_row row = run_row(0xf1);
+    struct fr_event_row ev = {.wall = 1, .idx = 0, .kind = "ready"};
+    struct fr_event_rows rows = {0};
+    struct fr_arena arena = {0};
+    struct fr_err err;
+    int64_t seq = -1;
+
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(fr_store_event_last(st, row.id, &seq, &err), FR_OK);
+    CHECK_INT(seq, 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_INT(fr_store_event_add(st, row.id, &ev, &err), FR_OK);
+    ev = (struct fr_event_row){.idx = 7,
+                               .kind = "retrying",
+                               .stop_cause = "stopped",
+                               .delay_ms = 20,
+                               .log_bytes = 30,
+                               .seq = 2};
+    CHECK_INT(fr_store_event_add(st, row.id, &ev, &err), FR_OK);
+    CHECK_INT(fr_store_event_last(st, row.id, &seq, &err), FR_OK);
+    CHECK_INT(seq, 3);
+    CHECK_INT(fr_store_events(st, row.id, &arena, &rows, &err), FR_OK);
+    if (CHECK_INT(rows.n, 3)) {
+        CHECK(rows.rows[0].idx == 0 && rows.rows[2].idx == 0);
+        CHECK_INT(rows.rows[1].idx, 7);
+        CHECK_TEXT(rows.rows[1].stop_cause, "stopped");
+        CHECK(rows.rows[1].delay_ms == 20 && rows.rows[1].log_bytes == 30);
+    }
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
 /* A turn that is rolled back, or whose process dies before its commit, leaves nothing. */
 static void test_atomic(void)
 {
@@ -436,6 +472,7 @@ int main(void)
     test_find();
     test_rows();
     test_requests_events();
+    test_event_again();
     test_atomic();
     test_commit_fails();
     test_blobs();
