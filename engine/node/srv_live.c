@@ -248,18 +248,22 @@ static void give_up(struct srv *s, struct srv_live *l, const char *why)
     l->starting = l->report = false;
 }
 
-/* No supervisor holds the lock, and the journal has no end. */
+/* No supervisor held the lock, and the journal had no end. A supervisor holds the lock from before
+ * its launch until behind its end, so one that is known to have launched, held no lock after that
+ * and still has no end is dead. */
 static void supervisor_died(struct srv *s, struct srv_live *l)
 {
+    bool launched = l->a->launched;
     struct fr_err err;
 
-    if (!l->a->launched && !l->a->tombstoned && srv_hand_over_again(s, l))
+    if (!launched && !l->a->tombstoned && srv_hand_over_again(s, l))
         return;
+    /* it may have written its end and gone between two looks, or only begun */
+    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK || l->a->ended ||
+        l->a->tombstoned || l->a->launched != launched)
+        return; /* the next step looks again */
     close_socket(l);
-    /* it may have written its end and gone between two looks */
-    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK || l->a->ended || l->a->tombstoned)
-        return;
-    if (!l->a->launched) {
+    if (!launched) {
         give_up(s, l, "its supervisor ended before it was ready");
     } else if (strcmp(l->a->boot, s->home.boot) != 0) {
         record_end(s, l, "the node was rebooted");

@@ -1,11 +1,13 @@
 /*
  * Races on a node, each made to happen at its one moment: a record that another process writes just
- * before ours, commands for attempts that wait or run, the lease's clock; and what an error says of
- * a command that has a secret and cannot start.
+ * before ours, a supervisor that begins while a later serve looks at it, commands for attempts that
+ * wait or run, the lease's clock; and what an error says of a command that has a secret and cannot
+ * start.
  */
 #include "engine/node/journal.h"
 #include "tests/unit/node_client.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -301,6 +303,61 @@ static void test_secret_in_error(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* What a supervisor does between two looks of a later serve: it is held before it takes its log,
+ * and goes on when that serve has found no lock there. */
+static char log_path[150], take_gate[100], up_gate[100];
+static bool looked;
+
+static int hold_log(const char *path, int flags, mode_t mode)
+{
+    if (strcmp(path, log_path) == 0 && (flags & O_CREAT) != 0)
+        close(open(take_gate, O_RDONLY));
+    return fr_sys_real.open(path, flags, mode);
+}
+
+static int look_early(const char *path, int flags, mode_t mode)
+{
+    int fd = fr_sys_real.open(path, flags, mode), e = errno;
+
+    if (strcmp(path, log_path) == 0 && !looked) {
+        looked = true;
+        close(open(take_gate, O_WRONLY));
+        close(open(up_gate, O_RDONLY)); /* it was launched */
+    }
+    errno = e;
+    return fd;
+}
+
+/* A supervisor that begins while a later serve looks at its lock is not taken for dead. */
+static void test_late_launch(void)
+{
+    char script[200], id[FR_ID_TEXT];
+    struct fr_str words[3];
+    struct fr_msg m;
+
+    check_row("a launch behind the look at the lock");
+    snprintf(take_gate, sizeof(take_gate), "%s/take", home);
+    snprintf(up_gate, sizeof(up_gate), "%s/up", home);
+    CHECK(mkfifo(take_gate, 0600) == 0 && mkfifo(up_gate, 0600) == 0);
+    snprintf(script, sizeof(script), ": > %s; exec sleep 1000", up_gate);
+    m = sh_prepare(words, script, true);
+    m.prepare.run = any; /* the run of the connection */
+    fr_id_text(m.prepare.attempt, id);
+    snprintf(log_path, sizeof(log_path), "%s/log/%s", home, id);
+    fr_sys.open = hold_log;
+    struct client c = client_open(home, "flownode", 11);
+    client_send(&c, &m);
+    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_PREPARED);
+    CHECK_INT(client_close(&c, false), 0);
+    fr_sys.open = look_early;
+    c = client_open(home, "flownode", 12);
+    fr_sys = fr_sys_real;
+    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_RUNNING);
+    client_stop(&c, m.prepare.attempt, 0);
+    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_STOPPED);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 int main(void)
 {
     struct fr_err err;
@@ -317,6 +374,7 @@ int main(void)
     test_queued();
     test_not_started();
     test_secret_in_error();
+    test_late_launch();
     CHECK(fr_remove_tree(home, &err) == FR_OK);
     return check_done();
 }
