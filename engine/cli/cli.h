@@ -166,6 +166,7 @@ struct cli_drive {
     struct fr_store *store;
     struct fr_loop loop;
     struct fr_host *host;
+    struct fr_nodes *nodes;
     struct cli_out *out; /* all that is printed meanwhile */
     struct cli_show *show;
     struct fr_run_env env;

@@ -33,6 +33,13 @@ enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, 
     if (rc == FR_OK)
         rc = fr_host_create(&d->loop, d->store, &d->host, err);
     if (rc == FR_OK)
+        rc = fr_nodes_create(&d->nodes,
+                             &(struct fr_nodes_args){.loop = &d->loop,
+                                                     .control = fr_store_home_id(d->store),
+                                                     .flownode_dir = d->paths.flownode_dir,
+                                                     .home = fr_store_home(d->store)},
+                             err);
+    if (rc == FR_OK)
         rc = cli_out_create(&d->out, &d->loop, how->json, err);
     so.loop = &d->loop;
     so.out = d->out;
@@ -43,7 +50,7 @@ enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, 
     d->env = (struct fr_run_env){.loop = &d->loop,
                                  .store = d->store,
                                  .view = cli_show_view(d->show),
-                                 .flownode_dir = d->paths.flownode_dir,
+                                 .nodes = d->nodes,
                                  .self = d->paths.self,
                                  .program = cli_program,
                                  .program_arg = &d->paths,
@@ -60,6 +67,7 @@ void cli_drive_finish(struct cli_drive *d)
         cli_out_drain(d->out, &leave); /* what went wrong before the run, or behind it */
     cli_out_destroy(d->out);
     fr_host_destroy(d->host);
+    fr_nodes_destroy(d->nodes);
     fr_loop_destroy(&d->loop);
     fr_store_close(d->store);
     cli_paths_finish(&d->paths);

@@ -94,14 +94,8 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
                           struct fr_err *err)
 {
     struct fr_exec_node *nodes = fr_sys.alloc(spec->n_nodes * sizeof(*nodes));
-    struct fr_exec_node_args args = {.loop = &d->loop,
-                                     .sink = {on_event, c},
-                                     .nodes = nodes,
-                                     .n = spec->n_nodes,
-                                     .control = fr_store_home_id(d->store),
-                                     .base_epoch = 1,
-                                     .flownode_dir = d->paths.flownode_dir,
-                                     .home = fr_store_home(d->store)};
+    struct fr_nodes_run args = {
+        .epoch = 1, .nodes = nodes, .n = spec->n_nodes, .sink = {on_event, c}};
     int64_t until = fr_sys.mono_ms() + CHECK_MS;
     enum fr_rc rc;
 
@@ -109,8 +103,8 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
     for (size_t i = 0; i < spec->n_nodes; i++)
         nodes[i] = fr_exec_node_of(&spec->nodes[i]);
-    if ((rc = fr_id_new(&args.run, err)) == FR_OK)
-        rc = fr_exec_node_create(&c->exec, &args, err);
+    if ((rc = fr_id_new(&args.id, err)) == FR_OK)
+        rc = fr_nodes_join(d->nodes, &args, &c->exec, err);
     for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
         rc = c->exec.ops->connect(c->exec.self, i, err);
     while (rc == FR_OK && c->left > 0 && fr_sys.mono_ms() < until)

@@ -27,13 +27,14 @@ struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind)
         fr_arena_finish(&ev->arena);
     else if ((ev = fr_sys.alloc(sizeof(*ev))) == NULL)
         return NULL;
-    *ev = (struct fr_exec_event){.kind = kind, .node = ch->index};
+    *ev = (struct fr_exec_event){.kind = kind};
     return ev;
 }
 
-void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev)
+void fr_chan_try_again(struct fr_chan *ch)
 {
-    ch->ex->sink.post(ch->ex->sink.arg, ev);
+    ch->failed = true;
+    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
 }
 
 /* sshd limits logins in progress: once the node has answered, another may connect. */
@@ -85,8 +86,7 @@ static int64_t next_pause(struct fr_chan *ch)
 
 void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
 {
-    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_DOWN);
-    int64_t pause, retry_for;
+    int64_t pause;
     bool final;
 
     ch->fenced = ch->fenced || err->rc == FR_BUSY;
@@ -109,16 +109,11 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
         fr_loop_arm(ch->ex->loop, ch->timer, -1);
     else
         fr_loop_arm_in(ch->ex->loop, ch->timer, pause);
-    if (ev == NULL)
-        return; /* no memory to say so; the pause goes on */
-    retry_for = ch->node->retry_for_ms;
-    ev->down = (struct fr_exec_down){.retry_ms = pause,
-                                     .since_ms = ch->away_ms,
-                                     .until_ms = retry_for == 0 ? -1 : ch->away_ms + retry_for,
-                                     .silent = silent};
-    ev->err = *err;
-    fr_while(&ev->err, "node %s", ch->node->name);
-    fr_chan_post(ch, ev);
+    for (struct fr_use *use = ch->uses; use != NULL; use = use->next) {
+        use->up_due = false;
+        if (use->since_ms >= 0)
+            fr_use_down(use, err, pause, silent);
+    }
 }
 
 static void lost_with(struct fr_chan *ch, enum fr_rc rc, const char *text)
@@ -163,18 +158,18 @@ static void send_hello(struct fr_chan *ch)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
 
-    ch->epoch = (uint64_t)ch->ex->args.base_epoch << 32 | ++ch->ex->connects;
+    ch->up.epoch = (uint64_t)ch->ex->epoch << 32 | ++ch->ex->connects;
     m.hello = (struct fr_hello){
         .proto_min = FR_PROTO_MIN,
         .proto_max = FR_PROTO_MAX,
-        .home = ch->ex->args.run,
+        .home = ch->ex->fence,
         .boot = fr_str_of(ch->ex->owner),
-        .epoch = ch->epoch,
+        .epoch = ch->up.epoch,
         .mono_ms = fr_sys.mono_ms(),
         .wall_ms = fr_sys.wall_ms(),
-        .keep_days = (uint32_t)ch->node->keep_days,
-        .keep_bytes = (uint64_t)ch->node->keep_bytes,
-        .same_disk = ch->node->transport == FR_TRANSPORT_LOCAL,
+        .keep_days = (uint32_t)ch->node.keep_days,
+        .keep_bytes = (uint64_t)ch->node.keep_bytes,
+        .same_disk = ch->node.transport == FR_TRANSPORT_LOCAL,
     };
     ch->ping_ms = m.hello.mono_ms;
     fr_chan_put(ch, &m);
@@ -228,6 +223,28 @@ static bool is_word(struct fr_str s)
     return s.n <= 64;
 }
 
+/* Keeps what the node says of itself. */
+static void keep_hello(struct fr_chan *ch, const struct fr_hello *h)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    ch->rtt_ms = now - ch->ping_ms;
+    ch->offset_ms = h->mono_ms - now;
+    if (!fr_id_eq(ch->up.home, h->home) || !fr_str_is(h->boot, ch->boot_id)) {
+        snprintf(ch->boot_id, sizeof(ch->boot_id), "%.*s", (int)h->boot.n, h->boot.p);
+        ch->machine++;
+    }
+    snprintf(ch->build, sizeof(ch->build), "%.*s", (int)h->build.n, h->build.p);
+    ch->up = (struct fr_exec_up){
+        .home = h->home,
+        .boot = fr_str_of(ch->boot_id),
+        .build = fr_str_of(ch->build),
+        .epoch = ch->up.epoch,
+        .wall_offset_ms = h->wall_ms - fr_sys.wall_ms(),
+        .how = fr_str_of(ch->link.ops->name),
+    };
+}
+
 enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
                          struct fr_err *err)
 {
@@ -242,35 +259,20 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
         rc = fr_chan_time(h->wall_ms, err);
     if (rc == FR_OK && !(is_word(h->boot) && is_word(h->build)))
         rc = fr_fail(err, FR_PROTO, "a hello whose boot id or build is no word");
-    if (rc != FR_OK) {
-        fr_exec_event_free(ev);
+    if (rc == FR_OK)
+        keep_hello(ch, h);
+    fr_exec_event_free(ev);
+    if (rc != FR_OK)
         return rc;
-    }
     ch->state = FR_CHAN_UP;
     release_slot(ch);
     ch->was_up = true;
     ch->pause_ms = 0;
     ch->away_ms = -1;
     ch->up_ms = now;
-    ch->rtt_ms = now - ch->ping_ms;
-    ch->offset_ms = h->mono_ms - now;
-    if (!fr_id_eq(ch->home, h->home) || !fr_str_is(h->boot, ch->boot_id)) {
-        ch->home = h->home;
-        snprintf(ch->boot_id, sizeof(ch->boot_id), "%.*s", (int)h->boot.n, h->boot.p);
-        ch->machine++;
-    }
-    ev->kind = FR_EXEC_UP;
-    ev->up = (struct fr_exec_up){
-        .home = h->home,
-        .boot = h->boot,
-        .build = h->build,
-        .epoch = ch->epoch,
-        .offset_ms = ch->offset_ms,
-        .wall_offset_ms = h->wall_ms - fr_sys.wall_ms(),
-        .rtt_ms = ch->rtt_ms,
-        .how = fr_str_of(ch->link.ops->name),
-    };
-    fr_chan_post(ch, ev);
+    for (struct fr_use *use = ch->uses; use != NULL; use = use->next)
+        if (use->since_ms >= 0 && (rc = fr_use_up(use, err)) != FR_OK)
+            return rc;
     ch->rate_since_ms = now;
     ch->due_ms = now;
     grant(ch, ch->window);
@@ -323,7 +325,7 @@ static enum fr_rc feed_boot(struct fr_chan *ch, const char **p, size_t *n, struc
     if (rc != FR_OK)
         return rc;
     if (ch->boot.note.n > 0 && !ch->boot.note.bad)
-        fr_chan_note(ch, ch->boot.note.p);
+        fr_chan_tell(ch, FR_EXEC_NOTE, ch->boot.note.p);
     ch->boot.note.n = 0;
     if (ch->boot.program != NULL)
         release_slot(ch);
@@ -460,27 +462,25 @@ static void on_flush(void *arg)
     fr_chan_flush(arg);
 }
 
-enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, struct fr_err *err)
+enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, const struct fr_exec_node *node,
+                        struct fr_err *err)
 {
-    *ch = (struct fr_chan){.ex = ex, .index = index, .node = &ex->args.nodes[index], .away_ms = -1};
+    *ch = (struct fr_chan){.ex = ex, .node = *node, .away_ms = -1};
     ch->flush = (struct fr_post){.run = on_flush, .arg = ch};
     ch->hash = (struct fr_post){.run = fr_xfer_hash, .arg = ch};
     ch->asked.last = &ch->asked.first;
     ch->acks.last = &ch->acks.first;
     reset_connection(ch);
     if (fr_loop_timer(ex->loop, on_timer, ch, &ch->timer) != FR_OK)
-        return fr_fail(err, FR_NOMEM, "no memory for node %s", ch->node->name);
+        return fr_fail(err, FR_NOMEM, "no memory for node %s", node->name);
     return FR_OK;
 }
 
 void fr_chan_finish(struct fr_chan *ch)
 {
-    if (ch->ex == NULL)
-        return;
+    release_slot(ch);
     fr_loop_withdraw(ch->ex->loop, &ch->flush);
     fr_loop_withdraw(ch->ex->loop, &ch->hash);
-    if (ch->state == FR_CHAN_UP)
-        fr_chan_flush(ch); /* the last acknowledgements */
     fr_link_destroy(&ch->link);
     fr_link_destroy(&ch->ask);
     fr_buf_finish(&ch->answer);
@@ -488,8 +488,7 @@ void fr_chan_finish(struct fr_chan *ch)
     fr_loop_untimer(ch->ex->loop, &ch->timer);
     reset_connection(ch);
     fr_wire_finish(&ch->in);
-    fr_pend_finish(ch);
-    fr_xfer_finish(ch);
+    fr_arena_finish(&ch->arena);
     fr_buf_finish(&ch->folders);
     fr_exec_event_free(ch->spare);
     ch->spare = NULL;

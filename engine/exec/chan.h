@@ -6,9 +6,11 @@
  *   chan_ping.c limits for silence: while connecting, and of a node that is up
  *   chan_msg.c  what came from the node, turned into events
  *   route.c     which link a node is reached by
- *   pend.c      commands waiting for their answer, and the logs that are followed
+ *   pend.c      commands waiting for their answer
+ *   track.c     the run of each attempt, and how far its log has come
  *   xfer.c      puts and gets
- *   node.c      the executor: fr_exec_ops over an array of channels
+ *   nodes.c     all channels of the process, and the runs that use them
+ *   node.c      the executor of a run: its commands become messages
  */
 #ifndef FR_EXEC_CHAN_H
 #define FR_EXEC_CHAN_H
@@ -18,7 +20,8 @@
 #include "engine/exec/sshconf.h"
 
 enum {
-    FR_CHAN_QUIET_MS = 30000 /* the link took none of the bytes that wait for it */
+    FR_CHAN_QUIET_MS = 30000, /* the link took none of the bytes that wait for it */
+    FR_CHAN_BUCKETS = 64
 };
 
 enum fr_chan_state {
@@ -29,12 +32,32 @@ enum fr_chan_state {
     FR_CHAN_PAUSING /* back-off */
 };
 
+/* A run at a channel. It hears of the node from its first command on. */
+struct fr_use {
+    struct fr_use *next;   /* of the channel */
+    struct fr_joined *run; /* borrows */
+    struct fr_chan *ch;    /* borrows */
+    size_t index;          /* of the node, in the run's list */
+    int64_t since_ms;      /* of the first command; -1: none yet */
+    bool up_due;           /* it joined while the node was up: UP is still to be posted */
+};
+
+/* A run, as its executor. */
+struct fr_joined {
+    struct fr_nodes *ex; /* borrows */
+    struct fr_id id;
+    struct fr_exec_sink sink;
+    struct fr_use *uses; /* owns; one a node */
+    size_t n;
+};
+
 /* A command without an answer: sent when the node is up, and again after each reconnection. */
 struct fr_pend {
     struct fr_pend *next;
+    struct fr_use *use; /* borrows: whose it is */
     enum fr_msg_type type;
     struct fr_id attempt;
-    uint64_t ref;        /* list, facts */
+    uint64_t ref, asked; /* list, facts: the channel's, and the run's */
     bool go_now;         /* prepare */
     bool sent;           /* on this connection */
     uint32_t machine;    /* the channel's machine when it was first sent */
@@ -46,49 +69,55 @@ struct fr_pends { /* owns its commands, oldest first */
     struct fr_pend *first, **last;
 };
 
-/* A log that is followed, from have on. */
-struct fr_follow {
-    struct fr_follow *next;
+/* An attempt that a run sent a command about, until it acknowledges its end. */
+struct fr_tracked {
+    struct fr_tracked *next; /* of its bucket */
+    struct fr_use *use;      /* borrows: whose it is */
     struct fr_id attempt;
-    uint64_t have; /* bytes posted so far */
-    uint64_t tail; /* of the tail, too */
+    bool followed; /* its log is, from have on */
     bool ended;
+    uint64_t have;      /* bytes posted so far */
+    uint64_t tail;      /* of the tail, too */
     uint64_t log_bytes; /* once ended */
 };
 
 struct fr_xfer; /* a put or a get */
 
 struct fr_chan {
-    struct fr_nodes *ex; /* borrows: the executor */
-    size_t index;
-    const struct fr_exec_node *node; /* borrows */
+    struct fr_chan *next;     /* of ex */
+    struct fr_nodes *ex;      /* borrows */
+    struct fr_arena arena;    /* owns the text of node */
+    struct fr_exec_node node; /* how the node is reached */
+    struct fr_use *uses;      /* the runs that use it */
     enum fr_chan_state state;
-    struct fr_link link;    /* owns; made at the first connect */
-    struct fr_link ask;     /* owns: `ssh -G`, before there is a link */
-    struct fr_buf answer;   /* owns: what it printed */
+    struct fr_link link;        /* owns; made at the first connect */
+    struct fr_link ask;         /* owns: `ssh -G`, before there is a link */
+    struct fr_buf answer;       /* owns: what it printed */
     struct fr_arena conf_arena; /* owns what conf points to */
     struct fr_ssh_conf conf;    /* of a node behind SSH that has a link */
-    struct fr_timer *timer; /* pings while up, deadline while connecting, the pause's end */
-    struct fr_buf folders;  /* owns: boot's, made with the link */
+    struct fr_timer *timer;     /* pings while up, deadline while connecting, the pause's end */
+    struct fr_buf folders;      /* owns: boot's, made with the link */
     struct fr_boot boot;
     bool booting;
     struct fr_wire_in in;
     struct fr_buf out;           /* owns: frames to send, in order */
     struct fr_post flush;        /* sends the commands of one turn together */
     struct fr_pends asked, acks; /* commands without an answer; ack_end without a later pong */
-    struct fr_follow *follows;
-    struct fr_xfer *xfers;       /* the first put and the first get are active */
+    struct fr_tracked *tracked[FR_CHAN_BUCKETS]; /* owns; by attempt */
+    size_t n_followed;
+    struct fr_xfer *xfers;       /* the first put and the first get of each run are active */
+    uint64_t last_ref;           /* of a request: runs number theirs without regard to others */
+    uint64_t turns;              /* pieces of puts sent: whose turn it is */
     struct fr_post hash;         /* the next slice of a file that came */
     struct fr_exec_event *spare; /* owns: the next message is decoded into its arena */
-    uint64_t epoch;
-    struct fr_id home; /* of the newest hello */
-    char boot_id[40];
+    struct fr_exec_up up;        /* of the newest hello; its texts are … */
+    char boot_id[65], build[65];
     uint32_t machine;    /* counts changes of home or boot id */
     int64_t received_ms; /* last byte from the node, or progress while connecting */
     int64_t written_ms;  /* the link last took bytes, or there were none for it */
     int64_t opened_ms;
-    int64_t away_ms;  /* this outage began; -1: none, it is up */
-    int64_t ping_ms;  /* last ping sent */
+    int64_t away_ms;       /* this outage began; -1: none, it is up */
+    int64_t ping_ms;       /* last ping sent */
     int64_t unanswered_ms; /* first ping sent since the last byte came; -1: none */
     int64_t pause_ms;      /* the next pause between two tries */
     int64_t offset_ms;
@@ -97,11 +126,11 @@ struct fr_chan {
     bool link_up;
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */
     bool unknown_ref_logged; /* an error for an unknown ref was logged on this connection */
-    bool failed;     /* no memory for what was to be sent: falls at the next tick */
-    uint32_t serial; /* of the connection; changes when it is lost */
-    int64_t due_ms;  /* of the next look at it: a late one was our own doing */
-    int64_t rtt_ms;  /* of the offset's measurement */
-    uint64_t credit; /* bulk bytes we may send */
+    bool failed;             /* no memory for what was to be sent: falls at the next tick */
+    uint32_t serial;         /* of the connection; changes when it is lost */
+    int64_t due_ms;          /* of the next look at it: a late one was our own doing */
+    int64_t rtt_ms;          /* of the offset's measurement */
+    uint64_t credit;         /* bulk bytes we may send */
     int64_t window,
         owed;        /* bulk bytes the node may have in flight; received and not granted again */
     int64_t allowed; /* granted, and not yet received: a node that sends more is cut off */
@@ -112,20 +141,36 @@ struct fr_chan {
 
 struct fr_nodes {
     struct fr_loop *loop;
-    struct fr_exec_sink sink;
-    struct fr_exec_node_args args;
-    struct fr_ship *ship;   /* owns: flownode for each machine type */
+    struct fr_nodes_args args;
+    struct fr_id fence; /* sent in hello */
+    uint32_t epoch;
+    struct fr_ship *ship;       /* owns: flownode for each machine type */
     struct fr_buf ssh_defaults; /* owns: what `ssh -G` prints without a configuration */
-    uint32_t connects;      /* for the epoch */
-    char owner[FR_ID_TEXT]; /* of this process alone: a copy of its home has another */
-    size_t connecting;      /* channels that hold one of FR_EXEC_CONNECTS */
-    struct fr_post kick;    /* starts queued connects, from the loop's turn */
-    struct fr_chan *chans;
-    size_t n;
+    uint32_t connects;          /* for the epoch */
+    char owner[FR_ID_TEXT];     /* of this process alone: a copy of its home has another */
+    size_t connecting;          /* channels that hold one of FR_EXEC_CONNECTS */
+    struct fr_post kick;        /* starts queued connects, from the loop's turn */
+    struct fr_chan *chans;      /* owns; in the order in which they were made */
 };
 
+/* nodes.c */
+/* A command of the run is about to be given: the node is connected, or the run hears UP at once. */
+void fr_use_begin(struct fr_use *use);
+void fr_use_post(struct fr_use *use, struct fr_exec_event *ev);
+/* Posts UP to the run. FR_NOMEM: it was not. */
+enum fr_rc fr_use_up(struct fr_use *use, struct fr_err *err);
+/* Posts DOWN. A run that came while the node was away counts from its first command. */
+void fr_use_down(struct fr_use *use, const struct fr_err *err, int64_t pause, bool silent);
+/* Posts the text to all runs that use the node. */
+void fr_chan_tell(struct fr_chan *ch, enum fr_exec_kind kind, const char *text);
+
+/* node.c */
+extern const struct fr_exec_ops fr_node_ops;
+void fr_joined_leave(void *joined); /* destroy of these ops */
+
 /* chan.c */
-enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, size_t index, struct fr_err *err);
+enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, const struct fr_exec_node *node,
+                        struct fr_err *err);
 void fr_chan_connect(struct fr_chan *ch); /* also ends a pause */
 void fr_chan_needed(struct fr_chan *ch);  /* a command waits: connects when idle */
 void fr_chan_start(struct fr_chan *ch);   /* from QUEUED, in the loop's turn */
@@ -143,9 +188,11 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
 /* Counts bulk bytes that came, and grants new credit when enough is used. FR_PROTO: more came than
  * credit allowed. */
 enum fr_rc fr_chan_received_bulk(struct fr_chan *ch, size_t bytes, struct fr_err *err);
-/* A new event of this channel, to be filled and posted; NULL: no memory. */
+/* A new event, to be filled and posted; NULL: no memory. */
 struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind);
-void fr_chan_post(struct fr_chan *ch, struct fr_exec_event *ev);
+/* No memory to say something that must be said: the connection ends, and the next one tries again.
+ */
+void fr_chan_try_again(struct fr_chan *ch);
 
 /* route.c: makes ch->link, or begins to ask for the SSH configuration and opens the link when that
  * is known; sets booting. Posts a note on the way taken, and the configuration. */
@@ -164,7 +211,6 @@ void fr_chan_queued(struct fr_chan *ch); /* out has grown: the next ping comes s
 enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err);
 
 /* chan_msg.c */
-void fr_chan_note(struct fr_chan *ch, const char *text); /* posts a FR_EXEC_NOTE */
 /* Takes ev, into whose arena m was decoded. */
 enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
                            struct fr_err *err);
@@ -173,30 +219,39 @@ enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr
 enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err);
 
 /* pend.c */
-enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
+/* ref: the run's, of list and facts; 0. */
+enum fr_rc fr_pend_add(struct fr_use *use, const struct fr_msg *m, struct fr_id attempt,
                        uint64_t ref, struct fr_err *err);
 void fr_pend_send(struct fr_chan *ch); /* all of them, on a new connection */
 void fr_pend_state(struct fr_chan *ch, const struct fr_state *s);
 /* Drops the commands that a message of type by answers; true: there were some. */
 bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by);
 bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt);
-bool fr_pend_ref(struct fr_chan *ch, uint64_t ref); /* drops the request; false: unknown */
+/* Drops the request, and gives whose it was and by which number; false: unknown. */
+bool fr_pend_ref(struct fr_chan *ch, uint64_t ref, struct fr_use **use, uint64_t *asked);
 void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms);
-void fr_pend_finish(struct fr_chan *ch);
-enum fr_rc fr_follow_add(struct fr_chan *ch, struct fr_id attempt, uint64_t offset,
+void fr_pend_leave(struct fr_use *use); /* drops those of the run */
+
+/* track.c */
+struct fr_tracked *fr_tracked_find(const struct fr_chan *ch, struct fr_id attempt);
+/* Finds it or adds it; it belongs to use from now on. NULL: no memory. */
+struct fr_tracked *fr_track(struct fr_use *use, struct fr_id attempt);
+void fr_untrack(struct fr_chan *ch, struct fr_id attempt);
+void fr_track_leave(struct fr_use *use); /* drops those of the run */
+enum fr_rc fr_follow_add(struct fr_use *use, struct fr_id attempt, uint64_t offset,
                          struct fr_err *err);
-struct fr_follow *fr_follow_find(struct fr_chan *ch, struct fr_id attempt);
-void fr_follow_drop(struct fr_chan *ch, struct fr_id attempt);
+void fr_follow_end(struct fr_chan *ch, struct fr_tracked *t);
+void fr_follow_send(struct fr_chan *ch); /* all of them, on a new connection */
 
 /* xfer.c */
-enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_file *v, size_t n,
+enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_exec_file *v, size_t n,
                        struct fr_err *err);
-enum fr_rc fr_xfer_get(struct fr_chan *ch, const struct fr_exec_get *get, struct fr_err *err);
+enum fr_rc fr_xfer_get(struct fr_use *use, const struct fr_exec_get *get, struct fr_err *err);
 void fr_xfer_restart(struct fr_chan *ch); /* a new connection */
 void fr_xfer_pump(struct fr_chan *ch);    /* sends as much as credit and room allow */
 /* A message with a transfer's ref; false: no such transfer. ev is borrowed. */
 bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m);
-void fr_xfer_hash(void *chan); /* the next slice of a file that came */
-void fr_xfer_finish(struct fr_chan *ch);
+void fr_xfer_hash(void *chan);          /* the next slice of a file that came */
+void fr_xfer_leave(struct fr_use *use); /* drops those of the run */
 
 #endif

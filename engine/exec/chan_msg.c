@@ -6,38 +6,54 @@
 
 enum { OUT_ENOUGH = 64 << 10, TIME_BITS = 53 };
 
+/* The run of an attempt that was not sent to this node, where it uses this one, too. */
+static struct fr_use *elsewhere(const struct fr_chan *ch, struct fr_id attempt)
+{
+    for (const struct fr_chan *c = ch->ex->chans; c != NULL; c = c->next) {
+        const struct fr_tracked *t = fr_tracked_find(c, attempt);
+
+        for (struct fr_use *use = t != NULL ? ch->uses : NULL; use != NULL; use = use->next)
+            if (use->run == t->use->run)
+                return use;
+    }
+    return NULL;
+}
+
 static void post(struct fr_chan *ch, struct fr_exec_event *ev, enum fr_exec_kind kind,
                  struct fr_id attempt)
 {
+    const struct fr_tracked *t = fr_tracked_find(ch, attempt);
+    struct fr_use *use = t != NULL ? t->use : elsewhere(ch, attempt);
+
+    if (use == NULL) { /* acknowledged, or of a run that has left */
+        fr_exec_event_free(ev);
+        return;
+    }
     ev->kind = kind;
     ev->attempt = attempt;
-    fr_chan_post(ch, ev);
+    fr_use_post(use, ev);
 }
 
-void fr_chan_note(struct fr_chan *ch, const char *text)
+static void post_log_end(struct fr_chan *ch, struct fr_tracked *t)
 {
-    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_NOTE);
-
-    if (ev == NULL)
-        return; /* a note less */
-    ev->text = fr_str_of(fr_arena_dup(&ev->arena, text));
-    fr_chan_post(ch, ev);
-}
-
-static void post_log_end(struct fr_chan *ch, struct fr_follow *f)
-{
-    struct fr_id attempt = f->attempt;
     struct fr_exec_event *ev;
 
-    if (!f->ended || f->have < f->log_bytes)
+    if (!t->ended || t->have < t->log_bytes)
         return;
     ev = fr_chan_event(ch, FR_EXEC_LOG_END);
     if (ev == NULL) { /* the reconnection repeats ended, and with it this event */
         ch->failed = true;
         return;
     }
-    fr_follow_drop(ch, attempt);
-    post(ch, ev, FR_EXEC_LOG_END, attempt);
+    fr_follow_end(ch, t);
+    post(ch, ev, FR_EXEC_LOG_END, t->attempt);
+}
+
+static struct fr_tracked *followed(const struct fr_chan *ch, struct fr_id attempt)
+{
+    struct fr_tracked *t = fr_tracked_find(ch, attempt);
+
+    return t != NULL && t->followed ? t : NULL;
 }
 
 enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
@@ -51,7 +67,7 @@ enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
 static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struct fr_exec_event *ev,
                          struct fr_err *err)
 {
-    struct fr_follow *f = fr_follow_find(ch, l->attempt);
+    struct fr_tracked *f = followed(ch, l->attempt);
     uint64_t skip;
     enum fr_rc rc = fr_chan_received_bulk(ch, l->bytes.n, err);
 
@@ -87,7 +103,7 @@ static enum fr_rc on_log(struct fr_chan *ch, const struct fr_log_piece *l, struc
 static enum fr_rc on_tail(struct fr_chan *ch, const struct fr_tail_piece *t,
                           struct fr_exec_event *ev, struct fr_err *err)
 {
-    struct fr_follow *f = fr_follow_find(ch, t->attempt);
+    struct fr_tracked *f = followed(ch, t->attempt);
     enum fr_rc rc = fr_chan_received_bulk(ch, t->bytes.n, err);
 
     if (rc == FR_OK)
@@ -107,14 +123,13 @@ static enum fr_rc on_tail(struct fr_chan *ch, const struct fr_tail_piece *t,
 
 static void on_ended(struct fr_chan *ch, const struct fr_ended *e, struct fr_exec_event *ev)
 {
-    struct fr_follow *f;
-    struct fr_id attempt = e->attempt;
+    struct fr_tracked *f = followed(ch, e->attempt);
     uint64_t log_bytes = e->log_bytes;
 
-    fr_pend_answered(ch, attempt, FR_MSG_ENDED);
+    fr_pend_answered(ch, e->attempt, FR_MSG_ENDED);
     ev->ended = *e;
-    post(ch, ev, FR_EXEC_ENDED, attempt);
-    if ((f = fr_follow_find(ch, attempt)) == NULL)
+    post(ch, ev, FR_EXEC_ENDED, e->attempt);
+    if (f == NULL)
         return;
     f->ended = true;
     f->log_bytes = log_bytes;
@@ -150,6 +165,7 @@ static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr
 {
     const struct fr_error *e = &m->error;
     enum fr_rc rc = e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc;
+    struct fr_use *use;
 
     if (e->ref == 0) {
         fr_fail(err, rc, "the node ends the connection: %.*s", (int)e->text.n, e->text.p);
@@ -160,29 +176,31 @@ static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr
         fr_exec_event_free(ev);
         return FR_OK;
     }
-    if (!fr_pend_ref(ch, e->ref)) {
+    if (!fr_pend_ref(ch, e->ref, &use, &ev->ref)) {
         if (!ch->unknown_ref_logged)
-            fr_log(FR_LOG_WARN, "exec", "node=%s error for an unknown ref: %.*s", ch->node->name,
+            fr_log(FR_LOG_WARN, "exec", "node=%s error for an unknown ref: %.*s", ch->node.name,
                    (int)e->text.n, e->text.p);
         ch->unknown_ref_logged = true;
         fr_exec_event_free(ev);
         return FR_OK;
     }
-    ev->ref = e->ref;
-    fr_fail(&ev->err, rc, "node %s: %.*s", ch->node->name, (int)e->text.n, e->text.p);
-    post(ch, ev, FR_EXEC_FAILED, (struct fr_id){0});
+    ev->kind = FR_EXEC_FAILED;
+    fr_fail(&ev->err, rc, "node %s: %.*s", ch->node.name, (int)e->text.n, e->text.p);
+    fr_use_post(use, ev);
     return FR_OK;
 }
 
 static void on_answer(struct fr_chan *ch, uint64_t ref, enum fr_exec_kind kind,
                       struct fr_exec_event *ev)
 {
-    if (!fr_pend_ref(ch, ref)) { /* asked on an earlier connection, and answered there */
-        fr_exec_event_free(ev);
+    struct fr_use *use;
+
+    if (!fr_pend_ref(ch, ref, &use, &ev->ref)) {
+        fr_exec_event_free(ev); /* asked on an earlier connection, and answered there */
         return;
     }
-    ev->ref = ref;
-    post(ch, ev, kind, (struct fr_id){0});
+    ev->kind = kind;
+    fr_use_post(use, ev);
 }
 
 /* Takes messages about an attempt. False: m is about something else, and the caller keeps ev. */
@@ -278,8 +296,9 @@ enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr
         on_answer(ch, m->facts_are.ref, FR_EXEC_FACTS, ev);
         return FR_OK;
     case FR_MSG_LEASED:
+        ev->kind = FR_EXEC_LEASED;
         ev->leased = m->leased;
-        post(ch, ev, FR_EXEC_LEASED, (struct fr_id){0});
+        fr_use_post(ch->uses, ev);
         return FR_OK;
     default:
         rc = about_connection(ch, m, err);

@@ -4,7 +4,7 @@
 /* A node without commands, logs or transfers is pinged less often. */
 static int64_t ping_every(const struct fr_chan *ch)
 {
-    bool busy = ch->asked.first != NULL || ch->acks.first != NULL || ch->follows != NULL ||
+    bool busy = ch->asked.first != NULL || ch->acks.first != NULL || ch->n_followed > 0 ||
                 ch->xfers != NULL || ch->out.n > 0;
 
     return busy ? FR_PING_MS : FR_PING_IDLE_MS;
@@ -27,7 +27,7 @@ void fr_chan_explain(const struct fr_chan *ch, struct fr_err *err, bool ran)
 
 bool fr_chan_slow(struct fr_chan *ch, int64_t now)
 {
-    int64_t limit_ms = ch->node->connect_ms > 0 ? ch->node->connect_ms : FR_SSH_CONNECT_MS;
+    int64_t limit_ms = ch->node.connect_ms > 0 ? ch->node.connect_ms : FR_SSH_CONNECT_MS;
     struct fr_err err = {0};
     char limit[24];
 

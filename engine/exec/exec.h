@@ -138,8 +138,8 @@ struct fr_exec_put {
 struct fr_exec_get {
     size_t node;
     uint64_t ref;
-    const char *path;  /* on the node; a relative one is below its home */
-    const char *local; /* path here; the file is LOCAL.part until it is complete */
+    const char *path;   /* on the node; a relative one is below its home */
+    const char *local;  /* path here; the file is LOCAL.part until it is complete */
     uint64_t max_bytes; /* a larger file is refused (FR_USAGE), and LOCAL.part is removed */
 };
 
@@ -186,7 +186,7 @@ struct fr_exec {
 
 void fr_exec_destroy(struct fr_exec *ex); /* NULL or a zeroed one is fine; zeroes it */
 
-/* One node of the "node" executor. Text is borrowed for the executor's life. */
+/* One node of the "node" executor. */
 struct fr_exec_node {
     const char *name; /* for errors and the local home */
     enum fr_transport transport;
@@ -205,26 +205,47 @@ struct fr_exec_node {
 struct fr_node;
 struct fr_exec_node fr_exec_node_of(const struct fr_node *n);
 
-struct fr_exec_node_args {
+/* At most this many nodes connect at once (sshd's MaxStartups). */
+enum { FR_EXEC_CONNECTS = 4 };
+
+/*
+ * All connections of a process. A run joins with the list of its nodes and gets an executor of its
+ * own. Two runs share a connection where every field of the node is equal; otherwise each has one
+ * of its own, also to the same machine. A run gets the events of its own attempts and requests, and
+ * those of a node from its first command to that node on: UP at once if the node is connected.
+ * Destroying the executor takes back the commands of that run; a connection closes when its last
+ * run leaves.
+ */
+struct fr_nodes;
+
+struct fr_nodes_args {
     struct fr_loop *loop;
-    struct fr_exec_sink sink;
-    const struct fr_exec_node *nodes; /* borrowed */
-    size_t n;
     struct fr_id control; /* id of the store: each store has a home of its own on a node */
-    struct fr_id run;     /* sent in hello: a node fences older owners of the same run */
-    uint32_t base_epoch;  /* committed by the caller for this process: upper half of each epoch */
+    uint32_t epoch;       /* committed before the first connection: upper half of each one's. 0: the
+                             process drives one run, whose id and epoch count */
     const char *flownode_dir; /* folder of flownode, and flownode-ARCH for other machines */
     const char *home;         /* control's home: local nodes have HOME/nodes/NAME */
     /* Makes the link instead of link.h (the simulator); the node needs no boot dialogue. NULL:
      * none. */
-    enum fr_rc (*make_link)(void *arg, size_t node, struct fr_link *out, struct fr_err *err);
+    enum fr_rc (*make_link)(void *arg, const struct fr_exec_node *node, struct fr_link *out,
+                            struct fr_err *err);
     void *make_link_arg;
 };
 
-/* At most this many nodes connect at once (sshd's MaxStartups). */
-enum { FR_EXEC_CONNECTS = 4 };
+enum fr_rc fr_nodes_create(struct fr_nodes **out, const struct fr_nodes_args *args,
+                           struct fr_err *err);
+void fr_nodes_destroy(struct fr_nodes *nodes); /* every run has left; NULL is fine */
 
-enum fr_rc fr_exec_node_create(struct fr_exec *out, const struct fr_exec_node_args *args,
-                               struct fr_err *err);
+struct fr_nodes_run {
+    struct fr_id id;
+    uint32_t epoch;                   /* counts where that of the process is 0 */
+    const struct fr_exec_node *nodes; /* copied; commands and events name them by index */
+    size_t n;
+    struct fr_exec_sink sink;
+};
+
+/* The "node" executor of a run. */
+enum fr_rc fr_nodes_join(struct fr_nodes *nodes, const struct fr_nodes_run *run,
+                         struct fr_exec *out, struct fr_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* The "node" executor: its commands become messages, remembered by the node's channel. */
+/* The executor of a run: its commands become messages, remembered by the node's channel. */
 #include "engine/exec/chan.h"
 
 #include "engine/base/sys.h"
@@ -6,18 +6,21 @@
 
 #include <assert.h>
 
-static struct fr_chan *chan(void *self, size_t node)
+static struct fr_use *use_of(void *self, size_t node)
 {
-    struct fr_nodes *ex = self;
+    struct fr_joined *run = self;
 
-    assert(node < ex->n);
-    return &ex->chans[node];
+    assert(node < run->n);
+    return &run->uses[node];
 }
 
 static enum fr_rc node_connect(void *self, size_t node, struct fr_err *err)
 {
+    struct fr_use *use = use_of(self, node);
+
     (void)err;
-    fr_chan_connect(chan(self, node));
+    fr_use_begin(use);
+    fr_chan_connect(use->ch);
     return FR_OK;
 }
 
@@ -27,7 +30,7 @@ static enum fr_rc send_prepare(void *self, const struct fr_exec_member *mb, bool
     struct fr_msg m = {.type = FR_MSG_PREPARE, .prepare = mb->prepare};
 
     m.prepare.go_now = go_now;
-    return fr_pend_add(chan(self, mb->node), &m, mb->prepare.attempt, 0, err);
+    return fr_pend_add(use_of(self, mb->node), &m, mb->prepare.attempt, 0, err);
 }
 
 static enum fr_rc node_prepare(void *self, const struct fr_exec_member *mb, struct fr_err *err)
@@ -44,13 +47,13 @@ static enum fr_rc node_go(void *self, const struct fr_exec_member *mb, struct fr
 {
     struct fr_msg m = {.type = FR_MSG_GO, .go = {mb->prepare.attempt, mb->go_env}};
 
-    return fr_pend_add(chan(self, mb->node), &m, mb->prepare.attempt, 0, err);
+    return fr_pend_add(use_of(self, mb->node), &m, mb->prepare.attempt, 0, err);
 }
 
 static enum fr_rc node_attach(void *self, struct fr_exec_attempt a, uint64_t offset,
                               struct fr_err *err)
 {
-    return fr_follow_add(chan(self, a.node), a.attempt, offset, err);
+    return fr_follow_add(use_of(self, a.node), a.attempt, offset, err);
 }
 
 static enum fr_rc node_query(void *self, const struct fr_exec_attempt *v, size_t n,
@@ -62,7 +65,7 @@ static enum fr_rc node_query(void *self, const struct fr_exec_attempt *v, size_t
         struct fr_id id = v[i].attempt;
         struct fr_msg m = {.type = FR_MSG_QUERY, .query = {{&id, 1}}};
 
-        rc = fr_pend_add(chan(self, v[i].node), &m, id, 0, err);
+        rc = fr_pend_add(use_of(self, v[i].node), &m, id, 0, err);
     }
     return rc;
 }
@@ -72,29 +75,29 @@ static enum fr_rc node_stop(void *self, struct fr_exec_attempt a, int64_t grace_
 {
     struct fr_msg m = {.type = FR_MSG_STOP, .stop = {a.attempt, grace_ms, stop_cause}};
 
-    return fr_pend_add(chan(self, a.node), &m, a.attempt, 0, err);
+    return fr_pend_add(use_of(self, a.node), &m, a.attempt, 0, err);
 }
 
 static enum fr_rc node_tombstone(void *self, struct fr_exec_attempt a, struct fr_err *err)
 {
     struct fr_msg m = {.type = FR_MSG_TOMBSTONE, .tombstone = {a.attempt}};
 
-    return fr_pend_add(chan(self, a.node), &m, a.attempt, 0, err);
+    return fr_pend_add(use_of(self, a.node), &m, a.attempt, 0, err);
 }
 
 static enum fr_rc node_ack_end(void *self, struct fr_exec_attempt a, struct fr_err *err)
 {
     struct fr_msg m = {.type = FR_MSG_ACK_END, .ack_end = {a.attempt}};
-    struct fr_chan *ch = chan(self, a.node);
+    struct fr_use *use = use_of(self, a.node);
 
-    fr_follow_drop(ch, a.attempt);
-    fr_pend_answered(ch, a.attempt, FR_MSG_ENDED);
-    return fr_pend_add(ch, &m, a.attempt, 0, err);
+    fr_untrack(use->ch, a.attempt);
+    fr_pend_answered(use->ch, a.attempt, FR_MSG_ENDED);
+    return fr_pend_add(use, &m, a.attempt, 0, err);
 }
 
 static enum fr_rc node_lease(void *self, size_t node, struct fr_err *err)
 {
-    struct fr_chan *ch = chan(self, node);
+    struct fr_chan *ch = use_of(self, node)->ch;
     struct fr_msg m = {.type = FR_MSG_LEASE};
 
     (void)err;
@@ -107,12 +110,12 @@ static enum fr_rc node_lease(void *self, size_t node, struct fr_err *err)
 
 static enum fr_rc node_put(void *self, const struct fr_exec_put *p, struct fr_err *err)
 {
-    return fr_xfer_put(chan(self, p->node), p->ref, p->v, p->n, err);
+    return fr_xfer_put(use_of(self, p->node), p->ref, p->v, p->n, err);
 }
 
 static enum fr_rc node_get(void *self, const struct fr_exec_get *g, struct fr_err *err)
 {
-    return fr_xfer_get(chan(self, g->node), g, err);
+    return fr_xfer_get(use_of(self, g->node), g, err);
 }
 
 static enum fr_rc node_list(void *self, size_t node, uint64_t ref, const char *path,
@@ -120,35 +123,22 @@ static enum fr_rc node_list(void *self, size_t node, uint64_t ref, const char *p
 {
     struct fr_msg m = {.type = FR_MSG_LIST, .list = {ref, fr_str_of(path)}};
 
-    return fr_pend_add(chan(self, node), &m, (struct fr_id){0}, ref, err);
+    return fr_pend_add(use_of(self, node), &m, (struct fr_id){0}, ref, err);
 }
 
 static enum fr_rc node_facts(void *self, size_t node, uint64_t ref, struct fr_err *err)
 {
     struct fr_msg m = {.type = FR_MSG_FACTS, .facts = {ref}};
 
-    return fr_pend_add(chan(self, node), &m, (struct fr_id){0}, ref, err);
+    return fr_pend_add(use_of(self, node), &m, (struct fr_id){0}, ref, err);
 }
 
 static int64_t node_clock_offset(void *self, size_t node)
 {
-    return chan(self, node)->offset_ms;
+    return use_of(self, node)->ch->offset_ms;
 }
 
-static void node_destroy(void *self)
-{
-    struct fr_nodes *ex = self;
-
-    fr_loop_withdraw(ex->loop, &ex->kick);
-    for (size_t i = 0; i < ex->n; i++)
-        fr_chan_finish(&ex->chans[i]);
-    fr_ship_destroy(ex->ship);
-    fr_buf_finish(&ex->ssh_defaults);
-    fr_sys.free(ex->chans);
-    fr_sys.free(ex);
-}
-
-static const struct fr_exec_ops node_ops = {
+const struct fr_exec_ops fr_node_ops = {
     .name = "node",
     .connect = node_connect,
     .prepare = node_prepare,
@@ -165,18 +155,8 @@ static const struct fr_exec_ops node_ops = {
     .list = node_list,
     .facts = node_facts,
     .clock_offset = node_clock_offset,
-    .destroy = node_destroy,
+    .destroy = fr_joined_leave,
 };
-
-/* Starts as many of the queued connects as may run, in the order of the nodes. */
-static void on_kick(void *arg)
-{
-    struct fr_nodes *ex = arg;
-
-    for (size_t i = 0; i < ex->n && ex->connecting < FR_EXEC_CONNECTS; i++)
-        if (ex->chans[i].state == FR_CHAN_QUEUED)
-            fr_chan_start(&ex->chans[i]);
-}
 
 struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
 {
@@ -201,37 +181,4 @@ struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
                                      .known_hosts = n->known_hosts,
                                      .connect_ms = (int)n->connect.timeout_ms};
     return out;
-}
-
-enum fr_rc fr_exec_node_create(struct fr_exec *out, const struct fr_exec_node_args *args,
-                               struct fr_err *err)
-{
-    struct fr_nodes *ex = fr_sys.alloc(sizeof(*ex));
-    size_t bytes = 0;
-    struct fr_id owner;
-    enum fr_rc rc = FR_OK;
-
-    *out = (struct fr_exec){0};
-    if (ex == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the executor");
-    *ex = (struct fr_nodes){.loop = args->loop, .sink = args->sink, .args = *args};
-    ex->kick = (struct fr_post){.run = on_kick, .arg = ex};
-    if (!fr_mul_size(args->n + 1, sizeof(*ex->chans), &bytes) ||
-        (ex->chans = fr_sys.alloc(bytes)) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for %zu nodes", args->n);
-    if (rc == FR_OK && (rc = fr_id_new(&owner, err)) == FR_OK)
-        fr_id_text(owner, ex->owner);
-    if (rc == FR_OK && args->make_link == NULL)
-        rc = fr_ship_create(&ex->ship, args->flownode_dir, err);
-    while (rc == FR_OK && ex->n < args->n) {
-        rc = fr_chan_init(&ex->chans[ex->n], ex, ex->n, err);
-        if (rc == FR_OK)
-            ex->n++;
-    }
-    if (rc != FR_OK) {
-        node_destroy(ex);
-        return rc;
-    }
-    *out = (struct fr_exec){&node_ops, ex};
-    return FR_OK;
 }

@@ -44,13 +44,6 @@ static void forget_older(struct fr_chan *ch, enum fr_msg_type type, struct fr_id
     }
 }
 
-static void send_attach(struct fr_chan *ch, const struct fr_follow *f)
-{
-    struct fr_msg m = {.type = FR_MSG_ATTACH, .attach = {f->attempt, f->have, true, f->tail}};
-
-    fr_chan_put(ch, &m);
-}
-
 /* A prepare or go is not repeated after the node was rebooted or lost its home: the node may have
  * forgotten that it started the attempt. A query asks for its state in its place. */
 static void ask_instead(struct fr_chan *ch, struct fr_pend *p)
@@ -80,18 +73,29 @@ static void send_one(struct fr_chan *ch, struct fr_pend *p)
     fr_chan_queued(ch);
 }
 
-enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id attempt,
+enum fr_rc fr_pend_add(struct fr_use *use, const struct fr_msg *m, struct fr_id attempt,
                        uint64_t ref, struct fr_err *err)
 {
-    struct fr_pends *list = m->type == FR_MSG_ACK_END ? &ch->acks : &ch->asked;
+    struct fr_chan *ch = use->ch;
+    bool ack = m->type == FR_MSG_ACK_END;
+    struct fr_pends *list = ack ? &ch->acks : &ch->asked;
     struct fr_pend *p = fr_sys.alloc(sizeof(*p));
+    struct fr_msg out = *m;
     enum fr_rc rc;
 
-    if (p == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a command to node %s", ch->node->name);
-    *p = (struct fr_pend){.type = m->type, .attempt = attempt, .ref = ref};
+    if (p == NULL || (!ack && !fr_id_zero(attempt) && fr_track(use, attempt) == NULL)) {
+        fr_sys.free(p);
+        return fr_fail(err, FR_NOMEM, "no memory for a command to node %s", ch->node.name);
+    }
+    *p = (struct fr_pend){.use = use, .type = m->type, .attempt = attempt, .asked = ref};
     p->go_now = m->type == FR_MSG_PREPARE && m->prepare.go_now;
-    if ((rc = fr_msg_put(m, &p->bytes, err)) != FR_OK) {
+    if (ref != 0)
+        p->ref = ++ch->last_ref;
+    if (m->type == FR_MSG_LIST)
+        out.list.ref = p->ref;
+    else if (m->type == FR_MSG_FACTS)
+        out.facts.ref = p->ref;
+    if ((rc = fr_msg_put(&out, &p->bytes, err)) != FR_OK) {
         wipe(p);
         fr_buf_finish(&p->bytes);
         fr_sys.free(p);
@@ -99,9 +103,9 @@ enum fr_rc fr_pend_add(struct fr_chan *ch, const struct fr_msg *m, struct fr_id 
     }
     if (list == &ch->asked)
         forget_older(ch, m->type, attempt);
+    fr_use_begin(use);
     *list->last = p;
     list->last = &p->next;
-    fr_chan_needed(ch);
     if (ch->state == FR_CHAN_UP) {
         send_one(ch, p);
         fr_loop_post(ch->ex->loop, &ch->flush);
@@ -115,8 +119,7 @@ void fr_pend_send(struct fr_chan *ch)
         send_one(ch, p);
     for (struct fr_pend *p = ch->acks.first; p != NULL; p = p->next)
         send_one(ch, p);
-    for (const struct fr_follow *f = ch->follows; f != NULL; f = f->next)
-        send_attach(ch, f);
+    fr_follow_send(ch);
     fr_loop_post(ch->ex->loop, &ch->flush);
 }
 
@@ -192,7 +195,7 @@ void fr_pend_state(struct fr_chan *ch, const struct fr_state *s)
             at = &p->next;
     }
     if (s->status == FR_AT_UNKNOWN || s->status == FR_AT_TOMBSTONED)
-        fr_follow_drop(ch, s->attempt);
+        fr_follow_end(ch, fr_tracked_find(ch, s->attempt));
 }
 
 bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt)
@@ -203,10 +206,12 @@ bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt)
     return false;
 }
 
-bool fr_pend_ref(struct fr_chan *ch, uint64_t ref)
+bool fr_pend_ref(struct fr_chan *ch, uint64_t ref, struct fr_use **use, uint64_t *asked)
 {
     for (struct fr_pend **at = &ch->asked.first; *at != NULL; at = &(*at)->next)
         if (ref != 0 && (*at)->ref == ref) {
+            *use = (*at)->use;
+            *asked = (*at)->asked;
             take_off(&ch->asked, at);
             return true;
         }
@@ -220,55 +225,17 @@ void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms)
         take_off(&ch->acks, &ch->acks.first);
 }
 
-struct fr_follow *fr_follow_find(struct fr_chan *ch, struct fr_id attempt)
+static void drop_of(struct fr_pends *list, const struct fr_use *use)
 {
-    struct fr_follow *f = ch->follows;
-
-    while (f != NULL && !fr_id_eq(f->attempt, attempt))
-        f = f->next;
-    return f;
+    for (struct fr_pend **at = &list->first; *at != NULL;)
+        if ((*at)->use == use)
+            take_off(list, at);
+        else
+            at = &(*at)->next;
 }
 
-enum fr_rc fr_follow_add(struct fr_chan *ch, struct fr_id attempt, uint64_t offset,
-                         struct fr_err *err)
+void fr_pend_leave(struct fr_use *use)
 {
-    struct fr_follow *f = fr_follow_find(ch, attempt);
-
-    if (f == NULL) {
-        if ((f = fr_sys.alloc(sizeof(*f))) == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for a log of node %s", ch->node->name);
-        *f = (struct fr_follow){.next = ch->follows, .attempt = attempt};
-        ch->follows = f;
-    }
-    f->have = offset;
-    f->ended = false;
-    fr_chan_needed(ch);
-    if (ch->state == FR_CHAN_UP) {
-        send_attach(ch, f);
-        fr_loop_post(ch->ex->loop, &ch->flush);
-    }
-    return FR_OK;
-}
-
-void fr_follow_drop(struct fr_chan *ch, struct fr_id attempt)
-{
-    for (struct fr_follow **at = &ch->follows; *at != NULL; at = &(*at)->next) {
-        struct fr_follow *f = *at;
-
-        if (!fr_id_eq(f->attempt, attempt))
-            continue;
-        *at = f->next;
-        fr_sys.free(f);
-        return;
-    }
-}
-
-void fr_pend_finish(struct fr_chan *ch)
-{
-    while (ch->asked.first != NULL)
-        take_off(&ch->asked, &ch->asked.first);
-    while (ch->acks.first != NULL)
-        take_off(&ch->acks, &ch->acks.first);
-    while (ch->follows != NULL)
-        fr_follow_drop(ch, ch->follows->attempt);
+    drop_of(&use->ch->asked, use);
+    drop_of(&use->ch->acks, use);
 }

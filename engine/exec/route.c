@@ -11,10 +11,10 @@ enum { ANSWER_MAX = 256 << 10, NO_PROGRAM = 127 };
 
 static enum fr_rc route_local(struct fr_chan *ch, struct fr_err *err)
 {
-    const struct fr_exec_node_args *a = &ch->ex->args;
+    const struct fr_nodes_args *a = &ch->ex->args;
     struct fr_arena arena = {0};
     char *program = fr_arena_fmt(&arena, "%s/flownode", a->flownode_dir);
-    char *home = fr_arena_fmt(&arena, "%s/nodes/%s", a->home, ch->node->name);
+    char *home = fr_arena_fmt(&arena, "%s/nodes/%s", a->home, ch->node.name);
     const char *argv[] = {program, "serve", "--home", home, NULL};
     enum fr_rc rc = FR_OK;
 
@@ -35,7 +35,7 @@ static char *home_name(const struct fr_chan *ch, struct fr_arena *arena)
     char id[FR_ID_TEXT], *name;
 
     fr_id_text(ch->ex->args.control, id);
-    name = fr_arena_fmt(arena, "%.12s-%s", id, ch->node->name);
+    name = fr_arena_fmt(arena, "%.12s-%s", id, ch->node.name);
     for (char *p = name; p != NULL && *p != '\0'; p++)
         if (*p == '/')
             *p = '_';
@@ -49,7 +49,7 @@ static enum fr_rc choose(struct fr_chan *ch, bool no_client, enum fr_transport *
     const char *needs = ch->conf.needs_ssh, *why = needs != NULL ? needs : ch->conf.no_key;
     struct fr_buf note = {0};
 
-    *t = ch->node->transport;
+    *t = ch->node.transport;
     if (*t == FR_TRANSPORT_LIBSSH2 && needs != NULL)
         return fr_fail(err, FR_USAGE, "libssh2 cannot honour '%s': set transport: openssh, or auto",
                        needs);
@@ -61,37 +61,27 @@ static enum fr_rc choose(struct fr_chan *ch, bool no_client, enum fr_transport *
                        "there is no program ssh here (package openssh-client), and this node needs "
                        "it: %s",
                        needs != NULL ? needs : "transport: openssh");
-    if (*t != ch->node->transport && *t == FR_TRANSPORT_OPENSSH) {
+    if (*t != ch->node.transport && *t == FR_TRANSPORT_OPENSSH) {
         fr_buf_fmt(&note, "by the system's ssh: %s", why);
         if (!note.bad)
-            fr_chan_note(ch, note.p);
+            fr_chan_tell(ch, FR_EXEC_NOTE, note.p);
     }
     fr_buf_finish(&note);
     return FR_OK;
-}
-
-static void post_config(struct fr_chan *ch)
-{
-    struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_CONFIG);
-
-    if (ev == NULL)
-        return;
-    ev->text = fr_str_of(fr_arena_dup(&ev->arena, ch->conf.used));
-    fr_chan_post(ch, ev);
 }
 
 /* answer: NULL where no configuration is read. */
 static enum fr_rc make_ssh_link(struct fr_chan *ch, const struct fr_ssh_answer *answer,
                                 bool no_client, struct fr_err *err)
 {
-    const struct fr_ssh_target *target = &ch->node->ssh;
+    const struct fr_ssh_target *target = &ch->node.ssh;
     enum fr_transport t = FR_TRANSPORT_AUTO;
     enum fr_rc rc;
 
     fr_arena_finish(&ch->conf_arena);
     rc = fr_ssh_conf_load(target, answer, &ch->conf_arena, &ch->conf, err);
     if (rc == FR_OK)
-        post_config(ch);
+        fr_chan_tell(ch, FR_EXEC_CONFIG, ch->conf.used);
     if (rc == FR_OK)
         rc = choose(ch, no_client, &t, err);
     if (rc == FR_OK && t == FR_TRANSPORT_LIBSSH2)
@@ -105,14 +95,15 @@ static enum fr_rc make_ssh_link(struct fr_chan *ch, const struct fr_ssh_answer *
  * says, and the user is told. */
 static enum fr_rc no_client(struct fr_chan *ch, struct fr_err *err)
 {
-    const char *config = ch->node->ssh.config;
+    const char *config = ch->node.ssh.config;
 
     if (config != NULL && config[0] != '\0')
         return fr_fail(err, FR_NOTFOUND,
                        "there is no program ssh here (package openssh-client) to read %s", config);
     if (fr_ssh_conf_unread())
-        fr_chan_note(ch, "there is no program ssh here: ~/.ssh/config and the system's ssh_config "
-                         "are not read");
+        fr_chan_tell(ch, FR_EXEC_NOTE,
+                     "there is no program ssh here: ~/.ssh/config and the system's ssh_config "
+                     "are not read");
     return make_ssh_link(ch, NULL, true, err);
 }
 
@@ -180,12 +171,12 @@ static enum fr_rc ask_ssh(struct fr_chan *ch, struct fr_err *err)
         .kind = "openssh", .argv = argv, .die_with_parent = true, .judge = judge_answer};
     struct fr_arena arena = {0};
     size_t n = 4;
-    enum fr_rc rc = fr_ssh_target_args(&ch->node->ssh, &arena, argv, &n, err);
+    enum fr_rc rc = fr_ssh_target_args(&ch->node.ssh, &arena, argv, &n, err);
 
     if (ch->ex->ssh_defaults.n > 0)
         argv[2] = one;
     argv[n] = NULL;
-    args.what = fr_arena_fmt(&arena, "ssh -G %s", ch->node->ssh.host);
+    args.what = fr_arena_fmt(&arena, "ssh -G %s", ch->node.ssh.host);
     if (rc == FR_OK && args.what == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a link");
     fr_link_destroy(&ch->ask);
@@ -201,7 +192,7 @@ static enum fr_rc ask_ssh(struct fr_chan *ch, struct fr_err *err)
 
 static enum fr_rc route_ssh(struct fr_chan *ch, struct fr_err *err)
 {
-    const char *config = ch->node->ssh.config;
+    const char *config = ch->node.ssh.config;
     struct fr_arena arena = {0};
     char *home = home_name(ch, &arena);
     enum fr_rc rc = FR_OK;
@@ -210,7 +201,7 @@ static enum fr_rc route_ssh(struct fr_chan *ch, struct fr_err *err)
     if (home == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a link");
     if (rc == FR_OK)
-        rc = fr_boot_folders(ch->node->work, home, &ch->folders, err);
+        rc = fr_boot_folders(ch->node.work, home, &ch->folders, err);
     ch->boot.folders = (struct fr_str){ch->folders.p, ch->folders.n};
     ch->booting = true;
     if (rc == FR_OK && config != NULL && strcmp(config, "none") == 0)
@@ -223,11 +214,11 @@ static enum fr_rc route_ssh(struct fr_chan *ch, struct fr_err *err)
 
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err)
 {
-    const struct fr_exec_node_args *a = &ch->ex->args;
+    const struct fr_nodes_args *a = &ch->ex->args;
 
     if (a->make_link != NULL)
-        return a->make_link(a->make_link_arg, ch->index, &ch->link, err);
-    if (ch->node->transport == FR_TRANSPORT_LOCAL)
+        return a->make_link(a->make_link_arg, &ch->node, &ch->link, err);
+    if (ch->node.transport == FR_TRANSPORT_LOCAL)
         return route_local(ch, err);
     return route_ssh(ch, err);
 }

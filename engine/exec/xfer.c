@@ -40,36 +40,29 @@ static void take_off(struct fr_chan *ch, struct fr_xfer *x)
 
 static void begin(struct fr_chan *ch, struct fr_xfer *x);
 
-/* The next of the same kind may go. */
-static void start_next(struct fr_chan *ch, bool put)
+/* The next of the same kind and run may go. */
+static void start_next(struct fr_use *use, bool put)
 {
-    for (struct fr_xfer *x = ch->xfers; x != NULL; x = x->next) {
-        if (x->is_put != put)
-            continue;
-        if (!x->active && ch->state == FR_CHAN_UP)
-            begin(ch, x);
-        return;
-    }
+    struct fr_xfer *x = use->ch->xfers;
+
+    while (x != NULL && (x->use != use || x->is_put != put))
+        x = x->next;
+    if (x != NULL && !x->active && use->ch->state == FR_CHAN_UP)
+        begin(use->ch, x);
 }
 
 void fr_xfer_end(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev)
 {
+    struct fr_use *use = x->use;
     bool put = x->is_put;
 
     if (ev != NULL) {
-        ev->ref = x->ref;
-        fr_chan_post(ch, ev);
+        ev->ref = x->asked;
+        fr_use_post(use, ev);
     }
     take_off(ch, x);
     fr_xfer_free(x);
-    start_next(ch, put);
-}
-
-/* No memory to report what happened: the connection ends, and the next one tries again. */
-void fr_xfer_try_again(struct fr_chan *ch)
-{
-    ch->failed = true;
-    fr_loop_arm_in(ch->ex->loop, ch->timer, 0);
+    start_next(use, put);
 }
 
 void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err)
@@ -77,11 +70,12 @@ void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *er
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_FAILED);
 
     if (ev == NULL) {
-        fr_xfer_try_again(ch);
+        x->active = false;
+        fr_chan_try_again(ch);
         return;
     }
     ev->err = *err;
-    fr_while(&ev->err, "node %s", ch->node->name);
+    fr_while(&ev->err, "node %s", ch->node.name);
     if (!x->is_put)
         fr_sys.unlink(x->part);
     fr_xfer_end(ch, x, ev);
@@ -110,7 +104,7 @@ static void put_done(struct fr_chan *ch, struct fr_xfer *x)
 
     if (dir == NULL) {
         fr_exec_event_free(ev);
-        fr_xfer_try_again(ch);
+        fr_chan_try_again(ch);
         return;
     }
     ev->put.dir = fr_str_of(dir);
@@ -135,8 +129,11 @@ void fr_xfer_restart(struct fr_chan *ch)
 {
     for (struct fr_xfer *x = ch->xfers; x != NULL; x = x->next)
         x->active = false;
-    start_next(ch, true);
-    start_next(ch, false);
+    for (struct fr_use *use = ch->uses, *next; use != NULL; use = next) {
+        next = use->next;
+        start_next(use, true);
+        start_next(use, false);
+    }
 }
 
 static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
@@ -176,30 +173,38 @@ static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, 
     return FR_OK;
 }
 
+/* The put whose turn it is to send; NULL: none has something to send. */
+static struct fr_xfer *next_put(const struct fr_chan *ch)
+{
+    struct fr_xfer *best = NULL;
+
+    for (struct fr_xfer *x = ch->xfers; x != NULL; x = x->next)
+        if (x->is_put && x->active && x->phase == SEND && (best == NULL || x->turn < best->turn))
+            best = x;
+    return best;
+}
+
 void fr_xfer_pump(struct fr_chan *ch)
 {
-    struct fr_xfer *x = ch->xfers;
+    struct fr_xfer *x;
     struct fr_err err = {0};
 
-    while (x != NULL && !x->is_put)
-        x = x->next;
-    if (x == NULL || !x->active || x->phase != SEND || ch->state != FR_CHAN_UP)
-        return;
-    while (x->offset < x->files[x->at].size && ch->credit > 0 && ch->out.n < OUT_ENOUGH) {
-        size_t max = ch->credit < FR_BULK_MAX ? (size_t)ch->credit : FR_BULK_MAX;
+    while (ch->state == FR_CHAN_UP && (x = next_put(ch)) != NULL) {
+        if (x->offset == x->files[x->at].size) {
+            struct fr_msg m = {.type = FR_MSG_PUT_END, .put_end = {x->ref}};
 
-        if (send_piece(ch, x, max, &err) != FR_OK) {
-            fr_xfer_fail(ch, x, &err);
+            x->phase = CHECK;
+            fr_xfer_close(x);
+            fr_chan_put(ch, &m);
+        } else if (ch->credit == 0 || ch->out.n >= OUT_ENOUGH) {
             return;
-        }
-        fr_chan_flush(ch);
-    }
-    if (x->offset == x->files[x->at].size) {
-        struct fr_msg m = {.type = FR_MSG_PUT_END, .put_end = {x->ref}};
+        } else {
+            size_t max = ch->credit < FR_BULK_MAX ? (size_t)ch->credit : FR_BULK_MAX;
 
-        x->phase = CHECK;
-        fr_xfer_close(x);
-        fr_chan_put(ch, &m);
+            x->turn = ++ch->turns;
+            if (send_piece(ch, x, max, &err) != FR_OK)
+                fr_xfer_fail(ch, x, &err);
+        }
         fr_chan_flush(ch);
     }
 }
@@ -230,7 +235,7 @@ static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_
     if (s->done) {
         if (x->dir == NULL && !learn_dir(x, s->path, &err)) {
             if (err.rc == FR_NOMEM)
-                fr_xfer_try_again(ch);
+                fr_chan_try_again(ch);
             else
                 fr_xfer_fail(ch, x, &err);
             return;
@@ -294,24 +299,25 @@ bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m)
     return true;
 }
 
-struct fr_xfer *fr_xfer_new(uint64_t ref, bool put)
+struct fr_xfer *fr_xfer_new(struct fr_use *use, uint64_t ref, bool put)
 {
     struct fr_xfer *x = fr_sys.alloc(sizeof(*x));
 
     if (x != NULL)
-        *x = (struct fr_xfer){.ref = ref, .is_put = put, .fd = -1};
+        *x = (struct fr_xfer){.use = use, .asked = ref, .is_put = put, .fd = -1};
     return x;
 }
 
-enum fr_rc fr_xfer_add(struct fr_chan *ch, struct fr_xfer *x)
+enum fr_rc fr_xfer_add(struct fr_xfer *x)
 {
-    struct fr_xfer **at = &ch->xfers;
+    struct fr_xfer **at = &x->use->ch->xfers;
 
     while (*at != NULL)
         at = &(*at)->next;
     *at = x;
-    fr_chan_needed(ch);
-    start_next(ch, x->is_put);
+    x->ref = ++x->use->ch->last_ref;
+    fr_use_begin(x->use);
+    start_next(x->use, x->is_put);
     return FR_OK;
 }
 
@@ -327,16 +333,17 @@ static bool copy_file(struct fr_xfer *x, struct fr_exec_file *to, const struct f
     return to->path != NULL && to->sha256 != NULL && (to->local != NULL || to->bytes.p != NULL);
 }
 
-enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_file *v, size_t n,
+enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_exec_file *v, size_t n,
                        struct fr_err *err)
 {
+    const char *name = use->ch->node.name;
     struct fr_xfer *x;
     bool ok;
 
     if (ref == 0 || n == 0)
-        return fr_fail(err, FR_BUG, "a put of nothing to node %s", ch->node->name);
-    if ((x = fr_xfer_new(ref, true)) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", ch->node->name);
+        return fr_fail(err, FR_BUG, "a put of nothing to node %s", name);
+    if ((x = fr_xfer_new(use, ref, true)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", name);
     x->n = n;
     x->files = fr_arena_array(&x->arena, n, sizeof(*x->files));
     ok = x->files != NULL;
@@ -344,17 +351,19 @@ enum fr_rc fr_xfer_put(struct fr_chan *ch, uint64_t ref, const struct fr_exec_fi
         ok = copy_file(x, &x->files[i], &v[i]);
     if (!ok) {
         fr_xfer_free(x);
-        return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", ch->node->name);
+        return fr_fail(err, FR_NOMEM, "no memory for a put to node %s", name);
     }
-    return fr_xfer_add(ch, x);
+    return fr_xfer_add(x);
 }
 
-void fr_xfer_finish(struct fr_chan *ch)
+void fr_xfer_leave(struct fr_use *use)
 {
-    while (ch->xfers != NULL) {
-        struct fr_xfer *x = ch->xfers;
-
-        ch->xfers = x->next;
+    for (struct fr_xfer **at = &use->ch->xfers, *x; (x = *at) != NULL;) {
+        if (x->use != use) {
+            at = &x->next;
+            continue;
+        }
+        *at = x->next;
         fr_xfer_free(x);
     }
 }

@@ -1,7 +1,7 @@
 /*
- * Puts and gets of files, inside. On a node at most one put and one get are under way; the others
- * wait in the order they were asked for. A new connection starts the active ones again from where
- * the other side says the file ends.
+ * Puts and gets of files, inside. On a node at most one put and one get of a run are under way; the
+ * others wait in the order they were asked for. Pieces of the puts of several runs are sent in
+ * turn. A new connection starts the active ones again from where the other side says the file ends.
  */
 #ifndef FR_EXEC_XFER_H
 #define FR_EXEC_XFER_H
@@ -18,8 +18,10 @@ enum phase { ASK, SEND, SYNC, CHECK };
 
 struct fr_xfer {
     struct fr_xfer *next;
+    struct fr_use *use;    /* borrows: whose it is */
     struct fr_arena arena; /* owns what follows */
-    uint64_t ref;
+    uint64_t ref, asked;   /* the channel's, and the run's */
+    uint64_t turn;         /* of its newest piece: who waits longest is next */
     bool is_put;
     bool active; /* asked on this connection */
     enum phase phase;
@@ -40,15 +42,13 @@ struct fr_xfer {
 };
 
 /* xfer.c */
-struct fr_xfer *fr_xfer_new(uint64_t ref, bool put); /* NULL: no memory */
-enum fr_rc fr_xfer_add(struct fr_chan *ch, struct fr_xfer *x);
+struct fr_xfer *fr_xfer_new(struct fr_use *use, uint64_t ref, bool put); /* NULL: no memory */
+enum fr_rc fr_xfer_add(struct fr_xfer *x);
 void fr_xfer_free(struct fr_xfer *x);
 void fr_xfer_close(struct fr_xfer *x); /* the file under way */
 /* Posts ev (NULL: nothing), takes x off and frees it; the next of its kind begins. */
 void fr_xfer_end(struct fr_chan *ch, struct fr_xfer *x, struct fr_exec_event *ev);
 void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *err);
-/* No memory to say what happened: the connection falls, and the next one tries again. */
-void fr_xfer_try_again(struct fr_chan *ch);
 
 /* xfer_get.c */
 void fr_get_begin(struct fr_chan *ch, struct fr_xfer *x);

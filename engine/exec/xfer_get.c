@@ -152,7 +152,8 @@ static void get_done(struct fr_chan *ch, struct fr_xfer *x, const char *sha256)
     struct fr_err err = {0};
 
     if (ev == NULL) {
-        fr_xfer_try_again(ch);
+        x->active = false;
+        fr_chan_try_again(ch);
         return;
     }
     ev->get.size = x->offset;
@@ -176,16 +177,15 @@ void fr_xfer_hash(void *chan)
     struct fr_err err = {0};
     bool done = false;
 
-    while (x != NULL && (x->is_put || x->phase != CHECK))
+    while (x != NULL && (x->is_put || x->phase != CHECK || !x->active))
         x = x->next;
-    if (x == NULL || !x->active)
+    if (x == NULL)
         return;
+    fr_loop_post(ch->ex->loop, &ch->hash); /* goes on with this one, or with that of another run */
     if (fr_hash_step(x->hash, SLICE_BYTES, &done, sum, &err) != FR_OK)
         fr_xfer_fail(ch, x, &err);
     else if (done)
         get_done(ch, x, sum);
-    else
-        fr_loop_post(ch->ex->loop, &ch->hash);
 }
 
 void fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e)
@@ -208,9 +208,9 @@ void fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *
     x->phase = SYNC;
 }
 
-enum fr_rc fr_xfer_get(struct fr_chan *ch, const struct fr_exec_get *get, struct fr_err *err)
+enum fr_rc fr_xfer_get(struct fr_use *use, const struct fr_exec_get *get, struct fr_err *err)
 {
-    struct fr_xfer *x = get->ref == 0 ? NULL : fr_xfer_new(get->ref, false);
+    struct fr_xfer *x = get->ref == 0 ? NULL : fr_xfer_new(use, get->ref, false);
 
     if (x != NULL) {
         x->max_bytes = get->max_bytes;
@@ -218,8 +218,8 @@ enum fr_rc fr_xfer_get(struct fr_chan *ch, const struct fr_exec_get *get, struct
         x->local = fr_arena_dup(&x->arena, get->local);
         x->part = fr_arena_fmt(&x->arena, "%s.part", get->local);
         if (x->path != NULL && x->local != NULL && x->part != NULL)
-            return fr_xfer_add(ch, x);
+            return fr_xfer_add(x);
         fr_xfer_free(x);
     }
-    return fr_fail(err, FR_NOMEM, "no memory for a get from node %s", ch->node->name);
+    return fr_fail(err, FR_NOMEM, "no memory for a get from node %s", use->ch->node.name);
 }

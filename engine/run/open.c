@@ -38,17 +38,11 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
 {
     const struct fr_plan *plan = run->plan;
     struct fr_exec_node *nodes = fr_arena_array(&run->arena, plan->n_nodes, sizeof(*nodes));
-    struct fr_exec_node_args args = {.loop = run->env.loop,
-                                     .sink = {on_event, run},
-                                     .nodes = nodes,
-                                     .n = plan->n_nodes,
-                                     .control = fr_store_home_id(run->env.store),
-                                     .run = run->id,
-                                     .flownode_dir = run->env.flownode_dir,
-                                     .home = run->home,
-                                     .base_epoch = run->base_epoch,
-                                     .make_link = run->env.make_link,
-                                     .make_link_arg = run->env.make_link_arg};
+    struct fr_nodes_run join = {.id = run->id,
+                                .epoch = run->base_epoch,
+                                .nodes = nodes,
+                                .n = plan->n_nodes,
+                                .sink = {on_event, run}};
 
     if (nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
@@ -57,7 +51,7 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
                        ? fr_exec_node_of(plan->nodes[i].spec)
                        : (struct fr_exec_node){.name = plan->nodes[i].name,
                                                .transport = FR_TRANSPORT_LOCAL};
-    return fr_exec_node_create(&run->exec, &args, err);
+    return fr_nodes_join(run->env.nodes, &join, &run->exec, err);
 }
 
 static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)

@@ -86,15 +86,12 @@ struct fr_run_env {
     struct fr_loop *loop;
     struct fr_store *store;
     struct fr_view view;      /* note may be NULL */
-    const char *flownode_dir; /* folder of flownode, for the executor */
+    struct fr_nodes *nodes; /* connections of the process */
     const char *self;         /* path of the flowrun program: `notify` runs it */
     /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
     const char *cwd; /* absolute: where flowrun was started */
-    /* The simulator's links, see exec.h. NULL: real ones. */
-    enum fr_rc (*make_link)(void *arg, size_t node, struct fr_link *out, struct fr_err *err);
-    void *make_link_arg;
 };
 
 /* Checks that what the pipeline names of this machine exists: files of tasks (unless an earlier

@@ -26,6 +26,7 @@ struct site {
     char dir[64];
     const char *cluster, *script;
     struct fr_loop loop;
+    struct fr_nodes *all;
     struct fr_exec ex;
     struct fr_exec_node nodes[NODES_MAX];
     size_t n;
@@ -408,13 +409,9 @@ static void add_node(struct site *s, enum fr_transport t, const char *host)
 
 static void open_site(struct site *s, const char *flownode_dir)
 {
-    struct fr_exec_node_args args = {.sink = {sink, s},
-                                     .nodes = s->nodes,
-                                     .control = {{0xc0}},
-                                     .run = {{1}},
-                                     .base_epoch = 1,
-                                     .flownode_dir = flownode_dir,
-                                     .home = s->dir};
+    struct fr_nodes_args args = {
+        .control = {{0xc0}}, .epoch = 1, .flownode_dir = flownode_dir, .home = s->dir};
+    struct fr_nodes_run run = {.id = {{1}}, .nodes = s->nodes, .sink = {sink, s}};
     struct fr_err err = {0};
 
     s->last = &s->events;
@@ -425,10 +422,11 @@ static void open_site(struct site *s, const char *flownode_dir)
         add_node(s, FR_TRANSPORT_LIBSSH2, "plain2");
         add_node(s, FR_TRANSPORT_AUTO, "node3");
     }
-    args.n = s->n;
+    run.n = s->n;
     CHECK(fr_loop_event_create(&s->loop, &err) == FR_OK);
     args.loop = &s->loop;
-    CHECK(fr_exec_node_create(&s->ex, &args, &err) == FR_OK);
+    CHECK(fr_nodes_create(&s->all, &args, &err) == FR_OK);
+    CHECK(fr_nodes_join(s->all, &run, &s->ex, &err) == FR_OK);
 }
 
 int main(int argc, char **argv)
@@ -455,6 +453,7 @@ int main(int argc, char **argv)
         test_crash(&s, 2);
     }
     fr_exec_destroy(&s.ex);
+    fr_nodes_destroy(s.all);
     fr_loop_destroy(&s.loop);
     while (s.events != NULL) {
         struct fr_exec_event *ev = s.events;

@@ -91,8 +91,8 @@ static void ask(void)
     struct fr_exec_attempt at = {0, A}, bt = {0, B};
     char hash[FR_SHA256_TEXT];
     struct fr_exec_file file = {.bytes = FR_STR("bytes"), .path = "h/f", .size = 5, .mode = 0644};
-    struct fr_exec_put put = {0, 3, &file, 1};
-    struct fr_exec_get get = {0, 4, "out/f", seen.local, 1 << 20};
+    struct fr_exec_put put = {0, 30, &file, 1};
+    struct fr_exec_get get = {0, 40, "out/f", seen.local, 1 << 20};
 
     fr_sha256("bytes", 5, hash);
     file.sha256 = hash;
@@ -104,8 +104,8 @@ static void ask(void)
     ops->attach(w.ex.self, at, 0, NULL);
     ops->put(w.ex.self, &put, NULL);
     ops->get(w.ex.self, &get, NULL);
-    ops->list(w.ex.self, 0, 5, "out", NULL);
-    ops->facts(w.ex.self, 0, 6, NULL);
+    ops->list(w.ex.self, 0, 50, "out", NULL);
+    ops->facts(w.ex.self, 0, 60, NULL);
     ops->query(w.ex.self, &bt, 1, NULL);
     ops->stop(w.ex.self, bt, 10, 1, NULL);
 }
@@ -185,14 +185,14 @@ void fuzz_engine_seeds(void (*put)(void *arg, const char *name, struct fr_str by
     };
     const struct fr_msg move[] = {
         {.type = FR_MSG_CREDIT, .credit = {65536}},
-        {.type = FR_MSG_PUT_STATE, .put_state = {3, 0, false, FR_STR("/n/store/h/f")}},
-        {.type = FR_MSG_PUT_STATE, .put_state = {3, 5, true, FR_STR("/n/store/h/f")}},
-        {.type = FR_MSG_GET_DATA, .get_data = {4, 0, FR_STR("first ")}},
-        {.type = FR_MSG_GET_DATA, .get_data = {4, 6, FR_STR("second")}},
-        {.type = FR_MSG_GET_END, .get_end = {4, 12, 0644}},
-        {.type = FR_MSG_LISTING, .listing = {5, {files, 1}}},
-        {.type = FR_MSG_FACTS_ARE, .facts_are = {6, {facts, 2}}},
-        {.type = FR_MSG_ERROR, .error = {4, FR_NOTFOUND, FR_STR("no\x1b[31m such file")}},
+        {.type = FR_MSG_PUT_STATE, .put_state = {1, 0, false, FR_STR("/n/store/h/f")}},
+        {.type = FR_MSG_PUT_STATE, .put_state = {1, 5, true, FR_STR("/n/store/h/f")}},
+        {.type = FR_MSG_GET_DATA, .get_data = {2, 0, FR_STR("first ")}},
+        {.type = FR_MSG_GET_DATA, .get_data = {2, 6, FR_STR("second")}},
+        {.type = FR_MSG_GET_END, .get_end = {2, 12, 0644}},
+        {.type = FR_MSG_LISTING, .listing = {3, {files, 1}}},
+        {.type = FR_MSG_FACTS_ARE, .facts_are = {4, {facts, 2}}},
+        {.type = FR_MSG_ERROR, .error = {2, FR_NOTFOUND, FR_STR("no\x1b[31m such file")}},
         {.type = FR_MSG_ERROR, .error = {0, FR_FULL, FR_STR("disk full")}},
     };
 

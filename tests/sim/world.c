@@ -66,12 +66,15 @@ static int serve(void *arg)
     return rc == FR_OK ? 0 : 1;
 }
 
-static enum fr_rc make_link(void *arg, size_t node, struct fr_link *out, struct fr_err *err)
+/* The machine of a node by its name: n1 to n3; any other is control. */
+static enum fr_rc make_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
+                            struct fr_err *err)
 {
     struct world *w = arg;
+    int m = node->name[0] == 'n' ? node->name[1] - '0' : 0;
 
     (void)err;
-    return sim_link_create(out, &w->sim.machines[node < 3 ? node + 1 : 0], serve);
+    return sim_link_create(out, &w->sim.machines[m], serve);
 }
 
 static void note(void *arg, const struct fr_run *run, const struct fr_note *n)
@@ -192,6 +195,7 @@ static int engine(void *arg)
     struct world *w = *(struct world **)arg;
     struct fr_loop loop = {0};
     struct fr_host *host = NULL;
+    struct fr_nodes *nodes = NULL;
     struct fr_err err = {0};
     enum fr_rc rc = fr_home_make(w->home, &err);
 
@@ -201,18 +205,26 @@ static int engine(void *arg)
         rc = sim_loop_create(&loop, &err);
     if (rc == FR_OK)
         rc = fr_host_create(&loop, w->store, &host, &err);
+    if (rc == FR_OK)
+        rc = fr_nodes_create(&nodes,
+                             &(struct fr_nodes_args){.loop = &loop,
+                                                     .control = fr_store_home_id(w->store),
+                                                     .flownode_dir = "/",
+                                                     .home = w->home,
+                                                     .make_link = make_link,
+                                                     .make_link_arg = w},
+                             &err);
     struct fr_run_env env = {.loop = &loop,
                              .store = w->store,
                              .view = {note, w},
                              .self = "/flowrun",
-                             .flownode_dir = "/",
-                             .cwd = "/",
-                             .make_link = make_link,
-                             .make_link_arg = w};
+                             .nodes = nodes,
+                             .cwd = "/"};
     if (rc == FR_OK)
         rc = drive(w, host, &env, &err);
     take_result(w, rc, &err);
     fr_host_destroy(host);
+    fr_nodes_destroy(nodes);
     fr_loop_destroy(&loop);
     fr_store_close(w->store);
     w->store = NULL;

@@ -31,11 +31,11 @@ static void test_put(void)
     CHECK(w.ex.ops->put(w.ex.self, &(struct fr_exec_put){0, 9, v, 2}, NULL) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(p, FR_MSG_PUT_BEGIN)) != NULL && m->put_begin.size == 2);
-    done.put_state = (struct fr_put_state){9, 2, true, FR_STR("/home/s/h/a")};
+    done.put_state = (struct fr_put_state){1, 2, true, FR_STR("/home/s/h/a")};
     peer_say(p, &done); /* there already */
     peer_run(&w);
     CHECK((m = peer_got(p, FR_MSG_PUT_BEGIN)) != NULL && fr_str_is(m->put_begin.path, "h/b"));
-    done.put_state = (struct fr_put_state){9, at, false, FR_STR("/home/s/h/b")};
+    done.put_state = (struct fr_put_state){1, at, false, FR_STR("/home/s/h/b")};
     peer_say(p, &done);
     peer_run(&w);
     CHECK(peer_got(p, FR_MSG_PUT_DATA) == NULL); /* no credit yet */
@@ -83,15 +83,15 @@ static void test_get(void)
     CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path, 9}, NULL) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(p, FR_MSG_GET)) != NULL && m->get.offset == 0);
-    data.get_data = (struct fr_get_data){5, 0, FR_STR("hello ")};
+    data.get_data = (struct fr_get_data){1, 0, FR_STR("hello ")};
     peer_say(p, &data);
     peer_run(&w);
     peer_cut(p, FR_UNREACHABLE);
     peer_wait(&w, 1000);
     CHECK((m = peer_got(p, FR_MSG_GET)) != NULL && m->get.offset == 6);
-    data.get_data = (struct fr_get_data){5, 6, FR_STR("you")};
+    data.get_data = (struct fr_get_data){1, 6, FR_STR("you")};
     peer_say(p, &data);
-    end.get_end = (struct fr_get_end){5, 9, 0644};
+    end.get_end = (struct fr_get_end){1, 9, 0644};
     peer_say(p, &end);
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_GET_DONE);
@@ -107,9 +107,9 @@ static void test_get(void)
     snprintf(path, sizeof(path), "%s/g", dir);
     CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 6, "/r/g", path, 8}, NULL) == FR_OK);
     peer_run(&w);
-    data.get_data = (struct fr_get_data){6, 0, FR_STR("hello ")};
+    data.get_data = (struct fr_get_data){2, 0, FR_STR("hello ")};
     peer_say(p, &data);
-    data.get_data = (struct fr_get_data){6, 6, FR_STR("you")};
+    data.get_data = (struct fr_get_data){2, 6, FR_STR("you")};
     peer_say(p, &data);
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_FAILED);
@@ -142,11 +142,11 @@ static void test_large_get(void)
     for (size_t at = 0; at < LARGE; at += data.get_data.bytes.n) {
         size_t n = LARGE - at < FR_BULK_MAX ? LARGE - at : FR_BULK_MAX;
 
-        data.get_data = (struct fr_get_data){7, at, {large, n}};
+        data.get_data = (struct fr_get_data){1, at, {large, n}};
         peer_say(p, &data);
         peer_run(&w);
     }
-    end.get_end = (struct fr_get_end){7, LARGE, 0644};
+    end.get_end = (struct fr_get_end){1, LARGE, 0644};
     peer_say(p, &end);
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_GET_DONE);
@@ -205,9 +205,9 @@ static void test_durable_get(void)
         CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 5, "/r/f", path, 9}, NULL) ==
               FR_OK);
         peer_run(&w);
-        data.get_data = (struct fr_get_data){5, 0, FR_STR("hello you")};
+        data.get_data = (struct fr_get_data){1, 0, FR_STR("hello you")};
         peer_say(p, &data);
-        end.get_end = (struct fr_get_end){5, 9, 0644};
+        end.get_end = (struct fr_get_end){1, 9, 0644};
         peer_say(p, &end);
         peer_run(&w);
         ev = peer_event(&w, full ? FR_EXEC_FAILED : FR_EXEC_GET_DONE);
@@ -245,22 +245,72 @@ static void test_second_sync(void)
     for (size_t at = 0; at < LAST; at += data.get_data.bytes.n) {
         size_t n = LAST - at < FR_BULK_MAX ? LAST - at : FR_BULK_MAX;
 
-        data.get_data = (struct fr_get_data){7, at, {large, n}};
+        data.get_data = (struct fr_get_data){1, at, {large, n}};
         peer_say(p, &data);
         peer_run(&w);
     }
     CHECK_TEXT(disk.order, "");
     for (size_t at = LAST; at < LAST + 4000; at += 2000) { /* these and the end in one turn */
-        data.get_data = (struct fr_get_data){7, at, {large, 2000}};
+        data.get_data = (struct fr_get_data){1, at, {large, 2000}};
         peer_say(p, &data);
     }
-    end.get_end = (struct fr_get_end){7, LAST + 4000, 0644};
+    end.get_end = (struct fr_get_end){1, LAST + 4000, 0644};
     peer_say(p, &end);
     peer_run(&w);
     CHECK(peer_event(&w, FR_EXEC_GET_DONE) != NULL);
     CHECK_TEXT(disk.order, "sync sync rename ");
     free(large);
     peer_finish(&w);
+    fr_remove_tree(dir, NULL);
+}
+
+static size_t n_ends(const struct peer_world *w)
+{
+    return peer_events(w, FR_EXEC_GET_DONE) + peer_events(w, FR_EXEC_FAILED);
+}
+
+/* A node that gives the file whenever it is asked, and an allocation that fails. */
+static void test_get_no_memory(void)
+{
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64], row[40];
+    struct fr_exec_get get = {0, 5, "/r/f", path, 9};
+    bool failed = true;
+
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    for (long n = 1; failed; n++) {
+        snprintf(row, sizeof(row), "allocation %ld fails", n);
+        check_row(row);
+        peer_setup(&w, 1);
+        peer_fail(n);
+        peer_engine(+1);
+        while (w.ex.ops->get(w.ex.self, &get, NULL) != FR_OK)
+            ;
+        peer_engine(-1);
+        for (int i = 0; i < 8 && n_ends(&w) == 0; i++) {
+            const struct fr_msg *m;
+
+            peer_wait(&w, 4000);
+            if ((m = peer_got(p, FR_MSG_GET)) == NULL || !p->up_now)
+                continue;
+            struct fr_msg end = {.type = FR_MSG_GET_END, .get_end = {m->get.ref, 3, 0644}};
+            struct fr_msg data = {.type = FR_MSG_GET_DATA,
+                                  .get_data = {m->get.ref, 0, FR_STR("abc")}};
+
+            if (m->get.offset == 0)
+                peer_say(p, &data);
+            peer_say(p, &end);
+            peer_run(&w);
+        }
+        failed = peer_failed();
+        peer_fail(0);
+        CHECK_INT(n_ends(&w), 1);
+        CHECK_INT(access(path, F_OK), peer_events(&w, FR_EXEC_GET_DONE) == 1 ? 0 : -1);
+        peer_finish(&w);
+        unlink(path);
+    }
     fr_remove_tree(dir, NULL);
 }
 
@@ -281,7 +331,7 @@ static void test_old_credit(void)
     peer_cut(p, FR_UNREACHABLE);
     peer_wait(&w, 1500);
     CHECK(w.ex.ops->put(w.ex.self, &(struct fr_exec_put){0, 9, &f, 1}, NULL) == FR_OK);
-    go_on.put_state = (struct fr_put_state){9, 0, false, FR_STR("/s/h/a")};
+    go_on.put_state = (struct fr_put_state){1, 0, false, FR_STR("/s/h/a")};
     peer_run(&w);
     CHECK(peer_got(p, FR_MSG_PUT_BEGIN) != NULL);
     peer_say(p, &go_on);
@@ -300,6 +350,7 @@ int main(void)
     test_large_get();
     test_durable_get();
     test_second_sync();
+    test_get_no_memory();
     test_old_credit();
     return check_done();
 }

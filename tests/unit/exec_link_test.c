@@ -205,8 +205,7 @@ static void test_outage(void)
     int64_t began;
 
     check_row("how long it is away");
-    peer_setup(&w, 1);
-    w.infos[0].connect_ms = 4000;
+    peer_setup_limits(&w, 1, 4000, 120000);
     w.nodes[0].silent = true;
     began = fr_sys.mono_ms();
     w.ex.ops->connect(w.ex.self, 0, NULL);
@@ -221,7 +220,9 @@ static void test_outage(void)
     w.nodes[0].silent = false;
     peer_wait(&w, 30000);
     CHECK(peer_event(&w, FR_EXEC_UP) != NULL);
-    w.infos[0].retry_for_ms = 0;
+    peer_finish(&w);
+    peer_setup_limits(&w, 1, 4000, 0);
+    peer_connect(&w, 0);
     w.nodes[0].refuse = FR_UNREACHABLE;
     peer_wait(&w, 10000);
     began = fr_sys.mono_ms();
@@ -242,8 +243,7 @@ static void test_slow_login(void)
     static struct peer_world w;
 
     check_row("a login that takes 45 s");
-    peer_setup(&w, 1);
-    w.infos[0].connect_ms = 0;
+    peer_setup_limits(&w, 1, 0, 120000);
     w.nodes[0].silent = true;
     w.ex.ops->connect(w.ex.self, 0, NULL);
     peer_wait(&w, 45000);

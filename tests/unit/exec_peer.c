@@ -155,6 +155,7 @@ static void on_hello(struct peer *p, const struct fr_hello *h)
                                 .epoch = p->epoch,
                                 .mono_ms = peer_state.now + p->clock};
     p->epoch = h->epoch;
+    p->fence = h->home;
     peer_say(p, &m);
 }
 
@@ -190,6 +191,7 @@ static size_t link_send(void *self, const char *bytes, size_t n)
     peer_engine(-1);
     if (!p->silent)
         fr_wire_feed(&p->in, bytes, n);
+    p->taken += n;
     peer_engine(+1);
     return n;
 }
@@ -239,15 +241,29 @@ static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct 
     return FR_OK;
 }
 
-static const struct fr_link_ops link_ops = {"test", link_open, link_send, link_close, link_close};
+static void link_destroy(void *self)
+{
+    struct peer *p = self;
 
-static enum fr_rc make_link(void *arg, size_t node, struct fr_link *out, struct fr_err *err)
+    link_close(p);
+    p->linked = false;
+}
+
+static const struct fr_link_ops link_ops = {"test", link_open, link_send, link_close, link_destroy};
+
+static enum fr_rc make_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
+                            struct fr_err *err)
 {
     struct peer_world *w = arg;
 
-    (void)err;
-    *out = (struct fr_link){&link_ops, &w->nodes[node]};
-    return FR_OK;
+    for (size_t i = 0; i < w->n; i++)
+        if (!w->nodes[i].linked && strcmp(w->infos[i].name, node->name) == 0) {
+            *out = (struct fr_link){&link_ops, &w->nodes[i]};
+            w->nodes[i].linked = true;
+            return FR_OK;
+        }
+    CHECK_TEXT(node->name, "the name of a node without a link");
+    return fr_fail(err, FR_BUG, "no node");
 }
 
 void peer_cut(struct peer *p, enum fr_rc rc)
@@ -296,6 +312,25 @@ static void sink(void *arg, struct fr_exec_event *ev)
     ev->next = NULL;
     *w->events_last = ev;
     w->events_last = &ev->next;
+}
+
+static void other_sink(void *arg, struct fr_exec_event *ev)
+{
+    struct peer_other *o = arg;
+
+    ev->next = NULL;
+    *o->events_last = ev;
+    o->events_last = &ev->next;
+}
+
+void peer_join(struct peer_world *w, struct peer_other *o, const struct fr_exec_node *nodes,
+               size_t n)
+{
+    struct fr_nodes_run run = {.id = {{2}}, .nodes = nodes, .n = n, .sink = {other_sink, o}};
+    struct fr_err err = {0};
+
+    *o = (struct peer_other){.events_last = &o->events};
+    CHECK(fr_nodes_join(w->all, &run, &o->ex, &err) == FR_OK);
 }
 
 void peer_run(struct peer_world *w)
@@ -351,7 +386,15 @@ void peer_hold_up(struct peer_world *w, int64_t ms)
 
 void peer_setup(struct peer_world *w, size_t nodes)
 {
-    struct fr_exec_node_args args = {0};
+    peer_setup_limits(w, nodes, 30000, 120000);
+}
+
+void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms, int64_t retry_for_ms)
+{
+    static const char *const names[PEER_NODES] = {"n",  "n1", "n2", "n3", "n4",  "n5",
+                                                  "n6", "n7", "n8", "n9", "n10", "n11"};
+    struct fr_nodes_args args = {0};
+    struct fr_nodes_run run = {0};
     struct fr_err err = {0};
 
     memset(w, 0, offsetof(struct peer_world, nodes));
@@ -366,29 +409,41 @@ void peer_setup(struct peer_world *w, size_t nodes)
     w->n = nodes;
     for (size_t i = 0; i < nodes; i++) {
         w->nodes[i].loop = &w->loop;
-        w->infos[i] =
-            (struct fr_exec_node){.name = "n", .connect_ms = 30000, .retry_for_ms = 120000};
+        w->infos[i] = (struct fr_exec_node){
+            .name = names[i], .connect_ms = connect_ms, .retry_for_ms = retry_for_ms};
     }
-    args = (struct fr_exec_node_args){.loop = &w->loop.loop,
-                                      .sink = {sink, w},
-                                      .nodes = w->infos,
-                                      .n = nodes,
-                                      .control = {{1}},
-                                      .base_epoch = 3,
-                                      .make_link = make_link,
-                                      .make_link_arg = w};
-    CHECK(fr_exec_node_create(&w->ex, &args, &err) == FR_OK);
+    args = (struct fr_nodes_args){.loop = &w->loop.loop,
+                                  .control = {{1}},
+                                  .epoch = 3,
+                                  .make_link = make_link,
+                                  .make_link_arg = w};
+    run = (struct fr_nodes_run){.id = {{1}}, .nodes = w->infos, .n = nodes, .sink = {sink, w}};
+    CHECK(fr_nodes_create(&w->all, &args, &err) == FR_OK);
+    CHECK(fr_nodes_join(w->all, &run, &w->ex, &err) == FR_OK);
+}
+
+static void free_all(struct fr_exec_event *ev)
+{
+    while (ev != NULL) {
+        struct fr_exec_event *next = ev->next;
+
+        fr_exec_event_free(ev);
+        ev = next;
+    }
+}
+
+void peer_other_finish(struct peer_other *o)
+{
+    fr_exec_destroy(&o->ex);
+    free_all(o->events);
+    *o = (struct peer_other){0};
 }
 
 void peer_finish(struct peer_world *w)
 {
     fr_exec_destroy(&w->ex);
-    while (w->events != NULL) {
-        struct fr_exec_event *ev = w->events;
-
-        w->events = ev->next;
-        fr_exec_event_free(ev);
-    }
+    fr_nodes_destroy(w->all);
+    free_all(w->events);
     fr_exec_event_free(peer_state.shown);
     peer_state.shown = NULL;
     for (size_t i = 0; i < w->n; i++) {
@@ -412,16 +467,26 @@ const struct fr_msg *peer_got(struct peer *p, enum fr_msg_type type)
     return NULL;
 }
 
-const struct fr_exec_event *peer_event(struct peer_world *w, enum fr_exec_kind kind)
+static size_t count(const struct fr_exec_event *ev, enum fr_exec_kind kind)
 {
-    if (peer_events(w, kind) == 0)
-        return NULL;
-    while (w->events != NULL) {
-        struct fr_exec_event *ev = w->events;
+    size_t n = 0;
 
-        w->events = ev->next;
-        if (w->events == NULL)
-            w->events_last = &w->events;
+    for (; ev != NULL; ev = ev->next)
+        n += ev->kind == kind;
+    return n;
+}
+
+static const struct fr_exec_event *take(struct fr_exec_event **events,
+                                        struct fr_exec_event ***events_last, enum fr_exec_kind kind)
+{
+    if (count(*events, kind) == 0)
+        return NULL;
+    while (*events != NULL) {
+        struct fr_exec_event *ev = *events;
+
+        *events = ev->next;
+        if (*events == NULL)
+            *events_last = events;
         fr_exec_event_free(peer_state.shown);
         peer_state.shown = ev;
         if (ev->kind == kind)
@@ -430,13 +495,24 @@ const struct fr_exec_event *peer_event(struct peer_world *w, enum fr_exec_kind k
     return NULL;
 }
 
+const struct fr_exec_event *peer_event(struct peer_world *w, enum fr_exec_kind kind)
+{
+    return take(&w->events, &w->events_last, kind);
+}
+
 size_t peer_events(const struct peer_world *w, enum fr_exec_kind kind)
 {
-    size_t n = 0;
+    return count(w->events, kind);
+}
 
-    for (const struct fr_exec_event *ev = w->events; ev != NULL; ev = ev->next)
-        n += ev->kind == kind;
-    return n;
+const struct fr_exec_event *peer_other_event(struct peer_other *o, enum fr_exec_kind kind)
+{
+    return take(&o->events, &o->events_last, kind);
+}
+
+size_t peer_other_events(const struct peer_other *o, enum fr_exec_kind kind)
+{
+    return count(o->events, kind);
 }
 
 void peer_connect(struct peer_world *w, size_t node)

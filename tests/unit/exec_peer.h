@@ -40,8 +40,11 @@ struct peer {
     struct fr_msg got[256]; /* all but pings and credit, of all connections */
     size_t n_got;
     int pings;
-    const char *boot;    /* NULL: "boot-1" */
-    uint64_t epoch;      /* of the newest hello */
+    size_t taken;        /* bytes of all connections */
+    const char *boot; /* NULL: "boot-1" */
+    uint64_t epoch;   /* of the newest hello, and whose connection it is */
+    struct fr_id fence;
+    bool linked;         /* a link leads here: one more of that name leads to the next such node */
     uint64_t credit;     /* granted to the node, less what it sent */
     uint64_t credit_max; /* its highest value */
     int64_t clock;       /* node's mono_ms - ours */
@@ -52,11 +55,29 @@ struct peer_world {
     struct peer nodes[PEER_NODES];
     struct fr_exec_node infos[PEER_NODES];
     size_t n;
+    struct fr_nodes *all;
+    struct fr_exec ex; /* of the first run */
+    struct fr_exec_event *events, **events_last;
+};
+
+/* A further run of the same process. */
+struct peer_other {
     struct fr_exec ex;
     struct fr_exec_event *events, **events_last;
 };
 
+/* Joins with those nodes of the world's list; fr_exec_destroy(&o->ex) leaves. */
+void peer_join(struct peer_world *w, struct peer_other *o, const struct fr_exec_node *nodes,
+               size_t n);
+/* As peer_event() and peer_events(), of the other run. */
+const struct fr_exec_event *peer_other_event(struct peer_other *o, enum fr_exec_kind kind);
+size_t peer_other_events(const struct peer_other *o, enum fr_exec_kind kind);
+void peer_other_finish(struct peer_other *o);
+
 void peer_setup(struct peer_world *w, size_t nodes);
+/* With that connect.timeout and connect.retry_for, instead of 30 s and 120 s. */
+void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms,
+                       int64_t retry_for_ms);
 void peer_finish(struct peer_world *w);
 
 /* Brings the connection to a node up, and takes the event that says so. */

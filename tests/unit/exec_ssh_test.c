@@ -444,12 +444,9 @@ static void try_row(struct site *s, const struct row *row)
                 .config = row->config != NULL ? sshd_file(s, row->config) : "none"},
         .work = sshd_file(s, "it's work"),
     };
-    struct fr_exec_node_args args = {.sink = {sink, &w},
-                                     .nodes = &node,
-                                     .n = 1,
-                                     .base_epoch = 1,
-                                     .flownode_dir = s->dir,
-                                     .home = s->dir};
+    struct fr_nodes_args args = {.epoch = 1, .flownode_dir = s->dir, .home = s->dir};
+    struct fr_nodes_run run = {.nodes = &node, .n = 1, .sink = {sink, &w}};
+    struct fr_nodes *nodes = NULL;
     struct fr_err err = {0};
 
     check_row(row->name);
@@ -460,7 +457,8 @@ static void try_row(struct site *s, const struct row *row)
         unsetenv("SSH_AUTH_SOCK");
     CHECK(fr_loop_event_create(&loop, &err) == FR_OK);
     args.loop = &loop;
-    CHECK(fr_exec_node_create(&ex, &args, &err) == FR_OK);
+    CHECK(fr_nodes_create(&nodes, &args, &err) == FR_OK);
+    CHECK(fr_nodes_join(nodes, &run, &ex, &err) == FR_OK);
     CHECK(ex.ops->connect(ex.self, 0, &err) == FR_OK);
     while (!w.over && fr_loop_turn(&loop, true, &err) == FR_OK)
         ;
@@ -469,6 +467,7 @@ static void try_row(struct site *s, const struct row *row)
     if (!CHECK(row->says == NULL || w.said) || (row->rc == FR_OK && w.err.rc != FR_OK))
         printf("   it said: %s\n", w.err.msg);
     fr_exec_destroy(&ex);
+    fr_nodes_destroy(nodes);
     fr_loop_destroy(&loop);
 }
 
@@ -521,24 +520,23 @@ static int connect_once(struct site *s, const struct fr_exec_node *node)
     struct fr_loop loop = {0};
     struct watcher w = {.row = &row};
     struct fr_exec ex = {0};
-    struct fr_exec_node_args args = {.loop = &loop,
-                                     .sink = {sink, &w},
-                                     .nodes = node,
-                                     .n = 1,
-                                     .base_epoch = 1,
-                                     .flownode_dir = s->dir,
-                                     .home = s->dir};
+    struct fr_nodes_args args = {
+        .loop = &loop, .epoch = 1, .flownode_dir = s->dir, .home = s->dir};
+    struct fr_nodes_run run = {.nodes = node, .n = 1, .sink = {sink, &w}};
+    struct fr_nodes *nodes = NULL;
     struct fr_err err = {0};
     enum fr_rc rc = fr_loop_event_create(&loop, &err);
 
     if (rc == FR_OK)
-        rc = fr_exec_node_create(&ex, &args, &err);
+        rc = fr_nodes_create(&nodes, &args, &err);
+    if (rc == FR_OK)
+        rc = fr_nodes_join(nodes, &run, &ex, &err);
     if (rc == FR_OK)
         rc = ex.ops->connect(ex.self, 0, &err);
     while (rc == FR_OK && !w.over)
         rc = fr_loop_turn(&loop, true, &err);
-    if (ex.ops != NULL)
-        fr_exec_destroy(&ex);
+    fr_exec_destroy(&ex);
+    fr_nodes_destroy(nodes);
     fr_loop_destroy(&loop);
     return rc == FR_OK ? w.how[0] == '\0' && w.err.msg[0] == '\0' : err.msg[0] == '\0';
 }

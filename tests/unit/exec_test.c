@@ -297,7 +297,7 @@ static void test_questions(void)
     CHECK(w.ex.ops->list(w.ex.self, 0, 72, "/none", &err) == FR_OK);
     peer_run(&w);
     say_state(p, A, FR_AT_UNKNOWN); /* the query's: the log is still followed */
-    refused.error = (struct fr_error){72, FR_NOTFOUND, FR_STR("/none is not there")};
+    refused.error = (struct fr_error){2, FR_NOTFOUND, FR_STR("/none is not there")};
     peer_say(p, &refused);
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_STATE);
@@ -359,7 +359,7 @@ static void run_attempt(struct peer_world *w)
     struct fr_exec_attempt a = {0, A};
     struct fr_exec_file file = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
     struct fr_msg m = {.type = FR_MSG_LAUNCHED, .launched = {A, 7, 1}};
-    struct fr_msg put = {.type = FR_MSG_PUT_STATE, .put_state = {9, 2, true, FR_STR("/s/h/a")}};
+    struct fr_msg put = {.type = FR_MSG_PUT_STATE, .put_state = {1, 2, true, FR_STR("/s/h/a")}};
     struct peer *p = &w->nodes[0];
 
     INSIST(w->ex.ops->start(w->ex.self, &mb, NULL));
