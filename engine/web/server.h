@@ -1,0 +1,39 @@
+/*
+ * Serves the host's interface (engine/host/api.h) on a unix socket: HTTP/1.1 by libevent's evhttp.
+ *
+ * Handlers are called from the loop's turn, one at a time, never from inside a callback of
+ * libevent. Requests of one connection are answered in order.
+ *
+ * Refused with an application/problem+json before a handler sees them: a head over 16 KiB (431), a
+ * body over 1 MiB (413), Transfer-Encoding (411), a target over 2,048 bytes (414) or not a checked
+ * path (400, see target.h), anything but one valid Host (400), unknown methods (501), more than 256
+ * connections or 64 streams (503). Closed without an answer: a process of another user, a head that
+ * takes over 10 s, a body over 30 s, an answer or events that the reader does not take within 30 s,
+ * a connection idle for 60 s, more than 1 MiB sent ahead.
+ *
+ * HEAD is answered as GET without the body. A GET whose path ends in "/stream" opens a stream,
+ * which gets a comment after 15 s without an event.
+ */
+#ifndef FR_WEB_SERVER_H
+#define FR_WEB_SERVER_H
+
+#include "engine/exec/loop.h"
+#include "engine/host/api.h"
+
+struct fr_server;
+
+/* Listens at path, mode 0600, in place of a socket that is there. Borrows loop and *api. */
+enum fr_rc fr_server_create(struct fr_loop *loop, const char *path, const struct fr_api *api,
+                            struct fr_server **out, struct fr_err *err);
+
+/* Ends each stream with an event "bye" (and api->gone), writes what a reader takes without waiting,
+ * closes all connections and removes the socket. NULL is fine. Not from inside a handler. */
+void fr_server_destroy(struct fr_server *s);
+
+struct fr_server_times { /* ms; see above */
+    int64_t head, body, drain, idle, comment;
+};
+/* For connections that begin from now on. */
+void fr_server_set_times(struct fr_server *s, const struct fr_server_times *times);
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * What tests of the web server share: a loop, a server with a handler that tells what it was asked,
+ * and raw readers whose sockets never wait. All in one thread: whoever waits turns the loop.
+ */
+#ifndef TESTS_UNIT_WEB_BED_H
+#define TESTS_UNIT_WEB_BED_H
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "engine/host/problem.h"
+#include "engine/web/server.h"
+#include "tests/unit/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { BED_STREAMS = 100, BED_FILE_BYTES = 3000000 };
+
+struct fr_api_stream {
+    struct fr_api_sink sink;
+    bool open;
+    int drained, gone;
+};
+
+struct bed {
+    char dir[64], sock[512];
+    struct fr_loop loop;
+    struct fr_server *server;
+    struct fr_api api;
+    int asked; /* requests that reached the handler */
+    struct fr_api_stream streams[BED_STREAMS];
+    size_t n_streams;
+};
+
+struct reader {
+    struct bed *bed;
+    int fd;
+    struct fr_buf got;
+    bool eof;
+};
+
+static void bed_echo(const struct fr_api_request *req, struct fr_buf *out)
+{
+    static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
+
+    fr_buf_fmt(out, "%s %s", methods[req->method], req->path);
+    for (size_t i = 0; i < req->n_query; i++)
+        fr_buf_fmt(out, " %s=%s", req->query[i].name, req->query[i].value);
+    fr_buf_fmt(out, " type=%s range=%s match=%s last=%s uid=%d body=", req->content_type,
+               req->range, req->if_none_match, req->last_event_id, req->uid == getuid());
+    fr_buf_add(out, req->body.p, req->body.n);
+}
+
+static void bed_file(struct bed *b, struct fr_api_response *out)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "%s/file", b->dir);
+    *out = (struct fr_api_response){.status = 206,
+                                    .type = "text/plain",
+                                    .file = true,
+                                    .fd = fr_sys.open(path, O_RDONLY, 0),
+                                    .offset = 1000,
+                                    .bytes = BED_FILE_BYTES - 2000,
+                                    .total = BED_FILE_BYTES};
+}
+
+static void bed_answer(void *self, const struct fr_api_request *req, struct fr_api_response *out)
+{
+    struct bed *b = self;
+    static const char *lines[] = {"p.yaml:7:12: one", "p.yaml:8:1: two"};
+    struct fr_issues issues = {.lines = lines, .n = 2};
+    struct fr_err err;
+
+    b->asked++;
+    if (strcmp(req->path, "/file") == 0 || strcmp(req->path, "/cut") == 0) {
+        bed_file(b, out);
+        out->total *= req->path[1] == 'c' ? 2 : 1;
+        out->bytes *= req->path[1] == 'c' ? 2 : 1;
+        return;
+    }
+    if (strcmp(req->path, "/wrong") == 0) {
+        fr_fail(&err, FR_USAGE, "p.yaml has 2 mistakes");
+        fr_problem(out, 422, req->path, &err, &issues);
+        return;
+    }
+    if (strcmp(req->path, "/nothing") == 0)
+        return;
+    out->status = strcmp(req->path, "/unchanged") == 0 ? 304 : 200;
+    out->type = "application/json";
+    fr_buf_text(&out->etag, "\"7\"");
+    if (strcmp(req->path, "/big") == 0)
+        for (int i = 0; i < 100000; i++)
+            fr_buf_text(&out->body, "0123456789012345678901234567890123456789\n");
+    else
+        bed_echo(req, &out->body);
+}
+
+static void bed_open(void *self, const struct fr_api_request *req, const struct fr_api_sink *sink,
+                     struct fr_api_response *res, struct fr_api_stream **out)
+{
+    struct bed *b = self;
+    struct fr_err err;
+
+    b->asked++;
+    *out = NULL;
+    if (strcmp(req->path, "/no/stream") == 0 || b->n_streams == BED_STREAMS) {
+        fr_fail(&err, FR_NOTFOUND, "no such stream");
+        fr_problem(res, 0, req->path, &err, NULL);
+        return;
+    }
+    *out = &b->streams[b->n_streams++];
+    **out = (struct fr_api_stream){.sink = *sink, .open = true};
+    res->status = 200;
+    sink->send(sink->arg, FR_STR("retry: 2000\nevent: hello\ndata: {}\n\n"));
+}
+
+static void bed_drained(void *self, struct fr_api_stream *s)
+{
+    (void)self;
+    CHECK(s->open);
+    s->drained++;
+}
+
+static void bed_gone(void *self, struct fr_api_stream *s)
+{
+    (void)self;
+    CHECK(s->open);
+    s->open = false;
+    s->gone++;
+}
+
+static void bed_listen(struct bed *b)
+{
+    struct fr_err err = {0};
+
+    if (!CHECK(fr_server_create(&b->loop, b->sock, &b->api, &b->server, &err) == FR_OK))
+        printf("%s\n", err.msg);
+}
+
+/* times: NULL for the server's own. */
+static void bed_begin(struct bed *b, const struct fr_server_times *times)
+{
+    struct fr_err err;
+
+    *b = (struct bed){.dir = "/tmp/web_test.XXXXXX"};
+    CHECK(mkdtemp(b->dir) != NULL);
+    (void)snprintf(b->sock, sizeof(b->sock), "%s/host.sock", b->dir);
+    b->api = (struct fr_api){bed_answer, bed_open, bed_drained, bed_gone, b};
+    CHECK(fr_loop_event_create(&b->loop, &err) == FR_OK);
+    bed_listen(b);
+    if (b->server == NULL)
+        exit(check_done());
+    if (times != NULL)
+        fr_server_set_times(b->server, times);
+}
+
+static void bed_end(struct bed *b)
+{
+    struct fr_err err;
+    struct stat st;
+
+    fr_server_destroy(b->server);
+    CHECK(lstat(b->sock, &st) != 0 && errno == ENOENT);
+    for (size_t i = 0; i < b->n_streams; i++)
+        CHECK(!b->streams[i].open);
+    fr_loop_destroy(&b->loop);
+    CHECK(fr_remove_tree(b->dir, &err) == FR_OK);
+}
+
+static void bed_turn(struct bed *b)
+{
+    struct fr_err err;
+
+    if (fr_loop_turn(&b->loop, false, &err) != FR_OK)
+        CHECK(!"a turn of the loop");
+}
+
+static struct reader reader_open(struct bed *b)
+{
+    struct reader r = {.bed = b, .fd = fr_sys.connect_unix(b->sock)};
+
+    CHECK(r.fd >= 0);
+    return r;
+}
+
+static void reader_close(struct reader *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    r->fd = -1;
+    fr_buf_finish(&r->got);
+}
+
+/* Takes what is there. */
+static void reader_take(struct reader *r)
+{
+    static char p[1 << 16];
+    ssize_t n;
+
+    bed_turn(r->bed);
+    while ((n = recv(r->fd, p, sizeof(p), MSG_DONTWAIT)) > 0)
+        fr_buf_add(&r->got, p, (size_t)n);
+    r->eof |= n == 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+/* Sends all; the server may refuse to read on. */
+static void reader_send(struct reader *r, const char *p, size_t n)
+{
+    while (n > 0 && !r->eof) {
+        ssize_t k = send(r->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (k > 0) {
+            p += k;
+            n -= (size_t)k;
+        } else {
+            reader_take(r);
+        }
+    }
+}
+
+static void reader_say(struct reader *r, const char *text)
+{
+    reader_send(r, text, strlen(text));
+}
+
+static bool reader_has(const struct reader *r, const char *text)
+{
+    return r->got.n > 0 && memmem(r->got.p, r->got.n, text, strlen(text)) != NULL;
+}
+
+static bool reader_until(struct reader *r, const char *text)
+{
+    while (!reader_has(r, text) && !r->eof)
+        reader_take(r);
+    if (!reader_has(r, text))
+        printf("   got:  %s\n   want: %s\n", r->got.n > 0 ? r->got.p : "", text);
+    return CHECK(reader_has(r, text));
+}
+
+static void reader_until_eof(struct reader *r)
+{
+    while (!r->eof)
+        reader_take(r);
+}
+
+#endif

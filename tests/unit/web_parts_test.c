@@ -1,0 +1,362 @@
+/* The parts of the host's interface that need no socket: targets, ranges, problems, streams. */
+#include "engine/host/problem.h"
+#include "engine/host/range.h"
+#include "engine/web/sse.h"
+#include "engine/web/target.h"
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+
+/* ---- targets ---- */
+
+static void show_target(const struct fr_target *t, struct fr_buf *out)
+{
+    fr_buf_fmt(out, "%s", t->path);
+    for (size_t i = 0; i < t->n_query; i++)
+        fr_buf_fmt(out, " %s=%s", t->query[i].name, t->query[i].value);
+}
+
+static const struct {
+    const char *raw, *want; /* a text that begins with '!': refused with it */
+} target_rows[] = {
+    {"/", "/"},
+    {"/api/v1/runs", "/api/v1/runs"},
+    {"/runs/", "/runs/"},
+    {"/a%20b", "/a b"},
+    {"/a+b", "/a+b"},
+    {"/%C3%A4", "/\xc3\xa4"},
+    {"/a%2Fb", "/a/b"},
+    {"/.hidden/..x/x..", "/.hidden/..x/x.."},
+    {"/r?x=1&y=a%26b+c", "/r x=1 y=a&b c"},
+    {"/r?", "/r"},
+    {"/r?&&x&", "/r x="},
+    {"/r?x=a=b&=v", "/r x=a=b =v"},
+    {"/r?p=/../x", "/r p=/../x"},
+    {"/r?a?b=c", "/r a?b=c"},
+    {"", "!not a path"},
+    {"*", "!not a path"},
+    {"runs", "!not a path"},
+    {"http://h/x", "!not a path"},
+    {"//x", "!\"//\""},
+    {"/x//y", "!\"//\""},
+    {"/..", "!\"/..\""},
+    {"/../x", "!\"/..\""},
+    {"/x/../y", "!\"/..\""},
+    {"/x/.", "!\"/.\""},
+    {"/%2e%2e/x", "!\"/..\""},
+    {"/%2E./x", "!\"/..\""},
+    {"/x%2f..%2fy", "!\"/..\""},
+    {"/x%2f%2fy", "!\"//\""},
+    {"/%00", "!control"},
+    {"/x?y=%00", "!control"},
+    {"/x%0d%0ay", "!control"},
+    {"/x%7f", "!control"},
+    {"/%", "!hex"},
+    {"/%4", "!hex"},
+    {"/%4g", "!hex"},
+    {"/x?%", "!hex"},
+    {"/x?a=%zz", "!hex"},
+    {"/%ff", "!UTF-8"},
+    {"/%C3", "!UTF-8"},
+    {"/x?y=%C3&z=%A4", "!UTF-8"},
+    {"/\xc3\xa4", "!encoded"},
+    {"/a b", "!encoded"},
+    {"/a#b", "!encoded"},
+    {"/a?b#c", "!encoded"},
+    {"/a\tb", "!encoded"},
+};
+
+static void targets(void)
+{
+    for (size_t i = 0; i < sizeof(target_rows) / sizeof(target_rows[0]); i++) {
+        struct fr_target t;
+        struct fr_err err = {0};
+        struct fr_buf got = {0};
+        enum fr_rc rc = fr_target_parse(target_rows[i].raw, &t, &err);
+
+        check_row(target_rows[i].raw);
+        if (rc == FR_OK)
+            show_target(&t, &got);
+        if (target_rows[i].want[0] == '!')
+            CHECK(rc == FR_USAGE && strstr(err.msg, target_rows[i].want + 1) != NULL);
+        else
+            CHECK_TEXT(rc == FR_OK ? got.p : err.msg, target_rows[i].want);
+        fr_buf_finish(&got);
+    }
+}
+
+static void long_targets(void)
+{
+    struct fr_target t;
+    struct fr_err err;
+    char raw[FR_TARGET_MAX + 2];
+
+    check_row("long targets");
+    memset(raw, 'a', sizeof(raw));
+    raw[0] = '/';
+    raw[FR_TARGET_MAX] = '\0';
+    CHECK(fr_target_parse(raw, &t, &err) == FR_OK && strlen(t.path) == FR_TARGET_MAX);
+    raw[FR_TARGET_MAX] = 'a';
+    raw[FR_TARGET_MAX + 1] = '\0';
+    CHECK(fr_target_parse(raw, &t, &err) == FR_FULL);
+
+    /* As many names as there may be, behind a path that takes all other bytes. */
+    size_t at = FR_TARGET_MAX - 2 * FR_TARGET_PAIRS;
+    raw[at] = '?';
+    for (size_t i = 0; i < FR_TARGET_PAIRS; i++)
+        memcpy(raw + at + 1 + 2 * i, "a&", 2);
+    raw[FR_TARGET_MAX] = '\0';
+    CHECK(fr_target_parse(raw, &t, &err) == FR_OK && t.n_query == FR_TARGET_PAIRS);
+    CHECK(t.query[FR_TARGET_PAIRS - 1].value >= t.text &&
+          t.query[FR_TARGET_PAIRS - 1].value < t.text + sizeof(t.text));
+    raw[at - 2] = '?';
+    raw[at - 1] = 'a';
+    raw[at] = '&';
+    CHECK(fr_target_parse(raw, &t, &err) == FR_FULL);
+}
+
+static void hosts(void)
+{
+    static const struct {
+        const char *host;
+        bool ok;
+    } rows[] = {{"localhost", true}, {"flowrun", true},   {"a.b-c_d~e:80", true},
+                {"127.0.0.1", true}, {"[::1]", true},     {"[::1]:65535", true},
+                {"", false},         {":80", false},      {"a:", false},
+                {"a:123456", false}, {"a:8a", false},     {"a b", false},
+                {"a/b", false},      {"a,b", false},      {"u@h", false},
+                {"[::1", false},     {"[::1]x", false},   {"[]", false},
+                {"[g]", false},      {"\xc3\xa4", false}, {"a:1:2", false},
+                {"<script>", false}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].host);
+        CHECK_INT(fr_target_host_valid(rows[i].host), rows[i].ok);
+    }
+}
+
+/* ---- ranges ---- */
+
+static void ranges(void)
+{
+    static const struct {
+        const char *header;
+        uint64_t total;
+        enum fr_range is;
+        uint64_t offset, bytes;
+    } rows[] = {
+        {"", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=0-0", 10, FR_RANGE_PART, 0, 1},
+        {"bytes=0-9", 10, FR_RANGE_PART, 0, 10},
+        {"bytes=3-5", 10, FR_RANGE_PART, 3, 3},
+        {"bytes=9-", 10, FR_RANGE_PART, 9, 1},
+        {"bytes=3-99", 10, FR_RANGE_PART, 3, 7},
+        {"Bytes=3-", 10, FR_RANGE_PART, 3, 7},
+        {"bytes=-4", 10, FR_RANGE_PART, 6, 4},
+        {"bytes=-10", 10, FR_RANGE_PART, 0, 10},
+        {"bytes=-99", 10, FR_RANGE_PART, 0, 10},
+        {"bytes=10-", 10, FR_RANGE_NONE, 0, 10},
+        {"bytes=10-11", 10, FR_RANGE_NONE, 0, 10},
+        {"bytes=-0", 10, FR_RANGE_NONE, 0, 10},
+        {"bytes=0-", 0, FR_RANGE_NONE, 0, 0},
+        {"bytes=-1", 0, FR_RANGE_NONE, 0, 0},
+        {"bytes=5-3", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=-", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=1", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=1-2,4-5", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=+1-2", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes= 1-2", 10, FR_RANGE_WHOLE, 0, 10},
+        {"lines=1-2", 10, FR_RANGE_WHOLE, 0, 10},
+        {"bytes=18446744073709551616-", 10, FR_RANGE_NONE, 0, 10},
+        {"bytes=1-18446744073709551616", 10, FR_RANGE_PART, 1, 9},
+        {"bytes=-18446744073709551616", 10, FR_RANGE_PART, 0, 10},
+        {"bytes=0-18446744073709551615", UINT64_MAX, FR_RANGE_PART, 0, UINT64_MAX},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t offset = 77, bytes = 77;
+
+        check_row(rows[i].header);
+        CHECK_INT(fr_range_parse(rows[i].header, rows[i].total, &offset, &bytes), rows[i].is);
+        CHECK(offset == rows[i].offset && bytes == rows[i].bytes);
+    }
+}
+
+/* ---- problems ---- */
+
+static void problems(void)
+{
+    static const char *lines[] = {"a:b/p.yaml:7:12: task 'x' needs unknown task 'y'",
+                                  "p.yaml:1:2: note: \"quoted\"", "a line without a place",
+                                  "p.yaml:x:1: no place", "p.yaml:3: no column"};
+    struct fr_issues in = {.lines = lines, .n = 5}, out = {0};
+    struct fr_api_response res = {.fd = -1};
+    struct fr_err err, back;
+
+    check_row("problems");
+    fr_fail(&err, FR_USAGE, "p.yaml has %d mistakes: \x01 \"a\" \xff", 5);
+    fr_problem(&res, 422, "/api/v1/runs", &err, &in);
+    CHECK_INT(res.status, 422);
+    CHECK_TEXT(res.type, "application/problem+json");
+    CHECK(strstr(res.body.p, "{\"type\":\"/problems/usage\",\"title\":\"Unprocessable Content\","
+                             "\"status\":422,\"detail\":\"p.yaml has 5 mistakes: ") == res.body.p);
+    CHECK(strstr(res.body.p,
+                 "\"instance\":\"/api/v1/runs\",\"code\":\"usage\",\"issues\":[{\"file\":"
+                 "\"a:b/p.yaml\",\"line\":7,\"col\":12,\"text\":\"task ") != NULL);
+    CHECK_INT(fr_problem_read(422, (struct fr_str){res.body.p, res.body.n}, &out, &back), FR_USAGE);
+    CHECK_TEXT(back.msg, err.msg);
+    CHECK_INT(out.n, 5);
+    for (size_t i = 0; i < out.n; i++)
+        CHECK_TEXT(out.lines[i], lines[i]);
+    fr_issues_finish(&out);
+
+    for (int rc = FR_USAGE; rc <= FR_BUG; rc++) {
+        check_row(fr_rc_name((enum fr_rc)rc));
+        fr_fail(&err, (enum fr_rc)rc, "why");
+        fr_problem(&res, 0, NULL, &err, NULL);
+        CHECK(res.status >= 400 && res.status < 600);
+        CHECK(strcmp(fr_status_phrase(res.status), "Error") != 0);
+        CHECK(strstr(res.body.p, "instance") == NULL && strstr(res.body.p, "issues") == NULL);
+        CHECK_INT(fr_problem_read(res.status, (struct fr_str){res.body.p, res.body.n}, NULL, &back),
+                  rc);
+        CHECK_TEXT(back.msg, "why");
+    }
+    fr_api_response_finish(&res);
+}
+
+static void foreign_problems(void)
+{
+    static const char *const rows[] = {"",
+                                       "<html>",
+                                       "{}",
+                                       "[]",
+                                       "{\"detail\":7}",
+                                       "\"detail\"",
+                                       "{\"detail\":\"x\",\"code\":\"nonsense\"}"};
+    struct fr_issues out = {0};
+    struct fr_err err;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i]);
+        CHECK_INT(fr_problem_read(502, fr_str_of(rows[i]), &out, &err), FR_PROTO);
+        CHECK(err.msg[0] != '\0' && out.n == 0);
+        fr_issues_finish(&out);
+    }
+}
+
+/* ---- streams ---- */
+
+static void show_event(void *arg, const struct fr_sse_event *e)
+{
+    struct fr_buf *b = arg;
+
+    fr_buf_fmt(b, "[%s|", e->event);
+    fr_buf_add(b, e->data.p, e->data.n);
+    fr_buf_fmt(b, "|%s]", e->id);
+    CHECK(e->data.p[e->data.n] == '\0');
+}
+
+static void feed(const char *text, size_t piece, struct fr_buf *out, int64_t *retry_ms)
+{
+    struct fr_sse s = {0};
+    struct fr_err err;
+    size_t n = strlen(text);
+
+    fr_buf_text(out, "");
+    for (size_t at = 0; at < n; at += piece) {
+        size_t k = n - at < piece ? n - at : piece;
+        CHECK_INT(fr_sse_feed(&s, (struct fr_str){text + at, k}, show_event, out, &err), FR_OK);
+    }
+    *retry_ms = s.retry_ms;
+    fr_sse_finish(&s);
+}
+
+static void streams(void)
+{
+    static const struct {
+        const char *text, *want;
+        int64_t retry_ms;
+    } rows[] = {
+        {"data: x\n\n", "[message|x|]", 0},
+        {"data:x\r\n\r\n", "[message|x|]", 0},
+        {"data:  x\r\r", "[message| x|]", 0},
+        {"event: log\nid: 1.7\ndata: {\"a\":1}\n\n", "[log|{\"a\":1}|1.7]", 0},
+        {"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n", "[message|a|1][message|b|1][message|c|]",
+         0},
+        {"data: a\ndata: b\ndata\n\n", "[message|a\nb\n|]", 0},
+        {"data\n\n", "[message||]", 0},
+        {"data:\n\n", "[message||]", 0},
+        {"event: x\n\ndata: y\n\n", "[message|y|]", 0},
+        {":comment\n\n:\n\ndata: x\n:y\n\n", "[message|x|]", 0},
+        {"retry: 2000\n\n", "", 2000},
+        {"retry: -1\nretry: 5x\nretry:\n\n", "", 0},
+        {"data: cut\n", "", 0},
+        {"data: whole\n\ndata: cut", "[message|whole|]", 0},
+        {"\xef\xbb\xbf"
+         "data: x\n\n",
+         "[message|x|]", 0},
+        {"data: x\n\n\xef\xbb\xbf"
+         "data: y\n\n",
+         "[message|x|]", 0},
+        {"unknown: 1\nDATA: x\ndata : x\n\n", "", 0},
+        {"\n\n\r\n\r\rdata: x\n\n", "[message|x|]", 0},
+        {"data: x\r\n\ndata: y\n\r\n", "[message|x|][message|y|]", 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (size_t piece = 1; piece <= strlen(rows[i].text); piece++) {
+            struct fr_buf got = {0};
+            int64_t retry_ms;
+
+            check_row(rows[i].text);
+            feed(rows[i].text, piece, &got, &retry_ms);
+            CHECK_TEXT(got.p, rows[i].want);
+            CHECK_INT(retry_ms, rows[i].retry_ms);
+            fr_buf_finish(&got);
+        }
+}
+
+static void long_streams(void)
+{
+    struct fr_sse s = {0};
+    struct fr_err err;
+    struct fr_buf out = {0};
+    char *line = malloc(FR_SSE_MAX);
+
+    check_row("long events");
+    if (!CHECK(line != NULL))
+        return;
+    memset(line, 'x', FR_SSE_MAX);
+    memcpy(line, "data:", 5);
+    CHECK_INT(fr_sse_feed(&s, (struct fr_str){line, FR_SSE_MAX - 1}, show_event, &out, &err),
+              FR_OK);
+    CHECK_INT(fr_sse_feed(&s, FR_STR("\n\n"), show_event, &out, &err), FR_OK);
+    CHECK_INT(out.n, FR_SSE_MAX - 1 - 5 + 11);
+    CHECK_INT(fr_sse_feed(&s, (struct fr_str){line, FR_SSE_MAX}, show_event, &out, &err), FR_OK);
+    CHECK_INT(fr_sse_feed(&s, FR_STR("x"), show_event, &out, &err), FR_FULL);
+    fr_sse_finish(&s);
+    memset(line + 5, 'y', 1000);
+    line[1000] = '\n'; /* many lines of data are one event too */
+    enum fr_rc rc = FR_OK;
+    for (size_t i = 0; i <= FR_SSE_MAX / 500 && rc == FR_OK; i++)
+        rc = fr_sse_feed(&s, (struct fr_str){line, 1001}, show_event, &out, &err);
+    CHECK_INT(rc, FR_FULL);
+    fr_sse_finish(&s);
+    fr_buf_finish(&out);
+    free(line);
+}
+
+int main(void)
+{
+    targets();
+    long_targets();
+    hosts();
+    ranges();
+    problems();
+    foreign_problems();
+    streams();
+    long_streams();
+    return check_done();
+}

@@ -1,0 +1,381 @@
+/* The web server against raw sockets: what is refused, what is cut off, what reaches the handler.
+ */
+#include "engine/base/log.h"
+#include "tests/unit/web_bed.h"
+
+#include <sys/wait.h>
+
+#define HOST "Host: localhost\r\n"
+#define END HOST "\r\n"
+
+struct exchange {
+    const char *name, *text, *want, *also;
+    int asked;   /* requests that reach the handler */
+    bool closed; /* the server closes the connection */
+};
+
+/* piece: bytes a send. */
+static void exchange(struct bed *b, const struct exchange *x, size_t piece)
+{
+    struct reader r = reader_open(b);
+    size_t n = strlen(x->text);
+    int asked = b->asked;
+
+    check_row(x->name);
+    for (size_t at = 0; at < n && !r.eof; at += piece) {
+        reader_send(&r, x->text + at, n - at < piece ? n - at : piece);
+        bed_turn(b);
+    }
+    reader_until(&r, x->want);
+    if (x->also[0] != '\0')
+        reader_until(&r, x->also);
+    if (x->closed)
+        reader_until_eof(&r);
+    CHECK(!reader_has(&r, "<"));
+    CHECK_INT(b->asked - asked, x->asked);
+    if (x->closed && x->asked == 0)
+        CHECK(reader_has(&r, "application/problem+json"));
+    reader_close(&r);
+}
+
+static const struct exchange exchange_rows[] = {
+    {"get", "GET /a%20b?x=1&y=2 HTTP/1.1\r\n" END, "HTTP/1.1 200 OK", "GET /a b x=1 y=2 type=", 1,
+     false},
+    {"post",
+     "POST /p HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 7\r\n" END "{\"a\":1}",
+     "HTTP/1.1 200 OK", "POST /p type=application/json range= match= last= uid=1 body={\"a\":1}", 1,
+     false},
+    {"put", "PUT /p HTTP/1.1\r\nContent-Length: 0\r\n" END, "HTTP/1.1 200", "PUT /p", 1, false},
+    {"delete", "DELETE /p HTTP/1.1\r\n" END, "HTTP/1.1 200", "DELETE /p", 1, false},
+    {"headers",
+     "GET / HTTP/1.1\r\nRANGE: bytes=1-\r\nif-none-match: \"7\"\r\nlast-event-id: 1.2\r\n" END,
+     "HTTP/1.1 200", "range=bytes=1- match=\"7\" last=1.2", 1, false},
+    {"close", "GET / HTTP/1.1\r\nConnection: close\r\n" END, "HTTP/1.1 200", "GET /", 1, true},
+    {"1.0", "GET / HTTP/1.0\r\n" END, "HTTP/1.0 200", "GET /", 1, true},
+    {"pipelined",
+     "GET /1 HTTP/1.1\r\n" END "POST /2 HTTP/1.1\r\nContent-Length: 2\r\n" END
+     "hiGET /3 HTTP/1.1\r\n" END,
+     "GET /1", "GET /3", 3, false},
+    {"wrong", "GET /wrong HTTP/1.1\r\n" END, "HTTP/1.1 422 Unprocessable Content",
+     "{\"file\":\"p.yaml\",\"line\":7,\"col\":12,\"text\":\"one\"}", 1, false},
+    {"nothing", "GET /nothing HTTP/1.1\r\n" END, "HTTP/1.1 500", "no answer", 1, false},
+    {"no stream", "GET /no/stream HTTP/1.1\r\n" END, "HTTP/1.1 404", "such stream", 1, false},
+    {"head stream", "HEAD /a/stream HTTP/1.1\r\n" END, "HTTP/1.1 405", "Allow: GET", 0, false},
+    {"no host", "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400", "one valid Host", 0, true},
+    {"two hosts", "GET / HTTP/1.1\r\n" HOST END, "HTTP/1.1 400", "Host came twice", 0, true},
+    {"bad host", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", "HTTP/1.1 400", "one valid Host", 0, true},
+    {"blank behind host", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", "HTTP/1.1 400", "bad name", 0,
+     true},
+    {"empty host", "GET / HTTP/1.1\r\nHost:\r\n\r\n", "HTTP/1.1 400", "one valid Host", 0, true},
+    {"absolute", "GET http://localhost/ HTTP/1.1\r\n" END, "HTTP/1.1 400", "not a path", 0, true},
+    {"authority", "CONNECT localhost:80 HTTP/1.1\r\n" END, "HTTP/1.1 501", "methods are", 0, false},
+    {"asterisk", "OPTIONS * HTTP/1.1\r\n" END, "HTTP/1.1 501", "methods are", 0, true},
+    {"patch", "PATCH / HTTP/1.1\r\n" END, "HTTP/1.1 501", "methods are", 0, true},
+    {"unknown method", "BREW /pot HTTP/1.1\r\n" END, "HTTP/1.1 501", "methods are", 0, true},
+    {"dots", "GET /../x HTTP/1.1\r\n" END, "HTTP/1.1 400", "/..", 0, true},
+    {"coded dots", "GET /%2e%2e/x HTTP/1.1\r\n" END, "HTTP/1.1 400", "/..", 0, true},
+    {"nul", "GET /%00 HTTP/1.1\r\n" END, "HTTP/1.1 400", "control character", 0, true},
+    {"slashes", "GET //x HTTP/1.1\r\n" END, "HTTP/1.1 400", "//", 0, true},
+    {"blank", "GET /a b HTTP/1.1\r\n" END, "HTTP/1.1 400", "encoded", 0, true},
+    {"chunked", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END "2\r\nhi\r\n0\r\n\r\n",
+     "HTTP/1.1 411", "needs Content-Length", 0, true},
+    {"coded", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n" END, "HTTP/1.1 411",
+     "needs Content-Length", 0, true},
+    {"coded with a length",
+     "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nContent-Length: 2\r\n" END "hi", "HTTP/1.1 400",
+     "no HTTP/1.1 request", 0, true},
+    {"two lengths", "POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n" END "hi",
+     "HTTP/1.1 400", "Content-Length came twice", 0, true},
+    {"plus length", "POST / HTTP/1.1\r\nContent-Length: +2\r\n" END "hi", "HTTP/1.1 400",
+     "not a number", 0, true},
+    {"minus length", "POST / HTTP/1.1\r\nContent-Length: -2\r\n" END, "HTTP/1.1 400", "no HTTP", 0,
+     true},
+    {"two ranges", "GET / HTTP/1.1\r\nRange: x\r\nRange: y\r\n" END, "HTTP/1.1 400",
+     "Range came twice", 0, true},
+    {"HTTP/2", "GET / HTTP/2.0\r\n" END, "HTTP/1.1 400", "no HTTP/1.1 request", 0, true},
+    {"HTTP/1.2", "GET / HTTP/1.2\r\n" END, "HTTP/1.2 505", "version", 0, true},
+    {"no version", "GET /\r\n" END, "HTTP/1.1 400", "no HTTP/1.1 request", 0, true},
+    {"garbage", "\x16\x03\x01\x02 garbage of another protocol\r\n\r\n", "HTTP/1.1 400",
+     "no HTTP/1.1 request", 0, true},
+    {"no colon", "GET / HTTP/1.1\r\nHost\r\n\r\n", "HTTP/1.1 400", "no HTTP/1.1 request", 0, true},
+    {"expect", "POST / HTTP/1.1\r\nExpect: tea\r\nContent-Length: 2\r\n" END, "HTTP/1.1 417",
+     "100-continue", 0, true},
+    {"large body", "POST / HTTP/1.1\r\nContent-Length: 1048577\r\n" END, "HTTP/1.1 413",
+     "longer than 1048576", 0, true},
+    {"huge body", "POST / HTTP/1.1\r\nContent-Length: 9223372036854775807\r\n" END, "HTTP/1.1 413",
+     "longer", 0, true},
+    {"behind an answer", "GET /1 HTTP/1.1\r\n" END "nonsense\r\n\r\n", "GET /1",
+     "no HTTP/1.1 request", 1, true},
+};
+
+static void exchanges(void)
+{
+    struct bed b;
+
+    bed_begin(&b, NULL);
+    for (size_t i = 0; i < sizeof(exchange_rows) / sizeof(exchange_rows[0]); i++) {
+        exchange(&b, &exchange_rows[i], 4096);
+        exchange(&b, &exchange_rows[i], 1);
+    }
+    bed_end(&b);
+}
+
+/* ---- sizes ---- */
+
+static void sizes(void)
+{
+    struct bed b;
+    struct reader r;
+    char *filler = malloc(1 << 20);
+
+    bed_begin(&b, NULL);
+    if (!CHECK(filler != NULL))
+        return;
+    memset(filler, 'x', 1 << 20);
+
+    check_row("a long header");
+    r = reader_open(&b);
+    reader_say(&r, "GET / HTTP/1.1\r\n" HOST "X: ");
+    reader_send(&r, filler, 17 << 10);
+    reader_until(&r, "HTTP/1.1 431");
+    reader_until_eof(&r);
+    reader_close(&r);
+
+    check_row("many headers");
+    r = reader_open(&b);
+    reader_say(&r, "GET / HTTP/1.1\r\n" HOST);
+    for (int i = 0; i < 2000 && !r.eof; i++)
+        reader_say(&r, "X-Some: header\r\n");
+    reader_until(&r, "HTTP/1.1 431");
+    CHECK(reader_has(&r, "application/problem+json") && !reader_has(&r, "<"));
+    reader_close(&r);
+
+    check_row("a long target");
+    r = reader_open(&b);
+    reader_say(&r, "GET /");
+    reader_send(&r, filler, 2048);
+    reader_say(&r, " HTTP/1.1\r\n" END);
+    reader_until(&r, "HTTP/1.1 414");
+    reader_close(&r);
+
+    check_row("the largest body");
+    r = reader_open(&b);
+    reader_say(&r, "POST / HTTP/1.1\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n" END);
+    reader_until(&r, "HTTP/1.1 100");
+    reader_send(&r, filler, 1 << 20);
+    reader_until(&r, "HTTP/1.1 200");
+    while (r.got.n < 1 << 20)
+        reader_take(&r);
+    reader_close(&r);
+
+    check_row("too much sent ahead");
+    r = reader_open(&b);
+    reader_say(&r, "GET /stream HTTP/1.1\r\n" END);
+    reader_until(&r, "hello");
+    for (int i = 0; i < 3 && !r.eof; i++)
+        reader_send(&r, filler, 1 << 20);
+    reader_until_eof(&r);
+    while (b.streams[0].open)
+        bed_turn(&b);
+    CHECK_INT(b.streams[0].gone, 1);
+    reader_close(&r);
+    free(filler);
+    bed_end(&b);
+}
+
+/* ---- answers ---- */
+
+static void other_answers(struct bed *b)
+{
+    struct reader r;
+
+    check_row("the head of a file");
+    r = reader_open(b);
+    reader_say(&r, "HEAD /file HTTP/1.1\r\n" END "HEAD /x HTTP/1.1\r\n" END
+                   "GET /unchanged HTTP/1.1\r\n" END "GET /after HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /after");
+    CHECK(r.got.n < 2000 && reader_has(&r, "Content-Length: 2998000\r\n"));
+    CHECK(reader_has(&r, "HTTP/1.1 304 Not Modified\r\n") && reader_has(&r, "ETag: \"7\""));
+    CHECK(!reader_has(&r, "GET /x") && !reader_has(&r, "GET /unchanged"));
+    reader_close(&r);
+
+    check_row("a file that is shorter than was said");
+    r = reader_open(b);
+    reader_say(&r, "GET /cut HTTP/1.1\r\n" END);
+    reader_until_eof(&r);
+    CHECK(r.got.n > BED_FILE_BYTES - 1000 && r.got.n < BED_FILE_BYTES);
+    reader_close(&r);
+
+    check_row("an answer that the reader leaves in the middle of");
+    for (int i = 0; i < 20; i++) {
+        r = reader_open(b);
+        reader_say(&r, i & 1 ? "GET /big HTTP/1.1\r\n" END : "GET /file HTTP/1.1\r\n" END);
+        while (r.got.n == 0)
+            reader_take(&r);
+        reader_close(&r);
+    }
+
+    check_row("a reader that sends no more");
+    r = reader_open(b);
+    reader_say(&r, "GET /half HTTP/1.1\r\n" END);
+    shutdown(r.fd, SHUT_WR);
+    reader_until(&r, "GET /half");
+    reader_until_eof(&r);
+    reader_close(&r);
+
+    check_row("a connection that says nothing");
+    r = reader_open(b);
+    shutdown(r.fd, SHUT_WR);
+    reader_until_eof(&r);
+    CHECK_INT(r.got.n, 0);
+    reader_close(&r);
+}
+
+static void answers(void)
+{
+    struct bed b;
+    struct reader r;
+    struct fr_buf file = {0};
+    struct fr_err err;
+    char path[128];
+
+    bed_begin(&b, NULL);
+    while (file.n < BED_FILE_BYTES)
+        fr_buf_fmt(&file, "%zu\n", file.n);
+    (void)snprintf(path, sizeof(path), "%s/file", b.dir);
+    CHECK(fr_file_write(path, file.p, BED_FILE_BYTES, 0600, &err) == FR_OK);
+
+    check_row("a part of a file, twice on one connection");
+    r = reader_open(&b);
+    reader_say(&r, "GET /file HTTP/1.1\r\n" END "GET /file HTTP/1.1\r\n" END);
+    for (int i = 0; i < 2; i++) {
+        reader_until(&r, "\r\n\r\n");
+        CHECK(reader_has(&r, "HTTP/1.1 206 Partial Content\r\n"));
+        CHECK(reader_has(&r, "Content-Range: bytes 1000-2998999/3000000\r\n"));
+        CHECK(reader_has(&r, "Content-Length: 2998000\r\n"));
+        size_t head = (size_t)((char *)memmem(r.got.p, r.got.n, "\r\n\r\n", 4) - r.got.p) + 4;
+        while (r.got.n < head + BED_FILE_BYTES - 2000 && !r.eof)
+            reader_take(&r);
+        CHECK(memcmp(r.got.p + head, file.p + 1000, BED_FILE_BYTES - 2000) == 0);
+        fr_buf_cut(&r.got, head + BED_FILE_BYTES - 2000);
+    }
+    CHECK_INT(r.got.n, 0);
+    reader_say(&r, "GET /after HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /after");
+    reader_close(&r);
+
+    fr_buf_finish(&file);
+    other_answers(&b);
+    bed_end(&b);
+}
+
+/* ---- many ---- */
+
+static void many(void)
+{
+    enum { N = 300, LIMIT = 256 };
+    struct bed b;
+    static struct reader r[N];
+    int refused = 0, served = 0;
+
+    check_row("300 connections");
+    bed_begin(&b, NULL);
+    for (int i = 0; i < N; i++) {
+        r[i] = reader_open(&b);
+        bed_turn(&b);
+    }
+    for (int i = 0; i < N; i++)
+        reader_say(&r[i], "GET / HTTP/1.1\r\n" END);
+    for (int i = 0; i < N; i++) {
+        reader_until(&r[i], "HTTP/1.1 ");
+        reader_until(&r[i], "\r\n\r\n");
+        served += reader_has(&r[i], "HTTP/1.1 200");
+        if (reader_has(&r[i], "HTTP/1.1 503")) {
+            refused++;
+            reader_until_eof(&r[i]);
+            CHECK(reader_has(&r[i], "the host has 256 connections"));
+        }
+    }
+    CHECK_INT(served, LIMIT);
+    CHECK_INT(refused, N - LIMIT);
+    reader_close(&r[0]);
+    reader_close(&r[N - 1]);
+    for (int i = 0; i < 3; i++)
+        bed_turn(&b);
+    r[0] = reader_open(&b);
+    reader_say(&r[0], "GET /again HTTP/1.1\r\n" END);
+    reader_until(&r[0], "GET /again");
+    for (int i = 0; i < N; i++)
+        reader_close(&r[i]);
+    bed_end(&b);
+}
+
+static void many_streams(void)
+{
+    enum { N = 70, LIMIT = 64 };
+    struct bed b;
+    static struct reader r[N];
+    int refused = 0;
+
+    check_row("70 streams");
+    bed_begin(&b, NULL);
+    for (int i = 0; i < N; i++) {
+        r[i] = reader_open(&b);
+        reader_say(&r[i], "GET /stream HTTP/1.1\r\n" END);
+        reader_until(&r[i], "\r\n\r\n");
+        refused += reader_has(&r[i], "HTTP/1.1 503");
+    }
+    CHECK_INT(refused, N - LIMIT);
+    reader_close(&r[0]);
+    while (b.streams[0].open)
+        bed_turn(&b);
+    reader_close(&r[N - 1]);
+    r[0] = reader_open(&b);
+    reader_say(&r[0], "GET /stream HTTP/1.1\r\n" END);
+    reader_until(&r[0], "hello");
+    for (int i = 0; i < N; i++)
+        reader_close(&r[i]);
+    bed_end(&b);
+}
+
+/* A process of another user is cut off before it is answered. */
+static void foreign_uid(void)
+{
+    struct bed b;
+    int status = 0;
+    pid_t child;
+
+    check_row("a foreign uid");
+    if (getuid() != 0)
+        return;
+    bed_begin(&b, NULL);
+    CHECK(chmod(b.dir, 0755) == 0 && chmod(b.sock, 0666) == 0);
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        char p[100];
+        int fd = setresuid(65534, 65534, 65534) == 0 ? fr_sys.connect_unix(b.sock) : -1;
+
+        if (fd < 0)
+            _exit(2);
+        (void)!write(fd, "GET / HTTP/1.1\r\n" END, strlen("GET / HTTP/1.1\r\n" END));
+        _exit(read(fd, p, sizeof(p)) > 0 ? 3 : 0);
+    }
+    while (waitpid(child, &status, WNOHANG) == 0)
+        bed_turn(&b);
+    CHECK_INT(status, 0);
+    CHECK_INT(b.asked, 0);
+    bed_end(&b);
+}
+
+int main(void)
+{
+    fr_log_to(-1);
+    exchanges();
+    sizes();
+    answers();
+    many();
+    many_streams();
+    foreign_uid();
+    return check_done();
+}

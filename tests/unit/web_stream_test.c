@@ -1,0 +1,366 @@
+/* The web server's streams, its deadlines and its end, against raw sockets. */
+#include "engine/base/log.h"
+#include "tests/unit/web_bed.h"
+
+#define END "Host: localhost\r\n\r\n"
+
+/* Long enough for what must not be cut off: the test's own deadline is the limit then. */
+static const struct fr_server_times patient = {600000, 600000, 600000, 600000, 600000};
+
+static struct fr_api_stream *open_stream(struct bed *b, struct reader *r)
+{
+    *r = reader_open(b);
+    reader_say(r, "GET /x/stream HTTP/1.1\r\nLast-Event-ID: 7\r\n" END);
+    reader_until(r, "hello\ndata: {}\n\n");
+    return &b->streams[b->n_streams - 1];
+}
+
+static size_t send_text(struct fr_api_stream *s, const char *text)
+{
+    return s->sink.send(s->sink.arg, fr_str_of(text));
+}
+
+static void events(void)
+{
+    struct bed b;
+    struct reader r, other;
+    struct fr_api_stream *s;
+
+    check_row("events");
+    bed_begin(&b, &patient);
+    s = open_stream(&b, &r);
+    CHECK(reader_has(&r, "HTTP/1.1 200 OK\r\n"));
+    CHECK(reader_has(&r, "Content-Type: text/event-stream\r\n"));
+    CHECK(reader_has(&r, "Cache-Control: no-store\r\n"));
+    while (s->drained == 0)
+        bed_turn(&b);
+    CHECK(send_text(s, "data: 1\n\n") > 0);
+    CHECK(send_text(s, "data: 2\n\n") > 0);
+    reader_until(&r, "data: 2\n\n");
+    while (s->drained == 1)
+        bed_turn(&b);
+    CHECK_INT(s->drained, 2);
+
+    check_row("a stream and a request beside it");
+    other = reader_open(&b);
+    reader_say(&other, "GET /beside HTTP/1.1\r\n" END);
+    reader_until(&other, "GET /beside");
+    reader_close(&other);
+
+    check_row("the host closes it");
+    send_text(s, "data: last\n\n");
+    s->sink.close(s->sink.arg);
+    s->open = false;
+    reader_until_eof(&r);
+    CHECK(reader_has(&r, "data: last\n\n\r\n0\r\n\r\n"));
+    CHECK_INT(s->gone, 0);
+    reader_close(&r);
+
+    check_row("the reader leaves");
+    s = open_stream(&b, &r);
+    reader_close(&r);
+    while (s->open)
+        bed_turn(&b);
+    CHECK_INT(s->gone, 1);
+
+    check_row("the reader leaves while there is more for it");
+    s = open_stream(&b, &r);
+    for (int i = 0; i < 10000; i++)
+        send_text(s, "data: 0123456789012345678901234567890123456789\n\n");
+    reader_close(&r);
+    while (s->open)
+        bed_turn(&b);
+    CHECK_INT(s->gone, 1);
+    bed_end(&b);
+}
+
+/* The reader leaves and the host sends before it was told so. */
+static void late_send(void)
+{
+    struct bed b;
+    struct reader r;
+    struct fr_api_stream *s;
+
+    check_row("sent after the reader left");
+    bed_begin(&b, &patient);
+    s = open_stream(&b, &r);
+    reader_close(&r);
+    while (s->open) {
+        bed_turn(&b);
+        if (s->open)
+            send_text(s, "data: x\n\n");
+    }
+    CHECK_INT(s->gone, 1);
+    bed_end(&b);
+}
+
+/* A reader that takes nothing: what waits for it is told to the host, others are served, and it is
+ * cut off at last. */
+static void stuck(void)
+{
+    static const struct fr_server_times hasty = {600000, 600000, 50, 600000, 600000};
+    struct bed b;
+    struct reader r, other;
+    struct fr_api_stream *s;
+    size_t waiting = 0, sent = 0, before;
+    int drained;
+
+    check_row("a stuck reader");
+    bed_begin(&b, &patient);
+    s = open_stream(&b, &r);
+    while (s->drained == 0)
+        bed_turn(&b);
+    while (waiting <= 256 << 10) {
+        waiting = send_text(s, "data: 0123456789012345678901234567890123456789\n\n");
+        sent += 48;
+        CHECK(waiting > 0 && waiting < sent + sent / 4);
+        bed_turn(&b);
+    }
+    bed_turn(&b);
+    before = s->sink.send(s->sink.arg, FR_STR(""));
+    drained = s->drained;
+    CHECK(before > 128 << 10);
+    bed_turn(&b);
+    CHECK_INT(s->sink.send(s->sink.arg, FR_STR("")), before);
+    other = reader_open(&b);
+    reader_say(&other, "GET /beside HTTP/1.1\r\n" END);
+    reader_until(&other, "GET /beside");
+    reader_close(&other);
+    CHECK(s->open && s->drained == drained);
+
+    check_row("it reads on");
+    while (s->drained == drained)
+        reader_take(&r);
+    CHECK(r.got.n > sent);
+    CHECK_INT(s->sink.send(s->sink.arg, FR_STR("")), 0);
+
+    check_row("it is cut off");
+    fr_server_set_times(b.server, &hasty);
+    for (waiting = 0; s->open; bed_turn(&b))
+        if (waiting <= 256 << 10)
+            waiting = send_text(s, "data: 0123456789012345678901234567890123456789\n\n");
+    CHECK_INT(s->gone, 1);
+    reader_close(&r);
+    bed_end(&b);
+}
+
+static void comments(void)
+{
+    static const struct fr_server_times talkative = {600000, 600000, 600000, 600000, 10};
+    struct bed b;
+    struct reader r;
+
+    check_row("comments");
+    bed_begin(&b, &talkative);
+    open_stream(&b, &r);
+    reader_until(&r, ":\n\n\r\n3\r\n:\n\n");
+    reader_close(&r);
+    bed_end(&b);
+}
+
+/* ---- deadlines ---- */
+
+/* Sends text a byte each 5 ms, by the loop's clock, until the server closes. */
+struct dripping {
+    struct reader *r;
+    const char *text;
+    size_t n, at;
+    struct fr_timer *timer;
+};
+
+static void drip(void *arg)
+{
+    struct dripping *d = arg;
+
+    if (d->at < d->n)
+        (void)!send(d->r->fd, d->text + d->at++, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    fr_loop_arm_in(&d->r->bed->loop, d->timer, 5);
+}
+
+/* What is cut off although a byte comes again and again. */
+static void slow(const char *row, const struct fr_server_times *times, const char *begin,
+                 const char *text)
+{
+    struct bed b;
+    struct reader r;
+    struct dripping d = {.r = &r, .text = text, .n = strlen(text)};
+
+    check_row(row);
+    bed_begin(&b, times);
+    r = reader_open(&b);
+    CHECK(fr_loop_timer(&b.loop, drip, &d, &d.timer) == FR_OK);
+    reader_say(&r, begin);
+    fr_loop_arm_in(&b.loop, d.timer, 0);
+    reader_until_eof(&r);
+    CHECK_INT(b.asked, 0);
+    CHECK_INT(r.got.n, 0);
+    CHECK(d.at < d.n);
+    fr_loop_untimer(&b.loop, &d.timer);
+    reader_close(&r);
+    bed_end(&b);
+}
+
+#define SLOW "a long text of which a byte is sent each time, so that a silence is not what ends it "
+#define SLOWER SLOW SLOW SLOW SLOW SLOW SLOW SLOW SLOW SLOW SLOW
+
+static void deadlines(void)
+{
+    static const struct fr_server_times head = {100, 600000, 600000, 600000, 600000};
+    static const struct fr_server_times body = {600000, 100, 600000, 600000, 600000};
+    static const struct fr_server_times idle = {600000, 600000, 600000, 50, 600000};
+    static const struct fr_server_times drain = {600000, 600000, 50, 600000, 600000};
+    struct bed b;
+    struct reader r;
+
+    slow("a slow header", &head, "GET / HTTP/1.1\r\nX: ", SLOWER);
+    slow("a slow header behind whole ones", &head, "GET / HTTP/1.1\r\nX: 1\r\nY: 2\r\nZ:", SLOWER);
+    slow("a slow body", &body, "POST / HTTP/1.1\r\nContent-Length: 1000\r\n" END, SLOWER);
+
+    check_row("a body has a deadline of its own");
+    bed_begin(&b, &head);
+    r = reader_open(&b);
+    struct dripping d = {.r = &r, .text = SLOW, .n = 60};
+    CHECK(fr_loop_timer(&b.loop, drip, &d, &d.timer) == FR_OK);
+    reader_say(&r, "POST /late HTTP/1.1\r\nContent-Length: 60\r\n" END);
+    fr_loop_arm_in(&b.loop, d.timer, 0);
+    reader_until(&r, "POST /late");
+    fr_loop_untimer(&b.loop, &d.timer);
+    reader_close(&r);
+    bed_end(&b);
+
+    check_row("a silent connection");
+    bed_begin(&b, &head);
+    r = reader_open(&b);
+    reader_until_eof(&r);
+    reader_close(&r);
+    bed_end(&b);
+
+    check_row("an idle connection");
+    bed_begin(&b, &idle);
+    r = reader_open(&b);
+    reader_say(&r, "GET /1 HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /1");
+    reader_until_eof(&r);
+    reader_close(&r);
+    bed_end(&b);
+
+    check_row("an answer that is not read");
+    bed_begin(&b, &drain);
+    r = reader_open(&b);
+    reader_say(&r, "GET /big HTTP/1.1\r\n" END);
+    struct reader probe = reader_open(&b); /* turns the loop until the other is closed */
+    char p[1];
+    for (ssize_t n = 1; n != 0;) {
+        struct pollfd f = {.fd = r.fd, .events = POLLRDHUP};
+        bed_turn(&b);
+        n = poll(&f, 1, 0) == 1 && (f.revents & (POLLRDHUP | POLLHUP)) ? 0 : 1;
+    }
+    while (recv(r.fd, p, 1, MSG_DONTWAIT) == 1)
+        r.got.n++;
+    CHECK(r.got.n < 4000000);
+    r.got.n = 0;
+    reader_close(&probe);
+    reader_close(&r);
+    bed_end(&b);
+}
+
+/* ---- beginning and end ---- */
+
+static void end(void)
+{
+    struct bed b;
+    struct reader r[5];
+    struct fr_api_stream *s;
+    struct fr_server *old;
+
+    check_row("the server ends");
+    bed_begin(&b, &patient);
+    s = open_stream(&b, &r[0]);
+    r[1] = reader_open(&b);
+    reader_say(&r[1], "GET /x HTTP/1.1\r\nHost: loc");
+    bed_turn(&b);
+    bed_turn(&b);
+    r[2] = reader_open(&b); /* not accepted yet */
+    r[3] = reader_open(&b);
+    reader_say(&r[3], "GET /answered HTTP/1.1\r\n" END);
+    for (int asked = b.asked; b.asked == asked;)
+        bed_turn(&b); /* answered, and not yet written */
+    fr_server_destroy(b.server);
+    b.server = NULL;
+    CHECK(!s->open && s->gone == 1);
+    for (int i = 0; i < 4; i++)
+        reader_until_eof(&r[i]);
+    CHECK(reader_has(&r[0], "event: bye\ndata: {\"reason\":"));
+    CHECK(reader_has(&r[0], "\n\n\r\n0\r\n\r\n"));
+    CHECK(r[1].got.n == 0 && r[2].got.n == 0);
+    CHECK(reader_has(&r[3], "GET /answered"));
+    for (int i = 0; i < 4; i++)
+        reader_close(&r[i]);
+
+    check_row("another server listens at the path");
+    bed_listen(&b);
+    old = b.server;
+    bed_listen(&b);
+    fr_server_destroy(old);
+    r[4] = reader_open(&b);
+    reader_say(&r[4], "GET /new HTTP/1.1\r\n" END);
+    reader_until(&r[4], "GET /new");
+    reader_close(&r[4]);
+    bed_end(&b);
+}
+
+static void no_place(void)
+{
+    struct bed b;
+    struct fr_server *s;
+    struct fr_err err;
+    struct stat st;
+    char path[400];
+
+    check_row("the socket's mode");
+    bed_begin(&b, NULL);
+    CHECK(lstat(b.sock, &st) == 0 && S_ISSOCK(st.st_mode) && (st.st_mode & 07777) == 0600);
+    check_row("no folder");
+    (void)snprintf(path, sizeof(path), "%s/none/host.sock", b.dir);
+    CHECK_INT(fr_server_create(&b.loop, path, &b.api, &s, &err), FR_NOTFOUND);
+    CHECK(s == NULL && strstr(err.msg, path) != NULL);
+    bed_end(&b);
+}
+
+/* A path that does not fit into an address. */
+static void long_path(void)
+{
+    struct bed b;
+    struct reader r;
+    char part[101];
+
+    check_row("a long path");
+    bed_begin(&b, NULL);
+    fr_server_destroy(b.server);
+    memset(part, 'd', 100);
+    part[100] = '\0';
+    (void)snprintf(b.sock, sizeof(b.sock), "%s/%s/%s", b.dir, part, part);
+    struct fr_err err;
+    CHECK(fr_mkdirs(b.sock, 0700, &err) == FR_OK);
+    (void)snprintf(b.sock, sizeof(b.sock), "%s/%s/%s/host.sock", b.dir, part, part);
+    bed_listen(&b);
+    r = reader_open(&b);
+    reader_say(&r, "GET /far HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /far");
+    reader_close(&r);
+    bed_end(&b);
+}
+
+int main(void)
+{
+    fr_log_to(-1);
+    events();
+    late_send();
+    stuck();
+    comments();
+    deadlines();
+    end();
+    no_place();
+    long_path();
+    return check_done();
+}
