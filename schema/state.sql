@@ -202,3 +202,9 @@ ALTER TABLE run ADD COLUMN shell TEXT NOT NULL DEFAULT '';    -- JSON: what its 
 ALTER TABLE event ADD COLUMN stop_cause TEXT NOT NULL DEFAULT '';  -- stopping: why
 ALTER TABLE event ADD COLUMN delay_ms INTEGER NOT NULL DEFAULT 0;  -- retrying: until it is ready
 ALTER TABLE event ADD COLUMN log_bytes INTEGER NOT NULL DEFAULT 0; -- an attempt's end: output it wrote
+-- Removed runs are found, and the blobs that no other run names, without reading all rows.
+ALTER TABLE home ADD COLUMN last_no INTEGER NOT NULL DEFAULT 0; -- highest number of a removed run
+CREATE INDEX run_open ON run(state) WHERE state <> 'over';
+CREATE INDEX run_spec ON run(spec_hash);
+CREATE INDEX run_inventory ON run(inventory_hash) WHERE inventory_hash <> '';
+CREATE INDEX file_hash ON file(hash);

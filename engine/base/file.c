@@ -205,31 +205,63 @@ enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc fr_remove_tree(const char *path, struct fr_err *err)
+enum fr_rc fr_remove_some(const char *path, size_t *left, struct fr_err *err)
 {
     struct stat st;
     char **names = NULL, child[PATH_MAX];
     size_t n = 0;
     enum fr_rc rc = FR_OK;
 
+    if (*left == 0)
+        return FR_OK;
     if (fr_sys.lstat(path, &st) != 0)
         return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "cannot look at %s", path);
-    if (!S_ISDIR(st.st_mode))
-        return fr_sys.unlink(path) == 0 || errno == ENOENT
-                   ? FR_OK
-                   : fr_fail_errno(err, errno, "cannot remove %s", path);
-    if (fr_sys.list(path, &names, &n) != 0)
+    if (S_ISDIR(st.st_mode) && fr_sys.list(path, &names, &n) != 0)
         return fr_fail_errno(err, errno, "cannot list %s", path);
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+    for (size_t i = 0; i < n && rc == FR_OK && *left > 0; i++) {
         int len = snprintf(child, sizeof(child), "%s/%s", path, names[i]);
         rc = len < 0 || (size_t)len >= sizeof(child)
                  ? fr_fail(err, FR_IO, "%s/%s: the path is too long", path, names[i])
-                 : fr_remove_tree(child, err);
+                 : fr_remove_some(child, left, err);
     }
     fr_sys_names_free(names, n);
-    if (rc == FR_OK && fr_sys.rmdir(path) != 0 && errno != ENOENT)
-        rc = fr_fail_errno(err, errno, "cannot remove folder %s", path);
+    if (rc != FR_OK || *left == 0)
+        return rc;
+    --*left;
+    if ((S_ISDIR(st.st_mode) ? fr_sys.rmdir(path) : fr_sys.unlink(path)) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "cannot remove %s%s", S_ISDIR(st.st_mode) ? "folder " : "",
+                           path);
     return rc;
+}
+
+enum fr_rc fr_remove_tree(const char *path, struct fr_err *err)
+{
+    size_t left = SIZE_MAX;
+
+    return fr_remove_some(path, &left, err);
+}
+
+int64_t fr_tree_bytes(const char *path)
+{
+    struct stat st;
+    char **names = NULL, child[PATH_MAX];
+    int64_t bytes = 0;
+    size_t n = 0;
+
+    if (fr_sys.lstat(path, &st) != 0)
+        return 0;
+    if (!S_ISDIR(st.st_mode))
+        return st.st_size;
+    if (fr_sys.list(path, &names, &n) != 0)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        int len = snprintf(child, sizeof(child), "%s/%s", path, names[i]);
+
+        if (len > 0 && (size_t)len < sizeof(child))
+            bytes += fr_tree_bytes(child);
+    }
+    fr_sys_names_free(names, n);
+    return bytes;
 }
 
 void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT])

@@ -32,6 +32,11 @@ enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err)
 /* Removes a file or a whole tree; symlinks are removed, not followed. A path that does not exist is
  * fine. */
 enum fr_rc fr_remove_tree(const char *path, struct fr_err *err);
+/* The same for at most *left files and folders, which it counts down; at 0 some may be there still.
+ */
+enum fr_rc fr_remove_some(const char *path, size_t *left, struct fr_err *err);
+/* Adds the bytes of all files below path, or of the file path; 0 for what cannot be looked at. */
+int64_t fr_tree_bytes(const char *path);
 
 /* fsync of a folder, so that a rename or a new name in it survives a power cut. */
 enum fr_rc fr_sync_dir(const char *path, struct fr_err *err);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOB_GET_MAX = 64 << 20, COPY_BYTES = 64 << 10 };
+enum { BLOB_GET_MAX = 64 << 20, COPY_BYTES = 64 << 10, SWEEP_AT_ONCE = 64 };
 
 void fr_blob_path(const char *home, const char *hash, struct fr_buf *out)
 {
@@ -145,7 +145,7 @@ static void mark_path(const char *home, struct fr_id run, struct fr_buf *out)
     char id[FR_ID_TEXT];
 
     fr_id_text(run, id);
-    fr_buf_fmt(out, "%s/blobs/.begun-%s", home, id);
+    fr_buf_fmt(out, "%s/begun/%s", home, id);
 }
 
 enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err)
@@ -175,7 +175,7 @@ void fr_blob_unmark(const char *home, struct fr_id run)
     fr_buf_finish(&path);
 }
 
-/* A mark, or half a blob: of a flowrun at work or of a killed one. */
+/* Half a blob: of a flowrun at work or of a killed one. */
 static bool unfinished(const char *name)
 {
     return name[0] == '.' || strstr(name, ".tmp-") != NULL;
@@ -192,17 +192,18 @@ struct hashes { /* that rows name, sorted */
     size_t n;
 };
 
-static enum fr_rc read_hashes(struct fr_store *st, struct fr_arena *arena, struct hashes *out)
+static enum fr_rc read_hashes(struct fr_store *st, struct fr_arena *arena, struct hashes *out,
+                              struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_HASH_LIST, NULL, "");
+    enum fr_rc rc = fr_sql_query(st, SQL_HASH_LIST, err, "");
 
-    while (fr_sql_next(st, SQL_HASH_LIST, &rc, NULL)) {
+    while (fr_sql_next(st, SQL_HASH_LIST, &rc, err)) {
         const char *text = fr_sql_text(st, SQL_HASH_LIST, 0, arena);
 
         out->v = fr_arena_grow(arena, out->v, out->n, sizeof(*out->v));
         if (out->v == NULL || text == NULL) {
             fr_sql_end(st, SQL_HASH_LIST);
-            return FR_NOMEM;
+            return fr_fail(err, FR_NOMEM, "no memory for rows of the store");
         }
         out->v[out->n++] = text;
     }
@@ -214,49 +215,150 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool named(const struct hashes *known, const char *name)
+static bool known(const struct hashes *hashes, const char *name)
 {
-    return known->n > 0 && bsearch(&name, known->v, known->n, sizeof(*known->v), by_text) != NULL;
+    return hashes->n > 0 &&
+           bsearch(&name, hashes->v, hashes->n, sizeof(*hashes->v), by_text) != NULL;
 }
 
-/* Under the write lock nobody else stores a blob. Marks go last: until then all is tried again. */
-static void sweep(struct fr_store *st, struct fr_buf *path, char *const *names, size_t n)
+static enum fr_rc named(struct fr_store *st, const char *hash, bool *yes, struct fr_err *err)
 {
-    struct fr_arena arena = {0};
-    struct hashes known = {0};
-    bool ok = read_hashes(st, &arena, &known) == FR_OK;
-    size_t dir = path->n;
+    enum fr_rc rc = fr_sql_query(st, SQL_BLOB_NAMED, err, "t", hash);
 
-    for (int last = 0; ok && last < 2; last++)
-        for (size_t i = 0; i < n; i++) {
-            if (last ? !unfinished(names[i]) : !whole(names[i]) || named(&known, names[i]))
-                continue;
-            path->n = dir;
-            fr_buf_text(path, names[i]);
-            ok = !path->bad && (fr_sys.unlink(path->p) == 0 || errno == ENOENT) && ok;
+    *yes = true;
+    if (rc == FR_OK && fr_sql_next(st, SQL_BLOB_NAMED, &rc, err))
+        *yes = fr_sql_int(st, SQL_BLOB_NAMED, 0) != 0;
+    fr_sql_end(st, SQL_BLOB_NAMED);
+    return rc;
+}
+
+/* Adds the blob to out, unless that is NULL; without dry, removes it. */
+static enum fr_rc take_blob(struct fr_store *st, const char *name, bool dry, struct fr_swept *out,
+                            struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+    struct stat at;
+
+    fr_blob_path(st->home, name, &path);
+    if (path.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (out != NULL && fr_sys.lstat(path.p, &at) == 0) {
+        out->files++;
+        out->bytes += at.st_size;
+    }
+    if (!dry && fr_sys.unlink(path.p) != 0 && errno != ENOENT)
+        rc = fr_fail_errno(err, errno, "removing %s", path.p);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+enum fr_rc fr_blob_drop(struct fr_store *st, const char *hash, struct fr_err *err)
+{
+    bool yes = false;
+    enum fr_rc rc = whole(hash) ? named(st, hash, &yes, err) : FR_OK;
+
+    return rc == FR_OK && whole(hash) && !yes ? take_blob(st, hash, false, NULL, err) : rc;
+}
+
+/* Under the write lock nobody else stores a blob: what is half written then is left over. */
+static enum fr_rc sweep_some(struct fr_store *st, char *const *names, size_t n,
+                             struct fr_swept *out, struct fr_err *err)
+{
+    enum fr_rc rc = fr_store_begin(st, err);
+    bool yes = false;
+
+    if (rc != FR_OK)
+        return rc;
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        rc = whole(names[i]) ? named(st, names[i], &yes, err) : FR_OK;
+        if (rc == FR_OK && !(whole(names[i]) && yes))
+            rc = take_blob(st, names[i], false, out, err);
+    }
+    fr_store_rollback(st);
+    return rc;
+}
+
+/* Moves the names that no row knows to the front. */
+static size_t unknown_first(const struct hashes *hashes, char **names, size_t n)
+{
+    size_t first = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (unfinished(names[i]) || (whole(names[i]) && !known(hashes, names[i]))) {
+            char *name = names[i];
+
+            names[i] = names[first];
+            names[first++] = name;
         }
+    return first;
+}
+
+enum fr_rc fr_blob_sweep(struct fr_store *st, bool dry, struct fr_swept *out, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    struct fr_arena arena = {0};
+    struct hashes hashes = {0};
+    char **names = NULL;
+    size_t n = 0, unknown = 0;
+    enum fr_rc rc = FR_OK;
+
+    fr_blob_path(st->home, "", &path);
+    if (path.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (fr_sys.list(path.p, &names, &n) != 0)
+        rc = fr_fail_errno(err, errno, "listing %s", path.p);
+    if (rc == FR_OK && (rc = read_hashes(st, &arena, &hashes, err)) == FR_OK)
+        unknown = unknown_first(&hashes, names, n);
+    for (size_t i = 0; rc == FR_OK && dry && i < unknown; i++)
+        rc = take_blob(st, names[i], true, out, err);
+    for (size_t i = 0; rc == FR_OK && !dry && i < unknown; i += SWEEP_AT_ONCE)
+        rc = sweep_some(st, names + i, unknown - i < SWEEP_AT_ONCE ? unknown - i : SWEEP_AT_ONCE,
+                        out, err);
+    fr_sys_names_free(names, n);
     fr_arena_finish(&arena);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+/* The marks at a moment in which nobody stores blobs: all blobs behind them are there. */
+static enum fr_rc list_marks(struct fr_store *st, const char *folder, char ***names, size_t *n)
+{
+    enum fr_rc rc;
+
+    *names = NULL;
+    *n = 0;
+    if (fr_sys.list(folder, names, n) != 0)
+        return FR_IO;
+    if (*n == 0)
+        return FR_OK;
+    fr_sys_names_free(*names, *n);
+    *names = NULL;
+    *n = 0;
+    if ((rc = fr_store_begin(st, NULL)) != FR_OK)
+        return rc;
+    if (fr_sys.list(folder, names, n) != 0)
+        rc = FR_IO;
+    fr_store_rollback(st);
+    return rc;
 }
 
 void fr_blob_tidy(struct fr_store *st)
 {
     struct fr_buf path = {0};
-    char **names = NULL;
-    size_t n = 0, found = 0;
+    char **marks = NULL;
+    size_t n = 0, dir;
 
-    fr_blob_path(st->home, "", &path);
-    if (!path.bad && fr_sys.list(path.p, &names, &n) == 0)
-        while (found < n && !unfinished(names[found]))
-            found++;
-    if (found < n && fr_store_begin(st, NULL) == FR_OK) {
-        /* again: what was stored meanwhile stands in the rows, and not in the old list */
-        fr_sys_names_free(names, n);
-        names = NULL;
-        n = 0;
-        if (fr_sys.list(path.p, &names, &n) == 0)
-            sweep(st, &path, names, n);
-        fr_store_rollback(st);
-    }
-    fr_sys_names_free(names, n);
+    fr_buf_fmt(&path, "%s/begun/", st->home);
+    dir = path.n;
+    if (!path.bad && list_marks(st, path.p, &marks, &n) == FR_OK && n > 0 &&
+        fr_blob_sweep(st, false, NULL, NULL) == FR_OK)
+        for (size_t i = 0; i < n; i++) {
+            path.n = dir;
+            fr_buf_text(&path, marks[i]);
+            if (!path.bad)
+                fr_sys.unlink(path.p);
+        }
+    fr_sys_names_free(marks, n);
     fr_buf_finish(&path);
 }

@@ -25,8 +25,19 @@ enum fr_rc fr_blob_put_file(const char *home, const char *path, char hash[FR_SHA
 enum fr_rc fr_blob_get(const char *home, const char *hash, struct fr_buf *out, struct fr_err *err);
 /* Appends the blob's path to out. */
 void fr_blob_path(const char *home, const char *hash, struct fr_buf *out);
-/* Removes what a flowrun stored and never named, killed or failed before its commit, whole or half
- * written. Outside of a transaction. What cannot be removed now is tried again by the next. */
+/* Inside a transaction: removes the blob unless a run that is not removed names it. */
+enum fr_rc fr_blob_drop(struct fr_store *st, const char *hash, struct fr_err *err);
+
+struct fr_swept {
+    size_t files;
+    int64_t bytes;
+};
+
+/* Removes all blobs that no row names, and those that are half written; dry: counts them alone.
+ * Outside of a transaction; each of its own is short. Adds to out. */
+enum fr_rc fr_blob_sweep(struct fr_store *st, bool dry, struct fr_swept *out, struct fr_err *err);
+/* The same when a mark says that a flowrun was killed, or failed, before its commit. What cannot be
+ * removed now is tried again by the next. */
 void fr_blob_tidy(struct fr_store *st);
 
 #endif

@@ -52,7 +52,7 @@ enum fr_rc fr_home_resolve(struct fr_buf *home, struct fr_err *err)
 
 enum fr_rc fr_home_make(const char *home, struct fr_err *err)
 {
-    static const char *const below[] = {"", "/blobs", "/runs", "/spool"};
+    static const char *const below[] = {"", "/blobs", "/begun", "/runs", "/spool"};
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < sizeof(below) / sizeof(below[0]); i++) {

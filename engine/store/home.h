@@ -3,6 +3,7 @@
  *
  *   state.db           the store (store.h)
  *   blobs/<sha256>     spec, inventory and staged files, by content
+ *   begun/<id>         a run whose blobs are being stored (blob.h)
  *   runs/<id>.lock     held (OFD lock) by the process that owns the run, for as long as it lives
  *   runs/<id>.sock     the owner listens here; a connection makes it read its requests
  *   runs/<id>/         logs and what was collected

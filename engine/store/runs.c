@@ -57,11 +57,33 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
     return rc == FR_OK ? read_runs(st, SQL_RUN_LIST, arena, out, err) : rc;
 }
 
+enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
+
+    return rc == FR_OK ? read_runs(st, SQL_RUN_OPEN, arena, out, err) : rc;
+}
+
+/* The first and the last id that begin with these digits. */
+static void id_range(const char *digits, struct fr_id *from, struct fr_id *to)
+{
+    *from = (struct fr_id){{0}};
+    memset(to, 0xff, sizeof(*to));
+    for (size_t i = 0; digits[i] != '\0'; i++) {
+        int c = tolower((unsigned char)digits[i]);
+        unsigned v = (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10), shift = i % 2 == 0 ? 4 : 0;
+
+        from->b[i / 2] |= (uint8_t)(v << shift);
+        to->b[i / 2] &= (uint8_t)(v << shift | 0xfu << (4 - shift));
+    }
+}
+
 /* Rows that text names: by number first ("12"), else by a beginning of the id. */
 static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena *arena,
                           struct fr_run_rows *rows, struct fr_err *err)
 {
-    char hex[FR_ID_TEXT];
+    struct fr_id from, to;
     size_t n = strlen(text);
     int64_t no;
     enum fr_rc rc;
@@ -74,9 +96,8 @@ static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena
     }
     if (n < 4 || n >= FR_ID_TEXT || strspn(text, "0123456789abcdefABCDEF") != n)
         return FR_OK;
-    for (size_t i = 0; i <= n; i++)
-        hex[i] = (char)tolower((unsigned char)text[i]);
-    if ((rc = fr_sql_query(st, SQL_RUN_BY_ID, err, "t", hex)) != FR_OK)
+    id_range(text, &from, &to);
+    if ((rc = fr_sql_query(st, SQL_RUN_BY_ID, err, "dd", from, to)) != FR_OK)
         return rc;
     return read_runs(st, SQL_RUN_BY_ID, arena, rows, err);
 }

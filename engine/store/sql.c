@@ -21,6 +21,11 @@
 #define EVENT_COLUMNS                                                                              \
     "wall, idx, kind, attempt_no, cause, code, text, stop_cause, delay_ms, log_bytes, seq"
 
+/* At most ?2 rows of run ?1. */
+#define CUT(table, key)                                                                            \
+    "DELETE FROM " table " WHERE (" key ") IN (SELECT " key " FROM " table                         \
+    " WHERE run = ?1 LIMIT ?2)"
+
 static const char *const sql_text[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
@@ -33,7 +38,8 @@ static const char *const sql_text[SQL_COUNT] = {
     "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
     "queued_wall, not_before_wall, pinned, shell) VALUES(?2, "
-    "(SELECT coalesce(max(no), 0) + 1 FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
@@ -41,9 +47,34 @@ static const char *const sql_text[SQL_COUNT] = {
                     "params = ? "
                     "WHERE id = ?",
     [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
-    [SQL_RUN_LIST] = RUN_COLUMNS "ORDER BY no DESC LIMIT ?",
-    [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ?",
-    [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE lower(hex(id)) LIKE ? || '%' ORDER BY no DESC",
+    [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",
+    [SQL_RUN_OPEN] = RUN_COLUMNS "WHERE state <> 'over' AND state <> 'removed' ORDER BY no DESC",
+    [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ? AND state <> 'removed'",
+    [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE id BETWEEN coalesce(?, zeroblob(16)) AND ? "
+                                  "AND state <> 'removed' ORDER BY no DESC",
+    [SQL_RUN_OVER] = "SELECT id, no, name, outcome, ended_wall, pinned FROM run "
+                     "WHERE state = 'over' ORDER BY no DESC",
+    [SQL_RUN_PIN] = "UPDATE run SET pinned = ? WHERE id = ? AND state <> 'removed'",
+    [SQL_RUN_REMOVE] =
+        "UPDATE run SET state = 'removed' WHERE id = ? AND state = 'over' AND pinned = 0",
+    [SQL_RUN_REMOVED] = "SELECT id FROM run WHERE state = 'removed' LIMIT 1",
+    [SQL_RUN_HASHES] = "SELECT spec_hash, inventory_hash FROM run WHERE id = ?",
+    [SQL_RUN_FORGET] = "DELETE FROM run WHERE id = ?",
+    [SQL_LAST_NO] = "UPDATE home SET last_no = max(last_no, (SELECT no FROM run WHERE id = ?))",
+    [SQL_CUT_EVENTS] = CUT("event", "run, seq"),
+    [SQL_CUT_ATTEMPTS] = CUT("attempt", "run, idx, no, id"),
+    [SQL_CUT_INSTS] = CUT("instance", "run, idx"),
+    [SQL_CUT_OUTPUTS] = CUT("output", "run, idx, key"),
+    [SQL_CUT_NODES] = CUT("node", "run, name"),
+    [SQL_CUT_REQUESTS] = CUT("request", "id"),
+    [SQL_FILE_NEXT] = "SELECT path, hash FROM file WHERE run = ? LIMIT ?",
+    [SQL_FILE_FORGET] = "DELETE FROM file WHERE run = ? AND path = ?",
+    [SQL_BLOB_NAMED] =
+        "SELECT EXISTS(SELECT 1 FROM run WHERE spec_hash = ?1 AND state <> 'removed') OR "
+        "EXISTS(SELECT 1 FROM run WHERE inventory_hash = ?1 AND inventory_hash <> '' "
+        "AND state <> 'removed') OR "
+        "EXISTS(SELECT 1 FROM file JOIN run ON run.id = file.run WHERE hash = ?1 "
+        "AND state <> 'removed')",
     [SQL_INST_PUT] = "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "
                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_INST_LIST] = "SELECT " INST_COLUMNS " FROM instance WHERE run = ? ORDER BY idx",

@@ -1,5 +1,10 @@
 -- What a database of the newest schema would be, had flowrun known the first one alone
 -- (schema/state.sql, @version 1): attempts and events by a key of their own.
+DROP INDEX run_open;
+DROP INDEX run_spec;
+DROP INDEX run_inventory;
+DROP INDEX file_hash;
+ALTER TABLE home DROP COLUMN last_no;
 ALTER TABLE home DROP COLUMN epoch;
 ALTER TABLE run DROP COLUMN host;
 ALTER TABLE run DROP COLUMN origin;

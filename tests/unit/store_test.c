@@ -391,10 +391,16 @@ static void check_blob_tidy(const char *named)
         fr_buf_finish(&path);
     }
     fr_blob_tidy(st);
+    CHECK(blob_there(unnamed));
+    CHECK_INT(fr_blob_mark(home, id_of(78), &err), FR_OK);
+    fr_blob_tidy(st);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_row(rows[i].name);
         CHECK(blob_there(rows[i].name) == rows[i].stays);
     }
+    CHECK_INT(fr_blob_put(home, FR_STR("behind the mark"), hash, &err), FR_OK);
+    fr_blob_tidy(st); /* the mark is gone */
+    CHECK(blob_there(hash));
     check_row("of a flowrun at work");
     sqlite3_busy_timeout(st->db, 0);
     CHECK_INT(fr_store_begin(other, &err), FR_OK);

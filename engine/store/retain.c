@@ -1,0 +1,136 @@
+#include "engine/store/retain.h"
+
+#include "engine/store/blob.h"
+#include "engine/store/sql.h"
+
+enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
+
+static const struct fr_sql_row overs = {"dittii", sizeof(struct fr_over_row), SQL_COUNT, 0};
+
+enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
+                              struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&overs, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_OVER, err, "");
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_RUN_OVER, &rows, err);
+    *out = (struct fr_over_rows){rows.v, rows.n};
+    return rc;
+}
+
+enum fr_rc fr_store_run_pin(struct fr_store *st, struct fr_id run, bool pin, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_RUN_PIN, err, "id", (int64_t)pin, run);
+
+    if (rc == FR_OK && sqlite3_changes(st->db) == 0)
+        return fr_fail(err, FR_NOTFOUND, "the run is not there any more");
+    return rc;
+}
+
+enum fr_rc fr_store_run_known(struct fr_store *st, struct fr_id run, bool *yes, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_NO, err, "d", run);
+
+    *yes = rc == FR_OK && fr_sql_next(st, SQL_RUN_NO, &rc, err);
+    fr_sql_end(st, SQL_RUN_NO);
+    return rc;
+}
+
+enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_RUN_REMOVE, err, "d", run);
+
+    if (rc == FR_OK && sqlite3_changes(st->db) == 0)
+        return fr_fail(err, FR_BUSY, "the run goes on, is pinned, or is removed already");
+    return rc;
+}
+
+enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_REMOVED, err, "");
+
+    *run = (struct fr_id){{0}};
+    if (rc == FR_OK && fr_sql_next(st, SQL_RUN_REMOVED, &rc, err))
+        *run = fr_sql_id(st, SQL_RUN_REMOVED, 0);
+    fr_sql_end(st, SQL_RUN_REMOVED);
+    return rc;
+}
+
+struct hash_row {
+    const char *path, *hash;
+};
+
+/* Some of its files, each with its blob. *left: rows that this commit may still take. */
+static enum fr_rc drop_files(struct fr_store *st, struct fr_id run, int64_t *left,
+                             struct fr_err *err)
+{
+    static const struct fr_sql_row type = {"tt", sizeof(struct hash_row), SQL_COUNT, 0};
+    struct fr_arena arena = {0};
+    struct fr_sql_rows rows = {&type, &arena, NULL, 0};
+    const struct hash_row *files;
+    enum fr_rc rc = fr_sql_query(st, SQL_FILE_NEXT, err, "di", run, (int64_t)DROP_FILES);
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_FILE_NEXT, &rows, err);
+    files = rows.v;
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if ((rc = fr_blob_drop(st, files[i].hash, err)) == FR_OK)
+            rc = fr_sql_run(st, SQL_FILE_FORGET, err, "dt", run, files[i].path);
+    *left = rows.n == DROP_FILES ? 0 : *left - (int64_t)rows.n;
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* Its last row, and the blobs that this row names. */
+static enum fr_rc drop_run(struct fr_store *st, struct fr_id run, struct fr_err *err)
+{
+    static const struct fr_sql_row type = {"tt", sizeof(struct hash_row), SQL_COUNT, 0};
+    struct fr_arena arena = {0};
+    struct fr_sql_rows rows = {&type, &arena, NULL, 0};
+    const struct hash_row *row;
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_HASHES, err, "d", run);
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_RUN_HASHES, &rows, err);
+    row = rows.v;
+    if (rc == FR_OK && rows.n > 0 && (rc = fr_blob_drop(st, row->path, err)) == FR_OK)
+        rc = fr_blob_drop(st, row->hash, err);
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_LAST_NO, err, "d", run);
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_RUN_FORGET, err, "d", run);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err)
+{
+    static const enum fr_sql cuts[] = {SQL_CUT_EVENTS,  SQL_CUT_ATTEMPTS, SQL_CUT_INSTS,
+                                       SQL_CUT_OUTPUTS, SQL_CUT_NODES,    SQL_CUT_REQUESTS};
+    int64_t left = DROP_ROWS;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && left > 0 && i < sizeof(cuts) / sizeof(cuts[0]); i++)
+        if ((rc = fr_sql_run(st, cuts[i], err, "di", run, left)) == FR_OK)
+            left -= sqlite3_changes(st->db);
+    if (rc == FR_OK && left > 0)
+        rc = drop_files(st, run, &left, err);
+    *done = left > 0;
+    return rc == FR_OK && *done ? drop_run(st, run, err) : rc;
+}
+
+enum fr_rc fr_store_run_drop(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err)
+{
+    enum fr_rc rc = fr_store_begin_soft(st, err);
+
+    *done = false;
+    if (rc != FR_OK)
+        return rc;
+    if ((rc = drop_some(st, run, done, err)) == FR_OK)
+        rc = fr_store_commit(st, err);
+    else
+        fr_store_rollback(st);
+    *done &= rc == FR_OK;
+    return rc;
+}

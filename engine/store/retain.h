@@ -1,0 +1,41 @@
+/*
+ * Ended runs leave the store. A removed run goes in steps, each of which may be the last before a
+ * crash: (1) one commit sets its state to `removed`, and no query of store.h finds it any more;
+ * (2) the caller removes its folder; (3) fr_store_run_drop removes its rows and the blobs that no
+ * other run names, in commits of bounded size, the row of the run last. Whoever may write goes on
+ * with what fr_store_removed names.
+ */
+#ifndef FR_STORE_RETAIN_H
+#define FR_STORE_RETAIN_H
+
+#include "engine/store/store.h"
+
+struct fr_over_row {
+    struct fr_id id;
+    int64_t no;
+    const char *name, *outcome;
+    int64_t ended_wall, pinned;
+};
+
+struct fr_over_rows {
+    struct fr_over_row *rows; /* the newest first */
+    size_t n;
+};
+
+/* All runs that are over. */
+enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
+                              struct fr_err *err);
+/* A pinned run cannot be removed. FR_NOTFOUND. */
+enum fr_rc fr_store_run_pin(struct fr_store *st, struct fr_id run, bool pin, struct fr_err *err);
+
+/* Whether there is a row of the run, removed or not. */
+enum fr_rc fr_store_run_known(struct fr_store *st, struct fr_id run, bool *yes, struct fr_err *err);
+
+/* Step 1. FR_BUSY: the run is not over (any more), or is pinned, or removed. */
+enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_err *err);
+/* A run in step 2 or 3; zero: there is none. */
+enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err);
+/* One commit of step 3. *done: nothing of the run is left. */
+enum fr_rc fr_store_run_drop(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err);
+
+#endif
