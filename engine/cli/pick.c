@@ -28,8 +28,7 @@ static size_t keep_possible(struct fr_store *st, enum cli_pick act, struct fr_ru
     for (size_t i = 0; i < rows->n; i++) {
         struct fr_run_row row = rows->rows[i];
 
-        if (strcmp(row.state, "over") == 0 ||
-            (!acts[act].owned && fr_home_owned(fr_store_home(st), row.id)))
+        if (!acts[act].owned && fr_home_owned(fr_store_home(st), row.id))
             continue;
         rows->rows[i] = rows->rows[n];
         rows->rows[n++] = row;
@@ -37,24 +36,28 @@ static size_t keep_possible(struct fr_store *st, enum cli_pick act, struct fr_ru
     return n;
 }
 
-/* Rows is in the order of fr_store_runs(). */
-static enum fr_rc fail_none(enum cli_pick act, const struct fr_run_rows *rows, struct fr_err *err)
+/* Rows is in the order of fr_store_runs_open(). */
+static enum fr_rc fail_none(struct fr_store *st, enum cli_pick act, const struct fr_run_rows *rows,
+                            struct fr_arena *arena, struct fr_err *err)
 {
     const char *done = acts[act].done;
+    struct fr_run_rows newest = {0};
+    enum fr_rc rc;
 
-    for (size_t i = 0; i < rows->n; i++)
-        if (strcmp(rows->rows[i].state, "over") != 0)
-            return fr_fail(err, FR_BUSY,
-                           "no run can be %s: run %lld is owned by another flowrun that is still "
-                           "alive; 'flowrun status %lld' shows it",
-                           done, (long long)rows->rows[i].no, (long long)rows->rows[i].no);
-    if (rows->n == 0)
+    if (rows->n > 0)
+        return fr_fail(err, FR_BUSY,
+                       "no run can be %s: run %lld is owned by another flowrun that is still "
+                       "alive; 'flowrun status %lld' shows it",
+                       done, (long long)rows->rows[0].no, (long long)rows->rows[0].no);
+    if ((rc = fr_store_runs(st, 1, arena, &newest, err)) != FR_OK)
+        return rc;
+    if (newest.n == 0)
         return fr_fail(err, FR_NOTFOUND, "no run can be %s: this home has no run yet", done);
     return fr_fail(err, FR_USAGE,
                    "no run can be %s: all are over, the newest is run %lld (%s); "
                    "'flowrun retry %lld' runs again what failed in it",
-                   done, (long long)rows->rows[0].no, rows->rows[0].outcome,
-                   (long long)rows->rows[0].no);
+                   done, (long long)newest.rows[0].no, newest.rows[0].outcome,
+                   (long long)newest.rows[0].no);
 }
 
 static void describe(struct fr_store *st, const struct fr_run_row *row)
@@ -117,12 +120,12 @@ enum fr_rc cli_pick_run(struct fr_store *st, const char *given, enum cli_pick ac
 
     if (given != NULL)
         return fr_store_run_find(st, given, arena, out, err);
-    rc = fr_store_runs(st, 0, arena, &rows, err);
+    rc = fr_store_runs_open(st, arena, &rows, err);
     if (rc != FR_OK)
         return rc;
     n = keep_possible(st, act, &rows);
     if (n == 0)
-        return fail_none(act, &rows, err);
+        return fail_none(st, act, &rows, arena, err);
     rc = pick_one(st, act, &rows, n, &at, err);
     if (rc != FR_OK)
         return rc;

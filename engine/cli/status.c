@@ -43,10 +43,10 @@ static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
     char id[FR_ID_TEXT];
 
     fr_id_text(r->id, id);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "run", (json_int_t)r->no, "id", id,
-                     "pipeline", r->name, "file", r->source, "state", cli_run_word(st, r), "reason",
-                     r->reason, "started_ms", (json_int_t)r->started_wall, "ended_ms",
-                     (json_int_t)r->ended_wall);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}", "run", (json_int_t)r->no,
+                     "id", id, "pipeline", r->name, "file", r->source, "state", cli_run_word(st, r),
+                     "reason", r->reason, "started_ms", (json_int_t)r->started_wall, "ended_ms",
+                     (json_int_t)r->ended_wall, "pinned", r->pinned != 0);
 }
 
 static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows, bool json)
@@ -177,8 +177,7 @@ static void print_outputs(const struct fr_output_rows *outs, const struct fr_ins
         if (i == rows->n || rows->rows[i].idx != out->idx || strcmp(out->key, FR_RESULT) == 0)
             continue;
         fr_buf_visible(&b, out->value, strlen(out->value));
-        fr_print("%s%s gave %s=%s\n", gap, rows->rows[i].key, out->key,
-                 b.p != NULL ? b.p : "");
+        fr_print("%s%s gave %s=%s\n", gap, rows->rows[i].key, out->key, b.p != NULL ? b.p : "");
         fr_buf_finish(&b);
         gap = "";
     }
@@ -233,8 +232,8 @@ static void print_status(const struct fr_store *st, const struct fr_run_row *run
     fr_id_text(run->id, id);
     cli_date(run->started_wall, date);
     cli_took(run->started_wall, run->ended_wall, time);
-    fr_print("run %lld (%s) of %s: %s%s%s\n", (long long)run->no, id, run->name, word,
-             run->reason[0] != '\0' ? ": " : "", run->reason);
+    fr_print("run %lld (%s) of %s: %s%s%s%s\n", (long long)run->no, id, run->name, word,
+             run->reason[0] != '\0' ? ": " : "", run->reason, run->pinned != 0 ? ", pinned" : "");
     fr_buf_visible(&source, run->source, strlen(run->source));
     if (!source.bad)
         fr_print("%s, started %s, time %s\n", source.n > 0 ? source.p : "", date, time);

@@ -29,6 +29,14 @@ static const struct cli_command commands[] = {
      "Returns when they have ended, within their grace periods, and says what it found: what\n"
      "cannot be proven gone is named. Left by Ctrl-C it still happens.\n",
      cli_cancel, false},
+    {"rm", "RUN…", "remove runs that are over, with their logs",
+     "A run that goes on is cancelled first, a pinned one unpinned.\n", cli_rm, false},
+    {"gc", "", "remove the runs that the configuration does not keep, and what no run needs",
+     "keep: in config.yaml (see 'flowrun help config') says which stay. Pinned runs always stay,\n"
+     "and of each pipeline the newest that succeeded and the newest that failed.\n",
+     cli_gc, false},
+    {"pin", "RUN…", "keep these runs: neither rm nor gc removes them", NULL, cli_pin, false},
+    {"unpin", "RUN…", "let pinned runs go", NULL, cli_unpin, false},
     {"validate", "FILE", "check a pipeline file and say all that is wrong with it",
      "Looks for the files, keys and secrets that it names on this machine, too; nothing is\n"
      "reached or changed, and no command of a secret runs.\n",
@@ -37,9 +45,11 @@ static const struct cli_command commands[] = {
     {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check",
      NULL, cli_nodes, false},
     {"config", "[FILE]", "check the configuration of this home and show what is in force",
-     "It stands in config.yaml in the home (see 'flowrun help'); 'flowrun schema config' "
-     "describes\n"
-     "it. Without that file there is no limit and nothing is removed. FILE: check that one.\n",
+     "It stands in config.yaml in the home (see 'flowrun help'); 'flowrun schema config' tells\n"
+     "all of it. Without that file there is no limit and no run is removed. FILE: check that one.\n"
+     "  keep: {runs: 100, days: 30, failed_days: 90, bytes: 20GiB}\n"
+     "leaves the newest 100 runs of each pipeline, those that ended in the last 30 days (failed\n"
+     "ones: 90), and 20 GiB of their logs; 'flowrun gc' removes what is beyond any of these.\n",
      cli_show_config, false},
     {"schema", "[pipeline | config]", "print the JSON schema of pipeline files, or of config.yaml",
      NULL, cli_schema, false},

@@ -19,6 +19,10 @@ enum fr_rc fr_host_create(struct fr_loop *loop, struct fr_store *store, struct f
         fr_sys.free(host);
         return fr_fail(err, FR_NOMEM, "no memory for the host");
     }
+    if (fr_retain_create(loop, store, &host->retain, err) != FR_OK) {
+        fr_host_destroy(host);
+        return FR_NOMEM;
+    }
     *out = host;
     return FR_OK;
 }
@@ -30,6 +34,7 @@ void fr_host_destroy(struct fr_host *host)
     while (host->n > 0)
         fr_host_drop(host, host->runs[host->n - 1]->run);
     fr_loop_untimer(host->loop, &host->timer);
+    fr_retain_destroy(host->retain);
     share_finish(host);
     fr_sys.free(host->runs);
     fr_sys.free(host);

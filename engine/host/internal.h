@@ -11,6 +11,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
 #include "engine/host/host.h"
+#include "engine/host/retain.h"
 
 #include <string.h>
 
@@ -53,6 +54,7 @@ struct fr_host {
     struct fr_claim *claims; /* space of share_all(); owns */
     size_t cap_claims;
     struct fr_timer *timer;
+    struct fr_retain *retain;
     bool woken;       /* a run is */
     bool changed;     /* a machine is */
     int64_t retry_ms; /* next try after a failed commit; 0: none failed */

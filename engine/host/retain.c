@@ -1,0 +1,331 @@
+#include "engine/host/retain.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/map.h"
+#include "engine/base/sys.h"
+#include "engine/store/home.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { STEP_FILES = 500, STEP_MS = 1000, STEP_RETRY_MS = 60000 };
+
+static const int64_t DAY_MS = 86400000;
+
+/* ---- which ---- */
+
+struct pipeline {
+    const char *name;
+    int ended;
+    bool succeeded, failed; /* has been seen: its newest */
+};
+
+struct choice {
+    const struct fr_keep_runs *keep;
+    struct fr_arena *arena;
+    struct fr_map by_name;
+    struct pipeline *pipelines;
+    size_t n;
+    int64_t now, bytes;
+};
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+static struct pipeline *pipeline_of(struct choice *c, const char *name)
+{
+    uint64_t key = hash_of(name), *value;
+
+    for (size_t at = 0; (value = fr_map_next(&c->by_name, key, &at)) != NULL;)
+        if (strcmp(c->pipelines[*value].name, name) == 0)
+            return &c->pipelines[*value];
+    c->pipelines = fr_arena_grow(c->arena, c->pipelines, c->n, sizeof(*c->pipelines));
+    if (c->pipelines == NULL || !fr_map_add(&c->by_name, key, c->n))
+        return NULL;
+    c->pipelines[c->n] = (struct pipeline){.name = name};
+    return &c->pipelines[c->n++];
+}
+
+/* Whether the run is one that always stays. Counts it. */
+static bool stays(struct pipeline *p, const struct fr_over_row *row)
+{
+    bool succeeded = strcmp(row->outcome, "succeeded") == 0;
+    bool failed = strcmp(row->outcome, "failed") == 0;
+    bool newest = (succeeded && !p->succeeded) || (failed && !p->failed);
+
+    p->ended++;
+    p->succeeded |= succeeded;
+    p->failed |= failed;
+    return newest || row->pinned != 0;
+}
+
+static bool goes(const struct choice *c, const struct pipeline *p, const struct fr_over_row *row)
+{
+    const struct fr_keep_runs *k = c->keep;
+    int days = strcmp(row->outcome, "failed") == 0 ? k->failed_days : k->days;
+
+    return (k->runs > 0 && p->ended > k->runs) ||
+           (days > 0 && c->now - row->ended_wall > days * DAY_MS) ||
+           (k->bytes > 0 && c->bytes > k->bytes);
+}
+
+enum fr_rc fr_retain_choose(struct fr_store *st, const struct fr_keep_runs *keep,
+                            struct fr_arena *arena, struct fr_over_rows *out, struct fr_err *err)
+{
+    struct choice c = {.keep = keep, .arena = arena, .now = fr_sys.wall_ms()};
+    size_t n = 0;
+    enum fr_rc rc = fr_store_runs_over(st, arena, out, err);
+
+    for (size_t i = 0; rc == FR_OK && i < out->n; i++) {
+        struct fr_over_row row = out->rows[i];
+        struct pipeline *p = pipeline_of(&c, row.name);
+        int64_t bytes = keep->bytes > 0 ? fr_retain_bytes(st, row.id) : 0;
+
+        if (p == NULL) {
+            rc = fr_fail(err, FR_NOMEM, "no memory for runs");
+            break;
+        }
+        c.bytes += bytes;
+        if (!stays(p, &row) && goes(&c, p, &row)) {
+            c.bytes -= bytes;
+            out->rows[n++] = row;
+        }
+    }
+    out->n = rc == FR_OK ? n : 0;
+    fr_map_finish(&c.by_name);
+    return rc;
+}
+
+/* ---- one run ---- */
+
+int64_t fr_retain_bytes(const struct fr_store *st, struct fr_id run)
+{
+    struct fr_buf path = {0};
+    int64_t bytes;
+
+    fr_home_at(fr_store_home(st), FR_HOME_RUN, run, &path);
+    bytes = path.bad ? 0 : fr_tree_bytes(path.p);
+    fr_buf_finish(&path);
+    return bytes;
+}
+
+enum fr_rc fr_retain_remove(struct fr_store *st, struct fr_id run, struct fr_err *err)
+{
+    int lock = -1;
+    enum fr_rc rc = fr_home_own(fr_store_home(st), run, &lock, err);
+
+    if (rc == FR_OK)
+        rc = fr_store_run_remove(st, run, err);
+    if (lock >= 0)
+        fr_sys.close(lock);
+    return rc;
+}
+
+/* The run's files, at most *left of them. */
+static enum fr_rc remove_files(const char *home, struct fr_id run, size_t *left, struct fr_err *err)
+{
+    static const enum fr_home_file all[] = {FR_HOME_RUN, FR_HOME_SOCK, FR_HOME_LOCK};
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < sizeof(all) / sizeof(all[0]); i++) {
+        path.n = 0;
+        fr_home_at(home, all[i], run, &path);
+        rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
+                      : fr_remove_some(path.p, left, err);
+    }
+    fr_buf_finish(&path);
+    return rc;
+}
+
+enum fr_rc fr_retain_step(struct fr_store *st, bool *more, struct fr_err *err)
+{
+    struct fr_id run;
+    size_t left = STEP_FILES;
+    bool done = false;
+    enum fr_rc rc = fr_store_removed(st, &run, err);
+
+    *more = rc == FR_OK && !fr_id_zero(run);
+    if (!*more)
+        return rc;
+    rc = remove_files(fr_store_home(st), run, &left, err);
+    return rc == FR_OK && left > 0 ? fr_store_run_drop(st, run, &done, err) : rc;
+}
+
+/* ---- what no row knows ---- */
+
+struct sweep {
+    struct fr_store *st;
+    bool dry;
+    struct fr_swept *out;
+    struct fr_arena arena;
+    struct fr_id *used; /* attempts of runs that are not over */
+    size_t n_used;
+};
+
+static enum fr_rc sweep_path(struct sweep *s, const char *folder, const char *name,
+                             struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+
+    fr_buf_fmt(&path, "%s/%s/%s", fr_store_home(s->st), folder, name);
+    if (path.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for a path");
+    s->out->files++;
+    s->out->bytes += fr_tree_bytes(path.p);
+    if (!s->dry)
+        rc = fr_remove_tree(path.p, err);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+/* The id that a name is, with that ending. */
+static bool id_in(const char *name, const char *ending, struct fr_id *id)
+{
+    struct fr_str text = {name, FR_ID_TEXT - 1};
+
+    return strlen(name) >= text.n && fr_id_parse(text, id) && strcmp(name + text.n, ending) == 0;
+}
+
+static enum fr_rc unknown_run(struct sweep *s, const char *name, bool *yes, struct fr_err *err)
+{
+    struct fr_id id;
+    bool known = true;
+    enum fr_rc rc = FR_OK;
+
+    if (id_in(name, "", &id) || id_in(name, ".lock", &id) || id_in(name, ".sock", &id))
+        rc = fr_store_run_known(s->st, id, &known, err);
+    *yes = !known;
+    return rc;
+}
+
+static enum fr_rc unused_spool(struct sweep *s, const char *name, bool *yes, struct fr_err *err)
+{
+    struct fr_id id;
+
+    (void)err;
+    *yes = id_in(name, "", &id);
+    for (size_t i = 0; *yes && i < s->n_used; i++)
+        *yes = !fr_id_eq(s->used[i], id);
+    return FR_OK;
+}
+
+/* Names are listed before rows are read: a row is there before its files. */
+static enum fr_rc sweep_folder(struct sweep *s, const char *folder, char *const *names, size_t n,
+                               struct fr_err *err)
+{
+    bool runs = strcmp(folder, "runs") == 0, yes = false;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        rc = runs ? unknown_run(s, names[i], &yes, err) : unused_spool(s, names[i], &yes, err);
+        if (rc == FR_OK && yes)
+            rc = sweep_path(s, folder, names[i], err);
+    }
+    return rc;
+}
+
+static enum fr_rc read_used(struct sweep *s, struct fr_err *err)
+{
+    struct fr_run_rows open = {0};
+    enum fr_rc rc = fr_store_runs_open(s->st, &s->arena, &open, err);
+
+    for (size_t i = 0; rc == FR_OK && i < open.n; i++) {
+        struct fr_attempt_rows rows = {0};
+
+        rc = fr_store_attempts(s->st, open.rows[i].id, &s->arena, &rows, err);
+        for (size_t k = 0; rc == FR_OK && k < rows.n; k++) {
+            s->used = fr_arena_grow(&s->arena, s->used, s->n_used, sizeof(*s->used));
+            if (s->used == NULL)
+                return fr_fail(err, FR_NOMEM, "no memory for attempts");
+            s->used[s->n_used++] = rows.rows[k].id;
+        }
+    }
+    return rc;
+}
+
+enum fr_rc fr_retain_sweep(struct fr_store *st, bool dry, struct fr_swept *out, struct fr_err *err)
+{
+    static const char *const folders[] = {"runs", "spool"};
+    struct sweep s = {.st = st, .dry = dry, .out = out};
+    enum fr_rc rc = fr_blob_sweep(st, dry, out, err);
+
+    for (size_t i = 0; rc == FR_OK && i < sizeof(folders) / sizeof(folders[0]); i++) {
+        struct fr_buf path = {0};
+        char **names = NULL;
+        size_t n = 0;
+
+        fr_buf_fmt(&path, "%s/%s", fr_store_home(st), folders[i]);
+        if (path.bad)
+            rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+        else if (fr_sys.list(path.p, &names, &n) != 0)
+            rc = fr_fail_errno(err, errno, "listing %s", path.p);
+        if (rc == FR_OK && i == 1 && n > 0)
+            rc = read_used(&s, err);
+        if (rc == FR_OK)
+            rc = sweep_folder(&s, folders[i], names, n, err);
+        fr_sys_names_free(names, n);
+        fr_buf_finish(&path);
+    }
+    fr_arena_finish(&s.arena);
+    return rc;
+}
+
+/* ---- in a loop ---- */
+
+struct fr_retain {
+    struct fr_loop *loop;
+    struct fr_store *st; /* borrows */
+    struct fr_timer *timer;
+};
+
+static void on_due(void *arg)
+{
+    struct fr_retain *r = arg;
+    struct fr_err err = {0};
+    bool more = false;
+    enum fr_rc rc = fr_retain_step(r->st, &more, &err);
+
+    if (rc != FR_OK)
+        fr_log(FR_LOG_WARN, "retain", "a removed run is not gone yet: %s", err.msg);
+    if (rc != FR_OK || more)
+        fr_loop_arm(r->loop, r->timer, fr_sys.mono_ms() + (rc != FR_OK ? STEP_RETRY_MS : STEP_MS));
+}
+
+enum fr_rc fr_retain_create(struct fr_loop *loop, struct fr_store *st, struct fr_retain **out,
+                            struct fr_err *err)
+{
+    struct fr_retain *r = fr_sys.alloc(sizeof(*r));
+
+    *out = NULL;
+    if (r != NULL)
+        *r = (struct fr_retain){.loop = loop, .st = st};
+    if (r == NULL || fr_loop_timer(loop, on_due, r, &r->timer) != FR_OK) {
+        fr_sys.free(r);
+        return fr_fail(err, FR_NOMEM, "no memory for the host");
+    }
+    fr_retain_wake(r);
+    *out = r;
+    return FR_OK;
+}
+
+void fr_retain_destroy(struct fr_retain *r)
+{
+    if (r == NULL)
+        return;
+    fr_loop_untimer(r->loop, &r->timer);
+    fr_sys.free(r);
+}
+
+void fr_retain_wake(struct fr_retain *r)
+{
+    fr_loop_arm(r->loop, r->timer, fr_sys.mono_ms());
+}
