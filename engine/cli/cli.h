@@ -118,6 +118,7 @@ enum cli_pick {
     CLI_PICK_RESUME,  /* runs that are not over and that nobody owns */
     CLI_PICK_ABANDON, /* for resume --abandon: those that somebody owns, too */
     CLI_PICK_CANCEL,  /* likewise */
+    CLI_PICK_ATTACH,  /* likewise */
 };
 
 /* The run that given names, as fr_store_run_find(). NULL: the only one that can be acted on, which
@@ -150,6 +151,13 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The first lines, and the table at the end. */
 enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struct fr_err *err);
+/* The same for a run of another process, before its first note. Borrows plan. */
+enum fr_rc cli_show_begin_stored(struct cli_show *show, const struct fr_run_row *row,
+                                 const struct fr_plan *plan, struct fr_err *err);
+/* Shows what the note says; cli_show_view() calls it, a follower does. */
+void cli_show_note(struct cli_show *show, const struct fr_note *note);
+/* The run goes on in this process, behind what was shown: ends no longer wait for output. */
+void cli_show_take_over(struct cli_show *show);
 void cli_show_end(struct cli_show *show);
 const struct cli_model *cli_show_model(const struct cli_show *show); /* borrowed */
 void cli_show_destroy(struct cli_show *show);
@@ -191,6 +199,7 @@ enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row 
 
 int cli_run(const struct cli_command *cmd, char **argv);
 int cli_resume(const struct cli_command *cmd, char **argv);
+int cli_attach(const struct cli_command *cmd, char **argv);
 int cli_retry(const struct cli_command *cmd, char **argv);
 int cli_status(const struct cli_command *cmd, char **argv);
 int cli_runs(const struct cli_command *cmd, char **argv);

@@ -22,28 +22,38 @@ static void keep_text(struct cli_model *m, const char **to, const char *text)
         *to = "";
 }
 
-bool cli_model_last(const struct cli_model *m, uint32_t task)
+/* "NAME=value" among outputs; the newest, if a task gave it twice. */
+static const struct fr_str *find(const struct fr_strs *outputs, const char *name)
 {
-    return m->plan->tasks[task].hook < 0 && m->plan->tasks[task].n_users == 0;
+    size_t n = strlen(name);
+
+    for (size_t i = outputs->n; i-- > 0;) {
+        const struct fr_str *s = &outputs->v[i];
+
+        if (s->n > n && s->p[n] == '=' && memcmp(s->p, name, n) == 0)
+            return s;
+    }
+    return NULL;
 }
 
 /* Only a run's results are shown: other outputs are not kept. No memory: none are shown. */
 static void keep_outputs(struct cli_model *m, uint32_t inst, const struct fr_strs *outputs)
 {
+    const struct fr_plan_task *task = &m->plan->tasks[m->plan->insts[inst].task];
+    size_t n = task->spec->n_outputs;
     struct fr_strs *copy = NULL;
 
     m->insts[inst].outputs = NULL;
-    if (outputs == NULL || outputs->n == 0 || !cli_model_last(m, m->plan->insts[inst].task) ||
+    if (outputs == NULL || outputs->n == 0 || task->hook >= 0 || task->n_users > 0 ||
         (copy = fr_arena_alloc(&m->arena, sizeof(*copy))) == NULL ||
-        (copy->v = fr_arena_array(&m->arena, outputs->n, sizeof(*copy->v))) == NULL)
+        (copy->v = fr_arena_array(&m->arena, n + 1, sizeof(*copy->v))) == NULL)
         return;
-    for (; copy->n < outputs->n; copy->n++) {
-        struct fr_str s = outputs->v[copy->n];
-        char *p = fr_arena_text(&m->arena, s.p, s.n);
+    for (size_t k = 0; k < n; k++) {
+        const struct fr_str *s = find(outputs, task->spec->outputs[k]);
+        char *p = s != NULL ? fr_arena_text(&m->arena, s->p, s->n) : NULL;
 
-        if (p == NULL)
-            return;
-        copy->v[copy->n] = (struct fr_str){p, s.n};
+        if (p != NULL)
+            copy->v[copy->n++] = (struct fr_str){p, s->n};
     }
     m->insts[inst].outputs = copy;
 }
@@ -113,17 +123,42 @@ static void take_state(struct cli_model *m, const struct fr_note *note)
         keep_outputs(m, note->inst, note->outputs);
 }
 
-bool cli_model_take(struct cli_model *m, const struct fr_note *note)
+static void take_log(struct cli_model *m, struct fr_note *note)
+{
+    struct cli_model_inst *in = &m->insts[note->inst];
+    uint64_t end = note->offset + note->bytes.n;
+
+    in->left = note->left;
+    if (note->attempt_no < in->log_no)
+        return; /* the rest of an older attempt's */
+    if (note->attempt_no == in->log_no && note->offset < in->log_at) {
+        size_t seen = end < in->log_at ? note->bytes.n : (size_t)(in->log_at - note->offset);
+
+        note->bytes.p += seen;
+        note->bytes.n -= seen;
+        note->offset += seen;
+    }
+    in->log_no = note->attempt_no;
+    in->log_at = note->offset + note->bytes.n;
+}
+
+bool cli_model_take(struct cli_model *m, struct fr_note *note)
 {
     if (note->seq != 0 && note->seq <= m->seq)
         return false;
     if (note->seq != 0)
         m->seq = note->seq;
-    if (note->kind == FR_NOTE_STATE && m->insts != NULL)
-        take_state(m, note);
-    else if (note->kind == FR_NOTE_LOG && m->insts != NULL)
-        m->insts[note->inst].left = note->left;
-    else if (note->kind == FR_NOTE_RUN)
+    if (note->kind == FR_NOTE_RUN)
         m->now = note->now;
+    if (m->insts == NULL)
+        return true;
+    if (note->kind == FR_NOTE_STATE)
+        take_state(m, note);
+    if (note->kind == FR_NOTE_LOG)
+        take_log(m, note);
+    if (note->kind == FR_NOTE_FULL && m->insts[note->inst].full_no >= note->attempt_no)
+        return false;
+    if (note->kind == FR_NOTE_FULL)
+        m->insts[note->inst].full_no = note->attempt_no;
     return true;
 }

@@ -15,8 +15,13 @@ struct cli_model_inst {
     bool unreachable;                 /* its node is, while it lives */
     int64_t started_wall, ended_wall; /* 0: not yet */
     uint64_t left;                    /* bytes of output of ended attempts that are still to come */
+    uint64_t log_at;                  /* its log was noted up to here … */
+    uint32_t log_no;                  /* … that of this attempt */
+    uint32_t full_no;                 /* the newest attempt whose log was noted as full */
     const char *reason;               /* why it ended; in the arena, never NULL */
-    const struct fr_strs *outputs;    /* each "NAME=value", in the arena; NULL: none are kept */
+    /* Of an instance that no task waits for, in the order in which its task declares them, each
+     * "NAME=value"; in the arena. NULL: none. */
+    const struct fr_strs *outputs;
 };
 
 struct cli_model {              /* zero it to start */
@@ -36,10 +41,8 @@ enum fr_rc cli_model_begin(struct cli_model *m, struct fr_err *err);
 enum fr_rc cli_model_load(struct cli_model *m, const struct fr_run *run, struct fr_err *err);
 void cli_model_finish(struct cli_model *m);
 
-/* Takes what the note says; false: it stands for an event that was taken before. */
-bool cli_model_take(struct cli_model *m, const struct fr_note *note);
-
-/* Whether no other task waits for the task: its outputs are the run's result. */
-bool cli_model_last(const struct cli_model *m, uint32_t task);
+/* Takes what the note says. false: all of that was taken before. Of output that was taken in part,
+ * the note keeps the rest. */
+bool cli_model_take(struct cli_model *m, struct fr_note *note);
 
 #endif

@@ -95,9 +95,10 @@ static void print_state(struct cli_show *show, const struct fr_note *note)
 
     if (line != NULL && is_end(&note->row))
         print_lines(show, note->inst, true);
-    if (show->opts.json)
+    if (show->opts.json && note->seq != 0)
         json_note(show, note);
-    else if (line == NULL || line->state != note->row.state || line->away != note->row.unreachable)
+    else if (!show->opts.json && (line == NULL || line->state != note->row.state ||
+                                  line->away != note->row.unreachable))
         show_state(show, note);
     if (line == NULL)
         return;
@@ -209,12 +210,17 @@ void order_trouble(struct cli_show *show, const struct fr_note *note)
     }
 }
 
+void cli_show_take_over(struct cli_show *show)
+{
+    while (show->held != NULL)
+        print_held(show, &show->held);
+}
+
 void order_finish(struct cli_show *show)
 {
     const struct fr_plan *plan = show->model.plan;
 
-    while (show->held != NULL)
-        print_held(show, &show->held);
+    cli_show_take_over(show);
     for (uint32_t i = 0; show->lines != NULL && i < plan->n_insts; i++) {
         print_lines(show, i, true);
         fr_buf_finish(&show->lines[i].text);

@@ -18,6 +18,7 @@ static const struct {
     [CLI_PICK_RESUME] = {"resume", "resumed", false},
     [CLI_PICK_ABANDON] = {"resume", "resumed", true},
     [CLI_PICK_CANCEL] = {"cancel", "cancelled", true},
+    [CLI_PICK_ATTACH] = {"attach", "followed", true},
 };
 
 /* Moves the rows that the act can take to the front, the newest first, and counts them. */

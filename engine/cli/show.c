@@ -170,8 +170,10 @@ static void show_full(struct cli_show *show, const struct fr_note *note)
     fr_buf_finish(&b);
 }
 
-void show_note(struct cli_show *show, const struct fr_note *note)
+void cli_show_note(struct cli_show *show, const struct fr_note *given)
 {
+    struct fr_note copy = *given, *note = &copy;
+
     if (!cli_model_take(&show->model, note))
         return;
     switch (note->kind) {
@@ -218,7 +220,7 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
 
     if (show->model.insts == NULL)
         know_run(&show->model, run);
-    show_note(show, note);
+    cli_show_note(show, note);
 }
 
 struct fr_view cli_show_view(struct cli_show *show)
@@ -259,6 +261,22 @@ enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struc
     know_run(&show->model, run);
     rc = cli_model_load(&show->model, run, err);
     return rc == FR_OK ? begin(show, err) : rc;
+}
+
+enum fr_rc cli_show_begin_stored(struct cli_show *show, const struct fr_run_row *row,
+                                 const struct fr_plan *plan, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    show->model.plan = plan;
+    show->model.name = plan->spec->name;
+    show->model.no = row->no;
+    show->model.id = row->id;
+    rc = cli_model_begin(&show->model, err);
+    if (rc == FR_OK)
+        rc = begin(show, err);
+    show->begun_ms -= fr_sys.wall_ms() - row->started_wall;
+    return rc;
 }
 
 const struct cli_model *cli_show_model(const struct cli_show *show)

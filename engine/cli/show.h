@@ -40,9 +40,6 @@ struct cli_show {
     struct show_table table;
 };
 
-/* Shows what the note says. */
-void show_note(struct cli_show *show, const struct fr_note *note);
-
 /* One line for a person, control bytes already made visible. */
 void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, const char *text);
 

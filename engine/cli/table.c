@@ -15,6 +15,11 @@ static const struct cli_command commands[] = {
      "on a terminal, and lists them elsewhere. Tasks that went on meanwhile are found again and\n"
      "their output is fetched; nothing runs twice.\n",
      cli_resume, false},
+    {"attach", "[RUN]", "show a run that another flowrun looks after, as that one shows it",
+     "Shows what happened so far, then what happens; ends as the run does, with its exit code.\n"
+     "Ctrl-C leaves the following alone: the run goes on. Without RUN it takes the run that is\n"
+     "not over; when there are several it asks on a terminal, and lists them elsewhere.\n",
+     cli_attach, false},
     {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
      cli_retry, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},

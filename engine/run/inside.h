@@ -4,6 +4,7 @@
  *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
+ *   stored.c    the pipeline of a stored run
  *   run.c       the drain: events in, decisions, rows and effects out
  *   grow.c      lists that grow
  *   events.c    events of the executor -> events of the scheduler
@@ -53,9 +54,19 @@ struct run_cursor {
 };
 const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* NULL: none */
 
+/* ---- stored.c ---- */
+struct run_source { /* all borrowed */
+    const struct fr_run_row *row;
+    const char *home, *cwd;
+    struct fr_arena *arena;
+};
+/* The stored pipeline (file NULL) or a changed one, with the stored inventory and parameters. */
+enum fr_rc run_load_file(const struct run_source *from, const char *file, struct fr_spec **out,
+                         struct fr_issues *issues, struct fr_err *err);
+
 /* ---- run.c ---- */
 enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err);
-void run_wake(struct fr_run *run); /* there is something to drain */
+void run_wake(struct fr_run *run);                          /* there is something to drain */
 void run_die(struct fr_run *run, const struct fr_err *err); /* flowrun ends; a resume goes on */
 void run_queue_or_die(struct fr_run *run, const struct fr_event *ev); /* no memory: fatal */
 void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)

@@ -7,99 +7,9 @@
 
 enum { EVENT_GONE = -2 }; /* idx of an event whose instance the plan has no more */
 
-static const char *stored_env(void *self, const char *name)
+static struct run_source run_source(struct fr_run *run)
 {
-    return json_string_value(json_object_get(self, name));
-}
-
-static enum fr_rc get_source(struct fr_run *run, const char *hash, const char *path,
-                             struct fr_source *out, struct fr_err *err)
-{
-    struct fr_buf text = {0};
-    enum fr_rc rc = fr_blob_get(run->home, hash, &text, err);
-
-    if (rc == FR_OK) {
-        out->path = path;
-        out->text =
-            (struct fr_str){fr_arena_text(&run->arena, text.p ? text.p : "", text.n), text.n};
-        if (out->text.p == NULL)
-            rc = fr_fail(err, FR_NOMEM, "no memory for %s", path);
-    }
-    fr_buf_finish(&text);
-    return rc;
-}
-
-/* Of a changed file: the environment of now counts where none was stored. */
-static const char *stored_or_own_env(void *self, const char *name)
-{
-    const char *stored = stored_env(self, name);
-
-    return stored != NULL ? stored : getenv(name);
-}
-
-/* The absolute folder of a file that is named on the command line. */
-static const char *folder_of(struct fr_run *run, const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    int n = slash == NULL ? 0 : slash == file ? 1 : (int)(slash - file);
-
-    return file[0] == '/' ? fr_arena_fmt(&run->arena, "%.*s", n, file)
-           : n > 0        ? fr_arena_fmt(&run->arena, "%s/%.*s", run->env.cwd, n, file)
-                          : run->env.cwd;
-}
-
-/* The stored file is read by the rules that it was submitted under. */
-static enum fr_rc stored_rules(const struct fr_run *run, const json_t *doc,
-                               struct fr_spec_opts *opts, struct fr_err *err)
-{
-    const json_t *rules = json_object_get(doc, "rules");
-
-    opts->rules = rules == NULL ? 1 : (int)json_integer_value(rules);
-    opts->folder = json_string_value(json_object_get(doc, "folder"));
-    if (opts->rules >= 1 && opts->rules <= FR_SPEC_RULES)
-        return FR_OK;
-    return fr_fail(err, FR_UNSUPPORTED,
-                   "run %lld was begun by a newer flowrun: its file follows rules %d, this flowrun "
-                   "knows up to %d; go on with the newer one, or give a file of your own with "
-                   "'flowrun resume %lld --file FILE'",
-                   (long long)run->row.no, opts->rules, FR_SPEC_RULES, (long long)run->row.no);
-}
-
-/* The stored pipeline (file NULL) or a changed one, with the stored inventory and parameters. */
-static enum fr_rc load_file(struct fr_run *run, const char *file, struct fr_spec **out,
-                            struct fr_issues *issues, struct fr_err *err)
-{
-    struct fr_source sources[2];
-    struct fr_spec_opts opts = {.path = file != NULL ? file : run->row.source,
-                                .cwd = run->row.folder,
-                                .sources = sources,
-                                .getenv = file != NULL ? stored_or_own_env : stored_env};
-    json_t *doc = NULL, *list, *item;
-    const char **params = NULL;
-    size_t i;
-    enum fr_rc rc = fr_json_parse(fr_str_of(run->row.params), "stored parameters", &doc, err);
-
-    if (rc == FR_OK && file == NULL)
-        rc = get_source(run, run->row.spec_hash, run->row.source, &sources[opts.n_sources++], err);
-    if (rc == FR_OK && run->row.inventory_hash[0] != '\0')
-        rc = get_source(run, run->row.inventory_hash, run->row.inventory,
-                        &sources[opts.n_sources++], err);
-    if (rc == FR_OK && file != NULL && (opts.folder = folder_of(run, file)) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
-    if (rc == FR_OK && file == NULL)
-        rc = stored_rules(run, doc, &opts, err);
-    list = json_object_get(doc, "params");
-    if (rc == FR_OK &&
-        (params = fr_arena_array(&run->arena, json_array_size(list) + 1, sizeof(*params))) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for parameters");
-    if (rc == FR_OK) {
-        json_array_foreach(list, i, item) params[opts.n_params++] = json_string_value(item);
-        opts.params = params;
-        opts.getenv_self = json_object_get(doc, "env");
-        rc = fr_spec_load(&opts, out, issues, err);
-    }
-    json_decref(doc);
-    return rc;
+    return (struct run_source){&run->row, run->home, run->env.cwd, &run->arena};
 }
 
 /* Which tasks of the stored file differ. A file that cannot be read any more is not compared. */
@@ -107,7 +17,8 @@ static enum fr_rc compare_stored(struct fr_run *run, struct fr_err *err)
 {
     struct fr_issues issues = {0};
     struct fr_spec *old = NULL;
-    enum fr_rc rc = load_file(run, NULL, &old, &issues, err);
+    struct run_source from = run_source(run);
+    enum fr_rc rc = run_load_file(&from, NULL, &old, &issues, err);
 
     if (rc == FR_OK)
         run_name_changes(run, old);
@@ -122,7 +33,8 @@ static enum fr_rc compare_stored(struct fr_run *run, struct fr_err *err)
 static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
                             struct fr_issues *issues, struct fr_err *err)
 {
-    enum fr_rc rc = load_file(run, ro->file, &run->spec, issues, err);
+    struct run_source from = run_source(run);
+    enum fr_rc rc = run_load_file(&from, ro->file, &run->spec, issues, err);
 
     if (rc != FR_OK)
         return rc;

@@ -13,11 +13,13 @@ static const char *node_name(const struct fr_run *run, uint32_t inst)
 
 static const char *log_name(struct fr_run *run, uint32_t inst, uint32_t no)
 {
-    char *name = fr_arena_fmt(&run->arena, "%s.%u.log", run->plan->insts[inst].key, no);
+    struct fr_buf b = {0};
+    const char *name = NULL;
 
-    for (char *p = name; p != NULL && *p != '\0'; p++)
-        if (*p == '/')
-            *p = '_';
+    fr_run_log_name(&b, run->plan->insts[inst].key, no);
+    if (!b.bad)
+        name = fr_arena_dup(&run->arena, b.p);
+    fr_buf_finish(&b);
     return name;
 }
 

@@ -173,6 +173,20 @@ struct fr_run_inst fr_run_inst(const struct fr_run *run, uint32_t inst);
  * unreachable. */
 uint64_t fr_run_output_left(const struct fr_run *run, uint32_t inst);
 
+/* The pipeline of a stored run, for whoever shows it without driving it. */
+struct fr_stored { /* owns all; zeroed: nothing */
+    struct fr_spec *spec;
+    struct fr_plan *plan;
+    struct fr_arena arena;
+};
+/* Reads the copy that the home keeps. row must outlive *out. FR_UNSUPPORTED: a newer flowrun made
+ * it; FR_CORRUPT: it cannot be read. */
+enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct fr_stored *out,
+                         struct fr_err *err);
+void fr_run_stored_finish(struct fr_stored *s);
+/* Appends the name of the file below runs/<id>/ that has the output of an attempt. */
+void fr_run_log_name(struct fr_buf *out, const char *key, uint32_t no);
+
 /* Outputs of an instance's newest ended attempt, each "NAME=value". */
 const struct fr_strs *fr_run_outputs(const struct fr_run *run, uint32_t inst);
 

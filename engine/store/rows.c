@@ -67,6 +67,19 @@ enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_are
     return rc;
 }
 
+enum fr_rc fr_store_outputs_of(struct fr_store *st, const struct fr_inst_of *of,
+                               struct fr_arena *arena, struct fr_output_rows *out,
+                               struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&outputs, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_OUTPUT_OF, err, "di", of->run, of->idx);
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_OUTPUT_OF, &rows, err);
+    *out = (struct fr_output_rows){rows.v, rows.n};
+    return rc;
+}
+
 enum fr_rc fr_store_node_put(struct fr_store *st, struct fr_id run, const struct fr_node_row *row,
                              struct fr_err *err)
 {

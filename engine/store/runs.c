@@ -48,6 +48,21 @@ enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host
     return fr_sql_run(st, SQL_RUN_HOST, err, "id", host, run);
 }
 
+enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                             const char **hash, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_SPEC, err, "d", run);
+
+    *hash = NULL;
+    if (rc == FR_OK && fr_sql_next(st, SQL_RUN_SPEC, &rc, err) &&
+        (*hash = fr_sql_text(st, SQL_RUN_SPEC, 0, arena)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a run");
+    else if (rc == FR_OK && *hash == NULL)
+        rc = fr_fail(err, FR_NOTFOUND, "the run has been removed");
+    fr_sql_end(st, SQL_RUN_SPEC);
+    return rc;
+}
+
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err)
 {

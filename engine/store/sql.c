@@ -110,6 +110,8 @@ static const char *const sql_text[SQL_COUNT] = {
     "coalesce(nullif(?12, 0), (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1)))",
     [SQL_EVENT_LIST] = "SELECT " EVENT_COLUMNS " FROM event WHERE run = ? AND seq > ? ORDER BY seq "
                        "LIMIT 1000",
+    [SQL_OUTPUT_OF] = "SELECT idx, key, value FROM output WHERE run = ? AND idx = ? ORDER BY key",
+    [SQL_RUN_SPEC] = "SELECT spec_hash FROM run WHERE id = ?",
     [SQL_EVENT_LAST] = "SELECT coalesce(max(seq), 0) FROM event WHERE run = ?",
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",

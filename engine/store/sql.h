@@ -62,6 +62,8 @@ enum fr_sql {
     SQL_EVENT_ADD,
     SQL_EVENT_LIST,
     SQL_EVENT_LAST,
+    SQL_OUTPUT_OF,
+    SQL_RUN_SPEC,
     SQL_FILE_PUT,
     SQL_FILE_LIST,
     SQL_FILE_NEXT,

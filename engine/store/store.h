@@ -80,6 +80,9 @@ enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, s
 /* Who drives it from now on. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,
                              struct fr_err *err);
+/* The spec_hash of a run: another one means another plan. */
+enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                             const char **hash, struct fr_err *err);
 /* The newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err);
@@ -166,6 +169,11 @@ struct fr_output_rows {
     size_t n;
 };
 
+struct fr_inst_of {
+    struct fr_id run;
+    int64_t idx;
+};
+
 enum fr_rc fr_store_output_put(struct fr_store *st, struct fr_id run,
                                const struct fr_output_row *row, struct fr_err *err);
 /* Forgets all outputs of an instance, before it runs again. */
@@ -173,6 +181,10 @@ enum fr_rc fr_store_output_clear(struct fr_store *st, struct fr_id run, int64_t 
                                  struct fr_err *err);
 enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                             struct fr_output_rows *out, struct fr_err *err);
+/* Those of one instance: out->rows holds them. */
+enum fr_rc fr_store_outputs_of(struct fr_store *st, const struct fr_inst_of *of,
+                               struct fr_arena *arena, struct fr_output_rows *out,
+                               struct fr_err *err);
 
 /* ---- nodes ---- */
 

@@ -1,0 +1,270 @@
+/* attach: shows a run that another process drives. It looks whenever that process has written. */
+#include "engine/cli/cli.h"
+#include "engine/cli/follow.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "engine/store/home.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+enum {
+    LOOK_MS = 20,  /* between two looks, at least */
+    TICK_MS = 500, /* … and at most: whether somebody drives the run is told by nobody */
+    POLL_MS = 100, /* the same where nothing tells of writes */
+};
+
+struct attach {
+    struct fr_store *st;
+    struct fr_loop loop;
+    struct cli_out *out;
+    struct cli_show *show;
+    struct cli_follow *f;
+    int64_t no;
+    int fd; /* inotify; -1: none */
+    struct fr_watch *written;
+    struct fr_timer *pause, *tick;
+    bool due, ticked; /* a look, the one of a tick */
+    bool driven;      /* somebody drives the run */
+    bool leave;
+    const char *why;
+};
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void on_signal(void *arg, int signo)
+{
+    struct attach *a = arg;
+
+    a->leave = true;
+    a->why = signo == SIGINT ? "Ctrl-C" : strsignal(signo);
+}
+
+/* What was written does not matter: all of it is looked at. */
+static void on_written(void *arg, int what)
+{
+    struct attach *a = arg;
+    char events[4096];
+
+    (void)what;
+    while (fr_sys.read(a->fd, events, sizeof(events)) > 0)
+        ;
+    a->due = true;
+    fr_loop_want(&a->loop, a->written, 0);
+    fr_loop_arm_in(&a->loop, a->pause, LOOK_MS);
+}
+
+static void on_pause(void *arg)
+{
+    struct attach *a = arg;
+
+    fr_loop_want(&a->loop, a->written, FR_LOOP_READ);
+}
+
+static void on_tick(void *arg)
+{
+    struct attach *a = arg;
+
+    a->due = a->ticked = true;
+    fr_loop_arm_in(&a->loop, a->tick, a->fd >= 0 ? TICK_MS : POLL_MS);
+}
+
+static bool watch_path(struct attach *a, const char *path, size_t n)
+{
+    struct fr_buf b = {0};
+    bool fine;
+
+    fr_buf_add(&b, path, n);
+    fine = !b.bad && inotify_add_watch(a->fd, b.p, IN_MODIFY | IN_CREATE) >= 0;
+    fr_buf_finish(&b);
+    return fine;
+}
+
+/* The log of the database and the run's folder are watched, or neither. */
+static enum fr_rc watch_writes(struct attach *a, struct fr_err *err)
+{
+    const char *home = fr_store_home(a->st);
+    struct fr_buf wal = {0}, dir = {0};
+
+    fr_buf_fmt(&wal, "%s/state.db-wal", home);
+    fr_home_at(home, FR_HOME_RUN, cli_follow_row(a->f)->id, &dir);
+    a->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (a->fd >= 0 && (!watch_path(a, wal.p, wal.n) || !watch_path(a, dir.p, dir.n))) {
+        fr_sys.close(a->fd);
+        a->fd = -1;
+    }
+    fr_buf_finish(&wal);
+    fr_buf_finish(&dir);
+    if (fr_loop_timer(&a->loop, on_pause, a, &a->pause) != FR_OK ||
+        fr_loop_timer(&a->loop, on_tick, a, &a->tick) != FR_OK ||
+        (a->fd >= 0 && fr_loop_watch(&a->loop, a->fd, on_written, a, &a->written) != FR_OK))
+        return fr_fail(err, FR_NOMEM, "no memory to follow a run");
+    if (a->fd >= 0)
+        fr_loop_want(&a->loop, a->written, FR_LOOP_READ);
+    on_tick(a);
+    return FR_OK;
+}
+
+static void take_note(void *arg, const struct fr_note *note)
+{
+    cli_show_note(arg, note);
+}
+
+static enum fr_rc set_up(struct attach *a, const char *run, const struct cli_show_opts *how,
+                         struct fr_err *err)
+{
+    struct cli_follow_opts fo = {.run = run, .note = take_note};
+    struct cli_show_opts so = *how;
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    char id[FR_ID_TEXT];
+    enum fr_rc rc = cli_store_read(&a->st, err);
+
+    if (rc == FR_OK)
+        rc = cli_pick_run(a->st, run, CLI_PICK_ATTACH, &arena, &row, err);
+    if (rc == FR_OK)
+        rc = fr_loop_event_create(&a->loop, err);
+    if (rc == FR_OK)
+        rc = cli_out_create(&a->out, &a->loop, how->json, err);
+    so.loop = &a->loop;
+    so.out = a->out;
+    if (rc == FR_OK)
+        rc = cli_show_create(&a->show, &so, err);
+    if (rc == FR_OK) {
+        fr_id_text(row.id, id);
+        fo.run = id;
+        fo.store = a->st;
+        fo.arg = a->show;
+        rc = cli_follow_create(&a->f, &fo, err);
+        a->no = row.no;
+    }
+    if (rc == FR_OK)
+        rc = watch_writes(a, err);
+    if (rc == FR_OK)
+        rc = cli_show_begin_stored(a->show, cli_follow_row(a->f), cli_follow_plan(a->f), err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* Takes a slice of what is new. *end: there is nothing to wait for. */
+static enum fr_rc look(struct attach *a, bool *more, bool *end, struct fr_err *err)
+{
+    bool complete;
+    enum fr_rc rc = FR_OK;
+
+    if (a->ticked) { /* asked first: what it wrote before its end is then read below */
+        a->driven = fr_home_owned(fr_store_home(a->st), cli_follow_row(a->f)->id);
+        rc = cli_follow_nodes(a->f, err);
+    }
+    a->due = a->ticked = false;
+    if (rc == FR_OK)
+        rc = cli_follow_news(a->f, more, err);
+    *end = !*more && ((cli_follow_over(a->f, &complete) && complete) || !a->driven);
+    return rc;
+}
+
+static enum cli_exit say_end(struct attach *a)
+{
+    bool complete;
+
+    if (cli_follow_over(a->f, &complete))
+        return cli_exit_of_run(cli_show_model(a->show));
+    if (a->leave)
+        cli_show_say(a->show,
+                     "left (%s): run %lld goes on; 'flowrun attach %lld' shows it again, 'flowrun "
+                     "cancel %lld' stops it",
+                     a->why, (long long)a->no, (long long)a->no, (long long)a->no);
+    else
+        cli_show_say(a->show,
+                     "no flowrun looks after run %lld; 'flowrun resume %lld' goes on with it",
+                     (long long)a->no, (long long)a->no);
+    return CLI_LEFT;
+}
+
+static enum cli_exit turn_it(struct attach *a, struct fr_err *err)
+{
+    bool more = false, end = false;
+    enum fr_rc rc = FR_OK;
+
+    while (rc == FR_OK && !end && !a->leave && fr_print_ok()) {
+        cli_out_flush(a->out);
+        rc = fr_loop_turn(&a->loop, !more && !a->due, err);
+        if (rc == FR_OK && (a->due || more))
+            rc = look(a, &more, &end, err);
+    }
+    if (rc == FR_OK)
+        return say_end(a);
+    if (rc != FR_STOPPED)
+        return cli_fail(err);
+    cli_show_say(a->show, "%s", err->msg);
+    return CLI_LEFT;
+}
+
+static void finish(struct attach *a)
+{
+    cli_show_destroy(a->show);
+    if (a->out != NULL)
+        cli_out_drain(a->out, &a->leave);
+    cli_out_destroy(a->out);
+    cli_follow_destroy(a->f);
+    if (a->written != NULL)
+        fr_loop_unwatch(&a->loop, &a->written);
+    if (a->pause != NULL)
+        fr_loop_untimer(&a->loop, &a->pause);
+    if (a->tick != NULL)
+        fr_loop_untimer(&a->loop, &a->tick);
+    if (a->fd >= 0)
+        fr_sys.close(a->fd);
+    fr_loop_destroy(&a->loop);
+    fr_store_close(a->st);
+}
+
+static enum cli_exit attach(const char *run, const struct cli_show_opts *how)
+{
+    struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
+    struct attach a = {.fd = -1, .driven = true};
+    struct fr_err err = {0};
+    enum cli_exit code;
+    enum fr_rc rc = set_up(&a, run, how, &err);
+
+    for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
+        if ((rc = fr_loop_signal(&a.loop, signals[i], on_signal, &a, &watches[i])) != FR_OK)
+            fr_fail(&err, rc, "no memory to wait for signals");
+    code = rc == FR_OK ? turn_it(&a, &err) : cli_fail(&err);
+    if (a.show != NULL)
+        cli_show_end(a.show);
+    if (rc == FR_OK) {
+        a.leave = false; /* from now on a signal ends the wait for the reader */
+        cli_out_drain(a.out, &a.leave);
+    }
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (watches[i] != NULL)
+            fr_loop_unwatch(&a.loop, &watches[i]);
+    finish(&a);
+    return code;
+}
+
+int cli_attach(const struct cli_command *cmd, char **argv)
+{
+    struct cli_list args = {0};
+    struct cli_show_opts how = {0};
+    const struct cli_opt opts[] = {
+        {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
+        {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
+         .flag = &how.quiet},
+        {"--verbose", 'v', NULL, "show also when tasks start, run and are stopped",
+         .flag = &how.verbose},
+        {.name = NULL},
+    };
+    struct fr_err err = {0};
+    int code;
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 0, 1, &err);
+    code = rc == FR_OK ? (int)attach(args.n > 0 ? args.v[0] : NULL, &how) : (int)cli_fail(&err);
+    cli_list_finish(&args);
+    return code;
+}
