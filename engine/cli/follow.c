@@ -145,9 +145,13 @@ static size_t most_of_head(struct cli_follow *f, struct log *log, size_t most)
         return (uint64_t)max / 2 - log->at < most ? (size_t)((uint64_t)max / 2 - log->at) : most;
     if ((tail = open_file(f, log, ".tail")) < 0)
         return most;
-    if (fr_tail_look(tail, &h) && log->at < h.head) {
+    if (!fr_tail_look(tail, &h)) {
+        fr_sys.close(tail); /* it is being made */
+        return most;
+    }
+    if (log->at < h.head) {
         most = h.head - log->at < most ? (size_t)(h.head - log->at) : most;
-    } else if (h.head > 0) {
+    } else {
         log->full = true;
         note_of_log(f, log, (struct fr_note){.kind = FR_NOTE_FULL});
     }
