@@ -224,8 +224,8 @@ static bool is_end(enum fr_state_of state)
     return fr_state_ended(state) || state == FR_ST_RETRYING;
 }
 
-/* What the run's own row said at that time. An attempt that was only booked has no row that it
- * starts; one that was tombstoned is cancelled without a cause. */
+/* What the run's own row said at that time. No row says of an attempt that was only booked that it
+ * starts. */
 static struct fr_row row_of(const struct cli_follow *f, const struct fr_event_row *ev)
 {
     const struct follow_inst *in = &f->insts[ev->idx];
@@ -237,10 +237,8 @@ static struct fr_row row_of(const struct cli_follow *f, const struct fr_event_ro
                          .stop_cause = cause_of(ev->stop_cause),
                          .delay_ms = ev->delay_ms,
                          .unreachable = in->away};
-    bool never =
-        row.attempt_no > in->began || (row.state == FR_ST_CANCELLED && row.cause == FR_CAUSE_NONE);
 
-    row.attempt_state = never ? FR_ST_CANCELLED : row.state;
+    row.attempt_state = row.attempt_no > in->began ? FR_ST_CANCELLED : row.state;
     return row;
 }
 
@@ -275,7 +273,7 @@ static bool end_log(struct cli_follow *f, const struct fr_event_row *ev, uint64_
 {
     struct log *log = f->insts[ev->idx].log;
 
-    if (log == NULL || log->ended || log->no != (uint32_t)ev->attempt_no)
+    if (log == NULL || log->ended)
         return true;
     while (take_piece(f, log) > 0)
         ;

@@ -240,6 +240,15 @@ static const struct {
      4,
      "a@n1 ready 0\na@n1 cancelled 1\nb@n1 starting 1\nb@n1 cancelled 1\n"
      "= a@n1 cancelled began 0 time 0-5\n= b@n1 cancelled began 0 time 6-7\n"},
+    {"of starts that failed, one was tried",
+     {EV(.kind = "starting", .attempt_no = 1, .wall = 5),
+      EV(.kind = "failed", .attempt_no = 1, .cause = "start_failed", .wall = 6),
+      EV(.idx = 1, .kind = "ready"),
+      EV(.idx = 1, .kind = "failed", .attempt_no = 1, .cause = "start_failed", .wall = 7)},
+     4,
+     "a@n1 starting 1\na@n1 failed 1 by start_failed 0\nb@n1 ready 0\n"
+     "b@n1 failed 1 by start_failed 0\n"
+     "= a@n1 failed began 1 time 5-6\n= b@n1 failed began 0 time 0-7\n"},
     {"an unreachable node is a change of its own, or part of one",
      {EV(.kind = "starting", .attempt_no = 1, .wall = 1),
       EV(.kind = "running", .attempt_no = 1, .wall = 2),
@@ -397,11 +406,13 @@ static void test_away(void)
     CHECK_INT(fr_store_node_put(bed.st, bed.row.id, &node, &err), FR_OK);
     CHECK_INT(cli_follow_nodes(bed.f, &err), FR_OK);
     CHECK_INT(bed.model.insts[0].left, 0);
-    append(A1, "nine more", 9);
+    append(A1, "nine", 4);
+    catch_up();
+    append(A1, " more", 5);
     catch_up();
     CHECK(cli_follow_over(bed.f, &complete) && complete);
     CHECK_TEXT(bed.got.p, "a@n1 starting 1\na@n1 succeeded 1 left 9\nrun over succeeded\n"
-                          "a@n1#1 log 0+0\na@n1#1 log 0+9\n");
+                          "a@n1#1 log 0+0\na@n1#1 log 0+4\na@n1#1 log 4+5\n");
     end();
 }
 
