@@ -48,7 +48,8 @@ static const char *const sql_text[SQL_COUNT] = {
                     "WHERE id = ?",
     [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",
-    [SQL_RUN_OPEN] = RUN_COLUMNS "WHERE state <> 'over' AND state <> 'removed' ORDER BY no DESC",
+    [SQL_RUN_OPEN] = RUN_COLUMNS "INDEXED BY run_open WHERE state <> 'over' AND "
+                                 "state <> 'removed' ORDER BY no DESC",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ? AND state <> 'removed'",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE id BETWEEN coalesce(?, zeroblob(16)) AND ? "
                                   "AND state <> 'removed' ORDER BY no DESC",
@@ -57,7 +58,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_PIN] = "UPDATE run SET pinned = ? WHERE id = ? AND state <> 'removed'",
     [SQL_RUN_REMOVE] =
         "UPDATE run SET state = 'removed' WHERE id = ? AND state = 'over' AND pinned = 0",
-    [SQL_RUN_REMOVED] = "SELECT id FROM run WHERE state = 'removed' LIMIT 1",
+    [SQL_RUN_REMOVED] = "SELECT id FROM run INDEXED BY run_open "
+                        "WHERE state = 'removed' AND state <> 'over' LIMIT 1",
     [SQL_RUN_HASHES] = "SELECT spec_hash, inventory_hash FROM run WHERE id = ?",
     [SQL_RUN_FORGET] = "DELETE FROM run WHERE id = ?",
     [SQL_LAST_NO] = "UPDATE home SET last_no = max(last_no, (SELECT no FROM run WHERE id = ?))",
@@ -116,7 +118,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
     [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",
-    [SQL_HASH_LIST] = "SELECT spec_hash FROM run UNION SELECT inventory_hash FROM run UNION "
+    [SQL_HASH_LIST] = "SELECT spec_hash FROM run UNION "
+                      "SELECT inventory_hash FROM run WHERE inventory_hash <> '' UNION "
                       "SELECT hash FROM file ORDER BY 1",
 };
 
