@@ -149,15 +149,14 @@ struct fr_view cli_show_view(struct cli_show *show);
 /* Prints a line of flowrun itself, among the lines of tasks. */
 void cli_show_say(struct cli_show *show, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The first lines, and the table at the end. */
+/* The first lines, and the table at the end. Behind cli_show_begin_stored() it takes the run over:
+ * the notes of run follow those that a follower gave. */
 enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struct fr_err *err);
 /* The same for a run of another process, before its first note. Borrows plan. */
 enum fr_rc cli_show_begin_stored(struct cli_show *show, const struct fr_run_row *row,
                                  const struct fr_plan *plan, struct fr_err *err);
 /* Shows what the note says; cli_show_view() calls it, a follower does. */
 void cli_show_note(struct cli_show *show, const struct fr_note *note);
-/* The run goes on in this process, behind what was shown: ends no longer wait for output. */
-void cli_show_take_over(struct cli_show *show);
 void cli_show_end(struct cli_show *show);
 const struct cli_model *cli_show_model(const struct cli_show *show); /* borrowed */
 void cli_show_destroy(struct cli_show *show);

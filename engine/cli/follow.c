@@ -11,7 +11,7 @@
 
 enum {
     SLICE_EVENTS = 200,
-    SLICE_BYTES = 128 << 10,
+    SLICE_BYTES = 64 << 10,
     PIECE_BYTES = 32 << 10,
     PIECE_COST = 1 << 10, /* a smaller piece counts as so many bytes of a slice */
     BATCH = 1000,         /* rows of fr_store_events() */

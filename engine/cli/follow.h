@@ -7,8 +7,9 @@
  * lives or whose output is not complete. An end is noted behind the output that is here; note.left
  * says how much is still to come. Nothing is written.
  *
- * Whoever takes the run over calls cli_follow_catch_up() once nobody else writes it, resumes the
- * run, and gives its notes to the same model: they begin where the position is.
+ * Whoever takes the run over calls cli_follow_catch_up() once nobody else writes it and before the
+ * run is resumed, whose notes then go to the same model: they begin where the position is. The plan
+ * that the model borrows is the follower's, which stays until the view is gone.
  */
 #ifndef FR_CLI_FOLLOW_H
 #define FR_CLI_FOLLOW_H
@@ -32,7 +33,7 @@ void cli_follow_destroy(struct cli_follow *f);                       /* NULL is 
 const struct fr_run_row *cli_follow_row(const struct cli_follow *f); /* as it was at first */
 const struct fr_plan *cli_follow_plan(const struct cli_follow *f);
 
-/* Takes what is new, a slice of it: some hundred events and 128 KiB of output. *more: call again
+/* Takes what is new, a slice of it: some hundred events and 64 KiB of output. *more: call again
  * without waiting for anything. FR_STOPPED: the run goes on with another pipeline, which this
  * follower does not know; err says so. */
 enum fr_rc cli_follow_news(struct cli_follow *f, bool *more, struct fr_err *err);

@@ -210,7 +210,7 @@ void order_trouble(struct cli_show *show, const struct fr_note *note)
     }
 }
 
-void cli_show_take_over(struct cli_show *show)
+void order_release(struct cli_show *show)
 {
     while (show->held != NULL)
         print_held(show, &show->held);
@@ -220,7 +220,7 @@ void order_finish(struct cli_show *show)
 {
     const struct fr_plan *plan = show->model.plan;
 
-    cli_show_take_over(show);
+    order_release(show);
     for (uint32_t i = 0; show->lines != NULL && i < plan->n_insts; i++) {
         print_lines(show, i, true);
         fr_buf_finish(&show->lines[i].text);

@@ -53,7 +53,8 @@ void order_state(struct cli_show *show, const struct fr_note *note);
 void order_run(struct cli_show *show, const struct fr_note *note);
 /* After trouble with an instance or a node, held states no longer wait for output. */
 void order_trouble(struct cli_show *show, const struct fr_note *note);
-void order_finish(struct cli_show *show); /* shows all that is held */
+void order_release(struct cli_show *show); /* shows all that is held */
+void order_finish(struct cli_show *show);  /* and the rest of output */
 
 /* live.c */
 enum fr_rc live_start(struct cli_show *show, struct fr_err *err);

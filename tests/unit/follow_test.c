@@ -344,9 +344,9 @@ static void test_slices(void)
 
         CHECK(bed.model.insts[1].state != FR_ST_SUCCEEDED);
         CHECK_INT(cli_follow_news(bed.f, &more, &err), FR_OK);
-        CHECK(bed.model.insts[1].log_at - was <= 128 << 10);
+        CHECK(bed.model.insts[1].log_at - was <= 64 << 10);
     }
-    CHECK_INT(calls, 9);
+    CHECK_INT(calls, 17);
     CHECK_INT(bed.model.insts[1].log_at, 1 << 20);
     CHECK_INT(bed.model.insts[1].state, FR_ST_SUCCEEDED);
     ev[0].kind = "ready";
