@@ -5,6 +5,7 @@
  *   conn.c     one connection: what evhttp does with it, watched from outside
  *   answer.c   a request to the handler, its answer to the reader
  *   stream.c   a stream of server-sent events
+ *   http.c     messages in memory, for the reader's side
  *   target.c   the target of a request, checked
  *   sse.c      the reader's side of a stream
  *

@@ -1,6 +1,6 @@
 /*
- * What tests of the web server share: a loop, a server with a handler that tells what it was asked,
- * and raw readers whose sockets never wait. All in one thread: whoever waits turns the loop.
+ * What tests of the web server share: a loop, and a server with a handler that tells what it was
+ * asked. All in one thread: whoever waits turns the loop.
  */
 #ifndef TESTS_UNIT_WEB_BED_H
 #define TESTS_UNIT_WEB_BED_H
@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 enum { BED_STREAMS = 100, BED_FILE_BYTES = 3000000 };
 
@@ -32,13 +31,7 @@ struct bed {
     int asked; /* requests that reached the handler */
     struct fr_api_stream streams[BED_STREAMS];
     size_t n_streams;
-};
-
-struct reader {
-    struct bed *bed;
-    int fd;
-    struct fr_buf got;
-    bool eof;
+    char last_id[64]; /* of the newest stream */
 };
 
 static void bed_echo(const struct fr_api_request *req, struct fr_buf *out)
@@ -114,6 +107,7 @@ static void bed_open(void *self, const struct fr_api_request *req, const struct 
     *out = &b->streams[b->n_streams++];
     **out = (struct fr_api_stream){.sink = *sink, .open = true};
     res->status = 200;
+    (void)snprintf(b->last_id, sizeof(b->last_id), "%s", req->last_event_id);
     sink->send(sink->arg, FR_STR("retry: 2000\nevent: hello\ndata: {}\n\n"));
 }
 
@@ -176,74 +170,6 @@ static void bed_turn(struct bed *b)
 
     if (fr_loop_turn(&b->loop, false, &err) != FR_OK)
         CHECK(!"a turn of the loop");
-}
-
-static struct reader reader_open(struct bed *b)
-{
-    struct reader r = {.bed = b, .fd = fr_sys.connect_unix(b->sock)};
-
-    CHECK(r.fd >= 0);
-    return r;
-}
-
-static void reader_close(struct reader *r)
-{
-    if (r->fd >= 0)
-        close(r->fd);
-    r->fd = -1;
-    fr_buf_finish(&r->got);
-}
-
-/* Takes what is there. */
-static void reader_take(struct reader *r)
-{
-    static char p[1 << 16];
-    ssize_t n;
-
-    bed_turn(r->bed);
-    while ((n = recv(r->fd, p, sizeof(p), MSG_DONTWAIT)) > 0)
-        fr_buf_add(&r->got, p, (size_t)n);
-    r->eof |= n == 0 || (errno != EAGAIN && errno != EINTR);
-}
-
-/* Sends all; the server may refuse to read on. */
-static void reader_send(struct reader *r, const char *p, size_t n)
-{
-    while (n > 0 && !r->eof) {
-        ssize_t k = send(r->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        if (k > 0) {
-            p += k;
-            n -= (size_t)k;
-        } else {
-            reader_take(r);
-        }
-    }
-}
-
-static void reader_say(struct reader *r, const char *text)
-{
-    reader_send(r, text, strlen(text));
-}
-
-static bool reader_has(const struct reader *r, const char *text)
-{
-    return r->got.n > 0 && memmem(r->got.p, r->got.n, text, strlen(text)) != NULL;
-}
-
-static bool reader_until(struct reader *r, const char *text)
-{
-    while (!reader_has(r, text) && !r->eof)
-        reader_take(r);
-    if (!reader_has(r, text))
-        printf("   got:  %s\n   want: %s\n", r->got.n > 0 ? r->got.p : "", text);
-    return CHECK(reader_has(r, text));
-}
-
-static void reader_until_eof(struct reader *r)
-{
-    while (!r->eof)
-        reader_take(r);
 }
 
 #endif

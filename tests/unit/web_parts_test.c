@@ -1,6 +1,7 @@
 /* The parts of the host's interface that need no socket: targets, ranges, problems, streams. */
 #include "engine/host/problem.h"
 #include "engine/host/range.h"
+#include "engine/web/http.h"
 #include "engine/web/sse.h"
 #include "engine/web/target.h"
 #include "tests/unit/check.h"
@@ -133,6 +134,189 @@ static void hosts(void)
         check_row(rows[i].host);
         CHECK_INT(fr_target_host_valid(rows[i].host), rows[i].ok);
     }
+}
+
+/* ---- messages ---- */
+
+static const struct {
+    const char *text;
+    bool response;
+    const char *want; /* NULL: refused */
+} message_rows[] = {
+    {"GET /x HTTP/1.1\r\nHost: a\r\n\r\n", false, "GET /x 1 [Host=a]"},
+    {"GET /x HTTP/1.0\n\n", false, "GET /x 0 "},
+    {"PUT * HTTP/1.1\nA:b\nC: \t d e \t\n\n", false, "PUT * 1 [A=b][C=d e]"},
+    {"GET / HTTP/1.1\r\nX:\r\nY: :\r\n\r\n", false, "GET / 1 [X=][Y=:]"},
+    {"GET / HTTP/1.1\r\nX: \xc3\xa4\r\n\r\n", false, "GET / 1 [X=\xc3\xa4]"},
+    {"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", true, "200 1 [A=b]"},
+    {"HTTP/1.0 404\r\n\r\n", true, "404 0 "},
+    {"HTTP/1.1 599 a b c\r\n\r\n", true, "599 1 "},
+    {"\r\n\r\n", false, NULL},
+    {"GET /x\r\n\r\n", false, NULL},
+    {"GET  HTTP/1.1\r\n\r\n", false, NULL},
+    {"GET /a b HTTP/1.1\r\n\r\n", false, NULL},
+    {" GET / HTTP/1.1\r\n\r\n", false, NULL},
+    {"G(T / HTTP/1.1\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1 \r\n\r\n", false, NULL},
+    {"GET / HTTP/2.0\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.2\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.10\r\n\r\n", false, NULL},
+    {"GET / HTTP/11\r\n\r\n", false, NULL},
+    {"GET / http/1.1\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\nHost\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\n: a\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\nA: b\rc\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\nA: b\x01\r\n\r\n", false, NULL},
+    {"GET / HTTP/1.1\r\nA\xc3\xa4: b\r\n\r\n", false, NULL},
+    {"HTTP/1.1 20\r\n\r\n", true, NULL},
+    {"HTTP/1.1 2000\r\n\r\n", true, NULL},
+    {"HTTP/1.1 099 x\r\n\r\n", true, NULL},
+    {"HTTP/1.1 600 x\r\n\r\n", true, NULL},
+    {"HTTP/1.1 +20 x\r\n\r\n", true, NULL},
+    {"HTTP/1.1\r\n\r\n", true, NULL},
+};
+
+static void show_head(const struct fr_http_head *h, struct fr_buf *out)
+{
+    if (h->method != NULL)
+        fr_buf_fmt(out, "%s %s %d ", h->method, h->target, h->minor);
+    else
+        fr_buf_fmt(out, "%d %d ", h->status, h->minor);
+    for (size_t i = 0; i < h->n_headers; i++)
+        fr_buf_fmt(out, "[%s=%s]", h->headers[i].name, h->headers[i].value);
+}
+
+static void messages(void)
+{
+    for (size_t i = 0; i < sizeof(message_rows) / sizeof(message_rows[0]); i++) {
+        const char *text = message_rows[i].text;
+        char copy[256];
+        struct fr_http_head h;
+        struct fr_err err = {0};
+        struct fr_buf got = {0};
+        size_t n = strlen(text);
+        enum fr_rc rc;
+
+        check_row(text);
+        memcpy(copy, text, n + 1);
+        rc = message_rows[i].response ? fr_http_response(copy, n, &h, &err)
+                                      : fr_http_request(copy, n, &h, &err);
+        CHECK_INT(rc == FR_OK, message_rows[i].want != NULL);
+        if (rc == FR_OK) {
+            show_head(&h, &got);
+            CHECK_TEXT(got.p, message_rows[i].want);
+        } else {
+            CHECK(err.msg[0] != '\0' && (rc == FR_USAGE || rc == FR_UNSUPPORTED));
+        }
+        fr_buf_finish(&got);
+    }
+    check_row("a NUL");
+    char nul[] = "GET / HTTP/1.1\r\nA: b\0c\r\n\r\n";
+    struct fr_http_head h;
+    struct fr_err err;
+    CHECK_INT(fr_http_request(nul, sizeof(nul) - 1, &h, &err), FR_USAGE);
+    check_row("headers");
+    struct fr_buf many = {0};
+    fr_buf_text(&many, "GET / HTTP/1.1\r\n");
+    for (int i = 0; i < FR_HTTP_HEADERS; i++)
+        fr_buf_fmt(&many, "N%d: %d\r\n", i, i);
+    size_t n = many.n;
+    fr_buf_text(&many, "\r\n");
+    CHECK_INT(fr_http_request(many.p, many.n, &h, &err), FR_OK);
+    CHECK(h.n_headers == FR_HTTP_HEADERS && strcmp(fr_http_find(&h, "n99"), "99") == 0);
+    CHECK(fr_http_find(&h, "n100") == NULL);
+    many.n = n;
+    fr_buf_text(&many, "N: 1\r\n\r\n");
+    memcpy(many.p, "GET / HTTP/1.1\r\n", 16);
+    CHECK_INT(fr_http_request(many.p, many.n, &h, &err), FR_USAGE);
+    fr_buf_finish(&many);
+}
+
+static void head_ends(void)
+{
+    static const struct {
+        const char *text;
+        size_t end;
+    } rows[] = {{"GET / HTTP/1.1\r\nA: b\r\n\r\nbody\r\n\r\n", 24},
+                {"GET / HTTP/1.1\nA: b\n\nbody", 21},
+                {"\r\nGET", 2},
+                {"\nGET", 1},
+                {"a\r\r\n\n", 5},
+                {"a\r\n\rb\r\n\r\n", 9},
+                {"a\r\nb\r\n\r", 0},
+                {"", 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t looked = 0, at = 0, n = strlen(rows[i].text);
+
+        check_row(rows[i].text);
+        CHECK_INT(fr_http_head_end((struct fr_str){rows[i].text, n}, &(size_t){0}), rows[i].end);
+        for (size_t k = 0; k <= n && at == 0; k++) {
+            at = fr_http_head_end((struct fr_str){rows[i].text, k}, &looked);
+            CHECK(at == 0 || at == k);
+        }
+        CHECK_INT(at, rows[i].end);
+    }
+}
+
+static void bodies(void)
+{
+    static const struct {
+        const char *header, *text, *want; /* want NULL: refused */
+        bool over;
+    } rows[] = {
+        {"Content-Length: 3", "abcd", "abc", true},
+        {"Content-Length: 3", "ab", "ab", false},
+        {"Content-Length: 0", "x", "", true},
+        {"Content-Length: -1", "", NULL, false},
+        {"Content-Length: +1", "", NULL, false},
+        {"Content-Length: 1 1", "", NULL, false},
+        {"Content-Length: 99999999999999999999", "", NULL, false},
+        {"X: y", "abc", "abc", false},
+        {"Transfer-Encoding: gzip", "", NULL, false},
+        {"Transfer-Encoding: Chunked", "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nmore",
+         "abc0123456789", true},
+        {"Transfer-Encoding: chunked", "3\nabc\n0\n\n", "abc", true},
+        {"Transfer-Encoding: chunked", "0\r\nT: x\r\n\r\n", "", true},
+        {"Transfer-Encoding: chunked", "0\r\nT: x\r\n", "", false},
+        {"Transfer-Encoding: chunked", "3\r\nab", "ab", false},
+        {"Transfer-Encoding: chunked", "3\r\nabcd", NULL, false},
+        {"Transfer-Encoding: chunked", "g\r\n", NULL, false},
+        {"Transfer-Encoding: chunked", "\r\n", NULL, false},
+        {"Transfer-Encoding: chunked", "-3\r\n", NULL, false},
+        {"Transfer-Encoding: chunked", "3x\r\n", NULL, false},
+        {"Transfer-Encoding: chunked", "1000000000000000\r\n", NULL, false},
+        {"Transfer-Encoding: chunked", "fffffffffffffff\r\nabc", "abc", false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (size_t piece = 1; piece < 30; piece++) {
+            char head[200];
+            struct fr_http_head h;
+            struct fr_http_body b;
+            struct fr_buf got = {0};
+            struct fr_err err;
+            size_t n = strlen(rows[i].text);
+            enum fr_rc rc;
+
+            check_row(rows[i].header);
+            (void)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\n%s\r\n\r\n", rows[i].header);
+            CHECK_INT(fr_http_response(head, strlen(head), &h, &err), FR_OK);
+            rc = fr_http_body_begin(&b, &h, &err);
+            fr_buf_text(&got, "");
+            for (size_t at = 0; at < n && rc == FR_OK; at += piece)
+                rc = fr_http_body_feed(
+                    &b, (struct fr_str){rows[i].text + at, n - at < piece ? n - at : piece}, &got,
+                    &err);
+            CHECK_INT(rc == FR_OK, rows[i].want != NULL);
+            if (rc == FR_OK) {
+                CHECK_TEXT(got.p, rows[i].want);
+                CHECK_INT(b.over, rows[i].over);
+            }
+            fr_buf_finish(&got);
+        }
 }
 
 /* ---- ranges ---- */
@@ -353,6 +537,9 @@ int main(void)
     targets();
     long_targets();
     hosts();
+    messages();
+    head_ends();
+    bodies();
     ranges();
     problems();
     foreign_problems();

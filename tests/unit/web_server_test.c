@@ -1,7 +1,7 @@
 /* The web server against raw sockets: what is refused, what is cut off, what reaches the handler.
  */
 #include "engine/base/log.h"
-#include "tests/unit/web_bed.h"
+#include "tests/unit/web_reader.h"
 
 #include <sys/wait.h>
 

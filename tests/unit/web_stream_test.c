@@ -1,6 +1,6 @@
 /* The web server's streams, its deadlines and its end, against raw sockets. */
 #include "engine/base/log.h"
-#include "tests/unit/web_bed.h"
+#include "tests/unit/web_reader.h"
 
 #define END "Host: localhost\r\n\r\n"
 
