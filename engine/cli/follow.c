@@ -86,11 +86,18 @@ static bool open_log(struct cli_follow *f, struct log *log)
     return log->fd >= 0;
 }
 
+/* Of an attempt that starts. One that its node did not know starts once more; or another one starts
+ * in its place, and then it has no end. */
 static enum fr_rc add_log(struct cli_follow *f, uint32_t inst, uint32_t no, struct fr_err *err)
 {
-    struct log **logs = fr_grow(f->logs, f->n_logs + 1, &f->cap_logs, sizeof(struct log *));
-    struct log *log = fr_sys.alloc(sizeof(*log));
+    struct log **logs, *log = f->insts[inst].log;
 
+    if (log != NULL && log->no == no)
+        return FR_OK;
+    if (log != NULL)
+        log->ended = true;
+    logs = fr_grow(f->logs, f->n_logs + 1, &f->cap_logs, sizeof(struct log *));
+    log = fr_sys.alloc(sizeof(*log));
     if (logs != NULL)
         f->logs = logs;
     if (logs == NULL || log == NULL) {
@@ -205,8 +212,10 @@ static void take_logs(struct cli_follow *f)
         struct log *log = f->logs[f->turn %= f->n_logs];
 
         idle = take_piece(f, log) > 0 ? 0 : idle + 1;
-        if (log->ended && log->at >= log->bytes)
+        if (log->ended && log->at >= log->bytes && idle > 0) {
             drop_log(f, log);
+            idle--;
+        }
     }
 }
 
@@ -352,6 +361,8 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
                 note.now.state = (enum fr_run_state)s;
     }
     f->over = note.now.state == FR_RUN_OVER;
+    for (size_t i = 0; f->over && i < f->n_logs; i++)
+        f->logs[i]->ended = true;
     if (f->seq > 0) /* the first row is the submit's, which is no change */
         f->opts.note(f->opts.arg, &note);
 }

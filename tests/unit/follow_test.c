@@ -173,6 +173,7 @@ static void catch_up(void)
 struct step {
     struct fr_event_row ev; /* an event row, when it has a kind … */
     const char *log, *text; /* … else bytes of a log; neither: the follower looks */
+    bool over;              /* … and is at the end */
 };
 
 #define LOOK                                                                                       \
@@ -182,6 +183,10 @@ struct step {
 #define EV(...)                                                                                    \
     {                                                                                              \
         .ev = { __VA_ARGS__ }                                                                      \
+    }
+#define OVER                                                                                       \
+    {                                                                                              \
+        .over = true                                                                               \
     }
 #define A1 "a@n1.1.log"
 
@@ -249,6 +254,21 @@ static const struct {
      "a@n1 starting 1\na@n1 failed 1 by start_failed 0\nb@n1 ready 0\n"
      "b@n1 failed 1 by start_failed 0\n"
      "= a@n1 failed began 1 time 5-6\n= b@n1 failed began 0 time 0-7\n"},
+    {"an attempt starts again, or another one in its place: no log is left open",
+     {EV(.kind = "starting", .attempt_no = 1, .wall = 5),
+      {.log = A1, .text = "x"},
+      LOOK,
+      EV(.kind = "ready", .attempt_no = 1),
+      EV(.kind = "starting", .attempt_no = 1),
+      LOOK,
+      EV(.kind = "ready", .attempt_no = 1),
+      EV(.kind = "starting", .attempt_no = 2, .wall = 6),
+      EV(.idx = -1, .kind = "cancelled"),
+      OVER},
+     10,
+     "a@n1 starting 1\na@n1#1 log 0+1\na@n1 ready 1\na@n1 starting 1\na@n1 ready 1\n"
+     "a@n1 starting 2\nrun over cancelled\n"
+     "= a@n1 starting began 2 time 5-0\n= b@n1 waiting began 0 time 0-0\n"},
     {"an unreachable node is a change of its own, or part of one",
      {EV(.kind = "starting", .attempt_no = 1, .wall = 1),
       EV(.kind = "running", .attempt_no = 1, .wall = 2),
@@ -282,6 +302,8 @@ static const struct {
 static void test_table(void)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool complete = false;
+
         check_row(cases[i].name);
         begin();
         for (size_t s = 0; s < cases[i].n; s++) {
@@ -293,6 +315,7 @@ static void test_table(void)
                 append(step->log, step->text, strlen(step->text));
             else
                 catch_up();
+            CHECK(!step->over || (cli_follow_over(bed.f, &complete) && complete));
         }
         catch_up();
         say_model();
