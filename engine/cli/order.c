@@ -75,7 +75,7 @@ void order_output(struct cli_show *show, const struct fr_note *note)
     fr_buf_add(&line->text, note->bytes.p, note->bytes.n);
     if (line->text.bad)
         fr_buf_finish(&line->text);
-    if (line->state == FR_ST_STARTING && line->text.n < EARLY_BYTES)
+    if (line->state == FR_ST_STARTING && !line->held && line->text.n < EARLY_BYTES)
         return;
     print_lines(show, note->inst, false);
     if (note->left == 0)

@@ -1,0 +1,207 @@
+/* Notes become lines: in which order ends, output and the run's end are shown. */
+#include "engine/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "tests/unit/check.h"
+
+#include <fcntl.h>
+
+static const char yaml[] = "name: p\n"
+                           "nodes:\n"
+                           "  - {name: n1, executor: local}\n"
+                           "  - {name: n2, executor: ssh, address: 10.0.0.2}\n"
+                           "tasks:\n"
+                           "  a: {on: n1, run: \"true\"}\n"
+                           "  b: {on: n2, run: \"true\"}\n";
+
+enum { A, B, RUN = 9 };
+enum what { STATE, LOG, OVER, DOWN, TROUBLE, TAKE };
+
+struct step {
+    enum what what;
+    uint32_t inst;
+    enum fr_state_of state;
+    uint64_t left;
+    const char *text;
+    bool no_event;
+};
+
+static const struct {
+    const char *name;
+    bool json;
+    struct step steps[10];
+    size_t n;
+    const char *want; /* clocks left out */
+} cases[] = {
+    {"an end waits for its output, the run's end for both",
+     false,
+     {{STATE, A, FR_ST_STARTING, .text = ""},
+      {LOG, A, .text = "one\n"},
+      {STATE, A, FR_ST_RUNNING, .text = ""},
+      {STATE, A, FR_ST_SUCCEEDED, .left = 5, .text = ""},
+      {OVER, RUN, .text = ""},
+      {LOG, A, .left = 2, .text = "two"},
+      {LOG, A, .text = "!\n"}},
+     7,
+     "a@n1 starting|a@n1 running|a@n1 | one|a@n1 | two!|a@n1 succeeded|run 3 succeeded|"},
+    {"elsewhere an end waits for a little output",
+     false,
+     {{STATE, B, FR_ST_FAILED, .left = 300 << 10, .text = "why"},
+      {LOG, B, .text = "late\n"},
+      {STATE, B, FR_ST_STARTING, .text = ""},
+      {STATE, B, FR_ST_FAILED, .left = 5, .text = "why"},
+      {LOG, B, .text = "four\n"}},
+     5,
+     "b@n2 failed: why|b@n2 | late|b@n2 starting|b@n2 | four|b@n2 failed: why|"},
+    {"a node that is away gives none",
+     false,
+     {{STATE, A, FR_ST_SUCCEEDED, .left = 5, .text = ""},
+      {STATE, B, FR_ST_SUCCEEDED, .left = 5, .text = ""},
+      {TROUBLE, RUN, .text = "something"},
+      {DOWN, B, .text = "unreachable"}},
+     4,
+     "something|b@n2 succeeded|n2: unreachable|"},
+    {"its next state comes behind it",
+     false,
+     {{STATE, A, FR_ST_RETRYING, .left = 5, .text = ""}, {STATE, A, FR_ST_STARTING, .text = ""}},
+     2,
+     "a@n1 retrying in 0ms|a@n1 starting|"},
+    {"what a follower holds is shown when the run is taken over",
+     false,
+     {{STATE, A, FR_ST_SUCCEEDED, .left = 5, .text = ""},
+      {LOG, A, .left = 1, .text = "some"},
+      {TAKE, RUN, .text = ""}},
+     3,
+     "a@n1 | some|a@n1 succeeded|"},
+    {"an object an event",
+     true,
+     {{STATE, A, FR_ST_STARTING, .text = ""},
+      {STATE, A, FR_ST_STARTING, .text = "", .no_event = true}},
+     2,
+     "a starting|"},
+};
+
+static struct fr_note note_of(const struct step *s, int64_t seq)
+{
+    struct fr_note note = {.inst = s->inst != RUN ? s->inst : FR_PLAN_NONE,
+                           .node = FR_PLAN_NONE,
+                           .text = s->what == LOG ? "" : s->text,
+                           .left = s->left,
+                           .wall_ms = 1,
+                           .attempt_no = 1};
+
+    switch (s->what) {
+    case STATE:
+        note.kind = FR_NOTE_STATE;
+        note.row = (struct fr_row){.inst = s->inst, .state = s->state, .attempt_no = 1};
+        note.seq = s->no_event ? 0 : seq;
+        break;
+    case LOG:
+        note.kind = FR_NOTE_LOG;
+        note.bytes = fr_str_of(s->text);
+        note.offset = (uint64_t)seq * 1000;
+        break;
+    case OVER:
+        note.kind = FR_NOTE_RUN;
+        note.now = (struct fr_run_now){FR_RUN_OVER, FR_OUT_SUCCEEDED, 1};
+        note.seq = seq;
+        break;
+    case DOWN:
+        note.kind = FR_NOTE_NODE;
+        note.node = 1;
+        note.inst = FR_PLAN_NONE;
+        break;
+    default:
+        note.kind = FR_NOTE_TROUBLE;
+        break;
+    }
+    return note;
+}
+
+/* What was printed behind the first line, each line without its clock; of objects task and state.
+ */
+static void read_back(int fd, struct fr_buf *out)
+{
+    char text[8192], *line, *rest = text;
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    bool first = true;
+
+    text[n > 0 ? n : 0] = '\0';
+    while ((line = strsep(&rest, "\n")) != NULL && rest != NULL) {
+        json_t *doc = line[0] == '{' ? json_loads(line, 0, NULL) : NULL;
+
+        if (!first && doc != NULL)
+            fr_buf_fmt(out, "%s %s|", json_string_value(json_object_get(doc, "task")),
+                       json_string_value(json_object_get(doc, "state")));
+        else if (!first)
+            fr_buf_fmt(out, "%s|", line + 9);
+        json_decref(doc);
+        first = false;
+    }
+}
+
+static void run_case(size_t i, const struct fr_plan *plan, struct fr_loop *loop)
+{
+    struct fr_run_row row = {.no = 3, .started_wall = 1};
+    struct cli_show_opts how = {.json = cases[i].json, .verbose = true, .loop = loop};
+    char path[] = "/tmp/show_test.XXXXXX";
+    struct cli_show *show = NULL;
+    struct cli_out *out = NULL;
+    struct fr_buf got = {0};
+    struct fr_err err;
+    int fd = mkstemp(path), was = dup(1);
+
+    fflush(stdout);
+    dup2(fd, 1);
+    unlink(path);
+    bool begun = cli_out_create(&out, loop, how.json, &err) == FR_OK;
+    how.out = out;
+    begun = begun && cli_show_create(&show, &how, &err) == FR_OK &&
+            cli_show_begin_stored(show, &row, plan, &err) == FR_OK;
+    for (size_t s = 0; begun && s < cases[i].n; s++) {
+        struct fr_note note = note_of(&cases[i].steps[s], (int64_t)s + 1);
+
+        if (cases[i].steps[s].what == TAKE)
+            cli_show_begin(show, NULL, &err);
+        else
+            cli_show_note(show, &note);
+    }
+    if (out != NULL)
+        cli_out_flush(out);
+    read_back(fd, &got);
+    if (begun)
+        cli_show_end(show);
+    cli_show_destroy(show);
+    cli_out_destroy(out);
+    dup2(was, 1);
+    close(was);
+    close(fd);
+    CHECK(begun);
+    CHECK_TEXT(got.p, cases[i].want);
+    fr_buf_finish(&got);
+}
+
+int main(void)
+{
+    struct fr_source source = {"p.yaml", FR_STR(yaml)};
+    struct fr_spec_opts opts = {.path = "p.yaml", .cwd = "/", .sources = &source, .n_sources = 1};
+    struct fr_issues issues = {0};
+    struct fr_spec *spec = NULL;
+    struct fr_plan *plan = NULL;
+    struct fr_arena arena = {0};
+    struct fr_loop loop = {0};
+    struct fr_err err;
+
+    CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_OK);
+    if (spec != NULL && CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK) &&
+        CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK))
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            check_row(cases[i].name);
+            run_case(i, plan, &loop);
+        }
+    fr_loop_destroy(&loop);
+    fr_issues_finish(&issues);
+    fr_spec_destroy(spec);
+    fr_arena_finish(&arena);
+    return check_done();
+}
