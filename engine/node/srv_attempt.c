@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
+/* As the journal was read. */
+static enum fr_attempt_status known_status(const struct fr_attempt *a)
 {
     const struct srv_live *l = a != NULL ? a->live : NULL;
 
@@ -16,13 +17,25 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
         return FR_AT_SWEEPING;
     if (a->ended)
         return FR_AT_ENDED;
-    if (a->launched)
-        return FR_AT_RUNNING;
-    /* prepared: only as good as its supervisor */
-    if ((l != NULL && (l->fd >= 0 || l->shim_until_ms != 0 || l->queued != 0)) ||
+    return a->launched ? FR_AT_RUNNING : FR_AT_PREPARED;
+}
+
+/* What is prepared is only as good as its supervisor. One that holds no lock may have launched and
+ * ended since the journal was read. */
+enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
+{
+    const struct srv_live *l = a != NULL ? a->live : NULL;
+    enum fr_attempt_status st = known_status(a);
+    struct fr_err err;
+
+    if (st != FR_AT_PREPARED ||
+        (l != NULL && (l->fd >= 0 || l->shim_until_ms != 0 || l->queued != 0)) ||
         fr_home_alive(s->home.path, a->id))
-        return FR_AT_PREPARED;
-    return FR_AT_UNKNOWN;
+        return st;
+    if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
+        srv_fail(s, &err);
+    st = known_status(a);
+    return st == FR_AT_PREPARED ? FR_AT_UNKNOWN : st;
 }
 
 void srv_send_ended(struct srv *s, const struct fr_attempt *a)
@@ -76,6 +89,25 @@ void srv_send_state(struct srv *s, struct fr_id id)
     srv_send(s, &m);
 }
 
+/* The state, and what follows it: its end, now or later, and that it is prepared or launched. */
+static void answer(struct srv *s, struct fr_id id)
+{
+    struct fr_attempt *a = fr_table_find(&s->table, id);
+    enum fr_attempt_status st = srv_status(s, a);
+    struct srv_live *l;
+
+    srv_send_state(s, id);
+    if (st == FR_AT_ENDED)
+        srv_send_ended(s, a);
+    if (st != FR_AT_PREPARED && st != FR_AT_RUNNING && st != FR_AT_SWEEPING)
+        return;
+    if ((l = srv_live_get(s, a)) == NULL)
+        return;
+    l->report = true;
+    if (l->fd < 0 && !l->sweeping)
+        l->due_ms = fr_sys.mono_ms();
+}
+
 static void take_prepare(struct srv *s, const struct fr_prepare *p)
 {
     struct fr_attempt *a = fr_table_find(&s->table, p->attempt), *rival;
@@ -90,13 +122,8 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
     uint64_t at = s->table.at;
     struct fr_err err;
 
-    if (a != NULL && (a->launched || a->ended || a->tombstoned || a->acked ||
-                      srv_status(s, a) == FR_AT_PREPARED)) {
-        srv_send_state(s, p->attempt);
-        if (srv_status(s, a) == FR_AT_ENDED)
-            srv_send_ended(s, a);
-        else if (a->live != NULL)
-            ((struct srv_live *)a->live)->report = true;
+    if (a != NULL && (a->acked || srv_status(s, a) != FR_AT_UNKNOWN)) {
+        answer(s, p->attempt);
         return;
     }
     while ((rival = fr_table_rival(&s->table, p)) != NULL &&
@@ -121,12 +148,14 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
         return;
     }
     a = fr_table_find(&s->table, p->attempt);
-    if (s->epoch < s->table.epoch || a == NULL || a->tombstoned || a->launched) {
+    if (s->epoch < s->table.epoch || a == NULL || a->tombstoned) {
         fr_fail(&err, FR_STOPPED, "a newer connection came first");
         srv_fail(s, &err);
-        return;
+    } else if (a->launched) {
+        answer(s, p->attempt); /* by a supervisor that was late */
+    } else {
+        srv_start(s, p, at);
     }
-    srv_start(s, p, at);
 }
 
 /* The attempt with its runtime state, when a supervisor of it may live. */
@@ -144,7 +173,7 @@ static void take_go(struct srv *s, const struct fr_msg *m)
     struct srv_live *l = reachable(s, m->go.attempt);
 
     if (l == NULL || l->a->launched) {
-        srv_send_state(s, m->go.attempt);
+        answer(s, m->go.attempt);
         return;
     }
     l->report = true;
@@ -240,8 +269,11 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
 
     if (a == NULL && stop_stray(s, &m->stop))
         return;
-    if (st == FR_AT_UNKNOWN && (a == NULL || !a->acked))
+    if (st == FR_AT_UNKNOWN && (a == NULL || !a->acked)) {
         write_tombstone(s, m->stop.attempt);
+        a = fr_table_find(&s->table, m->stop.attempt);
+        st = srv_status(s, a); /* its launch may have come first */
+    }
     if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED) {
         srv_send_state(s, m->stop.attempt);
         return;
@@ -269,18 +301,8 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
 
 static void take_query(struct srv *s, const struct fr_query *q)
 {
-    for (size_t i = 0; i < q->attempts.n; i++) {
-        struct fr_attempt *a = fr_table_find(&s->table, q->attempts.v[i]);
-        enum fr_attempt_status st = srv_status(s, a);
-        srv_send_state(s, q->attempts.v[i]);
-        if (st == FR_AT_ENDED)
-            srv_send_ended(s, a);
-        else if (st == FR_AT_PREPARED || st == FR_AT_RUNNING || st == FR_AT_SWEEPING) {
-            struct srv_live *l = srv_live_get(s, a);
-            if (l != NULL)
-                l->report = true;
-        }
-    }
+    for (size_t i = 0; i < q->attempts.n; i++)
+        answer(s, q->attempts.v[i]);
 }
 
 static void take_ack(struct srv *s, struct fr_id id)
@@ -341,7 +363,7 @@ void srv_attempt_message(struct srv *s, const struct fr_msg *m)
         break;
     case FR_MSG_TOMBSTONE:
         write_tombstone(s, m->tombstone.attempt);
-        srv_send_state(s, m->tombstone.attempt);
+        answer(s, m->tombstone.attempt);
         break;
     case FR_MSG_ACK_END:
         take_ack(s, m->ack_end.attempt);

@@ -242,10 +242,12 @@ static void give_up(struct srv *s, struct srv_live *l, const char *why)
         l->due_ms = fr_sys.mono_ms() + 1000;
         return;
     }
+    if (!l->a->tombstoned) { /* a supervisor that was late has launched it just before */
+        l->due_ms = fr_sys.mono_ms();
+        return;
+    }
     srv_live_unlink(s, l->a->id);
-    if (l->a->tombstoned)
-        say_tombstoned(s, l, why);
-    l->starting = l->report = false;
+    say_tombstoned(s, l, why);
 }
 
 /* No supervisor held the lock, and the journal had no end. A supervisor holds the lock from before

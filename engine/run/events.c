@@ -286,6 +286,7 @@ static void on_state(struct fr_run *run, struct run_attempt *at, const struct fr
         on_unknown(run, at);
         return;
     case FR_AT_PREPARED:
+        ev.unready = true;
         break;
     case FR_AT_RUNNING:
         ev.kind = FR_EV_LAUNCHED;

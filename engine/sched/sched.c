@@ -192,7 +192,7 @@ enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t 
     return FR_OK;
 }
 
-static void on_prepared(struct fr_sched *s, uint32_t i)
+static void on_prepared(struct fr_sched *s, uint32_t i, bool unready)
 {
     struct inst *in = &s->insts[i];
     const struct fr_plan_task *task = plan_task(s, i);
@@ -202,7 +202,7 @@ static void on_prepared(struct fr_sched *s, uint32_t i)
         put_act(s, FR_ACT_STOP, i);
     } else if (in->row.state == FR_ST_STARTING && in->row.go) {
         put_act(s, task->gang ? FR_ACT_GO : FR_ACT_START, i);
-    } else if (in->row.state == FR_ST_STARTING && !in->prepared) {
+    } else if (in->row.state == FR_ST_STARTING && !in->prepared && !unready) {
         in->prepared = true;
         if (++gang->prepared < task->count)
             return;
@@ -302,7 +302,7 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
     in->unsure = in->unsure && ev->kind == FR_EV_UNKNOWN;
     switch (ev->kind) {
     case FR_EV_PREPARED:
-        on_prepared(s, ev->inst);
+        on_prepared(s, ev->inst, ev->unready);
         break;
     case FR_EV_LAUNCHED:
         on_launched(s, ev->inst, queried);

@@ -136,7 +136,7 @@ enum fr_event_kind {
 
     /* about the attempt `attempt` of `inst`; ignored when it is not the newest of it (one that
      * ended, proven, is acknowledged all the same) */
-    FR_EV_PREPARED, /* also as the answer to a query */
+    FR_EV_PREPARED, /* also as the answer to a query: then it may be unready */
     FR_EV_LAUNCHED, /* its command runs; also as the answer to a query */
     FR_EV_ENDED,    /* over: cause, code; proven: every process is gone. A lost one too */
     FR_EV_BUSY,     /* answer to a start: attempt `other` of the same instance lives on that node */
@@ -176,7 +176,7 @@ struct fr_event {
     bool proven;
     bool no_retry; /* ENDED: a built-in task refused its `with` (FR_EXIT_USAGE) */
     bool value, failed;
-    bool same_home, same_boot;
+    bool same_home, same_boot, unready /* PREPARED: another one follows, once it waits for go */;
     int64_t since_ms;
     uint32_t slots;
     bool contended;

@@ -55,7 +55,7 @@ enum fr_msg_type {
 /* What a node knows of an attempt. */
 enum fr_attempt_status {
     FR_AT_UNKNOWN,    /* no record of it: never prepared, or removed after ack_end */
-    FR_AT_PREPARED,   /* may start on go */
+    FR_AT_PREPARED,   /* starts on go, now or once it is ready: prepared follows */
     FR_AT_RUNNING,    /* launched, its supervisor lives (also while it is being stopped) */
     FR_AT_ENDED,      /* over: its processes are gone, or listed as survivors; ended follows */
     FR_AT_TOMBSTONED, /* never started, and never will */

@@ -309,6 +309,28 @@ static void look_gang(struct world *w)
     }
 }
 
+/* The same, and its serve is killed meanwhile: the next one starts it again, as slowly. */
+static void look_late_again(struct world *w)
+{
+    struct so_far *f = so_far(w);
+    struct sim_machine *m = &w->sim.machines[2];
+
+    for (uint64_t i = 0; f->step < 2 && i < 2; i++) {
+        struct sim_proc *p = world_pick(w, m, "flownode", i);
+        if (p != NULL && p->held_us == 0)
+            p->held_us = 20 * SECOND;
+    }
+    if (f->step == 0 && later(w, 3)) {
+        f->step = 1;
+        world_kill(w, world_pick(w, m, "serve", 0), "");
+    }
+    if (f->step == 1 && later(w, 12)) {
+        f->step = 2;
+        if (w->n_records > 0)
+            world_violated(w, "a gang goes without all of its members");
+    }
+}
+
 /* Members wait for a go that no flowrun sends. */
 static void look_expires(struct world *w)
 {
@@ -440,6 +462,8 @@ static const struct guard guards[] = {
      FR_OUT_CANCELLED, 1, 0},
     {"a store that takes nothing", TWO, look_refused, NULL, NULL, FR_OUT_SUCCEEDED, 2, 2},
     {"a gang of which one is late", GANG, look_gang, NULL, NULL, FR_OUT_SUCCEEDED, 3, 1},
+    {"a gang of which one is late again", GANG, look_late_again, NULL, NULL, FR_OUT_SUCCEEDED, 3,
+     2},
     {"a gang that never goes", GANG, look_expires, NULL, NULL, FR_OUT_SUCCEEDED, 3, 2},
     {"an exit before the supervisor died", ONE("retry: {times: 2, on: [lost]}, ", "\"50\", \"0\""),
      NULL, end_is_known, NULL, FR_OUT_SUCCEEDED, 1, 3},

@@ -24,7 +24,7 @@ static const char head[] =
     "  a: {on: n1, run: '" RAN "; echo v=x1 >> $FLOWRUN_OUTPUT', outputs: [v]}\n"
     "  b: {on: n2, " NEEDS_V("a") "run: '" RAN "; test \"$IN\" = x1'}\n"
                                   "  c: {on: all, gang: true, needs: [a], run: '" RAN
-                                  "; echo rank $NODE_RANK'}\n"
+                                  "; echo rank $NODE_RANK; test $MASTER_PORT -gt 0'}\n"
                                   "  d: {on: n3, run: '" RAN "; test $FLOWRUN_ATTEMPT_NO != 1'}\n"
                                   "  e: {on: n1, needs: [b], run: '" RAN
                                   "', sidecars: [{run: 'exec sleep 600'}]}\n"

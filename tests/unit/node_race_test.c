@@ -303,58 +303,173 @@ static void test_secret_in_error(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
-/* What a supervisor does between two looks of a later serve: it is held before it takes its log,
- * and goes on when that serve has found no lock there. */
-static char log_path[150], take_gate[100], up_gate[100];
-static bool looked;
+/* ---- a supervisor that is late ---- */
+
+/* It is held before it takes its log, as under load, and its serve goes. At one moment of the next
+ * serve it goes on, until its command runs or, over, until it has ended. */
+static struct {
+    char log[150], take[100], up[100];
+    bool over, released;
+    enum fr_rec_kind before; /* the moment is just before such a record; 0: at a look at the lock */
+} late;
 
 static int hold_log(const char *path, int flags, mode_t mode)
 {
-    if (strcmp(path, log_path) == 0 && (flags & O_CREAT) != 0)
-        close(open(take_gate, O_RDONLY));
+    if (strcmp(path, late.log) == 0 && (flags & O_CREAT) != 0) {
+        close(open(late.take, O_RDONLY));
+        if (late.over)
+            (void)!open(late.up, O_WRONLY | O_CLOEXEC); /* until it exits */
+    }
     return fr_sys_real.open(path, flags, mode);
+}
+
+static void release(void)
+{
+    char c;
+
+    if (late.released)
+        return;
+    late.released = true;
+    close(open(late.take, O_WRONLY));
+    int fd = open(late.up, O_RDONLY);
+    CHECK(read(fd, &c, 1) == 0);
+    close(fd);
 }
 
 static int look_early(const char *path, int flags, mode_t mode)
 {
     int fd = fr_sys_real.open(path, flags, mode), e = errno;
 
-    if (strcmp(path, log_path) == 0 && !looked) {
-        looked = true;
-        close(open(take_gate, O_WRONLY));
-        close(open(up_gate, O_RDONLY)); /* it was launched */
-    }
+    if (strcmp(path, late.log) == 0)
+        release();
     errno = e;
     return fd;
 }
 
-/* A supervisor that begins while a later serve looks at its lock is not taken for dead. */
-static void test_late_launch(void)
+static ssize_t write_late(int fd, const void *p, size_t n)
 {
-    char script[200], id[FR_ID_TEXT];
-    struct fr_str words[3];
-    struct fr_msg m;
+    enum { KIND = 12 };
+    const char *bytes = p;
 
-    check_row("a launch behind the look at the lock");
-    snprintf(take_gate, sizeof(take_gate), "%s/take", home);
-    snprintf(up_gate, sizeof(up_gate), "%s/up", home);
-    CHECK(mkfifo(take_gate, 0600) == 0 && mkfifo(up_gate, 0600) == 0);
-    snprintf(script, sizeof(script), ": > %s; exec sleep 1000", up_gate);
-    m = sh_prepare(words, script, true);
-    m.prepare.run = any; /* the run of the connection */
+    if (n > KIND && memcmp(bytes, "FRJ1", 4) == 0 && bytes[KIND] == (char)late.before)
+        release();
+    return write(fd, p, n);
+}
+
+static int no_socket(const char *path)
+{
+    (void)path;
+    errno = EMFILE;
+    return -1;
+}
+
+static const struct late_row {
+    const char *name;
+    enum fr_msg_type type; /* what the engine sends to the next serve; 0: only asks how it is */
+    enum fr_rec_kind before;
+    bool over, loaded /* it is of the connection's run: that serve looks at once */;
+    bool lame; /* supervisors of the next serve end at once */
+    enum fr_attempt_status status;
+} late_rows[] = {
+    {"a launch behind the look at the lock", 0, 0, false, true, false, FR_AT_RUNNING},
+    {"an end behind the look at the lock", 0, 0, true, false, false, FR_AT_ENDED},
+    {"a launch before a stop's tombstone", FR_MSG_STOP, FR_REC_TOMBSTONE, false, false, false,
+     FR_AT_RUNNING},
+    {"an end before a tombstone", FR_MSG_TOMBSTONE, FR_REC_TOMBSTONE, true, false, false,
+     FR_AT_ENDED},
+    {"a launch before it is prepared again", FR_MSG_PREPARE, FR_REC_PREPARED, false, false, false,
+     FR_AT_RUNNING},
+    {"a launch before another one's tombstone", FR_MSG_PREPARE, FR_REC_TOMBSTONE, false, false,
+     true, FR_AT_RUNNING},
+};
+
+static struct fr_msg begin_late(const struct late_row *r, struct fr_str words[3], uint64_t epoch)
+{
+    static char script[200];
+    char id[FR_ID_TEXT];
+
+    snprintf(script, sizeof(script), ": > %s; exec sleep 1000", late.up);
+    struct fr_msg m = sh_prepare(words, r->over ? "true" : script, true);
+    if (r->loaded)
+        m.prepare.run = any;
     fr_id_text(m.prepare.attempt, id);
-    snprintf(log_path, sizeof(log_path), "%s/log/%s", home, id);
+    snprintf(late.log, sizeof(late.log), "%s/log/%s", home, id);
+    late.over = r->over;
+    late.before = r->before;
     fr_sys.open = hold_log;
-    struct client c = client_open(home, "flownode", 11);
+    struct client c = client_open(home, "flownode", epoch);
+    fr_sys = fr_sys_real;
     client_send(&c, &m);
     CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_PREPARED);
     CHECK_INT(client_close(&c, false), 0);
-    fr_sys.open = look_early;
-    c = client_open(home, "flownode", 12);
-    fr_sys = fr_sys_real;
-    CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_RUNNING);
-    client_stop(&c, m.prepare.attempt, 0);
-    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_STOPPED);
+    return m;
+}
+
+/* It is not taken for dead nor forgotten: what runs is watched and can be stopped, and an end is
+ * told. */
+static void test_late(void)
+{
+    uint64_t epoch = 11;
+
+    snprintf(late.take, sizeof(late.take), "%s/take", home);
+    snprintf(late.up, sizeof(late.up), "%s/up", home);
+    CHECK(mkfifo(late.take, 0600) == 0 && mkfifo(late.up, 0600) == 0);
+    for (size_t i = 0; i < sizeof(late_rows) / sizeof(late_rows[0]); i++) {
+        const struct late_row *r = &late_rows[i];
+        struct fr_str words[3];
+        check_row(r->name);
+        struct fr_msg m = begin_late(r, words, epoch++), ask = m;
+        struct fr_id id = m.prepare.attempt;
+        ask.type = r->type;
+        if (r->type == FR_MSG_STOP)
+            ask.stop = (struct fr_stop){id, 0, 7};
+        else if (r->type == FR_MSG_TOMBSTONE)
+            ask.tombstone.attempt = id;
+        if (r->before == 0)
+            fr_sys.open = look_early;
+        else
+            fr_sys.write = write_late;
+        if (r->lame)
+            fr_sys.listen_unix = no_socket;
+        struct client c = client_open(home, "flownode", epoch++);
+        fr_sys = fr_sys_real;
+        if (r->type != 0)
+            client_send(&c, &ask);
+        if (r->type == 0)
+            CHECK_INT(client_status(&c, id), r->status);
+        else if (r->type == FR_MSG_TOMBSTONE)
+            CHECK_INT(client_expect(&c, FR_MSG_STATE, id).state.status, r->status);
+        else if (r->type == FR_MSG_PREPARE)
+            client_expect(&c, FR_MSG_LAUNCHED, id);
+        if (r->status == FR_AT_RUNNING && r->type != FR_MSG_STOP)
+            client_stop(&c, id, 0);
+        CHECK_INT(client_expect(&c, FR_MSG_ENDED, id).ended.cause,
+                  r->over ? FR_END_EXIT : FR_END_STOPPED);
+        CHECK_INT(client_close(&c, false), 0);
+    }
+}
+
+/* A query about an attempt that waits for go is followed by what its supervisor says: its port. */
+static void test_prepared_again(void)
+{
+    struct fr_str words[3];
+    struct fr_msg m = sh_prepare(words, "true", false), query = {.type = FR_MSG_QUERY};
+    struct fr_id id = m.prepare.attempt;
+
+    check_row("prepared, on a later connection");
+    m.prepare.request.port = FR_PORT_ANY;
+    struct client c = client_open(home, "flownode", 40);
+    client_send(&c, &m);
+    uint32_t port = client_expect(&c, FR_MSG_PREPARED, id).prepared.port;
+    CHECK(port != 0);
+    CHECK_INT(client_close(&c, false), 0);
+    c = client_open(home, "flownode", 41);
+    query.query.attempts = (struct fr_ids){&id, 1};
+    client_send(&c, &query);
+    CHECK_INT(client_expect(&c, FR_MSG_STATE, id).state.status, FR_AT_PREPARED);
+    CHECK_INT(client_expect(&c, FR_MSG_PREPARED, id).prepared.port, port);
+    client_stop(&c, id, 0);
+    CHECK_INT(client_expect(&c, FR_MSG_ENDED, id).ended.cause, FR_END_STOPPED);
     CHECK_INT(client_close(&c, false), 0);
 }
 
@@ -374,7 +489,8 @@ int main(void)
     test_queued();
     test_not_started();
     test_secret_in_error();
-    test_late_launch();
+    test_late();
+    test_prepared_again();
     CHECK(fr_remove_tree(home, &err) == FR_OK);
     return check_done();
 }
