@@ -44,33 +44,34 @@ static bool is_token(const char *p, size_t n)
     return n > 0 && strspn(p, set) >= n;
 }
 
-static bool take_header(struct fr_http_head *out, char *line)
+static enum fr_rc take_header(struct fr_http_head *out, char *line, struct fr_err *err)
 {
     size_t n = strcspn(line, ":"), end = strlen(line);
     char *value;
 
-    if (line[n] != ':' || !is_token(line, n) || out->n_headers == FR_HTTP_HEADERS)
-        return false;
+    if (line[n] != ':' || !is_token(line, n))
+        return fr_fail(err, FR_USAGE, "a header has a bad name, or no \":\"");
+    if (out->n_headers == FR_HTTP_HEADERS)
+        return fr_fail(err, FR_FULL, "there are more than %d headers", FR_HTTP_HEADERS);
     line[n] = '\0';
     value = line + n + 1;
     value += strspn(value, " \t");
     while (line + end > value && (line[end - 1] == ' ' || line[end - 1] == '\t'))
         line[--end] = '\0';
     out->headers[out->n_headers++] = (struct fr_http_header){line, value};
-    return true;
+    return FR_OK;
 }
 
 static enum fr_rc take_headers(struct fr_http_head *out, char *p, char *end, struct fr_err *err)
 {
+    enum fr_rc rc = FR_OK;
     char *line;
 
-    while ((line = take_line(&p, end)) != NULL && line[0] != '\0')
-        if (!take_header(out, line))
-            return fr_fail(err, FR_USAGE, "a header is wrong, or there are more than %d",
-                           FR_HTTP_HEADERS);
-    if (line == NULL)
-        return fr_fail(err, FR_USAGE, "a header has a control character");
-    return FR_OK;
+    while (rc == FR_OK && (line = take_line(&p, end)) != NULL && line[0] != '\0')
+        rc = take_header(out, line, err);
+    if (rc == FR_OK && line == NULL)
+        rc = fr_fail(err, FR_USAGE, "a header has a control character");
+    return rc;
 }
 
 /* "HTTP/1.1". */

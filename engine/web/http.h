@@ -28,7 +28,8 @@ struct fr_http_head {
 size_t fr_http_head_end(struct fr_str in, size_t *looked);
 
 /* Reads a whole head, which is changed: names and values become NUL-terminated and *out points into
- * p. FR_USAGE: it is wrong; FR_UNSUPPORTED: of another version. */
+ * p. FR_USAGE: it is wrong; FR_FULL: too many headers; FR_UNSUPPORTED: of
+ * another version. */
 enum fr_rc fr_http_request(char *p, size_t n, struct fr_http_head *out, struct fr_err *err);
 enum fr_rc fr_http_response(char *p, size_t n, struct fr_http_head *out, struct fr_err *err);
 

@@ -1,61 +1,56 @@
 /*
  * What the files of the server share; nobody else includes it.
  *
- *   server.c   the listener, connections and their deadlines
- *   conn.c     one connection: what evhttp does with it, watched from outside
+ *   server.c   the listener, deadlines
+ *   conn.c     one connection: its bytes, its turns
+ *   request.c  a head and its body, checked
  *   answer.c   a request to the handler, its answer to the reader
  *   stream.c   a stream of server-sent events
- *   http.c     messages in memory, for the reader's side
- *   target.c   the target of a request, checked
+ *   http.c     messages in memory
+ *   target.c   the target of a request
  *   sse.c      the reader's side of a stream
- *
- * evhttp 2.1.12 has no deadlines, no limit of connections, no word of a connection before its first
- * request, and error pages in HTML. So each connection watches its two buffers: bytes that come
- * tell where a request begins and where its head ends; bytes that evhttp sends on its own account
- * are an error page, which is replaced.
  */
 #ifndef FR_WEB_INTERNAL_H
 #define FR_WEB_INTERNAL_H
 
+#include "engine/web/http.h"
 #include "engine/web/server.h"
-
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
-#include <event2/http.h>
 
 enum {
     WEB_CONNS = 256,
     WEB_STREAMS = 64,
-    WEB_HEAD_BYTES = 16 << 10,
     WEB_BODY_BYTES = 1 << 20,
     WEB_AHEAD_BYTES = 1 << 20, /* that a reader may send while it is answered */
-    WEB_BLOCK_BYTES = 64 << 10 /* of a file, in memory at once */
+    WEB_BLOCK_BYTES = 64 << 10 /* read at once, from a socket or of a file */
 };
 
-enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_ANSWER };
+enum conn_state { CONN_HEAD, CONN_BODY, CONN_ANSWER };
 
 struct conn {
     struct fr_server *server;
     struct conn *next, *prev;
-    struct fr_post post;             /* conn_act */
-    struct bufferevent *bev;         /* evhttp's; NULL once the connection is closed */
-    struct evhttp_connection *evcon; /* evhttp's; NULL before the first turn, and once closed */
-    struct evhttp_request *req;      /* evhttp's; the one to answer, until all of it is written */
+    struct fr_post post; /* its turn */
+    int fd;
+    struct fr_watch *watch;
     uid_t uid;
     enum conn_state state;
-    size_t head_bytes, line_bytes; /* of the head so far, of its last line */
-    int64_t due_ms;                /* closed then; -1: never */
-    /* What happened since the last conn_act(). */
-    bool ready, drained, over;
-    bool closed;
-    bool sending; /* bytes to the reader are ours, not evhttp's */
-    bool refused; /* evhttp's error page was replaced */
+    struct fr_buf in; /* what came and was not read yet */
+    size_t looked;    /* in it for the end of the head */
+    struct fr_buf head_text;
+    struct fr_http_head head; /* of the request that is read or answered; points into head_text */
+    size_t body_bytes;
+    struct fr_buf out;
+    size_t written; /* of out */
+    bool eof;       /* the reader sends no more */
+    bool last;      /* closed once the answer is written */
+    bool over;      /* closed at its next turn */
+    int64_t due_ms; /* closed then; -1: never */
     /* A part of a file on its way. */
     struct fr_api_response res;
     uint64_t file_sent;
     /* A stream. */
     bool opening, streaming;
+    bool behind; /* the host is to be told once the reader has all */
     struct fr_api_stream *stream;
     struct fr_buf early; /* sent while opening */
     int64_t comment_ms;  /* -1: none to be sent */
@@ -68,11 +63,12 @@ struct fr_server {
     char *path;
     dev_t dev; /* of the socket's file, with ino */
     ino_t ino;
-    struct evhttp *http;
-    struct evconnlistener *listener;
+    int fd; /* listens; -1: not yet */
+    struct fr_watch *watch;
     int64_t accept_ms; /* accept again then; -1: accepting */
     struct fr_timer *timer;
     int64_t armed_ms; /* -1: off */
+    char *space;      /* of WEB_BLOCK_BYTES */
     struct conn *conns;
     size_t n_conns, n_streams;
 };
@@ -82,25 +78,24 @@ void web_due(struct conn *c, int64_t in_ms);     /* closed then; -1: never */
 void web_comment(struct conn *c, int64_t in_ms); /* a comment then; -1: none */
 
 /* conn.c */
-struct bufferevent *conn_create(struct event_base *base, void *server); /* evhttp's bevcb */
-void conn_request(struct evhttp_request *req, void *server);            /* evhttp's gencb */
+void conn_create(struct fr_server *s, int fd); /* takes the descriptor */
 void conn_destroy(struct conn *c);
-void conn_close(struct conn *c); /* at once */
-size_t conn_queued(struct conn *c);
-void conn_flush(struct conn *c); /* writes what the reader takes now */
-/* What evhttp sends between these two is ours; the reader has to take it in time. */
-void conn_begin_send(struct conn *c);
-void conn_end_send(struct conn *c);
-/* Writes a problem straight to the descriptor and lets the reader see the end. */
-void conn_refuse(struct conn *c, int status, const struct fr_err *err);
+/* Adds to what is to be written. conn_flush() writes what the reader takes now; the reader has to
+ * take the rest in time. */
+void conn_add(struct conn *c, struct fr_str p);
+void conn_flush(struct conn *c);
+size_t conn_queued(const struct conn *c);
+
+/* request.c: whether there was something to do. */
+bool request_head(struct conn *c);
+bool request_body(struct conn *c);
 
 /* answer.c */
-void answer_request(struct conn *c);
-void answer_send(struct conn *c, struct fr_api_response *res); /* takes it */
-void answer_more(struct conn *c);                              /* the next block of a file */
-void answer_header(struct conn *c, const char *name, const char *value);
-/* Sends p as the next part of an answer that was begun; conn_act() hears when it is written. */
-void answer_part(struct conn *c, struct fr_str p);
+void answer_request(struct conn *c, struct fr_str body);
+void answer_refuse(struct conn *c, int status, const struct fr_err *err); /* the last of c */
+void answer_send(struct conn *c, struct fr_api_response *res);            /* takes it */
+void answer_more(struct conn *c); /* the next block of a file */
+bool answer_is_head(const struct conn *c);
 
 /* stream.c */
 void stream_open(struct conn *c, const struct fr_api_request *req);

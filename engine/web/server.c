@@ -4,11 +4,10 @@
 #include "engine/base/sys.h"
 
 #include <errno.h>
-#include <event2/listener.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
-enum { ACCEPT_AGAIN_MS = 1000, BACKLOG = 256 };
+enum { ACCEPT_AGAIN_MS = 1000, ACCEPT_AT_ONCE = 64, BACKLOG = 256 };
 
 /* ---- deadlines ---- */
 
@@ -50,7 +49,7 @@ static void on_time(void *arg)
     s->armed_ms = -1;
     if (passed(s->accept_ms, now)) {
         s->accept_ms = -1;
-        evconnlistener_enable(s->listener);
+        fr_loop_want(s->loop, s->watch, FR_LOOP_READ);
     }
     for (struct conn *c = s->conns; c != NULL; c = c->next) {
         c->over |= passed(c->due_ms, now);
@@ -67,62 +66,43 @@ static void on_time(void *arg)
 /* ---- the listener ---- */
 
 /* Most often there are no descriptors left: those that wait keep waiting. */
-static void on_accept_error(struct evconnlistener *listener, void *server)
+static void pause_accept(struct fr_server *s, int errnum)
 {
-    struct fr_server *s = server;
-
-    fr_log(FR_LOG_WARN, "web", "accept error=\"%s\"", strerror(errno));
-    evconnlistener_disable(listener);
+    fr_log(FR_LOG_WARN, "web", "accept error=\"%s\"", strerror(errnum));
+    fr_loop_want(s->loop, s->watch, 0);
     s->accept_ms = fr_sys.mono_ms() + ACCEPT_AGAIN_MS;
     arm(s, s->accept_ms);
 }
 
-static enum fr_rc listen_at(struct fr_server *s, const char *path, struct fr_err *err)
+static void on_caller(void *arg, int what)
 {
-    struct event_base *base = fr_loop_base(s->loop);
-    struct stat st;
-    int fd = fr_sys.listen_unix(path);
+    struct fr_server *s = arg;
+    int fd;
 
-    if (fd < 0)
-        return fr_fail_errno(err, errno, "listening at %s", path);
-    if (fr_sys.set_nonblock(fd, true) != 0 || fr_sys.lstat(path, &st) != 0) {
-        fr_fail_errno(err, errno, "listening at %s", path);
-        fr_sys.close(fd);
-        return err->rc;
+    (void)what;
+    for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+        if ((fd = fr_sys.accept(s->fd)) >= 0) {
+            conn_create(s, fd);
+        } else {
+            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+                pause_accept(s, errno);
+            return;
+        }
     }
+}
+
+static enum fr_rc listen_at(struct fr_server *s, struct fr_err *err)
+{
+    struct stat st;
+
+    if ((s->fd = fr_sys.listen_unix(s->path)) < 0 || listen(s->fd, BACKLOG) != 0 ||
+        fr_sys.set_nonblock(s->fd, true) != 0 || fr_sys.lstat(s->path, &st) != 0)
+        return fr_fail_errno(err, errno, "listening at %s", s->path);
     s->dev = st.st_dev;
     s->ino = st.st_ino;
-    s->listener = evconnlistener_new(base, NULL, NULL,
-                                     LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
-    if (s->listener == NULL) {
-        fr_sys.close(fd);
-        return fr_fail(err, FR_NOMEM, "no memory to listen at %s", path);
-    }
-    if (evhttp_bind_listener(s->http, s->listener) == NULL) {
-        evconnlistener_free(s->listener);
-        s->listener = NULL;
-        return fr_fail(err, FR_NOMEM, "no memory to listen at %s", path);
-    }
-    evconnlistener_set_error_cb(s->listener, on_accept_error);
-    return FR_OK;
-}
-
-static void on_libevent_log(int severity, const char *text)
-{
-    fr_log(severity >= EVENT_LOG_WARN ? FR_LOG_WARN : FR_LOG_DEBUG, "libevent", "%s", text);
-}
-
-static enum fr_rc make_http(struct fr_server *s, struct fr_err *err)
-{
-    event_set_log_callback(on_libevent_log);
-    s->http = evhttp_new(fr_loop_base(s->loop));
-    if (s->http == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the web server");
-    evhttp_set_max_headers_size(s->http, WEB_HEAD_BYTES);
-    evhttp_set_max_body_size(s->http, WEB_BODY_BYTES);
-    evhttp_set_allowed_methods(s->http, UINT16_MAX); /* also unknown ones: the answer is ours */
-    evhttp_set_bevcb(s->http, conn_create, s);
-    evhttp_set_gencb(s->http, conn_request, s);
+    if (fr_loop_watch(s->loop, s->fd, on_caller, s, &s->watch) != FR_OK)
+        return fr_fail(err, FR_NOMEM, "no memory to listen at %s", s->path);
+    fr_loop_want(s->loop, s->watch, FR_LOOP_READ);
     return FR_OK;
 }
 
@@ -143,14 +123,16 @@ enum fr_rc fr_server_create(struct fr_loop *loop, const char *path, const struct
     *out = NULL;
     if (s == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the web server");
-    *s = (struct fr_server){.loop = loop, .api = api, .accept_ms = -1, .armed_ms = -1};
+    *s = (struct fr_server){.loop = loop, .api = api, .fd = -1, .accept_ms = -1, .armed_ms = -1};
     fr_server_set_times(
         s, &(struct fr_server_times){
                .head = 10000, .body = 30000, .drain = 30000, .idle = 60000, .comment = 15000});
-    if ((s->path = copy(path)) == NULL || fr_loop_timer(loop, on_time, s, &s->timer) != FR_OK)
+    s->path = copy(path);
+    s->space = fr_sys.alloc(WEB_BLOCK_BYTES);
+    if (s->path == NULL || s->space == NULL || fr_loop_timer(loop, on_time, s, &s->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the web server");
-    else if ((rc = make_http(s, err)) == FR_OK)
-        rc = listen_at(s, path, err);
+    else
+        rc = listen_at(s, err);
     if (rc != FR_OK) {
         fr_server_destroy(s);
         return rc;
@@ -179,17 +161,16 @@ void fr_server_destroy(struct fr_server *s)
     if (s == NULL)
         return;
     remove_socket(s);
-    for (struct conn *c = s->conns; c != NULL; c = c->next) {
-        stream_bye(c);
-        conn_flush(c);
-        conn_close(c);
-    }
-    while (s->conns != NULL)
+    while (s->conns != NULL) {
+        stream_bye(s->conns);
+        conn_flush(s->conns);
         conn_destroy(s->conns);
-    if (s->http != NULL)
-        evhttp_free(s->http); /* with its listener */
-    if (s->timer != NULL)
-        fr_loop_untimer(s->loop, &s->timer);
+    }
+    fr_loop_unwatch(s->loop, &s->watch);
+    if (s->fd >= 0)
+        fr_sys.close(s->fd);
+    fr_loop_untimer(s->loop, &s->timer);
+    fr_sys.free(s->space);
     fr_sys.free(s->path);
     fr_sys.free(s);
 }

@@ -1,15 +1,15 @@
 /*
- * Serves the host's interface (engine/host/api.h) on a unix socket: HTTP/1.1 by libevent's evhttp.
+ * Serves the host's interface (engine/host/api.h) on a unix socket: HTTP/1.1 (RFC 9112).
  *
- * Handlers are called from the loop's turn, one at a time, never from inside a callback of
- * libevent. Requests of one connection are answered in order.
+ * Handlers are called from the loop's turn, one at a time, never from inside a callback of the
+ * loop. Requests of one connection are answered in order.
  *
- * Refused with an application/problem+json before a handler sees them: a head over 16 KiB (431), a
- * body over 1 MiB (413), Transfer-Encoding (411), a target over 2,048 bytes (414) or not a checked
- * path (400, see target.h), anything but one valid Host (400), unknown methods (501), more than 256
- * connections or 64 streams (503). Closed without an answer: a process of another user, a head that
- * takes over 10 s, a body over 30 s, an answer or events that the reader does not take within 30 s,
- * a connection idle for 60 s, more than 1 MiB sent ahead.
+ * Refused with an application/problem+json before a handler sees them: what is no HTTP/1.1 (400), a
+ * head over 16 KiB (431), a body over 1 MiB (413), Transfer-Encoding (411), a target over 2,048
+ * bytes (414) or not a checked path (400, see target.h), anything but one valid Host (400), unknown
+ * methods (501), more than 256 connections or 64 streams (503). Closed without an answer: a process
+ * of another user, a head that takes over 10 s, a body over 30 s, an answer or events that the
+ * reader does not take within 30 s, a connection idle for 60 s, more than 1 MiB sent ahead.
  *
  * HEAD is answered as GET without the body. A GET whose path ends in "/stream" opens a stream,
  * which gets a comment after 15 s without an event.

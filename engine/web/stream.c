@@ -3,19 +3,33 @@
 #include "engine/base/sys.h"
 #include "engine/host/problem.h"
 
+static void add_chunk(struct conn *c, struct fr_str p)
+{
+    fr_buf_fmt(&c->out, "%zx\r\n", p.n);
+    conn_add(c, p);
+    conn_add(c, FR_STR("\r\n"));
+    conn_flush(c);
+    web_comment(c, c->server->times.comment);
+}
+
+/* The host is told when the reader has all of it, never from inside here. */
+static void send_events(struct conn *c, struct fr_str events)
+{
+    add_chunk(c, events);
+    c->behind = true;
+    fr_loop_post(c->server->loop, &c->post);
+}
+
 static size_t on_send(void *arg, struct fr_str events)
 {
     struct conn *c = arg;
 
-    if (c->closed || events.n == 0)
-        return conn_queued(c);
     if (c->opening) {
         fr_buf_add(&c->early, events.p, events.n);
         return c->early.n;
     }
-    answer_part(c, events);
-    if (!c->closed)
-        web_comment(c, c->server->times.comment);
+    if (!c->over && events.n > 0)
+        send_events(c, events);
     return conn_queued(c);
 }
 
@@ -28,40 +42,27 @@ static void forget(struct conn *c)
     c->comment_ms = -1;
 }
 
-static void end(struct conn *c)
-{
-    if (c->closed)
-        return;
-    conn_begin_send(c);
-    evhttp_send_reply_end(c->req);
-    conn_end_send(c);
-}
-
 static void on_close(void *arg)
 {
     struct conn *c = arg;
 
     forget(c);
-    end(c);
+    conn_add(c, FR_STR("0\r\n\r\n"));
+    conn_flush(c);
+    fr_loop_post(c->server->loop, &c->post);
 }
 
 static void begin(struct conn *c)
 {
-    if (c->early.bad) {
-        conn_close(c);
-        return;
-    }
-    answer_header(c, "Content-Type", "text/event-stream");
-    answer_header(c, "Cache-Control", "no-store");
-    answer_header(c, "X-Accel-Buffering", "no");
-    answer_header(c, "Connection", "close");
-    conn_begin_send(c);
-    evhttp_send_reply_start(c->req, 200, fr_status_phrase(200));
-    conn_end_send(c);
-    answer_part(c, c->early.n > 0 ? (struct fr_str){c->early.p, c->early.n} : FR_STR(":\n\n"));
+    c->last = true;
+    fr_buf_text(&c->out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                         "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+                         "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+    if (c->early.bad)
+        c->over = true;
+    else
+        send_events(c, c->early.n > 0 ? (struct fr_str){c->early.p, c->early.n} : FR_STR(":\n\n"));
     fr_buf_finish(&c->early);
-    if (!c->closed)
-        web_comment(c, c->server->times.comment);
 }
 
 void stream_open(struct conn *c, const struct fr_api_request *req)
@@ -71,8 +72,8 @@ void stream_open(struct conn *c, const struct fr_api_request *req)
     struct fr_api_response res = {.fd = -1};
     struct fr_err err;
 
-    if (evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD) {
-        fr_fail(&err, FR_UNSUPPORTED, "a stream is for GET");
+    if (answer_is_head(c) || c->head.minor == 0) {
+        fr_fail(&err, FR_UNSUPPORTED, "a stream is for GET by HTTP/1.1");
         fr_problem(&res, 405, req->path, &err, NULL);
         fr_buf_text(&res.allow, "GET");
     } else if (c->server->n_streams == WEB_STREAMS) {
@@ -96,7 +97,7 @@ void stream_open(struct conn *c, const struct fr_api_request *req)
 
 void stream_drained(struct conn *c)
 {
-    web_comment(c, c->server->times.comment);
+    c->behind = false;
     c->server->api->drained(c->server->api->self, c->stream);
 }
 
@@ -105,15 +106,15 @@ void stream_comment(struct conn *c)
 {
     web_comment(c, c->server->times.comment);
     if (conn_queued(c) == 0)
-        answer_part(c, FR_STR(":\n\n"));
+        add_chunk(c, FR_STR(":\n\n"));
 }
 
 void stream_bye(struct conn *c)
 {
-    if (!c->streaming || c->closed)
+    if (!c->streaming || c->over)
         return;
-    answer_part(c, FR_STR("event: bye\ndata: {\"reason\":\"the host leaves\"}\n\n"));
-    end(c);
+    add_chunk(c, FR_STR("event: bye\ndata: {\"reason\":\"the host leaves\"}\n\n"));
+    conn_add(c, FR_STR("0\r\n\r\n"));
 }
 
 void stream_gone(struct conn *c)

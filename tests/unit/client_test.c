@@ -114,7 +114,8 @@ struct heard {
     struct client_stream *stream;
     struct fr_buf text;
     struct fr_err why;
-    int ends, close_after; /* events; 0: never */
+    int events, ends;
+    int close_after; /* events; 0: never */
 };
 
 static void on_event(void *arg, const struct fr_sse_event *e)
@@ -122,6 +123,7 @@ static void on_event(void *arg, const struct fr_sse_event *e)
     struct heard *h = arg;
 
     CHECK_INT(h->ends, 0);
+    h->events++;
     fr_buf_fmt(&h->text, "[%s|%s|%s]", e->event, e->data.p, e->id);
     if (h->close_after > 0 && --h->close_after == 0)
         client_stream_close(h->stream);
@@ -537,6 +539,97 @@ static void long_path(void)
     bed_end(&b);
 }
 
+/* The Nth call for memory fails, the server's among them: each question ends
+ * with an answer or an error that has a text, and a stream that cannot be told
+ * so ends. */
+static struct {
+    long left;
+} memory;
+
+static bool denied(void)
+{
+    return memory.left > 0 && --memory.left == 0;
+}
+
+static void *some_alloc(size_t n)
+{
+    return denied() ? NULL : malloc(n);
+}
+
+static void *some_realloc(void *p, size_t n)
+{
+    return denied() ? NULL : realloc(p, n);
+}
+
+static bool ask_with_memory(struct bed *b, struct cli_client *c, long n)
+{
+    struct client_request req = {.method = "POST", .path = "/p", .body = {"{}", 2}};
+    struct client_answer a;
+    struct fr_err err = {0};
+    enum fr_rc rc;
+    bool denied_one;
+
+    memory.left = n;
+    rc = client_ask(c, &req, &a, &err);
+    denied_one = memory.left == 0;
+    memory.left = 0;
+    CHECK((rc == FR_OK) == (a.status == 200 && a.body.n > 0));
+    CHECK(rc == FR_OK || err.msg[0] != '\0');
+    client_answer_finish(&a);
+    (void)b;
+    return denied_one;
+}
+
+static bool listen_with_memory(struct bed *b, struct cli_client *c, long n)
+{
+    struct heard h = {0};
+    struct client_listener l = {on_event, on_end, &h};
+    struct fr_err err = {0};
+    bool denied_one;
+
+    memory.left = n;
+    if (client_stream(c, "/x/stream", "1", &l, &h.stream, &err) == FR_OK)
+        while (h.ends == 0 && h.events == 0)
+            bed_turn(b);
+    else
+        CHECK(h.stream == NULL && err.msg[0] != '\0');
+    denied_one = memory.left == 0;
+    memory.left = 0;
+    if (h.ends == 0)
+        client_stream_close(h.stream);
+    else
+        CHECK(h.why.msg[0] != '\0');
+    fr_buf_finish(&h.text);
+    b->n_streams = 0;
+    for (int i = 0; i < 5; i++)
+        bed_turn(b);
+    return denied_one;
+}
+
+static void no_memory(void)
+{
+    struct bed b;
+    struct cli_client *c;
+    long n;
+
+    bed_begin(&b, &patient);
+    c = new_client(&b);
+    fr_sys.alloc = some_alloc;
+    fr_sys.realloc = some_realloc;
+    check_row("no memory for a question");
+    for (n = 1; ask_with_memory(&b, c, n); n++)
+        ;
+    CHECK(n > 5);
+    check_row("no memory for a stream");
+    for (n = 1; listen_with_memory(&b, c, n); n++)
+        ;
+    CHECK(n > 5);
+    fr_sys.alloc = fr_sys_real.alloc;
+    fr_sys.realloc = fr_sys_real.realloc;
+    client_destroy(c);
+    bed_end(&b);
+}
+
 int main(void)
 {
     fr_log_to(-1);
@@ -547,5 +640,6 @@ int main(void)
     crowd();
     nobody();
     long_path();
+    no_memory();
     return check_done();
 }

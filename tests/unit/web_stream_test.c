@@ -34,8 +34,9 @@ static void events(void)
     CHECK(reader_has(&r, "Cache-Control: no-store\r\n"));
     while (s->drained == 0)
         bed_turn(&b);
-    CHECK(send_text(s, "data: 1\n\n") > 0);
-    CHECK(send_text(s, "data: 2\n\n") > 0);
+    CHECK_INT(send_text(s, "data: 1\n\n"), 0);
+    CHECK_INT(send_text(s, "data: 2\n\n"), 0);
+    CHECK_INT(s->drained, 1); /* not from inside */
     reader_until(&r, "data: 2\n\n");
     while (s->drained == 1)
         bed_turn(&b);
@@ -108,19 +109,14 @@ static void stuck(void)
     check_row("a stuck reader");
     bed_begin(&b, &patient);
     s = open_stream(&b, &r);
-    while (s->drained == 0)
-        bed_turn(&b);
     while (waiting <= 256 << 10) {
         waiting = send_text(s, "data: 0123456789012345678901234567890123456789\n\n");
         sent += 48;
-        CHECK(waiting > 0 && waiting < sent + sent / 4);
+        CHECK(waiting < sent + sent / 4);
         bed_turn(&b);
     }
-    bed_turn(&b);
-    before = s->sink.send(s->sink.arg, FR_STR(""));
+    before = waiting;
     drained = s->drained;
-    CHECK(before > 128 << 10);
-    bed_turn(&b);
     CHECK_INT(s->sink.send(s->sink.arg, FR_STR("")), before);
     other = reader_open(&b);
     reader_say(&other, "GET /beside HTTP/1.1\r\n" END);
@@ -131,7 +127,8 @@ static void stuck(void)
     check_row("it reads on");
     while (s->drained == drained)
         reader_take(&r);
-    CHECK(r.got.n > sent);
+    CHECK_INT(s->drained, drained + 1);
+    CHECK(r.got.n > sent / 2);
     CHECK_INT(s->sink.send(s->sink.arg, FR_STR("")), 0);
 
     check_row("it is cut off");
@@ -351,6 +348,59 @@ static void long_path(void)
     bed_end(&b);
 }
 
+/* The Nth call for memory fails: nothing crashes, and others are served. */
+static struct {
+    long left;
+} memory;
+
+static bool denied(void)
+{
+    return memory.left > 0 && --memory.left == 0;
+}
+
+static void *some_alloc(size_t n)
+{
+    return denied() ? NULL : malloc(n);
+}
+
+static void *some_realloc(void *p, size_t n)
+{
+    return denied() ? NULL : realloc(p, n);
+}
+
+static void no_memory(void)
+{
+    struct bed b;
+    struct reader r;
+
+    check_row("no memory");
+    bed_begin(&b, &patient);
+    fr_sys.alloc = some_alloc;
+    fr_sys.realloc = some_realloc;
+    for (long n = 1; n < 200; n++) {
+        r = reader_open(&b);
+        memory.left = n / 2;
+        reader_say(&r, n & 1 ? "GET /a/stream HTTP/1.1\r\n" END : "GET /hello HTTP/1.1\r\n" END);
+        for (int i = 0; i < 20 && !r.eof && !reader_has(&r, "hello"); i++)
+            bed_turn(&b);
+        memory.left = 0;
+        for (int i = 0; i < 20 && !r.eof; i++)
+            reader_take(&r);
+        reader_close(&r);
+        for (int i = 0; i < 5; i++)
+            bed_turn(&b);
+        b.n_streams = 0;
+    }
+    fr_sys.alloc = fr_sys_real.alloc;
+    fr_sys.realloc = fr_sys_real.realloc;
+    CHECK(true);
+    r = reader_open(&b);
+    reader_say(&r, "GET /after HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /after");
+    reader_close(&r);
+    bed_end(&b);
+}
+
 int main(void)
 {
     fr_log_to(-1);
@@ -362,5 +412,6 @@ int main(void)
     end();
     no_place();
     long_path();
+    no_memory();
     return check_done();
 }
