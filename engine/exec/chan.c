@@ -170,6 +170,7 @@ static void send_hello(struct fr_chan *ch)
         .keep_days = (uint32_t)ch->node.keep_days,
         .keep_bytes = (uint64_t)ch->node.keep_bytes,
         .same_disk = ch->node.transport == FR_TRANSPORT_LOCAL,
+        .channel = ch->id,
     };
     ch->ping_ms = m.hello.mono_ms;
     fr_chan_put(ch, &m);
@@ -271,8 +272,11 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     ch->away_ms = -1;
     ch->up_ms = now;
     for (struct fr_use *use = ch->uses; use != NULL; use = use->next)
-        if (use->since_ms >= 0 && (rc = fr_use_up(use, err)) != FR_OK)
-            return rc;
+        if (use->since_ms >= 0) {
+            if ((rc = fr_use_up(use, err)) != FR_OK)
+                return rc;
+            fr_use_join(use);
+        }
     ch->rate_since_ms = now;
     ch->due_ms = now;
     grant(ch, ch->window);
@@ -471,6 +475,8 @@ enum fr_rc fr_chan_init(struct fr_chan *ch, struct fr_nodes *ex, const struct fr
     ch->asked.last = &ch->asked.first;
     ch->acks.last = &ch->acks.first;
     reset_connection(ch);
+    if (fr_id_new(&ch->id, err) != FR_OK)
+        return err != NULL ? err->rc : FR_IO;
     if (fr_loop_timer(ex->loop, on_timer, ch, &ch->timer) != FR_OK)
         return fr_fail(err, FR_NOMEM, "no memory for node %s", node->name);
     return FR_OK;

@@ -87,6 +87,7 @@ struct fr_chan {
     struct fr_chan *next;     /* of ex */
     struct fr_nodes *ex;      /* borrows */
     struct fr_arena arena;    /* owns the text of node */
+    struct fr_id id;          /* random: sent in hello */
     struct fr_exec_node node; /* how the node is reached */
     struct fr_use *uses;      /* the runs that use it */
     enum fr_chan_state state;
@@ -156,6 +157,7 @@ struct fr_nodes {
 /* nodes.c */
 /* A command of the run is about to be given: the node is connected, or the run hears UP at once. */
 void fr_use_begin(struct fr_use *use);
+void fr_use_join(struct fr_use *use); /* sends join */
 void fr_use_post(struct fr_use *use, struct fr_exec_event *ev);
 /* Posts UP to the run. FR_NOMEM: it was not. */
 enum fr_rc fr_use_up(struct fr_use *use, struct fr_err *err);

@@ -203,6 +203,21 @@ static void on_answer(struct fr_chan *ch, uint64_t ref, enum fr_exec_kind kind,
     fr_use_post(use, ev);
 }
 
+static void on_leased(struct fr_chan *ch, const struct fr_leased *l, struct fr_exec_event *ev)
+{
+    struct fr_use *use = ch->uses;
+
+    while (use != NULL && !fr_id_eq(use->run->id, l->run))
+        use = use->next;
+    if (use == NULL) {
+        fr_exec_event_free(ev);
+        return;
+    }
+    ev->kind = FR_EXEC_LEASED;
+    ev->leased = *l;
+    fr_use_post(use, ev);
+}
+
 /* Takes messages about an attempt. False: m is about something else, and the caller keeps ev. */
 static bool about_attempt(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev)
 {
@@ -296,9 +311,7 @@ enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr
         on_answer(ch, m->facts_are.ref, FR_EXEC_FACTS, ev);
         return FR_OK;
     case FR_MSG_LEASED:
-        ev->kind = FR_EXEC_LEASED;
-        ev->leased = m->leased;
-        fr_use_post(ch->uses, ev);
+        on_leased(ch, &m->leased, ev);
         return FR_OK;
     default:
         rc = about_connection(ch, m, err);

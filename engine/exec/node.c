@@ -97,11 +97,12 @@ static enum fr_rc node_ack_end(void *self, struct fr_exec_attempt a, struct fr_e
 
 static enum fr_rc node_lease(void *self, size_t node, struct fr_err *err)
 {
-    struct fr_chan *ch = use_of(self, node)->ch;
-    struct fr_msg m = {.type = FR_MSG_LEASE};
+    struct fr_use *use = use_of(self, node);
+    struct fr_chan *ch = use->ch;
+    struct fr_msg m = {.type = FR_MSG_LEASE, .lease = {.run = use->run->id}};
 
     (void)err;
-    if (ch->state != FR_CHAN_UP)
+    if (ch->state != FR_CHAN_UP || use->since_ms < 0)
         return FR_OK; /* without a connection there is no renewal and no LEASED */
     fr_chan_put(ch, &m);
     fr_chan_flush(ch);

@@ -79,7 +79,14 @@ void fr_use_begin(struct fr_use *use)
         return;
     }
     use->up_due = true;
+    fr_use_join(use);
     fr_loop_post(ch->ex->loop, &ch->ex->kick);
+    fr_loop_post(ch->ex->loop, &ch->flush);
+}
+
+void fr_use_join(struct fr_use *use)
+{
+    fr_chan_put(use->ch, &(struct fr_msg){.type = FR_MSG_JOIN, .join = {use->run->id}});
 }
 
 static void post_ups(struct fr_chan *ch)
@@ -148,10 +155,14 @@ static enum fr_rc use_chan(struct fr_nodes *ex, struct fr_use *use, const struct
     if ((ch = *at) == NULL) {
         if ((ch = fr_sys.alloc(sizeof(*ch))) == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for node %s", node->name);
-        if (fr_chan_init(ch, ex, node, err) != FR_OK || !own_texts(ch)) {
+        enum fr_rc rc = fr_chan_init(ch, ex, node, err);
+
+        if (rc == FR_OK && !own_texts(ch))
+            rc = fr_fail(err, FR_NOMEM, "no memory for node %s", node->name);
+        if (rc != FR_OK) {
             fr_chan_finish(ch);
             fr_sys.free(ch);
-            return fr_fail(err, FR_NOMEM, "no memory for node %s", node->name);
+            return rc;
         }
         *at = ch;
     }
@@ -176,9 +187,13 @@ static void leave(struct fr_use *use)
 {
     struct fr_chan *ch = use->ch;
     struct fr_use **at = &ch->uses;
+    struct fr_msg m = {.type = FR_MSG_LEAVE, .leave = {use->run->id}};
 
-    if (ch->state == FR_CHAN_UP)
-        fr_chan_flush(ch); /* the last acknowledgements */
+    if (ch->state == FR_CHAN_UP) {
+        if (use->since_ms >= 0)
+            fr_chan_put(ch, &m);
+        fr_chan_flush(ch); /* the last acknowledgements, too */
+    }
     fr_pend_leave(use);
     fr_track_leave(use);
     fr_xfer_leave(use);

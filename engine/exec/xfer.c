@@ -92,6 +92,7 @@ static void begin_put(struct fr_chan *ch, struct fr_xfer *x)
         .sha256 = fr_str_of(f->sha256),
         .size = f->size,
         .mode = f->mode,
+        .run = x->use->run->id,
     };
     x->phase = ASK;
     fr_chan_put(ch, &m);

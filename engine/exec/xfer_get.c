@@ -51,7 +51,8 @@ void fr_get_begin(struct fr_chan *ch, struct fr_xfer *x)
         return;
     }
     x->offset = (uint64_t)st.st_size;
-    m.get = (struct fr_get){.ref = x->ref, .path = fr_str_of(x->path), .offset = x->offset};
+    m.get = (struct fr_get){
+        .ref = x->ref, .path = fr_str_of(x->path), .offset = x->offset, .run = x->use->run->id};
     fr_chan_put(ch, &m);
 }
 

@@ -41,7 +41,6 @@ static enum fr_rc write_beside(const char *tmp, const struct fr_buf *b, struct f
 static enum fr_rc open_new(struct fr_node_home *h, struct fr_table *t, const char *path,
                            struct fr_err *err)
 {
-    struct fr_id run = t->run;
     enum fr_rc rc;
 
     fr_sys.close(h->journal);
@@ -50,7 +49,6 @@ static enum fr_rc open_new(struct fr_node_home *h, struct fr_table *t, const cha
     if ((rc = fr_journal_open(path, &h->journal, err)) != FR_OK ||
         (rc = fr_table_read(t, h->journal, err)) != FR_OK)
         return rc;
-    fr_table_of_run(t, run);
     return fr_sync_dir(h->path, err);
 }
 

@@ -12,7 +12,7 @@
  *   a/ATTEMPT.out    its FLOWRUN_OUTPUT
  *   store/           what was shipped here
  *   tmp/             files being received
- *   r/RUN            shared by every serve that a flowrun started for the run; the last removes it
+ *   r/RUN            shared by every serve whose flowrun drives the run; the last removes it
  *   work/            FLOWRUN_WORK, where the inventory names no work folder; never cleared by us
  *
  * prune.h says how long ended attempts and shipped files stay.

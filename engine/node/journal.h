@@ -27,8 +27,10 @@
 #include "engine/wire/wire.h"
 
 enum fr_rec_kind {
-    FR_REC_HOME = 1,  /* attempt: the home's id; the first one counts */
-    FR_REC_EPOCH,     /* a connection of that epoch was accepted */
+    FR_REC_HOME = 1, /* attempt: the home's id; the first one counts */
+    /* A connection of that epoch was accepted; run: the fence's id (table.h), also in attempt if it
+     * is that of a store. */
+    FR_REC_EPOCH,
     FR_REC_PREPARED,  /* a supervisor is about to be started */
     FR_REC_LAUNCHED,  /* the command is about to be started */
     FR_REC_EXITED,    /* the command ended; its processes may still be there */

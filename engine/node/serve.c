@@ -62,14 +62,29 @@ static void send_hello(struct srv *s)
     srv_send(s, &m);
 }
 
-static void newer_epoch(struct srv *s, uint64_t theirs)
+static uint64_t newest(const struct srv *s, struct fr_id id)
+{
+    const struct fr_fence *f = fr_table_fence(&s->table, id);
+
+    return f != NULL ? f->epoch : 0;
+}
+
+bool srv_superseded(const struct srv *s)
+{
+    return s->epoch >> 32 < newest(s, s->store) >> 32 || s->epoch < newest(s, s->channel);
+}
+
+static void newer_epoch(struct srv *s)
 {
     struct fr_err err;
+    uint64_t other = newest(s, s->store);
 
+    if (other < newest(s, s->channel))
+        other = newest(s, s->channel);
     fr_fail(&err, FR_BUSY,
-            "another flowrun has taken over this run: epoch %llu is older than %llu, a newer "
-            "connection has this node",
-            (unsigned long long)theirs, (unsigned long long)s->table.epoch);
+            "another flowrun has taken over: epoch %llu is older than %llu, a newer connection has "
+            "this node",
+            (unsigned long long)s->epoch, (unsigned long long)other);
     srv_send_error(s, 0, &err);
     srv_fail(s, &err);
 }
@@ -78,53 +93,59 @@ static void newer_epoch(struct srv *s, uint64_t theirs)
  * copies of one home. */
 static bool is_copy(struct srv *s, const struct fr_hello *h)
 {
+    const struct fr_fence *f = fr_table_fence(&s->table, h->home);
     struct fr_err err;
 
-    if (h->epoch >> 32 != s->table.epoch >> 32 || s->table.owner[0] == '\0' || h->boot.n == 0 ||
-        fr_str_is(h->boot, s->table.owner))
+    if (f == NULL || h->epoch >> 32 != f->epoch >> 32 || f->owner[0] == '\0' || h->boot.n == 0 ||
+        fr_str_is(h->boot, f->owner))
         return false;
     fr_fail(&err, FR_BUSY,
-            "another flowrun has this run on this node, with a copy of the same home: 'flowrun "
-            "resume' takes the run over once the other one is stopped");
+            "another flowrun has this node, with a copy of the same home: 'flowrun resume' takes "
+            "over once the other one is stopped");
     srv_send_error(s, 0, &err);
     srv_fail(s, &err);
     return true;
 }
 
-/* Without it (a full disk) a container of the run counts as used only while a task is in it. */
-static void hold_run(struct srv *s, struct fr_id run)
+/* Fences off what is older: other processes, and connections of the same channel. */
+static enum fr_rc write_epochs(struct srv *s, const struct fr_hello *h, struct fr_err *err)
 {
-    struct fr_err err;
+    struct fr_rec of_store = {.kind = FR_REC_EPOCH,
+                              .attempt = h->home,
+                              .run = h->home,
+                              .epoch = h->epoch,
+                              .boot = h->boot};
+    struct fr_rec of_channel = {
+        .kind = FR_REC_EPOCH, .run = h->channel, .epoch = h->epoch, .boot = h->boot};
+    enum fr_rc rc = FR_OK;
 
-    s->run = run;
-    if (s->run_fd < 0 && fr_home_hold_run(s->home.path, run, &s->run_fd, &err) != FR_OK)
-        fr_log(FR_LOG_WARN, "node", "%s", err.msg);
+    if (fr_table_fence(&s->table, h->home) == NULL || newest(s, h->home) >> 32 < h->epoch >> 32)
+        rc = srv_journal(s, &of_store, err);
+    if (rc == FR_OK && newest(s, h->channel) < h->epoch)
+        rc = srv_journal(s, &of_channel, err);
+    return rc;
 }
 
 static void take_hello(struct srv *s, const struct fr_hello *h)
 {
     struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
-    struct fr_rec rec = {.kind = FR_REC_EPOCH, .run = h->home, .epoch = h->epoch, .boot = h->boot};
     struct fr_err err;
     uint32_t proto;
 
-    fr_table_of_run(&s->table, h->home);
     if (is_copy(s, h))
         return;
-    if (fr_wire_agree(&ours, h, &proto, &err) != FR_OK ||
-        (h->epoch > s->table.epoch && srv_journal(s, &rec, &err) != FR_OK)) {
+    s->store = h->home;
+    s->channel = h->channel;
+    s->epoch = h->epoch;
+    if (fr_wire_agree(&ours, h, &proto, &err) != FR_OK || write_epochs(s, h, &err) != FR_OK) {
         srv_send_error(s, 0, &err);
         srv_fail(s, &err);
-    } else if (h->epoch < s->table.epoch) {
-        newer_epoch(s, h->epoch);
+    } else if (srv_superseded(s)) {
+        newer_epoch(s);
     }
-    s->epoch = h->epoch;
     if (!s->hello && !s->over)
         srv_keep_begin(s, h);
-    if (!s->hello)
-        srv_live_load(s);
     s->hello = true;
-    hold_run(s, h->home);
 }
 
 static void send_pong(struct srv *s, int64_t ping_ms)
@@ -149,6 +170,12 @@ static void take(struct srv *s, const struct fr_msg *m)
         send_pong(s, m->ping.mono_ms);
         break;
     case FR_MSG_PONG:
+        break;
+    case FR_MSG_JOIN:
+        srv_join(s, m->join.run);
+        break;
+    case FR_MSG_LEAVE:
+        srv_leave(s, m->leave.run);
         break;
     case FR_MSG_CREDIT:
         s->credit += m->credit.bytes;
@@ -191,8 +218,8 @@ static void take_checked(struct srv *s, const struct fr_msg *m)
         srv_fail(s, &err);
     } else if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK) {
         srv_fail(s, &err);
-    } else if (s->hello && s->epoch < s->table.epoch) {
-        newer_epoch(s, s->epoch);
+    } else if (s->hello && srv_superseded(s)) {
+        newer_epoch(s);
     } else {
         take(s, m);
     }
@@ -265,8 +292,8 @@ static void on_time(struct srv *s, int64_t now)
         s->look_ms = now + SRV_LOOK_MS;
         if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK)
             srv_fail(s, &err);
-        else if (s->hello && s->epoch < s->table.epoch)
-            newer_epoch(s, s->epoch);
+        else if (s->hello && srv_superseded(s))
+            newer_epoch(s);
     }
     if (now >= s->sync_ms && !sync_journal(s, &err)) {
         fr_while(&err, "the node's home %s", s->home.path);
@@ -392,7 +419,7 @@ static void finish(struct srv *s)
     srv_keep_finish(s);
     if (s->sync_ms != INT64_MAX && !sync_journal(s, &err))
         fr_log(FR_LOG_WARN, "node", "%s: the newest records may not survive a power cut", err.msg);
-    fr_home_leave_run(s->home.path, s->run, s->run_fd);
+    srv_run_finish(s);
     fr_home_close(&s->home);
     fr_table_finish(&s->table);
     fr_wire_finish(&s->in);
@@ -405,8 +432,7 @@ static void finish(struct srv *s)
 
 enum fr_rc fr_serve(const struct fr_serve_args *a, struct fr_err *err)
 {
-    struct srv s = {
-        .a = a, .home = {.journal = -1, .lock = -1}, .run_fd = -1, .sync_ms = INT64_MAX};
+    struct srv s = {.a = a, .home = {.journal = -1, .lock = -1}, .sync_ms = INT64_MAX};
     enum fr_rc rc = begin(&s, err);
 
     while (rc == FR_OK && !s.over)

@@ -1,9 +1,8 @@
 /*
- * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_attempt.c (commands of
- * the engine), start.c (starts, and those that wait), srv_live.c (supervisors), srv_bulk.c (logs
- * and gets), srv_keep.c (what is removed), srv_put.c (files received), srv_list.c
- * (listings), facts.c. Nobody
- * else includes this.
+ * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_run.c (the runs of the
+ * connection), srv_attempt.c (commands of the engine), start.c (starts, and those that wait),
+ * srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (what is removed), srv_put.c
+ * (files received), srv_list.c (listings), facts.c. Nobody else includes this.
  */
 #ifndef FR_NODE_SRV_H
 #define FR_NODE_SRV_H
@@ -27,10 +26,21 @@ enum {
     SRV_CTL_MAX = 1 << 20   /* control bytes in the queue above which no input is read */
 };
 
+/* A run that joined. */
+struct srv_run {
+    struct srv_run *next;
+    struct fr_id id;
+    int fd;            /* owns: its lock */
+    int64_t leased_ms; /* boot clock: when the engine last renewed its leases; 0: not yet */
+    uint64_t turn;     /* of its newest bulk message: who waits longest is next */
+};
+
 /* An attempt that this connection deals with. */
 struct srv_live {
     struct srv_live *next;
     struct fr_attempt *a; /* the table's */
+    struct srv_run *run;  /* its run; NULL: it has left */
+    uint64_t turn;        /* of its newest bulk message */
     int fd;               /* to its supervisor, -1 */
     struct fr_wire_in in;
     struct fr_buf out;      /* for the supervisor; kept until there is one */
@@ -61,6 +71,8 @@ struct srv_live {
 
 struct srv_get {
     struct srv_get *next;
+    struct srv_run *run;
+    uint64_t turn;
     uint64_t ref, at, end, size;
     int fd;
     uint32_t mode;
@@ -75,6 +87,7 @@ enum srv_look {
 
 struct srv_put {
     struct srv_put *next;
+    struct fr_id run;
     uint64_t ref, at, size;
     int fd;
     uint32_t mode;
@@ -96,10 +109,11 @@ struct srv {
     uint64_t credit;        /* bulk bytes that the engine still takes */
     uint64_t owed;          /* bulk bytes received and not yet granted again */
     bool hello, over;
-    struct fr_id run; /* the run of this connection */
-    int run_fd;       /* owns: its lock, -1 before hello */
+    struct fr_id store, channel; /* of hello: whose connection this is */
     uint64_t epoch;
-    uint32_t keep_days; /* of hello */
+    struct srv_run *runs; /* owns */
+    uint64_t turns;       /* bulk messages so far */
+    uint32_t keep_days;   /* of hello */
     bool same_disk;
     uint64_t keep_bytes, kept_bytes;
     int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
@@ -113,9 +127,8 @@ struct srv {
     bool alone;             /* the lock is: nothing is started */
     int64_t alone_until_ms; /* then it is shared again */
     int64_t received_ms;
-    int64_t look_ms;   /* the next look for a newer connection */
-    int64_t leased_ms; /* boot clock: when the engine last renewed the leases; 0: not yet */
-    int64_t sync_ms;   /* INT64_MAX: the journal is clean */
+    int64_t look_ms; /* the next look for a newer connection */
+    int64_t sync_ms; /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
     size_t n_lives, n_queued; /* n_queued of them wait */
     uint64_t last_queued;     /* the newest turn that was given */
@@ -138,6 +151,13 @@ void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
 /* Appends the record and reads the journal. The table then says which record counts. */
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
+bool srv_superseded(const struct srv *s); /* a newer connection has the node */
+
+/* srv_run.c */
+void srv_join(struct srv *s, struct fr_id run);
+void srv_leave(struct srv *s, struct fr_id run);
+struct srv_run *srv_run_find(const struct srv *s, struct fr_id run); /* NULL: it has not joined */
+void srv_run_finish(struct srv *s);
 
 /* srv_attempt.c: takes a message about attempts. */
 void srv_attempt_message(struct srv *s, const struct fr_msg *m);
@@ -156,7 +176,7 @@ void srv_keep_finish(struct srv *s);
 /* srv_live.c */
 struct srv_live *srv_live_get(struct srv *s,
                               struct fr_attempt *a); /* made when missing; NULL: no memory */
-void srv_live_load(struct srv *s);                   /* all of the run that are not over */
+void srv_live_load(struct srv *s, struct fr_id run); /* all of the run that are not over */
 void srv_live_tidy(struct srv *s);                   /* removes sockets of the dead */
 void srv_live_unlink(struct srv *s, struct fr_id id);
 void srv_live_step(struct srv *s, struct srv_live *l);
@@ -199,6 +219,7 @@ void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
  * Paths outside the home may go through links. */
 bool srv_path_plain(const struct srv *s, const char *path);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
+void srv_bulk_leave(struct srv *s, const struct srv_run *run); /* ends its gets */
 void srv_bulk_finish(struct srv *s);
 
 /* srv_put.c */
@@ -207,6 +228,7 @@ void srv_put_data(struct srv *s, const struct fr_put_data *p);
 void srv_put_end(struct srv *s, uint64_t ref);
 bool srv_put_looking(const struct srv *s); /* step() has something to do */
 void srv_put_step(struct srv *s);
+void srv_put_leave(struct srv *s, struct fr_id run); /* ends its puts */
 void srv_put_finish(struct srv *s);
 
 /* srv_list.c */

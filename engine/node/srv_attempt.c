@@ -122,6 +122,11 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
     uint64_t at = s->table.at;
     struct fr_err err;
 
+    if (srv_run_find(s, p->run) == NULL) {
+        fr_fail(&err, FR_PROTO, "a prepare of a run that has not joined");
+        srv_refuse(s, p->attempt, &err);
+        return;
+    }
     if (a != NULL && (a->acked || srv_status(s, a) != FR_AT_UNKNOWN)) {
         answer(s, p->attempt);
         return;
@@ -148,7 +153,7 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
         return;
     }
     a = fr_table_find(&s->table, p->attempt);
-    if (s->epoch < s->table.epoch || a == NULL || a->tombstoned) {
+    if (srv_superseded(s) || a == NULL || a->tombstoned) {
         fr_fail(&err, FR_STOPPED, "a newer connection came first");
         srv_fail(s, &err);
     } else if (a->launched) {
@@ -328,15 +333,17 @@ static void take_ack(struct srv *s, struct fr_id id)
     srv_keep_acked(s, id);
 }
 
-/* Passes the engine's renewal on to all supervisors of this connection. */
-static void take_lease(struct srv *s, uint64_t ref)
+/* Passes the engine's renewal on to all supervisors of the run. */
+static void take_lease(struct srv *s, const struct fr_lease *lease)
 {
-    struct fr_msg m = {.type = FR_MSG_LEASED};
+    struct fr_msg m = {.type = FR_MSG_LEASED, .leased = {lease->ref, fr_sys.boot_ms(), lease->run}};
+    struct srv_run *run = srv_run_find(s, lease->run);
 
-    m.leased.ref = ref;
-    m.leased.boot_ms = s->leased_ms = fr_sys.boot_ms();
+    if (run == NULL)
+        return; /* it has left */
+    run->leased_ms = m.leased.boot_ms;
     for (struct srv_live *l = s->lives; l != NULL; l = l->next)
-        if (l->fd >= 0)
+        if (l->fd >= 0 && l->run == run)
             srv_live_put(s, l, &m);
     srv_send(s, &m);
 }
@@ -369,7 +376,7 @@ void srv_attempt_message(struct srv *s, const struct fr_msg *m)
         take_ack(s, m->ack_end.attempt);
         break;
     case FR_MSG_LEASE:
-        take_lease(s, m->lease.ref);
+        take_lease(s, &m->lease);
         break;
     default:
         fr_fail(&err, FR_PROTO, "a %s message is not for a node", fr_msg_name(m->type));

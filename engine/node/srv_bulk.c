@@ -170,26 +170,57 @@ static bool send_get(struct srv *s, struct srv_get *g)
     return true;
 }
 
-/* Whoever sent goes to the end of its list, so that all get their turn. */
+/* What sends next: a log or a file. */
+struct choice {
+    struct srv_live *log;
+    struct srv_get *get;
+    uint64_t run_turn, turn;
+};
+
+/* The run that waits longest is first; in it a log before a file, then what waits longest. */
+static bool is_before(uint64_t run_turn, bool log, uint64_t turn, const struct choice *c)
+{
+    if (run_turn != c->run_turn)
+        return run_turn < c->run_turn;
+    return log == (c->log != NULL) ? turn < c->turn : log;
+}
+
+static struct choice choose(const struct srv *s)
+{
+    struct choice c = {.run_turn = UINT64_MAX, .turn = UINT64_MAX};
+    int64_t now = fr_sys.mono_ms();
+
+    for (struct srv_live *l = s->lives; l != NULL; l = l->next) {
+        uint64_t run_turn = l->run != NULL ? l->run->turn : l->turn;
+
+        if (l->follow && l->more && !(l->tail_waits && now < l->tail_ms) &&
+            is_before(run_turn, true, l->turn, &c))
+            c = (struct choice){l, NULL, run_turn, l->turn};
+    }
+    for (struct srv_get *g = s->gets; g != NULL; g = g->next) {
+        uint64_t run_turn = g->run != NULL ? g->run->turn : g->turn;
+
+        if (is_before(run_turn, false, g->turn, &c))
+            c = (struct choice){NULL, g, run_turn, g->turn};
+    }
+    return c;
+}
+
+/* Runs send in turn, one message each, however much one of them has. */
 void srv_bulk_next(struct srv *s)
 {
-    for (struct srv_live **at = &s->lives; *at != NULL; at = &(*at)->next) {
-        struct srv_live *l = *at, **end = at;
-        if (!send_log(s, l))
+    struct choice c;
+
+    while ((c = choose(s)).log != NULL || c.get != NULL) {
+        struct srv_run *run = c.log != NULL ? c.log->run : c.get->run;
+        uint64_t *turn = c.log != NULL ? &c.log->turn : &c.get->turn;
+
+        *turn = ++s->turns;
+        if (!(c.log != NULL ? send_log(s, c.log) : send_get(s, c.get)))
             continue;
-        while (*end != NULL)
-            end = &(*end)->next;
-        if (l->next != NULL) {
-            *at = l->next;
-            l->next = NULL;
-            *end = l;
-        }
+        if (run != NULL)
+            run->turn = s->turns;
         return;
-    }
-    for (struct srv_get *g = s->gets, *next; g != NULL; g = next) {
-        next = g->next;
-        if (send_get(s, g))
-            return;
     }
 }
 
@@ -225,6 +256,7 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
     } else {
         uint64_t size = (uint64_t)st.st_size, left = m->offset < size ? size - m->offset : 0;
         *g = (struct srv_get){.next = s->gets,
+                              .run = srv_run_find(s, m->run),
                               .ref = m->ref,
                               .at = m->offset,
                               .end = m->offset + (m->max > 0 && m->max < left ? m->max : left),
@@ -240,6 +272,15 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
         fr_sys.close(fd);
     fr_sys.free(g);
     srv_send_error(s, m->ref, &err);
+}
+
+void srv_bulk_leave(struct srv *s, const struct srv_run *run)
+{
+    for (struct srv_get *g = s->gets, *next; g != NULL; g = next) {
+        next = g->next;
+        if (g->run == run)
+            drop_get(s, g);
+    }
 }
 
 void srv_bulk_finish(struct srv *s)

@@ -23,7 +23,8 @@ struct srv_live *srv_live_get(struct srv *s, struct fr_attempt *a)
         return l;
     if ((l = fr_sys.alloc(sizeof(*l))) == NULL)
         return NULL;
-    *l = (struct srv_live){.next = s->lives, .a = a, .fd = -1, .due_ms = INT64_MAX};
+    *l = (struct srv_live){
+        .next = s->lives, .a = a, .run = srv_run_find(s, a->run), .fd = -1, .due_ms = INT64_MAX};
     l->log_fd = l->index_fd = l->tail_fd = -1;
     s->lives = l;
     s->n_lives++;
@@ -69,14 +70,14 @@ void srv_live_finish(struct srv *s)
         srv_live_drop(s, s->lives);
 }
 
-void srv_live_load(struct srv *s)
+void srv_live_load(struct srv *s, struct fr_id run)
 {
     for (size_t i = 0; i < s->table.n; i++) {
         struct fr_attempt *a = s->table.v[i];
-        if (a->ended || a->tombstoned || a->acked || !fr_id_eq(a->run, s->table.run))
+        if (a->ended || a->tombstoned || a->acked || !fr_id_eq(a->run, run))
             continue;
         struct srv_live *l = srv_live_get(s, a);
-        if (l != NULL)
+        if (l != NULL && l->fd < 0 && !l->sweeping)
             l->due_ms = fr_sys.mono_ms();
     }
 }
@@ -285,8 +286,8 @@ static void connect_socket(struct srv *s, struct srv_live *l)
         l->shim_until_ms = 0;
         fr_sys.set_nonblock(l->fd, true);
     }
-    if (l->fd >= 0 && s->leased_ms != 0) { /* the engine has its renewal confirmed */
-        struct fr_msg m = {.type = FR_MSG_LEASED, .leased = {.boot_ms = s->leased_ms}};
+    if (l->fd >= 0 && l->run != NULL && l->run->leased_ms != 0) { /* the engine has it confirmed */
+        struct fr_msg m = {.type = FR_MSG_LEASED, .leased = {.boot_ms = l->run->leased_ms}};
         srv_live_put(s, l, &m);
     }
 }

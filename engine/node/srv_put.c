@@ -34,6 +34,15 @@ static void drop_put(struct srv *s, struct srv_put *p)
     fr_sys.free(p);
 }
 
+void srv_put_leave(struct srv *s, struct fr_id run)
+{
+    for (struct srv_put *p = s->puts, *next; p != NULL; p = next) {
+        next = p->next;
+        if (fr_id_eq(p->run, run))
+            drop_put(s, p);
+    }
+}
+
 void srv_put_finish(struct srv *s)
 {
     while (s->puts != NULL)
@@ -207,7 +216,7 @@ void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
         return;
     }
     /* owner only, as everything in the home; what may be run by its owner stays so */
-    *p = (struct srv_put){.next = s->puts, .ref = m->ref, .size = m->size, .fd = -1};
+    *p = (struct srv_put){.next = s->puts, .run = m->run, .ref = m->ref, .size = m->size, .fd = -1};
     p->mode = (m->mode & 0100) != 0 ? 0700 : 0600;
     memcpy(p->sha256, m->sha256.p, 64);
     snprintf(p->path, sizeof(p->path), "%s/store/%.*s", s->home.path, (int)m->path.n, m->path.p);

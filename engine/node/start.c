@@ -126,8 +126,8 @@ static void start_queued(struct srv *s, struct srv_live *l)
 
     l->order = (struct fr_buf){0};
     rc = fr_supervise_get((struct fr_str){order.p, order.n}, &arena, &sup, &err);
-    if (rc == FR_OK && s->leased_ms > sup.lease_from_ms)
-        sup.lease_from_ms = s->leased_ms;
+    if (rc == FR_OK && l->run != NULL && l->run->leased_ms > sup.lease_from_ms)
+        sup.lease_from_ms = l->run->leased_ms;
     if (rc == FR_OK)
         rc = begin(s, l, &sup, &err);
     if (rc != FR_OK)

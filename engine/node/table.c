@@ -114,26 +114,30 @@ static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
     return !a->end.bad;
 }
 
-/* NULL: the run has none. */
-static struct fr_fence *fence_of(const struct fr_table *t, struct fr_id run)
+static struct fr_fence *fence_of(const struct fr_table *t, struct fr_id id)
 {
     const uint64_t *place;
 
-    for (size_t at = 0; (place = fr_map_next(&t->fence_places, fr_id_key(run), &at)) != NULL;)
-        if (fr_id_eq(t->fences[*place].run, run))
+    for (size_t at = 0; (place = fr_map_next(&t->fence_places, fr_id_key(id), &at)) != NULL;)
+        if (fr_id_eq(t->fences[*place].id, id))
             return &t->fences[*place];
     return NULL;
 }
 
-static struct fr_fence *add_fence(struct fr_table *t, struct fr_id run)
+const struct fr_fence *fr_table_fence(const struct fr_table *t, struct fr_id id)
+{
+    return fence_of(t, id);
+}
+
+static struct fr_fence *add_fence(struct fr_table *t, struct fr_id id)
 {
     struct fr_fence *v = fr_grow(t->fences, t->n_fences + 1, &t->cap_fences, sizeof(*v));
 
     if (v != NULL)
         t->fences = v;
-    if (v == NULL || !fr_map_add(&t->fence_places, fr_id_key(run), t->n_fences))
+    if (v == NULL || !fr_map_add(&t->fence_places, fr_id_key(id), t->n_fences))
         return NULL;
-    v[t->n_fences] = (struct fr_fence){.run = run};
+    v[t->n_fences] = (struct fr_fence){.id = id};
     return &v[t->n_fences++];
 }
 
@@ -147,21 +151,9 @@ static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
         f->epoch = r->epoch;
         snprintf(f->owner, sizeof(f->owner), "%.*s", (int)r->boot.n, r->boot.p);
     }
+    f->of_store = f->of_store || fr_id_eq(r->attempt, r->run);
     f->wall_ms = r->wall_ms;
-    if (fr_id_eq(t->run, r->run))
-        fr_table_of_run(t, r->run);
     return true;
-}
-
-void fr_table_of_run(struct fr_table *t, struct fr_id run)
-{
-    static const struct fr_fence none = {0};
-    const struct fr_fence *f = fence_of(t, run);
-
-    f = f != NULL ? f : &none;
-    t->run = run;
-    t->epoch = f->epoch;
-    snprintf(t->owner, sizeof(t->owner), "%s", f->owner);
 }
 
 static void take(void *arg, const struct fr_rec *r)
@@ -264,17 +256,17 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
     return rc;
 }
 
-static bool has_attempts(const struct fr_table *t, struct fr_id run)
+static bool has_attempts(const struct fr_table *t, const struct fr_fence *f)
 {
     for (size_t i = 0; i < t->n; i++)
-        if (fr_id_eq(t->v[i]->run, run) && !t->v[i]->acked)
+        if ((f->of_store || fr_id_eq(t->v[i]->run, f->id)) && !t->v[i]->acked)
             return true;
     return false;
 }
 
 static bool keeps_fence(const struct fr_table *t, const struct fr_fence *f, int64_t long_ago)
 {
-    return f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f->run);
+    return f->wall_ms == 0 || f->wall_ms > long_ago || has_attempts(t, f);
 }
 
 static bool keeps_attempt(const struct fr_attempt *a, int64_t long_ago)
@@ -306,7 +298,8 @@ enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf
         if (!keeps_fence(t, f, long_ago))
             continue;
         rec = (struct fr_rec){.kind = FR_REC_EPOCH,
-                              .run = f->run,
+                              .attempt = f->of_store ? f->id : (struct fr_id){{0}},
+                              .run = f->id,
                               .epoch = f->epoch,
                               .boot = fr_str_of(f->owner),
                               .wall_ms = f->wall_ms};

@@ -27,11 +27,16 @@ struct fr_attempt {
     bool listed;             /* in it */
 };
 
-/* Epochs fence the owners of one run from each other, not those of different runs. */
+/*
+ * Epochs fence connections off: of what has one id, only the newest may speak. The id is that of a
+ * control's store, where the upper half of the epoch counts; of a channel; or of a run, which
+ * protocol 1 fenced by.
+ */
 struct fr_fence {
-    struct fr_id run;
+    struct fr_id id;
     uint64_t epoch;  /* newest */
     char owner[40];  /* the process of flowrun that has it; "": it did not say */
+    bool of_store;   /* it stays as long as there are attempts */
     int64_t wall_ms; /* when it came, by the calendar */
 };
 
@@ -41,12 +46,9 @@ struct fr_table {
     struct fr_map places;    /* in v, by id */
     struct fr_attempt *open; /* all that are prepared and not over, and some that are over */
     struct fr_id home;       /* zero until the journal has one */
-    struct fr_fence *fences; /* owned; one a run that ever connected */
+    struct fr_fence *fences; /* owned */
     size_t n_fences, cap_fences;
-    struct fr_map fence_places; /* in fences, by run */
-    struct fr_id run;           /* of this reader: set by fr_table_of_run */
-    uint64_t epoch;             /* newest of that run */
-    char owner[40];             /* who has it */
+    struct fr_map fence_places; /* in fences, by id */
     uint64_t at;                /* of the journal: read up to here */
     bool only;                  /* take records of one attempt alone */
     struct fr_id only_id;
@@ -56,8 +58,8 @@ struct fr_table {
 enum { FR_FENCE_DAYS = 30 };
 
 /* Adds the records from which t can be read again, without those that are not needed any more:
- * acknowledged attempts, and tombstones and epochs of runs without attempts that are FR_FENCE_DAYS
- * old. */
+ * acknowledged attempts, and tombstones and fences that are FR_FENCE_DAYS old, unless there are
+ * attempts that the fence is about. */
 enum fr_rc fr_table_put(const struct fr_table *t, int64_t wall_ms, struct fr_buf *out,
                         struct fr_err *err);
 
@@ -77,8 +79,8 @@ struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id);
  * tombstoned; NULL when there is none. */
 struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p);
 
-/* Sets run: epoch and owner are those of run from now on. */
-void fr_table_of_run(struct fr_table *t, struct fr_id run);
+/* NULL: there is none. Valid until the next read. */
+const struct fr_fence *fr_table_fence(const struct fr_table *t, struct fr_id id);
 
 void fr_table_finish(struct fr_table *t);
 

@@ -37,7 +37,7 @@ SHAPE(request, AT(TEXTS, argv), AT(TEXTS, env), AT(TEXTS, secret_env), AT(TEXTS,
 #define OF fr_hello
 SHAPE(hello, AT(U32, proto_min), AT(U32, proto_max), AT(TEXT, build), AT(ID, home), AT(TEXT, boot),
       AT(U64, epoch), AT(U64, mono_ms), AT(U64, wall_ms), AT(U32, keep_days), AT(U64, keep_bytes),
-      AT(BOOL, same_disk));
+      AT(BOOL, same_disk), AT(ID, channel));
 #undef OF
 #define OF fr_ping
 SHAPE(ping, AT(U64, mono_ms));
@@ -73,11 +73,18 @@ SHAPE(tombstone, AT(ID, attempt));
 #define OF fr_attempt_ref
 SHAPE(ack_end, AT(ID, attempt));
 #undef OF
-#define OF fr_msg_ref
-SHAPE(lease, AT(U64, ref));
+#define OF fr_run_ref
+SHAPE(join, AT(ID, run));
+#undef OF
+#define OF fr_run_ref
+SHAPE(leave, AT(ID, run));
+#undef OF
+#define OF fr_lease
+SHAPE(lease, AT(U64, ref), AT(ID, run));
 #undef OF
 #define OF fr_put_begin
-SHAPE(put_begin, AT(U64, ref), AT(TEXT, path), AT(TEXT, sha256), AT(U64, size), AT(U32, mode));
+SHAPE(put_begin, AT(U64, ref), AT(TEXT, path), AT(TEXT, sha256), AT(U64, size), AT(U32, mode),
+      AT(ID, run));
 #undef OF
 #define OF fr_put_data
 SHAPE(put_data, AT(U64, ref), AT(U64, offset), AT(BYTES, bytes));
@@ -86,7 +93,7 @@ SHAPE(put_data, AT(U64, ref), AT(U64, offset), AT(BYTES, bytes));
 SHAPE(put_end, AT(U64, ref));
 #undef OF
 #define OF fr_get
-SHAPE(get, AT(U64, ref), AT(TEXT, path), AT(U64, offset), AT(U64, max));
+SHAPE(get, AT(U64, ref), AT(TEXT, path), AT(U64, offset), AT(U64, max), AT(ID, run));
 #undef OF
 #define OF fr_list
 SHAPE(list, AT(U64, ref), AT(TEXT, path));
@@ -135,7 +142,7 @@ SHAPE(listing, AT(U64, ref), AT(TEXTS, files));
 SHAPE(facts_are, AT(U64, ref), AT(TEXTS, facts));
 #undef OF
 #define OF fr_leased
-SHAPE(leased, AT(U64, ref), AT(U64, boot_ms));
+SHAPE(leased, AT(U64, ref), AT(U64, boot_ms), AT(ID, run));
 #undef OF
 #define OF fr_grew
 SHAPE(grew, AT(ID, attempt), AT(U64, log_bytes));
@@ -165,6 +172,8 @@ static const struct fr_shape *const shapes[] = {
     [FR_MSG_GET] = &get_shape,
     [FR_MSG_LIST] = &list_shape,
     [FR_MSG_FACTS] = &facts_shape,
+    [FR_MSG_JOIN] = &join_shape,
+    [FR_MSG_LEAVE] = &leave_shape,
     [FR_MSG_PREPARED] = &prepared_shape,
     [FR_MSG_LAUNCHED] = &launched_shape,
     [FR_MSG_BUSY] = &busy_shape,

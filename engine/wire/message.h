@@ -8,6 +8,7 @@
 #include "engine/base/str.h"
 #include "engine/wire/piece.h"
 #include "engine/wire/request.h"
+#include "engine/wire/transfer.h"
 
 #include <stdint.h>
 
@@ -33,6 +34,8 @@ enum fr_msg_type {
     FR_MSG_GET,
     FR_MSG_LIST,
     FR_MSG_FACTS,
+    FR_MSG_JOIN,
+    FR_MSG_LEAVE,
     /* node to engine */
     FR_MSG_PREPARED = 48,
     FR_MSG_LAUNCHED,
@@ -76,14 +79,15 @@ enum fr_end_cause {
 struct fr_hello {
     uint32_t proto_min, proto_max; /* the connection speaks the smaller maximum */
     struct fr_str build;           /* the linker's id of the program */
-    struct fr_id home;  /* node: id of its home; engine: id of the run it owns. Epochs are compared
-                         * among hellos of the same run: two runs may use a node at once */
+    struct fr_id home;  /* node: id of its home; engine: whose connections these are, the id of its
+                         * store. Epochs are compared among hellos of the same one */
     struct fr_str boot; /* node: boot id of the machine; flowrun: its process, by a random name */
     uint64_t epoch;     /* engine: of this connection; node: 0 */
     int64_t mono_ms, wall_ms; /* of the sender, now */
     uint32_t keep_days;       /* engine: how long acknowledged attempts stay on the node … */
-    uint64_t keep_bytes; /* … and how large they may be (prune.h); 0 days: none; 0 bytes: any */
-    bool same_disk;           /* engine: its copies of logs lie on this disk */
+    uint64_t keep_bytes;  /* … and how large they may be (prune.h); 0 days: none; 0 bytes: any */
+    bool same_disk;       /* engine: its copies of logs lie on this disk */
+    struct fr_id channel; /* engine: of its connections with the same one, a newer ends an older */
 };
 struct fr_ping {
     int64_t mono_ms; /* of the sender */
@@ -139,37 +143,21 @@ struct fr_query {
 struct fr_attempt_ref {
     struct fr_id attempt;
 };
-/* lease: renews the leases of all attempts here, answered by leased: each now ends at
- * leased.boot_ms + T. facts: answered by facts_are. put_end: see put_begin. */
+/* join: the engine drives the run; its attempts here are looked after, and its containers count as
+ * used. leave: it does so no more; nothing of the run is sent any longer, its gets and puts end.
+ * Its attempts go on. No answer. */
+struct fr_run_ref {
+    struct fr_id run;
+};
+/* Renews the leases of all attempts of the run here, answered by leased: each now ends at
+ * leased.boot_ms + T. */
+struct fr_lease {
+    uint64_t ref;
+    struct fr_id run;
+};
+/* facts: answered by facts_are. put_end: see put_begin. */
 struct fr_msg_ref {
     uint64_t ref;
-};
-
-/* Ships a file to STORE/path, where STORE is the node home's store folder; path is
- * relative, without "." and ".." parts. Answer: put_state with the offset to go on from (size: it
- * is there already), then put_data against credit, then put_end; the last answer is put_state with
- * done, or error. */
-struct fr_put_begin {
-    uint64_t ref;
-    struct fr_str path, sha256;
-    uint64_t size;
-    uint32_t mode;
-};
-struct fr_put_data {
-    uint64_t ref, offset;
-    struct fr_str bytes;
-};
-/* Reads [offset, offset+max) of a node's regular file (max 0: to its end). Answer: get_data against
- * credit, then get_end; or error. A relative path is below the node home. */
-struct fr_get {
-    uint64_t ref;
-    struct fr_str path;
-    uint64_t offset, max;
-};
-/* All regular files below a folder, deep; symlinks are not followed. Answer: listing or error. */
-struct fr_list {
-    uint64_t ref;
-    struct fr_str path;
 };
 
 /* rc FR_OK: prepared, port is the one held for request.port (0: none). Else nothing is left. */
@@ -212,23 +200,6 @@ struct fr_state {
     uint64_t log_bytes; /* now */
     uint32_t port;      /* held or used for request.port */
 };
-struct fr_put_state {
-    uint64_t ref, offset;
-    bool done;
-    struct fr_str path; /* absolute */
-};
-struct fr_get_data {
-    uint64_t ref, offset;
-    struct fr_str bytes;
-};
-struct fr_get_end {
-    uint64_t ref, size; /* size of the whole file */
-    uint32_t mode;
-};
-struct fr_listing {
-    uint64_t ref;
-    struct fr_strs files; /* "SIZE MODE(octal) PATH", PATH relative, sorted */
-};
 /* "K=V": hostname user uid kernel arch cpus mem_bytes disk_free_bytes home addr … */
 struct fr_facts_are {
     uint64_t ref;
@@ -237,6 +208,7 @@ struct fr_facts_are {
 struct fr_leased {
     uint64_t ref;
     int64_t boot_ms;
+    struct fr_id run;
 };
 struct fr_grew {
     struct fr_id attempt;
@@ -260,7 +232,8 @@ struct fr_msg {
         struct fr_query query;
         struct fr_attempt_ref tombstone;
         struct fr_attempt_ref ack_end;
-        struct fr_msg_ref lease;
+        struct fr_run_ref join, leave;
+        struct fr_lease lease;
         struct fr_put_begin put_begin;
         struct fr_put_data put_data;
         struct fr_msg_ref put_end;

@@ -12,13 +12,16 @@
  * one are skipped, so a later protocol adds fields at the end. Anything else that does not fit is
  * FR_PROTO, and the connection ends.
  *
- * Order of a connection. Both send hello first. The engine's epoch is one it committed in its store
- * for this connection; a node refuses (error, then end of stream) an epoch older than the newest it
- * saw, and any later frame once it saw a newer one. Bulk payload bytes (log, tail, get_data,
- * put_data) are sent only against credit, which starts at 0 on both sides and is granted by the
- * receiver; all else goes at once and before waiting bulk. The engine sends ping every FR_PING_MS
- * while something is under way there, else every FR_PING_IDLE_MS, and the node answers; no byte at
- * all for FR_ANSWER_MS behind a ping means unreachable, and nothing is concluded from it.
+ * Order of a connection. Both send hello first. The connection serves all runs of a process: join
+ * names each before the first command about it, leave ends it. The upper half of the engine's epoch
+ * is one that the process committed in its store before, the lower half counts its connections. A
+ * node refuses (error, then end of stream) a process older than the newest it saw of that store,
+ * and an older connection of the same channel: at hello, and at any later frame. Bulk payload bytes
+ * (log, tail, get_data, put_data) are sent only against credit, which starts at 0 on both sides and
+ * is granted by the receiver; runs take turns in it. All else goes at once and before waiting bulk.
+ * The engine sends ping every FR_PING_MS while something is under way there, else every
+ * FR_PING_IDLE_MS, and the node answers; no byte at all for FR_ANSWER_MS behind a ping means
+ * unreachable, and nothing is concluded from it.
  * A node reports without a request on attempts that were named on this connection: launched, ended,
  * and state (tombstoned) when the supervisor dies before go.
  */
@@ -36,8 +39,8 @@
 #define FR_WIRE_MAGIC "FLOWNODE 1\n"
 
 enum {
-    FR_PROTO_MIN = 1,
-    FR_PROTO_MAX = 1,
+    FR_PROTO_MIN = 2, /* 1: a connection was of one run, named in hello */
+    FR_PROTO_MAX = 2,
     FR_FRAME_MAX = 16384, /* bytes of payload in one frame */
     FR_FRAME_HEAD = 5,
     FR_FRAME_MORE = 0x80,

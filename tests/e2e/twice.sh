@@ -100,9 +100,9 @@ for n in n1 n2 n3; do until_true 20 holds first "$n: connected"; done
 FLOWRUN_HOME=$work/other "$flowrun" resume > second 2>&1 &
 two=$!
 for n in n1 n2 n3; do
-    until_true 20 holds second "$n: cannot be used: the node ends the connection: another flowrun has this run"
+    until_true 20 holds second "$n: cannot be used: the node ends the connection: another flowrun has this node"
 done
-has "it says what to do" second "'flowrun resume' takes the run over once the other one is stopped"
+has "it says what to do" second "'flowrun resume' takes over once the other one is stopped"
 touch free
 wait $one
 same "the first goes on to the end" $? 0
@@ -122,7 +122,7 @@ cp -a "$FLOWRUN_HOME" other
 FLOWRUN_HOME=$work/other "$flowrun" resume > second 2>&1 &
 two=$!
 for n in n1 n2 n3; do
-    until_true 20 holds out "$n: cannot be used: the node ends the connection: another flowrun has taken over this run"
+    until_true 20 holds out "$n: cannot be used: the node ends the connection: another flowrun has taken over"
 done
 touch free
 wait $two

@@ -178,7 +178,7 @@ void fuzz_engine_seeds(void (*put)(void *arg, const char *name, struct fr_str by
         {.type = FR_MSG_STATE, .state = {B, FR_AT_RUNNING, 1, FR_STR("h"), 78, 5, 10, 4242}},
         {.type = FR_MSG_BUSY, .busy = {A, B, 1, FR_STR("h")}},
         {.type = FR_MSG_STATE, .state = {A, FR_AT_TOMBSTONED, 1, FR_STR("h"), 0, 0, 0, 0}},
-        {.type = FR_MSG_LEASED, .leased = {1, 5}},
+        {.type = FR_MSG_LEASED, .leased = {1, 5, {{1}}}},
         {.type = FR_MSG_PING, .ping = {9}},
         {.type = FR_MSG_PONG, .pong = {1000, 1001, 1002}},
         {.type = FR_MSG_CREDIT, .credit = {65536}},

@@ -274,7 +274,10 @@ static void hello(struct fr_buf *b)
                        .hello = {FR_PROTO_MIN, FR_PROTO_MAX, FR_STR(""), RUN, FR_STR(""), 7, 5, 5}};
     struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {100000}};
 
+    struct fr_msg join = {.type = FR_MSG_JOIN, .join = {RUN}};
+
     fuzz_piece(&h, b);
+    fuzz_piece(&join, b);
     fuzz_piece(&credit, b);
 }
 
@@ -316,8 +319,9 @@ static void put_attempts(void (*put)(void *arg, const char *name, struct fr_str 
         {.type = FR_MSG_STOP, .stop = {A, 1000, 2}},
         {.type = FR_MSG_TOMBSTONE, .tombstone = {B}},
         {.type = FR_MSG_ACK_END, .ack_end = {A}},
-        {.type = FR_MSG_LEASE, .lease = {3}},
+        {.type = FR_MSG_LEASE, .lease = {3, RUN}},
         {.type = FR_MSG_PING, .ping = {42}},
+        {.type = FR_MSG_LEAVE, .leave = {RUN}},
     };
     struct fr_buf b = {0};
 
@@ -343,15 +347,16 @@ static void put_files(void (*put)(void *arg, const char *name, struct fr_str byt
 {
     char hash[FR_SHA256_TEXT];
     struct fr_msg msgs[] = {
-        {.type = FR_MSG_PUT_BEGIN, .put_begin = {4, FR_STR("h/f"), {hash, 64}, 5, 0755}},
+        {.type = FR_MSG_PUT_BEGIN, .put_begin = {4, FR_STR("h/f"), {hash, 64}, 5, 0755, RUN}},
         {.type = FR_MSG_PUT_DATA, .put_data = {4, 0, FR_STR("bytes")}},
         {.type = FR_MSG_PUT_END, .put_end = {4}},
-        {.type = FR_MSG_PUT_BEGIN, .put_begin = {5, FR_STR("../../up"), {hash, 64}, 5, 0755}},
-        {.type = FR_MSG_GET, .get = {6, FR_STR("store/h/f"), 1, 3}},
-        {.type = FR_MSG_GET, .get = {7, FR_STR("/etc/passwd"), 0, 0}},
+        {.type = FR_MSG_PUT_BEGIN, .put_begin = {5, FR_STR("../../up"), {hash, 64}, 5, 0755, RUN}},
+        {.type = FR_MSG_GET, .get = {6, FR_STR("store/h/f"), 1, 3, RUN}},
+        {.type = FR_MSG_GET, .get = {7, FR_STR("/etc/passwd"), 0, 0, RUN}},
         {.type = FR_MSG_LIST, .list = {8, FR_STR("store")}},
         {.type = FR_MSG_LIST, .list = {9, FR_STR("..")}},
         {.type = FR_MSG_FACTS, .facts = {10}},
+        {.type = FR_MSG_LEAVE, .leave = {RUN}},
     };
     struct fr_buf b = {0};
 

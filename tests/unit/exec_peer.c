@@ -156,7 +156,44 @@ static void on_hello(struct peer *p, const struct fr_hello *h)
                                 .mono_ms = peer_state.now + p->clock};
     p->epoch = h->epoch;
     p->fence = h->home;
+    p->channel = h->channel;
+    p->n_runs = 0;
     peer_say(p, &m);
+}
+
+static size_t find_run(const struct peer *p, struct fr_id run)
+{
+    size_t i = 0;
+
+    while (i < p->n_runs && !fr_id_eq(p->runs[i], run))
+        i++;
+    return i;
+}
+
+static void on_join(struct peer *p, struct fr_id run)
+{
+    if (find_run(p, run) == p->n_runs && CHECK(p->n_runs < sizeof(p->runs) / sizeof(p->runs[0])))
+        p->runs[p->n_runs++] = run;
+}
+
+static void on_leave(struct peer *p, struct fr_id run)
+{
+    size_t i = find_run(p, run);
+
+    if (CHECK(i < p->n_runs))
+        p->runs[i] = p->runs[--p->n_runs];
+}
+
+/* What a run asks for comes after its join. */
+static bool is_joined(const struct peer *p, const struct fr_msg *m)
+{
+    struct fr_id run = m->type == FR_MSG_PUT_BEGIN ? m->put_begin.run
+                       : m->type == FR_MSG_GET     ? m->get.run
+                       : m->type == FR_MSG_LEASE   ? m->lease.run
+                       : p->n_runs > 0             ? p->runs[0]
+                                                   : (struct fr_id){{0}};
+
+    return find_run(p, run) < p->n_runs;
 }
 
 static void on_message(struct peer *p, const struct fr_msg *m)
@@ -176,7 +213,14 @@ static void on_message(struct peer *p, const struct fr_msg *m)
     case FR_MSG_HELLO:
         on_hello(p, &m->hello);
         break;
+    case FR_MSG_JOIN:
+        on_join(p, m->join.run);
+        break;
+    case FR_MSG_LEAVE:
+        on_leave(p, m->leave.run);
+        break;
     default:
+        CHECK(is_joined(p, m));
         if (CHECK(p->n_got < sizeof(p->got) / sizeof(p->got[0])))
             p->got[p->n_got++] = *m;
     }

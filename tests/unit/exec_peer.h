@@ -37,13 +37,15 @@ struct peer {
     struct fr_wire_in in;   /* what the engine sent */
     struct fr_arena arena;  /* of m */
     struct fr_buf out;      /* what the node says next */
-    struct fr_msg got[256]; /* all but pings and credit, of all connections */
+    struct fr_msg got[256]; /* all but pings, credit and who joins, of all connections */
     size_t n_got;
     int pings;
-    size_t taken;        /* bytes of all connections */
+    size_t taken;     /* bytes of all connections */
     const char *boot; /* NULL: "boot-1" */
     uint64_t epoch;   /* of the newest hello, and whose connection it is */
-    struct fr_id fence;
+    struct fr_id fence, channel;
+    struct fr_id runs[4]; /* joined on this connection */
+    size_t n_runs;
     bool linked;         /* a link leads here: one more of that name leads to the next such node */
     uint64_t credit;     /* granted to the node, less what it sent */
     uint64_t credit_max; /* its highest value */

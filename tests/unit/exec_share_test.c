@@ -157,8 +157,10 @@ static void test_leave(void)
     CHECK(w.ex.ops->ack_end(w.ex.self, (struct fr_exec_attempt){0, {{0xd}}}, NULL) == FR_OK);
     fr_exec_destroy(&w.ex);
     CHECK(peer_got(p, FR_MSG_ACK_END) == NULL);
+    CHECK_INT(p->n_runs, 2);
     peer_run(&w);
     CHECK(p->up_now && p->opens == 1);
+    CHECK(p->n_runs == 1 && fr_id_eq(p->runs[0], (struct fr_id){{2}}));
     CHECK(peer_got(p, FR_MSG_ACK_END) != NULL); /* what was given is still sent */
     say_log(A, 0, "of a");
     say_log(B, 0, "of b");
@@ -175,6 +177,7 @@ static void test_leave(void)
     peer_wait(&w, 1000);
     CHECK(p->up_now && w.events == NULL);
     CHECK_INT(p->n_got, 2);
+    CHECK(p->n_runs == 1 && fr_id_eq(p->runs[0], (struct fr_id){{2}}));
     CHECK((m = peer_got(p, FR_MSG_PREPARE)) != NULL && fr_id_eq(m->prepare.attempt, B));
     CHECK((m = peer_got(p, FR_MSG_ATTACH)) != NULL && fr_id_eq(m->attach.attempt, B));
     check_row("the last one closes the connection");

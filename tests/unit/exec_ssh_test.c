@@ -37,7 +37,8 @@ static bool peer_answer(const struct fr_msg *m)
     struct fr_buf out = {0};
     bool ok = true;
 
-    r.hello = (struct fr_hello){.proto_min = 1, .proto_max = 1, .home = {{9}}};
+    r.hello =
+        (struct fr_hello){.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX, .home = {{9}}};
     if (m->type == FR_MSG_HELLO)
         ok = fr_msg_put(&r, &out, NULL) == FR_OK && fr_write_full(1, out.p, out.n);
     fr_buf_finish(&out);
@@ -104,8 +105,8 @@ struct row {
     const char *name;
     enum fr_transport transport;
     const char *host, *key, *known, *config;
-    bool dead; /* the port that nobody listens on */
-    bool late; /* bytes come between two looks */
+    bool dead;         /* the port that nobody listens on */
+    bool late;         /* bytes come between two looks */
     const char *agent; /* its socket */
     int connect_ms;
     bool own_port; /* user and port are the row's, beside config */
@@ -520,8 +521,7 @@ static int connect_once(struct site *s, const struct fr_exec_node *node)
     struct fr_loop loop = {0};
     struct watcher w = {.row = &row};
     struct fr_exec ex = {0};
-    struct fr_nodes_args args = {
-        .loop = &loop, .epoch = 1, .flownode_dir = s->dir, .home = s->dir};
+    struct fr_nodes_args args = {.loop = &loop, .epoch = 1, .flownode_dir = s->dir, .home = s->dir};
     struct fr_nodes_run run = {.nodes = node, .n = 1, .sink = {sink, &w}};
     struct fr_nodes *nodes = NULL;
     struct fr_err err = {0};

@@ -32,14 +32,25 @@ struct client {
     bool closed;
 };
 
+/* The run of a prepare joins first. */
 static inline void client_send(struct client *c, const struct fr_msg *m)
 {
     struct fr_buf b = {0};
     struct fr_err err;
+    struct fr_msg join = {.type = FR_MSG_JOIN, .join = {m->prepare.run}};
 
+    if (m->type == FR_MSG_PREPARE)
+        CHECK(fr_msg_put(&join, &b, &err) == FR_OK);
     CHECK(fr_msg_put(m, &b, &err) == FR_OK);
     fr_write_full(c->to, b.p, b.n);
     fr_buf_finish(&b);
+}
+
+static inline void client_join(struct client *c, struct fr_id run)
+{
+    struct fr_msg m = {.type = FR_MSG_JOIN, .join = {run}};
+
+    client_send(c, &m);
 }
 
 static inline struct fr_id attempt_of(const struct fr_msg *m)
@@ -101,9 +112,17 @@ static inline struct fr_msg client_expect(struct client *c, enum fr_msg_type typ
     }
 }
 
-/* Starts serve and says hello with that epoch, and how long ended attempts are kept. */
-static inline struct client client_open_keeping(const char *home, const char *self, uint64_t epoch,
-                                                uint32_t keep_days)
+/* What hello says, and which serve. */
+struct client_args {
+    const char *home, *self;
+    uint64_t epoch;
+    uint32_t keep_days;
+    struct fr_id store, channel;
+    bool no_credit; /* none is granted at first */
+};
+
+/* Starts serve and says hello. */
+static inline struct client client_begin(const struct client_args *args)
 {
     struct client c = {.in = {.magic = true}};
     struct fr_msg m = {.type = FR_MSG_HELLO};
@@ -112,8 +131,9 @@ static inline struct client client_open_keeping(const char *home, const char *se
     CHECK(fr_sys.pipe(to) == 0 && fr_sys.pipe(from) == 0);
     c.pid = fork();
     if (c.pid == 0) {
-        struct fr_serve_args a = {home,  self,    "test",          (const char *const *)environ,
-                                  to[0], from[1], node_descriptors};
+        struct fr_serve_args a = {
+            args->home, args->self, "test",          (const char *const *)environ,
+            to[0],      from[1],    node_descriptors};
         struct fr_err err;
         close(to[1]);
         close(from[0]);
@@ -125,13 +145,24 @@ static inline struct client client_open_keeping(const char *home, const char *se
     c.from = from[0];
     m.hello = (struct fr_hello){.proto_min = FR_PROTO_MIN,
                                 .proto_max = FR_PROTO_MAX,
-                                .epoch = epoch,
-                                .keep_days = keep_days};
+                                .home = args->store,
+                                .epoch = args->epoch,
+                                .keep_days = args->keep_days,
+                                .channel = args->channel};
     client_send(&c, &m);
     m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};
-    client_send(&c, &m);
+    if (!args->no_credit)
+        client_send(&c, &m);
     c.node = client_expect(&c, FR_MSG_HELLO, any).hello;
     return c;
+}
+
+/* With that epoch, and how long ended attempts are kept. */
+static inline struct client client_open_keeping(const char *home, const char *self, uint64_t epoch,
+                                                uint32_t keep_days)
+{
+    return client_begin(
+        &(struct client_args){.home = home, .self = self, .epoch = epoch, .keep_days = keep_days});
 }
 
 static inline struct client client_open(const char *home, const char *self, uint64_t epoch)

@@ -21,7 +21,7 @@ static void test_files(void)
     for (int i = 0; i < N; i++)
         data[i] = (char)(i * 7 + i / 256);
     fr_sha256(data, N, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/a"), fr_str_of(hash), N, 0755};
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/a"), fr_str_of(hash), N, 0755, {{0}}};
     client_send(&c, &m);
     CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
     d.put_data = (struct fr_put_data){1, 0, {data, 16000}};
@@ -55,7 +55,7 @@ static void test_files(void)
     struct fr_listing list = client_expect(&c, FR_MSG_LISTING, any).listing;
     CHECK(list.files.n == 2 && strstr(list.files.v[0].p, "50000 644 copy") == list.files.v[0].p);
     snprintf(path, sizeof(path), "a/%s/copy", id);
-    got = (struct fr_msg){.type = FR_MSG_GET, .get = {3, fr_str_of(path), 100, 0}};
+    got = (struct fr_msg){.type = FR_MSG_GET, .get = {3, fr_str_of(path), 100, 0, {{0}}}};
     client_send(&c, &got);
     while ((got = client_next(&c)).type != FR_MSG_GET_END && !c.closed)
         if (got.type == FR_MSG_GET_DATA) {
@@ -149,7 +149,7 @@ static void test_put_beside(void)
     struct fr_put_state state;
 
     fr_sha256(data, N, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/large"), fr_str_of(hash), N, 0644};
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/large"), fr_str_of(hash), N, 0644, {{0}}};
     client_send(&c, &m);
     CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
     for (size_t at = 0; at < N; at += PIECE) {
@@ -235,7 +235,7 @@ static void test_file_twice(void)
     char hash[FR_SHA256_TEXT];
 
     fr_sha256("right", 5, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/c"), fr_str_of(hash), 5, 0600};
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/c"), fr_str_of(hash), 5, 0600, {{0}}};
     client_send(&c, &m);
     CHECK_INT(client_expect(&c, FR_MSG_PUT_STATE, any).put_state.offset, 0);
     struct fr_msg d = {.type = FR_MSG_PUT_DATA, .put_data = {1, 0, FR_STR("right")}};
@@ -271,8 +271,8 @@ static void test_bad_files(void)
     for (size_t i = 0; i < sizeof(put_rows) / sizeof(put_rows[0]); i++) {
         struct fr_msg m = {.type = FR_MSG_PUT_BEGIN};
         check_row(put_rows[i].name);
-        m.put_begin =
-            (struct fr_put_begin){i + 1, fr_str_of(put_rows[i].path), fr_str_of(hash), 5, 0600};
+        m.put_begin = (struct fr_put_begin){
+            i + 1, fr_str_of(put_rows[i].path), fr_str_of(hash), 5, 0600, {{0}}};
         client_send(&c, &m);
         m = (struct fr_msg){.type = FR_MSG_PUT_DATA};
         m.put_data = (struct fr_put_data){i + 1, 0, fr_str_of(put_rows[i].bytes)};

@@ -249,10 +249,14 @@ static void append(const struct fr_node_home *h, enum fr_rec_kind kind, uint8_t 
     CHECK(fr_journal_append(h->journal, &r, NULL) == FR_OK);
 }
 
+/* Of the last one, as of a store. */
 static void append_epoch(const struct fr_node_home *h, size_t run, uint64_t epoch, int64_t age_ms)
 {
-    struct fr_rec r = {
-        .kind = FR_REC_EPOCH, .run = runs[run], .epoch = epoch, .wall_ms = now_ms - age_ms};
+    struct fr_rec r = {.kind = FR_REC_EPOCH,
+                       .attempt = run == 3 ? runs[run] : (struct fr_id){{0}},
+                       .run = runs[run],
+                       .epoch = epoch,
+                       .wall_ms = now_ms - age_ms};
 
     CHECK(fr_journal_append(h->journal, &r, NULL) == FR_OK);
 }
@@ -267,7 +271,8 @@ static void write_journal(const struct fr_node_home *h)
     append_epoch(h, 1, 8, 2 * day);   /* it may still be there */
     append_epoch(h, 2, 6, 401 * day); /* it has attempts */
     append_epoch(h, 2, 7, 400 * day);
-    for (int i = 0; i < 600; i++) { /* over and gone */
+    append_epoch(h, 3, 6, 400 * day); /* there are attempts */
+    for (int i = 0; i < 600; i++) {   /* over and gone */
         append(h, FR_REC_PREPARED, 100, 0);
         append(h, FR_REC_LAUNCHED, 100, 0);
     }
@@ -313,9 +318,11 @@ static void check_journal(const struct fr_node_home *h, bool shorter)
     CHECK(fr_table_read(&t, h->journal, NULL) == FR_OK);
     check_row("home and epochs");
     CHECK_INT(t.home.b[0], 0x77);
-    for (size_t i = 0; i < 3; i++) {
-        fr_table_of_run(&t, runs[i]);
-        CHECK_INT(t.epoch, i == 1 ? 8 : i == 2 ? 7 : shorter ? 0 : 9);
+    for (size_t i = 0; i < 4; i++) {
+        const struct fr_fence *f = fr_table_fence(&t, runs[i]);
+
+        CHECK_INT(f != NULL ? f->epoch : 0, i == 1 ? 8 : i == 2 ? 7 : i == 3 ? 6 : shorter ? 0 : 9);
+        CHECK(i < 3 || (f != NULL && f->of_store));
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct fr_attempt *a = fr_table_find(&t, (struct fr_id){{0x20, rows[i].id}});

@@ -149,7 +149,7 @@ static void test_lease(void)
 {
     char gate[100], script[200];
     struct fr_str words[3];
-    struct fr_msg m, lease = {.type = FR_MSG_LEASE, .lease = {8}};
+    struct fr_msg m, lease = {.type = FR_MSG_LEASE, .lease = {.ref = 8}};
 
     check_row("a lease that is renewed");
     snprintf(gate, sizeof(gate), "%s/lease", home);
@@ -165,6 +165,7 @@ static void test_lease(void)
     client_attach(&c, m.prepare.attempt, 0);
     client_await_log(&c, "up\n");
     set_boot(5900);
+    lease.lease.run = m.prepare.run;
     client_send(&c, &lease);
     CHECK_INT(client_expect(&c, FR_MSG_LEASED, any).leased.boot_ms, 5900);
     set_boot(6800);
@@ -194,7 +195,7 @@ static void test_queued(void)
     enum { N = 4, LEASED = 3 };
     char scripts[N][200], gate[100], entered[100], path[120];
     struct fr_str words[N + 1][3];
-    struct fr_msg m[N + 1], lease = {.type = FR_MSG_LEASE, .lease = {9}},
+    struct fr_msg m[N + 1], lease = {.type = FR_MSG_LEASE, .lease = {.ref = 9}},
                             tomb = {.type = FR_MSG_TOMBSTONE};
     struct fr_buf order = {0};
     struct fr_err err;
@@ -227,6 +228,7 @@ static void test_queued(void)
     tomb.tombstone.attempt = m[N].prepare.attempt;
     client_send(&c, &tomb);
     set_boot(5900);
+    lease.lease.run = m[LEASED].prepare.run;
     client_send(&c, &lease);
     client_expect(&c, FR_MSG_LEASED, any);
     set_boot(6500);
@@ -367,7 +369,7 @@ static const struct late_row {
     const char *name;
     enum fr_msg_type type; /* what the engine sends to the next serve; 0: only asks how it is */
     enum fr_rec_kind before;
-    bool over, loaded /* it is of the connection's run: that serve looks at once */;
+    bool over, loaded /* its run joins: that serve looks at once */;
     bool lame; /* supervisors of the next serve end at once */
     enum fr_attempt_status status;
 } late_rows[] = {
@@ -433,6 +435,8 @@ static void test_late(void)
             fr_sys.listen_unix = no_socket;
         struct client c = client_open(home, "flownode", epoch++);
         fr_sys = fr_sys_real;
+        if (r->loaded)
+            client_join(&c, m.prepare.run);
         if (r->type != 0)
             client_send(&c, &ask);
         if (r->type == 0)

@@ -114,7 +114,7 @@ static void test_put(void)
     struct client c = client_open(home, "flownode", 1);
     fr_sys = fr_sys_real;
     fr_sha256("bytes", 5, hash);
-    m.put_begin = (struct fr_put_begin){1, FR_STR("files/f"), fr_str_of(hash), 5, 0600};
+    m.put_begin = (struct fr_put_begin){1, FR_STR("files/f"), fr_str_of(hash), 5, 0600, {{0}}};
     d.put_data = (struct fr_put_data){1, 0, FR_STR("bytes")};
     client_send(&c, &m);
     client_expect(&c, FR_MSG_PUT_STATE, any);
