@@ -9,6 +9,8 @@ half cut
 start half.yaml -p output_dir=cut
 pid=$!
 begun
+"$flowrun" attach --verbose > att 2>&1 &
+att=$!
 "$cluster" cut "$work/c" 2
 end=$((SECONDS + 20)) # how long it is down
 until_true 30 holds out "node2: unreachable"
@@ -19,6 +21,11 @@ check "training waits" test "$(steps cut)" -le 9
 "$cluster" join "$work/c" 2
 wait "$pid"
 same "the run" $? 0
+wait "$att"
+same "attach" $? 0
+lines_of() { sed 's/^[0-9:]* //' "$1" | grep -vE '^(node[0-9]|control|flowrun): ' | sort -s -k1,1; }
+same "attach shows what the owner does" "$(diff <(lines_of out) <(lines_of att) | head -20)" ""
+has "also that the node is away" att "train@node2 running, its node is unreachable"
 losses cut > cut.log
 check "losses" diff whole.log cut.log
 same "adapter" "$(adapter cut)" "$(adapter whole)"
