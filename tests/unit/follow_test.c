@@ -2,6 +2,7 @@
 #include "engine/cli/follow.h"
 #include "engine/cli/model.h"
 
+#include "engine/base/sys.h"
 #include "engine/base/tail.h"
 #include "engine/store/blob.h"
 #include "tests/unit/store_bed.h"
@@ -483,6 +484,83 @@ static void test_other_plan(void)
     end();
 }
 
+/* The Nth allocation fails: an error, or none and all is there. */
+static struct {
+    void *(*alloc)(size_t n);
+    void *(*realloc)(void *p, size_t n);
+    long left;
+    bool failed;
+} faults;
+
+static bool is_spared(void)
+{
+    if (faults.left == 0 || --faults.left > 0)
+        return true;
+    faults.failed = true;
+    return false;
+}
+
+static void *failing_alloc(size_t n)
+{
+    return is_spared() ? faults.alloc(n) : NULL;
+}
+
+static void *failing_realloc(void *p, size_t n)
+{
+    return is_spared() ? faults.realloc(p, n) : NULL;
+}
+
+static enum fr_rc follow_all(struct fr_err *err)
+{
+    struct cli_follow_opts opts = {.store = bed.st, .run = bed.id, .note = on_note};
+    struct cli_follow *f = NULL;
+    enum fr_rc rc = cli_follow_create(&f, &opts, err);
+
+    bed.model = (struct cli_model){.plan = f != NULL ? cli_follow_plan(f) : NULL};
+    if (rc == FR_OK)
+        rc = cli_model_begin(&bed.model, err);
+    if (rc == FR_OK)
+        rc = cli_follow_catch_up(f, err);
+    if (rc == FR_OK) {
+        CHECK_INT(bed.model.insts[1].state, FR_ST_SUCCEEDED);
+        CHECK_INT(bed.model.insts[1].log_at, 5);
+    }
+    cli_model_finish(&bed.model);
+    cli_follow_destroy(f);
+    return rc;
+}
+
+static void test_no_memory(void)
+{
+    struct fr_output_row row = {1, "x", "1"};
+    struct fr_event_row ev[] = {{.idx = 1, .kind = "starting", .attempt_no = 1},
+                                {.idx = 1, .kind = "succeeded", .attempt_no = 1, .log_bytes = 5}};
+    struct fr_err err = {0};
+    long n = 0;
+
+    begin();
+    cli_model_finish(&bed.model);
+    CHECK_INT(fr_store_output_put(bed.st, bed.row.id, &row, &err), FR_OK);
+    add(&ev[0]);
+    append("b@n1.1.log", "five\n", 5);
+    add(&ev[1]);
+    faults.alloc = fr_sys.alloc;
+    faults.realloc = fr_sys.realloc;
+    fr_sys.alloc = failing_alloc;
+    fr_sys.realloc = failing_realloc;
+    do {
+        faults.failed = false;
+        faults.left = ++n;
+        enum fr_rc rc = follow_all(&err);
+        faults.left = 0;
+        CHECK(rc == FR_OK || (rc == FR_NOMEM && err.msg[0] != '\0'));
+    } while (faults.failed && n < 10000);
+    CHECK(n > 10 && n < 10000);
+    fr_sys.alloc = faults.alloc;
+    fr_sys.realloc = faults.realloc;
+    end();
+}
+
 int main(void)
 {
     struct fr_err err;
@@ -495,6 +573,7 @@ int main(void)
     test_away();
     test_take_over();
     test_other_plan();
+    test_no_memory();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
 }
