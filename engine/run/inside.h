@@ -113,6 +113,7 @@ void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
 const char *run_why(struct fr_run *run, const struct fr_row *row);
 /* Why the run failed, likewise: its first failure. */
 const char *run_why_failed(struct fr_run *run);
+const char *run_why_timed_out(struct fr_run *run);
 
 /* ---- start.c ---- */
 void run_start(struct fr_run *run, const struct fr_act *act);

@@ -76,7 +76,7 @@ static enum fr_rc make_arrays(struct fr_run *run, struct fr_err *err)
 /* What both ways need once spec and id stand: plan, scheduler, the name of the folder. */
 enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err)
 {
-    struct fr_sched_opts opts = {.lent = true};
+    struct fr_sched_opts opts = {.lent = true, .timeout_ms = run->spec->timeout_ms};
     struct fr_buf dir = {0};
     enum fr_rc rc = fr_plan_make(run->spec, &run->arena, &run->plan, err);
 
@@ -91,16 +91,32 @@ enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err)
     return run->dir != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a path");
 }
 
+/* Of its timeout, on a wall clock that may have been set. */
+static enum fr_rc time_left(struct fr_run *run, int64_t *ms, struct fr_err *err)
+{
+    int64_t began = run->row.started_wall, most = run->spec->timeout_ms, left;
+    enum fr_rc rc = FR_OK;
+
+    if (most > 0 && run->row.round > 1)
+        rc = fr_store_round_began(run->env.store, run->id, &began, err);
+    left = began + most - fr_sys.wall_ms();
+    *ms = left < 0 ? 0 : left > most ? most : left;
+    return rc;
+}
+
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err)
 {
+    struct fr_event first = {.kind = kind};
     enum fr_rc rc = fr_mkdirs(run->dir, 0700, err);
 
+    if (rc == FR_OK)
+        rc = time_left(run, &first.left_ms, err);
     if (rc == FR_OK)
         rc = fr_check_unlinked(run->dir, strlen(run->home), err);
     if (rc == FR_OK)
         rc = make_exec(run, err);
     if (rc == FR_OK)
-        rc = run_queue(run, &(struct fr_event){.kind = kind}, err);
+        rc = run_queue(run, &first, err);
     return rc;
 }
 
@@ -236,6 +252,7 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
                                    .name = run->spec->name,
                                    .folder = fr_arena_dup(&run->arena, env->cwd),
                                    .state = "running",
+                                   .outcome = "",
                                    .started_wall = fr_sys.wall_ms(),
                                    .round = 1};
     for (size_t i = 0; i < opts->n_params; i++)

@@ -341,12 +341,16 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
 {
     const struct fr_run_now *now = &run->acts.v[act].run;
     int64_t wall_ms = fr_sys.wall_ms();
+    bool known = strcmp(run->row.outcome, "failed") == 0; /* the reason stands since then */
 
     run->row.state = fr_run_state_name(now->state);
     run->row.outcome = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
     run->row.round = now->round;
     run->row.ended_wall = now->state == FR_RUN_OVER ? wall_ms : 0;
-    run->row.reason = now->outcome == FR_OUT_FAILED ? run_why_failed(run) : "";
+    if (now->outcome != FR_OUT_FAILED)
+        run->row.reason = "";
+    else if (!known)
+        run->row.reason = now->timed_out ? run_why_timed_out(run) : run_why_failed(run);
     if (run->row.reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     return add_change(

@@ -73,7 +73,8 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
     case FR_CAUSE_GANG_PEER:
         return "another member of its gang ended";
     case FR_CAUSE_STOPPED:
-        return "stopped by the user";
+        return fr_sched_now(run->sched).timed_out ? "stopped: the run's timeout"
+                                                  : "stopped by the user";
     default:
         return "";
     }
@@ -106,6 +107,14 @@ static bool is_failure(const struct fr_run *run, const struct fr_row *row)
     return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
            row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
            row->cause != FR_CAUSE_GANG_PEER && !run_task_of(run, row->inst)->spec->best_effort;
+}
+
+const char *run_why_timed_out(struct fr_run *run)
+{
+    char text[24];
+
+    fr_show_duration(run->spec->timeout_ms, text);
+    return fr_arena_fmt(&run->arena, "timeout after %s", text);
 }
 
 /* The first instance to blame. Of a gang that failed because one member was lost, that member. */

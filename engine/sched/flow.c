@@ -127,7 +127,7 @@ void recount_needs(struct fr_sched *s)
 static void decide_outcome(struct fr_sched *s)
 {
     if (s->run.state == FR_RUN_CANCELLING)
-        s->run.outcome = FR_OUT_CANCELLED;
+        s->run.outcome = s->run.timed_out ? FR_OUT_FAILED : FR_OUT_CANCELLED;
     else
         s->run.outcome = s->main_bad > 0 ? FR_OUT_FAILED : FR_OUT_SUCCEEDED;
     s->run.state = FR_RUN_HOOKS;

@@ -46,13 +46,13 @@ struct task {
     uint32_t next_wait;      /* gangs that wait for the same node */
     /* gangs: one generation */
     uint32_t generation, live, prepared, held;
-    uint32_t stamp;   /* of its entry among the ready gangs */
+    uint32_t stamp;        /* of its entry among the ready gangs */
     uint32_t first_failed; /* member whose end failed the generation; NONE: none yet */
-    bool failing;     /* being stopped; the next generation waits until live is 0 */
-    bool free;        /* failed because a member had never started: no cost */
-    bool unproven;    /* a member may still live */
-    bool unit;        /* counts in max_parallel */
-    bool concluded;   /* its end was passed on */
+    bool failing;          /* being stopped; the next generation waits until live is 0 */
+    bool free;             /* failed because a member had never started: no cost */
+    bool unproven;         /* a member may still live */
+    bool unit;             /* counts in max_parallel */
+    bool concluded;        /* its end was passed on */
 };
 
 enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
@@ -102,6 +102,8 @@ struct fr_sched {
     size_t ids_at, ids_n, ids_cap;
     uint64_t random;
     int64_t margin_ms, now_ms;
+    int64_t timeout_ms; /* 0: none */
+    int64_t end_due_ms; /* RUNNING: it has timed out then; INT64_MAX: never */
     struct fr_acts *acts;
 };
 
@@ -195,6 +197,7 @@ void end_waits(struct fr_sched *s, uint32_t node); /* the timer of wait_for_node
 void cancel_run(struct fr_sched *s);
 enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err);
 void resume_run(struct fr_sched *s);
+void limit_run(struct fr_sched *s, int64_t left_ms); /* it may take so long from now on */
 void tick(struct fr_sched *s);
 
 #endif

@@ -87,6 +87,8 @@ enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opt
     s->plan = plan;
     s->reserver = NONE;
     s->random = opts != NULL ? opts->seed : 0;
+    s->timeout_ms = opts != NULL ? opts->timeout_ms : 0;
+    s->end_due_ms = INT64_MAX;
     s->margin_ms = opts != NULL && opts->lost_margin_ms > 0 ? opts->lost_margin_ms : 10000;
     s->run.round = 1;
     s->insts = zeroed(plan->n_insts, sizeof *s->insts);
@@ -344,11 +346,13 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
     switch (ev->kind) {
     case FR_EV_BEGIN:
         s->begun = true;
+        limit_run(s, s->timeout_ms);
         put_run(s);
         recount_needs(s);
         return FR_OK;
     case FR_EV_RESUME:
         s->begun = true;
+        limit_run(s, ev->left_ms);
         resume_run(s);
         return FR_OK;
     case FR_EV_TICK:
@@ -400,7 +404,9 @@ int64_t fr_sched_next_due(const struct fr_sched *s)
 {
     if (s->starved)
         return s->now_ms;
-    return s->timers.n > 0 ? (int64_t)s->timers.v[0].key : INT64_MAX;
+    int64_t due = s->timers.n > 0 ? (int64_t)s->timers.v[0].key : INT64_MAX;
+
+    return s->run.state == FR_RUN_RUNNING && s->end_due_ms < due ? s->end_due_ms : due;
 }
 
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms)

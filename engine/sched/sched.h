@@ -126,11 +126,11 @@ struct fr_run_now {
     enum fr_run_state state;
     enum fr_outcome outcome;
     uint32_t round; /* 1; one more each time the user retries: hooks run once a round */
+    bool timed_out; /* a stored row says so while CANCELLING: its outcome is FAILED already */
 };
 
 enum fr_event_kind {
-    FR_EV_BEGIN, /* first event of a new run; every instance is WAITING (no rows are given for that)
-                  */
+    FR_EV_BEGIN,  /* first event of a new run; every instance is WAITING, without a row */
     FR_EV_RESUME, /* first event after the rows were loaded; of an OVER run nothing follows */
     FR_EV_TICK,   /* time passed: due when fr_sched_next_due() is reached */
 
@@ -149,9 +149,8 @@ enum fr_event_kind {
      * not there waits connect.retry_for for it, and until the first try has ended or should have,
      * then fails with the cause unreachable (0: it waits for ever); that may be retried. Nothing is
      * concluded about attempts that may have started. */
-    FR_EV_NODE_UP,   /* connected, hello done: live attempts there are queried */
-    FR_EV_NODE_DOWN, /* unreachable; since_ms: time of its last reply, lost_after counts from there
-                      */
+    FR_EV_NODE_UP,      /* connected, hello done: live attempts there are queried */
+    FR_EV_NODE_DOWN,    /* unreachable; since_ms: of its last reply, lost_after counts from there */
     FR_EV_NODE_REFUSED, /* cannot be used (host key, login, no flownode): what is to start there
                          * fails with start_failed, without retry, until a NODE_UP; live attempts
                          * are left alone */
@@ -178,6 +177,7 @@ struct fr_event {
     bool value, failed;
     bool same_home, same_boot, unready /* PREPARED: another one follows, once it waits for go */;
     int64_t since_ms;
+    int64_t left_ms; /* RESUME: until the run has taken its timeout */
     uint32_t slots;
     bool contended;
 };
@@ -205,8 +205,7 @@ enum fr_act_kind {
     FR_ACT_STOP_OTHER, /* stop attempt `other`, which lives where ours should start; answer
                           FR_EV_CLEARED */
     FR_ACT_QUERY,      /* what became of it? Answer: PREPARED, LAUNCHED, ENDED, UNKNOWN */
-    FR_ACT_TOMBSTONE,  /* journal there that it never starts; answer: TOMBSTONED, LAUNCHED or ENDED
-                        */
+    FR_ACT_TOMBSTONE,  /* journal there that it never starts: TOMBSTONED, LAUNCHED or ENDED */
     FR_ACT_ATTACH, /* after a resume or reconnect: it lives; follow its output from what is here */
     FR_ACT_ACK,    /* its end is committed: once its log is here too, the node may forget it */
     FR_ACT_FORGET, /* it was booked, never started, and never will be */
@@ -240,6 +239,7 @@ void fr_acts_finish(struct fr_acts *acts);
 struct fr_sched_opts {
     uint64_t seed;          /* of the jitter */
     int64_t lost_margin_ms; /* added to lost_after; 0: 10 s */
+    int64_t timeout_ms;     /* of the run, from BEGIN or RETRY until its hooks; 0: none */
     bool lent;              /* slots are lent by FR_EV_SLOTS, none before the first; else those that
                              * the plan gives each node are this run's */
 };
@@ -282,7 +282,7 @@ size_t fr_sched_booked(const struct fr_sched *s);                        /* none
 
 /* What the run uses of a node, and what it would use at once if it had more slots there. */
 struct fr_demand {
-    uint32_t slots, used; /* slots: those that it may use now */
+    uint32_t slots, used;       /* slots: those that it may use now */
     uint32_t single, gang;      /* more: of tasks without a gang, of the gang whose turn it is */
     int64_t single_ms, gang_ms; /* since when the one whose turn it is has been ready */
     bool gang_first;            /* slots go to the gang before any of them goes to the others */

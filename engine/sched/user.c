@@ -41,6 +41,20 @@ void cancel_run(struct fr_sched *s)
         cancel_task(s, t);
 }
 
+void limit_run(struct fr_sched *s, int64_t left_ms)
+{
+    s->end_due_ms = s->timeout_ms > 0 ? s->now_ms + left_ms : INT64_MAX;
+}
+
+static void time_out(struct fr_sched *s)
+{
+    if (s->run.state != FR_RUN_RUNNING || s->now_ms < s->end_due_ms)
+        return;
+    s->run.timed_out = true;
+    s->run.outcome = FR_OUT_FAILED;
+    cancel_run(s);
+}
+
 /* Resets an instance to its start. What may still live is stopped first, proven. */
 static void reset_inst(struct fr_sched *s, uint32_t inst)
 {
@@ -156,7 +170,8 @@ enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err)
     }
     if ((rc = check_retry(s, task, what, above, err)) != FR_OK)
         goto out;
-    s->run = (struct fr_run_now){FR_RUN_RUNNING, FR_OUT_NONE, s->run.round + 1};
+    s->run = (struct fr_run_now){.state = FR_RUN_RUNNING, .round = s->run.round + 1};
+    limit_run(s, s->timeout_ms);
     s->stopping = false;
     put_run(s);
     for (uint32_t k = 0; k < s->plan->n_nodes; k++) {
@@ -235,6 +250,7 @@ static void resume_inst(struct fr_sched *s, uint32_t i)
 void resume_run(struct fr_sched *s)
 {
     s->stopping = s->run.state == FR_RUN_CANCELLING;
+    s->run.timed_out = s->stopping && s->run.outcome == FR_OUT_FAILED;
     s->hook_at = s->plan->n_tasks - s->plan->n_hooks;
     for (uint32_t i = 0; i < s->plan->n_insts; i++)
         s->insts[i].again = s->run.state == FR_RUN_RUNNING && s->insts[i].row.live &&
@@ -250,6 +266,7 @@ void resume_run(struct fr_sched *s)
 
 void tick(struct fr_sched *s)
 {
+    time_out(s);
     while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms) {
         struct fr_heap_entry e = fr_heap_pop(&s->timers);
         uint32_t i = e.id & ~(uint32_t)(LOST_TIMER | AWAY_TIMER);

@@ -267,6 +267,9 @@ static const struct field pipeline_fields[] = {
      .help = "Values that are never stored: asked for on control at each start."},
     {"max_parallel", SHAPE_INT, AT(fr_spec, max_parallel), .min = 1, .max = 4096, .preset = "16",
      .help = "Instances of the run at once."},
+    {"timeout", SHAPE_LIMIT, AT(fr_spec, timeout_ms), .preset = "never",
+     .help = "A run that takes longer is stopped and has failed; its hooks run. A retry has all of "
+             "the time again."},
     {"keep", SHAPE_KEEP, .object = &object_keep,
      .help = "How long ended attempts stay on nodes that do not say it."},
     {"transport", SHAPE_TRANSPORT, .choices = transport_choices, .preset = "auto",

@@ -207,11 +207,12 @@ struct fr_spec { /* owns: the arena, and with it all below */
     const struct fr_secret *secrets;
     size_t n_secrets;
     int max_parallel;               /* instances at once; default 16 */
+    int64_t timeout_ms;             /* of the whole run, hooks left out; 0: none */
     const char *rendezvous_address; /* NULL: the head's on the route from the others */
     int rendezvous_port;            /* 0: the task's own choice */
     const char *const *notes;       /* "file:line:col: note: …": likely mistakes, not refused */
     size_t n_notes;
-    const struct fr_kv *env_used;   /* what ${{ env.X }} gave, for resume: plain texts */
+    const struct fr_kv *env_used; /* what ${{ env.X }} gave, for resume: plain texts */
     size_t n_env_used;
 };
 

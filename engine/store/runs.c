@@ -80,6 +80,17 @@ enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struc
     return rc == FR_OK ? read_runs(st, SQL_RUN_OPEN, arena, out, err) : rc;
 }
 
+enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
+                                struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_ROUND_BEGAN, err, "d", run);
+
+    if (rc == FR_OK && fr_sql_next(st, SQL_ROUND_BEGAN, &rc, err))
+        *wall_ms = fr_sql_int(st, SQL_ROUND_BEGAN, 0);
+    fr_sql_end(st, SQL_ROUND_BEGAN);
+    return rc;
+}
+
 /* The first and the last id that begin with these digits. */
 static void id_range(const char *digits, struct fr_id *from, struct fr_id *to)
 {

@@ -115,6 +115,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_OUTPUT_OF] = "SELECT idx, key, value FROM output WHERE run = ? AND idx = ? ORDER BY key",
     [SQL_RUN_SPEC] = "SELECT spec_hash FROM run WHERE id = ?",
     [SQL_EVENT_LAST] = "SELECT coalesce(max(seq), 0) FROM event WHERE run = ?",
+    [SQL_ROUND_BEGAN] = "SELECT wall FROM event WHERE run = ? AND idx = -1 AND kind = 'running' "
+                        "ORDER BY seq DESC LIMIT 1",
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
     [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",

@@ -89,6 +89,9 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
 /* Those that are not over, the newest first. */
 enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err);
+/* When its newest round began: an event of the run that says `running`. */
+enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
+                                struct fr_err *err);
 /* The run that text names: an id or a unique beginning of one (4 digits or more), a number of this
  * home, or NULL for the newest. FR_NOTFOUND says what there is instead; FR_USAGE: several match. */
 enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,

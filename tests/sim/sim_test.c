@@ -313,6 +313,78 @@ static void test_full(struct world *w)
     world_finish(w);
 }
 
+/*
+ * A run may take 30 s, and its task takes 300. flowrun is killed before, so that the time is
+ * counted on from the run's begin; as the run times out; while the task is stopped; and while hooks
+ * run.
+ */
+static const char limited[] = "name: limited\n"
+                              "timeout: 30s\n"
+                              "nodes: [{name: n1, executor: local}]\n"
+                              "tasks:\n"
+                              "  long: {argv: [sim, \"300000\", \"0\"]}\n"
+                              "  next: {needs: [long], argv: [sim, \"10\", \"0\"]}\n"
+                              "on_failure: [{name: bad, argv: [sim, \"10\", \"0\"]}]\n"
+                              "on_cancel: [{name: left, argv: [sim, \"10\", \"0\"]}]\n";
+
+static const struct {
+    int64_t at_us;
+    const char *state; /* NULL: any; else committed */
+} kills[] = {{12000000, NULL}, {29999000, NULL}, {29999000, "cancelling"}, {29999000, "hooks"}};
+
+enum { KILLS = sizeof(kills) / sizeof(kills[0]) };
+
+static void begin_limited(struct world *w)
+{
+    w->restart_max_us = 2000000;
+}
+
+static void look_limited(struct world *w)
+{
+    size_t *next = w->test;
+    struct fr_buf state = {0};
+
+    w->look_us = *next == KILLS                       ? INT64_MAX
+                 : w->sim.now_us < kills[*next].at_us ? kills[*next].at_us
+                                                      : w->sim.now_us + 1000;
+    if (*next == KILLS || w->engine == NULL || w->sim.now_us < kills[*next].at_us)
+        return;
+    world_rows(w, "SELECT state FROM run", &state);
+    if (kills[*next].state == NULL ||
+        (state.p != NULL && fr_has_prefix(state.p, kills[*next].state))) {
+        world_kill_engine(w, false);
+        ++*next;
+    }
+    fr_buf_finish(&state);
+}
+
+static void test_limited(struct world *w)
+{
+    struct fr_buf rows = {0};
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        size_t next = seed % KILLS;
+
+        check_row("a run that takes too long");
+        w->look = look_limited;
+        w->test = &next;
+        CHECK(world_run(w, limited, seed, begin_limited));
+        CHECK_INT(w->outcome, FR_OUT_FAILED);
+        CHECK_INT(next, KILLS);
+        rows.n = 0;
+        world_rows(
+            w, "SELECT outcome, reason, ended_wall - started_wall BETWEEN 30000 AND 36000 FROM run",
+            &rows);
+        CHECK_TEXT(rows.p, "failed|timeout after 30.0s|1\n");
+        rows.n = 0;
+        world_rows(w, "SELECT task, state, reason FROM instance ORDER BY idx", &rows);
+        CHECK_TEXT(rows.p, "long|cancelled|stopped: the run's timeout\nnext|cancelled|\n"
+                           "bad|succeeded|\nleft|skipped|\n");
+        world_finish(w);
+    }
+    fr_buf_finish(&rows);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -326,6 +398,7 @@ int main(int argc, char **argv)
         test_lease(w);
         test_refused(w);
         test_full(w);
+        test_limited(w);
     }
     w->look = look;
     w->test = &left;

@@ -181,15 +181,20 @@ static void run_out(struct world *w)
     }
 }
 
+/* "run@limit=5000": the run may take 5 s. */
 static bool world_init(struct world *w, const char *text, const char *script, int max_parallel)
 {
+    struct fr_sched_opts opts = {.timeout_ms = 0};
+    char limit[32];
+
     memset(w, 0, sizeof *w);
     mini_make(&w->mini, text);
     if (max_parallel > 0)
         w->mini.spec.max_parallel = max_parallel;
     w->script = script;
+    opts.timeout_ms = strtol(script_word(w, limit, "run@limit"), NULL, 10);
     return CHECK(fr_plan_make(&w->mini.spec, &w->arena, &w->plan, NULL) == FR_OK) &&
-           CHECK(fr_sched_create(w->plan, NULL, &w->s, NULL) == FR_OK);
+           CHECK(fr_sched_create(w->plan, &opts, &w->s, NULL) == FR_OK);
 }
 
 static void world_finish(struct world *w)
@@ -281,9 +286,102 @@ static const struct {
     {"hooks of cancel", "a; b: a; !failure f; !cancel c; !exit e", "a@n1#1=cancel",
      "cancelled a@n1=cancelled/1 b@n1=cancelled/0 f@control=skipped/0 c@control=succeeded/1 "
      "e@control=succeeded/1"},
+    {"the run takes too long", "a; b: a; !success s; !failure f; !cancel c; !exit e",
+     "a@n1#1=hang run@limit=5000",
+     "failed a@n1=cancelled/1 b@n1=cancelled/0 s@control=skipped/0 f@control=succeeded/1 "
+     "c@control=skipped/0 e@control=succeeded/1"},
+    {"in a back-off", "a: retry=2 delay=60000", "a@n1#1=sig run@limit=5000",
+     "failed a@n1=cancelled/1"},
+    {"a gang", "a: @all gang retry=2; b", "a@n1#1=hang a@n2#1=hang a@n3#1=hang run@limit=5000",
+     "failed a@n1=cancelled/1 a@n2=cancelled/1 a@n3=cancelled/1 b@n1=succeeded/1"},
+    {"just in time", "a: retry=1 delay=4000 jitter=0", "a@n1#1=sig run@limit=5000",
+     "succeeded a@n1=succeeded/2"},
+    {"cancelled before", "a; b: a", "a@n1#1=cancel run@limit=5000",
+     "cancelled a@n1=cancelled/1 b@n1=cancelled/0"},
     {"cancel in hooks", "a; !exit e; !exit x", "e@control#1=cancel",
      "succeeded a@n1=succeeded/1 e@control=cancelled/1 x@control=cancelled/0"},
 };
+
+/* A run of one task that hangs has so long; what of it was given before a restart. */
+static void test_limit(void)
+{
+    static const struct {
+        const char *row;
+        enum fr_run_state state; /* as stored */
+        enum fr_outcome outcome;
+        int64_t left_ms, due_ms; /* given; want, counted from the resume */
+        enum fr_outcome want;
+    } rows[] = {
+        {"what is left", FR_RUN_RUNNING, FR_OUT_NONE, 300, 300, FR_OUT_FAILED},
+        {"nothing is left", FR_RUN_RUNNING, FR_OUT_NONE, 0, 0, FR_OUT_FAILED},
+        {"it had timed out", FR_RUN_CANCELLING, FR_OUT_FAILED, 0, -1, FR_OUT_FAILED},
+        {"it was being cancelled", FR_RUN_CANCELLING, FR_OUT_NONE, 0, -1, FR_OUT_CANCELLED},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fr_run_now now = {.state = rows[i].state, .outcome = rows[i].outcome, .round = 1};
+        struct fr_row row = {.state = FR_ST_RUNNING,
+                             .attempt_no = 1,
+                             .attempt = {{9}},
+                             .attempt_state = FR_ST_RUNNING,
+                             .live = true};
+        struct world w;
+
+        check_row(rows[i].row);
+        if (rows[i].state == FR_RUN_CANCELLING) {
+            row.state = row.attempt_state = FR_ST_STOPPING;
+            row.stop_cause = FR_CAUSE_STOPPED;
+        }
+        if (!world_init(&w, "a; !exit e", "a@n1#1=hang run@limit=5000", 0))
+            continue;
+        w.now_ms = 70000;
+        CHECK(fr_sched_load_run(w.s, &now, NULL) == FR_OK);
+        CHECK(fr_sched_load(w.s, &row, NULL) == FR_OK);
+        apply(&w, (struct fr_event){.kind = FR_EV_RESUME, .left_ms = rows[i].left_ms});
+        if (rows[i].due_ms > 0)
+            CHECK_INT(fr_sched_next_due(w.s), 70000 + rows[i].due_ms);
+        else
+            CHECK(fr_sched_now(w.s).state == FR_RUN_CANCELLING &&
+                  fr_sched_now(w.s).outcome ==
+                      (rows[i].want == FR_OUT_FAILED ? FR_OUT_FAILED : FR_OUT_NONE));
+        post(&w, (struct fr_event){.kind = FR_EV_TICK});
+        if (rows[i].due_ms < 0)
+            post(&w, (struct fr_event){.kind = FR_EV_ENDED,
+                                       .attempt = {{9}},
+                                       .cause = FR_CAUSE_STOPPED,
+                                       .proven = true});
+        run_out(&w);
+        CHECK(w.over);
+        CHECK_INT(fr_sched_now(w.s).outcome, rows[i].want);
+        CHECK(fr_sched_now(w.s).timed_out == (rows[i].want == FR_OUT_FAILED));
+        world_finish(&w);
+    }
+    check_row("");
+}
+
+/* A retry has all of the time again; hooks have no limit. */
+static void test_limit_again(void)
+{
+    struct world w;
+
+    check_row("a retry of what timed out");
+    if (!world_init(&w, "a; !exit e", "a@n1#1=hang a@n1#2=hang e@control#2=hang run@limit=5000", 0))
+        return;
+    post(&w, (struct fr_event){.kind = FR_EV_BEGIN});
+    run_out(&w);
+    CHECK(w.over && fr_sched_now(w.s).timed_out);
+    w.over = false;
+    w.now_ms = 600000;
+    apply(&w, (struct fr_event){.kind = FR_EV_RETRY, .task = FR_PLAN_NONE});
+    CHECK(!fr_sched_now(w.s).timed_out);
+    CHECK_INT(fr_sched_next_due(w.s), 605000);
+    run_out(&w);
+    CHECK(fr_sched_now(w.s).timed_out);
+    CHECK(!w.over && fr_sched_now(w.s).state == FR_RUN_HOOKS);
+    CHECK_INT(fr_sched_next_due(w.s), INT64_MAX);
+    world_finish(&w);
+    check_row("");
+}
 
 static void test_runs(void)
 {
@@ -376,6 +474,8 @@ int main(void)
 {
     test_jitter();
     test_runs();
+    test_limit();
+    test_limit_again();
     test_orders();
     return check_done();
 }

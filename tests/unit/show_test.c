@@ -103,7 +103,7 @@ static struct fr_note note_of(const struct step *s, int64_t seq)
         break;
     case OVER:
         note.kind = FR_NOTE_RUN;
-        note.now = (struct fr_run_now){FR_RUN_OVER, FR_OUT_SUCCEEDED, 1};
+        note.now = (struct fr_run_now){FR_RUN_OVER, FR_OUT_SUCCEEDED, 1, false};
         note.seq = seq;
         break;
     case DOWN:

@@ -53,6 +53,7 @@ static const char full[] =
     "  hook: {env: HOOK}\n"
     "  token: {command: pass show token}\n"
     "max_parallel: 4\n"
+    "timeout: 2h\n"
     "keep: {days: 3}\n"
     "transport: openssh\n"
     "rendezvous: {port: 4000}\n"

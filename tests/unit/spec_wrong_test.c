@@ -29,6 +29,9 @@ static const struct {
      "  z: {run: x, needs: [c]}\n",
      "p.yaml:3:3: tasks wait for each other: a (3:3) needs c (5:3) needs b (4:3) needs a\n"
      "p.yaml:5:27: a task has no key 'timout'; did you mean 'timeout'?"},
+    {"timeouts of a whole run", "time_limit: 5\ntimeout: 0s\ntasks: {a: {run: x}}",
+     "p.yaml:1:1: a pipeline has no key 'time_limit'; expected timeout: 30m\n"
+     "p.yaml:2:10: timeout is '0s'; expected never or a duration like 10s, above zero"},
     {"name", "name: a b\ntasks: {a: {run: x}}",
      "p.yaml:1:7: name is 'a b'; expected letters, digits, '_', '-' and '.', at most 64"},
     {"no tasks", "name: x", "p.yaml:1:1: a pipeline needs the key 'tasks'"},
