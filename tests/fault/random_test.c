@@ -68,6 +68,7 @@ struct scenario {
     struct task tasks[TASKS_MAX];
     struct fault faults[FAULTS_MAX];
     int parallel;
+    size_t runs; /* of the pipeline, at once */
     /* of one run of it */
     int next, retries;
     bool retried;
@@ -122,6 +123,7 @@ static void make_scenario(struct scenario *c, uint64_t seed)
         at += 20 + sim_draw(&s) % 900;
         c->faults[i] = (struct fault){true, make_kind(&s), at, below(&s, 4), sim_draw(&s)};
     }
+    c->runs = below(&s, 3) == 0 ? 2 + (size_t)below(&s, 2) : 1;
 }
 
 static int in_of(const struct scenario *c, int i)
@@ -331,10 +333,10 @@ static void check_outputs(struct world *w, const struct scenario *c)
 {
     struct fr_buf got = {0}, want = {0};
 
-    world_rows(w, "SELECT o.value FROM output o ORDER BY o.idx", &got);
-    for (int i = 0; i < TASKS_MAX; i++)
-        if (c->tasks[i].there && c->tasks[i].mode == OUT) {
-            expect(c, i, &want);
+    world_rows(w, "SELECT o.value FROM output o ORDER BY o.run, o.idx", &got);
+    for (int i = 0; i < TASKS_MAX * (int)c->runs; i++)
+        if (c->tasks[i % TASKS_MAX].there && c->tasks[i % TASKS_MAX].mode == OUT) {
+            expect(c, i % TASKS_MAX, &want);
             fr_buf_text(&want, "\n");
         }
     if (got.n != want.n || (got.n > 0 && memcmp(got.p, want.p, got.n) != 0))
@@ -351,6 +353,7 @@ static bool run_scenario(struct world *w, struct scenario *c)
     c->next = c->retries = 0;
     w->test = c;
     w->look = look;
+    w->runs = c->runs;
     put_pipeline(c, &yaml);
     world_run(w, yaml.p, c->seed, NULL);
     if (!w->failed) {
@@ -404,7 +407,7 @@ static void show(struct world *w, struct scenario *c)
 
     run_scenario(w, c);
     put_pipeline(c, &yaml);
-    printf("seed %llu: %s\n%s", (unsigned long long)c->seed, w->why, yaml.p);
+    printf("seed %llu, %zu runs: %s\n%s", (unsigned long long)c->seed, c->runs, w->why, yaml.p);
     for (int i = 0; i < FAULTS_MAX; i++)
         if (c->faults[i].there)
             printf("fault at step %llu: %s (%d)\n", (unsigned long long)c->faults[i].step,

@@ -233,6 +233,7 @@ enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err);
 
 /* sim_link.c: links to serve on a machine */
 enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*serve)(void *arg));
+size_t sim_links_to(const struct sim *s, const struct sim_machine *m); /* of the living engine */
 void sim_links_pump(struct sim *s);         /* moves what is due */
 int64_t sim_links_due(const struct sim *s); /* when there is something to move; INT64_MAX */
 void sim_links_orphan(struct sim *s);       /* the engine's process is gone */

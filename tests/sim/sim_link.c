@@ -328,6 +328,15 @@ enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*ser
     return FR_OK;
 }
 
+size_t sim_links_to(const struct sim *s, const struct sim_machine *m)
+{
+    size_t n = 0;
+
+    for (const struct sim_link *l = s->links; l != NULL; l = l->next)
+        n += l->m == m;
+    return n;
+}
+
 /* Something for its owner to hear. */
 static bool link_pending(const struct sim_link *l)
 {

@@ -10,6 +10,7 @@
  *   - at most one attempt of an instance succeeds, and it did exit with 0
  *   - the copy of a log at home is byte for byte what the command wrote
  *   - a file gets its name only once its bytes are safe
+ *   - the runs of a host share one link to each machine
  *   - in the end the database is sound, nothing is left running, and no file lies about of which no
  *     row knows
  *
