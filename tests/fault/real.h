@@ -44,6 +44,9 @@ long real_ask(const struct env *e, const char *sql);
  * hand. */
 void real_record(struct env *e, const struct tracer *t);
 
+/* Prints each attempt, how it ended and why. */
+void real_show(const struct env *e);
+
 /* A run has ended, disturbed or not: it came to the same, and nothing is left of it. */
 void real_check_end(const struct env *e, const struct tracer *t);
 

@@ -41,6 +41,17 @@ long real_ask(const struct env *e, const char *sql)
     return text[0] != '\0' ? strtol(text, NULL, 10) : -1;
 }
 
+void real_show(const struct env *e)
+{
+    char text[TEXT];
+
+    read_rows(e,
+              "SELECT '    ' || i.key || ' ' || a.no || ': ' || a.state || ', ' || a.cause || ', ' "
+              "|| a.reason FROM attempt a JOIN instance i ON i.idx = a.idx ORDER BY i.idx, a.no",
+              text);
+    fputs(text, stdout);
+}
+
 static bool none_twice(const struct env *e, long *ran)
 {
     char path[220], line[64], seen[RAN_MAX][64];

@@ -69,8 +69,10 @@ static void put_pipeline(const struct env *e, bool far)
 
     if (!CHECK(f != NULL))
         return;
-    /* A gang's port behind sshd is a fixed one, and others run this at the same time. */
-    fprintf(f, "name: real\nrendezvous: {port: %d}\nnodes:\n", 20000 + (int)(getpid() % 10000));
+    fputs("name: real\n", f);
+    if (far) /* a gang's port is then a fixed one, and others run this at the same time */
+        fprintf(f, "rendezvous: {port: %d}\n", 20000 + e->port % 10000);
+    fputs("nodes:\n", f);
     if (far)
         fprintf(f,
                 "  - {name: n1, address: 127.0.0.1, port: %d, user: %s, key: %s/id, known_hosts: "

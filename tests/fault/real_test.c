@@ -119,8 +119,10 @@ static bool one(struct env *e, enum tracer_kind kind, long point, struct tracer 
     left_cgroup_make(name, e->cgroup);
     t->cgroup = e->cgroup;
     bool ok = run_case(e, t);
-    if (check_counts.failed > before)
+    if (check_counts.failed > before) {
         show_out(e);
+        real_show(e);
+    }
     if (!e->keep)
         remove_tree(e->dir);
     return ok;
