@@ -215,7 +215,7 @@ enum fr_rc fr_problem_read(int status, struct fr_str body, struct fr_issues *iss
     const char *detail;
 
     if (fr_json_parse(body, "answer", &doc, NULL) != FR_OK ||
-        (detail = json_string_value(json_object_get(doc, "detail"))) == NULL) {
+        (detail = json_string_value(json_object_get(doc, "detail"))) == NULL || detail[0] == '\0') {
         json_decref(doc);
         return fr_fail(err, FR_PROTO, "the host answered %d (%s) and does not say why", status,
                        fr_status_phrase(status));

@@ -38,14 +38,15 @@ static void dispatch(struct reader *r)
 
 static void take_field(struct fr_sse *s, struct fr_str name, struct fr_str value)
 {
+    bool has_nul = memchr(value.p, '\0', value.n) != NULL;
     int64_t ms;
 
     if (fr_str_is(name, "data")) {
         fr_buf_add(&s->data, value.p, value.n);
         fr_buf_add(&s->data, "\n", 1);
-    } else if (fr_str_is(name, "event")) {
+    } else if (fr_str_is(name, "event") && !has_nul) {
         set(&s->event, value);
-    } else if (fr_str_is(name, "id") && memchr(value.p, '\0', value.n) == NULL) {
+    } else if (fr_str_is(name, "id") && !has_nul) {
         set(&s->id, value);
     } else if (fr_str_is(name, "retry") && value.n > 0 && value.p[0] >= '0' && value.p[0] <= '9' &&
                fr_parse_i64(value, &ms, NULL) == FR_OK) {

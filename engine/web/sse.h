@@ -1,6 +1,7 @@
 /*
  * Reads a stream of server-sent events (WHATWG HTML, 9.2.6), given in pieces of any size. Pure.
- * Comments are skipped; an event that the end of the stream cuts is not delivered.
+ * Comments are skipped; an event that the end of the stream cuts is not delivered. A name or an id
+ * with a NUL is ignored.
  */
 #ifndef FR_WEB_SSE_H
 #define FR_WEB_SSE_H

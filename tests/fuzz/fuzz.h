@@ -64,6 +64,10 @@ void fuzz_serve_seeds(void (*put)(void *arg, const char *name, struct fr_str byt
 void fuzz_journal(struct fr_str in);
 void fuzz_journal_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg);
 void fuzz_mask(struct fr_str in);
+/* web.c */
+void fuzz_request(struct fr_str in);
+void fuzz_answer(struct fr_str in);
+void fuzz_events(struct fr_str in);
 /* engine.c */
 void fuzz_engine(struct fr_str in);
 void fuzz_engine_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg);

@@ -422,6 +422,7 @@ static void foreign_problems(void)
                                        "{}",
                                        "[]",
                                        "{\"detail\":7}",
+                                       "{\"detail\":\"\",\"code\":\"usage\"}",
                                        "\"detail\"",
                                        "{\"detail\":\"x\",\"code\":\"nonsense\"}"};
     struct fr_issues out = {0};
