@@ -28,7 +28,7 @@ static void end_soon(struct conn *c)
 
 static void want(struct conn *c)
 {
-    bool reads = !c->eof && (!c->last || c->streaming);
+    bool reads = !c->eof && (c->state != CONN_ANSWER || !c->last || c->streaming);
 
     fr_loop_want(c->server->loop, c->watch,
                  (reads ? FR_LOOP_READ : 0) | (conn_queued(c) > 0 ? FR_LOOP_WRITE : 0));
@@ -63,6 +63,8 @@ void conn_flush(struct conn *c)
         fr_buf_cut(&c->out, c->written);
         c->written = 0;
     }
+    if (c->out.n == 0)
+        fr_buf_finish(&c->out); /* a reader that waits for events holds no memory */
     if (c->state == CONN_ANSWER)
         set_drain_due(c);
     want(c);
@@ -103,7 +105,6 @@ static void next_request(struct conn *c)
     c->state = CONN_HEAD;
     c->looked = 0;
     fr_buf_finish(&c->head_text);
-    fr_buf_finish(&c->out);
     if (c->in.n == 0)
         fr_buf_finish(&c->in);
     web_due(c, c->in.n > 0 ? c->server->times.head : c->server->times.idle);

@@ -164,7 +164,8 @@ static void sizes(void)
 
     check_row("the largest body");
     r = reader_open(&b);
-    reader_say(&r, "POST / HTTP/1.1\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n" END);
+    reader_say(&r, "POST / HTTP/1.1\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n"
+                   "Connection: close\r\n" END);
     reader_until(&r, "HTTP/1.1 100");
     reader_send(&r, filler, 1 << 20);
     reader_until(&r, "HTTP/1.1 200");
