@@ -235,6 +235,8 @@ static void read_input(struct srv *s)
         s->over = true;
     if (k > 0) {
         s->received_ms = fr_sys.mono_ms();
+        s->before_ms = s->read_ms;
+        s->read_ms = fr_sys.boot_ms();
         fr_wire_feed(&s->in, piece, (size_t)k);
     }
     fr_sys.free(piece);
@@ -400,6 +402,7 @@ static enum fr_rc begin(struct srv *s, struct fr_err *err)
     fr_sys.set_nonblock(s->a->in, true);
     fr_sys.set_nonblock(s->a->out, true);
     s->received_ms = fr_sys.mono_ms();
+    s->read_ms = s->before_ms = fr_sys.boot_ms();
     s->look_ms = s->received_ms + SRV_LOOK_MS;
     send_hello(s);
     return FR_OK;

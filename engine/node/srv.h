@@ -127,6 +127,8 @@ struct srv {
     bool alone;             /* the lock is: nothing is started */
     int64_t alone_until_ms; /* then it is shared again */
     int64_t received_ms;
+    int64_t read_ms, before_ms; /* boot_ms of the last two reads: what came by the last one was
+                                 * sent to us behind the one before */
     int64_t look_ms; /* the next look for a newer connection */
     int64_t sync_ms; /* INT64_MAX: the journal is clean */
     struct srv_live *lives;

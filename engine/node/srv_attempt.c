@@ -158,6 +158,11 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
         srv_fail(s, &err);
     } else if (a->launched) {
         answer(s, p->attempt); /* by a supervisor that was late */
+    } else if (p->request.lease_ms > 0 &&
+               fr_sys.boot_ms() - s->before_ms >= p->request.lease_ms) {
+        /* serve was held up: whoever sent this may count the attempt as lost by now */
+        fr_fail(&err, FR_STOPPED, "a start waited here for longer than its lease");
+        srv_fail(s, &err);
     } else {
         srv_start(s, p, at);
     }

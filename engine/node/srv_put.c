@@ -99,11 +99,14 @@ static enum fr_rc open_put(struct srv_put *p, struct fr_err *err)
     return p->fd >= 0 ? FR_OK : fr_fail_errno(err, errno, "cannot make %s", p->tmp);
 }
 
+/* Synced now, not before it was hashed: another connection may write the same bytes to it. */
 static enum fr_rc keep_put(struct srv_put *p, struct fr_err *err)
 {
     char *slash = strrchr(p->path, '/');
     enum fr_rc rc;
 
+    if (fr_sys.fdatasync(p->fd) != 0)
+        return fr_fail_errno(err, errno, "cannot write %s", p->tmp);
     *slash = '\0';
     rc = fr_mkdirs(p->path, 0700, err);
     *slash = '/';
@@ -284,8 +287,6 @@ void srv_put_end(struct srv *s, uint64_t ref)
     if (p->at != p->size)
         rc = fr_fail(&p->err, FR_PROTO, "%s ended at byte %llu of %llu", p->path,
                      (unsigned long long)p->at, (unsigned long long)p->size);
-    else if (fr_sys.fdatasync(p->fd) != 0)
-        rc = fr_fail_errno(&p->err, errno, "cannot write %s", p->tmp);
     else
         rc = fr_hash_open(p->tmp, &p->hash, &p->err);
     if (rc == FR_OK)
