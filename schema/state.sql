@@ -189,6 +189,8 @@ ALTER TABLE event2 RENAME TO event;
 
 -- @version 3
 
+DROP TABLE request; -- requests go to the host
+
 ALTER TABLE home ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0; -- of the newest host; it fences those before
 ALTER TABLE run ADD COLUMN host INTEGER NOT NULL DEFAULT 0;   -- epoch of the host that drives it; 0: nobody
 ALTER TABLE run ADD COLUMN origin TEXT NOT NULL DEFAULT 'cli'; -- cli | api | schedule | backfill | retry

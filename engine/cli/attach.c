@@ -11,9 +11,10 @@
 #include <sys/inotify.h>
 
 enum {
-    LOOK_MS = 20,  /* between two looks, at least */
-    TICK_MS = 500, /* … and at most: whether somebody drives the run is told by nobody */
-    POLL_MS = 100, /* the same where nothing tells of writes */
+    LOOK_MS = 20,   /* between two looks, at least */
+    TICK_MS = 500,  /* … and at most: whether somebody drives the run is told by nobody */
+    POLL_MS = 100,  /* the same where nothing tells of writes */
+    LEFT_MS = 3000, /* nobody drives the run for so long: it is left */
 };
 
 struct attach {
@@ -26,8 +27,9 @@ struct attach {
     int fd; /* inotify; -1: none */
     struct fr_watch *written;
     struct fr_timer *pause, *tick;
-    bool due, ticked; /* a look, the one of a tick */
-    bool driven;      /* somebody drives the run */
+    bool due, ticked;  /* a look, the one of a tick */
+    bool driven;       /* somebody drives the run */
+    int64_t driven_ms; /* when that was last seen */
     bool leave;
     const char *why;
 };
@@ -148,6 +150,21 @@ static enum fr_rc set_up(struct attach *a, const char *run, const struct cli_sho
     return rc;
 }
 
+/* Whether somebody drives the run; a follower may take it over from a host that went. */
+static bool is_driven(struct attach *a)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    char id[FR_ID_TEXT];
+    int64_t now = fr_sys.mono_ms();
+
+    fr_id_text(cli_follow_row(a->f)->id, id);
+    if (fr_store_run_find(a->st, id, &arena, &row, NULL) != FR_OK || cli_is_driven(a->st, &row))
+        a->driven_ms = now;
+    fr_arena_finish(&arena);
+    return now < a->driven_ms + LEFT_MS;
+}
+
 /* Takes a slice of what is new. *end: there is nothing to wait for. */
 static enum fr_rc look(struct attach *a, bool *more, bool *end, struct fr_err *err)
 {
@@ -155,7 +172,7 @@ static enum fr_rc look(struct attach *a, bool *more, bool *end, struct fr_err *e
     enum fr_rc rc = FR_OK;
 
     if (a->ticked) { /* asked first: what it wrote before its end is then read below */
-        a->driven = fr_home_owned(fr_store_home(a->st), cli_follow_row(a->f)->id);
+        a->driven = is_driven(a);
         rc = cli_follow_nodes(a->f, err);
     }
     a->due = a->ticked = false;
@@ -224,7 +241,7 @@ static void finish(struct attach *a)
 static enum cli_exit attach(const char *run, const struct cli_show_opts *how)
 {
     struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
-    struct attach a = {.fd = -1, .driven = true};
+    struct attach a = {.fd = -1, .driven = true, .driven_ms = fr_sys.mono_ms()};
     struct fr_err err = {0};
     enum cli_exit code;
     enum fr_rc rc = set_up(&a, run, how, &err);

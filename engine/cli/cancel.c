@@ -1,5 +1,5 @@
-/* cancel asks the owner of a run to stop the run's tasks and waits until they have ended. A run
- * without an owner is taken over first. */
+/* cancel asks the home's host to stop the tasks of a run and waits until they have ended. Where
+ * there is no host, it is the host until then. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -8,45 +8,7 @@
 
 #include <string.h>
 
-enum { ANSWER_MS = 10000, LOOK_MS = 20, LOOK_MAX_MS = 500 };
-
-/* Waits until the owner has answered request id. *gone: the owner ended before it answered. */
-static enum fr_rc wait_answer(struct fr_store *st, struct fr_id run, int64_t id, bool *gone,
-                              struct fr_err *err)
-{
-    int64_t until = fr_sys.mono_ms() + ANSWER_MS;
-
-    for (;;) {
-        struct fr_arena arena = {0};
-        const char *answer = NULL;
-        bool owned = fr_home_owned(fr_store_home(st), run); /* asked first */
-        enum fr_rc rc = fr_store_request_answer(st, id, &arena, &answer, err);
-
-        if (rc == FR_OK && answer != NULL && strcmp(answer, "ok") != 0)
-            rc = fr_fail(err, FR_USAGE, "the owner of the run refuses: %s", answer);
-        fr_arena_finish(&arena);
-        *gone = answer == NULL && !owned;
-        if (rc != FR_OK || answer != NULL || *gone)
-            return rc;
-        if (fr_sys.mono_ms() > until)
-            return fr_fail(err, FR_TIMEOUT,
-                           "the owner of the run does not answer; it reads the request when it "
-                           "goes on");
-        fr_sys.poll(NULL, 0, LOOK_MS);
-    }
-}
-
-enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row *req, bool *gone,
-                   struct fr_err *err)
-{
-    enum fr_rc rc;
-
-    req->asked_wall = fr_sys.wall_ms();
-    rc = fr_store_request_add(st, run, req, err);
-    if (rc == FR_OK) /* a new owner reads all requests before it listens */
-        (void)fr_home_notify(fr_store_home(st), run, NULL);
-    return rc == FR_OK ? wait_answer(st, run, req->id, gone, err) : rc;
-}
+enum { LOOK_MS = 20, LOOK_MAX_MS = 500 };
 
 struct cancel {
     struct fr_store *st;
@@ -96,7 +58,7 @@ static enum fr_rc name_unreachable(struct cancel *c, struct fr_err *err)
     return rc;
 }
 
-/* Takes over a run without an owner and stops its tasks. *busy: another process was faster. */
+/* Is the host, takes the run over and stops its tasks. *busy: another process was faster. */
 static int stop_here(struct cancel *c, bool *busy)
 {
     char id[FR_ID_TEXT];
@@ -106,18 +68,23 @@ static int stop_here(struct cancel *c, bool *busy)
     struct fr_run *r = NULL;
     struct fr_err err = {0};
     int code = CLI_OK;
-    enum fr_rc rc = cli_drive_init(
-        &d, &(struct cli_show_opts){.json = c->json, .quiet = true}, &err);
+    enum fr_rc rc =
+        cli_drive_init(&d, &(struct cli_show_opts){.json = c->json, .quiet = true}, &err);
 
     fr_id_text(c->run.id, id);
     if (rc == FR_OK)
-        rc = fr_run_resume(&d.env, &ro, &r, &issues, &err);
+        rc = cli_lead(&d, &err);
     *busy = rc == FR_BUSY;
+    if (rc == FR_OK) {
+        struct fr_host_own own = {cli_shell(d.paths.cwd), cli_show_view(d.show)};
+
+        rc = fr_host_resume(d.host, &ro, &own, &r, &issues, &err);
+    }
     if (rc == FR_OK) {
         fr_run_cancel(r);
         code = cli_drive(&d, r);
         code = code == CLI_CANCELLED || code == CLI_FAILED ? CLI_OK : code;
-    } else if (rc != FR_BUSY) {
+    } else if (!*busy) {
         code = cli_fail_issues(&issues, &err);
     }
     cli_drive_finish(&d);
@@ -125,34 +92,47 @@ static int stop_here(struct cancel *c, bool *busy)
     return code;
 }
 
-/* Waits until all tasks have ended, whoever owns the run. */
+/* Asks the host. *gone: there is none any more, or it went before it answered. */
+static enum fr_rc ask_host(struct cancel *c, bool *gone, struct fr_err *err)
+{
+    char path[64], id[FR_ID_TEXT];
+    enum fr_rc rc;
+
+    fr_id_text(c->run.id, id);
+    snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", id);
+    rc = cli_ask(fr_store_home(c->st), &(struct cli_question){.method = "POST", .path = path}, NULL,
+                 err);
+    *gone = rc == FR_UNREACHABLE;
+    return *gone ? FR_OK : rc;
+}
+
+/* Waits until all tasks have ended, whoever drives the run. */
 static enum fr_rc wait_stopped(struct cancel *c, int *code, struct fr_err *err)
 {
-    bool asked = false, busy;
+    bool asked = false, busy = false, gone = false;
     int64_t pause = LOOK_MS;
+    struct fr_home_who host;
     enum fr_rc rc = FR_OK;
 
     c->hooks = strcmp(c->run.state, "hooks") == 0;
     while (rc == FR_OK && *code == CLI_OK && !stopped(c)) {
-        if (!fr_home_owned(fr_store_home(c->st), c->run.id)) {
+        if (fr_home_leader(fr_store_home(c->st), &host, NULL) != FR_OK) {
             asked = false;
             *code = stop_here(c, &busy);
-        } else if (!asked) {
-            struct fr_request_row req = {.kind = "cancel"};
-            bool gone = false;
-
-            rc = cli_ask(c->st, c->run.id, &req, &gone, err);
-            if (rc == FR_USAGE && look(c, NULL) == FR_OK && stopped(c))
+        } else if (!asked || !cli_is_driven(c->st, &c->run)) {
+            rc = ask_host(c, &gone, err);
+            if (rc == FR_BUSY && look(c, NULL) == FR_OK && stopped(c))
                 return FR_OK; /* the run ended meanwhile */
+            if (rc == FR_OK && !gone && !asked && !c->json)
+                fr_print("run %lld is being cancelled by its host\n", (long long)c->run.no);
             asked = rc == FR_OK && !gone;
-            if (asked && !c->json)
-                fr_print("run %lld is being cancelled by its owner\n", (long long)c->run.no);
         } else {
-            fr_sys.poll(NULL, 0, (int)pause);
             pause = pause * 5 / 4 < LOOK_MAX_MS ? pause * 5 / 4 : LOOK_MAX_MS;
             if (pause == LOOK_MAX_MS)
                 rc = name_unreachable(c, err);
         }
+        if (rc == FR_OK && (!asked || pause > LOOK_MS))
+            fr_sys.poll(NULL, 0, (int)pause);
         if (rc == FR_OK)
             rc = look(c, err);
     }
@@ -228,7 +208,7 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 1, &err);
     if (rc == FR_OK)
-        rc = cli_store(&c.st, &err);
+        rc = cli_store_read(&c.st, &err);
     if (rc == FR_OK)
         rc = cli_pick_run(c.st, args.n > 0 ? args.v[0] : NULL, CLI_PICK_CANCEL, &c.arena, &c.run,
                           &err);

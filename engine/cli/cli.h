@@ -9,6 +9,7 @@
 #include "engine/cli/out.h"
 #include "engine/host/host.h"
 #include "engine/run/run.h"
+#include "engine/web/server.h"
 
 #include <stdio.h>
 
@@ -19,7 +20,7 @@ enum cli_exit {
     CLI_USAGE = 2,       /* wrong input: a file, flag, value or name */
     CLI_CANCELLED = 3,   /* the run was cancelled */
     CLI_LEFT = 4,        /* left before the end; tasks go on, `flowrun resume` takes over */
-    CLI_OWNED = 5,       /* another process owns the run */
+    CLI_OWNED = 5,       /* another process is in the way */
     CLI_UNREACHABLE = 6, /* a node could not be reached or used */
     CLI_HOME = 7,        /* the state folder or its disk */
     CLI_INTERNAL = 8     /* a fault of flowrun itself */
@@ -87,10 +88,14 @@ void cli_paths_finish(struct cli_paths *p);
 /* For fr_run_env.program; arg is a struct cli_paths. */
 enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
 
-/* Finds the home, makes it, opens its store. */
-enum fr_rc cli_store(struct fr_store **out, struct fr_err *err);
-enum fr_rc cli_store_read(struct fr_store **out,
-                          struct fr_err *err); /* for commands that only read */
+/* Finds the home and makes it: its path, without links. */
+enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err);
+/* Its store for writing, without a host: *lock_fd keeps others from being it, and is closed behind
+ * the store. FR_BUSY: another process is the host. */
+enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err);
+void cli_store_close(struct fr_store *st, int lock_fd); /* NULL and -1 are fine */
+/* Its store, for reading. */
+enum fr_rc cli_store_read(struct fr_store **out, struct fr_err *err);
 
 struct fr_config;
 
@@ -103,8 +108,10 @@ enum fr_rc cli_config(const char *file, struct fr_config **out, struct fr_issues
 struct fr_inst_row;
 struct fr_run_row;
 
-/* State of a run in a word: "left" when no process owns it. */
-const char *cli_run_word(const struct fr_store *st, const struct fr_run_row *row);
+/* Whether a host drives the run now. */
+bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row);
+/* State of a run in a word: "left" when nobody drives it. */
+const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row);
 /* Date and time; duration up to now when ended is 0. "-": not begun. */
 void cli_date(int64_t wall_ms, char out[32]);
 void cli_took(int64_t started_wall, int64_t ended_wall, char out[24]);
@@ -115,15 +122,15 @@ bool cli_has_failed(const struct fr_inst_row *row);
 /* ---- which run (pick.c) ---- */
 
 enum cli_pick {
-    CLI_PICK_RESUME,  /* runs that are not over and that nobody owns */
-    CLI_PICK_ABANDON, /* for resume --abandon: those that somebody owns, too */
+    CLI_PICK_RESUME,  /* runs that are not over and that nobody drives */
+    CLI_PICK_ABANDON, /* for resume --abandon: those that somebody drives, too */
     CLI_PICK_CANCEL,  /* likewise */
     CLI_PICK_ATTACH,  /* likewise */
 };
 
 /* The run that given names, as fr_store_run_find(). NULL: the only one that can be acted on, which
  * is said on stderr; of several the user chooses on a terminal, else they are listed. FR_USAGE,
- * FR_NOTFOUND; FR_BUSY: another flowrun owns the only one. */
+ * FR_NOTFOUND; FR_BUSY: another flowrun drives the only one. */
 enum fr_rc cli_pick_run(struct fr_store *st, const char *given, enum cli_pick act,
                         struct fr_arena *arena, struct fr_run_row *out, struct fr_err *err);
 
@@ -155,6 +162,8 @@ enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struc
 /* The same for a run of another process, before its first note. Borrows plan. */
 enum fr_rc cli_show_begin_stored(struct cli_show *show, const struct fr_run_row *row,
                                  const struct fr_plan *plan, struct fr_err *err);
+/* What happened before the user asked is known, not shown: the note is taken silently. */
+void cli_show_learn(struct cli_show *show, const struct fr_note *note);
 /* Shows what the note says; cli_show_view() calls it, a follower does. */
 void cli_show_note(struct cli_show *show, const struct fr_note *note);
 void cli_show_end(struct cli_show *show);
@@ -166,33 +175,84 @@ void cli_add_json(struct fr_buf *out, json_t *doc);
 /* Prints that line. */
 void cli_put_json(json_t *doc);
 
-/* ---- driving (drive.c) ---- */
+/* ---- a process that shows a run, as the home's host or not (drive.c) ---- */
 
 struct cli_drive {
     struct cli_paths paths;
-    struct fr_store *store;
+    struct fr_buf home; /* the path */
     struct fr_loop loop;
-    struct fr_host *host;
-    struct fr_nodes *nodes;
     struct cli_out *out; /* all that is printed meanwhile */
     struct cli_show *show;
-    struct fr_run_env env;
+    bool shown; /* the run's first lines are, its last ones are not */
+    /* As the home's host; else NULL and -1. */
+    int lock_fd;
+    struct fr_store *store;
+    struct fr_host *host;
+    struct fr_api api;
+    struct fr_server *server;
+    /* Signals. */
+    struct fr_watch *watches[3];
+    struct fr_timer *stop_timer; /* armed by the first Ctrl-C */
+    void (*stop)(void *arg);     /* stops all tasks of the run */
+    void *stop_arg;
+    int64_t run_no;
+    int interrupts;
+    bool stopping; /* stop was called */
+    bool leave;    /* and why */
+    const char *why;
 };
 
-/* Loop, store, paths and view for a run. Of how: json, quiet, verbose. */
+/* Paths, loop and view. Of how: json, quiet, verbose. */
 enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err);
-/* Turns the run to its end, or until the user leaves; then drops it. */
-enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 void cli_drive_finish(struct cli_drive *d);
 
-/* ---- asking the owner of a run (cancel.c) ---- */
+/* Becomes the home's host. FR_BUSY: another process is. */
+enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err);
+void cli_unlead(struct cli_drive *d);
+/* As the host: turns the run to its end, or until the user leaves; then drops it and is the host no
+ * more. */
+enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 
-struct fr_request_row;
+/* From now on the first Ctrl-C calls stop for run no, the second leaves. NULL: any signal leaves.
+ */
+void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void *arg);
+/* Says that the user left, and what goes on. */
+enum cli_exit cli_left(const struct cli_drive *d);
 
-/* Sends req and waits until the owner has answered. *gone: the owner ended before; the next owner
- * reads req. FR_TIMEOUT; FR_USAGE: the owner refuses, err says why. */
-enum fr_rc cli_ask(struct fr_store *st, struct fr_id run, struct fr_request_row *req, bool *gone,
+/* This process's own shell. */
+struct fr_run_shell cli_shell(const char *cwd);
+
+/* ---- asking the host (ask.c) ---- */
+
+struct cli_question {
+    const char *method, *path; /* "POST", "/api/v1/runs" */
+    json_t *body;              /* borrows; NULL: none */
+};
+
+/* One request to the host of home. FR_UNREACHABLE: it has none, or it went; else what the host
+ * answers, and FR_DENIED or FR_UNSUPPORTED where this process may not ask it. *answer: the caller's
+ * to drop; NULL: not wanted. */
+enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **answer,
                    struct fr_err *err);
+/* Whether there is a host that this process may ask, likewise. */
+enum fr_rc cli_may_ask(const char *home, struct fr_err *err);
+struct cli_client;
+struct client_answer;
+/* One request on a client (client.h); *answer is to be finished in any case. */
+enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,
+                        struct client_answer *answer, struct fr_err *err);
+
+/* ---- beginning or going on with a run, wherever its host is (go.c) ---- */
+
+struct cli_wish {
+    const struct fr_submit *submit; /* NULL: resume */
+    struct fr_resume_opts resume;
+    char id[FR_ID_TEXT]; /* of the run, once it is known */
+};
+
+/* Hands the run to the home's host and shows it, or is the host; when the host goes, becomes it or
+ * follows the next. Reports errors itself. The view is gone behind it. */
+enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish);
 
 /* ---- commands ---- */
 

@@ -1,160 +1,202 @@
-/* Turning a run to its end, and what Ctrl-C means meanwhile. */
+/* This process as the home's host: turning its run to its end, and what Ctrl-C means meanwhile. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/store/home.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STOP_MS = 1000 }; /* between the first Ctrl-C and its effect: time for the second */
 
-struct driver {
-    struct cli_drive *d;
-    struct fr_run *run;
-    struct fr_timer *stop; /* armed by the first Ctrl-C */
-    int interrupts;
-    bool stopping;
-    bool leave;
-    const char *why;
-};
-
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+static const char *own_env(void *self, const char *name)
+{
+    (void)self;
+    return getenv(name);
+}
+
+struct fr_run_shell cli_shell(const char *cwd)
+{
+    return (struct fr_run_shell){cwd, own_env, NULL};
+}
+
+/* ---- Ctrl-C ---- */
+
+static void on_stop(void *arg)
+{
+    struct cli_drive *d = arg;
+
+    d->stopping = true;
+    d->stop(d->stop_arg);
+}
+
+static void on_signal(void *arg, int signo)
+{
+    struct cli_drive *d = arg;
+
+    if (signo == SIGINT && d->stop != NULL && d->interrupts++ == 0) {
+        cli_show_say(d->show, "stopping all tasks of run %lld; Ctrl-C again leaves them running",
+                     (long long)d->run_no);
+        fr_loop_arm_in(&d->loop, d->stop_timer, STOP_MS);
+        return;
+    }
+    d->leave = true;
+    d->why = signo == SIGINT ? "Ctrl-C twice" : strsignal(signo);
+}
+
+static enum fr_rc watch_signals(struct cli_drive *d, struct fr_err *err)
+{
+    enum fr_rc rc = fr_loop_timer(&d->loop, on_stop, d, &d->stop_timer);
+
+    for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
+        rc = fr_loop_signal(&d->loop, signals[i], on_signal, d, &d->watches[i]);
+    return rc == FR_OK ? FR_OK : fr_fail(err, rc, "no memory to wait for signals");
+}
+
+void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void *arg)
+{
+    d->run_no = no;
+    d->stop = stop;
+    d->stop_arg = arg;
+    if (stop == NULL && d->stop_timer != NULL)
+        fr_loop_arm(&d->loop, d->stop_timer, -1);
+}
+
+enum cli_exit cli_left(const struct cli_drive *d)
+{
+    if (d->stopping)
+        cli_show_say(d->show,
+                     "left (%s): tasks were already asked to stop, and do so by themselves; "
+                     "'flowrun resume %lld' takes over until they have",
+                     d->why, (long long)d->run_no);
+    else
+        cli_show_say(d->show,
+                     "left (%s): tasks go on; 'flowrun resume %lld' takes over, "
+                     "'flowrun cancel %lld' stops them",
+                     d->why, (long long)d->run_no, (long long)d->run_no);
+    return CLI_LEFT;
+}
+
+/* ---- the process ---- */
 
 enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err)
 {
     struct cli_show_opts so = *how;
     enum fr_rc rc = cli_paths_find(&d->paths, err);
 
+    d->lock_fd = -1;
     if (rc == FR_OK)
-        rc = cli_store(&d->store, err);
+        rc = cli_home(&d->home, err);
     if (rc == FR_OK)
         rc = fr_loop_event_create(&d->loop, err);
-    if (rc == FR_OK)
-        rc = fr_host_create(&d->loop, d->store, &d->host, err);
-    if (rc == FR_OK)
-        rc = fr_nodes_create(&d->nodes,
-                             &(struct fr_nodes_args){.loop = &d->loop,
-                                                     .control = fr_store_home_id(d->store),
-                                                     .flownode_dir = d->paths.flownode_dir,
-                                                     .home = fr_store_home(d->store)},
-                             err);
     if (rc == FR_OK)
         rc = cli_out_create(&d->out, &d->loop, how->json, err);
     so.loop = &d->loop;
     so.out = d->out;
     if (rc == FR_OK)
         rc = cli_show_create(&d->show, &so, err);
-    if (rc != FR_OK)
-        return rc;
-    d->env = (struct fr_run_env){.loop = &d->loop,
-                                 .store = d->store,
-                                 .view = cli_show_view(d->show),
-                                 .nodes = d->nodes,
-                                 .self = d->paths.self,
-                                 .program = cli_program,
-                                 .program_arg = &d->paths,
-                                 .cwd = d->paths.cwd};
-    return FR_OK;
+    return rc == FR_OK ? watch_signals(d, err) : rc;
 }
 
 void cli_drive_finish(struct cli_drive *d)
 {
-    bool leave = false;
-
+    cli_on_stop(d, 0, NULL, NULL); /* from now on a signal ends the wait for the reader */
+    cli_unlead(d);
     cli_show_destroy(d->show);
     if (d->out != NULL)
-        cli_out_drain(d->out, &leave); /* what went wrong before the run, or behind it */
+        cli_out_drain(d->out, &d->leave); /* what went wrong before the run, or behind it */
     cli_out_destroy(d->out);
-    fr_host_destroy(d->host);
-    fr_nodes_destroy(d->nodes);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (d->watches[i] != NULL)
+            fr_loop_unwatch(&d->loop, &d->watches[i]);
+    if (d->stop_timer != NULL)
+        fr_loop_untimer(&d->loop, &d->stop_timer);
     fr_loop_destroy(&d->loop);
-    fr_store_close(d->store);
     cli_paths_finish(&d->paths);
+    fr_buf_finish(&d->home);
 }
 
-static void on_stop(void *arg)
+/* ---- the host ---- */
+
+enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
 {
-    struct driver *dr = arg;
+    struct fr_nodes_args links = {.flownode_dir = d->paths.flownode_dir};
+    struct fr_run_env env = {
+        .loop = &d->loop, .self = d->paths.self, .program = cli_program, .program_arg = &d->paths};
+    struct fr_buf sock = {0};
+    enum fr_rc rc = fr_home_lead(d->home.p, &d->lock_fd, err);
 
-    dr->stopping = true;
-    fr_run_cancel(dr->run);
-}
-
-static void on_signal(void *arg, int signo)
-{
-    struct driver *dr = arg;
-
-    if (signo == SIGINT && dr->run != NULL && dr->interrupts++ == 0) {
-        cli_show_say(dr->d->show,
-                     "stopping all tasks of run %lld; Ctrl-C again leaves them running",
-                     (long long)fr_run_no(dr->run));
-        fr_loop_arm_in(&dr->d->loop, dr->stop, STOP_MS);
-        return;
+    if (rc != FR_OK)
+        return rc;
+    rc = fr_store_open(d->home.p, &d->store, err);
+    env.store = d->store;
+    if (rc == FR_OK)
+        rc = fr_host_create(&env, &links, &d->host, err);
+    fr_home_sock(d->home.p, &sock);
+    if (rc == FR_OK && sock.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (rc == FR_OK) {
+        d->api = fr_host_api(d->host);
+        rc = fr_server_create(&d->loop, sock.p, &d->api, &d->server, err);
     }
-    dr->leave = true;
-    dr->why = signo == SIGINT ? "Ctrl-C twice" : strsignal(signo);
+    fr_buf_finish(&sock);
+    if (rc == FR_NOTFOUND)
+        err->rc = rc = FR_IO; /* of the home, not of what was asked for */
+    if (rc != FR_OK)
+        cli_unlead(d);
+    return rc;
 }
 
-static enum cli_exit turn_it(struct driver *dr, struct fr_err *err)
+void cli_unlead(struct cli_drive *d)
 {
-    struct fr_run *run = dr->run;
+    fr_server_destroy(d->server);
+    fr_host_destroy(d->host);
+    fr_store_close(d->store);
+    if (d->lock_fd >= 0)
+        fr_sys.close(d->lock_fd);
+    d->server = NULL;
+    d->host = NULL;
+    d->store = NULL;
+    d->lock_fd = -1;
+}
 
-    while (!fr_run_over(run) && !dr->leave) {
-        cli_out_flush(dr->d->out);
-        if (fr_host_turn(dr->d->host, err) != FR_OK) {
-            cli_fail(err);
-            cli_show_say(dr->d->show, "tasks go on; 'flowrun resume %lld' takes over",
+static enum cli_exit turn_it(struct cli_drive *d, struct fr_run *run)
+{
+    struct fr_err err = {0};
+
+    while (!fr_run_over(run) && !d->leave) {
+        cli_out_flush(d->out);
+        if (fr_host_turn(d->host, &err) != FR_OK) {
+            cli_fail(&err);
+            cli_show_say(d->show, "tasks go on; 'flowrun resume %lld' takes over",
                          (long long)fr_run_no(run));
-            return err->rc == FR_DENIED ? CLI_HOME : CLI_INTERNAL;
+            return err.rc == FR_DENIED ? CLI_HOME : CLI_INTERNAL;
         }
     }
-    if (dr->leave && dr->stopping)
-        cli_show_say(dr->d->show,
-                     "left (%s): tasks were already asked to stop, and do so by themselves; "
-                     "'flowrun resume %lld' takes over until they have",
-                     dr->why, (long long)fr_run_no(run));
-    else if (dr->leave)
-        cli_show_say(dr->d->show,
-                     "left (%s): tasks go on; 'flowrun resume %lld' takes over, "
-                     "'flowrun cancel %lld' stops them",
-                     dr->why, (long long)fr_run_no(run), (long long)fr_run_no(run));
-    if (dr->leave)
-        return CLI_LEFT;
-    return cli_exit_of_run(cli_show_model(dr->d->show));
+    return d->leave ? cli_left(d) : cli_exit_of_run(cli_show_model(d->show));
+}
+
+static void stop_run(void *run)
+{
+    fr_run_cancel(run);
 }
 
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
 {
-    struct driver dr = {.d = d, .run = run};
-    struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
     struct fr_err err = {0};
-    enum cli_exit code = CLI_INTERNAL;
-    enum fr_rc rc = fr_host_add(d->host, run, &err);
+    enum cli_exit code;
 
-    if (rc != FR_OK)
-        return cli_fail(&err);
-    rc = fr_loop_timer(&d->loop, on_stop, &dr, &dr.stop);
-    for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
-        rc = fr_loop_signal(&d->loop, signals[i], on_signal, &dr, &watches[i]);
-    if (rc != FR_OK)
-        fr_fail(&err, rc, "no memory to wait for signals");
-    if (rc == FR_OK)
-        rc = cli_show_begin(d->show, run, &err);
-    if (rc == FR_OK)
-        code = turn_it(&dr, &err);
-    else
-        cli_fail(&err);
+    cli_on_stop(d, fr_run_no(run), stop_run, run);
+    code = cli_show_begin(d->show, run, &err) == FR_OK ? turn_it(d, run) : cli_fail(&err);
     cli_show_end(d->show);
-    dr.run = NULL; /* over for this process: from now on a signal ends the wait for the reader */
-    if (dr.stop != NULL)
-        fr_loop_arm(&d->loop, dr.stop, -1);
+    d->shown = false;
+    cli_on_stop(d, 0, NULL, NULL);
     fr_host_drop(d->host, run);
-    cli_out_drain(d->out, &dr.leave);
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (watches[i] != NULL)
-            fr_loop_unwatch(&d->loop, &watches[i]);
-    if (dr.stop != NULL)
-        fr_loop_untimer(&d->loop, &dr.stop);
+    cli_unlead(d); /* what is still to be shown holds nobody up */
+    cli_out_drain(d->out, &d->leave);
     return code;
 }

@@ -12,7 +12,7 @@ static const struct {
     {CLI_USAGE, "wrong input: a file, a flag, a value or a name"},
     {CLI_CANCELLED, "the run was cancelled"},
     {CLI_LEFT, "left before the end; tasks go on, 'flowrun resume' takes over"},
-    {CLI_OWNED, "another flowrun owns the run"},
+    {CLI_OWNED, "another flowrun is in the way"},
     {CLI_UNREACHABLE, "a node could not be reached, or cannot be used"},
     {CLI_HOME, "the state folder (FLOWRUN_HOME), its disk or the output cannot be used"},
     {CLI_INTERNAL, "a fault of flowrun itself"},

@@ -57,10 +57,11 @@ int cli_validate(const struct cli_command *cmd, char **argv)
         {.name = NULL},
     };
     struct fr_err err = {0};
+    struct fr_run_shell shell = cli_shell("/");
     enum fr_rc rc = load(&l, cmd, opts, argv, &err);
 
     if (rc == FR_OK)
-        rc = fr_run_check(l.plan, &l.issues, &err);
+        rc = fr_run_check(l.plan, &shell, &l.issues, &err);
     if (rc == FR_OK) {
         char file[4 * PATH_MAX];
         fr_visible(file, sizeof(file), l.spec.file, strlen(l.spec.file));

@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/host/retain.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The runs that args names, all of them or none. */
@@ -31,6 +32,41 @@ static enum fr_rc check_removable(const struct fr_run_row *row, struct fr_err *e
         return fr_fail(err, FR_USAGE, "run %lld is pinned: 'flowrun unpin %lld' lets it go", no,
                        no);
     return FR_OK;
+}
+
+/* Who writes: this process, which is the host meanwhile, or the host that there is. */
+struct writer {
+    struct fr_store *st;
+    int lock_fd; /* -1: the host writes */
+};
+
+static enum fr_rc writer_open(struct writer *w, struct fr_err *err)
+{
+    enum fr_rc rc = cli_store(&w->st, &w->lock_fd, err);
+
+    if (rc == FR_BUSY)
+        rc = cli_store_read(&w->st, err);
+    return rc;
+}
+
+static void writer_close(struct writer *w)
+{
+    cli_store_close(w->st, w->lock_fd);
+}
+
+static enum fr_rc ask_run(const struct writer *w, const char *method, struct fr_id run,
+                          const char *rest, json_t *body, struct fr_err *err)
+{
+    struct cli_question q = {.method = method, .body = body};
+    char path[80], id[FR_ID_TEXT];
+    enum fr_rc rc;
+
+    fr_id_text(run, id);
+    snprintf(path, sizeof(path), "/api/v1/runs/%s%s", id, rest);
+    q.path = path;
+    rc = cli_ask(fr_store_home(w->st), &q, NULL, err);
+    json_decref(body);
+    return rc;
 }
 
 /* All that is left of removed runs goes. */
@@ -67,16 +103,16 @@ static void say_gone(const struct gone *g, bool dry, bool json)
                  date, dry ? "would be removed: " : "removed: ", size);
 }
 
-static enum fr_rc remove_one(struct fr_store *st, const struct fr_run_row *row, bool json,
+/* The run is removed, and said to be. */
+static enum fr_rc remove_one(const struct writer *w, const struct gone *g, bool json,
                              struct fr_err *err)
 {
-    struct gone g = {row->id,   row->no,     row->ended_wall, fr_retain_bytes(st, row->id),
-                     row->name, row->outcome};
-    enum fr_rc rc = fr_retain_remove(st, row->id, err);
+    enum fr_rc rc = w->lock_fd < 0 ? ask_run(w, "DELETE", g->id, "", NULL, err)
+                                   : fr_retain_remove(w->st, g->id, err);
 
     if (rc == FR_OK)
-        say_gone(&g, false, json);
-    return rc == FR_OK ? finish_removed(st, err) : rc;
+        say_gone(g, false, json);
+    return rc == FR_OK && w->lock_fd >= 0 ? finish_removed(w->st, err) : rc;
 }
 
 static bool named_before(const struct fr_run_row *rows, size_t i)
@@ -95,7 +131,7 @@ int cli_rm(const struct cli_command *cmd, char **argv)
         {"--json", 0, NULL, "one JSON object a run", .flag = &json},
         {.name = NULL},
     };
-    struct fr_store *st = NULL;
+    struct writer w = {.lock_fd = -1};
     struct fr_arena arena = {0};
     struct fr_run_row *rows = NULL;
     struct fr_err err = {0};
@@ -104,16 +140,20 @@ int cli_rm(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, SIZE_MAX, &err);
     if (rc == FR_OK)
-        rc = cli_store(&st, &err);
+        rc = writer_open(&w, &err);
     if (rc == FR_OK)
-        rc = find_all(st, &args, &arena, &rows, &err);
+        rc = find_all(w.st, &args, &arena, &rows, &err);
     for (size_t i = 0; rc == FR_OK && i < args.n; i++)
         rc = check_removable(&rows[i], &err);
     for (size_t i = 0; rc == FR_OK && i < args.n; i++)
         if (!named_before(rows, i))
-            rc = remove_one(st, &rows[i], json, &err);
+            rc = remove_one(&w,
+                            &(struct gone){rows[i].id, rows[i].no, rows[i].ended_wall,
+                                           fr_retain_bytes(w.st, rows[i].id), rows[i].name,
+                                           rows[i].outcome},
+                            json, &err);
     fr_arena_finish(&arena);
-    fr_store_close(st);
+    writer_close(&w);
     cli_list_finish(&args);
     return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
 }
@@ -121,7 +161,7 @@ int cli_rm(const struct cli_command *cmd, char **argv)
 /* ---- gc ---- */
 
 struct gc {
-    struct fr_store *st;
+    struct writer w;
     bool dry, json;
     size_t runs;
     int64_t bytes;
@@ -132,15 +172,17 @@ static enum fr_rc collect_runs(struct gc *g, const struct fr_keep_runs *keep, st
 {
     struct fr_arena arena = {0};
     struct fr_over_rows rows = {0};
-    enum fr_rc rc = fr_retain_choose(g->st, keep, &arena, &rows, err);
+    enum fr_rc rc = fr_retain_choose(g->w.st, keep, &arena, &rows, err);
 
     for (size_t i = rows.n; rc == FR_OK && i-- > 0;) { /* the oldest first */
         const struct fr_over_row *row = &rows.rows[i];
         struct gone gone = {row->id,         row->no,
-                            row->ended_wall, fr_retain_bytes(g->st, row->id),
+                            row->ended_wall, fr_retain_bytes(g->w.st, row->id),
                             row->name,       row->outcome};
 
-        if (!g->dry && (rc = fr_retain_remove(g->st, row->id, err)) == FR_BUSY) {
+        if (g->dry)
+            say_gone(&gone, true, g->json);
+        else if ((rc = remove_one(&g->w, &gone, g->json, err)) == FR_BUSY || rc == FR_NOTFOUND) {
             rc = FR_OK; /* it was retried, pinned or removed meanwhile */
             continue;
         }
@@ -148,11 +190,24 @@ static enum fr_rc collect_runs(struct gc *g, const struct fr_keep_runs *keep, st
             break;
         g->runs++;
         g->bytes += gone.bytes;
-        say_gone(&gone, g->dry, g->json);
-        if (!g->dry)
-            rc = finish_removed(g->st, err);
     }
     fr_arena_finish(&arena);
+    return rc;
+}
+
+/* What no row knows goes. */
+static enum fr_rc sweep(struct gc *g, struct fr_err *err)
+{
+    struct cli_question q = {.method = "POST", .path = "/api/v1/sweep"};
+    json_t *answer = NULL;
+    enum fr_rc rc;
+
+    if (g->dry || g->w.lock_fd >= 0)
+        return fr_retain_sweep(g->w.st, g->dry, &g->swept, err);
+    rc = cli_ask(fr_store_home(g->w.st), &q, &answer, err);
+    g->swept.files = (size_t)json_integer_value(json_object_get(answer, "files"));
+    g->swept.bytes = json_integer_value(json_object_get(answer, "bytes"));
+    json_decref(answer);
     return rc;
 }
 
@@ -178,7 +233,7 @@ static void say_sum(const struct gc *g, bool limited)
 int cli_gc(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
-    struct gc g = {0};
+    struct gc g = {.w = {.lock_fd = -1}};
     const struct cli_opt opts[] = {
         {"--dry-run", 'n', NULL, "say what would go and remove nothing", .flag = &g.dry},
         {"--json", 0, NULL, "one JSON object a run, and one for all", .flag = &g.json},
@@ -194,18 +249,18 @@ int cli_gc(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_config(NULL, &config, &issues, &err);
     if (rc == FR_OK)
-        rc = g.dry ? cli_store_read(&g.st, &err) : cli_store(&g.st, &err);
-    if (rc == FR_OK && !g.dry)
-        rc = finish_removed(g.st, &err);
+        rc = g.dry ? cli_store_read(&g.w.st, &err) : writer_open(&g.w, &err);
+    if (rc == FR_OK && g.w.lock_fd >= 0)
+        rc = finish_removed(g.w.st, &err);
     if (rc == FR_OK)
         rc = collect_runs(&g, &config->keep, &err);
     if (rc == FR_OK)
-        rc = fr_retain_sweep(g.st, g.dry, &g.swept, &err);
+        rc = sweep(&g, &err);
     if (rc == FR_OK)
         say_sum(&g, config->keep.runs > 0 || config->keep.days > 0 ||
                         config->keep.failed_days > 0 || config->keep.bytes > 0);
     int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
-    fr_store_close(g.st);
+    writer_close(&g.w);
     fr_config_destroy(config);
     fr_issues_finish(&issues);
     cli_list_finish(&args);
@@ -218,7 +273,7 @@ static int set_pin(const struct cli_command *cmd, char **argv, bool pin)
 {
     const struct cli_opt opts[] = {{.name = NULL}};
     struct cli_list args = {0};
-    struct fr_store *st = NULL;
+    struct writer w = {.lock_fd = -1};
     struct fr_arena arena = {0};
     struct fr_run_row *rows = NULL;
     struct fr_err err = {0};
@@ -227,13 +282,15 @@ static int set_pin(const struct cli_command *cmd, char **argv, bool pin)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, SIZE_MAX, &err);
     if (rc == FR_OK)
-        rc = cli_store(&st, &err);
+        rc = writer_open(&w, &err);
     if (rc == FR_OK)
-        rc = find_all(st, &args, &arena, &rows, &err);
+        rc = find_all(w.st, &args, &arena, &rows, &err);
     for (size_t i = 0; rc == FR_OK && i < args.n; i++)
-        rc = fr_store_run_pin(st, rows[i].id, pin, &err);
+        rc = w.lock_fd >= 0
+                 ? fr_store_run_pin(w.st, rows[i].id, pin, &err)
+                 : ask_run(&w, "POST", rows[i].id, "/pin", json_pack("{s:b}", "pinned", pin), &err);
     fr_arena_finish(&arena);
-    fr_store_close(st);
+    writer_close(&w);
     cli_list_finish(&args);
     return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
 }

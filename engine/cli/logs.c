@@ -8,7 +8,10 @@
 
 #include <string.h>
 
-enum { FOLLOW_MS = 200 };
+enum {
+    FOLLOW_MS = 200,
+    LEFT_MS = 3000, /* nobody drives the run for so long: no follower takes it over */
+};
 
 struct logs {
     struct fr_store *st;
@@ -18,6 +21,7 @@ struct logs {
     bool failed;      /* of tasks that failed alone */
     struct cli_merge_opts how;
     struct cli_merge *merge;
+    int64_t driven_ms; /* the run was last seen to be driven, or over */
 };
 
 static bool is_named(const struct logs *l, const struct fr_inst_row *inst)
@@ -110,7 +114,7 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
 /* Whether nothing more comes: the run is over; or nobody drives it, *left. */
 static enum fr_rc is_over(struct logs *l, bool *over, bool *left, struct fr_err *err)
 {
-    bool owned = fr_home_owned(fr_store_home(l->st), l->run.id); /* asked first */
+    int64_t now = fr_sys.mono_ms();
     struct fr_arena arena = {0};
     struct fr_run_row row = {.state = ""};
     char id[FR_ID_TEXT];
@@ -118,8 +122,11 @@ static enum fr_rc is_over(struct logs *l, bool *over, bool *left, struct fr_err 
 
     fr_id_text(l->run.id, id);
     rc = fr_store_run_find(l->st, id, &arena, &row, err);
-    *left = rc == FR_OK && strcmp(row.state, "over") != 0 && !owned;
-    *over = *left || (rc == FR_OK && strcmp(row.state, "over") == 0);
+    *over = rc == FR_OK && strcmp(row.state, "over") == 0;
+    if (rc != FR_OK || *over || cli_is_driven(l->st, &row))
+        l->driven_ms = now;
+    *left = rc == FR_OK && now >= l->driven_ms + LEFT_MS;
+    *over = *over || *left;
     fr_arena_finish(&arena);
     return rc;
 }
@@ -137,6 +144,7 @@ static enum fr_rc show(struct logs *l, bool follow, struct fr_err *err)
     bool over = !follow, left = false, read = true;
     enum fr_rc rc = FR_OK;
 
+    l->driven_ms = fr_sys.mono_ms();
     do {
         if (follow)
             rc = is_over(l, &over, &left, err);

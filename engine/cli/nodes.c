@@ -97,6 +97,8 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     struct fr_nodes_run args = {
         .epoch = 1, .nodes = nodes, .n = spec->n_nodes, .sink = {on_event, c}};
     int64_t until = fr_sys.mono_ms() + CHECK_MS;
+    struct fr_nodes *links = NULL;
+    struct fr_store *st = NULL;
     enum fr_rc rc;
 
     if (nodes == NULL)
@@ -104,12 +106,23 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     for (size_t i = 0; i < spec->n_nodes; i++)
         nodes[i] = fr_exec_node_of(&spec->nodes[i]);
     if ((rc = fr_id_new(&args.id, err)) == FR_OK)
-        rc = fr_nodes_join(d->nodes, &args, &c->exec, err);
+        rc = cli_store_read(&st, err);
+    if (rc == FR_OK)
+        rc = fr_nodes_create(&links,
+                             &(struct fr_nodes_args){.loop = &d->loop,
+                                                     .control = fr_store_home_id(st),
+                                                     .flownode_dir = d->paths.flownode_dir,
+                                                     .home = fr_store_home(st)},
+                             err);
+    if (rc == FR_OK)
+        rc = fr_nodes_join(links, &args, &c->exec, err);
     for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
         rc = c->exec.ops->connect(c->exec.self, i, err);
     while (rc == FR_OK && c->left > 0 && fr_sys.mono_ms() < until)
         rc = fr_loop_turn(&d->loop, true, err);
     fr_exec_destroy(&c->exec);
+    fr_nodes_destroy(links);
+    fr_store_close(st);
     fr_sys.free(nodes);
     return rc;
 }

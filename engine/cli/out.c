@@ -45,12 +45,12 @@ struct stream { /* an output: stdout, stderr */
     struct writer *writer; /* owns one use; NULL: a regular file, or given up */
     pthread_t thread;
     struct fr_watch *watch;
-    bool busy;             /* the writer owns its text */
-    struct fr_buf lines;   /* not yet handed over */
-    uint64_t missed;       /* lines dropped behind those */
-    bool wanted;           /* a frame is, once the writer is free */
-    int error;             /* errno of a failed write(): the rest is dropped */
-    cli_out_frame_fn *fn;  /* NULL: lines are written as they are */
+    bool busy;            /* the writer owns its text */
+    struct fr_buf lines;  /* not yet handed over */
+    uint64_t missed;      /* lines dropped behind those */
+    bool wanted;          /* a frame is, once the writer is free */
+    int error;            /* errno of a failed write(): the rest is dropped */
+    cli_out_frame_fn *fn; /* NULL: lines are written as they are */
     void *arg;
 };
 

@@ -109,30 +109,54 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
 }
 
-static enum fr_rc open_store(bool read, struct fr_store **out, struct fr_err *err)
+enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err)
 {
-    struct fr_buf home = {0};
-    enum fr_rc rc = fr_home_find(&home, err);
+    enum fr_rc rc = fr_home_find(out, err);
 
-    *out = NULL;
     if (rc == FR_OK)
-        rc = fr_home_resolve(&home, err);
+        rc = fr_home_resolve(out, err);
     if (rc == FR_OK)
-        rc = fr_home_make(home.p, err);
-    if (rc == FR_OK)
-        rc = read ? fr_store_open_read(home.p, out, err) : fr_store_open(home.p, out, err);
-    fr_buf_finish(&home);
+        rc = fr_home_make(out->p, err);
     if (rc == FR_NOTFOUND)
         err->rc = rc = FR_IO; /* of the home, not of what was asked for */
     return rc;
 }
 
-enum fr_rc cli_store(struct fr_store **out, struct fr_err *err)
+enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err)
 {
-    return open_store(false, out, err);
+    struct fr_buf home = {0};
+    uint32_t epoch;
+    enum fr_rc rc = cli_home(&home, err);
+
+    *out = NULL;
+    *lock_fd = -1;
+    if (rc == FR_OK)
+        rc = fr_home_lead(home.p, lock_fd, err);
+    if (rc == FR_OK)
+        rc = fr_store_open(home.p, out, err);
+    if (rc == FR_OK)
+        rc = fr_store_lead(*out, &epoch, err);
+    fr_buf_finish(&home);
+    return rc;
+}
+
+void cli_store_close(struct fr_store *st, int lock_fd)
+{
+    fr_store_close(st);
+    if (lock_fd >= 0)
+        fr_sys.close(lock_fd);
 }
 
 enum fr_rc cli_store_read(struct fr_store **out, struct fr_err *err)
 {
-    return open_store(true, out, err);
+    struct fr_buf home = {0};
+    enum fr_rc rc = cli_home(&home, err);
+
+    *out = NULL;
+    if (rc == FR_OK)
+        rc = fr_store_open_read(home.p, out, err);
+    fr_buf_finish(&home);
+    if (rc == FR_NOTFOUND)
+        err->rc = rc = FR_IO;
+    return rc;
 }

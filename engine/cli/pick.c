@@ -13,7 +13,7 @@ enum { LIST_MAX = 20 };
 /* How each act says which runs it takes. */
 static const struct {
     const char *command, *done;
-    bool owned; /* also a run that another flowrun owns */
+    bool driven; /* also a run that another flowrun drives */
 } acts[] = {
     [CLI_PICK_RESUME] = {"resume", "resumed", false},
     [CLI_PICK_ABANDON] = {"resume", "resumed", true},
@@ -29,7 +29,7 @@ static size_t keep_possible(struct fr_store *st, enum cli_pick act, struct fr_ru
     for (size_t i = 0; i < rows->n; i++) {
         struct fr_run_row row = rows->rows[i];
 
-        if (!acts[act].owned && fr_home_owned(fr_store_home(st), row.id))
+        if (!acts[act].driven && cli_is_driven(st, &row))
             continue;
         rows->rows[i] = rows->rows[n];
         rows->rows[n++] = row;
@@ -47,8 +47,8 @@ static enum fr_rc fail_none(struct fr_store *st, enum cli_pick act, const struct
 
     if (rows->n > 0)
         return fr_fail(err, FR_BUSY,
-                       "no run can be %s: run %lld is owned by another flowrun that is still "
-                       "alive; 'flowrun status %lld' shows it",
+                       "no run can be %s: run %lld is driven by another flowrun; 'flowrun "
+                       "attach %lld' follows it",
                        done, (long long)rows->rows[0].no, (long long)rows->rows[0].no);
     if ((rc = fr_store_runs(st, 1, arena, &newest, err)) != FR_OK)
         return rc;

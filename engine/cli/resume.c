@@ -3,27 +3,30 @@
 #include "engine/base/log.h"
 #include "engine/store/home.h"
 
-/* Asks the owner of the run to give the nodes up. *asked: there is one, and it did. */
-static enum fr_rc ask_owner(struct fr_store *st, const struct fr_run_row *run,
-                            const struct fr_resume_opts *ro, bool *asked, struct fr_err *err)
+#include <stdio.h>
+
+/* Asks the host that drives the run to give the nodes up. */
+static enum fr_rc ask_host(struct fr_store *st, const struct fr_run_row *run,
+                           const struct fr_resume_opts *ro, struct fr_err *err)
 {
-    bool gone = false;
-    enum fr_rc rc = FR_OK;
+    json_t *body = json_object(), *nodes = json_array();
+    char path[64], id[FR_ID_TEXT];
+    enum fr_rc rc;
 
-    *asked = fr_home_owned(fr_store_home(st), run->id);
-    for (size_t i = 0; rc == FR_OK && *asked && i < ro->n_abandon; i++) {
-        struct fr_request_row req = {.kind = "abandon", .arg = ro->abandon[i]};
-
-        rc = cli_ask(st, run->id, &req, &gone, err);
-        *asked = !gone;
-        if (rc == FR_OK && *asked)
-            fr_print("the owner of run %lld gives node %s up\n", (long long)run->no,
-                     ro->abandon[i]);
-    }
+    for (size_t i = 0; i < ro->n_abandon; i++)
+        json_array_append_new(nodes, json_string(ro->abandon[i]));
+    json_object_set_new(body, "abandon", nodes);
+    fr_id_text(run->id, id);
+    snprintf(path, sizeof(path), "/api/v1/runs/%s/resume", id);
+    rc = cli_ask(fr_store_home(st),
+                 &(struct cli_question){.method = "POST", .path = path, .body = body}, NULL, err);
+    json_decref(body);
+    for (size_t i = 0; rc == FR_OK && i < ro->n_abandon; i++)
+        fr_print("the host of run %lld gives node %s up\n", (long long)run->no, ro->abandon[i]);
     return rc;
 }
 
-/* Finds the run to resume, whose id stays in id. *asked: its owner did what is wanted. */
+/* Finds the run to resume, whose id stays in id. *asked: its host did what is wanted. */
 static enum fr_rc pick(struct fr_resume_opts *ro, char id[FR_ID_TEXT], bool *asked,
                        struct fr_err *err)
 {
@@ -31,12 +34,13 @@ static enum fr_rc pick(struct fr_resume_opts *ro, char id[FR_ID_TEXT], bool *ask
     struct fr_store *st = NULL;
     struct fr_arena arena = {0};
     struct fr_run_row run;
-    enum fr_rc rc = cli_store(&st, err);
+    enum fr_rc rc = cli_store_read(&st, err);
 
     if (rc == FR_OK)
         rc = cli_pick_run(st, ro->run, act, &arena, &run, err);
-    if (rc == FR_OK && ro->n_abandon > 0)
-        rc = ask_owner(st, &run, ro, asked, err);
+    *asked = rc == FR_OK && ro->n_abandon > 0 && cli_is_driven(st, &run);
+    if (*asked)
+        rc = ask_host(st, &run, ro, err);
     if (rc == FR_OK) {
         fr_id_text(run.id, id);
         ro->run = id;
@@ -47,26 +51,22 @@ static enum fr_rc pick(struct fr_resume_opts *ro, char id[FR_ID_TEXT], bool *ask
 }
 
 /* resume and retry differ in what they ask for, not in how they go on. */
-static int go_on(struct fr_resume_opts *ro, const struct cli_show_opts *how)
+static int go_on(const struct fr_resume_opts *ro, const struct cli_show_opts *how)
 {
-    struct fr_issues issues = {0};
+    struct cli_wish wish = {.resume = *ro};
     struct cli_drive d = {0};
-    struct fr_run *run = NULL;
     struct fr_err err = {0};
-    enum cli_exit code;
     bool asked = false;
+    int code;
     char id[FR_ID_TEXT];
-    enum fr_rc rc = ro->retry ? FR_OK : pick(ro, id, &asked, &err);
+    enum fr_rc rc = ro->retry ? FR_OK : pick(&wish.resume, id, &asked, &err);
 
     if (rc == FR_OK && asked)
         return CLI_OK;
     if (rc == FR_OK)
         rc = cli_drive_init(&d, how, &err);
-    if (rc == FR_OK)
-        rc = fr_run_resume(&d.env, ro, &run, &issues, &err);
-    code = rc == FR_OK ? cli_drive(&d, run) : cli_fail_issues(&issues, &err);
+    code = rc == FR_OK ? (int)cli_go(&d, &wish) : (int)cli_fail(&err);
     cli_drive_finish(&d);
-    fr_issues_finish(&issues);
     return code;
 }
 
@@ -79,7 +79,7 @@ int cli_resume(const struct cli_command *cmd, char **argv)
         {"--file", 0, "FILE", "go on with a changed pipeline file", .value = &ro.file},
         {"--abandon", 0, "NODE",
          "give a lost node up: its attempts end as node_lost; also of a run that another flowrun "
-         "looks after",
+         "drives",
          .list = &abandon},
         {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
         {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",

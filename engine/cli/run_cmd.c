@@ -15,10 +15,9 @@ int cli_run(const struct cli_command *cmd, char **argv)
          .flag = &how.verbose},
         {.name = NULL},
     };
-    struct fr_spec_opts so;
-    struct fr_issues issues = {0};
+    struct fr_submit submit = {0};
+    struct cli_wish wish = {.submit = &submit};
     struct cli_drive d = {0};
-    struct fr_run *run = NULL;
     struct fr_err err = {0};
     enum cli_exit code;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
@@ -27,15 +26,14 @@ int cli_run(const struct cli_command *cmd, char **argv)
         rc = cli_args_between(cmd, &args, 1, 1, &err);
     if (rc == FR_OK) {
         spec.file = args.v[0];
-        rc = cli_spec_opts(&spec, &so, &err);
+        rc = cli_spec_opts(&spec, &submit.spec, &err);
     }
     if (rc == FR_OK)
-        rc = cli_drive_init(&d, &how, &err);
+        rc = fr_id_new(&submit.id, &err);
     if (rc == FR_OK)
-        rc = fr_run_submit(&d.env, &so, &run, &issues, &err);
-    code = rc == FR_OK ? cli_drive(&d, run) : cli_fail_issues(&issues, &err);
+        rc = cli_drive_init(&d, &how, &err);
+    code = rc == FR_OK ? cli_go(&d, &wish) : cli_fail(&err);
     cli_drive_finish(&d);
-    fr_issues_finish(&issues);
     cli_spec_finish(&spec);
     cli_list_finish(&args);
     return code;

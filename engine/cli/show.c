@@ -254,6 +254,16 @@ static enum fr_rc begin(struct cli_show *show, struct fr_err *err)
     return FR_OK;
 }
 
+void cli_show_learn(struct cli_show *show, const struct fr_note *given)
+{
+    struct fr_note copy = *given, *note = &copy;
+
+    if (!cli_model_take(&show->model, note) || note->kind != FR_NOTE_STATE)
+        return;
+    show->lines[note->inst].state = note->row.state;
+    show->lines[note->inst].away = note->row.unreachable;
+}
+
 enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc;

@@ -22,11 +22,20 @@ void cli_date(int64_t wall_ms, char out[32])
         strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-const char *cli_run_word(const struct fr_store *st, const struct fr_run_row *row)
+bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row)
+{
+    struct fr_home_who host;
+    uint32_t epoch = 0;
+
+    return row->host != 0 && fr_store_epoch(st, &epoch, NULL) == FR_OK &&
+           row->host == (int64_t)epoch && fr_home_leader(fr_store_home(st), &host, NULL) == FR_OK;
+}
+
+const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row)
 {
     if (strcmp(row->state, "over") == 0)
         return row->outcome;
-    return fr_home_owned(fr_store_home(st), row->id) ? row->state : "left";
+    return cli_is_driven(st, row) ? row->state : "left";
 }
 
 void cli_took(int64_t started_wall, int64_t ended_wall, char out[24])
@@ -38,7 +47,7 @@ void cli_took(int64_t started_wall, int64_t ended_wall, char out[24])
         fr_show_duration(end > started_wall ? end - started_wall : 0, out);
 }
 
-static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
+static json_t *run_json(struct fr_store *st, const struct fr_run_row *r)
 {
     char id[FR_ID_TEXT];
 
@@ -49,7 +58,7 @@ static json_t *run_json(const struct fr_store *st, const struct fr_run_row *r)
                      (json_int_t)r->ended_wall, "pinned", r->pinned != 0);
 }
 
-static void print_runs(const struct fr_store *st, const struct fr_run_rows *rows, bool json)
+static void print_runs(struct fr_store *st, const struct fr_run_rows *rows, bool json)
 {
     if (!json)
         fr_print("%5s  %-8s  %-24s  %-10s  %-19s  %8s\n", "run", "id", "pipeline", "state",
@@ -200,7 +209,7 @@ static json_t *outputs_json(const struct fr_output_rows *outs, int64_t idx, size
     return doc;
 }
 
-static void print_json(const struct fr_store *st, const struct fr_run_row *run,
+static void print_json(struct fr_store *st, const struct fr_run_row *run,
                        const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
     json_t *doc = run_json(st, run), *tasks = json_array();
@@ -222,7 +231,7 @@ static void print_json(const struct fr_store *st, const struct fr_run_row *run,
     cli_put_json(doc);
 }
 
-static void print_status(const struct fr_store *st, const struct fr_run_row *run,
+static void print_status(struct fr_store *st, const struct fr_run_row *run,
                          const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
     char id[FR_ID_TEXT], date[32], time[24];

@@ -7,19 +7,32 @@ static void on_timer(void *arg)
     (void)arg; /* the turn that follows looks at what is due */
 }
 
-enum fr_rc fr_host_create(struct fr_loop *loop, struct fr_store *store, struct fr_host **out,
-                          struct fr_err *err)
+enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
+                          struct fr_host **out, struct fr_err *err)
 {
     struct fr_host *host = fr_sys.alloc(sizeof(*host));
+    struct fr_nodes_args nodes = *links;
+    enum fr_rc rc;
 
     *out = NULL;
-    if (host != NULL)
-        *host = (struct fr_host){.loop = loop, .store = store};
-    if (host == NULL || fr_loop_timer(loop, on_timer, host, &host->timer) != FR_OK) {
-        fr_sys.free(host);
+    if (host == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the host");
+    *host = (struct fr_host){.env = *env, .loop = env->loop, .store = env->store};
+    rc = fr_store_lead(host->store, &host->env.epoch, err);
+    if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the host");
+    nodes.loop = host->loop;
+    nodes.control = fr_store_home_id(host->store);
+    nodes.home = fr_store_home(host->store);
+    nodes.epoch = host->env.epoch;
+    if (rc == FR_OK)
+        rc = fr_nodes_create(&host->env.nodes, &nodes, err);
+    if (rc != FR_OK) {
+        fr_loop_untimer(host->loop, &host->timer);
+        fr_sys.free(host);
+        return rc;
     }
-    if (fr_retain_create(loop, store, &host->retain, err) != FR_OK) {
+    if (fr_retain_create(host->loop, host->store, &host->retain, err) != FR_OK) {
         fr_host_destroy(host);
         return FR_NOMEM;
     }
@@ -32,7 +45,9 @@ void fr_host_destroy(struct fr_host *host)
     if (host == NULL)
         return;
     while (host->n > 0)
-        fr_host_drop(host, host->runs[host->n - 1]->run);
+        host_forget(host, host->runs[host->n - 1]);
+    feed_finish(host);
+    fr_nodes_destroy(host->env.nodes);
     fr_loop_untimer(host->loop, &host->timer);
     fr_retain_destroy(host->retain);
     share_finish(host);
@@ -40,66 +55,18 @@ void fr_host_destroy(struct fr_host *host)
     fr_sys.free(host);
 }
 
-/* ---- its runs ---- */
-
-static void on_wake(void *arg)
+void fr_host_stay(struct fr_host *host)
 {
-    struct host_run *h = arg;
-
-    h->woken = h->host->woken = true;
+    host->stays = true;
 }
 
-static struct host_run *new_run(struct fr_host *host, struct fr_run *run)
+struct fr_api fr_host_api(struct fr_host *host)
 {
-    const struct fr_plan *plan = fr_run_plan(run);
-    struct host_run *h = fr_sys.alloc(sizeof(*h));
-    size_t bytes;
-
-    if (h == NULL)
-        return NULL;
-    *h = (struct host_run){.host = host, .run = run};
-    if (fr_mul_size(plan->n_nodes + 1, sizeof(*h->places), &bytes))
-        h->places = fr_sys.alloc(bytes);
-    if (h->places == NULL) {
-        fr_sys.free(h);
-        return NULL;
-    }
-    for (uint32_t n = 0; n < plan->n_nodes; n++)
-        h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
-    return h;
-}
-
-enum fr_rc fr_host_add(struct fr_host *host, struct fr_run *run, struct fr_err *err)
-{
-    struct host_run **runs = fr_grow(host->runs, host->n + 1, &host->cap, sizeof(*runs));
-    struct host_run *h = runs != NULL ? new_run(host, run) : NULL;
-
-    if (runs != NULL)
-        host->runs = runs;
-    if (h == NULL) {
-        fr_run_destroy(run);
-        return fr_fail(err, FR_NOMEM, "no memory for a run");
-    }
-    host->runs[host->n++] = h;
-    fr_run_on_wake(run, on_wake, h);
-    on_wake(h);
-    return FR_OK;
-}
-
-void fr_host_drop(struct fr_host *host, struct fr_run *run)
-{
-    for (size_t i = 0; i < host->n; i++) {
-        struct host_run *h = host->runs[i];
-
-        if (h->run != run)
-            continue;
-        host->runs[i] = host->runs[--host->n];
-        share_leave(h);
-        fr_run_destroy(run);
-        fr_sys.free(h->places);
-        fr_sys.free(h);
-        return;
-    }
+    return (struct fr_api){.answer = host_answer,
+                           .open = feed_open,
+                           .drained = feed_drained,
+                           .gone = feed_gone,
+                           .self = host};
 }
 
 /* ---- a turn ---- */
@@ -123,6 +90,10 @@ static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err
         *sent = *sent || h->due.sent_early;
         if (rc == FR_OK)
             rc = share_look(h, err);
+        if (rc != FR_OK && !h->mine) { /* that run alone cannot go on here */
+            rc = host_give_up(h, err);
+            i--;
+        }
     }
     return rc == FR_OK ? share_all(host, err) : rc;
 }
@@ -204,13 +175,32 @@ static enum fr_rc commit(struct fr_host *host, struct fr_err *err)
     return FR_OK;
 }
 
+enum fr_rc host_settle(struct fr_host *host, struct fr_err *err)
+{
+    bool sent = false;
+    enum fr_rc rc = drain_all(host, &sent, err);
+
+    if (rc == FR_OK && commit_due(host) != INT64_MAX)
+        rc = commit(host, err);
+    if (rc == FR_OK && host->retry_ms != 0)
+        rc = fr_fail(err, FR_FULL,
+                     "the state cannot be written now; it is done once it can be, if this host "
+                     "lives that long");
+    return rc;
+}
+
 static void arm(struct fr_host *host)
 {
-    int64_t due = commit_due(host);
+    int64_t due = commit_due(host), tidy = host_tidy_due(host);
 
-    for (size_t i = 0; i < host->n; i++)
+    due = tidy < due ? tidy : due;
+    for (size_t i = 0; i < host->n; i++) {
+        int64_t flush = feed_due(host->runs[i]);
+
         if (host->runs[i]->due.drain_ms < due)
             due = host->runs[i]->due.drain_ms;
+        due = flush < due ? flush : due;
+    }
     fr_loop_arm(host->loop, host->timer, due == INT64_MAX ? -1 : due);
 }
 
@@ -223,6 +213,10 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
         rc = drain_all(host, &sent, err);
     if (rc == FR_OK && !sent && commit_due(host) <= fr_sys.mono_ms())
         rc = commit(host, err);
+    if (rc == FR_OK)
+        rc = host_tidy(host, err);
+    if (rc == FR_OK)
+        feed_pump(host);
     if (rc == FR_OK)
         arm(host);
     return rc;

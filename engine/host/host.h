@@ -9,29 +9,54 @@
  *
  * A commit that fails changes nothing: no run acts, each says why (once), and the same rows are
  * written again a second later. FR_DENIED does not pass by itself and ends the host.
+ *
+ * Runs come from this process (it shows them, and ends when they are over) and from others, which
+ * hand them over and follow them through the host's interface (api.h). A run of others is driven
+ * while somebody follows it, until its tasks have stopped where it was cancelled, or for ever where
+ * the host stays; else it is parked: its tasks go on, nothing is started, and whoever resumes it
+ * goes on with it.
  */
 #ifndef FR_HOST_HOST_H
 #define FR_HOST_HOST_H
 
 #include "engine/base/err.h"
 #include "engine/exec/loop.h"
+#include "engine/host/api.h"
 #include "engine/run/run.h"
 #include "engine/store/store.h"
 
 struct fr_host;
 
-/* Borrows both for the host's life. */
-enum fr_rc fr_host_create(struct fr_loop *loop, struct fr_store *store, struct fr_host **out,
-                          struct fr_err *err);
+/* env: what all of its runs need; shell and view are of each run, epoch and nodes are the host's.
+ * links: of its connections, flownode_dir and make_link. Whoever calls holds the home's lock
+ * (store/home.h). Borrows what they point to. */
+enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
+                          struct fr_host **out, struct fr_err *err);
 /* Destroys its runs too; their tasks go on. NULL is fine. */
 void fr_host_destroy(struct fr_host *host);
+/* Runs of others go on without followers. */
+void fr_host_stay(struct fr_host *host);
 
-/* The host owns the run from here on, also after an error. */
-enum fr_rc fr_host_add(struct fr_host *host, struct fr_run *run, struct fr_err *err);
+/* What this process gives a run of its own. Borrowed until the run is dropped. */
+struct fr_host_own {
+    struct fr_run_shell shell;
+    struct fr_view view;
+};
+
+/* As fr_run_submit() and fr_run_resume(); the run is the host's, until fr_host_drop(). */
+enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *submit,
+                          const struct fr_host_own *own, struct fr_run **out,
+                          struct fr_issues *issues, struct fr_err *err);
+enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opts,
+                          const struct fr_host_own *own, struct fr_run **out,
+                          struct fr_issues *issues, struct fr_err *err);
 void fr_host_drop(struct fr_host *host, struct fr_run *run); /* and destroys it */
 
 /* Waits for something to happen, writes it, does what follows. The error of a run that cannot go on
  * (no memory, a fault of the scheduler), or of the store. */
 enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err);
+
+/* Its interface, for engine/web and tests. Valid as long as the host. */
+struct fr_api fr_host_api(struct fr_host *host);
 
 #endif

@@ -1,7 +1,12 @@
 /*
  * What the files of the host share; nobody else includes it.
  *
- *   host.c      its runs, its turn
+ *   host.c      its turn
+ *   runs.c      its runs: how they come, how long they are driven
+ *   answer.c    requests of its interface
+ *   body.c      what is in the body of a request to submit or resume
+ *   rows.c      rows of the store as JSON
+ *   feed.c      what happens, to those who follow
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
  */
@@ -9,6 +14,7 @@
 #define FR_HOST_INTERNAL_H
 
 #include "engine/base/arena.h"
+#include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "engine/host/host.h"
 #include "engine/host/retain.h"
@@ -24,12 +30,36 @@ struct host_place {          /* a node of a run */
     bool contended;
 };
 
+struct host_log { /* of an attempt there is more */
+    struct fr_id attempt;
+    uint64_t bytes;
+};
+
+enum { HOST_CHANGES = 500, HOST_LOGS = 64 }; /* in one event of a stream */
+
+/* What happened to a run, and is not yet in the streams. */
+struct host_news {
+    struct fr_buf changes; /* owns: "[[idx, state, attempt, cause], …" without its end */
+    size_t n_changes, n_logs;
+    struct host_log logs[HOST_LOGS];
+    bool lost;       /* more than fits: readers look at the whole again */
+    bool run;        /* the run itself changed */
+    int64_t sent_ms; /* when the streams last got some */
+};
+
 struct host_run {
     struct fr_host *host;
     struct fr_run *run;        /* owns */
     struct host_place *places; /* one a node of its plan; owns */
     struct fr_run_due due;
     bool woken;
+    bool mine;           /* of this process: dropped by who brought it */
+    struct fr_view view; /* of this process */
+    json_t *shell;       /* owns: of others: {cwd, env: {…}, secrets: {…}} */
+    size_t followers;    /* streams that name it */
+    bool cancelled;      /* by a request: driven until its tasks have ended */
+    int64_t alone_ms;    /* since when nobody follows it */
+    struct host_news news;
 };
 
 struct host_user { /* of a machine */
@@ -44,10 +74,28 @@ struct host_machine {
     bool changed; /* somebody uses or wants more or less of it */
 };
 
+struct host_event {     /* of the streams, as its bytes */
+    struct fr_id run;   /* zero: of no run */
+    struct fr_buf text; /* owns */
+};
+
+enum { HOST_RING = 4096, HOST_RING_BYTES = 1 << 20 };
+
+struct host_ring { /* the newest events, for those who read slowly or come again */
+    struct host_event events[HOST_RING]; /* event n lies at n % HOST_RING */
+    uint64_t next;                       /* number of the next event */
+    uint64_t first;                      /* of the oldest one kept */
+    size_t bytes;
+};
+
 struct fr_host {
+    struct fr_run_env env;  /* of its runs */
     struct fr_loop *loop;   /* borrows */
     struct fr_store *store; /* borrows */
-    struct host_run **runs; /* owns */
+    bool stays;
+    struct fr_api_stream *streams; /* owns */
+    struct host_ring *ring;        /* owns; made with the first stream */
+    struct host_run **runs;        /* owns */
     size_t n, cap;
     struct host_machine *machines; /* owns */
     size_t n_machines, cap_machines;
@@ -59,6 +107,54 @@ struct fr_host {
     bool changed;     /* a machine is */
     int64_t retry_ms; /* next try after a failed commit; 0: none failed */
 };
+
+/* host.c */
+/* What a request asked of a run is decided and committed. */
+enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
+
+/* runs.c */
+struct host_run *host_find(struct fr_host *host, struct fr_id run);
+void host_forget(struct fr_host *host, struct host_run *h);
+/* Drops what is over or no longer followed. */
+enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err);
+/* A run of others cannot go on in this process: it is left, its followers are told why. */
+enum fr_rc host_give_up(struct host_run *h, struct fr_err *err);
+/* When that has something to do; INT64_MAX: never. */
+int64_t host_tidy_due(const struct fr_host *host);
+/* Takes a submit or resume of others: shell is theirs from here on. */
+enum fr_rc host_submit(struct fr_host *host, const struct fr_submit *submit, json_t *shell,
+                       struct host_run **out, struct fr_issues *issues, struct fr_err *err);
+enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
+                       struct host_run **out, struct fr_issues *issues, struct fr_err *err);
+
+/* answer.c */
+void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
+
+/* body.c */
+/* {id, pipeline, params: {name: value}, cwd, env, secrets, origin, priority}. *shell is the
+ * caller's. Texts of out live in doc and arena. */
+enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
+                       struct fr_err *err);
+/* {file, abandon: [node], retry, from, cwd, env, secrets} */
+enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opts *out,
+                       json_t **shell, struct fr_err *err);
+
+/* rows.c: rows as JSON; NULL: no memory */
+json_t *json_of_run(const struct fr_host *host, const struct fr_run_row *row);
+json_t *json_of_inst(const struct fr_inst_row *row);
+json_t *json_of_event(const struct fr_event_row *row);
+
+/* feed.c */
+void feed_open(void *host, const struct fr_api_request *req, const struct fr_api_sink *sink,
+               struct fr_api_response *res, struct fr_api_stream **out);
+void feed_drained(void *host, struct fr_api_stream *s);
+void feed_gone(void *host, struct fr_api_stream *s);
+void feed_note(struct host_run *h, const struct fr_note *note); /* remembers it for a flush */
+void feed_flush(struct host_run *h, bool now); /* now: also what came a moment ago */
+int64_t feed_due(const struct host_run *h);    /* of the next flush; INT64_MAX: none */
+void feed_pump(struct fr_host *host);          /* sends what is new to all */
+size_t feed_followers(const struct fr_host *host, struct fr_id run);
+void feed_finish(struct fr_host *host);
 
 /* share.c */
 /* Takes in what the run uses and wants now, after a drain. */

@@ -118,26 +118,20 @@ int64_t fr_retain_bytes(const struct fr_store *st, struct fr_id run)
 
 enum fr_rc fr_retain_remove(struct fr_store *st, struct fr_id run, struct fr_err *err)
 {
-    int lock = -1;
-    enum fr_rc rc = fr_home_own(fr_store_home(st), run, &lock, err);
-
-    if (rc == FR_OK)
-        rc = fr_store_run_remove(st, run, err);
-    if (lock >= 0)
-        fr_sys.close(lock);
-    return rc;
+    return fr_store_run_remove(st, run, err);
 }
 
 /* The run's files, at most *left of them. */
 static enum fr_rc remove_files(const char *home, struct fr_id run, size_t *left, struct fr_err *err)
 {
-    static const enum fr_home_file all[] = {FR_HOME_RUN, FR_HOME_SOCK, FR_HOME_LOCK};
+    static const char *const ends[] = {"", ".sock", ".lock"}; /* of its folder; of old flowruns */
     struct fr_buf path = {0};
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && i < sizeof(all) / sizeof(all[0]); i++) {
+    for (size_t i = 0; rc == FR_OK && i < sizeof(ends) / sizeof(ends[0]); i++) {
         path.n = 0;
-        fr_home_at(home, all[i], run, &path);
+        fr_home_at(home, FR_HOME_RUN, run, &path);
+        fr_buf_text(&path, ends[i]);
         rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
                       : fr_remove_some(path.p, left, err);
     }

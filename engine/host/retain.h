@@ -17,7 +17,7 @@ enum fr_rc fr_retain_choose(struct fr_store *st, const struct fr_keep_runs *keep
 int64_t fr_retain_bytes(const struct fr_store *st, struct fr_id run);
 
 /* The run is removed: nothing shows it from now on. fr_retain_step does the rest. FR_BUSY: it is
- * not over, is pinned, or a living flowrun owns it. */
+ * not over, or is pinned. */
 enum fr_rc fr_retain_remove(struct fr_store *st, struct fr_id run, struct fr_err *err);
 /* Some of the files and rows of a removed run go, in a few milliseconds. *more: there is more. */
 enum fr_rc fr_retain_step(struct fr_store *st, bool *more, struct fr_err *err);

@@ -16,6 +16,7 @@ enum { HERE = 1, BEHIND = 2 };
 
 struct check {
     const struct fr_plan *plan;
+    const struct fr_run_shell *shell;
     unsigned char *marks; /* a task each */
     struct fr_issues *issues;
     struct fr_pos *at; /* where each line of issues stands; in their arena */
@@ -178,15 +179,16 @@ static void check_secret(struct check *c, const struct fr_secret *s)
     struct fr_buf value = {0};
     struct fr_err err;
 
-    if (s->from != FR_SECRET_COMMAND && run_secret_read(s, &value, &err) != FR_OK)
+    if (s->from != FR_SECRET_COMMAND && run_secret_read(s, c->shell, &value, &err) != FR_OK)
         wrong(c, s->pos, "%s", err.msg);
     fr_buf_finish(&value);
 }
 
-enum fr_rc fr_run_check(const struct fr_plan *plan, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *shell,
+                        struct fr_issues *issues, struct fr_err *err)
 {
     const struct fr_spec *spec = plan->spec;
-    struct check c = {.plan = plan, .issues = issues, .err = err};
+    struct check c = {.plan = plan, .shell = shell, .issues = issues, .err = err};
     struct fr_arena *arena = &issues->arena;
 
     c.marks = fr_arena_array(arena, plan->n_tasks, sizeof(*c.marks));

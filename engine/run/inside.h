@@ -19,7 +19,7 @@
  *   gather.c    files from node to node through the spool
  *   logs.c      copies of the attempts' output
  *   route.c     the rendezvous address of a gang
- *   owner.c     requests of other processes
+ *   asked.c     what its user and its driver ask of it
  *   changed.c   files that changed since the run began
  *   view.c      what a view may look at
  */
@@ -57,7 +57,8 @@ const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* N
 /* ---- stored.c ---- */
 struct run_source { /* all borrowed */
     const struct fr_run_row *row;
-    const char *home, *cwd;
+    const char *home;
+    const struct fr_run_shell *shell; /* of a changed file; NULL: there is none */
     struct fr_arena *arena;
 };
 /* The stored pipeline (file NULL) or a changed one, with the stored inventory and parameters. */
@@ -170,7 +171,8 @@ const char *run_output(const struct fr_run *run, uint32_t inst, const char *name
 
 /* ---- secret.c ---- */
 /* Appends the value of a secret that no command gives. */
-enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err);
+enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell *shell,
+                           struct fr_buf *out, struct fr_err *err);
 enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
                       struct fr_err *err);
 /* Starts the command of each secret that act holds; *out NULL: there is none. run->secrets_ready
@@ -240,13 +242,5 @@ bool run_node_local(const struct fr_run *run, uint32_t node);
 void run_name_changes(struct fr_run *run, const struct fr_spec *old);
 /* Reports which of the run's files have changed since submit; the run uses its copies. */
 void run_edited(struct fr_run *run, bool retry);
-
-/* ---- owner.c ---- */
-enum fr_rc run_own(struct fr_run *run, struct fr_err *err);
-void run_disown(struct fr_run *run);
-void run_requests(struct fr_run *run);
-/* The user gives a node up: its live attempts end as node_lost, and until it is up again no
- * instance waits to start there. FR_USAGE: there is no such node. */
-enum fr_rc run_abandon(struct fr_run *run, const char *name, struct fr_err *err);
 
 #endif

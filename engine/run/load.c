@@ -9,7 +9,7 @@ enum { EVENT_GONE = -2 }; /* idx of an event whose instance the plan has no more
 
 static struct run_source run_source(struct fr_run *run)
 {
-    return (struct run_source){&run->row, run->home, run->env.cwd, &run->arena};
+    return (struct run_source){&run->row, run->home, &run->env.shell, &run->arena};
 }
 
 /* Which tasks of the stored file differ. A file that cannot be read any more is not compared. */
@@ -327,7 +327,7 @@ static enum fr_rc queue_requests(struct fr_run *run, const struct fr_resume_opts
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < opts->n_abandon; i++)
-        rc = run_abandon(run, opts->abandon[i], err);
+        rc = fr_run_abandon(run, opts->abandon[i], err);
     if (rc != FR_OK || !opts->retry)
         return rc;
     if (opts->retry_from != NULL &&
@@ -338,6 +338,22 @@ static enum fr_rc queue_requests(struct fr_run *run, const struct fr_resume_opts
     if ((rc = fr_sched_may_retry(run->sched, retry.task, err)) != FR_OK)
         return rc;
     return run_queue(run, &retry, err);
+}
+
+/* From this commit on the run is driven by this host. */
+static enum fr_rc take_over(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    enum fr_rc rc = fr_store_begin(st, err);
+
+    if (rc != FR_OK)
+        return rc;
+    run->row.host = run->env.epoch;
+    if ((rc = run_put_nodes(run, err)) == FR_OK && (rc = run_raise_epoch(run, err)) == FR_OK &&
+        (rc = fr_store_run_host(st, run->id, run->row.host, err)) == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
+    return rc;
 }
 
 static enum fr_rc check_request(const struct fr_run *run, const struct fr_resume_opts *opts,
@@ -370,25 +386,15 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         goto out;
     run->id = run->row.id;
     fr_blob_tidy(env->store);
-    if ((rc = run_own(run, err)) != FR_OK)
-        goto out;
-    /* again, now that nobody else writes it */
-    {
-        char id[FR_ID_TEXT];
-
-        fr_id_text(run->id, id);
-        rc = fr_store_run_find(env->store, id, &run->arena, &run->row, err);
-    }
-    if (rc != FR_OK || (rc = check_request(run, opts, err)) != FR_OK ||
+    if ((rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||
         (rc = run_make_parts(run, err)) != FR_OK)
         goto out;
     if ((rc = load_rows(run, err)) != FR_OK ||
-        (opts->file != NULL && ((rc = fr_run_check(run->plan, issues, err)) != FR_OK ||
+        (opts->file != NULL && ((rc = fr_run_check(run->plan, &env->shell, issues, err)) != FR_OK ||
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
-    if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = run_put_nodes(run, err)) == FR_OK &&
-        (rc = run_raise_epoch(run, err)) == FR_OK &&
+    if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = take_over(run, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&
         (rc = queue_requests(run, opts, err)) == FR_OK)
         for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)

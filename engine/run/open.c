@@ -18,7 +18,6 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
     memset(run, 0, sizeof(*run));
     run->env = *env;
     run->home = fr_store_home(env->store);
-    run->lock_fd = run->sock_fd = -1;
     run->posted_last = &run->posted;
     run->log_due_ms = INT64_MAX;
     return run;
@@ -231,10 +230,11 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts *opts,
+enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *submit,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_run *run = run_new(env, err);
+    const struct fr_spec_opts *opts = &submit->spec;
     json_t *params = json_array();
     enum fr_rc rc;
 
@@ -245,23 +245,27 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts
     }
     if ((rc = fr_spec_load(opts, &run->spec, issues, err)) != FR_OK)
         goto out;
-    if ((rc = fr_id_new(&run->id, err)) != FR_OK || (rc = run_make_parts(run, err)) != FR_OK ||
-        (rc = fr_run_check(run->plan, issues, err)) != FR_OK)
+    run->id = submit->id;
+    if ((rc = run_make_parts(run, err)) != FR_OK ||
+        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) != FR_OK)
         goto out;
     run->row = (struct fr_run_row){.id = run->id,
                                    .name = run->spec->name,
-                                   .folder = fr_arena_dup(&run->arena, env->cwd),
+                                   .folder = fr_arena_dup(&run->arena, env->shell.cwd),
                                    .state = "running",
                                    .outcome = "",
                                    .started_wall = fr_sys.wall_ms(),
-                                   .round = 1};
+                                   .queued_wall = fr_sys.wall_ms(),
+                                   .round = 1,
+                                   .host = env->epoch,
+                                   .origin = submit->origin != NULL ? submit->origin : "cli",
+                                   .priority = submit->priority};
     for (size_t i = 0; i < opts->n_params; i++)
         json_array_append_new(params, json_string(opts->params[i]));
     fr_blob_tidy(env->store);
-    /* nothing of it lies about before a row knows it: a resume may even be the first to own it */
+    /* nothing of it lies about before a row knows it: a resume may even be the first to have it */
     if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
-        (rc = run_pack_params(run, params, err)) != FR_OK ||
-        (rc = first_commit(run, err)) != FR_OK || (rc = run_own(run, err)) != FR_OK)
+        (rc = run_pack_params(run, params, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
         goto out;
     if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK)
         rc = run_begin(run, FR_EV_BEGIN, err);

@@ -426,8 +426,6 @@ enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
                                                             .no = run->done[i].no,
                                                             .id = run->done[i].id},
                                    err);
-    for (const struct run_answer *a = run->answers; rc == FR_OK && a != NULL; a = a->next)
-        rc = fr_store_request_done(run->env.store, a->id, a->text, err);
     return rc;
 }
 
@@ -467,7 +465,6 @@ static void show_change(struct fr_run *run, const struct run_change *c)
 void run_show(struct fr_run *run)
 {
     run->n_done = 0;
-    run->answers = NULL;
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
     for (size_t i = 0; i < run->n_changes; i++)

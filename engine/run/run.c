@@ -218,7 +218,7 @@ static int64_t commit_delay_ms(const struct fr_run *run)
  * the node again. Behind the end there are no others. */
 static bool has_rows(const struct fr_run *run)
 {
-    return run->acts.n > 0 || run->answers != NULL || (run->over && run->n_done > 0);
+    return run->acts.n > 0 || (run->over && run->n_done > 0);
 }
 
 static void renew_leases(struct fr_run *run)
@@ -257,10 +257,6 @@ static void take_inputs(struct fr_run *run, int64_t now)
             run->posted_last = &run->posted;
         run_take_event(run, ev);
         fr_exec_event_free(ev);
-    }
-    if (run->notified) {
-        run->notified = false;
-        run_requests(run);
     }
     if (run->secrets_ready) {
         run->secrets_ready = false;
@@ -341,18 +337,18 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
     struct fr_run_due due = {.drain_ms = run->over ? run->over_ms + RUN_LINGER_MS
                                                    : fr_sched_next_due(run->sched),
                              .commit_ms = INT64_MAX,
-                             .soft = run->acts.n == 0 && run->answers == NULL,
+                             .soft = run->acts.n == 0,
                              .sent_early = run->sent_early};
 
-    if (run->n_events > 0 || run->posted != NULL || run->notified || run->secrets_ready ||
-        run->hashing || run->fatal)
+    if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->hashing ||
+        run->fatal)
         due.drain_ms = 0;
     if (run->lease_every_ms > 0 && run->lease_due_ms < due.drain_ms)
         due.drain_ms = run->lease_due_ms;
     if (run->log_due_ms < due.drain_ms)
         due.drain_ms = run->log_due_ms;
     if (has_rows(run))
-        due.commit_ms = run->answers != NULL || run->over ? 0 : run->held_ms + commit_delay_ms(run);
+        due.commit_ms = run->over ? 0 : run->held_ms + commit_delay_ms(run);
     return due;
 }
 
@@ -384,25 +380,6 @@ void run_wake(struct fr_run *run)
         run->wake(run->wake_arg);
 }
 
-void fr_run_say(struct fr_run *run, const char *text)
-{
-    run_trouble(run, FR_PLAN_NONE, "%s", text);
-}
-
-void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended)
-{
-    run_queue_or_die(
-        run, &(struct fr_event){
-                 .kind = FR_EV_SLOTS, .node = node, .slots = slots, .contended = contended});
-    run_wake(run);
-}
-
-void fr_run_cancel(struct fr_run *run)
-{
-    run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_CANCEL});
-    run_wake(run);
-}
-
 void fr_run_destroy(struct fr_run *run)
 {
     if (run == NULL)
@@ -417,7 +394,6 @@ void fr_run_destroy(struct fr_run *run)
     while (run->attempts != NULL)
         run_attempt_drop(run, run->attempts);
     run_ship_finish(run);
-    run_disown(run);
     fr_sched_destroy(run->sched);
     fr_acts_finish(&run->acts);
     fr_sys.free(run->events);

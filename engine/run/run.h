@@ -13,6 +13,8 @@
  * FLOWRUN_OUTPUT, FLOWRUN_DIR, FLOWRUN_NODE_HOME, PATH …):
  *
  *   FLOWRUN_RUN, FLOWRUN_RUN_NAME       the run's id (32 digits) and the pipeline's name
+ *   FLOWRUN_HOME_ID                     of flowrun's home (32 digits): a flowrun inside the task
+ *                                       hands its runs to the host of that home, and never is it
  *   FLOWRUN_TASK, FLOWRUN_NODE          names of task and node
  *   FLOWRUN_ATTEMPT_NO                  1, 2, …; grows over retries by the user too
  *   FLOWRUN_GENERATION                  of a gang: 1, 2, …
@@ -81,27 +83,43 @@ struct fr_view {
     void *arg;
 };
 
+/* What a run takes of the shell that it was submitted or resumed in. */
+struct fr_run_shell {
+    const char *cwd; /* absolute: relative paths of the command line count from it */
+    const char *(*getenv)(void *self, const char *name);
+    void *self;
+};
+
 /* What every run needs of its process. All borrowed, for the run's life. */
 struct fr_run_env {
     struct fr_loop *loop;
     struct fr_store *store;
+    uint32_t epoch; /* of the home's host, which this process is; 0: it has none */
+    struct fr_run_shell shell;
     struct fr_view view;      /* note may be NULL */
     struct fr_nodes *nodes; /* connections of the process */
     const char *self;         /* path of the flowrun program: `notify` runs it */
     /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
-    const char *cwd; /* absolute: where flowrun was started */
 };
 
 /* Checks that what the pipeline names of this machine exists: files of tasks (unless an earlier
  * task may make them), keys of nodes, secrets from variables and files. FR_USAGE: issues lists
  * everything that is missing, with its place in the file. */
-enum fr_rc fr_run_check(const struct fr_plan *plan, struct fr_issues *issues, struct fr_err *err);
+enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *shell,
+                        struct fr_issues *issues, struct fr_err *err);
 
-/* Makes a new run of a pipeline file. It is checked, staged, committed and owned, but not yet
- * turned. opts.sources is not used. FR_USAGE: issues lists every mistake. */
-enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_spec_opts *opts,
+struct fr_submit {
+    struct fr_id id;          /* whoever submits draws it, so that a repeated submit is one run */
+    struct fr_spec_opts spec; /* sources is not used */
+    const char *origin;       /* cli, api, schedule, backfill, retry; NULL: cli */
+    int64_t priority;         /* the larger first */
+};
+
+/* Makes a new run of a pipeline file. It is checked, staged and committed, but not yet drained.
+ * FR_USAGE: issues lists every mistake. */
+enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *submit,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
 struct fr_resume_opts {
@@ -113,8 +131,8 @@ struct fr_resume_opts {
     const char *retry_from; /* … or this task and all behind it; NULL */
 };
 
-/* Takes a stored run: FR_BUSY when another process owns it, FR_USAGE when it is over and retry is
- * not asked for, or a task or node is not its own. */
+/* Takes a stored run. FR_USAGE when it is over and retry is not asked for, or a task or node is not
+ * its own. */
 enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
@@ -150,6 +168,9 @@ bool fr_run_over(const struct fr_run *run);
 
 /* Stops all tasks, as `flowrun cancel` does. */
 void fr_run_cancel(struct fr_run *run);
+/* The user gives a node up: its live attempts end as node_lost, and until it is up again no
+ * instance waits to start there. FR_USAGE: there is no such node. */
+enum fr_rc fr_run_abandon(struct fr_run *run, const char *node, struct fr_err *err);
 
 /* Frees the run in this process. Connections end, tasks go on. NULL is allowed. */
 void fr_run_destroy(struct fr_run *run);

@@ -38,10 +38,11 @@ static enum fr_rc settle(struct fr_buf *b, size_t from, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc run_secret_read(const struct fr_secret *s, struct fr_buf *out, struct fr_err *err)
+enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell *shell,
+                           struct fr_buf *out, struct fr_err *err)
 {
     size_t before = out->n;
-    const char *value = s->from == FR_SECRET_ENV ? getenv(s->arg) : NULL;
+    const char *value = s->from == FR_SECRET_ENV ? shell->getenv(shell->self, s->arg) : NULL;
     enum fr_rc rc = FR_OK;
 
     if (s->from == FR_SECRET_FILE)
@@ -69,7 +70,7 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
     const struct fr_secret *s = find(scope->run->spec, name);
 
     if (s != NULL && s->from != FR_SECRET_COMMAND)
-        return run_secret_read(s, out, err);
+        return run_secret_read(s, &scope->run->env.shell, out, err);
     for (const struct run_answered *t = scope->secrets; t != NULL; t = t->next)
         if (t->secret == s) {
             fr_buf_add(out, t->value.p != NULL ? t->value.p : "", t->value.n);

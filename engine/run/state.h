@@ -121,12 +121,6 @@ struct run_bundle {
     struct fr_exec_file *files;
 };
 
-struct run_answer { /* to a request: committed together with the transitions that it caused */
-    struct run_answer *next;
-    int64_t id;
-    const char *text;
-};
-
 struct run_other { /* an older attempt that is stopped because it runs in the place of ours */
     struct run_other *next;
     struct fr_id id, attempt;
@@ -169,8 +163,7 @@ struct fr_run {
     struct run_ship *ships;
     struct run_bundle *bundles;
     struct run_other *others;
-    struct run_answer *answers; /* not yet committed */
-    struct fr_file_rows files;  /* staged at submit */
+    struct fr_file_rows files; /* staged at submit */
     uint64_t last_ref;
     int64_t seq;         /* of the newest event row, written or prepared */
     uint32_t base_epoch; /* of this process's connections */
@@ -187,9 +180,6 @@ struct fr_run {
     struct fr_attempt_row *changed_attempts; /* to be written, one row an attempt; fr_sys */
     size_t n_changed_attempts, cap_changed_attempts;
 
-    int lock_fd, sock_fd;
-    struct fr_watch *sock;
-    bool notified;      /* requests of other processes wait */
     bool secrets_ready; /* a secret's command has answered */
     bool hashing;       /* a start waits for the hash of what it ships */
     bool sent_early;    /* in this drain */

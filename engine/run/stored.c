@@ -27,11 +27,17 @@ static enum fr_rc get_source(const struct run_source *from, const char *hash, co
 }
 
 /* Of a changed file: the environment of now counts where none was stored. */
+struct both_env {
+    json_t *stored;
+    const struct fr_run_shell *shell;
+};
+
 static const char *stored_or_own_env(void *self, const char *name)
 {
-    const char *stored = stored_env(self, name);
+    const struct both_env *env = self;
+    const char *stored = stored_env(env->stored, name);
 
-    return stored != NULL ? stored : getenv(name);
+    return stored != NULL ? stored : env->shell->getenv(env->shell->self, name);
 }
 
 /* The absolute folder of a file that is named on the command line. */
@@ -41,8 +47,8 @@ static const char *folder_of(const struct run_source *from, const char *file)
     int n = slash == NULL ? 0 : slash == file ? 1 : (int)(slash - file);
 
     return file[0] == '/' ? fr_arena_fmt(from->arena, "%.*s", n, file)
-           : n > 0        ? fr_arena_fmt(from->arena, "%s/%.*s", from->cwd, n, file)
-                          : from->cwd;
+           : n > 0        ? fr_arena_fmt(from->arena, "%s/%.*s", from->shell->cwd, n, file)
+                          : from->shell->cwd;
 }
 
 /* The stored file is read by the rules that it was submitted under. */
@@ -71,6 +77,7 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
                                 .cwd = row->folder,
                                 .sources = sources,
                                 .getenv = file != NULL ? stored_or_own_env : stored_env};
+    struct both_env both = {.shell = from->shell};
     json_t *doc = NULL, *list, *item;
     const char **params = NULL;
     size_t i;
@@ -91,7 +98,8 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
     if (rc == FR_OK) {
         json_array_foreach(list, i, item) params[opts.n_params++] = json_string_value(item);
         opts.params = params;
-        opts.getenv_self = json_object_get(doc, "env");
+        both.stored = json_object_get(doc, "env");
+        opts.getenv_self = file != NULL ? (void *)&both : both.stored;
         rc = fr_spec_load(&opts, out, issues, err);
     }
     json_decref(doc);
@@ -101,7 +109,7 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
 enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct fr_stored *out,
                          struct fr_err *err)
 {
-    struct run_source from = {row, home, "/", &out->arena};
+    struct run_source from = {row, home, NULL, &out->arena};
     struct fr_issues issues = {0};
     enum fr_rc rc;
 

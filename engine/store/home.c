@@ -2,15 +2,16 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "engine/store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { LOCK_PATIENCE_MS = 1000, LOCK_TICK_MS = 10 };
 
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
 {
@@ -72,98 +73,187 @@ enum fr_rc fr_home_make(const char *home, struct fr_err *err)
 
 void fr_home_at(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out)
 {
-    static const struct {
-        const char *dir, *suffix;
-    } shape[] = {
-        [FR_HOME_LOCK] = {"runs", ".lock"},
-        [FR_HOME_SOCK] = {"runs", ".sock"},
-        [FR_HOME_RUN] = {"runs", ""},
-        [FR_HOME_SPOOL] = {"spool", ""},
-    };
+    static const char *const dirs[] = {[FR_HOME_RUN] = "runs", [FR_HOME_SPOOL] = "spool"};
     char id[FR_ID_TEXT];
 
     fr_id_text(run, id);
-    fr_buf_fmt(out, "%s/%s/%s%s", home, shape[what].dir, id, shape[what].suffix);
+    fr_buf_fmt(out, "%s/%s/%s", home, dirs[what], id);
 }
 
-static int open_lock(const char *home, struct fr_id run, struct fr_err *err)
+void fr_home_sock(const char *home, struct fr_buf *out)
+{
+    fr_buf_fmt(out, "%s/host.sock", home);
+}
+
+/* ---- the host ---- */
+
+/* The inode number of a namespace of this process: its link reads "mnt:[4026531841]". */
+static uint64_t namespace_of(const char *link)
+{
+    char text[64];
+    ssize_t n = readlink(link, text, sizeof(text) - 1);
+    const char *digits;
+
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    digits = strchr(text, '[');
+    return digits != NULL ? strtoull(digits + 1, NULL, 10) : 0;
+}
+
+struct fr_home_who fr_home_self(void)
+{
+    struct fr_home_who out = {.uid = (int64_t)fr_sys.uid(),
+                              .mnt = namespace_of("/proc/self/ns/mnt"),
+                              .net = namespace_of("/proc/self/ns/net"),
+                              .pid_ns = namespace_of("/proc/self/ns/pid"),
+                              .schema = fr_store_newest()};
+    struct fr_proc self = {0};
+
+    if (fr_sys.self(&self) == 0)
+        out.pid = self.pid;
+    if (fr_sys.boot_id(out.boot) != 0)
+        out.boot[0] = '\0';
+    return out;
+}
+
+static int open_lock(const char *home, int flags, struct fr_err *err)
 {
     struct fr_buf path = {0};
     int fd = -1;
 
-    fr_home_at(home, FR_HOME_LOCK, run, &path);
-    if (path.bad) {
+    fr_buf_fmt(&path, "%s/host.lock", home);
+    if (path.bad)
         fr_fail(err, FR_NOMEM, "no memory for a path");
-    } else {
-        fd = fr_sys.open(path.p, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            fr_fail_errno(err, errno, "opening %s", path.p);
-    }
+    else if ((fd = fr_sys.open(path.p, flags | O_NOFOLLOW, 0600)) < 0)
+        fr_fail_errno(err, errno, "opening %s", path.p);
     fr_buf_finish(&path);
     return fd;
 }
 
-/* A process that dies leaves its locks to what it has forked and what has not yet become another
- * program: this passes at once. Who really owns a run keeps it. */
-static int lock_patiently(int fd)
+static enum fr_rc write_who(int fd, const struct fr_home_who *w, struct fr_err *err)
 {
-    int64_t end = fr_sys.mono_ms() + LOCK_PATIENCE_MS;
-    int rc;
+    struct fr_buf text = {0};
+    bool ok;
 
-    while ((rc = fr_sys.lock(fd)) != 0 && (errno == EAGAIN || errno == EACCES) &&
-           fr_sys.mono_ms() < end)
-        fr_sys.poll(NULL, 0, LOCK_TICK_MS);
-    return rc;
+    fr_buf_fmt(&text,
+               "pid %" PRId64 "\nuid %" PRId64 "\nboot %s\nmnt %" PRIu64 "\nnet %" PRIu64
+               "\npid_ns %" PRIu64 "\nschema %" PRId64 "\n",
+               w->pid, w->uid, w->boot[0] != '\0' ? w->boot : "-", w->mnt, w->net, w->pid_ns,
+               w->schema);
+    ok = !text.bad && fr_sys.ftruncate(fd, 0) == 0 &&
+         fr_sys.pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n;
+    fr_buf_finish(&text);
+    return ok ? FR_OK : fr_fail_errno(err, errno, "writing who the host is");
 }
 
-enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_err *err)
+static bool read_who(int fd, struct fr_home_who *w)
+{
+    char text[512];
+    ssize_t n = fr_sys.pread(fd, text, sizeof(text) - 1, 0);
+
+    *w = (struct fr_home_who){0};
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    return sscanf(text,
+                  "pid %" SCNd64 " uid %" SCNd64 " boot %39s mnt %" SCNu64 " net %" SCNu64
+                  " pid_ns %" SCNu64 " schema %" SCNd64,
+                  &w->pid, &w->uid, w->boot, &w->mnt, &w->net, &w->pid_ns, &w->schema) == 7;
+}
+
+enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err)
 {
     struct fr_err local;
-    char id[FR_ID_TEXT];
+    struct fr_err *why = err != NULL ? err : &local;
+    struct fr_home_who self;
+    enum fr_rc rc;
 
-    *fd = open_lock(home, run, err != NULL ? err : &local);
+    *fd = open_lock(home, O_RDWR | O_CREAT, why);
     if (*fd < 0)
-        return err != NULL ? err->rc : local.rc;
-    if (lock_patiently(*fd) != 0) {
+        return why->rc;
+    if (fr_sys.lock(*fd) != 0) {
         int e = errno;
+        struct fr_home_who host;
+        bool known = read_who(*fd, &host);
 
         fr_sys.close(*fd);
         *fd = -1;
-        fr_id_text(run, id);
-        if (e == EAGAIN || e == EACCES)
-            return fr_fail(err, FR_BUSY,
-                           "run %.8s is owned by another flowrun that is still alive; "
-                           "'flowrun logs %.8s -f' follows it, 'flowrun cancel %.8s' stops it",
-                           id, id, id);
-        return fr_fail_errno(err, e, "locking run %.8s", id);
+        if (e != EAGAIN && e != EACCES)
+            return fr_fail_errno(err, e, "locking %s/host.lock", home);
+        return fr_fail(err, FR_BUSY, "another flowrun (pid %" PRId64 ") is the host of %s",
+                       known ? host.pid : 0, home);
     }
-    return FR_OK;
+    self = fr_home_self();
+    rc = write_who(*fd, &self, err);
+    if (rc != FR_OK) {
+        fr_sys.close(*fd);
+        *fd = -1;
+    }
+    return rc;
 }
 
-bool fr_home_owned(const char *home, struct fr_id run)
+enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err)
 {
-    int fd = open_lock(home, run, NULL);
-    bool owned = fd >= 0 && fr_sys.locked(fd) == 1;
+    int fd = open_lock(home, O_RDWR, NULL);
+    bool held = fd >= 0 && fr_sys.locked(fd) == 1;
 
+    *out = (struct fr_home_who){0};
+    if (held)
+        (void)read_who(fd, out); /* not written yet: who it is shows a moment later */
     if (fd >= 0)
         fr_sys.close(fd);
-    return owned;
+    return held ? FR_OK : fr_fail(err, FR_NOTFOUND, "%s has no host", home);
 }
 
-enum fr_rc fr_home_notify(const char *home, struct fr_id run, struct fr_err *err)
+enum fr_rc fr_home_may_share(const char *home, const struct fr_home_who *self,
+                             const struct fr_home_who *host, struct fr_err *err)
+{
+    const char *what = NULL;
+
+    if (host->uid != self->uid)
+        what = "belongs to another user";
+    else if (strcmp(host->boot, self->boot[0] != '\0' ? self->boot : "-") != 0)
+        what = "runs on another machine";
+    else if (host->mnt != self->mnt)
+        what = "sees other folders (it is in another mount namespace, as in a container)";
+    else if (host->net != self->net)
+        what = "has another network (it is in another network namespace)";
+    else if (host->pid_ns != self->pid_ns)
+        what = "sees other processes (it is in another pid namespace)";
+    if (what != NULL)
+        return fr_fail(err, FR_DENIED,
+                       "the host of %s (pid %" PRId64 ") %s: set FLOWRUN_HOME to a home of your "
+                       "own",
+                       home, host->pid, what);
+    if (host->schema == self->schema)
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "the host of %s (pid %" PRId64 ") is %s flowrun (schema %" PRId64
+                   ", this one has %" PRId64 "): use the same one, wait for its end, or set "
+                   "FLOWRUN_HOME to another home",
+                   home, host->pid, host->schema < self->schema ? "an older" : "a newer",
+                   host->schema, self->schema);
+}
+
+enum fr_rc fr_home_old_owner(const char *home, struct fr_id run, int *fd, struct fr_err *err)
 {
     struct fr_buf path = {0};
+    char id[FR_ID_TEXT];
     enum fr_rc rc = FR_OK;
-    int fd;
 
-    fr_home_at(home, FR_HOME_SOCK, run, &path);
-    if (path.bad)
-        return fr_fail(err, FR_NOMEM, "no memory for a path");
-    fd = fr_sys.connect_unix(path.p);
-    if (fd < 0 && errno != EAGAIN) /* full: it will look anyway */
-        rc = fr_fail(err, FR_NOTFOUND, "no process owns this run");
-    else if (fd >= 0)
-        fr_sys.close(fd);
+    fr_id_text(run, id);
+    fr_buf_fmt(&path, "%s/runs/%s.lock", home, id);
+    *fd = path.bad ? -1 : fr_sys.open(path.p, O_RDWR | O_NOFOLLOW, 0600);
+    if (*fd >= 0 && fr_sys.lock(*fd) != 0) {
+        fr_sys.close(*fd);
+        *fd = -1;
+        rc = fr_fail(err, FR_BUSY,
+                     "%s is still used by an older flowrun, which drives run %.8s ('fuser %s' "
+                     "names its process): wait for its end, or stop it; its tasks go on and "
+                     "'flowrun resume %.8s' takes them over",
+                     home, id, path.p, id);
+    }
     fr_buf_finish(&path);
     return rc;
 }

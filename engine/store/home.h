@@ -4,8 +4,8 @@
  *   state.db           the store (store.h)
  *   blobs/<sha256>     spec, inventory and staged files, by content
  *   begun/<id>         a run whose blobs are being stored (blob.h)
- *   runs/<id>.lock     held (OFD lock) by the process that owns the run, for as long as it lives
- *   runs/<id>.sock     the owner listens here; a connection makes it read its requests
+ *   host.lock          held (OFD lock) by the home's host for as long as it lives; says who it is
+ *   host.sock          the host listens here
  *   runs/<id>/         logs and what was collected
  *   spool/             files on their way from node to node
  *
@@ -32,23 +32,38 @@ enum fr_rc fr_home_resolve(struct fr_buf *home, struct fr_err *err);
 enum fr_rc fr_home_make(const char *home, struct fr_err *err);
 
 enum fr_home_file {
-    FR_HOME_LOCK,  /* runs/<id>.lock */
-    FR_HOME_SOCK,  /* runs/<id>.sock */
     FR_HOME_RUN,   /* runs/<id> */
     FR_HOME_SPOOL, /* spool/<id> */
 };
 
 /* Appends the path of one of a run's files to out. */
 void fr_home_at(const char *home, enum fr_home_file what, struct fr_id run, struct fr_buf *out);
+/* Appends the path of the host's socket. */
+void fr_home_sock(const char *home, struct fr_buf *out);
 
-/* Takes the run: *fd holds the lock until it is closed. FR_BUSY when another process owns it for a
- * second: a dead owner's lock may live on for a moment in a process that it was starting. */
-enum fr_rc fr_home_own(const char *home, struct fr_id run, int *fd, struct fr_err *err);
+/* Who a process is, as far as it matters to those that share a home with it. 0: not known. */
+struct fr_home_who {
+    int64_t pid, uid;
+    char boot[40];             /* boot id of its machine */
+    uint64_t mnt, net, pid_ns; /* inode numbers of its namespaces, namespaces(7) */
+    int64_t schema;            /* of the store: the newest that it knows */
+};
+struct fr_home_who fr_home_self(void);
 
-/* True when a living process owns the run. */
-bool fr_home_owned(const char *home, struct fr_id run);
+/* Becomes the home's host: *fd holds the lock until it is closed, and the lock file says who this
+ * is. FR_BUSY: another process is the host; err names it. */
+enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err);
 
-/* Tells the owner that requests wait. FR_NOTFOUND when the run has no owner. */
-enum fr_rc fr_home_notify(const char *home, struct fr_id run, struct fr_err *err);
+/* Who the host is. FR_NOTFOUND: the home has none. */
+enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err);
+
+/* Whether a process like self may hand its runs to this host, and take them over later. FR_DENIED:
+ * err says what they do not share, and what to do. */
+enum fr_rc fr_home_may_share(const char *home, const struct fr_home_who *self,
+                             const struct fr_home_who *host, struct fr_err *err);
+
+/* FR_BUSY when a flowrun older than hosts owns the run: it held runs/<id>.lock. *fd: the lock, so
+ * that none takes it; -1: it was never owned. */
+enum fr_rc fr_home_old_owner(const char *home, struct fr_id run, int *fd, struct fr_err *err);
 
 #endif

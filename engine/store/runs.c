@@ -1,4 +1,4 @@
-/* Runs, requests to their owners, and the story of a run. */
+/* Runs and their stories. */
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 
@@ -8,8 +8,6 @@
 
 static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiti", sizeof(struct fr_run_row),
                                        SQL_RUN_ADD, 21};
-static const struct fr_sql_row requests = {"ttiiti", sizeof(struct fr_request_row), SQL_REQUEST_ADD,
-                                           3};
 static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
                                          11};
 
@@ -105,6 +103,14 @@ static void id_range(const char *digits, struct fr_id *from, struct fr_id *to)
     }
 }
 
+enum fr_rc fr_store_runs_before(struct fr_store *st, int64_t before, size_t limit,
+                                struct fr_arena *arena, struct fr_run_rows *out, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_BEFORE, err, "ii", before, (int64_t)limit);
+
+    return rc == FR_OK ? read_runs(st, SQL_RUN_BEFORE, arena, out, err) : rc;
+}
+
 /* Rows that text names: by number first ("12"), else by a beginning of the id. */
 static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena *arena,
                           struct fr_run_rows *rows, struct fr_err *err)
@@ -154,45 +160,6 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
                        text, rows.n);
     *out = rows.rows[0];
     return FR_OK;
-}
-
-enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
-                                struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_put(st, &requests, run, row, err);
-
-    row->id = rc == FR_OK ? (int64_t)sqlite3_last_insert_rowid(st->db) : 0;
-    return rc;
-}
-
-enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *answer,
-                                 struct fr_err *err)
-{
-    return fr_sql_run(st, SQL_REQUEST_DONE, err, "ti", answer, id);
-}
-
-enum fr_rc fr_store_request_answer(struct fr_store *st, int64_t id, struct fr_arena *arena,
-                                   const char **answer, struct fr_err *err)
-{
-    enum fr_sql q = SQL_REQUEST_ANSWER;
-    enum fr_rc rc = fr_sql_query(st, q, err, "i", id);
-
-    *answer = NULL;
-    while (fr_sql_next(st, q, &rc, err))
-        *answer = fr_sql_text(st, q, 0, arena);
-    return rc;
-}
-
-enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
-                             struct fr_request_rows *out, struct fr_err *err)
-{
-    struct fr_sql_rows rows = {&requests, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_REQUEST_LIST, err, "d", run);
-
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_REQUEST_LIST, &rows, err);
-    *out = (struct fr_request_rows){rows.v, rows.n};
-    return rc;
 }
 
 enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,

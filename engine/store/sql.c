@@ -50,6 +50,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",
     [SQL_RUN_OPEN] = RUN_COLUMNS "INDEXED BY run_open WHERE state <> 'over' AND "
                                  "state <> 'removed' ORDER BY no DESC",
+    [SQL_RUN_BEFORE] =
+        RUN_COLUMNS "WHERE no < ? AND state <> 'removed' ORDER BY no DESC LIMIT ?",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ? AND state <> 'removed'",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE id BETWEEN coalesce(?, zeroblob(16)) AND ? "
                                   "AND state <> 'removed' ORDER BY no DESC",
@@ -68,7 +70,6 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_CUT_INSTS] = CUT("instance", "run, idx"),
     [SQL_CUT_OUTPUTS] = CUT("output", "run, idx, key"),
     [SQL_CUT_NODES] = CUT("node", "run, name"),
-    [SQL_CUT_REQUESTS] = CUT("request", "id"),
     [SQL_FILE_NEXT] = "SELECT path, hash FROM file WHERE run = ? LIMIT ?",
     [SQL_FILE_FORGET] = "DELETE FROM file WHERE run = ? AND path = ?",
     [SQL_BLOB_NAMED] =
@@ -101,11 +102,6 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_EPOCH_RAISE] = "UPDATE node SET epoch = (SELECT max(n.epoch) FROM node n "
                         "WHERE n.run = node.run) + ? WHERE run = ?",
     [SQL_EPOCH_GET] = "SELECT coalesce(max(epoch), 0) FROM node WHERE run = ?",
-    [SQL_REQUEST_ADD] = "INSERT INTO request(run, kind, arg, asked_wall) VALUES(?, ?, ?, ?)",
-    [SQL_REQUEST_DONE] = "UPDATE request SET done = 1, answer = ? WHERE id = ?",
-    [SQL_REQUEST_LIST] = "SELECT kind, arg, asked_wall, done, answer, id FROM request "
-                         "WHERE run = ? AND done = 0 ORDER BY id",
-    [SQL_REQUEST_ANSWER] = "SELECT answer FROM request WHERE id = ? AND done <> 0",
     [SQL_EVENT_ADD] = /* again after a commit that failed: the same row */
     "INSERT OR REPLACE INTO event(run, " EVENT_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
     "?8, ?9, ?10, ?11, "

@@ -1,6 +1,7 @@
 #include "engine/store/store.h"
 
 #include "engine/base/sys.h"
+#include "engine/store/home.h"
 #include "engine/store/sql.h"
 
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 enum {
+    HOSTS = 3, /* the first schema of homes with a host */
     STORE_BUSY_MS = 5000,
     LOG_RETRY_MS = 10,
     LOG_PAGES = 1000, /* of the write-ahead log, before its pages are copied into the database */
@@ -64,13 +66,51 @@ static enum fr_rc apply_section(struct fr_store *st, int version, struct fr_err 
     return rc;
 }
 
-static int newest_version(void)
+int fr_store_newest(void)
 {
     int version = 0;
 
     while (section(version + 1) != NULL)
         version++;
     return version;
+}
+
+/* A flowrun of before schema HOSTS owned runs one by one; it must be gone, and none may come while
+ * its home becomes one with a host. */
+static enum fr_rc lock_old_runs(struct fr_store *st, struct fr_buf *fds, struct fr_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    enum fr_rc rc = FR_OK;
+    int code;
+
+    if (sqlite3_prepare_v2(st->db, "SELECT id FROM run WHERE state <> 'over'", -1, &stmt, NULL) !=
+        SQLITE_OK)
+        return fr_sql_fail(st, "reading the runs", err);
+    while (rc == FR_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        struct fr_id id = {{0}};
+        int fd = -1;
+
+        if (sqlite3_column_bytes(stmt, 0) == (int)sizeof(id.b))
+            memcpy(id.b, sqlite3_column_blob(stmt, 0), sizeof(id.b));
+        rc = fr_home_old_owner(st->home, id, &fd, err);
+        if (fd >= 0)
+            fr_buf_add(fds, (const char *)&fd, sizeof(fd));
+    }
+    if (rc == FR_OK && code != SQLITE_DONE)
+        rc = fr_sql_fail(st, "reading the runs", err);
+    sqlite3_finalize(stmt);
+    return rc == FR_OK && fds->bad ? fr_fail(err, FR_NOMEM, "no memory for locks") : rc;
+}
+
+static void unlock_old_runs(struct fr_buf *fds)
+{
+    for (size_t at = 0; at + sizeof(int) <= fds->n; at += sizeof(int)) {
+        int fd;
+
+        memcpy(&fd, fds->p + at, sizeof(fd));
+        fr_sys.close(fd);
+    }
+    fr_buf_finish(fds);
 }
 
 static enum fr_rc home_id(struct fr_store *st, bool make, struct fr_err *err)
@@ -105,7 +145,8 @@ static enum fr_rc check_version(const struct fr_store *st, int have, int newest,
  * flowrun: the version is read and checked again under the write lock. */
 static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
 {
-    int have = 0, newest = newest_version();
+    int have = 0, newest = fr_store_newest();
+    struct fr_buf locks = {0};
     enum fr_rc rc = user_version(st, &have, err);
 
     if (rc != FR_OK || (rc = check_version(st, have, newest, err)) != FR_OK)
@@ -118,6 +159,8 @@ static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
         (rc = check_version(st, have, newest, err)) == FR_OK) {
         bool fresh = have == 0;
 
+        if (!fresh && have < HOSTS)
+            rc = lock_old_runs(st, &locks, err);
         while (rc == FR_OK && have < newest)
             rc = apply_section(st, ++have, err);
         if (rc == FR_OK)
@@ -127,6 +170,7 @@ static enum fr_rc migrate(struct fr_store *st, struct fr_err *err)
         rc = fr_store_commit(st, err);
     else
         fr_store_rollback(st);
+    unlock_old_runs(&locks);
     return rc;
 }
 
@@ -215,7 +259,7 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
 enum fr_rc fr_store_open_read(const char *home, struct fr_store **out, struct fr_err *err)
 {
     struct fr_store *st = NULL;
-    int have = 0, newest = newest_version();
+    int have = 0, newest = fr_store_newest();
     enum fr_rc rc = open_file(home, SQLITE_OPEN_READONLY, &st, err);
 
     *out = NULL;

@@ -3,12 +3,12 @@
  * each column. States, causes and kinds are words that the caller chooses; the store gives them no
  * meaning.
  *
- * Durability rule: the owner of a run puts all transitions of one turn of its loop between
+ * Durability rule: the host of the home puts all transitions of one turn of its loop between
  * fr_store_begin and fr_store_commit (WAL, synchronous=FULL), and performs their effects only after
  * the commit returned FR_OK. A failed commit has changed nothing (the store rolls back): nothing
  * takes effect and the same turn is tried again. Calls outside begin/commit commit by themselves.
  *
- * Several processes may have the store open: the owners of different runs and any number of
+ * Several processes may have the store open: the home's host, which alone writes, and any number of
  * readers; a writer waits up to five seconds for another, then fails with FR_BUSY. Text in rows
  * given to the store is borrowed for the call, NULL counts as ""; rows that the store returns live
  * in the caller's arena. Errors: FR_IO, FR_FULL, FR_BUSY, FR_CORRUPT, FR_NOMEM; FR_NOTFOUND where
@@ -25,13 +25,15 @@
 struct fr_store;
 
 /* Opens the store in home (fr_home_make must have run), making or migrating its schema.
- * FR_UNSUPPORTED when a newer flowrun wrote it. */
+ * FR_UNSUPPORTED when a newer flowrun wrote it; FR_BUSY when an older one is to be migrated and a
+ * flowrun of then still drives a run. */
 enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err *err);
 /* The same for a caller that only reads: nothing of the home changes, unless it has no store yet or
  * one with an older schema. */
 enum fr_rc fr_store_open_read(const char *home, struct fr_store **out, struct fr_err *err);
 void fr_store_close(struct fr_store *st);
 
+int fr_store_newest(void); /* the newest schema that this program knows */
 const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowed */
 struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
 
@@ -83,6 +85,10 @@ enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host
 /* The spec_hash of a run: another one means another plan. */
 enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              const char **hash, struct fr_err *err);
+/* Those with numbers below before, the newest first, at most limit. */
+enum fr_rc fr_store_runs_before(struct fr_store *st, int64_t before, size_t limit,
+                                struct fr_arena *arena, struct fr_run_rows *out,
+                                struct fr_err *err);
 /* The newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err);
@@ -213,31 +219,6 @@ enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena
  * made by this process use epochs above *base, at most base + by. */
 enum fr_rc fr_store_epochs(struct fr_store *st, struct fr_id run, int64_t by, int64_t *base,
                            struct fr_err *err);
-
-/* ---- requests ---- */
-
-struct fr_request_row {
-    const char *kind, *arg;
-    int64_t asked_wall, done;
-    const char *answer;
-    int64_t id;
-};
-
-struct fr_request_rows {
-    struct fr_request_row *rows; /* oldest first */
-    size_t n;
-};
-
-enum fr_rc fr_store_request_add(struct fr_store *st, struct fr_id run, struct fr_request_row *row,
-                                struct fr_err *err);
-enum fr_rc fr_store_request_done(struct fr_store *st, int64_t id, const char *answer,
-                                 struct fr_err *err);
-/* NULL while it is not done. */
-enum fr_rc fr_store_request_answer(struct fr_store *st, int64_t id, struct fr_arena *arena,
-                                   const char **answer, struct fr_err *err);
-/* Those not done yet. */
-enum fr_rc fr_store_requests(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
-                             struct fr_request_rows *out, struct fr_err *err);
 
 /* ---- events ---- */
 

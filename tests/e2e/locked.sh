@@ -98,7 +98,7 @@ if mkdir small && mount -t tmpfs -o size=5m tmpfs small 2> /dev/null; then
     "$flowrun" p.yaml --quiet > out 2>&1
     same "a run before" $? 0
     until_true 20 mount -o remount,ro "$work/small" # the node ends a moment behind its run
-    says "read-only, a run begins" 7 "flowrun: making $work/small/home/blobs/" p.yaml
+    says "read-only, a run begins" 7 "flowrun: opening $work/small/home/host.lock" p.yaml
     has "read-only, and why" out "Read-only file system"
     says "read-only, resume" 7 "Read-only file system" resume 1
     says "read-only, status" 0 "succeeded" status

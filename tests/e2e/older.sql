@@ -56,5 +56,15 @@ INSERT INTO event1 SELECT seq, run, wall, idx, kind, attempt_no, cause, code, te
 DROP TABLE event;
 ALTER TABLE event1 RENAME TO event;
 CREATE INDEX event_of_run ON event(run, seq);
+CREATE TABLE request (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    kind        TEXT NOT NULL,
+    arg         TEXT NOT NULL DEFAULT '',
+    asked_wall  INTEGER NOT NULL,
+    done        INTEGER NOT NULL DEFAULT 0,
+    answer      TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX request_open ON request(run, done);
 PRAGMA user_version = 1;
 COMMIT;

@@ -20,8 +20,7 @@ END_OF_FILE
 start p.yaml
 pid=$!
 until_true 20 holds out "a@n1 | one"
-dir=$(echo home/runs/*.lock)
-dir=$work/${dir%.lock}
+dir=$work/$(echo home/runs/*)
 mv "$dir" aside
 ln -s "$work/elsewhere" "$dir"
 touch go
@@ -50,7 +49,7 @@ has "a log is named" out "cannot read $log: "
 hasnt "a log is not followed" out canary
 rm "$log" && mv aside "$log"
 
-# Folders of the home, the lock of a run.
+# Folders of the home, its lock.
 for d in runs blobs spool; do
     mv "home/$d" aside
     ln -s "$work/elsewhere" "home/$d"
@@ -59,12 +58,12 @@ for d in runs blobs spool; do
     has "$d: refused" out "flowrun: $work/home/$d $refused"
     rm "home/$d" && mv aside "home/$d"
 done
-mv "$dir.lock" aside
-ln -s "$work/elsewhere/lock" "$dir.lock"
+mv home/host.lock aside
+ln -s "$work/elsewhere/lock" home/host.lock
 "$flowrun" retry 1 --from b > out 2>&1
 same "a lock: exit code" $? 7
-has "a lock is named" out "flowrun: opening $dir.lock: "
-rm "$dir.lock" && mv aside "$dir.lock"
+has "a lock is named" out "flowrun: opening $work/home/host.lock: "
+rm home/host.lock && mv aside home/host.lock
 
 "$flowrun" retry 1 --from b > out 2>&1
 same "all is as it was" $? 0

@@ -49,7 +49,7 @@ follower=$!
 until_true 20 holds follow "[2] b@n3 | between 2"
 "$flowrun" resume > second 2>&1
 same "a second resume is refused" $? 5
-has "and says why" second "owned by another flowrun"
+has "and says why" second "run 1 is driven by another flowrun; 'flowrun attach 1' follows it"
 touch free
 wait "$pid"
 same "the resumed run's exit code" $? 0

@@ -24,7 +24,7 @@ pid=$!
 until_true 30 holds out "node1: connected"
 "$flowrun" resume > second 2>&1
 same "the second resume" $? 5
-has "it says why" second "owned by another flowrun"
+has "it says why" second "driven by another flowrun"
 on 1 'touch /var/go'
 wait "$pid"
 same "resumed" $? 0

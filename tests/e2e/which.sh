@@ -37,7 +37,7 @@ same "the other run is as it was" "$(cat ran)" first
 # None is left.
 "$flowrun" resume > out 2>&1
 same "resume when the only open run is driven" $? 5
-has "says by whom" out "no run can be resumed: run 2 is owned by another flowrun that is still alive"
+has "says by whom" out "no run can be resumed: run 2 is driven by another flowrun; 'flowrun attach 2' follows it"
 
 # Two can be cancelled: one that is driven, one that is left.
 start third.yaml
@@ -45,6 +45,8 @@ pid=$!
 until_true 30 test -e third.runs
 kill -9 $pid
 wait $pid 2> /dev/null
+left3() { "$flowrun" status 3 | grep -q "of third: left"; }
+until_true 30 left3 # its host drives it no more, as nobody follows it
 "$flowrun" cancel > out 2>&1 < /dev/null
 same "cancel of one of two" $? 2
 has "lists the one that is left" out "   3  third                     started 20"

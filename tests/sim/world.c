@@ -7,6 +7,7 @@
 #include "engine/node/serve.h"
 #include "engine/store/home.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -88,20 +89,27 @@ static void note(void *arg, const struct fr_run *run, const struct fr_note *n)
         world_tell(w, "trouble: %s", n->text);
 }
 
+static const char *no_env(void *self, const char *name)
+{
+    (void)self, (void)name;
+    return NULL;
+}
+
 /* The run of that number: it is resumed, or made. *run NULL: it is over. */
-static enum fr_rc open_run(struct world *w, const struct fr_run_env *env, size_t no,
-                           struct fr_run **run, struct fr_err *err)
+static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, struct fr_run **run,
+                           struct fr_err *err)
 {
     char name[16];
     struct fr_issues issues = {0};
+    struct fr_host_own own = {{"/", no_env, NULL}, {note, w}};
     struct fr_resume_opts resume = {.retry = w->retry, .run = name};
-    struct fr_spec_opts opts = {.path = "/sim.yaml", .cwd = "/"};
+    struct fr_submit submit = {.spec = {.path = "/sim.yaml", .cwd = "/"}};
     enum fr_rc rc;
 
     snprintf(name, sizeof(name), "%zu", no);
-    rc = fr_run_resume(env, &resume, run, &issues, err);
-    if (rc == FR_NOTFOUND)
-        rc = fr_run_submit(env, &opts, run, &issues, err);
+    rc = fr_host_resume(host, &resume, &own, run, &issues, err);
+    if (rc == FR_NOTFOUND && (rc = fr_id_new(&submit.id, err)) == FR_OK)
+        rc = fr_host_submit(host, &submit, &own, run, &issues, err);
     else if (rc == FR_USAGE && (strstr(err->msg, "is over") != NULL || (w->retry && w->runs > 1)))
         rc = FR_OK; /* flowrun was killed behind its last commit, or only other runs go on */
     for (size_t i = 0; rc != FR_OK && i < issues.n; i++)
@@ -162,23 +170,95 @@ static void take_result(struct world *w, enum fr_rc rc, const struct fr_err *err
     }
 }
 
+/* Where the clients of the host knock, in place of a server. */
+struct door {
+    struct world *w;
+    struct fr_host *host;
+    int fd;
+    struct fr_watch *watch;
+};
+
+/* What clients ask, and have no answer to yet: a client whose host is killed asks the next one. */
+static void answer_asks(struct world *w, struct fr_host *host)
+{
+    struct fr_api api = fr_host_api(host);
+
+    for (size_t i = 0; i < w->n_asks; i++) {
+        struct world_ask *ask = &w->asks[i];
+        struct fr_api_response res = {0};
+        struct fr_api_request req = {.method = FR_API_POST,
+                                     .path = ask->path,
+                                     .body = fr_str_of(ask->body),
+                                     .content_type = "application/json",
+                                     .range = "",
+                                     .if_none_match = "",
+                                     .last_event_id = ""};
+
+        if (ask->answered)
+            continue;
+        api.answer(api.self, &req, &res);
+        ask->answered = res.status != 507; /* that one is asked again */
+        if (res.status == 202)
+            w->asked++;
+        else if (ask->answered)
+            world_tell(w, "trouble: %d %s", res.status, res.body.p != NULL ? res.body.p : "");
+        fr_api_response_finish(&res);
+    }
+}
+
+static void on_knock(void *arg, int what)
+{
+    struct door *door = arg;
+    int fd = fr_sys.accept(door->fd);
+
+    (void)what;
+    if (fd >= 0)
+        fr_sys.close(fd);
+    answer_asks(door->w, door->host);
+}
+
+static enum fr_rc open_door(struct door *door, struct fr_loop *loop, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    enum fr_rc rc = FR_OK;
+
+    fr_home_sock(door->w->home, &path);
+    fr_sys.unlink(path.p); /* of a host that was killed */
+    door->fd = fr_sys.listen_unix(path.p);
+    if (door->fd < 0 || fr_sys.set_nonblock(door->fd, true) != 0)
+        rc = fr_fail_errno(err, errno, "listening at %s", path.p);
+    else if (fr_loop_watch(loop, door->fd, on_knock, door, &door->watch) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory to listen");
+    else
+        fr_loop_want(loop, door->watch, FR_LOOP_READ);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+static void close_door(struct door *door, struct fr_loop *loop)
+{
+    if (door->watch != NULL)
+        fr_loop_unwatch(loop, &door->watch);
+    if (door->fd >= 0)
+        fr_sys.close(door->fd);
+}
+
 /* Turns the host until all of its runs are over. */
-static enum fr_rc drive(struct world *w, struct fr_host *host, const struct fr_run_env *env,
-                        struct fr_err *err)
+static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *err)
 {
     struct fr_run *runs[WORLD_RUNS] = {NULL};
     size_t n = w->runs > 0 ? w->runs : 1, left = 0;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
-        rc = open_run(w, env, i + 1, &runs[i], err);
+        rc = open_run(w, host, i + 1, &runs[i], err);
         if (rc == FR_OK && runs[i] != NULL) {
             keep_plan(w, fr_run_plan(runs[i]));
-            rc = fr_host_add(host, runs[i], err);
             left++;
         }
     }
     w->retry = false;
+    answer_asks(w, host);
     while (rc == FR_OK && left > 0) {
         for (size_t i = 0; i < n; i++)
             if (runs[i] != NULL && fr_run_over(runs[i])) {
@@ -192,59 +272,37 @@ static enum fr_rc drive(struct world *w, struct fr_host *host, const struct fr_r
     return rc;
 }
 
-/* The epoch is committed before the first connection: the next host has a higher one in any case.
- */
-static enum fr_rc lead(struct fr_store *st, uint32_t *epoch, struct fr_err *err)
-{
-    enum fr_rc rc = fr_store_lead(st, epoch, err);
-
-    if (rc == FR_OK)
-        rc = fr_store_begin(st, err);
-    return rc == FR_OK ? fr_store_commit(st, err) : rc;
-}
-
 static int engine(void *arg)
 {
-    struct world *w = *(struct world **)arg;
+    struct door door = {.w = *(struct world **)arg, .fd = -1};
+    struct world *w = door.w;
     struct fr_loop loop = {0};
-    struct fr_host *host = NULL;
-    struct fr_nodes *nodes = NULL;
-    uint32_t epoch = 0;
     struct fr_err err = {0};
+    struct fr_nodes_args links = {.flownode_dir = "/", .make_link = make_link, .make_link_arg = w};
+    int lock = -1;
     enum fr_rc rc = fr_home_make(w->home, &err);
 
+    if (rc == FR_OK)
+        rc = fr_home_lead(w->home, &lock, &err);
     if (rc == FR_OK)
         rc = fr_store_open(w->home, &w->store, &err);
     if (rc == FR_OK)
         rc = sim_loop_create(&loop, &err);
+    struct fr_run_env env = {.loop = &loop, .store = w->store, .self = "/flowrun"};
     if (rc == FR_OK)
-        rc = fr_host_create(&loop, w->store, &host, &err);
+        rc = fr_host_create(&env, &links, &door.host, &err);
     if (rc == FR_OK)
-        rc = lead(w->store, &epoch, &err);
+        rc = open_door(&door, &loop, &err);
     if (rc == FR_OK)
-        rc = fr_nodes_create(&nodes,
-                             &(struct fr_nodes_args){.loop = &loop,
-                                                     .control = fr_store_home_id(w->store),
-                                                     .epoch = epoch,
-                                                     .flownode_dir = "/",
-                                                     .home = w->home,
-                                                     .make_link = make_link,
-                                                     .make_link_arg = w},
-                             &err);
-    struct fr_run_env env = {.loop = &loop,
-                             .store = w->store,
-                             .view = {note, w},
-                             .self = "/flowrun",
-                             .nodes = nodes,
-                             .cwd = "/"};
-    if (rc == FR_OK)
-        rc = drive(w, host, &env, &err);
+        rc = drive(w, door.host, &err);
     take_result(w, rc, &err);
-    fr_host_destroy(host);
-    fr_nodes_destroy(nodes);
+    close_door(&door, &loop);
+    fr_host_destroy(door.host);
     fr_loop_destroy(&loop);
     fr_store_close(w->store);
     w->store = NULL;
+    if (lock >= 0)
+        fr_sys.close(lock);
     return 0;
 }
 
@@ -365,42 +423,31 @@ struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *
     return NULL;
 }
 
-struct asking {
-    struct world *w;
-    char kind[16], arg[32];
-};
-
-/* A second flowrun: it writes its request and pokes the owner. */
+/* A client knocks at the host's door. */
 static int user(void *arg)
 {
-    struct asking *a = arg;
-    struct fr_request_row row = {.kind = a->kind, .arg = a->arg, .asked_wall = fr_sys.wall_ms()};
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
-    struct fr_run_row run;
-    struct fr_err err;
+    struct world *w = *(struct world **)arg;
+    struct fr_buf path = {0};
+    int fd;
 
-    if (fr_store_open(a->w->home, &st, &err) == FR_OK &&
-        fr_store_run_find(st, NULL, &arena, &run, &err) == FR_OK &&
-        fr_store_request_add(st, run.id, &row, &err) == FR_OK) {
-        a->w->asked++;
-        fr_home_notify(a->w->home, run.id, &err);
-    } else {
-        world_tell(a->w, "trouble: %s: %s", a->kind, err.msg);
-    }
-    fr_arena_finish(&arena);
-    fr_store_close(st);
+    fr_home_sock(w->home, &path);
+    fd = fr_sys.connect_unix(path.p);
+    if (fd >= 0)
+        fr_sys.close(fd);
+    fr_buf_finish(&path);
     return 0;
 }
 
 void world_request(struct world *w, const char *kind, const char *arg)
 {
-    struct asking a = {.w = w};
+    struct world_ask *ask = &w->asks[w->n_asks < WORLD_ASKS ? w->n_asks++ : WORLD_ASKS - 1];
+    bool cancel = strcmp(kind, "cancel") == 0;
 
-    snprintf(a.kind, sizeof(a.kind), "%s", kind);
-    snprintf(a.arg, sizeof(a.arg), "%s", arg);
+    *ask = (struct world_ask){0};
+    snprintf(ask->path, sizeof(ask->path), "/api/v1/runs/1/%s", cancel ? "cancel" : "resume");
+    snprintf(ask->body, sizeof(ask->body), cancel ? "{}" : "{\"abandon\": [\"%s\"]}", arg);
     world_tell(w, "user: %s %s", kind, arg);
-    sim_name(sim_start(&w->sim.machines[0], user, &a, sizeof(a))->comm, "user");
+    sim_name(sim_start(&w->sim.machines[0], user, &w, sizeof(w))->comm, "user");
 }
 
 /* ---- a run ---- */

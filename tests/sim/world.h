@@ -32,7 +32,7 @@
 
 #include <sqlite3.h>
 
-enum { WORLD_RECORDS = 1024, WORLD_TASKS = 64, WORLD_NEEDS = 16, WORLD_RUNS = 8 };
+enum { WORLD_RECORDS = 1024, WORLD_TASKS = 64, WORLD_NEEDS = 16, WORLD_RUNS = 8, WORLD_ASKS = 8 };
 
 /* What truly happened to one attempt. */
 struct record {
@@ -49,6 +49,11 @@ struct world_task { /* of the plan that the engine made */
     bool gang;
     uint32_t count, slots;
     size_t n_needs, needs[WORLD_NEEDS];
+};
+
+struct world_ask { /* a request of a client to the host */
+    char path[64], body[64];
+    bool answered;
 };
 
 struct world {
@@ -76,7 +81,9 @@ struct world {
     bool may_fail;     /* flowrun may end with an error that says why; then it is resumed */
     int64_t look_us;   /* look is wanted then at the latest; INT64_MAX */
     bool retry;        /* the next resume is a retry */
-    int starts, asked; /* engines; requests that are in the store */
+    int starts, asked; /* engines; requests that a host granted */
+    struct world_ask asks[WORLD_ASKS];
+    size_t n_asks;
     enum fr_outcome outcome;       /* once over */
     struct fr_buf story;           /* faults so far, for a report */
     char why[512];                 /* the first rule that was broken */
@@ -107,7 +114,7 @@ void world_kill_engine(struct world *w, bool reboot);
 struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
                             uint64_t choice); /* NULL: none */
 
-/* Asks the owner of the run, as `flowrun cancel` does: by a process of its own, later. */
+/* Asks the host, as `flowrun cancel` does: by a process of its own, later. */
 void world_request(struct world *w, const char *kind, const char *arg);
 
 /* world_program.c: what a simulated process of a task runs; its exit code. */

@@ -71,7 +71,6 @@ static void make_run(int n, const char *state)
     struct fr_output_row out = {.key = "k", .value = "v"};
     struct fr_node_row node = {.name = "n1"};
     struct fr_event_row ev = {.kind = "failed"};
-    struct fr_request_row req = {.kind = "cancel"};
     struct fr_file_row files[] = {{.path = "/f", .hash = own_file},
                                   {.path = "/g", .hash = shared_file}};
     char name[100], text[FR_ID_TEXT];
@@ -91,7 +90,6 @@ static void make_run(int n, const char *state)
     CHECK_INT(fr_store_output_put(st, run.id, &out, &err), FR_OK);
     CHECK_INT(fr_store_node_put(st, run.id, &node, &err), FR_OK);
     CHECK_INT(fr_store_event_add(st, run.id, &ev, &err), FR_OK);
-    CHECK_INT(fr_store_request_add(st, run.id, &req, &err), FR_OK);
     for (size_t i = 0; i < 2; i++)
         CHECK_INT(fr_store_file_put(st, run.id, &files[i], &err), FR_OK);
     CHECK_INT(fr_store_commit(st, &err), FR_OK);
@@ -105,7 +103,7 @@ static void make_run(int n, const char *state)
 }
 
 static const char *const tables[] = {"run",  "instance", "attempt", "output",
-                                     "node", "event",    "request", "file"};
+                                     "node", "event",    "file"};
 
 static int64_t count(const char *table, struct fr_id run)
 {
@@ -372,10 +370,9 @@ static void test_power(void)
 
 static void test_refused(void)
 {
-    struct fr_store *other;
     struct fr_arena arena = {0};
     struct fr_run_row next = {.id = id_of(9), .name = "p", .state = "over"}, got;
-    int lock = -1, steps;
+    int steps;
 
     set_up();
     make_run(3, "running");
@@ -385,12 +382,6 @@ static void test_refused(void)
     CHECK_INT(fr_store_run_pin(st, id_of(VICTIM), true, &err), FR_OK);
     CHECK_INT(fr_retain_remove(st, id_of(VICTIM), &err), FR_BUSY);
     CHECK_INT(fr_store_run_pin(st, id_of(VICTIM), false, &err), FR_OK);
-    check_row("a run that somebody owns");
-    CHECK_INT(fr_home_own(home, id_of(VICTIM), &lock, &err), FR_OK);
-    other = open_store();
-    CHECK_INT(fr_retain_remove(other, id_of(VICTIM), &err), FR_BUSY);
-    close(lock);
-    fr_store_close(other);
     check_run(id_of(VICTIM), true);
     check_row("a run that is gone");
     CHECK_INT(fr_retain_remove(st, id_of(VICTIM), &err), FR_OK);

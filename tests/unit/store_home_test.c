@@ -1,15 +1,14 @@
-/* The folder of all state: where it is looked for, on which file systems, and who owns a run in it.
- */
+/* The folder of all state: where it is looked for, on which file systems, and who its host is. */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 #include "engine/store/store.h"
 #include "tests/unit/check.h"
 
-#include <sys/wait.h>
+#include <fcntl.h>
 #include <unistd.h>
 
-static const struct fr_id ONE = {{1}}, TWO = {{2}}, THREE = {{3}};
+static const struct fr_id ONE = {{1}};
 
 static char home[256];
 
@@ -45,56 +44,80 @@ static void test_far_home(void)
     fr_sys = fr_sys_real;
 }
 
-static void test_owner(void)
+static void test_host(void)
 {
+    struct fr_home_who self = fr_home_self(), host;
     struct fr_err err = {0};
     int fd = -1, second = -1;
+    char want[64];
 
-    CHECK(!fr_home_owned(home, ONE));
-    CHECK_INT(fr_home_own(home, ONE, &fd, &err), FR_OK);
-    CHECK(fr_home_owned(home, ONE));
-    CHECK(!fr_home_owned(home, TWO));
-    CHECK_INT(fr_home_own(home, ONE, &second, &err), FR_BUSY);
+    CHECK_INT(fr_home_leader(home, &host, &err), FR_NOTFOUND);
+    CHECK_INT(fr_home_lead(home, &fd, &err), FR_OK);
+    CHECK_INT(fr_home_leader(home, &host, &err), FR_OK);
+    CHECK_INT(host.pid, getpid());
+    CHECK_INT(host.uid, getuid());
+    CHECK_TEXT(host.boot, self.boot);
+    CHECK(host.mnt == self.mnt && host.net == self.net && host.pid_ns == self.pid_ns);
+    CHECK(host.mnt != 0 && host.schema == fr_store_newest());
+    CHECK_INT(fr_home_may_share(home, &self, &host, &err), FR_OK);
+    CHECK_INT(fr_home_lead(home, &second, &err), FR_BUSY);
     CHECK_INT(second, -1);
-    CHECK_INT(fr_home_notify(home, ONE, &err), FR_NOTFOUND);
+    snprintf(want, sizeof(want), "another flowrun (pid %d) is the host", (int)getpid());
+    CHECK(strstr(err.msg, want) != NULL);
     fr_sys.close(fd);
-    CHECK(!fr_home_owned(home, ONE));
+    CHECK_INT(fr_home_leader(home, &host, &err), FR_NOTFOUND);
+    CHECK_INT(fr_home_lead(home, &fd, &err), FR_OK); /* over what the one before wrote */
+    fr_sys.close(fd);
 }
 
-static int child_waits[2];
-static pid_t child;
-
-/* Instead of a wait: the child lets go of what it was forked with. */
-static int let_go(struct pollfd *v, nfds_t n, int timeout_ms)
+/* Who may not share a home's host, and what it is told. */
+static void test_strangers(void)
 {
-    (void)v;
-    (void)n;
-    (void)timeout_ms;
-    close(child_waits[1]);
-    return waitpid(child, NULL, 0) == child ? 0 : -1;
-}
+    static const struct {
+        struct fr_home_who host;
+        enum fr_rc rc;
+        const char *why;
+    } cases[] = {
+        {{7, 1, "b", 2, 3, 4, 5}, FR_OK, NULL},
+        {{7, 9, "b", 2, 3, 4, 5}, FR_DENIED, "another user"},
+        {{7, 1, "x", 2, 3, 4, 5}, FR_DENIED, "another machine"},
+        {{7, 1, "b", 9, 3, 4, 5}, FR_DENIED, "mount namespace"},
+        {{7, 1, "b", 2, 9, 4, 5}, FR_DENIED, "network namespace"},
+        {{7, 1, "b", 2, 3, 9, 5}, FR_DENIED, "pid namespace"},
+        {{7, 1, "b", 2, 3, 4, 6}, FR_UNSUPPORTED, "a newer flowrun (schema 6, this one has 5)"},
+        {{7, 1, "b", 2, 3, 4, 4}, FR_UNSUPPORTED, "an older flowrun (schema 4, this one has 5)"},
+    };
+    const struct fr_home_who self = {8, 1, "b", 2, 3, 4, 5};
 
-/* An owner dies while what it has forked is not yet another program. */
-static void test_owner_outlived(void)
-{
-    int (*poll)(struct pollfd * v, nfds_t n, int timeout_ms) = fr_sys.poll;
-    struct fr_err err = {0};
-    int fd = -1;
-    char c;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fr_err err = {0};
 
-    CHECK(pipe(child_waits) == 0);
-    CHECK_INT(fr_home_own(home, THREE, &fd, &err), FR_OK);
-    if ((child = fork()) == 0) {
-        close(child_waits[1]);
-        _exit(read(child_waits[0], &c, 1) == 0 ? 0 : 1);
+        CHECK_INT(fr_home_may_share("/h", &self, &cases[i].host, &err), cases[i].rc);
+        if (cases[i].why != NULL)
+            CHECK(strstr(err.msg, cases[i].why) != NULL && strstr(err.msg, "FLOWRUN_HOME") != NULL);
     }
-    close(child_waits[0]);
+}
+
+/* A flowrun of before hosts holds the lock of its run: its home is not migrated under it. */
+static void test_old_owner(void)
+{
+    struct fr_err err = {0};
+    char path[512], id[FR_ID_TEXT];
+    int old, fd = -1;
+
+    CHECK_INT(fr_home_old_owner(home, ONE, &fd, &err), FR_OK);
+    CHECK_INT(fd, -1);
+    fr_id_text(ONE, id);
+    snprintf(path, sizeof(path), "%s/runs/%s.lock", home, id);
+    CHECK((old = fr_sys.open(path, O_RDWR | O_CREAT, 0600)) >= 0);
+    CHECK_INT(fr_home_old_owner(home, ONE, &fd, &err), FR_OK);
+    CHECK(fd >= 0 && fr_sys.locked(old) == 1);
     fr_sys.close(fd);
-    CHECK(fr_home_owned(home, THREE));
-    fr_sys.poll = let_go;
-    CHECK_INT(fr_home_own(home, THREE, &fd, &err), FR_OK);
-    fr_sys.poll = poll;
-    fr_sys.close(fd);
+    CHECK_INT(fr_sys.lock(old), 0);
+    CHECK_INT(fr_home_old_owner(home, ONE, &fd, &err), FR_BUSY);
+    CHECK_INT(fd, -1);
+    CHECK(strstr(err.msg, "an older flowrun, which drives run") != NULL);
+    fr_sys.close(old);
 }
 
 static void test_find_home(void)
@@ -170,8 +193,9 @@ int main(void)
 
     make_home();
     test_far_home();
-    test_owner();
-    test_owner_outlived();
+    test_host();
+    test_strangers();
+    test_old_owner();
     test_find_home();
     test_linked_home();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);

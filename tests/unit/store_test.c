@@ -233,27 +233,14 @@ static void test_rows(void)
     fr_store_close(st);
 }
 
-static void test_requests_events(void)
+static void test_events(void)
 {
     struct fr_store *st = open_store();
     struct fr_arena arena = {0};
     struct fr_err err = {0};
     struct fr_id run = id_of(0xab);
-    struct fr_request_row r1 = {.kind = "cancel", .asked_wall = 5}, r2 = {.kind = "retry"};
-    struct fr_request_rows open;
-    const char *answer;
     struct fr_event_rows rows = {0};
 
-    CHECK_INT(fr_store_request_add(st, run, &r1, &err), FR_OK);
-    CHECK_INT(fr_store_request_add(st, run, &r2, &err), FR_OK);
-    CHECK_INT(fr_store_request_answer(st, r1.id, &arena, &answer, &err), FR_OK);
-    CHECK(answer == NULL);
-    CHECK_INT(fr_store_request_done(st, r1.id, "yes", &err), FR_OK);
-    CHECK_INT(fr_store_request_answer(st, r1.id, &arena, &answer, &err), FR_OK);
-    CHECK(answer != NULL && strcmp(answer, "yes") == 0);
-    CHECK_INT(fr_store_requests(st, run, &arena, &open, &err), FR_OK);
-    CHECK_INT(open.n, 1);
-    CHECK_INT(open.rows[0].id, r2.id);
     for (int i = 0; i < 1500; i++) {
         struct fr_event_row ev = {.wall = i, .idx = i % 7, .kind = "ready", .text = "t"};
 
@@ -477,7 +464,7 @@ int main(void)
     test_run_rows();
     test_find();
     test_rows();
-    test_requests_events();
+    test_events();
     test_event_again();
     test_atomic();
     test_commit_fails();

@@ -1,0 +1,66 @@
+/* One request to the home's host. */
+#include "engine/cli/cli.h"
+#include "engine/cli/client.h"
+
+#include "engine/store/home.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
+{
+    struct fr_home_who self = fr_home_self(), host;
+    enum fr_rc rc = fr_home_leader(home, &host, err);
+
+    if (rc != FR_OK)
+        err->rc = FR_UNREACHABLE;
+    else if (host.pid != 0) /* it says who it is a moment after it is the host */
+        rc = fr_home_may_share(home, &self, &host, err);
+    return rc == FR_NOTFOUND ? FR_UNREACHABLE : rc;
+}
+
+enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,
+                        struct client_answer *answer, struct fr_err *err)
+{
+    struct client_request req = {.method = q->method, .path = q->path};
+    char *text = q->body != NULL ? json_dumps(q->body, JSON_COMPACT) : NULL;
+    enum fr_rc rc;
+
+    if (q->body != NULL && text == NULL) {
+        *answer = (struct client_answer){0};
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    }
+    req.body = text != NULL                    ? fr_str_of(text)
+               : strcmp(q->method, "GET") != 0 ? FR_STR("{}")
+                                               : (struct fr_str){0};
+    rc = client_ask(c, &req, answer, err);
+    free(text);
+    return rc;
+}
+
+enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **out, struct fr_err *err)
+{
+    struct client_answer answer = {0};
+    struct cli_client *client = NULL;
+    struct fr_loop loop = {0};
+    struct fr_buf sock = {0};
+    enum fr_rc rc = cli_may_ask(home, err);
+
+    fr_home_sock(home, &sock);
+    if (rc == FR_OK && sock.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (rc == FR_OK)
+        rc = fr_loop_event_create(&loop, err);
+    if (rc == FR_OK)
+        rc = client_create(&loop, sock.p, &client, err);
+    if (rc == FR_OK)
+        rc = cli_question(client, q, &answer, err);
+    if (rc == FR_OK && out != NULL)
+        rc = fr_json_parse((struct fr_str){answer.body.p, answer.body.n}, "the host's answer", out,
+                           err);
+    client_answer_finish(&answer);
+    client_destroy(client);
+    fr_loop_destroy(&loop);
+    fr_buf_finish(&sock);
+    return rc;
+}

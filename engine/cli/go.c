@@ -1,0 +1,130 @@
+/*
+ * Beginning or going on with a run, wherever its host is.
+ *
+ * Who finds the home without a host is it. Else the run is handed to the host and followed: what is
+ * shown comes from the store and the logs (follow.h), the host's stream only says that there is
+ * news. When the host goes, its stream ends: whoever is first to take the home's lock is the next
+ * host and goes on with its run, behind what it has shown; the others follow that one.
+ */
+#include "engine/cli/along.h"
+
+#include "engine/base/sys.h"
+#include "engine/store/home.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    AGAIN_MS = 10,     /* between two tries to be the host or to find it */
+    SILENT_MS = 10000, /* the host does not answer so long: somebody has to look at it */
+};
+
+/* A flowrun inside a task of this home is never its host: it would wait for itself. */
+static bool is_nested(const struct cli_drive *d)
+{
+    const char *home = getenv("FLOWRUN_HOME_ID");
+    struct fr_store *st = NULL;
+    char id[FR_ID_TEXT] = "";
+
+    if (getenv("FLOWRUN_ATTEMPT") == NULL || home == NULL ||
+        fr_store_open_read(d->home.p, &st, NULL) != FR_OK)
+        return false;
+    fr_id_text(fr_store_home_id(st), id);
+    fr_store_close(st);
+    return strcmp(id, home) == 0;
+}
+
+/* As the host. */
+static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct along *a)
+{
+    struct fr_host_own own = {cli_shell(d->paths.cwd), cli_show_view(d->show)};
+    struct fr_issues issues = {0};
+    struct fr_run *run = NULL;
+    struct fr_err err = {0};
+    bool over = false;
+    enum cli_exit code;
+    enum fr_rc rc = along_take_over(a, wish, &over, &err);
+
+    if (rc == FR_OK && over) {
+        cli_unlead(d);
+        return along_end(a);
+    }
+    if (rc == FR_OK)
+        rc = wish->submit != NULL
+                 ? fr_host_submit(d->host, wish->submit, &own, &run, &issues, &err)
+                 : fr_host_resume(d->host, &wish->resume, &own, &run, &issues, &err);
+    code = rc == FR_OK ? cli_drive(d, run) : cli_fail_issues(&issues, &err);
+    fr_issues_finish(&issues);
+    return code;
+}
+
+static void on_again(void *arg)
+{
+    (void)arg;
+}
+
+/* Lets the loop turn for a moment, so that signals are heard. */
+static enum fr_rc pause_a_moment(struct cli_drive *d, struct fr_err *err)
+{
+    struct fr_timer *timer = NULL;
+    enum fr_rc rc = fr_loop_timer(&d->loop, on_again, NULL, &timer);
+
+    if (rc != FR_OK)
+        return fr_fail(err, rc, "no memory for a timer");
+    fr_loop_arm_in(&d->loop, timer, AGAIN_MS);
+    rc = fr_loop_turn(&d->loop, true, err);
+    fr_loop_untimer(&d->loop, &timer);
+    return rc;
+}
+
+/* Tries once to be the host or to follow it. *again: neither, so far. */
+static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct along *a,
+                              bool nested, bool *again)
+{
+    struct fr_err err = {0};
+    enum cli_exit code = CLI_OK;
+    enum fr_rc rc = nested ? FR_BUSY : cli_lead(d, &err);
+
+    *again = false;
+    if (rc == FR_OK)
+        return go_here(d, wish, a);
+    if (rc != FR_BUSY)
+        return cli_fail(&err);
+    rc = along_go(a, wish, &code, &err);
+    *again = rc == FR_UNREACHABLE;
+    if (rc == FR_OK || *again)
+        return code;
+    return cli_fail_issues(&a->answer.issues, &err);
+}
+
+enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
+{
+    struct along a = {.d = d};
+    bool nested = is_nested(d), again = true;
+    enum cli_exit code = CLI_OK;
+    int64_t since = fr_sys.mono_ms();
+    struct fr_err err = {0};
+
+    while (again && !d->leave) {
+        bool begun = a.f != NULL;
+
+        code = try_once(d, wish, &a, nested, &again);
+        if (again && !begun && a.f != NULL)
+            since = fr_sys.mono_ms(); /* it was followed: the host went just now */
+        if (again && !nested && fr_sys.mono_ms() > since + SILENT_MS) {
+            code = along_silent(&a);
+            again = false;
+        } else if (again && pause_a_moment(d, &err) != FR_OK) {
+            code = cli_fail(&err);
+            again = false;
+        }
+    }
+    if (again)
+        code = cli_left(d);
+    if (d->shown)
+        cli_show_end(d->show);
+    cli_show_destroy(d->show); /* it borrows from what is freed now */
+    d->show = NULL;
+    along_finish(&a);
+    return code;
+}

@@ -1,0 +1,493 @@
+/* Requests to the host, and their answers. One table says which there are. */
+#include "engine/host/internal.h"
+#include "engine/host/problem.h"
+#include "engine/host/range.h"
+#include "engine/host/retain.h"
+#include "engine/store/home.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    LIST_MOST = 200, /* rows of one answer */
+    LIST_USUAL = 50,
+};
+
+/* One request, while it is answered. */
+struct call {
+    struct fr_host *host;
+    const struct fr_api_request *req;
+    struct fr_api_response *res;
+    struct fr_arena arena; /* of rows and texts */
+    json_t *doc;           /* of the body; NULL: it has none */
+    struct fr_run_row run; /* that the path names */
+    const char *rest;      /* of the path, behind what the route names */
+};
+
+static enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err)
+{
+    char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
+
+    json_decref(doc);
+    if (text != NULL)
+        fr_buf_text(&c->res->body, text);
+    free(text);
+    if (text == NULL || c->res->body.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for an answer");
+    c->res->status = status;
+    c->res->type = "application/json";
+    return FR_OK;
+}
+
+static const char *query(const struct call *c, const char *name)
+{
+    for (size_t i = 0; i < c->req->n_query; i++)
+        if (strcmp(c->req->query[i].name, name) == 0)
+            return c->req->query[i].value;
+    return NULL;
+}
+
+/* A whole number of the query, from 0 to most. */
+static enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
+                               struct fr_err *err)
+{
+    const char *text = query(c, name);
+
+    *out = usual;
+    if (text == NULL)
+        return FR_OK;
+    if (fr_parse_i64(fr_str_of(text), out, NULL) != FR_OK || *out < 0)
+        return fr_fail(err, FR_USAGE, "'%s' must be a whole number, not '%s'", name, text);
+    return FR_OK;
+}
+
+/* ---- submit, list, look ---- */
+
+static enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err)
+{
+    struct fr_run_row row;
+    char text[FR_ID_TEXT];
+    enum fr_rc rc;
+
+    fr_id_text(id, text);
+    rc = fr_store_run_find(c->host->store, text, &c->arena, &row, err);
+    if (rc != FR_OK)
+        return rc;
+    fr_buf_fmt(&c->res->location, "/api/v1/runs/%s", text);
+    return answer_json(c, status, json_of_run(c->host, &row), err);
+}
+
+static enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_submit submit;
+    struct fr_run_row row;
+    struct host_run *h = NULL;
+    json_t *shell = NULL;
+    char id[FR_ID_TEXT];
+    enum fr_rc rc = body_submit(c->doc, &c->arena, &submit, &shell, err);
+
+    if (rc != FR_OK)
+        return rc;
+    fr_id_text(submit.id, id);
+    if (fr_store_run_find(c->host->store, id, &c->arena, &row, NULL) == FR_OK) {
+        json_decref(shell); /* the answer to the first request was lost */
+        return answer_run(c, 200, submit.id, err);
+    }
+    rc = host_submit(c->host, &submit, shell, &h, issues, err);
+    return rc == FR_OK ? answer_run(c, 201, submit.id, err) : rc;
+}
+
+static enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    json_t *items = json_array(), *out;
+    struct fr_run_rows rows = {0};
+    int64_t limit, before;
+    size_t n = 0;
+    enum fr_rc rc = query_number(c, "limit", LIST_USUAL, &limit, err);
+
+    (void)issues;
+    if (rc == FR_OK)
+        rc = query_number(c, "before", INT64_MAX, &before, err);
+    if (rc == FR_OK && (limit < 1 || limit > LIST_MOST))
+        rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", LIST_MOST);
+    if (rc == FR_OK)
+        rc = fr_store_runs_before(c->host->store, before, (size_t)limit, &c->arena, &rows, err);
+    for (; rc == FR_OK && n < rows.n; n++)
+        json_array_append_new(items, json_of_run(c->host, &rows.rows[n]));
+    if (rc != FR_OK) {
+        json_decref(items);
+        return rc;
+    }
+    out = json_pack("{s:o}", "items", items);
+    if (n == (size_t)limit)
+        json_object_set_new(out, "next",
+                            json_sprintf("/api/v1/runs?limit=%lld&before=%lld", (long long)limit,
+                                         (long long)rows.rows[n - 1].no));
+    return answer_json(c, 200, out, err);
+}
+
+/* {task: {state: count}} in the order of the tasks */
+static json_t *count_tasks(const struct fr_inst_rows *rows)
+{
+    json_t *out = json_object();
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_inst_row *r = &rows->rows[i];
+        json_t *task = json_object_get(out, r->task);
+
+        if (task == NULL && json_object_set_new(out, r->task, json_object()) == 0)
+            task = json_object_get(out, r->task);
+        json_object_set_new(task, r->state,
+                            json_integer(json_integer_value(json_object_get(task, r->state)) + 1));
+    }
+    return out;
+}
+
+static enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_inst_rows rows;
+    int64_t seq = 0;
+    json_t *out;
+    enum fr_rc rc = fr_store_event_last(c->host->store, c->run.id, &seq, err);
+
+    (void)issues;
+    if (rc != FR_OK)
+        return rc;
+    fr_buf_fmt(&c->res->etag, "\"%lld\"", (long long)seq);
+    if (!c->res->etag.bad && strcmp(c->res->etag.p, c->req->if_none_match) == 0) {
+        c->res->status = 304;
+        return FR_OK;
+    }
+    if ((rc = fr_store_insts(c->host->store, c->run.id, &c->arena, &rows, err)) != FR_OK)
+        return rc;
+    out = json_of_run(c->host, &c->run);
+    json_object_set_new(out, "seq", json_integer(seq));
+    json_object_set_new(out, "tasks", count_tasks(&rows));
+    return answer_json(c, 200, out, err);
+}
+
+static enum fr_rc get_instances(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_inst_rows rows;
+    json_t *items = json_array();
+    enum fr_rc rc = fr_store_insts(c->host->store, c->run.id, &c->arena, &rows, err);
+
+    (void)issues;
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        json_array_append_new(items, json_of_inst(&rows.rows[i]));
+    if (rc == FR_OK)
+        return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
+    json_decref(items);
+    return rc;
+}
+
+static enum fr_rc get_events(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_event_rows rows = {0};
+    json_t *items = json_array();
+    enum fr_rc rc = query_number(c, "after", 0, &rows.after, err);
+
+    (void)issues;
+    if (rc == FR_OK)
+        rc = fr_store_events(c->host->store, c->run.id, &c->arena, &rows, err);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        json_array_append_new(items, json_of_event(&rows.rows[i]));
+    if (rc == FR_OK)
+        return answer_json(
+            c, 200, json_pack("{s:o, s:I}", "items", items, "after", (json_int_t)rows.after), err);
+    json_decref(items);
+    return rc;
+}
+
+/* ---- logs ---- */
+
+static enum fr_rc find_log(struct call *c, struct fr_buf *path, struct fr_err *err)
+{
+    struct fr_attempt_rows rows;
+    const char *end = strchr(c->rest, '/');
+    struct fr_id id;
+    enum fr_rc rc;
+
+    if (end == NULL || strcmp(end, "/log") != 0 ||
+        !fr_id_parse((struct fr_str){c->rest, (size_t)(end - c->rest)}, &id))
+        return fr_fail(err, FR_NOTFOUND, "there is nothing at %s", c->req->path);
+    if ((rc = fr_store_attempts(c->host->store, c->run.id, &c->arena, &rows, err)) != FR_OK)
+        return rc;
+    for (size_t i = 0; i < rows.n; i++)
+        if (fr_id_eq(rows.rows[i].id, id)) {
+            fr_home_at(fr_store_home(c->host->store), FR_HOME_RUN, c->run.id, path);
+            fr_buf_fmt(path, "/%s", rows.rows[i].log);
+            return path->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
+        }
+    return fr_fail(err, FR_NOTFOUND, "run %lld has no such attempt", (long long)c->run.no);
+}
+
+static enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    struct stat st = {0};
+    int fd = -1;
+    enum fr_rc rc = find_log(c, &path, err);
+
+    (void)issues;
+    if (rc == FR_OK)
+        rc = fr_check_unlinked(path.p, strlen(fr_store_home(c->host->store)), err);
+    if (rc == FR_OK)
+        fd = fr_sys.open(path.p, O_RDONLY | O_NOFOLLOW, 0); /* none: it wrote nothing yet */
+    fr_buf_finish(&path);
+    if (rc != FR_OK)
+        return rc;
+    if (fd >= 0 && fr_sys.fstat(fd, &st) != 0)
+        st.st_size = 0;
+    *c->res = (struct fr_api_response){.type = "text/plain; charset=utf-8",
+                                       .file = fd >= 0,
+                                       .fd = fd,
+                                       .total = (uint64_t)st.st_size};
+    switch (fr_range_parse(c->req->range, c->res->total, &c->res->offset, &c->res->bytes)) {
+    case FR_RANGE_WHOLE:
+        c->res->status = 200;
+        return FR_OK;
+    case FR_RANGE_PART:
+        c->res->status = 206;
+        return FR_OK;
+    default:
+        fr_api_response_finish(c->res);
+        c->res->status = 416;
+        return FR_OK;
+    }
+}
+
+/* ---- what users ask of a run ---- */
+
+/* The run, driven by this host from now on if it was not. */
+static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *shell,
+                        struct host_run **out, struct fr_issues *issues, struct fr_err *err)
+{
+    char id[FR_ID_TEXT];
+
+    *out = host_find(c->host, c->run.id);
+    if (*out != NULL && opts->retry && fr_run_over((*out)->run) && !(*out)->mine) {
+        fr_host_drop(c->host, (*out)->run);
+        *out = NULL;
+    }
+    if (*out == NULL) {
+        fr_id_text(c->run.id, id);
+        opts->run = id;
+        return host_resume(c->host, opts, shell, out, issues, err);
+    }
+    json_decref(shell);
+    if (opts->retry || opts->file != NULL)
+        return fr_fail(err, FR_BUSY,
+                       "run %lld is still going on; cancel it first, or wait for its end",
+                       (long long)c->run.no);
+    for (size_t i = 0; i < opts->n_abandon; i++) {
+        enum fr_rc rc = fr_run_abandon((*out)->run, opts->abandon[i], err);
+
+        if (rc != FR_OK)
+            return rc;
+    }
+    return opts->n_abandon > 0 ? host_settle(c->host, err) : FR_OK;
+}
+
+static enum fr_rc post_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_resume_opts opts;
+    struct host_run *h;
+    json_t *shell = NULL;
+    enum fr_rc rc = body_resume(c->doc, &c->arena, &opts, &shell, err);
+
+    if (rc == FR_OK)
+        rc = drive(c, &opts, shell, &h, issues, err);
+    return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
+}
+
+static enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_resume_opts opts = {0};
+    struct host_run *h;
+    enum fr_rc rc;
+
+    if (strcmp(c->run.state, "over") == 0)
+        return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no, c->run.outcome);
+    rc = drive(c, &opts, NULL, &h, issues, err);
+    if (rc != FR_OK)
+        return rc;
+    h->cancelled = true;
+    fr_run_say(h->run, "cancelled from another shell: stopping all tasks");
+    fr_run_cancel(h->run);
+    rc = host_settle(c->host, err);
+    return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
+}
+
+/* ---- which runs the home keeps ---- */
+
+enum { REMOVE_MS = 20 }; /* what is left then goes behind other turns of the loop */
+
+static enum fr_rc delete_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    int64_t until = fr_sys.mono_ms() + REMOVE_MS;
+    int64_t bytes = fr_retain_bytes(c->host->store, c->run.id);
+    bool more = true;
+    enum fr_rc rc = fr_retain_remove(c->host->store, c->run.id, err);
+
+    (void)issues;
+    if (rc != FR_OK)
+        return rc;
+    while (rc == FR_OK && more && fr_sys.mono_ms() < until)
+        rc = fr_retain_step(c->host->store, &more, NULL);
+    if (more)
+        fr_retain_wake(c->host->retain);
+    return answer_json(
+        c, 200, json_pack("{s:I, s:I}", "no", (json_int_t)c->run.no, "bytes", (json_int_t)bytes),
+        err);
+}
+
+static enum fr_rc post_pin(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    json_t *pinned = json_object_get(c->doc, "pinned");
+    enum fr_rc rc;
+
+    (void)issues;
+    if (!json_is_boolean(pinned) || json_object_size(c->doc) != 1)
+        return fr_fail(err, FR_USAGE, "the body must be {\"pinned\": true} or false");
+    rc = fr_store_run_pin(c->host->store, c->run.id, json_is_true(pinned), err);
+    return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
+}
+
+static enum fr_rc post_sweep(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_swept swept = {0};
+    enum fr_rc rc = fr_retain_sweep(c->host->store, false, &swept, err);
+
+    (void)issues;
+    return rc == FR_OK ? answer_json(c, 200,
+                                     json_pack("{s:I, s:I}", "files", (json_int_t)swept.files,
+                                               "bytes", (json_int_t)swept.bytes),
+                                     err)
+                       : rc;
+}
+
+/* ---- which there are ---- */
+
+typedef enum fr_rc handler(struct call *c, struct fr_issues *issues, struct fr_err *err);
+
+struct route {
+    enum fr_api_method method;
+    const char *path; /* "*": a run; ends in "/": more follows, in call.rest */
+    handler *run;
+};
+
+static const struct route routes[] = {
+    {FR_API_GET, "/api/v1/runs", get_runs},
+    {FR_API_POST, "/api/v1/runs", post_runs},
+    {FR_API_GET, "/api/v1/runs/*", get_run},
+    {FR_API_GET, "/api/v1/runs/*/instances", get_instances},
+    {FR_API_GET, "/api/v1/runs/*/events", get_events},
+    {FR_API_GET, "/api/v1/runs/*/attempts/", get_log},
+    {FR_API_POST, "/api/v1/runs/*/resume", post_resume},
+    {FR_API_POST, "/api/v1/runs/*/cancel", post_cancel},
+    {FR_API_POST, "/api/v1/runs/*/pin", post_pin},
+    {FR_API_DELETE, "/api/v1/runs/*", delete_run},
+    {FR_API_POST, "/api/v1/sweep", post_sweep},
+};
+
+/* Whether path is one of pattern's; *run and *rest lie in path. */
+static bool matches(const char *pattern, const char *path, struct fr_str *run, const char **rest)
+{
+    *run = (struct fr_str){0};
+    for (; *pattern != '\0'; pattern++) {
+        if (*pattern == '*') {
+            *run = (struct fr_str){path, strcspn(path, "/")};
+            path += run->n;
+            if (run->n == 0)
+                return false;
+        } else if (*pattern != *path++) {
+            return false;
+        }
+    }
+    *rest = path;
+    return *path == '\0' || (pattern[-1] == '/' && *path != '\0');
+}
+
+static enum fr_rc find_run(struct call *c, struct fr_str name, struct fr_err *err)
+{
+    const char *text;
+
+    if (name.p == NULL)
+        return FR_OK;
+    text = fr_arena_text(&c->arena, name.p, name.n);
+    return text != NULL ? fr_store_run_find(c->host->store, text, &c->arena, &c->run, err)
+                        : fr_fail(err, FR_NOMEM, "no memory for a request");
+}
+
+static enum fr_rc read_body(struct call *c, struct fr_err *err)
+{
+    if (c->req->method == FR_API_GET)
+        return FR_OK;
+    if (strncmp(c->req->content_type, "application/json", strlen("application/json")) != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "the body must be application/json");
+    return fr_json_parse(c->req->body.n > 0 ? c->req->body : FR_STR("{}"), "the body", &c->doc,
+                         err);
+}
+
+static const char *method_name(enum fr_api_method method)
+{
+    static const char *const names[] = {"GET", "POST", "PUT", "DELETE"};
+
+    return names[method];
+}
+
+/* Nothing fits: another method may. */
+static void no_route(struct call *c)
+{
+    struct fr_err err = {0};
+    struct fr_str run;
+    const char *rest;
+    int status = 404;
+    struct fr_buf allow = {0};
+
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+        if (matches(routes[i].path, c->req->path, &run, &rest)) {
+            fr_buf_fmt(&allow, "%s%s", allow.n > 0 ? ", " : "", method_name(routes[i].method));
+            status = 405;
+        }
+    fr_fail(&err, status == 405 ? FR_USAGE : FR_NOTFOUND, "there is no %s %s",
+            method_name(c->req->method), c->req->path);
+    fr_problem(c->res, status, c->req->path, &err, NULL);
+    c->res->allow = allow;
+}
+
+static void run_route(struct call *c, const struct route *route, struct fr_str run)
+{
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = read_body(c, &err);
+    int status = rc == FR_UNSUPPORTED ? 415 : 0;
+
+    if (rc == FR_OK)
+        rc = find_run(c, run, &err);
+    if (rc == FR_OK)
+        rc = route->run(c, &issues, &err);
+    if (rc != FR_OK)
+        fr_problem(c->res, issues.n > 0 ? 422 : status, c->req->path, &err, &issues);
+    fr_issues_finish(&issues);
+}
+
+void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out)
+{
+    struct call c = {.host = host, .req = req, .res = out};
+    struct fr_str run;
+    bool found = false;
+
+    *out = (struct fr_api_response){.fd = -1};
+    for (size_t i = 0; !found && i < sizeof(routes) / sizeof(routes[0]); i++)
+        if (routes[i].method == req->method && matches(routes[i].path, req->path, &run, &c.rest)) {
+            found = true;
+            run_route(&c, &routes[i], run);
+        }
+    if (!found)
+        no_route(&c);
+    json_decref(c.doc);
+    fr_arena_finish(&c.arena);
+}

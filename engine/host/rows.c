@@ -1,0 +1,39 @@
+/* Rows of the store as JSON. */
+#include "engine/host/internal.h"
+
+json_t *json_of_run(const struct fr_host *host, const struct fr_run_row *row)
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(row->id, id);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:b, s:I, s:I, s:I}", "no",
+                     (json_int_t)row->no, "id", id, "pipeline", row->name, "file", row->source,
+                     "state", row->state, "outcome", row->outcome, "reason", row->reason, "driven",
+                     row->host == (int64_t)host->env.epoch && strcmp(row->state, "over") != 0,
+                     "origin", row->origin, "priority", (json_int_t)row->priority, "pinned",
+                     row->pinned != 0, "queued_wall", (json_int_t)row->queued_wall, "started_wall",
+                     (json_int_t)row->started_wall, "ended_wall", (json_int_t)row->ended_wall);
+}
+
+json_t *json_of_inst(const struct fr_inst_row *row)
+{
+    char id[FR_ID_TEXT] = "";
+
+    if (!fr_id_zero(row->attempt))
+        fr_id_text(row->attempt, id);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:s, s:I, s:I, s:I}",
+                     "idx", (json_int_t)row->idx, "key", row->key, "task", row->task, "node",
+                     row->node, "hook", row->hook, "state", row->state, "attempt_no",
+                     (json_int_t)row->attempt_no, "attempt", id, "cause", row->cause, "code",
+                     (json_int_t)row->code, "reason", row->reason, "unreachable_wall",
+                     (json_int_t)row->unreachable_wall, "started_wall",
+                     (json_int_t)row->started_wall, "ended_wall", (json_int_t)row->ended_wall);
+}
+
+json_t *json_of_event(const struct fr_event_row *row)
+{
+    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "seq", (json_int_t)row->seq,
+                     "wall", (json_int_t)row->wall, "idx", (json_int_t)row->idx, "kind", row->kind,
+                     "attempt_no", (json_int_t)row->attempt_no, "cause", row->cause, "code",
+                     (json_int_t)row->code, "text", row->text);
+}

@@ -1,0 +1,277 @@
+/* The runs of a host: how they come, and how long they are driven. */
+#include "engine/host/internal.h"
+
+enum { PARK_MS = 5000 }; /* a follower may come, or come again, so long */
+
+struct host_run *host_find(struct fr_host *host, struct fr_id run)
+{
+    for (size_t i = 0; i < host->n; i++)
+        if (fr_id_eq(fr_run_id(host->runs[i]->run), run))
+            return host->runs[i];
+    return NULL;
+}
+
+/* ---- how they come ---- */
+
+static void on_wake(void *arg)
+{
+    struct host_run *h = arg;
+
+    h->woken = h->host->woken = true;
+}
+
+static void on_note(void *arg, const struct fr_run *run, const struct fr_note *note)
+{
+    struct host_run *h = arg;
+
+    if (h->view.note != NULL)
+        h->view.note(h->view.arg, run, note);
+    feed_note(h, note);
+}
+
+/* What its shell gave, of a run of others. A name of env is no secret, and may be stored. */
+static const char *shell_env(void *self, const char *name)
+{
+    const struct host_run *h = self;
+    const char *secret =
+        json_string_value(json_object_get(json_object_get(h->shell, "secrets"), name));
+
+    return secret != NULL
+               ? secret
+               : json_string_value(json_object_get(json_object_get(h->shell, "env"), name));
+}
+
+static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *own, json_t *shell)
+{
+    struct host_run *h = fr_sys.alloc(sizeof(*h));
+
+    if (h == NULL) {
+        json_decref(shell);
+        return NULL;
+    }
+    *h = (struct host_run){.host = host, .mine = own != NULL, .shell = shell};
+    if (own != NULL)
+        h->view = own->view;
+    return h;
+}
+
+static struct fr_run_env env_of(struct host_run *h, const struct fr_host_own *own)
+{
+    struct fr_run_env env = h->host->env;
+    const char *cwd = json_string_value(json_object_get(h->shell, "cwd"));
+
+    env.view = (struct fr_view){on_note, h};
+    env.shell =
+        own != NULL ? own->shell : (struct fr_run_shell){cwd != NULL ? cwd : "/", shell_env, h};
+    return env;
+}
+
+static void free_run(struct host_run *h)
+{
+    fr_run_destroy(h->run);
+    json_decref(h->shell);
+    fr_buf_finish(&h->news.changes);
+    fr_sys.free(h->places);
+    fr_sys.free(h);
+}
+
+/* The run is made: it is one of the host's from here on. */
+static enum fr_rc take(struct host_run *h, struct fr_err *err)
+{
+    struct fr_host *host = h->host;
+    const struct fr_plan *plan = fr_run_plan(h->run);
+    struct host_run **runs = fr_grow(host->runs, host->n + 1, &host->cap, sizeof(*runs));
+    size_t bytes;
+
+    if (runs != NULL)
+        host->runs = runs;
+    if (fr_mul_size(plan->n_nodes + 1, sizeof(*h->places), &bytes))
+        h->places = fr_sys.alloc(bytes);
+    if (runs == NULL || h->places == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a run");
+    for (uint32_t n = 0; n < plan->n_nodes; n++)
+        h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
+    host->runs[host->n++] = h;
+    h->alone_ms = fr_sys.mono_ms();
+    h->followers = feed_followers(host, fr_run_id(h->run));
+    fr_run_on_wake(h->run, on_wake, h);
+    on_wake(h);
+    return FR_OK;
+}
+
+static enum fr_rc submit(struct host_run *h, const struct fr_submit *what,
+                         const struct fr_host_own *own, struct fr_issues *issues,
+                         struct fr_err *err)
+{
+    struct fr_submit mine = *what;
+    struct fr_run_env env;
+    enum fr_rc rc;
+
+    if (h == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a run");
+    env = env_of(h, own);
+    mine.spec.getenv = env.shell.getenv;
+    mine.spec.getenv_self = env.shell.self;
+    rc = fr_run_submit(&env, &mine, &h->run, issues, err);
+    if (rc == FR_OK)
+        rc = take(h, err);
+    if (rc != FR_OK)
+        free_run(h);
+    return rc;
+}
+
+static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *opts,
+                         const struct fr_host_own *own, struct fr_issues *issues,
+                         struct fr_err *err)
+{
+    struct fr_run_env env;
+    enum fr_rc rc;
+
+    if (h == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a run");
+    env = env_of(h, own);
+    rc = fr_run_resume(&env, opts, &h->run, issues, err);
+    if (rc == FR_OK)
+        rc = take(h, err);
+    if (rc != FR_OK)
+        free_run(h);
+    return rc;
+}
+
+enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *what,
+                          const struct fr_host_own *own, struct fr_run **out,
+                          struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_run *h = new_run(host, own, NULL);
+    enum fr_rc rc = submit(h, what, own, issues, err);
+
+    *out = rc == FR_OK ? h->run : NULL;
+    return rc;
+}
+
+enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opts,
+                          const struct fr_host_own *own, struct fr_run **out,
+                          struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_run *h = new_run(host, own, NULL);
+    enum fr_rc rc = resume(h, opts, own, issues, err);
+
+    *out = rc == FR_OK ? h->run : NULL;
+    return rc;
+}
+
+enum fr_rc host_submit(struct fr_host *host, const struct fr_submit *what, json_t *shell,
+                       struct host_run **out, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_run *h = new_run(host, NULL, shell);
+    enum fr_rc rc = submit(h, what, NULL, issues, err);
+
+    *out = rc == FR_OK ? h : NULL;
+    return rc;
+}
+
+enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
+                       struct host_run **out, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_run *h = new_run(host, NULL, shell);
+    enum fr_rc rc = resume(h, opts, NULL, issues, err);
+
+    *out = rc == FR_OK ? h : NULL;
+    return rc;
+}
+
+/* ---- how they go ---- */
+
+void host_forget(struct fr_host *host, struct host_run *h)
+{
+    for (size_t i = 0; i < host->n; i++)
+        if (host->runs[i] == h) {
+            host->runs[i] = host->runs[--host->n];
+            share_leave(h);
+            free_run(h);
+            return;
+        }
+}
+
+void fr_host_drop(struct fr_host *host, struct fr_run *run)
+{
+    struct host_run *h = host_find(host, fr_run_id(run));
+
+    if (h == NULL)
+        return;
+    feed_flush(h, true);
+    feed_pump(host);
+    host_forget(host, h);
+}
+
+static bool is_driven(const struct host_run *h)
+{
+    return h->mine || h->host->stays || h->followers > 0 || h->cancelled;
+}
+
+/* Nobody follows it any more: its tasks go on, and it is nobody's. */
+static enum fr_rc park(struct host_run *h, struct fr_err *err)
+{
+    struct fr_store *st = h->host->store;
+    enum fr_rc rc = fr_store_begin(st, err);
+
+    if (rc != FR_OK)
+        return rc;
+    rc = fr_store_run_host(st, fr_run_id(h->run), 0, err);
+    if (rc == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
+    return rc;
+}
+
+enum fr_rc host_give_up(struct host_run *h, struct fr_err *err)
+{
+    struct fr_host *host = h->host;
+    struct fr_err why = {0};
+
+    fr_run_say(h->run, err->msg);
+    feed_flush(h, true);
+    feed_pump(host);
+    (void)park(h, &why); /* if this cannot be written, the home's next host finds it left */
+    host_forget(host, h);
+    return why.rc == FR_DENIED ? fr_fail(err, FR_DENIED, "%s", why.msg) : FR_OK;
+}
+
+enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    for (size_t i = host->n; i-- > 0;) {
+        struct host_run *h = host->runs[i];
+
+        feed_flush(h, false);
+        if (h->mine)
+            continue;
+        if (fr_run_over(h->run)) {
+            fr_host_drop(host, h->run);
+        } else if (!is_driven(h) && now >= h->alone_ms + PARK_MS && h->due.commit_ms == INT64_MAX) {
+            struct fr_err why = {0};
+
+            if (park(h, &why) == FR_DENIED)
+                return fr_fail(err, FR_DENIED, "%s", why.msg);
+            if (why.rc == FR_OK)
+                host_forget(host, h);
+            else
+                h->alone_ms = now; /* a full disk: later */
+        }
+    }
+    return FR_OK;
+}
+
+int64_t host_tidy_due(const struct fr_host *host)
+{
+    int64_t due = INT64_MAX;
+
+    for (size_t i = 0; i < host->n; i++) {
+        const struct host_run *h = host->runs[i];
+
+        if (!is_driven(h) && h->due.commit_ms == INT64_MAX && h->alone_ms + PARK_MS < due)
+            due = h->alone_ms + PARK_MS;
+    }
+    return due;
+}

@@ -1,0 +1,45 @@
+/* What is asked of a run from outside: by its user, and by its driver. */
+#include "engine/run/inside.h"
+
+#include <stdio.h>
+
+void fr_run_say(struct fr_run *run, const char *text)
+{
+    run_trouble(run, FR_PLAN_NONE, "%s", text);
+}
+
+void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended)
+{
+    run_queue_or_die(
+        run, &(struct fr_event){
+                 .kind = FR_EV_SLOTS, .node = node, .slots = slots, .contended = contended});
+    run_wake(run);
+}
+
+void fr_run_cancel(struct fr_run *run)
+{
+    run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_CANCEL});
+    run_wake(run);
+}
+
+enum fr_rc fr_run_abandon(struct fr_run *run, const char *name, struct fr_err *err)
+{
+    struct fr_event ev = {.kind = FR_EV_ABANDON, .node = fr_plan_node(run->plan, name)};
+    struct run_node *node;
+    struct fr_buf why = {0};
+    enum fr_rc rc;
+
+    if (ev.node == FR_PLAN_NONE)
+        return fr_fail(err, FR_USAGE, "the run has no node '%s'", name);
+    node = &run->nodes[ev.node];
+    run_wake(run);
+    if ((rc = run_queue(run, &ev, err)) != FR_OK || node->up)
+        return rc;
+    node->refused = true;
+    fr_buf_fmt(&why, "its node is given up%s%s", node->reason[0] != '\0' ? ": " : "", node->reason);
+    if (!why.bad)
+        snprintf(node->reason, sizeof(node->reason), "%s", why.p);
+    fr_buf_finish(&why);
+    ev.kind = FR_EV_NODE_REFUSED; /* nor is it waited for with what is still to start there */
+    return run_queue(run, &ev, err);
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# One host a home: two shells share a node's one slot and one connection; a run that nobody follows is
+# left; a flowrun inside a task hands its run to the host; another uid, another mount namespace, an older
+# flowrun's lock. usage: host.sh BUILD
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+
+cat > slot.yaml <<'END'
+name: slot
+params: {who: {default: x}}
+nodes: [{name: n1, executor: local, slots: 1}]
+env: {W: "${{ env.W }}", WHO: "${{ params.who }}"}
+tasks:
+  a: {run: "echo $WHO in >> $W/order; sleep 0.2; echo $WHO out >> $W/order"}
+  b: {run: "echo $WHO in >> $W/order; sleep 0.2; echo $WHO out >> $W/order"}
+  c: {needs: [a, b], run: "echo $WHO in >> $W/order; sleep 0.1; echo $WHO out >> $W/order; echo done $WHO"}
+END
+pids=()
+for who in 1 2 3 4; do
+    "$flowrun" slot.yaml -p who=$who > out.$who 2>&1 &
+    pids+=($!)
+done
+for i in 0 1 2 3; do
+    wait ${pids[$i]}
+    same "shell $((i + 1))" $? 0
+    has "its output" out.$((i + 1)) "c@n1 | done $((i + 1))"
+done
+same "each task ran once" "$(lines order)" 24
+check "a host leaves no socket" test ! -e "$FLOWRUN_HOME/host.sock"
+
+# ---- one connection a node, whoever uses it
+cat > many.yaml <<'END'
+name: many
+nodes: [{name: n1, executor: local, slots: 64}]
+env: {W: "${{ env.W }}"}
+tasks: {t: {run: "until test -e $W/go; do sleep 0.05; done"}}
+END
+pids=()
+for i in 1 2 3 4 5 6; do
+    "$flowrun" many.yaml -q > many.$i 2>&1 &
+    pids+=($!)
+done
+running() { "$flowrun" runs | grep -c "many .*running"; }
+until_true 30 eval 'test "$(running)" = 6'
+busy() { for n in 5 6 7 8 9 10; do "$flowrun" status $n; done | grep -c '^t@n1 *running'; }
+until_true 30 eval 'test "$(busy)" = 6'
+pid=$(sed -n 's/^pid //p' "$FLOWRUN_HOME/host.lock")
+same "one flownode serves six runs" "$(pgrep -c -P "$pid")" 1
+check "the lock says who the host is" kill -0 "$pid"
+
+# ---- another uid, another namespace: each gets its sentence
+if [ "$(id -u)" = 0 ]; then
+    unshare --mount "$flowrun" many.yaml > refused 2>&1
+    same "another mount namespace" $? 7
+    has "it says which" refused "sees other folders (it is in another mount namespace, as in a container)"
+    has "and what to do" refused "set FLOWRUN_HOME to a home of your own"
+fi
+touch go
+for p in "${pids[@]}"; do
+    wait $p
+    same "one of six" $? 0
+done
+
+# ---- a flowrun inside a task of the same home
+cat > outer.yaml <<'END'
+name: outer
+env: {W: "${{ env.W }}", H: "${{ env.FLOWRUN_HOME }}", F: "${{ env.F }}"}
+tasks: {nest: {run: "cd $W && FLOWRUN_HOME=$H $F inner.yaml"}}
+END
+printf 'name: inner\ntasks: {t: {run: "echo from inside"}}\n' > inner.yaml
+F=$flowrun "$flowrun" outer.yaml > out 2>&1
+same "a nested flowrun" $? 0
+has "its task ran" out "nest@local | "
+has "and was seen" out "t@local | from inside"
+same "both are runs of the home" "$("$flowrun" runs | grep -cE '(inner|outer) .*succeeded')" 2
+
+# ---- a run that nobody follows any more
+rm -f go
+"$flowrun" many.yaml > first 2>&1 &
+host=$!
+until_true 20 test -S "$FLOWRUN_HOME/host.sock"
+"$flowrun" many.yaml > second 2>&1 &
+pid=$!
+no() { "$flowrun" runs --json | head -1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+last=$(no)
+until_true 20 eval '"$flowrun" status $last | grep -q "^t@n1 *running"'
+kill -9 $pid
+wait $pid 2> /dev/null
+until_true 30 eval '"$flowrun" status $last | grep -q "left"'
+"$flowrun" resume $last > third 2>&1 &
+pid=$!
+until_true 30 eval '"$flowrun" status $last | grep -q ": running"'
+touch go
+wait $pid
+same "resumed over the host" $? 0
+wait $host
+same "the host's own" $? 0
+same "nothing is left running" "$(left)" ""
+finish

@@ -1,0 +1,390 @@
+/* The host's interface through its seam: requests as structs, a sink in memory, no sockets; and
+ * links to nodes that never come up. */
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "engine/host/host.h"
+#include "tests/unit/store_bed.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const char pipeline[] = "name: p\n"
+                               "params: {x: {default: \"1\"}}\n"
+                               "secrets: {s: {env: TOKEN}}\n"
+                               "tasks:\n"
+                               "  one: {run: 'true', env: {X: \"${{ params.x }}${{ env.WHO }}\"}}\n"
+                               "  two: {needs: [one], run: 'true'}\n";
+
+static struct fr_loop loop;
+static struct fr_store *st;
+static struct fr_host *host;
+static struct fr_api api;
+
+/* ---- links that are never up ---- */
+
+static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct fr_err *err)
+{
+    (void)self, (void)ev, (void)err;
+    return FR_OK;
+}
+
+static size_t link_send(void *self, const char *p, size_t n)
+{
+    (void)self, (void)p, (void)n;
+    return 0;
+}
+
+static void link_close(void *self)
+{
+    (void)self;
+}
+
+static enum fr_rc make_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
+                            struct fr_err *err)
+{
+    static const struct fr_link_ops ops = {"none", link_open, link_send, link_close, link_close};
+
+    (void)arg, (void)node, (void)err;
+    *out = (struct fr_link){&ops, NULL};
+    return FR_OK;
+}
+
+static void open_host(void)
+{
+    struct fr_nodes_args links = {.flownode_dir = "/", .make_link = make_link};
+    struct fr_run_env env = {.loop = &loop, .self = "/flowrun"};
+    struct fr_err err = {0};
+
+    st = open_store();
+    env.store = st;
+    CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK);
+    CHECK_INT(fr_host_create(&env, &links, &host, &err), FR_OK);
+    api = fr_host_api(host);
+}
+
+static void close_host(void)
+{
+    fr_host_destroy(host);
+    fr_loop_destroy(&loop);
+    fr_store_close(st);
+    host = NULL;
+}
+
+/* ---- requests ---- */
+
+static struct fr_api_response ask(enum fr_api_method method, const char *path, const char *body)
+{
+    struct fr_api_response res = {0};
+    struct fr_api_pair pair = {NULL, NULL};
+    char copy[200];
+    char *query, *eq;
+    struct fr_api_request req = {.method = method,
+                                 .path = copy,
+                                 .body = fr_str_of(body),
+                                 .content_type = body != NULL ? "application/json" : "",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = ""};
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    if ((query = strchr(copy, '?')) != NULL && (eq = strchr(query, '=')) != NULL) {
+        *query = *eq = '\0';
+        pair = (struct fr_api_pair){query + 1, eq + 1};
+        req.query = &pair;
+        req.n_query = 1;
+    }
+    api.answer(api.self, &req, &res);
+    return res;
+}
+
+/* The answer has that status, and text in its body. */
+static void check_answer(enum fr_api_method method, const char *path, const char *body, int status,
+                         const char *text)
+{
+    struct fr_api_response res = ask(method, path, body);
+
+    CHECK_INT(res.status, status);
+    if (text != NULL && !CHECK(res.body.p != NULL && strstr(res.body.p, text) != NULL))
+        printf("   %s\n", res.body.p != NULL ? res.body.p : "(none)");
+    fr_api_response_finish(&res);
+}
+
+#define ID "00112233445566778899aabbccddeeff"
+#define OTHER "ffeeddccbbaa99887766554433221100"
+
+static char submit_body[1200];
+
+static void make_body(const char *id, const char *more)
+{
+    snprintf(submit_body, sizeof(submit_body),
+             "{\"id\": \"%s\", \"pipeline\": \"%s/p.yaml\", \"cwd\": \"/\", \"env\": {\"WHO\": "
+             "\"me\"}, \"secrets\": {\"TOKEN\": \"planted-secret\"}%s}",
+             id, home, more);
+}
+
+static void test_wrong(void)
+{
+    static const struct {
+        enum fr_api_method method;
+        const char *path, *body;
+        int status;
+        const char *text;
+    } rows[] = {
+        {FR_API_GET, "/", NULL, 404, "there is no GET /"},
+        {FR_API_GET, "/api/v1/runs/", NULL, 404, "\"code\":\"not_found\""},
+        {FR_API_GET, "/api/v1/runs/7", NULL, 404, "problems"},
+        {FR_API_GET, "/api/v1/runs/7/cancel", NULL, 405, "there is no GET"},
+        {FR_API_PUT, "/api/v1/runs", "{}", 405, "there is no PUT"},
+        {FR_API_POST, "/api/v1/runs", NULL, 415, "application/json"},
+        {FR_API_POST, "/api/v1/runs", "{", 400, "the body"},
+        {FR_API_POST, "/api/v1/runs", "[]", 400, "not a JSON object"},
+        {FR_API_POST, "/api/v1/runs", "{}", 400, "lacks 'pipeline'"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipelin\": 1}", 400, "unknown key 'pipelin'"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "must be a string"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"a\", \"cwd\": \"/\"}", 400,
+         "must be an absolute path"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"id\": \"x\"}", 400,
+         "32 hexadecimal digits"},
+        {FR_API_POST, "/api/v1/runs",
+         "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"params\": {\"a\": []}}", 400, "parameter 'a'"},
+        {FR_API_POST, "/api/v1/runs",
+         "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}", 400, "'a' of secrets"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404,
+         "/no/such"},
+        {FR_API_GET, "/api/v1/runs?limit=0", NULL, 400, "'limit' must be 1 to 200"},
+        {FR_API_GET, "/api/v1/runs?limit=x", NULL, 400, "a whole number, not 'x'"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char row[100];
+
+        snprintf(row, sizeof(row), "row %zu: %s %s", i, rows[i].path,
+                 rows[i].body != NULL ? rows[i].body : "");
+        check_row(row);
+        check_answer(rows[i].method, rows[i].path, rows[i].body, rows[i].status, rows[i].text);
+    }
+    check_row("");
+    struct fr_api_response res = ask(FR_API_DELETE, "/api/v1/runs", "{}");
+    CHECK_TEXT(res.allow.p, "GET, POST");
+    fr_api_response_finish(&res);
+}
+
+/* A pipeline with mistakes: all of them come back. */
+static void test_mistakes(void)
+{
+    static const char wrong[] = "name: w\ntasks:\n  a: {runn: x}\n  b: {needs: [c]}\n";
+    struct fr_err err = {0};
+    char path[300], body[500];
+
+    snprintf(path, sizeof(path), "%s/wrong.yaml", home);
+    CHECK_INT(fr_file_write(path, wrong, sizeof(wrong) - 1, 0600, &err), FR_OK);
+    snprintf(body, sizeof(body), "{\"pipeline\": \"%s\", \"cwd\": \"/\"}", path);
+    check_answer(FR_API_POST, "/api/v1/runs", body, 422, "\"line\":3,\"col\":7");
+    check_answer(FR_API_POST, "/api/v1/runs", body, 422, "\"line\":4,");
+}
+
+static void test_submit(void)
+{
+    make_body(ID, "");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
+    check_row("the same submit again, after its answer was lost");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, "\"no\":1");
+    make_body(OTHER, ", \"params\": {\"x\": 2, \"y\": true}");
+    check_row("a parameter that the pipeline does not have");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 422, "'y'");
+    make_body(OTHER, ", \"params\": {\"x\": 2}, \"priority\": 5, \"origin\": \"api\"");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"priority\":5");
+    check_row("");
+    check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"origin\":\"api\"");
+    check_answer(FR_API_GET, "/api/v1/runs?limit=1", NULL, 200,
+                 "\"next\":\"/api/v1/runs?limit=1&"
+                 "before=2\"");
+    check_answer(FR_API_GET, "/api/v1/runs?before=2", NULL, 200, "\"no\":1");
+    check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 200, "\"driven\":true");
+    check_answer(FR_API_GET, "/api/v1/runs/1/instances", NULL, 200, "\"key\":\"one@local\"");
+    check_answer(FR_API_GET, "/api/v1/runs/1/events", NULL, 200, "\"kind\":\"running\"");
+    check_answer(FR_API_GET, "/api/v1/runs/1/attempts/" ID "/log", NULL, 404, "no such attempt");
+    check_answer(FR_API_GET, "/api/v1/runs/1/attempts/x/log", NULL, 404, "there is nothing at");
+}
+
+/* What did not change is not sent again. */
+static void test_etag(void)
+{
+    struct fr_api_response first = ask(FR_API_GET, "/api/v1/runs/1", NULL), again = {0};
+    struct fr_api_request req = {.method = FR_API_GET,
+                                 .path = "/api/v1/runs/1",
+                                 .content_type = "",
+                                 .range = "",
+                                 .if_none_match = first.etag.p,
+                                 .last_event_id = ""};
+
+    api.answer(api.self, &req, &again);
+    CHECK_INT(again.status, 304);
+    CHECK_INT(again.body.n, 0);
+    fr_api_response_finish(&again);
+    req.if_none_match = "\"0\"";
+    api.answer(api.self, &req, &again);
+    CHECK_INT(again.status, 200);
+    fr_api_response_finish(&again);
+    fr_api_response_finish(&first);
+}
+
+/* ---- streams ---- */
+
+struct reader {
+    struct fr_api_stream *s;
+    struct fr_buf got;
+    size_t queued; /* as send() answers */
+    bool closed;
+};
+
+static size_t take(void *arg, struct fr_str events)
+{
+    struct reader *r = arg;
+
+    fr_buf_add(&r->got, events.p, events.n);
+    return r->queued;
+}
+
+static void closed(void *arg)
+{
+    ((struct reader *)arg)->closed = true;
+}
+
+static int follow(struct reader *r, const char *runs, const char *last)
+{
+    struct fr_api_pair pair = {"runs", runs};
+    struct fr_api_request req = {.path = "/api/v1/stream",
+                                 .query = &pair,
+                                 .n_query = 1,
+                                 .content_type = "",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = last};
+    struct fr_api_sink sink = {take, closed, r};
+    struct fr_api_response res = {0};
+    int status;
+
+    api.open(api.self, &req, &sink, &res, &r->s);
+    status = res.status;
+    fr_api_response_finish(&res);
+    return status;
+}
+
+static bool has(const struct reader *r, const char *text)
+{
+    return r->got.p != NULL && strstr(r->got.p, text) != NULL;
+}
+
+static void turn_until(struct reader *r, const char *text)
+{
+    struct fr_err err = {0};
+
+    while (!has(r, text) && CHECK_INT(fr_host_turn(host, &err), FR_OK))
+        ;
+}
+
+static bool is_over(const char *run)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    struct fr_err err = {0};
+    bool over;
+
+    CHECK_INT(fr_store_run_find(st, run, &arena, &row, &err), FR_OK);
+    over = strcmp(row.state, "over") == 0;
+    fr_arena_finish(&arena);
+    return over;
+}
+
+/* A stream tells what a cancel does; one that comes again gets what it has not seen. */
+static void test_stream(void)
+{
+    struct reader r = {0}, later = {0}, other = {0}, lost = {0};
+    const char *id;
+    char last[40] = "";
+
+    CHECK_INT(follow(&r, "9", ""), 404);
+    CHECK(r.s == NULL);
+    CHECK_INT(follow(&r, "1", ""), 200);
+    CHECK_INT(follow(&other, "2", ""), 200);
+    CHECK(has(&r, "event: hello\ndata: {\"epoch\":"));
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, "\"state\":");
+    turn_until(&r, "\"outcome\":\"cancelled\"");
+    CHECK(has(&r, "event: inst\n"));
+    CHECK(has(&r, "\"cancelled\""));
+    CHECK(has(&r, "cancelled from another shell"));
+    CHECK(!has(&other, "\"run\":1"));
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 409, "is over");
+
+    check_row("a stream that comes again");
+    id = strstr(r.got.p, "\nid: ");
+    CHECK(id != NULL);
+    snprintf(last, sizeof(last), "%.*s", (int)strcspn(id + 5, "\n"), id + 5);
+    CHECK_INT(follow(&later, "1", last), 200);
+    CHECK(has(&later, "\"outcome\":\"cancelled\""));
+    check_row("one that saw another host");
+    CHECK_INT(follow(&lost, "1", "999.1"), 200);
+    CHECK(has(&lost, "event: reset"));
+    check_row("");
+    api.gone(api.self, r.s);
+    api.gone(api.self, later.s);
+    api.gone(api.self, lost.s);
+    fr_buf_finish(&r.got);
+    fr_buf_finish(&later.got);
+    fr_buf_finish(&lost.got);
+
+    check_row("a reader that does not read");
+    other.queued = 1 << 20;
+    other.got.n = 0;
+    check_answer(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 202, NULL);
+    struct fr_err err = {0};
+    turn_until(&other, "\"run\":2"); /* one event, then no more until it is read */
+    while (!is_over("2"))
+        CHECK_INT(fr_host_turn(host, &err), FR_OK);
+    CHECK(!has(&other, "\"outcome\":\"cancelled\""));
+    other.queued = 0;
+    api.drained(api.self, other.s);
+    turn_until(&other, "\"outcome\":\"cancelled\"");
+    check_row("");
+    close_host();
+    CHECK(other.closed);
+    fr_buf_finish(&other.got);
+}
+
+/* What came with a submit and may not be stored is nowhere in the home. */
+static void test_secret(void)
+{
+    static const char secret[] = "planted-secret";
+    const char *const files[] = {"state.db", "state.db-wal"};
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        struct fr_buf b = {0};
+        struct fr_err err = {0};
+        char path[300];
+
+        snprintf(path, sizeof(path), "%s/%s", home, files[i]);
+        CHECK_INT(fr_file_read(path, 64 << 20, &b, &err), FR_OK);
+        CHECK(b.n > 0 && memmem(b.p, b.n, secret, strlen(secret)) == NULL);
+        fr_buf_finish(&b);
+    }
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+    char path[300];
+
+    make_home();
+    snprintf(path, sizeof(path), "%s/p.yaml", home);
+    CHECK_INT(fr_file_write(path, pipeline, sizeof(pipeline) - 1, 0600, &err), FR_OK);
+    open_host();
+    test_wrong();
+    test_mistakes();
+    test_submit();
+    test_etag();
+    test_stream();
+    test_secret();
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
