@@ -192,6 +192,7 @@ ALTER TABLE event2 RENAME TO event;
 DROP TABLE request; -- requests go to the host
 
 ALTER TABLE home ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0; -- of the newest host; it fences those before
+UPDATE home SET epoch = coalesce((SELECT max(epoch) FROM node), 0); -- above all connections so far
 ALTER TABLE run ADD COLUMN host INTEGER NOT NULL DEFAULT 0;   -- epoch of the host that drives it; 0: nobody
 ALTER TABLE run ADD COLUMN origin TEXT NOT NULL DEFAULT 'cli'; -- cli | api | schedule | backfill | retry
 ALTER TABLE run ADD COLUMN priority INTEGER NOT NULL DEFAULT 0; -- the larger first
@@ -210,3 +211,5 @@ CREATE INDEX run_open ON run(state) WHERE state <> 'over';
 CREATE INDEX run_spec ON run(spec_hash);
 CREATE INDEX run_inventory ON run(inventory_hash) WHERE inventory_hash <> '';
 CREATE INDEX file_hash ON file(hash);
+-- What an attempt holds of its node, also while no host drives its run.
+ALTER TABLE attempt ADD COLUMN slots INTEGER NOT NULL DEFAULT 1;

@@ -32,6 +32,10 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
         fr_sys.free(host);
         return rc;
     }
+    if ((rc = held_load(host, err)) != FR_OK) {
+        fr_host_destroy(host);
+        return rc;
+    }
     if (fr_retain_create(host->loop, host->store, &host->retain, err) != FR_OK) {
         fr_host_destroy(host);
         return FR_NOMEM;
@@ -47,6 +51,7 @@ void fr_host_destroy(struct fr_host *host)
     while (host->n > 0)
         host_forget(host, host->runs[host->n - 1]);
     feed_finish(host);
+    held_finish(host);
     fr_nodes_destroy(host->env.nodes);
     fr_loop_untimer(host->loop, &host->timer);
     fr_retain_destroy(host->retain);

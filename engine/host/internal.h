@@ -7,6 +7,7 @@
  *   body.c      what is in the body of a request to submit or resume
  *   rows.c      rows of the store as JSON
  *   feed.c      what happens, to those who follow
+ *   held.c      what attempts of runs hold that this host does not drive
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
  */
@@ -74,6 +75,18 @@ struct host_machine {
     bool changed; /* somebody uses or wants more or less of it */
 };
 
+struct host_held { /* by an attempt of a run that this host does not drive */
+    struct fr_held_row row;
+    bool asked; /* its node is, whether it still lives */
+};
+
+struct host_probe { /* asks a machine about such attempts */
+    struct host_probe *next;
+    struct fr_host *host;
+    struct fr_id home;
+    struct fr_exec exec; /* owns */
+};
+
 struct host_event {     /* of the streams, as its bytes */
     struct fr_id run;   /* zero: of no run */
     struct fr_buf text; /* owns */
@@ -99,6 +112,10 @@ struct fr_host {
     size_t n, cap;
     struct host_machine *machines; /* owns */
     size_t n_machines, cap_machines;
+    struct host_held *held; /* owns */
+    size_t n_held, cap_held;
+    struct host_probe *probes; /* owns */
+    struct fr_timer *held_timer;
     struct fr_claim *claims; /* space of share_all(); owns */
     size_t cap_claims;
     struct fr_timer *timer;
@@ -156,7 +173,17 @@ void feed_pump(struct fr_host *host);          /* sends what is new to all */
 size_t feed_followers(const struct fr_host *host, struct fr_id run);
 void feed_finish(struct fr_host *host);
 
+/* held.c */
+/* Reads from the store what runs hold that are not this host's. */
+enum fr_rc held_load(struct fr_host *host, struct fr_err *err);
+void held_forget(struct fr_host *host, struct fr_id run); /* the host drives it: it tells itself */
+uint32_t held_slots(const struct fr_host *host, struct fr_id home);
+/* A run has found out that its node is this machine: it is asked about what is held there. */
+void held_ask(struct host_run *h, uint32_t node, struct fr_id home);
+void held_finish(struct fr_host *host);
+
 /* share.c */
+void share_changed(struct fr_host *host, struct fr_id home); /* of the machine, if there is one */
 /* Takes in what the run uses and wants now, after a drain. */
 enum fr_rc share_look(struct host_run *h, struct fr_err *err);
 /* Lends the slots of the machines that changed. */

@@ -92,6 +92,7 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     for (uint32_t n = 0; n < plan->n_nodes; n++)
         h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
     host->runs[host->n++] = h;
+    held_forget(host, fr_run_id(h->run));
     h->alone_ms = fr_sys.mono_ms();
     h->followers = feed_followers(host, fr_run_id(h->run));
     fr_run_on_wake(h->run, on_wake, h);
@@ -254,10 +255,13 @@ enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err)
 
             if (park(h, &why) == FR_DENIED)
                 return fr_fail(err, FR_DENIED, "%s", why.msg);
-            if (why.rc == FR_OK)
+            if (why.rc == FR_OK) {
                 host_forget(host, h);
-            else
+                if (held_load(host, &why) == FR_NOMEM)
+                    return fr_fail(err, FR_NOMEM, "%s", why.msg);
+            } else {
                 h->alone_ms = now; /* a full disk: later */
+            }
         }
     }
     return FR_OK;

@@ -21,6 +21,13 @@ static enum fr_rc find_machine(struct fr_host *host, struct fr_id home, uint32_t
     return FR_OK;
 }
 
+void share_changed(struct fr_host *host, struct fr_id home)
+{
+    for (size_t i = 0; i < host->n_machines; i++)
+        if (fr_id_eq(host->machines[i].home, home))
+            host->machines[i].changed = host->changed = true;
+}
+
 static void mark(struct fr_host *host, uint32_t machine)
 {
     host->machines[machine].changed = host->changed = true;
@@ -61,6 +68,7 @@ static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, str
     users[m->n++] = (struct host_user){h, node};
     place->machine = machine;
     mark(h->host, machine);
+    held_ask(h, node, home);
     return FR_OK;
 }
 
@@ -93,9 +101,11 @@ enum fr_rc share_look(struct host_run *h, struct fr_err *err)
 
 static enum fr_rc share(struct fr_host *host, const struct host_machine *m, struct fr_err *err)
 {
-    struct fr_claim *claims = fr_grow(host->claims, m->n, &host->cap_claims, sizeof(*host->claims));
+    uint32_t held = held_slots(host, m->home);
+    struct fr_claim *claims =
+        fr_grow(host->claims, m->n + 1, &host->cap_claims, sizeof(*host->claims));
 
-    if (m->n > 0 && claims == NULL)
+    if (claims == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the users of a machine");
     host->claims = claims;
     for (size_t i = 0; i < m->n; i++) {
@@ -105,7 +115,8 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, stru
                                       .no = fr_run_no(u->run->run),
                                       .demand = u->run->places[u->node].demand};
     }
-    fr_arbiter_share(claims, m->n);
+    claims[m->n] = (struct fr_claim){.slots = UINT32_MAX, .demand = {.used = held}};
+    fr_arbiter_share(claims, m->n + (held > 0 ? 1 : 0));
     for (size_t i = 0; i < m->n; i++) {
         struct host_place *place = &m->users[i].run->places[m->users[i].node];
 

@@ -61,6 +61,7 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
                                       .reason = "",
                                       .address = "",
                                       .log = log,
+                                      .slots = run_task_of(run, row->inst)->spec->slots,
                                       .started_wall = fr_sys.wall_ms()};
     return FR_OK;
 }

@@ -106,7 +106,7 @@ static enum fr_rc drop_run(struct fr_store *st, struct fr_id run, struct fr_err 
 
 static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err)
 {
-    static const enum fr_sql cuts[] = {SQL_CUT_EVENTS,  SQL_CUT_ATTEMPTS, SQL_CUT_INSTS,
+    static const enum fr_sql cuts[] = {SQL_CUT_EVENTS, SQL_CUT_ATTEMPTS, SQL_CUT_INSTS,
                                        SQL_CUT_OUTPUTS, SQL_CUT_NODES};
     int64_t left = DROP_ROWS;
     enum fr_rc rc = FR_OK;

@@ -4,8 +4,9 @@
 
 static const struct fr_sql_row insts = {"itttttidtiiiitittiiiii", sizeof(struct fr_inst_row),
                                         SQL_INST_PUT, 22};
-static const struct fr_sql_row attempts = {"diiitidtttittitiii", sizeof(struct fr_attempt_row),
-                                           SQL_ATTEMPT_PUT, 18};
+static const struct fr_sql_row attempts = {"diiitidtttittitiiii", sizeof(struct fr_attempt_row),
+                                           SQL_ATTEMPT_PUT, 19};
+static const struct fr_sql_row held = {"dddi", sizeof(struct fr_held_row), SQL_ATTEMPT_PUT, 0};
 static const struct fr_sql_row outputs = {"itt", sizeof(struct fr_output_row), SQL_OUTPUT_PUT, 3};
 static const struct fr_sql_row nodes = {"tdttiii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
 static const struct fr_sql_row files = {"ttii", sizeof(struct fr_file_row), SQL_FILE_PUT, 4};
@@ -119,6 +120,18 @@ enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_ATTEMPT_CLEAR, err, "d", run);
     return rc == FR_OK ? fr_sql_run(st, SQL_OUTPUT_CLEAR_ALL, err, "d", run) : rc;
+}
+
+enum fr_rc fr_store_held(struct fr_store *st, struct fr_arena *arena, struct fr_held_rows *out,
+                         struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&held, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_ATTEMPT_HELD, err, "");
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_ATTEMPT_HELD, &rows, err);
+    *out = (struct fr_held_rows){rows.v, rows.n};
+    return rc;
 }
 
 enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id run,

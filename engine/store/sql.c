@@ -16,7 +16,7 @@
 
 #define ATTEMPT_COLUMNS                                                                            \
     "id, idx, no, generation, node, rank, home_id, boot_id, state, cause, code, reason, "          \
-    "address, port, log, started_wall, ended_wall, done"
+    "address, port, log, slots, started_wall, ended_wall, done"
 
 #define EVENT_COLUMNS                                                                              \
     "wall, idx, kind, attempt_no, cause, code, text, stop_cause, delay_ms, log_bytes, seq"
@@ -50,8 +50,7 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",
     [SQL_RUN_OPEN] = RUN_COLUMNS "INDEXED BY run_open WHERE state <> 'over' AND "
                                  "state <> 'removed' ORDER BY no DESC",
-    [SQL_RUN_BEFORE] =
-        RUN_COLUMNS "WHERE no < ? AND state <> 'removed' ORDER BY no DESC LIMIT ?",
+    [SQL_RUN_BEFORE] = RUN_COLUMNS "WHERE no < ? AND state <> 'removed' ORDER BY no DESC LIMIT ?",
     [SQL_RUN_BY_NO] = RUN_COLUMNS "WHERE no = ? AND state <> 'removed'",
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE id BETWEEN coalesce(?, zeroblob(16)) AND ? "
                                   "AND state <> 'removed' ORDER BY no DESC",
@@ -84,7 +83,12 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_INST_CLEAR] = "DELETE FROM instance WHERE run = ?",
     [SQL_OUTPUT_CLEAR_ALL] = "DELETE FROM output WHERE run = ?",
     [SQL_ATTEMPT_PUT] = "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
-                        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_ATTEMPT_HELD] =
+        "SELECT a.run, a.id, a.home_id, a.slots FROM run r INDEXED BY run_open "
+        "JOIN instance i ON i.run = r.id JOIN attempt a ON a.run = i.run AND a.idx = i.idx AND "
+        "a.no = i.attempt_no AND a.id = i.attempt WHERE r.state <> 'over' AND "
+        "r.state <> 'removed' AND i.live <> 0 AND a.home_id IS NOT NULL",
     [SQL_ATTEMPT_DONE] =
         "UPDATE attempt SET done = 1 WHERE run = ? AND idx = ? AND no = ? AND id = ?",
     [SQL_ATTEMPT_CLEAR] = "DELETE FROM attempt WHERE run = ?",

@@ -148,6 +148,7 @@ struct fr_attempt_row {
     const char *reason, *address;
     int64_t port;
     const char *log;
+    int64_t slots; /* of its node that it holds */
     int64_t started_wall, ended_wall;
     int64_t done; /* all of its log is here and the node may forget it */
 };
@@ -160,6 +161,17 @@ struct fr_attempt_rows {
 /* Adds the row, or replaces the one with its idx, no and id. */
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err);
+/* What may live of runs that are not over. */
+struct fr_held_row {
+    struct fr_id run, attempt, home; /* home: of its node */
+    int64_t slots;
+};
+struct fr_held_rows {
+    struct fr_held_row *rows;
+    size_t n;
+};
+enum fr_rc fr_store_held(struct fr_store *st, struct fr_arena *arena, struct fr_held_rows *out,
+                         struct fr_err *err);
 /* Only idx, no and id of row are used. */
 enum fr_rc fr_store_attempt_done(struct fr_store *st, struct fr_id run,
                                  const struct fr_attempt_row *row, struct fr_err *err);

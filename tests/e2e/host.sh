@@ -26,7 +26,33 @@ for i in 0 1 2 3; do
     has "its output" out.$((i + 1)) "c@n1 | done $((i + 1))"
 done
 same "each task ran once" "$(lines order)" 24
+same "never two in the one slot" "$(awk '{print $2}' order | uniq -d)" ""
 check "a host leaves no socket" test ! -e "$FLOWRUN_HOME/host.sock"
+
+# ---- a task of a run that nobody drives holds its slot until it ends
+cat > holds.yaml <<'END'
+name: holds
+nodes: [{name: n1, executor: local, slots: 1}]
+env: {W: "${{ env.W }}"}
+tasks: {t: {run: "echo in >> $W/slot; until test -e $W/free; do sleep 0.05; done; echo out >> $W/slot"}}
+END
+"$flowrun" holds.yaml > holds 2>&1 &
+pid=$!
+until_true 20 test -s slot
+kill -9 $pid
+wait $pid 2> /dev/null
+printf 'name: waits\nnodes: [{name: n1, executor: local, slots: 1}]\nenv: {W: "${{ env.W }}"}\ntasks: {u: {run: "echo mine >> $W/slot"}}\n' > waits.yaml
+"$flowrun" waits.yaml > waits 2>&1 &
+pid=$!
+until_true 20 holds waits "n1: connected"
+"$flowrun" status > status
+has "what waits for the slot" status "u@n1"
+touch free
+wait $pid
+same "the one that waited" $? 0
+same "one behind the other" "$(paste -sd ' ' slot)" "in out mine"
+"$flowrun" resume 5 > out 2>&1
+same "the run that was left" $? 0
 
 # ---- one connection a node, whoever uses it
 cat > many.yaml <<'END'
@@ -42,7 +68,7 @@ for i in 1 2 3 4 5 6; do
 done
 running() { "$flowrun" runs | grep -c "many .*running"; }
 until_true 30 eval 'test "$(running)" = 6'
-busy() { for n in 5 6 7 8 9 10; do "$flowrun" status $n; done | grep -c '^t@n1 *running'; }
+busy() { for n in 7 8 9 10 11 12; do "$flowrun" status $n; done | grep -c '^t@n1 *running'; }
 until_true 30 eval 'test "$(busy)" = 6'
 pid=$(sed -n 's/^pid //p' "$FLOWRUN_HOME/host.lock")
 same "one flownode serves six runs" "$(pgrep -c -P "$pid")" 1
@@ -81,6 +107,7 @@ host=$!
 until_true 20 test -S "$FLOWRUN_HOME/host.sock"
 "$flowrun" many.yaml > second 2>&1 &
 pid=$!
+until_true 20 eval 'test "$(running)" = 2'
 no() { "$flowrun" runs --json | head -1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
 last=$(no)
 until_true 20 eval '"$flowrun" status $last | grep -q "^t@n1 *running"'

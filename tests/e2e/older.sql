@@ -5,6 +5,7 @@ DROP INDEX run_spec;
 DROP INDEX run_inventory;
 DROP INDEX file_hash;
 ALTER TABLE home DROP COLUMN last_no;
+UPDATE node SET epoch = (SELECT epoch FROM home);
 ALTER TABLE home DROP COLUMN epoch;
 ALTER TABLE run DROP COLUMN host;
 ALTER TABLE run DROP COLUMN origin;

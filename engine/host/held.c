@@ -1,0 +1,175 @@
+/*
+ * What attempts of runs hold that this host does not drive: those of a host that went, until their
+ * followers come; those of runs that nobody follows. Their slots are not given away. The store says
+ * what may live; whether it does, the machine is asked as soon as a run of this host is there, and
+ * again while something is held.
+ */
+#include "engine/host/internal.h"
+#include "engine/spec/spec.h"
+#include "engine/wire/message.h"
+
+enum { ASK_MS = 2000 };
+
+static void drop(struct fr_host *host, size_t i)
+{
+    struct fr_id home = host->held[i].row.home;
+
+    host->held[i] = host->held[--host->n_held];
+    share_changed(host, home);
+}
+
+enum fr_rc held_load(struct fr_host *host, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_held_rows rows = {0};
+    enum fr_rc rc = fr_store_held(host->store, &arena, &rows, err);
+
+    while (host->n_held > 0)
+        drop(host, host->n_held - 1);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        struct host_held *held = host->held;
+
+        if (host_find(host, rows.rows[i].run) != NULL)
+            continue;
+        held = fr_grow(held, host->n_held + 1, &host->cap_held, sizeof(*held));
+        if (held == NULL) {
+            rc = fr_fail(err, FR_NOMEM, "no memory for what runs hold");
+            break;
+        }
+        host->held = held;
+        held[host->n_held++] = (struct host_held){.row = rows.rows[i]};
+        share_changed(host, rows.rows[i].home);
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+void held_forget(struct fr_host *host, struct fr_id run)
+{
+    for (size_t i = host->n_held; i-- > 0;)
+        if (fr_id_eq(host->held[i].row.run, run))
+            drop(host, i);
+}
+
+uint32_t held_slots(const struct fr_host *host, struct fr_id home)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < host->n_held; i++)
+        if (fr_id_eq(host->held[i].row.home, home))
+            n += (uint32_t)host->held[i].row.slots;
+    return n;
+}
+
+/* ---- asking the machine ---- */
+
+static void on_state(void *arg, struct fr_exec_event *ev)
+{
+    struct host_probe *p = arg;
+    struct fr_host *host = p->host;
+    uint32_t status = ev->state.status;
+    bool gone = status == FR_AT_UNKNOWN || status == FR_AT_ENDED || status == FR_AT_TOMBSTONED;
+
+    for (size_t i = host->n_held; ev->kind == FR_EXEC_STATE && i-- > 0;) {
+        if (!fr_id_eq(host->held[i].row.attempt, ev->attempt))
+            continue;
+        host->held[i].asked = false;
+        if (gone) {
+            drop(host, i);
+            host->woken = true;
+        }
+    }
+    fr_exec_event_free(ev);
+}
+
+static struct host_probe *find_probe(const struct fr_host *host, struct fr_id home)
+{
+    struct host_probe *p = host->probes;
+
+    while (p != NULL && !fr_id_eq(p->home, home))
+        p = p->next;
+    return p;
+}
+
+/* A probe that cannot be made is made when the next run comes; until then its slots stay held. */
+static struct host_probe *make_probe(struct host_run *h, uint32_t node, struct fr_id home)
+{
+    const struct fr_plan_node *pn = &fr_run_plan(h->run)->nodes[node];
+    struct fr_exec_node at =
+        pn->spec != NULL ? fr_exec_node_of(pn->spec)
+                         : (struct fr_exec_node){.name = pn->name, .transport = FR_TRANSPORT_LOCAL};
+    struct host_probe *p = fr_sys.alloc(sizeof(*p));
+    struct fr_nodes_run join = {.id = home, .nodes = &at, .n = 1};
+
+    if (p == NULL)
+        return NULL;
+    *p = (struct host_probe){.next = h->host->probes, .host = h->host, .home = home};
+    join.sink = (struct fr_exec_sink){on_state, p};
+    if (fr_nodes_join(h->host->env.nodes, &join, &p->exec, NULL) != FR_OK) {
+        fr_sys.free(p);
+        return NULL;
+    }
+    h->host->probes = p;
+    return p;
+}
+
+static void ask(struct fr_host *host, struct host_probe *p)
+{
+    for (size_t i = 0; i < host->n_held; i++) {
+        struct fr_exec_attempt a = {0, host->held[i].row.attempt};
+
+        if (fr_id_eq(host->held[i].row.home, p->home) && !host->held[i].asked)
+            host->held[i].asked = p->exec.ops->query(p->exec.self, &a, 1, NULL) == FR_OK;
+    }
+}
+
+/* Probes of machines on which nothing is held any more leave their connection. */
+static void tidy_probes(struct fr_host *host)
+{
+    for (struct host_probe **at = &host->probes; *at != NULL;) {
+        struct host_probe *p = *at;
+
+        if (held_slots(host, p->home) > 0) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        fr_exec_destroy(&p->exec);
+        fr_sys.free(p);
+    }
+}
+
+static void on_timer(void *arg)
+{
+    struct fr_host *host = arg;
+
+    tidy_probes(host);
+    for (struct host_probe *p = host->probes; p != NULL; p = p->next)
+        ask(host, p);
+    if (host->probes != NULL)
+        fr_loop_arm_in(host->loop, host->held_timer, ASK_MS);
+}
+
+void held_ask(struct host_run *h, uint32_t node, struct fr_id home)
+{
+    struct fr_host *host = h->host;
+    struct host_probe *p = find_probe(host, home);
+
+    if (held_slots(host, home) == 0)
+        return;
+    if (host->held_timer == NULL &&
+        fr_loop_timer(host->loop, on_timer, host, &host->held_timer) != FR_OK)
+        return;
+    if (p == NULL && (p = make_probe(h, node, home)) == NULL)
+        return;
+    ask(host, p);
+    fr_loop_arm_in(host->loop, host->held_timer, ASK_MS);
+}
+
+void held_finish(struct fr_host *host)
+{
+    host->n_held = 0;
+    tidy_probes(host);
+    fr_loop_untimer(host->loop, &host->held_timer);
+    fr_sys.free(host->held);
+}
