@@ -310,7 +310,7 @@ static void test_secret_in_error(void)
 /* It is held before it takes its log, as under load, and its serve goes. At one moment of the next
  * serve it goes on, until its command runs or, over, until it has ended. */
 static struct {
-    char log[150], take[100], up[100];
+    char log[150], here[100], take[100], up[100];
     bool over, released;
     enum fr_rec_kind before; /* the moment is just before such a record; 0: at a look at the lock */
 } late;
@@ -318,6 +318,7 @@ static struct {
 static int hold_log(const char *path, int flags, mode_t mode)
 {
     if (strcmp(path, late.log) == 0 && (flags & O_CREAT) != 0) {
+        close(open(late.here, O_WRONLY)); /* it has its attempt, and its lock on the home */
         close(open(late.take, O_RDONLY));
         if (late.over)
             (void)!open(late.up, O_WRONLY | O_CLOEXEC); /* until it exits */
@@ -402,6 +403,7 @@ static struct fr_msg begin_late(const struct late_row *r, struct fr_str words[3]
     struct client c = client_open(home, "flownode", epoch);
     fr_sys = fr_sys_real;
     client_send(&c, &m);
+    close(open(late.here, O_RDONLY));
     CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_PREPARED);
     CHECK_INT(client_close(&c, false), 0);
     return m;
@@ -414,8 +416,10 @@ static void test_late(void)
     uint64_t epoch = 11;
 
     snprintf(late.take, sizeof(late.take), "%s/take", home);
+    snprintf(late.here, sizeof(late.here), "%s/here", home);
     snprintf(late.up, sizeof(late.up), "%s/up", home);
-    CHECK(mkfifo(late.take, 0600) == 0 && mkfifo(late.up, 0600) == 0);
+    CHECK(mkfifo(late.here, 0600) == 0 && mkfifo(late.take, 0600) == 0 &&
+          mkfifo(late.up, 0600) == 0);
     for (size_t i = 0; i < sizeof(late_rows) / sizeof(late_rows[0]); i++) {
         const struct late_row *r = &late_rows[i];
         struct fr_str words[3];
