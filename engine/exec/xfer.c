@@ -76,6 +76,8 @@ void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *er
     }
     ev->err = *err;
     fr_while(&ev->err, "node %s", ch->node.name);
+    if (x->active && ch->state == FR_CHAN_UP) /* else the rest of it would still come */
+        fr_chan_put(ch, &(struct fr_msg){.type = FR_MSG_CANCEL, .cancel = {x->ref}});
     if (!x->is_put)
         fr_sys.unlink(x->part);
     fr_xfer_end(ch, x, ev);
@@ -276,6 +278,7 @@ static void on_xfer_error(struct fr_chan *ch, struct fr_xfer *x, const struct fr
 
     fr_fail(&err, e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc, "%s: %.*s",
             x->is_put ? x->files[x->at].path : x->path, (int)e->text.n, e->text.p);
+    x->active = false; /* the node has dropped it */
     fr_xfer_fail(ch, x, &err);
 }
 

@@ -177,6 +177,10 @@ static void take(struct srv *s, const struct fr_msg *m)
     case FR_MSG_LEAVE:
         srv_leave(s, m->leave.run);
         break;
+    case FR_MSG_CANCEL:
+        srv_bulk_cancel(s, m->cancel.ref);
+        srv_put_cancel(s, m->cancel.ref);
+        break;
     case FR_MSG_CREDIT:
         s->credit += m->credit.bytes;
         break;

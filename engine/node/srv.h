@@ -222,6 +222,7 @@ void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
 bool srv_path_plain(const struct srv *s, const char *path);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
 void srv_bulk_leave(struct srv *s, const struct srv_run *run); /* ends its gets */
+void srv_bulk_cancel(struct srv *s, uint64_t ref);
 void srv_bulk_finish(struct srv *s);
 
 /* srv_put.c */
@@ -231,6 +232,7 @@ void srv_put_end(struct srv *s, uint64_t ref);
 bool srv_put_looking(const struct srv *s); /* step() has something to do */
 void srv_put_step(struct srv *s);
 void srv_put_leave(struct srv *s, struct fr_id run); /* ends its puts */
+void srv_put_cancel(struct srv *s, uint64_t ref);
 void srv_put_finish(struct srv *s);
 
 /* srv_list.c */

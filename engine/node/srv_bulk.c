@@ -283,6 +283,15 @@ void srv_bulk_leave(struct srv *s, const struct srv_run *run)
     }
 }
 
+void srv_bulk_cancel(struct srv *s, uint64_t ref)
+{
+    for (struct srv_get *g = s->gets; g != NULL; g = g->next)
+        if (g->ref == ref) {
+            drop_get(s, g);
+            return;
+        }
+}
+
 void srv_bulk_finish(struct srv *s)
 {
     while (s->gets != NULL)

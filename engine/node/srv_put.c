@@ -43,6 +43,14 @@ void srv_put_leave(struct srv *s, struct fr_id run)
     }
 }
 
+void srv_put_cancel(struct srv *s, uint64_t ref)
+{
+    struct srv_put *p = find_put(s, ref);
+
+    if (p != NULL)
+        drop_put(s, p);
+}
+
 void srv_put_finish(struct srv *s)
 {
     while (s->puts != NULL)

@@ -73,6 +73,9 @@ SHAPE(tombstone, AT(ID, attempt));
 #define OF fr_attempt_ref
 SHAPE(ack_end, AT(ID, attempt));
 #undef OF
+#define OF fr_msg_ref
+SHAPE(cancel, AT(U64, ref));
+#undef OF
 #define OF fr_run_ref
 SHAPE(join, AT(ID, run));
 #undef OF
@@ -174,6 +177,7 @@ static const struct fr_shape *const shapes[] = {
     [FR_MSG_FACTS] = &facts_shape,
     [FR_MSG_JOIN] = &join_shape,
     [FR_MSG_LEAVE] = &leave_shape,
+    [FR_MSG_CANCEL] = &cancel_shape,
     [FR_MSG_PREPARED] = &prepared_shape,
     [FR_MSG_LAUNCHED] = &launched_shape,
     [FR_MSG_BUSY] = &busy_shape,

@@ -36,6 +36,7 @@ enum fr_msg_type {
     FR_MSG_FACTS,
     FR_MSG_JOIN,
     FR_MSG_LEAVE,
+    FR_MSG_CANCEL,
     /* node to engine */
     FR_MSG_PREPARED = 48,
     FR_MSG_LAUNCHED,
@@ -155,7 +156,7 @@ struct fr_lease {
     uint64_t ref;
     struct fr_id run;
 };
-/* facts: answered by facts_are. put_end: see put_begin. */
+/* facts: answered by facts_are. put_end: see put_begin. cancel: the get or put ends; no answer. */
 struct fr_msg_ref {
     uint64_t ref;
 };
@@ -240,6 +241,7 @@ struct fr_msg {
         struct fr_get get;
         struct fr_list list;
         struct fr_msg_ref facts;
+        struct fr_msg_ref cancel;
         struct fr_prepared prepared;
         struct fr_launched launched;
         struct fr_busy busy;

@@ -118,6 +118,7 @@ static void test_get(void)
                "node n: /r/g is larger than the 8 bytes that max_size allows");
     snprintf(path, sizeof(path), "%s/g.part", dir);
     CHECK(access(path, F_OK) != 0);
+    CHECK((m = peer_got(p, FR_MSG_CANCEL)) != NULL && m->cancel.ref == 2);
     fr_remove_tree(dir, NULL);
     peer_finish(&w);
 }

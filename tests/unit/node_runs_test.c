@@ -248,10 +248,38 @@ static void test_leave(void)
     CHECK(!is_driven(ONE) && !is_driven(TWO));
 }
 
+/* What the engine could not take is sent no further; other files are. */
+static void test_cancel(void)
+{
+    struct client_args a = {.home = home,
+                            .self = "flownode",
+                            .epoch = 7ULL << 32,
+                            .store = STORE,
+                            .channel = FIRST,
+                            .no_credit = true};
+    struct fr_msg cancel = {.type = FR_MSG_CANCEL, .cancel = {1}}, got;
+    struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {4 << 20}};
+    struct client c = client_begin(&a);
+
+    check_row("a get that is cancelled");
+    client_join(&c, ONE);
+    for (uint64_t ref = 1; ref <= 2; ref++) {
+        struct fr_msg get = {.type = FR_MSG_GET, .get = {ref, FR_STR("big"), 0, 0, ONE}};
+
+        client_send(&c, &get);
+    }
+    client_send(&c, &cancel);
+    client_send(&c, &credit);
+    while ((got = client_next(&c)).type != FR_MSG_GET_END && !c.closed)
+        CHECK(got.type == FR_MSG_CREDIT || (got.type == FR_MSG_GET_DATA && got.get_data.ref == 2));
+    CHECK_INT(got.get_end.ref, 2);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 /* A start for a run that has not joined is refused. */
 static void test_stranger(void)
 {
-    struct client c = open_channel(STORE, FIRST, 7ULL << 32);
+    struct client c = open_channel(STORE, FIRST, 8ULL << 32);
     struct fr_str words[3];
     struct fr_msg m = prepare_of(ONE, words, "true"),
                   leave = {.type = FR_MSG_LEAVE, .leave = {ONE}};
@@ -278,6 +306,7 @@ int main(void)
     test_bulk();
     test_lease();
     test_leave();
+    test_cancel();
     test_stranger();
     CHECK(fr_remove_tree(home, NULL) == FR_OK);
     return check_done();
