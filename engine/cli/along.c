@@ -27,10 +27,13 @@ static void put_env(json_t *to, const char *name, const char *value)
 /* What the host needs of this shell to read the pipeline and to resolve its secrets. */
 static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
 {
+    static const char *const inherited[] = {"PATH",  "HOME", "USER",           "LOGNAME",
+                                            "SHELL", "LANG", "XDG_RUNTIME_DIR"};
     json_t *body = json_object(), *env = json_object(), *secrets = json_object();
 
     json_object_set_new(body, "cwd", json_string(d->paths.cwd));
-    put_env(env, "HOME", getenv("HOME"));
+    for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
+        put_env(env, inherited[i], getenv(inherited[i]));
     for (size_t i = 0; i < spec->n_env_used; i++)
         put_env(env, spec->env_used[i].name, spec->env_used[i].value.s);
     for (size_t i = 0; i < spec->n_secrets; i++)

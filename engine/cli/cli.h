@@ -184,7 +184,8 @@ struct cli_drive {
     struct cli_out *out; /* all that is printed meanwhile */
     struct cli_show *show;
     bool shown; /* the run's first lines are, its last ones are not */
-    /* As the home's host; else NULL and -1. */
+    /* As the home's host; else NULL. */
+    bool leads; /* lock_fd holds the home's lock */
     int lock_fd;
     struct fr_store *store;
     struct fr_host *host;
@@ -259,6 +260,7 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish);
 int cli_run(const struct cli_command *cmd, char **argv);
 int cli_resume(const struct cli_command *cmd, char **argv);
 int cli_attach(const struct cli_command *cmd, char **argv);
+int cli_serve(const struct cli_command *cmd, char **argv);
 int cli_retry(const struct cli_command *cmd, char **argv);
 int cli_status(const struct cli_command *cmd, char **argv);
 int cli_runs(const struct cli_command *cmd, char **argv);

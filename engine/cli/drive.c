@@ -88,7 +88,6 @@ enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, 
     struct cli_show_opts so = *how;
     enum fr_rc rc = cli_paths_find(&d->paths, err);
 
-    d->lock_fd = -1;
     if (rc == FR_OK)
         rc = cli_home(&d->home, err);
     if (rc == FR_OK)
@@ -132,6 +131,7 @@ enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
 
     if (rc != FR_OK)
         return rc;
+    d->leads = true;
     rc = fr_store_open(d->home.p, &d->store, err);
     env.store = d->store;
     if (rc == FR_OK)
@@ -156,12 +156,12 @@ void cli_unlead(struct cli_drive *d)
     fr_server_destroy(d->server);
     fr_host_destroy(d->host);
     fr_store_close(d->store);
-    if (d->lock_fd >= 0)
+    if (d->leads)
         fr_sys.close(d->lock_fd);
     d->server = NULL;
     d->host = NULL;
     d->store = NULL;
-    d->lock_fd = -1;
+    d->leads = false;
 }
 
 static enum cli_exit turn_it(struct cli_drive *d, struct fr_run *run)

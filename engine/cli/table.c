@@ -20,6 +20,10 @@ static const struct cli_command commands[] = {
      "Ctrl-C leaves the following alone: the run goes on. Without RUN it takes the run that is\n"
      "not over; when there are several it asks on a terminal, and lists them elsewhere.\n",
      cli_attach, false},
+    {"serve", "", "drive the home's runs until it is stopped, followed or not",
+     "Takes the runs that other shells submit, and goes on with those that the host before drove.\n"
+     "SIGTERM and Ctrl-C end it: tasks go on, and the next host or follower finds them.\n",
+     cli_serve, false},
     {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
      cli_retry, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},

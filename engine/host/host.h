@@ -36,6 +36,9 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
 void fr_host_destroy(struct fr_host *host);
 /* Runs of others go on without followers. */
 void fr_host_stay(struct fr_host *host);
+/* Goes on with the runs that the host before drove, and that nobody has left. A run that cannot be
+ * gone on with stays as it is, which is logged. */
+enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
 
 /* What this process gives a run of its own. Borrowed until the run is dropped. */
 struct fr_host_own {

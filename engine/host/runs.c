@@ -1,6 +1,8 @@
 /* The runs of a host: how they come, and how long they are driven. */
 #include "engine/host/internal.h"
 
+#include "engine/base/log.h"
+
 enum { PARK_MS = 5000 }; /* a follower may come, or come again, so long */
 
 struct host_run *host_find(struct fr_host *host, struct fr_id run)
@@ -194,22 +196,6 @@ void host_forget(struct fr_host *host, struct host_run *h)
         }
 }
 
-void fr_host_drop(struct fr_host *host, struct fr_run *run)
-{
-    struct host_run *h = host_find(host, fr_run_id(run));
-
-    if (h == NULL)
-        return;
-    feed_flush(h, true);
-    feed_pump(host);
-    host_forget(host, h);
-}
-
-static bool is_driven(const struct host_run *h)
-{
-    return h->mine || h->host->stays || h->followers > 0 || h->cancelled;
-}
-
 /* Nobody follows it any more: its tasks go on, and it is nobody's. */
 static enum fr_rc park(struct host_run *h, struct fr_err *err)
 {
@@ -223,6 +209,52 @@ static enum fr_rc park(struct host_run *h, struct fr_err *err)
         return fr_store_commit(st, err);
     fr_store_rollback(st);
     return rc;
+}
+
+void fr_host_drop(struct fr_host *host, struct fr_run *run)
+{
+    struct host_run *h = host_find(host, fr_run_id(run));
+
+    if (h == NULL)
+        return;
+    if (h->mine && !fr_run_over(run))
+        (void)park(h,
+                   NULL); /* its user left it; if this cannot be written, it is left as by a kill */
+    feed_flush(h, true);
+    feed_pump(host);
+    host_forget(host, h);
+}
+
+enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    enum fr_rc rc = fr_store_runs_open(host->store, &arena, &rows, err);
+
+    for (size_t i = rows.n; rc == FR_OK && i-- > 0;) {
+        struct fr_resume_opts opts = {0};
+        struct fr_issues issues = {0};
+        struct host_run *h = NULL;
+        struct fr_err why = {0};
+        char id[FR_ID_TEXT];
+
+        fr_id_text(rows.rows[i].id, id);
+        opts.run = id;
+        if (rows.rows[i].host != 0 && host_find(host, rows.rows[i].id) == NULL &&
+            host_resume(host, &opts, NULL, &h, &issues, &why) == FR_NOMEM)
+            rc = fr_fail(err, FR_NOMEM, "%s", why.msg);
+        else if (why.rc != FR_OK)
+            fr_log(FR_LOG_WARN, "host", "run=%lld not gone on with: %s", (long long)rows.rows[i].no,
+                   why.msg);
+        fr_issues_finish(&issues);
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+static bool is_driven(const struct host_run *h)
+{
+    return h->mine || h->host->stays || h->followers > 0 || h->cancelled;
 }
 
 enum fr_rc host_give_up(struct host_run *h, struct fr_err *err)

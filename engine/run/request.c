@@ -251,6 +251,26 @@ static enum fr_rc eval_text(struct build *b, const struct fr_text *text, struct 
     return rc;
 }
 
+/* What a command on this machine has of the shell that its run came from, which may be another one
+ * than its host's. In a container, or for root, it means nothing. */
+static enum fr_rc add_shell(struct build *b, const struct fr_node *node, struct fr_strs *env)
+{
+    static const char *const names[] = {"PATH",  "HOME", "USER",           "LOGNAME",
+                                        "SHELL", "LANG", "XDG_RUNTIME_DIR"};
+    const struct fr_run_shell *shell = &b->run->env.shell;
+    bool ok = true;
+
+    if ((node != NULL && node->executor != FR_EXECUTOR_LOCAL) || b->order->in_container ||
+        b->out->become || shell->getenv == NULL)
+        return FR_OK;
+    for (size_t i = 0; ok && i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = shell->getenv(shell->self, names[i]);
+
+        ok = value == NULL || run_add(b->arena, env, "%s=%s", names[i], value);
+    }
+    return ok ? FR_OK : no_memory(b);
+}
+
 static enum fr_rc add_env(struct build *b, const struct fr_action *act, json_t *with,
                           bool secrets_ok, struct fr_strs *env)
 {
@@ -258,7 +278,8 @@ static enum fr_rc add_env(struct build *b, const struct fr_action *act, json_t *
     const struct fr_node *node = b->run->plan->nodes[run_node_of(b->run, b->at->inst)].spec;
     enum fr_rc rc = FR_OK;
 
-    if (node != NULL)
+    rc = add_shell(b, node, env);
+    if (rc == FR_OK && node != NULL)
         rc = add_kv(b, node->env, node->n_env, secrets_ok, env);
     if (rc == FR_OK)
         rc = add_kv(b, act->env, act->n_env, secrets_ok, env);
