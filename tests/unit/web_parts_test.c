@@ -492,6 +492,7 @@ static void streams(void)
          "[message|x|]", 0},
         {"unknown: 1\nDATA: x\ndata : x\n\n", "", 0},
         {"\n\n\r\n\r\rdata: x\n\n", "[message|x|]", 0},
+        {"data: a\r\ndata: b\r\n\r\n", "[message|a\nb|]", 0},
         {"data: x\r\n\ndata: y\n\r\n", "[message|x|][message|y|]", 0},
     };
 

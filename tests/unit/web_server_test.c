@@ -228,6 +228,14 @@ static void other_answers(struct bed *b)
     reader_until_eof(&r);
     reader_close(&r);
 
+    check_row("one with a long answer");
+    r = reader_open(b);
+    reader_say(&r, "GET /big HTTP/1.1\r\n" END);
+    shutdown(r.fd, SHUT_WR);
+    reader_until_eof(&r);
+    CHECK(r.got.n > 4100000);
+    reader_close(&r);
+
     check_row("a connection that says nothing");
     r = reader_open(b);
     shutdown(r.fd, SHUT_WR);

@@ -131,11 +131,10 @@ static void stuck(void)
     CHECK(r.got.n > sent / 2);
     CHECK_INT(s->sink.send(s->sink.arg, FR_STR("")), 0);
 
-    check_row("it is cut off");
+    check_row("it is cut off, however often something is sent");
     fr_server_set_times(b.server, &hasty);
-    for (waiting = 0; s->open; bed_turn(&b))
-        if (waiting <= 256 << 10)
-            waiting = send_text(s, "data: 0123456789012345678901234567890123456789\n\n");
+    for (; s->open; bed_turn(&b))
+        send_text(s, "data: 0123456789012345678901234567890123456789\n\n");
     CHECK_INT(s->gone, 1);
     reader_close(&r);
     bed_end(&b);
