@@ -211,6 +211,17 @@ static enum fr_rc sweep(struct gc *g, struct fr_err *err)
     return rc;
 }
 
+/* Where nothing of this home runs, its file may be written anew. */
+static enum fr_rc shrink(struct fr_store *st, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_rows open = {0};
+    enum fr_rc rc = fr_store_runs_open(st, &arena, &open, err);
+
+    fr_arena_finish(&arena);
+    return rc == FR_OK && open.n == 0 ? fr_store_shrink(st, err) : rc;
+}
+
 static void say_sum(const struct gc *g, bool limited)
 {
     char size[24];
@@ -256,6 +267,8 @@ int cli_gc(const struct cli_command *cmd, char **argv)
         rc = collect_runs(&g, &config->keep, &err);
     if (rc == FR_OK)
         rc = sweep(&g, &err);
+    if (rc == FR_OK && g.w.lock_fd >= 0)
+        rc = shrink(g.w.st, &err);
     if (rc == FR_OK)
         say_sum(&g, config->keep.runs > 0 || config->keep.days > 0 ||
                         config->keep.failed_days > 0 || config->keep.bytes > 0);

@@ -21,13 +21,18 @@ struct pipeline {
     bool succeeded, failed; /* has been seen: its newest */
 };
 
+struct fate { /* of a run */
+    bool always, goes;
+    int64_t bytes;
+};
+
 struct choice {
     const struct fr_keep_runs *keep;
     struct fr_arena *arena;
     struct fr_map by_name;
     struct pipeline *pipelines;
     size_t n;
-    int64_t now, bytes;
+    int64_t now;
 };
 
 static uint64_t hash_of(const char *text)
@@ -66,39 +71,64 @@ static bool stays(struct pipeline *p, const struct fr_over_row *row)
     return newest || row->pinned != 0;
 }
 
-static bool goes(const struct choice *c, const struct pipeline *p, const struct fr_over_row *row)
+static bool too_old(const struct choice *c, const struct pipeline *p, const struct fr_over_row *row)
 {
     const struct fr_keep_runs *k = c->keep;
     int days = strcmp(row->outcome, "failed") == 0 ? k->failed_days : k->days;
 
     return (k->runs > 0 && p->ended > k->runs) ||
-           (days > 0 && c->now - row->ended_wall > days * DAY_MS) ||
-           (k->bytes > 0 && c->bytes > k->bytes);
+           (days > 0 && c->now - row->ended_wall > days * DAY_MS);
+}
+
+/* The oldest go until the others fit. */
+static void fit(struct fr_store *st, int64_t most, const struct fr_over_rows *rows,
+                struct fate *fates)
+{
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < rows->n; i++)
+        if (!fates[i].goes)
+            bytes += fates[i].bytes = fr_retain_bytes(st, rows->rows[i].id);
+    for (size_t i = rows->n; i-- > 0 && bytes > most;)
+        if (!fates[i].goes && !fates[i].always) {
+            fates[i].goes = true;
+            bytes -= fates[i].bytes;
+        }
+}
+
+static enum fr_rc choose(struct choice *c, const struct fr_over_rows *rows, struct fate *fates,
+                         struct fr_err *err)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_over_row *row = &rows->rows[i];
+        struct pipeline *p = pipeline_of(c, row->name);
+
+        if (p == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for runs");
+        fates[i] = (struct fate){.always = stays(p, row)};
+        fates[i].goes = !fates[i].always && too_old(c, p, row);
+    }
+    return FR_OK;
 }
 
 enum fr_rc fr_retain_choose(struct fr_store *st, const struct fr_keep_runs *keep,
                             struct fr_arena *arena, struct fr_over_rows *out, struct fr_err *err)
 {
     struct choice c = {.keep = keep, .arena = arena, .now = fr_sys.wall_ms()};
+    struct fate *fates;
     size_t n = 0;
     enum fr_rc rc = fr_store_runs_over(st, arena, out, err);
 
-    for (size_t i = 0; rc == FR_OK && i < out->n; i++) {
-        struct fr_over_row row = out->rows[i];
-        struct pipeline *p = pipeline_of(&c, row.name);
-        int64_t bytes = keep->bytes > 0 ? fr_retain_bytes(st, row.id) : 0;
-
-        if (p == NULL) {
-            rc = fr_fail(err, FR_NOMEM, "no memory for runs");
-            break;
-        }
-        c.bytes += bytes;
-        if (!stays(p, &row) && goes(&c, p, &row)) {
-            c.bytes -= bytes;
-            out->rows[n++] = row;
-        }
-    }
-    out->n = rc == FR_OK ? n : 0;
+    if (rc != FR_OK)
+        return rc;
+    fates = fr_arena_array(arena, out->n + 1, sizeof(*fates));
+    rc = fates != NULL ? choose(&c, out, fates, err) : fr_fail(err, FR_NOMEM, "no memory for runs");
+    if (rc == FR_OK && keep->bytes > 0)
+        fit(st, keep->bytes, out, fates);
+    for (size_t i = 0; rc == FR_OK && i < out->n; i++)
+        if (fates[i].goes)
+            out->rows[n++] = out->rows[i];
+    out->n = n;
     fr_map_finish(&c.by_name);
     return rc;
 }
@@ -139,18 +169,31 @@ static enum fr_rc remove_files(const char *home, struct fr_id run, size_t *left,
     return rc;
 }
 
-enum fr_rc fr_retain_step(struct fr_store *st, bool *more, struct fr_err *err)
+static enum fr_rc step(struct fr_store *st, struct fr_id run, struct fr_err *err)
 {
-    struct fr_id run;
     size_t left = STEP_FILES;
     bool done = false;
-    enum fr_rc rc = fr_store_removed(st, &run, err);
+    enum fr_rc rc = remove_files(fr_store_home(st), run, &left, err);
 
-    *more = rc == FR_OK && !fr_id_zero(run);
-    if (!*more)
-        return rc;
-    rc = remove_files(fr_store_home(st), run, &left, err);
     return rc == FR_OK && left > 0 ? fr_store_run_drop(st, run, &done, err) : rc;
+}
+
+enum fr_rc fr_retain_step(struct fr_store *st, bool *more, struct fr_err *err)
+{
+    struct fr_id run = {{0}};
+    enum fr_rc rc = fr_store_removed(st, &run, err), failed = FR_OK;
+
+    *more = false;
+    while (rc == FR_OK && !fr_id_zero(run) && !*more) {
+        enum fr_rc one = step(st, run, err);
+
+        *more = one == FR_OK;
+        if (!*more) {
+            failed = one; /* it does not hold up those behind it */
+            rc = fr_store_removed(st, &run, NULL);
+        }
+    }
+    return rc == FR_OK && !*more ? failed : rc;
 }
 
 /* ---- what no row knows ---- */

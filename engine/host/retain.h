@@ -19,7 +19,8 @@ int64_t fr_retain_bytes(const struct fr_store *st, struct fr_id run);
 /* The run is removed: nothing shows it from now on. fr_retain_step does the rest. FR_BUSY: it is
  * not over, or is pinned. */
 enum fr_rc fr_retain_remove(struct fr_store *st, struct fr_id run, struct fr_err *err);
-/* Some of the files and rows of a removed run go, in a few milliseconds. *more: there is more. */
+/* Some of the files and rows of a removed run go, in a few milliseconds. *more: something went, and
+ * there may be more. An error: what is left cannot be removed now. */
 enum fr_rc fr_retain_step(struct fr_store *st, bool *more, struct fr_err *err);
 /* What no row knows goes: blobs, folders of runs, files that were on their way between nodes. dry:
  * it is counted alone. Adds to out. */

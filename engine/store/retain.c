@@ -4,6 +4,7 @@
 #include "engine/store/sql.h"
 
 enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
+enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are left for what comes */
 
 static const struct fr_sql_row overs = {"dittii", sizeof(struct fr_over_row), SQL_COUNT, 0};
 
@@ -48,7 +49,7 @@ enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_
 
 enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_REMOVED, err, "");
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_REMOVED, err, "d", *run);
 
     *run = (struct fr_id){{0}};
     if (rc == FR_OK && fr_sql_next(st, SQL_RUN_REMOVED, &rc, err))
@@ -133,4 +134,29 @@ enum fr_rc fr_store_run_drop(struct fr_store *st, struct fr_id run, bool *done, 
         fr_store_rollback(st);
     *done &= rc == FR_OK;
     return rc;
+}
+
+static enum fr_rc read_pragma(struct fr_store *st, enum fr_sql q, int64_t *n, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, q, err, "");
+
+    *n = 0;
+    if (rc == FR_OK && fr_sql_next(st, q, &rc, err))
+        *n = fr_sql_int(st, q, 0);
+    fr_sql_end(st, q);
+    return rc;
+}
+
+enum fr_rc fr_store_shrink(struct fr_store *st, struct fr_err *err)
+{
+    int64_t all, unused;
+    enum fr_rc rc = read_pragma(st, SQL_PAGES, &all, err);
+
+    if (rc == FR_OK)
+        rc = read_pragma(st, SQL_PAGES_FREE, &unused, err);
+    if (rc != FR_OK || unused < SHRINK_PAGES || unused < all / 2)
+        return rc;
+    rc = fr_sql_run(st, SQL_VACUUM, err, "");
+    /* the log holds all of it now: what cannot be copied yet is copied by a later commit */
+    return rc == FR_OK ? read_pragma(st, SQL_CHECKPOINT, &all, err) : rc;
 }

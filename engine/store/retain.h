@@ -33,9 +33,13 @@ enum fr_rc fr_store_run_known(struct fr_store *st, struct fr_id run, bool *yes, 
 
 /* Step 1. FR_BUSY: the run is not over (any more), or is pinned, or removed. */
 enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_err *err);
-/* A run in step 2 or 3; zero: there is none. */
+/* The run in step 2 or 3 that follows *run (zero: the first); zero: there is none. */
 enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err);
 /* One commit of step 3. *done: nothing of the run is left. */
 enum fr_rc fr_store_run_drop(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err);
+
+/* Gives the space of removed rows back to the file system when they take more than half of the
+ * file. No other may write meanwhile, for seconds: nothing of this home should run. */
+enum fr_rc fr_store_shrink(struct fr_store *st, struct fr_err *err);
 
 #endif

@@ -60,7 +60,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_REMOVE] =
         "UPDATE run SET state = 'removed' WHERE id = ? AND state = 'over' AND pinned = 0",
     [SQL_RUN_REMOVED] = "SELECT id FROM run INDEXED BY run_open "
-                        "WHERE state = 'removed' AND state <> 'over' LIMIT 1",
+                        "WHERE state = 'removed' AND state <> 'over' AND "
+                        "id > coalesce(?, x'') ORDER BY id LIMIT 1",
     [SQL_RUN_HASHES] = "SELECT spec_hash, inventory_hash FROM run WHERE id = ?",
     [SQL_RUN_FORGET] = "DELETE FROM run WHERE id = ?",
     [SQL_LAST_NO] = "UPDATE home SET last_no = max(last_no, (SELECT no FROM run WHERE id = ?))",
@@ -71,6 +72,10 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_CUT_NODES] = CUT("node", "run, name"),
     [SQL_FILE_NEXT] = "SELECT path, hash FROM file WHERE run = ? LIMIT ?",
     [SQL_FILE_FORGET] = "DELETE FROM file WHERE run = ? AND path = ?",
+    [SQL_PAGES] = "PRAGMA page_count",
+    [SQL_PAGES_FREE] = "PRAGMA freelist_count",
+    [SQL_VACUUM] = "VACUUM",
+    [SQL_CHECKPOINT] = "PRAGMA wal_checkpoint(TRUNCATE)",
     [SQL_BLOB_NAMED] =
         "SELECT EXISTS(SELECT 1 FROM run WHERE spec_hash = ?1 AND state <> 'removed') OR "
         "EXISTS(SELECT 1 FROM run WHERE inventory_hash = ?1 AND inventory_hash <> '' "

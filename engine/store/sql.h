@@ -68,6 +68,10 @@ enum fr_sql {
     SQL_FILE_FORGET,
     SQL_HASH_LIST,
     SQL_BLOB_NAMED,
+    SQL_PAGES,
+    SQL_PAGES_FREE,
+    SQL_VACUUM,
+    SQL_CHECKPOINT,
     SQL_COUNT
 };
 

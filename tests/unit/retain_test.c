@@ -56,6 +56,12 @@ static bool blob_there(const char *hash)
     return there(name);
 }
 
+static int no_sync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
 /* A row of each table, files in its folder, a blob of its own and one that others have, too. */
 static void make_run(int n, const char *state)
 {
@@ -75,7 +81,8 @@ static void make_run(int n, const char *state)
                                   {.path = "/g", .hash = shared_file}};
     char name[100], text[FR_ID_TEXT];
 
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    fr_sys.fdatasync = no_sync; /* of what is only set up */
+    CHECK_INT(fr_store_begin_soft(st, &err), FR_OK);
     CHECK_INT(fr_blob_put(home, FR_STR("of all runs"), shared, &err), FR_OK);
     CHECK_INT(fr_blob_put(home, FR_STR("file of all"), shared_file, &err), FR_OK);
     CHECK_INT(fr_blob_put(home, FR_STR("inventory of all"), inventory, &err), FR_OK);
@@ -100,6 +107,7 @@ static void make_run(int n, const char *state)
     write_file(name, "12");
     snprintf(name, sizeof(name), "runs/%s.lock", text);
     write_file(name, "");
+    fr_sys = fr_sys_real;
 }
 
 static const char *const tables[] = {"run",  "instance", "attempt", "output",
@@ -402,6 +410,89 @@ static void test_refused(void)
     check_row("");
 }
 
+static char stuck[FR_ID_TEXT];
+
+static int list_not_stuck(const char *dir, char ***names, size_t *n)
+{
+    errno = EACCES;
+    return strstr(dir, stuck) != NULL ? -1 : fr_sys_real.list(dir, names, n);
+}
+
+/* A run whose files cannot be removed does not hold up another. */
+static void test_stuck(void)
+{
+    bool more = true;
+    int steps;
+
+    for (int i = OTHER; i <= VICTIM; i++) {
+        check_row("a folder that cannot be removed");
+        set_up();
+        make_run(3, "over");
+        for (int k = 1; k <= 3; k++)
+            CHECK_INT(fr_retain_remove(st, id_of(k), &err), FR_OK);
+        fr_id_text(id_of(i), stuck);
+        fr_sys.list = list_not_stuck;
+        CHECK_INT(finish(&steps), FR_DENIED);
+        CHECK(strstr(err.msg, stuck) != NULL);
+        CHECK(fr_retain_step(st, &more, &err) == FR_DENIED && !more);
+        for (int k = 1; k <= 3; k++)
+            check_run(id_of(k), k == i);
+        fr_sys = fr_sys_real;
+        CHECK_INT(finish(&steps), FR_OK);
+        check_run(id_of(i), false);
+        fr_store_close(st);
+        remove_store();
+    }
+    check_row("");
+}
+
+static off_t db_bytes(void)
+{
+    char path[300];
+    struct stat at = {.st_size = -1};
+
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK(stat(path, &at) == 0);
+    return at.st_size;
+}
+
+/* The file has room for what was removed, until that is most of it. */
+static void test_shrink(void)
+{
+    enum { EVENTS = 6000, MIB = 1 << 20 };
+    char text[1001];
+    struct fr_event_row ev = {.kind = "x", .text = text};
+    int steps;
+
+    check_row("shrink");
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    set_up();
+    for (int i = 1; i <= 3; i++) {
+        if (i == 3)
+            make_run(3, "over");
+        CHECK_INT(fr_store_begin(st, &err), FR_OK);
+        for (ev.seq = 2; ev.seq < EVENTS; ev.seq++)
+            CHECK_INT(fr_store_event_add(st, id_of(i), &ev, &err), FR_OK);
+        CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    }
+    for (int i = 3; i >= VICTIM; i--) {
+        off_t before = db_bytes();
+
+        CHECK_INT(fr_retain_remove(st, id_of(i), &err), FR_OK);
+        CHECK_INT(finish(&steps), FR_OK);
+        CHECK_INT(fr_store_shrink(st, &err), FR_OK);
+        CHECK(i == 3 ? db_bytes() >= before && before > 15 * MIB : db_bytes() < 10 * MIB);
+    }
+    CHECK_INT(count("event", id_of(OTHER)), EVENTS - 1);
+    CHECK(visible(id_of(OTHER)));
+    fr_store_close(st);
+    check_sound();
+    remove_store();
+    remove_folders();
+    check_row("");
+}
+
 /* A large run goes in small pieces. */
 static void test_pieces(void)
 {
@@ -446,7 +537,8 @@ static void test_pieces(void)
 static const struct {
     const char *name;
     struct fr_keep_runs keep;
-    const char *runs; /* oldest first: pipeline, outcome (s f c), age in days, '!' pinned */
+    const char
+        *runs; /* oldest first: pipeline, outcome (s f c), age in days, '!' pinned, '+' large */
     const char *want; /* numbers that go, the newest first */
 } choices[] = {
     {"no limit", {0, 0, 0, 0}, "as900 as800 as1", ""},
@@ -461,6 +553,9 @@ static const struct {
     {"failed ones alone", {0, 0, 3, 0}, "af9 as9 as8 af4 af1", "4 1"},
     {"whichever is first", {3, 5, 5, 0}, "as9 as4 as3 as2 as1", "2 1"},
     {"by size: each has 10 bytes", {0, 0, 0, 35}, "as9 as8 as7 as6 as5", "2 1"},
+    {"no more than must", {0, 0, 0, 40}, "as9 as8 as7+ as6", "2 1"},
+    {"the oldest, however large the others are", {0, 0, 0, 50}, "as9 as8+ as7 as6", "1"},
+    {"what goes for its age takes no room", {0, 7, 7, 20}, "as9 as8 as6 as5", "2 1"},
     {"what stays takes room, too", {0, 0, 0, 15}, "af9 as8 as7! as6 as5", "4 2"},
     {"nothing of another pipeline", {1, 0, 0, 0}, "as9 bs8 cs7", ""},
 };
@@ -470,18 +565,20 @@ static void add_choice(const char **p, int n)
     struct fr_run_row run = {.id = id_of(n), .spec_hash = "h", .state = "over"};
     char name[2] = {*(*p)++, '\0'}, text[FR_ID_TEXT], file[100];
     char outcome = *(*p)++;
+    bool large;
 
     run.name = name;
     run.outcome = outcome == 's' ? "succeeded" : outcome == 'f' ? "failed" : "cancelled";
     run.ended_wall = fr_sys.wall_ms() - strtol(*p, (char **)p, 10) * DAY - DAY / 2;
     run.pinned = **p == '!';
+    large = **p == '+';
     CHECK_INT(fr_store_run_add(st, &run, &err), FR_OK);
-    *p += strspn(*p, "! ");
+    *p += strspn(*p, "!+ ");
     fr_id_text(run.id, text);
     snprintf(file, sizeof(file), "runs/%s/x/log", text);
     write_file(file, "123456");
     snprintf(file, sizeof(file), "runs/%s/y", text);
-    write_file(file, "1234");
+    write_file(file, large ? "123456789012345678901234" : "1234");
 }
 
 static void test_choices(void)
@@ -572,6 +669,8 @@ int main(void)
     test_killed(true);
     test_refused();
     test_pieces();
+    test_stuck();
+    test_shrink();
     test_choices();
     test_sweep();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
