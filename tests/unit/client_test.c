@@ -422,7 +422,7 @@ static void stream_pieces(void)
         teller_set(&t, rows[i].text, 4096, rows[i].keep);
         listen_to(c, "/stream", NULL, &h);
         if (rows[i].want == FR_TIMEOUT)
-            client_stream_patience(h.stream, 100);
+            client_stream_patience(h.stream, 1000);
         until_end(&b, &h);
         CHECK_INT(h.why.rc, rows[i].want);
         CHECK_INT(h.text.n > 0, i < 2);

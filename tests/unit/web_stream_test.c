@@ -156,11 +156,12 @@ static void comments(void)
 
 /* ---- deadlines ---- */
 
-/* Sends text a byte each 5 ms, by the loop's clock, until the server closes. */
+/* Sends text a byte at a time, by the loop's clock, until the server closes. */
 struct dripping {
     struct reader *r;
     const char *text;
     size_t n, at;
+    int64_t every_ms;
     struct fr_timer *timer;
 };
 
@@ -170,7 +171,7 @@ static void drip(void *arg)
 
     if (d->at < d->n)
         (void)!send(d->r->fd, d->text + d->at++, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    fr_loop_arm_in(&d->r->bed->loop, d->timer, 5);
+    fr_loop_arm_in(&d->r->bed->loop, d->timer, d->every_ms);
 }
 
 /* What is cut off although a byte comes again and again. */
@@ -179,7 +180,7 @@ static void slow(const char *row, const struct fr_server_times *times, const cha
 {
     struct bed b;
     struct reader r;
-    struct dripping d = {.r = &r, .text = text, .n = strlen(text)};
+    struct dripping d = {.r = &r, .text = text, .n = strlen(text), .every_ms = 5};
 
     check_row(row);
     bed_begin(&b, times);
@@ -202,6 +203,7 @@ static void slow(const char *row, const struct fr_server_times *times, const cha
 static void deadlines(void)
 {
     static const struct fr_server_times head = {100, 600000, 600000, 600000, 600000};
+    static const struct fr_server_times late = {1000, 600000, 600000, 600000, 600000};
     static const struct fr_server_times body = {600000, 100, 600000, 600000, 600000};
     static const struct fr_server_times idle = {600000, 600000, 600000, 50, 600000};
     static const struct fr_server_times drain = {600000, 600000, 50, 600000, 600000};
@@ -213,9 +215,9 @@ static void deadlines(void)
     slow("a slow body", &body, "POST / HTTP/1.1\r\nContent-Length: 1000\r\n" END, SLOWER);
 
     check_row("a body has a deadline of its own");
-    bed_begin(&b, &head);
+    bed_begin(&b, &late);
     r = reader_open(&b);
-    struct dripping d = {.r = &r, .text = SLOW, .n = 60};
+    struct dripping d = {.r = &r, .text = SLOW, .n = 60, .every_ms = 30};
     CHECK(fr_loop_timer(&b.loop, drip, &d, &d.timer) == FR_OK);
     reader_say(&r, "POST /late HTTP/1.1\r\nContent-Length: 60\r\n" END);
     fr_loop_arm_in(&b.loop, d.timer, 0);
