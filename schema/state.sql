@@ -96,7 +96,7 @@ CREATE TABLE output (
 CREATE TABLE node (
     run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
     name        TEXT NOT NULL,
-    epoch       INTEGER NOT NULL DEFAULT 0, -- of the newest connection, raised before it is opened
+    epoch       INTEGER NOT NULL DEFAULT 0, -- not used since version 3: see home.epoch
     home_id     BLOB,
     boot_id     TEXT NOT NULL DEFAULT '',
     folder      TEXT NOT NULL DEFAULT '',   -- its work folder, as it answered

@@ -94,8 +94,7 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
                           struct fr_err *err)
 {
     struct fr_exec_node *nodes = fr_sys.alloc(spec->n_nodes * sizeof(*nodes));
-    struct fr_nodes_run args = {
-        .epoch = 1, .nodes = nodes, .n = spec->n_nodes, .sink = {on_event, c}};
+    struct fr_nodes_run args = {.nodes = nodes, .n = spec->n_nodes, .sink = {on_event, c}};
     int64_t until = fr_sys.mono_ms() + CHECK_MS;
     struct fr_nodes *links = NULL;
     struct fr_store *st = NULL;

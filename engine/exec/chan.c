@@ -158,7 +158,7 @@ static void send_hello(struct fr_chan *ch)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
 
-    ch->up.epoch = (uint64_t)ch->ex->epoch << 32 | ++ch->ex->connects;
+    ch->up.epoch = (uint64_t)ch->ex->args.epoch << 32 | ++ch->ex->connects;
     m.hello = (struct fr_hello){
         .proto_min = FR_PROTO_MIN,
         .proto_max = FR_PROTO_MAX,

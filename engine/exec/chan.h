@@ -143,8 +143,7 @@ struct fr_chan {
 struct fr_nodes {
     struct fr_loop *loop;
     struct fr_nodes_args args;
-    struct fr_id fence; /* sent in hello */
-    uint32_t epoch;
+    struct fr_id fence;         /* sent in hello */
     struct fr_ship *ship;       /* owns: flownode for each machine type */
     struct fr_buf ssh_defaults; /* owns: what `ssh -G` prints without a configuration */
     uint32_t connects;          /* for the epoch */

@@ -221,8 +221,8 @@ struct fr_nodes;
 struct fr_nodes_args {
     struct fr_loop *loop;
     struct fr_id control; /* id of the store: each store has a home of its own on a node */
-    uint32_t epoch;       /* committed before the first connection: upper half of each one's. 0: the
-                             process drives one run, whose id and epoch count */
+    uint32_t epoch; /* committed before the first connection: upper half of each one's. 0: nodes
+                       only answer questions, so that they need not tell this process from others */
     const char *flownode_dir; /* folder of flownode, and flownode-ARCH for other machines */
     const char *home;         /* control's home: local nodes have HOME/nodes/NAME */
     /* Makes the link instead of link.h (the simulator); the node needs no boot dialogue. NULL:
@@ -238,7 +238,6 @@ void fr_nodes_destroy(struct fr_nodes *nodes); /* every run has left; NULL is fi
 
 struct fr_nodes_run {
     struct fr_id id;
-    uint32_t epoch;                   /* counts where that of the process is 0 */
     const struct fr_exec_node *nodes; /* copied; commands and events name them by index */
     size_t n;
     struct fr_exec_sink sink;

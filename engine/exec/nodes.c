@@ -238,10 +238,8 @@ enum fr_rc fr_nodes_join(struct fr_nodes *ex, const struct fr_nodes_run *run, st
         fr_joined_leave(j);
         return rc;
     }
-    if (ex->args.epoch == 0) {
+    if (ex->args.epoch == 0)
         ex->fence = run->id;
-        ex->epoch = run->epoch;
-    }
     *out = (struct fr_exec){&fr_node_ops, j};
     return FR_OK;
 }
@@ -256,8 +254,7 @@ enum fr_rc fr_nodes_create(struct fr_nodes **out, const struct fr_nodes_args *ar
     *out = NULL;
     if (ex == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the connections");
-    *ex = (struct fr_nodes){
-        .loop = args->loop, .args = *args, .fence = args->control, .epoch = args->epoch};
+    *ex = (struct fr_nodes){.loop = args->loop, .args = *args, .fence = args->control};
     ex->kick = (struct fr_post){.run = on_kick, .arg = ex};
     if ((rc = fr_id_new(&owner, err)) == FR_OK)
         fr_id_text(owner, ex->owner);

@@ -40,8 +40,6 @@ enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *er
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
-/* Raises the epoch of this process's connections; it must be committed before the first of them. */
-enum fr_rc run_raise_epoch(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
 
 /* ---- load.c ---- */

@@ -349,7 +349,7 @@ static enum fr_rc take_over(struct fr_run *run, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     run->row.host = run->env.epoch;
-    if ((rc = run_put_nodes(run, err)) == FR_OK && (rc = run_raise_epoch(run, err)) == FR_OK &&
+    if ((rc = run_put_nodes(run, err)) == FR_OK &&
         (rc = fr_store_run_host(st, run->id, run->row.host, err)) == FR_OK)
         return fr_store_commit(st, err);
     fr_store_rollback(st);

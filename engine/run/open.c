@@ -37,11 +37,8 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
 {
     const struct fr_plan *plan = run->plan;
     struct fr_exec_node *nodes = fr_arena_array(&run->arena, plan->n_nodes, sizeof(*nodes));
-    struct fr_nodes_run join = {.id = run->id,
-                                .epoch = run->base_epoch,
-                                .nodes = nodes,
-                                .n = plan->n_nodes,
-                                .sink = {on_event, run}};
+    struct fr_nodes_run join = {
+        .id = run->id, .nodes = nodes, .n = plan->n_nodes, .sink = {on_event, run}};
 
     if (nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
@@ -185,15 +182,6 @@ enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc run_raise_epoch(struct fr_run *run, struct fr_err *err)
-{
-    int64_t base = 0;
-    enum fr_rc rc = fr_store_epochs(run->env.store, run->id, 1, &base, err);
-
-    run->base_epoch = (uint32_t)base + 1;
-    return rc;
-}
-
 enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -218,8 +206,8 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
     if ((rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
         (rc = run_keep_sources(run, err)) == FR_OK &&
         (rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
-        (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_raise_epoch(run, err)) == FR_OK &&
-        (rc = run_put_insts(run, err)) == FR_OK && (rc = run_stage(run, err)) == FR_OK)
+        (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_put_insts(run, err)) == FR_OK &&
+        (rc = run_stage(run, err)) == FR_OK)
         rc = fr_store_event_add(st, run->id, &ev, err);
     if (rc != FR_OK) {
         fr_store_rollback(st);

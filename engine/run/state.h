@@ -166,7 +166,6 @@ struct fr_run {
     struct fr_file_rows files; /* staged at submit */
     uint64_t last_ref;
     int64_t seq;         /* of the newest event row, written or prepared */
-    uint32_t base_epoch; /* of this process's connections */
 
     struct fr_exec_event *posted, **posted_last; /* posted, not yet looked at */
     struct fr_event *events;                     /* for the scheduler, not yet applied; fr_sys */

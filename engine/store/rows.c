@@ -8,7 +8,7 @@ static const struct fr_sql_row attempts = {"diiitidtttittitiiii", sizeof(struct 
                                            SQL_ATTEMPT_PUT, 19};
 static const struct fr_sql_row held = {"dddi", sizeof(struct fr_held_row), SQL_ATTEMPT_PUT, 0};
 static const struct fr_sql_row outputs = {"itt", sizeof(struct fr_output_row), SQL_OUTPUT_PUT, 3};
-static const struct fr_sql_row nodes = {"tdttiii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
+static const struct fr_sql_row nodes = {"tdttii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
 static const struct fr_sql_row files = {"ttii", sizeof(struct fr_file_row), SQL_FILE_PUT, 4};
 
 /* All rows of the run. */
@@ -144,16 +144,4 @@ enum fr_rc fr_store_output_clear(struct fr_store *st, struct fr_id run, int64_t 
                                  struct fr_err *err)
 {
     return fr_sql_run(st, SQL_OUTPUT_CLEAR, err, "di", run, idx);
-}
-
-enum fr_rc fr_store_epochs(struct fr_store *st, struct fr_id run, int64_t by, int64_t *base,
-                           struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_query(st, SQL_EPOCH_GET, err, "d", run);
-
-    *base = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_EPOCH_GET, &rc, err))
-        *base = fr_sql_int(st, SQL_EPOCH_GET, 0);
-    fr_sql_end(st, SQL_EPOCH_GET);
-    return rc == FR_OK ? fr_sql_run(st, SQL_EPOCH_RAISE, err, "id", by, run) : rc;
 }

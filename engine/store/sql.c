@@ -106,11 +106,8 @@ static const char *const sql_text[SQL_COUNT] = {
         "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(run, name) DO UPDATE SET "
         "home_id = excluded.home_id, boot_id = excluded.boot_id, folder = excluded.folder, "
         "unreachable_wall = excluded.unreachable_wall, abandoned = excluded.abandoned",
-    [SQL_NODE_LIST] = "SELECT name, home_id, boot_id, folder, unreachable_wall, abandoned, epoch "
+    [SQL_NODE_LIST] = "SELECT name, home_id, boot_id, folder, unreachable_wall, abandoned "
                       "FROM node WHERE run = ? ORDER BY name",
-    [SQL_EPOCH_RAISE] = "UPDATE node SET epoch = (SELECT max(n.epoch) FROM node n "
-                        "WHERE n.run = node.run) + ? WHERE run = ?",
-    [SQL_EPOCH_GET] = "SELECT coalesce(max(epoch), 0) FROM node WHERE run = ?",
     [SQL_EVENT_ADD] = /* again after a commit that failed: the same row */
     "INSERT OR REPLACE INTO event(run, " EVENT_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
     "?8, ?9, ?10, ?11, "

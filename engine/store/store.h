@@ -214,7 +214,6 @@ struct fr_node_row {
     struct fr_id home_id;
     const char *boot_id, *folder;
     int64_t unreachable_wall, abandoned;
-    int64_t epoch;
 };
 
 struct fr_node_rows {
@@ -222,16 +221,10 @@ struct fr_node_rows {
     size_t n;
 };
 
-/* Writes all but the epoch. */
 enum fr_rc fr_store_node_put(struct fr_store *st, struct fr_id run, const struct fr_node_row *row,
                              struct fr_err *err);
 enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_node_rows *out, struct fr_err *err);
-/* Raises the connection epochs of all nodes of the run by `by` and gives the new base: connections
- * made by this process use epochs above *base, at most base + by. */
-enum fr_rc fr_store_epochs(struct fr_store *st, struct fr_id run, int64_t by, int64_t *base,
-                           struct fr_err *err);
-
 /* ---- events ---- */
 
 struct fr_event_row {

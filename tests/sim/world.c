@@ -99,7 +99,7 @@ static const char *no_env(void *self, const char *name)
 static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, struct fr_run **run,
                            struct fr_err *err)
 {
-    char name[16];
+    char name[24];
     struct fr_issues issues = {0};
     struct fr_host_own own = {{"/", no_env, NULL}, {note, w}};
     struct fr_resume_opts resume = {.retry = w->retry, .run = name};

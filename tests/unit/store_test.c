@@ -189,7 +189,6 @@ static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_
     struct fr_file_row file = {"/p/x", "ab", 0755, 12};
     struct fr_file_rows files;
     struct fr_err err = {0};
-    int64_t base = -1;
 
     CHECK_INT(fr_store_output_put(st, run, &output, &err), FR_OK);
     CHECK_INT(fr_store_outputs(st, run, arena, &outputs, &err), FR_OK);
@@ -200,16 +199,11 @@ static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_
     CHECK_INT(outputs.n, 0);
 
     CHECK_INT(fr_store_node_put(st, run, &node, &err), FR_OK);
-    CHECK_INT(fr_store_epochs(st, run, 1000, &base, &err), FR_OK);
-    CHECK_INT(base, 0);
     node.boot_id = "b";
     node.abandoned = 1;
     CHECK_INT(fr_store_node_put(st, run, &node, &err), FR_OK);
-    CHECK_INT(fr_store_epochs(st, run, 1000, &base, &err), FR_OK);
-    CHECK_INT(base, 1000);
     CHECK_INT(fr_store_nodes(st, run, arena, &nodes, &err), FR_OK);
     CHECK_INT(nodes.n, 1);
-    CHECK_INT(nodes.rows[0].epoch, 2000);
     CHECK_INT(nodes.rows[0].abandoned, 1);
     CHECK_TEXT(nodes.rows[0].boot_id, "b");
 
