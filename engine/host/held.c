@@ -44,10 +44,10 @@ enum fr_rc held_load(struct fr_host *host, struct fr_err *err)
     return rc;
 }
 
-void held_forget(struct fr_host *host, struct fr_id run)
+void held_forget(struct fr_host *host, struct fr_id run, struct fr_id home)
 {
     for (size_t i = host->n_held; i-- > 0;)
-        if (fr_id_eq(host->held[i].row.run, run))
+        if (fr_id_eq(host->held[i].row.run, run) && fr_id_eq(host->held[i].row.home, home))
             drop(host, i);
 }
 

@@ -176,7 +176,8 @@ void feed_finish(struct fr_host *host);
 /* held.c */
 /* Reads from the store what runs hold that are not this host's. */
 enum fr_rc held_load(struct fr_host *host, struct fr_err *err);
-void held_forget(struct fr_host *host, struct fr_id run); /* the host drives it: it tells itself */
+/* The host drives the run, and it has found out that one of its nodes is this machine. */
+void held_forget(struct fr_host *host, struct fr_id run, struct fr_id home);
 uint32_t held_slots(const struct fr_host *host, struct fr_id home);
 /* A run has found out that its node is this machine: it is asked about what is held there. */
 void held_ask(struct host_run *h, uint32_t node, struct fr_id home);

@@ -94,7 +94,6 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     for (uint32_t n = 0; n < plan->n_nodes; n++)
         h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
     host->runs[host->n++] = h;
-    held_forget(host, fr_run_id(h->run));
     h->alone_ms = fr_sys.mono_ms();
     h->followers = feed_followers(host, fr_run_id(h->run));
     fr_run_on_wake(h->run, on_wake, h);

@@ -68,6 +68,7 @@ static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, str
     users[m->n++] = (struct host_user){h, node};
     place->machine = machine;
     mark(h->host, machine);
+    held_forget(h->host, fr_run_id(h->run), home); /* it says itself what it uses there */
     held_ask(h, node, home);
     return FR_OK;
 }
