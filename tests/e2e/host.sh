@@ -123,4 +123,26 @@ same "resumed over the host" $? 0
 wait $host
 same "the host's own" $? 0
 same "nothing is left running" "$(left)" ""
+
+# ---- a full disk under the home: a submit is refused, the host lives and goes on
+if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=6m tmpfs small 2> /dev/null; then
+    trap 'umount -l "$work/small"; cleanup' EXIT
+    export FLOWRUN_HOME=$work/small/home
+    rm -f go
+    printf 'name: one\ntasks: {t: {run: "echo hello"}}\n' > one.yaml
+    "$flowrun" many.yaml > own 2>&1 &
+    host=$!
+    until_true 20 holds own "connected"
+    cat /dev/zero > small/fill 2> /dev/null
+    "$flowrun" one.yaml > out 2>&1
+    same "a submit to a full disk" $? 7
+    has "it says so" out "No space left on device"
+    touch go
+    until_true 20 holds own "the state cannot be written, so nothing is started"
+    rm small/fill
+    "$flowrun" one.yaml > out 2>&1
+    same "a submit when there is room again" $? 0
+    wait $host
+    same "the host's own run" $? 0
+fi
 finish
