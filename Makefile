@@ -37,6 +37,7 @@ fuzz: $(FUZZ)/build.ninja
 bench: all
 	tests/bench/engine.sh $(BUILD)
 	tests/bench/home.sh $(BUILD)
+	tests/bench/host.sh $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
 
 # Hours: every kill of a recorded run, simulated and of the real programs, 20,000 random cases. SEED=N

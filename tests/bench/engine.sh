@@ -29,31 +29,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 0
 export FLOWRUN_HOME=$work/home NO_COLOR=1
 
-now_us() { echo "${EPOCHREALTIME/[.,]/}"; }
-median() { sort -n | awk '{a[NR] = $1} END {print a[int((NR + 1) / 2)]}'; }
-timed() { # FILE COMMAND…: microseconds are added to FILE
-    local to=$1 t
-    shift
-    t=${EPOCHREALTIME/[.,]/} # no process is started for it: one costs a millisecond
-    "$@" > log 2>&1 || { echo "failed: $*"; tail -3 log; }
-    echo $((${EPOCHREALTIME/[.,]/} - t)) >> "$to"
-}
+. "$repo/tests/bench/measure.sh"
 written() { awk '/^write_bytes/ {print $2}' "/proc/$$/io"; }
-row() { printf '%-46s %s\n' "$1" "$2"; }
-per() { awk -v a="$1" -v b="$2" -v d="$3" 'BEGIN {printf "%." d "f", a / b}'; }
-
-local_node() { echo "nodes: [{name: here, executor: local, slots: $1}]"; }
-wide() { # N WIDTH
-    echo "name: noop"
-    echo "max_parallel: $2"
-    [ -f c/nodes.yaml ] && [ "${3:-}" = ssh ] && cat c/nodes.yaml || local_node "$2"
-    echo "tasks:"
-    if [ "${3:-}" = ssh ]; then
-        for i in $(seq "$1"); do echo "  t$i: {on: node$((i % 3 + 1)), argv: [\"true\"]}"; done
-    else
-        seq "$1" | sed 's/.*/  t&: {argv: ["true"]}/'
-    fi
-}
 chain() {
     echo "name: chain"
     local_node 1
@@ -86,9 +63,9 @@ pss() { # N FILE: the largest of many looks
     "$flowrun" "$2" > log 2>&1 &
     pid=$!
     while kill -0 $pid 2> /dev/null; do
-        kb=$(awk '/^Pss:/ {print $2}' "/proc/$pid/smaps_rollup" 2> /dev/null)
+        kb=$(pss_kb $pid)
         [ "${kb:-0}" -gt "$most" ] && most=$kb
-        read -r -t 0.02 <> <(:)
+        moment 0.02
     done
     row "memory of flowrun (PSS), $1 tasks" "$(per "$most" 1024 1) MB"
 }
@@ -97,7 +74,7 @@ after_kill() { # N FILE
     local pid t
     "$flowrun" "$2" > log 2>&1 &
     pid=$!
-    while kill -0 $pid 2> /dev/null && [ "$(grep -c succeeded log)" -lt $(($1 / 3)) ]; do read -r -t 0.02 <> <(:); done
+    while kill -0 $pid 2> /dev/null && [ "$(grep -c succeeded log)" -lt $(($1 / 3)) ]; do moment 0.02; done
     kill -9 $pid
     wait $pid 2> /dev/null
     t=$(now_us)
@@ -122,7 +99,7 @@ stop_remote() {
     { echo "name: stop"; cat c/nodes.yaml; echo 'tasks: {s: {on: node1, grace: 1s, run: "trap : TERM; echo up; while :; do sleep 1 || :; done"}}'; } > stop.yaml
     "$flowrun" stop.yaml > log 2>&1 &
     pid=$!
-    while kill -0 $pid 2> /dev/null && ! "$flowrun" logs 2> /dev/null | grep -q up; do read -r -t 0.05 <> <(:); done
+    while kill -0 $pid 2> /dev/null && ! "$flowrun" logs 2> /dev/null | grep -q up; do moment 0.05; done
     t=$(now_us)
     "$flowrun" cancel > log2 2>&1
     wait $pid
@@ -134,10 +111,10 @@ dead_link() {
     { echo "name: cut"; cat c/nodes.yaml; echo 'tasks: {s: {on: node2, argv: [sleep, "25"]}}'; } > cut.yaml
     "$flowrun" cut.yaml -v > log 2>&1 &
     pid=$!
-    while kill -0 $pid 2> /dev/null && ! grep -q "s@node2 running" log; do read -r -t 0.05 <> <(:); done
+    while kill -0 $pid 2> /dev/null && ! grep -q "s@node2 running" log; do moment 0.05; done
     "$cluster" cut c 2
     t=$(now_us)
-    while kill -0 $pid 2> /dev/null && ! grep -q unreachable log; do read -r -t 0.05 <> <(:); done
+    while kill -0 $pid 2> /dev/null && ! grep -q unreachable log; do moment 0.05; done
     row "dead link noticed" "$(per $(($(now_us) - t)) 1000 0) ms"
     "$cluster" join c 2
     wait $pid && row "  the task went on" "yes" || row "  the task went on" "no: $(tail -1 log)"
@@ -157,20 +134,20 @@ many_nodes() {
     pid=$!
     base=0
     while kill -0 $pid 2> /dev/null && ! grep -q 'last.*running' log; do
-        kb=$(awk '/^Pss:/ {print $2}' "/proc/$pid/smaps_rollup" 2> /dev/null)
+        kb=$(pss_kb $pid)
         [ "$base" = 0 ] && base=${kb:-0}
-        read -r -t 0.2 <> <(:)
+        moment 0.2
     done
     row "$crowd nodes: connect all, one task each" "$(per $(($(now_us) - t)) 1000000 1) s, $(per $((${kb:-0} - base)) "$crowd" 0) KB a node"
-    read -r -t 2 <> <(:)
+    moment 2
     ticks=$(awk '{print $14 + $15}' "/proc/$pid/stat" 2> /dev/null)
-    read -r -t 10 <> <(:)
+    moment 10
     ticks=$(($(awk '{print $14 + $15}' "/proc/$pid/stat" 2> /dev/null) - ${ticks:-0}))
     row "  CPU of flowrun while one long task runs" "$(per $((ticks * 10)) "$(getconf CLK_TCK)" 2) %"
     wait $pid || tail -3 log
 }
 
-echo "$(date -u +%F), $(nproc) cores ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)), load $(cut -d' ' -f1 /proc/loadavg), $rounds rounds"
+about "$rounds"
 wide 1 2 > one.yaml
 "$flowrun" one.yaml > log 2>&1 || { cat log; exit 0; }
 for n in $counts; do

@@ -1,0 +1,150 @@
+#!/bin/bash
+# What one host a home costs: runs handed over to it and followed, beside the same work without that.
+# By turns, medians. Prints one line a measurement and never fails. About 5 minutes on two cores;
+# home.sh measures a home of many ended runs.
+#
+# usage: host.sh BUILD [-n "N …"] [-r ROUNDS] [-m RUNS] [-k KILLS] [-t SECONDS]
+#   -n  tasks of the runs that are followed (1000 5000)
+#   -r  rounds of these and of the many runs (5)
+#   -m  runs of 10 tasks that 20 clients submit (200)
+#   -k  hosts that are killed (9)
+#   -t  how long an idle host is looked at (20)
+set -u
+build=$(cd "${1:-build}" && pwd)
+shift || true
+counts="1000 5000" rounds=5 many=200 kills=9 idle=20
+while getopts n:r:m:k:t: o; do
+    case $o in
+        n) counts=$OPTARG ;;
+        r) rounds=$OPTARG ;;
+        m) many=$OPTARG ;;
+        k) kills=$OPTARG ;;
+        t) idle=$OPTARG ;;
+        *) exit 2 ;;
+    esac
+done
+repo=$(cd "$(dirname "$0")/../.." && pwd)
+flowrun=$build/engine/cli/flowrun
+work=$(mktemp -d "${TMPDIR:-/tmp}/fr-bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 0
+export NO_COLOR=1
+. "$repo/tests/bench/measure.sh"
+
+alone() { FLOWRUN_HOME=$work/alone "$@"; } # in a home that has no host
+warm() { FLOWRUN_HOME=$work/warm "$@"; }   # in one that has
+times() { # FILE OTHER DIGITS
+    local a b
+    a=$(median < "$1") b=$(median < "$2")
+    echo "$(per "$a" "$b" 2) x ($(per "$a" 1000 "$3") against $(per "$b" 1000 "$3") ms)"
+}
+
+host_up() { # NAME: $pid is its process
+    FLOWRUN_HOME=$work/$1 "$flowrun" serve > "$1.log" 2>&1 &
+    pid=$!
+    while kill -0 $pid 2> /dev/null && ! grep -q 'is the host' "$1.log"; do moment 0.02; done
+}
+host_down() {
+    kill $pid
+    wait $pid || tail -3 ./*.log
+}
+
+one_task() {
+    wide 1 1 > one.yaml
+    alone "$flowrun" one.yaml > log 2>&1 || tail -3 log
+    rm -f a w
+    host_up warm
+    for _ in $(seq 21); do
+        alone timed a "$flowrun" one.yaml
+        warm timed w "$flowrun" one.yaml
+    done
+    host_down
+    row "one task, alone" "$(per "$(median < a)" 1000 1) ms"
+    row "one task, through a warm host" "$(per "$(median < w)" 1000 1) ms"
+}
+
+attached() { # FILE: the run of a host, and an attach to it as soon as it is there
+    local pid
+    "$flowrun" "$1" > run.log 2>&1 &
+    pid=$!
+    while kill -0 $pid 2> /dev/null && ! grep -q ' run [0-9]' run.log; do moment 0.005; done
+    "$flowrun" attach > attach.log 2>&1 || tail -3 attach.log
+    wait $pid
+}
+
+followed() { # N
+    wide "$1" 16 > wide.yaml
+    rm -f a t s w
+    for _ in $(seq "$rounds"); do
+        alone timed a "$flowrun" wide.yaml
+        alone timed t attached wide.yaml
+        host_up warm
+        warm timed s "$flowrun" wide.yaml
+        host_down
+    done
+    row "$1 no-op tasks, with attach, to without" "$(times t a 0)"
+    row "$1 no-op tasks, through a warm host, to alone" "$(times s a 0)"
+}
+
+clients() { # of 20, each submits its share of the runs, one after the other
+    local i pids=()
+    for i in $(seq 20); do
+        (for _ in $(seq $((many / 20))); do "$flowrun" ten.yaml > "client$i.log" 2>&1 || tail -3 "client$i.log"; done) &
+        pids+=($!)
+    done
+    wait "${pids[@]}"
+}
+
+many_runs() {
+    wide 10 16 > ten.yaml
+    wide $((many * 10)) 16 > wide.yaml
+    rm -f a c
+    for _ in $(seq "$rounds"); do
+        host_up warm
+        warm timed a "$flowrun" wide.yaml
+        warm timed c clients
+        host_down
+    done
+    row "$many runs of 10 tasks by 20 clients, to one run" "$(times c a 0)"
+}
+
+idle_host() {
+    local ticks
+    host_up idle
+    moment 2
+    ticks=$(awk '{print $14 + $15}' "/proc/$pid/stat")
+    moment "$idle"
+    ticks=$(($(awk '{print $14 + $15}' "/proc/$pid/stat") - ticks))
+    row "idle host: memory (PSS)" "$(per "$(pss_kb $pid)" 1024 1) MB"
+    row "  CPU" "$(per $((ticks * 100)) $((idle * $(getconf CLK_TCK))) 2) %"
+    host_down
+}
+
+# The follower's task ends when it reads from a pipe, which is written right behind the kill.
+hand_over() {
+    local t line follower stamp
+    rm -f k
+    mkfifo go
+    { echo "name: over"; local_node 1; echo "tasks: {t: {run: 'read x < $work/go'}}"; } > over.yaml
+    for _ in $(seq "$kills"); do
+        host_up kill
+        : > follow.log
+        FLOWRUN_HOME=$work/kill "$flowrun" over.yaml -v > follow.log 2>&1 &
+        follower=$!
+        while kill -0 $follower 2> /dev/null && ! grep -q 't@here running' follow.log; do moment 0.02; done
+        t=$(now_us)
+        { kill -9 $pid; wait $pid; } 2> /dev/null
+        echo > go
+        while kill -0 $follower 2> /dev/null && ! grep -q 't@here succeeded' follow.log; do moment 0.002; done
+        echo $(($(now_us) - t)) >> k
+        wait $follower 2> log || tail -3 follow.log
+    done
+    row "kill -9 of a host to its follower's next line" "$(per "$(median < k)" 1000 0) ms"
+}
+
+about "$rounds"
+one_task
+for n in $counts; do followed "$n"; done
+many_runs
+idle_host
+hand_over
