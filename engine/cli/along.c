@@ -346,8 +346,8 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
 
     *over = false;
     cli_on_stop(a->d, 0, NULL, NULL);
-    if (wish->submit != NULL) {
-        /* its answer may have been lost with the host that took it */
+    if (wish->submit != NULL && a->client != NULL) {
+        /* a host was asked, and its answer may have been lost with it */
         fr_id_text(wish->submit->id, id);
         if (fr_store_run_find(a->d->store, id, &arena, &row, NULL) == FR_OK) {
             memcpy(wish->id, id, sizeof(id));

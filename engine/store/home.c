@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { WHO_BYTES = 256 }; /* of a host.lock; the largest numbers fit */
+
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
 {
     static const struct {
@@ -131,25 +133,26 @@ static int open_lock(const char *home, int flags, struct fr_err *err)
     return fd;
 }
 
+/* The file always has the same size: truncating it costs more than writing it. */
 static enum fr_rc write_who(int fd, const struct fr_home_who *w, struct fr_err *err)
 {
-    struct fr_buf text = {0};
-    bool ok;
+    char text[WHO_BYTES];
+    int n;
 
-    fr_buf_fmt(&text,
-               "pid %" PRId64 "\nuid %" PRId64 "\nboot %s\nmnt %" PRIu64 "\nnet %" PRIu64
-               "\npid_ns %" PRIu64 "\nschema %" PRId64 "\n",
-               w->pid, w->uid, w->boot[0] != '\0' ? w->boot : "-", w->mnt, w->net, w->pid_ns,
-               w->schema);
-    ok = !text.bad && fr_sys.ftruncate(fd, 0) == 0 &&
-         fr_sys.pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n;
-    fr_buf_finish(&text);
-    return ok ? FR_OK : fr_fail_errno(err, errno, "writing who the host is");
+    n = snprintf(text, sizeof(text),
+                 "pid %" PRId64 "\nuid %" PRId64 "\nboot %s\nmnt %" PRIu64 "\nnet %" PRIu64
+                 "\npid_ns %" PRIu64 "\nschema %" PRId64 "\n",
+                 w->pid, w->uid, w->boot[0] != '\0' ? w->boot : "-", w->mnt, w->net, w->pid_ns,
+                 w->schema);
+    memset(text + n, '\n', sizeof(text) - (size_t)n);
+    return fr_sys.pwrite(fd, text, sizeof(text), 0) == (ssize_t)sizeof(text)
+               ? FR_OK
+               : fr_fail_errno(err, errno, "writing who the host is");
 }
 
 static bool read_who(int fd, struct fr_home_who *w)
 {
-    char text[512];
+    char text[WHO_BYTES + 1];
     ssize_t n = fr_sys.pread(fd, text, sizeof(text) - 1, 0);
 
     *w = (struct fr_home_who){0};
