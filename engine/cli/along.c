@@ -374,11 +374,12 @@ enum cli_exit along_silent(const struct along *a)
     struct fr_home_who host = {0};
 
     (void)fr_home_leader(a->d->home.p, &host, NULL);
-    fr_complain("flowrun: the host of %s (pid %" PRId64
-                ") does not answer; it may be stopped (kill -CONT %" PRId64
-                ") or hang: end it with "
-                "'kill %" PRId64 "', tasks go on and the next flowrun takes over\n",
-                a->d->home.p, host.pid, host.pid, host.pid);
+    fr_complain(
+        "flowrun: the host of %s (pid %" PRId64
+        ") does not answer; it may be stopped (kill -CONT %" PRId64 ") or hang: end it with "
+        "'kill %" PRId64 "', tasks go on and the next flowrun takes over; what was asked of it "
+        "may still be done ('flowrun runs' shows it)\n",
+        a->d->home.p, host.pid, host.pid, host.pid);
     return CLI_OWNED;
 }
 

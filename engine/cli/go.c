@@ -94,6 +94,8 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
     *again = rc == FR_UNREACHABLE;
     if (rc == FR_OK || *again)
         return code;
+    if (rc == FR_TIMEOUT)
+        return along_silent(a);
     return cli_fail_issues(&a->answer.issues, &err);
 }
 

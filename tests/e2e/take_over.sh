@@ -41,7 +41,7 @@ for ((i = 1; i <= times; i++)); do
     own=$!
     until_true 20 test -S "$FLOWRUN_HOME/host.sock"
     until_true 20 eval '"$flowrun" status $host > own.status 2>&1'
-    "$flowrun" p.yaml --verbose > att 2>&1 &
+    ("$flowrun" p.yaml --verbose > att 2>&1; echo $? > code) &
     att=$!
     k=$((RANDOM % 3500))
     while kill -0 $att 2> /dev/null && [ "$(lines att)" -lt $k ]; do read -r -t 0.01 <> <(:); done
@@ -52,7 +52,7 @@ for ((i = 1; i <= times; i++)); do
     esac 2> /dev/null
     wait $own 2> /dev/null
     wait $att
-    same "seed $seed, time $i: its code" $? 0
+    same "seed $seed, time $i: its code" "$(cat code)" 0
     "$flowrun" attach $run --verbose > late 2>&1
     if cmp -s <(told att) <(told late); then ok; else
         bad "seed $seed, time $i: taken over at line $k"
