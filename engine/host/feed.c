@@ -151,6 +151,7 @@ void feed_note(struct host_run *h, const struct fr_note *note)
     switch (note->kind) {
     case FR_NOTE_STATE:
         note_state(&h->news, &note->row);
+        h->news.seq = note->seq > h->news.seq ? note->seq : h->news.seq;
         break;
     case FR_NOTE_RUN:
         h->news.run = true;
@@ -182,7 +183,7 @@ static void put_changes(struct host_run *h, json_int_t no)
     fr_buf_text(&news->changes, "]");
     changes = news->changes.bad ? NULL : json_loads(news->changes.p, 0, NULL);
     put(h->host, fr_run_id(h->run), "inst",
-        json_pack("{s:I, s:o*}", "run", no, "changes", changes));
+        json_pack("{s:I, s:I, s:o*}", "run", no, "seq", (json_int_t)news->seq, "changes", changes));
 }
 
 static void put_logs(struct host_run *h, json_int_t no)

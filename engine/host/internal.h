@@ -42,6 +42,7 @@ enum { HOST_CHANGES = 500, HOST_LOGS = 64 }; /* in one event of a stream */
 struct host_news {
     struct fr_buf changes; /* owns: "[[idx, state, attempt, cause], …" without its end */
     size_t n_changes, n_logs;
+    int64_t seq; /* of the newest event among the changes */
     struct host_log logs[HOST_LOGS];
     bool lost;       /* more than fits: readers look at the whole again */
     bool run;        /* the run itself changed */
