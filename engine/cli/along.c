@@ -32,6 +32,10 @@ static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
     json_t *body = json_object(), *env = json_object(), *secrets = json_object();
 
     json_object_set_new(body, "cwd", json_string(d->paths.cwd));
+    if (d->nested) {
+        put_env(body, "parent_run", getenv("FLOWRUN_RUN"));
+        put_env(body, "parent_attempt", getenv("FLOWRUN_ATTEMPT"));
+    }
     for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
         put_env(env, inherited[i], getenv(inherited[i]));
     for (size_t i = 0; i < spec->n_env_used; i++)

@@ -183,7 +183,8 @@ struct cli_drive {
     struct fr_loop loop;
     struct cli_out *out; /* all that is printed meanwhile */
     struct cli_show *show;
-    bool shown; /* the run's first lines are, its last ones are not */
+    bool shown;  /* the run's first lines are, its last ones are not */
+    bool nested; /* inside a task of this home */
     /* As the home's host; else NULL. */
     bool leads; /* lock_fd holds the home's lock */
     int lock_fd;

@@ -79,11 +79,11 @@ static enum fr_rc pause_a_moment(struct cli_drive *d, struct fr_err *err)
 
 /* Tries once to be the host or to follow it. *again: neither, so far. */
 static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct along *a,
-                              bool nested, bool *again)
+                              bool *again)
 {
     struct fr_err err = {0};
     enum cli_exit code = CLI_OK;
-    enum fr_rc rc = nested ? FR_BUSY : cli_lead(d, &err);
+    enum fr_rc rc = d->nested ? FR_BUSY : cli_lead(d, &err);
 
     *again = false;
     if (rc == FR_OK)
@@ -102,18 +102,19 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
 enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
 {
     struct along a = {.d = d};
-    bool nested = is_nested(d), again = true;
+    bool again = true;
     enum cli_exit code = CLI_OK;
     int64_t since = fr_sys.mono_ms();
     struct fr_err err = {0};
 
+    d->nested = is_nested(d);
     while (again && !d->leave) {
         bool begun = a.f != NULL;
 
-        code = try_once(d, wish, &a, nested, &again);
+        code = try_once(d, wish, &a, &again);
         if (again && !begun && a.f != NULL)
             since = fr_sys.mono_ms(); /* it was followed: the host went just now */
-        if (again && !nested && fr_sys.mono_ms() > since + SILENT_MS) {
+        if (again && !d->nested && fr_sys.mono_ms() > since + SILENT_MS) {
             code = along_silent(&a);
             again = false;
         } else if (again && pause_a_moment(d, &err) != FR_OK) {

@@ -55,12 +55,13 @@ struct host_run {
     struct host_place *places; /* one a node of its plan; owns */
     struct fr_run_due due;
     bool woken;
-    bool mine;           /* of this process: dropped by who brought it */
-    struct fr_view view; /* of this process */
-    json_t *shell;       /* owns: of others: {cwd, env: {…}, secrets: {…}} */
-    size_t followers;    /* streams that name it */
-    bool cancelled;      /* by a request: driven until its tasks have ended */
-    int64_t alone_ms;    /* since when nobody follows it */
+    bool mine;            /* of this process: dropped by who brought it */
+    struct fr_view view;  /* of this process */
+    json_t *shell;        /* owns: of others: {cwd, env: {…}, secrets: {…}, parent_…} */
+    struct fr_id granted; /* a machine on which it runs in its parent's slots; zero: none */
+    size_t followers;     /* streams that name it */
+    bool cancelled;       /* by a request: driven until its tasks have ended */
+    int64_t alone_ms;     /* since when nobody follows it */
     struct host_news news;
 };
 

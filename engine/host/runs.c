@@ -77,6 +77,27 @@ static void free_run(struct host_run *h)
     fr_sys.free(h);
 }
 
+/* A run of a flowrun inside a task: where that task runs, its instances need no slots of their own,
+ * as the task waits for them. */
+static struct fr_id granted_by(const struct host_run *h)
+{
+    const char *run = json_string_value(json_object_get(h->shell, "parent_run"));
+    const char *attempt = json_string_value(json_object_get(h->shell, "parent_attempt"));
+    struct fr_id run_id, id, home = {{0}};
+    struct fr_attempt_rows rows = {0};
+    struct fr_arena arena = {0};
+
+    if (run == NULL || attempt == NULL || !fr_id_parse(fr_str_of(run), &run_id) ||
+        !fr_id_parse(fr_str_of(attempt), &id) ||
+        fr_store_attempts(h->host->store, run_id, &arena, &rows, NULL) != FR_OK)
+        rows.n = 0;
+    for (size_t i = 0; i < rows.n; i++)
+        if (fr_id_eq(rows.rows[i].id, id) && rows.rows[i].ended_wall == 0)
+            home = rows.rows[i].home_id;
+    fr_arena_finish(&arena);
+    return home;
+}
+
 /* The run is made: it is one of the host's from here on. */
 static enum fr_rc take(struct host_run *h, struct fr_err *err)
 {
@@ -94,6 +115,7 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     for (uint32_t n = 0; n < plan->n_nodes; n++)
         h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
     host->runs[host->n++] = h;
+    h->granted = granted_by(h);
     h->alone_ms = fr_sys.mono_ms();
     h->followers = feed_followers(host, fr_run_id(h->run));
     fr_run_on_wake(h->run, on_wake, h);

@@ -100,6 +100,11 @@ enum fr_rc share_look(struct host_run *h, struct fr_err *err)
     return rc;
 }
 
+static bool is_granted(const struct host_user *u, const struct host_machine *m)
+{
+    return !fr_id_zero(u->run->granted) && fr_id_eq(u->run->granted, m->home);
+}
+
 static enum fr_rc share(struct fr_host *host, const struct host_machine *m, struct fr_err *err)
 {
     uint32_t held = held_slots(host, m->home);
@@ -112,6 +117,10 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, stru
     for (size_t i = 0; i < m->n; i++) {
         const struct host_user *u = &m->users[i];
 
+        if (is_granted(u, m)) {
+            claims[i] = (struct fr_claim){.slots = UINT32_MAX};
+            continue;
+        }
         claims[i] = (struct fr_claim){.slots = fr_run_plan(u->run->run)->nodes[u->node].slots,
                                       .no = fr_run_no(u->run->run),
                                       .demand = u->run->places[u->node].demand};
@@ -121,6 +130,8 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, stru
     for (size_t i = 0; i < m->n; i++) {
         struct host_place *place = &m->users[i].run->places[m->users[i].node];
 
+        if (is_granted(&m->users[i], m))
+            claims[i].lent = fr_run_plan(m->users[i].run->run)->nodes[m->users[i].node].slots;
         if (claims[i].lent == place->lent && claims[i].contended == place->contended)
             continue;
         place->lent = claims[i].lent;

@@ -98,7 +98,12 @@ F=$flowrun "$flowrun" outer.yaml > out 2>&1
 same "a nested flowrun" $? 0
 has "its task ran" out "nest@local | "
 has "and was seen" out "t@local | from inside"
-same "both are runs of the home" "$("$flowrun" runs | grep -cE '(inner|outer) .*succeeded')" 2
+sed -i 's/^env:/nodes: [{name: n1, executor: local, slots: 1}]\nenv:/' outer.yaml
+printf 'name: inner\nnodes: [{name: n1, executor: local, slots: 1}]\ntasks: {t: {run: "echo from inside"}}\n' > inner.yaml
+F=$flowrun timeout 60 "$flowrun" outer.yaml > out 2>&1
+same "a nested flowrun on the node whose one slot its task has" $? 0
+has "it runs in that slot" out "t@n1 | from inside"
+same "all are runs of the home" "$("$flowrun" runs | grep -cE '(inner|outer) .*succeeded')" 4
 
 # ---- a run that nobody follows any more
 rm -f go
