@@ -1,6 +1,8 @@
 /* A run that the home's host drives and this process shows. */
 #include "engine/cli/along.h"
 
+#include "engine/cli/queued.h"
+
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
@@ -73,6 +75,7 @@ static json_t *submit_json(const struct cli_drive *d, const struct fr_submit *su
         fr_buf_finish(&name);
     }
     json_object_set_new(body, "params", params);
+    json_object_set_new(body, "priority", json_integer(submit->priority));
     return body;
 }
 
@@ -321,6 +324,7 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
         rc = hand_over(a, wish, err);
     if (rc != FR_OK)
         return rc;
+    cli_say_queued(a->d, a->st);
     own.arg = a;
     a->gone = false;
     a->news = true;

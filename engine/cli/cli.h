@@ -110,7 +110,7 @@ struct fr_run_row;
 
 /* Whether a host drives the run now. */
 bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row);
-/* State of a run in a word: "left" when nobody drives it. */
+/* State of a run in a word: "left" when nobody drives it; a queued one is "queued" in any case. */
 const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row);
 /* Date and time; duration up to now when ended is 0. "-": not begun. */
 void cli_date(int64_t wall_ms, char out[32]);
@@ -199,6 +199,7 @@ struct cli_drive {
     void *stop_arg;
     int64_t run_no;
     int interrupts;
+    bool stays, reload; /* a host that stays: SIGHUP asks for its configuration */
     bool stopping; /* stop was called */
     bool leave;    /* and why */
     const char *why;
@@ -210,6 +211,8 @@ void cli_drive_finish(struct cli_drive *d);
 
 /* Becomes the home's host. FR_BUSY: another process is. */
 enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err);
+/* Reads the home's configuration again. On an error the host keeps the one that it has. */
+enum fr_rc cli_configure(struct cli_drive *d, struct fr_err *err);
 void cli_unlead(struct cli_drive *d);
 /* As the host: turns the run to its end, or until the user leaves; then drops it and is the host no
  * more. */

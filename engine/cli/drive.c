@@ -1,8 +1,11 @@
 /* This process as the home's host: turning its run to its end, and what Ctrl-C means meanwhile. */
 #include "engine/cli/cli.h"
+#include "engine/cli/model.h"
+#include "engine/cli/queued.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/spec/config.h"
 #include "engine/store/home.h"
 
 #include <signal.h>
@@ -44,6 +47,10 @@ static void on_signal(void *arg, int signo)
         fr_loop_arm_in(&d->loop, d->stop_timer, STOP_MS);
         return;
     }
+    if (signo == SIGHUP && d->stays) {
+        d->reload = true;
+        return;
+    }
     d->leave = true;
     d->why = signo == SIGINT ? "Ctrl-C twice" : strsignal(signo);
 }
@@ -68,7 +75,12 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
 
 enum cli_exit cli_left(const struct cli_drive *d)
 {
-    if (d->stopping)
+    if (cli_show_model(d->show)->now.state == FR_RUN_QUEUED)
+        cli_show_say(d->show,
+                     "left (%s): run %lld stays queued; 'flowrun resume %lld' lets it start when "
+                     "it may, 'flowrun cancel %lld' ends it",
+                     d->why, (long long)d->run_no, (long long)d->run_no, (long long)d->run_no);
+    else if (d->stopping)
         cli_show_say(d->show,
                      "left (%s): tasks were already asked to stop, and do so by themselves; "
                      "'flowrun resume %lld' takes over until they have",
@@ -121,6 +133,19 @@ void cli_drive_finish(struct cli_drive *d)
 
 /* ---- the host ---- */
 
+enum fr_rc cli_configure(struct cli_drive *d, struct fr_err *err)
+{
+    struct fr_config *config = NULL;
+    struct fr_issues issues = {0};
+    enum fr_rc rc = cli_config(NULL, &config, &issues, err);
+
+    if (rc == FR_OK)
+        fr_host_configure(d->host, config);
+    fr_config_destroy(config);
+    fr_issues_finish(&issues);
+    return rc;
+}
+
 enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
 {
     struct fr_nodes_args links = {.flownode_dir = d->paths.flownode_dir};
@@ -136,6 +161,8 @@ enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
     env.store = d->store;
     if (rc == FR_OK)
         rc = fr_host_create(&env, &links, &d->host, err);
+    if (rc == FR_OK)
+        rc = cli_configure(d, err);
     fr_home_sock(d->home.p, &sock);
     if (rc == FR_OK && sock.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
@@ -191,7 +218,12 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
     enum cli_exit code;
 
     cli_on_stop(d, fr_run_no(run), stop_run, run);
-    code = cli_show_begin(d->show, run, &err) == FR_OK ? turn_it(d, run) : cli_fail(&err);
+    if (cli_show_begin(d->show, run, &err) == FR_OK) {
+        cli_say_queued(d, d->store);
+        code = turn_it(d, run);
+    } else {
+        code = cli_fail(&err);
+    }
     cli_show_end(d->show);
     d->shown = false;
     cli_on_stop(d, 0, NULL, NULL);

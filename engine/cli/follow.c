@@ -150,7 +150,7 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
 
     if (note.now.outcome == FR_OUT_NONE) {
         note.now.outcome = outcome_of(ev->cause);
-        for (int s = FR_RUN_RUNNING; s < FR_RUN_OVER; s++)
+        for (int s = FR_RUN_RUNNING; s <= FR_RUN_QUEUED; s++)
             if (strcmp(ev->kind, fr_run_state_name((enum fr_run_state)s)) == 0)
                 note.now.state = (enum fr_run_state)s;
     }

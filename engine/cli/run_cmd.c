@@ -5,9 +5,12 @@ int cli_run(const struct cli_command *cmd, char **argv)
     struct cli_spec spec = {0};
     struct cli_list args = {0};
     struct cli_show_opts how = {0};
+    const char *priority = "0";
     const struct cli_opt opts[] = {
         {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
         {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &spec.nodes},
+        {"--priority", 0, "N", "in the queue the larger goes first (default 0)",
+         .value = &priority},
         {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
         {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
          .flag = &how.quiet},
@@ -24,6 +27,8 @@ int cli_run(const struct cli_command *cmd, char **argv)
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, 1, &err);
+    if (rc == FR_OK && fr_parse_i64(fr_str_of(priority), &submit.priority, NULL) != FR_OK)
+        rc = fr_fail(&err, FR_USAGE, "run: --priority is a whole number, not '%s'", priority);
     if (rc == FR_OK) {
         spec.file = args.v[0];
         rc = cli_spec_opts(&spec, &submit.spec, &err);

@@ -3,6 +3,18 @@
 
 #include "engine/base/log.h"
 
+/* After SIGHUP. A wrong configuration is not taken. */
+static void reload(struct cli_drive *d)
+{
+    struct fr_err err = {0};
+
+    d->reload = false;
+    if (cli_configure(d, &err) == FR_OK)
+        cli_show_say(d->show, "the configuration was read again");
+    else
+        cli_show_say(d->show, "the configuration stays as it was: %s", err.msg);
+}
+
 static enum fr_rc serve(struct cli_drive *d, struct fr_err *err)
 {
     enum fr_rc rc = cli_lead(d, err);
@@ -10,11 +22,14 @@ static enum fr_rc serve(struct cli_drive *d, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     fr_host_stay(d->host);
+    d->stays = true;
     cli_show_say(d->show, "this is the host of %s; SIGTERM ends it, tasks go on", d->home.p);
     rc = fr_host_take_up(d->host, err);
     while (rc == FR_OK && !d->leave) {
         cli_out_flush(d->out);
         rc = fr_host_turn(d->host, err);
+        if (rc == FR_OK && d->reload)
+            reload(d);
     }
     return rc;
 }

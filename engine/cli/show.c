@@ -174,6 +174,8 @@ void cli_show_note(struct cli_show *show, const struct fr_note *given)
 {
     struct fr_note copy = *given, *note = &copy;
 
+    if (note->kind == FR_NOTE_RUN && show->model.now.state == FR_RUN_QUEUED)
+        show->begun_ms = fr_sys.mono_ms();
     if (!cli_model_take(&show->model, note))
         return;
     switch (note->kind) {
@@ -286,10 +288,13 @@ enum fr_rc cli_show_begin_stored(struct cli_show *show, const struct fr_run_row 
     show->model.name = plan->spec->name;
     show->model.no = row->no;
     show->model.id = row->id;
+    if (strcmp(row->state, fr_run_state_name(FR_RUN_QUEUED)) == 0)
+        show->model.now.state = FR_RUN_QUEUED;
     rc = cli_model_begin(&show->model, err);
     if (rc == FR_OK)
         rc = begin(show, err);
-    show->begun_ms -= fr_sys.wall_ms() - row->started_wall;
+    if (row->started_wall != 0)
+        show->begun_ms -= fr_sys.wall_ms() - row->started_wall;
     return rc;
 }
 

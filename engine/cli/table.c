@@ -22,7 +22,8 @@ static const struct cli_command commands[] = {
      cli_attach, false},
     {"serve", "", "drive the home's runs until it is stopped, followed or not",
      "Takes the runs that other shells submit, and goes on with those that the host before drove.\n"
-     "SIGTERM and Ctrl-C end it: tasks go on, and the next host or follower finds them.\n",
+     "SIGTERM and Ctrl-C end it: tasks go on, and the next host or follower finds them. SIGHUP\n"
+     "makes it read config.yaml again.\n",
      cli_serve, false},
     {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
      cli_retry, false},

@@ -127,11 +127,17 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
                        struct fr_err *err)
 {
     static const struct key keys[] = {
-        {"id", JSON_STRING, false},         {"pipeline", JSON_STRING, true},
-        {"params", JSON_OBJECT, false},     {"cwd", JSON_STRING, true},
-        {"env", JSON_OBJECT, false},        {"secrets", JSON_OBJECT, false},
-        {"origin", JSON_STRING, false},     {"priority", JSON_INTEGER, false},
-        {"parent_run", JSON_STRING, false}, {"parent_attempt", JSON_STRING, false},
+        {"id", JSON_STRING, false},
+        {"pipeline", JSON_STRING, true},
+        {"params", JSON_OBJECT, false},
+        {"cwd", JSON_STRING, true},
+        {"env", JSON_OBJECT, false},
+        {"secrets", JSON_OBJECT, false},
+        {"origin", JSON_STRING, false},
+        {"priority", JSON_INTEGER, false},
+        {"parent_run", JSON_STRING, false},
+        {"parent_attempt", JSON_STRING, false},
+        {"not_before_wall", JSON_INTEGER, false},
     };
     enum fr_rc rc = check_keys(doc, keys, sizeof(keys) / sizeof(keys[0]), err);
     const char *id;
@@ -148,6 +154,7 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
     out->spec.cwd = json_string_value(json_object_get(doc, "cwd"));
     out->origin = json_string_value(json_object_get(doc, "origin"));
     out->priority = json_integer_value(json_object_get(doc, "priority"));
+    out->not_before_wall = json_integer_value(json_object_get(doc, "not_before_wall"));
     rc = take_params(json_object_get(doc, "params"), arena, &out->spec, err);
     return rc == FR_OK ? take_shell(doc, shell, err) : rc;
 }

@@ -17,7 +17,8 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
     *out = NULL;
     if (host == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host = (struct fr_host){.env = *env, .loop = env->loop, .store = env->store};
+    *host = (struct fr_host){
+        .env = *env, .loop = env->loop, .store = env->store, .queue_due_ms = INT64_MAX};
     rc = fr_store_lead(host->store, &host->env.epoch, err);
     if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the host");
@@ -65,6 +66,12 @@ void fr_host_stay(struct fr_host *host)
     host->stays = true;
 }
 
+void fr_host_configure(struct fr_host *host, const struct fr_config *config)
+{
+    host->limits = config->limits;
+    queue_changed(host);
+}
+
 struct fr_api fr_host_api(struct fr_host *host)
 {
     return (struct fr_api){.answer = host_answer,
@@ -81,7 +88,7 @@ struct fr_api fr_host_api(struct fr_host *host)
 static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err)
 {
     int64_t now = fr_sys.mono_ms();
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = queue_admit(host, err);
 
     host->woken = *sent = false;
     for (size_t i = 0; rc == FR_OK && i < host->n; i++) {
@@ -199,6 +206,7 @@ static void arm(struct fr_host *host)
     int64_t due = commit_due(host), tidy = host_tidy_due(host);
 
     due = tidy < due ? tidy : due;
+    due = host->queue_due_ms < due ? host->queue_due_ms : due;
     for (size_t i = 0; i < host->n; i++) {
         int64_t flush = feed_due(host->runs[i]);
 

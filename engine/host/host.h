@@ -15,6 +15,8 @@
  * while somebody follows it, until its tasks have stopped where it was cancelled, or for ever where
  * the host stays; else it is parked: its tasks go on, nothing is started, and whoever resumes it
  * goes on with it.
+ *
+ * A submitted run starts at once, or is queued while a limit is reached (queue.h).
  */
 #ifndef FR_HOST_HOST_H
 #define FR_HOST_HOST_H
@@ -26,6 +28,7 @@
 #include "engine/store/store.h"
 
 struct fr_host;
+struct fr_config;
 
 /* env: what all of its runs need; shell and view are of each run, epoch and nodes are the host's.
  * links: of its connections, flownode_dir and make_link. Whoever calls holds the home's lock
@@ -39,6 +42,8 @@ void fr_host_stay(struct fr_host *host);
 /* Goes on with the runs that the host before drove, and that nobody has left. A run that cannot be
  * gone on with stays as it is, which is logged. */
 enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
+/* The home's limits, from now on; a host that is new has none. Runs that are active stay so. */
+void fr_host_configure(struct fr_host *host, const struct fr_config *config);
 
 /* What this process gives a run of its own. Borrowed until the run is dropped. */
 struct fr_host_own {

@@ -8,6 +8,7 @@
  *   rows.c      rows of the store as JSON
  *   feed.c      what happens, to those who follow
  *   held.c      what attempts of runs hold that this host does not drive
+ *   queue.c     which queued runs start
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
  */
@@ -18,6 +19,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "engine/host/host.h"
+#include "engine/host/queue.h"
 #include "engine/host/retain.h"
 
 #include <string.h>
@@ -122,9 +124,12 @@ struct fr_host {
     size_t cap_claims;
     struct fr_timer *timer;
     struct fr_retain *retain;
-    bool woken;       /* a run is */
-    bool changed;     /* a machine is */
-    int64_t retry_ms; /* next try after a failed commit; 0: none failed */
+    struct fr_limits limits;
+    bool queue_changed;   /* a queued run may start now */
+    int64_t queue_due_ms; /* the same at that time; INT64_MAX: no run waits for a time */
+    bool woken;           /* a run is */
+    bool changed;         /* a machine is */
+    int64_t retry_ms;     /* next try after a failed commit; 0: none failed */
 };
 
 /* host.c */
@@ -150,8 +155,8 @@ enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, 
 void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
 
 /* body.c */
-/* {id, pipeline, params: {name: value}, cwd, env, secrets, origin, priority}. *shell is the
- * caller's. Texts of out live in doc and arena. */
+/* {id, pipeline, params: {name: value}, cwd, env, secrets, origin, priority, not_before_wall}.
+ * *shell is the caller's. Texts of out live in doc and arena. */
 enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
                        struct fr_err *err);
 /* {file, abandon: [node], retry, from, cwd, env, secrets} */
@@ -184,6 +189,14 @@ uint32_t held_slots(const struct fr_host *host, struct fr_id home);
 /* A run has found out that its node is this machine: it is asked about what is held there. */
 void held_ask(struct host_run *h, uint32_t node, struct fr_id home);
 void held_finish(struct fr_host *host);
+
+/* queue.c */
+void queue_changed(struct fr_host *host);
+/* Admits the queued runs that may start. */
+enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err);
+/* For fr_submit.queue: arg is the host. */
+enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
+                     struct fr_err *err);
 
 /* share.c */
 void share_changed(struct fr_host *host, struct fr_id home); /* of the machine, if there is one */

@@ -29,6 +29,8 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
     if (h->view.note != NULL)
         h->view.note(h->view.arg, run, note);
     feed_note(h, note);
+    if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER)
+        queue_changed(h->host);
 }
 
 /* What its shell gave, of a run of others. A name of env is no secret, and may be stored. */
@@ -120,6 +122,7 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     h->followers = feed_followers(host, fr_run_id(h->run));
     fr_run_on_wake(h->run, on_wake, h);
     on_wake(h);
+    queue_changed(host);
     return FR_OK;
 }
 
@@ -136,6 +139,10 @@ static enum fr_rc submit(struct host_run *h, const struct fr_submit *what,
     env = env_of(h, own);
     mine.spec.getenv = env.shell.getenv;
     mine.spec.getenv_self = env.shell.self;
+    if (fr_id_zero(granted_by(h))) { /* else a task that is active waits for it */
+        mine.queue = queue_ask;
+        mine.queue_arg = h->host;
+    }
     rc = fr_run_submit(&env, &mine, &h->run, issues, err);
     if (rc == FR_OK)
         rc = take(h, err);

@@ -16,8 +16,20 @@ void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contend
     run_wake(run);
 }
 
+enum fr_rc fr_run_admit(struct fr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    run->row.started_wall = fr_sys.wall_ms();
+    rc = run_begin(run, FR_EV_BEGIN, err);
+    run->queued = rc != FR_OK;
+    run_wake(run);
+    return rc;
+}
+
 void fr_run_cancel(struct fr_run *run)
 {
+    run->queued = false;
     run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_CANCEL});
     run_wake(run);
 }
@@ -29,6 +41,9 @@ enum fr_rc fr_run_abandon(struct fr_run *run, const char *name, struct fr_err *e
     struct fr_buf why = {0};
     enum fr_rc rc;
 
+    if (run->queued)
+        return fr_fail(err, FR_USAGE, "run %lld is queued and holds no node",
+                       (long long)run->row.no);
     if (ev.node == FR_PLAN_NONE)
         return fr_fail(err, FR_USAGE, "the run has no node '%s'", name);
     node = &run->nodes[ev.node];

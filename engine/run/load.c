@@ -385,6 +385,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     if (rc != FR_OK)
         goto out;
     run->id = run->row.id;
+    run->queued = strcmp(run->row.state, "queued") == 0;
     fr_blob_tidy(env->store);
     if ((rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||
@@ -395,7 +396,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
     if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = take_over(run, err)) == FR_OK &&
-        (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK &&
+        (run->queued || (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK) &&
         (rc = queue_requests(run, opts, err)) == FR_OK)
         for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
             if (at->ended)

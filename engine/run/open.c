@@ -198,7 +198,7 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
     struct fr_event_row ev = {
-        .wall = fr_sys.wall_ms(), .idx = -1, .kind = "running", .seq = run->seq = 1};
+        .wall = fr_sys.wall_ms(), .idx = -1, .kind = run->row.state, .seq = run->seq = 1};
     enum fr_rc rc = fr_store_begin(st, err);
 
     if (rc != FR_OK)
@@ -218,6 +218,24 @@ static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
+static void fill_row(struct fr_run *run, const struct fr_submit *submit)
+{
+    int64_t now = fr_sys.wall_ms();
+
+    run->row = (struct fr_run_row){.id = run->id,
+                                   .name = run->spec->name,
+                                   .folder = fr_arena_dup(&run->arena, run->env.shell.cwd),
+                                   .state = run->queued ? "queued" : "running",
+                                   .outcome = "",
+                                   .started_wall = run->queued ? 0 : now,
+                                   .queued_wall = now,
+                                   .not_before_wall = submit->not_before_wall,
+                                   .round = 1,
+                                   .host = run->env.epoch,
+                                   .origin = submit->origin != NULL ? submit->origin : "cli",
+                                   .priority = submit->priority};
+}
+
 enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *submit,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
@@ -235,19 +253,12 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *s
         goto out;
     run->id = submit->id;
     if ((rc = run_make_parts(run, err)) != FR_OK ||
-        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) != FR_OK)
+        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) != FR_OK ||
+        (submit->queue != NULL &&
+         (rc = submit->queue(submit->queue_arg, run->spec, submit->not_before_wall, &run->queued,
+                             err)) != FR_OK))
         goto out;
-    run->row = (struct fr_run_row){.id = run->id,
-                                   .name = run->spec->name,
-                                   .folder = fr_arena_dup(&run->arena, env->shell.cwd),
-                                   .state = "running",
-                                   .outcome = "",
-                                   .started_wall = fr_sys.wall_ms(),
-                                   .queued_wall = fr_sys.wall_ms(),
-                                   .round = 1,
-                                   .host = env->epoch,
-                                   .origin = submit->origin != NULL ? submit->origin : "cli",
-                                   .priority = submit->priority};
+    fill_row(run, submit);
     for (size_t i = 0; i < opts->n_params; i++)
         json_array_append_new(params, json_string(opts->params[i]));
     fr_blob_tidy(env->store);
@@ -255,7 +266,8 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *s
     if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
         (rc = run_pack_params(run, params, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
         goto out;
-    if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK)
+    if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK &&
+        !run->queued)
         rc = run_begin(run, FR_EV_BEGIN, err);
 out:
     json_decref(params);

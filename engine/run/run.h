@@ -96,9 +96,9 @@ struct fr_run_env {
     struct fr_store *store;
     uint32_t epoch; /* of the home's host, which this process is; 0: it has none */
     struct fr_run_shell shell;
-    struct fr_view view;      /* note may be NULL */
+    struct fr_view view;    /* note may be NULL */
     struct fr_nodes *nodes; /* connections of the process */
-    const char *self;         /* path of the flowrun program: `notify` runs it */
+    const char *self;       /* path of the flowrun program: `notify` runs it */
     /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
@@ -115,6 +115,11 @@ struct fr_submit {
     struct fr_spec_opts spec; /* sources is not used */
     const char *origin;       /* cli, api, schedule, backfill, retry; NULL: cli */
     int64_t priority;         /* the larger first */
+    int64_t not_before_wall;  /* 0: at once */
+    /* Says whether the run is to wait in the queue, or refuses it. NULL: it starts. */
+    enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
+                        struct fr_err *err);
+    void *queue_arg;
 };
 
 /* Makes a new run of a pipeline file. It is checked, staged and committed, but not yet drained.
@@ -135,6 +140,12 @@ struct fr_resume_opts {
  * its own. */
 enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
+
+/* A queued run has nothing to do until it is admitted or cancelled: it holds no node, and nothing
+ * of it has started. It stays queued in the store until the commit of its first rows. Cancelled, it
+ * ends without hooks. */
+bool fr_run_queued(const struct fr_run *run);
+enum fr_rc fr_run_admit(struct fr_run *run, struct fr_err *err);
 
 /* When the run has something to do though nothing wakes it, in mono_ms; INT64_MAX: never. */
 struct fr_run_due {
@@ -181,6 +192,7 @@ const struct fr_spec *fr_run_spec(const struct fr_run *run);
 struct fr_run_now fr_run_now(const struct fr_run *run);
 struct fr_id fr_run_id(const struct fr_run *run);
 int64_t fr_run_no(const struct fr_run *run);
+const struct fr_run_row *fr_run_record(const struct fr_run *run); /* its row of the store */
 struct fr_row fr_run_row(const struct fr_run *run, uint32_t inst);
 
 /* Times of an instance, 0 when it has none yet, and why it ended ("" nothing to say). */

@@ -13,7 +13,21 @@ const struct fr_spec *fr_run_spec(const struct fr_run *run)
 
 struct fr_run_now fr_run_now(const struct fr_run *run)
 {
-    return fr_sched_now(run->sched);
+    struct fr_run_now now = fr_sched_now(run->sched);
+
+    if (run->queued)
+        now.state = FR_RUN_QUEUED;
+    return now;
+}
+
+bool fr_run_queued(const struct fr_run *run)
+{
+    return run->queued;
+}
+
+const struct fr_run_row *fr_run_record(const struct fr_run *run)
+{
+    return &run->row;
 }
 
 struct fr_id fr_run_id(const struct fr_run *run)

@@ -158,7 +158,7 @@ static void advance_hooks(struct fr_sched *s)
     for (; s->hook_at < s->plan->n_tasks; s->hook_at++) {
         if (s->tasks[s->hook_at].open == 0)
             continue;
-        if (hook_wanted(s, s->hook_at))
+        if (!s->unstarted && hook_wanted(s, s->hook_at))
             activate(s, s->hook_at);
         else
             end_waiting(s, s->hook_at, FR_ST_SKIPPED);

@@ -98,6 +98,7 @@ struct fr_sched {
     struct fr_run_now run;
     bool stopping; /* nothing new starts: cancelled */
     bool begun, broken, starved;
+    bool unstarted;    /* cancelled before it began: no hook runs either */
     struct fr_id *ids; /* ids_at .. ids_n are unused */
     size_t ids_at, ids_n, ids_cap;
     uint64_t random;

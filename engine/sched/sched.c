@@ -32,9 +32,9 @@ bool fr_state_ended(enum fr_state_of state)
 
 const char *fr_run_state_name(enum fr_run_state state)
 {
-    static const char *const names[] = {"running", "cancelling", "hooks", "over"};
+    static const char *const names[] = {"running", "cancelling", "hooks", "over", "queued"};
 
-    return (size_t)state < 4 ? names[state] : "";
+    return (size_t)state < 5 ? names[state] : "";
 }
 
 const char *fr_outcome_name(enum fr_outcome outcome)
@@ -329,7 +329,8 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
 static enum fr_rc check_event(const struct fr_sched *s, const struct fr_event *ev,
                               struct fr_err *err)
 {
-    bool first = ev->kind == FR_EV_BEGIN || ev->kind == FR_EV_RESUME;
+    bool first = ev->kind == FR_EV_BEGIN || ev->kind == FR_EV_RESUME ||
+                 (ev->kind == FR_EV_CANCEL && !s->begun);
 
     if (s->broken)
         return fr_fail(err, FR_BUG, "the scheduler ran out of memory before and cannot go on");
@@ -372,7 +373,11 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
         room_changed(s, ev->node);
         return FR_OK;
     case FR_EV_CANCEL:
+        s->unstarted = !s->begun;
+        s->begun = true;
         cancel_run(s);
+        if (s->unstarted)
+            recount_needs(s);
         return FR_OK;
     case FR_EV_RETRY:
         return retry_run(s, ev->task, err);
@@ -404,6 +409,8 @@ int64_t fr_sched_next_due(const struct fr_sched *s)
 {
     if (s->starved)
         return s->now_ms;
+    if (!s->begun)
+        return INT64_MAX;
     int64_t due = s->timers.n > 0 ? (int64_t)s->timers.v[0].key : INT64_MAX;
 
     return s->run.state == FR_RUN_RUNNING && s->end_due_ms < due ? s->end_due_ms : due;

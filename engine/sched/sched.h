@@ -59,7 +59,8 @@ enum fr_run_state {
     FR_RUN_RUNNING,
     FR_RUN_CANCELLING, /* tasks are being stopped */
     FR_RUN_HOOKS,      /* outcome known, hooks run */
-    FR_RUN_OVER
+    FR_RUN_OVER,
+    FR_RUN_QUEUED /* not begun; the scheduler itself has no such state */
 };
 enum fr_outcome { FR_OUT_NONE, FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_CANCELLED };
 
@@ -293,8 +294,7 @@ struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node); /* O(1) amo
  * run did. O(needs). A task that is best_effort never counts as failed. */
 bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task);
 
-/* How a task is doing as a whole: the worst of its instances once ended, else the furthest. O(1).
- */
+/* How a task is doing as a whole: the worst of its instances once ended, else the furthest. */
 enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task);
 
 #endif

@@ -267,6 +267,8 @@ static const struct field pipeline_fields[] = {
      .help = "Values that are never stored: asked for on control at each start."},
     {"max_parallel", SHAPE_INT, AT(fr_spec, max_parallel), .min = 1, .max = 4096, .preset = "16",
      .help = "Instances of the run at once."},
+    {"max_active_runs", SHAPE_INT, AT(fr_spec, max_active_runs), .min = 1, .max = 100000,
+     .help = "Runs of this pipeline at once; further ones wait in the queue. Default: no limit."},
     {"timeout", SHAPE_LIMIT, AT(fr_spec, timeout_ms), .preset = "never",
      .help = "A run that takes longer is stopped and has failed; its hooks run. A retry has all of "
              "the time again."},

@@ -76,8 +76,7 @@ struct fr_run_rows {
 };
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
-/* Writes state, outcome, reason, ended_wall, round, source, inventory and their hashes of row->id.
- */
+/* Writes state, outcome, reason, times, round, params, source, inventory and hashes of row->id. */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* Who drives it from now on. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,

@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/host/host.h"
+#include "engine/host/queue.h"
 #include "tests/unit/store_bed.h"
 
 #include <string.h>
@@ -370,6 +371,223 @@ static void test_secret(void)
     }
 }
 
+/* ---- the queue ---- */
+
+static const char limited[] = "name: q\n"
+                              "max_active_runs: 1\n"
+                              "tasks: {one: {run: 'true'}, two: {needs: [one], run: 'true'}}\n";
+/* The same pipeline, with hooks: they would wait for a node. */
+static const char hooks[] = "name: q\n"
+                            "max_active_runs: 1\n"
+                            "tasks: {one: {run: 'true'}, two: {needs: [one], run: 'true'}}\n"
+                            "on_cancel: [{name: c, run: 'true'}]\n"
+                            "on_exit: [{name: e, run: 'true'}]\n";
+
+static int64_t wall_shift_ms;
+static int64_t (*real_wall_ms)(void);
+
+static int64_t shifted_wall_ms(void)
+{
+    return real_wall_ms() + wall_shift_ms;
+}
+
+/* Submits a run of FILE, whose number is no, and says in which state its row is then. */
+static void submit(const char *file, int no, const char *more, const char *state)
+{
+    char text[60];
+
+    snprintf(
+        submit_body, sizeof(submit_body),
+        "{\"id\": \"%032x\", \"pipeline\": \"%s/%s\", \"cwd\": \"/\", \"secrets\": {\"TOKEN\": "
+        "\"planted-secret\"}, \"env\": {\"WHO\": \"me\"}%s}",
+        0xabc000 + no, home, file, more);
+    snprintf(text, sizeof(text), "\"no\":%d,", no);
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, text);
+    snprintf(text, sizeof(text), "\"state\":\"%s\"", state);
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, text);
+}
+
+/* What the store says: "1 running, 2 queued", the runs from number from on. */
+static void check_states(int from, const char *want)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_buf got = {0};
+
+    CHECK_INT(fr_store_runs(st, 0, &arena, &rows, NULL), FR_OK);
+    for (size_t i = rows.n; i-- > 0;)
+        if (rows.rows[i].no >= from)
+            fr_buf_fmt(&got, "%s%lld %s%s", got.n > 0 ? ", " : "", (long long)rows.rows[i].no,
+                       strcmp(rows.rows[i].state, "over") == 0 ? rows.rows[i].outcome
+                                                               : rows.rows[i].state,
+                       rows.rows[i].started_wall != 0 ? "" : " (not started)");
+    CHECK_TEXT(got.p, want);
+    fr_buf_finish(&got);
+    fr_arena_finish(&arena);
+}
+
+static void cancel(const char *run)
+{
+    char path[60];
+    struct fr_err err = {0};
+
+    snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", run);
+    check_answer(FR_API_POST, path, "{}", 202, NULL);
+    while (!is_over(run) && CHECK_INT(fr_host_turn(host, &err), FR_OK))
+        ;
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* The host admits in the turn behind, and writes in the next. */
+static void settle(void)
+{
+    struct fr_timer *timer = NULL;
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_loop_timer(&loop, nothing, NULL, &timer), FR_OK);
+    for (int i = 0; i < 4; i++) {
+        fr_loop_arm_in(&loop, timer, 0); /* a turn waits for something to happen */
+        CHECK_INT(fr_host_turn(host, &err), FR_OK);
+    }
+    fr_loop_untimer(&loop, &timer);
+}
+
+static void check_why(const char *run, int of_pipeline, int of_home, const char *want)
+{
+    struct fr_queue_limits limits = {of_pipeline, of_home};
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    struct fr_buf got = {0};
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_store_run_find(st, run, &arena, &row, &err), FR_OK);
+    CHECK_INT(fr_queue_why(st, &limits, &row, &got, &err), FR_OK);
+    CHECK_TEXT(got.p != NULL ? got.p : "", want);
+    fr_buf_finish(&got);
+    fr_arena_finish(&arena);
+}
+
+/* Runs of q, one at a time: the larger priority first, then the smaller number. */
+static void test_order(void)
+{
+    submit("q.yaml", 3, "", "running");
+    submit("hooks.yaml", 4, "", "queued");
+    submit("q.yaml", 5, "", "queued");
+    submit("q.yaml", 6, ", \"priority\": 5", "queued");
+    check_row("another pipeline is not held up");
+    submit("p.yaml", 7, "", "running");
+    settle();
+    check_states(3, "3 running, 4 queued (not started), 5 queued (not started), 6 queued (not "
+                    "started), 7 running");
+    check_answer(FR_API_GET, "/api/v1/runs/4/events", NULL, 200, "\"kind\":\"queued\"");
+    check_answer(FR_API_GET, "/api/v1/runs/4/instances", NULL, 200, "\"state\":\"waiting\"");
+    check_answer(FR_API_POST, "/api/v1/runs/4/resume", "{\"abandon\": [\"local\"]}", 400,
+                 "run 4 is queued and holds no node");
+    check_why("4", 1, 0, "waits: 1 of 1 runs of 'q' is active (run 3)");
+    check_row("one ends: the largest priority, then the smallest number");
+    cancel("3");
+    settle();
+    check_states(3, "3 cancelled, 4 queued (not started), 5 queued (not started), 6 running, 7 "
+                    "running");
+    check_row("cancelled while it is queued: no hook either");
+    cancel("4");
+    check_states(4, "4 cancelled (not started), 5 queued (not started), 6 running, 7 running");
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/runs/4/instances", NULL);
+    CHECK(strstr(res.body.p, "\"key\":\"c@control\",\"task\":\"c\"") != NULL);
+    CHECK(strstr(res.body.p, "\"state\":\"ready\"") == NULL);
+    CHECK(strstr(res.body.p, "\"state\":\"skipped\"") != NULL);
+    fr_api_response_finish(&res);
+    check_row("");
+}
+
+/* The host dies while a run is queued: another one finds it so. */
+static void test_queued_over_hosts(void)
+{
+    close_host();
+    open_host();
+    settle();
+    check_states(5, "5 queued (not started), 6 running, 7 running");
+    check_answer(FR_API_POST, "/api/v1/runs/5/resume", "{}", 202, "\"state\":\"queued\"");
+    settle();
+    check_row("a run that nobody drives keeps its place");
+    check_states(5, "5 queued (not started), 6 running, 7 running");
+    check_why("5", 1, 0,
+              "waits: 1 of 1 runs of 'q' is active (run 6); no flowrun looks after run 6: 'flowrun "
+              "resume 6' takes over");
+    check_row("it ends");
+    cancel("6");
+    settle();
+    check_states(5, "5 running, 6 cancelled, 7 running");
+    cancel("5");
+    cancel("7");
+    check_row("");
+}
+
+/* Limits of the home, and a time. */
+static void test_home_limits(void)
+{
+    struct fr_config config = {.limits = {.max_active_runs = 2, .max_queued = 2}};
+    char more[60];
+
+    fr_host_configure(host, &config);
+    submit("p.yaml", 8, "", "running");
+    submit("p.yaml", 9, "", "running");
+    submit("q.yaml", 10, "", "queued");
+    submit("p.yaml", 11, "", "queued");
+    check_why("11", 0, 2, "waits: 2 of 2 runs of this home are active (runs 8, 9)");
+    snprintf(submit_body, sizeof(submit_body), "{\"pipeline\": \"%s/q.yaml\", \"cwd\": \"/\"}",
+             home);
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 409,
+                 "the queue of this home is full: 2 runs wait (limits.max_queued is 2");
+    check_row("the limit is raised");
+    config.limits = (struct fr_limits){.max_active_runs = 3};
+    fr_host_configure(host, &config);
+    settle();
+    check_states(8, "8 running, 9 running, 10 running, 11 queued (not started)");
+    check_row("a new one does not go before one that waits for the slot that got free now");
+    cancel("8");
+    submit("p.yaml", 12, "", "queued");
+    settle();
+    check_states(9, "9 running, 10 running, 11 running, 12 queued (not started)");
+    check_row("no limit, but a time");
+    fr_host_configure(host, &(struct fr_config){0});
+    settle();
+    snprintf(more, sizeof(more), ", \"not_before_wall\": %lld",
+             (long long)fr_sys.wall_ms() + 3600000);
+    submit("p.yaml", 13, more, "queued");
+    settle();
+    check_states(12, "12 running, 13 queued (not started)");
+    real_wall_ms = fr_sys.wall_ms;
+    wall_shift_ms = 3600000;
+    fr_sys.wall_ms = shifted_wall_ms;
+    fr_host_configure(host, &(struct fr_config){0});
+    settle();
+    check_states(12, "12 running, 13 running");
+    fr_sys.wall_ms = real_wall_ms;
+    check_row("");
+}
+
+static void test_queue(void)
+{
+    char path[300];
+    struct fr_err err = {0};
+
+    snprintf(path, sizeof(path), "%s/q.yaml", home);
+    CHECK_INT(fr_file_write(path, limited, sizeof(limited) - 1, 0600, &err), FR_OK);
+    snprintf(path, sizeof(path), "%s/hooks.yaml", home);
+    CHECK_INT(fr_file_write(path, hooks, sizeof(hooks) - 1, 0600, &err), FR_OK);
+    open_host();
+    test_order();
+    test_queued_over_hosts();
+    test_home_limits();
+    close_host();
+    check_sound();
+}
+
 int main(void)
 {
     struct fr_err err = {0};
@@ -385,6 +603,7 @@ int main(void)
     test_etag();
     test_stream();
     test_secret();
+    test_queue();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
 }

@@ -54,6 +54,7 @@ static const char full[] =
     "  token: {command: pass show token}\n"
     "max_parallel: 4\n"
     "timeout: 2h\n"
+    "max_active_runs: 2\n"
     "keep: {days: 3}\n"
     "transport: openssh\n"
     "rendezvous: {port: 4000}\n"

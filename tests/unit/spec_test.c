@@ -15,6 +15,7 @@ static void check_top(const struct fr_spec *spec)
     CHECK_TEXT(spec->sources[1].path, "/w/inv.yaml");
     CHECK_INT(spec->max_parallel, 4);
     CHECK_INT(spec->timeout_ms, 7200000);
+    CHECK_INT(spec->max_active_runs, 2);
     CHECK_INT(spec->rendezvous_port, 4000);
     CHECK(spec->rendezvous_address == NULL);
     CHECK_INT(spec->n_params, 5);

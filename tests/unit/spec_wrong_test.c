@@ -32,6 +32,8 @@ static const struct {
     {"timeouts of a whole run", "time_limit: 5\ntimeout: 0s\ntasks: {a: {run: x}}",
      "p.yaml:1:1: a pipeline has no key 'time_limit'; expected timeout: 30m\n"
      "p.yaml:2:10: timeout is '0s'; expected never or a duration like 10s, above zero"},
+    {"runs at once", "max_active_runs: 0\ntasks: {a: {run: x}}",
+     "p.yaml:1:18: max_active_runs is '0'; expected a whole number from 1 to 100000"},
     {"name", "name: a b\ntasks: {a: {run: x}}",
      "p.yaml:1:7: name is 'a b'; expected letters, digits, '_', '-' and '.', at most 64"},
     {"no tasks", "name: x", "p.yaml:1:1: a pipeline needs the key 'tasks'"},

@@ -1,0 +1,263 @@
+/* Which queued runs start. */
+#include "engine/host/internal.h"
+
+#include <time.h>
+
+enum {
+    AGAIN_MS = 1000, /* between two tries to read the store */
+    LOOK_MS = 60000, /* the wall clock may be set: a time is looked at again so often */
+    NAMED = 8,       /* active runs in a reason */
+};
+
+static bool is_queued(const struct fr_run_row *row)
+{
+    return strcmp(row->state, "queued") == 0;
+}
+
+/* ---- limits ---- */
+
+struct limit {
+    const char *name; /* of the pipeline; NULL: of the home */
+    size_t most;      /* 0: none */
+};
+
+static bool counts(const struct limit *l, const struct fr_run_row *row)
+{
+    return l->name == NULL || strcmp(l->name, row->name) == 0;
+}
+
+static bool is_reached(const struct limit *l, const struct fr_run_rows *active)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; l->most > 0 && i < active->n; i++)
+        n += counts(l, &active->rows[i]);
+    return l->most > 0 && n >= l->most;
+}
+
+/* The limit that keeps a run of that pipeline from starting; most is 0: none does. */
+static struct limit find_limit(const struct fr_run_rows *active, const char *name,
+                               const struct fr_queue_limits *limits)
+{
+    struct limit own = {name, (size_t)limits->pipeline};
+    struct limit home = {NULL, (size_t)limits->home};
+
+    if (is_reached(&own, active))
+        return own;
+    return is_reached(&home, active) ? home : (struct limit){0};
+}
+
+/* Moves the active rows to the front. host NULL: the store alone says which are. */
+static void keep_active(const struct fr_host *host, struct fr_run_rows *rows)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rows->n; i++) {
+        struct fr_run_row row = rows->rows[i];
+        const struct host_run *h = host != NULL ? host_find((struct fr_host *)host, row.id) : NULL;
+
+        if (h != NULL ? fr_run_queued(h->run) : is_queued(&row))
+            continue;
+        rows->rows[i] = rows->rows[n];
+        rows->rows[n++] = row;
+    }
+    rows->n = n;
+}
+
+/* ---- admission ---- */
+
+void queue_changed(struct fr_host *host)
+{
+    host->queue_changed = host->woken = true;
+}
+
+static bool comes_before(const struct fr_run_row *a, const struct fr_run_row *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->no < b->no;
+}
+
+/* The queued run behind last in the order of admission, or the first. */
+static struct host_run *next_queued(const struct fr_host *host, const struct fr_run_row *last)
+{
+    struct host_run *best = NULL;
+
+    for (size_t i = 0; i < host->n; i++) {
+        struct host_run *h = host->runs[i];
+        const struct fr_run_row *row = fr_run_record(h->run);
+
+        if (!fr_run_queued(h->run) || (last != NULL && !comes_before(last, row)))
+            continue;
+        if (best == NULL || comes_before(row, fr_run_record(best->run)))
+            best = h;
+    }
+    return best;
+}
+
+/* Whether its time has come; else the host looks again. */
+static bool is_due(struct fr_host *host, const struct fr_run_row *row)
+{
+    int64_t left = row->not_before_wall - fr_sys.wall_ms();
+    int64_t due = fr_sys.mono_ms() + (left < LOOK_MS ? left : LOOK_MS);
+
+    if (left > 0 && due < host->queue_due_ms)
+        host->queue_due_ms = due;
+    return left <= 0;
+}
+
+/* Admits it if it may start. Its row is then one of active, in the place of a queued one. */
+static enum fr_rc try_admit(struct host_run *h, struct fr_run_rows *active, struct fr_err *err)
+{
+    const struct fr_run_row *row = fr_run_record(h->run);
+    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs,
+                                     h->host->limits.max_active_runs};
+    enum fr_rc rc;
+
+    if (find_limit(active, row->name, &limits).most > 0 || !is_due(h->host, row))
+        return FR_OK;
+    rc = fr_run_admit(h->run, err);
+    if (rc == FR_OK)
+        active->rows[active->n++] = *row;
+    return rc == FR_OK || h->mine ? rc : host_give_up(h, err);
+}
+
+/* The store could not be read: it is tried again. */
+static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
+{
+    if (err->rc == FR_NOMEM)
+        return FR_NOMEM;
+    fr_run_say(h->run, err->msg);
+    h->host->queue_due_ms = fr_sys.mono_ms() + AGAIN_MS;
+    return FR_OK;
+}
+
+enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err)
+{
+    struct host_run *h = next_queued(host, NULL);
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (!host->queue_changed && host->queue_due_ms > fr_sys.mono_ms())
+        return FR_OK;
+    host->queue_changed = false;
+    host->queue_due_ms = INT64_MAX;
+    if (h != NULL && fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK) {
+        rc = look_again(h, err);
+        h = NULL;
+    }
+    keep_active(host, &rows);
+    while (rc == FR_OK && h != NULL) {
+        struct fr_run_row last = *fr_run_record(h->run);
+
+        rc = try_admit(h, &rows, err);
+        h = next_queued(host, &last);
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
+                     struct fr_err *err)
+{
+    struct fr_host *host = arg;
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_queue_limits limits = {spec->max_active_runs, host->limits.max_active_runs};
+    size_t queued = 0;
+    enum fr_rc rc;
+
+    *wait = not_before_wall > fr_sys.wall_ms();
+    if (limits.pipeline == 0 && limits.home == 0 && !*wait)
+        return FR_OK;
+    if ((rc = fr_store_runs_open(host->store, &arena, &rows, err)) == FR_OK) {
+        for (size_t i = 0; i < rows.n; i++)
+            queued += is_queued(&rows.rows[i]);
+        keep_active(host, &rows);
+        /* the slot of a run that ended just now belongs to one that waits */
+        *wait = *wait || find_limit(&rows, spec->name, &limits).most > 0 ||
+                (host->queue_changed && next_queued(host, NULL) != NULL);
+    }
+    if (rc == FR_OK && *wait && host->limits.max_queued > 0 &&
+        queued >= (size_t)host->limits.max_queued)
+        rc = fr_fail(err, FR_BUSY,
+                     "the queue of this home is full: %zu runs wait (limits.max_queued is %d in "
+                     "config.yaml)",
+                     queued, host->limits.max_queued);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* ---- reasons ---- */
+
+static void name_active(const struct limit *l, const struct fr_run_rows *active, uint32_t epoch,
+                        struct fr_buf *out)
+{
+    int64_t left = 0;
+    size_t n = 0;
+
+    for (size_t i = active->n; i-- > 0;) {
+        const struct fr_run_row *row = &active->rows[i];
+
+        if (!counts(l, row))
+            continue;
+        if (n < NAMED)
+            fr_buf_fmt(out, "%s%lld", n > 0 ? ", " : "", (long long)row->no);
+        else if (n == NAMED)
+            fr_buf_text(out, ", …");
+        n++;
+        if (row->host != (int64_t)epoch && left == 0)
+            left = row->no;
+    }
+    fr_buf_text(out, ")");
+    if (left != 0)
+        fr_buf_fmt(out, "; no flowrun looks after run %lld: 'flowrun resume %lld' takes over",
+                   (long long)left, (long long)left);
+}
+
+static void name_time(int64_t wall_ms, struct fr_buf *out)
+{
+    time_t s = (time_t)(wall_ms / 1000);
+    char date[32] = "";
+    struct tm tm;
+
+    if (localtime_r(&s, &tm) != NULL)
+        strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm);
+    fr_buf_fmt(out, "waits until %s", date);
+}
+
+static void name_limit(const struct limit *l, const struct fr_run_rows *active, uint32_t epoch,
+                       struct fr_buf *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < active->n; i++)
+        n += counts(l, &active->rows[i]);
+    fr_buf_fmt(out, "waits: %zu of %zu runs of ", n, l->most);
+    if (l->name != NULL)
+        fr_buf_fmt(out, "'%s'", l->name);
+    else
+        fr_buf_text(out, "this home");
+    fr_buf_fmt(out, " %s active (run%s ", l->most == 1 ? "is" : "are", n == 1 ? "" : "s");
+    name_active(l, active, epoch, out);
+}
+
+enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limits,
+                        const struct fr_run_row *run, struct fr_buf *out, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    uint32_t epoch = 0;
+    struct limit full;
+    enum fr_rc rc = fr_store_runs_open(st, &arena, &rows, err);
+
+    if (rc == FR_OK)
+        rc = fr_store_epoch(st, &epoch, err);
+    keep_active(NULL, &rows);
+    full = find_limit(&rows, run->name, limits);
+    if (rc == FR_OK && full.most > 0)
+        name_limit(&full, &rows, epoch, out);
+    else if (rc == FR_OK && run->not_before_wall > fr_sys.wall_ms())
+        name_time(run->not_before_wall, out);
+    fr_arena_finish(&arena);
+    return rc;
+}

@@ -1,0 +1,27 @@
+/*
+ * Which runs wait, and why.
+ *
+ * A run is active from its start to its end, also while nobody drives it. A home limits its active
+ * runs (config.yaml), a pipeline those of its name. A run that is submitted beyond a limit, or with
+ * a time before which it must not start, is queued: it is checked, staged and committed, and
+ * nothing of it starts. The host admits the queued runs that it drives: the larger priority first,
+ * then in the order of their numbers. A run whose pipeline has no room holds up no other. A run
+ * of a flowrun inside a task is never queued: its task waits for it.
+ */
+#ifndef FR_HOST_QUEUE_H
+#define FR_HOST_QUEUE_H
+
+#include "engine/base/err.h"
+#include "engine/spec/config.h"
+#include "engine/store/store.h"
+
+struct fr_queue_limits { /* max_active_runs; 0: no limit */
+    int pipeline, home;
+};
+
+/* Appends why a queued run waits, from the store alone; nothing when it waits for neither a limit
+ * nor a time. */
+enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limits,
+                        const struct fr_run_row *run, struct fr_buf *out, struct fr_err *err);
+
+#endif

@@ -1,0 +1,206 @@
+#!/bin/bash
+# Runs beyond max_active_runs wait in the queue: one behind the other, the larger priority first; one
+# that nobody follows stays queued; the next host admits what the one before left; a cancel ends it; the
+# limits of the home. usage: queue.sh BUILD
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+export FLOWRUN_LIBEXEC=$build/tasks
+mkdir home
+
+pipeline() { # NAME LIMIT
+    cat > "$1.yaml" <<END2
+name: $1
+$2
+params: {who: {default: x}}
+env: {W: "\${{ env.W }}", WHO: "\${{ params.who }}"}
+tasks:
+  t: {run: "echo \$WHO in >> \$W/order; until test -e \$W/go.\$WHO; do sleep 0.02; done; echo \$WHO out >> \$W/order"}
+on_exit: [{name: hook, run: "echo \$WHO hook >> \$W/hooks"}]
+on_cancel: [{name: cancelled, run: "echo \$WHO hook >> \$W/hooks"}]
+END2
+}
+pipeline p "max_active_runs: 1"
+pipeline free ""
+order() { paste -sd ' ' order; }
+word() { "$flowrun" runs --json | python3 -c 'import json, sys; print(*[d["state"] for d in map(json.loads, sys.stdin) if d["run"] == int(sys.argv[1])])' "$1"; }
+is() { [ "$(word "$1")" = "$2" ]; }
+start() { # NAME WHO [OPTION…]: pid, its output in out.WHO
+    "$flowrun" "$1.yaml" -p who="$2" "${@:3}" > "out.$2" 2>&1 &
+    pid=$!
+}
+
+# ---- two shells: one behind the other; a host, a follower, one more with a larger priority
+start p a
+a=$pid
+until_true 20 is 1 running
+start p b
+b=$pid
+until_true 20 is 2 queued
+start p c --priority 5
+c=$pid
+until_true 20 is 3 queued
+until_true 20 holds out.b "queued"
+has "the follower says why it waits" out.b "run 2 is queued: waits: 1 of 1 runs of 'p' is active (run 1)"
+"$flowrun" status 2 > status
+has "status says it, too" status "of p: queued: waits: 1 of 1 runs of 'p' is active (run 1)"
+has "and that nothing was started" status "started -"
+"$flowrun" p.yaml --priority high > out 2>&1
+same "a priority that is no number" $? 2
+touch go.a go.b go.c
+wait $a
+same "the first" $? 0
+wait $b
+same "the second" $? 0
+wait $c
+same "the third" $? 0
+same "by priority" "$(order)" "a in a out c in c out b in b out"
+
+# ---- the host is killed while a run is queued: the next one admits it
+: > order
+rm go.*
+start free host
+host=$pid
+until_true 20 is 4 running
+start p d
+d=$pid
+until_true 20 is 5 running
+start p e
+e=$pid
+until_true 20 is 6 queued
+kill -9 $host
+wait $host 2> /dev/null
+next_host() { [ "$(sed -n 's/^pid //p' home/host.lock)" != "$host" ]; }
+until_true 20 next_host
+check "still queued" is 6 queued
+touch go.d go.e
+wait $d
+same "the active one" $? 0
+wait $e
+same "the queued one" $? 0
+touch go.host
+"$flowrun" resume 4 > out 2>&1
+same "the run that was left" $? 0
+same "both, in this order" "$(grep -v host order | paste -sd ' ')" "d in d out e in e out"
+
+# ---- a run that nobody looks after is active: it keeps its slot until somebody ends it
+: > order
+rm go.*
+start p f
+f=$pid
+until_true 20 is 7 running
+until_true 20 holds order "f in"
+start p g
+g=$pid
+until_true 20 is 8 queued
+kill -9 $f
+wait $f 2> /dev/null
+until_true 20 eval '"$flowrun" status 8 | grep -q "no flowrun looks after run 7"'
+"$flowrun" status 8 > status
+has "why names what to do" status "no flowrun looks after run 7: 'flowrun resume 7' takes over"
+touch go.f go.g
+"$flowrun" resume 7 > out 2>&1
+same "resumed" $? 0
+wait $g
+same "then the queued one" $? 0
+same "one behind the other" "$(order)" "f in f out g in g out"
+
+# ---- left and cancelled
+: > order
+: > hooks
+rm go.*
+start p h
+h=$pid
+until_true 20 is 9 running
+start p i
+i=$pid
+until_true 20 is 10 queued
+until_true 20 holds out.i "queued"
+kill -HUP $i
+wait $i
+same "the queued one is left" $? 4
+has "it says so" out.i "run 10 stays queued"
+"$flowrun" cancel 10 > out 2>&1
+same "a queued run is cancelled" $? 0
+same "its end" "$(word 10)" cancelled
+start p j
+j=$pid
+until_true 20 is 11 queued
+kill -INT $j
+wait $j
+same "by Ctrl-C" $? 3
+touch go.h
+wait $h
+same "the active one goes on" $? 0
+same "nothing of the cancelled ones ran" "$(paste -sd ' ' order hooks)" "h in h out
+h hook"
+start p k
+k=$pid
+touch go.k
+wait $k
+same "the slot is free" $? 0
+rm go.k
+: > order
+"$flowrun" retry 10 > out 2>&1 &
+pid=$!
+touch go.i
+wait $pid
+same "a cancelled one is tried again" $? 0
+same "with its hooks" "$(tail -n 1 hooks)" "i hook"
+
+# ---- limits of the home
+rm go.*
+printf 'limits: {max_active_runs: 1, max_queued: 1}\n' > home/config.yaml
+start free l
+l=$pid
+until_true 20 is 13 running
+start free m
+m=$pid
+until_true 20 is 14 queued
+"$flowrun" status 14 > status
+has "why" status "waits: 1 of 1 runs of this home is active (run 13)"
+"$flowrun" free.yaml > out 2>&1
+same "the queue is full" $? 5
+has "it says so" out "the queue of this home is full: 1 runs wait (limits.max_queued is 1 in config.yaml)"
+touch go.l go.m
+wait $l
+wait $m
+same "the queued one" $? 0
+# ---- a host that stays reads them again
+"$flowrun" serve > serve 2>&1 &
+serve=$!
+until_true 20 test -S home/host.sock
+start free n
+n=$pid
+until_true 20 is 15 running
+start free o
+o=$pid
+until_true 20 is 16 queued
+printf 'limits: {max_active_runs: none}\n' > home/config.yaml
+kill -HUP $serve
+until_true 20 holds serve "the configuration stays as it was"
+same "still queued" "$(word 16)" queued
+printf 'limits: {max_active_runs: 2}\n' > home/config.yaml
+kill -HUP $serve
+until_true 20 is 16 running
+touch go.n go.o
+wait $n
+wait $o
+same "under a host that stays" $? 0
+kill $serve
+wait $serve
+
+# ---- a flowrun inside a task does not wait for the run that it is of
+printf 'limits: {max_active_runs: 1}\n' > home/config.yaml
+cat > outer.yaml <<'END2'
+name: outer
+env: {W: "${{ env.W }}", H: "${{ env.FLOWRUN_HOME }}", F: "${{ env.F }}"}
+tasks: {nest: {run: "cd $W && touch go.z && FLOWRUN_HOME=$H $F free.yaml -p who=z"}}
+END2
+F=$flowrun timeout 30 "$flowrun" outer.yaml > out 2>&1
+same "a nested flowrun" $? 0
+has "its run was not queued" out "hook@control succeeded"
+printf 'limits: {max_active: 1}\n' > home/config.yaml
+"$flowrun" free.yaml > out 2>&1
+same "a wrong configuration" $? 2
+has "names its place" out "config.yaml:1:10: limits has no key 'max_active'"
+finish
