@@ -134,27 +134,34 @@ static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena
     return read_runs(st, SQL_RUN_BY_ID, arena, rows, err);
 }
 
-enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
-                             struct fr_run_row *out, struct fr_err *err)
+/* text names no run. */
+static enum fr_rc no_run(struct fr_store *st, const char *text, struct fr_arena *arena,
+                         struct fr_err *err)
 {
-    struct fr_run_rows rows, newest;
+    struct fr_run_rows newest;
     enum fr_rc rc = fr_store_runs(st, 1, arena, &newest, err);
 
     if (rc != FR_OK)
         return rc;
     if (newest.n == 0)
         return fr_fail(err, FR_NOTFOUND, "there are no runs in %s", st->home);
-    if (text == NULL) {
-        *out = newest.rows[0];
-        return FR_OK;
-    }
-    if ((rc = matches(st, text, arena, &rows, err)) != FR_OK)
+    return fr_fail(err, FR_NOTFOUND,
+                   "there is no run '%s'; the newest is %lld ('flowrun runs' "
+                   "lists all)",
+                   text, (long long)newest.rows[0].no);
+}
+
+enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
+                             struct fr_run_row *out, struct fr_err *err)
+{
+    struct fr_run_rows rows;
+    enum fr_rc rc = text != NULL ? matches(st, text, arena, &rows, err)
+                                 : fr_store_runs(st, 1, arena, &rows, err);
+
+    if (rc != FR_OK)
         return rc;
     if (rows.n == 0)
-        return fr_fail(err, FR_NOTFOUND,
-                       "there is no run '%s'; the newest is %lld ('flowrun runs' "
-                       "lists all)",
-                       text, (long long)newest.rows[0].no);
+        return no_run(st, text, arena, err);
     if (rows.n > 1)
         return fr_fail(err, FR_USAGE, "'%s' fits %zu runs: give more digits or the run's number",
                        text, rows.n);
