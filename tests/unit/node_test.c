@@ -378,7 +378,7 @@ static void test_sidecar(void)
     struct client c = open_client(17);
     struct fr_str words[3],
         side[] = {FR_STR("/bin/sh"), FR_STR("-c"),
-                  FR_STR("echo side up; touch up; trap 'echo side bye; exit' TERM; "
+                  FR_STR("trap 'echo side bye; exit' TERM; echo side up; touch up; "
                          "while :; do sleep 0.01; done")};
     struct fr_sidecar car = {FR_STR("janitor"), {side, 3}, {NULL, 0}, {"", 0}};
     struct fr_msg m = sh_prepare(words, "while ! test -e up; do sleep 0.01; done; echo main", true);
