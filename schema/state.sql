@@ -199,7 +199,6 @@ ALTER TABLE run ADD COLUMN priority INTEGER NOT NULL DEFAULT 0; -- the larger fi
 ALTER TABLE run ADD COLUMN queued_wall INTEGER NOT NULL DEFAULT 0; -- submitted
 ALTER TABLE run ADD COLUMN not_before_wall INTEGER NOT NULL DEFAULT 0; -- queued until then
 ALTER TABLE run ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0; -- 1: never removed by gc or rm
-ALTER TABLE run ADD COLUMN shell TEXT NOT NULL DEFAULT '';    -- JSON: what its shell gives to tasks on control
 -- What a view shows of a transition (idx -2: the plan has the instance no more). The cause of a row
 -- of the run is its outcome, once known.
 ALTER TABLE event ADD COLUMN stop_cause TEXT NOT NULL DEFAULT '';  -- stopping: why

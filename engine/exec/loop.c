@@ -95,11 +95,6 @@ enum fr_rc fr_loop_turn(struct fr_loop *l, bool wait, struct fr_err *err)
     return l->ops->turn(l->self, wait, err);
 }
 
-struct event_base *fr_loop_base(struct fr_loop *l)
-{
-    return l->ops->base(l->self);
-}
-
 void fr_loop_destroy(struct fr_loop *l)
 {
     if (l == NULL || l->ops == NULL)

@@ -15,7 +15,6 @@
 
 enum fr_loop_what { FR_LOOP_READ = 1, FR_LOOP_WRITE = 2 };
 
-struct event_base;
 struct fr_watch; /* one watched descriptor or signal; the loop's */
 struct fr_timer; /* one timer; the loop's */
 
@@ -79,9 +78,8 @@ struct fr_loop_ops {
     bool (*forget)(void *self, struct fr_work *w);
     /* Makes every call that is due; with wait, first waits until one is. */
     enum fr_rc (*turn)(void *self, bool wait, struct fr_err *err);
-    struct event_base *(*base)(void *self); /* for evhttp; NULL in the simulator */
     struct fr_loop_slow (*slow)(void *self); /* NULL: not measured */
-    void (*destroy)(void *self);            /* all watches and timers must be gone */
+    void (*destroy)(void *self);             /* all watches and timers must be gone */
 };
 
 struct fr_loop {
@@ -112,7 +110,6 @@ enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w);
 bool fr_loop_forget(struct fr_loop *l, struct fr_work *w);
 struct fr_loop_slow fr_loop_slow(struct fr_loop *l);
 enum fr_rc fr_loop_turn(struct fr_loop *l, bool wait, struct fr_err *err);
-struct event_base *fr_loop_base(struct fr_loop *l);
 void fr_loop_destroy(struct fr_loop *l); /* NULL or a zeroed loop is fine; zeroes it */
 
 #endif

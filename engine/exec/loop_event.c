@@ -306,11 +306,6 @@ static struct fr_loop_slow event_slow(void *self)
     return ((struct event_loop *)self)->slow;
 }
 
-static struct event_base *event_the_base(void *self)
-{
-    return ((struct event_loop *)self)->base;
-}
-
 static void event_destroy(void *self)
 {
     struct event_loop *loop = self;
@@ -337,7 +332,6 @@ static const struct fr_loop_ops event_ops = {
     .work = event_work,
     .forget = event_forget,
     .slow = event_slow,
-    .base = event_the_base,
     .destroy = event_destroy,
 };
 

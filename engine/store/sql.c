@@ -7,7 +7,7 @@
 #define RUN_COLUMNS                                                                                \
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
     "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
-    "not_before_wall, pinned, shell, no FROM run "
+    "not_before_wall, pinned, no FROM run "
 
 #define INST_COLUMNS                                                                               \
     "idx, key, task, node, hook, state, attempt_no, attempt, attempt_state, live, go, "            \
@@ -37,10 +37,10 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_ADD] = /* the row has its id: ?1 is not used */
     "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
-    "queued_wall, not_before_wall, pinned, shell) VALUES(?2, "
+    "queued_wall, not_before_wall, pinned) VALUES(?2, "
     "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?)",
+    "?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "

@@ -66,8 +66,7 @@ struct fr_run_row {
     int64_t priority;                     /* the larger first */
     int64_t queued_wall, not_before_wall; /* submitted; not started before */
     int64_t pinned;
-    const char *shell; /* JSON: what its shell gives to tasks on control */
-    int64_t no;        /* in this home, 1 …; set by fr_store_run_add */
+    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
 };
 
 struct fr_run_rows {

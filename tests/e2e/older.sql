@@ -13,7 +13,6 @@ ALTER TABLE run DROP COLUMN priority;
 ALTER TABLE run DROP COLUMN queued_wall;
 ALTER TABLE run DROP COLUMN not_before_wall;
 ALTER TABLE run DROP COLUMN pinned;
-ALTER TABLE run DROP COLUMN shell;
 BEGIN;
 CREATE TABLE attempt1 (
     id          BLOB PRIMARY KEY,

@@ -224,12 +224,6 @@ static enum fr_rc loop_turn(void *self, bool wait, struct fr_err *err)
     return FR_OK;
 }
 
-static struct event_base *loop_base(void *self)
-{
-    (void)self;
-    return NULL;
-}
-
 static void loop_destroy(void *self)
 {
     reap(self);
@@ -249,7 +243,6 @@ enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err)
                                            .post = loop_post,
                                            .withdraw = loop_withdraw,
                                            .turn = loop_turn,
-                                           .base = loop_base,
                                            .destroy = loop_destroy};
     struct sim_loop *l = fr_sys.alloc(sizeof(*l));
 
