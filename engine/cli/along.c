@@ -8,7 +8,6 @@
 #include "engine/store/home.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,8 +154,7 @@ static void on_tick(void *arg)
     fr_loop_arm_in(&a->d->loop, a->tick, TICK_MS);
 }
 
-/* From now on the run is known here. past: it has one that was shown before, or is not asked for.
- */
+/* From now on the run is known here. past: what happened so far is learnt, and not shown. */
 static enum fr_rc begin(struct along *a, const char *id, bool past, struct fr_err *err)
 {
     struct cli_follow_opts fo = {.store = a->st, .run = id, .note = take_note, .arg = a};

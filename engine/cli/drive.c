@@ -71,6 +71,8 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
     d->stop_arg = arg;
     if (stop == NULL && d->stop_timer != NULL)
         fr_loop_arm(&d->loop, d->stop_timer, -1);
+    else if (d->interrupts > 0) /* asked of a host that went before it did so */
+        fr_loop_arm_in(&d->loop, d->stop_timer, 0);
 }
 
 enum cli_exit cli_left(const struct cli_drive *d)

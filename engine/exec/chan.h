@@ -122,7 +122,7 @@ struct fr_chan {
     int64_t unanswered_ms; /* first ping sent since the last byte came; -1: none */
     int64_t pause_ms;      /* the next pause between two tries */
     int64_t offset_ms;
-    bool fenced; /* another flowrun owns the run there: no more connections */
+    bool fenced; /* a newer host was there: no more connections */
     bool was_up; /* was up before: permanent errors are tried again, too */
     bool link_up;
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */

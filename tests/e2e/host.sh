@@ -129,6 +129,28 @@ wait $host
 same "the host's own" $? 0
 same "nothing is left running" "$(left)" ""
 
+# ---- Ctrl-C once in a follower while its host is stopped, then killed: who takes over stops the tasks
+rm -f go
+printf 'name: stops\ntasks: {t: {run: "echo begun; exec sleep 600"}}\n' > stops.yaml
+"$flowrun" many.yaml > first 2>&1 &
+host=$!
+until_true 20 holds first "connected"
+set -m # so that SIGINT is not ignored in the background
+"$flowrun" stops.yaml > second 2>&1 &
+pid=$!
+set +m
+until_true 20 holds second "t@local | begun"
+last=$(no)
+kill -STOP $host
+kill -INT $pid
+until_true 20 holds second "stopping all tasks of run $last"
+kill -9 $host
+wait $pid
+same "the run is cancelled" $? 3
+wait $host 2> /dev/null
+"$flowrun" cancel $((last - 1)) > out 2>&1
+same "the host's own, too" $? 0
+
 # ---- a full disk under the home: a submit is refused, the host lives and goes on
 if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=6m tmpfs small 2> /dev/null; then
     trap 'umount -l "$work/small"; cleanup' EXIT
