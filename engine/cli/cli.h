@@ -200,8 +200,8 @@ struct cli_drive {
     int64_t run_no;
     int interrupts;
     bool stays, reload; /* a host that stays: SIGHUP asks for its configuration */
-    bool stopping; /* stop was called */
-    bool leave;    /* and why */
+    bool stopping;      /* stop was called */
+    bool leave;         /* and why */
     const char *why;
 };
 
@@ -267,6 +267,7 @@ int cli_attach(const struct cli_command *cmd, char **argv);
 int cli_serve(const struct cli_command *cmd, char **argv);
 int cli_retry(const struct cli_command *cmd, char **argv);
 int cli_status(const struct cli_command *cmd, char **argv);
+int cli_queue(const struct cli_command *cmd, char **argv);
 int cli_runs(const struct cli_command *cmd, char **argv);
 int cli_logs(const struct cli_command *cmd, char **argv);
 int cli_cancel(const struct cli_command *cmd, char **argv);

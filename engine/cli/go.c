@@ -5,6 +5,10 @@
  * shown comes from the store and the logs (follow.h), the host's stream only says that there is
  * news. When the host goes, its stream ends: whoever is first to take the home's lock is the next
  * host and goes on with its run, behind what it has shown; the others follow that one.
+ *
+ * A flowrun inside a task of the home is never its host: it would wait for itself. Without a host
+ * it says so once and waits as long as its task lives: whoever resumes a run is the next host, and
+ * it goes on there. It ends when its task is stopped: by the task's timeout, or with its run.
  */
 #include "engine/cli/along.h"
 
@@ -17,9 +21,9 @@
 enum {
     AGAIN_MS = 10,     /* between two tries to be the host or to find it */
     SILENT_MS = 10000, /* the host does not answer so long: somebody has to look at it */
+    ALONE_MS = 1000,   /* one inside a task says after so long that there is no host */
 };
 
-/* A flowrun inside a task of this home is never its host: it would wait for itself. */
 static bool is_nested(const struct cli_drive *d)
 {
     const char *home = getenv("FLOWRUN_HOME_ID");
@@ -71,6 +75,7 @@ static enum fr_rc pause_a_moment(struct cli_drive *d, struct fr_err *err)
 
     if (rc != FR_OK)
         return fr_fail(err, rc, "no memory for a timer");
+    cli_out_flush(d->out);
     fr_loop_arm_in(&d->loop, timer, AGAIN_MS);
     rc = fr_loop_turn(&d->loop, true, err);
     fr_loop_untimer(&d->loop, &timer);
@@ -99,10 +104,21 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
     return cli_fail_issues(&a->answer.issues, &err);
 }
 
+static void say_alone(const struct cli_drive *d)
+{
+    const char *run = getenv("FLOWRUN_RUN");
+
+    cli_show_say(d->show,
+                 "the home %s has no host now, and a flowrun inside a task cannot be it: this one "
+                 "waits until 'flowrun resume %.8s' or another flowrun is the host, or its task is "
+                 "stopped",
+                 d->home.p, run != NULL ? run : "");
+}
+
 enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
 {
     struct along a = {.d = d};
-    bool again = true;
+    bool again = true, said = false;
     enum cli_exit code = CLI_OK;
     int64_t since = fr_sys.mono_ms();
     struct fr_err err = {0};
@@ -114,6 +130,10 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
         code = try_once(d, wish, &a, &again);
         if (again && !begun && a.f != NULL)
             since = fr_sys.mono_ms(); /* it was followed: the host went just now */
+        if (again && d->nested && !said && fr_sys.mono_ms() > since + ALONE_MS) {
+            say_alone(d);
+            said = true;
+        }
         if (again && !d->nested && fr_sys.mono_ms() > since + SILENT_MS) {
             code = along_silent(&a);
             again = false;

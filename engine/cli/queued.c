@@ -1,7 +1,19 @@
+/* Runs that wait in the queue, tasks that wait for a slot, and why. */
 #include "engine/cli/queued.h"
 
+#include "engine/base/json.h"
+#include "engine/base/log.h"
 #include "engine/cli/show.h"
 #include "engine/host/queue.h"
+#include "engine/host/why.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool cli_is_queued(const struct fr_run_row *row)
+{
+    return strcmp(row->state, fr_run_state_name(FR_RUN_QUEUED)) == 0;
+}
 
 enum fr_rc cli_queue_why(struct fr_store *st, const struct fr_run_row *row, struct fr_buf *out,
                          struct fr_err *err)
@@ -20,6 +32,57 @@ enum fr_rc cli_queue_why(struct fr_store *st, const struct fr_run_row *row, stru
     fr_run_stored_finish(&stored);
     fr_config_destroy(config);
     fr_issues_finish(&issues);
+    return rc;
+}
+
+/* Takes the text for a reason. */
+static enum fr_rc keep_reason(struct fr_buf *why, struct fr_arena *arena, const char **reason,
+                              struct fr_err *err)
+{
+    char *text = why->n > 0 && !why->bad ? fr_arena_text(arena, why->p, why->n) : NULL;
+    bool bad = why->bad || (why->n > 0 && text == NULL);
+
+    if (text != NULL)
+        *reason = text;
+    fr_buf_finish(why);
+    *why = (struct fr_buf){0};
+    return bad ? fr_fail(err, FR_NOMEM, "no memory for a reason") : FR_OK;
+}
+
+enum fr_rc cli_queue_reason(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *row,
+                            struct fr_err *err)
+{
+    struct fr_buf why = {0};
+
+    if (cli_queue_why(st, row, &why, err) != FR_OK) {
+        why.n = 0;
+        fr_buf_fmt(&why, "why cannot be said: %s", err->msg);
+    }
+    return keep_reason(&why, arena, &row->reason, err);
+}
+
+enum fr_rc cli_ready_reasons(struct fr_store *st, struct fr_arena *arena,
+                             const struct fr_run_row *run, struct fr_inst_rows *rows,
+                             struct fr_err *err)
+{
+    struct fr_stored stored = {0};
+    struct fr_why why = {0};
+    struct fr_err unread = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (fr_run_stored(fr_store_home(st), run, &stored, &unread) == FR_OK)
+        rc = fr_why_open(&why, st, run->id, stored.plan, rows, err);
+    for (size_t i = 0; stored.plan != NULL && rc == FR_OK && i < rows->n; i++) {
+        struct fr_buf text = {0};
+        struct fr_inst_row *row = &rows->rows[i];
+
+        if (row->reason[0] == '\0')
+            fr_why_ready(&why, row, &text);
+        if (text.n > 0)
+            rc = keep_reason(&text, arena, &row->reason, err);
+    }
+    fr_why_finish(&why);
+    fr_run_stored_finish(&stored);
     return rc;
 }
 
@@ -46,4 +109,96 @@ void cli_say_queued(struct cli_drive *d, struct fr_store *st)
         cli_show_say(d->show, "run %lld is queued: %s", (long long)m->no, why.p);
     fr_buf_finish(&why);
     fr_arena_finish(&arena);
+}
+
+/* ---- queue ---- */
+
+static int in_order(const void *a, const void *b)
+{
+    return fr_queue_before(a, b) ? -1 : 1;
+}
+
+static json_t *queued_json(struct fr_store *st, const struct fr_run_row *r, size_t place)
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(r->id, id);
+    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:b}", "place", (json_int_t)place,
+                     "run", (json_int_t)r->no, "id", id, "pipeline", r->name, "priority",
+                     (json_int_t)r->priority, "queued_ms", (json_int_t)r->queued_wall,
+                     "not_before_ms", (json_int_t)r->not_before_wall, "why_waiting", r->reason,
+                     "driven", cli_is_driven(st, r));
+}
+
+static void print_queue(struct fr_store *st, const struct fr_run_rows *rows, bool json)
+{
+    if (!json && rows->n == 0)
+        fr_print("no run is queued\n");
+    else if (!json)
+        fr_print("%5s  %5s  %-24s  %8s  %-19s  %s\n", "place", "run", "pipeline", "priority",
+                 "queued", "waits for");
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_run_row *r = &rows->rows[i];
+        char date[32];
+
+        if (json) {
+            cli_put_json(queued_json(st, r, i + 1));
+            continue;
+        }
+        cli_date(r->queued_wall, date);
+        fr_print("%5zu  %5lld  %-24s  %8lld  %-19s  %s", i + 1, (long long)r->no, r->name,
+                 (long long)r->priority, date, r->reason);
+        if (!cli_is_driven(st, r))
+            fr_print("%sno flowrun looks after it: 'flowrun resume %lld' lets it start when it may",
+                     r->reason[0] != '\0' ? "; " : "", (long long)r->no);
+        fr_print("\n");
+    }
+}
+
+/* Leaves the queued runs, in the order in which they are admitted. */
+static enum fr_rc keep_queued(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *rows,
+                              struct fr_err *err)
+{
+    size_t n = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < rows->n; i++)
+        if (cli_is_queued(&rows->rows[i]))
+            rows->rows[n++] = rows->rows[i];
+    rows->n = n;
+    if (n > 0)
+        qsort(rows->rows, n, sizeof(*rows->rows), in_order);
+    for (size_t i = 0; rc == FR_OK && i < n; i++)
+        rc = cli_queue_reason(st, arena, &rows->rows[i], err);
+    return rc;
+}
+
+int cli_queue(const struct cli_command *cmd, char **argv)
+{
+    struct cli_list args = {0};
+    bool json = false;
+    const struct cli_opt opts[] = {
+        {"--json", 0, NULL, "one JSON object a run", .flag = &json},
+        {.name = NULL},
+    };
+    struct fr_store *st = NULL;
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 0, 0, &err);
+    if (rc == FR_OK)
+        rc = cli_store_read(&st, &err);
+    if (rc == FR_OK)
+        rc = fr_store_runs_open(st, &arena, &rows, &err);
+    if (rc == FR_OK)
+        rc = keep_queued(st, &arena, &rows, &err);
+    if (rc == FR_OK)
+        print_queue(st, &rows, json);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
 }

@@ -31,16 +31,11 @@ bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row)
            row->host == (int64_t)epoch && fr_home_leader(fr_store_home(st), &host, NULL) == FR_OK;
 }
 
-static bool is_queued(const struct fr_run_row *row)
-{
-    return strcmp(row->state, fr_run_state_name(FR_RUN_QUEUED)) == 0;
-}
-
 const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row)
 {
     if (strcmp(row->state, "over") == 0)
         return row->outcome;
-    if (is_queued(row))
+    if (cli_is_queued(row))
         return row->state;
     return cli_is_driven(st, row) ? row->state : "left";
 }
@@ -111,6 +106,9 @@ int cli_runs(const struct cli_command *cmd, char **argv)
         rc = cli_store_read(&st, &err);
     if (rc == FR_OK)
         rc = fr_store_runs(st, (size_t)n, &arena, &rows, &err);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if (cli_is_queued(&rows.rows[i]))
+            rc = cli_queue_reason(st, &arena, &rows.rows[i], &err);
     if (rc == FR_OK)
         print_runs(st, &rows, json);
     fr_arena_finish(&arena);
@@ -254,7 +252,7 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
     if (!source.bad)
         fr_print("%s, started %s, time %s\n", source.n > 0 ? source.p : "", date, time);
     fr_buf_finish(&source);
-    if (is_queued(run) && !cli_is_driven(st, run))
+    if (cli_is_queued(run) && !cli_is_driven(st, run))
         fr_print("no flowrun looks after it; 'flowrun resume %lld' lets it start when it may\n",
                  (long long)run->no);
     if (strcmp(word, "left") == 0)
@@ -269,21 +267,6 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
         fr_print("\n'flowrun logs %lld' shows the output, 'flowrun retry %lld' runs again what "
                  "failed\n",
                  (long long)run->no, (long long)run->no);
-}
-
-/* The reason of a queued run is not stored. */
-static enum fr_rc add_why(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *run,
-                          struct fr_err *err)
-{
-    struct fr_buf why = {0};
-    enum fr_rc rc = cli_queue_why(st, run, &why, err);
-
-    if (rc == FR_OK && why.n > 0)
-        run->reason = fr_arena_text(arena, why.p, why.n);
-    if (rc == FR_OK && (why.bad || run->reason == NULL))
-        rc = fr_fail(err, FR_NOMEM, "no memory for a reason");
-    fr_buf_finish(&why);
-    return rc;
 }
 
 int cli_status(const struct cli_command *cmd, char **argv)
@@ -313,8 +296,10 @@ int cli_status(const struct cli_command *cmd, char **argv)
         rc = fr_store_insts(st, run.id, &arena, &rows, &err);
     if (rc == FR_OK)
         rc = fr_store_outputs(st, run.id, &arena, &outs, &err);
-    if (rc == FR_OK && is_queued(&run))
-        rc = add_why(st, &arena, &run, &err);
+    if (rc == FR_OK && cli_is_queued(&run))
+        rc = cli_queue_reason(st, &arena, &run, &err);
+    if (rc == FR_OK && cli_is_driven(st, &run))
+        rc = cli_ready_reasons(st, &arena, &run, &rows, &err);
     if (rc == FR_OK && failed)
         keep_failed(&rows);
     if (rc == FR_OK && json)

@@ -29,6 +29,11 @@ static const struct cli_command commands[] = {
      cli_retry, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},
+    {"queue", "", "list the queued runs in the order in which they start, and what each waits for",
+     "A run beyond max_active_runs, of its pipeline or of this home (limits: in config.yaml), is\n"
+     "queued. The larger --priority starts first, then the smaller number. A run whose pipeline\n"
+     "has no room holds up no other.\n",
+     cli_queue, false},
     {"logs", "[RUN] [TASK]", "show the output of a run's tasks, merged by time",
      "TASK is a task's name, or task@node for one of its instances. With --follow it ends when\n"
      "the run does, or says that no flowrun looks after it.\n",

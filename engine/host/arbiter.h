@@ -15,10 +15,9 @@
 
 #include "engine/sched/sched.h"
 
-struct fr_claim {   /* of one run on the machine */
-    uint32_t slots; /* of the machine, as the run's inventory says */
-    int priority;
-    int64_t no; /* of the run */
+struct fr_claim {         /* of one run on the machine */
+    uint32_t slots;       /* of the machine, as the run's inventory says */
+    int64_t priority, no; /* of the run */
     struct fr_demand demand;
     uint32_t lent;  /* out: slots that the run may use */
     bool contended; /* out: another run waits for slots */

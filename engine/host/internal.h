@@ -11,6 +11,7 @@
  *   queue.c     which queued runs start
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
+ *   why.c       what a ready instance waits for
  */
 #ifndef FR_HOST_INTERNAL_H
 #define FR_HOST_INTERNAL_H

@@ -71,7 +71,7 @@ void queue_changed(struct fr_host *host)
     host->queue_changed = host->woken = true;
 }
 
-static bool comes_before(const struct fr_run_row *a, const struct fr_run_row *b)
+bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b)
 {
     return a->priority != b->priority ? a->priority > b->priority : a->no < b->no;
 }
@@ -85,9 +85,9 @@ static struct host_run *next_queued(const struct fr_host *host, const struct fr_
         struct host_run *h = host->runs[i];
         const struct fr_run_row *row = fr_run_record(h->run);
 
-        if (!fr_run_queued(h->run) || (last != NULL && !comes_before(last, row)))
+        if (!fr_run_queued(h->run) || (last != NULL && !fr_queue_before(last, row)))
             continue;
-        if (best == NULL || comes_before(row, fr_run_record(best->run)))
+        if (best == NULL || fr_queue_before(row, fr_run_record(best->run)))
             best = h;
     }
     return best;
@@ -189,6 +189,22 @@ enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_w
 
 /* ---- reasons ---- */
 
+enum { DAY_MS = 24 * 3600 * 1000 };
+
+/* "02:00", or with its date where that is not the last day. */
+static void name_time(int64_t wall_ms, struct fr_buf *out)
+{
+    int64_t past = fr_sys.wall_ms() - wall_ms;
+    time_t s = (time_t)(wall_ms / 1000);
+    char text[32] = "";
+    struct tm tm;
+
+    if (localtime_r(&s, &tm) != NULL)
+        strftime(text, sizeof(text), past >= 0 && past < DAY_MS ? "%H:%M" : "%Y-%m-%d %H:%M", &tm);
+    fr_buf_text(out, text);
+}
+
+/* The runs that a limit counts, and what to do about one that nobody drives. */
 static void name_active(const struct limit *l, const struct fr_run_rows *active, uint32_t epoch,
                         struct fr_buf *out)
 {
@@ -200,29 +216,20 @@ static void name_active(const struct limit *l, const struct fr_run_rows *active,
 
         if (!counts(l, row))
             continue;
-        if (n < NAMED)
-            fr_buf_fmt(out, "%s%lld", n > 0 ? ", " : "", (long long)row->no);
-        else if (n == NAMED)
+        if (n < NAMED) {
+            fr_buf_fmt(out, "%srun %lld of %s since ", n > 0 ? ", " : "", (long long)row->no,
+                       row->name);
+            name_time(row->started_wall, out);
+        } else if (n == NAMED) {
             fr_buf_text(out, ", …");
+        }
         n++;
         if (row->host != (int64_t)epoch && left == 0)
             left = row->no;
     }
-    fr_buf_text(out, ")");
     if (left != 0)
         fr_buf_fmt(out, "; no flowrun looks after run %lld: 'flowrun resume %lld' takes over",
                    (long long)left, (long long)left);
-}
-
-static void name_time(int64_t wall_ms, struct fr_buf *out)
-{
-    time_t s = (time_t)(wall_ms / 1000);
-    char date[32] = "";
-    struct tm tm;
-
-    if (localtime_r(&s, &tm) != NULL)
-        strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm);
-    fr_buf_fmt(out, "waits until %s", date);
 }
 
 static void name_limit(const struct limit *l, const struct fr_run_rows *active, uint32_t epoch,
@@ -232,12 +239,7 @@ static void name_limit(const struct limit *l, const struct fr_run_rows *active, 
 
     for (size_t i = 0; i < active->n; i++)
         n += counts(l, &active->rows[i]);
-    fr_buf_fmt(out, "waits: %zu of %zu runs of ", n, l->most);
-    if (l->name != NULL)
-        fr_buf_fmt(out, "'%s'", l->name);
-    else
-        fr_buf_text(out, "this home");
-    fr_buf_fmt(out, " %s active (run%s ", l->most == 1 ? "is" : "are", n == 1 ? "" : "s");
+    fr_buf_fmt(out, "%smax_active_runs %zu of %zu: ", l->name != NULL ? "" : "limits.", n, l->most);
     name_active(l, active, epoch, out);
 }
 
@@ -254,10 +256,12 @@ enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limit
         rc = fr_store_epoch(st, &epoch, err);
     keep_active(NULL, &rows);
     full = find_limit(&rows, run->name, limits);
-    if (rc == FR_OK && full.most > 0)
+    if (rc == FR_OK && full.most > 0) {
         name_limit(&full, &rows, epoch, out);
-    else if (rc == FR_OK && run->not_before_wall > fr_sys.wall_ms())
+    } else if (rc == FR_OK && run->not_before_wall > fr_sys.wall_ms()) {
+        fr_buf_text(out, "not before ");
         name_time(run->not_before_wall, out);
+    }
     fr_arena_finish(&arena);
     return rc;
 }

@@ -19,8 +19,12 @@ struct fr_queue_limits { /* max_active_runs; 0: no limit */
     int pipeline, home;
 };
 
-/* Appends why a queued run waits, from the store alone; nothing when it waits for neither a limit
- * nor a time. */
+/* Whether run a is admitted before b, both queued. */
+bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b);
+
+/* Appends why a queued run waits, from the store alone: the limit and the runs that fill it
+ * ("max_active_runs 1 of 1: run 41 of deepseek-lora since 02:00"), or the time; nothing when it
+ * waits for neither. */
 enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limits,
                         const struct fr_run_row *run, struct fr_buf *out, struct fr_err *err);
 

@@ -122,6 +122,7 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, stru
             continue;
         }
         claims[i] = (struct fr_claim){.slots = fr_run_plan(u->run->run)->nodes[u->node].slots,
+                                      .priority = fr_run_record(u->run->run)->priority,
                                       .no = fr_run_no(u->run->run),
                                       .demand = u->run->places[u->node].demand};
     }

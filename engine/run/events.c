@@ -60,7 +60,7 @@ static void on_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_even
     struct fr_event up = {.kind = FR_EV_NODE_UP, .node = n};
     bool changed = !node->known || !fr_id_eq(node->home_id, ev->up.home);
 
-    node->up = node->dirty = true;
+    node->up = node->dirty = run->nodes_changed = true;
     node->refused = false;
     node->down_wall = 0;
     node->reason[0] = '\0';
@@ -131,7 +131,7 @@ static void on_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_ev
     say(node->reason, ev->err.msg, strlen(ev->err.msg));
     if (node->down_wall == 0) {
         node->down_wall = fr_sys.wall_ms();
-        node->dirty = true;
+        node->dirty = run->nodes_changed = true;
     }
     if (ev->down.retry_ms < 0) {
         down.kind = FR_EV_NODE_REFUSED;

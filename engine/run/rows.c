@@ -466,6 +466,7 @@ static void show_change(struct fr_run *run, const struct run_change *c)
 void run_show(struct fr_run *run)
 {
     run->n_done = 0;
+    run->nodes_changed = false;
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
     for (size_t i = 0; i < run->n_changes; i++)

@@ -215,10 +215,11 @@ static int64_t commit_delay_ms(const struct fr_run *run)
 }
 
 /* That a node may forget an attempt waits for other rows: where it is not written, it is asked of
- * the node again. Behind the end there are no others. */
+ * the node again. Behind the end there are no others. What a node is known by is written at once:
+ * status says from it what an instance waits for. */
 static bool has_rows(const struct fr_run *run)
 {
-    return run->acts.n > 0 || (run->over && run->n_done > 0);
+    return run->acts.n > 0 || run->nodes_changed || (run->over && run->n_done > 0);
 }
 
 static void renew_leases(struct fr_run *run)

@@ -179,6 +179,7 @@ struct fr_run {
     struct fr_attempt_row *changed_attempts; /* to be written, one row an attempt; fr_sys */
     size_t n_changed_attempts, cap_changed_attempts;
 
+    bool nodes_changed; /* a node is dirty */
     bool queued;        /* waits for fr_run_admit() */
     bool secrets_ready; /* a secret's command has answered */
     bool hashing;       /* a start waits for the hash of what it ships */

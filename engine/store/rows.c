@@ -6,7 +6,7 @@ static const struct fr_sql_row insts = {"itttttidtiiiitittiiiii", sizeof(struct 
                                         SQL_INST_PUT, 22};
 static const struct fr_sql_row attempts = {"diiitidtttittitiiii", sizeof(struct fr_attempt_row),
                                            SQL_ATTEMPT_PUT, 19};
-static const struct fr_sql_row held = {"dddi", sizeof(struct fr_held_row), SQL_ATTEMPT_PUT, 0};
+static const struct fr_sql_row held = {"dddiitt", sizeof(struct fr_held_row), SQL_ATTEMPT_PUT, 0};
 static const struct fr_sql_row outputs = {"itt", sizeof(struct fr_output_row), SQL_OUTPUT_PUT, 3};
 static const struct fr_sql_row nodes = {"tdttii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
 static const struct fr_sql_row files = {"ttii", sizeof(struct fr_file_row), SQL_FILE_PUT, 4};

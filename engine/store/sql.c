@@ -90,10 +90,11 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_ATTEMPT_PUT] = "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
                         "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_ATTEMPT_HELD] =
-        "SELECT a.run, a.id, a.home_id, a.slots FROM run r INDEXED BY run_open "
+        "SELECT a.run, a.id, a.home_id, a.slots, r.no, i.key, i.state FROM run r "
+        "INDEXED BY run_open "
         "JOIN instance i ON i.run = r.id JOIN attempt a ON a.run = i.run AND a.idx = i.idx AND "
         "a.no = i.attempt_no AND a.id = i.attempt WHERE r.state <> 'over' AND "
-        "r.state <> 'removed' AND i.live <> 0 AND a.home_id IS NOT NULL",
+        "r.state <> 'removed' AND i.live <> 0 AND a.home_id IS NOT NULL ORDER BY r.no, i.idx",
     [SQL_ATTEMPT_DONE] =
         "UPDATE attempt SET done = 1 WHERE run = ? AND idx = ? AND no = ? AND id = ?",
     [SQL_ATTEMPT_CLEAR] = "DELETE FROM attempt WHERE run = ?",

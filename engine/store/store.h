@@ -163,6 +163,9 @@ enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
 struct fr_held_row {
     struct fr_id run, attempt, home; /* home: of its node */
     int64_t slots;
+    int64_t no;      /* of the run */
+    const char *key; /* of the instance */
+    const char *state;
 };
 struct fr_held_rows {
     struct fr_held_row *rows;

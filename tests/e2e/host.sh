@@ -105,6 +105,30 @@ same "a nested flowrun on the node whose one slot its task has" $? 0
 has "it runs in that slot" out "t@n1 | from inside"
 same "all are runs of the home" "$("$flowrun" runs | grep -cE '(inner|outer) .*succeeded')" 4
 
+# ---- the host is killed below a flowrun inside a task: that one says once that it waits
+cat > outer.yaml <<'END'
+name: outer
+env: {W: "${{ env.W }}", H: "${{ env.FLOWRUN_HOME }}", F: "${{ env.F }}"}
+tasks: {nest: {run: "cd $W && FLOWRUN_HOME=$H $F inner.yaml"}}
+END
+printf 'name: inner\nenv: {W: "${{ env.W }}"}\ntasks: {t: {run: "touch $W/inner; until test -e $W/go; do sleep 0.05; done; echo from inside"}}\n' > inner.yaml
+rm -f go
+F=$flowrun "$flowrun" outer.yaml > out 2>&1 &
+pid=$!
+until_true 20 test -e inner
+kill -9 $pid
+wait $pid 2> /dev/null
+alone="has no host now, and a flowrun inside a task cannot be it"
+until_true 20 grep -rqsF "$alone" "$FLOWRUN_HOME/nodes"
+touch go
+outer=$("$flowrun" runs --json | sed -nE 's/.*"run":([0-9]+).*"pipeline":"outer".*/\1/p' | head -1)
+"$flowrun" resume "$outer" > out 2>&1
+same "resumed with the flowrun inside" $? 0
+has "which has waited" out "nest@local | "
+has "and went on with its run" out "t@local | from inside"
+same "said once" "$("$flowrun" logs "$outer" | grep -cF "$alone")" 1
+rm go
+
 # ---- a run that nobody follows any more
 rm -f go
 "$flowrun" many.yaml > first 2>&1 &

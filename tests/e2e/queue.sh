@@ -40,9 +40,20 @@ start p c --priority 5
 c=$pid
 until_true 20 is 3 queued
 until_true 20 holds out.b "queued"
-has "the follower says why it waits" out.b "run 2 is queued: waits: 1 of 1 runs of 'p' is active (run 1)"
+has "the follower says why it waits" out.b "run 2 is queued: max_active_runs 1 of 1: run 1 of p since "
 "$flowrun" status 2 > status
-has "status says it, too" status "of p: queued: waits: 1 of 1 runs of 'p' is active (run 1)"
+has "status says it, too" status "of p: queued: max_active_runs 1 of 1: run 1 of p since "
+"$flowrun" runs > runs
+same "runs, too" "$(grep -c "queued .*max_active_runs 1 of 1: run 1 of p since" runs)" 2
+"$flowrun" queue > queue
+same "the queue, in the order in which they start" "$(sed 1d queue | awk '{print $1 ":" $2}' | paste -sd ' ')" "1:3 2:2"
+has "with the reason" queue "max_active_runs 1 of 1: run 1 of p since "
+check "the queue as JSON" "$flowrun" queue --json > queue.json
+check "has the same" python3 -c '
+import json
+rows = [json.loads(l) for l in open("queue.json")]
+assert [(r["place"], r["run"], r["priority"]) for r in rows] == [(1, 3, 5), (2, 2, 0)], rows
+assert all(r["why_waiting"].startswith("max_active_runs 1 of 1: run 1 of p since ") and r["driven"] for r in rows), rows'
 has "and that nothing was started" status "started -"
 "$flowrun" p.yaml --priority high > out 2>&1
 same "a priority that is no number" $? 2
@@ -157,7 +168,7 @@ start free m
 m=$pid
 until_true 20 is 14 queued
 "$flowrun" status 14 > status
-has "why" status "waits: 1 of 1 runs of this home is active (run 13)"
+has "why" status "limits.max_active_runs 1 of 1: run 13 of free since "
 "$flowrun" free.yaml > out 2>&1
 same "the queue is full" $? 5
 has "it says so" out "the queue of this home is full: 1 runs wait (limits.max_queued is 1 in config.yaml)"
@@ -199,6 +210,43 @@ END2
 F=$flowrun timeout 30 "$flowrun" outer.yaml > out 2>&1
 same "a nested flowrun" $? 0
 has "its run was not queued" out "hook@control succeeded"
+rm home/config.yaml
+"$flowrun" queue > queue
+same "an empty queue" "$(cat queue)" "no run is queued"
+
+# ---- priority also decides who gets a slot, and status names who has it
+: > order
+cat > slots.yaml <<'END2'
+name: slots
+params: {who: {default: x}}
+nodes: [{name: n1, executor: local, slots: 1}]
+env: {W: "${{ env.W }}", WHO: "${{ params.who }}"}
+tasks:
+  a: {run: "echo $WHO >> $W/order; until test -e $W/go.$WHO; do sleep 0.02; done"}
+  b: {run: "echo $WHO >> $W/order"}
+END2
+rm -f go.*
+ids() { "$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+start slots low
+low=$pid
+until_true 20 holds order low
+first=$(ids)
+start slots next
+next=$pid
+until_true 20 is $((first + 1)) running
+start slots high --priority 3
+high=$pid
+until_true 20 is $((first + 2)) running
+waits() { "$flowrun" status $((first + 2)) | grep -F "waits for slots of n1, 1 of 1: a@n1 of run $first"; }
+until_true 20 waits
+touch go.low go.next go.high
+wait $low
+same "the first run" $? 0
+wait $next
+same "the second" $? 0
+wait $high
+same "the one with a priority" $? 0
+same "it has all slots before those that came earlier" "$(sed -n 1,3p order | paste -sd ' ')" "low high high"
 printf 'limits: {max_active: 1}\n' > home/config.yaml
 "$flowrun" free.yaml > out 2>&1
 same "a wrong configuration" $? 2

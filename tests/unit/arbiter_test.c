@@ -12,8 +12,14 @@ struct row {
 };
 
 /* slots, priority, no, {slots, used, single, gang, since, since of the gang, gang first} */
-#define CLAIM(s, p, no, u, w, since) {s, p, no, {0, u, w, 0, since, 0, false}, 0, false}
-#define GANG(s, p, no, u, g, since) {s, p, no, {0, u, 0, g, 0, since, false}, 0, false}
+#define CLAIM(s, p, no, u, w, since)                                                               \
+    {                                                                                              \
+        s, p, no, {0, u, w, 0, since, 0, false}, 0, false                                          \
+    }
+#define GANG(s, p, no, u, g, since)                                                                \
+    {                                                                                              \
+        s, p, no, {0, u, 0, g, 0, since, false}, 0, false                                          \
+    }
 
 static const struct row rows[] = {
     {"alone it has the whole machine", {CLAIM(8, 0, 1, 0, 0, 0)}, "8"},
@@ -25,10 +31,23 @@ static const struct row rows[] = {
      {CLAIM(1, 0, 2, 0, 1, 5), CLAIM(1, 0, 1, 0, 1, 5)},
      "0 1!"},
     {"priority before waiting", {CLAIM(1, 0, 1, 0, 1, 1), CLAIM(1, 5, 2, 0, 1, 9)}, "0 1!"},
+    {"priority of three, whatever their numbers",
+     {CLAIM(2, 1, 1, 0, 1, 1), CLAIM(2, 9, 2, 0, 1, 8), CLAIM(2, 5, 3, 0, 1, 9)},
+     "0 1! 1!"},
+    {"a gang of higher priority collects before a task that waits longer",
+     {CLAIM(2, 0, 1, 0, 2, 1), GANG(2, 1, 2, 0, 2, 9)},
+     "0 2!"},
+    {"a task of higher priority goes before a gang that collects",
+     {GANG(2, 0, 1, 0, 2, 1), CLAIM(2, 1, 2, 0, 1, 9)},
+     "1 1!"},
+    {"two gangs, in the order of waiting within one priority",
+     {GANG(4, 3, 1, 0, 3, 5), GANG(4, 3, 2, 0, 3, 4), GANG(4, 0, 3, 0, 1, 1)},
+     "1! 3! 0!"},
+    {"a priority takes nothing from who runs already",
+     {CLAIM(1, 0, 1, 1, 1, 1), CLAIM(1, 1 << 30, 2, 0, 1, 2)},
+     "1! 0!"},
     {"what is in use stays", {CLAIM(2, 0, 1, 2, 0, 0), CLAIM(2, 9, 2, 0, 2, 1)}, "2! 0"},
-    {"above the capacity it drains",
-     {CLAIM(2, 0, 1, 3, 0, 0), CLAIM(2, 0, 2, 1, 1, 1)},
-     "3! 1"},
+    {"above the capacity it drains", {CLAIM(2, 0, 1, 3, 0, 0), CLAIM(2, 0, 2, 1, 1, 1)}, "3! 1"},
     {"the smaller number counts", {CLAIM(8, 0, 1, 0, 8, 1), CLAIM(3, 0, 2, 0, 0, 0)}, "3 0!"},
     {"a gang collects against those behind it",
      {GANG(4, 0, 1, 0, 4, 1), CLAIM(4, 0, 2, 2, 2, 2)},
@@ -45,7 +64,8 @@ static const struct row rows[] = {
     {"… until the gang has all of it",
      {{4, 0, 1, {0, 0, 2, 2, 1, 3, true}, 0, false}, CLAIM(4, 0, 2, 1, 1, 5)},
      "3! 1!"},
-    {"three runs", {CLAIM(3, 0, 1, 1, 1, 3), CLAIM(3, 0, 2, 1, 1, 2), CLAIM(3, 0, 3, 0, 1, 1)},
+    {"three runs",
+     {CLAIM(3, 0, 1, 1, 1, 3), CLAIM(3, 0, 2, 1, 1, 2), CLAIM(3, 0, 3, 0, 1, 1)},
      "1! 1! 1!"},
     {"no slots at all", {CLAIM(1, 0, 1, 1, 0, 0), CLAIM(1, 0, 2, 0, 0, 0)}, "1 0"},
 };
