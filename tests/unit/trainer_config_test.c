@@ -171,7 +171,7 @@ static const struct {
     {"int 1e3", {"--max_steps", "1e3"}, "--max_steps 1e3: expected an integer"},
     {"no value", {"--max_steps"}, "--max_steps needs a value"},
     {"no flag", {"max_steps"}, "flags begin with --"},
-    {"choice", {"--save_strategy", "best"}, "expected one of no, steps, epoch"},
+    {"choice", {"--save_strategy", "worst"}, "expected one of no, steps, epoch, best"},
     {"boolean", {"--bf16=maybe"}, "expected true or false"},
     {"both", {"--bf16", "--fp16"}, "exclude each other"},
     {"rank", {"--lora_rank", "0"}, "--lora_rank 0: expected"},

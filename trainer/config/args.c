@@ -12,8 +12,11 @@
 
 void tr_args_init(struct tr_args *a)
 {
-    *a = (struct tr_args){.max_samples = -1, .data_seed = -1, .preprocessing_num_workers = -1,
-                          .save_total_limit = -1};
+    *a = (struct tr_args){.max_samples = -1,
+                          .data_seed = -1,
+                          .preprocessing_num_workers = -1,
+                          .save_total_limit = -1,
+                          .early_stopping_steps = -1};
     for (size_t i = 0; i < tr_arg_count; i++)
         if (tr_arg_table[i].def != NULL)
             (void)tr_arg_set(a, &tr_arg_table[i], tr_arg_table[i].def, NULL);
@@ -69,7 +72,8 @@ static enum fr_rc take_flag(struct tr_args *a, int argc, const char *const *argv
     size_t n = eq != NULL ? (size_t)(eq - word) : strlen(word);
     const struct tr_arg *arg = tr_arg_find(word, n);
     if (arg == NULL && n > 3 && (strncmp(word, "no_", 3) == 0 || strncmp(word, "no-", 3) == 0) &&
-        eq == NULL && (arg = tr_arg_find(word + 3, n - 3)) != NULL && arg->kind == TR_ARG_BOOL) {
+        eq == NULL && (arg = tr_arg_find(word + 3, n - 3)) != NULL &&
+        (arg->kind == TR_ARG_BOOL || arg->kind == TR_ARG_MAYBE)) {
         (*i)++;
         return tr_arg_set(a, arg, "false", err);
     }
@@ -157,6 +161,25 @@ static bool has_suffix(const char *s, const char *suffix)
     return n > k && strcmp(s + n - k, suffix) == 0;
 }
 
+/* Defaults that follow from other flags. */
+static void fill_in(struct tr_args *a)
+{
+    const char *metric;
+
+    if (a->lora_alpha == 0)
+        a->lora_alpha = 2 * (double)a->lora_rank;
+    a->do_eval = a->do_eval || a->eval_strategy != TR_STRATEGY_NO;
+    if (a->eval_steps == 0)
+        a->eval_steps = a->logging_steps;
+    if (a->metric_for_best_model == NULL && a->load_best_model_at_end)
+        a->metric_for_best_model = "loss";
+    metric = a->metric_for_best_model;
+    if (metric != NULL && a->greater_is_better == TR_MAYBE_UNSET)
+        a->greater_is_better = strcmp(metric, "loss") == 0 || has_suffix(metric, "loss")
+                                   ? TR_MAYBE_FALSE
+                                   : TR_MAYBE_TRUE;
+}
+
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err)
 {
@@ -171,8 +194,7 @@ enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, st
         for (int i = 0; rc == FR_OK && i < argc;)
             rc = take_flag(a, argc, argv, &i, notes, err);
     if (rc == FR_OK) {
-        if (a->lora_alpha == 0)
-            a->lora_alpha = 2 * (double)a->lora_rank;
+        fill_in(a);
         rc = tr_args_check(a, err);
     }
     if (rc != FR_OK)
@@ -191,8 +213,8 @@ void tr_args_help(struct fr_buf *out)
         fr_buf_fmt(out, "  --%-31s %s", arg->name, arg->help);
         for (size_t k = 0; arg->kind == TR_ARG_CHOICE && arg->choices[k] != NULL; k++)
             fr_buf_fmt(out, "%s%s", k > 0 ? ", " : ": ", arg->choices[k]);
-        fr_buf_fmt(out, "%s%s%s\n", arg->def != NULL ? " [" : "",
-                   arg->def != NULL ? arg->def : "", arg->def != NULL ? "]" : "");
+        fr_buf_fmt(out, "%s%s%s\n", arg->def != NULL ? " [" : "", arg->def != NULL ? arg->def : "",
+                   arg->def != NULL ? "]" : "");
     }
 }
 
@@ -211,6 +233,9 @@ static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
     case TR_ARG_CHOICE:
         memcpy(&choice, at, sizeof(choice));
         return json_string(arg->choices[choice]);
+    case TR_ARG_MAYBE:
+        memcpy(&choice, at, sizeof(choice));
+        return choice == TR_MAYBE_UNSET ? json_null() : json_boolean(choice == TR_MAYBE_TRUE);
     case TR_ARG_TEXT:
         text = *(const char *const *)(const void *)at;
         return text != NULL ? json_string(text) : json_null();

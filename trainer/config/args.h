@@ -14,13 +14,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH };
+enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH, TR_STRATEGY_BEST };
+enum tr_maybe { TR_MAYBE_UNSET, TR_MAYBE_FALSE, TR_MAYBE_TRUE };
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
 enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD };
 enum tr_lr_type {
-    TR_LR_LINEAR, TR_LR_COSINE, TR_LR_COSINE_RESTARTS, TR_LR_POLYNOMIAL, TR_LR_CONSTANT,
-    TR_LR_CONSTANT_WARMUP, TR_LR_INVERSE_SQRT, TR_LR_COSINE_MIN, TR_LR_WSD
+    TR_LR_LINEAR,
+    TR_LR_COSINE,
+    TR_LR_COSINE_RESTARTS,
+    TR_LR_POLYNOMIAL,
+    TR_LR_CONSTANT,
+    TR_LR_CONSTANT_WARMUP,
+    TR_LR_INVERSE_SQRT,
+    TR_LR_COSINE_MIN,
+    TR_LR_WSD
 };
 
 /* Text fields are NULL when not given; they live in arena. */
@@ -28,13 +36,13 @@ struct tr_args {
     struct fr_arena arena;
 
     /* model and adapter */
-    const char *stage;               /* "sft" */
+    const char *stage; /* "sft" */
     bool do_train;
     const char *model_name_or_path, *adapter_name_or_path;
-    const char *finetuning_type;     /* "lora" */
-    const char *lora_target;         /* comma list of name suffixes, or "all" */
+    const char *finetuning_type; /* "lora" */
+    const char *lora_target;     /* comma list of name suffixes, or "all" */
     int64_t lora_rank;
-    double lora_alpha;               /* 0: 2*lora_rank, filled in by tr_args_read */
+    double lora_alpha; /* 0: 2*lora_rank, filled in by tr_args_read */
     double lora_dropout;
     bool use_rslora;
 
@@ -50,13 +58,27 @@ struct tr_args {
     double num_train_epochs;
     double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
     enum tr_lr_type lr_scheduler_type;
-    const char *lr_scheduler_kwargs; /* JSON object */
+    const char *lr_scheduler_kwargs;   /* JSON object */
     double warmup_steps, warmup_ratio; /* warmup_steps < 1 is a ratio */
     bool bf16, fp16;
     enum tr_device device;
-    const char *deepspeed;           /* path, or the JSON itself */
-    int64_t seed, data_seed;         /* data_seed -1: seed */
+    const char *deepspeed;   /* path, or the JSON itself */
+    int64_t seed, data_seed; /* data_seed -1: seed */
     bool disable_gradient_checkpointing;
+
+    /* evaluation */
+    bool do_eval; /* also where eval_strategy is not no: filled in by tr_args_read */
+    const char *eval_dataset;
+    double val_size; /* below 1 a share of the records, above 1 a number of them; 0: none */
+    bool eval_on_each_dataset, eval_on_start;
+    enum tr_strategy eval_strategy;
+    double eval_steps; /* 0: logging_steps, filled in; below 1: ratio of the total */
+    double eval_delay; /* steps, or epochs with eval_strategy epoch, before the first evaluation */
+    int64_t per_device_eval_batch_size;
+    bool compute_accuracy, load_best_model_at_end;
+    const char *metric_for_best_model; /* "loss" where a best model is wanted: filled in */
+    enum tr_maybe greater_is_better;   /* unset: unless the metric ends in "loss"; filled in */
+    int64_t early_stopping_steps;      /* evaluations without a better metric; -1: off */
 
     /* output */
     const char *output_dir, *logging_dir, *run_name, *resume_from_checkpoint;
@@ -66,13 +88,13 @@ struct tr_args {
     double save_steps, logging_steps; /* < 1: ratio of the total */
     int64_t save_total_limit;         /* -1: all */
     enum tr_report report_to;
-    int64_t ddp_timeout;              /* seconds */
+    int64_t ddp_timeout; /* seconds */
     bool allow_slow_links;
     enum tr_transport transport;
-    const char *trace;                /* file of a Chrome trace */
+    const char *trace; /* file of a Chrome trace */
     int64_t trace_steps;
 
-    int64_t local_rank;               /* appended by old launchers; -1 */
+    int64_t local_rank; /* appended by old launchers; -1 */
 };
 
 /* Defaults only. */
@@ -100,13 +122,13 @@ enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_e
 /* What follows from N examples and W processes. */
 struct tr_derived {
     int64_t examples, world;
-    int64_t micro_per_rank;   /* micro-batches a rank and epoch: ceil(ceil(N/B)/W) */
-    int64_t steps_per_epoch;  /* max(ceil(micro/A), 1) */
-    int64_t total_steps;      /* max_steps, else ceil(epochs * steps_per_epoch) */
-    int64_t epochs;           /* as printed */
-    int64_t total_batch;      /* B*A*W */
+    int64_t micro_per_rank;  /* micro-batches a rank and epoch: ceil(ceil(N/B)/W) */
+    int64_t steps_per_epoch; /* max(ceil(micro/A), 1) */
+    int64_t total_steps;     /* max_steps, else ceil(epochs * steps_per_epoch) */
+    int64_t epochs;          /* as printed */
+    int64_t total_batch;     /* B*A*W */
     int64_t warmup_steps;
-    int64_t save_every, log_every; /* steps; 0: never */
+    int64_t save_every, log_every, eval_every; /* steps; 0: never. save_every 0 with "best" too */
 };
 
 /* FR_USAGE when drop_last leaves no micro-batch, or examples is 0. */

@@ -31,9 +31,65 @@ static enum fr_rc check_pairs(const struct tr_args *a, struct fr_err *err)
     if (a->mask_history && a->train_on_prompt)
         return fr_fail(err, FR_USAGE, "--mask_history and --train_on_prompt exclude each other");
     if (a->packing || a->neat_packing)
-        return fr_fail(err, FR_UNSUPPORTED, "--packing is not done: batches hold no padding "
-                                            "anyway");
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--packing is not done: batches hold no padding "
+                       "anyway");
     return FR_OK;
+}
+
+/* save_steps is a multiple of eval_steps, both counts or both shares. */
+static bool saves_where_it_evaluates(const struct tr_args *a)
+{
+    double scale = a->eval_steps < 1 && a->save_steps < 1 ? 1e6 : 1;
+
+    if ((a->eval_steps < 1) != (a->save_steps < 1))
+        return false;
+    return fmod(round(a->save_steps * scale), round(a->eval_steps * scale)) == 0;
+}
+
+/* The evaluations that decide which model is best. */
+static enum fr_rc check_best(const struct tr_args *a, struct fr_err *err)
+{
+    bool best = a->save_strategy == TR_STRATEGY_BEST, load = a->load_best_model_at_end;
+
+    if (best && a->metric_for_best_model == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--save_strategy best needs --metric_for_best_model (loss …)");
+    if ((best || load || a->early_stopping_steps > 0) && a->eval_strategy == TR_STRATEGY_NO)
+        return fr_fail(err, FR_USAGE, "%s needs --eval_strategy steps or epoch",
+                       best   ? "--save_strategy best"
+                       : load ? "--load_best_model_at_end"
+                              : "--early_stopping_steps");
+    if (a->early_stopping_steps > 0 && a->metric_for_best_model == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--early_stopping_steps needs --metric_for_best_model (loss …)");
+    if (!load || best)
+        return FR_OK;
+    if (a->eval_strategy != a->save_strategy)
+        return fr_fail(err, FR_USAGE,
+                       "--load_best_model_at_end needs --eval_strategy and --save_strategy to be "
+                       "the same, or --save_strategy best");
+    if (a->eval_strategy == TR_STRATEGY_STEPS && !saves_where_it_evaluates(a))
+        return fr_fail(err, FR_USAGE,
+                       "--load_best_model_at_end needs --save_steps to be a multiple of "
+                       "--eval_steps: found %g and %g",
+                       a->save_steps, a->eval_steps);
+    return FR_OK;
+}
+
+static enum fr_rc check_eval(const struct tr_args *a, struct fr_err *err)
+{
+    if (a->val_size > 0 && a->eval_dataset != NULL)
+        return fr_fail(err, FR_USAGE, "--val_size and --eval_dataset exclude each other");
+    if (a->val_size == 1)
+        return fr_fail(err, FR_USAGE,
+                       "--val_size 1: expected a share below 1, or a number of records above 1");
+    if (a->do_eval && a->val_size == 0 && a->eval_dataset == NULL)
+        return fr_fail(err, FR_USAGE, "%s needs --eval_dataset or --val_size",
+                       a->eval_strategy != TR_STRATEGY_NO ? "--eval_strategy" : "--do_eval");
+    if (a->eval_on_each_dataset && a->eval_dataset == NULL)
+        return fr_fail(err, FR_USAGE, "--eval_on_each_dataset needs --eval_dataset");
+    return check_best(a, err);
 }
 
 enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
@@ -60,12 +116,19 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"ddp_timeout", (double)a->ddp_timeout, 1, 1e12},
         {"trace_steps", (double)a->trace_steps, 1, 1e12},
         {"save_steps", a->save_steps, 1e-12, 1e12},
+        {"eval_steps", a->eval_steps, 1e-12, 1e12},
+        {"eval_delay", a->eval_delay, 0, 1e12},
+        {"val_size", a->val_size, 0, 4294967295.0},
+        {"per_device_eval_batch_size", (double)a->per_device_eval_batch_size, 1, 1 << 20},
+        {"early_stopping_steps", a->early_stopping_steps < 0 ? 1 : (double)a->early_stopping_steps,
+         1, 1e12},
         {"logging_steps", a->logging_steps, 1e-12, 1e12},
         {"seed", (double)a->seed, 0, 18446744073709551615.0},
     };
     enum fr_rc rc;
 
-    if ((rc = check_names(a, err)) != FR_OK || (rc = check_pairs(a, err)) != FR_OK)
+    if ((rc = check_names(a, err)) != FR_OK || (rc = check_pairs(a, err)) != FR_OK ||
+        (rc = check_eval(a, err)) != FR_OK)
         return rc;
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
         if (!(ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max))
@@ -96,8 +159,8 @@ enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t wor
 
     if (examples < 1)
         return fr_fail(err, FR_USAGE, "there are no examples");
-    d.micro_per_rank = a->dataloader_drop_last ? examples / b / world
-                                               : div_up(div_up(examples, b), world);
+    d.micro_per_rank =
+        a->dataloader_drop_last ? examples / b / world : div_up(div_up(examples, b), world);
     if (d.micro_per_rank < 1)
         return fr_fail(err, FR_USAGE,
                        "--dataloader_drop_last leaves nothing: %lld examples, %lld a micro-batch, "
@@ -115,13 +178,16 @@ enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t wor
     else
         d.warmup_steps = (int64_t)ceil((a->warmup_steps > 0 ? a->warmup_steps : a->warmup_ratio) *
                                        (double)d.total_steps);
-    if (a->save_strategy != TR_STRATEGY_NO)
+    if (a->save_strategy != TR_STRATEGY_NO && a->save_strategy != TR_STRATEGY_BEST)
         d.save_every = a->save_strategy == TR_STRATEGY_EPOCH ? d.steps_per_epoch
                                                              : every(a->save_steps, d.total_steps);
     if (a->logging_strategy != TR_STRATEGY_NO)
         d.log_every = a->logging_strategy == TR_STRATEGY_EPOCH
                           ? d.steps_per_epoch
                           : every(a->logging_steps, d.total_steps);
+    if (a->eval_strategy != TR_STRATEGY_NO)
+        d.eval_every = a->eval_strategy == TR_STRATEGY_EPOCH ? d.steps_per_epoch
+                                                             : every(a->eval_steps, d.total_steps);
     *out = d;
     return FR_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
+static const char *const save_strategies[] = {"no", "steps", "epoch", "best", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const transports[] = {"auto", "nccl", "host", NULL};
 static const char *const reports[] = {"none", "tensorboard", NULL};
@@ -18,6 +19,7 @@ static const char *const lr_types[] = {
 #define INT(name, def, help) {#name, TR_ARG_INT, AT(name), def, NULL, help}
 #define FLOAT(name, def, help) {#name, TR_ARG_FLOAT, AT(name), def, NULL, help}
 #define CHOICE(name, def, words, help) {#name, TR_ARG_CHOICE, AT(name), def, words, help}
+#define MAYBE(name, help) {#name, TR_ARG_MAYBE, AT(name), NULL, NULL, help}
 #define IGNORED(name, help) {#name, TR_ARG_IGNORED, 0, NULL, NULL, help}
 
 const struct tr_arg tr_arg_table[] = {
@@ -68,6 +70,20 @@ const struct tr_arg tr_arg_table[] = {
     INT(seed, "42", "of everything drawn at random"),
     INT(data_seed, NULL, "of the samples' order; default seed"),
     BOOL(disable_gradient_checkpointing, "false", "accepted; blocks always recompute"),
+    BOOL(do_eval, "false", "evaluate at the end; eval_strategy sets it too"),
+    TEXT(eval_dataset, NULL, "data sets for evaluation, comma between"),
+    FLOAT(val_size, "0", "share (below 1) or number of records taken from dataset for evaluation"),
+    BOOL(eval_on_each_dataset, "false", "figures of their own for each of eval_dataset"),
+    CHOICE(eval_strategy, "no", strategies, "when to evaluate"),
+    FLOAT(eval_steps, NULL, "steps between evaluations; below 1 a share; default logging_steps"),
+    FLOAT(eval_delay, "0", "steps or epochs before the first evaluation"),
+    BOOL(eval_on_start, "false", "evaluate before the first step"),
+    INT(per_device_eval_batch_size, "8", "samples of a batch in evaluation"),
+    BOOL(compute_accuracy, "false", "eval_accuracy: share of tokens that are the first choice"),
+    BOOL(load_best_model_at_end, "false", "the adapter is that of the best evaluation"),
+    TEXT(metric_for_best_model, NULL, "loss, accuracy, or NAME_loss of a data set; default loss"),
+    MAYBE(greater_is_better, "of the metric; default: unless it ends in loss"),
+    INT(early_stopping_steps, NULL, "stop after so many evaluations that were not better"),
     TEXT(output_dir, NULL, "where adapters, checkpoints and logs go"),
     TEXT(logging_dir, NULL, "TensorBoard folder; default OUTPUT_DIR/runs/…"),
     TEXT(run_name, NULL, "accepted; kept in training_args.json alone"),
@@ -80,7 +96,7 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(disable_tqdm, "false", "no progress bar"),
     BOOL(plot_loss, "false", "accepted; no picture is drawn"),
     BOOL(ignore_data_skip, "false", "accepted; a resume goes on where the data stopped"),
-    CHOICE(save_strategy, "steps", strategies, "when to save"),
+    CHOICE(save_strategy, "steps", save_strategies, "when to save; best: each better evaluation"),
     CHOICE(logging_strategy, "steps", strategies, "when to log"),
     FLOAT(save_steps, "500", "steps between checkpoints; below 1 a share of all"),
     FLOAT(logging_steps, "500", "steps between log lines; below 1 a share of all"),
@@ -88,8 +104,7 @@ const struct tr_arg tr_arg_table[] = {
     CHOICE(report_to, "none", reports, "where else numbers go"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),
     BOOL(allow_slow_links, "false", "NCCL may go without NVLink inside a node"),
-    CHOICE(transport, "auto", transports,
-           "between GPUs; by host, ranks may share one"),
+    CHOICE(transport, "auto", transports, "between GPUs; by host, ranks may share one"),
     TEXT(trace, NULL, "Chrome trace of the first steps: FILE, FILE.rank1, …"),
     INT(trace_steps, "10", "how many steps it records"),
     INT(local_rank, "-1", "set by old launchers; the environment wins"),
@@ -101,10 +116,12 @@ const struct tr_arg tr_arg_table[] = {
     IGNORED(ddp_find_unused_parameters, "nothing is unused"),
     IGNORED(include_num_input_tokens_seen, "tokens are always counted"),
     IGNORED(include_tokens_per_second, "tokens are always counted"),
-    IGNORED(per_device_eval_batch_size, "there is no evaluation"),
     IGNORED(preprocessing_batch_size, "records are tokenised one by one"),
     IGNORED(enable_thinking, "no reasoning template"),
-    IGNORED(bf16_full_eval, "there is no evaluation"),
+    IGNORED(bf16_full_eval, "evaluation computes in the type of the training"),
+    IGNORED(fp16_full_eval, "evaluation computes in the type of the training"),
+    IGNORED(eval_accumulation_steps, "sums alone are kept, on the host"),
+    IGNORED(prediction_loss_only, "logits are not kept"),
     IGNORED(remove_unused_columns, "columns are chosen by dataset_info.json"),
     IGNORED(upcast_layernorm, "norms are summed in f32"),
     IGNORED(average_tokens_across_devices, "the token mean is always global"),
@@ -157,6 +174,21 @@ static enum fr_rc set_choice(void *at, const struct tr_arg *arg, const char *val
     return FR_USAGE;
 }
 
+static enum fr_rc set_maybe(void *at, const struct tr_arg *arg, const char *value,
+                            struct fr_err *err)
+{
+    enum tr_maybe maybe = TR_MAYBE_UNSET;
+    bool yes;
+
+    if (!is_none(value)) {
+        if (fr_parse_bool(fr_str_of(value), &yes, NULL) != FR_OK)
+            return bad(arg, value, "true, false or none", err);
+        maybe = yes ? TR_MAYBE_TRUE : TR_MAYBE_FALSE;
+    }
+    memcpy(at, &maybe, sizeof(maybe));
+    return FR_OK;
+}
+
 enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *value,
                       struct fr_err *err)
 {
@@ -168,7 +200,7 @@ enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *v
         return other ? fr_fail(err, FR_UNSUPPORTED, "--optim %.80s: only AdamW is done", value)
                      : FR_OK;
     }
-    if (lone && arg->kind != TR_ARG_BOOL)
+    if (lone && arg->kind != TR_ARG_BOOL && arg->kind != TR_ARG_MAYBE)
         return fr_fail(err, FR_USAGE, "--%s needs a value", arg->name);
     none = !lone && arg->def == NULL && is_none(value);
     switch (arg->kind) {
@@ -197,6 +229,8 @@ enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *v
         return FR_OK;
     case TR_ARG_CHOICE:
         return set_choice(at, arg, value, err);
+    case TR_ARG_MAYBE:
+        return set_maybe(at, arg, none ? "none" : lone ? "true" : value, err);
     case TR_ARG_IGNORED:
         break;
     }

@@ -7,7 +7,12 @@
 #include "trainer/config/args.h"
 
 enum tr_arg_kind {
-    TR_ARG_TEXT, TR_ARG_BOOL, TR_ARG_INT, TR_ARG_FLOAT, TR_ARG_CHOICE,
+    TR_ARG_TEXT,
+    TR_ARG_BOOL,
+    TR_ARG_INT,
+    TR_ARG_FLOAT,
+    TR_ARG_CHOICE,
+    TR_ARG_MAYBE,  /* enum tr_maybe: true, false, or not given */
     TR_ARG_IGNORED /* accepted with any value of its old meaning; without effect */
 };
 

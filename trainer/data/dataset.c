@@ -3,11 +3,13 @@
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
 #include "trainer/data/mt.h"
+#include "trainer/data/pcg.h"
 #include "trainer/data/records.h"
 #include "trainer/data/token_cache.h"
 
 #include <ctype.h>
 #include <limits.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +39,7 @@ struct slot {
     const char *where;     /* in arena */
     struct fr_arena arena; /* of this record */
     struct tr_ids ids, labels;
-    const char *why;       /* it is dropped */
+    const char *why; /* it is dropped */
     enum fr_rc rc;
     struct fr_err err;
 };
@@ -48,12 +50,12 @@ struct job {
     struct tr_encoder *encoders[MAX_WORKERS]; /* own: one a thread */
     int workers;
     const struct tr_data_entry *entry;
-    struct slot *slots;    /* own: BATCH of them */
+    struct slot *slots; /* own: BATCH of them */
     int nslots;
     struct tr_tokens *out;
-    size_t cap;            /* of out->offsets */
-    int64_t first;         /* where this data set's samples begin */
-    int64_t records;       /* of this data set */
+    size_t cap;      /* of out->offsets */
+    int64_t first;   /* where this data set's samples begin */
+    int64_t records; /* of this data set */
     struct fr_buf *warnings;
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
@@ -102,7 +104,9 @@ static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *
     }
     if (s->why != NULL) {
         warn(j, s->where, s->why);
-        return FR_OK;
+        if (j->o->keep_dropped && (rc = grow(j, err)) == FR_OK)
+            j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
+        return j->o->keep_dropped ? rc : FR_OK;
     }
     if ((rc = grow(j, err)) == FR_OK &&
         (rc = tr_ids_add(&j->out->ids, s->ids.v, s->ids.n, err)) == FR_OK &&
@@ -131,8 +135,7 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc one_record(void *arg, const json_t *record, const char *where,
-                             struct fr_err *err)
+static enum fr_rc one_record(void *arg, const json_t *record, const char *where, struct fr_err *err)
 {
     struct job *j = arg;
     struct slot *s = &j->slots[j->nslots];
@@ -249,8 +252,8 @@ static void job_end(struct job *j)
     fr_buf_finish(&j->reasons);
 }
 
-static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out,
-                           struct fr_buf *warnings, struct fr_err *err)
+static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out, struct fr_buf *warnings,
+                           struct fr_err *err)
 {
     struct job j = {.o = s->o, .out = out, .warnings = warnings};
     struct fr_buf bytes = {0};
@@ -265,7 +268,7 @@ static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out,
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
     }
-    if (rc == FR_OK && out->n == 0)
+    if (rc == FR_OK && out->ids.n == 0)
         rc = fr_fail(err, FR_USAGE,
                      "Cannot find valid samples, check data/README.md for the data format: all "
                      "%lld records of --dataset %s failed%s",
@@ -284,17 +287,17 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "3 %s %d %s %lld %d %d %lld %lld\n", tr_tokenizer_digest(s->tok),
+    fr_buf_fmt(&b, "3 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
-               (long long)o->seed);
+               (long long)o->seed, o->keep_dropped ? " all" : "");
     fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         const struct tr_data_entry *e = &s->entries[i];
-        const char *names[] = {e->prompt, e->query, e->response, e->history, e->messages,
-                               e->system, e->tools, e->role_tag, e->content_tag, e->user_tag,
-                               e->assistant_tag, e->observation_tag, e->function_tag,
-                               e->system_tag};
+        const char *names[] = {e->prompt,       e->query,     e->response,      e->history,
+                               e->messages,     e->system,    e->tools,         e->role_tag,
+                               e->content_tag,  e->user_tag,  e->assistant_tag, e->observation_tag,
+                               e->function_tag, e->system_tag};
         fr_buf_fmt(&b, "%d %lld", (int)e->form, (long long)e->num_samples);
         for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
             fr_buf_fmt(&b, "\t%s", names[k] != NULL ? names[k] : "\n");
@@ -327,9 +330,9 @@ static enum fr_rc read_entries(struct sources *s, struct fr_arena *arena, struct
             return fr_fail(err, FR_USAGE, "--dataset names more than %d data sets", MAX_SETS);
         if (len > 0) {
             const char *name = fr_arena_text(arena, p, len);
-            rc = name == NULL ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
-                              : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++],
-                                              err);
+            rc = name == NULL
+                     ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
+                     : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++], err);
         }
         p += skip + (p[skip] == ',');
     }
@@ -365,6 +368,16 @@ static enum fr_rc fill(struct tr_dataset *d, const struct sources *s, struct fr_
     return FR_OK;
 }
 
+/* The digest and the longest sample. */
+static enum fr_rc measure(struct tr_dataset *d, struct fr_err *err)
+{
+    for (int64_t i = 0; i < d->tokens.n; i++) {
+        int64_t len = d->tokens.offsets[i + 1] - d->tokens.offsets[i];
+        d->longest = len > d->longest ? len : d->longest;
+    }
+    return tr_tokens_digest(&d->tokens, d->digest, err);
+}
+
 enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
                            struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err)
 {
@@ -384,17 +397,79 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
     if (rc == FR_OK)
         rc = fill(d, &s, warnings, err);
     if (rc == FR_OK)
-        rc = tr_tokens_digest(&d->tokens, d->digest, err);
-    for (int64_t i = 0; rc == FR_OK && i < d->tokens.n; i++) {
-        int64_t len = d->tokens.offsets[i + 1] - d->tokens.offsets[i];
-        d->longest = len > d->longest ? len : d->longest;
-    }
+        rc = measure(d, err);
     fr_arena_finish(&arena);
     if (rc != FR_OK)
         tr_dataset_destroy(d);
     else
         *out = d;
     return rc;
+}
+
+/* The samples order[0..n) of from that have tokens, as a data set. */
+static enum fr_rc pick(const struct tr_dataset *from, const int64_t *order, int64_t n,
+                       struct tr_dataset **out, struct fr_err *err)
+{
+    struct tr_dataset *d = fr_sys.alloc(sizeof(*d));
+    enum fr_rc rc = FR_OK;
+
+    *out = NULL;
+    if (d == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the data set");
+    *d = (struct tr_dataset){.cached = from->cached};
+    d->tokens.offsets = fr_sys.alloc(((size_t)n + 1) * sizeof(int64_t));
+    if (d->tokens.offsets == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %lld samples", (long long)n);
+    else
+        d->tokens.offsets[0] = 0;
+    for (int64_t i = 0; i < n && rc == FR_OK; i++) {
+        struct tr_sample s = tr_dataset_at(from, order[i]);
+        if (s.n > 0 && (rc = tr_ids_add(&d->tokens.ids, s.ids, (size_t)s.n, err)) == FR_OK &&
+            (rc = tr_ids_add(&d->tokens.labels, s.labels, (size_t)s.n, err)) == FR_OK)
+            d->tokens.offsets[++d->tokens.n] = (int64_t)d->tokens.ids.n;
+    }
+    if (rc == FR_OK)
+        rc = measure(d, err);
+    if (rc != FR_OK)
+        tr_dataset_destroy(d);
+    else
+        *out = d;
+    return rc;
+}
+
+enum fr_rc tr_dataset_split(struct tr_dataset **d, double val_size, int64_t seed,
+                            struct tr_dataset **eval, struct fr_err *err)
+{
+    int64_t n = (*d)->tokens.n, taken, *order;
+    struct tr_dataset *train = NULL;
+    enum fr_rc rc;
+
+    *eval = NULL;
+    taken = val_size > 1 ? (int64_t)val_size : (int64_t)ceil(val_size * (double)n);
+    if (taken < 1 || taken >= n)
+        return fr_fail(err, FR_USAGE,
+                       "--val_size %g takes %lld of %lld records: expected a share below 1, or a "
+                       "number above 1, that leaves records on both sides",
+                       val_size, (long long)taken, (long long)n);
+    if ((order = fr_sys.alloc((size_t)n * sizeof(*order))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    tr_pcg_permutation((uint64_t)seed, n, order);
+    if ((rc = pick(*d, order, taken, eval, err)) == FR_OK &&
+        (rc = pick(*d, order + taken, n - taken, &train, err)) == FR_OK &&
+        ((*eval)->tokens.n == 0 || train->tokens.n == 0))
+        rc = fr_fail(err, FR_USAGE,
+                     "--val_size %g leaves no valid record %s: all that were drawn are invalid",
+                     val_size, train->tokens.n == 0 ? "to train on" : "for evaluation");
+    fr_sys.free(order);
+    if (rc != FR_OK) {
+        tr_dataset_destroy(train);
+        tr_dataset_destroy(*eval);
+        *eval = NULL;
+        return rc;
+    }
+    tr_dataset_destroy(*d);
+    *d = train;
+    return FR_OK;
 }
 
 void tr_dataset_destroy(struct tr_dataset *d)

@@ -18,16 +18,18 @@
 struct tr_dataset;
 
 struct tr_dataset_opts {
-    const char *dataset;       /* "a,b" */
-    const char *dataset_dir;   /* holds dataset_info.json */
+    const char *dataset;     /* "a,b" */
+    const char *dataset_dir; /* holds dataset_info.json */
     const struct tr_template *templ;
     struct tr_template_opts text;
-    int64_t max_samples;       /* first k records of each data set; -1: all */
-    int64_t seed;              /* for num_samples of dataset_info.json */
-    const char *cache_dir;     /* NULL: no cache */
+    int64_t max_samples;   /* first k records of each data set; -1: all */
+    int64_t seed;          /* for num_samples of dataset_info.json */
+    bool keep_dropped;     /* dropped records become samples without tokens, for
+                              tr_dataset_split, which draws among all records */
+    const char *cache_dir; /* NULL: no cache */
     bool overwrite_cache;
-    int workers;               /* threads that tokenise; 0: as many as OpenMP has. The same samples
-                                  in the same order with any number */
+    int workers; /* threads that tokenise; 0: as many as OpenMP has. The same samples
+                    in the same order with any number */
 };
 
 /* warnings (may be NULL) gets one line a dropped record, at most 20, and a count. FR_USAGE when no
@@ -37,10 +39,19 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
                            struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err);
 void tr_dataset_destroy(struct tr_dataset *d);
 
+/*
+ * Takes samples for evaluation out of a data set loaded with keep_dropped: *d keeps the others, in
+ * the drawn order, *eval gets them; neither keeps samples without tokens. val_size is a share below
+ * 1, rounded up, or a number of records above 1; the draw is numpy's default_rng(seed).permutation
+ * of all records, as the reference's data library makes it. FR_USAGE when a side would be empty.
+ */
+enum fr_rc tr_dataset_split(struct tr_dataset **d, double val_size, int64_t seed,
+                            struct tr_dataset **eval, struct fr_err *err);
+
 /* One tokenised example; borrowed from the data set. */
 struct tr_sample {
-    const int32_t *ids;     /* n of them, 1 <= n <= cutoff_len */
-    const int32_t *labels;  /* n, TR_IGNORE where not trained; not shifted */
+    const int32_t *ids;    /* n of them, 1 <= n <= cutoff_len */
+    const int32_t *labels; /* n, TR_IGNORE where not trained; not shifted */
     int64_t n;
 };
 

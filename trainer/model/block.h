@@ -52,6 +52,14 @@ struct tr_saved {
     int slot;            /* which of the micro-batches in flight */
 };
 
+/* What the head says of each token with a target, in the type of sums. Tokens without one hold
+ * anything. */
+struct tr_scores {
+    void *loss;   /* (T) -log p of the target */
+    void *target; /* (T) the target's logit */
+    void *most;   /* (T) the largest logit: equal to the target's when that is the model's choice */
+};
+
 /*
  * Everything a block's call may use. Errors stick: once rc is not FR_OK, the calls below do
  * nothing, so a block reads as the list of its ops. A dry run does everything but call ops and
@@ -61,16 +69,17 @@ struct tr_ctx {
     struct tr_backend *be;
     struct tr_queue *q;
     struct tr_shard *shard;
-    struct tr_carve work;  /* workspace; a block leaves used as it found it */
-    enum tr_dtype compute; /* C of ops.h: F32, BF16, F16; F64 in finite-difference checks */
-    enum tr_dtype sum;     /* f32* of ops.h */
+    struct tr_carve work;      /* workspace; a block leaves used as it found it */
+    enum tr_dtype compute;     /* C of ops.h: F32, BF16, F16; F64 in finite-difference checks */
+    enum tr_dtype sum;         /* f32* of ops.h */
     struct tr_scratch scratch; /* of a dry run: the most that the backend keeps for an op */
     bool dry;
     bool training; /* dropout on, gradients wanted */
     bool replay;   /* saved->ids hold the routing to use */
     uint64_t seed; /* of dropout */
     int64_t epoch;
-    double loss_scale; /* gradient of one target: 1/N, times the scaler's scale */
+    struct tr_scores *scores; /* host arrays that the head fills; NULL: none. Valid after a sync */
+    double loss_scale;        /* gradient of one target: 1/N, times the scaler's scale */
     const struct tr_tokens *tokens;
     struct tr_view cosines;    /* (positions, dr/2) f32* rotary tables */
     struct tr_view sines;      /* (positions, dr/2) f32* */

@@ -34,6 +34,19 @@ static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_
     return s;
 }
 
+/* What the scores are copied from is workspace: the caller's sync comes before its next use. */
+static void copy_scores(struct tr_ctx *ctx, const struct tr_xent_finish *f)
+{
+    const struct tr_scores *s = ctx->scores;
+    const struct {
+        void *to;
+        struct tr_view from;
+    } rows[] = {{s->loss, f->loss}, {s->target, f->state.target_logit}, {s->most, f->state.m}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && ctx->rc == FR_OK && !ctx->dry; i++)
+        ctx->rc = tr_copy(ctx->be, ctx->q, rows[i].to, rows[i].from.p, tr_view_bytes(rows[i].from));
+}
+
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
@@ -57,7 +70,11 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     f.state = c.state;
     if (ctx->training)
         f.dF = saved->dF;
+    if (ctx->scores != NULL)
+        f.loss = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
     TR_RUN(ctx, xent_finish, &f);
+    if (ctx->scores != NULL)
+        copy_scores(ctx, &f);
     ctx->work.used = mark;
 }
 

@@ -112,11 +112,13 @@ static size_t dry_run(struct tr_model *m, struct fr_err *err)
     struct tr_ctx ctx = tr_model_ctx(m, err);
     struct slot *s = &m->slots[0];
     struct tr_head_emit emit = {.out = ignore_logits};
+    struct tr_scores scores = {0};
     struct tr_view x = s->full.x[m->nblocks - 1];
 
     ctx.work = nowhere();
     ctx.dry = true;
     ctx.training = m->o.train;
+    ctx.scores = m->o.score ? &scores : NULL;
     ctx.tokens = &s->tokens;
     for (int i = 0; i < m->nblocks; i++) {
         const struct tr_block *b = m->blocks[i];

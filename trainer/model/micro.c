@@ -269,6 +269,52 @@ enum fr_rc tr_model_forward(struct tr_model *m, const struct tr_micro *mb,
     return end(&f);
 }
 
+/* Host copies of what the head says, as the caller wants it. */
+static void put_scores(const struct flight *f, const struct tr_scores *s,
+                       const struct tr_token_scores *out)
+{
+    struct tr_view loss = tr_view1(s->loss, f->ctx.sum, f->mb->T);
+    struct tr_view target = tr_view1(s->target, f->ctx.sum, f->mb->T);
+    struct tr_view most = tr_view1(s->most, f->ctx.sum, f->mb->T);
+
+    for (int64_t t = 0; t < f->mb->T; t++) {
+        bool scored = f->mb->targets[t] >= 0;
+
+        out->loss[t] = scored ? tr_get(loss, t) : 0;
+        out->hit[t] = scored && tr_get(target, t) >= tr_get(most, t);
+    }
+}
+
+enum fr_rc tr_model_score(struct tr_model *m, const struct tr_micro *mb,
+                          const struct tr_token_scores *out, struct fr_err *err)
+{
+    struct flight f = {.m = m, .mb = mb, .ctx = tr_model_ctx(m, err)};
+    size_t bytes = ((size_t)mb->T + 1) * sizeof(double);
+    struct tr_scores s = {0};
+    char *raw;
+    double sum;
+    enum fr_rc rc;
+
+    if (!m->o.score || mb->targets == NULL)
+        return fr_fail(err, FR_BUG, "the model was made without scores, or there are no targets");
+    if ((raw = fr_sys.alloc(3 * bytes)) == NULL)
+        return fr_fail(err, FR_NOMEM, "scores of %lld tokens", (long long)mb->T);
+    s = (struct tr_scores){raw, raw + bytes, raw + 2 * bytes};
+    f.ctx.scores = &s;
+    if ((rc = begin(&f, PASS_LOSS)) == FR_OK) {
+        run_forward(&f, m->nblocks);
+        rc = end(&f);
+    }
+    if (rc == FR_OK)
+        rc = tr_model_take_loss(m, &sum, err);
+    if (rc == FR_OK)
+        put_scores(&f, &s, out);
+    else
+        (void)tr_sync(m->o.be, m->q, NULL); /* copies into raw may be on their way */
+    fr_sys.free(raw);
+    return rc;
+}
+
 enum fr_rc tr_model_take_loss(struct tr_model *m, double *sum, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;

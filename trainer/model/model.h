@@ -39,6 +39,7 @@ struct tr_model_opts {
     int64_t tokens_max;  /* T_max = B * cutoff_len */
     int64_t samples_max; /* B */
     int64_t in_flight;   /* micro-batches held at once; 0: 1 */
+    bool score;          /* tr_model_score will be called */
     int64_t head_rows;   /* rows of the head that are gathered at once; 0: as the backend likes */
     bool train;          /* gradients wanted; false: forward only */
     bool logits;         /* tr_model_forward will hand out logits */
@@ -110,6 +111,16 @@ enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *
 /* The sum of -log p over all targets since the last call, in f64, and starts again at 0. Waits for
  * the device and reports its errors. */
 enum fr_rc tr_model_take_loss(struct tr_model *m, double *sum, struct fr_err *err);
+
+/* Forward without dropout: for each token with a target -log p of it into loss (T), and into hit
+ * (T) whether no logit is larger than the target's. Other tokens get 0. Host arrays. Sets the sum
+ * of tr_model_take_loss to 0. Waits for the device and reports its errors. */
+struct tr_token_scores {
+    double *loss;
+    bool *hit;
+};
+enum fr_rc tr_model_score(struct tr_model *m, const struct tr_micro *mb,
+                          const struct tr_token_scores *out, struct fr_err *err);
 
 /* Forward without dropout. logits are handed out in column chunks: logits (T, ncols) f32 host
  * memory, row-major, columns [col0, col0+ncols). logits may be NULL. Adds to the loss. */

@@ -213,7 +213,7 @@ void tr_export_sweep(const char *output_dir)
     fr_sys_names_free(names, n);
 }
 
-void tr_export_rotate(const char *output_dir, int64_t keep)
+void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best)
 {
     static const char prefix[] = "checkpoint-";
     char **names = NULL, path[PATH_MAX];
@@ -229,8 +229,10 @@ void tr_export_rotate(const char *output_dir, int64_t keep)
         for (size_t i = 0; i < n; i++)
             if (fr_has_prefix(names[i], prefix) && names[i][0] != '\0' &&
                 fr_parse_i64(fr_str_of(names[i] + sizeof(prefix) - 1), &step, NULL) == FR_OK &&
-                step < oldest)
+                step < oldest && step != best)
                 oldest = step;
+        if (oldest == INT64_MAX)
+            break;
         snprintf(path, sizeof(path), "%s/%s%lld", output_dir, prefix, (long long)oldest);
         if (fr_remove_tree(path, NULL) != FR_OK)
             fr_log(FR_LOG_WARN, "export", "cannot remove %s: %s", path, strerror(errno));

@@ -27,7 +27,8 @@ enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *
 /* Removes what a killed run left of a checkpoint that was not whole. */
 void tr_export_sweep(const char *output_dir);
 
-/* Removes the oldest checkpoint-N folders but `keep` of them; keep < 0 keeps all. */
-void tr_export_rotate(const char *output_dir, int64_t keep);
+/* Removes the oldest checkpoint-N folders but `keep` of them; keep < 0 keeps all. That of step
+ * `best` is kept; 0: none is. */
+void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best);
 
 #endif

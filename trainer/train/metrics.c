@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/data/pyjson.h"
+#include "trainer/train/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ void tr_say(const char *fmt, ...)
 }
 
 /* "1:02:03" or "1 day, 0:00:01", as Python's timedelta prints whole seconds. */
-static void show_seconds(double seconds, char out[48])
+void tr_log_seconds(double seconds, char out[48])
 {
     int64_t s = seconds > 0 ? (int64_t)seconds : 0, days = s / 86400;
     char clock[24];
@@ -73,8 +74,7 @@ double tr_metrics_token_flops(const struct tr_model_counts *c, int64_t adapters)
     return 6 * (double)(c->total - c->router_biases - c->embedding + adapters);
 }
 
-/* As the reference counts: for each token of forward and backward, padding included. */
-static double total_flops(const struct tr_metrics *m, const struct tr_progress *p)
+double tr_log_flos(const struct tr_metrics *m, const struct tr_progress *p)
 {
     return m->flops_per_token * (double)p->padded_tokens;
 }
@@ -203,13 +203,29 @@ static void append_log(struct tr_metrics *m, const json_t *row)
     free(text);
 }
 
-static void set_number(json_t *o, const char *key, double v)
+void tr_log_number(json_t *o, const char *key, double v)
 {
     json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
 }
 
-static void log_row(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
-                    double tokens_s)
+/* The figures of an evaluation, without its speed. */
+static void put_figures(json_t *row, const json_t *entry)
+{
+    const char *key;
+    json_t *v;
+
+    json_object_foreach((json_t *)entry, key, v)
+    {
+        size_t n = strlen(key);
+        bool figure = (n > 5 && strcmp(key + n - 5, "_loss") == 0) ||
+                      (n > 9 && strcmp(key + n - 9, "_accuracy") == 0);
+        if (fr_has_prefix(key, "eval_") && figure)
+            json_object_set(row, key, v);
+    }
+}
+
+void tr_log_row(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
+                double tokens_s)
 {
     double total = (double)m->derived->total_steps, done = (double)p->step, past = elapsed(m, p);
     char text[48];
@@ -217,25 +233,26 @@ static void log_row(struct tr_metrics *m, const struct tr_progress *p, const jso
 
     json_object_set_new(row, "current_steps", json_integer(p->step));
     json_object_set_new(row, "total_steps", json_integer(m->derived->total_steps));
+    put_figures(row, entry);
     if (json_object_get(entry, "loss") != NULL) {
         json_object_set(row, "loss", json_object_get(entry, "loss"));
         json_object_set(row, "grad_norm", json_object_get(entry, "grad_norm"));
         json_object_set(row, "lr", json_object_get(entry, "learning_rate"));
     }
-    set_number(row, "epoch", tr_metrics_epoch(m->derived, p));
-    set_number(row, "percentage", round(done / total * 10000) / 100);
-    show_seconds(past, text);
+    tr_log_number(row, "epoch", tr_metrics_epoch(m->derived, p));
+    tr_log_number(row, "percentage", round(done / total * 10000) / 100);
+    tr_log_seconds(past, text);
     json_object_set_new(row, "elapsed_time", json_string(text));
-    show_seconds(done > 0 ? past / done * (total - done) : 0, text);
+    tr_log_seconds(done > 0 ? past / done * (total - done) : 0, text);
     json_object_set_new(row, "remaining_time", json_string(text));
     if (tokens_s > 0)
-        set_number(row, "throughput", round(tokens_s * 100) / 100);
+        tr_log_number(row, "throughput", round(tokens_s * 100) / 100);
     json_object_set_new(row, "total_tokens", json_integer(p->tokens));
     append_log(m, row);
     json_decref(row);
 }
 
-static void to_events(struct tr_metrics *m, const json_t *entry, int64_t step)
+void tr_log_events(struct tr_metrics *m, const json_t *entry, int64_t step)
 {
     const char *key;
     json_t *v;
@@ -245,7 +262,10 @@ static void to_events(struct tr_metrics *m, const json_t *entry, int64_t step)
     {
         if (!json_is_number(v) || strcmp(key, "step") == 0)
             continue;
-        snprintf(tag, sizeof(tag), "train/%s", key);
+        if (fr_has_prefix(key, "eval_"))
+            snprintf(tag, sizeof(tag), "eval/%s", key + 5);
+        else
+            snprintf(tag, sizeof(tag), "train/%s", key);
         tr_events_scalar(&m->events, tag, json_number_value(v), step);
     }
 }
@@ -258,7 +278,7 @@ static void to_terminal(const char *text)
 
 /* One log entry to the console, the log file and TensorBoard. */
 static void show_entry(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
-                 double tokens_s)
+                       double tokens_s)
 {
     static const char *const keys[] = {"loss", "grad_norm", "learning_rate", "epoch"};
     static const double places[] = {1e4, 0, 0, 100};
@@ -276,8 +296,8 @@ static void show_entry(struct tr_metrics *m, const struct tr_progress *p, const 
     fr_print("{%s'tokens_per_second': %.1f}\n", line.p, tokens_s);
     fflush(stdout);
     fr_buf_finish(&line);
-    log_row(m, p, entry, tokens_s);
-    to_events(m, entry, p->step);
+    tr_log_row(m, p, entry, tokens_s);
+    tr_log_events(m, entry, p->step);
     tr_events_scalar(&m->events, "train/tokens_per_second", tokens_s, p->step);
 }
 
@@ -291,10 +311,10 @@ enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double gr
     double epoch = tr_metrics_epoch(m->derived, p);
     json_t *entry = json_object();
 
-    set_number(entry, "loss", loss);
-    set_number(entry, "grad_norm", grad_norm);
-    set_number(entry, "learning_rate", lr);
-    set_number(entry, "epoch", epoch);
+    tr_log_number(entry, "loss", loss);
+    tr_log_number(entry, "grad_norm", grad_norm);
+    tr_log_number(entry, "learning_rate", lr);
+    tr_log_number(entry, "epoch", epoch);
     json_object_set_new(entry, "step", json_integer(p->step));
     if (json_array_append(p->history, entry) != 0) {
         json_decref(entry);
@@ -310,6 +330,40 @@ enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double gr
     return FR_OK;
 }
 
+enum fr_rc tr_metrics_evaluated(struct tr_metrics *m, struct tr_progress *p, const json_t *figures,
+                                struct fr_err *err)
+{
+    json_t *entry = json_copy((json_t *)figures);
+    struct fr_buf line = {0};
+    const char *key;
+    char text[32];
+    json_t *v;
+
+    json_object_foreach(entry, key, v)
+    {
+        double x = json_is_number(v) ? json_number_value(v) : NAN;
+        tr_show_float(strcmp(key, "epoch") == 0 ? round(x * 100) / 100 : x, text);
+        fr_buf_fmt(&line, "%s'%s': %s", line.n > 0 ? ", " : "", key, text);
+    }
+    json_object_set_new(entry, "step", json_integer(p->step));
+    if (line.bad || json_array_append(p->history, entry) != 0) {
+        json_decref(entry);
+        fr_buf_finish(&line);
+        return fr_fail(err, FR_NOMEM, "no memory for the log history");
+    }
+    if (!m->quiet) {
+        if (m->bar)
+            to_terminal("\r\x1b[K");
+        fr_print("{%s}\n", line.p);
+        fflush(stdout);
+        tr_log_row(m, p, entry, 0);
+        tr_log_events(m, entry, p->step);
+    }
+    json_decref(entry);
+    fr_buf_finish(&line);
+    return FR_OK;
+}
+
 void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p)
 {
     double share = (double)p->step / (double)m->derived->total_steps, past = elapsed(m, p);
@@ -321,120 +375,10 @@ void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p)
     for (int i = 0; i < BAR_CELLS; i++)
         bar[i] = i < cells ? '#' : '.';
     bar[BAR_CELLS] = '\0';
-    show_seconds(past, spent);
-    show_seconds(share > 0 ? past / share - past : 0, left);
+    tr_log_seconds(past, spent);
+    tr_log_seconds(share > 0 ? past / share - past : 0, left);
     snprintf(line, sizeof(line), "\r%3.0f%%|%s| %lld/%lld [%s<%s]\x1b[K%s", share * 100, bar,
              (long long)p->step, (long long)m->derived->total_steps, spent, left,
              p->step == m->derived->total_steps ? "\n" : "");
     to_terminal(line);
-}
-
-enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_progress *p,
-                                 const char *dir, struct fr_err *err)
-{
-    char path[PATH_MAX];
-    bool over = p->step >= m->derived->total_steps;
-    json_t *root = json_pack(
-        "{s:n, s:n, s:n, s:f, s:i, s:I, s:b, s:b, s:b, s:O, s:I, s:I, s:I, s:I, s:I,"
-        " s:{s:{s:{s:b, s:b, s:b, s:b, s:b}, s:{}}}, s:f, s:I, s:n, s:n}",
-        "best_global_step", "best_metric", "best_model_checkpoint", "epoch",
-        tr_metrics_epoch(m->derived, p), "eval_steps", 500, "global_step", (json_int_t)p->step,
-        "is_hyper_param_search", 0, "is_local_process_zero", 1, "is_world_process_zero", 1,
-        "log_history", p->history, "logging_steps", (json_int_t)m->derived->log_every, "max_steps",
-        (json_int_t)m->derived->total_steps, "num_input_tokens_seen", (json_int_t)p->padded_tokens,
-        "num_train_epochs", (json_int_t)m->derived->epochs, "save_steps",
-        (json_int_t)m->derived->save_every, "stateful_callbacks", "TrainerControl", "args",
-        "should_epoch_stop", 0, "should_evaluate", 0, "should_log", 0, "should_save", 1,
-        "should_training_stop", over ? 1 : 0, "attributes", "total_flos", total_flops(m, p),
-        "train_batch_size", (json_int_t)m->args->per_device_train_batch_size, "trial_name",
-        "trial_params");
-    enum fr_rc rc =
-        root == NULL ? fr_fail(err, FR_NOMEM, "no memory for trainer_state.json") : FR_OK;
-
-    snprintf(path, sizeof(path), "%s/trainer_state.json", dir);
-    if (rc == FR_OK)
-        rc = fr_json_save(root, path, JSON_INDENT(2) | JSON_SORT_KEYS, 0644, err);
-    json_decref(root);
-    return rc;
-}
-
-static void print_table(const json_t *results)
-{
-    static const char *const keys[] = {"epoch",
-                                       "total_flos",
-                                       "train_loss",
-                                       "train_runtime",
-                                       "train_samples_per_second",
-                                       "train_steps_per_second"};
-    char value[48], clock[48];
-
-    fr_print("***** train metrics *****\n");
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        double v = json_number_value(json_object_get(results, keys[i]));
-        if (strcmp(keys[i], "total_flos") == 0)
-            snprintf(value, sizeof(value), "%.0fGF", floor(v / 1073741824.0));
-        else if (strcmp(keys[i], "train_runtime") == 0) {
-            show_seconds(v, clock);
-            snprintf(value, sizeof(value), "%.40s.%02d", clock, (int)((v - floor(v)) * 100));
-        } else
-            tr_show_float(round(v * 1e4) / 1e4, value);
-        fr_print("  %-24s = %10s\n", keys[i], value);
-    }
-}
-
-/* The results that are printed at the end. */
-static json_t *results(const struct tr_metrics *m, const struct tr_progress *p)
-{
-    double seconds = (double)(fr_sys.mono_ms() - m->start_ms) / 1000;
-    double steps = (double)(p->step - m->start_step), per = seconds > 0 ? 1 / seconds : 0;
-    double samples = m->args->max_steps > 0
-                         ? (double)m->derived->total_batch
-                         : (double)m->derived->examples * m->args->num_train_epochs /
-                               (double)m->derived->total_steps; /* of a step */
-    json_t *r = json_object();
-
-    set_number(r, "epoch", tr_metrics_epoch(m->derived, p));
-    set_number(r, "total_flos", total_flops(m, p));
-    set_number(r, "train_loss", p->step > 0 ? p->loss_total / (double)p->step : 0);
-    set_number(r, "train_runtime", round(seconds * 1e4) / 1e4);
-    set_number(r, "train_samples_per_second", round(samples * steps * per * 1e3) / 1e3);
-    set_number(r, "train_steps_per_second", round(steps * per * 1e3) / 1e3);
-    return r;
-}
-
-/* The reference leaves total_flos to the table. */
-static void print_closing(const json_t *r)
-{
-    static const char *const keys[] = {"train_runtime", "train_samples_per_second",
-                                       "train_steps_per_second", "train_loss", "epoch"};
-    char text[32];
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        double v = json_number_value(json_object_get(r, keys[i]));
-        tr_show_float(strcmp(keys[i], "epoch") == 0 ? round(v * 100) / 100 : v, text);
-        fr_print("%s'%s': %s", i > 0 ? ", " : "{", keys[i], text);
-    }
-    fr_print("}\n");
-}
-
-enum fr_rc tr_metrics_end(struct tr_metrics *m, struct tr_progress *p, struct fr_err *err)
-{
-    static const char *const names[] = {"train_results.json", "all_results.json"};
-    char path[PATH_MAX];
-    json_t *r = results(m, p), *last = json_copy(r);
-    enum fr_rc rc = FR_OK;
-
-    tr_say("Training completed.");
-    print_closing(r);
-    print_table(r);
-    log_row(m, p, r, 0);
-    to_events(m, r, p->step);
-    json_object_set_new(last, "step", json_integer(p->step));
-    json_array_append_new(p->history, last);
-    for (size_t i = 0; i < 2 && rc == FR_OK; i++) {
-        snprintf(path, sizeof(path), "%s/%s", m->args->output_dir, names[i]);
-        rc = fr_json_save(r, path, JSON_INDENT(4) | JSON_SORT_KEYS, 0644, err);
-    }
-    json_decref(r);
-    return rc == FR_OK ? tr_metrics_save_state(m, p, m->args->output_dir, err) : rc;
 }

@@ -44,6 +44,18 @@ void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, 
 enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double grad_norm, double lr,
                           struct fr_err *err);
 
+/* An evaluation's log event: figures, with the names and in the order in which they are shown,
+ * added to history as well. */
+enum fr_rc tr_metrics_evaluated(struct tr_metrics *m, struct tr_progress *p, const json_t *figures,
+                                struct fr_err *err);
+
+/* Whether training has reached its last step, or --early_stopping_steps ends it. */
+bool tr_metrics_over(const struct tr_metrics *m, const struct tr_progress *p);
+
+/* Rank 0: a table on the terminal, SPLIT_results.json, and the same values in all_results.json. */
+enum fr_rc tr_metrics_results(struct tr_metrics *m, const char *split, const json_t *results,
+                              struct fr_err *err);
+
 /* Redraws the progress bar when stderr is a terminal. */
 void tr_metrics_bar(const struct tr_metrics *m, const struct tr_progress *p);
 

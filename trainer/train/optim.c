@@ -63,8 +63,8 @@ void tr_optim_finish(struct tr_optim *o)
     if (o == NULL || o->be == NULL)
         return;
     tr_comm_leave(o->comm, o->q);
-    void *const all[] = {o->master.p, o->m.p, o->v.p, o->grad.p, o->spread.p, o->found.p,
-                         o->sumsq.p};
+    void *const all[] = {o->master.p, o->m.p,     o->v.p,    o->grad.p,
+                         o->spread.p, o->found.p, o->sumsq.p};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         tr_mem_free(o->be, TR_MEM_DEVICE, all[i]);
     *o = (struct tr_optim){0};
@@ -179,10 +179,18 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
     double over = o->clip > 0 ? (out->grad_norm + 1e-6) / o->clip : 1;
     o->steps++;
     struct tr_adamw a = {
-        .p = o->master, .m = o->m, .v = o->v, .g = o->grad, .copy = slice_of(o, o->params.work),
-        .lr = (float)lr, .wd = (float)o->weight_decay, .step = o->steps,
+        .p = o->master,
+        .m = o->m,
+        .v = o->v,
+        .g = o->grad,
+        .copy = slice_of(o, o->params.work),
+        .lr = (float)lr,
+        .wd = (float)o->weight_decay,
+        .step = o->steps,
         .scale = (float)(1 / (scale * (over > 1 ? over : 1))),
-        .b1 = o->beta1, .b2 = o->beta2, .eps = o->eps,
+        .b1 = o->beta1,
+        .b2 = o->beta2,
+        .eps = o->eps,
     };
     rc = tr_adamw(o->be, o->q, &a, err);
     return rc == FR_OK ? gather_work(o, err) : rc;
@@ -211,13 +219,31 @@ enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const floa
 {
     struct tr_view mine = state_of(o, what);
     struct tr_cast round = {.y = slice_of(o, o->params.work), .x = mine};
-    enum fr_rc rc = tr_copy(o->be, o->q, mine.p, flat + (int64_t)o->comm->rank * o->n,
-                            tr_view_bytes(mine));
+    enum fr_rc rc =
+        tr_copy(o->be, o->q, mine.p, flat + (int64_t)o->comm->rank * o->n, tr_view_bytes(mine));
 
     if (rc == FR_OK && what == TR_OPTIM_MASTER) {
         rc = tr_cast(o->be, o->q, &round, err);
         if (rc == FR_OK)
             rc = gather_work(o, err);
     }
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}
+
+/* It may be gigabytes: over the data plane, where each rank passes it on once, not through rank 0.
+ */
+enum fr_rc tr_optim_share(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err)
+{
+    size_t bytes = (size_t)o->params.padded * sizeof(float);
+    struct tr_broadcast b = {
+        .p = o->spread.p, .bytes = bytes, .root = root_rank, .what = "state of the adapters"};
+    enum fr_rc rc = FR_OK;
+
+    if (o->comm->rank == root_rank)
+        rc = tr_copy(o->be, o->q, b.p, flat, bytes);
+    if (rc == FR_OK)
+        rc = tr_comm_broadcast(o->comm, o->q, &b, err);
+    if (rc == FR_OK)
+        rc = tr_copy(o->be, o->q, flat, b.p, bytes);
     return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }

@@ -60,6 +60,8 @@ enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
  */
 enum fr_rc tr_optim_whole(struct tr_optim *o, enum tr_optim_what what, float *flat,
                           struct fr_err *err);
+/* The root's copy of a whole state, in host memory, to every rank. */
+enum fr_rc tr_optim_share(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err);
 /* Sets this rank's slice from a whole state; with the masters, the working copies as well. */
 enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const float *flat,
                          struct fr_err *err);

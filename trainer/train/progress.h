@@ -21,7 +21,10 @@ struct tr_progress {
     int64_t tokens;        /* real tokens, all ranks */
     double seconds;        /* trained before this process began */
     struct tr_scaler scaler;
-    json_t *history; /* list of log entries (trainer_state.json log_history) */
+    int64_t best_step;  /* of the best evaluation so far; 0: none */
+    double best_metric; /* its --metric_for_best_model */
+    int64_t not_better; /* evaluations since then */
+    json_t *history;    /* list of log entries (trainer_state.json log_history) */
 };
 
 /* Counts a step of so many micro-batches of this rank. A loss that is not finite (a step without

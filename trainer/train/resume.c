@@ -71,7 +71,7 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
     const struct tr_scaler *s = &p->scaler;
 
     return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
-                     " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s}",
+                     " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s, s:{s:I, s:f, s:I}}",
                      "version", VERSION, "step", (json_int_t)p->step, "updates",
                      (json_int_t)p->updates, "epoch", (json_int_t)p->epoch, "micro",
                      (json_int_t)p->micro, "accumulation", (json_int_t)r->accumulation, "adam_step",
@@ -82,7 +82,8 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
                      (json_int_t)s->hysteresis, "step", (json_int_t)s->step, "last_overflow",
                      (json_int_t)s->last_overflow, "digests", "model", r->digests.model, "data",
                      r->digests.data, "tokenizer", r->digests.tokenizer, "config",
-                     r->digests.config, "sha256", sha);
+                     r->digests.config, "sha256", sha, "best", "step", (json_int_t)p->best_step,
+                     "metric", p->best_metric, "not_better", (json_int_t)p->not_better);
 }
 
 /* The same step of the epoch for this number of ranks: the samples of a step are the same. */
@@ -97,20 +98,21 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
                                 struct tr_progress *p, struct fr_err *err)
 {
     json_int_t version, step, updates, epoch, micro, adam, since, padded, tokens, hyst, sstep, last;
-    json_int_t accumulation;
+    json_int_t accumulation, best = 0, not_better = 0;
     json_t *history;
     json_error_t e;
 
     if (json_unpack_ex((json_t *)root, &e, 0,
                        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:I, s:I, s:F, s:o,"
-                       " s:{s:F, s:I, s:I, s:I}}",
+                       " s:{s:F, s:I, s:I, s:I}, s?:{s:I, s:F, s:I}}",
                        "version", &version, "step", &step, "updates", &updates, "epoch", &epoch,
                        "micro", &micro, "accumulation", &accumulation, "adam_step", &adam,
                        "loss_since_log", &p->loss_since_log, "steps_since_log", &since,
                        "loss_total", &p->loss_total, "padded_tokens", &padded, "tokens", &tokens,
                        "seconds", &p->seconds, "history", &history, "scaler", "scale",
                        &p->scaler.scale, "hysteresis", &hyst, "step", &sstep, "last_overflow",
-                       &last) != 0)
+                       &last, "best", "step", &best, "metric", &p->best_metric, "not_better",
+                       &not_better) != 0)
         return fr_fail(err, FR_CORRUPT, "state.json: %s", e.text);
     if (accumulation < 1)
         return fr_fail(err, FR_CORRUPT, "state.json: accumulation is %lld",
@@ -129,6 +131,8 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
     p->scaler.hysteresis = hyst;
     p->scaler.step = sstep;
     p->scaler.last_overflow = last;
+    p->best_step = best;
+    p->not_better = not_better;
     json_decref(p->history);
     p->history = json_incref(history);
     return FR_OK;
@@ -427,24 +431,6 @@ static enum fr_rc share_json(struct tr_optim *o, int root_rank, json_t **root, s
     return rc;
 }
 
-/* The root's copy of one state to every rank. It may be gigabytes: over the data plane, where each
- * rank passes it on once, not through rank 0. */
-static enum fr_rc share_state(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err)
-{
-    size_t bytes = (size_t)o->params.padded * sizeof(float);
-    struct tr_broadcast b = {
-        .p = o->spread.p, .bytes = bytes, .root = root_rank, .what = "resume state"};
-    enum fr_rc rc = FR_OK;
-
-    if (o->comm->rank == root_rank)
-        rc = tr_copy(o->be, o->q, b.p, flat, bytes);
-    if (rc == FR_OK)
-        rc = tr_comm_broadcast(o->comm, o->q, &b, err);
-    if (rc == FR_OK)
-        rc = tr_copy(o->be, o->q, flat, b.p, bytes);
-    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
-}
-
 static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int root_rank,
                              json_t *root, struct tr_progress *p, struct fr_err *err)
 {
@@ -454,7 +440,7 @@ static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int 
         rc = read_progress(r, root, o, p, err);
     for (size_t s = 0; s < STATES && rc == FR_OK; s++) {
         float *flat = room(r, o, s);
-        rc = share_state(o, root_rank, flat, err);
+        rc = tr_optim_share(o, root_rank, flat, err);
         if (rc == FR_OK)
             rc = tr_optim_load(o, states[s].what, flat, err);
     }

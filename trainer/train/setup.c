@@ -27,7 +27,7 @@ int64_t tr_peak_rss(void)
     return kb * 1024;
 }
 
-static void say_notes(const struct tr_run *r, struct fr_buf *notes)
+void tr_run_notes(const struct tr_run *r, struct fr_buf *notes)
 {
     if (r->env.comm->rank == 0 && notes->n > 0)
         for (const char *p = notes->p; *p != '\0';) {
@@ -38,71 +38,11 @@ static void say_notes(const struct tr_run *r, struct fr_buf *notes)
     fr_buf_finish(notes);
 }
 
-/* The first rank of each node tokenizes and leaves a cache; the others read it. */
-static enum fr_rc load_data(struct tr_run *r, struct fr_err *err)
-{
-    const struct tr_args *a = r->args;
-    const struct tr_template *templ = NULL;
-    struct fr_buf warnings = {0};
-    char cache[PATH_MAX];
-    enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err), second;
-
-    if (rc == FR_OK)
-        rc = tr_template_find(a->template_name, &templ, err);
-    if (rc == FR_OK)
-        rc = tr_template_fix(templ, r->tokenizer, err);
-    snprintf(cache, sizeof(cache), "%s/cache",
-             a->tokenized_path != NULL ? a->tokenized_path : a->output_dir);
-    struct tr_dataset_opts o = {
-        .dataset = a->dataset,
-        .dataset_dir = a->dataset_dir,
-        .templ = templ,
-        .text = {.cutoff_len = a->cutoff_len,
-                 .mask_history = a->mask_history,
-                 .train_on_prompt = a->train_on_prompt,
-                 .default_system = a->default_system},
-        .max_samples = a->max_samples,
-        .seed = a->seed,
-        .cache_dir = cache,
-        .overwrite_cache = a->overwrite_cache && r->env.comm->local_rank == 0,
-        .workers = a->preprocessing_num_workers > 0 ? (int)a->preprocessing_num_workers : 0,
-    };
-    if (rc == FR_OK && r->env.comm->local_rank == 0)
-        rc = tr_dataset_load(&o, r->tokenizer, &r->data, &warnings, err);
-    if (rc != FR_OK) {
-        fr_buf_finish(&warnings);
-        return rc;
-    }
-    second = tr_comm_host_barrier(r->env.comm, err);
-    if (second == FR_OK && r->data == NULL)
-        second = tr_dataset_load(&o, r->tokenizer, &r->data, NULL, err);
-    say_notes(r, &warnings);
-    return second;
-}
-
-/* A tokenizer may know more tokens than the model has rows for. */
-static enum fr_rc check_vocabulary(const struct tr_run *r, struct fr_err *err)
-{
-    if (tr_tokenizer_size(r->tokenizer) <= r->config.vocab_size)
-        return FR_OK;
-    for (int64_t i = 0; i < tr_dataset_size(r->data); i++) {
-        struct tr_sample s = tr_dataset_at(r->data, i);
-        for (int64_t t = 0; t < s.n; t++)
-            if (s.ids[t] >= r->config.vocab_size)
-                return fr_fail(err, FR_USAGE,
-                               "%s: sample %lld has token id %d, the model's vocab_size is %lld: "
-                               "tokenizer and model do not belong together",
-                               r->args->model_name_or_path, (long long)i, (int)s.ids[t],
-                               (long long)r->config.vocab_size);
-    }
-    return FR_OK;
-}
-
 /* All ranks must train on the same data with the same model. */
 static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
 {
     struct {
-        char data[65], model[65], tokenizer[65], config[TR_IDENTITY_TEXT + 128];
+        char data[65], evals[65], model[65], tokenizer[65], config[TR_IDENTITY_TEXT + 128];
     } * mine, *all;
     size_t size = (size_t)r->env.comm->size;
     enum fr_rc rc;
@@ -113,17 +53,20 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     mine = &all[size];
     memset(mine, 0, sizeof(*mine));
     snprintf(mine->data, sizeof(mine->data), "%s", tr_dataset_digest(r->data));
+    snprintf(mine->evals, sizeof(mine->evals), "%s", r->evals_digest);
     snprintf(mine->model, sizeof(mine->model), "%s", r->model_digest);
     snprintf(mine->tokenizer, sizeof(mine->tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
     snprintf(mine->config, sizeof(mine->config),
-             "%s batch %lld accumulation %lld steps %lld save %lld", r->resume.digests.config,
-             (long long)r->args->per_device_train_batch_size,
+             "%s batch %lld accumulation %lld steps %lld save %lld eval %lld of %lld",
+             r->resume.digests.config, (long long)r->args->per_device_train_batch_size,
              (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
-             (long long)r->derived.save_every);
+             (long long)r->derived.save_every, (long long)r->derived.eval_every,
+             (long long)r->args->per_device_eval_batch_size);
     rc = tr_comm_host_all_gather(r->env.comm, all, mine, sizeof(*mine), err);
     for (size_t k = 0; k < size && rc == FR_OK; k++) {
-        const char *what = strcmp(all[k].data, all[0].data) != 0             ? "the data set"
-                           : strcmp(all[k].model, all[0].model) != 0         ? "the model"
+        const char *what = strcmp(all[k].data, all[0].data) != 0     ? "the data set"
+                           : strcmp(all[k].evals, all[0].evals) != 0 ? "the data for evaluation"
+                           : strcmp(all[k].model, all[0].model) != 0 ? "the model"
                            : strcmp(all[k].tokenizer, all[0].tokenizer) != 0 ? "the tokenizer"
                            : strcmp(all[k].config, all[0].config) != 0       ? "the flags"
                                                                              : NULL;
@@ -160,9 +103,11 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
     if (rc == FR_OK)
+        rc = tr_run_check_metric(r, err);
+    if (rc == FR_OK)
         rc = tr_identity_config(&(struct tr_identity){a, &r->derived, &r->ds, &r->lora},
                                 r->resume.digests.config, err);
-    say_notes(r, &notes);
+    tr_run_notes(r, &notes);
     return rc;
 }
 
@@ -192,10 +137,10 @@ static void make_table(const struct tr_run *r, struct table *t)
         (struct tr_memory_row){.name = "state staging",
                                .bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float),
                                .host = true};
-    t->rows[t->n++] = (struct tr_memory_row){
-        .name = "transport",
-        .bytes = r->env.comm->ops->bytes(r->env.comm->self) + r->steps->ops->bytes(r->steps->self),
-        .host = true};
+    t->rows[t->n++] = (struct tr_memory_row){.name = "transport",
+                                             .bytes = r->env.comm->ops->bytes(r->env.comm->self) +
+                                                      r->steps->ops->bytes(r->steps->self),
+                                             .host = true};
     if (r->env.comm->own_bytes > 0)
         t->rows[t->n++] =
             (struct tr_memory_row){.name = NCCL_OWN, .bytes = r->env.comm->own_bytes, .own = true};
@@ -307,10 +252,21 @@ static enum fr_rc take_memory(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* A micro-batch of the longest samples. A batch in evaluation is computed in pieces of that size,
+ * so it needs no more unless one sample alone does. */
+static int64_t tokens_of(const struct tr_run *r)
+{
+    int64_t most = r->args->per_device_train_batch_size * tr_dataset_longest(r->data);
+
+    for (size_t i = 0; i < r->nevals; i++)
+        if (tr_dataset_longest(r->evals[i].data) > most)
+            most = tr_dataset_longest(r->evals[i].data);
+    return most;
+}
+
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
-    int64_t longest = tr_dataset_longest(r->data);
     bool apart = !r->env.be->ops->host_memory;
     struct fr_buf notes = {0};
     struct tr_model_opts o = {
@@ -326,11 +282,11 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
                    .prefetch_auto = r->ds.prefetch_auto,
                    .max_live = r->ds.max_live_parameters,
                    .max_reuse = r->ds.max_reuse_distance},
-        .tokens_max =
-            a->per_device_train_batch_size * (longest < a->cutoff_len ? longest : a->cutoff_len),
+        .tokens_max = r->tokens_max = tokens_of(r),
         .samples_max = a->per_device_train_batch_size,
         .in_flight = 1,
         .train = true,
+        .score = r->nevals > 0,
         .seed = (uint64_t)a->seed,
     };
     enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);
@@ -342,7 +298,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         fr_buf_text(&notes,
                     "offload_param and cpu_checkpointing have no effect on backend cpu: all "
                     "of its memory is the host's\n");
-    say_notes(r, &notes);
+    tr_run_notes(r, &notes);
     if (rc != FR_OK)
         return rc;
     r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
@@ -475,9 +431,7 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     if (rc == FR_OK)
         rc = tr_identity_model(&r->config, r->st, r->model_digest, err);
     if (rc == FR_OK)
-        rc = load_data(r, err);
-    if (rc == FR_OK)
-        rc = check_vocabulary(r, err);
+        rc = tr_run_load_data(r, err);
     if (rc == FR_OK)
         rc = read_configs(r, err);
     if (rc != FR_OK)
@@ -517,7 +471,11 @@ void tr_run_finish(struct tr_run *r)
     tr_model_destroy(r->model);
     tr_comm_destroy(r->steps);
     tr_sampler_destroy(r->sampler);
+    for (size_t i = 0; i < r->nevals; i++)
+        tr_dataset_destroy(r->evals[i].data);
+    fr_sys.free(r->evals);
     tr_dataset_destroy(r->data);
+    fr_arena_finish(&r->arena);
     tr_tokenizer_destroy(r->tokenizer);
     tr_st_close(r->st);
     tr_lora_finish(&r->lora);

@@ -14,6 +14,12 @@
 #include "trainer/train/schedule.h"
 #include "trainer/train/train.h"
 
+/* What is evaluated, and how its figures are named: eval_loss, or eval_NAME_loss. */
+struct tr_eval_set {
+    const char *name;        /* NULL: no name */
+    struct tr_dataset *data; /* owns */
+};
+
 struct tr_run {
     const struct tr_args *args;
     struct tr_train_env env;
@@ -23,26 +29,48 @@ struct tr_run {
     struct tr_ds_config ds;
     struct tr_tokenizer *tokenizer; /* owns */
     struct tr_dataset *data;        /* owns */
-    struct tr_sampler *sampler;     /* owns */
-    struct tr_st *st;               /* owns: the checkpoint's headers and descriptors */
-    struct tr_model *model;         /* owns */
-    struct tr_comm *steps;          /* owns: all ranks once more, for the optimizer's calls */
+    struct fr_arena arena;          /* names of data sets */
+    struct tr_eval_set *evals;      /* owns: nevals, none without evaluation */
+    size_t nevals;
+    char evals_digest[65];      /* of all of them */
+    int64_t tokens_max;         /* of the model */
+    struct tr_sampler *sampler; /* owns */
+    struct tr_st *st;           /* owns: the checkpoint's headers and descriptors */
+    struct tr_model *model;     /* owns */
+    struct tr_comm *steps;      /* owns: all ranks once more, for the optimizer's calls */
     struct tr_optim optim;
     struct tr_schedule schedule;
     struct tr_progress progress;
-    struct tr_metrics metrics;      /* rank 0 */
+    struct tr_metrics metrics; /* rank 0 */
     struct tr_resume resume;
-    struct tr_batch *batches;       /* owns: gradient_accumulation_steps */
-    float *flat;                    /* owns: host copies of optimizer state */
+    struct tr_batch *batches; /* owns: gradient_accumulation_steps */
+    float *flat;              /* owns: host copies of optimizer state */
     char model_digest[65];
-    int64_t rss_before;             /* peak bytes of this process before weights were loaded */
-    size_t planned_bytes;           /* the table's sum */
+    int64_t rss_before;   /* peak bytes of this process before weights were loaded */
+    size_t planned_bytes; /* the table's sum */
     bool resumed;
 };
 
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
                         struct fr_err *err);
 void tr_run_finish(struct tr_run *r);
+
+/* setup_data.c: the tokenizer and the data sets for training and evaluation; rank 0 prints what was
+ * dropped. The first rank of each node tokenizes and leaves a cache, which the others read. */
+enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
+
+/* run_eval.c. Figures are named as the reference names them and the same on every rank but for
+ * their speed; the caller owns them. */
+enum fr_rc tr_run_evaluate(struct tr_run *r, json_t **figures, struct fr_err *err);
+/* Whether --metric_for_best_model names a figure that there will be. */
+enum fr_rc tr_run_check_metric(const struct tr_run *r, struct fr_err *err);
+/* Compares them with the best so far, in r->progress: true when they are better. */
+bool tr_run_judge(struct tr_run *r, const json_t *figures);
+/* With --load_best_model_at_end the adapters of the best checkpoint, where it can be read. */
+enum fr_rc tr_run_load_best(struct tr_run *r, struct fr_err *err);
+
+/* Rank 0 prints one line a note; frees notes. */
+void tr_run_notes(const struct tr_run *r, struct fr_buf *notes);
 
 /* Peak resident bytes of this process so far (VmHWM). */
 int64_t tr_peak_rss(void);

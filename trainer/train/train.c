@@ -133,6 +133,16 @@ static enum fr_rc one_step(struct tr_run *r, struct step *s, struct fr_err *err)
     return FR_OK;
 }
 
+/* The best checkpoint and the one of now are both wanted where the best is loaded in the end. */
+static void rotate(const struct tr_run *r)
+{
+    int64_t keep = r->args->save_total_limit, best = r->progress.best_step;
+
+    if (keep == 1 && r->args->load_best_model_at_end && best > 0 && best != r->progress.step)
+        keep = 2;
+    tr_export_rotate(r->args->output_dir, keep, keep > 1 ? best : 0);
+}
+
 /* checkpoint-N, made whole under another name first. */
 static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
 {
@@ -155,7 +165,7 @@ static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
     if (rc != FR_OK)
         fr_remove_tree(tmp, NULL);
     else if ((rc = fr_sync_dir(r->args->output_dir, err)) == FR_OK)
-        tr_export_rotate(r->args->output_dir, r->args->save_total_limit);
+        rotate(r);
     return rc;
 }
 
@@ -183,11 +193,40 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
     return rc;
 }
 
+/* Whether the step that was done is one after which --eval_strategy evaluates. An epoch that ends
+ * with the training counts as one, as it does for the reference. */
+static bool evaluates(const struct tr_run *r)
+{
+    const struct tr_derived *d = &r->derived;
+    const struct tr_progress *p = &r->progress;
+
+    if (r->args->eval_strategy == TR_STRATEGY_EPOCH)
+        return (p->step % d->steps_per_epoch == 0 || p->step == d->total_steps) &&
+               tr_metrics_epoch(d, p) >= r->args->eval_delay;
+    return d->eval_every > 0 && p->step % d->eval_every == 0 &&
+           (double)p->step >= r->args->eval_delay;
+}
+
+static enum fr_rc evaluate(struct tr_run *r, bool *better, struct fr_err *err)
+{
+    json_t *figures = NULL;
+    enum fr_rc rc = tr_run_evaluate(r, &figures, err);
+
+    if (rc == FR_OK)
+        *better = tr_run_judge(r, figures);
+    if (rc == FR_OK && r->env.comm->rank == 0 && tr_metrics_over(&r->metrics, &r->progress) &&
+        r->progress.step < r->derived.total_steps)
+        tr_say("Stopping early: %lld evaluations were not better than that after step %lld",
+               (long long)r->progress.not_better, (long long)r->progress.best_step);
+    json_decref(figures);
+    return rc;
+}
+
 static enum fr_rc after_step(struct tr_run *r, const struct step *s, struct fr_err *err)
 {
     const struct tr_derived *d = &r->derived;
     struct tr_progress *p = &r->progress;
-    bool last = p->step == d->total_steps;
+    bool last = p->step == d->total_steps, better = false;
     enum fr_rc rc = FR_OK;
 
     bool log = (d->log_every > 0 && p->step % d->log_every == 0) ||
@@ -196,8 +235,23 @@ static enum fr_rc after_step(struct tr_run *r, const struct step *s, struct fr_e
         rc = tr_metrics_log(&r->metrics, p, s->result.grad_norm,
                             tr_schedule_logged(&r->schedule, p->updates - s->updated), err);
     tr_metrics_bar(&r->metrics, p);
-    if (rc == FR_OK && d->save_every > 0 && (p->step % d->save_every == 0 || last))
-        rc = save(r, true, err);
+    if (rc == FR_OK && evaluates(r))
+        rc = evaluate(r, &better, err);
+    bool now = r->args->save_strategy == TR_STRATEGY_BEST
+                   ? better
+                   : d->save_every > 0 && (p->step % d->save_every == 0 || last);
+    return rc == FR_OK && now ? save(r, true, err) : rc;
+}
+
+/* Figures that decide nothing: before the first step, or those of the final adapter. */
+static enum fr_rc evaluate_alone(struct tr_run *r, bool final, struct fr_err *err)
+{
+    json_t *figures = NULL;
+    enum fr_rc rc = tr_run_evaluate(r, &figures, err);
+
+    if (rc == FR_OK && final && r->env.comm->rank == 0)
+        rc = tr_metrics_results(&r->metrics, "eval", figures, err);
+    json_decref(figures);
     return rc;
 }
 
@@ -207,7 +261,9 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
     struct step s;
     enum fr_rc rc = FR_OK;
 
-    while (rc == FR_OK && p->step < r->derived.total_steps) {
+    if (r->args->eval_on_start && p->step == 0)
+        rc = evaluate_alone(r, false, err);
+    while (rc == FR_OK && !tr_metrics_over(&r->metrics, p)) {
         if (p->micro >= r->derived.micro_per_rank) {
             p->epoch++;
             p->micro = 0;
@@ -276,6 +332,8 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
     enum fr_rc rc = r->progress.updates == 0 ? unchanged(r, err) : FR_OK;
 
     if (rc == FR_OK)
+        rc = tr_run_load_best(r, err);
+    if (rc == FR_OK)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
     if (rc == FR_OK && r->env.comm->rank == 0) {
         rc = tr_export_adapter(r->args->output_dir, &r->optim.params, r->flat, r->args, &r->lora,
@@ -283,6 +341,8 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
         if (rc == FR_OK)
             rc = tr_metrics_end(&r->metrics, &r->progress, err);
     }
+    if (rc == FR_OK && r->args->do_eval)
+        rc = evaluate_alone(r, true, err);
     return rc == FR_OK ? say_memory(r, err) : rc; /* no rank leaves before rank 0 has written */
 }
 

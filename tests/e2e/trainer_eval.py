@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Evaluation during training: the figures of transformers' Trainer (golden/evaluate.json), the same on
+1, 2 and 3 ranks to the bit; which files hold them; the best checkpoint, early stopping, resume.
+"""
+import json
+import os
+
+import trainer_lib as t
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLOSE = 2e-6  # f32, sums in other orders
+
+
+def load(path):
+    with open(path) as f:
+        return json.load(f)
+
+
+def evals(out):
+    """(step, loss, accuracy) of every evaluation in trainer_log.jsonl."""
+    return [(e["current_steps"], e["eval_loss"], e.get("eval_accuracy"))
+            for e in t.log_lines(out) if "eval_loss" in e]
+
+
+def as_the_reference():
+    golden = load(HERE + "/../golden/evaluate.json")
+    for row in golden["batches"]:
+        for world in (1, 2, 3):
+            out = "g%d-%d" % (row["batch"], world)
+            t.train(out, out, world, accumulation=6 // world, steps=1, save_strategy="no", seed=golden["seed"],
+                    val_size=golden["val_size"], cutoff_len=golden["cutoff_len"], eval_on_start=True, do_eval=True,
+                    compute_accuracy=True, per_device_eval_batch_size=row["batch"], lora_dropout=0.5)
+            first = evals(out)[0]
+            t.same(out + ": before the first step", first[0], 0)
+            t.check(out + ": loss", abs(first[1] / row["eval_loss"] - 1) < CLOSE, (first, row))
+            t.check(out + ": accuracy", abs(first[2] - row["eval_accuracy"]) < 1e-12, (first, row))
+            if world > 1:
+                t.same(out + ": as on one rank", first, evals("g%d-1" % row["batch"])[0])
+
+
+def files():
+    """eval_steps 2 of 6 steps. The loss falls; with greater_is_better the first evaluation is the best."""
+    run = t.train("files", "best", 1, steps=6, val_size=40, eval_strategy="steps", eval_steps=2, greater_is_better=True,
+                  load_best_model_at_end=True, save_total_limit=2, compute_accuracy=True, report_to="tensorboard")
+    found = evals("best")
+    t.same("evaluations", [e[0] for e in found], [2, 4, 6, 6])
+    t.check("the loss falls", found[0][1] > found[1][1] > found[2][1], found)
+    t.same("the final figures are those of the best adapter", found[3][1:], found[0][1:])
+    state = load("best/trainer_state.json")
+    t.same("best_metric", state["best_metric"], found[0][1])
+    t.same("best_global_step", state["best_global_step"], 2)
+    t.same("best_model_checkpoint", state["best_model_checkpoint"], "best/checkpoint-2")
+    t.same("eval_steps", state["eval_steps"], 2)
+    entry = next(e for e in state["log_history"] if "eval_loss" in e)
+    t.same("an entry of the history", sorted(entry),
+           ["epoch", "eval_accuracy", "eval_loss", "eval_runtime", "eval_samples_per_second",
+            "eval_steps_per_second", "step"])
+    t.same("rotation keeps the best", sorted(n for n in os.listdir("best") if n.startswith("checkpoint")),
+           ["checkpoint-2", "checkpoint-6"])
+    t.same("the adapter is the best", t.file_bytes("best/adapter_model.safetensors"),
+           t.file_bytes("best/checkpoint-2/adapter_model.safetensors"))
+    results, every = load("best/eval_results.json"), load("best/all_results.json")
+    t.same("eval_results.json", results["eval_loss"], found[3][1])
+    t.same("all_results.json", [every["eval_loss"], "train_loss" in every], [found[3][1], True])
+    text = run.text()
+    for part in ("***** Running Evaluation *****", "  Num examples = 40", "***** eval metrics *****", "'eval_loss': ",
+                 "Loading best model from best/checkpoint-2 (score: "):
+        t.has("terminal", text, part)
+    events = [os.path.join(d, f) for d, _, names in os.walk("best/runs") for f in names]
+    t.check("TensorBoard has eval/loss", len(events) == 1 and b"eval/loss" in t.file_bytes(events[0]), events)
+
+
+def early():
+    base = dict(steps=12, val_size=0.05, metric_for_best_model="eval_loss", greater_is_better=True,
+                eval_strategy="steps", eval_steps=1, early_stopping_steps=2)
+    run = t.train("early stop", "early", 2, accumulation=3, save_strategy="best", **base)
+    steps, state = [e[0] for e in evals("early")], load("early/trainer_state.json")
+    best = state["best_global_step"]
+    t.same("it stopped two evaluations after the best, and evaluated the adapter", steps, [1, 2, 3, 3])
+    t.same("best_global_step", best, 1)
+    t.has("it is said", run.text(), "Stopping early")
+    t.same("the callback's state", state["stateful_callbacks"]["EarlyStoppingCallback"],
+           {"args": {"early_stopping_patience": 2, "early_stopping_threshold": 0.0},
+            "attributes": {"early_stopping_patience_counter": 2}})
+    t.same("save_strategy best saves the best alone", [n for n in os.listdir("early") if n.startswith("checkpoint")],
+           ["checkpoint-1"])
+    t.check("the last adapter, not the best", t.file_bytes("early/adapter_model.safetensors") !=
+            t.file_bytes("early/checkpoint-%d/adapter_model.safetensors" % best))
+
+
+def several():
+    """Figures of each data set, by epoch."""
+    info = load("ex/data/dataset_info.json")
+    with open("ex/data/arithmetic.jsonl") as f:
+        lines = f.readlines()
+    for name, part in (("few", lines[:24]), ("odd", lines[100:113]), ("even", lines[200:208])):
+        with open("ex/data/%s.jsonl" % name, "w") as f:
+            f.writelines(part)
+        info[name] = dict(info["arithmetic"], file_name=name + ".jsonl")
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+    base = dict(dataset="few", steps=None, max_steps=None, num_train_epochs=2, accumulation=6, eval_strategy="epoch",
+                save_strategy="epoch", per_device_eval_batch_size=3)
+    t.train("each", "each", 1, eval_dataset="odd, even", eval_on_each_dataset=True, load_best_model_at_end=True,
+            metric_for_best_model="even_loss", **base)
+    state = load("each/trainer_state.json")
+    names = [(e["step"], k) for e in state["log_history"] for k in sorted(e) if k.endswith("_loss") and k[0] == "e"]
+    t.same("figures by name, at the end of each epoch", names,
+           [(4, "eval_odd_loss"), (4, "eval_even_loss"), (8, "eval_odd_loss"), (8, "eval_even_loss")])
+    t.check("the best by name", state["best_metric"] in
+            [e.get("eval_even_loss") for e in state["log_history"]], state["best_metric"])
+    t.train("one", "one", 1, eval_dataset="odd,even", **base)
+    results = load("one/eval_results.json")
+    both = load("each/eval_results.json")
+    t.check("together they lie between", min(both["eval_odd_loss"], both["eval_even_loss"]) <= results["eval_loss"] <=
+            max(both["eval_odd_loss"], both["eval_even_loss"]), (results, both))
+
+
+def resumed():
+    """A run stopped after its best goes on as the whole one does."""
+    base = dict(val_size=40, eval_strategy="steps", eval_steps=2, load_best_model_at_end=True, greater_is_better=True,
+                lr_scheduler_type="constant")
+    t.train("first part", "part", 1, steps=4, **base)
+    t.train("whole", "whole", 1, steps=6, **base)
+    t.train("second part", "part", 1, steps=6, resume_from_checkpoint="last", **base)
+    t.same("evaluations", evals("part")[-2:], evals("whole")[-2:])
+    got, want = load("part/trainer_state.json"), load("whole/trainer_state.json")
+    t.same("best_global_step of before", got["best_global_step"], 2)
+    t.same("best_metric", got["best_metric"], want["best_metric"])
+    t.same("the adapter", t.file_bytes("part/adapter_model.safetensors"), t.file_bytes("whole/adapter_model.safetensors"))
+
+
+def main():
+    t.begin()
+    as_the_reference()
+    files()
+    early()
+    resumed()
+    several()
+    t.finish()
+
+
+main()

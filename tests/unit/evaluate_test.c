@@ -1,0 +1,293 @@
+/* The arguments of evaluation, and which records --val_size takes (golden/evaluate.json). */
+#include "tests/unit/check.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/pcg.h"
+#include "trainer/train/setup.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-eval-XXXXXX";
+
+/* ---- arguments ---- */
+
+#define NEED                                                                                       \
+    "--do_train", "--model_name_or_path", "m", "--dataset", "d", "--template", "empty",            \
+        "--output_dir", "o"
+#define STEPS "--val_size=9", "--eval_strategy=steps"
+
+static const struct {
+    const char *name;
+    const char *argv[8];
+    const char *want; /* NULL: accepted */
+} lines[] = {
+    {"strategy", {STEPS, "--eval_steps=5"}, NULL},
+    {"a share of the steps", {STEPS, "--eval_steps=0.2"}, NULL},
+    {"eval_dataset", {"--eval_dataset=a,b", "--do_eval", "--eval_on_each_dataset"}, NULL},
+    {"both", {"--eval_dataset=a", "--val_size=0.1"}, "--val_size and --eval_dataset exclude"},
+    {"one record or all of them", {"--val_size=1"}, "a share below 1, or a number of records"},
+    {"no data", {"--eval_strategy=epoch"}, "--eval_strategy needs --eval_dataset or --val_size"},
+    {"no data at the end", {"--do_eval"}, "--do_eval needs --eval_dataset or --val_size"},
+    {"each of nothing", {"--val_size=9", "--eval_on_each_dataset"}, "needs --eval_dataset"},
+    {"never", {"--val_size=9", "--eval_strategy=best"}, "one of no, steps, epoch"},
+    {"best", {STEPS, "--load_best_model_at_end", "--eval_steps=250"}, NULL},
+    {"best of shares",
+     {STEPS, "--load_best_model_at_end", "--eval_steps=0.1", "--save_steps=0.3"},
+     NULL},
+    {"no multiple",
+     {STEPS, "--load_best_model_at_end", "--eval_steps=200", "--save_steps=500"},
+     "--save_steps to be a multiple of --eval_steps: found 500 and 200"},
+    {"share and count", {STEPS, "--load_best_model_at_end", "--eval_steps=0.1"}, "multiple of"},
+    {"strategies differ",
+     {"--val_size=9", "--eval_strategy=epoch", "--load_best_model_at_end"},
+     "--eval_strategy and --save_strategy to be the same"},
+    {"best without evaluation",
+     {"--load_best_model_at_end", "--save_strategy=no"},
+     "--load_best_model_at_end needs --eval_strategy"},
+    {"save the best of what", {STEPS, "--save_strategy=best"}, "needs --metric_for_best_model"},
+    {"save the best", {STEPS, "--save_strategy=best", "--metric_for_best_model=loss"}, NULL},
+    {"stop at what", {STEPS, "--early_stopping_steps=2"}, "needs --metric_for_best_model"},
+    {"no patience", {STEPS, "--early_stopping_steps=0"}, "--early_stopping_steps 0: expected 1"},
+    {"maybe", {STEPS, "--greater_is_better", "--no_greater_is_better"}, NULL},
+    {"maybe not", {"--greater_is_better=perhaps"}, "expected true, false or none"},
+    {"no samples", {STEPS, "--per_device_eval_batch_size=0"}, "per_device_eval_batch_size 0"},
+};
+
+static enum fr_rc read_args(struct tr_args *a, const char *const *more, struct fr_err *err)
+{
+    const char *argv[16] = {NEED};
+    int n = 0, k = 0;
+
+    while (argv[n] != NULL)
+        n++;
+    while (k < 6 && more[k] != NULL)
+        argv[n++] = more[k++];
+    return tr_args_read(a, n, argv, NULL, err);
+}
+
+static void test_lines(void)
+{
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct tr_args a;
+        struct fr_err err = {0};
+
+        check_row(lines[i].name);
+        enum fr_rc rc = read_args(&a, lines[i].argv, &err);
+        if (!CHECK((rc == FR_OK) == (lines[i].want == NULL)) ||
+            (lines[i].want != NULL && !CHECK(strstr(err.msg, lines[i].want) != NULL)))
+            printf("   message: %s\n", err.msg);
+        tr_args_finish(&a);
+    }
+}
+
+/* What follows from flags that were not given. */
+static const struct {
+    const char *name, *argv[8];
+    const char *metric;
+    enum tr_maybe greater;
+    double steps;
+    int64_t every; /* of 100 steps, 40 an epoch */
+    bool do_eval;
+} filled[] = {
+    {"nothing", {NULL}, NULL, TR_MAYBE_UNSET, 500, 0, false},
+    {"logging_steps", {STEPS, "--logging_steps=7"}, NULL, TR_MAYBE_UNSET, 7, 7, true},
+    {"the loss", {STEPS, "--load_best_model_at_end"}, "loss", TR_MAYBE_FALSE, 500, 500, true},
+    {"a loss by name",
+     {STEPS, "--metric_for_best_model=eval_a_loss"},
+     "eval_a_loss",
+     TR_MAYBE_FALSE,
+     500,
+     500,
+     true},
+    {"accuracy",
+     {STEPS, "--metric_for_best_model=accuracy", "--eval_steps=0.13"},
+     "accuracy",
+     TR_MAYBE_TRUE,
+     0.13,
+     13,
+     true},
+    {"as it is said",
+     {STEPS, "--metric_for_best_model=loss", "--greater_is_better"},
+     "loss",
+     TR_MAYBE_TRUE,
+     500,
+     500,
+     true},
+    {"epochs", {"--val_size=2", "--eval_strategy=epoch"}, NULL, TR_MAYBE_UNSET, 500, 40, true},
+};
+
+static void test_filled(void)
+{
+    for (size_t i = 0; i < sizeof(filled) / sizeof(filled[0]); i++) {
+        struct tr_args a;
+        struct tr_derived d;
+        struct fr_err err = {0};
+
+        check_row(filled[i].name);
+        if (!CHECK_INT(read_args(&a, filled[i].argv, &err), FR_OK))
+            printf("   message: %s\n", err.msg);
+        a.max_steps = 100;
+        a.per_device_train_batch_size = 1;
+        CHECK_INT(tr_args_derive(&a, 40, 1, &d, &err), FR_OK);
+        CHECK_INT(d.eval_every, filled[i].every);
+        CHECK(a.eval_steps == filled[i].steps);
+        CHECK_INT(a.greater_is_better, filled[i].greater);
+        CHECK_INT(a.do_eval, filled[i].do_eval);
+        if (filled[i].metric == NULL)
+            CHECK(a.metric_for_best_model == NULL);
+        else
+            CHECK_TEXT(a.metric_for_best_model, filled[i].metric);
+        tr_args_finish(&a);
+    }
+}
+
+/* ---- the split ---- */
+
+static json_int_t number(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static void test_permutations(const json_t *golden)
+{
+    const json_t *row;
+    size_t i;
+
+    check_row("permutations");
+    CHECK(json_array_size(json_object_get(golden, "permutations")) >= 4);
+    json_array_foreach(json_object_get(golden, "permutations"), i, row)
+    {
+        const json_t *first = json_object_get(row, "first");
+        int64_t n = number(row, "n"), sum = 0;
+        int64_t *got = calloc((size_t)n, sizeof(*got));
+
+        tr_pcg_permutation((uint64_t)number(row, "seed"), n, got);
+        for (size_t k = 0; k < json_array_size(first); k++)
+            CHECK_INT(got[k], json_integer_value(json_array_get(first, k)));
+        for (int64_t k = 0; k < n; k++)
+            sum += k * got[k];
+        CHECK_INT(sum, number(row, "sum"));
+        free(got);
+    }
+}
+
+static enum fr_rc load(struct tr_tokenizer *t, bool keep, struct tr_dataset **out,
+                       struct fr_err *err)
+{
+    struct tr_dataset_opts o = {.dataset = "ten",
+                                .dataset_dir = dir,
+                                .max_samples = -1,
+                                .seed = 42,
+                                .keep_dropped = keep,
+                                .text = {.cutoff_len = 1000}};
+
+    CHECK_INT(tr_template_find("empty", &o.templ, err), FR_OK);
+    return tr_dataset_load(&o, t, out, NULL, err);
+}
+
+/* The digits that the samples are made of, in their order. */
+static void digits(const struct tr_tokenizer *t, const struct tr_dataset *d, char out[32])
+{
+    size_t n = 0;
+
+    for (int64_t i = 0; i < tr_dataset_size(d); i++) {
+        struct tr_sample s = tr_dataset_at(d, i);
+        struct fr_buf text = {0};
+
+        CHECK_INT(tr_tokenizer_decode(t, s.ids, (size_t)s.n, false, &text, NULL), FR_OK);
+        out[n++] = text.n > 0 ? text.p[0] : '-';
+        fr_buf_finish(&text);
+    }
+    out[n] = '\0';
+}
+
+/* seed 42, 10 records: numpy's order is 5 6 0 7 3 2 4 9 1 8. Record 7 is dropped. */
+static const struct {
+    const char *name;
+    double size;
+    const char *train, *eval, *want;
+} splits[] = {
+    {"a number", 3, "324918", "560", NULL},
+    {"a dropped record has its place", 4, "324918", "560", NULL},
+    {"a share, rounded up", 0.41, "24918", "5603", NULL},
+    {"all", 10, NULL, NULL, "--val_size 10 takes 10 of 10 records"},
+    {"a share of nearly all", 0.99, NULL, NULL, "takes 10 of 10"},
+    {"more than there are", 11, NULL, NULL, "takes 11 of 10"},
+};
+
+static void test_splits(struct tr_tokenizer *t)
+{
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        struct tr_dataset *d = NULL, *eval = NULL;
+        struct fr_err err = {0};
+        char got[32];
+
+        check_row(splits[i].name);
+        if (!CHECK_INT(load(t, true, &d, &err), FR_OK))
+            printf("   message: %s\n", err.msg);
+        enum fr_rc rc = tr_dataset_split(&d, splits[i].size, 42, &eval, &err);
+        if (splits[i].want != NULL) {
+            CHECK_INT(rc, FR_USAGE);
+            CHECK(eval == NULL && strstr(err.msg, splits[i].want) != NULL);
+        } else if (CHECK_INT(rc, FR_OK)) {
+            digits(t, d, got);
+            CHECK_TEXT(got, splits[i].train);
+            digits(t, eval, got);
+            CHECK_TEXT(got, splits[i].eval);
+            CHECK(strcmp(tr_dataset_digest(d), tr_dataset_digest(eval)) != 0);
+            CHECK_INT(tr_dataset_longest(eval), 2);
+        }
+        tr_dataset_destroy(d);
+        tr_dataset_destroy(eval);
+    }
+    struct tr_dataset *d = NULL;
+    check_row("no split");
+    CHECK_INT(load(t, false, &d, NULL), FR_OK);
+    CHECK_INT(tr_dataset_size(d), 9);
+    tr_dataset_destroy(d);
+}
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    struct fr_err err;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+static void make_set(void)
+{
+    struct fr_buf b = {0};
+
+    for (int i = 0; i < 10; i++)
+        fr_buf_fmt(&b, "{\"instruction\": \"%d\", \"output\": %s}\n", i, i == 7 ? "null" : "\"a\"");
+    put("ten.jsonl", b.p);
+    put("dataset_info.json", "{\"ten\": {\"file_name\": \"ten.jsonl\"}}");
+    fr_buf_finish(&b);
+}
+
+int main(void)
+{
+    struct tr_tokenizer *t = NULL;
+    json_t *golden = NULL;
+    struct fr_err err = {0};
+
+    CHECK(mkdtemp(dir) != NULL);
+    test_lines();
+    test_filled();
+    if (CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/evaluate.json", 1 << 20, &golden, &err),
+                  FR_OK))
+        test_permutations(golden);
+    make_set();
+    if (CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+                  FR_OK))
+        test_splits(t);
+    tr_tokenizer_destroy(t);
+    json_decref(golden);
+    fr_remove_tree(dir, NULL);
+    return check_done();
+}

@@ -1,0 +1,15 @@
+/*
+ * numpy's default generator, seeded by one number, and its permutation: which records --val_size
+ * takes is what the reference's data library draws.
+ * Source: O'Neill 2014 (PCG, XSL RR 128/64);
+ * O'Neill 2015, "Developing a seed_seq alternative"; numpy's documentation of SeedSequence, PCG64.
+ */
+#ifndef TR_DATA_PCG_H
+#define TR_DATA_PCG_H
+
+#include <stdint.h>
+
+/* out[0..n) becomes numpy.random.default_rng(seed).permutation(n); 0 <= seed, n <= 2^32. */
+void tr_pcg_permutation(uint64_t seed, int64_t n, int64_t *out);
+
+#endif

@@ -1,0 +1,140 @@
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "trainer/train/setup.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The names of "a, b", or all of them as one. */
+static enum fr_rc name_sets(struct tr_run *r, struct fr_err *err)
+{
+    const char *p = r->args->eval_dataset;
+    size_t most = 1;
+
+    for (const char *c = p; c != NULL && *c != '\0'; c++)
+        most += *c == ',';
+    r->evals = fr_sys.alloc(most * sizeof(*r->evals));
+    if (r->evals == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu data sets", most);
+    memset(r->evals, 0, most * sizeof(*r->evals));
+    if (!r->args->eval_on_each_dataset) {
+        r->nevals = 1;
+        return FR_OK;
+    }
+    while (*p != '\0') {
+        size_t n = strcspn(p, ","), skip = n;
+        while (n > 0 && isspace((unsigned char)*p))
+            p++, n--, skip--;
+        while (n > 0 && isspace((unsigned char)p[n - 1]))
+            n--;
+        if (n > 0 && (r->evals[r->nevals++].name = fr_arena_text(&r->arena, p, n)) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for the name of a data set");
+        p += skip + (p[skip] == ',');
+    }
+    return r->nevals > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--eval_dataset names no data set");
+}
+
+/* One data set: by the first rank of each node, then by the others from its cache. */
+static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct tr_dataset **out,
+                           struct fr_err *err)
+{
+    bool first = r->env.comm->local_rank == 0;
+    struct fr_buf warnings = {0};
+    enum fr_rc rc = FR_OK;
+
+    o->overwrite_cache = r->args->overwrite_cache && first;
+    if (first)
+        rc = tr_dataset_load(o, r->tokenizer, out, &warnings, err);
+    if (rc == FR_OK)
+        rc = tr_comm_host_barrier(r->env.comm, err);
+    if (rc == FR_OK && !first)
+        rc = tr_dataset_load(o, r->tokenizer, out, NULL, err);
+    if (rc == FR_OK)
+        tr_run_notes(r, &warnings);
+    fr_buf_finish(&warnings);
+    return rc;
+}
+
+/* --val_size, or --eval_dataset. */
+static enum fr_rc load_evals(struct tr_run *r, struct tr_dataset_opts *o, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    struct fr_buf digests = {0};
+    enum fr_rc rc = name_sets(r, err);
+
+    if (rc == FR_OK && a->val_size > 0)
+        rc = tr_dataset_split(&r->data, a->val_size, a->seed, &r->evals[0].data, err);
+    for (size_t i = 0; rc == FR_OK && a->eval_dataset != NULL && i < r->nevals; i++) {
+        o->dataset = r->evals[i].name != NULL ? r->evals[i].name : a->eval_dataset;
+        o->keep_dropped = false;
+        if ((rc = load_one(r, o, &r->evals[i].data, err)) != FR_OK)
+            fr_while(err, "--eval_dataset");
+    }
+    for (size_t i = 0; rc == FR_OK && i < r->nevals; i++)
+        fr_buf_text(&digests, tr_dataset_digest(r->evals[i].data));
+    if (rc == FR_OK && digests.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the digests of %zu data sets", r->nevals);
+    if (rc == FR_OK)
+        fr_sha256(digests.p, digests.n, r->evals_digest);
+    fr_buf_finish(&digests);
+    return rc;
+}
+
+/* A tokenizer may know more tokens than the model has rows for. */
+static enum fr_rc check_vocabulary(const struct tr_run *r, const struct tr_dataset *data,
+                                   struct fr_err *err)
+{
+    if (tr_tokenizer_size(r->tokenizer) <= r->config.vocab_size)
+        return FR_OK;
+    for (int64_t i = 0; i < tr_dataset_size(data); i++) {
+        struct tr_sample s = tr_dataset_at(data, i);
+        for (int64_t t = 0; t < s.n; t++)
+            if (s.ids[t] >= r->config.vocab_size)
+                return fr_fail(err, FR_USAGE,
+                               "%s: sample %lld has token id %d, the model's vocab_size is %lld: "
+                               "tokenizer and model do not belong together",
+                               r->args->model_name_or_path, (long long)i, (int)s.ids[t],
+                               (long long)r->config.vocab_size);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    const struct tr_template *templ = NULL;
+    char cache[PATH_MAX];
+    enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err);
+
+    if (rc == FR_OK)
+        rc = tr_template_find(a->template_name, &templ, err);
+    if (rc == FR_OK)
+        rc = tr_template_fix(templ, r->tokenizer, err);
+    snprintf(cache, sizeof(cache), "%s/cache",
+             a->tokenized_path != NULL ? a->tokenized_path : a->output_dir);
+    struct tr_dataset_opts o = {
+        .dataset = a->dataset,
+        .dataset_dir = a->dataset_dir,
+        .templ = templ,
+        .text = {.cutoff_len = a->cutoff_len,
+                 .mask_history = a->mask_history,
+                 .train_on_prompt = a->train_on_prompt,
+                 .default_system = a->default_system},
+        .max_samples = a->max_samples,
+        .seed = a->seed,
+        .keep_dropped = a->val_size > 0,
+        .cache_dir = cache,
+        .workers = a->preprocessing_num_workers > 0 ? (int)a->preprocessing_num_workers : 0,
+    };
+    if (rc == FR_OK)
+        rc = load_one(r, &o, &r->data, err);
+    if (rc == FR_OK && (a->val_size > 0 || a->eval_dataset != NULL))
+        rc = load_evals(r, &o, err);
+    if (rc == FR_OK)
+        rc = check_vocabulary(r, r->data, err);
+    for (size_t i = 0; i < r->nevals && rc == FR_OK; i++)
+        rc = check_vocabulary(r, r->evals[i].data, err);
+    return rc;
+}
