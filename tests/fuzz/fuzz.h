@@ -54,6 +54,11 @@ void fuzz_inventory(struct fr_str in);
 void fuzz_expr(struct fr_str in);
 void fuzz_outputs(struct fr_str in);
 void fuzz_values(struct fr_str in);
+/* schedule.c */
+void fuzz_cron(struct fr_str in);
+void fuzz_tzif(struct fr_str in);
+void fuzz_tzif_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg);
+void fuzz_zone_name(struct fr_str in);
 /* ssh.c */
 void fuzz_ssh_config(struct fr_str in);
 void fuzz_known_hosts(struct fr_str in);

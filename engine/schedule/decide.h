@@ -1,0 +1,130 @@
+/*
+ * What becomes of the fires of a schedule: which run, which are counted as missed, and what an
+ * overlap with live runs of the pipeline does. Pure: state in, decisions out; whoever carries them
+ * out commits them as rows first.
+ *
+ * The state of a schedule is `seen`: every fire at or before it is decided. At first sight, after a
+ * change of its rule or zone, and after a resume it is the time of that, so the past is never
+ * judged by a new rule.
+ */
+#ifndef FR_SCHEDULE_DECIDE_H
+#define FR_SCHEDULE_DECIDE_H
+
+#include "engine/schedule/rule.h"
+
+enum { FR_CATCHUP_LIMIT = 10, FR_CATCHUP_LIMIT_MAX = 1000, FR_GRACE_MS = 600000 };
+
+enum fr_catchup {
+    FR_CATCHUP_NONE, /* the newest runs if it is not later than grace; the others are missed */
+    FR_CATCHUP_LAST, /* the newest runs */
+    FR_CATCHUP_ALL   /* the newest `limit` run, one after the other; the others are dropped */
+};
+
+enum fr_fate {
+    FR_FATE_RAN, /* a run was made */
+    FR_FATE_MISSED,
+    FR_FATE_DROPPED,    /* older than the newest `limit` */
+    FR_FATE_SKIPPED,    /* a live run of the pipeline was in the way */
+    FR_FATE_SUPERSEDED, /* its waiting run made room for a newer one */
+    FR_FATE_PAUSED,
+    FR_FATE_INVALID, /* its pipeline could not be loaded */
+    FR_FATE_N
+};
+
+const char *fr_fate_name(enum fr_fate fate); /* "ran" */
+bool fr_fate_parse(struct fr_str s, enum fr_fate *out);
+
+/* One decision: of the one fire at_ms, or of `count` fires from first_ms to at_ms. */
+struct fr_decision {
+    enum fr_fate fate;
+    bool late; /* RAN: to catch up, not in time */
+    int64_t first_ms, at_ms, count;
+};
+
+/* A decision that is stored already. Only those behind `seen` matter: there are some when the clock
+ * was set back. */
+struct fr_decided {
+    enum fr_fate fate;
+    int64_t first_ms, at_ms;
+    int64_t decided_ms; /* the clock then */
+};
+
+struct fr_due { /* a schedule, when it is asked what is due; borrows everything */
+    const struct fr_rule *rule;
+    int64_t seen_ms, now_ms;
+    int64_t delay_ms; /* fr_jitter_ms: a fire is due that long after its instant */
+    int64_t grace_ms;
+    enum fr_catchup catchup;
+    size_t limit; /* of ALL; 1 … FR_CATCHUP_LIMIT_MAX */
+    bool paused;
+    const struct fr_decided *decided; /* those behind seen, ascending by at_ms */
+    size_t n_decided;
+};
+
+/* Decides all that is due: at most limit + 1 decisions into out, ascending, those that run alone
+ * each. *seen_ms is what seen becomes; as it was when nothing was due. */
+size_t fr_decide(const struct fr_due *due, struct fr_decision *out, int64_t *seen_ms);
+
+/* When the schedule has to be asked again: the next fire with its delay. FR_NO_END: never. */
+int64_t fr_next_due(const struct fr_due *due);
+
+/* The wall clock was set back, to now. seen falls to now, never below *since (the last first sight,
+ * resume or change of the rule), which itself falls to now when it lies in the future. Decisions
+ * behind seen stand, except those of fr_decide_anew. */
+int64_t fr_seen_back(int64_t seen_ms, int64_t now_ms, int64_t *since_ms);
+/* It was made by a clock ahead of now, and nothing came of it: to be removed and decided again. */
+bool fr_decide_anew(const struct fr_decided *d, int64_t now_ms);
+
+/* ---- overlap ---- */
+
+enum fr_overlap { FR_OVERLAP_SKIP, FR_OVERLAP_QUEUE, FR_OVERLAP_CANCEL, FR_OVERLAP_PARALLEL };
+
+enum fr_origin {
+    FR_ORIGIN_CLI,
+    FR_ORIGIN_API,
+    FR_ORIGIN_SCHEDULE,
+    FR_ORIGIN_CATCHUP,
+    FR_ORIGIN_BACKFILL,
+    FR_ORIGIN_RETRY,
+    FR_ORIGIN_N
+};
+
+const char *fr_origin_name(enum fr_origin origin); /* "cli" */
+bool fr_origin_parse(struct fr_str s, enum fr_origin *out);
+
+/* A run of the pipeline that is not over, in the order of their numbers. */
+struct fr_live {
+    int64_t no;
+    const char *schedule; /* key of the one that made it; "": none */
+    enum fr_origin origin;
+    bool queued; /* not started */
+};
+
+enum fr_overlap_act {
+    FR_ENTER, /* a run enters the queue; fr_overlap_blocker says when it may start */
+    FR_SKIP   /* no run: `by` is in the way */
+};
+
+struct fr_overlap_of { /* a fire that is to run, or a run in the queue */
+    enum fr_overlap policy;
+    const char *schedule;  /* its key */
+    enum fr_origin origin; /* SCHEDULE or CATCHUP */
+    int queue_max;         /* of QUEUE: how many may wait, at least 1 */
+    const struct fr_live *live;
+    size_t n_live;
+};
+
+struct fr_overlap_out {
+    enum fr_overlap_act act;
+    int64_t by;        /* SKIP: number of the run in the way */
+    int64_t supersede; /* ENTER: the waiting run that makes room for it; 0: none */
+};
+
+/* What becomes of a fire beside the live runs. */
+struct fr_overlap_out fr_overlap_enter(const struct fr_overlap_of *of);
+/* CANCEL: the fire that enters asks this live run to end. */
+bool fr_overlap_cancels(const struct fr_overlap_of *of, const struct fr_live *run);
+/* The run that a queued one with number `no` waits for; 0: it may start. */
+int64_t fr_overlap_blocker(const struct fr_overlap_of *of, int64_t no);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * Time zones of the IANA database: which offset from UTC holds at an instant, and when it changes.
+ * A zone is a value: nothing here reads the environment or the machine's own zone. The file is
+ * TZif of version 2 or later (RFC 9636): its 64-bit table, then the rule in its footer (POSIX TZ)
+ * for all time behind the table.
+ *
+ * Only offsets count. Whether a file calls one of them daylight saving is not looked at (Dublin's
+ * winter is), and a transition that leaves the offset as it is is none.
+ */
+#ifndef FR_SCHEDULE_ZONE_H
+#define FR_SCHEDULE_ZONE_H
+
+#include "engine/schedule/calendar.h"
+
+enum { FR_ZONE_NAME = 65, FR_ZONE_MAX_BYTES = 1 << 20 };
+
+#define FR_ZONE_FOLDER "/usr/share/zoneinfo"
+
+struct fr_zone_change { /* at: the first second with the offset after */
+    int64_t at;
+    int32_t before, after; /* seconds east of UTC; they differ */
+};
+
+/* A day of any year, as the footer says it, and a time on it. */
+struct fr_zone_day {
+    enum { FR_ZONE_WEEKDAY, FR_ZONE_JULIAN, FR_ZONE_ORDINAL } kind;
+    int month, week; /* WEEKDAY: week 1..5, 5 the last */
+    int day; /* WEEKDAY: 0..6, 0 Sunday; JULIAN: 1..365 without 29 February; ORDINAL: 0..365 */
+    int32_t time_s; /* -167 h … 167 h */
+};
+
+struct fr_zone { /* UTC when zeroed; fr_zone_finish frees it */
+    char name[FR_ZONE_NAME];
+    int32_t first;                  /* offset before the first change */
+    struct fr_zone_change *changes; /* owns: n, ascending */
+    size_t n;
+    bool summer;      /* behind the last change the offset alternates: */
+    int32_t std, dst; /* dst from the day `start` (clock: std) to the day `end` (clock: dst) */
+    struct fr_zone_day start, end;
+    int64_t table_end; /* the rule holds from here on */
+    struct {           /* which file it was read from, all 0 for UTC */
+        uint64_t inode;
+        int64_t size, mtime_ns;
+    } file;
+};
+
+/* Reads zone `name` from below folder (NULL: FR_ZONE_FOLDER). UTC needs no file. FR_USAGE: no such
+ * zone, or a name that is none (a path, an abbreviation, an offset); the text says what to write.
+ * FR_NOTFOUND: the machine has no database. FR_CORRUPT: not a file of a zone. */
+enum fr_rc fr_zone_load(struct fr_zone *zone, const char *folder, const char *name,
+                        struct fr_err *err);
+/* The same from the bytes of a file. */
+enum fr_rc fr_zone_parse(struct fr_zone *zone, const char *name, struct fr_str bytes,
+                         struct fr_err *err);
+void fr_zone_finish(struct fr_zone *zone);
+
+/* The file was replaced since it was read; false too when it cannot be looked at. */
+bool fr_zone_replaced(const struct fr_zone *zone, const char *folder);
+
+/* The newest change at or before t, the oldest one after it; false: there is none. */
+bool fr_zone_before(const struct fr_zone *zone, int64_t t, struct fr_zone_change *out);
+bool fr_zone_after(const struct fr_zone *zone, int64_t t, struct fr_zone_change *out);
+int32_t fr_zone_offset(const struct fr_zone *zone, int64_t t);
+
+/* The instant that a written time names (RFC 5545, section 3.3.5): one that does not exist is read
+ * with the offset before the gap, one that exists twice is its first. */
+int64_t fr_zone_instant(const struct fr_zone *zone, struct fr_when when);
+
+/* For zone.c and its parts. */
+
+/* The rule of a footer, "CET-1CEST,M3.5.0,M10.5.0/3"; *last is the offset that holds at t by it. */
+enum fr_rc fr_zone_read_footer(struct fr_zone *zone, struct fr_str text, struct fr_err *err);
+/* The change by the rule nearest to t: the newest at or before it, or the oldest after it. */
+bool fr_zone_rule_change(const struct fr_zone *zone, int64_t t, bool after,
+                         struct fr_zone_change *out);
+
+#endif
