@@ -234,18 +234,39 @@ static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_er
     return rc;
 }
 
+/* What is in no row. */
+static void show_text(struct along *a, json_t *data)
+{
+    const struct fr_plan *plan = cli_follow_plan(a->f);
+    const char *node = json_string_value(json_object_get(data, "node"));
+    json_t *idx = json_object_get(data, "idx");
+    struct fr_note note = {.kind = FR_NOTE_TROUBLE,
+                           .wall_ms = json_integer_value(json_object_get(data, "wall")),
+                           .inst = FR_PLAN_NONE,
+                           .node = node != NULL ? fr_plan_node(plan, node) : FR_PLAN_NONE,
+                           .text = json_string_value(json_object_get(data, "text"))};
+
+    if (note.node != FR_PLAN_NONE) {
+        note.kind = FR_NOTE_NODE;
+        note.up = json_is_true(json_object_get(data, "up"));
+    }
+    if (json_is_integer(idx) && json_integer_value(idx) >= 0 &&
+        json_integer_value(idx) < (json_int_t)plan->n_insts)
+        note.inst = (uint32_t)json_integer_value(idx);
+    if (note.text != NULL)
+        cli_show_note(a->d->show, &note);
+}
+
 static void on_event(void *arg, const struct fr_sse_event *e)
 {
     struct along *a = arg;
-    json_t *data = strcmp(e->event, "note") == 0 ? json_loadb(e->data.p, e->data.n, 0, NULL) : NULL;
-    const char *text = json_string_value(json_object_get(data, "text"));
-    const char *node = json_string_value(json_object_get(data, "node"));
 
-    if (text != NULL && node != NULL)
-        cli_show_say(a->d->show, "%s: %s", node, text);
-    else if (text != NULL)
-        cli_show_say(a->d->show, "%s", text);
-    json_decref(data);
+    if (strcmp(e->event, "note") == 0) {
+        json_t *data = json_loadb(e->data.p, e->data.n, 0, NULL);
+
+        show_text(a, data);
+        json_decref(data);
+    }
     a->news = true;
 }
 

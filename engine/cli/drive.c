@@ -78,10 +78,11 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
 enum cli_exit cli_left(const struct cli_drive *d)
 {
     if (cli_show_model(d->show)->now.state == FR_RUN_QUEUED)
-        cli_show_say(d->show,
-                     "left (%s): run %lld stays queued; 'flowrun resume %lld' lets it start when "
-                     "it may, 'flowrun cancel %lld' ends it",
-                     d->why, (long long)d->run_no, (long long)d->run_no, (long long)d->run_no);
+        cli_show_say(
+            d->show,
+            "left (%s): run %lld stays queued; a 'flowrun serve' starts it in its turn, as "
+            "'flowrun resume %lld' does; 'flowrun cancel %lld' ends it",
+            d->why, (long long)d->run_no, (long long)d->run_no, (long long)d->run_no);
     else if (d->stopping)
         cli_show_say(d->show,
                      "left (%s): tasks were already asked to stop, and do so by themselves; "

@@ -6,7 +6,8 @@
  *   run {run, no, state, outcome}            the run itself changed
  *   inst {run, seq, changes: [[idx, state, attempt, cause], …]}
  *   log {run, attempt, bytes}                there is more of an attempt's output
- *   note {run, text, node, idx}              what is in no row: how a node is reached, trouble
+ *   note {run, wall, text, node, up, idx}    what is in no row: how a node is reached, trouble; a
+ *                                            stream begins with the newest of each node
  *   reset {run}                              more happened than was told: look at the whole again
  *   bye {reason}                             the stream ends
  *
@@ -142,11 +143,43 @@ static void note_log(struct host_run *h, const struct fr_note *note)
     news->n_logs += i == news->n_logs;
 }
 
+static json_t *json_of_note(const struct host_run *h, const struct fr_note *note)
+{
+    json_t *data = json_pack("{s:I, s:I, s:s}", "run", (json_int_t)fr_run_no(h->run), "wall",
+                             (json_int_t)note->wall_ms, "text", note->text);
+
+    if (note->node != FR_PLAN_NONE) {
+        json_object_set_new(data, "node", json_string(fr_run_plan(h->run)->nodes[note->node].name));
+        json_object_set_new(data, "up", json_boolean(note->up));
+    }
+    if (note->inst != FR_PLAN_NONE)
+        json_object_set_new(data, "idx", json_integer(note->inst));
+    return data;
+}
+
+static void take_text(struct host_run *h, const struct fr_note *note)
+{
+    json_t *data = json_of_note(h, note);
+
+    if (note->kind == FR_NOTE_NODE && h->places != NULL) {
+        json_decref(h->places[note->node].note);
+        h->places[note->node].note = json_incref(data);
+    }
+    if (is_read(h))
+        put(h->host, fr_run_id(h->run), "note", data);
+    else
+        json_decref(data);
+}
+
 void feed_note(struct host_run *h, const struct fr_note *note)
 {
-    json_t *data;
-
-    if (!is_read(h) || h->run == NULL)
+    if (h->run == NULL)
+        return;
+    if (note->kind == FR_NOTE_NODE || note->kind == FR_NOTE_TROUBLE) {
+        take_text(h, note);
+        return;
+    }
+    if (!is_read(h))
         return;
     switch (note->kind) {
     case FR_NOTE_STATE:
@@ -159,14 +192,8 @@ void feed_note(struct host_run *h, const struct fr_note *note)
     case FR_NOTE_LOG:
         note_log(h, note);
         break;
-    default:
-        data = json_pack("{s:I, s:s}", "run", (json_int_t)fr_run_no(h->run), "text", note->text);
-        if (note->node != FR_PLAN_NONE)
-            json_object_set_new(data, "node",
-                                json_string(fr_run_plan(h->run)->nodes[note->node].name));
-        if (note->inst != FR_PLAN_NONE)
-            json_object_set_new(data, "idx", json_integer(note->inst));
-        put(h->host, fr_run_id(h->run), "note", data);
+    default: /* a follower finds out from the log itself */
+        break;
     }
 }
 
@@ -291,6 +318,27 @@ static void count_follower(struct fr_api_stream *s, bool comes)
     }
 }
 
+/* What is known of the nodes of its runs. */
+static void say_nodes(struct fr_api_stream *s)
+{
+    for (size_t i = 0; i < s->n_runs; i++) {
+        const struct host_run *h = host_find(s->host, s->runs[i]);
+
+        for (uint32_t n = 0; h != NULL && n < fr_run_plan(h->run)->n_nodes; n++) {
+            char *json =
+                h->places[n].note != NULL ? json_dumps(h->places[n].note, JSON_COMPACT) : NULL;
+            struct fr_buf text = {0};
+
+            if (json != NULL)
+                fr_buf_fmt(&text, "event: note\ndata: %s\n\n", json);
+            if (!text.bad && text.n > 0)
+                send(s, (struct fr_str){text.p, text.n});
+            fr_buf_finish(&text);
+            free(json);
+        }
+    }
+}
+
 void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_sink *sink,
                struct fr_api_response *res, struct fr_api_stream **out)
 {
@@ -325,6 +373,8 @@ void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_
     if (!hello.bad)
         send(s, (struct fr_str){hello.p, hello.n});
     fr_buf_finish(&hello);
+    if (req->last_event_id[0] == '\0' || s->at == 0)
+        say_nodes(s);
     if (!s->full)
         pump(s);
 }

@@ -39,8 +39,9 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
 void fr_host_destroy(struct fr_host *host);
 /* Runs of others go on without followers. */
 void fr_host_stay(struct fr_host *host);
-/* Goes on with the runs that the host before drove, and that nobody has left. A run that cannot be
- * gone on with stays as it is, which is logged. */
+/* Goes on with the runs that the host before drove, and that nobody has left; and with all queued
+ * ones, which are admitted in their turn. A run that cannot be gone on with stays as it is, which
+ * is logged. */
 enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
 /* The home's limits, from now on; a host that is new has none. Runs that are active stay so. */
 void fr_host_configure(struct fr_host *host, const struct fr_config *config);

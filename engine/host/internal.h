@@ -32,6 +32,7 @@ struct host_place {          /* a node of a run */
     struct fr_demand demand; /* as last seen */
     uint32_t lent;           /* as of the last fr_run_lend() */
     bool contended;
+    json_t *note; /* owns: the newest that was said of it; NULL: none */
 };
 
 struct host_log { /* of an attempt there is more */
@@ -174,7 +175,8 @@ void feed_open(void *host, const struct fr_api_request *req, const struct fr_api
                struct fr_api_response *res, struct fr_api_stream **out);
 void feed_drained(void *host, struct fr_api_stream *s);
 void feed_gone(void *host, struct fr_api_stream *s);
-void feed_note(struct host_run *h, const struct fr_note *note); /* remembers it for a flush */
+/* Remembers it for a flush, and what is said of a node for those who come later. */
+void feed_note(struct host_run *h, const struct fr_note *note);
 void feed_flush(struct host_run *h, bool now); /* now: also what came a moment ago */
 int64_t feed_due(const struct host_run *h);    /* of the next flush; INT64_MAX: none */
 void feed_pump(struct fr_host *host);          /* sends what is new to all */

@@ -45,40 +45,6 @@ static const char *shell_env(void *self, const char *name)
                : json_string_value(json_object_get(json_object_get(h->shell, "env"), name));
 }
 
-static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *own, json_t *shell)
-{
-    struct host_run *h = fr_sys.alloc(sizeof(*h));
-
-    if (h == NULL) {
-        json_decref(shell);
-        return NULL;
-    }
-    *h = (struct host_run){.host = host, .mine = own != NULL, .shell = shell};
-    if (own != NULL)
-        h->view = own->view;
-    return h;
-}
-
-static struct fr_run_env env_of(struct host_run *h, const struct fr_host_own *own)
-{
-    struct fr_run_env env = h->host->env;
-    const char *cwd = json_string_value(json_object_get(h->shell, "cwd"));
-
-    env.view = (struct fr_view){on_note, h};
-    env.shell =
-        own != NULL ? own->shell : (struct fr_run_shell){cwd != NULL ? cwd : "/", shell_env, h};
-    return env;
-}
-
-static void free_run(struct host_run *h)
-{
-    fr_run_destroy(h->run);
-    json_decref(h->shell);
-    fr_buf_finish(&h->news.changes);
-    fr_sys.free(h->places);
-    fr_sys.free(h);
-}
-
 /* A run of a flowrun inside a task: where that task runs, its instances need no slots of their own,
  * as the task waits for them. */
 static struct fr_id granted_by(const struct host_run *h)
@@ -100,6 +66,45 @@ static struct fr_id granted_by(const struct host_run *h)
     return home;
 }
 
+static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *own, json_t *shell)
+{
+    struct host_run *h = fr_sys.alloc(sizeof(*h));
+
+    if (h == NULL) {
+        json_decref(shell);
+        return NULL;
+    }
+    *h = (struct host_run){.host = host, .mine = own != NULL, .shell = shell};
+    if (own != NULL)
+        h->view = own->view;
+    h->granted = granted_by(h);
+    return h;
+}
+
+static struct fr_run_env env_of(struct host_run *h, const struct fr_host_own *own)
+{
+    struct fr_run_env env = h->host->env;
+    const char *cwd = json_string_value(json_object_get(h->shell, "cwd"));
+
+    env.view = (struct fr_view){on_note, h};
+    env.shell =
+        own != NULL ? own->shell : (struct fr_run_shell){cwd != NULL ? cwd : "/", shell_env, h};
+    return env;
+}
+
+static void free_run(struct host_run *h)
+{
+    uint32_t n_nodes = h->places != NULL ? fr_run_plan(h->run)->n_nodes : 0;
+
+    for (uint32_t n = 0; n < n_nodes; n++)
+        json_decref(h->places[n].note);
+    fr_run_destroy(h->run);
+    json_decref(h->shell);
+    fr_buf_finish(&h->news.changes);
+    fr_sys.free(h->places);
+    fr_sys.free(h);
+}
+
 /* The run is made: it is one of the host's from here on. */
 static enum fr_rc take(struct host_run *h, struct fr_err *err)
 {
@@ -117,7 +122,6 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     for (uint32_t n = 0; n < plan->n_nodes; n++)
         h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
     host->runs[host->n++] = h;
-    h->granted = granted_by(h);
     h->alone_ms = fr_sys.mono_ms();
     h->followers = feed_followers(host, fr_run_id(h->run));
     fr_run_on_wake(h->run, on_wake, h);
@@ -139,7 +143,7 @@ static enum fr_rc submit(struct host_run *h, const struct fr_submit *what,
     env = env_of(h, own);
     mine.spec.getenv = env.shell.getenv;
     mine.spec.getenv_self = env.shell.self;
-    if (fr_id_zero(granted_by(h))) { /* else a task that is active waits for it */
+    if (fr_id_zero(h->granted)) { /* else a task that is active waits for it */
         mine.queue = queue_ask;
         mine.queue_arg = h->host;
     }
@@ -253,6 +257,12 @@ void fr_host_drop(struct fr_host *host, struct fr_run *run)
     host_forget(host, h);
 }
 
+/* Nobody left it; or it is queued: leaving it stopped nothing, so its turn still comes. */
+static bool goes_on(const struct fr_run_row *row)
+{
+    return row->host != 0 || strcmp(row->state, "queued") == 0;
+}
+
 enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -268,7 +278,7 @@ enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err)
 
         fr_id_text(rows.rows[i].id, id);
         opts.run = id;
-        if (rows.rows[i].host != 0 && host_find(host, rows.rows[i].id) == NULL &&
+        if (goes_on(&rows.rows[i]) && host_find(host, rows.rows[i].id) == NULL &&
             host_resume(host, &opts, NULL, &h, &issues, &why) == FR_NOMEM)
             rc = fr_fail(err, FR_NOMEM, "%s", why.msg);
         else if (why.rc != FR_OK)

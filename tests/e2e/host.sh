@@ -24,6 +24,7 @@ for i in 0 1 2 3; do
     wait ${pids[$i]}
     same "shell $((i + 1))" $? 0
     has "its output" out.$((i + 1)) "c@n1 | done $((i + 1))"
+    has "how its node is reached" out.$((i + 1)) "n1: connected (local)"
 done
 same "each task ran once" "$(lines order)" 24
 same "never two in the one slot" "$(awk '{print $2}' order | uniq -d)" ""

@@ -84,6 +84,31 @@ touch go
 has "it stays left" runs "left"
 "$flowrun" resume 4 > out 2>&1
 same "until it is resumed" $? 0
+
+# ---- a queued run that nobody follows: it starts in its turn
+rm -f go ran
+sed 's/^name: q/name: one\nmax_active_runs: 1/' q.yaml > one.yaml
+"$flowrun" one.yaml > first 2>&1 &
+first=$!
+until_true 20 test -s ran
+"$flowrun" one.yaml > second 2>&1 &
+second=$!
+until_true 20 is 6 queued
+kill -9 $second
+"$flowrun" one.yaml > third 2>&1 &
+third=$!
+until_true 20 is 7 queued
+kill -TERM $third
+wait $third $second 2> /dev/null
+kill -TERM $host
+wait $host
+touch go
+wait $first # it was the host meanwhile, of its own run alone
+same "the one that was followed" $? 0
+check "they wait" is 6 queued
+serve 5
+until_true 30 is 7 succeeded
+check "also the one whose shell was killed" is 6 succeeded
 kill -TERM $host
 wait $host
 same "nothing is left running" "$(left)" ""
