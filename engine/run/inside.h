@@ -5,23 +5,21 @@
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
  *   stored.c    the pipeline of a stored run
- *   run.c       the drain: events in, decisions, rows and effects out
- *   grow.c      lists that grow
- *   events.c    events of the executor -> events of the scheduler
- *   act.c       effects, performed after the commit
- *   rows.c      rows of the scheduler -> rows of the store
- *   why.c       reasons in words
- *   start.c     what an attempt needs on its node before it is sent
- *   request.c   what is asked of the node: argv, environment, limits
- *   resolve.c   values of ${{ … }}, at start
- *   secret.c    values of secrets, at start
- *   stage.c     control-side files: kept by content at submit, shipped at start
- *   gather.c    files from node to node through the spool
- *   logs.c      copies of the attempts' output
- *   route.c     the rendezvous address of a gang
+ *   stage.c     control-side files, kept by content at submit
  *   asked.c     what its user and its driver ask of it
  *   changed.c   files that changed since the run began
  *   view.c      what a view may look at
+ *   nodes.c     nodes come and go
+ *
+ * The way of an attempt:
+ *
+ *   run.c       the drain: events in, decisions, rows and effects out
+ *   rows.c      rows of the scheduler -> rows of the store, and reasons in words
+ *   start.c     what it needs on its node before it is sent
+ *   values.c    values of ${{ … }} and of secrets, at start
+ *   request.c   what is asked of the node: argv, environment, limits, rendezvous
+ *   attempt.c   events of the executor -> events of the scheduler; effects
+ *   fetch.c     copies of its output, and files from node to node
  */
 #ifndef FR_RUN_INSIDE_H
 #define FR_RUN_INSIDE_H
@@ -81,11 +79,13 @@ uint32_t run_node_of(const struct fr_run *run, uint32_t inst);
 const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst);
 struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at);
 
+/* One line that may be shown: a node may have said it. */
+void run_say(char out[256], const char *text, size_t n);
 /* Appends "K=V" (formatted) to strs; false: no memory. */
 bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- events.c ---- */
+/* ---- attempt.c ---- */
 void run_take_event(struct fr_run *run, struct fr_exec_event *ev);
 /* Ends an attempt that its node never got: the start failed, or a stop came before it was sent. */
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
@@ -93,7 +93,6 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
  * permanent (usage, denied, not found, unsupported). */
 void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
 
-/* ---- act.c ---- */
 void run_eval(struct fr_run *run, const struct fr_act *act);
 void run_act(struct fr_run *run, const struct fr_act *act);
 void run_ack(struct fr_run *run, struct run_attempt *at);    /* when end and log are both safe */
@@ -107,12 +106,14 @@ enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, str
 void run_show(struct fr_run *run);         /* after the commit */
 void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
 
-/* ---- why.c ---- */
-/* Why the row's instance is in its state; "": no reason. In the run's arena; NULL: no memory. */
-const char *run_why(struct fr_run *run, const struct fr_row *row);
-/* Why the run failed, likewise: its first failure. */
-const char *run_why_failed(struct fr_run *run);
-const char *run_why_timed_out(struct fr_run *run);
+/* ---- nodes.c ---- */
+void run_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev);
+void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev);
+void run_node_connect(struct fr_run *run, uint32_t n);
+/* Why the instance could not start: which node it waited for. In the run's arena; NULL: no memory.
+ */
+const char *run_node_missed(struct fr_run *run, uint32_t inst);
+enum fr_rc run_nodes_write(struct fr_run *run, struct fr_err *err);
 
 /* ---- start.c ---- */
 void run_start(struct fr_run *run, const struct fr_act *act);
@@ -154,7 +155,15 @@ const char *run_on_node(const struct fr_run *run, const struct run_attempt *at,
 enum fr_rc run_go_env(struct fr_run *run, const struct run_attempt *at, struct fr_arena *arena,
                       struct fr_strs *out, struct fr_err *err);
 
-/* ---- resolve.c ---- */
+/* The address of the task's head as its other nodes reach it. */
+enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, char out[64],
+                          struct fr_err *err);
+/* How control and the other nodes name a node. */
+const char *run_node_address(const struct fr_run *run, uint32_t node);
+bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */
+bool run_node_local(const struct fr_run *run, uint32_t node);
+
+/* ---- values.c ---- */
 struct run_scope { /* whose values: an instance */
     struct fr_run *run;
     uint32_t inst;
@@ -167,7 +176,6 @@ struct run_scope { /* whose values: an instance */
 struct fr_resolver run_resolver(struct run_scope *scope);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
 
-/* ---- secret.c ---- */
 /* Appends the value of a secret that no command gives. */
 enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell *shell,
                            struct fr_buf *out, struct fr_err *err);
@@ -187,20 +195,10 @@ void run_secrets_drop(
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Whether the file was kept at submit: then the copy is used, on local nodes too. */
 bool run_kept(const struct fr_run *run, const char *path);
-/* The file or folder, ready to be shipped; it is hashed once a run. FR_BUSY: each call of
- * run_ship_step() hashes a slice of it; ask again when that returns true. */
-enum fr_rc run_ship_path(struct fr_run *run, const char *path, struct run_ship **out,
-                         struct fr_err *err);
-/* Hashes one slice more; true: one file or folder is complete, or has failed. */
-bool run_ship_step(struct fr_run *run);
-/* Forgets the files that could not be hashed, so that the next try reads them again. */
-void run_ship_forget(struct fr_run *run);
-/* The program; ship: made into a bundle. FR_BUSY: likewise. */
-enum fr_rc run_ship_program(struct fr_run *run, const char *name, bool ship,
-                            struct run_bundle **out, struct fr_err *err);
-void run_ship_finish(struct fr_run *run);
+/* A cargo's source, arg the run: the copy that was kept at submit, else the file itself. */
+void run_kept_source(void *arg, const char *path, struct fr_buf *out);
 
-/* ---- gather.c ---- */
+/* ---- fetch.c ---- */
 struct run_gather {         /* files that a task takes from another node; n 0: none */
     struct fr_arena *arena; /* for all below */
     uint32_t source;
@@ -216,7 +214,6 @@ struct run_gather {         /* files that a task takes from another node; n 0: n
 enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
                            struct run_gather *g, struct fr_err *err);
 
-/* ---- logs.c ---- */
 /* Finds out how much of the log is here; a log that is not empty is opened. */
 enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
@@ -225,15 +222,6 @@ enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_er
 void run_log_close(struct run_attempt *at);
 /* The owner stops waiting for logs: reports those of which a part is still on its node. */
 void run_log_missing(struct fr_run *run);
-
-/* ---- route.c ---- */
-/* The address of the task's head as its other nodes reach it. */
-enum fr_rc run_rendezvous(struct fr_run *run, const struct fr_plan_task *task, char out[64],
-                          struct fr_err *err);
-/* How control and the other nodes name a node. */
-const char *run_node_address(const struct fr_run *run, uint32_t node);
-bool run_local(const struct fr_plan *plan, uint32_t node); /* on this machine */
-bool run_node_local(const struct fr_run *run, uint32_t node);
 
 /* ---- changed.c ---- */
 /* Reports which tasks differ between run->spec and old. */

@@ -4,9 +4,116 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *node_name(const struct fr_run *run, uint32_t inst)
+/* ---- reasons in words ---- */
+
+static const char *failed_need(struct fr_run *run, uint32_t inst)
 {
-    return run->plan->nodes[run_node_of(run, inst)].name;
+    const struct fr_plan_task *task = run_task_of(run, inst);
+
+    for (uint32_t i = 0; i < task->n_needs; i++) {
+        enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
+
+        if (fr_state_ended(st) && st != FR_ST_SUCCEEDED && st != FR_ST_SKIPPED)
+            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s",
+                                run->plan->tasks[task->needs[i]].name, fr_state_name(st));
+    }
+    return "something it needs failed";
+}
+
+static const char *why_cause(struct fr_run *run, const struct fr_row *row)
+{
+    const struct fr_task *task = run_task_of(run, row->inst)->spec;
+    const char *reason;
+    char text[24];
+
+    switch (row->cause) {
+    case FR_CAUSE_EXIT:
+        return row->code == 0 ? "" : fr_arena_fmt(&run->arena, "exit code %d", row->code);
+    case FR_CAUSE_SIGNAL:
+        return fr_arena_fmt(&run->arena, "ended by signal %d (%s)", row->code,
+                            strsignal(row->code));
+    case FR_CAUSE_TIMEOUT:
+        fr_show_duration(task->timeout_ms, text);
+        return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
+    case FR_CAUSE_OOM:
+        return "killed by the kernel: out of memory";
+    case FR_CAUSE_START_FAILED:
+        reason = run->nodes[run_node_of(run, row->inst)].reason;
+        return reason[0] != '\0' ? fr_arena_dup(&run->arena, reason) : "its node did not start it";
+    case FR_CAUSE_UNREACHABLE:
+        return run_node_missed(run, row->inst);
+    case FR_CAUSE_NODE_LOST:
+        return "its node is given up";
+    case FR_CAUSE_LOST:
+        return "its outcome is not known";
+    case FR_CAUSE_GANG_PEER:
+        return "another member of its gang ended";
+    case FR_CAUSE_STOPPED:
+        return fr_sched_now(run->sched).timed_out ? "stopped: the run's timeout"
+                                                  : "stopped by the user";
+    default:
+        return "";
+    }
+}
+
+static const char *why(struct fr_run *run, const struct fr_row *row)
+{
+    const struct run_inst *in = &run->insts[row->inst];
+    bool unstarted = row->cause == FR_CAUSE_START_FAILED || row->cause == FR_CAUSE_UNREACHABLE;
+    bool ours =
+        fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 &&
+        strcmp(in->row.cause, row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "") == 0;
+    const char *base, *own = ours ? in->row.reason : ""; /* an older end has its own */
+
+    if (row->state == FR_ST_UPSTREAM_FAILED)
+        return failed_need(run, row->inst);
+    if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
+        return unstarted ? why_cause(run, row) : "";
+    base = why_cause(run, row);
+    if (own == NULL || own[0] == '\0')
+        return base;
+    if (base == NULL || base[0] == '\0' || unstarted)
+        return own;
+    return fr_arena_fmt(&run->arena, "%s: %s", base, own);
+}
+
+/* An instance whose failure failed the run. */
+static bool is_failure(const struct fr_run *run, const struct fr_row *row)
+{
+    return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
+           row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
+           row->cause != FR_CAUSE_GANG_PEER && !run_task_of(run, row->inst)->spec->best_effort;
+}
+
+static const char *why_timed_out(struct fr_run *run)
+{
+    char text[24];
+
+    fr_show_duration(run->spec->timeout_ms, text);
+    return fr_arena_fmt(&run->arena, "timeout after %s", text);
+}
+
+/* The first instance to blame. Of a gang that failed because one member was lost, that member. */
+static const char *why_failed(struct fr_run *run)
+{
+    uint32_t found = FR_PLAN_NONE;
+    struct fr_row first = {0};
+
+    for (uint32_t i = 0; i < run->plan->n_insts; i++) {
+        struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
+
+        if (is_failure(run, &row) &&
+            (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
+                                       row.state == FR_ST_LOST && first.state != FR_ST_LOST))) {
+            found = i;
+            first = row;
+        }
+    }
+    if (found == FR_PLAN_NONE)
+        return "";
+    return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[found].key,
+                        run->insts[found].reason[0] != '\0' ? run->insts[found].reason
+                                                            : fr_state_name(first.state));
 }
 
 /* ---- attempts ---- */
@@ -52,7 +159,7 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
     in->row = (struct fr_attempt_row){.id = row->attempt,
                                       .idx = row->inst,
                                       .no = row->attempt_no,
-                                      .node = node_name(run, row->inst),
+                                      .node = run->plan->nodes[run_node_of(run, row->inst)].name,
                                       .rank = run->plan->insts[row->inst].member,
                                       .home_id = at->home_id,
                                       .boot_id = node->boot_kept,
@@ -266,7 +373,7 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
         .idx = row->inst,
         .key = pi->key,
         .task = task->name,
-        .node = node_name(run, row->inst),
+        .node = run->plan->nodes[pi->node].name,
         .hook = task->hook >= 0 ? fr_hook_name((enum fr_hook)task->hook) : "",
         .state = fr_state_name(row->state),
         .attempt_no = row->attempt_no,
@@ -290,26 +397,19 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
     return fr_store_inst_put(run->env.store, run->id, &out, err);
 }
 
-/* Of the newest attempt; 0 while its node has not said it. */
-static uint64_t log_bytes(struct fr_run *run, const struct fr_row *row)
-{
-    const struct run_attempt *at = row->attempt_no > 0 ? run_attempt_find(run, row->attempt) : NULL;
-
-    return at != NULL ? at->log_bytes : 0;
-}
-
 static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err)
 {
     const struct fr_row *row = &run->acts.v[act].row;
     struct run_inst *in = &run->insts[row->inst];
     struct run_change change = {.act = act, .wall_ms = fr_sys.wall_ms()};
+    const struct run_attempt *at;
     enum fr_rc rc = FR_OK;
 
     if (row->attempt_no > 0)
         rc = prepare_attempt(run, row, err);
     if (rc != FR_OK)
         return rc;
-    in->reason = run_why(run, row);
+    in->reason = why(run, row);
     if (in->reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row, change.wall_ms);
@@ -318,8 +418,9 @@ static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err
     change.reach = row->unreachable != in->unreachable;
     if (change.state || change.reach)
         change.seq = run->seq += change.state + change.reach;
-    if (fr_state_ended(row->state) || row->state == FR_ST_RETRYING)
-        change.log_bytes = log_bytes(run, row);
+    if ((fr_state_ended(row->state) || row->state == FR_ST_RETRYING) && row->attempt_no > 0 &&
+        (at = run_attempt_find(run, row->attempt)) != NULL)
+        change.log_bytes = at->log_bytes; /* 0 while its node has not said it */
     in->state = row->state;
     in->unreachable = row->unreachable;
     in->last_act = act;
@@ -351,7 +452,7 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
     if (now->outcome != FR_OUT_FAILED)
         run->row.reason = "";
     else if (!known)
-        run->row.reason = now->timed_out ? run_why_timed_out(run) : run_why_failed(run);
+        run->row.reason = now->timed_out ? why_timed_out(run) : why_failed(run);
     if (run->row.reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     return add_change(
@@ -371,24 +472,6 @@ static enum fr_rc write_run(struct fr_run *run, const struct run_change *c, stru
         now->state == FR_RUN_OVER ? fr_outcome_name(now->outcome) : fr_run_state_name(now->state);
     ev.cause = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
     return rc == FR_OK ? fr_store_event_add(run->env.store, run->id, &ev, err) : rc;
-}
-
-static enum fr_rc write_nodes(struct fr_run *run, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    for (uint32_t n = 0; rc == FR_OK && n < run->plan->n_nodes; n++) {
-        const struct run_node *node = &run->nodes[n];
-        struct fr_node_row row = {.name = run->plan->nodes[n].name,
-                                  .home_id = node->home_id,
-                                  .boot_id = node->boot_id,
-                                  .folder = node->store,
-                                  .unreachable_wall = node->down_wall};
-
-        if (node->dirty)
-            rc = fr_store_node_put(run->env.store, run->id, &row, err);
-    }
-    return rc;
 }
 
 /* Rows that came since the last try. */
@@ -412,7 +495,7 @@ enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
     enum fr_rc rc = prepare_changes(run, err);
 
     if (rc == FR_OK)
-        rc = write_nodes(run, err);
+        rc = run_nodes_write(run, err);
     if (rc == FR_OK)
         rc = write_attempts(run, err);
     for (size_t i = 0; rc == FR_OK && i < run->n_changes; i++) {

@@ -1,5 +1,6 @@
 #include "engine/run/inside.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,40 @@ void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
                                     .up = run->nodes[node].up,
                                     .text = b.bad ? "out of memory" : b.p});
     fr_buf_finish(&b);
+}
+
+/* One line that may be shown: a node may have said it. */
+void run_say(char out[256], const char *text, size_t n)
+{
+    char line[256];
+    size_t most = n < sizeof(line) ? n : sizeof(line) - 1;
+
+    while (most < n && most > 0 && ((uint8_t)text[most] & 0xc0) == 0x80)
+        most--;
+    for (size_t i = 0; i < most; i++)
+        line[i] = text[i] == '\n' ? ' ' : text[i];
+    fr_visible(out, 256, line, most);
+}
+
+bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
+{
+    struct fr_buf b = {0};
+    struct fr_str *v;
+    va_list ap;
+    char *text = NULL;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&b, fmt, ap);
+    va_end(ap);
+    if (!b.bad)
+        text = fr_arena_text(arena, b.p != NULL ? b.p : "", b.n);
+    v = text != NULL ? fr_arena_grow(arena, strs->v, strs->n, sizeof(*v)) : NULL;
+    if (v != NULL) {
+        v[strs->n++] = (struct fr_str){text, b.n};
+        strs->v = v;
+    }
+    fr_buf_finish(&b);
+    return v != NULL;
 }
 
 struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id)
@@ -394,7 +429,7 @@ void fr_run_destroy(struct fr_run *run)
     }
     while (run->attempts != NULL)
         run_attempt_drop(run, run->attempts);
-    run_ship_finish(run);
+    fr_cargo_finish(&run->cargo);
     fr_sched_destroy(run->sched);
     fr_acts_finish(&run->acts);
     fr_sys.free(run->events);

@@ -122,10 +122,10 @@ static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < act->n_programs; i++) {
-        struct run_bundle *b = NULL;
+        struct fr_cargo_program *b = NULL;
         struct run_shipped item = {.what = act->programs[i]};
 
-        rc = run_ship_program(run, act->programs[i], !local, &b, err);
+        rc = fr_cargo_program(&run->cargo, act->programs[i], !local, &b, err);
         if (rc == FR_OK && !local)
             rc = add_put(s, b->files, b->bundle.n, err);
         if (rc == FR_OK) {
@@ -177,8 +177,8 @@ static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char 
 {
     struct run_path *p = fr_arena_alloc(&s->arena, sizeof(*p));
     const char *slash = strrchr(path, '/');
-    struct run_ship *ship;
-    enum fr_rc rc = run_ship_path(run, path, &ship, err);
+    struct fr_cargo_item *ship;
+    enum fr_rc rc = fr_cargo_path(&run->cargo, path, &ship, err);
 
     if (rc != FR_OK)
         return fr_while(err, "%s", key);
@@ -227,7 +227,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
     for (size_t i = 0; rc == FR_OK && i < task->n_files; i++) {
         const struct fr_kv *kv = &task->files[i];
         struct fr_buf path = {0};
-        struct run_ship *ship = NULL;
+        struct fr_cargo_item *ship = NULL;
         char *full;
 
         scope.other_node = NULL;
@@ -252,7 +252,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
              : is_local(run, at, s) ? FR_OK
                                     : not_from_other_node(&scope, full, err);
         if (rc == FR_OK)
-            rc = run_ship_path(run, full, &ship, err);
+            rc = fr_cargo_path(&run->cargo, full, &ship, err);
         if (rc == FR_OK)
             rc = add_put(s, ship->files, ship->n, err);
         for (size_t f = 0; rc == FR_OK && f < ship->n; f++) {
@@ -514,7 +514,7 @@ void run_start_hash(struct fr_run *run)
     while (at != NULL && (at->start == NULL || !at->start->hashing))
         at = at->next;
     run->hashing = at != NULL; /* what waited may have been stopped meanwhile */
-    if (at == NULL || !run_ship_step(run))
+    if (at == NULL || !fr_cargo_step(&run->cargo))
         return;
     run->hashing = false;
     for (at = run->attempts; at != NULL; at = at->next)
@@ -522,7 +522,7 @@ void run_start_hash(struct fr_run *run)
             at->start->hashing = false;
             prepare(run, at);
         }
-    run_ship_forget(run);
+    fr_cargo_forget(&run->cargo);
 }
 
 void run_start(struct fr_run *run, const struct fr_act *act)

@@ -4,7 +4,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
-#include "engine/exec/ship.h"
+#include "engine/exec/cargo.h"
 #include "engine/run/run.h"
 #include "engine/store/blob.h"
 #include "engine/store/home.h"
@@ -87,40 +87,6 @@ struct run_job {
     struct run_attempt *at; /* NULL: its attempt is gone, the answer is dropped */
 };
 
-struct run_dir { /* a folder that is to be shipped */
-    struct run_dir *up;
-    const char *path, *rel; /* on control; below what is shipped */
-    char **names;           /* owns */
-    size_t n, at;
-};
-
-/* A hashed control-side file or program. */
-struct run_ship {
-    struct run_ship *next;
-    const char *path;          /* control's, absolute */
-    char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
-    bool folder;
-    struct run_dir *dir;        /* owns: the folder being listed, and those above it */
-    int depth;                  /* of dir */
-    struct fr_exec_file *files; /* paths start with the hash; arena */
-    size_t n;
-    size_t hashed;       /* files whose hash is known; the next is under way in now */
-    struct fr_hash *now; /* owns */
-    bool ready;          /* hash is that of all */
-    struct fr_err err;   /* why it cannot be shipped: ends the starts that wait, then is reset */
-};
-
-struct run_bundle {
-    struct run_bundle *next;
-    const char *name;
-    const char *program; /* on control */
-    bool opened;         /* bundle is filled: some node needed it shipped */
-    bool made;           /* and hashed */
-    struct fr_err err;   /* as of run_ship */
-    struct fr_bundle bundle;
-    struct fr_exec_file *files;
-};
-
 struct run_other { /* an older attempt that is stopped because it runs in the place of ours */
     struct run_other *next;
     struct fr_id id, attempt;
@@ -160,12 +126,11 @@ struct fr_run {
     struct run_node *nodes;               /* n_nodes, in arena */
     struct run_attempt *attempts, *spare; /* spare: dropped, to be used again */
     struct run_job *jobs;
-    struct run_ship *ships;
-    struct run_bundle *bundles;
+    struct fr_cargo cargo;
     struct run_other *others;
     struct fr_file_rows files; /* staged at submit */
     uint64_t last_ref;
-    int64_t seq;         /* of the newest event row, written or prepared */
+    int64_t seq; /* of the newest event row, written or prepared */
 
     struct fr_exec_event *posted, **posted_last; /* posted, not yet looked at */
     struct fr_event *events;                     /* for the scheduler, not yet applied; fr_sys */

@@ -1,4 +1,7 @@
-/* Turns the events that the executor posted into events of the scheduler. */
+/*
+ * An attempt between its node and the scheduler: what the executor posted becomes events of the
+ * scheduler, and what the scheduler decided takes effect, after the commit that makes it right.
+ */
 #include "engine/run/inside.h"
 
 #include <stdio.h>
@@ -9,19 +12,6 @@ static struct fr_event about(const struct run_attempt *at, enum fr_event_kind ki
     return (struct fr_event){.kind = kind, .inst = at->inst, .attempt = at->id};
 }
 
-/* One line that may be shown: a node may have said it. */
-static void say(char out[256], const char *text, size_t n)
-{
-    char line[256];
-    size_t most = n < sizeof(line) ? n : sizeof(line) - 1;
-
-    while (most < n && most > 0 && ((uint8_t)text[most] & 0xc0) == 0x80)
-        most--;
-    for (size_t i = 0; i < most; i++)
-        line[i] = text[i] == '\n' ? ' ' : text[i];
-    fr_visible(out, 256, line, most);
-}
-
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason)
 {
     struct fr_event ev = about(at, FR_EV_ENDED);
@@ -30,7 +20,7 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
     at->start = NULL;
     at->ended = true;
     at->log_end = true; /* the node has none of it */
-    say(at->reason, reason, strlen(reason));
+    run_say(at->reason, reason, strlen(reason));
     ev.cause = cause;
     ev.proven = true;
     run_queue_or_die(run, &ev);
@@ -52,99 +42,7 @@ void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct f
         run->events[n].no_retry = is_permanent(err->rc);
 }
 
-/* ---- nodes ---- */
-
-static void on_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
-{
-    struct run_node *node = &run->nodes[n];
-    struct fr_event up = {.kind = FR_EV_NODE_UP, .node = n};
-    bool changed = !node->known || !fr_id_eq(node->home_id, ev->up.home);
-
-    node->up = node->dirty = run->nodes_changed = true;
-    node->refused = false;
-    node->down_wall = 0;
-    node->reason[0] = '\0';
-    node->known = true;
-    node->home_id = ev->up.home;
-    snprintf(node->boot_id, sizeof(node->boot_id), "%.*s", (int)ev->up.boot.n, ev->up.boot.p);
-    if (changed)
-        node->store = NULL;
-    run_node_note(run, n, "connected (%.*s)", (int)ev->up.how.n, ev->up.how.p);
-    run->lease_due_ms = 0; /* leases there were not renewed for a while */
-    run_queue_or_die(run, &up);
-}
-
-static bool lives_there(struct fr_run *run, uint32_t n)
-{
-    for (const struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-        if (at->sent && !at->ended && run_node_of(run, at->inst) == n)
-            return true;
-    return false;
-}
-
-/* How long tasks that are to start there wait for the node. */
-static void note_wait(const struct fr_run *run, uint32_t n, struct fr_buf *out)
-{
-    const struct fr_node *spec = run->plan->nodes[n].spec;
-    char limit[24];
-
-    if (spec == NULL || spec->connect.retry_for_ms == 0) {
-        fr_buf_text(out, "; it is tried again");
-        return;
-    }
-    fr_show_duration(spec->connect.retry_for_ms, limit);
-    fr_buf_fmt(out,
-               "; it is tried again, a task that is to start there waits %s for it "
-               "(connect.retry_for)",
-               limit);
-}
-
-/* What has started there is waited for without end; the note says how to end the waiting. */
-static void note_down(struct fr_run *run, uint32_t n, const char *text, bool final)
-{
-    const char *name = run->plan->nodes[n].name;
-    struct fr_buf prefix = {0}, waits = {0};
-
-    fr_buf_fmt(&prefix, "node %s: ", name); /* the note names it, too */
-    if (!prefix.bad && fr_has_prefix(text, prefix.p))
-        text += prefix.n;
-    if (!final)
-        note_wait(run, n, &waits);
-    if (!final && lives_there(run, n))
-        fr_buf_fmt(&waits,
-                   "; its tasks are waited for ('flowrun resume %lld --abandon %s' gives "
-                   "it up)",
-                   (long long)run->row.no, name);
-    run_node_note(run, n, "%s: %s%s", final ? "cannot be used" : "unreachable", text,
-                  waits.p != NULL ? waits.p : "");
-    fr_buf_finish(&prefix);
-    fr_buf_finish(&waits);
-}
-
-static void on_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
-{
-    struct run_node *node = &run->nodes[n];
-    struct fr_event down = {.kind = FR_EV_NODE_DOWN, .node = n, .since_ms = fr_sys.mono_ms()};
-    bool first = node->up || node->down_wall == 0;
-
-    node->up = false;
-    say(node->reason, ev->err.msg, strlen(ev->err.msg));
-    if (node->down_wall == 0) {
-        node->down_wall = fr_sys.wall_ms();
-        node->dirty = run->nodes_changed = true;
-    }
-    if (ev->down.retry_ms < 0) {
-        down.kind = FR_EV_NODE_REFUSED;
-        node->refused = true;
-        first = true;
-    }
-    if (first)
-        note_down(run, n, ev->err.msg, ev->down.retry_ms < 0);
-    if (!node->refused || ev->down.retry_ms < 0) /* one that is given up stays so until it is up */
-        run_queue_or_die(run, &down);
-}
-
-/* ---- attempts ---- */
+/* ---- events ---- */
 
 static enum fr_cause cause_of(uint32_t end)
 {
@@ -223,7 +121,7 @@ static void why_ended(struct run_attempt *at, const struct fr_ended *e)
         fr_buf_fmt(&b, "%s%llu bytes of its output were dropped", b.n > 0 ? "; " : "",
                    (unsigned long long)e->dropped_bytes);
     if (!b.bad && b.n > 0)
-        say(at->reason, b.p, b.n);
+        run_say(at->reason, b.p, b.n);
     fr_buf_finish(&b);
 }
 
@@ -308,7 +206,7 @@ static void on_prepared(struct fr_run *run, struct run_attempt *at, const struct
     if (p->rc != FR_OK) {
         char text[256];
 
-        say(text, p->text.p != NULL ? p->text.p : "", p->text.n);
+        run_say(text, p->text.p != NULL ? p->text.p : "", p->text.n);
         run_end(run, at, FR_CAUSE_START_FAILED, text);
         return;
     }
@@ -403,10 +301,10 @@ void run_take_event(struct fr_run *run, struct fr_exec_event *ev)
 
     switch (ev->kind) {
     case FR_EXEC_UP:
-        on_node_up(run, (uint32_t)ev->node, ev);
+        run_node_up(run, (uint32_t)ev->node, ev);
         return;
     case FR_EXEC_DOWN:
-        on_node_down(run, (uint32_t)ev->node, ev);
+        run_node_down(run, (uint32_t)ev->node, ev);
         return;
     case FR_EXEC_NOTE:
         run_node_note(run, (uint32_t)ev->node, "%.*s", (int)ev->text.n, ev->text.p);
@@ -432,5 +330,167 @@ void run_take_event(struct fr_run *run, struct fr_exec_event *ev)
         run->nodes[ev->node].foreign_shown = true;
         run_node_note(run, (uint32_t)ev->node, "reports on %s, which does not run there: ignored",
                       run->plan->insts[at->inst].key);
+    }
+}
+
+/* ---- effects ---- */
+
+void run_eval(struct fr_run *run, const struct fr_act *act)
+{
+    const struct fr_task *task = run_task_of(run, act->inst)->spec;
+    struct run_scope scope = {.run = run, .inst = act->inst, .attempt_no = 1};
+    struct fr_resolver resolver = run_resolver(&scope);
+    struct fr_event ev = {.kind = FR_EV_WHEN, .inst = act->inst};
+    struct fr_err err;
+
+    ev.failed = fr_text_true(&task->when, &resolver, &ev.value, &err) != FR_OK;
+    if (ev.failed)
+        run_trouble(run, act->inst, "%s", err.msg);
+    run_queue_or_die(run, &ev);
+}
+
+void run_ack(struct fr_run *run, struct run_attempt *at)
+{
+    struct fr_err err;
+
+    if (!at->ack || !at->log_end)
+        return;
+    if (at->sent) {
+        if (run_log_sync(run, at, &err) != FR_OK) {
+            run_trouble(run, at->inst, "%s", err.msg);
+            return; /* the node keeps it; the next process asks again */
+        }
+        (void)run->exec.ops->ack_end(run->exec.self, run_exec_attempt(run, at), NULL);
+    }
+    struct run_done *done = fr_grow(run->done, run->n_done + 1, &run->cap_done, sizeof(*done));
+
+    if (done == NULL)
+        return; /* no memory: the next process asks again */
+    run->done = done;
+    run->done[run->n_done++] = (struct run_done){at->inst, at->no, at->id};
+    if (fr_id_eq(run->insts[at->inst].row.id, at->id))
+        run->insts[at->inst].row.done = 1;
+    run_attempt_drop(run, at);
+}
+
+static void stop(struct fr_run *run, const struct fr_act *act)
+{
+    struct run_attempt *at = run_attempt_find(run, act->attempt);
+    struct fr_exec_attempt ea = {run_node_of(run, act->inst), act->attempt};
+    struct fr_err err;
+
+    if (at != NULL && at->ended && !at->sent)
+        return;
+    if (at != NULL && !at->sent) {
+        run_end(run, at, FR_CAUSE_STOPPED, "stopped before it was started");
+        return;
+    }
+    if (run->exec.ops->stop(run->exec.self, ea, act->grace_ms, (uint32_t)act->stop_cause, &err) !=
+        FR_OK)
+        run_trouble(run, act->inst, "%s", err.msg);
+}
+
+static void stop_other(struct fr_run *run, const struct fr_act *act)
+{
+    struct fr_exec_attempt ea = {run_node_of(run, act->inst), act->other};
+    struct run_other *o;
+    struct fr_err err = {0};
+
+    for (o = run->others; o != NULL; o = o->next)
+        if (fr_id_eq(o->id, act->other))
+            break;
+    if (o == NULL) {
+        if ((o = fr_arena_alloc(&run->arena, sizeof(*o))) == NULL) {
+            run_trouble(run, act->inst, "no memory to stop an older attempt");
+            return;
+        }
+        *o = (struct run_other){run->others, act->other, act->attempt, act->inst};
+        run->others = o;
+    }
+    run_node_note(run, (uint32_t)ea.node, "an older attempt of %s lives there: stopping it",
+                  run->plan->insts[act->inst].key);
+    if (run->exec.ops->stop(run->exec.self, ea, act->grace_ms, FR_CAUSE_STOPPED, &err) != FR_OK)
+        run_trouble(run, act->inst, "%s", err.msg);
+}
+
+void run_follow(struct fr_run *run, struct run_attempt *at)
+{
+    struct fr_err err;
+
+    at->followed = true;
+    if (run_log_look(run, at, &err) != FR_OK)
+        run_trouble(run, at->inst, "%s", err.msg);
+    else if (run->exec.ops->attach(run->exec.self, run_exec_attempt(run, at),
+                                   at->log.refetch ? 0 : at->log.size, &err) != FR_OK)
+        run_trouble(run, at->inst, "%s", err.msg);
+}
+
+static void ask(struct fr_run *run, const struct fr_act *act)
+{
+    struct run_attempt *at = run_attempt_find(run, act->attempt);
+    struct fr_exec_attempt ea = {run_node_of(run, act->inst), act->attempt};
+    struct fr_err err;
+    enum fr_rc rc;
+
+    if (at != NULL && act->kind == FR_ACT_QUERY && !at->sent && at->start != NULL)
+        return; /* still being staged here: the node cannot know it */
+    if (at != NULL)
+        at->sent = true;
+    if (act->kind == FR_ACT_TOMBSTONE)
+        rc = run->exec.ops->tombstone(run->exec.self, ea, &err);
+    else
+        rc = run->exec.ops->query(run->exec.self, &ea, 1, &err);
+    if (rc != FR_OK)
+        run_trouble(run, act->inst, "%s", err.msg);
+}
+
+void run_act(struct fr_run *run, const struct fr_act *act)
+{
+    struct run_attempt *at = run_attempt_find(run, act->attempt);
+
+    switch (act->kind) {
+    case FR_ACT_CONNECT:
+        run_node_connect(run, act->node);
+        break;
+    case FR_ACT_START:
+    case FR_ACT_PREPARE:
+        run_start(run, act);
+        break;
+    case FR_ACT_GO:
+        run_start_go(run, act);
+        break;
+    case FR_ACT_STOP:
+        stop(run, act);
+        break;
+    case FR_ACT_STOP_OTHER:
+        stop_other(run, act);
+        break;
+    case FR_ACT_QUERY:
+    case FR_ACT_TOMBSTONE:
+        ask(run, act);
+        break;
+    case FR_ACT_ATTACH:
+        if (at != NULL)
+            run_follow(run, at);
+        break;
+    case FR_ACT_ACK:
+        if (at != NULL) {
+            at->ack = true;
+            run_ack(run, at);
+        }
+        break;
+    case FR_ACT_FORGET:
+        if (at != NULL) {
+            at->sent = false;
+            at->ended = at->log_end = at->ack = true;
+            run_ack(run, at);
+        }
+        break;
+    case FR_ACT_OVER:
+        run->over = true;
+        run->over_ms = fr_sys.mono_ms();
+        break;
+    default:
+        break;
     }
 }
