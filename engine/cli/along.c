@@ -211,9 +211,28 @@ static enum fr_rc name_run(struct along *a, struct cli_wish *wish, struct fr_err
     return rc;
 }
 
+/* A host that went was asked for this: what it did is in the store. *over: the run is, and nothing
+ * is left to ask for. */
+static enum fr_rc find_done(struct along *a, struct cli_wish *wish, bool *over, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    bool complete;
+    enum fr_rc rc = cli_follow_catch_up(a->f, err);
+
+    if (rc == FR_OK && wish->resume.retry &&
+        (rc = fr_store_run_find(a->st, wish->id, &arena, &row, err)) == FR_OK &&
+        row.round > cli_follow_row(a->f)->round) /* it did begin the retry */
+        wish->resume = (struct fr_resume_opts){.run = wish->id};
+    *over = rc == FR_OK && !wish->resume.retry && cli_follow_over(a->f, &complete);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
 /* The host has the run from here on, and this process knows it. */
 static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_err *err)
 {
+    bool again = a->f != NULL, over = false;
     enum fr_rc rc;
 
     if (wish->submit != NULL) {
@@ -226,8 +245,8 @@ static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_er
     }
     rc = wish->id[0] == '\0' ? name_run(a, wish, err) : FR_OK;
     if (rc == FR_OK)
-        rc = begin(a, wish->id, true, err);
-    if (rc == FR_OK)
+        rc = again ? find_done(a, wish, &over, err) : begin(a, wish->id, true, err);
+    if (rc == FR_OK && !over)
         rc = resume(a, wish, err);
     if (rc == FR_OK) /* asked for once */
         wish->resume = (struct fr_resume_opts){.run = wish->id};
@@ -267,7 +286,7 @@ static void on_event(void *arg, const struct fr_sse_event *e)
         show_text(a, data);
         json_decref(data);
     }
-    a->news = true;
+    a->news = a->followed = true;
 }
 
 static void on_end(void *arg, const struct fr_err *why)
@@ -346,6 +365,7 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
     cli_say_queued(a->d, a->st);
     own.arg = a;
     a->gone = false;
+    a->taken = true;
     a->news = true;
     snprintf(path, sizeof(path), "/api/v1/stream?runs=%s", wish->id);
     rc = client_stream(a->client, path, NULL, &own, &a->stream, err);
@@ -368,7 +388,6 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
 {
     struct fr_arena arena = {0};
     struct fr_run_row row;
-    bool complete;
     char id[FR_ID_TEXT];
 
     *over = false;
@@ -383,12 +402,7 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
         }
         fr_arena_finish(&arena);
     }
-    if (a->f == NULL)
-        return FR_OK;
-    enum fr_rc rc = cli_follow_catch_up(a->f, err);
-    if (rc == FR_OK)
-        *over = cli_follow_over(a->f, &complete) && complete;
-    return rc;
+    return a->f != NULL ? find_done(a, wish, over, err) : FR_OK;
 }
 
 enum cli_exit along_end(const struct along *a)
@@ -399,14 +413,19 @@ enum cli_exit along_end(const struct along *a)
 enum cli_exit along_silent(const struct along *a)
 {
     struct fr_home_who host = {0};
+    const char *home = a->d->home.p;
+    char pid[24] = "PID", who[64] = "'fuser host.lock' there names its PID";
 
-    (void)fr_home_leader(a->d->home.p, &host, NULL);
+    (void)fr_home_leader(home, &host, NULL);
+    if (host.pid != 0) { /* it has said who it is */
+        snprintf(pid, sizeof(pid), "%" PRId64, host.pid);
+        snprintf(who, sizeof(who), "pid %s", pid);
+    }
     fr_complain(
-        "flowrun: the host of %s (pid %" PRId64
-        ") does not answer; it may be stopped (kill -CONT %" PRId64 ") or hang: end it with "
-        "'kill %" PRId64 "', tasks go on and the next flowrun takes over; what was asked of it "
+        "flowrun: the host of %s (%s) does not answer; it may be stopped (kill -CONT %s) or hang: "
+        "end it with 'kill %s', tasks go on and the next flowrun takes over; what was asked of it "
         "may still be done ('flowrun runs' shows it)\n",
-        a->d->home.p, host.pid, host.pid, host.pid);
+        home, who, pid, pid);
     return CLI_OWNED;
 }
 

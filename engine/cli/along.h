@@ -20,6 +20,8 @@ struct along {           /* zero it but for d to start */
     bool checked;     /* the pipeline file was read here, and has no mistakes */
     bool quiet;       /* what happened before is learnt, not shown */
     bool news, gone;  /* the stream has brought some; it ended */
+    bool followed;    /* it has brought some since this was last set to false */
+    bool taken;       /* a host has, or had, the run for this process */
     bool ticked;      /* the nodes are looked at again */
     bool stop;        /* the user wants all tasks stopped; the host is asked next */
     int64_t moved_ms; /* the last news after the run's end */

@@ -38,6 +38,18 @@ static bool is_nested(const struct cli_drive *d)
     return strcmp(id, home) == 0;
 }
 
+/* Reports the error. A run that a host had until now is left. */
+static enum cli_exit fail(struct cli_drive *d, const struct along *a,
+                          const struct fr_issues *issues, const struct fr_err *err)
+{
+    enum cli_exit code = cli_fail_issues(issues, err);
+
+    if (a->taken)
+        cli_show_say(d->show, "tasks go on; 'flowrun resume %lld' takes over",
+                     (long long)cli_follow_row(a->f)->no);
+    return code;
+}
+
 /* As the host. */
 static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct along *a)
 {
@@ -57,7 +69,7 @@ static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct 
         rc = wish->submit != NULL
                  ? fr_host_submit(d->host, wish->submit, &own, &run, &issues, &err)
                  : fr_host_resume(d->host, &wish->resume, &own, &run, &issues, &err);
-    code = rc == FR_OK ? cli_drive(d, run) : cli_fail_issues(&issues, &err);
+    code = rc == FR_OK ? cli_drive(d, run) : fail(d, a, &issues, &err);
     fr_issues_finish(&issues);
     return code;
 }
@@ -94,14 +106,30 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
     if (rc == FR_OK)
         return go_here(d, wish, a);
     if (rc != FR_BUSY)
-        return cli_fail(&err);
+        return fail(d, a, &(struct fr_issues){0}, &err);
     rc = along_go(a, wish, &code, &err);
     *again = rc == FR_UNREACHABLE;
     if (rc == FR_OK || *again)
         return code;
     if (rc == FR_TIMEOUT)
         return along_silent(a);
-    return cli_fail_issues(&a->answer.issues, &err);
+    return fail(d, a, &a->answer.issues, &err);
+}
+
+/* The host of the moment, and since when it does not answer. */
+struct silence {
+    int64_t pid, since_ms;
+};
+
+static int64_t silent_ms(struct silence *s, const struct cli_drive *d, bool followed)
+{
+    struct fr_home_who host = {0};
+    int64_t now = fr_sys.mono_ms();
+
+    (void)fr_home_leader(d->home.p, &host, NULL);
+    if (followed || host.pid != s->pid) /* it went just now, or another one came */
+        *s = (struct silence){host.pid, now};
+    return now - s->since_ms;
 }
 
 static void say_alone(const struct cli_drive *d)
@@ -120,21 +148,20 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
     struct along a = {.d = d};
     bool again = true, said = false;
     enum cli_exit code = CLI_OK;
-    int64_t since = fr_sys.mono_ms();
+    struct silence silence = {.pid = -1}; /* none was looked at */
+    int64_t silent;
     struct fr_err err = {0};
 
     d->nested = is_nested(d);
     while (again && !d->leave) {
-        bool begun = a.f != NULL;
-
+        a.followed = false;
         code = try_once(d, wish, &a, &again);
-        if (again && !begun && a.f != NULL)
-            since = fr_sys.mono_ms(); /* it was followed: the host went just now */
-        if (again && d->nested && !said && fr_sys.mono_ms() > since + ALONE_MS) {
+        silent = again ? silent_ms(&silence, d, a.followed) : 0;
+        if (d->nested && !said && silent > ALONE_MS) {
             say_alone(d);
             said = true;
         }
-        if (again && !d->nested && fr_sys.mono_ms() > since + SILENT_MS) {
+        if (!d->nested && silent > SILENT_MS) {
             code = along_silent(&a);
             again = false;
         } else if (again && pause_a_moment(d, &err) != FR_OK) {

@@ -62,7 +62,7 @@ static enum fr_rc query_number(const struct call *c, const char *name, int64_t u
     return FR_OK;
 }
 
-/* ---- submit, list, look ---- */
+/* ---- list, look ---- */
 
 static enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err)
 {
@@ -76,26 +76,6 @@ static enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct
         return rc;
     fr_buf_fmt(&c->res->location, "/api/v1/runs/%s", text);
     return answer_json(c, status, json_of_run(c->host, &row), err);
-}
-
-static enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
-{
-    struct fr_submit submit;
-    struct fr_run_row row;
-    struct host_run *h = NULL;
-    json_t *shell = NULL;
-    char id[FR_ID_TEXT];
-    enum fr_rc rc = body_submit(c->doc, &c->arena, &submit, &shell, err);
-
-    if (rc != FR_OK)
-        return rc;
-    fr_id_text(submit.id, id);
-    if (fr_store_run_find(c->host->store, id, &c->arena, &row, NULL) == FR_OK) {
-        json_decref(shell); /* the answer to the first request was lost */
-        return answer_run(c, 200, submit.id, err);
-    }
-    rc = host_submit(c->host, &submit, shell, &h, issues, err);
-    return rc == FR_OK ? answer_run(c, 201, submit.id, err) : rc;
 }
 
 static enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -288,6 +268,39 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
             return rc;
     }
     return opts->n_abandon > 0 ? host_settle(c->host, err) : FR_OK;
+}
+
+/* The answer to the first request was lost, perhaps with the host that took it: then this one
+ * drives the run. */
+static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_issues *issues,
+                               struct fr_err *err)
+{
+    struct fr_resume_opts opts = {0};
+    struct host_run *h = NULL;
+    enum fr_rc rc = FR_OK;
+
+    if (strcmp(c->run.state, "over") == 0)
+        json_decref(shell);
+    else
+        rc = drive(c, &opts, shell, &h, issues, err);
+    return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
+}
+
+static enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_submit submit;
+    struct host_run *h = NULL;
+    json_t *shell = NULL;
+    char id[FR_ID_TEXT];
+    enum fr_rc rc = body_submit(c->doc, &c->arena, &submit, &shell, err);
+
+    if (rc != FR_OK)
+        return rc;
+    fr_id_text(submit.id, id);
+    if (fr_store_run_find(c->host->store, id, &c->arena, &c->run, NULL) == FR_OK)
+        return submit_again(c, shell, issues, err);
+    rc = host_submit(c->host, &submit, shell, &h, issues, err);
+    return rc == FR_OK ? answer_run(c, 201, submit.id, err) : rc;
 }
 
 static enum fr_rc post_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)

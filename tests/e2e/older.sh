@@ -66,6 +66,25 @@ touch dead # this one's end is only in the node's journal
 
 [ "$(version)" = 1 ] || check "the database is as the first schema had it" sql "$repo/tests/e2e/older.sql"
 same "the first schema" "$(version)" 1
+
+# A flowrun of before there were hosts held a lock of its run.
+python3 - "$FLOWRUN_HOME/runs/$(sql "SELECT lower(hex(id)) FROM run").lock" <<'END' &
+import fcntl, os, struct, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+open("locked", "w").close()
+while os.getppid() > 1 and not os.path.exists("unlock"):
+    time.sleep(0.02)
+END
+old=$!
+until_true 20 test -e locked
+"$flowrun" resume > refused 2>&1
+same "a run that an older flowrun drives" $? 5
+has "it says so" refused "is still used by an older flowrun, which drives run"
+has "and what to do" refused "wait for its end, or stop it"
+same "the schema stays" "$(version)" 1
+touch unlock
+wait $old
 start resume
 pid=$!
 until_true 30 holds out "ends@n3 | unseen"

@@ -1,130 +1,6 @@
-/* The host's interface through its seam: requests as structs, a sink in memory, no sockets; and
- * links to nodes that never come up. */
-#include "engine/base/file.h"
-#include "engine/base/sys.h"
-#include "engine/host/host.h"
+/* The host's interface: requests and their answers, streams, the queue. */
 #include "engine/host/queue.h"
-#include "tests/unit/store_bed.h"
-
-#include <string.h>
-#include <sys/stat.h>
-
-static const char pipeline[] = "name: p\n"
-                               "params: {x: {default: \"1\"}}\n"
-                               "secrets: {s: {env: TOKEN}}\n"
-                               "tasks:\n"
-                               "  one: {run: 'true', env: {X: \"${{ params.x }}${{ env.WHO }}\"}}\n"
-                               "  two: {needs: [one], run: 'true'}\n";
-
-static struct fr_loop loop;
-static struct fr_store *st;
-static struct fr_host *host;
-static struct fr_api api;
-
-/* ---- links that are never up ---- */
-
-static struct fr_link_events opened; /* of the newest link */
-
-static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct fr_err *err)
-{
-    (void)self, (void)err;
-    opened = *ev;
-    return FR_OK;
-}
-
-static size_t link_send(void *self, const char *p, size_t n)
-{
-    (void)self, (void)p, (void)n;
-    return 0;
-}
-
-static void link_close(void *self)
-{
-    (void)self;
-}
-
-static enum fr_rc make_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
-                            struct fr_err *err)
-{
-    static const struct fr_link_ops ops = {"none", link_open, link_send, link_close, link_close};
-
-    (void)arg, (void)node, (void)err;
-    *out = (struct fr_link){&ops, NULL};
-    return FR_OK;
-}
-
-static void open_host(void)
-{
-    struct fr_nodes_args links = {.flownode_dir = "/", .make_link = make_link};
-    struct fr_run_env env = {.loop = &loop, .self = "/flowrun"};
-    struct fr_err err = {0};
-
-    st = open_store();
-    env.store = st;
-    CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK);
-    CHECK_INT(fr_host_create(&env, &links, &host, &err), FR_OK);
-    api = fr_host_api(host);
-}
-
-static void close_host(void)
-{
-    fr_host_destroy(host);
-    fr_loop_destroy(&loop);
-    fr_store_close(st);
-    host = NULL;
-}
-
-/* ---- requests ---- */
-
-static struct fr_api_response ask(enum fr_api_method method, const char *path, const char *body)
-{
-    struct fr_api_response res = {0};
-    struct fr_api_pair pair = {NULL, NULL};
-    char copy[200];
-    char *query, *eq;
-    struct fr_api_request req = {.method = method,
-                                 .path = copy,
-                                 .body = fr_str_of(body),
-                                 .content_type = body != NULL ? "application/json" : "",
-                                 .range = "",
-                                 .if_none_match = "",
-                                 .last_event_id = ""};
-
-    snprintf(copy, sizeof(copy), "%s", path);
-    if ((query = strchr(copy, '?')) != NULL && (eq = strchr(query, '=')) != NULL) {
-        *query = *eq = '\0';
-        pair = (struct fr_api_pair){query + 1, eq + 1};
-        req.query = &pair;
-        req.n_query = 1;
-    }
-    api.answer(api.self, &req, &res);
-    return res;
-}
-
-/* The answer has that status, and text in its body. */
-static void check_answer(enum fr_api_method method, const char *path, const char *body, int status,
-                         const char *text)
-{
-    struct fr_api_response res = ask(method, path, body);
-
-    CHECK_INT(res.status, status);
-    if (text != NULL && !CHECK(res.body.p != NULL && strstr(res.body.p, text) != NULL))
-        printf("   %s\n", res.body.p != NULL ? res.body.p : "(none)");
-    fr_api_response_finish(&res);
-}
-
-#define ID "00112233445566778899aabbccddeeff"
-#define OTHER "ffeeddccbbaa99887766554433221100"
-
-static char submit_body[1200];
-
-static void make_body(const char *id, const char *more)
-{
-    snprintf(submit_body, sizeof(submit_body),
-             "{\"id\": \"%s\", \"pipeline\": \"%s/p.yaml\", \"cwd\": \"/\", \"env\": {\"WHO\": "
-             "\"me\"}, \"secrets\": {\"TOKEN\": \"planted-secret\"}%s}",
-             id, home, more);
-}
+#include "tests/unit/host_bed.h"
 
 static void test_wrong(void)
 {
@@ -233,74 +109,6 @@ static void test_etag(void)
     fr_api_response_finish(&first);
 }
 
-/* ---- streams ---- */
-
-struct reader {
-    struct fr_api_stream *s;
-    struct fr_buf got;
-    size_t queued; /* as send() answers */
-    bool closed;
-};
-
-static size_t take(void *arg, struct fr_str events)
-{
-    struct reader *r = arg;
-
-    fr_buf_add(&r->got, events.p, events.n);
-    return r->queued;
-}
-
-static void closed(void *arg)
-{
-    ((struct reader *)arg)->closed = true;
-}
-
-static int follow(struct reader *r, const char *runs, const char *last)
-{
-    struct fr_api_pair pair = {"runs", runs};
-    struct fr_api_request req = {.path = "/api/v1/stream",
-                                 .query = &pair,
-                                 .n_query = 1,
-                                 .content_type = "",
-                                 .range = "",
-                                 .if_none_match = "",
-                                 .last_event_id = last};
-    struct fr_api_sink sink = {take, closed, r};
-    struct fr_api_response res = {0};
-    int status;
-
-    api.open(api.self, &req, &sink, &res, &r->s);
-    status = res.status;
-    fr_api_response_finish(&res);
-    return status;
-}
-
-static bool has(const struct reader *r, const char *text)
-{
-    return r->got.p != NULL && strstr(r->got.p, text) != NULL;
-}
-
-static void turn_until(struct reader *r, const char *text)
-{
-    struct fr_err err = {0};
-
-    while (!has(r, text) && CHECK_INT(fr_host_turn(host, &err), FR_OK))
-        ;
-}
-
-static bool is_over(const char *run)
-{
-    struct fr_arena arena = {0};
-    struct fr_run_row row;
-    struct fr_err err = {0};
-    bool over;
-
-    CHECK_INT(fr_store_run_find(st, run, &arena, &row, &err), FR_OK);
-    over = strcmp(row.state, "over") == 0;
-    fr_arena_finish(&arena);
-    return over;
-}
-
 /* A stream tells what a cancel does; one that comes again gets what it has not seen. */
 static void test_stream(void)
 {
@@ -392,71 +200,6 @@ static int64_t (*real_wall_ms)(void);
 static int64_t shifted_wall_ms(void)
 {
     return real_wall_ms() + wall_shift_ms;
-}
-
-/* Submits a run of FILE, whose number is no, and says in which state its row is then. */
-static void submit(const char *file, int no, const char *more, const char *state)
-{
-    char text[60];
-
-    snprintf(
-        submit_body, sizeof(submit_body),
-        "{\"id\": \"%032x\", \"pipeline\": \"%s/%s\", \"cwd\": \"/\", \"secrets\": {\"TOKEN\": "
-        "\"planted-secret\"}, \"env\": {\"WHO\": \"me\"}%s}",
-        0xabc000 + no, home, file, more);
-    snprintf(text, sizeof(text), "\"no\":%d,", no);
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, text);
-    snprintf(text, sizeof(text), "\"state\":\"%s\"", state);
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, text);
-}
-
-/* What the store says: "1 running, 2 queued", the runs from number from on. */
-static void check_states(int from, const char *want)
-{
-    struct fr_arena arena = {0};
-    struct fr_run_rows rows = {0};
-    struct fr_buf got = {0};
-
-    CHECK_INT(fr_store_runs(st, 0, &arena, &rows, NULL), FR_OK);
-    for (size_t i = rows.n; i-- > 0;)
-        if (rows.rows[i].no >= from)
-            fr_buf_fmt(&got, "%s%lld %s%s", got.n > 0 ? ", " : "", (long long)rows.rows[i].no,
-                       strcmp(rows.rows[i].state, "over") == 0 ? rows.rows[i].outcome
-                                                               : rows.rows[i].state,
-                       rows.rows[i].started_wall != 0 ? "" : " (not started)");
-    CHECK_TEXT(got.p, want);
-    fr_buf_finish(&got);
-    fr_arena_finish(&arena);
-}
-
-static void cancel(const char *run)
-{
-    char path[60];
-    struct fr_err err = {0};
-
-    snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", run);
-    check_answer(FR_API_POST, path, "{}", 202, NULL);
-    while (!is_over(run) && CHECK_INT(fr_host_turn(host, &err), FR_OK))
-        ;
-}
-
-static void nothing(void *arg)
-{
-    (void)arg;
-}
-
-/* The host admits in the turn behind, and writes in the next. */
-static void settle(void)
-{
-    struct fr_timer *timer = NULL;
-    struct fr_err err = {0};
-
-    CHECK_INT(fr_loop_timer(&loop, nothing, NULL, &timer), FR_OK);
-    for (int i = 0; i < 4; i++) {
-        fr_loop_arm_in(&loop, timer, 0); /* a turn waits for something to happen */
-        CHECK_INT(fr_host_turn(host, &err), FR_OK);
-    }
-    fr_loop_untimer(&loop, &timer);
 }
 
 static void check_why(const char *run, int of_pipeline, int of_home, const char *want)
@@ -594,97 +337,11 @@ static void test_queue(void)
     check_sound();
 }
 
-/* ---- what later hosts and followers find ---- */
-
-static const char alone[] = "name: r\n"
-                            "max_active_runs: 1\n"
-                            "tasks: {one: {run: 'true'}, two: {needs: [one], run: 'true'}}\n";
-
-static void leave_run(const char *run)
-{
-    struct fr_arena arena = {0};
-    struct fr_run_row row;
-
-    CHECK_INT(fr_store_run_find(st, run, &arena, &row, NULL), FR_OK);
-    CHECK_INT(fr_store_run_host(st, row.id, 0, NULL), FR_OK);
-    fr_arena_finish(&arena);
-}
-
-/* Nobody follows them any more. A host that stays takes up the queued one: its turn still comes. */
-static void test_left(void)
-{
-    struct fr_err err = {0};
-    char path[300];
-
-    snprintf(path, sizeof(path), "%s/r.yaml", home);
-    CHECK_INT(fr_file_write(path, alone, sizeof(alone) - 1, 0600, &err), FR_OK);
-    open_host();
-    submit("r.yaml", 14, "", "running");
-    submit("r.yaml", 15, "", "queued");
-    leave_run("14");
-    leave_run("15");
-    close_host();
-    open_host();
-    fr_host_stay(host);
-    CHECK_INT(fr_host_take_up(host, &err), FR_OK);
-    check_answer(FR_API_GET, "/api/v1/runs/14", NULL, 200, "\"driven\":false");
-    check_answer(FR_API_GET, "/api/v1/runs/15", NULL, 200, "\"driven\":true");
-    check_row("its turn comes");
-    cancel("14");
-    settle();
-    check_states(14, "14 cancelled, 15 running");
-    cancel("15");
-    close_host();
-}
-
-static void break_link(void *arg)
-{
-    struct fr_err why = {0};
-
-    (void)arg;
-    fr_fail(&why, FR_UNREACHABLE, "no route");
-    opened.on_down(opened.arg, &why, false);
-}
-
-/* Who comes later is told how the nodes are reached; who comes again knows it. */
-static void test_late_follower(void)
-{
-    struct fr_post post = {.run = break_link};
-    struct reader first = {0}, late = {0}, again = {0};
-    char last[40];
-    const char *id = "";
-
-    open_host();
-    opened = (struct fr_link_events){0};
-    submit("r.yaml", 16, "", "running");
-    CHECK_INT(follow(&first, "16", ""), 200);
-    while (opened.on_down == NULL && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
-        ;
-    fr_loop_post(&loop, &post);
-    turn_until(&first, "unreachable");
-    CHECK_INT(follow(&late, "16", ""), 200);
-    CHECK(has(&late, "\"text\":\"unreachable: no route; it is tried again"));
-    CHECK(has(&late, "\"node\":\"local\",\"up\":false}"));
-    for (const char *at = first.got.p; (at = strstr(at, "id: ")) != NULL; at++)
-        id = at + 4;
-    snprintf(last, sizeof(last), "%.*s", (int)strcspn(id, "\n"), id);
-    CHECK_INT(follow(&again, "16", last), 200);
-    CHECK(!has(&again, "event: note\n"));
-    cancel("16");
-    close_host();
-    fr_buf_finish(&first.got);
-    fr_buf_finish(&late.got);
-    fr_buf_finish(&again.got);
-}
-
 int main(void)
 {
     struct fr_err err = {0};
-    char path[300];
 
-    make_home();
-    snprintf(path, sizeof(path), "%s/p.yaml", home);
-    CHECK_INT(fr_file_write(path, pipeline, sizeof(pipeline) - 1, 0600, &err), FR_OK);
+    make_pipelines();
     open_host();
     test_wrong();
     test_mistakes();
@@ -693,8 +350,6 @@ int main(void)
     test_stream();
     test_secret();
     test_queue();
-    test_left();
-    test_late_follower();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
 }

@@ -1,0 +1,118 @@
+/* What a host finds that came behind another one, and what its later followers do. */
+#include "tests/unit/host_bed.h"
+
+static const char alone[] = "name: r\n"
+                            "max_active_runs: 1\n"
+                            "tasks: {one: {run: 'true'}, two: {needs: [one], run: 'true'}}\n";
+
+/* The host goes between the commit of a submit and its answer. The client asks the next one: that
+ * drives the run, which is the same. */
+static void test_submit_over_hosts(void)
+{
+    open_host();
+    make_body(ID, "");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
+    make_body(OTHER, ", \"params\": {\"x\": 2}");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":2");
+    close_host();
+    open_host();
+    check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 200, "\"driven\":false");
+    make_body(ID, "");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, "\"no\":1");
+    check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 200, "\"driven\":true");
+    make_body(OTHER, ", \"params\": {\"x\": 2}");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, "\"driven\":true");
+    check_answer(FR_API_GET, "/api/v1/runs?before=1", NULL, 200, "\"items\":[]");
+    cancel("1");
+    cancel("2");
+    close_host();
+}
+
+static void leave_run(const char *run)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+
+    CHECK_INT(fr_store_run_find(st, run, &arena, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_host(st, row.id, 0, NULL), FR_OK);
+    fr_arena_finish(&arena);
+}
+
+/* Nobody follows them any more. A host that stays takes up the queued one: its turn still comes. */
+static void test_left(void)
+{
+    struct fr_err err = {0};
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/r.yaml", home);
+    CHECK_INT(fr_file_write(path, alone, sizeof(alone) - 1, 0600, &err), FR_OK);
+    open_host();
+    submit("r.yaml", 3, "", "running");
+    submit("r.yaml", 4, "", "queued");
+    leave_run("3");
+    leave_run("4");
+    close_host();
+    open_host();
+    fr_host_stay(host);
+    CHECK_INT(fr_host_take_up(host, &err), FR_OK);
+    check_answer(FR_API_GET, "/api/v1/runs/3", NULL, 200, "\"driven\":false");
+    check_answer(FR_API_GET, "/api/v1/runs/4", NULL, 200, "\"driven\":true");
+    check_row("its turn comes");
+    cancel("3");
+    settle();
+    check_states(3, "3 cancelled, 4 running");
+    cancel("4");
+    close_host();
+}
+
+static void break_link(void *arg)
+{
+    struct fr_err why = {0};
+
+    (void)arg;
+    fr_fail(&why, FR_UNREACHABLE, "no route");
+    opened.on_down(opened.arg, &why, false);
+}
+
+/* Who comes later is told how the nodes are reached; who comes again knows it. */
+static void test_late_follower(void)
+{
+    struct fr_post post = {.run = break_link};
+    struct reader first = {0}, late = {0}, again = {0};
+    char last[40];
+    const char *id = "";
+
+    open_host();
+    opened = (struct fr_link_events){0};
+    submit("r.yaml", 5, "", "running");
+    CHECK_INT(follow(&first, "5", ""), 200);
+    while (opened.on_down == NULL && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    fr_loop_post(&loop, &post);
+    turn_until(&first, "unreachable");
+    CHECK_INT(follow(&late, "5", ""), 200);
+    CHECK(has(&late, "\"text\":\"unreachable: no route; it is tried again"));
+    CHECK(has(&late, "\"node\":\"local\",\"up\":false}"));
+    for (const char *at = first.got.p; (at = strstr(at, "id: ")) != NULL; at++)
+        id = at + 4;
+    snprintf(last, sizeof(last), "%.*s", (int)strcspn(id, "\n"), id);
+    CHECK_INT(follow(&again, "5", last), 200);
+    CHECK(!has(&again, "event: note\n"));
+    cancel("5");
+    close_host();
+    fr_buf_finish(&first.got);
+    fr_buf_finish(&late.got);
+    fr_buf_finish(&again.got);
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_pipelines();
+    test_submit_over_hosts();
+    test_left();
+    test_late_follower();
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
