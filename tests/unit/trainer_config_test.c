@@ -178,6 +178,11 @@ static const struct {
     {"stage", {"--stage", "dpo"}, "only sft"},
     {"dropout", {"--lora_dropout", "1"}, "--lora_dropout 1: expected"},
     {"nan", {"--learning_rate", "nan"}, "learning_rate"},
+    {"refused", {"--quantization_bit", "4"}, "--quantization_bit 4 is not done: base weights stay"},
+    {"refused, at its default", {"--quantization_bit", "none", "--model-revision", "main"}, NULL},
+    {"refused, alone", {"--use_dora"}, "--use_dora true is not done: adapters are plain LoRA"},
+    {"idle, wrong type", {"--tf32", "many"}, "--tf32 many: expected true or false"},
+    {"no_ of an idle one", {"--no_save_safetensors"}, NULL},
 };
 
 static void test_lines(void)
@@ -215,6 +220,9 @@ static void test_lines(void)
     tr_args_finish(&a);
 }
 
+#define NEED_YAML                                                                                 \
+    "do_train: true\nmodel_name_or_path: m\ndataset: a\ntemplate: empty\noutput_dir: o\n"
+
 static void test_file(void)
 {
     struct tr_args a;
@@ -234,17 +242,33 @@ static void test_file(void)
     CHECK_TEXT(a.dataset, "a,b");
     CHECK(!a.bf16 && a.learning_rate == 1e-4);
     CHECK_TEXT(notes.p, "--flash_attn has no effect: attention is this program's own\n"
-                        "--plot_loss has no effect: no picture is drawn\n"
-                        "--optim has no effect: the optimizer is AdamW\n"
+                        "--plot_loss has no effect: no picture is drawn: trainer_log.jsonl and "
+                        "TensorBoard have it\n"
                         /* and behind the file */
-                        "--optim has no effect: the optimizer is AdamW\n"
-                        "--run_name has no effect: kept in training_args.json alone\n");
+                        "--optim has no effect: the optimizer is AdamW with f32 states\n"
+                        "--run_name has no effect: --output_dir tells runs apart\n");
     fr_buf_finish(&notes);
     tr_args_finish(&a);
     check_row("optim");
     put("a.yaml", "optim: sgd\n");
     CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_UNSUPPORTED);
-    CHECK(strstr(err.msg, "--optim sgd: only AdamW") != NULL);
+    CHECK(strstr(err.msg, "--optim sgd is not done: the optimizer is AdamW") != NULL);
+    check_row("maps and lists");
+    put("a.yaml", NEED_YAML "lr_scheduler_kwargs: {min_lr: 1e-5, on: yes, name: '7'}\n"
+        "deepspeed: {zero_optimization: {stage: 3, sub_group_size: 1e9}, list: [1, a, null]}\n"
+        "report_to: [tensorboard]\nfsdp: []\ninclude_for_metrics: []\naccelerator_config: null\n");
+    if (!CHECK_INT(tr_args_read(&a, 1, argv, &notes, &err), FR_OK))
+        printf("   %s\n", err.msg);
+    CHECK_TEXT(a.lr_scheduler_kwargs,
+               "{\"min_lr\": 1.0000000000000001e-5, \"on\": true, \"name\": \"7\"}");
+    CHECK_TEXT(a.deepspeed, "{\"zero_optimization\": {\"stage\": 3, \"sub_group_size\": "
+                            "1000000000.0}, \"list\": [1, \"a\", null]}");
+    CHECK_INT(a.report_to, TR_REPORT_TENSORBOARD);
+    CHECK_INT((long long)notes.n, 0);
+    tr_args_finish(&a);
+    put("a.yaml", "bf16: {a: 1}\n");
+    CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "--bf16: expected a plain value") != NULL);
     check_row("json");
     put("a.json", "{\"do_train\": true, \"model_name_or_path\": \"m\", \"dataset\": \"a\",\n"
         "\"template\": \"empty\", \"output_dir\": \"o\", \"max_step\": 3}");

@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/str.h"
+#include "trainer/config/args.h"
 
 #include <string.h>
 
@@ -14,10 +15,29 @@ static void usage(void)
              "usage: flowtrain COMMAND [ARGUMENTS]\n\n");
     for (size_t i = 0; i < tr_ncommands; i++)
         fr_print("  %-10s %s\n", tr_commands[i].name, tr_commands[i].summary);
-    fr_print("  %-10s %s\n\n", "version", "print the version");
+    fr_print("  %-10s %s\n", "version", "print the version");
+    fr_print("  %-10s %s\n\n", "help", "this; help arguments: docs/arguments.md");
     fr_print("flowtrain COMMAND --help lists a command's arguments.\n\nexit status:\n");
     for (size_t i = 0; i < tr_nexits; i++)
         fr_print("  %d  %s\n", tr_exits[i].status, tr_exits[i].meaning);
+}
+
+static int help(int argc, char **argv)
+{
+    struct fr_buf text = {0};
+
+    if (argc < 3) {
+        usage();
+        return argc < 2 ? tr_exit_status(FR_USAGE) : 0;
+    }
+    if (argc > 3 || strcmp(argv[2], "arguments") != 0) {
+        fr_complain("flowtrain help: '%s': expected nothing or 'arguments'\n", argv[2]);
+        return tr_exit_status(FR_USAGE);
+    }
+    tr_args_markdown(&text);
+    fr_print("%s", text.bad ? "" : text.p);
+    fr_buf_finish(&text);
+    return text.bad ? tr_exit_status(FR_NOMEM) : 0;
 }
 
 int main(int argc, char **argv)
@@ -26,10 +46,8 @@ int main(int argc, char **argv)
     const char *names[64], *near;
 
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        usage();
-        return argc < 2 ? tr_exit_status(FR_USAGE) : 0;
-    }
+        strcmp(argv[1], "help") == 0)
+        return help(argc, argv);
     if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
         fr_print("flowtrain %s\n", FLOWTRAIN_VERSION);
         return 0;

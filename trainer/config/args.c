@@ -4,6 +4,7 @@
 #include "engine/base/sys.h"
 #include "engine/base/yaml.h"
 #include "trainer/config/args_table.h"
+#include "trainer/config/yaml_json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,14 +51,10 @@ static enum fr_rc unknown(const char *name, size_t n, struct fr_err *err)
     return fr_fail(err, FR_USAGE, "unknown argument --%s (flowtrain train --help lists all)", word);
 }
 
-static void note_ignored(const struct tr_arg *arg, struct fr_buf *notes)
+static void note_idle(const struct tr_arg *arg, const char *value, struct fr_buf *notes)
 {
-    static const char accepted[] = "accepted; "; /* read and kept, but nothing follows from it */
-    bool kept = fr_has_prefix(arg->help, accepted);
-
-    if ((arg->kind == TR_ARG_IGNORED || kept) && notes != NULL)
-        fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name,
-                   arg->help + (kept ? sizeof(accepted) - 1 : 0));
+    if (notes != NULL && arg->use != TR_ARG_WORKS && !tr_arg_is_default(arg, value))
+        fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name, arg->help);
 }
 
 /* One flag of argv at *i, and its value, which may be the next word. */
@@ -84,11 +81,31 @@ static enum fr_rc take_flag(struct tr_args *a, int argc, const char *const *argv
         value = eq + 1;
     else if (*i < argc && (argv[*i][0] != '-' || argv[*i][1] != '-'))
         value = argv[(*i)++];
-    note_ignored(arg, notes);
+    note_idle(arg, value, notes);
     return tr_arg_set(a, arg, value, err);
 }
 
-/* One entry of the file: a scalar, or a list of them joined by commas. */
+/* A value of the file as text: a plain one, or a list of them joined by commas; of an argument that
+ * takes JSON also a map or a list as JSON. */
+static enum fr_rc value_text(const struct tr_arg *arg, const struct fr_yaml *v, struct fr_buf *out,
+                             struct fr_err *err)
+{
+    if (v->kind == FR_YAML_SCALAR)
+        fr_buf_add(out, v->text.p, v->text.n);
+    else if (arg->kind == TR_ARG_JSON)
+        return tr_yaml_json(v, out, err);
+    else if (v->kind == FR_YAML_MAP)
+        return fr_fail(err, FR_USAGE, "--%s: expected a plain value", arg->name);
+    for (size_t i = 0; v->kind == FR_YAML_LIST && i < v->n; i++) {
+        if (v->items[i]->kind != FR_YAML_SCALAR)
+            return fr_fail(err, FR_USAGE, "--%s: expected a list of plain values", arg->name);
+        fr_buf_text(out, i > 0 ? "," : "");
+        fr_buf_add(out, v->items[i]->text.p, v->items[i]->text.n);
+    }
+    fr_buf_text(out, ""); /* an empty list is empty text */
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name) : FR_OK;
+}
+
 static enum fr_rc take_entry(struct tr_args *a, const char *path, const struct fr_yaml_pair *p,
                              struct fr_buf *notes, struct fr_err *err)
 {
@@ -98,26 +115,12 @@ static enum fr_rc take_entry(struct tr_args *a, const char *path, const struct f
 
     if (arg == NULL)
         rc = unknown(p->key.p, p->key.n, err);
-    else if (p->value->kind == FR_YAML_SCALAR)
-        fr_buf_add(&text, p->value->text.p, p->value->text.n);
     else if (p->value->kind == FR_YAML_NULL)
-        fr_buf_text(&text, "null");
-    else if (p->value->kind == FR_YAML_LIST)
-        for (size_t i = 0; i < p->value->n && rc == FR_OK; i++) {
-            if (p->value->items[i]->kind != FR_YAML_SCALAR)
-                rc = fr_fail(err, FR_USAGE, "--%s: expected a list of plain values", arg->name);
-            fr_buf_text(&text, i > 0 ? "," : "");
-            fr_buf_add(&text, p->value->items[i]->text.p, p->value->items[i]->text.n);
-        }
-    else
-        rc = fr_fail(err, FR_USAGE, "--%s: expected a plain value", arg->name);
-    if (rc == FR_OK && text.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name);
-    if (rc == FR_OK && (p->value->kind != FR_YAML_NULL || arg->def == NULL)) {
-        /* null of a flag that has a default leaves the default */
-        rc = tr_arg_set(a, arg, text.p != NULL ? text.p : "", err);
-        note_ignored(arg, notes);
-    }
+        /* null of an argument that has a default leaves the default */
+        rc = arg->def != NULL ? FR_OK : tr_arg_set(a, arg, "null", err);
+    else if ((rc = value_text(arg, p->value, &text, err)) == FR_OK &&
+             (rc = tr_arg_set(a, arg, text.p != NULL ? text.p : "", err)) == FR_OK)
+        note_idle(arg, text.p != NULL ? text.p : "", notes);
     fr_buf_finish(&text);
     if (rc != FR_OK)
         fr_while(err, "%s:%d:%d", path, p->line, p->col);
@@ -147,7 +150,7 @@ static enum fr_rc read_file(struct tr_args *a, int argc, const char *const *argv
             rc = arg == NULL ? unknown(name, (size_t)(eq - name), err)
                              : tr_arg_set(a, arg, eq + 1, err);
             if (rc == FR_OK)
-                note_ignored(arg, notes);
+                note_idle(arg, eq + 1, notes);
         }
     }
     fr_arena_finish(&arena);
@@ -168,6 +171,8 @@ static void fill_in(struct tr_args *a)
 
     if (a->lora_alpha == 0)
         a->lora_alpha = 2 * (double)a->lora_rank;
+    if (a->use_cpu || a->no_cuda)
+        a->device = TR_DEVICE_CPU;
     a->do_eval = a->do_eval || a->eval_strategy != TR_STRATEGY_NO;
     if (a->eval_steps == 0)
         a->eval_steps = a->logging_steps;
@@ -202,22 +207,6 @@ enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, st
     return rc;
 }
 
-void tr_args_help(struct fr_buf *out)
-{
-    for (size_t i = 0; i < tr_arg_count; i++) {
-        const struct tr_arg *arg = &tr_arg_table[i];
-        if (arg->kind == TR_ARG_IGNORED) {
-            fr_buf_fmt(out, "  --%-31s no effect: %s\n", arg->name, arg->help);
-            continue;
-        }
-        fr_buf_fmt(out, "  --%-31s %s", arg->name, arg->help);
-        for (size_t k = 0; arg->kind == TR_ARG_CHOICE && arg->choices[k] != NULL; k++)
-            fr_buf_fmt(out, "%s%s", k > 0 ? ", " : ": ", arg->choices[k]);
-        fr_buf_fmt(out, "%s%s%s\n", arg->def != NULL ? " [" : "", arg->def != NULL ? arg->def : "",
-                   arg->def != NULL ? "]" : "");
-    }
-}
-
 static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
 {
     const char *at = (const char *)a + arg->at, *text;
@@ -237,10 +226,9 @@ static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
         memcpy(&choice, at, sizeof(choice));
         return choice == TR_MAYBE_UNSET ? json_null() : json_boolean(choice == TR_MAYBE_TRUE);
     case TR_ARG_TEXT:
+    case TR_ARG_JSON:
         text = *(const char *const *)(const void *)at;
         return text != NULL ? json_string(text) : json_null();
-    case TR_ARG_IGNORED:
-        break;
     }
     return NULL;
 }
@@ -251,7 +239,7 @@ enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_e
     char *text = NULL;
 
     for (size_t i = 0; root != NULL && i < tr_arg_count; i++)
-        if (tr_arg_table[i].kind != TR_ARG_IGNORED)
+        if (tr_arg_table[i].at != TR_ARG_NOWHERE)
             (void)json_object_set_new(root, tr_arg_table[i].name, value_of(a, &tr_arg_table[i]));
     if (root != NULL)
         text = json_dumps(root, JSON_SORT_KEYS | JSON_INDENT(2));

@@ -18,7 +18,7 @@ enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH, TR_STRA
 enum tr_maybe { TR_MAYBE_UNSET, TR_MAYBE_FALSE, TR_MAYBE_TRUE };
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
-enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD };
+enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD, TR_REPORT_ALL };
 enum tr_lr_type {
     TR_LR_LINEAR,
     TR_LR_COSINE,
@@ -49,9 +49,9 @@ struct tr_args {
     /* data */
     const char *dataset, *dataset_dir, *template_name, *default_system, *tokenized_path;
     int64_t cutoff_len, max_samples; /* tokens; -1: all */
-    bool mask_history, train_on_prompt, packing, neat_packing, overwrite_cache, disable_shuffling;
+    bool mask_history, train_on_prompt, overwrite_cache, disable_shuffling;
     bool dataloader_drop_last;
-    int64_t preprocessing_num_workers, dataloader_num_workers;
+    int64_t preprocessing_num_workers;
 
     /* steps */
     int64_t per_device_train_batch_size, gradient_accumulation_steps, max_steps;
@@ -62,9 +62,9 @@ struct tr_args {
     double warmup_steps, warmup_ratio; /* warmup_steps < 1 is a ratio */
     bool bf16, fp16;
     enum tr_device device;
+    bool use_cpu, no_cuda;   /* device is TR_DEVICE_CPU then: filled in */
     const char *deepspeed;   /* path, or the JSON itself */
     int64_t seed, data_seed; /* data_seed -1: seed */
-    bool disable_gradient_checkpointing;
 
     /* evaluation */
     bool do_eval; /* also where eval_strategy is not no: filled in by tr_args_read */
@@ -81,9 +81,9 @@ struct tr_args {
     int64_t early_stopping_steps;      /* evaluations without a better metric; -1: off */
 
     /* output */
-    const char *output_dir, *logging_dir, *run_name, *resume_from_checkpoint;
-    bool overwrite_output_dir, save_only_model, save_on_each_node, logging_first_step;
-    bool no_resume_state, disable_tqdm, plot_loss, ignore_data_skip;
+    const char *output_dir, *logging_dir, *resume_from_checkpoint;
+    bool overwrite_output_dir, save_only_model, logging_first_step;
+    bool no_resume_state, disable_tqdm;
     enum tr_strategy save_strategy, logging_strategy;
     double save_steps, logging_steps; /* < 1: ratio of the total */
     int64_t save_total_limit;         /* -1: all */
@@ -93,8 +93,6 @@ struct tr_args {
     enum tr_transport transport;
     const char *trace; /* file of a Chrome trace */
     int64_t trace_steps;
-
-    int64_t local_rank; /* appended by old launchers; -1 */
 };
 
 /* Defaults only. */
@@ -104,16 +102,19 @@ void tr_args_finish(struct tr_args *a);
 /*
  * argv[0..argc) are the words behind `train`: flags, or a .yaml, .yml or .json file and key=value
  * words. Names may be written with dashes or underscores; the last of a repeated flag wins; unknown
- * ones, with a suggestion, and values of the wrong type are FR_USAGE. Flags that only other
- * programs need are accepted, and one line a flag that is accepted but has no effect is added to
- * notes (may be NULL). Then the checks between flags (tr_args_check) are made.
+ * ones, with a suggestion, and values of the wrong type are FR_USAGE. An argument that is not done
+ * is accepted at its default, else FR_UNSUPPORTED with the reason. One without effect is accepted;
+ * one line for each that is not at its default is added to notes (may be NULL). Then the checks
+ * between arguments (tr_args_check) are made.
  */
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err);
 enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err);
 
-/* Adds one line a flag: name, default, meaning. */
+/* Adds one line an argument: name, default, meaning. */
 void tr_args_help(struct fr_buf *out);
+/* Adds docs/arguments.md: every argument, and every key of a DeepSpeed file. */
+void tr_args_markdown(struct fr_buf *out);
 
 /* Adds every flag and its value as one JSON object with sorted keys (training_args.json; also what
  * the digest of a configuration is taken over). */

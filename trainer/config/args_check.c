@@ -30,10 +30,6 @@ static enum fr_rc check_pairs(const struct tr_args *a, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
     if (a->mask_history && a->train_on_prompt)
         return fr_fail(err, FR_USAGE, "--mask_history and --train_on_prompt exclude each other");
-    if (a->packing || a->neat_packing)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "--packing is not done: batches hold no padding "
-                       "anyway");
     return FR_OK;
 }
 

@@ -1,26 +1,42 @@
 #include "trainer/config/args_table.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
-
+/* clang-format off */
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
 static const char *const save_strategies[] = {"no", "steps", "epoch", "best", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const transports[] = {"auto", "nccl", "host", NULL};
-static const char *const reports[] = {"none", "tensorboard", NULL};
+static const char *const reports[] = {"none", "tensorboard", "all", NULL};
 static const char *const lr_types[] = {
     "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
     "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", NULL};
+/* Other spellings of AdamW; states are f32 whatever they say. */
+static const char *const adamws[] = {
+    "adamw_torch_fused", "adamw_torch_4bit", "adamw_torch_8bit", "adamw_torch_xla",
+    "adamw_torch_npu_fused", "adamw_apex_fused", "adamw_hf", "adamw_8bit", "adamw_bnb_8bit",
+    "paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", NULL};
 
 #define AT(field) offsetof(struct tr_args, field)
-#define TEXT(name, def, help) {#name, TR_ARG_TEXT, AT(name), def, NULL, help}
-#define BOOL(name, def, help) {#name, TR_ARG_BOOL, AT(name), def, NULL, help}
-#define INT(name, def, help) {#name, TR_ARG_INT, AT(name), def, NULL, help}
-#define FLOAT(name, def, help) {#name, TR_ARG_FLOAT, AT(name), def, NULL, help}
-#define CHOICE(name, def, words, help) {#name, TR_ARG_CHOICE, AT(name), def, words, help}
-#define MAYBE(name, help) {#name, TR_ARG_MAYBE, AT(name), NULL, NULL, help}
-#define IGNORED(name, help) {#name, TR_ARG_IGNORED, 0, NULL, NULL, help}
+#define WORKS TR_ARG_WORKS
+#define TEXT(name, def, help) {#name, TR_ARG_TEXT, AT(name), def, NULL, help, WORKS}
+#define BOOL(name, def, help) {#name, TR_ARG_BOOL, AT(name), def, NULL, help, WORKS}
+#define INT(name, def, help) {#name, TR_ARG_INT, AT(name), def, NULL, help, WORKS}
+#define FLOAT(name, def, help) {#name, TR_ARG_FLOAT, AT(name), def, NULL, help, WORKS}
+#define JSON(name, def, help) {#name, TR_ARG_JSON, AT(name), def, NULL, help, WORKS}
+#define CHOICE(name, def, words, help) {#name, TR_ARG_CHOICE, AT(name), def, words, help, WORKS}
+#define MAYBE(name, help) {#name, TR_ARG_MAYBE, AT(name), NULL, NULL, help, WORKS}
+#define OTHER(name, kind, def, why, use) {#name, TR_ARG_##kind, TR_ARG_NOWHERE, def, NULL, why, use}
+#define IDLE(name, kind, def, why) OTHER(name, kind, def, why, TR_ARG_IDLE)
+#define NOT(name, kind, def, why) OTHER(name, kind, def, why, TR_ARG_REFUSED)
+/* clang-format on */
+
+/* Reasons of several rows. */
+#define VOCAB                                                                                      \
+    "the vocabulary stays as tokenizer.json has it: add tokens to the checkpoint "                 \
+    "beforehand"
+#define OPTIM "the optimizer is AdamW with f32 states"
+#define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
+#define PROFILER "it belongs to --enable_torch_profiler; use --trace"
+#define QUANT "base weights stay as the checkpoint has them: f32, bf16, f16 or FP8 blocks"
 
 const struct tr_arg tr_arg_table[] = {
     TEXT(stage, "sft", "only sft"),
@@ -35,20 +51,17 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(use_rslora, "false", "scale is alpha/sqrt(r)"),
     TEXT(dataset, NULL, "names in dataset_info.json, comma between"),
     TEXT(dataset_dir, "data", "folder of dataset_info.json"),
-    {"template", TR_ARG_TEXT, AT(template_name), NULL, NULL, "chat template"},
+    {"template", TR_ARG_TEXT, AT(template_name), NULL, NULL, "chat template", WORKS},
     TEXT(default_system, NULL, "system text instead of the template's"),
     TEXT(tokenized_path, NULL, "folder of the token cache; default OUTPUT_DIR"),
     INT(cutoff_len, "2048", "token limit of an example"),
     INT(max_samples, NULL, "first k records of each data set"),
     BOOL(mask_history, "false", "train on the last turn only"),
     BOOL(train_on_prompt, "false", "train on the prompt too"),
-    BOOL(packing, "false", "not done: batches hold no padding anyway"),
-    BOOL(neat_packing, "false", "not done: batches hold no padding anyway"),
     BOOL(overwrite_cache, "false", "tokenise again"),
     BOOL(disable_shuffling, "false", "samples in the files' order"),
     BOOL(dataloader_drop_last, "false", "drop the incomplete last batch"),
     INT(preprocessing_num_workers, NULL, "threads that tokenise; default as many as OpenMP has"),
-    INT(dataloader_num_workers, "0", "accepted; batches are made at once"),
     INT(per_device_train_batch_size, "8", "samples of a micro-batch and process"),
     INT(gradient_accumulation_steps, "1", "micro-batches of a step"),
     INT(max_steps, "-1", "steps; above 0 it wins over epochs"),
@@ -60,16 +73,17 @@ const struct tr_arg tr_arg_table[] = {
     FLOAT(weight_decay, "0", "decoupled"),
     FLOAT(max_grad_norm, "1", "global norm to clip to; 0 or less: off"),
     CHOICE(lr_scheduler_type, "linear", lr_types, "shape of the learning rate"),
-    TEXT(lr_scheduler_kwargs, NULL, "JSON object of the scheduler's own numbers"),
+    JSON(lr_scheduler_kwargs, NULL, "JSON object of the scheduler's own numbers"),
     FLOAT(warmup_steps, "0", "steps of warm-up; below 1 a share of all"),
     FLOAT(warmup_ratio, "0", "share of all steps, where warmup_steps is 0"),
     BOOL(bf16, "false", "compute in bf16"),
     BOOL(fp16, "false", "compute in f16 with loss scaling"),
+    BOOL(use_cpu, "false", "as --device cpu"),
+    BOOL(no_cuda, "false", "as --device cpu"),
     CHOICE(device, "auto", devices, "auto takes CUDA where it can be used"),
-    TEXT(deepspeed, NULL, "DeepSpeed JSON: a path, or the text itself"),
+    JSON(deepspeed, NULL, "DeepSpeed JSON: a path, or the text itself"),
     INT(seed, "42", "of everything drawn at random"),
     INT(data_seed, NULL, "of the samples' order; default seed"),
-    BOOL(disable_gradient_checkpointing, "false", "accepted; blocks always recompute"),
     BOOL(do_eval, "false", "evaluate at the end; eval_strategy sets it too"),
     TEXT(eval_dataset, NULL, "data sets for evaluation, comma between"),
     FLOAT(val_size, "0", "share (below 1) or number of records taken from dataset for evaluation"),
@@ -86,16 +100,12 @@ const struct tr_arg tr_arg_table[] = {
     INT(early_stopping_steps, NULL, "stop after so many evaluations that were not better"),
     TEXT(output_dir, NULL, "where adapters, checkpoints and logs go"),
     TEXT(logging_dir, NULL, "TensorBoard folder; default OUTPUT_DIR/runs/…"),
-    TEXT(run_name, NULL, "accepted; kept in training_args.json alone"),
     TEXT(resume_from_checkpoint, NULL, "true, last (may start anew), or a checkpoint"),
     BOOL(overwrite_output_dir, "false", "start anew in a folder that holds a run"),
     BOOL(save_only_model, "false", "checkpoints hold the adapter alone"),
-    BOOL(save_on_each_node, "false", "accepted; resume states are on every node anyway"),
     BOOL(logging_first_step, "false", "log step 1"),
     BOOL(no_resume_state, "false", "keep no resume state"),
     BOOL(disable_tqdm, "false", "no progress bar"),
-    BOOL(plot_loss, "false", "accepted; no picture is drawn"),
-    BOOL(ignore_data_skip, "false", "accepted; a resume goes on where the data stopped"),
     CHOICE(save_strategy, "steps", save_strategies, "when to save; best: each better evaluation"),
     CHOICE(logging_strategy, "steps", strategies, "when to log"),
     FLOAT(save_steps, "500", "steps between checkpoints; below 1 a share of all"),
@@ -107,132 +117,322 @@ const struct tr_arg tr_arg_table[] = {
     CHOICE(transport, "auto", transports, "between GPUs; by host, ranks may share one"),
     TEXT(trace, NULL, "Chrome trace of the first steps: FILE, FILE.rank1, …"),
     INT(trace_steps, "10", "how many steps it records"),
-    INT(local_rank, "-1", "set by old launchers; the environment wins"),
-    IGNORED(trust_remote_code, "nothing remote is run"),
-    IGNORED(flash_attn, "attention is this program's own"),
-    IGNORED(optim, "the optimizer is AdamW"),
-    IGNORED(save_safetensors, "files are always safetensors"),
-    IGNORED(gradient_checkpointing, "blocks always recompute"),
-    IGNORED(ddp_find_unused_parameters, "nothing is unused"),
-    IGNORED(include_num_input_tokens_seen, "tokens are always counted"),
-    IGNORED(include_tokens_per_second, "tokens are always counted"),
-    IGNORED(preprocessing_batch_size, "records are tokenised one by one"),
-    IGNORED(enable_thinking, "no reasoning template"),
-    IGNORED(bf16_full_eval, "evaluation computes in the type of the training"),
-    IGNORED(fp16_full_eval, "evaluation computes in the type of the training"),
-    IGNORED(eval_accumulation_steps, "sums alone are kept, on the host"),
-    IGNORED(prediction_loss_only, "logits are not kept"),
-    IGNORED(remove_unused_columns, "columns are chosen by dataset_info.json"),
-    IGNORED(upcast_layernorm, "norms are summed in f32"),
-    IGNORED(average_tokens_across_devices, "the token mean is always global"),
-    IGNORED(log_level, "lines are always the same"),
-    IGNORED(use_fast_tokenizer, "the tokenizer is tokenizer.json"),
-    IGNORED(cache_dir, "nothing is downloaded"),
+
+    /* ---- accepted without effect, or refused ---- */
+
+    /* the model and its weights */
+    IDLE(trust_remote_code, BOOL, "false", "nothing remote is run"),
+    IDLE(cache_dir, TEXT, NULL, "nothing is downloaded"),
+    IDLE(hf_hub_token, TEXT, NULL, "nothing is downloaded"),
+    IDLE(ms_hub_token, TEXT, NULL, "nothing is downloaded"),
+    IDLE(om_hub_token, TEXT, NULL, "nothing is downloaded"),
+    NOT(model_revision, TEXT, "main", "--model_name_or_path is the folder of the revision"),
+    NOT(adapter_folder, TEXT, NULL, "give the adapter's folder with --adapter_name_or_path"),
+    IDLE(use_fast_tokenizer, BOOL, "true", "the tokenizer is tokenizer.json"),
+    NOT(resize_vocab, BOOL, "false", VOCAB),
+    NOT(add_tokens, TEXT, NULL, VOCAB),
+    NOT(add_special_tokens, TEXT, NULL, VOCAB),
+    NOT(new_special_tokens_config, TEXT, NULL, VOCAB),
+    IDLE(init_special_tokens, TEXT, "noise_init", "no tokens are added"),
+    NOT(split_special_tokens, BOOL, "false", "special tokens in texts are taken as such"),
+    IDLE(low_cpu_mem_usage, BOOL, "true", "each rank reads the bytes that it owns"),
+    NOT(rope_scaling, TEXT, NULL, "set it in the model's config.json"),
+    IDLE(flash_attn, TEXT, "auto", "attention is this program's own"),
+    NOT(shift_attn, BOOL, "false", "attention is causal over the whole sample"),
+    NOT(mixture_of_depths, TEXT, NULL, "every token goes through every layer"),
+    IDLE(use_unsloth, BOOL, "false", "kernels are this program's own"),
+    IDLE(use_unsloth_gc, BOOL, "false", "kernels are this program's own"),
+    IDLE(enable_liger_kernel, BOOL, "false", "kernels are this program's own"),
+    IDLE(use_liger_kernel, BOOL, "false", "kernels are this program's own"),
+    IDLE(liger_kernel_config, JSON, NULL, "kernels are this program's own"),
+    IDLE(use_v1_kernels, BOOL, "false", "kernels are this program's own"),
+    NOT(moe_aux_loss_coef, FLOAT, NULL, "routers are frozen: their loss has nothing to train"),
+    IDLE(disable_gradient_checkpointing, BOOL, "false", "blocks always recompute"),
+    IDLE(gradient_checkpointing, BOOL, "false", "blocks always recompute"),
+    IDLE(use_reentrant_gc, BOOL, "true", "blocks always recompute"),
+    IDLE(gradient_checkpointing_kwargs, JSON, NULL, "blocks always recompute"),
+    IDLE(upcast_layernorm, BOOL, "false", "norms are summed in f32"),
+    IDLE(upcast_lmhead_output, BOOL, "false", "the loss is computed in f32"),
+    NOT(train_from_scratch, BOOL, "false", "make a model with random weights with flowtrain init"),
+    IDLE(offload_folder, TEXT, "offload",
+         "offload_param of the DeepSpeed file keeps weights on the host"),
+    IDLE(use_cache, BOOL, "false", "training keeps no cache of keys and values"),
+    IDLE(print_param_status, BOOL, "false", "flowtrain inspect shows parameters"),
+    NOT(quantization_bit, INT, NULL, QUANT),
+    IDLE(quantization_method, TEXT, "bnb", "it belongs to --quantization_bit"),
+    IDLE(quantization_type, TEXT, "nf4", "it belongs to --quantization_bit"),
+    IDLE(double_quantization, BOOL, "true", "it belongs to --quantization_bit"),
+    IDLE(quantization_device_map, TEXT, NULL, "it belongs to --quantization_bit"),
+    NOT(use_kt, BOOL, "false", "experts run on the device that the run uses"),
+    IDLE(kt_weight_path, TEXT, NULL, "it belongs to --use_kt"),
+    IDLE(kt_expert_checkpoint_path, TEXT, NULL, "it belongs to --use_kt"),
+    IDLE(kt_use_lora_experts, BOOL, NULL, "it belongs to --use_kt"),
+    IDLE(kt_lora_expert_num, INT, NULL, "it belongs to --use_kt"),
+    IDLE(kt_lora_expert_intermediate_size, INT, NULL, "it belongs to --use_kt"),
+    /* pictures, films and sound */
+    IDLE(image_max_pixels, INT, "589824", "models and data are text"),
+    IDLE(image_min_pixels, INT, "1024", "models and data are text"),
+    IDLE(image_do_pan_and_scan, BOOL, "false", "models and data are text"),
+    IDLE(crop_to_patches, BOOL, "false", "models and data are text"),
+    IDLE(video_max_pixels, INT, "65536", "models and data are text"),
+    IDLE(video_min_pixels, INT, "256", "models and data are text"),
+    IDLE(video_fps, FLOAT, "2", "models and data are text"),
+    IDLE(video_maxlen, INT, "128", "models and data are text"),
+    IDLE(use_audio_in_video, BOOL, "false", "models and data are text"),
+    IDLE(audio_sampling_rate, INT, "16000", "models and data are text"),
+    IDLE(media_dir, TEXT, NULL, "models and data are text"),
+    IDLE(freeze_vision_tower, BOOL, "true", "models and data are text"),
+    IDLE(freeze_multi_modal_projector, BOOL, "true", "models and data are text"),
+    NOT(freeze_language_model, BOOL, "false", "the adapters are those of the language model"),
+    /* inference and export, which are no part of training */
+    IDLE(infer_backend, TEXT, "huggingface", "nothing is generated in training"),
+    IDLE(infer_dtype, TEXT, "auto", "nothing is generated in training"),
+    IDLE(use_kv_cache, BOOL, "true", "nothing is generated in training"),
+    IDLE(vllm_maxlen, INT, "4096", "no other engine is started"),
+    IDLE(vllm_gpu_util, FLOAT, "0.7", "no other engine is started"),
+    IDLE(vllm_enforce_eager, BOOL, "false", "no other engine is started"),
+    IDLE(vllm_max_lora_rank, INT, "32", "no other engine is started"),
+    IDLE(vllm_config, JSON, NULL, "no other engine is started"),
+    IDLE(sglang_maxlen, INT, "4096", "no other engine is started"),
+    IDLE(sglang_mem_fraction, FLOAT, "0.7", "no other engine is started"),
+    IDLE(sglang_tp_size, INT, "-1", "no other engine is started"),
+    IDLE(sglang_config, JSON, NULL, "no other engine is started"),
+    IDLE(sglang_lora_backend, TEXT, "triton", "no other engine is started"),
+    IDLE(export_dir, TEXT, NULL, "training exports nothing but the adapter"),
+    IDLE(export_size, INT, "5", "training exports nothing but the adapter"),
+    IDLE(export_device, TEXT, "cpu", "training exports nothing but the adapter"),
+    IDLE(export_quantization_bit, INT, NULL, "training exports nothing but the adapter"),
+    IDLE(export_quantization_dataset, TEXT, NULL, "training exports nothing but the adapter"),
+    IDLE(export_quantization_nsamples, INT, "128", "training exports nothing but the adapter"),
+    IDLE(export_quantization_maxlen, INT, "1024", "training exports nothing but the adapter"),
+    IDLE(export_legacy_format, BOOL, "false", "training exports nothing but the adapter"),
+    IDLE(export_hub_model_id, TEXT, NULL, "training exports nothing but the adapter"),
+    IDLE(do_sample, BOOL, "true", "nothing is generated in training"),
+    IDLE(temperature, FLOAT, "0.95", "nothing is generated in training"),
+    IDLE(top_p, FLOAT, "0.7", "nothing is generated in training"),
+    IDLE(top_k, INT, "50", "nothing is generated in training"),
+    IDLE(num_beams, INT, "1", "nothing is generated in training"),
+    IDLE(max_length, INT, "1024", "nothing is generated in training"),
+    IDLE(max_new_tokens, INT, "1024", "nothing is generated in training"),
+    IDLE(repetition_penalty, FLOAT, "1", "nothing is generated in training"),
+    IDLE(length_penalty, FLOAT, "1", "nothing is generated in training"),
+    IDLE(skip_special_tokens, BOOL, "true", "nothing is generated in training"),
+    /* data */
+    NOT(packing, BOOL, NULL, "batches hold no padding anyway"),
+    NOT(neat_packing, BOOL, "false", "batches hold no padding anyway"),
+    NOT(streaming, BOOL, "false", "data sets are read whole before the first step"),
+    IDLE(buffer_size, INT, "16384", "it belongs to --streaming"),
+    NOT(mix_strategy, TEXT, "concat", "data sets are put one behind the other"),
+    IDLE(interleave_probs, TEXT, NULL, "it belongs to --mix_strategy"),
+    IDLE(preprocessing_batch_size, INT, "1000", "records are tokenised one by one"),
+    IDLE(ignore_pad_token_for_loss, BOOL, "true", "batches hold no padding"),
+    NOT(tool_format, TEXT, NULL, "tools are written as the template has them"),
+    IDLE(enable_thinking, BOOL, "true", "no template reasons"),
+    IDLE(preserve_thinking, BOOL, "false", "no template reasons"),
+    IDLE(data_shared_file_system, BOOL, "false", "each node tokenises for itself"),
+    /* evaluation */
+    NOT(do_predict, BOOL, "false", "use --do_eval: it computes the loss"),
+    NOT(predict_with_generate, BOOL, "false", "use --do_eval: it computes the loss"),
+    NOT(per_gpu_eval_batch_size, INT, NULL, "use --per_device_eval_batch_size"),
+    IDLE(eval_accumulation_steps, INT, NULL, "sums alone are kept, on the host"),
+    IDLE(eval_num_beams, INT, NULL, "nothing is generated in training"),
+    IDLE(prediction_loss_only, BOOL, "false", "logits are not kept"),
+    IDLE(eval_do_concat_batches, BOOL, "true", "sums alone are kept, on the host"),
+    IDLE(eval_use_gather_object, BOOL, "false", "sums alone are kept, on the host"),
+    IDLE(include_for_metrics, TEXT, "", "sums alone are kept, on the host"),
+    IDLE(include_inputs_for_metrics, BOOL, "false", "sums alone are kept, on the host"),
+    IDLE(batch_eval_metrics, BOOL, "false", "sums alone are kept, on the host"),
+    IDLE(bf16_full_eval, BOOL, "false", "evaluation computes in the type of the training"),
+    IDLE(fp16_full_eval, BOOL, "false", "evaluation computes in the type of the training"),
+    IDLE(jit_mode_eval, BOOL, "false", "evaluation is this program's own"),
+    IDLE(use_legacy_prediction_loop, BOOL, "false", "evaluation is this program's own"),
+    IDLE(generation_max_length, INT, NULL, "nothing is generated in training"),
+    IDLE(generation_num_beams, INT, NULL, "nothing is generated in training"),
+    IDLE(generation_config, TEXT, NULL, "nothing is generated in training"),
+    /* the optimizer and its steps */
+    {"optim", TR_ARG_TEXT, TR_ARG_NOWHERE, "adamw_torch", adamws, OPTIM, TR_ARG_REFUSED},
+    NOT(adafactor, BOOL, "false", OPTIM),
+    NOT(optim_args, TEXT, NULL, ADAM),
+    NOT(optim_target_modules, TEXT, NULL, ADAM),
+    NOT(use_galore, BOOL, "false", OPTIM),
+    NOT(use_apollo, BOOL, "false", OPTIM),
+    NOT(use_badam, BOOL, "false", OPTIM),
+    NOT(use_adam_mini, BOOL, "false", OPTIM),
+    NOT(use_muon, BOOL, "false", OPTIM),
+    IDLE(galore_target, TEXT, "all", "it belongs to --use_galore"),
+    IDLE(galore_rank, INT, "16", "it belongs to --use_galore"),
+    IDLE(galore_update_interval, INT, "200", "it belongs to --use_galore"),
+    IDLE(galore_scale, FLOAT, "2", "it belongs to --use_galore"),
+    IDLE(galore_proj_type, TEXT, "std", "it belongs to --use_galore"),
+    IDLE(galore_layerwise, BOOL, "false", "it belongs to --use_galore"),
+    IDLE(apollo_target, TEXT, "all", "it belongs to --use_apollo"),
+    IDLE(apollo_rank, INT, "16", "it belongs to --use_apollo"),
+    IDLE(apollo_update_interval, INT, "200", "it belongs to --use_apollo"),
+    IDLE(apollo_scale, FLOAT, "32", "it belongs to --use_apollo"),
+    IDLE(apollo_proj, TEXT, "random", "it belongs to --use_apollo"),
+    IDLE(apollo_proj_type, TEXT, "std", "it belongs to --use_apollo"),
+    IDLE(apollo_scale_type, TEXT, "channel", "it belongs to --use_apollo"),
+    IDLE(apollo_layerwise, BOOL, "false", "it belongs to --use_apollo"),
+    IDLE(apollo_scale_front, BOOL, "false", "it belongs to --use_apollo"),
+    IDLE(badam_mode, TEXT, "layer", "it belongs to --use_badam"),
+    IDLE(badam_start_block, INT, NULL, "it belongs to --use_badam"),
+    IDLE(badam_switch_mode, TEXT, "ascending", "it belongs to --use_badam"),
+    IDLE(badam_switch_interval, INT, "50", "it belongs to --use_badam"),
+    IDLE(badam_update_ratio, FLOAT, "0.05", "it belongs to --use_badam"),
+    IDLE(badam_mask_mode, TEXT, "adjacent", "it belongs to --use_badam"),
+    IDLE(badam_verbose, INT, "0", "it belongs to --use_badam"),
+    NOT(label_smoothing_factor, FLOAT, "0", "the loss is the cross-entropy of the labels"),
+    NOT(use_dft_loss, BOOL, "false", "the loss is the cross-entropy of the labels"),
+    NOT(use_asft_loss, BOOL, "false", "the loss is the cross-entropy of the labels"),
+    NOT(use_eaft_loss, BOOL, "false", "the loss is the cross-entropy of the labels"),
+    IDLE(asft_alpha, FLOAT, "0.1", "it belongs to --use_asft_loss"),
+    IDLE(eaft_alpha, FLOAT, "1", "it belongs to --use_eaft_loss"),
+    NOT(neftune_noise_alpha, FLOAT, NULL, "embeddings get no noise"),
+    NOT(pure_bf16, BOOL, "false", "use --bf16: adapters keep f32 masters"),
+    NOT(fp8, BOOL, "false", "use --bf16; an FP8 checkpoint is recognised by its config.json"),
+    IDLE(fp8_backend, TEXT, "auto", "it belongs to --fp8"),
+    IDLE(fp8_enable_fsdp_float8_all_gather, BOOL, "false", "it belongs to --fp8"),
+    IDLE(fp16_backend, TEXT, "auto", "types are chosen by --bf16 and --fp16"),
+    IDLE(fp16_opt_level, TEXT, "O1", "types are chosen by --bf16 and --fp16"),
+    IDLE(half_precision_backend, TEXT, "auto", "types are chosen by --bf16 and --fp16"),
+    IDLE(tf32, BOOL, NULL, "products are computed in the type of the run"),
+    IDLE(average_tokens_across_devices, BOOL, "true", "the token mean is always global"),
+    NOT(auto_find_batch_size, BOOL, "false",
+        "set --per_device_train_batch_size; the memory table helps"),
+    NOT(per_gpu_train_batch_size, INT, NULL, "use --per_device_train_batch_size"),
+    NOT(group_by_length, BOOL, "false", "samples are drawn at random; batches hold no padding"),
+    NOT(train_sampling_strategy, TEXT, "random", "random; or use --disable_shuffling"),
+    IDLE(sortish_sampler, BOOL, "false", "batches hold no padding, so lengths do not matter"),
+    IDLE(length_column_name, TEXT, "length", "batches hold no padding, so lengths do not matter"),
+    IDLE(torch_compile, BOOL, "false", "there is nothing to compile"),
+    IDLE(torch_compile_backend, TEXT, NULL, "there is nothing to compile"),
+    IDLE(torch_compile_mode, TEXT, NULL, "there is nothing to compile"),
+    IDLE(torchdynamo, TEXT, NULL, "there is nothing to compile"),
+    IDLE(full_determinism, BOOL, "false", "the same run gives the same bits"),
+    NOT(past_index, INT, "-1", "no state is carried from batch to batch"),
+    /* how to fine-tune */
+    IDLE(freeze_trainable_layers, INT, "2", "it belongs to --finetuning_type freeze"),
+    IDLE(freeze_trainable_modules, TEXT, "all", "it belongs to --finetuning_type freeze"),
+    IDLE(freeze_extra_modules, TEXT, NULL, "it belongs to --finetuning_type freeze"),
+    IDLE(module_dropout, FLOAT, "0", "it belongs to --finetuning_type oft"),
+    IDLE(oft_rank, INT, "0", "it belongs to --finetuning_type oft"),
+    IDLE(oft_block_size, INT, "32", "it belongs to --finetuning_type oft"),
+    IDLE(oft_target, TEXT, "all", "it belongs to --finetuning_type oft"),
+    NOT(additional_target, TEXT, NULL, "adapters alone are trained"),
+    NOT(create_new_adapter, BOOL, "false",
+        "merge the adapter into the model first, or go on training it"),
+    NOT(loraplus_lr_ratio, FLOAT, NULL, "A and B have one learning rate"),
+    IDLE(loraplus_lr_embedding, FLOAT, "1e-6", "it belongs to --loraplus_lr_ratio"),
+    NOT(use_dora, BOOL, "false", "adapters are plain LoRA; --use_rslora changes their scale"),
+    NOT(pissa_init, BOOL, "false", "adapters begin at zero"),
+    IDLE(pissa_iter, INT, "16", "it belongs to --pissa_init"),
+    IDLE(pissa_convert, BOOL, "false", "it belongs to --pissa_init"),
+    NOT(use_llama_pro, BOOL, "false", "all layers take part"),
+    IDLE(pref_beta, FLOAT, "0.1", "it belongs to --stage dpo"),
+    IDLE(pref_ftx, FLOAT, "0", "it belongs to --stage dpo"),
+    IDLE(pref_bco_weight, FLOAT, "0", "it belongs to --stage dpo"),
+    IDLE(pref_loss, TEXT, "sigmoid", "it belongs to --stage dpo"),
+    IDLE(dpo_label_smoothing, FLOAT, "0", "it belongs to --stage dpo"),
+    IDLE(simpo_gamma, FLOAT, "0.5", "it belongs to --stage dpo"),
+    IDLE(ld_alpha, FLOAT, NULL, "it belongs to --stage dpo"),
+    IDLE(kto_chosen_weight, FLOAT, "1", "it belongs to --stage kto"),
+    IDLE(kto_rejected_weight, FLOAT, "1", "it belongs to --stage kto"),
+    IDLE(ppo_buffer_size, INT, "1", "it belongs to --stage ppo"),
+    IDLE(ppo_epochs, INT, "4", "it belongs to --stage ppo"),
+    IDLE(ppo_score_norm, BOOL, "false", "it belongs to --stage ppo"),
+    IDLE(ppo_target, FLOAT, "6", "it belongs to --stage ppo"),
+    IDLE(ppo_whiten_rewards, BOOL, "false", "it belongs to --stage ppo"),
+    IDLE(ref_model, TEXT, NULL, "it belongs to --stage dpo"),
+    IDLE(ref_model_adapters, TEXT, NULL, "it belongs to --stage dpo"),
+    IDLE(ref_model_quantization_bit, INT, NULL, "it belongs to --stage dpo"),
+    IDLE(reward_model, TEXT, NULL, "it belongs to --stage ppo"),
+    IDLE(reward_model_adapters, TEXT, NULL, "it belongs to --stage ppo"),
+    IDLE(reward_model_quantization_bit, INT, NULL, "it belongs to --stage ppo"),
+    IDLE(reward_model_type, TEXT, "lora", "it belongs to --stage ppo"),
+    /* processes and devices */
+    NOT(use_mps_device, BOOL, "false", "devices are the CPU and CUDA"),
+    NOT(accelerator_config, JSON, NULL, "batches are cut as by the reference's defaults"),
+    NOT(parallelism_config, TEXT, NULL, "ranks are data-parallel; use --deepspeed"),
+    NOT(fsdp, TEXT, NULL, "use --deepspeed with ZeRO stage 3"),
+    IDLE(fsdp_config, JSON, NULL, "it belongs to --fsdp"),
+    IDLE(fsdp_min_num_params, INT, "0", "it belongs to --fsdp"),
+    IDLE(fsdp_transformer_layer_cls_to_wrap, TEXT, NULL, "it belongs to --fsdp"),
+    NOT(use_mca, BOOL, "false", "ranks are data-parallel; use --deepspeed"),
+    NOT(use_hyper_parallel, BOOL, "false", "ranks are data-parallel; use --deepspeed"),
+    IDLE(hyper_parallel_args, TEXT, NULL, "it belongs to --use_hyper_parallel"),
+    IDLE(ddp_find_unused_parameters, BOOL, NULL, "nothing is unused"),
+    IDLE(ddp_bucket_cap_mb, INT, NULL, "gradients of adapters are summed once a step"),
+    IDLE(ddp_broadcast_buffers, BOOL, NULL, "gradients of adapters are summed once a step"),
+    IDLE(ddp_static_graph, BOOL, NULL, "gradients of adapters are summed once a step"),
+    IDLE(ddp_backend, TEXT, NULL, "--transport decides"),
+    IDLE(ray_num_workers, INT, "1", "flowrun or flowtrain launch starts the ranks"),
+    IDLE(ray_init_kwargs, JSON, NULL, "flowrun or flowtrain launch starts the ranks"),
+    IDLE(ray_scope, TEXT, "last", "flowrun or flowtrain launch starts the ranks"),
+    IDLE(local_rank, INT, "-1", "the launcher names the rank"),
+    IDLE(torch_empty_cache_steps, INT, NULL, "memory is reserved once, at the start"),
+    IDLE(dataloader_num_workers, INT, "0", "batches are made at once"),
+    IDLE(master_addr, TEXT, NULL, "the launcher names the rendezvous"),
+    IDLE(master_port, TEXT, NULL, "the launcher names the rendezvous"),
+    IDLE(dataloader_pin_memory, BOOL, "true", "batches are made at once"),
+    IDLE(dataloader_persistent_workers, BOOL, "false", "batches are made at once"),
+    IDLE(dataloader_prefetch_factor, INT, NULL, "batches are made at once"),
+    IDLE(remove_unused_columns, BOOL, "true", "columns are chosen by dataset_info.json"),
+    IDLE(label_names, TEXT, NULL, "labels are the samples' own"),
+    IDLE(mp_parameters, TEXT, "", "devices are the CPU and CUDA"),
+    IDLE(tpu_metrics_debug, BOOL, "false", "devices are the CPU and CUDA"),
+    IDLE(tpu_num_cores, INT, NULL, "devices are the CPU and CUDA"),
+    /* logs and files */
+    IDLE(run_name, TEXT, NULL, "--output_dir tells runs apart"),
+    IDLE(plot_loss, BOOL, "false",
+         "no picture is drawn: trainer_log.jsonl and TensorBoard have it"),
+    IDLE(save_on_each_node, BOOL, "false", "resume states are on every node anyway"),
+    IDLE(ignore_data_skip, BOOL, "false", "a resume goes on where the data stopped"),
+    IDLE(save_safetensors, BOOL, "true", "files are always safetensors"),
+    IDLE(include_num_input_tokens_seen, TEXT, "no", "tokens are always counted"),
+    IDLE(include_tokens_per_second, BOOL, "false", "tokens are always counted"),
+    IDLE(include_effective_tokens_per_second, BOOL, "false", "tokens are always counted"),
+    IDLE(log_level, TEXT, "passive", "lines are always the same"),
+    IDLE(log_level_replica, TEXT, "warning", "lines are always the same"),
+    IDLE(log_on_each_node, BOOL, "true", "lines are always the same"),
+    IDLE(logging_nan_inf_filter, BOOL, "true", "a loss that is not finite never enters the mean"),
+    IDLE(project, TEXT, "huggingface", "use --report_to tensorboard"),
+    IDLE(trackio_space_id, TEXT, NULL, "use --report_to tensorboard"),
+    IDLE(trackio_bucket_id, TEXT, NULL, "use --report_to tensorboard"),
+    IDLE(trackio_static_space_id, TEXT, NULL, "use --report_to tensorboard"),
+    NOT(use_swanlab, BOOL, "false", "use --report_to tensorboard"),
+    IDLE(swanlab_project, TEXT, "llamafactory", "it belongs to --use_swanlab"),
+    IDLE(swanlab_workspace, TEXT, NULL, "it belongs to --use_swanlab"),
+    IDLE(swanlab_run_name, TEXT, NULL, "it belongs to --use_swanlab"),
+    IDLE(swanlab_mode, TEXT, "cloud", "it belongs to --use_swanlab"),
+    IDLE(swanlab_api_key, TEXT, NULL, "it belongs to --use_swanlab"),
+    IDLE(swanlab_logdir, TEXT, NULL, "it belongs to --use_swanlab"),
+    IDLE(swanlab_lark_webhook_url, TEXT, NULL, "it belongs to --use_swanlab"),
+    IDLE(swanlab_lark_secret, TEXT, NULL, "it belongs to --use_swanlab"),
+    IDLE(enable_jit_checkpoint, BOOL, "false", "SIGTERM always writes a resume state"),
+    IDLE(restore_callback_states_from_checkpoint, BOOL, "false", "there are no callbacks"),
+    NOT(push_to_hub, BOOL, "false",
+        "nothing is uploaded: the task publish makes a versioned folder"),
+    IDLE(hub_token, TEXT, NULL, "it belongs to --push_to_hub"),
+    IDLE(hub_private_repo, BOOL, NULL, "it belongs to --push_to_hub"),
+    IDLE(hub_model_id, TEXT, NULL, "it belongs to --push_to_hub"),
+    IDLE(hub_strategy, TEXT, "every_save", "it belongs to --push_to_hub"),
+    IDLE(hub_always_push, BOOL, "false", "it belongs to --push_to_hub"),
+    IDLE(hub_revision, TEXT, NULL, "it belongs to --push_to_hub"),
+    IDLE(push_to_hub_model_id, TEXT, NULL, "it belongs to --push_to_hub"),
+    IDLE(push_to_hub_organization, TEXT, NULL, "it belongs to --push_to_hub"),
+    IDLE(push_to_hub_token, TEXT, NULL, "it belongs to --push_to_hub"),
+    IDLE(debug, TEXT, "", "numbers that are not finite always end the run"),
+    IDLE(skip_memory_metrics, BOOL, "true", "the table at the start shows the memory"),
+    IDLE(enable_torch_profiler, BOOL, "false", "use --trace"),
+    IDLE(profiler_output_dir, TEXT, NULL, PROFILER),
+    IDLE(profiler_wait_steps, INT, "1", PROFILER),
+    IDLE(profiler_warmup_steps, INT, "1", PROFILER),
+    IDLE(profiler_active_steps, INT, "1", PROFILER),
+    IDLE(profiler_repeat, INT, "1", PROFILER),
+    IDLE(profiler_record_shapes, BOOL, "true", PROFILER),
+    IDLE(profiler_profile_memory, BOOL, "true", PROFILER),
+    IDLE(profiler_with_stack, BOOL, "true", PROFILER),
+    IDLE(profile_modules, TEXT, NULL, PROFILER),
 };
 
 const size_t tr_arg_count = sizeof(tr_arg_table) / sizeof(tr_arg_table[0]);
-
-const struct tr_arg *tr_arg_find(const char *name, size_t n)
-{
-    for (size_t i = 0; i < tr_arg_count; i++) {
-        const char *want = tr_arg_table[i].name;
-        size_t k = 0;
-        while (k < n && want[k] != '\0' && (name[k] == '-' ? '_' : name[k]) == want[k])
-            k++;
-        if (k == n && want[k] == '\0')
-            return &tr_arg_table[i];
-    }
-    return NULL;
-}
-
-static bool is_none(const char *value)
-{
-    return strcmp(value, "null") == 0 || strcmp(value, "none") == 0 || strcmp(value, "None") == 0;
-}
-
-static enum fr_rc bad(const struct tr_arg *arg, const char *value, const char *want,
-                      struct fr_err *err)
-{
-    return fr_fail(err, FR_USAGE, "--%s %.80s: expected %s", arg->name, value, want);
-}
-
-static enum fr_rc set_choice(void *at, const struct tr_arg *arg, const char *value,
-                             struct fr_err *err)
-{
-    struct fr_buf words = {0};
-    int i = 0;
-
-    for (; arg->choices[i] != NULL; i++)
-        if (strcmp(arg->choices[i], value) == 0) {
-            memcpy(at, &i, sizeof(i));
-            return FR_OK;
-        }
-    for (i = 0; arg->choices[i] != NULL; i++)
-        fr_buf_fmt(&words, "%s%s", i > 0 ? ", " : "one of ", arg->choices[i]);
-    bad(arg, value, words.bad ? "another word" : words.p, err);
-    fr_buf_finish(&words);
-    return FR_USAGE;
-}
-
-static enum fr_rc set_maybe(void *at, const struct tr_arg *arg, const char *value,
-                            struct fr_err *err)
-{
-    enum tr_maybe maybe = TR_MAYBE_UNSET;
-    bool yes;
-
-    if (!is_none(value)) {
-        if (fr_parse_bool(fr_str_of(value), &yes, NULL) != FR_OK)
-            return bad(arg, value, "true, false or none", err);
-        maybe = yes ? TR_MAYBE_TRUE : TR_MAYBE_FALSE;
-    }
-    memcpy(at, &maybe, sizeof(maybe));
-    return FR_OK;
-}
-
-enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *value,
-                      struct fr_err *err)
-{
-    char *at = (char *)a + arg->at;
-    bool lone = value == NULL, none;
-
-    if (arg->kind == TR_ARG_IGNORED) {
-        bool other = strcmp(arg->name, "optim") == 0 && !lone && strncmp(value, "adamw", 5) != 0;
-        return other ? fr_fail(err, FR_UNSUPPORTED, "--optim %.80s: only AdamW is done", value)
-                     : FR_OK;
-    }
-    if (lone && arg->kind != TR_ARG_BOOL && arg->kind != TR_ARG_MAYBE)
-        return fr_fail(err, FR_USAGE, "--%s needs a value", arg->name);
-    none = !lone && arg->def == NULL && is_none(value);
-    switch (arg->kind) {
-    case TR_ARG_BOOL:
-        if (lone)
-            memcpy(at, &(bool){true}, sizeof(bool));
-        else if (fr_parse_bool(fr_str_of(value), (bool *)(void *)at, NULL) != FR_OK)
-            return bad(arg, value, "true or false", err);
-        return FR_OK;
-    case TR_ARG_INT:
-        if (none)
-            memcpy(at, &(int64_t){-1}, sizeof(int64_t));
-        else if (fr_parse_i64(fr_str_of(value), (int64_t *)(void *)at, NULL) != FR_OK)
-            return bad(arg, value, "an integer", err);
-        return FR_OK;
-    case TR_ARG_FLOAT:
-        if (none)
-            memcpy(at, &(double){0}, sizeof(double));
-        else if (fr_parse_f64(fr_str_of(value), (double *)(void *)at, NULL) != FR_OK)
-            return bad(arg, value, "a number", err);
-        return FR_OK;
-    case TR_ARG_TEXT:
-        *(const char **)(void *)at = none ? NULL : fr_arena_dup(&a->arena, value);
-        if (!none && *(const char **)(void *)at == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name);
-        return FR_OK;
-    case TR_ARG_CHOICE:
-        return set_choice(at, arg, value, err);
-    case TR_ARG_MAYBE:
-        return set_maybe(at, arg, none ? "none" : lone ? "true" : value, err);
-    case TR_ARG_IGNORED:
-        break;
-    }
-    return FR_OK;
-}

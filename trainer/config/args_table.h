@@ -1,5 +1,7 @@
 /*
- * The table of flags behind args.h: name, type, default, place in struct tr_args, meaning.
+ * The table of arguments behind args.h: every argument of the reference (LLaMA-Factory 0.9.5 with
+ * transformers 4.57 or 5.6) and this program's own, with name, type, default, place in struct
+ * tr_args, and meaning. What is not done stands there too, with the reason.
  */
 #ifndef TR_CONFIG_ARGS_TABLE_H
 #define TR_CONFIG_ARGS_TABLE_H
@@ -12,25 +14,39 @@ enum tr_arg_kind {
     TR_ARG_INT,
     TR_ARG_FLOAT,
     TR_ARG_CHOICE,
-    TR_ARG_MAYBE,  /* enum tr_maybe: true, false, or not given */
-    TR_ARG_IGNORED /* accepted with any value of its old meaning; without effect */
+    TR_ARG_MAYBE, /* enum tr_maybe: true, false, or none when absent */
+    TR_ARG_JSON /* text; a file of arguments may give a map or a list instead of JSON */
 };
+
+enum tr_arg_use {
+    TR_ARG_WORKS,
+    TR_ARG_IDLE,   /* accepted with any value of its type, without effect: help says why */
+    TR_ARG_REFUSED /* its default and the words of choices are accepted; help says why no other
+                      value is, and what to use instead */
+};
+
+#define TR_ARG_NOWHERE SIZE_MAX
 
 struct tr_arg {
     const char *name;
     enum tr_arg_kind kind;
-    size_t at;                  /* offset in struct tr_args */
+    size_t at;                  /* offset in struct tr_args; TR_ARG_NOWHERE: it is not kept */
     const char *def;            /* as it would be written; NULL: absent */
     const char *const *choices; /* of TR_ARG_CHOICE: index is the enum's value; ends with NULL */
     const char *help;
+    enum tr_arg_use use;
 };
 
 extern const struct tr_arg tr_arg_table[];
 extern const size_t tr_arg_count;
 
-/* Sets one argument from text; value NULL is a lone flag. FR_USAGE names flag and value. */
+/* Sets one argument from text; value NULL is a lone flag. FR_USAGE names flag and value;
+ * FR_UNSUPPORTED says why the value is refused. */
 enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *value,
                       struct fr_err *err);
+
+/* The value is the default, in whatever spelling. */
+bool tr_arg_is_default(const struct tr_arg *arg, const char *value);
 
 /* The row of a name in which dashes may stand for underscores, NULL when there is none. */
 const struct tr_arg *tr_arg_find(const char *name, size_t n);

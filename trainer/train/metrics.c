@@ -97,7 +97,7 @@ static void open_events(struct tr_metrics *m, int64_t resume_step)
     struct fr_buf args = {0}, text = {0};
 
     m->events.fd = -1;
-    if (m->args->report_to != TR_REPORT_TENSORBOARD)
+    if (m->args->report_to == TR_REPORT_NONE)
         return;
     localtime_r(&s, &tm);
     strftime(when, sizeof(when), "%b%d_%H-%M-%S", &tm);
