@@ -1,6 +1,7 @@
 /* A run that the home's host drives and this process shows. */
 #include "engine/cli/along.h"
 
+#include "engine/cli/model.h"
 #include "engine/cli/queued.h"
 
 #include "engine/base/log.h"
@@ -30,7 +31,7 @@ static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
 {
     static const char *const inherited[] = {"PATH",  "HOME", "USER",           "LOGNAME",
                                             "SHELL", "LANG", "XDG_RUNTIME_DIR"};
-    json_t *body = json_object(), *env = json_object(), *secrets = json_object();
+    json_t *body = json_object(), *env = json_object();
 
     json_object_set_new(body, "cwd", json_string(d->paths.cwd));
     if (d->nested) {
@@ -41,11 +42,8 @@ static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
         put_env(env, inherited[i], getenv(inherited[i]));
     for (size_t i = 0; i < spec->n_env_used; i++)
         put_env(env, spec->env_used[i].name, spec->env_used[i].value.s);
-    for (size_t i = 0; i < spec->n_secrets; i++)
-        if (spec->secrets[i].from == FR_SECRET_ENV)
-            put_env(secrets, spec->secrets[i].arg, getenv(spec->secrets[i].arg));
     json_object_set_new(body, "env", env);
-    json_object_set_new(body, "secrets", secrets);
+    json_object_set_new(body, "secrets", cli_secrets(spec));
     return body;
 }
 
@@ -154,6 +152,16 @@ static void on_tick(void *arg)
     fr_loop_arm_in(&a->d->loop, a->tick, TICK_MS);
 }
 
+/* What waits for somebody, of what was learnt: whoever comes now may help. */
+static void say_waits(const struct along *a)
+{
+    const struct cli_model *m = cli_show_model(a->d->show);
+
+    for (uint32_t i = 0; i < m->plan->n_insts; i++)
+        if (m->insts[i].state == FR_ST_STARTING && m->insts[i].reason[0] != '\0')
+            cli_show_say(a->d->show, "%s starting: %s", m->plan->insts[i].key, m->insts[i].reason);
+}
+
 /* From now on the run is known here. past: what happened so far is learnt, and not shown. */
 static enum fr_rc begin(struct along *a, const char *id, bool past, struct fr_err *err)
 {
@@ -174,6 +182,8 @@ static enum fr_rc begin(struct along *a, const char *id, bool past, struct fr_er
     a->quiet = past;
     if (past)
         rc = cli_follow_catch_up(a->f, err);
+    if (past && rc == FR_OK)
+        say_waits(a);
     a->quiet = false;
     return rc;
 }

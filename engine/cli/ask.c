@@ -19,10 +19,25 @@ enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
     return rc == FR_NOTFOUND ? FR_UNREACHABLE : rc;
 }
 
+json_t *cli_secrets(const struct fr_spec *spec)
+{
+    json_t *out = json_object();
+
+    for (size_t i = 0; i < spec->n_secrets; i++) {
+        const struct fr_secret *s = &spec->secrets[i];
+        const char *value = s->from == FR_SECRET_ENV ? getenv(s->arg) : NULL;
+
+        if (value != NULL)
+            json_object_set_new(out, s->arg, json_string(value));
+    }
+    return out;
+}
+
 enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,
                         struct client_answer *answer, struct fr_err *err)
 {
-    struct client_request req = {.method = q->method, .path = q->path};
+    struct client_request req = {
+        .method = q->method, .path = q->path, .deadline_ms = q->deadline_ms};
     char *text = q->body != NULL ? json_dumps(q->body, JSON_COMPACT) : NULL;
     enum fr_rc rc;
 

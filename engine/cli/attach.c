@@ -1,4 +1,5 @@
-/* attach: shows a run that another process drives. It looks whenever that process has written. */
+/* attach: shows a run that another process drives. It looks whenever that process has written, and
+ * gives it the secrets that this shell has. */
 #include "engine/cli/cli.h"
 #include "engine/cli/follow.h"
 
@@ -7,6 +8,7 @@
 #include "engine/store/home.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 
@@ -14,6 +16,7 @@ enum {
     LOOK_MS = 20,   /* between two looks, at least */
     TICK_MS = 500,  /* … and at most: whether somebody drives the run is told by nobody */
     POLL_MS = 100,  /* the same where nothing tells of writes */
+    GIVE_MS = 2000, /* a host that does not take the secrets so long is asked no more */
     LEFT_MS = 3000, /* nobody drives the run for so long: it is left */
 };
 
@@ -30,6 +33,8 @@ struct attach {
     bool due, ticked;  /* a look, the one of a tick */
     bool driven;       /* somebody drives the run */
     int64_t driven_ms; /* when that was last seen */
+    int64_t host;      /* epoch of who drives it; 0: nobody */
+    int64_t given;     /* epoch of the host that has been given this shell's secrets */
     bool leave;
     const char *why;
 };
@@ -158,11 +163,34 @@ static bool is_driven(struct attach *a)
     char id[FR_ID_TEXT];
     int64_t now = fr_sys.mono_ms();
 
+    bool known;
+
     fr_id_text(cli_follow_row(a->f)->id, id);
-    if (fr_store_run_find(a->st, id, &arena, &row, NULL) != FR_OK || cli_is_driven(a->st, &row))
+    known = fr_store_run_find(a->st, id, &arena, &row, NULL) == FR_OK;
+    a->host = known && cli_is_driven(a->st, &row) ? row.host : 0;
+    if (!known || a->host != 0)
         a->driven_ms = now;
     fr_arena_finish(&arena);
     return now < a->driven_ms + LEFT_MS;
+}
+
+/* Each host that drives the run is given the secrets that this shell has of it: another one may
+ * have taken over that has none. */
+static void give(struct attach *a)
+{
+    json_t *secrets = cli_secrets(cli_follow_plan(a->f)->spec);
+    struct cli_question q = {.method = "POST", .deadline_ms = GIVE_MS};
+    char id[FR_ID_TEXT], path[80];
+
+    fr_id_text(cli_follow_row(a->f)->id, id);
+    snprintf(path, sizeof(path), "/api/v1/runs/%s/shell", id);
+    q.path = path;
+    if (json_object_size(secrets) > 0)
+        q.body = json_pack("{s:O}", "secrets", secrets);
+    if (q.body == NULL || cli_ask(fr_store_home(a->st), &q, NULL, NULL) != FR_UNREACHABLE)
+        a->given = a->host;
+    json_decref(q.body);
+    json_decref(secrets);
 }
 
 /* Takes a slice of what is new. *end: there is nothing to wait for. */
@@ -173,6 +201,8 @@ static enum fr_rc look(struct attach *a, bool *more, bool *end, struct fr_err *e
 
     if (a->ticked) { /* asked first: what it wrote before its end is then read below */
         a->driven = is_driven(a);
+        if (a->host != 0 && a->host != a->given)
+            give(a);
         rc = cli_follow_nodes(a->f, err);
     }
     a->due = a->ticked = false;

@@ -38,11 +38,14 @@ static void print_count(const char *name, int64_t n, const char *unit)
 
 static void print(const struct fr_config *c)
 {
-    char size[24];
+    char size[24], time[24];
 
     fr_print("%-24s %s\n", "zone", c->zone);
     print_count("limits.max_active_runs", c->limits.max_active_runs, "");
     print_count("limits.max_queued", c->limits.max_queued, "");
+    fr_show_duration(c->limits.secret_wait_ms, time);
+    fr_print("%-24s %s\n", "limits.secret_wait",
+             c->limits.secret_wait_ms == 0 ? "never ends" : time);
     print_count("keep.runs", c->keep.runs, "");
     print_count("keep.days", c->keep.days, "");
     print_count("keep.failed_days", c->keep.failed_days, "");
@@ -52,10 +55,12 @@ static void print(const struct fr_config *c)
 
 static void print_json(const struct fr_config *c)
 {
-    cli_put_json(json_pack("{s:s, s:{s:i, s:i}, s:{s:i, s:i, s:i, s:I}}", "zone", c->zone, "limits",
-                           "max_active_runs", c->limits.max_active_runs, "max_queued",
-                           c->limits.max_queued, "keep", "runs", c->keep.runs, "days", c->keep.days,
-                           "failed_days", c->keep.failed_days, "bytes", (json_int_t)c->keep.bytes));
+    cli_put_json(json_pack("{s:s, s:{s:i, s:i, s:I}, s:{s:i, s:i, s:i, s:I}}", "zone", c->zone,
+                           "limits", "max_active_runs", c->limits.max_active_runs, "max_queued",
+                           c->limits.max_queued, "secret_wait_ms",
+                           (json_int_t)c->limits.secret_wait_ms, "keep", "runs", c->keep.runs,
+                           "days", c->keep.days, "failed_days", c->keep.failed_days, "bytes",
+                           (json_int_t)c->keep.bytes));
 }
 
 int cli_show_config(const struct cli_command *cmd, char **argv)

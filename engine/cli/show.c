@@ -79,6 +79,11 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
 
 /* ---- notes in words ---- */
 
+bool show_waits(const struct fr_note *note)
+{
+    return note->row.state == FR_ST_STARTING && note->text[0] != '\0';
+}
+
 /* Whether people want to know: by default how tasks end and what is tried again; the same of what
  * went wrong; or all. */
 static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
@@ -91,6 +96,8 @@ static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
         return false;
     if (row->state == FR_ST_SKIPPED && plan->tasks[plan->insts[note->inst].task].hook >= 0)
         return false; /* a hook of another outcome */
+    if (show_waits(note))
+        return true;
     if (show->opts.quiet)
         return cli_is_failure(row->state);
     return show->opts.verbose || fr_state_ended(row->state) || row->state == FR_ST_RETRYING ||

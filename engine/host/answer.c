@@ -245,6 +245,7 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
                         struct host_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     char id[FR_ID_TEXT];
+    enum fr_rc rc;
 
     *out = host_find(c->host, c->run.id);
     if (*out != NULL && opts->retry && fr_run_over((*out)->run) && !(*out)->mine) {
@@ -256,15 +257,17 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
         opts->run = id;
         return host_resume(c->host, opts, shell, out, issues, err);
     }
-    json_decref(shell);
     if (opts->retry || opts->file != NULL)
-        return fr_fail(err, FR_BUSY,
-                       "run %lld is still going on; cancel it first, or wait for its end",
-                       (long long)c->run.no);
+        rc = fr_fail(err, FR_BUSY,
+                     "run %lld is still going on; cancel it first, or wait for its end",
+                     (long long)c->run.no);
+    else
+        rc = host_give(*out, shell, err);
+    json_decref(shell);
+    if (rc != FR_OK)
+        return rc;
     for (size_t i = 0; i < opts->n_abandon; i++) {
-        enum fr_rc rc = fr_run_abandon((*out)->run, opts->abandon[i], err);
-
-        if (rc != FR_OK)
+        if ((rc = fr_run_abandon((*out)->run, opts->abandon[i], err)) != FR_OK)
             return rc;
     }
     return opts->n_abandon > 0 ? host_settle(c->host, err) : FR_OK;
@@ -312,6 +315,22 @@ static enum fr_rc post_resume(struct call *c, struct fr_issues *issues, struct f
 
     if (rc == FR_OK)
         rc = drive(c, &opts, shell, &h, issues, err);
+    return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
+}
+
+/* A follower has what the run may lack. */
+static enum fr_rc post_shell(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_run *h = host_find(c->host, c->run.id);
+    json_t *shell = NULL;
+    enum fr_rc rc = body_give(c->doc, &shell, err);
+
+    (void)issues;
+    if (rc == FR_OK && h == NULL)
+        rc = fr_fail(err, FR_BUSY, "run %lld is not driven by this host", (long long)c->run.no);
+    if (rc == FR_OK)
+        rc = host_give(h, shell, err);
+    json_decref(shell);
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
@@ -399,6 +418,7 @@ static const struct route routes[] = {
     {FR_API_GET, "/api/v1/runs/*/events", get_events},
     {FR_API_GET, "/api/v1/runs/*/attempts/", get_log},
     {FR_API_POST, "/api/v1/runs/*/resume", post_resume},
+    {FR_API_POST, "/api/v1/runs/*/shell", post_shell},
     {FR_API_POST, "/api/v1/runs/*/cancel", post_cancel},
     {FR_API_POST, "/api/v1/runs/*/pin", post_pin},
     {FR_API_DELETE, "/api/v1/runs/*", delete_run},

@@ -91,6 +91,14 @@ static enum fr_rc take_shell(json_t *doc, json_t **out, struct fr_err *err)
     return FR_OK;
 }
 
+enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err)
+{
+    static const struct key keys[] = {{"secrets", JSON_OBJECT, false}};
+    enum fr_rc rc = check_keys(doc, keys, sizeof(keys) / sizeof(keys[0]), err);
+
+    return rc == FR_OK ? take_shell(doc, shell, err) : rc;
+}
+
 /* {"lr": 0.1, "name": "x"} as "lr=0.1", "name=x" */
 static enum fr_rc take_params(json_t *params, struct fr_arena *arena, struct fr_spec_opts *out,
                               struct fr_err *err)

@@ -59,9 +59,11 @@ struct host_run {
     struct host_place *places; /* one a node of its plan; owns */
     struct fr_run_due due;
     bool woken;
-    bool mine;            /* of this process: dropped by who brought it */
-    struct fr_view view;  /* of this process */
-    json_t *shell;        /* owns: of others: {cwd, env: {…}, secrets: {…}, parent_…} */
+    bool mine;               /* of this process: dropped by who brought it */
+    struct fr_view view;     /* of this process */
+    struct fr_run_shell own; /* of this process */
+    json_t *shell; /* owns: of others: {cwd, env: {…}, secrets: {…}, parent_…}; of a run of this
+                      process the secrets that others gave; NULL: nothing yet */
     struct fr_id granted; /* a machine on which it runs in its parent's slots; zero: none */
     size_t followers;     /* streams that name it */
     bool cancelled;       /* by a request: driven until its tasks have ended */
@@ -139,6 +141,9 @@ struct fr_host {
 enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
 
 /* runs.c */
+/* Another shell that resumes or follows the run gives it what it may lack: {secrets: {…}}. The
+ * newest value of a secret counts, behind this process's own. FR_NOMEM. */
+enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err);
 struct host_run *host_find(struct fr_host *host, struct fr_id run);
 void host_forget(struct fr_host *host, struct host_run *h);
 /* Drops what is over or no longer followed. */
@@ -161,6 +166,8 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
  * *shell is the caller's. Texts of out live in doc and arena. */
 enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
                        struct fr_err *err);
+/* {secrets} */
+enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err);
 /* {file, abandon: [node], retry, from, cwd, env, secrets} */
 enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opts *out,
                        json_t **shell, struct fr_err *err);

@@ -33,16 +33,36 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
         queue_changed(h->host);
 }
 
-/* What its shell gave, of a run of others. A name of env is no secret, and may be stored. */
+static const char *given(const struct host_run *h, const char *what, const char *name)
+{
+    return json_string_value(json_object_get(json_object_get(h->shell, what), name));
+}
+
+/* What its shells gave. A name of env is no secret, and may be stored. */
 static const char *shell_env(void *self, const char *name)
 {
     const struct host_run *h = self;
-    const char *secret =
-        json_string_value(json_object_get(json_object_get(h->shell, "secrets"), name));
+    const char *value = h->mine ? h->own.getenv(h->own.self, name) : given(h, "env", name);
+    const char *secret = h->mine && value != NULL ? NULL : given(h, "secrets", name);
 
-    return secret != NULL
-               ? secret
-               : json_string_value(json_object_get(json_object_get(h->shell, "env"), name));
+    return secret != NULL ? secret : value;
+}
+
+enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err)
+{
+    json_t *more = json_object_get(shell, "secrets"), *secrets;
+
+    if (json_object_size(more) == 0)
+        return FR_OK;
+    if (h->shell == NULL)
+        h->shell = json_object();
+    secrets = json_object_get(h->shell, "secrets");
+    if (secrets == NULL && json_object_set_new(h->shell, "secrets", json_object()) == 0)
+        secrets = json_object_get(h->shell, "secrets");
+    if (secrets == NULL || json_object_update(secrets, more) != 0)
+        return fr_fail(err, FR_NOMEM, "no memory for secrets");
+    fr_run_shell_changed(h->run);
+    return FR_OK;
 }
 
 /* A run of a flowrun inside a task: where that task runs, its instances need no slots of their own,
@@ -75,20 +95,22 @@ static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *
         return NULL;
     }
     *h = (struct host_run){.host = host, .mine = own != NULL, .shell = shell};
-    if (own != NULL)
+    if (own != NULL) {
         h->view = own->view;
+        h->own = own->shell;
+    }
     h->granted = granted_by(h);
     return h;
 }
 
-static struct fr_run_env env_of(struct host_run *h, const struct fr_host_own *own)
+static struct fr_run_env env_of(struct host_run *h)
 {
     struct fr_run_env env = h->host->env;
-    const char *cwd = json_string_value(json_object_get(h->shell, "cwd"));
+    const char *cwd = h->mine ? h->own.cwd : json_string_value(json_object_get(h->shell, "cwd"));
 
     env.view = (struct fr_view){on_note, h};
-    env.shell =
-        own != NULL ? own->shell : (struct fr_run_shell){cwd != NULL ? cwd : "/", shell_env, h};
+    env.limits = &h->host->limits;
+    env.shell = (struct fr_run_shell){cwd != NULL ? cwd : "/", shell_env, h};
     return env;
 }
 
@@ -130,8 +152,7 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     return FR_OK;
 }
 
-static enum fr_rc submit(struct host_run *h, const struct fr_submit *what,
-                         const struct fr_host_own *own, struct fr_issues *issues,
+static enum fr_rc submit(struct host_run *h, const struct fr_submit *what, struct fr_issues *issues,
                          struct fr_err *err)
 {
     struct fr_submit mine = *what;
@@ -140,7 +161,7 @@ static enum fr_rc submit(struct host_run *h, const struct fr_submit *what,
 
     if (h == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
-    env = env_of(h, own);
+    env = env_of(h);
     mine.spec.getenv = env.shell.getenv;
     mine.spec.getenv_self = env.shell.self;
     if (fr_id_zero(h->granted)) { /* else a task that is active waits for it */
@@ -156,15 +177,14 @@ static enum fr_rc submit(struct host_run *h, const struct fr_submit *what,
 }
 
 static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *opts,
-                         const struct fr_host_own *own, struct fr_issues *issues,
-                         struct fr_err *err)
+                         struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_run_env env;
     enum fr_rc rc;
 
     if (h == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
-    env = env_of(h, own);
+    env = env_of(h);
     rc = fr_run_resume(&env, opts, &h->run, issues, err);
     if (rc == FR_OK)
         rc = take(h, err);
@@ -178,7 +198,7 @@ enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *what,
                           struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = new_run(host, own, NULL);
-    enum fr_rc rc = submit(h, what, own, issues, err);
+    enum fr_rc rc = submit(h, what, issues, err);
 
     *out = rc == FR_OK ? h->run : NULL;
     return rc;
@@ -189,7 +209,7 @@ enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opt
                           struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = new_run(host, own, NULL);
-    enum fr_rc rc = resume(h, opts, own, issues, err);
+    enum fr_rc rc = resume(h, opts, issues, err);
 
     *out = rc == FR_OK ? h->run : NULL;
     return rc;
@@ -199,7 +219,7 @@ enum fr_rc host_submit(struct fr_host *host, const struct fr_submit *what, json_
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = new_run(host, NULL, shell);
-    enum fr_rc rc = submit(h, what, NULL, issues, err);
+    enum fr_rc rc = submit(h, what, issues, err);
 
     *out = rc == FR_OK ? h : NULL;
     return rc;
@@ -209,7 +229,7 @@ enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, 
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = new_run(host, NULL, shell);
-    enum fr_rc rc = resume(h, opts, NULL, issues, err);
+    enum fr_rc rc = resume(h, opts, issues, err);
 
     *out = rc == FR_OK ? h : NULL;
     return rc;

@@ -8,6 +8,12 @@ void fr_run_say(struct fr_run *run, const char *text)
     run_trouble(run, FR_PLAN_NONE, "%s", text);
 }
 
+void fr_run_shell_changed(struct fr_run *run)
+{
+    run->secrets_ready = true;
+    run_wake(run);
+}
+
 void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended)
 {
     run_queue_or_die(

@@ -119,7 +119,7 @@ enum fr_rc run_nodes_write(struct fr_run *run, struct fr_err *err);
 void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct run_start *start); /* NULL is fine */
-void run_start_secrets(struct fr_run *run);   /* secrets were answered: starts go on */
+void run_start_secrets(struct fr_run *run);   /* starts that wait for secrets look again */
 void run_start_hash(struct fr_run *run);      /* hashes a slice; starts that waited go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
@@ -185,6 +185,9 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
  * says that some answered. */
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
                            struct run_answered **out, struct fr_err *err);
+/* Whether the start waits for a secret of a variable: at->waits says for which. One that has waited
+ * too long has failed: then also true. */
+bool run_secret_wait(struct fr_run *run, struct run_attempt *at);
 /* Whether all have answered; err has the failure of one, or FR_OK. */
 bool run_secrets_ready(const struct run_answered *list, struct fr_err *err);
 void run_secrets_drop(

@@ -294,7 +294,7 @@ static void take_inputs(struct fr_run *run, int64_t now)
         run_take_event(run, ev);
         fr_exec_event_free(ev);
     }
-    if (run->secrets_ready) {
+    if (run->secrets_ready || run->secret_due_ms <= now) {
         run->secrets_ready = false;
         run_start_secrets(run);
     }
@@ -383,6 +383,8 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
         due.drain_ms = run->lease_due_ms;
     if (run->log_due_ms < due.drain_ms)
         due.drain_ms = run->log_due_ms;
+    if (run->secret_due_ms < due.drain_ms)
+        due.drain_ms = run->secret_due_ms;
     if (has_rows(run))
         due.commit_ms = run->over ? 0 : run->held_ms + commit_delay_ms(run);
     return due;

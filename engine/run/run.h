@@ -48,6 +48,7 @@
 #include "engine/store/store.h"
 
 struct fr_run;
+struct fr_limits;
 
 /* What happened, for people: after the commit that made it true. */
 enum fr_note_kind {
@@ -96,9 +97,10 @@ struct fr_run_env {
     struct fr_store *store;
     uint32_t epoch; /* of the home's host, which this process is; 0: it has none */
     struct fr_run_shell shell;
-    struct fr_view view;    /* note may be NULL */
-    struct fr_nodes *nodes; /* connections of the process */
-    const char *self;       /* path of the flowrun program: `notify` runs it */
+    struct fr_view view;            /* note may be NULL */
+    const struct fr_limits *limits; /* of the home (spec/config.h); may change meanwhile */
+    struct fr_nodes *nodes;         /* connections of the process */
+    const char *self;               /* path of the flowrun program: `notify` runs it */
     /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
@@ -164,6 +166,13 @@ struct fr_run_due fr_run_due(const struct fr_run *run); /* changes with each cal
 enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err);
 /* commit_ms: how long the commit took. */
 void fr_run_act(struct fr_run *run, int64_t commit_ms);
+/*
+ * A start that takes a secret of a variable for which env.shell has no value waits: its instance
+ * stays STARTING, holds its slots, and has a reason that names secret, variable and what to do,
+ * which is a row of the run's story. After limits.secret_wait it has failed, without retry. The
+ * driver says so when the shell has values that it had not before.
+ */
+void fr_run_shell_changed(struct fr_run *run);
 /* A FR_NOTE_TROUBLE of its driver. */
 void fr_run_say(struct fr_run *run, const char *text);
 

@@ -491,11 +491,32 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
         step(run, at);
 }
 
+/* Its secrets of variables are there: those of commands are asked for. */
+static void ask_secrets(struct fr_run *run, struct run_attempt *at)
+{
+    struct run_start *s = at->start;
+    struct fr_err err;
+
+    if (run_secret_wait(run, at))
+        return;
+    if (run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena, &s->order.secrets,
+                        &err) != FR_OK) {
+        run_start_failed(run, at, &err);
+        return;
+    }
+    s->asking = s->order.secrets != NULL;
+    if (!s->asking)
+        prepare(run, at);
+}
+
 void run_start_secrets(struct fr_run *run)
 {
     struct fr_err err;
 
+    run->secret_due_ms = INT64_MAX;
     for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
+        if (at->start != NULL && at->lacks != NULL)
+            ask_secrets(run, at);
         if (at->start == NULL || !at->start->asking ||
             !run_secrets_ready(at->start->order.secrets, &err))
             continue;
@@ -530,7 +551,6 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     struct run_attempt *at = run_attempt_find(run, act->attempt);
     struct run_start *s;
     struct fr_err err;
-    enum fr_rc rc;
 
     if (at == NULL || at->start != NULL)
         return;
@@ -547,14 +567,11 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     s->gang = act->kind == FR_ACT_PREPARE;
     s->order.arena = s->gather.arena = &s->arena;
     at->start = s;
-    if ((rc = need_container(run, at, s, &err)) == FR_OK)
-        rc = run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena,
-                             &s->order.secrets, &err);
-    s->asking = s->order.secrets != NULL;
-    if (rc != FR_OK)
+    at->lacks = NULL;
+    if (need_container(run, at, s, &err) == FR_OK)
+        ask_secrets(run, at);
+    else
         run_start_failed(run, at, &err);
-    else if (!s->asking)
-        prepare(run, at);
 }
 
 void run_start_go(struct fr_run *run, const struct fr_act *act)

@@ -46,7 +46,10 @@ struct run_attempt {
     bool busy;               /* an older attempt still runs in its place and is being stopped */
     bool ended, log_end;     /* its end, and the end of its log, were posted */
     bool ack;                /* its end is committed */
-    uint64_t log_bytes;      /* once ended */
+    const struct fr_secret *lacks; /* its start waits for it; NULL: it does not */
+    const char *waits;             /* the same in words; in the run's arena */
+    int64_t waits_until_ms;        /* it has failed then; INT64_MAX: never */
+    uint64_t log_bytes;            /* once ended */
     struct run_log log;
     struct fr_id home_id;
     char boot_id[40];
@@ -144,11 +147,12 @@ struct fr_run {
     struct fr_attempt_row *changed_attempts; /* to be written, one row an attempt; fr_sys */
     size_t n_changed_attempts, cap_changed_attempts;
 
-    bool nodes_changed; /* a node is dirty */
-    bool queued;        /* waits for fr_run_admit() */
-    bool secrets_ready; /* a secret's command has answered */
-    bool hashing;       /* a start waits for the hash of what it ships */
-    bool sent_early;    /* in this drain */
+    bool nodes_changed;    /* a node is dirty */
+    bool queued;           /* waits for fr_run_admit() */
+    bool secrets_ready;    /* a secret's command has answered, or the shell has more values */
+    int64_t secret_due_ms; /* the first start that waits for a secret fails then */
+    bool hashing;          /* a start waits for the hash of what it ships */
+    bool sent_early;       /* in this drain */
     void (*wake)(void *arg);
     void *wake_arg;
     int64_t commit_ms;                    /* how long the last one took */

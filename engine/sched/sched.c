@@ -358,6 +358,10 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
         return FR_OK;
     case FR_EV_TICK:
         return FR_OK;
+    case FR_EV_REASON:
+        if (s->insts[ev->inst].row.live && fr_id_eq(s->insts[ev->inst].row.attempt, ev->attempt))
+            put_row(s, ev->inst);
+        return FR_OK;
     case FR_EV_WHEN:
         answer_when(s, ev);
         return FR_OK;

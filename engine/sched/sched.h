@@ -144,6 +144,7 @@ enum fr_event_kind {
     FR_EV_CLEARED,  /* that one is proven gone, or was ours all along: start again */
     FR_EV_UNKNOWN,  /* answer to a query: the node does not know it; same_home, same_boot */
     FR_EV_TOMBSTONED, /* it never started and never will */
+    FR_EV_REASON,     /* there is more to say about its state: its row is put again */
     FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
 
     /* about `node`. A node is not up until the first UP. What is ready to start on a node that is
@@ -159,7 +160,6 @@ enum fr_event_kind {
     FR_EV_SLOTS,   /* slots: how many of it the run may use from now on. contended: others wait for
                     * some, so each slot that gets free is given back. While more are in use than
                     * lent, nothing starts there; nothing is stopped */
-
     /* about the run */
     FR_EV_CANCEL,
     FR_EV_RETRY /* of a run that is OVER, else FR_BUSY. task: it and all that waits for it, and what

@@ -11,6 +11,7 @@
 
 static const char utc[] = "UTC";
 
+enum { SECRET_WAIT_MS = 12 * 3600 * 1000 };
 enum { ZONE_MAX_BYTES = 1 << 20, ZONE_MAX_NAME = 64 };
 
 static const struct field limit_fields[] = {
@@ -18,6 +19,10 @@ static const struct field limit_fields[] = {
      .help = "Runs at once; further ones wait in the queue. Default: no limit."},
     {"max_queued", SHAPE_INT, AT(fr_limits, max_queued), .min = 1, .max = 1000000,
      .help = "Runs that may wait in the queue; a further one is refused. Default: no limit."},
+    {"secret_wait", SHAPE_LIMIT, AT(fr_limits, secret_wait_ms), .preset = "12h",
+     .help =
+         "How long a start waits for a secret of a variable that no shell of its run has given, "
+         "after another host took over; it fails then. never: for ever."},
     {0},
 };
 static const struct object object_limits = {"limits", "limits", limit_fields, NULL};
@@ -106,7 +111,7 @@ enum fr_rc fr_config_load(const char *path, struct fr_config **out, struct fr_is
     *out = NULL;
     if (config == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %s", path);
-    *config = (struct fr_config){.zone = utc};
+    *config = (struct fr_config){.zone = utc, .limits.secret_wait_ms = SECRET_WAIT_MS};
     rc = load_file(&(struct load_job){&opts, &source, &config->arena, read_config, config}, issues,
                    err);
     config->there = rc == FR_OK;

@@ -20,20 +20,23 @@ static const struct {
     const char *zone;
     int active, queued, runs, days, failed_days;
     long long bytes;
+    int secret_wait_s; /* 0: the usual 12 hours; -1: no end */
 } right[] = {
-    {"nothing", "", "UTC", 0, 0, 0, 0, 0, 0},
-    {"comments alone", "# keep: {runs: 3}\n", "UTC", 0, 0, 0, 0, 0, 0},
+    {"nothing", "", "UTC", 0, 0, 0, 0, 0, 0, 0},
+    {"comments alone", "# keep: {runs: 3}\n", "UTC", 0, 0, 0, 0, 0, 0, 0},
     {"everything",
      "zone: Europe/Berlin\n"
      "limits: {max_active_runs: 4, max_queued: 100}\n"
      "keep: {runs: 100, days: 30, failed_days: 90, bytes: 20GiB}\n",
-     "Europe/Berlin", 4, 100, 100, 30, 90, 20LL << 30},
-    {"failed runs stay as long as others", "keep: {days: 7}", "UTC", 0, 0, 0, 7, 7, 0},
-    {"failed runs alone", "keep: {failed_days: 7}", "UTC", 0, 0, 0, 0, 7, 0},
+     "Europe/Berlin", 4, 100, 100, 30, 90, 20LL << 30, 0},
+    {"failed runs stay as long as others", "keep: {days: 7}", "UTC", 0, 0, 0, 7, 7, 0, 0},
+    {"failed runs alone", "keep: {failed_days: 7}", "UTC", 0, 0, 0, 0, 7, 0, 0},
     {"the greatest", "limits: {max_active_runs: 100000}\nkeep: {days: 36500, runs: 10000000}",
-     "UTC", 100000, 0, 10000000, 36500, 36500, 0},
-    {"no limit of bytes, said", "keep: {bytes: 0}", "UTC", 0, 0, 0, 0, 0, 0},
-    {"UTC, said", "zone: UTC", "UTC", 0, 0, 0, 0, 0, 0},
+     "UTC", 100000, 0, 10000000, 36500, 36500, 0, 0},
+    {"no limit of bytes, said", "keep: {bytes: 0}", "UTC", 0, 0, 0, 0, 0, 0, 0},
+    {"UTC, said", "zone: UTC", "UTC", 0, 0, 0, 0, 0, 0, 0},
+    {"how long a secret is waited for", "limits: {secret_wait: 90s}", "UTC", 0, 0, 0, 0, 0, 0, 90},
+    {"for ever", "limits: {secret_wait: never}", "UTC", 0, 0, 0, 0, 0, 0, -1},
 };
 
 static void test_right(void)
@@ -49,6 +52,10 @@ static void test_right(void)
             CHECK_TEXT(c->zone, right[i].zone);
             CHECK_INT(c->limits.max_active_runs, right[i].active);
             CHECK_INT(c->limits.max_queued, right[i].queued);
+            CHECK_INT(c->limits.secret_wait_ms, right[i].secret_wait_s == 0 ? 12 * 3600000
+                                                : right[i].secret_wait_s < 0
+                                                    ? 0
+                                                    : right[i].secret_wait_s * 1000);
             CHECK_INT(c->keep.runs, right[i].runs);
             CHECK_INT(c->keep.days, right[i].days);
             CHECK_INT(c->keep.failed_days, right[i].failed_days);
@@ -73,6 +80,8 @@ static const struct {
      "1:1: the configuration has no key 'kep'; did you mean 'keep'?"},
     {"an unknown limit", "limits:\n  max_active: 3\n",
      "2:3: limits has no key 'max_active'; did you mean 'max_active_runs'?"},
+    {"a wait that is none", "limits: {secret_wait: 0}",
+     "1:23: secret_wait is '0'; expected never or a duration like 10s, above zero"},
     {"all mistakes, in order",
      "keep: {runs: none, dais: 3, bytes: many}\nlimits: {max_queued: 0}\n",
      "1:14: runs is 'none'; expected a whole number from 1 to 10000000\n"

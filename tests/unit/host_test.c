@@ -31,6 +31,7 @@ static void test_wrong(void)
          "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}", 400, "'a' of secrets"},
         {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404,
          "/no/such"},
+        {FR_API_POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
         {FR_API_GET, "/api/v1/runs?limit=0", NULL, 400, "'limit' must be 1 to 200"},
         {FR_API_GET, "/api/v1/runs?limit=x", NULL, 400, "a whole number, not 'x'"},
     };
@@ -83,6 +84,13 @@ static void test_submit(void)
     check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 200, "\"driven\":true");
     check_answer(FR_API_GET, "/api/v1/runs/1/instances", NULL, 200, "\"key\":\"one@local\"");
     check_answer(FR_API_GET, "/api/v1/runs/1/events", NULL, 200, "\"kind\":\"running\"");
+    check_row("a follower gives its secrets");
+    check_answer(FR_API_POST, "/api/v1/runs/1/shell", "{\"secrets\": {\"TOKEN\": 1}}", 400,
+                 "'TOKEN' of secrets");
+    check_answer(FR_API_POST, "/api/v1/runs/1/shell", "{\"env\": {}}", 400, "unknown key 'env'");
+    check_answer(FR_API_POST, "/api/v1/runs/1/shell",
+                 "{\"secrets\": {\"TOKEN\": \"planted-secret\"}}", 202, "\"no\":1");
+    check_row("");
     check_answer(FR_API_GET, "/api/v1/runs/1/attempts/" ID "/log", NULL, 404, "no such attempt");
     check_answer(FR_API_GET, "/api/v1/runs/1/attempts/x/log", NULL, 404, "there is nothing at");
 }
@@ -158,6 +166,7 @@ static void test_stream(void)
     other.queued = 0;
     api.drained(api.self, other.s);
     turn_until(&other, "\"outcome\":\"cancelled\"");
+    check_answer(FR_API_POST, "/api/v1/runs/2/shell", "{}", 409, "run 2 is not driven by this");
     check_row("");
     close_host();
     CHECK(other.closed);

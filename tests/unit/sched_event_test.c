@@ -81,6 +81,7 @@ static const struct word words[] = {
     {"stuck", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_STOPPED}},
     {"busy", {.kind = FR_EV_BUSY, .other = {{1}}}},
     {"cleared", {.kind = FR_EV_CLEARED}},
+    {"reason", {.kind = FR_EV_REASON}},
     {"forgot", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true}},
     {"rebooted", {.kind = FR_EV_UNKNOWN, .same_home = true}},
     {"wiped", {.kind = FR_EV_UNKNOWN, .same_boot = true}},
@@ -112,7 +113,7 @@ static void say(struct bench *b, const char *word)
     if (word[n] == '.')
         ev.inst = ev.node = (uint32_t)strtoul(word + n + 1, NULL, 10);
     ev.since_ms = b->now_ms;
-    if (ev.kind >= FR_EV_PREPARED && ev.kind <= FR_EV_TOMBSTONED)
+    if (ev.kind >= FR_EV_PREPARED && ev.kind < FR_EV_WHEN)
         ev.attempt = fr_sched_row(b->s, ev.inst, 0).attempt;
     if (give(b, ev, &err) != FR_OK)
         fr_buf_fmt(&b->seen, "%s[%s] ", b->seen.n ? " " : "", fr_rc_name(err.rc));
@@ -124,6 +125,9 @@ static const struct {
 } rows[] = {
     {"begin", "a; b: a", "| begin", "run:running/none row:a@n1=ready connect:n1"},
     {"a start is committed first", "a", "begin | up.0", "row:a@n1=starting! start:a@n1#1"},
+    {"more to say about a start", "a", "begin up.0 | reason.0", "row:a@n1=starting!"},
+    {"of an attempt that has ended there is no more", "a; b: a", "begin up.0 exit0.0 | reason.0",
+     ""},
     {"end and acknowledgement", "a", "begin up.0 launched.0 | exit0.0",
      "ack:a@n1#1 row:a@n1=succeeded run:hooks/succeeded run:over/succeeded over:over/succeeded"},
     {"an end told twice", "a; b: a", "begin up.0 exit0.0 | exit0.0", "ack:a@n1#1"},
