@@ -257,6 +257,12 @@ static bool has_rows(const struct fr_run *run)
     return run->acts.n > 0 || run->nodes_changed || (run->over && run->n_done > 0);
 }
 
+/* Of the scheduler. A slice waits for the commit of the one before. */
+static int64_t tick_due_ms(const struct fr_run *run)
+{
+    return fr_sched_more(run->sched) && has_rows(run) ? INT64_MAX : fr_sched_next_due(run->sched);
+}
+
 static void renew_leases(struct fr_run *run)
 {
     run->lease_due_ms = fr_sys.mono_ms() + run->lease_every_ms;
@@ -300,7 +306,7 @@ static void take_inputs(struct fr_run *run, int64_t now)
     }
     if (run->hashing)
         run_start_hash(run);
-    if (!run->over && fr_sched_next_due(run->sched) <= now)
+    if (!run->over && tick_due_ms(run) <= now)
         run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
     if (run->lease_every_ms > 0 && run->lease_due_ms <= now)
         renew_leases(run);
@@ -370,8 +376,8 @@ enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err)
 
 struct fr_run_due fr_run_due(const struct fr_run *run)
 {
-    struct fr_run_due due = {.drain_ms = run->over ? run->over_ms + RUN_LINGER_MS
-                                                   : fr_sched_next_due(run->sched),
+    struct fr_run_due due = {.drain_ms =
+                                 run->over ? run->over_ms + RUN_LINGER_MS : tick_due_ms(run),
                              .commit_ms = INT64_MAX,
                              .soft = run->acts.n == 0,
                              .sent_early = run->sent_early};
@@ -386,7 +392,8 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
     if (run->secret_due_ms < due.drain_ms)
         due.drain_ms = run->secret_due_ms;
     if (has_rows(run))
-        due.commit_ms = run->over ? 0 : run->held_ms + commit_delay_ms(run);
+        due.commit_ms =
+            run->over || fr_sched_more(run->sched) ? 0 : run->held_ms + commit_delay_ms(run);
     return due;
 }
 

@@ -38,30 +38,53 @@ static void end_waiting(struct fr_sched *s, uint32_t t, enum fr_state_of state)
             set_row(s, task->first + k, state);
 }
 
-/* All needs have ended: its waiting instances go on. */
-void activate(struct fr_sched *s, uint32_t t)
+/* Its waiting instances go on, from task.at on, while *slice lasts. false: some are left. */
+static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
+    uint32_t *at = &s->tasks[t].at, units = task->gang ? 1 : task->count;
+    bool fails;
 
     if (s->stopping || s->tasks[t].count[FR_ST_WAITING] == 0)
-        return;
+        return true;
     if (task->gang && s->tasks[t].count[FR_ST_WAITING] < task->count)
-        return; /* a member is still being proven gone */
-    if (task->hook < 0 && !task->spec->ended_is_enough && fr_sched_needs_failed(s, t)) {
-        end_waiting(s, t, FR_ST_UPSTREAM_FAILED);
-        return;
-    }
-    for (uint32_t k = 0; k < (task->gang ? 1 : task->count); k++) {
-        struct inst *in = &s->insts[task->first + k];
+        return true; /* a member is still being proven gone */
+    fails = task->hook < 0 && !task->spec->ended_is_enough && fr_sched_needs_failed(s, t);
+    for (; *at<units && * slice> 0; ++*at) {
+        struct inst *in = &s->insts[task->first + *at];
 
         if (in->row.state != FR_ST_WAITING || in->asked)
             continue;
-        if (has_when(task)) {
+        --*slice;
+        if (fails && task->gang) {
+            end_waiting(s, t, FR_ST_UPSTREAM_FAILED);
+        } else if (fails) {
+            set_row(s, task->first + *at, FR_ST_UPSTREAM_FAILED);
+        } else if (has_when(task)) {
             in->asked = true;
-            put_act(s, FR_ACT_EVAL, task->first + k);
+            put_act(s, FR_ACT_EVAL, task->first + *at);
         } else {
-            make_ready(s, task->first + k);
+            make_ready(s, task->first + *at);
         }
+    }
+    return *at == units;
+}
+
+void activate(struct fr_sched *s, uint32_t t)
+{
+    s->tasks[t].at = 0;
+    if (s->tasks[t].going)
+        return;
+    s->tasks[t].going = true;
+    s->going[(s->going_at + s->going_n++) % s->plan->n_tasks] = t;
+}
+
+static void go_on(struct fr_sched *s)
+{
+    while (s->going_n > 0 && activate_some(s, s->going[s->going_at], &s->slice)) {
+        s->tasks[s->going[s->going_at]].going = false;
+        s->going_at = (s->going_at + 1) % s->plan->n_tasks;
+        s->going_n--;
     }
 }
 
@@ -114,11 +137,12 @@ void recount_needs(struct fr_sched *s)
         const struct fr_plan_task *task = &s->plan->tasks[t];
 
         s->tasks[t].needs_left = 0;
+        s->tasks[t].going = false;
         s->tasks[t].concluded = s->tasks[t].open == 0;
         for (uint32_t i = 0; i < task->n_needs; i++)
             s->tasks[t].needs_left += s->tasks[task->needs[i]].open > 0;
     }
-    s->queue_n = 0;
+    s->queue_n = s->going_n = 0;
     for (uint32_t k = 0; k < s->plan->n_tasks - s->plan->n_hooks; k++)
         if (s->tasks[s->plan->order[k]].needs_left == 0)
             activate(s, s->plan->order[k]);
@@ -156,10 +180,13 @@ static void advance_hooks(struct fr_sched *s)
     struct fr_act *a;
 
     for (; s->hook_at < s->plan->n_tasks; s->hook_at++) {
+        uint32_t all = UINT32_MAX;
+
         if (s->tasks[s->hook_at].open == 0)
             continue;
+        s->tasks[s->hook_at].at = 0;
         if (!s->unstarted && hook_wanted(s, s->hook_at))
-            activate(s, s->hook_at);
+            (void)activate_some(s, s->hook_at, &all);
         else
             end_waiting(s, s->hook_at, FR_ST_SKIPPED);
         if (s->tasks[s->hook_at].open > 0)
@@ -174,12 +201,14 @@ static void advance_hooks(struct fr_sched *s)
 void settle(struct fr_sched *s)
 {
     do {
+        cancel_some(s);
         pass_on(s);
+        go_on(s);
         if (s->main_open == 0 &&
             (s->run.state == FR_RUN_RUNNING || s->run.state == FR_RUN_CANCELLING))
             decide_outcome(s);
         if (s->run.state == FR_RUN_HOOKS)
             advance_hooks(s);
         dispatch(s);
-    } while (s->queue_n > 0 && !s->broken);
+    } while ((s->queue_n > 0 || (s->going_n > 0 && s->slice > 0)) && !s->broken);
 }

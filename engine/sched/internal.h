@@ -53,6 +53,8 @@ struct task {
     bool unproven;         /* a member may still live */
     bool unit;             /* counts in max_parallel */
     bool concluded;        /* its end was passed on */
+    bool going;            /* in s->going … */
+    uint32_t at;           /* … from this member on */
 };
 
 enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
@@ -85,6 +87,10 @@ struct fr_sched {
     struct fr_heap timers; /* instances by due time; LOST_TIMER: of lost_after */
     uint32_t *queue;       /* tasks that ended and have not been passed on; ring of n_tasks */
     uint32_t queue_at, queue_n;
+    uint32_t *going; /* tasks whose waiting instances go on; ring of n_tasks */
+    uint32_t going_at, going_n;
+    uint32_t cancel_at, cancel_k; /* stopping: tasks from here on, and members, are not looked at */
+    uint32_t slice;               /* instances that may still change their state with this event */
     uint32_t *touched; /* nodes where something started since they were last booked for */
     uint32_t n_touched;
     uint32_t reserver; /* the ready gang that collects slots; NONE */
@@ -181,7 +187,7 @@ void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it */
 uint64_t draw(struct fr_sched *s);
 
 /* flow.c */
-void activate(struct fr_sched *s, uint32_t task);
+void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */
 void answer_when(struct fr_sched *s, const struct fr_event *ev);
 void conclude(struct fr_sched *s, uint32_t task); /* when its last instance has ended */
 void settle(struct fr_sched *s);                  /* passes ends on until nothing changes */
@@ -196,6 +202,7 @@ void end_waits(struct fr_sched *s, uint32_t node); /* the timer of wait_for_node
 
 /* user.c */
 void cancel_run(struct fr_sched *s);
+void cancel_some(struct fr_sched *s); /* a slice of what is still to be cancelled */
 enum fr_rc retry_run(struct fr_sched *s, uint32_t task, struct fr_err *err);
 void resume_run(struct fr_sched *s);
 void limit_run(struct fr_sched *s, int64_t left_ms); /* it may take so long from now on */

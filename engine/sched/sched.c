@@ -95,9 +95,10 @@ enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opt
     s->tasks = zeroed(plan->n_tasks, sizeof *s->tasks);
     s->nodes = zeroed(plan->n_nodes, sizeof *s->nodes);
     s->queue = zeroed(plan->n_tasks, sizeof *s->queue);
+    s->going = zeroed(plan->n_tasks, sizeof *s->going);
     s->touched = zeroed(plan->n_nodes, sizeof *s->touched);
     if (s->insts == NULL || s->tasks == NULL || s->nodes == NULL || s->queue == NULL ||
-        s->touched == NULL) {
+        s->going == NULL || s->touched == NULL) {
         fr_sched_destroy(s);
         return fr_fail(err, FR_NOMEM, "no memory for %u instances", plan->n_insts);
     }
@@ -121,6 +122,7 @@ void fr_sched_destroy(struct fr_sched *s)
     fr_sys.free(s->tasks);
     fr_sys.free(s->nodes);
     fr_sys.free(s->queue);
+    fr_sys.free(s->going);
     fr_sys.free(s->touched);
     fr_sys.free(s->ids);
     fr_sys.free(s);
@@ -399,6 +401,7 @@ enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t
     if (rc != FR_OK)
         return rc;
     s->acts = acts;
+    s->slice = FR_SCHED_SLICE;
     if (now_ms > s->now_ms)
         s->now_ms = now_ms;
     if ((rc = handle(s, ev, err)) != FR_OK)
@@ -411,7 +414,7 @@ enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t
 
 int64_t fr_sched_next_due(const struct fr_sched *s)
 {
-    if (s->starved)
+    if (s->starved || fr_sched_more(s))
         return s->now_ms;
     if (!s->begun)
         return INT64_MAX;

@@ -13,13 +13,14 @@
  * meanwhile, and events may still be applied. When fr_sched_apply fails (FR_NOMEM, FR_BUG) the
  * scheduler is unusable: drop it and the list, and load a new one from the store.
  *
- * Time. now_ms is a monotonic clock that never steps back. Rows carry delays, not times: the
- * run layer stores (wall time, delay) and gives the remaining delay, clamped to the delay, on load.
+ * Time. now_ms never steps back. Rows carry delays, not times: the run layer stores (wall time,
+ * delay) and gives the remaining delay, clamped to the delay, on load.
  *
  * Cost. An event costs O(log n) plus O(what it sets going: users of a task that ended, members of a
  * gang, live attempts of a node); a look at what waits for a node that is not there, at most ten
- * a second, O(its ready ones). Nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY. Memory
- * is below 256 bytes an instance.
+ * a second, O(its ready ones). Nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY, and with
+ * any event at most FR_SCHED_SLICE instances (or one gang) get ready, are cancelled or fail with
+ * their needs: the rest follows with the next. Memory is below 256 bytes an instance.
  *
  * The rules kept here: at most one live attempt an instance; a new one only after the last ended,
  * or was lost and is proven gone; members of a gang start together or not at all, and a new
@@ -34,6 +35,7 @@
 #include "engine/plan/plan.h"
 
 struct fr_sched;
+enum { FR_SCHED_SLICE = 500 };
 
 /* States of instances; the order is part of the store's format. */
 enum fr_state_of {
@@ -230,7 +232,6 @@ struct fr_act {
         };
     };
 };
-
 struct fr_acts { /* zero it to start; set n to 0 to use it again; fr_acts_finish frees */
     struct fr_act *v;
     size_t n, cap;
@@ -273,6 +274,7 @@ enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr
 
 /* When FR_EV_TICK is wanted next, INT64_MAX: never. */
 int64_t fr_sched_next_due(const struct fr_sched *s);
+bool fr_sched_more(const struct fr_sched *s); /* due now: the next slice; commit first */
 
 /* Views; all are O(1) but those that say otherwise. */
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms);
@@ -289,12 +291,10 @@ struct fr_demand {
     bool gang_first;            /* slots go to the gang before any of them goes to the others */
 };
 struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node); /* O(1) amortised */
-
 /* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
  * run did. O(needs). A task that is best_effort never counts as failed. */
 bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task);
-
-/* How a task is doing as a whole: the worst of its instances once ended, else the furthest. */
+/* Of its instances the worst once all ended, else the furthest. */
 enum fr_state_of fr_sched_task_state(const struct fr_sched *s, uint32_t task);
 
 #endif

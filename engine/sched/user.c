@@ -3,42 +3,87 @@
 
 #include "engine/base/sys.h"
 
-static void cancel_task(struct fr_sched *s, uint32_t t)
+static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs)
+{
+    struct inst *in = &s->insts[inst];
+
+    if (in->row.live) {
+        if (in->row.state != FR_ST_STOPPING)
+            put_stop(s, inst, FR_CAUSE_STOPPED);
+    } else if (!fr_state_ended(in->row.state) && !gang_runs) {
+        in->asked = false;
+        set_row(s, inst, FR_ST_CANCELLED);
+    }
+}
+
+/* The members of the task from *k on, while *slice lasts; a gang as a whole. false: some are left.
+ */
+static bool cancel_task(struct fr_sched *s, uint32_t t, uint32_t *k, uint32_t *slice)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
     bool gang_runs = task->gang && s->tasks[t].live > 0;
 
-    for (uint32_t k = 0; k < task->count; k++) {
-        struct inst *in = &s->insts[task->first + k];
-
-        if (in->row.live) {
-            if (in->row.state != FR_ST_STOPPING)
-                put_stop(s, task->first + k, FR_CAUSE_STOPPED);
-        } else if (!fr_state_ended(in->row.state) && !gang_runs) {
-            in->asked = false;
-            set_row(s, task->first + k, FR_ST_CANCELLED);
-        }
+    for (; *k < task->count && (*slice > 0 || task->gang); ++*k) {
+        *slice -= *slice > 0 && !fr_state_ended(s->insts[task->first + *k].row.state);
+        cancel_inst(s, task->first + *k, gang_runs);
     }
     if (gang_runs)
         gang_stop(s, t, FR_CAUSE_STOPPED);
+    return *k == task->count;
+}
+
+static bool cancels(const struct fr_sched *s)
+{
+    return s->stopping && s->cancel_at < s->plan->n_tasks - s->plan->n_hooks;
+}
+
+bool fr_sched_more(const struct fr_sched *s)
+{
+    return s->going_n > 0 || cancels(s);
+}
+
+void cancel_some(struct fr_sched *s)
+{
+    while (cancels(s) && s->slice > 0 && cancel_task(s, s->cancel_at, &s->cancel_k, &s->slice)) {
+        s->cancel_at++;
+        s->cancel_k = 0;
+    }
+}
+
+static void cancel_hooks(struct fr_sched *s)
+{
+    for (uint32_t t = s->plan->n_tasks - s->plan->n_hooks; t < s->plan->n_tasks; t++) {
+        uint32_t k = 0, all = UINT32_MAX;
+
+        (void)cancel_task(s, t, &k, &all);
+    }
+}
+
+/* What lives is stopped before all slices of what waits. */
+static void stop_live(struct fr_sched *s)
+{
+    for (uint32_t n = 0; n < s->plan->n_nodes; n++)
+        for (uint32_t i = s->nodes[n].live; i != NONE; i = s->insts[i].next)
+            if (!plan_task(s, i)->gang)
+                cancel_inst(s, i, false);
 }
 
 void cancel_run(struct fr_sched *s)
 {
-    uint32_t main_tasks = s->plan->n_tasks - s->plan->n_hooks;
-    bool hooks = s->run.state == FR_RUN_HOOKS;
-
     if (s->stopping || s->run.state == FR_RUN_OVER)
         return;
     s->stopping = true;
     if (s->reserver != NONE)
         drop_reservation(s);
-    if (!hooks) {
-        s->run.state = FR_RUN_CANCELLING;
-        put_run(s);
+    if (s->run.state == FR_RUN_HOOKS) {
+        cancel_hooks(s);
+        return;
     }
-    for (uint32_t t = hooks ? main_tasks : 0; t < (hooks ? s->plan->n_tasks : main_tasks); t++)
-        cancel_task(s, t);
+    s->run.state = FR_RUN_CANCELLING;
+    put_run(s);
+    s->cancel_at = s->cancel_k = 0;
+    if (s->plan->n_insts > FR_SCHED_SLICE)
+        stop_live(s);
 }
 
 void limit_run(struct fr_sched *s, int64_t left_ms)

@@ -83,7 +83,72 @@ static void test_big(void)
     CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
     CHECK_INT(play_big(&b, &most), 1);
     CHECK_INT(fr_sched_count(b.s, FR_ST_SUCCEEDED), BIG_TASKS * BIG_NODES);
-    CHECK(most < 3 * BIG_NODES + 20); /* the 100 of one task become ready and start, no more */
+    /* a slice becomes ready, and the 100 of one task start, no more */
+    CHECK(most < FR_SCHED_SLICE + 3 * BIG_NODES + 20);
+    bench_finish(&b);
+    free(g);
+}
+
+/* Rows that an event gave; they are taken as committed. */
+static size_t rows_of(struct bench *b, struct fr_event ev)
+{
+    size_t rows = 0;
+
+    CHECK(give(b, ev, NULL) == FR_OK);
+    for (size_t i = 0; i < b->acts.n; i++)
+        rows += b->acts.v[i].kind == FR_ACT_ROW;
+    b->acts.n = 0;
+    return rows;
+}
+
+/* What many instances do at once comes in slices: however many there are, a commit has few rows. */
+static void test_slices(void)
+{
+    static const struct fr_event tick = {.kind = FR_EV_TICK};
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+    size_t ready = 0, cancelled = 0, n;
+
+    check_row("slices");
+    for (int t = 0; t < BIG_TASKS; t++)
+        g->tasks[t].n_needs = 0; /* all of them are ready at once */
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_BEGIN}), FR_SCHED_SLICE);
+    for (ready = FR_SCHED_SLICE; fr_sched_more(b.s) && ready < BIG_TASKS * BIG_NODES; ready += n) {
+        CHECK_INT(fr_sched_next_due(b.s), b.now_ms);
+        n = rows_of(&b, tick);
+        if (!CHECK_INT(n, FR_SCHED_SLICE))
+            break;
+        if (ready == 10 * FR_SCHED_SLICE) /* what is ready starts, also while more gets ready */
+            CHECK(rows_of(&b, (struct fr_event){.kind = FR_EV_NODE_UP}) > FR_SCHED_SLICE &&
+                  fr_sched_live(b.s) > 0);
+    }
+    CHECK_INT(fr_sched_count(b.s, FR_ST_WAITING), 0);
+
+    check_row("a cancel in slices: what lives is stopped first");
+    size_t live = fr_sched_live(b.s);
+    CHECK(rows_of(&b, (struct fr_event){.kind = FR_EV_CANCEL}) <= FR_SCHED_SLICE + live);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_STOPPING), live);
+    while (fr_sched_more(b.s) && cancelled < BIG_TASKS * BIG_NODES) {
+        n = rows_of(&b, tick);
+        CHECK(n > 0 && n <= FR_SCHED_SLICE);
+        cancelled += n;
+    }
+    CHECK_INT(fr_sched_count(b.s, FR_ST_CANCELLED), BIG_TASKS * BIG_NODES - live);
+    CHECK_INT(fr_sched_now(b.s).state, FR_RUN_CANCELLING);
+
+    check_row("killed between two slices of a cancel: the next host goes on with it");
+    fr_sched_destroy(b.s);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    CHECK(fr_sched_load_run(b.s, &(struct fr_run_now){.state = FR_RUN_CANCELLING, .round = 1},
+                            NULL) == FR_OK);
+    CHECK(fr_sched_load(b.s, &(struct fr_row){.inst = 7, .state = FR_ST_READY}, NULL) == FR_OK);
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_RESUME}), FR_SCHED_SLICE);
+    for (n = 1; fr_sched_more(b.s) && n > 0;)
+        CHECK((n = rows_of(&b, tick)) <= FR_SCHED_SLICE);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_CANCELLED), BIG_TASKS * BIG_NODES);
+    CHECK_INT(fr_sched_now(b.s).state, FR_RUN_OVER);
     bench_finish(&b);
     free(g);
 }
@@ -116,6 +181,7 @@ static void test_memory(void)
 int main(void)
 {
     test_big();
+    test_slices();
     test_memory();
     return check_done();
 }
