@@ -241,6 +241,31 @@ static int real_connect_unix(const char *path)
     return fd;
 }
 
+static int real_tell_unix(const char *path, const void *p, size_t n)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    int fd, e;
+    ssize_t sent;
+
+    if (len == 0 || len >= sizeof(a.sun_path)) {
+        errno = len == 0 ? ENOENT : ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(a.sun_path, path, len);
+    if (path[0] == '@')
+        a.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    sent = sendto(fd, p, n, MSG_NOSIGNAL, (struct sockaddr *)&a,
+                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+    e = errno;
+    close(fd);
+    errno = e;
+    return sent < 0 ? -1 : 0;
+}
+
 static int real_accept(int fd)
 {
     return accept4(fd, NULL, NULL, SOCK_CLOEXEC);
@@ -346,7 +371,7 @@ static int real_boot_id(char out[40])
         .lock = real_lock, .lock_shared = real_lock_shared, .locked = real_locked,                 \
         .touch = real_touch, .pipe = real_pipe, .socketpair = real_socketpair,                     \
         .listen_unix = real_listen_unix, .connect_unix = real_connect_unix, .accept = real_accept, \
-        .hold_port = real_hold_port, .claim_port = real_claim_port,                                \
+        .tell_unix = real_tell_unix, .hold_port = real_hold_port, .claim_port = real_claim_port,   \
         .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
         .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
         .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \

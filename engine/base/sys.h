@@ -110,6 +110,8 @@ struct fr_sys {
                                             * there; PATH.new until it listens */
     int (*connect_unix)(const char *path); /* never waits: EAGAIN when its queue is full */
     int (*accept)(int fd);
+    /* One datagram to a unix socket; '@' begins a name of the abstract ones. It never waits. */
+    int (*tell_unix)(const char *path, const void *p, size_t n);
     int (*hold_port)(int port,
                      int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
     /* Reserves the port among the processes that use claim_port, until the descriptor is closed; no

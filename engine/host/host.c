@@ -66,6 +66,15 @@ void fr_host_stay(struct fr_host *host)
     host->stays = true;
 }
 
+struct fr_host_load fr_host_load(const struct fr_host *host)
+{
+    struct fr_host_load load = {.runs = host->n};
+
+    for (size_t i = 0; i < host->n; i++)
+        load.queued += fr_run_queued(host->runs[i]->run);
+    return load;
+}
+
 void fr_host_configure(struct fr_host *host, const struct fr_config *config)
 {
     host->limits = config->limits;

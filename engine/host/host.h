@@ -43,6 +43,10 @@ void fr_host_stay(struct fr_host *host);
  * ones, which are admitted in their turn. A run that cannot be gone on with stays as it is, which
  * is logged. */
 enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
+struct fr_host_load {
+    size_t runs, queued; /* that it drives; of them, those that wait for their turn */
+};
+struct fr_host_load fr_host_load(const struct fr_host *host);
 /* The home's limits, from now on; a host that is new has none. Runs that are active stay so. */
 void fr_host_configure(struct fr_host *host, const struct fr_config *config);
 

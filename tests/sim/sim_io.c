@@ -275,6 +275,15 @@ static int io_listen(const char *path)
     return sim_fd_new(sim->cur, f);
 }
 
+static int io_tell(const char *path, const void *p, size_t n)
+{
+    (void)path;
+    (void)p;
+    (void)n;
+    errno = ENOENT; /* no service manager there */
+    return -1;
+}
+
 static int io_connect(const char *path)
 {
     sim_step();
@@ -414,6 +423,7 @@ void sim_sys_io(struct fr_sys *t)
     t->listen_unix = io_listen;
     t->connect_unix = io_connect;
     t->accept = io_accept;
+    t->tell_unix = io_tell;
     t->hold_port = io_hold_port;
     t->claim_port = io_claim_port;
     t->set_nonblock = io_set_nonblock;
