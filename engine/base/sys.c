@@ -1,12 +1,12 @@
 #include "engine/base/sys.h"
 
 #include "engine/base/proc.h"
+#include "engine/base/unix.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,45 +149,6 @@ static int real_socketpair(int fds[2])
     return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds);
 }
 
-/* A path longer than sun_path is reached through /proc/self/fd of its folder. */
-static int unix_address(const char *path, struct sockaddr_un *a, int *dir_fd)
-{
-    const char *slash = strrchr(path, '/');
-
-    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-    *dir_fd = -1;
-    if (strlen(path) < sizeof(a->sun_path)) {
-        memcpy(a->sun_path, path, strlen(path) + 1);
-        return 0;
-    }
-    if (slash == NULL || strlen(slash) > 64) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    return fr_proc_long_path(path, slash, a->sun_path, sizeof(a->sun_path), dir_fd);
-}
-
-static int unix_socket(const char *path, int (*join)(int, const struct sockaddr *, socklen_t))
-{
-    struct sockaddr_un a;
-    int dir_fd, fd = -1;
-
-    if (unix_address(path, &a, &dir_fd) == 0) {
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        /* bound, its file has the socket's mode, less the umask */
-        if (fd >= 0 && ((join == bind && fchmod(fd, 0600) != 0) ||
-                        join(fd, (struct sockaddr *)&a, sizeof(a)) != 0)) {
-            int e = errno;
-            close(fd);
-            fd = -1;
-            errno = e;
-        }
-    }
-    if (dir_fd >= 0)
-        close(dir_fd);
-    return fd;
-}
-
 static int real_set_nonblock(int fd, bool on)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -195,75 +156,6 @@ static int real_set_nonblock(int fd, bool on)
     if (flags < 0)
         return -1;
     return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
-}
-
-/* Under its name only once it listens: one by that name that refuses is a dead one's. */
-static int listen_once(const char *tmp, const char *path)
-{
-    int fd, e;
-
-    unlink(tmp);
-    if ((fd = unix_socket(tmp, bind)) < 0)
-        return -1;
-    if (listen(fd, 16) == 0 && real_set_nonblock(fd, false) == 0 && rename(tmp, path) == 0)
-        return fd;
-    e = errno;
-    unlink(tmp);
-    close(fd);
-    errno = e == ENOENT ? EAGAIN : e; /* whoever tidies up took the new name */
-    return -1;
-}
-
-static int real_listen_unix(const char *path)
-{
-    enum { TRIES = 16 };
-    char tmp[PATH_MAX];
-    int fd = -1, n = snprintf(tmp, sizeof(tmp), "%s.new", path);
-
-    if (n < 0 || (size_t)n >= sizeof(tmp)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    for (int i = 0; i == 0 || (fd < 0 && errno == EAGAIN && i < TRIES); i++)
-        fd = listen_once(tmp, path);
-    return fd;
-}
-
-/* To a listener who is stopped it must not wait: EAGAIN when too many already do. */
-static int real_connect_unix(const char *path)
-{
-    int fd = unix_socket(path, connect);
-
-    if (fd >= 0 && real_set_nonblock(fd, false) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static int real_tell_unix(const char *path, const void *p, size_t n)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
-    int fd, e;
-    ssize_t sent;
-
-    if (len == 0 || len >= sizeof(a.sun_path)) {
-        errno = len == 0 ? ENOENT : ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(a.sun_path, path, len);
-    if (path[0] == '@')
-        a.sun_path[0] = '\0';
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    sent = sendto(fd, p, n, MSG_NOSIGNAL, (struct sockaddr *)&a,
-                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
-    e = errno;
-    close(fd);
-    errno = e;
-    return sent < 0 ? -1 : 0;
 }
 
 static int real_accept(int fd)
@@ -370,8 +262,8 @@ static int real_boot_id(char out[40])
         .list = real_list, .disk_free = real_disk_free, .fs_type = real_fs_type,                   \
         .lock = real_lock, .lock_shared = real_lock_shared, .locked = real_locked,                 \
         .touch = real_touch, .pipe = real_pipe, .socketpair = real_socketpair,                     \
-        .listen_unix = real_listen_unix, .connect_unix = real_connect_unix, .accept = real_accept, \
-        .tell_unix = real_tell_unix, .hold_port = real_hold_port, .claim_port = real_claim_port,   \
+        .listen_unix = fr_unix_listen, .connect_unix = fr_unix_connect, .accept = real_accept,     \
+        .tell_unix = fr_unix_tell, .hold_port = real_hold_port, .claim_port = real_claim_port,     \
         .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
         .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
         .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \

@@ -1,0 +1,11 @@
+/* Unix sockets of the real fr_sys, whose comments hold for these. */
+#ifndef FR_BASE_UNIX_H
+#define FR_BASE_UNIX_H
+
+#include <stddef.h>
+
+int fr_unix_listen(const char *path);
+int fr_unix_connect(const char *path);
+int fr_unix_tell(const char *path, const void *p, size_t n);
+
+#endif
