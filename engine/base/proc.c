@@ -290,6 +290,8 @@ static void become(const struct fr_spawn *s, volatile int *failed)
                 *s->cwd_refused = true;
             return;
         }
+        if (s->umask != 0)
+            umask(s->umask & 0777);
         signal(SIGPIPE, SIG_DFL);
         signal(SIGXFSZ, SIG_DFL);
         struct rlimit core;
@@ -331,6 +333,15 @@ int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out)
     }
     *out = (struct fr_proc){.pid = pid}; /* until it is reaped, no other has its pid */
     return 0;
+}
+
+/* Each thread of the process sees the other mask for a moment: called before there are others. */
+uint32_t fr_proc_umask(void)
+{
+    mode_t mask = umask(077);
+
+    umask(mask);
+    return FR_UMASK_SET | (uint32_t)mask;
 }
 
 static void close_others(const int *keep, size_t n)

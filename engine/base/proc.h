@@ -4,6 +4,7 @@
 
 #include "engine/base/sys.h"
 
+uint32_t fr_proc_umask(void);
 int fr_proc_spawn(const struct fr_spawn *s, struct fr_proc *out);
 int fr_proc_detach(const struct fr_detach *d);
 int fr_proc_fd(pid_t child);

@@ -267,7 +267,7 @@ static int real_boot_id(char out[40])
         .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
         .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
         .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \
-        .procs = fr_proc_list, .boot_id = real_boot_id,                                            \
+        .procs = fr_proc_list, .boot_id = real_boot_id, .umask = fr_proc_umask,                    \
     }
 
 const struct fr_sys fr_sys_real = REAL_TABLE;

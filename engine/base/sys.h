@@ -45,7 +45,10 @@ struct fr_spawn {
     bool new_group;       /* a process group of its own, in the caller's session */
     bool die_with_parent; /* PR_SET_PDEATHSIG = SIGKILL */
     bool no_core;         /* leaves no core unless it raises its limit itself */
+    uint32_t umask;       /* FR_UMASK_SET | mask; 0: the caller's */
 };
+
+enum { FR_UMASK_SET = 01000 }; /* a mask stands beside it: 0 is none */
 
 struct fr_wait {
     pid_t pid; /* 0: nothing has ended */
@@ -133,6 +136,7 @@ struct fr_sys {
     uid_t (*uid)(void);                                 /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
     int (*boot_id)(char out[40]);
+    uint32_t (*umask)(void); /* of this process, as fr_spawn.umask */
 
     /* No call: the soft limit of descriptors that this process had before it raised its own
      * (fr_proc_raise_descriptors). What spawn and detach start gets it back. 0: not raised. */

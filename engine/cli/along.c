@@ -29,8 +29,6 @@ static void put_env(json_t *to, const char *name, const char *value)
 /* What the host needs of this shell to read the pipeline and to resolve its secrets. */
 static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
 {
-    static const char *const inherited[] = {"PATH",  "HOME", "USER",           "LOGNAME",
-                                            "SHELL", "LANG", "XDG_RUNTIME_DIR"};
     json_t *body = json_object(), *env = json_object();
 
     json_object_set_new(body, "cwd", json_string(d->paths.cwd));
@@ -38,11 +36,12 @@ static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
         put_env(body, "parent_run", getenv("FLOWRUN_RUN"));
         put_env(body, "parent_attempt", getenv("FLOWRUN_ATTEMPT"));
     }
-    for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++)
-        put_env(env, inherited[i], getenv(inherited[i]));
+    for (const char *const *name = fr_run_inherited(); *name != NULL; name++)
+        put_env(env, *name, getenv(*name));
     for (size_t i = 0; i < spec->n_env_used; i++)
         put_env(env, spec->env_used[i].name, spec->env_used[i].value.s);
     json_object_set_new(body, "env", env);
+    json_object_set_new(body, "umask", json_integer(fr_sys.umask() & 0777));
     json_object_set_new(body, "secrets", cli_secrets(spec));
     return body;
 }

@@ -24,7 +24,7 @@ static const char *own_env(void *self, const char *name)
 
 struct fr_run_shell cli_shell(const char *cwd)
 {
-    return (struct fr_run_shell){cwd, own_env, NULL};
+    return (struct fr_run_shell){.cwd = cwd, .getenv = own_env, .umask = fr_sys.umask()};
 }
 
 /* ---- Ctrl-C ---- */

@@ -74,7 +74,8 @@ static enum fr_rc only_texts(json_t *object, const char *what, struct fr_err *er
 /* What the run takes of its shell, as host_run.shell has it. */
 static enum fr_rc take_shell(json_t *doc, json_t **out, struct fr_err *err)
 {
-    static const char *const names[] = {"cwd", "env", "secrets", "parent_run", "parent_attempt"};
+    static const char *const names[] = {"cwd",     "env",        "umask",
+                                        "secrets", "parent_run", "parent_attempt"};
     enum fr_rc rc = absolute(doc, "cwd", err);
 
     if (rc == FR_OK)
@@ -83,6 +84,9 @@ static enum fr_rc take_shell(json_t *doc, json_t **out, struct fr_err *err)
         rc = only_texts(json_object_get(doc, "secrets"), "secrets", err);
     if (rc != FR_OK)
         return rc;
+    if (json_integer_value(json_object_get(doc, "umask")) < 0 ||
+        json_integer_value(json_object_get(doc, "umask")) > 0777)
+        return fr_fail(err, FR_USAGE, "'umask' in the body must be 0 to 511");
     if ((*out = json_object()) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -140,6 +144,7 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
         {"params", JSON_OBJECT, false},
         {"cwd", JSON_STRING, true},
         {"env", JSON_OBJECT, false},
+        {"umask", JSON_INTEGER, false},
         {"secrets", JSON_OBJECT, false},
         {"origin", JSON_STRING, false},
         {"priority", JSON_INTEGER, false},
@@ -171,15 +176,11 @@ enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opt
                        json_t **shell, struct fr_err *err)
 {
     static const struct key keys[] = {
-        {"file", JSON_STRING, false},
-        {"abandon", JSON_ARRAY, false},
-        {"retry", JSON_TRUE, false},
-        {"from", JSON_STRING, false},
-        {"cwd", JSON_STRING, false},
-        {"env", JSON_OBJECT, false},
-        {"secrets", JSON_OBJECT, false},
-        {"parent_run", JSON_STRING, false},
-        {"parent_attempt", JSON_STRING, false},
+        {"file", JSON_STRING, false},       {"abandon", JSON_ARRAY, false},
+        {"retry", JSON_TRUE, false},        {"from", JSON_STRING, false},
+        {"cwd", JSON_STRING, false},        {"env", JSON_OBJECT, false},
+        {"umask", JSON_INTEGER, false},     {"secrets", JSON_OBJECT, false},
+        {"parent_run", JSON_STRING, false}, {"parent_attempt", JSON_STRING, false},
     };
     enum fr_rc rc = check_keys(doc, keys, sizeof(keys) / sizeof(keys[0]), err);
     json_t *list = json_object_get(doc, "abandon");

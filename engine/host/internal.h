@@ -62,8 +62,8 @@ struct host_run {
     bool mine;               /* of this process: dropped by who brought it */
     struct fr_view view;     /* of this process */
     struct fr_run_shell own; /* of this process */
-    json_t *shell; /* owns: of others: {cwd, env: {…}, secrets: {…}, parent_…}; of a run of this
-                      process the secrets that others gave; NULL: nothing yet */
+    json_t *shell; /* owns: of others: {cwd, env: {…}, umask, secrets: {…}, parent_…}; of a run of
+                      this process the secrets that others gave; NULL: nothing yet */
     struct fr_id granted; /* a machine on which it runs in its parent's slots; zero: none */
     size_t followers;     /* streams that name it */
     bool cancelled;       /* by a request: driven until its tasks have ended */
@@ -162,13 +162,14 @@ enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, 
 void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
 
 /* body.c */
-/* {id, pipeline, params: {name: value}, cwd, env, secrets, origin, priority, not_before_wall}.
+/* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, origin, priority,
+ * not_before_wall}.
  * *shell is the caller's. Texts of out live in doc and arena. */
 enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
                        struct fr_err *err);
 /* {secrets} */
 enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err);
-/* {file, abandon: [node], retry, from, cwd, env, secrets} */
+/* {file, abandon: [node], retry, from, cwd, env, umask, secrets} */
 enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opts *out,
                        json_t **shell, struct fr_err *err);
 

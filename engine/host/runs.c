@@ -106,11 +106,20 @@ static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *
 static struct fr_run_env env_of(struct host_run *h)
 {
     struct fr_run_env env = h->host->env;
-    const char *cwd = h->mine ? h->own.cwd : json_string_value(json_object_get(h->shell, "cwd"));
+    const char *cwd = json_string_value(json_object_get(h->shell, "cwd"));
+    const json_t *mask = json_object_get(h->shell, "umask");
 
     env.view = (struct fr_view){on_note, h};
     env.limits = &h->host->limits;
-    env.shell = (struct fr_run_shell){cwd != NULL ? cwd : "/", shell_env, h};
+    env.shell = (struct fr_run_shell){.cwd = h->mine ? h->own.cwd : cwd,
+                                      .getenv = shell_env,
+                                      .self = h,
+                                      .umask = h->own.umask,
+                                      .stored = !h->mine && cwd == NULL};
+    if (env.shell.stored)
+        env.shell.cwd = "/";
+    if (!h->mine && mask != NULL)
+        env.shell.umask = FR_UMASK_SET | (uint32_t)json_integer_value(mask);
     return env;
 }
 

@@ -283,6 +283,7 @@ static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_pro
                           .cwd = make_cwd(s, st->cwd),
                           .cwd_refused = &cwd_refused,
                           .no_core = s->masked.n > 0,
+                          .umask = s->req->umask,
                           .new_session = st->sidecar,
                           .new_group = !st->sidecar};
 

@@ -4,6 +4,7 @@
  *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   load.c      resume and retry: the same from stored rows
+ *   shell.c     what it has of the shell that it came from
  *   stored.c    the pipeline of a stored run
  *   stage.c     control-side files, kept by content at submit
  *   asked.c     what its user and its driver ask of it
@@ -49,6 +50,15 @@ struct run_cursor {
     size_t steps; /* instances passed so far; at most insts.n */
 };
 const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* NULL: none */
+
+/* ---- shell.c ---- */
+enum fr_rc run_shell_take(struct fr_run *run, struct fr_err *err); /* of a new run */
+/* Of a stored one: from its row; or the shell's that resumes it, and row.params then has that. */
+enum fr_rc run_shell_load(struct fr_run *run, struct fr_err *err);
+json_t *run_shell_json(const struct fr_run *run);
+/* This process's environment with the shell's variables: of a command that is no task. NULL: no
+ * memory. */
+const char **run_shell_environ(const struct fr_run *run, struct fr_arena *arena);
 
 /* ---- stored.c ---- */
 struct run_source { /* all borrowed */

@@ -350,6 +350,7 @@ static enum fr_rc take_over(struct fr_run *run, struct fr_err *err)
         return rc;
     run->row.host = run->env.epoch;
     if ((rc = run_put_nodes(run, err)) == FR_OK &&
+        (rc = fr_store_run_set(st, &run->row, err)) == FR_OK &&
         (rc = fr_store_run_host(st, run->id, run->row.host, err)) == FR_OK)
         return fr_store_commit(st, err);
     fr_store_rollback(st);
@@ -395,7 +396,8 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (opts->file != NULL && ((rc = fr_run_check(run->plan, &env->shell, issues, err)) != FR_OK ||
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
-    if ((rc = look_at_nodes(run, err)) == FR_OK && (rc = take_over(run, err)) == FR_OK &&
+    if ((rc = run_shell_load(run, err)) == FR_OK && (rc = look_at_nodes(run, err)) == FR_OK &&
+        (rc = take_over(run, err)) == FR_OK &&
         (run->queued || (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK) &&
         (rc = queue_requests(run, opts, err)) == FR_OK)
         for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)

@@ -124,7 +124,8 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 /* ---- submit ---- */
 
 /* {"params": ["name=value"], "env": {"X": "…"}, "folder": "/…", "rules": 2}: what makes the same
- * spec again. Rows without folder and rules were made under rules 1. */
+ * spec again. Rows without folder and rules were made under rules 1. And the run's shell, "shell":
+ * {"env": {"PATH": "…"}, "umask": 18}. */
 enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err)
 {
     json_t *doc = json_object(), *env = json_object();
@@ -137,6 +138,7 @@ enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *er
     json_object_set_new(doc, "env", env);
     json_object_set_new(doc, "folder", json_string(run->spec->folder));
     json_object_set_new(doc, "rules", json_integer(FR_SPEC_RULES));
+    json_object_set_new(doc, "shell", run_shell_json(run));
     text = json_dumps(doc, JSON_COMPACT);
     run->row.params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
     free(text);
@@ -262,6 +264,8 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *s
         (submit->queue != NULL &&
          (rc = submit->queue(submit->queue_arg, run->spec, submit->not_before_wall, &run->queued,
                              err)) != FR_OK))
+        goto out;
+    if ((rc = run_shell_take(run, err)) != FR_OK)
         goto out;
     fill_row(run, submit);
     for (size_t i = 0; i < opts->n_params; i++)

@@ -255,23 +255,21 @@ static enum fr_rc eval_text(struct build *b, const struct fr_text *text, struct 
     return rc;
 }
 
-/* What a command on this machine has of the shell that its run came from, which may be another one
- * than its host's. In a container, or for root, it means nothing. */
-static enum fr_rc add_shell(struct build *b, const struct fr_node *node, struct fr_strs *env)
+/* A command on this machine has the shell that its run came from, which may be another one than its
+ * host's. In a container, or for root, that means nothing. */
+static bool has_shell(const struct build *b, const struct fr_node *node)
 {
-    static const char *const names[] = {"PATH",  "HOME", "USER",           "LOGNAME",
-                                        "SHELL", "LANG", "XDG_RUNTIME_DIR"};
-    const struct fr_run_shell *shell = &b->run->env.shell;
+    return (node == NULL || node->executor == FR_EXECUTOR_LOCAL) && !b->order->in_container &&
+           !b->out->become;
+}
+
+static enum fr_rc add_shell(struct build *b, struct fr_strs *env)
+{
+    const struct fr_strs *own = &b->run->shell_env;
     bool ok = true;
 
-    if ((node != NULL && node->executor != FR_EXECUTOR_LOCAL) || b->order->in_container ||
-        b->out->become || shell->getenv == NULL)
-        return FR_OK;
-    for (size_t i = 0; ok && i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = shell->getenv(shell->self, names[i]);
-
-        ok = value == NULL || run_add(b->arena, env, "%s=%s", names[i], value);
-    }
+    for (size_t i = 0; ok && i < own->n; i++)
+        ok = run_add(b->arena, env, "%s", own->v[i].p);
     return ok ? FR_OK : no_memory(b);
 }
 
@@ -280,9 +278,8 @@ static enum fr_rc add_env(struct build *b, const struct fr_action *act, json_t *
 {
     const struct fr_plan_task *task = run_task_of(b->run, b->at->inst);
     const struct fr_node *node = b->run->plan->nodes[run_node_of(b->run, b->at->inst)].spec;
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = has_shell(b, node) ? add_shell(b, env) : FR_OK;
 
-    rc = add_shell(b, node, env);
     if (rc == FR_OK && node != NULL)
         rc = add_kv(b, node->env, node->n_env, secrets_ok, env);
     if (rc == FR_OK)
@@ -505,6 +502,8 @@ enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
     *out = (struct fr_request){0};
     set_limits(&b, task, run->plan->nodes[run_node_of(run, at->inst)].spec);
     out->port = wanted_port(&b, pt);
+    if (has_shell(&b, run->plan->nodes[run_node_of(run, at->inst)].spec))
+        out->umask = run->shell_umask;
     for (size_t i = 0; ok && i < task->n_outputs; i++)
         ok = run_add(order->arena, &out->outputs, "%s", task->outputs[i]);
     if (!ok)

@@ -89,7 +89,14 @@ struct fr_run_shell {
     const char *cwd; /* absolute: relative paths of the command line count from it */
     const char *(*getenv)(void *self, const char *name);
     void *self;
+    uint32_t umask; /* as fr_spawn.umask: of what tasks on this machine make; 0: not known */
+    bool stored;    /* there is none, so that getenv has secrets alone: umask and the variables of
+                     * fr_run_inherited() are those that are stored with the run */
 };
+
+/* The variables of the shell that commands on this machine get: tasks of local nodes, commands of
+ * secrets. NULL-terminated. */
+const char *const *fr_run_inherited(void);
 
 /* What every run needs of its process. All borrowed, for the run's life. */
 struct fr_run_env {

@@ -147,12 +147,14 @@ struct fr_run {
     struct fr_attempt_row *changed_attempts; /* to be written, one row an attempt; fr_sys */
     size_t n_changed_attempts, cap_changed_attempts;
 
-    bool nodes_changed;    /* a node is dirty */
-    bool queued;           /* waits for fr_run_admit() */
-    bool secrets_ready;    /* a secret's command has answered, or the shell has more values */
-    int64_t secret_due_ms; /* the first start that waits for a secret fails then */
-    bool hashing;          /* a start waits for the hash of what it ships */
-    bool sent_early;       /* in this drain */
+    struct fr_strs shell_env; /* of fr_run_inherited(), "K=V"; in the arena */
+    uint32_t shell_umask;     /* as fr_spawn.umask */
+    bool nodes_changed;       /* a node is dirty */
+    bool queued;              /* waits for fr_run_admit() */
+    bool secrets_ready;       /* a secret's command has answered, or the shell has more values */
+    int64_t secret_due_ms;    /* the first start that waits for a secret fails then */
+    bool hashing;             /* a start waits for the hash of what it ships */
+    bool sent_early;          /* in this drain */
     void (*wake)(void *arg);
     void *wake_arg;
     int64_t commit_ms;                    /* how long the last one took */

@@ -19,8 +19,9 @@ struct run_answered { /* what a command is asked, and answers */
     struct run_answered *next;
     const struct fr_secret *secret;
     struct fr_run *run;
-    struct fr_proc proc; /* pid 0: none, or reaped */
-    int fd;              /* its stdout; -1: closed */
+    struct fr_arena *arena; /* of the start */
+    struct fr_proc proc;    /* pid 0: none, or reaped */
+    int fd;                 /* its stdout; -1: closed */
     struct fr_watch *watch;
     struct fr_timer *timer;
     int64_t until_ms;
@@ -168,13 +169,17 @@ static enum fr_rc start(struct run_answered *t, struct fr_err *err)
     struct fr_loop *loop = t->run->env.loop;
     const char *const argv[] = {"sh", "-c", t->secret->arg, NULL};
     struct fr_spawn s = {.argv = argv,
-                         .envp = (const char *const *)environ,
+                         .envp = run_shell_environ(t->run, t->arena),
+                         .cwd = t->run->row.folder,
+                         .umask = t->run->shell_umask,
                          .fds = {-1, -1, -1},
                          .new_session = true,
                          .die_with_parent = true};
     int fds[2];
     enum fr_rc rc;
 
+    if (s.envp == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for its environment");
     if ((rc = fr_loop_timer(loop, on_time, t, &t->timer)) != FR_OK)
         return fr_fail(err, rc, "no timer");
     if (fr_sys.pipe(fds) != 0)
@@ -307,7 +312,8 @@ static bool ask_ref(void *arg, const struct fr_ref *ref)
         a->rc = fr_fail(a->err, FR_NOMEM, "no memory for secret '%s'", s->name);
         return false;
     }
-    *t = (struct run_answered){.next = *a->list, .secret = s, .run = a->run, .fd = -1};
+    *t = (struct run_answered){
+        .next = *a->list, .secret = s, .run = a->run, .arena = a->arena, .fd = -1};
     *a->list = t;
     if ((a->rc = start(t, a->err)) != FR_OK)
         fr_while(a->err, "secret '%s'", s->name);

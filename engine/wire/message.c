@@ -31,7 +31,7 @@ SHAPE(request, AT(TEXTS, argv), AT(TEXTS, env), AT(TEXTS, secret_env), AT(TEXTS,
       AT(TEXT, cwd), AT(BYTES, input), AT(U64, timeout_ms), AT(U64, grace_ms), AT(U64, lease_ms),
       AT(U64, log_max_bytes), AT(U32, log_on_full), AT(TEXTS, outputs), IN(LIST, files, file_shape),
       IN(LIST, sidecars, sidecar_shape), IN(STRUCT, container, container_shape), AT(BOOL, become),
-      AT(U32, port), AT(U32, ports_more), AT(BOOL, leaves));
+      AT(U32, port), AT(U32, ports_more), AT(BOOL, leaves), AT(U32, umask));
 #undef OF
 
 #define OF fr_hello

@@ -97,6 +97,7 @@ struct fr_request {
     /* Processes that the command leaves running when it exits with 0 go on, such as the monitor of
      * a container. Otherwise they are stopped. Not with sidecars. */
     bool leaves;
+    uint32_t umask; /* of command and sidecars, as fr_spawn.umask; 0: the node's */
 };
 
 #endif

@@ -290,6 +290,11 @@ static int proc_list(struct fr_procinfo **list, size_t *n)
     return 0;
 }
 
+static uint32_t proc_umask(void)
+{
+    return FR_UMASK_SET | 022;
+}
+
 static int proc_boot_id(char out[40])
 {
     memcpy(out, sim->cur->m->boot, sizeof(sim->cur->m->boot));
@@ -308,4 +313,5 @@ void sim_sys_proc(struct fr_sys *t)
     t->uid = proc_uid;
     t->procs = proc_list;
     t->boot_id = proc_boot_id;
+    t->umask = proc_umask;
 }

@@ -101,7 +101,7 @@ static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, str
 {
     char name[24];
     struct fr_issues issues = {0};
-    struct fr_host_own own = {{"/", no_env, NULL}, {note, w}};
+    struct fr_host_own own = {{.cwd = "/", .getenv = no_env}, {note, w}};
     struct fr_resume_opts resume = {.retry = w->retry, .run = name};
     struct fr_submit submit = {.spec = {.path = "/sim.yaml", .cwd = "/"}};
     enum fr_rc rc;
