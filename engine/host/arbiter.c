@@ -63,13 +63,14 @@ void fr_arbiter_share(struct fr_claim *claims, size_t n)
     for (size_t i = 0; i < n; i++) {
         capacity = claims[i].slots < capacity ? claims[i].slots : capacity;
         claims[i].lent = claims[i].demand.used;
-        claims[i].contended = false;
         used += claims[i].demand.used;
         if (claims[i].priority > claims[first].priority ||
             (claims[i].priority == claims[first].priority && claims[i].no < claims[first].no))
             first = i;
     }
     left = used < capacity ? capacity - used : 0;
+    for (size_t i = 0; i < n; i++)
+        claims[i].contended = used > capacity;
     while ((request = next_request(claims, n, request)).slots > 0) {
         uint32_t take = request.slots < left ? request.slots : left;
 

@@ -3,12 +3,12 @@
  * its own.
  *
  * The capacity is the smallest number of slots that one of the runs gives the machine. What is in
- * use stays with its run, also above the capacity (a run that was loaded, a number that was
- * lowered): it drains. What is free goes to who waits: higher priority first, then whoever waits
- * longer, then the older run. A gang is served as a whole, in its turn: the slots that it collects
- * are lent to no one else, and since its turn is the same on all its machines, two gangs cannot
- * block each other. What nobody waits for is lent to the first run, so that one that is alone has
- * the whole machine.
+ * use stays with its run, also above the capacity (a run that was loaded with booked attempts, a
+ * number that was lowered): each slot that gets free goes back until it fits. What is free goes to
+ * who waits: higher priority first, then whoever waits longer, then the older run. A gang is served
+ * as a whole, in its turn: the slots that it collects are lent to no one else, and since its turn
+ * is the same on all its machines, two gangs cannot block each other. What nobody waits for is lent
+ * to the first run, so that one that is alone has the whole machine.
  */
 #ifndef FR_HOST_ARBITER_H
 #define FR_HOST_ARBITER_H
@@ -20,7 +20,7 @@ struct fr_claim {         /* of one run on the machine */
     int64_t priority, no; /* of the run */
     struct fr_demand demand;
     uint32_t lent;  /* out: slots that the run may use */
-    bool contended; /* out: another run waits for slots */
+    bool contended; /* out: what gets free goes back, as another run waits or too much is in use */
 };
 
 /* Sets .lent and .contended of all. O(n²), for n runs on one machine. */

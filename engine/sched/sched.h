@@ -160,8 +160,8 @@ enum fr_event_kind {
                          * are left alone */
     FR_EV_ABANDON, /* the user gives it up: its live attempts end as node_lost, taken as gone */
     FR_EV_SLOTS,   /* slots: how many of it the run may use from now on. contended: others wait for
-                    * some, so each slot that gets free is given back. While more are in use than
-                    * lent, nothing starts there; nothing is stopped */
+                    * some, or too many are in use: each slot that gets free is given back. While
+                    * more are in use than lent, nothing starts there; nothing is stopped */
     /* about the run */
     FR_EV_CANCEL,
     FR_EV_RETRY /* of a run that is OVER, else FR_BUSY. task: it and all that waits for it, and what

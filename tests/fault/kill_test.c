@@ -1,9 +1,12 @@
 /*
  * Kill at every transition, on simulated machines. A recorded run of 40 tasks over three nodes has
- * chains with outputs, a fan-out, gangs, retries, a time-out, a sidecar and a cancel. Each commit
- * to the store, each record in a journal and each frame on the wire is two points, just before it
- * takes effect and just after. At every point, in a run of its own, one of these is killed:
- * flowrun, a serve, a supervisor, the sshd of a node; then the run is resumed.
+ * chains with outputs, a fan-out, gangs, retries, a time-out, a sidecar and a cancel. Two other
+ * runs share the nodes with it, whose slots are too few for all three. Each commit to the store,
+ * each record in a journal and each frame on the wire is two points, just before it takes effect
+ * and just after. At every point, in a run of its own, one of these is killed: flowrun, a serve, a
+ * supervisor, the sshd of a node; then the runs are resumed. And flowrun is killed a second time
+ * while it takes the runs over: at each of the first points of the process that came behind one
+ * killed early, in the middle, or late.
  *
  * And the power of control is cut at each commit, before it and behind it: what the store's disk
  * was not told to sync is gone.
@@ -14,7 +17,8 @@
  *
  *     kill_test                 a sample: every STRIDE-th case
  *     kill_test all [SEED]      every case of a recording
- *     kill_test VICTIM POINT [SEED]   one case, and its story; of power the POINT counts commits
+ *     kill_test VICTIM POINT [SEED]   one case, and its story; of power the POINT counts commits,
+ * of a second kill (again) it is FIRST * 1000 + SECOND
  */
 #include "tests/fault/killed.h"
 #include "tests/sim/world.h"
@@ -27,20 +31,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { STRIDE = 53, SEED = 1, LOOK_US = 500000 };
+enum { STRIDE = 101, SEED = 1, LOOK_US = 500000, RUNS = 3 };
 
-enum victim { FLOWRUN, SERVE, SUPERVISOR, SSHD, VICTIMS, POWER = VICTIMS };
+enum victim { FLOWRUN, SERVE, SUPERVISOR, SSHD, VICTIMS, POWER = VICTIMS, AGAIN, ALL_VICTIMS };
 
-static const char *const victim_names[VICTIMS + 1] = {"flowrun", "serve", "supervisor", "sshd",
-                                                      "power"};
+static const char *const victim_names[ALL_VICTIMS] = {"flowrun", "serve", "supervisor",
+                                                      "sshd",    "power", "again"};
+
+/* The second kill: behind first kills at so many places of a recording, at so many points. */
+enum { FIRST_KILLS = 6, SECOND_KILLS = 160, FIRST_TIMES = 1000, AGAIN_STRIDE = 23 };
+
+#define NODES                                                                                      \
+    "nodes:\n"                                                                                     \
+    "  - {name: n1, executor: local, slots: 4}\n"                                                  \
+    "  - {name: n2, executor: local, slots: 4}\n"                                                  \
+    "  - {name: n3, executor: local, slots: 4}\n"
 
 static const char head[] =
-    "name: recorded\n"
-    "nodes:\n"
-    "  - {name: n1, executor: local}\n"
-    "  - {name: n2, executor: local}\n"
-    "  - {name: n3, executor: local}\n"
-    "max_parallel: 12\n"
+    "name: recorded\n" NODES "max_parallel: 12\n"
     "defaults: {timeout: 1h, retry: {times: 3, delay: 300ms, on: [signal, timeout, node_lost, "
     "lost, start_failed, exit]}}\n"
     "tasks:\n"
@@ -57,6 +65,20 @@ static const char head[] =
     "tasks.train.on_head.outputs.v }}\"}, argv: [sim, \"50\", \"0\", out], outputs: [v]}\n"
     "  hang: {on: all, argv: [sim, \"999000\", \"0\"]}\n"
     "  after: {on: n1, needs: [hang, last], argv: [sim, \"50\", \"0\"]}\n";
+
+/* Run 2 and 3. */
+static const char others[] =
+    "name: others\n" NODES
+    "defaults: {retry: {times: 3, delay: 300ms, on: [signal, lost, start_failed, exit]}}\n"
+    "tasks:\n"
+    "  o1: {on: n1, argv: [sim, \"70\", \"0\", out], outputs: [v]}\n"
+    "  o2: {on: n2, needs: [o1], env: {IN: \"${{ tasks.o1.outputs.v }}\"}, argv: [sim, \"90\", "
+    "\"0\", "
+    "out], outputs: [v]}\n"
+    "  oflaky: {on: n3, argv: [sim, \"60\", \"3\", once]}\n"
+    "  oeach: {on: all, slots: 2, argv: [sim, \"150\", \"0\"]}\n"
+    "  ogang: {on: all, gang: true, slots: 2, needs: [o2], argv: [sim, \"300\", \"0\"]}\n"
+    "  olast: {on: n2, needs: [ogang, oeach, oflaky], argv: [sim, \"40\", \"0\"]}\n";
 
 static char pipeline[8192];
 
@@ -92,7 +114,8 @@ struct killing {
     enum victim victim;
     uint64_t point, at;         /* 1, 2, …; 0: none */
     uint64_t kinds[SIM_POINTS]; /* points of each kind, counted */
-    bool struck, asked;
+    uint64_t behind;            /* of AGAIN: points since flowrun began again */
+    bool struck, again, asked;
     struct killed killed; /* a supervisor … */
     int journal;          /* … and its node's journal at that moment; 0: none */
 };
@@ -121,6 +144,18 @@ static void keep_journal(struct killing *k, const struct sim_proc *p)
     CHECK(k->journal > 0 && i != NULL && write(k->journal, i->data, i->n) == (ssize_t)i->n);
 }
 
+/* flowrun is killed, and the one that comes behind it. */
+static void strike_twice(struct world *w, struct killing *k)
+{
+    bool due = k->struck ? ++k->behind == k->point % FIRST_TIMES : k->at == k->point / FIRST_TIMES;
+
+    if (!due || k->again || w->engine == NULL)
+        return;
+    k->again = k->struck;
+    k->struck = true;
+    world_kill_engine(w, false);
+}
+
 static void on_point(struct sim *s, enum sim_point what)
 {
     struct world *w = world_of(s);
@@ -129,7 +164,9 @@ static void on_point(struct sim *s, enum sim_point what)
 
     k->kinds[what]++;
     k->at += k->victim != POWER || what == SIM_AT_COMMIT;
-    if (k->struck || k->at != k->point)
+    if (k->victim == AGAIN)
+        strike_twice(w, k);
+    if (k->victim == AGAIN || k->struck || k->at != k->point)
         return;
     switch (k->victim) {
     case FLOWRUN:
@@ -178,8 +215,9 @@ static void look(struct world *w)
     if (k->asked || w->sim.now_us < w->look_us)
         return;
     w->look_us = w->sim.now_us + LOOK_US;
-    if (!none(w, "SELECT 1 FROM instance WHERE state <> 'succeeded' AND task NOT IN ('hang', "
-                 "'after') OR state <> 'running' AND task = 'hang'"))
+    if (!none(w, "SELECT 1 FROM instance WHERE run = (SELECT id FROM run WHERE no = 1) AND (state "
+                 "<> 'succeeded' AND task NOT IN ('hang', 'after') OR state <> 'running' AND task "
+                 "= 'hang')"))
         return;
     world_request(w, "cancel", "");
     k->asked = true;
@@ -189,6 +227,8 @@ static void look(struct world *w)
 static void begin(struct world *w)
 {
     w->restart_max_us = 500000;
+    w->others = true;
+    sim_put_file(&w->sim.machines[0], "/others.yaml", others);
     sim_put_file(&w->sim.machines[0], "/data", "what is shipped");
     w->sim.on_point = on_point;
     w->look_us = LOOK_US;
@@ -201,15 +241,19 @@ struct recording {
     uint64_t points, kinds[SIM_POINTS];
 };
 
+#define RUN_NO "(SELECT no || ' ' FROM run WHERE id = i.run)"
+
 static void take_states(struct world *w, struct fr_buf *states, struct fr_buf *attempts)
 {
     world_rows(w,
-               "SELECT key, state, cause, code FROM instance UNION ALL SELECT idx, key, value, '' "
-               "FROM output UNION ALL SELECT outcome, '', '', '' FROM run",
+               "SELECT " KILLED_KEY ", state, cause, code FROM instance i UNION ALL SELECT " RUN_NO
+               " || idx, key, value, '' FROM output i UNION ALL SELECT no, outcome, '', '' FROM "
+               "run ORDER BY 1",
                states);
     world_rows(w,
-               "SELECT i.key, count(*) FROM attempt a JOIN instance i ON i.idx = a.idx GROUP BY "
-               "i.key",
+               "SELECT " KILLED_KEY
+               ", count(*) FROM attempt a JOIN instance i ON i.run = a.run AND "
+               "i.idx = a.idx GROUP BY i.run, i.idx ORDER BY 1",
                attempts);
 }
 
@@ -250,7 +294,7 @@ static void compare_attempts(struct world *w, const struct recording *r)
     struct fr_buf rows = {0};
     const char *wrong;
 
-    world_rows(w, KILLED_ATTEMPTS("'train', 'again'"), &rows);
+    world_rows(w, KILLED_ATTEMPTS("'train', 'again', 'ogang'"), &rows);
     wrong = killed_wrong(rows.p, r->attempts.p);
     if (wrong != NULL)
         world_violated(w, "attempts, and how many they must be: %.*s", (int)strcspn(wrong, "\n"),
@@ -305,6 +349,7 @@ static bool run_case(struct world *w, enum victim victim, uint64_t point, uint64
     struct killing k = {.victim = victim, .point = point};
 
     w->test = &k;
+    w->runs = RUNS;
     world_run(w, pipeline, seed, begin);
     if (!w->failed)
         compare(w, r);
@@ -323,6 +368,7 @@ static void record(struct world *w, uint64_t seed, struct recording *r)
     struct killing k = {.point = 0};
 
     w->test = &k;
+    w->runs = RUNS;
     CHECK(world_run(w, pipeline, seed, begin));
     take_states(w, &r->states, &r->attempts);
     r->points = k.at;
@@ -341,6 +387,24 @@ static void each_power_cut(struct world *w, uint64_t seed, const struct recordin
     }
 }
 
+/* flowrun is killed while it takes over. */
+static uint64_t each_second_kill(struct world *w, uint64_t seed, const struct recording *r,
+                                 uint64_t stride)
+{
+    uint64_t n = 0;
+    char row[64];
+
+    for (uint64_t i = seed % stride; i < (uint64_t)FIRST_KILLS * SECOND_KILLS; i += stride, n++) {
+        uint64_t first = (1 + i % FIRST_KILLS) * r->points / (FIRST_KILLS + 1);
+        uint64_t second = 1 + i / FIRST_KILLS;
+
+        snprintf(row, sizeof(row), "again at point %" PRIu64 " behind %" PRIu64, second, first);
+        check_row(row);
+        CHECK(run_case(w, AGAIN, first * FIRST_TIMES + second, seed, r));
+    }
+    return n;
+}
+
 static void all_cases(struct world *w, uint64_t seed, uint64_t stride)
 {
     struct recording r = {0};
@@ -355,6 +419,7 @@ static void all_cases(struct world *w, uint64_t seed, uint64_t stride)
         CHECK(run_case(w, victim, 1 + i / VICTIMS, seed, &r));
     }
     each_power_cut(w, seed, &r);
+    n += each_second_kill(w, seed, &r, stride > 1 ? AGAIN_STRIDE : 1);
     printf("seed %" PRIu64 ": %" PRIu64 " kills at %" PRIu64 " points (%" PRIu64
            " of commits, %" PRIu64 " of journal records, %" PRIu64 " of frames)\n",
            seed, n, r.points, r.kinds[SIM_AT_COMMIT], r.kinds[SIM_AT_RECORD],
@@ -375,7 +440,7 @@ int main(int argc, char **argv)
     if (argc > 2 && !all) {
         uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : SEED;
         record(w, seed, &r);
-        for (int v = 0; v <= VICTIMS; v++)
+        for (int v = 0; v < ALL_VICTIMS; v++)
             if (strcmp(argv[1], victim_names[v]) == 0)
                 CHECK(run_case(w, (enum victim)v, strtoull(argv[2], NULL, 10), seed, &r));
     } else {

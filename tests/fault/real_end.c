@@ -187,8 +187,8 @@ void real_record(struct env *e, const struct tracer *t)
 
     take_states(e, r->states);
     read_rows(e,
-              "SELECT i.key || '|' || count(*) FROM attempt a JOIN instance i ON i.idx = a.idx "
-              "GROUP BY i.key",
+              "SELECT " KILLED_KEY " || '|' || count(*) FROM attempt a JOIN instance i ON i.run = "
+              "a.run AND i.idx = a.idx GROUP BY i.run, i.idx",
               r->counts);
     r->points = t->counts[t->victim];
     r->attempts = r->ran = e->complete ? 49 : 11;

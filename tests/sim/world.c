@@ -103,7 +103,8 @@ static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, str
     struct fr_issues issues = {0};
     struct fr_host_own own = {{.cwd = "/", .getenv = no_env}, {note, w}};
     struct fr_resume_opts resume = {.retry = w->retry, .run = name};
-    struct fr_submit submit = {.spec = {.path = "/sim.yaml", .cwd = "/"}};
+    const char *path = no > 1 && w->others ? "/others.yaml" : "/sim.yaml";
+    struct fr_submit submit = {.spec = {.path = path, .cwd = "/"}};
     enum fr_rc rc;
 
     snprintf(name, sizeof(name), "%zu", no);
@@ -120,9 +121,14 @@ static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, str
 
 static void keep_plan(struct world *w, const struct fr_plan *plan)
 {
-    for (uint32_t t = 0; t < plan->n_tasks && t < WORLD_TASKS; t++) {
+    size_t base = w->n_tasks;
+
+    for (size_t i = 0; i < base; i++)
+        if (strcmp(w->tasks[i].name, plan->tasks[0].name) == 0)
+            return;
+    for (uint32_t t = 0; t < plan->n_tasks && w->n_tasks < WORLD_TASKS; t++) {
         const struct fr_plan_task *from = &plan->tasks[t];
-        struct world_task *to = &w->tasks[t];
+        struct world_task *to = &w->tasks[w->n_tasks++];
 
         snprintf(to->name, sizeof(to->name), "%s", from->name);
         to->gang = from->gang;
@@ -130,8 +136,7 @@ static void keep_plan(struct world *w, const struct fr_plan *plan)
         to->slots = (uint32_t)from->spec->slots;
         for (to->n_needs = 0; to->n_needs < from->n_needs && to->n_needs < WORLD_NEEDS;
              to->n_needs++)
-            to->needs[to->n_needs] = from->needs[to->n_needs];
-        w->n_tasks = t + 1;
+            to->needs[to->n_needs] = base + from->needs[to->n_needs];
     }
     for (uint32_t n = 0; n < plan->n_nodes; n++)
         if (plan->nodes[n].name[0] == 'n')

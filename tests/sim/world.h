@@ -5,8 +5,7 @@
  *   - no attempt's command runs twice, and none that the store does not know
  *   - never two attempts of one instance at once, nor two generations of a gang, nor one twice
  *   - a task starts only after all that it needs succeeded
- *   - the runs together never use more slots of a node than it has (until the host is killed: what
- *     was about to start then is taken as started)
+ *   - the runs together never use more slots of a node than it has
  *   - at most one attempt of an instance succeeds, and it did exit with 0
  *   - the copy of a log at home is byte for byte what the command wrote
  *   - a file gets its name only once its bytes are safe
@@ -62,6 +61,8 @@ struct world {
     const char *yaml;
     char home[128];
     size_t runs; /* of the pipeline, at once; 0: one */
+    bool others; /* the runs behind the first one are of /others.yaml, whose tasks have other names
+                  */
     struct world_task tasks[WORLD_TASKS];
     size_t n_tasks;
     uint32_t slots[SIM_MACHINES];

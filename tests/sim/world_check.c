@@ -146,7 +146,7 @@ static void check_slots(struct world *w, const struct record *r)
         if (lives && task != NULL)
             used += task->slots;
     }
-    if (m > 0 && w->starts == 1 && used > w->slots[m])
+    if (m > 0 && used > w->slots[m])
         world_violated(w, "%s starts on %s: %u of %u slots are in use", r->task, r->node, used,
                        w->slots[m]);
 }
