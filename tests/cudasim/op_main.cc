@@ -50,6 +50,7 @@ static int run_sm80(void)
     op_use(1);
     op_moe_cases();
     if (!sanitized) {
+        op_cache_cases();
         op_dense_cases();
         op_loss_cases();
         op_vec_cases();

@@ -69,6 +69,8 @@ static const struct output outputs[] = {
     OUT(attention_bwd, tr_attention, dQ),
     OUT(attention_bwd, tr_attention, dK),
     OUT(attention_bwd, tr_attention, dV),
+    OUT(attention_cached, tr_attention_cached, O),
+    OUT(put_rows, tr_put_rows, y),
     OUT(swiglu_fwd, tr_swiglu, h),
     OUT(swiglu_bwd, tr_swiglu_grad, dg),
     OUT(swiglu_bwd, tr_swiglu_grad, du),

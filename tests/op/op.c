@@ -395,6 +395,7 @@ int op_run(void)
 {
     op_dense_cases();
     op_attention_cases();
+    op_cache_cases();
     op_loss_cases();
     op_moe_cases();
     op_vec_cases();

@@ -106,6 +106,7 @@ double op_uniform(void);     /* in [-1, 1) */
 /* The tables. */
 void op_dense_cases(void);
 void op_attention_cases(void);
+void op_cache_cases(void);
 void op_loss_cases(void);
 void op_moe_cases(void);
 void op_vec_cases(void);

@@ -1,7 +1,7 @@
 /*
  * A backend executes ops on one device and knows no model: memory, queues, events and a table of
- * ops. Argument structs: ops.h (dense), moe.h (experts), vec.h (element-wise, optimizer). Shapes
- * and types are checked in one place, backend.c, before any backend sees a call.
+ * ops. Argument structs: ops.h (dense), moe.h (experts), cache.h (generation), vec.h (element-wise,
+ * optimizer). Shapes and types are checked in one place, backend.c, before any backend sees a call.
  *
  * A queue is an ordered stream of work. Every op, copy and collective takes one; work of one queue
  * runs in order, work of two queues is ordered by events alone. On the CPU backend a call is done
@@ -12,6 +12,7 @@
 #define TR_BACKEND_BACKEND_H
 
 #include "engine/base/err.h"
+#include "trainer/backend/cache.h"
 #include "trainer/backend/moe.h"
 #include "trainer/backend/ops.h"
 #include "trainer/backend/vec.h"
@@ -50,6 +51,8 @@ struct tr_device_id {
     X(mla_assemble_bwd, tr_mla_grad)                                                               \
     X(attention_fwd, tr_attention)                                                                 \
     X(attention_bwd, tr_attention)                                                                 \
+    X(attention_cached, tr_attention_cached)                                                       \
+    X(put_rows, tr_put_rows)                                                                       \
     X(swiglu_fwd, tr_swiglu)                                                                       \
     X(swiglu_bwd, tr_swiglu_grad)                                                                  \
     X(xent_chunk, tr_xent)                                                                         \

@@ -23,6 +23,8 @@ extern const size_t tr_ncommands;
 enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_eval(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_cmd_generate(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
@@ -33,9 +35,12 @@ enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err
 struct tr_flag {
     const char *name;       /* without dashes */
     const char **value;     /* set to the value; NULL for a switch */
-    int *on;                /* a switch's count */
+    int *on;                /* a switch's count; with a value, the number of values: each is kept,
+                               value has TR_FLAG_MANY places */
     const char *help;
 };
+
+enum { TR_FLAG_MANY = 16 };
 
 /* Words that are no flags go to rest[0..nrest), at most max_rest of them. With leading the flags
  * end at the first such word, or behind "--": argv[used] is the word that follows. */

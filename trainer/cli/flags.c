@@ -57,12 +57,15 @@ enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, 
             if (eq != NULL)
                 return fr_fail(err, FR_USAGE, "--%s takes no value", flag->name);
             (*flag->on)++;
-        } else if (eq != NULL)
-            *flag->value = eq + 1;
-        else if (i + 1 < argc)
-            *flag->value = argv[++i];
-        else
+            continue;
+        }
+        if (eq == NULL && i + 1 == argc)
             return fr_fail(err, FR_USAGE, "--%s needs a value", flag->name);
+        if (flag->on != NULL && *flag->on == TR_FLAG_MANY)
+            return fr_fail(err, FR_USAGE, "--%s is given more than %d times", flag->name,
+                           TR_FLAG_MANY);
+        const char **to = flag->value + (flag->on != NULL ? (*flag->on)++ : 0);
+        *to = eq != NULL ? eq + 1 : argv[++i];
     }
     return FR_OK;
 }

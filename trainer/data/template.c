@@ -329,3 +329,18 @@ enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
     tr_ids_finish(&w.target);
     return rc;
 }
+
+enum fr_rc tr_template_prompt(const struct tr_template *t, struct tr_encoder *e,
+                              const struct tr_example *x, const char *default_system,
+                              struct tr_ids *ids, struct fr_err *err)
+{
+    struct work w = {.t = t, .e = e, .err = err};
+    struct tr_template_opts o = {.default_system = default_system};
+    enum fr_rc rc = put_front(&w, x, &o, ids);
+
+    for (size_t i = 0; rc == FR_OK && i < x->n; i++)
+        rc = put_message(&w, &x->messages[i], ids);
+    fr_buf_finish(&w.text);
+    fr_buf_finish(&w.content);
+    return rc;
+}

@@ -57,6 +57,12 @@ enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
                               struct tr_encoded out, struct fr_err *err);
 
+/* Appends the ids of a conversation that waits for an answer: an odd number of messages, the last
+ * one of the user side. */
+enum fr_rc tr_template_prompt(const struct tr_template *t, struct tr_encoder *e,
+                              const struct tr_example *x, const char *default_system,
+                              struct tr_ids *ids, struct fr_err *err);
+
 /* How many of s source and t target ids are kept within c. */
 void tr_fit(int64_t s, int64_t t, int64_t c, int64_t *source, int64_t *target);
 

@@ -52,6 +52,17 @@ struct tr_saved {
     int slot;            /* which of the micro-batches in flight */
 };
 
+/* The caches of attention blocks in one call; NULL in a ctx: none. A call begins sequences (fresh:
+ * attention is over its own tokens), or adds one token to each of some. */
+struct tr_cache {
+    const struct tr_view *rows; /* [blocks] (R, n) C: what a block keeps of a token; else absent */
+    struct tr_view at;          /* (T) i32 the tokens' rows */
+    struct tr_view first;       /* (B) i32 first row of each segment's sequence */
+    struct tr_view len;         /* (B) i32 tokens of it, those of the call included */
+    int64_t tokens;             /* rows of a sequence: no len is larger */
+    bool fresh;
+};
+
 /* What the head says of each token with a target, in the type of sums. Tokens without one hold
  * anything. */
 struct tr_scores {
@@ -78,6 +89,7 @@ struct tr_ctx {
     bool replay;   /* saved->ids hold the routing to use */
     uint64_t seed; /* of dropout */
     int64_t epoch;
+    const struct tr_cache *cache; /* NULL: none */
     struct tr_scores *scores; /* host arrays that the head fills; NULL: none. Valid after a sync */
     double loss_scale;        /* gradient of one target: 1/N, times the scaler's scale */
     const struct tr_tokens *tokens;
@@ -121,6 +133,7 @@ struct tr_block {
     char what[48];  /* "layer 3 moe", for messages */
     int index;      /* its place in the list */
     int64_t layer;  /* -1: none */
+    int64_t cached; /* elements of a token that the block keeps in a cache; 0: none */
     int64_t routed; /* K of a MoE block, else 0: saved->ids[index] is (T, K) */
     bool has_lora;  /* an adapter inside */
     bool need_dx;   /* something below has an adapter */

@@ -44,6 +44,19 @@ struct tr_mla_opts {
 };
 enum fr_rc tr_mla_block(const struct tr_mla_opts *o, struct tr_block **out, struct fr_err *err);
 
+/*
+ * mla_cache.c: the compressed cache of generation. A token's row is its normalised latent (kr) and
+ * its rotated key part (dr), which all heads share. Attention over the cache takes kv_b's key half
+ * into the query and its value half out of the result, so that no keys or values are made of the
+ * cached tokens (DeepSeek-V2 2024, section 2.1.2).
+ */
+/* cache row of each token = [nc (T, kr), rope(k_pe (T, dr))]. */
+void tr_mla_store(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view cache,
+                  struct tr_view nc, struct tr_view k_pe);
+/* y (T, nh*dv) = attention of q (T, nh*(dn+dr)), not yet rotated. */
+void tr_mla_attend(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view cache,
+                   struct tr_view q, struct tr_view y);
+
 /* The SwiGLU MLP that dense layers and shared experts have (Shazeer 2020). */
 struct tr_ffn {
     int unit;

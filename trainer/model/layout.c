@@ -53,6 +53,21 @@ static size_t since(const struct tr_carve *c, size_t *mark)
     return n;
 }
 
+static void lay_cache(struct tr_model *m, struct tr_carve *c)
+{
+    int64_t rows = m->o.cache_sequences * m->o.cache_tokens, B = m->o.samples_max;
+
+    if (rows == 0)
+        return;
+    for (int i = 0; i < m->nblocks; i++)
+        if (m->blocks[i]->cached > 0)
+            m->cache[i] = tr_carve2(c, m->o.compute, rows, m->blocks[i]->cached);
+    m->cache_at = tr_carve1(c, TR_I32, m->o.tokens_max);
+    m->cache_first = tr_carve1(c, TR_I32, B);
+    m->cache_len = tr_carve1(c, TR_I32, B);
+    m->cache_last = tr_carve1(c, TR_I32, B);
+}
+
 static void lay_out(struct tr_model *m, struct tr_carve *c)
 {
     enum tr_dtype sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32;
@@ -63,9 +78,11 @@ static void lay_out(struct tr_model *m, struct tr_carve *c)
     if (m->o.train)
         m->grad = tr_carve1(c, sum, m->padded);
     m->adapter_bytes = since(c, &mark);
-    m->cosines = tr_carve2(c, sum, m->o.tokens_max, pairs);
-    m->sines = tr_carve2(c, sum, m->o.tokens_max, pairs);
+    m->cosines = tr_carve2(c, sum, tr_model_positions(m), pairs);
+    m->sines = tr_carve2(c, sum, tr_model_positions(m), pairs);
     m->table_bytes = since(c, &mark);
+    lay_cache(m, c);
+    m->cache_bytes = since(c, &mark);
     if (m->o.train)
         m->d = tr_carve2(c, m->o.compute, m->o.tokens_max, m->config.hidden_size);
     for (int64_t i = 0; i < m->o.in_flight; i++)
@@ -106,6 +123,39 @@ static void ignore_logits(void *arg, struct tr_ctx *ctx, struct tr_view logits, 
     (void)col0;
 }
 
+/* The same with the caches: sequences that begin, then one token of each, and its logits. */
+static void dry_cached(struct tr_model *m, struct tr_ctx *ctx, const struct tr_head_emit *emit)
+{
+    struct slot *s = &m->slots[0];
+    int64_t B = m->o.samples_max;
+    struct tr_cache cache = {.rows = m->cache,
+                             .at = m->cache_at,
+                             .first = m->cache_first,
+                             .len = m->cache_len,
+                             .tokens = m->o.cache_tokens,
+                             .fresh = true};
+    struct tr_tokens one = s->tokens;
+    struct tr_view y = s->full.x[m->nblocks - 1];
+
+    ctx->cache = &cache;
+    for (int i = 0; i < m->nblocks; i++)
+        m->blocks[i]->ops->forward(m->blocks[i], ctx, &s->full, y);
+    cache.fresh = false;
+    cache.at = tr_view_rows(cache.at, 0, B);
+    one.T = B;
+    one.pos = tr_view_rows(one.pos, 0, B);
+    ctx->tokens = &one;
+    y = tr_view_rows(y, 0, B);
+    for (int i = 1; i < m->nblocks; i++) {
+        s->cut.x[i] = tr_view_rows(s->full.x[i], 0, B);
+        if (m->blocks[i]->cached > 0)
+            m->blocks[i]->ops->forward(m->blocks[i], ctx, &s->cut, y);
+    }
+    (void)tr_carve2(&ctx->work, m->o.compute, B, m->config.hidden_size);
+    tr_head_logits(m->blocks[m->nblocks - 1], ctx, y, emit);
+    ctx->cache = NULL;
+}
+
 /* The largest workspace that any block asks for with T_max tokens. */
 static size_t dry_run(struct tr_model *m, struct fr_err *err)
 {
@@ -129,6 +179,8 @@ static size_t dry_run(struct tr_model *m, struct fr_err *err)
     }
     if (m->o.logits)
         tr_head_logits(m->blocks[m->nblocks - 1], &ctx, x, &emit);
+    if (m->o.cache_sequences > 0)
+        dry_cached(m, &ctx, &emit);
     m->scratch = ctx.scratch;
     return ctx.work.peak;
 }
@@ -145,7 +197,13 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
     m->weight_at = fr_sys.alloc((three + 1) * sizeof(*m->weight_at));
     m->host_bytes = (size_t)m->o.tokens_max * (3 * sizeof(int32_t) + sizeof(int64_t)) +
                     (size_t)(m->o.samples_max + 2) * sizeof(int32_t);
+    if (m->o.cache_sequences > 0)
+        m->host_bytes += (size_t)(m->o.tokens_max + 3 * m->o.samples_max) * sizeof(int32_t);
     m->host_bytes = 2 * ((m->host_bytes + 255) / 256 * 256);
+    m->cache = fr_sys.alloc((size_t)m->nblocks * sizeof(*m->cache));
+    if (m->cache == NULL)
+        return fr_fail(err, FR_NOMEM, "caches of %d blocks", m->nblocks);
+    memset(m->cache, 0, (size_t)m->nblocks * sizeof(*m->cache));
     if (m->weights == NULL || m->weight_at == NULL)
         return fr_fail(err, FR_NOMEM, "%zu expert weights", three);
     lay_out(m, &c);

@@ -16,6 +16,9 @@ struct flight {
     struct tr_saved *saved;
     struct tr_tokens tokens;
     struct tr_ctx ctx;
+    const struct tr_next *next; /* NULL: no caches */
+    struct tr_cache cache;
+    struct tr_view last; /* (B) i32 the last token of each segment */
 };
 
 static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *mb,
@@ -30,9 +33,9 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
     if (mb->slot < 0 || mb->slot >= m->o.in_flight)
         return fr_fail(err, FR_BUG, "no slot %d", mb->slot);
     for (int64_t t = 0; t < mb->T; t++)
-        if (mb->pos[t] < 0 || mb->pos[t] >= m->o.tokens_max)
+        if (mb->pos[t] < 0 || mb->pos[t] >= tr_model_positions(m))
             return fr_fail(err, FR_SHAPE, "position %d is not below %lld", mb->pos[t],
-                           (long long)m->o.tokens_max);
+                           (long long)tr_model_positions(m));
     return FR_OK;
 }
 
@@ -40,7 +43,31 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
 struct staging {
     int64_t *place; /* (T) */
     int32_t *index, *pos, *targets, *offsets;
+    int32_t *at, *first, *len, *last; /* of caches */
 };
+
+/* Where the caches' tokens go: sequence s owns the rows s*n .. s*n + n. */
+static void stage_cache(const struct flight *f, struct staging *s)
+{
+    const struct tr_model *m = f->m;
+    const struct tr_micro *mb = f->mb;
+    int64_t n = m->o.cache_tokens;
+
+    s->at = s->offsets + m->o.samples_max + 1;
+    s->first = s->at + m->o.tokens_max;
+    s->len = s->first + m->o.samples_max;
+    s->last = s->len + m->o.samples_max;
+    for (int64_t b = 0; b < mb->B; b++) {
+        int64_t begin = mb->offsets[b], end = mb->offsets[b + 1];
+        int64_t row = f->next->sequence[b] * n, past = f->next->past[b];
+
+        s->first[b] = (int32_t)row;
+        s->len[b] = (int32_t)(past + end - begin);
+        s->last[b] = (int32_t)(end - 1);
+        for (int64_t t = begin; t < end; t++)
+            s->at[t] = (int32_t)(row + past + t - begin);
+    }
+}
 
 static struct staging stage(const struct tr_model *m, const struct tr_micro *mb, unsigned half)
 {
@@ -103,6 +130,21 @@ static void cut_views(struct flight *f)
     f->ctx.tokens = &f->tokens;
 }
 
+static void cut_cache(struct flight *f)
+{
+    const struct tr_model *m = f->m;
+    int64_t T = f->mb->T, B = f->mb->B;
+
+    f->cache = (struct tr_cache){.rows = m->cache,
+                                 .at = tr_view_rows(m->cache_at, 0, T),
+                                 .first = tr_view_rows(m->cache_first, 0, B),
+                                 .len = tr_view_rows(m->cache_len, 0, B),
+                                 .tokens = m->o.cache_tokens,
+                                 .fresh = B == 0 || f->next->past[0] == 0};
+    f->last = tr_view_rows(m->cache_last, 0, B);
+    f->ctx.cache = &f->cache;
+}
+
 /* Fetches the embedding's rows and sends the micro-batch to the device. Staging has two halves: the
  * host waits for the copies of the micro-batch before the last one, and for nothing else, so the
  * device always has work. */
@@ -126,6 +168,13 @@ static void upload(struct flight *f)
     send(f, f->tokens.targets, s.targets);
     send(f, f->tokens.offsets, s.offsets);
     send(f, f->tokens.sample, s.place);
+    if (f->next != NULL) {
+        stage_cache(f, &s);
+        send(f, f->cache.at, s.at);
+        send(f, f->cache.first, s.first);
+        send(f, f->cache.len, s.len);
+        send(f, f->last, s.last);
+    }
     f->ctx.replay = mb->forced != NULL;
     for (int i = 1; i < m->nblocks && mb->forced != NULL; i++)
         if (f->saved->ids[i].p != NULL)
@@ -144,6 +193,8 @@ static enum fr_rc begin(struct flight *f, enum pass pass)
     f->ctx.epoch = f->mb->epoch;
     f->ctx.loss_scale = f->mb->loss_scale;
     cut_views(f);
+    if (f->next != NULL)
+        cut_cache(f);
     upload(f);
     return FR_OK;
 }
@@ -234,10 +285,11 @@ static void emit_chunk(void *arg, struct tr_ctx *ctx, struct tr_view z, int64_t 
     ctx->rc = e->to->chunk(e->to->arg, e->host, col0, z.shape[1], ctx->err);
 }
 
-static void run_logits(struct flight *f, const struct tr_logits *logits)
+/* Logits of the rows of x, the head's input. */
+static void run_logits(struct flight *f, struct tr_view x, const struct tr_logits *logits)
 {
     int last = f->m->nblocks - 1;
-    size_t n = (size_t)f->mb->T * (size_t)f->m->head_rows;
+    size_t n = (size_t)x.shape[0] * (size_t)f->m->head_rows;
     struct emit e = {.to = logits};
     struct tr_head_emit out = {.out = emit_chunk, .arg = &e};
 
@@ -246,7 +298,7 @@ static void run_logits(struct flight *f, const struct tr_logits *logits)
     if (e.raw == NULL || e.host == NULL)
         f->ctx.rc = fr_fail(f->ctx.err, FR_NOMEM, "%zu logits", n);
     else
-        tr_head_logits(f->m->blocks[last], &f->ctx, f->saved->x[last], &out);
+        tr_head_logits(f->m->blocks[last], &f->ctx, x, &out);
     fr_sys.free(e.raw);
     fr_sys.free(e.host);
 }
@@ -265,7 +317,67 @@ enum fr_rc tr_model_forward(struct tr_model *m, const struct tr_micro *mb,
         return rc;
     run_forward(&f, loss || logits == NULL ? m->nblocks : m->nblocks - 1);
     if (logits != NULL && f.ctx.rc == FR_OK)
-        run_logits(&f, logits);
+        run_logits(&f, f.saved->x[m->nblocks - 1], logits);
+    return end(&f);
+}
+
+static enum fr_rc check_next(const struct tr_model *m, const struct tr_micro *mb,
+                             const struct tr_next *d, struct fr_err *err)
+{
+    if (m->o.cache_sequences == 0)
+        return fr_fail(err, FR_BUG, "the model was made without caches");
+    for (int64_t b = 0; b < mb->B; b++) {
+        int64_t n = mb->offsets[b + 1] - mb->offsets[b];
+
+        if (d->sequence[b] < 0 || d->sequence[b] >= m->o.cache_sequences || n < 1 ||
+            d->past[b] + n > m->o.cache_tokens)
+            return fr_fail(err, FR_SHAPE,
+                           "%lld tokens behind %lld of sequence %d: caches hold %lld of %lld "
+                           "sequences",
+                           (long long)n, (long long)d->past[b], d->sequence[b],
+                           (long long)m->o.cache_tokens, (long long)m->o.cache_sequences);
+        if ((d->past[b] == 0) != (d->past[0] == 0) || (d->past[b] > 0 && n > 1))
+            return fr_fail(err, FR_BUG, "a call begins sequences or adds one token to each");
+    }
+    return FR_OK;
+}
+
+/* Where the chunks of a decode's logits go. */
+struct gathered {
+    float *logits;
+    int64_t rows, V;
+};
+
+static enum fr_rc gather_chunk(void *arg, const float *chunk, int64_t col0, int64_t ncols,
+                               struct fr_err *err)
+{
+    const struct gathered *g = arg;
+
+    (void)err;
+    for (int64_t b = 0; b < g->rows; b++)
+        memcpy(g->logits + b * g->V + col0, chunk + b * ncols, (size_t)ncols * sizeof(float));
+    return FR_OK;
+}
+
+enum fr_rc tr_model_next(struct tr_model *m, const struct tr_micro *mb, const struct tr_next *d,
+                         struct fr_err *err)
+{
+    struct flight f = {.m = m, .mb = mb, .ctx = tr_model_ctx(m, err), .next = d};
+    struct gathered to = {d->logits, mb->B, m->config.vocab_size};
+    struct tr_logits logits = {gather_chunk, &to};
+    enum fr_rc rc = check_next(m, mb, d, err);
+
+    if (rc != FR_OK || (rc = begin(&f, PASS_LOGITS)) != FR_OK)
+        return rc;
+    run_forward(&f, m->nblocks - 1);
+    if (f.ctx.rc == FR_OK) {
+        struct tr_view x = f.saved->x[m->nblocks - 1];
+        struct tr_view picked = tr_carve2(&f.ctx.work, m->o.compute, mb->B, x.shape[1]);
+        struct tr_embed e = {.y = picked, .table = x, .ids = f.last};
+
+        TR_RUN(&f.ctx, embed_fwd, &e);
+        run_logits(&f, picked, &logits);
+    }
     return end(&f);
 }
 

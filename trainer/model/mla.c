@@ -20,14 +20,16 @@ struct heads {
     struct tr_view Q, K, V; /* (T, nh, dn+dr), same, (T, nh, dv) */
 };
 
-static struct front front_fwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view x)
+/* kv: keys and values as well. */
+static struct front front_fwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view x,
+                              bool kv)
 {
     int64_t T = x.shape[0];
     struct tr_carve *w = &ctx->work;
     enum tr_dtype C = ctx->compute;
     struct front f = {
         .q = tr_carve2(w, C, T, o->nh * (o->dn + o->dr)),
-        .kv = tr_carve2(w, C, T, o->nh * (o->dn + o->dv)),
+        .kv = tr_carve2(w, C, kv ? T : 0, o->nh * (o->dn + o->dv)),
         .ckv = tr_carve2(w, C, T, o->kr + o->dr),
         .nc = tr_carve2(w, C, T, o->kr),
         .rrms_kv = tr_carve1(w, ctx->sum, T),
@@ -47,7 +49,8 @@ static struct front front_fwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, s
     tr_linear_fwd(&o->qb, ctx, f.q, f.nq);
     tr_linear_fwd(&o->kva, ctx, f.ckv, f.n);
     tr_norm_fwd(&o->kv_norm, ctx, f.nc, f.rrms_kv, tr_view_cols(f.ckv, 0, o->kr));
-    tr_linear_fwd(&o->kvb, ctx, f.kv, f.nc);
+    if (kv)
+        tr_linear_fwd(&o->kvb, ctx, f.kv, f.nc);
     return f;
 }
 
@@ -107,23 +110,45 @@ static struct tr_attention attend(const struct tr_mla_opts *o, struct tr_ctx *ct
     return a;
 }
 
+/* Heads from the call's own tokens; what they keep goes into the cache, where there is one. */
+static struct tr_view own_heads(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view x,
+                                int index)
+{
+    struct heads h = carve_heads(o, ctx, x.shape[0]);
+    size_t inner = ctx->work.used;
+    struct front f = front_fwd(o, ctx, x, true);
+    struct tr_attention a;
+
+    if (ctx->cache != NULL)
+        tr_mla_store(o, ctx, ctx->cache->rows[index], f.nc, tr_view_cols(f.ckv, o->kr, o->dr));
+    assemble(o, ctx, &h, &f);
+    ctx->work.used = inner; /* latents, q and kv are not needed any more */
+    a = attend(o, ctx, &h);
+    return flat(a.O);
+}
+
+static struct tr_view cached_heads(const struct tr_mla_opts *o, struct tr_ctx *ctx,
+                                   struct tr_view x, int index)
+{
+    struct tr_view y = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->nh * o->dv);
+    struct front f = front_fwd(o, ctx, x, false);
+
+    tr_mla_store(o, ctx, ctx->cache->rows[index], f.nc, tr_view_cols(f.ckv, o->kr, o->dr));
+    tr_mla_attend(o, ctx, ctx->cache->rows[index], f.q, y);
+    return y;
+}
+
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
     const struct tr_mla_opts *o = &((const struct mla *)b)->o;
-    struct tr_view x = saved->x[b->index];
-    size_t mark = ctx->work.used, inner;
-    struct heads h = carve_heads(o, ctx, x.shape[0]);
-    struct tr_attention a;
-    struct front f;
+    struct tr_view x = saved->x[b->index], heads;
+    size_t mark = ctx->work.used;
 
     tr_ctx_gather(ctx, o->unit, 1);
-    inner = ctx->work.used;
-    f = front_fwd(o, ctx, x);
-    assemble(o, ctx, &h, &f);
-    ctx->work.used = inner; /* latents, q and kv are not needed any more */
-    a = attend(o, ctx, &h);
-    tr_linear_fwd(&o->o, ctx, y, flat(a.O));
+    heads = ctx->cache != NULL && !ctx->cache->fresh ? cached_heads(o, ctx, x, b->index)
+                                                     : own_heads(o, ctx, x, b->index);
+    tr_linear_fwd(&o->o, ctx, y, heads);
     tr_ctx_release(ctx, o->unit, 1);
     tr_add(ctx, y, x);
     ctx->work.used = mark;
@@ -241,7 +266,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     struct front f;
 
     tr_ctx_gather(ctx, o->unit, 1);
-    f = front_fwd(o, ctx, x);
+    f = front_fwd(o, ctx, x, true);
     if (b->need_dx || lora_inside(o)) {
         dckv = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->kr + o->dr);
         heads_bwd(o, ctx, &f, dckv, d);
@@ -276,9 +301,11 @@ enum fr_rc tr_mla_block(const struct tr_mla_opts *o, struct tr_block **out, stru
     *out = NULL;
     if (m == NULL)
         return fr_fail(err, FR_NOMEM, "a block");
-    *m = (struct mla){
-        .o = *o,
-        .block = {.ops = &mla_ops, .layer = -1, .has_lora = lora_inside(o) || o->o.lora != NULL}};
+    *m = (struct mla){.o = *o,
+                      .block = {.ops = &mla_ops,
+                                .layer = -1,
+                                .cached = o->kr + o->dr,
+                                .has_lora = lora_inside(o) || o->o.lora != NULL}};
     *out = &m->block;
     return FR_OK;
 }

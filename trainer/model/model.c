@@ -30,6 +30,8 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
         TR_OP_rmsnorm_bwd, TR_OP_mla_assemble_bwd, TR_OP_attention_bwd,
         TR_OP_swiglu_bwd,  TR_OP_router_bwd,       TR_OP_dropout,
     };
+    static const enum tr_op caches[] = {TR_OP_put_rows, TR_OP_attention_cached, TR_OP_rope,
+                                        TR_OP_cast};
     static const enum tr_op products[] = {TR_OP_gemm, TR_OP_grouped_gemm};
     enum fr_rc rc = FR_OK;
 
@@ -37,6 +39,9 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
         rc = check_op(m, all[i], m->o.compute, err);
     for (size_t i = 0; i < sizeof(grads) / sizeof(*grads) && rc == FR_OK && m->o.train; i++)
         rc = check_op(m, grads[i], m->o.compute, err);
+    for (size_t i = 0; i < sizeof(caches) / sizeof(*caches) && rc == FR_OK; i++)
+        if (m->o.cache_sequences > 0)
+            rc = check_op(m, caches[i], m->o.compute, err);
     for (size_t i = 0; i < sizeof(products) / sizeof(*products) && rc == FR_OK; i++)
         if (m->config.fp8)
             rc = check_op(m, products[i], TR_F8_E4M3, err);
@@ -102,6 +107,7 @@ void tr_model_destroy(struct tr_model *m)
     for (int64_t i = 0; i < m->o.in_flight && m->slots != NULL; i++)
         fr_sys.free(m->slots[i].full.x);
     fr_sys.free(m->blocks);
+    fr_sys.free(m->cache);
     fr_sys.free(m->slots);
     fr_sys.free(m->weights);
     fr_sys.free(m->weight_at);
@@ -139,6 +145,8 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     if (s->library > 0)
         rows[n++] = row(s->library_name, s->library, false);
     rows[n++] = row("adapters", m->adapter_bytes, false);
+    if (m->cache_bytes > 0)
+        rows[n++] = row("key-value cache", m->cache_bytes, false);
     rows[n++] = row("rotary tables", m->table_bytes, false);
     if (tr_offload_bytes(m) > 0)
         rows[n++] = row("waiting activations", tr_offload_bytes(m), true);

@@ -36,15 +36,17 @@ struct tr_model_opts {
     bool partition;                       /* ZeRO stage 3 */
     enum tr_place place;
     struct tr_shard_limits limits;
-    int64_t tokens_max;  /* T_max = B * cutoff_len */
-    int64_t samples_max; /* B */
-    int64_t in_flight;   /* micro-batches held at once; 0: 1 */
-    bool score;          /* tr_model_score will be called */
-    int64_t head_rows;   /* rows of the head that are gathered at once; 0: as the backend likes */
-    bool train;          /* gradients wanted; false: forward only */
-    bool logits;         /* tr_model_forward will hand out logits */
-    bool offload;        /* inputs of blocks wait in pinned host memory for their backward */
-    uint64_t seed;       /* keys dropout */
+    int64_t tokens_max;      /* T_max = B * cutoff_len */
+    int64_t samples_max;     /* B */
+    int64_t in_flight;       /* micro-batches held at once; 0: 1 */
+    int64_t cache_sequences; /* generation: sequences with a cache; 0: none */
+    int64_t cache_tokens;    /* tokens of each, at most */
+    bool score;              /* tr_model_score will be called */
+    int64_t head_rows; /* rows of the head that are gathered at once; 0: as the backend likes */
+    bool train;        /* gradients wanted; false: forward only */
+    bool logits;       /* tr_model_forward will hand out logits */
+    bool offload;      /* inputs of blocks wait in pinned host memory for their backward */
+    uint64_t seed;     /* keys dropout */
 };
 
 /* FR_UNSUPPORTED names op and type when the backend lacks one; FR_USAGE when tokens_max times the
@@ -60,7 +62,7 @@ struct tr_memory_row {
     bool host; /* in the host's memory, where the device has its own */
     bool own;  /* of the device, and taken by a library already */
 };
-enum { TR_MEMORY_ROWS = 13 };
+enum { TR_MEMORY_ROWS = 14 };
 
 /* Rows in printing order; returns how many. The last one is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);
@@ -94,7 +96,7 @@ void tr_model_params(const struct tr_model *m, struct tr_params *out);
 struct tr_micro {
     int64_t T, B;           /* T = 0 takes part in the collectives and changes nothing */
     const int32_t *ids;     /* (T) */
-    const int32_t *pos;     /* (T) restarts at 0 in each sample */
+    const int32_t *pos;     /* (T) restarts at 0 in each sample; in generation goes on */
     const int32_t *targets; /* (T) < 0: none; NULL: no loss */
     const int64_t *offsets; /* (B+1) attention segments: first token of each, last is T */
     const int64_t *place;   /* (B) sample's place in the epoch's global order; NULL: 0.. */
@@ -131,6 +133,20 @@ struct tr_logits {
 };
 enum fr_rc tr_model_forward(struct tr_model *m, const struct tr_micro *mb,
                             const struct tr_logits *logits, struct fr_err *err);
+
+/*
+ * Generation, one forward through the caches: segment b of mb is the next tokens of sequence
+ * sequence[b], of which past[b] tokens are cached; pos goes on from there. Either all of past are
+ * 0, or each segment is one token. Logits after each segment's last token: (B, V) f32, host. Every
+ * rank makes the same number of calls, also with T = 0. Waits for the device.
+ */
+struct tr_next {
+    const int32_t *sequence; /* (B) below cache_sequences, each once */
+    const int64_t *past;     /* (B) */
+    float *logits;           /* (B, V) out */
+};
+enum fr_rc tr_model_next(struct tr_model *m, const struct tr_micro *mb, const struct tr_next *d,
+                         struct fr_err *err);
 
 /* The experts that the last call chose in MoE layer i (0-based among MoE layers): ids (T, K) i32,
  * ascending in each row. */

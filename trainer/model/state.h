@@ -36,6 +36,9 @@ struct tr_model {
     int64_t elements, padded;
     int64_t moe_layers;
     struct tr_scratch scratch; /* that the backend's queue keeps beside the workspace */
+    struct tr_view *cache;     /* owns: [nblocks], absent without one */
+    struct tr_view cache_at, cache_first, cache_len, cache_last; /* (T) (B) (B) (B) i32 */
+    size_t cache_bytes;
     size_t work_bytes, slot_bytes, table_bytes, adapter_bytes, buffer_bytes;
     char *buffer;              /* all of the above, one allocation */
     struct tr_view work, grad; /* flat adapters */
@@ -78,6 +81,12 @@ void tr_offload_make(struct tr_model *m, struct tr_ctx *ctx, int i);
 void tr_offload_made(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i);
 void tr_offload_need(struct tr_model *m, struct tr_ctx *ctx, int i);
 void tr_offload_used(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i);
+
+/* Rows of the rotary tables: every pos is below. */
+static inline int64_t tr_model_positions(const struct tr_model *m)
+{
+    return m->o.tokens_max > m->o.cache_tokens ? m->o.tokens_max : m->o.cache_tokens;
+}
 
 /* model.c */
 struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err);

@@ -38,6 +38,7 @@ size_t cpu_xent_bytes(const struct cpu *cpu, const struct tr_xent *a);
 size_t cpu_router_bytes(const struct cpu *cpu, const struct tr_router *a);
 size_t cpu_router_grad_bytes(const struct cpu *cpu, const struct tr_router_grad *a);
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len);
+size_t cpu_cached_bytes(const struct cpu *cpu, const struct tr_attention_cached *a);
 size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g);
 size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a);
 size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g);

@@ -45,6 +45,9 @@ void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch 
     case TR_OP_attention_bwd:
         raise(&most->op, cpu_attention_bytes(cpu, args, segment(args)));
         break;
+    case TR_OP_attention_cached:
+        raise(&most->op, cpu_cached_bytes(cpu, args));
+        break;
     default:
         break;
     }

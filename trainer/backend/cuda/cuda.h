@@ -30,6 +30,7 @@ extern "C" {
 #define CUDA_OPS(X)                                                                                \
     X(adamw, tr_adamw)                                                                             \
     X(attention_bwd, tr_attention)                                                                 \
+    X(attention_cached, tr_attention_cached)                                                       \
     X(attention_fwd, tr_attention)                                                                 \
     X(cast, tr_cast)                                                                               \
     X(colsum, tr_colsum)                                                                           \
@@ -48,6 +49,7 @@ extern "C" {
     X(moe_plan, tr_moe_plan)                                                                       \
     X(noise, tr_noise)                                                                             \
     X(nonfinite, tr_nonfinite)                                                                     \
+    X(put_rows, tr_put_rows)                                                                       \
     X(reduce_ordered, tr_reduce)                                                                   \
     X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
     X(rmsnorm_fwd, tr_rmsnorm)                                                                     \

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""generate and eval as a user calls them: the same answers and figures on 1, 2 and 3 ranks and for any
+number of answers at once; stop strings, draws, the terminal; eval says what training said.
+"""
+import json
+import subprocess
+
+import trainer_lib as t
+
+MODEL = ["--model_name_or_path", "ex/model", "--template", "default", "--device", "cpu"]
+ADAPTER = MODEL + ["--adapter_name_or_path", "out"]
+DATA = ["--dataset", "few", "--dataset_dir", "ex/data"]
+
+
+def run(words, world=1, code=0):
+    launcher = ["launch", "--nproc_per_node", str(world), "--master_port", str(t.free_port()), "--"] if world > 1 else []
+    done = subprocess.run([t.flowtrain] + launcher + words, capture_output=True, text=True, timeout=120)
+    if done.returncode != code:
+        t.check("exit status of %s" % " ".join(words), False, (done.returncode, done.stderr[-2000:]))
+    return done.stdout if code == 0 else done.stderr
+
+
+def lines(path):
+    with open(path) as f:
+        return [json.loads(line) for line in f]
+
+
+def make_few():
+    with open("ex/data/arithmetic.jsonl") as f:
+        part = f.readlines()[:11]
+    with open("ex/data/few.jsonl", "w") as f:
+        f.writelines(part)
+    with open("ex/data/dataset_info.json") as f:
+        info = json.load(f)
+    info["few"] = dict(info["arithmetic"], file_name="few.jsonl")
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+
+
+def answers():
+    words = ["generate"] + ADAPTER + DATA + ["--max_new_tokens", "24"]
+    run(words + ["--output", "one.jsonl", "--batch", "1"])
+    want = lines("one.jsonl")
+    t.same("an answer a record", len(want), 11)
+    t.check("prompts, answers and labels", all(set(a) == {"prompt", "predict", "finish", "label"} for a in want), want[0])
+    t.check("answers differ, and end by themselves and at the limit", len({a["predict"] for a in want}) > 3 and
+            {a["finish"] for a in want} == {"eos", "length"}, want)
+    for world, batch in ((1, 8), (2, 3), (3, 2)):
+        run(words + ["--output", "some.jsonl", "--batch", str(batch)], world)
+        t.same("answers of %d ranks, %d at once" % (world, batch), lines("some.jsonl"), want)
+    run(["generate"] + MODEL + DATA + ["--max_new_tokens", "24", "--output", "base.jsonl"])
+    t.check("the base answers otherwise", [a["predict"] for a in lines("base.jsonl")] !=
+            [a["predict"] for a in want])
+    return want
+
+
+def draws(want):
+    words = ["generate"] + ADAPTER + DATA + ["--max_new_tokens", "12", "--temperature", "1.5", "--top_p", "0.95"]
+    run(words + ["--output", "a.jsonl"])
+    run(words + ["--output", "b.jsonl", "--batch", "2"], 2)
+    run(words + ["--output", "c.jsonl", "--seed", "43"])
+    t.same("draws depend on the seed alone", lines("a.jsonl"), lines("b.jsonl"))
+    t.check("another seed draws others", lines("a.jsonl") != lines("c.jsonl"))
+    run(["generate"] + ADAPTER + DATA + ["--max_new_tokens", "24", "--temperature", "1.5", "--top_k", "1",
+                                         "--output", "k.jsonl"])
+    t.same("one to draw from is the largest", lines("k.jsonl"), want)
+
+
+def terminal():
+    question = "What is 33 plus 89?"
+    one = ["generate"] + ADAPTER + ["--prompt", question, "--max_new_tokens", "24"]
+    text = run(one)
+    run(one + ["--output", "q.jsonl"])
+    found = lines("q.jsonl")[0]
+    t.same("one prompt is answered in plain text", text, found["predict"] + "\n")
+    t.same("its prompt", found["prompt"], question)
+    part = found["predict"][2:5]
+    stop = found["predict"].index(part)
+    t.same("a stop string", run(one + ["--stop", "never there", "--stop", part]), found["predict"][:stop] + "\n")
+    run(one + ["--stop", part, "--output", "q.jsonl"], 2)
+    t.same("it is said", lines("q.jsonl")[0]["finish"], "stop")
+    with open("in.jsonl", "w") as f:
+        f.write(json.dumps({"prompt": question}) + "\n\n" + json.dumps({"prompt": question, "system": "Be brief."}) + "\n")
+    both = [json.loads(x) for x in run(["generate"] + ADAPTER + ["--input", "in.jsonl", "--max_new_tokens",
+                                                                 "24"]).splitlines()]
+    t.same("a file of prompts", both[0]["predict"], found["predict"])
+    t.same("two of them", len(both), 2)
+
+
+def figures():
+    words = ["eval"] + ADAPTER + DATA + ["--batch", "4", "--cutoff_len", "64"]
+    run(words + ["--output", "e1.json"])
+    with open("e1.json") as f:
+        want = json.load(f)
+    with open("out/eval_results.json") as f:
+        trained = json.load(f)
+    for key in ("eval_loss", "eval_accuracy"):
+        t.check(key + " is that of the training", abs(want[key] / trained[key] - 1) < 1e-6, (want[key], trained[key]))
+    text = run(words + ["--generate", "--max_new_tokens", "24", "--output", "e3.json"], 3)
+    with open("e3.json") as f:
+        got = json.load(f)
+    t.same("three ranks", {k: got[k] for k in want}, want)
+    t.same("answers", got["answers"], 11)
+    t.has("the table", text, "perplexity")
+    t.check("perplexity", abs(want["perplexity"] - 2.718281828459045 ** want["token_loss"]) < 1e-9, want)
+    same = [{"instruction": "say 7", "output": "x"}]
+    predicted = lines("one.jsonl")
+    with open("ex/data/few.jsonl", "w") as f:  # answers that are right: their own, but one
+        for a in predicted:
+            prompt = a["prompt"].split("Human: ")[1].split("<")[0]
+            f.write(json.dumps({"instruction": prompt, "output": a["predict"]}) + "\n")
+        f.write(json.dumps(dict(same[0])) + "\n")
+    run(["eval"] + ADAPTER + DATA + ["--generate", "--max_new_tokens", "24", "--output", "e4.json"])
+    with open("e4.json") as f:
+        t.same("right answers", json.load(f)["answer_accuracy"], 11 / 12)
+
+
+def errors():
+    for words, want in (
+            (["generate"] + MODEL, "--prompt, --input or --dataset is needed"),
+            (["generate", "--model_name_or_path", "ex/model", "--prompt", "x"], "--template is missing"),
+            (["generate"] + MODEL + ["--prompt", "x", "--top_p", "0"], "--top_p is '0', expected"),
+            (["generate"] + MODEL + ["--prompt", "x", "--stop", ""], "--stop is empty"),
+            (["generate"] + MODEL + ["--prompt", "x y z", "--cutoff_len", "2"], "more than --cutoff_len 2"),
+            (["generate"] + MODEL + ["--input", "ex/data/dataset_info.json"], "dataset_info.json:1: "),
+            (["generate"] + MODEL + ["--prompt", "x", "--adapter_name_or_path", "none"], "none/adapter_config.json"),
+            (["eval"] + MODEL, "--dataset is missing"),
+            (["eval"] + MODEL + DATA + ["--answer", "colour"], "expected text or number"),
+            (["eval"] + MODEL + ["--dataset", "nothing", "--dataset_dir", "ex/data"], "nothing")):
+        t.has(" ".join(words), run(words, code=2), want)
+
+
+def main():
+    t.begin()
+    make_few()
+    t.train("an adapter", "out", 2, steps=30, accumulation=3, learning_rate="1e-2", save_strategy="no", lora_rank=16,
+            lora_alpha=32, lora_target="all", lora_dropout=0, eval_dataset="few", do_eval=True, compute_accuracy=True,
+            per_device_eval_batch_size=4)
+    want = answers()
+    draws(want)
+    terminal()
+    figures()
+    errors()
+    t.finish()
+
+
+main()

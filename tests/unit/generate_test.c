@@ -1,0 +1,215 @@
+/*
+ * Generation against transformers' greedy answers in f32 (tests/golden/generate.py), by caches of
+ * several sizes; the same through a recomputed forward; sampling.
+ */
+#include "tests/unit/check.h"
+#include "trainer/train/generate.h"
+#include "trainer/train/infer.h"
+
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+
+#include <math.h>
+
+enum { PROMPTS = 8, TOKENS = 64, NEW = 64 };
+
+static const char *const models[] = {"yarn", "plain", "no_q_lora", "one_group", "two_shared"};
+
+struct list {
+    int32_t v[TOKENS];
+    int64_t n;
+};
+
+static void read_list(const json_t *from, struct list *to)
+{
+    to->n = (int64_t)json_array_size(from);
+    for (int64_t i = 0; i < to->n && i < TOKENS; i++)
+        to->v[i] = (int32_t)json_integer_value(json_array_get(from, (size_t)i));
+}
+
+struct bed {
+    struct tr_backend *be;
+    struct tr_comm *comm;
+    struct tr_infer x;
+};
+
+static bool open_model(struct bed *b, const char *name, bool adapter, int64_t sequences)
+{
+    char dir[512];
+    struct fr_err err = {0};
+
+    snprintf(dir, sizeof(dir), SOURCE_ROOT "/tests/golden/deepseek_v3/%s", name);
+    struct tr_infer_opts o = {.be = b->be,
+                              .comm = b->comm,
+                              .model_dir = dir,
+                              .adapter_dir = adapter ? dir : NULL,
+                              .compute = TR_F32,
+                              .tokens_max = TOKENS,
+                              .samples_max = sequences,
+                              .cache_sequences = sequences,
+                              .cache_tokens = TOKENS};
+    if (CHECK_INT(tr_infer_open(&b->x, &o, &err), FR_OK))
+        return true;
+    printf("   message: %s\n", err.msg);
+    return false;
+}
+
+/* All prompts of a golden model through caches for so many sequences. */
+static void answers_of(struct bed *b, const json_t *golden, const char *kind, int64_t sequences)
+{
+    const json_t *prompts = json_object_get(golden, "prompts"),
+                 *wants = json_object_get(golden, kind);
+    struct list ids[PROMPTS], want;
+    struct tr_prompt in[PROMPTS];
+    struct tr_answer out[PROMPTS] = {{.text = NULL}};
+    int64_t n = (int64_t)json_array_size(prompts);
+    struct fr_err err = {0};
+
+    for (int64_t i = 0; i < n; i++) {
+        read_list(json_array_get(prompts, (size_t)i), &ids[i]);
+        in[i] = (struct tr_prompt){ids[i].v, ids[i].n};
+    }
+    read_list(json_array_get(wants, 0), &want);
+    struct tr_generate_opts o = {.model = b->x.model,
+                                 .comm = b->comm,
+                                 .vocab_size = b->x.config.vocab_size,
+                                 .tokens_max = TOKENS,
+                                 .sequences = sequences,
+                                 .cache_tokens = TOKENS,
+                                 .max_new_tokens = want.n};
+    if (!CHECK_INT(tr_generate(&o, in, n, out, &err), FR_OK))
+        printf("   message: %s\n", err.msg);
+    for (int64_t i = 0; i < n; i++) {
+        read_list(json_array_get(wants, (size_t)i), &want);
+        CHECK_INT(out[i].ids.n, want.n);
+        CHECK_INT(out[i].end, TR_ANSWER_LENGTH);
+        for (int64_t k = 0; k < want.n && k < (int64_t)out[i].ids.n; k++)
+            CHECK_INT(out[i].ids.v[k], want.v[k]);
+        tr_answer_finish(&out[i]);
+    }
+    CHECK(n >= 5);
+}
+
+static void test_golden(struct bed *b, const json_t *golden)
+{
+    static const int64_t sequences[] = {1, 2, 5};
+    char row[64];
+
+    for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
+        for (int adapter = 0; adapter < 2; adapter++)
+            for (size_t s = 0; s < 3; s++) {
+                const char *kind = adapter ? "adapter" : "base";
+
+                snprintf(row, sizeof(row), "%s, %s, %d at once", models[m], kind,
+                         (int)sequences[s]);
+                check_row(row);
+                if (open_model(b, models[m], adapter, sequences[s]))
+                    answers_of(b, json_object_get(golden, models[m]), kind, sequences[s]);
+                tr_infer_finish(&b->x);
+            }
+}
+
+/* An id of the golden answer as the end: the answer stops in front of it. */
+static void test_ends(struct bed *b, const json_t *golden)
+{
+    const json_t *one = json_object_get(golden, "yarn");
+    struct list prompt, want;
+    struct tr_answer out = {.text = NULL};
+    struct fr_err err = {0};
+
+    check_row("eos");
+    read_list(json_array_get(json_object_get(one, "prompts"), 1), &prompt);
+    read_list(json_array_get(json_object_get(one, "base"), 1), &want);
+    struct tr_prompt in = {prompt.v, prompt.n};
+    int64_t at = 0;
+    while (at < want.n && want.v[at] != want.v[5])
+        at++;
+    if (!open_model(b, "yarn", false, 1))
+        return;
+    struct tr_generate_opts o = {.model = b->x.model,
+                                 .comm = b->comm,
+                                 .vocab_size = b->x.config.vocab_size,
+                                 .tokens_max = TOKENS,
+                                 .sequences = 1,
+                                 .cache_tokens = TOKENS,
+                                 .max_new_tokens = 1000,
+                                 .eos = &want.v[5],
+                                 .neos = 1};
+    CHECK_INT(tr_generate(&o, &in, 1, &out, &err), FR_OK);
+    CHECK_INT(out.end, TR_ANSWER_EOS);
+    CHECK_INT(out.ids.n, at);
+    tr_answer_finish(&out);
+    check_row("a full cache");
+    o.neos = 0;
+    CHECK_INT(tr_generate(&o, &in, 1, &out, &err), FR_OK);
+    CHECK_INT(out.end, TR_ANSWER_LENGTH);
+    CHECK_INT(out.ids.n, TOKENS - prompt.n + 1);
+    tr_answer_finish(&out);
+    check_row("a prompt that does not fit");
+    in.n = TOKENS;
+    CHECK_INT(tr_generate(&o, &in, 1, &out, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "prompt 0 has 64 tokens: expected 1 to 63") != NULL);
+    tr_infer_finish(&b->x);
+}
+
+/* ---- sampling ---- */
+
+static const struct {
+    const char *name;
+    struct tr_sampling s;
+    float logits[5];
+    double share[5]; /* of draws */
+} draws[] = {
+    {"greedy, the first of equals", {0, 0, 0, 1}, {1, 3, 3, 0, -1}, {0, 1, 0, 0, 0}},
+    {"temperature 1", {1, 0, 1, 1}, {0, 1, 2, -INFINITY, 0}, {.08231, .22374, .60822, 0, .08231}},
+    {"temperature 0.5", {0.5, 0, 0, 1}, {0, 1, 0, 0, 0}, {.0879, .6488, .0879, .0879, .0879}},
+    {"top_k", {1, 2, 0, 1}, {0, 1, 2, 0.5F, 0}, {0, .26894, .73106, 0, 0}},
+    {"top_k of equals takes the first", {1, 2, 0, 1}, {1, 1, 1, 1, 2}, {.26894, 0, 0, 0, .73106}},
+    {"top_p", {1, 0, 0.6, 1}, {0, 1, 2, -9, 0}, {0, 0, 1, 0, 0}},
+    {"top_p reaches over two", {1, 0, 0.7, 1}, {0, 1, 2, -9, 0}, {0, .26894, .73106, 0, 0}},
+    {"both", {2, 3, 0.5, 9}, {0, 1, 2, -9, 0}, {0, 0, 1, 0, 0}},
+};
+
+static void test_draws(void)
+{
+    enum { N = 20000 };
+    struct fr_err err;
+    int32_t id;
+
+    for (size_t i = 0; i < sizeof(draws) / sizeof(draws[0]); i++) {
+        int64_t seen[5] = {0};
+
+        check_row(draws[i].name);
+        for (uint64_t k = 0; k < N; k++) {
+            CHECK_INT(
+                tr_sample(&draws[i].s, &(struct tr_row){draws[i].logits, 5, k % 7, k}, &id, &err),
+                FR_OK);
+            seen[id]++;
+        }
+        for (int k = 0; k < 5; k++)
+            CHECK(fabs((double)seen[k] / N - draws[i].share[k]) < 0.012);
+    }
+    float bad[] = {0, NAN};
+    check_row("no number");
+    CHECK_INT(tr_sample(&draws[0].s, &(struct tr_row){bad, 2, 0, 0}, &id, &err), FR_CORRUPT);
+}
+
+int main(void)
+{
+    struct bed b = {.be = NULL};
+    struct fr_err err = {0};
+    json_t *golden = NULL;
+
+    test_draws();
+    if (CHECK_INT(tr_cpu_create(&b.be, &err), FR_OK) &&
+        CHECK_INT(tr_comm_single(b.be, &b.comm, &err), FR_OK) &&
+        CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/generate.json", 1 << 20, &golden, &err),
+                  FR_OK)) {
+        test_golden(&b, golden);
+        test_ends(&b, golden);
+    }
+    json_decref(golden);
+    tr_comm_destroy(b.comm);
+    tr_backend_destroy(b.be);
+    return check_done();
+}

@@ -1,0 +1,72 @@
+/*
+ * Prompts and their answers, for generate and eval: prompts made by a template or taken from a data
+ * set, answered by all ranks, and brought to rank 0.
+ */
+#ifndef TR_CLI_ANSWERS_H
+#define TR_CLI_ANSWERS_H
+
+#include "trainer/cli/session.h"
+#include "trainer/train/generate.h"
+
+struct tr_answer_flags {
+    const char *max_new_tokens, *temperature, *top_k, *top_p, *seed;
+    const char *stops[TR_FLAG_MANY];
+    int nstops;
+};
+
+#define TR_ANSWER_DEFAULTS                                                                         \
+    {                                                                                              \
+        .max_new_tokens = "256", .temperature = "0", .top_k = "0", .top_p = "1", .seed = "42"      \
+    }
+
+#define TR_ANSWER_FLAGS(f)                                                                         \
+    {"max_new_tokens", &(f).max_new_tokens, NULL, "tokens of an answer, at most [256]"},           \
+        {"temperature", &(f).temperature, NULL, "0: the most likely token; else draw [0]"},        \
+        {"top_k", &(f).top_k, NULL, "draw from the k most likely; 0: all [0]"},                    \
+        {"top_p", &(f).top_p, NULL, "draw from the fewest of this share [1]"},                     \
+        {"seed", &(f).seed, NULL, "of what is drawn [42]"},                                        \
+    {                                                                                              \
+        "stop", (f).stops, &(f).nstops, "text that ends an answer; may be repeated"                \
+    }
+
+/* A prompt, and what is known and found about its answer. Zero it to start. */
+struct tr_task {
+    struct tr_ids ids;       /* owns */
+    char *prompt;            /* owns: for the output */
+    char *label;             /* owns: the answer of the data set; NULL: none */
+    struct tr_answer answer; /* whole on rank 0 once answered */
+};
+
+struct tr_tasks {
+    struct tr_task *v; /* owns */
+    int64_t n;
+    size_t cap;
+};
+
+void tr_tasks_finish(struct tr_tasks *t);
+
+/* A user's text, as the template puts it. */
+enum fr_rc tr_tasks_prompt(struct tr_tasks *t, const struct tr_session *s, const char *system,
+                           struct fr_str text, struct fr_err *err);
+
+/* A prompt a sample: its ids up to the last part that is trained, which becomes the label. */
+enum fr_rc tr_tasks_data(struct tr_tasks *t, const struct tr_session *s,
+                         const struct tr_dataset *data, struct fr_err *err);
+
+/* Flags as numbers; eos from the tokenizer and generation_config.json. */
+struct tr_asking {
+    const struct tr_session *session;
+    struct tr_infer *infer; /* made with these caches */
+    struct tr_generate_opts o;
+    int32_t eos[TR_FLAG_MANY];
+};
+enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
+                          const struct tr_answer_flags *f, const char *model_dir,
+                          struct fr_err *err);
+/* The caches that a's answers to t need. */
+void tr_asking_size(struct tr_asking *a, const struct tr_tasks *t, struct tr_infer_opts *o);
+
+/* Every rank calls it. */
+enum fr_rc tr_ask(struct tr_asking *a, struct tr_tasks *t, struct fr_err *err);
+
+#endif

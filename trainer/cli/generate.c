@@ -1,0 +1,182 @@
+/*
+ * flowtrain generate: answers to prompts. One prompt is answered on the terminal as its text comes;
+ * several, or with --output, one JSON object a line: prompt, predict, finish, and label where the
+ * prompts are a data set's (the names of LLaMA-Factory's generated_predictions.jsonl).
+ */
+#include "trainer/cli/answers.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INPUT_MAX = 1 << 30 };
+
+struct asked {
+    struct tr_session_flags common;
+    struct tr_answer_flags how;
+    const char *prompts[TR_FLAG_MANY], *input, *ids;
+    int nprompts;
+};
+
+/* {"prompt": text, "system": text} a line. */
+static enum fr_rc read_line(struct tr_tasks *t, const struct tr_session *s, const struct asked *q,
+                            const json_t *line, struct fr_err *err)
+{
+    const json_t *text = json_object_get(line, "prompt"), *sys = json_object_get(line, "system");
+
+    if (!json_is_string(text) || (sys != NULL && !json_is_string(sys)))
+        return fr_fail(err, FR_USAGE,
+                       "expected an object {\"prompt\": TEXT}, with \"system\": TEXT if wanted");
+    return tr_tasks_prompt(t, s, sys != NULL ? json_string_value(sys) : q->common.system,
+                           (struct fr_str){json_string_value(text), json_string_length(text)}, err);
+}
+
+static enum fr_rc read_input(struct tr_tasks *t, const struct tr_session *s, const struct asked *q,
+                             struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = fr_file_read(q->input, INPUT_MAX, &text, err);
+    int64_t number = 0;
+
+    for (const char *p = text.p; rc == FR_OK && p != NULL && *p != '\0';) {
+        size_t n = strcspn(p, "\n");
+        json_t *line = NULL;
+
+        number++;
+        if (strspn(p, " \t\r") < n) {
+            rc = fr_json_parse((struct fr_str){p, n}, q->input, &line, err);
+            if (rc == FR_OK)
+                rc = read_line(t, s, q, line, err);
+            json_decref(line);
+            if (rc != FR_OK)
+                fr_while(err, "%s:%lld", q->input, (long long)number);
+        }
+        p += n + (p[n] == '\n');
+    }
+    fr_buf_finish(&text);
+    return rc;
+}
+
+static enum fr_rc read_tasks(struct tr_tasks *t, const struct tr_session *s, const struct asked *q,
+                             struct fr_err *err)
+{
+    struct tr_dataset *data = NULL;
+    enum fr_rc rc = FR_OK;
+
+    if (q->nprompts == 0 && q->input == NULL && q->common.dataset == NULL)
+        return fr_fail(err, FR_USAGE, "--prompt, --input or --dataset is needed");
+    if (s->templ == NULL)
+        return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
+    for (int i = 0; i < q->nprompts && rc == FR_OK; i++)
+        rc = tr_tasks_prompt(t, s, q->common.system, fr_str_of(q->prompts[i]), err);
+    if (rc == FR_OK && q->input != NULL)
+        rc = read_input(t, s, q, err);
+    if (rc == FR_OK && q->common.dataset != NULL) {
+        rc = tr_session_data(s, &q->common, &data, err);
+        if (rc == FR_OK)
+            rc = tr_tasks_data(t, s, data, err);
+        tr_dataset_destroy(data);
+    }
+    return rc == FR_OK && t->n == 0 ? fr_fail(err, FR_USAGE, "%s holds no prompt", q->input) : rc;
+}
+
+static void show_piece(void *arg, int64_t prompt, struct fr_str text)
+{
+    (void)arg;
+    (void)prompt;
+    (void)fwrite(text.p, 1, text.n, stdout);
+    (void)fflush(stdout);
+}
+
+static enum fr_rc write_answers(const struct tr_tasks *t, const char *path, struct fr_err *err)
+{
+    struct fr_buf out = {0};
+    enum fr_rc rc = FR_OK;
+
+    for (int64_t i = 0; i < t->n && !out.bad; i++) {
+        const struct tr_task *task = &t->v[i];
+        json_t *line = json_pack("{s:s, s:s, s:s}", "prompt", task->prompt, "predict",
+                                 task->answer.text, "finish", tr_answer_end_name(task->answer.end));
+        if (task->label != NULL)
+            json_object_set_new(line, "label", json_string(task->label));
+        char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        if (text == NULL)
+            out.bad = true;
+        else
+            fr_buf_fmt(&out, "%s\n", text);
+        free(text);
+        json_decref(line);
+    }
+    if (out.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %lld answers", (long long)t->n);
+    else if (path != NULL)
+        rc = fr_file_write(path, out.p, out.n, 0644, err);
+    else
+        fr_print("%s", out.p);
+    fr_buf_finish(&out);
+    return rc;
+}
+
+static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err *err)
+{
+    struct tr_tasks t = {.n = 0};
+    struct tr_infer x = {.model = NULL};
+    struct tr_asking a;
+    struct tr_infer_opts o = {.be = s->ranks.be,
+                              .comm = s->ranks.comm,
+                              .model_dir = q->common.model_dir,
+                              .adapter_dir = q->common.adapter_dir,
+                              .compute = s->compute};
+    bool first = s->ranks.comm->rank == 0, one;
+    enum fr_rc rc = read_tasks(&t, s, q, err);
+
+    one = t.n == 1 && q->common.output == NULL;
+    if (rc == FR_OK)
+        rc = tr_asking_read(&a, s, &q->how, q->common.model_dir, err);
+    if (rc == FR_OK) {
+        tr_asking_size(&a, &t, &o);
+        rc = tr_infer_open(&x, &o, err);
+    }
+    if (rc == FR_OK) {
+        a.infer = &x;
+        a.o.piece = one && first ? show_piece : NULL;
+        rc = tr_ask(&a, &t, err);
+    }
+    if (rc == FR_OK && one && first)
+        fr_print("\n");
+    else if (rc == FR_OK && first)
+        rc = write_answers(&t, q->common.output, err);
+    tr_infer_finish(&x);
+    tr_tasks_finish(&t);
+    return rc;
+}
+
+enum fr_rc tr_cmd_generate(int argc, const char *const *argv, struct fr_err *err)
+{
+    struct asked q = {.common = TR_SESSION_DEFAULTS, .how = TR_ANSWER_DEFAULTS};
+    struct tr_session s = {.tokenizer = NULL};
+    const struct tr_flag flags[] = {
+        {"prompt", q.prompts, &q.nprompts, "a user's text; may be repeated"},
+        {"input", &q.input, NULL, "file with an object {\"prompt\": TEXT} a line"},
+        TR_ANSWER_FLAGS(q.how),
+        TR_SESSION_FLAGS(q.common),
+    };
+    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
+    enum fr_rc rc = tr_flags_read(&fl, argc, argv, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (q.common.help)
+        return tr_flags_print("flowtrain generate: answers to prompts, by one rank or, below "
+                              "flowtrain launch, by several",
+                              &fl, err);
+    rc = tr_session_open(&s, &q.common, err);
+    if (rc == FR_OK)
+        rc = run(&s, &q, err);
+    tr_session_close(&s, rc != FR_OK ? err : NULL);
+    return rc;
+}

@@ -1,0 +1,106 @@
+#include "trainer/cli/session.h"
+
+#include "engine/base/log.h"
+#include "trainer/backend/device.h"
+#include "trainer/comm/launch_env.h"
+
+#include <string.h>
+
+enum fr_rc tr_session_int(const char *name, const char *text, int64_t min, int64_t max,
+                          int64_t *out, struct fr_err *err)
+{
+    if (fr_parse_i64(fr_str_of(text), out, NULL) == FR_OK && *out >= min && *out <= max)
+        return FR_OK;
+    return fr_fail(err, FR_USAGE, "--%s is '%s', expected %lld to %lld", name, text, (long long)min,
+                   (long long)max);
+}
+
+enum fr_rc tr_session_real(const char *name, const char *text, double min, double max, double *out,
+                           struct fr_err *err)
+{
+    if (fr_parse_f64(fr_str_of(text), out, NULL) == FR_OK && *out >= min && *out <= max)
+        return FR_OK;
+    return fr_fail(err, FR_USAGE, "--%s is '%s', expected %g to %g", name, text, min, max);
+}
+
+static enum fr_rc read_flags(struct tr_session *s, const struct tr_session_flags *f,
+                             struct fr_err *err)
+{
+    static const char *const transports[] = {"auto", "nccl", "host"};
+    int64_t seconds = 0;
+    size_t t = 0;
+    enum fr_rc rc;
+
+    if (f->model_dir == NULL)
+        return fr_fail(err, FR_USAGE, "--model_name_or_path is missing");
+    if (f->bf16 && f->fp16)
+        return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
+    s->compute = f->bf16 ? TR_BF16 : f->fp16 ? TR_F16 : TR_F32;
+    while (t < 3 && strcmp(f->transport, transports[t]) != 0)
+        t++;
+    if (t == 3)
+        return fr_fail(err, FR_USAGE, "--transport is '%s', expected auto, nccl or host",
+                       f->transport);
+    s->ranks.transport = (enum tr_transport)t;
+    s->max_samples = -1;
+    if ((rc = tr_session_int("cutoff_len", f->cutoff_len, 1, 1 << 24, &s->cutoff_len, err)) ==
+            FR_OK &&
+        (rc = tr_session_int("batch", f->batch, 1, 1 << 16, &s->batch, err)) == FR_OK &&
+        (rc = tr_session_int("ddp_timeout", f->timeout, 1, 1 << 30, &seconds, err)) == FR_OK &&
+        f->max_samples != NULL)
+        rc = tr_session_int("max_samples", f->max_samples, 1, INT64_MAX, &s->max_samples, err);
+    s->comm_opts.timeout_ms = seconds * 1000;
+    return rc == FR_OK ? tr_device_parse(f->device, &s->ranks.device, err) : rc;
+}
+
+enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
+                           struct fr_err *err)
+{
+    int64_t timeout_ms;
+    enum fr_rc rc = read_flags(s, f, err);
+
+    timeout_ms = s->comm_opts.timeout_ms;
+    if (rc == FR_OK)
+        rc = tr_launch_env(&s->comm_opts, err);
+    s->comm_opts.timeout_ms = timeout_ms;
+    if (rc == FR_OK && f->template_name != NULL)
+        rc = tr_template_find(f->template_name, &s->templ, err);
+    if (rc == FR_OK && s->templ != NULL)
+        rc = tr_tokenizer_load(f->model_dir, &s->tokenizer, err);
+    if (rc == FR_OK && s->templ != NULL)
+        rc = tr_template_fix(s->templ, s->tokenizer, err);
+    return rc == FR_OK ? tr_ranks_join(&s->ranks, &s->comm_opts, err) : rc;
+}
+
+void tr_session_close(struct tr_session *s, const struct fr_err *why)
+{
+    if (why != NULL && s->ranks.comm != NULL)
+        tr_comm_abort(s->ranks.comm, why->msg);
+    tr_comm_destroy(s->ranks.comm);
+    tr_backend_destroy(s->ranks.be);
+    tr_comm_opts_finish(&s->comm_opts);
+    tr_tokenizer_destroy(s->tokenizer);
+}
+
+enum fr_rc tr_session_data(const struct tr_session *s, const struct tr_session_flags *f,
+                           struct tr_dataset **out, struct fr_err *err)
+{
+    struct tr_dataset_opts o = {
+        .dataset = f->dataset,
+        .dataset_dir = f->dataset_dir,
+        .templ = s->templ,
+        .text = {.cutoff_len = s->cutoff_len, .default_system = f->system},
+        .max_samples = s->max_samples,
+        .seed = 42,
+    };
+    struct fr_buf warnings = {0};
+    enum fr_rc rc;
+
+    if (s->templ == NULL)
+        return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
+    rc = tr_dataset_load(&o, s->tokenizer, out, &warnings, err);
+    if (rc == FR_OK && s->ranks.comm->rank == 0 && warnings.n > 0)
+        fr_complain("%s", warnings.p);
+    fr_buf_finish(&warnings);
+    return rc;
+}

@@ -1,0 +1,82 @@
+#include "trainer/train/infer.h"
+
+#include "engine/base/sys.h"
+#include "trainer/train/export.h"
+
+#include <string.h>
+
+enum { MAX_LIVE = 1000000000, PREFETCH = 50000000 }; /* elements, DeepSpeed's defaults */
+
+/* The adapter's f32 values, rounded, where the blocks read them. */
+static enum fr_rc load_adapter(struct tr_infer *x, const struct tr_infer_opts *o,
+                               struct fr_err *err)
+{
+    struct tr_params p;
+    struct tr_view host;
+    float *flat;
+    char *rounded;
+    enum fr_rc rc;
+
+    tr_model_params(x->model, &p);
+    flat = fr_sys.alloc((size_t)p.padded * sizeof(*flat) + 1);
+    rounded = fr_sys.alloc((size_t)p.padded * tr_dtype_bytes(o->compute) + 1);
+    if (flat == NULL || rounded == NULL) {
+        rc = fr_fail(err, FR_NOMEM, "no memory for an adapter of %lld numbers",
+                     (long long)p.elements);
+        goto out;
+    }
+    memset(flat, 0, (size_t)p.padded * sizeof(*flat));
+    if ((rc = tr_import_adapter(o->adapter_dir, &p, flat, err)) != FR_OK)
+        goto out;
+    host = tr_view1(rounded, o->compute, p.padded);
+    for (int64_t i = 0; i < p.padded; i++)
+        tr_set(host, i, (double)flat[i]);
+    if ((rc = tr_copy(o->be, tr_model_queue(x->model), p.work.p, rounded, tr_view_bytes(host))) ==
+        FR_OK)
+        rc = tr_sync(o->be, tr_model_queue(x->model), err);
+out:
+    fr_sys.free(flat);
+    fr_sys.free(rounded);
+    return rc;
+}
+
+enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, struct fr_err *err)
+{
+    struct tr_model_opts m = {.be = o->be,
+                              .comm = o->comm,
+                              .config = &x->config,
+                              .compute = o->compute,
+                              .partition = o->comm->size > 1,
+                              .limits = {.prefetch_bucket = PREFETCH,
+                                         .prefetch_auto = true,
+                                         .max_live = MAX_LIVE,
+                                         .max_reuse = MAX_LIVE},
+                              .tokens_max = o->tokens_max,
+                              .samples_max = o->samples_max,
+                              .cache_sequences = o->cache_sequences,
+                              .cache_tokens = o->cache_tokens,
+                              .score = o->score,
+                              .logits = o->logits};
+    enum fr_rc rc = tr_model_config_load(o->model_dir, &x->config, err);
+
+    if (rc == FR_OK && o->adapter_dir != NULL) {
+        m.lora = &x->lora;
+        if ((rc = tr_lora_read(o->adapter_dir, &x->lora, err)) == FR_OK)
+            rc = tr_lora_resolve(&x->lora, &x->config, err);
+    }
+    if (rc == FR_OK)
+        rc = tr_st_open_model(o->model_dir, &x->st, err);
+    if (rc == FR_OK)
+        rc = tr_model_create(&m, &x->model, NULL, err);
+    if (rc == FR_OK)
+        rc = tr_model_load(x->model, x->st, err);
+    return rc == FR_OK && o->adapter_dir != NULL ? load_adapter(x, o, err) : rc;
+}
+
+void tr_infer_finish(struct tr_infer *x)
+{
+    tr_model_destroy(x->model);
+    tr_st_close(x->st);
+    tr_lora_finish(&x->lora);
+    *x = (struct tr_infer){.model = NULL};
+}
