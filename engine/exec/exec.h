@@ -224,7 +224,10 @@ struct fr_nodes_args {
     uint32_t epoch; /* committed before the first connection: upper half of each one's. 0: nodes
                        only answer questions, so that they need not tell this process from others */
     const char *flownode_dir; /* folder of flownode, and flownode-ARCH for other machines */
-    const char *home;         /* control's home: local nodes have HOME/nodes/NAME */
+    /* Control's home: local nodes have HOME/nodes/NAME. Each is a node of its own, though all are
+     * on this machine; a node behind SSH has the home of its machine, user and work folder
+     * (ship.h). */
+    const char *home;
     /* Makes the link instead of link.h (the simulator); the node needs no boot dialogue. NULL:
      * none. */
     enum fr_rc (*make_link)(void *arg, const struct fr_exec_node *node, struct fr_link *out,

@@ -48,7 +48,7 @@ struct fr_ssh_target {
     const char *key;    /* a private key file; tried first, then the agent, then the defaults */
     const char *config; /* ~/.ssh/config and the system's; "none": read no file */
     const char *known_hosts; /* instead of UserKnownHostsFile */
-    int connect_ms;   /* TCP connect, handshake and login together; 0: 60 s */
+    int connect_ms;          /* TCP connect, handshake and login together; 0: 60 s */
 };
 
 enum {

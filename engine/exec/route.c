@@ -28,18 +28,18 @@ static enum fr_rc route_local(struct fr_chan *ch, struct fr_err *err)
     return rc;
 }
 
-/* The home's name holds the store's id and the node's name: users may share a work folder, and
- * nodes a home directory. */
-static char *home_name(const struct fr_chan *ch, struct fr_arena *arena)
+/* The home's name holds the store's id: users may share a work folder. */
+static bool name_home(const struct fr_chan *ch, struct fr_arena *arena, struct fr_boot_home *out)
 {
-    char id[FR_ID_TEXT], *name;
+    char id[FR_ID_TEXT], *old;
 
     fr_id_text(ch->ex->args.control, id);
-    name = fr_arena_fmt(arena, "%.12s-%s", id, ch->node.name);
-    for (char *p = name; p != NULL && *p != '\0'; p++)
+    old = fr_arena_fmt(arena, "%.12s-%s", id, ch->node.name);
+    for (char *p = old; p != NULL && *p != '\0'; p++)
         if (*p == '/')
             *p = '_';
-    return name;
+    *out = (struct fr_boot_home){ch->node.work, fr_arena_fmt(arena, "%.12s", id), old};
+    return out->name != NULL && old != NULL;
 }
 
 /* Which SSH, now that the configuration is known; a note says why it is the system's. */
@@ -194,14 +194,14 @@ static enum fr_rc route_ssh(struct fr_chan *ch, struct fr_err *err)
 {
     const char *config = ch->node.ssh.config;
     struct fr_arena arena = {0};
-    char *home = home_name(ch, &arena);
+    struct fr_boot_home home;
     enum fr_rc rc = FR_OK;
 
     ch->folders.n = 0;
-    if (home == NULL)
+    if (!name_home(ch, &arena, &home))
         rc = fr_fail(err, FR_NOMEM, "no memory for a link");
     if (rc == FR_OK)
-        rc = fr_boot_folders(ch->node.work, home, &ch->folders, err);
+        rc = fr_boot_folders(&home, &ch->folders, err);
     ch->boot.folders = (struct fr_str){ch->folders.p, ch->folders.n};
     ch->booting = true;
     if (rc == FR_OK && config != NULL && strcmp(config, "none") == 0)

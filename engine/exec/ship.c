@@ -34,8 +34,8 @@ struct fr_ship {
 
 /*
  * The node's side of the dialogue, one line for the `read` of START. No single quote stands in it.
- * Before it stand W (the work folder, or nothing), h (name of the home), H and N (SHA-256 and size
- * of flownode).
+ * Before it stand W (the work folder, or nothing), h and o (names of the home, see
+ * fr_boot_folders), H and N (SHA-256 and size of flownode).
  *
  * mine DIR   goes to DIR and holds if nobody but this user and root can write there
  * place DIR  the same, and makes DIR first. In a DIR that others can write it goes to
@@ -71,7 +71,10 @@ static const char SCRIPT[] =
     "if [ -n \"$W\" ]; then place \"$W\" || no \"the work folder $W cannot be used: $E\"; B=$PWD; "
     "else B=; place \"$S\" || { R=$E; place \"$V\" || no \"no folder for flownode: $R; $E\"; "
     "say note \"flownode works in $PWD: $R\"; }; fi; "
-    "K=$PWD/$h; E=$(mkdir -p \"$K\" 2>&1) || no \"the work folder $PWD cannot be used: $E\"; "
+    "K=$PWD/$h-$(uname -n); if [ -d \"$PWD/$o\" ]; then "
+    "[ -e \"$K\" ] || ln -s \"$o\" \"$K\" 2>/dev/null; K=$PWD/$o; fi; "
+    "E=$(mkdir -p \"$K\" 2>&1) || no \"the work folder $PWD cannot be used: $E\"; "
+    "K=$(cd -P \"$K\" && pwd -P) || no \"the home $K cannot be used\"; "
     "F=./flownode-$H; for D in \"$B\" \"$C\" \"$C/flowrun-$u\" \"$V\"; do "
     "[ -n \"$D\" ] && mine \"$D\" && good \"$F\" && go; done; "
     "T=./.flownode-$$; R=; for D in \"$B\" \"$C\" \"$V\"; do [ -n \"$D\" ] || continue; "
@@ -102,13 +105,15 @@ const char *fr_boot_command(void)
     return START;
 }
 
-enum fr_rc fr_boot_folders(const char *work, const char *home, struct fr_buf *out,
-                           struct fr_err *err)
+enum fr_rc fr_boot_folders(const struct fr_boot_home *at, struct fr_buf *out, struct fr_err *err)
 {
+    const char *work = at->work;
+
     if (work != NULL && strchr(work, '\n') != NULL)
         return fr_fail(err, FR_USAGE, "the name of the work folder holds a newline");
     add_quoted(out, "W", work == NULL ? "" : work);
-    add_quoted(out, "h", home);
+    add_quoted(out, "h", at->name);
+    add_quoted(out, "o", at->old);
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a command") : FR_OK;
 }
 

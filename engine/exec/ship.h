@@ -41,10 +41,20 @@ void fr_ship_destroy(struct fr_ship *s);
  */
 const char *fr_boot_command(void);
 
-/* The folders of a node for its fr_boot: work as the inventory has it (NULL: none), home the name
- * of the node's home in it. FR_USAGE: a newline in work. */
-enum fr_rc fr_boot_folders(const char *work, const char *home, struct fr_buf *out,
-                           struct fr_err *err);
+/*
+ * Where a node's home is. It belongs to a machine, a user and a work folder, whatever inventories
+ * call the node: a machine that two of them name has one home, and so one capacity. It is called
+ * NAME-HOST, by the machine's own name for itself, since machines may share a work folder.
+ * An older flowrun called it by the inventory's name: where that folder is there it stays the home
+ * of this name, and NAME-HOST, unless that is there too, becomes a link to it.
+ */
+struct fr_boot_home {
+    const char *work; /* as the inventory has it; NULL: none */
+    const char *name, *old;
+};
+
+/* The folders of a node for its fr_boot. FR_USAGE: a newline in work. */
+enum fr_rc fr_boot_folders(const struct fr_boot_home *at, struct fr_buf *out, struct fr_err *err);
 
 struct fr_boot {           /* zero it and set folders to start */
     struct fr_str folders; /* borrows: what fr_boot_folders made */

@@ -25,7 +25,7 @@ struct fr_ssh {
     struct fr_arena arena; /* owns command, and what a login needs */
     const char *command;
     const struct fr_ssh_conf *conf; /* borrows */
-    size_t stage; /* index into ssh.c's table of steps; past its end: up */
+    size_t stage;                   /* index into ssh.c's table of steps; past its end: up */
     bool open;
     struct fr_timer *timer; /* the deadline; armed at once to go on without the socket */
     int64_t opened_ms;

@@ -49,6 +49,45 @@ static void leave(struct host_run *h, uint32_t node)
     h->places[node].machine = HOST_NO_MACHINE;
 }
 
+static void say_smaller(const struct host_user *u, const struct host_user *smaller)
+{
+    const struct fr_plan_node *mine = &fr_run_plan(u->run->run)->nodes[u->node];
+    const struct fr_plan_node *other = &fr_run_plan(smaller->run->run)->nodes[smaller->node];
+    struct fr_buf b = {0};
+
+    fr_buf_fmt(
+        &b,
+        "node %s: its machine is node %s of run %lld, too, which has %u slots there (here %u): "
+        "the smaller number counts",
+        mine->name, other->name, (long long)fr_run_no(smaller->run->run), other->slots,
+        mine->slots);
+    if (!b.bad)
+        fr_run_say(u->run->run, b.p);
+    fr_buf_finish(&b);
+}
+
+/* A user comes whose inventory gives the machine another number of slots: whoever has fewer than it
+ * said is told. */
+static void say_shared(struct host_run *h, uint32_t node, const struct host_machine *m)
+{
+    const struct host_user mine = {h, node};
+    uint32_t slots = fr_run_plan(h->run)->nodes[node].slots, least = slots;
+    const struct host_user *smallest = NULL;
+
+    for (size_t i = 0; i < m->n; i++) {
+        uint32_t theirs = fr_run_plan(m->users[i].run->run)->nodes[m->users[i].node].slots;
+
+        if (theirs > slots)
+            say_smaller(&m->users[i], &mine);
+        if (theirs < least) {
+            least = theirs;
+            smallest = &m->users[i];
+        }
+    }
+    if (smallest != NULL)
+        say_smaller(&mine, smallest);
+}
+
 static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, struct fr_err *err)
 {
     struct host_place *place = &h->places[node];
@@ -65,6 +104,7 @@ static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, str
     if (users == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a machine");
     m->users = users;
+    say_shared(h, node, m);
     users[m->n++] = (struct host_user){h, node};
     place->machine = machine;
     mark(h->host, machine);

@@ -1,5 +1,5 @@
 /*
- * A flownode that breaks the protocol in one way, named by its home's last part: FLOWRUN_LIBEXEC
+ * A flownode that breaks the protocol in one way, named by its home (way_of): FLOWRUN_LIBEXEC
  * leads flowrun to it, which ships it to nodes over SSH as it would the real one. Homes with other
  * names get the real flownode (REAL_FLOWNODE). What it was sent is kept in HOME/got. On its second
  * connection it behaves, and refuses what it is asked to start, so that the run ends.
@@ -198,13 +198,17 @@ static int serve(struct node *n)
     return 0;
 }
 
-/* Over SSH the home is called ID-NODE. */
+/* Over SSH the home is WORK/ID-HOST, and the work folder is called by the way. */
 static const char *way_of(const char *home)
 {
+    static char work[1200];
     const char *slash = strrchr(home, '/'), *name = slash != NULL ? slash + 1 : home;
     size_t digits = strspn(name, "0123456789abcdef");
 
-    return digits >= 4 && name[digits] == '-' ? name + digits + 1 : name;
+    if (slash == NULL || digits < 4 || name[digits] != '-')
+        return name;
+    (void)snprintf(work, sizeof(work), "%.*s", (int)(slash - home), home);
+    return strrchr(work, '/') != NULL ? strrchr(work, '/') + 1 : work;
 }
 
 int main(int argc, char **argv)

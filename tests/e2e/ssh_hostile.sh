@@ -40,7 +40,7 @@ at=$(sed -n 's/.*address: \([0-9.]*\),.*/\1/p' c/nodes.yaml)
     echo "nodes:"
     echo "  - {name: good, executor: local}"
     for w in $ways; do
-        echo "  - {name: $w, address: $at, user: root, key: $work/c/id, known_hosts: $work/c/known_hosts}"
+        echo "  - {name: $w, address: $at, user: root, key: $work/c/id, known_hosts: $work/c/known_hosts, work: /var/ways/$w}"
     done
     cat <<'YAML'
 max_parallel: 64
@@ -70,7 +70,7 @@ clean() {
 
 (ulimit -v 300000; exec timeout 60 "$flowrun" p.yaml) > out 2>&1 &
 pid=$!
-got() { on 1 "for w in $ways; do ls /root/.local/state/flowrun/*-\$w/got > /dev/null || exit 1; done"; }
+got() { on 1 "for w in $ways; do ls /var/ways/\$w/*/got > /dev/null || exit 1; done"; }
 until_true 40 got
 echo > seen
 wait "$pid"
