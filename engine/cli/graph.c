@@ -1,8 +1,8 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
+#include "engine/plan/layout.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <string.h>
 
@@ -75,68 +75,17 @@ int cli_validate(const struct cli_command *cmd, char **argv)
 
 /* ---- graph ---- */
 
-/* libgvc, loaded on use (graphviz.org, "Using Graphviz as a library"): only these calls. */
-struct gvc {
-    void *lib, *cgraph;
-    void *(*context)(void);
-    int (*layout)(void *gvc, void *g, const char *engine);
-    int (*render)(void *gvc, void *g, const char *format, char **out, unsigned *n);
-    void (*free_data)(char *data);
-    int (*free_layout)(void *gvc, void *g);
-    int (*free_context)(void *gvc);
-    void *(*memread)(const char *text);
-    int (*close)(void *g);
-};
-
-static bool sym(void *lib, const char *name, void *out)
+static enum fr_rc draw_svg(const struct loaded *l, const struct fr_plan_draw *how,
+                           struct fr_buf *out, struct fr_err *err)
 {
-    void *p = lib != NULL ? dlsym(lib, name) : NULL;
+    struct fr_arena arena = {0};
+    struct fr_layout *layout;
+    enum fr_rc rc = fr_plan_layout(l->plan, &(struct fr_layout_opts){.hooks = how->hooks}, &arena,
+                                   &layout, err);
 
-    memcpy(out, &p, sizeof(p));
-    return p != NULL;
-}
-
-static enum fr_rc gvc_open(struct gvc *g, struct fr_err *err)
-{
-    g->cgraph = dlopen("libcgraph.so.6", RTLD_NOW | RTLD_GLOBAL);
-    g->lib = dlopen("libgvc.so.6", RTLD_NOW | RTLD_GLOBAL);
-    if (!sym(g->lib, "gvContext", &g->context) || !sym(g->lib, "gvLayout", &g->layout) ||
-        !sym(g->lib, "gvRenderData", &g->render) ||
-        !sym(g->lib, "gvFreeRenderData", &g->free_data) ||
-        !sym(g->lib, "gvFreeLayout", &g->free_layout) ||
-        !sym(g->lib, "gvFreeContext", &g->free_context) ||
-        !sym(g->cgraph, "agmemread", &g->memread) || !sym(g->cgraph, "agclose", &g->close))
-        return fr_fail(err, FR_NOTFOUND,
-                       "svg needs Graphviz's library (libgvc.so.6, package "
-                       "libgvc6); --format dot needs nothing");
-    return FR_OK;
-}
-
-static enum fr_rc print_svg(const char *dot, struct fr_err *err)
-{
-    struct gvc g = {0};
-    void *context, *graph;
-    char *data = NULL;
-    unsigned n = 0;
-    enum fr_rc rc = gvc_open(&g, err);
-
-    if (rc != FR_OK)
-        return rc;
-    context = g.context();
-    graph = g.memread(dot);
-    if (graph == NULL || g.layout(context, graph, "dot") != 0)
-        rc = fr_fail(err, FR_BUG, "Graphviz cannot lay the graph out");
-    else if (g.render(context, graph, "svg", &data, &n) != 0)
-        rc = fr_fail(err, FR_BUG, "Graphviz cannot draw the graph");
     if (rc == FR_OK)
-        fr_print("%.*s", (int)n, data);
-    if (data != NULL)
-        g.free_data(data);
-    if (graph != NULL) {
-        g.free_layout(context, graph);
-        g.close(graph);
-    }
-    g.free_context(context);
+        fr_plan_draw_svg(l->plan, layout, how, out);
+    fr_arena_finish(&arena);
     return rc;
 }
 
@@ -149,15 +98,15 @@ static enum fr_rc print_graph(const struct loaded *l, const char *format, bool n
 
     if (strcmp(format, "text") == 0)
         fr_plan_draw_text(l->plan, &how, &b);
-    else if (strcmp(format, "dot") == 0 || strcmp(format, "svg") == 0)
+    else if (strcmp(format, "dot") == 0)
         fr_plan_draw_dot(l->plan, &how, &b);
+    else if (strcmp(format, "svg") == 0)
+        rc = draw_svg(l, &how, &b, err);
     else
         return fr_fail(err, FR_USAGE, "graph: --format is text, dot or svg, not '%s'", format);
-    if (b.bad)
+    if (rc == FR_OK && b.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory to draw");
-    else if (strcmp(format, "svg") == 0)
-        rc = print_svg(b.p, err);
-    else
+    if (rc == FR_OK)
         fr_print("%s", b.p != NULL ? b.p : "");
     fr_buf_finish(&b);
     return rc;

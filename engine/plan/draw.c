@@ -2,7 +2,7 @@
  * Pictures of a plan as text and as dot. Names come from a checked file, but are escaped all the
  * same: a picture of a run is often pasted elsewhere.
  */
-#include "engine/plan/plan.h"
+#include "engine/plan/internal.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool is_critical(const struct fr_plan *plan, uint32_t task)
     return depth < plan->n_critical && plan->critical[depth] == task;
 }
 
-static bool follows(const struct fr_plan *plan, uint32_t need, uint32_t user)
+bool plan_follows(const struct fr_plan *plan, uint32_t need, uint32_t user)
 {
     return is_critical(plan, need) && is_critical(plan, user) &&
            plan->tasks[need].depth + 1 == plan->tasks[user].depth;
@@ -167,7 +167,7 @@ void fr_plan_draw_dot(const struct fr_plan *plan, const struct fr_plan_draw *how
             add_quoted(out, plan->tasks[need].name);
             fr_buf_text(out, " -> ");
             add_quoted(out, plan->tasks[t].name);
-            fr_buf_text(out, follows(plan, need, t) ? " [penwidth=2];\n" : ";\n");
+            fr_buf_text(out, plan_follows(plan, need, t) ? " [penwidth=2];\n" : ";\n");
         }
     fr_buf_text(out, "}\n");
 }

@@ -63,10 +63,10 @@ has "status shows outputs" out "pick@n1 gave "
 has "graph as text" out "greet"
 "$flowrun" graph -f dot examples/hello.yaml > out
 has "graph as dot" out "digraph"
-if ldconfig -p 2> /dev/null | grep -q libgvc.so.6; then
-    "$flowrun" graph -f svg examples/hello.yaml > out
-    has "graph as svg" out "</svg>"
-fi
+"$flowrun" graph -f svg examples/hello.yaml > out
+check "graph as svg" python3 -c 'import sys, xml.dom.minidom as m
+boxes = [t.firstChild.data for t in m.parse("out").getElementsByTagName("text")]
+assert any(b.startswith("greet") for b in boxes), boxes'
 for word in run resume retry status runs logs cancel validate graph nodes schema version; do
     "$flowrun" help "$word" > out
     same "help $word" $? 0

@@ -2,7 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/node/outputs.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/layout.h"
 #include "engine/spec/expr_tree.h"
 #include "engine/wire/wire.h"
 
@@ -27,7 +27,8 @@ static void draw(const struct fr_spec *spec)
     struct fr_arena arena = {0};
     struct fr_plan *plan = NULL;
     struct fr_err err = {0};
-    struct fr_buf text = {0}, dot = {0};
+    struct fr_buf text = {0}, dot = {0}, svg = {0};
+    struct fr_layout *layout;
     struct fr_plan_draw how = {.nodes = true, .hooks = true};
     enum fr_rc rc = fr_plan_make(spec, &arena, &plan, &err);
 
@@ -35,10 +36,14 @@ static void draw(const struct fr_spec *spec)
     if (rc == FR_OK && plan->n_insts < 1000) {
         fr_plan_draw_text(plan, &how, &text);
         fr_plan_draw_dot(plan, &how, &dot);
-        fuzz_want(printable(&text) && printable(&dot), "drawings are printable");
+        if (fr_plan_layout(plan, &(struct fr_layout_opts){.hooks = true}, &arena, &layout, &err) ==
+            FR_OK)
+            fr_plan_draw_svg(plan, layout, &how, &svg);
+        fuzz_want(printable(&text) && printable(&dot) && printable(&svg), "drawings are printable");
     }
     fr_buf_finish(&text);
     fr_buf_finish(&dot);
+    fr_buf_finish(&svg);
     fr_arena_finish(&arena);
 }
 
