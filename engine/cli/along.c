@@ -41,6 +41,7 @@ static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
     for (size_t i = 0; i < spec->n_env_used; i++)
         put_env(env, spec->env_used[i].name, spec->env_used[i].value.s);
     json_object_set_new(body, "env", env);
+    json_object_set_new(body, "agent", cli_agent());
     json_object_set_new(body, "umask", json_integer(fr_sys.umask() & 0777));
     json_object_set_new(body, "secrets", cli_secrets(spec));
     return body;

@@ -19,6 +19,13 @@ enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
     return rc == FR_NOTFOUND ? FR_UNREACHABLE : rc;
 }
 
+json_t *cli_agent(void)
+{
+    const char *path = getenv("SSH_AUTH_SOCK");
+
+    return path != NULL && path[0] == '/' ? json_string(path) : NULL;
+}
+
 json_t *cli_secrets(const struct fr_spec *spec)
 {
     json_t *out = json_object();

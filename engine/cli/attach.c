@@ -1,5 +1,5 @@
 /* attach: shows a run that another process drives. It looks whenever that process has written, and
- * gives it the secrets that this shell has. */
+ * gives it the secrets and the ssh agent that this shell has. */
 #include "engine/cli/cli.h"
 #include "engine/cli/follow.h"
 
@@ -178,19 +178,21 @@ static bool is_driven(struct attach *a)
  * have taken over that has none. */
 static void give(struct attach *a)
 {
-    json_t *secrets = cli_secrets(cli_follow_plan(a->f)->spec);
+    json_t *secrets = cli_secrets(cli_follow_plan(a->f)->spec), *agent = cli_agent();
     struct cli_question q = {.method = "POST", .deadline_ms = GIVE_MS};
+    struct fr_err err = {0};
     char id[FR_ID_TEXT], path[80];
 
     fr_id_text(cli_follow_row(a->f)->id, id);
     snprintf(path, sizeof(path), "/api/v1/runs/%s/shell", id);
     q.path = path;
-    if (json_object_size(secrets) > 0)
-        q.body = json_pack("{s:O}", "secrets", secrets);
-    if (q.body == NULL || cli_ask(fr_store_home(a->st), &q, NULL, NULL) != FR_UNREACHABLE)
+    if (json_object_size(secrets) > 0 || agent != NULL)
+        q.body = json_pack("{s:O, s:O*}", "secrets", secrets, "agent", agent);
+    if (q.body == NULL || cli_ask(fr_store_home(a->st), &q, NULL, &err) != FR_UNREACHABLE)
         a->given = a->host;
     json_decref(q.body);
     json_decref(secrets);
+    json_decref(agent);
 }
 
 /* Takes a slice of what is new. *end: there is nothing to wait for. */

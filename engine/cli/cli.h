@@ -228,7 +228,6 @@ enum cli_exit cli_left(const struct cli_drive *d);
 struct fr_run_shell cli_shell(const char *cwd);
 
 /* ---- asking the host (ask.c) ---- */
-
 struct cli_question {
     const char *method, *path; /* "POST", "/api/v1/runs" */
     json_t *body;              /* borrows; NULL: none */
@@ -236,6 +235,7 @@ struct cli_question {
 };
 /* The secrets of variables that this shell has, by the variable's name: for the host. */
 json_t *cli_secrets(const struct fr_spec *spec);
+json_t *cli_agent(void); /* the socket of its ssh agent; NULL: it has none */
 
 /* One request to the host of home. FR_UNREACHABLE: it has none, or it went; else what the host
  * answers, and FR_DENIED or FR_UNSUPPORTED where this process may not ask it. *answer: the caller's

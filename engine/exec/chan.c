@@ -11,6 +11,7 @@ enum {
     TICK_MS = 1000, /* while connecting */
     LATE_MS = 3000, /* a timer that fires so late: this process was held up */
     PAUSE_MIN_MS = 500,
+    AGENT_MS = 100, /* before a login with another agent */
     PAUSE_MAX_MS = 15000,
     STEADY_MS = 2000, /* a connection that ends before this is a short one */
     SHORT_MAX = 8,    /* after so many short ones in a row the pause is the longest */
@@ -87,16 +88,19 @@ static int64_t next_pause(struct fr_chan *ch)
 void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
 {
     int64_t pause;
-    bool final;
+    bool another = fr_chan_next_agent(ch, err), final;
 
     ch->fenced = ch->fenced || err->rc == FR_BUSY;
-    final = is_final(ch, err->rc);
+    final = !another && is_final(ch, err->rc);
+    ch->denied = final && err->rc == FR_DENIED;
+    if (final)
+        ch->refused = 0;
     if (ch->state == FR_CHAN_UP)
         ch->short_connections =
             fr_sys.mono_ms() - ch->up_ms < STEADY_MS ? ch->short_connections + 1 : 0;
     if (ch->short_connections > SHORT_MAX)
         ch->pause_ms = PAUSE_MAX_MS;
-    pause = final ? -1 : next_pause(ch);
+    pause = final ? -1 : another ? AGENT_MS : next_pause(ch);
     if (ch->away_ms < 0)
         ch->away_ms = fr_sys.mono_ms();
     if (ch->link.ops != NULL)
@@ -269,6 +273,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     release_slot(ch);
     ch->was_up = true;
     ch->pause_ms = 0;
+    ch->refused = 0;
     ch->away_ms = -1;
     ch->up_ms = now;
     for (struct fr_use *use = ch->uses; use != NULL; use = use->next)
@@ -415,6 +420,7 @@ void fr_chan_start(struct fr_chan *ch)
     if (ch->away_ms < 0)
         ch->away_ms = ch->opened_ms;
     ch->due_ms = ch->opened_ms + TICK_MS;
+    fr_chan_pick_agent(ch);
     if (ch->link.ops == NULL)
         rc = fr_chan_route(ch, &err);
     fr_loop_arm(ch->ex->loop, ch->timer, ch->due_ms);
@@ -429,6 +435,7 @@ void fr_chan_connect(struct fr_chan *ch)
     if (ch->state != FR_CHAN_IDLE && ch->state != FR_CHAN_PAUSING)
         return;
     ch->state = FR_CHAN_QUEUED;
+    ch->denied = false;
     fr_loop_arm(ch->ex->loop, ch->timer, -1);
     fr_loop_post(ch->ex->loop, &ch->ex->kick);
 }

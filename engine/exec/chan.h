@@ -6,6 +6,7 @@
  *   chan_ping.c limits for silence: while connecting, and of a node that is up
  *   chan_msg.c  what came from the node, turned into events
  *   route.c     which link a node is reached by
+ *   agents.c    which agent a login uses
  *   pend.c      commands waiting for their answer
  *   track.c     the run of each attempt, and how far its log has come
  *   xfer.c      puts and gets
@@ -122,8 +123,12 @@ struct fr_chan {
     int64_t unanswered_ms; /* first ping sent since the last byte came; -1: none */
     int64_t pause_ms;      /* the next pause between two tries */
     int64_t offset_ms;
-    bool fenced; /* a newer host was there: no more connections */
-    bool was_up; /* was up before: permanent errors are tried again, too */
+    size_t agent;                   /* of ex->agents: that of the next try, modulo their number */
+    size_t refused;                 /* logins in a row that were refused, each with another one */
+    char agent_path[FR_AGENT_PATH]; /* of the newest try */
+    bool denied;                    /* IDLE, since each login was refused */
+    bool fenced;                    /* a newer host was there: no more connections */
+    bool was_up;                    /* was up before: permanent errors are tried again, too */
     bool link_up;
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */
     bool unknown_ref_logged; /* an error for an unknown ref was logged on this connection */
@@ -149,8 +154,11 @@ struct fr_nodes {
     uint32_t connects;          /* for the epoch */
     char owner[FR_ID_TEXT];     /* of this process alone: a copy of its home has another */
     size_t connecting;          /* channels that hold one of FR_EXEC_CONNECTS */
-    struct fr_post kick;        /* starts queued connects, from the loop's turn */
-    struct fr_chan *chans;      /* owns; in the order in which they were made */
+    bool agents_known;          /* fr_nodes_agents() was called */
+    char **agents;              /* owns */
+    size_t n_agents;
+    struct fr_post kick;   /* starts queued connects, from the loop's turn */
+    struct fr_chan *chans; /* owns; in the order in which they were made */
 };
 
 /* nodes.c */
@@ -198,6 +206,13 @@ void fr_chan_try_again(struct fr_chan *ch);
 /* route.c: makes ch->link, or begins to ask for the SSH configuration and opens the link when that
  * is known; sets booting. Posts a note on the way taken, and the configuration. */
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
+
+/* agents.c */
+void fr_chan_pick_agent(struct fr_chan *ch); /* for the try that begins */
+/* A try has failed: the next one takes another agent. Whether it may help: a refusal is not final.
+ */
+bool fr_chan_next_agent(struct fr_chan *ch, const struct fr_err *err);
+void fr_agents_finish(struct fr_nodes *ex);
 
 /* chan_ping.c */
 /* What the node's login shell said before flownode came, put behind err; and, when that shell ended

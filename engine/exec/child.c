@@ -21,7 +21,7 @@ struct child {
     struct fr_loop *loop; /* borrows */
     struct fr_arena arena;
     const char *kind, *what;
-    const char **argv;
+    const char **argv, **envp; /* envp NULL: this process's */
     bool die_with_parent;
     int own_failure;
     enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
@@ -223,7 +223,7 @@ static enum fr_rc start(struct child *c, const int theirs[3], struct fr_err *err
 {
     struct fr_spawn s = {
         .argv = c->argv,
-        .envp = (const char *const *)environ,
+        .envp = c->envp != NULL ? c->envp : (const char *const *)environ,
         .fds = {theirs[IN], theirs[OUT], theirs[ERR]},
         .new_session = true, /* Ctrl-C on the terminal is flowrun's business */
         .die_with_parent = c->die_with_parent,
@@ -281,6 +281,24 @@ static const struct fr_link_ops local_ops = {"local", child_open, child_send, ch
 static const struct fr_link_ops openssh_ops = {"openssh", child_open, child_send, child_close,
                                                child_destroy};
 
+/* This process's environment with another agent. */
+static bool make_env(struct child *c, const char *agent)
+{
+    static const char name[] = "SSH_AUTH_SOCK=";
+    size_t n = 0, all = 0;
+
+    while (environ[all] != NULL)
+        all++;
+    if ((c->envp = fr_arena_array(&c->arena, all + 2, sizeof(*c->envp))) == NULL)
+        return false;
+    for (size_t i = 0; i < all; i++)
+        if (!fr_has_prefix(environ[i], name))
+            c->envp[n++] = environ[i];
+    if (agent[0] != '\0')
+        c->envp[n++] = fr_arena_fmt(&c->arena, "%s%s", name, agent);
+    return agent[0] == '\0' || c->envp[n - 1] != NULL;
+}
+
 static bool copy_args(struct child *c, const struct fr_child_args *a)
 {
     size_t n = 0;
@@ -289,7 +307,7 @@ static bool copy_args(struct child *c, const struct fr_child_args *a)
         n++;
     c->argv = fr_arena_array(&c->arena, n + 1, sizeof(*c->argv));
     c->what = fr_arena_dup(&c->arena, a->what);
-    if (c->argv == NULL || c->what == NULL)
+    if (c->argv == NULL || c->what == NULL || (a->agent != NULL && !make_env(c, a->agent)))
         return false;
     for (size_t i = 0; i < n; i++)
         if ((c->argv[i] = fr_arena_dup(&c->arena, a->argv[i])) == NULL)

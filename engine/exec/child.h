@@ -11,6 +11,8 @@ struct fr_child_args {
     const char *what;        /* the subject of errors: "ssh to HOST" */
     const char *const *argv; /* copied */
     bool die_with_parent;
+    const char
+        *agent;      /* becomes its SSH_AUTH_SOCK; "": it has none; NULL: this process's. Copied */
     int own_failure; /* the exit status of a failure of argv[0] itself, not of what it runs; or -1
                       */
     /* Gives the result code for an exit status and the end of stderr, and may add advice. NULL:

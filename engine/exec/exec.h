@@ -246,6 +246,16 @@ struct fr_nodes_run {
     struct fr_exec_sink sink;
 };
 
+/*
+ * The agents that logins may use: paths of their sockets, as in SSH_AUTH_SOCK; copied. Until the
+ * first call it is the one of this process's environment. All runs share a connection, so it is not
+ * one shell's: each try to connect takes the next agent, and a login is refused for good only when
+ * it was with each of them. A node that is refused is tried again once there is an agent that was
+ * not there before. A connection that is up needs none.
+ */
+enum fr_rc fr_nodes_agents(struct fr_nodes *nodes, const char *const *paths, size_t n,
+                           struct fr_err *err);
+
 /* The "node" executor of a run. */
 enum fr_rc fr_nodes_join(struct fr_nodes *nodes, const struct fr_nodes_run *run,
                          struct fr_exec *out, struct fr_err *err);

@@ -48,10 +48,12 @@ struct fr_ssh_target {
     const char *key;    /* a private key file; tried first, then the agent, then the defaults */
     const char *config; /* ~/.ssh/config and the system's; "none": read no file */
     const char *known_hosts; /* instead of UserKnownHostsFile */
+    const char *agent;       /* its socket, read at each open; "": none. NULL: of SSH_AUTH_SOCK */
     int connect_ms;          /* TCP connect, handshake and login together; 0: 60 s */
 };
 
 enum {
+    FR_AGENT_PATH = 108,       /* sun_path of a unix socket */
     FR_SSH_CONNECT_MS = 60000, /* connect_ms where that is 0 */
     FR_TCP_CONNECT_MS = 20000  /* what of connect_ms the TCP connect may take */
 };

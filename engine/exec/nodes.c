@@ -275,6 +275,7 @@ void fr_nodes_destroy(struct fr_nodes *ex)
     assert(ex->chans == NULL);
     fr_loop_withdraw(ex->loop, &ex->kick);
     fr_ship_destroy(ex->ship);
+    fr_agents_finish(ex);
     fr_buf_finish(&ex->ssh_defaults);
     fr_sys.free(ex);
 }

@@ -6,7 +6,7 @@
 
 #include "engine/base/sys.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +19,7 @@ struct fr_ssh_call {
     LIBSSH2_AGENT *agent; /* NULL: to be connected to */
     struct libssh2_agent_publickey *identity;
     int rc;
+    char socket[FR_AGENT_PATH];
     /* owns, once the connection was closed */
     LIBSSH2_KNOWNHOSTS *known, *revoked;
     int fd;
@@ -28,8 +29,10 @@ struct fr_ssh_call {
 static void open_agent(struct fr_ssh_call *c)
 {
     c->rc = LIBSSH2_ERROR_AGENT_PROTOCOL;
-    if ((c->agent = libssh2_agent_init(c->session)) != NULL &&
-        libssh2_agent_connect(c->agent) == 0 && libssh2_agent_list_identities(c->agent) == 0)
+    if ((c->agent = libssh2_agent_init(c->session)) == NULL)
+        return;
+    libssh2_agent_set_identity_path(c->agent, c->socket);
+    if (libssh2_agent_connect(c->agent) == 0 && libssh2_agent_list_identities(c->agent) == 0)
         c->rc = 0;
 }
 
@@ -75,6 +78,7 @@ static bool start_call(struct fr_ssh *s)
     *c = (struct fr_ssh_call){
         .owner = s, .session = s->session, .agent = s->agent, .identity = s->identity, .fd = -1};
     memcpy(c->user, s->conf->user, n);
+    snprintf(c->socket, sizeof(c->socket), "%s", s->conf->agent);
     c->work = (struct fr_work){.run = in_thread, .over = call_over, .drop = drop_call, .arg = c};
     fr_loop_want(s->loop, s->watch, 0);
     if (fr_loop_work(s->loop, &c->work) != FR_OK) {
@@ -122,7 +126,7 @@ bool fr_ssh_called(const struct fr_ssh *s)
 
 enum fr_ssh_step fr_ssh_agent(struct fr_ssh *s)
 {
-    if (s->conf->own_keys_only || getenv("SSH_AUTH_SOCK") == NULL)
+    if (s->conf->own_keys_only || s->conf->agent == NULL || s->conf->agent[0] == '\0')
         s->agent_over = true;
     if (fr_ssh_called(s))
         return FR_SSH_AGAIN;

@@ -341,7 +341,7 @@ static void judge_keys(struct reading *r)
         return; /* the login says what is wrong with a key of the inventory */
     if (other != NULL)
         c->no_key = other;
-    else if (getenv("SSH_AUTH_SOCK") != NULL && !c->own_keys_only)
+    else if (c->agent != NULL && c->agent[0] != '\0' && !c->own_keys_only)
         c->no_key = "the only keys are the agent's, and may be RSA";
     else
         c->no_key = "there is no private key file";
@@ -378,7 +378,9 @@ enum fr_rc fr_ssh_conf_load(const struct fr_ssh_target *target, const struct fr_
     struct fr_buf text = {0};
     enum fr_rc rc = FR_OK;
 
-    *out = (struct fr_ssh_conf){.connect_ms = target->connect_ms};
+    *out = (struct fr_ssh_conf){.connect_ms = target->connect_ms,
+                                .agent = target->agent != NULL ? target->agent
+                                                               : getenv("SSH_AUTH_SOCK")};
     r.local_user = pw != NULL ? fr_arena_dup(arena, pw->pw_name) : "root";
     if (r.local_user == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the ssh configuration");

@@ -27,6 +27,7 @@ struct fr_ssh_conf {   /* text lives in the arena given to the loader */
     const char *keys[FR_SSH_KEYS_MAX]; /* private key files to try, in order */
     size_t n_keys;
     bool own_keys_only;         /* IdentitiesOnly, or a key in the target: no agent */
+    const char *agent;          /* the target's, else SSH_AUTH_SOCK's; NULL or "": none */
     const char *known_hosts[8]; /* files, existing or not; the first is the one to add a host to */
     size_t n_known;
     const char *needs_ssh; /* the directive that libssh2 cannot do; NULL: none */

@@ -74,10 +74,12 @@ static enum fr_rc only_texts(json_t *object, const char *what, struct fr_err *er
 /* What the run takes of its shell, as host_run.shell has it. */
 static enum fr_rc take_shell(json_t *doc, json_t **out, struct fr_err *err)
 {
-    static const char *const names[] = {"cwd",     "env",        "umask",
-                                        "secrets", "parent_run", "parent_attempt"};
+    static const char *const names[] = {"cwd",   "env",        "umask",         "secrets",
+                                        "agent", "parent_run", "parent_attempt"};
     enum fr_rc rc = absolute(doc, "cwd", err);
 
+    if (rc == FR_OK)
+        rc = absolute(doc, "agent", err);
     if (rc == FR_OK)
         rc = only_texts(json_object_get(doc, "env"), "env", err);
     if (rc == FR_OK)
@@ -97,7 +99,8 @@ static enum fr_rc take_shell(json_t *doc, json_t **out, struct fr_err *err)
 
 enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err)
 {
-    static const struct key keys[] = {{"secrets", JSON_OBJECT, false}};
+    static const struct key keys[] = {{"secrets", JSON_OBJECT, false},
+                                      {"agent", JSON_STRING, false}};
     enum fr_rc rc = check_keys(doc, keys, sizeof(keys) / sizeof(keys[0]), err);
 
     return rc == FR_OK ? take_shell(doc, shell, err) : rc;
@@ -146,6 +149,7 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
         {"env", JSON_OBJECT, false},
         {"umask", JSON_INTEGER, false},
         {"secrets", JSON_OBJECT, false},
+        {"agent", JSON_STRING, false},
         {"origin", JSON_STRING, false},
         {"priority", JSON_INTEGER, false},
         {"parent_run", JSON_STRING, false},

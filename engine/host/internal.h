@@ -141,7 +141,8 @@ struct fr_host {
 enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
 
 /* runs.c */
-/* Another shell that resumes or follows the run gives it what it may lack: {secrets: {…}}. The
+/* Another shell that resumes or follows the run gives it what it may lack: {secrets: {…}, agent}.
+ * agent is the socket of its ssh agent, which is not stored. The
  * newest value of a secret counts, behind this process's own. FR_NOMEM. */
 enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err);
 struct host_run *host_find(struct fr_host *host, struct fr_id run);
@@ -162,14 +163,14 @@ enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, 
 void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
 
 /* body.c */
-/* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, origin, priority,
+/* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, agent, origin, priority,
  * not_before_wall}.
  * *shell is the caller's. Texts of out live in doc and arena. */
 enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
                        struct fr_err *err);
-/* {secrets} */
+/* {secrets, agent} */
 enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err);
-/* {file, abandon: [node], retry, from, cwd, env, umask, secrets} */
+/* {file, abandon: [node], retry, from, cwd, env, umask, secrets, agent} */
 enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opts *out,
                        json_t **shell, struct fr_err *err);
 

@@ -3,7 +3,12 @@
 
 #include "engine/base/log.h"
 
-enum { PARK_MS = 5000 }; /* a follower may come, or come again, so long */
+#include <stdlib.h>
+
+enum {
+    PARK_MS = 5000, /* a follower may come, or come again, so long */
+    AGENTS_MAX = 16
+};
 
 struct host_run *host_find(struct fr_host *host, struct fr_id run)
 {
@@ -48,14 +53,32 @@ static const char *shell_env(void *self, const char *name)
     return secret != NULL ? secret : value;
 }
 
+/* Connections are shared by all runs: the agents of all their shells, then this process's own. */
+static void know_agents(struct fr_host *host)
+{
+    const char *own = getenv("SSH_AUTH_SOCK"), *paths[AGENTS_MAX + 1];
+    size_t n = 0;
+
+    for (size_t i = host->n; i-- > 0 && n < AGENTS_MAX;) {
+        paths[n] = json_string_value(json_object_get(host->runs[i]->shell, "agent"));
+        n += paths[n] != NULL;
+    }
+    if (own != NULL && own[0] == '/')
+        paths[n++] = own;
+    (void)fr_nodes_agents(host->env.nodes, paths, n, NULL); /* no memory: those of before */
+}
+
 enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err)
 {
     json_t *more = json_object_get(shell, "secrets"), *secrets;
+    json_t *agent = json_object_get(shell, "agent");
 
-    if (json_object_size(more) == 0)
-        return FR_OK;
     if (h->shell == NULL)
         h->shell = json_object();
+    if (agent != NULL && json_object_set(h->shell, "agent", agent) == 0)
+        know_agents(h->host);
+    if (json_object_size(more) == 0)
+        return FR_OK;
     secrets = json_object_get(h->shell, "secrets");
     if (secrets == NULL && json_object_set_new(h->shell, "secrets", json_object()) == 0)
         secrets = json_object_get(h->shell, "secrets");
@@ -155,6 +178,7 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     host->runs[host->n++] = h;
     h->alone_ms = fr_sys.mono_ms();
     h->followers = feed_followers(host, fr_run_id(h->run));
+    know_agents(host);
     fr_run_on_wake(h->run, on_wake, h);
     on_wake(h);
     queue_changed(host);
@@ -253,6 +277,7 @@ void host_forget(struct fr_host *host, struct host_run *h)
             host->runs[i] = host->runs[--host->n];
             share_leave(h);
             free_run(h);
+            know_agents(host);
             return;
         }
 }

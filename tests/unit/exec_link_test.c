@@ -358,8 +358,50 @@ static void test_boot(void)
     fr_remove_tree(dir, NULL);
 }
 
+/* Each try takes another agent; a refusal by all of them is final until there is a new one. */
+static void test_agents(void)
+{
+    static struct peer_world w;
+    static const char *const two[] = {"/a", "/b", "/a"}, *const three[] = {"/c", "/b", "/a"};
+    struct peer *p = &w.nodes[0];
+    const struct fr_exec_event *ev;
+
+    check_row("a login that is refused with one agent is tried with the other");
+    peer_setup(&w, 1);
+    CHECK_INT(fr_nodes_agents(w.all, two, 3, NULL), FR_OK);
+    p->refuse = FR_DENIED;
+    CHECK_INT(w.ex.ops->connect(w.ex.self, 0, NULL), FR_OK);
+    peer_run(&w);
+    ev = peer_event(&w, FR_EXEC_DOWN);
+    CHECK(ev != NULL && ev->down.retry_ms > 0 && ev->err.rc == FR_DENIED);
+    peer_wait(&w, 200);
+    ev = peer_event(&w, FR_EXEC_DOWN);
+    CHECK(ev != NULL && ev->down.retry_ms == -1);
+    peer_wait(&w, 60000);
+    CHECK_INT(p->opens, 2);
+    check_row("the same agents are not tried again");
+    CHECK_INT(fr_nodes_agents(w.all, three + 1, 2, NULL), FR_OK);
+    peer_wait(&w, 60000);
+    CHECK_INT(p->opens, 2);
+    check_row("a new one is, and those before");
+    CHECK_INT(fr_nodes_agents(w.all, three, 3, NULL), FR_OK);
+    peer_wait(&w, 60000);
+    CHECK_INT(p->opens, 5);
+    CHECK_INT(peer_events(&w, FR_EXEC_UP), 0);
+    check_row("one that is taken");
+    p->refuse = FR_OK;
+    CHECK_INT(fr_nodes_agents(w.all, two, 2, NULL), FR_OK);
+    CHECK_INT(fr_nodes_agents(w.all, three, 1, NULL), FR_OK);
+    peer_wait(&w, 1000);
+    CHECK(p->up_now && peer_event(&w, FR_EXEC_UP) != NULL);
+    CHECK_INT(p->opens, 6);
+    check_row("");
+    peer_finish(&w);
+}
+
 int main(void)
 {
+    test_agents();
     test_up();
     test_silence();
     test_held_up();
