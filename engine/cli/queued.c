@@ -96,11 +96,11 @@ void cli_say_queued(struct cli_drive *d, struct fr_store *st)
     char id[FR_ID_TEXT];
     enum fr_rc rc;
 
-    if (m->now.state != FR_RUN_QUEUED || d->show->opts.quiet)
+    if (d->show->opts.quiet)
         return;
     fr_id_text(m->id, id);
     rc = fr_store_run_find(st, id, &arena, &row, &err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && cli_is_queued(&row))
         rc = cli_queue_why(st, &row, &why, &err);
     if (rc != FR_OK)
         cli_show_say(d->show, "run %lld is queued; why cannot be said: %s", (long long)m->no,

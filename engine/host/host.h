@@ -16,7 +16,7 @@
  * the host stays; else it is parked: its tasks go on, nothing is started, and whoever resumes it
  * goes on with it.
  *
- * A submitted run starts at once, or is queued while a limit is reached (queue.h).
+ * A submitted run, and a retry, starts at once, or is queued while a limit is reached (queue.h).
  */
 #ifndef FR_HOST_HOST_H
 #define FR_HOST_HOST_H

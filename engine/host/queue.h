@@ -4,9 +4,10 @@
  * A run is active from its start to its end, also while nobody drives it. A home limits its active
  * runs (config.yaml), a pipeline those of its name. A run that is submitted beyond a limit, or with
  * a time before which it must not start, is queued: it is checked, staged and committed, and
- * nothing of it starts. The host admits the queued runs that it drives: the larger priority first,
- * then in the order of their numbers. A run whose pipeline has no room holds up no other. A run
- * of a flowrun inside a task is never queued: its task waits for it.
+ * nothing of it starts. A retry of a run that is over waits likewise; a run that was left is
+ * active, and a resume of it does not wait. The host admits the queued runs that it drives: the
+ * larger priority first, then in the order of their numbers. A run whose pipeline has no room holds
+ * up no other. A run of a flowrun inside a task is never queued: its task waits for it.
  */
 #ifndef FR_HOST_QUEUE_H
 #define FR_HOST_QUEUE_H

@@ -209,16 +209,21 @@ static enum fr_rc submit(struct host_run *h, const struct fr_submit *what, struc
     return rc;
 }
 
-static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *opts,
+static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *what,
                          struct fr_issues *issues, struct fr_err *err)
 {
+    struct fr_resume_opts opts = *what;
     struct fr_run_env env;
     enum fr_rc rc;
 
     if (h == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
     env = env_of(h);
-    rc = fr_run_resume(&env, opts, &h->run, issues, err);
+    if (fr_id_zero(h->granted)) {
+        opts.queue = queue_ask;
+        opts.queue_arg = h->host;
+    }
+    rc = fr_run_resume(&env, &opts, &h->run, issues, err);
     if (rc == FR_OK)
         rc = take(h, err);
     if (rc != FR_OK)

@@ -2,6 +2,7 @@
 #include "engine/run/inside.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void fr_run_say(struct fr_run *run, const char *text)
 {
@@ -22,13 +23,35 @@ void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contend
     run_wake(run);
 }
 
+/* It was over, and runs again as a retry that did not wait. */
+static enum fr_rc admit_retry(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_run_now was = {.state = FR_RUN_OVER, .round = (uint32_t)run->row.round};
+    enum fr_rc rc;
+
+    for (int o = 1; o <= FR_OUT_CANCELLED; o++)
+        if (strcmp(fr_outcome_name((enum fr_outcome)o), run->row.outcome) == 0)
+            was.outcome = (enum fr_outcome)o;
+    if ((rc = fr_sched_load_run(run->sched, &was, err)) == FR_OK &&
+        (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK)
+        rc = run_queue_retry(run, err);
+    if (rc == FR_OK)
+        run_follow_ended(run);
+    return rc;
+}
+
 enum fr_rc fr_run_admit(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc;
 
-    run->row.started_wall = fr_sys.wall_ms();
-    rc = run_begin(run, FR_EV_BEGIN, err);
+    if (run->retries) {
+        rc = admit_retry(run, err);
+    } else {
+        run->row.started_wall = fr_sys.wall_ms();
+        rc = run_begin(run, FR_EV_BEGIN, err);
+    }
     run->queued = rc != FR_OK;
+    run->retries = run->retries && run->queued;
     run_wake(run);
     return rc;
 }

@@ -49,11 +49,16 @@ struct run_cursor {
     size_t at;
     size_t steps; /* instances passed so far; at most insts.n */
 };
+/* Adds the event that runs again what run->retry_from says. */
+enum fr_rc run_queue_retry(struct fr_run *run, struct fr_err *err);
+/* The rest of the output of attempts that have ended. */
+void run_follow_ended(struct fr_run *run);
 const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* NULL: none */
 
 /* ---- shell.c ---- */
 enum fr_rc run_shell_take(struct fr_run *run, struct fr_err *err); /* of a new run */
-/* Of a stored one: from its row; or the shell's that resumes it, and row.params then has that. */
+/* Of a stored one: from its row; or the shell's that resumes it, and row.params then has that. And
+ * run->retries, for as long as it is queued. */
 enum fr_rc run_shell_load(struct fr_run *run, struct fr_err *err);
 json_t *run_shell_json(const struct fr_run *run);
 /* This process's environment with the shell's variables: of a command that is no task. NULL: no

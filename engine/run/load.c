@@ -174,7 +174,7 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
     for (int s = 0; s <= FR_RUN_OVER; s++)
         if (strcmp(fr_run_state_name((enum fr_run_state)s), run->row.state) == 0)
             now.state = (enum fr_run_state)s;
-    for (int o = 1; o <= FR_OUT_CANCELLED; o++)
+    for (int o = 1; !run->queued && o <= FR_OUT_CANCELLED; o++)
         if (strcmp(fr_outcome_name((enum fr_outcome)o), run->row.outcome) == 0)
             now.outcome = (enum fr_outcome)o;
     rc = fr_sched_load_run(run->sched, &now, err);
@@ -320,37 +320,96 @@ static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err
     return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
 }
 
+/* The task from which it is to run again; FR_PLAN_NONE: what failed. */
+static enum fr_rc find_retry(const struct fr_run *run, uint32_t *task, struct fr_err *err)
+{
+    *task = FR_PLAN_NONE;
+    if (run->retry_from != NULL &&
+        (*task = fr_plan_task(run->plan, run->retry_from)) == FR_PLAN_NONE)
+        return fr_fail(err, FR_USAGE, "the run has no task '%s'", run->retry_from);
+    /* asked now: a retry that the schedule refuses later would leave the run over, and us waiting
+     */
+    return fr_sched_may_retry(run->sched, *task, err);
+}
+
+enum fr_rc run_queue_retry(struct fr_run *run, struct fr_err *err)
+{
+    struct fr_event retry = {.kind = FR_EV_RETRY};
+    enum fr_rc rc = find_retry(run, &retry.task, err);
+
+    return rc == FR_OK ? run_queue(run, &retry, err) : rc;
+}
+
 static enum fr_rc queue_requests(struct fr_run *run, const struct fr_resume_opts *opts,
                                  struct fr_err *err)
 {
-    struct fr_event retry = {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE};
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < opts->n_abandon; i++)
         rc = fr_run_abandon(run, opts->abandon[i], err);
-    if (rc != FR_OK || !opts->retry)
-        return rc;
-    if (opts->retry_from != NULL &&
-        (retry.task = fr_plan_task(run->plan, opts->retry_from)) == FR_PLAN_NONE)
-        return fr_fail(err, FR_USAGE, "the run has no task '%s'", opts->retry_from);
-    /* asked now: a retry that the schedule refuses later would leave the run over, and us waiting
-     */
-    if ((rc = fr_sched_may_retry(run->sched, retry.task, err)) != FR_OK)
-        return rc;
-    return run_queue(run, &retry, err);
+    return rc == FR_OK && opts->retry && !run->queued ? run_queue_retry(run, err) : rc;
 }
 
-/* From this commit on the run is driven by this host. */
-static enum fr_rc take_over(struct fr_run *run, struct fr_err *err)
+void run_follow_ended(struct fr_run *run)
+{
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
+        if (at->ended)
+            run_follow(run, at);
+}
+
+/* A retry that has to wait: the run is queued, and its scheduler as of one that has not begun. */
+static enum fr_rc wait_for_turn(struct fr_run *run, const struct fr_resume_opts *opts,
+                                struct fr_err *err)
+{
+    struct fr_run_now now = {.state = FR_RUN_RUNNING, .round = (uint32_t)run->row.round};
+    uint32_t task;
+    bool wait = false;
+    enum fr_rc rc;
+
+    run->retry_from = opts->retry_from;
+    if (!opts->retry || opts->queue == NULL)
+        return FR_OK;
+    if ((rc = find_retry(run, &task, err)) != FR_OK ||
+        (rc = opts->queue(opts->queue_arg, run->spec, 0, &wait, err)) != FR_OK || !wait)
+        return rc;
+    run->queued = run->retries = true;
+    run->row.state = "queued";
+    run->row.queued_wall = fr_sys.wall_ms();
+    if (opts->retry_from != NULL &&
+        (run->retry_from = fr_arena_dup(&run->arena, opts->retry_from)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a retry");
+    return fr_sched_load_run(run->sched, &now, err);
+}
+
+/* Whether a queued run has been over before. */
+static enum fr_rc load_retry(struct fr_run *run, struct fr_err *err)
+{
+    json_t *doc = NULL;
+    enum fr_rc rc = fr_json_parse(fr_str_of(run->row.params), "stored parameters", &doc, err);
+    const char *from = json_string_value(json_object_get(doc, "retry"));
+
+    run->retries = run->queued && from != NULL;
+    if (run->retries && from[0] != '\0' &&
+        (run->retry_from = fr_arena_dup(&run->arena, from)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a retry");
+    json_decref(doc);
+    return rc;
+}
+
+/* From this commit on the run is driven by this host. enqueued: and queued. */
+static enum fr_rc take_over(struct fr_run *run, bool enqueued, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
+    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1, .kind = "queued"};
     enum fr_rc rc = fr_store_begin(st, err);
 
     if (rc != FR_OK)
         return rc;
     run->row.host = run->env.epoch;
+    ev.seq = run->seq += enqueued;
     if ((rc = run_put_nodes(run, err)) == FR_OK &&
         (rc = fr_store_run_set(st, &run->row, err)) == FR_OK &&
+        (!enqueued || (rc = fr_store_event_add(st, run->id, &ev, err)) == FR_OK) &&
         (rc = fr_store_run_host(st, run->id, run->row.host, err)) == FR_OK)
         return fr_store_commit(st, err);
     fr_store_rollback(st);
@@ -377,6 +436,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_run *run = run_new(env, err);
+    bool was_queued;
     enum fr_rc rc;
 
     *out = NULL;
@@ -386,23 +446,22 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     if (rc != FR_OK)
         goto out;
     run->id = run->row.id;
-    run->queued = strcmp(run->row.state, "queued") == 0;
+    run->queued = was_queued = strcmp(run->row.state, "queued") == 0;
     fr_blob_tidy(env->store);
     if ((rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||
         (rc = run_make_parts(run, err)) != FR_OK)
         goto out;
-    if ((rc = load_rows(run, err)) != FR_OK ||
+    if ((rc = load_retry(run, err)) != FR_OK || (rc = load_rows(run, err)) != FR_OK ||
+        (!was_queued && (rc = wait_for_turn(run, opts, err)) != FR_OK) ||
         (opts->file != NULL && ((rc = fr_run_check(run->plan, &env->shell, issues, err)) != FR_OK ||
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
     if ((rc = run_shell_load(run, err)) == FR_OK && (rc = look_at_nodes(run, err)) == FR_OK &&
-        (rc = take_over(run, err)) == FR_OK &&
+        (rc = take_over(run, run->queued && !was_queued, err)) == FR_OK &&
         (run->queued || (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK) &&
-        (rc = queue_requests(run, opts, err)) == FR_OK)
-        for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-            if (at->ended)
-                run_follow(run, at);
+        (rc = queue_requests(run, opts, err)) == FR_OK && !run->queued)
+        run_follow_ended(run);
 out:
     if (rc == FR_OK)
         *out = run;

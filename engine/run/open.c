@@ -125,7 +125,8 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 
 /* {"params": ["name=value"], "env": {"X": "…"}, "folder": "/…", "rules": 2}: what makes the same
  * spec again. Rows without folder and rules were made under rules 1. And the run's shell, "shell":
- * {"env": {"PATH": "…"}, "umask": 18}. */
+ * {"env": {"PATH": "…"}, "umask": 18}. A queued run that has been over also has "retry": the task
+ * from which it runs again, or "". */
 enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err)
 {
     json_t *doc = json_object(), *env = json_object();

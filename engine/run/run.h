@@ -143,6 +143,11 @@ struct fr_resume_opts {
     size_t n_abandon;
     bool retry;             /* of a run that is over: what failed runs again … */
     const char *retry_from; /* … or this task and all behind it; NULL */
+    /* Of a retry, as fr_submit.queue. One that waits is committed: the run is queued, with what is
+     * to run again, until it is admitted. Cancelled before that it is over as cancelled. */
+    enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
+                        struct fr_err *err);
+    void *queue_arg;
 };
 
 /* Takes a stored run. FR_USAGE when it is over and retry is not asked for, or a task or node is not

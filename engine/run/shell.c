@@ -62,13 +62,10 @@ static enum fr_rc load(struct fr_run *run, const json_t *doc, struct fr_err *err
     return ok ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for the shell of a run");
 }
 
-/* The run's parameters, with another shell. */
-static enum fr_rc store(struct fr_run *run, json_t *doc, json_t *shell, struct fr_err *err)
+static enum fr_rc store(struct fr_run *run, const json_t *doc, struct fr_err *err)
 {
-    char *text;
+    char *text = json_dumps(doc, JSON_COMPACT);
 
-    json_object_set(doc, "shell", shell);
-    text = json_dumps(doc, JSON_COMPACT);
     run->row.params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
     free(text);
     return run->row.params != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
@@ -79,13 +76,18 @@ enum fr_rc run_shell_load(struct fr_run *run, struct fr_err *err)
     json_t *doc = NULL, *shell = NULL;
     enum fr_rc rc = fr_json_parse(fr_str_of(run->row.params), "stored parameters", &doc, err);
 
-    if (rc == FR_OK && run->env.shell.stored) {
+    if (rc == FR_OK && run->env.shell.stored)
         rc = load(run, json_object_get(doc, "shell"), err);
-    } else if (rc == FR_OK && (rc = run_shell_take(run, err)) == FR_OK) {
+    else if (rc == FR_OK && (rc = run_shell_take(run, err)) == FR_OK)
         shell = run_shell_json(run);
-        if (!json_equal(shell, json_object_get(doc, "shell")))
-            rc = store(run, doc, shell, err);
-    }
+    if (shell != NULL)
+        json_object_set(doc, "shell", shell);
+    json_object_del(doc, "retry");
+    if (run->retries)
+        json_object_set_new(doc, "retry",
+                            json_string(run->retry_from != NULL ? run->retry_from : ""));
+    if (rc == FR_OK)
+        rc = store(run, doc, err);
     json_decref(shell);
     json_decref(doc);
     return rc;

@@ -151,6 +151,8 @@ struct fr_run {
     uint32_t shell_umask;     /* as fr_spawn.umask */
     bool nodes_changed;       /* a node is dirty */
     bool queued;              /* waits for fr_run_admit() */
+    bool retries;             /* and has been over: then it runs again */
+    const char *retry_from;   /* a task; NULL: what failed */
     bool secrets_ready;       /* a secret's command has answered, or the shell has more values */
     int64_t secret_due_ms;    /* the first start that waits for a secret fails then */
     bool hashing;             /* a start waits for the hash of what it ships */

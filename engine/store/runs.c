@@ -35,9 +35,10 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttid", row->state, row->outcome, row->reason,
+    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttiid", row->state, row->outcome, row->reason,
                       row->ended_wall, row->round, row->source, row->spec_hash, row->inventory,
-                      row->inventory_hash, row->params, row->started_wall, row->id);
+                      row->inventory_hash, row->params, row->started_wall, row->queued_wall,
+                      row->id);
 }
 
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,

@@ -44,7 +44,7 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
-                    "params = ?, started_wall = ? "
+                    "params = ?, started_wall = ?, queued_wall = ? "
                     "WHERE id = ?",
     [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",

@@ -200,6 +200,27 @@ same "under a host that stays" $? 0
 kill $serve
 wait $serve
 
+# ---- a retry waits its turn, as a new run does
+rm -f go.*
+: > order
+start p q
+q=$pid
+until_true 20 holds order "q in"
+last=$("$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/')
+"$flowrun" retry 10 --from t > retried 2>&1 &
+pid=$!
+until_true 20 is 10 queued
+until_true 20 holds retried "run 10 is queued: max_active_runs 1 of 1: run $last of p since "
+kill -9 $q # its host: the follower that waits is the next one
+wait $q 2> /dev/null
+touch go.q go.i
+"$flowrun" resume "$last" > out 2>&1
+same "the active one" $? 0
+wait $pid
+same "the retry behind it" $? 0
+same "one behind the other" "$(order)" "q in q out i in i out"
+rm -f go.*
+
 # ---- a flowrun inside a task does not wait for the run that it is of
 printf 'limits: {max_active_runs: 1}\n' > home/config.yaml
 cat > outer.yaml <<'END2'

@@ -329,6 +329,52 @@ static void test_home_limits(void)
     check_row("");
 }
 
+/* A retry waits as a new run does, over hosts too; cancelled it is over again. */
+static void test_retry_waits(void)
+{
+    static const char retry[] = "{\"retry\": true, \"from\": \"one\"}";
+
+    cancel("10");
+    check_row("a retry without anything in its way");
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, NULL);
+    settle();
+    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"state\":\"running\"");
+    cancel("10");
+    check_row("it waits");
+    submit("q.yaml", 14, "", "running");
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", "{\"retry\": true, \"from\": \"x\"}", 400,
+                 "the run has no task 'x'");
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, "\"state\":\"queued\"");
+    check_why("10", 1, 0, "max_active_runs 1 of 1: run 14 of q since 00:00");
+    check_answer(FR_API_GET, "/api/v1/runs/10/events", NULL, 200, "\"kind\":\"queued\"");
+    submit("q.yaml", 15, ", \"priority\": -1", "queued");
+    check_row("another host finds it so");
+    close_host();
+    open_host();
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 400, "run 10 is not over");
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", "{}", 202, "\"state\":\"queued\"");
+    check_answer(FR_API_POST, "/api/v1/runs/15/resume", "{}", 202, "\"state\":\"queued\"");
+    cancel("14");
+    settle();
+    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"state\":\"running\"");
+    check_answer(FR_API_GET, "/api/v1/runs/10/instances", NULL, 200, "\"state\":\"ready\"");
+    check_answer(FR_API_GET, "/api/v1/runs/15", NULL, 200, "\"state\":\"queued\"");
+    check_row("cancelled while it waits");
+    cancel("10");
+    settle();
+    check_answer(FR_API_GET, "/api/v1/runs/15", NULL, 200, "\"state\":\"running\"");
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, "\"state\":\"queued\"");
+    cancel("10");
+    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"outcome\":\"cancelled\"");
+    check_row("and once more, with nothing in its way");
+    cancel("15");
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, NULL);
+    settle();
+    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"state\":\"running\"");
+    cancel("10");
+    check_row("");
+}
+
 static void test_queue(void)
 {
     char path[300];
@@ -342,6 +388,7 @@ static void test_queue(void)
     test_order();
     test_queued_over_hosts();
     test_home_limits();
+    test_retry_waits();
     close_host();
     check_sound();
 }
