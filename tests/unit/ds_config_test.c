@@ -2,6 +2,7 @@
 #include "trainer/config/ds_config.h"
 
 #include <dirent.h>
+#include <jansson.h>
 #include <math.h>
 
 /* Flags that most configurations of the field agree with. */
@@ -42,6 +43,17 @@ static const struct {
     {"old boolean", "{\"zero_optimization\":true}", NULL, FR_OK},
     {"floats", "{\"zero_optimization\":{\"stage\":3,\"sub_group_size\":1e9}}", NULL, FR_OK},
     {"old offload", "{\"zero_optimization\":{\"stage\":2,\"cpu_offload\":true}}", NULL, FR_OK},
+    {"tensor parallel", "{" Z ",\"tensor_parallel\":{\"tp\":{\"tp_size\":2}}}",
+     "tensor parallelism is not done", FR_UNSUPPORTED},
+    {"compression", "{" Z ",\"compression_training\":{\"weight_quantization\":"
+     "{\"shared_parameters\":{\"enabled\":true}}}}", "weights are not compressed", FR_UNSUPPORTED},
+    {"routing switched off", "{" Z ",\"data_efficiency\":{\"enabled\":false,\"data_routing\":"
+     "{\"enabled\":true}}}", NULL, FR_OK},
+    {"sum", "{" Z ",\"gradient_allreduce_op\":\"sum\"}", "mean over all tokens", FR_UNSUPPORTED},
+    {"mean", "{" Z ",\"gradient_allreduce_op\":\"mean\",\"gradient_predivide_factor\":1.0}",
+     NULL, FR_OK},
+    {"unknown activation key", "{" Z ",\"activation_checkpointing\":{\"cpu_checkpoint\":true}}",
+     "did you mean 'cpu_checkpointing'", FR_USAGE},
     {"no zero", "{}", "Please specify the ZeRO optimization config", FR_USAGE},
     {"no object", "{\"zero_optimization\":3}", "expected an object", FR_USAGE},
     {"stage 4", "{\"zero_optimization\":{\"stage\":4}}", "stage is 4", FR_USAGE},
@@ -168,8 +180,9 @@ static void test_auto(void)
     fr_buf_finish(&notes);
 
     check_row("keys without effect");
-    CHECK_INT(load("{" Z ",\"_comment\":1,\"whatever\":{},\"nebula\":{},\"autotuning\":false}", &a,
-                   1, &c, &notes, &err),
+    CHECK_INT(load("{" Z ",\"_comment\":1,\"whatever\":{},\"nebula\":{\"enabled\":true},"
+                   "\"autotuning\":false}",
+                   &a, 1, &c, &notes, &err),
               FR_OK);
     CHECK(strstr(notes.p, "whatever is ignored: neither DeepSpeed nor this program") != NULL);
     CHECK(strstr(notes.p, "nebula is ignored: checkpoints are plain folders") != NULL);
@@ -185,39 +198,52 @@ static void test_auto(void)
 }
 
 /* What is accepted and does nothing, or something else, is said. NULL: nothing is. */
+static const struct {
+    const char *json, *want;
+} notes_of[] = {
+    {"{\"stage\":0}", "stage 0: weights are whole on each rank; the optimizer's state is"},
+    {"{\"stage\":1}", NULL},
+    {"{\"stage\":2}", "stage 2: as stage 1, adapters' gradients stay whole on each rank"},
+    {"{\"stage\":3}", NULL},
+    {"false", "stage 0: weights"},
+    {"{\"stage\":3,\"reduce_bucket_size\":\"auto\"}", NULL},
+    {"{\"stage\":3,\"overlap_comm\":true,\"sub_group_size\":1e9,\"reduce_bucket_size\":1}",
+     "no effect of overlap_comm, reduce_bucket_size: adapters' gradients are summed once"},
+    {"{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank steps"},
+    {"{\"stage\":3,\"stage3_param_persistence_threshold\":5}",
+     "no effect of stage3_param_persistence_threshold: norms and routers stay gathered"},
+    {"{\"stage\":3,\"stage3_gather_16bit_weights_on_model_save\":true}",
+     "on_model_save: adapters are saved whole"},
+    {"{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\"}}",
+     "offload_optimizer has no effect"},
+    {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"none\"}}", NULL},
+    {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\"}}",
+     "weights on the host are pinned whatever pin_memory says"},
+    {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\",\"pin_memory\":true}}", NULL},
+    {"{\"stage\":3,\"offload_param\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
+     "offload_param to nvme: base weights stay in host memory"},
+    {"{\"stage\":3},\"data_types\":{\"grad_accum_dtype\":\"bf16\"}",
+     "data_types is ignored: gradients are accumulated in f32"},
+    {"{\"stage\":3},\"steps_per_print\":5,\"wall_clock_breakdown\":false",
+     "steps_per_print is ignored: --logging_steps decides"},
+    {"{\"stage\":3},\"wall_clock_breakdown\":false", NULL},
+    {"{\"stage\":3},\"tensorboard\":{\"enabled\":false}", NULL},
+    {"{\"stage\":3},\"tensorboard\":{\"enabled\":true}", "use --report_to tensorboard"},
+    {"{\"stage\":3},\"zero_allow_untested_optimizer\":true",
+     "zero_allow_untested_optimizer is ignored: the optimizer is AdamW"},
+    {"{\"stage\":3},\"tensor_parallel\":{\"autotp_size\":1}", NULL},
+    {"{\"stage\":3},\"bf16\":{\"enabled\":true,\"immediate_grad_update\":true}",
+     "bf16: immediate_grad_update is ignored: gradients are accumulated in f32"},
+    {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\",\"pin_memory\":true,"
+     "\"buffer_count\":4}}", "offload_param: buffer_count is ignored"},
+    {"{\"stage\":3},\"activation_checkpointing\":{\"partition_activations\":true}",
+     "activation_checkpointing: partition_activations is ignored"},
+    {"{\"stage\":3,\"compute_grad_norm\":true,\"parameter_alignment\":true}",
+     "no effect of compute_grad_norm, parameter_alignment"},
+};
+
 static void test_notes(void)
 {
-    static const struct {
-        const char *json, *want;
-    } notes_of[] = {
-        {"{\"stage\":0}", "stage 0: weights are whole on each rank; the optimizer's state is"},
-        {"{\"stage\":1}", NULL},
-        {"{\"stage\":2}", "stage 2: as stage 1, adapters' gradients stay whole on each rank"},
-        {"{\"stage\":3}", NULL},
-        {"false", "stage 0: weights"},
-        {"{\"stage\":3,\"reduce_bucket_size\":\"auto\"}", NULL},
-        {"{\"stage\":3,\"overlap_comm\":true,\"sub_group_size\":1e9,\"reduce_bucket_size\":1}",
-         "no effect of overlap_comm, reduce_bucket_size: adapters' gradients are summed once"},
-        {"{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank steps"},
-        {"{\"stage\":3,\"stage3_param_persistence_threshold\":5}",
-         "no effect of stage3_param_persistence_threshold: norms and routers stay gathered"},
-        {"{\"stage\":3,\"stage3_gather_16bit_weights_on_model_save\":true}",
-         "on_model_save: adapters are saved whole"},
-        {"{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\"}}",
-         "offload_optimizer has no effect"},
-        {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"none\"}}", NULL},
-        {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\"}}",
-         "weights on the host are pinned whatever pin_memory says"},
-        {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\",\"pin_memory\":true}}", NULL},
-        {"{\"stage\":3,\"offload_param\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
-         "offload_param to nvme: base weights stay in host memory"},
-        {"{\"stage\":3},\"data_types\":{\"grad_accum_dtype\":\"bf16\"}",
-         "data_types is ignored: gradients are accumulated in f32"},
-        {"{\"stage\":3},\"steps_per_print\":5,\"wall_clock_breakdown\":false",
-         "steps_per_print is ignored: --logging_steps decides"},
-        {"{\"stage\":3},\"wall_clock_breakdown\":false", NULL},
-    };
-
     for (size_t i = 0; i < sizeof(notes_of) / sizeof(notes_of[0]); i++) {
         struct tr_ds_config c;
         struct tr_args a;
@@ -237,13 +263,54 @@ static void test_notes(void)
     }
 }
 
+/* Every key of DeepSpeed (tests/golden/deepspeed_keys.py) is known; docs/arguments.md has it. */
+static void test_keys(void)
+{
+    static const char file[] = SOURCE_ROOT "/tests/golden/deepspeed_keys.json";
+    json_t *list, *blocks = json_load_file(file, 0, NULL);
+    struct fr_buf doc = {0};
+    const char *block;
+    size_t n = 0;
+
+    tr_ds_markdown(&doc);
+    json_object_foreach (blocks, block, list)
+        for (size_t i = 0; i < json_array_size(list); i++, n++) {
+            char json[512];
+            const char *key = json_string_value(json_array_get(list, i));
+            struct tr_ds_config c;
+            struct tr_args a;
+            struct fr_err err;
+            check_row(key);
+            flags_of(&a, 2, true, false);
+            if (block[0] == '\0')
+                (void)snprintf(json, sizeof(json), "{" Z ",\"%s\":null}", key);
+            else if (strcmp(block, "zero_optimization") == 0)
+                (void)snprintf(json, sizeof(json), "{\"%s\":{\"%s\":\"auto\"}}", block, key);
+            else
+                (void)snprintf(json, sizeof(json),
+                               block[0] == 'o'
+                                   ? "{\"zero_optimization\":{\"%s\":{\"%s\":null}}}"
+                                   : "{" Z ",\"%s\":{\"%s\":null}}",
+                               block, key);
+            load(json, &a, 1, &c, NULL, &err);
+            if (!CHECK(strstr(err.msg, "unknown key") == NULL))
+                printf("   message: %s\n", err.msg);
+            (void)snprintf(json, sizeof(json), "`%s`", key);
+            CHECK(doc.p != NULL && strstr(doc.p, json) != NULL);
+            tr_args_finish(&a);
+        }
+    CHECK_INT(n, 136);
+    fr_buf_finish(&doc);
+    json_decref(blocks);
+}
+
 /* Files of the field that are not accepted with flags made to fit, and why. */
 static const struct {
     const char *file, *want;
 } refused[] = {
     {"deepspeedai__DeepSpeedExamples__autosp_config.json", "sequence parallelism is not done"},
     {"deepspeedai__DeepSpeedExamples__ds_config.json", "tensor parallelism is not done"},
-    {"deepspeedai__DeepSpeedExamples__ds_config_cifar_random_ltd.json", "data routing"},
+    {"deepspeedai__DeepSpeedExamples__ds_config_cifar_random_ltd.json", "never scaled before"},
     {"deepspeedai__DeepSpeedExamples__zf_config.json", "zenflow"},
     {"hiyouga__LLaMA-Factory__ds_z2_autotp_config.json", "tensor parallelism is not done"},
 };
@@ -333,6 +400,7 @@ int main(void)
     test_rows();
     test_auto();
     test_notes();
+    test_keys();
     if (data != NULL)
         test_field(data);
     else

@@ -1,5 +1,6 @@
 #include "trainer/config/args_table.h"
 #include "trainer/config/ds_config.h"
+#include "trainer/config/ds_config.h"
 
 static void put_default(const struct tr_arg *arg, const char *before, const char *behind,
                         struct fr_buf *out)
@@ -56,4 +57,5 @@ void tr_args_markdown(struct fr_buf *out)
     put_rows(TR_ARG_IDLE, "Accepted, without effect",
              "why; a line says so when the value is not the default", out);
     put_rows(TR_ARG_REFUSED, "Refused unless at the default", "why, and what to use instead", out);
+    tr_ds_markdown(out);
 }

@@ -19,26 +19,6 @@ static enum fr_rc block(const struct tr_ds_read *r, const char *key, struct tr_f
     return FR_OK;
 }
 
-static enum fr_rc only_keys(const struct tr_fields *f, const char *const *keys, size_t n,
-                            struct fr_err *err)
-{
-    const char *key;
-    json_t *v;
-
-    json_object_foreach ((json_t *)f->object, key, v) {
-        size_t i = 0;
-        while (i < n && strcmp(keys[i], key) != 0)
-            i++;
-        if (i == n) {
-            const char *near = fr_suggest(key, keys, n);
-            return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
-                           near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
-                           near != NULL ? "'?" : "");
-        }
-    }
-    return FR_OK;
-}
-
 /* enabled of a precision block: the flag when the block or "auto" leaves it open. */
 static enum fr_rc enabled(struct tr_ds_read *r, const struct tr_fields *f, const char *name,
                           bool flag, bool *out, struct fr_err *err)
@@ -72,14 +52,11 @@ static enum fr_rc whole(const struct tr_fields *f, const char *key, int64_t *out
 
 static enum fr_rc read_fp16(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
-    static const char *const keys[] = {"enabled", "auto_cast", "loss_scale", "initial_scale_power",
-                                       "loss_scale_window", "hysteresis", "consecutive_hysteresis",
-                                       "min_loss_scale", "fp16_master_weights_and_grads"};
     struct tr_ds_config *c = r->out;
     bool skip = false;
     enum fr_rc rc;
 
-    if ((rc = only_keys(f, keys, sizeof(keys) / sizeof(keys[0]), err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, f, "fp16", err)) != FR_OK ||
         (rc = number(f, "loss_scale", &c->loss_scale, err)) != FR_OK ||
         (rc = whole(f, "initial_scale_power", &c->initial_scale_power, err)) != FR_OK ||
         (rc = whole(f, "loss_scale_window", &c->loss_scale_window, err)) != FR_OK ||
@@ -99,32 +76,21 @@ static enum fr_rc read_fp16(struct tr_ds_read *r, const struct tr_fields *f, str
 
 enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err)
 {
-    static const char *const bf16_keys[] = {"enabled", "immediate_grad_update",
-                                            "check_grad_overflow",
-                                            "bf16_master_weights_and_grads",
-                                            "bf16_optimizer_states"};
-    char where16[512], whereb[512], wherea[512];
-    struct tr_fields fp16, bf16, amp, top = {r->root, r->name};
+    char where16[512], whereb[512];
+    struct tr_fields fp16, bf16, top = {r->root, r->name};
     const char *bf16_name = tr_field(&top, "bf16") == NULL ? "bfloat16" : "bf16";
     const struct tr_args *a = r->flags->args;
-    bool fp16_on = a->fp16, bf16_on = a->bf16, amp_on = false;
+    bool fp16_on = a->fp16, bf16_on = a->bf16;
     enum fr_rc rc;
 
     if ((rc = block(r, "fp16", &fp16, where16, err)) != FR_OK ||
-        (rc = block(r, bf16_name, &bf16, whereb, err)) != FR_OK ||
-        (rc = block(r, "amp", &amp, wherea, err)) != FR_OK)
+        (rc = block(r, bf16_name, &bf16, whereb, err)) != FR_OK)
         return rc;
-    if (amp.object != NULL && !tr_ds_auto(tr_field(&amp, "enabled")) &&
-        (rc = tr_field_bool(&amp, "enabled", &amp_on, err)) != FR_OK)
-        return rc;
-    if (amp_on)
-        return fr_fail(err, FR_UNSUPPORTED, "%s: amp: apex is not done, use bf16 or fp16", r->name);
     if (fp16.object != NULL && (rc = read_fp16(r, &fp16, err)) != FR_OK)
         return rc;
-    if (bf16.object != NULL &&
-        ((rc = only_keys(&bf16, bf16_keys, 5, err)) != FR_OK ||
-         (rc = tr_field_bool(&bf16, "check_grad_overflow", &r->out->check_grad_overflow, err)) !=
-             FR_OK))
+    if (bf16.object != NULL && ((rc = tr_ds_keys(r, &bf16, "bf16", err)) != FR_OK ||
+                                (rc = tr_field_bool(&bf16, "check_grad_overflow",
+                                                    &r->out->check_grad_overflow, err)) != FR_OK))
         return rc;
     if ((rc = enabled(r, &fp16, "fp16", a->fp16, &fp16_on, err)) != FR_OK ||
         (rc = enabled(r, &bf16, "bf16", a->bf16, &bf16_on, err)) != FR_OK)
@@ -171,9 +137,6 @@ static enum fr_rc read_betas(struct tr_ds_read *r, const struct tr_fields *p, st
 
 enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
 {
-    static const char *const keys[] = {"lr", "betas", "eps", "weight_decay", "bias_correction",
-                                       "torch_adam", "adam_w_mode", "fp32_optimizer_states",
-                                       "fused", "amsgrad"};
     char where[512], where_params[512];
     struct tr_ds_config *c = r->out;
     struct tr_fields f, p;
@@ -197,7 +160,7 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
         return fr_fail(err, FR_USAGE,
                        "%s: max_grad_norm does not belong here, use gradient_clipping at the top",
                        where_params);
-    if ((rc = only_keys(&p, keys, sizeof(keys) / sizeof(keys[0]), err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, &p, "optimizer.params", err)) != FR_OK ||
         (rc = tr_field_bool(&p, "adam_w_mode", &c->adam_w_mode, err)) != FR_OK ||
         (rc = tr_field_bool(&p, "bias_correction", &c->bias_correction, err)) != FR_OK ||
         (rc = tr_field_bool(&p, "amsgrad", &skip, err)) != FR_OK)
@@ -240,18 +203,14 @@ static enum fr_rc match_steps(struct tr_ds_read *r, const struct tr_fields *p, c
     return FR_OK;
 }
 
-static enum fr_rc read_schedule(struct tr_ds_read *r, const struct tr_fields *p,
-                                struct fr_err *err)
+static enum fr_rc read_schedule(struct tr_ds_read *r, const struct tr_fields *p, struct fr_err *err)
 {
-    static const char *const keys[] = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps",
-                                       "warmup_type", "total_num_steps", "warmup_min_ratio",
-                                       "cos_min_ratio", "last_batch_iteration"};
     const struct tr_derived *d = r->flags->derived;
     struct tr_ds_config *c = r->out;
     const char *type = "log";
     enum fr_rc rc;
 
-    if ((rc = only_keys(p, keys, sizeof(keys) / sizeof(keys[0]), err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, p, "scheduler.params", err)) != FR_OK ||
         (rc = number(p, "warmup_min_lr", &c->warmup_min_lr, err)) != FR_OK ||
         (rc = number(p, "warmup_min_ratio", &c->warmup_min_ratio, err)) != FR_OK ||
         (rc = number(p, "cos_min_ratio", &c->cos_min_ratio, err)) != FR_OK ||
@@ -294,8 +253,7 @@ enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
                        "%s: type '%s', only WarmupLR, WarmupDecayLR and WarmupCosineLR are done",
                        where, type);
     r->out->scheduler = (enum tr_ds_lr)kind;
-    if (kind != TR_DS_LR_WARMUP &&
-        (p.object == NULL || tr_field(&p, "total_num_steps") == NULL))
+    if (kind != TR_DS_LR_WARMUP && (p.object == NULL || tr_field(&p, "total_num_steps") == NULL))
         return fr_fail(err, FR_USAGE, "%s: %s needs total_num_steps", where_params, type);
     return p.object == NULL ? FR_OK : read_schedule(r, &p, err);
 }

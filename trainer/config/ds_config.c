@@ -109,150 +109,28 @@ static enum fr_rc read_communication(struct tr_ds_read *r, const struct tr_field
     return tr_field_bad(f, "communication_data_type", "fp32, bf16 or fp16", err);
 }
 
-/* Top-level features that would change the training and that this program does not have. */
-static enum fr_rc refuse(const struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
-{
-    static const struct {
-        const char *block, *key, *why;
-    } rows[] = {
-        {"tensor_parallel", "autotp_size", "tensor parallelism is not done"},
-        {"data_efficiency", "enabled", "data routing and sampling are not done"},
-        {"curriculum_learning", "enabled", "curriculum learning is not done"},
-        {"progressive_layer_drop", "enabled", "layers are never dropped"},
-        {"sparse_attention", "mode", "attention is dense"},
-        {"elasticity", "enabled", "batch sizes are those of the flags"},
-        {"quantize_training", "enabled", "weights are not quantised while training"},
-    };
-    int64_t sequence = 1;
-    bool prescale = false;
-    double predivide = 1;
-    enum fr_rc rc;
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const json_t *v = json_object_get(tr_field(f, rows[i].block), rows[i].key);
-        if (json_is_true(v) || json_is_string(v) ||
-            (json_is_integer(v) && json_integer_value(v) > 1))
-            return fr_fail(err, FR_UNSUPPORTED, "%s: %s: %s", r->name, rows[i].block, rows[i].why);
-    }
-    if ((rc = tr_field_i64(f, "sequence_parallel_size", &sequence, err)) != FR_OK ||
-        (rc = tr_field_bool(f, "prescale_gradients", &prescale, err)) != FR_OK ||
-        (rc = tr_field_f64(f, "gradient_predivide_factor", &predivide, err)) != FR_OK)
-        return rc;
-    if (sequence > 1)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: sequence_parallel_size: sequence parallelism is not done", r->name);
-    if (prescale || predivide != 1)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: prescale_gradients, gradient_predivide_factor: gradients are summed, "
-                       "never scaled before", r->name);
-    return FR_OK;
-}
-
-/* Keys without effect, with the reason. */
-static const struct idle {
-    const char *key, *why;
-} idle[] = {
-    {"moe", "experts, groups and routing come from the model's config.json; DeepSpeed has no "
-            "such training key either"},
-    {"aio", "files are read by pread"},
-    {"compile", "there is nothing to compile"},
-    {"graph_harvesting", "there is nothing to compile"},
-    {"flops_profiler", "use the trainer's own counters"},
-    {"tensorboard", "use --report_to tensorboard"},
-    {"csv_monitor", "use --report_to tensorboard"},
-    {"wandb", "use --report_to tensorboard"},
-    {"comet", "use --report_to tensorboard"},
-    {"monitor_config", "use --report_to tensorboard"},
-    {"comms_logger", "collectives are counted in the log"},
-    {"expert_parallel", "experts are sharded with everything else"},
-    {"data_types", "gradients are accumulated in f32"},
-    {"torch_autocast", "types are chosen by bf16 and fp16"},
-    {"checkpoint", "resume state has a format of its own"},
-    {"nebula", "checkpoints are plain folders"},
-    {"use_node_local_storage", "resume states are on every node"},
-    {"activation_checkpointing", "blocks keep one input and recompute the rest"},
-    {"steps_per_print", "--logging_steps decides"},
-    {"wall_clock_breakdown", "phases are not timed apart"},
-    {"timers", "phases are not timed apart"},
-    {"memory_breakdown", "the table at the start has the memory"},
-    {"dump_state", "training_args.json has the arguments"},
-    {"autotuning", "nothing is tuned, values are taken as they are"},
-    {"compression_training", "weights are not compressed"},
-    {"weight_quantization", "weights are not quantised"},
-    {"eigenvalue", "no eigenvalues are computed"},
-    {"pipeline", "there are no pipeline stages"},
-    {"hybrid_engine", "nothing is generated"},
-    {"sparse_gradients", "gradients of adapters are dense"},
-    {"disable_allgather", "collectives are this program's own"},
-    {"fp32_allreduce", "gradients are summed in f32"},
-    {"seq_parallel_communication_data_type", "sequences are not split"},
-    {"vocabulary_size", "config.json has it"},
-    {"dataloader_drop_last", "--dataloader_drop_last decides"},
-};
-enum { IDLE = sizeof(idle) / sizeof(idle[0]) };
-
-/* Keys that have an effect, or whose only value without one is accepted in silence. */
-static const char *const known[] = {
-    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
-    "gradient_clipping", "communication_data_type", "optimizer", "scheduler", "fp16", "bf16",
-    "bfloat16", "amp", "zero_optimization", "zero_allow_untested_optimizer",
-    "zero_force_ds_cpu_optimizer", "prescale_gradients", "gradient_predivide_factor",
-    "tensor_parallel", "sequence_parallel_size", "data_efficiency", "curriculum_learning",
-    "progressive_layer_drop", "sparse_attention", "elasticity", "quantize_training"};
-enum { KNOWN = sizeof(known) / sizeof(known[0]) };
-
-static bool is_known(const char *key)
-{
-    for (size_t i = 0; i < KNOWN; i++)
-        if (strcmp(known[i], key) == 0)
-            return true;
-    for (size_t i = 0; i < IDLE; i++)
-        if (strcmp(idle[i].key, key) == 0)
-            return true;
-    return false;
-}
-
-/* DeepSpeed ignores unknown keys. Here a key that looks like a known one is refused as mistyped;
- * other keys are named in a note. Names with _ in front are comments. */
-static enum fr_rc check_keys(const struct tr_ds_read *r, struct fr_err *err)
-{
-    const char *names[KNOWN + IDLE], *key, *near;
-    json_t *v;
-
-    for (size_t i = 0; i < KNOWN + IDLE; i++)
-        names[i] = i < KNOWN ? known[i] : idle[i - KNOWN].key;
-    json_object_foreach ((json_t *)r->root, key, v) {
-        if (key[0] == '_' || is_known(key))
-            continue;
-        if ((near = fr_suggest(key, names, KNOWN + IDLE)) != NULL)
-            return fr_fail(err, FR_USAGE, "%s: unknown key '%s': did you mean '%s'?", r->name, key,
-                           near);
-        tr_ds_note(r, "%s is ignored: neither DeepSpeed nor this program knows it", key);
-    }
-    return FR_OK;
-}
-
-static void note_idle(const struct tr_ds_read *r, const struct tr_fields *f)
-{
-    for (size_t i = 0; i < IDLE; i++)
-        if (tr_field(f, idle[i].key) != NULL && !json_is_false(tr_field(f, idle[i].key)))
-            tr_ds_note(r, "%s is ignored: %s", idle[i].key, idle[i].why);
-}
-
 static enum fr_rc read_top(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
     struct tr_ds_config *c = r->out;
     const json_t *act = tr_field(f, "activation_checkpointing");
+    char where[512];
     double clip = 1; /* DeepSpeed's default where the key is absent, not --max_grad_norm */
     enum fr_rc rc;
 
+    (void)snprintf(where, sizeof(where), "%.400s: activation_checkpointing", r->name);
     tr_ds_match(r, f, "gradient_clipping", "max_grad_norm", &clip);
     c->gradient_clipping = clip;
     if (tr_field(f, "gradient_clipping") == NULL && clip != r->flags->args->max_grad_norm)
-        tr_ds_note(r, "gradient_clipping is absent: 1.0, DeepSpeed's default, is used instead of "
-                      "--max_grad_norm %g",
+        tr_ds_note(r,
+                   "gradient_clipping is absent: 1.0, DeepSpeed's default, is used instead of "
+                   "--max_grad_norm %g",
                    r->flags->args->max_grad_norm);
     if ((rc = tr_field_i64(f, "steps_per_print", &c->steps_per_print, err)) != FR_OK)
+        return rc;
+    if (act != NULL && !json_is_object(act))
+        return tr_field_bad(f, "activation_checkpointing", "an object", err);
+    if (act != NULL && (rc = tr_ds_keys(r, &(struct tr_fields){act, where},
+                                        "activation_checkpointing", err)) != FR_OK)
         return rc;
     c->cpu_checkpointing = json_is_true(json_object_get(act, "cpu_checkpointing"));
     return read_communication(r, f, err);
@@ -265,13 +143,11 @@ static enum fr_rc read_all(struct tr_ds_read *r, struct fr_err *err)
 
     if (!json_is_object(r->root))
         return fr_fail(err, FR_USAGE, "%s is not a JSON object", r->name);
-    if ((rc = check_keys(r, err)) != FR_OK || (rc = refuse(r, &f, err)) != FR_OK ||
-        (rc = read_top(r, &f, err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, &f, "", err)) != FR_OK || (rc = read_top(r, &f, err)) != FR_OK ||
         (rc = tr_ds_zero(r, err)) != FR_OK || (rc = tr_ds_precision(r, err)) != FR_OK ||
         (rc = tr_ds_optimizer(r, err)) != FR_OK || (rc = tr_ds_scheduler(r, err)) != FR_OK ||
         (rc = read_batch(r, &f, err)) != FR_OK)
         return rc;
-    note_idle(r, &f);
     if (r->mismatch.n > 0)
         return fr_fail(err, FR_USAGE,
                        "%s: Please correct the following DeepSpeed config values that mismatch "
@@ -297,7 +173,9 @@ void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)
         .max_live_parameters = 1000000000,
         .max_reuse_distance = 1000000000,
         .hpz_partition_size = 1,
-        .precision = a->bf16 ? TR_PRECISION_BF16 : a->fp16 ? TR_PRECISION_FP16 : TR_PRECISION_FP32,
+        .precision = a->bf16   ? TR_PRECISION_BF16
+                     : a->fp16 ? TR_PRECISION_FP16
+                               : TR_PRECISION_FP32,
         .initial_scale_power = 16,
         .loss_scale_window = 1000,
         .hysteresis = 2,
@@ -321,8 +199,8 @@ enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struc
                       struct fr_buf *notes, struct fr_err *err)
 {
     bool inlined = source[0] == '{';
-    struct tr_ds_read r = {.name = inlined ? "--deepspeed" : source, .flags = flags, .out = out,
-                           .notes = notes};
+    struct tr_ds_read r = {
+        .name = inlined ? "--deepspeed" : source, .flags = flags, .out = out, .notes = notes};
     json_t *root = NULL;
     enum fr_rc rc = inlined ? fr_json_parse(fr_str_of(source), r.name, &root, err)
                             : fr_json_load(source, DS_MAX_BYTES, &root, err);

@@ -1,8 +1,9 @@
 /*
- * A DeepSpeed JSON configuration: read and validated as DeepSpeed does. Unknown keys inside the
- * validated blocks are refused. Unknown keys at the top are refused when they look like a known
- * one, else named in a note and ignored. "auto" is resolved from the trainer's flags, other values
- * are compared with them, and what this program cannot do is refused by key.
+ * A DeepSpeed JSON configuration: read and validated as DeepSpeed does. Every key stands in a table
+ * (ds_keys.c, ds_zero.c): it works, is without effect, or is refused; nothing is silent. Unknown
+ * keys inside the validated blocks are refused. Unknown keys at the top are refused when they look
+ * like a known one, else named in a note and ignored. "auto" is resolved from the trainer's flags,
+ * other values are compared with them, and what this program cannot do is refused by key.
  * Source: deepspeed.ai/docs/config-json and transformers' DeepSpeed integration page.
  */
 #ifndef TR_CONFIG_DS_CONFIG_H
@@ -82,6 +83,9 @@ struct tr_ds_flags {
  */
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err);
+
+/* Adds the part of docs/arguments.md about DeepSpeed's keys. */
+void tr_ds_markdown(struct fr_buf *out);
 
 /* DeepSpeed's name of a schedule; "none" for TR_DS_LR_NONE. */
 const char *tr_ds_lr_name(enum tr_ds_lr lr);

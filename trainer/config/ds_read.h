@@ -4,17 +4,18 @@
 #ifndef TR_CONFIG_DS_READ_H
 #define TR_CONFIG_DS_READ_H
 
+#include "trainer/config/args_table.h"
 #include "trainer/config/ds_config.h"
 #include "trainer/config/fields.h"
 
 /* What all parts share. */
 struct tr_ds_read {
-    const char *name;            /* the file, for errors */
+    const char *name; /* the file, for errors */
     const json_t *root;
     const struct tr_ds_flags *flags;
     struct tr_ds_config *out;
-    struct fr_buf *notes;        /* may be NULL */
-    struct fr_buf mismatch;      /* "- ds KEY=V vs hf FLAG=W" entries */
+    struct fr_buf *notes;   /* may be NULL */
+    struct fr_buf mismatch; /* "- ds KEY=V vs hf FLAG=W" entries */
 };
 
 bool tr_ds_auto(const json_t *v);
@@ -25,6 +26,16 @@ void tr_ds_note(const struct tr_ds_read *r, const char *fmt, ...)
  * value; another value is taken and, when it differs, added to the mismatches. */
 enum fr_rc tr_ds_match(struct tr_ds_read *r, const struct tr_fields *f, const char *key,
                        const char *flag, double *out);
+
+/* The keys of a block ("": the top) against the table of keys: what is refused and asked for is
+ * FR_UNSUPPORTED, what is without effect and asked for is noted. Keys that the table lacks are
+ * FR_USAGE, at the top only where they look like another; else they are noted. */
+enum fr_rc tr_ds_keys(const struct tr_ds_read *r, const struct tr_fields *f, const char *block,
+                      struct fr_err *err);
+const char *tr_ds_use_name(enum tr_arg_use use);
+
+/* The part of docs/arguments.md about zero_optimization. */
+void tr_ds_zero_markdown(struct fr_buf *out);
 
 /* zero_optimization with its offload blocks. */
 enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err);

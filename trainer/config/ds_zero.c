@@ -15,6 +15,7 @@ static const char inner[] = "settings of DeepSpeed's own machinery";
 static const char resident[] =
     "norms and routers stay gathered, all other weights are partitioned, whatever their size";
 static const char saved[] = "adapters are saved whole, base weights not at all";
+static const char optimizer[] = "the optimizer is AdamW, and its states are with the adapters";
 static const char tiles[] = "each rank steps over its slice at once";
 
 /* Every key of zero_optimization. "auto" keeps the default but for those of resolve_auto. */
@@ -61,6 +62,12 @@ static const struct zero_row {
     {"memory_efficient_linear", NULL, SKIP_FLAG, 0, inner},
     {"pipeline_loading_checkpoint", NULL, SKIP_FLAG, 0, inner},
     {"override_module_apply", NULL, SKIP_FLAG, 0, inner},
+    {"compute_grad_norm", NULL, SKIP_FLAG, 0, inner},
+    {"enable_sanity_checks", NULL, SKIP_FLAG, 0, inner},
+    {"leaf_module", NULL, BLOCK, 0, inner},
+    {"log_trace_cache_warnings", NULL, SKIP_FLAG, 0, inner},
+    {"parameter_alignment", NULL, SKIP_FLAG, 0, inner},
+    {"save_muon_momentum_buffer_in_memory", NULL, SKIP_FLAG, 0, optimizer},
     {"offload_optimizer", NULL, BLOCK, 0, NULL},
     {"offload_param", NULL, BLOCK, 0, NULL},
     {"cpu_offload", NULL, BLOCK, 0, NULL},
@@ -117,31 +124,6 @@ struct offload {
     bool param;
 };
 
-/* Keys of an offload block: only the device, the path and pinning matter here. */
-static enum fr_rc check_offload_keys(const struct tr_fields *f, bool param, struct fr_err *err)
-{
-    static const char *const both[] = {"device", "nvme_path", "buffer_count", "pin_memory"};
-    static const char *const only_param[] = {"buffer_size", "max_in_cpu"};
-    static const char *const only_optimizer[] = {"pipeline_read", "pipeline_write", "pipeline",
-                                                 "fast_init", "ratio", "super_offload",
-                                                 "cpuadam_cores_perc"};
-    const char *key;
-    json_t *v;
-
-    json_object_foreach ((json_t *)f->object, key, v) {
-        bool known = false;
-        for (size_t i = 0; i < 4; i++)
-            known = known || strcmp(key, both[i]) == 0;
-        for (size_t i = 0; param && i < 2; i++)
-            known = known || strcmp(key, only_param[i]) == 0;
-        for (size_t i = 0; !param && i < 7; i++)
-            known = known || strcmp(key, only_optimizer[i]) == 0;
-        if (!known)
-            return fr_fail(err, FR_USAGE, "%s: unknown key '%s'", f->where, key);
-    }
-    return FR_OK;
-}
-
 static enum fr_rc read_offload(struct tr_ds_read *r, const struct tr_fields *zero, const char *key,
                                struct offload *o, struct fr_err *err)
 {
@@ -155,7 +137,7 @@ static enum fr_rc read_offload(struct tr_ds_read *r, const struct tr_fields *zer
     if (!json_is_object(f.object))
         return tr_field_bad(zero, key, "an object", err);
     (void)snprintf(where, sizeof(where), "%.300s: %s", zero->where, key);
-    if ((rc = check_offload_keys(&f, o->param, err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, &f, key, err)) != FR_OK ||
         (rc = tr_field_text(&f, "device", &device, err)) != FR_OK ||
         (rc = tr_field_text(&f, "nvme_path", &path, err)) != FR_OK)
         return rc;
@@ -245,15 +227,15 @@ static void note_lossy(const struct tr_ds_read *r)
  * nothing. */
 static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
 {
-    static const char *const reasons[] = {once, resident, saved, tiles, inner};
+    static const char *const reasons[] = {once, resident, saved, tiles, optimizer, inner};
     const char *key;
     json_t *v;
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         struct fr_buf keys = {0};
-        json_object_foreach ((json_t *)f->object, key, v)
-            if (find(key)->unused == reasons[i] && !tr_ds_auto(v))
-                fr_buf_fmt(&keys, "%s%s", keys.n > 0 ? ", " : "", key);
+        json_object_foreach((json_t *)f->object, key, v) if (find(key)->unused == reasons[i] &&
+                                                             !tr_ds_auto(v) && !json_is_false(v))
+            fr_buf_fmt(&keys, "%s%s", keys.n > 0 ? ", " : "", key);
         if (keys.n > 0 && !keys.bad)
             tr_ds_note(r, "no effect of %s: %s", keys.p, reasons[i]);
         fr_buf_finish(&keys);
@@ -307,7 +289,8 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
         return tr_field_bad(&top, "zero_optimization", "an object", err);
     if ((rc = read_stage(r, &f, err)) != FR_OK)
         return rc;
-    json_object_foreach ((json_t *)f.object, key, v) {
+    json_object_foreach((json_t *)f.object, key, v)
+    {
         const struct zero_row *row = find(key);
         if (row == NULL)
             return unknown(&f, key, err);
@@ -328,4 +311,34 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
     note_lossy(r);
     note_unused(r, &f);
     return FR_OK;
+}
+
+void tr_ds_zero_markdown(struct fr_buf *out)
+{
+    static const char *const exact = "accepted; weights and gradients travel exactly instead";
+    static const struct {
+        const char *key, *what;
+    } said[] = {
+        {"mics_shard_size", "refused above 0: MiCS is not done"},
+        {"zenflow", "refused: updates that lag behind the gradients are not done"},
+        {"zero_quantized_weights", NULL},
+        {"zero_quantized_nontrainable_weights", NULL},
+        {"zero_quantized_gradients", NULL},
+        {"zero_hpz_partition_size", "accepted; no second copy of the shards is kept"},
+        {"cpu_offload", "an older name of offload_optimizer"},
+        {"cpu_offload_param", "an older name of offload_param"},
+        {"offload_optimizer", "accepted; the state of adapters stays beside them"},
+    };
+
+    fr_buf_text(out, "\n## zero_optimization\n\n| key | |\n|---|---|\n");
+    for (size_t i = 0; i < NROWS; i++) {
+        const char *what = rows[i].unused != NULL ? rows[i].unused : "works";
+        for (size_t k = 0; k < sizeof(said) / sizeof(said[0]); k++)
+            if (strcmp(said[k].key, rows[i].key) == 0)
+                what = said[k].what != NULL ? said[k].what : exact;
+        fr_buf_fmt(out, "| `%s`", rows[i].key);
+        if (rows[i].alias != NULL)
+            fr_buf_fmt(out, ", `%s`", rows[i].alias);
+        fr_buf_fmt(out, " | %s%s |\n", rows[i].unused != NULL ? "no effect: " : "", what);
+    }
 }

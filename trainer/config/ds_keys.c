@@ -1,0 +1,250 @@
+#include "trainer/config/ds_read.h"
+
+#include <string.h>
+
+/* clang-format off */
+#define TOP ""
+#define OFF "offload_optimizer"
+#define WORKS(block, key, what) {block, key, TR_ARG_WORKS, what}
+#define IDLE(block, key, why) {block, key, TR_ARG_IDLE, why}
+#define NOT(block, key, why) {block, key, TR_ARG_REFUSED, why}
+/* clang-format on */
+
+/* Every key outside zero_optimization. */
+static const struct ds_key {
+    const char *block, *key;
+    enum tr_arg_use use;
+    const char *what; /* what it does, or why it does nothing or is refused */
+} keys[] = {
+    WORKS(TOP, "train_batch_size", "must be the product of micro-batch, accumulation and ranks"),
+    WORKS(TOP, "train_micro_batch_size_per_gpu", "must be --per_device_train_batch_size"),
+    WORKS(TOP, "gradient_accumulation_steps", "must be --gradient_accumulation_steps"),
+    WORKS(TOP, "gradient_clipping", "must be --max_grad_norm; absent: 1.0"),
+    WORKS(TOP, "communication_data_type", "wire type of gradients; those of adapters stay f32"),
+    WORKS(TOP, "optimizer", "AdamW or Adam, with params"),
+    WORKS(TOP, "scheduler", "WarmupLR, WarmupDecayLR or WarmupCosineLR, with params"),
+    WORKS(TOP, "fp16", "must be --fp16; loss scaling"),
+    WORKS(TOP, "bf16", "must be --bf16"),
+    WORKS(TOP, "bfloat16", "an older name of bf16"),
+    WORKS(TOP, "zero_optimization", "stages 0 to 3, offload, limits of what is gathered"),
+    WORKS(TOP, "activation_checkpointing", "cpu_checkpointing"),
+    NOT(TOP, "amp", "apex is not done, use bf16 or fp16"),
+    NOT(TOP, "tensor_parallel", "tensor parallelism is not done, use ZeRO stage 3"),
+    NOT(TOP, "sequence_parallel_size", "sequence parallelism is not done"),
+    NOT(TOP, "data_efficiency", "data routing and sampling are not done"),
+    NOT(TOP, "curriculum_learning", "curriculum learning is not done"),
+    NOT(TOP, "progressive_layer_drop", "layers are never dropped"),
+    NOT(TOP, "sparse_attention", "attention is dense"),
+    NOT(TOP, "elasticity", "batch sizes are those of the flags"),
+    NOT(TOP, "quantize_training", "weights are not quantised while training"),
+    NOT(TOP, "compression_training", "weights are not compressed"),
+    NOT(TOP, "prescale_gradients", "gradients are summed, never scaled before"),
+    NOT(TOP, "gradient_predivide_factor", "gradients are summed, never scaled before"),
+    NOT(TOP, "gradient_allreduce_op", "the step's loss is the mean over all tokens"),
+    IDLE(TOP, "managed_gradient_accumulation", "the trainer decides when a step ends"),
+    IDLE(TOP, "zero_allow_untested_optimizer", "the optimizer is AdamW"),
+    IDLE(TOP, "zero_force_ds_cpu_optimizer", "the optimizer is AdamW"),
+    IDLE(TOP, "moe", "experts, groups and routing come from the model's config.json"),
+    IDLE(TOP, "aio", "files are read by pread"),
+    IDLE(TOP, "compile", "there is nothing to compile"),
+    IDLE(TOP, "graph_harvesting", "there is nothing to compile"),
+    IDLE(TOP, "disable_python_gc", "there is no Python"),
+    IDLE(TOP, "flops_profiler", "use the trainer's own counters"),
+    IDLE(TOP, "tensorboard", "use --report_to tensorboard"),
+    IDLE(TOP, "csv_monitor", "use --report_to tensorboard"),
+    IDLE(TOP, "wandb", "use --report_to tensorboard"),
+    IDLE(TOP, "comet", "use --report_to tensorboard"),
+    IDLE(TOP, "monitor_config", "use --report_to tensorboard"),
+    IDLE(TOP, "comms_logger", "collectives are counted in the log"),
+    IDLE(TOP, "expert_parallel", "experts are sharded with everything else"),
+    IDLE(TOP, "use_data_before_expert_parallelism", "experts are sharded with everything else"),
+    IDLE(TOP, "data_types", "gradients are accumulated in f32"),
+    IDLE(TOP, "torch_autocast", "types are chosen by bf16 and fp16"),
+    IDLE(TOP, "checkpoint", "resume state has a format of its own"),
+    IDLE(TOP, "datastates_ckpt", "resume state has a format of its own"),
+    IDLE(TOP, "nebula", "checkpoints are plain folders"),
+    IDLE(TOP, "use_node_local_storage", "resume states are on every node"),
+    IDLE(TOP, "steps_per_print", "--logging_steps decides"),
+    IDLE(TOP, "log_level", "lines are always the same"),
+    IDLE(TOP, "wall_clock_breakdown", "phases are not timed apart"),
+    IDLE(TOP, "timers", "phases are not timed apart"),
+    IDLE(TOP, "memory_breakdown", "the table at the start has the memory"),
+    IDLE(TOP, "dump_state", "training_args.json has the arguments"),
+    IDLE(TOP, "autotuning", "nothing is tuned, values are taken as they are"),
+    IDLE(TOP, "weight_quantization", "weights are not quantised"),
+    IDLE(TOP, "eigenvalue", "no eigenvalues are computed"),
+    IDLE(TOP, "pipeline", "there are no pipeline stages"),
+    IDLE(TOP, "hybrid_engine", "nothing is generated"),
+    IDLE(TOP, "sparse_gradients", "gradients of adapters are dense"),
+    IDLE(TOP, "disable_allgather", "collectives are this program's own"),
+    IDLE(TOP, "fp32_allreduce", "gradients are summed in f32"),
+    IDLE(TOP, "seq_parallel_communication_data_type", "sequences are not split"),
+    IDLE(TOP, "vocabulary_size", "config.json has it"),
+    IDLE(TOP, "dataloader_drop_last", "--dataloader_drop_last decides"),
+
+    WORKS("fp16", "enabled", "must be --fp16"),
+    WORKS("fp16", "loss_scale", "0: dynamic"),
+    WORKS("fp16", "initial_scale_power", "the scale begins at 2 to this power"),
+    WORKS("fp16", "loss_scale_window", "steps without overflow before the scale doubles"),
+    WORKS("fp16", "hysteresis", "overflows before the scale halves"),
+    WORKS("fp16", "consecutive_hysteresis", "a step without overflow restores the hysteresis"),
+    WORKS("fp16", "min_loss_scale", "the smallest scale"),
+    IDLE("fp16", "auto_cast", "the model's types are fixed at the start"),
+    IDLE("fp16", "fp16_master_weights_and_grads", "adapters keep f32 masters"),
+    WORKS("bf16", "enabled", "must be --bf16"),
+    WORKS("bf16", "check_grad_overflow", "a step with inf or nan is skipped"),
+    IDLE("bf16", "immediate_grad_update", "gradients are accumulated in f32 at once"),
+    IDLE("bf16", "bf16_master_weights_and_grads", "adapters keep f32 masters"),
+    IDLE("bf16", "bf16_optimizer_states", "the optimizer's states are f32"),
+    WORKS("offload_param", "device", "none, cpu or nvme; with nvme weights stay in host memory"),
+    WORKS("offload_param", "nvme_path", "needed with nvme"),
+    WORKS("offload_param", "pin_memory", "false is said to be without effect: always pinned"),
+    IDLE("offload_param", "buffer_count", "the prefetcher's limits say how much is in flight"),
+    IDLE("offload_param", "buffer_size", "the prefetcher's limits say how much is in flight"),
+    IDLE("offload_param", "max_in_cpu", "all weights are in host memory"),
+    WORKS(OFF, "device", "accepted, and said: the state of adapters stays beside them"),
+    WORKS(OFF, "nvme_path", "accepted with device"),
+    WORKS(OFF, "pin_memory", "accepted with device"),
+    IDLE(OFF, "buffer_count", "the state of adapters stays beside them"),
+    IDLE(OFF, "pipeline_read", "the state of adapters stays beside them"),
+    IDLE(OFF, "pipeline_write", "the state of adapters stays beside them"),
+    IDLE(OFF, "pipeline", "the state of adapters stays beside them"),
+    IDLE(OFF, "fast_init", "the state of adapters stays beside them"),
+    IDLE(OFF, "ratio", "the state of adapters stays beside them"),
+    IDLE(OFF, "super_offload", "the state of adapters stays beside them"),
+    IDLE(OFF, "cpuadam_cores_perc", "the state of adapters stays beside them"),
+    WORKS("activation_checkpointing", "cpu_checkpointing", "inputs of layers go to the host"),
+    IDLE("activation_checkpointing", "partition_activations", "each rank has its own samples"),
+    IDLE("activation_checkpointing", "contiguous_memory_optimization", "memory is laid out once"),
+    IDLE("activation_checkpointing", "number_checkpoints", "every block keeps one input"),
+    IDLE("activation_checkpointing", "synchronize_checkpoint_boundary", "queues order all work"),
+    IDLE("activation_checkpointing", "profile", "use --trace"),
+    WORKS("optimizer.params", "lr", "must be --learning_rate"),
+    WORKS("optimizer.params", "betas", "must be --adam_beta1 and --adam_beta2"),
+    WORKS("optimizer.params", "eps", "must be --adam_epsilon"),
+    WORKS("optimizer.params", "weight_decay", "must be --weight_decay"),
+    WORKS("optimizer.params", "adam_w_mode", "true; false only without weight decay"),
+    WORKS("optimizer.params", "bias_correction", "only true"),
+    WORKS("optimizer.params", "amsgrad", "only false"),
+    IDLE("optimizer.params", "torch_adam", "AdamW is this program's own"),
+    IDLE("optimizer.params", "fused", "AdamW is this program's own"),
+    IDLE("optimizer.params", "fp32_optimizer_states", "the optimizer's states are f32"),
+    WORKS("scheduler.params", "warmup_min_lr", "where the warm-up begins"),
+    WORKS("scheduler.params", "warmup_max_lr", "must be --learning_rate"),
+    WORKS("scheduler.params", "warmup_num_steps", "must be the steps of warm-up"),
+    WORKS("scheduler.params", "warmup_type", "log or linear"),
+    WORKS("scheduler.params", "total_num_steps", "must be the number of steps"),
+    WORKS("scheduler.params", "warmup_min_ratio", "of WarmupCosineLR"),
+    WORKS("scheduler.params", "cos_min_ratio", "of WarmupCosineLR"),
+    IDLE("scheduler.params", "last_batch_iteration", "a resume knows its step"),
+};
+enum { NKEYS = sizeof(keys) / sizeof(keys[0]) };
+
+static const struct ds_key *find(const char *block, const char *key)
+{
+    for (size_t i = 0; i < NKEYS; i++)
+        if (strcmp(keys[i].block, block) == 0 && strcmp(keys[i].key, key) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+/* Whether a feature is asked for: true, a name, a size that is not its default of one; in an object
+ * that is not switched off, any of these under the names that switch it on. */
+static bool is_on(const char *key, const json_t *v)
+{
+    const char *name;
+    json_t *m;
+
+    if (json_is_object(v)) {
+        if (json_is_false(json_object_get(v, "enabled")))
+            return false;
+        json_object_foreach((json_t *)v, name,
+                            m) if ((json_is_object(m) || strcmp(name, "enabled") == 0 ||
+                                    strcmp(name, "mode") == 0 || strcmp(name, "autotp_size") == 0 ||
+                                    strcmp(name, "tp_size") == 0) &&
+                                   is_on(name, m)) return true;
+        return false;
+    }
+    if (strcmp(key, "gradient_allreduce_op") == 0 && json_is_string(v))
+        return strcmp(json_string_value(v), "mean") != 0;
+    return json_is_true(v) || (json_is_number(v) && json_number_value(v) != 1) ||
+           (json_is_string(v) && !tr_ds_auto(v));
+}
+
+/* Nothing is asked for: the key is switched off or left open. */
+static bool is_off(const json_t *v)
+{
+    return json_is_null(v) || json_is_false(v) || tr_ds_auto(v) ||
+           (json_is_object(v) &&
+            (json_object_size(v) == 0 || json_is_false(json_object_get(v, "enabled"))));
+}
+
+static enum fr_rc unknown(const struct tr_ds_read *r, const struct tr_fields *f, const char *block,
+                          const char *key, struct fr_err *err)
+{
+    const char *names[NKEYS], *near;
+    size_t n = 0;
+
+    for (size_t i = 0; i < NKEYS; i++)
+        if (strcmp(keys[i].block, block) == 0)
+            names[n++] = keys[i].key;
+    near = fr_suggest(key, names, n);
+    if (near != NULL || block[0] != '\0')
+        return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
+                       near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
+                       near != NULL ? "'?" : "");
+    tr_ds_note(r, "%s is ignored: neither DeepSpeed nor this program knows it", key);
+    return FR_OK;
+}
+
+enum fr_rc tr_ds_keys(const struct tr_ds_read *r, const struct tr_fields *f, const char *block,
+                      struct fr_err *err)
+{
+    const char *dot = block[0] != '\0' ? ": " : "", *key;
+    enum fr_rc rc = FR_OK;
+    json_t *v;
+
+    json_object_foreach((json_t *)f->object, key, v)
+    {
+        const struct ds_key *row = find(block, key);
+        if (row == NULL && key[0] == '_')
+            continue; /* a comment */
+        if (row == NULL)
+            rc = unknown(r, f, block, key, err);
+        else if (row->use == TR_ARG_REFUSED && is_on(key, v))
+            rc = fr_fail(err, FR_UNSUPPORTED, "%s: %s: %s", f->where, key, row->what);
+        else if (row->use == TR_ARG_IDLE && !is_off(v))
+            tr_ds_note(r, "%s%s%s is ignored: %s", block, dot, key, row->what);
+        if (rc != FR_OK)
+            return rc;
+    }
+    return FR_OK;
+}
+
+const char *tr_ds_use_name(enum tr_arg_use use)
+{
+    static const char *const names[] = {"works", "no effect", "refused"};
+
+    return names[use];
+}
+
+void tr_ds_markdown(struct fr_buf *out)
+{
+    const char *block = NULL;
+
+    fr_buf_text(out, "\n# Keys of a DeepSpeed file\n\nA line says so when a key without effect "
+                     "asks for something. Names with `_` in front are comments.\n");
+    for (size_t i = 0; i < NKEYS; i++) {
+        if (block == NULL || strcmp(block, keys[i].block) != 0) {
+            block = keys[i].block;
+            if (block[0] != '\0')
+                fr_buf_fmt(out, "\n## %s\n", block);
+            else
+                fr_buf_text(out, "\n## At the top\n");
+            fr_buf_text(out, "\n| key | | |\n|---|---|---|\n");
+        }
+        fr_buf_fmt(out, "| `%s` | %s | %s |\n", keys[i].key, tr_ds_use_name(keys[i].use),
+                   keys[i].what);
+    }
+    tr_ds_zero_markdown(out);
+}
