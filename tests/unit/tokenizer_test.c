@@ -129,8 +129,15 @@ static void test_special(void)
     CHECK_INT(tr_tokenizer_set_eos(t, "<think>", &err), FR_OK);
     CHECK_INT(tr_tokenizer_eos(t), tr_tokenizer_id(t, "<think>"));
     CHECK_INT(tr_tokenizer_pad(t), tr_tokenizer_eos(t));
-    CHECK_INT(tr_tokenizer_set_eos(t, "<no>", &err), FR_NOTFOUND);
+    int32_t size = tr_tokenizer_size(t);
     CHECK_INT(tr_tokenizer_id(t, "<no>"), -1);
+    CHECK_INT(tr_tokenizer_set_eos(t, "<no>", &err), FR_OK);
+    CHECK_INT(tr_tokenizer_id(t, "<no>"), size);
+    CHECK_INT(tr_tokenizer_eos(t), size);
+    for (int i = 0; i < 8; i++) {
+        const char text[] = {'<', (char)('a' + i), '>', '\0'};
+        CHECK_INT(tr_tokenizer_add(t, text, &err), i < 7 ? FR_OK : FR_UNSUPPORTED);
+    }
     CHECK_INT((int)strlen(tr_tokenizer_digest(t)), 64);
     CHECK_INT(tr_encoder_create(t, &e, &err), FR_OK);
     CHECK_INT(tr_encode(e, FR_STR("a\xff"), &ids, &err), FR_USAGE);

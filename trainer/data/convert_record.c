@@ -215,7 +215,7 @@ static enum fr_rc put_turn(struct conv *c, const json_t *m, size_t i)
         *c->why = "a message has a role that no tag names";
         return FR_OK;
     }
-    if (role == TR_ASSISTANT && json_array_size(calls) > 0) {
+    if ((role == TR_ASSISTANT || role == TR_FUNCTION) && json_array_size(calls) > 0) {
         if ((rc = tool_calls(c, calls, &text)) != FR_OK)
             return rc;
         role = TR_FUNCTION;
@@ -235,6 +235,9 @@ static enum fr_rc chat(struct conv *c)
         return no_memory(c->err);
     for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
         rc = put_turn(c, json_array_get(list, i), i);
+    /* results of tools that nothing answers are left out, the rest stays */
+    if (c->e->form == TR_FORM_OPENAI && c->n > 0 && c->messages[c->n - 1].role == TR_OBSERVATION)
+        c->n--;
     if (rc == FR_OK && *c->why == NULL)
         check_turns(c);
     return rc;

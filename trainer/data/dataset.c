@@ -59,6 +59,7 @@ struct job {
     struct fr_buf *warnings;
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
+    struct tr_mt draw;     /* of num_samples, one after the other */
 };
 
 static enum fr_rc grow(struct job *j, struct fr_err *err)
@@ -94,6 +95,12 @@ static void encode_slot(const struct job *j, struct slot *s, struct tr_encoder *
         s->why = "it has no tokens";
 }
 
+/* num_samples is drawn among all records: those that are dropped leave when it is done. */
+static bool keeps_dropped(const struct job *j)
+{
+    return j->o->keep_dropped || j->entry->num_samples >= 0;
+}
+
 static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *err)
 {
     enum fr_rc rc;
@@ -104,9 +111,11 @@ static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *
     }
     if (s->why != NULL) {
         warn(j, s->where, s->why);
-        if (j->o->keep_dropped && (rc = grow(j, err)) == FR_OK)
+        if (!keeps_dropped(j))
+            return FR_OK;
+        if ((rc = grow(j, err)) == FR_OK)
             j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
-        return j->o->keep_dropped ? rc : FR_OK;
+        return rc;
     }
     if ((rc = grow(j, err)) == FR_OK &&
         (rc = tr_ids_add(&j->out->ids, s->ids.v, s->ids.n, err)) == FR_OK &&
@@ -161,46 +170,22 @@ static enum fr_rc one_file(struct job *j, const char *path, struct fr_buf *bytes
     return flushed != FR_OK ? fr_fail(err, flushed, "%s", earlier.msg) : rc;
 }
 
-/* numpy's legacy permutation (RandomState.shuffle): indices i = n-1 .. 1 swapped with a masked
- * rejection draw of 0..i. */
-static void legacy_permutation(int64_t seed, int64_t n, int64_t *out)
-{
-    struct tr_mt mt;
-
-    tr_mt_seed(&mt, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
-        uint32_t mask = (uint32_t)i, k;
-        for (int s = 1; s <= 16; s *= 2)
-            mask |= mask >> s;
-        while ((k = tr_mt_next(&mt) & mask) > (uint32_t)i)
-            ;
-        int64_t x = out[i];
-        out[i] = out[k];
-        out[k] = x;
-    }
-}
-
-/* Keeps num_samples of the samples [first, n), in the order of the reference's permutation. */
+/* Keeps num_samples of the records [first, n), in the order of the reference's draw. */
 static enum fr_rc resample(struct job *j, struct fr_err *err)
 {
     struct tr_tokens *t = j->out, kept = {0};
-    int64_t n = t->n - j->first, want = j->entry->num_samples;
+    int64_t n = t->n - j->first, want = j->entry->num_samples, most = want > n ? want : n;
     size_t base = (size_t)t->offsets[j->first];
-    int64_t *order;
+    int64_t *order = fr_sys.alloc(((size_t)most + 1) * sizeof(int64_t));
     enum fr_rc rc = FR_OK;
 
-    if (want > n)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "data set '%s': num_samples is %lld, it has %lld records: drawing some "
-                       "twice is not done",
-                       j->entry->name, (long long)want, (long long)n);
+    if (order == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)most);
+    if (n == 0)
+        want = 0;
+    tr_mt_choose(&j->draw, n, want, order);
     if (j->o->max_samples >= 0 && j->o->max_samples < want)
         want = j->o->max_samples;
-    if ((order = fr_sys.alloc(((size_t)n + 1) * sizeof(int64_t))) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
-    legacy_permutation(j->o->seed, n, order);
     for (int64_t i = 0; rc == FR_OK && i < want; i++) {
         int64_t at = t->offsets[j->first + order[i]];
         size_t len = (size_t)(t->offsets[j->first + order[i] + 1] - at);
@@ -208,14 +193,15 @@ static enum fr_rc resample(struct job *j, struct fr_err *err)
             rc = tr_ids_add(&kept.labels, t->labels.v + at, len, err);
         order[i] = (int64_t)len; /* its index is used up */
     }
-    if (rc == FR_OK) {
-        t->ids.n = t->labels.n = base;
-        for (int64_t i = 0; i < want; i++)
-            t->offsets[j->first + i + 1] = t->offsets[j->first + i] + order[i];
-        t->n = j->first + want;
-        if ((rc = tr_ids_add(&t->ids, kept.ids.v, kept.ids.n, err)) == FR_OK)
-            rc = tr_ids_add(&t->labels, kept.labels.v, kept.labels.n, err);
+    t->ids.n = t->labels.n = base;
+    t->n = j->first;
+    for (int64_t i = 0, end = (int64_t)base; rc == FR_OK && i < want; i++) {
+        end += order[i];
+        if ((order[i] > 0 || j->o->keep_dropped) && (rc = grow(j, err)) == FR_OK)
+            t->offsets[++t->n] = end;
     }
+    if (rc == FR_OK && (rc = tr_ids_add(&t->ids, kept.ids.v, kept.ids.n, err)) == FR_OK)
+        rc = tr_ids_add(&t->labels, kept.labels.v, kept.labels.n, err);
     fr_sys.free(order);
     tr_tokens_finish(&kept);
     return rc;
@@ -259,6 +245,7 @@ static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out, struc
     struct fr_buf bytes = {0};
     enum fr_rc rc = job_begin(&j, s->tok, err);
 
+    tr_mt_seed(&j.draw, (uint32_t)s->o->seed);
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         j.entry = &s->entries[i];
         j.first = out->n;
@@ -287,7 +274,7 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "3 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
+    fr_buf_fmt(&b, "4 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed, o->keep_dropped ? " all" : "");

@@ -228,10 +228,12 @@ enum fr_rc tr_records_read(const char *path, const struct tr_record_sink *sink, 
     b->n = 0;
     if ((rc = fr_file_read(path, DATA_MAX_BYTES, b, err)) != FR_OK)
         return rc;
+    size_t mark = b->n >= 3 && memcmp(b->p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of UTF-8 */
+    i = mark;
     while (i < b->n && isspace((unsigned char)b->p[i]))
         i++;
     if (i == b->n)
         return fr_fail(err, FR_USAGE, "%s holds no records", path);
-    struct fr_str text = {b->p, b->n};
+    struct fr_str text = {b->p + mark, b->n - mark};
     return b->p[i] == '[' ? read_list(path, text, sink, err) : read_lines(path, text, sink, err);
 }

@@ -45,3 +45,29 @@ void tr_randperm(int64_t seed, int64_t n, int64_t *out)
         out[k] = x;
     }
 }
+
+/* A draw of 0..most: as many low bits as most has, again until they are no more than it. */
+static uint32_t masked(struct tr_mt *mt, uint32_t most)
+{
+    uint32_t mask = most, k;
+
+    for (int s = 1; s <= 16; s *= 2)
+        mask |= mask >> s;
+    while ((k = tr_mt_next(mt) & mask) > most)
+        ;
+    return k;
+}
+
+void tr_mt_choose(struct tr_mt *mt, int64_t n, int64_t k, int64_t *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint32_t at = masked(mt, (uint32_t)i);
+        int64_t x = out[i];
+        out[i] = out[at];
+        out[at] = x;
+    }
+    for (int64_t i = n; i < k; i++)
+        out[i] = masked(mt, (uint32_t)(n - 1));
+}

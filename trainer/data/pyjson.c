@@ -52,16 +52,33 @@ static bool too_large(const char *p, size_t n)
     return isinf(strtod(digits, NULL));
 }
 
-/* text with the numbers that are too large as marked strings. */
+/* The length of a number that JSON itself does not have, and Python's reader takes; 0: none. */
+static size_t word_number(const char *p, const char *end)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(end - p) >= n && memcmp(p, words[i], n) == 0)
+            return n;
+    }
+    return 0;
+}
+
+/* text with the numbers that are too large, or words, as marked strings. */
 static void mark_numbers(struct fr_str text, struct fr_buf *out)
 {
     const char *end = text.p + text.n;
 
     for (const char *p = text.p, *next; p < end; p = next) {
-        bool number = *p == '-' || isdigit((unsigned char)*p);
+        size_t word = word_number(p, end);
+        bool number = word > 0 || *p == '-' || isdigit((unsigned char)*p);
 
-        next = *p == '"' ? skip_string(p, end) : number ? skip_number(p, end) : p + 1;
-        if (number && too_large(p, (size_t)(next - p))) {
+        next = *p == '"'  ? skip_string(p, end)
+               : word > 0 ? p + word
+               : number   ? skip_number(p, end)
+                          : p + 1;
+        if (word > 0 || (number && too_large(p, (size_t)(next - p)))) {
             fr_buf_text(out, "\"\\u0000number:");
             fr_buf_add(out, p, (size_t)(next - p));
             fr_buf_text(out, "\"");
@@ -73,18 +90,20 @@ static void mark_numbers(struct fr_str text, struct fr_buf *out)
 enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err)
 {
     struct fr_buf marked = {0};
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_error_t e;
-    enum fr_rc rc;
+    const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    json_error_t e, first;
+    enum fr_rc rc = FR_OK;
 
-    *out = json_loadb(text.p, text.n, flags, &e);
+    *out = json_loadb(text.p, text.n, flags, &first);
     if (*out != NULL)
         return FR_OK;
-    if (json_error_code(&e) != json_error_numeric_overflow)
-        return fr_json_parse(text, name, out, err);
     mark_numbers(text, &marked);
-    rc = marked.bad ? fr_fail(err, FR_NOMEM, "%s: no memory to read JSON", name)
-                    : fr_json_parse((struct fr_str){marked.p, marked.n}, name, out, err);
+    if (!marked.bad)
+        *out = json_loadb(marked.p != NULL ? marked.p : "", marked.n, flags, &e);
+    if (marked.bad || (*out == NULL && json_error_code(&e) == json_error_out_of_memory))
+        rc = fr_fail(err, FR_NOMEM, "%s: no memory to read JSON", name);
+    else if (*out == NULL)
+        rc = fr_fail(err, FR_USAGE, "%s:%d:%d: %s", name, first.line, first.column, first.text);
     fr_buf_finish(&marked);
     return rc;
 }
@@ -113,7 +132,7 @@ void tr_show_float(double x, char out[32])
 /* A marked number: Python reads a float beyond the range as infinity. */
 static void dump_number(const char *p, size_t n, struct fr_buf *out)
 {
-    if (is_integer(p, n))
+    if (is_integer(p, n)) /* the words too */
         fr_buf_add(out, p, n);
     else
         fr_buf_text(out, *p == '-' ? "-Infinity" : "Infinity");
@@ -143,7 +162,8 @@ static void dump_object(const json_t *v, struct fr_buf *out)
     json_t *item;
 
     fr_buf_text(out, "{");
-    json_object_foreach ((json_t *)v, key, item) {
+    json_object_foreach((json_t *)v, key, item)
+    {
         fr_buf_text(out, comma);
         dump_string(key, strlen(key), out);
         fr_buf_text(out, ": ");

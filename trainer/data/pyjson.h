@@ -11,8 +11,9 @@
 
 #include <stdbool.h>
 
-/* As fr_json_parse. A number that jansson cannot hold (an integer beyond 64 bits, a float beyond
- * double's range) becomes a value of which tr_pyjson_number() is true. */
+/* As fr_json_parse, but of a key that is there twice the last value counts. A number that jansson
+ * cannot hold (an integer beyond 64 bits, a float beyond double's range, NaN, Infinity) becomes a
+ * value of which tr_pyjson_number() is true. */
 enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err);
 
 /* v is such a number: neither text nor a number to jansson. */
@@ -21,6 +22,13 @@ bool tr_pyjson_number(const json_t *v);
 /* Appends v as json.dumps(v, ensure_ascii=False): ", " and ": " as separators, Unicode not escaped.
  */
 void tr_pyjson_dump(const json_t *v, struct fr_buf *out);
+
+/* As json.dumps(v, ensure_ascii=False, indent=indent): a member a line. */
+void tr_pyjson_pretty(const json_t *v, int indent, struct fr_buf *out);
+
+/* Appends v as Python's str() of the value that json.loads makes of it: text as it is, None, True,
+ * ['a', 1]. */
+void tr_pyjson_str(const json_t *v, struct fr_buf *out);
 
 /* The shortest decimal that reads back as x, as Python prints it: "4.98e-05", "1.0", "nan". */
 void tr_show_float(double x, char out[32]);

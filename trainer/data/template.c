@@ -20,6 +20,7 @@ struct tr_template {
     const char *observation;    /* NULL: as user */
     const char *default_system;
     const char *stop;           /* a token that replaces eos */
+    const char *stop_too;       /* another one */
     enum tr_tool_format tools;
     bool efficient_eos;         /* one EOS at the end instead of one a turn */
 };
@@ -54,7 +55,8 @@ static const struct tr_template templates[] = {
      .assistant = "{{content}}<|eot_id|>",
      .observation = LLAMA3_TURN("ipython"),
      .stop = "<|eot_id|>",
-     .tools = TR_TOOLS_NONE},
+     .stop_too = "<|eom_id|>",
+     .tools = TR_TOOLS_LLAMA3},
     {.name = "qwen",
      .system = QWEN_SYSTEM,
      .user = QWEN_USER,
@@ -75,7 +77,8 @@ static const struct tr_template templates[] = {
      .user = QWEN_USER,
      .assistant = QWEN_ASSISTANT,
      .observation = "<|im_start|>tool\n{{content}}<|im_end|>\n<|im_start|>assistant\n",
-     .stop = "<|im_end|>"},
+     .stop = "<|im_end|>",
+     .stop_too = "<|im_start|>"},
     {.name = "alpaca",
      .user = "### Instruction:\n{{content}}\n\n### Response:\n",
      .assistant = "{{content}}" EOS "\n\n",
@@ -113,14 +116,14 @@ const char *tr_template_name(const struct tr_template *t)
 enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok,
                            struct fr_err *err)
 {
-    if (t->stop != NULL) {
-        if (tr_tokenizer_set_eos(tok, t->stop, err) != FR_OK)
-            return fr_while(err, "template '%s'", t->name);
-        return FR_OK;
-    }
-    if (tr_tokenizer_eos(tok) < 0 && tr_tokenizer_set_eos(tok, "<|endoftext|>", err) != FR_OK)
-        return fr_while(err, "template '%s': the tokenizer names no eos_token", t->name);
-    return FR_OK;
+    const char *eos = t->stop != NULL              ? t->stop
+                      : tr_tokenizer_eos(tok) < 0 ? "<|endoftext|>"
+                                                  : NULL;
+    enum fr_rc rc = eos != NULL ? tr_tokenizer_set_eos(tok, eos, err) : FR_OK;
+
+    if (rc == FR_OK && t->stop_too != NULL)
+        rc = tr_tokenizer_add(tok, t->stop_too, err);
+    return rc == FR_OK ? rc : fr_while(err, "template '%s'", t->name);
 }
 
 /* State of one encoding. */

@@ -33,8 +33,8 @@ struct tr_template;
 enum fr_rc tr_template_find(const char *name, const struct tr_template **out, struct fr_err *err);
 const char *tr_template_name(const struct tr_template *t);
 
-/* Applies the template to a tokenizer: its stop word becomes eos. A missing eos or pad stays
- * missing. */
+/* Applies the template to a tokenizer: its stop word becomes eos, <|endoftext|> where there is
+ * none; stop words that the tokenizer lacks are added. */
 enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok,
                            struct fr_err *err);
 

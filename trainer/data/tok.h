@@ -62,7 +62,7 @@ struct tr_tok_step {
     pcre2_code *re; /* owned */
 };
 
-enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8 };
+enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8, TR_TOK_SPARE = 8 };
 
 struct tr_tokenizer {
     struct fr_arena arena;
@@ -76,6 +76,7 @@ struct tr_tokenizer {
     bool ignore_merges;
     struct tr_tok_added *added;
     size_t nadded;
+    int spare;                    /* tokens that may still be added */
     struct tr_tok_trie raw, normal; /* of tokens matched before and after the normalizer */
     enum tr_tok_form forms[TR_TOK_FORMS];
     int nforms;
@@ -108,6 +109,8 @@ bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t ad
 enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const json_t *config,
                              struct fr_err *err);
 size_t tr_tok_config_tokens(const json_t *config);
+/* A special token that the tokenizer lacks; at most TR_TOK_SPARE of them. */
+enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
 /* normalizer and pre_tokenizer of the file. */
 enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v,

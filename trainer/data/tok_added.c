@@ -215,3 +215,16 @@ enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const j
         rc = index_token(t, &t->added[i], (int32_t)i, err);
     return rc;
 }
+
+enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err)
+{
+    struct tr_tok_added a = {.content = fr_str_of(content), .id = -1, .special = true};
+    enum fr_rc rc;
+
+    if (t->spare == 0)
+        return fr_fail(err, FR_UNSUPPORTED, "no room for the token '%s'", content);
+    t->spare--;
+    if ((rc = put(t, a, -1, err)) == FR_OK)
+        rc = index_token(t, &t->added[t->nadded - 1], (int32_t)t->nadded - 1, err);
+    return rc;
+}

@@ -44,7 +44,7 @@ static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const s
                             struct fr_err *err)
 {
     const json_t *added = json_object_get(f->root, "added_tokens");
-    size_t more = tr_tok_config_tokens(f->config), room;
+    size_t more = tr_tok_config_tokens(f->config) + TR_TOK_SPARE, room;
     const char *key;
     json_t *v;
     size_t i;
@@ -260,7 +260,7 @@ enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct
     *out = NULL;
     if (t == NULL)
         return no_memory(err);
-    *t = (struct tr_tokenizer){.size = 0};
+    *t = (struct tr_tokenizer){.spare = TR_TOK_SPARE};
     if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/tokenizer.json", path) >= PATH_MAX)
         rc = fr_fail(err, FR_USAGE, "folder name too long: %s", path);
     else
@@ -322,12 +322,16 @@ const char *tr_tokenizer_digest(const struct tr_tokenizer *t)
     return t->digest;
 }
 
+enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err)
+{
+    return tr_tokenizer_id(t, content) >= 0 ? FR_OK : tr_tok_add_special(t, content, err);
+}
+
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err)
 {
-    int32_t id = tr_tokenizer_id(t, content);
+    enum fr_rc rc = tr_tokenizer_add(t, content, err);
 
-    if (id < 0)
-        return fr_fail(err, FR_NOTFOUND, "the tokenizer has no token '%s'", content);
-    t->eos = id;
-    return FR_OK;
+    if (rc == FR_OK)
+        t->eos = tr_tokenizer_id(t, content);
+    return rc;
 }

@@ -42,8 +42,10 @@ int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
 /* SHA-256 of tokenizer.json and tokenizer_config.json, 64 hexadecimal digits. */
 const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 
-/* Replaces eos before any encoding (a template's stop word). FR_NOTFOUND when content is no
- * token. */
+/* Adds a special token behind the last one where the tokenizer lacks it (a template's stop word);
+ * set_eos also makes it eos. Before any encoding; at most 8 tokens. Whether the model has a row for
+ * it is the caller's to check. */
+enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
 enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,

@@ -1,15 +1,31 @@
 #include "trainer/data/tools.h"
 
+#include "engine/base/sys.h"
 #include "trainer/data/pyjson.h"
 
 #include <string.h>
+#include <time.h>
 
-/* {"type": "function", "function": F} or F itself. */
+/* F of {"type": "function", "function": F}; another object is F itself. */
+static bool is_wrapped(const json_t *tool)
+{
+    const char *type = json_string_value(json_object_get(tool, "type"));
+
+    return type != NULL && strcmp(type, "function") == 0;
+}
+
 static const json_t *function_of(const json_t *tool)
 {
-    const json_t *f = json_object_get(tool, "function");
+    return is_wrapped(tool) ? json_object_get(tool, "function") : tool;
+}
 
-    return f != NULL ? f : tool;
+/* v as Python's str() has it; absent: nothing. */
+static void put_member(const json_t *o, const char *key, struct fr_buf *out)
+{
+    const json_t *v = json_object_get(o, key);
+
+    if (v != NULL)
+        tr_pyjson_str(v, out);
 }
 
 static const char *text_of(const json_t *o, const char *key)
@@ -34,22 +50,22 @@ static void put_parameter(const char *name, const json_t *p, bool required, stru
 {
     const json_t *choices = json_object_get(p, "enum"), *items = json_object_get(p, "items");
 
-    fr_buf_fmt(out, "  - %s (%s%s): %s", name, text_of(p, "type"), required ? ", required" : "",
-               text_of(p, "description"));
+    fr_buf_fmt(out, "  - %s (", name);
+    put_member(p, "type", out);
+    fr_buf_fmt(out, "%s): ", required ? ", required" : "");
+    put_member(p, "description", out);
     if (json_array_size(choices) > 0) {
         fr_buf_text(out, ", should be one of [");
         for (size_t i = 0; i < json_array_size(choices); i++) {
-            const json_t *c = json_array_get(choices, i);
             fr_buf_text(out, i > 0 ? ", " : "");
-            if (json_is_string(c))
-                fr_buf_text(out, json_string_value(c));
-            else
-                tr_pyjson_dump(c, out);
+            tr_pyjson_str(json_array_get(choices, i), out);
         }
         fr_buf_text(out, "]");
     }
-    if (json_object_size(items) > 0)
-        fr_buf_fmt(out, ", where each item should be %s", text_of(items, "type"));
+    if (json_object_size(items) > 0) {
+        fr_buf_text(out, ", where each item should be ");
+        put_member(items, "type", out);
+    }
     fr_buf_text(out, "\n");
 }
 
@@ -62,9 +78,10 @@ static void default_text(const json_t *tools, struct fr_buf *out)
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *f = function_of(json_array_get(tools, i));
         const json_t *params = json_object_get(f, "parameters");
-        fr_buf_fmt(out, "> Tool Name: %s\nTool Description: %s\nTool Args:\n", text_of(f, "name"),
-                   text_of(f, "description"));
-        json_object_foreach (json_object_get(params, "properties"), name, p)
+        fr_buf_fmt(out, "> Tool Name: %s\nTool Description: ", text_of(f, "name"));
+        put_member(f, "description", out);
+        fr_buf_text(out, "\nTool Args:\n");
+        json_object_foreach(json_object_get(params, "properties"), name, p)
             put_parameter(name, p, contains(json_object_get(params, "required"), name), out);
         fr_buf_text(out, "\n");
     }
@@ -85,11 +102,9 @@ static void qwen_text(const json_t *tools, struct fr_buf *out)
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *tool = json_array_get(tools, i);
         fr_buf_text(out, "\n");
-        if (json_object_get(tool, "function") == NULL)
-            fr_buf_text(out, "{\"type\": \"function\", \"function\": ");
+        fr_buf_text(out, is_wrapped(tool) ? "" : "{\"type\": \"function\", \"function\": ");
         tr_pyjson_dump(tool, out);
-        if (json_object_get(tool, "function") == NULL)
-            fr_buf_text(out, "}");
+        fr_buf_text(out, is_wrapped(tool) ? "" : "}");
     }
     fr_buf_text(out, "\n</tools>\n\nFor each function call, return a json object with function "
                      "name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n"
@@ -97,65 +112,148 @@ static void qwen_text(const json_t *tools, struct fr_buf *out)
                      "</tool_call>");
 }
 
+/* The text names the day, as the reference's does. */
+static void llama3_text(const json_t *tools, struct fr_buf *out)
+{
+    time_t now = (time_t)(fr_sys.wall_ms() / 1000);
+    struct tm day;
+    char date[32] = "";
+
+    if (localtime_r(&now, &day) != NULL)
+        (void)strftime(date, sizeof(date), "%d %b %Y", &day);
+    fr_buf_fmt(out,
+               "Cutting Knowledge Date: December 2023\nToday Date: %s\n\nYou have access to the "
+               "following functions. To call a function, please respond with JSON for a function "
+               "call. Respond in the format {\"name\": function name, \"parameters\": dictionary "
+               "of argument name and its value}. Do not use variables.\n\n",
+               date);
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_t *tool = json_incref(json_array_get(tools, i));
+        if (!is_wrapped(tool))
+            tool = json_pack("{s:s, s:o}", "type", "function", "function", tool);
+        if (tool == NULL) {
+            out->bad = true;
+            return;
+        }
+        tr_pyjson_pretty(tool, 4, out);
+        fr_buf_text(out, "\n\n");
+        json_decref(tool);
+    }
+}
+
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err)
 {
+    static void (*const texts[])(const json_t *, struct fr_buf *) = {
+        [TR_TOOLS_DEFAULT] = default_text,
+        [TR_TOOLS_QWEN] = qwen_text,
+        [TR_TOOLS_LLAMA3] = llama3_text,
+    };
     json_t *v = NULL;
     enum fr_rc rc;
 
-    if (format == TR_TOOLS_NONE)
-        return fr_fail(err, FR_UNSUPPORTED, "this template's tool format is not done");
     if ((rc = tr_pyjson_parse(tools, "tools", &v, err)) != FR_OK)
         return rc;
     if (!json_is_array(v))
         rc = fr_fail(err, FR_USAGE, "tools: expected a JSON list");
-    else if (json_array_size(v) > 0) { /* an empty list adds no text */
-        if (format == TR_TOOLS_QWEN)
-            qwen_text(v, out);
-        else
-            default_text(v, out);
-    }
+    else if (json_array_size(v) > 0) /* an empty list adds no text */
+        texts[format](v, out);
     json_decref(v);
     return rc == FR_OK && out->bad ? fr_fail(err, FR_NOMEM, "no memory for the tools") : rc;
 }
 
-static enum fr_rc put_call(enum tr_tool_format format, const json_t *call, struct fr_buf *out,
-                           struct fr_err *err)
+static void put_call(enum tr_tool_format format, const json_t *call, struct fr_buf *out)
 {
     const json_t *name = json_object_get(call, "name");
     const json_t *arguments = json_object_get(call, "arguments");
 
-    if (!json_is_string(name) || tr_pyjson_number(name) || arguments == NULL)
-        return fr_fail(err, FR_USAGE, "function message: expected name and arguments");
-    if (format == TR_TOOLS_QWEN) {
-        fr_buf_text(out, "<tool_call>\n{\"name\": ");
-        tr_pyjson_dump(name, out);
-        fr_buf_text(out, ", \"arguments\": ");
+    if (format == TR_TOOLS_DEFAULT) {
+        fr_buf_text(out, "Action: ");
+        tr_pyjson_str(name, out);
+        fr_buf_text(out, "\nAction Input: ");
         tr_pyjson_dump(arguments, out);
-        fr_buf_text(out, "}\n</tool_call>");
-    } else {
-        fr_buf_fmt(out, "Action: %s\nAction Input: ", json_string_value(name));
-        tr_pyjson_dump(arguments, out);
+        return;
     }
-    return FR_OK;
+    fr_buf_text(out, format == TR_TOOLS_QWEN ? "<tool_call>\n" : "");
+    fr_buf_text(out, "{\"name\": ");
+    tr_pyjson_dump(name, out);
+    fr_buf_text(out, format == TR_TOOLS_QWEN ? ", \"arguments\": " : ", \"parameters\": ");
+    tr_pyjson_dump(arguments, out);
+    fr_buf_text(out, format == TR_TOOLS_QWEN ? "}\n</tool_call>" : "}");
+}
+
+/* A call {name, arguments}, or a list of them. */
+static enum fr_rc put_calls(enum tr_tool_format format, struct fr_str text, struct fr_buf *out,
+                            struct fr_err *err)
+{
+    json_t *v = NULL;
+    enum fr_rc rc = tr_pyjson_parse(text, "function message", &v, err);
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    bool list = format == TR_TOOLS_LLAMA3 && n != 1;
+
+    if (rc == FR_OK)
+        fr_buf_text(out, list ? "[" : "");
+    for (size_t i = 0; rc == FR_OK && i < n; i++) {
+        const json_t *call = json_is_array(v) ? json_array_get(v, i) : v;
+        if (json_object_get(call, "name") == NULL || json_object_get(call, "arguments") == NULL)
+            rc = fr_fail(err, FR_USAGE, "function message: expected name and arguments");
+        else {
+            fr_buf_text(out, i == 0 ? "" : list ? ", " : "\n");
+            put_call(format, call, out);
+        }
+    }
+    if (rc == FR_OK)
+        fr_buf_text(out, list ? "]" : "");
+    json_decref(v);
+    return rc;
+}
+
+/* The first stretch of text that open and close enclose, these included; empty: there is none. */
+static struct fr_str enclosed(struct fr_str text, const char *open, const char *close)
+{
+    const char *end = text.p + text.n, *p = memmem(text.p, text.n, open, strlen(open)), *q = NULL;
+
+    if (p != NULL) {
+        const char *from = p + strlen(open);
+        q = memmem(from, (size_t)(end - from), close, strlen(close));
+    }
+    return q == NULL ? (struct fr_str){text.p, 0}
+                     : (struct fr_str){p, (size_t)(q + strlen(close) - p)};
+}
+
+/* text without any occurrence of part. */
+static void put_without(struct fr_str text, struct fr_str part, struct fr_buf *out)
+{
+    const char *end = text.p + text.n, *p = text.p, *q;
+
+    while ((q = memmem(p, (size_t)(end - p), part.p, part.n)) != NULL) {
+        fr_buf_add(out, p, (size_t)(q - p));
+        p = q + part.n;
+    }
+    fr_buf_add(out, p, (size_t)(end - p));
 }
 
 enum fr_rc tr_tools_call(enum tr_tool_format format, struct fr_str call, struct fr_buf *out,
                          struct fr_err *err)
 {
-    json_t *v = NULL;
+    static const char open[] = "<tool_call>", close[] = "</tool_call>";
+    struct fr_str tagged = enclosed(call, open, close);
+    struct fr_str thought = enclosed(call, "<think>\n", "\n</think>\n\n");
+    struct fr_buf json = {0};
     enum fr_rc rc;
 
-    if (format == TR_TOOLS_NONE)
-        return fr_fail(err, FR_UNSUPPORTED, "this template's tool format is not done");
-    if ((rc = tr_pyjson_parse(call, "function message", &v, err)) != FR_OK)
-        return rc;
-    if (!json_is_array(v))
-        rc = put_call(format, v, out, err);
-    for (size_t i = 0; rc == FR_OK && i < json_array_size(v); i++) {
-        fr_buf_text(out, i > 0 ? "\n" : "");
-        rc = put_call(format, json_array_get(v, i), out, err);
-    }
-    json_decref(v);
+    if (tagged.n > 0) {
+        size_t tags = sizeof(open) - 1 + sizeof(close) - 1;
+        put_without(call, tagged, out);
+        rc = put_calls(format, (struct fr_str){tagged.p + sizeof(open) - 1, tagged.n - tags}, out,
+                       err);
+    } else if (thought.n > 0) {
+        fr_buf_add(out, thought.p, thought.n);
+        put_without(call, thought, &json);
+        rc = json.bad ? fr_fail(err, FR_NOMEM, "no memory for a call")
+                      : put_calls(format, (struct fr_str){json.p, json.n}, out, err);
+    } else
+        rc = put_calls(format, call, out, err);
+    fr_buf_finish(&json);
     return rc == FR_OK && out->bad ? fr_fail(err, FR_NOMEM, "no memory for a call") : rc;
 }

@@ -10,15 +10,18 @@
 enum tr_tool_format {
     TR_TOOLS_DEFAULT, /* a list in words; calls as Action and Action Input */
     TR_TOOLS_QWEN,    /* <tools> and <tool_call> */
-    TR_TOOLS_NONE     /* the template's format is not implemented: FR_UNSUPPORTED */
+    TR_TOOLS_LLAMA3   /* indented JSON behind the day's date; calls as JSON */
 };
 
 /* Appends the text about tools, a JSON list of functions, that follows the system text. */
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err);
 
-/* Appends the text of a function message: JSON {name, arguments} or a list of them. Text before the
- * first "<tool_call>" is not looked for: the message is JSON alone. FR_USAGE otherwise. */
+/*
+ * Appends the text of a function message: JSON {name, arguments} or a list of them. Where a call
+ * stands in <tool_call> and </tool_call>, the text around it comes in front of it; a thought in
+ * <think> and </think> in front of plain JSON stays there. FR_USAGE for other text.
+ */
 enum fr_rc tr_tools_call(enum tr_tool_format format, struct fr_str call, struct fr_buf *out,
                          struct fr_err *err);
 

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Records as LLaMA-Factory 0.9.5 turns them into token ids and labels: its own loader, converters,
+templates and processor on small files that this script makes.
+
+    python3 tests/golden/records.py        # with llamafactory 0.9.5; writes records.json
+
+A row: name, entry (of dataset_info.json), text (of the file), template, seed, and samples: a list of
+[ids, labels] of the tokenizer in tokenizer/deepseek.json.
+"""
+import datetime
+import json
+import os
+import sys
+import tempfile
+import types
+
+import numpy as np
+
+import transformers
+
+sys.modules.setdefault("torchaudio", types.ModuleType("torchaudio"))  # sound, which no record here has
+from transformers import PreTrainedTokenizerFast
+from llamafactory.data import tool_utils
+from llamafactory.data.loader import _load_single_dataset
+from llamafactory.data.parser import get_dataset_list
+from llamafactory.data.processor import SupervisedDatasetProcessor
+from llamafactory.data.template import get_template_and_fix_tokenizer
+from llamafactory.hparams import DataArguments, ModelArguments
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHAT = {"file_name": "a.jsonl", "formatting": "sharegpt",
+        "columns": {"messages": "m", "system": "s", "tools": "t"}}
+OPENAI = {"file_name": "a.jsonl", "formatting": "openai", "columns": {"messages": "m", "tools": "t"},
+          "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user",
+                   "assistant_tag": "assistant", "observation_tag": "tool",
+                   "function_tag": "function", "system_tag": "system"}}
+PLAIN = {"file_name": "a.jsonl"}
+BARE = '[{"name": "f", "description": null, "parameters": {"type": "object", "properties": {"x": ' \
+       '{"type": ["string", "null"], "enum": ["a", "b"], "description": null}, "y": {"type": "array", ' \
+       '"items": {"type": ["number", true, 1e-7, null, "it\'s"]}, "description": "d\\u001f"}}, ' \
+       '"required": ["y"]}}]'
+WRAPPED = '[{"type": "function", "function": %s}]' % BARE[1:-1]
+OTHER = '[{"type": "tool", "function": {"name": "g"}, "name": "h", "parameters": {"properties": {}}}]'
+
+
+def turns(*texts, tools=None, system=None):
+    tags = {"u": "human", "a": "gpt", "o": "observation", "f": "function_call"}
+    row = {"m": [{"from": tags[t[0]], "value": t[1:]} for t in texts], "s": system or "", "t": tools or ""}
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def call(arguments):
+    return 'f{"name": "f", "arguments": %s}' % arguments
+
+
+NUMBERS = '{"a": 1e-7, "b": 1e16, "c": 0.30000000000000004, "d": "\\u001f", "e": 18446744073709551616, ' \
+          '"f": NaN, "g": -Infinity, "h": 1e999, "i": -0.0, "j": -0, "k": 1, "k": 2}'
+
+
+def rows():
+    for template in ("default", "qwen", "llama3"):
+        for name, tools in (("bare", BARE), ("wrapped", WRAPPED), ("other type", OTHER), ("none", "[]")):
+            yield "%s tools, %s" % (name, template), CHAT, turns("uhi", "aho", tools=tools), template
+        yield "numbers, " + template, CHAT, turns("uhi", call(NUMBERS), "o7", "aho", tools=BARE), template
+        two = 'f[{"name": "f", "arguments": {}}, {"name": "g", "arguments": "{\\"x\\": 1}"}]'
+        yield "two calls, " + template, CHAT, turns("uhi", two, "o7", "aho", tools=BARE), template
+        for what, text in (
+                ("text around a call", 'flet me\n<tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call> so'),
+                ("thought and call", 'f<think>\nhm\n</think>\n\n{"name": "f", "arguments": {"x": 1}}'),
+                ("thought and tags", 'f<think>\nhm\n</think>\n\n<tool_call>\n{"name": "f", "arguments": {}}\n'
+                                     '</tool_call>'),
+                ("two tags", 'f<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+                             '<tool_call>{"name": "f", "arguments": {}}</tool_call>')):
+            yield what + ", " + template, CHAT, turns("uhi", text, "o7", "aho"), template
+    yield "byte order mark", PLAIN, "\ufeff" + json.dumps({"instruction": "a", "input": "b", "output": "c"}), "default"
+    yield "all empty", PLAIN, json.dumps({"instruction": "", "input": "", "output": ""}), "default"
+    yield "no response", PLAIN, json.dumps({"instruction": "a", "input": "", "output": None}) + "\n" + \
+        json.dumps({"instruction": "a", "input": "", "output": "b"}), "default"
+    many = "".join(json.dumps({"instruction": str(i), "input": "", "output": None if i % 3 == 1 else str(i)}) + "\n"
+                   for i in range(7))
+    for n in (0, 3, 7, 12):
+        if n > 0:
+            yield "num_samples %d of 7, some dropped" % n, dict(PLAIN, num_samples=n), many, "default"
+    say = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    use = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+    tool = {"role": "tool", "content": "7"}
+    for name, messages in (("ends in a tool message", say + [dict(say[0]), use, tool, tool]),
+                           ("two results", [say[0], use, tool, tool, say[1]]),
+                           ("ends after a call", [say[0], use]),
+                           ("only a result", [tool]),
+                           ("starts with a result", [tool, say[1]]),
+                           ("system", [{"role": "system", "content": "s"}] + say)):
+        for tools in ([], json.loads(WRAPPED)):
+            text = json.dumps({"m": messages, "t": json.dumps(tools) if tools else ""})
+            yield "openai: %s%s" % (name, ", tools" if tools else ""), OPENAI, text, "qwen"
+
+
+def tokenizer_of():
+    return PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer", "deepseek.json"),
+                                   bos_token="<s>", eos_token="</s>")
+
+
+def samples(entry, text, template, seed, folder):
+    with open(os.path.join(folder, "a.jsonl"), "w", encoding="utf-8") as f:
+        f.write(text)
+    with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
+        json.dump({"x": entry}, f)
+    data_args = DataArguments(template=template, dataset_dir=folder, cutoff_len=100000, overwrite_cache=True)
+    model_args = ModelArguments(model_name_or_path="none", cache_dir=os.path.join(folder, "cache"))
+    tokenizer = tokenizer_of()
+    fixed = get_template_and_fix_tokenizer(tokenizer, data_args)
+
+    class Training:
+        local_process_index = 0
+        seed = 0
+
+    np.random.seed(seed)
+    attr = get_dataset_list(["x"], folder)[0]
+    data = _load_single_dataset(attr, model_args, data_args, Training)
+    processor = SupervisedDatasetProcessor(template=fixed, tokenizer=tokenizer, processor=None, data_args=data_args)
+    out = processor.preprocess_dataset(data[:])
+    return [[out["input_ids"][i], out["labels"][i]] for i in range(len(out["input_ids"]))]
+
+
+class Day:
+    """The day that the test lives on: the llama3 tools name it."""
+
+    @staticmethod
+    def now():
+        return datetime.datetime(2026, 1, 2)
+
+
+def main():
+    tool_utils.datetime = Day
+    made = []
+    for name, entry, text, template in rows():
+        with tempfile.TemporaryDirectory() as folder:
+            seed = 42
+            try:
+                found = samples(entry, text, template, seed, folder)
+            except Exception as error:  # refused there
+                print(name, "REFUSED", type(error).__name__, str(error)[:150], file=sys.stderr)
+                continue
+        made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": seed,
+                     "samples": found})
+    with open(os.path.join(HERE, "records.json"), "w", encoding="utf-8") as f:
+        f.write("[\n" + ",\n".join(json.dumps(row) for row in made) + "\n]\n")
+    print(len(made))
+
+
+main()

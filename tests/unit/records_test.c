@@ -1,0 +1,125 @@
+/*
+ * Records against LLaMA-Factory's own code (tests/golden/records.py): tools and calls in all
+ * formats, numbers, text around calls, tool messages at the end, dropped records and num_samples.
+ */
+#include "tests/unit/check.h"
+#include "trainer/data/dataset.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <jansson.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-rec-XXXXXX";
+static struct fr_err err;
+
+static void put(const char *name, const char *p, size_t n)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, p, n, 0644, &err), FR_OK);
+}
+
+static void put_files(const json_t *row)
+{
+    json_t *info = json_pack("{s:O}", "x", json_object_get(row, "entry"));
+    const json_t *text = json_object_get(row, "text");
+    char *p = json_dumps(info, 0);
+
+    put("dataset_info.json", p, strlen(p));
+    put("a.jsonl", json_string_value(text), json_string_length(text));
+    free(p);
+    json_decref(info);
+}
+
+static bool same(const int32_t *got, int64_t n, const json_t *want)
+{
+    if ((size_t)n != json_array_size(want))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (got[i] != json_integer_value(json_array_get(want, (size_t)i)))
+            return false;
+    return true;
+}
+
+static void show(const struct tr_tokenizer *t, const char *what, const int32_t *ids, size_t n)
+{
+    struct fr_buf out = {0};
+
+    (void)tr_tokenizer_decode(t, ids, n, false, &out, NULL);
+    printf("   %s: %.*s\n", what, (int)out.n, out.p != NULL ? out.p : "");
+    fr_buf_finish(&out);
+}
+
+static void show_both(const struct tr_tokenizer *t, struct tr_sample got, const json_t *want)
+{
+    struct tr_ids ids = {0};
+
+    for (size_t i = 0; i < json_array_size(want); i++)
+        (void)tr_ids_add(&ids, &(int32_t){(int32_t)json_integer_value(json_array_get(want, i))}, 1,
+                         NULL);
+    show(t, "got ", got.ids, (size_t)got.n);
+    show(t, "want", ids.v, ids.n);
+    tr_ids_finish(&ids);
+}
+
+static void test_row(const json_t *row)
+{
+    const char *templ = json_string_value(json_object_get(row, "template"));
+    const json_t *want = json_object_get(row, "samples");
+    struct tr_dataset_opts o = {
+        .dataset = "x",
+        .dataset_dir = dir,
+        .text = {.cutoff_len = 100000},
+        .max_samples = -1,
+        .seed = json_integer_value(json_object_get(row, "seed")),
+    };
+    struct tr_tokenizer *t = NULL;
+    struct tr_dataset *d = NULL;
+
+    put_files(row);
+    CHECK_INT(tr_template_find(templ, &o.templ, &err), FR_OK);
+    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+              FR_OK);
+    CHECK_INT(tr_template_fix(o.templ, t, &err), FR_OK);
+    enum fr_rc rc = tr_dataset_load(&o, t, &d, NULL, &err);
+    if (!CHECK_INT(rc, json_array_size(want) > 0 ? FR_OK : FR_USAGE))
+        printf("   %s\n", err.msg);
+    for (size_t i = 0; rc == FR_OK && i < json_array_size(want); i++) {
+        const json_t *one = json_array_get(want, i);
+        if (!CHECK_INT(tr_dataset_size(d), json_array_size(want)))
+            break;
+        struct tr_sample s = tr_dataset_at(d, (int64_t)i);
+        if (!CHECK(same(s.ids, s.n, json_array_get(one, 0))))
+            show_both(t, s, json_array_get(one, 0));
+        CHECK(same(s.labels, s.n, json_array_get(one, 1)));
+    }
+    tr_dataset_destroy(d);
+    tr_tokenizer_destroy(t);
+}
+
+/* 2026-01-02, 12:00 UTC: what the llama3 tools name. */
+static int64_t that_day(void)
+{
+    return 1767355200000;
+}
+
+int main(void)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/records.json", JSON_ALLOW_NUL, NULL);
+
+    if (mkdtemp(dir) == NULL)
+        return EXIT_FAILURE;
+    fr_sys.wall_ms = that_day;
+    CHECK_INT(json_array_size(rows), 48);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        check_row(json_string_value(json_object_get(row, "name")));
+        test_row(row);
+    }
+    json_decref(rows);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}
