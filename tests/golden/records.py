@@ -5,7 +5,8 @@ templates and processor on small files that this script makes.
     python3 tests/golden/records.py        # with llamafactory 0.9.5; writes records.json
 
 A row: name, entry (of dataset_info.json), text (of the file), template, seed, and samples: a list of
-[ids, labels] of the tokenizer in tokenizer/deepseek.json.
+[ids, labels] of the tokenizer in tokenizer/deepseek.json. A row with packing (cutoff_len, batch,
+shards) has rows of packed examples, without their padding: [ids, labels, lengths of the examples].
 """
 import datetime
 import json
@@ -23,7 +24,7 @@ from transformers import PreTrainedTokenizerFast
 from llamafactory.data import tool_utils
 from llamafactory.data.loader import _load_single_dataset
 from llamafactory.data.parser import get_dataset_list
-from llamafactory.data.processor import SupervisedDatasetProcessor
+from llamafactory.data.processor import PackedSupervisedDatasetProcessor, SupervisedDatasetProcessor
 from llamafactory.data.template import get_template_and_fix_tokenizer
 from llamafactory.hparams import DataArguments, ModelArguments
 
@@ -95,17 +96,48 @@ def rows():
             yield "openai: %s%s" % (name, ", tools" if tools else ""), OPENAI, text, "qwen"
 
 
+def packed():
+    """Examples of many lengths, some dropped, some longer than a row."""
+    long = "".join(json.dumps({"instruction": "a " * (i * 7 % 19), "input": "",
+                               "output": None if i % 11 == 5 else "b " * (i * 5 % 13) + str(i)}) + "\n"
+                   for i in range(40))
+    for cutoff, batch, shards in ((32, 1000, 1), (32, 1000, 3), (24, 7, 1), (48, 7, 2), (9, 1000, 50)):
+        yield "packed in %d, %d together, %d shards" % (cutoff, batch, shards), long, \
+            {"cutoff_len": cutoff, "batch": batch, "shards": shards}
+
+
+def rows_of(processor, data, packing):
+    """What the processor makes of the data, cut as its processes and map batches would."""
+    n, out = len(data), []
+    shards = min(packing["shards"], n)
+    begin = 0
+    for s in range(shards):
+        end = begin + n // shards + (1 if s < n % shards else 0)
+        for i in range(begin, end, packing["batch"]):
+            part = processor.preprocess_dataset(data[i:min(end, i + packing["batch"])])
+            for ids, labels, places, mask in zip(part["input_ids"], part["labels"], part["position_ids"],
+                                                 part["attention_mask"]):
+                lengths = [mask.count(k) for k in range(1, max(mask) + 1)]
+                kept = sum(lengths)
+                assert places[:kept] == [k for length in lengths for k in range(length)]
+                out.append([ids[:kept], labels[:kept], lengths])
+        begin = end
+    return out
+
+
 def tokenizer_of():
     return PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer", "deepseek.json"),
                                    bos_token="<s>", eos_token="</s>")
 
 
-def samples(entry, text, template, seed, folder):
+def samples(entry, text, template, seed, folder, packing=None):
     with open(os.path.join(folder, "a.jsonl"), "w", encoding="utf-8") as f:
         f.write(text)
     with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
         json.dump({"x": entry}, f)
-    data_args = DataArguments(template=template, dataset_dir=folder, cutoff_len=100000, overwrite_cache=True)
+    data_args = DataArguments(template=template, dataset_dir=folder, overwrite_cache=True,
+                              cutoff_len=packing["cutoff_len"] if packing else 100000,
+                              neat_packing=packing is not None)
     model_args = ModelArguments(model_name_or_path="none", cache_dir=os.path.join(folder, "cache"))
     tokenizer = tokenizer_of()
     fixed = get_template_and_fix_tokenizer(tokenizer, data_args)
@@ -117,6 +149,9 @@ def samples(entry, text, template, seed, folder):
     np.random.seed(seed)
     attr = get_dataset_list(["x"], folder)[0]
     data = _load_single_dataset(attr, model_args, data_args, Training)
+    if packing:
+        return rows_of(PackedSupervisedDatasetProcessor(template=fixed, tokenizer=tokenizer, processor=None,
+                                                        data_args=data_args), data, packing)
     processor = SupervisedDatasetProcessor(template=fixed, tokenizer=tokenizer, processor=None, data_args=data_args)
     out = processor.preprocess_dataset(data[:])
     return [[out["input_ids"][i], out["labels"][i]] for i in range(len(out["input_ids"]))]
@@ -143,6 +178,10 @@ def main():
                 continue
         made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": seed,
                      "samples": found})
+    for name, text, packing in packed():
+        with tempfile.TemporaryDirectory() as folder:
+            made.append({"name": name, "entry": PLAIN, "text": text, "template": "default", "seed": 42,
+                         "packing": packing, "samples": samples(PLAIN, text, "default", 42, folder, packing)})
     with open(os.path.join(HERE, "records.json"), "w", encoding="utf-8") as f:
         f.write("[\n" + ",\n".join(json.dumps(row) for row in made) + "\n]\n")
     print(len(made))

@@ -1,9 +1,11 @@
 /*
  * Records against LLaMA-Factory's own code (tests/golden/records.py): tools and calls in all
- * formats, numbers, text around calls, tool messages at the end, dropped records and num_samples.
+ * formats, numbers, text around calls, tool messages at the end, dropped records, num_samples and
+ * packing.
  */
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -65,10 +67,63 @@ static void show_both(const struct tr_tokenizer *t, struct tr_sample got, const 
     tr_ids_finish(&ids);
 }
 
+/* A row's batch is that of its examples, each by itself: no token of one sees another. */
+static void test_batch(const struct tr_sample *row)
+{
+    struct tr_sample one[64];
+    struct tr_batch got = {0}, want = {0};
+
+    if (!CHECK(row->parts > 0 && row->parts <= 64))
+        return;
+    for (int64_t k = 0; k < row->parts; k++) {
+        int64_t at = row->offsets[k] - row->offsets[0];
+        one[k] = (struct tr_sample){row->ids + at, row->labels + at,
+                                    row->offsets[k + 1] - row->offsets[k], 0, NULL};
+    }
+    CHECK_INT(tr_batch_pack(row, 1, &got, &err), FR_OK);
+    CHECK_INT(tr_batch_pack(one, row->parts, &want, &err), FR_OK);
+    CHECK_INT(got.samples, want.samples);
+    CHECK_INT(got.tokens, want.tokens);
+    CHECK_INT(got.target_count, want.target_count);
+    size_t ids = (size_t)want.tokens * sizeof(int32_t);
+    CHECK(memcmp(got.ids, want.ids, ids) == 0 && memcmp(got.pos, want.pos, ids) == 0);
+    CHECK(memcmp(got.targets, want.targets, ids) == 0);
+    CHECK(memcmp(got.attn_offsets, want.attn_offsets,
+                 (size_t)(want.samples + 1) * sizeof(int64_t)) == 0);
+    for (int64_t k = 1; k < got.samples; k++)
+        CHECK(got.place[k] != got.place[k - 1] && got.index[k] == 0);
+    tr_batch_finish(&got);
+    tr_batch_finish(&want);
+}
+
+static void test_parts(const struct tr_sample *s, const json_t *lengths)
+{
+    if (!CHECK_INT(s->parts, json_array_size(lengths)))
+        return;
+    for (size_t k = 0; k < json_array_size(lengths); k++)
+        CHECK_INT(s->offsets[k + 1] - s->offsets[k],
+                  json_integer_value(json_array_get(lengths, k)));
+    test_batch(s);
+}
+
+/* The options of a row with packing, and what tr_dataset_pack() is given. */
+static struct tr_pack_opts packing_of(const json_t *packing, struct tr_dataset_opts *o)
+{
+    int64_t cutoff = json_integer_value(json_object_get(packing, "cutoff_len"));
+
+    o->text.cutoff_len = cutoff - 1;
+    o->keep_dropped = true;
+    return (struct tr_pack_opts){cutoff - 1,
+                                 json_integer_value(json_object_get(packing, "batch")),
+                                 json_integer_value(json_object_get(packing, "shards"))};
+}
+
 static void test_row(const json_t *row)
 {
     const char *templ = json_string_value(json_object_get(row, "template"));
     const json_t *want = json_object_get(row, "samples");
+    const json_t *packing = json_object_get(row, "packing");
+    struct tr_pack_opts pack = {0};
     struct tr_dataset_opts o = {
         .dataset = "x",
         .dataset_dir = dir,
@@ -80,6 +135,8 @@ static void test_row(const json_t *row)
     struct tr_dataset *d = NULL;
 
     put_files(row);
+    if (packing != NULL)
+        pack = packing_of(packing, &o);
     CHECK_INT(tr_template_find(templ, &o.templ, &err), FR_OK);
     CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
               FR_OK);
@@ -87,6 +144,8 @@ static void test_row(const json_t *row)
     enum fr_rc rc = tr_dataset_load(&o, t, &d, NULL, &err);
     if (!CHECK_INT(rc, json_array_size(want) > 0 ? FR_OK : FR_USAGE))
         printf("   %s\n", err.msg);
+    if (rc == FR_OK && packing != NULL)
+        CHECK_INT(rc = tr_dataset_pack(&d, &pack, &err), FR_OK);
     for (size_t i = 0; rc == FR_OK && i < json_array_size(want); i++) {
         const json_t *one = json_array_get(want, i);
         if (!CHECK_INT(tr_dataset_size(d), json_array_size(want)))
@@ -95,6 +154,8 @@ static void test_row(const json_t *row)
         if (!CHECK(same(s.ids, s.n, json_array_get(one, 0))))
             show_both(t, s, json_array_get(one, 0));
         CHECK(same(s.labels, s.n, json_array_get(one, 1)));
+        if (packing != NULL)
+            test_parts(&s, json_array_get(one, 2));
     }
     tr_dataset_destroy(d);
     tr_tokenizer_destroy(t);
@@ -113,7 +174,7 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     fr_sys.wall_ms = that_day;
-    CHECK_INT(json_array_size(rows), 48);
+    CHECK_INT(json_array_size(rows), 53);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         check_row(json_string_value(json_object_get(row, "name")));

@@ -174,7 +174,8 @@ static void test_pack(void)
     static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
     static const int32_t pos[] = {0, 1, 2, 0, 1}, targets[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
     static const int32_t all[] = {6, 7, TR_IGNORE, 9, TR_IGNORE};
-    struct tr_sample s[2] = {{ids, labels, 3}, {ids + 3, labels + 3, 2}};
+    struct tr_sample s[2] = {{.ids = ids, .labels = labels, .n = 3},
+                             {.ids = ids + 3, .labels = labels + 3, .n = 2}};
     struct tr_batch b = {0};
     struct fr_err err;
 

@@ -171,6 +171,7 @@ static void fill_in(struct tr_args *a)
 
     if (a->lora_alpha == 0)
         a->lora_alpha = 2 * (double)a->lora_rank;
+    a->packing = a->packing || a->neat_packing;
     if (a->use_cpu || a->no_cuda)
         a->device = TR_DEVICE_CPU;
     a->do_eval = a->do_eval || a->eval_strategy != TR_STRATEGY_NO;

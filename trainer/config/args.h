@@ -50,8 +50,10 @@ struct tr_args {
     const char *dataset, *dataset_dir, *template_name, *default_system, *tokenized_path;
     int64_t cutoff_len, max_samples; /* tokens; -1: all */
     bool mask_history, train_on_prompt, overwrite_cache, disable_shuffling;
+    bool packing; /* also where neat_packing is given: filled in */
+    bool neat_packing;
     bool dataloader_drop_last;
-    int64_t preprocessing_num_workers;
+    int64_t preprocessing_num_workers, preprocessing_batch_size;
 
     /* steps */
     int64_t per_device_train_batch_size, gradient_accumulation_steps, max_steps;

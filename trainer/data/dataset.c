@@ -17,7 +17,9 @@
 enum { MAX_SETS = 64, MAX_WARNINGS = 20, MAX_REASONS = 3 };
 
 struct tr_dataset {
-    struct tr_tokens tokens;
+    struct tr_tokens tokens; /* of examples */
+    int64_t *rows;           /* owns: row i is the examples [rows[i], rows[i+1]); NULL: one a row */
+    int64_t nrows, most;     /* most: examples of a row at most */
     int64_t longest;
     bool cached;
     char digest[FR_SHA256_TEXT];
@@ -358,9 +360,11 @@ static enum fr_rc fill(struct tr_dataset *d, const struct sources *s, struct fr_
 /* The digest and the longest sample. */
 static enum fr_rc measure(struct tr_dataset *d, struct fr_err *err)
 {
-    for (int64_t i = 0; i < d->tokens.n; i++) {
-        int64_t len = d->tokens.offsets[i + 1] - d->tokens.offsets[i];
-        d->longest = len > d->longest ? len : d->longest;
+    d->longest = 0;
+    for (int64_t i = 0; i < tr_dataset_size(d); i++) {
+        struct tr_sample s = tr_dataset_at(d, i);
+        d->longest = s.n > d->longest ? s.n : d->longest;
+        d->most = s.parts > d->most ? s.parts : d->most;
     }
     return tr_tokens_digest(&d->tokens, d->digest, err);
 }
@@ -459,25 +463,66 @@ enum fr_rc tr_dataset_split(struct tr_dataset **d, double val_size, int64_t seed
     return FR_OK;
 }
 
+enum fr_rc tr_dataset_pack(struct tr_dataset **d, const struct tr_pack_opts *o,
+                           struct fr_err *err)
+{
+    int64_t n = (*d)->tokens.n, *lengths = fr_sys.alloc(((size_t)n + 1) * sizeof(*lengths));
+    struct tr_dataset *packed = NULL;
+    struct tr_packs p = {.n = 0};
+    enum fr_rc rc = FR_OK;
+
+    if (lengths == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to pack %lld samples", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        lengths[i] = (*d)->tokens.offsets[i + 1] - (*d)->tokens.offsets[i];
+    rc = tr_pack(lengths, n, o, &p, err);
+    if (rc == FR_OK && p.n == 0)
+        rc = fr_fail(err, FR_USAGE, "Cannot find valid samples: all %lld records were dropped",
+                     (long long)n);
+    if (rc == FR_OK &&
+        (rc = pick(*d, p.order, p.rows[p.n], &packed, err)) == FR_OK) {
+        packed->rows = p.rows;
+        packed->nrows = p.n;
+        p.rows = NULL;
+        if ((rc = measure(packed, err)) == FR_OK) {
+            tr_dataset_destroy(*d);
+            *d = packed;
+        } else
+            tr_dataset_destroy(packed);
+    }
+    fr_sys.free(lengths);
+    tr_packs_finish(&p);
+    return rc;
+}
+
 void tr_dataset_destroy(struct tr_dataset *d)
 {
     if (d == NULL)
         return;
+    fr_sys.free(d->rows);
     tr_tokens_finish(&d->tokens);
     fr_sys.free(d);
 }
 
 int64_t tr_dataset_size(const struct tr_dataset *d)
 {
-    return d->tokens.n;
+    return d->rows != NULL ? d->nrows : d->tokens.n;
 }
 
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i)
 {
-    int64_t at = d->tokens.offsets[i];
+    int64_t first = d->rows != NULL ? d->rows[i] : i;
+    int64_t last = d->rows != NULL ? d->rows[i + 1] : i + 1;
+    int64_t at = d->tokens.offsets[first];
 
     return (struct tr_sample){d->tokens.ids.v + at, d->tokens.labels.v + at,
-                              d->tokens.offsets[i + 1] - at};
+                              d->tokens.offsets[last] - at, last - first,
+                              d->tokens.offsets + first};
+}
+
+int64_t tr_dataset_most(const struct tr_dataset *d)
+{
+    return d->most;
 }
 
 int64_t tr_dataset_longest(const struct tr_dataset *d)

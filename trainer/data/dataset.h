@@ -8,6 +8,7 @@
 #define TR_DATA_DATASET_H
 
 #include "engine/base/err.h"
+#include "trainer/data/pack.h"
 #include "trainer/data/template.h"
 #include "trainer/data/tokenizer.h"
 
@@ -48,15 +49,23 @@ void tr_dataset_destroy(struct tr_dataset *d);
 enum fr_rc tr_dataset_split(struct tr_dataset **d, double val_size, int64_t seed,
                             struct tr_dataset **eval, struct fr_err *err);
 
-/* One tokenised example; borrowed from the data set. */
+/* Packs the examples of a data set loaded with keep_dropped: a sample becomes a row of examples,
+ * none of which sees another. Those without tokens are in no row. */
+enum fr_rc tr_dataset_pack(struct tr_dataset **d, const struct tr_pack_opts *o, struct fr_err *err);
+
+/* One tokenised example, or a row of them; borrowed from the data set. */
 struct tr_sample {
     const int32_t *ids;    /* n of them, 1 <= n <= cutoff_len */
     const int32_t *labels; /* n, TR_IGNORE where not trained; not shifted */
     int64_t n;
+    int64_t parts;          /* examples that are packed into it; 1 without packing, 0 means 1 */
+    const int64_t *offsets; /* parts + 1: where each begins, in any count; unused with 0 parts */
 };
 
 int64_t tr_dataset_size(const struct tr_dataset *d);
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);
+/* Examples of a sample at most: 1 without packing. */
+int64_t tr_dataset_most(const struct tr_dataset *d);
 /* Tokens of the longest sample. */
 int64_t tr_dataset_longest(const struct tr_dataset *d);
 bool tr_dataset_cached(const struct tr_dataset *d); /* read from the cache */

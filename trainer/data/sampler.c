@@ -5,12 +5,15 @@
 
 #include <string.h>
 
+/* More than an epoch has; the further examples of a row have places beyond it. */
+static const int64_t PLACES = (int64_t)1 << 40;
+
 struct tr_sampler {
     const struct tr_dataset *data;
     struct tr_sampler_opts o;
-    int64_t n, micro; /* samples; micro-batches of one rank and epoch */
-    int64_t epoch;    /* whose order is held, -1 */
-    int64_t *order;   /* (n) */
+    int64_t n, micro;       /* samples; micro-batches of one rank and epoch */
+    int64_t epoch;          /* whose order is held, -1 */
+    int64_t *order;         /* (n) */
     struct tr_sample *pick; /* (batch) */
 };
 
@@ -50,41 +53,67 @@ static enum fr_rc reserve(struct tr_batch *b, int64_t t, int64_t n, struct fr_er
     return FR_OK;
 }
 
-static void put_sample(struct tr_batch *b, const struct tr_sample *s)
+/* n tokens of a sample, which are one example. */
+static void put_part(struct tr_batch *b, const struct tr_sample *s, int64_t from, int64_t n)
 {
+    const int32_t *labels = (s->labels != NULL ? s->labels : s->ids) + from;
     int64_t at = b->tokens;
 
-    memcpy(b->ids + at, s->ids, (size_t)s->n * sizeof(int32_t));
-    for (int64_t i = 0; i < s->n; i++) {
-        const int32_t *labels = s->labels != NULL ? s->labels : s->ids;
+    memcpy(b->ids + at, s->ids + from, (size_t)n * sizeof(int32_t));
+    for (int64_t i = 0; i < n; i++) {
         b->pos[at + i] = (int32_t)i;
-        b->targets[at + i] = i + 1 < s->n ? labels[i + 1] : TR_IGNORE;
+        b->targets[at + i] = i + 1 < n ? labels[i + 1] : TR_IGNORE;
         b->target_count += b->targets[at + i] != TR_IGNORE;
     }
-    b->tokens += s->n;
+    b->tokens += n;
     b->attn_offsets[++b->samples] = b->tokens;
+}
+
+static int64_t parts_of(const struct tr_sample *s)
+{
+    return s->parts > 0 ? s->parts : 1;
+}
+
+static void put_sample(struct tr_batch *b, const struct tr_sample *s, int64_t index, int64_t place)
+{
+    for (int64_t k = 0; k < parts_of(s); k++) {
+        b->index[b->samples] = index;
+        b->place[b->samples] = place + k * PLACES;
+        if (s->parts > 0)
+            put_part(b, s, s->offsets[k] - s->offsets[0], s->offsets[k + 1] - s->offsets[k]);
+        else
+            put_part(b, s, 0, s->n);
+    }
+}
+
+/* Room for the samples, and their padded size. */
+static enum fr_rc begin(const struct tr_sample *samples, int64_t n, struct tr_batch *out,
+                        struct fr_err *err)
+{
+    int64_t tokens = 0, longest = 0, parts = 0;
+    enum fr_rc rc;
+
+    for (int64_t i = 0; i < n; i++) {
+        tokens += samples[i].n;
+        parts += parts_of(&samples[i]);
+        longest = samples[i].n > longest ? samples[i].n : longest;
+    }
+    if ((rc = reserve(out, tokens, parts, err)) != FR_OK)
+        return rc;
+    out->tokens = out->samples = out->target_count = 0;
+    out->attn_offsets[0] = 0;
+    out->padded_tokens = n * ((longest + 7) / 8 * 8);
+    return FR_OK;
 }
 
 enum fr_rc tr_batch_pack(const struct tr_sample *samples, int64_t n, struct tr_batch *out,
                          struct fr_err *err)
 {
-    int64_t tokens = 0, longest = 0;
-    enum fr_rc rc;
+    enum fr_rc rc = begin(samples, n, out, err);
 
-    for (int64_t i = 0; i < n; i++) {
-        tokens += samples[i].n;
-        longest = samples[i].n > longest ? samples[i].n : longest;
-    }
-    if ((rc = reserve(out, tokens, n, err)) != FR_OK)
-        return rc;
-    out->tokens = out->samples = out->target_count = 0;
-    out->attn_offsets[0] = 0;
-    for (int64_t i = 0; i < n; i++) {
-        out->index[i] = out->place[i] = i;
-        put_sample(out, &samples[i]);
-    }
-    out->padded_tokens = n * ((longest + 7) / 8 * 8);
-    return FR_OK;
+    for (int64_t i = 0; rc == FR_OK && i < n; i++)
+        put_sample(out, &samples[i], i, i);
+    return rc;
 }
 
 static int64_t div_up(int64_t a, int64_t b)
@@ -157,11 +186,11 @@ enum fr_rc tr_sampler_batch(struct tr_sampler *s, int64_t epoch, int64_t k, stru
     }
     for (int64_t i = 0; i < s->o.batch; i++)
         s->pick[i] = tr_dataset_at(s->data, s->order[place_of(s, batch, i) % s->n]);
-    if ((rc = tr_batch_pack(s->pick, s->o.batch, out, err)) != FR_OK)
+    if ((rc = begin(s->pick, s->o.batch, out, err)) != FR_OK)
         return rc;
     for (int64_t i = 0; i < s->o.batch; i++) {
-        out->place[i] = place_of(s, batch, i);
-        out->index[i] = s->order[out->place[i] % s->n];
+        int64_t place = place_of(s, batch, i);
+        put_sample(out, &s->pick[i], s->order[place % s->n], place);
     }
     return FR_OK;
 }

@@ -1,6 +1,7 @@
 /*
  * The order of samples, and micro-batches for the model. A micro-batch holds the B samples that the
- * reference trainer would pad together, laid end to end without padding.
+ * reference trainer would pad together, laid end to end without padding. A row of several packed
+ * examples is laid out example by example, each by itself: none sees another.
  * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W;
  * the last incomplete batch and round are completed from the start of the same order.
  */
@@ -16,14 +17,15 @@
 /* T tokens, B samples. Owned by the caller; tr_batch_finish frees it. */
 struct tr_batch {
     int64_t tokens;          /* T */
-    int64_t samples;         /* B */
+    int64_t samples;         /* B: examples, more than rows where these are packed */
     int32_t *ids;            /* (T) */
     int32_t *pos;            /* (T) restarts at 0 in each sample */
     /* (T) the label of the next token of the same sample, TR_IGNORE if none */
     int32_t *targets;
     int64_t *attn_offsets;   /* (B+1) first token of each sample; the last is T */
     int64_t *index;          /* (B) which sample of the data set */
-    int64_t *place;          /* (B) its place in the epoch's global order: k*B+i (keys dropout) */
+    int64_t *place;          /* (B) its place in the epoch's global order: k*B+i (keys dropout);
+                                plus a multiple of 2^40 behind the first example of a row */
     int64_t target_count;    /* targets that are not TR_IGNORE */
     int64_t padded_tokens;   /* B * the longest, rounded up to 8: as the reference counts */
     int64_t cap_tokens, cap_samples;

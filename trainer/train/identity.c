@@ -122,6 +122,7 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
     fr_buf_fmt(&t, "samples of a step=%lld\n--seed=%lld\n--data_seed=%lld\n--cutoff_len=%lld\n",
                (long long)id->derived->total_batch, (long long)a->seed, (long long)a->data_seed,
                (long long)a->cutoff_len);
+    fr_buf_text(&t, a->packing ? "--packing=1\n" : "");
     put_lora(&t, id->lora);
     fr_buf_fmt(&t,
                "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"

@@ -283,7 +283,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
                    .max_live = r->ds.max_live_parameters,
                    .max_reuse = r->ds.max_reuse_distance},
         .tokens_max = r->tokens_max = tokens_of(r),
-        .samples_max = a->per_device_train_batch_size,
+        .samples_max = a->per_device_train_batch_size * tr_dataset_most(r->data),
         .in_flight = 1,
         .train = true,
         .score = r->nevals > 0,

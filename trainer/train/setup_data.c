@@ -82,6 +82,17 @@ static enum fr_rc load_evals(struct tr_run *r, struct tr_dataset_opts *o, struct
     return rc;
 }
 
+/* Rows of examples to train on; evaluation takes examples one by one. */
+static enum fr_rc pack(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    struct tr_pack_opts o = {.capacity = a->cutoff_len - 1,
+                             .batch = a->preprocessing_batch_size,
+                             .shards = a->preprocessing_num_workers};
+
+    return tr_dataset_pack(&r->data, &o, err);
+}
+
 /* A tokenizer may know more tokens than the model has rows for. */
 static enum fr_rc check_vocabulary(const struct tr_run *r, const struct tr_dataset *data,
                                    struct fr_err *err)
@@ -118,13 +129,13 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         .dataset = a->dataset,
         .dataset_dir = a->dataset_dir,
         .templ = templ,
-        .text = {.cutoff_len = a->cutoff_len,
+        .text = {.cutoff_len = a->cutoff_len - (a->packing ? 1 : 0),
                  .mask_history = a->mask_history,
                  .train_on_prompt = a->train_on_prompt,
                  .default_system = a->default_system},
         .max_samples = a->max_samples,
         .seed = a->seed,
-        .keep_dropped = a->val_size > 0,
+        .keep_dropped = a->val_size > 0 || a->packing,
         .cache_dir = cache,
         .workers = a->preprocessing_num_workers > 0 ? (int)a->preprocessing_num_workers : 0,
     };
@@ -132,6 +143,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         rc = load_one(r, &o, &r->data, err);
     if (rc == FR_OK && (a->val_size > 0 || a->eval_dataset != NULL))
         rc = load_evals(r, &o, err);
+    if (rc == FR_OK && a->packing)
+        rc = pack(r, err);
     if (rc == FR_OK)
         rc = check_vocabulary(r, r->data, err);
     for (size_t i = 0; i < r->nevals && rc == FR_OK; i++)

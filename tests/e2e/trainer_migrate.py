@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""What docs/migrate.md promises: files with the keys of other programs run as they are, and its messages are
+what flowtrain says."""
+import json
+import os
+import sys
+
+import trainer_lib as t
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+GUIDE = open(os.path.join(ROOT, "docs/migrate.md"), encoding="utf-8").read()
+BASE = {"model_name_or_path": "example/model", "stage": "sft", "do_train": True, "finetuning_type": "lora",
+        "dataset": "arithmetic", "dataset_dir": "example/data", "template": "default", "max_steps": 1,
+        "max_samples": 8, "per_device_train_batch_size": 1, "output_dir": "wrong"}
+ZERO3 = {"zero_optimization": {"stage": 3}}
+
+
+def shipped():
+    """The files of examples/train, on two ranks, with nothing changed."""
+    folder = os.path.join(ROOT, "examples/train")
+    for name in sorted(os.listdir(folder)):
+        run = t.Run(["launch", "--nproc_per_node", "2", "--standalone", "--", "train", os.path.join(folder, name)])
+        t.check(name + ": ends well", run.wait() == 0, run.text()[-2000:])
+        out = "saves/example/lora/" + name[len("lora_"):-len(".yaml")]
+        t.check(name + ": an adapter", os.path.exists(out + "/adapter_model.safetensors"))
+        with open(out + "/trainer_state.json") as f:
+            t.check(name + ": losses", any("loss" in row for row in json.load(f)["log_history"]))
+        t.check(name + ": nothing is unknown", "unknown" not in run.text(), run.text()[-2000:])
+
+
+def packed():
+    """Rows of examples: fewer of them, and the loss of the first step is that of the same examples unpacked."""
+    flags = ["train"] + [w for k, v in BASE.items() if k not in ("max_steps", "output_dir") for w in ("--" + k, str(v))]
+    flags += ["--disable_shuffling", "--max_steps", "1", "--logging_steps", "1", "--lr_scheduler_type", "constant"]
+    losses = {}
+    for what, more in (("rows", ["--packing", "--cutoff_len", "4096"]), ("examples", ["--gradient_accumulation_steps", "8"])):
+        run = t.Run(flags + more + ["--output_dir", what])
+        t.check("packing: %s end well" % what, run.wait() == 0, run.text()[-2000:])
+        t.has("packing: number of " + what, run.text(), "Num examples = %d" % (1 if what == "rows" else 8))
+        with open(what + "/trainer_state.json") as f:
+            losses[what] = json.load(f)["log_history"][0]["loss"]
+    t.check("packing: the loss is the same", abs(losses["rows"] - losses["examples"]) < 1e-5, losses)
+
+
+def words(**more):
+    """A file of arguments."""
+    return {k: v for k, v in dict(BASE, **more).items() if v is not None}
+
+
+def info(**entry):
+    with open("example/data/dataset_info.json", "w") as f:
+        json.dump({"arithmetic": dict({"file_name": "arithmetic.jsonl"}, **entry)}, f)
+
+
+def messages():
+    rows = [
+        (words(lora_rnak=8), "unknown argument --lora_rnak: did you mean --lora_rank?"),
+        (words(stage="dpo"), "--stage dpo: only sft is done"),
+        (words(finetuning_type="full"), "--finetuning_type full: only lora is done"),
+        (words(quantization_bit=4), "--quantization_bit 4 is not done"),
+        (words(optim="adafactor"), "--optim adafactor is not done: the optimizer is AdamW"),
+        (words(report_to="wandb"), "one of none, tensorboard"),
+        (words(push_to_hub=True), "--push_to_hub true is not done"),
+        (words(template=None), "--template is missing"),
+        (words(template="deepseek4"), "unknown template 'deepseek4'"),
+        (words(dataset="arithmetics"), "Undefined dataset arithmetics in dataset_info.json."),
+        (words(deepspeed=dict(ZERO3, gradient_accumulation_steps=3)),
+         "Please correct the following DeepSpeed config values that mismatch TrainingArguments values"),
+        (words(deepspeed={"train_batch_size": "auto"}),
+         "Please specify the ZeRO optimization config in the DeepSpeed config."),
+        (words(deepspeed=dict(ZERO3, tensor_parallel={"autotp_size": 2})),
+         "tensor_parallel: tensor parallelism is not done, use ZeRO stage 3"),
+        (words(lora_target="wq,wk"), "LoRA targets (wq, …) match no module of the model"),
+        (words(output_dir="saves/example/lora/sft"), "belongs to another run"),
+    ]
+    for k, (args, message) in enumerate(rows):
+        with open("args-%d.json" % k, "w") as f:
+            json.dump(args, f)
+        refused("args-%d.json" % k, message)
+    for entry, message in ((dict(columns={"prompt": "q", "response": "r"}), "Cannot find valid samples"),
+                           (dict(hf_hub_url="a/b"), "hf_hub_url: nothing is downloaded, give file_name"),
+                           (dict(file_name="../model/config.csv"), "only .json and .jsonl files are done")):
+        if "file_name" in entry:
+            open("example/model/config.csv", "w").close()
+        info(**entry)
+        with open("args.json", "w") as f:
+            json.dump(words(overwrite_cache=True), f)
+        refused("args.json", message)
+
+
+def refused(file, message):
+    run = t.Run(["train", file])
+    t.same(message + ": exit status", run.wait(), 2)
+    t.has(message, run.text(), message)
+    t.check(message + ": the guide has it", "`%s`" % message in GUIDE)
+
+
+def main():
+    t.begin()
+    t.check("the example", t.Run(["init", "--example", "example"]).wait() == 0)
+    shipped()
+    packed()
+    messages()
+    t.finish()
+
+
+main()
