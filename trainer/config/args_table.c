@@ -3,6 +3,7 @@
 /* clang-format off */
 static const char *const strategies[] = {"no", "steps", "epoch", NULL};
 static const char *const save_strategies[] = {"no", "steps", "epoch", "best", NULL};
+static const char *const mixes[] = {"concat", "interleave_under", "interleave_over", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const transports[] = {"auto", "nccl", "host", NULL};
 static const char *const reports[] = {"none", "tensorboard", "all", NULL};
@@ -56,6 +57,8 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(tokenized_path, NULL, "folder of the token cache; default OUTPUT_DIR"),
     INT(cutoff_len, "2048", "token limit of an example"),
     INT(max_samples, NULL, "first k records of each data set"),
+    CHOICE(mix_strategy, "concat", mixes, "how several data sets become one"),
+    TEXT(interleave_probs, NULL, "shares of the data sets, comma between; default: by turns"),
     BOOL(mask_history, "false", "train on the last turn only"),
     BOOL(train_on_prompt, "false", "train on the prompt too"),
     BOOL(packing, NULL, "several examples a row of cutoff_len tokens; none sees another"),
@@ -223,8 +226,6 @@ const struct tr_arg tr_arg_table[] = {
     /* data */
     NOT(streaming, BOOL, "false", "data sets are read whole before the first step"),
     IDLE(buffer_size, INT, "16384", "it belongs to --streaming"),
-    NOT(mix_strategy, TEXT, "concat", "data sets are put one behind the other"),
-    IDLE(interleave_probs, TEXT, NULL, "it belongs to --mix_strategy"),
     IDLE(ignore_pad_token_for_loss, BOOL, "true", "batches hold no padding"),
     NOT(tool_format, TEXT, NULL, "tools are written as the template has them"),
     IDLE(enable_thinking, BOOL, "true", "no template reasons"),

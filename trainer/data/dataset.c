@@ -62,6 +62,8 @@ struct job {
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
     struct tr_mt draw;     /* of num_samples, one after the other */
+    bool mixing;           /* records that are dropped keep their places until all sets are read */
+    struct fr_err *err;
 };
 
 static enum fr_rc grow(struct job *j, struct fr_err *err)
@@ -100,7 +102,7 @@ static void encode_slot(const struct job *j, struct slot *s, struct tr_encoder *
 /* num_samples is drawn among all records: those that are dropped leave when it is done. */
 static bool keeps_dropped(const struct job *j)
 {
-    return j->o->keep_dropped || j->entry->num_samples >= 0;
+    return j->o->keep_dropped || j->mixing || j->entry->num_samples >= 0;
 }
 
 static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *err)
@@ -172,14 +174,43 @@ static enum fr_rc one_file(struct job *j, const char *path, struct fr_buf *bytes
     return flushed != FR_OK ? fr_fail(err, flushed, "%s", earlier.msg) : rc;
 }
 
+/* The samples first + order[0..n) take the place of those from first on; with keep, those without
+ * tokens too. */
+static enum fr_rc reorder(struct tr_tokens *t, int64_t first, const int64_t *order, int64_t n,
+                          struct job *j)
+{
+    struct tr_tokens kept = {.offsets = fr_sys.alloc(((size_t)n + 1) * sizeof(int64_t))};
+    bool keep = j->o->keep_dropped || j->mixing;
+    enum fr_rc rc = FR_OK;
+
+    if (kept.offsets == NULL)
+        return fr_fail(j->err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    for (int64_t i = 0; rc == FR_OK && i < n; i++) {
+        int64_t at = t->offsets[first + order[i]];
+        size_t len = (size_t)(t->offsets[first + order[i] + 1] - at);
+        kept.offsets[i] = (int64_t)len;
+        if ((rc = tr_ids_add(&kept.ids, t->ids.v + at, len, j->err)) == FR_OK)
+            rc = tr_ids_add(&kept.labels, t->labels.v + at, len, j->err);
+    }
+    t->ids.n = t->labels.n = (size_t)t->offsets[first];
+    t->n = first;
+    for (int64_t i = 0, end = t->offsets[first]; rc == FR_OK && i < n; i++) {
+        end += kept.offsets[i];
+        if ((kept.offsets[i] > 0 || keep) && (rc = grow(j, j->err)) == FR_OK)
+            t->offsets[++t->n] = end;
+    }
+    if (rc == FR_OK && (rc = tr_ids_add(&t->ids, kept.ids.v, kept.ids.n, j->err)) == FR_OK)
+        rc = tr_ids_add(&t->labels, kept.labels.v, kept.labels.n, j->err);
+    tr_tokens_finish(&kept);
+    return rc;
+}
+
 /* Keeps num_samples of the records [first, n), in the order of the reference's draw. */
 static enum fr_rc resample(struct job *j, struct fr_err *err)
 {
-    struct tr_tokens *t = j->out, kept = {0};
-    int64_t n = t->n - j->first, want = j->entry->num_samples, most = want > n ? want : n;
-    size_t base = (size_t)t->offsets[j->first];
+    int64_t n = j->out->n - j->first, want = j->entry->num_samples, most = want > n ? want : n;
     int64_t *order = fr_sys.alloc(((size_t)most + 1) * sizeof(int64_t));
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc;
 
     if (order == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)most);
@@ -188,25 +219,26 @@ static enum fr_rc resample(struct job *j, struct fr_err *err)
     tr_mt_choose(&j->draw, n, want, order);
     if (j->o->max_samples >= 0 && j->o->max_samples < want)
         want = j->o->max_samples;
-    for (int64_t i = 0; rc == FR_OK && i < want; i++) {
-        int64_t at = t->offsets[j->first + order[i]];
-        size_t len = (size_t)(t->offsets[j->first + order[i] + 1] - at);
-        if ((rc = tr_ids_add(&kept.ids, t->ids.v + at, len, err)) == FR_OK)
-            rc = tr_ids_add(&kept.labels, t->labels.v + at, len, err);
-        order[i] = (int64_t)len; /* its index is used up */
-    }
-    t->ids.n = t->labels.n = base;
-    t->n = j->first;
-    for (int64_t i = 0, end = (int64_t)base; rc == FR_OK && i < want; i++) {
-        end += order[i];
-        if ((order[i] > 0 || j->o->keep_dropped) && (rc = grow(j, err)) == FR_OK)
-            t->offsets[++t->n] = end;
-    }
-    if (rc == FR_OK && (rc = tr_ids_add(&t->ids, kept.ids.v, kept.ids.n, err)) == FR_OK)
-        rc = tr_ids_add(&t->labels, kept.labels.v, kept.labels.n, err);
+    rc = reorder(j->out, j->first, order, want, j);
     fr_sys.free(order);
-    tr_tokens_finish(&kept);
     return rc;
+}
+
+/* The data sets, of lengths[0..n) records, in the order of the mixture. */
+static enum fr_rc mix(struct job *j, const int64_t *lengths, size_t n, struct fr_err *err)
+{
+    double probs[MAX_SETS];
+    struct tr_mix_opts o = {.strategy = j->o->mix, .seed = (uint64_t)j->o->seed};
+    int64_t *order = NULL, count = 0;
+    enum fr_rc rc = FR_OK;
+
+    if (j->o->mix_probs != NULL && (rc = tr_mix_probs(j->o->mix_probs, n, probs, err)) == FR_OK)
+        o.probs = probs;
+    j->mixing = false;
+    if (rc == FR_OK && (rc = tr_mix(lengths, n, &o, &order, &count, err)) == FR_OK)
+        rc = reorder(j->out, 0, order, count, j);
+    fr_sys.free(order);
+    return rc == FR_OK ? rc : fr_while(err, "--dataset %s", j->o->dataset);
 }
 
 static enum fr_rc job_begin(struct job *j, const struct tr_tokenizer *tok, struct fr_err *err)
@@ -243,10 +275,12 @@ static void job_end(struct job *j)
 static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out, struct fr_buf *warnings,
                            struct fr_err *err)
 {
-    struct job j = {.o = s->o, .out = out, .warnings = warnings};
+    struct job j = {.o = s->o, .out = out, .warnings = warnings, .err = err};
+    int64_t lengths[MAX_SETS];
     struct fr_buf bytes = {0};
     enum fr_rc rc = job_begin(&j, s->tok, err);
 
+    j.mixing = s->o->mix != TR_MIX_CONCAT && s->n > 1;
     tr_mt_seed(&j.draw, (uint32_t)s->o->seed);
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         j.entry = &s->entries[i];
@@ -256,7 +290,10 @@ static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out, struc
             rc = one_file(&j, j.entry->files[k], &bytes, err);
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
+        lengths[i] = out->n - j.first;
     }
+    if (rc == FR_OK && j.mixing)
+        rc = mix(&j, lengths, s->n, err);
     if (rc == FR_OK && out->ids.n == 0)
         rc = fr_fail(err, FR_USAGE,
                      "Cannot find valid samples, check data/README.md for the data format: all "
@@ -276,10 +313,11 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "4 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
+    fr_buf_fmt(&b, "5 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed, o->keep_dropped ? " all" : "");
+    fr_buf_fmt(&b, "%d %s\n", (int)o->mix, o->mix_probs != NULL ? o->mix_probs : "");
     fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         const struct tr_data_entry *e = &s->entries[i];

@@ -8,6 +8,7 @@
 #define TR_DATA_DATASET_H
 
 #include "engine/base/err.h"
+#include "trainer/data/mix.h"
 #include "trainer/data/pack.h"
 #include "trainer/data/template.h"
 #include "trainer/data/tokenizer.h"
@@ -24,6 +25,8 @@ struct tr_dataset_opts {
     const struct tr_template *templ;
     struct tr_template_opts text;
     int64_t max_samples;   /* first k records of each data set; -1: all */
+    enum tr_mix_strategy mix; /* of several data sets */
+    const char *mix_probs;    /* --interleave_probs; NULL: by turns */
     int64_t seed;          /* for num_samples of dataset_info.json */
     bool keep_dropped;     /* dropped records become samples without tokens, for
                               tr_dataset_split, which draws among all records */

@@ -1,16 +1,8 @@
 #include "trainer/data/pcg.h"
 
-#include <stdbool.h>
-
 enum { POOL = 4, WORDS = 8 };
 
 __extension__ typedef unsigned __int128 u128;
-
-struct pcg {
-    u128 state, inc;
-    bool has_half;
-    uint32_t half; /* the upper one of the last number */
-};
 
 /* ---- SeedSequence ---- */
 
@@ -56,23 +48,34 @@ static void words_of(const uint32_t pool[POOL], uint32_t out[WORDS])
 
 /* ---- the generator ---- */
 
-static void step(struct pcg *p)
+static u128 wide(const uint64_t v[2])
+{
+    return (u128)v[1] << 64 | v[0];
+}
+
+static void set_state(struct tr_pcg *p, u128 state)
+{
+    p->state[0] = (uint64_t)state;
+    p->state[1] = (uint64_t)(state >> 64);
+}
+
+static void step(struct tr_pcg *p)
 {
     const u128 multiplier = (u128)0x2360ed051fc65da4u << 64 | 0x4385df649fccf645u;
 
-    p->state = p->state * multiplier + p->inc;
+    set_state(p, wide(p->state) * multiplier + wide(p->inc));
 }
 
-static uint64_t next64(struct pcg *p)
+static uint64_t next64(struct tr_pcg *p)
 {
     step(p);
-    uint64_t x = (uint64_t)(p->state >> 64) ^ (uint64_t)p->state;
-    unsigned turn = (unsigned)(p->state >> 122);
+    uint64_t x = p->state[1] ^ p->state[0];
+    unsigned turn = (unsigned)(p->state[1] >> 58);
 
     return x >> turn | x << (-turn & 63);
 }
 
-static uint32_t next32(struct pcg *p)
+static uint32_t next32(struct tr_pcg *p)
 {
     uint64_t x;
 
@@ -86,7 +89,7 @@ static uint32_t next32(struct pcg *p)
     return (uint32_t)x;
 }
 
-static void seed_with(struct pcg *p, uint64_t seed)
+void tr_pcg_seed(struct tr_pcg *p, uint64_t seed)
 {
     uint32_t pool[POOL], w[WORDS];
     uint64_t v[WORDS / 2];
@@ -95,14 +98,20 @@ static void seed_with(struct pcg *p, uint64_t seed)
     words_of(pool, w);
     for (int i = 0; i < WORDS / 2; i++)
         v[i] = (uint64_t)w[2 * i + 1] << 32 | w[2 * i];
-    *p = (struct pcg){.inc = ((u128)v[2] << 64 | v[3]) << 1 | 1};
+    u128 inc = ((u128)v[2] << 64 | v[3]) << 1 | 1;
+    *p = (struct tr_pcg){.inc = {(uint64_t)inc, (uint64_t)(inc >> 64)}};
     step(p);
-    p->state += (u128)v[0] << 64 | v[1];
+    set_state(p, wide(p->state) + ((u128)v[0] << 64 | v[1]));
     step(p);
 }
 
+double tr_pcg_real(struct tr_pcg *p)
+{
+    return (double)(next64(p) >> 11) * 0x1p-53;
+}
+
 /* A number of 0 .. most, by masking and rejection. */
-static uint32_t below(struct pcg *p, uint32_t most)
+static uint32_t below(struct tr_pcg *p, uint32_t most)
 {
     uint32_t mask = most, x;
 
@@ -115,9 +124,9 @@ static uint32_t below(struct pcg *p, uint32_t most)
 
 void tr_pcg_permutation(uint64_t seed, int64_t n, int64_t *out)
 {
-    struct pcg p;
+    struct tr_pcg p;
 
-    seed_with(&p, seed);
+    tr_pcg_seed(&p, seed);
     for (int64_t i = 0; i < n; i++)
         out[i] = i;
     for (int64_t i = n - 1; i > 0; i--) {

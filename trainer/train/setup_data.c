@@ -133,6 +133,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
                  .mask_history = a->mask_history,
                  .train_on_prompt = a->train_on_prompt,
                  .default_system = a->default_system},
+        .mix = (enum tr_mix_strategy)a->mix_strategy,
+        .mix_probs = a->interleave_probs,
         .max_samples = a->max_samples,
         .seed = a->seed,
         .keep_dropped = a->val_size > 0 || a->packing,

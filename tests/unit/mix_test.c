@@ -1,0 +1,142 @@
+/*
+ * Mixtures of data sets against the datasets library (tests/golden/mix.py), and through a data set.
+ */
+#include "tests/unit/check.h"
+#include "trainer/data/dataset.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <jansson.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-mix-XXXXXX";
+static struct fr_err err;
+
+static void test_row(const json_t *row)
+{
+    const json_t *sizes = json_object_get(row, "lengths"), *shares = json_object_get(row, "probs");
+    const json_t *order = json_object_get(row, "order");
+    int64_t lengths[8], *got = NULL, count = 0;
+    double probs[8];
+    size_t n = json_array_size(sizes);
+    struct tr_mix_opts o = {json_is_true(json_object_get(row, "over")) ? TR_MIX_OVER : TR_MIX_UNDER,
+                            json_is_null(shares) ? NULL : probs,
+                            (uint64_t)json_integer_value(json_object_get(row, "seed"))};
+    bool same = true;
+
+    for (size_t i = 0; i < n; i++) {
+        lengths[i] = json_integer_value(json_array_get(sizes, i));
+        probs[i] = json_number_value(json_array_get(shares, i));
+    }
+    CHECK_INT(tr_mix(lengths, n, &o, &got, &count, &err), FR_OK);
+    if (CHECK_INT(count, json_array_size(order)))
+        for (int64_t i = 0; i < count; i++)
+            same = same && got[i] == json_integer_value(json_array_get(order, (size_t)i));
+    CHECK(same);
+    fr_sys.free(got);
+}
+
+static void test_golden(void)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/mix.json", 0, NULL);
+    char name[32];
+
+    CHECK_INT(json_array_size(rows), 24);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        (void)snprintf(name, sizeof(name), "row %zu", i);
+        check_row(name);
+        test_row(json_array_get(rows, i));
+    }
+    json_decref(rows);
+}
+
+static void test_wrong(void)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"0.5,0.5", NULL},
+        {" 0.25 , 0.75", NULL},
+        {"0.5", "one for each of 2 sets"},
+        {"0.2,0.3,0.5", "one for each of 2 sets"},
+        {"0.5,0.6", "their sum is 1.1"},
+        {"half,half", "numbers from 0 to 1"},
+        {"1.5,-0.5", "numbers from 0 to 1"},
+    };
+    double probs[2];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].text);
+        err.msg[0] = '\0';
+        CHECK_INT(tr_mix_probs(rows[i].text, 2, probs, &err), rows[i].want ? FR_USAGE : FR_OK);
+        if (rows[i].want != NULL && !CHECK(strstr(err.msg, rows[i].want) != NULL))
+            printf("   %s\n", err.msg);
+    }
+    int64_t *out, count;
+    check_row("a set that is never drawn");
+    CHECK_INT(tr_mix((const int64_t[]){2, 1}, 2,
+                     &(struct tr_mix_opts){TR_MIX_OVER, (const double[]){1, 0}, 1}, &out, &count,
+                     &err),
+              FR_USAGE);
+    check_row("an empty set");
+    CHECK_INT(tr_mix((const int64_t[]){2, 0}, 2, &(struct tr_mix_opts){TR_MIX_OVER, NULL, 1}, &out,
+                     &count, &err),
+              FR_USAGE);
+}
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* The records of two sets by turns; the dropped one keeps its turn. */
+static void test_dataset(void)
+{
+    static const char want[] = "a1b2d";
+    struct tr_dataset_opts o = {.dataset = "x,y",
+                                .dataset_dir = dir,
+                                .text = {.cutoff_len = 99},
+                                .max_samples = -1,
+                                .mix = TR_MIX_OVER};
+    struct tr_tokenizer *t = NULL;
+    struct tr_dataset *d = NULL;
+    struct fr_buf text = {0};
+
+    check_row("two data sets");
+    put("dataset_info.json",
+        "{\"x\": {\"file_name\": \"x.jsonl\"}, \"y\": {\"file_name\": \"y.jsonl\"}}");
+    put("x.jsonl",
+        "{\"instruction\": \"a\", \"output\": \"\"}\n{\"instruction\": \"b\", \"output\": \"\"}\n"
+        "{\"instruction\": \"c\", \"output\": null}\n{\"instruction\": \"d\", \"output\": \"\"}\n");
+    put("y.jsonl",
+        "{\"instruction\": \"1\", \"output\": \"\"}\n{\"instruction\": \"2\", \"output\": \"\"}\n"
+        "{\"instruction\": \"\", \"output\": null}\n{\"instruction\": \"\", \"output\": null}\n");
+    CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+              FR_OK);
+    if (!CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), FR_OK))
+        printf("   %s\n", err.msg);
+    for (int64_t i = 0; d != NULL && i < tr_dataset_size(d); i++) {
+        struct tr_sample s = tr_dataset_at(d, i);
+        CHECK_INT(tr_tokenizer_decode(t, s.ids, (size_t)s.n, false, &text, &err), FR_OK);
+    }
+    CHECK(text.n == sizeof(want) - 1 && memcmp(text.p, want, text.n) == 0);
+    fr_buf_finish(&text);
+    tr_dataset_destroy(d);
+    tr_tokenizer_destroy(t);
+}
+
+int main(void)
+{
+    if (mkdtemp(dir) == NULL)
+        return EXIT_FAILURE;
+    test_golden();
+    test_wrong();
+    test_dataset();
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}
