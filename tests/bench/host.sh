@@ -1,25 +1,27 @@
 #!/bin/bash
 # What one host a home costs: runs handed over to it and followed, beside the same work without that.
-# By turns, medians. Prints one line a measurement and never fails. About 5 minutes on two cores;
+# By turns, medians. Prints one line a measurement and never fails. About 7 minutes on two cores;
 # home.sh measures a home of many ended runs.
 #
-# usage: host.sh BUILD [-n "N …"] [-r ROUNDS] [-m RUNS] [-k KILLS] [-t SECONDS]
+# usage: host.sh BUILD [-n "N …"] [-r ROUNDS] [-m RUNS] [-k KILLS] [-t SECONDS] [-b MB]
 #   -n  tasks of the runs that are followed (1000 5000)
 #   -r  rounds of these and of the many runs (5)
 #   -m  runs of 10 tasks that 20 clients submit (200)
 #   -k  hosts that are killed (9)
 #   -t  how long an idle host is looked at (20)
+#   -b  size of a file that one run fetches while the task of another one prints (2000; 0: none)
 set -u
 build=$(cd "${1:-build}" && pwd)
 shift || true
-counts="1000 5000" rounds=5 many=200 kills=9 idle=20
-while getopts n:r:m:k:t: o; do
+counts="1000 5000" rounds=5 many=200 kills=9 idle=20 bulk=2000
+while getopts n:r:m:k:t:b: o; do
     case $o in
         n) counts=$OPTARG ;;
         r) rounds=$OPTARG ;;
         m) many=$OPTARG ;;
         k) kills=$OPTARG ;;
         t) idle=$OPTARG ;;
+        b) bulk=$OPTARG ;;
         *) exit 2 ;;
     esac
 done
@@ -142,9 +144,58 @@ hand_over() {
     row "kill -9 of a host to its follower's next line" "$(per "$(median < k)" 1000 0) ms"
 }
 
+# The task of a run prints the time every 10 ms until the file stop is there. A line's delay is the time
+# from its print until it is in the output of the run's flowrun, which follows a host.
+talk() { # FILE: the greatest delay is written there
+    rm -f stop
+    FLOWRUN_HOME=$work/bulk "$flowrun" talk.yaml 2>&1 | python3 -u -c '
+import sys, time
+worst = count = 0
+for line in sys.stdin:
+    if " | at " in line:
+        worst = max(worst, time.time() - float(line.split()[-1]))
+        count += 1
+print("%.0f ms of %d lines" % (worst * 1000, count))' > "$1" &
+    talker=$!
+}
+hush() {
+    touch stop
+    wait $talker
+}
+
+bulk() { # MB that one run fetches from the node where that task of another one prints
+    local t
+    [ "$1" -gt 0 ] || return
+    {
+        echo "nodes: [{name: a, executor: local}, {name: b, executor: local}]"
+        echo "tasks:"
+        echo "  make: {on: a, run: 'mkdir -p \$FLOWRUN_WORK/q; truncate -s ${1}M \$FLOWRUN_WORK/q/f'}"
+        echo "  take: {on: b, needs: [make], uses: gather-adapters, with: {node: a, from: q, files: [f], max_size: ${1}MiB}}"
+    } > big.yaml
+    cat > talk.yaml <<END2
+nodes: [{name: a, executor: local}, {name: b, executor: local}]
+tasks:
+  talk: {on: a, argv: [python3, -u, -c, "import os, time\nwhile not os.path.exists('$work/stop'):\n    print('at', time.time())\n    time.sleep(0.01)"]}
+END2
+    host_up bulk
+    talk alone.delay
+    moment 5
+    hush
+    talk bulk.delay
+    moment 1
+    t=$(now_us)
+    FLOWRUN_HOME=$work/bulk "$flowrun" big.yaml > log 2>&1 || grep -q 'the adapter is not sound' log || tail -3 log
+    t=$(($(now_us) - t)) # what was moved is no adapter, which is found out in the end
+    hush
+    host_down
+    row "the greatest delay of a line, one every 10 ms" "$(cat alone.delay)"
+    row "  while another run fetches $1 MB from its node" "$(cat bulk.delay) ($(per $(($1 * 1000000)) "$t" 0) MB/s)"
+}
+
 about "$rounds"
 one_task
 for n in $counts; do followed "$n"; done
 many_runs
 idle_host
 hand_over
+bulk "$bulk"
