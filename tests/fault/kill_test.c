@@ -241,19 +241,19 @@ struct recording {
     uint64_t points, kinds[SIM_POINTS];
 };
 
-#define RUN_NO "(SELECT no || ' ' FROM run WHERE id = i.run)"
+#define RUN "(SELECT name || ' ' FROM run WHERE id = i.run)"
 
 static void take_states(struct world *w, struct fr_buf *states, struct fr_buf *attempts)
 {
     world_rows(w,
-               "SELECT " KILLED_KEY ", state, cause, code FROM instance i UNION ALL SELECT " RUN_NO
-               " || idx, key, value, '' FROM output i UNION ALL SELECT no, outcome, '', '' FROM "
-               "run ORDER BY 1",
+               "SELECT " KILLED_KEY ", state, cause, code FROM instance i UNION ALL SELECT " RUN
+               " || idx, key, value, '' FROM output i UNION ALL SELECT name, outcome, '', '' FROM "
+               "run ORDER BY 1, 2, 3, 4",
                states);
     world_rows(w,
                "SELECT " KILLED_KEY
                ", count(*) FROM attempt a JOIN instance i ON i.run = a.run AND "
-               "i.idx = a.idx GROUP BY i.run, i.idx ORDER BY 1",
+               "i.idx = a.idx GROUP BY i.run, i.idx ORDER BY 1, 2",
                attempts);
 }
 

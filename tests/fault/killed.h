@@ -31,8 +31,8 @@ bool killed_read(struct killed *k, int journal);
 #define KILLED_NOTHING                                                                             \
     "d.cause IN ('lost', 'start_failed') OR d.state = 'cancelled' AND d.cause = ''"
 
-/* An instance i: the number of its run, and its key. */
-#define KILLED_KEY "(SELECT no || ' ' FROM run WHERE id = i.run) || i.key"
+/* An instance i: the pipeline of its run, and its key. */
+#define KILLED_KEY "(SELECT name || ' ' FROM run WHERE id = i.run) || i.key"
 
 /* Rows KEY|HAS|MUST, one column: an instance, its attempts, and how many they must be if
  * one of it, or of its gang, came to nothing: one after that, or none; else 0, as many as

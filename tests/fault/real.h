@@ -40,6 +40,10 @@ void real_fresh(struct env *e, const char *name, bool far);
 /* The number that a query over the store gives; -1: none. */
 long real_ask(const struct env *e, const char *sql);
 
+/* Other runs share the nodes: two that are handed over to the run's flowrun, and append their exit
+ * codes to W/codes. Of a taker it is one before it, whose flowrun is the host, and is killed. */
+void real_others(const struct env *e, struct tracer *t);
+
 /* An undisturbed run has ended: what it came to is kept, and checked against what is counted by
  * hand. */
 void real_record(struct env *e, const struct tracer *t);

@@ -16,13 +16,14 @@
 #define NEEDS_V(from) "needs: [" from "], env: {IN: \"${{ tasks." from ".outputs.v }}\"}, "
 
 static const char head[] =
-    "  - {name: n2, executor: local}\n"
-    "  - {name: n3, executor: local}\n"
+    "  - {name: n2, executor: local, slots: 3}\n"
+    "  - {name: n3, executor: local, slots: 3}\n"
     "defaults: {retry: {times: 3, delay: 20ms, on: [signal, lost, start_failed, exit]}}\n"
     "env: {W: \"${{ env.W }}\"}\n"
     "tasks:\n"
     "  a: {on: n1, run: '" RAN "; echo v=x1 >> $FLOWRUN_OUTPUT', outputs: [v]}\n"
-    "  b: {on: n2, " NEEDS_V("a") "run: '" RAN "; test \"$IN\" = x1'}\n"
+    "  b: {on: n2, " NEEDS_V("a") "run: '" RAN "; while test -e $W/hold; do sleep "
+                                  "0.02; done; test \"$IN\" = x1'}\n"
                                   "  c: {on: all, gang: true, needs: [a], run: '" RAN
                                   "; echo rank $NODE_RANK; test $MASTER_PORT -gt 0'}\n"
                                   "  d: {on: n3, run: '" RAN "; test $FLOWRUN_ATTEMPT_NO != 1'}\n"
@@ -39,6 +40,22 @@ static const char tail[] =
     "  last: {on: n3, needs: [again, f, x5, y5], run: '" RAN "; touch $W/last; exec sleep 600'}\n"
     "  hang: {on: all, run: '" RAN "; exec sleep 600'}\n"
     "  after: {on: n1, needs: [hang], run: 'false'}\n";
+
+/* Of each of the others: 7 attempts of 6 instances. */
+static const char others[] =
+    "name: others\n"
+    "nodes:\n"
+    "  - {name: n1, executor: local, slots: 3}\n"
+    "  - {name: n2, executor: local, slots: 3}\n"
+    "  - {name: n3, executor: local, slots: 3}\n"
+    "defaults: {retry: {times: 3, delay: 20ms, on: [signal, lost, start_failed, exit]}}\n"
+    "env: {W: \"${{ env.W }}\"}\n"
+    "tasks:\n"
+    "  o1: {on: n1, run: '" RAN "; echo v=x1 >> $FLOWRUN_OUTPUT', outputs: [v]}\n"
+    "  o2: {on: n2, " NEEDS_V("o1") "run: '" RAN "; test $FLOWRUN_ATTEMPT_NO != 1'}\n"
+                                    "  og: {on: all, gang: true, needs: [o2], run: '" RAN "'}\n"
+                                    "  ow: {on: n3, run: '" RAN
+                                    "; until test -e $W/free; do sleep 0.02; done'}\n";
 
 static void put_text(const char *path, const char *text)
 {
@@ -79,7 +96,7 @@ static void put_pipeline(const struct env *e, bool far)
                 "%s/known.%d, ssh_config: %s/none}\n",
                 e->port, getpwuid(getuid())->pw_name, e->base, e->base, e->port, e->base);
     else
-        fputs("  - {name: n1, executor: local}\n", f);
+        fputs("  - {name: n1, executor: local, slots: 3}\n", f);
     fputs(head, f);
     if (e->complete)
         put_complete(f);
@@ -145,4 +162,57 @@ void real_fresh(struct env *e, const char *name, bool far)
     setenv("FLOWRUN_HOME", home, 1);
     setenv("FLOWRUN", e->flowrun, 1);
     setenv("W", e->dir, 1);
+}
+
+static void run_shell(const struct tracer *t, const char *script)
+{
+    const char *argv[] = {"/bin/sh", "-c", script, NULL};
+
+    (void)tracer_also(t, argv, "/dev/null");
+}
+
+/* They come once there is a host: the recorded run's. */
+static void start_two(const struct tracer *t)
+{
+    static const char wait[] =
+        "until test -S $FLOWRUN_HOME/host.sock; do test -d $W || exit; sleep 0.01; done; $FLOWRUN "
+        "$W/others.yaml > $W/others.$$ 2>&1; echo $? >> $W/codes";
+
+    run_shell(t, wait);
+    run_shell(t, wait);
+}
+
+/* The host is killed once the run that follows it has a success to show. */
+static void start_host(const struct env *e, const struct tracer *t)
+{
+    char path[220], script[300], log[220];
+    const char *argv[] = {e->flowrun, path, NULL};
+    pid_t pid;
+
+    snprintf(log, sizeof(log), "%s/others.host", e->dir);
+    snprintf(path, sizeof(path), "%s/others.yaml", e->dir);
+    pid = tracer_also(t, argv, log);
+    snprintf(script, sizeof(script),
+             "until grep -q succeeded $W/out; do test -d $W || exit; sleep 0.01; done; kill -9 %d; "
+             "rm $W/hold",
+             (int)pid);
+    run_shell(t, script);
+    snprintf(path, sizeof(path), "%s/home/host.sock", e->dir);
+    while (access(path, F_OK) != 0)
+        usleep(10000);
+}
+
+void real_others(const struct env *e, struct tracer *t)
+{
+    bool taker = t->victim == TRACER_TAKER;
+    char path[220];
+
+    snprintf(path, sizeof(path), "%s/others.yaml", e->dir);
+    put_text(path, others);
+    snprintf(path, sizeof(path), "%s/%s", e->dir, taker ? "hold" : "free");
+    put_text(path, "");
+    if (taker)
+        start_host(e, t);
+    else
+        start_two(t);
 }

@@ -1,7 +1,9 @@
 /*
  * Kill at transitions of the real programs, under tracer.h: flowrun, a serve, a supervisor, or the
  * sshd by which a node is reached, is killed just before or just after one of its writing system
- * calls, then the run is resumed. Each attempt's command appends its id to a file, so that one that
+ * calls, then the run is resumed. Two other flowruns hand runs over to it that share its nodes; and
+ * one that follows another host and takes over when that is killed (taker) is itself killed from
+ * its first write to the lock on. Each attempt's command appends its id to a file, so that one that
  * ran twice shows; states and attempts are in the end those of the undisturbed run.
  *
  *     real_test FLOWRUN [COUNT [SEED]]        a sample over all kinds, of a short pipeline
@@ -14,6 +16,7 @@
 #include "tests/fault/real.h"
 #include "tests/unit/check.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +28,8 @@
 /* AT_ONCE: much of a case is waiting. An sshd has few points, and a login takes its time. */
 enum { CASES = 200, SEED = 1, AT_ONCE = 4, SSHD_EVERY = 8 };
 
-static const char *const kind_names[TRACER_KINDS] = {"flowrun", "serve", "supervisor", "sshd"};
+static const char *const kind_names[TRACER_KINDS] = {"flowrun", "serve", "supervisor", "sshd",
+                                                     "taker"};
 
 static uint64_t next_random(uint64_t *s)
 {
@@ -53,10 +57,33 @@ static void start_cancel(void)
     if (fork() == 0) {
         execl("/bin/sh", "sh", "-c",
               "until test -e $W/last; do test -d $W || exit; sleep 0.05; done; "
-              "exec $FLOWRUN cancel 1 > $W/cancel 2>&1",
+              "exec $FLOWRUN cancel $($FLOWRUN runs --json | sed -n "
+              "'/\"real\"/s/.*\"run\":\\([0-9]*\\).*/\\1/p') > $W/cancel 2>&1",
               (char *)NULL);
         _exit(98);
     }
+}
+
+/* The number of the run of that pipeline, "" if there is none. */
+static void name_run(const struct env *e, const char *pipeline, char no[24])
+{
+    char sql[100];
+
+    snprintf(sql, sizeof(sql), "SELECT no FROM run WHERE name = '%s'", pipeline);
+    long n = real_ask(e, sql);
+    no[0] = '\0';
+    if (n > 0)
+        snprintf(no, 24, "%ld", n);
+}
+
+static void put_free(const struct env *e)
+{
+    char path[220];
+
+    snprintf(path, sizeof(path), "%s/free", e->dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    close(fd);
 }
 
 /* A serve whose engine ended goes, too; all that it left is waited for. */
@@ -64,25 +91,35 @@ static bool run_case(struct env *e, struct tracer *t)
 {
     const char *run[] = {e->flowrun, e->yaml, NULL};
     /* By its number: resume alone passes over a run that is over, whose socket then stays. */
-    const char *resume[] = {e->flowrun, "resume", "1", NULL};
+    char no[24], lock[220];
+    const char *resume[] = {e->flowrun, "resume", no, NULL};
     const char *sshd[] = {SSHD, "-i", "-e", "-f", e->config, NULL};
 
     if (e->complete)
         start_cancel();
+    if (t->victim == TRACER_TAKER) {
+        snprintf(lock, sizeof(lock), "%s/home/host.lock", e->dir);
+        t->begins = lock;
+        real_others(e, t);
+    }
     if (t->victim == TRACER_SSHD ? !tracer_door(t, e->door, sshd, e->out)
                                  : !tracer_start(t, run, e->out))
         return false;
     if (t->victim == TRACER_SSHD)
         tracer_beside(t, run, e->out);
+    else if (t->victim != TRACER_TAKER)
+        real_others(e, t);
     tracer_run(t, false);
-    if (t->root_ended && WIFSIGNALED(t->root_status)) {
+    if (t->root_ended && WIFSIGNALED(t->root_status)) { /* perhaps before its first commit */
+        name_run(e, "real", no);
+        tracer_beside(t, no[0] != '\0' ? resume : run, e->out);
+        tracer_run(t, false);
+    }
+    if (t->victim == TRACER_TAKER) {
+        put_free(e);
+        name_run(e, "others", no);
         tracer_beside(t, resume, e->out);
         tracer_run(t, false);
-        if (real_ask(e, "SELECT count(*) FROM run") <=
-            0) { /* it was killed before its first commit */
-            tracer_beside(t, run, e->out);
-            tracer_run(t, false);
-        }
     }
     tracer_run(t, true);
     if (t->point < 0)
@@ -159,7 +196,8 @@ static struct plan make_plan(const struct env *e, long n, uint64_t rng)
             p.cases[at].point = i;
         }
     for (; at < p.n; at++) {
-        int k = e->sshd && at % SSHD_EVERY == 0 ? TRACER_SSHD : (int)(at % TRACER_SSHD);
+        static const int kinds[] = {TRACER_FLOWRUN, TRACER_SERVE, TRACER_SUPERVISOR, TRACER_TAKER};
+        int k = e->sshd && at % SSHD_EVERY == 0 ? TRACER_SSHD : kinds[at % 4];
         p.cases[at].kind = (enum tracer_kind)k;
         p.cases[at].point = (long)(next_random(&rng) % (uint64_t)e->recorded[k].points);
     }
@@ -207,9 +245,10 @@ static void run_plan(struct env *e, const struct plan *p)
         ;
     printf(
         "%d kills of %ld cases; points: %ld of flowrun, %ld of serve, %ld of supervisors, %ld of "
-        "sshd\n",
+        "sshd, %ld of who takes over\n",
         struck, p->n, e->recorded[TRACER_FLOWRUN].points, e->recorded[TRACER_SERVE].points,
-        e->recorded[TRACER_SUPERVISOR].points, e->recorded[TRACER_SSHD].points);
+        e->recorded[TRACER_SUPERVISOR].points, e->recorded[TRACER_SSHD].points,
+        e->recorded[TRACER_TAKER].points);
 }
 
 static bool record_all(struct env *e)
@@ -221,8 +260,8 @@ static bool record_all(struct env *e)
         real_listen(e);
     else
         puts("no sshd is killed: there is none, or not for this user");
-    for (int k = 0; k < TRACER_SSHD; k++)
-        if (!one(e, (enum tracer_kind)k, -1, &t))
+    for (int k = 0; k < TRACER_KINDS; k++)
+        if (k != TRACER_SSHD && !one(e, (enum tracer_kind)k, -1, &t))
             return false;
     for (int i = 0; e->sshd && i < 2; i++) /* flownode is sent by the first one alone */
         one(e, TRACER_SSHD, -1, &t);

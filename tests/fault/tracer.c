@@ -112,7 +112,7 @@ static bool take_in(struct tracer *t, pid_t pid, int kind)
 bool tracer_start(struct tracer *t, const char *const *argv, const char *out)
 {
     t->root = start(t, argv, out, true);
-    return take_in(t, t->root, TRACER_FLOWRUN);
+    return take_in(t, t->root, t->victim == TRACER_TAKER ? TRACER_TAKER : TRACER_FLOWRUN);
 }
 
 static _Noreturn void open_door(int socket, const char *const *argv, const char *out)
@@ -154,6 +154,11 @@ void tracer_beside(struct tracer *t, const char *const *argv, const char *out)
     t->extra_ended = false;
 }
 
+pid_t tracer_also(const struct tracer *t, const char *const *argv, const char *out)
+{
+    return start(t, argv, out, false);
+}
+
 /* What a process becomes with its new program. */
 static int kind_of_program(pid_t pid)
 {
@@ -174,14 +179,25 @@ static int kind_of_program(pid_t pid)
 
 static int kind_of_child(int parent)
 {
-    return parent == TRACER_FLOWRUN ? KIND_YOUNG
-           : parent == TRACER_SERVE ? KIND_MIDDLE
-           : parent == KIND_MIDDLE  ? TRACER_SUPERVISOR
-           : parent == KIND_DOOR    ? TRACER_SSHD
-                                    : KIND_NONE;
+    return parent == TRACER_FLOWRUN || parent == TRACER_TAKER ? KIND_YOUNG
+           : parent == TRACER_SERVE                           ? KIND_MIDDLE
+           : parent == KIND_MIDDLE                            ? TRACER_SUPERVISOR
+           : parent == KIND_DOOR                              ? TRACER_SSHD
+                                                              : KIND_NONE;
 }
 
-static bool is_writing(pid_t pid, bool entry)
+/* Whether the descriptor is of the file from which on the victim's points count. */
+static bool is_first(const struct tracer *t, pid_t pid, uint64_t fd)
+{
+    char link[64], path[512];
+
+    snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, (int)fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return strcmp(path, t->begins) == 0;
+}
+
+static bool is_writing(struct tracer *t, pid_t pid, bool entry)
 {
     struct __ptrace_syscall_info i;
 
@@ -190,15 +206,17 @@ static bool is_writing(pid_t pid, bool entry)
     if (entry != (i.op == PTRACE_SYSCALL_INFO_ENTRY))
         return false;
     for (size_t k = 0; entry && k < sizeof(writing) / sizeof(writing[0]); k++)
-        if ((long)i.entry.nr == writing[k])
-            return true;
+        if ((long)i.entry.nr == writing[k]) {
+            t->begun = t->begun || t->begins == NULL || is_first(t, pid, i.entry.args[0]);
+            return t->begun;
+        }
     return false;
 }
 
 /* A system call begins or ends. True: the process was killed. */
 static bool at_call(struct tracer *t, struct tracer_proc *p)
 {
-    bool entry = !p->inside && is_writing(p->pid, true);
+    bool entry = !p->inside && is_writing(t, p->pid, true);
 
     if (!entry && !p->inside)
         return false;

@@ -13,7 +13,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum tracer_kind { TRACER_FLOWRUN, TRACER_SERVE, TRACER_SUPERVISOR, TRACER_SSHD, TRACER_KINDS };
+enum tracer_kind {
+    TRACER_FLOWRUN,
+    TRACER_SERVE,
+    TRACER_SUPERVISOR,
+    TRACER_SSHD,
+    TRACER_TAKER, /* the program itself, from its first write to a file on */
+    TRACER_KINDS
+};
 
 enum { TRACER_PROCS = 256 };
 
@@ -26,7 +33,9 @@ struct tracer_proc {
 struct tracer {
     enum tracer_kind victim;
     long point;         /* 2k: before its k-th write, 2k + 1: after it, k = 0, 1 …; -1: none */
-    const char *cgroup; /* what is started goes there first; "" or NULL: stays */
+    const char *begins; /* of TRACER_TAKER: that file */
+    bool begun;
+    const char *cgroup;        /* what is started goes there first; "" or NULL: stays */
     long counts[TRACER_KINDS]; /* points seen of the victim's kind */
     bool struck;
     pid_t killed;      /* who was; 0: nobody yet */
@@ -43,6 +52,9 @@ bool tracer_start(struct tracer *t, const char *const *argv, const char *out);
 
 /* Starts argv beside it, not traced: a resume. */
 void tracer_beside(struct tracer *t, const char *const *argv, const char *out);
+
+/* The same, and nobody waits for it before tracer_run() does for all. Its pid. */
+pid_t tracer_also(const struct tracer *t, const char *const *argv, const char *out);
 
 /* A process that starts argv for each connection to the listening socket, with that as its input
  * and output; all of them under trace. false: ptrace is not allowed. */
