@@ -255,7 +255,8 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
     if (*out == NULL) {
         fr_id_text(c->run.id, id);
         opts->run = id;
-        return host_resume(c->host, opts, shell, out, issues, err);
+        rc = host_resume(c->host, opts, shell, out, issues, err);
+        return rc == FR_OK && opts->retry ? host_settle(c->host, err) : rc;
     }
     if (opts->retry || opts->file != NULL)
         rc = fr_fail(err, FR_BUSY,

@@ -1,0 +1,389 @@
+/* How long runs are driven, what a store that takes nothing means for requests, and lists, logs and
+ * streams at their limits. */
+#include "tests/unit/host_bed.h"
+
+#include <sys/stat.h>
+
+/* ---- a clock that the test moves ---- */
+
+static int64_t shift_ms;
+static int64_t (*real_mono_ms)(void);
+
+static int64_t shifted_mono_ms(void)
+{
+    return real_mono_ms() + shift_ms;
+}
+
+static void pass(int64_t ms)
+{
+    shift_ms += ms;
+    settle();
+}
+
+static bool is_driven(const char *run)
+{
+    char path[60];
+    struct fr_api_response res;
+    bool driven;
+
+    snprintf(path, sizeof(path), "/api/v1/runs/%s", run);
+    res = ask(FR_API_GET, path, NULL);
+    driven = res.body.p != NULL && strstr(res.body.p, "\"driven\":true") != NULL;
+    fr_api_response_finish(&res);
+    return driven;
+}
+
+/* A run of others is driven while it is followed, and five seconds longer. */
+static void test_park(void)
+{
+    struct reader r = {0}, all = {0};
+
+    open_host();
+    check_row("nobody comes");
+    submit("p.yaml", 1, "", "running");
+    pass(4900);
+    CHECK(is_driven("1"));
+    pass(200);
+    CHECK(!is_driven("1"));
+    check_row("a follower, and a while behind it");
+    submit("p.yaml", 2, "", "running");
+    CHECK_INT(follow(&r, "2", ""), 200);
+    pass(6000);
+    CHECK(is_driven("2"));
+    api.gone(api.self, r.s);
+    pass(4900);
+    CHECK(is_driven("2"));
+    pass(200);
+    CHECK(!is_driven("2"));
+    check_row("it was followed before it came again");
+    CHECK_INT(follow(&r, "2", ""), 200);
+    check_answer(FR_API_POST, "/api/v1/runs/2/resume", "{}", 202, NULL);
+    pass(6000);
+    CHECK(is_driven("2"));
+    api.gone(api.self, r.s);
+    check_row("a stream of all runs follows none");
+    CHECK_INT(follow(&all, "", ""), 200);
+    submit("p.yaml", 3, "", "running");
+    pass(6000);
+    CHECK(!is_driven("3"));
+    check_row("its time comes while the host waits");
+    submit("p.yaml", 4, "", "running");
+    settle();
+    shift_ms += 4950;
+    for (int i = 0; i < 3 && is_driven("4"); i++)
+        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+    CHECK(!is_driven("4"));
+    check_row("a host that stays");
+    fr_host_stay(host);
+    submit("p.yaml", 5, "", "running");
+    pass(60000);
+    CHECK(is_driven("5"));
+    check_row("");
+    close_host();
+    fr_buf_finish(&r.got);
+    fr_buf_finish(&all.got);
+}
+
+/* A cancelled run is driven until its end, followed or not: its hook waits for a node. */
+static void test_cancelled(void)
+{
+    static const char hook[] = "name: h\n"
+                               "tasks: {one: {run: 'true'}}\n"
+                               "on_exit: [{name: e, run: 'true'}]\n";
+    struct fr_err err = {0};
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/h.yaml", home);
+    CHECK_INT(fr_file_write(path, hook, sizeof(hook) - 1, 0600, &err), FR_OK);
+    open_host();
+    submit("h.yaml", 6, "", "running");
+    check_answer(FR_API_POST, "/api/v1/runs/6/cancel", "{}", 202, NULL);
+    pass(60000);
+    CHECK(!is_over("6"));
+    CHECK(is_driven("6"));
+    close_host();
+}
+
+/* ---- a store that takes nothing ---- */
+
+static bool refuses;
+static int tries;
+
+static int on_commit(void *arg)
+{
+    (void)arg;
+    tries += refuses;
+    return refuses;
+}
+
+static int on_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *routines)
+{
+    (void)err, (void)routines;
+    sqlite3_commit_hook(db, on_commit, NULL);
+    return SQLITE_OK;
+}
+
+static int count(const struct reader *r, const char *text)
+{
+    int n = 0;
+
+    for (const char *at = r->got.p; at != NULL && (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* What is not written is not granted, is tried again once a second, and is said once. */
+static void test_refused(void)
+{
+    struct reader r = {0};
+
+    sqlite3_auto_extension((void (*)(void))on_open);
+    open_host();
+    submit("p.yaml", 7, "", "running");
+    CHECK_INT(follow(&r, "7", ""), 200);
+    settle();
+    refuses = true;
+    check_answer(FR_API_POST, "/api/v1/runs/7/cancel", "{}", 507, "cannot be written now");
+    tries = 0;
+    settle();
+    CHECK_INT(tries, 0);
+    pass(1100);
+    CHECK_INT(tries, 1);
+    pass(1100);
+    CHECK_INT(tries, 2);
+    CHECK(!is_over("7"));
+    CHECK_INT(count(&r, "the state cannot be written"), 1);
+    CHECK_INT(count(&r, "can be written again"), 0);
+    refuses = false;
+    pass(1100);
+    settle();
+    CHECK(is_over("7"));
+    CHECK_INT(count(&r, "can be written again"), 1);
+    CHECK_INT(count(&r, "\"outcome\":\"cancelled\""), 1);
+    check_row("the next request is granted at once");
+    submit("p.yaml", 8, "", "running");
+    check_answer(FR_API_POST, "/api/v1/runs/8/cancel", "{}", 202, NULL);
+    check_row("a node is given up only once that is written");
+    submit("p.yaml", 9, "", "running");
+    settle();
+    check_answer(FR_API_POST, "/api/v1/runs/9/resume", "{\"abandon\": [\"local\", \"none\"]}", 400,
+                 "none");
+    submit("p.yaml", 10, "", "running");
+    settle();
+    refuses = true;
+    check_answer(FR_API_POST, "/api/v1/runs/10/resume", "{\"abandon\": [\"local\"]}", 507, NULL);
+    refuses = false;
+    pass(1100);
+    check_row("");
+    sqlite3_cancel_auto_extension((void (*)(void))on_open);
+    close_host();
+    fr_buf_finish(&r.got);
+}
+
+/* ---- limits of requests ---- */
+
+static void sql(const char *text)
+{
+    sqlite3 *db = NULL;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+#define ATTEMPT                                                                                    \
+    "INSERT INTO attempt (id, run, idx, no, generation, node, rank, home_id, state, log, "         \
+    "started_wall, ended_wall) SELECT x'%s', id, 0, 1, 1, 'local', 0, x'%s', '%s', '%s', 1, %d "   \
+    "FROM run WHERE no = %d"
+#define FIRST "000000000000000000000000000000a1"
+#define SECOND "000000000000000000000000000000a2"
+
+static void add_attempt(const char *id, const char *log, int ended, int run)
+{
+    char text[600];
+
+    snprintf(text, sizeof(text), ATTEMPT, id, "000000000000000000000000000000b1",
+             ended != 0 ? "succeeded" : "running", log, ended, run);
+    sql(text);
+}
+
+static void check_range(const char *path, const char *range, int status, uint64_t bytes)
+{
+    struct fr_api_response res = {0};
+    struct fr_api_request req = {.method = FR_API_GET,
+                                 .path = path,
+                                 .content_type = "",
+                                 .range = range,
+                                 .if_none_match = "",
+                                 .last_event_id = ""};
+
+    check_row(range);
+    api.answer(api.self, &req, &res);
+    CHECK_INT(res.status, status);
+    CHECK_INT(res.bytes, bytes);
+    fr_api_response_finish(&res);
+    check_row("");
+}
+
+/* A log is one of its own run, and a file. */
+static void test_logs(void)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    struct fr_buf dir = {0};
+    struct fr_err err = {0};
+    char path[400], other[400];
+
+    open_host();
+    submit("p.yaml", 11, "", "running");
+    CHECK_INT(fr_store_run_find(st, "11", &arena, &row, &err), FR_OK);
+    fr_home_at(home, FR_HOME_RUN, row.id, &dir);
+    mkdir(dir.p, 0700);
+    snprintf(path, sizeof(path), "%s/a.log", dir.p);
+    CHECK_INT(fr_file_write(path, "0123456789", 10, 0600, &err), FR_OK);
+    snprintf(other, sizeof(other), "%s/b.log", dir.p);
+    CHECK_INT(symlink(path, other), 0);
+    add_attempt(FIRST, "a.log", 1, 11);
+    add_attempt(SECOND, "b.log", 1, 11);
+    check_range("/api/v1/runs/11/attempts/" FIRST "/log", "", 200, 10);
+    check_range("/api/v1/runs/11/attempts/" FIRST "/log", "bytes=2-4", 206, 3);
+    check_range("/api/v1/runs/11/attempts/" FIRST "/log", "bytes=20-", 416, 0);
+    check_answer(FR_API_GET, "/api/v1/runs/11/attempts/" OTHER "/log", NULL, 404, "no such");
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/runs/11/attempts/" SECOND "/log", NULL);
+    CHECK(res.status >= 400);
+    fr_api_response_finish(&res);
+    fr_buf_finish(&dir);
+    fr_arena_finish(&arena);
+    close_host();
+}
+
+/* A run of a flowrun inside a task is not queued while that task lives. */
+static void test_nested(void)
+{
+    static const char one[] = "name: g\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n";
+    struct fr_err err = {0};
+    char path[300], more[200];
+
+    snprintf(path, sizeof(path), "%s/g.yaml", home);
+    CHECK_INT(fr_file_write(path, one, sizeof(one) - 1, 0600, &err), FR_OK);
+    open_host();
+    submit("g.yaml", 12, "", "running");
+    add_attempt("000000000000000000000000000000c1", "c.log", 0, 12);
+    add_attempt("000000000000000000000000000000c2", "d.log", 1, 12);
+    snprintf(
+        more, sizeof(more),
+        ", \"parent_run\": \"%032x\", \"parent_attempt\": \"000000000000000000000000000000c1\"",
+        0xabc000 + 12);
+    submit("g.yaml", 13, more, "running");
+    check_row("its task has ended");
+    more[strlen(more) - 2] = '2';
+    submit("g.yaml", 14, more, "queued");
+    check_row("");
+    close_host();
+}
+
+static void test_limits(void)
+{
+    struct fr_buf many = {0};
+    struct fr_api_response res;
+    struct reader r = {0};
+
+    open_host();
+    check_answer(FR_API_GET, "/api/v1/runs?limit=201", NULL, 400, "'limit' must be 1 to 200");
+    check_answer(FR_API_GET, "/api/v1/runs?before=-1", NULL, 400, "a whole number, not '-1'");
+    res = ask(FR_API_GET, "/api/v1/runs?limit=200", NULL);
+    CHECK(strstr(res.body.p, "\"next\"") == NULL);
+    fr_api_response_finish(&res);
+    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": true}", 200, "\"pinned\":true");
+    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": false}", 200, "\"pinned\":false");
+    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": true, \"x\": 1}", 400,
+                 "the body must be");
+    for (int i = 0; i < 65; i++)
+        fr_buf_text(&many, ",1");
+    CHECK_INT(follow(&r, many.p + 1, ""), 400);
+    fr_buf_finish(&many);
+    CHECK_INT(follow(&r, "1", "1.99999"), 200);
+    CHECK(has(&r, "event: reset"));
+    api.gone(api.self, r.s);
+    fr_buf_finish(&r.got);
+    check_row("a submit again, of a run that is over");
+    make_body(ID, "");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, NULL);
+    check_answer(FR_API_POST, "/api/v1/runs/" ID "/resume", "{\"retry\": true}", 409,
+                 "is still going on");
+    cancel(ID);
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, "\"state\":\"over\"");
+    check_row("a retry before the host has dropped it");
+    check_answer(FR_API_POST, "/api/v1/runs/" ID "/resume", "{\"retry\": true}", 202,
+                 "\"state\":\"running\"");
+    check_answer(FR_API_POST, "/api/v1/runs/" ID "/cancel", "{}", 202, NULL);
+    check_row("");
+    close_host();
+}
+
+/* ---- many changes at once ---- */
+
+enum { MANY = 3000 };
+
+static void test_many(void)
+{
+    static char text[MANY * 24];
+    struct reader r = {0}, late = {0};
+    size_t n = (size_t)snprintf(text, sizeof(text), "name: m\nmax_parallel: 4\ntasks:\n");
+    struct fr_err err = {0};
+    char path[300];
+
+    for (int i = 0; i < MANY; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "  t%d: {run: x}\n", i);
+    snprintf(path, sizeof(path), "%s/m.yaml", home);
+    CHECK_INT(fr_file_write(path, text, n, 0600, &err), FR_OK);
+    open_host();
+    make_body(OTHER, "");
+    memcpy(strstr(submit_body, "p.yaml"), "m.yaml", 6);
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, NULL);
+    CHECK_INT(follow(&r, OTHER, ""), 200);
+    settle();
+    check_row("readers are told to look at the whole");
+    late.queued = 1 << 20;
+    CHECK_INT(follow(&late, OTHER, ""), 200);
+    check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/cancel", "{}", 202, NULL);
+    turn_until(&r, "\"outcome\":\"cancelled\"");
+    CHECK(has(&r, "event: reset\ndata: {\"run\":"));
+    check_row("one that does not read gets the rest when it has read");
+    settle();
+    CHECK(!has(&late, "\"outcome\":\"cancelled\""));
+    late.queued = 0;
+    api.drained(api.self, late.s);
+    CHECK(has(&late, "\"outcome\":\"cancelled\""));
+    check_row("nothing is told twice");
+    pass(1000);
+    CHECK_INT(count(&r, "\"outcome\":\"cancelled\""), 1);
+    check_row("");
+    api.gone(api.self, r.s);
+    api.gone(api.self, late.s);
+    close_host();
+    fr_buf_finish(&r.got);
+    fr_buf_finish(&late.got);
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_pipelines();
+    real_mono_ms = fr_sys.mono_ms;
+    fr_sys.mono_ms = shifted_mono_ms;
+    test_park();
+    test_cancelled();
+    test_refused();
+    test_logs();
+    test_nested();
+    test_limits();
+    test_many();
+    check_sound();
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
