@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +63,15 @@ static bool is_line(const char *known, const char *name, size_t n)
     return false;
 }
 
+/* Over SSH a machine's home is called ID-HOST. */
+static bool is_home(const char *name)
+{
+    struct utsname host;
+
+    return uname(&host) == 0 && strspn(name, "0123456789abcdef") == 12 && name[12] == '-' &&
+           strcmp(name + 13, host.nodename) == 0;
+}
+
 static bool belongs(const char *folder, const char *name, const char *known)
 {
     static const char *const passing[] = {"s", "tmp", "spool", "store", NULL};
@@ -76,8 +86,7 @@ static bool belongs(const char *folder, const char *name, const char *known)
         return false;
     if (strcmp(folder, "r") == 0)
         return true; /* a lock that a serve holds until it ends, or that a later one prunes */
-    if (among(fixed, name) ||
-        (strcmp(folder, "flowrun") == 0 && n > 3 && strcmp(name + n - 3, "-n1") == 0))
+    if (among(fixed, name) || (strcmp(folder, "flowrun") == 0 && is_home(name)))
         return true;
     for (size_t i = 0; ends[i] != NULL; i++) {
         size_t k = strlen(ends[i]);
