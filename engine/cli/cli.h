@@ -293,6 +293,8 @@ struct cli_spec {
     const char *nodes; /* --nodes: the same as -p nodes=FILE */
     char *nodes_param;
     char cwd[4096];
+    struct fr_config *config; /* owns: the home's */
+    struct fr_zones zones;
 };
 enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr_err *err);
 void cli_spec_finish(struct cli_spec *s);

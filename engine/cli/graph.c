@@ -1,4 +1,5 @@
 #include "engine/cli/cli.h"
+#include "engine/cli/fires.h"
 
 #include "engine/base/log.h"
 #include "engine/plan/layout.h"
@@ -69,6 +70,7 @@ int cli_validate(const struct cli_command *cmd, char **argv)
             fr_print("%s\n", l.pipeline->notes[i]);
         fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", file, l.pipeline->n_tasks,
                  l.pipeline->n_nodes);
+        rc = cli_print_schedules(l.pipeline, &l.spec.zones, &err);
     }
     return unload(&l, rc, &err);
 }

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/spec/config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,17 @@ static const char *getenv_of(void *self, const char *name)
     return getenv(name);
 }
 
+static enum fr_rc read_zones(struct cli_spec *s, struct fr_err *err)
+{
+    struct fr_issues issues = {0};
+    enum fr_rc rc = cli_config(NULL, &s->config, &issues, err);
+
+    fr_issues_finish(&issues);
+    if (rc == FR_OK)
+        s->zones = (struct fr_zones){getenv("TZDIR"), s->config->zone, fr_sys.wall_ms()};
+    return rc;
+}
+
 enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr_err *err)
 {
     struct fr_buf b = {0};
@@ -177,10 +189,13 @@ enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr
         s->nodes_param = b.p;
         rc = push(&s->params, s->nodes_param, err);
     }
+    if (rc == FR_OK)
+        rc = read_zones(s, err);
     *out = (struct fr_spec_opts){.path = s->file,
                                  .cwd = s->cwd,
                                  .params = s->params.v,
                                  .n_params = s->params.n,
+                                 .zones = &s->zones,
                                  .getenv = getenv_of};
     return rc;
 }
@@ -190,4 +205,6 @@ void cli_spec_finish(struct cli_spec *s)
     cli_list_finish(&s->params);
     fr_sys.free(s->nodes_param);
     s->nodes_param = NULL;
+    fr_config_destroy(s->config);
+    s->config = NULL;
 }

@@ -1,18 +1,14 @@
 /* The keys of a home's configuration, and its loader. */
 #include "engine/spec/config.h"
 
-#include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/spec/load.h"
 
-#include <ctype.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char utc[] = "UTC";
 
 enum { SECRET_WAIT_MS = 12 * 3600 * 1000 };
-enum { ZONE_MAX_BYTES = 1 << 20, ZONE_MAX_NAME = 64 };
 
 static const struct field limit_fields[] = {
     {"max_active_runs", SHAPE_INT, AT(fr_limits, max_active_runs), .min = 1, .max = 100000,
@@ -54,36 +50,14 @@ static const struct field config_fields[] = {
 };
 const struct object object_config = {"the configuration", "config", config_fields, NULL};
 
-static bool zone_name_ok(const char *name)
-{
-    size_t n = strlen(name);
-
-    if (n > ZONE_MAX_NAME || !isalpha((unsigned char)name[0]) || fr_has_prefix(name, "right/") ||
-        fr_has_prefix(name, "posix/"))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && strchr("_-+/", name[i]) == NULL)
-            return false;
-    return true;
-}
-
 static void check_zone(struct loader *l, const struct fr_yaml *y, const char *name)
 {
-    const char *folder = getenv("TZDIR");
-    struct fr_buf path = {0}, text = {0};
-    bool ok = strcmp(name, utc) == 0;
+    struct fr_zone zone;
+    struct fr_err err;
 
-    fr_buf_fmt(&path, "%s/%s", folder != NULL ? folder : "/usr/share/zoneinfo", name);
-    l->no_memory |= path.bad;
-    if (!ok && !path.bad && zone_name_ok(name))
-        ok = fr_file_read(path.p, ZONE_MAX_BYTES, &text, NULL) == FR_OK && text.n > 4 &&
-             memcmp(text.p, "TZif", 4) == 0;
-    if (!ok)
-        wrong_value(l, y, "zone",
-                    "UTC, or a zone of this machine's IANA database (package tzdata), like "
-                    "Europe/Berlin");
-    fr_buf_finish(&path);
-    fr_buf_finish(&text);
+    if (fr_zone_load(&zone, getenv("TZDIR"), name, &err) != FR_OK)
+        complain(l, pos_of(l, y), NULL, "zone: %s", err.msg);
+    fr_zone_finish(&zone);
 }
 
 static void read_config(struct loader *l, const struct fr_yaml *root, void *target)

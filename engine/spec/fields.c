@@ -234,7 +234,7 @@ static const struct field param_fields[] = {
      .help = "string, int, float, bool, path, duration or size."},
     {"default", SHAPE_DEFAULT, AT(fr_param, preset), .help = "Without one, -p must give it."},
     {"help", SHAPE_STRING, AT(fr_param, help), .help = "For readers."},
-    {"choices", SHAPE_STRINGS, ATN(param_entry, choices), .help = "Allowed values."},
+    {"choices", SHAPE_STRINGS, ATN(fr_param, choices), .help = "Allowed values."},
     {0},
 };
 const struct object object_param = {"a param", "param", param_fields, "default"};
@@ -288,7 +288,8 @@ static const struct field pipeline_fields[] = {
     HOOKS("on_failure", FR_HOOK_FAILURE, "Done when the run has failed."),
     HOOKS("on_cancel", FR_HOOK_CANCEL, "Done when the run was cancelled."),
     HOOKS("on_exit", FR_HOOK_EXIT, "Done in the end, after the others."),
-    {"schedule", SHAPE_SCHEDULE, .help = "Refused: there is no daemon yet."},
+    {"schedule", SHAPE_SCHEDULE, ATN(fr_spec, schedules), .object = &object_schedule,
+     .help = "When it runs by itself: one schedule or a list of them."},
     {0},
 };
 const struct object object_pipeline = {"a pipeline", "pipeline", pipeline_fields, NULL};

@@ -41,6 +41,9 @@ enum shape {
     SHAPE_SIDECARS,
     SHAPE_RETRY_ON,
 
+    SHAPE_TIMES, /* of a schedule */
+    SHAPE_GIVEN, /* "name=value" array and count, checked as -p is */
+
     SHAPE_PARAMS, /* of struct fr_spec */
     SHAPE_SECRETS,
     SHAPE_NODES,
@@ -53,7 +56,7 @@ enum shape {
     SHAPE_NODE_LIST,
     SHAPE_DEFAULT,    /* of a param: a text, number or bool */
     SHAPE_PARAM_TYPE, /* enum fr_type by name */
-    SHAPE_SCHEDULE    /* refused */
+    SHAPE_SCHEDULE
 };
 
 /* Which references may stand in a text; bits. Outside: params and env alone. */
@@ -62,12 +65,6 @@ enum allow {
     ALLOW_OUTPUTS = 2, /* tasks.t.outputs.k */
     ALLOW_SECRETS = 4,
     ALLOW_STATE = 8 /* success() failure() always() */
-};
-
-struct param_entry { /* a param while it is read */
-    struct fr_param param;
-    const char **choices;
-    size_t n_choices;
 };
 
 struct secret_entry { /* a secret: exactly one is given; their order is enum fr_secret_from's */
@@ -103,7 +100,7 @@ struct object {
 
 extern const struct object object_pipeline, object_task, object_hook, object_sidecar;
 extern const struct object object_defaults, object_node, object_inventory, object_param;
-extern const struct object object_secret, object_config;
+extern const struct object object_secret, object_config, object_schedule;
 
 const struct field *field_find(const struct object *object, const char *name);
 

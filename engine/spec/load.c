@@ -107,10 +107,7 @@ void read_section(struct loader *l, const struct fr_yaml *y, const struct field 
         read_hooks(l, y, f);
         break;
     default:
-        complain(l, pos_of(l, y),
-                 &(struct hint){.expected = "a line in crontab: flowrun FILE, until there is a "
-                                            "daemon that starts runs by itself"},
-                 "schedule: is not available");
+        read_schedules(l, y);
     }
 }
 

@@ -147,6 +147,7 @@ void check_cycles(struct loader *l);
 
 /* written.c: notes on outputs that scripts write and their tasks do not declare. */
 void check_written(struct loader *l);
+void add_note(struct loader *l, struct fr_pos pos, const char *text); /* NULL: no memory */
 
 /* read.c */
 
@@ -177,6 +178,14 @@ void read_params(struct loader *l, const struct fr_yaml *y);
 void read_param_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
                      struct fr_param *param);
 void read_secrets(struct loader *l, const struct fr_yaml *y);
+/* Whether param may have that value; false after a complaint. */
+bool param_allows(struct loader *l, struct fr_pos pos, const struct fr_param *param,
+                  const char *value);
+
+/* schedule.c */
+void read_schedules(struct loader *l, const struct fr_yaml *y);
+void read_times(struct loader *l, const struct fr_yaml *y, void *target);
+void read_given(struct loader *l, const struct fr_yaml *y, const char *const **out, size_t *n);
 
 /* nodes.c */
 void read_nodes(struct loader *l, const struct fr_yaml *y);

@@ -48,8 +48,8 @@ static const char *given(const struct loader *l, const char *name)
     return NULL;
 }
 
-static bool check_param(struct loader *l, struct fr_pos pos, const struct fr_param *param,
-                        const char *value)
+static bool has_type(struct loader *l, struct fr_pos pos, const struct fr_param *param,
+                     const char *value)
 {
     enum fr_type type = param->type;
     struct fr_str s = fr_str_of(value);
@@ -75,27 +75,26 @@ static bool check_param(struct loader *l, struct fr_pos pos, const struct fr_par
     return ok;
 }
 
-static bool allowed(struct loader *l, struct fr_pos pos, const struct param_entry *e,
-                    const char *value)
+bool param_allows(struct loader *l, struct fr_pos pos, const struct fr_param *param,
+                  const char *value)
 {
-    for (size_t i = 0; i < e->n_choices; i++)
-        if (strcmp(e->choices[i], value) == 0)
+    for (size_t i = 0; i < param->n_choices; i++)
+        if (strcmp(param->choices[i], value) == 0)
             return true;
-    if (e->n_choices == 0)
-        return check_param(l, pos, &e->param, value);
+    if (param->n_choices == 0)
+        return has_type(l, pos, param, value);
     complain(l, pos,
-             &(struct hint){.expected = word_list(l, e->choices, e->n_choices),
+             &(struct hint){.expected = word_list(l, param->choices, param->n_choices),
                             .word = value,
-                            .words = e->choices,
-                            .n_words = e->n_choices},
-             "param '%s' is '%s'", e->param.name, value);
+                            .words = param->choices,
+                            .n_words = param->n_choices},
+             "param '%s' is '%s'", param->name, value);
     return false;
 }
 
 /* Chooses between preset and -p; value stays NULL after a complaint. */
-static void settle(struct loader *l, const struct fr_yaml *y, struct param_entry *e)
+static void settle(struct loader *l, const struct fr_yaml *y, struct fr_param *p)
 {
-    struct fr_param *p = &e->param;
     const struct fr_yaml *preset = fr_yaml_get(y, "default");
     const char *flag = given(l, p->name), *value = flag;
     struct fr_pos pos = {0};
@@ -111,7 +110,7 @@ static void settle(struct loader *l, const struct fr_yaml *y, struct param_entry
         value = p->preset;
         pos = pos_of(l, preset);
     }
-    if (value == NULL || !allowed(l, pos, e, value))
+    if (value == NULL || !param_allows(l, pos, p, value))
         return;
     if (p->type == FR_T_BOOL && l->opts->rules != 1)
         value = fr_parse_bool(fr_str_of(value), &yes, NULL) == FR_OK && yes ? "true" : "false";
@@ -160,18 +159,16 @@ void read_params(struct loader *l, const struct fr_yaml *y)
     if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
-        struct param_entry e = {.param = {.name = y->pairs[i].key.p,
-                                          .type = FR_T_STRING,
-                                          .pos = pos_of_key(l, &y->pairs[i])}};
+        struct fr_param *p = &list[i];
 
-        if (!name_ok(e.param.name))
-            complain(l, e.param.pos,
-                     &(struct hint){.expected = NAME},
-                     "'%s' cannot be the name of a param", e.param.name);
-        read_object(l, &object_param, y->pairs[i].value, &e);
+        *p = (struct fr_param){
+            .name = y->pairs[i].key.p, .type = FR_T_STRING, .pos = pos_of_key(l, &y->pairs[i])};
+        if (!name_ok(p->name))
+            complain(l, p->pos, &(struct hint){.expected = NAME},
+                     "'%s' cannot be the name of a param", p->name);
+        read_object(l, &object_param, y->pairs[i].value, p);
         if (y->pairs[i].value->kind == FR_YAML_MAP)
-            settle(l, y->pairs[i].value, &e);
-        list[i] = e.param;
+            settle(l, y->pairs[i].value, p);
     }
     l->spec->params = list;
     l->spec->n_params = y->n;

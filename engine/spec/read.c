@@ -228,7 +228,9 @@ static void read_number(struct loader *l, const struct fr_yaml *y, const struct 
         if (f->shape == SHAPE_SIZE)
             expected = fr_type_name(FR_T_SIZE);
         else if (f->shape == SHAPE_DURATION)
-            expected = f->min > 0 ? "a duration of 1s or more, like 10s or 1h30m"
+            expected = f->min > 0 ? fr_arena_fmt(l->arena,
+                                                 "a duration of %.0fs or more, like 10s or 1h30m",
+                                                 f->min / 1000)
                                   : fr_type_name(FR_T_DURATION);
         ok = f->shape == SHAPE_SIZE ? fr_parse_size(s, &v, NULL) == FR_OK
              : f->shape == SHAPE_LIMIT && fr_str_is(s, "never")
@@ -331,6 +333,12 @@ static void read_field(struct loader *l, const struct fr_yaml *y, const struct f
     case SHAPE_SIDECARS:
     case SHAPE_RETRY_ON:
         read_task_part(l, y, f, target);
+        break;
+    case SHAPE_TIMES:
+        read_times(l, y, target);
+        break;
+    case SHAPE_GIVEN:
+        read_given(l, y, (void *)((char *)target + f->at), (void *)((char *)target + f->n_at));
         break;
     case SHAPE_DEFAULT:
     case SHAPE_PARAM_TYPE:

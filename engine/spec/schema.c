@@ -118,6 +118,7 @@ static json_t *plain_shape(const struct field *f)
     case SHAPE_STRINGS:
     case SHAPE_NAMES:
     case SHAPE_ON:
+    case SHAPE_TIMES:
         return one_or_list(ref("scalar"));
     case SHAPE_NEEDS:
         return json_pack("{s:[o, o, {s:s}]}", "anyOf", ref("scalar"), list_of(ref("scalar")),
@@ -176,6 +177,10 @@ static json_t *shape(const struct field *f)
                          ref("node_list"));
     case SHAPE_NODE_LIST:
         return ref("node_list");
+    case SHAPE_SCHEDULE:
+        return one_or_list(ref(f->object->id));
+    case SHAPE_GIVEN:
+        return map_of(ref("scalar"), NAME_PATTERN);
     default:
         return plain_shape(f);
     }
@@ -278,8 +283,6 @@ static json_t *object_schema(const struct object *object)
     for (const struct field *f = object->fields; f->name != NULL; f++) {
         json_t *value;
 
-        if (f->shape == SHAPE_SCHEDULE)
-            continue;
         value = shape(f);
         describe(value, f->help, f->preset);
         json_object_set_new(keys, f->name, value);
@@ -290,6 +293,10 @@ static json_t *object_schema(const struct object *object)
                        "additionalProperties", 0, "required", required);
     if (object == &object_task || object == &object_hook || object == &object_sidecar)
         add_action_rules(schema, object);
+    if (object == &object_schedule)
+        json_object_set_new(schema, "oneOf",
+                            json_pack("[{s:[s]}, {s:[s]}, {s:[s]}]", "required", "cron", "required",
+                                      "every", "required", "at"));
     if (object == &object_secret) {
         json_object_set_new(schema, "minProperties", json_integer(1));
         json_object_set_new(schema, "maxProperties", json_integer(1));

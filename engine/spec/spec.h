@@ -13,6 +13,7 @@
 
 #include "engine/spec/expr.h"
 #include "engine/spec/kinds.h"
+#include "engine/spec/schedule.h"
 
 #include <jansson.h>
 
@@ -170,9 +171,11 @@ struct fr_param {
     const char *name, *help; /* help may be NULL */
     enum fr_type type;
     struct fr_pos pos;
-    const char *preset; /* NULL: must be given */
-    const char *value;  /* as used: paths absolute, a bool as true or false */
-    bool given;         /* by -p */
+    const char *preset;         /* NULL: must be given */
+    const char *value;          /* as used: paths absolute, a bool as true or false */
+    bool given;                 /* by -p */
+    const char *const *choices; /* allowed values; none: any of its type */
+    size_t n_choices;
 };
 
 enum fr_secret_from { FR_SECRET_ENV, FR_SECRET_FILE, FR_SECRET_COMMAND };
@@ -206,6 +209,8 @@ struct fr_spec { /* owns: the arena, and with it all below */
     size_t n_hooks[FR_HOOK_N];
     const struct fr_secret *secrets;
     size_t n_secrets;
+    const struct fr_schedule *schedules;
+    size_t n_schedules;
     int max_parallel;               /* instances at once; default 16 */
     int max_active_runs;            /* runs of the pipeline at once; 0: no limit */
     int64_t timeout_ms;             /* of the whole run, hooks left out; 0: none */
@@ -241,6 +246,9 @@ struct fr_spec_opts {
     size_t n_params;
     int rules; /* of which the file was submitted; 0: FR_SPEC_RULES. Stored with a run, so that a
                 * newer program reads its file as the older one did */
+    /* Zones of schedules, and what depends on them, are checked by it. NULL: they are not, since a
+     * stored file was when it was submitted. */
+    const struct fr_zones *zones;
     const struct fr_source *sources; /* copies used instead of reading the file of that path */
     size_t n_sources;
     const char *(*getenv)(void *self, const char *name); /* for ${{ env.X }}; NULL: no variables */

@@ -59,7 +59,7 @@ static bool declares(const struct fr_task *task, const char *name, size_t n)
     return false;
 }
 
-static void add_note(struct loader *l, struct fr_pos pos, const char *what)
+void add_note(struct loader *l, struct fr_pos pos, const char *what)
 {
     size_t n = l->spec->n_notes;
     const char **grown = fr_arena_grow(l->arena, (void *)l->spec->notes, n, sizeof(*grown));

@@ -52,7 +52,7 @@ file "a key of another tool" "a task has no key 'depends_on'; expected needs: [T
 file "a merge key" "merge keys (<<) are not read" 'tasks:\n  a: &a {run: x}\n  b: {<<: *a}'
 file "no time at all" "timeout is '0s'; expected never or a duration like 10s, above zero" 'tasks:\n  a: {run: x, timeout: 0s}'
 file "a name of 65 characters" "at most 64" "tasks:\n  $(printf 'x%.0s' $(seq 65)): {run: x}"
-file "a schedule" "schedule" 'schedule: {cron: "0 2 * * *"}\ntasks:\n  a: {run: x}'
+file "a schedule" "p.yaml:3:21: cron: hour 24 is not within 0-23; midnight is 0" 'schedule: {cron: "0 24 * * *"}\ntasks:\n  a: {run: x}'
 file "a file that is not there" "p.yaml:4:" 'tasks:\n  a: {run: x, files: {f: nothing.txt}}'
 pipeline 'params: {n: {type: int, default: 1}}\ntasks:\n  a: {argv: [echo, "${{ params.n }}"]}'
 wrong "a parameter of another type" 2 "n" p.yaml -p n=many

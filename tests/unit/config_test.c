@@ -69,8 +69,10 @@ static void test_right(void)
     check_row("");
 }
 
-#define ZONE                                                                                       \
-    "expected UTC, or a zone of this machine's IANA database (package tzdata), like Europe/Berlin"
+#define ONE "; write one such as Europe/Berlin, or UTC"
+#define NONE                                                                                       \
+    " in /usr/share/zoneinfo; write one as the IANA database names it, such as Europe/Berlin, or " \
+    "UTC"
 
 /* Each gives these lines, without the path in front. */
 static const struct {
@@ -90,14 +92,17 @@ static const struct {
      "2:22: max_queued is '0'; expected a whole number from 1 to 1000000"},
     {"no map", "keep: 30", "1:7: keep is '30'; expected a map of its keys, like {days: 30}"},
     {"a list", "- keep", "1:1: the configuration is a list; expected a map of its keys"},
-    {"a zone that is none", "zone: Europe/Nowhere", "1:7: zone is 'Europe/Nowhere'; " ZONE},
+    {"a zone that is none", "zone: Europe/Nowhere", "1:7: zone: no zone 'Europe/Nowhere'" NONE},
     {"a zone and another mistake", "zone: CEST\nkeep: {day: 3}",
-     "1:7: zone is 'CEST'; " ZONE "\n2:8: keep has no key 'day'; did you mean 'days'?"},
-    {"a path for a zone", "zone: ../zoneinfo/UTC", "1:7: zone is '../zoneinfo/UTC'; " ZONE},
-    {"a folder of zones", "zone: Europe", "1:7: zone is 'Europe'; " ZONE},
-    {"another file there", "zone: zone.tab", "1:7: zone is 'zone.tab'; " ZONE},
-    {"zones with leap seconds", "zone: right/UTC", "1:7: zone is 'right/UTC'; " ZONE},
-    {"an empty zone", "zone: ''", "1:7: zone is ''; " ZONE},
+     "1:7: zone: 'CEST' is an abbreviation, not a zone; write a place such as Europe/Berlin, or "
+     "UTC\n2:8: keep has no key 'day'; did you mean 'days'?"},
+    {"a path for a zone", "zone: ../zoneinfo/UTC",
+     "1:7: zone: '../zoneinfo/UTC' is not the name of a zone" ONE},
+    {"a folder of zones", "zone: Europe", "1:7: zone: no zone 'Europe'" NONE},
+    {"another file there", "zone: zone.tab", "1:7: zone: 'zone.tab' is not the name of a zone" ONE},
+    {"zones with leap seconds", "zone: right/UTC",
+     "1:7: zone: 'right/UTC' is a variant of 'UTC'; write that"},
+    {"an empty zone", "zone: ''", "1:7: zone: '' is not the name of a zone" ONE},
     {"an expression", "zone: ${{ params.z }}",
      "1:11: unknown param 'z'; expected a name under params:"},
     {"broken YAML", "keep: {runs: 3",

@@ -5,8 +5,12 @@
 #ifndef TESTS_UNIT_SCHEDULE_BED_H
 #define TESTS_UNIT_SCHEDULE_BED_H
 
+#include "engine/base/file.h"
 #include "engine/schedule/rule.h"
-#include "tests/unit/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct bed_zone {
     const char *name, *footer;
@@ -51,14 +55,22 @@ static const struct bed_zone bed_zones[] = {
 
 enum { BED_ZONES = sizeof(bed_zones) / sizeof(bed_zones[0]) };
 
+/* What a test is made of has to be right. (Fuzz targets use this header too: no check.h.) */
+static inline void bed_want(enum fr_rc rc, const struct fr_err *err)
+{
+    if (rc == FR_OK)
+        return;
+    printf("a test is wrong itself: %s\n", err->msg);
+    abort();
+}
+
 /* An instant in seconds, "2026-03-08T07:30Z"; "Z" may be left out. */
 static inline int64_t bed_time(const char *text)
 {
     struct fr_when when;
     struct fr_err err;
 
-    if (fr_when_parse(fr_str_of(text), &when, &err) != FR_OK)
-        CHECK_TEXT(err.msg, "");
+    bed_want(fr_when_parse(fr_str_of(text), &when, &err), &err);
     return when.s;
 }
 
@@ -101,6 +113,34 @@ static inline void bed_file(const struct bed_zone *z, struct fr_buf *b)
     fr_buf_fmt(b, "\n%s\n", z->footer);
 }
 
+/* Writes the zones as a database below folder, a folder that is there. */
+static inline void bed_database(const char *folder)
+{
+    struct fr_err err;
+
+    for (size_t i = 0; i < BED_ZONES; i++) {
+        struct fr_buf path = {0}, b = {0};
+
+        fr_buf_fmt(&path, "%s/%s", folder, bed_zones[i].name);
+        if (strchr(bed_zones[i].name, '/') != NULL) {
+            *strrchr(path.p, '/') = '\0';
+            bed_want(fr_mkdirs(path.p, 0755, &err), &err);
+            path.p[strlen(path.p)] = '/';
+        }
+        bed_file(&bed_zones[i], &b);
+        bed_want(fr_file_write(path.p, b.p, b.n, 0644, &err), &err);
+        if (strcmp(bed_zones[i].name, "UTC") == 0) {
+            path.n = 0;
+            fr_buf_fmt(&path, "%s/Etc", folder);
+            bed_want(fr_mkdirs(path.p, 0755, &err), &err);
+            fr_buf_text(&path, "/UTC");
+            bed_want(fr_file_write(path.p, b.p, b.n, 0644, &err), &err);
+        }
+        fr_buf_finish(&b);
+        fr_buf_finish(&path);
+    }
+}
+
 /* The zone of that name; the caller finishes it. */
 static inline struct fr_zone bed_zone(const char *name)
 {
@@ -111,8 +151,7 @@ static inline struct fr_zone bed_zone(const char *name)
     for (size_t i = 0; i < BED_ZONES; i++)
         if (strcmp(bed_zones[i].name, name) == 0)
             bed_file(&bed_zones[i], &b);
-    if (fr_zone_parse(&zone, name, (struct fr_str){b.p, b.n}, &err) != FR_OK)
-        CHECK_TEXT(err.msg, "");
+    bed_want(fr_zone_parse(&zone, name, (struct fr_str){b.p, b.n}, &err), &err);
     fr_buf_finish(&b);
     return zone;
 }
@@ -123,8 +162,7 @@ static inline struct fr_cron bed_cron(const char *text, enum fr_cron_days days)
     struct fr_err err;
     size_t at;
 
-    if (fr_cron_parse(fr_str_of(text), days, &cron, &at, &err) != FR_OK)
-        CHECK_TEXT(err.msg, "");
+    bed_want(fr_cron_parse(fr_str_of(text), days, &cron, &at, &err), &err);
     return cron;
 }
 

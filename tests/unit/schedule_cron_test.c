@@ -2,6 +2,7 @@
  * Cron expressions: what each form means on days of 2026, what is refused and what is said of it,
  * and rules in words.
  */
+#include "tests/unit/check.h"
 #include "tests/unit/schedule_bed.h"
 
 #include <stdio.h>

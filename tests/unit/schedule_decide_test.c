@@ -2,6 +2,7 @@
  * Which fires run: a row for each cell of the tables of catch-up and overlap, clocks that are set,
  * jitter; and random lives of a schedule, in which no fire is lost and none runs twice.
  */
+#include "tests/unit/check.h"
 #include "tests/unit/schedule_bed.h"
 
 #include "engine/schedule/decide.h"

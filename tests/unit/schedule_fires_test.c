@@ -2,6 +2,7 @@
  * When schedules fire: a table of cases around changes of offset, by zones made from their rules
  * and by the machine's database; then next, prev and count beside the definition, minute by minute.
  */
+#include "tests/unit/check.h"
 #include "tests/unit/schedule_bed.h"
 
 #include "engine/base/sys.h"

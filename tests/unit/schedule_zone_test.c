@@ -2,6 +2,7 @@
  * Zones: files as they should be and cut, footers beside the C library's reading of them, names
  * that are none, and the machine's database beside the C library.
  */
+#include "tests/unit/check.h"
 #include "tests/unit/schedule_bed.h"
 
 #include "engine/base/file.h"

@@ -337,11 +337,6 @@ static const struct {
      "p.yaml:1:37: param 'dry' is ''; expected true or false\n"
      "p.yaml:2:34: best_effort is ''; expected true or false\n"
      "p.yaml:2:44: gang is '${{ 'tr' }}ue!'; expected true or false"},
-    {"schedule",
-     "schedule: {cron: \"0 2 * * *\"}\n"
-     "tasks: {a: {run: x}}",
-     "p.yaml:1:11: schedule: is not available; expected a line in crontab: flowrun FILE, until "
-     "there is a daemon that starts runs by itself"},
     {"unknown place",
      "nodes: inv.yaml\n"
      "tasks: {a: {run: x, on: [n1, n22]}, b: {run: x, on: al}}",

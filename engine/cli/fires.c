@@ -1,0 +1,62 @@
+/* Schedules of a pipeline in words, with the next times at which they fire. */
+#include "engine/cli/fires.h"
+
+#include "engine/base/log.h"
+
+enum { SHOWN = 3 };
+
+void cli_fire_text(const struct fr_zone *zone, int64_t ms, struct fr_buf *out)
+{
+    int64_t s = fr_div_down(ms, 1000);
+    int32_t offset = fr_zone_offset(zone, s);
+    char wall[FR_TIME_TEXT], local[FR_TIME_TEXT], utc[FR_TIME_TEXT];
+
+    fr_wall_text(s + offset, wall);
+    fr_time_text(s, offset, local);
+    fr_wall_text(s, utc);
+    if (offset == 0)
+        fr_buf_fmt(out, "%s UTC", utc);
+    else
+        fr_buf_fmt(out, "%s %s = %s UTC", wall, local + 19, utc);
+}
+
+static void print_fires(const struct fr_timetable *t, const struct fr_schedule *s, int64_t now_ms)
+{
+    int64_t at = now_ms, n = 0;
+    char length[24];
+
+    for (; n < SHOWN && fr_rule_next(&t->rule, at, &at); n++) {
+        struct fr_buf b = {0};
+
+        cli_fire_text(&t->zone, at, &b);
+        if (!b.bad)
+            fr_print("    %s\n", b.p);
+        fr_buf_finish(&b);
+    }
+    if (n == 0)
+        fr_print("    finished: no further time\n");
+    fr_show_duration(s->jitter_ms, length);
+    if (s->jitter_ms > 0 && n > 0)
+        fr_print("    each later by a fixed delay of less than %s\n", length);
+}
+
+enum fr_rc cli_print_schedules(const struct fr_spec *spec, const struct fr_zones *zones,
+                               struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < spec->n_schedules; i++) {
+        struct fr_timetable t;
+        struct fr_buf b = {0};
+
+        if ((rc = fr_timetable_open(&t, &spec->schedules[i], zones, err)) == FR_OK) {
+            fr_rule_words(&t.rule, &b);
+            if (!b.bad)
+                fr_print("schedule %s: %s\n", spec->schedules[i].name, b.p);
+            print_fires(&t, &spec->schedules[i], zones->now_ms);
+        }
+        fr_buf_finish(&b);
+        fr_timetable_close(&t);
+    }
+    return rc;
+}
