@@ -1,4 +1,4 @@
-#include "engine/cli/cli.h"
+#include "engine/cli/pipeline.h"
 #include "engine/cli/fires.h"
 
 #include "engine/base/log.h"

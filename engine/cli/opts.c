@@ -1,4 +1,4 @@
-#include "engine/cli/cli.h"
+#include "engine/cli/pipeline.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"

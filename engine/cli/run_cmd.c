@@ -1,4 +1,4 @@
-#include "engine/cli/cli.h"
+#include "engine/cli/pipeline.h"
 
 int cli_run(const struct cli_command *cmd, char **argv)
 {
