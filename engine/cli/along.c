@@ -73,6 +73,7 @@ static json_t *submit_json(const struct cli_drive *d, const struct fr_submit *su
     }
     json_object_set_new(body, "params", params);
     json_object_set_new(body, "priority", json_integer(submit->priority));
+    put_env(body, "at", submit->occasion.at);
     return body;
 }
 

@@ -5,12 +5,16 @@ int cli_run(const struct cli_command *cmd, char **argv)
     struct cli_spec spec = {0};
     struct cli_list args = {0};
     struct cli_show_opts how = {0};
+    struct fr_submit submit = {0};
     const char *priority = "0";
     const struct cli_opt opts[] = {
         {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
         {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &spec.nodes},
         {"--priority", 0, "N", "in the queue the larger goes first (default 0)",
          .value = &priority},
+        {"--at", 0, "TIME",
+         "logical time of the run, for schedule.*: 2026-12-24T02:00 (default now)",
+         .value = &submit.occasion.at},
         {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
         {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
          .flag = &how.quiet},
@@ -18,7 +22,6 @@ int cli_run(const struct cli_command *cmd, char **argv)
          .flag = &how.verbose},
         {.name = NULL},
     };
-    struct fr_submit submit = {0};
     struct cli_wish wish = {.submit = &submit};
     struct cli_drive d = {0};
     struct fr_err err = {0};

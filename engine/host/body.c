@@ -152,6 +152,7 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
         {"agent", JSON_STRING, false},
         {"origin", JSON_STRING, false},
         {"priority", JSON_INTEGER, false},
+        {"at", JSON_STRING, false},
         {"parent_run", JSON_STRING, false},
         {"parent_attempt", JSON_STRING, false},
         {"not_before_wall", JSON_INTEGER, false},
@@ -171,6 +172,7 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
     out->spec.cwd = json_string_value(json_object_get(doc, "cwd"));
     out->origin = json_string_value(json_object_get(doc, "origin"));
     out->priority = json_integer_value(json_object_get(doc, "priority"));
+    out->occasion.at = json_string_value(json_object_get(doc, "at"));
     out->not_before_wall = json_integer_value(json_object_get(doc, "not_before_wall"));
     rc = take_params(json_object_get(doc, "params"), arena, &out->spec, err);
     return rc == FR_OK ? take_shell(doc, shell, err) : rc;

@@ -78,6 +78,8 @@ struct fr_host_load fr_host_load(const struct fr_host *host)
 void fr_host_configure(struct fr_host *host, const struct fr_config *config)
 {
     host->limits = config->limits;
+    (void)snprintf(host->zone, sizeof(host->zone), "%s",
+                   config->zone != NULL ? config->zone : "UTC");
     queue_changed(host);
 }
 

@@ -129,11 +129,12 @@ struct fr_host {
     struct fr_timer *timer;
     struct fr_retain *retain;
     struct fr_limits limits;
-    bool queue_changed;   /* a queued run may start now */
-    int64_t queue_due_ms; /* the same at that time; INT64_MAX: no run waits for a time */
-    bool woken;           /* a run is */
-    bool changed;         /* a machine is */
-    int64_t retry_ms;     /* next try after a failed commit; 0: none failed */
+    char zone[FR_ZONE_NAME]; /* of schedules that name none */
+    bool queue_changed;      /* a queued run may start now */
+    int64_t queue_due_ms;    /* the same at that time; INT64_MAX: no run waits for a time */
+    bool woken;              /* a run is */
+    bool changed;            /* a machine is */
+    int64_t retry_ms;        /* next try after a failed commit; 0: none failed */
 };
 
 /* host.c */
@@ -147,6 +148,8 @@ enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
 enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err);
 struct host_run *host_find(struct fr_host *host, struct fr_id run);
 void host_forget(struct fr_host *host, struct host_run *h);
+/* Where the zones of schedules come from, now. */
+struct fr_zones host_zones(const struct fr_host *host);
 /* Drops what is over or no longer followed. */
 enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err);
 /* A run of others cannot go on in this process: it is left, its followers are told why. */
@@ -163,7 +166,7 @@ enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, 
 void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
 
 /* body.c */
-/* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, agent, origin, priority,
+/* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, agent, origin, priority, at,
  * not_before_wall}.
  * *shell is the caller's. Texts of out live in doc and arena. */
 enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,

@@ -185,10 +185,18 @@ static enum fr_rc take(struct host_run *h, struct fr_err *err)
     return FR_OK;
 }
 
+struct fr_zones host_zones(const struct fr_host *host)
+{
+    return (struct fr_zones){.folder = getenv("TZDIR"),
+                             .home = host->zone[0] != '\0' ? host->zone : "UTC",
+                             .now_ms = fr_sys.wall_ms()};
+}
+
 static enum fr_rc submit(struct host_run *h, const struct fr_submit *what, struct fr_issues *issues,
                          struct fr_err *err)
 {
     struct fr_submit mine = *what;
+    struct fr_zones zones;
     struct fr_run_env env;
     enum fr_rc rc;
 
@@ -197,6 +205,8 @@ static enum fr_rc submit(struct host_run *h, const struct fr_submit *what, struc
     env = env_of(h);
     mine.spec.getenv = env.shell.getenv;
     mine.spec.getenv_self = env.shell.self;
+    zones = host_zones(h->host);
+    mine.spec.zones = &zones;
     if (fr_id_zero(h->granted)) { /* else a task that is active waits for it */
         mine.queue = queue_ask;
         mine.queue_arg = h->host;

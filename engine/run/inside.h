@@ -17,6 +17,7 @@
  *   run.c       the drain: events in, decisions, rows and effects out
  *   rows.c      rows of the scheduler -> rows of the store, and reasons in words
  *   start.c     what it needs on its node before it is sent
+ *   occasion.c  schedule.* of the run
  *   values.c    values of ${{ … }} and of secrets, at start
  *   request.c   what is asked of the node: argv, environment, limits, rendezvous
  *   attempt.c   events of the executor -> events of the scheduler; effects
@@ -141,6 +142,14 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
 struct run_job *run_job_find(struct fr_run *run, uint64_t ref);
 void run_job_drop(struct fr_run *run, struct run_job *job);
+
+/* ---- occasion.c ---- */
+enum fr_rc run_occasion_make(struct fr_run *run, const struct fr_submit *submit,
+                             struct fr_err *err); /* spec and row.origin are set */
+enum fr_rc run_occasion_read(struct fr_run *run, struct fr_err *err); /* from row.params */
+json_t *run_occasion_pack(const struct fr_run *run);
+const char *run_occasion(const struct fr_run *run, const char *name); /* "time"; never NULL */
+bool run_occasion_env(const struct fr_run *run, struct fr_arena *arena, struct fr_strs *env);
 
 /* ---- request.c ---- */
 struct run_shipped {  /* what lies in the node's store for this start */

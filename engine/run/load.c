@@ -36,6 +36,8 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
     struct run_source from = run_source(run);
     enum fr_rc rc = run_load_file(&from, ro->file, &run->spec, issues, err);
 
+    if (rc == FR_OK)
+        rc = run_occasion_read(run, err);
     if (rc != FR_OK)
         return rc;
     if (ro->file != NULL)

@@ -125,8 +125,8 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 
 /* {"params": ["name=value"], "env": {"X": "…"}, "folder": "/…", "rules": 2}: what makes the same
  * spec again. Rows without folder and rules were made under rules 1. And the run's shell, "shell":
- * {"env": {"PATH": "…"}, "umask": 18}. A queued run that has been over also has "retry": the task
- * from which it runs again, or "". */
+ * {"env": {"PATH": "…"}, "umask": 18}, and its occasion, "schedule": {"time": "…"}. A queued run
+ * that has been over also has "retry": the task from which it runs again, or "". */
 enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err)
 {
     json_t *doc = json_object(), *env = json_object();
@@ -140,6 +140,7 @@ enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *er
     json_object_set_new(doc, "folder", json_string(run->spec->folder));
     json_object_set_new(doc, "rules", json_integer(FR_SPEC_RULES));
     json_object_set_new(doc, "shell", run_shell_json(run));
+    json_object_set_new(doc, "schedule", run_occasion_pack(run));
     text = json_dumps(doc, JSON_COMPACT);
     run->row.params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
     free(text);
@@ -273,7 +274,8 @@ enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *s
         json_array_append_new(params, json_string(opts->params[i]));
     fr_blob_tidy(env->store);
     /* nothing of it lies about before a row knows it: a resume may even be the first to have it */
-    if ((rc = run_name_source(run, opts->path, err)) != FR_OK ||
+    if ((rc = run_occasion_make(run, submit, err)) != FR_OK ||
+        (rc = run_name_source(run, opts->path, err)) != FR_OK ||
         (rc = run_pack_params(run, params, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
         goto out;
     if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK &&

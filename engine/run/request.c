@@ -143,6 +143,7 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
         ok = run_add(a, env, "FLOWRUN_WORK=%s", node->work);
     if (ok && task->gang)
         ok = add_peers(b, task, env);
+    ok = ok && run_occasion_env(b->run, a, env);
     for (const struct run_shipped *s = b->order->shipped; ok && s != NULL; s = s->next) {
         char *name = s->what != NULL ? fr_arena_dup(a, s->what) : NULL;
 

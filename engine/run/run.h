@@ -119,12 +119,20 @@ struct fr_run_env {
 enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *shell,
                         struct fr_issues *issues, struct fr_err *err);
 
+/* What schedule.* says in the run. */
+struct fr_occasion {
+    const char *at;       /* its logical time as written, in the zone of its schedule; NULL: */
+    int64_t at_ms;        /* that time; 0: now */
+    const char *schedule; /* name of the one that made it; NULL: none did */
+};
+
 struct fr_submit {
     struct fr_id id;          /* whoever submits draws it, so that a repeated submit is one run */
     struct fr_spec_opts spec; /* sources is not used */
     const char *origin;       /* cli, api, schedule, backfill, retry; NULL: cli */
     int64_t priority;         /* the larger first */
     int64_t not_before_wall;  /* 0: at once */
+    struct fr_occasion occasion;
     /* Says whether the run is to wait in the queue, or refuses it. NULL: it starts. */
     enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
                         struct fr_err *err);

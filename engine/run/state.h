@@ -33,6 +33,8 @@ struct run_log {
     bool refetch;     /* control lost power since: the node's copy replaces this one */
 };
 
+enum { RUN_OCCASION_N = 8 };
+
 /* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
  * still coming. */
 struct run_attempt {
@@ -121,6 +123,7 @@ struct fr_run {
     char *dir;        /* runs/<id> */
     struct fr_id id;
     struct fr_run_row row;
+    const char *occasion[RUN_OCCASION_N]; /* schedule.*; NULL: an older flowrun made the run */
     struct fr_spec *spec;                 /* owns */
     struct fr_plan *plan;                 /* in arena */
     struct fr_sched *sched;               /* owns */

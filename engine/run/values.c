@@ -476,6 +476,9 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
         return FR_OK;
     case FR_REF_RUN:
         return get_run(scope, ref->name, out);
+    case FR_REF_SCHEDULE:
+        fr_buf_text(out, run_occasion(scope->run, ref->name));
+        return FR_OK;
     case FR_REF_ATTEMPT:
         fr_buf_fmt(out, "%u", scope->attempt_no);
         return FR_OK;

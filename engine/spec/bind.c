@@ -3,12 +3,15 @@
 
 #include <string.h>
 
-static const char *const roots[] = {"params", "env",     "tasks",   "node",    "head",    "nodes",
-                                    "run",    "secrets", "attempt", "success", "failure", "always"};
+static const char *const roots[] = {"params",  "env",     "tasks",   "node",     "head",
+                                    "nodes",   "run",     "secrets", "schedule", "attempt",
+                                    "success", "failure", "always"};
 static const char *const node_names[] = {"name",  "address", "user", "index",   "gpus",
                                          "slots", "labels",  "work", "executor"};
 static const char *const head_names[] = {"name", "address"};
 static const char *const nodes_names[] = {"count"};
+static const char *const schedule_names[] = {"time", "unix",   "date",           "name",
+                                             "zone", "origin", "interval_start", "interval_end"};
 static const char *const run_names[] = {"id", "name", "status"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -89,8 +92,7 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
         return shape_wrong(r, path, "params.NAME");
     for (size_t i = 0; i < spec->n_params; i++)
         if (strcmp(spec->params[i].name, path->part[1].name) == 0) {
-            struct fr_expr *e =
-                literal(r, spec->params[i].value ? spec->params[i].value : "");
+            struct fr_expr *e = literal(r, spec->params[i].value ? spec->params[i].value : "");
 
             r->bad |= spec->params[i].value == NULL; /* reported already */
             if (e != NULL)
@@ -235,7 +237,7 @@ static struct fr_expr *bind_secret(struct text_reader *r, const struct expr_path
                    "secret");
 }
 
-/* node.x, head.x, nodes.x, run.x */
+/* node.x, head.x, nodes.x, run.x, schedule.x */
 static struct fr_expr *bind_member(struct text_reader *r, const struct expr_path *path,
                                    enum fr_ref_kind kind, const char *const *names, size_t n)
 {
@@ -286,7 +288,7 @@ struct fr_expr *bind_path(void *self, const struct expr_path *path)
 
     while (which < COUNT(roots) && strcmp(roots[which], root) != 0)
         which++;
-    if (path->part[0].called && which < 8)
+    if (path->part[0].called && which < 9)
         return shape_wrong(r, path, "no '(' behind it");
     switch (which) {
     case 0:
@@ -306,9 +308,11 @@ struct fr_expr *bind_path(void *self, const struct expr_path *path)
     case 7:
         return bind_secret(r, path);
     case 8:
+        return bind_member(r, path, FR_REF_SCHEDULE, schedule_names, COUNT(schedule_names));
     case 9:
     case 10:
     case 11:
+    case 12:
         return bind_single(r, path);
     default:
         return unknown(r, path,

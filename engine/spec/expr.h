@@ -6,6 +6,7 @@
  *   tasks.t.on('node').outputs.k   tasks.t.on_head.outputs.k
  *   node.name  .address .user .index .gpus .slots .labels .work .executor
  *   head.name  head.address  nodes.count  attempt  run.id  run.name  run.status (hooks)
+ *   schedule.time  .unix .date .name .zone .origin .interval_start .interval_end
  *   secrets.x                             only in env: and where the key table says so (notify)
  *   success()  failure()  always()        in when:
  *   'text' "text" 12 1.5 true false   ==  !=  <  <=  >  >=  &&  ||  !  ( )
@@ -38,15 +39,16 @@ struct fr_text {
 };
 
 enum fr_ref_kind {
-    FR_REF_OUTPUT,  /* task, name (the output), where, node */
-    FR_REF_NODE,    /* name: "name", "address", "index" …, of the instance's own node */
-    FR_REF_HEAD,    /* name: "name", "address" */
-    FR_REF_NODES,   /* name: "count" */
-    FR_REF_RUN,     /* name: "id", "name", "status" */
-    FR_REF_ATTEMPT, /* 1, 2, … */
-    FR_REF_SECRET,  /* name */
-    FR_REF_SUCCESS, /* all needs succeeded: "true" or "false" */
-    FR_REF_FAILURE  /* some need failed: "true" or "false" */
+    FR_REF_OUTPUT,   /* task, name (the output), where, node */
+    FR_REF_NODE,     /* name: "name", "address", "index" …, of the instance's own node */
+    FR_REF_HEAD,     /* name: "name", "address" */
+    FR_REF_NODES,    /* name: "count" */
+    FR_REF_RUN,      /* name: "id", "name", "status" */
+    FR_REF_SCHEDULE, /* name: "time", "unix" …: the logical time of the run, and its schedule */
+    FR_REF_ATTEMPT,  /* 1, 2, … */
+    FR_REF_SECRET,   /* name */
+    FR_REF_SUCCESS,  /* all needs succeeded: "true" or "false" */
+    FR_REF_FAILURE   /* some need failed: "true" or "false" */
 };
 
 enum fr_ref_where { FR_WHERE_SAME, FR_WHERE_NODE, FR_WHERE_HEAD };

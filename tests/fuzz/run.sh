@@ -7,6 +7,7 @@ build=$(cd "$1" && pwd) runs=$2 seconds=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 # Fast: no stacks of allocations, little kept in quarantine. A found input is looked at with both.
+export TEST_DEADLINE=0 # -timeout below
 export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=0:quarantine_size_mb=2 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 [ $# -gt 0 ] || set -- $(ls "$here/seeds")
 failed=0
