@@ -68,6 +68,21 @@ bool fr_write_full(int fd, const void *p, size_t n)
     return true;
 }
 
+bool fr_pwrite_full(int fd, const void *p, size_t n, uint64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t k = fr_sys.pwrite(fd, (const char *)p + done, n - done, (off_t)(at + done));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            errno = k == 0 ? EIO : errno;
+            return false;
+        }
+        done += (size_t)k;
+    }
+    return true;
+}
+
 enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;

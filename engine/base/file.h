@@ -44,6 +44,7 @@ enum fr_rc fr_sync_dir(const char *path, struct fr_err *err);
 /* Loops over short reads and writes and EINTR; false and errno on failure or early end. */
 bool fr_read_full(int fd, void *p, size_t n);
 bool fr_write_full(int fd, const void *p, size_t n);
+bool fr_pwrite_full(int fd, const void *p, size_t n, uint64_t at);
 
 void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT]);
 enum fr_rc fr_sha256_file(const char *path, char out[FR_SHA256_TEXT], struct fr_err *err);

@@ -1,5 +1,7 @@
 #include "engine/base/tail.h"
 
+#include "engine/base/file.h"
+
 #include "engine/base/sys.h"
 
 #include <string.h>
@@ -29,7 +31,7 @@ static bool put_header(int fd, const struct fr_tail_head *h)
 {
     struct header on_disk = {magic, *h, sum_of(h)};
 
-    return fr_sys.pwrite(fd, &on_disk, sizeof(on_disk), 0) == (ssize_t)sizeof(on_disk);
+    return fr_pwrite_full(fd, &on_disk, sizeof(on_disk), 0);
 }
 
 bool fr_tail_put(int fd, struct fr_tail_head *h, const char *p, size_t n)
@@ -45,7 +47,7 @@ bool fr_tail_put(int fd, struct fr_tail_head *h, const char *p, size_t n)
         uint64_t at = (next.end - n + done) % FR_TAIL_RING;
 
         k = n - done < FR_TAIL_RING - at ? n - done : (size_t)(FR_TAIL_RING - at);
-        if (fr_sys.pwrite(fd, p + done, k, (off_t)(HEADER + at)) != (ssize_t)k)
+        if (!fr_pwrite_full(fd, p + done, k, HEADER + at))
             return false;
     }
     if (!put_header(fd, &next))

@@ -2,19 +2,22 @@
 #include "engine/cli/cli.h"
 #include "engine/cli/client.h"
 
+#include "engine/base/sys.h"
 #include "engine/store/home.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
+enum { SAYS_MS = 200 }; /* a new host has said who it is, or is gone again */
+
+static enum fr_rc look_at_host(const char *home, struct fr_err *err)
 {
     struct fr_home_who self = fr_home_self(), host;
     enum fr_rc rc = fr_home_leader(home, &host, err);
 
     if (rc != FR_OK)
         err->rc = FR_UNREACHABLE;
-    else if (host.pid != 0) /* it says who it is a moment after it is the host */
+    else if (host.pid != 0)
         rc = fr_home_may_share(home, &self, &host, err);
     return rc == FR_NOTFOUND ? FR_UNREACHABLE : rc;
 }
@@ -38,6 +41,19 @@ json_t *cli_secrets(const struct fr_spec *spec)
             json_object_set_new(out, s->arg, json_string(value));
     }
     return out;
+}
+
+/* A process says who it is a moment after it took the lock, and that may be its last one: until
+ * then, the lock says who was the host before, perhaps before a reboot. So a refusal must stand for
+ * a while. */
+enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
+{
+    enum fr_rc rc = look_at_host(home, err);
+
+    if (rc != FR_DENIED && rc != FR_UNSUPPORTED)
+        return rc;
+    (void)fr_sys.poll(NULL, 0, SAYS_MS);
+    return look_at_host(home, err);
 }
 
 enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,

@@ -161,9 +161,7 @@ static enum fr_rc not_written(struct fr_host *host, struct fr_err *why, struct f
     struct fr_buf b = {0};
 
     if (why->rc == FR_DENIED) /* it does not pass by itself, as a full disk may */
-        return fr_fail(err, FR_DENIED,
-                       "%s; somebody must make it writable again (its file system, its mode)",
-                       why->msg);
+        return fr_fail(err, FR_DENIED, "%s", why->msg);
     fr_buf_fmt(&b,
                "the state cannot be written, so nothing is started or acknowledged until it can; "
                "tasks go on: %s",

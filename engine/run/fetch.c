@@ -2,6 +2,9 @@
  * What comes from the nodes: copies of the attempts' output (a byte-exact prefix of the node's log,
  * and when it was written), and files that a task takes from another node (node -> spool in the
  * home -> node).
+ *
+ * Each byte of a copy is written where it belongs, never behind what is there: a host that was
+ * stopped and goes on may still write a piece that came before, and the next host has that already.
  */
 #include "engine/base/mark.h"
 #include "engine/base/tail.h"
@@ -34,12 +37,12 @@ static bool close_others(struct fr_run *run, const struct run_log *log)
     return any;
 }
 
-static int open_file(struct fr_run *run, const struct run_log *log, const char *path, int append)
+static int open_file(struct fr_run *run, const struct run_log *log, const char *path)
 {
     int fd;
 
     do {
-        fd = fr_sys.open(path, O_RDWR | O_CREAT | append | O_NOFOLLOW, 0600);
+        fd = fr_sys.open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     } while (fd < 0 && errno == EMFILE && close_others(run, log));
     return fd;
 }
@@ -47,7 +50,6 @@ static int open_file(struct fr_run *run, const struct run_log *log, const char *
 static int open_one(struct fr_run *run, const struct run_log *log, const char *suffix,
                     uint64_t *size, struct fr_err *err)
 {
-    int append = strcmp(suffix, ".tail") == 0 ? 0 : O_APPEND;
     struct fr_buf path = {0};
     struct stat st;
     int fd = -1;
@@ -57,7 +59,7 @@ static int open_one(struct fr_run *run, const struct run_log *log, const char *s
         fr_fail(err, FR_NOMEM, "no memory for a path");
     } else if (fr_check_unlinked(path.p, strlen(run->home), err) != FR_OK) {
         fd = -1;
-    } else if ((fd = open_file(run, log, path.p, append)) < 0) {
+    } else if ((fd = open_file(run, log, path.p)) < 0) {
         fr_fail_errno(err, errno, "opening %s", path.p);
     } else if (fr_sys.fstat(fd, &st) != 0) {
         fr_fail_errno(err, errno, "looking at %s", path.p);
@@ -147,7 +149,8 @@ static void index_add(struct run_log *log, int64_t wall)
         return;
     if (log->idx_size > log->size + INDEX_OVER)
         return;
-    if (fr_write_full(log->idx_fd, &p, sizeof(p))) { /* the index is only for display */
+    if (fr_pwrite_full(log->idx_fd, &p, sizeof(p),
+                       log->idx_size)) { /* the index is only for display */
         log->idx_wall = p.ms;
         log->idx_offset = log->size;
         log->idx_size += sizeof(p);
@@ -155,8 +158,10 @@ static void index_add(struct run_log *log, int64_t wall)
 }
 
 /* The node has the log from its beginning: that replaces what may be damaged here. */
-static enum fr_rc start_over(struct run_log *log, struct fr_err *err)
+static enum fr_rc start_over(struct fr_run *run, struct run_log *log, struct fr_err *err)
 {
+    if (!fr_store_leads(run->env.store))
+        return fr_fail(err, FR_DENIED, "another flowrun has become the host");
     if (fr_sys.ftruncate(log->fd, 0) != 0 || fr_sys.ftruncate(log->idx_fd, 0) != 0)
         return fr_fail_errno(err, errno, "cutting %s", log->name);
     log->size = log->idx_offset = log->idx_size = 0;
@@ -182,7 +187,7 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
         return;
     }
     if (open_log(run, at, &err) != FR_OK ||
-        (log->refetch && piece->offset == 0 && start_over(log, &err) != FR_OK)) {
+        (log->refetch && piece->offset == 0 && start_over(run, log, &err) != FR_OK)) {
         cannot_write(run, at, &err);
         return;
     }
@@ -192,12 +197,8 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
     bytes.n -= log->size - piece->offset;
     run->late_bytes += bytes.n;
     index_add(log, wall);
-    if (!fr_write_full(log->fd, bytes.p, bytes.n)) {
-        struct stat st;
-
+    if (!fr_pwrite_full(log->fd, bytes.p, bytes.n, log->size)) {
         fr_fail_errno(&err, errno, "writing %s", log->name);
-        if (fr_sys.fstat(log->fd, &st) == 0)
-            log->size = (uint64_t)st.st_size;
         cannot_write(run, at, &err);
         return;
     }

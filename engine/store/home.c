@@ -145,7 +145,7 @@ static enum fr_rc write_who(int fd, const struct fr_home_who *w, struct fr_err *
                  w->pid, w->uid, w->boot[0] != '\0' ? w->boot : "-", w->mnt, w->net, w->pid_ns,
                  w->schema);
     memset(text + n, '\n', sizeof(text) - (size_t)n);
-    return fr_sys.pwrite(fd, text, sizeof(text), 0) == (ssize_t)sizeof(text)
+    return fr_pwrite_full(fd, text, sizeof(text), 0)
                ? FR_OK
                : fr_fail_errno(err, errno, "writing who the host is");
 }

@@ -169,9 +169,13 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
 {
     int code = sqlite3_extended_errcode(st->db), sys = sys_errno_of(st, code);
     bool by_system = (code & 0xff) == SQLITE_IOERR && sys != 0;
+    enum fr_rc rc = sql_rc(code, sys);
 
-    return fr_fail(err, sql_rc(code, sys), "%s/state.db: %s: %s%s%s", st->home, what,
-                   sqlite3_errmsg(st->db), by_system ? ": " : "", by_system ? strerror(sys) : "");
+    return fr_fail(err, rc, "%s/state.db: %s: %s%s%s%s", st->home, what, sqlite3_errmsg(st->db),
+                   by_system ? ": " : "", by_system ? strerror(sys) : "",
+                   rc == FR_DENIED
+                       ? "; somebody must make it writable again (its file system, its mode)"
+                       : "");
 }
 
 static size_t field_bytes(char kind)

@@ -339,6 +339,13 @@ enum fr_rc fr_store_lead(struct fr_store *st, uint32_t *epoch, struct fr_err *er
     return rc;
 }
 
+bool fr_store_leads(struct fr_store *st)
+{
+    uint32_t epoch;
+
+    return fr_store_epoch(st, &epoch, NULL) == FR_OK && epoch <= st->epoch;
+}
+
 /* In a transaction of the host: its first one raises the home's epoch. */
 static enum fr_rc check_lead(struct fr_store *st, struct fr_err *err)
 {
