@@ -48,12 +48,14 @@ void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
     (void)written;
 }
 
-void fr_print_by(const struct fr_printer *printer)
+struct fr_printer fr_print_by(const struct fr_printer *printer)
 {
+    struct fr_printer before = sink.printer;
     int error = fr_print_ok() ? 0 : sink.error;
 
     sink.printer = printer != NULL ? *printer : (struct fr_printer){0};
     sink.error = error;
+    return before;
 }
 
 static void note_error(int error)

@@ -34,6 +34,7 @@ struct fr_printer {
     int (*error)(void *arg); /* errno of the first text of stdout that could not be written, or 0 */
     void *arg;
 };
-void fr_print_by(const struct fr_printer *printer); /* copied; NULL: the descriptors again */
+/* Copied; NULL: the descriptors again. Returns the one before; its put is NULL: there was none. */
+struct fr_printer fr_print_by(const struct fr_printer *printer);
 
 #endif

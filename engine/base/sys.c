@@ -263,7 +263,8 @@ static int real_boot_id(char out[40])
         .lock = real_lock, .lock_shared = real_lock_shared, .locked = real_locked,                 \
         .touch = real_touch, .pipe = real_pipe, .socketpair = real_socketpair,                     \
         .listen_unix = fr_unix_listen, .connect_unix = fr_unix_connect, .accept = real_accept,     \
-        .tell_unix = fr_unix_tell, .hold_port = real_hold_port, .claim_port = real_claim_port,     \
+        .tell_unix = fr_unix_tell, .peer_uid = fr_unix_peer_uid, .hold_port = real_hold_port,      \
+        .claim_port = real_claim_port,                                                             \
         .set_nonblock = real_set_nonblock, .poll = poll, .spawn = fr_proc_spawn,                   \
         .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
         .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \

@@ -115,6 +115,7 @@ struct fr_sys {
     int (*accept)(int fd);
     /* One datagram to a unix socket; '@' begins a name of the abstract ones. It never waits. */
     int (*tell_unix)(const char *path, const void *p, size_t n);
+    int (*peer_uid)(int fd, uid_t *out); /* who is at the other end of a unix socket; 0 or -1 */
     int (*hold_port)(int port,
                      int *held); /* a bound TCP socket, port 0: any free one; EADDRINUSE */
     /* Reserves the port among the processes that use claim_port, until the descriptor is closed; no

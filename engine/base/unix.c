@@ -51,6 +51,8 @@ static int unix_socket(const char *path, int (*join)(int, const struct sockaddr 
     return fd;
 }
 
+enum { BACKLOG = 256 }; /* of connections that wait to be accepted */
+
 /* Under its name only once it listens: one by that name that refuses is a dead one's. */
 static int listen_once(const char *tmp, const char *path)
 {
@@ -59,7 +61,7 @@ static int listen_once(const char *tmp, const char *path)
     unlink(tmp);
     if ((fd = unix_socket(tmp, bind)) < 0)
         return -1;
-    if (listen(fd, 16) == 0 && fr_sys_real.set_nonblock(fd, false) == 0 && rename(tmp, path) == 0)
+    if (listen(fd, BACKLOG) == 0 && fr_sys_real.set_nonblock(fd, false) == 0 && rename(tmp, path) == 0)
         return fd;
     e = errno;
     unlink(tmp);
@@ -118,4 +120,15 @@ int fr_unix_tell(const char *path, const void *p, size_t n)
     close(fd);
     errno = e;
     return sent < 0 ? -1 : 0;
+}
+
+int fr_unix_peer_uid(int fd, uid_t *out)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t n = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
+        return -1;
+    *out = peer.uid;
+    return 0;
 }

@@ -7,5 +7,6 @@
 int fr_unix_listen(const char *path);
 int fr_unix_connect(const char *path);
 int fr_unix_tell(const char *path, const void *p, size_t n);
+int fr_unix_peer_uid(int fd, uid_t *out);
 
 #endif

@@ -177,11 +177,12 @@ void cli_put_json(json_t *doc);
 
 /* ---- a process that shows a run, as the home's host or not (drive.c) ---- */
 
-struct cli_drive {
+struct cli_drive { /* zero it; a test may put its own paths, loop and links.make_link here */
     struct cli_paths paths;
-    struct fr_buf home; /* the path */
     struct fr_loop loop;
-    struct cli_out *out; /* all that is printed meanwhile */
+    struct fr_nodes_args links; /* of a host */
+    struct fr_buf home;         /* the path */
+    struct cli_out *out;        /* all that is printed meanwhile */
     struct cli_show *show;
     bool shown;  /* the run's first lines are, its last ones are not */
     bool nested; /* inside a task of this home */
@@ -218,8 +219,7 @@ void cli_unlead(struct cli_drive *d);
  * more. */
 enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 
-/* From now on the first Ctrl-C calls stop for run no, the second leaves. NULL: any signal leaves.
- */
+/* Now the first Ctrl-C calls stop for run no, the second leaves. NULL: any signal leaves. */
 void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void *arg);
 /* Says that the user left, and what goes on. */
 enum cli_exit cli_left(const struct cli_drive *d);

@@ -101,11 +101,12 @@ enum cli_exit cli_left(const struct cli_drive *d)
 enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err)
 {
     struct cli_show_opts so = *how;
-    enum fr_rc rc = cli_paths_find(&d->paths, err);
+    enum fr_rc rc = d->paths.self == NULL ? cli_paths_find(&d->paths, err) : FR_OK;
 
+    d->links.flownode_dir = d->paths.flownode_dir;
     if (rc == FR_OK)
         rc = cli_home(&d->home, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && d->loop.ops == NULL)
         rc = fr_loop_event_create(&d->loop, err);
     if (rc == FR_OK)
         rc = cli_out_create(&d->out, &d->loop, how->json, err);
@@ -151,7 +152,6 @@ enum fr_rc cli_configure(struct cli_drive *d, struct fr_err *err)
 
 enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
 {
-    struct fr_nodes_args links = {.flownode_dir = d->paths.flownode_dir};
     struct fr_run_env env = {
         .loop = &d->loop, .self = d->paths.self, .program = cli_program, .program_arg = &d->paths};
     struct fr_buf sock = {0};
@@ -163,7 +163,7 @@ enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
     rc = fr_store_open(d->home.p, &d->store, err);
     env.store = d->store;
     if (rc == FR_OK)
-        rc = fr_host_create(&env, &links, &d->host, err);
+        rc = fr_host_create(&env, &d->links, &d->host, err);
     if (rc == FR_OK)
         rc = cli_configure(d, err);
     fr_home_sock(d->home.p, &sock);

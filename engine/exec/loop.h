@@ -59,8 +59,7 @@ struct fr_loop_ops {
     const char *name;
     /* Watches fd for nothing yet: see want(). A closed end or an error counts as readable. */
     enum fr_rc (*watch)(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out);
-    /* Calls fn with the signal's number, from turn(), after the signal came. FR_UNSUPPORTED in the
-     * simulator. */
+    /* Calls fn with the signal's number, from turn(), after the signal came. */
     enum fr_rc (*signal)(void *self, int signo, fr_ready_fn *fn, void *arg, struct fr_watch **out);
     void (*want)(void *self, struct fr_watch *w, int what); /* level-triggered; 0: nothing */
     void (*unwatch)(void *self,

@@ -4,7 +4,6 @@
 #include "engine/base/sys.h"
 
 #include <errno.h>
-#include <sys/socket.h>
 
 enum { STEPS_A_TURN = 16 };
 
@@ -161,14 +160,13 @@ static void act(void *arg)
 
 static bool is_owner(struct conn *c)
 {
-    struct ucred peer = {.uid = (uid_t)-1};
-    socklen_t n = sizeof(peer);
+    uid_t peer = (uid_t)-1;
 
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == fr_sys.uid()) {
-        c->uid = peer.uid;
+    if (fr_sys.peer_uid(c->fd, &peer) == 0 && peer == fr_sys.uid()) {
+        c->uid = peer;
         return true;
     }
-    fr_log(FR_LOG_WARN, "web", "refused uid=%ld", (long)peer.uid);
+    fr_log(FR_LOG_WARN, "web", "refused uid=%ld", (long)peer);
     return false;
 }
 

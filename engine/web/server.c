@@ -5,9 +5,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
-enum { ACCEPT_AGAIN_MS = 1000, ACCEPT_AT_ONCE = 64, BACKLOG = 256 };
+enum { ACCEPT_AGAIN_MS = 1000, ACCEPT_AT_ONCE = 64 };
 
 /* ---- deadlines ---- */
 
@@ -95,8 +94,8 @@ static enum fr_rc listen_at(struct fr_server *s, struct fr_err *err)
 {
     struct stat st;
 
-    if ((s->fd = fr_sys.listen_unix(s->path)) < 0 || listen(s->fd, BACKLOG) != 0 ||
-        fr_sys.set_nonblock(s->fd, true) != 0 || fr_sys.lstat(s->path, &st) != 0)
+    if ((s->fd = fr_sys.listen_unix(s->path)) < 0 || fr_sys.set_nonblock(s->fd, true) != 0 ||
+        fr_sys.lstat(s->path, &st) != 0)
         return fr_fail_errno(err, errno, "listening at %s", s->path);
     s->dev = st.st_dev;
     s->ino = st.st_ino;
