@@ -61,7 +61,8 @@ static int listen_once(const char *tmp, const char *path)
     unlink(tmp);
     if ((fd = unix_socket(tmp, bind)) < 0)
         return -1;
-    if (listen(fd, BACKLOG) == 0 && fr_sys_real.set_nonblock(fd, false) == 0 && rename(tmp, path) == 0)
+    if (listen(fd, BACKLOG) == 0 && fr_sys_real.set_nonblock(fd, false) == 0 &&
+        rename(tmp, path) == 0)
         return fd;
     e = errno;
     unlink(tmp);

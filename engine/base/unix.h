@@ -3,6 +3,7 @@
 #define FR_BASE_UNIX_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 int fr_unix_listen(const char *path);
 int fr_unix_connect(const char *path);

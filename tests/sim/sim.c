@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -200,14 +201,67 @@ static void go_into(struct sim_proc *p)
     abort();
 }
 
+/* ---- what each process has of its own, and a test has one of ---- */
+
+static char **own_vars;
+static struct sim_proc *lent; /* whose stand in their place; NULL: nobody's */
+
+static void print_put(void *arg, int fd, const char *text, size_t n)
+{
+    (void)arg;
+    (void)fd;
+    (void)fr_sys.write(1, text, n);
+}
+
+static int print_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void lend(struct sim_proc *p)
+{
+    static const struct fr_printer plain = {print_put, print_error, NULL};
+
+    lent = p->vars != NULL ? p : NULL;
+    if (lent == NULL)
+        return;
+    own_vars = environ;
+    environ = p->vars;
+    fr_print_by(p->printer.put != NULL ? &p->printer : &plain);
+    if (sim->on_lend != NULL)
+        sim->on_lend(p, true);
+}
+
+static void take_back(void)
+{
+    if (lent == NULL)
+        return;
+    environ = own_vars;
+    lent->printer = fr_print_by(NULL);
+    if (lent->printer.put == print_put)
+        lent->printer.put = NULL;
+    if (sim->on_lend != NULL)
+        sim->on_lend(lent, false);
+    lent = NULL;
+}
+
+void sim_own(char **vars)
+{
+    sim->cur->vars = vars;
+    lend(sim->cur);
+}
+
 static void run(struct sim *s, struct sim_proc *p)
 {
     p->state = SIM_READY;
     s->cur = p;
+    lend(p);
     FIBER_LEAVE(&s->main_fiber, p->stack, STACK_BYTES);
     if (_setjmp(s->main_here) == 0)
         go_into(p);
     FIBER_ENTER(sim->main_fiber);
+    take_back();
     sim->cur = NULL;
     sim_sweep(sim);
 }

@@ -14,6 +14,7 @@
 #define TESTS_SIM_SIM_H
 
 #include "engine/base/err.h"
+#include "engine/base/log.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "engine/exec/link.h"
@@ -70,9 +71,9 @@ struct sim_file { /* an open file description */
     int refs, flags;
     struct sim_frames *frames; /* STREAM: what is written are frames, each a point */
     size_t at;
-    struct sim_inode *inode;
+    struct sim_inode *inode; /* FILE; LISTEN: of its name */
     struct sim_pipe *rd, *wr;
-    char *path;                 /* LISTEN; FILE: of a folder */
+    char *path;                 /* FILE: of a folder */
     struct sim_file *queue[16]; /* LISTEN: connections not yet accepted */
     size_t n_queue;
     pid_t child; /* CHILD */
@@ -121,7 +122,10 @@ struct sim_proc {
     int64_t held_us;  /* it gets no processor before */
     int64_t stuck_us; /* no signal ends it before */
     int nested;       /* calls of fr_sys under way: those within one are the simulator's own */
-    void *fiber;      /* of the address sanitizer */
+    unsigned handled, pending; /* signals, as bits: its loop waits for them; they came */
+    char **vars;               /* its environment, for getenv(); NULL: that of the test */
+    struct fr_printer printer; /* with vars: where fr_print() goes; put NULL: to descriptor 1 */
+    void *fiber;               /* of the address sanitizer */
 };
 
 struct sim_machine {
@@ -166,9 +170,10 @@ struct sim {
     uint64_t fault_step; /* the scheduler is entered at this step */
     int64_t wake_us;     /* the test wants to look at this time; INT64_MAX */
     void (*on_spawn)(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
-    void (*on_exit)(struct sim *s, struct sim_proc *p);
+    void (*on_exit)(struct sim *s, struct sim_proc *p);   /* its descriptors are still open */
     void (*on_point)(struct sim *s, enum sim_point what); /* may end any process */
     void (*on_unsynced)(struct sim *s, const char *path); /* a file that is not safe is renamed */
+    void (*on_lend)(struct sim_proc *p, bool begins);
     struct sim_proc *doomed; /* on_doom is called at its next call of fr_sys */
     void (*on_doom)(struct sim *s);
     int (*program)(void *arg); /* body of every spawned program; arg: its fr_spawn, flat */
@@ -204,16 +209,23 @@ bool sim_turn(struct sim *s, bool *idle);
 void sim_end(struct sim_proc *p, bool signaled, int code); /* at once, whatever it was doing */
 void sim_sweep(struct sim *s);                             /* frees what ended; scheduler only */
 void sim_switch_to_scheduler(void);
+/* From now on the current process has these variables, and what it prints goes to its descriptor 1.
+ * on_lend (if any) is called whenever it begins to run, and ends. */
+void sim_own(char **vars);
 
 /* sim_proc.c */
 const char *sim_arg(const void *arg, size_t i);         /* of a spawned program's arg; NULL */
 const char *sim_env(const void *arg, const char *name); /* "" */
 struct sim_proc *sim_find(const struct sim_machine *m, pid_t pid);
 void sim_crash(struct sim_machine *m, bool reboot); /* all its processes; reboot: files too */
+/* SIGKILL ends it. Of others, one that its loop waits for comes there; the rest end it, or are
+ * ignored. From within any process, also of itself. */
+void sim_signal(struct sim_proc *p, int signo);
 
 /* sim_fs.c */
-struct sim_inode *sim_lookup(struct sim_machine *m, const char *path);
+struct sim_inode *sim_lookup(const struct sim_machine *m, const char *path);
 void sim_put_file(struct sim_machine *m, const char *path, const char *text);
+void sim_remove_file(struct sim_machine *m, const char *path);
 void sim_lose_unsynced(struct sim *s, struct sim_machine *m);
 void sim_wipe(struct sim_machine *m); /* a new disk; after a crash */
 void sim_unref_inode(struct sim_inode *i);
@@ -233,16 +245,16 @@ enum fr_rc sim_loop_create(struct fr_loop *loop, struct fr_err *err);
 
 /* sim_link.c: links to serve on a machine */
 enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*serve)(void *arg));
-size_t sim_links_to(const struct sim *s, const struct sim_machine *m); /* of the living engine */
-void sim_links_pump(struct sim *s);         /* moves what is due */
+size_t sim_links_to(const struct sim *s, const struct sim_machine *m); /* of the current process */
+void sim_links_pump(struct sim *s);                                    /* moves what is due */
 int64_t sim_links_due(const struct sim *s); /* when there is something to move; INT64_MAX */
-void sim_links_orphan(struct sim *s);       /* the engine's process is gone */
+void sim_links_orphan(struct sim *s, const struct sim_proc *owner); /* that process is gone */
 void sim_links_drop(struct sim_machine *m); /* its sshd is killed: all connections end */
 /* Connections that stand carry nothing for so long; new ones are not held up. */
 void sim_links_stall(struct sim_machine *m, int64_t us);
 void sim_links_finish(struct sim *s);
-bool sim_links_pending(const struct sim *s); /* something for an owner to hear */
-void sim_links_tell(struct sim *s);          /* one event: it may free any link */
+bool sim_links_pending(const struct sim *s, const struct sim_proc *owner); /* something to hear */
+void sim_links_tell(struct sim *s); /* the current process, one event: it may free any link */
 
 /* Each puts its calls into the table that becomes fr_sys. */
 void sim_sys_fs(struct fr_sys *t);

@@ -29,9 +29,9 @@ static struct sim_name *find_name(struct sim_machine *m, const char *path)
     abort(); /* more names than a test can need */
 }
 
-struct sim_inode *sim_lookup(struct sim_machine *m, const char *path)
+struct sim_inode *sim_lookup(const struct sim_machine *m, const char *path)
 {
-    return find_name(m, path)->inode;
+    return find_name((struct sim_machine *)(uintptr_t)m, path)->inode;
 }
 
 void sim_unref_inode(struct sim_inode *i)
@@ -80,6 +80,14 @@ void sim_put_file(struct sim_machine *m, const char *path, const char *text)
     if (text != NULL)
         write_at(i, 0, text, strlen(text));
     i->synced = i->n;
+}
+
+void sim_remove_file(struct sim_machine *m, const char *path)
+{
+    struct sim_name *n = find_name(m, path);
+
+    sim_unref_inode(n->inode);
+    n->inode = NULL;
 }
 
 /* ---- renames that may be undone ---- */
@@ -270,7 +278,9 @@ static ssize_t fs_pwrite(int fd, const void *p, size_t n, off_t at)
     struct sim_file *f = regular(fd);
     if (f == NULL || sim_read_only())
         return -1;
-    if (sim->cur->m->full) {
+    if (sim->cur->m->full && n > 1 && sim_random(sim) % 2 == 0) {
+        n = (size_t)sim_between(sim, 1, (int64_t)n - 1); /* what just fits */
+    } else if (sim->cur->m->full) {
         errno = ENOSPC;
         return -1;
     }

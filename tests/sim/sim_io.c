@@ -249,30 +249,28 @@ static int io_socketpair(int fds[2])
     return two_files(sim_stream(a, b), sim_stream(b, a), fds);
 }
 
-static struct sim_file *listener(const struct sim_machine *m, const char *path)
+/* Who listens under the name of a file. */
+static struct sim_file *listener(const struct sim_machine *m, const struct sim_inode *name)
 {
-    for (struct sim_proc *p = m->procs; p != NULL; p = p->next)
+    for (struct sim_proc *p = m->procs; name != NULL && p != NULL; p = p->next)
         for (int fd = 0; fd < SIM_FDS; fd++)
-            if (p->fds[fd] != NULL && p->fds[fd]->kind == SIM_LISTEN &&
-                strcmp(p->fds[fd]->path, path) == 0)
+            if (p->fds[fd] != NULL && p->fds[fd]->kind == SIM_LISTEN && p->fds[fd]->inode == name)
                 return p->fds[fd];
     return NULL;
 }
 
-/* The name is a file beside; unlinking it hides the socket. */
+/* In place of one that is there, as fr_sys does. The name is a file; without it the socket is
+ * hidden. */
 static int io_listen(const char *path)
 {
-    int fd = fr_sys.open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    int fd;
 
-    if (fd < 0) {
-        errno = errno == EEXIST ? EADDRINUSE : errno;
+    if (sim_lookup(sim->cur->m, path) != NULL && fr_sys.unlink(path) != 0)
         return -1;
-    }
-    sim_file_unref(sim->cur->fds[fd]); /* no step: under its name only once it listens */
-    sim->cur->fds[fd] = NULL;
-    struct sim_file *f = calloc(1, sizeof(*f));
-    *f = (struct sim_file){.kind = SIM_LISTEN, .path = strdup(path)};
-    return sim_fd_new(sim->cur, f);
+    fd = fr_sys.open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (fd >= 0) /* no step: under its name only once it listens */
+        sim->cur->fds[fd]->kind = SIM_LISTEN;
+    return fd;
 }
 
 static int io_tell(const char *path, const void *p, size_t n)
@@ -287,7 +285,7 @@ static int io_tell(const char *path, const void *p, size_t n)
 static int io_connect(const char *path)
 {
     sim_step();
-    struct sim_file *l = sim_lookup(sim->cur->m, path) != NULL ? listener(sim->cur->m, path) : NULL;
+    struct sim_file *l = listener(sim->cur->m, sim_lookup(sim->cur->m, path));
     if (l != NULL && l->n_queue == 16) {
         errno = EAGAIN;
         return -1;
@@ -316,6 +314,12 @@ static int io_accept(int fd)
     int got = sim_fd_new(sim->cur, f);
     sim_file_unref(f);
     return got;
+}
+
+static int io_peer_uid(int fd, uid_t *out)
+{
+    *out = fr_sys.uid();
+    return sim_fd(fd) != NULL ? 0 : -1;
 }
 
 static int io_set_nonblock(int fd, bool on)
@@ -424,6 +428,7 @@ void sim_sys_io(struct fr_sys *t)
     t->connect_unix = io_connect;
     t->accept = io_accept;
     t->tell_unix = io_tell;
+    t->peer_uid = io_peer_uid;
     t->hold_port = io_hold_port;
     t->claim_port = io_claim_port;
     t->set_nonblock = io_set_nonblock;

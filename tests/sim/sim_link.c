@@ -34,7 +34,8 @@ struct sim_wire {
 };
 
 struct sim_link {
-    struct sim_link *next; /* of the world, while the engine lives */
+    struct sim_link *next; /* of the world, while its owner lives */
+    const struct sim_proc *owner;
     struct sim_machine *m;
     int (*serve)(void *arg);
     enum link_state state;
@@ -203,7 +204,8 @@ int64_t sim_links_due(const struct sim *s)
     for (const struct sim_link *l = s->links; l != NULL; l = l->next) {
         if (l->state == LINK_OPENING && l->due_us < due)
             due = l->due_us;
-        if (l->state == LINK_UP && l->wire->out != NULL && l->wire->out->due_us < due)
+        if (l->state == LINK_UP && l->wire->out != NULL && l->wire->out->due_us < due &&
+            l->wire->out->due_us > s->now_us) /* else its owner has it, once it runs */
             due = l->wire->out->due_us;
     }
     return due;
@@ -221,12 +223,17 @@ static void shut(struct sim_link *l)
     l->state = LINK_CLOSED;
 }
 
-void sim_links_orphan(struct sim *s)
+void sim_links_orphan(struct sim *s, const struct sim_proc *owner)
 {
-    while (s->links != NULL) {
-        struct sim_link *l = s->links;
+    for (struct sim_link **at = &s->links; *at != NULL;) {
+        struct sim_link *l = *at;
+
+        if (l->owner != owner) {
+            at = &l->next;
+            continue;
+        }
         shut(l);
-        s->links = l->next;
+        *at = l->next;
         free(l);
     }
 }
@@ -256,7 +263,8 @@ void sim_links_stall(struct sim_machine *m, int64_t us)
 
 void sim_links_finish(struct sim *s)
 {
-    sim_links_orphan(s);
+    while (s->links != NULL)
+        sim_links_orphan(s, s->links->owner);
     while (wires.first != NULL)
         free_wire(&wires.first);
 }
@@ -322,7 +330,7 @@ enum fr_rc sim_link_create(struct fr_link *out, struct sim_machine *m, int (*ser
 {
     struct sim_link *l = calloc(1, sizeof(*l));
 
-    *l = (struct sim_link){.next = sim->links, .m = m, .serve = serve};
+    *l = (struct sim_link){.next = sim->links, .owner = sim->cur, .m = m, .serve = serve};
     sim->links = l;
     *out = (struct fr_link){&link_ops, l};
     return FR_OK;
@@ -333,7 +341,7 @@ size_t sim_links_to(const struct sim *s, const struct sim_machine *m)
     size_t n = 0;
 
     for (const struct sim_link *l = s->links; l != NULL; l = l->next)
-        n += l->m == m;
+        n += l->m == m && l->owner == s->cur;
     return n;
 }
 
@@ -371,21 +379,24 @@ static void link_tell(struct sim_link *l)
     }
 }
 
-bool sim_links_pending(const struct sim *s)
+static struct sim_link *next_pending(const struct sim *s, const struct sim_proc *owner)
 {
-    const struct sim_link *l = s->links;
+    struct sim_link *l = s->links;
 
-    while (l != NULL && !link_pending(l))
+    while (l != NULL && (l->owner != owner || !link_pending(l)))
         l = l->next;
-    return l != NULL;
+    return l;
+}
+
+bool sim_links_pending(const struct sim *s, const struct sim_proc *owner)
+{
+    return next_pending(s, owner) != NULL;
 }
 
 void sim_links_tell(struct sim *s)
 {
-    struct sim_link *l = s->links;
+    struct sim_link *l = next_pending(s, s->cur);
 
-    while (l != NULL && !link_pending(l))
-        l = l->next;
     if (l != NULL)
         link_tell(l);
 }

@@ -3,7 +3,8 @@
 
 struct fr_watch {
     struct fr_watch *next;
-    int fd, what;
+    int fd, what; /* fd -1: of a signal */
+    int signo;
     bool dead;
     fr_ready_fn *fn;
     void *arg;
@@ -37,12 +38,13 @@ static enum fr_rc loop_watch(void *self, int fd, fr_ready_fn *fn, void *arg, str
 static enum fr_rc loop_signal(void *self, int signo, fr_ready_fn *fn, void *arg,
                               struct fr_watch **out)
 {
-    (void)self;
-    (void)signo;
-    (void)fn;
-    (void)arg;
-    *out = NULL;
-    return FR_UNSUPPORTED;
+    enum fr_rc rc = loop_watch(self, -1, fn, arg, out);
+
+    if (rc == FR_OK) {
+        (*out)->signo = signo;
+        sim->cur->handled |= 1u << signo;
+    }
+    return rc;
 }
 
 static void loop_want(void *self, struct fr_watch *w, int what)
@@ -54,8 +56,11 @@ static void loop_want(void *self, struct fr_watch *w, int what)
 static void loop_unwatch(void *self, struct fr_watch *w)
 {
     (void)self;
-    if (w != NULL)
-        w->dead = true;
+    if (w == NULL)
+        return;
+    w->dead = true;
+    if (w->fd < 0)
+        sim->cur->handled &= ~(1u << w->signo);
 }
 
 static enum fr_rc loop_timer(void *self, fr_due_fn *fn, void *arg, struct fr_timer **out)
@@ -121,13 +126,18 @@ static int fd_events(const struct fr_watch *w)
 
 static bool watch_ready(const struct fr_watch *w)
 {
-    const struct sim_file *f = w->fd < SIM_FDS ? sim->cur->fds[w->fd] : NULL;
+    const struct sim_file *f = w->fd >= 0 && w->fd < SIM_FDS ? sim->cur->fds[w->fd] : NULL;
 
+    if (w->fd < 0)
+        return !w->dead && (sim->cur->pending >> w->signo & 1);
     if (w->dead || w->what == 0 || f == NULL)
         return false;
     if (f->kind == SIM_LISTEN)
         return f->n_queue > 0;
-    return f->rd != NULL && (f->rd->n > 0 || f->rd->writers == 0) && (w->what & FR_LOOP_READ);
+    if ((w->what & FR_LOOP_READ) && f->rd != NULL && (f->rd->n > 0 || f->rd->writers == 0))
+        return true;
+    return (w->what & FR_LOOP_WRITE) && f->wr != NULL &&
+           (f->wr->n < SIM_PIPE_BYTES || f->wr->readers == 0);
 }
 
 struct loop_wait {
@@ -139,7 +149,7 @@ static bool loop_ready(void *arg)
 {
     const struct loop_wait *w = arg;
     struct sim_proc *before = sim->cur;
-    bool yes = w->l->posts != NULL || sim_links_pending(sim);
+    bool yes = w->l->posts != NULL || sim_links_pending(sim, w->p);
 
     sim->cur = w->p;
     for (const struct fr_watch *v = w->l->watches; v != NULL && !yes; v = v->next)
@@ -215,7 +225,11 @@ static enum fr_rc loop_turn(void *self, bool wait, struct fr_err *err)
             t->fn(t->arg);
         }
     for (struct fr_watch *v = l->watches; v != NULL; v = v->next) {
-        int what = fd_events(v);
+        int what = v->fd >= 0 ? fd_events(v) : 0;
+        if (v->fd < 0 && watch_ready(v)) {
+            sim->cur->pending &= ~(1u << v->signo);
+            v->fn(v->arg, v->signo);
+        }
         if (what != 0)
             v->fn(v->arg, what);
     }

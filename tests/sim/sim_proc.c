@@ -231,6 +231,18 @@ static int proc_fd(pid_t child)
     return sim_fd_new(sim->cur, f);
 }
 
+void sim_signal(struct sim_proc *p, int signo)
+{
+    if (sim->now_us < p->stuck_us || p->state == SIM_ZOMBIE)
+        return;
+    if (signo != SIGKILL && (p->handled >> signo & 1))
+        p->pending |= 1u << signo;
+    else if (signo == SIGKILL || signo == SIGINT || (signo == SIGTERM && !p->ignores_term))
+        sim_end(p, true, signo);
+    if (p == sim->cur && p->state == SIM_ZOMBIE)
+        sim_switch_to_scheduler();
+}
+
 static int proc_kill(struct fr_proc proc, int sig)
 {
     sim_step();
@@ -239,12 +251,7 @@ static int proc_kill(struct fr_proc proc, int sig)
         errno = ESRCH;
         return -1;
     }
-    if (sim->now_us < p->stuck_us)
-        return 0;
-    if (sig == SIGKILL || (sig == SIGTERM && !p->ignores_term))
-        sim_end(p, true, sig);
-    if (p == sim->cur)
-        sim_switch_to_scheduler();
+    sim_signal(p, sig);
     return 0;
 }
 

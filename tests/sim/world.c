@@ -67,12 +67,16 @@ static int serve(void *arg)
     return rc == FR_OK ? 0 : 1;
 }
 
-/* The machine of a node by its name: n1 to n3; any other is control. */
-static enum fr_rc make_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
-                            struct fr_err *err)
+int world_machine(const char *node)
+{
+    return node[0] == 'n' ? node[1] - '0' : 0;
+}
+
+enum fr_rc world_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
+                      struct fr_err *err)
 {
     struct world *w = arg;
-    struct sim_machine *m = &w->sim.machines[node->name[0] == 'n' ? node->name[1] - '0' : 0];
+    struct sim_machine *m = &w->sim.machines[world_machine(node->name)];
 
     (void)err;
     if (sim_links_to(&w->sim, m) > 0)
@@ -119,13 +123,12 @@ static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, str
     return rc;
 }
 
-static void keep_plan(struct world *w, const struct fr_plan *plan)
+void world_know(struct world *w, const struct fr_plan *plan)
 {
     size_t base = w->n_tasks;
 
-    for (size_t i = 0; i < base; i++)
-        if (strcmp(w->tasks[i].name, plan->tasks[0].name) == 0)
-            return;
+    if (plan->n_tasks > 0 && world_task(w, plan->tasks[0].name) != NULL)
+        return;
     for (uint32_t t = 0; t < plan->n_tasks && w->n_tasks < WORLD_TASKS; t++) {
         const struct fr_plan_task *from = &plan->tasks[t];
         struct world_task *to = &w->tasks[w->n_tasks++];
@@ -139,8 +142,8 @@ static void keep_plan(struct world *w, const struct fr_plan *plan)
             to->needs[to->n_needs] = base + from->needs[to->n_needs];
     }
     for (uint32_t n = 0; n < plan->n_nodes; n++)
-        if (plan->nodes[n].name[0] == 'n')
-            w->slots[plan->nodes[n].name[1] - '0'] = plan->nodes[n].slots;
+        if (strcmp(plan->nodes[n].name, "control") != 0)
+            w->slots[world_machine(plan->nodes[n].name)] = plan->nodes[n].slots;
 }
 
 static enum fr_outcome stored_outcome(struct world *w)
@@ -258,7 +261,7 @@ static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *er
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
         rc = open_run(w, host, i + 1, &runs[i], err);
         if (rc == FR_OK && runs[i] != NULL) {
-            keep_plan(w, fr_run_plan(runs[i]));
+            world_know(w, fr_run_plan(runs[i]));
             left++;
         }
     }
@@ -283,17 +286,18 @@ static int engine(void *arg)
     struct world *w = door.w;
     struct fr_loop loop = {0};
     struct fr_err err = {0};
-    struct fr_nodes_args links = {.flownode_dir = "/", .make_link = make_link, .make_link_arg = w};
+    struct fr_nodes_args links = {.flownode_dir = "/", .make_link = world_link, .make_link_arg = w};
+    struct fr_store *store = NULL;
     int lock = -1;
     enum fr_rc rc = fr_home_make(w->home, &err);
 
     if (rc == FR_OK)
         rc = fr_home_lead(w->home, &lock, &err);
     if (rc == FR_OK)
-        rc = fr_store_open(w->home, &w->store, &err);
+        rc = fr_store_open(w->home, &store, &err);
     if (rc == FR_OK)
         rc = sim_loop_create(&loop, &err);
-    struct fr_run_env env = {.loop = &loop, .store = w->store, .self = "/flowrun"};
+    struct fr_run_env env = {.loop = &loop, .store = store, .self = "/flowrun"};
     if (rc == FR_OK)
         rc = fr_host_create(&env, &links, &door.host, &err);
     if (rc == FR_OK)
@@ -304,51 +308,37 @@ static int engine(void *arg)
     close_door(&door, &loop);
     fr_host_destroy(door.host);
     fr_loop_destroy(&loop);
-    fr_store_close(w->store);
-    w->store = NULL;
+    fr_store_close(store);
     if (lock >= 0)
         fr_sys.close(lock);
     return 0;
 }
 
-/* ---- commits are points, too ---- */
-
-static int on_commit(void *arg)
-{
-    struct world *w = arg;
-
-    if (w->sim.cur == NULL || w->sim.cur != w->engine)
-        return 0;
-    if (w->sim.now_us < w->refuse_us)
-        return 1;
-    w->committing = true;
-    sim_point(SIM_AT_COMMIT);
-    w->veto = w->condemned; /* just before: it is as if it had not been tried */
-    if (!w->condemned)
-        sim_point(SIM_AT_COMMIT);
-    w->committing = false;
-    return w->veto;
-}
+/* ---- kills ---- */
 
 static void on_doom(struct sim *s)
 {
-    world_kill_engine(world_of(s), world_of(s)->powerless);
+    struct world *w = world_of(s);
+
+    if (s->cur == w->engine)
+        world_kill_engine(w, w->powerless);
+    else
+        world_kill(w, s->cur, "");
 }
 
-static int on_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *api)
+static void on_end(struct sim *s, struct sim_proc *p)
 {
-    (void)err;
-    (void)api;
-    sqlite3_commit_hook(db, on_commit, sim->test);
-    return SQLITE_OK;
+    world_db_leave(p);
+    sim_links_orphan(s, p);
+    if (s->doomed == p)
+        s->doomed = NULL;
+    client_ended(world_of(s), p);
 }
 
 static void on_unsynced(struct sim *s, const char *path)
 {
     world_violated(world_of(s), "%s gets its name before its bytes are safe", path);
 }
-
-/* ---- kills ---- */
 
 static void start_engine(struct world *w)
 {
@@ -362,6 +352,10 @@ static void start_engine(struct world *w)
 
 void world_kill(struct world *w, struct sim_proc *p, const char *why)
 {
+    if (w->committing && p == w->sim.cur) {
+        w->sim.doomed = p;
+        return;
+    }
     world_tell(w, "fault: %s %d on %s killed%s", p->comm, (int)p->pid, p->m->name, why);
     p->m->untidy = p->m->untidy || strcmp(p->comm, "flownode") == 0;
     sim_end(p, true, SIGKILL);
@@ -369,17 +363,15 @@ void world_kill(struct world *w, struct sim_proc *p, const char *why)
         sim_switch_to_scheduler();
 }
 
-/* The power of control fails: its processes, what was not synced of its files and of the store. */
-static void lose_power(struct world *w)
+void world_lose_power(struct world *w)
 {
+    client_keep_printed(w);
     sqlite3_close(w->db); /* the checker's; it opens it again */
     w->db = NULL;
     sim_crash(&w->sim.machines[0], true);
     sim_db_cut();
 }
 
-/* What the kernel does for a killed process: descriptors close, SQLite's journal undoes the rest.
- */
 void world_kill_engine(struct world *w, bool reboot)
 {
     struct sim *s = &w->sim;
@@ -393,13 +385,8 @@ void world_kill_engine(struct world *w, bool reboot)
         return;
     }
     world_tell(w, "fault: flowrun killed%s", reboot ? ", control rebooted" : "");
-    s->cur = w->engine;
-    fr_store_close(w->store);
-    s->cur = cur;
-    w->store = NULL;
-    sim_links_orphan(s);
     if (reboot)
-        lose_power(w);
+        world_lose_power(w);
     else
         sim_end(w->engine, true, SIGKILL);
     w->engine = NULL;
@@ -467,6 +454,8 @@ static void pass_time(struct world *w)
         m->up = m->up || s->now_us >= m->up_us;
         m->cut = m->cut && s->now_us < m->heal_us;
     }
+    if (w->yaml == NULL)
+        return; /* the test starts clients */
     if (sim_find(&s->machines[0], w->engine_pid) == NULL)
         w->engine = NULL;
     if (w->engine == NULL && w->condemned && w->restart_us == INT64_MAX)
@@ -504,8 +493,8 @@ static void make_ready(const char *home)
     if (fr_store_open(home, &st, &err) == FR_OK && sqlite3_open(path, &db) == SQLITE_OK)
         sqlite3_exec(db, "UPDATE home SET id = x'0123456789abcdef0123456789abcdef', made_wall = 1",
                      NULL, NULL, NULL);
-    sqlite3_close(db);
     fr_store_close(st);
+    sqlite3_close(db); /* the last one brings the log into the file */
     FILE *f = fopen(path, "r");
     ready.n = f != NULL ? fread(ready.bytes, 1, sizeof(ready.bytes), f) : 0;
     if (ready.n == 0 || ready.n == sizeof(ready.bytes))
@@ -561,7 +550,7 @@ void world_setup(void)
     sim_sys_fs(&fr_sys);
     sim_sys_io(&fr_sys);
     sim_sys_proc(&fr_sys);
-    sqlite3_auto_extension((void (*)(void))on_open);
+    sqlite3_auto_extension((void (*)(void))world_db_open);
 }
 
 static void reset(struct world *w)
@@ -577,6 +566,7 @@ static void reset(struct world *w)
     w->quiet = quiet;
     w->settled = settled;
     w->runs = runs;
+    w->restart_us = INT64_MAX;
     w->restart_max_us = 20000000;
     w->look_us = INT64_MAX;
 }
@@ -608,10 +598,13 @@ bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(s
     s->program = world_program;
     s->on_doom = on_doom;
     s->on_unsynced = on_unsynced;
-    sim_put_file(&s->machines[0], "/sim.yaml", yaml);
+    s->on_exit = on_end;
+    if (yaml != NULL)
+        sim_put_file(&s->machines[0], "/sim.yaml", yaml);
     if (begin != NULL)
         begin(w);
-    start_engine(w);
+    if (yaml != NULL)
+        start_engine(w);
     for (int64_t end_us = INT64_MAX; !w->failed && s->now_us < end_us;) {
         pass_time(w);
         if (w->look != NULL)
@@ -637,10 +630,6 @@ void world_finish(struct world *w)
 
     sqlite3_close(w->db);
     w->db = NULL;
-    s->cur = w->engine;
-    fr_store_close(w->store);
-    s->cur = NULL;
-    w->store = NULL;
     sim_finish(s);
     fr_buf_finish(&w->story);
 }

@@ -20,18 +20,29 @@
  *
  * MODE: once (only the first attempt takes MS and CODE, later ones succeed), wild (ignores SIGTERM
  * and leaves a child in a session of its own), out (gives the output v=TASK.NODE.$IN), side (a
- * sidecar), stuck (no signal ends it before its time).
+ * sidecar), stuck (no signal ends it before its time), nest (`flowrun FILE`; FILE is the next
+ * word).
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
 #include "engine/host/host.h"
 #include "engine/run/run.h"
+#include "tests/sim/client.h"
 #include "tests/sim/sim.h"
 
 #include <sqlite3.h>
 
-enum { WORLD_RECORDS = 1024, WORLD_TASKS = 64, WORLD_NEEDS = 16, WORLD_RUNS = 8, WORLD_ASKS = 8 };
+enum {
+    WORLD_RECORDS = 1024,
+    WORLD_TASKS = 96,
+    WORLD_NEEDS = 16,
+    WORLD_RUNS = 8,
+    WORLD_ASKS = 8,
+    WORLD_HOSTS = 64,
+    WORLD_CLIENTS = 128,
+    WORLD_DBS = 64 /* connections to the store at once */
+};
 
 /* What truly happened to one attempt. */
 struct record {
@@ -67,7 +78,6 @@ struct world {
     size_t n_tasks;
     uint32_t slots[SIM_MACHINES];
     sqlite3 *db;             /* the checker's own look at the store */
-    struct fr_store *store;  /* of the living engine */
     struct sim_proc *engine; /* NULL: none lives */
     pid_t engine_pid;
     int64_t restart_us; /* flowrun resume; INT64_MAX */
@@ -85,7 +95,11 @@ struct world {
     int starts, asked; /* engines; requests that a host granted */
     struct world_ask asks[WORLD_ASKS];
     size_t n_asks;
-    enum fr_outcome outcome;       /* once over */
+    enum fr_outcome outcome; /* once over */
+    struct client clients[WORLD_CLIENTS];
+    size_t n_clients;
+    pid_t hosts[WORLD_HOSTS]; /* that committed, in their order; of the newest ones */
+    size_t n_hosts;
     struct fr_buf story;           /* faults so far, for a report */
     char why[512];                 /* the first rule that was broken */
     void (*look)(struct world *w); /* before each turn; may strike */
@@ -101,7 +115,7 @@ void world_setup(void);
 
 /* Runs the pipeline from its submit to its end and 200 s beyond; false: a rule was broken, w->why.
  * Before it, w->look, w->test, w->runs and w->settled may be set; begin is called once the machines
- * stand. */
+ * stand. yaml NULL: no engine begins; the test starts clients (client.h), and says w->over. */
 bool world_run(struct world *w, const char *yaml, uint64_t seed, void (*begin)(struct world *w));
 void world_finish(struct world *w); /* frees what is left of a run, not w */
 void world_clean(void);             /* the folder of the store */
@@ -112,11 +126,26 @@ __attribute__((format(printf, 2, 3))) void world_tell(struct world *w, const cha
 /* Kills. Each may be called from within any simulated process, also of itself. */
 void world_kill(struct world *w, struct sim_proc *p, const char *why);
 void world_kill_engine(struct world *w, bool reboot);
+/* The power of control fails: its processes, what was not synced of its files and of the store. */
+void world_lose_power(struct world *w);
 struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *comm,
                             uint64_t choice); /* NULL: none */
 
 /* Asks the host, as `flowrun cancel` does: by a process of its own, later. */
 void world_request(struct world *w, const char *kind, const char *arg);
+
+/* world.c, for clients: the link to the machine of a node by its name, n1 to n3; any other is
+ * control. What a plan says of its tasks, unless their names are known. */
+int world_machine(const char *node);
+enum fr_rc world_link(void *arg, const struct fr_exec_node *node, struct fr_link *out,
+                      struct fr_err *err);
+void world_know(struct world *w, const struct fr_plan *plan);
+
+/* world_db.c: whether the process is in the middle of a transaction. Its connections end with it.
+ */
+bool world_writes(const struct sim_proc *p);
+void world_db_leave(const struct sim_proc *p);
+int world_db_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *api);
 
 /* world_program.c: what a simulated process of a task runs; its exit code. */
 int world_program(void *arg);
@@ -124,6 +153,8 @@ int world_program(void *arg);
 /* world_check.c */
 void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn *sp);
 struct record *world_record(struct world *w, const char *attempt);
+const struct world_task *world_task(const struct world *w, const char *name);
+void world_wrote(struct world *w, const struct sim_proc *host); /* it commits */
 int world_succeeded(const struct world *w, const char *task, const char *node);
 void world_check_end(struct world *w);
 /* The rows of a query over the store as text, a line each; columns by '|'. */

@@ -23,15 +23,15 @@ int world_succeeded(const struct world *w, const char *task, const char *node)
     return n;
 }
 
-/* Whether an attempt of the task on the node succeeded in the run of r. */
+/* Whether an attempt of the task on the machine succeeded in the run of r. */
 static bool has_succeeded(const struct world *w, const struct record *r, const char *task,
-                          const char *node)
+                          int machine)
 {
     for (size_t i = 0; i < w->n_records; i++) {
         const struct record *o = &w->records[i];
 
         if (o->exited && strcmp(o->run, r->run) == 0 && strcmp(o->task, task) == 0 &&
-            strcmp(o->node, node) == 0)
+            world_machine(o->node) == machine)
             return true;
     }
     return false;
@@ -78,7 +78,7 @@ static const char *env_of(const struct fr_spawn *sp, const char *name)
     return "";
 }
 
-static const struct world_task *task_of(const struct world *w, const char *name)
+const struct world_task *world_task(const struct world *w, const char *name)
 {
     for (size_t i = 0; i < w->n_tasks; i++)
         if (strcmp(w->tasks[i].name, name) == 0)
@@ -88,7 +88,7 @@ static const struct world_task *task_of(const struct world *w, const char *name)
 
 static void check_alone(struct world *w, const struct record *r)
 {
-    const struct world_task *task = task_of(w, r->task);
+    const struct world_task *task = world_task(w, r->task);
 
     for (int i = 0; i < SIM_MACHINES; i++)
         for (struct sim_proc *p = w->sim.machines[i].procs; p != NULL; p = p->next) {
@@ -116,37 +116,46 @@ static void check_generation(struct world *w, const struct record *r)
 
 static void check_needs(struct world *w, const struct record *r)
 {
-    const struct world_task *task = task_of(w, r->task);
+    const struct world_task *task = world_task(w, r->task);
 
     for (size_t i = 0; task != NULL && i < task->n_needs; i++) {
         const struct world_task *need = &w->tasks[task->needs[i]];
         uint32_t n = 0;
         for (int m = 0; m < SIM_MACHINES; m++)
-            n += has_succeeded(w, r, need->name, w->sim.machines[m].name);
+            n += has_succeeded(w, r, need->name, m);
         if (n < need->count)
             world_violated(w, "%s starts, and %u of %u of %s succeeded", r->task, n, need->count,
                            need->name);
     }
 }
 
+/* A run of a task on control: there it uses its parent's slots. */
+static bool is_nested(const struct world *w, const char *run)
+{
+    for (size_t i = 0; i < w->n_clients; i++)
+        if (w->clients[i].nested && strcmp(w->clients[i].run, run) == 0)
+            return true;
+    return false;
+}
+
 /* Its machine has the slots for it, whichever runs use them. */
 static void check_slots(struct world *w, const struct record *r)
 {
-    int m = r->node[0] == 'n' ? r->node[1] - '0' : 0;
+    int m = world_machine(r->node);
     const struct sim_machine *machine = &w->sim.machines[m];
     uint32_t used = 0;
 
     for (size_t i = 0; i < w->n_records; i++) {
         const struct record *o = &w->records[i];
-        const struct world_task *task = task_of(w, o->task);
+        const struct world_task *task = world_task(w, o->task);
         bool lives = o == r;
 
         for (struct sim_proc *p = machine->procs; p != NULL && !lives; p = p->next)
             lives = p->state != SIM_ZOMBIE && strcmp(p->marker, o->attempt) == 0;
-        if (lives && task != NULL)
+        if (lives && task != NULL && !(m == 0 && is_nested(w, o->run)))
             used += task->slots;
     }
-    if (m > 0 && used > w->slots[m])
+    if (w->slots[m] > 0 && used > w->slots[m])
         world_violated(w, "%s starts on %s: %u of %u slots are in use", r->task, r->node, used,
                        w->slots[m]);
 }
@@ -196,7 +205,7 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
         return;
     }
     r->spawned_us = s->now_us;
-    if (strcmp(r->node, m->name) != 0)
+    if (m != &s->machines[world_machine(r->node)])
         world_violated(w, "%s of node %s runs on %s", r->task, r->node, m->name);
     check_alone(w, r);
     check_generation(w, r);
@@ -207,11 +216,29 @@ void world_on_spawn(struct sim *s, struct sim_machine *m, const struct fr_spawn 
                r->generation);
 }
 
+/* Once another one was the host, who was it before writes nothing. */
+void world_wrote(struct world *w, const struct sim_proc *host)
+{
+    struct client *c = client_of(w, host);
+
+    if (c != NULL)
+        c->led = true;
+    if (w->n_hosts > 0 && w->hosts[w->n_hosts - 1] == host->pid)
+        return;
+    for (size_t i = 0; i < w->n_hosts; i++)
+        if (w->hosts[i] == host->pid)
+            world_violated(w, "flowrun %d commits, and flowrun %d became the host behind it",
+                           (int)host->pid, (int)w->hosts[w->n_hosts - 1]);
+    if (w->n_hosts == WORLD_HOSTS)
+        memmove(w->hosts, w->hosts + 1, --w->n_hosts * sizeof(w->hosts[0]));
+    w->hosts[w->n_hosts++] = host->pid;
+}
+
 /* ---- in the end ---- */
 
 static const struct sim_machine *machine_of(const struct world *w, const char *node)
 {
-    return node[0] == 'n' ? &w->sim.machines[node[1] - '0'] : &w->sim.machines[0];
+    return &w->sim.machines[world_machine(node)];
 }
 
 /* The copy at home is what the command wrote: all of it once the node may forget the attempt, else
@@ -224,8 +251,9 @@ static void check_log(struct world *w, const struct record *r, const char *path,
     if (machine_of(w, r->node)->was_full || machine_of(w, r->node)->wiped)
         return; /* what the node could not keep is missing, and a line says so */
     if (n > r->n_written || (n > 0 && memcmp(log->data, r->written, n) != 0))
-        world_violated(w, "the log of %s on %s (%.8s) is not what it wrote", r->task, r->node,
-                       r->attempt);
+        world_violated(w, "the log of %s on %s (%.8s) is not what it wrote:\n%.*sand not\n%.*s",
+                       r->task, r->node, r->attempt, (int)n, log->data, (int)r->n_written,
+                       r->written);
     if (whole && n != r->n_written && machine_of(w, r->node)->boot_us < r->spawned_us)
         world_violated(w, "the log of %s on %s (%.8s) has %zu of %zu bytes", r->task, r->node,
                        r->attempt, n, r->n_written);

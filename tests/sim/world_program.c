@@ -44,13 +44,13 @@ static bool give_output(const struct record *r, const char *path, const char *in
     return ok;
 }
 
-static void write_until(struct record *r, int64_t until)
+static void write_until(struct record *r, const char *no, int64_t until)
 {
     int line = 0;
 
     while (sim->now_us < until) {
         char text[64];
-        int n = snprintf(text, sizeof(text), "%s line %d\n", r->task, ++line);
+        int n = snprintf(text, sizeof(text), "%s.%s line %d\n", r->task, no, ++line);
         if (r->n_written + (size_t)n < sizeof(r->written)) {
             memcpy(r->written + r->n_written, text, (size_t)n);
             r->n_written += (size_t)n; /* what it is about to write: a copy may only have this */
@@ -74,6 +74,13 @@ int world_program(void *arg)
         sim_block(never, NULL, INT64_MAX);
         return 0;
     }
+    if (strcmp(mode, "nest") == 0) {
+        struct client how = {.json = true};
+        snprintf(how.file, sizeof(how.file), "%s", sim_arg(arg, 4));
+        code = client_nested(world_of(sim), &how, arg);
+        r->exited = code == 0;
+        return code;
+    }
     if (strcmp(mode, "once") == 0 && strcmp(sim_env(arg, "FLOWRUN_ATTEMPT_NO"), "1") != 0) {
         code = 0;
         until = sim->now_us + 200000;
@@ -84,7 +91,7 @@ int world_program(void *arg)
     }
     if (strcmp(mode, "stuck") == 0)
         sim->cur->stuck_us = until;
-    write_until(r, until);
+    write_until(r, sim_env(arg, "FLOWRUN_ATTEMPT_NO"), until);
     if (strcmp(mode, "out") == 0 &&
         !give_output(r, sim_env(arg, "FLOWRUN_OUTPUT"), sim_env(arg, "IN")))
         code = 1;

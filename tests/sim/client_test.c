@@ -1,0 +1,288 @@
+/*
+ * flowruns of users on simulated machines (client.h): each row starts some, does one thing to them,
+ * and says how each ends. The rules of world.h hold, and what they print is the whole story
+ * (told.h).
+ */
+#include "tests/sim/told.h"
+#include "tests/unit/check.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char pipeline[] =
+    "name: p\n"
+    "nodes:\n"
+    "  - {name: n1, executor: local, slots: 2}\n"
+    "  - {name: n2, executor: local, slots: 2}\n"
+    "tasks:\n"
+    "  a: {on: all, argv: [sim, \"500\", \"0\"]}\n"
+    "  b: {on: n2, needs: [a], argv: [sim, \"1000\", \"3\", once], retry: {times: 3, delay: "
+    "300ms}}\n"
+    "  c: {on: n1, needs: [b], argv: [sim, \"300\", \"0\"]}\n";
+
+/* The outer task holds the only slot of home, and the inner one needs it. */
+static const char outer[] = "name: outer\n"
+                            "nodes: [{name: home, executor: local, slots: 1}]\n"
+                            "tasks:\n"
+                            "  o: {on: home, argv: [sim, \"0\", \"0\", nest, /inner.yaml]}\n"
+                            "  q: {on: home, needs: [o], argv: [sim, \"100\", \"0\"]}\n";
+static const char inner[] = "name: inner\n"
+                            "nodes: [{name: home, executor: local, slots: 1}]\n"
+                            "tasks: {i: {on: home, argv: [sim, \"200\", \"0\"]}}\n";
+
+enum { CLIENTS = 4, ANY = -2 };
+
+struct story;
+struct row {
+    const char *name;
+    struct client clients[CLIENTS];
+    void (*act)(struct world *w, struct story *s); /* once `records` attempts have begun */
+    size_t records;
+    int codes[CLIENTS]; /* -1: killed; ANY: which one is hit is drawn */
+    const char *says;   /* by one of them */
+};
+
+struct story {
+    const struct row *row;
+    bool acted, begun;
+    struct sim_proc *hit;
+    size_t more; /* clients that are resumed when all have ended */
+};
+
+/* ---- what happens ---- */
+
+static struct client *host(struct world *w)
+{
+    return client_of(w, client_host(w));
+}
+
+static struct client *follower(struct world *w)
+{
+    for (size_t i = 0; i < w->n_clients; i++)
+        if (w->clients[i].proc != NULL && &w->clients[i] != host(w))
+            return &w->clients[i];
+    return NULL;
+}
+
+static void kill_host(struct world *w, struct story *s)
+{
+    (void)s;
+    world_kill(w, host(w)->proc, "");
+}
+
+static void kill_follower(struct world *w, struct story *s)
+{
+    (void)s;
+    world_kill(w, follower(w)->proc, "");
+}
+
+static void host_terminated(struct world *w, struct story *s)
+{
+    (void)s;
+    client_term(w, host(w));
+}
+
+static void int_host(struct world *w, struct story *s)
+{
+    (void)s;
+    client_int(w, host(w), false);
+}
+
+static void int_follower(struct world *w, struct story *s)
+{
+    (void)s;
+    client_int(w, follower(w), false);
+}
+
+/* Somebody thinks that the lock is a dead one's. */
+static void take_lock_away(struct world *w, struct story *s)
+{
+    char path[160];
+
+    snprintf(path, sizeof(path), "%s/host.lock", w->home);
+    s->acted = client_stop(w, host(w), 60000000);
+    if (s->acted)
+        sim_remove_file(&w->sim.machines[0], path);
+}
+
+static void cut_power(struct world *w, struct story *s)
+{
+    (void)s;
+    world_lose_power(w);
+}
+
+static void older_comes(struct world *w, struct story *s)
+{
+    (void)s;
+    client_start(w, &(struct client){.file = "/p.yaml", .older = true});
+}
+
+static void second_follower(struct world *w, struct story *s)
+{
+    struct client how = {.json = true};
+
+    (void)s;
+    memcpy(how.run, w->clients[0].run, sizeof(how.run));
+    client_start(w, &how);
+}
+
+static const struct row rows[] = {
+    {"one", {{.file = "/p.yaml"}}, .codes = {0}},
+    {"three",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}, {.file = "/p.yaml"}},
+     .codes = {0, 0, 0}},
+    {"the host is killed",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}, {.file = "/p.yaml"}},
+     kill_host,
+     3,
+     {ANY, ANY, ANY},
+     NULL},
+    {"a follower is killed",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     kill_follower,
+     3,
+     {ANY, ANY},
+     NULL},
+    {"the host gets SIGTERM",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     host_terminated,
+     3,
+     {ANY, ANY},
+     "tasks go on"},
+    {"Ctrl-C at the host",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     int_host,
+     3,
+     {ANY, ANY},
+     "stopping all tasks"},
+    {"Ctrl-C at a follower",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     int_follower,
+     3,
+     {ANY, ANY},
+     "stopping all tasks"},
+    {"another takes over from a host that is stopped",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     take_lock_away,
+     3,
+     {ANY, ANY},
+     "another flowrun became the host"},
+    {"the power fails",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     cut_power,
+     3,
+     {-1, -1},
+     NULL},
+    {"an older flowrun",
+     {{.file = "/p.yaml"}},
+     older_comes,
+     2,
+     {0, 7},
+     "is a newer flowrun (schema"},
+    {"an older flowrun without a host",
+     {{.file = "/p.yaml", .older = true}},
+     .codes = {7},
+     .says = "use a newer one"},
+    {"two follow one run",
+     {{.file = "/p.yaml"}, {.file = "/p.yaml", .json = true}},
+     second_follower,
+     3,
+     {0, 0, 0},
+     NULL},
+    {"a flowrun in a task", {{.file = "/outer.yaml"}}, .codes = {0, 0}},
+};
+
+/* ---- a row ---- */
+
+static void look(struct world *w)
+{
+    struct story *s = w->test;
+    const struct row *row = s->row;
+
+    if (!s->begun)
+        for (size_t i = 0; i < CLIENTS && row->clients[i].file[0] != '\0'; i++)
+            client_start(w, &row->clients[i]);
+    s->begun = true;
+    w->look_us = w->sim.now_us + 10000;
+    if (!s->acted && row->act != NULL && w->n_records >= row->records && host(w) != NULL) {
+        s->acted = true;
+        row->act(w, s);
+    }
+    if (!client_any(w) && !client_resume_left(w)) {
+        w->over = true;
+        w->look_us = INT64_MAX;
+    }
+}
+
+static void begin(struct world *w)
+{
+    struct sim_machine *control = &w->sim.machines[0];
+
+    sim_put_file(control, "/p.yaml", pipeline);
+    sim_put_file(control, "/outer.yaml", outer);
+    sim_put_file(control, "/inner.yaml", inner);
+}
+
+static bool said(const struct world *w, const char *what)
+{
+    for (size_t i = 0; i < w->n_clients; i++) {
+        struct fr_str all = client_printed(w, i);
+
+        if (memmem(all.p, all.n, what, strlen(what)) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static void show(const struct world *w)
+{
+    printf("%s%s\n", w->story.p != NULL ? w->story.p : "", w->why);
+    for (size_t i = 0; i < w->n_clients; i++) {
+        struct fr_str all = client_printed(w, i);
+        printf("client %zu, %d:\n%.*s", i, w->clients[i].code, (int)all.n, all.p);
+    }
+}
+
+static void run_row(struct world *w, const struct row *row, uint64_t seed)
+{
+    struct story s = {.row = row};
+    bool ok;
+
+    w->test = &s;
+    w->look = look;
+    world_run(w, NULL, seed, begin);
+    told_check(w, true);
+    ok = CHECK(!w->failed) & CHECK(row->act == NULL || s.acted);
+    for (size_t i = 0; i < CLIENTS && i < w->n_clients; i++)
+        if (row->codes[i] != ANY)
+            ok &= CHECK_INT(w->clients[i].code, row->codes[i]);
+    if (row->says != NULL)
+        ok &= CHECK(said(w, row->says));
+    if (!ok)
+        show(w);
+    world_finish(w);
+}
+
+/* sim_client_test [SEED [ROW]] */
+int main(int argc, char **argv)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    char name[96];
+
+    world_setup();
+    client_setup();
+    w->settled = w->quiet = true;
+    for (size_t i = argc > 2 ? strtoull(argv[2], NULL, 10) : 0; i < sizeof(rows) / sizeof(rows[0]);
+         i++)
+        for (uint64_t k = 0; k < 5; k++) {
+            snprintf(name, sizeof(name), "%s, seed %d", rows[i].name, (int)(seed + k));
+            check_row(name);
+            run_row(w, &rows[i], seed + k);
+        }
+    world_clean();
+    free(w);
+    return check_done();
+}
