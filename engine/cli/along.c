@@ -14,8 +14,9 @@
 #include <string.h>
 
 enum {
-    TICK_MS = 500,    /* whether a node whose output is awaited is still there */
-    LINGER_MS = 10000 /* after the run's end its last output is awaited so long */
+    TICK_MS = 500,     /* whether a node whose output is awaited is still there */
+    LINGER_MS = 10000, /* after the run's end its last output is awaited so long */
+    LEFT_MS = 2000     /* nobody drives the run for so long: a host is asked once more */
 };
 
 /* ---- what is sent ---- */
@@ -316,6 +317,23 @@ static void ask_stop(void *arg)
     a->stop = true;
 }
 
+/* A host that took the run, and went before this process asked for its stream, leaves it to one
+ * that does not know it: whose stream it is then, nothing happens to the run. */
+static bool is_left(struct along *a)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    int64_t now = fr_sys.mono_ms();
+    char id[FR_ID_TEXT];
+
+    fr_id_text(cli_follow_row(a->f)->id, id);
+    if (fr_store_run_find(a->st, id, &arena, &row, NULL) != FR_OK ||
+        strcmp(row.state, fr_run_state_name(FR_RUN_OVER)) == 0 || cli_is_driven(a->st, &row))
+        a->driven_ms = now;
+    fr_arena_finish(&arena);
+    return now > a->driven_ms + LEFT_MS;
+}
+
 /* Takes what is new. *end: all of it is shown, and the run is over. */
 static enum fr_rc look(struct along *a, bool *more, bool *end, struct fr_err *err)
 {
@@ -324,6 +342,8 @@ static enum fr_rc look(struct along *a, bool *more, bool *end, struct fr_err *er
 
     if (a->news || *more)
         a->moved_ms = fr_sys.mono_ms();
+    if (rc == FR_OK && a->ticked && is_left(a))
+        rc = fr_fail(err, FR_UNREACHABLE, "the home's host does not drive the run");
     a->news = a->ticked = false;
     if (rc == FR_OK)
         rc = cli_follow_news(a->f, more, err);
@@ -376,6 +396,7 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
     cli_say_queued(a->d, a->st);
     own.arg = a;
     a->gone = false;
+    a->driven_ms = fr_sys.mono_ms();
     a->taken = true;
     a->news = true;
     snprintf(path, sizeof(path), "/api/v1/stream?runs=%s", wish->id);

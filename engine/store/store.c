@@ -346,15 +346,17 @@ bool fr_store_leads(struct fr_store *st)
     return fr_store_epoch(st, &epoch, NULL) == FR_OK && epoch <= st->epoch;
 }
 
-/* In a transaction of the host: its first one raises the home's epoch. */
+/* In a transaction of the host: its first one raises the home's epoch. Where that is as high
+ * already, another one took the same number when this one did, and was the host. */
 static enum fr_rc check_lead(struct fr_store *st, struct fr_err *err)
 {
     uint32_t epoch = 0;
     enum fr_rc rc = fr_store_epoch(st, &epoch, err);
 
-    if (rc != FR_OK || epoch == st->epoch)
+    if (rc != FR_OK || (epoch == st->epoch && st->raised))
         return rc;
-    if (epoch < st->epoch)
+    st->raises = epoch < st->epoch;
+    if (st->raises)
         return fr_sql_run(st, SQL_HOST_SET, err, "i", (int64_t)st->epoch);
     return fr_fail(err, FR_DENIED,
                    "another flowrun became the host of %s (epoch %u, ours is %u): this one writes "
@@ -392,10 +394,12 @@ enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err)
 {
     enum fr_rc rc = fr_sql_run(st, SQL_COMMIT, err, "");
 
-    if (rc != FR_OK)
-        fr_store_rollback(st);
-    else
+    if (rc == FR_OK) {
+        st->raised = st->raised || st->raises;
         sqlite3_wal_autocheckpoint(st->db, LOG_PAGES);
+    } else {
+        fr_store_rollback(st);
+    }
     st->in_tx = false;
     end_soft(st);
     return rc;

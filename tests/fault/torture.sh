@@ -18,5 +18,6 @@ row kill "$build/tests/fault/kill_test" all "$seed"
 row nth "$build/tests/fault/nth_test" all
 row kill_real "$build/tests/fault/real_test" "$build/engine/cli/flowrun" long all "$seed"
 row random "$build/tests/fault/random_test" "$seed" 20000
+row hosts "$build/tests/fault/hosts_test" "$seed" 20000
 row sim "$build/tests/sim/sim_test" "$seed" 5000
 exit $status

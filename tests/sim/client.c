@@ -314,6 +314,14 @@ bool client_any(const struct world *w)
     return false;
 }
 
+static bool is_followed(const struct world *w, const char *run)
+{
+    for (size_t i = 0; i < w->n_clients; i++)
+        if (w->clients[i].proc != NULL && strcmp(w->clients[i].run, run) == 0)
+            return true;
+    return false;
+}
+
 bool client_resume_left(struct world *w)
 {
     struct fr_buf rows = {0};
@@ -325,7 +333,8 @@ bool client_resume_left(struct world *w)
         struct client how = {.json = true};
 
         snprintf(how.run, sizeof(how.run), "%.32s", p);
-        client_start(w, &how);
+        if (!is_followed(w, how.run))
+            client_start(w, &how);
     }
     fr_buf_finish(&rows);
     return any;

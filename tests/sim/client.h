@@ -57,7 +57,8 @@ bool client_stop(struct world *w, struct client *c, int64_t us);
 
 /* Whether one of them lives. */
 bool client_any(const struct world *w);
-/* In the end somebody resumes each run that is not over, or lets it go on. False: all are over. */
+/* Somebody resumes each run that is not over, unless a living client has it. False: all are over.
+ */
 bool client_resume_left(struct world *w);
 
 /* For world.c: its end; before a power cut, what was printed is not on control's disk. */

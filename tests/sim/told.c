@@ -75,15 +75,22 @@ static bool is_state(const char *kind, enum fr_state_of *state)
     return fr_state_parse(kind, state);
 }
 
-/* People are not told of waiting, nor twice of one state. */
+/* Waiting is said by some alone. */
+static bool is_silent(enum fr_state_of state)
+{
+    return state == FR_ST_WAITING || state == FR_ST_READY;
+}
+
+/* People are not told twice of one state. */
 static void want(struct told *t, const struct event *e, enum fr_state_of state, bool away)
 {
     struct line *l = &t->lines[e->idx];
 
-    if (t->c->json)
+    if (is_silent(state))
+        ;
+    else if (t->c->json)
         fr_buf_fmt(&l->want, "%s %d%s\n", fr_state_name(state), e->no, away ? " away" : "");
-    else if ((state != l->state || away != l->away) && state != FR_ST_WAITING &&
-             state != FR_ST_READY)
+    else if (state != l->state || away != l->away)
         fr_buf_fmt(&l->want, "%s\n", fr_state_name(state));
     l->state = state;
     l->away = away;
@@ -164,6 +171,7 @@ static void take_json(struct told *t, const char *p, size_t n)
     const char *task = json_string_value(json_object_get(doc, "task"));
     const char *node = json_string_value(json_object_get(doc, "node"));
     char key[40] = "";
+    enum fr_state_of is;
     struct line *l;
 
     if (task != NULL && node != NULL)
@@ -173,7 +181,8 @@ static void take_json(struct told *t, const char *p, size_t n)
         wrong(t, "not understood: %.*s", (int)n, p);
     else if (strcmp(event, "log") == 0 && text != NULL)
         take_output(t, key, text);
-    else if (strcmp(event, "state") == 0 && l != NULL && state != NULL)
+    else if (strcmp(event, "state") == 0 && l != NULL && state != NULL && is_state(state, &is) &&
+             !is_silent(is))
         fr_buf_fmt(&l->got, "%s %d%s\n", state,
                    (int)json_integer_value(json_object_get(doc, "attempt")),
                    json_is_true(json_object_get(doc, "unreachable")) ? " away" : "");
@@ -195,7 +204,7 @@ static void take_text(struct told *t, const char *p, size_t n)
     if (n < 10 || p[2] != ':' || p[5] != ':')
         return;
     snprintf(text, sizeof(text), "%.*s", (int)n - 9, p + 9);
-    if (sscanf(text, "%39s %23[^ :]", key, word) != 2)
+    if (sscanf(text, "%39s %23[^ :,]", key, word) != 2)
         return;
     l = line_of(t, key);
     if (l != NULL && strcmp(word, "|") == 0)
