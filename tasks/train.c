@@ -56,6 +56,17 @@ static const struct {
     {"save_only_model", NULL, false},
     {"report_to", NULL, false},
     {"seed", NULL, false},
+    {"val_size", NULL, false},
+    {"eval_dataset", NULL, false},
+    {"do_eval", NULL, false},
+    {"eval_on_start", NULL, false},
+    {"eval_strategy", NULL, false},
+    {"eval_steps", NULL, false},
+    {"per_device_eval_batch_size", NULL, false},
+    {"compute_accuracy", NULL, false},
+    {"load_best_model_at_end", NULL, false},
+    {"metric_for_best_model", NULL, false},
+    {"early_stopping_steps", NULL, false},
 };
 
 /* The shortest decimal that reads back as x. */

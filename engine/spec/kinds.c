@@ -11,7 +11,8 @@ static const char *const pulls[] = {"never", "missing", "always", NULL};
 static const char *const comm_backends[] = {"auto", "nccl", "tcp", NULL};
 static const char *const methods[] = {"POST", "PUT", NULL};
 static const char *const stages[] = {"sft", NULL};
-static const char *const strategies[] = {"no", "steps", "epoch", NULL};
+static const char *const save_strategies[] = {"no", "steps", "epoch", "best", NULL};
+static const char *const eval_strategies[] = {"no", "steps", "epoch", NULL};
 static const char *const schedulers[] = {"linear",
                                          "cosine",
                                          "cosine_with_restarts",
@@ -163,7 +164,7 @@ static const struct fr_key train_keys[] = {
     KEY("cutoff_len", INT, "Tokens an example, at most."),
     KEY("bf16", BOOL, "Compute in bfloat16."),
     KEY("logging_steps", INT, "Steps between log lines."),
-    KEY("save_strategy", CHOICE, "When checkpoints are written.", .choices = strategies),
+    KEY("save_strategy", CHOICE, "When checkpoints are written.", .choices = save_strategies),
     KEY("save_steps", INT, "Steps between checkpoints."),
     KEY("save_total_limit", INT, "Newest checkpoints kept."),
     KEY("save_only_model", BOOL, "Checkpoints hold the adapter alone."),
@@ -171,6 +172,17 @@ static const struct fr_key train_keys[] = {
     KEY("logging_dir", NODEPATH, "Folder of TensorBoard events."),
     KEY("seed", INT, "Seed of all random numbers."),
     KEY("ddp_timeout", DURATION, "A silent rank ends the run after this.", .preset = "120s"),
+    KEY("val_size", FLOAT, "Share, or above 1 number, of records kept for evaluation."),
+    KEY("eval_dataset", STRING, "Data sets for evaluation, separated by commas."),
+    KEY("do_eval", BOOL, "Evaluate the final adapter."),
+    KEY("eval_on_start", BOOL, "Evaluate before the first step."),
+    KEY("eval_strategy", CHOICE, "When to evaluate.", .choices = eval_strategies),
+    KEY("eval_steps", INT, "Steps between evaluations; default: logging_steps."),
+    KEY("per_device_eval_batch_size", INT, "Samples of a batch in evaluation."),
+    KEY("compute_accuracy", BOOL, "Share of tokens that are the first choice."),
+    KEY("load_best_model_at_end", BOOL, "The adapter is that of the best evaluation."),
+    KEY("metric_for_best_model", STRING, "loss, accuracy, or NAME_loss; default loss."),
+    KEY("early_stopping_steps", INT, "Stop after so many evaluations that were not better."),
     KEY("args", LIST, "Further arguments of `flowtrain train`, as they are."),
     DRY_RUN,
     {0},

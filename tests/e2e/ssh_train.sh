@@ -44,13 +44,13 @@ done
 "$flowrun" pipelines/deepseek-lora.yaml -p nodes=c/nodes.yaml -p model=model -p dataset_dir=data \
     -p dataset=gsm8k -p template=deepseek3 -p nproc_per_node=2 -p batch=1 -p accumulation=1 \
     -p cutoff_len=256 -p lora_rank=8 -p lora_alpha=16 -p learning_rate=5e-3 \
-    -p max_steps="$steps" -p save_steps="$save" > out 2>&1
+    -p max_steps="$steps" -p save_steps="$save" -p val_size=12 > out 2>&1
 same "the pipeline over SSH" $? 0
 [ -z "${KEEP_OUTPUT:-}" ] || cp out "$KEEP_OUTPUT"
 [ "$failed" = 0 ] || { tail -40 out; finish; }
 has "the end" out "run 1 succeeded"
 has "world size" out "world size: 6"
-has "all examples" out "Num examples = 7,473"
+has "all examples but those kept for evaluation" out "Num examples = 7,461"
 check "all of the vocabulary" grep -q "|| all params: 16762672 ||" out
 
 home1='/root/.local/state/flowrun/*-node1'

@@ -36,6 +36,7 @@ wait $!
 same "the main job" $? 0
 hasnt "a training is not nothing" out "train: nothing to do"
 check "closing table" grep -Eq '^publish +n1 +succeeded +1 ' out
+has "the figures of the evaluation" out "evaluate@n1 | eval_loss before the training "
 losses 1 > losses.1
 same "a loss for each step" "$(lines losses.1)" 24
 check "the loss falls" awk '{ if (NR <= 4) a += $2; if (NR > 20) b += $2 } END { exit !(b < a - 1) }' losses.1
@@ -74,5 +75,12 @@ losses 3 > losses.3
 check "the same losses again" cmp rest losses.3
 same "the same adapter again" "$(published)" "$adapter"
 kill "$fifo"
+
+# A rate that spoils the model: what was published stays.
+start src/pipelines/deepseek-lora.yaml -p max_steps=2 -p learning_rate=6
+wait $!
+same "a training that spoils the model" $? 1
+has "why" out "evaluate: eval_loss rose from "
+same "what was published stays" "$(published)" "$adapter"
 same "nothing is left running" "$(left)" ""
 finish

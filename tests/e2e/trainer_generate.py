@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """generate and eval as a user calls them: the same answers and figures on 1, 2 and 3 ranks and for any
 number of answers at once; stop strings, draws, the terminal; eval says what training said.
+
+usage: trainer_generate.py BUILD [cuda]     (cuda: a few answers on the simulated GPU, which are the CPU's)
 """
 import json
 import subprocess
+import sys
 
 import trainer_lib as t
 
@@ -130,12 +133,35 @@ def errors():
         t.has(" ".join(words), run(words, code=2), want)
 
 
+def simulated():
+    """Greedy answers and figures of a few records, by one GPU and by two ranks that share it."""
+    few = DATA + ["--max_samples", "3", "--batch", "2", "--cutoff_len", "64"]
+    words = ["generate"] + few + ["--max_new_tokens", "5", "--template", "default", "--model_name_or_path", "ex/model",
+                                  "--adapter_name_or_path", "out"]
+    run(words + ["--device", "cpu", "--output", "cpu.jsonl"])
+    run(["eval"] + words[1:7] + ADAPTER + ["--cutoff_len", "64", "--output", "cpu.json"])
+    t.simulate()
+    run(words + ["--device", "cuda", "--output", "cuda.jsonl"])
+    t.same("answers of the simulated GPU", lines("cuda.jsonl"), lines("cpu.jsonl"))
+    run(words + ["--device", "cuda", "--transport", "host", "--output", "two.jsonl"], 2)
+    t.same("answers of two ranks on it", lines("two.jsonl"), lines("cpu.jsonl"))
+    run(["eval"] + words[1:7] + ADAPTER[:-3] + ["cuda", "--adapter_name_or_path", "out", "--cutoff_len", "64",
+                                                "--output", "cuda.json"])
+    with open("cpu.json") as f, open("cuda.json") as g:
+        want, got = json.load(f), json.load(g)
+    t.check("its loss", abs(got["eval_loss"] / want["eval_loss"] - 1) < 1e-4, (got, want))
+    t.same("its accuracy", got["eval_accuracy"], want["eval_accuracy"])
+
+
 def main():
     t.begin()
     make_few()
     t.train("an adapter", "out", 2, steps=30, accumulation=3, learning_rate="1e-2", save_strategy="no", lora_rank=16,
             lora_alpha=32, lora_target="all", lora_dropout=0, eval_dataset="few", do_eval=True, compute_accuracy=True,
             per_device_eval_batch_size=4)
+    if sys.argv[2:] == ["cuda"]:
+        simulated()
+        t.finish()
     want = answers()
     draws(want)
     terminal()

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""merge and export --check: each merged weight is W + s B A rounded once, in bf16, f32 and FP8 blocks; all
+other tensors are the base's bytes; the merged model gives the logits and the answers of base and adapter.
+"""
+import json
+import os
+import struct
+import subprocess
+
+import trainer_lib as t
+from fp8_lib import convert, e4m3, floats, read, write
+
+SCALE = 2.0  # alpha/r of the adapter
+
+
+def run(words, code=0):
+    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=120)
+    t.same("exit status of %s" % " ".join(words), done.returncode, code)
+    return done.stdout if code == 0 else done.stderr
+
+
+def whole(folder):
+    """All tensors of a model folder; those in shards are the index's."""
+    names = sorted(n for n in os.listdir(folder) if n.endswith(".safetensors"))
+    found = {}
+    for name in names:
+        part = read(os.path.join(folder, name))
+        t.check("no tensor stands twice", not set(part) & set(found))
+        found.update(part)
+    if len(names) > 1:
+        with open(folder + "/model.safetensors.index.json") as f:
+            index = json.load(f)
+        t.same("the index names all", sorted(index["weight_map"]), sorted(found))
+        if folder != "fp8-base":  # which the test itself has written
+            t.same("its sum", index["metadata"]["total_size"], sum(len(raw) for _, _, raw in found.values()))
+    return found
+
+
+def decoded(model, name, block):
+    dtype, shape, raw = model[name]
+    if dtype != "F8_E4M3":
+        return floats(dtype, raw)
+    scales = floats("F32", model[name + "_scale_inv"][2])
+    width = model[name + "_scale_inv"][1][1]
+    return [e4m3(code) * scales[i // shape[1] // block[0] * width + i % shape[1] // block[1]]
+            for i, code in enumerate(raw)]
+
+
+def deltas(adapter):
+    """s B A of each adapted weight, by its name."""
+    halves = t.tensors(adapter + "/adapter_model.safetensors")
+    shapes = {k: v[1] for k, v in read(adapter + "/adapter_model.safetensors").items()}
+    found = {}
+    for key, A in halves.items():
+        if not key.endswith("lora_A.weight"):
+            continue
+        B, other = halves[key.replace("lora_A", "lora_B")], key.replace("lora_A", "lora_B")
+        r, cols = shapes[key]
+        rows = shapes[other][0]
+        module = key[len("base_model.model."):-len(".lora_A.weight")]
+        found[module + ".weight"] = [SCALE * sum(B[i * r + k] * A[k * cols + j] for k in range(r))
+                                     for i in range(rows) for j in range(cols)]
+    return found
+
+
+def check_weights(what, base, merged, adapter, block=None):
+    before, after, change = whole(base), whole(merged), deltas(adapter)
+    t.same(what + ": names, types and shapes", {k: v[:2] for k, v in after.items()}, {k: v[:2] for k, v in before.items()})
+    changed = set(change) | {n + "_scale_inv" for n in change}
+    t.same(what + ": other tensors", {k: v for k, v in after.items() if k not in changed},
+           {k: v for k, v in before.items() if k not in changed})
+    t.check(what + ": weights are adapted", len(change) >= 20 and all(before[n] != after[n] for n in change))
+    worst = 0
+    for name, delta in change.items():
+        want = [w + d for w, d in zip(decoded(before, name, block), delta)]
+        got = decoded(after, name, block)
+        most = max(abs(x) for x in want)
+        step = {"F32": 2.0 ** -22, "BF16": 2.0 ** -8, "F8_E4M3": 2.0 ** -4}[after[name][0]]
+        for x, y in zip(got, want):  # half a step of the value, and below the smallest normal one of FP8
+            off = abs(x - y) / (step * abs(y) + (most * 2.0 ** -15 if block else most * 2.0 ** -22))
+            worst = max(worst, off)
+    t.check(what + ": rounded once", worst <= 1.01, worst)
+
+
+def same_model(what, base, merged, bound="0.25"):
+    text = run(["export", "--check", "--model_name_or_path", base, "--adapter_name_or_path", "out", "--merged", merged,
+                "--bound", bound])
+    print(what + ": " + text.splitlines()[-1])
+    return text
+
+
+def as_f32(source, target):
+    os.mkdir(target)
+    tensors = {}
+    for name, (dtype, shape, raw) in read(source + "/model.safetensors").items():
+        values = floats(dtype, raw)
+        tensors[name] = ("F32", shape, struct.pack("<%df" % len(values), *values))
+    write(target + "/model.safetensors", tensors)
+    for name in os.listdir(source):
+        if name.endswith(".json"):
+            with open(os.path.join(source, name)) as f, open(os.path.join(target, name), "w") as g:
+                g.write(f.read().replace("bfloat16", "float32"))
+
+
+def types():
+    merge = ["merge", "--adapter_name_or_path", "out", "--model_name_or_path"]
+    run(merge + ["ex/model", "--output", "bf16", "--max_shard_size", "300KB"])
+    t.check("several shards", len([n for n in os.listdir("bf16") if n.startswith("model-0000")]) > 3)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        t.same(name, t.file_bytes("bf16/" + name), t.file_bytes("ex/model/" + name))
+    check_weights("bf16", "ex/model", "bf16", "out")
+    text = same_model("bf16", "ex/model", "bf16")
+    t.has("the table of stacks", text, "kv_b_proj                   4  yes          loaded, not applied: merge")
+    as_f32("ex/model", "f32-base")
+    run(merge + ["f32-base", "--output", "f32"])
+    check_weights("f32", "f32-base", "f32", "out")
+    same_model("f32", "f32-base", "f32", "1e-4")
+    convert("ex/model", "fp8-base", "twin", [24, 32])
+    run(merge + ["fp8-base", "--output", "fp8"])
+    check_weights("fp8", "fp8-base", "fp8", "out", [24, 32])
+    same_model("fp8", "fp8-base", "fp8", "0.9")
+
+
+def answers():
+    """In f32 the merged model's greedy answers are those of base and adapter."""
+    ask = ["generate", "--template", "default", "--device", "cpu", "--dataset", "arithmetic", "--dataset_dir", "ex/data",
+           "--max_samples", "6", "--max_new_tokens", "16", "--model_name_or_path"]
+    t.same("answers", run(ask + ["f32"]), run(ask + ["f32-base", "--adapter_name_or_path", "out"]))
+
+
+def errors():
+    base = ["merge", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out"]
+    for words, want in ((base, "--output are needed"), (base + ["--output", "ex/model"], "is the base itself"),
+                        (base + ["--output", "x", "--max_shard_size", "none"], "--max_shard_size is 'none'"),
+                        (base[:3] + ["--adapter_name_or_path", "none", "--output", "x"], "none/adapter_config.json"),
+                        (["export", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out"], "--check"),
+                        (["export", "--check"], "are needed"),
+                        (["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out",
+                          "--merged", "ex/model"], "has lost 1 of what the adapter changes")):
+        t.has(" ".join(words), run(words, code=2), want)
+    t.check("nothing was written", not os.path.exists("x"))
+
+
+def main():
+    t.begin()
+    t.train("an adapter", "out", 1, steps=12, accumulation=2, learning_rate="1e-2", save_strategy="no", lora_dropout=0)
+    types()
+    answers()
+    errors()
+    t.finish()
+
+
+main()

@@ -1,0 +1,248 @@
+/*
+ * flowtrain export --check: whether a merged checkpoint gives the logits of
+ * base and adapter, and which stacks load the adapter as it is. Both models
+ * compute in f32 with the experts that base and adapter choose, so that what
+ * differs is the rounding of the merged weights alone.
+ */
+#include "trainer/cli/cli.h"
+
+#include "engine/base/arena.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/tensor/draw.h"
+#include "trainer/train/infer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TOKENS = 64, SERVED_RANK = 16 /* vLLM's default max_lora_rank */ };
+
+struct check {
+    const char *base, *adapter, *merged, *bound;
+    int check;
+    struct fr_arena arena;
+    struct tr_backend *be;
+    struct tr_comm *comm;
+    int32_t ids[TOKENS], pos[TOKENS];
+    const int32_t **experts; /* of base and adapter, for each MoE layer; NULL: not
+                                known yet */
+    int64_t V;
+};
+
+/* ---- logits ---- */
+
+struct keep {
+    float *logits;
+    int64_t V;
+};
+
+static enum fr_rc keep_chunk(void *arg, const float *chunk, int64_t col0, int64_t ncols,
+                             struct fr_err *err)
+{
+    const struct keep *k = arg;
+
+    (void)err;
+    for (int64_t t = 0; t < TOKENS; t++)
+        memcpy(k->logits + t * k->V + col0, chunk + t * ncols, (size_t)ncols * sizeof(float));
+    return FR_OK;
+}
+
+static enum fr_rc keep_experts(struct check *c, const struct tr_infer *x, struct fr_err *err)
+{
+    int64_t layers = tr_model_moe_layers(x->model), K = x->config.num_experts_per_tok;
+    enum fr_rc rc = FR_OK;
+
+    c->experts = fr_arena_array(&c->arena, (size_t)layers + 1, sizeof(*c->experts));
+    for (int64_t i = 0; c->experts != NULL && i < layers && rc == FR_OK; i++) {
+        int32_t *ids = fr_arena_array(&c->arena, (size_t)(TOKENS * K), sizeof(*ids));
+
+        if (ids == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for the chosen experts");
+        rc = tr_model_routing(x->model, i, 0, ids, err);
+        c->experts[i] = ids;
+    }
+    return c->experts != NULL ? rc : fr_fail(err, FR_NOMEM, "no memory for the chosen experts");
+}
+
+/* Logits (TOKENS, V) of a model, in the arena. */
+static enum fr_rc logits_of(struct check *c, const char *model, const char *adapter, float **out,
+                            struct fr_err *err)
+{
+    static const int64_t offsets[] = {0, TOKENS};
+    struct tr_infer_opts o = {.be = c->be,
+                              .comm = c->comm,
+                              .model_dir = model,
+                              .adapter_dir = adapter,
+                              .compute = TR_F32,
+                              .tokens_max = TOKENS,
+                              .samples_max = 1,
+                              .logits = true};
+    struct tr_micro mb = {.T = TOKENS,
+                          .B = 1,
+                          .ids = c->ids,
+                          .pos = c->pos,
+                          .offsets = offsets,
+                          .forced = c->experts};
+    struct tr_infer x = {.model = NULL};
+    struct keep k;
+    struct tr_logits emit = {keep_chunk, &k};
+    enum fr_rc rc = tr_infer_open(&x, &o, err);
+
+    if (rc == FR_OK && c->V != 0 && c->V != x.config.vocab_size)
+        rc = fr_fail(err, FR_USAGE, "%s has %lld tokens, the base %lld", model,
+                     (long long)x.config.vocab_size, (long long)c->V);
+    c->V = k.V = x.config.vocab_size;
+    for (uint64_t t = 0; t < TOKENS && rc == FR_OK; t++)
+        c->ids[t] = (int32_t)(tr_draw_bits((struct tr_draw){1}, t) % (uint64_t)c->V);
+    if (rc == FR_OK) {
+        k.logits = *out = fr_arena_array(&c->arena, (size_t)(TOKENS * c->V), sizeof(float));
+        rc = *out == NULL ? fr_fail(err, FR_NOMEM, "no memory for %d rows of logits", TOKENS)
+                          : tr_model_forward(x.model, &mb, &emit, err);
+    }
+    if (rc == FR_OK && c->experts == NULL)
+        rc = keep_experts(c, &x, err);
+    tr_infer_finish(&x);
+    return rc;
+}
+
+/* |x - y| / |y|, 2-norms over all logits. */
+static double distance(const struct check *c, const float *x, const float *y)
+{
+    double off = 0, all = 0;
+
+    for (int64_t i = 0; i < TOKENS * c->V; i++) {
+        off += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        all += (double)y[i] * (double)y[i];
+    }
+    return sqrt(off / all);
+}
+
+static enum fr_rc compare(struct check *c, struct fr_err *err)
+{
+    float *both, *base, *merged;
+    double bound, off, moved;
+    enum fr_rc rc;
+
+    if (fr_parse_f64(fr_str_of(c->bound), &bound, NULL) != FR_OK || !(bound > 0))
+        return fr_fail(err, FR_USAGE, "--bound is '%s', expected a number above 0", c->bound);
+    if ((rc = logits_of(c, c->base, c->adapter, &both, err)) != FR_OK ||
+        (rc = logits_of(c, c->base, NULL, &base, err)) != FR_OK ||
+        (rc = logits_of(c, c->merged, NULL, &merged, err)) != FR_OK)
+        return rc;
+    off = distance(c, merged, both);
+    moved = distance(c, base, both);
+    fr_print("logits of %d tokens, relative to those of base and adapter: %s is off by %.3g, the "
+             "base alone by %.3g\n",
+             TOKENS, c->merged, off, moved);
+    if (off <= bound * moved)
+        return FR_OK;
+    return fr_fail(err, FR_CORRUPT,
+                   "%s has lost %.3g of what the adapter changes, more than --bound %g: rounding "
+                   "its weights takes too much, or it is of another adapter",
+                   c->merged, off / moved, bound);
+}
+
+/* ---- stacks ---- */
+
+/* What the stacks do with an adapter on linears of these names. Source: their
+ * documentation of LoRA; vLLM 0.25 and SGLang of May 2026 as read there. */
+static const struct {
+    const char *name, *peft, *vllm, *sglang;
+} stacks[] = {
+    {"q_proj", "yes", "yes", "yes"},
+    {"q_a_proj", "yes", "yes", "yes"},
+    {"q_b_proj", "yes", "yes", "yes"},
+    {"kv_a_proj_with_mqa", "yes", "yes", "yes"},
+    {"kv_b_proj", "yes", "loaded, not applied: merge", "since May 2026"},
+    {"o_proj", "yes", "yes", "yes"},
+    {"gate_proj", "up to 0.18", "yes", "yes"},
+    {"up_proj", "up to 0.18", "yes", "yes"},
+    {"down_proj", "up to 0.18", "yes", "yes"},
+};
+
+enum { NSTACKS = sizeof(stacks) / sizeof(stacks[0]) };
+
+struct tally {
+    const struct tr_lora_config *lora;
+    int64_t count[NSTACKS], rank; /* rank: the largest */
+};
+
+static enum fr_rc count_one(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct tally *k = arg;
+    struct tr_lora_hit hit;
+    char module[TR_NAME_MAX];
+    enum fr_rc rc;
+
+    if (t->role != TR_ROLE_LINEAR)
+        return FR_OK;
+    (void)snprintf(module, sizeof(module), "%.*s", (int)(strlen(t->name) - strlen(".weight")),
+                   t->name);
+    if ((rc = tr_lora_match(k->lora, module, &hit, err)) != FR_OK || !hit.adapted)
+        return rc;
+    k->rank = hit.r > k->rank ? hit.r : k->rank;
+    for (size_t i = 0; i < NSTACKS; i++)
+        k->count[i] += strcmp(strrchr(module, '.') + 1, stacks[i].name) == 0;
+    return FR_OK;
+}
+
+static enum fr_rc show_stacks(const struct check *c, struct fr_err *err)
+{
+    struct tr_model_config config;
+    struct tr_lora_config lora = {.r = 0};
+    struct tally k = {.lora = &lora};
+    enum fr_rc rc = tr_model_config_load(c->base, &config, err);
+
+    if (rc == FR_OK && (rc = tr_lora_read(c->adapter, &lora, err)) == FR_OK &&
+        (rc = tr_lora_resolve(&lora, &config, err)) == FR_OK)
+        rc = tr_model_tensors(&config, count_one, &k, err);
+    if (rc == FR_OK) {
+        fr_print("%-20s %8s  %-12s %-28s %s\n", "target", "modules", "PEFT", "vLLM", "SGLang");
+        for (size_t i = 0; i < NSTACKS; i++)
+            if (k.count[i] > 0)
+                fr_print("%-20s %8lld  %-12s %-28s %s\n", stacks[i].name, (long long)k.count[i],
+                         stacks[i].peft, stacks[i].vllm, stacks[i].sglang);
+        if (k.rank > SERVED_RANK)
+            fr_print("rank %lld: vLLM has to be started with --max-lora-rank %lld or "
+                     "more\n",
+                     (long long)k.rank, (long long)k.rank);
+    }
+    tr_lora_finish(&lora);
+    return rc;
+}
+
+enum fr_rc tr_cmd_export(int argc, const char *const *argv, struct fr_err *err)
+{
+    struct check c = {.bound = "0.25"};
+    const struct tr_flag flags[] = {
+        {"check", NULL, &c.check, "compare and show; there is nothing else to do"},
+        {"model_name_or_path", &c.base, NULL, "the base: a checkpoint folder"},
+        {"adapter_name_or_path", &c.adapter, NULL, "adapter folder in PEFT's format"},
+        {"merged", &c.merged, NULL, "what flowtrain merge wrote; without it the table alone"},
+        {"bound", &c.bound, NULL, "share of the adapter's effect that may be lost [0.25]"},
+    };
+    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
+    enum fr_rc rc;
+
+    if (tr_wants_help(argc, argv))
+        return tr_flags_print("flowtrain export --check: does a merged checkpoint do what base and "
+                              "adapter do, and which stacks load the adapter",
+                              &fl, err);
+    rc = tr_flags_read(&fl, argc, argv, err);
+    if (rc == FR_OK && !c.check)
+        rc = fr_fail(err, FR_USAGE, "--check is missing: there is nothing else to do");
+    if (rc == FR_OK && (c.base == NULL || c.adapter == NULL))
+        rc = fr_fail(err, FR_USAGE, "--model_name_or_path and --adapter_name_or_path are needed");
+    for (int32_t t = 0; t < TOKENS; t++)
+        c.pos[t] = t;
+    if (rc == FR_OK)
+        rc = show_stacks(&c, err);
+    if (rc == FR_OK && c.merged != NULL && (rc = tr_cpu_create(&c.be, err)) == FR_OK &&
+        (rc = tr_comm_single(c.be, &c.comm, err)) == FR_OK)
+        rc = compare(&c, err);
+    tr_comm_destroy(c.comm);
+    tr_backend_destroy(c.be);
+    fr_arena_finish(&c.arena);
+    return rc;
+}

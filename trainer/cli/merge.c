@@ -1,0 +1,120 @@
+/*
+ * flowtrain merge: a checkpoint with an adapter folded in, in the types of the base.
+ */
+#include "trainer/cli/cli.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/train/export.h"
+#include "trainer/train/merge.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct merge {
+    const char *model_dir, *adapter_dir, *output, *shard_size;
+    struct tr_backend *be;
+    struct tr_comm *comm;
+    struct tr_model_config config;
+    struct tr_lora_config lora;
+    struct tr_st *st;
+    struct tr_model *model; /* never loaded: it says which weights the adapter is for */
+    float *flat;
+    struct tr_params params;
+};
+
+static enum fr_rc open_all(struct merge *m, struct fr_err *err)
+{
+    struct tr_model_opts o = {.config = &m->config,
+                              .lora = &m->lora,
+                              .compute = TR_F32,
+                              .limits = {.max_live = 1000000000},
+                              .tokens_max = 1,
+                              .samples_max = 1};
+    enum fr_rc rc;
+
+    if ((rc = tr_model_config_load(m->model_dir, &m->config, err)) != FR_OK ||
+        (rc = tr_lora_read(m->adapter_dir, &m->lora, err)) != FR_OK ||
+        (rc = tr_lora_resolve(&m->lora, &m->config, err)) != FR_OK ||
+        (rc = tr_st_open_model(m->model_dir, &m->st, err)) != FR_OK ||
+        (rc = tr_cpu_create(&m->be, err)) != FR_OK ||
+        (rc = tr_comm_single(m->be, &m->comm, err)) != FR_OK)
+        return rc;
+    o.be = m->be;
+    o.comm = m->comm;
+    if ((rc = tr_model_create(&o, &m->model, NULL, err)) != FR_OK)
+        return rc;
+    tr_model_params(m->model, &m->params);
+    if ((m->flat = fr_sys.alloc((size_t)m->params.padded * sizeof(float) + 1)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the adapter");
+    return tr_import_adapter(m->adapter_dir, &m->params, m->flat, err);
+}
+
+static void close_all(struct merge *m)
+{
+    fr_sys.free(m->flat);
+    tr_model_destroy(m->model);
+    tr_st_close(m->st);
+    tr_lora_finish(&m->lora);
+    tr_comm_destroy(m->comm);
+    tr_backend_destroy(m->be);
+}
+
+static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
+{
+    char here[PATH_MAX], there[PATH_MAX];
+    struct stat st;
+
+    if (fr_sys.lstat(m->output, &st) == 0 && realpath(m->output, here) != NULL &&
+        realpath(m->model_dir, there) != NULL && strcmp(here, there) == 0)
+        return fr_fail(err, FR_USAGE, "--output %s is the base itself: give another folder",
+                       m->output);
+    return FR_OK;
+}
+
+static enum fr_rc run(struct merge *m, struct fr_err *err)
+{
+    struct tr_merge_opts o = {.config = &m->config,
+                              .st = m->st,
+                              .params = &m->params,
+                              .flat = m->flat,
+                              .model_dir = m->model_dir,
+                              .out_dir = m->output};
+    int64_t merged;
+    enum fr_rc rc = fr_parse_size(fr_str_of(m->shard_size), &o.shard_bytes, err);
+
+    if (rc != FR_OK || o.shard_bytes < 1)
+        return fr_fail(err, FR_USAGE, "--max_shard_size is '%s', expected a size as 5GB",
+                       m->shard_size);
+    if ((rc = tr_merge(&o, &merged, err)) == FR_OK)
+        fr_print("merged %lld weights of %zu tensors into %s\n", (long long)merged,
+                 tr_st_count(m->st), m->output);
+    return rc;
+}
+
+enum fr_rc tr_cmd_merge(int argc, const char *const *argv, struct fr_err *err)
+{
+    struct merge m = {.shard_size = "5GB"};
+    const struct tr_flag flags[] = {
+        {"model_name_or_path", &m.model_dir, NULL, "the base: a checkpoint folder"},
+        {"adapter_name_or_path", &m.adapter_dir, NULL, "adapter folder in PEFT's format"},
+        {"output", &m.output, NULL, "folder to write: a checkpoint in the types of the base"},
+        {"max_shard_size", &m.shard_size, NULL, "bytes of a file, at most [5GB]"},
+    };
+    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
+    enum fr_rc rc;
+
+    if (tr_wants_help(argc, argv))
+        return tr_flags_print("flowtrain merge: an adapter folded into its base", &fl, err);
+    rc = tr_flags_read(&fl, argc, argv, err);
+    if (rc == FR_OK && (m.model_dir == NULL || m.adapter_dir == NULL || m.output == NULL))
+        rc = fr_fail(err, FR_USAGE,
+                     "--model_name_or_path, --adapter_name_or_path and --output are needed");
+    if (rc == FR_OK)
+        rc = refuse_same(&m, err);
+    if (rc == FR_OK && (rc = open_all(&m, err)) == FR_OK)
+        rc = run(&m, err);
+    close_all(&m);
+    return rc;
+}
