@@ -232,8 +232,8 @@ const struct tr_arg tr_arg_table[] = {
     IDLE(preserve_thinking, BOOL, "false", "no template reasons"),
     IDLE(data_shared_file_system, BOOL, "false", "each node tokenises for itself"),
     /* evaluation */
-    NOT(do_predict, BOOL, "false", "use --do_eval: it computes the loss"),
-    NOT(predict_with_generate, BOOL, "false", "use --do_eval: it computes the loss"),
+    NOT(do_predict, BOOL, "false", "use flowtrain generate --dataset"),
+    NOT(predict_with_generate, BOOL, "false", "use flowtrain eval --generate"),
     NOT(per_gpu_eval_batch_size, INT, NULL, "use --per_device_eval_batch_size"),
     IDLE(eval_accumulation_steps, INT, NULL, "sums alone are kept, on the host"),
     IDLE(eval_num_beams, INT, NULL, "nothing is generated in training"),
