@@ -132,6 +132,10 @@ static enum fr_rc take_heads(struct transfer *t, struct fr_err *err)
             return rc;
         fr_buf_cut(&t->head, n);
         t->looked = 0;
+        if (t->status == 0) { /* it is worked on */
+            t->due_ms = fr_sys.mono_ms() + ANSWER_MS;
+            wait_until(t, t->due_ms);
+        }
     }
     return fr_http_body_feed(&t->framing, (struct fr_str){t->head.p, t->head.n}, &t->body, err);
 }

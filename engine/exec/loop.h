@@ -53,6 +53,7 @@ struct fr_loop_slow {
     uint64_t turns; /* all that were made */
     uint64_t slow;
     int64_t longest_ms;
+    int64_t now_ms; /* how long this turn has taken so far */
 };
 
 struct fr_loop_ops {

@@ -303,7 +303,11 @@ static bool event_forget(void *self, struct fr_work *w)
 
 static struct fr_loop_slow event_slow(void *self)
 {
-    return ((struct event_loop *)self)->slow;
+    struct event_loop *loop = self;
+    struct fr_loop_slow out = loop->slow;
+
+    out.now_ms = loop->began_ms < 0 ? 0 : fr_sys.mono_ms() - loop->began_ms;
+    return out;
 }
 
 static void event_destroy(void *self)

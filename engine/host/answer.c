@@ -78,6 +78,22 @@ static enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct
     return answer_json(c, status, json_of_run(c->host, &row), err);
 }
 
+/* The host itself: how long its turns take, and what held the longest. */
+static enum fr_rc get_host(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_loop_slow slow = fr_loop_slow(c->host->loop);
+    const struct host_meter *m = &c->host->meter;
+
+    (void)issues;
+    return answer_json(c, 200,
+                       json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "epoch",
+                                 (json_int_t)c->host->env.epoch, "runs", (json_int_t)c->host->n,
+                                 "turns", (json_int_t)slow.turns, "slow_turns",
+                                 (json_int_t)slow.slow, "longest_ms", (json_int_t)slow.longest_ms,
+                                 "held_by", m->held_by),
+                       err);
+}
+
 static enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     json_t *items = json_array(), *out;
@@ -107,23 +123,6 @@ static enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_e
     return answer_json(c, 200, out, err);
 }
 
-/* {task: {state: count}} in the order of the tasks */
-static json_t *count_tasks(const struct fr_inst_rows *rows)
-{
-    json_t *out = json_object();
-
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct fr_inst_row *r = &rows->rows[i];
-        json_t *task = json_object_get(out, r->task);
-
-        if (task == NULL && json_object_set_new(out, r->task, json_object()) == 0)
-            task = json_object_get(out, r->task);
-        json_object_set_new(task, r->state,
-                            json_integer(json_integer_value(json_object_get(task, r->state)) + 1));
-    }
-    return out;
-}
-
 static enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_inst_rows rows;
@@ -143,7 +142,7 @@ static enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_er
         return rc;
     out = json_of_run(c->host, &c->run);
     json_object_set_new(out, "seq", json_integer(seq));
-    json_object_set_new(out, "tasks", count_tasks(&rows));
+    json_object_set_new(out, "tasks", json_of_tasks(&rows));
     return answer_json(c, 200, out, err);
 }
 
@@ -247,6 +246,11 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
     char id[FR_ID_TEXT];
     enum fr_rc rc;
 
+    if (jobs_making(c->host, c->run.id) != NULL) {
+        json_decref(shell);
+        return fr_fail(err, FR_BUSY, "run %lld is being submitted: ask again in a moment",
+                       (long long)c->run.no);
+    }
     *out = host_find(c->host, c->run.id);
     if (*out != NULL && opts->retry && fr_run_over((*out)->run) && !(*out)->mine) {
         fr_host_drop(c->host, (*out)->run);
@@ -290,21 +294,48 @@ static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_issues *
     return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
 }
 
-static enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+/* It is answered when that is over. */
+static enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err)
 {
+    if (job == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    jobs_wait(job, c->req->waiter);
+    c->res->status = FR_API_LATER;
+    return FR_OK;
+}
+
+static enum fr_rc begin_submit(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_texts texts = {.doc = c->doc, .arena = &c->arena};
+    struct host_job *job;
     struct fr_submit submit;
-    struct host_run *h = NULL;
-    json_t *shell = NULL;
     char id[FR_ID_TEXT];
-    enum fr_rc rc = body_submit(c->doc, &c->arena, &submit, &shell, err);
+    enum fr_rc rc = body_submit(c->doc, &c->arena, &submit, &texts.shell, err);
 
     if (rc != FR_OK)
         return rc;
     fr_id_text(submit.id, id);
-    if (fr_store_run_find(c->host->store, id, &c->arena, &c->run, NULL) == FR_OK)
-        return submit_again(c, shell, issues, err);
-    rc = host_submit(c->host, &submit, shell, &h, issues, err);
-    return rc == FR_OK ? answer_run(c, 201, submit.id, err) : rc;
+    if ((job = jobs_making(c->host, submit.id)) != NULL)
+        json_decref(texts.shell);
+    else if (fr_store_run_find(c->host->store, id, &c->arena, &c->run, NULL) == FR_OK)
+        return submit_again(c, texts.shell, issues, err);
+    else
+        job = host_submit(c->host, &submit, &texts, err);
+    return answer_later(c, job, err);
+}
+
+static enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_job *job = jobs_of(c->host, c->req->waiter);
+    struct host_result result;
+    enum fr_rc rc;
+
+    if (job == NULL)
+        return begin_submit(c, issues, err);
+    if (!jobs_over(job))
+        return answer_later(c, job, err);
+    rc = jobs_take(job, &result, issues, err);
+    return rc == FR_OK ? answer_run(c, 201, result.run, err) : rc;
 }
 
 static enum fr_rc post_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -355,25 +386,36 @@ static enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct f
 
 /* ---- which runs the home keeps ---- */
 
-enum { REMOVE_MS = 20 }; /* what is left then goes behind other turns of the loop */
+/* What the job of that kind found out; it is begun with the first call. *rc FR_OK and false: the
+ * request is answered later. */
+static bool ask_job(struct call *c, enum host_job_kind kind, struct host_result *out,
+                    enum fr_rc *rc, struct fr_err *err)
+{
+    struct host_job *job = jobs_of(c->host, c->req->waiter);
+    struct fr_issues none;
 
+    if (job != NULL && jobs_over(job)) {
+        *rc = jobs_take(job, out, &none, err);
+        return *rc == FR_OK;
+    }
+    *rc = answer_later(c, job != NULL ? job : jobs_add(c->host, kind, c->run.id), err);
+    return false;
+}
+
+/* Its files and rows go behind other turns of the loop. */
 static enum fr_rc delete_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
-    int64_t until = fr_sys.mono_ms() + REMOVE_MS;
-    int64_t bytes = fr_retain_bytes(c->host->store, c->run.id);
-    bool more = true;
-    enum fr_rc rc = fr_retain_remove(c->host->store, c->run.id, err);
+    struct host_result size;
+    enum fr_rc rc;
 
     (void)issues;
-    if (rc != FR_OK)
+    if (!ask_job(c, HOST_SIZE, &size, &rc, err) ||
+        (rc = fr_retain_remove(c->host->store, c->run.id, err)) != FR_OK)
         return rc;
-    while (rc == FR_OK && more && fr_sys.mono_ms() < until)
-        rc = fr_retain_step(c->host->store, &more, NULL);
-    if (more)
-        fr_retain_wake(c->host->retain);
+    fr_retain_wake(c->host->retain);
     return answer_json(
-        c, 200, json_pack("{s:I, s:I}", "no", (json_int_t)c->run.no, "bytes", (json_int_t)bytes),
-        err);
+        c, 200,
+        json_pack("{s:I, s:I}", "no", (json_int_t)c->run.no, "bytes", (json_int_t)size.bytes), err);
 }
 
 static enum fr_rc post_pin(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -390,15 +432,16 @@ static enum fr_rc post_pin(struct call *c, struct fr_issues *issues, struct fr_e
 
 static enum fr_rc post_sweep(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
-    struct fr_swept swept = {0};
-    enum fr_rc rc = fr_retain_sweep(c->host->store, false, &swept, err);
+    struct host_result result;
+    enum fr_rc rc;
 
     (void)issues;
-    return rc == FR_OK ? answer_json(c, 200,
-                                     json_pack("{s:I, s:I}", "files", (json_int_t)swept.files,
-                                               "bytes", (json_int_t)swept.bytes),
-                                     err)
-                       : rc;
+    if (!ask_job(c, HOST_SWEEP, &result, &rc, err))
+        return rc;
+    return answer_json(c, 200,
+                       json_pack("{s:I, s:I}", "files", (json_int_t)result.swept.files, "bytes",
+                                 (json_int_t)result.swept.bytes),
+                       err);
 }
 
 /* ---- which there are ---- */
@@ -412,6 +455,7 @@ struct route {
 };
 
 static const struct route routes[] = {
+    {FR_API_GET, "/api/v1/host", get_host},
     {FR_API_GET, "/api/v1/runs", get_runs},
     {FR_API_POST, "/api/v1/runs", post_runs},
     {FR_API_GET, "/api/v1/runs/*", get_run},
@@ -512,6 +556,7 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
 {
     struct call c = {.host = host, .req = req, .res = out};
     struct fr_str run;
+    int64_t since = fr_sys.mono_ms();
     bool found = false;
 
     *out = (struct fr_api_response){.fd = -1};
@@ -522,6 +567,7 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
         }
     if (!found)
         no_route(&c);
+    host_took(c.host, since, "the request %s %.50s", method_name(req->method), req->path);
     json_decref(c.doc);
     fr_arena_finish(&c.arena);
 }

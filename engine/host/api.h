@@ -22,6 +22,17 @@ struct fr_api_pair { /* of a query, decoded */
     const char *name, *value;
 };
 
+/* A caller that can wait: what takes long is answered with FR_API_LATER, and once it is done the
+ * same request is to be asked again. Zero it but for again and arg. It stays until it was called,
+ * or is forgotten. */
+enum { FR_API_LATER = 1 }; /* a status */
+struct fr_api_waiter {
+    void (*again)(void *arg);
+    void *arg;
+    uint64_t ticket; /* the host's, as all below: what it waits for */
+    struct fr_api_waiter *next;
+};
+
 /* All borrowed for the call. */
 struct fr_api_request {
     enum fr_api_method method;
@@ -32,11 +43,12 @@ struct fr_api_request {
     /* Headers; "" where absent. */
     const char *content_type, *range, *if_none_match, *last_event_id;
     uid_t uid; /* of the process at the other end of a unix socket */
+    struct fr_api_waiter *waiter;
 };
 
 /* What is answered. Zero it, and free what came with fr_api_response_finish(). */
 struct fr_api_response {
-    int status;       /* 200, 201, 404 … */
+    int status;       /* 200, 201, 404 …; FR_API_LATER */
     const char *type; /* static: "application/json" */
     struct fr_buf body;
     struct fr_buf location, etag, allow; /* headers; empty: absent */
@@ -63,6 +75,7 @@ struct fr_api_sink {
 /* What answers. */
 struct fr_api {
     void (*answer)(void *self, const struct fr_api_request *req, struct fr_api_response *out);
+    void (*forget)(void *self, struct fr_api_waiter *w); /* it is not called any more */
     /* For GET …/stream: *out is the stream, and res.status 200; or an error is answered and *out is
      * NULL. What begins a stream is sent before this returns. */
     void (*open)(void *self, const struct fr_api_request *req, const struct fr_api_sink *sink,

@@ -1,6 +1,17 @@
 #include "engine/host/internal.h"
 
-enum { COMMIT_RETRY_MS = 1000 };
+#include "engine/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    COMMIT_RETRY_MS = 1000,
+    BUSY_MS = 10,         /* another process writes: it is waited for so long, … */
+    BUSY_RETRY_MS = 20,   /* … the next try comes then, and others have their turn … */
+    BUSY_SAY_MS = 5000,   /* … and users are told after so long */
+    SAY_AGAIN_MS = 60000, /* a note of a long turn at most so often, unless it is twice as long */
+};
 
 static void on_timer(void *arg)
 {
@@ -17,8 +28,11 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
     *out = NULL;
     if (host == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host = (struct fr_host){
-        .env = *env, .loop = env->loop, .store = env->store, .queue_due_ms = INT64_MAX};
+    *host = (struct fr_host){.env = *env,
+                             .loop = env->loop,
+                             .store = env->store,
+                             .queue_due_ms = INT64_MAX,
+                             .untidy = true};
     rc = fr_store_lead(host->store, &host->env.epoch, err);
     if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the host");
@@ -51,6 +65,7 @@ void fr_host_destroy(struct fr_host *host)
         return;
     while (host->n > 0)
         host_forget(host, host->runs[host->n - 1]);
+    jobs_finish(host);
     feed_finish(host);
     held_finish(host);
     fr_nodes_destroy(host->env.nodes);
@@ -86,10 +101,68 @@ void fr_host_configure(struct fr_host *host, const struct fr_config *config)
 struct fr_api fr_host_api(struct fr_host *host)
 {
     return (struct fr_api){.answer = host_answer,
+                           .forget = jobs_unwait,
                            .open = feed_open,
                            .drained = feed_drained,
                            .gone = feed_gone,
                            .self = host};
+}
+
+/* ---- what holds the loop ---- */
+
+void host_took(struct fr_host *host, int64_t since_ms, const char *fmt, ...)
+{
+    int64_t ms = fr_sys.mono_ms() - since_ms;
+    va_list ap;
+
+    if (ms <= host->meter.ms)
+        return;
+    host->meter.ms = ms;
+    va_start(ap, fmt);
+    vsnprintf(host->meter.what, sizeof(host->meter.what), fmt, ap);
+    va_end(ap);
+}
+
+static void say_all(struct fr_host *host, const char *text)
+{
+    for (size_t i = 0; i < host->n; i++)
+        fr_run_say(host->runs[i]->run, text);
+}
+
+/* A person sees this process's own run. */
+static bool shows_runs(const struct fr_host *host)
+{
+    for (size_t i = 0; i < host->n; i++)
+        if (host->runs[i]->mine)
+            return true;
+    return false;
+}
+
+/* All runs stood still meanwhile: their users are told what it was. */
+static void say_slow(struct fr_host *host)
+{
+    struct fr_loop_slow slow = fr_loop_slow(host->loop);
+    struct host_meter *m = &host->meter;
+    int64_t now = fr_sys.mono_ms();
+    char text[200];
+
+    if (slow.now_ms > FR_LOOP_SLOW_MS &&
+        (m->said_ms == 0 || now > m->said_ms + SAY_AGAIN_MS || slow.now_ms > 2 * m->said_took_ms)) {
+        snprintf(text, sizeof(text),
+                 "this home's host was held up for %lld ms, mostly by %s (%lld ms); so were all "
+                 "its runs",
+                 (long long)slow.now_ms, m->what, (long long)m->ms);
+        fr_log(shows_runs(host) ? FR_LOG_DEBUG : FR_LOG_INFO, "host", "%s", text);
+        say_all(host, text);
+        m->said_ms = now;
+        m->said_took_ms = slow.now_ms;
+    }
+    if (slow.now_ms > m->longest_ms) {
+        m->longest_ms = slow.now_ms;
+        memcpy(m->held_by, m->what, sizeof(m->held_by));
+    }
+    m->ms = 0;
+    m->what[0] = '\0';
 }
 
 /* ---- a turn ---- */
@@ -107,8 +180,10 @@ static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err
 
         if (!h->woken && h->due.drain_ms > now)
             continue;
+        int64_t since = fr_sys.mono_ms();
         h->woken = false;
         rc = fr_run_drain(h->run, now, err);
+        host_took(host, since, "deciding what run %lld does next", (long long)fr_run_no(h->run));
         h->due = fr_run_due(h->run);
         *sent = *sent || h->due.sent_early;
         if (rc == FR_OK)
@@ -123,7 +198,7 @@ static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err
 
 static int64_t commit_due(const struct fr_host *host)
 {
-    int64_t due = INT64_MAX;
+    int64_t due = jobs_made(host) ? 0 : INT64_MAX;
 
     for (size_t i = 0; i < host->n; i++)
         if (host->runs[i]->due.commit_ms < due)
@@ -133,14 +208,17 @@ static int64_t commit_due(const struct fr_host *host)
 
 static enum fr_rc write_all(struct fr_host *host, struct fr_err *err)
 {
-    bool soft = true;
+    bool soft = !jobs_made(host);
     enum fr_rc rc;
 
     for (size_t i = 0; i < host->n; i++)
         soft = soft && (host->runs[i]->due.commit_ms == INT64_MAX || host->runs[i]->due.soft);
+    fr_store_patience(host->store, BUSY_MS);
     rc = soft ? fr_store_begin_soft(host->store, err) : fr_store_begin(host->store, err);
+    fr_store_patience(host->store, 0);
     if (rc != FR_OK)
         return rc;
+    rc = jobs_write(host, err);
     for (size_t i = 0; rc == FR_OK && i < host->n; i++)
         if (host->runs[i]->due.commit_ms != INT64_MAX)
             rc = fr_run_write(host->runs[i]->run, err);
@@ -150,25 +228,26 @@ static enum fr_rc write_all(struct fr_host *host, struct fr_err *err)
     return rc;
 }
 
-static void say_all(struct fr_host *host, const char *text)
-{
-    for (size_t i = 0; i < host->n; i++)
-        fr_run_say(host->runs[i]->run, text);
-}
-
 static enum fr_rc not_written(struct fr_host *host, struct fr_err *why, struct fr_err *err)
 {
     struct fr_buf b = {0};
 
     if (why->rc == FR_DENIED) /* it does not pass by itself, as a full disk may */
         return fr_fail(err, FR_DENIED, "%s", why->msg);
+    if (host->busy_ms == 0 && why->rc == FR_BUSY)
+        host->busy_ms = fr_sys.mono_ms();
+    if (why->rc == FR_BUSY && fr_sys.mono_ms() < host->busy_ms + BUSY_SAY_MS) {
+        host->retry_ms = fr_sys.mono_ms() + BUSY_RETRY_MS;
+        return FR_OK;
+    }
     fr_buf_fmt(&b,
                "the state cannot be written, so nothing is started or acknowledged until it can; "
                "tasks go on: %s",
                why->msg);
-    if (host->retry_ms == 0)
+    if (!host->unwritten)
         say_all(host, b.bad ? why->msg : b.p);
     fr_buf_finish(&b);
+    host->unwritten = true;
     host->retry_ms = fr_sys.mono_ms() + COMMIT_RETRY_MS;
     return FR_OK;
 }
@@ -179,18 +258,27 @@ static enum fr_rc commit(struct fr_host *host, struct fr_err *err)
     int64_t from = fr_sys.mono_ms();
     struct fr_err why = {0};
 
-    if (write_all(host, &why) != FR_OK)
+    if (write_all(host, &why) != FR_OK) {
+        jobs_not_written(host, &why);
         return not_written(host, &why, err);
-    if (host->retry_ms != 0)
+    }
+    host_took(host, from, "a commit of the store");
+    int64_t put = fr_sys.mono_ms();
+    jobs_written(host);
+    host_took(host, put, "the begin of new runs");
+    if (host->unwritten)
         say_all(host, "the state can be written again");
-    host->retry_ms = 0;
+    host->unwritten = false;
+    host->retry_ms = host->busy_ms = 0;
     int64_t took = fr_sys.mono_ms() - from;
     for (size_t i = 0; i < host->n; i++) {
         struct host_run *h = host->runs[i];
 
         if (h->due.commit_ms == INT64_MAX)
             continue;
+        int64_t since = fr_sys.mono_ms();
         fr_run_act(h->run, took);
+        host_took(host, since, "starting what run %lld has ready", (long long)fr_run_no(h->run));
         h->due = fr_run_due(h->run);
     }
     return FR_OK;
@@ -231,15 +319,19 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
     bool sent = false;
     enum fr_rc rc = fr_loop_turn(host->loop, !host->woken, err);
 
+    int64_t taken = fr_loop_slow(host->loop).now_ms - host->meter.ms; /* less what is named */
+    host_took(host, fr_sys.mono_ms() - taken, "what came from nodes and callers");
     if (rc == FR_OK)
         rc = drain_all(host, &sent, err);
     if (rc == FR_OK && !sent && commit_due(host) <= fr_sys.mono_ms())
         rc = commit(host, err);
     if (rc == FR_OK)
         rc = host_tidy(host, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK) {
+        jobs_tidy(host);
         feed_pump(host);
-    if (rc == FR_OK)
+        say_slow(host);
         arm(host);
+    }
     return rc;
 }

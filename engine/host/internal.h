@@ -9,6 +9,7 @@
  *   feed.c      what happens, to those who follow
  *   held.c      what attempts of runs hold that this host does not drive
  *   queue.c     which queued runs start
+ *   jobs.c      what requests ask for and takes long
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
  *   why.c       what a ready instance waits for
@@ -109,6 +110,14 @@ struct host_ring { /* the newest events, for those who read slowly or come again
     size_t bytes;
 };
 
+struct host_meter { /* what took the longest in this turn */
+    int64_t ms;
+    char what[80];
+    int64_t longest_ms; /* of all turns, and what took the most of that */
+    char held_by[80];
+    int64_t said_ms, said_took_ms; /* the last note of a long turn; 0: none */
+};
+
 struct fr_host {
     struct fr_run_env env;  /* of its runs */
     struct fr_loop *loop;   /* borrows */
@@ -135,9 +144,18 @@ struct fr_host {
     bool woken;              /* a run is */
     bool changed;            /* a machine is */
     int64_t retry_ms;        /* next try after a failed commit; 0: none failed */
+    struct host_job *jobs;   /* owns, in their order */
+    uint64_t last_ticket;
+    bool unwritten;  /* and users know it */
+    int64_t busy_ms; /* since when another process writes; 0: none does */
+    struct host_meter meter;
+    bool untidy; /* a submit was not completed, here or before a kill */
 };
 
 /* host.c */
+/* Something was done since then: a turn that is too long names what took the most of it. */
+void host_took(struct fr_host *host, int64_t since_ms, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* What a request asked of a run is decided and committed. */
 enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
 
@@ -156,11 +174,56 @@ enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err);
 enum fr_rc host_give_up(struct host_run *h, struct fr_err *err);
 /* When that has something to do; INT64_MAX: never. */
 int64_t host_tidy_due(const struct fr_host *host);
-/* Takes a submit or resume of others: shell is theirs from here on. */
-enum fr_rc host_submit(struct fr_host *host, const struct fr_submit *submit, json_t *shell,
-                       struct host_run **out, struct fr_issues *issues, struct fr_err *err);
+/* Takes a resume of others: shell is theirs from here on. */
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err);
+/* Begins to take a submit of others: shell is theirs from here on, and the texts of submit live in
+ * doc, of which the job is one more owner, and in arena, which becomes the job's. NULL: no memory.
+ */
+struct host_texts {
+    json_t *shell, *doc;
+    struct fr_arena *arena;
+};
+struct host_job *host_submit(struct fr_host *host, const struct fr_submit *submit,
+                             const struct host_texts *texts, struct fr_err *err);
+enum fr_rc host_take(struct host_run *h, struct fr_err *err); /* it is made: the host drives it */
+void host_free_run(struct host_run *h);
+
+/* jobs.c */
+enum host_job_kind { HOST_MAKE, HOST_SIZE, HOST_SWEEP, HOST_TIDY };
+struct host_job;
+struct host_make { /* a run that is to be made */
+    struct host_run *h;
+    struct fr_run_env env;
+    struct fr_submit submit; /* its texts live in doc and arena */
+    struct fr_zones zones;
+    json_t *doc;
+    struct fr_arena *arena; /* its memory becomes the job's */
+};
+struct host_result {
+    struct fr_id run;
+    int64_t bytes;
+    struct fr_swept swept;
+};
+/* Starts it as soon as it may run; MAKE: once jobs_make() was called. NULL: no memory. */
+struct host_job *jobs_add(struct fr_host *host, enum host_job_kind kind, struct fr_id run);
+void jobs_make(struct host_job *job, const struct host_make *make);
+struct host_job *jobs_making(const struct fr_host *host, struct fr_id run); /* NULL: none */
+/* What the request waits for; NULL: nothing. */
+struct host_job *jobs_of(const struct fr_host *host, const struct fr_api_waiter *w);
+void jobs_wait(struct host_job *job, struct fr_api_waiter *w);
+void jobs_unwait(void *host, struct fr_api_waiter *w);
+bool jobs_over(const struct host_job *job);
+/* Of one that is over; drops it. */
+enum fr_rc jobs_take(struct host_job *job, struct host_result *out, struct fr_issues *issues,
+                     struct fr_err *err);
+void jobs_tidy(struct fr_host *host);
+void jobs_finish(struct fr_host *host);
+bool jobs_made(const struct fr_host *host); /* rows of new runs are to be written */
+/* Inside of the host's transaction; one of the others behind it. */
+enum fr_rc jobs_write(struct fr_host *host, struct fr_err *err);
+void jobs_written(struct fr_host *host);
+void jobs_not_written(struct fr_host *host, const struct fr_err *why);
 
 /* answer.c */
 void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
@@ -181,6 +244,8 @@ enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opt
 json_t *json_of_run(const struct fr_host *host, const struct fr_run_row *row);
 json_t *json_of_inst(const struct fr_inst_row *row);
 json_t *json_of_event(const struct fr_event_row *row);
+/* {task: {state: count}} in the order of the tasks */
+json_t *json_of_tasks(const struct fr_inst_rows *rows);
 
 /* feed.c */
 void feed_open(void *host, const struct fr_api_request *req, const struct fr_api_sink *sink,

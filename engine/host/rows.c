@@ -39,3 +39,19 @@ json_t *json_of_event(const struct fr_event_row *row)
                      "attempt_no", (json_int_t)row->attempt_no, "cause", row->cause, "code",
                      (json_int_t)row->code, "text", row->text);
 }
+
+json_t *json_of_tasks(const struct fr_inst_rows *rows)
+{
+    json_t *out = json_object();
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_inst_row *r = &rows->rows[i];
+        json_t *task = json_object_get(out, r->task);
+
+        if (task == NULL && json_object_set_new(out, r->task, json_object()) == 0)
+            task = json_object_get(out, r->task);
+        json_object_set_new(task, r->state,
+                            json_integer(json_integer_value(json_object_get(task, r->state)) + 1));
+    }
+    return out;
+}

@@ -146,7 +146,7 @@ static struct fr_run_env env_of(struct host_run *h)
     return env;
 }
 
-static void free_run(struct host_run *h)
+void host_free_run(struct host_run *h)
 {
     uint32_t n_nodes = h->places != NULL ? fr_run_plan(h->run)->n_nodes : 0;
 
@@ -160,7 +160,7 @@ static void free_run(struct host_run *h)
 }
 
 /* The run is made: it is one of the host's from here on. */
-static enum fr_rc take(struct host_run *h, struct fr_err *err)
+enum fr_rc host_take(struct host_run *h, struct fr_err *err)
 {
     struct fr_host *host = h->host;
     const struct fr_plan *plan = fr_run_plan(h->run);
@@ -192,31 +192,19 @@ struct fr_zones host_zones(const struct fr_host *host)
                              .now_ms = fr_sys.wall_ms()};
 }
 
-static enum fr_rc submit(struct host_run *h, const struct fr_submit *what, struct fr_issues *issues,
-                         struct fr_err *err)
+/* What h needs to be made as that. */
+static struct host_make make_of(struct host_run *h, const struct fr_submit *what)
 {
-    struct fr_submit mine = *what;
-    struct fr_zones zones;
-    struct fr_run_env env;
-    enum fr_rc rc;
+    struct host_make make = {.h = h, .env = env_of(h), .submit = *what};
 
-    if (h == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a run");
-    env = env_of(h);
-    mine.spec.getenv = env.shell.getenv;
-    mine.spec.getenv_self = env.shell.self;
-    zones = host_zones(h->host);
-    mine.spec.zones = &zones;
+    make.submit.spec.getenv = make.env.shell.getenv;
+    make.submit.spec.getenv_self = make.env.shell.self;
+    make.zones = host_zones(h->host);
     if (fr_id_zero(h->granted)) { /* else a task that is active waits for it */
-        mine.queue = queue_ask;
-        mine.queue_arg = h->host;
+        make.submit.queue = queue_ask;
+        make.submit.queue_arg = h->host;
     }
-    rc = fr_run_submit(&env, &mine, &h->run, issues, err);
-    if (rc == FR_OK)
-        rc = take(h, err);
-    if (rc != FR_OK)
-        free_run(h);
-    return rc;
+    return make;
 }
 
 static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *what,
@@ -234,10 +222,11 @@ static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *what,
         opts.queue_arg = h->host;
     }
     rc = fr_run_resume(&env, &opts, &h->run, issues, err);
+    h->host->untidy = h->host->untidy || opts.file != NULL;
     if (rc == FR_OK)
-        rc = take(h, err);
+        rc = host_take(h, err);
     if (rc != FR_OK)
-        free_run(h);
+        host_free_run(h);
     return rc;
 }
 
@@ -246,10 +235,24 @@ enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *what,
                           struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = new_run(host, own, NULL);
-    enum fr_rc rc = submit(h, what, issues, err);
+    struct host_make make;
+    enum fr_rc rc;
 
-    *out = rc == FR_OK ? h->run : NULL;
-    return rc;
+    *out = NULL;
+    if (h == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a run");
+    make = make_of(h, what);
+    make.submit.spec.zones = &make.zones;
+    rc = fr_run_submit(&make.env, &make.submit, &h->run, issues, err);
+    if (rc == FR_OK)
+        rc = host_take(h, err);
+    if (rc != FR_OK) {
+        host->untidy = true;
+        host_free_run(h);
+        return rc;
+    }
+    *out = h->run;
+    return FR_OK;
 }
 
 enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opts,
@@ -263,14 +266,24 @@ enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opt
     return rc;
 }
 
-enum fr_rc host_submit(struct fr_host *host, const struct fr_submit *what, json_t *shell,
-                       struct host_run **out, struct fr_issues *issues, struct fr_err *err)
+struct host_job *host_submit(struct fr_host *host, const struct fr_submit *what,
+                             const struct host_texts *texts, struct fr_err *err)
 {
-    struct host_run *h = new_run(host, NULL, shell);
-    enum fr_rc rc = submit(h, what, issues, err);
+    struct host_run *h = new_run(host, NULL, texts->shell);
+    struct host_job *job = h != NULL ? jobs_add(host, HOST_MAKE, what->id) : NULL;
+    struct host_make make;
 
-    *out = rc == FR_OK ? h : NULL;
-    return rc;
+    if (job == NULL) {
+        fr_fail(err, FR_NOMEM, "no memory for a run");
+        if (h != NULL)
+            host_free_run(h);
+        return NULL;
+    }
+    make = make_of(h, what);
+    make.doc = texts->doc;
+    make.arena = texts->arena;
+    jobs_make(job, &make);
+    return job;
 }
 
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
@@ -291,7 +304,7 @@ void host_forget(struct fr_host *host, struct host_run *h)
         if (host->runs[i] == h) {
             host->runs[i] = host->runs[--host->n];
             share_leave(h);
-            free_run(h);
+            host_free_run(h);
             know_agents(host);
             return;
         }

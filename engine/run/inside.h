@@ -40,7 +40,8 @@ enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *er
 enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
-enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err);
+enum fr_rc run_put_insts(struct fr_run *run, uint32_t from, uint32_t to, struct fr_err *err);
+enum fr_rc run_put_files(struct fr_run *run, struct fr_err *err); /* run->files */
 
 /* ---- load.c ---- */
 /* Finds the instance of each row in a list that is sorted by idx (attempts, outputs), in one pass
@@ -218,7 +219,8 @@ void run_secrets_drop(
     struct run_answered *list); /* ends what still runs; the memory is the arena's */
 
 /* ---- stage.c ---- */
-/* Copies and records the control-side files that the pipeline names, at submit. */
+/* Copies the small control-side files that the pipeline names into the home, at submit:
+ * run->files. */
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Whether the file was kept at submit: then the copy is used, on local nodes too. */
 bool run_kept(const struct fr_run *run, const char *path);

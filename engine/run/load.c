@@ -268,7 +268,7 @@ static enum fr_rc renumber(struct fr_run *run, struct fr_err *err)
     if (rc != FR_OK ||
         (rc = fr_store_attempts(st, run->id, &run->arena, &attempts, err)) != FR_OK ||
         (rc = fr_store_insts_clear(st, run->id, err)) != FR_OK ||
-        (rc = run_put_insts(run, err)) != FR_OK)
+        (rc = run_put_insts(run, 0, run->plan->n_insts, err)) != FR_OK)
         return rc;
     rc = renumber_events(run, &insts, err);
     c = (struct run_cursor){.insts = insts};
@@ -312,13 +312,14 @@ static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err
         return rc;
     if ((rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
         (rc = pack_again(run, err)) == FR_OK && (rc = run_keep_sources(run, err)) == FR_OK &&
-        (rc = fr_store_run_set(st, &run->row, err)) == FR_OK && (rc = renumber(run, err)) == FR_OK)
-        rc = run_stage(run, err);
+        (rc = fr_store_run_set(st, &run->row, err)) == FR_OK &&
+        (rc = renumber(run, err)) == FR_OK && (rc = run_stage(run, err)) == FR_OK)
+        rc = run_put_files(run, err);
     if (rc != FR_OK)
         fr_store_rollback(st);
-    else if ((rc = fr_store_commit(st, err)) != FR_OK)
-        return rc;    /* whoever opens the store next knows whether it was committed */
-    fr_blob_tidy(st); /* also what the file before had, and no row names any more */
+    else
+        rc = fr_store_commit(st, err);
+    /* the mark stays: also what the file before had, and no row names any more, goes */
     return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
 }
 
@@ -449,7 +450,6 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         goto out;
     run->id = run->row.id;
     run->queued = was_queued = strcmp(run->row.state, "queued") == 0;
-    fr_blob_tidy(env->store);
     if ((rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||
         (rc = run_make_parts(run, err)) != FR_OK)

@@ -17,7 +17,13 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
     }
     memset(run, 0, sizeof(*run));
     run->env = *env;
-    run->home = fr_store_home(env->store);
+    run->home = fr_arena_dup(&run->arena, fr_store_home(env->store));
+    run->env.shell.cwd = fr_arena_dup(&run->arena, env->shell.cwd);
+    if (run->home == NULL || run->env.shell.cwd == NULL) {
+        fr_fail(err, FR_NOMEM, "no memory for a run");
+        fr_run_destroy(run);
+        return NULL;
+    }
     run->posted_last = &run->posted;
     run->log_due_ms = run->secret_due_ms = INT64_MAX;
     run->cargo = (struct fr_cargo){.arena = &run->arena,
@@ -191,11 +197,11 @@ enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err)
+enum fr_rc run_put_insts(struct fr_run *run, uint32_t from, uint32_t to, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
-    for (uint32_t i = 0; rc == FR_OK && i < run->plan->n_insts; i++) {
+    for (uint32_t i = from; rc == FR_OK && i < to; i++) {
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
         rc = run_put_inst(run, &row, fr_sys.wall_ms(), err);
@@ -203,86 +209,153 @@ enum fr_rc run_put_insts(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc first_commit(struct fr_run *run, struct fr_err *err)
+enum fr_rc run_put_files(struct fr_run *run, struct fr_err *err)
 {
-    struct fr_store *st = run->env.store;
-    struct fr_event_row ev = {
-        .wall = fr_sys.wall_ms(), .idx = -1, .kind = run->row.state, .seq = run->seq = 1};
-    enum fr_rc rc = fr_store_begin(st, err);
+    enum fr_rc rc = FR_OK;
 
-    if (rc != FR_OK)
-        return rc;
-    if ((rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
-        (rc = run_keep_sources(run, err)) == FR_OK &&
-        (rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
-        (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_put_insts(run, err)) == FR_OK &&
-        (rc = run_stage(run, err)) == FR_OK)
-        rc = fr_store_event_add(st, run->id, &ev, err);
-    if (rc != FR_OK) {
-        fr_store_rollback(st);
-        fr_blob_tidy(st);
-    } else if ((rc = fr_store_commit(st, err)) == FR_OK) {
-        fr_blob_unmark(run->home, run->id);
-    } /* else only whoever opens the store next knows whether it was committed: the mark stays */
+    for (size_t i = 0; rc == FR_OK && i < run->files.n; i++)
+        rc = fr_store_file_put(run->env.store, run->id, &run->files.rows[i], err);
+    return rc;
+}
+
+static enum fr_rc keep_params(struct fr_run *run, const struct fr_spec_opts *opts,
+                              struct fr_err *err)
+{
+    json_t *params = json_array();
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < opts->n_params; i++)
+        json_array_append_new(params, json_string(opts->params[i]));
+    rc = run_pack_params(run, params, err);
+    json_decref(params);
+    return rc;
+}
+
+enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *submit,
+                       struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_run *run = run_new(env, err);
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (run == NULL)
+        return FR_NOMEM;
+    run->id = submit->id;
+    run->row.origin = submit->origin != NULL ? submit->origin : "cli";
+    if ((rc = fr_spec_load(&submit->spec, &run->spec, issues, err)) == FR_OK &&
+        (rc = run_make_parts(run, err)) == FR_OK &&
+        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) == FR_OK &&
+        (rc = run_shell_take(run, err)) == FR_OK &&
+        (rc = run_occasion_make(run, submit, err)) == FR_OK &&
+        (rc = run_name_source(run, submit->spec.path, err)) == FR_OK &&
+        (rc = keep_params(run, &submit->spec, err)) == FR_OK &&
+        (rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
+        (rc = run_keep_sources(run, err)) == FR_OK)
+        rc = run_stage(run, err);
+    if (rc == FR_OK)
+        *out = run;
+    else
+        fr_run_destroy(run);
     return rc;
 }
 
 static void fill_row(struct fr_run *run, const struct fr_submit *submit)
 {
     int64_t now = fr_sys.wall_ms();
+    struct fr_run_row *row = &run->row;
 
-    run->row = (struct fr_run_row){.id = run->id,
-                                   .name = run->spec->name,
-                                   .folder = fr_arena_dup(&run->arena, run->env.shell.cwd),
-                                   .state = run->queued ? "queued" : "running",
-                                   .outcome = "",
-                                   .started_wall = run->queued ? 0 : now,
-                                   .queued_wall = now,
-                                   .not_before_wall = submit->not_before_wall,
-                                   .round = 1,
-                                   .host = run->env.epoch,
-                                   .origin = submit->origin != NULL ? submit->origin : "cli",
-                                   .priority = submit->priority};
+    row->id = run->id;
+    row->name = run->spec->name;
+    row->folder = run->env.shell.cwd;
+    row->state = run->queued ? "queued" : "running";
+    row->outcome = "";
+    row->started_wall = run->queued ? 0 : now;
+    row->queued_wall = now;
+    row->not_before_wall = submit->not_before_wall;
+    row->round = 1;
+    row->host = run->env.epoch;
+    row->priority = submit->priority;
+}
+
+static enum fr_rc put_run(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1, .seq = run->seq = 1};
+    enum fr_rc rc;
+
+    fill_row(run, submit);
+    ev.kind = run->row.state;
+    if ((rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
+        (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_put_files(run, err)) == FR_OK)
+        rc = fr_store_event_add(st, run->id, &ev, err);
+    return rc;
+}
+
+enum fr_rc fr_run_enqueue(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err)
+{
+    if (run->added || submit->queue == NULL)
+        return FR_OK;
+    return submit->queue(submit->queue_arg, run->spec, submit->not_before_wall, &run->queued, err);
+}
+
+bool fr_run_added(const struct fr_run *run)
+{
+    return run->added;
+}
+
+enum fr_rc fr_run_put(struct fr_run *run, const struct fr_submit *submit, size_t *rows,
+                      struct fr_err *err)
+{
+    uint32_t left = run->plan->n_insts - run->put, n = left < *rows ? left : (uint32_t)*rows;
+    enum fr_rc rc = run->added ? FR_OK : put_run(run, submit, err);
+
+    if (rc == FR_OK)
+        rc = run_put_insts(run, run->put, run->put + n, err);
+    run->putting = n;
+    *rows -= n;
+    return rc;
+}
+
+enum fr_rc fr_run_put_over(struct fr_run *run, bool *all, struct fr_err *err)
+{
+    if (!run->added)
+        fr_blob_unmark(run->home, run->id);
+    run->added = true;
+    run->put += run->putting;
+    run->putting = 0;
+    *all = run->put == run->plan->n_insts;
+    return *all && !run->queued ? run_begin(run, FR_EV_BEGIN, err) : FR_OK;
+}
+
+/* All of its rows, a slice a commit. */
+static enum fr_rc put_all(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err)
+{
+    struct fr_store *st = run->env.store;
+    enum fr_rc rc = FR_OK;
+
+    for (bool all = false; rc == FR_OK && !all;) {
+        size_t rows = FR_RUN_PUT_ROWS;
+
+        if ((rc = fr_store_begin(st, err)) != FR_OK)
+            return rc;
+        if ((rc = fr_run_enqueue(run, submit, err)) != FR_OK ||
+            (rc = fr_run_put(run, submit, &rows, err)) != FR_OK)
+            fr_store_rollback(st);
+        else if ((rc = fr_store_commit(st, err)) == FR_OK)
+            rc = fr_run_put_over(run, &all, err);
+    }
+    return rc;
 }
 
 enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *submit,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
-    struct fr_run *run = run_new(env, err);
-    const struct fr_spec_opts *opts = &submit->spec;
-    json_t *params = json_array();
-    enum fr_rc rc;
+    struct fr_run *run = NULL;
+    enum fr_rc rc = fr_run_make(env, submit, &run, issues, err);
 
     *out = NULL;
-    if (run == NULL) {
-        json_decref(params);
-        return FR_NOMEM;
-    }
-    if ((rc = fr_spec_load(opts, &run->spec, issues, err)) != FR_OK)
-        goto out;
-    run->id = submit->id;
-    if ((rc = run_make_parts(run, err)) != FR_OK ||
-        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) != FR_OK ||
-        (submit->queue != NULL &&
-         (rc = submit->queue(submit->queue_arg, run->spec, submit->not_before_wall, &run->queued,
-                             err)) != FR_OK))
-        goto out;
-    if ((rc = run_shell_take(run, err)) != FR_OK)
-        goto out;
-    fill_row(run, submit);
-    for (size_t i = 0; i < opts->n_params; i++)
-        json_array_append_new(params, json_string(opts->params[i]));
-    fr_blob_tidy(env->store);
-    /* nothing of it lies about before a row knows it: a resume may even be the first to have it */
-    if ((rc = run_occasion_make(run, submit, err)) != FR_OK ||
-        (rc = run_name_source(run, opts->path, err)) != FR_OK ||
-        (rc = run_pack_params(run, params, err)) != FR_OK || (rc = first_commit(run, err)) != FR_OK)
-        goto out;
-    if ((rc = fr_store_files(env->store, run->id, &run->arena, &run->files, err)) == FR_OK &&
-        !run->queued)
-        rc = run_begin(run, FR_EV_BEGIN, err);
-out:
-    json_decref(params);
+    if (rc == FR_OK)
+        rc = put_all(run, submit, err);
     if (rc == FR_OK)
         *out = run;
     else

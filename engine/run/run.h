@@ -139,8 +139,26 @@ struct fr_submit {
     void *queue_arg;
 };
 
-/* Makes a new run of a pipeline file. It is checked, staged and committed, but not yet drained.
- * FR_USAGE: issues lists every mistake. */
+/* Makes a new run of a pipeline file, in two parts.
+ *
+ * fr_run_make() reads and checks the pipeline, and keeps it and the small files that it names in
+ * the home (blob.h), which may take long. It uses nothing of env but the home's path, the shell and
+ * `program`, and so may be called in any thread. FR_USAGE: issues lists every mistake. A run that
+ * is dropped then leaves its mark.
+ *
+ * fr_run_put() writes its rows, inside a transaction of the caller: at most *rows instances, less
+ * those written. Before it fr_run_enqueue() asks submit->queue. fr_run_put_over() comes behind each
+ * commit; *all: it was the last one, and the run has begun, or is queued. A run of which a part is
+ * written can be gone on with: an instance without a row is one that waits. */
+enum { FR_RUN_PUT_ROWS = 500 };
+enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *submit,
+                       struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
+enum fr_rc fr_run_enqueue(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
+bool fr_run_added(const struct fr_run *run); /* its row is committed */
+enum fr_rc fr_run_put(struct fr_run *run, const struct fr_submit *submit, size_t *rows,
+                      struct fr_err *err);
+enum fr_rc fr_run_put_over(struct fr_run *run, bool *all, struct fr_err *err);
+/* Both, at once. */
 enum fr_rc fr_run_submit(const struct fr_run_env *env, const struct fr_submit *submit,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 

@@ -9,12 +9,18 @@ enum { KEEP_BYTES = 1 << 20 };
 static enum fr_rc keep(struct fr_run *run, const char *path, const struct stat *st,
                        struct fr_err *err)
 {
-    struct fr_file_row row = {.path = path, .mode = st->st_mode & 0777, .bytes = st->st_size};
-    char hash[FR_SHA256_TEXT];
-    enum fr_rc rc = fr_blob_put_file(run->home, path, hash, err);
+    char *hash = fr_arena_alloc(&run->arena, FR_SHA256_TEXT);
+    struct fr_file_row *rows =
+        fr_arena_grow(&run->arena, run->files.rows, run->files.n, sizeof(*rows));
 
-    row.hash = hash;
-    return rc == FR_OK ? fr_store_file_put(run->env.store, run->id, &row, err) : rc;
+    if (rows == NULL || hash == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a file to keep");
+    run->files.rows = rows;
+    rows[run->files.n] = (struct fr_file_row){
+        .path = path, .hash = hash, .mode = st->st_mode & 0777, .bytes = st->st_size};
+    enum fr_rc rc = fr_blob_put_file(run->home, path, hash, err);
+    run->files.n += rc == FR_OK;
+    return rc;
 }
 
 /* A file that is missing now is made by a task of the run (check.c checked that). */
@@ -23,7 +29,8 @@ static enum fr_rc stage_one(struct fr_run *run, const struct fr_text *text, stru
     struct stat st;
 
     if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:") ||
-        fr_sys.lstat(text->s, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > KEEP_BYTES)
+        run_kept(run, text->s) || fr_sys.lstat(text->s, &st) != 0 || !S_ISREG(st.st_mode) ||
+        st.st_size > KEEP_BYTES)
         return FR_OK;
     return keep(run, text->s, &st, err);
 }

@@ -119,8 +119,8 @@ struct run_done {
 struct fr_run {
     struct fr_run_env env; /* borrows all */
     struct fr_arena arena;
-    const char *home; /* borrows: the store's */
-    char *dir;        /* runs/<id> */
+    const char *home;
+    char *dir; /* runs/<id> */
     struct fr_id id;
     struct fr_run_row row;
     const char *occasion[RUN_OCCASION_N]; /* schedule.*; NULL: an older flowrun made the run */
@@ -153,6 +153,8 @@ struct fr_run {
     struct fr_strs shell_env; /* of fr_run_inherited(), "K=V"; in the arena */
     uint32_t shell_umask;     /* as fr_spawn.umask */
     bool nodes_changed;       /* a node is dirty */
+    bool added;               /* its row is committed */
+    uint32_t put, putting;    /* those of its instances are; in this transaction */
     bool queued;              /* waits for fr_run_admit() */
     bool retries;             /* and has been over: then it runs again */
     const char *retry_from;   /* a task; NULL: what failed */

@@ -175,6 +175,20 @@ void fr_blob_unmark(const char *home, struct fr_id run)
     fr_buf_finish(&path);
 }
 
+bool fr_blob_marked(const char *home)
+{
+    struct fr_buf path = {0};
+    char **names = NULL;
+    size_t n = 0;
+    bool any;
+
+    fr_buf_fmt(&path, "%s/begun", home);
+    any = !path.bad && fr_sys.list(path.p, &names, &n) == 0 && n > 0;
+    fr_sys_names_free(names, n);
+    fr_buf_finish(&path);
+    return any;
+}
+
 /* Half a blob: of a flowrun at work or of a killed one. */
 static bool unfinished(const char *name)
 {

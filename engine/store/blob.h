@@ -1,8 +1,8 @@
 /*
  * Files kept by content in the home: blobs/<sha256>. Written once (temporary name, fsync, rename),
  * never changed; the same content is stored once. A row that names a hash is committed only after
- * its blob is safe, in the transaction in which the blob was stored: blobs are put under the
- * store's write lock alone, so whoever holds it may remove what no row names.
+ * its blob is safe. The home's host alone stores blobs: it removes what no row names only while it
+ * stores none.
  */
 #ifndef FR_STORE_BLOB_H
 #define FR_STORE_BLOB_H
@@ -11,10 +11,11 @@
 #include "engine/base/str.h"
 #include "engine/store/store.h"
 
-/* Inside a transaction, before the run's first put in it: until fr_blob_unmark, which is called
- * once the rows that name the blobs are committed, fr_blob_tidy looks for blobs without a row. */
+/* Before the run's first put: until fr_blob_unmark, which is called once the rows that name the
+ * blobs are committed, fr_blob_tidy looks for blobs without a row. */
 enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err);
 void fr_blob_unmark(const char *home, struct fr_id run);
+bool fr_blob_marked(const char *home); /* there is a mark */
 
 enum fr_rc fr_blob_put(const char *home, struct fr_str data, char hash[FR_SHA256_TEXT],
                        struct fr_err *err);

@@ -380,6 +380,11 @@ static enum fr_rc begin(struct fr_store *st, bool soft, struct fr_err *err)
     return rc;
 }
 
+void fr_store_patience(struct fr_store *st, int ms)
+{
+    sqlite3_busy_timeout(st->db, ms > 0 ? ms : STORE_BUSY_MS);
+}
+
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err)
 {
     return begin(st, false, err);

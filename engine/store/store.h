@@ -46,6 +46,8 @@ bool fr_store_leads(struct fr_store *st);
 /* The epoch of the newest host; 0: there was none. */
 enum fr_rc fr_store_epoch(struct fr_store *st, uint32_t *epoch, struct fr_err *err);
 
+/* From now on a writer waits that long for another; 0: as said above. */
+void fr_store_patience(struct fr_store *st, int ms);
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
 /* A transaction of rows that can be found out again: its commit outlives this process, but a power
  * cut may take it back until the next commit. All other commits are synced. */

@@ -59,13 +59,31 @@ void answer_request(struct conn *c, struct fr_str body)
                                  .range = value_of(c, "Range"),
                                  .if_none_match = value_of(c, "If-None-Match"),
                                  .last_event_id = value_of(c, "Last-Event-ID"),
-                                 .uid = c->uid};
+                                 .uid = c->uid,
+                                 .waiter = &c->waiter};
     if (req.method == FR_API_GET && is_stream(req.path)) {
         stream_open(c, &req);
         return;
     }
+    c->again = false;
     api->answer(api->self, &req, &res);
+    c->later = res.status == FR_API_LATER;
+    if (c->later) {
+        web_comment(c, c->server->times.comment);
+        return;
+    }
+    c->waiter.ticket = 0;
+    c->comment_ms = -1;
     answer_send(c, &res);
+}
+
+void answer_wait(struct conn *c)
+{
+    web_comment(c, c->server->times.comment);
+    if (c->head.minor == 0)
+        return;
+    conn_add(c, FR_STR("HTTP/1.1 102 Processing\r\n\r\n"));
+    conn_flush(c);
 }
 
 /* What else came on the connection is not read. */

@@ -114,8 +114,12 @@ static bool step_answer(struct conn *c)
 {
     if (c->streaming && c->eof)
         c->over = true;
-    if (c->over || conn_queued(c) > 0)
+    if (c->over || conn_queued(c) > 0 || (c->later && !c->again))
         return false;
+    if (c->later) {
+        request_answer(c);
+        return true;
+    }
     if (c->streaming) {
         if (c->behind)
             stream_drained(c);
@@ -147,13 +151,21 @@ static void act(void *arg)
     int steps = 0;
 
     if (!c->over && c->comment_ms >= 0 && c->comment_ms <= fr_sys.mono_ms())
-        stream_comment(c);
+        (c->later ? answer_wait : stream_comment)(c);
     while (!c->over && steps < STEPS_A_TURN && step(c))
         steps++;
     if (c->over)
         conn_destroy(c);
     else if (steps == STEPS_A_TURN) /* others have their turn first */
         fr_loop_post(c->server->loop, &c->post);
+}
+
+static void on_again(void *arg)
+{
+    struct conn *c = arg;
+
+    c->again = true;
+    fr_loop_post(c->server->loop, &c->post);
 }
 
 /* ---- its life ---- */
@@ -182,6 +194,7 @@ void conn_create(struct fr_server *s, int fd)
     *c = (struct conn){
         .server = s, .fd = fd, .due_ms = -1, .comment_ms = -1, .res = {.fd = -1}, .next = s->conns};
     c->post = (struct fr_post){.run = act, .arg = c};
+    c->waiter = (struct fr_api_waiter){.again = on_again, .arg = c};
     if (c->next != NULL)
         c->next->prev = c;
     s->conns = c;
@@ -206,6 +219,8 @@ void conn_destroy(struct conn *c)
 
     fr_loop_withdraw(s->loop, &c->post);
     stream_gone(c);
+    if (c->later)
+        s->api->forget(s->api->self, &c->waiter);
     fr_loop_unwatch(s->loop, &c->watch);
     fr_sys.close(c->fd);
     fr_api_response_finish(&c->res);

@@ -45,6 +45,9 @@ struct conn {
     bool last;      /* closed once the answer is written */
     bool over;      /* closed at its next turn */
     int64_t due_ms; /* closed then; -1: never */
+    /* The host answers later; again: the request is asked once more. */
+    struct fr_api_waiter waiter;
+    bool later, again;
     /* A part of a file on its way. */
     struct fr_api_response res;
     uint64_t file_sent;
@@ -89,9 +92,11 @@ size_t conn_queued(const struct conn *c);
 /* request.c: whether there was something to do. */
 bool request_head(struct conn *c);
 bool request_body(struct conn *c);
+void request_answer(struct conn *c); /* its body stays while the answer is not there */
 
 /* answer.c */
-void answer_request(struct conn *c, struct fr_str body);
+void answer_request(struct conn *c, struct fr_str body); /* c->later: not yet */
+void answer_wait(struct conn *c);                        /* says that it is being worked on */
 void answer_refuse(struct conn *c, int status, const struct fr_err *err); /* the last of c */
 void answer_send(struct conn *c, struct fr_api_response *res);            /* takes it */
 void answer_more(struct conn *c); /* the next block of a file */

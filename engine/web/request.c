@@ -137,7 +137,15 @@ bool request_body(struct conn *c)
         return false;
     c->state = CONN_ANSWER;
     c->due_ms = -1;
-    answer_request(c, (struct fr_str){n > 0 ? c->in.p : "", n});
-    fr_buf_cut(&c->in, n);
+    request_answer(c);
     return true;
+}
+
+void request_answer(struct conn *c)
+{
+    size_t n = c->body_bytes;
+
+    answer_request(c, (struct fr_str){n > 0 ? c->in.p : "", n});
+    if (!c->later)
+        fr_buf_cut(&c->in, n);
 }

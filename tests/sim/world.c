@@ -205,7 +205,7 @@ static void answer_asks(struct world *w, struct fr_host *host)
         if (ask->answered)
             continue;
         api.answer(api.self, &req, &res);
-        ask->answered = res.status != 507; /* that one is asked again */
+        ask->answered = res.status != 507 && res.status != FR_API_LATER; /* it is asked again */
         if (res.status == 202)
             w->asked++;
         else if (ask->answered)

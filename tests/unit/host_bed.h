@@ -80,15 +80,24 @@ static inline void close_host(void)
 
 /* ---- requests ---- */
 
+static inline void on_again(void *again)
+{
+    *(bool *)again = true;
+}
+
+/* What is answered later is asked again when the host says so. */
 static inline struct fr_api_response ask(enum fr_api_method method, const char *path,
                                          const char *body)
 {
     struct fr_api_response res = {0};
     struct fr_api_pair pair = {NULL, NULL};
+    bool again = false;
+    struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
     char copy[200];
     char *query, *eq;
     struct fr_api_request req = {.method = method,
                                  .path = copy,
+                                 .waiter = &waiter,
                                  .body = fr_str_of(body),
                                  .content_type = body != NULL ? "application/json" : "",
                                  .range = "",
@@ -103,6 +112,12 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
         req.n_query = 1;
     }
     api.answer(api.self, &req, &res);
+    while (res.status == FR_API_LATER) {
+        again = false;
+        while (!again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+            ;
+        api.answer(api.self, &req, &res);
+    }
     return res;
 }
 

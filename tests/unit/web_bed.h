@@ -31,7 +31,9 @@ struct bed {
     int asked; /* requests that reached the handler */
     struct fr_api_stream streams[BED_STREAMS];
     size_t n_streams;
-    char last_id[64]; /* of the newest stream */
+    char last_id[64];            /* of the newest stream */
+    struct fr_api_waiter *waits; /* who asked for /later, and has no answer */
+    bool ready;                  /* /later has one */
 };
 
 static void bed_echo(const struct fr_api_request *req, struct fr_buf *out)
@@ -81,6 +83,11 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     }
     if (strcmp(req->path, "/nothing") == 0)
         return;
+    if (strcmp(req->path, "/later") == 0 && !b->ready) {
+        out->status = FR_API_LATER;
+        b->waits = req->waiter;
+        return;
+    }
     out->status = strcmp(req->path, "/unchanged") == 0 ? 304 : 200;
     out->type = "application/json";
     fr_buf_text(&out->etag, "\"7\"");
@@ -89,6 +96,14 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
             fr_buf_text(&out->body, "0123456789012345678901234567890123456789\n");
     else
         bed_echo(req, &out->body);
+}
+
+static void bed_forget(void *self, struct fr_api_waiter *w)
+{
+    struct bed *b = self;
+
+    CHECK(b->waits == w);
+    b->waits = NULL;
 }
 
 static void bed_open(void *self, const struct fr_api_request *req, const struct fr_api_sink *sink,
@@ -142,7 +157,7 @@ static void bed_begin(struct bed *b, const struct fr_server_times *times)
     *b = (struct bed){.dir = "/tmp/web_test.XXXXXX"};
     CHECK(mkdtemp(b->dir) != NULL);
     (void)snprintf(b->sock, sizeof(b->sock), "%s/host.sock", b->dir);
-    b->api = (struct fr_api){bed_answer, bed_open, bed_drained, bed_gone, b};
+    b->api = (struct fr_api){bed_answer, bed_forget, bed_open, bed_drained, bed_gone, b};
     CHECK(fr_loop_event_create(&b->loop, &err) == FR_OK);
     bed_listen(b);
     if (b->server == NULL)

@@ -381,10 +381,63 @@ static void foreign_uid(void)
     bed_end(&b);
 }
 
+/* Who waits for /later is called. */
+static void late_ready(struct bed *b)
+{
+    struct fr_api_waiter *w = b->waits;
+
+    b->ready = true;
+    b->waits = NULL;
+    if (CHECK(w != NULL))
+        w->again(w->arg);
+}
+
+/* A request that takes long: it is worked on, and answered once that is done; others are not held
+ * up. Nobody is called whose connection is gone. */
+static void late_answers(void)
+{
+    static const struct fr_server_times times = {10000, 10000, 10000, 10000, 1};
+    static const char post[] = "POST /later HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4"
+                               "\r\n\r\nbody";
+    struct bed b;
+
+    check_row("an answer that comes later");
+    bed_begin(&b, &times);
+    struct reader first = reader_open(&b), other = reader_open(&b), gone = reader_open(&b);
+    reader_say(&first, post);
+    reader_say(&first, "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"); /* its turn comes later */
+    CHECK(reader_until(&first, "HTTP/1.1 102 Processing\r\n\r\n"));
+    reader_say(&other, "GET /o HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    CHECK(reader_until(&other, "GET /o "));
+    CHECK(!reader_has(&first, "200") && b.asked == 2);
+    late_ready(&b);
+    CHECK(reader_until(&first, "POST /later type= range= match= last= uid=1 body=body"));
+    CHECK(reader_until(&first, "GET /x "));
+    CHECK_INT(b.asked, 4); /* it was asked twice */
+
+    check_row("nobody waits any more");
+    b.ready = false;
+    reader_say(&gone, post);
+    while (b.waits == NULL)
+        reader_take(&gone);
+    close(gone.fd);
+    gone.fd = -1;
+    for (int i = 0; i < 1000 && b.waits != NULL; i++)
+        bed_turn(&b);
+    fr_server_destroy(b.server);
+    CHECK(b.waits == NULL);
+    b.server = NULL;
+    reader_close(&first);
+    reader_close(&other);
+    reader_close(&gone);
+    bed_end(&b);
+}
+
 int main(void)
 {
     fr_log_to(-1);
     exchanges();
+    late_answers();
     sizes();
     answers();
     many();

@@ -1,0 +1,354 @@
+/*
+ * What a request asks for and takes long: it is done in a thread, while the loop goes on with all
+ * runs. The request is asked again when it is done, and then answered.
+ *
+ *   MAKE   reads, checks and stages the pipeline of a new run; its rows are then written by the
+ *          host's commits, a slice each (jobs_write)
+ *   SIZE   adds up the files of a run
+ *   SWEEP  removes what no row knows
+ *   TIDY   the same where a mark says that a submit was not completed (blob.h)
+ *
+ * Blobs are stored by MAKE alone, and no row names them before its commit: so SWEEP and TIDY wait
+ * until no run is being made, and none is made meanwhile.
+ */
+#include "engine/host/internal.h"
+
+#include "engine/store/home.h"
+
+#include <stdlib.h>
+
+enum { THREADS = 4, FORGET_MS = 10000 /* its asker may have gone */ };
+
+enum job_state {
+    JOB_WAITS,
+    JOB_RUNS,
+    JOB_MADE, /* MAKE: its rows are to be written */
+    JOB_OVER
+};
+
+struct host_job {
+    struct host_job *next;
+    struct fr_host *host;
+    enum host_job_kind kind;
+    enum job_state state;
+    uint64_t ticket;
+    struct fr_work work;
+    struct fr_api_waiter *waiters;
+    int64_t over_ms;
+    struct fr_id run;
+    char *home;            /* in the arena, as all texts */
+    struct fr_arena arena; /* owns */
+    struct fr_issues issues;
+    struct fr_err err;
+    struct fr_swept swept;
+    int64_t bytes;
+    /* MAKE */
+    json_t *doc;           /* owns: texts of submit live there … */
+    struct fr_arena texts; /* … and here */
+    struct fr_submit submit;
+    struct fr_zones zones;
+    struct fr_run_env env;
+    struct host_run *h; /* owns, until it is one of the host's */
+    bool putting;       /* rows of it are in the transaction */
+};
+
+/* ---- in a thread ---- */
+
+static enum fr_rc sweep(struct host_job *job, struct fr_err *err)
+{
+    struct fr_store *st = NULL;
+    enum fr_rc rc = fr_store_open(job->home, &st, err);
+
+    if (rc == FR_OK && job->kind == HOST_TIDY)
+        fr_blob_tidy(st);
+    else if (rc == FR_OK)
+        rc = fr_retain_sweep(st, false, &job->swept, err);
+    fr_store_close(st);
+    return rc;
+}
+
+static void in_thread(void *arg)
+{
+    struct host_job *job = arg;
+    struct fr_buf path = {0};
+
+    switch (job->kind) {
+    case HOST_MAKE:
+        (void)fr_run_make(&job->env, &job->submit, &job->h->run, &job->issues, &job->err);
+        break;
+    case HOST_SIZE:
+        fr_home_at(job->home, FR_HOME_RUN, job->run, &path);
+        job->bytes = path.bad ? 0 : fr_tree_bytes(path.p);
+        fr_buf_finish(&path);
+        break;
+    default:
+        (void)sweep(job, &job->err);
+    }
+}
+
+static void free_job(void *arg)
+{
+    struct host_job *job = arg;
+
+    if (job->h != NULL)
+        host_free_run(job->h);
+    json_decref(job->doc);
+    fr_issues_finish(&job->issues);
+    fr_arena_finish(&job->texts);
+    fr_arena_finish(&job->arena);
+    fr_sys.free(job);
+}
+
+/* ---- their order ---- */
+
+static bool is_alone(const struct host_job *job)
+{
+    return job->kind == HOST_SWEEP || job->kind == HOST_TIDY;
+}
+
+static void wake(struct host_job *job)
+{
+    while (job->waiters != NULL) {
+        struct fr_api_waiter *w = job->waiters;
+
+        job->waiters = w->next;
+        w->next = NULL;
+        w->again(w->arg);
+    }
+}
+
+static void end(struct host_job *job)
+{
+    job->state = JOB_OVER;
+    job->over_ms = fr_sys.mono_ms();
+    if (job->kind == HOST_MAKE && job->err.rc != FR_OK)
+        job->host->untidy = true;
+    wake(job);
+}
+
+static void start(struct fr_host *host);
+
+static void on_over(void *arg)
+{
+    struct host_job *job = arg;
+
+    job->host->woken = true;
+    if (job->kind == HOST_MAKE && job->err.rc == FR_OK)
+        job->state = JOB_MADE;
+    else
+        end(job);
+    start(job->host);
+}
+
+/* Those that wait, in their order, as far as they may run beside those that do. */
+static void start(struct fr_host *host)
+{
+    size_t making = 0, threads = 0;
+    bool alone = false;
+
+    for (struct host_job *job = host->jobs; job != NULL; job = job->next) {
+        bool waits = job->state == JOB_WAITS;
+
+        if (waits && threads < THREADS && !alone && !(is_alone(job) && making > 0)) {
+            job->state = JOB_RUNS;
+            job->work =
+                (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = job};
+            if (fr_loop_work(host->loop, &job->work) != FR_OK) {
+                fr_fail(&job->err, FR_NOMEM, "no thread for a request");
+                end(job);
+            }
+        }
+        threads += job->state == JOB_RUNS;
+        making += job->kind == HOST_MAKE && job->state != JOB_OVER;
+        alone = alone || (is_alone(job) && job->state != JOB_OVER);
+    }
+}
+
+/* ---- how they come and go ---- */
+
+struct host_job *jobs_add(struct fr_host *host, enum host_job_kind kind, struct fr_id run)
+{
+    struct host_job *job = fr_sys.alloc(sizeof(*job)), **at = &host->jobs;
+
+    if (job == NULL)
+        return NULL;
+    *job = (struct host_job){.host = host, .kind = kind, .run = run, .ticket = ++host->last_ticket};
+    job->home = fr_arena_dup(&job->arena, fr_store_home(host->store));
+    if (job->home == NULL) {
+        free_job(job);
+        return NULL;
+    }
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = job;
+    if (kind != HOST_MAKE)
+        start(host);
+    return job;
+}
+
+void jobs_make(struct host_job *job, const struct host_make *make)
+{
+    job->h = make->h;
+    job->env = make->env;
+    job->submit = make->submit;
+    job->zones = make->zones;
+    job->zones.home = fr_arena_dup(&job->arena, make->zones.home); /* NULL: UTC */
+    job->submit.spec.zones = &job->zones;
+    job->doc = json_incref(make->doc);
+    job->texts = *make->arena;
+    *make->arena = (struct fr_arena){0};
+    start(job->host);
+}
+
+struct host_job *jobs_making(const struct fr_host *host, struct fr_id run)
+{
+    struct host_job *job = host->jobs;
+
+    while (job != NULL &&
+           !(job->kind == HOST_MAKE && job->state != JOB_OVER && fr_id_eq(job->run, run)))
+        job = job->next;
+    return job;
+}
+
+struct host_job *jobs_of(const struct fr_host *host, const struct fr_api_waiter *w)
+{
+    struct host_job *job = host->jobs;
+
+    while (job != NULL && (w == NULL || job->ticket != w->ticket))
+        job = job->next;
+    return job;
+}
+
+void jobs_wait(struct host_job *job, struct fr_api_waiter *w)
+{
+    if (w == NULL)
+        return;
+    w->ticket = job->ticket;
+    w->next = job->waiters;
+    job->waiters = w;
+}
+
+void jobs_unwait(void *arg, struct fr_api_waiter *w)
+{
+    struct host_job *job = jobs_of(arg, w);
+
+    for (struct fr_api_waiter **at = job != NULL ? &job->waiters : NULL; at != NULL && *at != NULL;
+         at = &(*at)->next)
+        if (*at == w) {
+            *at = w->next;
+            return;
+        }
+}
+
+bool jobs_over(const struct host_job *job)
+{
+    return job->state == JOB_OVER;
+}
+
+static void drop(struct host_job *job)
+{
+    struct host_job **at = &job->host->jobs;
+
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    free_job(job);
+}
+
+enum fr_rc jobs_take(struct host_job *job, struct host_result *out, struct fr_issues *issues,
+                     struct fr_err *err)
+{
+    enum fr_rc rc = job->err.rc;
+
+    *out = (struct host_result){job->run, job->bytes, job->swept};
+    if (rc != FR_OK)
+        *err = job->err;
+    *issues = job->issues;
+    job->issues = (struct fr_issues){0};
+    drop(job);
+    return rc;
+}
+
+void jobs_tidy(struct fr_host *host)
+{
+    int64_t now = fr_sys.mono_ms();
+
+    for (struct host_job *job = host->jobs, *next; job != NULL; job = next) {
+        next = job->next;
+        if (job->state == JOB_OVER && (job->kind == HOST_TIDY || now > job->over_ms + FORGET_MS))
+            drop(job);
+    }
+    if (host->untidy && jobs_add(host, HOST_TIDY, (struct fr_id){{0}}) != NULL)
+        host->untidy = false;
+}
+
+void jobs_finish(struct fr_host *host)
+{
+    while (host->jobs != NULL) {
+        struct host_job *job = host->jobs;
+
+        host->jobs = job->next;
+        job->waiters = NULL;
+        if (job->state != JOB_RUNS || fr_loop_forget(host->loop, &job->work))
+            free_job(job);
+    }
+}
+
+/* ---- rows of new runs ---- */
+
+bool jobs_made(const struct fr_host *host)
+{
+    for (const struct host_job *job = host->jobs; job != NULL; job = job->next)
+        if (job->state == JOB_MADE)
+            return true;
+    return false;
+}
+
+enum fr_rc jobs_write(struct fr_host *host, struct fr_err *err)
+{
+    size_t rows = FR_RUN_PUT_ROWS;
+    enum fr_rc rc = FR_OK;
+
+    for (struct host_job *job = host->jobs; rc == FR_OK && job != NULL; job = job->next) {
+        job->putting = false;
+        if (job->state != JOB_MADE || rows == 0)
+            continue;
+        if (fr_run_enqueue(job->h->run, &job->submit, &job->err) != FR_OK) {
+            end(job); /* the queue is full */
+            continue;
+        }
+        job->putting = true;
+        rc = fr_run_put(job->h->run, &job->submit, &rows, err);
+    }
+    return rc;
+}
+
+void jobs_written(struct fr_host *host)
+{
+    for (struct host_job *job = host->jobs; job != NULL; job = job->next) {
+        bool all = false;
+
+        if (!job->putting)
+            continue;
+        job->putting = false;
+        if (fr_run_put_over(job->h->run, &all, &job->err) != FR_OK ||
+            (all && host_take(job->h, &job->err) != FR_OK)) {
+            end(job);
+        } else if (all) {
+            job->h = NULL;
+            end(job);
+        }
+    }
+    start(host);
+}
+
+void jobs_not_written(struct fr_host *host, const struct fr_err *why)
+{
+    for (struct host_job *job = host->jobs; job != NULL && why->rc != FR_BUSY; job = job->next)
+        if (job->putting && !fr_run_added(job->h->run)) {
+            job->putting = false;
+            job->err = *why;
+            end(job);
+        }
+    start(host);
+}

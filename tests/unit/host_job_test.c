@@ -1,0 +1,275 @@
+/* What takes long holds no other run of the host: submits that are read slowly, or have many
+ * instances; sweeps; another process that holds the store. */
+#include "tests/unit/host_bed.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+
+static const char limited[] = "name: l\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n";
+
+static void write_file(const char *name, const char *text)
+{
+    struct fr_err err = {0};
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/%s", home, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0600, &err), FR_OK);
+}
+
+struct asked { /* a request that waits for its answer */
+    struct fr_api_waiter waiter;
+    bool again;
+    char path[80], body[400];
+    struct fr_api_response res;
+};
+
+static void ask_once(struct asked *a)
+{
+    struct fr_api_request req = {.method = FR_API_POST,
+                                 .path = a->path,
+                                 .body = fr_str_of(a->body),
+                                 .content_type = "application/json",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = "",
+                                 .waiter = &a->waiter};
+
+    fr_api_response_finish(&a->res);
+    a->again = false;
+    api.answer(api.self, &req, &a->res);
+}
+
+static void begin_ask(struct asked *a, const char *path, const char *file, const char *id)
+{
+    *a = (struct asked){.waiter = {.again = on_again, .arg = &a->again}};
+    snprintf(a->path, sizeof(a->path), "%s", path);
+    snprintf(a->body, sizeof(a->body), "{}");
+    if (file != NULL)
+        snprintf(a->body, sizeof(a->body),
+                 "{\"pipeline\": \"%s/%s\", \"cwd\": \"/\", \"id\": \"%s\", \"env\": "
+                 "{\"WHO\": \"me\"}, \"secrets\": {\"TOKEN\": \"planted-secret\"}}",
+                 home, file, id);
+    ask_once(a);
+}
+
+static void wait_for(struct asked *a)
+{
+    while (!a->again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    ask_once(a);
+}
+
+static sqlite3 *raw_db(void)
+{
+    sqlite3 *db = NULL;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK(sqlite3_open(path, &db) == SQLITE_OK);
+    return db;
+}
+
+static size_t count_rows(const char *run)
+{
+    struct fr_arena arena = {0};
+    struct fr_inst_rows rows = {0};
+    struct fr_run_row row;
+
+    if (fr_store_run_find(st, run, &arena, &row, NULL) == FR_OK)
+        CHECK_INT(fr_store_insts(st, row.id, &arena, &rows, NULL), FR_OK);
+    fr_arena_finish(&arena);
+    return rows.n;
+}
+
+/* A pipeline on a file system that hangs: other submits are answered, other runs go on. */
+static void test_slow_file(void)
+{
+    struct asked slow, second, sweep;
+    char path[300];
+    int fd;
+
+    check_row("a pipeline that cannot be read yet");
+    open_host();
+    snprintf(path, sizeof(path), "%s/slow.yaml", home);
+    CHECK_INT(mkfifo(path, 0600), 0);
+    begin_ask(&slow, "/api/v1/runs", "slow.yaml", ID);
+    CHECK_INT(slow.res.status, FR_API_LATER);
+    begin_ask(&second, "/api/v1/runs", "slow.yaml", ID);
+    CHECK_INT(second.res.status, FR_API_LATER);
+    begin_ask(&sweep, "/api/v1/sweep", NULL, NULL);
+    CHECK_INT(sweep.res.status, FR_API_LATER);
+    check_row("another run is cancelled meanwhile");
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
+    while (!is_over("1") && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    CHECK(!slow.again && !second.again && !sweep.again);
+    check_row("it comes");
+    CHECK((fd = open(path, O_WRONLY)) >= 0);
+    CHECK_INT(write(fd, pipeline, sizeof(pipeline) - 1), sizeof(pipeline) - 1);
+    close(fd);
+    wait_for(&slow);
+    CHECK_INT(slow.res.status, 201);
+    wait_for(&second);
+    CHECK_INT(second.res.status, 200); /* the same run */
+    wait_for(&sweep);
+    CHECK_INT(sweep.res.status, 200);
+    fr_api_response_finish(&slow.res);
+    fr_api_response_finish(&second.res);
+    fr_api_response_finish(&sweep.res);
+    close_host();
+    check_row("");
+}
+
+enum { MANY = 1800 };
+
+static void write_many(void)
+{
+    struct fr_buf b = {0};
+
+    fr_buf_text(&b, "name: many\ntasks:\n");
+    for (int i = 0; i < MANY; i++)
+        fr_buf_fmt(&b, "  t%d: {run: 'true'}\n", i);
+    write_file("many.yaml", b.p);
+    fr_buf_finish(&b);
+}
+
+/* A run of many instances comes in slices: another one is cancelled between two of them. */
+static void test_many(void)
+{
+    struct asked many;
+    size_t rows = 0, before = 0, slices = 0;
+
+    check_row("a run of many instances");
+    open_host();
+    submit("l.yaml", 3, "", "running");
+    begin_ask(&many, "/api/v1/runs", "many.yaml", OTHER);
+    while (!many.again && CHECK_INT(fr_host_turn(host, NULL), FR_OK)) {
+        rows = count_rows(OTHER);
+        CHECK(rows <= before + FR_RUN_PUT_ROWS);
+        slices += rows > before;
+        if (rows > before && before == 0) {
+            check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/cancel", "{}", 409, "submitted");
+            check_answer(FR_API_POST, "/api/v1/runs/3/cancel", "{}", 202, NULL);
+            CHECK(!many.again);
+            rows = count_rows(OTHER); /* its commit had a slice, too */
+        }
+        before = rows;
+    }
+    CHECK_INT(rows, MANY);
+    CHECK(slices >= MANY / FR_RUN_PUT_ROWS);
+    wait_for(&many);
+    CHECK_INT(many.res.status, 201);
+    check_answer(FR_API_GET, "/api/v1/runs/" OTHER, NULL, 200, "\"driven\":true");
+
+    check_row("killed between two slices: what has no row waits");
+    close_host();
+    CHECK(sqlite3_exec(raw_db(), "DELETE FROM instance WHERE idx >= 500", NULL, NULL, NULL) ==
+          SQLITE_OK);
+    open_host();
+    check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/resume", "{}", 202, "\"state\":\"running\"");
+    for (rows = 0; rows < MANY && CHECK_INT(fr_host_turn(host, NULL), FR_OK);)
+        rows = count_rows(OTHER);
+    check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/cancel", "{}", 202, NULL);
+    while (!is_over(OTHER) && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    fr_api_response_finish(&many.res);
+    close_host();
+    check_row("");
+}
+
+/* Another process writes for a while: the host goes on with what needs no commit, and writes then.
+ * Nobody is told. */
+static void test_busy(void)
+{
+    struct reader r = {0};
+    struct asked other;
+    sqlite3 *db = raw_db();
+
+    check_row("another process writes");
+    open_host();
+    submit("l.yaml", 5, "", "running");
+    CHECK_INT(follow(&r, "5", ""), 200);
+    CHECK(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
+    begin_ask(&other, "/api/v1/runs", "p.yaml", "0000000000000000000000000000beef");
+    for (int i = 0; i < 10; i++)
+        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+    CHECK(!other.again);
+    check_answer(FR_API_GET, "/api/v1/runs/5", NULL, 200, "\"driven\":true");
+    CHECK(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK);
+    wait_for(&other);
+    CHECK_INT(other.res.status, 201);
+    CHECK(!has(&r, "cannot be written"));
+    fr_api_response_finish(&other.res);
+    close_host();
+    fr_buf_finish(&r.got);
+    sqlite3_close(db);
+    check_row("");
+}
+
+/* ---- a turn that takes long ---- */
+
+static int64_t shift_ms; /* of the clock */
+static bool jumps;       /* with the next allocation */
+
+static int64_t shifted_ms(void)
+{
+    return fr_sys_real.mono_ms() + shift_ms;
+}
+
+static void *jumping_alloc(size_t n)
+{
+    shift_ms += jumps ? 300 : 0;
+    jumps = false;
+    return fr_sys_real.alloc(n);
+}
+
+static void ask_slowly(void *arg)
+{
+    (void)arg;
+    jumps = true;
+    check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, NULL);
+}
+
+/* Users are told what held all runs, and it is counted. */
+static void test_slow_turn(void)
+{
+    struct fr_post post = {.run = ask_slowly};
+    struct reader r = {0};
+
+    check_row("a long turn");
+    fr_sys.mono_ms = shifted_ms;
+    fr_sys.alloc = jumping_alloc;
+    open_host();
+    submit("p.yaml", 7, "", "running");
+    CHECK_INT(follow(&r, "7", ""), 200);
+    fr_loop_post(&loop, &post);
+    turn_until(&r, "this home's host was held up for 3");
+    CHECK(has(&r, "mostly by the request GET /api/v1/runs (3"));
+    check_answer(FR_API_GET, "/api/v1/host", NULL, 200,
+                 "\"held_by\":\"the request GET /api/v1/runs\"");
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+    fr_sys.alloc = fr_sys_real.alloc;
+    close_host();
+    fr_buf_finish(&r.got);
+    check_row("");
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_home();
+    write_file("p.yaml", pipeline);
+    write_file("l.yaml", limited);
+    write_many();
+    open_host();
+    submit("p.yaml", 1, "", "running");
+    close_host();
+    test_slow_file();
+    test_many();
+    test_busy();
+    test_slow_turn();
+    check_sound();
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
