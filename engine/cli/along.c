@@ -192,6 +192,28 @@ static enum fr_rc begin(struct along *a, const char *id, bool past, struct fr_er
 
 /* ---- the host ---- */
 
+/* A host that is stopped, as by Ctrl-Z, is named at once: all runs wait for it. */
+static void look_at_host(void *arg)
+{
+    struct along *a = arg;
+    int64_t pid = 0;
+    bool stopped = cli_host_stopped(a->d->home.p, &pid);
+
+    fr_loop_arm_in(&a->d->loop, a->watch, CLI_LOOK_MS);
+    if (stopped == a->stopped)
+        return;
+    a->stopped = stopped;
+    if (!stopped)
+        cli_show_say(a->d->show, "the host goes on");
+    else
+        cli_show_say(a->d->show,
+                     "the host of this home (pid %lld) is stopped, and nothing is started: "
+                     "'kill -CONT %lld' lets it go on; 'kill -9 %lld' ends it, tasks go on and the "
+                     "next flowrun takes over",
+                     (long long)pid, (long long)pid, (long long)pid);
+    cli_out_flush(a->d->out); /* a request may be under way */
+}
+
 static enum fr_rc connect_host(struct along *a, struct fr_err *err)
 {
     struct fr_buf sock = {0};
@@ -204,6 +226,11 @@ static enum fr_rc connect_host(struct along *a, struct fr_err *err)
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
     if (rc == FR_OK && a->client == NULL)
         rc = client_create(&a->d->loop, sock.p, &a->client, err);
+    if (rc == FR_OK && a->watch == NULL &&
+        fr_loop_timer(&a->d->loop, look_at_host, a, &a->watch) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory to follow a run");
+    if (rc == FR_OK)
+        fr_loop_arm_in(&a->d->loop, a->watch, CLI_LOOK_MS);
     fr_buf_finish(&sock);
     return rc;
 }
@@ -424,6 +451,8 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
 
     *over = false;
     cli_on_stop(a->d, 0, NULL, NULL);
+    if (a->watch != NULL)
+        fr_loop_untimer(&a->d->loop, &a->watch);
     if (wish->submit != NULL && a->client != NULL) {
         /* a host was asked, and its answer may have been lost with it */
         fr_id_text(wish->submit->id, id);
@@ -467,6 +496,8 @@ void along_finish(struct along *a)
     client_stream_close(a->stream);
     client_answer_finish(&a->answer);
     client_destroy(a->client);
+    if (a->watch != NULL)
+        fr_loop_untimer(&a->d->loop, &a->watch);
     if (a->tick != NULL)
         fr_loop_untimer(&a->d->loop, &a->tick);
     cli_follow_destroy(a->f);

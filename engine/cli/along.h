@@ -17,15 +17,17 @@ struct along {           /* zero it but for d to start */
     struct client_answer answer; /* to the last request */
     struct cli_follow *f;        /* keeps its position when the host changes */
     struct fr_timer *tick;
-    bool checked;      /* the pipeline file was read here, and has no mistakes */
-    bool quiet;        /* what happened before is learnt, not shown */
-    bool news, gone;   /* the stream has brought some; it ended */
-    bool followed;     /* it has brought some since this was last set to false */
-    bool taken;        /* a host has, or had, the run for this process */
-    bool ticked;       /* the nodes are looked at again */
-    bool stop;         /* the user wants all tasks stopped; the host is asked next */
-    int64_t moved_ms;  /* the last news after the run's end */
-    int64_t driven_ms; /* when a host was last seen to drive the run */
+    struct fr_timer *watch; /* whether the host is stopped */
+    bool checked;           /* the pipeline file was read here, and has no mistakes */
+    bool quiet;             /* what happened before is learnt, not shown */
+    bool news, gone;        /* the stream has brought some; it ended */
+    bool followed;          /* it has brought some since this was last set to false */
+    bool taken;             /* a host has, or had, the run for this process */
+    bool ticked;            /* the nodes are looked at again */
+    bool stop;              /* the user wants all tasks stopped; the host is asked next */
+    int64_t moved_ms;       /* the last news after the run's end */
+    int64_t driven_ms;      /* when a host was last seen to drive the run */
+    bool stopped;           /* the host is, and the user knows it */
 };
 
 /* Hands the run over and follows it to its end. FR_UNREACHABLE: there is no host, or it went; what

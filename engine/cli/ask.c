@@ -2,9 +2,12 @@
 #include "engine/cli/cli.h"
 #include "engine/cli/client.h"
 
+#include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +59,44 @@ enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
     return look_at_host(home, err);
 }
 
+bool cli_host_stopped(const char *home, int64_t *pid)
+{
+    struct fr_home_who host = {0};
+    struct fr_buf stat = {0};
+    const char *name_end = NULL; /* the name may hold anything; the state stands behind it */
+    char path[40];
+    bool stopped;
+
+    if (fr_home_leader(home, &host, NULL) != FR_OK || host.pid == 0)
+        return false;
+    *pid = host.pid;
+    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)host.pid);
+    if (fr_file_read(path, 4096, &stat, NULL) == FR_OK && !stat.bad && stat.n > 0)
+        name_end = strrchr(stat.p, ')');
+    stopped = name_end != NULL && (name_end[1] == ' ') && (name_end[2] == 'T');
+    fr_buf_finish(&stat);
+    return stopped;
+}
+
+struct wait { /* for an answer */
+    const char *home;
+    struct fr_loop *loop;
+    struct fr_timer *timer;
+};
+
+static void on_wait(void *arg)
+{
+    struct wait *w = arg;
+    int64_t pid = 0;
+
+    if (!cli_host_stopped(w->home, &pid)) {
+        fr_loop_arm_in(w->loop, w->timer, CLI_LOOK_MS);
+        return;
+    }
+    fr_complain("flowrun: the host of %s (pid %lld) is stopped: 'kill -CONT %lld' lets it go on\n",
+                w->home, (long long)pid, (long long)pid);
+}
+
 enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,
                         struct client_answer *answer, struct fr_err *err)
 {
@@ -82,6 +123,7 @@ enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **out,
     struct cli_client *client = NULL;
     struct fr_loop loop = {0};
     struct fr_buf sock = {0};
+    struct wait wait = {home, &loop, NULL};
     enum fr_rc rc = cli_may_ask(home, err);
 
     fr_home_sock(home, &sock);
@@ -91,8 +133,14 @@ enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **out,
         rc = fr_loop_event_create(&loop, err);
     if (rc == FR_OK)
         rc = client_create(&loop, sock.p, &client, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && fr_loop_timer(&loop, on_wait, &wait, &wait.timer) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
+    if (rc == FR_OK) {
+        fr_loop_arm_in(&loop, wait.timer, CLI_LOOK_MS);
         rc = cli_question(client, q, &answer, err);
+    }
+    if (wait.timer != NULL)
+        fr_loop_untimer(&loop, &wait.timer);
     if (rc == FR_OK && out != NULL)
         rc = fr_json_parse((struct fr_str){answer.body.p, answer.body.n}, "the host's answer", out,
                            err);

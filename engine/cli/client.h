@@ -61,4 +61,9 @@ void client_stream_close(struct client_stream *s); /* no further calls; NULL is 
 /* In place of 40 s. */
 void client_stream_patience(struct client_stream *s, int64_t ms);
 
+/* Whether the host of the home is stopped (Ctrl-Z, SIGSTOP): then nothing of the home goes on.
+ * *pid: its. Who waits for the host looks so often. */
+enum { CLI_LOOK_MS = 1000 };
+bool cli_host_stopped(const char *home, int64_t *pid);
+
 #endif

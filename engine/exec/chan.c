@@ -118,6 +118,8 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
         if (use->since_ms >= 0)
             fr_use_down(use, err, pause, silent);
     }
+    if (ch->uses == NULL)
+        fr_nodes_unused(ch->ex);
 }
 
 static void lost_with(struct fr_chan *ch, enum fr_rc rc, const char *text)

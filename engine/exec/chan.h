@@ -141,6 +141,7 @@ struct fr_chan {
         owed;        /* bulk bytes the node may have in flight; received and not granted again */
     int64_t allowed; /* granted, and not yet received: a node that sends more is cut off */
     int64_t up_ms;   /* when it came up */
+    int64_t left_ms; /* its last run left then */
     int short_connections;             /* connections in a row that fell at once */
     int64_t rate_since_ms, rate_bytes; /* to size the window */
 };
@@ -157,8 +158,9 @@ struct fr_nodes {
     bool agents_known;          /* fr_nodes_agents() was called */
     char **agents;              /* owns */
     size_t n_agents;
-    struct fr_post kick;   /* starts queued connects, from the loop's turn */
-    struct fr_chan *chans; /* owns; in the order in which they were made */
+    struct fr_post kick;     /* starts queued connects, from the loop's turn */
+    struct fr_chan *chans;   /* owns; in the order in which they were made */
+    struct fr_timer *linger; /* drops those without runs */
 };
 
 /* nodes.c */
@@ -172,6 +174,8 @@ enum fr_rc fr_use_up(struct fr_use *use, struct fr_err *err);
 void fr_use_down(struct fr_use *use, const struct fr_err *err, int64_t pause, bool silent);
 /* Posts the text to all runs that use the node. */
 void fr_chan_tell(struct fr_chan *ch, enum fr_exec_kind kind, const char *text);
+
+void fr_nodes_unused(struct fr_nodes *ex); /* a channel without runs is no longer up */
 
 /* node.c */
 extern const struct fr_exec_ops fr_node_ops;

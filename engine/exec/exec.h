@@ -214,7 +214,7 @@ enum { FR_EXEC_CONNECTS = 4 };
  * of its own, also to the same machine. A run gets the events of its own attempts and requests, and
  * those of a node from its first command to that node on: UP at once if the node is connected.
  * Destroying the executor takes back the commands of that run; a connection closes when its last
- * run leaves.
+ * run has left, and none came again for linger_ms.
  */
 struct fr_nodes;
 
@@ -228,6 +228,7 @@ struct fr_nodes_args {
      * on this machine; a node behind SSH has the home of its machine, user and work folder
      * (ship.h). */
     const char *home;
+    int64_t linger_ms; /* a connection stays up so long without runs; 0: not at all */
     /* Makes the link instead of link.h (the simulator); the node needs no boot dialogue. NULL:
      * none. */
     enum fr_rc (*make_link)(void *arg, const struct fr_exec_node *node, struct fr_link *out,

@@ -183,6 +183,31 @@ static void drop_chan(struct fr_chan *ch)
     fr_sys.free(ch);
 }
 
+/* Those that no run used for long enough, or that are down. */
+static void on_linger(void *arg)
+{
+    struct fr_nodes *ex = arg;
+    int64_t now = fr_sys.mono_ms(), due = -1;
+
+    for (struct fr_chan *ch = ex->chans, *next; ch != NULL; ch = next) {
+        int64_t end = ch->left_ms + ex->args.linger_ms;
+
+        next = ch->next;
+        if (ch->uses != NULL)
+            continue;
+        if (ch->state != FR_CHAN_UP || end <= now)
+            drop_chan(ch);
+        else if (due < 0 || end < due)
+            due = end;
+    }
+    fr_loop_arm(ex->loop, ex->linger, due);
+}
+
+void fr_nodes_unused(struct fr_nodes *ex)
+{
+    fr_loop_arm_in(ex->loop, ex->linger, 0);
+}
+
 static void leave(struct fr_use *use)
 {
     struct fr_chan *ch = use->ch;
@@ -200,8 +225,13 @@ static void leave(struct fr_use *use)
     while (*at != use)
         at = &(*at)->next;
     *at = use->next;
-    if (ch->uses == NULL)
+    if (ch->uses != NULL)
+        return;
+    ch->left_ms = fr_sys.mono_ms();
+    if (ch->state != FR_CHAN_UP || ch->ex->args.linger_ms == 0)
         drop_chan(ch);
+    else
+        fr_nodes_unused(ch->ex);
 }
 
 /* ---- runs join and leave ---- */
@@ -258,6 +288,8 @@ enum fr_rc fr_nodes_create(struct fr_nodes **out, const struct fr_nodes_args *ar
     ex->kick = (struct fr_post){.run = on_kick, .arg = ex};
     if ((rc = fr_id_new(&owner, err)) == FR_OK)
         fr_id_text(owner, ex->owner);
+    if (rc == FR_OK && fr_loop_timer(ex->loop, on_linger, ex, &ex->linger) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the connections");
     if (rc == FR_OK && args->make_link == NULL)
         rc = fr_ship_create(&ex->ship, args->flownode_dir, err);
     if (rc != FR_OK) {
@@ -272,7 +304,11 @@ void fr_nodes_destroy(struct fr_nodes *ex)
 {
     if (ex == NULL)
         return;
-    assert(ex->chans == NULL);
+    while (ex->chans != NULL) {
+        assert(ex->chans->uses == NULL);
+        drop_chan(ex->chans);
+    }
+    fr_loop_untimer(ex->loop, &ex->linger);
     fr_loop_withdraw(ex->loop, &ex->kick);
     fr_ship_destroy(ex->ship);
     fr_agents_finish(ex);

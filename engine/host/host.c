@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 enum {
+    LINGER_MS = 60000, /* a node stays connected for the next run */
     COMMIT_RETRY_MS = 1000,
     BUSY_MS = 10,         /* another process writes: it is waited for so long, … */
     BUSY_RETRY_MS = 20,   /* … the next try comes then, and others have their turn … */
@@ -40,6 +41,7 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
     nodes.control = fr_store_home_id(host->store);
     nodes.home = fr_store_home(host->store);
     nodes.epoch = host->env.epoch;
+    nodes.linger_ms = LINGER_MS;
     if (rc == FR_OK)
         rc = fr_nodes_create(&host->env.nodes, &nodes, err);
     if (rc != FR_OK) {

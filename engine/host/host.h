@@ -31,7 +31,8 @@ struct fr_host;
 struct fr_config;
 
 /* env: what all of its runs need; shell and view are of each run, epoch and nodes are the host's.
- * links: of its connections, flownode_dir and make_link. Whoever calls holds the home's lock
+ * links: of its connections, flownode_dir and make_link; a node stays connected for a
+ * minute after its last run. Whoever calls holds the home's lock
  * (store/home.h). Borrows what they point to. */
 enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
                           struct fr_host **out, struct fr_err *err);

@@ -167,6 +167,16 @@ set +m
 until_true 20 holds second "t@local | begun"
 last=$(no)
 kill -STOP $host
+until_true 10 holds second "the host of this home (pid $host) is stopped"
+"$flowrun" stops.yaml > third 2>&1 & # it waits for the answer
+third=$!
+until_true 10 holds third "(pid $host) is stopped"
+kill -CONT $host
+until_true 10 holds second "the host goes on"
+"$flowrun" cancel $((last + 1)) > out 2>&1
+wait $third
+same "the one that waited was submitted, and cancelled" $? 3
+kill -STOP $host
 kill -INT $pid
 until_true 20 holds second "stopping all tasks of run $last"
 kill -9 $host

@@ -6,7 +6,8 @@ static struct {
     int engine;   /* depth of calls into the engine: only there memory may run out */
     long fail_in; /* allocations until one fails; 0: none does */
     bool failed;
-} peer_state = {1000, NULL, 0, 0, false};
+    int64_t linger_ms; /* of the next world */
+} peer_state = {1000, NULL, 0, 0, false, 0};
 
 static bool runs_out(void)
 {
@@ -428,6 +429,11 @@ void peer_hold_up(struct peer_world *w, int64_t ms)
     peer_run(w);
 }
 
+void peer_linger(int64_t ms)
+{
+    peer_state.linger_ms = ms;
+}
+
 void peer_setup(struct peer_world *w, size_t nodes)
 {
     peer_setup_limits(w, nodes, 30000, 120000);
@@ -459,6 +465,7 @@ void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms, i
     args = (struct fr_nodes_args){.loop = &w->loop.loop,
                                   .control = {{1}},
                                   .epoch = 3,
+                                  .linger_ms = peer_state.linger_ms,
                                   .make_link = make_link,
                                   .make_link_arg = w};
     run = (struct fr_nodes_run){.id = {{1}}, .nodes = w->infos, .n = nodes, .sink = {sink, w}};

@@ -76,6 +76,7 @@ const struct fr_exec_event *peer_other_event(struct peer_other *o, enum fr_exec_
 size_t peer_other_events(const struct peer_other *o, enum fr_exec_kind kind);
 void peer_other_finish(struct peer_other *o);
 
+void peer_linger(int64_t ms); /* fr_nodes_args.linger_ms of the worlds that follow */
 void peer_setup(struct peer_world *w, size_t nodes);
 /* With that connect.timeout and connect.retry_for, instead of 30 s and 120 s. */
 void peer_setup_limits(struct peer_world *w, size_t nodes, int64_t connect_ms,

@@ -192,6 +192,45 @@ static void test_leave(void)
     end_both();
 }
 
+static void join_again(int opens)
+{
+    peer_join(&w, &o, w.infos, 1);
+    CHECK(o.ex.ops->connect(o.ex.self, 0, NULL) == FR_OK);
+    peer_run(&w);
+    CHECK(peer_other_event(&o, FR_EXEC_UP) != NULL);
+    CHECK_INT(w.nodes[0].opens, opens);
+}
+
+/* The next run finds the node connected, for a while. */
+static void test_linger(void)
+{
+    struct peer *p = &w.nodes[0];
+
+    check_row("a connection outlives its last run");
+    peer_linger(5000);
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    fr_exec_destroy(&w.ex);
+    peer_wait(&w, 4000);
+    CHECK(p->open && p->n_runs == 0);
+    join_again(1);
+    CHECK_INT(p->n_runs, 1);
+    peer_other_finish(&o);
+    peer_wait(&w, 4000); /* counted from the last one */
+    CHECK(p->open);
+    peer_wait(&w, 1001);
+    CHECK(!p->open);
+    join_again(2);
+    check_row("one that is lost meanwhile is not made again");
+    peer_other_finish(&o);
+    peer_cut(p, FR_UNREACHABLE);
+    peer_wait(&w, 20000);
+    CHECK(!p->open && p->opens == 2);
+    join_again(3);
+    end_both(); /* and whoever destroys them all waits for nobody */
+    peer_linger(0);
+}
+
 /* Options that differ make a connection of its own, also to a node of that name. */
 static void test_options(void)
 {
@@ -329,6 +368,7 @@ int main(void)
     test_events();
     test_refs();
     test_leave();
+    test_linger();
     test_options();
     test_away();
     test_puts();
