@@ -375,3 +375,8 @@ enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_row
         out->n = 0;
     return rc;
 }
+
+void fr_store_patience(struct fr_store *st, int ms)
+{
+    sqlite3_busy_timeout(st->db, ms > 0 ? ms : STORE_BUSY_MS);
+}

@@ -73,6 +73,8 @@ enum fr_sql {
     SQL_COUNT
 };
 
+enum { STORE_BUSY_MS = 5000 };
+
 struct fr_store {
     sqlite3 *db;
     sqlite3_stmt *stmts[SQL_COUNT]; /* prepared on first use */

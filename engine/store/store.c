@@ -10,7 +10,6 @@
 
 enum {
     HOSTS = 3, /* the first schema of homes with a host */
-    STORE_BUSY_MS = 5000,
     LOG_RETRY_MS = 10,
     LOG_PAGES = 1000, /* of the write-ahead log, before its pages are copied into the database */
     LOG_PAGES_FIRST = 200, /* at a process's first commit: the next one to open it reads them all */
@@ -378,11 +377,6 @@ static enum fr_rc begin(struct fr_store *st, bool soft, struct fr_err *err)
     if (rc == FR_OK && st->epoch != 0 && (rc = check_lead(st, err)) != FR_OK)
         fr_store_rollback(st);
     return rc;
-}
-
-void fr_store_patience(struct fr_store *st, int ms)
-{
-    sqlite3_busy_timeout(st->db, ms > 0 ? ms : STORE_BUSY_MS);
 }
 
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err)
