@@ -62,6 +62,7 @@ enum fr_rc fr_nodes_agents(struct fr_nodes *ex, const char *const *paths, size_t
     ex->agents = list;
     ex->n_agents = k;
     ex->agents_known = true;
+    ex->agents_change += more;
     if (more)
         try_refused(ex);
     return FR_OK;
@@ -72,6 +73,7 @@ void fr_chan_pick_agent(struct fr_chan *ch)
     const struct fr_nodes *ex = ch->ex;
     const char *path = ex->n_agents > 0 ? ex->agents[ch->agent % ex->n_agents] : "";
 
+    ch->agents_seen = ex->agents_change;
     if (!ex->agents_known)
         return;
     if (ch->node.ssh.agent != NULL && strcmp(path, ch->agent_path) == 0)
@@ -87,6 +89,10 @@ bool fr_chan_next_agent(struct fr_chan *ch, const struct fr_err *err)
     if (ch->state != FR_CHAN_CONNECTING)
         return false;
     ch->agent++;
+    if (err->rc == FR_DENIED && ch->agents_seen != ch->ex->agents_change) {
+        ch->refused = 0; /* a new one came during this try */
+        return true;
+    }
     ch->refused = err->rc == FR_DENIED ? ch->refused + 1 : 0;
     return ch->refused > 0 && ch->refused < ch->ex->n_agents;
 }

@@ -124,6 +124,7 @@ struct fr_chan {
     int64_t pause_ms;      /* the next pause between two tries */
     int64_t offset_ms;
     size_t agent;                   /* of ex->agents: that of the next try, modulo their number */
+    uint32_t agents_seen;           /* ex->agents_change when the newest try began */
     size_t refused;                 /* logins in a row that were refused, each with another one */
     char agent_path[FR_AGENT_PATH]; /* of the newest try */
     bool denied;                    /* IDLE, since each login was refused */
@@ -155,6 +156,7 @@ struct fr_nodes {
     uint32_t connects;          /* for the epoch */
     char owner[FR_ID_TEXT];     /* of this process alone: a copy of its home has another */
     size_t connecting;          /* channels that hold one of FR_EXEC_CONNECTS */
+    uint32_t agents_change;     /* grows when an agent comes that was not there */
     bool agents_known;          /* fr_nodes_agents() was called */
     char **agents;              /* owns */
     size_t n_agents;

@@ -34,6 +34,7 @@ END
 serve() { # [AGENT]: a host that stays, with that agent or none
     ${1:+env SSH_AUTH_SOCK="$1"} "$flowrun" serve > serve 2>&1 &
     serve=$!
+    until_true 20 eval '[ "$(sed -n "s/^pid //p" home/host.lock)" = "$serve" ]'
     until_true 20 test -S home/host.sock
 }
 end() {

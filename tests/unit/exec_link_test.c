@@ -388,13 +388,19 @@ static void test_agents(void)
     peer_wait(&w, 60000);
     CHECK_INT(p->opens, 5);
     CHECK_INT(peer_events(&w, FR_EXEC_UP), 0);
+    check_row("one that comes before a try");
+    CHECK_INT(fr_nodes_agents(w.all, two, 1, NULL), FR_OK);
+    CHECK_INT(w.ex.ops->connect(w.ex.self, 0, NULL), FR_OK);
+    CHECK_INT(fr_nodes_agents(w.all, three, 1, NULL), FR_OK);
+    peer_wait(&w, 60000);
+    CHECK_INT(p->opens, 6);
     check_row("one that is taken");
     p->refuse = FR_OK;
     CHECK_INT(fr_nodes_agents(w.all, two, 2, NULL), FR_OK);
     CHECK_INT(fr_nodes_agents(w.all, three, 1, NULL), FR_OK);
     peer_wait(&w, 1000);
     CHECK(p->up_now && peer_event(&w, FR_EXEC_UP) != NULL);
-    CHECK_INT(p->opens, 6);
+    CHECK_INT(p->opens, 7);
     check_row("");
     peer_finish(&w);
 }
