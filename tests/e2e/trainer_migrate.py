@@ -79,9 +79,9 @@ def messages():
         refused("args-%d.json" % k, message)
     for entry, message in ((dict(columns={"prompt": "q", "response": "r"}), "Cannot find valid samples"),
                            (dict(hf_hub_url="a/b"), "hf_hub_url: nothing is downloaded, give file_name"),
-                           (dict(file_name="../model/config.csv"), "only .json and .jsonl files are done")):
+                           (dict(file_name="../model/config.txt"), "only .json, .jsonl and .csv files are done")):
         if "file_name" in entry:
-            open("example/model/config.csv", "w").close()
+            open("example/model/config.txt", "w").close()
         info(**entry)
         with open("args.json", "w") as f:
             json.dump(words(overwrite_cache=True), f)

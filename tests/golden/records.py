@@ -5,7 +5,8 @@ templates and processor on small files that this script makes.
     python3 tests/golden/records.py        # with llamafactory 0.9.5; writes records.json
 
 A row: name, entry (of dataset_info.json), text (of the file), template, seed, and samples: a list of
-[ids, labels] of the tokenizer in tokenizer/deepseek.json. A row with packing (cutoff_len, batch,
+[ids, labels] of the tokenizer in tokenizer/deepseek.json. tool_format and
+split_special_tokens may be there. A row with packing (cutoff_len, batch,
 shards) has rows of packed examples, without their padding: [ids, labels, lengths of the examples].
 """
 import datetime
@@ -96,6 +97,19 @@ def rows():
             yield "openai: %s%s" % (name, ", tools" if tools else ""), OPENAI, text, "qwen"
 
 
+def others():
+    """Other files, formats of tools and readings of special tokens: options of samples()."""
+    csv = '\ufeffinstruction,input,output\r\n"a, ""b""\nc",,x\r\n\r\nNA,d,"y"\nshort\n"",e,null\n'
+    yield "csv", dict(PLAIN, file_name="a.csv"), csv, "default", {}
+    for tools in ("default", "qwen", "llama3"):
+        for template in ("qwen", "fewshot"):
+            yield "tool_format %s, %s" % (tools, template), CHAT, \
+                turns("uhi", call('{"x": 1}'), "o7", "aho", tools=BARE), template, {"tool_format": tools}
+    for template in ("default", "qwen"):
+        text = json.dumps({"instruction": "a <s> b</s> <|im_end|>", "input": "", "output": "<|im_start|> c </s>"})
+        yield "split_special_tokens, " + template, PLAIN, text, template, {"split_special_tokens": True}
+
+
 def packed():
     """Examples of many lengths, some dropped, some longer than a row."""
     long = "".join(json.dumps({"instruction": "a " * (i * 7 % 19), "input": "",
@@ -130,16 +144,17 @@ def tokenizer_of():
                                    bos_token="<s>", eos_token="</s>")
 
 
-def samples(entry, text, template, seed, folder, packing=None):
-    with open(os.path.join(folder, "a.jsonl"), "w", encoding="utf-8") as f:
+def samples(entry, text, template, seed, folder, packing=None, tool_format=None, split_special_tokens=False):
+    with open(os.path.join(folder, entry["file_name"]), "w", encoding="utf-8", newline="") as f:
         f.write(text)
     with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
         json.dump({"x": entry}, f)
     data_args = DataArguments(template=template, dataset_dir=folder, overwrite_cache=True,
                               cutoff_len=packing["cutoff_len"] if packing else 100000,
-                              neat_packing=packing is not None)
+                              neat_packing=packing is not None, tool_format=tool_format)
     model_args = ModelArguments(model_name_or_path="none", cache_dir=os.path.join(folder, "cache"))
     tokenizer = tokenizer_of()
+    tokenizer.split_special_tokens = split_special_tokens
     fixed = get_template_and_fix_tokenizer(tokenizer, data_args)
 
     class Training:
@@ -178,6 +193,10 @@ def main():
                 continue
         made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": seed,
                      "samples": found})
+    for name, entry, text, template, options in others():
+        with tempfile.TemporaryDirectory() as folder:
+            made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": 42, **options,
+                         "samples": samples(entry, text, template, 42, folder, **options)})
     for name, text, packing in packed():
         with tempfile.TemporaryDirectory() as folder:
             made.append({"name": name, "entry": PLAIN, "text": text, "template": "default", "seed": 42,

@@ -31,7 +31,8 @@ static void put_files(const json_t *row)
     char *p = json_dumps(info, 0);
 
     put("dataset_info.json", p, strlen(p));
-    put("a.jsonl", json_string_value(text), json_string_length(text));
+    put(json_string_value(json_object_get(json_object_get(row, "entry"), "file_name")),
+        json_string_value(text), json_string_length(text));
     free(p);
     json_decref(info);
 }
@@ -123,7 +124,9 @@ static void test_row(const json_t *row)
     const char *templ = json_string_value(json_object_get(row, "template"));
     const json_t *want = json_object_get(row, "samples");
     const json_t *packing = json_object_get(row, "packing");
+    const char *format = json_string_value(json_object_get(row, "tool_format"));
     struct tr_pack_opts pack = {0};
+    enum tr_tool_format tools;
     struct tr_dataset_opts o = {
         .dataset = "x",
         .dataset_dir = dir,
@@ -141,6 +144,10 @@ static void test_row(const json_t *row)
     CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
               FR_OK);
     CHECK_INT(tr_template_fix(o.templ, t, &err), FR_OK);
+    if (format != NULL && CHECK_INT(tr_tools_find(format, &tools, &err), FR_OK))
+        o.text.tools = &tools;
+    if (json_is_true(json_object_get(row, "split_special_tokens")))
+        tr_tokenizer_split_special(t);
     enum fr_rc rc = tr_dataset_load(&o, t, &d, NULL, &err);
     if (!CHECK_INT(rc, json_array_size(want) > 0 ? FR_OK : FR_USAGE))
         printf("   %s\n", err.msg);
@@ -174,7 +181,7 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     fr_sys.wall_ms = that_day;
-    CHECK_INT(json_array_size(rows), 53);
+    CHECK_INT(json_array_size(rows), 62);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         check_row(json_string_value(json_object_get(row, "name")));

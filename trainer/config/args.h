@@ -52,7 +52,8 @@ struct tr_args {
     int64_t cutoff_len, max_samples; /* tokens; -1: all */
     bool mask_history, train_on_prompt, overwrite_cache, disable_shuffling;
     enum tr_mixing mix_strategy;
-    const char *interleave_probs;
+    const char *interleave_probs, *tool_format;
+    bool split_special_tokens;
     bool packing; /* also where neat_packing is given: filled in */
     bool neat_packing;
     bool dataloader_drop_last;

@@ -313,10 +313,12 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
     struct fr_buf b = {0};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&b, "5 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
+    fr_buf_fmt(&b, "6 %s %d %s %lld %d %d %lld %lld%s\n", tr_tokenizer_digest(s->tok),
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed, o->keep_dropped ? " all" : "");
+    fr_buf_fmt(&b, "%d %d\n", o->text.tools != NULL ? (int)*o->text.tools : -1,
+               tr_tokenizer_splits(s->tok));
     fr_buf_fmt(&b, "%d %s\n", (int)o->mix, o->mix_probs != NULL ? o->mix_probs : "");
     fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {

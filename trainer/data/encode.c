@@ -307,7 +307,7 @@ static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *tr
         const struct tr_tok_added *a = &e->t->added[hit];
         const char *s = p > prev ? p : prev, *stop = p + n;
         p += n;
-        if (!widen(a, text, prev, &s, &stop))
+        if ((e->t->split_special && a->special) || !widen(a, text, prev, &s, &stop))
             continue;
         struct fr_str gap = {prev, s > prev ? (size_t)(s - prev) : 0};
         rc = raw ? split_normal(e, gap) : pieces(e, 0, gap.p, gap.n);

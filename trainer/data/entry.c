@@ -1,6 +1,7 @@
 #include "trainer/data/records.h"
 
 #include "engine/base/file.h"
+#include "trainer/data/csv.h"
 #include "trainer/data/pyjson.h"
 #include "engine/base/sys.h"
 
@@ -74,9 +75,13 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool known_type(const char *path)
+enum file_type { TYPE_JSON, TYPE_CSV, TYPE_OTHER };
+
+static enum file_type type_of(const char *path)
 {
-    return has_suffix(path, ".json") || has_suffix(path, ".jsonl");
+    if (has_suffix(path, ".json") || has_suffix(path, ".jsonl"))
+        return TYPE_JSON;
+    return has_suffix(path, ".csv") ? TYPE_CSV : TYPE_OTHER;
 }
 
 /* file_name is a file, or a folder of files of one type. */
@@ -104,8 +109,12 @@ static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct f
                                          : fr_arena_dup(arena, path);
         if (file == NULL)
             rc = fr_fail(err, FR_NOMEM, "no memory for the list of data files");
-        else if (!known_type(file))
-            rc = fr_fail(err, FR_UNSUPPORTED, "%s: only .json and .jsonl files are done", file);
+        else if (type_of(file) == TYPE_OTHER)
+            rc = fr_fail(err, FR_UNSUPPORTED, "%s: only .json, .jsonl and .csv files are done",
+                         file);
+        else if (e->nfiles > 0 && type_of(file) != type_of(e->files[0]))
+            rc = fr_fail(err, FR_USAGE, "%s: the files of a folder are of one type, as %s is", file,
+                         e->files[0]);
         else
             e->files[e->nfiles++] = file;
     }
@@ -235,5 +244,7 @@ enum fr_rc tr_records_read(const char *path, const struct tr_record_sink *sink, 
     if (i == b->n)
         return fr_fail(err, FR_USAGE, "%s holds no records", path);
     struct fr_str text = {b->p + mark, b->n - mark};
+    if (type_of(path) == TYPE_CSV)
+        return tr_csv_read(path, text, sink, err);
     return b->p[i] == '[' ? read_list(path, text, sink, err) : read_lines(path, text, sink, err);
 }

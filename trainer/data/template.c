@@ -133,6 +133,7 @@ struct work {
     struct fr_buf text;    /* one slot with its content */
     struct fr_buf content; /* text made for a message: tools, function calls */
     struct tr_ids source, target;
+    const enum tr_tool_format *tools; /* NULL: the template's own */
     struct fr_err *err;
 };
 
@@ -170,8 +171,18 @@ static enum fr_rc put_slots(struct work *w, const char *slots, struct fr_str con
     return rc;
 }
 
-static const char *slots_of(const struct tr_template *t, enum tr_role role)
+static enum tr_tool_format tools_of(const struct work *w)
 {
+    return w->tools != NULL ? *w->tools : w->t->tools;
+}
+
+/* A call in another format than the template's stands alone. */
+static const char *slots_of(const struct work *w, enum tr_role role)
+{
+    const struct tr_template *t = w->t;
+
+    if (role == TR_FUNCTION && w->tools != NULL)
+        return t->efficient_eos ? "{{content}}" : "{{content}}" EOS;
     if (role == TR_ASSISTANT || role == TR_FUNCTION)
         return t->assistant != NULL ? t->assistant : "{{content}}" EOS;
     return role == TR_OBSERVATION && t->observation != NULL ? t->observation : t->user;
@@ -184,11 +195,11 @@ static enum fr_rc put_message(struct work *w, const struct tr_message *m, struct
 
     if (m->role == TR_FUNCTION) {
         w->content.n = 0;
-        if ((rc = tr_tools_call(w->t->tools, m->text, &w->content, w->err)) != FR_OK)
+        if ((rc = tr_tools_call(tools_of(w), m->text, &w->content, w->err)) != FR_OK)
             return rc;
         content = (struct fr_str){w->content.p, w->content.n};
     }
-    return put_slots(w, slots_of(w->t, m->role), content, out);
+    return put_slots(w, slots_of(w, m->role), content, out);
 }
 
 /* The text in front of the first message: prefix, system, tools. */
@@ -206,7 +217,7 @@ static enum fr_rc put_front(struct work *w, const struct tr_example *x,
     w->content.n = 0;
     fr_buf_add(&w->content, system.p, system.n);
     if (x->tools.n > 0)
-        rc = tr_tools_text(w->t->tools, x->tools, &w->content, w->err);
+        rc = tr_tools_text(tools_of(w), x->tools, &w->content, w->err);
     if (rc == FR_OK && w->content.bad)
         rc = fr_fail(w->err, FR_NOMEM, "no memory for a system message");
     if (rc != FR_OK)
@@ -316,7 +327,7 @@ enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
                               struct tr_encoded out, struct fr_err *err)
 {
-    struct work w = {.t = t, .e = e, .err = err};
+    struct work w = {.t = t, .e = e, .tools = o->tools, .err = err};
     int32_t eos = tr_tokenizer_eos(tr_encoder_tokenizer(e));
     enum fr_rc rc;
 

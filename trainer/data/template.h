@@ -7,6 +7,7 @@
 
 #include "engine/base/err.h"
 #include "trainer/data/tokenizer.h"
+#include "trainer/data/tools.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +43,7 @@ struct tr_template_opts {
     int64_t cutoff_len;
     bool mask_history, train_on_prompt;
     const char *default_system; /* NULL: the template's own */
+    const enum tr_tool_format *tools; /* NULL: the template's own */
 };
 
 enum { TR_IGNORE = -100 };

@@ -83,6 +83,7 @@ struct tr_tokenizer {
     struct tr_tok_step steps[TR_TOK_STEPS];
     int nsteps;
     int32_t bos, eos, pad;
+    bool split_special;           /* the text of special tokens is text like any other */
     char digest[FR_SHA256_TEXT];
 };
 

@@ -335,3 +335,13 @@ enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, str
         t->eos = tr_tokenizer_id(t, content);
     return rc;
 }
+
+void tr_tokenizer_split_special(struct tr_tokenizer *t)
+{
+    t->split_special = true;
+}
+
+bool tr_tokenizer_splits(const struct tr_tokenizer *t)
+{
+    return t->split_special;
+}

@@ -48,6 +48,10 @@ const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
+/* The text of special tokens is encoded as any other. Before any encoding. */
+void tr_tokenizer_split_special(struct tr_tokenizer *t);
+bool tr_tokenizer_splits(const struct tr_tokenizer *t);
+
 enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
                              struct fr_err *err);
 void tr_encoder_destroy(struct tr_encoder *e);

@@ -6,6 +6,19 @@
 #include <string.h>
 #include <time.h>
 
+enum fr_rc tr_tools_find(const char *name, enum tr_tool_format *out, struct fr_err *err)
+{
+    static const char *const names[] = {"default", "qwen", "llama3"};
+
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(names[i], name) == 0) {
+            *out = (enum tr_tool_format)i;
+            return FR_OK;
+        }
+    return fr_fail(err, FR_UNSUPPORTED, "--tool_format %s: only default, qwen and llama3 are done",
+                   name);
+}
+
 /* F of {"type": "function", "function": F}; another object is F itself. */
 static bool is_wrapped(const json_t *tool)
 {

@@ -13,6 +13,9 @@ enum tr_tool_format {
     TR_TOOLS_LLAMA3   /* indented JSON behind the day's date; calls as JSON */
 };
 
+/* By the name that --tool_format gives. FR_UNSUPPORTED for others of the reference. */
+enum fr_rc tr_tools_find(const char *name, enum tr_tool_format *out, struct fr_err *err);
+
 /* Appends the text about tools, a JSON list of functions, that follows the system text. */
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err);

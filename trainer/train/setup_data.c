@@ -116,6 +116,7 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
     const struct tr_template *templ = NULL;
+    enum tr_tool_format tools = TR_TOOLS_DEFAULT;
     char cache[PATH_MAX];
     enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err);
 
@@ -123,6 +124,10 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         rc = tr_template_find(a->template_name, &templ, err);
     if (rc == FR_OK)
         rc = tr_template_fix(templ, r->tokenizer, err);
+    if (rc == FR_OK && a->tool_format != NULL)
+        rc = tr_tools_find(a->tool_format, &tools, err);
+    if (rc == FR_OK && a->split_special_tokens)
+        tr_tokenizer_split_special(r->tokenizer);
     snprintf(cache, sizeof(cache), "%s/cache",
              a->tokenized_path != NULL ? a->tokenized_path : a->output_dir);
     struct tr_dataset_opts o = {
@@ -132,7 +137,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         .text = {.cutoff_len = a->cutoff_len - (a->packing ? 1 : 0),
                  .mask_history = a->mask_history,
                  .train_on_prompt = a->train_on_prompt,
-                 .default_system = a->default_system},
+                 .default_system = a->default_system,
+                 .tools = a->tool_format != NULL ? &tools : NULL},
         .mix = (enum tr_mix_strategy)a->mix_strategy,
         .mix_probs = a->interleave_probs,
         .max_samples = a->max_samples,
