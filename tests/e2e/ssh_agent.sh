@@ -47,11 +47,11 @@ for t in libssh2 openssh; do
     serve
     "$flowrun" p.yaml > out 2>&1
     same "$t: without any agent" $? 6
+    SSH_AUTH_SOCK=$other "$flowrun" p.yaml > out 2>&1
+    same "$t: by an agent without the key" $? 6
     SSH_AUTH_SOCK=$good "$flowrun" p.yaml > out 2>&1
     same "$t: by the agent of who submits" $? 0
     has "$t: its task ran" out "t@node1 | done"
-    SSH_AUTH_SOCK=$other "$flowrun" p.yaml > out 2>&1
-    same "$t: by an agent without the key" $? 6
     end $serve
     serve "$good"
     SSH_AUTH_SOCK=$other "$flowrun" p.yaml > out 2>&1
