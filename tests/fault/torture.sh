@@ -15,6 +15,7 @@ row() {
 }
 
 row kill "$build/tests/fault/kill_test" all "$seed"
+row queued "$build/tests/fault/queued_test" all "$seed"
 row nth "$build/tests/fault/nth_test" all
 row kill_real "$build/tests/fault/real_test" "$build/engine/cli/flowrun" long all "$seed"
 row random "$build/tests/fault/random_test" "$seed" 20000

@@ -108,7 +108,8 @@ static enum fr_rc open_run(struct world *w, struct fr_host *host, size_t no, str
     struct fr_host_own own = {{.cwd = "/", .getenv = no_env}, {note, w}};
     struct fr_resume_opts resume = {.retry = w->retry, .run = name};
     const char *path = no > 1 && w->others ? "/others.yaml" : "/sim.yaml";
-    struct fr_submit submit = {.spec = {.path = path, .cwd = "/"}};
+    struct fr_submit submit = {.spec = {.path = path, .cwd = "/"},
+                               .priority = w->priorities[no - 1]};
     enum fr_rc rc;
 
     snprintf(name, sizeof(name), "%zu", no);

@@ -66,13 +66,7 @@ static void test_park(void)
     submit("p.yaml", 3, "", "running");
     pass(6000);
     CHECK(!is_driven("3"));
-    check_row("its time comes while the host waits");
     submit("p.yaml", 4, "", "running");
-    settle();
-    shift_ms += 4950;
-    for (int i = 0; i < 3 && is_driven("4"); i++)
-        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
-    CHECK(!is_driven("4"));
     check_row("a host that stays");
     fr_host_stay(host);
     submit("p.yaml", 5, "", "running");
@@ -289,7 +283,8 @@ static void test_limits(void)
 {
     struct fr_buf many = {0};
     struct fr_api_response res;
-    struct reader r = {0};
+    struct reader r = {0}, ahead = {0};
+    char last[40];
 
     open_host();
     check_answer(FR_API_GET, "/api/v1/runs?limit=201", NULL, 400, "'limit' must be 1 to 200");
@@ -305,22 +300,156 @@ static void test_limits(void)
         fr_buf_text(&many, ",1");
     CHECK_INT(follow(&r, many.p + 1, ""), 400);
     fr_buf_finish(&many);
-    CHECK_INT(follow(&r, "1", "1.99999"), 200);
-    CHECK(has(&r, "event: reset"));
+    check_row("a number that no event had");
+    CHECK_INT(follow(&r, "1", ""), 200);
+    snprintf(last, sizeof(last), "%ld.99999", strtol(strstr(r.got.p, "\"epoch\":") + 8, NULL, 10));
+    CHECK_INT(follow(&ahead, "1", last), 200);
+    CHECK(has(&ahead, "event: reset"));
     api.gone(api.self, r.s);
+    api.gone(api.self, ahead.s);
     fr_buf_finish(&r.got);
+    fr_buf_finish(&ahead.got);
     check_row("a submit again, of a run that is over");
     make_body(ID, "");
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, NULL);
     check_answer(FR_API_POST, "/api/v1/runs/" ID "/resume", "{\"retry\": true}", 409,
                  "is still going on");
     cancel(ID);
+    settle();
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 200, "\"state\":\"over\"");
-    check_row("a retry before the host has dropped it");
+    check_row("a retry");
     check_answer(FR_API_POST, "/api/v1/runs/" ID "/resume", "{\"retry\": true}", 202,
                  "\"state\":\"running\"");
     check_answer(FR_API_POST, "/api/v1/runs/" ID "/cancel", "{}", 202, NULL);
     check_row("");
+    close_host();
+}
+
+/* ---- what wakes the host ---- */
+
+static bool too_late;
+
+static void on_late(void *arg)
+{
+    (void)arg;
+    too_late = true;
+}
+
+static bool is(const char *run, const char *text)
+{
+    char path[60];
+    struct fr_api_response res;
+    bool yes;
+
+    snprintf(path, sizeof(path), "/api/v1/runs/%s", run);
+    res = ask(FR_API_GET, path, NULL);
+    yes = res.body.p != NULL && strstr(res.body.p, text) != NULL;
+    fr_api_response_finish(&res);
+    return yes;
+}
+
+/* Turns the host, which nothing but itself wakes, until the run is so. */
+static void wait_until(const char *run, const char *text)
+{
+    struct fr_timer *timer = NULL;
+
+    too_late = false;
+    CHECK_INT(fr_loop_timer(&loop, on_late, NULL, &timer), FR_OK);
+    fr_loop_arm_in(&loop, timer, 20000);
+    while (!too_late && !is(run, text))
+        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+    CHECK(!too_late);
+    fr_loop_untimer(&loop, &timer);
+}
+
+static void submit_at(int no, int64_t in_ms)
+{
+    char more[80];
+
+    snprintf(more, sizeof(more), ", \"not_before_wall\": %lld",
+             (long long)(fr_sys.wall_ms() + in_ms));
+    submit("p.yaml", no, more, "queued");
+}
+
+static int64_t (*real_wall_ms)(void);
+
+static int64_t later_wall_ms(void)
+{
+    return real_wall_ms() + 3600000;
+}
+
+static void test_wakes(int no)
+{
+    char run[4][12];
+
+    for (int i = 0; i < 4; i++)
+        snprintf(run[i], sizeof(run[i]), "%d", no + i);
+    open_host();
+    settle();
+    check_row("the time of a queued run comes, of another one it does not");
+    submit_at(no, 50);
+    submit_at(no + 1, 3600000);
+    wait_until(run[0], "\"state\":\"running\"");
+    check_row("a queued run is parked, too");
+    cancel(run[0]);
+    settle();
+    shift_ms += 5000;
+    wait_until(run[1], "\"driven\":false");
+    CHECK(is(run[1], "\"state\":\"queued\""));
+    check_row("the clock is set");
+    fr_host_stay(host);
+    submit_at(no + 2, 3600000);
+    settle();
+    real_wall_ms = fr_sys.wall_ms;
+    fr_sys.wall_ms = later_wall_ms;
+    pass(61000);
+    CHECK(is(run[2], "\"state\":\"running\""));
+    fr_sys.wall_ms = real_wall_ms;
+    cancel(run[2]);
+    check_row("");
+    close_host();
+}
+
+/* A queued run whose limit has room again under a host that did not know it. */
+static void test_resumed(int no)
+{
+    char run[2][12], path[60];
+
+    snprintf(run[0], sizeof(run[0]), "%d", no);
+    snprintf(run[1], sizeof(run[1]), "%d", no + 1);
+    open_host();
+    cancel("12");
+    cancel("13");
+    cancel("14");
+    submit("g.yaml", no, "", "running");
+    submit("g.yaml", no + 1, "", "queued");
+    close_host();
+    open_host();
+    cancel(run[0]);
+    close_host();
+    open_host();
+    snprintf(path, sizeof(path), "/api/v1/runs/%s/resume", run[1]);
+    check_answer(FR_API_POST, path, "{}", 202, NULL);
+    settle();
+    CHECK(is(run[1], "\"state\":\"running\""));
+    cancel(run[1]);
+    close_host();
+}
+
+static void test_counts(int no)
+{
+    static const char two[] = "name: n\n"
+                              "nodes: [{name: n1, executor: local}, {name: n2, executor: local}]\n"
+                              "tasks: {one: {on: all, run: 'true'}}\n";
+    struct fr_err err = {0};
+    char path[300], run[12];
+
+    snprintf(path, sizeof(path), "%s/n.yaml", home);
+    CHECK_INT(fr_file_write(path, two, sizeof(two) - 1, 0600, &err), FR_OK);
+    open_host();
+    submit("n.yaml", no, "", "running");
+    snprintf(run, sizeof(run), "%d", no);
+    CHECK(is(run, "\"tasks\":{\"one\":{\"waiting\":2}}"));
     close_host();
 }
 
@@ -383,6 +512,9 @@ int main(void)
     test_nested();
     test_limits();
     test_many();
+    test_wakes(17);
+    test_resumed(20);
+    test_counts(22);
     check_sound();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
