@@ -14,7 +14,7 @@ for file in "$work/src/examples/hello.yaml" ../src/examples/hello.yaml; do
 done
 "$flowrun" validate ../src/pipelines/deepseek-lora.yaml > ../out 2>&1
 same "the main pipeline from another folder" $? 0
-has "its inventory" ../out "8 tasks on 3 nodes"
+has "its inventory" ../out "9 tasks on 3 nodes"
 for file in ../src/examples/clusters/*.yaml; do
     "$flowrun" nodes "$file" > ../out 2>&1
     same "nodes $file" $? 0
