@@ -65,13 +65,15 @@ same "the one with four" $? 0
 hasnt "the other is not told" left.out "the smaller number"
 
 # ---- a home of an older flowrun, called by the node's name, with a task that lives in it
+kill -TERM $serve # it would keep its connection, and what it leads to
+wait $serve
 on "cd /root/.local/state/flowrun && mv $id-node1 $id-first && rm -f /var/order /var/go"
 "$flowrun" left.yaml > left.out 2>&1 &
 left=$!
 until_true 60 eval 'on "grep -c in /var/order" | grep -q 1'
 same "it is used, and the machine's own name leads there" "$(on "readlink /root/.local/state/flowrun/$id-node1")" "$id-first"
-kill -9 $left $serve
-wait $left $serve 2> /dev/null
+kill -9 $left
+wait $left 2> /dev/null
 on 'touch /var/go'
 "$flowrun" resume > resumed 2>&1
 same "what lived there is found again" $? 0

@@ -163,8 +163,9 @@ static void test_many(void)
 
     check_row("killed between two slices: what has no row waits");
     close_host();
-    CHECK(sqlite3_exec(raw_db(), "DELETE FROM instance WHERE idx >= 500", NULL, NULL, NULL) ==
-          SQLITE_OK);
+    sqlite3 *db = raw_db();
+    CHECK(sqlite3_exec(db, "DELETE FROM instance WHERE idx >= 500", NULL, NULL, NULL) == SQLITE_OK);
+    sqlite3_close(db);
     open_host();
     check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/resume", "{}", 202, "\"state\":\"running\"");
     for (rows = 0; rows < MANY && CHECK_INT(fr_host_turn(host, NULL), FR_OK);)
