@@ -282,6 +282,17 @@ void jobs_tidy(struct fr_host *host)
         host->untidy = false;
 }
 
+/* true: the job is ours again. A sweep does not outlive its host: what the next one has half
+ * written would be left over to it. */
+static bool forget(struct host_job *job)
+{
+    bool ours = fr_loop_forget(job->host->loop, &job->work);
+
+    for (; !ours && is_alone(job); ours = fr_loop_forget(job->host->loop, &job->work))
+        fr_sys.poll(NULL, 0, 1);
+    return ours;
+}
+
 void jobs_finish(struct fr_host *host)
 {
     while (host->jobs != NULL) {
@@ -289,7 +300,7 @@ void jobs_finish(struct fr_host *host)
 
         host->jobs = job->next;
         job->waiters = NULL;
-        if (job->state != JOB_RUNS || fr_loop_forget(host->loop, &job->work))
+        if (job->state != JOB_RUNS || forget(job))
             free_job(job);
     }
 }
