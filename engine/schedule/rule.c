@@ -24,9 +24,10 @@ static struct segment segment_of(const struct fr_zone *zone, int64_t t)
     bool later = fr_zone_after(zone, t, &c);
 
     s.before = s.now = later ? c.before : zone->first;
-    s.to = later ? c.at : s.to;
+    if (later && c.at < s.to)
+        s.to = c.at;
     if (fr_zone_before(zone, t, &c)) {
-        s.from = c.at;
+        s.from = c.at > s.from ? c.at : s.from; /* a file may say anything: sums stay in range */
         s.before = c.before;
         s.now = c.after;
     }
