@@ -33,6 +33,7 @@ END
 "$flowrun" validate p.yaml > out
 same "validate: exit code" $? 0
 has "in words" out "schedule nightly: every Monday to Friday at 02:30 from 2036-03-07 00:00 in Made/Zone"
+has "that nothing starts by it" out "starts no run by them"
 has "next, in both zones" out "2036-03-07 02:30 -05:00 = 2036-03-07 07:30 UTC"
 has "behind the change" out "2036-03-10 02:30 -04:00 = 2036-03-10 06:30 UTC"
 has "a jitter" out "each later by a fixed delay of less than 10m00s"
