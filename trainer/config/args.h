@@ -16,7 +16,11 @@
 
 enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH, TR_STRATEGY_BEST };
 enum tr_maybe { TR_MAYBE_UNSET, TR_MAYBE_FALSE, TR_MAYBE_TRUE };
-enum tr_mixing { TR_MIXING_CONCAT, TR_MIXING_UNDER, TR_MIXING_OVER }; /* of data sets */
+enum tr_mix_strategy {                /* how several data sets become one */
+                       TR_MIX_CONCAT, /* one behind the other */
+                       TR_MIX_UNDER,  /* by turns or by lot, until one of them is used up */
+                       TR_MIX_OVER    /* until all are; a set that is used up begins again */
+};
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
 enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD, TR_REPORT_ALL };
@@ -51,7 +55,7 @@ struct tr_args {
     const char *dataset, *dataset_dir, *template_name, *default_system, *tokenized_path;
     int64_t cutoff_len, max_samples; /* tokens; -1: all */
     bool mask_history, train_on_prompt, overwrite_cache, disable_shuffling;
-    enum tr_mixing mix_strategy;
+    enum tr_mix_strategy mix_strategy;
     const char *interleave_probs, *tool_format;
     bool split_special_tokens;
     bool packing; /* also where neat_packing is given: filled in */

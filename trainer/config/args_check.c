@@ -28,7 +28,7 @@ static enum fr_rc check_pairs(const struct tr_args *a, struct fr_err *err)
 {
     if (a->bf16 && a->fp16)
         return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
-    if (a->interleave_probs != NULL && a->mix_strategy == TR_MIXING_CONCAT)
+    if (a->interleave_probs != NULL && a->mix_strategy == TR_MIX_CONCAT)
         return fr_fail(err, FR_USAGE, "--interleave_probs needs --mix_strategy interleave_under or "
                                       "interleave_over");
     if (a->mask_history && a->train_on_prompt)

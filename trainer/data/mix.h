@@ -5,15 +5,9 @@
 #ifndef TR_DATA_MIX_H
 #define TR_DATA_MIX_H
 
-#include "engine/base/err.h"
+#include "trainer/config/args.h"
 
 #include <stdint.h>
-
-enum tr_mix_strategy {
-    TR_MIX_CONCAT, /* one behind the other */
-    TR_MIX_UNDER,  /* by turns or by lot, until one of them is used up */
-    TR_MIX_OVER    /* until all are; a set that is used up begins again */
-};
 
 struct tr_mix_opts {
     enum tr_mix_strategy strategy;

@@ -139,7 +139,7 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
                  .train_on_prompt = a->train_on_prompt,
                  .default_system = a->default_system,
                  .tools = a->tool_format != NULL ? &tools : NULL},
-        .mix = (enum tr_mix_strategy)a->mix_strategy,
+        .mix = a->mix_strategy,
         .mix_probs = a->interleave_probs,
         .max_samples = a->max_samples,
         .seed = a->seed,
