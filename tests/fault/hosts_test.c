@@ -9,6 +9,7 @@
  *
  *     hosts_test [SEED [COUNT]]     one seed alone tells its story
  */
+#include "tests/fault/shrink.h"
 #include "tests/sim/told.h"
 #include "tests/unit/check.h"
 
@@ -571,8 +572,9 @@ static void check_outcomes(struct world *w)
     fr_buf_finish(&rows);
 }
 
-static bool run_scenario(struct world *w, struct scenario *c)
+static bool run_scenario(struct world *w, void *arg)
 {
+    struct scenario *c = arg;
     memset(c->begun, 0, sizeof(c->begun));
     c->next = c->rounds = 0;
     c->round_us = ROUND_US;
@@ -594,16 +596,10 @@ static bool run_scenario(struct world *w, struct scenario *c)
 
 /* ---- making it small ---- */
 
-static bool still_fails(struct world *w, struct scenario *c, const char *why)
+static bool *part(void *arg, int i)
 {
-    bool fails = !run_scenario(w, c) && strncmp(w->why, why, 8) == 0;
+    struct scenario *c = arg;
 
-    world_finish(w);
-    return fails;
-}
-
-static bool *part(struct scenario *c, int i)
-{
     if (i < PIPES * TASKS_MAX)
         return &c->pipes[i / TASKS_MAX].tasks[i % TASKS_MAX].there;
     i -= PIPES * TASKS_MAX;
@@ -613,26 +609,8 @@ static bool *part(struct scenario *c, int i)
     return i < FAULTS_MAX ? &c->faults[i].there : &c->pipes[0].nests;
 }
 
-static void shrink(struct world *w, struct scenario *c)
-{
-    bool smaller = true;
-    char why[sizeof(w->why)];
-
-    memcpy(why, w->why, sizeof(why));
-    while (smaller) {
-        smaller = false;
-        for (int i = PIPES * TASKS_MAX + STARTS + FAULTS_MAX; i >= 0; i--) {
-            bool *there = part(c, i);
-            if (!*there)
-                continue;
-            *there = false;
-            if (still_fails(w, c, why))
-                smaller = true;
-            else
-                *there = true;
-        }
-    }
-}
+static const struct shrink smaller = {run_scenario, part,
+                                      PIPES *TASKS_MAX + STARTS + FAULTS_MAX + 1};
 
 static void show(struct world *w, struct scenario *c)
 {
@@ -678,7 +656,7 @@ int main(int argc, char **argv)
         if (!CHECK(ok)) {
             printf("seed %llu: %s\n", (unsigned long long)c.seed, w->why);
             fflush(stdout);
-            shrink(w, &c);
+            shrink(&smaller, w, &c);
         }
         if (!ok || argc == 2)
             show(w, &c);

@@ -7,6 +7,7 @@
  *
  *     random_test [SEED [COUNT]]     one seed alone tells its story
  */
+#include "tests/fault/shrink.h"
 #include "tests/sim/world.h"
 #include "tests/unit/check.h"
 
@@ -346,8 +347,9 @@ static void check_outputs(struct world *w, const struct scenario *c)
     fr_buf_finish(&want);
 }
 
-static bool run_scenario(struct world *w, struct scenario *c)
+static bool run_scenario(struct world *w, void *arg)
 {
+    struct scenario *c = arg;
     struct fr_buf yaml = {0}, bad = {0};
 
     c->next = c->retries = 0;
@@ -370,36 +372,14 @@ static bool run_scenario(struct world *w, struct scenario *c)
 
 /* ---- making it small ---- */
 
-/* In the same way. */
-static bool still_fails(struct world *w, struct scenario *c, const char *why)
+static bool *part(void *arg, int i)
 {
-    bool fails = !run_scenario(w, c) && strncmp(w->why, why, 8) == 0;
+    struct scenario *c = arg;
 
-    world_finish(w);
-    return fails;
+    return i < TASKS_MAX ? &c->tasks[i].there : &c->faults[i - TASKS_MAX].there;
 }
 
-/* Leaves out whatever can be left out. */
-static void shrink(struct world *w, struct scenario *c)
-{
-    bool smaller = true;
-    char why[sizeof(w->why)];
-
-    memcpy(why, w->why, sizeof(why));
-    while (smaller) {
-        smaller = false;
-        for (int i = FAULTS_MAX + TASKS_MAX - 1; i >= 0; i--) {
-            bool *there = i < TASKS_MAX ? &c->tasks[i].there : &c->faults[i - TASKS_MAX].there;
-            if (!*there)
-                continue;
-            *there = false;
-            if (still_fails(w, c, why))
-                smaller = true;
-            else
-                *there = true;
-        }
-    }
-}
+static const struct shrink smaller = {run_scenario, part, TASKS_MAX + FAULTS_MAX};
 
 static void show(struct world *w, struct scenario *c)
 {
@@ -436,7 +416,7 @@ int main(int argc, char **argv)
         attempts += w->n_records;
         world_finish(w);
         if (!CHECK(ok))
-            shrink(w, &c);
+            shrink(&smaller, w, &c);
         if (!ok || argc == 2)
             show(w, &c);
         if (check_counts.failed >= 5)
