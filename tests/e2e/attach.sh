@@ -8,7 +8,7 @@ begin "$1"
 # independent of each other, so lines are compared task by task, each task's in their order.
 told() {
     sed -E 's/^[0-9:]{8} //; s/"time_ms":[0-9]+/T/' "$1" |
-        grep -vE '^(n[0-9]|control|flowrun): |"event":"(node|trouble)"|^cancelled from|^this home.s host was held up' |
+        grep -vE '^(n[0-9]|control|flowrun): |"event":"(node|trouble)"|^cancelled from|^this home.s host |^the host ' |
         sed -E 's/^(.*"task":"([^"]*)","node":"([^"]*)".*)$/\2@\3 \1/' | sort -s -k1,1
 }
 alike() { if cmp -s <(told "$2") <(told "$3"); then ok; else bad "$1"; diff <(told "$2") <(told "$3") | head -20; fi; }

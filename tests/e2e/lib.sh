@@ -64,6 +64,13 @@ left() {
     marked
 }
 
+# What a run's rows tell, of what was printed of it: without times, without what nodes said and how
+# the host fares, which is in no row; task by task.
+told() {
+    sed -E 's/^[0-9:]{8} //' "$1" |
+        grep -vE "^(n[0-9]|node[0-9]|control|flowrun): |^this home's host |^the host " | sort -s -k1,1
+}
+
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
 

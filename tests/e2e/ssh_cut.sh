@@ -23,8 +23,7 @@ wait "$pid"
 same "the run" $? 0
 wait "$att"
 same "attach" $? 0
-lines_of() { sed 's/^[0-9:]* //' "$1" | grep -vE '^(node[0-9]|control|flowrun): ' | sort -s -k1,1; }
-same "attach shows what the owner does" "$(diff <(lines_of out) <(lines_of att) | head -20)" ""
+same "attach shows what the owner does" "$(diff <(told out) <(told att) | head -20)" ""
 has "also that the node is away" att "train@node2 running, its node is unreachable"
 losses cut > cut.log
 check "losses" diff whole.log cut.log

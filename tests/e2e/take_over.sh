@@ -23,10 +23,6 @@ tasks:
   chain: {on: n1, needs: [quick], run: "seq 3000; sleep 0.1"}
   end: {on: n2, needs: [chain, gang, talks], run: "echo last; echo v=1 >> $FLOWRUN_OUTPUT", outputs: [v]}
 END
-# Task by task, as each one's lines are in order.
-told() {
-    sed -E 's/^[0-9:]{8} //' "$1" | grep -vE '^(n[0-9]|control|flowrun): ' | sort -s -k1,1
-}
 # A run that is host and has nothing to do but wait.
 cat > host.yaml <<'END'
 name: host
