@@ -70,7 +70,7 @@ wait $serve
 on "cd /root/.local/state/flowrun && mv $id-node1 $id-first && rm -f /var/order /var/go"
 "$flowrun" left.yaml > left.out 2>&1 &
 left=$!
-until_true 60 eval 'on "grep -c in /var/order" | grep -q 1'
+until_true 60 eval 'test "$(on "grep -c in /var/order")" -ge 3' # c waits there
 same "it is used, and the machine's own name leads there" "$(on "readlink /root/.local/state/flowrun/$id-node1")" "$id-first"
 kill -9 $left
 wait $left 2> /dev/null
