@@ -212,3 +212,53 @@ CREATE INDEX run_inventory ON run(inventory_hash) WHERE inventory_hash <> '';
 CREATE INDEX file_hash ON file(hash);
 -- What an attempt holds of its node, also while no host drives its run.
 ALTER TABLE attempt ADD COLUMN slots INTEGER NOT NULL DEFAULT 1;
+
+-- @version 4
+
+-- Pipelines that run by themselves. A schedule is one of a file, by the file's path and its own name.
+CREATE TABLE schedule (
+    id          INTEGER PRIMARY KEY,
+    source      TEXT NOT NULL,           -- absolute path of the pipeline file
+    name        TEXT NOT NULL,           -- of the schedule in it
+    pipeline    TEXT NOT NULL,           -- name of the pipeline
+    rule        TEXT NOT NULL,           -- in words, for people
+    fingerprint TEXT NOT NULL,           -- of rule and zone: with another one it is a new schedule
+    state       TEXT NOT NULL,           -- active | paused
+    state_wall  INTEGER NOT NULL,        -- since then
+    note        TEXT NOT NULL DEFAULT '', -- paused: why
+    gone_wall   INTEGER NOT NULL DEFAULT 0, -- since when no served file has it; 0: one has
+    seen_ms     INTEGER NOT NULL,        -- every instant up to here is decided, those of fire besides
+    since_ms    INTEGER NOT NULL,        -- first sight, resume, change of the rule: seen is not below
+    UNIQUE (source, name)
+) STRICT;
+
+-- What became of the instants of a schedule: a row decides one, or all of them from first_ms to
+-- at_ms. The key lets none make two runs.
+CREATE TABLE fire (
+    schedule    INTEGER NOT NULL REFERENCES schedule(id) ON DELETE CASCADE,
+    at_ms       INTEGER NOT NULL,
+    first_ms    INTEGER NOT NULL,
+    count       INTEGER NOT NULL,        -- of instants
+    decision    TEXT NOT NULL,           -- ran | missed | dropped | skipped | superseded | paused | invalid
+    run         INTEGER NOT NULL DEFAULT 0, -- number of the run that it made, or that was in its way
+    outcome     TEXT NOT NULL DEFAULT '', -- of the run that it made; stays when that is removed
+    decided_wall INTEGER NOT NULL,
+    note        TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (schedule, at_ms)
+) STRICT, WITHOUT ROWID;
+
+-- Files with schedules in the folders that the host serves.
+CREATE TABLE schedule_file (
+    path        TEXT PRIMARY KEY,
+    text        TEXT NOT NULL,           -- the newest that could be used; '': none could
+    error       TEXT NOT NULL,           -- why the file of now cannot be; '': it can
+    error_wall  INTEGER NOT NULL         -- since then
+) STRICT, WITHOUT ROWID;
+
+-- Of a run that a schedule made (origin schedule, catchup or backfill): its schedule, and its instant.
+ALTER TABLE run ADD COLUMN schedule INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0;
+CREATE TRIGGER fire_outcome AFTER UPDATE OF outcome ON run
+WHEN new.schedule <> 0 AND new.outcome <> old.outcome BEGIN
+    UPDATE fire SET outcome = new.outcome WHERE schedule = new.schedule AND at_ms = new.at_ms;
+END;

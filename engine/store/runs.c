@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct fr_sql_row runs = {"dttttttttttiiiitiiiii", sizeof(struct fr_run_row),
-                                       SQL_RUN_ADD, 20};
+static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiii", sizeof(struct fr_run_row),
+                                       SQL_RUN_ADD, 22};
 static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
                                          11};
 

@@ -7,7 +7,7 @@
 #define RUN_COLUMNS                                                                                \
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
     "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
-    "not_before_wall, pinned, no FROM run "
+    "not_before_wall, pinned, schedule, at_ms, no FROM run "
 
 #define INST_COLUMNS                                                                               \
     "idx, key, task, node, hook, state, attempt_no, attempt, attempt_state, live, go, "            \
@@ -20,6 +20,10 @@
 
 #define EVENT_COLUMNS                                                                              \
     "wall, idx, kind, attempt_no, cause, code, text, stop_cause, delay_ms, log_bytes, seq"
+
+#define FIRE_COLUMNS                                                                               \
+    "SELECT schedule, at_ms, first_ms, count, decision, run, decided_wall, note, outcome FROM "    \
+    "fire "
 
 /* At most ?2 rows of run ?1. */
 #define CUT(table, key)                                                                            \
@@ -37,10 +41,10 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_ADD] = /* the row has its id: ?1 is not used */
     "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
-    "queued_wall, not_before_wall, pinned) VALUES(?2, "
+    "queued_wall, not_before_wall, pinned, schedule, at_ms) VALUES(?2, "
     "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?)",
+    "?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
@@ -123,6 +127,36 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
     [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",
+    [SQL_SCHEDULE_ADD] =
+        "INSERT INTO schedule(source, name, pipeline, rule, fingerprint, state, state_wall, note, "
+        "gone_wall, seen_ms, since_ms) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_SCHEDULE_SET] =
+        "UPDATE schedule SET pipeline = ?, rule = ?, fingerprint = ?, state = ?, state_wall = ?, "
+        "note = ?, gone_wall = ?, seen_ms = ?, since_ms = ? WHERE id = ?",
+    [SQL_SCHEDULE_SEEN] = "UPDATE schedule SET seen_ms = ? WHERE id = ?",
+    [SQL_SCHEDULE_LIST] =
+        "SELECT source, name, pipeline, rule, fingerprint, state, state_wall, note, gone_wall, "
+        "seen_ms, since_ms, id FROM schedule ORDER BY source, name",
+    [SQL_SCHEDULE_DROP] = "DELETE FROM schedule WHERE id = ?",
+    [SQL_FIRE_ADD] = "INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, "
+                     "decided_wall, note) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_FIRE_SET] = "UPDATE fire SET decision = ?, run = ?, note = ? "
+                     "WHERE schedule = ? AND at_ms = ?",
+    [SQL_FIRE_DROP] = "DELETE FROM fire WHERE schedule = ? AND at_ms = ?",
+    [SQL_FIRE_SUCCEEDED] = "SELECT at_ms FROM fire WHERE schedule = ? AND at_ms < ? AND "
+                           "outcome = 'succeeded' ORDER BY at_ms DESC LIMIT 1",
+    [SQL_FIRES_AFTER] = FIRE_COLUMNS "WHERE schedule = ? AND at_ms > ? ORDER BY at_ms",
+    [SQL_FIRES_BEFORE] =
+        FIRE_COLUMNS "WHERE schedule = ? AND at_ms < ? ORDER BY at_ms DESC LIMIT ?",
+    [SQL_FIRES_ENDED] = FIRE_COLUMNS "WHERE schedule = ? AND at_ms < ? AND outcome <> '' "
+                                     "ORDER BY at_ms DESC LIMIT ?",
+    [SQL_FIRES_PRUNE] =
+        "DELETE FROM fire WHERE (schedule, at_ms) IN (SELECT schedule, at_ms FROM fire "
+        "WHERE schedule = ? AND at_ms < ? LIMIT ?)",
+    [SQL_SCHEDULE_FILE_PUT] =
+        "INSERT OR REPLACE INTO schedule_file(path, text, error, error_wall) VALUES(?, ?, ?, ?)",
+    [SQL_SCHEDULE_FILE_DROP] = "DELETE FROM schedule_file WHERE path = ?",
+    [SQL_SCHEDULE_FILES] = "SELECT path, text, error, error_wall FROM schedule_file ORDER BY path",
     [SQL_HASH_LIST] = "SELECT spec_hash FROM run UNION "
                       "SELECT inventory_hash FROM run WHERE inventory_hash <> '' UNION "
                       "SELECT hash FROM file ORDER BY 1",

@@ -66,11 +66,12 @@ struct fr_run_row {
     int64_t started_wall, ended_wall;
     int64_t round;
     int64_t host;                         /* epoch of the host that drives it; 0: nobody */
-    const char *origin;                   /* cli, api, schedule, backfill, retry */
+    const char *origin;                   /* cli, api, schedule, catchup, backfill, retry */
     int64_t priority;                     /* the larger first */
     int64_t queued_wall, not_before_wall; /* submitted; not started before */
     int64_t pinned;
-    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
+    int64_t schedule, at_ms; /* that made it (fires.h), for that instant; 0: none did */
+    int64_t no;              /* in this home, 1 …; set by fr_store_run_add */
 };
 
 struct fr_run_rows {

@@ -1,5 +1,11 @@
 -- What a database of the newest schema would be, had flowrun known the first one alone
 -- (schema/state.sql, @version 1): attempts and events by a key of their own.
+DROP TRIGGER fire_outcome;
+DROP TABLE fire;
+DROP TABLE schedule;
+DROP TABLE schedule_file;
+ALTER TABLE run DROP COLUMN schedule;
+ALTER TABLE run DROP COLUMN at_ms;
 DROP INDEX run_open;
 DROP INDEX run_spec;
 DROP INDEX run_inventory;

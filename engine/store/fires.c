@@ -1,0 +1,171 @@
+#include "engine/store/fires.h"
+
+#include "engine/store/sql.h"
+
+static const struct fr_sql_row schedules = {"ttttttitiiii", sizeof(struct fr_schedule_row),
+                                            SQL_COUNT, 0};
+static const struct fr_sql_row fires = {"iiiitiitt", sizeof(struct fr_fire_row), SQL_COUNT, 0};
+static const struct fr_sql_row files = {"ttti", sizeof(struct fr_schedule_file), SQL_COUNT, 0};
+
+/* ---- schedules ---- */
+
+enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *row,
+                                 struct fr_err *err)
+{
+    enum fr_rc rc =
+        fr_sql_run(st, SQL_SCHEDULE_ADD, err, "ttttttitiii", row->source, row->name, row->pipeline,
+                   row->rule, row->fingerprint, row->state, row->state_wall, row->note,
+                   row->gone_wall, row->seen_ms, row->since_ms);
+
+    if (rc == FR_OK)
+        row->id = sqlite3_last_insert_rowid(st->db);
+    return rc;
+}
+
+enum fr_rc fr_store_schedule_set(struct fr_store *st, const struct fr_schedule_row *row,
+                                 struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_SCHEDULE_SET, err, "ttttitiiii", row->pipeline, row->rule,
+                      row->fingerprint, row->state, row->state_wall, row->note, row->gone_wall,
+                      row->seen_ms, row->since_ms, row->id);
+}
+
+enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t seen_ms,
+                                  struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_SCHEDULE_SEEN, err, "ii", seen_ms, schedule);
+}
+
+enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
+                              struct fr_schedule_rows *out, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&schedules, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_SCHEDULE_LIST, err, "");
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_SCHEDULE_LIST, &rows, err);
+    *out = (struct fr_schedule_rows){rows.v, rows.n};
+    return rc;
+}
+
+enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_SCHEDULE_DROP, err, "i", schedule);
+}
+
+/* ---- instants ---- */
+
+enum fr_rc fr_store_fire_add(struct fr_store *st, const struct fr_fire_row *row, struct fr_err *err)
+{
+    enum fr_rc rc =
+        fr_sql_run(st, SQL_FIRE_ADD, err, "iiiitiit", row->schedule, row->at_ms, row->first_ms,
+                   row->count, row->decision, row->run, row->decided_wall, row->note);
+
+    if (rc != FR_OK && sqlite3_extended_errcode(st->db) == SQLITE_CONSTRAINT_PRIMARYKEY)
+        return fr_fail(err, FR_BUSY, "instant %lld of schedule %lld is decided already",
+                       (long long)row->at_ms, (long long)row->schedule);
+    return rc;
+}
+
+enum fr_rc fr_store_fire_set(struct fr_store *st, const struct fr_fire_row *row, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_FIRE_SET, err, "titii", row->decision, row->run, row->note,
+                      row->schedule, row->at_ms);
+}
+
+enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
+                              struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_FIRE_DROP, err, "ii", schedule, at_ms);
+}
+
+/* Reads a query that is bound, unless binding has failed. */
+static enum fr_rc read_fires(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
+                             struct fr_fire_rows *out, enum fr_rc bound, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&fires, arena, NULL, 0};
+    enum fr_rc rc = bound == FR_OK ? fr_sql_rows(st, q, &rows, err) : bound;
+
+    *out = (struct fr_fire_rows){rows.v, rows.n};
+    return rc;
+}
+
+enum fr_rc fr_store_fires_after(struct fr_store *st, int64_t schedule, int64_t after_ms,
+                                struct fr_arena *arena, struct fr_fire_rows *out,
+                                struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_FIRES_AFTER, err, "ii", schedule, after_ms);
+
+    return read_fires(st, SQL_FIRES_AFTER, arena, out, rc, err);
+}
+
+static enum fr_rc read_page(struct fr_store *st, enum fr_sql q, const struct fr_fire_page *page,
+                            struct fr_arena *arena, struct fr_fire_rows *out, struct fr_err *err)
+{
+    enum fr_rc rc =
+        fr_sql_query(st, q, err, "iii", page->schedule, page->before_ms, (int64_t)page->limit);
+
+    return read_fires(st, q, arena, out, rc, err);
+}
+
+enum fr_rc fr_store_fires_before(struct fr_store *st, const struct fr_fire_page *page,
+                                 struct fr_arena *arena, struct fr_fire_rows *out,
+                                 struct fr_err *err)
+{
+    return read_page(st, SQL_FIRES_BEFORE, page, arena, out, err);
+}
+
+enum fr_rc fr_store_fires_ended(struct fr_store *st, const struct fr_fire_page *page,
+                                struct fr_arena *arena, struct fr_fire_rows *out,
+                                struct fr_err *err)
+{
+    return read_page(st, SQL_FIRES_ENDED, page, arena, out, err);
+}
+
+enum fr_rc fr_store_fire_succeeded(struct fr_store *st, int64_t schedule, int64_t before_ms,
+                                   int64_t *at_ms, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_FIRE_SUCCEEDED, err, "ii", schedule, before_ms);
+
+    *at_ms = 0;
+    if (rc == FR_OK && fr_sql_next(st, SQL_FIRE_SUCCEEDED, &rc, err))
+        *at_ms = fr_sql_int(st, SQL_FIRE_SUCCEEDED, 0);
+    fr_sql_end(st, SQL_FIRE_SUCCEEDED);
+    return rc;
+}
+
+enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
+                                struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_run(st, SQL_FIRES_PRUNE, err, "iii", page->schedule, page->before_ms,
+                               (int64_t)page->limit);
+
+    *n = rc == FR_OK ? sqlite3_changes(st->db) : 0;
+    return rc;
+}
+
+/* ---- files ---- */
+
+enum fr_rc fr_store_schedule_file_put(struct fr_store *st, const struct fr_schedule_file *row,
+                                      struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_SCHEDULE_FILE_PUT, err, "ttti", row->path, row->text, row->error,
+                      row->error_wall);
+}
+
+enum fr_rc fr_store_schedule_file_drop(struct fr_store *st, const char *path, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_SCHEDULE_FILE_DROP, err, "t", path);
+}
+
+enum fr_rc fr_store_schedule_files(struct fr_store *st, struct fr_arena *arena,
+                                   struct fr_schedule_files *out, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&files, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_SCHEDULE_FILES, err, "");
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_SCHEDULE_FILES, &rows, err);
+    *out = (struct fr_schedule_files){rows.v, rows.n};
+    return rc;
+}
