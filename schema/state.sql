@@ -262,3 +262,10 @@ CREATE TRIGGER fire_outcome AFTER UPDATE OF outcome ON run
 WHEN new.schedule <> 0 AND new.outcome <> old.outcome BEGIN
     UPDATE fire SET outcome = new.outcome WHERE schedule = new.schedule AND at_ms = new.at_ms;
 END;
+
+-- Runs that are repeated: as a new run, or, by rerun: of their pipeline, by themselves.
+ALTER TABLE run ADD COLUMN retry_of INTEGER NOT NULL DEFAULT 0;   -- number of the run that it repeats
+ALTER TABLE run ADD COLUMN reruns INTEGER NOT NULL DEFAULT 0;     -- by themselves, that led to it
+ALTER TABLE run ADD COLUMN rerun_wall INTEGER NOT NULL DEFAULT 0; -- over: the next one is due; 0: none
+ALTER TABLE run ADD COLUMN rerun_from TEXT NOT NULL DEFAULT '';   -- of that one: failed | start
+CREATE INDEX run_rerun ON run(rerun_wall) WHERE rerun_wall <> 0;

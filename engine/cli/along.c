@@ -62,7 +62,8 @@ static json_t *submit_json(const struct cli_drive *d, const struct fr_submit *su
 
     fr_id_text(submit->id, id);
     json_object_set_new(body, "id", json_string(id));
-    put_path(body, "pipeline", d, submit->spec.path);
+    if (submit->again == NULL)
+        put_path(body, "pipeline", d, submit->spec.path);
     for (size_t i = 0; i < submit->spec.n_params; i++) {
         const char *text = submit->spec.params[i], *eq = strchr(text, '=');
         struct fr_buf name = {0};
@@ -107,22 +108,27 @@ static enum fr_rc post(struct along *a, const char *path, json_t *body, struct f
     return rc;
 }
 
-/* The file is read here first: its mistakes are then told as the user wrote its name. */
+/* The file is read here first: its mistakes are then told as the user wrote its name. Of a run that
+ * is repeated there is a copy without any. */
 static enum fr_rc submit(struct along *a, const struct fr_submit *what, struct fr_err *err)
 {
     struct fr_run_shell shell = cli_shell(a->d->paths.cwd);
     struct fr_issues *issues = &a->answer.issues;
-    struct fr_arena arena = {0};
-    struct fr_spec *spec = NULL;
-    struct fr_plan *plan = NULL;
-    enum fr_rc rc = fr_spec_load(&what->spec, &spec, issues, err);
+    struct fr_stored read = {0};
+    char path[80] = "/api/v1/runs", id[FR_ID_TEXT];
+    enum fr_rc rc;
 
-    if (rc == FR_OK && (rc = fr_plan_make(spec, &arena, &plan, err)) == FR_OK)
-        rc = fr_run_check(plan, &shell, issues, err);
+    if (what->again != NULL) {
+        fr_id_text(what->again->row.id, id);
+        snprintf(path, sizeof(path), "/api/v1/runs/%s/rerun", id);
+        rc = fr_run_stored(a->d->home.p, &what->again->row, &read, err);
+    } else if ((rc = fr_spec_load(&what->spec, &read.spec, issues, err)) == FR_OK &&
+               (rc = fr_plan_make(read.spec, &read.arena, &read.plan, err)) == FR_OK) {
+        rc = fr_run_check(read.plan, &shell, issues, err);
+    }
     if (rc == FR_OK)
-        rc = post(a, "/api/v1/runs", submit_json(a->d, what, spec), err);
-    fr_arena_finish(&arena);
-    fr_spec_destroy(spec);
+        rc = post(a, path, submit_json(a->d, what, read.spec), err);
+    fr_run_stored_finish(&read);
     return rc;
 }
 

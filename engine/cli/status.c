@@ -54,10 +54,11 @@ static json_t *run_json(struct fr_store *st, const struct fr_run_row *r)
     char id[FR_ID_TEXT];
 
     fr_id_text(r->id, id);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}", "run", (json_int_t)r->no,
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:I}", "run", (json_int_t)r->no,
                      "id", id, "pipeline", r->name, "file", r->source, "state", cli_run_word(st, r),
                      "reason", r->reason, "started_ms", (json_int_t)r->started_wall, "ended_ms",
-                     (json_int_t)r->ended_wall, "pinned", r->pinned != 0);
+                     (json_int_t)r->ended_wall, "pinned", r->pinned != 0, "retry_of",
+                     (json_int_t)r->retry_of);
 }
 
 static void print_runs(struct fr_store *st, const struct fr_run_rows *rows, bool json)
@@ -252,6 +253,8 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
     if (!source.bad)
         fr_print("%s, started %s, time %s\n", source.n > 0 ? source.p : "", date, time);
     fr_buf_finish(&source);
+    if (run->retry_of != 0)
+        fr_print("it repeats run %lld\n", (long long)run->retry_of);
     if (cli_is_queued(run) && !cli_is_driven(st, run))
         fr_print("no flowrun looks after it; 'flowrun resume %lld' lets it start when it may\n",
                  (long long)run->no);

@@ -27,6 +27,11 @@ static const struct cli_command commands[] = {
      cli_serve, false},
     {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
      cli_retry, false},
+    {"rerun", "RUN", "make a run that is over again, as a new run, also with other parameters",
+     "The new run has the pipeline and the small files as RUN kept them, its parameters but for\n"
+     "those of -p, and its logical time: whatever changed since plays no part. 'flowrun FILE'\n"
+     "takes the file as it is now, 'flowrun retry' goes on with what failed in the same run.\n",
+     cli_rerun, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},
     {"queue", "", "list the queued runs in the order in which they start, and what each waits for",

@@ -304,14 +304,22 @@ static enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_e
     return FR_OK;
 }
 
+/* Where the path names a run, that is to be repeated. */
 static enum fr_rc begin_submit(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_texts texts = {.doc = c->doc, .arena = &c->arena};
+    struct fr_again *again = NULL;
     struct host_job *job;
     struct fr_submit submit;
     char id[FR_ID_TEXT];
-    enum fr_rc rc = body_submit(c->doc, &c->arena, &submit, &texts.shell, err);
+    enum fr_rc rc = FR_OK;
 
+    if (c->run.no != 0 && (again = fr_arena_alloc(&c->arena, sizeof(*again))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    if (again != NULL)
+        rc = fr_run_again(c->host->store, &c->run, &c->arena, again, err);
+    if (rc == FR_OK)
+        rc = body_submit(c->doc, again, &c->arena, &submit, &texts.shell, err);
     if (rc != FR_OK)
         return rc;
     fr_id_text(submit.id, id);
@@ -463,6 +471,7 @@ static const struct route routes[] = {
     {FR_API_GET, "/api/v1/runs/*/events", get_events},
     {FR_API_GET, "/api/v1/runs/*/attempts/", get_log},
     {FR_API_POST, "/api/v1/runs/*/resume", post_resume},
+    {FR_API_POST, "/api/v1/runs/*/rerun", post_runs},
     {FR_API_POST, "/api/v1/runs/*/shell", post_shell},
     {FR_API_POST, "/api/v1/runs/*/cancel", post_cancel},
     {FR_API_POST, "/api/v1/runs/*/pin", post_pin},

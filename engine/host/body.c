@@ -138,12 +138,13 @@ static enum fr_rc take_params(json_t *params, struct fr_arena *arena, struct fr_
     return FR_OK;
 }
 
-enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
-                       struct fr_err *err)
+enum fr_rc body_submit(json_t *doc, const struct fr_again *again, struct fr_arena *arena,
+                       struct fr_submit *out, json_t **shell, struct fr_err *err)
 {
     static const struct key keys[] = {
+        {"pipeline", JSON_STRING, true}, /* the first two are not of a run that is repeated */
+        {"at", JSON_STRING, false},
         {"id", JSON_STRING, false},
-        {"pipeline", JSON_STRING, true},
         {"params", JSON_OBJECT, false},
         {"cwd", JSON_STRING, true},
         {"env", JSON_OBJECT, false},
@@ -152,15 +153,15 @@ enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *ou
         {"agent", JSON_STRING, false},
         {"origin", JSON_STRING, false},
         {"priority", JSON_INTEGER, false},
-        {"at", JSON_STRING, false},
         {"parent_run", JSON_STRING, false},
         {"parent_attempt", JSON_STRING, false},
         {"not_before_wall", JSON_INTEGER, false},
     };
-    enum fr_rc rc = check_keys(doc, keys, sizeof(keys) / sizeof(keys[0]), err);
+    size_t skip = again != NULL ? 2 : 0;
+    enum fr_rc rc = check_keys(doc, keys + skip, sizeof(keys) / sizeof(keys[0]) - skip, err);
     const char *id;
 
-    *out = (struct fr_submit){0};
+    *out = (struct fr_submit){.again = again};
     if (rc != FR_OK || (rc = absolute(doc, "pipeline", err)) != FR_OK)
         return rc;
     id = json_string_value(json_object_get(doc, "id"));

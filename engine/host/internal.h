@@ -230,10 +230,10 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
 
 /* body.c */
 /* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, agent, origin, priority, at,
- * not_before_wall}.
+ * not_before_wall}; of a run that repeats again (else NULL) without pipeline and at.
  * *shell is the caller's. Texts of out live in doc and arena. */
-enum fr_rc body_submit(json_t *doc, struct fr_arena *arena, struct fr_submit *out, json_t **shell,
-                       struct fr_err *err);
+enum fr_rc body_submit(json_t *doc, const struct fr_again *again, struct fr_arena *arena,
+                       struct fr_submit *out, json_t **shell, struct fr_err *err);
 /* {secrets, agent} */
 enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err);
 /* {file, abandon: [node], retry, from, cwd, env, umask, secrets, agent} */

@@ -6,15 +6,17 @@ json_t *json_of_run(const struct fr_host *host, const struct fr_run_row *row)
     char id[FR_ID_TEXT];
 
     fr_id_text(row->id, id);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:b, s:I, s:I, s:I, s:I}",
-                     "no", (json_int_t)row->no, "id", id, "pipeline", row->name, "file",
-                     row->source, "state", row->state, "outcome", row->outcome, "reason",
-                     row->reason, "driven",
-                     row->host == (int64_t)host->env.epoch && strcmp(row->state, "over") != 0,
-                     "origin", row->origin, "priority", (json_int_t)row->priority, "pinned",
-                     row->pinned != 0, "queued_wall", (json_int_t)row->queued_wall,
-                     "not_before_wall", (json_int_t)row->not_before_wall, "started_wall",
-                     (json_int_t)row->started_wall, "ended_wall", (json_int_t)row->ended_wall);
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:b, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:I}",
+        "no", (json_int_t)row->no, "id", id, "pipeline", row->name, "file", row->source, "state",
+        row->state, "outcome", row->outcome, "reason", row->reason, "driven",
+        row->host == (int64_t)host->env.epoch && strcmp(row->state, "over") != 0, "origin",
+        row->origin, "priority", (json_int_t)row->priority, "pinned", row->pinned != 0,
+        "queued_wall", (json_int_t)row->queued_wall, "not_before_wall",
+        (json_int_t)row->not_before_wall, "started_wall", (json_int_t)row->started_wall,
+        "ended_wall", (json_int_t)row->ended_wall, "retry_of", (json_int_t)row->retry_of, "reruns",
+        (json_int_t)row->reruns, "rerun_wall", (json_int_t)row->rerun_wall);
 }
 
 json_t *json_of_inst(const struct fr_inst_row *row)

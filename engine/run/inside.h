@@ -3,6 +3,7 @@
  *
  *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
+ *   again.c     the same of a run that is over
  *   load.c      resume and retry: the same from stored rows
  *   shell.c     what it has of the shell that it came from
  *   stored.c    the pipeline of a stored run
@@ -42,6 +43,13 @@ enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, uint32_t from, uint32_t to, struct fr_err *err);
 enum fr_rc run_put_files(struct fr_run *run, struct fr_err *err); /* run->files */
+
+/* ---- again.c ---- */
+/* Spec, parts, shell, occasion and kept files of a run that repeats submit->again. */
+enum fr_rc run_again_make(struct fr_run *run, const struct fr_submit *submit,
+                          struct fr_issues *issues, struct fr_err *err);
+/* Inside of the transaction that adds it: what was kept of the other is there. */
+enum fr_rc run_again_check(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
 
 /* ---- load.c ---- */
 /* Finds the instance of each row in a list that is sorted by idx (attempts, outputs), in one pass

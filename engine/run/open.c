@@ -231,6 +231,20 @@ static enum fr_rc keep_params(struct fr_run *run, const struct fr_spec_opts *opt
     return rc;
 }
 
+static enum fr_rc make_new(struct fr_run *run, const struct fr_submit *submit,
+                           struct fr_issues *issues, struct fr_err *err)
+{
+    enum fr_rc rc = fr_spec_load(&submit->spec, &run->spec, issues, err);
+
+    if (rc == FR_OK && (rc = run_make_parts(run, err)) == FR_OK &&
+        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) == FR_OK &&
+        (rc = run_shell_take(run, err)) == FR_OK &&
+        (rc = run_occasion_make(run, submit, err)) == FR_OK &&
+        (rc = run_name_source(run, submit->spec.path, err)) == FR_OK)
+        rc = keep_params(run, &submit->spec, err);
+    return rc;
+}
+
 enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *submit,
                        struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
@@ -242,14 +256,9 @@ enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *sub
         return FR_NOMEM;
     run->id = submit->id;
     run->row.origin = submit->origin != NULL ? submit->origin : "cli";
-    if ((rc = fr_spec_load(&submit->spec, &run->spec, issues, err)) == FR_OK &&
-        (rc = run_make_parts(run, err)) == FR_OK &&
-        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) == FR_OK &&
-        (rc = run_shell_take(run, err)) == FR_OK &&
-        (rc = run_occasion_make(run, submit, err)) == FR_OK &&
-        (rc = run_name_source(run, submit->spec.path, err)) == FR_OK &&
-        (rc = keep_params(run, &submit->spec, err)) == FR_OK &&
-        (rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
+    rc = submit->again != NULL ? run_again_make(run, submit, issues, err)
+                               : make_new(run, submit, issues, err);
+    if (rc == FR_OK && (rc = fr_blob_mark(run->home, run->id, err)) == FR_OK &&
         (rc = run_keep_sources(run, err)) == FR_OK)
         rc = run_stage(run, err);
     if (rc == FR_OK)
@@ -266,7 +275,7 @@ static void fill_row(struct fr_run *run, const struct fr_submit *submit)
 
     row->id = run->id;
     row->name = run->spec->name;
-    row->folder = run->env.shell.cwd;
+    row->folder = row->folder != NULL ? row->folder : run->env.shell.cwd;
     row->state = run->queued ? "queued" : "running";
     row->outcome = "";
     row->started_wall = run->queued ? 0 : now;
@@ -293,8 +302,12 @@ static enum fr_rc put_run(struct fr_run *run, const struct fr_submit *submit, st
 
 enum fr_rc fr_run_enqueue(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err)
 {
-    if (run->added || submit->queue == NULL)
-        return FR_OK;
+    enum fr_rc rc = FR_OK;
+
+    if (!run->added && submit->again != NULL)
+        rc = run_again_check(run, submit, err);
+    if (rc != FR_OK || run->added || submit->queue == NULL)
+        return rc;
     return submit->queue(submit->queue_arg, run->spec, submit->not_before_wall, &run->queued, err);
 }
 

@@ -126,6 +126,16 @@ struct fr_occasion {
     const char *schedule; /* name of the one that made it; NULL: none did */
 };
 
+/* A run that is over, to be made again as a new one: with the pipeline, parameters, small files and
+ * logical time that it has. */
+struct fr_again {
+    struct fr_run_row row;
+    struct fr_file_rows files;
+};
+/* Takes row, and what belongs to it into arena. FR_USAGE: it is not over, or has no pipeline. */
+enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struct fr_arena *arena,
+                        struct fr_again *out, struct fr_err *err);
+
 struct fr_submit {
     struct fr_id id;          /* whoever submits draws it, so that a repeated submit is one run */
     struct fr_spec_opts spec; /* sources is not used */
@@ -133,6 +143,8 @@ struct fr_submit {
     int64_t priority;         /* the larger first */
     int64_t not_before_wall;  /* 0: at once */
     struct fr_occasion occasion;
+    const struct fr_again *again; /* of spec only cwd and params count then, which win over those
+                                   * that it has; occasion does not */
     /* Says whether the run is to wait in the queue, or refuses it. NULL: it starts. */
     enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
                         struct fr_err *err);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiii", sizeof(struct fr_run_row),
-                                       SQL_RUN_ADD, 22};
+static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiti", sizeof(struct fr_run_row),
+                                       SQL_RUN_ADD, 26};
 static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
                                          11};
 
@@ -35,10 +35,10 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttiid", row->state, row->outcome, row->reason,
-                      row->ended_wall, row->round, row->source, row->spec_hash, row->inventory,
-                      row->inventory_hash, row->params, row->started_wall, row->queued_wall,
-                      row->id);
+    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttiiiitd", row->state, row->outcome,
+                      row->reason, row->ended_wall, row->round, row->source, row->spec_hash,
+                      row->inventory, row->inventory_hash, row->params, row->started_wall,
+                      row->queued_wall, row->reruns, row->rerun_wall, row->rerun_from, row->id);
 }
 
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,

@@ -7,7 +7,8 @@
 #define RUN_COLUMNS                                                                                \
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
     "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
-    "not_before_wall, pinned, schedule, at_ms, no FROM run "
+    "not_before_wall, pinned, schedule, at_ms, retry_of, reruns, rerun_wall, rerun_from, no FROM " \
+    "run "
 
 #define INST_COLUMNS                                                                               \
     "idx, key, task, node, hook, state, attempt_no, attempt, attempt_state, live, go, "            \
@@ -41,14 +42,16 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_ADD] = /* the row has its id: ?1 is not used */
     "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
-    "queued_wall, not_before_wall, pinned, schedule, at_ms) VALUES(?2, "
+    "queued_wall, not_before_wall, pinned, schedule, at_ms, retry_of, reruns, rerun_wall, "
+    "rerun_from) VALUES(?2, "
     "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?, ?)",
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
-                    "params = ?, started_wall = ?, queued_wall = ? "
+                    "params = ?, started_wall = ?, queued_wall = ?, reruns = ?, rerun_wall = ?, "
+                    "rerun_from = ? "
                     "WHERE id = ?",
     [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",

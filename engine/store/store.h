@@ -71,7 +71,10 @@ struct fr_run_row {
     int64_t queued_wall, not_before_wall; /* submitted; not started before */
     int64_t pinned;
     int64_t schedule, at_ms; /* that made it (fires.h), for that instant; 0: none did */
-    int64_t no;              /* in this home, 1 …; set by fr_store_run_add */
+    int64_t retry_of;        /* number of the run that it repeats; 0: none */
+    int64_t reruns, rerun_wall;
+    const char *rerun_from;
+    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
 };
 
 struct fr_run_rows {
@@ -80,7 +83,9 @@ struct fr_run_rows {
 };
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
-/* Writes state, outcome, reason, times, round, params, source, inventory and hashes of row->id. */
+/* Writes state, outcome, reason, times, round, params, source, inventory, hashes and reruns of
+ * row->id.
+ */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* Who drives it from now on. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,
