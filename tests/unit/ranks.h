@@ -1,7 +1,8 @@
 /*
  * Ranks as threads of one process: a communicator over shared memory and a barrier, for tests of
  * what is built on comm.h. It checks what transports promise: every rank makes the same calls with
- * the same sizes and subject, in the same order.
+ * the same sizes and subject, in the same order. With a seed, messages of an exchange arrive in an
+ * order and with pauses that it decides.
  */
 #ifndef TESTS_UNIT_RANKS_H
 #define TESTS_UNIT_RANKS_H
@@ -9,6 +10,7 @@
 #include "trainer/comm/comm.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +22,14 @@ struct ranks {
     pthread_barrier_t barrier;
     const void *arg[RANKS_MAX]; /* what each rank called with */
     char call[RANKS_MAX][128];
-    int mismatches;
+    int node[RANKS_MAX];
 };
 
 struct rank_self {
     struct ranks *all;
     int rank;
+    uint64_t seed; /* 0: messages arrive in the order of ranks */
+    bool group;    /* made by a split, which allocated it */
 };
 
 /* All ranks meet here with their arguments; false when they did not make the same call. */
@@ -88,6 +92,15 @@ static inline enum fr_rc ranks_all_to_all(void *self, struct tr_queue *q,
     return ranks_part(s, same, err);
 }
 
+/* 0 without a seed. */
+static inline int ranks_draw(struct rank_self *s)
+{
+    if (s->seed == 0)
+        return 0;
+    s->seed = s->seed * 6364136223846793005U + 1442695040888963407U;
+    return (int)(s->seed >> 60);
+}
+
 static inline enum fr_rc ranks_all_to_allv(void *self, struct tr_queue *q,
                                            const struct tr_alltoallv *x, struct fr_err *err)
 {
@@ -98,9 +111,11 @@ static inline enum fr_rc ranks_all_to_allv(void *self, struct tr_queue *q,
     (void)q;
     (void)snprintf(call, sizeof(call), "all-to-allv %s", x->what);
     same = ranks_meet(s, x, call);
-    for (int k = 0; k < s->all->size && same; k++) {
-        const struct tr_alltoallv *other = s->all->arg[k];
+    for (int i = 0, first = ranks_draw(s), k; i < s->all->size && same; i++) {
+        const struct tr_alltoallv *other = s->all->arg[k = (first + i) % s->all->size];
 
+        for (int wait = ranks_draw(s); wait > 0; wait--)
+            (void)sched_yield();
         same = other->in_bytes[s->rank] == x->out_bytes[k];
         if (same)
             memcpy((char *)x->out + x->out_at[k], (const char *)other->in + other->in_at[s->rank],
@@ -161,10 +176,23 @@ static inline size_t ranks_bytes(void *self)
     return 0;
 }
 
+/* All of a group leave together; its first rank frees what they share. */
 static inline void ranks_destroy(void *self)
 {
-    (void)self;
+    struct rank_self *s = self;
+
+    if (!s->group)
+        return;
+    pthread_barrier_wait(&s->all->barrier);
+    if (s->rank == 0) {
+        pthread_barrier_destroy(&s->all->barrier);
+        free(s->all);
+    }
+    free(s);
 }
+
+static inline enum fr_rc ranks_split(void *self, const struct tr_group *g, struct tr_comm *group,
+                                     struct fr_err *err);
 
 static const struct tr_comm_ops ranks_ops = {
     .name = "threads",
@@ -175,10 +203,31 @@ static const struct tr_comm_ops ranks_ops = {
     .host_all_gather = ranks_host_all_gather,
     .host_broadcast = ranks_host_broadcast,
     .host_barrier = ranks_barrier,
+    .split = ranks_split,
     .abort = ranks_abort,
     .bytes = ranks_bytes,
     .destroy = ranks_destroy,
 };
+
+static inline enum fr_rc ranks_split(void *self, const struct tr_group *g, struct tr_comm *group,
+                                     struct fr_err *err)
+{
+    struct rank_self *s = self, *mine = malloc(sizeof(*mine));
+    struct ranks *all = NULL;
+    bool same;
+
+    if (g->ranks[0] == s->rank) {
+        all = calloc(1, sizeof(*all));
+        all->size = g->size;
+        pthread_barrier_init(&all->barrier, NULL, (unsigned)g->size);
+    }
+    same = ranks_meet(s, all, "split");
+    *mine = (struct rank_self){(struct ranks *)(uintptr_t)s->all->arg[g->ranks[0]], group->rank,
+                               s->seed, true};
+    group->ops = &ranks_ops;
+    group->self = mine;
+    return ranks_part(s, same, err);
+}
 
 static inline struct tr_comm ranks_comm(struct rank_self *s, struct tr_backend *be)
 {
@@ -189,7 +238,8 @@ static inline struct tr_comm ranks_comm(struct rank_self *s, struct tr_backend *
                             .size = s->all->size,
                             .local_rank = s->rank,
                             .local_size = s->all->size,
-                            .nodes = 1};
+                            .node = s->all->node[s->rank],
+                            .nodes = s->all->node[s->all->size - 1] + 1};
 }
 
 struct rank_thread {
@@ -207,20 +257,29 @@ static inline void *ranks_main(void *arg)
     return NULL;
 }
 
-/* Runs body on n threads, args[k] for rank k, and waits for all. */
-static inline void ranks_run(int n, void (*body)(struct rank_self *self, void *arg), void **args)
+/* Runs body on n threads, args[k] for rank k of node[k] (NULL: one node), and waits for all. */
+static inline void ranks_run_on(int n, const int *node, uint64_t seed,
+                                void (*body)(struct rank_self *self, void *arg), void **args)
 {
     struct ranks all = {.size = n};
     struct rank_thread t[RANKS_MAX];
 
+    for (int k = 0; k < n && node != NULL; k++)
+        all.node[k] = node[k];
     pthread_barrier_init(&all.barrier, NULL, (unsigned)n);
     for (int k = 0; k < n; k++) {
-        t[k] = (struct rank_thread){.self = {&all, k}, .body = body, .arg = args[k]};
+        t[k] = (struct rank_thread){
+            .self = {&all, k, seed == 0 ? 0 : seed + (uint64_t)k}, .body = body, .arg = args[k]};
         pthread_create(&t[k].thread, NULL, ranks_main, &t[k]);
     }
     for (int k = 0; k < n; k++)
         pthread_join(t[k].thread, NULL);
     pthread_barrier_destroy(&all.barrier);
+}
+
+static inline void ranks_run(int n, void (*body)(struct rank_self *self, void *arg), void **args)
+{
+    ranks_run_on(n, NULL, 0, body, args);
 }
 
 #endif

@@ -11,12 +11,33 @@
      (failed) = (comm)->ops->name((comm)->self, (q), (x), (err)), tr_trace_end((comm)->be, (q)),   \
      (failed) != FR_OK)
 
-static void count(struct tr_comm *comm, size_t bytes)
+static enum tr_link_class class_of(const struct tr_comm *comm, int k)
 {
+    if (k == comm->rank)
+        return TR_LINK_SELF;
+    return comm->node_of == NULL || comm->node_of[k] == comm->node_of[comm->rank] ? TR_LINK_NODE
+                                                                                  : TR_LINK_FAR;
+}
+
+/* A call that hands bytes[k] to rank k, or `each` to every rank where there is no list. */
+static void count(struct tr_comm *comm, const size_t *bytes, size_t each)
+{
+    struct tr_comm *world = comm->world;
+
     comm->collectives++;
-    comm->sent_bytes += bytes;
-    if (comm->world != NULL)
-        count(comm->world, bytes);
+    if (world != NULL)
+        world->collectives++;
+    for (int k = 0; k < comm->size; k++) {
+        enum tr_link_class c = class_of(comm, k);
+        size_t n = bytes != NULL ? bytes[k] : each;
+
+        comm->class_bytes[c] += n;
+        comm->sent_bytes += c == TR_LINK_SELF ? 0 : n;
+        if (world != NULL) {
+            world->class_bytes[c] += n;
+            world->sent_bytes += c == TR_LINK_SELF ? 0 : n;
+        }
+    }
 }
 
 /* A communicator's calls are ordered by its queue: one of two queues could overtake the other, on
@@ -42,6 +63,7 @@ void tr_comm_destroy(struct tr_comm *comm)
     if (comm == NULL)
         return;
     comm->ops->destroy(comm->self);
+    fr_sys.free(comm->ranks);
     fr_sys.free(comm);
 }
 
@@ -54,8 +76,8 @@ enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
     if (rc != FR_OK)
         return rc;
     for (size_t i = 0; i < x->n; i++)
-        bytes += x->items[i].bytes * (size_t)(comm->size - 1);
-    count(comm, bytes);
+        bytes += x->items[i].bytes;
+    count(comm, NULL, bytes);
     if (TRACED(comm, q, all_gather, x, err, rc))
         return fr_while(err, "gathering %s", x->what);
     return FR_OK;
@@ -68,7 +90,7 @@ enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const st
 
     if (rc != FR_OK)
         return rc;
-    count(comm, x->bytes * (size_t)(comm->size - 1));
+    count(comm, NULL, x->bytes);
     if (TRACED(comm, q, all_to_all, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
     return FR_OK;
@@ -77,14 +99,11 @@ enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const st
 enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
                                const struct tr_alltoallv *x, struct fr_err *err)
 {
-    size_t bytes = 0;
     enum fr_rc rc = take_queue(comm, q, x->what, err);
 
     if (rc != FR_OK)
         return rc;
-    for (int k = 0; k < comm->size; k++)
-        bytes += k == comm->rank ? 0 : x->in_bytes[k];
-    count(comm, bytes);
+    count(comm, x->in_bytes, 0);
     if (TRACED(comm, q, all_to_allv, x, err, rc))
         return fr_while(err, "exchanging %s", x->what);
     return FR_OK;
@@ -97,7 +116,7 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
 
     if (rc != FR_OK)
         return rc;
-    count(comm, comm->rank == x->root ? x->bytes * (size_t)(comm->size - 1) : 0);
+    count(comm, NULL, comm->rank == x->root ? x->bytes : 0);
     if (TRACED(comm, q, broadcast, x, err, rc))
         return fr_while(err, "broadcasting %s", x->what);
     return FR_OK;
@@ -193,43 +212,57 @@ enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr
     return rc;
 }
 
-/* Groups: what all ranks say, and the list that follows from it. */
-static enum fr_rc join_colors(struct tr_comm *world, int color, int *all, struct tr_group *g,
+/* What a rank says of itself when groups are made. */
+struct member {
+    int color, node;
+};
+
+/* What all ranks say, and the group that follows from it: its ranks, then their nodes. */
+static enum fr_rc join_colors(struct tr_comm *world, int color, struct tr_comm *group,
                               struct fr_err *err)
 {
-    int *ranks = all + world->size;
-    enum fr_rc rc = tr_comm_host_all_gather(world, all, &color, sizeof(color), err);
+    struct member mine = {color, world->node}, *all;
+    int *nodes = group->ranks + world->size;
+    enum fr_rc rc;
 
-    *g = (struct tr_group){.ranks = ranks};
+    if ((all = fr_sys.alloc((size_t)world->size * sizeof(*all))) == NULL)
+        return fr_fail(err, FR_NOMEM, "a group of ranks");
+    rc = tr_comm_host_all_gather(world, all, &mine, sizeof(mine), err);
     for (int r = 0; r < world->size && rc == FR_OK; r++)
-        if (all[r] == color)
-            ranks[g->size++] = r;
+        if (all[r].color == color) {
+            if (r == world->rank)
+                group->rank = group->size;
+            nodes[group->size] = all[r].node;
+            group->ranks[group->size++] = r;
+        }
+    group->node_of = nodes;
+    fr_sys.free(all);
     return rc;
 }
 
 enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out, struct fr_err *err)
 {
     struct tr_comm *group = fr_sys.alloc(sizeof(*group));
-    int *all = fr_sys.alloc(2 * (size_t)world->size * sizeof(*all));
-    struct tr_group g = {0};
-    enum fr_rc rc = group == NULL || all == NULL ? fr_fail(err, FR_NOMEM, "a group of ranks")
-                                                 : join_colors(world, color, all, &g, err);
+    int *ranks = fr_sys.alloc(2 * (size_t)world->size * sizeof(*ranks));
+    enum fr_rc rc = FR_OK;
 
     *out = NULL;
-    if (rc == FR_OK) {
-        *group = (struct tr_comm){.be = world->be, .size = g.size, .world = world};
-        while (g.ranks[group->rank] != world->rank)
-            group->rank++;
-        rc = world->ops->split(world->self, &g, group, err);
-    }
-    fr_sys.free(all);
-    if (rc == FR_OK) {
-        world->own_bytes += group->own_bytes;
-        *out = group;
-    } else {
+    if (group == NULL || ranks == NULL) {
         fr_sys.free(group);
+        fr_sys.free(ranks);
+        return fr_fail(err, FR_NOMEM, "a group of ranks");
     }
-    return rc == FR_OK ? rc : fr_while(err, "making a group of ranks");
+    *group = (struct tr_comm){.be = world->be, .node = world->node, .world = world, .ranks = ranks};
+    if ((rc = join_colors(world, color, group, err)) == FR_OK)
+        rc = world->ops->split(world->self, &(struct tr_group){ranks, group->size}, group, err);
+    if (rc != FR_OK) {
+        fr_sys.free(ranks);
+        fr_sys.free(group);
+        return fr_while(err, "making a group of ranks");
+    }
+    world->own_bytes += group->own_bytes;
+    *out = group;
+    return FR_OK;
 }
 
 void tr_comm_abort(struct tr_comm *comm, const char *why)

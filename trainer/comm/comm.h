@@ -103,6 +103,10 @@ struct tr_comm_ops {
     void (*destroy)(void *self);
 };
 
+/* Where the payload of a data call goes: to the same rank, to another of its node, to another node.
+ */
+enum tr_link_class { TR_LINK_SELF, TR_LINK_NODE, TR_LINK_FAR, TR_LINK_CLASSES };
+
 struct tr_comm {
     const struct tr_comm_ops *ops;
     void *self;            /* owns */
@@ -111,10 +115,14 @@ struct tr_comm {
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
     struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
+    int *ranks;            /* owns, of a group: its ranks by their number in the world */
+    const int *node_of;    /* borrows: (size) the node of each rank; NULL: all are on this one */
     struct tr_queue *q;    /* borrows: that of all data calls, from the first one on; NULL: none */
     size_t own_bytes;      /* device memory of the transport's library */
     int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
-    size_t sent_bytes;     /* payload this rank has handed to data calls */
+    size_t sent_bytes;     /* payload this rank has handed to data calls for other ranks */
+    size_t class_bytes[TR_LINK_CLASSES]; /* the same by receiver, its own part included. A transport
+                                            that forwards puts more on a link than this */
 };
 
 /* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
@@ -160,7 +168,7 @@ enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *opts,
  * The ranks of world that give the same color, in their order, as a communicator of the same
  * transport: the ranks of a node by color = node, those of an expert group of n by rank / n. All
  * ranks of world call it together. A group has the data plane and tr_comm_abort; it is destroyed
- * before its world.
+ * before its world. It knows the node of each of its ranks.
  */
 enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
                          struct fr_err *err);

@@ -19,6 +19,7 @@ struct cpu {
     struct tr_control *control; /* owns, but of a group */
     struct tr_mesh mesh;        /* of a group: a copy of the world's, which owns its links */
     int *ranks; /* owns, of a group: its ranks in the mesh; NULL: the same numbers */
+    int *nodes; /* owns, not of a group: the node of each rank */
     bool check;
 };
 
@@ -290,7 +291,21 @@ static void cpu_destroy(void *self)
         tr_mesh_finish(&c->mesh);
     }
     fr_sys.free(c->ranks);
+    fr_sys.free(c->nodes);
     fr_sys.free(c);
+}
+
+/* The node of each rank, from the table of ranks. */
+static enum fr_rc note_nodes(struct cpu *c, struct fr_err *err)
+{
+    size_t size = (size_t)c->comm->size;
+
+    if ((c->nodes = fr_sys.alloc(size * sizeof(*c->nodes))) == NULL)
+        return fr_fail(err, FR_NOMEM, "the nodes of %zu ranks", size);
+    for (size_t k = 0; k < size; k++)
+        c->nodes[k] = tr_control_peers(c->control)[k].node;
+    c->comm->node_of = c->nodes;
+    return FR_OK;
 }
 
 /* A port for data connections: of the 31 above the rendezvous port, which clusters leave open for
@@ -389,6 +404,8 @@ enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *o, stru
                                      .exit_code = o->exit_code};
         rc = tr_control_join(&co, &c->control, err);
     }
+    if (rc == FR_OK)
+        rc = note_nodes(c, err);
     if (rc == FR_OK) {
         c->mesh = (struct tr_mesh){
             .rank = o->rank, .size = o->size, .control = c->control, .timeout_ms = o->timeout_ms};
