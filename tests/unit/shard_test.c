@@ -1,7 +1,6 @@
 /*
  * Shards over W = 1 to 4 ranks (threads): bytes a rank holds, what a gather and a fetch of rows
- * bring, the recorded order with and without prefetch; then whole models, whose gradients must not
- * depend on W, window or prefetch.
+ * bring, the recorded order with and without prefetch.
  */
 #include "tests/ref/ref.h"
 #include "tests/unit/check.h"
@@ -346,7 +345,7 @@ static void check_windows(struct tr_backend *be)
 static void check_order(struct tr_backend *be)
 {
     struct ranks all = {.size = 1};
-    struct rank_self self = {&all, 0};
+    struct rank_self self = {.all = &all};
     struct tr_shard_source src = {.fill = tiny_fill};
     struct tr_shard_opts o = {.be = be, .partition = true, .tokens_max = FETCH};
     struct tr_comm comm;
@@ -470,152 +469,6 @@ static void check_loads(struct tr_backend *be)
     (void)rmdir(dir);
 }
 
-/* ---- whole models ---- */
-
-struct job {
-    struct tiny tiny;
-    double *grad; /* (padded of W = 1) */
-    double loss;
-    int64_t n;
-    int failed, drained;
-    struct tr_memory_row rows[TR_MEMORY_ROWS];
-};
-
-static int64_t plain_elements(const struct tr_params *p)
-{
-    const struct tr_adapter *last = &p->adapters[p->n - 1];
-
-    return last->b_at + last->r * last->out;
-}
-
-/* Waits for a whole queue, of this rank. */
-static _Thread_local int drained;
-
-static enum fr_rc counted_sync(void *self, struct tr_queue *q, struct fr_err *err)
-{
-    (void)self;
-    (void)q;
-    (void)err;
-    drained++;
-    return FR_OK;
-}
-
-static void model_body(struct rank_self *self, void *arg)
-{
-    struct job *j = arg;
-    struct tr_backend *be = NULL, counting;
-    struct tr_backend_ops counted;
-    struct tr_comm comm;
-    struct tiny_model t = {0};
-    struct fr_err err = {0};
-    struct tr_params p;
-    struct tr_micro mb;
-
-    j->failed += tr_ref_create(&be, &err) != FR_OK;
-    counted = *be->ops;
-    counted.sync = counted_sync;
-    counting = (struct tr_backend){.ops = &counted, .self = be->self};
-    comm = ranks_comm(self, &counting);
-    if (tiny_make(&t, &j->tiny, &comm, TR_F64, &err) != FR_OK) {
-        printf("rank %d: %s\n", self->rank, err.msg);
-        j->failed++;
-        return;
-    }
-    mb = tiny_micro(&t);
-    if (self->rank == 1) /* an idle rank takes part */
-        mb.T = mb.B = 0;
-    drained = 0;
-    for (int i = 0; i < 3; i++) {
-        if (tr_model_forward_backward(t.model, &mb, &err) != FR_OK) {
-            printf("rank %d: %s\n", self->rank, err.msg);
-            j->failed++;
-        }
-    }
-    j->failed += tr_model_forward(t.model, &mb, NULL, &err) != FR_OK;
-    j->drained = drained; /* a micro-batch waits for no queue */
-    j->failed += tr_model_take_loss(t.model, &j->loss, &err) != FR_OK;
-    tr_model_params(t.model, &p);
-    (void)tr_model_memory(t.model, j->rows);
-    j->n = plain_elements(&p);
-    j->grad = malloc((size_t)j->n * sizeof(double));
-    memcpy(j->grad, p.grad.p, (size_t)j->n * sizeof(double));
-    tiny_finish(&t);
-    tr_backend_destroy(be);
-}
-
-struct model_row {
-    const char *name;
-    int W;
-    struct tiny tiny;
-};
-
-#define TARGETS                                                                                    \
-    {                                                                                              \
-        "q_a_proj", "kv_b_proj", "layers.0.mlp.down_proj", "shared_experts.up_proj"                \
-    }
-
-static const struct model_row models[] = {
-    {"W=1", 1, {.partition = true, .lora = TARGETS}},
-    {"W=2", 2, {.partition = true, .lora = TARGETS}},
-    {"W=2, prefetch", 2, {.partition = true, .prefetch = 100000, .lora = TARGETS}},
-    {"W=3, small windows",
-     3,
-     {.partition = true, .max_live = 500, .prefetch = 400, .lora = TARGETS}},
-    {"W=4, one expert a window", 4, {.partition = true, .max_live = 1, .lora = TARGETS}},
-    {"W=3, stage 2", 3, {.lora = TARGETS}},
-    {"W=1, weights on the host",
-     1,
-     {.host = true, .max_live = 400, .prefetch = 400, .lora = TARGETS}},
-    {"W=3, stage 2, weights on the host", 3, {.host = true, .lora = TARGETS}},
-    {"W=2, weights on the host", 2, {.partition = true, .host = true, .lora = TARGETS}},
-    {"W=1, inputs on the host", 1, {.offload = true, .lora = TARGETS}},
-    {"W=2, all on the host",
-     2,
-     {.partition = true, .host = true, .offload = true, .prefetch = 100000, .lora = TARGETS}},
-    /* sums of other parts: rows of their own */
-    {"W=1, head in chunks", 1, {.head_rows = 7, .lora = TARGETS}},
-    {"W=2, head in chunks",
-     2,
-     {.partition = true, .head_rows = 7, .prefetch = 100000, .lora = TARGETS}},
-};
-
-static void check_models(void)
-{
-    struct job one = {0};
-
-    for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
-        struct job j[RANKS_MAX] = {0};
-        void *args[RANKS_MAX];
-
-        check_row(models[i].name);
-        for (int k = 0; k < models[i].W; k++) {
-            j[k].tiny = models[i].tiny;
-            args[k] = &j[k];
-        }
-        ranks_run(models[i].W, model_body, args);
-        if (i == 0 || models[i].tiny.head_rows != models[i - 1].tiny.head_rows) {
-            free(one.grad);
-            one = j[0];
-        }
-        for (int k = 0; k < models[i].W; k++) {
-            double norm = 0;
-
-            CHECK_INT(j[k].drained, 0);
-
-            CHECK_INT(j[k].failed, 0);
-            CHECK_INT(j[k].n, one.n);
-            for (int64_t e = 0; e < j[k].n; e++)
-                norm += fabs(j[k].grad[e]);
-            CHECK(k == 1 ? norm == 0 && j[k].loss == 0
-                         : memcmp(j[k].grad, one.grad, (size_t)one.n * sizeof(double)) == 0 &&
-                               j[k].loss == one.loss && norm > 0);
-            if (j[k].grad != one.grad)
-                free(j[k].grad);
-        }
-    }
-    free(one.grad);
-}
-
 int main(void)
 {
     struct tr_backend *be = NULL;
@@ -629,7 +482,6 @@ int main(void)
     check_windows(be);
     check_order(be);
     check_loads(be);
-    check_models();
     tr_backend_destroy(be);
     return check_done();
 }

@@ -22,6 +22,10 @@ struct tiny {
     int64_t head_rows;          /* 0: all at once */
     bool partition;
     bool host, offload; /* weights, inputs of blocks in the host's memory */
+    int experts;        /* experts stay: ranks of a group; 0: they do not */
+    bool rest_in_node;  /* the other weights are sharded inside nodes */
+    int64_t exchange_rows;
+    int node[4]; /* of each rank */
     const char *lora[TINY_LORA];
 };
 
@@ -29,6 +33,7 @@ struct tiny_model {
     struct tr_model_config config;
     struct tr_lora_config lora;
     struct tr_model *model;
+    struct tr_comm *experts, *rest; /* own */
     int32_t ids[TINY_T], pos[TINY_T], targets[TINY_T];
     int64_t offsets[TINY_B + 1], place[TINY_B];
     int32_t routing[4][TINY_T * 4];
@@ -169,9 +174,18 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
         .train = true,
         .logits = true,
         .seed = 42,
+        .exchange_rows = v->exchange_rows,
     };
     size_t n = 0;
     enum fr_rc rc;
+
+    if (v->experts > 0 &&
+        (rc = tr_comm_split(comm, comm->rank / v->experts, &t->experts, err)) != FR_OK)
+        return rc;
+    if (v->rest_in_node && (rc = tr_comm_split(comm, comm->node, &t->rest, err)) != FR_OK)
+        return rc;
+    o.experts = t->experts;
+    o.rest = t->rest;
 
     while (n < TINY_LORA && v->lora[n] != NULL)
         n++;
@@ -215,7 +229,10 @@ static inline void tiny_keep_routing(struct tiny_model *t, struct tr_micro *mb)
 static inline void tiny_finish(struct tiny_model *t)
 {
     tr_model_destroy(t->model);
+    tr_comm_destroy(t->experts);
+    tr_comm_destroy(t->rest);
     t->model = NULL;
+    t->experts = t->rest = NULL;
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "engine/base/err.h"
 #include "trainer/backend/backend.h"
+#include "trainer/shard/exchange.h"
 #include "trainer/shard/shard.h"
 #include "trainer/tensor/tensor.h"
 
@@ -80,10 +81,11 @@ struct tr_ctx {
     struct tr_backend *be;
     struct tr_queue *q;
     struct tr_shard *shard;
-    struct tr_carve work;      /* workspace; a block leaves used as it found it */
-    enum tr_dtype compute;     /* C of ops.h: F32, BF16, F16; F64 in finite-difference checks */
-    enum tr_dtype sum;         /* f32* of ops.h */
-    struct tr_scratch scratch; /* of a dry run: the most that the backend keeps for an op */
+    struct tr_exchange *exchange; /* NULL: every rank computes its own tokens */
+    struct tr_carve work;         /* workspace; a block leaves used as it found it */
+    enum tr_dtype compute;        /* C of ops.h: F32, BF16, F16; F64 in finite-difference checks */
+    enum tr_dtype sum;            /* f32* of ops.h */
+    struct tr_scratch scratch;    /* of a dry run: the most that the backend keeps for an op */
     bool dry;
     bool training; /* dropout on, gradients wanted */
     bool replay;   /* saved->ids hold the routing to use */

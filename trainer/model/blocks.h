@@ -8,6 +8,7 @@
 #include "trainer/config/model_config.h"
 #include "trainer/model/block.h"
 #include "trainer/model/linear.h"
+#include "trainer/shard/exchange.h"
 
 /* A norm's gain: a tensor of a persistent unit. */
 struct tr_norm {
@@ -76,8 +77,9 @@ enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, stru
 
 /*
  * moe: y = x + sum over the chosen experts of w_e ffn_e(norm(x)) + shared(norm(x)). Experts are
- * units expert0 .. expert0+E-1, tensors gate, up, down in `expert` (its unit is ignored); they are
- * gathered in windows of `window` neighbours. The gradient of the routing weights flows to x.
+ * units, tensors gate, up, down in `expert` (its unit is ignored); those computed on this rank are
+ * expert0 .. expert0+here-1, gathered in windows of `window` neighbours. They are all E, or with a
+ * ctx->exchange those that this rank owns. The gradient of the routing weights flows to x.
  *
  * Experts of groups that are not chosen count as -inf. This is the rule of DeepSeek's own code and
  * of transformers since 5.6.0 (read in 5.23.0). Earlier transformers (read in 4.57.3) count them
@@ -92,10 +94,12 @@ struct tr_moe_opts {
     float factor;
     bool norm_topk;
     int expert0, window;
+    int64_t here;                   /* experts computed on this rank: E without exchange */
+    const struct tr_owners *owners; /* with exchange; borrows */
+    int64_t plan0;                  /* with exchange: its plans, one for each slot */
     struct tr_ffn expert;
     bool has_shared;
     struct tr_ffn shared;
-    struct tr_exchange exchange;
 };
 enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, struct fr_err *err);
 

@@ -30,6 +30,7 @@ struct build {
     const struct tr_lora_config *lora;
     int64_t layer;  /* being collected; -1: none */
     int64_t expert; /* of the open FFN unit */
+    int64_t here;   /* routed experts of the layer that are units of this rank */
     struct open_unit norms, attention, ffn, end;
     struct tr_mla_opts mla;
     struct tr_norm post;
@@ -137,7 +138,7 @@ static enum fr_rc flush_ffn(struct build *b, struct fr_err *err)
 
     if ((rc = flush(b, &b->ffn, &id, err)) != FR_OK || !open)
         return rc;
-    if (b->expert == 0)
+    if (b->expert >= 0 && b->here++ == 0)
         b->moe.expert0 = id;
     if (b->expert == -2) {
         set_ffn_unit(&b->moe.shared, id);
@@ -167,7 +168,7 @@ static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err
 {
     const struct tr_model_config *c = &b->m->config;
     struct tr_moe_opts *o = &b->moe;
-    int64_t E = c->n_routed_experts, window, beside, shared;
+    int64_t window, beside, shared;
     enum fr_rc rc = FR_OK;
 
     beside = tr_shard_elements(b->m->shard, b->mla.unit);
@@ -175,19 +176,21 @@ static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err
     window = tr_shard_window_units(b->m->shard, 3 * c->hidden_size * c->moe_intermediate_size,
                                    shared > beside ? shared : beside);
     o->norm = b->post;
-    o->E = E;
+    o->E = c->n_routed_experts;
     o->K = c->num_experts_per_tok;
     o->n_group = c->n_group;
     o->topk_group = c->topk_group;
     o->factor = (float)c->routed_scaling_factor;
     o->norm_topk = c->norm_topk_prob;
-    o->window = (int)(window < E ? window : E);
+    o->here = b->here;
+    o->window = (int)(b->m->exchange == NULL && window < o->here ? window : o->here);
     o->expert.H = o->shared.H = c->hidden_size;
     o->expert.I = c->moe_intermediate_size;
     o->shared.I = c->moe_intermediate_size * c->n_shared_experts;
-    o->exchange = (struct tr_exchange){.experts = E, .e0 = 0, .e1 = E};
-    for (int64_t e = 0; e < E && rc == FR_OK; e += o->window) {
-        int64_t n = E - e < o->window ? E - e : o->window;
+    o->owners = &b->m->owners;
+    o->plan0 = b->m->o.train ? b->m->moe_layers * b->m->o.in_flight : 0;
+    for (int64_t e = 0; e < o->here && rc == FR_OK; e += o->window) {
+        int64_t n = o->here - e < o->window ? o->here - e : o->window;
 
         rc = tr_shard_plan_window(b->m->shard, o->expert0 + (int)e, (int)n, err);
     }
@@ -247,6 +250,7 @@ static void begin_layer(struct build *b, int64_t layer)
 {
     b->layer = layer;
     b->expert = -1;
+    b->here = 0;
     b->mla = (struct tr_mla_opts){0};
     b->mla.qa.scale = b->mla.qa.bias = -1;
     b->moe = (struct tr_moe_opts){.bias_tensor = -1};
@@ -303,10 +307,14 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
                                                  : &f->down;
     enum fr_rc rc;
 
+    if (t->expert >= 0 && !tr_experts_here(b->m, t->expert))
+        return FR_OK;
     if (b->ffn.spec.n == 0 || b->expert != t->expert) {
         if ((rc = flush_ffn(b, err)) != FR_OK)
             return rc;
         b->expert = t->expert;
+        b->ffn.spec.kind =
+            t->expert >= 0 && b->m->exchange != NULL ? TR_UNIT_OWNED : TR_UNIT_SHARDED;
         (void)snprintf(b->ffn.what, sizeof(b->ffn.what),
                        t->expert >= 0 ? "layer %lld expert %lld" : "layer %lld FFN",
                        (long long)b->layer, (long long)t->expert);

@@ -67,7 +67,7 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
     struct tr_model *m = fr_sys.alloc(sizeof(*m));
     struct tr_shard_opts so = {
         .be = o->be,
-        .comm = o->comm,
+        .comm = o->rest != NULL ? o->rest : o->comm,
         .partition = o->partition,
         .place = o->place,
         .limits = o->limits,
@@ -86,6 +86,7 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
     m->config = *o->config;
     if ((rc = check_rows(o, err)) == FR_OK && (rc = check_ops(m, err)) == FR_OK &&
         (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
+        (rc = tr_experts_create(m, err)) == FR_OK &&
         (rc = tr_deepseek_assemble(m, o->lora, notes, err)) == FR_OK)
         rc = tr_model_measure(m, err);
     if (rc == FR_OK && notes != NULL)
@@ -118,6 +119,7 @@ void tr_model_destroy(struct tr_model *m)
         if (m->sent[i] != NULL)
             tr_event_destroy(m->o.be, m->sent[i]);
     tr_offload_destroy(m);
+    tr_experts_destroy(m);
     tr_shard_destroy(m->shard);
     tr_queue_destroy(m->o.be, m->q);
     fr_sys.free(m);
@@ -131,14 +133,21 @@ static struct tr_memory_row row(const char *name, size_t bytes, bool host)
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS])
 {
     const struct tr_scratch *s = &m->scratch;
+    struct tr_exchange_bytes x = {0};
     struct tr_shard_bytes b;
     size_t n = 0, sum = 0;
 
     tr_shard_bytes(m->shard, &b);
+    if (m->exchange != NULL)
+        tr_exchange_bytes(m->exchange, &x);
+    if (b.owned > 0)
+        rows[n++] = row("experts", b.owned, false);
     rows[n++] = row("base shard", b.base, m->o.place == TR_PLACE_HOST);
     rows[n++] = row("gather windows", b.windows, false);
     rows[n++] = row("norms and routers", b.persistent, false);
     rows[n++] = row("embedding rows", b.rows, false);
+    if (x.device > 0)
+        rows[n++] = row("exchange of tokens", x.device, false);
     rows[n++] = row("activations", m->slot_bytes, false);
     rows[n++] = row("workspace", m->work_bytes, false);
     rows[n++] = row("backend scratch", s->op - s->library + s->product, false);
@@ -151,6 +160,8 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     if (tr_offload_bytes(m) > 0)
         rows[n++] = row("waiting activations", tr_offload_bytes(m), true);
     rows[n++] = row("staging", m->host_bytes, true);
+    if (x.host > 0)
+        rows[n++] = row("plans of the exchange", x.host, true);
     for (size_t i = 0; i < n; i++)
         sum += rows[i].bytes;
     rows[n++] = row("total", sum, false);
@@ -165,6 +176,8 @@ static enum fr_rc take_all(struct tr_model *m, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     tr_trace_queue(m->o.be, m->q, "compute");
+    if (m->exchange != NULL && (rc = tr_exchange_alloc(m->exchange, err)) != FR_OK)
+        return rc;
     return tr_model_alloc(m, err);
 }
 
@@ -200,6 +213,7 @@ struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
         .be = m->o.be,
         .q = m->q,
         .shard = m->shard,
+        .exchange = m->exchange,
         .work = {.base = m->work_base, .limit = m->work_bytes},
         .compute = m->o.compute,
         .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,

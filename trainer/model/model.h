@@ -29,7 +29,13 @@ struct tr_model;
 
 struct tr_model_opts {
     struct tr_backend *be;                /* borrows */
-    struct tr_comm *comm;                 /* borrows */
+    struct tr_comm *comm;                 /* borrows: the world */
+    struct tr_comm *rest;                 /* borrows: the group that weights are sharded over, for
+                                             the shard alone; NULL: the world */
+    struct tr_comm *experts;              /* borrows: the group whose ranks own the routed experts
+                                             among them, for the exchange alone; NULL: experts are
+                                             sharded as the rest */
+    int64_t exchange_rows;                /* tests: routed rows of a round at most; 0: default */
     const struct tr_model_config *config; /* copied */
     const struct tr_lora_config *lora;    /* borrowed during create; NULL: no adapters */
     enum tr_dtype compute;                /* F32, BF16, F16 (F64: ref backend) */
@@ -62,7 +68,7 @@ struct tr_memory_row {
     bool host; /* in the host's memory, where the device has its own */
     bool own;  /* of the device, and taken by a library already */
 };
-enum { TR_MEMORY_ROWS = 14 };
+enum { TR_MEMORY_ROWS = 17 };
 
 /* Rows in printing order; returns how many. The last one is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);

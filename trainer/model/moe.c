@@ -6,22 +6,30 @@ struct moe {
     struct tr_moe_opts o;
 };
 
-/* Routing of a micro-batch and its permuted rows; R = T*K. */
+/* Routing of a micro-batch. */
 struct routed {
-    struct tr_view n, rrms;         /* (T, H), (T) */
-    struct tr_view weights, scores; /* (T, K) f32* */
-    struct tr_view offsets;         /* (E+1) i32 */
-    struct tr_view row_of, slot_of; /* (T, K), (R) i32 */
-    struct tr_view ids;             /* (T, K) i32, the micro-batch's */
-    struct tr_exchange_plan plan;
+    struct tr_view n, rrms;              /* (T, H), (T) */
+    struct tr_view ids, weights, scores; /* (T, K) i32, f32*, f32* */
+    int parts;
 };
 
+/* Tokens that are computed on this rank at once: the whole micro-batch where all experts are here,
+ * else what a round of the exchange brings. C tokens with K slots each, R rows: the slots that name
+ * an expert of this rank. */
+struct part {
+    int64_t first, tokens;          /* of the micro-batch's own */
+    int64_t rows;                   /* R */
+    struct tr_view ids, weights;    /* (C, K) i32, f32* */
+    struct tr_view offsets;         /* (experts here + 1) i32 */
+    struct tr_view row_of, slot_of; /* (C, K), (R) i32 */
+};
+
+/* The shared experts may run between begin and plan: they wait for no choice. */
 static void route(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved *saved,
                   struct routed *r)
 {
     const struct tr_moe_opts *o = &m->o;
     int64_t T = r->n.shape[0];
-    struct tr_view counts = tr_carve1(&ctx->work, TR_I32, o->E);
     struct tr_router g = {
         .ids = r->ids = saved->ids[m->block.index],
         .weights = r->weights = tr_carve2(&ctx->work, ctx->sum, T, o->K),
@@ -34,21 +42,10 @@ static void route(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved
         .norm = o->norm_topk,
         .replay = ctx->replay,
     };
-    struct tr_moe_plan p = {
-        .counts = counts,
-        .offsets = r->offsets = tr_carve1(&ctx->work, TR_I32, o->E + 1),
-        .row_of = r->row_of = tr_carve2(&ctx->work, TR_I32, T, o->K),
-        .slot_of = r->slot_of = tr_carve1(&ctx->work, TR_I32, T * o->K),
-        .ids = g.ids,
-    };
 
     if (o->bias_tensor >= 0)
         g.bias = tr_shard_view(ctx->shard, o->router_unit, o->bias_tensor);
     TR_RUN(ctx, router_fwd, &g);
-    TR_RUN(ctx, moe_plan, &p);
-    r->plan = (struct tr_exchange_plan){.sent = r->offsets, .sent_max = T * o->K};
-    if (ctx->rc == FR_OK)
-        ctx->rc = tr_exchange_begin(&o->exchange, ctx->q, &r->plan, ctx->err);
 }
 
 static struct routed routed_of(const struct moe *m, struct tr_ctx *ctx,
@@ -57,6 +54,7 @@ static struct routed routed_of(const struct moe *m, struct tr_ctx *ctx,
     struct routed r = {
         .n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]),
         .rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]),
+        .parts = 1,
     };
 
     tr_norm_fwd(&m->o.norm, ctx, r.n, r.rrms, x);
@@ -64,16 +62,114 @@ static struct routed routed_of(const struct moe *m, struct tr_ctx *ctx,
     return r;
 }
 
-/* The tokens' rows in expert order, where they are computed. */
-static struct tr_view spread(const struct moe *m, struct tr_ctx *ctx, const struct routed *r,
+/* ---- exchange: no effect where all experts are here ---- */
+
+static bool exchanges(const struct tr_ctx *ctx)
+{
+    return ctx->exchange != NULL && !ctx->dry && ctx->rc == FR_OK;
+}
+
+static struct tr_exchange_layer layer_of(const struct moe *m, const struct tr_saved *saved)
+{
+    return (struct tr_exchange_layer){m->block.what, m->o.owners, m->o.plan0 + saved->slot};
+}
+
+static void begin_exchange(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved *saved,
+                           const struct routed *r)
+{
+    struct tr_exchange_layer l = layer_of(m, saved);
+
+    if (exchanges(ctx))
+        ctx->rc = tr_exchange_begin(ctx->exchange, ctx->q, r->ids, &l, ctx->err);
+}
+
+static void plan_exchange(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved *saved,
+                          struct routed *r, bool replay)
+{
+    struct tr_exchange_layer l = layer_of(m, saved);
+
+    if (exchanges(ctx))
+        ctx->rc = tr_exchange_plan(ctx->exchange, &l, replay, &r->parts, ctx->err);
+}
+
+/* The rows of the part's tokens in x (T, n), where they are computed: (C, n). */
+static struct tr_view bring(const struct part *p, struct tr_ctx *ctx, struct tr_view x)
+{
+    struct tr_view mine = tr_view_rows(x, p->first, p->tokens);
+    struct tr_exchange_out a = {.in = mine};
+
+    if (ctx->exchange == NULL)
+        return mine;
+    a.out = tr_carve2(&ctx->work, x.dtype, p->ids.shape[0], x.shape[1]);
+    if (exchanges(ctx))
+        ctx->rc = tr_exchange_out(ctx->exchange, ctx->q, &a, ctx->err);
+    return a.out;
+}
+
+/* The part's rows of y (T, n) = those of add + what all ranks computed for them. */
+static void give_back(const struct part *p, struct tr_ctx *ctx, struct tr_view y,
+                      struct tr_view add, struct tr_view in)
+{
+    struct tr_exchange_back a = {.y = tr_view_rows(y, p->first, p->tokens), .in = in};
+
+    if (add.p != NULL)
+        a.add = tr_view_rows(add, p->first, p->tokens);
+    if (exchanges(ctx))
+        ctx->rc = tr_exchange_back(ctx->exchange, ctx->q, &a, ctx->err);
+}
+
+/* The sizes of part i and its choices. */
+static struct part part_at(const struct moe *m, struct tr_ctx *ctx, const struct routed *r, int i)
+{
+    struct part p = {.tokens = r->ids.shape[0], .rows = r->ids.shape[0] * m->o.K, .ids = r->ids};
+    struct tr_exchange_round round = {0};
+    struct tr_route_limits most;
+
+    if (ctx->exchange == NULL)
+        return p;
+    if (ctx->dry) {
+        tr_exchange_limits(ctx->exchange, &most);
+        p.rows = most.rows;
+        p.ids = tr_view2(r->ids.p, TR_I32, most.here, m->o.K);
+        return p;
+    }
+    if (ctx->rc == FR_OK)
+        ctx->rc = tr_exchange_round(ctx->exchange, ctx->q, i, &round, ctx->err);
+    p = (struct part){round.first, round.tokens, round.rows, .ids = round.ids};
+    if (ctx->rc != FR_OK) /* nothing runs any more */
+        p.ids = tr_view2(NULL, TR_I32, 0, m->o.K);
+    return p;
+}
+
+static struct part part_of(const struct moe *m, struct tr_ctx *ctx, const struct routed *r, int i)
+{
+    struct part p = part_at(m, ctx, r, i);
+    int64_t C = p.ids.shape[0];
+    struct tr_moe_plan plan = {
+        .counts = tr_carve1(&ctx->work, TR_I32, m->o.here),
+        .offsets = p.offsets = tr_carve1(&ctx->work, TR_I32, m->o.here + 1),
+        .row_of = p.row_of = tr_carve2(&ctx->work, TR_I32, C, m->o.K),
+        .slot_of = tr_carve1(&ctx->work, TR_I32, C * m->o.K),
+        .ids = p.ids,
+    };
+
+    p.slot_of = tr_view1(plan.slot_of.p, TR_I32, p.rows);
+    TR_RUN(ctx, moe_plan, &plan);
+    p.weights = bring(&p, ctx, r->weights);
+    return p;
+}
+
+/* Rows of the part's tokens in x (T, n), in expert order: (R, n). */
+static struct tr_view spread(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
                              struct tr_view x)
 {
-    struct tr_view rows = tr_carve2(&ctx->work, ctx->compute, r->plan.sent_max, x.shape[1]);
-    struct tr_moe_permute p = {.xp = rows, .x = x, .slot_of = r->slot_of, .K = m->o.K};
+    struct tr_view rows = tr_carve2(&ctx->work, ctx->compute, p->rows, x.shape[1]);
+    size_t mark = ctx->work.used;
+    struct tr_moe_permute a = {.xp = rows, .slot_of = p->slot_of, .K = m->o.K};
 
-    TR_RUN(ctx, moe_permute, &p);
-    if (ctx->rc == FR_OK && !ctx->dry)
-        ctx->rc = tr_exchange_out(&m->o.exchange, ctx->q, &r->plan, &rows, ctx->err);
+    a.x = bring(p, ctx, x);
+    TR_RUN(ctx, moe_permute, &a);
+    ctx->work.used = mark;
     return rows;
 }
 
@@ -108,13 +204,13 @@ static void name_weights(const struct moe *m, struct tr_ctx *ctx, const struct w
         }
 }
 
-static void window_open(const struct moe *m, struct tr_ctx *ctx, const struct routed *r,
+static void window_open(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
                         struct window *w)
 {
     int64_t e1 = w->e0 + m->o.window;
 
-    w->e1 = e1 < m->o.exchange.e1 ? e1 : m->o.exchange.e1;
-    w->rows = (struct tr_rows){r->plan.offsets, w->e0, w->e1};
+    w->e1 = e1 < m->o.here ? e1 : m->o.here;
+    w->rows = (struct tr_rows){p->offsets, w->e0, w->e1};
     tr_ctx_gather(ctx, m->o.expert0 + (int)w->e0, (int)(w->e1 - w->e0));
     name_weights(m, ctx, w);
 }
@@ -155,26 +251,25 @@ static void gate_up(const struct moe *m, struct tr_ctx *ctx, const struct window
     multiply(m, ctx, w, &(struct product){.kind = 1, .c = w->u, .a = rows, .trans_b = true});
 }
 
-static struct window windows_begin(const struct moe *m, struct tr_ctx *ctx, const struct routed *r)
+static struct window windows_begin(const struct moe *m, struct tr_ctx *ctx, const struct part *p)
 {
     return (struct window){
-        .e0 = m->o.exchange.e0,
-        .g = tr_carve2(&ctx->work, ctx->compute, r->plan.rows_max, m->o.expert.I),
-        .u = tr_carve2(&ctx->work, ctx->compute, r->plan.rows_max, m->o.expert.I),
+        .g = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I),
+        .u = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I),
     };
 }
 
 /* Unweighted expert outputs replace the rows. */
-static void experts_fwd(const struct moe *m, struct tr_ctx *ctx, const struct routed *r,
+static void experts_fwd(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
                         struct tr_view rows)
 {
     size_t mark = ctx->work.used;
-    struct window w = windows_begin(m, ctx, r);
+    struct window w = windows_begin(m, ctx, p);
 
-    for (; w.e0 < m->o.exchange.e1; w.e0 = w.e1) {
+    for (; w.e0 < m->o.here; w.e0 = w.e1) {
         struct tr_swiglu s = {.h = w.g, .g = w.g, .u = w.u};
 
-        window_open(m, ctx, r, &w);
+        window_open(m, ctx, p, &w);
         s.rows = w.rows;
         gate_up(m, ctx, &w, rows);
         TR_RUN(ctx, swiglu_fwd, &s);
@@ -184,58 +279,116 @@ static void experts_fwd(const struct moe *m, struct tr_ctx *ctx, const struct ro
     ctx->work.used = mark;
 }
 
+/* The part's rows of y (T, n) = those of add + the sum over the slots of the tokens' rows, weighted
+ * where weights are given. */
+static void join(const struct part *p, struct tr_ctx *ctx, struct tr_view y,
+                 const struct tr_moe_combine *rows)
+{
+    struct tr_moe_combine c = *rows;
+
+    c.row_of = p->row_of;
+    c.y = y;
+    if (ctx->exchange != NULL) {
+        c.add = (struct tr_view){0};
+        c.y = tr_carve2(&ctx->work, ctx->compute, p->ids.shape[0], y.shape[1]);
+    }
+    TR_RUN(ctx, moe_combine, &c);
+    if (ctx->exchange != NULL)
+        give_back(p, ctx, y, rows->add, c.y);
+}
+
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
     const struct moe *m = (const struct moe *)b;
-    struct tr_view x = saved->x[b->index], rows;
+    struct tr_view x = saved->x[b->index];
     size_t mark = ctx->work.used;
     struct routed r = routed_of(m, ctx, saved, x);
-    struct tr_moe_combine c = {.y = y, .weight = r.weights, .row_of = r.row_of};
 
-    if (m->o.has_shared) {
+    begin_exchange(m, ctx, saved, &r);
+    if (m->o.has_shared)
         tr_ffn_fwd(&m->o.shared, ctx, y, r.n);
-        c.add = y;
+    plan_exchange(m, ctx, saved, &r, false);
+    for (int i = 0; i < r.parts; i++) {
+        size_t round = ctx->work.used;
+        struct part p = part_of(m, ctx, &r, i);
+        struct tr_moe_combine c = {.weight = p.weights};
+
+        c.yp = spread(m, ctx, &p, r.n);
+        experts_fwd(m, ctx, &p, c.yp);
+        if (m->o.has_shared)
+            c.add = y;
+        join(&p, ctx, y, &c);
+        ctx->work.used = round;
     }
-    rows = spread(m, ctx, &r, r.n);
-    experts_fwd(m, ctx, &r, rows);
-    if (ctx->rc == FR_OK && !ctx->dry)
-        ctx->rc = tr_exchange_back(&m->o.exchange, ctx->q, &r.plan, &rows, ctx->err);
-    c.yp = rows;
-    TR_RUN(ctx, moe_combine, &c);
     tr_add(ctx, y, x);
     ctx->work.used = mark;
 }
 
+/* Rows of a part in its backward. */
+struct rows_grad {
+    struct tr_view rows, drows; /* (R, H) */
+    struct tr_view dweights;    /* (C, K) f32* */
+};
+
 /* The gradient of the experts' inputs replaces drows (in: of their unweighted outputs); dweights
  * gets that of the routing weights. With d = dy W_down: dh = w*d and dweight = d.h, no more
  * products. */
-static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct routed *r,
-                        struct tr_view drows, struct tr_view dweights)
+static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
+                        const struct rows_grad *g)
 {
-    struct tr_view rows = spread(m, ctx, r, r->n);
-    struct window w = windows_begin(m, ctx, r);
-    struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, r->plan.rows_max, m->o.expert.I);
+    struct window w = windows_begin(m, ctx, p);
+    struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I);
 
-    for (; w.e0 < m->o.exchange.e1; w.e0 = w.e1) {
+    for (; w.e0 < m->o.here; w.e0 = w.e1) {
         struct tr_swiglu_grad s = {.dg = w.g,
                                    .du = w.u,
                                    .dh = dh,
                                    .g = w.g,
                                    .u = w.u,
-                                   .weight = r->weights,
-                                   .dweight = dweights,
-                                   .slot_of = r->slot_of};
+                                   .weight = p->weights,
+                                   .dweight = g->dweights,
+                                   .slot_of = p->slot_of};
 
-        window_open(m, ctx, r, &w);
+        window_open(m, ctx, p, &w);
         s.rows = w.rows;
-        gate_up(m, ctx, &w, rows);
-        multiply(m, ctx, &w, &(struct product){.kind = 2, .c = dh, .a = drows});
+        gate_up(m, ctx, &w, g->rows);
+        multiply(m, ctx, &w, &(struct product){.kind = 2, .c = dh, .a = g->drows});
         TR_RUN(ctx, swiglu_bwd, &s);
-        multiply(m, ctx, &w, &(struct product){.kind = 0, .c = drows, .a = w.g});
-        multiply(m, ctx, &w, &(struct product){.kind = 1, .c = drows, .a = w.u, .add = true});
+        multiply(m, ctx, &w, &(struct product){.kind = 0, .c = g->drows, .a = w.g});
+        multiply(m, ctx, &w, &(struct product){.kind = 1, .c = g->drows, .a = w.u, .add = true});
         window_close(m, ctx, &w);
     }
+}
+
+/* Gradients of the weights of the part's slots: those of experts elsewhere are 0, so that what
+ * comes back is exact. */
+static struct tr_view dweights_of(const struct part *p, struct tr_ctx *ctx, struct tr_view all)
+{
+    struct tr_fill f = {0};
+
+    if (ctx->exchange == NULL)
+        return all;
+    f.y = tr_carve2(&ctx->work, ctx->sum, p->ids.shape[0], p->ids.shape[1]);
+    TR_RUN(ctx, fill, &f);
+    return f.y;
+}
+
+/* The part's share of routed_bwd: the rows of its tokens in router->dx and router->dweights. */
+static void part_bwd(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
+                     const struct tr_router_grad *router, struct tr_view d)
+{
+    struct rows_grad g = {.drows = spread(m, ctx, p, d)};
+    struct tr_moe_combine c = {.yp = g.drows};
+
+    g.rows = spread(m, ctx, p, router->x);
+    g.dweights = dweights_of(p, ctx, router->dweights);
+    experts_bwd(m, ctx, p, &g);
+    if (m->o.has_shared)
+        c.add = router->dx;
+    join(p, ctx, router->dx, &c);
+    if (ctx->exchange != NULL)
+        give_back(p, ctx, router->dweights, (struct tr_view){0}, g.dweights);
 }
 
 /* dn += through the routed experts and through their weights. */
@@ -244,27 +397,25 @@ static void routed_bwd(const struct moe *m, struct tr_ctx *ctx, const struct rou
 {
     size_t mark = ctx->work.used;
     const struct tr_moe_opts *o = &m->o;
-    struct tr_view dweights = tr_carve2(&ctx->work, ctx->sum, d.shape[0], o->K);
-    struct tr_view drows = spread(m, ctx, r, d);
-    struct tr_moe_combine c = {.y = dn, .row_of = r->row_of};
     struct tr_router_grad g = {
         .dx = dn,
-        .dweights = dweights,
+        .dweights = tr_carve2(&ctx->work, ctx->sum, d.shape[0], o->K),
         .ids = r->ids,
         .scores = r->scores,
+        .x = r->n,
         .gate = tr_shard_view(ctx->shard, o->router_unit, o->gate_tensor),
         .factor = o->factor,
         .norm = o->norm_topk,
         .add = true,
     };
 
-    experts_bwd(m, ctx, r, drows, dweights);
-    if (ctx->rc == FR_OK && !ctx->dry)
-        ctx->rc = tr_exchange_back(&o->exchange, ctx->q, &r->plan, &drows, ctx->err);
-    if (o->has_shared)
-        c.add = dn;
-    c.yp = drows;
-    TR_RUN(ctx, moe_combine, &c);
+    for (int i = 0; i < r->parts; i++) {
+        size_t round = ctx->work.used;
+        struct part p = part_of(m, ctx, r, i);
+
+        part_bwd(m, ctx, &p, &g, d);
+        ctx->work.used = round;
+    }
     TR_RUN(ctx, router_bwd, &g);
     ctx->work.used = mark;
 }
@@ -288,6 +439,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     if (b->need_dx) {
         struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = r.rrms};
 
+        plan_exchange(m, ctx, saved, &r, true);
         routed_bwd(m, ctx, &r, dn, d);
         tr_norm_bwd(&m->o.norm, ctx, &g);
     }

@@ -61,6 +61,19 @@ size_t rows_bytes(const struct tr_shard *s)
     return sum;
 }
 
+/* The group's control plane. */
+static struct tr_comm *world_of(const struct tr_shard *s)
+{
+    return s->o.comm->world != NULL ? s->o.comm->world : s->o.comm;
+}
+
+/* Whether some ranks of the world may have whole what others have sharded: groups of other sizes.
+ * All of them share their ids. */
+static bool of_groups(const struct tr_shard *s)
+{
+    return s->o.partition && s->o.comm->world != NULL;
+}
+
 /* The buffers in the host's memory, and the events. */
 static enum fr_rc rows_alloc_host(struct tr_shard *s, struct fr_err *err)
 {
@@ -69,7 +82,7 @@ static enum fr_rc rows_alloc_host(struct tr_shard *s, struct fr_err *err)
     size_t W = (size_t)s->o.comm->size, ids = (size_t)s->o.tokens_max * sizeof(int32_t);
     enum fr_rc rc = FR_OK;
 
-    b->ids = fr_sys.alloc(W * ids + 1);
+    b->ids = fr_sys.alloc((size_t)world_of(s)->size * ids + 1);
     b->mine = fr_sys.alloc(ids + 1);
     b->counts = fr_sys.alloc(6 * W * sizeof(size_t));
     if (b->ids == NULL || b->mine == NULL || b->counts == NULL)
@@ -89,7 +102,7 @@ enum fr_rc rows_alloc(struct tr_shard *s, struct fr_err *err)
     enum fr_rc rc = FR_OK;
 
     if (u == NULL)
-        return FR_OK;
+        return of_groups(s) ? rows_alloc_host(s, err) : FR_OK;
     buffer_bytes(s, u, n);
     for (int i = 0; i < BUFFERS && rc == FR_OK; i++) {
         enum tr_mem kind = i == HOST_PICK ? TR_MEM_PINNED : TR_MEM_DEVICE;
@@ -144,7 +157,7 @@ static size_t lower(const int32_t *ids, size_t n, int64_t x)
     return lo;
 }
 
-/* Ids of rank k: sorted, unique, -1 behind them. */
+/* Ids of the group's rank k: sorted, unique, -1 behind them. */
 struct want {
     const int32_t *ids;
     size_t n;
@@ -153,14 +166,15 @@ struct want {
 static struct want want_of(const struct tr_shard *s, int k)
 {
     size_t T = (size_t)s->o.tokens_max;
-    struct want w = {.ids = s->rows.ids + (size_t)k * T};
+    size_t at = (size_t)(s->o.comm->ranks != NULL ? s->o.comm->ranks[k] : k);
+    struct want w = {.ids = s->rows.ids + at * T};
 
     while (w.n < T && w.ids[w.n] >= 0)
         w.n++;
     return w;
 }
 
-/* Shares the sorted unique ids of all ranks: rows.ids is filled on every rank. */
+/* Shares the sorted unique ids of all ranks of the world: rows.ids is filled on every rank. */
 static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, struct fr_err *err)
 {
     struct rows_buf *b = &s->rows;
@@ -175,7 +189,7 @@ static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, s
         f->out_index[i] = (int32_t)lower(b->mine, n, f->ids[i]);
     for (size_t i = n; i < T; i++)
         b->mine[i] = -1;
-    return tr_comm_host_all_gather(s->o.comm, b->ids, b->mine, T * sizeof(int32_t), err);
+    return tr_comm_host_all_gather(world_of(s), b->ids, b->mine, T * sizeof(int32_t), err);
 }
 
 /* Where in rank k's ids those of owner begin and how many they are. */
@@ -273,13 +287,14 @@ enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr
     if (f->tokens > s->o.tokens_max)
         return fr_fail(err, FR_SHAPE, "%lld tokens, buffers hold %lld", (long long)f->tokens,
                        (long long)s->o.tokens_max);
+    if ((!u->whole || of_groups(s)) && (rc = share_ids(s, f, err)) != FR_OK)
+        return rc;
     if (u->whole) {
         memcpy(f->out_index, f->ids, (size_t)f->tokens * sizeof(int32_t));
         f->table = tr_shard_view(s, f->unit, 0);
         return FR_OK;
     }
-    if ((rc = share_ids(s, f, err)) != FR_OK ||
-        (rc = tr_event_wait(s->o.be, NULL, b->picked[b->fetches % 2])) != FR_OK ||
+    if ((rc = tr_event_wait(s->o.be, NULL, b->picked[b->fetches % 2])) != FR_OK ||
         (rc = tr_event_wait(s->o.be, s->gq, b->used)) != FR_OK)
         return rc;
     n = rounds(s, rows_per_rank(s, u));

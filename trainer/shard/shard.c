@@ -78,14 +78,15 @@ static void place(struct tr_shard *s, struct unit *u)
         u->elements +=
             (int64_t)(tensor_bytes(&u->tensors[i]) / tr_dtype_bytes(u->tensors[i].dtype));
     }
-    u->whole =
-        u->kind == TR_UNIT_PERSISTENT || (W == 1 && (u->kind == TR_UNIT_ROWS || !shard_staged(s)));
+    u->whole = u->kind == TR_UNIT_PERSISTENT || u->kind == TR_UNIT_OWNED ||
+               (W == 1 && (u->kind == TR_UNIT_ROWS || !shard_staged(s)));
     u->slice = round_256((u->bytes + W - 1) / W);
     if (u->kind == TR_UNIT_ROWS)
         u->slice =
             round_256((size_t)rows_per_rank(s, u) * (u->bytes / (size_t)u->tensors->shape[0]));
     u->base_at = *total;
     *total += u->whole ? u->bytes : u->slice;
+    s->owned_bytes += u->kind == TR_UNIT_OWNED ? u->bytes : 0;
     if (!u->whole && u->kind == TR_UNIT_SHARDED)
         plan(s, 1, shard_whole(s, u), u->elements);
 }
@@ -99,6 +100,11 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
     if (s->base != NULL ||
         (spec->kind == TR_UNIT_ROWS && (spec->n != 1 || spec->tensors->rank != 2)))
         return fr_fail(err, FR_BUG, "unit %s cannot be added", spec->what);
+    if (spec->kind == TR_UNIT_OWNED && shard_staged(s))
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s is owned by this rank and cannot wait in the host's memory: leave out "
+                       "offload_param",
+                       spec->what);
     if ((rc = grow(s, err)) != FR_OK)
         return rc;
     u.what = fr_arena_dup(&s->arena, spec->what);
@@ -123,7 +129,8 @@ enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_
     int64_t elements = 0;
 
     for (int i = first; i < first + n; i++) {
-        if (i < 0 || i >= (int)s->nunits || s->units[i].kind != TR_UNIT_SHARDED)
+        if (i < 0 || i >= (int)s->nunits ||
+            (s->units[i].kind != TR_UNIT_SHARDED && s->units[i].kind != TR_UNIT_OWNED))
             return fr_fail(err, FR_BUG, "unit %d cannot be in a window", i);
         if (s->units[i].whole)
             return FR_OK;
@@ -176,7 +183,8 @@ void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes)
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out)
 {
     *out = (struct tr_shard_bytes){
-        .base = s->base_bytes,
+        .base = s->base_bytes - s->owned_bytes,
+        .owned = s->owned_bytes,
         .persistent = s->persistent_bytes,
         .windows = pool_bytes(s),
         .rows = rows_bytes(s),

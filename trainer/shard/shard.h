@@ -1,12 +1,15 @@
 /*
  * Which rank owns which bytes of which frozen weight, and when they are whole.
  *
- * A unit is the smallest part that is gathered: an attention, a dense FFN, a shared expert, one
- * expert, a chunk of the head's rows. It is one byte buffer; its tensors (FP8 scales included) lie
- * at 256-byte offsets; a rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled by
- * pread of just those ranges. A gather writes into the gather windows, one piece of memory that is
- * allocated before the run. Slice k of a unit lies at k*slice_bytes of its place: nothing is
- * repacked, and a tensor is a view.
+ * A unit says itself how it lies over the ranks: sharded over a group of them, owned whole by this
+ * rank and by others not at all, or persistent, whole on every rank.
+ *
+ * A sharded unit is the smallest part that is gathered: an attention, a dense FFN, a shared expert,
+ * one expert, a chunk of the head's rows. It is one byte buffer; its tensors (FP8 scales included)
+ * lie at 256-byte offsets; a rank owns slice_bytes = ceil(bytes/W) rounded up to 256 of it, filled
+ * by pread of just those ranges. A gather writes into the gather windows, one piece of memory that
+ * is allocated before the run. W is the size of the group. Slice k of a unit lies at k*slice_bytes
+ * of its place: nothing is repacked, and a tensor is a view.
  *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
  * the rows in use are sent. Below stage 3, and when W = 1, every unit is whole on its rank,
@@ -40,7 +43,8 @@
 struct tr_shard;
 
 enum tr_unit_kind {
-    TR_UNIT_SHARDED,    /* gathered into a window for use */
+    TR_UNIT_SHARDED,    /* over the shard's group, gathered into a window for use */
+    TR_UNIT_OWNED,      /* whole on this rank, which alone adds it; never gathered */
     TR_UNIT_PERSISTENT, /* whole on every rank */
     TR_UNIT_ROWS        /* one matrix, whole rows on their owners; see tr_shard_fetch_rows */
 };
@@ -82,7 +86,8 @@ enum tr_place {
 
 struct tr_shard_opts {
     struct tr_backend *be; /* borrows */
-    struct tr_comm *comm;  /* borrows: its data calls are all on the gather queue */
+    struct tr_comm *comm;  /* borrows: the world, or the group that units are sharded over; its
+                              data calls are all on the gather queue */
     bool partition;        /* stage 3 */
     enum tr_place place;
     struct tr_shard_limits limits;
@@ -93,7 +98,8 @@ enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out,
                            struct fr_err *err);
 void tr_shard_destroy(struct tr_shard *s);
 
-/* Adds a unit; *id counts up from 0. Before tr_shard_load. */
+/* Adds a unit; *id counts up from 0. Before tr_shard_load. FR_UNSUPPORTED: an owned unit where
+ * weights are in the host's memory. */
 enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int *id,
                         struct fr_err *err);
 
@@ -116,10 +122,11 @@ void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes);
 /* What tr_shard_load will allocate, in bytes on this rank. */
 struct tr_shard_bytes {
     size_t base; /* slices of sharded units and own rows; everything when nothing is gathered */
+    size_t owned;
     size_t persistent;
     size_t windows; /* gather windows: max_live, or less if a run never needs so much */
     size_t rows;    /* buffers of tr_shard_fetch_rows */
-    size_t model;   /* all units, whole */
+    size_t model;   /* all units that this rank has added, whole */
 };
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 
@@ -155,7 +162,8 @@ enum fr_rc tr_shard_end(struct tr_shard *s, bool failed, struct fr_err *err);
 
 /*
  * Makes units first..first+n whole for queue q, and holds them until tr_shard_release. One gather
- * is held at a time, and all of them are for the same queue. Persistent units need no gather. One
+ * is held at a time, and all of them are for the same queue. Persistent and owned units need no
+ * gather: the call does nothing. Else one
  * grouped collective of what is missing when W > 1, none when nothing is; then one for each of the
  * recorded gathers that go ahead.
  */
@@ -170,10 +178,10 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i);
 /*
  * The rows of a TR_UNIT_ROWS unit that `ids` name. ids (T) are host numbers; out_index (T) i32,
  * host, gets for each id its row in *table (used, cols). The table is valid until
- * tr_shard_rows_used. Every rank calls it, also with T = 0. Ids travel over the control plane, rows
- * in at least one all_to_allv on the gather queue; the host waits for no queue. Rounds are agreed
- * by all from the ids, so buffers stay within tokens_max rows. When the unit is whole, *table is
- * the whole matrix and out_index = ids.
+ * tr_shard_rows_used. Every rank of the world calls it, also with T = 0. Ids travel over the
+ * control plane, rows within the group, in at least one all_to_allv on the gather queue; the host
+ * waits for no queue. Rounds are agreed by all from the ids, so buffers stay within tokens_max
+ * rows. When the unit is whole, *table is the whole matrix and out_index = ids.
  */
 struct tr_fetch_rows {
     int unit;
@@ -196,39 +204,5 @@ struct tr_shard_stats {
     size_t gathered_bytes; /* whole, of all gathers */
 };
 void tr_shard_stats(const struct tr_shard *s, struct tr_shard_stats *out);
-
-/* ---- exchange: where a routed row is computed ---- */
-
-/*
- * The MoE block hands its permuted rows (ordered by expert) to tr_exchange and gets the rows that
- * this rank computes, ordered by expert. ZeRO: its own rows, all experts, no copy. Expert
- * parallelism: an all-to-all to the experts' owners and back.
- */
-struct tr_exchange {
-    struct tr_comm *comm; /* borrows; NULL: identity */
-    int64_t experts;      /* E */
-    int64_t e0, e1;       /* experts computed here; identity: 0, E */
-};
-
-/* What one micro-batch and layer exchanged; kept in its tr_saved. */
-struct tr_exchange_plan {
-    struct tr_view sent; /* (E+1) i32 device: rows of expert e handed out, ordered by expert; in */
-    int64_t sent_max;    /* host bound of rows handed out; in */
-    struct tr_view
-        offsets;      /* (E+1) i32 device: rows of expert e here are [offsets[e], offsets[e+1]) */
-    int64_t rows_max; /* host bound of rows here */
-};
-
-/* Fills offsets and rows_max from sent and sent_max. */
-enum fr_rc tr_exchange_begin(const struct tr_exchange *x, struct tr_queue *q,
-                             struct tr_exchange_plan *plan, struct fr_err *err);
-/* Rows to where they are computed: *rows becomes the rows here (the same view when identity). */
-enum fr_rc tr_exchange_out(const struct tr_exchange *x, struct tr_queue *q,
-                           const struct tr_exchange_plan *plan, struct tr_view *rows,
-                           struct fr_err *err);
-/* Results back to their tokens: *rows becomes the results in the order of the rows handed out. */
-enum fr_rc tr_exchange_back(const struct tr_exchange *x, struct tr_queue *q,
-                            const struct tr_exchange_plan *plan, struct tr_view *rows,
-                            struct fr_err *err);
 
 #endif

@@ -65,7 +65,7 @@ struct order {
 
 /* For tr_shard_fetch_rows. C = ceil(tokens_max/W) rows a peer and round; at most W rounds. */
 struct rows_buf {
-    int32_t *ids, *mine; /* own: (W*T_max) sorted ids of all ranks, -1 behind them; (T_max) */
+    int32_t *ids, *mine; /* own: (world, T_max) sorted ids of all, -1 behind them; (T_max) */
     int32_t *pick;       /* (W*C) device: ids of the rows to send */
     int32_t *host_pick;  /* (2, W, W*C) pinned: of each round, of two fetches in turn */
     char *send, *table;  /* (W*C, cols), (T_max, cols) device */
@@ -80,6 +80,7 @@ struct tr_shard {
     struct unit *units;    /* owns */
     size_t nunits, cap;
     size_t base_bytes, persistent_bytes;
+    size_t owned_bytes; /* of base_bytes */
     char *base, *persistent;
     struct tr_queue *gq; /* the communicator's queue */
     struct tr_queue *cq; /* copies from the host; NULL: the base is on the device */

@@ -1,0 +1,238 @@
+/*
+ * Whole models over W = 1 to 4 ranks (threads): gradients must not depend on W, window or prefetch.
+ * Where experts stay on their ranks they are sums of parts: those of one rank but for the last
+ * bits.
+ */
+#include "tests/ref/ref.h"
+#include "tests/unit/check.h"
+#include "tests/unit/ranks.h"
+#include "tests/unit/tiny_model.h"
+
+#include <math.h>
+
+struct job {
+    struct tiny tiny;
+    double *grad; /* (padded of W = 1) */
+    double loss;
+    int64_t n;
+    int failed, drained;
+    struct tr_memory_row rows[TR_MEMORY_ROWS];
+};
+
+static int64_t plain_elements(const struct tr_params *p)
+{
+    const struct tr_adapter *last = &p->adapters[p->n - 1];
+
+    return last->b_at + last->r * last->out;
+}
+
+/* Waits for a whole queue, of this rank. */
+static _Thread_local int drained;
+
+static enum fr_rc counted_sync(void *self, struct tr_queue *q, struct fr_err *err)
+{
+    (void)self;
+    (void)q;
+    (void)err;
+    drained++;
+    return FR_OK;
+}
+
+static void model_body(struct rank_self *self, void *arg)
+{
+    struct job *j = arg;
+    struct tr_backend *be = NULL, counting;
+    struct tr_backend_ops counted;
+    struct tr_comm comm;
+    struct tiny_model t = {0};
+    struct fr_err err = {0};
+    struct tr_params p;
+    struct tr_micro mb;
+
+    j->failed += tr_ref_create(&be, &err) != FR_OK;
+    counted = *be->ops;
+    counted.sync = counted_sync;
+    counting = (struct tr_backend){.ops = &counted, .self = be->self};
+    comm = ranks_comm(self, &counting);
+    if (tiny_make(&t, &j->tiny, &comm, TR_F64, &err) != FR_OK) {
+        printf("rank %d: %s\n", self->rank, err.msg);
+        j->failed++;
+        return;
+    }
+    mb = tiny_micro(&t);
+    if (self->rank == 1) /* an idle rank takes part */
+        mb.T = mb.B = 0;
+    drained = 0;
+    for (int i = 0; i < 3; i++) {
+        if (tr_model_forward_backward(t.model, &mb, &err) != FR_OK) {
+            printf("rank %d: %s\n", self->rank, err.msg);
+            j->failed++;
+        }
+    }
+    j->failed += tr_model_forward(t.model, &mb, NULL, &err) != FR_OK;
+    j->drained = drained; /* a micro-batch waits for no queue */
+    j->failed += tr_model_take_loss(t.model, &j->loss, &err) != FR_OK;
+    tr_model_params(t.model, &p);
+    (void)tr_model_memory(t.model, j->rows);
+    j->n = plain_elements(&p);
+    j->grad = malloc((size_t)j->n * sizeof(double));
+    memcpy(j->grad, p.grad.p, (size_t)j->n * sizeof(double));
+    tiny_finish(&t);
+    tr_backend_destroy(be);
+}
+
+struct model_row {
+    const char *name;
+    int W;
+    struct tiny tiny;
+};
+
+#define TARGETS                                                                                    \
+    {                                                                                              \
+        "q_a_proj", "kv_b_proj", "layers.0.mlp.down_proj", "shared_experts.up_proj"                \
+    }
+
+static const struct model_row models[] = {
+    {"W=1", 1, {.partition = true, .lora = TARGETS}},
+    {"W=2", 2, {.partition = true, .lora = TARGETS}},
+    {"W=2, prefetch", 2, {.partition = true, .prefetch = 100000, .lora = TARGETS}},
+    {"W=3, small windows",
+     3,
+     {.partition = true, .max_live = 500, .prefetch = 400, .lora = TARGETS}},
+    {"W=4, one expert a window", 4, {.partition = true, .max_live = 1, .lora = TARGETS}},
+    {"W=3, stage 2", 3, {.lora = TARGETS}},
+    {"W=1, weights on the host",
+     1,
+     {.host = true, .max_live = 400, .prefetch = 400, .lora = TARGETS}},
+    {"W=3, stage 2, weights on the host", 3, {.host = true, .lora = TARGETS}},
+    {"W=2, weights on the host", 2, {.partition = true, .host = true, .lora = TARGETS}},
+    {"W=1, inputs on the host", 1, {.offload = true, .lora = TARGETS}},
+    {"W=2, all on the host",
+     2,
+     {.partition = true, .host = true, .offload = true, .prefetch = 100000, .lora = TARGETS}},
+    /* sums of other parts: rows of their own */
+    {"W=1, head in chunks", 1, {.head_rows = 7, .lora = TARGETS}},
+    {"W=2, head in chunks",
+     2,
+     {.partition = true, .head_rows = 7, .prefetch = 100000, .lora = TARGETS}},
+};
+
+/* Experts that stay: sums of parts, so the gradients of one rank but for their last bits. */
+static const struct model_row staying[] = {
+    {"W=1", 1, {.partition = true, .lora = TARGETS}},
+    {"one rank has all", 1, {.partition = true, .experts = 1, .lora = TARGETS}},
+    {"W=2", 2, {.partition = true, .experts = 2, .lora = TARGETS}},
+    {"W=2, the rest whole", 2, {.experts = 2, .lora = TARGETS}},
+    {"W=2, in rounds", 2, {.partition = true, .experts = 2, .exchange_rows = 1, .lora = TARGETS}},
+    {"W=2, inputs on the host", 2, {.experts = 2, .offload = true, .lora = TARGETS}},
+    {"W=3, unequal parts", 3, {.partition = true, .experts = 3, .lora = TARGETS}},
+    {"W=4, two groups, prefetch",
+     4,
+     {.partition = true, .experts = 2, .prefetch = 100000, .lora = TARGETS}},
+    {"W=4, two groups in nodes",
+     4,
+     {.partition = true,
+      .experts = 2,
+      .rest_in_node = true,
+      .node = {0, 0, 1, 1},
+      .lora = TARGETS}},
+    {"W=4 over two nodes",
+     4,
+     {.partition = true,
+      .experts = 4,
+      .rest_in_node = true,
+      .node = {0, 0, 1, 1},
+      .lora = TARGETS}},
+    {"W=4 over unequal nodes, in rounds",
+     4,
+     {.partition = true,
+      .experts = 4,
+      .rest_in_node = true,
+      .exchange_rows = 1,
+      .node = {0, 0, 0, 1},
+      .lora = TARGETS}},
+    {"W=3, a rank a node",
+     3,
+     {.partition = true, .experts = 3, .rest_in_node = true, .node = {0, 1, 2}, .lora = TARGETS}},
+};
+
+static void run_models(const struct model_row *row, struct job *j)
+{
+    void *args[RANKS_MAX];
+
+    check_row(row->name);
+    for (int k = 0; k < row->W; k++) {
+        j[k].tiny = row->tiny;
+        args[k] = &j[k];
+    }
+    ranks_run_on(row->W, row->tiny.node, 0, model_body, args);
+}
+
+static void check_models(void)
+{
+    struct job one = {0};
+
+    for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+        struct job j[RANKS_MAX] = {0};
+
+        run_models(&models[i], j);
+        if (i == 0 || models[i].tiny.head_rows != models[i - 1].tiny.head_rows) {
+            free(one.grad);
+            one = j[0];
+        }
+        for (int k = 0; k < models[i].W; k++) {
+            double norm = 0;
+
+            CHECK_INT(j[k].drained, 0);
+
+            CHECK_INT(j[k].failed, 0);
+            CHECK_INT(j[k].n, one.n);
+            for (int64_t e = 0; e < j[k].n; e++)
+                norm += fabs(j[k].grad[e]);
+            CHECK(k == 1 ? norm == 0 && j[k].loss == 0
+                         : memcmp(j[k].grad, one.grad, (size_t)one.n * sizeof(double)) == 0 &&
+                               j[k].loss == one.loss && norm > 0);
+            if (j[k].grad != one.grad)
+                free(j[k].grad);
+        }
+    }
+    free(one.grad);
+}
+
+/* In doubles the association of sums moves a gradient by some 2^-53 of the largest. */
+static bool near(const struct job *got, const struct job *want)
+{
+    double far = 0, most = 0;
+
+    for (int64_t e = 0; e < want->n; e++) {
+        far = fmax(far, fabs(got->grad[e] - want->grad[e]));
+        most = fmax(most, fabs(want->grad[e]));
+    }
+    return most > 0 && far <= 1e-13 * most && fabs(got->loss - want->loss) <= 1e-13 * want->loss;
+}
+
+static void check_staying(void)
+{
+    struct job one[RANKS_MAX] = {0};
+
+    run_models(&staying[0], one);
+    for (size_t i = 1; i < sizeof(staying) / sizeof(*staying); i++) {
+        struct job j[RANKS_MAX] = {0};
+
+        run_models(&staying[i], j);
+        for (int k = 0; k < staying[i].W; k++) {
+            CHECK_INT(j[k].failed, 0);
+            CHECK_INT(j[k].drained, 0);
+            CHECK(k == 1 ? j[k].loss == 0 : near(&j[k], &one[0]));
+            free(j[k].grad);
+        }
+    }
+    free(one[0].grad);
+}
+
+int main(void)
+{
+    check_models();
+    check_staying();
+    return check_done();
+}

@@ -1,0 +1,102 @@
+/*
+ * Experts that stay, tokens that move: the ranks of a group own the routed experts among them, and
+ * a MoE layer sends each token to the ranks that have experts of it and sums what comes back. Which
+ * token goes where: route.h. Adapters on routed experts and weights in host memory have no such
+ * layout.
+ *
+ * A layer, on all ranks of the group in the same order:
+ *
+ *   begin    the experts that each rank chose go to all ranks, behind the router, on the group's
+ *            own queue. Other work may follow in the compute queue.
+ *   plan     waits for them, the only time that the host waits for a device in the layer; the cut
+ *            into rounds. In a backward the plan of the forward is taken from the host's memory:
+ *            no call and no wait.
+ *   round    for each round: which tokens are here and their local experts,
+ *   out      rows of tokens to where they are computed,
+ *   back     the parts of each token, one a rank, back to it and added up.
+ *
+ * Choices of all, not counts: every rank then knows by itself what it sends, receives and forwards,
+ * so nothing describes rows on the way, forwarding ranks wait for nothing, and the lists of a round
+ * are one copy to the device, for ops that exist. They are 4*T_max*K bytes a rank and layer.
+ *
+ * Sums: a rank's part is rounded to the type of the rows; parts of a node are added in f32, ranks
+ * ascending, and rounded; nodes are added in f32, ascending, to what the caller adds, and rounded
+ * once. With one node its parts are added to that at once. The order of rows here is (local rank
+ * they come from, source, token): known from the choices, so bits do not depend on what arrives
+ * first.
+ */
+#ifndef TR_SHARD_EXCHANGE_H
+#define TR_SHARD_EXCHANGE_H
+
+#include "trainer/backend/backend.h"
+#include "trainer/comm/comm.h"
+#include "trainer/shard/route.h"
+
+struct tr_exchange;
+
+struct tr_exchange_opts {
+    struct tr_backend *be; /* borrows */
+    struct tr_comm *comm;  /* borrows: the group, from tr_comm_split, for these calls alone */
+    int64_t per_token;     /* K */
+    int64_t tokens_max;    /* T_max */
+    int64_t row_bytes;     /* of the widest row that moves */
+    int64_t rows_max;      /* of a round, see route.h; 0: the default */
+    int64_t plans;         /* kept at once, for backward; at least 1 */
+};
+
+/* No large memory before tr_exchange_alloc. */
+enum fr_rc tr_exchange_create(const struct tr_exchange_opts *o, struct tr_exchange **out,
+                              struct fr_err *err);
+enum fr_rc tr_exchange_alloc(struct tr_exchange *x, struct fr_err *err);
+void tr_exchange_destroy(struct tr_exchange *x);
+
+/* What tr_exchange_alloc takes, in bytes on this rank. */
+struct tr_exchange_bytes {
+    size_t device; /* rows on their way, lists, choices of all ranks */
+    size_t host;   /* staging, plans */
+};
+void tr_exchange_bytes(const struct tr_exchange *x, struct tr_exchange_bytes *out);
+void tr_exchange_limits(const struct tr_exchange *x, struct tr_route_limits *out);
+
+/* Which layer, and where its plan is kept. */
+struct tr_exchange_layer {
+    const char *what; /* "layer 3 moe", valid until the next plan */
+    const struct tr_owners *owners;
+    int64_t plan; /* below plans */
+};
+
+/* ids (T, K) i32: experts chosen by this rank's tokens, T <= T_max. */
+enum fr_rc tr_exchange_begin(struct tr_exchange *x, struct tr_queue *q, struct tr_view ids,
+                             const struct tr_exchange_layer *layer, struct fr_err *err);
+/* replay: the plan of an earlier begin. */
+enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_layer *layer,
+                            bool replay, int *rounds, struct fr_err *err);
+
+struct tr_exchange_round {
+    int64_t first, tokens; /* this rank's tokens of the round */
+    int64_t here, rows;    /* tokens computed here; their (token, local expert) pairs */
+    struct tr_view ids;    /* (here, K) i32 device: local experts, -1: elsewhere */
+};
+/* Round i is the one that out and back work on; views are valid until the next round. */
+enum fr_rc tr_exchange_round(struct tr_exchange *x, struct tr_queue *q, int i,
+                             struct tr_exchange_round *out, struct fr_err *err);
+
+/* in (tokens, n): the round's tokens; out (here, n), same type: they as far as they are computed
+ * here. */
+struct tr_exchange_out {
+    struct tr_view out, in;
+};
+enum fr_rc tr_exchange_out(struct tr_exchange *x, struct tr_queue *q,
+                           const struct tr_exchange_out *a, struct fr_err *err);
+
+/* y (tokens, n) = add + sum of the tokens' parts on all ranks; in (here, n): those of this rank. y
+ * may be add. */
+struct tr_exchange_back {
+    struct tr_view y;   /* type of in, or f32 */
+    struct tr_view add; /* type of y, optional */
+    struct tr_view in;
+};
+enum fr_rc tr_exchange_back(struct tr_exchange *x, struct tr_queue *q,
+                            const struct tr_exchange_back *a, struct fr_err *err);
+
+#endif

@@ -1,0 +1,423 @@
+#include "trainer/shard/route.h"
+
+#include "engine/base/sys.h"
+
+#include <string.h>
+
+enum { K_MAX = 64, RUNS = 4 };
+
+struct tr_route {
+    struct tr_route_opts o;
+    int nodes;
+    int *node, *place;  /* own: (size) node of a rank from 0; its number in the node */
+    int *first, *count; /* (nodes) first rank of a node and its ranks */
+    int32_t *load;      /* owns: (3, size) of the ranges of a round: rows, tokens here, handed */
+    int32_t *range;     /* (3, size) of one range */
+    size_t *runs;       /* owns: (2 * RUNS, size) */
+    int64_t rows_max, here_max;
+    const uint16_t *ids;
+    const struct tr_owners *owners;
+    int64_t *tokens;              /* owns: (size) T of each rank */
+    int cut[TR_ROUTE_RANGES + 1]; /* round i is the ranges [cut[i], cut[i+1]) */
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The rank of node j at which tokens of source s land. */
+static int landing(const struct tr_route *r, int s, int j)
+{
+    return r->first[j] + r->place[s] % r->count[j];
+}
+
+/* The rank of node j that has the tokens of s there: s itself at home. */
+static int entry(const struct tr_route *r, int s, int j)
+{
+    return r->node[s] == j ? s : landing(r, s, j);
+}
+
+static void find_nodes(struct tr_route *r, const int *node_of)
+{
+    for (int k = 0; k < r->o.size; k++) {
+        if (k == 0 || (node_of != NULL && node_of[k] != node_of[k - 1])) {
+            r->first[r->nodes] = k;
+            r->count[r->nodes++] = 0;
+        }
+        r->node[k] = r->nodes - 1;
+        r->place[k] = r->count[r->nodes - 1]++;
+    }
+}
+
+/* Ranks whose tokens land at rank k. */
+static int64_t sources(const struct tr_route *r, int k)
+{
+    int64_t n = 0;
+
+    for (int s = 0; s < r->o.size; s++)
+        n += r->node[s] != r->node[k] && landing(r, s, r->node[k]) == k;
+    return n;
+}
+
+/* Every range fits alone, whatever its tokens chose. */
+static void set_limits(struct tr_route *r)
+{
+    int64_t T = r->o.tokens_max, K = r->o.per_token, P = r->o.size;
+    int64_t range = ceil_div(T, TR_ROUTE_RANGES), here = T * (K < P ? K : P), alone = P * range;
+
+    for (int k = 0; k < r->o.size; k++) {
+        int64_t most = (sources(r, k) + 1) * r->count[r->node[k]] * range;
+
+        alone = most > alone ? most : alone;
+    }
+    r->rows_max = r->o.rows_max > 0 ? r->o.rows_max : 2 * T * K;
+    r->rows_max = r->rows_max > P * range * K ? r->rows_max : P * range * K;
+    here = here < r->rows_max ? here : r->rows_max;
+    r->here_max = here > alone ? here : alone;
+}
+
+enum fr_rc tr_route_create(const struct tr_route_opts *o, struct tr_route **out, struct fr_err *err)
+{
+    size_t size = (size_t)o->size;
+    struct tr_route *r = fr_sys.alloc(sizeof(*r));
+
+    *out = NULL;
+    if (o->per_token < 1 || o->per_token > K_MAX) {
+        fr_sys.free(r);
+        return fr_fail(err, FR_USAGE, "%lld experts a token, 1 to %d can be exchanged",
+                       (long long)o->per_token, K_MAX);
+    }
+    if (r == NULL)
+        return fr_fail(err, FR_NOMEM, "routes of %zu ranks", size);
+    *r = (struct tr_route){.o = *o,
+                           .node = fr_sys.alloc(4 * size * sizeof(int)),
+                           .load = fr_sys.alloc(6 * size * sizeof(int32_t)),
+                           .runs = fr_sys.alloc(2 * RUNS * size * sizeof(size_t)),
+                           .tokens = fr_sys.alloc(size * sizeof(int64_t))};
+    if (r->node == NULL || r->load == NULL || r->runs == NULL || r->tokens == NULL) {
+        tr_route_destroy(r);
+        return fr_fail(err, FR_NOMEM, "routes of %zu ranks", size);
+    }
+    r->place = r->node + size;
+    r->first = r->place + size;
+    r->count = r->first + size;
+    r->range = r->load + 3 * size;
+    find_nodes(r, o->node_of);
+    set_limits(r);
+    *out = r;
+    return FR_OK;
+}
+
+void tr_route_destroy(struct tr_route *r)
+{
+    if (r == NULL)
+        return;
+    fr_sys.free(r->node);
+    fr_sys.free(r->load);
+    fr_sys.free(r->runs);
+    fr_sys.free(r->tokens);
+    fr_sys.free(r);
+}
+
+void tr_route_limits(const struct tr_route *r, struct tr_route_limits *out)
+{
+    int64_t T = r->o.tokens_max, local = r->count[r->node[r->o.rank]], n = r->nodes;
+
+    *out = (struct tr_route_limits){.rows = r->rows_max,
+                                    .here = r->here_max,
+                                    .far = T * (n - 1),
+                                    .lands = T * sources(r, r->o.rank),
+                                    .nodes = r->nodes,
+                                    .local = (int)local};
+    out->lists =
+        out->far + 2 * out->here + (T + out->lands) * local + T * n + out->here * r->o.per_token;
+}
+
+/* ---- the plan ---- */
+
+static const uint16_t *chosen(const struct tr_route *r, int s, int64_t t)
+{
+    return r->ids + (s * r->o.tokens_max + t) * r->o.per_token;
+}
+
+/* How many tokens each rank has; every id of theirs must be an expert. */
+static enum fr_rc read_ids(struct tr_route *r, struct fr_err *err)
+{
+    for (int s = 0; s < r->o.size; s++) {
+        int64_t t = 0;
+
+        for (; t < r->o.tokens_max && *chosen(r, s, t) != TR_ROUTE_NONE; t++)
+            for (int64_t k = 0; k < r->o.per_token; k++)
+                if (chosen(r, s, t)[k] >= r->owners->experts)
+                    return fr_fail(err, FR_PROTO,
+                                   "rank %d of the expert group sends its token %lld to expert %d, "
+                                   "there are %lld",
+                                   s, (long long)t, chosen(r, s, t)[k],
+                                   (long long)r->owners->experts);
+        r->tokens[s] = t;
+    }
+    return FR_OK;
+}
+
+/* Tokens of s in the ranges before range i. */
+static int64_t before(const struct tr_route *r, int s, int i)
+{
+    int64_t n = ceil_div(r->tokens[s], TR_ROUTE_RANGES) * i;
+
+    return n < r->tokens[s] ? n : r->tokens[s];
+}
+
+/* The ranks that have experts of a token, each once. */
+struct touched {
+    int n, rank[K_MAX];
+};
+
+static void touch(const struct tr_route *r, const uint16_t *ids, struct touched *out)
+{
+    out->n = 0;
+    for (int64_t k = 0; k < r->o.per_token; k++) {
+        int owner = r->owners->rank[ids[k]], i = 0;
+
+        while (i < out->n && out->rank[i] != owner)
+            i++;
+        if (i == out->n)
+            out->rank[out->n++] = owner;
+    }
+}
+
+/* What range i brings to each rank. */
+static void weigh(struct tr_route *r, int i)
+{
+    int P = r->o.size;
+    struct touched to;
+
+    memset(r->range, 0, 3 * (size_t)P * sizeof(*r->range));
+    for (int s = 0; s < P; s++)
+        for (int64_t t = before(r, s, i); t < before(r, s, i + 1); t++) {
+            const uint16_t *ids = chosen(r, s, t);
+
+            touch(r, ids, &to);
+            for (int64_t k = 0; k < r->o.per_token; k++)
+                r->range[r->owners->rank[ids[k]]]++;
+            for (int k = 0; k < to.n; k++) {
+                r->range[P + to.rank[k]]++;
+                r->range[2 * P + entry(r, s, r->node[to.rank[k]])]++;
+            }
+        }
+}
+
+/* Whether the range fits into the round beside what is there. */
+static bool fits(const struct tr_route *r)
+{
+    int P = r->o.size;
+
+    for (int k = 0; k < 3 * P; k++)
+        if (r->load[k] + r->range[k] > (k < P ? r->rows_max : r->here_max))
+            return false;
+    return true;
+}
+
+enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,
+                         int *rounds, struct fr_err *err)
+{
+    size_t bytes = 3 * (size_t)r->o.size * sizeof(*r->load);
+    enum fr_rc rc;
+    int n = 0;
+
+    r->ids = ids;
+    r->owners = owners;
+    if ((rc = read_ids(r, err)) != FR_OK)
+        return rc;
+    memset(r->load, 0, bytes);
+    r->cut[0] = 0;
+    for (int i = 0; i < TR_ROUTE_RANGES; i++) {
+        weigh(r, i);
+        if (!fits(r)) {
+            r->cut[++n] = i;
+            memset(r->load, 0, bytes);
+        }
+        for (int k = 0; k < 3 * r->o.size; k++)
+            r->load[k] += r->range[k];
+    }
+    r->cut[++n] = TR_ROUTE_RANGES;
+    *rounds = n;
+    return FR_OK;
+}
+
+/* ---- a round ---- */
+
+/* A walk over all tokens of a round: the first counts the rows of each run, the second places them.
+ */
+struct walk {
+    struct tr_route *r;
+    struct tr_route_round *out;
+    int32_t *lists; /* NULL: counting */
+    int64_t row;    /* of the source's tokens in this round */
+    int64_t landed; /* rows that have landed so far */
+};
+
+/* The next row of rank k's run. */
+static size_t next_row(const struct tr_run_of *run, int k)
+{
+    return run->at[k] + run->n[k]++;
+}
+
+/* Own tokens leave for the nodes of their experts. */
+static void send_far(struct walk *w, const struct touched *to)
+{
+    struct tr_route *r = w->r;
+    int me = r->o.rank;
+    int32_t *sums = w->lists == NULL ? NULL : w->lists + w->out->sums + w->row * r->nodes;
+
+    for (int j = 0; j < r->nodes; j++) {
+        bool there = false;
+
+        for (int k = 0; k < to->n; k++)
+            there = there || r->node[to->rank[k]] == j;
+        if (!there)
+            continue;
+        if (j == r->node[me]) {
+            if (sums != NULL)
+                sums[j] = (int32_t)w->row;
+            continue;
+        }
+        size_t at = next_row(&w->out->far_out, landing(r, me, j));
+
+        if (sums != NULL) {
+            w->lists[w->out->far_from + at] = (int32_t)w->row;
+            sums[j] = (int32_t)(w->out->tokens + (int64_t)at);
+        }
+    }
+}
+
+/* A token that this rank has, its own or one that landed, goes to the local ranks of its experts.
+ */
+static void hand_out(struct walk *w, const struct touched *to, bool own)
+{
+    struct tr_route *r = w->r;
+    int64_t local = r->count[r->node[r->o.rank]];
+    int32_t row = (int32_t)(own ? w->row : w->landed);
+    size_t parts = own ? w->out->own_parts : w->out->landed_parts;
+
+    for (int k = 0; k < to->n; k++) {
+        int rank = to->rank[k];
+
+        if (r->node[rank] != r->node[r->o.rank])
+            continue;
+        size_t at = next_row(&w->out->near_out, rank);
+
+        if (w->lists == NULL)
+            continue;
+        w->lists[w->out->near_own + at] = own ? row : -1;
+        w->lists[w->out->near_landed + at] = own ? -1 : row;
+        w->lists[parts + (size_t)(row * local + r->place[rank])] = (int32_t)at;
+    }
+}
+
+/* A token with experts of this rank, which comes from local rank `from`. */
+static void receive(struct walk *w, const uint16_t *ids, int from)
+{
+    struct tr_route *r = w->r;
+    size_t at = next_row(&w->out->near_in, from);
+
+    for (int64_t k = 0; k < r->o.per_token; k++) {
+        bool mine = r->owners->rank[ids[k]] == r->o.rank;
+
+        if (w->lists == NULL)
+            w->out->rows += mine;
+        else
+            w->lists[w->out->ids + at * (size_t)r->o.per_token + (size_t)k] =
+                mine ? r->owners->local[ids[k]] : -1;
+    }
+}
+
+static void one_token(struct walk *w, int s, const uint16_t *ids)
+{
+    struct tr_route *r = w->r;
+    int me = r->o.rank, from = entry(r, s, r->node[me]);
+    bool mine = false, near = false;
+    struct touched to;
+
+    touch(r, ids, &to);
+    for (int k = 0; k < to.n; k++) {
+        mine = mine || to.rank[k] == me;
+        near = near || r->node[to.rank[k]] == r->node[me];
+    }
+    if (s == me)
+        send_far(w, &to);
+    if (near && from == me)
+        hand_out(w, &to, s == me);
+    if (near && from == me && s != me) {
+        w->landed++;
+        w->out->far_in.n[s]++;
+    }
+    if (mine)
+        receive(w, ids, from);
+}
+
+static void walk_all(struct walk *w, int i)
+{
+    struct tr_route *r = w->r;
+
+    w->landed = 0;
+    for (int s = 0; s < r->o.size; s++) {
+        w->row = 0;
+        for (int64_t t = before(r, s, r->cut[i]); t < before(r, s, r->cut[i + 1]); t++, w->row++)
+            one_token(w, s, chosen(r, s, t));
+    }
+}
+
+/* Runs lie one behind the other, in the order of ranks; returns the rows of all. */
+static int64_t lay_runs(const struct tr_route *r, struct tr_run_of *run)
+{
+    size_t sum = 0;
+
+    for (int k = 0; k < r->o.size; k++) {
+        run->at[k] = sum;
+        sum += run->n[k];
+        run->n[k] = 0;
+    }
+    return (int64_t)sum;
+}
+
+/* Where each list begins. */
+static void lay_lists(const struct tr_route *r, struct tr_route_round *x)
+{
+    size_t local = (size_t)r->count[r->node[r->o.rank]], handed = (size_t)x->handed;
+
+    x->far_from = 0;
+    x->near_own = x->far_from + (size_t)x->far;
+    x->near_landed = x->near_own + handed;
+    x->own_parts = x->near_landed + handed;
+    x->landed_parts = x->own_parts + (size_t)x->tokens * local;
+    x->sums = x->landed_parts + (size_t)x->lands * local;
+    x->ids = x->sums + (size_t)x->tokens * (size_t)r->nodes;
+    x->lists = x->ids + (size_t)(x->here * r->o.per_token);
+}
+
+void tr_route_round(struct tr_route *r, int i, int32_t *lists, struct tr_route_round *out)
+{
+    size_t P = (size_t)r->o.size;
+    struct walk w = {.r = r, .out = out};
+    struct tr_run_of *const runs[RUNS] = {&out->far_out, &out->far_in, &out->near_out,
+                                          &out->near_in};
+    int64_t rows[RUNS];
+
+    *out = (struct tr_route_round){.first = before(r, r->o.rank, r->cut[i])};
+    out->tokens = before(r, r->o.rank, r->cut[i + 1]) - out->first;
+    memset(r->runs, 0, 2 * RUNS * P * sizeof(*r->runs));
+    for (size_t k = 0; k < RUNS; k++)
+        *runs[k] = (struct tr_run_of){r->runs + 2 * k * P, r->runs + (2 * k + 1) * P};
+    walk_all(&w, i);
+    for (size_t k = 0; k < RUNS; k++)
+        rows[k] = lay_runs(r, runs[k]);
+    out->far = rows[0];
+    out->lands = rows[1];
+    out->handed = rows[2];
+    out->here = rows[3];
+    lay_lists(r, out);
+    memset(lists, 0xff, out->lists * sizeof(*lists));
+    w.lists = lists;
+    walk_all(&w, i);
+}
