@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Golden data of generation: greedy answers of the models in deepseek_v3/ by transformers' generate in
-f32, of the base and of base and adapter.
+"""Golden data of generation: greedy answers of models in deepseek_v3/ and dense/ by transformers' generate
+in f32, of the base and of base and adapter.
 
 Writes generate.json beside this file: for each model `prompts` (lists of ids), and for `base` and
 `adapter` the ids that follow each prompt. Every choice is clear: prompts are drawn anew until the largest
@@ -18,7 +18,8 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODELS = ["yarn", "plain", "no_q_lora", "one_group", "two_shared"]
+MODELS = ["deepseek_v3/" + n for n in ("yarn", "plain", "no_q_lora", "one_group", "two_shared")] + [
+    "dense/" + n for n in ("llama_plain", "llama_llama3", "mistral_one_kv", "qwen2_yarn", "qwen3_biases")]
 LENGTHS, NEW, GAP = [1, 5, 23, 40, 12], 16, 1e-3
 
 
@@ -57,7 +58,7 @@ def main():
     torch.set_num_threads(1)
     found = {}
     for name in MODELS:
-        folder = os.path.join(HERE, "deepseek_v3", name)
+        folder = os.path.join(HERE, name)
         kinds = {"base": base(folder), "adapter": merged(folder)}
         row = {"prompts": [], "base": [], "adapter": []}
         draw = torch.Generator().manual_seed(11)

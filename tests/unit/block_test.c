@@ -42,6 +42,15 @@ static const struct row rows[] = {
      {.host = true, .max_live = 2 * 3 * 3 * 12 * 6, .lora = {"kv_b_proj"}}},
     {"head in chunks", {.head_rows = 6, .lora = {"kv_b_proj"}}},
     {"tied head", {.tied = true, .lora = {"kv_b_proj"}}},
+    {"grouped heads",
+     {.kv_heads = 2, .lora = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj"}}},
+    {"one key for all heads", {.kv_heads = 1, .tied = true, .lora = {"k_proj", "o_proj"}}},
+    {"a key for each head", {.kv_heads = 4, .yarn = true, .lora = {"layers.1.self_attn.v_proj"}}},
+    {"norms of heads",
+     {.kv_heads = 2, .qk_norm = true, .dropout = 0.3, .lora = {"q_proj", "k_proj"}}},
+    {"norms of heads, o_proj alone", {.kv_heads = 2, .qk_norm = true, .lora = {"o_proj"}}},
+    {"biases of all linears",
+     {.kv_heads = 2, .bias = true, .lora = {"q_proj", "k_proj", "v_proj", "o_proj", "up_proj"}}},
 };
 
 static double loss_of(struct tr_model *m, const struct tr_micro *mb)

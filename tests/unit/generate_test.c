@@ -13,7 +13,12 @@
 
 enum { PROMPTS = 8, TOKENS = 64, NEW = 64 };
 
-static const char *const models[] = {"yarn", "plain", "no_q_lora", "one_group", "two_shared"};
+static const char *const models[] = {
+    "deepseek_v3/yarn",      "deepseek_v3/plain",      "deepseek_v3/no_q_lora",
+    "deepseek_v3/one_group", "deepseek_v3/two_shared", "dense/llama_plain",
+    "dense/llama_llama3",    "dense/mistral_one_kv",   "dense/qwen2_yarn",
+    "dense/qwen3_biases",
+};
 
 struct list {
     int32_t v[TOKENS];
@@ -38,7 +43,7 @@ static bool open_model(struct bed *b, const char *name, bool adapter, int64_t se
     char dir[512];
     struct fr_err err = {0};
 
-    snprintf(dir, sizeof(dir), SOURCE_ROOT "/tests/golden/deepseek_v3/%s", name);
+    snprintf(dir, sizeof(dir), SOURCE_ROOT "/tests/golden/%s", name);
     struct tr_infer_opts o = {.be = b->be,
                               .comm = b->comm,
                               .model_dir = dir,
@@ -112,7 +117,7 @@ static void test_golden(struct bed *b, const json_t *golden)
 /* An id of the golden answer as the end: the answer stops in front of it. */
 static void test_ends(struct bed *b, const json_t *golden)
 {
-    const json_t *one = json_object_get(golden, "yarn");
+    const json_t *one = json_object_get(golden, "deepseek_v3/yarn");
     struct list prompt, want;
     struct tr_answer out = {.text = NULL};
     struct fr_err err = {0};
@@ -124,7 +129,7 @@ static void test_ends(struct bed *b, const json_t *golden)
     int64_t at = 0;
     while (at < want.n && want.v[at] != want.v[5])
         at++;
-    if (!open_model(b, "yarn", false, 1))
+    if (!open_model(b, "deepseek_v3/yarn", false, 1))
         return;
     struct tr_generate_opts o = {.model = b->x.model,
                                  .comm = b->comm,

@@ -173,7 +173,7 @@ static void test_check(void)
         {"all", "all", "1 of 2 adapters are on FFNs (model.layers.0.mlp.up_proj …)", FR_OK, 2},
         {"an FFN", "mlp.up_proj", "has --lora_target q_a_proj,q_b_proj,kv_a", FR_OK, 1},
         {"one unused", "q_a_proj,k_proj", "lora_target 'k_proj' matches no module\n", FR_OK, 1},
-        {"none", "k_proj", "match no module", FR_USAGE, 0},
+        {"none", "k_proj", "match no module of the model (q_a_proj, mlp.up_proj)", FR_USAGE, 0},
         {"router", "mlp.gate", "model.layers.1.mlp.gate is no linear map", FR_USAGE, 0},
         {"head", "lm_head", "lm_head is no linear map", FR_USAGE, 0},
         {"routed experts", "q_a_proj,up_proj",
@@ -307,6 +307,37 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
     return FR_OK;
 }
 
+/* The names that PEFT and LLaMA-Factory write for a dense model. */
+static void test_dense(void)
+{
+    static const char *const want[] = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                       "gate_proj", "up_proj", "down_proj"};
+    struct tr_model_config m = {.arch = TR_ARCH_LLAMA,
+                                .hidden_size = 8,
+                                .num_hidden_layers = 2,
+                                .num_attention_heads = 2,
+                                .num_key_value_heads = 1,
+                                .head_dim = 4,
+                                .intermediate_size = 12,
+                                .vocab_size = 16,
+                                .first_k_dense_replace = 2};
+    struct tr_lora_config c = {.r = 2, .alpha = 4, .all_linear = true};
+    struct sums s = {.c = &c};
+    struct fr_err err = {0};
+
+    check_row("all of a dense model");
+    for (int resolved = 0; resolved < 2; resolved++) {
+        s.modules = 0;
+        CHECK_INT(tr_model_tensors(&m, add, &s, &err), FR_OK);
+        CHECK_INT(s.modules, 14);
+        CHECK_INT(tr_lora_resolve(&c, &m, &err), FR_OK);
+    }
+    CHECK_INT((long long)c.ntargets, 7);
+    for (size_t i = 0; i < 7 && i < c.ntargets; i++)
+        CHECK_TEXT(c.targets[i], want[i]);
+    tr_lora_finish(&c);
+}
+
 static void test_seed_count(const char *data)
 {
     struct tr_model_config m;
@@ -343,6 +374,7 @@ int main(void)
     test_round_trip();
     test_check();
     test_golden();
+    test_dense();
     if (data != NULL)
         test_seed_count(data);
     else

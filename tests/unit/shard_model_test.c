@@ -92,6 +92,11 @@ struct model_row {
         "q_a_proj", "kv_b_proj", "layers.0.mlp.down_proj", "shared_experts.up_proj"                \
     }
 
+#define GROUPED                                                                                    \
+    {                                                                                              \
+        "q_proj", "k_proj", "o_proj", "layers.1.mlp.gate_proj"                                     \
+    }
+
 static const struct model_row models[] = {
     {"W=1", 1, {.partition = true, .lora = TARGETS}},
     {"W=2", 2, {.partition = true, .lora = TARGETS}},
@@ -115,7 +120,27 @@ static const struct model_row models[] = {
     {"W=2, head in chunks",
      2,
      {.partition = true, .head_rows = 7, .prefetch = 100000, .lora = TARGETS}},
+    {"W=1, grouped heads", 1, {.kv_heads = 2, .qk_norm = true, .bias = true, .lora = GROUPED}},
+    {"W=2, grouped heads",
+     2,
+     {.kv_heads = 2, .qk_norm = true, .bias = true, .partition = true, .lora = GROUPED}},
+    {"W=3, grouped heads, one unit at once",
+     3,
+     {.kv_heads = 2,
+      .qk_norm = true,
+      .bias = true,
+      .partition = true,
+      .max_live = 1,
+      .lora = GROUPED}},
 };
+
+/* Sums of row i have other parts than those of the row before it. */
+static bool other_model(size_t i)
+{
+    const struct tiny *t = &models[i].tiny, *before = &models[i - 1].tiny;
+
+    return t->head_rows != before->head_rows || t->kv_heads != before->kv_heads;
+}
 
 /* Experts that stay: sums of parts, so the gradients of one rank but for their last bits. */
 static const struct model_row staying[] = {
@@ -176,7 +201,7 @@ static void check_models(void)
         struct job j[RANKS_MAX] = {0};
 
         run_models(&models[i], j);
-        if (i == 0 || models[i].tiny.head_rows != models[i - 1].tiny.head_rows) {
+        if (i == 0 || other_model(i)) {
             free(one.grad);
             one = j[0];
         }

@@ -1,6 +1,6 @@
 /*
- * Small DeepSeek-V3 models with pseudo-random weights, for tests of shard and model. Weights are a
- * function of tensor name and index alone, so any number of ranks has the same model.
+ * Small models of both architectures with pseudo-random weights, for tests of shard and model.
+ * Weights are a function of tensor name and index alone, so any number of ranks has the same model.
  */
 #ifndef TESTS_UNIT_TINY_MODEL_H
 #define TESTS_UNIT_TINY_MODEL_H
@@ -16,6 +16,8 @@ enum { TINY_T = 9, TINY_B = 2, TINY_LORA = 6 };
 /* What a variant changes. */
 struct tiny {
     bool yarn, no_q_lora, one_group, no_norm, half_split, bias, tied;
+    int kv_heads; /* of 4 heads: a model of the Llama family; 0: DeepSeek-V3 */
+    bool qk_norm;
     int shared; /* 0: one; -1: none */
     double dropout;
     int64_t max_live, prefetch; /* 0: no limit; none ahead */
@@ -79,6 +81,18 @@ static inline enum fr_rc tiny_fill(void *arg, const struct tr_unit_tensor *t,
     return FR_OK;
 }
 
+static inline void tiny_llama(const struct tiny *v, struct tr_model_config *c)
+{
+    c->arch = TR_ARCH_LLAMA;
+    c->num_attention_heads = 4;
+    c->num_key_value_heads = v->kv_heads;
+    c->head_dim = 6;
+    c->qk_norm = v->qk_norm;
+    c->qkv_bias = c->o_bias = c->mlp_bias = v->bias;
+    c->n_routed_experts = c->n_shared_experts = c->num_experts_per_tok = 0;
+    c->first_k_dense_replace = c->num_hidden_layers;
+}
+
 static inline struct tr_model_config tiny_config(const struct tiny *v)
 {
     struct tr_model_config c = {
@@ -111,7 +125,7 @@ static inline struct tr_model_config tiny_config(const struct tiny *v)
     };
 
     c.rope = (struct tr_rope_config){.theta = 100,
-                                     .yarn = v->yarn,
+                                     .kind = v->yarn ? TR_ROPE_YARN : TR_ROPE_DEFAULT,
                                      .factor = 4,
                                      .beta_fast = 32,
                                      .beta_slow = 1,
@@ -120,6 +134,8 @@ static inline struct tr_model_config tiny_config(const struct tiny *v)
                                      .original_max_positions = 16,
                                      .truncate = true,
                                      .interleave = !v->half_split};
+    if (v->kv_heads > 0)
+        tiny_llama(v, &c);
     return c;
 }
 

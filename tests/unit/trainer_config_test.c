@@ -36,8 +36,10 @@ static const struct {
 } models[] = {
     {"tiny", "{" TINY ",\"num_experts_per_tok\":2}", NULL, FR_OK},
     {"null rank", "{" TINY ",\"num_experts_per_tok\":2,\"q_lora_rank\":null}", NULL, FR_OK},
-    {"by architecture", "{\"architectures\":[\"DeepseekV3ForCausalLM\"]," TINY
-     ",\"num_experts_per_tok\":2,\"model_type\":\"kimi_k2\"}", "uplicate", FR_USAGE},
+    {"by architecture",
+     "{\"architectures\":[\"DeepseekV3ForCausalLM\"]," TINY
+     ",\"num_experts_per_tok\":2,\"model_type\":\"kimi_k2\"}",
+     "uplicate", FR_USAGE},
     {"no K", "{" TINY "}", "num_experts_per_tok is missing", FR_USAGE},
     {"K text", "{" TINY ",\"num_experts_per_tok\":\"2\"}", "num_experts_per_tok is \"2\"",
      FR_USAGE},
@@ -53,21 +55,42 @@ static const struct {
      "rope type 'linear'", FR_UNSUPPORTED},
     {"odd rope", "{" TINY ",\"num_experts_per_tok\":2,\"num_key_value_heads\":2}",
      "num_key_value_heads is 2", FR_USAGE},
-    {"llama", "{\"model_type\":\"llama\"}", "only deepseek_v3", FR_UNSUPPORTED},
-    {"int4", "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":{\"quant_method\":"
-     "\"awq\"}}", "quantization 'awq'", FR_UNSUPPORTED},
+    {"gemma", "{\"model_type\":\"gemma\"}", "only deepseek_v3, llama", FR_UNSUPPORTED},
+    {"int4",
+     "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":{\"quant_method\":"
+     "\"awq\"}}",
+     "quantization 'awq'", FR_UNSUPPORTED},
     {"fp8", "{" TINY ",\"num_experts_per_tok\":2," FP8 "}}", NULL, FR_OK},
-    {"fp8, the head is none", "{" TINY ",\"num_experts_per_tok\":2," FP8
-     ",\"modules_to_not_convert\":[\"lm_head\",\"mlp.gate\"]}}", NULL, FR_OK},
-    {"fp8, a linear is none", "{" TINY ",\"num_experts_per_tok\":2," FP8
-     ",\"modules_to_not_convert\":[\"o_proj\"]}}", "names 'o_proj', which leaves model.layers.0.",
-     FR_UNSUPPORTED},
-    {"fp8, stored scales", "{" TINY ",\"num_experts_per_tok\":2," FP8
-     ",\"activation_scheme\":\"static\"}}", "activation_scheme 'static'", FR_UNSUPPORTED},
-    {"fp8, a scale a tensor", "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":"
-     "{\"quant_method\":\"fp8\",\"weight_block_size\":null}}", "weight_block_size", FR_USAGE},
+    {"fp8, the head is none",
+     "{" TINY ",\"num_experts_per_tok\":2," FP8
+     ",\"modules_to_not_convert\":[\"lm_head\",\"mlp.gate\"]}}",
+     NULL, FR_OK},
+    {"fp8, a linear is none",
+     "{" TINY ",\"num_experts_per_tok\":2," FP8 ",\"modules_to_not_convert\":[\"o_proj\"]}}",
+     "names 'o_proj', which leaves model.layers.0.", FR_UNSUPPORTED},
+    {"fp8, stored scales",
+     "{" TINY ",\"num_experts_per_tok\":2," FP8 ",\"activation_scheme\":\"static\"}}",
+     "activation_scheme 'static'", FR_UNSUPPORTED},
+    {"fp8, a scale a tensor",
+     "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":"
+     "{\"quant_method\":\"fp8\",\"weight_block_size\":null}}",
+     "weight_block_size", FR_USAGE},
     {"list", "[]", "not a JSON object", FR_USAGE},
 };
+
+struct tally {
+    int64_t elements, tensors;
+};
+
+static enum fr_rc tally(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct tally *sum = arg;
+
+    (void)err;
+    sum->tensors++;
+    sum->elements += t->shape[0] * (t->ndim == 2 ? t->shape[1] : 1);
+    return FR_OK;
+}
 
 static void test_models(void)
 {
@@ -82,38 +105,135 @@ static void test_models(void)
     }
 }
 
+#define LLAMA(type)                                                                                \
+    "{\"model_type\":\"" type "\",\"vocab_size\":67,\"hidden_size\":36,"                           \
+    "\"num_hidden_layers\":2,\"num_attention_heads\":6,\"intermediate_size\":45,"                  \
+    "\"max_position_embeddings\":128,"
+#define KV "\"num_key_value_heads\":3"
+
+static const struct {
+    const char *name, *json, *want; /* NULL: accepted */
+    enum fr_rc rc;
+} dense[] = {
+    {"llama", LLAMA("llama") "\"head_dim\":null}", NULL, FR_OK},
+    {"by architecture", LLAMA("other") KV ",\"architectures\":[\"Qwen2ForCausalLM\"]}", NULL,
+     FR_OK},
+    {"keys without effect", LLAMA("llama") "\"use_cache\":true,\"pretraining_tp\":2}", NULL, FR_OK},
+    {"an unknown key", LLAMA("llama") "\"attn_logit_softcapping\":30}",
+     "unknown key attn_logit_softcapping: no llama model", FR_UNSUPPORTED},
+    {"an unknown key, null", LLAMA("llama") "\"attn_logit_softcapping\":null}", NULL, FR_OK},
+    {"an unknown key of rope",
+     LLAMA("llama") "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"long_factor\":[1]}}",
+     "unknown key long_factor", FR_UNSUPPORTED},
+    {"no heads of keys", LLAMA("mistral") "\"head_dim\":8}", "num_key_value_heads is missing",
+     FR_USAGE},
+    {"odd heads", LLAMA("llama") "\"head_dim\":7}", "head_dim is 7, expected heads of an even size",
+     FR_USAGE},
+    {"heads that do not divide", LLAMA("llama") "\"num_key_value_heads\":4}",
+     "num_key_value_heads is 4, expected a divisor", FR_USAGE},
+    {"gelu", LLAMA("llama") "\"hidden_act\":\"gelu\"}", "hidden_act is 'gelu'", FR_UNSUPPORTED},
+    {"dropout", LLAMA("llama") "\"attention_dropout\":0.1}", "attention_dropout is 0.1", FR_USAGE},
+    {"bias of a mistral", LLAMA("mistral") KV ",\"sliding_window\":null,\"attention_bias\":true}",
+     "attention_bias is true, expected false", FR_USAGE},
+    {"a window", LLAMA("mistral") KV ",\"sliding_window\":16}", "sliding_window is 16",
+     FR_UNSUPPORTED},
+    {"a window beyond all", LLAMA("mistral") KV ",\"sliding_window\":128}", NULL, FR_OK},
+    {"a window that is not used", LLAMA("qwen2") KV ",\"sliding_window\":16}", NULL, FR_OK},
+    {"a window of a layer",
+     LLAMA("qwen3") KV ",\"sliding_window\":16,\"layer_types\":[\"full_attention\","
+                       "\"sliding_attention\"]}",
+     "sliding_window is 16", FR_UNSUPPORTED},
+    {"longrope", LLAMA("llama") "\"rope_scaling\":{\"type\":\"longrope\"}}",
+     "rope type 'longrope', only default, linear, dynamic, llama3, yarn are done", FR_UNSUPPORTED},
+    {"no factor", LLAMA("llama") "\"rope_scaling\":{\"type\":\"linear\"}}", "factor is missing",
+     FR_USAGE},
+    {"llama3 without a part",
+     LLAMA("llama") "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8}}",
+     "low_freq_factor is missing", FR_USAGE},
+    {"a part of a head", LLAMA("llama") "\"partial_rotary_factor\":0.5}",
+     "partial_rotary_factor is 0.5", FR_USAGE},
+};
+
+static void test_dense(void)
+{
+    for (size_t i = 0; i < sizeof(dense) / sizeof(dense[0]); i++) {
+        struct tr_model_config c;
+        struct fr_err err = {0};
+        check_row(dense[i].name);
+        put("config.json", dense[i].json);
+        if (!CHECK_INT(tr_model_config_load(path, &c, &err), dense[i].rc) ||
+            (dense[i].want != NULL && !CHECK(strstr(err.msg, dense[i].want) != NULL)))
+            printf("   message: %s\n", err.msg);
+    }
+}
+
+/* Published sizes, and the parameters that the models are known by. */
+static const struct {
+    const char *type;
+    int64_t hidden, inter, layers, heads, kv, hd, vocab;
+    bool tied;
+    int64_t parameters;
+} sized[] = {
+    {"llama", 4096, 11008, 32, 32, 32, 128, 32000, false, 6738415616},
+    {"llama", 8192, 28672, 80, 64, 8, 128, 32000, false, 68976648192},
+    {"llama", 4096, 14336, 32, 32, 8, 128, 128256, false, 8030261248},
+    {"llama", 16384, 53248, 126, 128, 8, 128, 128256, false, 405853388800},
+    {"llama", 2048, 8192, 16, 32, 8, 64, 128256, true, 1235814400},
+    {"qwen2", 3584, 18944, 28, 28, 4, 128, 152064, false, 7615616512},
+    {"qwen3", 4096, 12288, 36, 32, 8, 128, 151936, false, 8190735360},
+    {"qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, 596049920},
+};
+
+static void test_sized(void)
+{
+    for (size_t i = 0; i < sizeof(sized) / sizeof(sized[0]); i++) {
+        struct tr_model_config c;
+        struct tr_model_counts n;
+        struct tally sum = {0};
+        struct fr_err err = {0};
+        char json[512];
+
+        check_row(sized[i].type);
+        (void)snprintf(json, sizeof(json),
+                       "{\"model_type\":\"%s\",\"hidden_size\":%lld,\"intermediate_size\":%lld,"
+                       "\"num_hidden_layers\":%lld,\"num_attention_heads\":%lld,"
+                       "\"num_key_value_heads\":%lld,\"head_dim\":%lld,\"vocab_size\":%lld,"
+                       "\"max_position_embeddings\":4096,\"tie_word_embeddings\":%s}",
+                       sized[i].type, (long long)sized[i].hidden, (long long)sized[i].inter,
+                       (long long)sized[i].layers, (long long)sized[i].heads,
+                       (long long)sized[i].kv, (long long)sized[i].hd, (long long)sized[i].vocab,
+                       sized[i].tied ? "true" : "false");
+        put("config.json", json);
+        CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
+        tr_model_count(&c, &n);
+        CHECK_INT(n.total, sized[i].parameters);
+        CHECK_INT(n.activated, n.total);
+        CHECK_INT(tr_model_tensors(&c, tally, &sum, &err), FR_OK);
+        CHECK_INT(sum.elements, n.total);
+    }
+}
+
 static void test_rope(void)
 {
     struct tr_model_config c;
     struct fr_err err;
 
     check_row("both spellings of rope");
-    put("config.json", "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
+    put("config.json",
+        "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
         "\"rope_theta\":50000,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8,"
         "\"mscale\":1,\"mscale_all_dim\":0.5,\"original_max_position_embeddings\":512}}");
     CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
-    CHECK(c.rope.yarn && c.rope.factor == 8 && c.rope.theta == 50000 &&
+    CHECK(c.rope.kind == TR_ROPE_YARN && c.rope.factor == 8 && c.rope.theta == 50000 &&
           c.rope.mscale_all_dim == 0.5);
     CHECK(c.rope.beta_fast == 32 && c.rope.original_max_positions == 512 && c.rope.interleave);
-    put("config.json", "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
+    put("config.json",
+        "{" TINY ",\"num_experts_per_tok\":2,\"max_position_embeddings\":4096,"
         "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":null,\"rope_theta\":1000,"
         "\"original_max_position_embeddings\":512}}");
     CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
-    CHECK(c.rope.yarn && c.rope.factor == 8 && c.rope.theta == 1000 && c.rope.mscale == 0);
-}
-
-struct tally {
-    int64_t elements, tensors;
-};
-
-static enum fr_rc tally(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
-{
-    struct tally *sum = arg;
-
-    (void)err;
-    sum->tensors++;
-    sum->elements += t->shape[0] * (t->ndim == 2 ? t->shape[1] : 1);
-    return FR_OK;
+    CHECK(c.rope.kind == TR_ROPE_YARN && c.rope.factor == 8 && c.rope.theta == 1000 &&
+          c.rope.mscale == 0);
 }
 
 static void test_counts(const char *data)
@@ -333,6 +453,8 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     test_models();
+    test_dense();
+    test_sized();
     test_rope();
     test_lines();
     test_file();

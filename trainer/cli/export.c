@@ -146,11 +146,14 @@ static enum fr_rc compare(struct check *c, struct fr_err *err)
 /* ---- stacks ---- */
 
 /* What the stacks do with an adapter on linears of these names. Source: their
- * documentation of LoRA; vLLM 0.25 and SGLang of May 2026 as read there. */
+ * documentation of LoRA; vLLM 0.25 and SGLang of May 2026 as read there. PEFT takes the names of
+ * FFNs for fused experts where the model has experts, and loads all of a dense model. */
 static const struct {
     const char *name, *peft, *vllm, *sglang;
 } stacks[] = {
     {"q_proj", "yes", "yes", "yes"},
+    {"k_proj", "yes", "yes", "yes"},
+    {"v_proj", "yes", "yes", "yes"},
     {"q_a_proj", "yes", "yes", "yes"},
     {"q_b_proj", "yes", "yes", "yes"},
     {"kv_a_proj_with_mqa", "yes", "yes", "yes"},
@@ -202,7 +205,8 @@ static enum fr_rc show_stacks(const struct check *c, struct fr_err *err)
         for (size_t i = 0; i < NSTACKS; i++)
             if (k.count[i] > 0)
                 fr_print("%-20s %8lld  %-12s %-28s %s\n", stacks[i].name, (long long)k.count[i],
-                         stacks[i].peft, stacks[i].vllm, stacks[i].sglang);
+                         config.n_routed_experts > 0 ? stacks[i].peft : "yes", stacks[i].vllm,
+                         stacks[i].sglang);
         if (k.rank > SERVED_RANK)
             fr_print("rank %lld: vLLM has to be started with --max-lora-rank %lld or "
                      "more\n",

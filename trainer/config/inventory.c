@@ -18,6 +18,11 @@ bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer)
     return layer >= c->first_k_dense_replace;
 }
 
+int64_t tr_model_rotary(const struct tr_model_config *c)
+{
+    return c->arch == TR_ARCH_LLAMA ? c->head_dim : c->qk_rope_head_dim;
+}
+
 /* One tensor "PREFIXname"; prefix follows from the layer and expert. cols 0: one dimension. */
 static void put(struct walk *w, enum tr_tensor_role role, const char *name, int64_t rows,
                 int64_t cols)
@@ -53,7 +58,40 @@ static void put_bias(struct walk *w, const char *name, int64_t out)
         put(w, TR_ROLE_BIAS, name, out, 0);
 }
 
-static void put_attention(struct walk *w)
+/* A linear of the Llama family and its bias. */
+static void put_projection(struct walk *w, enum tr_linear_kind kind, const int64_t shape[2],
+                           bool bias)
+{
+    static const char *const names[] = {[TR_LIN_Q] = "self_attn.q_proj",
+                                        [TR_LIN_K] = "self_attn.k_proj",
+                                        [TR_LIN_V] = "self_attn.v_proj",
+                                        [TR_LIN_O] = "self_attn.o_proj"};
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "%s.weight", names[kind]);
+    put_linear(w, kind, name, shape[0], shape[1]);
+    (void)snprintf(name, sizeof(name), "%s.bias", names[kind]);
+    if (bias)
+        put(w, TR_ROLE_BIAS, name, shape[0], 0);
+}
+
+static void put_grouped_attention(struct walk *w)
+{
+    const struct tr_model_config *c = w->c;
+    int64_t q = c->num_attention_heads * c->head_dim, kv = c->num_key_value_heads * c->head_dim;
+
+    put(w, TR_ROLE_NORM, "input_layernorm.weight", c->hidden_size, 0);
+    put_projection(w, TR_LIN_Q, (int64_t[]){q, c->hidden_size}, c->qkv_bias);
+    put_projection(w, TR_LIN_K, (int64_t[]){kv, c->hidden_size}, c->qkv_bias);
+    put_projection(w, TR_LIN_V, (int64_t[]){kv, c->hidden_size}, c->qkv_bias);
+    if (c->qk_norm) {
+        put(w, TR_ROLE_NORM, "self_attn.q_norm.weight", c->head_dim, 0);
+        put(w, TR_ROLE_NORM, "self_attn.k_norm.weight", c->head_dim, 0);
+    }
+    put_projection(w, TR_LIN_O, (int64_t[]){c->hidden_size, q}, c->o_bias);
+}
+
+static void put_latent_attention(struct walk *w)
 {
     const struct tr_model_config *c = w->c;
     int64_t qk = c->qk_nope_head_dim + c->qk_rope_head_dim, heads = c->num_attention_heads;
@@ -82,9 +120,13 @@ static void put_ffn(struct walk *w, const char *prefix, int64_t width)
     char name[64];
 
     for (int i = 0; i < 3; i++) {
+        int64_t out = i < 2 ? width : w->c->hidden_size, in = i < 2 ? w->c->hidden_size : width;
+
         (void)snprintf(name, sizeof(name), "%s%s.weight", prefix, names[i]);
-        put_linear(w, (enum tr_linear_kind)(TR_LIN_GATE + i), name,
-                   i < 2 ? width : w->c->hidden_size, i < 2 ? w->c->hidden_size : width);
+        put_linear(w, (enum tr_linear_kind)(TR_LIN_GATE + i), name, out, in);
+        (void)snprintf(name, sizeof(name), "%s%s.bias", prefix, names[i]);
+        if (w->c->mlp_bias)
+            put(w, TR_ROLE_BIAS, name, out, 0);
     }
 }
 
@@ -93,7 +135,10 @@ static void put_layer(struct walk *w, int64_t layer)
     const struct tr_model_config *c = w->c;
 
     w->t.layer = layer;
-    put_attention(w);
+    if (c->arch == TR_ARCH_LLAMA)
+        put_grouped_attention(w);
+    else
+        put_latent_attention(w);
     put(w, TR_ROLE_NORM, "post_attention_layernorm.weight", c->hidden_size, 0);
     if (!tr_model_is_moe(c, layer)) {
         put_ffn(w, "mlp.", c->intermediate_size);
@@ -130,12 +175,25 @@ enum fr_rc tr_model_tensors(const struct tr_model_config *c,
 /* Sums for tr_model_count: of layer 0 (dense, if there is one) and the first MoE layer. */
 struct sums {
     const struct tr_model_config *c;
-    int64_t linear, norms, latent_norms, attention, expert, shared, router, bias, scales;
+    int64_t linear, norms, inner_norms, attention, ffn, expert, shared, router, bias, scales;
 };
 
 static int64_t div_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+/* n numbers of a linear: of its weight or its bias. */
+static void add_linear(struct sums *s, const struct tr_model_tensor *t, int64_t n)
+{
+    if (t->kind <= TR_LIN_O)
+        s->attention += n;
+    else if (t->expert == -2)
+        s->shared += n;
+    else if (t->expert >= 0)
+        s->expert += n;
+    else
+        s->ffn += n;
 }
 
 static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
@@ -150,20 +208,15 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
             s->scales += div_up(t->shape[0], s->c->fp8_block_rows) *
                          div_up(t->shape[1], s->c->fp8_block_cols);
         s->linear += n;
-        if (t->kind <= TR_LIN_O)
-            s->attention += n;
-        else if (t->expert == -2)
-            s->shared += n;
-        else if (t->expert >= 0)
-            s->expert += n;
+        add_linear(s, t, n);
         break;
     case TR_ROLE_BIAS:
-        s->attention += n;
+        add_linear(s, t, n);
         break;
     case TR_ROLE_NORM:
         s->norms += n;
         if (strstr(t->name, "self_attn") != NULL)
-            s->latent_norms += n;
+            s->inner_norms += n;
         break;
     case TR_ROLE_ROUTER:
         s->router += n;
@@ -178,13 +231,15 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
     return FR_OK;
 }
 
-/* What one layer holds: layer 0 of a model made of that kind alone. */
+/* What one layer holds: layer 0 of a model made of that kind alone; nothing where there is none. */
 static struct sums layer_sums(const struct tr_model_config *c, bool moe)
 {
     struct tr_model_config one = *c;
     struct sums s = {.c = c};
     struct walk w = {.c = &one, .each = add, .arg = &s};
 
+    if (moe && c->n_routed_experts == 0)
+        return s;
     one.first_k_dense_replace = moe ? 0 : 1;
     w.t.expert = -1;
     put_layer(&w, 0);
@@ -199,9 +254,9 @@ void tr_model_count(const struct tr_model_config *c, struct tr_model_counts *out
     int64_t active_moe;
 
     *out = (struct tr_model_counts){.attention_layer = d.attention};
-    out->attention_norms = d.latent_norms;
-    out->dense_ffn = 3 * h * c->intermediate_size;
-    out->expert = m.expert / c->n_routed_experts;
+    out->attention_norms = d.inner_norms;
+    out->dense_ffn = d.ffn;
+    out->expert = c->n_routed_experts > 0 ? m.expert / c->n_routed_experts : 0;
     out->shared_expert = m.shared;
     out->router = m.router;
     out->router_bias = m.bias;

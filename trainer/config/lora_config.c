@@ -48,8 +48,10 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
 {
     enum fr_rc rc = FR_OK;
 
-    *out = (struct tr_lora_config){.r = a->lora_rank, .alpha = a->lora_alpha,
-                                   .dropout = a->lora_dropout, .rslora = a->use_rslora};
+    *out = (struct tr_lora_config){.r = a->lora_rank,
+                                   .alpha = a->lora_alpha,
+                                   .dropout = a->lora_dropout,
+                                   .rslora = a->use_rslora};
     out->base_model = fr_arena_dup(&out->arena, a->model_name_or_path);
     out->all_linear = strcmp(a->lora_target, "all") == 0;
     if (!out->all_linear)
@@ -62,40 +64,21 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
 }
 
 /* What "all" stands for; see the header. A name matches whole components from the end. */
-enum { ATTENTION = 6, DENSE = 9 };
-static const char *const linears[] = {
-    "q_proj",        "q_a_proj",    "q_b_proj",      "kv_a_proj_with_mqa",
-    "kv_b_proj",     "o_proj",      "mlp.gate_proj", "mlp.up_proj",
-    "mlp.down_proj", "shared_experts.gate_proj",     "shared_experts.up_proj",
-    "shared_experts.down_proj"};
+static const char *const linears[] = {"q_proj",
+                                      "k_proj",
+                                      "v_proj",
+                                      "q_a_proj",
+                                      "q_b_proj",
+                                      "kv_a_proj_with_mqa",
+                                      "kv_b_proj",
+                                      "o_proj",
+                                      "mlp.gate_proj",
+                                      "mlp.up_proj",
+                                      "mlp.down_proj",
+                                      "shared_experts.gate_proj",
+                                      "shared_experts.up_proj",
+                                      "shared_experts.down_proj"};
 enum { LINEARS = sizeof(linears) / sizeof(linears[0]) };
-
-static bool has_linear(const struct tr_model_config *m, size_t i)
-{
-    if (i < ATTENTION)
-        return i == 0 ? m->q_lora_rank == 0 : i > 2 || m->q_lora_rank > 0;
-    if (i < DENSE)
-        return m->first_k_dense_replace > 0;
-    return m->n_shared_experts > 0 && m->first_k_dense_replace < m->num_hidden_layers;
-}
-
-enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_config *m,
-                           struct fr_err *err)
-{
-    const char **list;
-
-    if (!c->all_linear)
-        return FR_OK;
-    if ((list = fr_arena_array(&c->arena, LINEARS, sizeof(*list))) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
-    c->ntargets = 0;
-    for (size_t i = 0; i < LINEARS; i++)
-        if (has_linear(m, i))
-            list[c->ntargets++] = linears[i];
-    c->targets = list;
-    c->all_linear = false;
-    return FR_OK;
-}
 
 /* module is t, or ends with "." t. */
 static bool suffix_hit(const char *module, const char *t)
@@ -103,6 +86,45 @@ static bool suffix_hit(const char *module, const char *t)
     size_t n = strlen(module), k = strlen(t);
 
     return n >= k && strcmp(module + n - k, t) == 0 && (n == k || module[n - k - 1] == '.');
+}
+
+/* Which of the linears a model has. */
+static enum fr_rc note_linear(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    bool *has = arg;
+    char module[TR_NAME_MAX];
+
+    (void)err;
+    if (t->role != TR_ROLE_LINEAR)
+        return FR_OK;
+    (void)snprintf(module, sizeof(module), "%.*s", (int)(strlen(t->name) - strlen(".weight")),
+                   t->name);
+    for (size_t i = 0; i < LINEARS; i++)
+        has[i] = has[i] || suffix_hit(module, linears[i]);
+    return FR_OK;
+}
+
+enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_config *m,
+                           struct fr_err *err)
+{
+    size_t skip = m->n_routed_experts == 0 ? strlen("mlp.") : 0; /* no expert has such a name */
+    bool has[LINEARS] = {false};
+    const char **list;
+    enum fr_rc rc;
+
+    if (!c->all_linear)
+        return FR_OK;
+    if ((list = fr_arena_array(&c->arena, LINEARS, sizeof(*list))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
+    if ((rc = tr_model_tensors(m, note_linear, has, err)) != FR_OK)
+        return rc;
+    c->ntargets = 0;
+    for (size_t i = 0; i < LINEARS; i++)
+        if (has[i])
+            list[c->ntargets++] = linears[i] + (strncmp(linears[i], "mlp.", 4) == 0 ? skip : 0);
+    c->targets = list;
+    c->all_linear = false;
+    return FR_OK;
 }
 
 static bool listed(const char *module, const char *const *list, size_t n)
@@ -141,8 +163,8 @@ static enum fr_rc targeted(const struct tr_lora_config *c, const char *module, b
         return FR_OK;
     if (c->target_regex != NULL)
         return tr_regex_whole(c->target_regex, module, hit, err);
-    *hit = c->all_linear ? listed(module, linears, LINEARS)
-                         : listed(module, c->targets, c->ntargets);
+    *hit =
+        c->all_linear ? listed(module, linears, LINEARS) : listed(module, c->targets, c->ntargets);
     if (*hit && c->nlayers > 0) {
         int64_t layer = layer_of(module);
         *hit = false;
@@ -209,6 +231,19 @@ static void note_unused(const struct tr_lora_config *c, const struct tr_lora_mod
             fr_buf_fmt(notes, "lora_target '%s' matches no module\n", c->targets[k]);
 }
 
+/* "q_proj, k_proj, …": the last names of the model's linears. */
+static void show_linears(const struct tr_lora_modules *m, struct fr_buf *out)
+{
+    for (size_t i = 0; i < LINEARS; i++) {
+        size_t k = 0;
+
+        while (k < m->n && !(m->linear[k] && suffix_hit(m->names[k], linears[i])))
+            k++;
+        if (k < m->n)
+            fr_buf_fmt(out, "%s%s", out->n > 0 ? ", " : "", linears[i]);
+    }
+}
+
 /* PEFT >= 0.19 takes these names for parameters of fused routed experts. */
 static bool rewritten(const char *module)
 {
@@ -217,8 +252,9 @@ static bool rewritten(const char *module)
     return listed(module, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* What the targets hit. */
+/* What the targets hit. experts: the model has routed ones, adapted or not. */
 struct tally {
+    bool experts;
     size_t hits, routed, rewritten;
     int64_t routed_params;
     const char *first_routed, *first_rewritten;
@@ -231,6 +267,7 @@ static enum fr_rc count(const struct tr_lora_config *c, const struct tr_lora_mod
     struct tr_lora_hit hit;
     enum fr_rc rc = tr_lora_match(c, name, &hit, err);
 
+    t->experts = t->experts || m->routed[i] > 0;
     if (rc != FR_OK || !hit.adapted)
         return rc;
     if (!m->linear[i])
@@ -249,7 +286,7 @@ static enum fr_rc count(const struct tr_lora_config *c, const struct tr_lora_mod
 static void note_rewritten(const struct tr_lora_modules *m, const struct tally *t,
                            struct fr_buf *notes)
 {
-    if (notes != NULL && t->rewritten > 0)
+    if (notes != NULL && t->experts && t->rewritten > 0)
         fr_buf_fmt(notes,
                    "%zu of %zu adapters are on FFNs (%s …): PEFT up to 0.18 and transformers 4 "
                    "load them, PEFT 0.19 and later on transformers 5 take their names for routed "
@@ -257,6 +294,19 @@ static void note_rewritten(const struct tr_lora_modules *m, const struct tally *
                    "kv_a_proj_with_mqa,kv_b_proj,o_proj\n",
                    t->rewritten, t->hits, t->first_rewritten,
                    holds(m, "q_proj") ? "q_proj" : "q_a_proj,q_b_proj");
+}
+
+static enum fr_rc no_match(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+                           struct fr_err *err)
+{
+    struct fr_buf names = {0};
+
+    show_linears(m, &names);
+    (void)fr_fail(err, FR_USAGE, "LoRA targets (%s%s) match no module of the model (%s)",
+                  c->ntargets > 0 ? c->targets[0] : "", c->ntargets > 1 ? ", …" : "",
+                  names.p != NULL ? names.p : "");
+    fr_buf_finish(&names);
+    return FR_USAGE;
 }
 
 enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
@@ -271,9 +321,7 @@ enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_mo
     if (rc != FR_OK)
         return rc;
     if (t.hits == 0)
-        return fr_fail(err, FR_USAGE, "LoRA targets (%s%s) match no module of the model (q_a_proj, "
-                                      "q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj …)",
-                       c->ntargets > 0 ? c->targets[0] : "", c->ntargets > 1 ? ", …" : "");
+        return no_match(c, m, err);
     if (t.routed > 0)
         return fr_fail(err, FR_UNSUPPORTED,
                        "LoRA targets hit %zu linears of routed experts (%s …): their adapters have "

@@ -7,7 +7,8 @@
  * recorded by tests/golden/targets.py): every torch Linear but the head. Routed experts are two
  * fused parameters there and no Linears. The checkpoint's layout does not matter.
  *
- * The stacks differ in adapters on FFNs, so a run with such adapters gets a note:
+ * The stacks differ in adapters on FFNs of models with routed experts, so a run with such adapters
+ * gets a note:
  *   transformers 4, any PEFT        loads them; its "all-linear" has the routed experts too
  *   transformers 5, PEFT <= 0.18    loads them
  *   transformers 5, PEFT >= 0.19    takes gate_proj, up_proj and down_proj for names of fused

@@ -1,9 +1,12 @@
 /*
- * A model's config.json (Hugging Face layout) as one struct: DeepSeek-V3 family. Sizes must be
- * there; unknown keys are ignored; what this program does not do (softmax scores, group ratios,
- * other activations …) is refused by key and value. Also the inventory of tensors a checkpoint
- * must hold and the parameter counts, computed without loading anything.
- * Source: configuration_deepseek.py beside the DeepSeek-V3 checkpoints; transformers deepseek_v3.
+ * A model's config.json (Hugging Face layout) as one struct: the DeepSeek-V3 family, and the dense
+ * models of the Llama family (Llama, Mistral, Qwen2, Qwen3). Sizes must be there; what this program
+ * does not do (softmax scores, group ratios, other activations …) is refused by key and value.
+ * Unknown keys are ignored in the DeepSeek-V3 family and refused in the Llama family. Also the
+ * inventory of tensors a checkpoint must hold and the parameter counts, computed without loading
+ * anything.
+ * Source: configuration_deepseek.py beside the DeepSeek-V3 checkpoints; transformers deepseek_v3,
+ * llama, mistral, qwen2, qwen3.
  */
 #ifndef TR_CONFIG_MODEL_CONFIG_H
 #define TR_CONFIG_MODEL_CONFIG_H
@@ -14,12 +17,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rotary position embedding, plain or YaRN (Peng et al. 2023). */
+/* The attention and the FFNs of a model. */
+enum tr_arch {
+    TR_ARCH_DEEPSEEK, /* latent attention, experts behind the first layers */
+    TR_ARCH_LLAMA     /* grouped-query attention, dense FFNs */
+};
+
+/*
+ * How rotary frequencies follow from the base. Linear: position interpolation (Chen et al. 2023).
+ * Dynamic: the default's, up to max_position_embeddings. Llama 3: frequencies between two wave
+ * lengths are blended (transformers, modeling_rope_utils). YaRN: Peng et al. 2023.
+ */
+enum tr_rope_kind {
+    TR_ROPE_DEFAULT, TR_ROPE_LINEAR, TR_ROPE_DYNAMIC, TR_ROPE_LLAMA3, TR_ROPE_YARN
+};
+
+/* Rotary position embedding. */
 struct tr_rope_config {
     double theta;             /* base of the frequencies, 10000 */
-    bool yarn;                /* false: the fields below are unused */
+    enum tr_rope_kind kind;   /* default: the fields below are unused, but interleave */
     double factor;            /* s >= 1: how much longer than original_max_positions */
-    double beta_fast, beta_slow;
+    double low_freq_factor, high_freq_factor; /* llama3: low < high */
+    double beta_fast, beta_slow;              /* yarn, as what follows */
     double mscale, mscale_all_dim;   /* 0: absent */
     double attention_factor;  /* 0: derived from mscale */
     int64_t original_max_positions;
@@ -33,11 +52,16 @@ enum tr_torch_dtype { TR_TORCH_BF16, TR_TORCH_F16, TR_TORCH_F32 };
  * token. */
 struct tr_model_config {
     char model_type[32];
+    enum tr_arch arch;
     int64_t vocab_size;               /* V */
     int64_t hidden_size;              /* H */
     int64_t num_hidden_layers;        /* L */
     int64_t num_nextn_predict_layers; /* MTP layers on disk behind the main ones: never read */
     int64_t num_attention_heads;      /* nh */
+    int64_t num_key_value_heads;      /* nkv, a divisor of nh */
+    int64_t head_dim;                 /* hd, even; Llama family */
+    bool qkv_bias, o_bias, mlp_bias;  /* Llama family */
+    bool qk_norm;                     /* each head of q and k is normalised; Llama family */
     int64_t q_lora_rank;              /* 0: one q_proj instead of q_a, norm, q_b */
     int64_t kv_lora_rank;
     int64_t qk_nope_head_dim;         /* dn */
@@ -56,7 +80,7 @@ struct tr_model_config {
     double rms_norm_eps;              /* the latent norms always use 1e-6 */
     int64_t max_position_embeddings;
     struct tr_rope_config rope;
-    bool attention_bias;              /* biases of q_a_proj, kv_a_proj_with_mqa, o_proj */
+    bool attention_bias;              /* DeepSeek: of q_a_proj, kv_a_proj_with_mqa, o_proj */
     bool tie_word_embeddings;
     int64_t bos_token_id, eos_token_id; /* -1: absent */
     double initializer_range;
@@ -71,10 +95,13 @@ enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, s
 /* Layer l is a MoE layer. */
 bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer);
 
+/* Channels of a head that are rotated. */
+int64_t tr_model_rotary(const struct tr_model_config *c);
+
 /* The linear maps of a layer that LoRA may adapt. */
 enum tr_linear_kind {
-    TR_LIN_Q, TR_LIN_Q_A, TR_LIN_Q_B, TR_LIN_KV_A, TR_LIN_KV_B, TR_LIN_O,  /* attention */
-    TR_LIN_GATE, TR_LIN_UP, TR_LIN_DOWN,                                   /* FFN, shared, expert */
+    TR_LIN_Q, TR_LIN_K, TR_LIN_V, TR_LIN_Q_A, TR_LIN_Q_B, TR_LIN_KV_A, TR_LIN_KV_B, TR_LIN_O,
+    TR_LIN_GATE, TR_LIN_UP, TR_LIN_DOWN, /* FFN, shared, expert; attention before them */
     TR_LIN_KINDS
 };
 
@@ -107,7 +134,7 @@ enum fr_rc tr_model_tensors(const struct tr_model_config *c,
 /* Parameters by kind, of the main model (MTP layers apart). */
 struct tr_model_counts {
     int64_t attention_layer;   /* projections of one layer */
-    int64_t attention_norms;   /* the two latent norms of one layer */
+    int64_t attention_norms;   /* inside the attention of one layer: of latents, of heads */
     int64_t dense_ffn, expert, shared_expert, router, router_bias; /* of one layer, one expert */
     int64_t dense_layer, moe_layer;
     int64_t embedding, head;

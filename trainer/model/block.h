@@ -117,7 +117,7 @@ void tr_ctx_release(struct tr_ctx *ctx, int first, int n);
 struct tr_block;
 
 struct tr_block_ops {
-    const char *name; /* "mla", "mlp", "moe", "embed", "head" */
+    const char *name; /* "mla", "gqa", "mlp", "moe", "embed", "head" */
     /* y (T, H) = block(x), x = saved->x[b->index]; y is not x. The embedding has no x. The head has
      * no y: it adds to saved->loss and, when training, leaves the gradient of its normalised input
      * in saved->dF. */

@@ -1,6 +1,7 @@
 /* One micro-batch through the blocks. */
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
+#include "trainer/model/rope.h"
 #include "trainer/model/state.h"
 
 #include <string.h>
@@ -24,6 +25,8 @@ struct flight {
 static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *mb,
                               struct fr_err *err)
 {
+    int64_t longest = 0;
+
     if (m->buffer == NULL)
         return fr_fail(err, FR_BUG, "the model is not loaded");
     if (mb->T < 0 || mb->T > m->o.tokens_max || mb->B < 0 || mb->B > m->o.samples_max)
@@ -36,7 +39,9 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
         if (mb->pos[t] < 0 || mb->pos[t] >= tr_model_positions(m))
             return fr_fail(err, FR_SHAPE, "position %d is not below %lld", mb->pos[t],
                            (long long)tr_model_positions(m));
-    return FR_OK;
+    for (int64_t t = 0; t < mb->T; t++)
+        longest = mb->pos[t] >= longest ? mb->pos[t] + 1 : longest;
+    return tr_rope_check(&m->config, longest, err);
 }
 
 /* Host copies of what goes to the device, in a half of m->host. */

@@ -3,21 +3,7 @@
 /* Columns [col, col+n) of a rank-2 view as one head of each token. */
 static struct tr_view one_head(struct tr_view v, int64_t col, int64_t n)
 {
-    struct tr_view h = tr_view_cols(v, col, n);
-
-    h.rank = 3;
-    h.shape[1] = 1;
-    h.shape[2] = n;
-    return h;
-}
-
-/* A rank-2 view of n heads side by side as (T, n, w). */
-static struct tr_view heads(struct tr_view v, int64_t n, int64_t w)
-{
-    v.rank = 3;
-    v.shape[1] = n;
-    v.shape[2] = w;
-    return v;
+    return tr_view_heads(tr_view_cols(v, col, n), 1, n);
 }
 
 static void rotate(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view y,
@@ -134,10 +120,10 @@ void tr_mla_attend(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_vi
     struct tr_view l = tr_carve2(&ctx->work, ctx->compute, T, o->nh * o->kr);
     struct absorb x = {.o = o, .ctx = ctx, .r = r};
     struct tr_attention_cached a = {
-        .O = heads(l, o->nh, o->kr),
-        .Q = heads(Q, o->nh, o->kr + o->dr),
-        .K = heads(cache, 1, o->kr + o->dr),
-        .V = heads(tr_view_cols(cache, 0, o->kr), 1, o->kr),
+        .O = tr_view_heads(l, o->nh, o->kr),
+        .Q = tr_view_heads(Q, o->nh, o->kr + o->dr),
+        .K = tr_view_heads(cache, 1, o->kr + o->dr),
+        .V = tr_view_heads(tr_view_cols(cache, 0, o->kr), 1, o->kr),
         .offsets = ctx->tokens->offsets,
         .first = ctx->cache->first,
         .len = ctx->cache->len,

@@ -2,6 +2,8 @@
 
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
+#include "trainer/model/arch.h"
+#include "trainer/model/rope.h"
 #include "trainer/model/state.h"
 
 #include <string.h>
@@ -16,35 +18,44 @@ static enum fr_rc check_op(const struct tr_model *m, enum tr_op op, enum tr_dtyp
                    tr_dtype_name(weight));
 }
 
+/* A list that TR_OP_COUNT ends. */
+static enum fr_rc check_list(const struct tr_model *m, const enum tr_op *ops, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; ops[i] != TR_OP_COUNT && rc == FR_OK; i++)
+        rc = check_op(m, ops[i], m->o.compute, err);
+    return rc;
+}
+
 /* Every op takes weights in the compute type. The products of linears take FP8 blocks as well:
  * embedding, norms, router and head of an FP8 checkpoint are not quantised. */
 static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
 {
-    static const enum tr_op all[] = {
-        TR_OP_embed_fwd,     TR_OP_rmsnorm_fwd, TR_OP_gemm,        TR_OP_mla_assemble_fwd,
-        TR_OP_attention_fwd, TR_OP_swiglu_fwd,  TR_OP_xent_chunk,  TR_OP_xent_finish,
-        TR_OP_router_fwd,    TR_OP_moe_plan,    TR_OP_moe_permute, TR_OP_moe_combine,
-        TR_OP_grouped_gemm,  TR_OP_sum,
+    static const enum tr_op all[] = {TR_OP_embed_fwd,     TR_OP_rmsnorm_fwd, TR_OP_gemm,
+                                     TR_OP_attention_fwd, TR_OP_swiglu_fwd,  TR_OP_xent_chunk,
+                                     TR_OP_xent_finish,   TR_OP_sum,         TR_OP_COUNT};
+    static const enum tr_op grads[] = {TR_OP_rmsnorm_bwd, TR_OP_attention_bwd, TR_OP_swiglu_bwd,
+                                       TR_OP_dropout, TR_OP_COUNT};
+    static const enum tr_op caches[] = {TR_OP_put_rows, TR_OP_attention_cached, TR_OP_COUNT};
+    const struct tr_arch_ops *arch = tr_arch_of(&m->config);
+    const struct {
+        bool wanted;
+        const enum tr_op *common, *own;
+    } lists[] = {
+        {true, all, arch->ops},
+        {m->o.train, grads, arch->grads},
+        {m->o.cache_sequences > 0, caches, arch->caches},
     };
-    static const enum tr_op grads[] = {
-        TR_OP_rmsnorm_bwd, TR_OP_mla_assemble_bwd, TR_OP_attention_bwd,
-        TR_OP_swiglu_bwd,  TR_OP_router_bwd,       TR_OP_dropout,
-    };
-    static const enum tr_op caches[] = {TR_OP_put_rows, TR_OP_attention_cached, TR_OP_rope,
-                                        TR_OP_cast};
-    static const enum tr_op products[] = {TR_OP_gemm, TR_OP_grouped_gemm};
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all) && rc == FR_OK; i++)
-        rc = check_op(m, all[i], m->o.compute, err);
-    for (size_t i = 0; i < sizeof(grads) / sizeof(*grads) && rc == FR_OK && m->o.train; i++)
-        rc = check_op(m, grads[i], m->o.compute, err);
-    for (size_t i = 0; i < sizeof(caches) / sizeof(*caches) && rc == FR_OK; i++)
-        if (m->o.cache_sequences > 0)
-            rc = check_op(m, caches[i], m->o.compute, err);
-    for (size_t i = 0; i < sizeof(products) / sizeof(*products) && rc == FR_OK; i++)
-        if (m->config.fp8)
-            rc = check_op(m, products[i], TR_F8_E4M3, err);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == FR_OK; i++)
+        if (lists[i].wanted && (rc = check_list(m, lists[i].common, err)) == FR_OK)
+            rc = check_list(m, lists[i].own, err);
+    if (rc == FR_OK && m->config.fp8)
+        rc = check_op(m, TR_OP_gemm, TR_F8_E4M3, err);
+    if (rc == FR_OK && m->config.fp8 && m->config.n_routed_experts > 0)
+        rc = check_op(m, TR_OP_grouped_gemm, TR_F8_E4M3, err);
     return rc;
 }
 
@@ -59,6 +70,15 @@ static enum fr_rc check_rows(const struct tr_model_opts *o, struct fr_err *err)
                    "a micro-batch may have %lld tokens with %lld experts each, which is more than "
                    "%d rows: lower --per_device_train_batch_size or --cutoff_len",
                    (long long)o->tokens_max, (long long)k, INT32_MAX);
+}
+
+/* What is known of the sequences: more of them than one share the tokens of a micro-batch. */
+static enum fr_rc check_positions(const struct tr_model_opts *o, struct fr_err *err)
+{
+    int64_t samples = o->samples_max > 0 ? o->samples_max : 1;
+    enum fr_rc rc = tr_rope_check(o->config, o->tokens_max / samples, err);
+
+    return rc == FR_OK ? tr_rope_check(o->config, o->cache_tokens, err) : rc;
 }
 
 enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
@@ -84,10 +104,10 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
     m->o.lora = NULL;
     m->o.in_flight = o->in_flight > 0 ? o->in_flight : 1;
     m->config = *o->config;
-    if ((rc = check_rows(o, err)) == FR_OK && (rc = check_ops(m, err)) == FR_OK &&
-        (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
+    if ((rc = check_rows(o, err)) == FR_OK && (rc = check_positions(o, err)) == FR_OK &&
+        (rc = check_ops(m, err)) == FR_OK && (rc = tr_shard_create(&so, &m->shard, err)) == FR_OK &&
         (rc = tr_experts_create(m, err)) == FR_OK &&
-        (rc = tr_deepseek_assemble(m, o->lora, notes, err)) == FR_OK)
+        (rc = tr_model_assemble(m, o->lora, notes, err)) == FR_OK)
         rc = tr_model_measure(m, err);
     if (rc == FR_OK && notes != NULL)
         tr_shard_notes(m->shard, notes);

@@ -18,34 +18,59 @@ static double correction_dim(const struct tr_rope_config *r, int64_t dr, double 
     return (double)dr * log(turns) / (2 * log(r->theta));
 }
 
+/* Where YaRN's ramp from plain to interpolated frequencies begins and ends. */
+static void correction_range(const struct tr_rope_config *r, int64_t dr, double *low, double *high)
+{
+    *low = correction_dim(r, dr, r->beta_fast);
+    *high = correction_dim(r, dr, r->beta_slow);
+    if (r->truncate) {
+        *low = floor(*low);
+        *high = ceil(*high);
+    }
+    *low = fmax(*low, 0);
+    *high = fmin(*high, (double)dr - 1);
+    if (*low == *high)
+        *high += 0.001;
+}
+
+static void yarn(const struct tr_rope_config *r, int64_t dr, double *inv)
+{
+    double low, high;
+
+    correction_range(r, dr, &low, &high);
+    for (int64_t i = 0; i < dr / 2; i++) {
+        double ramp = fmin(fmax(((double)i - low) / (high - low), 0), 1);
+
+        inv[i] = inv[i] / r->factor * ramp + inv[i] * (1 - ramp);
+    }
+}
+
+/* Short waves stay, long ones are interpolated, those between blended. */
+static double llama3(const struct tr_rope_config *r, double f)
+{
+    double turns = (double)r->original_max_positions * f / (2 * M_PI);
+    double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+
+    keep = fmin(fmax(keep, 0), 1);
+    return (1 - keep) * f / r->factor + keep * f;
+}
+
 void tr_rope_frequencies(const struct tr_rope_config *r, int64_t dr, double *inv)
 {
-    double low = 0, high = 0;
-
-    if (r->yarn) {
-        low = correction_dim(r, dr, r->beta_fast);
-        high = correction_dim(r, dr, r->beta_slow);
-        if (r->truncate) {
-            low = floor(low);
-            high = ceil(high);
-        }
-        low = fmax(low, 0);
-        high = fmin(high, (double)dr - 1);
-        if (low == high)
-            high += 0.001;
-    }
     for (int64_t i = 0; i < dr / 2; i++) {
-        double f = pow(r->theta, -2.0 * (double)i / (double)dr);
-        double ramp = r->yarn ? ((double)i - low) / (high - low) : 0;
-
-        ramp = fmin(fmax(ramp, 0), 1);
-        inv[i] = r->yarn ? f / r->factor * ramp + f * (1 - ramp) : f;
+        inv[i] = pow(r->theta, -2.0 * (double)i / (double)dr);
+        if (r->kind == TR_ROPE_LINEAR)
+            inv[i] /= r->factor;
+        else if (r->kind == TR_ROPE_LLAMA3)
+            inv[i] = llama3(r, inv[i]);
     }
+    if (r->kind == TR_ROPE_YARN)
+        yarn(r, dr, inv);
 }
 
 double tr_rope_attention_factor(const struct tr_rope_config *r)
 {
-    if (!r->yarn)
+    if (r->kind != TR_ROPE_YARN)
         return 1;
     if (r->attention_factor != 0)
         return r->attention_factor;
@@ -59,9 +84,22 @@ double tr_rope_softmax_scale(const struct tr_model_config *c)
     double scale = 1 / sqrt((double)(c->qk_nope_head_dim + c->qk_rope_head_dim));
     double m = 1;
 
-    if (c->rope.yarn && c->rope.mscale_all_dim != 0)
+    if (c->arch == TR_ARCH_LLAMA)
+        return 1 / sqrt((double)c->head_dim);
+    if (c->rope.kind == TR_ROPE_YARN && c->rope.mscale_all_dim != 0)
         m = mscale(c->rope.factor, c->rope.mscale_all_dim);
     return scale * m * m;
+}
+
+enum fr_rc tr_rope_check(const struct tr_model_config *c, int64_t tokens, struct fr_err *err)
+{
+    if (c->rope.kind != TR_ROPE_DYNAMIC || tokens <= c->max_position_embeddings)
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "a sequence may have %lld tokens: beyond max_position_embeddings, %lld, the "
+                   "frequencies of rope type dynamic follow from the batches before, which is not "
+                   "done: lower --cutoff_len, or take rope type yarn",
+                   (long long)tokens, (long long)c->max_position_embeddings);
 }
 
 void tr_rope_tables(const struct tr_rope_config *r, struct tr_view cosines, struct tr_view sines)

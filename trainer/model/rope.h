@@ -1,6 +1,6 @@
 /*
- * Rotary frequencies, plain or YaRN (Peng et al. 2023, section 3.4), and the softmax scale that
- * goes with them, as the reference DeepSeek-V3 model computes them.
+ * Rotary frequencies of each kind (model_config.h; YaRN: Peng et al. 2023, section 3.4), and the
+ * softmax scale that goes with them, as the reference models compute them.
  */
 #ifndef TR_MODEL_ROPE_H
 #define TR_MODEL_ROPE_H
@@ -14,8 +14,12 @@ void tr_rope_frequencies(const struct tr_rope_config *r, int64_t dr, double *inv
 /* The factor of cos and sin: 1 without YaRN. */
 double tr_rope_attention_factor(const struct tr_rope_config *r);
 
-/* (dn+dr)^-1/2, times m(factor, mscale_all_dim)^2 with YaRN. */
+/* DeepSeek: (dn+dr)^-1/2, times m(factor, mscale_all_dim)^2 with YaRN; Llama family: hd^-1/2. */
 double tr_rope_softmax_scale(const struct tr_model_config *c);
+
+/* FR_UNSUPPORTED where the frequencies of a sequence of so many tokens are not those of a shorter
+ * one. */
+enum fr_rc tr_rope_check(const struct tr_model_config *c, int64_t tokens, struct fr_err *err);
 
 /* cosines, sines (positions, dr/2) in host memory, f32 or f64. */
 void tr_rope_tables(const struct tr_rope_config *r, struct tr_view cosines, struct tr_view sines);

@@ -57,9 +57,9 @@ struct tr_model {
     unsigned sends;
 };
 
-/* deepseek.c: units, adapters and blocks of a DeepSeek-V3 model. */
-enum fr_rc tr_deepseek_assemble(struct tr_model *m, const struct tr_lora_config *lora,
-                                struct fr_buf *notes, struct fr_err *err);
+/* assemble.c: units, adapters and blocks of a model. */
+enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lora,
+                             struct fr_buf *notes, struct fr_err *err);
 
 /* adapters.c: plan checks the LoRA rules against all names and allocates the adapters; take returns
  * one. *out is NULL when the linear stays frozen. */

@@ -10,9 +10,9 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[] = {
-    [TR_NONE] = {"none", 0},   [TR_F64] = {"f64", 8}, [TR_F32] = {"f32", 4},
-    [TR_BF16] = {"bf16", 2},   [TR_F16] = {"f16", 2}, [TR_F8_E4M3] = {"f8_e4m3", 1},
-    [TR_I64] = {"i64", 8},     [TR_I32] = {"i32", 4}, [TR_U8] = {"u8", 1},
+    [TR_NONE] = {"none", 0}, [TR_F64] = {"f64", 8}, [TR_F32] = {"f32", 4},
+    [TR_BF16] = {"bf16", 2}, [TR_F16] = {"f16", 2}, [TR_F8_E4M3] = {"f8_e4m3", 1},
+    [TR_I64] = {"i64", 8},   [TR_I32] = {"i32", 4}, [TR_U8] = {"u8", 1},
 };
 
 size_t tr_dtype_bytes(enum tr_dtype t)
@@ -69,6 +69,15 @@ struct tr_view tr_view_cols(struct tr_view v, int64_t first, int64_t n)
     assert(v.rank == 2 && first >= 0 && n >= 0 && first + n <= v.shape[1]);
     v.p = advance(v, first);
     v.shape[1] = n;
+    return v;
+}
+
+struct tr_view tr_view_heads(struct tr_view v, int64_t n, int64_t w)
+{
+    assert(v.rank == 2 && v.shape[1] == n * w);
+    v.rank = 3;
+    v.shape[1] = n;
+    v.shape[2] = w;
     return v;
 }
 

@@ -14,17 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum tr_dtype {
-    TR_NONE = 0,
-    TR_F64,
-    TR_F32,
-    TR_BF16,
-    TR_F16,
-    TR_F8_E4M3,
-    TR_I64,
-    TR_I32,
-    TR_U8
-};
+enum tr_dtype { TR_NONE = 0, TR_F64, TR_F32, TR_BF16, TR_F16, TR_F8_E4M3, TR_I64, TR_I32, TR_U8 };
 
 enum { TR_RANK_MAX = 4 };
 
@@ -59,8 +49,11 @@ struct tr_view tr_view2(void *p, enum tr_dtype t, int64_t rows, int64_t cols);
 struct tr_view tr_view_rows(struct tr_view v, int64_t first, int64_t n);
 struct tr_view tr_view_cols(struct tr_view v, int64_t first, int64_t n);
 
-int64_t tr_view_count(struct tr_view v);  /* elements */
-size_t tr_view_bytes(struct tr_view v);   /* of a contiguous view */
+/* A rank-2 v of n pieces of w columns side by side as (rows, n, w). */
+struct tr_view tr_view_heads(struct tr_view v, int64_t n, int64_t w);
+
+int64_t tr_view_count(struct tr_view v); /* elements */
+size_t tr_view_bytes(struct tr_view v);  /* of a contiguous view */
 bool tr_view_contiguous(struct tr_view v);
 bool tr_view_absent(struct tr_view v);
 

@@ -1,10 +1,10 @@
 /*
- * DeepSeek-V3 (2024): embedding; per layer MLA, then a dense SwiGLU FFN in the first layers and a
- * mixture of experts in the others; norm and head. One walk over the checkpoint's inventory makes
- * the weight units and the adapters; a layer's blocks are made when its last tensor is known.
+ * A decoder-only model: embedding; per layer attention (arch.h), then a dense SwiGLU FFN or a
+ * mixture of experts; norm and head. One walk over the checkpoint's inventory makes the weight
+ * units and the adapters; a layer's blocks are made when its last tensor is known.
  */
 #include "engine/base/sys.h"
-#include "trainer/model/rope.h"
+#include "trainer/model/arch.h"
 #include "trainer/model/state.h"
 
 #include <stdio.h>
@@ -28,11 +28,13 @@ struct open_unit {
 struct build {
     struct tr_model *m;
     const struct tr_lora_config *lora;
+    const struct tr_arch_ops *arch;
     int64_t layer;  /* being collected; -1: none */
     int64_t expert; /* of the open FFN unit */
     int64_t here;   /* routed experts of the layer that are units of this rank */
     struct open_unit norms, attention, ffn, end;
-    struct tr_mla_opts mla;
+    struct tr_attention_parts parts;
+    int attention_unit; /* of the layer */
     struct tr_norm post;
     struct tr_moe_opts moe;
     struct tr_ffn dense;
@@ -117,16 +119,10 @@ static enum fr_rc add_block(struct tr_model *m, struct tr_block *block, int64_t 
     return FR_OK;
 }
 
-static void set_unit(struct tr_linear *const *l, size_t n, int unit)
-{
-    for (size_t i = 0; i < n; i++)
-        l[i]->unit = unit;
-}
-
 static void set_ffn_unit(struct tr_ffn *f, int unit)
 {
     f->unit = unit;
-    set_unit((struct tr_linear *const[]){&f->gate, &f->up, &f->down}, 3, unit);
+    f->gate.unit = f->up.unit = f->down.unit = unit;
 }
 
 /* Ends the open FFN unit: an expert, the shared experts or the dense FFN. */
@@ -151,17 +147,7 @@ static enum fr_rc flush_ffn(struct build *b, struct fr_err *err)
 
 static enum fr_rc flush_attention(struct build *b, struct fr_err *err)
 {
-    struct tr_mla_opts *a = &b->mla;
-    int id;
-    enum fr_rc rc;
-
-    if (b->attention.spec.n == 0)
-        return FR_OK;
-    if ((rc = flush(b, &b->attention, &id, err)) != FR_OK)
-        return rc;
-    a->unit = id;
-    set_unit((struct tr_linear *const[]){&a->qa, &a->qb, &a->kva, &a->kvb, &a->o}, 5, id);
-    return FR_OK;
+    return b->attention.spec.n > 0 ? flush(b, &b->attention, &b->attention_unit, err) : FR_OK;
 }
 
 static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err *err)
@@ -171,7 +157,7 @@ static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err
     int64_t window, beside, shared;
     enum fr_rc rc = FR_OK;
 
-    beside = tr_shard_elements(b->m->shard, b->mla.unit);
+    beside = tr_shard_elements(b->m->shard, b->attention_unit);
     shared = o->has_shared ? tr_shard_elements(b->m->shard, o->shared.unit) : 0;
     window = tr_shard_window_units(b->m->shard, 3 * c->hidden_size * c->moe_intermediate_size,
                                    shared > beside ? shared : beside);
@@ -206,16 +192,7 @@ static enum fr_rc make_blocks(struct build *b, struct fr_err *err)
     struct tr_block *block;
     enum fr_rc rc;
 
-    b->mla.H = c->hidden_size;
-    b->mla.nh = c->num_attention_heads;
-    b->mla.dn = c->qk_nope_head_dim;
-    b->mla.dr = c->qk_rope_head_dim;
-    b->mla.dv = c->v_head_dim;
-    b->mla.qr = c->q_lora_rank;
-    b->mla.kr = c->kv_lora_rank;
-    b->mla.scale = (float)tr_rope_softmax_scale(c);
-    b->mla.interleave = c->rope.interleave;
-    if ((rc = tr_mla_block(&b->mla, &block, err)) != FR_OK)
+    if ((rc = b->arch->block(&b->parts, c, &block, err)) != FR_OK)
         return rc;
     (void)add_block(b->m, block, b->layer);
     b->dense.H = c->hidden_size;
@@ -238,8 +215,8 @@ static enum fr_rc end_layer(struct build *b, struct fr_err *err)
     if ((rc = flush_attention(b, err)) != FR_OK || (rc = flush_ffn(b, err)) != FR_OK ||
         (rc = flush(b, &b->norms, &id, err)) != FR_OK)
         return rc;
-    b->mla.norm.unit = b->mla.q_norm.unit = b->mla.kv_norm.unit = b->post.unit = id;
-    b->moe.router_unit = id;
+    b->arch->set_units(&b->parts, b->attention_unit, id);
+    b->post.unit = b->moe.router_unit = id;
     if ((rc = make_blocks(b, err)) != FR_OK)
         return rc;
     b->layer = -1;
@@ -251,8 +228,7 @@ static void begin_layer(struct build *b, int64_t layer)
     b->layer = layer;
     b->expert = -1;
     b->here = 0;
-    b->mla = (struct tr_mla_opts){0};
-    b->mla.qa.scale = b->mla.qa.bias = -1;
+    memset(&b->parts, 0, sizeof(b->parts));
     b->moe = (struct tr_moe_opts){.bias_tensor = -1};
     b->dense = (struct tr_ffn){0};
     open_unit(&b->norms, TR_UNIT_PERSISTENT);
@@ -265,36 +241,16 @@ static void begin_layer(struct build *b, int64_t layer)
 
 static void put_norm(struct build *b, const struct tr_model_tensor *t)
 {
-    float eps = (float)b->m->config.rms_norm_eps;
-    struct tr_norm n = {.tensor = put(&b->norms, t, b->m->o.compute), .eps = eps};
+    struct tr_norm n = {.tensor = put(&b->norms, t, b->m->o.compute),
+                        .eps = (float)b->m->config.rms_norm_eps};
 
-    if (strstr(t->name, "q_a_layernorm") != NULL || strstr(t->name, "kv_a_layernorm") != NULL)
-        n.eps = 1e-6F; /* the reference gives the latent norms its default, not the config's */
-    if (strstr(t->name, "q_a_layernorm") != NULL)
-        b->mla.q_norm = n;
-    else if (strstr(t->name, "kv_a_layernorm") != NULL)
-        b->mla.kv_norm = n;
-    else if (strstr(t->name, "input_layernorm") != NULL)
-        b->mla.norm = n;
-    else
+    if (!b->arch->take_norm(&b->parts, t->name, &n))
         b->post = n;
 }
 
-static struct tr_linear *attention_linear(struct build *b, enum tr_linear_kind kind)
+static struct tr_linear *ffn_linear(struct tr_ffn *f, enum tr_linear_kind kind)
 {
-    switch (kind) {
-    case TR_LIN_Q_A:
-        return &b->mla.qa;
-    case TR_LIN_Q:
-    case TR_LIN_Q_B:
-        return &b->mla.qb;
-    case TR_LIN_KV_A:
-        return &b->mla.kva;
-    case TR_LIN_KV_B:
-        return &b->mla.kvb;
-    default:
-        return &b->mla.o;
-    }
+    return kind == TR_LIN_GATE ? &f->gate : kind == TR_LIN_UP ? &f->up : &f->down;
 }
 
 static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, struct fr_err *err)
@@ -302,9 +258,6 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
     struct tr_ffn *f = t->expert == -1   ? &b->dense
                        : t->expert == -2 ? &b->moe.shared
                                          : &b->moe.expert;
-    struct tr_linear *l = t->kind == TR_LIN_GATE ? &f->gate
-                          : t->kind == TR_LIN_UP ? &f->up
-                                                 : &f->down;
     enum fr_rc rc;
 
     if (t->expert >= 0 && !tr_experts_here(b->m, t->expert))
@@ -319,7 +272,16 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
                        t->expert >= 0 ? "layer %lld expert %lld" : "layer %lld FFN",
                        (long long)b->layer, (long long)t->expert);
     }
-    return put_linear(b, &b->ffn, t, l, err);
+    return put_linear(b, &b->ffn, t, ffn_linear(f, t->kind), err);
+}
+
+/* It follows its weight: their unit is open. Experts have none. */
+static void put_bias(struct build *b, const struct tr_model_tensor *t)
+{
+    if (t->kind <= TR_LIN_O)
+        b->arch->linear(&b->parts, t->kind)->bias = put(&b->attention, t, b->m->o.compute);
+    else
+        ffn_linear(&b->dense, t->kind)->bias = put(&b->ffn, t, b->m->o.compute);
 }
 
 static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor *t,
@@ -343,11 +305,11 @@ static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor
         b->moe.bias_tensor = put(&b->norms, t, b->m->o.compute == TR_F64 ? TR_F64 : TR_F32);
         return FR_OK;
     case TR_ROLE_BIAS:
-        attention_linear(b, t->kind)->bias = put(&b->attention, t, b->m->o.compute);
+        put_bias(b, t);
         return FR_OK;
     default:
         if (t->kind <= TR_LIN_O)
-            return put_linear(b, &b->attention, t, attention_linear(b, t->kind), err);
+            return put_linear(b, &b->attention, t, b->arch->linear(&b->parts, t->kind), err);
         return put_ffn(b, t, err);
     }
 }
@@ -463,8 +425,8 @@ static void mark_backward(struct tr_model *m)
     }
 }
 
-enum fr_rc tr_deepseek_assemble(struct tr_model *m, const struct tr_lora_config *lora,
-                                struct fr_buf *notes, struct fr_err *err)
+enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lora,
+                             struct fr_buf *notes, struct fr_err *err)
 {
     struct build *b = fr_sys.alloc(sizeof(*b));
     size_t n = 2 * (size_t)m->config.num_hidden_layers + 2;
@@ -476,7 +438,7 @@ enum fr_rc tr_deepseek_assemble(struct tr_model *m, const struct tr_lora_config 
         fr_sys.free(b);
         return fr_fail(err, FR_NOMEM, "%zu blocks", n);
     }
-    *b = (struct build){.m = m, .lora = lora, .layer = -1};
+    *b = (struct build){.m = m, .lora = lora, .arch = tr_arch_of(&m->config), .layer = -1};
     if ((rc = tr_adapters_plan(m, lora, notes, err)) == FR_OK)
         rc = tr_model_tensors(&m->config, each, b, err);
     m->padded = (m->padded + share - 1) / share * share;
