@@ -28,6 +28,20 @@ def shipped():
         t.check(name + ": nothing is unknown", "unknown" not in run.text(), run.text()[-2000:])
 
 
+def dense():
+    """The same file with a dense model and the templates of two families."""
+    file = os.path.join(ROOT, "examples/train/lora_sft.yaml")
+    for template in ("llama3", "qwen3_nothink"):
+        out = "saves/" + template
+        run = t.Run(["launch", "--nproc_per_node", "2", "--standalone", "--", "train", file, "dataset_dir=llama/data",
+                     "model_name_or_path=llama/model", "template=" + template, "output_dir=" + out,
+                     "learning_rate=1e-3", "num_train_epochs=4"])
+        t.check(template + ": ends well", run.wait() == 0, run.text()[-2000:])
+        with open(out + "/trainer_state.json") as f:
+            losses = [row["loss"] for row in json.load(f)["log_history"] if "loss" in row]
+        t.check(template + ": the loss falls", len(losses) > 2 and losses[-1] < losses[0], losses)
+
+
 def packed():
     """Rows of examples: fewer of them, and the loss of the first step is that of the same examples unpacked."""
     flags = ["train"] + [w for k, v in BASE.items() if k not in ("max_steps", "output_dir") for w in ("--" + k, str(v))]
@@ -98,7 +112,9 @@ def refused(file, message):
 def main():
     t.begin()
     t.check("the example", t.Run(["init", "--example", "example"]).wait() == 0)
+    t.check("the dense example", t.Run(["init", "--example", "llama", "--model", "llama"]).wait() == 0)
     shipped()
+    dense()
     packed()
     messages()
     t.finish()

@@ -309,13 +309,15 @@ static void test_run(const char *name, const char *steps, const char *limit)
 
 int main(void)
 {
+    const struct tr_example_kind *kind;
     char example[300];
     struct fr_err err = {0};
 
     if (mkdtemp(root) == NULL)
         return EXIT_FAILURE;
     (void)snprintf(example, sizeof(example), "%s/ex", root);
-    if (!CHECK_INT(tr_example_write(example, 42, 20, false, &err), FR_OK))
+    if (!CHECK_INT(tr_example_find("deepseek", &kind, &err), FR_OK) ||
+        !CHECK_INT(tr_example_write(example, kind, 42, 20, false, &err), FR_OK))
         printf("   %s\n", err.msg);
     test_tensors();
     test_run("a new folder", "4", "1");

@@ -1,7 +1,7 @@
 /*
- * A small example that needs no download: a tiny model of the DeepSeek-V3 architecture with a
- * tokenizer learned from the generated text, and a data set of arithmetic exercises. All of it
- * follows from a seed.
+ * A small example that needs no download: a tiny model of the DeepSeek-V3 or the Llama architecture
+ * with a tokenizer learned from the generated text, and a data set of arithmetic exercises. All of
+ * it follows from a seed.
  */
 #ifndef TR_CLI_EXAMPLE_H
 #define TR_CLI_EXAMPLE_H
@@ -12,14 +12,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { TR_EXAMPLE_CHATS = 4 };
+
+/* A model, and the tokens that its tokenizer has beside what is learned. */
+struct tr_example_kind {
+    const char *name, *config;          /* "deepseek"; config.json */
+    const char *begin, *end, *pad;      /* ids 0, 1, 2 */
+    const char *chat[TR_EXAMPLE_CHATS]; /* behind the last merge */
+    int chats;
+    bool chat_special;
+};
+
+/* By the name that --model gives. */
+enum fr_rc tr_example_find(const char *name, const struct tr_example_kind **out,
+                           struct fr_err *err);
+
 /*
  * Writes DIR/model (config.json, tokenizer.json, tokenizer_config.json, model.safetensors) and
  * DIR/data (dataset_info.json, arithmetic.jsonl with `records` records in alpaca form). Where DIR
  * is whole already and overwrite is false, nothing is done. DIR/data/dataset_info.json is written
  * last.
  */
-enum fr_rc tr_example_write(const char *dir, uint64_t seed, int64_t records, bool overwrite,
-                            struct fr_err *err);
+enum fr_rc tr_example_write(const char *dir, const struct tr_example_kind *kind, uint64_t seed,
+                            int64_t records, bool overwrite, struct fr_err *err);
 
 /* The exercises: JSON lines into *lines, and their plain text, to learn merges from, into *text. */
 enum fr_rc tr_exercises(uint64_t seed, int64_t records, struct fr_buf *lines, struct fr_buf *text,
@@ -29,6 +44,7 @@ enum { TR_EXAMPLE_VOCAB = 512 };
 
 /* A byte-level BPE tokenizer.json into *json: 256 bytes, merges learned from the words of text
  * (letters with at most one blank in front), special tokens; ids below TR_EXAMPLE_VOCAB. */
-enum fr_rc tr_learn_tokenizer(struct fr_str text, struct fr_buf *json, struct fr_err *err);
+enum fr_rc tr_learn_tokenizer(const struct tr_example_kind *kind, struct fr_str text,
+                              struct fr_buf *json, struct fr_err *err);
 
 #endif

@@ -18,7 +18,7 @@
 enum { COPY_MAX_BYTES = 64 << 20 };
 
 struct init {
-    const char *config, *output, *seed, *tokenizer, *shard_bytes, *example, *records;
+    const char *config, *output, *seed, *tokenizer, *shard_bytes, *example, *model, *records;
     int overwrite, help;
 };
 
@@ -114,7 +114,7 @@ static enum fr_rc make_model(const struct init *in, int64_t seed, int64_t shard_
 
 enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
 {
-    struct init in = {.seed = "42", .shard_bytes = "4GiB", .records = "1200"};
+    struct init in = {.seed = "42", .shard_bytes = "4GiB", .model = "deepseek", .records = "1200"};
     const struct tr_flag flags[] = {
         {"config", &in.config, NULL, "config.json of the model, or its folder"},
         {"output", &in.output, NULL, "folder to write"},
@@ -123,6 +123,7 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
         {"shard_bytes", &in.shard_bytes, NULL, "largest weight file [4GiB]"},
         {"example", &in.example, NULL, "write a tiny model and a data set into this folder "
                                        "instead"},
+        {"model", &in.model, NULL, "of the example: deepseek or llama [deepseek]"},
         {"records", &in.records, NULL, "records of the example's data set [1200]"},
         {"overwrite", NULL, &in.overwrite, "replace what is there"},
         {"help", NULL, &in.help, "this text"},
@@ -137,7 +138,7 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
         struct fr_buf text = {0};
         tr_flags_help(&f, &text);
         fr_print("flowtrain init --config FILE --output DIR [--seed N] [--tokenizer FILE]\n"
-                 "flowtrain init --example DIR [--seed N]\n\n%s", text.p);
+                 "flowtrain init --example DIR [--model llama] [--seed N]\n\n%s", text.p);
         fr_buf_finish(&text);
         return FR_OK;
     }
@@ -148,8 +149,14 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--records %s: expected 1 to 1000000", in.records);
     if ((rc = fr_parse_size(fr_str_of(in.shard_bytes), &shard_bytes, err)) != FR_OK)
         return fr_while(err, "--shard_bytes");
-    if (in.example != NULL)
-        return tr_example_write(in.example, (uint64_t)seed, records, in.overwrite != 0, err);
+    if (in.example != NULL) {
+        const struct tr_example_kind *kind;
+
+        rc = tr_example_find(in.model, &kind, err);
+        return rc == FR_OK ? tr_example_write(in.example, kind, (uint64_t)seed, records,
+                                              in.overwrite != 0, err)
+                           : rc;
+    }
     if (in.config == NULL || in.output == NULL)
         return fr_fail(err, FR_USAGE, "--config and --output are needed, or --example");
     return make_model(&in, seed, shard_bytes, err);

@@ -11,11 +11,9 @@
  * neighbours becomes a token, until the vocabulary is full. Ties go to the pair with smaller ids.
  */
 enum {
-    SPECIALS = 3,              /* begin, end, pad: ids 0..2 */
-    CHATS = 2,                 /* user, assistant: the last ids */
+    SPECIALS = 3, /* begin, end, pad: ids 0..2 */
     FIRST_BYTE = SPECIALS,
     FIRST_MERGE = SPECIALS + 256,
-    LAST = TR_EXAMPLE_VOCAB - CHATS,
     WORD_MAX = 24
 };
 
@@ -141,31 +139,24 @@ static void put_token(const struct learn *l, struct fr_buf *b, int id)
     put_token(l, b, l->right[id]);
 }
 
-#define BAR "\xef\xbd\x9c"
-#define LOW "\xe2\x96\x81"
-
-static void write_json(const struct learn *l, struct fr_buf *b)
+static void put_added(struct fr_buf *b, int id, const char *content, bool special)
 {
-    static const struct {
-        const char *content;
-        int id; /* of chats: behind the last merge */
-        const char *special;
-    } added[] = {
-        {"<" BAR "begin" LOW "of" LOW "sentence" BAR ">", 0, "true"},
-        {"<" BAR "end" LOW "of" LOW "sentence" BAR ">", 1, "true"},
-        {"<" BAR LOW "pad" LOW BAR ">", 2, "true"},
-        {"<" BAR "User" BAR ">", 0, "false"},
-        {"<" BAR "Assistant" BAR ">", 1, "false"},
-    };
+    fr_buf_fmt(b, "%s\n{\"id\": %d, \"content\": \"%s\", \"single_word\": false, "
+                  "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+                  "\"special\": %s}",
+               id > 0 ? "," : "", id, content, special ? "true" : "false");
+}
+
+static void write_json(const struct learn *l, const struct tr_example_kind *kind, struct fr_buf *b)
+{
+    const char *const first[SPECIALS] = {kind->begin, kind->end, kind->pad};
 
     fr_buf_text(b, "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null,\n"
                    "\"added_tokens\": [");
-    for (size_t i = 0; i < sizeof(added) / sizeof(added[0]); i++)
-        fr_buf_fmt(b, "%s\n{\"id\": %d, \"content\": \"%s\", \"single_word\": false, "
-                      "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
-                      "\"special\": %s}",
-                   i > 0 ? "," : "", i < SPECIALS ? added[i].id : l->next + added[i].id,
-                   added[i].content, added[i].special);
+    for (int i = 0; i < SPECIALS; i++)
+        put_added(b, i, first[i], true);
+    for (int i = 0; i < kind->chats; i++)
+        put_added(b, l->next + i, kind->chat[i], kind->chat_special);
     fr_buf_text(b, "],\n\"normalizer\": null,\n\"pre_tokenizer\": {\"type\": \"ByteLevel\", "
                    "\"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true},\n"
                    "\"post_processor\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
@@ -177,7 +168,7 @@ static void write_json(const struct learn *l, struct fr_buf *b)
                    "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": false,\n"
                    "\"vocab\": {");
     for (int i = 0; i < SPECIALS; i++)
-        fr_buf_fmt(b, "\"%s\": %d,\n", added[i].content, added[i].id);
+        fr_buf_fmt(b, "\"%s\": %d,\n", first[i], i);
     for (int id = FIRST_BYTE; id < l->next; id++) {
         fr_buf_text(b, "\"");
         put_token(l, b, id);
@@ -193,15 +184,16 @@ static void write_json(const struct learn *l, struct fr_buf *b)
     fr_buf_text(b, "]}}\n");
 }
 
-enum fr_rc tr_learn_tokenizer(struct fr_str text, struct fr_buf *json, struct fr_err *err)
+enum fr_rc tr_learn_tokenizer(const struct tr_example_kind *kind, struct fr_str text,
+                              struct fr_buf *json, struct fr_err *err)
 {
     struct learn l = {.next = FIRST_MERGE};
     int32_t *counts = fr_arena_array(&l.arena, (size_t)TR_EXAMPLE_VOCAB * TR_EXAMPLE_VOCAB,
                                      sizeof(*counts));
     bool ok = counts != NULL && split(&l, text);
-    int a = 0, b = 0;
+    int a = 0, b = 0, last = TR_EXAMPLE_VOCAB - kind->chats;
 
-    while (ok && l.next < LAST && best_pair(&l, counts, &a, &b)) {
+    while (ok && l.next < last && best_pair(&l, counts, &a, &b)) {
         l.left[l.next] = (int16_t)a;
         l.right[l.next] = (int16_t)b;
         for (size_t i = 0; i < l.n; i++)
@@ -209,7 +201,7 @@ enum fr_rc tr_learn_tokenizer(struct fr_str text, struct fr_buf *json, struct fr
         l.next++;
     }
     if (ok)
-        write_json(&l, json);
+        write_json(&l, kind, json);
     fr_arena_finish(&l.arena);
     return ok && !json->bad ? FR_OK : fr_fail(err, FR_NOMEM, "no memory to learn a tokenizer");
 }

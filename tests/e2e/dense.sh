@@ -1,0 +1,34 @@
+#!/bin/bash
+# The shipped pipeline of dense models on three local nodes; what it publishes answers, merges, and does
+# after that what base and adapter do.
+. "$(dirname "$0")/lib.sh"
+begin "$1"
+[ -x "$build/trainer/cli/flowtrain" ] || skip "no flowtrain in this build"
+mkdir src # not the current folder
+cp -r "$repo/pipelines" "$repo/examples" src/
+flowtrain=$build/trainer/cli/flowtrain
+
+start src/pipelines/llama-sft.yaml -p max_steps=24 -p save_steps=12
+wait $!
+same "the pipeline" $? 0
+has "the figures of the evaluation" out "evaluate@n1 | eval_loss before the training "
+check "closing table" grep -Eq '^publish +n1 +succeeded +1 ' out
+"$flowrun" logs 1 train | sed -n "s/.*{'loss': \([0-9.]*\),.*'epoch': \([0-9.]*\),.*/\2 \1/p" | sort -u > losses
+same "a loss for each step" "$(lines losses)" 24
+check "the loss falls" awk '{ if (NR <= 4) a += $2; if (NR > 20) b += $2 } END { exit !(b < a - 1) }' losses
+
+nodes=$FLOWRUN_HOME/nodes/n1/work
+model=$nodes/example-llama/model adapter=$nodes/published-llama/latest
+check "all linears are adapted" grep -q '"gate_proj"' "$adapter/adapter_config.json"
+ask() { "$flowtrain" generate --template llama3 --prompt "What is 33 plus 89?" --max_new_tokens 12 --device cpu "$@" 2> err; }
+ask --model_name_or_path "$model" --adapter_name_or_path "$adapter" > answer
+same "the adapter answers" $? 0
+"$flowtrain" merge --model_name_or_path "$model" --adapter_name_or_path "$adapter" --output merged > out 2>&1
+same "merge" $? 0
+"$flowtrain" export --check --model_name_or_path "$model" --adapter_name_or_path "$adapter" --merged merged > out 2>&1
+same "the merged model does what base and adapter do" $? 0
+has "PEFT loads what stands for the whole model" out "down_proj                   4  yes "
+ask --model_name_or_path merged > merged.answer
+same "the merged model answers" $? 0
+same "nothing is left running" "$(left)" ""
+finish
