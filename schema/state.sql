@@ -269,3 +269,4 @@ ALTER TABLE run ADD COLUMN reruns INTEGER NOT NULL DEFAULT 0;     -- by themselv
 ALTER TABLE run ADD COLUMN rerun_wall INTEGER NOT NULL DEFAULT 0; -- over: the next one is due; 0: none
 ALTER TABLE run ADD COLUMN rerun_from TEXT NOT NULL DEFAULT '';   -- of that one: failed | start
 CREATE INDEX run_rerun ON run(rerun_wall) WHERE rerun_wall <> 0;
+-- An event of kind rerun says what became of that: the run stays over.

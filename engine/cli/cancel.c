@@ -190,6 +190,34 @@ static enum fr_rc say_end(const struct cancel *c, int *code, struct fr_err *err)
     return rc;
 }
 
+/* A run that is over, and may be one that is to run again by itself. */
+static enum fr_rc cancel_rerun(struct cancel *c, struct fr_err *err)
+{
+    struct fr_store *st = NULL;
+    int lock_fd = -1;
+    bool gone = false;
+    enum fr_rc rc;
+
+    if (c->run.rerun_wall == 0)
+        return fr_fail(err, FR_USAGE, "run %lld is over (%s)", (long long)c->run.no,
+                       c->run.outcome);
+    rc = cli_store(&st, &lock_fd, err);
+    if (rc == FR_BUSY)
+        rc = ask_host(c, &gone, err);
+    else if (rc == FR_OK)
+        rc = fr_store_rerun_drop(st, c->run.id, FR_RERUN_CANCELLED, err);
+    cli_store_close(st, lock_fd);
+    if (rc == FR_OK && gone)
+        return fr_fail(err, FR_BUSY, "the host went before it answered; try again");
+    if (rc == FR_OK && c->json)
+        cli_put_json(json_pack("{s:I, s:s, s:b}", "run", (json_int_t)c->run.no, "state",
+                               c->run.outcome, "rerun", false));
+    else if (rc == FR_OK)
+        fr_print("run %lld is over (%s) and does not run again by itself\n", (long long)c->run.no,
+                 c->run.outcome);
+    return rc;
+}
+
 int cli_cancel(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
@@ -212,12 +240,13 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_pick_run(c.st, args.n > 0 ? args.v[0] : NULL, CLI_PICK_CANCEL, &c.arena, &c.run,
                           &err);
-    if (rc == FR_OK && strcmp(c.run.state, "over") == 0)
-        rc = fr_fail(&err, FR_USAGE, "run %lld is over (%s)", (long long)c.run.no, c.run.outcome);
-    if (rc == FR_OK)
+    if (rc == FR_OK && strcmp(c.run.state, "over") == 0) {
+        rc = cancel_rerun(&c, &err);
+    } else if (rc == FR_OK) {
         rc = wait_stopped(&c, &code, &err);
-    if (rc == FR_OK && code == CLI_OK)
-        rc = say_end(&c, &code, &err);
+        if (rc == FR_OK && code == CLI_OK)
+            rc = say_end(&c, &code, &err);
+    }
     if (rc != FR_OK)
         code = cli_fail(&err);
     fr_store_close(c.st);

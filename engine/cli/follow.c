@@ -148,6 +148,11 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
                            .text = ev->text,
                            .seq = ev->seq};
 
+    if (strcmp(ev->kind, "rerun") == 0) { /* it stays over */
+        note.kind = FR_NOTE_TROUBLE;
+        f->opts.note(f->opts.arg, &note);
+        return;
+    }
     if (note.now.outcome == FR_OUT_NONE) {
         note.now.outcome = outcome_of(ev->cause);
         for (int s = FR_RUN_RUNNING; s <= FR_RUN_QUEUED; s++)

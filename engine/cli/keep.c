@@ -28,6 +28,10 @@ static enum fr_rc check_removable(const struct fr_run_row *row, struct fr_err *e
     if (strcmp(row->state, "over") != 0)
         return fr_fail(err, FR_USAGE, "run %lld is not over: 'flowrun cancel %lld' ends it", no,
                        no);
+    if (row->rerun_wall != 0)
+        return fr_fail(err, FR_USAGE,
+                       "run %lld is to run again by itself: 'flowrun cancel %lld' prevents that",
+                       no, no);
     if (row->pinned != 0)
         return fr_fail(err, FR_USAGE, "run %lld is pinned: 'flowrun unpin %lld' lets it go", no,
                        no);

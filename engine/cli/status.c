@@ -54,11 +54,12 @@ static json_t *run_json(struct fr_store *st, const struct fr_run_row *r)
     char id[FR_ID_TEXT];
 
     fr_id_text(r->id, id);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:I}", "run", (json_int_t)r->no,
-                     "id", id, "pipeline", r->name, "file", r->source, "state", cli_run_word(st, r),
-                     "reason", r->reason, "started_ms", (json_int_t)r->started_wall, "ended_ms",
-                     (json_int_t)r->ended_wall, "pinned", r->pinned != 0, "retry_of",
-                     (json_int_t)r->retry_of);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:I, s:I, s:I}", "run",
+                     (json_int_t)r->no, "id", id, "pipeline", r->name, "file", r->source, "state",
+                     cli_run_word(st, r), "reason", r->reason, "started_ms",
+                     (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall, "pinned",
+                     r->pinned != 0, "retry_of", (json_int_t)r->retry_of, "reruns",
+                     (json_int_t)r->reruns, "rerun_ms", (json_int_t)r->rerun_wall);
 }
 
 static void print_runs(struct fr_store *st, const struct fr_run_rows *rows, bool json)
@@ -237,6 +238,17 @@ static void print_json(struct fr_store *st, const struct fr_run_row *run,
     cli_put_json(doc);
 }
 
+static void print_rerun(const struct fr_run_row *run)
+{
+    char date[32];
+
+    cli_date(run->rerun_wall, date);
+    fr_print("it runs again from %s at %s, if a 'flowrun serve' drives the home's runs then; "
+             "'flowrun cancel %lld' prevents it\n",
+             strcmp(run->rerun_from, "start") == 0 ? "its start, as a new run," : "what failed",
+             date, (long long)run->no);
+}
+
 static void print_status(struct fr_store *st, const struct fr_run_row *run,
                          const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
@@ -255,6 +267,8 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
     fr_buf_finish(&source);
     if (run->retry_of != 0)
         fr_print("it repeats run %lld\n", (long long)run->retry_of);
+    if (run->rerun_wall != 0)
+        print_rerun(run);
     if (cli_is_queued(run) && !cli_is_driven(st, run))
         fr_print("no flowrun looks after it; 'flowrun resume %lld' lets it start when it may\n",
                  (long long)run->no);

@@ -1,4 +1,5 @@
 #include "engine/host/internal.h"
+#include "engine/host/rerun.h"
 
 #include "engine/base/log.h"
 
@@ -33,6 +34,7 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                              .loop = env->loop,
                              .store = env->store,
                              .queue_due_ms = INT64_MAX,
+                             .rerun_due_ms = INT64_MAX,
                              .untidy = true};
     rc = fr_store_lead(host->store, &host->env.epoch, err);
     if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
@@ -81,6 +83,7 @@ void fr_host_destroy(struct fr_host *host)
 void fr_host_stay(struct fr_host *host)
 {
     host->stays = true;
+    rerun_changed(host);
 }
 
 struct fr_host_load fr_host_load(const struct fr_host *host)
@@ -174,8 +177,10 @@ static void say_slow(struct fr_host *host)
 static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err)
 {
     int64_t now = fr_sys.mono_ms();
-    enum fr_rc rc = queue_admit(host, err);
+    enum fr_rc rc = rerun_turn(host, err);
 
+    if (rc == FR_OK)
+        rc = queue_admit(host, err);
     host->woken = *sent = false;
     for (size_t i = 0; rc == FR_OK && i < host->n; i++) {
         struct host_run *h = host->runs[i];
@@ -306,6 +311,7 @@ static void arm(struct fr_host *host)
 
     due = tidy < due ? tidy : due;
     due = host->queue_due_ms < due ? host->queue_due_ms : due;
+    due = host->rerun_due_ms < due ? host->rerun_due_ms : due;
     for (size_t i = 0; i < host->n; i++) {
         int64_t flush = feed_due(host->runs[i]);
 

@@ -16,6 +16,9 @@
  * the host stays; else it is parked: its tasks go on, nothing is started, and whoever resumes it
  * goes on with it.
  *
+ * A host that stays runs again what failed, where rerun: of its pipeline says so. When that is due
+ * is in the commit that ended the run; the commit that begins it says that it is due no more.
+ *
  * A submitted run, and a retry, starts at once, or is queued while a limit is reached (queue.h).
  */
 #ifndef FR_HOST_HOST_H

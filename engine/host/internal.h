@@ -9,6 +9,7 @@
  *   feed.c      what happens, to those who follow
  *   held.c      what attempts of runs hold that this host does not drive
  *   queue.c     which queued runs start
+ *   rerun.c     which runs that failed run again by themselves
  *   jobs.c      what requests ask for and takes long
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
@@ -141,6 +142,7 @@ struct fr_host {
     char zone[FR_ZONE_NAME]; /* of schedules that name none */
     bool queue_changed;      /* a queued run may start now */
     int64_t queue_due_ms;    /* the same at that time; INT64_MAX: no run waits for a time */
+    int64_t rerun_due_ms;    /* a run may run again by itself then; INT64_MAX: none */
     bool woken;              /* a run is */
     bool changed;            /* a machine is */
     int64_t retry_ms;        /* next try after a failed commit; 0: none failed */

@@ -12,6 +12,7 @@
  * until no run is being made, and none is made meanwhile.
  */
 #include "engine/host/internal.h"
+#include "engine/host/rerun.h"
 
 #include "engine/store/home.h"
 
@@ -210,6 +211,14 @@ struct host_job *jobs_making(const struct fr_host *host, struct fr_id run)
     return job;
 }
 
+bool jobs_repeating(const struct fr_host *host, struct fr_id run)
+{
+    for (const struct host_job *job = host->jobs; job != NULL; job = job->next)
+        if (job->submit.by_itself && fr_id_eq(job->submit.again->row.id, run))
+            return true;
+    return false;
+}
+
 struct host_job *jobs_of(const struct fr_host *host, const struct fr_api_waiter *w)
 {
     struct host_job *job = host->jobs;
@@ -275,7 +284,11 @@ void jobs_tidy(struct fr_host *host)
 
     for (struct host_job *job = host->jobs, *next; job != NULL; job = next) {
         next = job->next;
-        if (job->state == JOB_OVER && (job->kind == HOST_TIDY || now > job->over_ms + FORGET_MS))
+        if (job->state == JOB_OVER && job->submit.by_itself) {
+            rerun_made(host, &job->submit.again->row, &job->err);
+            drop(job);
+        } else if (job->state == JOB_OVER &&
+                   (job->kind == HOST_TIDY || now > job->over_ms + FORGET_MS))
             drop(job);
     }
     if (host->untidy && jobs_add(host, HOST_TIDY, (struct fr_id){{0}}) != NULL)

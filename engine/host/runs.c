@@ -1,5 +1,6 @@
 /* The runs of a host: how they come, and how long they are driven. */
 #include "engine/host/internal.h"
+#include "engine/host/rerun.h"
 
 #include "engine/base/log.h"
 
@@ -337,6 +338,7 @@ void fr_host_drop(struct fr_host *host, struct fr_run *run)
     feed_flush(h, true);
     feed_pump(host);
     host_forget(host, h);
+    rerun_changed(host);
 }
 
 /* Nobody left it; or it is queued: leaving it stopped nothing, so its turn still comes. */

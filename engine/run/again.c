@@ -2,6 +2,7 @@
  * files that this names, by the rules of then. */
 #include "engine/run/inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,7 @@ static enum fr_rc take_row(struct fr_run *run, const struct fr_run_row *from, st
     row->folder = fr_arena_dup(&run->arena, from->folder);
     row->params = fr_arena_dup(&run->arena, from->params);
     row->retry_of = from->no;
+    row->reruns = run->reruns;
     row->schedule = from->schedule;
     row->at_ms = from->at_ms;
     return row->source != NULL && row->folder != NULL && row->params != NULL
@@ -143,7 +145,10 @@ enum fr_rc run_again_make(struct fr_run *run, const struct fr_submit *submit,
                           struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_run_row row = submit->again->row;
-    enum fr_rc rc = load(run, submit, &row, issues, err);
+    enum fr_rc rc;
+
+    run->reruns = submit->by_itself ? row.reruns + 1 : 0;
+    rc = load(run, submit, &row, issues, err);
 
     if (rc == FR_OK && (rc = take_row(run, &row, err)) == FR_OK &&
         (rc = take_files(run, &submit->again->files, err)) == FR_OK &&
@@ -160,7 +165,18 @@ enum fr_rc run_again_check(struct fr_run *run, const struct fr_submit *submit, s
 
     fr_id_text(submit->again->row.id, id);
     rc = fr_store_run_find(run->env.store, id, &run->arena, &row, err);
-    return rc == FR_NOTFOUND ? fr_fail(err, rc, "run %lld has been removed meanwhile",
-                                       (long long)submit->again->row.no)
-                             : rc;
+    if (rc == FR_NOTFOUND)
+        return fr_fail(err, rc, "run %lld has been removed meanwhile",
+                       (long long)submit->again->row.no);
+    if (rc == FR_OK && submit->by_itself && row.rerun_wall == 0)
+        return fr_fail(err, FR_STOPPED, "run %lld is not due any more", (long long)row.no);
+    return rc;
+}
+
+enum fr_rc run_again_put(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "run %lld repeats it", (long long)run->row.no);
+    return fr_store_rerun_drop(run->env.store, submit->again->row.id, text, err);
 }

@@ -4,6 +4,7 @@
  *   check.c     what the pipeline names of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   again.c     the same of a run that is over
+ *   rerun.c     whether it runs again by itself
  *   load.c      resume and retry: the same from stored rows
  *   shell.c     what it has of the shell that it came from
  *   stored.c    the pipeline of a stored run
@@ -50,6 +51,16 @@ enum fr_rc run_again_make(struct fr_run *run, const struct fr_submit *submit,
                           struct fr_issues *issues, struct fr_err *err);
 /* Inside of the transaction that adds it: what was kept of the other is there. */
 enum fr_rc run_again_check(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
+/* Behind it: the other is not due any more, and says who repeats it. */
+enum fr_rc run_again_put(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
+
+/* ---- rerun.c ---- */
+/* The row of a run that ended as now says: when it runs again by itself, if it does. */
+void run_rerun_plan(struct fr_run *run, const struct fr_run_now *now);
+/* The row of one that has a new round: nothing is due any more. */
+void run_rerun_begin(struct fr_run *run);
+/* Its reason, and when it runs again; in the run's arena. NULL: no memory. */
+const char *run_rerun_text(struct fr_run *run);
 
 /* ---- load.c ---- */
 /* Finds the instance of each row in a list that is sorted by idx (attempts, outputs), in one pass
@@ -128,6 +139,8 @@ void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from wh
 enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wall_ms,
                         struct fr_err *err);
 enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, struct fr_err *err);
+/* An instance whose failure failed the run. */
+bool run_is_failure(const struct fr_run *run, const struct fr_row *row);
 void run_show(struct fr_run *run);         /* after the commit */
 void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
 

@@ -376,6 +376,7 @@ static enum fr_rc wait_for_turn(struct fr_run *run, const struct fr_resume_opts 
         (rc = opts->queue(opts->queue_arg, run->spec, 0, &wait, err)) != FR_OK || !wait)
         return rc;
     run->queued = run->retries = true;
+    run_rerun_begin(run);
     run->row.state = "queued";
     run->row.queued_wall = fr_sys.wall_ms();
     if (opts->retry_from != NULL &&
@@ -449,6 +450,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
     if (rc != FR_OK)
         goto out;
     run->id = run->row.id;
+    run->reruns = !opts->retry ? run->row.reruns : opts->by_itself ? run->row.reruns + 1 : 0;
     run->queued = was_queued = strcmp(run->row.state, "queued") == 0;
     if ((rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||

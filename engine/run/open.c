@@ -297,6 +297,8 @@ static enum fr_rc put_run(struct fr_run *run, const struct fr_submit *submit, st
     if ((rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
         (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_put_files(run, err)) == FR_OK)
         rc = fr_store_event_add(st, run->id, &ev, err);
+    if (rc == FR_OK && submit->again != NULL)
+        rc = run_again_put(run, submit, err);
     return rc;
 }
 

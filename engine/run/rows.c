@@ -82,8 +82,7 @@ static const char *why(struct fr_run *run, const struct fr_row *row)
     return fr_arena_fmt(&run->arena, "%s: %s", base, own);
 }
 
-/* An instance whose failure failed the run. */
-static bool is_failure(const struct fr_run *run, const struct fr_row *row)
+bool run_is_failure(const struct fr_run *run, const struct fr_row *row)
 {
     return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
            row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
@@ -107,7 +106,7 @@ static const char *why_failed(struct fr_run *run)
     for (uint32_t i = 0; i < run->plan->n_insts; i++) {
         struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
 
-        if (is_failure(run, &row) &&
+        if (run_is_failure(run, &row) &&
             (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
                                        row.state == FR_ST_LOST && first.state != FR_ST_LOST))) {
             found = i;
@@ -450,6 +449,7 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
 {
     const struct fr_run_now *now = &run->acts.v[act].run;
     int64_t wall_ms = fr_sys.wall_ms();
+    const char *text;
     bool known = strcmp(run->row.outcome, "failed") == 0; /* the reason stands since then */
 
     run->row.state = fr_run_state_name(now->state);
@@ -460,12 +460,15 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
         run->row.reason = "";
     else if (!known)
         run->row.reason = now->timed_out ? why_timed_out(run) : why_failed(run);
-    if (run->row.reason == NULL)
+    if (now->state == FR_RUN_OVER)
+        run_rerun_plan(run, now);
+    else
+        run_rerun_begin(run);
+    text = run->row.reason != NULL ? run_rerun_text(run) : NULL;
+    if (text == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     return add_change(
-        run,
-        (struct run_change){
-            .act = act, .text = run->row.reason, .wall_ms = wall_ms, .seq = ++run->seq},
+        run, (struct run_change){.act = act, .text = text, .wall_ms = wall_ms, .seq = ++run->seq},
         err);
 }
 

@@ -143,6 +143,7 @@ struct fr_submit {
     int64_t priority;         /* the larger first */
     int64_t not_before_wall;  /* 0: at once */
     struct fr_occasion occasion;
+    bool by_itself;               /* with again: it is due (rerun:) */
     const struct fr_again *again; /* of spec only cwd and params count then, which win over those
                                    * that it has; occasion does not */
     /* Says whether the run is to wait in the queue, or refuses it. NULL: it starts. */
@@ -181,6 +182,7 @@ struct fr_resume_opts {
     size_t n_abandon;
     bool retry;             /* of a run that is over: what failed runs again … */
     const char *retry_from; /* … or this task and all behind it; NULL */
+    bool by_itself;         /* with retry: it is due (rerun:) */
     /* Of a retry, as fr_submit.queue. One that waits is committed: the run is queued, with what is
      * to run again, until it is admitted. Cancelled before that it is over as cancelled. */
     enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,

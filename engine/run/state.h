@@ -157,6 +157,7 @@ struct fr_run {
     uint32_t put, putting;    /* those of its instances are; in this transaction */
     bool queued;              /* waits for fr_run_admit() */
     bool retries;             /* and has been over: then it runs again */
+    int64_t reruns;           /* by themselves, that led to its next round; of a new run: to it */
     const char *retry_from;   /* a task; NULL: what failed */
     bool secrets_ready;       /* a secret's command has answered, or the shell has more values */
     int64_t secret_due_ms;    /* the first start that waits for a secret fails then */

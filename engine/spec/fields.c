@@ -29,6 +29,23 @@ static const struct field retry_fields[] = {
 };
 static const struct object object_retry = {"retry", "retry", retry_fields, "times"};
 
+static const char *const from_choices[] = {"failed", "start", NULL};
+
+static const struct field rerun_fields[] = {
+    {"times", SHAPE_INT, AT(fr_rerun, when.times), .min = 1, .max = 1000, .required = true,
+     .help = "How often; a retry by hand begins to count anew."},
+    {"after", SHAPE_DURATION, AT(fr_rerun, after_ms), .preset = "10m",
+     .help = "Time from the end of the run that failed."},
+    {"from", SHAPE_CHOICE, AT(fr_rerun, from), .choices = from_choices, .preset = "failed",
+     .help = "failed: what failed, and what waits for it, runs again in the same run, as with "
+             "'flowrun retry'. start: all of it, as a new run, as with 'flowrun rerun'."},
+    {"on", SHAPE_RETRY_ON,
+     .help = "Only when each failure had one of these causes or exit codes (see retry: on:); "
+             "timeout is also that of the run. Default: all but oom."},
+    {0},
+};
+static const struct object object_rerun = {"rerun", "rerun", rerun_fields, "times"};
+
 static const struct field log_fields[] = {
     {"max", SHAPE_SIZE, AT(fr_log_limit, max_bytes), .preset = "1GiB",
      .help = "Output of an attempt that is kept. 0: all of it."},
@@ -272,6 +289,10 @@ static const struct field pipeline_fields[] = {
     {"timeout", SHAPE_LIMIT, AT(fr_spec, timeout_ms), .preset = "never",
      .help = "A run that takes longer is stopped and has failed; its hooks run. A retry has all of "
              "the time again."},
+    {"rerun", SHAPE_OBJECT, AT(fr_spec, rerun), .object = &object_rerun,
+     .help =
+         "A run that failed runs again by itself, while a 'flowrun serve' drives the home's runs. "
+         "Default: never."},
     {"keep", SHAPE_KEEP, .object = &object_keep,
      .help = "How long ended attempts stay on nodes that do not say it."},
     {"transport", SHAPE_TRANSPORT, .choices = transport_choices, .preset = "auto",

@@ -132,6 +132,7 @@ static void set_defaults(struct loader *l)
                                     .keep = {.days = 14, .bytes = (int64_t)20 << 30},
                                     .connect = {.timeout_ms = 60000, .retry_for_ms = 120000}};
     l->spec->max_parallel = 16;
+    l->spec->rerun = (struct fr_rerun){.when.causes = l->base.retry.causes, .after_ms = 600000};
 }
 
 /* "pipelines/deepseek-lora.yaml": deepseek-lora. */

@@ -60,6 +60,14 @@ struct fr_retry {
 
 enum fr_on_full { FR_ON_FULL_DROP_MIDDLE, FR_ON_FULL_STOP };
 
+enum fr_rerun_from { FR_RERUN_FAILED, FR_RERUN_START }; /* another round; a new run */
+
+struct fr_rerun {         /* of a run that failed, by a host that stays */
+    struct fr_retry when; /* first member: times, causes and codes; times 0: never */
+    int64_t after_ms;     /* its end; default 10 min */
+    enum fr_rerun_from from;
+};
+
 struct fr_log_limit {
     int64_t max_bytes;       /* default 1 GiB */
     enum fr_on_full on_full; /* STOP: the log stops, the task goes on */
@@ -211,6 +219,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     size_t n_secrets;
     const struct fr_schedule *schedules;
     size_t n_schedules;
+    struct fr_rerun rerun;
     int max_parallel;               /* instances at once; default 16 */
     int max_active_runs;            /* runs of the pipeline at once; 0: no limit */
     int64_t timeout_ms;             /* of the whole run, hooks left out; 0: none */

@@ -207,7 +207,7 @@ static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_r
                                .word = words[i],
                                .words = names,
                                .n_words = n_names},
-                "retry cannot be on '%s'", words[i]);
+                "'%s' is no cause to try again", words[i]);
     }
 }
 

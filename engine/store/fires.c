@@ -134,6 +134,18 @@ enum fr_rc fr_store_fire_succeeded(struct fr_store *st, int64_t schedule, int64_
     return rc;
 }
 
+enum fr_rc fr_store_fire_newer(struct fr_store *st, int64_t schedule, int64_t after_ms,
+                               int64_t *run, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_FIRE_NEWER, err, "ii", schedule, after_ms);
+
+    *run = 0;
+    if (rc == FR_OK && fr_sql_next(st, SQL_FIRE_NEWER, &rc, err))
+        *run = fr_sql_int(st, SQL_FIRE_NEWER, 0);
+    fr_sql_end(st, SQL_FIRE_NEWER);
+    return rc;
+}
+
 enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
                                 struct fr_err *err)
 {

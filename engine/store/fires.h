@@ -86,6 +86,9 @@ enum fr_rc fr_store_fires_ended(struct fr_store *st, const struct fr_fire_page *
 /* The newest instant before that one whose run succeeded; 0: none. */
 enum fr_rc fr_store_fire_succeeded(struct fr_store *st, int64_t schedule, int64_t before_ms,
                                    int64_t *at_ms, struct fr_err *err);
+/* The run of the oldest instant behind that one that succeeded; 0: none. */
+enum fr_rc fr_store_fire_newer(struct fr_store *st, int64_t schedule, int64_t after_ms,
+                               int64_t *run, struct fr_err *err);
 /* Removes at most limit of those before an instant. *n: how many. */
 enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
                                 struct fr_err *err);

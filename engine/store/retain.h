@@ -22,7 +22,7 @@ struct fr_over_rows {
     size_t n;
 };
 
-/* All runs that are over. */
+/* All runs that are over and do not run again by themselves. */
 enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
                               struct fr_err *err);
 /* A pinned run cannot be removed. FR_NOTFOUND. */

@@ -1,4 +1,5 @@
 /* Runs and their stories. */
+#include "engine/base/sys.h"
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 
@@ -77,6 +78,23 @@ enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struc
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
 
     return rc == FR_OK ? read_runs(st, SQL_RUN_OPEN, arena, out, err) : rc;
+}
+
+enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
+                           struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RERUNS, err, "");
+
+    return rc == FR_OK ? read_runs(st, SQL_RERUNS, arena, out, err) : rc;
+}
+
+enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
+                               struct fr_err *err)
+{
+    struct fr_event_row ev = {.wall = fr_sys.wall_ms(), .idx = -1, .kind = "rerun", .text = why};
+    enum fr_rc rc = fr_sql_run(st, SQL_RERUN_DROP, err, "d", run);
+
+    return rc == FR_OK ? fr_store_event_add(st, run, &ev, err) : rc;
 }
 
 enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,

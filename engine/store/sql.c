@@ -62,10 +62,13 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE id BETWEEN coalesce(?, zeroblob(16)) AND ? "
                                   "AND state <> 'removed' ORDER BY no DESC",
     [SQL_RUN_OVER] = "SELECT id, no, name, outcome, ended_wall, pinned FROM run "
-                     "WHERE state = 'over' ORDER BY no DESC",
+                     "WHERE state = 'over' AND rerun_wall = 0 ORDER BY no DESC",
+    [SQL_RERUNS] = RUN_COLUMNS "INDEXED BY run_rerun WHERE rerun_wall <> 0 ORDER BY rerun_wall, no",
+    [SQL_RERUN_DROP] = "UPDATE run SET rerun_wall = 0, rerun_from = '' WHERE id = ?",
     [SQL_RUN_PIN] = "UPDATE run SET pinned = ? WHERE id = ? AND state <> 'removed'",
     [SQL_RUN_REMOVE] =
-        "UPDATE run SET state = 'removed' WHERE id = ? AND state = 'over' AND pinned = 0",
+        "UPDATE run SET state = 'removed' WHERE id = ? AND state = 'over' AND pinned = 0 "
+        "AND rerun_wall = 0",
     [SQL_RUN_REMOVED] = "SELECT id FROM run INDEXED BY run_open "
                         "WHERE state = 'removed' AND state <> 'over' AND "
                         "id > coalesce(?, x'') ORDER BY id LIMIT 1",
@@ -148,6 +151,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_FIRE_DROP] = "DELETE FROM fire WHERE schedule = ? AND at_ms = ?",
     [SQL_FIRE_SUCCEEDED] = "SELECT at_ms FROM fire WHERE schedule = ? AND at_ms < ? AND "
                            "outcome = 'succeeded' ORDER BY at_ms DESC LIMIT 1",
+    [SQL_FIRE_NEWER] = "SELECT run FROM fire WHERE schedule = ? AND at_ms > ? AND "
+                       "outcome = 'succeeded' ORDER BY at_ms LIMIT 1",
     [SQL_FIRES_AFTER] = FIRE_COLUMNS "WHERE schedule = ? AND at_ms > ? ORDER BY at_ms",
     [SQL_FIRES_BEFORE] =
         FIRE_COLUMNS "WHERE schedule = ? AND at_ms < ? ORDER BY at_ms DESC LIMIT ?",

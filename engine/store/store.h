@@ -103,6 +103,13 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
 /* Those that are not over, the newest first. */
 enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err);
+/* Those that are to run again by themselves, the earliest first. */
+enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
+                           struct fr_err *err);
+#define FR_RERUN_CANCELLED "it does not run again by itself: cancelled"
+/* The run does not run again by itself; its story says why. */
+enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
+                               struct fr_err *err);
 /* When its newest round began: an event of the run that says `running`. */
 enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
                                 struct fr_err *err);

@@ -252,6 +252,20 @@ static void close_door(struct door *door, struct fr_loop *loop)
         fr_sys.close(door->fd);
 }
 
+/* Something is still to come of a host that stays. */
+static bool is_awaited(struct world *w, struct fr_host *host)
+{
+    struct fr_buf due = {0};
+    bool any;
+
+    if (!w->stays)
+        return false;
+    world_rows(w, "SELECT no FROM run WHERE state <> 'over' OR rerun_wall <> 0", &due);
+    any = due.n > 0 || fr_host_load(host).runs > 0;
+    fr_buf_finish(&due);
+    return any;
+}
+
 /* Turns the host until all of its runs are over. */
 static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *err)
 {
@@ -268,14 +282,18 @@ static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *er
     }
     w->retry = false;
     answer_asks(w, host);
-    while (rc == FR_OK && left > 0) {
+    if (rc == FR_OK && w->stays) {
+        fr_host_stay(host);
+        rc = fr_host_take_up(host, err);
+    }
+    while (rc == FR_OK && (left > 0 || is_awaited(w, host))) {
         for (size_t i = 0; i < n; i++)
             if (runs[i] != NULL && fr_run_over(runs[i])) {
                 fr_host_drop(host, runs[i]);
                 runs[i] = NULL;
                 left--;
             }
-        if (left > 0)
+        if (left > 0 || is_awaited(w, host))
             rc = fr_host_turn(host, err);
     }
     return rc;
@@ -560,6 +578,7 @@ static void reset(struct world *w)
     void *test = w->test;
     bool quiet = w->quiet, settled = w->settled;
     size_t runs = w->runs;
+    bool stays = w->stays;
 
     memset(w, 0, offsetof(struct world, records));
     w->look = look;
@@ -567,6 +586,7 @@ static void reset(struct world *w)
     w->quiet = quiet;
     w->settled = settled;
     w->runs = runs;
+    w->stays = stays;
     w->restart_us = INT64_MAX;
     w->restart_max_us = 20000000;
     w->look_us = INT64_MAX;

@@ -406,10 +406,10 @@ static const struct {
     {"retry", "tasks: {a: {run: x, retry: {times: -1, backoff: 0.5, on: [exits, 300], delay: 10}}}",
      "p.yaml:1:36: times is '-1'; expected a whole number from 0 to 1000\n"
      "p.yaml:1:49: backoff is '0.5'; expected a number from 1 to 100\n"
-     "p.yaml:1:59: retry cannot be on 'exits'; expected an exit code from 1 to 255, exit, signal, "
-     "timeout, oom, start_failed, node_lost, lost or unreachable; did you mean 'exit'?\n"
-     "p.yaml:1:66: retry cannot be on '300'; expected an exit code from 1 to 255, exit, signal, "
-     "timeout, oom, start_failed, node_lost, lost or unreachable\n"
+     "p.yaml:1:59: 'exits' is no cause to try again; expected an exit code from 1 to 255, exit, "
+     "signal, timeout, oom, start_failed, node_lost, lost or unreachable; did you mean 'exit'?\n"
+     "p.yaml:1:66: '300' is no cause to try again; expected an exit code from 1 to 255, exit, "
+     "signal, timeout, oom, start_failed, node_lost, lost or unreachable\n"
      "p.yaml:1:79: delay is '10'; expected a duration like 10s or 1h30m"},
     {"files", "tasks: {a: {run: x, files: {../x: y, /etc/z: z, ok: ''}}}",
      "p.yaml:1:29: '../x' is not in the attempt's folder; expected a path inside it, without '..'\n"
