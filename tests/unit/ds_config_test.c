@@ -54,6 +54,28 @@ static const struct {
      NULL, FR_OK},
     {"unknown activation key", "{" Z ",\"activation_checkpointing\":{\"cpu_checkpoint\":true}}",
      "did you mean 'cpu_checkpointing'", FR_USAGE},
+    {"experts stay", "{" Z ",\"moe\":{\"enabled\":true,\"expert_parallel_size\":2}}", NULL, FR_OK},
+    {"experts of a node", "{" Z ",\"moe\":{\"enabled\":true,\"expert_group\":\"node\"}}", NULL,
+     FR_OK},
+    {"experts of what", "{" Z ",\"moe\":{\"enabled\":true,\"expert_group\":\"rack\"}}",
+     "moe: expert_group is \"rack\", expected \"node\", \"world\" or \"auto\"", FR_USAGE},
+    {"a typo of experts", "{" Z ",\"moe\":{\"enabled\":true,\"expert_parallel_sise\":2}}",
+     "did you mean 'expert_parallel_size'?", FR_USAGE},
+    {"copies of experts", "{" Z ",\"moe\":{\"enabled\":true,\"expert_replicas\":2}}",
+     "expert_replicas: an expert has one owner", FR_UNSUPPORTED},
+    {"a capacity", "{" Z ",\"moe\":{\"enabled\":true,\"capacity_factor\":1.25}}",
+     "no token is dropped", FR_UNSUPPORTED},
+    {"DeepSpeed's words", "{" Z ",\"expert_parallel\":{\"enabled\":true,\"autoep_size\":4,"
+     "\"preset_model\":\"mixtral\",\"expert_tensor_parallel_size\":1}}", NULL, FR_OK},
+    {"experts in slices", "{" Z ",\"expert_parallel\":{\"enabled\":true,"
+     "\"expert_tensor_parallel_size\":2}}", "an expert is whole", FR_UNSUPPORTED},
+    {"no ranks", "{" Z ",\"expert_parallel\":{\"enabled\":true,\"autoep_size\":0}}",
+     "autoep_size is 0, expected a number of ranks from 1", FR_USAGE},
+    {"less than none", "{" Z ",\"moe\":{\"expert_parallel_size\":-1}}",
+     "expert_parallel_size is -1, expected a number of ranks", FR_USAGE},
+    {"two sizes", "{" Z ",\"moe\":{\"enabled\":true,\"expert_parallel_size\":2},"
+     "\"expert_parallel\":{\"enabled\":true,\"autoep_size\":4}}",
+     "expert_parallel and moe say different things", FR_USAGE},
     {"no zero", "{}", "Please specify the ZeRO optimization config", FR_USAGE},
     {"no object", "{\"zero_optimization\":3}", "expected an object", FR_USAGE},
     {"stage 4", "{\"zero_optimization\":{\"stage\":4}}", "stage is 4", FR_USAGE},
@@ -133,6 +155,26 @@ static void test_rows(void)
     }
 }
 
+/* Where experts are, in DeepSpeed's words. */
+static void test_experts(void)
+{
+    struct tr_ds_config c;
+    struct tr_args a;
+    struct fr_err err;
+    struct fr_buf notes = {0};
+
+    flags_of(&a, 2, true, false);
+    check_row("experts in DeepSpeed's words");
+    CHECK_INT(load("{" Z ",\"expert_parallel\":{\"enabled\":true,\"autoep_size\":4,"
+                   "\"route_scale\":1.5}}",
+                   &a, 4, &c, &notes, &err),
+              FR_OK);
+    CHECK(c.experts_stay && c.expert_ranks == 4);
+    CHECK(strstr(notes.p, "expert_parallel: route_scale is ignored: experts and routing") != NULL);
+    fr_buf_finish(&notes);
+    tr_args_finish(&a);
+}
+
 static void test_auto(void)
 {
     struct tr_ds_config c;
@@ -176,8 +218,7 @@ static void test_auto(void)
     CHECK(c.warmup_max_lr == 1e-4 && c.warmup_min_lr == 0 && !c.warmup_linear);
     CHECK(c.offload_param == TR_OFFLOAD_CPU && c.offload_param_pin);
     CHECK(c.offload_optimizer == TR_OFFLOAD_NONE);
-    CHECK(strstr(notes.p, "moe is ignored: ") != NULL);
-    fr_buf_finish(&notes);
+    CHECK(c.experts_stay && c.expert_ranks == 0 && notes.n == 0);
 
     check_row("keys without effect");
     CHECK_INT(load("{" Z ",\"_comment\":1,\"whatever\":{},\"nebula\":{\"enabled\":true},"
@@ -399,6 +440,7 @@ int main(void)
 
     test_rows();
     test_auto();
+    test_experts();
     test_notes();
     test_keys();
     if (data != NULL)

@@ -5,10 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* A block of the file as fields, its name for errors in where[0..size); absent blocks have no
- * object. */
-static enum fr_rc block(const struct tr_ds_read *r, const char *key, struct tr_fields *f,
-                        char where[512], struct fr_err *err)
+enum fr_rc tr_ds_block(const struct tr_ds_read *r, const char *key, struct tr_fields *f,
+                       char where[512], struct fr_err *err)
 {
     struct tr_fields top = {r->root, r->name};
 
@@ -83,8 +81,8 @@ enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err)
     bool fp16_on = a->fp16, bf16_on = a->bf16;
     enum fr_rc rc;
 
-    if ((rc = block(r, "fp16", &fp16, where16, err)) != FR_OK ||
-        (rc = block(r, bf16_name, &bf16, whereb, err)) != FR_OK)
+    if ((rc = tr_ds_block(r, "fp16", &fp16, where16, err)) != FR_OK ||
+        (rc = tr_ds_block(r, bf16_name, &bf16, whereb, err)) != FR_OK)
         return rc;
     if (fp16.object != NULL && (rc = read_fp16(r, &fp16, err)) != FR_OK)
         return rc;
@@ -144,7 +142,7 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
     bool skip = false;
     enum fr_rc rc;
 
-    if ((rc = block(r, "optimizer", &f, where, err)) != FR_OK || f.object == NULL)
+    if ((rc = tr_ds_block(r, "optimizer", &f, where, err)) != FR_OK || f.object == NULL)
         return rc;
     if ((rc = tr_field_need(&f, "type", err)) != FR_OK ||
         (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
@@ -240,7 +238,7 @@ enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
     int kind = TR_DS_LR_WARMUP;
     enum fr_rc rc;
 
-    if ((rc = block(r, "scheduler", &f, where, err)) != FR_OK || f.object == NULL)
+    if ((rc = tr_ds_block(r, "scheduler", &f, where, err)) != FR_OK || f.object == NULL)
         return rc;
     if ((rc = tr_field_need(&f, "type", err)) != FR_OK ||
         (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||

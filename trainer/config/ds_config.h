@@ -20,6 +20,9 @@ enum tr_offload { TR_OFFLOAD_NONE, TR_OFFLOAD_CPU, TR_OFFLOAD_NVME };
 enum tr_precision { TR_PRECISION_FP32, TR_PRECISION_BF16, TR_PRECISION_FP16 };
 enum tr_ds_lr { TR_DS_LR_NONE, TR_DS_LR_WARMUP, TR_DS_LR_WARMUP_DECAY, TR_DS_LR_WARMUP_COSINE };
 
+/* Which ranks own the routed experts among them; ANY: those that the size says. */
+enum tr_expert_group { TR_EXPERTS_ANY, TR_EXPERTS_NODE, TR_EXPERTS_WORLD };
+
 enum { TR_DS_PATH = 512 };
 
 /* Everything resolved. Sizes compared with parameters are counts of elements. */
@@ -46,6 +49,10 @@ struct tr_ds_config {
     char offload_param_path[TR_DS_PATH], offload_optimizer_path[TR_DS_PATH];
     bool offload_param_pin, offload_optimizer_pin;
     bool cpu_checkpointing;
+
+    bool experts_stay;              /* routed experts are owned by ranks, tokens move */
+    int64_t expert_ranks;           /* ranks of a group; 0: as expert_group says */
+    enum tr_expert_group expert_group;
 
     enum tr_precision precision;
     bool precision_given;           /* false: follow the flags */
@@ -77,9 +84,8 @@ struct tr_ds_flags {
 /*
  * source is a path, or JSON text when its first character is '{'. Reads, validates, resolves
  * "auto", and checks the batch arithmetic and every flag that must agree. notes (may be NULL)
- * gets one line for each thing accepted but not done (lossy ZeRO++ flags, the moe block, monitors
- * …). FR_USAGE for what DeepSpeed or transformers refuse, FR_UNSUPPORTED for what only this
- * program does.
+ * gets one line for each thing accepted but not done (lossy ZeRO++ flags, monitors …). FR_USAGE for
+ * what DeepSpeed or transformers refuse, FR_UNSUPPORTED for what only this program does.
  */
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err);

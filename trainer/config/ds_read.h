@@ -27,6 +27,11 @@ void tr_ds_note(const struct tr_ds_read *r, const char *fmt, ...)
 enum fr_rc tr_ds_match(struct tr_ds_read *r, const struct tr_fields *f, const char *key,
                        const char *flag, double *out);
 
+/* A block of the file as fields, its name for errors in where[0..512); an absent block has no
+ * object. */
+enum fr_rc tr_ds_block(const struct tr_ds_read *r, const char *key, struct tr_fields *f,
+                       char where[512], struct fr_err *err);
+
 /* The keys of a block ("": the top) against the table of keys: what is refused and asked for is
  * FR_UNSUPPORTED, what is without effect and asked for is noted. Keys that the table lacks are
  * FR_USAGE, at the top only where they look like another; else they are noted. */
@@ -39,6 +44,9 @@ void tr_ds_zero_markdown(struct fr_buf *out);
 
 /* zero_optimization with its offload blocks. */
 enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err);
+
+/* moe and expert_parallel blocks. */
+enum fr_rc tr_ds_experts(struct tr_ds_read *r, struct fr_err *err);
 
 /* fp16, bf16 and amp blocks. */
 enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err);

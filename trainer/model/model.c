@@ -181,7 +181,7 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
         rows[n++] = row("waiting activations", tr_offload_bytes(m), true);
     rows[n++] = row("staging", m->host_bytes, true);
     if (x.host > 0)
-        rows[n++] = row("plans of the exchange", x.host, true);
+        rows[n++] = row("exchange plans", x.host, true);
     for (size_t i = 0; i < n; i++)
         sum += rows[i].bytes;
     rows[n++] = row("total", sum, false);

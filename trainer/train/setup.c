@@ -42,7 +42,7 @@ void tr_run_notes(const struct tr_run *r, struct fr_buf *notes)
 static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
 {
     struct {
-        char data[65], evals[65], model[65], tokenizer[65], config[TR_IDENTITY_TEXT + 128];
+        char data[65], evals[65], model[65], tokenizer[65], config[TR_IDENTITY_TEXT + 192];
     } * mine, *all;
     size_t size = (size_t)r->env.comm->size;
     enum fr_rc rc;
@@ -57,11 +57,13 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     snprintf(mine->model, sizeof(mine->model), "%s", r->model_digest);
     snprintf(mine->tokenizer, sizeof(mine->tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
     snprintf(mine->config, sizeof(mine->config),
-             "%s batch %lld accumulation %lld steps %lld save %lld eval %lld of %lld",
+             "%s batch %lld accumulation %lld steps %lld save %lld eval %lld of %lld experts %d "
+             "%lld %d",
              r->resume.digests.config, (long long)r->args->per_device_train_batch_size,
              (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
              (long long)r->derived.save_every, (long long)r->derived.eval_every,
-             (long long)r->args->per_device_eval_batch_size);
+             (long long)r->args->per_device_eval_batch_size, (int)r->ds.experts_stay,
+             (long long)r->ds.expert_ranks, (int)r->ds.expert_group);
     rc = tr_comm_host_all_gather(r->env.comm, all, mine, sizeof(*mine), err);
     for (size_t k = 0; k < size && rc == FR_OK; k++) {
         const char *what = strcmp(all[k].data, all[0].data) != 0     ? "the data set"
@@ -124,6 +126,17 @@ struct table {
     size_t n, sum, device, own; /* own: of device, taken by libraries already */
 };
 
+/* Of all communicators. */
+static size_t transport_bytes(const struct tr_run *r)
+{
+    struct tr_comm *const all[] = {r->env.comm, r->steps, r->experts, r->rest};
+    size_t sum = 0;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        sum += all[i] != NULL ? all[i]->ops->bytes(all[i]->self) : 0;
+    return sum;
+}
+
 static void make_table(const struct tr_run *r, struct table *t)
 {
     struct tr_params p;
@@ -137,10 +150,8 @@ static void make_table(const struct tr_run *r, struct table *t)
         (struct tr_memory_row){.name = "state staging",
                                .bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float),
                                .host = true};
-    t->rows[t->n++] = (struct tr_memory_row){.name = "transport",
-                                             .bytes = r->env.comm->ops->bytes(r->env.comm->self) +
-                                                      r->steps->ops->bytes(r->steps->self),
-                                             .host = true};
+    t->rows[t->n++] =
+        (struct tr_memory_row){.name = "transport", .bytes = transport_bytes(r), .host = true};
     if (r->env.comm->own_bytes > 0)
         t->rows[t->n++] =
             (struct tr_memory_row){.name = NCCL_OWN, .bytes = r->env.comm->own_bytes, .own = true};
@@ -180,6 +191,8 @@ static const char *cure(const struct tr_memory_row *row)
     if (strcmp(row->name, "waiting activations") == 0)
         return "lower --per_device_train_batch_size or --cutoff_len, or leave out "
                "activation_checkpointing.cpu_checkpointing";
+    if (strcmp(row->name, "experts") == 0)
+        return "take a larger moe.expert_parallel_size and more ranks, or set moe.enabled to false";
     if (strcmp(row->name, "gather windows") == 0)
         return "lower stage3_max_live_parameters";
     if (strcmp(row->name, NCCL_OWN) == 0)
@@ -292,6 +305,10 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);
 
     if (rc == FR_OK)
+        rc = tr_run_layout(r, o.place == TR_PLACE_HOST, err);
+    o.experts = r->experts;
+    o.rest = r->rest;
+    if (rc == FR_OK)
         rc = tr_model_create(&o, &r->model, &notes, err);
 
     if (!apart && (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing))
@@ -301,6 +318,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     tr_run_notes(r, &notes);
     if (rc != FR_OK)
         return rc;
+    tr_run_say_layout(r);
     r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
     return take_memory(r, err);
 }
@@ -470,6 +488,8 @@ void tr_run_finish(struct tr_run *r)
     tr_optim_finish(&r->optim);
     tr_model_destroy(r->model);
     tr_comm_destroy(r->steps);
+    tr_comm_destroy(r->experts);
+    tr_comm_destroy(r->rest);
     tr_sampler_destroy(r->sampler);
     for (size_t i = 0; i < r->nevals; i++)
         tr_dataset_destroy(r->evals[i].data);

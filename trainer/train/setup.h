@@ -38,6 +38,8 @@ struct tr_run {
     struct tr_st *st;           /* owns: the checkpoint's headers and descriptors */
     struct tr_model *model;     /* owns */
     struct tr_comm *steps;      /* owns: all ranks once more, for the optimizer's calls */
+    struct tr_comm *experts;    /* owns: ranks that own experts among them; NULL: sharded as rest */
+    struct tr_comm *rest;       /* owns: ranks that other weights are sharded over; NULL: all */
     struct tr_optim optim;
     struct tr_schedule schedule;
     struct tr_progress progress;
@@ -58,6 +60,13 @@ void tr_run_finish(struct tr_run *r);
 /* setup_data.c: the tokenizer and the data sets for training and evaluation; rank 0 prints what was
  * dropped. The first rank of each node tokenizes and leaves a cache, which the others read. */
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
+
+/* layout.c: the groups of the moe block, FR_USAGE or FR_UNSUPPORTED with what to do instead.
+ * staged: weights are in the host's memory, apart from the device's. */
+enum fr_rc tr_run_layout(struct tr_run *r, bool staged, struct fr_err *err);
+void tr_run_say_layout(const struct tr_run *r); /* rank 0 */
+/* Payload of all ranks by link class; every rank calls it. */
+enum fr_rc tr_run_say_exchange(const struct tr_run *r, struct fr_err *err);
 
 /* run_eval.c. Figures are named as the reference names them and the same on every rank but for
  * their speed; the caller owns them. */

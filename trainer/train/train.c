@@ -343,6 +343,8 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
     }
     if (rc == FR_OK && r->args->do_eval)
         rc = evaluate_alone(r, true, err);
+    if (rc == FR_OK)
+        rc = tr_run_say_exchange(r, err);
     return rc == FR_OK ? say_memory(r, err) : rc; /* no rank leaves before rank 0 has written */
 }
 

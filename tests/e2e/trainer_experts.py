@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Experts that stay on their ranks while tokens move: the run of one rank, within the bound of a type.
+
+f32: losses to 1e-6 relative, gradient norms to 1e-5; sums of a token's experts are associated otherwise.
+bf16: parts of a token are rounded once more on each rank and node: the first loss to 3e-3, the later ones,
+of adapters that Adam has moved by the sign of small gradients, to 2^-7.
+The same layout twice, and gone on with in the same layout: the same bits. In another layout: the bound.
+A model that takes every expert for every token has bytes that are known: they are counted exactly.
+"""
+import json
+import re
+import shutil
+
+import trainer_lib as t
+
+STEPS, SAMPLES = 4, 12
+ADAPTER = "/adapter_model.safetensors"
+
+
+def layout(stage=3, **moe):
+    return json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
+                       "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": stage},
+                       "moe": dict(enabled=True, **moe)})
+
+
+def by_hand(out, nodes, **more):
+    """A rank each of nodes with so many ranks, started as a launcher of another kind would."""
+    world, port, runs = sum(nodes), t.free_port(), []
+    for node, ranks in enumerate(nodes):
+        for local in range(ranks):
+            rank = sum(nodes[:node]) + local
+            env = dict(RANK=rank, WORLD_SIZE=world, LOCAL_RANK=local, LOCAL_WORLD_SIZE=ranks, GROUP_RANK=node,
+                       GROUP_WORLD_SIZE=len(nodes), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            words = t.train_args("%s-%d" % (out, node), steps=STEPS, save_strategy="no",
+                                 accumulation=SAMPLES // world, **more)
+            runs.append(t.Run(words, **{k: str(v) for k, v in env.items()}))
+    for run in runs:
+        if run.wait() != 0:
+            t.check(out + ": ends", False, run.text()[-2000:])
+    return out + "-0", runs[0].text()
+
+
+def local(out, world, steps=STEPS, **more):
+    more = dict(dict(save_strategy="no", accumulation=SAMPLES // world), **more)
+    return out, t.train(out, out, world, steps=steps, **more).text()
+
+
+def near(what, got, want="one", loss=1e-6, norm=1e-5):
+    """Losses and norms of two runs; the largest relative differences."""
+    lines = [[(e["loss"], e["grad_norm"]) for e in t.log_lines(out) if "loss" in e] for out in (got, want)]
+    t.same(what + ": steps", len(lines[0]), len(lines[1]))
+    worst = [max([abs(a[i] / b[i] - 1) for a, b in zip(*lines)] or [9]) for i in (0, 1)]
+    print("%s: losses within %.2g, gradient norms within %.2g" % (what, *worst))
+    t.check(what + ": losses", worst[0] <= loss, "%g > %g" % (worst[0], loss))
+    t.check(what + ": gradient norms", worst[1] <= norm, "%g > %g" % (worst[1], norm))
+
+
+def exact(what, got, want):
+    t.same(what + ": losses", t.losses(got), t.losses(want))
+    t.check(what + ": the same adapter", t.file_bytes(got + ADAPTER) == t.file_bytes(want + ADAPTER))
+
+
+def layouts():
+    """W = 1 to 4, groups of 2, 3 and 4, one node and several."""
+    world = dict(deepspeed=layout(expert_group="world"))
+    local("one", 1)
+    for out, ranks, more in (("alone", 1, {}), ("two", 2, {}), ("three", 3, {}),
+                             ("four", 4, dict(expert_parallel_size=4)), ("pairs", 4, dict(expert_parallel_size=2)),
+                             ("each", 2, dict(expert_parallel_size=1))):
+        text = local(out, ranks, deepspeed=layout(**more))[1]
+        near(out, out)
+        t.has(out + ": the log", text, "Experts stay, tokens move: 8 routed experts a layer over %d ranks"
+              % more.get("expert_parallel_size", ranks))
+    local("whole", 2, deepspeed=layout(stage=0))
+    near("the rest whole", "whole")
+    words = json.loads(layout())
+    del words["moe"]
+    words["expert_parallel"] = {"enabled": True, "autoep_size": 2}
+    local("autoep", 2, deepspeed=json.dumps(words))
+    exact("DeepSpeed's words", "autoep", "two")
+    for name, nodes in (("2x2", (2, 2)), ("3+1", (3, 1)), ("1+2", (1, 2))):
+        out, text = by_hand(name, nodes, **world)
+        near("nodes of " + name, out)
+        t.has(name + ": the log", text, "Other weights: sharded over %d ranks of a node" % nodes[0])
+    again = by_hand("again", (2, 2), **world)[0]
+    exact("the same layout twice", again, "2x2-0")
+    out, text = by_hand("in-node", (2, 2), deepspeed=layout(expert_group="node"))
+    near("a group in each node", out)
+    t.has("a group in each node: nothing crosses", text, ", 0 between nodes")
+
+
+def types():
+    local("bf16-one", 1, bf16=True)
+    local("bf16", 4, bf16=True, deepspeed=layout())
+    by_hand("bf16-nodes", (3, 1), bf16=True, deepspeed=layout(expert_group="world"))
+    want = t.log_lines("bf16-one")[0]["loss"]
+    for out in ("bf16", "bf16-nodes-0"):
+        near(out, out, "bf16-one", 2.0 ** -7, 2.0 ** -5)
+        got = t.log_lines(out)[0]["loss"]
+        t.check(out + ": the loss before any update", abs(got / want - 1) <= 3e-3, (got, want))
+
+
+def evaluated():
+    """Evaluation goes through the exchange as well, with ranks that have nothing to do."""
+    figures = []
+    for world, words in ((1, t.ZERO3), (3, layout())):
+        out, text = local("evals%d" % world, world, deepspeed=words, val_size=0.05, do_eval=True,
+                          eval_strategy="steps", eval_steps=2)
+        figures.append([e["eval_loss"] for e in t.log_lines(out) if "eval_loss" in e])
+    t.check("evaluation", len(figures[0]) > 0 and len(figures[0]) == len(figures[1]) and
+            all(abs(a / b - 1) <= 1e-6 for a, b in zip(*figures)), figures)
+
+
+def resumed():
+    """Two steps, then two more: in the same layout, and in another one."""
+    more = dict(lr_scheduler_type="constant", save_strategy="steps", save_steps=2)
+    pairs, four = layout(expert_parallel_size=2), layout(expert_parallel_size=4)
+    local("kept", 4, deepspeed=pairs, **more)
+    local("half", 4, steps=2, deepspeed=pairs, **more)
+    shutil.copytree("half", "other")
+    for out, words in (("half", pairs), ("other", four)):
+        text = local(out, 4, deepspeed=words, resume_from_checkpoint="last", overwrite_output_dir=True, **more)[1]
+        t.has(out + " goes on", text, "Continuing training from global step 2")
+    exact("gone on with in the same layout", "half", "kept")
+    near("gone on with in another layout", "other", "kept")
+
+
+def counted():
+    """Every token has all experts, so it goes to every rank, over nodes of 2 and 1 ranks: to one rank of
+    the other node, to one that is not its own in a node of two, and twice to the rank that it is on. There
+    it goes as x and weights, and comes back as y; in the backward dy, weights and x, back dx and those of
+    the weights. And each rank says its choices, for T_max tokens, to all three."""
+    shutil.copytree("ex/model", "all")
+    with open("all/config.json") as f:
+        config = json.load(f)
+    K, H = config["n_routed_experts"], config["hidden_size"]
+    layers = config["num_hidden_layers"] - config["first_k_dense_replace"]
+    with open("all/config.json", "w") as f:
+        json.dump(dict(config, num_experts_per_tok=K, topk_group=config["n_group"]), f)
+    out, text = by_hand("counted", (2, 1), model_name_or_path="all", deepspeed=layout(expert_group="world"))
+    local("counted-one", 1, model_name_or_path="all")
+    near("all experts", out, "counted-one")
+    said = re.search(r"exchanged by all ranks: (\d+) bytes inside a rank, (\d+) inside a node, (\d+) between", text)
+    own, node, far = (int(n) for n in said.groups())
+    rows = t.log_lines(out)[-1]["total_tokens"] * layers * 4 * (5 * H + 3 * K)
+    choices = (node - rows) // 2  # of one rank, to one rank
+    longest, left = divmod(choices, layers * STEPS * SAMPLES // 3 * 4 * K)
+    t.check("choices are those of T_max tokens", left == 0 and 0 < longest <= 64, (longest, left))
+    t.same("bytes inside ranks", own, 2 * rows + 3 * choices)
+    t.same("bytes inside nodes", node, rows + 2 * choices)
+    t.same("bytes between nodes", far, rows + 4 * choices)
+
+
+def refusals():
+    """What is not done is refused by name, with what to do instead."""
+    rows = (
+        ("three of four", layout(expert_parallel_size=3), 4, "expert_parallel_size 3 does not divide the 4 ranks"),
+        ("a part of the world", layout(expert_parallel_size=2, expert_group="world"), 4,
+         "expert_group \"world\" is all 4 ranks"),
+        ("a capacity", layout(capacity_factor=1.5), 2, "capacity_factor: no token is dropped"),
+        ("a placement", layout(expert_placement="table.json"), 2, "expert_placement: rank r of P owns"),
+    )
+    for what, words, world, want in rows:
+        run = t.launch("refused", world, steps=1, deepspeed=words, launcher=("--max_restarts", "0"))
+        t.check(what + " is refused", run.wait() != 0)
+        t.has(what, run.text(), want)
+
+
+def main():
+    t.begin()
+    layouts()
+    types()
+    evaluated()
+    resumed()
+    counted()
+    refusals()
+    t.finish()
+
+
+main()
