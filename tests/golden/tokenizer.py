@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/tokenizer/: small tokenizer.json files of four kinds and what the tokenizers
+"""Writes tests/golden/tokenizer/: small tokenizer.json files of several kinds and what the tokenizers
 library encodes with them. Run in the reference environment: python tests/golden/tokenizer.py
 All text is generated here."""
 import json
@@ -49,6 +49,38 @@ def kinds():
     yield "llama3", None, pre_tokenizers.Sequence([split(LLAMA3), byte_level(False)]), {"ignore_merges": True}
     yield ("deepseek", normalizers.Sequence([]),
            pre_tokenizers.Sequence([split(p) for p in DEEPSEEK] + [byte_level(False)]), {})
+
+
+def spelled(kind, corpus):
+    """tokenizer.json over characters, in the forms of Llama 2 (llama2), of newer conversions (mistral), and
+    with a mark in front of every word and no bytes to fall back on (words)."""
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+    tok = Tokenizer(models.BPE())
+    tok.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    if kind == "words":
+        space = dict(space, prepend_scheme="always", split=True)
+        tok.normalizer, tok.pre_tokenizer = None, pre_tokenizers.Metaspace("\u2581", "always", True)
+    tok.train_from_iterator([part for t in corpus for part in t.split("\n")], trainers.BpeTrainer(
+        vocab_size=260, show_progress=False, limit_alphabet=50))
+    data = json.loads(tok.to_str())
+    fallback = kind != "words"
+    first = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256) if fallback]
+    learned = sorted(data["model"]["vocab"], key=data["model"]["vocab"].get)
+    data["model"].update(unk_token="<unk>", fuse_unk=kind != "words", byte_fallback=fallback,
+                         vocab={t: i for i, t in enumerate(first + learned)})
+    data["added_tokens"] = [dict(token(t, special=True), id=i) for i, t in enumerate(first[:3])]
+    data["added_tokens"].append(dict(token("<think>", normalized=kind == "llama2"), id=len(first) + len(learned)))
+    if kind == "llama2":
+        data["decoder"] = {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+            {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    else:
+        data["normalizer"], data["pre_tokenizer"], data["decoder"] = None, space, space
+        if kind == "mistral":
+            data["decoder"] = {"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+                {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    return data
 
 
 def added(kind):
@@ -115,6 +147,14 @@ def with_config():
             f.write(json.dumps({"text": t, "ids": ids, "decoded": tok.decode(ids, skip_special_tokens=True)}) + "\n")
 
 
+def record(kind, texts):
+    tok = Tokenizer.from_file(os.path.join(HERE, kind + ".json"))
+    with open(os.path.join(HERE, kind + ".jsonl"), "w") as f:
+        for t in texts:
+            ids = tok.encode(t, add_special_tokens=False).ids
+            f.write(json.dumps({"text": t, "ids": ids, "decoded": tok.decode(ids, skip_special_tokens=True)}) + "\n")
+
+
 def main():
     print("tokenizers", tokenizers.__version__, "transformers", transformers.__version__)
     os.makedirs(HERE, exist_ok=True)
@@ -140,11 +180,12 @@ def main():
         with open(path, "w") as f:
             json.dump(data, f, ensure_ascii=False, separators=(",", ":"))
             f.write("\n")
-        tok = Tokenizer.from_file(path)
-        with open(os.path.join(HERE, kind + ".jsonl"), "w") as f:
-            for t in list(cases(kind)) + (["zqzqzq zqzqzqz"] if kind == "llama3" else []):
-                ids = tok.encode(t, add_special_tokens=False).ids
-                f.write(json.dumps({"text": t, "ids": ids, "decoded": tok.decode(ids, skip_special_tokens=True)}) + "\n")
+        record(kind, list(cases(kind)) + (["zqzqzq zqzqzqz"] if kind == "llama3" else []))
+    for kind in ("llama2", "mistral", "words"):
+        with open(os.path.join(HERE, kind + ".json"), "w") as f:
+            json.dump(spelled(kind, corpus), f, ensure_ascii=False, separators=(",", ":"))
+            f.write("\n")
+        record(kind, list(cases(kind)) + ["a<s> b</s>c", "</s> a", "\u2581a \u2581", "<0x0A>", "  a<think>  b"])
     with_config()
 
 

@@ -76,10 +76,19 @@ static const struct {
     {"dropout",
      "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[],\"dropout\":0.1}}",
      "dropout", FR_UNSUPPORTED},
-    {"metaspace", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\"}}",
-     "'Metaspace'", FR_UNSUPPORTED},
-    {"no pre-tokenizer", "{\"version\":\"1.0\"," MODEL "}", "only Split, Digits and ByteLevel",
+    {"a metaspace without a mark",
+     "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\"}}", "replacement",
+     FR_USAGE},
+    {"a scheme", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\","
+     "\"prepend_scheme\":\"last\"}}", "prepend_scheme 'last'", FR_USAGE},
+    {"whitespace", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Whitespace\"}}",
+     "'Whitespace'", FR_UNSUPPORTED},
+    {"no pre-tokenizer", "{\"version\":\"1.0\"," MODEL "}", "without a ByteLevel pre-tokenizer",
      FR_UNSUPPORTED},
+    {"characters", "{\"version\":\"1.0\"," MODEL ",\"decoder\":{\"type\":\"Fuse\"}}", "", FR_OK},
+    {"an unknown token that is none",
+     "{\"version\":\"1.0\",\"model\":{\"unk_token\":\"<u>\"," VOCAB ",\"merges\":[]}}",
+     "unk_token '<u>'", FR_USAGE},
     {"normalizer",
      "{\"version\":\"1.0\"," MODEL "," BYTES ",\"normalizer\":{\"type\":\"Lowercase\"}}",
      "'Lowercase'", FR_UNSUPPORTED},
@@ -160,12 +169,13 @@ static void test_special(void)
 
 int main(void)
 {
-    static const char *const kinds[] = {"gpt2", "qwen", "llama3", "deepseek"};
+    static const char *const kinds[] = {"gpt2",     "qwen",   "llama3", "deepseek",
+                                        "llama2", "mistral", "words"};
     static const char *const real[] = {"gpt2", "deepseek-r1"};
     const char *data = getenv("FLOWRUN_DATA");
     char tokenizer[512], golden[512];
 
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         (void)snprintf(tokenizer, sizeof(tokenizer), SOURCE_ROOT "/tests/golden/tokenizer/%s.json",
                        kinds[i]);
         (void)snprintf(golden, sizeof(golden), SOURCE_ROOT "/tests/golden/tokenizer/%s.jsonl",

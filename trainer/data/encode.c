@@ -31,6 +31,8 @@ struct tr_encoder {
     struct tr_ids spans;      /* their ids */
     struct fr_buf normal;     /* a piece after the normalizer */
     struct fr_buf prefixed;   /* a piece with its blank */
+    bool at_start;            /* the gap begins where the text begins */
+    const char *origin;       /* the piece that begins there, NULL: none */
     struct tr_ids *out;
     struct fr_err *err;
 };
@@ -106,11 +108,56 @@ static int32_t whole_word(const struct tr_tokenizer *t, const char *p, size_t n)
     char key[2 * CACHE_WORD_BYTES * 2];
     size_t k = 0;
 
+    if (t->chars)
+        return tr_tok_map_get(&t->vocab, (struct fr_str){p, n});
     if (n > sizeof(key) / 2)
         return -1;
     for (size_t i = 0; i < n; i++)
         k += (size_t)tr_tok_byte_char((uint8_t)p[i], key + k);
     return tr_tok_map_get(&t->vocab, (struct fr_str){key, k});
+}
+
+/* The ids of a word's bytes. One that is no token is dropped, as by the reference. */
+static size_t byte_symbols(const struct tr_tokenizer *t, const char *p, size_t n, int32_t *out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (t->bytes[(uint8_t)p[i]] >= 0)
+            out[count++] = t->bytes[(uint8_t)p[i]];
+    return count;
+}
+
+/* The ids of a word's characters: the character's own, else those of its bytes, else the unknown
+ * token, which waits for the next character that is a token of its own. */
+static size_t char_symbols(const struct tr_tokenizer *t, const char *p, size_t n, int32_t *out)
+{
+    size_t count = 0, k;
+    bool waits = false;
+
+    for (const char *end = p + n; p < end; p += k) {
+        int32_t id;
+
+        k = 1;
+        while (p + k < end && ((uint8_t)p[k] & 0xc0) == 0x80)
+            k++;
+        id = tr_tok_map_get(&t->vocab, (struct fr_str){p, k});
+        if (id >= 0) {
+            if (waits)
+                out[count++] = t->unk;
+            waits = false;
+            out[count++] = id;
+        } else if (byte_symbols(t, p, k, out + count) == k) {
+            count += k;
+        } else if (t->unk >= 0) {
+            if (waits && !t->fuse_unk)
+                out[count++] = t->unk;
+            waits = true;
+        }
+    }
+    if (waits)
+        out[count++] = t->unk;
+    return count;
 }
 
 /* Ids of one word, without the cache. */
@@ -124,10 +171,7 @@ static enum fr_rc merge_word(struct tr_encoder *e, const char *p, size_t n)
         return fr_fail(e->err, FR_NOMEM, "no memory for a word of %zu bytes", n);
     if (t->ignore_merges && (whole = whole_word(t, p, n)) >= 0)
         return tr_ids_add(e->out, &whole, 1, e->err);
-    for (size_t i = 0; i < n; i++)
-        /* a byte that is no token is dropped, as by the reference */
-        if (t->bytes[(uint8_t)p[i]] >= 0)
-            e->work.ids[count++] = t->bytes[(uint8_t)p[i]];
+    count = t->chars ? char_symbols(t, p, n, e->work.ids) : byte_symbols(t, p, n, e->work.ids);
     count = tr_tok_merge_word(t, &e->work, count);
     return tr_ids_add(e->out, e->work.ids, count, e->err);
 }
@@ -178,6 +222,32 @@ static enum fr_rc prefix(struct tr_encoder *e, int step, const char *p, size_t n
     return pieces(e, step + 1, e->prefixed.p, e->prefixed.n);
 }
 
+/* The piece with marks for blanks, cut in front of each where the step says so. */
+static enum fr_rc metaspace(struct tr_encoder *e, int step, const char *p, size_t n)
+{
+    const struct tr_tok_step *s = &e->t->steps[step];
+    struct fr_buf *b = &e->prefixed;
+    bool marked = *p == ' ' || (n >= s->mark.n && memcmp(p, s->mark.p, s->mark.n) == 0);
+    enum fr_rc rc = FR_OK;
+
+    b->n = 0;
+    if (!marked && (s->scheme == TR_TOK_ALWAYS || (s->scheme == TR_TOK_FIRST && p == e->origin)))
+        fr_buf_add(b, s->mark.p, s->mark.n);
+    for (size_t i = 0; i < n; i++)
+        fr_buf_add(b, p[i] == ' ' ? s->mark.p : p + i, p[i] == ' ' ? s->mark.n : 1);
+    if (b->bad)
+        return fr_fail(e->err, FR_NOMEM, "no memory for a piece of text");
+    for (const char *q = b->p, *end = b->p + b->n; q < end && rc == FR_OK;) {
+        const char *next =
+            s->split ? memmem(q + 1, (size_t)(end - q - 1), s->mark.p, s->mark.n) : NULL;
+
+        next = next != NULL ? next : end;
+        rc = pieces(e, step + 1, q, (size_t)(next - q));
+        q = next;
+    }
+    return rc;
+}
+
 /* One match of re at or behind `at`; *start is n when there is none. */
 static enum fr_rc find(struct tr_encoder *e, const pcre2_code *re, struct fr_str text, size_t at,
                        size_t found[2])
@@ -215,6 +285,8 @@ static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n
         return put_word(e, p, n);
     if (s->kind == TR_TOK_PREFIX)
         return prefix(e, step, p, n);
+    if (s->kind == TR_TOK_METASPACE)
+        return metaspace(e, step, p, n);
     while (rc == FR_OK && at < n) {
         if ((rc = find(e, s->re, (struct fr_str){p, n}, at, found)) != FR_OK)
             break;
@@ -288,6 +360,17 @@ static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *
 
 static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text);
 
+/* What lies between added tokens goes on. */
+static enum fr_rc put_gap(struct tr_encoder *e, bool raw, struct fr_str text, struct fr_str gap)
+{
+    if (raw) {
+        e->at_start = gap.p == text.p;
+        return split_normal(e, gap);
+    }
+    e->origin = e->at_start && gap.p == text.p ? gap.p : NULL;
+    return pieces(e, 0, gap.p, gap.n);
+}
+
 /* Splits text at the added tokens of trie; text between them goes on: raw text to the normalizer,
  * normalized text to the pre-tokenizers. */
 static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *trie,
@@ -310,7 +393,7 @@ static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *tr
         if ((e->t->split_special && a->special) || !widen(a, text, prev, &s, &stop))
             continue;
         struct fr_str gap = {prev, s > prev ? (size_t)(s - prev) : 0};
-        rc = raw ? split_normal(e, gap) : pieces(e, 0, gap.p, gap.n);
+        rc = put_gap(e, raw, text, gap);
         if (rc == FR_OK)
             rc = tr_ids_add(e->out, &a->id, 1, e->err);
         prev = stop;
@@ -318,7 +401,7 @@ static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *tr
     if (rc != FR_OK || prev >= end)
         return rc;
     struct fr_str rest = {prev, (size_t)(end - prev)};
-    return raw ? split_normal(e, rest) : pieces(e, 0, rest.p, rest.n);
+    return put_gap(e, raw, text, rest);
 }
 
 static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text)

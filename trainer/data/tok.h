@@ -49,17 +49,46 @@ struct tr_tok_trie {
     bool starts[256]; /* bytes that an added token begins with */
 };
 
-enum tr_tok_form { TR_TOK_NFC, TR_TOK_NFD, TR_TOK_NFKC, TR_TOK_NFKD };
+enum tr_tok_form_kind {
+    TR_TOK_NFC,
+    TR_TOK_NFD,
+    TR_TOK_NFKC,
+    TR_TOK_NFKD,
+    TR_TOK_PREPEND, /* `to` in front of text that is not empty */
+    TR_TOK_REPLACE  /* every `from` becomes `to` */
+};
+
+struct tr_tok_form {
+    enum tr_tok_form_kind kind;
+    struct fr_str from, to; /* in the arena */
+};
 
 enum tr_tok_step_kind {
-    TR_TOK_SPLIT,  /* matches and gaps are pieces */
-    TR_TOK_REMOVE, /* gaps are pieces */
-    TR_TOK_PREFIX  /* a blank in front of a piece that has none */
+    TR_TOK_SPLIT,    /* matches and gaps are pieces */
+    TR_TOK_REMOVE,   /* gaps are pieces */
+    TR_TOK_PREFIX,   /* a blank in front of a piece that has none */
+    TR_TOK_METASPACE /* blanks become marks; one in front of a piece that has none */
 };
+
+enum tr_tok_scheme { TR_TOK_ALWAYS, TR_TOK_FIRST, TR_TOK_NEVER };
 
 struct tr_tok_step {
     enum tr_tok_step_kind kind;
     pcre2_code *re; /* owned */
+    /* of a metaspace: the mark, the pieces that get one in front (first: where the text begins),
+     * and whether a piece begins at each mark */
+    struct fr_str mark;
+    enum tr_tok_scheme scheme;
+    bool split;
+};
+
+/* How a vocabulary of characters is written as text (Llama 2's kind): marks become blanks, then the
+ * first ones go. */
+struct tr_tok_decoder {
+    struct fr_str mark;
+    bool byte_tokens; /* <0x0A> stands for a byte */
+    int strip;        /* blanks taken off the front */
+    bool strip_token; /* all marks of the first token go */
 };
 
 enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8, TR_TOK_SPARE = 8 };
@@ -74,11 +103,15 @@ struct tr_tokenizer {
     struct fr_map merges;         /* owns: a pair of ids a<<32 | b to rank<<32 | id of both */
     int32_t bytes[256];           /* ids of single bytes, -1 */
     bool ignore_merges;
+    bool chars;                   /* the vocabulary is of characters, not of bytes */
+    bool fuse_unk;                /* of chars: unknown neighbours are one token */
+    int32_t unk;                  /* of chars: -1: unknown characters are dropped */
+    struct tr_tok_decoder decoder; /* of chars */
     struct tr_tok_added *added;
     size_t nadded;
     int spare;                    /* tokens that may still be added */
     struct tr_tok_trie raw, normal; /* of tokens matched before and after the normalizer */
-    enum tr_tok_form forms[TR_TOK_FORMS];
+    struct tr_tok_form forms[TR_TOK_FORMS];
     int nforms;
     struct tr_tok_step steps[TR_TOK_STEPS];
     int nsteps;
@@ -113,10 +146,16 @@ size_t tr_tok_config_tokens(const json_t *config);
 /* A special token that the tokenizer lacks; at most TR_TOK_SPARE of them. */
 enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
-/* normalizer and pre_tokenizer of the file. */
+/* normalizer, pre_tokenizer and decoder of the file; chars: whether no pre-tokenizer makes bytes of
+ * the text. */
 enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v,
                                   struct fr_err *err);
 enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
+enum fr_rc tr_tok_read_decoder(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
+bool tr_tok_is_chars(const json_t *pre_tokenizer);
+
+/* The byte that a token of the form <0x0A> stands for, -1: none. */
+int tr_tok_byte_token(struct fr_str token);
 
 /* Merges of neighbours: ids[0..n) in place, the new count is returned. */
 struct tr_tok_work {

@@ -20,7 +20,10 @@ static enum fr_rc no_memory(struct fr_err *err)
 static enum fr_rc set_decoded(struct tr_tokenizer *t, int32_t id, struct fr_str text,
                               struct fr_err *err)
 {
-    struct fr_str bytes = tr_tok_bytes_of(&t->arena, text);
+    struct fr_str bytes = {NULL, 0};
+
+    if (!t->chars)
+        bytes = tr_tok_bytes_of(&t->arena, text);
 
     if (bytes.p == NULL)
         bytes = (struct fr_str){fr_arena_text(&t->arena, text.p, text.n), text.n};

@@ -16,19 +16,39 @@ static const char *type_of(const json_t *v)
     return type != NULL ? type : "";
 }
 
+/* The text of a member in the arena. */
+static bool keep_text(struct tr_tokenizer *t, const json_t *v, struct fr_str *out)
+{
+    *out = (struct fr_str){json_string_value(v), json_string_length(v)};
+    if (out->p != NULL)
+        out->p = fr_arena_text(&t->arena, out->p, out->n);
+    return out->p != NULL;
+}
+
 static enum fr_rc read_form(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
 {
-    static const char *const names[] = {"NFC", "NFD", "NFKC", "NFKD"};
+    static const char *const names[] = {"NFC", "NFD", "NFKC", "NFKD", "Prepend", "Replace"};
+    struct tr_tok_form f = {TR_TOK_NFC, {"", 0}, {"", 0}};
+    const json_t *pattern = json_object_get(json_object_get(v, "pattern"), "String");
+    int i = 0;
 
-    for (int i = 0; i < 4; i++)
-        if (strcmp(type_of(v), names[i]) == 0) {
-            if (t->nforms == TR_TOK_FORMS)
-                return fr_fail(err, FR_UNSUPPORTED, "too many normalizers");
-            t->forms[t->nforms++] = (enum tr_tok_form)i;
-            return FR_OK;
-        }
-    return fr_fail(err, FR_UNSUPPORTED, "normalizer '%s': only NFC, NFD, NFKC and NFKD are done",
-                   type_of(v));
+    while (i < 6 && strcmp(type_of(v), names[i]) != 0)
+        i++;
+    f.kind = (enum tr_tok_form_kind)i;
+    if (i == 6)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "normalizer '%s': only NFC, NFD, NFKC, NFKD, Prepend and Replace are done",
+                       type_of(v));
+    if (t->nforms == TR_TOK_FORMS)
+        return fr_fail(err, FR_UNSUPPORTED, "too many normalizers");
+    if (f.kind == TR_TOK_PREPEND && !keep_text(t, json_object_get(v, "prepend"), &f.to))
+        return fr_fail(err, FR_USAGE, "normalizer Prepend: expected a text, prepend");
+    if (f.kind == TR_TOK_REPLACE && (!keep_text(t, pattern, &f.from) || f.from.n == 0 ||
+                                     !keep_text(t, json_object_get(v, "content"), &f.to)))
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "normalizer Replace: only a pattern String with a content is done");
+    t->forms[t->nforms++] = f;
+    return FR_OK;
 }
 
 enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
@@ -98,7 +118,7 @@ static enum fr_rc add_regex(struct tr_tokenizer *t, enum tr_tok_step_kind kind, 
             rc = fr_fail(err, FR_USAGE, "pattern '%s': %s", pattern, (const char *)why);
         } else {
             (void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* if it fails: slower matches */
-            t->steps[t->nsteps++] = (struct tr_tok_step){kind, re};
+            t->steps[t->nsteps++] = (struct tr_tok_step){.kind = kind, .re = re};
         }
     }
     fr_buf_finish(&text);
@@ -144,6 +164,41 @@ static enum fr_rc read_split(struct tr_tokenizer *t, const json_t *v, struct fr_
     return fr_fail(err, FR_USAGE, "a Split without a pattern");
 }
 
+static enum fr_rc read_scheme(const json_t *v, enum tr_tok_scheme *out, struct fr_err *err)
+{
+    static const char *const names[] = {"always", "first", "never"};
+    const char *scheme = json_string_value(json_object_get(v, "prepend_scheme"));
+    int i = 0;
+
+    scheme = scheme != NULL ? scheme : "always";
+    if (json_is_false(json_object_get(v, "add_prefix_space")))
+        scheme = "never";
+    while (i < 3 && strcmp(scheme, names[i]) != 0)
+        i++;
+    if (i == 3)
+        return fr_fail(err, FR_USAGE,
+                       "Metaspace: prepend_scheme '%s', expected always, first or "
+                       "never",
+                       scheme);
+    *out = (enum tr_tok_scheme)i;
+    return FR_OK;
+}
+
+static enum fr_rc read_metaspace(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+{
+    struct tr_tok_step s = {.kind = TR_TOK_METASPACE,
+                            .split = !json_is_false(json_object_get(v, "split"))};
+    enum fr_rc rc = read_scheme(v, &s.scheme, err);
+
+    if (rc == FR_OK && t->nsteps > 0)
+        rc = fr_fail(err, FR_UNSUPPORTED, "Metaspace behind another pre-tokenizer");
+    if (rc == FR_OK && (!keep_text(t, json_object_get(v, "replacement"), &s.mark) || s.mark.n == 0))
+        rc = fr_fail(err, FR_USAGE, "Metaspace: expected a text, replacement");
+    if (rc == FR_OK)
+        t->steps[t->nsteps++] = s;
+    return rc;
+}
+
 static enum fr_rc read_step(struct tr_tokenizer *t, const json_t *v, bool *bytes,
                             struct fr_err *err)
 {
@@ -157,18 +212,32 @@ static enum fr_rc read_step(struct tr_tokenizer *t, const json_t *v, bool *bytes
         return add_regex(
             t, TR_TOK_SPLIT,
             json_is_true(json_object_get(v, "individual_digits")) ? "\\p{N}" : "\\p{N}+", err);
+    if (strcmp(type, "Metaspace") == 0 && t->chars)
+        return read_metaspace(t, v, err);
     if (strcmp(type, "ByteLevel") != 0)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "pre-tokenizer '%s': only Split, Digits and ByteLevel are done", type);
+                       "pre-tokenizer '%s': only Split, Digits and ByteLevel, or Metaspace without "
+                       "it, are done",
+                       type);
     *bytes = true;
     if (!json_is_false(json_object_get(v, "add_prefix_space"))) {
         if (t->nsteps == TR_TOK_STEPS)
             return fr_fail(err, FR_UNSUPPORTED, "too many pre-tokenizers");
-        t->steps[t->nsteps++] = (struct tr_tok_step){TR_TOK_PREFIX, NULL};
+        t->steps[t->nsteps++] = (struct tr_tok_step){.kind = TR_TOK_PREFIX};
     }
     if (!json_is_false(json_object_get(v, "use_regex")))
         return add_regex(t, TR_TOK_SPLIT, gpt2_pattern, err);
     return FR_OK;
+}
+
+bool tr_tok_is_chars(const json_t *v)
+{
+    const json_t *list = json_object_get(v, "pretokenizers");
+    bool bytes = strcmp(type_of(v), "ByteLevel") == 0;
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        bytes = bytes || strcmp(type_of(json_array_get(list, i)), "ByteLevel") == 0;
+    return !bytes;
 }
 
 enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
@@ -177,20 +246,17 @@ enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_
     bool bytes = false;
     enum fr_rc rc = FR_OK;
 
+    if (v == NULL || json_is_null(v))
+        return FR_OK;
     if (strcmp(type_of(v), "Sequence") != 0)
-        rc = read_step(t, v, &bytes, err);
-    else
-        for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
-            rc = read_step(t, json_array_get(list, i), &bytes, err);
-    if (rc == FR_OK && !bytes)
-        rc = fr_fail(err, FR_UNSUPPORTED,
-                     "no ByteLevel pre-tokenizer: only byte-level "
-                     "vocabularies are done");
+        return read_step(t, v, &bytes, err);
+    for (size_t i = 0; rc == FR_OK && i < json_array_size(list); i++)
+        rc = read_step(t, json_array_get(list, i), &bytes, err);
     return rc;
 }
 
-static enum fr_rc apply_form(enum tr_tok_form form, struct fr_str text, struct fr_buf *out,
-                             struct fr_err *err)
+static enum fr_rc unicode_form(enum tr_tok_form_kind form, struct fr_str text, struct fr_buf *out,
+                               struct fr_err *err)
 {
     static const utf8proc_option_t options[] = {
         [TR_TOK_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
@@ -209,26 +275,58 @@ static enum fr_rc apply_form(enum tr_tok_form form, struct fr_str text, struct f
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory to normalize text") : FR_OK;
 }
 
+static bool is_ascii(struct fr_str text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if ((uint8_t)text.p[i] >= 0x80)
+            return false;
+    return true;
+}
+
+static void replace(struct fr_str text, const struct tr_tok_form *f, struct fr_buf *out)
+{
+    const char *end = text.p + text.n, *p = text.p, *q;
+
+    while ((q = memmem(p, (size_t)(end - p), f->from.p, f->from.n)) != NULL) {
+        fr_buf_add(out, p, (size_t)(q - p));
+        fr_buf_add(out, f->to.p, f->to.n);
+        p = q + f->from.n;
+    }
+    fr_buf_add(out, p, (size_t)(end - p));
+}
+
+static enum fr_rc apply_form(const struct tr_tok_form *f, struct fr_str text, struct fr_buf *out,
+                             struct fr_err *err)
+{
+    if (f->kind == TR_TOK_REPLACE) {
+        replace(text, f, out);
+    } else if (f->kind == TR_TOK_PREPEND) {
+        fr_buf_add(out, f->to.p, text.n > 0 ? f->to.n : 0);
+        fr_buf_add(out, text.p, text.n);
+    } else if (is_ascii(text)) { /* every normal form of itself */
+        fr_buf_add(out, text.p, text.n);
+    } else {
+        return unicode_form(f->kind, text, out, err);
+    }
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory to normalize text") : FR_OK;
+}
+
 enum fr_rc tr_tok_normalize(const struct tr_tokenizer *t, struct fr_str text, struct fr_buf *out,
                             struct fr_err *err)
 {
     struct fr_buf half = {0};
     enum fr_rc rc = FR_OK;
-    bool ascii = true;
 
-    for (size_t i = 0; i < text.n && ascii; i++)
-        ascii = (uint8_t)text.p[i] < 0x80;
-    if (ascii || t->nforms == 0) { /* ASCII is every normal form of itself */
+    if (t->nforms == 0)
         fr_buf_add(out, text.p, text.n);
-        return out->bad ? fr_fail(err, FR_NOMEM, "no memory to normalize text") : FR_OK;
-    }
     for (int i = 0; rc == FR_OK && i < t->nforms; i++) {
         struct fr_buf next = {0};
-        struct fr_str from = i == 0 ? text : (struct fr_str){half.p, half.n};
-        rc = apply_form(t->forms[i], from, i + 1 < t->nforms ? &next : out, err);
+        struct fr_str from = i == 0 ? text : (struct fr_str){half.p != NULL ? half.p : "", half.n};
+
+        rc = apply_form(&t->forms[i], from, i + 1 < t->nforms ? &next : out, err);
         fr_buf_finish(&half);
         half = next;
     }
     fr_buf_finish(&half);
-    return rc;
+    return rc == FR_OK && out->bad ? fr_fail(err, FR_NOMEM, "no memory to normalize text") : rc;
 }

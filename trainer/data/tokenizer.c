@@ -85,16 +85,39 @@ static enum fr_rc read_vocab(struct tr_tokenizer *t, const json_t *vocab, struct
         if (key.p == NULL)
             return no_memory(err);
         tr_tok_map_put(&t->vocab, key, id);
-        t->tokens[id] = tr_tok_bytes_of(&t->arena, key);
+        t->tokens[id] = t->chars ? key : tr_tok_bytes_of(&t->arena, key);
         if (t->tokens[id].p == NULL)
             t->tokens[id] = key;
     }
-    for (int b = 0; b < 256; b++) {
+    for (int b = 0; b < 256 && !t->chars; b++) {
         char text[2];
         int n = tr_tok_byte_char((uint8_t)b, text);
         t->bytes[b] = tr_tok_map_get(&t->vocab, (struct fr_str){text, (size_t)n});
     }
     return FR_OK;
+}
+
+/* How characters that are no token are written, in a vocabulary of characters. */
+static enum fr_rc read_unknown(struct tr_tokenizer *t, const json_t *model, struct fr_err *err)
+{
+    bool bytes = json_is_true(json_object_get(model, "byte_fallback"));
+    const json_t *unk = json_object_get(model, "unk_token");
+
+    t->unk = -1;
+    t->fuse_unk = json_is_true(json_object_get(model, "fuse_unk"));
+    for (int b = 0; b < 256; b++) {
+        char text[8];
+
+        (void)snprintf(text, sizeof(text), "<0x%02X>", (unsigned)b);
+        t->bytes[b] = bytes ? tr_tok_map_get(&t->vocab, fr_str_of(text)) : -1;
+    }
+    if (!json_is_string(unk))
+        return FR_OK;
+    t->unk = tr_tok_map_get(&t->vocab,
+                            (struct fr_str){json_string_value(unk), json_string_length(unk)});
+    return t->unk >= 0 ? FR_OK
+                       : fr_fail(err, FR_USAGE, "unk_token '%s' is no token of the vocab",
+                                 json_string_value(unk));
 }
 
 static void put_merge(struct tr_tokenizer *t, int32_t a, int32_t b, int32_t rank, int32_t id)
@@ -180,8 +203,10 @@ static enum fr_rc read_model(struct tr_tokenizer *t, const struct files *f, stru
     if (json_number_value(json_object_get(model, "dropout")) != 0)
         return fr_fail(err, FR_UNSUPPORTED, "BPE dropout is not done");
     t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    t->chars = tr_tok_is_chars(json_object_get(f->root, "pre_tokenizer"));
     if ((rc = find_size(t, vocab, f, err)) != FR_OK ||
-        (rc = read_vocab(t, vocab, err)) != FR_OK)
+        (rc = read_vocab(t, vocab, err)) != FR_OK ||
+        (t->chars && (rc = read_unknown(t, model, err)) != FR_OK))
         return rc;
     return read_merges(t, merges, err);
 }
@@ -239,6 +264,8 @@ static enum fr_rc read_files(struct tr_tokenizer *t, const struct files *f, stru
         rc = tr_tok_read_normalizer(t, json_object_get(f->root, "normalizer"), err);
     if (rc == FR_OK)
         rc = tr_tok_read_steps(t, json_object_get(f->root, "pre_tokenizer"), err);
+    if (rc == FR_OK)
+        rc = tr_tok_read_decoder(t, json_object_get(f->root, "decoder"), err);
     if (rc == FR_OK)
         rc = tr_tok_read_added(t, json_object_get(f->root, "added_tokens"), f->config, err);
     t->bos = named(t, f->config, "bos_token");

@@ -1,7 +1,8 @@
 /*
  * tokenizer.json: byte-pair encoding with the normalizers and pre-tokenizers of the DeepSeek,
- * GPT-2, Llama-3 and Qwen2 families. Regular expressions are PCRE2's with JIT, Unicode forms
- * utf8proc's. A tokenizer is const once loaded; each thread encodes through its own cache.
+ * GPT-2, Llama-3 and Qwen2 families, over bytes, and of Llama 2 and Mistral, over characters.
+ * Regular expressions are PCRE2's with JIT, Unicode forms utf8proc's. A tokenizer is const once
+ * loaded; each thread encodes through its own cache.
  * Source: the tokenizers library's documentation of its JSON; Sennrich et al. 2016.
  */
 #ifndef TR_DATA_TOKENIZER_H
