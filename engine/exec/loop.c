@@ -85,6 +85,33 @@ bool fr_loop_forget(struct fr_loop *l, struct fr_work *w)
     return true;
 }
 
+struct closing {
+    struct fr_work work;
+    int fd;
+};
+
+static void close_it(void *arg)
+{
+    struct closing *c = arg;
+
+    fr_sys.close(c->fd);
+}
+
+void fr_loop_close(struct fr_loop *l, int fd)
+{
+    struct closing *c = l->ops->work != NULL ? fr_sys.alloc(sizeof(*c)) : NULL;
+
+    if (c != NULL) {
+        *c = (struct closing){.fd = fd};
+        c->work =
+            (struct fr_work){.run = close_it, .over = fr_sys.free, .drop = fr_sys.free, .arg = c};
+    }
+    if (c != NULL && l->ops->work(l->self, &c->work) == FR_OK)
+        return;
+    fr_sys.free(c);
+    fr_sys.close(fd);
+}
+
 struct fr_loop_slow fr_loop_slow(struct fr_loop *l)
 {
     return l->ops->slow != NULL ? l->ops->slow(l->self) : (struct fr_loop_slow){0};

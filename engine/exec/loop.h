@@ -108,6 +108,9 @@ enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w);
 /* Its result is not wanted. true: nothing will be called, the work is the caller's again. false: it
  * still runs, and drop() will be called. */
 bool fr_loop_forget(struct fr_loop *l, struct fr_work *w);
+/* Closes fd, in a thread if there can be one: the last close of a removed file frees its bytes,
+ * which takes long for a large one. */
+void fr_loop_close(struct fr_loop *l, int fd);
 struct fr_loop_slow fr_loop_slow(struct fr_loop *l);
 enum fr_rc fr_loop_turn(struct fr_loop *l, bool wait, struct fr_err *err);
 void fr_loop_destroy(struct fr_loop *l); /* NULL or a zeroed loop is fine; zeroes it */

@@ -78,8 +78,10 @@ void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *er
     fr_while(&ev->err, "node %s", ch->node.name);
     if (x->active && ch->state == FR_CHAN_UP) /* else the rest of it would still come */
         fr_chan_put(ch, &(struct fr_msg){.type = FR_MSG_CANCEL, .cancel = {x->ref}});
-    if (!x->is_put)
-        fr_sys.unlink(x->part);
+    if (!x->is_put && fr_sys.unlink(x->part) == 0 && x->fd >= 0) {
+        fr_loop_close(ch->ex->loop, x->fd);
+        x->fd = -1;
+    }
     fr_xfer_end(ch, x, ev);
 }
 

@@ -38,6 +38,8 @@ struct fr_xfer {
     struct fr_hash *hash; /* owns; CHECK */
     struct fr_sync *sync; /* one is under way */
     uint64_t sync_from;   /* bytes that had come when the newest was started */
+    uint64_t synced;      /* … when the newest that has ended was: these are on the disk */
+    uint64_t until;       /* the bytes before it may come */
     bool whole;           /* SYNC: the one under way has all of them */
 };
 

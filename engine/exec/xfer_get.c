@@ -10,7 +10,9 @@
 
 enum {
     SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms */
-    SYNC_BYTES = 8 << 20,  /* received, above which it is synced: not all of it at its end */
+    SYNC_BYTES = 2 << 20,  /* received, above which it is synced: not all of it at its end */
+    WINDOW =
+        2 * SYNC_BYTES, /* of what is not: a commit of the store waits for the disk behind it */
 };
 
 /* A file that is being written to the disk, in a thread. */
@@ -50,9 +52,13 @@ void fr_get_begin(struct fr_chan *ch, struct fr_xfer *x)
         fr_xfer_fail(ch, x, &err);
         return;
     }
-    x->offset = (uint64_t)st.st_size;
-    m.get = (struct fr_get){
-        .ref = x->ref, .path = fr_str_of(x->path), .offset = x->offset, .run = x->use->run->id};
+    x->offset = x->sync_from = x->synced = (uint64_t)st.st_size;
+    x->until = x->offset + WINDOW;
+    m.get = (struct fr_get){.ref = x->ref,
+                            .path = fr_str_of(x->path),
+                            .offset = x->offset,
+                            .window = WINDOW,
+                            .run = x->use->run->id};
     fr_chan_put(ch, &m);
 }
 
@@ -64,6 +70,25 @@ static void run_sync(void *arg)
 }
 
 static enum fr_rc start_sync(struct fr_chan *ch, struct fr_xfer *x, struct fr_err *err);
+
+static enum fr_rc sync_enough(struct fr_chan *ch, struct fr_xfer *x, struct fr_err *err)
+{
+    bool enough = x->offset - x->sync_from >= SYNC_BYTES;
+
+    return x->sync == NULL && enough ? start_sync(ch, x, err) : FR_OK;
+}
+
+/* As many bytes as are on the disk now may come. */
+static void allow_more(struct fr_chan *ch, struct fr_xfer *x)
+{
+    uint64_t bytes = x->synced + WINDOW - x->until;
+
+    if (bytes == 0)
+        return;
+    x->until += bytes;
+    fr_chan_put(ch, &(struct fr_msg){.type = FR_MSG_GET_MORE, .get_more = {x->ref, bytes}});
+    fr_chan_flush(ch);
+}
 
 /* A sync has ended: the bytes received before it began are on the disk. When the file is complete
  * it is hashed next. */
@@ -77,11 +102,15 @@ static void sync_over(void *arg)
     while (x->sync != y)
         x = x->next;
     x->sync = NULL;
-    if (y->failed != 0)
+    x->synced = x->sync_from;
+    if (y->failed != 0) {
         fr_fail_errno(&err, y->failed, "writing %s", x->part);
-    else if (x->phase == SYNC && !x->whole)
+    } else if (x->phase < SYNC) {
+        if (sync_enough(ch, x, &err) == FR_OK && x->active)
+            allow_more(ch, x);
+    } else if (x->phase == SYNC && !x->whole) {
         x->whole = start_sync(ch, x, &err) == FR_OK;
-    else if (x->phase == SYNC && fr_hash_open(x->part, &x->hash, &err) == FR_OK) {
+    } else if (x->phase == SYNC && fr_hash_open(x->part, &x->hash, &err) == FR_OK) {
         x->phase = CHECK;
         fr_loop_post(ch->ex->loop, &ch->hash);
     }
@@ -122,6 +151,11 @@ void fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data
         fr_xfer_fail(ch, x, &err);
         return;
     }
+    if (d->bytes.n > x->until - x->offset) {
+        fr_fail(&err, FR_PROTO, "%s comes faster than it was asked for", x->path);
+        fr_xfer_fail(ch, x, &err);
+        return;
+    }
     if (x->offset > x->max_bytes || d->bytes.n > x->max_bytes - x->offset) {
         fr_fail(&err, FR_USAGE, "%s is larger than the %llu bytes that max_size allows", x->path,
                 (unsigned long long)x->max_bytes);
@@ -142,8 +176,7 @@ void fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data
         done += (size_t)k;
     }
     x->offset += done;
-    if ((x->offset - done) / SYNC_BYTES != x->offset / SYNC_BYTES && x->sync == NULL &&
-        start_sync(ch, x, &err) != FR_OK)
+    if (sync_enough(ch, x, &err) != FR_OK)
         fr_xfer_fail(ch, x, &err);
 }
 

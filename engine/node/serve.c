@@ -196,6 +196,9 @@ static void take(struct srv *s, const struct fr_msg *m)
     case FR_MSG_GET:
         srv_get_begin(s, &m->get);
         break;
+    case FR_MSG_GET_MORE:
+        srv_get_more(s, &m->get_more);
+        break;
     case FR_MSG_LIST:
         srv_list(s, &m->list);
         break;

@@ -74,6 +74,7 @@ struct srv_get {
     struct srv_run *run;
     uint64_t turn;
     uint64_t ref, at, end, size;
+    uint64_t until; /* the bytes before it may be sent */
     int fd;
     uint32_t mode;
 };
@@ -221,6 +222,7 @@ void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
  * Paths outside the home may go through links. */
 bool srv_path_plain(const struct srv *s, const char *path);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
+void srv_get_more(struct srv *s, const struct fr_get_more *m);
 void srv_bulk_leave(struct srv *s, const struct srv_run *run); /* ends its gets */
 void srv_bulk_cancel(struct srv *s, uint64_t ref);
 void srv_bulk_finish(struct srv *s);

@@ -146,7 +146,8 @@ static bool send_get(struct srv *s, struct srv_get *g)
     char piece[FR_BULK_MAX];
     struct fr_msg m = {.type = FR_MSG_GET_DATA};
     struct fr_err err;
-    size_t max = g->end - g->at < FR_BULK_MAX ? (size_t)(g->end - g->at) : FR_BULK_MAX;
+    uint64_t until = g->until < g->end ? g->until : g->end;
+    size_t max = until - g->at < FR_BULK_MAX ? (size_t)(until - g->at) : FR_BULK_MAX;
 
     max = s->credit < max ? (size_t)s->credit : max;
     ssize_t k = max > 0 ? fr_sys.pread(g->fd, piece, max, (off_t)g->at) : 0;
@@ -200,7 +201,7 @@ static struct choice choose(const struct srv *s)
     for (struct srv_get *g = s->gets; g != NULL; g = g->next) {
         uint64_t run_turn = g->run != NULL ? g->run->turn : g->turn;
 
-        if (is_before(run_turn, false, g->turn, &c))
+        if (g->at < g->until && is_before(run_turn, false, g->turn, &c))
             c = (struct choice){NULL, g, run_turn, g->turn};
     }
     return c;
@@ -222,6 +223,12 @@ void srv_bulk_next(struct srv *s)
             run->turn = s->turns;
         return;
     }
+}
+
+/* UINT64_MAX where it is more. */
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return b < UINT64_MAX - a ? a + b : UINT64_MAX;
 }
 
 bool srv_path_plain(const struct srv *s, const char *path)
@@ -255,12 +262,14 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
         fr_fail(&err, FR_USAGE, "%.*s is not a regular file", (int)m->path.n, m->path.p);
     } else {
         uint64_t size = (uint64_t)st.st_size, left = m->offset < size ? size - m->offset : 0;
+
         *g = (struct srv_get){.next = s->gets,
                               .run = srv_run_find(s, m->run),
                               .ref = m->ref,
                               .at = m->offset,
-                              .end = m->offset + (m->max > 0 && m->max < left ? m->max : left),
+                              .end = m->offset + left,
                               .size = size,
+                              .until = m->window > 0 ? sum(m->offset, m->window) : UINT64_MAX,
                               .fd = fd,
                               .mode = st.st_mode & 07777};
         s->gets = g;
@@ -272,6 +281,13 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
         fr_sys.close(fd);
     fr_sys.free(g);
     srv_send_error(s, m->ref, &err);
+}
+
+void srv_get_more(struct srv *s, const struct fr_get_more *m)
+{
+    for (struct srv_get *g = s->gets; g != NULL; g = g->next)
+        if (g->ref == m->ref)
+            g->until = sum(g->until, m->bytes);
 }
 
 void srv_bulk_leave(struct srv *s, const struct srv_run *run)

@@ -16,7 +16,7 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
 {
     struct fr_event ev = about(at, FR_EV_ENDED);
 
-    run_start_drop(at->start);
+    run_start_drop(run, at->start);
     at->start = NULL;
     at->ended = true;
     at->log_end = true; /* the node has none of it */

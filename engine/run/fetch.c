@@ -20,6 +20,7 @@ enum {
     INDEX_MS = 100,         /* … and when so much time has passed, as its node says … */
     INDEX_OVER = 64 << 10,  /* … but an index is not larger than its log and so many bytes */
     LOG_RETRY_MS = 5000,
+    HELD_MAX = 16, /* files of a spool that are closed behind its removal */
 };
 
 /* ---- output ---- */
@@ -380,4 +381,21 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
         for (i = 0; rc == FR_OK && i < sizeof(default_files) / sizeof(default_files[0]); i++)
             rc = add_name(g, default_files[i], arena, err);
     return rc == FR_OK ? make_spool(run, at, arena, g, err) : rc;
+}
+
+/* The bytes of a file go with its last descriptor. */
+void run_gather_remove(struct fr_run *run, const struct run_gather *g)
+{
+    int fds[HELD_MAX];
+    size_t n = 0;
+
+    if (g->spool == NULL)
+        return;
+    for (size_t i = 0; i < g->have && n < HELD_MAX; i++) {
+        fds[n] = fr_sys.open(g->files[i].local, O_RDONLY | O_NOFOLLOW, 0);
+        n += fds[n] >= 0;
+    }
+    (void)fr_remove_tree(g->spool, NULL);
+    while (n > 0)
+        fr_loop_close(run->env.loop, fds[--n]);
 }

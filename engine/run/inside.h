@@ -156,9 +156,9 @@ enum fr_rc run_nodes_write(struct fr_run *run, struct fr_err *err);
 /* ---- start.c ---- */
 void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
-void run_start_drop(struct run_start *start); /* NULL is fine */
-void run_start_secrets(struct fr_run *run);   /* starts that wait for secrets look again */
-void run_start_hash(struct fr_run *run);      /* hashes a slice; starts that waited go on */
+void run_start_drop(struct fr_run *run, struct run_start *start); /* NULL is fine */
+void run_start_secrets(struct fr_run *run); /* starts that wait for secrets look again */
+void run_start_hash(struct fr_run *run);    /* hashes a slice; starts that waited go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
@@ -263,6 +263,7 @@ struct run_gather {         /* files that a task takes from another node; n 0: n
  */
 enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
                            struct run_gather *g, struct fr_err *err);
+void run_gather_remove(struct fr_run *run, const struct run_gather *g); /* what is in the spool */
 
 /* Finds out how much of the log is here; a log that is not empty is opened. */
 enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);

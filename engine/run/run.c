@@ -132,7 +132,7 @@ void run_attempt_drop(struct fr_run *run, struct run_attempt *at)
     for (struct run_job *job = run->jobs; job != NULL; job = job->next)
         if (job->at == at)
             job->at = NULL;
-    run_start_drop(at->start);
+    run_start_drop(run, at->start);
     at->start = NULL;
     run_log_close(at);
     for (struct run_attempt **p = &run->attempts; *p != NULL; p = &(*p)->next) {

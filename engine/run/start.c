@@ -36,13 +36,12 @@ static void drop_with(struct run_start *s)
     s->order.sidecars = NULL;
 }
 
-void run_start_drop(struct run_start *s)
+void run_start_drop(struct fr_run *run, struct run_start *s)
 {
     if (s == NULL)
         return;
     run_secrets_drop(s->order.secrets);
-    if (s->gather.spool != NULL)
-        (void)fr_remove_tree(s->gather.spool, NULL);
+    run_gather_remove(run, &s->gather);
     drop_with(s);
     fr_arena_finish(&s->arena);
     fr_sys.free(s);
@@ -405,7 +404,7 @@ static void step(struct fr_run *run, struct run_attempt *at)
     } else {
         rc = send(run, at, s, &err);
         if (rc == FR_OK) {
-            run_start_drop(s);
+            run_start_drop(run, s);
             at->start = NULL;
         }
     }
@@ -448,8 +447,7 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
         rc = got_file(at, ev, &err);
     else if (ev->kind == FR_EXEC_PUT_DONE) {
         at->start->n_put = 0;
-        if (at->start->gather.spool != NULL)
-            (void)fr_remove_tree(at->start->gather.spool, NULL);
+        run_gather_remove(run, &at->start->gather);
     }
     if (rc != FR_OK)
         run_start_failed(run, at, &err);

@@ -96,7 +96,10 @@ SHAPE(put_data, AT(U64, ref), AT(U64, offset), AT(BYTES, bytes));
 SHAPE(put_end, AT(U64, ref));
 #undef OF
 #define OF fr_get
-SHAPE(get, AT(U64, ref), AT(TEXT, path), AT(U64, offset), AT(U64, max), AT(ID, run));
+SHAPE(get, AT(U64, ref), AT(TEXT, path), AT(U64, offset), AT(U64, window), AT(ID, run));
+#undef OF
+#define OF fr_get_more
+SHAPE(get_more, AT(U64, ref), AT(U64, bytes));
 #undef OF
 #define OF fr_list
 SHAPE(list, AT(U64, ref), AT(TEXT, path));
@@ -178,6 +181,7 @@ static const struct fr_shape *const shapes[] = {
     [FR_MSG_JOIN] = &join_shape,
     [FR_MSG_LEAVE] = &leave_shape,
     [FR_MSG_CANCEL] = &cancel_shape,
+    [FR_MSG_GET_MORE] = &get_more_shape,
     [FR_MSG_PREPARED] = &prepared_shape,
     [FR_MSG_LAUNCHED] = &launched_shape,
     [FR_MSG_BUSY] = &busy_shape,

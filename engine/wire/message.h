@@ -37,6 +37,7 @@ enum fr_msg_type {
     FR_MSG_JOIN,
     FR_MSG_LEAVE,
     FR_MSG_CANCEL,
+    FR_MSG_GET_MORE,
     /* node to engine */
     FR_MSG_PREPARED = 48,
     FR_MSG_LAUNCHED,
@@ -239,6 +240,7 @@ struct fr_msg {
         struct fr_put_data put_data;
         struct fr_msg_ref put_end;
         struct fr_get get;
+        struct fr_get_more get_more;
         struct fr_list list;
         struct fr_msg_ref facts;
         struct fr_msg_ref cancel;

@@ -23,13 +23,18 @@ struct fr_put_data {
     uint64_t ref, offset;
     struct fr_str bytes;
 };
-/* Reads [offset, offset+max) of a node's regular file (max 0: to its end). Answer: get_data against
- * credit, then get_end; or error. A relative path is below the node home. */
+/* Reads a node's regular file from offset on. Answer: get_data against credit, window bytes at most
+ * (0: no limit) and as many more as get_more allows, then get_end; or error. A relative path is
+ * below the node home. */
 struct fr_get {
     uint64_t ref;
     struct fr_str path;
-    uint64_t offset, max;
+    uint64_t offset, window;
     struct fr_id run; /* runs get their bytes in turn */
+};
+/* So many bytes more may come: as many are on the engine's disk. Without an answer. */
+struct fr_get_more {
+    uint64_t ref, bytes;
 };
 /* All regular files below a folder, deep; symlinks are not followed. Answer: listing or error. */
 struct fr_list {

@@ -355,6 +355,7 @@ static void put_files(void (*put)(void *arg, const char *name, struct fr_str byt
         {.type = FR_MSG_GET, .get = {7, FR_STR("/etc/passwd"), 0, 0, RUN}},
         {.type = FR_MSG_LIST, .list = {8, FR_STR("store")}},
         {.type = FR_MSG_LIST, .list = {9, FR_STR("..")}},
+        {.type = FR_MSG_GET_MORE, .get_more = {6, 2}},
         {.type = FR_MSG_CANCEL, .cancel = {6}},
         {.type = FR_MSG_FACTS, .facts = {10}},
         {.type = FR_MSG_LEAVE, .leave = {RUN}},

@@ -225,7 +225,7 @@ static void test_durable_get(void)
 /* A sync that began before the last bytes came is followed by one more. */
 static void test_second_sync(void)
 {
-    enum { LAST = (8 << 20) - 1000 };
+    enum { LAST = (2 << 20) - 1000 };
     static struct peer_world w;
     struct peer *p = &w.nodes[0];
     char dir[] = "/tmp/exec-test-XXXXXX", path[64];
@@ -260,6 +260,54 @@ static void test_second_sync(void)
     peer_run(&w);
     CHECK(peer_event(&w, FR_EXEC_GET_DONE) != NULL);
     CHECK_TEXT(disk.order, "sync sync rename ");
+    free(large);
+    peer_finish(&w);
+    fr_remove_tree(dir, NULL);
+}
+
+/* What is not on the disk yet is bounded: more may come once some of it is. */
+static void test_get_window(void)
+{
+    enum { HALF = 2 << 20, LARGE = 16 << 20 };
+    static struct peer_world w;
+    struct peer *p = &w.nodes[0];
+    char dir[] = "/tmp/exec-test-XXXXXX", path[64];
+    struct fr_msg data = {.type = FR_MSG_GET_DATA};
+    char *large = calloc(1, LARGE);
+    const struct fr_msg *m;
+    uint64_t allowed = 0, at = 0;
+
+    check_row("a get is allowed as much as the disk takes");
+    CHECK(large != NULL && mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    peer_setup(&w, 1);
+    CHECK(w.ex.ops->get(w.ex.self, &(struct fr_exec_get){0, 7, "/r/f", path, LARGE}, NULL) ==
+          FR_OK);
+    peer_run(&w);
+    if (CHECK((m = peer_got(p, FR_MSG_GET)) != NULL))
+        allowed = m->get.window;
+    CHECK(allowed >= HALF && allowed < LARGE);
+    for (int synced = 0; at < allowed; at += data.get_data.bytes.n) {
+        size_t n = allowed - at < FR_BULK_MAX ? allowed - at : FR_BULK_MAX;
+
+        data.get_data = (struct fr_get_data){1, at, {large, n}};
+        peer_say(p, &data);
+        peer_run(&w);
+        if ((m = peer_got(p, FR_MSG_GET_MORE)) != NULL && synced++ == 0) {
+            CHECK(at + n >= HALF && m->get_more.ref == 1); /* not before that is on the disk */
+            allowed += m->get_more.bytes;
+            CHECK(allowed <= at + n + 2 * HALF);
+        }
+    }
+    CHECK(peer_event(&w, FR_EXEC_FAILED) == NULL && at > 2 * HALF);
+    check_row("a node that sends more than it may");
+    for (int i = 0; i < 2 * HALF / FR_BULK_MAX + 1; i++) {
+        data.get_data = (struct fr_get_data){1, at, {large, FR_BULK_MAX}};
+        at += FR_BULK_MAX;
+        peer_say(p, &data);
+    }
+    peer_run(&w);
+    CHECK(peer_event(&w, FR_EXEC_FAILED) != NULL);
     free(large);
     peer_finish(&w);
     fr_remove_tree(dir, NULL);
@@ -351,6 +399,7 @@ int main(void)
     test_large_get();
     test_durable_get();
     test_second_sync();
+    test_get_window();
     test_get_no_memory();
     test_old_credit();
     return check_done();

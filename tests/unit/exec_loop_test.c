@@ -202,8 +202,60 @@ static void test_slow(void)
     close(fds[1]);
 }
 
+/* A close that takes as long as the test wants, and who made it. */
+static struct {
+    int go[2];
+    pthread_t in;
+} slow_close;
+
+static int close_slowly(int fd)
+{
+    char byte;
+
+    slow_close.in = pthread_self();
+    CHECK(read(slow_close.go[0], &byte, 1) == 1);
+    return fr_sys_real.close(fd);
+}
+
+static void *no_memory(size_t n)
+{
+    (void)n;
+    return NULL;
+}
+
+static void test_close(void)
+{
+    struct fr_loop loop;
+    struct fr_err err;
+    char byte;
+
+    for (int denied = 0; denied < 2; denied++) {
+        int ends[2];
+
+        check_row(denied ? "a close without memory" : "a close that takes long");
+        CHECK(pipe(slow_close.go) == 0 && pipe(ends) == 0);
+        CHECK(fr_loop_event_create(&loop, &err) == FR_OK);
+        fr_sys.close = close_slowly;
+        if (denied) {
+            CHECK(write(slow_close.go[1], "", 1) == 1);
+            fr_sys.alloc = no_memory;
+        }
+        fr_loop_close(&loop, ends[1]); /* returns: this thread does not wait for it */
+        if (!denied)
+            CHECK(write(slow_close.go[1], "", 1) == 1);
+        CHECK(read(ends[0], &byte, 1) == 0); /* until it is closed */
+        CHECK(pthread_equal(slow_close.in, pthread_self()) == denied);
+        fr_sys = fr_sys_real;
+        fr_loop_destroy(&loop);
+        close(ends[0]);
+        close(slow_close.go[0]);
+        close(slow_close.go[1]);
+    }
+}
+
 int main(void)
 {
+    test_close();
     test_over();
     test_forget();
     test_ended();

@@ -276,6 +276,42 @@ static void test_cancel(void)
     CHECK_INT(client_close(&c, false), 0);
 }
 
+/* So many bytes come, and no more: what is asked behind them, twice, is answered first. */
+static void expect_bytes(struct client *c, size_t n)
+{
+    struct fr_msg got, facts = {.type = FR_MSG_FACTS, .facts = {9}};
+    size_t came = 0;
+
+    for (int answers = 0; answers < 2 && !c->closed;) {
+        if (came >= n)
+            client_send(c, &facts);
+        got = client_next(c);
+        came += got.type == FR_MSG_GET_DATA ? got.get_data.bytes.n : 0;
+        answers += got.type == FR_MSG_FACTS_ARE;
+    }
+    CHECK_INT(came, n);
+}
+
+/* A get sends as much as it may, and goes on when it may send more. */
+static void test_window(void)
+{
+    struct client c = open_channel(STORE, FIRST, 9ULL << 32);
+    struct fr_msg get = {.type = FR_MSG_GET, .get = {1, FR_STR("big"), 0, 100, ONE}};
+    struct fr_msg more = {.type = FR_MSG_GET_MORE, .get_more = {1, 50}};
+
+    check_row("a get with a window");
+    client_join(&c, ONE);
+    client_send(&c, &get);
+    expect_bytes(&c, 100);
+    more.get_more.ref = 2;
+    client_send(&c, &more); /* of none */
+    expect_bytes(&c, 0);
+    more.get_more.ref = 1;
+    client_send(&c, &more);
+    expect_bytes(&c, 50);
+    CHECK_INT(client_close(&c, false), 0);
+}
+
 /* A start for a run that has not joined is refused. */
 static void test_stranger(void)
 {
@@ -308,6 +344,7 @@ int main(void)
     test_leave();
     test_cancel();
     test_stranger();
+    test_window();
     CHECK(fr_remove_tree(home, NULL) == FR_OK);
     return check_done();
 }
