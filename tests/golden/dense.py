@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+import zlib
 
 import peft
 import torch
@@ -39,14 +40,17 @@ YARN = dict(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor
             tie_word_embeddings=True)
 MSCALE = dict(YARN, rope_parameters=dict(YARN["rope_parameters"], mscale=1.0, mscale_all_dim=0.5, beta_fast=16.0))
 FACTOR = dict(YARN, rope_parameters=dict(YARN["rope_parameters"], attention_factor=1.25, truncate=False))
+WINDOW = dict(sliding_window=9, num_key_value_heads=1)
+LATER = dict(WINDOW, use_sliding_window=True, max_window_layers=1)
+FIRST = dict(WINDOW, use_sliding_window=True, layer_types=["sliding_attention", "full_attention"])
 BIASES = dict(EACH, attention_bias=True)
 CONFIGS = {
     "llama": dict(plain={}, one_kv=ONE, biases=dict(BIASES, mlp_bias=True), llama3=LLAMA3, linear=LINEAR, yarn=YARN),
     "mistral": dict(plain=dict(sliding_window=None), one_kv=dict(ONE, sliding_window=None),
                     each_kv=dict(EACH, sliding_window=None), llama3=dict(LLAMA3, sliding_window=None),
-                    yarn=dict(MSCALE, sliding_window=None), dynamic=dict(DYNAMIC, sliding_window=None)),
-    "qwen2": dict(plain={}, one_kv=ONE, each_kv=EACH, linear=LINEAR, yarn=FACTOR, dynamic=DYNAMIC),
-    "qwen3": dict(plain={}, one_kv=ONE, biases=BIASES, llama3=LLAMA3, linear=LINEAR, yarn=YARN),
+                    yarn=dict(MSCALE, sliding_window=None), dynamic=dict(DYNAMIC, sliding_window=None), window=WINDOW),
+    "qwen2": dict(plain={}, one_kv=ONE, each_kv=EACH, linear=LINEAR, yarn=FACTOR, dynamic=DYNAMIC, window=LATER),
+    "qwen3": dict(plain={}, one_kv=ONE, biases=BIASES, llama3=LLAMA3, linear=LINEAR, yarn=YARN, window=FIRST),
 }
 TARGETS = {"one_kv": ["q_proj", "v_proj"], "linear": ["o_proj", "down_proj"], "dynamic": ["k_proj", "up_proj"]}
 CLASSES = {"llama": ("LlamaConfig", "LlamaForCausalLM"), "mistral": ("MistralConfig", "MistralForCausalLM"),
@@ -133,6 +137,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     print(", ".join("%s %s" % x for x in common.versions().items()))
-    for k, (family, variant) in enumerate((f, v) for f in CONFIGS for v in CONFIGS[f]):
-        if len(sys.argv) == 1 or "%s_%s" % (family, variant) in sys.argv[1:]:
-            write(family, variant, 100 + k)
+    for family, variant in ((f, v) for f in CONFIGS for v in CONFIGS[f]):
+        name = "%s_%s" % (family, variant)
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            write(family, variant, zlib.crc32(name.encode()))

@@ -19,7 +19,8 @@ from transformers import AutoModelForCausalLM
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = ["deepseek_v3/" + n for n in ("yarn", "plain", "no_q_lora", "one_group", "two_shared")] + [
-    "dense/" + n for n in ("llama_plain", "llama_llama3", "mistral_one_kv", "qwen2_yarn", "qwen3_biases")]
+    "dense/" + n for n in ("llama_plain", "llama_llama3", "mistral_one_kv", "qwen2_yarn", "qwen3_biases",
+                             "mistral_window", "qwen3_window")]
 LENGTHS, NEW, GAP = [1, 5, 23, 40, 12], 16, 1e-3
 
 

@@ -8,33 +8,39 @@ struct shape {
     int64_t offsets[5];
     int64_t n; /* of offsets */
     bool causal;
+    int64_t window;
 };
 
 static const struct shape shapes[] = {
-    {-1, 2, 1, 3, 5, {0, 0}, 2, true}, /* no token */
-    {1, 1, 1, 1, 1, {0, 1}, 2, true},
-    {7, 2, 2, 5, 3, {0, 7}, 2, true},
-    {13, 3, 1, 11, 7, {0, 5, 13}, 3, true},
-    {70, 2, 2, 24, 16, {0, 70}, 2, true}, /* over a block of queries */
-    {131, 4, 2, 24, 16, {0, 1, 66, 131}, 4, true},
-    {131, 2, 2, 16, 16, {0, 64, 129}, 3, false}, /* the last two tokens in no segment */
-    {20, 2, 1, 8, 8, {3, 3, 9, 20}, 4, false},   /* an empty segment */
-    {40, 2, 1, 64, 64, {0, 40}, 2, true},
-    {150, 2, 2, 192, 128, {0, 22, 150}, 3, true},
-    {200, 1, 1, 192, 128, {0, 200}, 2, true}, /* the backward's rings wrap, too */
-    {70, 2, 1, 128, 128, {0, 5, 70}, 3, true},
-    {37, 1, 1, 99, 71, {0, 37}, 2, true}, /* rows at no multiple of 16 bytes */
-    {37, 1, 1, 150, 100, {0, 37}, 2, true},
+    {-1, 2, 1, 3, 5, {0, 0}, 2, true, 0}, /* no token */
+    {1, 1, 1, 1, 1, {0, 1}, 2, true, 0},
+    {7, 2, 2, 5, 3, {0, 7}, 2, true, 0},
+    {13, 3, 1, 11, 7, {0, 5, 13}, 3, true, 0},
+    {70, 2, 2, 24, 16, {0, 70}, 2, true, 0}, /* over a block of queries */
+    {131, 4, 2, 24, 16, {0, 1, 66, 131}, 4, true, 0},
+    {131, 2, 2, 16, 16, {0, 64, 129}, 3, false, 0}, /* the last two tokens in no segment */
+    {20, 2, 1, 8, 8, {3, 3, 9, 20}, 4, false, 0},   /* an empty segment */
+    {40, 2, 1, 64, 64, {0, 40}, 2, true, 0},
+    {150, 2, 2, 192, 128, {0, 22, 150}, 3, true, 0},
+    {200, 1, 1, 192, 128, {0, 200}, 2, true, 0}, /* the backward's rings wrap, too */
+    {70, 2, 1, 128, 128, {0, 5, 70}, 3, true, 0},
+    {37, 1, 1, 99, 71, {0, 37}, 2, true, 0}, /* rows at no multiple of 16 bytes */
+    {37, 1, 1, 150, 100, {0, 37}, 2, true, 0},
+    {13, 3, 1, 11, 7, {0, 5, 13}, 3, true, 1}, /* a token sees itself alone */
+    {131, 4, 2, 24, 16, {0, 1, 66, 131}, 4, true, 17},
+    {300, 2, 1, 64, 64, {0, 300}, 2, true, 70}, /* whole tiles in front of the window */
+    {200, 1, 1, 192, 128, {0, 200}, 2, true, 130},
+    {70, 2, 2, 24, 16, {0, 70}, 2, true, 1000},
 };
 
 /* As many heads as the real model has. */
-static const struct shape model_shape = {2, 128, 128, 16, 8, {0, 2}, 2, true};
+static const struct shape model_shape = {2, 128, 128, 16, 8, {0, 2}, 2, true, 0};
 
 /* Over so many tiles of keys that the rings of sm_90 kernels wrap; the forward alone, for sums as
  * long lose too much of a rounded P. */
 static const struct shape long_shapes[] = {
-    {560, 1, 1, 192, 128, {0, 20, 560}, 3, true},
-    {530, 1, 1, 192, 128, {0, 530}, 2, false},
+    {560, 1, 1, 192, 128, {0, 20, 560}, 3, true, 0},
+    {530, 1, 1, 192, 128, {0, 530}, 2, false, 0},
 };
 
 static void attention(enum tr_dtype t, const struct shape *s, bool backward)
@@ -50,6 +56,7 @@ static void attention(enum tr_dtype t, const struct shape *s, bool backward)
     for (int b = 0; b < OP_BACKENDS; b++) {
         f[b].causal = g[b].causal = s->causal;
         f[b].scale = g[b].scale = scale;
+        f[b].window = g[b].window = s->window;
     }
     op_begin(&c, what);
     OP_BIND(c, f, O, OP_OUT, t, {s->T, s->nh, s->dv}, .gap = 3, .loose = loose);
@@ -107,8 +114,8 @@ static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, b
     char what[96];
     enum op_role state = first ? OP_OUT : OP_INOUT;
     double loose = t == TR_F32 ? 16 : t == TR_BF16 ? 2000 : 300; /* exp(z - m) rounded to C */
-    double most = wt == TR_F8_E4M3 ? 4 : 1; /* of a decoded weight */
-    double before = 1 + (double)rows / 16;  /* the chunks before weigh as much as this one */
+    double most = wt == TR_F8_E4M3 ? 4 : 1;                      /* of a decoded weight */
+    double before = 1 + (double)rows / 16; /* the chunks before weigh as much as this one */
 
     snprintf(what, sizeof what, "xent_chunk %s %s %lld %lld %lld %d%d", tr_dtype_name(t),
              tr_dtype_name(wt), (long long)T, (long long)H, (long long)rows, first, grad);

@@ -22,19 +22,23 @@ static void put_rows(enum tr_dtype t, int64_t T, int64_t n, int64_t R)
 struct shape {
     int64_t T, nh, nkv, dq, dv, R;
     int64_t B, offsets[4], first[3], len[3];
-    int64_t max_len;
+    int64_t max_len, window;
 };
 
 static const struct shape shapes[] = {
-    {-1, 2, 1, 3, 5, 4, 1, {0, 0}, {0}, {3}, 0}, /* no token */
-    {1, 1, 1, 1, 1, 1, 1, {0, 1}, {0}, {1}, 1},  /* the first token of all */
-    {3, 2, 2, 5, 3, 40, 3, {0, 1, 2, 3}, {20, 0, 33}, {7, 11, 1}, 11},
-    {9, 3, 1, 11, 7, 60, 2, {0, 4, 8}, {5, 30}, {29, 4}, 29}, /* several tokens; one in no segment
-                                                               */
-    {2, 20, 1, 24, 16, 300, 2, {0, 1, 2}, {150, 0}, {150, 131}, 0}, /* more heads than one turn */
-    {2, 4, 2, 64, 64, 64, 2, {0, 0, 2}, {0, 0}, {1, 64}, 64},       /* an empty segment */
-    {1, 2, 1, 99, 71, 200, 1, {0, 1}, {0}, {200}, 200}, /* rows at no multiple of 16 bytes */
-    {3, 2, 1, 576, 512, 20, 2, {0, 1, 3}, {0, 9}, {9, 11}, 11}, /* latents of the real model */
+    {-1, 2, 1, 3, 5, 4, 1, {0, 0}, {0}, {3}, 0, 0}, /* no token */
+    {1, 1, 1, 1, 1, 1, 1, {0, 1}, {0}, {1}, 1, 0},  /* the first token of all */
+    {3, 2, 2, 5, 3, 40, 3, {0, 1, 2, 3}, {20, 0, 33}, {7, 11, 1}, 11, 0},
+    {9, 3, 1, 11, 7, 60, 2, {0, 4, 8}, {5, 30}, {29, 4}, 29, 0},       /* several tokens; one in no
+                                                                        * segment
+                                                                        */
+    {2, 20, 1, 24, 16, 300, 2, {0, 1, 2}, {150, 0}, {150, 131}, 0, 0}, /* more heads than one turn
+                                                                        */
+    {2, 4, 2, 64, 64, 64, 2, {0, 0, 2}, {0, 0}, {1, 64}, 64, 0},       /* an empty segment */
+    {9, 3, 1, 11, 7, 60, 2, {0, 4, 8}, {5, 30}, {29, 4}, 29, 3},
+    {2, 4, 2, 64, 64, 200, 2, {0, 1, 2}, {0, 70}, {64, 130}, 130, 70},
+    {1, 2, 1, 99, 71, 200, 1, {0, 1}, {0}, {200}, 200, 0}, /* rows at no multiple of 16 bytes */
+    {3, 2, 1, 576, 512, 20, 2, {0, 1, 3}, {0, 9}, {9, 11}, 11, 0}, /* latents of the real model */
 };
 
 static void attention(enum tr_dtype t, const struct shape *s)
@@ -48,6 +52,7 @@ static void attention(enum tr_dtype t, const struct shape *s)
     for (int b = 0; b < OP_BACKENDS; b++) {
         a[b].scale = 1 / sqrtf((float)s->dq);
         a[b].max_len = s->max_len;
+        a[b].window = s->window;
     }
     op_begin(&c, what);
     OP_BIND(c, a, O, OP_OUT, t, {s->T, s->nh, s->dv}, .gap = 3, .loose = t == TR_F32 ? 8 : 4);

@@ -33,26 +33,33 @@ static int64_t last_key(const struct head *s, int64_t i)
     return s->a->causal ? i + 1 : s->end;
 }
 
+static int64_t first_key(const struct head *s, int64_t i)
+{
+    int64_t first = i - s->a->window + 1;
+
+    return s->a->window > 0 && first > s->begin ? first : s->begin;
+}
+
 static void forward(const struct head *s, double *p)
 {
     const struct tr_attention *a = s->a;
     int64_t dv = a->V.shape[2];
 
     for (int64_t i = s->begin; i < s->end; i++) {
-        int64_t end = last_key(s, i);
+        int64_t begin = first_key(s, i), end = last_key(s, i);
         double max = -INFINITY, sum = 0;
 
-        for (int64_t j = s->begin; j < end; j++) {
+        for (int64_t j = begin; j < end; j++) {
             p[j] =
                 (double)a->scale * dot((struct vec){&a->Q, i, s->h}, (struct vec){&a->K, j, s->g});
             max = fmax(max, p[j]);
         }
-        for (int64_t j = s->begin; j < end; j++)
+        for (int64_t j = begin; j < end; j++)
             sum += p[j] = exp(p[j] - max);
         for (int64_t d = 0; d < dv; d++) {
             double o = 0;
 
-            for (int64_t j = s->begin; j < end; j++)
+            for (int64_t j = begin; j < end; j++)
                 o += p[j] * ref_at(&a->V, j, s->g * dv + d);
             ref_put(&a->O, i, s->h * dv + d, o / sum);
         }
@@ -91,7 +98,7 @@ static void backward_row(const struct head *s, int64_t i, struct sums *sums)
            lse = ref_at(&a->lse, s->h, i);
     double *dQ = calloc((size_t)dq, sizeof *dQ);
 
-    for (int64_t j = s->begin; j < last_key(s, i); j++) {
+    for (int64_t j = first_key(s, i); j < last_key(s, i); j++) {
         double p =
             exp((double)a->scale * dot((struct vec){&a->Q, i, s->h}, (struct vec){&a->K, j, s->g}) -
                 lse);

@@ -47,9 +47,13 @@ enum fr_rc ref_attention_cached(void *self, struct tr_queue *q, const struct tr_
     for (int64_t b = 0; b < a->first.shape[0]; b++) {
         int64_t begin = ref_int(&a->offsets, b, 0), end = ref_int(&a->offsets, b + 1, 0);
 
-        for (int64_t t = begin; t < end; t++)
+        for (int64_t t = begin; t < end; t++) {
+            int64_t keys = ref_int(&a->len, b, 0) - (end - t) + 1;
+            int64_t skip = a->window > 0 && keys > a->window ? keys - a->window : 0;
+
             for (int64_t h = 0; h < a->Q.shape[1]; h++)
-                one(a, t, h, ref_int(&a->first, b, 0), ref_int(&a->len, b, 0) - (end - t) + 1);
+                one(a, t, h, ref_int(&a->first, b, 0) + skip, keys - skip);
+        }
     }
     return FR_OK;
 }

@@ -49,6 +49,7 @@ static const struct row rows[] = {
     {"norms of heads",
      {.kv_heads = 2, .qk_norm = true, .dropout = 0.3, .lora = {"q_proj", "k_proj"}}},
     {"norms of heads, o_proj alone", {.kv_heads = 2, .qk_norm = true, .lora = {"o_proj"}}},
+    {"a window", {.kv_heads = 2, .window = 3, .lora = {"q_proj", "k_proj", "v_proj"}}},
     {"biases of all linears",
      {.kv_heads = 2, .bias = true, .lora = {"q_proj", "k_proj", "v_proj", "o_proj", "up_proj"}}},
 };

@@ -17,7 +17,7 @@ static const char *const models[] = {
     "deepseek_v3/yarn",      "deepseek_v3/plain",      "deepseek_v3/no_q_lora",
     "deepseek_v3/one_group", "deepseek_v3/two_shared", "dense/llama_plain",
     "dense/llama_llama3",    "dense/mistral_one_kv",   "dense/qwen2_yarn",
-    "dense/qwen3_biases",
+    "dense/qwen3_biases",    "dense/mistral_window",   "dense/qwen3_window",
 };
 
 struct list {

@@ -24,6 +24,7 @@ static const char *const configs[] = {
     "dense/llama_llama3",    "dense/llama_linear",     "dense/llama_yarn",
     "dense/mistral_plain",   "dense/mistral_one_kv",   "dense/mistral_each_kv",
     "dense/mistral_llama3",  "dense/mistral_yarn",     "dense/mistral_dynamic",
+    "dense/mistral_window",  "dense/qwen2_window",     "dense/qwen3_window",
     "dense/qwen2_plain",     "dense/qwen2_one_kv",     "dense/qwen2_each_kv",
     "dense/qwen2_linear",    "dense/qwen2_yarn",       "dense/qwen2_dynamic",
     "dense/qwen3_plain",     "dense/qwen3_one_kv",     "dense/qwen3_biases",

@@ -16,7 +16,8 @@ enum { TINY_T = 9, TINY_B = 2, TINY_LORA = 6 };
 /* What a variant changes. */
 struct tiny {
     bool yarn, no_q_lora, one_group, no_norm, half_split, bias, tied;
-    int kv_heads; /* of 4 heads: a model of the Llama family; 0: DeepSeek-V3 */
+    int64_t window; /* of the second layer */
+    int kv_heads;   /* of 4 heads: a model of the Llama family; 0: DeepSeek-V3 */
     bool qk_norm;
     int shared; /* 0: one; -1: none */
     double dropout;
@@ -88,6 +89,8 @@ static inline void tiny_llama(const struct tiny *v, struct tr_model_config *c)
     c->num_key_value_heads = v->kv_heads;
     c->head_dim = 6;
     c->qk_norm = v->qk_norm;
+    c->sliding_window = v->window;
+    c->windowed[0] = v->window > 0 ? 2 : 0;
     c->qkv_bias = c->o_bias = c->mlp_bias = v->bias;
     c->n_routed_experts = c->n_shared_experts = c->num_experts_per_tok = 0;
     c->first_k_dense_replace = c->num_hidden_layers;

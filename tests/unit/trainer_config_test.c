@@ -135,14 +135,18 @@ static const struct {
     {"dropout", LLAMA("llama") "\"attention_dropout\":0.1}", "attention_dropout is 0.1", FR_USAGE},
     {"bias of a mistral", LLAMA("mistral") KV ",\"sliding_window\":null,\"attention_bias\":true}",
      "attention_bias is true, expected false", FR_USAGE},
-    {"a window", LLAMA("mistral") KV ",\"sliding_window\":16}", "sliding_window is 16",
-     FR_UNSUPPORTED},
-    {"a window beyond all", LLAMA("mistral") KV ",\"sliding_window\":128}", NULL, FR_OK},
-    {"a window that is not used", LLAMA("qwen2") KV ",\"sliding_window\":16}", NULL, FR_OK},
-    {"a window of a layer",
+    {"a window", LLAMA("mistral") KV ",\"sliding_window\":16}", NULL, FR_OK},
+    {"no window", LLAMA("mistral") KV ",\"sliding_window\":0}",
+     "sliding_window is 0, expected at least 1", FR_USAGE},
+    {"a layer of another kind",
+     LLAMA("qwen3") KV ",\"layer_types\":[\"full_attention\",\"chunked_attention\"]}",
+     "expected full_attention and sliding_attention", FR_USAGE},
+    {"too few layers", LLAMA("qwen3") KV ",\"layer_types\":[\"full_attention\"]}",
+     "expected a type for each layer", FR_USAGE},
+    {"a layer with a window that is off",
      LLAMA("qwen3") KV ",\"sliding_window\":16,\"layer_types\":[\"full_attention\","
                        "\"sliding_attention\"]}",
-     "sliding_window is 16", FR_UNSUPPORTED},
+     "expected full_attention: use_sliding_window is off", FR_USAGE},
     {"longrope", LLAMA("llama") "\"rope_scaling\":{\"type\":\"longrope\"}}",
      "rope type 'longrope', only default, linear, dynamic, llama3, yarn are done", FR_UNSUPPORTED},
     {"no factor", LLAMA("llama") "\"rope_scaling\":{\"type\":\"linear\"}}", "factor is missing",
@@ -164,6 +168,40 @@ static void test_dense(void)
         if (!CHECK_INT(tr_model_config_load(path, &c, &err), dense[i].rc) ||
             (dense[i].want != NULL && !CHECK(strstr(err.msg, dense[i].want) != NULL)))
             printf("   message: %s\n", err.msg);
+    }
+}
+
+/* Which of the two layers have a window. */
+static const struct {
+    const char *name, *json;
+    int64_t first, second;
+} windows[] = {
+    {"mistral", LLAMA("mistral") KV ",\"sliding_window\":16}", 16, 16},
+    {"mistral, by default", LLAMA("mistral") KV "}", 4096, 4096},
+    {"mistral, null", LLAMA("mistral") KV ",\"sliding_window\":null}", 0, 0},
+    {"llama", LLAMA("llama") "\"sliding_window\":16,\"use_sliding_window\":true}", 0, 0},
+    {"qwen2, off", LLAMA("qwen2") KV ",\"sliding_window\":16,\"max_window_layers\":0}", 0, 0},
+    {"qwen2, from a layer on",
+     LLAMA("qwen2") KV
+     ",\"sliding_window\":16,\"max_window_layers\":1,\"use_sliding_window\":true}",
+     0, 16},
+    {"qwen3, by layers",
+     LLAMA("qwen3") KV ",\"sliding_window\":16,\"use_sliding_window\":true,"
+                       "\"layer_types\":[\"sliding_attention\",\"full_attention\"]}",
+     16, 0},
+};
+
+static void test_windows(void)
+{
+    for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+        struct tr_model_config c;
+        struct fr_err err = {0};
+
+        check_row(windows[i].name);
+        put("config.json", windows[i].json);
+        CHECK_INT(tr_model_config_load(path, &c, &err), FR_OK);
+        CHECK_INT(tr_model_window(&c, 0), windows[i].first);
+        CHECK_INT(tr_model_window(&c, 1), windows[i].second);
     }
 }
 
@@ -454,6 +492,7 @@ int main(void)
         return EXIT_FAILURE;
     test_models();
     test_dense();
+    test_windows();
     test_sized();
     test_rope();
     test_lines();

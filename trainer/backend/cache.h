@@ -31,6 +31,7 @@ struct tr_attention_cached {
     struct tr_view first;   /* (B) i32 */
     struct tr_view len;     /* (B) i32, at least the segment's tokens */
     int64_t max_len;        /* no len is larger; 0: R */
+    int64_t window;         /* 0: none; else a token sees the last so many, itself included */
     float scale;
 };
 

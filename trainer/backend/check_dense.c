@@ -195,7 +195,9 @@ static enum fr_rc check_attention(struct tr_check *c, const struct tr_attention 
 
     if (rc == FR_OK)
         rc = tr_check_that(c, nkv > 0 && nh % nkv == 0 && dq > 0 && dv > 0, "heads");
-    return rc == FR_OK ? tr_check_that(c, a->offsets.shape[0] >= 1 && a->max_len >= 0, "offsets")
+    if (rc == FR_OK)
+        rc = tr_check_that(c, a->offsets.shape[0] >= 1 && a->max_len >= 0, "offsets");
+    return rc == FR_OK ? tr_check_that(c, a->window == 0 || (a->window > 0 && a->causal), "window")
                        : rc;
 }
 

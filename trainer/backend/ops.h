@@ -168,8 +168,9 @@ struct tr_mla_grad {
 
 /*
  * attention_fwd, per segment [offsets[b], offsets[b+1]) and head h, kv head h / (nh/nkv):
- * O_i = sum_j softmax_j(scale * Q_i.K_j) V_j over j <= i (causal) or all j of the segment; lse_i
- * is the log of the sum. Tokens outside every segment are not written. No T x T buffer is made.
+ * O_i = sum_j softmax_j(scale * Q_i.K_j) V_j over j <= i (causal) or all j of the segment, with a
+ * window those j > i - window alone; lse_i is the log of the sum. Tokens outside every segment are
+ * not written. No T x T buffer is made.
  * attention_bwd: dV_j = sum_i P_ij dO_i; dS_ij = P_ij (dO_i.V_j - dO_i.O_i);
  * dQ_i = scale sum_j dS_ij K_j; dK_j = scale sum_i dS_ij Q_i; the q heads of a kv head are summed.
  * Probabilities and dS may be rounded to C where they are factors of a product.
@@ -185,6 +186,7 @@ struct tr_attention {
     int64_t max_len;        /* no segment is longer; 0: T */
     float scale;
     bool causal;
+    int64_t window;            /* 0: none; only with causal */
     struct tr_view dQ, dK, dV; /* as Q, K, V    bwd = */
     struct tr_view dO;         /* as O          bwd in */
 };

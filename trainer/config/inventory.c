@@ -18,6 +18,11 @@ bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer)
     return layer >= c->first_k_dense_replace;
 }
 
+int64_t tr_model_window(const struct tr_model_config *c, int64_t layer)
+{
+    return c->windowed[layer / 64] >> (layer % 64) & 1 ? c->sliding_window : 0;
+}
+
 int64_t tr_model_rotary(const struct tr_model_config *c)
 {
     return c->arch == TR_ARCH_LLAMA ? c->head_dim : c->qk_rope_head_dim;

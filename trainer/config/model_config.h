@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { TR_LAYERS_MAX = 4096 };
+
 /* The attention and the FFNs of a model. */
 enum tr_arch {
     TR_ARCH_DEEPSEEK, /* latent attention, experts behind the first layers */
@@ -62,6 +64,8 @@ struct tr_model_config {
     int64_t head_dim;                 /* hd, even; Llama family */
     bool qkv_bias, o_bias, mlp_bias;  /* Llama family */
     bool qk_norm;                     /* each head of q and k is normalised; Llama family */
+    int64_t sliding_window;           /* tokens that a token of a layer with a window sees; or 0 */
+    uint64_t windowed[TR_LAYERS_MAX / 64]; /* layers with a window, a bit each */
     int64_t q_lora_rank;              /* 0: one q_proj instead of q_a, norm, q_b */
     int64_t kv_lora_rank;
     int64_t qk_nope_head_dim;         /* dn */
@@ -94,6 +98,9 @@ enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, s
 
 /* Layer l is a MoE layer. */
 bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer);
+
+/* Tokens that a token of the layer sees, itself included; 0: all before it. */
+int64_t tr_model_window(const struct tr_model_config *c, int64_t layer);
 
 /* Channels of a head that are rotated. */
 int64_t tr_model_rotary(const struct tr_model_config *c);

@@ -8,7 +8,7 @@ static const struct tr_size_row sizes[] = {
 #define AT(field) offsetof(struct tr_model_config, field)
     {"vocab_size", NULL, AT(vocab_size), true, 0, 1, 1 << 24},
     {"hidden_size", NULL, AT(hidden_size), true, 0, 1, 1 << 20},
-    {"num_hidden_layers", NULL, AT(num_hidden_layers), true, 0, 1, 4096},
+    {"num_hidden_layers", NULL, AT(num_hidden_layers), true, 0, 1, TR_LAYERS_MAX},
     {"num_attention_heads", NULL, AT(num_attention_heads), true, 0, 1, 4096},
     {"num_key_value_heads", NULL, AT(num_key_value_heads), false, 0, 1, 4096},
     {"head_dim", NULL, AT(head_dim), false, 0, 2, 2048},
@@ -194,32 +194,57 @@ static enum fr_rc read_fixed(const struct tr_fields *f, struct fr_err *err)
     return FR_OK;
 }
 
-static bool has_window(const struct tr_fields *f)
+/* layer_types, where the model has them: which layers have a window. */
+static enum fr_rc read_layers(const struct tr_fields *f, bool use, struct tr_model_config *c,
+                              struct fr_err *err)
 {
     const json_t *types = tr_field(f, "layer_types"), *one;
     size_t i;
 
-    json_array_foreach(types, i,
-                       one) if (json_string_value(one) != NULL &&
-                                strcmp(json_string_value(one), "full_attention") != 0) return true;
-    return false;
+    if (json_array_size(types) != (size_t)c->num_hidden_layers)
+        return tr_field_bad(f, "layer_types", "a type for each layer", err);
+    json_array_foreach(types, i, one)
+    {
+        const char *type = json_is_string(one) ? json_string_value(one) : "";
+        bool slides = strcmp(type, "sliding_attention") == 0;
+
+        if (!slides && strcmp(type, "full_attention") != 0)
+            return tr_field_bad(f, "layer_types", "full_attention and sliding_attention", err);
+        if (slides && !use)
+            return tr_field_bad(f, "layer_types", "full_attention: use_sliding_window is off", err);
+        c->windowed[i / 64] |= (uint64_t)slides << i % 64;
+    }
+    return FR_OK;
 }
 
-/* A window as long as the positions is none. */
+/* Layers from `first` on have a window. */
+static void set_layers(struct tr_model_config *c, int64_t first)
+{
+    for (int64_t i = first < 0 ? 0 : first; i < c->num_hidden_layers; i++)
+        c->windowed[i / 64] |= (uint64_t)1 << i % 64;
+}
+
 static enum fr_rc read_window(const struct tr_fields *f, const struct family *k,
-                              const struct tr_model_config *c, struct fr_err *err)
+                              struct tr_model_config *c, struct fr_err *err)
 {
     bool null = json_is_null(json_object_get(f->object, "sliding_window")), use = false;
-    int64_t window = 4096;
-    enum fr_rc rc = tr_field_i64(f, "sliding_window", &window, err);
+    int64_t first = 28; /* the reference's default, as 4096 */
+    enum fr_rc rc;
 
-    if (rc != FR_OK || (rc = tr_field_bool(f, "use_sliding_window", &use, err)) != FR_OK)
+    c->sliding_window = 4096;
+    if ((rc = tr_field_i64(f, "sliding_window", &c->sliding_window, err)) != FR_OK ||
+        (rc = tr_field_i64(f, "max_window_layers", &first, err)) != FR_OK ||
+        (rc = tr_field_bool(f, "use_sliding_window", &use, err)) != FR_OK)
         return rc;
-    use = k->may_window ? use || has_window(f) : k->always_window && !null;
-    if (use && window < c->max_position_embeddings)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: sliding_window is %lld, attention over a window is not done", f->where,
-                       (long long)window);
+    use = !null && (k->always_window || (k->may_window && use));
+    if (!use)
+        c->sliding_window = 0;
+    else if (c->sliding_window < 1)
+        return tr_field_bad(f, "sliding_window", "at least 1", err);
+    if (k->may_window && tr_field(f, "layer_types") != NULL)
+        return read_layers(f, use, c, err);
+    if (use)
+        set_layers(c, k->always_window ? 0 : first);
     return FR_OK;
 }
 

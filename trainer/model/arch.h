@@ -23,7 +23,7 @@ struct tr_arch_ops {
     /* The units of all linears and of all norms are known. */
     void (*set_units)(struct tr_attention_parts *p, int linears, int norms);
     enum fr_rc (*block)(struct tr_attention_parts *p, const struct tr_model_config *c,
-                        struct tr_block **out, struct fr_err *err);
+                        int64_t layer, struct tr_block **out, struct fr_err *err);
     /* Ops beyond those of every model, each list ended by TR_OP_COUNT: in every call, in training,
      * with caches. */
     const enum tr_op *ops, *grads, *caches;

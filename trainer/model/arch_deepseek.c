@@ -48,10 +48,11 @@ static void set_units(struct tr_attention_parts *p, int linears, int norms)
 }
 
 static enum fr_rc block(struct tr_attention_parts *p, const struct tr_model_config *c,
-                        struct tr_block **out, struct fr_err *err)
+                        int64_t layer, struct tr_block **out, struct fr_err *err)
 {
     struct tr_mla_opts *o = &p->latent;
 
+    (void)layer;
     o->H = c->hidden_size;
     o->nh = c->num_attention_heads;
     o->dn = c->qk_nope_head_dim;

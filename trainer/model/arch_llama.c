@@ -43,7 +43,7 @@ static void set_units(struct tr_attention_parts *p, int linears, int norms)
 }
 
 static enum fr_rc block(struct tr_attention_parts *p, const struct tr_model_config *c,
-                        struct tr_block **out, struct fr_err *err)
+                        int64_t layer, struct tr_block **out, struct fr_err *err)
 {
     struct tr_gqa_opts *o = &p->grouped;
 
@@ -51,6 +51,7 @@ static enum fr_rc block(struct tr_attention_parts *p, const struct tr_model_conf
     o->nh = c->num_attention_heads;
     o->nkv = c->num_key_value_heads;
     o->hd = c->head_dim;
+    o->window = tr_model_window(c, layer);
     o->qk_norm = c->qk_norm;
     o->scale = (float)tr_rope_softmax_scale(c);
     return tr_gqa_block(o, out, err);

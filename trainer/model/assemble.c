@@ -192,7 +192,7 @@ static enum fr_rc make_blocks(struct build *b, struct fr_err *err)
     struct tr_block *block;
     enum fr_rc rc;
 
-    if ((rc = b->arch->block(&b->parts, c, &block, err)) != FR_OK)
+    if ((rc = b->arch->block(&b->parts, c, b->layer, &block, err)) != FR_OK)
         return rc;
     (void)add_block(b->m, block, b->layer);
     b->dense.H = c->hidden_size;

@@ -68,6 +68,7 @@ struct tr_gqa_opts {
     struct tr_norm q_norm, k_norm; /* of each head, with qk_norm */
     struct tr_linear q, k, v, o;
     int64_t H, nh, nkv, hd;
+    int64_t window; /* tokens that a token sees, itself included; 0: all before it */
     bool qk_norm;
     float scale; /* of the softmax */
 };

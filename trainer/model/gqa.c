@@ -89,6 +89,7 @@ static struct tr_attention attend(const struct tr_gqa_opts *o, struct tr_ctx *ct
         .max_len = ctx->tokens->longest,
         .scale = o->scale,
         .causal = true,
+        .window = o->window,
     };
 
     TR_RUN(ctx, attention_fwd, &a);
@@ -127,6 +128,7 @@ static struct tr_view cached_heads(const struct tr_gqa_opts *o, struct tr_ctx *c
         .first = ctx->cache->first,
         .len = ctx->cache->len,
         .max_len = ctx->cache->tokens,
+        .window = o->window,
         .scale = o->scale,
     };
 

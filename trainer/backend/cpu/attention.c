@@ -122,20 +122,39 @@ static int64_t seen(const struct head *x, int64_t i, int64_t j0, int64_t n)
     return i < j0 ? 0 : least(i - j0 + 1, n);
 }
 
+/* Those of them in front of i's window. */
+static int64_t passed(const struct head *x, int64_t i, int64_t j0, int64_t n)
+{
+    int64_t first = i - x->a->window + 1;
+
+    return x->a->window == 0 || first <= j0 ? 0 : least(first - j0, n);
+}
+
+/* The first block of keys that a query of qs sees. */
+static int64_t first_block(const struct head *x, struct cpu_range qs)
+{
+    int64_t first = qs.begin - x->a->window + 1;
+
+    return x->a->window == 0 || first <= x->begin ? x->begin
+                                                  : x->begin + (first - x->begin) / BK * BK;
+}
+
 /* One block of keys: s becomes P relative to the running maximum, o and sum are rescaled. */
 static void softmax(const struct head *x, struct lane *l, struct cpu_range qs, struct cpu_range ks)
 {
     for (int64_t i = qs.begin; i < qs.end; i++) {
         int64_t r = i - qs.begin, n = seen(x, i, ks.begin, ks.end - ks.begin);
+        int64_t from = passed(x, i, ks.begin, n);
         float *p = l->s + r * BK, max, keep;
 
-        if (n > 0) {
-            max = fmaxf(l->max[r], cpu_max(p, n));
+        if (n > from) {
+            max = fmaxf(l->max[r], cpu_max(p + from, n - from));
             keep = l->max[r] == -INFINITY ? 0 : expf(l->max[r] - max);
-            l->sum[r] = l->sum[r] * keep + cpu_exp_sum(p, max, n);
+            l->sum[r] = l->sum[r] * keep + cpu_exp_sum(p + from, max, n - from);
             l->max[r] = max;
             cpu_scale(l->o + r * x->dv, keep, x->dv);
         }
+        memset(p, 0, (size_t)from * sizeof *p);
         memset(p + n, 0, (size_t)(BK - n) * sizeof *p);
     }
 }
@@ -152,7 +171,7 @@ static void forward_block(const struct head *x, struct lane *l, struct cpu_range
         l->max[r] = -INFINITY;
         l->sum[r] = 0;
     }
-    for (int64_t j = x->begin; j < last; j += BK) {
+    for (int64_t j = first_block(x, qs); j < last; j += BK) {
         struct cpu_range ks = {j, least(j + BK, last)};
         int64_t n = ks.end - j;
 
@@ -242,11 +261,14 @@ static void softmax_grad(const struct head *x, struct lane *l, struct cpu_range 
 
     for (int64_t i = qs.begin; i < qs.end; i++) {
         int64_t r = i - qs.begin, n = seen(x, i, ks.begin, ks.end - ks.begin);
+        int64_t from = passed(x, i, ks.begin, n);
         float *p = l->s + r * BK, *ds = l->ds + r * BK;
 
-        cpu_exp_sum(p, lse[i], n);
+        cpu_exp_sum(p + from, lse[i], n - from);
+        memset(p, 0, (size_t)from * sizeof *p);
+        memset(ds, 0, (size_t)from * sizeof *ds);
         memset(p + n, 0, (size_t)(BK - n) * sizeof *p);
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t j = from; j < n; j++)
             ds[j] = p[j] * (ds[j] - l->d[r]) * x->a->scale;
         memset(ds + n, 0, (size_t)(BK - n) * sizeof *ds);
     }
@@ -316,7 +338,7 @@ static void backward_queries(const struct head *x, struct lane *l, struct cpu_ra
     memset(l->dq, 0, (size_t)(m * x->dq) * sizeof(float));
     for (int64_t r = 0; r < m; r++)
         l->d[r] = cpu_dot(l->dO + r * x->dv, l->o + r * x->dv, x->dv);
-    for (int64_t j = x->begin; j < last; j += BK)
+    for (int64_t j = first_block(x, qs); j < last; j += BK)
         backward_pair(x, l, qs, (struct cpu_range){j, least(j + BK, last)});
     store_head(&a->dQ, qs.begin, m, x->h, l->dq);
 }

@@ -96,6 +96,10 @@ static bool find(const struct tr_attention_cached *a, int64_t t, struct token *x
                             .t = t,
                             .first = cpu_int(&a->first, b, 0),
                             .keys = cpu_int(&a->len, b, 0) - (end - t) + 1};
+        if (a->window > 0 && x->keys > a->window) {
+            x->first += x->keys - a->window;
+            x->keys = a->window;
+        }
         return true;
     }
     return false;

@@ -34,6 +34,7 @@ __global__ void __launch_bounds__(S::THREADS)
 
     int64_t row = s.first + me / 32 * 16, last = s.first + S::ROWS;
     int64_t end = a.causal && last < s.len ? last : s.len, steps = (end + KEYS - 1) / KEYS;
+    int64_t begin = a.window > 0 && s.first >= a.window ? (s.first - a.window + 1) / KEYS : 0;
     tile_source<T> K = attention_source<T>(a.K, s.begin, s.len, kv, a.dq);
     tile_source<T> V = attention_source<T>(a.V, s.begin, s.len, kv, a.dv);
     auto fetch = [&](int64_t step) {
@@ -46,9 +47,9 @@ __global__ void __launch_bounds__(S::THREADS)
     tile_fetch<S::ROWS, S::DQ, S::THREADS>(
         room, S::LDQ, attention_source<T>(a.Q, s.begin, s.len, head, a.dq), s.first, 0, me);
     if constexpr (S::STAGES == 2)
-        fetch(0);
+        fetch(begin);
     ptx_copy_commit();
-    for (int64_t step = 0; step < steps; step++) {
+    for (int64_t step = begin; step < steps; step++) {
         const T *k = ring + step % S::STAGES * (R::K + R::V);
         float p[KEYS / 8][4] = {}, keep[2];
 
@@ -65,8 +66,8 @@ __global__ void __launch_bounds__(S::THREADS)
         if (row >= s.len || (a.causal && step * KEYS > row + 15))
             continue;
         attention_scores<KEYS / 16>(p, room + me / 32 * 16 * S::LDQ, k, S::LDQ, a.dq);
-        if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1))
-            attention_mask(p, row, step * KEYS, s.len, a.causal);
+        if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1) || a.window > 0)
+            attention_mask(p, a, row, step * KEYS, s.len);
         attention_softmax(p, m, l, keep, a.scale * 1.44269504089f);
 #pragma unroll
         for (int n = 0; n < S::DV / 8; n++)
@@ -111,6 +112,7 @@ enum fr_rc attention_args(struct attention *out, const struct tr_attention *a, s
     out->dv = (int)a->V.shape[2];
     out->scale = a->scale;
     out->causal = a->causal;
+    out->window = a->window;
     return FR_OK;
 }
 

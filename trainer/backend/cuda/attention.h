@@ -25,7 +25,14 @@ struct attention {
     int segments, nh, nkv, dq, dv;
     float scale;
     bool causal;
+    int64_t window; /* 0: none */
 };
+
+/* Whether place i of a segment sees place j. */
+__device__ __forceinline__ bool attention_seen(const struct attention &a, int64_t i, int64_t j)
+{
+    return (!a.causal || j <= i) && (a.window == 0 || j > i - a.window);
+}
 
 /* Head sizes of a kernel, its warps, the rows of the other side's tiles, stages of those. */
 template <class T, int DQ_, int DV_> struct attention_shape {
@@ -127,13 +134,14 @@ __device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2
         }
         max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
         max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));
+        float base = max == -INFINITY ? 0 : max; /* a window may begin behind the tile */
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            s[n][2 * h] = exp2f(s[n][2 * h] - max);
-            s[n][2 * h + 1] = exp2f(s[n][2 * h + 1] - max);
+            s[n][2 * h] = exp2f(s[n][2 * h] - base);
+            s[n][2 * h + 1] = exp2f(s[n][2 * h + 1] - base);
             sum += s[n][2 * h] + s[n][2 * h + 1];
         }
-        keep[h] = exp2f(m[h] - max);
+        keep[h] = exp2f(m[h] - base);
         l[h] = l[h] * keep[h] + sum;
         m[h] = max;
     }
@@ -141,8 +149,8 @@ __device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2
 
 /* Keys that a row may not see get -inf; row and key are places in the segment. */
 template <int N>
-__device__ __forceinline__ void attention_mask(float (&s)[N][4], int64_t row, int64_t key,
-                                               int64_t len, bool causal)
+__device__ __forceinline__ void attention_mask(float (&s)[N][4], const struct attention &a,
+                                               int64_t row, int64_t key, int64_t len)
 {
     int lane = (int)(threadIdx.x % 32);
 
@@ -152,7 +160,7 @@ __device__ __forceinline__ void attention_mask(float (&s)[N][4], int64_t row, in
         for (int e = 0; e < 4; e++) {
             int64_t i = row + lane / 4 + e / 2 * 8, j = key + n * 8 + lane % 4 * 2 + e % 2;
 
-            if (j >= len || (causal && j > i))
+            if (j >= len || !attention_seen(a, i, j))
                 s[n][e] = -INFINITY;
         }
 }
@@ -203,7 +211,7 @@ __device__ __forceinline__ void attention_gradients(float (&p)[N / 8][4], float 
             int64_t i = KEYS ? c : r, j = KEYS ? r : c;
             float x = (a.scale * p[n][e] - attention_row(lse, i, s)) * 1.44269504089f;
 
-            p[n][e] = i < s.len && j < s.len && (!a.causal || j <= i) ? exp2f(x) : 0;
+            p[n][e] = i < s.len && j < s.len && attention_seen(a, i, j) ? exp2f(x) : 0;
             d[n][e] = p[n][e] * (d[n][e] - attention_row(delta, i, s));
         }
 }
@@ -237,7 +245,7 @@ __device__ __forceinline__ void attention_put(const struct heads &v, const float
 /* The arguments as kernels take them. FR_UNSUPPORTED: a head beyond 192/128. */
 enum fr_rc attention_args(struct attention *out, const struct tr_attention *a, struct fr_err *err);
 
-/* Both ways for sm_90a by wgmma and TMA: 16-bit types, Q, K, V (and dO, where it is
+/* Both ways for sm_90a by wgmma and TMA: 16-bit types, no window, Q, K, V (and dO, where it is
  * given) with rows and heads at multiples of 16 bytes. */
 bool attention_sm90_takes(const struct cuda *cuda, enum tr_dtype type, const struct attention &x);
 enum fr_rc attention_bwd_sm90(struct tr_queue *q, const struct tr_attention *a,

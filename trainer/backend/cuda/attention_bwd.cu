@@ -120,7 +120,9 @@ __global__ void __launch_bounds__(S::THREADS)
         if (S::STAGES == 2 && step + 1 < steps)
             fetch(step + 1);
         ptx_copy_commit();
-        if (row >= s.len || (a.causal && (KEYS ? col + OTHERS <= row : col > row + 15)))
+        if (row >= s.len || (a.causal && (KEYS ? col + OTHERS <= row : col > row + 15)) ||
+            (a.window > 0 &&
+             (KEYS ? col >= row + 15 + a.window : col + OTHERS - 1 <= row - a.window)))
             continue;
         attention_scores<OTHERS / 16>(p, x, y, S::LDQ, a.dq);
         attention_scores<OTHERS / 16>(d, x2, y + R::Y, S::LDV, a.dv);

@@ -88,7 +88,7 @@ __device__ void consume(const unsigned char *room, struct forward_barriers *g,
         if (elected && step > 0)
             ptx_mbar_arrive(&g->v_empty[last]);
         if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1))
-            attention_mask(p, row, step * KEYS, s.len, a.causal);
+            attention_mask(p, a, row, step * KEYS, s.len);
         attention_softmax(p, m, l, keep, a.scale * 1.44269504089f);
 #pragma unroll
         for (int n = 0; n < S::DV / 8; n++)
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(SM90_THREADS)
 
 bool attention_sm90_takes(const struct cuda *cuda, enum tr_dtype type, const struct attention &x)
 {
-    return cuda->sm >= 90 && type != TR_F32 && x.Q.wide && x.K.wide && x.V.wide &&
+    return cuda->sm >= 90 && type != TR_F32 && x.window == 0 && x.Q.wide && x.K.wide && x.V.wide &&
            (x.dO.p == NULL || x.dO.wide);
 }
 

@@ -45,6 +45,7 @@ enum fr_rc tr_cuda_put_rows(struct cuda *cuda, struct tr_queue *q, const struct 
 struct cached {
     const int32_t *offsets, *first, *len;
     int64_t B, group, dq, dv; /* group: q heads of a kv head */
+    int64_t window;           /* 0: none */
     float scale;
 };
 
@@ -53,8 +54,11 @@ __device__ __forceinline__ int64_t keys_of(const struct cached &a, int64_t t, in
 {
     for (int64_t b = 0; b < a.B; b++)
         if (t >= a.offsets[b] && t < a.offsets[b + 1]) {
-            *first = a.first[b];
-            return a.len[b] - (a.offsets[b + 1] - t) + 1;
+            int64_t keys = a.len[b] - (a.offsets[b + 1] - t) + 1;
+            int64_t skip = a.window > 0 && keys > a.window ? keys - a.window : 0;
+
+            *first = a.first[b] + skip;
+            return keys - skip;
         }
     return 0;
 }
@@ -133,6 +137,7 @@ enum fr_rc tr_cuda_attention_cached(struct cuda *cuda, struct tr_queue *q,
                        nh / a->K.shape[1],
                        a->Q.shape[2],
                        a->V.shape[2],
+                       a->window,
                        a->scale};
     struct cuda_grid g = {dim3((unsigned)T, (unsigned)nh), THREADS,
                           (size_t)(c.dq + c.dv) * sizeof(float)};
