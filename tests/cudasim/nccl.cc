@@ -54,6 +54,7 @@ struct group {
     std::vector<struct wanted> all;
 };
 static thread_local struct group open_group;
+static cudaEvent_t issued; /* behind the last group of all, where their order is kept */
 
 struct unique_id {
     char bytes[128];
@@ -178,9 +179,12 @@ static bool meet(struct ncclComm *c, const struct unique_id &id)
 }
 
 extern "C" {
+/* $CUDASIM_NCCL: 22300 is version 2.23, which knows no order of several communicators. */
 int ncclGetVersion(int *version)
 {
-    *version = 22809;
+    const char *given = getenv("CUDASIM_NCCL");
+
+    *version = given != nullptr ? atoi(given) : 22809;
     return OK;
 }
 
@@ -261,6 +265,16 @@ int ncclGroupStart(void)
     return OK;
 }
 
+/* Whether groups of all communicators run in the order of the calls. */
+static bool as_issued(void)
+{
+    const char *given = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    int version = 0;
+
+    return ncclGetVersion(&version) == OK && version >= 22600 && given != nullptr &&
+           strcmp(given, "1") == 0;
+}
+
 int ncclGroupEnd(void)
 {
     struct ncclComm *c = open_group.comm;
@@ -276,8 +290,14 @@ int ncclGroupEnd(void)
         cudaStreamWaitEvent(open_group.stream, c->last, 0);
     else
         cudaEventCreateWithFlags(&c->last, cudaEventDisableTiming);
+    if (as_issued() && issued == nullptr)
+        cudaEventCreateWithFlags(&issued, cudaEventDisableTiming);
+    else if (as_issued())
+        cudaStreamWaitEvent(open_group.stream, issued, 0);
     sim_put_late(open_group.stream, [c, all] { run_group(c, all); });
     cudaEventRecord(c->last, open_group.stream);
+    if (as_issued())
+        cudaEventRecord(issued, open_group.stream);
     return IN_PROGRESS;
 }
 

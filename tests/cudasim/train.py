@@ -160,6 +160,34 @@ def queues():
     t.same("the losses of two ranks on one device", t.losses("q-share"), seen["single"])
 
 
+STAYING = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3},
+           "moe": {"enabled": True}}
+
+
+def staying():
+    """Experts stay and tokens move, over the host and over NCCL: the same bits whatever runs late, and
+    whether the library keeps the order of its communicators or events do; and the run of one rank."""
+    one = run("s-one", "cuda", 1, 3)
+    host = run("s-host", "cuda", 2, 3, transport="host", deepspeed=json.dumps(STAYING))
+    near("experts that stay", host, one, 1e-5, 1e-4)
+    early, old = {"CUDASIM_EARLY": "1"}, {"CUDASIM_NCCL": "22300"}
+    for name, env, order in (("late", {}, "host"), ("early", early, "host"), ("old", old, "events"),
+                             ("old-early", dict(early, **old), "events"),
+                             ("off", {"NCCL_LAUNCH_ORDER_IMPLICIT": "0"}, "events")):
+        out = "s-" + name
+        stats = {"CUDASIM_STATS": os.path.abspath("stats-" + out)}
+        run(out, "cuda", 2, 3, trace=out + ".json", env=dict(env, **stats), deepspeed=json.dumps(STAYING),
+            rows=("nccl order=" + order, "experts +[0-9.]+ KiB", "exchange of tokens +[0-9.]+ KiB"))
+        t.same("experts that stay, %s: losses" % name, t.losses(out), t.losses("s-host"))
+        rows = t.trace("experts that stay, " + name, out + ".json")
+        t.check("experts that stay, %s: exchanges" % name, len(rows.get("exchange", ())) == 60,
+                len(rows.get("exchange", ())))
+    words = dict(STAYING, zero_optimization={"stage": 3, "offload_param": {"device": "cpu"}})
+    one = t.launch("s-no", 2, steps=1, device="cuda", deepspeed=json.dumps(words), **BASE)
+    t.same("experts that stay on the host: exit status", one.wait(), 2)
+    t.has("experts that stay on the host", one.text(), "leave out offload_param, or set moe.enabled to false")
+
+
 def probe(device, transport, words=(), **env):
     """Two nodes of two ranks: every collective inside a node, across and over all."""
     port = t.free_port()
@@ -291,6 +319,7 @@ def main():
     prepare()
     whole(steps)
     queues()
+    staying()
     probe("cuda", "nccl", ("nccl environment:", " NCCL_DEBUG=WARN", "CUDA_DEVICE_ORDER=FASTEST_FIRST: devices are"),
           NCCL_DEBUG="WARN", CUDA_DEVICE_ORDER="FASTEST_FIRST")
     probe("cpu", "cpu")

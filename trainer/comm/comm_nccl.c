@@ -10,6 +10,7 @@
 #include "trainer/comm/nccl_api.h"
 #include "trainer/comm/nccl_env.h"
 #include "trainer/comm/nccl_own.h"
+#include "trainer/comm/nccl_turn.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -31,6 +32,8 @@ struct pending {
 
 struct nccl {
     struct tr_comm *comm;       /* borrows: the object this is the inside of */
+    struct tr_nccl_turn turn;   /* not of a group */
+    struct tr_nccl_turn *turns; /* borrows: the world's */
     struct tr_comm *host;       /* owns: the same ranks on the CPU; NULL: a group */
     struct tr_comm *checker;    /* borrows: host, or the world's for a group of all; NULL: none */
     struct tr_control *control; /* borrows: host's, of a group the world's */
@@ -166,11 +169,14 @@ struct call {
 };
 
 /* Begins a group: from here to end() the main thread is inside NCCL. */
-static enum fr_rc begin(struct nccl *c, const struct call *call, struct fr_err *err)
+static enum fr_rc begin(struct nccl *c, struct tr_queue *q, const struct call *call,
+                        struct fr_err *err)
 {
     enum fr_rc rc = tr_control_check(c->control, err);
     struct pending *p;
 
+    if (rc == FR_OK)
+        rc = tr_nccl_wait_turn(c->turns, q, err);
     if (rc == FR_OK && c->check && c->checker != NULL)
         rc = tr_comm_cpu_check(c->checker, call->name, call->bytes, call->what, err);
     if (rc != FR_OK)
@@ -211,7 +217,8 @@ static enum fr_rc end(struct nccl *c, struct tr_queue *q, int result, struct fr_
                            : fr_fail(err, FR_PEER, "NCCL: %s",
                                      c->api.error_string(result != TR_NCCL_OK ? result : last));
     }
-    if ((rc = settle(c, err)) != FR_OK || p == NULL)
+    if ((rc = settle(c, err)) != FR_OK || (rc = tr_nccl_end_turn(c->turns, q, err)) != FR_OK ||
+        p == NULL)
         return rc;
     rc = tr_event_record(be, q, p->event);
     pthread_mutex_lock(&c->lock);
@@ -243,7 +250,7 @@ static enum fr_rc nccl_all_gather(void *self, struct tr_queue *q, const struct t
 
     for (size_t i = 0; i < x->n; i++)
         call.bytes += x->items[i].bytes;
-    if ((rc = begin(c, &call, err)) != FR_OK)
+    if ((rc = begin(c, q, &call, err)) != FR_OK)
         return rc;
     result = c->api.group_start();
     for (size_t i = 0; i < x->n; i++)
@@ -270,7 +277,7 @@ static enum fr_rc nccl_all_to_all(void *self, struct tr_queue *q, const struct t
 {
     struct nccl *c = self;
     const struct call call = {"all_to_all", x->what, x->bytes};
-    enum fr_rc rc = begin(c, &call, err);
+    enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
     if (rc != FR_OK)
@@ -291,7 +298,7 @@ static enum fr_rc nccl_all_to_allv(void *self, struct tr_queue *q, const struct 
 {
     struct nccl *c = self;
     const struct call call = {"all_to_allv", x->what, 0};
-    enum fr_rc rc = begin(c, &call, err);
+    enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
     if (rc != FR_OK)
@@ -311,7 +318,7 @@ static enum fr_rc nccl_broadcast(void *self, struct tr_queue *q, const struct tr
 {
     struct nccl *c = self;
     const struct call call = {"broadcast", x->what, x->bytes};
-    enum fr_rc rc = begin(c, &call, err);
+    enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
     if (rc != FR_OK)
@@ -373,6 +380,7 @@ static void nccl_destroy(void *self)
     for (size_t i = 0; i < PENDING; i++)
         if (c->pending[i].event != NULL)
             tr_event_destroy(c->comm->be, c->pending[i].event);
+    tr_nccl_turn_finish(&c->turn);
     tr_comm_destroy(c->host);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
@@ -487,6 +495,8 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
     if (rc == FR_OK)
         rc = tr_nccl_open(o->nccl, &c->api, err);
     if (rc == FR_OK)
+        rc = tr_nccl_turn_init(&c->turn, &c->api, c->comm->be, err);
+    if (rc == FR_OK)
         rc = own_devices(c, err);
     if (rc == FR_OK)
         rc = share_id(c, c->host, 0, &id, err);
@@ -511,6 +521,7 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
     group->ops = &nccl_ops;
     group->self = c;
     *c = (struct nccl){.comm = group,
+                       .turns = world->turns,
                        .control = world->control,
                        .checker = g->size == world->comm->size ? world->checker : NULL,
                        .api = world->api,
@@ -559,6 +570,7 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, str
                        .control = tr_comm_cpu_control(host),
                        .check = o->check,
                        .timeout_ms = o->timeout_ms};
+    c->turns = &c->turn;
     if ((rc = start(c, o, err)) == FR_OK) {
         *out = comm;
         return FR_OK;

@@ -13,7 +13,10 @@
 enum tr_nccl_result { TR_NCCL_OK = 0, TR_NCCL_IN_PROGRESS = 7 };
 enum { TR_NCCL_BYTES = 1 }; /* the type of a byte */
 #define TR_NCCL_MAGIC 0xcafebeefu
-enum { TR_NCCL_VERSION = 21400 /* 2.14: the first with communicators that do not block */ };
+enum {
+    TR_NCCL_VERSION = 21400, /* 2.14: the first with communicators that do not block */
+    TR_NCCL_ORDERS = 22600   /* 2.26: the first with NCCL_LAUNCH_ORDER_IMPLICIT */
+};
 
 struct tr_nccl_id {
     char bytes[128];

@@ -1,8 +1,6 @@
 /* Which ranks own routed experts among them, and over which the other weights are sharded. */
 #include "trainer/train/setup.h"
 
-#include <string.h>
-
 static int node_of(const struct tr_comm *world, int rank)
 {
     return world->node_of != NULL ? world->node_of[rank] : 0;
@@ -96,10 +94,6 @@ static enum fr_rc check_rest(const struct tr_run *r, bool staged, struct fr_err 
     if (staged)
         return fr_fail(err, FR_UNSUPPORTED,
                        "moe: experts that stay are on the device: leave out offload_param, or set "
-                       "moe.enabled to false");
-    if (strcmp(r->env.comm->ops->name, "nccl") == 0)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "moe: tokens are not exchanged over NCCL yet: take --transport host, or set "
                        "moe.enabled to false");
     return FR_OK;
 }
