@@ -166,8 +166,8 @@ static void say_waits(const struct along *a)
     const struct cli_model *m = cli_show_model(a->d->show);
 
     for (uint32_t i = 0; i < m->plan->n_insts; i++)
-        if (m->insts[i].state == FR_ST_STARTING && m->insts[i].reason[0] != '\0')
-            cli_show_say(a->d->show, "%s starting: %s", m->plan->insts[i].key, m->insts[i].reason);
+        if (m->insts[i].state == FR_ST_WAITING && m->insts[i].reason[0] != '\0')
+            cli_show_say(a->d->show, "%s waiting: %s", m->plan->insts[i].key, m->insts[i].reason);
 }
 
 /* From now on the run is known here. past: what happened so far is learnt, and not shown. */

@@ -81,7 +81,7 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
 
 bool show_waits(const struct fr_note *note)
 {
-    return note->row.state == FR_ST_STARTING && note->text[0] != '\0';
+    return note->row.state == FR_ST_WAITING && note->text[0] != '\0';
 }
 
 /* Whether people want to know: by default how tasks end and what is tried again; the same of what
@@ -92,12 +92,12 @@ static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
     const struct fr_row *row = &note->row;
     bool was_away = show->lines != NULL && show->lines[note->inst].away;
 
+    if (show_waits(note))
+        return true;
     if (row->state == FR_ST_WAITING || row->state == FR_ST_READY)
         return false;
     if (row->state == FR_ST_SKIPPED && plan->tasks[plan->insts[note->inst].task].hook >= 0)
         return false; /* a hook of another outcome */
-    if (show_waits(note))
-        return true;
     if (show->opts.quiet)
         return cli_is_failure(row->state);
     return show->opts.verbose || fr_state_ended(row->state) || row->state == FR_ST_RETRYING ||

@@ -45,7 +45,7 @@ void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, 
 
 /* show.c: a state or a change of the run, in words. */
 void show_state(struct cli_show *show, const struct fr_note *note);
-/* Its start waits for somebody: the text says for what. */
+/* It waits for somebody: the text says for what. */
 bool show_waits(const struct fr_note *note);
 void show_run(struct cli_show *show, const struct fr_note *note);
 

@@ -11,7 +11,7 @@ void fr_run_say(struct fr_run *run, const char *text)
 
 void fr_run_shell_changed(struct fr_run *run)
 {
-    run->secrets_ready = true;
+    run->shell_changed = true;
     run_wake(run);
 }
 

@@ -21,6 +21,7 @@
  *   start.c     what it needs on its node before it is sent
  *   occasion.c  schedule.* of the run
  *   values.c    values of ${{ … }} and of secrets, at start
+ *   blocked.c   tasks that wait for a secret
  *   request.c   what is asked of the node: argv, environment, limits, rendezvous
  *   attempt.c   events of the executor -> events of the scheduler; effects
  *   fetch.c     copies of its output, and files from node to node
@@ -157,7 +158,7 @@ enum fr_rc run_nodes_write(struct fr_run *run, struct fr_err *err);
 void run_start(struct fr_run *run, const struct fr_act *act);
 void run_start_go(struct fr_run *run, const struct fr_act *act);
 void run_start_drop(struct fr_run *run, struct run_start *start); /* NULL is fine */
-void run_start_secrets(struct fr_run *run); /* starts that wait for secrets look again */
+void run_start_secrets(struct fr_run *run); /* starts that wait for commands of secrets */
 void run_start_hash(struct fr_run *run);    /* hashes a slice; starts that waited go on */
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
@@ -222,6 +223,10 @@ struct run_scope { /* whose values: an instance */
 struct fr_resolver run_resolver(struct run_scope *scope);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
 
+const struct fr_secret *run_secret_find(const struct fr_spec *spec, const char *name);
+/* Calls fn for what env and with of the action name, until it gives false. */
+void run_each_ref(const struct fr_action *act, bool (*fn)(void *arg, const struct fr_ref *ref),
+                  void *arg);
 /* Appends the value of a secret that no command gives. */
 enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell *shell,
                            struct fr_buf *out, struct fr_err *err);
@@ -231,13 +236,21 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
  * says that some answered. */
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
                            struct run_answered **out, struct fr_err *err);
-/* Whether the start waits for a secret of a variable: at->waits says for which. One that has waited
- * too long has failed: then also true. */
-bool run_secret_wait(struct fr_run *run, struct run_attempt *at);
 /* Whether all have answered; err has the failure of one, or FR_OK. */
 bool run_secrets_ready(const struct run_answered *list, struct fr_err *err);
 void run_secrets_drop(
     struct run_answered *list); /* ends what still runs; the memory is the arena's */
+
+/* ---- blocked.c ---- */
+/* A secret of a variable that the task takes and no shell of the run gave; NULL: there is none. */
+const struct fr_secret *run_lacks(const struct fr_run *run, uint32_t task);
+/* Queues FR_EV_BLOCK for each task that lacks one. */
+enum fr_rc run_blocks_begin(struct fr_run *run, struct fr_err *err);
+void run_blocks_look(struct fr_run *run, int64_t now); /* and for those for which that changed */
+/* What an instance that is blocked waits for, and until when: for people. NULL: no memory. */
+const char *run_block_text(struct fr_run *run, uint32_t task);
+/* Its start lacks the secret, which was waited for as long as may be. */
+void run_block_fail(struct fr_run *run, struct run_attempt *at, const struct fr_secret *lacks);
 
 /* ---- stage.c ---- */
 /* Copies the small control-side files that the pipeline names into the home, at submit:

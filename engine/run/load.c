@@ -84,7 +84,7 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     in->state = out.state;
     in->started_wall = row->started_wall;
     in->ended_wall = row->ended_wall;
-    in->reason = out.state == FR_ST_STARTING ? "" : row->reason; /* what it waits for is new here */
+    in->reason = out.state == FR_ST_WAITING ? "" : row->reason; /* what it waits for is new here */
     return fr_sched_load(run->sched, &out, err);
 }
 

@@ -25,7 +25,7 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
         return NULL;
     }
     run->posted_last = &run->posted;
-    run->log_due_ms = run->secret_due_ms = INT64_MAX;
+    run->log_due_ms = run->block_due_ms = INT64_MAX;
     run->cargo = (struct fr_cargo){.arena = &run->arena,
                                    .source = run_kept_source,
                                    .source_arg = run,
@@ -122,6 +122,8 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
         rc = fr_check_unlinked(run->dir, strlen(run->home), err);
     if (rc == FR_OK)
         rc = make_exec(run, err);
+    if (rc == FR_OK)
+        rc = run_blocks_begin(run, err);
     if (rc == FR_OK)
         rc = run_queue(run, &first, err);
     return rc;

@@ -67,11 +67,8 @@ static const char *why(struct fr_run *run, const struct fr_row *row)
 
     if (row->state == FR_ST_UPSTREAM_FAILED)
         return failed_need(run, row->inst);
-    if (row->state == FR_ST_STARTING && row->live) {
-        const struct run_attempt *at = run_attempt_find(run, row->attempt);
-
-        return at != NULL && at->lacks != NULL ? at->waits : "";
-    }
+    if (row->state == FR_ST_WAITING)
+        return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task) : "";
     if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
         return unstarted ? why_cause(run, row) : "";
     base = why_cause(run, row);
@@ -419,8 +416,7 @@ static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
     times(run, row, change.wall_ms);
     change.text = in->reason;
-    change.state = row->state != in->state ||
-                   (row->state == FR_ST_STARTING && strcmp(before, in->reason) != 0);
+    change.state = row->state != in->state || (row->blocked && strcmp(before, in->reason) != 0);
     change.reach = row->unreachable != in->unreachable;
     if (change.state || change.reach)
         change.seq = run->seq += change.state + change.reach;

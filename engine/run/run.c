@@ -300,7 +300,9 @@ static void take_inputs(struct fr_run *run, int64_t now)
         run_take_event(run, ev);
         fr_exec_event_free(ev);
     }
-    if (run->secrets_ready || run->secret_due_ms <= now) {
+    if (run->shell_changed || run->block_due_ms <= now)
+        run_blocks_look(run, now);
+    if (run->secrets_ready) {
         run->secrets_ready = false;
         run_start_secrets(run);
     }
@@ -382,15 +384,15 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
                              .soft = run->acts.n == 0,
                              .sent_early = run->sent_early};
 
-    if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->hashing ||
-        run->fatal)
+    if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->shell_changed ||
+        run->hashing || run->fatal)
         due.drain_ms = 0;
     if (run->lease_every_ms > 0 && run->lease_due_ms < due.drain_ms)
         due.drain_ms = run->lease_due_ms;
     if (run->log_due_ms < due.drain_ms)
         due.drain_ms = run->log_due_ms;
-    if (run->secret_due_ms < due.drain_ms)
-        due.drain_ms = run->secret_due_ms;
+    if (run->block_due_ms < due.drain_ms)
+        due.drain_ms = run->block_due_ms;
     if (has_rows(run))
         due.commit_ms =
             run->over || fr_sched_more(run->sched) ? 0 : run->held_ms + commit_delay_ms(run);

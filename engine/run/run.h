@@ -219,10 +219,11 @@ enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err);
 /* commit_ms: how long the commit took. */
 void fr_run_act(struct fr_run *run, int64_t commit_ms);
 /*
- * A start that takes a secret of a variable for which env.shell has no value waits: its instance
- * stays STARTING, holds its slots, and has a reason that names secret, variable and what to do,
- * which is a row of the run's story. After limits.secret_wait it has failed, without retry. The
- * driver says so when the shell has values that it had not before.
+ * A task that takes a secret of a variable for which env.shell has no value is blocked
+ * (FR_EV_BLOCK): what would get ready of it waits, holds no slot, and has a reason that names
+ * secret, variable and what to do, which is a row of the run's story. After limits.secret_wait it
+ * starts all the same, and fails, without retry. The driver says so when the shell has values that
+ * it had not before.
  */
 void fr_run_shell_changed(struct fr_run *run);
 /* A FR_NOTE_TROUBLE of its driver. */

@@ -489,14 +489,17 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
         step(run, at);
 }
 
-/* Its secrets of variables are there: those of commands are asked for. */
+/* Those of commands are asked for. */
 static void ask_secrets(struct fr_run *run, struct run_attempt *at)
 {
+    const struct fr_secret *lacks = run_lacks(run, run->plan->insts[at->inst].task);
     struct run_start *s = at->start;
     struct fr_err err;
 
-    if (run_secret_wait(run, at))
+    if (lacks != NULL) {
+        run_block_fail(run, at, lacks);
         return;
+    }
     if (run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena, &s->order.secrets,
                         &err) != FR_OK) {
         run_start_failed(run, at, &err);
@@ -511,10 +514,7 @@ void run_start_secrets(struct fr_run *run)
 {
     struct fr_err err;
 
-    run->secret_due_ms = INT64_MAX;
     for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
-        if (at->start != NULL && at->lacks != NULL)
-            ask_secrets(run, at);
         if (at->start == NULL || !at->start->asking ||
             !run_secrets_ready(at->start->order.secrets, &err))
             continue;
@@ -565,7 +565,6 @@ void run_start(struct fr_run *run, const struct fr_act *act)
     s->gang = act->kind == FR_ACT_PREPARE;
     s->order.arena = s->gather.arena = &s->arena;
     at->start = s;
-    at->lacks = NULL;
     if (need_container(run, at, s, &err) == FR_OK)
         ask_secrets(run, at);
     else

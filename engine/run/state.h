@@ -35,6 +35,12 @@ struct run_log {
 
 enum { RUN_OCCASION_N = 8 };
 
+struct run_block {                 /* of a task, while it waits for a secret of a variable */
+    const struct fr_secret *lacks; /* NULL: it does not */
+    const char *text;              /* the same in words, in the run's arena; NULL: not needed yet */
+    int64_t until_ms; /* no longer than that; INT64_MAX: no end, or none of it waits yet */
+};
+
 /* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
  * still coming. */
 struct run_attempt {
@@ -48,10 +54,7 @@ struct run_attempt {
     bool busy;               /* an older attempt still runs in its place and is being stopped */
     bool ended, log_end;     /* its end, and the end of its log, were posted */
     bool ack;                /* its end is committed */
-    const struct fr_secret *lacks; /* its start waits for it; NULL: it does not */
-    const char *waits;             /* the same in words; in the run's arena */
-    int64_t waits_until_ms;        /* it has failed then; INT64_MAX: never */
-    uint64_t log_bytes;            /* once ended */
+    uint64_t log_bytes;      /* once ended */
     struct run_log log;
     struct fr_id home_id;
     char boot_id[40];
@@ -159,8 +162,10 @@ struct fr_run {
     bool retries;             /* and has been over: then it runs again */
     int64_t reruns;           /* by themselves, that led to its next round; of a new run: to it */
     const char *retry_from;   /* a task; NULL: what failed */
-    bool secrets_ready;       /* a secret's command has answered, or the shell has more values */
-    int64_t secret_due_ms;    /* the first start that waits for a secret fails then */
+    bool secrets_ready;       /* a secret's command has answered */
+    bool shell_changed;       /* the shell has more values */
+    struct run_block *blocks; /* one a task, in the arena; NULL: the pipeline has no secrets */
+    int64_t block_due_ms;     /* the first wait for a secret ends then */
     bool hashing;             /* a start waits for the hash of what it ships */
     bool sent_early;          /* in this drain */
     void (*wake)(void *arg);

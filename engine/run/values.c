@@ -1,16 +1,12 @@
 /* Values when an attempt starts: secrets, and all that ${{ … }} may name. No secret is stored.
  * Those of a command are asked for beside all else that goes on, once a start. Those of a variable
- * are in the memory of the run's driver, given by the shells of the run: a start waits for what
- * none gave. */
+ * are in the memory of the run's driver, given by the shells of the run. */
 #include "engine/run/inside.h"
-
-#include "engine/spec/config.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SECRET_MAX = 64 << 10, COMMAND_MS = 15000, REAP_EVERY_MS = 20 };
@@ -63,7 +59,7 @@ enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell 
     return rc == FR_OK ? rc : fr_while(err, "secret '%s'", s->name);
 }
 
-static const struct fr_secret *find(const struct fr_spec *spec, const char *name)
+const struct fr_secret *run_secret_find(const struct fr_spec *spec, const char *name)
 {
     for (size_t i = 0; i < spec->n_secrets; i++)
         if (strcmp(spec->secrets[i].name, name) == 0)
@@ -74,7 +70,7 @@ static const struct fr_secret *find(const struct fr_spec *spec, const char *name
 enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
                       struct fr_err *err)
 {
-    const struct fr_secret *s = find(scope->run->spec, name);
+    const struct fr_secret *s = run_secret_find(scope->run->spec, name);
 
     if (s != NULL && s->from != FR_SECRET_COMMAND)
         return run_secret_read(s, &scope->run->env.shell, out, err);
@@ -205,88 +201,14 @@ static enum fr_rc start(struct run_answered *t, struct fr_err *err)
 
 /* ---- all that an action holds ---- */
 
-static void each_ref(const struct fr_action *act, bool (*fn)(void *arg, const struct fr_ref *ref),
-                     void *arg)
+void run_each_ref(const struct fr_action *act, bool (*fn)(void *arg, const struct fr_ref *ref),
+                  void *arg)
 {
     for (size_t i = 0; i < act->n_env; i++)
         fr_text_refs(&act->env[i].value, fn, arg);
     for (size_t i = 0; i < act->n_with; i++)
         for (size_t k = 0; k < act->with[i].n; k++)
             fr_text_refs(&act->with[i].items[k].value, fn, arg);
-}
-
-struct lacking {
-    struct fr_run *run;
-    const struct fr_secret *first;
-};
-
-static bool lacking_ref(void *arg, const struct fr_ref *ref)
-{
-    struct lacking *l = arg;
-    const struct fr_run_shell *shell = &l->run->env.shell;
-    const struct fr_secret *s = ref->kind == FR_REF_SECRET ? find(l->run->spec, ref->name) : NULL;
-
-    if (s != NULL && s->from == FR_SECRET_ENV && l->first == NULL &&
-        shell->getenv(shell->self, s->arg) == NULL)
-        l->first = s;
-    return l->first == NULL;
-}
-
-/* What the instance waits for, and until when: for people. */
-static const char *describe(struct fr_run *run, const struct fr_secret *s, int64_t left_ms)
-{
-    time_t until = (time_t)((fr_sys.wall_ms() + left_ms) / 1000);
-    char date[48] = "";
-    struct tm tm;
-
-    if (left_ms > 0 && localtime_r(&until, &tm) != NULL)
-        strftime(date, sizeof(date), ", until %Y-%m-%d %H:%M (limits.secret_wait)", &tm);
-    return fr_arena_fmt(&run->arena,
-                        "waits for secret '%s': no shell that follows the run has the variable %s; "
-                        "'flowrun resume %lld' where it is set goes on%s",
-                        s->name, s->arg, (long long)run->row.no, date);
-}
-
-static void fail_waiting(struct fr_run *run, struct run_attempt *at, const struct fr_secret *s)
-{
-    char text[24];
-    struct fr_err err = {0};
-
-    fr_show_duration(run->env.limits->secret_wait_ms, text);
-    fr_fail(&err, FR_NOTFOUND,
-            "secret '%s': the variable %s is not set in a shell that follows the run, and was not "
-            "given within %s (limits.secret_wait)",
-            s->name, s->arg, text);
-    at->lacks = NULL;
-    run_start_failed(run, at, &err);
-}
-
-bool run_secret_wait(struct fr_run *run, struct run_attempt *at)
-{
-    struct lacking l = {.run = run};
-    struct fr_event ev = {.kind = FR_EV_REASON, .inst = at->inst, .attempt = at->id};
-    int64_t most = run->env.limits != NULL ? run->env.limits->secret_wait_ms : 0;
-    int64_t now = fr_sys.mono_ms();
-    const struct fr_secret *before = at->lacks;
-
-    each_ref(&run_task_of(run, at->inst)->spec->act, lacking_ref, &l);
-    if (before == NULL)
-        at->waits_until_ms = most > 0 ? now + most : INT64_MAX;
-    at->lacks = l.first;
-    if (l.first != NULL && at->waits_until_ms <= now) {
-        fail_waiting(run, at, l.first);
-        return true;
-    }
-    if (l.first != NULL && at->waits_until_ms < run->secret_due_ms)
-        run->secret_due_ms = at->waits_until_ms;
-    if (l.first == before)
-        return l.first != NULL;
-    if (l.first != NULL)
-        at->waits = describe(run, l.first, most > 0 ? at->waits_until_ms - now : 0);
-    if (l.first != NULL && at->waits == NULL)
-        at->waits = "waits for a secret";
-    run_queue_or_die(run, &ev);
-    return l.first != NULL;
 }
 
 struct asking {
@@ -300,7 +222,8 @@ struct asking {
 static bool ask_ref(void *arg, const struct fr_ref *ref)
 {
     struct asking *a = arg;
-    const struct fr_secret *s = ref->kind == FR_REF_SECRET ? find(a->run->spec, ref->name) : NULL;
+    const struct fr_secret *s =
+        ref->kind == FR_REF_SECRET ? run_secret_find(a->run->spec, ref->name) : NULL;
     struct run_answered *t;
 
     if (s == NULL || s->from != FR_SECRET_COMMAND || a->rc != FR_OK)
@@ -325,7 +248,7 @@ enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, stru
 {
     struct asking a = {run, arena, out, err, FR_OK};
 
-    each_ref(act, ask_ref, &a);
+    run_each_ref(act, ask_ref, &a);
     return a.rc;
 }
 

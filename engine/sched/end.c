@@ -70,15 +70,16 @@ static int64_t back_off(struct fr_sched *s, uint32_t inst)
 void make_ready(struct fr_sched *s, uint32_t inst)
 {
     const struct fr_plan_task *task = plan_task(s, inst);
+    uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
+    bool blocked = s->tasks[s->plan->insts[inst].task].blocked;
 
-    if (!task->gang) {
-        set_row(s, inst, FR_ST_READY);
-        enqueue(s, inst);
-        return;
+    for (uint32_t k = 0; k < n; k++) {
+        set_state(s, first + k, blocked ? FR_ST_WAITING : FR_ST_READY);
+        s->insts[first + k].row.blocked = blocked;
+        put_row(s, first + k);
     }
-    for (uint32_t k = 0; k < task->count; k++)
-        set_row(s, task->first + k, FR_ST_READY);
-    enqueue(s, task->first);
+    if (!blocked)
+        enqueue(s, first);
 }
 
 /* One instance, or a whole gang with one delay and one count. */
@@ -272,6 +273,11 @@ bool idle_answer(struct fr_sched *s, uint32_t inst)
     }
     attempt_ended(s, inst, &ev);
     return true;
+}
+
+void send_again(struct fr_sched *s, uint32_t i, enum fr_act_kind kind)
+{
+    put_act(s, s->tasks[s->plan->insts[i].task].blocked ? FR_ACT_TOMBSTONE : kind, i);
 }
 
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst)

@@ -53,7 +53,7 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
     for (; *at<units && * slice> 0; ++*at) {
         struct inst *in = &s->insts[task->first + *at];
 
-        if (in->row.state != FR_ST_WAITING || in->asked)
+        if (in->row.state != FR_ST_WAITING || in->asked || in->row.blocked)
             continue;
         --*slice;
         if (fails && task->gang) {
@@ -77,6 +77,17 @@ void activate(struct fr_sched *s, uint32_t t)
         return;
     s->tasks[t].going = true;
     s->going[(s->going_at + s->going_n++) % s->plan->n_tasks] = t;
+}
+
+void block_task(struct fr_sched *s, uint32_t t, bool blocked)
+{
+    const struct fr_plan_task *task = &s->plan->tasks[t];
+
+    s->tasks[t].blocked = blocked;
+    for (uint32_t k = 0; k < task->count; k++)
+        s->insts[task->first + k].row.blocked = false; /* it is looked at again */
+    if (s->begun && !is_hook(s, t) && s->tasks[t].needs_left == 0)
+        activate(s, t);
 }
 
 static void go_on(struct fr_sched *s)

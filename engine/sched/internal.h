@@ -52,6 +52,7 @@ struct task {
     bool free;             /* failed because a member had never started: no cost */
     bool unproven;         /* a member may still live */
     bool unit;             /* counts in max_parallel */
+    bool blocked;          /* FR_EV_BLOCK: none of it gets ready */
     bool concluded;        /* its end was passed on */
     bool going;            /* in s->going … */
     uint32_t at;           /* … from this member on */
@@ -175,6 +176,9 @@ void node_back(struct fr_sched *s, uint32_t node);
 
 /* end.c */
 void attempt_ended(struct fr_sched *s, uint32_t inst, const struct fr_event *ev);
+/* Starts the same attempt, perhaps again: the journal of its node makes it run once. One of a task
+ * that is blocked gives its slot back, once its node has proven that it never starts. */
+void send_again(struct fr_sched *s, uint32_t inst, enum fr_act_kind kind);
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst);
 /* Counts an answer that leads to no start. True when there were too many: the attempt is over. */
 bool idle_answer(struct fr_sched *s, uint32_t inst);
@@ -183,11 +187,12 @@ bool idle_answer(struct fr_sched *s, uint32_t inst);
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
 void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
 void gang_settle(struct fr_sched *s, uint32_t task);
-void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it */
+void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it; waits while it is blocked */
 uint64_t draw(struct fr_sched *s);
 
 /* flow.c */
 void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */
+void block_task(struct fr_sched *s, uint32_t task, bool blocked);
 void answer_when(struct fr_sched *s, const struct fr_event *ev);
 void conclude(struct fr_sched *s, uint32_t task); /* when its last instance has ended */
 void settle(struct fr_sched *s);                  /* passes ends on until nothing changes */

@@ -109,6 +109,7 @@ void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state)
     }
     count_state(s, inst, -1);
     in->row.state = state;
+    in->row.blocked = false;
     if (state == FR_ST_READY)
         in->due_ms = s->now_ms;
     in->stamp++;

@@ -204,8 +204,10 @@ static void on_prepared(struct fr_sched *s, uint32_t i, bool unready)
 
     if (in->row.state == FR_ST_STOPPING) {
         put_act(s, FR_ACT_STOP, i);
+    } else if (in->row.state == FR_ST_STARTING && in->row.go && task->gang) {
+        put_act(s, FR_ACT_GO, i);
     } else if (in->row.state == FR_ST_STARTING && in->row.go) {
-        put_act(s, task->gang ? FR_ACT_GO : FR_ACT_START, i);
+        send_again(s, i, FR_ACT_START);
     } else if (in->row.state == FR_ST_STARTING && !in->prepared && !unready) {
         in->prepared = true;
         if (++gang->prepared < task->count)
@@ -234,7 +236,6 @@ static void on_launched(struct fr_sched *s, uint32_t i, bool queried)
         put_act(s, FR_ACT_ATTACH, i);
 }
 
-/* Starts the same attempt, perhaps again: the journal of its node makes it run once. */
 static void on_cleared(struct fr_sched *s, uint32_t i)
 {
     const struct fr_row *row = &s->insts[i].row;
@@ -242,7 +243,7 @@ static void on_cleared(struct fr_sched *s, uint32_t i)
     if (row->state == FR_ST_STOPPING)
         put_act(s, FR_ACT_STOP, i);
     else if (row->state == FR_ST_STARTING && !idle_answer(s, i))
-        put_act(s, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE, i);
+        send_again(s, i, row->go && !plan_task(s, i)->gang ? FR_ACT_START : FR_ACT_PREPARE);
 }
 
 static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev)
@@ -254,7 +255,8 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
     if (!ev->same_boot) { /* nothing outlives a reboot, but a start may still be on its way */
         put_act(s, FR_ACT_STOP, i);
         attempt_ended(s, i, &lost);
-    } else if (ev->same_home && row->state == FR_ST_STARTING && s->insts[i].unsure)
+    } else if (ev->same_home && row->state == FR_ST_STARTING && s->insts[i].unsure &&
+               !s->tasks[s->plan->insts[i].task].blocked)
         book_again(s, i);
     else if (ev->same_home && row->state == FR_ST_STARTING && !gone)
         on_cleared(s, i); /* its start never came there */
@@ -336,11 +338,12 @@ static enum fr_rc check_event(const struct fr_sched *s, const struct fr_event *e
 
     if (s->broken)
         return fr_fail(err, FR_BUG, "the scheduler ran out of memory before and cannot go on");
-    if (first == s->begun)
+    if (first == s->begun && ev->kind != FR_EV_BLOCK)
         return fr_fail(err, FR_USAGE, "BEGIN or RESUME comes first, and once");
     if ((ev->kind >= FR_EV_PREPARED && ev->kind <= FR_EV_WHEN && ev->inst >= s->plan->n_insts) ||
-        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_SLOTS && ev->node >= s->plan->n_nodes))
-        return fr_fail(err, FR_USAGE, "an event about an instance or node that the plan has not");
+        (ev->kind >= FR_EV_NODE_UP && ev->kind <= FR_EV_SLOTS && ev->node >= s->plan->n_nodes) ||
+        (ev->kind == FR_EV_BLOCK && ev->task >= s->plan->n_tasks))
+        return fr_fail(err, FR_USAGE, "an event about what the plan has not");
     return FR_OK;
 }
 
@@ -360,10 +363,6 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
         return FR_OK;
     case FR_EV_TICK:
         return FR_OK;
-    case FR_EV_REASON:
-        if (s->insts[ev->inst].row.live && fr_id_eq(s->insts[ev->inst].row.attempt, ev->attempt))
-            put_row(s, ev->inst);
-        return FR_OK;
     case FR_EV_WHEN:
         answer_when(s, ev);
         return FR_OK;
@@ -377,6 +376,9 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
         s->nodes[ev->node].slots = ev->slots;
         s->nodes[ev->node].contended = ev->contended;
         room_changed(s, ev->node);
+        return FR_OK;
+    case FR_EV_BLOCK:
+        block_task(s, ev->task, ev->value);
         return FR_OK;
     case FR_EV_CANCEL:
         s->unstarted = !s->begun;
@@ -406,8 +408,10 @@ enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t
         s->now_ms = now_ms;
     if ((rc = handle(s, ev, err)) != FR_OK)
         return rc;
-    tick(s);
-    settle(s);
+    if (s->begun) {
+        tick(s);
+        settle(s);
+    }
     s->acts = NULL;
     return s->broken ? fr_fail(err, FR_NOMEM, "no memory for the scheduler") : FR_OK;
 }

@@ -39,7 +39,7 @@ enum { FR_SCHED_SLICE = 500 };
 
 /* States of instances; the order is part of the store's format. */
 enum fr_state_of {
-    FR_ST_WAITING,  /* for its needs, or for its `when` */
+    FR_ST_WAITING,  /* for its needs, for its `when`, or because its task is blocked */
     FR_ST_READY,    /* for a slot, its node, its gang */
     FR_ST_STARTING, /* prepare committed; gang: go committed once row.go is set */
     FR_ST_RUNNING,  /* its command was launched */
@@ -106,6 +106,7 @@ struct fr_row {
     enum fr_cause stop_cause; /* STOPPING: gang_peer, stopped */
     int64_t delay_ms;         /* RETRYING: until ready, from now */
     bool unreachable;         /* its node is, while it lives; nothing is concluded from it */
+    bool blocked;             /* WAITING for the end of a FR_EV_BLOCK alone; not stored */
 };
 
 static inline bool fr_row_booked(const struct fr_row *row)
@@ -136,7 +137,6 @@ enum fr_event_kind {
     FR_EV_BEGIN,  /* first event of a new run; every instance is WAITING, without a row */
     FR_EV_RESUME, /* first event after the rows were loaded; of an OVER run nothing follows */
     FR_EV_TICK,   /* time passed: due when fr_sched_next_due() is reached */
-
     /* about the attempt `attempt` of `inst`; ignored when it is not the newest of it (one that
      * ended, proven, is acknowledged all the same) */
     FR_EV_PREPARED, /* also as the answer to a query: then it may be unready */
@@ -146,23 +146,24 @@ enum fr_event_kind {
     FR_EV_CLEARED,  /* that one is proven gone, or was ours all along: start again */
     FR_EV_UNKNOWN,  /* answer to a query: the node does not know it; same_home, same_boot */
     FR_EV_TOMBSTONED, /* it never started and never will */
-    FR_EV_REASON,     /* there is more to say about its state: its row is put again */
     FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
-
     /* about `node`. A node is not up until the first UP. What is ready to start on a node that is
      * not there waits connect.retry_for for it, and until the first try has ended or should have,
      * then fails with the cause unreachable (0: it waits for ever); that may be retried. Nothing is
      * concluded about attempts that may have started. */
-    FR_EV_NODE_UP,      /* connected, hello done: live attempts there are queried */
-    FR_EV_NODE_DOWN,    /* unreachable; since_ms: of its last reply, lost_after counts from there */
-    FR_EV_NODE_REFUSED, /* cannot be used (host key, login, no flownode): what is to start there
-                         * fails with start_failed, without retry, until a NODE_UP; live attempts
-                         * are left alone */
+    FR_EV_NODE_UP,   /* connected, hello done: live attempts there are queried */
+    FR_EV_NODE_DOWN, /* unreachable; since_ms: of its last reply, lost_after counts from there */
+    /* cannot be used (host key, login, no flownode): what is to start there fails with
+     * start_failed, without retry, until a NODE_UP; live attempts are left alone */
+    FR_EV_NODE_REFUSED,
     FR_EV_ABANDON, /* the user gives it up: its live attempts end as node_lost, taken as gone */
-    FR_EV_SLOTS,   /* slots: how many of it the run may use from now on. contended: others wait for
-                    * some, or too many are in use: each slot that gets free is given back. While
-                    * more are in use than lent, nothing starts there; nothing is stopped */
+    /* slots: how many of it the run may use from now on. contended: others wait for some, or too
+     * many are in use: each slot that gets free is given back. While more are in use than lent,
+     * nothing starts there; nothing is stopped */
+    FR_EV_SLOTS,
     /* about the run */
+    FR_EV_BLOCK, /* value: what would get ready of `task` waits, takes no slot and is row.blocked;
+                  * else it goes on. Again: its rows are put again. May precede the first event */
     FR_EV_CANCEL,
     FR_EV_RETRY /* of a run that is OVER, else FR_BUSY. task: it and all that waits for it, and what
                  * failed above it; FR_PLAN_NONE: all that failed and what waits for it */
@@ -188,7 +189,6 @@ struct fr_event {
 enum fr_act_kind {
     FR_ACT_PAST, /* an effect that has been performed: the run layer marks it so */
     FR_ACT_EVAL, /* evaluate inst's `when` (gang: of its first member), answer with FR_EV_WHEN */
-
     /* rows: one commit a drain */
     FR_ACT_ROW,     /* .row: the whole of it, each time it changes */
     FR_ACT_ROW_RUN, /* .run */
@@ -197,16 +197,17 @@ enum fr_act_kind {
     FR_ACT_EFFECTS,
     FR_ACT_CONNECT =
         FR_ACT_EFFECTS, /* node: something wants to start there; asked once until UP or REFUSED */
-    FR_ACT_START, /* single instance: prepare and go at once. .booked: its attempt is of an earlier
-                   * row; once that is committed, this need not wait for the commit. Comes again for
-                   * the same attempt when its node does not know it; there it runs once */
-    FR_ACT_PREPARE, /* gang member `member` of `members`; all of a gang follow each other, but after
-                     * CLEARED one comes alone */
-    FR_ACT_GO,      /* likewise; that they may go is committed. Alone: repeated after a resume */
-    FR_ACT_STOP,    /* stop the attempt: stop_cause, grace_ms. May come again, and for one that was
-                     * given up (NODE_LOST) in case its start is still under way */
-    FR_ACT_STOP_OTHER, /* stop attempt `other`, which lives where ours should start; answer
-                          FR_EV_CLEARED */
+    /* single instance: prepare and go at once. .booked: its attempt is of an earlier row; once that
+     * is committed, this need not wait for the commit. Comes again for the same attempt when its
+     * node does not know it; there it runs once */
+    FR_ACT_START,
+    /* gang member `member` of `members`; all follow each other, but after CLEARED one comes alone
+     */
+    FR_ACT_PREPARE,
+    FR_ACT_GO,   /* likewise; that they may go is committed. Alone: repeated after a resume */
+    FR_ACT_STOP, /* stop the attempt: stop_cause, grace_ms. May come again, and for one that was
+                  * given up (NODE_LOST) in case its start is still under way */
+    FR_ACT_STOP_OTHER, /* attempt `other`, which lives where ours should start: FR_EV_CLEARED */
     FR_ACT_QUERY,      /* what became of it? Answer: PREPARED, LAUNCHED, ENDED, UNKNOWN */
     FR_ACT_TOMBSTONE,  /* journal there that it never starts: TOMBSTONED, LAUNCHED or ENDED */
     FR_ACT_ATTACH, /* after a resume or reconnect: it lives; follow its output from what is here */
@@ -275,7 +276,6 @@ enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr
 /* When FR_EV_TICK is wanted next, INT64_MAX: never. */
 int64_t fr_sched_next_due(const struct fr_sched *s);
 bool fr_sched_more(const struct fr_sched *s); /* due now: the next slice; commit first */
-
 /* Views; all are O(1) but those that say otherwise. */
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms);
 struct fr_run_now fr_sched_now(const struct fr_sched *s);

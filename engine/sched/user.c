@@ -281,6 +281,8 @@ static void resume_inst(struct fr_sched *s, uint32_t i)
             s->units += !task->gang;
         }
         want_link(s, s->plan->insts[i].node);
+    } else if (in->row.state == FR_ST_READY && s->tasks[s->plan->insts[i].task].blocked) {
+        set_state(s, i, FR_ST_WAITING); /* recount_needs() goes on with it */
     } else if (in->row.state == FR_ST_READY) {
         if (!task->gang || s->plan->insts[i].member == 0)
             enqueue(s, i);

@@ -2,13 +2,14 @@
 # Secrets of variables live in the memory of the host alone. When it is killed, the next one has those of
 # its own shell and asks those of whoever follows: a start that lacks one waits and says for what, goes on
 # once a shell gives it (a follower, attach, resume), and fails when nobody does in time.
+# What waits holds no slot: the others of its run and those of other runs go on in the node's only one.
 # usage: secret_wait.sh BUILD
 . "$(dirname "$0")/lib.sh"
 begin "$1"
 mkdir home
 cat > p.yaml <<'END'
 name: p
-nodes: [{name: n1, executor: local}]
+nodes: [{name: n1, executor: local, slots: 1}]
 params: {who: {default: x}}
 env: {W: "${{ env.W }}", WHO: "${{ params.who }}"}
 secrets: {token: {env: TOKEN}}
@@ -18,6 +19,7 @@ tasks:
     needs: [first]
     env: {T: "${{ secrets.token }}"}
     run: "test \"$T\" = \"s3cr3t-$WHO\" && echo right $WHO"
+  third: {needs: [first], run: "touch $W/third.$WHO"}
 END
 printf 'name: other\nenv: {W: "${{ env.W }}"}\ntasks: {t: {run: "until test -e $W/end; do sleep 0.05; done"}}\n' > other.yaml
 no() { "$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
@@ -32,7 +34,7 @@ killed() {
     kill -9 "$1"
     wait "$1" 2> /dev/null
 }
-waiting() { "$flowrun" status "$1" | grep -qF "second@n1"' ' && "$flowrun" status "$1" | grep -F "starting" | grep -qF "$waits"; }
+waiting() { "$flowrun" status "$1" | grep -F "second@n1" | grep -F "  waiting  " | grep -qF "$waits"; }
 
 # ---- a host that lacks the variable takes over; a follower that has it gives it
 begun a
@@ -57,12 +59,17 @@ killed "$pid"
 host=$!
 touch go.b
 until_true 20 waiting "$run"
-until_true 20 holds resumed "second@n1 starting: $waits $run' where it is set goes on, until "
+until_true 20 holds resumed "second@n1 waiting: $waits $run' where it is set goes on, until "
 "$flowrun" status "$run" --json > status
 check "as JSON, too" python3 -c '
 import json
 rows = {r["task"]: r for r in json.load(open("status"))["tasks"]}
-assert rows["second"]["state"] == "starting" and "TOKEN" in rows["second"]["reason"], rows'
+assert rows["second"]["state"] == "waiting" and rows["second"]["attempts"] == 0 and "TOKEN" in rows["second"]["reason"], rows'
+until_true 20 test -e third.b
+printf 'name: beside\nnodes: [{name: n1, executor: local, slots: 1}]\ntasks: {t: {run: "echo beside"}}\n' > beside.yaml
+timeout 60 "$flowrun" beside.yaml > beside 2>&1
+same "another run in the slot that it does not hold" $? 0
+check "it still waits" waiting "$run"
 "$flowrun" resume "$run" > lacks 2>&1 &
 lacks=$!
 until_true 20 holds lacks "second@n1"

@@ -21,9 +21,9 @@ static void see(struct bench *b)
 
         fr_buf_fmt(&b->seen, "%s%s", b->seen.n ? " " : "", act_name(a->kind));
         if (a->kind == FR_ACT_ROW)
-            fr_buf_fmt(&b->seen, ":%s=%s%s%s", b->plan->insts[a->inst].key,
+            fr_buf_fmt(&b->seen, ":%s=%s%s%s%s", b->plan->insts[a->inst].key,
                        fr_state_name(a->row.state), a->row.unreachable ? "?" : "",
-                       a->row.live ? "!" : "");
+                       a->row.live ? "!" : "", a->row.blocked ? "~" : "");
         else if (a->kind == FR_ACT_CONNECT)
             fr_buf_fmt(&b->seen, ":%s", b->plan->nodes[a->node].name);
         else if (a->kind == FR_ACT_ROW_RUN || a->kind == FR_ACT_OVER)
@@ -70,6 +70,8 @@ static const struct word words[] = {
     {"lend1", {.kind = FR_EV_SLOTS, .slots = 1}},
     {"lend2", {.kind = FR_EV_SLOTS, .slots = 2}},
     {"share1", {.kind = FR_EV_SLOTS, .slots = 1, .contended = true}},
+    {"block", {.kind = FR_EV_BLOCK, .value = true}},
+    {"free", {.kind = FR_EV_BLOCK}},
     {"cancel", {.kind = FR_EV_CANCEL}},
     {"retry", {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE}},
     {"retry-a", {.kind = FR_EV_RETRY, .task = 0}},
@@ -81,14 +83,13 @@ static const struct word words[] = {
     {"stuck", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_STOPPED}},
     {"busy", {.kind = FR_EV_BUSY, .other = {{1}}}},
     {"cleared", {.kind = FR_EV_CLEARED}},
-    {"reason", {.kind = FR_EV_REASON}},
     {"forgot", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true}},
     {"rebooted", {.kind = FR_EV_UNKNOWN, .same_home = true}},
     {"wiped", {.kind = FR_EV_UNKNOWN, .same_boot = true}},
     {"tombstoned", {.kind = FR_EV_TOMBSTONED}},
 };
 
-/* "launched.1": the event about instance 1; "up.1": about node 1. */
+/* "launched.1": the event about instance 1; "up.1": about node 1; "block.1": about task 1. */
 static void say(struct bench *b, const char *word)
 {
     struct fr_event ev = {.kind = FR_EV_TICK};
@@ -112,6 +113,8 @@ static void say(struct bench *b, const char *word)
     CHECK(found);
     if (word[n] == '.')
         ev.inst = ev.node = (uint32_t)strtoul(word + n + 1, NULL, 10);
+    if (ev.kind == FR_EV_BLOCK)
+        ev.task = ev.inst;
     ev.since_ms = b->now_ms;
     if (ev.kind >= FR_EV_PREPARED && ev.kind < FR_EV_WHEN)
         ev.attempt = fr_sched_row(b->s, ev.inst, 0).attempt;
@@ -125,9 +128,42 @@ static const struct {
 } rows[] = {
     {"begin", "a; b: a", "| begin", "run:running/none row:a@n1=ready connect:n1"},
     {"a start is committed first", "a", "begin | up.0", "row:a@n1=starting! start:a@n1#1"},
-    {"more to say about a start", "a", "begin up.0 | reason.0", "row:a@n1=starting!"},
-    {"of an attempt that has ended there is no more", "a; b: a", "begin up.0 exit0.0 | reason.0",
-     ""},
+    {"blocked: what would get ready waits", "a; b: a", "block.0 | begin",
+     "run:running/none row:a@n1=waiting~"},
+    {"blocked: what it needs comes first", "a; b: a", "block.1 | begin",
+     "run:running/none row:a@n1=ready connect:n1"},
+    {"blocked: it takes no slot of the others", "a: slots=8; b", "block.0 begin | up.0",
+     "row:b@n1=starting! start:b@n1#1"},
+    {"blocked: no longer", "a", "block.0 begin | free.0", "row:a@n1=ready connect:n1"},
+    {"blocked: not looked at by other events", "a; b", "block.0 begin up.0 | tick exit0.1",
+     "ack:b@n1#1 row:b@n1=succeeded"},
+    {"blocked: for something else", "a", "block.0 begin | block.0", "row:a@n1=waiting~"},
+    {"blocked: before it is tried again", "a: retry=1 delay=1",
+     "begin up.0 exit1.0 block.0 +1 | tick", "row:a@n1=waiting~"},
+    {"blocked: no longer, and tried again", "a: retry=1 delay=1",
+     "begin up.0 exit1.0 block.0 +1 tick | free.0",
+     "row:a@n1=ready row:a@n1=starting! start:a@n1#2"},
+    {"blocked: a gang as a whole", "g: @all gang", "block.0 begin | free.0",
+     "row:g@n1=ready row:g@n2=ready row:g@n3=ready connect:n1 connect:n2 connect:n3"},
+    {"blocked: what is ready stays so", "a", "begin block.0 | up.0",
+     "row:a@n1=starting! start:a@n1#1"},
+    {"blocked: cancelled", "a", "block.0 begin | cancel",
+     "run:cancelling/none row:a@n1=cancelled run:hooks/cancelled run:over/cancelled "
+     "over:over/cancelled"},
+    {"blocked: resumed when it was ready", "a", "begin restart block.0 | resume",
+     "row:a@n1=waiting~"},
+    {"blocked: resumed, and its start may be there", "a", "begin up.0 restart block.0 | resume",
+     "connect:n1"},
+    {"blocked: its start never came there", "a",
+     "begin up.0 restart block.0 resume up.0 | forgot.0", "tombstone:a@n1#1"},
+    {"blocked: it came, and nothing began", "a",
+     "begin up.0 restart block.0 resume up.0 | prepared.0", "tombstone:a@n1#1"},
+    {"blocked: it was booked", "a: slots=8; b", "begin up.0 restart block.1 resume up.0 | forgot.1",
+     "tombstone:b@n1#1"},
+    {"blocked: proven never to start, it waits", "a",
+     "begin up.0 restart block.0 resume up.0 forgot.0 | tombstoned.0", "row:a@n1=waiting~"},
+    {"blocked: it had begun", "a", "begin up.0 restart block.0 resume up.0 | launched.0",
+     "row:a@n1=running! attach:a@n1#1"},
     {"end and acknowledgement", "a", "begin up.0 launched.0 | exit0.0",
      "ack:a@n1#1 row:a@n1=succeeded run:hooks/succeeded run:over/succeeded over:over/succeeded"},
     {"an end told twice", "a; b: a", "begin up.0 exit0.0 | exit0.0", "ack:a@n1#1"},
