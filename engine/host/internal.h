@@ -14,6 +14,7 @@
  *   share.c     the machines that runs have in common
  *   arbiter.c   who may use the slots of one of them
  *   why.c       what a ready instance waits for
+ *   why_gang.c  the gangs that collect slots
  */
 #ifndef FR_HOST_INTERNAL_H
 #define FR_HOST_INTERNAL_H

@@ -7,6 +7,7 @@ static const struct fr_sql_row insts = {"itttttidtiiiitittiiiii", sizeof(struct 
 static const struct fr_sql_row attempts = {"diiitidtttittitiiii", sizeof(struct fr_attempt_row),
                                            SQL_ATTEMPT_PUT, 19};
 static const struct fr_sql_row held = {"dddiitt", sizeof(struct fr_held_row), SQL_ATTEMPT_PUT, 0};
+static const struct fr_sql_row tasks = {"t", sizeof(struct fr_task_row), SQL_INST_PUT, 0};
 static const struct fr_sql_row outputs = {"itt", sizeof(struct fr_output_row), SQL_OUTPUT_PUT, 3};
 static const struct fr_sql_row nodes = {"tdttii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
 static const struct fr_sql_row files = {"ttii", sizeof(struct fr_file_row), SQL_FILE_PUT, 4};
@@ -33,6 +34,16 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
     enum fr_rc rc = list(st, SQL_INST_LIST, run, &rows, err);
 
     *out = (struct fr_inst_rows){rows.v, rows.n};
+    return rc;
+}
+
+enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                                struct fr_task_rows *out, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&tasks, arena, NULL, 0};
+    enum fr_rc rc = list(st, SQL_INST_READY, run, &rows, err);
+
+    *out = (struct fr_task_rows){rows.v, rows.n};
     return rc;
 }
 

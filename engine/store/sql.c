@@ -95,6 +95,8 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_INST_PUT] = "INSERT OR REPLACE INTO instance(run, " INST_COLUMNS ") "
                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_INST_LIST] = "SELECT " INST_COLUMNS " FROM instance WHERE run = ? ORDER BY idx",
+    [SQL_INST_READY] = "SELECT DISTINCT task FROM instance WHERE run = ? AND state = 'ready' "
+                       "AND live = 0 ORDER BY task",
     [SQL_INST_CLEAR] = "DELETE FROM instance WHERE run = ?",
     [SQL_OUTPUT_CLEAR_ALL] = "DELETE FROM output WHERE run = ?",
     [SQL_ATTEMPT_PUT] = "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "

@@ -44,6 +44,7 @@ enum fr_sql {
     SQL_RUN_BY_ID,
     SQL_INST_PUT,
     SQL_INST_LIST,
+    SQL_INST_READY,
     SQL_INST_CLEAR,
     SQL_OUTPUT_CLEAR_ALL,
     SQL_ATTEMPT_PUT,

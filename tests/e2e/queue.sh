@@ -268,6 +268,39 @@ same "the second" $? 0
 wait $high
 same "the one with a priority" $? 0
 same "it has all slots before those that came earlier" "$(sed -n 1,3p order | paste -sd ' ')" "low high high"
+
+# ---- a gang collects slots: what waits says for whom free ones are kept, and the gang what it keeps
+cat > gang.yaml <<'END2'
+name: gang
+params: {who: {default: x}}
+nodes: [{name: n1, executor: local, slots: 2}, {name: n2, executor: local, slots: 2}]
+env: {W: "${{ env.W }}"}
+tasks:
+  long: {on: n2, run: "touch $W/long; until test -e $W/go.long; do sleep 0.02; done"}
+  train: {on: all, gang: true, slots: 2, run: "true"}
+END2
+cat > small.yaml <<'END2'
+name: small
+params: {who: {default: x}}
+nodes: [{name: n1, executor: local, slots: 2}]
+tasks: {t: {run: "true"}}
+END2
+start gang gang
+gang=$pid
+until_true 20 test -e long
+no=$(ids)
+of_gang() { "$flowrun" status $no | grep -F "train@n1" | grep -qF "waits for slots of n2, 1 of 2: long@n2 of run $no; it keeps free slots meanwhile: 2 of n1, 1 of n2"; }
+until_true 20 of_gang
+start small small
+small=$pid
+of_small() { "$flowrun" status $((no + 1)) | grep -F "t@n1" | grep -qF "waits for slots of n1, 0 of 2; free ones are kept for the gang train of run $no (2)"; }
+until_true 20 of_small
+touch go.long
+wait $gang
+same "the gang" $? 0
+wait $small
+same "what waited behind it" $? 0
+
 printf 'limits: {max_active: 1}\n' > home/config.yaml
 "$flowrun" free.yaml > out 2>&1
 same "a wrong configuration" $? 2
