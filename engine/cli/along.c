@@ -4,11 +4,9 @@
 #include "engine/cli/model.h"
 #include "engine/cli/queued.h"
 
-#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,10 +272,27 @@ static enum fr_rc find_done(struct along *a, struct cli_wish *wish, bool *over, 
     return rc;
 }
 
+/* Asks the next host to go on with it, unless it is over: perhaps since it was looked at. */
+static enum fr_rc resume_again(struct along *a, struct cli_wish *wish, struct fr_err *err)
+{
+    struct fr_err refused = {0};
+    bool over = false;
+    enum fr_rc rc = find_done(a, wish, &over, err);
+
+    if (rc == FR_OK && !over)
+        rc = resume(a, wish, err);
+    if (rc == FR_USAGE) {
+        refused = *err;
+        rc = find_done(a, wish, &over, err);
+    }
+    return rc == FR_OK && refused.rc != FR_OK && !over ? fr_fail(err, FR_USAGE, "%s", refused.msg)
+                                                       : rc;
+}
+
 /* The host has the run from here on, and this process knows it. */
 static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_err *err)
 {
-    bool again = a->f != NULL, over = false;
+    bool again = a->f != NULL;
     enum fr_rc rc;
 
     if (wish->submit != NULL) {
@@ -290,8 +305,8 @@ static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_er
     }
     rc = wish->id[0] == '\0' ? name_run(a, wish, err) : FR_OK;
     if (rc == FR_OK)
-        rc = again ? find_done(a, wish, &over, err) : begin(a, wish->id, true, err);
-    if (rc == FR_OK && !over)
+        rc = again ? resume_again(a, wish, err) : begin(a, wish->id, true, err);
+    if (rc == FR_OK && !again)
         rc = resume(a, wish, err);
     if (rc == FR_OK) /* asked for once */
         wish->resume = (struct fr_resume_opts){.run = wish->id};
@@ -475,25 +490,6 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
 enum cli_exit along_end(const struct along *a)
 {
     return cli_exit_of_run(cli_show_model(a->d->show));
-}
-
-enum cli_exit along_silent(const struct along *a)
-{
-    struct fr_home_who host = {0};
-    const char *home = a->d->home.p;
-    char pid[24] = "PID", who[64] = "'fuser host.lock' there names its PID";
-
-    (void)fr_home_leader(home, &host, NULL);
-    if (host.pid != 0) { /* it has said who it is */
-        snprintf(pid, sizeof(pid), "%" PRId64, host.pid);
-        snprintf(who, sizeof(who), "pid %s", pid);
-    }
-    fr_complain(
-        "flowrun: the host of %s (%s) does not answer; it may be stopped (kill -CONT %s) or hang: "
-        "end it with 'kill %s', tasks go on and the next flowrun takes over; what was asked of it "
-        "may still be done ('flowrun runs' shows it)\n",
-        home, who, pid, pid);
-    return CLI_OWNED;
 }
 
 void along_finish(struct along *a)

@@ -39,8 +39,6 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
 enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, struct fr_err *err);
 /* How the run ended, after *over. */
 enum cli_exit along_end(const struct along *a);
-/* The host lives and does not answer. */
-enum cli_exit along_silent(const struct along *a);
 void along_finish(struct along *a);
 
 #endif

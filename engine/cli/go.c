@@ -12,9 +12,12 @@
  */
 #include "engine/cli/along.h"
 
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +97,26 @@ static enum fr_rc pause_a_moment(struct cli_drive *d, struct fr_err *err)
     return rc;
 }
 
+/* The host lives and does not answer. */
+static enum cli_exit fail_silent(const struct cli_drive *d)
+{
+    struct fr_home_who host = {0};
+    const char *home = d->home.p;
+    char pid[24] = "PID", who[64] = "'fuser host.lock' there names its PID";
+
+    (void)fr_home_leader(home, &host, NULL);
+    if (host.pid != 0) { /* it has said who it is */
+        snprintf(pid, sizeof(pid), "%" PRId64, host.pid);
+        snprintf(who, sizeof(who), "pid %s", pid);
+    }
+    fr_complain(
+        "flowrun: the host of %s (%s) does not answer; it may be stopped (kill -CONT %s) or hang: "
+        "end it with 'kill %s', tasks go on and the next flowrun takes over; what was asked of it "
+        "may still be done ('flowrun runs' shows it)\n",
+        home, who, pid, pid);
+    return CLI_OWNED;
+}
+
 /* Tries once to be the host or to follow it. *again: neither, so far. */
 static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct along *a,
                               bool *again)
@@ -112,7 +135,7 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
     if (rc == FR_OK || *again)
         return code;
     if (rc == FR_TIMEOUT)
-        return along_silent(a);
+        return fail_silent(d);
     return fail(d, a, &a->answer.issues, &err);
 }
 
@@ -162,7 +185,7 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
             said = true;
         }
         if (!d->nested && silent > SILENT_MS) {
-            code = along_silent(&a);
+            code = fail_silent(d);
             again = false;
         } else if (again && pause_a_moment(d, &err) != FR_OK) {
             code = cli_fail(&err);

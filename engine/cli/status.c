@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/exec/loop.h"
 #include "engine/store/home.h"
 
 #include <stdio.h>
@@ -216,9 +217,71 @@ static json_t *outputs_json(const struct fr_output_rows *outs, int64_t idx, size
     return doc;
 }
 
+/* ---- the host that drives it ---- */
+
+enum { HOST_MS = 1000 }; /* its answer is waited for so long */
+
+struct host { /* pid 0: none drives the run, or it has not said who it is yet */
+    int64_t pid;
+    json_t *turns; /* what it says of its loop; NULL: it does not answer. Owns */
+};
+
+static struct host ask_host(struct fr_store *st, const struct fr_run_row *run)
+{
+    const struct cli_question q = {.method = "GET", .path = "/api/v1/host", .deadline_ms = HOST_MS};
+    const char *home = fr_store_home(st);
+    struct fr_home_who who = {0};
+    struct host out = {0};
+
+    if (!cli_is_driven(st, run) || fr_home_leader(home, &who, NULL) != FR_OK)
+        return out;
+    out.pid = who.pid;
+    (void)cli_ask(home, &q, &out.turns, &(struct fr_err){0});
+    return out;
+}
+
+static int64_t number_of(const struct host *host, const char *key)
+{
+    return json_integer_value(json_object_get(host->turns, key));
+}
+
+static json_t *host_json(const struct host *host)
+{
+    const char *held_by = json_string_value(json_object_get(host->turns, "held_by"));
+
+    if (host->turns == NULL)
+        return json_pack("{s:I, s:b}", "pid", (json_int_t)host->pid, "answers", 0);
+    return json_pack("{s:I, s:b, s:I, s:I, s:I, s:s}", "pid", (json_int_t)host->pid, "answers", 1,
+                     "turns", (json_int_t)number_of(host, "turns"), "slow_turns",
+                     (json_int_t)number_of(host, "slow_turns"), "longest_ms",
+                     (json_int_t)number_of(host, "longest_ms"), "held_by",
+                     held_by != NULL ? held_by : "");
+}
+
+static void print_host(const struct host *host)
+{
+    const char *held_by = json_string_value(json_object_get(host->turns, "held_by"));
+    int64_t slow = number_of(host, "slow_turns"), turns = number_of(host, "turns");
+
+    if (host->pid == 0)
+        return;
+    fr_print("driven by flowrun (pid %lld)", (long long)host->pid);
+    if (host->turns == NULL)
+        fr_print(", which does not answer\n");
+    else if (slow == 0)
+        fr_print(": none of its %lld turns took over %d ms\n", (long long)turns, FR_LOOP_SLOW_MS);
+    else
+        fr_print(": %lld of its %lld turns took over %d ms, the longest %lld ms, mostly by %s\n",
+                 (long long)slow, (long long)turns, FR_LOOP_SLOW_MS,
+                 (long long)number_of(host, "longest_ms"), held_by);
+}
+
+/* ---- all of it ---- */
+
 static void print_json(struct fr_store *st, const struct fr_run_row *run,
                        const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
 {
+    struct host host = ask_host(st, run);
     json_t *doc = run_json(st, run), *tasks = json_array();
     size_t at = 0;
 
@@ -234,8 +297,11 @@ static void print_json(struct fr_store *st, const struct fr_run_row *run,
                       (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
                       "unreachable_ms", (json_int_t)r->unreachable_wall, "outputs", given));
     }
+    if (host.pid != 0)
+        json_object_set_new(doc, "host", host_json(&host));
     json_object_set_new(doc, "tasks", tasks);
     cli_put_json(doc);
+    json_decref(host.turns);
 }
 
 static void print_rerun(const struct fr_run_row *run)
@@ -254,6 +320,7 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
 {
     char id[FR_ID_TEXT], date[32], time[24];
     const char *word = cli_run_word(st, run);
+    struct host host = ask_host(st, run);
     struct fr_buf source = {0};
 
     fr_id_text(run->id, id);
@@ -265,6 +332,8 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
     if (!source.bad)
         fr_print("%s, started %s, time %s\n", source.n > 0 ? source.p : "", date, time);
     fr_buf_finish(&source);
+    print_host(&host);
+    json_decref(host.turns);
     if (run->retry_of != 0)
         fr_print("it repeats run %lld\n", (long long)run->retry_of);
     if (run->rerun_wall != 0)

@@ -12,7 +12,8 @@ enum {
     BUSY_MS = 10,         /* another process writes: it is waited for so long, … */
     BUSY_RETRY_MS = 20,   /* … the next try comes then, and others have their turn … */
     BUSY_SAY_MS = 5000,   /* … and users are told after so long */
-    SAY_AGAIN_MS = 60000, /* a note of a long turn at most so often, unless it is twice as long */
+    SAY_MS = 1000,        /* users are told of a turn as long as that, … */
+    SAY_AGAIN_MS = 60000, /* … at most so often, unless it is twice as long */
 };
 
 static void on_timer(void *arg)
@@ -151,7 +152,7 @@ static void say_slow(struct fr_host *host)
     int64_t now = fr_sys.mono_ms();
     char text[200];
 
-    if (slow.now_ms > FR_LOOP_SLOW_MS &&
+    if (slow.now_ms >= SAY_MS &&
         (m->said_ms == 0 || now > m->said_ms + SAY_AGAIN_MS || slow.now_ms > 2 * m->said_took_ms)) {
         snprintf(text, sizeof(text),
                  "this home's host was held up for %lld ms, mostly by %s (%lld ms); so were all "

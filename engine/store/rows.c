@@ -1,4 +1,5 @@
 /* Instances, attempts, outputs, nodes and files of a run. */
+#include "engine/store/ready.h"
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 

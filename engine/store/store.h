@@ -149,17 +149,6 @@ enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err);
 
-/* The tasks of a run that have an instance which is `ready` and has no attempt. */
-struct fr_task_row {
-    const char *task;
-};
-struct fr_task_rows {
-    struct fr_task_row *rows; /* by name */
-    size_t n;
-};
-enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
-                                struct fr_task_rows *out, struct fr_err *err);
-
 /* ---- attempts ---- */
 
 struct fr_attempt_row {

@@ -92,6 +92,84 @@ for no in 4 5 6; do
 done
 same "each task ran once" "$(ran 1) $(ran 2) $(ran 3)" "1 1 1"
 
+# ---- a run that ends between a follower's look and its request to the next host: it has the run's own end
+for who in r q; do
+    test_of=$([ $who = q ] && echo "; false") # the second one fails
+    sed "s/done\"/done$test_of\"/" waits.yaml > ends.yaml
+    serve
+    "$flowrun" ends.yaml -p who=$who > out.$who 2>&1 &
+    pid=$!
+    until_true 20 eval 'test "$(ran $who)" = 1'
+    no=$(newest)
+    kill -STOP $pid
+    until_true 20 grep -q '^State:.*T' /proc/$pid/status
+    kill -9 $host
+    wait $host 2> /dev/null
+    # stands for the next host: it is asked to go on with the run, which a real one ends before the answer
+    python3 - "$flowrun" "$no" "$who" <<'END2' > next.log 2>&1 &
+import fcntl, http.server, os, socketserver, subprocess, sys
+home = os.environ["FLOWRUN_HOME"]
+sock = home + "/host.sock"
+lock = open(home + "/host.lock", "r+b")
+fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+class Host(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        fcntl.lockf(lock, fcntl.LOCK_UN)
+        open("go." + sys.argv[3], "w").close()
+        subprocess.run([sys.argv[1], "resume", sys.argv[2]], stdout=subprocess.DEVNULL)
+        body = b'{"status": 400, "code": "usage", "detail": "run %s is over"}' % sys.argv[2].encode()
+        self.send_response(400)
+        self.send_header("Content-Type", "application/problem+json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self):
+        return "a client"
+
+if os.path.exists(sock):
+    os.unlink(sock)
+server = socketserver.UnixStreamServer(sock, Host)
+print("ready", flush=True)
+server.handle_request()
+END2
+    next=$!
+    until_true 20 holds next.log ready
+    kill -CONT $pid
+    wait $pid
+    same "a follower whose run has ended meanwhile ($who)" $? $([ $who = q ] && echo 1 || echo 0)
+    has "it shows the end" out.$who "run $no $([ $who = q ] && echo failed || echo succeeded)"
+    wait $next
+    same "one request was made" $? 0
+done
+
+# ---- status says who drives a run, and how that one fares
+serve
+"$flowrun" waits.yaml -p who=s > out.s 2>&1 &
+pid=$!
+until_true 20 eval 'test "$(ran s)" = 1'
+"$flowrun" status > status
+check "its turns are counted" grep -Eq "^driven by flowrun \(pid $host\): (none|[0-9]+) of its [0-9]+ turns took over 100 ms" status
+"$flowrun" status --json > status
+check "as JSON, too" python3 -c '
+import json, sys
+host = json.load(open("status"))["host"]
+assert host["pid"] == int(sys.argv[1]) and host["answers"] and host["turns"] > 0 and host["slow_turns"] >= 0, host' $host
+kill -STOP $host
+until_true 20 grep -q '^State:.*T' /proc/$host/status
+"$flowrun" status > status 2> out
+has "it does not answer" status "driven by flowrun (pid $host), which does not answer"
+kill -CONT $host
+touch go.s
+wait $pid
+same "it goes on" $? 0
+kill $host
+wait $host 2> /dev/null
+
 # ---- who may not share the home with its host; the lock says who that is
 "$flowrun" waits.yaml -p who=c > out.c 2>&1 &
 host=$!

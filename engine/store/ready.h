@@ -1,0 +1,18 @@
+/* What of a run waits to start. */
+#ifndef FR_STORE_READY_H
+#define FR_STORE_READY_H
+
+#include "engine/store/store.h"
+
+/* The tasks of a run that have an instance which is `ready` and has no attempt. */
+struct fr_task_row {
+    const char *task;
+};
+struct fr_task_rows {
+    struct fr_task_row *rows; /* by name */
+    size_t n;
+};
+enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                                struct fr_task_rows *out, struct fr_err *err);
+
+#endif
