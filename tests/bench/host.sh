@@ -97,42 +97,28 @@ clients() { # of 20, each submits its share of the runs, one after the other
     wait "${pids[@]}"
 }
 
-# 20 clients of the interface, a connection each: submit their share, and look until each run is over.
-interface() { # SOCKET: the pids of them are in $askers; they begin when the file go is there
-    askers=()
-    for _ in $(seq 20); do
-        python3 -c '
-import http.client, json, os, secrets, socket, sys, time
-
-class Unix(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(sys.argv[1])
-
-def ask(method, path, body=None):
-    host.request(method, "/api/v1/runs" + path, body, {"Content-Type": "application/json"})
-    answer = host.getresponse()
-    text = answer.read()
-    assert answer.status in (200, 201), text
-    return json.loads(text)
-
-host = Unix("localhost")
-shell = {"cwd": os.getcwd(), "umask": 18, "env": {"PATH": os.environ["PATH"]}, "secrets": {}}
-runs = [secrets.token_hex(16) for _ in range(int(sys.argv[2]))]
-while not os.path.exists("go"):
-    time.sleep(0.005)
-for run in runs:
-    ask("POST", "", json.dumps({**shell, "id": run, "pipeline": os.path.abspath("ten.yaml"), "params": {}, "priority": 0}))
-for run in runs:
-    while ask("GET", "/" + run)["state"] != "over":
-        time.sleep(0.02)
-' "$1" $((many / 20)) >> asker.log 2>&1 &
-        askers+=($!)
+# 20 clients of the interface, a connection each: they submit their share, and the runs are waited for.
+questions() { # SOCKET: what each of them asks for is in the files ask1 to ask20
+    local shell="\"cwd\": \"$PWD\", \"umask\": 18, \"env\": {\"PATH\": \"$PATH\"}, \"secrets\": {}"
+    local i n
+    for i in $(seq 20); do
+        for n in $(seq $((many / 20))); do
+            [ "$n" = 1 ] || echo "next"
+            echo "unix-socket = $1"
+            echo "url = http://localhost/api/v1/runs"
+            echo 'header = "Content-Type: application/json"'
+            printf 'data = "%s"\n' "$(sed 's/["\\]/\\&/g' <<< "{$shell, \"id\": \"$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')\", \"pipeline\": \"$PWD/ten.yaml\", \"params\": {}, \"priority\": 0}")"
+        done > "ask$i"
     done
 }
-let_go() {
-    touch go
-    wait "${askers[@]}" || tail -3 asker.log
+ask() { # SOCKET
+    local i pids=()
+    for i in $(seq 20); do
+        curl -sf -K "ask$i" > "answers$i" &
+        pids+=($!)
+    done
+    wait "${pids[@]}" || tail -n 3 answers1
+    while curl -sf --unix-socket "$1" http://localhost/api/v1/host | grep -q '"runs":[1-9]'; do moment 0.02; done
 }
 
 many_runs() {
@@ -143,10 +129,8 @@ many_runs() {
         host_up warm
         warm timed a "$flowrun" wide.yaml
         warm timed c clients
-        rm -f go
-        interface "$work/warm/host.sock"
-        moment 2 # they have started
-        timed i let_go
+        questions "$work/warm/host.sock"
+        timed i ask "$work/warm/host.sock"
         host_down
     done
     row "$many runs of 10 tasks by 20 clients, to one run" "$(times i a 0)"
