@@ -118,7 +118,7 @@ ask() { # SOCKET
         pids+=($!)
     done
     wait "${pids[@]}" || tail -n 3 answers1
-    while curl -sf --unix-socket "$1" http://localhost/api/v1/host | grep -q '"runs":[1-9]'; do moment 0.02; done
+    until curl -sf --unix-socket "$1" http://localhost/api/v1/host | grep -q '"runs":0,'; do moment 0.02; done
 }
 
 many_runs() {
