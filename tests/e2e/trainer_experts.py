@@ -151,14 +151,44 @@ def counted():
     t.same("bytes between nodes", far, rows + 4 * choices)
 
 
+def load(path):
+    with open(path) as f:
+        return json.load(f)
+
+
+def placed():
+    """Every rank's choices are counted; by the counts experts lie elsewhere, which changes the order of sums
+    and how busy the busiest rank is."""
+    counts = load("four/expert_counts.json")
+    total = t.log_lines("four")[-1]["total_tokens"] * counts["experts_per_token"]
+    t.same("rows of each layer", [sum(layer["rows"]) for layer in counts["layers"]], [total] * len(counts["layers"]))
+    t.same("counted whatever the layout", counts, load("2x2-0/expert_counts.json"))
+    text = local("placed", 4, deepspeed=layout(expert_placement="four/expert_counts.json"))[1]
+    near("placed by counts", "placed")
+    t.has("placed by counts", text, "Experts are placed by the rows counted in four/expert_counts.json")
+    said = re.search(r"busiest rank has ([\d.]+) times the mean .* it would have ([\d.]+)", text)
+    t.check("placed by counts: as was said", said and said.group(1) == said.group(2) and float(said.group(1)) >= 1,
+            text[-2000:])
+
+
 def refusals():
     """What is not done is refused by name, with what to do instead."""
+    counts = load("four/expert_counts.json")
+    counts["layers"][1]["rows"][3] = -1
+    with open("below.json", "w") as f:
+        json.dump(counts, f)
+    counts["layers"][0]["rows"].pop()
+    with open("wrong.json", "w") as f:
+        json.dump(counts, f)
     rows = (
         ("three of four", layout(expert_parallel_size=3), 4, "expert_parallel_size 3 does not divide the 4 ranks"),
         ("a part of the world", layout(expert_parallel_size=2, expert_group="world"), 4,
          "expert_group \"world\" is all 4 ranks"),
         ("a capacity", layout(capacity_factor=1.5), 2, "capacity_factor: no token is dropped"),
-        ("a placement", layout(expert_placement="table.json"), 2, "expert_placement: rank r of P owns"),
+        ("no counts", layout(expert_placement="none.json"), 2, "moe.expert_placement: "),
+        ("counts of another model", layout(expert_placement="wrong.json"), 2,
+         "wrong.json: layers[0] is not layer 1 with the rows of 8 experts: take the counts of a run of this model"),
+        ("a count below 0", layout(expert_placement="below.json"), 2, "below.json: layers[1].rows[3] is not a number"),
     )
     for what, words, world, want in rows:
         run = t.launch("refused", world, steps=1, deepspeed=words, launcher=("--max_restarts", "0"))
@@ -173,6 +203,7 @@ def main():
     evaluated()
     resumed()
     counted()
+    placed()
     refusals()
     t.finish()
 

@@ -17,6 +17,10 @@ SIZES = dict(vocab_size=32000, hidden_size=1024, num_hidden_layers=8, num_attent
              n_routed_experts=40, n_group=4, num_experts_per_tok=4)
 
 
+STAY = json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3},
+                   "moe": {"enabled": True}})
+
+
 def make(full):
     with open("ex/model/config.json") as f:
         config = json.load(f)
@@ -31,7 +35,8 @@ def make(full):
 
 
 def compare(world, batch, **more):
-    what = "W=%d B=%d %s" % (world, batch, "bf16" if more else "f32")
+    what = "W=%d B=%d %s%s" % (world, batch, "bf16" if "bf16" in more else "f32",
+                               ", experts stay" if "deepspeed" in more else "")
     run = t.train(what, "out", world, steps=1, accumulation=1, per_device_train_batch_size=batch,
                   save_strategy="no", no_resume_state=True, overwrite_output_dir=True,
                   model_name_or_path="model", **more)
@@ -51,6 +56,7 @@ def main():
     for world in (1, 2, 4) if full else (2,):
         compare(world, 1, bf16=True)
     compare(1, 16, bf16=True)
+    compare(2, 8, deepspeed=STAY)
     if full:
         compare(2, 32)
         compare(2, 32, bf16=True)

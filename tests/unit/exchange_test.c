@@ -153,7 +153,8 @@ static void body(struct rank_self *self, void *arg)
     const struct scene *s = v->s;
     int64_t T = s->T[self->rank];
     struct tr_owners owners = {s->E, s->owner, s->local};
-    struct tr_exchange_layer layer = {"layer 1 moe", &owners, 1};
+    int64_t rows[E_MAX] = {0};
+    struct tr_exchange_layer layer = {"layer 1 moe", &owners, 1, rows};
     struct tr_view ids = tr_view2((void *)(uintptr_t)s->ids[self->rank], TR_I32, T, s->K);
     double x[T_MAX * N], w[T_MAX * K_MAX];
     struct fr_err err = {0};
@@ -175,6 +176,10 @@ static void body(struct rank_self *self, void *arg)
         for (int i = 0; i < v->rounds; i++)
             v->failed += one_round(&b, v, i, x, w);
     }
+    for (int64_t i = 0; i < T * s->K; i++)
+        rows[s->ids[self->rank][i]]--;
+    for (int64_t e = 0; e < s->E; e++)
+        v->failed += rows[e] != 0; /* counted once, not in the replay */
     memcpy(v->bytes, b.group->class_bytes, sizeof(v->bytes));
     v->failed += memcmp(v->bytes, b.world.class_bytes, sizeof(v->bytes)) != 0;
     bench_end(&b);
@@ -429,6 +434,40 @@ static void check_choice(void)
     CHECK(r == NULL);
 }
 
+/* Owners by load, and what they are worth. */
+struct placing {
+    const char *name;
+    int64_t E;
+    int P;
+    bool loads;
+    int64_t rows[9];
+    int32_t rank[9];
+    double skew;
+};
+
+static const struct placing placings[] = {
+    {"neighbours", 5, 2, false, {1, 1, 1, 1, 4}, {0, 0, 0, 1, 1}, 1.25},
+    {"the heaviest first", 5, 2, true, {1, 1, 1, 1, 4}, {1, 1, 1, 0, 0}, 1.25},
+    {"even", 6, 3, true, {5, 1, 4, 2, 3, 3}, {0, 0, 1, 1, 2, 2}, 1},
+    {"a full rank takes no more", 4, 2, true, {9, 0, 0, 0}, {0, 1, 1, 0}, 2},
+    {"no load at all", 7, 3, true, {0}, {0, 1, 2, 0, 1, 2, 0}, 1},
+    {"each has one", 3, 3, true, {0, 7, 0}, {1, 0, 2}, 3},
+};
+
+static void try_placing(const struct placing *p)
+{
+    int32_t rank[9], local[9], n[9] = {0};
+    struct fr_err err = {0};
+
+    check_row(p->name);
+    CHECK_INT(tr_owners_place(p->E, p->P, p->loads ? p->rows : NULL, rank, local, &err), FR_OK);
+    for (int64_t e = 0; e < p->E; e++) {
+        CHECK_INT(rank[e], p->rank[e]);
+        CHECK_INT(local[e], n[rank[e]]++);
+    }
+    CHECK(fabs(tr_owners_skew(p->E, p->P, p->rows, rank) - p->skew) < 1e-12);
+}
+
 int main(void)
 {
     static struct scene s;
@@ -442,6 +481,8 @@ int main(void)
         random_scene(&s, i);
         try_scene(&s);
     }
+    for (size_t i = 0; i < sizeof(placings) / sizeof(*placings); i++)
+        try_placing(&placings[i]);
     check_order();
     check_choice();
     return check_done();

@@ -53,6 +53,7 @@ struct tr_ds_config {
     bool experts_stay;              /* routed experts are owned by ranks, tokens move */
     int64_t expert_ranks;           /* ranks of a group; 0: as expert_group says */
     enum tr_expert_group expert_group;
+    char expert_placement[TR_DS_PATH]; /* a file of counts; "": experts lie in order */
 
     enum tr_precision precision;
     bool precision_given;           /* false: follow the flags */

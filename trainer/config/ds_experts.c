@@ -1,6 +1,7 @@
 /* Where routed experts are: this program's moe block, and DeepSpeed's expert_parallel. */
 #include "trainer/config/ds_read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static enum fr_rc ranks_of(const struct tr_fields *f, const char *key, int64_t *out,
@@ -16,14 +17,17 @@ static enum fr_rc ranks_of(const struct tr_fields *f, const char *key, int64_t *
 static enum fr_rc read_moe(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
     struct tr_ds_config *c = r->out;
-    const char *group = "auto";
+    const char *group = "auto", *placement = "";
     enum fr_rc rc;
 
     if ((rc = tr_ds_keys(r, f, "moe", err)) != FR_OK ||
         (rc = tr_field_bool(f, "enabled", &c->experts_stay, err)) != FR_OK ||
         (rc = ranks_of(f, "expert_parallel_size", &c->expert_ranks, err)) != FR_OK ||
-        (rc = tr_field_text(f, "expert_group", &group, err)) != FR_OK)
+        (rc = tr_field_text(f, "expert_group", &group, err)) != FR_OK ||
+        (rc = tr_field_text(f, "expert_placement", &placement, err)) != FR_OK)
         return rc;
+    if (snprintf(c->expert_placement, TR_DS_PATH, "%s", placement) >= TR_DS_PATH)
+        return tr_field_bad(f, "expert_placement", "a shorter path", err);
     c->expert_group = strcmp(group, "node") == 0    ? TR_EXPERTS_NODE
                       : strcmp(group, "world") == 0 ? TR_EXPERTS_WORLD
                                                     : TR_EXPERTS_ANY;

@@ -127,7 +127,7 @@ static const struct ds_key {
     WORKS(MOE, "expert_parallel_size", "ranks that own the experts among them"),
     WORKS(MOE, "expert_group", "node or world: they are the ranks of a node, or all"),
     NOT(MOE, "expert_replicas", "an expert has one owner in a group of ranks"),
-    NOT(MOE, "expert_placement", "rank r of P owns expert e of E where e*P/E is r"),
+    WORKS(MOE, "expert_placement", "expert_counts.json of an earlier run, by which experts lie"),
     NOT(MOE, "expert_wire", "rows travel in the type of the computation"),
     NOT(MOE, "capacity_factor", "no token is dropped, rounds bound the memory"),
     NOT(MOE, "drop_tokens", "no token is dropped, rounds bound the memory"),

@@ -18,6 +18,15 @@ bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer)
     return layer >= c->first_k_dense_replace;
 }
 
+int64_t tr_model_moe_count(const struct tr_model_config *c)
+{
+    int64_t n = 0;
+
+    for (int64_t l = 0; l < c->num_hidden_layers; l++)
+        n += tr_model_is_moe(c, l);
+    return n;
+}
+
 int64_t tr_model_window(const struct tr_model_config *c, int64_t layer)
 {
     return c->windowed[layer / 64] >> (layer % 64) & 1 ? c->sliding_window : 0;

@@ -98,6 +98,7 @@ enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, s
 
 /* Layer l is a MoE layer. */
 bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer);
+int64_t tr_model_moe_count(const struct tr_model_config *c); /* such layers */
 
 /* Tokens that a token of the layer sees, itself included; 0: all before it. */
 int64_t tr_model_window(const struct tr_model_config *c, int64_t layer);

@@ -173,7 +173,10 @@ static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err
     o->expert.H = o->shared.H = c->hidden_size;
     o->expert.I = c->moe_intermediate_size;
     o->shared.I = c->moe_intermediate_size * c->n_shared_experts;
-    o->owners = &b->m->owners;
+    if (b->m->exchange != NULL) {
+        o->owners = &b->m->owners[b->m->moe_layers];
+        o->rows = b->m->expert_rows + b->m->moe_layers * o->E;
+    }
     o->plan0 = b->m->o.train ? b->m->moe_layers * b->m->o.in_flight : 0;
     for (int64_t e = 0; e < o->here && rc == FR_OK; e += o->window) {
         int64_t n = o->here - e < o->window ? o->here - e : o->window;

@@ -113,6 +113,7 @@ struct tr_moe_opts {
     int64_t here;                   /* experts computed on this rank: E without exchange */
     const struct tr_owners *owners; /* with exchange; borrows */
     int64_t plan0;                  /* with exchange: its plans, one for each slot */
+    int64_t *rows;                  /* (E) with exchange: += rows of each expert in training */
     struct tr_ffn expert;
     bool has_shared;
     struct tr_ffn shared;

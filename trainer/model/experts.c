@@ -2,31 +2,29 @@
 #include "engine/base/sys.h"
 #include "trainer/model/state.h"
 
-/* Blocks of neighbours, in the order of ranks: expert e is owned by rank e*P / E. */
+#include <string.h>
+
+/* The tables of all layers. */
 static enum fr_rc share_out(struct tr_model *m, struct fr_err *err)
 {
-    int64_t E = m->config.n_routed_experts, P = m->o.experts->size, local = 0;
-    int32_t *rank = fr_sys.alloc(2 * (size_t)E * sizeof(*rank));
+    int64_t E = m->config.n_routed_experts, L = tr_model_moe_count(&m->config);
+    size_t numbers = (size_t)(L * E);
+    enum fr_rc rc = FR_OK;
 
-    if (rank == NULL)
-        return fr_fail(err, FR_NOMEM, "owners of %lld experts", (long long)E);
-    m->owner_table = rank;
-    for (int64_t e = 0; e < E; e++) {
-        rank[e] = (int32_t)(e * P / E);
-        local = e > 0 && rank[e] == rank[e - 1] ? local + 1 : 0;
-        rank[E + e] = (int32_t)local;
+    m->owners = fr_sys.alloc((size_t)L * sizeof(*m->owners) + 1);
+    m->owner_table = fr_sys.alloc(2 * numbers * sizeof(*m->owner_table) + 1);
+    m->expert_rows = fr_sys.alloc(numbers * sizeof(*m->expert_rows) + 1);
+    if (m->owners == NULL || m->owner_table == NULL || m->expert_rows == NULL)
+        return fr_fail(err, FR_NOMEM, "owners of %lld experts", (long long)(L * E));
+    memset(m->expert_rows, 0, numbers * sizeof(*m->expert_rows));
+    for (int64_t i = 0; i < L && rc == FR_OK; i++) {
+        int32_t *rank = m->owner_table + 2 * i * E;
+        const int64_t *rows = m->o.expert_rows != NULL ? m->o.expert_rows + i * E : NULL;
+
+        m->owners[i] = (struct tr_owners){E, rank, rank + E};
+        rc = tr_owners_place(E, m->o.experts->size, rows, rank, rank + E, err);
     }
-    m->owners = (struct tr_owners){E, rank, rank + E};
-    return FR_OK;
-}
-
-static int64_t moe_layers(const struct tr_model_config *c)
-{
-    int64_t n = 0;
-
-    for (int64_t l = 0; l < c->num_hidden_layers; l++)
-        n += tr_model_is_moe(c, l);
-    return n;
+    return rc;
 }
 
 enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err)
@@ -52,9 +50,11 @@ enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err)
                        "than %d are not counted",
                        (long long)c->n_routed_experts, o.comm->size, TR_ROUTE_NONE - 1);
     if (m->o.train)
-        o.plans *= moe_layers(c);
+        o.plans *= tr_model_moe_count(c);
     o.row_bytes = o.row_bytes > weights ? o.row_bytes : weights;
-    if ((rc = share_out(m, err)) != FR_OK)
+    rc = share_out(m, err);
+    m->o.expert_rows = NULL;
+    if (rc != FR_OK)
         return rc;
     return tr_exchange_create(&o, &m->exchange, err);
 }
@@ -62,10 +62,22 @@ enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err)
 void tr_experts_destroy(struct tr_model *m)
 {
     tr_exchange_destroy(m->exchange);
+    fr_sys.free(m->owners);
     fr_sys.free(m->owner_table);
+    fr_sys.free(m->expert_rows);
 }
 
 bool tr_experts_here(const struct tr_model *m, int64_t e)
 {
-    return m->exchange == NULL || m->owners.rank[e] == m->o.experts->rank;
+    return m->exchange == NULL || m->owners[m->moe_layers].rank[e] == m->o.experts->rank;
+}
+
+const struct tr_owners *tr_model_owners(const struct tr_model *m, int64_t i)
+{
+    return &m->owners[i];
+}
+
+const int64_t *tr_model_expert_rows(const struct tr_model *m)
+{
+    return m->expert_rows;
 }

@@ -18,6 +18,7 @@
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
 #include "trainer/model/linear.h"
+#include "trainer/shard/owners.h"
 #include "trainer/shard/shard.h"
 #include "trainer/tensor/safetensors.h"
 
@@ -35,6 +36,8 @@ struct tr_model_opts {
     struct tr_comm *experts;              /* borrows: the group whose ranks own the routed experts
                                              among them, for the exchange alone; NULL: experts are
                                              sharded as the rest */
+    const int64_t *expert_rows;           /* (MoE layers, E) borrowed during create: loads by which
+                                             experts are placed on ranks; NULL: neighbours */
     int64_t exchange_rows;                /* tests: routed rows of a round at most; 0: default */
     const struct tr_model_config *config; /* copied */
     const struct tr_lora_config *lora;    /* borrowed during create; NULL: no adapters */
@@ -159,6 +162,11 @@ enum fr_rc tr_model_next(struct tr_model *m, const struct tr_micro *mb, const st
 enum fr_rc tr_model_routing(struct tr_model *m, int64_t i, int slot, int32_t *ids,
                             struct fr_err *err);
 int64_t tr_model_moe_layers(const struct tr_model *m);
+
+/* Where experts stay: the owners of MoE layer i, and (MoE layers, E) the rows that this rank's
+ * tokens have given each expert in training so far. */
+const struct tr_owners *tr_model_owners(const struct tr_model *m, int64_t i);
+const int64_t *tr_model_expert_rows(const struct tr_model *m);
 
 /* The queue that the model's ops run on. */
 struct tr_queue *tr_model_queue(struct tr_model *m);

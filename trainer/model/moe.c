@@ -69,15 +69,17 @@ static bool exchanges(const struct tr_ctx *ctx)
     return ctx->exchange != NULL && !ctx->dry && ctx->rc == FR_OK;
 }
 
-static struct tr_exchange_layer layer_of(const struct moe *m, const struct tr_saved *saved)
+static struct tr_exchange_layer layer_of(const struct moe *m, const struct tr_ctx *ctx,
+                                         const struct tr_saved *saved)
 {
-    return (struct tr_exchange_layer){m->block.what, m->o.owners, m->o.plan0 + saved->slot};
+    return (struct tr_exchange_layer){m->block.what, m->o.owners, m->o.plan0 + saved->slot,
+                                      ctx->training ? m->o.rows : NULL};
 }
 
 static void begin_exchange(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved *saved,
                            const struct routed *r)
 {
-    struct tr_exchange_layer l = layer_of(m, saved);
+    struct tr_exchange_layer l = layer_of(m, ctx, saved);
 
     if (exchanges(ctx))
         ctx->rc = tr_exchange_begin(ctx->exchange, ctx->q, r->ids, &l, ctx->err);
@@ -86,7 +88,7 @@ static void begin_exchange(const struct moe *m, struct tr_ctx *ctx, const struct
 static void plan_exchange(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved *saved,
                           struct routed *r, bool replay)
 {
-    struct tr_exchange_layer l = layer_of(m, saved);
+    struct tr_exchange_layer l = layer_of(m, ctx, saved);
 
     if (exchanges(ctx))
         ctx->rc = tr_exchange_plan(ctx->exchange, &l, replay, &r->parts, ctx->err);

@@ -27,8 +27,9 @@ struct tr_model {
     struct tr_model_config config;
     struct tr_shard *shard;
     struct tr_exchange *exchange; /* owns; NULL: none */
-    struct tr_owners owners;      /* with exchange: of every layer */
-    int32_t *owner_table;         /* owns: (2, E) what owners points to */
+    struct tr_owners *owners;     /* owns, with exchange: of each MoE layer */
+    int32_t *owner_table;         /* owns: (MoE layers, 2, E) what owners points to */
+    int64_t *expert_rows;         /* owns: (MoE layers, E) */
     struct tr_queue *q;
     struct tr_block **blocks; /* owns */
     int nblocks, lowest;      /* lowest: first block with an adapter; nblocks: none */
@@ -94,7 +95,7 @@ static inline int64_t tr_model_positions(const struct tr_model *m)
 /* experts.c: with o.experts the exchange and the table of owners. */
 enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err);
 void tr_experts_destroy(struct tr_model *m);
-/* Whether routed expert e is computed on this rank. */
+/* Whether routed expert e of the MoE layer that is being assembled is computed on this rank. */
 bool tr_experts_here(const struct tr_model *m, int64_t e);
 
 /* model.c */

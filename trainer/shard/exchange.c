@@ -196,6 +196,16 @@ enum fr_rc tr_exchange_begin(struct tr_exchange *x, struct tr_queue *q, struct t
     return rc == FR_OK ? rc : fr_fail(err, rc, "choices of experts");
 }
 
+/* Rows that this rank's tokens give each expert. */
+static void count_rows(const struct tr_exchange *x, const uint16_t *ids, int64_t *rows)
+{
+    size_t n = choices(x) / size_of(x);
+
+    for (const uint16_t *id = ids + (size_t)x->o.comm->rank * n; n > 0; n--, id++)
+        if (*id != TR_ROUTE_NONE)
+            rows[*id]++;
+}
+
 enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_layer *layer,
                             bool replay, int *rounds, struct fr_err *err)
 {
@@ -209,7 +219,10 @@ enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_laye
     for (size_t i = 0; i < n && !replay; i++)
         kept[i] = x->host_ids[i] < 0 || x->host_ids[i] > TR_ROUTE_NONE ? TR_ROUTE_NONE
                                                                        : (uint16_t)x->host_ids[i];
-    return tr_route_plan(x->route, kept, layer->owners, rounds, err);
+    if ((rc = tr_route_plan(x->route, kept, layer->owners, rounds, err)) == FR_OK && !replay &&
+        layer->rows != NULL)
+        count_rows(x, kept, layer->rows);
+    return rc;
 }
 
 enum fr_rc tr_exchange_round(struct tr_exchange *x, struct tr_queue *q, int i,

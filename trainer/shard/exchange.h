@@ -62,7 +62,8 @@ void tr_exchange_limits(const struct tr_exchange *x, struct tr_route_limits *out
 struct tr_exchange_layer {
     const char *what; /* "layer 3 moe", valid until the next plan */
     const struct tr_owners *owners;
-    int64_t plan; /* below plans */
+    int64_t plan;  /* below plans */
+    int64_t *rows; /* (E) += rows that this rank's tokens give each expert; NULL: not counted */
 };
 
 /* ids (T, K) i32: experts chosen by this rank's tokens, T <= T_max. */

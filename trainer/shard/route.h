@@ -16,18 +16,12 @@
 #define TR_SHARD_ROUTE_H
 
 #include "engine/base/err.h"
+#include "trainer/shard/owners.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum { TR_ROUTE_RANGES = 64, TR_ROUTE_NONE = 0xffff };
-
-/* The owner of each expert of a layer. */
-struct tr_owners {
-    int64_t experts;      /* E < TR_ROUTE_NONE */
-    const int32_t *rank;  /* (E) in the group */
-    const int32_t *local; /* (E) its number among the experts of that rank */
-};
 
 struct tr_route_opts {
     int size, rank;
@@ -82,8 +76,8 @@ void tr_route_limits(const struct tr_route *r, struct tr_route_limits *out);
 
 /*
  * Cuts a micro-batch into rounds; *rounds >= 1. ids (size, T_max, K): what each rank chose, rows of
- * TR_ROUTE_NONE behind its tokens; ids and owners are borrowed until the next plan. FR_PROTO names
- * rank and token of an id that is no expert.
+ * TR_ROUTE_NONE behind its tokens; there are fewer experts. ids and owners are borrowed until the
+ * next plan. FR_PROTO names rank and token of an id that is no expert.
  */
 enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,
                          int *rounds, struct fr_err *err);

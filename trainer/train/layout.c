@@ -1,4 +1,5 @@
 /* Which ranks own routed experts among them, and over which the other weights are sharded. */
+#include "trainer/train/experts.h"
 #include "trainer/train/setup.h"
 
 static int node_of(const struct tr_comm *world, int rank)
@@ -115,6 +116,25 @@ enum fr_rc tr_run_layout(struct tr_run *r, bool staged, struct fr_err *err)
     return rc;
 }
 
+enum fr_rc tr_run_read_placement(struct tr_run *r, struct fr_err *err)
+{
+    if (!r->ds.experts_stay || r->ds.expert_placement[0] == '\0' || r->config.n_routed_experts == 0)
+        return FR_OK;
+    return tr_experts_read(r->ds.expert_placement, &r->config, &r->expert_rows, err);
+}
+
+enum fr_rc tr_run_count_experts(const struct tr_run *r, bool say, struct fr_err *err)
+{
+    const struct tr_expert_report report = {.world = r->env.comm,
+                                            .group = r->experts,
+                                            .model = r->model,
+                                            .config = &r->config,
+                                            .output_dir = r->args->output_dir,
+                                            .say = say};
+
+    return tr_experts_report(&report, err);
+}
+
 void tr_run_say_layout(const struct tr_run *r)
 {
     const struct tr_comm *x = r->experts;
@@ -126,6 +146,8 @@ void tr_run_say_layout(const struct tr_run *r)
            "each; groups of ranks: %d",
            (long long)E, x->size, (long long)((E + x->size - 1) / x->size),
            r->env.comm->size / x->size);
+    if (r->expert_rows != NULL)
+        tr_say("Experts are placed by the rows counted in %s", r->ds.expert_placement);
     if (r->ds.stage < 3)
         tr_say("Other weights: whole on every rank");
     else

@@ -38,6 +38,20 @@ void tr_run_notes(const struct tr_run *r, struct fr_buf *notes)
     fr_buf_finish(notes);
 }
 
+/* FNV-1a of the counts that experts are placed by. */
+static uint64_t placement_hash(const struct tr_run *r)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    size_t n = 0;
+
+    if (r->expert_rows != NULL)
+        n = (size_t)(tr_model_moe_count(&r->config) * r->config.n_routed_experts) *
+            sizeof(*r->expert_rows);
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ ((const unsigned char *)r->expert_rows)[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
 /* All ranks must train on the same data with the same model. */
 static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
 {
@@ -58,12 +72,13 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     snprintf(mine->tokenizer, sizeof(mine->tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
     snprintf(mine->config, sizeof(mine->config),
              "%s batch %lld accumulation %lld steps %lld save %lld eval %lld of %lld experts %d "
-             "%lld %d",
+             "%lld %d placed %016llx",
              r->resume.digests.config, (long long)r->args->per_device_train_batch_size,
              (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
              (long long)r->derived.save_every, (long long)r->derived.eval_every,
              (long long)r->args->per_device_eval_batch_size, (int)r->ds.experts_stay,
-             (long long)r->ds.expert_ranks, (int)r->ds.expert_group);
+             (long long)r->ds.expert_ranks, (int)r->ds.expert_group,
+             (unsigned long long)placement_hash(r));
     rc = tr_comm_host_all_gather(r->env.comm, all, mine, sizeof(*mine), err);
     for (size_t k = 0; k < size && rc == FR_OK; k++) {
         const char *what = strcmp(all[k].data, all[0].data) != 0     ? "the data set"
@@ -307,6 +322,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_run_layout(r, o.place == TR_PLACE_HOST, err);
     o.experts = r->experts;
+    o.expert_rows = r->expert_rows;
     o.rest = r->rest;
     if (rc == FR_OK)
         rc = tr_model_create(&o, &r->model, &notes, err);
@@ -452,6 +468,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
         rc = tr_run_load_data(r, err);
     if (rc == FR_OK)
         rc = read_configs(r, err);
+    if (rc == FR_OK)
+        rc = tr_run_read_placement(r, err);
     if (rc != FR_OK)
         return rc;
     tr_scaler_init(&r->progress.scaler, &r->ds, r->ds.precision == TR_PRECISION_FP16);
@@ -484,6 +502,7 @@ void tr_run_finish(struct tr_run *r)
         tr_batch_finish(&r->batches[i]);
     fr_sys.free(r->batches);
     fr_sys.free(r->flat);
+    fr_sys.free(r->expert_rows);
     tr_metrics_finish(&r->metrics);
     tr_optim_finish(&r->optim);
     tr_model_destroy(r->model);

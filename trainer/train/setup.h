@@ -39,6 +39,7 @@ struct tr_run {
     struct tr_model *model;     /* owns */
     struct tr_comm *steps;      /* owns: all ranks once more, for the optimizer's calls */
     struct tr_comm *experts;    /* owns: ranks that own experts among them; NULL: sharded as rest */
+    int64_t *expert_rows;       /* owns: loads that experts are placed by; NULL: none */
     struct tr_comm *rest;       /* owns: ranks that other weights are sharded over; NULL: all */
     struct tr_optim optim;
     struct tr_schedule schedule;
@@ -61,10 +62,14 @@ void tr_run_finish(struct tr_run *r);
  * dropped. The first rank of each node tokenizes and leaves a cache, which the others read. */
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
 
-/* layout.c: the groups of the moe block, FR_USAGE or FR_UNSUPPORTED with what to do instead.
+/* layout.c: the counts that moe.expert_placement names. */
+enum fr_rc tr_run_read_placement(struct tr_run *r, struct fr_err *err);
+/* The groups of the moe block, FR_USAGE or FR_UNSUPPORTED with what to do instead.
  * staged: weights are in the host's memory, apart from the device's. */
 enum fr_rc tr_run_layout(struct tr_run *r, bool staged, struct fr_err *err);
 void tr_run_say_layout(const struct tr_run *r); /* rank 0 */
+/* Writes how tokens were spread over experts so far. Every rank calls it. */
+enum fr_rc tr_run_count_experts(const struct tr_run *r, bool say, struct fr_err *err);
 /* Payload of all ranks by link class; every rank calls it. */
 enum fr_rc tr_run_say_exchange(const struct tr_run *r, struct fr_err *err);
 

@@ -189,6 +189,8 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
     }
     if (rc == FR_OK && !r->args->no_resume_state)
         rc = tr_resume_save(&r->resume, &r->optim, &now, err);
+    if (rc == FR_OK)
+        rc = tr_run_count_experts(r, false, err);
     tr_trace_end(r->env.be, NULL);
     return rc;
 }
@@ -345,6 +347,8 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
         rc = evaluate_alone(r, true, err);
     if (rc == FR_OK)
         rc = tr_run_say_exchange(r, err);
+    if (rc == FR_OK)
+        rc = tr_run_count_experts(r, true, err);
     return rc == FR_OK ? say_memory(r, err) : rc; /* no rank leaves before rank 0 has written */
 }
 
