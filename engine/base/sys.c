@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/in.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -222,6 +224,32 @@ static int real_claim_port(int port)
     return -1;
 }
 
+/* A folder that cannot be watched is one whose news are not heard: inotify(7) knows no network file
+ * systems either. */
+static int real_dir_news(const char *const *dirs, size_t n)
+{
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+    for (size_t i = 0; fd >= 0 && i < n; i++)
+        (void)inotify_add_watch(fd, dirs[i],
+                                IN_CLOSE_WRITE | IN_MOVE | IN_CREATE | IN_DELETE | IN_ATTRIB);
+    return fd;
+}
+
+/* Reading it fails with ECANCELED once the clock was set: timerfd_create(2). */
+static int real_clock_news(void)
+{
+    struct itimerspec never = {.it_value = {.tv_sec = 9000000000 /* the year 2255 */}};
+    int fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+
+    if (fd >= 0 &&
+        timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 static int64_t real_disk_free(const char *path)
 {
     struct statvfs v;
@@ -265,10 +293,10 @@ static int real_boot_id(char out[40])
         .listen_unix = fr_unix_listen, .connect_unix = fr_unix_connect, .accept = real_accept,     \
         .tell_unix = fr_unix_tell, .peer_uid = fr_unix_peer_uid, .hold_port = real_hold_port,      \
         .claim_port = real_claim_port, .set_nonblock = real_set_nonblock, .poll = poll,            \
-        .spawn = fr_proc_spawn, .detach = fr_proc_detach, .proc_fd = fr_proc_fd,                   \
-        .wait = fr_proc_wait, .kill = fr_proc_kill, .subreaper = real_subreaper,                   \
-        .self = fr_proc_self, .uid = geteuid, .procs = fr_proc_list, .boot_id = real_boot_id,      \
-        .umask = fr_proc_umask,                                                                    \
+        .dir_news = real_dir_news, .clock_news = real_clock_news, .spawn = fr_proc_spawn,          \
+        .detach = fr_proc_detach, .proc_fd = fr_proc_fd, .wait = fr_proc_wait,                     \
+        .kill = fr_proc_kill, .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid,   \
+        .procs = fr_proc_list, .boot_id = real_boot_id, .umask = fr_proc_umask,                    \
     }
 
 const struct fr_sys fr_sys_real = REAL_TABLE;

@@ -123,6 +123,11 @@ struct fr_sys {
     int (*claim_port)(int port);
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
+    /* Descriptors that become readable, until they are read empty, when a file in one of the
+     * folders comes, goes or changes; when the wall clock is set. -1: the system cannot say so.
+     * They do not block. */
+    int (*dir_news)(const char *const *dirs, size_t n);
+    int (*clock_news)(void);
 
     int (*spawn)(const struct fr_spawn *s, struct fr_proc *out); /* out->start may be 0 */
     /* Runs body(arg) in a new process of its own session whose parent is init (or the nearest

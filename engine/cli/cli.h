@@ -272,6 +272,7 @@ int cli_retry(const struct cli_command *cmd, char **argv);
 int cli_status(const struct cli_command *cmd, char **argv);
 int cli_queue(const struct cli_command *cmd, char **argv);
 int cli_runs(const struct cli_command *cmd, char **argv);
+int cli_schedules(const struct cli_command *cmd, char **argv);
 int cli_logs(const struct cli_command *cmd, char **argv);
 int cli_cancel(const struct cli_command *cmd, char **argv);
 int cli_rm(const struct cli_command *cmd, char **argv);

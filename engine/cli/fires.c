@@ -59,7 +59,6 @@ enum fr_rc cli_print_schedules(const struct fr_spec *spec, const struct fr_zones
         fr_timetable_close(&t);
     }
     if (rc == FR_OK && spec->n_schedules > 0)
-        fr_print("this flowrun checks schedules and shows their times, but starts no run by them: "
-                 "let cron or a systemd timer call 'flowrun run'\n");
+        fr_print("'flowrun serve FOLDER' starts the pipelines in FOLDER at these times\n");
     return rc;
 }

@@ -1,12 +1,23 @@
-/* serve: a host that stays. It drives the runs that other shells hand to it, followed or not. */
+/* serve: a host that stays. It drives the runs that other shells hand to it, followed or not, and
+ * starts those of schedules in its folders. */
 #include "engine/cli/cli.h"
 #include "engine/cli/rotate.h"
 #include "engine/cli/systemd.h"
 
 #include "engine/base/log.h"
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STANDBY_MS = 100 }; /* between two looks whether the home has a host */
 
 struct served {
     struct cli_drive drive;
+    const char **folders; /* owns, with its texts */
+    size_t n_folders;
+    bool standby, ready;
     struct cli_systemd *systemd;
     const char *log; /* NULL: stdout and stderr as they are */
     bool log_failed; /* it could not be begun anew; said once */
@@ -33,7 +44,15 @@ static void look_around(struct served *s)
     struct fr_host_load load = fr_host_load(s->drive.host);
     struct fr_err err = {0};
 
-    cli_systemd_status(s->systemd, "%zu runs, %zu of them queued", load.runs, load.queued);
+    if (s->n_folders > 0)
+        cli_systemd_status(s->systemd, "%zu schedules, %zu runs, %zu of them queued",
+                           load.schedules, load.runs, load.queued);
+    else
+        cli_systemd_status(s->systemd, "%zu runs, %zu of them queued", load.runs, load.queued);
+    if (!s->ready && fr_host_ready(s->drive.host)) {
+        s->ready = true;
+        cli_systemd_ready(s->systemd);
+    }
     if (s->drive.reload)
         reload(s);
     if (s->log == NULL)
@@ -43,25 +62,86 @@ static void look_around(struct served *s)
     s->log_failed = err.rc != FR_OK;
 }
 
+static void on_standby(void *arg)
+{
+    (void)arg; /* the turn ends, and the home is looked at */
+}
+
+/* Becomes the host; with --standby once the home has none. Left meanwhile: it is not. */
+static enum fr_rc lead(struct served *s, struct fr_err *err)
+{
+    struct cli_drive *d = &s->drive;
+    struct fr_timer *timer = NULL;
+    enum fr_rc rc = cli_lead(d, err);
+
+    if (rc != FR_BUSY || !s->standby)
+        return rc;
+    cli_show_say(d->show, "stands by: %s", err->msg);
+    cli_systemd_ready(s->systemd);
+    cli_systemd_status(s->systemd, "stands by: %s", err->msg);
+    rc = fr_loop_timer(&d->loop, on_standby, NULL, &timer) == FR_OK
+             ? FR_BUSY
+             : fr_fail(err, FR_NOMEM, "no memory for a timer");
+    while (rc == FR_BUSY && !d->leave) {
+        cli_out_flush(d->out);
+        fr_loop_arm_in(&d->loop, timer, STANDBY_MS);
+        if (fr_loop_turn(&d->loop, true, err) != FR_OK)
+            rc = err->rc;
+        else if (!d->leave)
+            rc = cli_lead(d, err);
+    }
+    fr_loop_untimer(&d->loop, &timer);
+    return rc;
+}
+
 static enum fr_rc serve(struct served *s, struct fr_err *err)
 {
     struct cli_drive *d = &s->drive;
-    enum fr_rc rc = cli_lead(d, err);
+    struct fr_run_shell shell = cli_shell(d->paths.cwd);
+    enum fr_rc rc = lead(s, err);
 
+    if (d->leave)
+        return FR_OK;
     if (rc != FR_OK)
         return rc;
     fr_host_stay(d->host);
     d->stays = true;
     cli_show_say(d->show, "this is the host of %s; SIGTERM ends it, tasks go on", d->home.p);
-    if ((rc = fr_host_take_up(d->host, err)) == FR_OK)
-        cli_systemd_ready(s->systemd);
+    if (s->n_folders > 0)
+        rc = fr_host_watch(d->host, s->folders, s->n_folders, &shell, err);
+    if (rc == FR_OK)
+        rc = fr_host_take_up(d->host, err);
     while (rc == FR_OK && !d->leave) {
+        look_around(s);
         cli_out_flush(d->out);
-        if ((rc = fr_host_turn(d->host, err)) == FR_OK)
-            look_around(s);
+        rc = fr_host_turn(d->host, err);
     }
     cli_systemd_stopping(s->systemd);
     return rc;
+}
+
+/* The folders by the paths that they have without links. */
+static enum fr_rc take_folders(struct served *s, const struct cli_list *args, struct fr_err *err)
+{
+    if (args->n > 0 && (s->folders = calloc(args->n, sizeof(*s->folders))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for folders");
+    for (; s->n_folders < args->n; s->n_folders++) {
+        const char *name = args->v[s->n_folders];
+        char *path = realpath(name, NULL);
+        struct stat st;
+
+        if (path == NULL)
+            return fr_fail(err, FR_USAGE, "serve: the folder %s: %s", name, strerror(errno));
+        s->folders[s->n_folders] = path;
+        if (fr_sys.lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+            s->n_folders++;
+            return fr_fail(err, FR_USAGE,
+                           "serve: %s is not a folder: name the folder of the "
+                           "pipelines that have schedules",
+                           name);
+        }
+    }
+    return FR_OK;
 }
 
 int cli_serve(const struct cli_command *cmd, char **argv)
@@ -72,6 +152,9 @@ int cli_serve(const struct cli_command *cmd, char **argv)
          .meta = "FILE",
          .help = "write to FILE, which is begun anew at 8 MiB; FILE.1 to FILE.4 are older",
          .value = &s.log},
+        {.name = "--standby",
+         .help = "wait while another flowrun is the host, and be the next one",
+         .flag = &s.standby},
         {.name = NULL}};
     struct cli_list args = {0};
     struct fr_err err = {0};
@@ -79,7 +162,9 @@ int cli_serve(const struct cli_command *cmd, char **argv)
     int code;
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 0, &err);
+        rc = cli_args_between(cmd, &args, 0, SIZE_MAX, &err);
+    if (rc == FR_OK)
+        rc = take_folders(&s, &args, &err);
     if (rc == FR_OK && s.log != NULL)
         rc = cli_rotate_open(s.log, &err);
     if (rc == FR_OK)
@@ -91,6 +176,9 @@ int cli_serve(const struct cli_command *cmd, char **argv)
     code = rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
     cli_systemd_destroy(s.systemd);
     cli_drive_finish(&s.drive);
+    for (size_t i = 0; i < s.n_folders; i++)
+        free((void *)s.folders[i]);
+    free(s.folders);
     cli_list_finish(&args);
     return code;
 }

@@ -20,8 +20,11 @@ static const struct cli_command commands[] = {
      "Ctrl-C leaves the following alone: the run goes on. Without RUN it takes the run that is\n"
      "not over; when there are several it asks on a terminal, and lists them elsewhere.\n",
      cli_attach, false},
-    {"serve", "", "drive the home's runs until it is stopped, followed or not",
-     "Takes the runs that other shells submit, and goes on with those that the host before drove.\n"
+    {"serve", "[FOLDER…]",
+     "drive the home's runs until it is stopped, and start those of schedules",
+     "Takes the runs that other shells submit, and goes on with those that the host before drove,\n"
+     "followed or not. Pipelines in the folders that have a schedule: are started by it; 'flowrun\n"
+     "schedules' shows when, and what became of the times before. A changed file counts at once.\n"
      "SIGTERM and Ctrl-C end it: tasks go on, and the next host or follower finds them. SIGHUP\n"
      "makes it read config.yaml again.\n",
      cli_serve, false},
@@ -39,6 +42,17 @@ static const struct cli_command commands[] = {
      "queued. The larger --priority starts first, then the smaller number. A run whose pipeline\n"
      "has no room holds up no other.\n",
      cli_queue, false},
+    {"schedules", "[NAME | pause NAME | resume NAME]",
+     "show when pipelines run by themselves, and what became of the times before",
+     "NAME is PIPELINE/SCHEDULE, a schedule's name that no other has, or a pipeline or file for "
+     "all\n"
+     "of its schedules. Each time of a schedule is decided once: ran, skipped (a run was in its\n"
+     "way), missed (no host was there in time), dropped (more than catchup_limit), superseded,\n"
+     "paused, invalid (the file could not be loaded). The times while a schedule is paused start\n"
+     "nothing, also after its resume, unless that says --catchup. pause_after: of a schedule "
+     "pauses\n"
+     "it by itself. 'flowrun serve FOLDER' is what starts the runs.\n",
+     cli_schedules, false},
     {"logs", "[RUN] [TASK]", "show the output of a run's tasks, merged by time",
      "TASK is a task's name, or task@node for one of its instances. With --follow it ends when\n"
      "the run does, or says that no flowrun looks after it.\n",

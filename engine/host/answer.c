@@ -1,5 +1,5 @@
 /* Requests to the host, and their answers. One table says which there are. */
-#include "engine/host/internal.h"
+#include "engine/host/call.h"
 #include "engine/host/problem.h"
 #include "engine/host/range.h"
 #include "engine/host/retain.h"
@@ -14,18 +14,7 @@ enum {
     LIST_USUAL = 50,
 };
 
-/* One request, while it is answered. */
-struct call {
-    struct fr_host *host;
-    const struct fr_api_request *req;
-    struct fr_api_response *res;
-    struct fr_arena arena; /* of rows and texts */
-    json_t *doc;           /* of the body; NULL: it has none */
-    struct fr_run_row run; /* that the path names */
-    const char *rest;      /* of the path, behind what the route names */
-};
-
-static enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err)
+enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err)
 {
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
 
@@ -49,8 +38,8 @@ static const char *query(const struct call *c, const char *name)
 }
 
 /* A whole number of the query, from 0 to most. */
-static enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
-                               struct fr_err *err)
+enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
+                        struct fr_err *err)
 {
     const char *text = query(c, name);
 
@@ -458,11 +447,9 @@ static enum fr_rc post_sweep(struct call *c, struct fr_issues *issues, struct fr
 
 /* ---- which there are ---- */
 
-typedef enum fr_rc handler(struct call *c, struct fr_issues *issues, struct fr_err *err);
-
 struct route {
     enum fr_api_method method;
-    const char *path; /* "*": a run; ends in "/": more follows, in call.rest */
+    const char *path; /* "*": a run; "#": a schedule; ends in "/": more follows, in call.rest */
     handler *run;
 };
 
@@ -481,14 +468,18 @@ static const struct route routes[] = {
     {FR_API_POST, "/api/v1/runs/*/pin", post_pin},
     {FR_API_DELETE, "/api/v1/runs/*", delete_run},
     {FR_API_POST, "/api/v1/sweep", post_sweep},
+    {FR_API_GET, "/api/v1/schedules", get_schedules},
+    {FR_API_GET, "/api/v1/schedules/#", get_schedule},
+    {FR_API_PUT, "/api/v1/schedules/#", put_schedule},
+    {FR_API_GET, "/api/v1/schedules/#/fires", get_fires},
 };
 
-/* Whether path is one of pattern's; *run and *rest lie in path. */
+/* Whether path is one of pattern's; *run (or schedule) and *rest lie in path. */
 static bool matches(const char *pattern, const char *path, struct fr_str *run, const char **rest)
 {
     *run = (struct fr_str){0};
     for (; *pattern != '\0'; pattern++) {
-        if (*pattern == '*') {
+        if (*pattern == '*' || *pattern == '#') {
             *run = (struct fr_str){path, strcspn(path, "/")};
             path += run->n;
             if (run->n == 0)
@@ -557,7 +548,8 @@ static void run_route(struct call *c, const struct route *route, struct fr_str r
     int status = rc == FR_UNSUPPORTED ? 415 : 0;
 
     if (rc == FR_OK)
-        rc = find_run(c, run, &err);
+        rc = strchr(route->path, '#') != NULL ? call_find_schedule(c, run, &err)
+                                              : find_run(c, run, &err);
     if (rc == FR_OK)
         rc = route->run(c, &issues, &err);
     if (rc != FR_OK)

@@ -1,5 +1,5 @@
-#include "engine/host/internal.h"
 #include "engine/host/rerun.h"
+#include "engine/host/schedules.h"
 
 #include "engine/base/log.h"
 
@@ -71,6 +71,7 @@ void fr_host_destroy(struct fr_host *host)
     while (host->n > 0)
         host_forget(host, host->runs[host->n - 1]);
     jobs_finish(host);
+    schedules_close(host);
     feed_finish(host);
     held_finish(host);
     fr_nodes_destroy(host->env.nodes);
@@ -93,7 +94,14 @@ struct fr_host_load fr_host_load(const struct fr_host *host)
 
     for (size_t i = 0; i < host->n; i++)
         load.queued += fr_run_queued(host->runs[i]->run);
+    for (size_t i = 0; host->schedules != NULL && i < host->schedules->n; i++)
+        load.schedules += host->schedules->list[i]->s != NULL;
     return load;
+}
+
+bool fr_host_ready(const struct fr_host *host)
+{
+    return host->schedules == NULL || host->schedules->ready;
 }
 
 void fr_host_configure(struct fr_host *host, const struct fr_config *config)
@@ -101,6 +109,7 @@ void fr_host_configure(struct fr_host *host, const struct fr_config *config)
     host->limits = config->limits;
     (void)snprintf(host->zone, sizeof(host->zone), "%s",
                    config->zone != NULL ? config->zone : "UTC");
+    schedules_configured(host);
     queue_changed(host);
 }
 
@@ -308,9 +317,10 @@ enum fr_rc host_settle(struct fr_host *host, struct fr_err *err)
 
 static void arm(struct fr_host *host)
 {
-    int64_t due = commit_due(host), tidy = host_tidy_due(host);
+    int64_t due = commit_due(host), tidy = host_tidy_due(host), next = schedules_due(host);
 
     due = tidy < due ? tidy : due;
+    due = next < due ? next : due;
     due = host->queue_due_ms < due ? host->queue_due_ms : due;
     due = host->rerun_due_ms < due ? host->rerun_due_ms : due;
     for (size_t i = 0; i < host->n; i++) {
@@ -330,6 +340,8 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
 
     int64_t taken = fr_loop_slow(host->loop).now_ms - host->meter.ms; /* less what is named */
     host_took(host, fr_sys.mono_ms() - taken, "what came from nodes and callers");
+    if (rc == FR_OK)
+        rc = schedules_turn(host, err);
     if (rc == FR_OK)
         rc = drain_all(host, &sent, err);
     if (rc == FR_OK && !sent && commit_due(host) <= fr_sys.mono_ms())

@@ -47,8 +47,16 @@ void fr_host_stay(struct fr_host *host);
  * ones, which are admitted in their turn. A run that cannot be gone on with stays as it is, which
  * is logged. */
 enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
+/* Runs of others go on, and those of schedules begin: of the pipelines in these folders, which are
+ * absolute and without links. Their runs are made in this process's shell. Only for a host that
+ * stays; before fr_host_take_up(). Borrows shell's function. */
+enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_t n,
+                         const struct fr_run_shell *shell, struct fr_err *err);
+/* What was due when the host began is decided, or under way. */
+bool fr_host_ready(const struct fr_host *host);
 struct fr_host_load {
     size_t runs, queued; /* that it drives; of them, those that wait for their turn */
+    size_t schedules;    /* that its folders have */
 };
 struct fr_host_load fr_host_load(const struct fr_host *host);
 /* The home's limits, from now on; a host that is new has none. Runs that are active stay so. */

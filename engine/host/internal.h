@@ -15,6 +15,7 @@
  *   arbiter.c   who may use the slots of one of them
  *   why.c       what a ready instance waits for
  *   why_gang.c  the gangs that collect slots
+ *   schedules.h the schedules of a host that stays
  */
 #ifndef FR_HOST_INTERNAL_H
 #define FR_HOST_INTERNAL_H
@@ -63,6 +64,7 @@ struct host_run {
     struct fr_run_due due;
     bool woken;
     bool mine;               /* of this process: dropped by who brought it */
+    bool own_shell;          /* its shell is this process's: own */
     struct fr_view view;     /* of this process */
     struct fr_run_shell own; /* of this process */
     json_t *shell; /* owns: of others: {cwd, env: {…}, umask, secrets: {…}, parent_…}; of a run of
@@ -152,7 +154,8 @@ struct fr_host {
     bool unwritten;  /* and users know it */
     int64_t busy_ms; /* since when another process writes; 0: none does */
     struct host_meter meter;
-    bool untidy; /* a submit was not completed, here or before a kill */
+    bool untidy;                      /* a submit was not completed, here or before a kill */
+    struct host_schedules *schedules; /* owns; NULL: it has none */
 };
 
 /* host.c */
@@ -167,7 +170,8 @@ enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
  * agent is the socket of its ssh agent, which is not stored. The
  * newest value of a secret counts, behind this process's own. FR_NOMEM. */
 enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err);
-struct host_run *host_find(struct fr_host *host, struct fr_id run);
+struct host_run *host_find(const struct fr_host *host, struct fr_id run);
+struct host_run *host_find_no(const struct fr_host *host, int64_t no);
 void host_forget(struct fr_host *host, struct host_run *h);
 /* Where the zones of schedules come from, now. */
 struct fr_zones host_zones(const struct fr_host *host);
@@ -185,6 +189,7 @@ enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, 
  */
 struct host_texts {
     json_t *shell, *doc;
+    const struct fr_run_shell *own; /* NULL, or: the run is made in this process's shell */
     struct fr_arena *arena;
 };
 struct host_job *host_submit(struct fr_host *host, const struct fr_submit *submit,

@@ -11,8 +11,8 @@
  * Blobs are stored by MAKE alone, and no row names them before its commit: so SWEEP and TIDY wait
  * until no run is being made, and none is made meanwhile.
  */
-#include "engine/host/internal.h"
 #include "engine/host/rerun.h"
+#include "engine/host/schedules.h"
 
 #include "engine/store/home.h"
 
@@ -49,8 +49,11 @@ struct host_job {
     struct fr_submit submit;
     struct fr_zones zones;
     struct fr_run_env env;
-    struct host_run *h; /* owns, until it is one of the host's */
-    bool putting;       /* rows of it are in the transaction */
+    struct host_run *h;     /* owns, until it is one of the host's */
+    bool putting;           /* rows of it are in the transaction */
+    struct host_fire *fire; /* of its schedule, until it is over; NULL: none */
+    bool decided;           /* … in the transaction, without the run */
+    bool alone;             /* nobody asks for what became of it */
 };
 
 /* ---- in a thread ---- */
@@ -124,6 +127,11 @@ static void end(struct host_job *job)
     job->over_ms = fr_sys.mono_ms();
     if (job->kind == HOST_MAKE && job->err.rc != FR_OK)
         job->host->untidy = true;
+    if (job->fire != NULL) {
+        job->host->untidy = job->host->untidy || job->h != NULL;
+        fires_over(job->fire, &job->issues, &job->err);
+        job->fire = NULL;
+    }
     wake(job);
 }
 
@@ -199,6 +207,12 @@ void jobs_make(struct host_job *job, const struct host_make *make)
     job->texts = *make->arena;
     *make->arena = (struct fr_arena){0};
     start(job->host);
+}
+
+void jobs_of_fire(struct host_job *job, struct host_fire *fire)
+{
+    job->fire = fire;
+    job->alone = true;
 }
 
 struct host_job *jobs_making(const struct fr_host *host, struct fr_id run)
@@ -288,7 +302,7 @@ void jobs_tidy(struct fr_host *host)
             rerun_made(host, &job->submit.again->row, &job->err);
             drop(job);
         } else if (job->state == JOB_OVER &&
-                   (job->kind == HOST_TIDY || now > job->over_ms + FORGET_MS))
+                   (job->kind == HOST_TIDY || job->alone || now > job->over_ms + FORGET_MS))
             drop(job);
     }
     if (host->untidy && jobs_add(host, HOST_TIDY, (struct fr_id){{0}}) != NULL)
@@ -328,21 +342,37 @@ bool jobs_made(const struct fr_host *host)
     return false;
 }
 
+/* The first rows of a schedule's run, with the row of its instant. */
+static enum fr_rc put_fire(struct host_job *job, size_t *rows, struct fr_err *err)
+{
+    bool enters = false;
+    enum fr_rc rc = fires_enter(job->fire, job->h->run, &enters, err);
+
+    job->decided = !enters;
+    if (rc != FR_OK || !enters)
+        return rc;
+    job->putting = true;
+    rc = fr_run_put(job->h->run, &job->submit, rows, err);
+    return rc == FR_OK ? fires_put(job->fire, fr_run_no(job->h->run), err) : rc;
+}
+
 enum fr_rc jobs_write(struct fr_host *host, struct fr_err *err)
 {
     size_t rows = FR_RUN_PUT_ROWS;
     enum fr_rc rc = FR_OK;
 
     for (struct host_job *job = host->jobs; rc == FR_OK && job != NULL; job = job->next) {
-        job->putting = false;
+        job->putting = job->decided = false;
         if (job->state != JOB_MADE || rows == 0)
             continue;
         if (fr_run_enqueue(job->h->run, &job->submit, &job->err) != FR_OK) {
             end(job); /* the queue is full */
-            continue;
+        } else if (job->fire != NULL && !fr_run_added(job->h->run)) {
+            rc = put_fire(job, &rows, err);
+        } else {
+            job->putting = true;
+            rc = fr_run_put(job->h->run, &job->submit, &rows, err);
         }
-        job->putting = true;
-        rc = fr_run_put(job->h->run, &job->submit, &rows, err);
     }
     return rc;
 }
@@ -352,7 +382,9 @@ void jobs_written(struct fr_host *host)
     for (struct host_job *job = host->jobs; job != NULL; job = job->next) {
         bool all = false;
 
-        if (!job->putting)
+        if (job->decided)
+            end(job);
+        if (!job->putting || job->decided)
             continue;
         job->putting = false;
         if (fr_run_put_over(job->h->run, &all, &job->err) != FR_OK ||

@@ -1,5 +1,5 @@
 /* Which queued runs start. */
-#include "engine/host/internal.h"
+#include "engine/host/schedules.h"
 
 #include <time.h>
 
@@ -104,22 +104,6 @@ static bool is_due(struct fr_host *host, const struct fr_run_row *row)
     return left <= 0;
 }
 
-/* Admits it if it may start. Its row is then one of active, in the place of a queued one. */
-static enum fr_rc try_admit(struct host_run *h, struct fr_run_rows *active, struct fr_err *err)
-{
-    const struct fr_run_row *row = fr_run_record(h->run);
-    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs,
-                                     h->host->limits.max_active_runs};
-    enum fr_rc rc;
-
-    if (find_limit(active, row->name, &limits).most > 0 || !is_due(h->host, row))
-        return FR_OK;
-    rc = fr_run_admit(h->run, err);
-    if (rc == FR_OK)
-        active->rows[active->n++] = *row;
-    return rc == FR_OK || h->mine ? rc : host_give_up(h, err);
-}
-
 /* The store could not be read: it is tried again. */
 static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
 {
@@ -130,11 +114,102 @@ static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
     return FR_OK;
 }
 
+/* ---- overlap ---- */
+
+/* A retry is asked for by hand, and waits for limits alone. */
+static bool overlaps(const struct fr_run_row *row, const struct fr_schedule *s)
+{
+    return s != NULL && row->outcome[0] == '\0';
+}
+
+/* What a run of a schedule looks at: the live runs of its pipeline among open. */
+static enum fr_rc look_beside(const struct fr_host *host, const struct fr_run_rows *open,
+                              const struct fr_run_row *row, struct fr_arena *arena,
+                              struct fr_overlap_of *out, struct fr_err *err)
+{
+    enum fr_rc rc = fires_live(host, open, row->name, arena, out, err);
+
+    for (size_t i = 0; rc == FR_OK && i < out->n_live; i++)
+        if (out->live[i].no == row->no) {
+            out->schedule = out->live[i].schedule;
+            out->origin = out->live[i].origin;
+        }
+    return rc;
+}
+
+/* A newer one took its place: the row of its instant says so. */
+static enum fr_rc look_superseded(struct fr_store *st, const struct fr_run_row *row,
+                                  struct fr_arena *arena, bool *yes, struct fr_err *err)
+{
+    struct fr_fire_page page = {row->schedule, row->at_ms + 1, 1};
+    struct fr_fire_rows rows = {0};
+    enum fr_rc rc = fr_store_fires_before(st, &page, arena, &rows, err);
+
+    *yes = rc == FR_OK && rows.n > 0 && rows.rows[0].at_ms == row->at_ms &&
+           strcmp(rows.rows[0].decision, fr_fate_name(FR_FATE_SUPERSEDED)) == 0;
+    return rc;
+}
+
+/* Whether another run is in the way of one of a schedule; some are asked to end. */
+static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, bool *held,
+                            struct fr_err *err)
+{
+    const struct fr_run_row *row = fr_run_record(h->run);
+    const struct fr_schedule *s = fr_run_schedule(h->run);
+    struct fr_overlap_of of = {.schedule = ""};
+    struct fr_arena arena = {0};
+    enum fr_rc rc;
+
+    *held = false;
+    if (!overlaps(row, s))
+        return FR_OK;
+    of.policy = s->overlap;
+    of.queue_max = s->queue_max;
+    rc = look_superseded(h->host->store, row, &arena, held, err);
+    if (rc == FR_OK && *held)
+        fr_run_cancel(h->run);
+    else if (rc == FR_OK)
+        rc = look_beside(h->host, open, row, &arena, &of, err);
+    *held = *held || (rc == FR_OK && of.live != NULL && fr_overlap_blocker(&of, row->no) != 0);
+    for (size_t i = 0; *held && i < of.n_live; i++) {
+        struct host_run *old = host_find_no(h->host, of.live[i].no);
+
+        if (of.live[i].no < row->no && fr_overlap_cancels(&of, &of.live[i]) && old != NULL &&
+            !old->cancelled) {
+            old->cancelled = true;
+            fr_run_say(old->run, "the next run of its schedule takes its place");
+            fr_run_cancel(old->run);
+        }
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* Admits it if it may start. Its row is then one of active, in the place of a queued one. */
+static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
+                            struct fr_run_rows *active, struct fr_err *err)
+{
+    const struct fr_run_row *row = fr_run_record(h->run);
+    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs,
+                                     h->host->limits.max_active_runs, NULL};
+    bool held = false;
+    enum fr_rc rc = look_held(h, open, &held, err);
+
+    if (rc != FR_OK)
+        return look_again(h, err);
+    if (held || find_limit(active, row->name, &limits).most > 0 || !is_due(h->host, row))
+        return FR_OK;
+    rc = fr_run_admit(h->run, err);
+    if (rc == FR_OK)
+        active->rows[active->n++] = *row;
+    return rc == FR_OK || h->mine ? rc : host_give_up(h, err);
+}
+
 enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err)
 {
     struct host_run *h = next_queued(host, NULL);
     struct fr_arena arena = {0};
-    struct fr_run_rows rows = {0};
+    struct fr_run_rows rows = {0}, open;
     enum fr_rc rc = FR_OK;
 
     if (!host->queue_changed && host->queue_due_ms > fr_sys.mono_ms())
@@ -145,15 +220,28 @@ enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err)
         rc = look_again(h, err);
         h = NULL;
     }
+    open = (struct fr_run_rows){fr_arena_array(&arena, rows.n + 1, sizeof(*rows.rows)), rows.n};
+    if (open.rows == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the queue");
+    else if (rows.n > 0)
+        memcpy(open.rows, rows.rows, rows.n * sizeof(*rows.rows));
     keep_active(host, &rows);
     while (rc == FR_OK && h != NULL) {
         struct fr_run_row last = *fr_run_record(h->run);
 
-        rc = try_admit(h, &rows, err);
+        rc = try_admit(h, &open, &rows, err);
         h = next_queued(host, &last);
     }
     fr_arena_finish(&arena);
     return rc;
+}
+
+enum fr_rc queue_wait(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
+                      struct fr_err *err)
+{
+    (void)arg, (void)spec, (void)not_before_wall, (void)err;
+    *wait = true;
+    return FR_OK;
 }
 
 enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
@@ -162,7 +250,7 @@ enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_w
     struct fr_host *host = arg;
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
-    struct fr_queue_limits limits = {spec->max_active_runs, host->limits.max_active_runs};
+    struct fr_queue_limits limits = {spec->max_active_runs, host->limits.max_active_runs, NULL};
     size_t queued = 0;
     enum fr_rc rc;
 
@@ -246,18 +334,28 @@ static void name_limit(const struct limit *l, const struct fr_run_rows *active, 
 enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limits,
                         const struct fr_run_row *run, struct fr_buf *out, struct fr_err *err)
 {
+    struct fr_overlap_of of = {.schedule = ""};
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
     uint32_t epoch = 0;
+    int64_t before = 0;
     struct limit full;
     enum fr_rc rc = fr_store_runs_open(st, &arena, &rows, err);
 
     if (rc == FR_OK)
         rc = fr_store_epoch(st, &epoch, err);
+    if (rc == FR_OK && overlaps(run, limits->schedule)) {
+        of.policy = limits->schedule->overlap;
+        of.queue_max = limits->schedule->queue_max;
+        if ((rc = look_beside(NULL, &rows, run, &arena, &of, err)) == FR_OK)
+            before = fr_overlap_blocker(&of, run->no);
+    }
     keep_active(NULL, &rows);
     full = find_limit(&rows, run->name, limits);
     if (rc == FR_OK && full.most > 0) {
         name_limit(&full, &rows, epoch, out);
+    } else if (rc == FR_OK && before != 0) {
+        fr_buf_fmt(out, "overlap: run %lld of %s is before it", (long long)before, run->name);
     } else if (rc == FR_OK && run->not_before_wall > fr_sys.wall_ms()) {
         fr_buf_text(out, "not before ");
         name_time(run->not_before_wall, out);

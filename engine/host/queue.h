@@ -8,6 +8,10 @@
  * active, and a resume of it does not wait. The host admits the queued runs that it drives: the
  * larger priority first, then in the order of their numbers. A run whose pipeline has no room holds
  * up no other. A run of a flowrun inside a task is never queued: its task waits for it.
+ *
+ * A run of a schedule waits besides for the live runs of its pipeline, as overlap: says
+ * (schedule/decide.h); with cancel_previous it asks those of before to end. One whose instant says
+ * that a newer one took its place is cancelled.
  */
 #ifndef FR_HOST_QUEUE_H
 #define FR_HOST_QUEUE_H
@@ -18,14 +22,15 @@
 
 struct fr_queue_limits { /* max_active_runs; 0: no limit */
     int pipeline, home;
+    const struct fr_schedule *schedule; /* that made the run; NULL: none */
 };
 
 /* Whether run a is admitted before b, both queued. */
 bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b);
 
 /* Appends why a queued run waits, from the store alone: the limit and the runs that fill it
- * ("max_active_runs 1 of 1: run 41 of deepseek-lora since 02:00"), or the time; nothing when it
- * waits for neither. */
+ * ("max_active_runs 1 of 1: run 41 of deepseek-lora since 02:00"), the run before it, or the time;
+ * nothing when it waits for none of these. */
 enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limits,
                         const struct fr_run_row *run, struct fr_buf *out, struct fr_err *err);
 

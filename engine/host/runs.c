@@ -1,6 +1,6 @@
 /* The runs of a host: how they come, and how long they are driven. */
-#include "engine/host/internal.h"
 #include "engine/host/rerun.h"
+#include "engine/host/schedules.h"
 
 #include "engine/base/log.h"
 
@@ -11,10 +11,18 @@ enum {
     AGENTS_MAX = 16
 };
 
-struct host_run *host_find(struct fr_host *host, struct fr_id run)
+struct host_run *host_find(const struct fr_host *host, struct fr_id run)
 {
     for (size_t i = 0; i < host->n; i++)
         if (fr_id_eq(fr_run_id(host->runs[i]->run), run))
+            return host->runs[i];
+    return NULL;
+}
+
+struct host_run *host_find_no(const struct fr_host *host, int64_t no)
+{
+    for (size_t i = 0; i < host->n; i++)
+        if (fr_run_no(host->runs[i]->run) == no)
             return host->runs[i];
     return NULL;
 }
@@ -35,8 +43,10 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
     if (h->view.note != NULL)
         h->view.note(h->view.arg, run, note);
     feed_note(h, note);
-    if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER)
+    if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER) {
+        schedules_ended(h->host, fr_run_record(run));
         queue_changed(h->host);
+    }
 }
 
 static const char *given(const struct host_run *h, const char *what, const char *name)
@@ -48,8 +58,8 @@ static const char *given(const struct host_run *h, const char *what, const char 
 static const char *shell_env(void *self, const char *name)
 {
     const struct host_run *h = self;
-    const char *value = h->mine ? h->own.getenv(h->own.self, name) : given(h, "env", name);
-    const char *secret = h->mine && value != NULL ? NULL : given(h, "secrets", name);
+    const char *value = h->own_shell ? h->own.getenv(h->own.self, name) : given(h, "env", name);
+    const char *secret = h->own_shell && value != NULL ? NULL : given(h, "secrets", name);
 
     return secret != NULL ? secret : value;
 }
@@ -110,6 +120,7 @@ static struct fr_id granted_by(const struct host_run *h)
     return home;
 }
 
+/* own: of a run of this process; NULL. */
 static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *own, json_t *shell)
 {
     struct host_run *h = fr_sys.alloc(sizeof(*h));
@@ -122,6 +133,7 @@ static struct host_run *new_run(struct fr_host *host, const struct fr_host_own *
     if (own != NULL) {
         h->view = own->view;
         h->own = own->shell;
+        h->own_shell = true;
     }
     h->granted = granted_by(h);
     return h;
@@ -139,10 +151,10 @@ static struct fr_run_env env_of(struct host_run *h)
                                       .getenv = shell_env,
                                       .self = h,
                                       .umask = h->own.umask,
-                                      .stored = !h->mine && cwd == NULL};
-    if (env.shell.stored)
+                                      .stored = !h->own_shell && cwd == NULL};
+    if (env.shell.cwd == NULL)
         env.shell.cwd = "/";
-    if (!h->mine && mask != NULL)
+    if (!h->own_shell && mask != NULL)
         env.shell.umask = FR_UMASK_SET | (uint32_t)json_integer_value(mask);
     return env;
 }
@@ -202,7 +214,7 @@ static struct host_make make_of(struct host_run *h, const struct fr_submit *what
     make.submit.spec.getenv_self = make.env.shell.self;
     make.zones = host_zones(h->host);
     if (fr_id_zero(h->granted)) { /* else a task that is active waits for it */
-        make.submit.queue = queue_ask;
+        make.submit.queue = what->schedule != 0 ? queue_wait : queue_ask;
         make.submit.queue_arg = h->host;
     }
     return make;
@@ -274,6 +286,8 @@ struct host_job *host_submit(struct fr_host *host, const struct fr_submit *what,
     struct host_job *job = h != NULL ? jobs_add(host, HOST_MAKE, what->id) : NULL;
     struct host_make make;
 
+    if (h != NULL && (h->own_shell = texts->own != NULL))
+        h->own = *texts->own;
     if (job == NULL) {
         fr_fail(err, FR_NOMEM, "no memory for a run");
         if (h != NULL)
@@ -287,12 +301,30 @@ struct host_job *host_submit(struct fr_host *host, const struct fr_submit *what,
     return job;
 }
 
+/* A run of a schedule that no shell brings has this process's own. */
+static void find_shell(struct host_run *h, const char *run)
+{
+    const struct host_schedules *all = h->host->schedules;
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+
+    if (all != NULL && h->shell == NULL &&
+        fr_store_run_find(h->host->store, run, &arena, &row, NULL) == FR_OK && row.schedule != 0) {
+        h->own = all->shell;
+        h->own_shell = true;
+    }
+    fr_arena_finish(&arena);
+}
+
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = new_run(host, NULL, shell);
-    enum fr_rc rc = resume(h, opts, issues, err);
+    enum fr_rc rc;
 
+    if (h != NULL)
+        find_shell(h, opts->run);
+    rc = resume(h, opts, issues, err);
     *out = rc == FR_OK ? h : NULL;
     return rc;
 }

@@ -4,10 +4,11 @@
 #include <string.h>
 
 /* As in expressions. Kept as texts with the run, so that they stay what they were. */
-static const char *const names[] = {"time", "unix",   "date",           "name",
-                                    "zone", "origin", "interval_start", "interval_end"};
+static const char *const names[] = {"time",           "unix",         "date",
+                                    "name",           "zone",         "origin",
+                                    "interval_start", "interval_end", "previous_success"};
 
-enum { TIME, UNIX, DATE, NAME, ZONE, ORIGIN, FROM, TO };
+enum { TIME, UNIX, DATE, NAME, ZONE, ORIGIN, FROM, TO, PREVIOUS };
 
 _Static_assert(sizeof(names) / sizeof(names[0]) == RUN_OCCASION_N, "a text has a name");
 
@@ -71,6 +72,29 @@ static const struct fr_schedule *schedule_of(const struct fr_spec *spec, const c
     return NULL;
 }
 
+const struct fr_schedule *fr_run_schedule(const struct fr_run *run)
+{
+    const char *name = run->occasion[NAME];
+
+    return run->row.schedule != 0 && name != NULL ? schedule_of(run->spec, name) : NULL;
+}
+
+const struct fr_schedule *fr_run_stored_schedule(const struct fr_stored *stored,
+                                                 const struct fr_run_row *row)
+{
+    const struct fr_schedule *s = NULL;
+    const char *name = NULL;
+    json_t *doc = NULL;
+
+    if (row->schedule != 0 &&
+        fr_json_parse(fr_str_of(row->params), "stored parameters", &doc, NULL) == FR_OK)
+        name = json_string_value(json_object_get(json_object_get(doc, "schedule"), "name"));
+    if (name != NULL)
+        s = schedule_of(stored->spec, name);
+    json_decref(doc);
+    return s;
+}
+
 static enum fr_rc time_of(const struct fr_occasion *o, const struct fr_zone *zone, int64_t *at_ms,
                           struct fr_err *err)
 {
@@ -95,10 +119,11 @@ static const char *time_text(struct fr_run *run, const struct fr_zone *zone, int
 }
 
 static enum fr_rc fill(struct fr_run *run, const struct fr_schedule *s,
-                       const struct fr_timetable *t, int64_t at_ms, struct fr_err *err)
+                       const struct fr_timetable *t, const struct fr_occasion *what,
+                       struct fr_err *err)
 {
     bool by_hand = strcmp(run->row.origin, "cli") == 0 || strcmp(run->row.origin, "api") == 0;
-    int64_t from_ms = at_ms;
+    int64_t at_ms = what->at_ms, from_ms = at_ms;
     const char **o = run->occasion;
 
     /* the interval is the rule's, whatever ran; of single times it is empty */
@@ -111,6 +136,7 @@ static enum fr_rc fill(struct fr_run *run, const struct fr_schedule *s,
         o[TIME] != NULL ? fr_arena_text(&run->arena, o[TIME], sizeof("2026-12-24") - 1) : NULL;
     o[NAME] = s != NULL ? fr_arena_dup(&run->arena, s->name) : "";
     o[ZONE] = fr_arena_dup(&run->arena, t->zone.name);
+    o[PREVIOUS] = what->previous_ms != 0 ? time_text(run, &t->zone, what->previous_ms) : "";
     o[ORIGIN] = by_hand ? "manual" : fr_arena_dup(&run->arena, run->row.origin);
     for (int i = 0; i < RUN_OCCASION_N; i++)
         if (o[i] == NULL)
@@ -123,8 +149,8 @@ enum fr_rc run_occasion_make(struct fr_run *run, const struct fr_submit *submit,
     static const struct fr_zones utc = {.home = "UTC"};
     const struct fr_zones *zones = submit->spec.zones != NULL ? submit->spec.zones : &utc;
     const struct fr_schedule *s = schedule_of(run->spec, submit->occasion.schedule);
+    struct fr_occasion what = submit->occasion;
     struct fr_timetable t = {.at = NULL};
-    int64_t at_ms = 0;
     enum fr_rc rc;
 
     if (s != NULL)
@@ -132,9 +158,9 @@ enum fr_rc run_occasion_make(struct fr_run *run, const struct fr_submit *submit,
     else
         rc = fr_zone_load(&t.zone, zones->folder, zones->home != NULL ? zones->home : "UTC", err);
     if (rc == FR_OK)
-        rc = time_of(&submit->occasion, &t.zone, &at_ms, err);
+        rc = time_of(&submit->occasion, &t.zone, &what.at_ms, err);
     if (rc == FR_OK)
-        rc = fill(run, s, &t, at_ms, err);
+        rc = fill(run, s, &t, &what, err);
     fr_timetable_close(&t);
     return rc;
 }

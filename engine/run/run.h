@@ -124,6 +124,7 @@ struct fr_occasion {
     const char *at;       /* its logical time as written, in the zone of its schedule; NULL: */
     int64_t at_ms;        /* that time; 0: now */
     const char *schedule; /* name of the one that made it; NULL: none did */
+    int64_t previous_ms;  /* of its newest run that succeeded; 0: none */
 };
 
 /* A run that is over, to be made again as a new one: with the pipeline, parameters, small files and
@@ -139,7 +140,8 @@ enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struc
 struct fr_submit {
     struct fr_id id;          /* whoever submits draws it, so that a repeated submit is one run */
     struct fr_spec_opts spec; /* sources is not used */
-    const char *origin;       /* cli, api, schedule, backfill, retry; NULL: cli */
+    const char *origin;       /* cli, api, schedule, catchup, backfill, retry; NULL: cli */
+    int64_t schedule;         /* store's id of the one that made it; 0: none */
     int64_t priority;         /* the larger first */
     int64_t not_before_wall;  /* 0: at once */
     struct fr_occasion occasion;
@@ -194,6 +196,9 @@ struct fr_resume_opts {
  * its own. */
 enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
+
+/* The schedule that made it, as its copy of the pipeline has it; NULL: none, or it has none. */
+const struct fr_schedule *fr_run_schedule(const struct fr_run *run);
 
 /* A queued run has nothing to do until it is admitted or cancelled: it holds no node, and nothing
  * of it has started. It stays queued in the store until the commit of its first rows. Cancelled, it
@@ -274,6 +279,10 @@ struct fr_stored { /* owns all; zeroed: nothing */
     struct fr_plan *plan;
     struct fr_arena arena;
 };
+/* The schedule that made the run, as its copy of the pipeline has it; NULL: none, or it has none.
+ */
+const struct fr_schedule *fr_run_stored_schedule(const struct fr_stored *s,
+                                                 const struct fr_run_row *row);
 /* Reads the copy that the home keeps. row must outlive *out. FR_UNSUPPORTED: a newer flowrun made
  * it; FR_CORRUPT: it cannot be read. */
 enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct fr_stored *out,

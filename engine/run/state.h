@@ -33,7 +33,7 @@ struct run_log {
     bool refetch;     /* control lost power since: the node's copy replaces this one */
 };
 
-enum { RUN_OCCASION_N = 8 };
+enum { RUN_OCCASION_N = 9 };
 
 struct run_block {                 /* of a task, while it waits for a secret of a variable */
     const struct fr_secret *lacks; /* NULL: it does not */

@@ -10,8 +10,9 @@ static const char *const node_names[] = {"name",  "address", "user", "index",   
                                          "slots", "labels",  "work", "executor"};
 static const char *const head_names[] = {"name", "address"};
 static const char *const nodes_names[] = {"count"};
-static const char *const schedule_names[] = {"time", "unix",   "date",           "name",
-                                             "zone", "origin", "interval_start", "interval_end"};
+static const char *const schedule_names[] = {"time",           "unix",         "date",
+                                             "name",           "zone",         "origin",
+                                             "interval_start", "interval_end", "previous_success"};
 static const char *const run_names[] = {"id", "name", "status"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -7,6 +7,7 @@
  *   node.name  .address .user .index .gpus .slots .labels .work .executor
  *   head.name  head.address  nodes.count  attempt  run.id  run.name  run.status (hooks)
  *   schedule.time  .unix .date .name .zone .origin .interval_start .interval_end
+ *   .previous_success
  *   secrets.x                             only in env: and where the key table says so (notify)
  *   success()  failure()  always()        in when:
  *   'text' "text" 12 1.5 true false   ==  !=  <  <=  >  >=  &&  ||  !  ( )

@@ -310,8 +310,8 @@ static const struct field pipeline_fields[] = {
     HOOKS("on_cancel", FR_HOOK_CANCEL, "Done when the run was cancelled."),
     HOOKS("on_exit", FR_HOOK_EXIT, "Done in the end, after the others."),
     {"schedule", SHAPE_SCHEDULE, ATN(fr_spec, schedules), .object = &object_schedule,
-     .help = "When it is to run: one schedule or a list of them. It is checked and shown; no run "
-             "starts by it yet."},
+     .help = "When it runs by itself, as long as 'flowrun serve' has the file's folder: one "
+             "schedule or a list of them."},
     {0},
 };
 const struct object object_pipeline = {"a pipeline", "pipeline", pipeline_fields, NULL};

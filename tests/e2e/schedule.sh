@@ -33,7 +33,7 @@ END
 "$flowrun" validate p.yaml > out
 same "validate: exit code" $? 0
 has "in words" out "schedule nightly: every Monday to Friday at 02:30 from 2036-03-07 00:00 in Made/Zone"
-has "that nothing starts by it" out "starts no run by them"
+has "what starts it then" out "'flowrun serve FOLDER' starts the pipelines in FOLDER at these times"
 has "next, in both zones" out "2036-03-07 02:30 -05:00 = 2036-03-07 07:30 UTC"
 has "behind the change" out "2036-03-10 02:30 -04:00 = 2036-03-10 06:30 UTC"
 has "a jitter" out "each later by a fixed delay of less than 10m00s"
@@ -57,7 +57,7 @@ rm at
 same "with its only schedule" "$(cat at)" "2036-03-11T02:30:00-04:00 2036-03-10T02:30:00-04:00 manual"
 same "in the environment" "$(sort env | paste -sd ' ')" "FLOWRUN_SCHEDULE_DATE=2036-03-11 \
 FLOWRUN_SCHEDULE_INTERVAL_END=2036-03-11T02:30:00-04:00 FLOWRUN_SCHEDULE_INTERVAL_START=2036-03-10T02:30:00-04:00 \
-FLOWRUN_SCHEDULE_NAME=nightly FLOWRUN_SCHEDULE_ORIGIN=manual FLOWRUN_SCHEDULE_TIME=2036-03-11T02:30:00-04:00 \
+FLOWRUN_SCHEDULE_NAME=nightly FLOWRUN_SCHEDULE_ORIGIN=manual FLOWRUN_SCHEDULE_PREVIOUS_SUCCESS= FLOWRUN_SCHEDULE_TIME=2036-03-11T02:30:00-04:00 \
 FLOWRUN_SCHEDULE_UNIX=2088829800 FLOWRUN_SCHEDULE_ZONE=Made/Zone"
 
 # ---- it stays what it was, also where there are no zones any more

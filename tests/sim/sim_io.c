@@ -417,6 +417,18 @@ static int io_poll(struct pollfd *v, nfds_t n, int timeout_ms)
     return count;
 }
 
+/* Nobody says so here: whoever wants to know looks. */
+static int no_dir_news(const char *const *dirs, size_t n)
+{
+    (void)dirs, (void)n;
+    return -1;
+}
+
+static int no_clock_news(void)
+{
+    return -1;
+}
+
 void sim_sys_io(struct fr_sys *t)
 {
     t->close = io_close;
@@ -433,4 +445,6 @@ void sim_sys_io(struct fr_sys *t)
     t->claim_port = io_claim_port;
     t->set_nonblock = io_set_nonblock;
     t->poll = io_poll;
+    t->dir_news = no_dir_news;
+    t->clock_news = no_clock_news;
 }

@@ -1,0 +1,435 @@
+/* schedules: when pipelines run by themselves, what became of their instants; pause and resume. */
+#include "engine/cli/cli.h"
+#include "engine/cli/fires.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "engine/host/pause.h"
+#include "engine/spec/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEXT_SHOWN = 3, DECIDED_SHOWN = 20 };
+
+struct view {
+    struct fr_store *st;
+    struct fr_config *config; /* owns */
+    struct fr_zones zones;
+    struct fr_arena arena;
+    struct fr_schedule_rows rows;
+    struct fr_schedule_files files;
+    /* The file that was read last. */
+    const char *source;
+    struct fr_spec *spec; /* owns; NULL: it cannot be read */
+};
+
+/* A schedule's rule, from the text of its file that the host goes by. */
+struct shown {
+    const struct fr_schedule_row *row;
+    const struct fr_schedule_file *file; /* NULL: none */
+    const struct fr_schedule *s;         /* NULL: it is gone, or cannot be read */
+    struct fr_timetable t;
+    int64_t delay_ms;
+    int64_t next_ms; /* FR_NO_END: there is none */
+};
+
+static const struct fr_schedule_file *file_of(const struct view *v, const char *source)
+{
+    for (size_t i = 0; i < v->files.n; i++)
+        if (strcmp(v->files.rows[i].path, source) == 0)
+            return &v->files.rows[i];
+    return NULL;
+}
+
+static const char *own_env(void *self, const char *name)
+{
+    (void)self;
+    return getenv(name);
+}
+
+static void read_file(struct view *v, const struct fr_schedule_file *file)
+{
+    struct fr_source text = {file->path, fr_str_of(file->text)};
+    struct fr_spec_opts opts = {.path = file->path,
+                                .cwd = "/",
+                                .sources = &text,
+                                .n_sources = 1,
+                                .zones = &v->zones,
+                                .getenv = own_env};
+    struct fr_issues issues = {0};
+
+    if (v->source != NULL && strcmp(v->source, file->path) == 0)
+        return;
+    fr_spec_destroy(v->spec);
+    v->spec = NULL;
+    v->source = file->path;
+    if (file->text[0] != '\0')
+        (void)fr_spec_load(&opts, &v->spec, &issues, NULL);
+    fr_issues_finish(&issues);
+}
+
+static void look_at(struct view *v, const struct fr_schedule_row *row, struct shown *out)
+{
+    struct fr_due due;
+    char home[FR_ID_TEXT];
+
+    *out = (struct shown){.row = row, .file = file_of(v, row->source), .next_ms = FR_NO_END};
+    if (row->gone_wall != 0 || out->file == NULL)
+        return;
+    read_file(v, out->file);
+    for (size_t i = 0; v->spec != NULL && i < v->spec->n_schedules; i++)
+        if (strcmp(v->spec->schedules[i].name, row->name) == 0)
+            out->s = &v->spec->schedules[i];
+    if (out->s == NULL || fr_timetable_open(&out->t, out->s, &v->zones, NULL) != FR_OK) {
+        out->s = NULL;
+        return;
+    }
+    fr_id_text(fr_store_home_id(v->st), home);
+    out->delay_ms =
+        fr_jitter_ms(&(struct fr_jitter_of){home, row->pipeline, row->name}, out->s->jitter_ms);
+    due = (struct fr_due){.rule = &out->t.rule, .seen_ms = row->seen_ms};
+    out->next_ms = fr_next_due(&due);
+}
+
+static const char *word_of(const struct shown *s)
+{
+    return s->row->gone_wall != 0                         ? "gone"
+           : strcmp(s->row->state, "paused") == 0         ? "paused"
+           : s->file != NULL && s->file->error[0] != '\0' ? "invalid"
+           : s->s != NULL && s->next_ms == FR_NO_END      ? "finished"
+                                                          : "active";
+}
+
+/* ---- decisions ---- */
+
+/* "ran: run 4 succeeded", "3 missed", "skipped: run 4" */
+static void name_decision(const struct fr_fire_row *row, struct fr_buf *out)
+{
+    if (row->count > 1)
+        fr_buf_fmt(out, "%lld ", (long long)row->count);
+    fr_buf_text(out, row->decision);
+    if (row->run != 0)
+        fr_buf_fmt(out, "%s run %lld", strcmp(row->decision, "skipped") == 0 ? ": beside" : ":",
+                   (long long)row->run);
+    if (row->outcome[0] != '\0')
+        fr_buf_fmt(out, " %s", row->outcome);
+    if (row->note[0] != '\0')
+        fr_buf_fmt(out, " (%s)", row->note);
+}
+
+static enum fr_rc read_fires(struct view *v, const struct fr_schedule_row *row, size_t limit,
+                             struct fr_fire_rows *out, struct fr_err *err)
+{
+    struct fr_fire_page page = {row->id, INT64_MAX, limit};
+
+    return fr_store_fires_before(v->st, &page, &v->arena, out, err);
+}
+
+static const struct fr_zone *zone_of(const struct shown *s)
+{
+    static const struct fr_zone utc = {.name = "UTC"};
+
+    return s->s != NULL ? &s->t.zone : &utc;
+}
+
+/* ---- the list ---- */
+
+static void print_row(const struct shown *s, const struct fr_fire_rows *last)
+{
+    struct fr_buf next = {0}, decided = {0};
+    char name[80], in[24] = "";
+    int64_t left = s->next_ms - fr_sys.wall_ms();
+
+    snprintf(name, sizeof(name), "%s/%s", s->row->pipeline, s->row->name);
+    if (s->next_ms == FR_NO_END || s->row->gone_wall != 0)
+        fr_buf_text(&next, "-");
+    else
+        cli_fire_text(zone_of(s), s->next_ms, &next);
+    if (s->next_ms != FR_NO_END && left >= 0) {
+        fr_show_duration(left, in);
+        fr_buf_fmt(&next, ", in %s", in);
+    }
+    fr_buf_text(&decided, last->n > 0 ? "" : "-");
+    if (last->n > 0)
+        name_decision(&last->rows[0], &decided);
+    if (!next.bad && !decided.bad)
+        fr_print("%-32s  %-8s  %-56s  %s\n", name, word_of(s), next.p, decided.p);
+    fr_buf_finish(&next);
+    fr_buf_finish(&decided);
+}
+
+static void print_errors(const struct view *v)
+{
+    for (size_t i = 0; i < v->files.n; i++) {
+        const struct fr_schedule_file *f = &v->files.rows[i];
+        char date[32];
+
+        if (f->error[0] == '\0')
+            continue;
+        cli_date(f->error_wall, date);
+        fr_print("\n%s cannot be used since %s%s:\n%s\n", f->path, date,
+                 f->text[0] != '\0' ? ", its schedules stay as they were" : "", f->error);
+    }
+}
+
+static enum fr_rc print_list(struct view *v, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (v->rows.n == 0)
+        fr_print("no served folder has a schedule: 'flowrun serve FOLDER' starts pipelines of "
+                 "FOLDER by their schedule:\n");
+    else
+        fr_print("%-32s  %-8s  %-56s  %s\n", "schedule", "state", "next", "newest decision");
+    for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
+        struct fr_fire_rows last = {0};
+        struct shown s;
+
+        look_at(v, &v->rows.rows[i], &s);
+        if ((rc = read_fires(v, s.row, 1, &last, err)) == FR_OK)
+            print_row(&s, &last);
+        fr_timetable_close(&s.t);
+    }
+    print_errors(v);
+    return rc;
+}
+
+/* ---- one of them ---- */
+
+static void print_next(const struct shown *s)
+{
+    int64_t at = s->next_ms;
+    char length[24];
+
+    for (int n = 0; s->s != NULL && n < NEXT_SHOWN && at != FR_NO_END; n++) {
+        struct fr_buf b = {0};
+
+        cli_fire_text(&s->t.zone, at, &b);
+        if (!b.bad)
+            fr_print("  %-8s %s\n", n == 0 ? "next" : "", b.p);
+        fr_buf_finish(&b);
+        if (!fr_rule_next(&s->t.rule, at, &at))
+            at = FR_NO_END;
+    }
+    fr_show_duration(s->delay_ms, length);
+    if (s->delay_ms > 0)
+        fr_print("  %-8s each later by %s (jitter)\n", "", length);
+}
+
+static void print_decided(const struct shown *s, const struct fr_fire_rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_fire_row *row = &rows->rows[i];
+        struct fr_buf at = {0}, what = {0};
+
+        cli_fire_text(zone_of(s), row->at_ms, &at);
+        name_decision(row, &what);
+        if (row->count > 1) {
+            fr_buf_text(&what, ", since ");
+            cli_fire_text(zone_of(s), row->first_ms, &what);
+        }
+        if (!at.bad && !what.bad)
+            fr_print("  %-8s %-46s  %s\n", i == 0 ? "decided" : "", at.p, what.p);
+        fr_buf_finish(&at);
+        fr_buf_finish(&what);
+    }
+}
+
+static enum fr_rc print_one(struct view *v, const struct shown *s, struct fr_err *err)
+{
+    struct fr_fire_rows rows = {0};
+    char since[32];
+    enum fr_rc rc = read_fires(v, s->row, DECIDED_SHOWN, &rows, err);
+
+    if (rc != FR_OK)
+        return rc;
+    cli_date(s->row->gone_wall != 0 ? s->row->gone_wall : s->row->state_wall, since);
+    fr_print("%s/%s of %s: %s\n", s->row->pipeline, s->row->name, s->row->source, s->row->rule);
+    fr_print("  %-8s %s since %s%s%s\n", "state", word_of(s), since,
+             s->row->note[0] != '\0' ? ": " : "", s->row->note);
+    if (s->file != NULL && s->file->error[0] != '\0')
+        fr_print("  %-8s the file cannot be used, what it said before counts: %s\n", "",
+                 s->file->error);
+    print_next(s);
+    print_decided(s, &rows);
+    return FR_OK;
+}
+
+static json_t *fires_json(const struct fr_fire_rows *rows)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct fr_fire_row *r = &rows->rows[i];
+
+        json_array_append_new(
+            list,
+            json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "at_ms", (json_int_t)r->at_ms,
+                      "first_ms", (json_int_t)r->first_ms, "count", (json_int_t)r->count,
+                      "decision", r->decision, "run", (json_int_t)r->run, "outcome", r->outcome,
+                      "decided_ms", (json_int_t)r->decided_wall, "note", r->note));
+    }
+    return list;
+}
+
+static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_err *err)
+{
+    struct fr_fire_rows rows = {0};
+    const struct fr_schedule_row *r = s->row;
+    json_t *next = json_array();
+    int64_t at = s->next_ms;
+    enum fr_rc rc = read_fires(v, r, DECIDED_SHOWN, &rows, err);
+
+    for (int n = 0; s->s != NULL && n < NEXT_SHOWN && at != FR_NO_END; n++) {
+        json_array_append_new(next, json_integer(at));
+        if (!fr_rule_next(&s->t.rule, at, &at))
+            at = FR_NO_END;
+    }
+    cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "id",
+                           (json_int_t)r->id, "pipeline", r->pipeline, "schedule", r->name, "file",
+                           r->source, "rule", r->rule, "state", word_of(s), "note", r->note,
+                           "error", s->file != NULL ? s->file->error : "", "delay_ms",
+                           (json_int_t)s->delay_ms, "next_ms", next, "fires", fires_json(&rows)));
+    return rc;
+}
+
+/* ---- the command ---- */
+
+static enum fr_rc open_view(struct view *v, const char *name, struct fr_issues *issues,
+                            struct fr_err *err)
+{
+    enum fr_rc rc = cli_config(NULL, &v->config, issues, err);
+
+    if (rc == FR_OK && v->st == NULL)
+        rc = cli_store_read(&v->st, err);
+    if (rc == FR_OK)
+        rc = fr_store_schedules(v->st, &v->arena, &v->rows, err);
+    if (rc == FR_OK)
+        rc = fr_store_schedule_files(v->st, &v->arena, &v->files, err);
+    if (rc == FR_OK)
+        rc = fr_schedules_named(&v->rows, name, err);
+    if (rc == FR_OK)
+        v->zones = (struct fr_zones){getenv("TZDIR"), v->config->zone, fr_sys.wall_ms()};
+    return rc;
+}
+
+static void close_view(struct view *v)
+{
+    fr_spec_destroy(v->spec);
+    fr_config_destroy(v->config);
+    fr_arena_finish(&v->arena);
+}
+
+static enum fr_rc show(struct view *v, const char *name, bool json, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (name == NULL && !json)
+        return print_list(v, err);
+    for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
+        struct shown s;
+
+        look_at(v, &v->rows.rows[i], &s);
+        rc = json ? print_json(v, &s, err) : print_one(v, &s, err);
+        fr_timetable_close(&s.t);
+    }
+    return rc;
+}
+
+static enum fr_rc ask_host(struct view *v, int64_t id, const struct fr_pause *how,
+                           struct fr_err *err)
+{
+    char path[60];
+    struct cli_question q = {.method = "PUT", .path = path};
+    enum fr_rc rc;
+
+    snprintf(path, sizeof(path), "/api/v1/schedules/%lld", (long long)id);
+    q.body = how->pause
+                 ? json_pack("{s:b, s:s}", "paused", 1, "note", how->note != NULL ? how->note : "")
+                 : json_pack("{s:b, s:b}", "paused", 0, "catchup", how->catchup);
+    rc = cli_ask(fr_store_home(v->st), &q, NULL, err);
+    json_decref(q.body);
+    return rc;
+}
+
+/* Those that are so already stay so: of one that was named this is an error. */
+static enum fr_rc pause_all(struct view *v, int lock_fd, const struct fr_pause *how,
+                            struct fr_err *err)
+{
+    size_t done = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
+        struct fr_schedule_row row = v->rows.rows[i];
+
+        if ((strcmp(row.state, "paused") == 0) == how->pause)
+            continue;
+        rc = lock_fd < 0 ? ask_host(v, row.id, how, err) : fr_schedule_pause(v->st, &row, how, err);
+        if (rc == FR_OK)
+            fr_print("%s/%s is %s\n", row.pipeline, row.name,
+                     how->pause ? "paused" : "active again");
+        done++;
+    }
+    if (rc == FR_OK && done == 0)
+        fr_print("%s already\n", how->pause ? "paused" : "active");
+    return rc;
+}
+
+static enum fr_rc change(struct view *v, const char *name, const struct fr_pause *how,
+                         struct fr_issues *issues, struct fr_err *err)
+{
+    int lock_fd = -1;
+    enum fr_rc rc = cli_store(&v->st, &lock_fd, err);
+
+    if (rc == FR_BUSY)
+        rc = cli_store_read(&v->st, err);
+    if (rc == FR_OK)
+        rc = open_view(v, name, issues, err);
+    if (rc == FR_OK)
+        rc = pause_all(v, lock_fd, how, err);
+    close_view(v);
+    cli_store_close(v->st, lock_fd);
+    return rc;
+}
+
+int cli_schedules(const struct cli_command *cmd, char **argv)
+{
+    struct cli_list args = {0};
+    struct fr_pause how = {0};
+    bool json = false, all = false, changes;
+    const struct cli_opt opts[] = {
+        {"--json", 0, NULL, "one JSON object a schedule", .flag = &json},
+        {"--all", 0, NULL, "of pause and resume: all schedules", .flag = &all},
+        {"--note", 0, "TEXT", "of pause: why", .value = &how.note},
+        {"--catchup", 0, NULL,
+         "of resume: what passed meanwhile is judged by the schedule's catchup:",
+         .flag = &how.catchup},
+        {.name = NULL},
+    };
+    struct view v = {0};
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    changes = rc == FR_OK && args.n > 0 &&
+              (strcmp(args.v[0], "pause") == 0 || strcmp(args.v[0], "resume") == 0);
+    how.pause = changes && strcmp(args.v[0], "pause") == 0;
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, changes && !all ? 2 : 0, changes && !all ? 2 : 1, &err);
+    if (rc == FR_OK && changes) {
+        rc = change(&v, all ? NULL : args.v[1], &how, &issues, &err);
+    } else if (rc == FR_OK) {
+        const char *name = args.n > 0 ? args.v[0] : NULL;
+
+        if ((rc = open_view(&v, name, &issues, &err)) == FR_OK)
+            rc = show(&v, name, json, &err);
+        close_view(&v);
+        fr_store_close(v.st);
+    }
+    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
+    fr_issues_finish(&issues);
+    cli_list_finish(&args);
+    return code;
+}

@@ -1,0 +1,137 @@
+/* Requests about schedules, and their answers. */
+#include "engine/host/call.h"
+#include "engine/host/schedules.h"
+
+enum { FIRES_USUAL = 50, FIRES_MOST = 200 };
+
+static json_t *json_of_schedule(const struct fr_host *host, const struct fr_schedule_row *row)
+{
+    const struct host_schedule *s = schedules_find(host, row->id);
+    json_t *doc = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I}", "id",
+                            (json_int_t)row->id, "pipeline", row->pipeline, "name", row->name,
+                            "file", row->source, "rule", row->rule, "state", row->state,
+                            "state_wall", (json_int_t)row->state_wall, "note", row->note,
+                            "gone_wall", (json_int_t)row->gone_wall, "seen_ms",
+                            (json_int_t)row->seen_ms, "since_ms", (json_int_t)row->since_ms);
+
+    if (s != NULL && s->file->error != NULL)
+        json_object_set_new(doc, "error", json_string(s->file->error));
+    if (s != NULL && s->due_wall != INT64_MAX)
+        json_object_set_new(doc, "due_wall", json_integer(s->due_wall));
+    return doc;
+}
+
+static json_t *json_of_fire(const struct fr_fire_row *row)
+{
+    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "at_ms", (json_int_t)row->at_ms,
+                     "first_ms", (json_int_t)row->first_ms, "count", (json_int_t)row->count,
+                     "decision", row->decision, "run", (json_int_t)row->run, "outcome",
+                     row->outcome, "decided_wall", (json_int_t)row->decided_wall, "note",
+                     row->note);
+}
+
+enum fr_rc get_schedules(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_schedule_rows rows = {0};
+    json_t *items = json_array();
+    enum fr_rc rc = fr_store_schedules(c->host->store, &c->arena, &rows, err);
+
+    (void)issues;
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        json_array_append_new(items, json_of_schedule(c->host, &rows.rows[i]));
+    if (rc == FR_OK)
+        return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
+    json_decref(items);
+    return rc;
+}
+
+static enum fr_rc find_row(struct call *c, struct fr_schedule_row *out, struct fr_err *err)
+{
+    struct fr_schedule_rows rows = {0};
+    enum fr_rc rc = fr_store_schedules(c->host->store, &c->arena, &rows, err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if (rows.rows[i].id == c->schedule) {
+            *out = rows.rows[i];
+            return FR_OK;
+        }
+    return rc != FR_OK
+               ? rc
+               : fr_fail(err, FR_NOTFOUND, "there is no schedule %lld", (long long)c->schedule);
+}
+
+enum fr_rc call_find_schedule(struct call *c, struct fr_str name, struct fr_err *err)
+{
+    if (fr_parse_i64(name, &c->schedule, NULL) == FR_OK)
+        return FR_OK;
+    return fr_fail(err, FR_NOTFOUND, "a schedule is named by its id, a number");
+}
+
+enum fr_rc get_schedule(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_schedule_row row;
+    enum fr_rc rc = find_row(c, &row, err);
+
+    (void)issues;
+    return rc == FR_OK ? answer_json(c, 200, json_of_schedule(c->host, &row), err) : rc;
+}
+
+/* Of a host that has no schedules the store alone is changed. */
+static enum fr_rc pause_it(struct call *c, struct fr_schedule_row *row, const struct fr_pause *how,
+                           struct fr_err *err)
+{
+    struct host_schedule *s = schedules_find(c->host, c->schedule);
+
+    if (s != NULL)
+        return schedules_pause(c->host->schedules, s, how, err);
+    return fr_schedule_pause(c->host->store, row, how, err);
+}
+
+/* {paused, note, catchup} */
+enum fr_rc put_schedule(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_schedule_row row;
+    struct fr_pause how = {0};
+    const char *text = "";
+    int pause = 0, catchup = 0;
+    enum fr_rc rc = find_row(c, &row, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (json_unpack(c->doc, "{s:b, s?s, s?b !}", "paused", &pause, "note", &text, "catchup",
+                    &catchup) != 0)
+        return fr_fail(err, FR_USAGE,
+                       "the body must be {\"paused\": true, \"note\": \"…\"} or {\"paused\": "
+                       "false, \"catchup\": false}");
+    how = (struct fr_pause){pause != 0, text, catchup != 0};
+    rc = pause_it(c, &row, &how, err);
+    c->host->woken = true;
+    return rc == FR_OK ? get_schedule(c, issues, err) : rc;
+}
+
+enum fr_rc get_fires(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_fire_page page = {.schedule = c->schedule};
+    struct fr_schedule_row row;
+    struct fr_fire_rows rows = {0};
+    int64_t limit = 0;
+    json_t *items;
+    enum fr_rc rc = find_row(c, &row, err);
+
+    (void)issues;
+    if (rc == FR_OK)
+        rc = query_number(c, "before", INT64_MAX, &page.before_ms, err);
+    if (rc == FR_OK)
+        rc = query_number(c, "limit", FIRES_USUAL, &limit, err);
+    if (rc == FR_OK && (limit < 1 || limit > FIRES_MOST))
+        rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", FIRES_MOST);
+    page.limit = (size_t)limit;
+    if (rc == FR_OK)
+        rc = fr_store_fires_before(c->host->store, &page, &c->arena, &rows, err);
+    if (rc != FR_OK)
+        return rc;
+    items = json_array();
+    for (size_t i = 0; i < rows.n; i++)
+        json_array_append_new(items, json_of_fire(&rows.rows[i]));
+    return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
+}

@@ -1,0 +1,383 @@
+/* The schedules of a host that stays: from the files of its folders to what is due. */
+#include "engine/host/schedules.h"
+
+#include "engine/base/log.h"
+
+#include <stdlib.h>
+
+enum {
+    LOOK_SOON_MS = 20, /* several files are written at once */
+    ASLEEP_MS = 60000, /* at once: the clock may be set meanwhile */
+    STEP_MS = 2000,    /* of the wall clock against the monotonic one: it was set */
+    BACKOFF_MS = 1000,
+    BACKOFF_MOST_MS = 60000,
+    MAKING_MOST = 8 /* runs at once: the others wait their turn */
+};
+
+static int64_t next_backoff(int64_t *backoff_ms)
+{
+    *backoff_ms = *backoff_ms == 0                    ? BACKOFF_MS
+                  : *backoff_ms > BACKOFF_MOST_MS / 2 ? BACKOFF_MOST_MS
+                                                      : 2 * *backoff_ms;
+    return fr_sys.mono_ms() + *backoff_ms;
+}
+
+struct host_schedule *schedules_find(const struct fr_host *host, int64_t id)
+{
+    const struct host_schedules *all = host->schedules;
+
+    for (size_t i = 0; all != NULL && i < all->n; i++)
+        if (all->list[i]->stored && all->list[i]->row.id == id)
+            return all->list[i];
+    return NULL;
+}
+
+/* ---- when it is due ---- */
+
+static void arm(struct host_schedules *all, struct host_schedule *s, int64_t due_wall)
+{
+    s->due_wall = due_wall;
+    s->stamp++;
+    if (due_wall != INT64_MAX &&
+        !fr_heap_push(&all->due, (struct fr_heap_entry){(uint64_t)due_wall, s->place, s->stamp}))
+        all->unarmed = true; /* no memory: all are looked at again */
+}
+
+void schedules_rearm(struct host_schedules *all, struct host_schedule *s)
+{
+    struct fr_arena arena = {0};
+    struct fr_due due;
+    int64_t at = INT64_MAX;
+
+    if (s->s != NULL && s->stored && !s->dirty && s->fire == NULL) {
+        if (fires_state(all, s, &arena, &due, NULL) == FR_OK)
+            at = fr_next_due(&due);
+        else
+            all->unarmed = true;
+    }
+    arm(all, s, at != FR_NO_END && at < 0 ? 0 : at);
+    fr_arena_finish(&arena);
+}
+
+static void rearm_all(struct host_schedules *all)
+{
+    all->unarmed = false;
+    all->due.n = 0;
+    for (size_t i = 0; i < all->n; i++)
+        schedules_rearm(all, all->list[i]);
+}
+
+/* The next one that is due; entries that are out of date go. NULL: none is. */
+static struct host_schedule *first_due(struct host_schedules *all)
+{
+    while (all->due.n > 0) {
+        struct host_schedule *s = all->list[all->due.v[0].id];
+
+        if (s->stamp == all->due.v[0].stamp)
+            return s;
+        (void)fr_heap_pop(&all->due);
+    }
+    return NULL;
+}
+
+static enum fr_rc decide_due(struct host_schedules *all, struct fr_err *err)
+{
+    int64_t now = fr_sys.wall_ms();
+    struct host_schedule *s;
+
+    while (all->making < MAKING_MOST && (s = first_due(all)) != NULL && s->due_wall <= now) {
+        struct fr_err why = {0};
+
+        if (s->retry_ms > fr_sys.mono_ms()) { /* its last decision could not be written */
+            arm(all, s, now + (s->retry_ms - fr_sys.mono_ms()));
+            continue;
+        }
+        s->stamp++;
+        if (fires_decide(all, s, &why) == FR_OK) {
+            s->backoff_ms = 0;
+            if (s->fire == NULL)
+                schedules_rearm(all, s);
+            continue;
+        }
+        if (why.rc == FR_DENIED)
+            return fr_fail(err, why.rc, "%s", why.msg);
+        fr_log(FR_LOG_WARN, "schedules", "%s of %s is decided later: %s", s->row.name,
+               s->file->path, why.msg);
+        schedules_retry(all, s);
+    }
+    return FR_OK;
+}
+
+void schedules_retry(struct host_schedules *all, struct host_schedule *s)
+{
+    s->retry_ms = next_backoff(&s->backoff_ms);
+    schedules_rearm(all, s);
+}
+
+/* ---- the clock ---- */
+
+static void watch_clock(struct host_schedules *all)
+{
+    int64_t wall = fr_sys.wall_ms(), mono = fr_sys.mono_ms();
+    int64_t step = (wall - all->wall_ms) - (mono - all->mono_ms);
+
+    all->back = all->back || wall < all->wall_ms;
+    all->wall_ms = wall;
+    all->mono_ms = mono;
+    if (step >= -STEP_MS && step <= STEP_MS)
+        return;
+    all->clock_steps++;
+    all->unarmed = true;
+    if (step > FR_KEEP_STEP_MS || step < -FR_KEEP_STEP_MS)
+        all->prune_ms = mono + FR_KEEP_WAIT_MS;
+    fr_log(FR_LOG_WARN, "schedules", "the clock was set by %lld.%03lld s, or this machine slept",
+           (long long)(step / 1000), (long long)(step < 0 ? -step : step) % 1000);
+}
+
+void schedules_look_soon(struct host_schedules *all, int64_t in_ms)
+{
+    int64_t at = fr_sys.mono_ms() + in_ms;
+
+    all->look_ms = at < all->look_ms ? at : all->look_ms;
+}
+
+void schedules_configured(struct fr_host *host)
+{
+    struct host_schedules *all = host->schedules;
+
+    for (size_t i = 0; all != NULL && i < all->n_files; i++)
+        all->files[i]->mark = (struct fr_folder_mark){0}; /* each is read again */
+    if (all != NULL)
+        schedules_look_soon(all, 0);
+}
+
+enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
+                           const struct fr_pause *how, struct fr_err *err)
+{
+    struct fr_schedule_row row = s->row;
+    enum fr_rc rc = s->stored && !s->dirty
+                        ? fr_schedule_pause(all->host->store, &row, how, err)
+                        : fr_fail(err, FR_BUSY, "the schedule is being written: ask again");
+
+    if (rc != FR_OK)
+        return rc;
+    fr_log(FR_LOG_INFO, "schedules", "%s/%s is %s%s%s", row.pipeline, row.name, row.state,
+           row.note[0] != '\0' ? ": " : "", row.note);
+    s->row.state_wall = row.state_wall;
+    s->row.seen_ms = row.seen_ms;
+    s->row.since_ms = row.since_ms;
+    s->turn++;
+    if (!keeping_text(&s->row.state, row.state) || !keeping_text(&s->row.note, row.note))
+        fr_fail(&all->err, FR_NOMEM, "no memory for schedules");
+    schedules_rearm(all, s);
+    return FR_OK;
+}
+
+/* ---- runs that failed ---- */
+
+void schedules_ended(struct fr_host *host, const struct fr_run_row *run)
+{
+    struct host_schedule *s = run->schedule != 0 ? schedules_find(host, run->schedule) : NULL;
+
+    if (s != NULL)
+        s->ended = host->schedules->ended = true;
+}
+
+/* Whether its newest runs have failed, as many as pause_after says. */
+static enum fr_rc failed_often(struct host_schedules *all, const struct host_schedule *s, bool *yes,
+                               struct fr_err *err)
+{
+    struct fr_fire_page page = {s->row.id, INT64_MAX, (size_t)s->s->pause_after};
+    struct fr_arena arena = {0};
+    struct fr_fire_rows rows = {0};
+    enum fr_rc rc = fr_store_fires_ended(all->host->store, &page, &arena, &rows, err);
+
+    *yes = rc == FR_OK && rows.n == page.limit;
+    for (size_t i = 0; *yes && i < rows.n; i++)
+        *yes = rows.rows[i].at_ms > s->row.since_ms && strcmp(rows.rows[i].outcome, "failed") == 0;
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* FR_OK: all that ended are looked at. */
+static enum fr_rc pause_failed(struct host_schedules *all, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < all->n; i++) {
+        struct host_schedule *s = all->list[i];
+        bool often = false;
+        char note[80];
+
+        if (!s->ended)
+            continue;
+        if (s->s != NULL && s->s->pause_after > 0 && strcmp(s->row.state, "active") == 0)
+            rc = failed_often(all, s, &often, err);
+        snprintf(note, sizeof(note), "its last %d runs have failed",
+                 s->s != NULL ? s->s->pause_after : 0);
+        if (rc == FR_OK && often)
+            rc = schedules_pause(all, s, &(struct fr_pause){.pause = true, .note = note}, err);
+        s->ended = rc != FR_OK;
+    }
+    all->ended = rc != FR_OK;
+    return rc;
+}
+
+/* ---- a turn ---- */
+
+static enum fr_rc write_rows(struct host_schedules *all, struct fr_err *err)
+{
+    struct fr_err why = {0};
+
+    if (fr_sys.mono_ms() < all->write_ms)
+        return FR_OK;
+    if (all->back && keeping_back(all, &why) == FR_OK)
+        all->back = false;
+    if (why.rc == FR_OK && all->dirty)
+        (void)keeping_write(all, &why);
+    if (why.rc == FR_OK) {
+        all->write_ms = all->backoff_ms = 0;
+        return FR_OK;
+    }
+    all->write_ms = next_backoff(&all->backoff_ms);
+    fr_log(FR_LOG_WARN, "schedules", "nothing is decided until it can be written: %s", why.msg);
+    return why.rc == FR_DENIED ? fr_fail(err, why.rc, "%s", why.msg) : FR_OK;
+}
+
+enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err)
+{
+    struct host_schedules *all = host->schedules;
+    enum fr_rc rc;
+
+    if (all == NULL)
+        return FR_OK;
+    watch_clock(all);
+    if (all->err.rc != FR_OK)
+        return fr_fail(err, all->err.rc, "%s", all->err.msg);
+    if (all->look == NULL && fr_sys.mono_ms() >= all->look_ms &&
+        (rc = looking_begin(all, err)) != FR_OK)
+        return rc;
+    if ((all->dirty || all->back) && (rc = write_rows(all, err)) != FR_OK)
+        return rc;
+    if (!all->looked || all->dirty || all->back)
+        return FR_OK;
+    if (all->unarmed)
+        rearm_all(all);
+    if (all->ended && pause_failed(all, err) == FR_DENIED) /* else it is tried again */
+        return FR_DENIED;
+    if ((rc = decide_due(all, err)) != FR_OK)
+        return rc;
+    all->ready = true;
+    if (fr_sys.mono_ms() >= all->prune_ms)
+        keeping_prune(all);
+    return FR_OK;
+}
+
+int64_t schedules_due(const struct fr_host *host)
+{
+    struct host_schedules *all = host->schedules;
+    int64_t now = fr_sys.mono_ms(), due = now + ASLEEP_MS, in;
+    const struct host_schedule *s;
+
+    if (all == NULL)
+        return INT64_MAX;
+    if (all->look == NULL && all->look_ms < due)
+        due = all->look_ms;
+    if (all->dirty || all->back)
+        return all->write_ms < due ? all->write_ms : due;
+    if (all->unarmed)
+        return now + BACKOFF_MS;
+    if (!all->looked || all->making >= MAKING_MOST || (s = first_due(all)) == NULL)
+        return due;
+    in = s->due_wall - fr_sys.wall_ms();
+    return in < due - now ? now + (in > 0 ? in : 0) : due;
+}
+
+/* ---- begin and end ---- */
+
+static void on_dir_news(void *arg, int what)
+{
+    struct host_schedules *all = arg;
+    char news[4096];
+
+    (void)what;
+    while (fr_sys.read(all->dir_fd, news, sizeof(news)) > 0)
+        ;
+    schedules_look_soon(all, LOOK_SOON_MS);
+}
+
+static void on_clock_news(void *arg, int what)
+{
+    struct host_schedules *all = arg;
+    uint64_t news;
+
+    (void)what;
+    (void)!fr_sys.read(all->clock_fd, &news, sizeof(news)); /* the turn looks at the clock */
+}
+
+static enum fr_rc listen_to(struct host_schedules *all, int fd, fr_ready_fn *fn,
+                            struct fr_watch **out)
+{
+    enum fr_rc rc = fd < 0 ? FR_OK : fr_loop_watch(all->host->loop, fd, fn, all, out);
+
+    if (rc == FR_OK && fd >= 0)
+        fr_loop_want(all->host->loop, *out, FR_LOOP_READ);
+    return rc;
+}
+
+enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_t n,
+                         const struct fr_run_shell *shell, struct fr_err *err)
+{
+    struct host_schedules *all = fr_sys.alloc(sizeof(*all));
+    bool ok = all != NULL;
+    size_t bytes;
+    enum fr_rc rc;
+
+    if (!ok)
+        return fr_fail(err, FR_NOMEM, "no memory for schedules");
+    *all = (struct host_schedules){.host = host,
+                                   .shell = *shell,
+                                   .dir_fd = fr_sys.dir_news(folders, n),
+                                   .clock_fd = fr_sys.clock_news(),
+                                   .wall_ms = fr_sys.wall_ms(),
+                                   .mono_ms = fr_sys.mono_ms(),
+                                   .back = true};
+    host->schedules = all;
+    ok = fr_mul_size(n, sizeof(*all->folders), &bytes) &&
+         (all->folders = fr_sys.alloc(bytes)) != NULL;
+    for (; ok && all->n_folders < n; all->n_folders += ok) {
+        all->folders[all->n_folders] = NULL;
+        ok = keeping_text(&all->folders[all->n_folders], folders[all->n_folders]);
+    }
+    ok = ok && listen_to(all, all->dir_fd, on_dir_news, &all->dir_watch) == FR_OK &&
+         listen_to(all, all->clock_fd, on_clock_news, &all->clock_watch) == FR_OK;
+    rc = ok ? keeping_load(all, err) : fr_fail(err, FR_NOMEM, "no memory for schedules");
+    if (rc != FR_OK)
+        schedules_close(host);
+    return rc;
+}
+
+void schedules_close(struct fr_host *host)
+{
+    struct host_schedules *all = host->schedules;
+
+    if (all == NULL)
+        return;
+    looking_end(all);
+    fr_loop_unwatch(host->loop, &all->dir_watch);
+    fr_loop_unwatch(host->loop, &all->clock_watch);
+    if (all->dir_fd >= 0)
+        fr_sys.close(all->dir_fd);
+    if (all->clock_fd >= 0)
+        fr_sys.close(all->clock_fd);
+    for (size_t i = 0; i < all->n_files; i++)
+        keeping_free_file(all->files[i]);
+    for (size_t i = 0; i < all->n_folders; i++)
+        fr_sys.free((void *)all->folders[i]);
+    fr_sys.free(all->folders);
+    fr_sys.free(all->files);
+    fr_sys.free(all->list);
+    fr_heap_finish(&all->due);
+    fr_sys.free(all);
+    host->schedules = NULL;
+}

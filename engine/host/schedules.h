@@ -1,0 +1,160 @@
+/*
+ * The schedules of a host that stays: what the files of its folders say (folders.h), where each
+ * schedule stands (store/fires.h), and the runs that it makes. For the files of the host alone.
+ *
+ *   schedules.c  when something is due, the clock, begin and end
+ *   looking.c    what the files of the folders say
+ *   keeping.c    the table and its rows: read at the start, written when they change, pruned
+ *   fires.c      what becomes of the instants that are due
+ *
+ * An instant is decided with what is true in the commit that decides it. Where it makes a run, that
+ * commit has the run, queued, with the copy of its pipeline, the row of the instant, and the
+ * schedule's `seen`. So a host that is killed before it decides again from the same rows, and
+ * behind it none decides twice. What follows from the commit (a run of before is cancelled, another
+ * makes room) follows from its rows at any time: see queue.c.
+ */
+#ifndef FR_HOST_SCHEDULES_H
+#define FR_HOST_SCHEDULES_H
+
+#include "engine/base/heap.h"
+#include "engine/host/folders.h"
+#include "engine/host/internal.h"
+#include "engine/host/pause.h"
+#include "engine/store/fires.h"
+
+struct host_fire;
+
+struct host_schedule {
+    struct host_file *file;
+    struct fr_schedule_row row;   /* owns its texts, but source */
+    const struct fr_schedule *s;  /* of the file's spec; NULL: no served file has it */
+    const struct fr_timetable *t; /* likewise */
+    int64_t delay_ms;             /* jitter */
+    bool stored;                  /* the store has its row … */
+    bool dirty;                   /* … which is to be written: nothing is decided before */
+    uint32_t turn;                /* raised when s, t or row changed otherwise than by a decision */
+    uint32_t place, stamp;        /* in list; of its entry among those that are due */
+    int64_t due_wall;             /* INT64_MAX: never */
+    int64_t retry_ms, backoff_ms; /* a decision failed: no other before, in mono_ms */
+    struct host_fire *fire;       /* owns: an instant whose run is being made; NULL */
+    bool ended;                   /* a run of it: has it failed too often? */
+};
+
+struct host_file {
+    const char *path; /* owns */
+    struct fr_folder_mark mark;
+    struct fr_spec *spec;        /* owns: what it said when it could last be used; NULL: nothing */
+    struct fr_timetable *tables; /* owns: one a schedule of spec */
+    const char *error;           /* owns: why the file of now cannot be used; NULL: it can */
+    int64_t error_wall;          /* since then */
+    const char *text;            /* owns: of the store's row, until spec has one; NULL */
+    bool dirty;                  /* its row is to be written */
+    bool found;                  /* by the look that is taken in */
+    struct host_schedule **own;  /* owns: those that it has or had, by name */
+    size_t n, cap;
+};
+
+struct host_schedules {
+    struct fr_host *host;
+    const char **folders; /* owns */
+    size_t n_folders;
+    struct fr_run_shell shell; /* of the runs that they make: this process's own */
+    struct host_file **files;  /* owns; by path */
+    size_t n_files, cap_files;
+    struct host_schedule **list; /* of all files, in the order in which they came */
+    size_t n, cap;
+    bool dirty;             /* some rows are to be written */
+    struct fr_heap due;     /* by due_wall; id: place in list */
+    struct host_look *look; /* under way; NULL */
+    int64_t look_ms;        /* the next one, in mono_ms */
+    bool looked;            /* one was taken in */
+    bool unread;            /* a folder could not be looked into; said once */
+    bool ready;             /* what was due at the start is decided, or under way */
+    bool ended;             /* a run of a schedule, which is to be looked at */
+    bool unarmed;           /* when some are due is not known */
+    struct fr_err err;      /* no memory for what a look found: final */
+    int dir_fd, clock_fd;   /* -1: the system says nothing */
+    struct fr_watch *dir_watch, *clock_watch;
+    int64_t wall_ms, mono_ms; /* of the last turn: a step of the clock shows between two */
+    uint64_t clock_steps;
+    int64_t write_ms, backoff_ms; /* rows could not be written: the next try, in mono_ms */
+    bool back;                    /* the clock was set back, and the rows do not know it yet */
+    int64_t prune_ms;
+    size_t prune_at;
+    size_t making; /* runs */
+};
+
+/* jobs.c: it is the run of an instant: what becomes of it, fires_over() is told. */
+void jobs_of_fire(struct host_job *job, struct host_fire *fire);
+/* queue.c, for fr_submit.queue: the run of a schedule waits in any case until it is admitted. */
+enum fr_rc queue_wait(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
+                      struct fr_err *err);
+
+/* ---- schedules.c ---- */
+
+void schedules_close(struct fr_host *host);
+/* What is due now. An error is final. */
+enum {
+    FR_KEEP_STEP_MS = 3600000,
+    FR_KEEP_WAIT_MS = 86400000
+}; /* nothing goes by age behind a
+       step of the clock */
+enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err);
+/* The zone of schedules that name none may be another one now. */
+void schedules_configured(struct fr_host *host);
+int64_t schedules_due(const struct fr_host *host); /* of the next turn, in mono_ms */
+void schedules_look_soon(struct host_schedules *all, int64_t in_ms);
+/* FR_BUSY: it is so already. */
+enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
+                           const struct fr_pause *how, struct fr_err *err);
+struct host_schedule *schedules_find(const struct fr_host *host, int64_t id); /* NULL: none */
+/* When it has to be asked again: from its rule and rows. */
+void schedules_rearm(struct host_schedules *all, struct host_schedule *s);
+/* Its decision failed: it is asked again later, and later each time. */
+void schedules_retry(struct host_schedules *all, struct host_schedule *s);
+/* A run that a schedule made is over. */
+void schedules_ended(struct fr_host *host, const struct fr_run_row *run);
+
+/* ---- looking.c ---- */
+
+enum fr_rc looking_begin(struct host_schedules *all, struct fr_err *err);
+void looking_end(struct host_schedules *all); /* of what is under way, nothing is taken in */
+
+/* ---- keeping.c ---- */
+
+bool keeping_text(const char **slot, const char *text);                       /* false: no memory */
+struct host_file *keeping_file(struct host_schedules *all, const char *path); /* found or added */
+/* Adds a schedule to its file, with the texts of row but source. NULL: no memory. */
+struct host_schedule *keeping_add(struct host_schedules *all, struct host_file *file,
+                                  const struct fr_schedule_row *row);
+void keeping_free(struct host_schedule *s);
+void keeping_free_file(struct host_file *file); /* and its schedules */
+enum fr_rc keeping_load(struct host_schedules *all, struct fr_err *err);
+/* Writes all rows that changed, in one commit. FR_OK: nothing is dirty. */
+enum fr_rc keeping_write(struct host_schedules *all, struct fr_err *err);
+/* Some of the instants that are too old go. */
+void keeping_prune(struct host_schedules *all);
+/* The clock stands before what is decided: see fr_seen_back. */
+enum fr_rc keeping_back(struct host_schedules *all, struct fr_err *err);
+
+/* ---- fires.c ---- */
+
+/* Decides what is due of the schedule. FR_OK: it is decided, or its run is being made. */
+enum fr_rc fires_decide(struct host_schedules *all, struct host_schedule *s, struct fr_err *err);
+void fires_forget(struct host_schedule *s); /* the run that is being made is of no use */
+/* Inside the transaction that has the run's rows, before them: decides once more, and writes what
+ * is decided before it. *enters: the run's rows follow, then fires_put(); else it is not made. */
+enum fr_rc fires_enter(struct host_fire *f, const struct fr_run *run, bool *enters,
+                       struct fr_err *err);
+enum fr_rc fires_put(struct host_fire *f, int64_t no, struct fr_err *err);
+/* It is committed, or why says why it is not; frees it. */
+void fires_over(struct host_fire *f, const struct fr_issues *issues, const struct fr_err *why);
+/* The live runs of a pipeline among rows, the newest first; they live in arena. host NULL: the
+ * store alone says which of them are queued. */
+enum fr_rc fires_live(const struct fr_host *host, const struct fr_run_rows *rows, const char *name,
+                      struct fr_arena *arena, struct fr_overlap_of *out, struct fr_err *err);
+/* The state of a schedule, to be asked what is due; rows live in arena. */
+enum fr_rc fires_state(struct host_schedules *all, const struct host_schedule *s,
+                       struct fr_arena *arena, struct fr_due *out, struct fr_err *err);
+
+#endif

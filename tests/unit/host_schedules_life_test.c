@@ -1,0 +1,351 @@
+/* Schedules of a host over their life: files that change, pauses, clocks that are set, faults. */
+#include "tests/unit/schedules_bed.h"
+
+#include <errno.h>
+
+static void drop_pipeline(const char *name)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/%s.yaml", folder, name);
+    CHECK_INT(unlink(path), 0);
+}
+
+static bool is_gone(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return find_row(of, &row) && row.gone_wall != 0;
+}
+
+/* ---- files ---- */
+
+static bool has_error(const char *text)
+{
+    struct fr_arena a = {0};
+    struct fr_schedule_files rows = {0};
+    bool yes = false;
+
+    CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        yes = yes || strstr(rows.rows[i].error, text) != NULL;
+    if (text[0] == '\0')
+        for (size_t i = 0; i < rows.n; i++)
+            yes = yes && rows.rows[i].error[0] == '\0';
+    fr_arena_finish(&a);
+    return yes;
+}
+
+/* The rule of the schedule of p is so in words. */
+static bool has_rule(const char *words)
+{
+    struct fr_schedule_row row;
+
+    return find_row("p", &row) && strcmp(row.rule, words) == 0;
+}
+
+static void test_removed(void)
+{
+    check_row("removed while it is due");
+    drop_pipeline("p");
+    set_clock("2026-03-01T04:00Z");
+    until(is_gone, "p");
+    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30, "
+                    "3 failed schedule 03-01T03:00, 4 running schedule 03-01T03:30");
+
+    check_row("there again: from now on");
+    set_clock("2026-03-01T05:10Z");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(is_known, "p");
+    set_clock("2026-03-01T05:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4, "
+                     "ran 03-01T05:30 run 5");
+}
+
+static void test_files(void)
+{
+    check_row("a file that comes while the host is there");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    begin_host();
+    until(is_ready, NULL);
+    put_pipeline("p", "{cron: \"0 2 * * *\", overlap: parallel}");
+    until(is_known, "p");
+    check_fires("p", "");
+
+    check_row("another rule: what is past is not judged by it");
+    set_clock("2026-03-01T01:50Z");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(has_rule, "every 30 minutes in UTC");
+    check_fires("p", "");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+
+    check_row("broken while it is due: its times stay, and the run has failed");
+    write_pipeline("p", "name: p\nschedule: {cron: \"0,30 * * * *\"\ntasks: no\n");
+    until(has_error, "p.yaml");
+    set_clock("2026-03-01T02:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed");
+    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30");
+    check_answer(FR_API_GET, "/api/v1/runs/2", NULL, 200, "\"reason\":\"");
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"error\":\"");
+    close_host();
+
+    check_row("also for a host that finds it broken");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(has_error, "");
+    set_clock("2026-03-01T03:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4");
+
+    test_removed();
+    close_host();
+}
+
+static void test_others(void)
+{
+    check_row("what is no pipeline with schedules is nobody's");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    write_pipeline("text", "just text");
+    write_pipeline("broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
+    put_pipeline("p", "{every: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(is_known("p") && has_error("cron:") && !has_error("text.yaml"));
+    close_host();
+}
+
+/* ---- pause ---- */
+
+static void test_pause(void)
+{
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\", catchup: all, overlap: parallel}");
+    begin_host();
+    until(is_ready, NULL);
+    check_row("paused");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
+                 "\"note\":\"moving\"");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 409, "paused already");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"pause\": true}", 400, "paused");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "paused 03-01T02:00");
+    set_clock("2026-03-01T04:30Z");
+    until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2");
+
+    check_row("resumed: what was paused stays so");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200,
+                 "\"state\":\"active\"");
+    set_clock("2026-03-01T05:00Z");
+    until_fires("p",
+                "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run 1");
+
+    check_row("resumed with its catch-up");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    set_clock("2026-03-01T06:00Z");
+    until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run "
+                     "1, paused 03-01T06:00");
+    set_clock("2026-03-01T07:30Z");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false, \"catchup\": true}", 200,
+                 NULL);
+    until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run "
+                     "1, ran 03-01T06:00 run 2, ran 03-01T07:00 run 3");
+    close_host();
+}
+
+static bool is_paused(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return find_row(of, &row) && strcmp(row.state, "paused") == 0;
+}
+
+/* Runs fail before they begin, as their file cannot be loaded. */
+static void test_pause_after(void)
+{
+    struct fr_schedule_row row;
+
+    check_row("paused by itself");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\", pause_after: 2}");
+    begin_host();
+    until(is_ready, NULL);
+    write_pipeline("p", "schedule: [\n");
+    until(has_error, "p.yaml");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "invalid 03-01T02:00 run 1 failed");
+    CHECK(!is_paused("p"));
+    set_clock("2026-03-01T03:00Z");
+    until(is_paused, "p");
+    CHECK(find_row("p", &row) && strcmp(row.note, "its last 2 runs have failed") == 0);
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
+    set_clock("2026-03-01T04:00Z");
+    until_fires("p", "invalid 03-01T02:00 run 1 failed, invalid 03-01T03:00 run 2 failed, "
+                     "invalid 03-01T04:00 run 3 failed");
+    settle();
+    CHECK(!is_paused("p")); /* one since it was resumed */
+    close_host();
+}
+
+/* ---- clocks ---- */
+
+static void test_clock_back(void)
+{
+    check_row("a clock in the future, set right");
+    reset();
+    set_clock("2030-01-01T00:30Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2030-01-01T03:30Z");
+    until_fires("p", "missed 01-01T01:00-01-01T03:00 x3");
+    set_clock("2026-03-01T00:59Z");
+    until_fires("p", "");
+    set_clock("2026-03-01T01:00Z");
+    until_fires("p", "ran 03-01T01:00 run 1");
+
+    check_row("set back by a little: what ran does not run again");
+    set_clock("2026-03-01T00:58Z");
+    settle();
+    set_clock("2026-03-01T01:00:10Z");
+    check_fires("p", "ran 03-01T01:00 run 1");
+    close_host();
+
+    check_row("set back while no host was there");
+    reset();
+    set_clock("2030-01-01T00:30Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    close_host();
+    set_clock("2026-03-01T00:59Z");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T01:00Z");
+    until_fires("p", "ran 03-01T01:00 run 1");
+    close_host();
+}
+
+/* ---- faults ---- */
+
+static bool disk_full;
+static int refused;
+
+static ssize_t write_unless_full(int fd, const void *p, size_t n)
+{
+    if (!disk_full)
+        return fr_sys_real.write(fd, p, n);
+    refused++;
+    errno = ENOSPC;
+    return -1;
+}
+
+static bool was_refused(const char *arg)
+{
+    (void)arg;
+    return refused > 0;
+}
+
+static void test_full(void)
+{
+    check_row("a full disk: decided once there is room");
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    fr_sys.write = write_unless_full;
+    disk_full = true;
+    set_clock("2026-03-01T02:00Z");
+    until(was_refused, NULL);
+    check_fires("p", "");
+    disk_full = false;
+    until_fires("p", "ran 03-01T02:00 run 1");
+    fr_sys.write = fr_sys_real.write;
+    close_host();
+}
+
+static void test_busy(void)
+{
+    sqlite3 *db = NULL;
+    char path[400];
+
+    check_row("another process writes meanwhile");
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    set_clock("2026-03-01T02:00Z");
+    settle();
+    CHECK_INT(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    until_fires("p", "ran 03-01T02:00 run 1");
+    sqlite3_close(db);
+    close_host();
+}
+
+/* Another process becomes the host: this one decides nothing any more. */
+static void test_two_hosts(void)
+{
+    struct fr_store *other;
+    struct fr_err err = {0};
+    uint32_t epoch;
+    int turns = 0;
+
+    check_row("two hosts");
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    other = open_store();
+    CHECK_INT(fr_store_lead(other, &epoch, &err), FR_OK);
+    CHECK_INT(fr_store_begin(other, &err), FR_OK);
+    CHECK_INT(fr_store_commit(other, &err), FR_OK);
+    set_clock("2026-03-01T02:00Z");
+    struct fr_timer *timer = NULL;
+    CHECK_INT(fr_loop_timer(&loop, nothing, NULL, &timer), FR_OK);
+    enum fr_rc rc = FR_OK;
+    for (; rc == FR_OK && turns < 10000; turns++) {
+        fr_loop_arm_in(&loop, timer, 1);
+        rc = fr_host_turn(host, &err);
+    }
+    fr_loop_untimer(&loop, &timer);
+    CHECK_INT(rc, FR_DENIED);
+    CHECK(count_runs() == 0);
+    fr_store_close(other);
+    close_host();
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_home();
+    fr_sys.wall_ms = shifted_wall_ms;
+    test_files();
+    test_others();
+    test_pause();
+    test_pause_after();
+    test_clock_back();
+    test_full();
+    test_busy();
+    test_two_hosts();
+    fr_sys = fr_sys_real;
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
