@@ -422,16 +422,21 @@ static void check_choice(void)
     struct tr_owners owners = {2, owner, local};
     struct tr_route *r = NULL;
     struct fr_err err = {0};
-    int rounds = 0;
+    struct tr_route_cuts cuts = {0};
 
     check_row("a choice that is no expert");
     CHECK_INT(tr_route_create(&o, &r, &err), FR_OK);
-    CHECK_INT(tr_route_plan(r, ids, &owners, &rounds, &err), FR_PROTO);
+    CHECK_INT(tr_route_plan(r, ids, &owners, &cuts, &err), FR_PROTO);
     CHECK_TEXT(err.msg, "rank 1 of the expert group sends its token 0 to expert 2, there are 2");
     tr_route_destroy(r);
     o.per_token = 65;
     CHECK_INT(tr_route_create(&o, &r, &err), FR_USAGE);
     CHECK(r == NULL);
+    o.per_token = 1;
+    o.size = 65;
+    CHECK_INT(tr_route_create(&o, &r, &err), FR_USAGE);
+    CHECK_TEXT(err.msg,
+               "1 experts a token over 65 ranks: 1 to 64 over up to 64 ranks can be exchanged");
 }
 
 /* Owners by load, and what they are worth. */

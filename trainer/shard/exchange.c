@@ -17,6 +17,7 @@ struct tr_exchange {
 
     int32_t *ids, *host_ids;      /* own: (size, T_max, K) device, pinned */
     uint16_t *kept;               /* owns: (plans, size, T_max, K) */
+    struct tr_route_cuts *cuts;   /* owns: (plans) */
     int32_t *lists, *host_lists;  /* own: device; pinned, two rounds in turn */
     char *handed, *landed, *sums; /* own, device: rows inside the node, from other nodes, by node */
     size_t *bytes;                /* owns: (4, size) of a call */
@@ -86,8 +87,9 @@ void tr_exchange_bytes(const struct tr_exchange *x, struct tr_exchange_bytes *ou
     size_t n[PIECES];
 
     device_bytes(x, n);
-    *out = (struct tr_exchange_bytes){.host = n[IDS] + 2 * n[LISTS] +
-                                              (size_t)x->o.plans * choices(x) * sizeof(*x->kept)};
+    *out = (struct tr_exchange_bytes){
+        .host = n[IDS] + 2 * n[LISTS] +
+                (size_t)x->o.plans * (choices(x) * sizeof(*x->kept) + sizeof(*x->cuts))};
     for (int i = 0; i < PIECES; i++)
         out->device += (n[i] + 255) / 256 * 256;
 }
@@ -121,8 +123,9 @@ enum fr_rc tr_exchange_alloc(struct tr_exchange *x, struct fr_err *err)
         rc = tr_mem_alloc(x->o.be, TR_MEM_PINNED, 2 * n[LISTS], (void **)&x->host_lists, err);
     if (rc == FR_OK) {
         x->kept = fr_sys.alloc(plans);
+        x->cuts = fr_sys.alloc((size_t)x->o.plans * sizeof(*x->cuts));
         x->bytes = fr_sys.alloc(4 * size_of(x) * sizeof(*x->bytes));
-        if (x->kept == NULL || x->bytes == NULL)
+        if (x->kept == NULL || x->cuts == NULL || x->bytes == NULL)
             rc = fr_fail(err, FR_NOMEM, "%zu bytes of plans", plans);
     }
     if (rc == FR_OK)
@@ -148,6 +151,7 @@ void tr_exchange_destroy(struct tr_exchange *x)
     tr_queue_destroy(x->o.be, x->xq);
     tr_route_destroy(x->route);
     fr_sys.free(x->kept);
+    fr_sys.free(x->cuts);
     fr_sys.free(x->bytes);
     fr_sys.free(x);
 }
@@ -211,6 +215,7 @@ enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_laye
 {
     size_t n = choices(x);
     uint16_t *kept = x->kept + (size_t)layer->plan * n;
+    struct tr_route_cuts *cuts = &x->cuts[layer->plan];
     enum fr_rc rc = replay ? FR_OK : tr_event_wait(x->o.be, NULL, x->moved);
 
     x->what = layer->what;
@@ -219,8 +224,11 @@ enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_laye
     for (size_t i = 0; i < n && !replay; i++)
         kept[i] = x->host_ids[i] < 0 || x->host_ids[i] > TR_ROUTE_NONE ? TR_ROUTE_NONE
                                                                        : (uint16_t)x->host_ids[i];
-    if ((rc = tr_route_plan(x->route, kept, layer->owners, rounds, err)) == FR_OK && !replay &&
-        layer->rows != NULL)
+    if (!replay)
+        cuts->rounds = 0;
+    rc = tr_route_plan(x->route, kept, layer->owners, cuts, err);
+    *rounds = cuts->rounds;
+    if (rc == FR_OK && !replay && layer->rows != NULL)
         count_rows(x, kept, layer->rows);
     return rc;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { K_MAX = 64, RUNS = 4 };
+enum { K_MAX = 64, RANKS_MAX = 64, RUNS = 4 };
 
 struct tr_route {
     struct tr_route_opts o;
@@ -17,8 +17,10 @@ struct tr_route {
     int64_t rows_max, here_max;
     const uint16_t *ids;
     const struct tr_owners *owners;
-    int64_t *tokens;              /* owns: (size) T of each rank */
-    int cut[TR_ROUTE_RANGES + 1]; /* round i is the ranges [cut[i], cut[i+1]) */
+    int64_t *tokens;   /* owns: (size) T of each rank */
+    uint64_t *masks;   /* owns: (size, T_max) the ranks that have experts of a token */
+    uint64_t *members; /* owns: (nodes) the ranks of a node */
+    struct tr_route_cuts cuts;
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -45,6 +47,7 @@ static void find_nodes(struct tr_route *r, const int *node_of)
             r->first[r->nodes] = k;
             r->count[r->nodes++] = 0;
         }
+        r->members[r->nodes - 1] |= UINT64_C(1) << k;
         r->node[k] = r->nodes - 1;
         r->place[k] = r->count[r->nodes - 1]++;
     }
@@ -83,10 +86,12 @@ enum fr_rc tr_route_create(const struct tr_route_opts *o, struct tr_route **out,
     struct tr_route *r = fr_sys.alloc(sizeof(*r));
 
     *out = NULL;
-    if (o->per_token < 1 || o->per_token > K_MAX) {
+    if (o->per_token < 1 || o->per_token > K_MAX || o->size > RANKS_MAX) {
         fr_sys.free(r);
-        return fr_fail(err, FR_USAGE, "%lld experts a token, 1 to %d can be exchanged",
-                       (long long)o->per_token, K_MAX);
+        return fr_fail(err, FR_USAGE,
+                       "%lld experts a token over %d ranks: 1 to %d over up to %d ranks can be "
+                       "exchanged",
+                       (long long)o->per_token, o->size, K_MAX, RANKS_MAX);
     }
     if (r == NULL)
         return fr_fail(err, FR_NOMEM, "routes of %zu ranks", size);
@@ -94,11 +99,15 @@ enum fr_rc tr_route_create(const struct tr_route_opts *o, struct tr_route **out,
                            .node = fr_sys.alloc(4 * size * sizeof(int)),
                            .load = fr_sys.alloc(6 * size * sizeof(int32_t)),
                            .runs = fr_sys.alloc(2 * RUNS * size * sizeof(size_t)),
-                           .tokens = fr_sys.alloc(size * sizeof(int64_t))};
-    if (r->node == NULL || r->load == NULL || r->runs == NULL || r->tokens == NULL) {
+                           .tokens = fr_sys.alloc(size * sizeof(int64_t)),
+                           .masks = fr_sys.alloc(size * (size_t)o->tokens_max * sizeof(uint64_t)),
+                           .members = fr_sys.alloc(size * sizeof(uint64_t))};
+    if (r->node == NULL || r->load == NULL || r->runs == NULL || r->tokens == NULL ||
+        r->masks == NULL || r->members == NULL) {
         tr_route_destroy(r);
         return fr_fail(err, FR_NOMEM, "routes of %zu ranks", size);
     }
+    memset(r->members, 0, size * sizeof(uint64_t));
     r->place = r->node + size;
     r->first = r->place + size;
     r->count = r->first + size;
@@ -117,6 +126,8 @@ void tr_route_destroy(struct tr_route *r)
     fr_sys.free(r->load);
     fr_sys.free(r->runs);
     fr_sys.free(r->tokens);
+    fr_sys.free(r->masks);
+    fr_sys.free(r->members);
     fr_sys.free(r);
 }
 
@@ -141,20 +152,41 @@ static const uint16_t *chosen(const struct tr_route *r, int s, int64_t t)
     return r->ids + (s * r->o.tokens_max + t) * r->o.per_token;
 }
 
-/* How many tokens each rank has; every id of theirs must be an expert. */
+/* The ranks that have experts of a token; false: an id is no expert. */
+static bool mask_of(const struct tr_route *r, const uint16_t *ids, uint64_t *mask)
+{
+    uint64_t m = 0;
+
+    for (int64_t k = 0; k < r->o.per_token; k++) {
+        if (ids[k] >= r->owners->experts)
+            return false;
+        m |= UINT64_C(1) << r->owners->rank[ids[k]];
+    }
+    *mask = m;
+    return true;
+}
+
+static enum fr_rc no_expert(const struct tr_route *r, int s, int64_t t, struct fr_err *err)
+{
+    const uint16_t *id = chosen(r, s, t);
+
+    while (*id < r->owners->experts)
+        id++;
+    return fr_fail(err, FR_PROTO,
+                   "rank %d of the expert group sends its token %lld to expert %d, there are %lld",
+                   s, (long long)t, *id, (long long)r->owners->experts);
+}
+
+/* How many tokens each rank has, and where they go. */
 static enum fr_rc read_ids(struct tr_route *r, struct fr_err *err)
 {
     for (int s = 0; s < r->o.size; s++) {
+        uint64_t *masks = r->masks + s * r->o.tokens_max;
         int64_t t = 0;
 
         for (; t < r->o.tokens_max && *chosen(r, s, t) != TR_ROUTE_NONE; t++)
-            for (int64_t k = 0; k < r->o.per_token; k++)
-                if (chosen(r, s, t)[k] >= r->owners->experts)
-                    return fr_fail(err, FR_PROTO,
-                                   "rank %d of the expert group sends its token %lld to expert %d, "
-                                   "there are %lld",
-                                   s, (long long)t, chosen(r, s, t)[k],
-                                   (long long)r->owners->experts);
+            if (!mask_of(r, chosen(r, s, t), &masks[t]))
+                return no_expert(r, s, t, err);
         r->tokens[s] = t;
     }
     return FR_OK;
@@ -168,43 +200,35 @@ static int64_t before(const struct tr_route *r, int s, int i)
     return n < r->tokens[s] ? n : r->tokens[s];
 }
 
-/* The ranks that have experts of a token, each once. */
-struct touched {
-    int n, rank[K_MAX];
-};
-
-static void touch(const struct tr_route *r, const uint16_t *ids, struct touched *out)
+static int first_of(uint64_t mask)
 {
-    out->n = 0;
-    for (int64_t k = 0; k < r->o.per_token; k++) {
-        int owner = r->owners->rank[ids[k]], i = 0;
+    return __builtin_ctzll(mask);
+}
 
-        while (i < out->n && out->rank[i] != owner)
-            i++;
-        if (i == out->n)
-            out->rank[out->n++] = owner;
+/* What tokens [t, end) of s bring to each rank: rows, tokens, and rows that it hands out. */
+static void weigh_source(struct tr_route *r, int s, int64_t t, int64_t end)
+{
+    int32_t *rows = r->range, *here = rows + r->o.size, *handed = here + r->o.size;
+    const uint16_t *ids = chosen(r, s, t), *last = chosen(r, s, end);
+
+    for (; ids < last; ids++)
+        rows[r->owners->rank[*ids]]++;
+    for (; t < end; t++) {
+        uint64_t mask = r->masks[s * r->o.tokens_max + t];
+
+        for (int j = 0; j < r->nodes; j++)
+            handed[entry(r, s, j)] += __builtin_popcountll(mask & r->members[j]);
+        for (; mask != 0; mask &= mask - 1)
+            here[first_of(mask)]++;
     }
 }
 
 /* What range i brings to each rank. */
 static void weigh(struct tr_route *r, int i)
 {
-    int P = r->o.size;
-    struct touched to;
-
-    memset(r->range, 0, 3 * (size_t)P * sizeof(*r->range));
-    for (int s = 0; s < P; s++)
-        for (int64_t t = before(r, s, i); t < before(r, s, i + 1); t++) {
-            const uint16_t *ids = chosen(r, s, t);
-
-            touch(r, ids, &to);
-            for (int64_t k = 0; k < r->o.per_token; k++)
-                r->range[r->owners->rank[ids[k]]]++;
-            for (int k = 0; k < to.n; k++) {
-                r->range[P + to.rank[k]]++;
-                r->range[2 * P + entry(r, s, r->node[to.rank[k]])]++;
-            }
-        }
+    memset(r->range, 0, 3 * (size_t)r->o.size * sizeof(*r->range));
+    for (int s = 0; s < r->o.size; s++)
+        weigh_source(r, s, before(r, s, i), before(r, s, i + 1));
 }
 
 /* Whether the range fits into the round beside what is there. */
@@ -218,30 +242,36 @@ static bool fits(const struct tr_route *r)
     return true;
 }
 
-enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,
-                         int *rounds, struct fr_err *err)
+static void cut(struct tr_route *r, struct tr_route_cuts *cuts)
 {
     size_t bytes = 3 * (size_t)r->o.size * sizeof(*r->load);
-    enum fr_rc rc;
-    int n = 0;
 
-    r->ids = ids;
-    r->owners = owners;
-    if ((rc = read_ids(r, err)) != FR_OK)
-        return rc;
     memset(r->load, 0, bytes);
-    r->cut[0] = 0;
+    cuts->at[0] = 0;
     for (int i = 0; i < TR_ROUTE_RANGES; i++) {
         weigh(r, i);
         if (!fits(r)) {
-            r->cut[++n] = i;
+            cuts->at[++cuts->rounds] = (uint8_t)i;
             memset(r->load, 0, bytes);
         }
         for (int k = 0; k < 3 * r->o.size; k++)
             r->load[k] += r->range[k];
     }
-    r->cut[++n] = TR_ROUTE_RANGES;
-    *rounds = n;
+    cuts->at[++cuts->rounds] = TR_ROUTE_RANGES;
+}
+
+enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,
+                         struct tr_route_cuts *cuts, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    r->ids = ids;
+    r->owners = owners;
+    if ((rc = read_ids(r, err)) != FR_OK)
+        return rc;
+    if (cuts->rounds == 0)
+        cut(r, cuts);
+    r->cuts = *cuts;
     return FR_OK;
 }
 
@@ -264,18 +294,14 @@ static size_t next_row(const struct tr_run_of *run, int k)
 }
 
 /* Own tokens leave for the nodes of their experts. */
-static void send_far(struct walk *w, const struct touched *to)
+static void send_far(struct walk *w, uint64_t mask)
 {
     struct tr_route *r = w->r;
     int me = r->o.rank;
     int32_t *sums = w->lists == NULL ? NULL : w->lists + w->out->sums + w->row * r->nodes;
 
     for (int j = 0; j < r->nodes; j++) {
-        bool there = false;
-
-        for (int k = 0; k < to->n; k++)
-            there = there || r->node[to->rank[k]] == j;
-        if (!there)
+        if ((mask & r->members[j]) == 0)
             continue;
         if (j == r->node[me]) {
             if (sums != NULL)
@@ -293,18 +319,15 @@ static void send_far(struct walk *w, const struct touched *to)
 
 /* A token that this rank has, its own or one that landed, goes to the local ranks of its experts.
  */
-static void hand_out(struct walk *w, const struct touched *to, bool own)
+static void hand_out(struct walk *w, uint64_t local_mask, bool own)
 {
     struct tr_route *r = w->r;
     int64_t local = r->count[r->node[r->o.rank]];
     int32_t row = (int32_t)(own ? w->row : w->landed);
     size_t parts = own ? w->out->own_parts : w->out->landed_parts;
 
-    for (int k = 0; k < to->n; k++) {
-        int rank = to->rank[k];
-
-        if (r->node[rank] != r->node[r->o.rank])
-            continue;
+    for (uint64_t mask = local_mask; mask != 0; mask &= mask - 1) {
+        int rank = first_of(mask);
         size_t at = next_row(&w->out->near_out, rank);
 
         if (w->lists == NULL)
@@ -332,28 +355,23 @@ static void receive(struct walk *w, const uint16_t *ids, int from)
     }
 }
 
-static void one_token(struct walk *w, int s, const uint16_t *ids)
+/* Token t of s, which comes to this node by rank `from`. */
+static void one_token(struct walk *w, int s, int64_t t, int from)
 {
     struct tr_route *r = w->r;
-    int me = r->o.rank, from = entry(r, s, r->node[me]);
-    bool mine = false, near = false;
-    struct touched to;
+    int me = r->o.rank;
+    uint64_t mask = r->masks[s * r->o.tokens_max + t], local = mask & r->members[r->node[me]];
 
-    touch(r, ids, &to);
-    for (int k = 0; k < to.n; k++) {
-        mine = mine || to.rank[k] == me;
-        near = near || r->node[to.rank[k]] == r->node[me];
-    }
     if (s == me)
-        send_far(w, &to);
-    if (near && from == me)
-        hand_out(w, &to, s == me);
-    if (near && from == me && s != me) {
+        send_far(w, mask);
+    if (local != 0 && from == me)
+        hand_out(w, local, s == me);
+    if (local != 0 && from == me && s != me) {
         w->landed++;
         w->out->far_in.n[s]++;
     }
-    if (mine)
-        receive(w, ids, from);
+    if ((mask >> me & 1) != 0)
+        receive(w, chosen(r, s, t), from);
 }
 
 static void walk_all(struct walk *w, int i)
@@ -362,9 +380,12 @@ static void walk_all(struct walk *w, int i)
 
     w->landed = 0;
     for (int s = 0; s < r->o.size; s++) {
+        int from = entry(r, s, r->node[r->o.rank]);
+        int64_t end = before(r, s, r->cuts.at[i + 1]);
+
         w->row = 0;
-        for (int64_t t = before(r, s, r->cut[i]); t < before(r, s, r->cut[i + 1]); t++, w->row++)
-            one_token(w, s, chosen(r, s, t));
+        for (int64_t t = before(r, s, r->cuts.at[i]); t < end; t++, w->row++)
+            one_token(w, s, t, from);
     }
 }
 
@@ -404,8 +425,8 @@ void tr_route_round(struct tr_route *r, int i, int32_t *lists, struct tr_route_r
                                           &out->near_in};
     int64_t rows[RUNS];
 
-    *out = (struct tr_route_round){.first = before(r, r->o.rank, r->cut[i])};
-    out->tokens = before(r, r->o.rank, r->cut[i + 1]) - out->first;
+    *out = (struct tr_route_round){.first = before(r, r->o.rank, r->cuts.at[i])};
+    out->tokens = before(r, r->o.rank, r->cuts.at[i + 1]) - out->first;
     memset(r->runs, 0, 2 * RUNS * P * sizeof(*r->runs));
     for (size_t k = 0; k < RUNS; k++)
         *runs[k] = (struct tr_run_of){r->runs + 2 * k * P, r->runs + (2 * k + 1) * P};

@@ -68,19 +68,26 @@ struct tr_route_round {
 
 struct tr_route;
 
-/* FR_USAGE: more experts a token than this program can count. */
+/* FR_USAGE: more experts a token, or more ranks, than this program can count. */
 enum fr_rc tr_route_create(const struct tr_route_opts *o, struct tr_route **out,
                            struct fr_err *err);
 void tr_route_destroy(struct tr_route *r);
 void tr_route_limits(const struct tr_route *r, struct tr_route_limits *out);
 
+/* How a micro-batch is cut: round i is the ranges [at[i], at[i+1]). */
+struct tr_route_cuts {
+    int rounds; /* 0: not cut yet */
+    uint8_t at[TR_ROUTE_RANGES + 1];
+};
+
 /*
- * Cuts a micro-batch into rounds; *rounds >= 1. ids (size, T_max, K): what each rank chose, rows of
- * TR_ROUTE_NONE behind its tokens; there are fewer experts. ids and owners are borrowed until the
- * next plan. FR_PROTO names rank and token of an id that is no expert.
+ * Takes what each rank chose, and cuts the micro-batch into rounds where *cuts has none yet: at
+ * least 1. ids (size, T_max, K): rows of TR_ROUTE_NONE behind the tokens of a rank; there are fewer
+ * experts. ids and owners are borrowed until the next plan. FR_PROTO names rank and token of an id
+ * that is no expert.
  */
 enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,
-                         int *rounds, struct fr_err *err);
+                         struct tr_route_cuts *cuts, struct fr_err *err);
 
 /* Round i of the plan. lists: at least limits.lists numbers. The runs in *out belong to r and are
  * valid until the next call. */
