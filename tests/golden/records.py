@@ -5,11 +5,12 @@ templates and processor on small files that this script makes.
     python3 tests/golden/records.py        # with llamafactory 0.9.5; writes records.json
 
 A row: name, entry (of dataset_info.json), text (of the file), template, seed, and samples: a list of
-[ids, labels] of the tokenizer in tokenizer/deepseek.json. tool_format and
-split_special_tokens may be there. A row with packing (cutoff_len, batch,
+[ids, labels] of the tokenizer in tokenizer/deepseek.json. tool_format, split_special_tokens,
+mask_history, enable_thinking and preserve_thinking may be there. A row with packing (cutoff_len, batch,
 shards) has rows of packed examples, without their padding: [ids, labels, lengths of the examples].
 """
 import datetime
+import importlib.machinery
 import json
 import os
 import sys
@@ -20,12 +21,15 @@ import numpy as np
 
 import transformers
 
-sys.modules.setdefault("torchaudio", types.ModuleType("torchaudio"))  # sound, which no record here has
+sound = types.ModuleType("torchaudio")  # which no record here has
+sound.__spec__ = importlib.machinery.ModuleSpec("torchaudio", None)
+sys.modules.setdefault("torchaudio", sound)
 from transformers import PreTrainedTokenizerFast
 from llamafactory.data import tool_utils
 from llamafactory.data.loader import _load_single_dataset
 from llamafactory.data.parser import get_dataset_list
 from llamafactory.data.processor import PackedSupervisedDatasetProcessor, SupervisedDatasetProcessor
+from llamafactory.data.template import TEMPLATES as KNOWN
 from llamafactory.data.template import get_template_and_fix_tokenizer
 from llamafactory.hparams import DataArguments, ModelArguments
 
@@ -110,6 +114,31 @@ def others():
         yield "split_special_tokens, " + template, PLAIN, text, template, {"split_special_tokens": True}
 
 
+TEMPLATES = ["deepseekr1", "qwen3", "llama2", "mistral", "ministral3", "mistral_small",
+             "yi", "alpaca", "qwen3_nothink", "deepseek3", "chatml"]
+REASONING = ["deepseekr1", "qwen3"]
+
+
+def conversations():
+    """Turns with and without a system text, in every template that has no row above; thoughts in the answers
+    of those that reason."""
+    talk = ["uhi", "aho", "uwhat?", "athis\n", "u", "a"]
+    for template in TEMPLATES:
+        for name, text in (("one turn", turns(*talk[:2])), ("system", turns(*talk, system="be brief")),
+                           ("turns", turns(*talk)), ("a result first", turns("o7", "aho", system="be brief"))):
+            yield "%s, %s" % (name, template), CHAT, text, template, {}
+        yield "masked, " + template, CHAT, turns(*talk, system="s"), template, {"mask_history": True}
+    thoughts = ["uhi", "a<think>\nhm\n</think>\n\nho", "uso", "a<think>\none\n</think>\n\n\n<think>\ntwo\n</think>\n\nb",
+                "uand", "ano", "uend", "a<think> odd </think>c", "ulast", "a<think>\nopen"]
+    for template in REASONING:
+        for n in (2, 4, 6, 8, 10):
+            for options in ({}, {"enable_thinking": False}, {"mask_history": True},
+                            {"mask_history": True, "preserve_thinking": True},
+                            {"mask_history": True, "enable_thinking": False}):
+                yield "thoughts of %d messages %s, %s" % (n, "".join(options), template), CHAT, \
+                    turns(*thoughts[:n]), template, options
+
+
 def packed():
     """Examples of many lengths, some dropped, some longer than a row."""
     long = "".join(json.dumps({"instruction": "a " * (i * 7 % 19), "input": "",
@@ -144,14 +173,15 @@ def tokenizer_of():
                                    bos_token="<s>", eos_token="</s>")
 
 
-def samples(entry, text, template, seed, folder, packing=None, tool_format=None, split_special_tokens=False):
+def samples(entry, text, template, seed, folder, packing=None, tool_format=None, split_special_tokens=False,
+            **more):
     with open(os.path.join(folder, entry["file_name"]), "w", encoding="utf-8", newline="") as f:
         f.write(text)
     with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
         json.dump({"x": entry}, f)
     data_args = DataArguments(template=template, dataset_dir=folder, overwrite_cache=True,
                               cutoff_len=packing["cutoff_len"] if packing else 100000,
-                              neat_packing=packing is not None, tool_format=tool_format)
+                              neat_packing=packing is not None, tool_format=tool_format, **more)
     model_args = ModelArguments(model_name_or_path="none", cache_dir=os.path.join(folder, "cache"))
     tokenizer = tokenizer_of()
     tokenizer.split_special_tokens = split_special_tokens
@@ -182,6 +212,8 @@ class Day:
 
 def main():
     tool_utils.datetime = Day
+    for name in ("mistral_small", "ministral3"):  # no pictures here, so no processor of them
+        KNOWN[name].mm_plugin = KNOWN["mistral"].mm_plugin
     made = []
     for name, entry, text, template in rows():
         with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +225,7 @@ def main():
                 continue
         made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": seed,
                      "samples": found})
-    for name, entry, text, template, options in others():
+    for name, entry, text, template, options in list(others()) + list(conversations()):
         with tempfile.TemporaryDirectory() as folder:
             made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": 42, **options,
                          "samples": samples(entry, text, template, 42, folder, **options)})

@@ -153,7 +153,7 @@ static void test_cuts(struct tr_tokenizer *t, struct tr_encoder *e)
     CHECK_INT(tr_template_find("empty", &empty, &err), FR_OK);
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         struct tr_template_opts o = {cuts[i].cutoff, cuts[i].mask_history, cuts[i].train_on_prompt,
-                                     NULL, NULL};
+                                     NULL, NULL, false, false};
         struct tr_example x = {.messages = m, .n = 4};
         struct tr_ids ids = {0}, labels = {0};
         check_row(cuts[i].name);
@@ -485,17 +485,17 @@ static void test_cache_options(struct tr_tokenizer *t)
         struct tr_template_opts text;
         int64_t max_samples, seed;
     } options[] = {
-        {"as it was", "x", "default", {40, false, false, NULL, NULL}, -1, 42},
-        {"cutoff_len", "x", "default", {39, false, false, NULL, NULL}, -1, 42},
-        {"mask_history", "x", "default", {40, true, false, NULL, NULL}, -1, 42},
-        {"train_on_prompt", "x", "default", {40, false, true, NULL, NULL}, -1, 42},
-        {"default_system", "x", "default", {40, false, false, "s", NULL}, -1, 42},
-        {"template", "x", "alpaca", {40, false, false, NULL, NULL}, -1, 42},
-        {"max_samples", "x", "default", {40, false, false, NULL, NULL}, 3, 42},
-        {"seed", "x", "default", {40, false, false, NULL, NULL}, 3, 43},
-        {"columns", "columns", "default", {40, false, false, NULL, NULL}, -1, 42},
-        {"num_samples", "few", "default", {40, false, false, NULL, NULL}, -1, 42},
-        {"two sets", "x,columns", "default", {40, false, false, NULL, NULL}, -1, 42},
+        {"as it was", "x", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
+        {"cutoff_len", "x", "default", {39, false, false, NULL, NULL, false, false}, -1, 42},
+        {"mask_history", "x", "default", {40, true, false, NULL, NULL, false, false}, -1, 42},
+        {"train_on_prompt", "x", "default", {40, false, true, NULL, NULL, false, false}, -1, 42},
+        {"default_system", "x", "default", {40, false, false, "s", NULL, false, false}, -1, 42},
+        {"template", "x", "alpaca", {40, false, false, NULL, NULL, false, false}, -1, 42},
+        {"max_samples", "x", "default", {40, false, false, NULL, NULL, false, false}, 3, 42},
+        {"seed", "x", "default", {40, false, false, NULL, NULL, false, false}, 3, 43},
+        {"columns", "columns", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
+        {"num_samples", "few", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
+        {"two sets", "x,columns", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
     };
     char cache[256];
     struct tr_dataset *d;

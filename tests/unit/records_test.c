@@ -146,6 +146,9 @@ static void test_row(const json_t *row)
     CHECK_INT(tr_template_fix(o.templ, t, &err), FR_OK);
     if (format != NULL && CHECK_INT(tr_tools_find(format, &tools, &err), FR_OK))
         o.text.tools = &tools;
+    o.text.mask_history = json_is_true(json_object_get(row, "mask_history"));
+    o.text.no_thinking = json_is_false(json_object_get(row, "enable_thinking"));
+    o.text.preserve_thinking = json_is_true(json_object_get(row, "preserve_thinking"));
     if (json_is_true(json_object_get(row, "split_special_tokens")))
         tr_tokenizer_split_special(t);
     enum fr_rc rc = tr_dataset_load(&o, t, &d, NULL, &err);
@@ -181,7 +184,7 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     fr_sys.wall_ms = that_day;
-    CHECK_INT(json_array_size(rows), 62);
+    CHECK_INT(json_array_size(rows), 167);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         check_row(json_string_value(json_object_get(row, "name")));

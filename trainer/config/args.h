@@ -58,6 +58,7 @@ struct tr_args {
     enum tr_mix_strategy mix_strategy;
     const char *interleave_probs, *tool_format;
     bool split_special_tokens;
+    bool enable_thinking, preserve_thinking;
     bool packing; /* also where neat_packing is given: filled in */
     bool neat_packing;
     bool dataloader_drop_last;

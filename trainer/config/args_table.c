@@ -55,6 +55,8 @@ const struct tr_arg tr_arg_table[] = {
     {"template", TR_ARG_TEXT, AT(template_name), NULL, NULL, "chat template", WORKS},
     TEXT(tool_format, NULL, "default, qwen or llama3 instead of the template's"),
     BOOL(split_special_tokens, "false", "the text of special tokens is text like any other"),
+    BOOL(enable_thinking, "true", "answers begin with a thought, where the template reasons"),
+    BOOL(preserve_thinking, "false", "thoughts of earlier answers stay with --mask_history"),
     TEXT(default_system, NULL, "system text instead of the template's"),
     TEXT(tokenized_path, NULL, "folder of the token cache; default OUTPUT_DIR"),
     INT(cutoff_len, "2048", "token limit of an example"),
@@ -228,8 +230,6 @@ const struct tr_arg tr_arg_table[] = {
     NOT(streaming, BOOL, "false", "data sets are read whole before the first step"),
     IDLE(buffer_size, INT, "16384", "it belongs to --streaming"),
     IDLE(ignore_pad_token_for_loss, BOOL, "true", "batches hold no padding"),
-    IDLE(enable_thinking, BOOL, "true", "no template reasons"),
-    IDLE(preserve_thinking, BOOL, "false", "no template reasons"),
     IDLE(data_shared_file_system, BOOL, "false", "each node tokenises for itself"),
     /* evaluation */
     NOT(do_predict, BOOL, "false", "use flowtrain generate --dataset"),

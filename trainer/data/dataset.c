@@ -317,7 +317,9 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
                tr_tokenizer_eos(s->tok), tr_template_name(o->templ), (long long)o->text.cutoff_len,
                o->text.mask_history, o->text.train_on_prompt, (long long)o->max_samples,
                (long long)o->seed, o->keep_dropped ? " all" : "");
-    fr_buf_fmt(&b, "%d %d\n", o->text.tools != NULL ? (int)*o->text.tools : -1,
+    fr_buf_fmt(&b, "%d%s%s %d\n", o->text.tools != NULL ? (int)*o->text.tools : -1,
+               o->text.no_thinking ? " no_thinking" : "",
+               o->text.preserve_thinking ? " preserve_thinking" : "",
                tr_tokenizer_splits(s->tok));
     fr_buf_fmt(&b, "%d %s\n", (int)o->mix, o->mix_probs != NULL ? o->mix_probs : "");
     fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");

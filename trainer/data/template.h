@@ -44,6 +44,9 @@ struct tr_template_opts {
     bool mask_history, train_on_prompt;
     const char *default_system; /* NULL: the template's own */
     const enum tr_tool_format *tools; /* NULL: the template's own */
+    /* of templates whose answers begin with a thought: no thoughts; those of earlier answers stay
+     * with a masked history */
+    bool no_thinking, preserve_thinking;
 };
 
 enum { TR_IGNORE = -100 };

@@ -154,6 +154,13 @@ static void llama3_text(const json_t *tools, struct fr_buf *out)
     }
 }
 
+static enum fr_rc no_format(struct fr_err *err)
+{
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "the template writes tools in a format that is not done: leave tools out, or "
+                   "take --tool_format default, qwen or llama3");
+}
+
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err)
 {
@@ -169,6 +176,8 @@ enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct
         return rc;
     if (!json_is_array(v))
         rc = fr_fail(err, FR_USAGE, "tools: expected a JSON list");
+    else if (json_array_size(v) > 0 && format == TR_TOOLS_NONE)
+        rc = no_format(err);
     else if (json_array_size(v) > 0) /* an empty list adds no text */
         texts[format](v, out);
     json_decref(v);
@@ -255,6 +264,8 @@ enum fr_rc tr_tools_call(enum tr_tool_format format, struct fr_str call, struct 
     struct fr_buf json = {0};
     enum fr_rc rc;
 
+    if (format == TR_TOOLS_NONE)
+        return no_format(err);
     if (tagged.n > 0) {
         size_t tags = sizeof(open) - 1 + sizeof(close) - 1;
         put_without(call, tagged, out);

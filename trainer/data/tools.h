@@ -10,13 +10,15 @@
 enum tr_tool_format {
     TR_TOOLS_DEFAULT, /* a list in words; calls as Action and Action Input */
     TR_TOOLS_QWEN,    /* <tools> and <tool_call> */
-    TR_TOOLS_LLAMA3   /* indented JSON behind the day's date; calls as JSON */
+    TR_TOOLS_LLAMA3,  /* indented JSON behind the day's date; calls as JSON */
+    TR_TOOLS_NONE     /* of the template's own format, which is not done */
 };
 
 /* By the name that --tool_format gives. FR_UNSUPPORTED for others of the reference. */
 enum fr_rc tr_tools_find(const char *name, enum tr_tool_format *out, struct fr_err *err);
 
-/* Appends the text about tools, a JSON list of functions, that follows the system text. */
+/* Appends the text about tools, a JSON list of functions, that follows the system text. It and
+ * tr_tools_call: FR_UNSUPPORTED for TR_TOOLS_NONE. */
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err);
 

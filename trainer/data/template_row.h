@@ -1,0 +1,33 @@
+/*
+ * Private to trainer/data: a template as a row of slots (template_table.c). In a slot, BOS and EOS
+ * stand for the ids of those tokens. Text before, between and behind them is tokenised separately.
+ * {{content}} is replaced once.
+ */
+#ifndef TR_DATA_TEMPLATE_ROW_H
+#define TR_DATA_TEMPLATE_ROW_H
+
+#include "trainer/data/tools.h"
+
+#include <stdbool.h>
+
+#define BOS "\x01"
+#define EOS "\x02"
+
+struct tr_template {
+    const char *name;
+    const char *prefix; /* before the first message */
+    const char *system; /* NULL: the content alone */
+    const char *user;
+    const char *answer;      /* NULL: content and EOS */
+    const char *observation; /* NULL: as user */
+    const char *default_system;
+    const char *stop;     /* a token that replaces eos, or the first that ends an answer too */
+    const char *stop_too; /* another one */
+    bool keeps_eos;       /* stop does not replace eos */
+    enum tr_tool_format tools;
+    bool efficient_eos; /* one EOS at the end instead of one a turn */
+    bool fused;         /* the system text begins the first user message */
+    bool reasons;       /* answers begin with a thought, an empty one where they have none */
+};
+
+#endif
