@@ -263,6 +263,28 @@ WHEN new.schedule <> 0 AND new.outcome <> old.outcome BEGIN
     UPDATE fire SET outcome = new.outcome WHERE schedule = new.schedule AND at_ms = new.at_ms;
 END;
 
+-- Runs for instants of a schedule that are past, made one behind the other.
+CREATE TABLE backfill (
+    id          INTEGER PRIMARY KEY,
+    schedule    INTEGER NOT NULL REFERENCES schedule(id) ON DELETE CASCADE,
+    from_ms     INTEGER NOT NULL,        -- from_ms <= instant < to_ms
+    to_ms       INTEGER NOT NULL,
+    newest      INTEGER NOT NULL,        -- 1: the newest first
+    existing    TEXT NOT NULL,           -- skip | failed | all
+    params      TEXT NOT NULL,           -- JSON: ["name=value"], beside those of the schedule
+    max_active  INTEGER NOT NULL,
+    priority    INTEGER NOT NULL,
+    state       TEXT NOT NULL,           -- active | paused | over | cancelled
+    note        TEXT NOT NULL DEFAULT '', -- paused: why
+    cursor_ms   INTEGER NOT NULL,        -- the instant decided last, in its order
+    total       INTEGER NOT NULL,        -- instants
+    made        INTEGER NOT NULL DEFAULT 0, -- runs
+    kept        INTEGER NOT NULL DEFAULT 0, -- instants that were left as they are
+    made_wall   INTEGER NOT NULL
+) STRICT;
+ALTER TABLE run ADD COLUMN backfill INTEGER NOT NULL DEFAULT 0; -- that made it
+CREATE INDEX run_instant ON run(schedule, at_ms) WHERE schedule <> 0;
+
 -- Runs that are repeated: as a new run, or, by rerun: of their pipeline, by themselves.
 ALTER TABLE run ADD COLUMN retry_of INTEGER NOT NULL DEFAULT 0;   -- number of the run that it repeats
 ALTER TABLE run ADD COLUMN reruns INTEGER NOT NULL DEFAULT 0;     -- by themselves, that led to it

@@ -267,6 +267,8 @@ int cli_run(const struct cli_command *cmd, char **argv);
 int cli_resume(const struct cli_command *cmd, char **argv);
 int cli_attach(const struct cli_command *cmd, char **argv);
 int cli_serve(const struct cli_command *cmd, char **argv);
+int cli_backfill(const struct cli_command *cmd, char **argv);
+int cli_backfills(const struct cli_command *cmd, char **argv);
 int cli_rerun(const struct cli_command *cmd, char **argv);
 int cli_retry(const struct cli_command *cmd, char **argv);
 int cli_status(const struct cli_command *cmd, char **argv);

@@ -57,6 +57,15 @@ static const struct cli_command commands[] = {
      "TASK is a task's name, or task@node for one of its instances. With --follow it ends when\n"
      "the run does, or says that no flowrun looks after it.\n",
      cli_logs, false},
+    {"backfill", "FILE", "make runs for instants of a schedule that are past",
+     "From --from on, before --to, one behind the other, by a 'flowrun serve' of the file's "
+     "folder;\n"
+     "the schedule may be paused. No instant is used twice at a time: what stays as it is, "
+     "--existing\n"
+     "says. 'flowrun backfills' shows how far it is.\n",
+     cli_backfill, false},
+    {"backfills", "[pause | resume | cancel N]", "list backfills, or change one", NULL,
+     cli_backfills, false},
     {"cancel", "[RUN]", "stop all tasks of a run, from any shell",
      "Without RUN it takes the run that is not over; when there are several it asks on a\n"
      "terminal, and lists them elsewhere.\n"

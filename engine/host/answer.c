@@ -449,7 +449,7 @@ static enum fr_rc post_sweep(struct call *c, struct fr_issues *issues, struct fr
 
 struct route {
     enum fr_api_method method;
-    const char *path; /* "*": a run; "#": a schedule; ends in "/": more follows, in call.rest */
+    const char *path; /* "*": a run; "#": a number; ends in "/": more follows, in call.rest */
     handler *run;
 };
 
@@ -472,6 +472,11 @@ static const struct route routes[] = {
     {FR_API_GET, "/api/v1/schedules/#", get_schedule},
     {FR_API_PUT, "/api/v1/schedules/#", put_schedule},
     {FR_API_GET, "/api/v1/schedules/#/fires", get_fires},
+    {FR_API_GET, "/api/v1/backfills", get_backfills},
+    {FR_API_POST, "/api/v1/backfills", post_backfills},
+    {FR_API_POST, "/api/v1/backfills/#/pause", post_backfill_pause},
+    {FR_API_POST, "/api/v1/backfills/#/resume", post_backfill_resume},
+    {FR_API_POST, "/api/v1/backfills/#/cancel", post_backfill_cancel},
 };
 
 /* Whether path is one of pattern's; *run (or schedule) and *rest lie in path. */

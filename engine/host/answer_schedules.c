@@ -64,7 +64,7 @@ enum fr_rc call_find_schedule(struct call *c, struct fr_str name, struct fr_err 
 {
     if (fr_parse_i64(name, &c->schedule, NULL) == FR_OK)
         return FR_OK;
-    return fr_fail(err, FR_NOTFOUND, "a schedule is named by its id, a number");
+    return fr_fail(err, FR_NOTFOUND, "it is named by its id, a number");
 }
 
 enum fr_rc get_schedule(struct call *c, struct fr_issues *issues, struct fr_err *err)

@@ -27,6 +27,9 @@ enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, i
 
 /* answer_schedules.c */
 handler get_schedules, get_schedule, put_schedule, get_fires;
+/* answer_backfills.c: call.schedule is the number of a backfill */
+handler get_backfills, post_backfills, post_backfill_pause, post_backfill_resume;
+handler post_backfill_cancel;
 enum fr_rc call_find_schedule(struct call *c, struct fr_str name, struct fr_err *err);
 
 #endif

@@ -90,28 +90,6 @@ enum fr_rc fires_live(const struct fr_host *host, const struct fr_run_rows *rows
     return FR_OK;
 }
 
-/* Those that are not over, and those that are to run again by themselves; the newest first. */
-static enum fr_rc read_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
-                            struct fr_err *err)
-{
-    struct fr_run_rows open = {0}, again = {0};
-    enum fr_rc rc = fr_store_runs_open(st, arena, &open, err);
-
-    if (rc == FR_OK)
-        rc = fr_store_reruns(st, arena, &again, err);
-    *out = open;
-    if (rc != FR_OK || again.n == 0)
-        return rc;
-    out->rows = fr_arena_array(arena, open.n + again.n, sizeof(*out->rows));
-    if (out->rows == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for live runs");
-    if (open.n > 0)
-        memcpy(out->rows, open.rows, open.n * sizeof(*out->rows));
-    memcpy(out->rows + open.n, again.rows, again.n * sizeof(*out->rows)); /* over: older ones */
-    out->n = open.n + again.n;
-    return FR_OK;
-}
-
 static enum fr_rc beside(struct host_schedules *all, const struct host_schedule *s,
                          enum fr_origin origin, struct fr_arena *arena, struct fr_overlap_out *out,
                          struct fr_err *err)
@@ -121,7 +99,7 @@ static enum fr_rc beside(struct host_schedules *all, const struct host_schedule 
                                .origin = origin,
                                .queue_max = s->s->queue_max};
     struct fr_run_rows rows = {0};
-    enum fr_rc rc = read_live(all->host->store, arena, &rows, err);
+    enum fr_rc rc = fr_store_runs_live(all->host->store, arena, &rows, err);
 
     if (rc == FR_OK)
         rc = fires_live(all->host, &rows, s->row.pipeline, arena, &of, err);

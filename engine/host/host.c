@@ -1,3 +1,4 @@
+#include "engine/host/backfilling.h"
 #include "engine/host/rerun.h"
 #include "engine/host/schedules.h"
 
@@ -36,6 +37,7 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                              .store = env->store,
                              .queue_due_ms = INT64_MAX,
                              .rerun_due_ms = INT64_MAX,
+                             .backfill_due_ms = INT64_MAX,
                              .untidy = true};
     rc = fr_store_lead(host->store, &host->env.epoch, err);
     if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
@@ -86,6 +88,7 @@ void fr_host_stay(struct fr_host *host)
 {
     host->stays = true;
     rerun_changed(host);
+    backfill_changed(host);
 }
 
 struct fr_host_load fr_host_load(const struct fr_host *host)
@@ -188,6 +191,9 @@ static enum fr_rc drain_all(struct fr_host *host, bool *sent, struct fr_err *err
 {
     int64_t now = fr_sys.mono_ms();
     enum fr_rc rc = rerun_turn(host, err);
+
+    if (rc == FR_OK)
+        rc = backfill_turn(host, err);
 
     if (rc == FR_OK)
         rc = queue_admit(host, err);
@@ -323,6 +329,7 @@ static void arm(struct fr_host *host)
     due = next < due ? next : due;
     due = host->queue_due_ms < due ? host->queue_due_ms : due;
     due = host->rerun_due_ms < due ? host->rerun_due_ms : due;
+    due = host->backfill_due_ms < due ? host->backfill_due_ms : due;
     for (size_t i = 0; i < host->n; i++) {
         int64_t flush = feed_due(host->runs[i]);
 

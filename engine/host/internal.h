@@ -145,11 +145,11 @@ struct fr_host {
     char zone[FR_ZONE_NAME]; /* of schedules that name none */
     bool queue_changed;      /* a queued run may start now */
     int64_t queue_due_ms;    /* the same at that time; INT64_MAX: no run waits for a time */
-    int64_t rerun_due_ms;    /* a run may run again by itself then; INT64_MAX: none */
-    bool woken;              /* a run is */
-    bool changed;            /* a machine is */
-    int64_t retry_ms;        /* next try after a failed commit; 0: none failed */
-    struct host_job *jobs;   /* owns, in their order */
+    int64_t rerun_due_ms, backfill_due_ms; /* likewise of these; INT64_MAX: none */
+    bool woken;                            /* a run is */
+    bool changed;                          /* a machine is */
+    int64_t retry_ms;                      /* next try after a failed commit; 0: none failed */
+    struct host_job *jobs;                 /* owns, in their order */
     uint64_t last_ticket;
     bool unwritten;  /* and users know it */
     int64_t busy_ms; /* since when another process writes; 0: none does */

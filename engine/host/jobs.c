@@ -11,6 +11,7 @@
  * Blobs are stored by MAKE alone, and no row names them before its commit: so SWEEP and TIDY wait
  * until no run is being made, and none is made meanwhile.
  */
+#include "engine/host/backfilling.h"
 #include "engine/host/rerun.h"
 #include "engine/host/schedules.h"
 
@@ -49,11 +50,12 @@ struct host_job {
     struct fr_submit submit;
     struct fr_zones zones;
     struct fr_run_env env;
-    struct host_run *h;     /* owns, until it is one of the host's */
-    bool putting;           /* rows of it are in the transaction */
-    struct host_fire *fire; /* of its schedule, until it is over; NULL: none */
-    bool decided;           /* … in the transaction, without the run */
-    bool alone;             /* nobody asks for what became of it */
+    struct host_run *h;            /* owns, until it is one of the host's */
+    bool putting;                  /* rows of it are in the transaction */
+    struct host_fire *fire;        /* of its schedule, until it is over; NULL: none */
+    struct host_backfill backfill; /* id 0: it is of none */
+    bool decided;                  /* it is of no use any more: so says the transaction */
+    bool alone;                    /* nobody asks for what became of it */
 };
 
 /* ---- in a thread ---- */
@@ -125,7 +127,7 @@ static void end(struct host_job *job)
 {
     job->state = JOB_OVER;
     job->over_ms = fr_sys.mono_ms();
-    if (job->kind == HOST_MAKE && job->err.rc != FR_OK)
+    if (job->kind == HOST_MAKE && (job->err.rc != FR_OK || job->h != NULL))
         job->host->untidy = true;
     if (job->fire != NULL) {
         job->host->untidy = job->host->untidy || job->h != NULL;
@@ -215,6 +217,19 @@ void jobs_of_fire(struct host_job *job, struct host_fire *fire)
     job->alone = true;
 }
 
+void jobs_of_backfill(struct host_job *job, const struct host_backfill *b)
+{
+    job->backfill = *b;
+}
+
+bool jobs_backfilling(const struct fr_host *host, int64_t id)
+{
+    for (const struct host_job *job = host->jobs; job != NULL; job = job->next)
+        if (job->backfill.id == id)
+            return true;
+    return false;
+}
+
 struct host_job *jobs_making(const struct fr_host *host, struct fr_id run)
 {
     struct host_job *job = host->jobs;
@@ -301,6 +316,9 @@ void jobs_tidy(struct fr_host *host)
         if (job->state == JOB_OVER && job->submit.by_itself) {
             rerun_made(host, &job->submit.again->row, &job->err);
             drop(job);
+        } else if (job->state == JOB_OVER && job->backfill.id != 0) {
+            backfill_made(host, &job->backfill, &job->issues, &job->err);
+            drop(job);
         } else if (job->state == JOB_OVER &&
                    (job->kind == HOST_TIDY || job->alone || now > job->over_ms + FORGET_MS))
             drop(job);
@@ -356,6 +374,20 @@ static enum fr_rc put_fire(struct host_job *job, size_t *rows, struct fr_err *er
     return rc == FR_OK ? fires_put(job->fire, fr_run_no(job->h->run), err) : rc;
 }
 
+/* The same of a backfill, with its cursor. */
+static enum fr_rc put_backfill(struct host_job *job, size_t *rows, struct fr_err *err)
+{
+    bool enters = false;
+    enum fr_rc rc = backfill_enter(job->host, &job->backfill, &enters, err);
+
+    job->decided = !enters;
+    if (rc != FR_OK || !enters)
+        return rc;
+    job->putting = true;
+    rc = fr_run_put(job->h->run, &job->submit, rows, err);
+    return rc == FR_OK ? backfill_put(job->host, &job->backfill, fr_run_no(job->h->run), err) : rc;
+}
+
 enum fr_rc jobs_write(struct fr_host *host, struct fr_err *err)
 {
     size_t rows = FR_RUN_PUT_ROWS;
@@ -369,6 +401,8 @@ enum fr_rc jobs_write(struct fr_host *host, struct fr_err *err)
             end(job); /* the queue is full */
         } else if (job->fire != NULL && !fr_run_added(job->h->run)) {
             rc = put_fire(job, &rows, err);
+        } else if (job->backfill.id != 0 && !fr_run_added(job->h->run)) {
+            rc = put_backfill(job, &rows, err);
         } else {
             job->putting = true;
             rc = fr_run_put(job->h->run, &job->submit, &rows, err);

@@ -1,4 +1,5 @@
 /* What the files of the folders say: a look at them in a thread, and what changes with it. */
+#include "engine/host/backfilling.h"
 #include "engine/host/schedules.h"
 
 #include "engine/base/log.h"
@@ -250,6 +251,7 @@ static void on_looked(void *arg)
         fr_log(FR_LOG_WARN, "schedules", "%s", look->look.err.msg);
     all->unread = look->look.err.rc != FR_OK;
     all->looked = true;
+    backfill_changed(all->host);
     drop_look(look);
 }
 

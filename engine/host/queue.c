@@ -1,4 +1,5 @@
 /* Which queued runs start. */
+#include "engine/host/rerun.h"
 #include "engine/host/schedules.h"
 
 #include <time.h>
@@ -116,10 +117,14 @@ static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
 
 /* ---- overlap ---- */
 
-/* A retry is asked for by hand, and waits for limits alone. */
+/* A retry, a run that repeats another, and one of a backfill wait for limits alone. */
 static bool overlaps(const struct fr_run_row *row, const struct fr_schedule *s)
 {
-    return s != NULL && row->outcome[0] == '\0';
+    enum fr_origin origin = FR_ORIGIN_CLI;
+
+    return s != NULL && row->outcome[0] == '\0' &&
+           fr_origin_parse(fr_str_of(row->origin), &origin) &&
+           (origin == FR_ORIGIN_SCHEDULE || origin == FR_ORIGIN_CATCHUP);
 }
 
 /* What a run of a schedule looks at: the live runs of its pipeline among open. */
@@ -174,8 +179,11 @@ static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, 
     for (size_t i = 0; *held && i < of.n_live; i++) {
         struct host_run *old = host_find_no(h->host, of.live[i].no);
 
-        if (of.live[i].no < row->no && fr_overlap_cancels(&of, &of.live[i]) && old != NULL &&
-            !old->cancelled) {
+        if (of.live[i].no >= row->no || !fr_overlap_cancels(&of, &of.live[i]))
+            continue;
+        if (old == NULL) {
+            rerun_forget(h->host, of.live[i].no);
+        } else if (!old->cancelled) {
             old->cancelled = true;
             fr_run_say(old->run, "the next run of its schedule takes its place");
             fr_run_cancel(old->run);
@@ -209,22 +217,18 @@ enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err)
 {
     struct host_run *h = next_queued(host, NULL);
     struct fr_arena arena = {0};
-    struct fr_run_rows rows = {0}, open;
+    struct fr_run_rows rows = {0}, open = {0};
     enum fr_rc rc = FR_OK;
 
     if (!host->queue_changed && host->queue_due_ms > fr_sys.mono_ms())
         return FR_OK;
     host->queue_changed = false;
     host->queue_due_ms = INT64_MAX;
-    if (h != NULL && fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK) {
+    if (h != NULL && (fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK ||
+                      fr_store_runs_live(host->store, &arena, &open, err) != FR_OK)) {
         rc = look_again(h, err);
         h = NULL;
     }
-    open = (struct fr_run_rows){fr_arena_array(&arena, rows.n + 1, sizeof(*rows.rows)), rows.n};
-    if (open.rows == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the queue");
-    else if (rows.n > 0)
-        memcpy(open.rows, rows.rows, rows.n * sizeof(*rows.rows));
     keep_active(host, &rows);
     while (rc == FR_OK && h != NULL) {
         struct fr_run_row last = *fr_run_record(h->run);
@@ -336,7 +340,7 @@ enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limit
 {
     struct fr_overlap_of of = {.schedule = ""};
     struct fr_arena arena = {0};
-    struct fr_run_rows rows = {0};
+    struct fr_run_rows rows = {0}, live = {0};
     uint32_t epoch = 0;
     int64_t before = 0;
     struct limit full;
@@ -347,7 +351,8 @@ enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limit
     if (rc == FR_OK && overlaps(run, limits->schedule)) {
         of.policy = limits->schedule->overlap;
         of.queue_max = limits->schedule->queue_max;
-        if ((rc = look_beside(NULL, &rows, run, &arena, &of, err)) == FR_OK)
+        if ((rc = fr_store_runs_live(st, &arena, &live, err)) == FR_OK &&
+            (rc = look_beside(NULL, &live, run, &arena, &of, err)) == FR_OK)
             before = fr_overlap_blocker(&of, run->no);
     }
     keep_active(NULL, &rows);

@@ -10,8 +10,8 @@
  * up no other. A run of a flowrun inside a task is never queued: its task waits for it.
  *
  * A run of a schedule waits besides for the live runs of its pipeline, as overlap: says
- * (schedule/decide.h); with cancel_previous it asks those of before to end. One whose instant says
- * that a newer one took its place is cancelled.
+ * (schedule/decide.h), and one that is to run again by itself is live, too; with cancel_previous it
+ * asks those of before to end. One whose instant says that a newer one took its place is cancelled.
  */
 #ifndef FR_HOST_QUEUE_H
 #define FR_HOST_QUEUE_H

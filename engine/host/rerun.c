@@ -2,6 +2,7 @@
 #include "engine/host/rerun.h"
 
 #include "engine/base/log.h"
+#include "engine/host/schedules.h"
 #include "engine/store/fires.h"
 
 enum {
@@ -82,6 +83,9 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
     struct fr_submit submit = {
         .origin = "retry", .priority = row->priority, .by_itself = true, .again = again};
     struct fr_err why = {0};
+
+    if (row->schedule != 0 && host->schedules != NULL)
+        texts.own = &host->schedules->shell;
     enum fr_rc rc = again == NULL ? fr_fail(&why, FR_NOMEM, "no memory for a run")
                                   : fr_run_again(host->store, row, &arena, again, &why);
 
@@ -91,6 +95,18 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
         rc = why.rc;
     if (rc != FR_OK)
         not_begun(host, row, &why);
+    fr_arena_finish(&arena);
+}
+
+void rerun_forget(struct fr_host *host, int64_t no)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+
+    (void)fr_store_reruns(host->store, &arena, &rows, NULL); /* else the next time */
+    for (size_t i = 0; i < rows.n; i++)
+        if (rows.rows[i].no == no)
+            drop(host, &rows.rows[i], "the next run of its schedule takes its place");
     fr_arena_finish(&arena);
 }
 

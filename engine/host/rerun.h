@@ -20,6 +20,9 @@ enum fr_rc rerun_turn(struct fr_host *host, struct fr_err *err);
 /* One that was begun as a new run is made, or why says why not. */
 void rerun_made(struct fr_host *host, const struct fr_run_row *of, const struct fr_err *why);
 
+/* The next run of its schedule takes its place. */
+void rerun_forget(struct fr_host *host, int64_t no);
+
 /* jobs.c: a run that repeats that one by itself is being made. */
 bool jobs_repeating(const struct fr_host *host, struct fr_id run);
 

@@ -1,4 +1,5 @@
 /* The runs of a host: how they come, and how long they are driven. */
+#include "engine/host/backfilling.h"
 #include "engine/host/rerun.h"
 #include "engine/host/schedules.h"
 
@@ -371,6 +372,7 @@ void fr_host_drop(struct fr_host *host, struct fr_run *run)
     feed_pump(host);
     host_forget(host, h);
     rerun_changed(host);
+    backfill_changed(host);
 }
 
 /* Nobody left it; or it is queued: leaving it stopped nothing, so its turn still comes. */

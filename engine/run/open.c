@@ -259,6 +259,7 @@ enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *sub
     run->id = submit->id;
     run->row.origin = submit->origin != NULL ? submit->origin : "cli";
     run->row.schedule = submit->schedule;
+    run->row.backfill = submit->backfill;
     run->row.at_ms = submit->schedule != 0 ? submit->occasion.at_ms : 0;
     rc = submit->again != NULL ? run_again_make(run, submit, issues, err)
                                : make_new(run, submit, issues, err);

@@ -142,6 +142,7 @@ struct fr_submit {
     struct fr_spec_opts spec; /* sources is not used */
     const char *origin;       /* cli, api, schedule, catchup, backfill, retry; NULL: cli */
     int64_t schedule;         /* store's id of the one that made it; 0: none */
+    int64_t backfill;         /* likewise */
     int64_t priority;         /* the larger first */
     int64_t not_before_wall;  /* 0: at once */
     struct fr_occasion occasion;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiti", sizeof(struct fr_run_row),
-                                       SQL_RUN_ADD, 26};
+static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiiti", sizeof(struct fr_run_row),
+                                       SQL_RUN_ADD, 27};
 static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
                                          11};
 
@@ -78,6 +78,14 @@ enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struc
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
 
     return rc == FR_OK ? read_runs(st, SQL_RUN_OPEN, arena, out, err) : rc;
+}
+
+enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_RUN_LIVE, err, "");
+
+    return rc == FR_OK ? read_runs(st, SQL_RUN_LIVE, arena, out, err) : rc;
 }
 
 enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,

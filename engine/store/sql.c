@@ -7,7 +7,8 @@
 #define RUN_COLUMNS                                                                                \
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
     "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
-    "not_before_wall, pinned, schedule, at_ms, retry_of, reruns, rerun_wall, rerun_from, no FROM " \
+    "not_before_wall, pinned, schedule, at_ms, backfill, retry_of, reruns, rerun_wall, "           \
+    "rerun_from, no FROM "                                                                         \
     "run "
 
 #define INST_COLUMNS                                                                               \
@@ -26,6 +27,10 @@
     "SELECT schedule, at_ms, first_ms, count, decision, run, decided_wall, note, outcome FROM "    \
     "fire "
 
+#define BACKFILL_COLUMNS                                                                           \
+    "SELECT schedule, from_ms, to_ms, newest, existing, params, max_active, priority, state, "     \
+    "note, cursor_ms, total, made, kept, made_wall, id FROM backfill "
+
 /* At most ?2 rows of run ?1. */
 #define CUT(table, key)                                                                            \
     "DELETE FROM " table " WHERE (" key ") IN (SELECT " key " FROM " table                         \
@@ -42,11 +47,12 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_ADD] = /* the row has its id: ?1 is not used */
     "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, "
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
-    "queued_wall, not_before_wall, pinned, schedule, at_ms, retry_of, reruns, rerun_wall, "
+    "queued_wall, not_before_wall, pinned, schedule, at_ms, backfill, retry_of, reruns, "
+    "rerun_wall, "
     "rerun_from) VALUES(?2, "
     "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
@@ -63,6 +69,10 @@ static const char *const sql_text[SQL_COUNT] = {
                                   "AND state <> 'removed' ORDER BY no DESC",
     [SQL_RUN_OVER] = "SELECT id, no, name, outcome, ended_wall, pinned FROM run "
                      "WHERE state = 'over' AND rerun_wall = 0 ORDER BY no DESC",
+    [SQL_RUN_LIVE] =
+        RUN_COLUMNS "WHERE id IN (SELECT id FROM run INDEXED BY run_open WHERE state <> 'over' AND "
+                    "state <> 'removed' UNION ALL SELECT id FROM run INDEXED BY run_rerun "
+                    "WHERE rerun_wall <> 0) ORDER BY no DESC",
     [SQL_RERUNS] = RUN_COLUMNS "INDEXED BY run_rerun WHERE rerun_wall <> 0 ORDER BY rerun_wall, no",
     [SQL_RERUN_DROP] = "UPDATE run SET rerun_wall = 0, rerun_from = '' WHERE id = ?",
     [SQL_RUN_PIN] = "UPDATE run SET pinned = ? WHERE id = ? AND state <> 'removed'",
@@ -167,6 +177,26 @@ static const char *const sql_text[SQL_COUNT] = {
         "INSERT OR REPLACE INTO schedule_file(path, text, error, error_wall) VALUES(?, ?, ?, ?)",
     [SQL_SCHEDULE_FILE_DROP] = "DELETE FROM schedule_file WHERE path = ?",
     [SQL_SCHEDULE_FILES] = "SELECT path, text, error, error_wall FROM schedule_file ORDER BY path",
+    [SQL_BACKFILL_ADD] =
+        "INSERT INTO backfill(schedule, from_ms, to_ms, newest, existing, params, max_active, "
+        "priority, state, cursor_ms, total, made_wall) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [SQL_BACKFILL_SET] = "UPDATE backfill SET state = ?, note = ?, cursor_ms = ?, made = ?, "
+                         "kept = ? WHERE id = ?",
+    [SQL_BACKFILL_LIST] = BACKFILL_COLUMNS "ORDER BY id DESC",
+    [SQL_BACKFILL_OPEN] = BACKFILL_COLUMNS "WHERE state = 'active' ORDER BY id",
+    [SQL_BACKFILL_GET] = BACKFILL_COLUMNS "WHERE id = ?",
+    [SQL_BACKFILL_LIVE] =
+        "SELECT (SELECT count(*) FROM run INDEXED BY run_open WHERE state <> 'over' AND "
+        "state <> 'removed' AND backfill = ?1) + (SELECT count(*) FROM run INDEXED BY run_rerun "
+        "WHERE rerun_wall <> 0 AND backfill = ?1)",
+    [SQL_INSTANT_RUN] =
+        "SELECT no, CASE WHEN state = 'over' AND rerun_wall = 0 THEN outcome ELSE 'live' END w "
+        "FROM run WHERE schedule <> 0 AND schedule = ? AND at_ms = ? AND state <> 'removed' "
+        "ORDER BY w = 'live' DESC, w = 'succeeded' DESC, no DESC LIMIT 1",
+    [SQL_INSTANT_FIRE] =
+        "SELECT run, outcome FROM fire WHERE schedule = ? AND at_ms = ? AND outcome <> ''",
+    [SQL_FIRE_FILL] = "INSERT OR IGNORE INTO fire(schedule, at_ms, first_ms, count, decision, run, "
+                      "decided_wall) VALUES(?1, ?2, ?2, 1, 'ran', ?3, ?4)",
     [SQL_HASH_LIST] = "SELECT spec_hash FROM run UNION "
                       "SELECT inventory_hash FROM run WHERE inventory_hash <> '' UNION "
                       "SELECT hash FROM file ORDER BY 1",

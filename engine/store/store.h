@@ -71,6 +71,7 @@ struct fr_run_row {
     int64_t queued_wall, not_before_wall; /* submitted; not started before */
     int64_t pinned;
     int64_t schedule, at_ms; /* that made it (fires.h), for that instant; 0: none did */
+    int64_t backfill;        /* likewise (backfills.h) */
     int64_t retry_of;        /* number of the run that it repeats; 0: none */
     int64_t reruns, rerun_wall;
     const char *rerun_from;
@@ -102,6 +103,9 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
                          struct fr_run_rows *out, struct fr_err *err);
 /* Those that are not over, the newest first. */
 enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
+                              struct fr_err *err);
+/* Those that are not over, and those that are to run again by themselves, the newest first. */
+enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err);
 /* Those that are to run again by themselves, the earliest first. */
 enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,

@@ -2,8 +2,11 @@
 -- (schema/state.sql, @version 1): attempts and events by a key of their own.
 DROP TRIGGER fire_outcome;
 DROP TABLE fire;
+DROP TABLE backfill;
 DROP TABLE schedule;
 DROP TABLE schedule_file;
+DROP INDEX run_instant;
+ALTER TABLE run DROP COLUMN backfill;
 ALTER TABLE run DROP COLUMN schedule;
 ALTER TABLE run DROP COLUMN at_ms;
 DROP INDEX run_rerun;

@@ -1,0 +1,339 @@
+/* backfill: runs for instants of a schedule that are past; backfills: what becomes of them. */
+#include "engine/cli/fires.h"
+#include "engine/cli/pipeline.h"
+
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "engine/host/backfill.h"
+#include "engine/store/fires.h"
+#include "engine/store/home.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct backfill {
+    struct cli_spec args;
+    const char *schedule, *from, *to, *order, *max_active, *priority; /* as given; NULL: not */
+    bool dry, json;
+    struct fr_spec *spec;        /* owns, as all below */
+    const struct fr_schedule *s; /* of it */
+    struct fr_timetable t;
+    struct fr_arena arena;
+    struct fr_schedule_row known; /* its row in the store; id 0: none */
+    struct fr_backfill_row row;
+    int64_t runs; /* that are to be made, as things are now */
+};
+
+/* ---- what is wanted ---- */
+
+static enum fr_rc find_schedule(struct backfill *b, struct fr_err *err)
+{
+    const struct fr_spec *spec = b->spec;
+
+    for (size_t i = 0; i < spec->n_schedules; i++)
+        if (b->schedule != NULL ? strcmp(spec->schedules[i].name, b->schedule) == 0
+                                : spec->n_schedules == 1)
+            b->s = &spec->schedules[i];
+    if (b->s != NULL)
+        return FR_OK;
+    if (spec->n_schedules == 0)
+        return fr_fail(err, FR_USAGE, "%s has no schedule", b->args.file);
+    if (b->schedule == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "%s has %zu schedules: name one with --schedule; 'flowrun validate' lists "
+                       "them",
+                       b->args.file, spec->n_schedules);
+    return fr_fail(err, FR_USAGE, "%s has no schedule '%s'; 'flowrun validate' lists them",
+                   b->args.file, b->schedule);
+}
+
+/* A wall time in the schedule's zone. */
+static enum fr_rc read_time(const struct backfill *b, const char *option, const char *text,
+                            int64_t *ms, struct fr_err *err)
+{
+    struct fr_when when;
+
+    if (text == NULL)
+        return fr_fail(err, FR_USAGE, "backfill needs %s, as %s 2026-12-24 or %s 2026-12-24T02:00",
+                       option, option, option);
+    if (fr_when_parse(fr_str_of(text), &when, err) != FR_OK)
+        return fr_while(err, "%s", option);
+    *ms = fr_zone_instant(&b->t.zone, when) * 1000;
+    return FR_OK;
+}
+
+static enum fr_rc read_word(const char *option, const char *text, const char *const *words,
+                            struct fr_err *err)
+{
+    struct fr_buf all = {0};
+    enum fr_rc rc = FR_USAGE;
+
+    for (size_t i = 0; words[i] != NULL; i++) {
+        rc = strcmp(text, words[i]) == 0 ? FR_OK : rc;
+        fr_buf_fmt(&all, "%s%s", i > 0 ? ", " : "", words[i]);
+    }
+    if (rc != FR_OK)
+        fr_fail(err, FR_USAGE, "%s is one of %s, not '%s'", option, all.bad ? "" : all.p, text);
+    fr_buf_finish(&all);
+    return rc;
+}
+
+static enum fr_rc read_numbers(struct backfill *b, struct fr_err *err)
+{
+    struct fr_backfill_row *row = &b->row;
+
+    if (fr_parse_i64(fr_str_of(b->max_active), &row->max_active, NULL) != FR_OK ||
+        row->max_active < 1 || row->max_active > 1000)
+        return fr_fail(err, FR_USAGE, "--max-active is a number from 1 to 1000, not '%s'",
+                       b->max_active);
+    if (fr_parse_i64(fr_str_of(b->priority), &row->priority, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "--priority is a whole number, not '%s'", b->priority);
+    return FR_OK;
+}
+
+static enum fr_rc count(struct backfill *b, struct fr_err *err)
+{
+    struct fr_backfill_row *row = &b->row;
+    int64_t now = fr_sys.wall_ms() + 1;
+
+    row->to_ms = row->to_ms < now ? row->to_ms : now; /* what is to come is the schedule's own */
+    if (row->from_ms >= row->to_ms)
+        return fr_fail(err, FR_USAGE, "there is no time from %s to %s that is past", b->from,
+                       b->to);
+    row->total = fr_rule_count(&b->t.rule, row->from_ms - 1, row->to_ms - 1);
+    if (row->total == 0)
+        return fr_fail(err, FR_USAGE, "schedule %s never fires from %s to %s", b->s->name, b->from,
+                       b->to);
+    if (row->total > FR_BACKFILL_MOST)
+        return fr_fail(err, FR_USAGE,
+                       "schedule %s fires %lld times from %s to %s; a backfill makes at most %d",
+                       b->s->name, (long long)row->total, b->from, b->to, FR_BACKFILL_MOST);
+    row->cursor_ms = row->newest != 0 ? row->to_ms : row->from_ms - 1;
+    return FR_OK;
+}
+
+static enum fr_rc read_wish(struct backfill *b, struct fr_issues *issues, struct fr_err *err)
+{
+    static const char *const orders[] = {"oldest", "newest", NULL};
+    static const char *const existing[] = {"skip", "failed", "all", NULL};
+    struct fr_spec_opts opts;
+    enum fr_rc rc = cli_spec_opts(&b->args, &opts, err);
+
+    if (rc == FR_OK)
+        rc = fr_spec_load(&opts, &b->spec, issues, err);
+    if (rc == FR_OK && (rc = find_schedule(b, err)) == FR_OK)
+        rc = fr_timetable_open(&b->t, b->s, &b->args.zones, err);
+    if (rc == FR_OK && (rc = read_time(b, "--from", b->from, &b->row.from_ms, err)) == FR_OK &&
+        (rc = read_time(b, "--to", b->to, &b->row.to_ms, err)) == FR_OK &&
+        (rc = read_word("--order", b->order, orders, err)) == FR_OK &&
+        (rc = read_word("--existing", b->row.existing, existing, err)) == FR_OK)
+        rc = read_numbers(b, err);
+    b->row.newest = strcmp(b->order, "newest") == 0;
+    return rc == FR_OK ? count(b, err) : rc;
+}
+
+/* ---- what there is ---- */
+
+static enum fr_rc find_known(struct backfill *b, struct fr_store *st, struct fr_err *err)
+{
+    struct fr_schedule_rows rows = {0};
+    char path[PATH_MAX];
+    enum fr_rc rc = fr_store_schedules(st, &b->arena, &rows, err);
+
+    if (rc == FR_OK && realpath(b->args.file, path) == NULL)
+        rc = fr_fail(err, FR_NOTFOUND, "there is no file %s", b->args.file);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if (strcmp(rows.rows[i].source, path) == 0 && strcmp(rows.rows[i].name, b->s->name) == 0)
+            b->known = rows.rows[i];
+    b->row.schedule = b->known.id;
+    if (rc == FR_OK && b->known.id == 0 && !b->dry)
+        rc =
+            fr_fail(err, FR_NOTFOUND,
+                    "this home does not know schedule %s of %s: 'flowrun serve' with the folder of "
+                    "the file makes it known (it may be paused), and makes the runs",
+                    b->s->name, path);
+    return rc;
+}
+
+static void say_instant(const struct backfill *b, int64_t at, const struct fr_instant *there,
+                        bool wanted)
+{
+    struct fr_buf text = {0};
+
+    if (b->json) {
+        cli_put_json(json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)at, "existing",
+                               there->word, "run", (json_int_t)there->run, "makes_run", wanted));
+        return;
+    }
+    cli_fire_text(&b->t.zone, at, &text);
+    fr_print("%-46s  %s", text.bad ? "" : text.p, wanted ? "a run" : "left as it is");
+    if (there->run != 0)
+        fr_print(": run %lld %s", (long long)there->run,
+                 strcmp(there->word, "live") == 0 ? "is not over" : there->word);
+    fr_print("\n");
+    fr_buf_finish(&text);
+}
+
+/* Counts the runs; a dry run names each instant. */
+static enum fr_rc look(struct backfill *b, struct fr_store *st, struct fr_err *err)
+{
+    struct fr_backfill_row at = b->row;
+    enum fr_rc rc = FR_OK;
+    int64_t ms;
+
+    while (rc == FR_OK && fr_backfill_next(&at, &b->t.rule, &ms)) {
+        struct fr_arena arena = {0};
+        struct fr_instant there = {.word = ""};
+        bool wanted;
+
+        at.cursor_ms = ms;
+        if (at.schedule != 0)
+            rc = fr_store_instant(st, at.schedule, ms, &arena, &there, err);
+        wanted = rc == FR_OK && fr_backfill_wants(&at, &there);
+        b->runs += wanted;
+        if (rc == FR_OK && b->dry)
+            say_instant(b, ms, &there, wanted);
+        fr_arena_finish(&arena);
+    }
+    return rc;
+}
+
+/* ---- it is made ---- */
+
+static json_t *params_json(const struct cli_list *params)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < params->n; i++)
+        json_array_append_new(list, json_string(params->v[i]));
+    return list;
+}
+
+static enum fr_rc ask_host(struct backfill *b, const char *home, struct fr_err *err)
+{
+    const struct fr_backfill_row *row = &b->row;
+    struct cli_question q = {
+        .method = "POST",
+        .path = "/api/v1/backfills",
+        .body = json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:o}", "schedule",
+                          (json_int_t)row->schedule, "from_ms", (json_int_t)row->from_ms, "to_ms",
+                          (json_int_t)row->to_ms, "total", (json_int_t)row->total, "order",
+                          b->order, "existing", row->existing, "max_active",
+                          (json_int_t)row->max_active, "priority", (json_int_t)row->priority,
+                          "params", params_json(&b->args.params))};
+    json_t *answer = NULL;
+    enum fr_rc rc = cli_ask(home, &q, &answer, err);
+
+    b->row.id = json_integer_value(json_object_get(answer, "id"));
+    json_decref(answer);
+    json_decref(q.body);
+    return rc;
+}
+
+static enum fr_rc add_here(struct backfill *b, struct fr_store *st, struct fr_err *err)
+{
+    json_t *list = params_json(&b->args.params);
+    char *text = json_dumps(list, JSON_COMPACT);
+    enum fr_rc rc = text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
+
+    b->row.params = text;
+    b->row.state = "active";
+    b->row.made_wall = fr_sys.wall_ms();
+    if (rc == FR_OK)
+        rc = fr_store_backfill_add(st, &b->row, err);
+    b->row.params = NULL;
+    free(text);
+    json_decref(list);
+    return rc;
+}
+
+static void say_sum(const struct backfill *b, bool hosted)
+{
+    long long left = (long long)(b->row.total - b->runs);
+
+    if (b->json) {
+        cli_put_json(json_pack("{s:I, s:I, s:I, s:b}", "backfill", (json_int_t)b->row.id, "total",
+                               (json_int_t)b->row.total, "runs", (json_int_t)b->runs, "dry_run",
+                               b->dry));
+        return;
+    }
+    if (b->dry) {
+        fr_print("%lld instants: %lld runs would be made, %lld are left as they are\n",
+                 (long long)b->row.total, (long long)b->runs, left);
+        return;
+    }
+    fr_print("backfill %lld of %s/%s: %lld instants, %lld runs, %lld at a time; %lld are left as "
+             "they are\n",
+             (long long)b->row.id, b->known.pipeline, b->known.name, (long long)b->row.total,
+             (long long)b->runs, (long long)b->row.max_active, left);
+    fr_print("%s'flowrun backfills' shows how far it is, 'flowrun backfills cancel %lld' ends it\n",
+             hosted ? "" : "it begins with the next 'flowrun serve' of its folder; ",
+             (long long)b->row.id);
+}
+
+static enum fr_rc make(struct backfill *b, struct fr_err *err)
+{
+    struct fr_store *st = NULL;
+    int lock_fd = -1;
+    bool hosted = false;
+    enum fr_rc rc = b->dry ? cli_store_read(&st, err) : cli_store(&st, &lock_fd, err);
+
+    if (rc == FR_BUSY) {
+        hosted = true;
+        rc = cli_store_read(&st, err);
+    }
+    if (rc == FR_OK && (rc = find_known(b, st, err)) == FR_OK)
+        rc = look(b, st, err);
+    if (rc == FR_OK && !b->dry)
+        rc = hosted ? ask_host(b, fr_store_home(st), err) : add_here(b, st, err);
+    if (rc == FR_OK)
+        say_sum(b, hosted);
+    cli_store_close(st, lock_fd);
+    return rc;
+}
+
+int cli_backfill(const struct cli_command *cmd, char **argv)
+{
+    struct backfill b = {
+        .order = "oldest", .max_active = "1", .priority = "-10", .row.existing = "skip"};
+    const struct cli_opt opts[] = {
+        {"--from", 0, "TIME", "first instant, in the schedule's zone: 2026-12-24T02:00, 2026-12-24",
+         .value = &b.from},
+        {"--to", 0, "TIME", "the instants before this one; a date is its midnight", .value = &b.to},
+        {"--schedule", 0, "NAME", "which of the file's schedules", .value = &b.schedule},
+        {"--max-active", 0, "N", "runs at a time (default 1)", .value = &b.max_active},
+        {"--order", 0, "WORD", "oldest (default) or newest first", .value = &b.order},
+        {"--existing", 0, "WORD",
+         "skip (default): not where a run succeeded; failed: only where one failed; all",
+         .value = &b.row.existing},
+        {"--priority", 0, "N", "in the queue the larger goes first (default -10)",
+         .value = &b.priority},
+        {"--param", 'p', "NAME=VALUE", "set a parameter of its runs", .list = &b.args.params},
+        {"--dry-run", 'n', NULL, "say what would be done with each instant", .flag = &b.dry},
+        {"--json", 0, NULL, "one JSON object an instant of a dry run, and one for all",
+         .flag = &b.json},
+        {.name = NULL},
+    };
+    struct cli_list args = {0};
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 1, 1, &err);
+    b.args.file = args.n > 0 ? args.v[0] : NULL;
+    if (rc == FR_OK)
+        rc = read_wish(&b, &issues, &err);
+    if (rc == FR_OK)
+        rc = make(&b, &err);
+    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
+    fr_timetable_close(&b.t);
+    fr_spec_destroy(b.spec);
+    fr_arena_finish(&b.arena);
+    fr_issues_finish(&issues);
+    cli_spec_finish(&b.args);
+    cli_list_finish(&args);
+    return code;
+}
