@@ -285,6 +285,18 @@ CREATE TABLE backfill (
 ALTER TABLE run ADD COLUMN backfill INTEGER NOT NULL DEFAULT 0; -- that made it
 CREATE INDEX run_instant ON run(schedule, at_ms) WHERE schedule <> 0;
 
+-- What was removed, and why.
+CREATE TABLE audit (
+    id          INTEGER PRIMARY KEY,
+    wall        INTEGER NOT NULL,
+    what        TEXT NOT NULL,           -- removed
+    run         INTEGER NOT NULL,        -- number
+    name        TEXT NOT NULL,           -- of its pipeline
+    outcome     TEXT NOT NULL,
+    ended_wall  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_of_run ON audit(run);
+
 -- Runs that are repeated: as a new run, or, by rerun: of their pipeline, by themselves.
 ALTER TABLE run ADD COLUMN retry_of INTEGER NOT NULL DEFAULT 0;   -- number of the run that it repeats
 ALTER TABLE run ADD COLUMN reruns INTEGER NOT NULL DEFAULT 0;     -- by themselves, that led to it

@@ -2,6 +2,7 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
+#include "engine/base/sys.h"
 #include "engine/host/retain.h"
 
 #include <stdio.h>
@@ -176,7 +177,8 @@ static enum fr_rc collect_runs(struct gc *g, const struct fr_keep_runs *keep, st
 {
     struct fr_arena arena = {0};
     struct fr_over_rows rows = {0};
-    enum fr_rc rc = fr_retain_choose(g->w.st, keep, &arena, &rows, err);
+    struct fr_keep_by by = {*keep, fr_sys.wall_ms()};
+    enum fr_rc rc = fr_retain_choose(g->w.st, &by, &arena, &rows, err);
 
     for (size_t i = rows.n; rc == FR_OK && i-- > 0;) { /* the oldest first */
         const struct fr_over_row *row = &rows.rows[i];

@@ -89,6 +89,7 @@ void fr_host_stay(struct fr_host *host)
     host->stays = true;
     rerun_changed(host);
     backfill_changed(host);
+    fr_retain_stay(host->retain);
 }
 
 struct fr_host_load fr_host_load(const struct fr_host *host)
@@ -110,6 +111,7 @@ bool fr_host_ready(const struct fr_host *host)
 void fr_host_configure(struct fr_host *host, const struct fr_config *config)
 {
     host->limits = config->limits;
+    fr_retain_configure(host->retain, &config->keep);
     (void)snprintf(host->zone, sizeof(host->zone), "%s",
                    config->zone != NULL ? config->zone : "UTC");
     schedules_configured(host);
@@ -325,6 +327,7 @@ static void arm(struct fr_host *host)
 {
     int64_t due = commit_due(host), tidy = host_tidy_due(host), next = schedules_due(host);
 
+    fr_retain_live(host->retain, host->n > 0);
     due = tidy < due ? tidy : due;
     due = next < due ? next : due;
     due = host->queue_due_ms < due ? host->queue_due_ms : due;

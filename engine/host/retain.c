@@ -1,15 +1,15 @@
 #include "engine/host/retain.h"
 
 #include "engine/base/file.h"
-#include "engine/base/log.h"
 #include "engine/base/map.h"
 #include "engine/base/sys.h"
+#include "engine/run/run.h"
 #include "engine/store/home.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { STEP_FILES = 500, STEP_MS = 1000, STEP_RETRY_MS = 60000 };
+enum { STEP_FILES = 500 };
 
 static const int64_t DAY_MS = 86400000;
 
@@ -17,20 +17,24 @@ static const int64_t DAY_MS = 86400000;
 
 struct pipeline {
     const char *name;
+    struct fr_keep_runs keep; /* the home's, where it does not say its own */
+    int64_t own_bytes;        /* of its own keep; 0: no limit */
     int ended;
     bool succeeded, failed; /* has been seen: its newest */
 };
 
 struct fate { /* of a run */
+    const struct pipeline *of;
     bool always, goes;
     int64_t bytes;
 };
 
 struct choice {
+    struct fr_store *st;
     const struct fr_keep_runs *keep;
     struct fr_arena *arena;
     struct fr_map by_name;
-    struct pipeline *pipelines;
+    struct pipeline **pipelines;
     size_t n;
     int64_t now;
 };
@@ -44,18 +48,48 @@ static uint64_t hash_of(const char *text)
     return h;
 }
 
-static struct pipeline *pipeline_of(struct choice *c, const char *name)
+/* What its newest run says. One that cannot be read says nothing. */
+static void read_own_keep(struct choice *c, struct pipeline *p, struct fr_id newest)
 {
+    struct fr_arena arena = {0};
+    struct fr_stored stored = {0};
+    struct fr_run_row row;
+    char id[FR_ID_TEXT];
+
+    fr_id_text(newest, id);
+    p->keep = *c->keep;
+    if (fr_store_run_find(c->st, id, &arena, &row, NULL) == FR_OK &&
+        fr_run_stored(fr_store_home(c->st), &row, &stored, NULL) == FR_OK) {
+        const struct fr_keep_runs *own = &stored.spec->keep_runs;
+
+        p->keep.runs = own->runs != 0 ? own->runs : p->keep.runs;
+        p->keep.failed_days = own->failed_days != 0 ? own->failed_days
+                              : own->days != 0      ? own->days
+                                                    : p->keep.failed_days;
+        p->keep.days = own->days != 0 ? own->days : p->keep.days;
+        p->own_bytes = own->bytes;
+    }
+    fr_run_stored_finish(&stored);
+    fr_arena_finish(&arena);
+}
+
+static struct pipeline *pipeline_of(struct choice *c, const struct fr_over_row *row)
+{
+    const char *name = row->name;
     uint64_t key = hash_of(name), *value;
+    struct pipeline *p;
 
     for (size_t at = 0; (value = fr_map_next(&c->by_name, key, &at)) != NULL;)
-        if (strcmp(c->pipelines[*value].name, name) == 0)
-            return &c->pipelines[*value];
+        if (strcmp(c->pipelines[*value]->name, name) == 0)
+            return c->pipelines[*value];
     c->pipelines = fr_arena_grow(c->arena, c->pipelines, c->n, sizeof(*c->pipelines));
-    if (c->pipelines == NULL || !fr_map_add(&c->by_name, key, c->n))
+    p = fr_arena_alloc(c->arena, sizeof(*p));
+    if (c->pipelines == NULL || p == NULL || !fr_map_add(&c->by_name, key, c->n))
         return NULL;
-    c->pipelines[c->n] = (struct pipeline){.name = name};
-    return &c->pipelines[c->n++];
+    *p = (struct pipeline){.name = name};
+    read_own_keep(c, p, row->id); /* the newest comes first */
+    c->pipelines[c->n++] = p;
+    return p;
 }
 
 /* Whether the run is one that always stays. Counts it. */
@@ -73,27 +107,43 @@ static bool stays(struct pipeline *p, const struct fr_over_row *row)
 
 static bool too_old(const struct choice *c, const struct pipeline *p, const struct fr_over_row *row)
 {
-    const struct fr_keep_runs *k = c->keep;
+    const struct fr_keep_runs *k = &p->keep;
     int days = strcmp(row->outcome, "failed") == 0 ? k->failed_days : k->days;
 
     return (k->runs > 0 && p->ended > k->runs) ||
-           (days > 0 && c->now - row->ended_wall > days * DAY_MS);
+           (days > 0 && c->now != 0 && c->now - row->ended_wall > days * DAY_MS);
 }
 
-/* The oldest go until the others fit. */
-static void fit(struct fr_store *st, int64_t most, const struct fr_over_rows *rows,
-                struct fate *fates)
+/* The oldest go until the others fit: those of a pipeline, or (NULL) of all. */
+static void fit(const struct pipeline *of, int64_t most, size_t n, struct fate *fates)
 {
     int64_t bytes = 0;
 
-    for (size_t i = 0; i < rows->n; i++)
-        if (!fates[i].goes)
-            bytes += fates[i].bytes = fr_retain_bytes(st, rows->rows[i].id);
-    for (size_t i = rows->n; i-- > 0 && bytes > most;)
-        if (!fates[i].goes && !fates[i].always) {
+    for (size_t i = 0; i < n; i++)
+        if (!fates[i].goes && (of == NULL || fates[i].of == of))
+            bytes += fates[i].bytes;
+    for (size_t i = n; i-- > 0 && bytes > most;)
+        if (!fates[i].goes && !fates[i].always && (of == NULL || fates[i].of == of)) {
             fates[i].goes = true;
             bytes -= fates[i].bytes;
         }
+}
+
+/* By size, of which each run is measured once. */
+static void fit_all(struct choice *c, const struct fr_over_rows *rows, struct fate *fates)
+{
+    bool any = c->keep->bytes > 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        any = any || c->pipelines[i]->own_bytes > 0;
+    for (size_t i = 0; any && i < rows->n; i++)
+        if (!fates[i].goes)
+            fates[i].bytes = fr_retain_bytes(c->st, rows->rows[i].id);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->pipelines[i]->own_bytes > 0)
+            fit(c->pipelines[i], c->pipelines[i]->own_bytes, rows->n, fates);
+    if (c->keep->bytes > 0)
+        fit(NULL, c->keep->bytes, rows->n, fates);
 }
 
 static enum fr_rc choose(struct choice *c, const struct fr_over_rows *rows, struct fate *fates,
@@ -101,20 +151,20 @@ static enum fr_rc choose(struct choice *c, const struct fr_over_rows *rows, stru
 {
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_over_row *row = &rows->rows[i];
-        struct pipeline *p = pipeline_of(c, row->name);
+        struct pipeline *p = pipeline_of(c, row);
 
         if (p == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for runs");
-        fates[i] = (struct fate){.always = stays(p, row)};
+        fates[i] = (struct fate){.of = p, .always = stays(p, row)};
         fates[i].goes = !fates[i].always && too_old(c, p, row);
     }
     return FR_OK;
 }
 
-enum fr_rc fr_retain_choose(struct fr_store *st, const struct fr_keep_runs *keep,
+enum fr_rc fr_retain_choose(struct fr_store *st, const struct fr_keep_by *by,
                             struct fr_arena *arena, struct fr_over_rows *out, struct fr_err *err)
 {
-    struct choice c = {.keep = keep, .arena = arena, .now = fr_sys.wall_ms()};
+    struct choice c = {.st = st, .keep = &by->keep, .arena = arena, .now = by->now_ms};
     struct fate *fates;
     size_t n = 0;
     enum fr_rc rc = fr_store_runs_over(st, arena, out, err);
@@ -123,8 +173,8 @@ enum fr_rc fr_retain_choose(struct fr_store *st, const struct fr_keep_runs *keep
         return rc;
     fates = fr_arena_array(arena, out->n + 1, sizeof(*fates));
     rc = fates != NULL ? choose(&c, out, fates, err) : fr_fail(err, FR_NOMEM, "no memory for runs");
-    if (rc == FR_OK && keep->bytes > 0)
-        fit(st, keep->bytes, out, fates);
+    if (rc == FR_OK)
+        fit_all(&c, out, fates);
     for (size_t i = 0; rc == FR_OK && i < out->n; i++)
         if (fates[i].goes)
             out->rows[n++] = out->rows[i];
@@ -314,55 +364,4 @@ enum fr_rc fr_retain_sweep(struct fr_store *st, bool dry, struct fr_swept *out, 
     }
     fr_arena_finish(&s.arena);
     return rc;
-}
-
-/* ---- in a loop ---- */
-
-struct fr_retain {
-    struct fr_loop *loop;
-    struct fr_store *st; /* borrows */
-    struct fr_timer *timer;
-};
-
-static void on_due(void *arg)
-{
-    struct fr_retain *r = arg;
-    struct fr_err err = {0};
-    bool more = false;
-    enum fr_rc rc = fr_retain_step(r->st, &more, &err);
-
-    if (rc != FR_OK)
-        fr_log(FR_LOG_WARN, "retain", "a removed run is not gone yet: %s", err.msg);
-    if (rc != FR_OK || more)
-        fr_loop_arm(r->loop, r->timer, fr_sys.mono_ms() + (rc != FR_OK ? STEP_RETRY_MS : STEP_MS));
-}
-
-enum fr_rc fr_retain_create(struct fr_loop *loop, struct fr_store *st, struct fr_retain **out,
-                            struct fr_err *err)
-{
-    struct fr_retain *r = fr_sys.alloc(sizeof(*r));
-
-    *out = NULL;
-    if (r != NULL)
-        *r = (struct fr_retain){.loop = loop, .st = st};
-    if (r == NULL || fr_loop_timer(loop, on_due, r, &r->timer) != FR_OK) {
-        fr_sys.free(r);
-        return fr_fail(err, FR_NOMEM, "no memory for the host");
-    }
-    fr_retain_wake(r);
-    *out = r;
-    return FR_OK;
-}
-
-void fr_retain_destroy(struct fr_retain *r)
-{
-    if (r == NULL)
-        return;
-    fr_loop_untimer(r->loop, &r->timer);
-    fr_sys.free(r);
-}
-
-void fr_retain_wake(struct fr_retain *r)
-{
-    fr_loop_arm(r->loop, r->timer, fr_sys.mono_ms());
 }

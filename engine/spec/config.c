@@ -35,7 +35,8 @@ static const struct field keep_fields[] = {
              "0, the default: no limit."},
     {0},
 };
-static const struct object object_keep_runs = {"keep", "keep", keep_fields, "days"};
+static const struct object object_keep = {"keep", "keep", keep_fields, "days"};
+const struct object object_keep_runs = {"keep_runs", "keep_runs", keep_fields, "days"};
 
 static const struct field config_fields[] = {
     {"zone", SHAPE_STRING, AT(fr_config, zone), .preset = "UTC",
@@ -43,9 +44,10 @@ static const struct field config_fields[] = {
              "Europe/Berlin."},
     {"limits", SHAPE_OBJECT, AT(fr_config, limits), .object = &object_limits,
      .help = "How many runs this home takes."},
-    {"keep", SHAPE_OBJECT, AT(fr_config, keep), .object = &object_keep_runs,
-     .help = "Which ended runs 'flowrun gc' leaves. Pinned ones stay, and of each pipeline the "
-             "newest that succeeded and the newest that failed. Default: all stay."},
+    {"keep", SHAPE_OBJECT, AT(fr_config, keep), .object = &object_keep,
+     .help = "Which ended runs stay; 'flowrun gc', and a 'flowrun serve' by itself, remove the "
+             "others. Pinned ones stay, and of each pipeline the newest that succeeded and the "
+             "newest that failed. keep_runs: of a pipeline wins. Default: all stay."},
     {0},
 };
 const struct object object_config = {"the configuration", "config", config_fields, NULL};

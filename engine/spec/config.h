@@ -16,14 +16,6 @@ struct fr_limits { /* 0: no limit */
     int64_t secret_wait_ms; /* how long a start waits for a secret of a variable */
 };
 
-/* Which ended runs stay in the home. 0: no limit; all 0: nothing is removed. */
-struct fr_keep_runs {
-    int runs;        /* the newest of each pipeline */
-    int days;        /* since their end */
-    int failed_days; /* the same for failed ones; unsaid: as days */
-    int64_t bytes;   /* of logs in all, beyond which the oldest go */
-};
-
 struct fr_config { /* owns: the arena, and with it all below */
     struct fr_arena arena;
     const char *zone; /* of the IANA database, or "UTC" (the default) */

@@ -295,6 +295,9 @@ static const struct field pipeline_fields[] = {
          "Default: never."},
     {"keep", SHAPE_KEEP, .object = &object_keep,
      .help = "How long ended attempts stay on nodes that do not say it."},
+    {"keep_runs", SHAPE_OBJECT, AT(fr_spec, keep_runs), .object = &object_keep_runs,
+     .help = "Which ended runs of this pipeline stay in the home; what it does not say, keep: of "
+             "the home's config.yaml does. What the newest run says counts."},
     {"transport", SHAPE_TRANSPORT, .choices = transport_choices, .preset = "auto",
      .help = "SSH transport of nodes that do not say it."},
     {"nodes", SHAPE_NODES, .object = &object_inventory,

@@ -100,7 +100,7 @@ struct object {
 
 extern const struct object object_pipeline, object_task, object_hook, object_sidecar;
 extern const struct object object_defaults, object_node, object_inventory, object_param;
-extern const struct object object_secret, object_config, object_schedule;
+extern const struct object object_secret, object_config, object_schedule, object_keep_runs;
 
 const struct field *field_find(const struct object *object, const char *name);
 

@@ -23,16 +23,16 @@ static const char *const schedulers[] = {"linear",
                                          "cosine_with_min_lr",
                                          "warmup_stable_decay",
                                          NULL};
-static const char *const probe_outputs[] = {"iface",       "bandwidth_gbps", "latency_us",
-                                            "master_addr", "master_port",    FR_RESULT,     NULL};
-static const char *const train_outputs[] = {"output_dir", "steps", "final_loss", "adapter_node",
-                                            FR_RESULT,    NULL};
+static const char *const probe_outputs[] = {
+    "iface", "bandwidth_gbps", "latency_us", "master_addr", "master_port", FR_RESULT, NULL};
+static const char *const train_outputs[] = {"output_dir",   "steps",   "final_loss",
+                                            "adapter_node", FR_RESULT, NULL};
 static const char *const gather_outputs[] = {"adapter_dir", FR_RESULT, NULL};
 static const char *const no_outputs[] = {FR_RESULT, NULL};
 /* What the engine needs to run later tasks in it: runtime "" means none (they run on the host);
  * flownode and home: the program and the node's home as seen inside. */
-static const char *const container_outputs[] = {"runtime", "name",   "flownode",
-                                                "home",    "digest", FR_RESULT, NULL};
+static const char *const container_outputs[] = {"runtime", "name",    "flownode", "home",
+                                                "digest",  FR_RESULT, NULL};
 static const char *const publish_outputs[] = {"version", "path", FR_RESULT, NULL};
 
 #define KEY(name_, type_, help_, ...)                                                              \

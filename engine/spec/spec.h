@@ -86,6 +86,14 @@ struct fr_keep {
     int64_t bytes; /* beyond it the oldest go; 0: no limit */
 };
 
+/* Which ended runs stay in the home. 0: no limit; all 0: nothing is removed. */
+struct fr_keep_runs {
+    int runs;        /* the newest of each pipeline */
+    int days;        /* since their end */
+    int failed_days; /* the same for failed ones; unsaid: as days */
+    int64_t bytes;   /* of logs in all, beyond which the oldest go */
+};
+
 struct fr_connect {
     int64_t timeout_ms;   /* of one try: until flownode answers; default 60 s */
     int64_t retry_for_ms; /* a task whose node is not there for so long fails with the cause
@@ -220,6 +228,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     const struct fr_schedule *schedules;
     size_t n_schedules;
     struct fr_rerun rerun;
+    struct fr_keep_runs keep_runs;  /* of the pipeline; 0: as the home says */
     int max_parallel;               /* instances at once; default 16 */
     int max_active_runs;            /* runs of the pipeline at once; 0: no limit */
     int64_t timeout_ms;             /* of the whole run, hooks left out; 0: none */

@@ -1,7 +1,10 @@
 #include "engine/store/retain.h"
 
+#include "engine/base/sys.h"
 #include "engine/store/blob.h"
 #include "engine/store/sql.h"
+
+static const int64_t AUDIT_DAYS = 400, DAY_MS = 86400000;
 
 enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
 enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are left for what comes */
@@ -44,6 +47,21 @@ enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_
 
     if (rc == FR_OK && sqlite3_changes(st->db) == 0)
         return fr_fail(err, FR_BUSY, "the run goes on, is pinned, or is removed already");
+    return rc;
+}
+
+enum fr_rc fr_store_runs_remove(struct fr_store *st, const struct fr_over_row *rows, size_t n,
+                                struct fr_err *err)
+{
+    enum fr_rc rc = fr_store_begin(st, err);
+
+    if (rc != FR_OK)
+        return rc;
+    for (size_t i = 0; rc == FR_OK && i < n; i++)
+        rc = fr_sql_run(st, SQL_RUN_REMOVE_OLD, err, "di", rows[i].id, rows[i].ended_wall);
+    if (rc == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
     return rc;
 }
 
@@ -99,6 +117,10 @@ static enum fr_rc drop_run(struct fr_store *st, struct fr_id run, struct fr_err 
         rc = fr_blob_drop(st, row->hash, err);
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_LAST_NO, err, "d", run);
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_AUDIT_ADD, err, "id", fr_sys.wall_ms(), run);
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_AUDIT_PRUNE, err, "i", fr_sys.wall_ms() - AUDIT_DAYS * DAY_MS);
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_RUN_FORGET, err, "d", run);
     fr_arena_finish(&arena);

@@ -2,8 +2,8 @@
  * Ended runs leave the store. A removed run goes in steps, each of which may be the last before a
  * crash: (1) one commit sets its state to `removed`, and no query of store.h finds it any more;
  * (2) the caller removes its folder; (3) fr_store_run_drop removes its rows and the blobs that no
- * other run names, in commits of bounded size, the row of the run last. Whoever may write goes on
- * with what fr_store_removed names.
+ * other run names, in commits of bounded size, the row of the run last; a row of audit says so.
+ * Whoever may write goes on with what fr_store_removed names.
  */
 #ifndef FR_STORE_RETAIN_H
 #define FR_STORE_RETAIN_H
@@ -22,7 +22,7 @@ struct fr_over_rows {
     size_t n;
 };
 
-/* All runs that are over and do not run again by themselves. */
+/* All runs that are over, do not run again by themselves, and are of no backfill that goes on. */
 enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
                               struct fr_err *err);
 /* A pinned run cannot be removed. FR_NOTFOUND. */
@@ -33,6 +33,10 @@ enum fr_rc fr_store_run_known(struct fr_store *st, struct fr_id run, bool *yes, 
 
 /* Step 1. FR_BUSY: the run is not over (any more), or is pinned, or removed. */
 enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_err *err);
+/* Step 1 of several, in one commit: of those that did not change since they were listed, and whose
+ * backfill is over. */
+enum fr_rc fr_store_runs_remove(struct fr_store *st, const struct fr_over_row *rows, size_t n,
+                                struct fr_err *err);
 /* The run in step 2 or 3 that follows *run (zero: the first); zero: there is none. */
 enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err);
 /* One commit of step 3. *done: nothing of the run is left. */

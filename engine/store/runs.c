@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiiti", sizeof(struct fr_run_row),
                                        SQL_RUN_ADD, 27};
@@ -161,17 +162,44 @@ static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena
     return read_runs(st, SQL_RUN_BY_ID, arena, rows, err);
 }
 
+/* FR_NOTFOUND: it was there. */
+static enum fr_rc was_removed(struct fr_store *st, int64_t no, struct fr_arena *arena,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_AUDIT_OF, err, "i", no);
+
+    if (rc == FR_OK && fr_sql_next(st, SQL_AUDIT_OF, &rc, err)) {
+        const char *name = fr_sql_text(st, SQL_AUDIT_OF, 1, arena);
+        const char *outcome = fr_sql_text(st, SQL_AUDIT_OF, 2, arena);
+        time_t s = (time_t)(fr_sql_int(st, SQL_AUDIT_OF, 0) / 1000);
+        char date[32] = "";
+        struct tm tm;
+
+        if (localtime_r(&s, &tm) != NULL)
+            strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
+        rc = fr_fail(err, FR_NOTFOUND,
+                     "there is no run '%lld' any more: of %s, it %s; it was removed at %s",
+                     (long long)no, name != NULL ? name : "", outcome != NULL ? outcome : "", date);
+    }
+    fr_sql_end(st, SQL_AUDIT_OF);
+    return rc;
+}
+
 /* text names no run. */
 static enum fr_rc no_run(struct fr_store *st, const char *text, struct fr_arena *arena,
                          struct fr_err *err)
 {
     struct fr_run_rows newest;
+    int64_t no = 0;
     enum fr_rc rc = fr_store_runs(st, 1, arena, &newest, err);
 
     if (rc != FR_OK)
         return rc;
     if (newest.n == 0)
         return fr_fail(err, FR_NOTFOUND, "there are no runs in %s", st->home);
+    if (fr_parse_i64(fr_str_of(text), &no, NULL) == FR_OK &&
+        (rc = was_removed(st, no, arena, err)) != FR_OK)
+        return rc;
     return fr_fail(err, FR_NOTFOUND,
                    "there is no run '%s'; the newest is %lld ('flowrun runs' "
                    "lists all)",

@@ -68,7 +68,9 @@ static const char *const sql_text[SQL_COUNT] = {
     [SQL_RUN_BY_ID] = RUN_COLUMNS "WHERE id BETWEEN coalesce(?, zeroblob(16)) AND ? "
                                   "AND state <> 'removed' ORDER BY no DESC",
     [SQL_RUN_OVER] = "SELECT id, no, name, outcome, ended_wall, pinned FROM run "
-                     "WHERE state = 'over' AND rerun_wall = 0 ORDER BY no DESC",
+                     "WHERE state = 'over' AND rerun_wall = 0 AND NOT EXISTS(SELECT 1 FROM "
+                     "backfill WHERE backfill.id = run.backfill AND backfill.state IN ('active', "
+                     "'paused')) ORDER BY no DESC",
     [SQL_RUN_LIVE] =
         RUN_COLUMNS "WHERE id IN (SELECT id FROM run INDEXED BY run_open WHERE state <> 'over' AND "
                     "state <> 'removed' UNION ALL SELECT id FROM run INDEXED BY run_rerun "
@@ -84,6 +86,15 @@ static const char *const sql_text[SQL_COUNT] = {
                         "id > coalesce(?, x'') ORDER BY id LIMIT 1",
     [SQL_RUN_HASHES] = "SELECT spec_hash, inventory_hash FROM run WHERE id = ?",
     [SQL_RUN_FORGET] = "DELETE FROM run WHERE id = ?",
+    [SQL_RUN_REMOVE_OLD] = /* unless its backfill goes on */
+    "UPDATE run SET state = 'removed' WHERE id = ? AND ended_wall = ? AND state = 'over' AND "
+    "pinned = 0 AND rerun_wall = 0 AND NOT EXISTS(SELECT 1 FROM backfill WHERE "
+    "backfill.id = run.backfill AND backfill.state IN ('active', 'paused'))",
+    [SQL_AUDIT_ADD] = "INSERT INTO audit(wall, what, run, name, outcome, ended_wall) "
+                      "SELECT ?1, 'removed', no, name, outcome, ended_wall FROM run WHERE id = ?2",
+    [SQL_AUDIT_PRUNE] = "DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT 10) "
+                        "AND wall < ?",
+    [SQL_AUDIT_OF] = "SELECT wall, name, outcome FROM audit WHERE run = ?",
     [SQL_LAST_NO] = "UPDATE home SET last_no = max(last_no, (SELECT no FROM run WHERE id = ?))",
     [SQL_CUT_EVENTS] = CUT("event", "run, seq"),
     [SQL_CUT_ATTEMPTS] = CUT("attempt", "run, idx, no, id"),

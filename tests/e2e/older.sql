@@ -2,6 +2,7 @@
 -- (schema/state.sql, @version 1): attempts and events by a key of their own.
 DROP TRIGGER fire_outcome;
 DROP TABLE fire;
+DROP TABLE audit;
 DROP TABLE backfill;
 DROP TABLE schedule;
 DROP TABLE schedule_file;

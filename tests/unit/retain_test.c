@@ -594,7 +594,9 @@ static void test_choices(void)
         for (const char *p = choices[i].runs; *p != '\0';)
             add_choice(&p, ++n);
         fr_buf_text(&got, "");
-        CHECK_INT(fr_retain_choose(st, &choices[i].keep, &arena, &rows, &err), FR_OK);
+        CHECK_INT(fr_retain_choose(st, &(struct fr_keep_by){choices[i].keep, fr_sys.wall_ms()},
+                                   &arena, &rows, &err),
+                  FR_OK);
         for (size_t k = 0; k < rows.n; k++)
             fr_buf_fmt(&got, "%s%d", k > 0 ? " " : "", (int)rows.rows[k].no);
         CHECK_TEXT(got.n > 0 ? got.p : "", choices[i].want);
