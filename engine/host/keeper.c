@@ -72,11 +72,10 @@ static void on_looked(void *arg)
     r->look = NULL;
     if (look->err.rc != FR_OK)
         fr_log(FR_LOG_WARN, "retain", "which runs go is found out later: %s", look->err.msg);
-    if (look->err.rc != FR_OK || look->rows.n == 0) {
+    if (look->err.rc == FR_OK && look->rows.n > 0)
+        r->found = look;
+    else
         free_look(look);
-        return;
-    }
-    r->found = look;
     fr_retain_wake(r);
 }
 
@@ -163,7 +162,7 @@ static void on_due(void *arg)
         next = now + (rc != FR_OK ? RETRY_MS : r->live ? PAUSE_MS : 0);
     if (r->stays && r->look == NULL && r->found == NULL && now >= r->look_ms && !begin_look(r))
         r->look_ms = now + RETRY_MS;
-    if (r->stays && r->look_ms < next)
+    if (r->stays && r->look == NULL && r->found == NULL && r->look_ms < next)
         next = r->look_ms;
     fr_loop_arm(r->loop, r->timer, next != INT64_MAX ? next : -1);
 }

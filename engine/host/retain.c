@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { STEP_FILES = 500 };
+enum { STEP_FILES = 500, STEP_RUNS = 64 };
 
 static const int64_t DAY_MS = 86400000;
 
@@ -219,30 +219,41 @@ static enum fr_rc remove_files(const char *home, struct fr_id run, size_t *left,
     return rc;
 }
 
-static enum fr_rc step(struct fr_store *st, struct fr_id run, struct fr_err *err)
+/* Rows of runs whose files are gone, in one commit. Where that fails, each by itself: one that
+ * cannot go holds up no other. *gone: some went. */
+static enum fr_rc drop(struct fr_store *st, const struct fr_id *runs, size_t n, bool *gone,
+                       struct fr_err *err)
 {
-    size_t left = STEP_FILES;
-    bool done = false;
-    enum fr_rc rc = remove_files(fr_store_home(st), run, &left, err);
+    enum fr_rc rc = fr_store_runs_drop(st, runs, n, err), failed = FR_OK;
 
-    return rc == FR_OK && left > 0 ? fr_store_run_drop(st, run, &done, err) : rc;
+    *gone = rc == FR_OK;
+    for (size_t i = 0; !*gone && n > 1 && i < n; i++) {
+        rc = fr_store_runs_drop(st, &runs[i], 1, err);
+        *gone = rc == FR_OK;
+        failed = rc;
+    }
+    return *gone ? FR_OK : n > 1 ? failed : rc;
 }
 
 enum fr_rc fr_retain_step(struct fr_store *st, bool *more, struct fr_err *err)
 {
-    struct fr_id run = {{0}};
+    struct fr_id run = {{0}}, runs[STEP_RUNS];
+    size_t n = 0, left = STEP_FILES;
     enum fr_rc rc = fr_store_removed(st, &run, err), failed = FR_OK;
 
     *more = false;
-    while (rc == FR_OK && !fr_id_zero(run) && !*more) {
-        enum fr_rc one = step(st, run, err);
+    while (rc == FR_OK && !fr_id_zero(run) && n < STEP_RUNS && left > 0) {
+        enum fr_rc one = remove_files(fr_store_home(st), run, &left, err);
 
-        *more = one == FR_OK;
-        if (!*more) {
+        if (one != FR_OK)
             failed = one; /* it does not hold up those behind it */
-            rc = fr_store_removed(st, &run, NULL);
-        }
+        else if (left > 0)
+            runs[n++] = run;
+        *more = *more || one == FR_OK;
+        rc = fr_store_removed(st, &run, NULL);
     }
+    if (rc == FR_OK && n > 0)
+        rc = drop(st, runs, n, more, err);
     return rc == FR_OK && !*more ? failed : rc;
 }
 

@@ -127,34 +127,35 @@ static enum fr_rc drop_run(struct fr_store *st, struct fr_id run, struct fr_err 
     return rc;
 }
 
-static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err)
+/* *left: rows that this commit may still take; 0: some of this run stay. */
+static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, int64_t *left,
+                            struct fr_err *err)
 {
     static const enum fr_sql cuts[] = {SQL_CUT_EVENTS, SQL_CUT_ATTEMPTS, SQL_CUT_INSTS,
                                        SQL_CUT_OUTPUTS, SQL_CUT_NODES};
-    int64_t left = DROP_ROWS;
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && left > 0 && i < sizeof(cuts) / sizeof(cuts[0]); i++)
-        if ((rc = fr_sql_run(st, cuts[i], err, "di", run, left)) == FR_OK)
-            left -= sqlite3_changes(st->db);
-    if (rc == FR_OK && left > 0)
-        rc = drop_files(st, run, &left, err);
-    *done = left > 0;
-    return rc == FR_OK && *done ? drop_run(st, run, err) : rc;
+    for (size_t i = 0; rc == FR_OK && *left > 0 && i < sizeof(cuts) / sizeof(cuts[0]); i++)
+        if ((rc = fr_sql_run(st, cuts[i], err, "di", run, *left)) == FR_OK)
+            *left -= sqlite3_changes(st->db);
+    if (rc == FR_OK && *left > 0)
+        rc = drop_files(st, run, left, err);
+    return rc == FR_OK && *left > 0 ? drop_run(st, run, err) : rc;
 }
 
-enum fr_rc fr_store_run_drop(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err)
+enum fr_rc fr_store_runs_drop(struct fr_store *st, const struct fr_id *runs, size_t n,
+                              struct fr_err *err)
 {
+    int64_t left = DROP_ROWS;
     enum fr_rc rc = fr_store_begin_soft(st, err);
 
-    *done = false;
     if (rc != FR_OK)
         return rc;
-    if ((rc = drop_some(st, run, done, err)) == FR_OK)
-        rc = fr_store_commit(st, err);
-    else
-        fr_store_rollback(st);
-    *done &= rc == FR_OK;
+    for (size_t i = 0; rc == FR_OK && left > 0 && i < n; i++)
+        rc = drop_some(st, runs[i], &left, err);
+    if (rc == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
     return rc;
 }
 

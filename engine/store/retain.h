@@ -1,7 +1,7 @@
 /*
  * Ended runs leave the store. A removed run goes in steps, each of which may be the last before a
  * crash: (1) one commit sets its state to `removed`, and no query of store.h finds it any more;
- * (2) the caller removes its folder; (3) fr_store_run_drop removes its rows and the blobs that no
+ * (2) the caller removes its folder; (3) fr_store_runs_drop removes its rows and the blobs that no
  * other run names, in commits of bounded size, the row of the run last; a row of audit says so.
  * Whoever may write goes on with what fr_store_removed names.
  */
@@ -39,8 +39,9 @@ enum fr_rc fr_store_runs_remove(struct fr_store *st, const struct fr_over_row *r
                                 struct fr_err *err);
 /* The run in step 2 or 3 that follows *run (zero: the first); zero: there is none. */
 enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err);
-/* One commit of step 3. *done: nothing of the run is left. */
-enum fr_rc fr_store_run_drop(struct fr_store *st, struct fr_id run, bool *done, struct fr_err *err);
+/* One commit of step 3, of bounded size: of the runs in their order. */
+enum fr_rc fr_store_runs_drop(struct fr_store *st, const struct fr_id *runs, size_t n,
+                              struct fr_err *err);
 
 /* Gives the space of removed rows back to the file system when they take more than half of the
  * file. No other may write meanwhile, for seconds: nothing of this home should run. */

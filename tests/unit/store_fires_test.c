@@ -175,7 +175,6 @@ static void test_outcome(void)
     struct fr_buf want = {0};
     int64_t no[4] = {add_run(0x51, s, 50), add_run(0x52, s, 60), add_run(0x53, s, 70),
                      add_run(0x54, 0, 0)};
-    bool done;
 
     check_row("outcomes");
     for (int i = 0; i < 3; i++)
@@ -201,8 +200,7 @@ static void test_outcome(void)
 
     check_row("an outcome outlives its run");
     CHECK_INT(fr_store_run_remove(st, (struct fr_id){{0x51, 1}}, &err), FR_OK);
-    CHECK_INT(fr_store_run_drop(st, (struct fr_id){{0x51, 1}}, &done, &err), FR_OK);
-    CHECK(done);
+    CHECK_INT(fr_store_runs_drop(st, &(struct fr_id){{0x51, 1}}, 1, &err), FR_OK);
     CHECK_INT(fr_store_fire_succeeded(st, s, 60, &at, &err), FR_OK);
     CHECK_INT(at, 50);
     fr_buf_finish(&want);
