@@ -92,7 +92,8 @@ static const struct cli_command commands[] = {
      "all of it. Without that file there is no limit and no run is removed. FILE: check that one.\n"
      "  keep: {runs: 100, days: 30, failed_days: 90, bytes: 20GiB}\n"
      "leaves the newest 100 runs of each pipeline, those that ended in the last 30 days (failed\n"
-     "ones: 90), and 20 GiB of their logs; 'flowrun gc' removes what is beyond any of these.\n",
+     "ones: 90), and 20 GiB of their logs; 'flowrun gc', and a 'flowrun serve' by itself, removes\n"
+     "what is beyond any of these. keep_runs: of a pipeline says the same of its runs, and wins.\n",
      cli_show_config, false},
     {"schema", "[pipeline | config]", "print the JSON schema of pipeline files, or of config.yaml",
      NULL, cli_schema, false},
