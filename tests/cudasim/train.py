@@ -161,7 +161,7 @@ def queues():
 
 
 STAYING = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3},
-           "moe": {"enabled": True}}
+           "moe": {"enabled": True, "expert_group": "world"}}
 
 
 def staying():

@@ -8,6 +8,7 @@ The same layout twice, and gone on with in the same layout: the same bits. In an
 A model that takes every expert for every token has bytes that are known: they are counted exactly.
 """
 import json
+import os
 import re
 import shutil
 
@@ -18,6 +19,9 @@ ADAPTER = "/adapter_model.safetensors"
 
 
 def layout(stage=3, **moe):
+    """Experts over all ranks unless it is said otherwise."""
+    if "expert_parallel_size" not in moe:
+        moe.setdefault("expert_group", "world")
     return json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
                        "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": stage},
                        "moe": dict(enabled=True, **moe)})
@@ -78,6 +82,9 @@ def layouts():
     words["expert_parallel"] = {"enabled": True, "autoep_size": 2}
     local("autoep", 2, deepspeed=json.dumps(words))
     exact("DeepSpeed's words", "autoep", "two")
+    shipped = os.path.join(os.path.dirname(os.path.abspath(t.__file__)), "../../pipelines/ds_experts.json")
+    local("shipped", 2, deepspeed=shipped)
+    exact("the shipped file", "shipped", "two")
     for name, nodes in (("2x2", (2, 2)), ("3+1", (3, 1)), ("1+2", (1, 2))):
         out, text = by_hand(name, nodes, **world)
         near("nodes of " + name, out)

@@ -69,7 +69,7 @@ HOST = json.dumps({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled":
 
 
 STAY = json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3},
-                   "moe": {"enabled": True}})
+                   "moe": {"enabled": True, "expert_group": "world"}})
 
 
 def run(out, folder, device, world=1, **more):

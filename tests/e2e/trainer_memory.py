@@ -18,7 +18,7 @@ SIZES = dict(vocab_size=32000, hidden_size=1024, num_hidden_layers=8, num_attent
 
 
 STAY = json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3},
-                   "moe": {"enabled": True}})
+                   "moe": {"enabled": True, "expert_group": "world"}})
 
 
 def make(full):

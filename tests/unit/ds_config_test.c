@@ -155,24 +155,53 @@ static void test_rows(void)
     }
 }
 
-/* Where experts are, in DeepSpeed's words. */
+/* Whether experts stay, on how many ranks, and what is said. */
+static const struct {
+    const char *json, *note; /* NULL: nothing is said */
+    bool stay;
+    int64_t ranks;
+    enum tr_expert_group group;
+} experts[] = {
+    {"\"moe\":{\"enabled\":true,\"expert_group\":\"node\"}", NULL, true, 0, TR_EXPERTS_NODE},
+    {"\"moe\":{\"enabled\":true,\"expert_parallel_size\":4}", NULL, true, 4, TR_EXPERTS_ANY},
+    {"\"moe\":{\"enabled\":true,\"expert_parallel_size\":\"auto\"}", NULL, true, 0,
+     TR_EXPERTS_ANY},
+    {"\"moe\":{\"enabled\":false}", NULL, false, 0, TR_EXPERTS_ANY},
+    {"\"moe\":{\"enabled\":true,\"ep_size\":1,\"num_experts\":256}", "moe changes nothing", false,
+     0, TR_EXPERTS_ANY},
+    {"\"moe\":{\"enabled\":true,\"ep_size\":8}", "moe: ep_size is ignored: expert_parallel_size",
+     false, 0, TR_EXPERTS_ANY},
+    {"\"moe\":{\"expert_group\":\"world\"}", "moe changes nothing", false, 0, TR_EXPERTS_WORLD},
+    {"\"expert_parallel\":{\"enabled\":true,\"autoep_size\":4}", NULL, true, 4, TR_EXPERTS_ANY},
+    {"\"expert_parallel\":{\"enabled\":true,\"autoep_size\":4,\"route_scale\":1.5}",
+     "expert_parallel: route_scale is ignored: experts and routing", true, 4, TR_EXPERTS_ANY},
+    {"\"expert_parallel\":{\"enabled\":true}", "autoep_size 1: experts are sharded", false, 0,
+     TR_EXPERTS_ANY},
+};
+
 static void test_experts(void)
 {
-    struct tr_ds_config c;
-    struct tr_args a;
-    struct fr_err err;
-    struct fr_buf notes = {0};
+    for (size_t i = 0; i < sizeof(experts) / sizeof(*experts); i++) {
+        char json[256];
+        struct tr_ds_config c;
+        struct tr_args a;
+        struct fr_err err;
+        struct fr_buf notes = {0};
 
-    flags_of(&a, 2, true, false);
-    check_row("experts in DeepSpeed's words");
-    CHECK_INT(load("{" Z ",\"expert_parallel\":{\"enabled\":true,\"autoep_size\":4,"
-                   "\"route_scale\":1.5}}",
-                   &a, 4, &c, &notes, &err),
-              FR_OK);
-    CHECK(c.experts_stay && c.expert_ranks == 4);
-    CHECK(strstr(notes.p, "expert_parallel: route_scale is ignored: experts and routing") != NULL);
-    fr_buf_finish(&notes);
-    tr_args_finish(&a);
+        check_row(experts[i].json);
+        flags_of(&a, 2, true, false);
+        a.max_grad_norm = 1;
+        (void)snprintf(json, sizeof(json), "{" Z ",%s}", experts[i].json);
+        CHECK_INT(load(json, &a, 4, &c, &notes, &err), FR_OK);
+        CHECK(c.experts_stay == experts[i].stay);
+        CHECK(!experts[i].stay || c.expert_ranks == experts[i].ranks);
+        CHECK_INT(c.expert_group, experts[i].group);
+        if (experts[i].note == NULL ? !CHECK_INT((long long)notes.n, 0)
+                                    : !CHECK(notes.n > 0 && strstr(notes.p, experts[i].note)))
+            printf("   notes: %s\n", notes.n > 0 ? notes.p : "none");
+        fr_buf_finish(&notes);
+        tr_args_finish(&a);
+    }
 }
 
 static void test_auto(void)
@@ -218,7 +247,8 @@ static void test_auto(void)
     CHECK(c.warmup_max_lr == 1e-4 && c.warmup_min_lr == 0 && !c.warmup_linear);
     CHECK(c.offload_param == TR_OFFLOAD_CPU && c.offload_param_pin);
     CHECK(c.offload_optimizer == TR_OFFLOAD_NONE);
-    CHECK(c.experts_stay && c.expert_ranks == 0 && notes.n == 0);
+    CHECK(!c.experts_stay && strstr(notes.p, "moe changes nothing, experts are sharded") != NULL);
+    fr_buf_finish(&notes);
 
     check_row("keys without effect");
     CHECK_INT(load("{" Z ",\"_comment\":1,\"whatever\":{},\"nebula\":{\"enabled\":true},"

@@ -50,7 +50,8 @@ struct tr_ds_config {
     bool offload_param_pin, offload_optimizer_pin;
     bool cpu_checkpointing;
 
-    bool experts_stay;              /* routed experts are owned by ranks, tokens move */
+    bool experts_stay;              /* routed experts are owned by ranks, tokens move: a block is
+                                       enabled and says over which ranks */
     int64_t expert_ranks;           /* ranks of a group; 0: as expert_group says */
     enum tr_expert_group expert_group;
     char expert_placement[TR_DS_PATH]; /* a file of counts; "": experts lie in order */

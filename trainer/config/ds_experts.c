@@ -14,10 +14,14 @@ static enum fr_rc ranks_of(const struct tr_fields *f, const char *key, int64_t *
     return rc;
 }
 
+/* Which ranks, where the block says so; one that does not is of another program and changes
+ * nothing.
+ */
 static enum fr_rc read_moe(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
     struct tr_ds_config *c = r->out;
     const char *group = "auto", *placement = "";
+    bool asked = tr_field(f, "expert_parallel_size") != NULL || tr_field(f, "expert_group") != NULL;
     enum fr_rc rc;
 
     if ((rc = tr_ds_keys(r, f, "moe", err)) != FR_OK ||
@@ -33,6 +37,10 @@ static enum fr_rc read_moe(struct tr_ds_read *r, const struct tr_fields *f, stru
                                                     : TR_EXPERTS_ANY;
     if (c->expert_group == TR_EXPERTS_ANY && strcmp(group, "auto") != 0)
         return tr_field_bad(f, "expert_group", "\"node\", \"world\" or \"auto\"", err);
+    if (c->experts_stay != asked)
+        tr_ds_note(r, "moe changes nothing, experts are sharded with everything else: enabled and "
+                      "one of expert_group and expert_parallel_size keep them on their ranks");
+    c->experts_stay = c->experts_stay && asked;
     return FR_OK;
 }
 
@@ -51,6 +59,9 @@ static enum fr_rc read_autoep(struct tr_ds_read *r, const struct tr_fields *f, b
         return rc;
     if (enabled && size < 1)
         return tr_field_bad(f, "autoep_size", "a number of ranks from 1", err);
+    if (enabled && size == 1)
+        tr_ds_note(r, "expert_parallel: autoep_size 1: experts are sharded with everything else");
+    enabled = enabled && size > 1;
     if (moe && (enabled != c->experts_stay ||
                 (enabled && c->expert_ranks != 0 && c->expert_ranks != size)))
         return fr_fail(err, FR_USAGE,
