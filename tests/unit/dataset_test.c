@@ -574,6 +574,52 @@ static void test_real(const char *data)
     tr_tokenizer_destroy(t);
 }
 
+/* Files of a model's folder, and what --template auto makes of them. */
+static const struct {
+    const char *name, *config, *jinja; /* NULL: not there */
+    const char *want;
+} chats[] = {
+    {"no files", NULL, NULL, "has no chat template: name one"},
+    {"no chat template", "{\"bos_token\":\"<s>\"}", NULL, "has no chat template"},
+    {"blanks", NULL, " \n", "has no chat template"},
+    {"an unknown one", "{\"chat_template\":\"x\\n\"}", NULL, "(SHA-256 2d711642b726…)"},
+    {"of a list", "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"y\"},"
+                  "{\"name\":\"default\",\"template\":\"x\"}]}", NULL, "(SHA-256 2d711642b726…)"},
+    {"a file of its own", "{\"chat_template\":\"y\"}", "x\n", "(SHA-256 2d711642b726…)"},
+};
+
+static void test_auto(const char *data)
+{
+    static const char *const real[][2] = {{"deepseek-v3", "deepseek3"},
+                                          {"tokenizers/deepseek-r1", "deepseekr1"}};
+    const struct tr_template *found;
+    struct fr_err err = {0};
+    char path[512];
+
+    for (size_t i = 0; i < sizeof(chats) / sizeof(chats[0]); i++) {
+        check_row(chats[i].name);
+        if (chats[i].config != NULL)
+            put("tokenizer_config.json", chats[i].config);
+        if (chats[i].jinja != NULL)
+            put("chat_template.jinja", chats[i].jinja);
+        CHECK_INT(tr_template_choose("auto", dir, &found, &err), FR_USAGE);
+        if (!CHECK(strstr(err.msg, chats[i].want) != NULL))
+            printf("   message: %s\n", err.msg);
+        (void)snprintf(path, sizeof(path), "%s/chat_template.jinja", dir);
+        (void)unlink(path);
+        (void)snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
+        (void)unlink(path);
+    }
+    CHECK_INT(tr_template_choose("qwen", dir, &found, &err), FR_OK);
+    CHECK_TEXT(tr_template_name(found), "qwen");
+    for (size_t i = 0; data != NULL && i < 2; i++) {
+        check_row(real[i][0]);
+        (void)snprintf(path, sizeof(path), "%s/%s", data, real[i][0]);
+        if (CHECK_INT(tr_template_choose("auto", path, &found, &err), FR_OK))
+            CHECK_TEXT(tr_template_name(found), real[i][1]);
+    }
+}
+
 int main(void)
 {
     const char *data = getenv("FLOWRUN_DATA");
@@ -593,6 +639,7 @@ int main(void)
     test_workers(t);
     test_cache(t);
     test_cache_options(t);
+    test_auto(data);
     if (data != NULL)
         test_real(data);
     else

@@ -64,7 +64,7 @@ enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *
         rc = tr_launch_env(&s->comm_opts, err);
     s->comm_opts.timeout_ms = timeout_ms;
     if (rc == FR_OK && f->template_name != NULL)
-        rc = tr_template_find(f->template_name, &s->templ, err);
+        rc = tr_template_choose(f->template_name, f->model_dir, &s->templ, err);
     if (rc == FR_OK && s->templ != NULL)
         rc = tr_tokenizer_load(f->model_dir, &s->tokenizer, err);
     if (rc == FR_OK && s->templ != NULL)

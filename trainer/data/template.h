@@ -32,6 +32,10 @@ struct tr_template;
 
 /* FR_USAGE with a suggestion when there is no such template. */
 enum fr_rc tr_template_find(const char *name, const struct tr_template **out, struct fr_err *err);
+/* As find; "auto" is the template that stands for the chat template in the model's folder. FR_USAGE
+ * where that is none of the known ones. */
+enum fr_rc tr_template_choose(const char *name, const char *model_dir,
+                              const struct tr_template **out, struct fr_err *err);
 const char *tr_template_name(const struct tr_template *t);
 
 /* Applies the template to a tokenizer: its stop word becomes eos, <|endoftext|> where there is

@@ -121,7 +121,10 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
     enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err);
 
     if (rc == FR_OK)
-        rc = tr_template_find(a->template_name, &templ, err);
+        rc = tr_template_choose(a->template_name, a->model_name_or_path, &templ, err);
+    if (rc == FR_OK && strcmp(a->template_name, tr_template_name(templ)) != 0 &&
+        r->env.comm->rank == 0)
+        tr_say("--template %s: %s", a->template_name, tr_template_name(templ));
     if (rc == FR_OK)
         rc = tr_template_fix(templ, r->tokenizer, err);
     if (rc == FR_OK && a->tool_format != NULL)
