@@ -373,6 +373,7 @@ static enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct f
         return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no, c->run.outcome);
     if (strcmp(c->run.state, "over") == 0) {
         rc = fr_store_rerun_drop(c->host->store, c->run.id, FR_RERUN_CANCELLED, err);
+        queue_changed(c->host);
         return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
     }
     rc = drive(c, &opts, NULL, &h, issues, err);

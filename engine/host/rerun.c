@@ -45,6 +45,8 @@ static void drop(struct fr_host *host, const struct fr_run_row *row, const char 
     if (rc != FR_OK)
         look_in(host, AGAIN_MS);
     else
+        queue_changed(host);
+    if (rc == FR_OK)
         fr_log(FR_LOG_INFO, "host", "run=%lld does not run again by itself: %s", (long long)row->no,
                why);
     fr_buf_finish(&text);

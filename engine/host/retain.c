@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { STEP_FILES = 500, STEP_RUNS = 64 };
+enum { STEP_FILES = 500, STEP_RUNS = 24 };
 
 static const int64_t DAY_MS = 86400000;
 
