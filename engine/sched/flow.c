@@ -213,6 +213,7 @@ void settle(struct fr_sched *s)
 {
     do {
         cancel_some(s);
+        fail_refused(s);
         pass_on(s);
         go_on(s);
         if (s->main_open == 0 &&

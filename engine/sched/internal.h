@@ -74,6 +74,7 @@ struct node {
     uint32_t gang_wait;   /* first gang that waits for its link */
     uint32_t booked;      /* of its ready instances */
     bool touched;         /* in s->touched */
+    bool fails;           /* REFUSED: some that were ready there have not failed yet */
     bool away_timer;      /* a timer is set for the instances that wait for its link */
     int64_t away_ms;      /* ASKED, DOWN: since when it is not connected */
 };
@@ -92,11 +93,13 @@ struct fr_sched {
     uint32_t going_at, going_n;
     uint32_t cancel_at, cancel_k; /* stopping: tasks from here on, and members, are not looked at */
     uint32_t slice;               /* instances that may still change their state with this event */
+    bool late;                    /* what was due with this event and is beyond its slice */
     uint32_t *touched; /* nodes where something started since they were last booked for */
     uint32_t n_touched;
-    uint32_t reserver; /* the ready gang that collects slots; NONE */
-    uint32_t missing;  /* nodes that have too few for it yet */
-    uint32_t units;    /* of max_parallel */
+    uint32_t n_refused; /* nodes with .fails */
+    uint32_t reserver;  /* the ready gang that collects slots; NONE */
+    uint32_t missing;   /* nodes that have too few for it yet */
+    uint32_t units;     /* of max_parallel */
     uint32_t largest_gang;
     uint32_t main_open; /* instances that are no hooks and have not ended */
     uint32_t main_bad;  /* those ended badly, best_effort left out */
@@ -204,6 +207,7 @@ void give_up(struct fr_sched *s, uint32_t inst); /* ends its attempt as node_los
 /* An instance is ready there. If the node is not connected, it waits at most connect.retry_for. */
 void wait_for_node(struct fr_sched *s, uint32_t node);
 void end_waits(struct fr_sched *s, uint32_t node); /* the timer of wait_for_node */
+void fail_refused(struct fr_sched *s);             /* a slice of what nodes have refused */
 
 /* user.c */
 void cancel_run(struct fr_sched *s);

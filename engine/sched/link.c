@@ -112,7 +112,8 @@ static bool waited_enough(struct fr_sched *s, uint32_t n, uint32_t inst, int64_t
     return false;
 }
 
-/* One look at all that wait for the node; the next comes AWAY_STEP_MS later at the earliest. */
+/* One look at all that wait for the node; the next comes AWAY_STEP_MS later at the earliest, or at
+ * once where the slice ended this one. */
 void end_waits(struct fr_sched *s, uint32_t n)
 {
     struct node *node = &s->nodes[n];
@@ -121,11 +122,16 @@ void end_waits(struct fr_sched *s, uint32_t n)
     node->away_timer = false;
     if (!is_away(node))
         return;
-    for (size_t i = 0; i < node->ready.n; i++) {
+    for (size_t i = 0; i < node->ready.n && s->slice > 0; i++) {
         struct fr_heap_entry e = node->ready.v[i];
 
-        if (s->insts[e.id].stamp == e.stamp)
-            waited_enough(s, n, e.id, &next);
+        if (s->insts[e.id].stamp == e.stamp && waited_enough(s, n, e.id, &next))
+            s->slice--;
+    }
+    if (s->slice == 0) {
+        s->late = node->away_timer = true;
+        set_timer(s, n | AWAY_TIMER, 0, s->now_ms);
+        return;
     }
     for (uint32_t *t = &node->gang_wait; *t != NONE;) {
         uint32_t first = s->plan->tasks[*t].first;
@@ -142,17 +148,41 @@ void end_waits(struct fr_sched *s, uint32_t n)
               next > s->now_ms + AWAY_STEP_MS ? next : s->now_ms + AWAY_STEP_MS);
 }
 
+/* false: the slice is over. */
+static bool fail_on(struct fr_sched *s, uint32_t n)
+{
+    struct node *node = &s->nodes[n];
+
+    while (node->link == LINK_REFUSED && node->ready.n > 0) {
+        struct fr_heap_entry e;
+
+        if (s->slice == 0)
+            return false;
+        e = fr_heap_pop(&node->ready);
+        if (s->insts[e.id].stamp != e.stamp)
+            continue;
+        s->slice--;
+        fail_unstarted(s, e.id, FR_CAUSE_START_FAILED);
+    }
+    return true;
+}
+
+void fail_refused(struct fr_sched *s)
+{
+    for (uint32_t n = 0; s->n_refused > 0 && n < s->plan->n_nodes; n++)
+        if (s->nodes[n].fails && fail_on(s, n)) {
+            s->nodes[n].fails = false;
+            s->n_refused--;
+        }
+}
+
 static void node_refused(struct fr_sched *s, uint32_t n)
 {
     struct node *node = &s->nodes[n];
 
     node->link = LINK_REFUSED;
-    while (node->ready.n > 0) {
-        struct fr_heap_entry e = fr_heap_pop(&node->ready);
-
-        if (s->insts[e.id].stamp == e.stamp)
-            fail_unstarted(s, e.id, FR_CAUSE_START_FAILED);
-    }
+    s->n_refused += !node->fails;
+    node->fails = true;
     node_gone(s, n);
     node_back(s, n);
 }

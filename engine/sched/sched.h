@@ -17,10 +17,10 @@
  * delay) and gives the remaining delay, clamped to the delay, on load.
  *
  * Cost. An event costs O(log n) plus O(what it sets going: users of a task that ended, members of a
- * gang, live attempts of a node); a look at what waits for a node that is not there, at most ten
- * a second, O(its ready ones). Nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY, and with
- * any event at most FR_SCHED_SLICE instances (or one gang) get ready, are cancelled or fail with
- * their needs: the rest follows with the next. Memory is below 256 bytes an instance.
+ * gang, live attempts of a node); a look at what waits for a node that is away, at most ten a
+ * second, O(its ready ones). Nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY, and with
+ * any event at most FR_SCHED_SLICE instances (or one gang) get ready, are cancelled or fail without
+ * an attempt: the rest follows with the next. Memory is below 256 bytes an instance.
  *
  * The rules kept here: at most one live attempt an instance; a new one only after the last ended,
  * or was lost and is proven gone; members of a gang start together or not at all, and a new

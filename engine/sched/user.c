@@ -39,7 +39,7 @@ static bool cancels(const struct fr_sched *s)
 
 bool fr_sched_more(const struct fr_sched *s)
 {
-    return s->going_n > 0 || cancels(s);
+    return s->going_n > 0 || s->n_refused > 0 || s->late || cancels(s);
 }
 
 void cancel_some(struct fr_sched *s)
@@ -314,7 +314,8 @@ void resume_run(struct fr_sched *s)
 void tick(struct fr_sched *s)
 {
     time_out(s);
-    while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms) {
+    s->late = false;
+    while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms && !s->late) {
         struct fr_heap_entry e = fr_heap_pop(&s->timers);
         uint32_t i = e.id & ~(uint32_t)(LOST_TIMER | AWAY_TIMER);
 
@@ -325,6 +326,8 @@ void tick(struct fr_sched *s)
             end_waits(s, i);
         } else if (s->insts[i].stamp == e.stamp && s->insts[i].row.state == FR_ST_RETRYING) {
             make_ready(s, i);
+            s->slice -= s->slice > 0;
         }
+        s->late = s->late || s->slice == 0;
     }
 }

@@ -153,6 +153,52 @@ static void test_slices(void)
     free(g);
 }
 
+/* All of them wait for one node: what becomes of it comes in slices. */
+static void test_one_node(void)
+{
+    static const struct fr_event tick = {.kind = FR_EV_TICK};
+    struct bench b = {.ids = 0};
+    struct big *g = big_make();
+    size_t n, failed = 0, ready = 0;
+
+    check_row("the node of many does not come: they fail in slices");
+    for (int t = 0; t < BIG_TASKS; t++) {
+        g->tasks[t].n_needs = 0;
+        g->on[t % BIG_NODES] = 0;
+        g->tasks[t].retry =
+            (struct fr_retry){.times = 1, .causes = 1u << FR_CAUSE_UNREACHABLE, .delay_ms = 5000};
+    }
+    for (int t = 0; t < BIG_TASKS; t++)
+        g->tasks[t].n_nodes = 1;
+    g->nodes[0].connect.retry_for_ms = 1000;
+    CHECK(fr_plan_make(&g->spec, &b.arena, &b.plan, NULL) == FR_OK);
+    CHECK(fr_sched_create(b.plan, NULL, &b.s, NULL) == FR_OK);
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_BEGIN}), FR_SCHED_SLICE);
+    CHECK_INT(rows_of(&b, tick), BIG_TASKS - FR_SCHED_SLICE);
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_NODE_DOWN}), 0);
+    b.now_ms += 1000;
+    for (n = 1; failed < BIG_TASKS && n > 0; failed += n)
+        CHECK((n = rows_of(&b, tick)) <= FR_SCHED_SLICE);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_RETRYING), BIG_TASKS);
+
+    check_row("… and are tried again in slices");
+    (void)rows_of(&b, tick);
+    CHECK(!fr_sched_more(b.s));
+    b.now_ms += 5000;
+    for (n = 1; ready < BIG_TASKS && n > 0; ready += n)
+        CHECK((n = rows_of(&b, tick)) <= FR_SCHED_SLICE);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_READY), BIG_TASKS);
+
+    check_row("… and fail in slices when it cannot be used");
+    CHECK_INT(rows_of(&b, (struct fr_event){.kind = FR_EV_NODE_REFUSED}), FR_SCHED_SLICE);
+    CHECK(fr_sched_more(b.s));
+    CHECK_INT(rows_of(&b, tick), BIG_TASKS - FR_SCHED_SLICE);
+    CHECK_INT(fr_sched_count(b.s, FR_ST_FAILED), BIG_TASKS);
+    CHECK_INT(fr_sched_now(b.s).state, FR_RUN_OVER);
+    bench_finish(&b);
+    free(g);
+}
+
 static size_t counted; /* bytes asked for, not given back when freed */
 
 static void *count_alloc(size_t n)
@@ -182,6 +228,7 @@ int main(void)
 {
     test_big();
     test_slices();
+    test_one_node();
     test_memory();
     return check_done();
 }
