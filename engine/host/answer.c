@@ -64,7 +64,7 @@ static enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct
     if (rc != FR_OK)
         return rc;
     fr_buf_fmt(&c->res->location, "/api/v1/runs/%s", text);
-    return answer_json(c, status, json_of_run(c->host, &row), err);
+    return answer_json(c, status, json_of_run(c->host->env.epoch, &row), err);
 }
 
 /* The host itself: how long its turns take, and what held the longest. */
@@ -99,7 +99,7 @@ static enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_e
     if (rc == FR_OK)
         rc = fr_store_runs_before(c->host->store, before, (size_t)limit, &c->arena, &rows, err);
     for (; rc == FR_OK && n < rows.n; n++)
-        json_array_append_new(items, json_of_run(c->host, &rows.rows[n]));
+        json_array_append_new(items, json_of_run(c->host->env.epoch, &rows.rows[n]));
     if (rc != FR_OK) {
         json_decref(items);
         return rc;
@@ -112,42 +112,70 @@ static enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_e
     return answer_json(c, 200, out, err);
 }
 
+/* It is answered when that is over. */
+static enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err)
+{
+    if (job == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    jobs_wait(job, c->req->waiter);
+    c->res->status = FR_API_LATER;
+    return FR_OK;
+}
+
+/* Where the path names a run, that is to be repeated. */
+/* What the job of that kind found out; it is begun with the first call. *rc FR_OK and false: the
+ * request is answered later. */
+static bool ask_job(struct call *c, enum host_job_kind kind, struct host_result *out,
+                    enum fr_rc *rc, struct fr_err *err)
+{
+    struct host_job *job = jobs_of(c->host, c->req->waiter);
+    struct fr_issues none;
+
+    if (job != NULL && jobs_over(job)) {
+        *rc = jobs_take(job, out, &none, err);
+        return *rc == FR_OK;
+    }
+    *rc = answer_later(c, job != NULL ? job : jobs_add(c->host, kind, c->run.id), err);
+    return false;
+}
+
+/* What may have many rows is read beside the loop. */
+static enum fr_rc answer_text(struct call *c, enum host_job_kind kind, struct fr_err *err)
+{
+    struct host_result result;
+    enum fr_rc rc;
+
+    if (!ask_job(c, kind, &result, &rc, err))
+        return rc;
+    c->res->status = 200;
+    c->res->type = "application/json";
+    c->res->body = result.text.json;
+    if (kind == HOST_TASKS)
+        fr_buf_fmt(&c->res->etag, "\"%lld\"", (long long)result.text.seq);
+    return FR_OK;
+}
+
 static enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
-    struct fr_inst_rows rows;
     int64_t seq = 0;
-    json_t *out;
+    char etag[24];
     enum fr_rc rc = fr_store_event_last(c->host->store, c->run.id, &seq, err);
 
     (void)issues;
     if (rc != FR_OK)
         return rc;
-    fr_buf_fmt(&c->res->etag, "\"%lld\"", (long long)seq);
-    if (!c->res->etag.bad && strcmp(c->res->etag.p, c->req->if_none_match) == 0) {
-        c->res->status = 304;
-        return FR_OK;
-    }
-    if ((rc = fr_store_insts(c->host->store, c->run.id, &c->arena, &rows, err)) != FR_OK)
-        return rc;
-    out = json_of_run(c->host, &c->run);
-    json_object_set_new(out, "seq", json_integer(seq));
-    json_object_set_new(out, "tasks", json_of_tasks(&rows));
-    return answer_json(c, 200, out, err);
+    snprintf(etag, sizeof(etag), "\"%lld\"", (long long)seq);
+    if (strcmp(etag, c->req->if_none_match) != 0)
+        return answer_text(c, HOST_TASKS, err);
+    fr_buf_text(&c->res->etag, etag);
+    c->res->status = 304;
+    return FR_OK;
 }
 
 static enum fr_rc get_instances(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
-    struct fr_inst_rows rows;
-    json_t *items = json_array();
-    enum fr_rc rc = fr_store_insts(c->host->store, c->run.id, &c->arena, &rows, err);
-
     (void)issues;
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        json_array_append_new(items, json_of_inst(&rows.rows[i]));
-    if (rc == FR_OK)
-        return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
-    json_decref(items);
-    return rc;
+    return answer_text(c, HOST_INSTS, err);
 }
 
 static enum fr_rc get_events(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -283,17 +311,6 @@ static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_issues *
     return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
 }
 
-/* It is answered when that is over. */
-static enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err)
-{
-    if (job == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a request");
-    jobs_wait(job, c->req->waiter);
-    c->res->status = FR_API_LATER;
-    return FR_OK;
-}
-
-/* Where the path names a run, that is to be repeated. */
 static enum fr_rc begin_submit(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_texts texts = {.doc = c->doc, .arena = &c->arena};
@@ -387,22 +404,6 @@ static enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct f
 }
 
 /* ---- which runs the home keeps ---- */
-
-/* What the job of that kind found out; it is begun with the first call. *rc FR_OK and false: the
- * request is answered later. */
-static bool ask_job(struct call *c, enum host_job_kind kind, struct host_result *out,
-                    enum fr_rc *rc, struct fr_err *err)
-{
-    struct host_job *job = jobs_of(c->host, c->req->waiter);
-    struct fr_issues none;
-
-    if (job != NULL && jobs_over(job)) {
-        *rc = jobs_take(job, out, &none, err);
-        return *rc == FR_OK;
-    }
-    *rc = answer_later(c, job != NULL ? job : jobs_add(c->host, kind, c->run.id), err);
-    return false;
-}
 
 /* Its files and rows go behind other turns of the loop. */
 static enum fr_rc delete_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -519,12 +520,7 @@ static enum fr_rc read_body(struct call *c, struct fr_err *err)
                          err);
 }
 
-static const char *method_name(enum fr_api_method method)
-{
-    static const char *const names[] = {"GET", "POST", "PUT", "DELETE"};
-
-    return names[method];
-}
+static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE"};
 
 /* Nothing fits: another method may. */
 static void no_route(struct call *c)
@@ -537,11 +533,11 @@ static void no_route(struct call *c)
 
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
         if (matches(routes[i].path, c->req->path, &run, &rest)) {
-            fr_buf_fmt(&allow, "%s%s", allow.n > 0 ? ", " : "", method_name(routes[i].method));
+            fr_buf_fmt(&allow, "%s%s", allow.n > 0 ? ", " : "", method_names[routes[i].method]);
             status = 405;
         }
     fr_fail(&err, status == 405 ? FR_USAGE : FR_NOTFOUND, "there is no %s %s",
-            method_name(c->req->method), c->req->path);
+            method_names[c->req->method], c->req->path);
     fr_problem(c->res, status, c->req->path, &err, NULL);
     c->res->allow = allow;
 }
@@ -578,7 +574,7 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
         }
     if (!found)
         no_route(&c);
-    host_took(c.host, since, "the request %s %.50s", method_name(req->method), req->path);
+    host_took(c.host, since, "the request %s %.50s", method_names[req->method], req->path);
     json_decref(c.doc);
     fr_arena_finish(&c.arena);
 }

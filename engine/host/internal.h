@@ -26,6 +26,7 @@
 #include "engine/host/host.h"
 #include "engine/host/queue.h"
 #include "engine/host/retain.h"
+#include "engine/host/text.h"
 
 #include <string.h>
 
@@ -184,9 +185,8 @@ int64_t host_tidy_due(const struct fr_host *host);
 /* Takes a resume of others: shell is theirs from here on. */
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err);
-/* Begins to take a submit of others: shell is theirs from here on, and the texts of submit live in
- * doc, of which the job is one more owner, and in arena, which becomes the job's. NULL: no memory.
- */
+/* Begins to take a submit of others: shell is theirs from here on; the texts of submit live in doc,
+ * of which the job is one more owner, and arena, which becomes the job's. NULL: no memory. */
 struct host_texts {
     json_t *shell, *doc;
     const struct fr_run_shell *own; /* NULL, or: the run is made in this process's shell */
@@ -198,7 +198,7 @@ enum fr_rc host_take(struct host_run *h, struct fr_err *err); /* it is made: the
 void host_free_run(struct host_run *h);
 
 /* jobs.c */
-enum host_job_kind { HOST_MAKE, HOST_SIZE, HOST_SWEEP, HOST_TIDY };
+enum host_job_kind { HOST_MAKE, HOST_SIZE, HOST_TASKS, HOST_INSTS, HOST_SWEEP, HOST_TIDY };
 struct host_job;
 struct host_make { /* a run that is to be made */
     struct host_run *h;
@@ -212,6 +212,7 @@ struct host_result {
     struct fr_id run;
     int64_t bytes;
     struct fr_swept swept;
+    struct host_text text; /* of HOST_TASKS and HOST_INSTS; the caller's to free */
 };
 /* Starts it as soon as it may run; MAKE: once jobs_make() was called. NULL: no memory. */
 struct host_job *jobs_add(struct fr_host *host, enum host_job_kind kind, struct fr_id run);
@@ -249,11 +250,8 @@ enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opt
                        json_t **shell, struct fr_err *err);
 
 /* rows.c: rows as JSON; NULL: no memory */
-json_t *json_of_run(const struct fr_host *host, const struct fr_run_row *row);
-json_t *json_of_inst(const struct fr_inst_row *row);
+json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row); /* epoch: of this host */
 json_t *json_of_event(const struct fr_event_row *row);
-/* {task: {state: count}} in the order of the tasks */
-json_t *json_of_tasks(const struct fr_inst_rows *rows);
 
 /* feed.c */
 void feed_open(void *host, const struct fr_api_request *req, const struct fr_api_sink *sink,

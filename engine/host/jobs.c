@@ -5,6 +5,7 @@
  *   MAKE   reads, checks and stages the pipeline of a new run; its rows are then written by the
  *          host's commits, a slice each (jobs_write)
  *   SIZE   adds up the files of a run
+ *   TASKS, INSTS  read the rows of a run, as the text of an answer
  *   SWEEP  removes what no row knows
  *   TIDY   the same where a mark says that a submit was not completed (blob.h)
  *
@@ -44,6 +45,7 @@ struct host_job {
     struct fr_err err;
     struct fr_swept swept;
     int64_t bytes;
+    struct host_text text;
     /* MAKE */
     json_t *doc;           /* owns: texts of submit live there … */
     struct fr_arena texts; /* … and here */
@@ -87,6 +89,10 @@ static void in_thread(void *arg)
         job->bytes = path.bad ? 0 : fr_tree_bytes(path.p);
         fr_buf_finish(&path);
         break;
+    case HOST_TASKS:
+    case HOST_INSTS:
+        (void)host_text_read(job->home, &job->text, &job->err);
+        break;
     default:
         (void)sweep(job, &job->err);
     }
@@ -99,6 +105,7 @@ static void free_job(void *arg)
     if (job->h != NULL)
         host_free_run(job->h);
     json_decref(job->doc);
+    fr_buf_finish(&job->text.json);
     fr_issues_finish(&job->issues);
     fr_arena_finish(&job->texts);
     fr_arena_finish(&job->arena);
@@ -184,6 +191,8 @@ struct host_job *jobs_add(struct fr_host *host, enum host_job_kind kind, struct 
     if (job == NULL)
         return NULL;
     *job = (struct host_job){.host = host, .kind = kind, .run = run, .ticket = ++host->last_ticket};
+    job->text =
+        (struct host_text){.run = run, .epoch = host->env.epoch, .insts = kind == HOST_INSTS};
     job->home = fr_arena_dup(&job->arena, fr_store_home(host->store));
     if (job->home == NULL) {
         free_job(job);
@@ -298,9 +307,13 @@ enum fr_rc jobs_take(struct host_job *job, struct host_result *out, struct fr_is
 {
     enum fr_rc rc = job->err.rc;
 
-    *out = (struct host_result){job->run, job->bytes, job->swept};
-    if (rc != FR_OK)
+    *out = (struct host_result){.run = job->run, .bytes = job->bytes, .swept = job->swept};
+    if (rc != FR_OK) {
         *err = job->err;
+    } else {
+        out->text = job->text;
+        job->text = (struct host_text){0};
+    }
     *issues = job->issues;
     job->issues = (struct fr_issues){0};
     drop(job);

@@ -335,14 +335,17 @@ static void on_late(void *arg)
     too_late = true;
 }
 
+/* By the list, which is answered at once and turns nothing. */
 static bool is(const char *run, const char *text)
 {
-    char path[60];
+    char path[60], *end;
     struct fr_api_response res;
     bool yes;
 
-    snprintf(path, sizeof(path), "/api/v1/runs/%s", run);
+    snprintf(path, sizeof(path), "/api/v1/runs?before=%d", (int)strtol(run, NULL, 10) + 1);
     res = ask(FR_API_GET, path, NULL);
+    if (res.body.p != NULL && (end = strchr(res.body.p, '}')) != NULL)
+        *end = '\0';
     yes = res.body.p != NULL && strstr(res.body.p, text) != NULL;
     fr_api_response_finish(&res);
     return yes;
@@ -449,7 +452,9 @@ static void test_counts(int no)
     open_host();
     submit("n.yaml", no, "", "running");
     snprintf(run, sizeof(run), "%d", no);
-    CHECK(is(run, "\"tasks\":{\"one\":{\"waiting\":2}}"));
+    settle();
+    snprintf(path, sizeof(path), "/api/v1/runs/%s", run);
+    check_answer(FR_API_GET, path, NULL, 200, "\"tasks\":{\"one\":{\"ready\":2}}");
     close_host();
 }
 

@@ -133,6 +133,24 @@ static void write_many(void)
     fr_buf_finish(&b);
 }
 
+static void check_later(const char *path)
+{
+    bool again = false;
+    struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
+    struct fr_api_request req = {.path = path,
+                                 .content_type = "",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = "",
+                                 .waiter = &waiter};
+    struct fr_api_response res = {0};
+
+    api.answer(api.self, &req, &res);
+    CHECK_INT(res.status, FR_API_LATER);
+    api.forget(api.self, &waiter);
+    CHECK(!again);
+}
+
 /* A run of many instances comes in slices: another one is cancelled between two of them. */
 static void test_many(void)
 {
@@ -160,6 +178,11 @@ static void test_many(void)
     wait_for(&many);
     CHECK_INT(many.res.status, 201);
     check_answer(FR_API_GET, "/api/v1/runs/" OTHER, NULL, 200, "\"driven\":true");
+    check_row("they are read in a thread, and the asker may go meanwhile");
+    check_later("/api/v1/runs/" OTHER);
+    check_later("/api/v1/runs/" OTHER "/instances");
+    check_answer(FR_API_GET, "/api/v1/runs/" OTHER "/instances", NULL, 200, "\"idx\":1799,");
+    check_row("a run of many instances");
 
     check_row("killed between two slices: what has no row waits");
     close_host();
