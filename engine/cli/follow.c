@@ -89,6 +89,18 @@ static enum fr_rc read_outputs(struct cli_follow *f, uint32_t inst, struct fr_st
     return rc;
 }
 
+/* Whether the row shows that its attempt was sent to the node. There is none of its start where a
+ * host booked it and the next one found it launched, or ended. */
+static bool is_sent(const struct fr_event_row *ev, enum fr_state_of state)
+{
+    enum fr_cause cause = cause_of(ev->cause);
+
+    if (state == FR_ST_STARTING || state == FR_ST_RUNNING)
+        return true;
+    return is_end(state) && (ev->log_bytes > 0 || cause == FR_CAUSE_EXIT ||
+                             cause == FR_CAUSE_SIGNAL || cause == FR_CAUSE_TIMEOUT);
+}
+
 /* The change of an instance that the batch's next row tells. *taken: with the row behind it if both
  * stand for one change; 0: the slice is over. */
 static enum fr_rc take_inst(struct cli_follow *f, size_t *taken, struct fr_err *err)
@@ -102,22 +114,22 @@ static enum fr_rc take_inst(struct cli_follow *f, size_t *taken, struct fr_err *
     enum fr_rc rc = FR_OK;
 
     *taken = 0;
-    if (changed && is_end(state) &&
+    if (changed && ev->attempt_no > in->began && is_sent(ev, state)) {
+        in->began = (uint32_t)ev->attempt_no;
+        rc = cli_copies_add(&f->copies, (uint32_t)ev->idx, in->began, err);
+    }
+    if (rc == FR_OK && changed && is_end(state) &&
         !cli_copies_end(&f->copies, (uint32_t)ev->idx, (uint64_t)ev->log_bytes, &note.left))
         return FR_OK;
     *taken = 1;
     if (changed && f->place + 1 < f->batch.n && ev[1].idx == ev->idx && ev[1].wall == ev->wall &&
-        !fr_state_parse(ev[1].kind, &(enum fr_state_of){0}))
+        strcmp(ev[1].kind, "reachable") == 0) /* an end ends that, too */
         last = &ev[(*taken)++];
     in->state = (uint8_t)state;
     if (strcmp(last->kind, "unreachable") == 0 || strcmp(last->kind, "reachable") == 0)
         in->away = last->kind[0] == 'u';
-    if (changed && state == FR_ST_STARTING) {
-        in->began = (uint32_t)ev->attempt_no;
-        rc = cli_copies_add(&f->copies, (uint32_t)ev->idx, in->began, err);
-    } else if (changed && state == FR_ST_SUCCEEDED) {
+    if (rc == FR_OK && changed && state == FR_ST_SUCCEEDED)
         rc = read_outputs(f, (uint32_t)ev->idx, &outputs, err);
-    }
     note.outputs = &outputs;
     note.row = row_of(f, ev);
     note.seq = last->seq;

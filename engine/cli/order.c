@@ -70,6 +70,9 @@ void order_output(struct cli_show *show, const struct fr_note *note)
 
     if (line == NULL || show->opts.quiet)
         return;
+    if (line->no != note->attempt_no) /* the other one's last line has no end */
+        print_lines(show, note->inst, true);
+    line->no = note->attempt_no;
     if (line->text.n == 0)
         line->wall_ms = note->wall_ms;
     fr_buf_add(&line->text, note->bytes.p, note->bytes.n);

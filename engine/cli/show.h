@@ -14,6 +14,7 @@ struct show_held {
 struct show_line {      /* of one instance */
     struct fr_buf text; /* output: not yet a whole line, or written before the launch was shown */
     int64_t wall_ms;
+    uint32_t no;            /* the attempt that wrote the text */
     enum fr_state_of state; /* as last shown */
     bool away;
     bool held; /* among show->held */

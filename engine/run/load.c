@@ -74,6 +74,7 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     out.attempt_no = (uint32_t)row->attempt_no;
     out.attempt = row->attempt;
     out.live = row->live != 0;
+    out.unreachable = out.live && row->unreachable_wall != 0; /* until its node is reached */
     out.go = row->go != 0;
     out.generation = (uint32_t)row->generation;
     out.retries = (uint32_t)row->retries;
@@ -82,6 +83,8 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     out.delay_ms = left < 0 ? 0 : left > row->due_delay_ms ? row->due_delay_ms : left;
     in = &run->insts[i];
     in->state = out.state;
+    in->unreachable = out.unreachable;
+    in->unreachable_wall = out.unreachable ? row->unreachable_wall : 0;
     in->started_wall = row->started_wall;
     in->ended_wall = row->ended_wall;
     in->reason = out.state == FR_ST_WAITING ? "" : row->reason; /* what it waits for is new here */

@@ -519,7 +519,7 @@ enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-/* What is committed is shown; a booked attempt is not. */
+/* What is committed is shown; that an attempt is booked is not. */
 static void show_change(struct fr_run *run, const struct run_change *c)
 {
     const struct fr_act *act = &run->acts.v[c->act];
@@ -539,7 +539,7 @@ static void show_change(struct fr_run *run, const struct run_change *c)
             at->outputs_new = false;
         if (at != NULL && fr_row_booked(&act->row))
             at->booked = true;
-        if (fr_row_booked(&act->row))
+        if (fr_row_booked(&act->row) && !c->state)
             return;
         note.kind = FR_NOTE_STATE;
         note.inst = act->row.inst;
@@ -548,6 +548,13 @@ static void show_change(struct fr_run *run, const struct run_change *c)
         note.outputs = &run->insts[act->row.inst].outputs;
         if (fr_state_ended(act->row.state) || act->row.state == FR_ST_RETRYING)
             note.left = fr_run_output_left(run, act->row.inst);
+    }
+    if (c->state && c->reach && note.row.unreachable) { /* two changes, as its two rows tell */
+        note.row.unreachable = false;
+        note.seq--;
+        run_note(run, &note);
+        note.row.unreachable = true;
+        note.seq++;
     }
     run_note(run, &note);
 }

@@ -276,11 +276,26 @@ static const struct {
       EV(.kind = "unreachable", .attempt_no = 1, .wall = 2, .text = "its node"),
       EV(.kind = "reachable", .attempt_no = 1, .wall = 3),
       EV(.kind = "stopping", .attempt_no = 1, .stop_cause = "stopped", .wall = 4),
-      EV(.kind = "unreachable", .attempt_no = 1, .stop_cause = "stopped", .wall = 5)},
-     6,
-     "a@n1 starting 1\na@n1 running 1 away\na@n1 running 1\na@n1 stopping 1 for stopped\n"
-     "a@n1 stopping 1 for stopped away\n"
-     "= a@n1 stopping began 1 time 1-0\n= b@n1 waiting began 0 time 0-0\n"},
+      EV(.kind = "unreachable", .attempt_no = 1, .stop_cause = "stopped", .wall = 5),
+      EV(.kind = "cancelled", .attempt_no = 1, .cause = "stopped", .wall = 6),
+      EV(.kind = "reachable", .attempt_no = 1, .cause = "stopped", .wall = 6)},
+     8,
+     "a@n1 starting 1\na@n1 running 1\na@n1 running 1 away\na@n1 running 1\n"
+     "a@n1 stopping 1 for stopped\na@n1 stopping 1 for stopped away\n"
+     "a@n1 cancelled 1 by stopped 0\n"
+     "= a@n1 cancelled began 1 time 1-6\n= b@n1 waiting began 0 time 0-0\n"},
+    {"an attempt whose start no row tells: a host booked it, the next one found it over",
+     {EV(.kind = "ready"),
+      {.log = A1, .text = "one\n"},
+      EV(.kind = "succeeded", .attempt_no = 1, .cause = "exit", .log_bytes = 4, .wall = 3),
+      EV(.idx = 1, .kind = "ready"),
+      EV(.idx = 1, .kind = "running", .attempt_no = 1, .wall = 4),
+      {.log = "b@n1.1.log", .text = "two\n"},
+      LOOK},
+     7,
+     "a@n1 ready 0\na@n1#1 log 0+4\na@n1 succeeded 1 by exit 0\nb@n1 ready 0\n"
+     "b@n1 running 1\nb@n1#1 log 0+4\n"
+     "= a@n1 succeeded began 1 time 0-3\n= b@n1 running began 1 time 4-0\n"},
     {"what the plan has no more is left out; the end of the run",
      {EV(.idx = -1, .kind = "running"), EV(.idx = -2, .kind = "starting", .attempt_no = 1),
       EV(.idx = 99, .kind = "starting", .attempt_no = 1),

@@ -24,6 +24,7 @@ struct step {
     uint64_t left;
     const char *text;
     bool no_event;
+    uint32_t no; /* of the attempt; 0: 1 */
 };
 
 static const struct {
@@ -73,6 +74,15 @@ static const struct {
       {TAKE, RUN, .text = ""}},
      3,
      "a@n1 | some|a@n1 succeeded|"},
+    {"what an attempt did not end is no part of the next one's first line",
+     false,
+     {{STATE, A, FR_ST_RUNNING, .text = ""},
+      {STATE, A, FR_ST_RETRYING, .text = ""},
+      {LOG, A, .text = "cut"},
+      {STATE, A, FR_ST_RUNNING, .text = "", .no = 2},
+      {LOG, A, .text = "whole\n", .no = 2}},
+     5,
+     "a@n1 running|a@n1 retrying in 0ms|a@n1 running (attempt 2)|a@n1 | cut|a@n1 | whole|"},
     {"an object an event",
      true,
      {{STATE, A, FR_ST_STARTING, .text = ""},
@@ -88,12 +98,13 @@ static struct fr_note note_of(const struct step *s, int64_t seq)
                            .text = s->what == LOG ? "" : s->text,
                            .left = s->left,
                            .wall_ms = 1,
-                           .attempt_no = 1};
+                           .attempt_no = s->no > 0 ? s->no : 1};
 
     switch (s->what) {
     case STATE:
         note.kind = FR_NOTE_STATE;
-        note.row = (struct fr_row){.inst = s->inst, .state = s->state, .attempt_no = 1};
+        note.row =
+            (struct fr_row){.inst = s->inst, .state = s->state, .attempt_no = note.attempt_no};
         note.seq = s->no_event ? 0 : seq;
         break;
     case LOG:
