@@ -70,7 +70,7 @@ void fr_arbiter_share(struct fr_claim *claims, size_t n)
     }
     left = used < capacity ? capacity - used : 0;
     for (size_t i = 0; i < n; i++)
-        claims[i].contended = used > capacity;
+        claims[i].contended = claims[i].over = used > capacity;
     while ((request = next_request(claims, n, request)).slots > 0) {
         uint32_t take = request.slots < left ? request.slots : left;
 

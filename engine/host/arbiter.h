@@ -20,7 +20,8 @@ struct fr_claim {         /* of one run on the machine */
     int64_t priority, no; /* of the run */
     struct fr_demand demand;
     uint32_t lent;  /* out: slots that the run may use */
-    bool contended; /* out: what gets free goes back, as another run waits or too much is in use */
+    bool contended; /* out: what gets free goes back, as another run waits, … */
+    bool over;      /* out: … or as too much is in use */
 };
 
 /* Sets .lent and .contended of all. O(n²), for n runs on one machine. */

@@ -36,7 +36,7 @@ struct host_place {          /* a node of a run */
     uint32_t machine;        /* among those of the host; HOST_NO_MACHINE: not known yet */
     struct fr_demand demand; /* as last seen */
     uint32_t lent;           /* as of the last fr_run_lend() */
-    bool contended;
+    bool contended, over;
     json_t *note; /* owns: the newest that was said of it; NULL: none */
 };
 

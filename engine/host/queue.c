@@ -7,6 +7,7 @@
 enum {
     AGAIN_MS = 1000, /* between two tries to read the store */
     LOOK_MS = 60000, /* the wall clock may be set: a time is looked at again so often */
+    LEAD_MS = 10000, /* whether this is still the host is looked at so often */
     NAMED = 8,       /* active runs in a reason */
 };
 
@@ -213,6 +214,21 @@ static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
     return rc == FR_OK || h->mine ? rc : host_give_up(h, err);
 }
 
+/* A host finds out by its next commit that another one took its place. One whose runs all wait for
+ * runs that it does not drive may have none. */
+static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
+{
+    uint32_t epoch = 0;
+
+    host->queue_due_ms = fr_sys.mono_ms() + LEAD_MS;
+    if (fr_store_epoch(host->store, &epoch, NULL) == FR_OK && epoch > host->env.epoch)
+        return fr_fail(err, FR_DENIED,
+                       "another flowrun became the host of %s (epoch %u, ours is %u): this one "
+                       "starts no more",
+                       fr_store_home(host->store), epoch, host->env.epoch);
+    return FR_OK;
+}
+
 enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err)
 {
     struct host_run *h = next_queued(host, NULL);
@@ -224,6 +240,8 @@ enum fr_rc queue_admit(struct fr_host *host, struct fr_err *err)
         return FR_OK;
     host->queue_changed = false;
     host->queue_due_ms = INT64_MAX;
+    if (h != NULL && (rc = check_lead(host, err)) != FR_OK)
+        return rc;
     if (h != NULL && (fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK ||
                       fr_store_runs_live(host->store, &arena, &open, err) != FR_OK)) {
         rc = look_again(h, err);

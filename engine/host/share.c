@@ -173,11 +173,14 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, stru
 
         if (is_granted(&m->users[i], m))
             claims[i].lent = fr_run_plan(m->users[i].run->run)->nodes[m->users[i].node].slots;
-        if (claims[i].lent == place->lent && claims[i].contended == place->contended)
+        if (claims[i].lent == place->lent && claims[i].contended == place->contended &&
+            claims[i].over == place->over)
             continue;
         place->lent = claims[i].lent;
         place->contended = claims[i].contended;
-        fr_run_lend(m->users[i].run->run, m->users[i].node, place->lent, place->contended);
+        place->over = claims[i].over;
+        fr_run_lend(m->users[i].run->run, m->users[i].node,
+                    &(struct fr_lent){place->lent, place->contended, place->over});
     }
     return FR_OK;
 }

@@ -15,11 +15,13 @@ void fr_run_shell_changed(struct fr_run *run)
     run_wake(run);
 }
 
-void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended)
+void fr_run_lend(struct fr_run *run, uint32_t node, const struct fr_lent *lent)
 {
-    run_queue_or_die(
-        run, &(struct fr_event){
-                 .kind = FR_EV_SLOTS, .node = node, .slots = slots, .contended = contended});
+    run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_SLOTS,
+                                             .node = node,
+                                             .slots = lent->slots,
+                                             .contended = lent->contended,
+                                             .over = lent->over});
     run_wake(run);
 }
 

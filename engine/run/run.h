@@ -238,9 +238,12 @@ void fr_run_say(struct fr_run *run, const char *text);
 /* What it uses and wants of a node of its plan; *home: the machine (the id of its node home), zero
  * while it is not known. */
 struct fr_demand fr_run_demand(const struct fr_run *run, uint32_t node, struct fr_id *home);
-/* From now on it may use so many slots of the node; contended: others wait for some (FR_EV_SLOTS).
- * A run that is new has none. */
-void fr_run_lend(struct fr_run *run, uint32_t node, uint32_t slots, bool contended);
+/* From now on it may use so many slots of the node, see FR_EV_SLOTS. A run that is new has none. */
+struct fr_lent {
+    uint32_t slots;
+    bool contended, over;
+};
+void fr_run_lend(struct fr_run *run, uint32_t node, const struct fr_lent *lent);
 
 /* Over: nothing more will happen; its end is committed and shown. */
 bool fr_run_over(const struct fr_run *run);

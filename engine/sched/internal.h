@@ -37,6 +37,7 @@ struct inst {
     uint8_t idle_answers;
     bool booked; /* READY: its next attempt is written ahead; row.live is false meanwhile */
     bool unsure; /* STARTING: loaded as booked, so its start may not have left */
+    bool loaded; /* STARTING: loaded as that, and nothing is known of it yet */
 };
 
 struct task {
@@ -64,6 +65,7 @@ struct node {
     enum link_state link;
     uint32_t slots; /* that the run may use */
     bool contended; /* slots that get free are given back */
+    bool over;      /* of the machine more are in use than it has */
     uint32_t used;
     uint32_t waiting;     /* slots that its ready single instances take */
     uint32_t reserved;    /* slots kept for the gang s->reserver */
@@ -169,8 +171,10 @@ bool ended_badly(enum fr_state_of state);
 void offer(struct fr_sched *s, uint32_t node);
 void enqueue(struct fr_sched *s, uint32_t inst); /* an instance in READY; of a gang: its first */
 void dispatch(struct fr_sched *s);
-/* An earlier process booked the attempt and its start never reached the node: it waits again. */
-void book_again(struct fr_sched *s, uint32_t inst);
+/* The start of the attempt never reached its node. True: it waits for its turn again, as an earlier
+ * process booked it, or committed it and other runs have been lent its slots since then. (One that
+ * this process sent may be on its way.) */
+bool waits_again(struct fr_sched *s, uint32_t inst);
 void want_link(struct fr_sched *s, uint32_t node);    /* asks once for a node without a link */
 void drop_reservation(struct fr_sched *s);            /* frees the slots that the reserver kept */
 void room_changed(struct fr_sched *s, uint32_t node); /* slots or link of node have changed */

@@ -171,7 +171,7 @@ void end_live(struct fr_sched *s, uint32_t inst, enum fr_state_of how, enum fr_c
     in->row.live = in->row.unreachable = false;
     in->row.attempt_state = how;
     in->row.cause = cause;
-    in->queried = in->unsure = false;
+    in->queried = in->unsure = in->loaded = false;
     in->lost_stamp++;
     if (!in->slotted)
         return;

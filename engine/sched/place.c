@@ -215,7 +215,7 @@ static void give_attempt(struct fr_sched *s, uint32_t inst, uint32_t generation)
     row->go = !gang;
     row->cause = row->stop_cause = FR_CAUSE_NONE;
     row->code = 0;
-    in->prepared = in->queried = in->no_retry = in->unsure = false;
+    in->prepared = in->queried = in->no_retry = in->unsure = in->loaded = false;
 }
 
 static void begin_attempt(struct fr_sched *s, uint32_t inst)
@@ -291,13 +291,24 @@ static void book(struct fr_sched *s, uint32_t node)
         (void)fr_heap_push(ready, best[--n]); /* where it was: no memory is taken */
 }
 
-void book_again(struct fr_sched *s, uint32_t i)
+static void book_again(struct fr_sched *s, uint32_t i)
 {
     end_live(s, i, FR_ST_STARTING, FR_CAUSE_NONE);
     set_state(s, i, FR_ST_READY);
     mark_booked(s, i);
     put_row(s, i);
     enqueue(s, i);
+}
+
+bool waits_again(struct fr_sched *s, uint32_t i)
+{
+    struct inst *in = &s->insts[i];
+    bool taken = in->loaded && s->nodes[s->plan->insts[i].node].over && !plan_task(s, i)->gang;
+
+    in->loaded = false;
+    if ((in->unsure || taken) && !s->tasks[s->plan->insts[i].task].blocked)
+        book_again(s, i);
+    return in->booked;
 }
 
 size_t fr_sched_booked(const struct fr_sched *s)

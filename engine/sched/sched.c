@@ -157,6 +157,7 @@ enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr
     in->row.live = false;
     in->due_ms = row->delay_ms > 0 ? row->delay_ms : 0;
     in->unsure = booked;
+    in->loaded = row->state == FR_ST_STARTING;
     if (row->live)
         make_live(s, row->inst);
     return FR_OK;
@@ -255,12 +256,10 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
     if (!ev->same_boot) { /* nothing outlives a reboot, but a start may still be on its way */
         put_act(s, FR_ACT_STOP, i);
         attempt_ended(s, i, &lost);
-    } else if (ev->same_home && row->state == FR_ST_STARTING && s->insts[i].unsure &&
-               !s->tasks[s->plan->insts[i].task].blocked)
-        book_again(s, i);
-    else if (ev->same_home && row->state == FR_ST_STARTING && !gone)
-        on_cleared(s, i); /* its start never came there */
-    else if (idle_answer(s, i))
+    } else if (ev->same_home && row->state == FR_ST_STARTING && !gone) {
+        if (!waits_again(s, i))
+            on_cleared(s, i);
+    } else if (idle_answer(s, i))
         return;
     else if (ev->same_home)
         put_act(s, FR_ACT_TOMBSTONE, i);
@@ -306,6 +305,7 @@ static void attempt_event(struct fr_sched *s, const struct fr_event *ev)
         return;
     in->queried = false;
     in->unsure = in->unsure && ev->kind == FR_EV_UNKNOWN;
+    in->loaded = in->loaded && ev->kind == FR_EV_UNKNOWN;
     switch (ev->kind) {
     case FR_EV_PREPARED:
         on_prepared(s, ev->inst, ev->unready);
@@ -375,6 +375,7 @@ static enum fr_rc handle(struct fr_sched *s, const struct fr_event *ev, struct f
     case FR_EV_SLOTS:
         s->nodes[ev->node].slots = ev->slots;
         s->nodes[ev->node].contended = ev->contended;
+        s->nodes[ev->node].over = ev->over;
         room_changed(s, ev->node);
         return FR_OK;
     case FR_EV_BLOCK:

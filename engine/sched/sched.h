@@ -79,7 +79,7 @@ const char *fr_outcome_name(enum fr_outcome outcome);
  * that freed it. In the scheduler that made it, it has no slot and its node does not know it:
  * what is more urgent goes first, and one that is not to start any more is forgotten
  * (FR_ACT_FORGET). One that was loaded may run already, so it is taken as STARTING and asked after;
- * if its node does not know it, it is booked again.
+ * if its node does not know it, it is booked again, as is any loaded start where slots are short.
  *
  * Everything durable about an instance, with its newest attempt. attempt_state is STARTING,
  * RUNNING, STOPPING while the attempt may live, else how it ended (SUCCEEDED, FAILED, TIMED_OUT,
@@ -157,8 +157,8 @@ enum fr_event_kind {
      * start_failed, without retry, until a NODE_UP; live attempts are left alone */
     FR_EV_NODE_REFUSED,
     FR_EV_ABANDON, /* the user gives it up: its live attempts end as node_lost, taken as gone */
-    /* slots: how many of it the run may use from now on. contended: others wait for some, or too
-     * many are in use: each slot that gets free is given back. While more are in use than lent,
+    /* slots: how many of it the run may use from now on. contended: others wait for some, or (over)
+     * too many are in use: each slot that gets free is given back. While more are in use than lent,
      * nothing starts there; nothing is stopped */
     FR_EV_SLOTS,
     /* about the run */
@@ -183,7 +183,7 @@ struct fr_event {
     int64_t since_ms;
     int64_t left_ms; /* RESUME: until the run has taken its timeout */
     uint32_t slots;
-    bool contended;
+    bool contended, over;
 };
 
 enum fr_act_kind {

@@ -8,17 +8,18 @@
 struct row {
     const char *name;
     struct fr_claim claims[4]; /* slots 0: no more */
-    const char *want;          /* "LENT" of each, with "!" where it is contended */
+    const char
+        *want; /* "LENT" of each, with "!" where it is contended, "!!" where too many are used */
 };
 
 /* slots, priority, no, {slots, used, single, gang, since, since of the gang, gang first} */
 #define CLAIM(s, p, no, u, w, since)                                                               \
     {                                                                                              \
-        s, p, no, {0, u, w, 0, since, 0, false}, 0, false                                          \
+        s, p, no, {0, u, w, 0, since, 0, false}, 0, false, false                                   \
     }
 #define GANG(s, p, no, u, g, since)                                                                \
     {                                                                                              \
-        s, p, no, {0, u, 0, g, 0, since, false}, 0, false                                          \
+        s, p, no, {0, u, 0, g, 0, since, false}, 0, false, false                                   \
     }
 
 static const struct row rows[] = {
@@ -47,9 +48,9 @@ static const struct row rows[] = {
      {CLAIM(1, 0, 1, 1, 1, 1), CLAIM(1, 1 << 30, 2, 0, 1, 2)},
      "1! 0!"},
     {"what is in use stays", {CLAIM(2, 0, 1, 2, 0, 0), CLAIM(2, 9, 2, 0, 2, 1)}, "2! 0"},
-    {"above the capacity it drains", {CLAIM(2, 0, 1, 3, 0, 0), CLAIM(2, 0, 2, 1, 1, 1)}, "3! 1!"},
-    {"… also alone: no slot that gets free is used again", {CLAIM(4, 0, 1, 6, 3, 1)}, "6!"},
-    {"… and with nobody who waits", {CLAIM(4, 0, 1, 3, 0, 0), CLAIM(4, 0, 2, 2, 0, 0)}, "3! 2!"},
+    {"above the capacity it drains", {CLAIM(2, 0, 1, 3, 0, 0), CLAIM(2, 0, 2, 1, 1, 1)}, "3!! 1!!"},
+    {"… also alone: no slot that gets free is used again", {CLAIM(4, 0, 1, 6, 3, 1)}, "6!!"},
+    {"… and with nobody who waits", {CLAIM(4, 0, 1, 3, 0, 0), CLAIM(4, 0, 2, 2, 0, 0)}, "3!! 2!!"},
     {"as many as there are are not too many", {CLAIM(4, 0, 1, 4, 0, 0)}, "4"},
     {"the smaller number counts", {CLAIM(8, 0, 1, 0, 8, 1), CLAIM(3, 0, 2, 0, 0, 0)}, "3 0!"},
     {"a gang collects against those behind it",
@@ -59,13 +60,13 @@ static const struct row rows[] = {
      {GANG(4, 0, 1, 0, 3, 7), CLAIM(4, 0, 2, 2, 2, 2)},
      "0 4!"},
     {"gang and tasks of one run, another between them",
-     {{4, 0, 1, {0, 0, 2, 1, 9, 1, false}, 0, false}, CLAIM(4, 0, 2, 0, 2, 5)},
+     {{4, 0, 1, {0, 0, 2, 1, 9, 1, false}, 0, false, false}, CLAIM(4, 0, 2, 0, 2, 5)},
      "2 2!"},
     {"what its own gang would take is not lent to a task",
-     {{4, 0, 1, {0, 0, 2, 3, 1, 9, true}, 0, false}, CLAIM(4, 0, 2, 2, 2, 5)},
+     {{4, 0, 1, {0, 0, 2, 3, 1, 9, true}, 0, false, false}, CLAIM(4, 0, 2, 2, 2, 5)},
      "0 4!"},
     {"… until the gang has all of it",
-     {{4, 0, 1, {0, 0, 2, 2, 1, 3, true}, 0, false}, CLAIM(4, 0, 2, 1, 1, 5)},
+     {{4, 0, 1, {0, 0, 2, 2, 1, 3, true}, 0, false, false}, CLAIM(4, 0, 2, 1, 1, 5)},
      "3! 1!"},
     {"three runs",
      {CLAIM(3, 0, 1, 1, 1, 3), CLAIM(3, 0, 2, 1, 1, 2), CLAIM(3, 0, 3, 0, 1, 1)},
@@ -87,7 +88,10 @@ int main(void)
         fr_arbiter_share(claims, n);
         for (size_t i = 0; i < n; i++)
             at += (size_t)snprintf(got + at, sizeof(got) - at, "%s%u%s", i > 0 ? " " : "",
-                                   claims[i].lent, claims[i].contended ? "!" : "");
+                                   claims[i].lent,
+                                   claims[i].over        ? "!!"
+                                   : claims[i].contended ? "!"
+                                                         : "");
         CHECK_TEXT(got, rows[r].want);
     }
     return check_done();
