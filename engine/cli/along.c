@@ -437,8 +437,10 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
     char path[80];
     enum fr_rc rc = connect_host(a, err);
 
+    a->d->asks = true;
     if (rc == FR_OK)
         rc = hand_over(a, wish, err);
+    a->d->asks = false;
     if (rc != FR_OK)
         return rc;
     cli_say_queued(a->d, a->st);

@@ -200,6 +200,8 @@ struct cli_drive { /* zero it; a test may put its own paths, loop and links.make
     void *stop_arg;
     int64_t run_no;
     int interrupts;
+    bool asks;          /* a host is asked for the run: the first Ctrl-C waits for its answer */
+    bool stop_said;     /* that tasks are stopped */
     bool stays, reload; /* a host that stays: SIGHUP asks for its configuration */
     bool stopping;      /* stop was called */
     bool leave;         /* and why */

@@ -37,14 +37,22 @@ static void on_stop(void *arg)
     d->stop(d->stop_arg);
 }
 
+static void stop_in(struct cli_drive *d, int64_t ms)
+{
+    if (!d->stop_said)
+        cli_show_say(d->show, "stopping all tasks of run %lld; Ctrl-C again leaves them running",
+                     (long long)d->run_no);
+    d->stop_said = true;
+    fr_loop_arm_in(&d->loop, d->stop_timer, ms);
+}
+
 static void on_signal(void *arg, int signo)
 {
     struct cli_drive *d = arg;
 
-    if (signo == SIGINT && d->stop != NULL && d->interrupts++ == 0) {
-        cli_show_say(d->show, "stopping all tasks of run %lld; Ctrl-C again leaves them running",
-                     (long long)d->run_no);
-        fr_loop_arm_in(&d->loop, d->stop_timer, STOP_MS);
+    if (signo == SIGINT && (d->stop != NULL || d->asks) && d->interrupts++ == 0) {
+        if (d->stop != NULL)
+            stop_in(d, STOP_MS);
         return;
     }
     if (signo == SIGHUP && d->stays) {
@@ -52,7 +60,7 @@ static void on_signal(void *arg, int signo)
         return;
     }
     d->leave = true;
-    d->why = signo == SIGINT ? "Ctrl-C twice" : strsignal(signo);
+    d->why = signo != SIGINT ? strsignal(signo) : d->interrupts > 0 ? "Ctrl-C twice" : "Ctrl-C";
 }
 
 static enum fr_rc watch_signals(struct cli_drive *d, struct fr_err *err)
@@ -71,8 +79,8 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
     d->stop_arg = arg;
     if (stop == NULL && d->stop_timer != NULL)
         fr_loop_arm(&d->loop, d->stop_timer, -1);
-    else if (d->interrupts > 0) /* asked of a host that went before it did so */
-        fr_loop_arm_in(&d->loop, d->stop_timer, 0);
+    else if (d->interrupts > 0) /* asked before a host had the run, or went before it did so */
+        stop_in(d, 0);
 }
 
 enum cli_exit cli_left(const struct cli_drive *d)
@@ -83,6 +91,12 @@ enum cli_exit cli_left(const struct cli_drive *d)
             "left (%s): run %lld stays queued; a 'flowrun serve' starts it in its turn, as "
             "'flowrun resume %lld' does; 'flowrun cancel %lld' ends it",
             d->why, (long long)d->run_no, (long long)d->run_no, (long long)d->run_no);
+    else if (d->run_no == 0)
+        cli_show_say(
+            d->show,
+            "left (%s) before a host had the run; 'flowrun runs' shows whether one took it "
+            "meanwhile",
+            d->why);
     else if (d->stopping)
         cli_show_say(d->show,
                      "left (%s): tasks were already asked to stop, and do so by themselves; "
