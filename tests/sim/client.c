@@ -123,6 +123,7 @@ static int flowrun(struct world *w, size_t i, const void *env)
     struct cli_wish wish = {.resume = {.run = c->run, .retry = c->retry}};
     struct cli_drive d = {.links = {.make_link = world_link, .make_link_arg = w}};
     struct fr_err err = {0};
+    enum cli_exit code;
     enum fr_rc rc;
 
     make_output(i);
@@ -139,9 +140,9 @@ static int flowrun(struct world *w, size_t i, const void *env)
     }
     if (rc == FR_OK)
         rc = cli_drive_init(&d, &how, &err);
-    c->code = (int)(rc == FR_OK ? cli_go(&d, &wish) : cli_fail(&err));
+    code = rc == FR_OK ? cli_go(&d, &wish) : cli_fail(&err);
     cli_drive_finish(&d);
-    return c->code;
+    return (int)code;
 }
 
 struct start {
@@ -156,6 +157,25 @@ static int body(void *arg)
     return flowrun(s->w, s->i, NULL);
 }
 
+/* Of a run, as the store has it now; outcome: "" while it goes on. */
+static long newest_event(struct world *w, const char *run, char outcome[16])
+{
+    struct fr_buf sql = {0}, rows = {0};
+    long seq = 0;
+
+    fr_buf_fmt(&sql,
+               "SELECT (SELECT coalesce(max(seq), 0) FROM event WHERE run = id), CASE state WHEN "
+               "'over' THEN outcome ELSE '' END FROM run WHERE id = x'%s'",
+               run);
+    world_rows(w, sql.p, &rows);
+    outcome[0] = '\0';
+    if (rows.n > 0)
+        sscanf(rows.p, "%ld|%15[a-z]", &seq, outcome);
+    fr_buf_finish(&rows);
+    fr_buf_finish(&sql);
+    return seq;
+}
+
 static size_t add(struct world *w, const struct client *how)
 {
     size_t i = w->n_clients++;
@@ -164,6 +184,9 @@ static size_t add(struct world *w, const struct client *how)
         abort();
     w->clients[i] = *how;
     w->clients[i].code = -1;
+    w->clients[i].began_us = w->sim.now_us;
+    if (how->run[0] != '\0')
+        w->clients[i].since = newest_event(w, how->run, w->clients[i].outcome);
     sim->on_lend = on_lend;
     if (i == 0)
         sim_put_file(&w->sim.machines[0], "/out", NULL);
@@ -256,8 +279,8 @@ struct sim_proc *client_host(struct world *w)
 void client_int(struct world *w, struct client *c, bool leave)
 {
     world_tell(w, "user: Ctrl-C%s, flowrun %d", leave ? " twice" : "", (int)c->proc->pid);
+    c->left = c->left || leave || c->cancelled; /* a second one */
     c->cancelled = c->cancelled || !leave;
-    c->left = c->left || leave;
     sim_signal(c->proc, SIGINT);
 }
 
@@ -273,25 +296,12 @@ bool client_stop(struct world *w, struct client *c, int64_t us)
     if (world_writes(c->proc))
         return false;
     world_tell(w, "fault: flowrun %d is stopped for %.3f s", (int)c->proc->pid, (double)us / 1e6);
-    c->stopped = true;
+    if (w->n_pauses == WORLD_PAUSES)
+        abort();
+    w->pauses[w->n_pauses++] =
+        (struct client_pause){c, client_host(w) == c->proc, w->sim.now_us, w->sim.now_us + us};
     c->proc->held_us = w->sim.now_us + us;
     return true;
-}
-
-/* What the store says of its run now. */
-static void keep_end(struct world *w, struct client *c)
-{
-    struct fr_buf sql = {0}, rows = {0};
-
-    fr_buf_fmt(&sql,
-               "SELECT (SELECT coalesce(max(seq), 0) FROM event WHERE run = id), CASE state WHEN "
-               "'over' THEN outcome ELSE '' END FROM run WHERE id = x'%s'",
-               c->run);
-    world_rows(w, sql.p, &rows);
-    if (rows.n > 0)
-        sscanf(rows.p, "%ld|%15[a-z]", &c->seq, c->outcome);
-    fr_buf_finish(&rows);
-    fr_buf_finish(&sql);
 }
 
 void client_ended(struct world *w, const struct sim_proc *p)
@@ -300,8 +310,11 @@ void client_ended(struct world *w, const struct sim_proc *p)
 
     if (c == NULL)
         return;
-    if (c->code >= 0 && c->run[0] != '\0')
-        keep_end(w, c);
+    c->code = p->end.signaled ? -1 : p->end.code;
+    c->ended_us = w->sim.now_us;
+    c->terminated = p->came >> SIGTERM & 1;
+    if (c->run[0] != '\0')
+        c->seq = newest_event(w, c->run, c->outcome);
     world_tell(w, "flowrun %d %s (%d)", (int)p->pid, c->code < 0 ? "was killed" : "ended", c->code);
     c->proc = NULL;
 }

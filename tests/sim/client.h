@@ -20,6 +20,12 @@
 struct sim_proc;
 struct world;
 
+struct client_pause { /* one got SIGSTOP */
+    const struct client *who;
+    bool host; /* it had the home's lock */
+    int64_t from_us, until_us;
+};
+
 struct client {
     /* What is started. */
     char file[32]; /* `flowrun FILE`; "": `flowrun resume RUN` … */
@@ -32,10 +38,13 @@ struct client {
     bool nested;           /* a task is this client: client_nested() */
     bool led;              /* it was the host */
     bool cancelled, left;  /* its user said so, by one Ctrl-C; by two, or by SIGTERM */
-    bool stopped;          /* it got SIGSTOP */
-    int code;              /* its exit code; -1: it was killed, or lives */
-    char outcome[16];      /* of its run when it ended; "": it was not over … */
-    long seq;              /* … and its newest event */
+    bool robbed;           /* while it was stopped and the host, its lock was taken away */
+    bool terminated;       /* it got SIGTERM */
+    int64_t began_us, ended_us;
+    int code;         /* its exit code; -1: a signal ended it, or it lives */
+    long since;       /* the newest event of its run when it began */
+    char outcome[16]; /* of its run when it ended; "": it was not over … */
+    long seq;         /* … and its newest event */
 };
 
 /* Once, behind world_setup(). */

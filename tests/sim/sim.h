@@ -122,8 +122,9 @@ struct sim_proc {
     int64_t held_us;  /* it gets no processor before */
     int64_t stuck_us; /* no signal ends it before */
     int nested;       /* calls of fr_sys under way: those within one are the simulator's own */
-    unsigned handled, pending; /* signals, as bits: its loop waits for them; they came */
-    char **vars;               /* its environment, for getenv(); NULL: that of the test */
+    unsigned handled, pending, came; /* signals, as bits: its loop waits for them; they wait for it;
+                                      * all that it ever got */
+    char **vars;                     /* its environment, for getenv(); NULL: that of the test */
     struct fr_printer printer; /* with vars: where fr_print() goes; put NULL: to descriptor 1 */
     void *fiber;               /* of the address sanitizer */
 };

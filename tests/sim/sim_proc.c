@@ -235,6 +235,7 @@ void sim_signal(struct sim_proc *p, int signo)
 {
     if (sim->now_us < p->stuck_us || p->state == SIM_ZOMBIE)
         return;
+    p->came |= 1u << signo;
     if (signo != SIGKILL && (p->handled >> signo & 1))
         p->pending |= 1u << signo;
     else if (signo == SIGKILL || signo == SIGINT || (signo == SIGTERM && !p->ignores_term))

@@ -385,9 +385,9 @@ void world_kill(struct world *w, struct sim_proc *p, const char *why)
 void world_lose_power(struct world *w)
 {
     client_keep_printed(w);
+    sim_crash(&w->sim.machines[0], true);
     sqlite3_close(w->db); /* the checker's; it opens it again */
     w->db = NULL;
-    sim_crash(&w->sim.machines[0], true);
     sim_db_cut();
 }
 

@@ -41,6 +41,7 @@ enum {
     WORLD_ASKS = 8,
     WORLD_HOSTS = 64,
     WORLD_CLIENTS = 128,
+    WORLD_PAUSES = 16,
     WORLD_DBS = 64 /* connections to the store at once */
 };
 
@@ -100,6 +101,8 @@ struct world {
     enum fr_outcome outcome; /* once over */
     struct client clients[WORLD_CLIENTS];
     size_t n_clients;
+    struct client_pause pauses[WORLD_PAUSES];
+    size_t n_pauses;
     pid_t hosts[WORLD_HOSTS]; /* that committed, in their order; of the newest ones */
     size_t n_hosts;
     struct fr_buf story;           /* faults so far, for a report */
