@@ -283,8 +283,7 @@ struct fr_stored { /* owns all; zeroed: nothing */
     struct fr_plan *plan;
     struct fr_arena arena;
 };
-/* The schedule that made the run, as its copy of the pipeline has it; NULL: none, or it has none.
- */
+/* The schedule that made the run, as its copy of the pipeline has it; NULL: it has none. */
 const struct fr_schedule *fr_run_stored_schedule(const struct fr_stored *s,
                                                  const struct fr_run_row *row);
 /* Reads the copy that the home keeps. row must outlive *out. FR_UNSUPPORTED: a newer flowrun made
