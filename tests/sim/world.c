@@ -260,6 +260,8 @@ static bool is_awaited(struct world *w, struct fr_host *host)
 
     if (!w->stays)
         return false;
+    if (w->folder != NULL && fr_sys.wall_ms() < w->until_wall_ms)
+        return true;
     world_rows(w, "SELECT no FROM run WHERE state <> 'over' OR rerun_wall <> 0", &due);
     any = due.n > 0 || fr_host_load(host).runs > 0;
     fr_buf_finish(&due);
@@ -284,7 +286,11 @@ static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *er
     answer_asks(w, host);
     if (rc == FR_OK && w->stays) {
         fr_host_stay(host);
-        rc = fr_host_take_up(host, err);
+        if (w->folder != NULL && (rc = fr_mkdirs(w->folder, 0700, err)) == FR_OK)
+            rc = fr_host_watch(host, &w->folder, 1,
+                               &(struct fr_run_shell){.cwd = "/", .getenv = no_env}, err);
+        if (rc == FR_OK)
+            rc = fr_host_take_up(host, err);
     }
     while (rc == FR_OK && (left > 0 || is_awaited(w, host))) {
         for (size_t i = 0; i < n; i++)

@@ -74,7 +74,9 @@ struct world {
     char home[128];
     size_t runs; /* of the pipeline, at once; 0: one */
     int64_t priorities[WORLD_RUNS];
-    bool stays;  /* the host does, until no run is open nor is to run again by itself */
+    const char *folder;    /* of pipelines with schedules, on control; NULL: none … */
+    int64_t until_wall_ms; /* … and a host that stays has to do with them until then */
+    bool stays;            /* the host does, until no run is open nor is to run again by itself */
     bool others; /* the runs behind the first one are of /others.yaml, whose tasks have other names
                   */
     struct world_task tasks[WORLD_TASKS];

@@ -238,8 +238,8 @@ static void test_clock_back(void)
 
 /* ---- faults ---- */
 
-static bool disk_full;
-static int refused;
+static _Atomic bool disk_full; /* read in threads, as all below */
+static _Atomic int refused;
 
 static ssize_t write_unless_full(int fd, const void *p, size_t n)
 {
@@ -271,8 +271,8 @@ static void test_full(void)
     check_fires("p", "");
     disk_full = false;
     until_fires("p", "ran 03-01T02:00 run 1");
+    close_host(); /* a thread may write until then */
     fr_sys.write = fr_sys_real.write;
-    close_host();
 }
 
 static void test_busy(void)

@@ -11,7 +11,7 @@
 #include "engine/host/pause.h"
 #include "engine/schedule/calendar.h"
 
-static int64_t shift_ms; /* of the wall clock */
+static _Atomic int64_t shift_ms; /* of the wall clock; read in threads too */
 static char folder[300];
 static struct fr_arena arena; /* of one row of a table */
 
