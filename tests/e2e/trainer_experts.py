@@ -93,7 +93,7 @@ def layouts():
     exact("the same layout twice", again, "2x2-0")
     out, text = by_hand("in-node", (2, 2), deepspeed=layout(expert_group="node"))
     near("a group in each node", out)
-    t.has("a group in each node: nothing crosses", text, ", 0 between nodes")
+    t.has("a group in each node: nothing crosses", text, ", 0 between nodes; rounds of a layer: at most 1")
 
 
 def types():

@@ -81,3 +81,8 @@ const int64_t *tr_model_expert_rows(const struct tr_model *m)
 {
     return m->expert_rows;
 }
+
+int tr_model_exchange_rounds(const struct tr_model *m)
+{
+    return tr_exchange_most_rounds(m->exchange);
+}

@@ -167,6 +167,7 @@ int64_t tr_model_moe_layers(const struct tr_model *m);
  * tokens have given each expert in training so far. */
 const struct tr_owners *tr_model_owners(const struct tr_model *m, int64_t i);
 const int64_t *tr_model_expert_rows(const struct tr_model *m);
+int tr_model_exchange_rounds(const struct tr_model *m); /* the most of a layer so far */
 
 /* The queue that the model's ops run on. */
 struct tr_queue *tr_model_queue(struct tr_model *m);

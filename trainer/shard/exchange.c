@@ -23,6 +23,7 @@ struct tr_exchange {
     size_t *bytes;                /* owns: (4, size) of a call */
 
     unsigned rounds; /* so far */
+    int most;        /* of a layer */
     struct tr_route_round round;
     const char *what;
 };
@@ -62,6 +63,11 @@ enum fr_rc tr_exchange_create(const struct tr_exchange_opts *o, struct tr_exchan
     return FR_OK;
 }
 
+int tr_exchange_most_rounds(const struct tr_exchange *x)
+{
+    return x->most;
+}
+
 void tr_exchange_limits(const struct tr_exchange *x, struct tr_route_limits *out)
 {
     *out = x->limits;
@@ -90,6 +96,7 @@ void tr_exchange_bytes(const struct tr_exchange *x, struct tr_exchange_bytes *ou
     *out = (struct tr_exchange_bytes){
         .host = n[IDS] + 2 * n[LISTS] +
                 (size_t)x->o.plans * (choices(x) * sizeof(*x->kept) + sizeof(*x->cuts))};
+    out->host += size_of(x) * (size_t)x->o.tokens_max * sizeof(uint64_t); /* the route's masks */
     for (int i = 0; i < PIECES; i++)
         out->device += (n[i] + 255) / 256 * 256;
 }
@@ -228,6 +235,7 @@ enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_laye
         cuts->rounds = 0;
     rc = tr_route_plan(x->route, kept, layer->owners, cuts, err);
     *rounds = cuts->rounds;
+    x->most = cuts->rounds > x->most ? cuts->rounds : x->most;
     if (rc == FR_OK && !replay && layer->rows != NULL)
         count_rows(x, kept, layer->rows);
     return rc;

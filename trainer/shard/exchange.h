@@ -57,6 +57,8 @@ struct tr_exchange_bytes {
 };
 void tr_exchange_bytes(const struct tr_exchange *x, struct tr_exchange_bytes *out);
 void tr_exchange_limits(const struct tr_exchange *x, struct tr_route_limits *out);
+/* The most rounds that a layer has needed so far. */
+int tr_exchange_most_rounds(const struct tr_exchange *x);
 
 /* Which layer, and where its plan is kept. */
 struct tr_exchange_layer {

@@ -168,7 +168,8 @@ enum fr_rc tr_run_say_exchange(const struct tr_run *r, struct fr_err *err)
     rc = tr_comm_host_sum(r->env.comm, sums, TR_LINK_CLASSES, err);
     if (rc == FR_OK && r->env.comm->rank == 0)
         tr_say("Tokens exchanged by all ranks: %.0f bytes inside a rank, %.0f inside a node, %.0f "
-               "between nodes",
-               sums[TR_LINK_SELF], sums[TR_LINK_NODE], sums[TR_LINK_FAR]);
+               "between nodes; rounds of a layer: at most %d",
+               sums[TR_LINK_SELF], sums[TR_LINK_NODE], sums[TR_LINK_FAR],
+               tr_model_exchange_rounds(r->model));
     return rc;
 }
