@@ -58,11 +58,10 @@ static const struct cli_command commands[] = {
      "the run does, or says that no flowrun looks after it.\n",
      cli_logs, false},
     {"backfill", "FILE", "make runs for instants of a schedule that are past",
-     "From --from on, before --to, one behind the other, by a 'flowrun serve' of the file's "
-     "folder;\n"
-     "the schedule may be paused. No instant is used twice at a time: what stays as it is, "
-     "--existing\n"
-     "says. 'flowrun backfills' shows how far it is.\n",
+     "From --from on, before --to, one behind the other, by a 'flowrun serve' of the file's\n"
+     "folder; the schedule may be paused. What becomes of an instant that has a run already,\n"
+     "--existing says; one whose run is not over stays as it is. 'flowrun backfills' shows how\n"
+     "far it is.\n",
      cli_backfill, false},
     {"backfills", "[pause | resume | cancel N]", "list backfills, or change one", NULL,
      cli_backfills, false},
