@@ -69,8 +69,11 @@ def draws(want):
     t.same("one to draw from is the largest", lines("k.jsonl"), want)
 
 
-def terminal():
-    question = "What is 33 plus 89?"
+def terminal(want):
+    """The question with the longest answer: there is something to stop at."""
+    longest = max(range(len(want)), key=lambda i: len(want[i]["predict"]))
+    record = lines("ex/data/few.jsonl")[longest]
+    question = "\n".join(x for x in (record["instruction"], record["input"]) if x)
     one = ["generate"] + ADAPTER + ["--prompt", question, "--max_new_tokens", "24"]
     text = run(one)
     run(one + ["--output", "q.jsonl"])
@@ -164,7 +167,7 @@ def main():
         t.finish()
     want = answers()
     draws(want)
-    terminal()
+    terminal(want)
     figures()
     errors()
     t.finish()
