@@ -84,13 +84,18 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
     struct fr_again *again = fr_arena_alloc(&arena, sizeof(*again));
     struct fr_submit submit = {
         .origin = "retry", .priority = row->priority, .by_itself = true, .again = again};
+    struct fr_run_row kept; /* in the arena, which is the new run's while it is made */
     struct fr_err why = {0};
+    char id[FR_ID_TEXT];
+    enum fr_rc rc;
 
     if (row->schedule != 0 && host->schedules != NULL)
         texts.own = &host->schedules->shell;
-    enum fr_rc rc = again == NULL ? fr_fail(&why, FR_NOMEM, "no memory for a run")
-                                  : fr_run_again(host->store, row, &arena, again, &why);
-
+    fr_id_text(row->id, id);
+    rc = again == NULL ? fr_fail(&why, FR_NOMEM, "no memory for a run")
+                       : fr_store_run_find(host->store, id, &arena, &kept, &why);
+    if (rc == FR_OK)
+        rc = fr_run_again(host->store, &kept, &arena, again, &why);
     if (rc == FR_OK)
         rc = fr_id_new(&submit.id, &why);
     if (rc == FR_OK && host_submit(host, &submit, &texts, &why) == NULL)
