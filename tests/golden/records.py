@@ -115,8 +115,8 @@ def others():
 
 
 TEMPLATES = ["deepseekr1", "qwen3", "llama2", "mistral", "ministral3", "mistral_small",
-             "yi", "alpaca", "qwen3_nothink", "deepseek3", "chatml"]
-REASONING = ["deepseekr1", "qwen3"]
+             "yi", "glm4", "glm4_moe", "moonlight", "vicuna", "zephyr", "alpaca", "qwen3_nothink", "deepseek3", "chatml"]
+REASONING = ["deepseekr1", "qwen3", "glm4_moe"]
 
 
 def conversations():
