@@ -285,12 +285,17 @@ static struct client *any_client(struct world *w, uint64_t more)
     return NULL;
 }
 
-static void steal(struct world *w)
+/* Whoever takes the lock of v away is the next host. */
+static void steal(struct world *w, struct client *v)
 {
+    struct client thief = {.json = true};
     char path[160];
 
     snprintf(path, sizeof(path), "%s/host.lock", w->home);
     sim_remove_file(&w->sim.machines[0], path);
+    v->robbed = true;
+    memcpy(thief.run, v->run, sizeof(thief.run));
+    client_start(w, &thief);
 }
 
 /* false: not now. */
@@ -300,9 +305,8 @@ static bool stop(struct world *w, struct client *v, const struct fault *f)
         return true;
     if (!client_stop(w, v, 100000 + (int64_t)(f->more % 70000000)))
         return false;
-    v->robbed = v->robbed || f->kind == STEAL_HOST;
     if (f->kind == STEAL_HOST)
-        steal(w);
+        steal(w, v);
     return true;
 }
 
