@@ -417,6 +417,14 @@ static bool said(const struct told *t, const char *what)
     return memmem(all.p, all.n, what, strlen(what)) != NULL;
 }
 
+static bool is_robbed(const struct world *w)
+{
+    for (size_t i = 0; i < w->n_clients; i++)
+        if (w->clients[i].robbed)
+            return true;
+    return false;
+}
+
 static bool may_end(const struct told *t)
 {
     const struct client *c = t->c;
@@ -433,14 +441,14 @@ static bool may_end(const struct told *t)
     case 3:
         return strcmp(c->outcome, "cancelled") == 0;
     case 2: /* its run ended meanwhile, or is not made yet */
-        return !is_first(c) && (c->outcome[0] != '\0' || c->seq == 0);
+        return (!is_first(c) || c->robbed) && (c->outcome[0] != '\0' || c->seq == 0);
     case 4:
         return c->left || (c->nested && c->terminated) ||
                (c->cancelled && said(t, "left (Ctrl-C) before"));
     case 5: /* the host does not answer */
         return met_silence(t->w, c);
-    case 7: /* another one is the host */
-        return c->robbed && said(t, "became the host");
+    case 7: /* another one is the host; or who it asked says so of itself */
+        return is_robbed(t->w) && said(t, "became the host");
     default:
         return false; /* no run fails here */
     }
