@@ -161,26 +161,45 @@ static enum fr_rc add_rows(struct fr_store *st, const struct fr_fire_row *rows, 
     return rc;
 }
 
-static enum fr_rc commit_rows(struct host_schedules *all, struct host_schedule *s,
-                              const struct fr_fire_row *rows, size_t n, int64_t seen_ms,
-                              struct fr_err *err)
+/* Into the transaction of the batch. */
+static enum fr_rc add_decided(struct fires_batch *batch, struct host_schedule *s,
+                              const struct host_fire *what, int64_t seen_ms, struct fr_err *err)
 {
-    struct fr_store *st = all->host->store;
-    enum fr_rc rc = fr_store_begin(st, err);
+    struct fr_store *st = batch->all->host->store;
+    enum fr_rc rc = batch->n > 0 ? FR_OK : fr_store_begin(st, err);
 
     if (rc != FR_OK)
         return rc;
-    if ((rc = add_rows(st, rows, n, err)) == FR_OK &&
-        (rc = fr_store_schedule_seen(st, s->row.id, seen_ms, err)) == FR_OK)
+    batch->list[batch->n++] = (struct fires_decided){s, seen_ms, what->rows[what->n - 1]};
+    if ((rc = add_rows(st, what->rows, what->n, err)) == FR_OK)
+        rc = fr_store_schedule_seen(st, s->row.id, seen_ms, err);
+    return rc;
+}
+
+enum fr_rc fires_commit(struct fires_batch *batch, enum fr_rc rc, struct fr_err *err)
+{
+    struct fr_store *st = batch->all->host->store;
+
+    if (batch->n == 0)
+        return rc;
+    if (rc == FR_OK)
         rc = fr_store_commit(st, err);
     else
         fr_store_rollback(st);
-    if (rc != FR_OK)
-        return rc;
-    s->row.seen_ms = seen_ms;
-    for (size_t i = 0; i < n; i++)
-        log_row(s, &rows[i]);
-    return FR_OK;
+    for (size_t i = 0; i < batch->n; i++) {
+        struct fires_decided *d = &batch->list[i];
+
+        if (rc != FR_OK) {
+            schedules_retry(batch->all, d->s);
+            continue;
+        }
+        d->s->row.seen_ms = d->seen_ms;
+        d->s->backoff_ms = 0;
+        log_row(d->s, &d->newest);
+        schedules_rearm(batch->all, d->s);
+    }
+    batch->n = 0;
+    return rc;
 }
 
 /* ---- decisions with a run ---- */
@@ -277,8 +296,9 @@ static enum fr_rc begin(struct host_schedules *all, struct host_schedule *s,
     return rc;
 }
 
-enum fr_rc fires_decide(struct host_schedules *all, struct host_schedule *s, struct fr_err *err)
+enum fr_rc fires_decide(struct fires_batch *batch, struct host_schedule *s, struct fr_err *err)
 {
+    struct host_schedules *all = batch->all;
     struct fr_arena arena = {0};
     struct fr_due due;
     struct fr_decision *list;
@@ -311,7 +331,7 @@ enum fr_rc fires_decide(struct host_schedules *all, struct host_schedule *s, str
         f.rows[f.n++] = f.row;
     }
     if (rc == FR_OK && n > 0)
-        rc = commit_rows(all, s, f.rows, f.n, seen, err);
+        rc = add_decided(batch, s, &f, seen, err);
 out:
     fr_arena_finish(&arena);
     return rc;

@@ -80,31 +80,38 @@ static struct host_schedule *first_due(struct host_schedules *all)
     return NULL;
 }
 
+/* Some of what is due. */
 static enum fr_rc decide_due(struct host_schedules *all, struct fr_err *err)
 {
+    struct fires_batch batch = {.all = all};
     int64_t now = fr_sys.wall_ms();
-    struct host_schedule *s;
+    struct fr_err why = {0};
+    struct host_schedule *s = NULL;
+    size_t looked = 0;
 
-    while (all->making < MAKING_MOST && (s = first_due(all)) != NULL && s->due_wall <= now) {
-        struct fr_err why = {0};
+    while (why.rc == FR_OK && looked < FIRES_BATCH && all->making < MAKING_MOST &&
+           (s = first_due(all)) != NULL && s->due_wall <= now) {
+        size_t had = batch.n;
 
         if (s->retry_ms > fr_sys.mono_ms()) { /* its last decision could not be written */
             arm(all, s, now + (s->retry_ms - fr_sys.mono_ms()));
             continue;
         }
         s->stamp++;
-        if (fires_decide(all, s, &why) == FR_OK) {
+        looked++;
+        if (fires_decide(&batch, s, &why) != FR_OK) {
+            if (batch.n == had)
+                schedules_retry(all, s);
+        } else if (batch.n == had && s->fire == NULL) {
             s->backoff_ms = 0;
-            if (s->fire == NULL)
-                schedules_rearm(all, s);
-            continue;
+            schedules_rearm(all, s);
         }
-        if (why.rc == FR_DENIED)
-            return fr_fail(err, why.rc, "%s", why.msg);
-        fr_log(FR_LOG_WARN, "schedules", "%s of %s is decided later: %s", s->row.name,
-               s->file->path, why.msg);
-        schedules_retry(all, s);
     }
+    all->more = looked == FIRES_BATCH;
+    if (fires_commit(&batch, why.rc, &why) == FR_DENIED)
+        return fr_fail(err, FR_DENIED, "%s", why.msg);
+    if (why.rc != FR_OK)
+        fr_log(FR_LOG_WARN, "schedules", "what is due is decided later: %s", why.msg);
     return FR_OK;
 }
 
@@ -267,7 +274,7 @@ enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err)
         return FR_DENIED;
     if ((rc = decide_due(all, err)) != FR_OK)
         return rc;
-    all->ready = true;
+    all->ready = all->ready || !all->more;
     if (fr_sys.mono_ms() >= all->prune_ms)
         keeping_prune(all);
     return FR_OK;
@@ -285,6 +292,8 @@ int64_t schedules_due(const struct fr_host *host)
         due = all->look_ms;
     if (all->dirty || all->back)
         return all->write_ms < due ? all->write_ms : due;
+    if (all->more)
+        return now;
     if (all->unarmed)
         return now + BACKOFF_MS;
     if (!all->looked || all->making >= MAKING_MOST || (s = first_due(all)) == NULL)

@@ -70,6 +70,7 @@ struct host_schedules {
     bool looked;            /* one was taken in */
     bool unread;            /* a folder could not be looked into; said once */
     bool ready;             /* what was due at the start is decided, or under way */
+    bool more;              /* is due than one turn decides */
     bool ended;             /* a run of a schedule, which is to be looked at */
     bool unarmed;           /* when some are due is not known */
     struct fr_err err;      /* no memory for what a look found: final */
@@ -139,8 +140,23 @@ enum fr_rc keeping_back(struct host_schedules *all, struct fr_err *err);
 
 /* ---- fires.c ---- */
 
-/* Decides what is due of the schedule. FR_OK: it is decided, or its run is being made. */
-enum fr_rc fires_decide(struct host_schedules *all, struct host_schedule *s, struct fr_err *err);
+/* Decisions of several schedules that make no run: one commit. */
+enum { FIRES_BATCH = 200 };
+struct fires_decided {
+    struct host_schedule *s;
+    int64_t seen_ms;
+    struct fr_fire_row newest; /* for the log */
+};
+struct fires_batch {
+    struct host_schedules *all;
+    struct fires_decided list[FIRES_BATCH];
+    size_t n; /* their rows are in an open transaction, unless it is 0 */
+};
+/* Decides what is due of the schedule: nothing, or it is in the batch, or its run is being made.
+ * After an error the batch is to be ended with it. */
+enum fr_rc fires_decide(struct fires_batch *batch, struct host_schedule *s, struct fr_err *err);
+/* Ends the batch: rc is of its last decision. Those of it are armed again. */
+enum fr_rc fires_commit(struct fires_batch *batch, enum fr_rc rc, struct fr_err *err);
 void fires_forget(struct host_schedule *s); /* the run that is being made is of no use */
 /* Inside the transaction that has the run's rows, before them: decides once more, and writes what
  * is decided before it. *enters: the run's rows follow, then fires_put(); else it is not made. */

@@ -6,6 +6,8 @@
 
 static void test_in_time(void)
 {
+    struct fr_schedule_row row;
+
     check_row("in time");
     reset();
     set_clock("2026-03-01T01:59:00Z");
@@ -18,6 +20,7 @@ static void test_in_time(void)
     set_clock("2026-03-01T02:00:00Z");
     until_fires("p", "ran 03-01T02:00 run 1");
     check_runs("p", "1 running schedule 03-01T02:00");
+    CHECK(find_row("p", &row) && row.seen_ms == 1772330400000);
     check_answer(FR_API_GET, "/api/v1/runs/1", NULL, 200, "\"priority\":3");
     check_answer(FR_API_GET, "/api/v1/schedules", NULL, 200, "\"pipeline\":\"p\"");
     check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"due_wall\":1772416800000");
