@@ -106,6 +106,53 @@ same "a nested flowrun on the node whose one slot its task has" $? 0
 has "it runs in that slot" out "t@n1 | from inside"
 same "all are runs of the home" "$("$flowrun" runs | grep -cE '(inner|outer) .*succeeded')" 4
 
+# ---- on another node a nested flowrun waits for a slot as all do
+printf 'name: other\nnodes: [{name: n2, executor: local, slots: 1}]\nenv: {W: "${{ env.W }}"}\ntasks: {t: {run: "touch $W/has; until test -e $W/gives; do sleep 0.05; done"}}\n' > other.yaml
+printf 'name: inner2\nnodes: [{name: n2, executor: local, slots: 1}]\nenv: {W: "${{ env.W }}"}\ntasks: {t: {run: "test -e $W/gives"}}\n' > inner.yaml
+"$flowrun" other.yaml > other 2>&1 &
+other=$!
+until_true 20 test -e has
+F=$flowrun timeout 60 "$flowrun" outer.yaml > out 2>&1 &
+pid=$!
+inner_waits() { "$flowrun" status "$("$flowrun" runs --json | sed -nE 's/.*"run":([0-9]+).*"pipeline":"inner2".*/\1/p')" | grep -qF "waits for slots of n2, 1 of 1"; }
+until_true 20 inner_waits
+touch gives
+wait $pid
+same "a nested flowrun on another node" $? 0
+wait $other
+same "the run that it waited for" $? 0
+
+# ---- a run that is left takes its smaller number of slots along
+printf 'name: wide\nnodes: [{name: n3, executor: local, slots: 3}]\nenv: {W: "${{ env.W }}"}\ntasks:\n' > wide.yaml
+for t in a b c; do printf '  %s: {run: "touch $W/wide.%s; until test -e $W/gone; do sleep 0.05; done"}\n' $t $t; done >> wide.yaml
+cat > slim.yaml <<'END'
+name: slim
+nodes: [{name: n3, executor: local, slots: 1}]
+env: {W: "${{ env.W }}"}
+tasks:
+  s: {run: "true"}
+  rest: {needs: [s], on: control, run: "touch $W/slim; until test -e $W/gone; do sleep 0.05; done"}
+END
+sed 's/^tasks.*/tasks: {keep: {on: control, run: "until test -e $W\/gone; do sleep 0.05; done"}}/; s/name: wide/name: keeps/' wide.yaml | sed '/wide\./d' > keeps.yaml
+"$flowrun" keeps.yaml > keeps 2>&1 &
+keeps=$!
+until_true 20 test -S "$FLOWRUN_HOME/host.sock"
+"$flowrun" slim.yaml > slim.out 2>&1 &
+slim=$!
+until_true 20 test -e slim
+"$flowrun" wide.yaml > wide 2>&1 &
+wide=$!
+wides() { ls wide.* 2> /dev/null | grep -c 'wide\.[abc]$'; }
+until_true 20 eval 'test "$(wides)" = 1'
+kill -9 $slim # its task goes on elsewhere
+wait $slim 2> /dev/null
+until_true 20 eval 'test "$(wides)" = 3'
+touch gone
+wait $wide
+same "the other one" $? 0
+wait $keeps
+same "the host of both" $? 0
+
 # ---- the host is killed below a flowrun inside a task: that one says once that it waits
 cat > outer.yaml <<'END'
 name: outer

@@ -301,6 +301,32 @@ same "the gang" $? 0
 wait $small
 same "what waited behind it" $? 0
 
+# ---- a gang that gets ready is lent its slots though nothing else happens on the machine
+cat > later.yaml <<'END2'
+name: later
+params: {who: {default: x}}
+nodes: [{name: n1, executor: local, slots: 2}]
+env: {W: "${{ env.W }}"}
+tasks:
+  first: {on: control, run: "touch $W/first; until test -e $W/go.first; do sleep 0.02; done"}
+  train: {needs: [first], on: all, gang: true, run: "touch $W/train"}
+END2
+rm -f go.long long first
+sed 's/on: n2/on: n1/; /train/d' gang.yaml > long.yaml
+start long long
+long=$pid
+until_true 20 test -e long
+start later later
+later=$pid
+until_true 20 test -e first
+touch go.first
+until_true 20 test -e train
+touch go.long
+wait $later
+same "the gang behind a task elsewhere" $? 0
+wait $long
+same "the one that went on" $? 0
+
 printf 'limits: {max_active: 1}\n' > home/config.yaml
 "$flowrun" free.yaml > out 2>&1
 same "a wrong configuration" $? 2

@@ -109,6 +109,33 @@ until_true 20 waiting "$run"
 same "cancelled while it waits" $? 0
 has "nothing was started" out "cancelled"
 
+# ---- a variable that is env, too: the newest shell's value is the secret's, that of env stays
+cat > both.yaml <<'END'
+name: both
+nodes: [{name: n1, executor: local}]
+env: {W: "${{ env.W }}", PLAIN: "${{ env.TOKEN }}"}
+secrets: {token: {env: TOKEN}}
+tasks:
+  first: {run: "touch $W/first.both; until test -e $W/go.both; do sleep 0.05; done"}
+  second: {needs: [first], env: {T: "${{ secrets.token }}"}, run: "test $T = later && test $PLAIN = sooner"}
+END
+TOKEN=sooner "$flowrun" both.yaml > out.both 2>&1 &
+pid=$!
+until_true 20 test -e first.both
+run=$(no)
+TOKEN=later "$flowrun" resume "$run" > gives 2>&1 &
+gives=$!
+until_true 20 holds gives "run $run ("
+until_true 20 eval '"$flowrun" status $run | grep -q "first@n1 *running"'
+TOKEN=later timeout 60 "$flowrun" attach "$run" > attached 2>&1 &
+attach=$!
+until_true 20 holds attached "run $run ("
+touch go.both
+wait $pid
+same "the secret of the shell that came later" $? 0
+wait $gives
+wait $attach
+
 # ---- the limit
 kill $serve
 wait $serve
