@@ -308,7 +308,8 @@ params: {who: {default: x}}
 nodes: [{name: n1, executor: local, slots: 2}]
 env: {W: "${{ env.W }}"}
 tasks:
-  first: {on: control, run: "touch $W/first; until test -e $W/go.first; do sleep 0.02; done"}
+  zero: {on: n1, run: "true"}
+  first: {needs: [zero], on: control, run: "touch $W/first; until test -e $W/go.first; do sleep 0.02; done"}
   train: {needs: [first], on: all, gang: true, run: "touch $W/train"}
 END2
 rm -f go.long long first
