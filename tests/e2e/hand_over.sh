@@ -149,9 +149,9 @@ done
 
 # ---- status says who drives a run, and how that one fares
 serve
-"$flowrun" waits.yaml -p who=s > out.s 2>&1 &
+"$flowrun" waits.yaml -p who=s=1 > out.s 2>&1 &
 pid=$!
-until_true 20 eval 'test "$(ran s)" = 1'
+until_true 20 eval 'test "$(ran s=1)" = 1'
 "$flowrun" status > status
 check "its turns are counted" grep -Eq "^driven by flowrun \(pid $host\): (none|[0-9]+) of its [0-9]+ turns took over 100 ms" status
 "$flowrun" status --json > status
@@ -164,9 +164,15 @@ until_true 20 grep -q '^State:.*T' /proc/$host/status
 "$flowrun" status > status 2> out
 has "it does not answer" status "driven by flowrun (pid $host), which does not answer"
 kill -CONT $host
-touch go.s
+touch go.s=1
 wait $pid
-same "it goes on" $? 0
+same "it goes on, and its value has all of its signs" $? 0
+rm -f go.f
+"$flowrun" fails.yaml > out 2>&1
+same "a run that fails over a host" $? 1
+touch go.f
+"$flowrun" retry "$(newest)" > out 2>&1
+same "its retry over the host" $? 0
 kill $host
 wait $host 2> /dev/null
 
