@@ -111,7 +111,7 @@ import fcntl, http.server, os, socketserver, subprocess, sys
 home = os.environ["FLOWRUN_HOME"]
 sock = home + "/host.sock"
 lock = open(home + "/host.lock", "r+b")
-fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+fcntl.lockf(lock, fcntl.LOCK_EX)
 
 class Host(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -138,7 +138,7 @@ print("ready", flush=True)
 server.handle_request()
 END2
     next=$!
-    until_true 20 holds next.log ready
+    until_true 20 holds next.log ready || touch go.$who
     kill -CONT $pid
     wait $pid
     same "a follower whose run has ended meanwhile ($who)" $? $([ $who = q ] && echo 1 || echo 0)
