@@ -65,9 +65,9 @@ static void write_at(struct sim_inode *i, size_t at, const void *p, size_t n)
     }
     if (at > i->n)
         memset(i->data + i->n, 0, at - i->n);
+    if (at < i->synced && memcmp(i->data + at, p, n < i->synced - at ? n : i->synced - at) != 0)
+        i->synced = at; /* rewritten: old and new may be mixed */
     memcpy(i->data + at, p, n);
-    if (at < i->synced)
-        i->synced = at; /* rewritten: old and new may be mixed; our code only appends */
     if (at + n > i->n)
         i->n = at + n;
     i->mtime_ms = fr_sys.wall_ms();
