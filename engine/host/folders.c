@@ -85,9 +85,9 @@ static const char *say_wrong(struct fr_folder_look *look, const struct fr_issues
     const char *text;
 
     for (size_t i = 0; i < issues->n && i < ERROR_LINES; i++)
-        fr_buf_fmt(&b, "%s%s", i > 0 ? "\n" : "", issues->lines[i]);
+        fr_buf_fmt(&b, "%s%s", i > 0 ? "; " : "", issues->lines[i]);
     if (issues->n > ERROR_LINES)
-        fr_buf_fmt(&b, "\nand %zu more: 'flowrun validate' lists all", issues->n - ERROR_LINES);
+        fr_buf_fmt(&b, "; and %zu more: 'flowrun validate' lists all", issues->n - ERROR_LINES);
     if (issues->n == 0)
         fr_buf_text(&b, err->msg);
     text = b.bad ? NULL : fr_arena_dup(&look->arena, b.p);

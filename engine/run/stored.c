@@ -83,6 +83,11 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
     size_t i;
     enum fr_rc rc = fr_json_parse(fr_str_of(row->params), "stored parameters", &doc, err);
 
+    if (rc == FR_OK && file == NULL && row->spec_hash[0] == '\0')
+        rc = fr_fail(err, FR_USAGE,
+                     "run %lld has no pipeline that could be read: 'flowrun run %s' takes the file "
+                     "as it is now",
+                     (long long)row->no, row->source);
     if (rc == FR_OK && file == NULL)
         rc = get_source(from, row->spec_hash, row->source, &sources[opts.n_sources++], err);
     if (rc == FR_OK && row->inventory_hash[0] != '\0')
