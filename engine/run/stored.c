@@ -116,15 +116,18 @@ enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct 
 {
     struct run_source from = {row, home, NULL, &out->arena};
     struct fr_issues issues = {0};
+    struct fr_err why = {0};
     enum fr_rc rc;
 
     *out = (struct fr_stored){0};
-    rc = run_load_file(&from, NULL, &out->spec, &issues, err);
+    rc = run_load_file(&from, NULL, &out->spec, &issues, &why);
     if (rc == FR_OK)
-        rc = fr_plan_make(out->spec, &out->arena, &out->plan, err);
+        rc = fr_plan_make(out->spec, &out->arena, &out->plan, &why);
     if (rc == FR_USAGE) /* its rules have changed in spite of their number, or its copy has */
         rc = fr_fail(err, FR_CORRUPT, "run %lld: its stored file cannot be read: %s",
-                     (long long)row->no, issues.n > 0 ? issues.lines[0] : err->msg);
+                     (long long)row->no, issues.n > 0 ? issues.lines[0] : why.msg);
+    else if (rc != FR_OK)
+        fr_fail(err, rc, "%s", why.msg);
     if (rc != FR_OK)
         fr_run_stored_finish(out);
     fr_issues_finish(&issues);

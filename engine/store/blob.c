@@ -148,13 +148,17 @@ static void mark_path(const char *home, struct fr_id run, struct fr_buf *out)
     fr_buf_fmt(out, "%s/begun/%s", home, id);
 }
 
+/* The mark of a host that was killed before it had the run is followed by one that stays: what that
+ * host has stored is of no row. */
 enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err)
 {
     struct fr_buf path = {0};
     enum fr_rc rc = FR_OK;
-    int fd;
+    int fd = -1;
 
     mark_path(home, run, &path);
+    if (!path.bad && there(path.p))
+        fr_buf_text(&path, ".before");
     if (path.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
     else if ((fd = fr_sys.open(path.p, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600)) < 0)

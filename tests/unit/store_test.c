@@ -402,6 +402,13 @@ static void check_blob_tidy(const char *named)
     fr_store_rollback(other);
     fr_blob_tidy(st);
     CHECK(!blob_there(hash));
+    check_row("of a host that was killed before another one had the same run");
+    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("killed"), hash, &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
+    fr_blob_unmark(home, run.id);
+    fr_blob_tidy(st);
+    CHECK(!blob_there(hash) && !fr_blob_marked(home));
     fr_store_close(other);
     fr_store_close(st);
 }
