@@ -58,7 +58,8 @@ void fr_arbiter_share(struct fr_claim *claims, size_t n)
 {
     uint32_t capacity = UINT32_MAX, used = 0, left;
     struct request request = {0};
-    size_t first = 0;
+    size_t first = 0, unmet = n;
+    bool all_contended = false;
 
     for (size_t i = 0; i < n; i++) {
         capacity = claims[i].slots < capacity ? claims[i].slots : capacity;
@@ -71,15 +72,18 @@ void fr_arbiter_share(struct fr_claim *claims, size_t n)
     left = used < capacity ? capacity - used : 0;
     for (size_t i = 0; i < n; i++)
         claims[i].contended = claims[i].over = used > capacity;
-    while ((request = next_request(claims, n, request)).slots > 0) {
+    while ((left > 0 || !all_contended) && (request = next_request(claims, n, request)).slots > 0) {
         uint32_t take = request.slots < left ? request.slots : left;
 
         if (!request.gang && is_collecting(&claims[request.claim]))
             take = 0;
         claims[request.claim].lent += take;
         left -= take;
-        if (take < request.slots)
-            contend(claims, n, request.claim);
+        if (take == request.slots)
+            continue;
+        contend(claims, n, request.claim);
+        all_contended = all_contended || (unmet < n && unmet != request.claim);
+        unmet = request.claim;
     }
     if (n > 0)
         claims[first].lent += left;

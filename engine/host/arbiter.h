@@ -24,7 +24,8 @@ struct fr_claim {         /* of one run on the machine */
     bool over;      /* out: … or as too much is in use */
 };
 
-/* Sets .lent and .contended of all. O(n²), for n runs on one machine. */
+/* Sets .lent and .contended of all: O(n) for each request that gets slots, for n runs on one
+ * machine. */
 void fr_arbiter_share(struct fr_claim *claims, size_t n);
 
 #endif
