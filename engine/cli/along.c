@@ -471,6 +471,7 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
     struct fr_arena arena = {0};
     struct fr_run_row row;
     char id[FR_ID_TEXT];
+    enum fr_rc rc;
 
     *over = false;
     cli_on_stop(a->d, 0, NULL, NULL);
@@ -486,7 +487,8 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
         }
         fr_arena_finish(&arena);
     }
-    return a->f != NULL ? find_done(a, wish, over, err) : FR_OK;
+    rc = a->f != NULL ? find_done(a, wish, over, err) : FR_OK;
+    return rc == FR_OK && a->f != NULL && !*over ? cli_follow_booked(a->f, err) : rc;
 }
 
 enum cli_exit along_end(const struct along *a)

@@ -255,6 +255,30 @@ enum fr_rc cli_follow_catch_up(struct cli_follow *f, struct fr_err *err)
     return rc;
 }
 
+static enum fr_rc add_booked(struct cli_follow *f, const struct fr_attempt_row *row,
+                             struct fr_err *err)
+{
+    struct follow_inst *in = &f->insts[row->idx];
+
+    if (row->ended_wall != 0 || row->no <= in->began)
+        return FR_OK;
+    in->began = (uint32_t)row->no;
+    return cli_copies_add(&f->copies, (uint32_t)row->idx, in->began, err);
+}
+
+enum fr_rc cli_follow_booked(struct cli_follow *f, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_attempt_rows rows = {0};
+    enum fr_rc rc = fr_store_attempts(f->opts.store, f->row.id, &arena, &rows, err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if (rows.rows[i].idx >= 0 && rows.rows[i].idx < (int64_t)f->stored.plan->n_insts)
+            rc = add_booked(f, &rows.rows[i], err);
+    fr_arena_finish(&arena);
+    return rc == FR_OK ? cli_follow_catch_up(f, err) : rc;
+}
+
 /* ---- the rest ---- */
 
 enum fr_rc cli_follow_nodes(struct cli_follow *f, struct fr_err *err)

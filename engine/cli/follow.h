@@ -39,6 +39,9 @@ const struct fr_plan *cli_follow_plan(const struct cli_follow *f);
 enum fr_rc cli_follow_news(struct cli_follow *f, bool *more, struct fr_err *err);
 /* All slices. */
 enum fr_rc cli_follow_catch_up(struct cli_follow *f, struct fr_err *err);
+/* For who takes the run over: also what is here of attempts that a host booked, as their start is
+ * in no row yet. What is noted of them next is behind that. */
+enum fr_rc cli_follow_booked(struct cli_follow *f, struct fr_err *err);
 
 /* For now and then: output of a node that is unreachable is not awaited (note.left is 0). Reads
  * rows only while some is. */
