@@ -11,14 +11,7 @@ pid=$!
 begun
 "$flowrun" attach --verbose > att 2>&1 &
 att=$!
-"$cluster" cut "$work/c" 2
-end=$((SECONDS + 20)) # how long it is down
-until_true 30 holds out "node2: unreachable"
-release cut
-until_true 60 holds out "has been silent for"
-while [ "$SECONDS" -lt "$end" ]; do read -r -t 0.2 <> <(:); done
-check "training waits" test "$(steps cut)" -le 9
-"$cluster" join "$work/c" 2
+cut_for_20s cut
 wait "$pid"
 same "the run" $? 0
 wait "$att"

@@ -66,19 +66,12 @@ letters() {
 }
 
 link_down() {
-    local pid end
+    local pid
     half cut
     start half.yaml -p output_dir=cut "${stay[@]}"
     pid=$!
     begun
-    "$cluster" cut "$work/c" 2
-    end=$((SECONDS + 20)) # how long it is down
-    until_true 30 holds out "node2: unreachable"
-    release cut
-    until_true 60 holds out "has been silent for"
-    while [ "$SECONDS" -lt "$end" ]; do read -r -t 0.2 <> <(:); done
-    check "training waits" test "$(steps cut)" -le 9
-    "$cluster" join "$work/c" 2
+    cut_for_20s cut
     wait "$pid"
     same "a link down for 20 s" $? 0
     as_whole cut

@@ -119,6 +119,19 @@ release() {
         setsid cat <> fifo >> trainer_log.jsonl 2> /dev/null &"
 }
 
+# The link of node 2 is down for 20 s while the training that half OUT began waits before step 10.
+cut_for_20s() {
+    local end
+    "$cluster" cut "$work/c" 2
+    end=$((SECONDS + 20))
+    until_true 30 holds out "node2: unreachable"
+    release "$1"
+    until_true 60 holds out "has been silent for"
+    while [ "$SECONDS" -lt "$end" ]; do read -r -t 0.2 <> <(:); done
+    check "training waits" test "$(steps "$1")" -le 9
+    "$cluster" join "$work/c" 2
+}
+
 # Attempts that were started on node $1.
 starts() { on "$1" 'wc -l < /var/starts'; }
 sidecars() { on "$1" 'pgrep -fx "sleep 100000" || :'; }
