@@ -338,7 +338,8 @@ static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out, struc
     return rc;
 }
 
-/* The digest of all that decides the ids: files, columns, tokenizer, template, options. */
+/* The digest of all that decides the ids: files, columns, tokenizer, template, options. Not the day
+ * that some templates name: a training that goes on has the day on which it began. */
 static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], struct fr_err *err)
 {
     const struct tr_dataset_opts *o = s->o;

@@ -17,6 +17,11 @@
 #define LLAMA3_TURN(role)                                                                          \
     "<|start_header_id|>" role "<|end_header_id|>\n\n{{content}}<|eot_id|>"                        \
     "<|start_header_id|>assistant<|end_header_id|>\n\n"
+/* What the templates of Llama 3 have in common. */
+#define LLAMA3                                                                                     \
+    .prefix = BOS, .system = LLAMA3_SYSTEM, .user = LLAMA3_TURN("user"),                           \
+    .answer = "{{content}}<|eot_id|>", .observation = LLAMA3_TURN("ipython"),                      \
+    .stop = "<|eot_id|>", .stop_too = "<|eom_id|>"
 
 #define LLAMA4_TURN(role)                                                                          \
     "<|header_start|>" role "<|header_end|>\n\n{{content}}<|eot|>"                                 \
@@ -38,34 +43,14 @@ static const struct tr_template templates[] = {
      .system = "{{content}}\n\n",
      .user = "User: {{content}}\n\nAssistant:"},
     {.name = "empty", .user = "{{content}}", .answer = "{{content}}"},
-    {.name = "llama3",
-     .prefix = BOS,
-     .system = LLAMA3_SYSTEM,
-     .user = LLAMA3_TURN("user"),
-     .answer = "{{content}}<|eot_id|>",
-     .observation = LLAMA3_TURN("ipython"),
-     .stop = "<|eot_id|>",
-     .stop_too = "<|eom_id|>",
-     .tools = TR_TOOLS_LLAMA3},
+    {.name = "llama3", LLAMA3, .tools = TR_TOOLS_LLAMA3},
     {.name = "llama3.1",
-     .prefix = BOS,
-     .system = LLAMA3_SYSTEM,
-     .user = LLAMA3_TURN("user"),
-     .answer = "{{content}}<|eot_id|>",
-     .observation = LLAMA3_TURN("ipython"),
-     .stop = "<|eot_id|>",
-     .stop_too = "<|eom_id|>",
+     LLAMA3,
      .tools = TR_TOOLS_NONE,
      .opening = LLAMA3_DATES "26 Jul 2024\n\n",
      .trims = true},
     {.name = "llama3.2",
-     .prefix = BOS,
-     .system = LLAMA3_SYSTEM,
-     .user = LLAMA3_TURN("user"),
-     .answer = "{{content}}<|eot_id|>",
-     .observation = LLAMA3_TURN("ipython"),
-     .stop = "<|eot_id|>",
-     .stop_too = "<|eom_id|>",
+     LLAMA3,
      .tools = TR_TOOLS_NONE,
      .opening = LLAMA3_DATES,
      .dated = true,
