@@ -260,13 +260,21 @@ static int64_t days_of(const struct host_schedule *s, int64_t now)
     return often ? FIRE_DAYS_OFTEN : FIRE_DAYS;
 }
 
+/* A row that seen has not passed tells of an instant that is due (the clock was set back to before
+ * it, and forward again): without it that would be decided anew. */
+static int64_t old_before(const struct host_schedule *s, int64_t now)
+{
+    int64_t before = now - days_of(s, now) * DAY_MS;
+
+    return before <= s->row.seen_ms ? before : s->row.seen_ms + 1;
+}
+
 /* *dropped: the schedule itself goes, too. */
 static enum fr_rc prune_one(struct fr_store *st, const struct host_schedule *s, int64_t now,
                             bool *dropped, struct fr_err *err)
 {
     bool gone = s->row.gone_wall != 0 && now - s->row.gone_wall > GONE_DAYS * (int64_t)DAY_MS;
-    struct fr_fire_page old = {s->row.id, gone ? INT64_MAX : now - days_of(s, now) * DAY_MS,
-                               PRUNE_ROWS};
+    struct fr_fire_page old = {s->row.id, gone ? INT64_MAX : old_before(s, now), PRUNE_ROWS};
     int64_t n = 0;
     enum fr_rc rc = fr_store_fires_prune(st, &old, &n, err);
 

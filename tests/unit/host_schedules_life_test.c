@@ -570,6 +570,34 @@ static void test_old_rows(void)
     }
 }
 
+static void test_old_row_ahead(void)
+{
+    static const char *const first = "ran 03-01T02:00 run 1";
+
+    check_row("an old row of an instant that the clock was set back to before");
+    reset();
+    set_clock("2026-03-01T01:59:30Z");
+    put_pipeline("p", "{at: [2026-03-01T02:00Z, 2099-01-01T00:00Z], catchup: all}");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", first);
+    close_host();
+    set_clock("2026-03-01T01:00Z");
+    begin_host();
+    until(seen_has_fallen, "p");
+    close_host();
+    set_clock("2027-04-06T02:00Z");
+    for (int i = 0; i < 2; i++) { /* the second would not know what the first removed */
+        begin_host();
+        until(is_ready, NULL);
+        settle();
+        CHECK(has_first(first));
+        CHECK_INT(count_runs(), 1);
+        close_host();
+    }
+}
+
 /* ---- faults ---- */
 
 static _Atomic bool disk_full; /* read in threads, as all below */
@@ -683,6 +711,7 @@ int main(void)
     test_clock_back();
     test_back_among_missed();
     test_old_rows();
+    test_old_row_ahead();
     test_full();
     test_busy();
     test_two_hosts();
