@@ -104,6 +104,9 @@ struct fires_rows {
     size_t n, cap;
 };
 
+/* Whether a host may know that version of a schedule, and its rule is the one that the store has.
+ */
+bool fires_may_go_by(const struct fires_judged *j, size_t v);
 /* fires_judge.c: the rows are new, of one schedule and one commit. */
 void fires_wrong(struct fires_court *c, const struct fires_judged *j, const struct fires_row *r,
                  const char *why);

@@ -39,6 +39,24 @@ bool fires_is_steady(const struct fires_court *c, int64_t us)
     return c->w->sim.now_us - c->steady_us > us;
 }
 
+/* ---- versions ---- */
+
+bool fires_may_go_by(const struct fires_judged *j, size_t v)
+{
+    return v >= j->oldest &&
+           almanac_same(&j->plan->versions[v].rule, &j->plan->versions[j->rule].rule);
+}
+
+/* The first one that a steady host may go by: of a whole file only the newest. */
+static size_t first_known(const struct fires_judged *j)
+{
+    size_t v = j->file->broken ? j->oldest : j->plan->n - 1;
+
+    while (v + 1 < j->plan->n && !fires_may_go_by(j, v))
+        v++;
+    return v;
+}
+
 /* ---- what is due ---- */
 
 /* A schedule at a version, at a time: what is asked of it. */
@@ -334,7 +352,7 @@ void fires_judge(struct fires_court *c, struct fires_judged *j, const struct fir
     c->decisions += news->n;
     for (size_t v = j->oldest; v < j->plan->n && why != NULL; v++)
         for (int64_t early = 0; early <= EARLY_MS && why != NULL; early += 2)
-            if (almanac_same(&j->plan->versions[v].rule, &j->plan->versions[j->rule].rule))
+            if (fires_may_go_by(j, v))
                 why = judge_at(
                     &(struct at){c, j, &j->plan->versions[v], newest->decided_wall - early}, news);
     if (why == NULL && fires_is_steady(c, FIRES_SETTLE_US) &&
@@ -361,9 +379,12 @@ void fires_check_lost(struct fires_court *c)
     for (size_t i = 0; i < c->n_judged && !c->w->failed; i++) {
         struct fires_judged *j = &c->judged[i];
         struct expected e[EXPECTED];
+        bool lost = is_served(j);
 
-        if (is_served(j) &&
-            expect(&(struct at){c, j, &j->plan->versions[j->plan->n - 1], then}, e) > 0)
+        for (size_t v = first_known(j); lost && v < j->plan->n; v++)
+            if (!j->file->broken || fires_may_go_by(j, v))
+                lost = expect(&(struct at){c, j, &j->plan->versions[v], then}, e) > 0;
+        if (lost)
             world_violated(c->w, "%s/%s: what was due at %lld is not decided", j->source, j->name,
                            (long long)e[0].at_ms);
     }
@@ -406,7 +427,7 @@ int64_t fires_next_us(struct fires_court *c)
 
     for (size_t i = 0; i < c->n_judged; i++) {
         struct fires_judged *j = &c->judged[i];
-        const struct fires_version *v = &j->plan->versions[j->plan->n - 1];
+        const struct fires_version *v = &j->plan->versions[first_known(j)];
         int64_t at = is_served(j) ? undecided(j, v) : INT64_MAX;
 
         if (at != INT64_MAX && (at + v->delay_ms) * 1000 + to_us < next)

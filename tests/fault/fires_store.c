@@ -78,7 +78,7 @@ static void judge_passed(const struct beside *b, const struct fires_row *r)
     if (is_of_before(b, r))
         left = r->first_ms <= b->now->seen_ms && !has_instant(b->rows, r->first_ms, NULL);
     for (size_t v = j->oldest; v < j->plan->n && left > 0 && !is_of_before(b, r); v++)
-        if (almanac_same(&j->plan->versions[v].rule, &j->plan->versions[j->rule].rule))
+        if (fires_may_go_by(j, v))
             left = count_free(b, &j->plan->versions[v], r, NULL);
     if (left > 0)
         fires_wrong(b->c, j, r, "its row is gone with instants that are past");
@@ -105,7 +105,7 @@ static void judge_part(const struct beside *b, const struct fires_row *whole,
     bool right = is_of_before(b, whole) && part->count == 1 && part->at_ms == whole->first_ms;
 
     for (size_t v = j->oldest; v < j->plan->n && !right; v++)
-        right = almanac_same(&j->plan->versions[v].rule, &j->plan->versions[j->rule].rule) &&
+        right = fires_may_go_by(j, v) &&
                 part->count == count_free(b, &j->plan->versions[v], part, part) &&
                 part->first_ms == whole->first_ms;
     if (!right || b->c->back_us < 0 || part->at_ms > b->now->seen_ms)
