@@ -1,6 +1,6 @@
 /* cancel asks the home's host to stop the tasks of a run and waits until they have ended. Where
  * there is no host, it is the host until then. */
-#include "engine/cli/cli.h"
+#include "engine/cli/queued.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -13,6 +13,7 @@ enum { LOOK_MS = 20, LOOK_MAX_MS = 500 };
 struct cancel {
     struct fr_store *st;
     bool json;
+    bool queued;           /* only if it still waits in the queue */
     struct fr_arena arena; /* of the row */
     struct fr_run_row run; /* as last read */
     struct fr_buf said;    /* "NODE\n" of nodes already named as unreachable */
@@ -96,12 +97,14 @@ static int stop_here(struct cancel *c, bool *busy)
 static enum fr_rc ask_host(struct cancel *c, bool *gone, struct fr_err *err)
 {
     char path[64], id[FR_ID_TEXT];
+    struct cli_question q = {.method = "POST", .path = path};
     enum fr_rc rc;
 
     fr_id_text(c->run.id, id);
     snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", id);
-    rc = cli_ask(fr_store_home(c->st), &(struct cli_question){.method = "POST", .path = path}, NULL,
-                 err);
+    q.body = c->queued ? json_pack("{s:b}", "queued", 1) : NULL;
+    rc = cli_ask(fr_store_home(c->st), &q, NULL, err);
+    json_decref(q.body);
     *gone = rc == FR_UNREACHABLE;
     return *gone ? FR_OK : rc;
 }
@@ -218,6 +221,35 @@ static enum fr_rc cancel_rerun(struct cancel *c, struct fr_err *err)
     return rc;
 }
 
+static enum fr_rc stop(struct cancel *c, int *code, struct fr_err *err)
+{
+    enum fr_rc rc = wait_stopped(c, code, err);
+
+    return rc == FR_OK && *code == CLI_OK ? say_end(c, code, err) : rc;
+}
+
+static void finish(struct cancel *c)
+{
+    fr_arena_finish(&c->arena);
+    fr_buf_finish(&c->said);
+}
+
+enum fr_rc cli_cancel_queued(struct fr_store *st, const struct fr_run_row *run, bool json,
+                             int *code, struct fr_err *err)
+{
+    struct cancel c = {.st = st, .json = json, .queued = true, .run = *run};
+    enum fr_rc rc = look(&c, err);
+
+    if (rc == FR_OK && cli_is_queued(&c.run))
+        rc = stop(&c, code, err);
+    if (rc == FR_OK || rc == FR_BUSY)
+        rc = look(&c, err);
+    if (rc == FR_OK && strcmp(c.run.state, "over") != 0 && !json)
+        fr_print("run %lld has started meanwhile, and goes on\n", (long long)c.run.no);
+    finish(&c);
+    return rc;
+}
+
 int cli_cancel(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
@@ -243,15 +275,12 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK && strcmp(c.run.state, "over") == 0) {
         rc = cancel_rerun(&c, &err);
     } else if (rc == FR_OK) {
-        rc = wait_stopped(&c, &code, &err);
-        if (rc == FR_OK && code == CLI_OK)
-            rc = say_end(&c, &code, &err);
+        rc = stop(&c, &code, &err);
     }
     if (rc != FR_OK)
         code = cli_fail(&err);
     fr_store_close(c.st);
-    fr_arena_finish(&c.arena);
-    fr_buf_finish(&c.said);
+    finish(&c);
     cli_list_finish(&args);
     return code;
 }

@@ -174,6 +174,25 @@ static enum fr_rc keep_queued(struct fr_store *st, struct fr_arena *arena, struc
     return rc;
 }
 
+/* The last in order first, so that none starts in the place of one that went. */
+static enum fr_rc clear_queue(struct fr_store *st, const struct fr_run_rows *rows,
+                              const char *pipeline, bool json, int *code, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+    size_t n = 0;
+
+    for (size_t i = rows->n; rc == FR_OK && i-- > 0;) {
+        if (pipeline != NULL && strcmp(rows->rows[i].name, pipeline) != 0)
+            continue;
+        rc = cli_cancel_queued(st, &rows->rows[i], json, code, err);
+        n++;
+    }
+    if (rc == FR_OK && n == 0 && !json)
+        fr_print("no run %s%s%sis queued\n", pipeline != NULL ? "of " : "",
+                 pipeline != NULL ? pipeline : "", pipeline != NULL ? " " : "");
+    return rc;
+}
+
 int cli_queue(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
@@ -186,20 +205,26 @@ int cli_queue(const struct cli_command *cmd, char **argv)
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
     struct fr_err err = {0};
+    int code = CLI_OK;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 0, &err);
+        rc = cli_args_between(cmd, &args, 0, 2, &err);
+    if (rc == FR_OK && args.n > 0 && strcmp(args.v[0], "clear") != 0)
+        rc = fr_fail(&err, FR_USAGE, "'%s' is not known of the queue; expected clear [PIPELINE]",
+                     args.v[0]);
     if (rc == FR_OK)
         rc = cli_store_read(&st, &err);
     if (rc == FR_OK)
         rc = fr_store_runs_open(st, &arena, &rows, &err);
     if (rc == FR_OK)
         rc = keep_queued(st, &arena, &rows, &err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && args.n > 0)
+        rc = clear_queue(st, &rows, args.n > 1 ? args.v[1] : NULL, json, &code, &err);
+    else if (rc == FR_OK)
         print_queue(st, &rows, json);
     fr_arena_finish(&arena);
     fr_store_close(st);
     cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    return rc == FR_OK ? code : (int)cli_fail(&err);
 }

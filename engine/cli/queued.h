@@ -16,6 +16,10 @@ enum fr_rc cli_queue_reason(struct fr_store *st, struct fr_arena *arena, struct 
 enum fr_rc cli_ready_reasons(struct fr_store *st, struct fr_arena *arena,
                              const struct fr_run_row *run, struct fr_inst_rows *rows,
                              struct fr_err *err);
+/* Cancels a run of the queue, and says so; one that has started meanwhile goes on, and it says
+ * that. *code: what of it may still run; stays as it is otherwise. */
+enum fr_rc cli_cancel_queued(struct fr_store *st, const struct fr_run_row *run, bool json,
+                             int *code, struct fr_err *err);
 /* Says it of the run that is shown, unless that is not queued. */
 void cli_say_queued(struct cli_drive *d, struct fr_store *st);
 

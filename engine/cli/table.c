@@ -58,10 +58,11 @@ static const struct cli_command commands[] = {
      cli_rerun, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},
-    {"queue", "", "list the queued runs in the order in which they start, and what each waits for",
+    {"queue", "[clear [PIPELINE]]",
+     "list the queued runs in the order in which they start, and what each waits for",
      "A run beyond max_active_runs, of its pipeline or of this home (limits: in config.yaml), is\n"
      "queued. The larger --priority starts first, then the smaller number. A run whose pipeline\n"
-     "has no room holds up no other.\n",
+     "has no room holds up no other. clear cancels those that wait, of PIPELINE or all.\n",
      cli_queue, false},
     {"schedules", "[NAME | pause NAME | resume NAME]",
      "show when pipelines run by themselves, and what became of the times before",

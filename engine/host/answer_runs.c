@@ -206,12 +206,30 @@ enum fr_rc post_shell(struct call *c, struct fr_issues *issues, struct fr_err *e
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
+static bool waits(const struct call *c)
+{
+    struct host_run *h = host_find(c->host, c->run.id);
+
+    return h != NULL ? fr_run_queued(h->run) : strcmp(c->run.state, "queued") == 0;
+}
+
+static enum fr_rc say_begun(const struct call *c, struct fr_err *err)
+{
+    return fr_fail(err, FR_BUSY, "run %lld does not wait in the queue", (long long)c->run.no);
+}
+
+/* {queued}: only if it still waits */
 enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
     struct host_run *h;
+    int queued = 0;
     enum fr_rc rc;
 
+    if (json_unpack(c->doc, "{s?b !}", "queued", &queued) != 0)
+        return fr_fail(err, FR_USAGE, "the body must be {} or {\"queued\": true}");
+    if (queued && !waits(c))
+        return say_begun(c, err);
     if (strcmp(c->run.state, "over") == 0 && c->run.rerun_wall == 0)
         return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no, c->run.outcome);
     if (strcmp(c->run.state, "over") == 0) {
@@ -242,8 +260,8 @@ enum fr_rc post_priority(struct call *c, struct fr_issues *issues, struct fr_err
             err, FR_USAGE,
             "the body must be {\"priority\": N}, a whole number: in the queue the larger "
             "goes first");
-    if (h != NULL ? !fr_run_queued(h->run) : strcmp(c->run.state, "queued") != 0)
-        return fr_fail(err, FR_BUSY, "run %lld does not wait in the queue", (long long)c->run.no);
+    if (!waits(c))
+        return say_begun(c, err);
     if ((rc = fr_store_run_priority(c->host->store, c->run.id, priority, err)) != FR_OK)
         return rc;
     if (h != NULL)

@@ -221,6 +221,33 @@ same "the retry behind it" $? 0
 same "one behind the other" "$(order)" "q in q out i in i out"
 rm -f go.*
 
+# ---- the queue is cleared: what runs goes on
+: > order
+start p r
+r=$pid
+until_true 20 holds order "r in"
+start p s
+s=$pid
+start p t
+t=$pid
+two_wait() { [ "$("$flowrun" queue | sed 1d | wc -l)" = 2 ]; }
+until_true 20 two_wait
+"$flowrun" queue clear another > out
+same "of a pipeline that has none there" "$? $(cat out)" "0 no run of another is queued"
+"$flowrun" queue empty > out 2>&1
+same "a wrong word" "$? $(cat out)" "2 flowrun: 'empty' is not known of the queue; expected clear [PIPELINE]"
+"$flowrun" queue clear p > out
+same "cleared" "$? $(grep -c 'is cancelled: 0 tasks stopped' out)" "0 2"
+wait $s
+same "the first that waited" $? 3
+wait $t
+same "the second" $? 3
+same "none waits" "$("$flowrun" queue clear --json)" ""
+touch go.r
+wait $r
+same "what ran goes on" "$? $(order)" "0 r in r out"
+rm -f go.*
+
 # ---- a flowrun inside a task does not wait for the run that it is of
 printf 'limits: {max_active_runs: 1}\n' > home/config.yaml
 cat > outer.yaml <<'END2'
