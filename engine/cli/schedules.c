@@ -7,9 +7,11 @@
 #include "engine/host/pause.h"
 #include "engine/spec/config.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NEXT_SHOWN = 3, DECIDED_SHOWN = 20 };
 
@@ -298,9 +300,21 @@ static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_er
 
 /* ---- the command ---- */
 
+/* A file's path is kept whole: path becomes that of name where this is a file here. */
+static const char *find_file(const char *name, char path[PATH_MAX])
+{
+    struct stat st;
+
+    return name != NULL && stat(name, &st) == 0 && S_ISREG(st.st_mode) &&
+                   realpath(name, path) != NULL
+               ? path
+               : name;
+}
+
 static enum fr_rc open_view(struct view *v, const char *name, struct fr_issues *issues,
                             struct fr_err *err)
 {
+    char path[PATH_MAX];
     enum fr_rc rc = cli_config(NULL, &v->config, issues, err);
 
     if (rc == FR_OK && v->st == NULL)
@@ -310,7 +324,7 @@ static enum fr_rc open_view(struct view *v, const char *name, struct fr_issues *
     if (rc == FR_OK)
         rc = fr_store_schedule_files(v->st, &v->arena, &v->files, err);
     if (rc == FR_OK)
-        rc = fr_schedules_named(&v->rows, name, err);
+        rc = fr_schedules_named(&v->rows, find_file(name, path), err);
     if (rc == FR_OK)
         v->zones = (struct fr_zones){getenv("TZDIR"), v->config->zone, fr_sys.wall_ms()};
     return rc;

@@ -269,6 +269,7 @@ static enum fr_rc pause_failed(struct host_schedules *all, struct fr_err *err)
         struct host_schedule *s = all->list[i];
         bool often = false;
         char note[80];
+        int n;
 
         if (!s->ended)
             continue;
@@ -276,8 +277,9 @@ static enum fr_rc pause_failed(struct host_schedules *all, struct fr_err *err)
             break;
         if (s->s != NULL && s->s->pause_after > 0 && strcmp(s->row.state, "active") == 0)
             rc = failed_often(all, s, &often, err);
-        snprintf(note, sizeof(note), "its last %d runs have failed",
-                 s->s != NULL ? s->s->pause_after : 0);
+        n = s->s != NULL ? s->s->pause_after : 0;
+        snprintf(note, sizeof(note),
+                 n == 1 ? "its last run has failed" : "its last %d runs have failed", n);
         if (rc == FR_OK && often)
             rc = schedules_pause(all, s, &(struct fr_pause){.pause = true, .note = note}, err);
         s->ended = rc != FR_OK;

@@ -4,7 +4,11 @@
 # usage: schedules.sh BUILD
 . "$(dirname "$0")/lib.sh"
 begin "$1"
-mkdir p
+mkdir p home
+cat > home/config.yaml << END2
+channels: {told: {kind: command, command: [sh, -c, 'cat >> $work/told']}}
+notify: [{on: [schedule_missed, schedule_paused], to: told}]
+END2
 
 slow=0 # seconds that a file takes here to be known, beyond those at rest
 in_s() { date -u -d "+$(($1 + slow)) seconds" +%Y-%m-%dT%H:%M:%SZ; }
@@ -150,6 +154,23 @@ until_true 60 decided d "missed"
 check "what is missed does not run" test ! -e ran.d
 "$flowrun" schedules d > out
 has "it is counted" out "3 missed"
+until_true 60 holds told '{"type":"schedule.missed","data":{"pipeline":"d","schedule":"default","text":"3 instants passed without a run"}'
+
+# ---- broken while it is due, and paused by that
+pipeline g "{at: [$(in_s 4), 2099-01-01T00:00Z], pause_after: 1}"
+until_true 60 is g active
+echo 'tasks: no' >> p/g.yaml
+until_true 60 decided g invalid:failed
+until_true 60 is g paused
+until_true 60 holds told '{"type":"schedule.paused","data":{"pipeline":"g","schedule":"default","text":"its last run has failed"}'
+
+# ---- renamed before it is due: it runs once, as another file's
+due=$(in_s 5)
+pipeline h "{at: [$due]}"
+until_true 60 is h active
+mv p/h.yaml p/renamed.yaml
+until_true 60 decided p/renamed.yaml ran:succeeded
+same "once" "$(cat ran.h)" "$due schedule"
 
 # ---- killed again and again around its times: none is lost, none is doubled
 every=$(for i in 3 4 5 6 7 8 9 10; do in_s $i; done | paste -sd ,)

@@ -69,6 +69,14 @@ static inline void put_pipeline(const char *name, const char *schedule)
     write_pipeline(name, text);
 }
 
+static inline void drop_pipeline(const char *name)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/%s.yaml", folder, name);
+    CHECK_INT(unlink(path), 0);
+}
+
 /* The host turns until it is so. */
 static inline void until(bool (*is_so)(const char *arg), const char *arg)
 {
@@ -106,6 +114,13 @@ static inline bool find_row(const char *of, struct fr_schedule_row *out)
             return true;
         }
     return false;
+}
+
+static inline bool is_gone(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return find_row(of, &row) && row.gone_wall != 0;
 }
 
 /* "missed 03-01T02:00-03-03T02:00 x3, ran 03-04T02:00 run 1" */
