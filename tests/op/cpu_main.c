@@ -50,11 +50,11 @@ static int prove(void)
     return op_run();
 }
 
-/* op_test [own|onednn|bf16]: which matrix products the CPU backend takes; none: the machine's best.
- * Once with one thread, once with three. op_test mutations: see prove(). */
+/* op_test [own|onednn|bf16|pairs]: which matrix products the CPU backend takes; none: the machine's
+ * best. Once with one thread, once with three. op_test mutations: see prove(). */
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"best", "own", "onednn", "bf16"};
+    static const char *const names[] = {"best", "own", "onednn", "bf16", "pairs"};
     enum cpu_math math = CPU_MATH_BEST;
     struct tr_backend *be[2] = {NULL, NULL};
     struct fr_err err;
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "mutations") == 0)
         return prove();
-    for (int i = 0; i < 4 && argc > 1; i++)
+    for (int i = 0; i < 5 && argc > 1; i++)
         if (strcmp(argv[1], names[i]) == 0)
             math = (enum cpu_math)i;
     for (int i = 0; i < 2 && rc == FR_OK; i++) {

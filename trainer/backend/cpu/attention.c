@@ -3,21 +3,13 @@
  * one thread's work (backward: one kv head with all its q heads), so sums have one order. Source:
  * Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
  */
-#include "trainer/backend/cpu/cpu.h"
+#include "trainer/backend/cpu/attention.h"
 
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
 enum { BQ = 64, BK = 64 }; /* queries and keys of a block */
-
-/* One kv head g of the segment begin .. end; h is the q head at work. */
-struct head {
-    const struct tr_attention *a;
-    bool sgemm; /* products by oneDNN */
-    int64_t begin, end, g, h;
-    int64_t dq, dv;
-};
 
 /* f32 scratch of a thread; dK and dV are of a whole segment, in backward alone. */
 struct lane {
@@ -33,11 +25,6 @@ static int64_t lane_floats(const struct tr_attention *a, int64_t len)
     int64_t dq = a->Q.shape[2], dv = a->V.shape[2];
 
     return BQ * (2 * dq + 2 * dv + 3 * BK + 3) + BK * (2 * dq + 2 * dv) + len * (dq + dv);
-}
-
-size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len)
-{
-    return (size_t)((lane_floats(a, len) + 15) / 16 * 16 * cpu->threads) * sizeof(float);
 }
 
 static struct lane lane_of(const struct tr_attention *a, float *p, int64_t len)
@@ -89,7 +76,7 @@ static void turn(float *dst, int64_t ld, const float *src, int64_t rows, int64_t
 }
 
 /* c += a b, on the calling thread alone. */
-static void multiply(const struct head *x, struct cpu_tile t)
+static void multiply(const struct cpu_head *x, struct cpu_tile t)
 {
     if (x->sgemm)
         cpu_onednn_tile(&t, false, false);
@@ -98,7 +85,7 @@ static void multiply(const struct head *x, struct cpu_tile t)
 }
 
 /* s (m, BK) = scale * q (m, dq) kt (dq, n): the scores of a block. */
-static void scores(const struct head *x, struct lane *l, int64_t m, int64_t n)
+static void scores(const struct cpu_head *x, struct lane *l, int64_t m, int64_t n)
 {
     memset(l->s, 0, (size_t)(m * BK) * sizeof(float));
     multiply(x, (struct cpu_tile){.c = l->s,
@@ -114,37 +101,40 @@ static void scores(const struct head *x, struct lane *l, int64_t m, int64_t n)
         cpu_scale(l->s + i * BK, x->a->scale, n);
 }
 
-/* Keys that query i may see among the n from j0 on. */
-static int64_t seen(const struct head *x, int64_t i, int64_t j0, int64_t n)
+int64_t cpu_seen(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n)
 {
     if (!x->a->causal)
         return n;
     return i < j0 ? 0 : least(i - j0 + 1, n);
 }
 
-/* Those of them in front of i's window. */
-static int64_t passed(const struct head *x, int64_t i, int64_t j0, int64_t n)
+int64_t cpu_passed(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n)
 {
     int64_t first = i - x->a->window + 1;
 
     return x->a->window == 0 || first <= j0 ? 0 : least(first - j0, n);
 }
 
-/* The first block of keys that a query of qs sees. */
-static int64_t first_block(const struct head *x, struct cpu_range qs)
+int64_t cpu_first_block(const struct cpu_head *x, struct cpu_range qs, int64_t block)
 {
     int64_t first = qs.begin - x->a->window + 1;
 
     return x->a->window == 0 || first <= x->begin ? x->begin
-                                                  : x->begin + (first - x->begin) / BK * BK;
+                                                  : x->begin + (first - x->begin) / block * block;
+}
+
+int64_t cpu_last_key(const struct cpu_head *x, struct cpu_range qs)
+{
+    return x->a->causal ? qs.end : x->end;
 }
 
 /* One block of keys: s becomes P relative to the running maximum, o and sum are rescaled. */
-static void softmax(const struct head *x, struct lane *l, struct cpu_range qs, struct cpu_range ks)
+static void softmax(const struct cpu_head *x, struct lane *l, struct cpu_range qs,
+                    struct cpu_range ks)
 {
     for (int64_t i = qs.begin; i < qs.end; i++) {
-        int64_t r = i - qs.begin, n = seen(x, i, ks.begin, ks.end - ks.begin);
-        int64_t from = passed(x, i, ks.begin, n);
+        int64_t r = i - qs.begin, n = cpu_seen(x, i, ks.begin, ks.end - ks.begin);
+        int64_t from = cpu_passed(x, i, ks.begin, n);
         float *p = l->s + r * BK, max, keep;
 
         if (n > from) {
@@ -159,10 +149,11 @@ static void softmax(const struct head *x, struct lane *l, struct cpu_range qs, s
     }
 }
 
-static void forward_block(const struct head *x, struct lane *l, struct cpu_range qs)
+static void forward_block(const struct cpu_head *x, float *lane, struct cpu_range qs)
 {
     const struct tr_attention *a = x->a;
-    int64_t m = qs.end - qs.begin, last = a->causal ? qs.end : x->end;
+    struct lane own = lane_of(a, lane, 0), *l = &own;
+    int64_t m = qs.end - qs.begin, last = cpu_last_key(x, qs);
     float *lse = (float *)a->lse.p + x->h * a->lse.ld;
 
     load_head(l->q, &a->Q, qs.begin, m, x->h);
@@ -171,7 +162,7 @@ static void forward_block(const struct head *x, struct lane *l, struct cpu_range
         l->max[r] = -INFINITY;
         l->sum[r] = 0;
     }
-    for (int64_t j = first_block(x, qs); j < last; j += BK) {
+    for (int64_t j = cpu_first_block(x, qs, BK); j < last; j += BK) {
         struct cpu_range ks = {j, least(j + BK, last)};
         int64_t n = ks.end - j;
 
@@ -197,71 +188,15 @@ static void forward_block(const struct head *x, struct lane *l, struct cpu_range
     store_head(&a->O, qs.begin, m, x->h, l->o);
 }
 
-static int64_t longest(const struct tr_attention *a)
-{
-    int64_t len = 0;
-
-    for (int64_t b = 0; b + 1 < a->offsets.shape[0]; b++) {
-        int64_t n = cpu_int(&a->offsets, b + 1, 0) - cpu_int(&a->offsets, b, 0);
-
-        len = n > len ? n : len;
-    }
-    return len;
-}
-
-/* Head `index % heads` of segment `index / heads`. */
-static struct head head_of(const struct cpu *cpu, const struct tr_attention *a, int64_t index,
-                           int64_t heads)
-{
-    int64_t b = index / heads;
-
-    return (struct head){.a = a,
-                         .sgemm = cpu->sgemm,
-                         .begin = cpu_int(&a->offsets, b, 0),
-                         .end = cpu_int(&a->offsets, b + 1, 0),
-                         .h = index % heads,
-                         .g = index % heads / (heads / a->K.shape[1]),
-                         .dq = a->Q.shape[2],
-                         .dv = a->V.shape[2]};
-}
-
-enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_attention *a,
-                                struct fr_err *err)
-{
-    struct cpu *cpu = self;
-    int64_t nh = a->Q.shape[1], tasks = (a->offsets.shape[0] - 1) * nh;
-    int64_t floats = lane_floats(a, 0), blocks = (longest(a) + BQ - 1) / BQ;
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, floats, &lanes, err);
-
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
-    {
-        omp_set_num_threads(1); /* of oneDNN inside a block */
-#pragma omp for collapse(2) schedule(dynamic)
-        for (int64_t i = 0; i < tasks; i++)
-            for (int64_t b = 0; b < blocks; b++) {
-                struct head x = head_of(cpu, a, i, nh);
-                struct lane l = lane_of(a, cpu_lane(lanes, floats), 0);
-                struct cpu_range qs = {x.begin + b * BQ, least(x.begin + (b + 1) * BQ, x.end)};
-
-                if (qs.begin < qs.end)
-                    forward_block(&x, &l, qs);
-            }
-    }
-    return FR_OK;
-}
-
 /* From scores to P (s) and dS (ds) of a block, given dP in ds. */
-static void softmax_grad(const struct head *x, struct lane *l, struct cpu_range qs,
+static void softmax_grad(const struct cpu_head *x, struct lane *l, struct cpu_range qs,
                          struct cpu_range ks)
 {
     const float *lse = (const float *)x->a->lse.p + x->h * x->a->lse.ld;
 
     for (int64_t i = qs.begin; i < qs.end; i++) {
-        int64_t r = i - qs.begin, n = seen(x, i, ks.begin, ks.end - ks.begin);
-        int64_t from = passed(x, i, ks.begin, n);
+        int64_t r = i - qs.begin, n = cpu_seen(x, i, ks.begin, ks.end - ks.begin);
+        int64_t from = cpu_passed(x, i, ks.begin, n);
         float *p = l->s + r * BK, *ds = l->ds + r * BK;
 
         cpu_exp_sum(p + from, lse[i], n - from);
@@ -275,7 +210,7 @@ static void softmax_grad(const struct head *x, struct lane *l, struct cpu_range 
 }
 
 /* One block of queries against one of keys: adds to dq, dK, dV. */
-static void backward_pair(const struct head *x, struct lane *l, struct cpu_range qs,
+static void backward_pair(const struct cpu_head *x, struct lane *l, struct cpu_range qs,
                           struct cpu_range ks)
 {
     int64_t m = qs.end - qs.begin, n = ks.end - ks.begin, at = ks.begin - x->begin;
@@ -327,10 +262,10 @@ static void backward_pair(const struct head *x, struct lane *l, struct cpu_range
                                   .ldb = x->dq});
 }
 
-static void backward_queries(const struct head *x, struct lane *l, struct cpu_range qs)
+static void backward_queries(const struct cpu_head *x, struct lane *l, struct cpu_range qs)
 {
     const struct tr_attention *a = x->a;
-    int64_t m = qs.end - qs.begin, last = a->causal ? qs.end : x->end;
+    int64_t m = qs.end - qs.begin, last = cpu_last_key(x, qs);
 
     load_head(l->q, &a->Q, qs.begin, m, x->h);
     load_head(l->dO, &a->dO, qs.begin, m, x->h);
@@ -338,17 +273,17 @@ static void backward_queries(const struct head *x, struct lane *l, struct cpu_ra
     memset(l->dq, 0, (size_t)(m * x->dq) * sizeof(float));
     for (int64_t r = 0; r < m; r++)
         l->d[r] = cpu_dot(l->dO + r * x->dv, l->o + r * x->dv, x->dv);
-    for (int64_t j = first_block(x, qs); j < last; j += BK)
+    for (int64_t j = cpu_first_block(x, qs, BK); j < last; j += BK)
         backward_pair(x, l, qs, (struct cpu_range){j, least(j + BK, last)});
     store_head(&a->dQ, qs.begin, m, x->h, l->dq);
 }
 
-static void backward_head(struct head *x, struct lane *l)
+static void backward_head(struct cpu_head *x, float *lane)
 {
     const struct tr_attention *a = x->a;
     int64_t len = x->end - x->begin, group = a->Q.shape[1] / a->K.shape[1];
+    struct lane own = lane_of(a, lane, len), *l = &own;
 
-    x->g = x->h;
     memset(l->dK, 0, (size_t)(len * x->dq) * sizeof(float));
     memset(l->dV, 0, (size_t)(len * x->dv) * sizeof(float));
     for (x->h = x->g * group; x->h < (x->g + 1) * group; x->h++)
@@ -358,12 +293,86 @@ static void backward_head(struct head *x, struct lane *l)
     store_head(&a->dV, x->begin, len, x->g, l->dV);
 }
 
+static const struct cpu_attend attend_f32 = {BQ, lane_floats, forward_block, backward_head};
+
+static const struct cpu_attend *way_of(const struct cpu *cpu, const struct tr_attention *a)
+{
+    bool even = a->Q.shape[2] % 2 == 0 && a->V.shape[2] % 2 == 0;
+
+    return cpu->pairs && a->Q.dtype == TR_BF16 && even ? cpu_attend_pairs() : &attend_f32;
+}
+
+size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len)
+{
+    int64_t floats = way_of(cpu, a)->floats(a, len);
+
+    return (size_t)((floats + 15) / 16 * 16 * cpu->threads) * sizeof(float);
+}
+
+static int64_t longest(const struct tr_attention *a)
+{
+    int64_t len = 0;
+
+    for (int64_t b = 0; b + 1 < a->offsets.shape[0]; b++) {
+        int64_t n = cpu_int(&a->offsets, b + 1, 0) - cpu_int(&a->offsets, b, 0);
+
+        len = n > len ? n : len;
+    }
+    return len;
+}
+
+/* Head `index % heads` of segment `index / heads`. */
+static struct cpu_head head_of(const struct cpu *cpu, const struct tr_attention *a, int64_t index,
+                               int64_t heads)
+{
+    int64_t b = index / heads;
+
+    return (struct cpu_head){.a = a,
+                             .sgemm = cpu->sgemm,
+                             .begin = cpu_int(&a->offsets, b, 0),
+                             .end = cpu_int(&a->offsets, b + 1, 0),
+                             .h = index % heads,
+                             .g = index % heads / (heads / a->K.shape[1]),
+                             .dq = a->Q.shape[2],
+                             .dv = a->V.shape[2]};
+}
+
+enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_attention *a,
+                                struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t nh = a->Q.shape[1], tasks = (a->offsets.shape[0] - 1) * nh;
+    const struct cpu_attend *way = way_of(cpu, a);
+    int64_t floats = way->floats(a, 0), blocks = (longest(a) + way->block - 1) / way->block;
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, floats, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
+    {
+        omp_set_num_threads(1); /* of oneDNN inside a block */
+#pragma omp for collapse(2) schedule(dynamic)
+        for (int64_t i = 0; i < tasks; i++)
+            for (int64_t b = 0; b < blocks; b++) {
+                struct cpu_head x = head_of(cpu, a, i, nh);
+                int64_t i0 = x.begin + b * way->block;
+                struct cpu_range qs = {i0, least(i0 + way->block, x.end)};
+
+                if (qs.begin < qs.end)
+                    way->forward(&x, cpu_lane(lanes, floats), qs);
+            }
+    }
+    return FR_OK;
+}
+
 enum fr_rc tr_cpu_attention_bwd(void *self, struct tr_queue *q, const struct tr_attention *a,
                                 struct fr_err *err)
 {
     struct cpu *cpu = self;
     int64_t nkv = a->K.shape[1], tasks = (a->offsets.shape[0] - 1) * nkv, len = longest(a);
-    int64_t floats = lane_floats(a, len);
+    const struct cpu_attend *way = way_of(cpu, a);
+    int64_t floats = way->floats(a, len);
     float *lanes;
     enum fr_rc rc = cpu_lanes(cpu, q, floats, &lanes, err);
 
@@ -374,10 +383,10 @@ enum fr_rc tr_cpu_attention_bwd(void *self, struct tr_queue *q, const struct tr_
         omp_set_num_threads(1);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < tasks; i++) {
-            struct head x = head_of(cpu, a, i, nkv);
-            struct lane l = lane_of(a, cpu_lane(lanes, floats), len);
+            struct cpu_head x = head_of(cpu, a, i, nkv);
 
-            backward_head(&x, &l);
+            x.g = x.h;
+            way->backward(&x, cpu_lane(lanes, floats));
         }
     }
     return FR_OK;

@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/cpu.h"
+#include "trainer/backend/cpu/pairs.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -214,9 +214,11 @@ static void cpu_describe(void *self, char out[256])
 
     cpu_onednn_describe(math);
     snprintf(out, 256, "threads=%d f32=%s bf16=%s%s", cpu->threads, cpu->sgemm ? "onednn" : "own",
-             cpu->onednn != NULL ? "onednn"
-             : cpu->sgemm        ? "widened-to-onednn-f32"
-                                 : "widened-to-own-f32",
+             cpu->pairs && cpu->onednn != NULL ? "onednn,own"
+             : cpu->pairs                      ? "own"
+             : cpu->onednn != NULL             ? "onednn"
+             : cpu->sgemm                      ? "widened-to-onednn-f32"
+                                               : "widened-to-own-f32",
              math);
 }
 
@@ -255,14 +257,20 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
 /* The product that is used when this one is asked for. */
 static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err)
 {
-    bool bf16 = math == CPU_MATH_BF16 || (math == CPU_MATH_BEST && cpu_onednn_has_bf16(false));
+    bool best = math == CPU_MATH_BEST, primitives;
 
     cpu->sgemm = math != CPU_MATH_OWN && cpu_onednn_has_sgemm();
+    cpu->pairs = cpu_pairs_have() && (best || math == CPU_MATH_PAIRS);
+    primitives = cpu->pairs ? cpu_onednn_has_amx() : cpu_onednn_has_bf16(false);
     if (math == CPU_MATH_ONEDNN && !cpu->sgemm)
         return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
     if (math == CPU_MATH_BF16 && !cpu_onednn_has_bf16(true))
         return fr_fail(err, FR_UNSUPPORTED, "oneDNN has no bf16 products here");
-    return bf16 ? cpu_onednn_create(&cpu->onednn, err) : FR_OK;
+    if (math == CPU_MATH_PAIRS && !cpu->pairs)
+        return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX-512 BF16");
+    if (math == CPU_MATH_BF16 || (best && primitives))
+        return cpu_onednn_create(&cpu->onednn, err);
+    return FR_OK;
 }
 
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err)

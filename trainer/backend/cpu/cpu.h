@@ -8,9 +8,10 @@
 
 #include "trainer/backend/backend.h"
 
-/* Kernels are built for any x86-64 and for x86-64-v3 (AVX2, FMA); the loader picks. */
+/* Kernels are built for any x86-64, for x86-64-v3 (AVX2, FMA) and for x86-64-v4 (AVX-512); the
+ * loader picks. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPU_PLAIN)
-#define CPU_KERNEL __attribute__((target_clones("default", "arch=x86-64-v3")))
+#define CPU_KERNEL __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define CPU_KERNEL
 #endif
@@ -19,8 +20,9 @@ struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has n
 
 struct cpu {
     struct tr_backend base;
-    struct cpu_onednn *onednn; /* owns: bf16 products */
+    struct cpu_onednn *onednn; /* owns: bf16 products; beside pairs, all but the skinny ones */
     bool sgemm;                /* f32 tiles by oneDNN instead of our own kernel */
+    bool pairs;                /* bf16 by our own kernels (pairs.h) */
     int threads;
 };
 
@@ -123,7 +125,8 @@ enum cpu_math {
     CPU_MATH_BEST,
     CPU_MATH_OWN,    /* our own f32 tiles */
     CPU_MATH_ONEDNN, /* oneDNN's f32 tiles */
-    CPU_MATH_BF16    /* oneDNN's bf16 primitives, emulated where the chip lacks them */
+    CPU_MATH_BF16,   /* oneDNN's bf16 primitives, emulated where the chip lacks them */
+    CPU_MATH_PAIRS   /* our own bf16 kernels, where the chip has their instructions */
 };
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
 
@@ -137,9 +140,21 @@ enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm
 enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                            struct fr_err *err);
 
+/* The product whose tiles i is one of: tiles [first[p], first[p+1]) are those of product p < n. */
+int64_t cpu_which(const int64_t *first, int64_t n, int64_t i);
+
+/* bf16 products by our own kernels. any: of a group, the product of one expert; n: of how many. */
+bool cpu_pairs_take(const struct cpu *cpu, const struct tr_gemm *g);
+enum fr_rc cpu_pairs_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+                             struct fr_err *err);
+enum fr_rc cpu_pairs_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
+                           const struct tr_gemm *any, struct fr_err *err);
+size_t cpu_pairs_bytes(const struct cpu *cpu, int64_t n, const struct tr_gemm *any);
+
 /* onednn.c, or none.c in a build without it. */
 bool cpu_onednn_has_sgemm(void);
 bool cpu_onednn_has_bf16(bool emulated); /* fast; or at all */
+bool cpu_onednn_has_amx(void);           /* bf16 in tiles of the chip */
 /* As cpu_tile_gemm; with the flags a is stored (k, m), b (n, k). One thread when in a parallel
  * region. */
 void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b);

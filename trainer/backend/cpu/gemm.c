@@ -162,19 +162,26 @@ static int64_t tiles_of(const struct tr_gemm *g)
     return (g->c.shape[0] + TILE_M - 1) / TILE_M * ((g->c.shape[1] + TILE_N - 1) / TILE_N);
 }
 
-static void run_tile(const struct cpu *cpu, const struct tiles *all, int64_t i, struct scratch *s)
+int64_t cpu_which(const int64_t *first, int64_t n, int64_t i)
 {
-    int64_t lo = 0, hi = all->n, across;
-    struct tr_gemm g;
+    int64_t lo = 0, hi = n;
 
     while (hi - lo > 1) {
         int64_t mid = (lo + hi) / 2;
 
-        if (all->first[mid] <= i)
+        if (first[mid] <= i)
             lo = mid;
         else
             hi = mid;
     }
+    return lo;
+}
+
+static void run_tile(const struct cpu *cpu, const struct tiles *all, int64_t i, struct scratch *s)
+{
+    int64_t lo = cpu_which(all->first, all->n, i), across;
+    struct tr_gemm g;
+
     g = all->group != NULL ? cpu_expert(all->group, all->group->e0 + lo) : *all->one;
     across = (g.c.shape[1] + TILE_N - 1) / TILE_N;
     i -= all->first[lo];
@@ -239,12 +246,16 @@ size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g)
     size_t own = (size_t)cpu->threads * sizeof(struct scratch);
     size_t bf16 = cpu_onednn_takes(cpu->onednn, g) ? cpu_onednn_bytes(cpu, g) : 0;
 
+    if (cpu_pairs_take(cpu, g))
+        bf16 = cpu_pairs_bytes(cpu, 1, g);
     return own > bf16 ? own : bf16;
 }
 
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                        struct fr_err *err)
 {
+    if (tr_view_count(g->c) > 0 && cpu_pairs_take(cpu, g))
+        return cpu_pairs_product(cpu, q, g, err);
     if (tr_view_count(g->c) > 0 && cpu_onednn_takes(cpu->onednn, g))
         return cpu_onednn_product(cpu, q, g, err);
     return cpu_f32_product(cpu, q, g, err);
@@ -270,18 +281,19 @@ size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a)
 {
     struct tr_gemm g = any_expert(a);
 
+    if (cpu_pairs_take(cpu, &g))
+        return cpu_pairs_bytes(cpu, a->e1 - a->e0, &g);
     return cpu_onednn_takes(cpu->onednn, &g) ? cpu_onednn_group_bytes(cpu, a, &g)
                                              : group_bytes(cpu, a);
 }
 
-/* All experts are of one type. */
-static bool by_onednn(const struct cpu *cpu, const struct tr_grouped_gemm *a)
+/* The first product that has rows: all experts are of one type. */
+static bool first_product(const struct tr_grouped_gemm *a, struct tr_gemm *one)
 {
     for (int64_t e = a->e0; e < a->e1; e++) {
-        struct tr_gemm one = cpu_expert(a, e);
-
-        if (one.c.shape[0] > 0)
-            return cpu_onednn_takes(cpu->onednn, &one);
+        *one = cpu_expert(a, e);
+        if (one->c.shape[0] > 0)
+            return true;
     }
     return false;
 }
@@ -289,7 +301,15 @@ static bool by_onednn(const struct cpu *cpu, const struct tr_grouped_gemm *a)
 enum fr_rc tr_cpu_grouped_gemm(void *self, struct tr_queue *q, const struct tr_grouped_gemm *a,
                                struct fr_err *err)
 {
-    return by_onednn(self, a) ? cpu_onednn_group(self, q, a, err) : f32_group(self, q, a, err);
+    struct cpu *cpu = self;
+    struct tr_gemm one;
+
+    if (!first_product(a, &one))
+        return FR_OK;
+    if (cpu_pairs_take(cpu, &one))
+        return cpu_pairs_group(cpu, q, a, &one, err);
+    return cpu_onednn_takes(cpu->onednn, &one) ? cpu_onednn_group(cpu, q, a, err)
+                                               : f32_group(cpu, q, a, err);
 }
 
 enum fr_rc tr_cpu_grouped_wgrad(void *self, struct tr_queue *q, const struct tr_grouped_wgrad *a,

@@ -56,6 +56,20 @@ static void keep_row(const struct tr_xent *a, int64_t t, float *lane)
     cpu_store(&a->state.target_row, t, 0, lane, H);
 }
 
+/* n values become bf16 in the first half of their memory. */
+static void halve(float *z, int64_t n)
+{
+    enum { PIECE = 256 };
+    uint16_t piece[PIECE];
+
+    for (int64_t j = 0; j < n; j += PIECE) {
+        int64_t m = n - j < PIECE ? n - j : PIECE;
+
+        cpu_from_f32(piece, TR_BF16, z + j, m);
+        memcpy((char *)z + (size_t)j * sizeof *piece, piece, (size_t)m * sizeof *piece);
+    }
+}
+
 /* Tokens begin .. end of a call; z holds their logits and then H floats for each thread. */
 struct span {
     const struct tr_xent *a;
@@ -74,6 +88,7 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
                         .trans_b = true,
                         .alpha = 1};
     bool grad = !tr_view_absent(a->state.acc);
+    bool half = a->w.w.dtype == TR_BF16 && (cpu->pairs || cpu->onednn != NULL);
     enum fr_rc rc = cpu_product(cpu, q, &g, err);
 
     if (rc != FR_OK)
@@ -83,11 +98,17 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
         softmax(a, s->begin + i, s->z + i * rows);
         if (grad)
             keep_row(a, s->begin + i, cpu_lane(s->z + n * rows, H));
+        if (grad && half)
+            halve(s->z + i * rows, rows);
     }
     if (!grad)
         return FR_OK;
     g = (struct tr_gemm){
         .c = tr_view_rows(a->state.acc, s->begin, n), .a = g.c, .b = a->w, .alpha = 1, .beta = 1};
+    if (half) {
+        g.a = tr_view2(s->z, TR_BF16, n, rows);
+        g.a.ld = 2 * rows;
+    }
     return cpu_product(cpu, q, &g, err);
 }
 

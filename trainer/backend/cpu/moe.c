@@ -272,9 +272,13 @@ static void permute_row(const void *args, int64_t i, float *x)
 
     if (slot < 0)
         return;
+    if (tr_view_absent(a->weight)) {
+        memcpy(tr_view_rows(a->xp, i, 1).p, tr_view_rows(a->x, slot / a->K, 1).p,
+               (size_t)n * tr_dtype_bytes(a->x.dtype));
+        return;
+    }
     cpu_load(x, &a->x, slot / a->K, 0, n);
-    if (!tr_view_absent(a->weight))
-        cpu_scale(x, ((const float *)a->weight.p)[slot], n);
+    cpu_scale(x, ((const float *)a->weight.p)[slot], n);
     cpu_store(&a->xp, i, 0, x, n);
 }
 

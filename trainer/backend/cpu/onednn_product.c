@@ -156,19 +156,10 @@ struct jobs {
 
 static dnnl_status_t run_tile_of(const struct jobs *all, int64_t tile)
 {
-    int64_t lo = 0, hi = all->n, across;
+    int64_t p = cpu_which(all->first, all->n, tile), across = across_of(all->v[p].g);
 
-    while (hi - lo > 1) {
-        int64_t mid = (lo + hi) / 2;
-
-        if (all->first[mid] <= tile)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    across = across_of(all->v[lo].g);
-    tile -= all->first[lo];
-    return run_tile(&all->v[lo], tile / across * TILE_M, tile % across * TILE_N);
+    tile -= all->first[p];
+    return run_tile(&all->v[p], tile / across * TILE_M, tile % across * TILE_N);
 }
 
 static enum fr_rc run_jobs(const struct cpu *cpu, const struct jobs *all, struct fr_err *err)

@@ -1,0 +1,34 @@
+/* What both ways to run attention share: f32 tiles (attention.c), pairs of bf16
+ * (pairs_attention.c). */
+#ifndef TR_BACKEND_CPU_ATTENTION_H
+#define TR_BACKEND_CPU_ATTENTION_H
+
+#include "trainer/backend/cpu/cpu.h"
+
+/* One kv head g of the segment begin .. end; h is the q head at work. */
+struct cpu_head {
+    const struct tr_attention *a;
+    bool sgemm; /* f32 products by oneDNN */
+    int64_t begin, end, g, h;
+    int64_t dq, dv;
+};
+
+/* A way: queries and keys of its blocks, f32 scratch of a thread (len: tokens of a segment, 0 in
+ * forward), and the work of a block of queries, of a kv head with all its q heads. */
+struct cpu_attend {
+    int64_t block;
+    int64_t (*floats)(const struct tr_attention *a, int64_t len);
+    void (*forward)(const struct cpu_head *x, float *lane, struct cpu_range qs);
+    void (*backward)(struct cpu_head *x, float *lane);
+};
+const struct cpu_attend *cpu_attend_pairs(void);
+
+/* Keys that query i may see among the n from j0 on. */
+int64_t cpu_seen(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n);
+/* Those of them in front of i's window. */
+int64_t cpu_passed(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n);
+/* The first block of keys that a query of qs sees, and where its keys end. */
+int64_t cpu_first_block(const struct cpu_head *x, struct cpu_range qs, int64_t block);
+int64_t cpu_last_key(const struct cpu_head *x, struct cpu_range qs);
+
+#endif
