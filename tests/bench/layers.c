@@ -3,7 +3,7 @@
  * device: tokens/s, model FLOP utilisation, the step's roofline, and each op against its own.
  *
  * usage: layers CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [device=auto|cpu|cuda]
- *               [whole=LAYERS:DENSE] [recompute=all|none]
+ *               [whole=LAYERS:DENSE] [recompute=all|none] [rate=TFLOPS]
  *
  * One micro-batch of TOKENS tokens in sequences of SEQUENCE; LoRA r = 16 on the projections of
  * attention. Weights, adapters and tokens are drawn from seed 1 by name and index
@@ -11,10 +11,10 @@
  *
  * MFU = (4 A + 3 causal core + 4 V H + 8 LoRA FLOP)/s over the matrix rate that the same run
  * measured on random numbers (zeros draw less power and run faster), and over the rate of the
- * device's data sheet where it is known; the rate that counts recompute stands beside it. A slice
- * of a model has more head than the whole: whole=61:3 prints the MFU of 61 layers, 3 of them
- * dense, whose layers and whose head each run at the rate that they have here. Goals stand beside
- * figures.
+ * device's data sheet where it is known; the rate that counts recompute stands beside it. rate= is
+ * a matrix rate to compare with instead of the one measured here: rate.c's, on the CPU. A slice of
+ * a model has more head than the whole: whole=61:3 prints the MFU of 61 layers, 3 of them dense,
+ * whose layers and whose head each run at the rate that they have here. Goals stand beside figures.
  *
  * Exit status: 0; 3: no room in memory, fewer layers may have; 1: anything else.
  */
@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SEED = 1, RANK = 16, STEPS_MAX = 1000, MFU_GOAL_TOKENS = 16384 };
 enum { EXIT_NO_ROOM = 3 };
@@ -61,7 +62,7 @@ struct bench {
     struct tr_model *model;
     struct tr_optim optim;
     struct tr_micro mb;
-    double rate, bandwidth;  /* FLOP/s and bytes/s that this machine gave */
+    double rate, bandwidth;  /* FLOP/s and bytes/s that this machine gave; rate may be given */
     double sheet;            /* FLOP/s of the data sheet; 0: unknown */
     double step_seconds;     /* of the median step */
     int64_t table;           /* bytes that the model says it takes */
@@ -90,13 +91,42 @@ static void look_at_memory(struct bench *b)
     b->least = now < b->least ? now : b->least;
 }
 
+/* The kernel's peak of this process's resident memory begins anew. */
+static void forget_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+
+    if (f != NULL) {
+        (void)fputs("5", f);
+        (void)fclose(f);
+    }
+}
+
+static void print_resident(const struct bench *b)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256], most[24], table[24];
+    long long kib = -1;
+
+    while (f != NULL && kib < 0 && fgets(line, sizeof(line), f) != NULL)
+        if (sscanf(line, "VmHWM: %lld", &kib) != 1)
+            kib = -1;
+    if (f != NULL)
+        (void)fclose(f);
+    fr_show_size(kib * 1024, most);
+    fr_show_size(b->table, table);
+    fr_print("memory: peak %s resident, the table %s\n", most, table);
+}
+
 static void print_memory(const struct bench *b)
 {
     char most[24], table[24], device[24];
     int64_t taken = b->at_start - b->least;
 
-    if (b->at_start < 0)
+    if (b->at_start < 0) {
+        print_resident(b);
         return;
+    }
     fr_show_size(taken, most);
     fr_show_size(b->table, table);
     fr_show_size(b->at_start, device);
@@ -296,6 +326,8 @@ static enum fr_rc rates(struct bench *b, struct tr_queue *q, void *const p[2], s
             b->be, q,
             &(struct tr_noise){.y = tr_view1(g.b.w.p, b->type, h * h), .key = SEED + 2, .scale = 1},
             err);
+    if (b->rate > 0)
+        return rc;
     if (rc == FR_OK && (rc = best_of(b, q, &g, NULL, &seconds, err)) == FR_OK)
         b->rate = 2 * pow((double)h, 3) / seconds;
     return rc;
@@ -487,6 +519,15 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Of all threads: on a busy machine they say more than the time that passed. */
+static double processor_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static enum fr_rc run_steps(struct bench *b, struct fr_err *err)
 {
     static const char *const warm = " (not counted)";
@@ -494,14 +535,17 @@ static enum fr_rc run_steps(struct bench *b, struct fr_err *err)
     struct flop f = slice_flop(b);
     enum fr_rc rc = FR_OK;
 
+    forget_peak();
     for (int64_t i = 0; i <= b->steps && rc == FR_OK; i++) {
+        double worked = processor_seconds();
+
         meter_reset(&b->meter, false);
         t = meter_now();
         rc = step(b, &loss, err);
         t = meter_now() - t;
         if (rc == FR_OK)
-            fr_print("step %lld: loss %.6f, %.3f s%s\n", (long long)i + 1, loss, t,
-                     i == 0 ? warm : "");
+            fr_print("step %lld: loss %.6f, %.3f s, of processors %.3f s%s\n", (long long)i + 1,
+                     loss, t, processor_seconds() - worked, i == 0 ? warm : "");
         if (i > 0)
             seconds[i - 1] = t;
     }
@@ -555,6 +599,8 @@ static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *e
         return fr_parse_i64(fr_str_of(value + 1), &b->layers, err);
     if (n == 6 && strncmp(arg, "device", n) == 0)
         return tr_device_parse(value + 1, &b->device, err);
+    if (n == 4 && strncmp(arg, "rate", n) == 0 && (b->rate = 1e12 * strtod(value + 1, NULL)) > 0)
+        return FR_OK;
     if (n == 5 && strncmp(arg, "whole", n) == 0)
         return read_whole(b, value + 1, err);
     if (strcmp(arg, "recompute=all") == 0 || strcmp(arg, "recompute=none") == 0) {
@@ -566,8 +612,8 @@ static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *e
         return FR_OK;
     }
     return fr_fail(err, FR_USAGE,
-                   "%s: expected steps=N, layers=N, whole=N:N, type=bf16|f32, recompute=all|none "
-                   "or device=…",
+                   "%s: expected steps=N, layers=N, whole=N:N, type=bf16|f32, recompute=all|none, "
+                   "rate=TFLOPS or device=…",
                    arg);
 }
 

@@ -138,6 +138,17 @@ def make(config, o):
     return model.train()
 
 
+def forget_peak():
+    """The kernel's peak of this process's resident memory begins anew."""
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")
+
+
+def resident_peak():
+    with open("/proc/self/status") as f:
+        return int(next(line for line in f if line.startswith("VmHWM")).split()[1]) / 1024
+
+
 def main():
     path, tokens, sequence = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     o = {"steps": "3", "layers": "0", "type": "bf16", "device": "cuda",
@@ -158,6 +169,7 @@ def main():
     ids = torch.tensor(drawn, device=device).view(-1, sequence)
     trained = [p for p in model.parameters() if p.requires_grad]
     optim = torch.optim.AdamW(trained, lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+    forget_peak()
     seconds = []
     for i in range(int(o["steps"]) + 1):
         if cuda:
@@ -175,7 +187,7 @@ def main():
         seconds += [t] if i > 0 else []
         print(f"step {i + 1}: loss {value:.6f}, {t:.3f} s{'' if i else ' (not counted)'}", flush=True)
     print(f"{tokens} tokens of {sequence}: {tokens / statistics.median(seconds):.1f} tokens/s"
-          + (f", peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if cuda else ""))
+          + (f", peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if cuda else f", peak {resident_peak():.1f} MiB"))
 
 
 def no_room(e):
