@@ -11,7 +11,7 @@
 
 #include <sqlite3.h>
 
-/* Every statement of the store; its text stands in sql.c. */
+/* Every statement of the store. */
 enum fr_sql {
     SQL_BEGIN,
     SQL_COMMIT,
@@ -154,6 +154,8 @@ enum fr_sql {
     SQL_CHECKPOINT,
     SQL_COUNT
 };
+
+extern const char *const store_statements[SQL_COUNT]; /* statements.c */
 
 enum { STORE_BUSY_MS = 5000 };
 
