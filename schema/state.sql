@@ -442,3 +442,21 @@ CREATE TABLE channel_off (
     wall        INTEGER NOT NULL,
     note        TEXT NOT NULL            -- why
 ) STRICT, WITHOUT ROWID;
+
+-- @version 8
+
+-- Who asked for a run: the name of a token, of the schedule that made it; '': the home's owner.
+ALTER TABLE run ADD COLUMN who TEXT NOT NULL DEFAULT '';
+
+-- Runs that take longer than their pipeline says.
+ALTER TABLE run ADD COLUMN late_wall INTEGER NOT NULL DEFAULT 0; -- not over then: late; 0: never, or it was told
+CREATE TRIGGER notice_late AFTER INSERT ON event
+WHEN new.kind = 'late' BEGIN
+    UPDATE run SET late_wall = 0 WHERE id = new.run;
+    INSERT INTO notice(kind, wall, run, name, subject, text)
+        SELECT 'late', new.wall, run.no, run.name, '', new.text
+        FROM run, home WHERE run.id = new.run AND (run.notify <> '' OR home.notifies <> 0);
+END;
+
+-- A delivery whose rule has quiet hours waits for their end: state quiet, until due_wall.
+CREATE INDEX delivery_quiet ON delivery(due_wall) WHERE state = 'quiet';

@@ -48,6 +48,7 @@ static void print_list(const char *word, const char *const *names, size_t n)
 static void print_rule(const struct fr_notify *rule)
 {
     const char *events[FR_NOTICE_N];
+    const struct fr_quiet *quiet = &rule->quiet;
     size_t n = 0;
     char time[24];
 
@@ -59,7 +60,12 @@ static void print_rule(const struct fr_notify *rule)
     print_list(" of ", rule->pipelines, rule->n_pipelines);
     print_list(" to ", rule->to, rule->n_to);
     fr_show_duration(rule->throttle_ms, time);
-    fr_print("%s%s\n", rule->throttle_ms > 0 ? ", one in " : "", rule->throttle_ms > 0 ? time : "");
+    if (rule->throttle_ms > 0)
+        fr_print(", one in %s", time);
+    if (quiet->from_min != quiet->to_min)
+        fr_print(", quiet %02d:%02d-%02d:%02d", quiet->from_min / 60, quiet->from_min % 60,
+                 quiet->to_min / 60, quiet->to_min % 60);
+    fr_print("\n");
 }
 
 static void print(const struct fr_config *c)
@@ -72,6 +78,10 @@ static void print(const struct fr_config *c)
     fr_show_duration(c->limits.secret_wait_ms, time);
     fr_print("%-24s %s\n", "limits.secret_wait",
              c->limits.secret_wait_ms == 0 ? "never ends" : time);
+    fr_show_duration(c->limits.stalled_ms, time);
+    fr_print("%-24s %s\n", "limits.stalled", c->limits.stalled_ms == 0 ? "never" : time);
+    fr_show_size(c->limits.disk_low_bytes, size);
+    fr_print("%-24s %s\n", "limits.disk_low", c->limits.disk_low_bytes == 0 ? "never" : size);
     print_count("keep.runs", c->keep.runs, "");
     print_count("keep.days", c->keep.days, "");
     print_count("keep.failed_days", c->keep.failed_days, "");
@@ -91,13 +101,14 @@ static void print_json(const struct fr_config *c)
     for (size_t i = 0; i < c->n_channels; i++)
         json_object_set_new(channels, c->channels[i].name,
                             json_string(fr_channel_kind_name(c->channels[i].kind)));
-    cli_put_json(json_pack("{s:s, s:{s:i, s:i, s:I}, s:{s:i, s:i, s:i, s:I}, s:o, s:o}", "zone",
-                           c->zone, "limits", "max_active_runs", c->limits.max_active_runs,
-                           "max_queued", c->limits.max_queued, "secret_wait_ms",
-                           (json_int_t)c->limits.secret_wait_ms, "keep", "runs", c->keep.runs,
-                           "days", c->keep.days, "failed_days", c->keep.failed_days, "bytes",
-                           (json_int_t)c->keep.bytes, "channels", channels, "notify",
-                           fr_notify_json(c->notify, c->n_notify)));
+    cli_put_json(json_pack(
+        "{s:s, s:{s:i, s:i, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:I}, s:o, s:o}", "zone", c->zone,
+        "limits", "max_active_runs", c->limits.max_active_runs, "max_queued", c->limits.max_queued,
+        "secret_wait_ms", (json_int_t)c->limits.secret_wait_ms, "stalled_ms",
+        (json_int_t)c->limits.stalled_ms, "disk_low_bytes", (json_int_t)c->limits.disk_low_bytes,
+        "keep", "runs", c->keep.runs, "days", c->keep.days, "failed_days", c->keep.failed_days,
+        "bytes", (json_int_t)c->keep.bytes, "channels", channels, "notify",
+        fr_notify_json(c->notify, c->n_notify)));
 }
 
 int cli_show_config(const struct cli_command *cmd, char **argv)

@@ -180,7 +180,7 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
                            .text = ev->text,
                            .seq = ev->seq};
 
-    if (strcmp(ev->kind, "rerun") == 0) { /* it stays over */
+    if (strcmp(ev->kind, "rerun") == 0 || strcmp(ev->kind, "late") == 0) { /* its state stays */
         note.kind = FR_NOTE_TROUBLE;
         f->opts.note(f->opts.arg, &note);
         return;

@@ -74,13 +74,14 @@ static enum fr_rc get_host(struct call *c, struct fr_issues *issues, struct fr_e
     const struct host_meter *m = &c->host->meter;
 
     (void)issues;
-    return answer_json(
-        c, 200,
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "epoch", (json_int_t)c->host->env.epoch,
-                  "runs", (json_int_t)c->host->n, "turns", (json_int_t)slow.turns, "slow_turns",
-                  (json_int_t)slow.slow, "longest_ms", (json_int_t)slow.longest_ms, "held_by",
-                  m->held_by, "clock_steps", (json_int_t)schedules_clock_steps(c->host)),
-        err);
+    return answer_json(c, 200,
+                       json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "version",
+                                 FLOWRUN_VERSION, "epoch", (json_int_t)c->host->env.epoch, "runs",
+                                 (json_int_t)c->host->n, "turns", (json_int_t)slow.turns,
+                                 "slow_turns", (json_int_t)slow.slow, "longest_ms",
+                                 (json_int_t)slow.longest_ms, "held_by", m->held_by, "clock_steps",
+                                 (json_int_t)schedules_clock_steps(c->host)),
+                       err);
 }
 
 enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err)

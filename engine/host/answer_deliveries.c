@@ -23,7 +23,7 @@ static bool is_one_of(const char *word, const char *const *words)
 
 static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, struct fr_err *err)
 {
-    static const char *const states[] = {"waiting", "sent", "dead", "held", NULL};
+    static const char *const states[] = {"waiting", "sent", "dead", "held", "quiet", NULL};
     int64_t limit = 0;
     enum fr_rc rc = query_number(c, "limit", ROWS_USUAL, &limit, err);
 
@@ -36,7 +36,7 @@ static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, stru
     if (rc == FR_OK && (limit < 1 || limit > ROWS_MOST))
         rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", ROWS_MOST);
     if (rc == FR_OK && f->state != NULL && !is_one_of(f->state, states))
-        rc = fr_fail(err, FR_USAGE, "'state' must be waiting, sent, dead or held");
+        rc = fr_fail(err, FR_USAGE, "'state' must be waiting, sent, dead, held or quiet");
     if (rc == FR_OK && f->channel != NULL &&
         json_object_get(outbox_channels(c->host), f->channel) == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "config.yaml of the home has no channel '%s'", f->channel);

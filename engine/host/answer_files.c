@@ -8,21 +8,27 @@
 
 static const uint64_t PART_MOST = 1 << 20; /* bytes of an answer to a Range */
 
-void answer_file(struct call *c, int fd, const char *type, const char *growing)
+void answer_whole(struct call *c, int fd, const char *type, const char *growing)
 {
     struct stat st = {0};
 
     if (fd >= 0 && fr_sys.fstat(fd, &st) != 0)
         st.st_size = 0;
-    *c->res = (struct fr_api_response){.type = type,
+    *c->res = (struct fr_api_response){.status = 200,
+                                       .type = type,
                                        .foreign = true,
                                        .growing = growing,
                                        .file = fd >= 0,
                                        .fd = fd,
+                                       .bytes = (uint64_t)st.st_size,
                                        .total = (uint64_t)st.st_size};
+}
+
+void answer_file(struct call *c, int fd, const char *type, const char *growing)
+{
+    answer_whole(c, fd, type, growing);
     switch (fr_range_parse(c->req->range, c->res->total, &c->res->offset, &c->res->bytes)) {
     case FR_RANGE_WHOLE:
-        c->res->status = 200;
         return;
     case FR_RANGE_PART:
         c->res->status = 206;

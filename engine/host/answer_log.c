@@ -54,6 +54,19 @@ static enum fr_rc send_bytes(struct call *c, const struct fr_attempt_row *row, c
     return FR_OK;
 }
 
+/* All that is there, as a file to keep. */
+static enum fr_rc send_packed(struct call *c, const struct fr_attempt_row *row, const char *path,
+                              struct fr_err *err)
+{
+    int fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
+
+    if (fd < 0)
+        return fr_fail(err, FR_NOTFOUND, "the attempt has written nothing yet");
+    answer_whole(c, fd, "application/gzip", row->done != 0 ? "0" : "1");
+    c->res->packed = true;
+    return FR_OK;
+}
+
 /* ?from=&n= */
 static enum fr_rc send_lines(struct call *c, struct host_text *want, struct fr_err *err)
 {
@@ -102,6 +115,8 @@ enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
         ;
     else if (rest[0] == '\0')
         rc = send_bytes(c, &row, path.p);
+    else if (strcmp(rest, ".gz") == 0)
+        rc = send_packed(c, &row, path.p, err);
     else if (strcmp(rest, "/lines") == 0)
         rc = send_lines(c, &want, err);
     else if (strcmp(rest, "/search") == 0)

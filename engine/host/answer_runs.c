@@ -80,6 +80,9 @@ static enum fr_rc begin_submit(struct call *c, bool own, struct fr_issues *issue
         rc = fr_run_again(c->host->store, &c->run, &c->arena, again, err);
     if (rc == FR_OK)
         rc = body_submit(c->doc, again, &c->arena, &submit, &texts.shell, err);
+    if (rc == FR_OK && c->req->caller != NULL &&
+        (submit.who = fr_arena_dup(&c->arena, c->req->caller->name)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
     if (rc != FR_OK)
         return rc;
     texts.doc = c->doc;

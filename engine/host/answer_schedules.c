@@ -2,7 +2,7 @@
 #include "engine/host/call.h"
 #include "engine/host/schedules.h"
 
-enum { FIRES_USUAL = 50, FIRES_MOST = 200 };
+enum { FIRES_USUAL = 50, FIRES_MOST = 200, NEXT = 5, NEXT_OF = 200 };
 
 static json_t *json_of_schedule(const struct fr_host *host, const struct fr_schedule_row *row)
 {
@@ -25,24 +25,47 @@ static json_t *json_of_schedule(const struct fr_host *host, const struct fr_sche
     return doc;
 }
 
-static json_t *json_of_fire(const struct fr_fire_row *row)
+/* When it fires next: [{at_ms, local}], local in its zone. */
+static void put_next(json_t *doc, const struct host_schedule *s)
 {
-    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "at_ms", (json_int_t)row->at_ms,
-                     "first_ms", (json_int_t)row->first_ms, "count", (json_int_t)row->count,
-                     "decision", row->decision, "run", (json_int_t)row->run, "outcome",
-                     row->outcome, "decided_wall", (json_int_t)row->decided_wall, "note",
-                     row->note);
+    json_t *list = json_array();
+    int64_t at_ms = fr_sys.wall_ms();
+
+    for (int i = 0; i < NEXT && fr_rule_next(&s->t->rule, at_ms, &at_ms); i++) {
+        int64_t at = fr_div_down(at_ms, 1000);
+        int32_t offset = fr_zone_offset(&s->t->zone, at);
+        json_t *one = json_pack("{s:I}", "at_ms", (json_int_t)(at_ms + s->delay_ms));
+        char text[FR_TIME_TEXT];
+
+        fr_wall_text(at + offset, text);
+        if (s->t->zone.name[0] != '\0' && strcmp(s->t->zone.name, "UTC") != 0)
+            json_object_set_new(one, "local", json_string(text));
+        json_array_append_new(list, one);
+    }
+    json_object_set_new(doc, "next", list);
 }
 
+/* ?pipeline= */
 enum fr_rc get_schedules(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_schedule_rows rows = {0};
+    const char *pipeline = query_text(c, "pipeline");
     json_t *items = json_array();
     enum fr_rc rc = fr_store_schedules(c->host->store, &c->arena, &rows, err);
 
     (void)issues;
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        json_array_append_new(items, json_of_schedule(c->host, &rows.rows[i]));
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        const struct fr_schedule_row *row = &rows.rows[i];
+        const struct host_schedule *s = schedules_find(c->host, row->id);
+        json_t *doc;
+
+        if (pipeline != NULL && strcmp(pipeline, row->pipeline) != 0)
+            continue;
+        json_array_append_new(items, doc = json_of_schedule(c->host, row));
+        if (s != NULL && s->t != NULL && json_array_size(items) <= NEXT_OF &&
+            strcmp(row->state, "active") == 0)
+            put_next(doc, s);
+    }
     if (rc == FR_OK)
         return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
     json_decref(items);

@@ -79,6 +79,7 @@ struct fr_api_response {
     bool file;
     int fd;
     uint64_t offset, bytes, total; /* total: of the whole file, for Content-Range (status 206) */
+    bool packed; /* it is packed as gzip on its way, so how much is sent is not known before */
 };
 
 void fr_api_response_finish(struct fr_api_response *res);

@@ -55,8 +55,9 @@ handler get_runs, get_pipelines, get_pipeline, post_validate, get_queue;
 /* answer_log.c */
 handler get_log, get_merged;
 /* answer_files.c */
-/* The bytes of fd, which is the answer's from here on, or those that the Range names; fd -1: an
- * empty file. growing: as of fr_api_response. */
+/* The bytes of fd, which is the answer's from here on; fd -1: an empty file. growing: as of
+ * fr_api_response. answer_file: or those that the Range names. */
+void answer_whole(struct call *c, int fd, const char *type, const char *growing);
 void answer_file(struct call *c, int fd, const char *type, const char *growing);
 handler get_artifact;
 /* answer_runs.c */

@@ -421,6 +421,7 @@ static enum fr_rc add_failed(struct host_fire *f, const char *reason, struct fr_
                              .params = "{}",
                              .state = "running",
                              .origin = fr_origin_name(f->origin),
+                             .who = f->s->row.name,
                              .schedule = f->s->row.id,
                              .at_ms = f->row.at_ms,
                              .started_wall = now,

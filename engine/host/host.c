@@ -1,9 +1,10 @@
 #include "engine/host/backfilling.h"
 #include "engine/host/lines.h"
-#include "engine/host/tally.h"
 #include "engine/host/outbox.h"
+#include "engine/host/readers.h"
 #include "engine/host/rerun.h"
 #include "engine/host/schedules.h"
+#include "engine/host/tally.h"
 
 #include "engine/base/log.h"
 #include "engine/store/lead.h"
@@ -32,6 +33,7 @@ static void on_sample(void *arg, const struct fr_exec_sampled *s)
 
     if (host->machines_seen != NULL)
         fr_machines_take(host->machines_seen, s, fr_sys.wall_ms());
+    host->sampled = true;
 }
 
 enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
@@ -110,6 +112,7 @@ void fr_host_destroy(struct fr_host *host)
     json_decref(host->pages);
     host_lines_leave(host->lines);
     host_tallies_leave(host->tallies);
+    host_readers_leave(host->readers);
     fixed_finish(&host->fixed);
     share_finish(host);
     meters_destroy(host->meters);

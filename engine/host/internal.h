@@ -171,6 +171,7 @@ struct fr_host {
     int64_t busy_ms; /* since when another process writes; 0: none does */
     struct host_meter meter;
     struct fr_machines *machines_seen; /* owns; NULL: no memory for them */
+    bool sampled;                      /* there is news of one */
     struct host_meters *meters;        /* owns; NULL: no memory for them */
     bool untidy;                       /* a submit was not completed, here or before a kill */
     struct host_schedules *schedules;  /* owns; NULL: it has none */
@@ -179,6 +180,7 @@ struct fr_host {
     struct host_outbox *outbox;        /* owns */
     struct host_lines *lines;          /* owns a use; NULL: none was asked for */
     struct host_tallies *tallies;      /* likewise */
+    struct host_readers *readers;      /* likewise */
     struct host_fixed fixed;
     json_t *pages; /* owns: where its pages are, each a text; NULL: nowhere */
 };
@@ -239,6 +241,8 @@ enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opt
 /* rows.c: rows as JSON; NULL: no memory */
 json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row); /* epoch: of this host */
 json_t *json_of_event(const struct fr_event_row *row);
+struct fr_fire_row;
+json_t *json_of_fire(const struct fr_fire_row *row);
 /* The ETag of a schedule: another one behind each pause and resume. */
 enum { SCHEDULE_TAG = 48 };
 struct fr_schedule_row;

@@ -16,9 +16,10 @@
 #include "engine/host/backfilling.h"
 #include "engine/host/job.h"
 #include "engine/host/lines.h"
-#include "engine/host/tally.h"
+#include "engine/host/readers.h"
 #include "engine/host/rerun.h"
 #include "engine/host/schedules.h"
+#include "engine/host/tally.h"
 
 #include "engine/store/home.h"
 
@@ -83,6 +84,7 @@ static void free_job(void *arg)
     fr_buf_finish(&job->text.json);
     host_lines_leave(job->text.lines);
     host_tallies_leave(job->text.tallies);
+    host_readers_leave(job->text.readers);
     fr_issues_finish(&job->issues);
     fr_arena_finish(&job->texts);
     fr_arena_finish(&job->arena);
@@ -236,6 +238,7 @@ struct host_job *jobs_text(struct fr_host *host, const struct host_text *want)
     job->text.epoch = host->env.epoch;
     job->text.lines = NULL;
     job->text.tallies = NULL;
+    job->text.readers = NULL;
     for (size_t i = 0; i < HOST_VIEW_ARGS; i++)
         if (want->args[i] != NULL &&
             (job->text.args[i] = fr_arena_dup(&job->arena, want->args[i])) == NULL) {
@@ -246,6 +249,9 @@ struct host_job *jobs_text(struct fr_host *host, const struct host_text *want)
     if (host->tallies == NULL)
         host->tallies = host_tallies_create(); /* without memory each list counts */
     job->text.tallies = host_tallies_use(host->tallies);
+    if (host->readers == NULL)
+        host->readers = host_readers_create(); /* without memory each view opens one */
+    job->text.readers = host_readers_use(host->readers);
     job_start_all(host);
     return job;
 }

@@ -245,6 +245,22 @@ void fr_machines_take(struct fr_machines *all, const struct fr_exec_sampled *s, 
     add_to_mean(m, &l);
 }
 
+const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t least)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct fr_machine *m = all->v[i];
+        int64_t free = (int64_t)m->disk_free; /* 0: not known */
+
+        if (m->disk_low && free >= least + least / 10)
+            m->disk_low = false;
+        if (!m->disk_low && free > 0 && free < least) {
+            m->disk_low = true;
+            return m;
+        }
+    }
+    return NULL;
+}
+
 /* ---- what is asked ---- */
 
 static json_t *real(double v)

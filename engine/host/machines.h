@@ -35,6 +35,7 @@ struct fr_machine {
     size_t n_fine, cap_fine, n_means;
     struct fr_load sum; /* of the samples since the last mean, and … */
     size_t n_sum;       /* … how many */
+    bool disk_low;      /* that was told */
 };
 
 struct fr_machines; /* by home */
@@ -49,6 +50,10 @@ const struct fr_machine *fr_machines_find(const struct fr_machines *all, struct 
 const struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *name);
 /* The i-th, in no order; NULL: there are no more. */
 const struct fr_machine *fr_machines_at(const struct fr_machines *all, size_t i);
+
+/* A machine whose disk has less than least bytes, which was not told; told from now on, until it
+ * has a tenth more. NULL: none is. */
+const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t least);
 
 /* What is known of it, and of the time [from, to] the means of at most `width` buckets, each a
  * power of two of seconds wide: {t: [wall ms of its begin], cpu: [], memory: [], rx: [], tx: [],

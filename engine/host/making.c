@@ -41,6 +41,7 @@ static enum fr_rc fill(const struct host_making *what, struct fr_arena *arena,
         .schedule = s->row.id,
         .backfill = what->backfill,
         .occasion = {.at_ms = what->at_ms, .schedule = fr_arena_dup(arena, s->row.name)}};
+    out->who = out->occasion.schedule;
     if (out->spec.path == NULL || out->spec.cwd == NULL || out->occasion.schedule == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
     rc = take_params(what, arena, &out->spec, err);

@@ -2,6 +2,7 @@
 #include "engine/host/outbox.h"
 
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/host/internal.h"
 #include "engine/run/run.h"
 #include "engine/spec/config.h"
@@ -141,6 +142,41 @@ json_t *notice_message(struct fr_host *host, const struct fr_notice_row *notice,
     return doc;
 }
 
+/* ---- what nobody else writes ---- */
+
+static enum fr_rc add_disk_low(struct fr_host *host, const struct fr_machine *m, struct fr_err *err)
+{
+    char left[24], least[24], text[96];
+    struct fr_notice_row row = {.kind = fr_notice_name(FR_NOTICE_DISK_LOW),
+                                .wall = fr_sys.wall_ms(),
+                                .subject = m->name,
+                                .text = text};
+    enum fr_rc rc = fr_store_begin_soft(host->store, err);
+
+    fr_show_size((int64_t)m->disk_free, left);
+    fr_show_size(host->limits.disk_low_bytes, least);
+    snprintf(text, sizeof(text), "%s are left, limits.disk_low is %s", left, least);
+    if (rc == FR_OK && (rc = fr_store_notice_add(host->store, &row, err)) == FR_OK)
+        return fr_store_commit(host->store, err);
+    fr_store_rollback(host->store);
+    return rc;
+}
+
+void notice_samples(struct fr_host *host)
+{
+    const struct fr_machine *m;
+    struct fr_err err = {0};
+
+    host->sampled = false;
+    while (host->machines_seen != NULL &&
+           (m = fr_machines_disk_low(host->machines_seen, host->limits.disk_low_bytes)) != NULL) {
+        fr_log(FR_LOG_WARN, "host", "node=%s has little disk left: bytes=%llu", m->name,
+               (unsigned long long)m->disk_free);
+        if (add_disk_low(host, m, &err) != FR_OK)
+            fr_log(FR_LOG_WARN, "host", "nobody is told of it: %s", err.msg);
+    }
+}
+
 /* ---- deliveries ---- */
 
 struct dealing { /* of one notice */
@@ -180,7 +216,26 @@ static const char *make_text(struct fr_arena *arena, json_t *message)
     return out;
 }
 
-/* Sets state, answer and body: it is sent, held back by its rule, or cannot be sent. */
+/* As fr_notify_quiet_end, in the home's zone. */
+static int64_t quiet_end(const struct fr_host *host, const json_t *rule, int64_t now_ms)
+{
+    struct fr_zones zones = host_zones(host);
+    struct fr_zone zone = {0};
+    struct fr_err err;
+    int64_t end = 0;
+
+    if (json_object_get(rule, "quiet") == NULL)
+        return 0;
+    if (fr_zone_load(&zone, zones.folder, zones.home, &err) == FR_OK)
+        end = fr_notify_quiet_end(rule, &zone, now_ms);
+    else
+        fr_log(FR_LOG_WARN, "host", "quiet hours do not count: %s", err.msg);
+    fr_zone_finish(&zone);
+    return end;
+}
+
+/* Sets state, answer, due_wall and body: it is sent, now or behind quiet hours, held back by its
+ * rule, or cannot be sent. */
 static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_delivery_row *row,
                         struct fr_err *err)
 {
@@ -189,6 +244,7 @@ static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_deliver
     json_t *message = notice_message(d->host, d->notice, row->kind, &d->arena);
     struct fr_throttle t = {0};
     const char *note = NULL;
+    int64_t quiet = quiet_end(d->host, rule, row->made_wall);
     enum fr_rc rc = fr_store_channel_note(st, row->channel, &d->arena, &note, err);
 
     if (rc == FR_OK && throttle_ms > 0)
@@ -204,6 +260,9 @@ static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_deliver
         row->answer = note;
     } else if (t.made_wall != 0 && row->made_wall - t.made_wall < throttle_ms) {
         row->state = "held";
+    } else if (quiet != 0) {
+        row->state = "quiet";
+        row->due_wall = quiet;
     }
     return rc != FR_OK || row->body != NULL ? rc
                                             : fr_fail(err, FR_NOMEM, "no memory for a message");

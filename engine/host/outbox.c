@@ -249,6 +249,27 @@ static void count_waiting(struct host_outbox *o, const struct fr_delivery_rows *
     }
 }
 
+/* Quiet hours that are over end; the next ones are looked at when they do. */
+static void end_quiet(struct host_outbox *o)
+{
+    struct fr_store *st = o->host->store;
+    int64_t due, now = fr_sys.wall_ms();
+    enum fr_rc rc = fr_store_deliveries_quiet(st, &due, NULL);
+
+    if (rc == FR_OK && due != 0 && due <= now && (rc = fr_store_begin_soft(st, NULL)) == FR_OK) {
+        rc = fr_store_deliveries_wake(st, now, NULL);
+        if (rc == FR_OK)
+            rc = fr_store_commit(st, NULL);
+        else
+            fr_store_rollback(st);
+        o->look = true;
+    } else if (rc == FR_OK && due != 0) {
+        look_in(o, due - now < LOOK_MS ? due - now : LOOK_MS);
+    }
+    if (rc != FR_OK)
+        look_in(o, AGAIN_MS);
+}
+
 static void send_due(struct host_outbox *o)
 {
     struct fr_arena arena = {0};
@@ -257,6 +278,7 @@ static void send_due(struct host_outbox *o)
         o->channels != NULL ? fr_store_deliveries_next(o->host->store, &arena, &rows, NULL) : FR_OK;
 
     o->due_ms = INT64_MAX;
+    end_quiet(o);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_delivery_row *row = &rows.rows[i];
         int64_t left = row->due_wall - fr_sys.wall_ms();
@@ -374,6 +396,8 @@ void outbox_turn(struct fr_host *host)
 
     for (const struct lane *lane = o->lanes; lane != NULL; lane = lane->next)
         over = over || lane->over;
+    if (host->sampled)
+        notice_samples(host);
     if (fr_store_changes(host->store) != o->changes)
         o->look = true;
     if (!o->look && !over && o->due_ms > fr_sys.mono_ms())

@@ -39,7 +39,9 @@ int64_t outbox_waiting(const struct fr_host *host, enum fr_channel_kind kind);
 const json_t *outbox_channels(const struct fr_host *host);
 const json_t *outbox_rules(const struct fr_host *host);
 
-/* notices.c: what a notice says, as fr_notify's message; NULL: no memory. kind: the rule's word. */
+/* notices.c: writes what samples of machines say. */
+void notice_samples(struct fr_host *host);
+/* What a notice says, as fr_notify's message; NULL: no memory. kind: the rule's word. */
 json_t *notice_message(struct fr_host *host, const struct fr_notice_row *notice, const char *kind,
                        struct fr_arena *arena);
 

@@ -1,5 +1,6 @@
 /* Rows of the store as JSON. */
 #include "engine/host/internal.h"
+#include "engine/host/readers.h"
 #include "engine/host/view.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@ json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row)
     fr_id_text(row->id, id);
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:b, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I}",
+        "s:I, s:I, s:I, s:s}",
         "no", (json_int_t)row->no, "id", id, "pipeline", row->name, "file", row->source, "state",
         row->state, "outcome", row->outcome, "reason", row->reason, "driven",
         row->host == (int64_t)epoch && strcmp(row->state, "over") != 0, "origin", row->origin,
@@ -20,7 +21,16 @@ json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row)
         (json_int_t)row->queued_wall, "not_before_wall", (json_int_t)row->not_before_wall,
         "started_wall", (json_int_t)row->started_wall, "ended_wall", (json_int_t)row->ended_wall,
         "retry_of", (json_int_t)row->retry_of, "reruns", (json_int_t)row->reruns, "rerun_wall",
-        (json_int_t)row->rerun_wall);
+        (json_int_t)row->rerun_wall, "who", row->who);
+}
+
+json_t *json_of_fire(const struct fr_fire_row *row)
+{
+    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "at_ms", (json_int_t)row->at_ms,
+                     "first_ms", (json_int_t)row->first_ms, "count", (json_int_t)row->count,
+                     "decision", row->decision, "run", (json_int_t)row->run, "outcome",
+                     row->outcome, "decided_wall", (json_int_t)row->decided_wall, "note",
+                     row->note);
 }
 
 void schedule_tag(const struct fr_schedule_row *row, char out[SCHEDULE_TAG])
@@ -263,7 +273,7 @@ static enum fr_rc find_run(struct view *v, struct fr_err *err)
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err)
 {
     struct view v = {.home = home, .text = text};
-    enum fr_rc rc = fr_store_open_read(home, &v.st, err);
+    enum fr_rc rc = host_readers_take(text->readers, home, &v.st, err);
 
     if (rc == FR_OK && views[text->view].of_run)
         rc = find_run(&v, err);
@@ -272,7 +282,7 @@ enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_er
     if (rc == FR_OK && text->view != HOST_VIEW_MERGED)
         rc = dump(&v, err);
     json_decref(v.doc);
-    fr_store_close(v.st);
+    host_readers_give(text->readers, v.st, rc == FR_OK);
     fr_arena_finish(&v.arena);
     return rc;
 }

@@ -33,6 +33,7 @@ enum host_view {
 enum { HOST_VIEW_ARGS = 4, HOST_VIEW_NUMBERS = 6 };
 
 struct host_lines;
+struct host_readers;
 struct host_tallies;
 
 struct host_text {
@@ -45,11 +46,11 @@ struct host_text {
     void *getenv_self;
     struct host_lines *lines;     /* where lines of logs begin; owns a use */
     struct host_tallies *tallies; /* likewise what became of runs */
+    struct host_readers *readers; /* connections to the store; owns a use */
     struct fr_buf json;           /* out; owns */
     int64_t seq;                  /* out: the run's newest event that it knows of */
 };
 
-/* Opens the store of home for itself. */
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { MEDIAN_OF = 20, HISTORY_RUNS = 50, QUEUE_TASKS = 200 };
+enum { MEDIAN_OF = 20, HISTORY_RUNS = 50, HISTORY_FIRES = 200, QUEUE_TASKS = 200 };
 
 /* ---- lists ---- */
 
@@ -189,6 +189,28 @@ static enum fr_rc add_past(struct view *v, const struct fr_run_row *row, json_t 
     return rc;
 }
 
+/* What was decided of instants since the oldest of these runs without one. */
+static enum fr_rc add_gaps(struct view *v, const struct fr_schedule_rows *schedules,
+                           const struct fr_run_rows *runs, json_t *gaps, struct fr_err *err)
+{
+    int64_t since = runs->n > 0 ? runs->rows[runs->n - 1].queued_wall : 0;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < schedules->n; i++) {
+        struct fr_fire_page page = {schedules->rows[i].id, INT64_MAX, HISTORY_FIRES};
+        struct fr_fire_rows fires = {0};
+
+        if (strcmp(schedules->rows[i].pipeline, arg(v, 0)) != 0)
+            continue;
+        rc = fr_store_fires_before(v->st, &page, &v->arena, &fires, err);
+        for (size_t k = 0; k < fires.n && fires.rows[k].at_ms >= since; k++)
+            if (strcmp(fires.rows[k].decision, "ran") != 0 &&
+                strcmp(fires.rows[k].decision, "invalid") != 0)
+                json_array_append_new(gaps, json_of_fire(&fires.rows[k]));
+    }
+    return rc;
+}
+
 /* The last runs, the oldest first; the tasks are those of the newest. */
 enum fr_rc view_history(struct view *v, struct fr_err *err)
 {
@@ -202,17 +224,20 @@ enum fr_rc view_history(struct view *v, struct fr_err *err)
     struct fr_schedule_rows schedules = {0};
     struct fr_count_rows counts = {0};
     struct host_tally newest;
-    json_t *items = json_array(), *tasks;
+    json_t *items = json_array(), *gaps = json_array(), *tasks;
     enum fr_rc rc = fr_store_runs_where(v->st, &f, &v->arena, &rows, err);
 
-    if (rc == FR_OK && rows.n == 0 &&
-        (rc = fr_store_schedules(v->st, &v->arena, &schedules, err)) == FR_OK)
+    if (rc == FR_OK)
+        rc = fr_store_schedules(v->st, &v->arena, &schedules, err);
+    if (rc == FR_OK && rows.n == 0)
         rc = view_find_pipeline(v, &schedules, err);
+    if (rc == FR_OK)
+        rc = add_gaps(v, &schedules, &rows, gaps, err);
     if (rc == FR_OK && rows.n > 0)
         rc = fr_store_counts(v->st, rows.rows[0].id, &v->arena, &counts, err);
     tally_make(&counts, &newest);
     tasks = tally_tasks(&counts);
-    v->doc = json_pack("{s:o, s:o}", "tasks", tasks, "items", items);
+    v->doc = json_pack("{s:o, s:o, s:o}", "tasks", tasks, "items", items, "gaps", gaps);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         rc = add_past(v, &rows.rows[i], tasks, &newest, items, err);
     return rc;

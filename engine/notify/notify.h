@@ -12,10 +12,13 @@
 #define FR_NOTIFY_NOTIFY_H
 
 #include "engine/base/str.h"
+#include "engine/schedule/zone.h"
 #include "engine/spec/notify.h"
 
 /* Whether a rule (fr_notify_json) wants an event of that kind, of the pipeline. */
 bool fr_notify_wants(const json_t *rule, const char *kind, const char *pipeline);
+/* When the quiet hours of the rule end that now_ms is in; 0: it is in none. */
+int64_t fr_notify_quiet_end(const json_t *rule, const struct fr_zone *zone, int64_t now_ms);
 /* "run.failed", "task.stalled", "node.unreachable", "schedule.missed", "channel.test" … */
 void fr_notify_type(const char *kind, struct fr_buf *out);
 

@@ -39,10 +39,25 @@ bool fr_notify_wants(const json_t *rule, const char *kind, const char *pipeline)
     return wanted && named;
 }
 
+int64_t fr_notify_quiet_end(const json_t *rule, const struct fr_zone *zone, int64_t now_ms)
+{
+    const json_t *quiet = json_object_get(rule, "quiet");
+    int64_t from = json_integer_value(json_array_get(quiet, 0)) * 60;
+    int64_t to = json_integer_value(json_array_get(quiet, 1)) * 60;
+    int64_t now = fr_div_down(now_ms, 1000), wall = now + fr_zone_offset(zone, now);
+    int64_t day = fr_div_down(wall, FR_DAY_S) * FR_DAY_S, at = wall - day, end;
+
+    if (from < to ? at < from || at >= to : at < from && at >= to)
+        return 0;
+    end = fr_zone_instant(zone, (struct fr_when){.s = day + to + (at < to ? 0 : FR_DAY_S)});
+    return end > now ? end * 1000 : 0; /* a clock that is set back may show that time again */
+}
+
 void fr_notify_type(const char *kind, struct fr_buf *out)
 {
     const char *of = strcmp(kind, "stalled") == 0 || strcmp(kind, "not_finite") == 0 ? "task"
                      : strcmp(kind, "test") == 0                                     ? "channel"
+                     : strcmp(kind, "disk_low") == 0                                 ? "node"
                                                                                      : "run";
 
     if (fr_has_prefix(kind, "node_"))

@@ -1,5 +1,6 @@
 /* A stored run is taken up again: its rows, its spec, and what the user asks for. */
 #include "engine/run/inside.h"
+#include "engine/run/metrics.h"
 #include "engine/store/unfetched.h"
 
 #include <errno.h>
@@ -476,6 +477,8 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         (opts->file != NULL && ((rc = fr_run_check(run->plan, &env->shell, issues, err)) != FR_OK ||
                                 (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
+    if (opts->retry)
+        run_late_begin(run);
     if ((rc = run_shell_load(run, err)) == FR_OK && (rc = look_at_nodes(run, err)) == FR_OK &&
         (rc = take_over(run, run->queued && !was_queued, err)) == FR_OK &&
         (run->queued || (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK) &&

@@ -38,11 +38,13 @@ enum fr_rc run_metrics_sync(struct fr_run *run, struct run_attempt *at, struct f
  *   stalled     no new step for limits.stalled, though its node is there
  *   progress    there is one again
  *   not_finite  its loss was a number, and is none any more
+ *   late        of the run: it is not over at row.late_wall
  */
 void run_progress_take(struct fr_run *run, struct run_attempt *at, struct fr_str bytes);
 void run_progress_load(struct fr_run *run, struct run_attempt *at, const char *path);
 void run_progress_drop(struct run_attempt *at);
 void run_progress_look(struct fr_run *run, int64_t now); /* due at run->stall_due_ms */
+void run_late_begin(struct fr_run *run);                 /* it is asked for now */
 enum fr_rc run_remarks_write(struct fr_run *run, struct fr_err *err);
 void run_remarks_show(struct fr_run *run, int64_t before); /* those with a smaller seq */
 void run_remarks_drop(struct fr_run *run);

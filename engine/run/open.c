@@ -1,5 +1,6 @@
 /* A run comes to be from a pipeline file; and what a resumed one needs, too. */
 #include "engine/run/inside.h"
+#include "engine/run/metrics.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
         return NULL;
     }
     run->posted_last = &run->posted;
-    run->log_due_ms = run->block_due_ms = run->stall_due_ms = INT64_MAX;
+    run->log_due_ms = run->block_due_ms = INT64_MAX;
     run->cargo = (struct fr_cargo){.arena = &run->arena,
                                    .source = run_kept_source,
                                    .source_arg = run,
@@ -301,7 +302,8 @@ enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *sub
         return FR_NOMEM;
     run->id = submit->id;
     run->row.origin = submit->origin != NULL ? fr_arena_dup(&run->arena, submit->origin) : "cli";
-    if (run->row.origin == NULL) {
+    run->row.who = submit->who != NULL ? fr_arena_dup(&run->arena, submit->who) : "";
+    if (run->row.origin == NULL || run->row.who == NULL) {
         fr_run_destroy(run);
         return fr_fail(err, FR_NOMEM, "no memory for a run");
     }
@@ -331,6 +333,7 @@ static void fill_row(struct fr_run *run, const struct fr_submit *submit)
     row->outcome = "";
     row->started_wall = run->queued ? 0 : now;
     row->queued_wall = now;
+    run_late_begin(run);
     row->not_before_wall = submit->not_before_wall;
     row->round = 1;
     row->host = run->env.epoch;

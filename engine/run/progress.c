@@ -1,6 +1,6 @@
 /*
  * How far an attempt is, as its metrics say while they come: what is told of a training that goes
- * no further, or whose loss is no number, as rows of the run's story.
+ * no further, or whose loss is no number, and of a run that takes too long, as rows of its story.
  */
 #include "engine/curve/curve.h"
 #include "engine/run/inside.h"
@@ -25,6 +25,7 @@ struct run_progress {
 
 /* ---- what is told ---- */
 
+/* at NULL: it is told of the run. */
 static void tell(struct fr_run *run, const struct run_attempt *at, const char *kind,
                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
@@ -42,12 +43,13 @@ static void tell(struct fr_run *run, const struct run_attempt *at, const char *k
     va_start(ap, fmt);
     fr_buf_vfmt(&text, fmt, ap);
     va_end(ap);
-    run->remarks[run->n_remarks++] = (struct run_remark){.inst = at->inst,
-                                                         .attempt_no = at->no,
-                                                         .kind = kind,
-                                                         .text = text,
-                                                         .wall_ms = fr_sys.wall_ms(),
-                                                         .seq = ++run->seq};
+    run->remarks[run->n_remarks++] =
+        (struct run_remark){.inst = at != NULL ? at->inst : FR_PLAN_NONE,
+                            .attempt_no = at != NULL ? at->no : 0,
+                            .kind = kind,
+                            .text = text,
+                            .wall_ms = fr_sys.wall_ms(),
+                            .seq = ++run->seq};
 }
 
 enum fr_rc run_remarks_write(struct fr_run *run, struct fr_err *err)
@@ -57,7 +59,7 @@ enum fr_rc run_remarks_write(struct fr_run *run, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < run->n_remarks; i++) {
         const struct run_remark *r = &run->remarks[i];
         struct fr_event_row ev = {.wall = r->wall_ms,
-                                  .idx = r->inst,
+                                  .idx = r->inst != FR_PLAN_NONE ? (int64_t)r->inst : -1,
                                   .kind = r->kind,
                                   .attempt_no = r->attempt_no,
                                   .cause = "",
@@ -180,13 +182,34 @@ void run_progress_drop(struct run_attempt *at)
     at->metrics.progress = NULL;
 }
 
+void run_late_begin(struct fr_run *run)
+{
+    run->row.late_wall = run->spec->late_ms > 0 ? fr_sys.wall_ms() + run->spec->late_ms : 0;
+}
+
+/* When the run is late, in mono_ms; INT64_MAX: never, or it was told. */
+static int64_t look_late(struct fr_run *run, int64_t now)
+{
+    int64_t left = run->row.late_wall - fr_sys.wall_ms();
+    char text[24];
+
+    if (run->row.late_wall == 0 || run->over)
+        return INT64_MAX;
+    if (left > 0)
+        return now + left;
+    run->row.late_wall = 0;
+    fr_show_duration(run->spec->late_ms, text);
+    tell(run, NULL, "late", "it is not over after %s", text);
+    return INT64_MAX;
+}
+
 /* While its node is away, nothing is concluded. */
 void run_progress_look(struct fr_run *run, int64_t now)
 {
     int64_t limit = stall_ms(run);
     char text[24];
 
-    run->stall_due_ms = INT64_MAX;
+    run->stall_due_ms = look_late(run, now);
     for (struct run_attempt *at = run->attempts; limit > 0 && at != NULL; at = at->next) {
         struct run_progress *p = at->metrics.progress;
 

@@ -140,7 +140,7 @@ enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struc
 struct fr_submit {
     struct fr_id id;          /* whoever submits draws it, so that a repeated submit is one run */
     struct fr_spec_opts spec; /* sources is not used */
-    const char *origin;       /* cli, api, schedule, catchup, backfill, retry; NULL: cli */
+    const char *origin, *who; /* as of fr_run_row; NULL: cli, the home's owner */
     int64_t schedule;         /* store's id of the one that made it; 0: none */
     int64_t backfill;         /* likewise */
     int64_t priority;         /* the larger first */

@@ -42,10 +42,10 @@ struct run_metrics {
     struct run_progress *progress; /* owns: what its rows say; NULL: none came */
 };
 
-struct run_remark { /* what is told of an instance, though its state is the same */
-    uint32_t inst, attempt_no;
-    const char *kind;   /* of its event row */
-    struct fr_buf text; /* owns */
+struct run_remark {            /* what is told of an instance, though its state is the same */
+    uint32_t inst, attempt_no; /* FR_PLAN_NONE, 0: of the run */
+    const char *kind;          /* of its event row */
+    struct fr_buf text;        /* owns */
     int64_t wall_ms, seq;
 };
 
@@ -195,7 +195,7 @@ struct fr_run {
     int64_t commit_ms;                    /* how long the last one took */
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
     int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
-    int64_t stall_due_ms;  /* a task may be stalled then */
+    int64_t stall_due_ms;  /* a task may be stalled then, or the run late */
     struct run_done *done; /* acknowledged since the last commit; fr_sys */
     size_t n_done, cap_done;
     int64_t held_ms;   /* since when decisions wait for their commit; 0: none waits */

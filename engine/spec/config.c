@@ -9,7 +9,7 @@
 
 static const char utc[] = "UTC";
 
-enum { SECRET_WAIT_MS = 12 * 3600 * 1000, STALLED_MS = 600 * 1000 };
+enum { SECRET_WAIT_MS = 12 * 3600 * 1000, STALLED_MS = 600 * 1000, DISK_LOW_BYTES = 1 << 30 };
 
 static const struct field limit_fields[] = {
     {"max_active_runs", SHAPE_INT, AT(fr_limits, max_active_runs), .min = 1, .max = 100000,
@@ -23,6 +23,10 @@ static const struct field limit_fields[] = {
     {"stalled", SHAPE_LIMIT, AT(fr_limits, stalled_ms), .preset = "10m",
      .help = "A task with metrics that shows no new step for so long is said to be stalled. "
              "never: it is not said."},
+    {"disk_low", SHAPE_SIZE, AT(fr_limits, disk_low_bytes), .preset = "1GiB",
+     .help =
+         "Less space on the disk that a node's flownode has its files on is the event disk_low. "
+         "0: it is none."},
     {0},
 };
 static const struct object object_limits = {"limits", "limits", limit_fields, NULL};
@@ -118,8 +122,10 @@ enum fr_rc fr_config_load(const char *path, struct fr_config **out, struct fr_is
     *out = NULL;
     if (config == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %s", path);
-    *config = (struct fr_config){
-        .zone = utc, .limits = {.secret_wait_ms = SECRET_WAIT_MS, .stalled_ms = STALLED_MS}};
+    *config = (struct fr_config){.zone = utc,
+                                 .limits = {.disk_low_bytes = DISK_LOW_BYTES,
+                                            .secret_wait_ms = SECRET_WAIT_MS,
+                                            .stalled_ms = STALLED_MS}};
     rc = load_file(&(struct load_job){&opts, &source, &config->arena, read_config, config}, issues,
                    err);
     config->there = rc == FR_OK;

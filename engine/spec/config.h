@@ -14,6 +14,7 @@ struct fr_limits { /* 0: no limit */
     int max_active_runs;
     int max_queued;
     int64_t stalled_ms;     /* a task with metrics that shows no new step for so long is stalled */
+    int64_t disk_low_bytes; /* less on the disk of a node's work folder is told; 0: nothing is */
     int64_t secret_wait_ms; /* how long a start waits for a secret of a variable */
 };
 

@@ -293,6 +293,9 @@ static const struct field pipeline_fields[] = {
     {"timeout", SHAPE_LIMIT, AT(fr_spec, timeout_ms), .preset = "never",
      .help = "A run that takes longer is stopped and has failed; its hooks run. A retry has all of "
              "the time again."},
+    {"late", SHAPE_LIMIT, AT(fr_spec, late_ms), .preset = "never",
+     .help = "A run that is not over so long after it was asked for is late: its events say so, "
+             "and rules of notify: may tell it. It goes on."},
     {"rerun", SHAPE_OBJECT, AT(fr_spec, rerun), .object = &object_rerun,
      .help =
          "A run that failed runs again by itself, while a 'flowrun serve' drives the home's runs. "

@@ -43,6 +43,7 @@ enum shape {
     SHAPE_RETRY_ON,
 
     SHAPE_EVENTS,       /* of rules: unsigned, the names before first in choices */
+    SHAPE_QUIET,        /* of rules: struct fr_quiet */
     SHAPE_RULES,        /* struct fr_notify array and count; one stands for a list of one */
     SHAPE_CHANNELS,     /* struct fr_channel array and count, by name */
     SHAPE_GIVEN_TEXT,   /* struct fr_given */

@@ -190,6 +190,8 @@ void read_given(struct loader *l, const struct fr_yaml *y, const char *const **o
 
 /* notify.c */
 void read_events(struct loader *l, const struct fr_yaml *y, const struct field *f, unsigned *out);
+void read_quiet(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                struct fr_quiet *out);
 void read_rules(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
 void read_given_text(struct loader *l, const struct fr_yaml *y, const struct field *f,
                      struct fr_given *out);

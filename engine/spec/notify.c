@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const char *const names[] = {
-    "started",    "succeeded",        "recovered",       "failed",          "cancelled", "stalled",
-    "not_finite", "node_unreachable", "schedule_missed", "schedule_paused", NULL};
+    "started",         "succeeded",  "recovered", "failed",           "cancelled",
+    "stalled",         "not_finite", "late",      "node_unreachable", "schedule_missed",
+    "schedule_paused", "disk_low",   NULL};
 static const char *const kinds[] = {"webhook", "slack", "email", "command", "otlp", NULL};
 
 const char *fr_notice_name(enum fr_notice kind)
@@ -23,6 +24,10 @@ const char *fr_channel_kind_name(enum fr_channel_kind kind)
 #define RULE_FIELDS                                                                                \
     {"to", SHAPE_NAMES, ATN(fr_notify, to), .required = true,                                      \
      .help = "Names of channels, which the home's config.yaml has: one or a list."},               \
+        {"quiet", SHAPE_QUIET, AT(fr_notify, quiet),                                               \
+         .help =                                                                                   \
+             "Hours without messages, like 22:00-07:00 in the zone of config.yaml: what happens "  \
+             "then is told at their end."},                                                        \
     {                                                                                              \
         "throttle", SHAPE_DURATION, AT(fr_notify, throttle_ms),                                    \
             .help = "Of an event of a pipeline one message in this time; the next one says how "   \
@@ -71,6 +76,35 @@ void read_events(struct loader *l, const struct fr_yaml *y, const struct field *
                                     .n_words = n_offered},
                      "%s is '%s'", f->name, words[i]);
     }
+}
+
+/* "22:00" at p in minutes; -1: it is no time of a day. */
+static int minutes_at(const char *p)
+{
+    int hour, minute;
+
+    for (int i = 0; i < 5; i++)
+        if (i == 2 ? p[i] != ':' : p[i] < '0' || p[i] > '9')
+            return -1;
+    hour = 10 * (p[0] - '0') + p[1] - '0';
+    minute = 10 * (p[3] - '0') + p[4] - '0';
+    return hour < 24 && minute < 60 ? 60 * hour + minute : -1;
+}
+
+void read_quiet(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                struct fr_quiet *out)
+{
+    const char *text = read_now(l, y);
+    int from, to;
+
+    if (text == NULL)
+        return;
+    from = minutes_at(text);
+    to = from >= 0 && text[5] == '-' ? minutes_at(text + 6) : -1;
+    if (to < 0 || text[11] != '\0' || from == to)
+        wrong_value(l, y, f->name, "two times of a day like 22:00-07:00");
+    else
+        *out = (struct fr_quiet){from, to};
 }
 
 void read_rules(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
@@ -285,15 +319,19 @@ json_t *fr_notify_json(const struct fr_notify *rules, size_t n)
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++) {
-        json_t *on = json_array();
+        const struct fr_quiet *quiet = &rules[i].quiet;
+        json_t *on = json_array(), *rule;
 
         for (size_t k = 0; k < FR_NOTICE_N; k++)
             if ((rules[i].on >> k & 1u) != 0)
                 json_array_append_new(on, json_string(names[k]));
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:I}", "on", on, "pipelines",
-                                              list_of(rules[i].pipelines, rules[i].n_pipelines),
-                                              "to", list_of(rules[i].to, rules[i].n_to),
-                                              "throttle_ms", (json_int_t)rules[i].throttle_ms));
+        rule = json_pack("{s:o, s:o, s:o, s:I}", "on", on, "pipelines",
+                         list_of(rules[i].pipelines, rules[i].n_pipelines), "to",
+                         list_of(rules[i].to, rules[i].n_to), "throttle_ms",
+                         (json_int_t)rules[i].throttle_ms);
+        if (quiet->from_min != quiet->to_min)
+            json_object_set_new(rule, "quiet", json_pack("[i, i]", quiet->from_min, quiet->to_min));
+        json_array_append_new(list, rule);
     }
     return list;
 }

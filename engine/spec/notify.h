@@ -18,9 +18,11 @@ enum fr_notice {
     FR_NOTICE_CANCELLED,
     FR_NOTICE_STALLED,
     FR_NOTICE_NOT_FINITE,
+    FR_NOTICE_LATE,
     FR_NOTICE_NODE_UNREACHABLE,
-    FR_NOTICE_SCHEDULE_MISSED, /* these two are of config.yaml alone: no run is there */
+    FR_NOTICE_SCHEDULE_MISSED, /* these three are of config.yaml alone: no run is there */
     FR_NOTICE_SCHEDULE_PAUSED,
+    FR_NOTICE_DISK_LOW, /* of a node's machine */
     FR_NOTICE_N
 };
 
@@ -33,6 +35,9 @@ struct fr_notify {
     const char *const *to; /* names of channels; at least one */
     size_t n_to;
     int64_t throttle_ms; /* one message of an event and pipeline in this time; 0: all */
+    struct fr_quiet {
+        int from_min, to_min; /* of the day, in the home's zone; equal: none */
+    } quiet;                  /* messages of these hours come at their end */
 };
 
 enum fr_channel_kind {
@@ -71,8 +76,9 @@ struct fr_channel {
     size_t n_command;
 };
 
-/* As JSON: [{on: [name], pipelines: [], to: [], throttle_ms}] and {name: {kind, …}}; a given text
- * is a text, {env} or {file}. NULL: no memory. The caller's to drop. */
+/* As JSON: [{on: [name], pipelines: [], to: [], throttle_ms, quiet: [from, to]}], quiet in minutes
+ * where there is one, and {name: {kind, …}}; a given text is a text, {env} or {file}. NULL: no
+ * memory. The caller's to drop. */
 json_t *fr_notify_json(const struct fr_notify *rules, size_t n);
 json_t *fr_channels_json(const struct fr_channel *channels, size_t n);
 

@@ -338,6 +338,9 @@ static void read_field(struct loader *l, const struct fr_yaml *y, const struct f
     case SHAPE_EVENTS:
         read_events(l, y, f, (unsigned *)(void *)((char *)target + f->at));
         break;
+    case SHAPE_QUIET:
+        read_quiet(l, y, f, (struct fr_quiet *)(void *)((char *)target + f->at));
+        break;
     case SHAPE_RULES:
         read_rules(l, y, f, target);
         break;

@@ -11,6 +11,7 @@
 
 /* Where a value may come from an expression, any text with one is right in the file. */
 #define EXPR "\\$\\{\\{"
+#define CLOCK "([01][0-9]|2[0-3]):[0-5][0-9]"
 #define LABEL_PATTERN "^[A-Za-z0-9_.-]{1,64}$"
 #define NAME_PATTERN "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 
@@ -194,6 +195,8 @@ static json_t *shape(const struct field *f)
         return one_or_list(ref(f->object->id));
     case SHAPE_EVENTS:
         return events(f);
+    case SHAPE_QUIET:
+        return json_pack("{s:s, s:s}", "type", "string", "pattern", "^" CLOCK "-" CLOCK "$");
     case SHAPE_CHANNELS:
         return map_of(ref(f->object->id), LABEL_PATTERN);
     case SHAPE_GIVEN_TEXT:

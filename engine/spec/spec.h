@@ -232,6 +232,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     int max_parallel;               /* instances at once; default 16 */
     int max_active_runs;            /* runs of the pipeline at once; 0: no limit */
     int64_t timeout_ms;             /* of the whole run, hooks left out; 0: none */
+    int64_t late_ms;                /* a run that takes longer is late; 0: none is */
     const char *rendezvous_address; /* NULL: the head's on the route from the others */
     int rendezvous_port;            /* 0: the task's own choice */
     const char *const *notes;       /* "file:line:col: note: …": likely mistakes, not refused */

@@ -43,6 +43,13 @@ enum fr_rc fr_store_notices(struct fr_store *st, size_t limit, struct fr_arena *
     return rc;
 }
 
+enum fr_rc fr_store_notice_add(struct fr_store *st, const struct fr_notice_row *row,
+                               struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_NOTICE_ADD, err, "titt", row->kind, row->wall, row->subject,
+                      row->text);
+}
+
 enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *err)
 {
     return fr_sql_run(st, SQL_NOTICE_DROP, err, "i", id);
@@ -75,6 +82,22 @@ static enum fr_rc read_rows(struct fr_store *st, enum fr_sql which, struct fr_ar
 
     *out = (struct fr_delivery_rows){rows.v, rows.n};
     return rc;
+}
+
+enum fr_rc fr_store_deliveries_quiet(struct fr_store *st, int64_t *due_wall, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_QUIET, err, "");
+
+    *due_wall = 0;
+    if (rc == FR_OK && fr_sql_next(st, SQL_DELIVERY_QUIET, &rc, err))
+        *due_wall = fr_sql_int(st, SQL_DELIVERY_QUIET, 0);
+    fr_sql_end(st, SQL_DELIVERY_QUIET);
+    return rc;
+}
+
+enum fr_rc fr_store_deliveries_wake(struct fr_store *st, int64_t now_wall, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_DELIVERY_WAKE, err, "i", now_wall);
 }
 
 enum fr_rc fr_store_deliveries_next(struct fr_store *st, struct fr_arena *arena,

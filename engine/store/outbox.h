@@ -31,13 +31,17 @@ struct fr_notice_rows {
 
 enum fr_rc fr_store_notices(struct fr_store *st, size_t limit, struct fr_arena *arena,
                             struct fr_notice_rows *out, struct fr_err *err);
+/* Of no run and no pipeline; none is written where config.yaml has no rules. Only kind, wall,
+ * subject and text count. */
+enum fr_rc fr_store_notice_add(struct fr_store *st, const struct fr_notice_row *row,
+                               struct fr_err *err);
 enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *err);
 
 struct fr_delivery_row {
     const char *key, *channel, *rule, *kind;
     int64_t run; /* number; 0: of none */
     const char *name, *body;
-    const char *state; /* waiting, sent, dead, held */
+    const char *state; /* waiting, sent, dead, held, quiet: until due_wall */
     int64_t made_wall, due_wall;
     int64_t tried_wall, tries;
     const char *answer;
@@ -55,6 +59,10 @@ enum fr_rc fr_store_delivery_add(struct fr_store *st, const struct fr_delivery_r
 /* Writes state, made_wall, due_wall, tried_wall, tries and answer of row->id. */
 enum fr_rc fr_store_delivery_set(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err);
+/* When the first quiet one is due; 0: there is none. fr_store_deliveries_wake: those that are due
+ * wait to be sent. */
+enum fr_rc fr_store_deliveries_quiet(struct fr_store *st, int64_t *due_wall, struct fr_err *err);
+enum fr_rc fr_store_deliveries_wake(struct fr_store *st, int64_t now_wall, struct fr_err *err);
 /* The oldest waiting one of each channel. */
 enum fr_rc fr_store_deliveries_next(struct fr_store *st, struct fr_arena *arena,
                                     struct fr_delivery_rows *out, struct fr_err *err);

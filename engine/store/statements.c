@@ -5,7 +5,7 @@
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
     "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
     "not_before_wall, pinned, schedule, at_ms, backfill, retry_of, reruns, rerun_wall, "           \
-    "rerun_from, notify, no FROM "                                                                 \
+    "rerun_from, notify, who, late_wall, no FROM "                                                 \
     "run "
 
 #define INST_COLUMNS                                                                               \
@@ -69,15 +69,15 @@ const char *const store_statements[SQL_COUNT] = {
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
     "queued_wall, not_before_wall, pinned, schedule, at_ms, backfill, retry_of, reruns, "
     "rerun_wall, "
-    "rerun_from, notify) VALUES(?2, "
+    "rerun_from, notify, who, late_wall) VALUES(?2, "
     "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
                     "params = ?, started_wall = ?, queued_wall = ?, reruns = ?, rerun_wall = ?, "
-                    "rerun_from = ?, notify = ? "
+                    "rerun_from = ?, notify = ?, late_wall = ? "
                     "WHERE id = ?",
     [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",
@@ -299,6 +299,12 @@ const char *const store_statements[SQL_COUNT] = {
         "state <> 'waiting' AND made_wall < ?",
     [SQL_DELIVERY_SET] = "UPDATE delivery SET state = ?, made_wall = ?, due_wall = ?, "
                          "tried_wall = ?, tries = ?, answer = ? WHERE id = ?",
+    [SQL_NOTICE_ADD] = "INSERT INTO notice(kind, wall, run, name, subject, text) "
+                       "SELECT ?, ?, 0, '', ?, ? FROM home WHERE notifies <> 0",
+    [SQL_DELIVERY_QUIET] = "SELECT min(due_wall) FROM delivery INDEXED BY delivery_quiet "
+                           "WHERE state = 'quiet'",
+    [SQL_DELIVERY_WAKE] = "UPDATE delivery INDEXED BY delivery_quiet SET state = 'waiting' "
+                          "WHERE state = 'quiet' AND due_wall <= ?",
     [SQL_DELIVERY_NEXT] =
         DELIVERY_COLUMNS "WHERE id IN (SELECT min(id) FROM delivery INDEXED BY delivery_waiting "
                          "WHERE state = 'waiting' GROUP BY channel) ORDER BY id",

@@ -293,6 +293,13 @@ void fr_store_close(struct fr_store *st)
     fr_sys.free(st);
 }
 
+void fr_store_rest(struct fr_store *st)
+{
+    for (size_t i = 0; i < SQL_COUNT; i++)
+        sqlite3_reset(st->stmts[i]);
+    (void)sqlite3_db_release_memory(st->db);
+}
+
 const char *fr_store_home(const struct fr_store *st)
 {
     return st->home;

@@ -32,6 +32,8 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
  * one with an older schema. */
 enum fr_rc fr_store_open_read(const char *home, struct fr_store **out, struct fr_err *err);
 void fr_store_close(struct fr_store *st);
+/* No statement is under way any more, and no page is kept: it can be used again later. */
+void fr_store_rest(struct fr_store *st);
 
 int fr_store_newest(void); /* the newest schema that this program knows */
 const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowed */
@@ -67,7 +69,9 @@ struct fr_run_row {
     int64_t reruns, rerun_wall;
     const char *rerun_from;
     const char *notify; /* rules of its pipeline (outbox.h): JSON; "": none */
-    int64_t no; /* in this home, 1 …; set by fr_store_run_add */
+    const char *who;    /* asked for it: name of a token, of its schedule; "": the home's owner */
+    int64_t late_wall;  /* it is late then; 0: never, or it was told */
+    int64_t no;         /* in this home, 1 …; set by fr_store_run_add */
 };
 
 struct fr_run_rows {
@@ -77,7 +81,7 @@ struct fr_run_rows {
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
 /* Writes state, outcome, reason, times, round, params, source, inventory, hashes, reruns and
- * notify of row->id. */
+ * notify and late_wall of row->id. */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* Who drives it from now on. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,

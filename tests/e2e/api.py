@@ -2,6 +2,7 @@
 """Every operation of schema/openapi.json, over TCP and over the host's socket: each answer fits its
 schema, each route is in the document and each of its operations was asked. No secret is in any answer.
 usage: api.py BUILD"""
+import gzip
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import sys
 
 from api_lib import KEPT, REPO, SECRET, Answer, Checks, Host, mistakes
 
-PLAIN = {"text/plain", "text/event-stream", "application/octet-stream"}
+PLAIN = {"text/plain", "text/event-stream", "application/octet-stream", "application/gzip"}
 
 
 def routes():
@@ -19,7 +20,7 @@ def routes():
     out = {}
     for method, path, role in rows:
         path = path.replace("/runs/*", "/runs/{run}").replace("#", "{id}")
-        tails = {"/runs/{run}/attempts/": ["{attempt}/log", "{attempt}/log/lines", "{attempt}/log/search"],
+        tails = {"/runs/{run}/attempts/": ["{attempt}/log", "{attempt}/log.gz", "{attempt}/log/lines", "{attempt}/log/search"],
                  "/pipelines/": ["{name}", "{name}/history"], "/nodes/": ["{name}", "{name}/samples"]}
         for tail in tails.get(path, ["{name}"] if path.endswith("/") else [""]):
             out[method.lower(), path + tail] = role.lower()
@@ -85,6 +86,9 @@ def drive_reads(d, run, attempt):
     whole = d.both("get", log, 200, run=run, attempt=attempt).body
     part = d.ask("get", log, 206, headers=[("Range", "bytes=5-20")], run=run, attempt=attempt)
     d.c.check(part.body == whole[5:21] and part.headers["flowrun-growing"] == "0", "a part of a log")
+    packed = d.both("get", log + ".gz", 200, headers=[("Range", "bytes=5-20")], run=run, attempt=attempt)
+    d.c.check(gzip.decompress(packed.body) == whole and packed.headers["content-disposition"] == "attachment", "a packed log")
+    d.both("get", log + ".gz", 404, run=run, attempt="0" * 32)
     lines = d.both("get", log + "/lines", 200, query="?from=2049&n=3", run=run, attempt=attempt).json()
     d.c.check([i["text"] for i in lines["items"]] == ["line %d of me" % n for n in (2049, 2050, 2051)]
               and lines["total"] == 3000 and lines["items"][0]["offset"] == whole.index(b"line 2049 "), "lines by number")
@@ -110,6 +114,9 @@ def drive_reads(d, run, attempt):
     d.both("get", "/nodes/{name}", 404, name="none")
     d.both("get", "/nodes/{name}/samples", 404, name="none")
     d.both("get", "/schedules/{id}", 200, id=1)
+    next_ = d.both("get", "/schedules", 200, query="?pipeline=demo").json()["items"][0]["next"]
+    d.c.check(len(next_) == 5 and next_ == sorted(next_, key=lambda n: n["at_ms"]), "when it fires next: %s" % next_)
+    d.c.check(d.both("get", "/schedules", 200, query="?pipeline=none").json()["items"] == [], "of another pipeline")
     d.both("get", "/schedules/{id}/fires", 200, id=1)
     d.both("get", "/schedules/{id}", 404, id=77)
 
@@ -149,7 +156,7 @@ def drive_served(d):
     d.c.check("error" not in doc and doc["params"][0]["value"] == d.host.work and doc["graph"]["tasks"][0]["name"] == "t",
               "it is read as a run would read it: %s" % doc)
     doc = d.both("get", "/pipelines/{name}/history", 200, name="fresh").json()
-    d.c.check(doc == {"tasks": [], "items": []}, "no runs yet: %s" % doc)
+    d.c.check(doc == {"tasks": [], "items": [], "gaps": []}, "no runs yet: %s" % doc)
     no = d.ask("post", "/runs", 201, {"pipeline": "fresh"}).json()["no"]
     d.host.until("/runs/%d" % no, lambda r: r["outcome"] == "succeeded")
     os.unlink(d.host.folder + "/fresh.yaml")
@@ -167,7 +174,8 @@ def drive_runs(d):
     d.ask("post", "/runs", 400, {"pipeline": "demo", "file": "/etc/passwd"})
     d.ask("post", "/runs", 201, {"pipeline": h.folder + "/long.yaml", "cwd": "/", "id": "ab" * 16}, over="socket")
     doc = h.until("/runs/%d" % made["no"], lambda r: r["state"] == "over")
-    d.c.check(doc["outcome"] == "failed", "the run fails")
+    d.c.check(doc["outcome"] == "failed" and doc["who"] == "admin", "the run fails; who began it: %s" % doc)
+    d.c.check(h.ask("GET", "/runs/" + "ab" * 16).json()["who"] == "", "the owner's run")
     rows = h.ask("GET", "/runs/%d/instances" % made["no"]).json()["items"]
     return made["no"], rows[0]["attempt"], "ab" * 16
 

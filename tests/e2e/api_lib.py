@@ -30,6 +30,19 @@ tasks: {wait: {run: "exec sleep 600"}}
 """
 
 
+def whole(chunked):
+    """The body that the chunks are of; all of it must be there."""
+    out = b""
+    while True:
+        size, _, rest = chunked.partition(b"\r\n")
+        n = int(size, 16)
+        if n == 0:
+            return out
+        if rest[n:n + 2] != b"\r\n":
+            raise ValueError("a chunk is cut off")
+        out, chunked = out + rest[:n], rest[n + 2:]
+
+
 class Answer:
     def __init__(self, raw):
         head, _, self.body = raw.partition(b"\r\n\r\n")
@@ -41,6 +54,8 @@ class Answer:
         for line in lines[1:]:
             name, _, value = line.partition(":")
             self.headers.setdefault(name.strip().lower(), value.strip())
+        if self.headers.get("transfer-encoding") == "chunked":
+            self.body = whole(self.body)
 
     def json(self):
         return json.loads(self.body)

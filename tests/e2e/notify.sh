@@ -144,6 +144,30 @@ wait $host
 "$flowrun" notify again 1 > out 2>&1
 same "without a host" $? 6
 
+# ---- a run that takes too long, a node whose disk is full ----
+sed -i '1i limits: {disk_low: 1000TiB}' home/config.yaml
+echo '  - {on: disk_low, to: hook}' >> home/config.yaml
+cat > late.yaml <<'END'
+late: 1s
+notify: {on: late, to: hook}
+tasks: {a: {run: 'until test -e "$W/late.go"; do sleep 0.02; done', env: {W: '${{ env.W }}'}}}
+END
+serve
+"$flowrun" late.yaml > late.out 2>&1 &
+late=$!
+until_true 30 holds rx/got.http run.late
+until_true 30 holds rx/got.http node.disk_low
+touch late.go
+wait $late
+same "it goes on" $? 0
+has "its story says so" late.out "it is not over after 1.0s"
+same "once" "$(grep -c run.late rx/got.http)" 1
+same "of the disk, too" "$(grep -c node.disk_low rx/got.http)" 1
+"$flowrun" config > out
+has "which is in force" out "limits.disk_low"
+kill -TERM $host
+wait $host
+
 # ---- secrets ----
 "$flowrun" notify list --json > list
 for secret in "$first" "$second" planted-password planted-team; do

@@ -1,5 +1,6 @@
 -- What a database of the newest schema would be, had flowrun known the first one alone
 -- (schema/state.sql, @version 1): attempts and events by a key of their own.
+DROP TRIGGER notice_late;
 DROP TRIGGER notice_begun;
 DROP TRIGGER notice_run;
 DROP TRIGGER notice_task;
@@ -10,6 +11,8 @@ DROP TABLE notice;
 DROP TABLE delivery;
 DROP TABLE channel_off;
 ALTER TABLE run DROP COLUMN notify;
+ALTER TABLE run DROP COLUMN who;
+ALTER TABLE run DROP COLUMN late_wall;
 ALTER TABLE home DROP COLUMN notifies;
 DROP INDEX run_word;
 DROP INDEX run_list;

@@ -46,7 +46,7 @@ static const struct {
      "  pager: {kind: command, command: [pager, -x]}\n"
      "notify:\n"
      "  - {on: [failed, schedule_missed], to: [hook, mail]}\n"
-     "  - {on: recovered, pipelines: \"night*\", to: team, throttle: 1h}\n",
+     "  - {on: recovered, pipelines: \"night*\", to: team, throttle: 1h, quiet: 22:30-07:05}\n",
      "UTC", 0, 0, 0, 0, 0, 0, 0},
 };
 
@@ -144,11 +144,24 @@ static const struct {
      "channels: {a: {kind: email, server: \"smtp://me:planted@mail\", from: a@b, to: c@d}}",
      "1:37: server is no address of a mail server; expected smtp://HOST:PORT or "
      "smtps://HOST:PORT; user: and password: have keys of their own"},
+    {"hours that are none",
+     "channels: {a: {kind: slack, url: \"http://h\"}}\n"
+     "notify:\n  - {on: failed, to: a, quiet: 22:00}\n  - {on: failed, to: a, quiet: 22:00-24:00}\n"
+     "  - {on: failed, to: a, quiet: 08:00-08:00}\n  - {on: failed, to: a, quiet: 8:00-09:00}\n"
+     "  - {on: failed, to: a, quiet: 08:00-09:000}\n  - {on: failed, to: a, quiet: "
+     "\"08:60-09:00\"}\n",
+     "3:32: quiet is '22:00'; expected two times of a day like 22:00-07:00\n"
+     "4:32: quiet is '22:00-24:00'; expected two times of a day like 22:00-07:00\n"
+     "5:32: quiet is '08:00-08:00'; expected two times of a day like 22:00-07:00\n"
+     "6:32: quiet is '8:00-09:00'; expected two times of a day like 22:00-07:00\n"
+     "7:32: quiet is '08:00-09:000'; expected two times of a day like 22:00-07:00\n"
+     "8:32: quiet is '08:60-09:00'; expected two times of a day like 22:00-07:00"},
     {"rules that lead nowhere",
      "channels: {a: {kind: slack, url: \"http://h\"}}\n"
      "notify:\n  - {on: faild, to: b}\n  - {to: a}\n  - {on: failed}\n  - {on: failed, to: []}\n",
      "3:10: on is 'faild'; expected started, succeeded, recovered, failed, cancelled, stalled, "
-     "not_finite, node_unreachable, schedule_missed or schedule_paused; did you mean 'failed'?\n"
+     "not_finite, late, node_unreachable, schedule_missed, schedule_paused or disk_low; did you "
+     "mean 'failed'?\n"
      "3:21: there is no channel 'b'; expected a name under channels:\n"
      "4:5: a rule of notify needs the key 'on'\n"
      "5:5: a rule of notify needs the key 'to'\n"

@@ -279,6 +279,34 @@ static void test_throttle(void)
     close_host();
 }
 
+/* What happens in quiet hours comes at their end; other messages of the channel do not wait. */
+static void test_quiet(void)
+{
+    int minute, from, to;
+    char config[300];
+
+    check_row("quiet hours");
+    reset();
+    minute = (int)(fr_sys.wall_ms() / 60000 % 1440);
+    from = (minute + 1439) % 1440;
+    to = (minute + 5) % 1440;
+    snprintf(config, sizeof(config),
+             CHANNELS "notify: [{on: failed, to: a, quiet: %02d:%02d-%02d:%02d}, {on: cancelled, "
+                      "to: a}]\n",
+             from / 60, from % 60, to / 60, to % 60);
+    begin(config);
+    end_run("failed", "");
+    end_run("cancelled", "");
+    until("a failed 1 quiet 0, a cancelled 2 sent 1");
+    CHECK(!fr_host_owes(host));
+    pass(300);
+    until("a failed 1 sent 1, a cancelled 2 sent 1");
+    check_got("a run.cancelled 2, a run.failed 1");
+    end_run("failed", "");
+    until("a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1");
+    close_host();
+}
+
 /* ---- receivers ---- */
 
 /* Down for an hour: each try at its time, in the order of events; another channel does not wait. */
@@ -506,6 +534,7 @@ int main(void)
     fr_sys.wall_ms = shifted_wall_ms;
     test_rules();
     test_throttle();
+    test_quiet();
     test_down();
     test_keys();
     test_wait();

@@ -2,6 +2,8 @@
  */
 #include "engine/host/access.h"
 #include "engine/host/host.h"
+#include "engine/host/readers.h"
+#include "engine/store/fires.h"
 #include "tests/unit/host_bed.h"
 
 #define GET FR_API_GET
@@ -75,6 +77,45 @@ static const struct row of_runs[] = {
     {"/api/v1/pipelines/p/else", 404, "there is nothing at"},
     {"/api/v1/queue", 200, "\"tasks\":[{\"run\":1,\"key\":\"one@local\""},
 };
+
+/* Instants of a schedule that made no run; those that did, and what is of another time or pipeline,
+ * are none. */
+static void test_gaps(void)
+{
+    struct fr_schedule_row s = {
+        .source = "/p.yaml", .name = "n", .pipeline = "p", .state = "active"};
+    struct fr_schedule_row other = {
+        .source = "/q.yaml", .name = "n", .pipeline = "q", .state = "active"};
+    int64_t now = fr_sys.wall_ms() + 60000;
+    struct fr_fire_row fires[] = {
+        {.at_ms = 1000, .first_ms = 1000, .count = 1, .decision = "missed"},
+        {.at_ms = now, .first_ms = now - 10, .count = 3, .decision = "skipped", .run = 1},
+        {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = "ran", .run = 1}};
+    struct fr_err err = {0};
+    char want[80];
+
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_schedule_add(st, &s, &err), FR_OK);
+    CHECK_INT(fr_store_schedule_add(st, &other, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(fires) / sizeof(fires[0]); i++) {
+        fires[i].schedule = s.id;
+        CHECK_INT(fr_store_fire_add(st, &fires[i], &err), FR_OK);
+    }
+    fires[0].schedule = other.id;
+    fires[0].at_ms = now;
+    CHECK_INT(fr_store_fire_add(st, &fires[0], &err), FR_OK);
+    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    snprintf(want, sizeof(want), "\"gaps\":[{\"at_ms\":%lld,", (long long)now);
+    check_answer(GET, "/api/v1/pipelines/p/history", NULL, 200, want);
+    check_answer(
+        GET, "/api/v1/pipelines/p/history", NULL, 200,
+        "\"count\":3,\"decision\":\"skipped\",\"run\":1,\"outcome\":\"\",\"decided_wall\":0,"
+        "\"note\":\"\"}]}");
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_schedule_drop(st, s.id, &err), FR_OK);
+    CHECK_INT(fr_store_schedule_drop(st, other.id, &err), FR_OK);
+    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+}
 
 /* A file of the home is not what it was. */
 static void test_file(void)
@@ -173,6 +214,7 @@ static void test_remote(void)
     caller.role = FR_ROLE_VIEW;
     check_remote(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 403, "needs the role operate");
     check_remote(GET, "/api/v1/runs/2", NULL, 200, "\"no\":2");
+    check_remote(GET, "/api/v1/runs/2", NULL, 200, "\"who\":\"ci\"");
     caller.role = FR_ROLE_NONE;
     check_remote(GET, "/api/v1/runs/2", NULL, 401, "log in first");
     check_remote(GET, "/api/v1/nothing", NULL, 401, "log in first");
@@ -260,6 +302,37 @@ static void test_topics(void)
     fr_buf_finish(&none.got);
 }
 
+/* A connection that was given back serves the next one, and sees what came meanwhile. */
+static void test_readers(void)
+{
+    struct host_readers *r = host_readers_create();
+    struct fr_store *a = NULL, *b = NULL, *c = NULL;
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_run_row row = {.name = "p", .state = "over", .outcome = "failed", .params = "{}"};
+    struct fr_err err = {0};
+    size_t before;
+
+    check_row("readers");
+    CHECK_INT(host_readers_take(r, home, &a, &err), FR_OK);
+    CHECK_INT(host_readers_take(r, home, &b, &err), FR_OK);
+    CHECK(a != b);
+    CHECK_INT(fr_store_runs(a, 0, &arena, &rows, &err), FR_OK);
+    before = rows.n;
+    host_readers_give(r, a, true);
+    host_readers_give(r, b, false);
+    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(host_readers_take(r, home, &c, &err), FR_OK);
+    CHECK(c == a);
+    CHECK_INT(fr_store_runs(c, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, before + 1);
+    host_readers_leave(host_readers_use(r));
+    host_readers_give(r, c, true);
+    host_readers_leave(r);
+    fr_arena_finish(&arena);
+}
+
 static void test_check(void)
 {
     check_row("validate");
@@ -281,6 +354,7 @@ int main(void)
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
     settle();
     check_rows(of_runs, sizeof(of_runs) / sizeof(of_runs[0]));
+    test_gaps();
     test_file();
     test_known();
     test_kept();
@@ -288,6 +362,7 @@ int main(void)
     test_keys();
     test_topics();
     test_check();
+    test_readers();
     close_host();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();

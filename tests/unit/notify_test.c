@@ -59,6 +59,53 @@ static void test_wants(void)
     check_row("");
 }
 
+/* ---- quiet hours ---- */
+
+/* Minutes until they end, from a wall time of Berlin, where 2026-03-29 lacks the hour from 02:00
+ * and 2026-10-25 has it twice; 0: it is in none. */
+static void test_quiet(void)
+{
+    static const struct {
+        const char *name;
+        int from, to;
+        struct fr_date date;
+        int minute;
+        int64_t want;
+    } rows[] = {
+        {"before", 1320, 420, {2026, 11, 22}, 1319, 0},
+        {"the first minute", 1320, 420, {2026, 11, 22}, 1320, 540},
+        {"behind midnight", 1320, 420, {2026, 11, 23}, 30, 390},
+        {"the last minute", 1320, 420, {2026, 11, 23}, 419, 1},
+        {"the end", 1320, 420, {2026, 11, 23}, 420, 0},
+        {"by day", 720, 780, {2026, 11, 22}, 750, 30},
+        {"by day, before", 720, 780, {2026, 11, 22}, 719, 0},
+        {"by day, the end", 720, 780, {2026, 11, 22}, 780, 0},
+        {"until midnight", 1320, 0, {2026, 12, 31}, 1380, 60},
+        {"a night of an hour less", 1320, 420, {2026, 3, 28}, 1380, 420},
+        {"of an hour more", 1320, 420, {2026, 10, 24}, 1380, 540},
+        {"an end that does not exist", 0, 150, {2026, 3, 29}, 30, 120},
+    };
+    struct fr_zone berlin = {0};
+    struct fr_err err = {0};
+
+    if (!CHECK_INT(fr_zone_load(&berlin, NULL, "Europe/Berlin", &err), FR_OK))
+        return;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *rule = json_pack("{s:[i, i]}", "quiet", rows[i].from, rows[i].to);
+        int64_t now =
+            fr_zone_instant(&berlin, (struct fr_when){.s = fr_date_day(rows[i].date) * FR_DAY_S +
+                                                           rows[i].minute * 60}) *
+            1000;
+        int64_t end = fr_notify_quiet_end(rule, &berlin, now);
+
+        check_row(rows[i].name);
+        CHECK_INT(end == 0 ? 0 : (end - now) / 60000, rows[i].want);
+        json_decref(rule);
+    }
+    check_row("");
+    fr_zone_finish(&berlin);
+}
+
 /* ---- words ---- */
 
 static const struct {
@@ -87,6 +134,10 @@ static const struct {
      "p run 1: node n2 cannot be reached", "p run 1: node n2 cannot be reached\n"},
     {"{\"type\": \"schedule.missed\", \"data\": {\"pipeline\": \"p\", \"subject\": \"nightly\"}}",
      "p: schedule nightly missed a time", "p: schedule nightly missed a time\n"},
+    {"{\"type\": \"node.disk_low\", \"data\": {\"subject\": \"n1\"}}",
+     "flowrun: node n1 has little disk left", "flowrun: node n1 has little disk left\n"},
+    {"{\"type\": \"run.late\", \"data\": {\"run\": 3, \"pipeline\": \"p\"}}",
+     "p run 3 takes longer than it should", "p run 3 takes longer than it should\n"},
     {"{\"type\": \"channel.test\", \"data\": {\"text\": \"x\"}}", "flowrun: a test message",
      "flowrun: a test message\nx\n"},
     {"{\"type\": \"run.failed\", \"data\": {\"run\": 1, \"pipeline\": \"p\", \"reason\": "
@@ -368,6 +419,7 @@ int main(void)
 {
     fr_sys.wall_ms = fixed_wall_ms;
     test_wants();
+    test_quiet();
     test_words();
     test_tail();
     test_slack();

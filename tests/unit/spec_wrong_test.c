@@ -467,7 +467,7 @@ static const struct {
      "notify: [{on: [failed, schedule_missed], to: a}, {on: started}]\n"
      "tasks: {a: {run: x}}",
      "p.yaml:1:24: on is 'schedule_missed'; expected started, succeeded, recovered, failed, "
-     "cancelled, stalled, not_finite or node_unreachable\n"
+     "cancelled, stalled, not_finite, late or node_unreachable\n"
      "p.yaml:1:50: a rule of notify needs the key 'to'"},
     {"secret values in a param",
      "secrets: {k: {env: K}}\n"
