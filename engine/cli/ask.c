@@ -164,3 +164,34 @@ enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **out,
     fr_buf_finish(&text);
     return rc;
 }
+
+/* ---- who writes ---- */
+
+enum fr_rc cli_writer_open(struct cli_writer *w, struct fr_err *err)
+{
+    enum fr_rc rc = cli_store(&w->st, &w->lock_fd, err);
+
+    if (rc == FR_BUSY)
+        rc = cli_store_read(&w->st, err);
+    return rc;
+}
+
+void cli_writer_close(struct cli_writer *w)
+{
+    cli_store_close(w->st, w->lock_fd);
+}
+
+enum fr_rc cli_writer_ask(const struct cli_writer *w, const char *method, struct fr_id run,
+                          const char *rest, json_t *body, struct fr_err *err)
+{
+    struct cli_question q = {.method = method, .body = body};
+    char path[80], id[FR_ID_TEXT];
+    enum fr_rc rc;
+
+    fr_id_text(run, id);
+    snprintf(path, sizeof(path), "/api/v1/runs/%s%s", id, rest);
+    q.path = path;
+    rc = cli_ask(fr_store_home(w->st), &q, NULL, err);
+    json_decref(body);
+    return rc;
+}

@@ -1,4 +1,5 @@
 /* rm, gc, pin, unpin: which ended runs stay in the home. */
+#include "engine/cli/ask.h"
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -39,41 +40,6 @@ static enum fr_rc check_removable(const struct fr_run_row *row, struct fr_err *e
     return FR_OK;
 }
 
-/* Who writes: this process, which is the host meanwhile, or the host that there is. */
-struct writer {
-    struct fr_store *st;
-    int lock_fd; /* -1: the host writes */
-};
-
-static enum fr_rc writer_open(struct writer *w, struct fr_err *err)
-{
-    enum fr_rc rc = cli_store(&w->st, &w->lock_fd, err);
-
-    if (rc == FR_BUSY)
-        rc = cli_store_read(&w->st, err);
-    return rc;
-}
-
-static void writer_close(struct writer *w)
-{
-    cli_store_close(w->st, w->lock_fd);
-}
-
-static enum fr_rc ask_run(const struct writer *w, const char *method, struct fr_id run,
-                          const char *rest, json_t *body, struct fr_err *err)
-{
-    struct cli_question q = {.method = method, .body = body};
-    char path[80], id[FR_ID_TEXT];
-    enum fr_rc rc;
-
-    fr_id_text(run, id);
-    snprintf(path, sizeof(path), "/api/v1/runs/%s%s", id, rest);
-    q.path = path;
-    rc = cli_ask(fr_store_home(w->st), &q, NULL, err);
-    json_decref(body);
-    return rc;
-}
-
 /* All that is left of removed runs goes. */
 static enum fr_rc finish_removed(struct fr_store *st, struct fr_err *err)
 {
@@ -109,10 +75,10 @@ static void say_gone(const struct gone *g, bool dry, bool json)
 }
 
 /* The run is removed, and said to be. */
-static enum fr_rc remove_one(const struct writer *w, const struct gone *g, bool json,
+static enum fr_rc remove_one(const struct cli_writer *w, const struct gone *g, bool json,
                              struct fr_err *err)
 {
-    enum fr_rc rc = w->lock_fd < 0 ? ask_run(w, "DELETE", g->id, "", NULL, err)
+    enum fr_rc rc = w->lock_fd < 0 ? cli_writer_ask(w, "DELETE", g->id, "", NULL, err)
                                    : fr_retain_remove(w->st, g->id, err);
 
     if (rc == FR_OK)
@@ -136,7 +102,7 @@ int cli_rm(const struct cli_command *cmd, char **argv)
         {"--json", 0, NULL, "one JSON object a run", .flag = &json},
         {.name = NULL},
     };
-    struct writer w = {.lock_fd = -1};
+    struct cli_writer w = {.lock_fd = -1};
     struct fr_arena arena = {0};
     struct fr_run_row *rows = NULL;
     struct fr_err err = {0};
@@ -145,7 +111,7 @@ int cli_rm(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, SIZE_MAX, &err);
     if (rc == FR_OK)
-        rc = writer_open(&w, &err);
+        rc = cli_writer_open(&w, &err);
     if (rc == FR_OK)
         rc = find_all(w.st, &args, &arena, &rows, &err);
     for (size_t i = 0; rc == FR_OK && i < args.n; i++)
@@ -158,7 +124,7 @@ int cli_rm(const struct cli_command *cmd, char **argv)
                                            rows[i].outcome},
                             json, &err);
     fr_arena_finish(&arena);
-    writer_close(&w);
+    cli_writer_close(&w);
     cli_list_finish(&args);
     return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
 }
@@ -166,7 +132,7 @@ int cli_rm(const struct cli_command *cmd, char **argv)
 /* ---- gc ---- */
 
 struct gc {
-    struct writer w;
+    struct cli_writer w;
     bool dry, json;
     size_t runs;
     int64_t bytes;
@@ -266,7 +232,7 @@ int cli_gc(const struct cli_command *cmd, char **argv)
     if (rc == FR_OK)
         rc = cli_config(NULL, &config, &issues, &err);
     if (rc == FR_OK)
-        rc = g.dry ? cli_store_read(&g.w.st, &err) : writer_open(&g.w, &err);
+        rc = g.dry ? cli_store_read(&g.w.st, &err) : cli_writer_open(&g.w, &err);
     if (rc == FR_OK && g.w.lock_fd >= 0)
         rc = finish_removed(g.w.st, &err);
     if (rc == FR_OK)
@@ -279,7 +245,7 @@ int cli_gc(const struct cli_command *cmd, char **argv)
         say_sum(&g, config->keep.runs > 0 || config->keep.days > 0 ||
                         config->keep.failed_days > 0 || config->keep.bytes > 0);
     int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
-    writer_close(&g.w);
+    cli_writer_close(&g.w);
     fr_config_destroy(config);
     fr_issues_finish(&issues);
     cli_list_finish(&args);
@@ -292,7 +258,7 @@ static int set_pin(const struct cli_command *cmd, char **argv, bool pin)
 {
     const struct cli_opt opts[] = {{.name = NULL}};
     struct cli_list args = {0};
-    struct writer w = {.lock_fd = -1};
+    struct cli_writer w = {.lock_fd = -1};
     struct fr_arena arena = {0};
     struct fr_run_row *rows = NULL;
     struct fr_err err = {0};
@@ -301,15 +267,15 @@ static int set_pin(const struct cli_command *cmd, char **argv, bool pin)
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 1, SIZE_MAX, &err);
     if (rc == FR_OK)
-        rc = writer_open(&w, &err);
+        rc = cli_writer_open(&w, &err);
     if (rc == FR_OK)
         rc = find_all(w.st, &args, &arena, &rows, &err);
     for (size_t i = 0; rc == FR_OK && i < args.n; i++)
-        rc = w.lock_fd >= 0
-                 ? fr_store_run_pin(w.st, rows[i].id, pin, &err)
-                 : ask_run(&w, "POST", rows[i].id, "/pin", json_pack("{s:b}", "pinned", pin), &err);
+        rc = w.lock_fd >= 0 ? fr_store_run_pin(w.st, rows[i].id, pin, &err)
+                            : cli_writer_ask(&w, "POST", rows[i].id, "/pin",
+                                             json_pack("{s:b}", "pinned", pin), &err);
     fr_arena_finish(&arena);
-    writer_close(&w);
+    cli_writer_close(&w);
     cli_list_finish(&args);
     return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
 }

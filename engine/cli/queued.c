@@ -3,6 +3,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/log.h"
+#include "engine/cli/ask.h"
 #include "engine/cli/show.h"
 #include "engine/host/queue.h"
 #include "engine/host/why.h"
@@ -193,15 +194,52 @@ static enum fr_rc clear_queue(struct fr_store *st, const struct fr_run_rows *row
     return rc;
 }
 
+static enum fr_rc set_priority(const struct cli_writer *w, const char *run, const char *text,
+                               struct fr_arena *arena, struct fr_err *err)
+{
+    struct fr_run_row row;
+    int64_t priority;
+    enum fr_rc rc;
+
+    if (fr_parse_i64(fr_str_of(text), &priority, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "queue: --priority is a whole number, not '%s'", text);
+    if ((rc = fr_store_run_find(w->st, run, arena, &row, err)) != FR_OK)
+        return rc;
+    if (!cli_is_queued(&row))
+        return fr_fail(err, FR_USAGE, "run %lld does not wait in the queue: it is %s",
+                       (long long)row.no, strcmp(row.state, "over") == 0 ? row.outcome : row.state);
+    return w->lock_fd >= 0
+               ? fr_store_run_priority(w->st, row.id, priority, err)
+               : cli_writer_ask(w, "POST", row.id, "/priority",
+                                json_pack("{s:I}", "priority", (json_int_t)priority), err);
+}
+
+/* clear [PIPELINE], RUN --priority N, or nothing */
+static enum fr_rc check_words(const struct cli_list *args, const char *priority, struct fr_err *err)
+{
+    bool clears = args->n > 0 && strcmp(args->v[0], "clear") == 0;
+
+    if (priority != NULL ? args->n == 1 && !clears : args->n == 0 || clears)
+        return FR_OK;
+    if (priority != NULL)
+        return fr_fail(err, FR_USAGE, "queue: --priority is of one RUN");
+    return fr_fail(err, FR_USAGE,
+                   "'%s' is not known of the queue; expected clear [PIPELINE], or RUN --priority N",
+                   args->v[0]);
+}
+
 int cli_queue(const struct cli_command *cmd, char **argv)
 {
     struct cli_list args = {0};
     bool json = false;
+    const char *priority = NULL;
     const struct cli_opt opts[] = {
+        {"--priority", 0, "N", "what RUN has from now on; the larger goes first",
+         .value = &priority},
         {"--json", 0, NULL, "one JSON object a run", .flag = &json},
         {.name = NULL},
     };
-    struct fr_store *st = NULL;
+    struct cli_writer w = {.lock_fd = -1};
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
     struct fr_err err = {0};
@@ -210,21 +248,22 @@ int cli_queue(const struct cli_command *cmd, char **argv)
 
     if (rc == FR_OK)
         rc = cli_args_between(cmd, &args, 0, 2, &err);
-    if (rc == FR_OK && args.n > 0 && strcmp(args.v[0], "clear") != 0)
-        rc = fr_fail(&err, FR_USAGE, "'%s' is not known of the queue; expected clear [PIPELINE]",
-                     args.v[0]);
     if (rc == FR_OK)
-        rc = cli_store_read(&st, &err);
+        rc = check_words(&args, priority, &err);
     if (rc == FR_OK)
-        rc = fr_store_runs_open(st, &arena, &rows, &err);
+        rc = priority != NULL ? cli_writer_open(&w, &err) : cli_store_read(&w.st, &err);
+    if (rc == FR_OK && priority != NULL)
+        rc = set_priority(&w, args.v[0], priority, &arena, &err);
     if (rc == FR_OK)
-        rc = keep_queued(st, &arena, &rows, &err);
-    if (rc == FR_OK && args.n > 0)
-        rc = clear_queue(st, &rows, args.n > 1 ? args.v[1] : NULL, json, &code, &err);
+        rc = fr_store_runs_open(w.st, &arena, &rows, &err);
+    if (rc == FR_OK)
+        rc = keep_queued(w.st, &arena, &rows, &err);
+    if (rc == FR_OK && args.n > 0 && priority == NULL)
+        rc = clear_queue(w.st, &rows, args.n > 1 ? args.v[1] : NULL, json, &code, &err);
     else if (rc == FR_OK)
-        print_queue(st, &rows, json);
+        print_queue(w.st, &rows, json);
     fr_arena_finish(&arena);
-    fr_store_close(st);
+    cli_writer_close(&w);
     cli_list_finish(&args);
     return rc == FR_OK ? code : (int)cli_fail(&err);
 }

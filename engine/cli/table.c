@@ -58,11 +58,12 @@ static const struct cli_command commands[] = {
      cli_rerun, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},
-    {"queue", "[clear [PIPELINE]]",
+    {"queue", "[clear [PIPELINE] | RUN --priority N]",
      "list the queued runs in the order in which they start, and what each waits for",
      "A run beyond max_active_runs, of its pipeline or of this home (limits: in config.yaml), is\n"
      "queued. The larger --priority starts first, then the smaller number. A run whose pipeline\n"
-     "has no room holds up no other. clear cancels those that wait, of PIPELINE or all.\n",
+     "has no room holds up no other. clear cancels those that wait, of PIPELINE or all; with RUN\n"
+     "that run gets another priority first.\n",
      cli_queue, false},
     {"schedules", "[NAME | pause NAME | resume NAME]",
      "show when pipelines run by themselves, and what became of the times before",
@@ -122,10 +123,9 @@ static const struct cli_command commands[] = {
      "show which messages of notify: were sent, try a channel, send one again",
      "channels: of the home's config.yaml says where messages go, notify: there and in pipelines\n"
      "which events are told. A message is sent at least once, by the home's host: after a failure\n"
-     "again 5 s, 30 s, 2 min, 10 min, 1 h, 3 h, 8 h and 24 h later. States: waiting, sent, dead "
-     "(it\n"
-     "is not tried any more), held (throttle: of its rule). test sends a message from this "
-     "shell.\n",
+     "again 5 s, 30 s, 2 min, 10 min, 1 h, 3 h, 8 h and 24 h later. States: waiting, sent, dead\n"
+     "(it is not tried any more), held (throttle: of its rule), quiet (it waits for the end of\n"
+     "quiet: of its rule). test sends a message from this shell.\n",
      cli_notify, false},
     {"trace", "[RUN]", "print a run as a trace of OpenTelemetry",
      "A line of JSON for each 512 spans, as OTLP/HTTP takes them (POST to /v1/traces). With\n"

@@ -55,6 +55,17 @@ rows = [json.loads(l) for l in open("queue.json")]
 assert [(r["place"], r["run"], r["priority"]) for r in rows] == [(1, 3, 5), (2, 2, 0)], rows
 assert all(r["why_waiting"].startswith("max_active_runs 1 of 1: run 1 of p since ") and r["driven"] for r in rows), rows'
 has "and that nothing was started" status "started -"
+"$flowrun" queue 2 --priority 9 > queue
+same "a larger priority than the first's" "$(sed 1d queue | awk '{print $1 ":" $2 ":" $4}' | paste -sd ' ')" "1:2:9 2:3:5"
+"$flowrun" queue 2 --priority=-1 > queue
+same "and the least" "$(sed 1d queue | awk '{print $1 ":" $2 ":" $4}' | paste -sd ' ')" "1:3:5 2:2:-1"
+"$flowrun" queue 1 --priority 9 > out 2>&1
+same "of a run that goes on" $? 2
+has "is no priority" out "run 1 does not wait in the queue: it is running"
+"$flowrun" queue 2 > out 2>&1
+same "a run without a priority" $? 2
+"$flowrun" queue 2 --priority high > out 2>&1
+same "one that is no number" $? 2
 "$flowrun" p.yaml --priority high > out 2>&1
 same "a priority that is no number" $? 2
 touch go.a go.b go.c
@@ -235,7 +246,7 @@ until_true 20 two_wait
 "$flowrun" queue clear another > out
 same "of a pipeline that has none there" "$? $(cat out)" "0 no run of another is queued"
 "$flowrun" queue empty > out 2>&1
-same "a wrong word" "$? $(cat out)" "2 flowrun: 'empty' is not known of the queue; expected clear [PIPELINE]"
+same "a wrong word" "$? $(cat out)" "2 flowrun: 'empty' is not known of the queue; expected clear [PIPELINE], or RUN --priority N"
 "$flowrun" queue clear p > out
 same "cleared" "$? $(grep -c 'is cancelled: 0 tasks stopped' out)" "0 2"
 wait $s
