@@ -223,19 +223,23 @@ static void add_cookie(struct conn *c, const struct fr_api_response *res)
 static void add_head(struct conn *c, const struct fr_api_response *res)
 {
     bool bare = res->status == 204 || res->status == 304;
+    bool chunked = res->packed && c->head.minor > 0;
     uint64_t n = res->file ? res->bytes : res->body.n;
 
     fr_buf_fmt(&c->out, "HTTP/1.1 %d %s\r\n", res->status, fr_status_phrase(res->status));
     add_date(c);
     if (res->type != NULL && !bare)
         fr_buf_fmt(&c->out, "Content-Type: %s\r\n", res->type);
-    if (!bare)
+    if (chunked)
+        fr_buf_text(&c->out, "Transfer-Encoding: chunked\r\n");
+    if (!bare && !res->packed)
         fr_buf_fmt(&c->out, "Content-Length: %llu\r\n", (unsigned long long)n);
+    c->last |= res->packed && !chunked; /* its end is the connection's */
     if (res->file && res->status == 206)
         fr_buf_fmt(&c->out, "Content-Range: bytes %llu-%llu/%llu\r\n",
                    (unsigned long long)res->offset, (unsigned long long)(res->offset + n - 1),
                    (unsigned long long)res->total);
-    if (res->file)
+    if (res->file && !res->packed)
         fr_buf_text(&c->out, "Accept-Ranges: bytes\r\n");
     add_optional(c, "Location", &res->location);
     add_optional(c, "ETag", &res->etag);
@@ -268,6 +272,10 @@ void answer_send(struct conn *c, struct fr_api_response *res)
         fr_fail(&err, res->body.bad ? FR_NOMEM : FR_BUG, "the handler gave no answer");
         fr_problem(res, 0, NULL, &err, NULL);
     }
+    if (res->packed && content && (c->gzip = web_gzip_create()) == NULL) {
+        fr_fail(&err, FR_NOMEM, "no memory to pack a file");
+        fr_problem(res, 0, NULL, &err, NULL);
+    }
     add_head(c, res);
     if (res->file && content) {
         c->res = *res;
@@ -280,6 +288,36 @@ void answer_send(struct conn *c, struct fr_api_response *res)
     conn_flush(c);
 }
 
+/* The next packed bytes, framed where they can be; those of the end are the last. */
+static void add_packed(struct conn *c, struct fr_str in, bool end)
+{
+    bool chunked = c->head.minor > 0;
+    struct fr_buf packed = {0};
+
+    web_gzip_add(c->gzip, in, end, &packed);
+    if (chunked && packed.n > 0)
+        fr_buf_fmt(&c->out, "%zx\r\n", packed.n);
+    conn_add(c, (struct fr_str){packed.p, packed.n});
+    if (chunked && packed.n > 0)
+        fr_buf_text(&c->out, "\r\n");
+    if (chunked && end)
+        fr_buf_text(&c->out, "0\r\n\r\n");
+    c->out.bad |= packed.bad;
+    fr_buf_finish(&packed);
+}
+
+/* Nothing of the file is left to be read. */
+static void end_file(struct conn *c)
+{
+    if (c->gzip != NULL) {
+        add_packed(c, (struct fr_str){0}, true);
+        web_gzip_destroy(c->gzip);
+        c->gzip = NULL;
+        conn_flush(c);
+    }
+    fr_api_response_finish(&c->res);
+}
+
 /* A file that is shorter than was said ends the connection, so that the reader notices. */
 void answer_more(struct conn *c)
 {
@@ -288,7 +326,7 @@ void answer_more(struct conn *c)
     ssize_t n = 0;
 
     if (left == 0) {
-        fr_api_response_finish(&c->res);
+        end_file(c);
         return;
     }
     do
@@ -299,6 +337,9 @@ void answer_more(struct conn *c)
         return;
     }
     c->file_sent += (uint64_t)n;
-    conn_add(c, (struct fr_str){c->server->space, (size_t)n});
+    if (c->gzip != NULL)
+        add_packed(c, (struct fr_str){c->server->space, (size_t)n}, false);
+    else
+        conn_add(c, (struct fr_str){c->server->space, (size_t)n});
     conn_flush(c);
 }

@@ -265,6 +265,7 @@ void conn_destroy(struct conn *c)
     fr_loop_unwatch(s->loop, &c->watch);
     fr_sys.close(c->fd);
     fr_api_response_finish(&c->res);
+    web_gzip_destroy(c->gzip);
     fr_buf_finish(&c->in);
     fr_buf_finish(&c->out);
     fr_buf_finish(&c->head_text);

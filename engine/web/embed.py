@@ -1,16 +1,16 @@
 """Writes the files for browsers as C constants: embed.py FOLDER OUTPUT DEPFILE.
 
-Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments, modules that are
-needed together as one (join.py). In index.html "static/" becomes "static/HASH/", HASH being that of all files: what lies
-there never changes.
+Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
+(tighten.py), modules that are needed together as one (join.py). In index.html "static/" becomes "static/HASH/", HASH
+being that of all files: what lies there never changes.
 """
 import gzip
 import hashlib
 import os
-import re
 import sys
 
 from join import join
+from tighten import tighten
 
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
          ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
@@ -18,40 +18,11 @@ TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=u
          ".woff2": "font/woff2"}
 
 
-def squeeze(path, data):
-    """A script without the lines of its comments and without indentation: a third less to send. What it does stays, as
-    long as no text in backticks goes over a line's end."""
-    text = data.decode()
-    if any(line.count("`") % 2 for line in text.split("\n")):
-        sys.exit("embed.py: %s: a text in backticks must end on its line" % path)
-    text = re.sub(r"(?ms)^[ \t]*/\*.*?\*/[ \t]*\n", "", text)
-    text = re.sub(r"(?m)[ \t]*/\*[^*\n]*\*/$", "", text)
-    return re.sub(r"(?m)^[ \t]+|\n(?=\n)", "", text)
-
-
-TEXT = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""")
-
-
-def tighten(text):
-    """A script without the spaces around what needs none, and lines that go on as one. A line with a text in backticks that
-    has another inside, with a pattern or a division stays as it is: there a space may be more than that."""
-    lines = []
-    for line in text.split("\n"):
-        parts = TEXT.split(line)
-        nested = any(part.startswith("`") and part.count("{") != part.count("}") for part in parts[1::2])
-        if not nested and not any(c in part for part in parts[::2] for c in "`/"):
-            parts[::2] = [re.sub(r" ?([=<>!&|?:,;{}()\[\]*]+) ?", r"\1",
-                                 re.sub(r"(?<![+-]) ([+-]) (?![+-])", r"\1", part)) for part in parts[::2]]
-        lines.append("".join(parts))
-    return re.sub(r"([;{,(=&|?:])\n", r"\1", "\n".join(lines))
-
-
 def scripts(folder, names):
     files = {}
     for name in names:
-        path = os.path.join(folder, name)
-        with open(path, "rb") as f:
-            files[name] = squeeze(path, f.read())
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            files[name] = f.read()
     return {name: tighten(text).encode() for name, text in join(files).items()}
 
 

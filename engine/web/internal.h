@@ -10,11 +10,13 @@
  *   gate.c     who is let in over TCP
  *   http.c     messages in memory
  *   target.c   the target of a request
+ *   gzip.c     a file, packed on its way
  *   sse.c      the reader's side of a stream
  */
 #ifndef FR_WEB_INTERNAL_H
 #define FR_WEB_INTERNAL_H
 
+#include "engine/web/gzip.h"
 #include "engine/web/http.h"
 #include "engine/web/server.h"
 
@@ -61,6 +63,7 @@ struct conn {
     /* A part of a file on its way. */
     struct fr_api_response res;
     uint64_t file_sent;
+    struct web_gzip *gzip; /* owns; NULL: it is sent as it is, or all of it was packed */
     /* A stream. */
     bool opening, streaming;
     bool behind; /* the host is to be told once the reader has all */

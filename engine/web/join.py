@@ -10,9 +10,8 @@ SCRIPTS = [
     ["dom", "words", "times", "states", "columns", "nav", "api", "ask", "keys", "ansi", "stream", "livepage", "paramform", "app"],
     ["model", "actions", "failure", "events", "diff", "params", "artifacts", "run"],
     ["boxes", "panzoom", "sizer", "task", "graph"],
-    ["spans", "timeline"],
     ["logsource", "logwindow", "logs"],
-    ["smooth", "chart", "curves"],
+    ["spans", "timeline", "smooth", "chart", "curves"],
     ["queue", "nodes", "deliveries", "settings", "schedules", "history", "pipeline", "pipelines", "runs"],
 ]
 ALONE = ["theme"]  # no module: runs before the first paint

@@ -3,6 +3,7 @@
 pane of a task is made wider by keys and by dragging, two runs' files are compared, a file of a run is shown and
 downloaded, a queued run is put first. usage: views.py BUILD"""
 import json
+import sqlite3
 
 import bed
 from bed import begin, begin_run, check, clean_page, finish, flow, log_in, page, same, serve, until, write
@@ -152,6 +153,77 @@ def files(one):
     one.errors.clear()  # the 404
 
 
+def packed(one):
+    one.go(bed.url + "runs/1?tab=logs&i=train@n1")
+    one.wait("document.querySelectorAll('.ln').length === 3", what="a log")
+    got = one.eval("""(async () => { const a = [...document.querySelectorAll('a.button')].find((b) => b.href.endsWith('/log.gz')), r = await fetch(a.href);
+        return [a.download, r.headers.get('content-type'), r.headers.get('content-encoding'),
+            await new Response(r.body.pipeThrough(new DecompressionStream('gzip'))).text()]; })()""")
+    same("the packed log", got, ["run1-train@n1-1.log.gz", "application/gzip", None, "step 1 of n1\nstep 2 of n1\nstep 3 of n1\n"])
+    one.go(bed.url + "runs/1?tab=logs&i=train&all=1")
+    one.wait("document.querySelectorAll('.ln').length === 9", what="the lines of all three ranks")
+    check("not of several as one", one.eval("[...document.querySelectorAll('a.button')].find((b) => b.textContent === '.gz').hidden"))
+
+
+def pattern(one):
+    """What is sought in a log is a text, or a pattern: of one attempt by the server, of several here."""
+    for where in ("train@n1", "train&all=1"):
+        one.go("about:blank")
+        one.go(bed.url + "runs/1?tab=logs&i=" + where)
+        one.wait("document.querySelectorAll('.ln').length >= 3", what="a log")
+        one.eval("document.querySelector('[data-find]').focus()")
+        one.type("step [12] of n1$")
+        one.key("Enter")
+        one.wait("document.querySelector('.bar-row').innerText.includes('not found')", what="no such text")
+        one.press("Pattern")
+        one.eval("document.querySelector('[data-find]').focus()")
+        one.key("Enter")
+        one.wait("document.querySelector('.bar-row').innerText.includes('1 of 2')", what="two lines of that pattern")
+
+
+def days(one):
+    """Runs of some days alone; they stand in the address."""
+    rows = "document.querySelectorAll('tr.row').length"
+    put = "(() => { const f = document.querySelector('[aria-label=%s]'); f.value = '%s'; f.dispatchEvent(new Event('input')); })()"
+    one.go(bed.url + "runs")
+    one.wait("%s >= 4" % rows, what="all runs")
+    one.eval(put % ("from", "2999-01-01"))
+    one.wait_text("No run fits these filters")
+    one.wait("location.search === '?since=2999-01-01'", what="the day in the address")
+    one.eval(put % ("from", ""))
+    one.wait("%s >= 4" % rows, what="all runs again")
+    today = one.eval("new Date().toLocaleDateString('sv')")
+    one.eval(put % ("to", today))
+    one.wait("location.search === '?until=%s'" % today, what="another day")
+    one.wait("%s >= 4" % rows, what="those of today")
+    one.eval(put % ("to", "2020-02-29"))
+    one.wait_text("No run fits these filters")
+    one.go(bed.url + "runs?until=2020-02-29")
+    one.wait_text("No run fits these filters")
+    same("in its field", one.eval("document.querySelector('[aria-label=to]').value"), "2020-02-29")
+
+
+def gaps(one):
+    """Among the bars of a pipeline's runs there is a dash where its schedule made none."""
+    write("served/gaps.yaml", 'name: gaps\nschedule: {cron: "0 0 1 1 *"}\ntasks: {t: {run: "true"}}\n')
+    until("its schedule is known", lambda: "gaps/default" in flow("schedules"))
+    flow("served/gaps.yaml")
+    made = json.loads(flow("api", "runs?pipeline=gaps"))["items"][0]
+    with sqlite3.connect("home/state.db") as db:
+        db.execute("INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, decided_wall, note) SELECT id, ?1, ?1, 3, 'missed', 0, ?1, "
+                   "'nobody was there' FROM schedule WHERE pipeline = 'gaps'", (made["queued_wall"] + 1,))
+    one.go(bed.url + "pipelines/gaps")
+    one.wait("document.querySelector('.histbars') !== null", what="its bars")
+    same("runs alone are counted", one.eval("document.querySelector('.histbars').ariaLabel.split(',')[0]"), "The last 1 run")
+    one.eval("document.querySelector('.histbars').focus()")
+    one.key("ArrowLeft")
+    one.wait_text("nobody was there")
+    check("what became of it", "missed × 3" in one.eval("document.querySelector('.histbars + p').innerText"))
+    one.key("ArrowLeft")
+    one.wait("document.querySelector('.histbars + p').innerText.includes('#%d')" % made["no"], what="the run before it")
+    check("its next times", one.eval("[...document.querySelectorAll('.schedules td')].some((d) => d.innerText.split('01-01').length === 6)"))
+
+
 def queue(one):
     rows = "[...document.querySelectorAll('tbody tr')].map((r) => r.children[1].textContent).join()"
     begin_run("queued.yaml", "-p", "hold=%s/go" % bed.folder)
@@ -193,7 +265,7 @@ def main():
     flow("many.yaml")
     one = page()
     log_in(one)
-    for part in (ranks, bracket, pane, many, compare, files, queue):
+    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, days, queue, gaps):
         part(one)
     counts()
     clean_page("all of it", one)

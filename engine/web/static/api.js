@@ -111,7 +111,7 @@ export const logout = () => post('logout', {});
 
 function runOf(doc) {
     return {...doc, counts: doc.counts || null, started: doc.started_wall, ended: doc.ended_wall,
-        queued: doc.queued_wall, who: doc.who || '', why: doc.why_waiting || ''};
+        queued: doc.queued_wall, why: doc.why_waiting || ''};
 }
 
 /* filters: state, pipeline, origin, schedule, since, until, q; next: of the page before. */
@@ -283,7 +283,7 @@ export const removeRun = (no) => send('DELETE', `runs/${no}`);
 export const pipelines = () => get('pipelines');
 export const pipeline = (name) => get(`pipelines/${encodeURIComponent(name)}`);
 export const pastRuns = (name) => get(`pipelines/${encodeURIComponent(name)}/history`);
-export const schedules = () => get('schedules');
+export const schedules = (pipeline) => get(`schedules${queryText({pipeline})}`);
 export const fires = (id) => get(`schedules/${id}/fires`);
 export const backfills = () => get('backfills');
 export const backfill = (id, act) => post(`backfills/${id}/${act}`);

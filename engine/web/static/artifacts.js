@@ -6,17 +6,22 @@ import {bytes} from './words.js';
 import {visible} from './ansi.js';
 
 const SHOWN_BYTES = 256 << 10;
+const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
 
 function outputTable(items) {
     return table('', ['Task', 'Name', 'Value'], items.map((o) => h('tr', h('td', o.key), h('th', {scope: 'row'}, o.name),
         h('td.mono.wide', visible(o.value)))));
 }
 
-/* Its text in a dialog, as text nodes; what is no text is only downloaded. */
+/* Its text in a dialog, as text nodes, or the image; what is neither is only downloaded. */
 async function show(no, f) {
     const body = h('div');
 
     openDialog(visible(f.path), body, {wide: true});
+    if (IMAGE.test(f.path)) {
+        fill(body, h('img', {src: artifactUrl(no, f.sha256), alt: visible(f.path)}));
+        return;
+    }
     try {
         const text = await artifactText(no, f.sha256);
 
@@ -31,7 +36,7 @@ function fileTable(items, no) {
         h('td.num', bytes(f.bytes)), h('td.mono.dim', {title: f.sha256}, f.sha256.slice(0, 16)),
         h('td.actions', h('a.button', {href: artifactUrl(no, f.sha256), download: f.path.split('/').at(-1),
             'aria-label': `Download ${visible(f.path)}`}, 'Download'),
-        f.bytes <= SHOWN_BYTES && h('button', {'aria-label': `Show ${visible(f.path)}`, on: {click: () => show(no, f)}}, 'Show')))));
+        (f.bytes <= SHOWN_BYTES || IMAGE.test(f.path)) && h('button', {'aria-label': `Show ${visible(f.path)}`, on: {click: () => show(no, f)}}, 'Show')))));
 }
 
 export function open(el, {model}) {

@@ -35,7 +35,7 @@ function deed(a) {
 }
 
 function words(e) {
-    const said = [e.cause && e.kind !== 'succeeded' ? causeWords(e.cause, e.code) : '', plain(e.text || '')];
+    const said = [e.cause && e.kind !== 'succeeded' && e.cause !== 'gang_peer' ? causeWords(e.cause, e.code) : '', plain(e.text || '')];
 
     return [...new Set(said.filter(Boolean))].join(' · ');
 }

@@ -1,13 +1,16 @@
 /*
  * The last runs of a pipeline: bars (height: duration, capped at four times the median, colour:
- * outcome), and below them a grid of task and run. Each run's states are one text, a letter a task.
+ * outcome), a dash where a schedule made none, and below them a grid of task and run. Each run's states are one text, a
+ * letter a task.
  */
 import {append, canvasContext, colour, fill, h, onResize, oncePerFrame} from './dom.js';
 import {absolute, duration, now} from './times.js';
+import {count} from './words.js';
 import {badge, letters, runState, stateOf} from './states.js';
+import {decided} from './schedules.js';
 import {go} from './nav.js';
 
-const BAR_W = 14, HEIGHT = 76, CAP = 4, GRID_TASKS = 200, CELL = 14;
+const BAR_W = 14, HEIGHT = 76, CAP = 4, SHOWN = 50, GRID_TASKS = 200, CELL = 14;
 
 function took(run) {
     return run.started_wall ? (run.ended_wall || now()) - run.started_wall : 0;
@@ -20,7 +23,7 @@ function median(list) {
 }
 
 class Bars {
-    /* items: runs, the oldest first */
+    /* items: runs, and instants without one, the oldest first */
     constructor(el, items, tasks) {
         this.items = items;
         this.tasks = tasks;
@@ -41,9 +44,9 @@ class Bars {
     }
 
     sentence() {
-        const bad = this.items.filter((r) => r.outcome === 'failed').length;
+        const bad = this.items.filter((r) => r.outcome === 'failed').length, ran = this.items.filter((r) => r.no).length;
 
-        return `The last ${this.items.length} runs, ${bad} failed; arrow keys walk through them`;
+        return `The last ${count(ran, 'run')}, ${bad} failed; arrow keys walk through them`;
     }
 
     onKey(event) {
@@ -71,7 +74,7 @@ class Bars {
         this.at = run ? i : -1;
         fill(this.says, run && run.no ? [badge(runState(run)), ` #${run.no}  ${duration(took(run))}  `,
             h('span.dim', absolute(run.started_wall || run.queued_wall || 0)), run.reason && `  ${run.reason}`]
-            : h('span.dim', `median ${duration(this.median)}`));
+            : run ? [decided(run), ' ', h('span.dim', absolute(run.at_ms), ' ', run.note)] : h('span.dim', `median ${duration(this.median)}`));
         this.draw();
     }
 
@@ -140,9 +143,10 @@ class Bars {
     }
 }
 
-/* doc: {items: runs, the oldest first, tasks: names} */
+/* doc: {items: runs, the oldest first, gaps: instants without one, tasks: names} */
 export function drawHistory(el, doc) {
-    const bars = new Bars(el, doc.items, doc.tasks);
+    const all = [...doc.items, ...doc.gaps.map((gap) => ({...gap, queued_wall: gap.at_ms}))].sort((a, b) => a.queued_wall - b.queued_wall);
+    const bars = new Bars(el, all.slice(-SHOWN), doc.tasks);
 
     bars.look(-1);
     return bars;

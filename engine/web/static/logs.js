@@ -66,15 +66,17 @@ class LogsTab {
             this.refreshMerged();
         });
         this.timesButton.hidden = true;
+        this.patternButton = toggle('Pattern', 'a regular expression', false, () => { this.searched = ''; });
         this.rawButton = toggle('Raw', 'as it was written', false, (on) => {
             w.raw = on;
             w.draw();
         });
         this.download = h('a.button', {download: '', title: 'The bytes of the log'}, 'Download');
+        this.packed = h('a.button', {download: '', title: 'The same, packed'}, '.gz');
         this.newLines = h('button.newlines', {hidden: true, on: {click: () => w.setFollow(true)}});
         this.note = h('div.lognote', {hidden: true});
-        fill(this.el, h('div.bar-row', this.which, this.attempts, h('span.grow'), this.field, this.found,
-            this.followButton, this.wrapButton, this.timesButton, this.rawButton, this.download), this.note, w.el, this.newLines);
+        fill(this.el, h('div.bar-row', this.which, this.attempts, h('span.grow'), this.field, this.patternButton, this.found,
+            this.followButton, this.wrapButton, this.timesButton, this.rawButton, this.download, this.packed), this.note, w.el, this.newLines);
     }
 
     /* ---- which ---- */
@@ -152,6 +154,7 @@ class LogsTab {
         try {
             this.merged = query().get('all') && this.model.tasks.has(query().get('i')) ? query().get('i') : '';
             this.timesButton.hidden = this.merged === '';
+            this.packed.hidden = !this.timesButton.hidden;
             this.i = await this.choose();
             if (this.i < 0) {
                 this.told(empty('Nothing has started yet', h('p.dim', 'Output shows here as soon as a task writes some.')));
@@ -189,8 +192,10 @@ class LogsTab {
         const source = new LogSource(this.model.no, id);
 
         this.attempt = id;
-        this.download.href = logUrl(this.model.no, id);
-        this.download.setAttribute('download', `run${this.model.no}-${this.model.keyOf(this.i)}-${no}.log`);
+        for (const [a, end] of [[this.download, ''], [this.packed, '.gz']]) {
+            a.href = logUrl(this.model.no, id) + end;
+            a.download = `run${this.model.no}-${this.model.keyOf(this.i)}-${no}.log${end}`;
+        }
         this.source = source;
         this.told(null);
         this.window.show(source);
@@ -243,9 +248,11 @@ class LogsTab {
         if (sign === this.ranksDrawn)
             return;
         this.ranksDrawn = sign;
+        const short = (who) => who.replace(/^.*@/, '').split('.')[0], alike = new Set([...ranks.keys()].map(short)).size < ranks.size;
+
         fill(this.attempts, ranks.size > 1 && h('span.chips', {role: 'group', 'aria-label': 'Ranks'},
             [...ranks].sort(([one], [other]) => one.localeCompare(other, undefined, {numeric: true})).map(([who, rank]) => h(`button.chip.rank.r${rank % 8}`, {
-                'aria-pressed': String(chosen.includes(who)), on: {click: () => this.chooseRank(who, chosen)}}, who.replace(/^.*@/, '')))));
+                'aria-pressed': String(chosen.includes(who)), title: who, on: {click: () => this.chooseRank(who, chosen)}}, alike ? who.replace(/^.*@/, '') : short(who)))));
     }
 
     async chooseRank(who, chosen) {
@@ -344,7 +351,7 @@ class LogsTab {
     /* ---- search ---- */
 
     async search(step) {
-        const q = this.field.value;
+        const q = this.field.value, re = this.patternButton.getAttribute('aria-pressed') === 'true' ? 1 : '';
 
         await this.opened;
         if (q === '' || (!this.attempt && !this.merged)) {
@@ -358,7 +365,8 @@ class LogsTab {
             return;
         }
         try {
-            const doc = this.merged ? {items: this.source.find(q), truncated: false} : await logSearch(this.model.no, this.attempt, {q});
+            const doc = this.merged ? {items: this.source.find(re ? new RegExp(q) : q), truncated: false}
+                : await logSearch(this.model.no, this.attempt, {q, re});
 
             this.hits = doc.items.map((hit) => hit.line - 1);
             this.cut = doc.truncated;

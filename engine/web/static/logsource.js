@@ -155,9 +155,9 @@ export class TextSource {
         this.count = items.length;
     }
 
-    /* Lines with that text: {line} from 1. */
+    /* Lines with that text, or of that pattern: {line} from 1. */
     find(q) {
-        return this.items.flatMap(({text}, i) => (text.includes(q) ? [{line: i + 1}] : []));
+        return this.items.flatMap(({text}, i) => (text.split(q, 2).length > 1 ? [{line: i + 1}] : []));
     }
 
     async ensure() {

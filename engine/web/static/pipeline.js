@@ -5,7 +5,7 @@ import {ask, empty, failed, say} from './ask.js';
 import {badge, countBar, runState} from './states.js';
 import {drawHistory} from './history.js';
 import {go, setTitle} from './nav.js';
-import {graphOf, pastRuns, pipeline, runs, submit} from './api.js';
+import {graphOf, pastRuns, pipeline, runs, schedules, submit} from './api.js';
 import {paramFields, valuesOf} from './paramform.js';
 import {scheduleRows} from './schedules.js';
 import {subscribe} from './stream.js';
@@ -27,7 +27,7 @@ function paramTable(list) {
 }
 
 function lastRuns(items) {
-    return table('', null, items.map((run) => h('tr', h('td', badge(runState(run))), h('td', h('a', {href: `runs/${run.no}`}, `#${run.no}`)),
+    return table('last', null, items.map((run) => h('tr', h('td', badge(runState(run))), h('td', h('a', {href: `runs/${run.no}`}, `#${run.no}`)),
         h('td.tasks', run.counts && countBar(run.counts)), h('td', ago(run.started || run.queued)), h('td.dim', run.origin),
         h('td.wide.dim', run.reason || ''))));
 }
@@ -40,16 +40,16 @@ class PipelinePage {
     }
 
     async open() {
-        const doc = this.doc = await pipeline(this.name);
+        const [doc, {items}] = await Promise.all([pipeline(this.name), schedules(this.name)]), own = items.filter((s) => !s.gone_wall);
         const picture = h('section.block', h('h2', 'Tasks'), h('div'));
 
         setTitle(doc.name);
         fill(this.main, h('div.head', h('h1', doc.name), doc.description && h('span.dim', doc.description), h('span.grow'),
             this.user.may('operate') && h('button.primary', {disabled: Boolean(doc.error && !doc.graph), on: {click: () => start(doc)}}, 'Run …')),
-        h('p.mono.dim', doc.file || ''), doc.error && h('p.error', {role: 'alert'}, `The file cannot be used: ${doc.error}`),
+        h('p.mono.dim.file', doc.file || ''), doc.error && h('p.error', {role: 'alert'}, `The file cannot be used: ${doc.error}`),
         this.past, picture,
-        h('div.columns.block', h('section', h('h2', 'Schedules'), doc.schedules.length > 0
-            ? scheduleRows(doc.schedules, this.user, () => this.open()) : empty('It has no schedule')),
+        h('div.columns.block', h('section', h('h2', 'Schedules'), own.length > 0
+            ? scheduleRows(own, this.user, () => this.open()) : empty('It has no schedule')),
         h('section', h('h2', 'Parameters'), doc.params.length > 0 ? paramTable(doc.params) : empty('It has no parameters'))),
         this.list);
         await Promise.all([this.drawGraph(picture.lastChild, doc), this.loadRuns()]);

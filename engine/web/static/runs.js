@@ -1,6 +1,6 @@
 /* The list of runs: filters stand in the address, rows live on. */
 import {append, fill, h, throttled} from './dom.js';
-import {ago, absolute, duration, lasting} from './times.js';
+import {ago, absolute, dayBegin, duration, lasting} from './times.js';
 import {badge, countBar, isOver, runState} from './states.js';
 import {bindKeys, moveFocus} from './keys.js';
 import {empty, failed} from './ask.js';
@@ -15,9 +15,9 @@ const filterNames = ['state', 'pipeline', 'origin', 'schedule', 'since', 'until'
 const origins = ['', 'cli', 'api', 'schedule', 'backfill', 'retry'];
 
 function filters() {
-    const q = query();
+    const q = query(), all = Object.fromEntries(filterNames.map((name) => [name, q.get(name) || '']));
 
-    return Object.fromEntries(filterNames.map((name) => [name, q.get(name) || '']));
+    return {...all, since: dayBegin(all.since), until: dayBegin(all.until, 1)};
 }
 
 /* ---- rows ---- */
@@ -135,7 +135,8 @@ class RunsPage {
         this.chips = chips(change);
         fill(main, h('div.head', h('h1', 'Runs'), this.chips,
             h('div.filters', textField('q', 'Find', change, {'data-find': ''}),
-                textField('pipeline', 'Pipeline', change), originSelect(change)),
+                textField('pipeline', 'Pipeline', change), originSelect(change),
+                [['since', 'from'], ['until', 'to']].map(([name, word]) => h('label.inline', `${word} `, textField(name, word, change, {type: 'date'})))),
             h('span.grow'), h('a.button.primary', {href: 'pipelines'}, 'New run')),
         h('div.scroll', table(this.body)), this.note);
         this.body.addEventListener('keydown', (event) => {

@@ -28,6 +28,9 @@ function runNow(s) {
         act: () => runSchedule(s.id)}).then((run) => run !== undefined && say(`Run ${run.no || ''} was made`));
 }
 
+/* What became of an instant, and of how many before it. */
+export const decided = (f) => [h(`span.badge.st-${decisions[f.decision] || 'waiting'}`, f.decision), f.count > 1 && h('span.dim', ` × ${f.count}`)];
+
 async function showFires(s) {
     const body = h('div', h('p.dim', 'Loading'));
 
@@ -36,8 +39,8 @@ async function showFires(s) {
         const {items} = await fires(s.id);
 
         fill(body, items.length === 0 ? empty('No time was decided yet') : table('',
-            ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', absolute(f.at_ms), f.count > 1 && h('span.dim', ` and ${f.count - 1} more`)),
-            h('td', h(`span.badge.st-${decisions[f.decision] || 'waiting'}`, f.decision), f.outcome && ` ${f.outcome}`),
+            ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', absolute(f.at_ms)),
+            h('td', decided(f), f.outcome && ` ${f.outcome}`),
             h('td', f.run > 0 && h('a', {href: `runs/${f.run}`}, `#${f.run}`)), h('td', ago(f.decided_wall)), h('td.dim.wide', f.note || '')))));
     } catch (problem) {
         fill(body, failed(problem));
@@ -45,18 +48,14 @@ async function showFires(s) {
 }
 
 function nextTimes(s) {
-    const list = s.next || (s.due_wall ? [s.due_wall] : []);
+    const list = s.next || (s.due_wall ? [{at_ms: s.due_wall}] : []);
 
     if (s.state === 'paused')
         return h('span.dim', 'paused ', ago(s.state_wall), s.note && `: ${s.note}`);
     if (s.gone_wall > 0)
         return h('span.dim', 'its file is gone');
-    return list.slice(0, 5).map((next, i) => {
-        const ms = typeof next === 'number' ? next : next.at_ms;
-
-        return h(i === 0 ? 'div' : 'div.dim', h('span.num', absolute(ms)), ' ', i === 0 && h('span.dim', ago(ms)),
-            next.local && h('span.dim', ` (${next.local})`));
-    });
+    return list.map(({at_ms, local}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', absolute(at_ms).slice(0, 16),
+        local && h('span.dim', ` (${local.slice(11)})`), i === 0 && h('span.dim', ' ', ago(at_ms))));
 }
 
 /* A table of schedules with their buttons; done() behind a change. */

@@ -49,16 +49,16 @@ function facts(pairs) {
 async function hostBlock() {
     const doc = await host();
 
-    return facts([['Version', doc.version], ['Host since the home was made', `number ${doc.epoch}`], ['Runs it drives', String(doc.runs)],
-        ['Turns of its loop', doc.turns.toLocaleString()], ['Slow turns (over 100 ms)', String(doc.slow_turns)],
-        ['Longest turn', duration(doc.longest_ms)], ['held by', doc.held_by]]);
+    return facts([['Version', `${doc.version}, licence Apache-2.0`], ['Hosts so far', String(doc.epoch)], ['Runs it drives', String(doc.runs)],
+        ['Turns of its loop', doc.turns.toLocaleString()], ['Over 100 ms', String(doc.slow_turns)],
+        ['Longest', `${duration(doc.longest_ms)}${doc.held_by && `, held by ${doc.held_by}`}`]]);
 }
 
 async function auditBlock() {
     const {items} = await audit();
 
     return items.length === 0 ? empty('Nothing was asked yet') : table('', null,
-        items.slice(0, 50).map((a) => h('tr', h('td.num', ago(a.wall)), h('td', a.who), h('td.dim', a.address || 'socket'),
+        items.slice(0, 50).map((a) => h('tr', h('td', ago(a.wall)), h('td', a.who), h('td.dim', a.address || 'socket'),
             h('td.mono.wide', a.what === 'asked' || !a.what ? a.name : `${a.what} ${a.name}`), h('td.num', String(a.outcome ?? '')))));
 }
 

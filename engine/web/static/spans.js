@@ -114,7 +114,7 @@ export function criticalPath(spans, graph) {
     for (const bar of spans.bars) {
         const name = inst.task[bar.i], best = last.get(name);
 
-        if (bar.end && (best === undefined || bar.end > best.end))
+        if (bar.end && inst.cause[bar.i] !== 'gang_peer' && (best === undefined || bar.end > best.end))
             last.set(name, bar);
     }
     const byName = new Map(graph.tasks.map((t) => [t.name, t]));

@@ -8,14 +8,14 @@ import {retryFrom} from './actions.js';
 const SHOWN = 100;
 
 function instanceRow(model, i) {
-    const {inst} = model, key = model.keyOf(i);
+    const {inst} = model, key = model.keyOf(i), why = inst.reason[i]
+        || (inst.cause[i] && inst.state[i] !== 'succeeded' ? causeWords(inst.cause[i], inst.code[i]) : '');
 
     return h('tr', h('td', badge(stateOf(inst.state[i])), inst.unreachable_wall[i] > 0
         && h('span.away', {title: 'Its node does not answer; nothing is concluded from that'}, ' ⚠')),
-    h('td.name', h('a', {href: `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`, title: `Log of ${key}`}, inst.node[i] || key)),
-    h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])),
-    h('td.dim', inst.attempt_no[i] > 1 && `attempt ${inst.attempt_no[i]} `, inst.reason[i]
-        || (inst.cause[i] && inst.state[i] !== 'succeeded' ? causeWords(inst.cause[i], inst.code[i]) : '')));
+    h('td.name', h('a', {href: `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`, title: `Log of ${key}`}, inst.node[i] || key),
+        inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`), why && h('span.hint', why)),
+    h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])));
 }
 
 function links(model, graph, numbers) {
@@ -33,9 +33,11 @@ function facts(model, graph, task) {
         task.hook && [h('dt', 'hook'), h('dd', String(task.hook).replaceAll('_', ' '))]);
 }
 
-/* Instances, what needs a look first. */
+/* Instances, what needs a look first; those that ended with a member of their gang are as good as cancelled. */
 function sorted(model, insts) {
-    return [...insts].sort((a, b) => stateOf(model.inst.state[a]).rank - stateOf(model.inst.state[b]).rank || a - b);
+    const rank = (i) => stateOf(model.inst.cause[i] === 'gang_peer' ? 'cancelled' : model.inst.state[i]).rank;
+
+    return [...insts].sort((a, b) => rank(a) - rank(b) || a - b);
 }
 
 /* context: {model, user, task: of the graph, graph}; update(changed) keeps it. */

@@ -229,8 +229,17 @@ class Timeline {
         c.beginPath();
         c.rect(0, y, this.namesW - 8, rowH);
         c.clip();
-        c.fillText(row.head || row.name, row.head ? 10 : 18, y + rowH / 2 + 0.5);
+        c.fillText(this.fitting(row.head || row.name), row.head ? 10 : 18, y + rowH / 2 + 0.5);
         c.restore();
+    }
+
+    fitting(text) {
+        const fits = (n) => this.c.measureText(text.slice(0, n)).width < this.namesW - 40;
+        let n = text.length;
+
+        while (!fits(n))
+            n--;
+        return n < text.length ? `${text.slice(0, n)}…` : text;
     }
 
     drawBars(row, y) {

@@ -50,6 +50,13 @@ export function clockTime(ms, {millis = false} = {}) {
     return `${pad(hour)}:${pad(min)}:${pad(s)}${millis ? `.${pad(f, 3)}` : ''}`;
 }
 
+/* When the day "2026-11-23", or one of the next, begins in the zone that is chosen; '': it is none. */
+export function dayBegin(text, later = 0) {
+    const day = Date.parse(text) + later * 86400e3;
+
+    return Number.isFinite(day) ? Date.parse(`${new Date(day).toISOString().slice(0, 10)}T00:00${zone === 'UTC' ? 'Z' : ''}`) : '';
+}
+
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 function dayAndTime(ms) {

@@ -1,0 +1,14 @@
+/* Bytes as they come, packed as gzip (RFC 1952). */
+#ifndef FR_WEB_GZIP_H
+#define FR_WEB_GZIP_H
+
+#include "engine/base/str.h"
+
+struct web_gzip;
+
+struct web_gzip *web_gzip_create(void);    /* NULL: no memory */
+void web_gzip_destroy(struct web_gzip *g); /* NULL is fine */
+/* Appends to out what is known of the packed bytes once in came; end: nothing follows. */
+void web_gzip_add(struct web_gzip *g, struct fr_str in, bool end, struct fr_buf *out);
+
+#endif
