@@ -1,11 +1,11 @@
 #include "engine/base/file.h"
 
+#include "engine/base/sha256.h"
 #include "engine/base/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -138,6 +138,12 @@ enum fr_rc fr_sync_dir(const char *path, struct fr_err *err)
 
 enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode, struct fr_err *err)
 {
+    return fr_file_write_parts(path, &(struct fr_parts){&(struct fr_str){p, n}, 1}, mode, err);
+}
+
+enum fr_rc fr_file_write_parts(const char *path, const struct fr_parts *parts, mode_t mode,
+                               struct fr_err *err)
+{
     char tmp[PATH_MAX], dir[PATH_MAX];
     uint32_t salt = 0;
     int failed = 0;
@@ -149,7 +155,10 @@ enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
     int fd = fr_sys.open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     if (fd < 0)
         return fr_fail_errno(err, errno, "cannot make %s", tmp);
-    if (!fr_write_full(fd, p, n) || fr_sys.fdatasync(fd) != 0)
+    for (size_t i = 0; failed == 0 && i < parts->n; i++)
+        if (!fr_write_full(fd, parts->v[i].p, parts->v[i].n))
+            failed = errno;
+    if (failed == 0 && fr_sys.fdatasync(fd) != 0)
         failed = errno;
     if (fr_sys.close(fd) != 0 && failed == 0)
         failed = errno;
@@ -281,10 +290,16 @@ int64_t fr_tree_bytes(const char *path)
 
 void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT])
 {
+    fr_sha256_parts(&(struct fr_parts){&(struct fr_str){p, n}, 1}, out);
+}
+
+void fr_sha256_parts(const struct fr_parts *parts, char out[FR_SHA256_TEXT])
+{
     SHA2_CTX ctx;
 
     SHA256Init(&ctx);
-    SHA256Update(&ctx, p, n);
+    for (size_t i = 0; i < parts->n; i++)
+        fr_sha256_add(&ctx, parts->v[i].p, parts->v[i].n);
     SHA256End(&ctx, out);
 }
 
@@ -316,7 +331,7 @@ enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char ou
         if (k < 0 && errno != EINTR)
             return fr_fail_errno(err, errno, "cannot read %s", h->path);
         if (k > 0)
-            SHA256Update(&h->ctx, piece, (size_t)k);
+            fr_sha256_add(&h->ctx, piece, (size_t)k);
         n += k > 0 ? (size_t)k : 0;
         h->n += k > 0 ? (uint64_t)k : 0;
     }

@@ -1,6 +1,6 @@
 /*
  * Whole files: read with a limit, replaced atomically (temporary file beside the target, fsync,
- * rename, fsync of the folder), made folders, hashed (SHA-256 by libmd).
+ * rename, fsync of the folder), made folders, hashed (SHA-256).
  */
 #ifndef FR_BASE_FILE_H
 #define FR_BASE_FILE_H
@@ -17,6 +17,15 @@ enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, 
 
 enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
                          struct fr_err *err);
+
+/* Bytes that lie in several places, one behind the other. */
+struct fr_parts {
+    const struct fr_str *v;
+    size_t n;
+};
+
+enum fr_rc fr_file_write_parts(const char *path, const struct fr_parts *parts, mode_t mode,
+                               struct fr_err *err);
 
 /* Makes path and its parents, mode for those it makes. */
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
@@ -47,6 +56,7 @@ bool fr_write_full(int fd, const void *p, size_t n);
 bool fr_pwrite_full(int fd, const void *p, size_t n, uint64_t at);
 
 void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT]);
+void fr_sha256_parts(const struct fr_parts *parts, char out[FR_SHA256_TEXT]);
 enum fr_rc fr_sha256_file(const char *path, char out[FR_SHA256_TEXT], struct fr_err *err);
 
 /* The same in steps of at most max_bytes each, for a large file; out is filled once *done. */

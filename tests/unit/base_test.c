@@ -6,6 +6,7 @@
 #include "tests/unit/check.h"
 
 #include <errno.h>
+#include <sha2.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -190,6 +191,28 @@ static void files(void)
     fr_buf_finish(&b);
 }
 
+/* By the processor's instructions as by libmd alone, whatever the pieces. */
+static void sums(void)
+{
+    static uint8_t data[200000];
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 16383, 16384, 16385, 65536 + 3, sizeof(data)};
+    char want[FR_SHA256_TEXT], got[FR_SHA256_TEXT];
+
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        size_t n = sizes[i], cut = n / 3;
+        struct fr_str parts[] = {{(char *)data, cut}, {NULL, 0}, {(char *)data + cut, n - cut}};
+
+        check_row("sums");
+        SHA256Data(data, n, want);
+        fr_sha256(data, n, got);
+        CHECK_TEXT(got, want);
+        fr_sha256_parts(&(struct fr_parts){parts, 3}, got);
+        CHECK_TEXT(got, want);
+    }
+}
+
 static int say_hello(void *arg)
 {
     int fd = *(int *)arg;
@@ -300,6 +323,7 @@ int main(void)
     arrays();
     texts();
     files();
+    sums();
     processes();
     return check_done();
 }
