@@ -76,6 +76,7 @@ def messages():
         (words(report_to="wandb"), "one of none, tensorboard"),
         (words(push_to_hub=True), "--push_to_hub true is not done"),
         (words(template=None), "--template is missing"),
+        (words(streaming=True, max_steps=-1, max_samples=None), "--streaming needs --max_steps"),
         (words(template="deepseek4"), "unknown template 'deepseek4'"),
         (words(dataset="arithmetics"), "Undefined dataset arithmetics in dataset_info.json."),
         (words(deepspeed=dict(ZERO3, gradient_accumulation_steps=3)),

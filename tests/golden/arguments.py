@@ -3,13 +3,19 @@
 
     python3 tests/golden/arguments.py        # with llamafactory 0.9.5 and one transformers installed
 
-Run it once for each generation of transformers (4.57 and 5.6): arguments.json names for every
+Run it once for each generation of transformers (4.57, 5.6 and 5.23): arguments.json names for every
 argument the generations that have it, and holds the default of the newest.
+
+    python3 tests/golden/arguments.py build/trainer/cli/flowtrain    # writes nothing
+
+says which arguments of what is installed that program does not know, and fails if there are any.
 """
 import dataclasses
 import enum
 import json
 import os
+import re
+import subprocess
 import sys
 import types
 import typing
@@ -35,7 +41,11 @@ def kind(hint):
     return "text"
 
 
-def main():
+def number(generation):
+    return [int(part) for part in generation.split(".")]
+
+
+def classes():
     # the package itself asks for a dozen programs that its argument classes do not need
     import importlib.util
     root = os.path.dirname(importlib.util.find_spec("llamafactory").origin)
@@ -50,12 +60,28 @@ def main():
     from llamafactory.hparams.model_args import ModelArguments
     from llamafactory.hparams.training_args import TrainingArguments
 
+    return ".".join(transformers.__version__.split(".")[:2]), (
+        ModelArguments, DataArguments, TrainingArguments, FinetuningArguments, GeneratingArguments)
+
+
+def compare(flowtrain):
+    generation, found = classes()
+    table = subprocess.run([flowtrain, "help", "arguments"], check=True, capture_output=True, text=True).stdout
+    known = set(re.findall(r"^\| `(\w+)` \|", table.split("\n# ")[0], re.M))
+    names = sorted({field.name for cls in found for field in dataclasses.fields(cls) if field.init})
+    unknown = [name for name in names if name not in known]
+    print("transformers %s: %d arguments, unknown to flowtrain: %s" % (generation, len(names), ", ".join(unknown) or "none"))
+    sys.exit(1 if unknown else 0)
+
+
+def main():
+    if len(sys.argv) > 1:
+        compare(sys.argv[1])
     rows = {}
     if os.path.exists(OUT):
         rows = {row["name"]: row for row in json.load(open(OUT, encoding="utf-8"))}
-    generation = ".".join(transformers.__version__.split(".")[:2])
-    for cls in (ModelArguments, DataArguments, TrainingArguments, FinetuningArguments,
-                GeneratingArguments):
+    generation, found = classes()
+    for cls in found:
         hints = typing.get_type_hints(cls)
         for field in dataclasses.fields(cls):
             if not field.init:
@@ -66,9 +92,9 @@ def main():
                 value = field.default_factory() if made else None
             row = {"name": field.name, "type": kind(hints[field.name]), "default": plain(value)}
             old = rows.get(field.name, {"transformers": []})
-            if old["transformers"] and max(old["transformers"]) > generation:
+            if old["transformers"] and max(map(number, old["transformers"])) > number(generation):
                 row = dict(old)
-            row["transformers"] = sorted(set(old["transformers"]) | {generation})
+            row["transformers"] = sorted(set(old["transformers"]) | {generation}, key=number)
             rows[field.name] = row
     with open(OUT, "w", encoding="utf-8") as f:
         lines = (json.dumps(rows[name], ensure_ascii=False) for name in sorted(rows))

@@ -66,7 +66,7 @@ NUMBERS = '{"a": 1e-7, "b": 1e16, "c": 0.30000000000000004, "d": "\\u001f", "e":
 
 
 def rows():
-    for template in ("default", "qwen", "llama3"):
+    for template in ("default", "qwen", "llama3", "mistral", "ministral3", "glm4", "glm4_moe"):
         for name, tools in (("bare", BARE), ("wrapped", WRAPPED), ("other type", OTHER), ("none", "[]")):
             yield "%s tools, %s" % (name, template), CHAT, turns("uhi", "aho", tools=tools), template
         yield "numbers, " + template, CHAT, turns("uhi", call(NUMBERS), "o7", "aho", tools=BARE), template
@@ -107,7 +107,7 @@ def others():
     """Other files, formats of tools and readings of special tokens: options of samples()."""
     csv = '\ufeffinstruction,input,output\r\n"a, ""b""\nc",,x\r\n\r\nNA,d,"y"\nshort\n"",e,null\n'
     yield "csv", dict(PLAIN, file_name="a.csv"), csv, "default", {}
-    for tools in ("default", "qwen", "llama3"):
+    for tools in ("default", "qwen", "llama3", "mistral", "glm4", "glm4_moe"):
         for template in ("qwen", "fewshot"):
             yield "tool_format %s, %s" % (tools, template), CHAT, \
                 turns("uhi", call('{"x": 1}'), "o7", "aho", tools=BARE), template, {"tool_format": tools}

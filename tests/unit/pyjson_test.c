@@ -155,9 +155,12 @@ static enum fr_rc each(void *arg, const json_t *record, const char *where, struc
 
 static void test_records(void)
 {
-    static const struct tr_data_entry openai = {.form = TR_FORM_OPENAI, .messages = "messages",
-                                                .tools = "tools", .role_tag = "role",
-                                                .content_tag = "content", .user_tag = "user",
+    static const struct tr_data_entry openai = {.form = TR_FORM_OPENAI,
+                                                .messages = "messages",
+                                                .tools = "tools",
+                                                .role_tag = "role",
+                                                .content_tag = "content",
+                                                .user_tag = "user",
                                                 .assistant_tag = "assistant"};
     static const struct tr_data_entry alpaca = {.prompt = "q", .response = "a"};
     static const struct {
@@ -185,7 +188,7 @@ static void test_records(void)
     for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
         struct seen s = {.entry = records[i].entry};
         struct fr_buf bytes = {0};
-        struct tr_record_sink sink = {each, &s, &bytes};
+        struct tr_record_sink sink = {.each = each, .arg = &s, .bytes = &bytes};
         struct fr_err err = {0};
 
         check_row(records[i].name);

@@ -1,5 +1,5 @@
 #include "tests/unit/check.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/data/tok.h"
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
@@ -30,7 +30,8 @@ static void test_golden(const char *tokenizer, const char *golden)
         bool same;
         ids.n = 0;
         CHECK_INT(tr_encode(e, (struct fr_str){json_string_value(text), json_string_length(text)},
-                            &ids, &err), FR_OK);
+                            &ids, &err),
+                  FR_OK);
         same = ids.n == json_array_size(want);
         for (size_t i = 0; same && i < ids.n; i++)
             same = ids.v[i] == json_integer_value(json_array_get(want, i));
@@ -53,6 +54,102 @@ static void test_golden(const char *tokenizer, const char *golden)
     tr_tokenizer_destroy(t);
 }
 
+/* Characters that the patterns tell apart, some beyond ASCII. */
+static void draw_text(unsigned *state, struct fr_buf *out)
+{
+    static const char *const parts[] = {"a",
+                                        "Z",
+                                        "s",
+                                        "S",
+                                        "t",
+                                        "re",
+                                        "VE",
+                                        "ll",
+                                        "d",
+                                        "m",
+                                        "'",
+                                        "'s",
+                                        "'L",
+                                        "1",
+                                        "23",
+                                        "456",
+                                        "0",
+                                        " ",
+                                        "  ",
+                                        "   ",
+                                        "\n",
+                                        "\r",
+                                        "\t",
+                                        "\v",
+                                        "\x01",
+                                        "\x1f",
+                                        "\x7f",
+                                        "!",
+                                        "_",
+                                        "$",
+                                        "`",
+                                        "#",
+                                        "..",
+                                        "\r\n",
+                                        "\xc5\xbf",
+                                        "\xc3\xa9",
+                                        "\xc2\xa0",
+                                        "\xcc\x81",
+                                        "\xc2\xb2",
+                                        "\xe4\xb8\xad",
+                                        "\xe3\x81\x82",
+                                        "\xe2\x80\xa8",
+                                        "\xf0\x9f\x98\x8a",
+                                        "\xe2\x84\xaa"};
+    enum { ASCII = 34, ALL = sizeof(parts) / sizeof(parts[0]) };
+    unsigned among = (*state = *state * 1664525u + 1013904223u) >> 30 ? ASCII : ALL, n;
+
+    n = 1 + ((*state = *state * 1664525u + 1013904223u) >> 8) % 12;
+    for (out->n = 0; n > 0; n--)
+        fr_buf_text(out, parts[((*state = *state * 1664525u + 1013904223u) >> 8) % among]);
+}
+
+/* Every match that a scanner finds is the pattern's. */
+static void test_scanners(const char *kind, int scanners)
+{
+    struct tr_tokenizer *t = NULL;
+    pcre2_match_data *md = pcre2_match_data_create(1, NULL);
+    struct fr_buf text = {0};
+    struct fr_err err;
+    char path[256];
+    unsigned state = 7;
+    long by_hand = 0, asked = 0, wrong = 0;
+
+    (void)snprintf(path, sizeof(path), SOURCE_ROOT "/tests/golden/tokenizer/%s.json", kind);
+    check_row(kind);
+    CHECK_INT(tr_tokenizer_load(path, &t, &err), FR_OK);
+    for (int i = 0; i < 20000 * t->nsteps; i++) {
+        const struct tr_tok_step *s = &t->steps[i % t->nsteps];
+        const PCRE2_SIZE *want = pcre2_get_ovector_pointer(md);
+        const char *found[2];
+
+        draw_text(&state, &text);
+        if (s->scan == NULL)
+            continue;
+        for (size_t at = 0; at < text.n; at = want[1]) {
+            if (pcre2_match(s->re, (PCRE2_SPTR)text.p, text.n, at, 0, md, NULL) < 0)
+                ((PCRE2_SIZE *)want)[0] = ((PCRE2_SIZE *)want)[1] = text.n;
+            if (!s->scan(text.p + at, text.p + text.n, found))
+                asked++;
+            else if (by_hand++, found[0] != text.p + want[0] || found[1] != text.p + want[1])
+                wrong++;
+        }
+    }
+    CHECK_INT(wrong, 0);
+    CHECK(by_hand > 2 * asked && asked > 0);
+    for (int i = 0; i < t->nsteps; i++)
+        scanners -= t->steps[i].scan != NULL;
+    CHECK_INT(scanners, 0);
+    fr_buf_finish(&text);
+    pcre2_match_data_free(md);
+    tr_tokenizer_destroy(t);
+}
+
 #define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}"
 #define MODEL "\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[\"a b\"]}"
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"
@@ -70,8 +167,9 @@ static const struct {
      FR_USAGE},
     {"merge", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a c\"]}}",
      "entry 0 names a token outside", FR_USAGE},
-    {"merge of three", "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a a "
-                       "a\"]}}",
+    {"merge of three",
+     "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[\"a a "
+     "a\"]}}",
      "entry 0 is not two tokens", FR_USAGE},
     {"dropout",
      "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":1},\"merges\":[],\"dropout\":0.1}}",
@@ -79,8 +177,10 @@ static const struct {
     {"a metaspace without a mark",
      "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\"}}", "replacement",
      FR_USAGE},
-    {"a scheme", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\","
-     "\"prepend_scheme\":\"last\"}}", "prepend_scheme 'last'", FR_USAGE},
+    {"a scheme",
+     "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\","
+     "\"prepend_scheme\":\"last\"}}",
+     "prepend_scheme 'last'", FR_USAGE},
     {"whitespace", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Whitespace\"}}",
      "'Whitespace'", FR_UNSUPPORTED},
     {"no pre-tokenizer", "{\"version\":\"1.0\"," MODEL "}", "without a ByteLevel pre-tokenizer",
@@ -92,13 +192,19 @@ static const struct {
     {"normalizer",
      "{\"version\":\"1.0\"," MODEL "," BYTES ",\"normalizer\":{\"type\":\"Lowercase\"}}",
      "'Lowercase'", FR_UNSUPPORTED},
-    {"pattern", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\","
+    {"pattern",
+     "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\","
      "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":"
-     "\"Isolated\"},{\"type\":\"ByteLevel\"}]}}", "pattern '(a'", FR_USAGE},
-    {"anchor", "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":"
-     "{\"Regex\":\"^a\"},\"behavior\":\"Isolated\"}}", "'^' there is not done", FR_UNSUPPORTED},
-    {"added id", "{\"version\":\"1.0\"," MODEL "," BYTES ",\"added_tokens\":[{\"id\":1,\"content\":"
-     "\"<x>\"}]}", "has the id 1 of another", FR_USAGE},
+     "\"Isolated\"},{\"type\":\"ByteLevel\"}]}}",
+     "pattern '(a'", FR_USAGE},
+    {"anchor",
+     "{\"version\":\"1.0\"," MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":"
+     "{\"Regex\":\"^a\"},\"behavior\":\"Isolated\"}}",
+     "'^' there is not done", FR_UNSUPPORTED},
+    {"added id",
+     "{\"version\":\"1.0\"," MODEL "," BYTES ",\"added_tokens\":[{\"id\":1,\"content\":"
+     "\"<x>\"}]}",
+     "has the id 1 of another", FR_USAGE},
     {"truncated", "{\"version\":\"1.0\"," MODEL, ":1:", FR_USAGE},
 };
 
@@ -169,7 +275,7 @@ static void test_special(void)
 
 int main(void)
 {
-    static const char *const kinds[] = {"gpt2",     "qwen",   "llama3", "deepseek",
+    static const char *const kinds[] = {"gpt2",   "qwen",    "llama3", "deepseek",
                                         "llama2", "mistral", "words"};
     static const char *const real[] = {"gpt2", "deepseek-r1"};
     const char *data = getenv("FLOWRUN_DATA");
@@ -186,6 +292,10 @@ int main(void)
                 SOURCE_ROOT "/tests/golden/tokenizer/config/golden.jsonl");
     test_rows();
     test_special();
+    test_scanners("gpt2", 1);
+    test_scanners("qwen", 1);
+    test_scanners("llama3", 1);
+    test_scanners("deepseek", 3);
     for (size_t i = 0; data != NULL && i < 2; i++) {
         (void)snprintf(tokenizer, sizeof(tokenizer), "%s/tokenizers/%s", data, real[i]);
         (void)snprintf(golden, sizeof(golden), "%s/tokenizers/%s/golden_encodings.jsonl", data,

@@ -68,6 +68,8 @@ struct tr_args {
     bool neat_packing;
     bool dataloader_drop_last;
     int64_t preprocessing_num_workers, preprocessing_batch_size;
+    bool streaming;
+    int64_t buffer_size; /* records */
 
     /* steps */
     int64_t per_device_train_batch_size, gradient_accumulation_steps, max_steps;
@@ -141,6 +143,7 @@ enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_e
 struct tr_derived {
     int64_t examples, world;
     int64_t micro_per_rank;  /* micro-batches a rank and epoch: ceil(ceil(N/B)/W) */
+    int64_t micro_shown;     /* that count as an epoch in logs: of a stream those of all steps */
     int64_t steps_per_epoch; /* max(ceil(micro/A), 1) */
     int64_t total_steps;     /* max_steps, else ceil(epochs * steps_per_epoch) */
     int64_t epochs;          /* as printed */

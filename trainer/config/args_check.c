@@ -42,6 +42,24 @@ static enum fr_rc check_pairs(const struct tr_args *a, struct fr_err *err)
     return FR_OK;
 }
 
+static enum fr_rc check_stream(const struct tr_args *a, struct fr_err *err)
+{
+    if (!a->streaming)
+        return FR_OK;
+    if (a->max_steps < 1)
+        return fr_fail(err, FR_USAGE, "--streaming needs --max_steps: a stream has no length");
+    if (a->max_samples >= 0)
+        return fr_fail(err, FR_USAGE, "--max_samples and --streaming exclude each other");
+    if (a->val_size > 0)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--val_size with --streaming is not done: use --eval_dataset");
+    if (a->packing)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--packing with --streaming is not done: leave one of them out (of stage pt "
+                       "set --packing false)");
+    return FR_OK;
+}
+
 /* save_steps is a multiple of eval_steps, both counts or both shares. */
 static bool saves_where_it_evaluates(const struct tr_args *a)
 {
@@ -119,6 +137,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"warmup_ratio", a->warmup_ratio, 0, 1},
         {"preprocessing_batch_size", (double)a->preprocessing_batch_size, 1, 1 << 30},
         {"preprocessing_num_workers", (double)a->preprocessing_num_workers, -1, 4096},
+        {"buffer_size", (double)a->buffer_size, 1, 1e12},
         {"ddp_timeout", (double)a->ddp_timeout, 1, 1e12},
         {"trace_steps", (double)a->trace_steps, 1, 1e12},
         {"save_steps", a->save_steps, 1e-12, 1e12},
@@ -134,7 +153,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
     enum fr_rc rc;
 
     if ((rc = check_names(a, err)) != FR_OK || (rc = check_pairs(a, err)) != FR_OK ||
-        (rc = check_eval(a, err)) != FR_OK)
+        (rc = check_stream(a, err)) != FR_OK || (rc = check_eval(a, err)) != FR_OK)
         return rc;
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
         if (!(ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max))
@@ -179,6 +198,12 @@ enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t wor
     d.epochs = a->max_steps > 0 ? div_up(a->max_steps, d.steps_per_epoch)
                                 : (int64_t)ceil(a->num_train_epochs);
     d.total_batch = b * acc * world;
+    d.micro_shown = d.micro_per_rank;
+    if (a->streaming) {
+        d.micro_shown = a->max_steps * acc;
+        d.epochs = INT64_MAX;
+        d.examples = a->max_steps * d.total_batch;
+    }
     if (a->warmup_steps >= 1)
         d.warmup_steps = (int64_t)a->warmup_steps;
     else

@@ -50,7 +50,7 @@ void tr_args_markdown(struct fr_buf *out)
     fr_buf_text(out,
                 "# Arguments of flowtrain train\n\n"
                 "Made by `flowtrain help arguments`. The names are those of LLaMA-Factory 0.9.5 "
-                "with transformers 4.57\nor 5.6, and this program's own. They come as flags "
+                "with transformers 4.57,\n5.6 or 5.23, and this program's own. They come as flags "
                 "(`--name value`), or as a YAML or JSON file followed by\n`name=value` words. "
                 "Every argument is accepted at its default.\n");
     put_rows(TR_ARG_WORKS, "What works", "meaning", out);

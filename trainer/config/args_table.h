@@ -1,6 +1,6 @@
 /*
  * The table of arguments behind args.h: every argument of the reference (LLaMA-Factory 0.9.5 with
- * transformers 4.57 or 5.6) and this program's own, with name, type, default, place in struct
+ * transformers 4.57, 5.6 or 5.23) and this program's own, with name, type, default, place in struct
  * tr_args, and meaning. What is not done stands there too, with the reason.
  */
 #ifndef TR_CONFIG_ARGS_TABLE_H
@@ -15,7 +15,7 @@ enum tr_arg_kind {
     TR_ARG_FLOAT,
     TR_ARG_CHOICE,
     TR_ARG_MAYBE, /* enum tr_maybe: true, false, or none when absent */
-    TR_ARG_JSON /* text; a file of arguments may give a map or a list instead of JSON */
+    TR_ARG_JSON   /* text; a file of arguments may give a map or a list instead of JSON */
 };
 
 enum tr_arg_use {

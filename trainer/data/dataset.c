@@ -2,345 +2,17 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
-#include "trainer/data/mt.h"
-#include "trainer/data/records.h"
-#include "trainer/data/token_cache.h"
+#include "trainer/data/tokenise.h"
 
 #include <ctype.h>
 #include <limits.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SETS = 64, MAX_WARNINGS = 20, MAX_REASONS = 3 };
-
-/* Where the samples come from. */
-struct sources {
-    const struct tr_dataset_opts *o;
-    const struct tr_tokenizer *tok;
-    struct tr_data_entry *entries;
-    size_t n;
-    struct tr_stamps *stamps;
-};
-
-enum { BATCH = 256, MAX_WORKERS = BATCH }; /* records that are read before any is encoded */
-
-/* A record of the batch and its tokens, or why it is dropped. */
-struct slot {
-    json_t *record;        /* owns */
-    const char *where;     /* in arena */
-    struct fr_arena arena; /* of this record */
-    struct tr_ids ids, labels;
-    const char *why; /* it is dropped */
-    enum fr_rc rc;
-    struct fr_err err;
-};
-
-/* The state of tokenising. */
-struct job {
-    const struct tr_dataset_opts *o;
-    struct fr_buf eos;                        /* owns: its text; pretrain */
-    struct tr_encoder *encoders[MAX_WORKERS]; /* own: one a thread */
-    int workers;
-    const struct tr_data_entry *entry;
-    struct slot *slots; /* own: BATCH of them */
-    int nslots;
-    struct tr_tokens *out;
-    size_t cap;      /* of out->offsets */
-    int64_t first;   /* where this data set's samples begin */
-    int64_t records; /* of this data set */
-    struct fr_buf *warnings;
-    struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
-    int64_t dropped;       /* of all data sets */
-    struct tr_mt draw;     /* of num_samples, one after the other */
-    bool mixing;           /* records that are dropped keep their places until all sets are read */
-    struct fr_err *err;
-};
-
-static enum fr_rc grow(struct job *j, struct fr_err *err)
-{
-    size_t need = (size_t)j->out->n + 2;
-    void *p = fr_grow(j->out->offsets, need, &j->cap, sizeof(int64_t));
-
-    if (p == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for %zu samples", need);
-    j->out->offsets = p;
-    return FR_OK;
-}
-
-static void warn(struct job *j, const char *where, const char *why)
-{
-    j->dropped++;
-    if (j->dropped <= MAX_REASONS)
-        fr_buf_fmt(&j->reasons, "; %s: %s", where, why);
-    if (j->warnings != NULL && j->dropped <= MAX_WARNINGS)
-        fr_buf_fmt(j->warnings, "%s: Dropped invalid example: %s\n", where, why);
-}
-
-/* A text and the eos token behind it, as one string. */
-static void encode_text(const struct job *j, struct slot *s, struct tr_encoder *e)
-{
-    int32_t pad = tr_tokenizer_pad(tr_encoder_tokenizer(e)), none = TR_IGNORE;
-    struct fr_buf both = {0};
-    struct fr_str text = {0};
-
-    s->rc = tr_record_text(j->entry, s->record, &s->arena, &text, &s->why, &s->err);
-    if (s->rc != FR_OK || s->why != NULL)
-        return;
-    fr_buf_add(&both, text.p, text.n);
-    fr_buf_add(&both, j->eos.p, j->eos.n);
-    s->rc = both.bad ? fr_fail(&s->err, FR_NOMEM, "no memory for a text")
-                     : tr_encode(e, (struct fr_str){both.p, both.n}, &s->ids, &s->err);
-    fr_buf_finish(&both);
-    if (j->o->text.cutoff_len > 0 && s->ids.n > (size_t)j->o->text.cutoff_len)
-        s->ids.n = (size_t)j->o->text.cutoff_len;
-    for (size_t i = 0; s->rc == FR_OK && i < s->ids.n; i++)
-        s->rc = tr_ids_add(&s->labels, s->ids.v[i] == pad ? &none : &s->ids.v[i], 1, &s->err);
-}
-
-static void encode_slot(const struct job *j, struct slot *s, struct tr_encoder *e)
-{
-    struct tr_example x;
-
-    s->ids.n = s->labels.n = 0;
-    if (j->o->pretrain) {
-        encode_text(j, s, e);
-        return;
-    }
-    s->rc = tr_record_convert(j->entry, s->record, &s->arena, &x, &s->why, &s->err);
-    if (s->rc == FR_OK && s->why == NULL)
-        s->rc = tr_template_encode(j->o->templ, e, &x, &j->o->text,
-                                   (struct tr_encoded){&s->ids, &s->labels}, &s->err);
-    if (s->rc == FR_OK && s->why == NULL && s->ids.n == 0)
-        s->why = "it has no tokens";
-}
-
-/* num_samples is drawn among all records: those that are dropped leave when it is done. */
-static bool keeps_dropped(const struct job *j)
-{
-    return j->o->keep_dropped || j->mixing || j->entry->num_samples >= 0;
-}
-
-static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *err)
-{
-    enum fr_rc rc;
-
-    if (s->rc != FR_OK) {
-        fr_fail(err, s->rc, "%s", s->err.msg);
-        return fr_while(err, "%s", s->where);
-    }
-    if (s->why != NULL) {
-        warn(j, s->where, s->why);
-        if (!keeps_dropped(j))
-            return FR_OK;
-        if ((rc = grow(j, err)) == FR_OK)
-            j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
-        return rc;
-    }
-    if ((rc = grow(j, err)) == FR_OK &&
-        (rc = tr_ids_add(&j->out->ids, s->ids.v, s->ids.n, err)) == FR_OK &&
-        (rc = tr_ids_add(&j->out->labels, s->labels.v, s->labels.n, err)) == FR_OK)
-        j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
-    return rc == FR_OK ? rc : fr_while(err, "%s", s->where);
-}
-
-/* Encodes the batch on all threads and takes it up in the order of the file, so that samples,
- * warnings and the first error are the same with any number of them. */
-static enum fr_rc flush(struct job *j, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-#pragma omp parallel for num_threads(j->workers) schedule(dynamic, 4) if (j->workers > 1)
-    for (int i = 0; i < j->nslots; i++)
-        encode_slot(j, &j->slots[i], j->encoders[omp_get_thread_num()]);
-    for (int i = 0; i < j->nslots; i++) {
-        struct slot *s = &j->slots[i];
-        if (rc == FR_OK)
-            rc = take_slot(j, s, err);
-        json_decref(s->record);
-        fr_arena_finish(&s->arena);
-    }
-    j->nslots = 0;
-    return rc;
-}
-
-static enum fr_rc one_record(void *arg, const json_t *record, const char *where, struct fr_err *err)
-{
-    struct job *j = arg;
-    struct slot *s = &j->slots[j->nslots];
-
-    /* with num_samples the choice is made among all records */
-    if (j->o->max_samples >= 0 && j->entry->num_samples < 0 && j->records >= j->o->max_samples)
-        return FR_OK;
-    j->records++;
-    if ((s->where = fr_arena_dup(&s->arena, where)) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a record");
-    s->record = json_incref((json_t *)record);
-    return ++j->nslots == BATCH ? flush(j, err) : FR_OK;
-}
-
-/* A file's records. One that is wrong stands before what stopped the reading behind it. */
-static enum fr_rc one_file(struct job *j, const char *path, struct fr_buf *bytes,
-                           struct fr_err *err)
-{
-    struct tr_record_sink sink = {one_record, j, bytes};
-    struct fr_err earlier;
-    enum fr_rc rc = tr_records_read(path, &sink, err), flushed = flush(j, &earlier);
-
-    return flushed != FR_OK ? fr_fail(err, flushed, "%s", earlier.msg) : rc;
-}
-
-/* The samples first + order[0..n) take the place of those from first on; with keep, those without
- * tokens too. */
-static enum fr_rc reorder(struct tr_tokens *t, int64_t first, const int64_t *order, int64_t n,
-                          struct job *j)
-{
-    struct tr_tokens kept = {.offsets = fr_sys.alloc(((size_t)n + 1) * sizeof(int64_t))};
-    bool keep = j->o->keep_dropped || j->mixing;
-    enum fr_rc rc = FR_OK;
-
-    if (kept.offsets == NULL)
-        return fr_fail(j->err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
-    for (int64_t i = 0; rc == FR_OK && i < n; i++) {
-        int64_t at = t->offsets[first + order[i]];
-        size_t len = (size_t)(t->offsets[first + order[i] + 1] - at);
-        kept.offsets[i] = (int64_t)len;
-        if ((rc = tr_ids_add(&kept.ids, t->ids.v + at, len, j->err)) == FR_OK)
-            rc = tr_ids_add(&kept.labels, t->labels.v + at, len, j->err);
-    }
-    t->ids.n = t->labels.n = (size_t)t->offsets[first];
-    t->n = first;
-    for (int64_t i = 0, end = t->offsets[first]; rc == FR_OK && i < n; i++) {
-        end += kept.offsets[i];
-        if ((kept.offsets[i] > 0 || keep) && (rc = grow(j, j->err)) == FR_OK)
-            t->offsets[++t->n] = end;
-    }
-    if (rc == FR_OK && (rc = tr_ids_add(&t->ids, kept.ids.v, kept.ids.n, j->err)) == FR_OK)
-        rc = tr_ids_add(&t->labels, kept.labels.v, kept.labels.n, j->err);
-    tr_tokens_finish(&kept);
-    return rc;
-}
-
-/* Keeps num_samples of the records [first, n), in the order of the reference's draw. */
-static enum fr_rc resample(struct job *j, struct fr_err *err)
-{
-    int64_t n = j->out->n - j->first, want = j->entry->num_samples, most = want > n ? want : n;
-    int64_t *order = fr_sys.alloc(((size_t)most + 1) * sizeof(int64_t));
-    enum fr_rc rc;
-
-    if (order == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)most);
-    if (n == 0)
-        want = 0;
-    tr_mt_choose(&j->draw, n, want, order);
-    if (j->o->max_samples >= 0 && j->o->max_samples < want)
-        want = j->o->max_samples;
-    rc = reorder(j->out, j->first, order, want, j);
-    fr_sys.free(order);
-    return rc;
-}
-
-/* The data sets, of lengths[0..n) records, in the order of the mixture. */
-static enum fr_rc mix(struct job *j, const int64_t *lengths, size_t n, struct fr_err *err)
-{
-    double probs[MAX_SETS];
-    struct tr_mix_opts o = {.strategy = j->o->mix, .seed = (uint64_t)j->o->seed};
-    int64_t *order = NULL, count = 0;
-    enum fr_rc rc = FR_OK;
-
-    if (j->o->mix_probs != NULL && (rc = tr_mix_probs(j->o->mix_probs, n, probs, err)) == FR_OK)
-        o.probs = probs;
-    j->mixing = false;
-    if (rc == FR_OK && (rc = tr_mix(lengths, n, &o, &order, &count, err)) == FR_OK)
-        rc = reorder(j->out, 0, order, count, j);
-    fr_sys.free(order);
-    return rc == FR_OK ? rc : fr_while(err, "--dataset %s", j->o->dataset);
-}
-
-/* LLaMA-Factory ends texts with another token where the template is llama3. */
-static enum fr_rc name_eos(struct job *j, const struct tr_tokenizer *tok, struct fr_err *err)
-{
-    int32_t eos = tr_tokenizer_eos(tok);
-    enum fr_rc rc = FR_OK;
-
-    if (strcmp(tr_template_name(j->o->templ), "llama3") == 0)
-        fr_buf_text(&j->eos, "<|end_of_text|>");
-    else
-        rc = tr_tokenizer_decode(tok, &eos, 1, false, &j->eos, err);
-    return rc == FR_OK && j->eos.bad ? fr_fail(err, FR_NOMEM, "no memory for a token") : rc;
-}
-
-static enum fr_rc job_begin(struct job *j, const struct tr_tokenizer *tok, struct fr_err *err)
-{
-    enum fr_rc rc = grow(j, err);
-
-    j->workers = j->o->workers > 0 ? j->o->workers : omp_get_max_threads();
-    if (j->workers > MAX_WORKERS)
-        j->workers = MAX_WORKERS;
-    if (rc == FR_OK && j->o->pretrain)
-        rc = name_eos(j, tok, err);
-    for (int i = 0; rc == FR_OK && i < j->workers; i++)
-        rc = tr_encoder_create(tok, &j->encoders[i], err);
-    if (rc == FR_OK && (j->slots = fr_sys.alloc(BATCH * sizeof(*j->slots))) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for %d records", BATCH);
-    if (rc == FR_OK) {
-        memset(j->slots, 0, BATCH * sizeof(*j->slots));
-        j->out->offsets[0] = 0;
-    }
-    return rc;
-}
-
-static void job_end(struct job *j)
-{
-    for (int i = 0; i < j->workers; i++)
-        tr_encoder_destroy(j->encoders[i]);
-    for (int i = 0; j->slots != NULL && i < BATCH; i++) {
-        fr_arena_finish(&j->slots[i].arena);
-        tr_ids_finish(&j->slots[i].ids);
-        tr_ids_finish(&j->slots[i].labels);
-    }
-    fr_sys.free(j->slots);
-    fr_buf_finish(&j->reasons);
-    fr_buf_finish(&j->eos);
-}
-
-static enum fr_rc tokenise(const struct sources *s, struct tr_tokens *out, struct fr_buf *warnings,
-                           struct fr_err *err)
-{
-    struct job j = {.o = s->o, .out = out, .warnings = warnings, .err = err};
-    int64_t lengths[MAX_SETS];
-    struct fr_buf bytes = {0};
-    enum fr_rc rc = job_begin(&j, s->tok, err);
-
-    j.mixing = s->o->mix != TR_MIX_CONCAT && s->n > 1;
-    tr_mt_seed(&j.draw, (uint32_t)s->o->seed);
-    for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
-        j.entry = &s->entries[i];
-        j.first = out->n;
-        j.records = 0;
-        for (size_t k = 0; rc == FR_OK && k < j.entry->nfiles; k++)
-            rc = one_file(&j, j.entry->files[k], &bytes, err);
-        if (rc == FR_OK && j.entry->num_samples >= 0)
-            rc = resample(&j, err);
-        lengths[i] = out->n - j.first;
-    }
-    if (rc == FR_OK && j.mixing)
-        rc = mix(&j, lengths, s->n, err);
-    if (rc == FR_OK && out->ids.n == 0)
-        rc = fr_fail(err, FR_USAGE,
-                     "Cannot find valid samples, check data/README.md for the data format: all "
-                     "%lld records of --dataset %s failed%s",
-                     (long long)j.dropped, s->o->dataset, j.reasons.n > 0 ? j.reasons.p : "");
-    if (rc == FR_OK && warnings != NULL && j.dropped > MAX_WARNINGS)
-        fr_buf_fmt(warnings, "%lld invalid examples were dropped in all\n", (long long)j.dropped);
-    job_end(&j);
-    fr_buf_finish(&bytes);
-    return rc;
-}
-
 /* The digest of all that decides the ids: files, columns, tokenizer, template, options. Not the day
  * that some templates name: a training that goes on has the day on which it began. */
-static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], struct fr_err *err)
+static enum fr_rc cache_key(const struct tr_sources *s, char key[FR_SHA256_TEXT],
+                            struct fr_err *err)
 {
     const struct tr_dataset_opts *o = s->o;
     struct fr_buf b = {0};
@@ -379,7 +51,7 @@ static enum fr_rc cache_key(const struct sources *s, char key[FR_SHA256_TEXT], s
 }
 
 /* The entries of "a, b". */
-static enum fr_rc read_entries(struct sources *s, struct fr_arena *arena, struct fr_err *err)
+static enum fr_rc read_entries(struct tr_sources *s, struct fr_arena *arena, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
@@ -389,13 +61,15 @@ static enum fr_rc read_entries(struct sources *s, struct fr_arena *arena, struct
             p++, len--, skip--;
         while (len > 0 && isspace((unsigned char)p[len - 1]))
             len--;
-        if (len > 0 && s->n == MAX_SETS)
-            return fr_fail(err, FR_USAGE, "--dataset names more than %d data sets", MAX_SETS);
+        if (len > 0 && s->n == TR_SETS_MAX)
+            return fr_fail(err, FR_USAGE, "--dataset names more than %d data sets", TR_SETS_MAX);
         if (len > 0) {
             const char *name = fr_arena_text(arena, p, len);
             rc = name == NULL
                      ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
                      : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++], err);
+            if (rc == FR_OK && s->o->stream)
+                s->entries[s->n - 1].num_samples = -1;
         }
         p += skip + (p[skip] == ',');
     }
@@ -404,8 +78,21 @@ static enum fr_rc read_entries(struct sources *s, struct fr_arena *arena, struct
     return rc;
 }
 
+/* The tokens that were written, mapped: the system may take their memory. */
+static void swap_for_cache(struct tr_dataset *d, const struct tr_token_cache *cache)
+{
+    struct tr_tokens mapped;
+    struct fr_err why;
+    bool found;
+
+    if (tr_token_cache_read(cache, &mapped, &found, &why) != FR_OK || !found)
+        return;
+    tr_tokens_finish(&d->tokens);
+    d->tokens = mapped;
+}
+
 /* From the cache where it has it, else tokenised and put there. */
-static enum fr_rc fill(struct tr_dataset *d, const struct sources *s, struct fr_buf *warnings,
+static enum fr_rc fill(struct tr_dataset *d, const struct tr_sources *s, struct fr_buf *warnings,
                        struct fr_err *err)
 {
     const struct tr_dataset_opts *o = s->o;
@@ -422,28 +109,30 @@ static enum fr_rc fill(struct tr_dataset *d, const struct sources *s, struct fr_
     }
     if (rc != FR_OK || d->cached)
         return rc;
-    if ((rc = tokenise(s, &d->tokens, warnings, err)) != FR_OK)
+    if ((rc = tr_tokenise(s, &d->tokens, warnings, err)) != FR_OK || o->cache_dir == NULL)
         return rc;
     /* a cache that cannot be written costs the next run time, not this one */
-    if (o->cache_dir != NULL && ((rc = fr_mkdirs(o->cache_dir, 0755, &why)) != FR_OK ||
-                                 (rc = tr_token_cache_write(&cache, &d->tokens, &why)) != FR_OK))
-        if (warnings != NULL)
-            fr_buf_fmt(warnings, "no token cache: %s\n", why.msg);
+    if (fr_mkdirs(o->cache_dir, 0755, &why) == FR_OK &&
+        tr_token_cache_write(&cache, &d->tokens, &why) == FR_OK)
+        swap_for_cache(d, &cache);
+    else if (warnings != NULL)
+        fr_buf_fmt(warnings, "no token cache: %s\n", why.msg);
     return FR_OK;
 }
 
-enum fr_rc tr_dataset_measure(struct tr_dataset *d, struct fr_err *err)
+void tr_dataset_measure(struct tr_dataset *d)
 {
-    d->longest = 0;
+    d->longest = d->valid = 0;
     for (int64_t i = 0; i < tr_dataset_size(d); i++) {
         struct tr_sample s = tr_dataset_at(d, i);
         d->longest = s.n > d->longest ? s.n : d->longest;
+        d->valid += s.n > 0;
         d->most = s.parts > d->most ? s.parts : d->most;
     }
     if (d->tokens.digest[0] == '\0')
-        return tr_tokens_digest(&d->tokens, d->digest, err);
-    memcpy(d->digest, d->tokens.digest, sizeof(d->digest));
-    return FR_OK;
+        tr_tokens_digest(&d->tokens, d->digest);
+    else
+        memcpy(d->digest, d->tokens.digest, sizeof(d->digest));
 }
 
 enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
@@ -452,11 +141,11 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
     struct tr_dataset *d = fr_sys.alloc(sizeof(*d));
     struct fr_arena arena = {0};
     struct tr_stamps stamps;
-    struct sources s = {.o = o, .tok = tok, .stamps = &stamps};
+    struct tr_sources s = {.o = o, .tok = tok, .stamps = &stamps};
     enum fr_rc rc;
 
     *out = NULL;
-    s.entries = fr_arena_array(&arena, MAX_SETS, sizeof(*s.entries));
+    s.entries = fr_arena_array(&arena, TR_SETS_MAX, sizeof(*s.entries));
     if (d != NULL)
         *d = (struct tr_dataset){.longest = 0};
     if (d == NULL || s.entries == NULL)
@@ -468,7 +157,7 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
         rc = fill(d, &s, warnings, err);
     tr_stamps_close(&stamps);
     if (rc == FR_OK)
-        rc = tr_dataset_measure(d, err);
+        tr_dataset_measure(d);
     fr_arena_finish(&arena);
     if (rc != FR_OK)
         tr_dataset_destroy(d);
@@ -500,6 +189,11 @@ struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i)
     return (struct tr_sample){d->tokens.ids.v + at, d->tokens.labels.v + at,
                               d->tokens.offsets[last] - at, last - first,
                               d->tokens.offsets + first};
+}
+
+int64_t tr_dataset_valid(const struct tr_dataset *d)
+{
+    return d->valid;
 }
 
 int64_t tr_dataset_most(const struct tr_dataset *d)

@@ -32,6 +32,7 @@ struct tr_dataset_opts {
                               of it trained but tokens that are also the padding */
     bool keep_dropped;     /* dropped records become samples without tokens, for
                               tr_dataset_split, which draws among all records */
+    bool stream;           /* num_samples of dataset_info.json does not count */
     const char *cache_dir; /* NULL: no cache */
     bool overwrite_cache;
     int workers; /* threads that tokenise; 0: as many as OpenMP has. The same samples
@@ -81,6 +82,8 @@ struct tr_sample {
 };
 
 int64_t tr_dataset_size(const struct tr_dataset *d);
+/* Samples that have tokens: all of them, unless dropped records were kept. */
+int64_t tr_dataset_valid(const struct tr_dataset *d);
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);
 /* Examples of a sample at most: 1 without packing. */
 int64_t tr_dataset_most(const struct tr_dataset *d);

@@ -37,7 +37,7 @@ static enum fr_rc pick(const struct tr_dataset *from, const struct picked *p,
             d->tokens.offsets[++d->tokens.n] = (int64_t)d->tokens.ids.n;
     }
     if (rc == FR_OK)
-        rc = tr_dataset_measure(d, err);
+        tr_dataset_measure(d);
     if (rc != FR_OK)
         tr_dataset_destroy(d);
     else
@@ -102,11 +102,9 @@ enum fr_rc tr_dataset_pack(struct tr_dataset **d, const struct tr_pack_opts *o, 
         packed->rows = p.rows;
         packed->nrows = p.n;
         p.rows = NULL;
-        if ((rc = tr_dataset_measure(packed, err)) == FR_OK) {
-            tr_dataset_destroy(*d);
-            *d = packed;
-        } else
-            tr_dataset_destroy(packed);
+        tr_dataset_measure(packed);
+        tr_dataset_destroy(*d);
+        *d = packed;
     }
     fr_sys.free(lengths);
     tr_packs_finish(&p);
@@ -161,12 +159,11 @@ enum fr_rc tr_dataset_chunk(struct tr_dataset **d, const struct tr_pack_opts *o,
     if (cut == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the data set");
     *cut = (struct tr_dataset){.cached = (*d)->cached};
-    if ((rc = chunk(&(*d)->tokens, o, &cut->tokens, err)) == FR_OK)
-        rc = tr_dataset_measure(cut, err);
-    if (rc != FR_OK) {
+    if ((rc = chunk(&(*d)->tokens, o, &cut->tokens, err)) != FR_OK) {
         tr_dataset_destroy(cut);
         return rc;
     }
+    tr_dataset_measure(cut);
     tr_dataset_destroy(*d);
     *d = cut;
     return FR_OK;

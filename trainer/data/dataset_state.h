@@ -10,12 +10,12 @@ struct tr_dataset {
     struct tr_tokens tokens; /* of examples */
     int64_t *rows;           /* owns: row i is the examples [rows[i], rows[i+1]); NULL: one a row */
     int64_t nrows, most;     /* most: examples of a row at most */
-    int64_t longest;
+    int64_t longest, valid;
     bool cached;
     char digest[FR_SHA256_TEXT];
 };
 
-/* Fills in the digest, the longest sample and the most parts. */
-enum fr_rc tr_dataset_measure(struct tr_dataset *d, struct fr_err *err);
+/* Fills in the digest, the longest sample, the most parts and the samples with tokens. */
+void tr_dataset_measure(struct tr_dataset *d);
 
 #endif

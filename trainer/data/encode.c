@@ -8,15 +8,19 @@
 enum {
     CACHE_SLOTS = 1 << 16,
     CACHE_WORDS = CACHE_SLOTS / 2, /* a full cache is emptied */
-    CACHE_WORD_BYTES = 64,
+    CACHE_WORD_BYTES = 26,
+    CACHE_WORD_IDS = 8,
+    WHOLE_WORD_BYTES = 128,
     JIT_STACK_BYTES = 1 << 20,
     MATCH_LIMIT = 100000000
 };
 
+/* A word and its ids: a line of the processor's cache. */
 struct slot {
-    uint64_t hash;       /* 0: free */
-    uint32_t text, n;    /* the word's bytes in texts */
-    uint32_t ids, nids;  /* in spans */
+    uint32_t hash; /* 0: free */
+    uint8_t n, nids;
+    char text[CACHE_WORD_BYTES];
+    int32_t ids[CACHE_WORD_IDS];
 };
 
 struct tr_encoder {
@@ -27,12 +31,10 @@ struct tr_encoder {
     struct tr_tok_work work;
     struct slot *slots;
     size_t words;
-    struct fr_buf texts;      /* words of the cache, end to end */
-    struct tr_ids spans;      /* their ids */
-    struct fr_buf normal;     /* a piece after the normalizer */
-    struct fr_buf prefixed;   /* a piece with its blank */
-    bool at_start;            /* the gap begins where the text begins */
-    const char *origin;       /* the piece that begins there, NULL: none */
+    struct fr_buf normal;   /* a piece after the normalizer */
+    struct fr_buf prefixed; /* a piece with its blank */
+    bool at_start;          /* the gap begins where the text begins */
+    const char *origin;     /* the piece that begins there, NULL: none */
     struct tr_ids *out;
     struct fr_err *err;
 };
@@ -46,10 +48,8 @@ void tr_encoder_destroy(struct tr_encoder *e)
     pcre2_jit_stack_free(e->stack);
     tr_tok_work_finish(&e->work);
     fr_sys.free(e->slots);
-    fr_buf_finish(&e->texts);
     fr_buf_finish(&e->normal);
     fr_buf_finish(&e->prefixed);
-    tr_ids_finish(&e->spans);
     fr_sys.free(e);
 }
 
@@ -60,7 +60,8 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
 
     *out = NULL;
     if (e != NULL) {
-        *e = (struct tr_encoder){.t = t, .md = pcre2_match_data_create(1, NULL),
+        *e = (struct tr_encoder){.t = t,
+                                 .md = pcre2_match_data_create(1, NULL),
                                  .mc = pcre2_match_context_create(NULL),
                                  .stack = pcre2_jit_stack_create(32768, JIT_STACK_BYTES, NULL),
                                  .slots = fr_sys.alloc(CACHE_SLOTS * sizeof(struct slot))};
@@ -86,18 +87,15 @@ static void cache_clear(struct tr_encoder *e)
 {
     memset(e->slots, 0, CACHE_SLOTS * sizeof(struct slot));
     e->words = 0;
-    e->texts.n = 0;
-    e->spans.n = 0;
 }
 
 /* The slot of a word, or the free one where it belongs. */
-static struct slot *cache_find(const struct tr_encoder *e, const char *p, size_t n, uint64_t hash)
+static struct slot *cache_find(const struct tr_encoder *e, const char *p, size_t n, uint32_t hash)
 {
-    size_t i = (size_t)hash & (CACHE_SLOTS - 1);
+    size_t i = hash >> 1 & (CACHE_SLOTS - 1);
 
     for (; e->slots[i].hash != 0; i = (i + 1) & (CACHE_SLOTS - 1))
-        if (e->slots[i].hash == hash && e->slots[i].n == n &&
-            memcmp(e->texts.p + e->slots[i].text, p, n) == 0)
+        if (e->slots[i].hash == hash && e->slots[i].n == n && memcmp(e->slots[i].text, p, n) == 0)
             break;
     return &e->slots[i];
 }
@@ -105,12 +103,12 @@ static struct slot *cache_find(const struct tr_encoder *e, const char *p, size_t
 /* The vocab id of a whole word, -1. */
 static int32_t whole_word(const struct tr_tokenizer *t, const char *p, size_t n)
 {
-    char key[2 * CACHE_WORD_BYTES * 2];
+    char key[2 * WHOLE_WORD_BYTES];
     size_t k = 0;
 
     if (t->chars)
         return tr_tok_map_get(&t->vocab, (struct fr_str){p, n});
-    if (n > sizeof(key) / 2)
+    if (n > WHOLE_WORD_BYTES)
         return -1;
     for (size_t i = 0; i < n; i++)
         k += (size_t)tr_tok_byte_char((uint8_t)p[i], key + k);
@@ -178,34 +176,28 @@ static enum fr_rc merge_word(struct tr_encoder *e, const char *p, size_t n)
 
 static enum fr_rc put_word(struct tr_encoder *e, const char *p, size_t n)
 {
-    uint64_t hash;
+    size_t first = e->out->n, nids;
+    uint32_t hash;
     struct slot *s;
     enum fr_rc rc;
 
     if (n > CACHE_WORD_BYTES)
         return merge_word(e, p, n);
-    hash = tr_tok_hash(p, n) | 1;
+    hash = (uint32_t)tr_tok_hash(p, n) | 1;
     s = cache_find(e, p, n, hash);
     if (s->hash != 0)
-        return tr_ids_add(e->out, e->spans.v + s->ids, s->nids, e->err);
-    size_t first = e->out->n;
-    if ((rc = merge_word(e, p, n)) != FR_OK)
+        return tr_ids_add(e->out, s->ids, s->nids, e->err);
+    if ((rc = merge_word(e, p, n)) != FR_OK || (nids = e->out->n - first) > CACHE_WORD_IDS)
         return rc;
     if (e->words == CACHE_WORDS) {
         cache_clear(e);
         s = cache_find(e, p, n, hash);
     }
-    struct slot add = {hash, (uint32_t)e->texts.n, (uint32_t)n, (uint32_t)e->spans.n,
-                       (uint32_t)(e->out->n - first)};
-    fr_buf_add(&e->texts, p, n);
-    if (e->texts.bad)
-        return fr_fail(e->err, FR_NOMEM, "no memory for the word cache");
-    rc = tr_ids_add(&e->spans, e->out->v + first, add.nids, e->err);
-    if (rc == FR_OK) {
-        *s = add;
-        e->words++;
-    }
-    return rc;
+    *s = (struct slot){.hash = hash, .n = (uint8_t)n, .nids = (uint8_t)nids};
+    memcpy(s->text, p, n);
+    memcpy(s->ids, e->out->v + first, nids * sizeof(s->ids[0]));
+    e->words++;
+    return FR_OK;
 }
 
 static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n);
@@ -248,12 +240,21 @@ static enum fr_rc metaspace(struct tr_encoder *e, int step, const char *p, size_
     return rc;
 }
 
-/* One match of re at or behind `at`; *start is n when there is none. */
-static enum fr_rc find(struct tr_encoder *e, const pcre2_code *re, struct fr_str text, size_t at,
-                       size_t found[2])
+/* One match of the step at or behind `at`; found[0] is n when there is none. */
+static enum fr_rc find(struct tr_encoder *e, const struct tr_tok_step *s, struct fr_str text,
+                       size_t at, size_t found[2])
 {
+    const pcre2_code *re = s->re;
+    const char *by_hand[2];
+    int got;
+
+    if (s->scan != NULL && s->scan(text.p + at, text.p + text.n, by_hand)) {
+        found[0] = (size_t)(by_hand[0] - text.p);
+        found[1] = (size_t)(by_hand[1] - text.p);
+        return FR_OK;
+    }
     /* straight into the compiled code: text was checked to be UTF-8 */
-    int got = pcre2_jit_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK, e->md, e->mc);
+    got = pcre2_jit_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK, e->md, e->mc);
 
     if (got == PCRE2_ERROR_JIT_STACKLIMIT || got == PCRE2_ERROR_JIT_BADOPTION)
         got = pcre2_match(re, (PCRE2_SPTR)text.p, text.n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
@@ -288,7 +289,7 @@ static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n
     if (s->kind == TR_TOK_METASPACE)
         return metaspace(e, step, p, n);
     while (rc == FR_OK && at < n) {
-        if ((rc = find(e, s->re, (struct fr_str){p, n}, at, found)) != FR_OK)
+        if ((rc = find(e, s, (struct fr_str){p, n}, at, found)) != FR_OK)
             break;
         if (found[0] > at)
             rc = pieces(e, step + 1, p + at, found[0] - at);
@@ -311,7 +312,7 @@ static int32_t char_at(const char *p, const char *end, size_t *n)
 
 static const char *char_before(const char *start, const char *p)
 {
-    while (p > start && ((uint8_t)*--p & 0xc0) == 0x80)
+    while (p > start && ((uint8_t) * --p & 0xc0) == 0x80)
         ;
     return p;
 }
@@ -320,10 +321,17 @@ static const char *char_before(const char *start, const char *p)
 static bool is_word(int32_t c)
 {
     switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM: case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME: case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
         return true;
     default:
         return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);

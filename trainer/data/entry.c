@@ -213,8 +213,10 @@ static enum fr_rc read_lines(const char *path, struct fr_str text,
             first++;
         if (first < stop) {
             (void)snprintf(where, sizeof(where), "%s:%lld", path, (long long)line);
-            rc = tr_pyjson_parse((struct fr_str){p, (size_t)(stop - p)}, where, &v, err);
-            if (rc == FR_OK)
+            struct fr_str one = {p, (size_t)(stop - p)};
+            if (sink->line != NULL)
+                rc = sink->line(sink->arg, one, where, err);
+            else if ((rc = tr_pyjson_parse(one, where, &v, err)) == FR_OK)
                 rc = sink->each(sink->arg, v, where, err);
             json_decref(v);
         }

@@ -105,6 +105,11 @@ void tr_pcg_seed(struct tr_pcg *p, uint64_t seed)
     step(p);
 }
 
+uint64_t tr_pcg_word(struct tr_pcg *p)
+{
+    return next64(p);
+}
+
 double tr_pcg_real(struct tr_pcg *p)
 {
     return (double)(next64(p) >> 11) * 0x1p-53;
@@ -122,6 +127,15 @@ static uint32_t below(struct tr_pcg *p, uint32_t most)
     return x;
 }
 
+void tr_pcg_shuffle(struct tr_pcg *p, int64_t *v, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t k = below(p, (uint32_t)i), x = v[i];
+        v[i] = v[k];
+        v[k] = x;
+    }
+}
+
 void tr_pcg_permutation(uint64_t seed, int64_t n, int64_t *out)
 {
     struct tr_pcg p;
@@ -129,9 +143,5 @@ void tr_pcg_permutation(uint64_t seed, int64_t n, int64_t *out)
     tr_pcg_seed(&p, seed);
     for (int64_t i = 0; i < n; i++)
         out[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t k = below(&p, (uint32_t)i), x = out[i];
-        out[i] = out[k];
-        out[k] = x;
-    }
+    tr_pcg_shuffle(&p, out, n);
 }

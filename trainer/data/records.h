@@ -49,6 +49,8 @@ enum fr_rc tr_record_text(const struct tr_data_entry *entry, const json_t *recor
  * where is "FILE:LINE" or "FILE, record N". Stops at the first failure. */
 struct tr_record_sink {
     enum fr_rc (*each)(void *arg, const json_t *record, const char *where, struct fr_err *err);
+    /* Of a file with an object a line; NULL: it is parsed, for each. text lies in bytes. */
+    enum fr_rc (*line)(void *arg, struct fr_str text, const char *where, struct fr_err *err);
     void *arg;
     struct fr_buf *bytes; /* the file's bytes, kept until the next file; may not be NULL */
 };

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/data/mt.h"
+#include "trainer/data/stream.h"
 
 #include <string.h>
 
@@ -11,9 +12,10 @@ static const int64_t PLACES = (int64_t)1 << 40;
 struct tr_sampler {
     const struct tr_dataset *data;
     struct tr_sampler_opts o;
+    int64_t records;        /* of the data set: of a stream, those without tokens too */
     int64_t n, micro;       /* samples; micro-batches of one rank and epoch */
     int64_t epoch;          /* whose order is held, -1 */
-    int64_t *order;         /* (n) */
+    int64_t *order;         /* (records), samples in its first n */
     struct tr_sample *pick; /* (batch) */
 };
 
@@ -125,18 +127,18 @@ enum fr_rc tr_sampler_create(const struct tr_dataset *data, const struct tr_samp
                              struct tr_sampler **out, struct fr_err *err)
 {
     struct tr_sampler *s = fr_sys.alloc(sizeof(*s));
-    int64_t n = tr_dataset_size(data);
+    int64_t records = tr_dataset_size(data), n = tr_dataset_valid(data);
     enum fr_rc rc = FR_OK;
 
     *out = NULL;
     if (s == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the sampler");
-    *s = (struct tr_sampler){.data = data, .o = *o, .n = n, .epoch = -1};
+    *s = (struct tr_sampler){.data = data, .o = *o, .records = records, .n = n, .epoch = -1};
     s->micro = o->drop_last ? n / o->batch / o->world : div_up(div_up(n, o->batch), o->world);
-    s->order = fr_sys.alloc((size_t)n * sizeof(int64_t));
+    s->order = fr_sys.alloc((size_t)records * sizeof(int64_t));
     s->pick = fr_sys.alloc((size_t)o->batch * sizeof(s->pick[0]));
     if (s->order == NULL || s->pick == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
+        rc = fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)records);
     else if (s->micro == 0)
         rc = fr_fail(err, FR_USAGE,
                      "%lld samples do not fill one round of %lld processes with %lld each "
@@ -164,32 +166,46 @@ int64_t tr_sampler_micro_per_epoch(const struct tr_sampler *s)
     return s->micro;
 }
 
-/* The place in the epoch's order of sample i of batch k: an incomplete batch is completed from the
- * start of the order, and so are the batches that an incomplete round lacks. */
-static int64_t place_of(const struct tr_sampler *s, int64_t k, int64_t i)
+/* Samples of a micro-batch: all the same, but those of the last round of a stream. */
+static int64_t batch_of(const struct tr_sampler *s, int64_t k)
 {
-    return k * s->o.batch + i;
+    int64_t round = s->o.batch * s->o.world, left = s->n - k * round;
+
+    return s->o.buffer > 0 && left < round ? div_up(left, s->o.world) : s->o.batch;
+}
+
+static void make_order(struct tr_sampler *s, int64_t epoch)
+{
+    int64_t n = 0;
+
+    if (s->o.buffer > 0)
+        tr_stream_order(&(struct tr_stream){s->o.buffer, s->o.seed, epoch}, s->records, s->order);
+    else
+        for (int64_t i = 0; i < s->records; i++)
+            s->order[i] = i;
+    for (int64_t i = 0; i < s->records; i++)
+        if (tr_dataset_at(s->data, s->order[i]).n > 0)
+            s->order[n++] = s->order[i];
+    if (s->o.shuffle && s->o.buffer == 0)
+        tr_randperm(s->o.seed + epoch, s->n, s->order);
 }
 
 enum fr_rc tr_sampler_batch(struct tr_sampler *s, int64_t epoch, int64_t k, struct tr_batch *out,
                             struct fr_err *err)
 {
-    int64_t batch = k * s->o.world + s->o.rank;
+    int64_t batch = batch_of(s, k), first = k * s->o.world * s->o.batch + s->o.rank * batch;
     enum fr_rc rc;
 
     if (epoch != s->epoch) {
-        for (int64_t i = 0; i < s->n; i++)
-            s->order[i] = i;
-        if (s->o.shuffle)
-            tr_randperm(s->o.seed + epoch, s->n, s->order);
+        make_order(s, epoch);
         s->epoch = epoch;
     }
-    for (int64_t i = 0; i < s->o.batch; i++)
-        s->pick[i] = tr_dataset_at(s->data, s->order[place_of(s, batch, i) % s->n]);
-    if ((rc = begin(s->pick, s->o.batch, out, err)) != FR_OK)
+    for (int64_t i = 0; i < batch; i++)
+        s->pick[i] = tr_dataset_at(s->data, s->order[(first + i) % s->n]);
+    if ((rc = begin(s->pick, batch, out, err)) != FR_OK)
         return rc;
-    for (int64_t i = 0; i < s->o.batch; i++) {
-        int64_t place = place_of(s, batch, i);
+    for (int64_t i = 0; i < batch; i++) {
+        int64_t place = first + i;
         put_sample(out, &s->pick[i], s->order[place % s->n], place);
     }
     return FR_OK;

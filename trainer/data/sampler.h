@@ -4,6 +4,8 @@
  * examples is laid out example by example, each by itself: none sees another.
  * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W;
  * the last incomplete batch and round are completed from the start of the same order.
+ * The order of a stream is stream.h's, of all records; those without tokens are passed over. What
+ * is left in its last round is spread evenly, the last rank's samples completed from the start.
  */
 #ifndef TR_DATA_SAMPLER_H
 #define TR_DATA_SAMPLER_H
@@ -16,18 +18,18 @@
 
 /* T tokens, B samples. Owned by the caller; tr_batch_finish frees it. */
 struct tr_batch {
-    int64_t tokens;          /* T */
-    int64_t samples;         /* B: examples, more than rows where these are packed */
-    int32_t *ids;            /* (T) */
-    int32_t *pos;            /* (T) restarts at 0 in each sample */
+    int64_t tokens;  /* T */
+    int64_t samples; /* B: examples, more than rows where these are packed */
+    int32_t *ids;    /* (T) */
+    int32_t *pos;    /* (T) restarts at 0 in each sample */
     /* (T) the label of the next token of the same sample, TR_IGNORE if none */
     int32_t *targets;
-    int64_t *attn_offsets;   /* (B+1) first token of each sample; the last is T */
-    int64_t *index;          /* (B) which sample of the data set */
-    int64_t *place;          /* (B) its place in the epoch's global order: k*B+i (keys dropout);
-                                plus a multiple of 2^40 behind the first example of a row */
-    int64_t target_count;    /* targets that are not TR_IGNORE */
-    int64_t padded_tokens;   /* B * the longest, rounded up to 8: as the reference counts */
+    int64_t *attn_offsets; /* (B+1) first token of each sample; the last is T */
+    int64_t *index;        /* (B) which sample of the data set */
+    int64_t *place;        /* (B) its place in the epoch's global order: k*B+i (keys dropout);
+                              plus a multiple of 2^40 behind the first example of a row */
+    int64_t target_count;  /* targets that are not TR_IGNORE */
+    int64_t padded_tokens; /* B * the longest, rounded up to 8: as the reference counts */
     int64_t cap_tokens, cap_samples;
 };
 
@@ -36,10 +38,11 @@ void tr_batch_finish(struct tr_batch *b);
 struct tr_sampler;
 
 struct tr_sampler_opts {
-    int64_t batch;           /* B */
+    int64_t batch; /* B */
     int64_t rank, world;
-    int64_t seed;            /* data_seed if given, else seed */
+    int64_t seed; /* data_seed if given, else seed */
     bool shuffle, drop_last;
+    int64_t buffer; /* records of a stream's buffer (stream.h); 0: no stream */
 };
 
 /* Borrows data. FR_USAGE when drop_last leaves nothing. */

@@ -65,6 +65,8 @@ static const char *slots_of(const struct work *w, enum tr_role role)
 
     if (role == TR_FUNCTION && w->tools != NULL)
         return t->efficient_eos ? "{{content}}" : "{{content}}" EOS;
+    if (role == TR_FUNCTION && t->function != NULL)
+        return t->function;
     if (role == TR_ASSISTANT || role == TR_FUNCTION)
         return t->answer != NULL ? t->answer : "{{content}}" EOS;
     return role == TR_OBSERVATION && t->observation != NULL ? t->observation : t->user;

@@ -19,6 +19,7 @@ struct tr_template {
     const char *system; /* NULL: the content alone */
     const char *user;
     const char *answer;      /* NULL: content and EOS */
+    const char *function;    /* a call; NULL: as answer */
     const char *observation; /* NULL: as user */
     const char *default_system;
     const char *stop;     /* a token that replaces eos, or the first that ends an answer too */

@@ -20,14 +20,14 @@ struct tr_tok_map {
     struct tr_tok_key {
         struct fr_str key;
         int32_t id;
-    } *v;                 /* in the arena */
+    } * v;                /* in the arena */
     struct fr_map places; /* owns: in v, by tr_tok_hash of the key */
 };
 
 bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys);
 /* A key that is there keeps its id. At most as many keys as init was given. */
 void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id);
-int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key);    /* -1: none */
+int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key); /* -1: none */
 uint64_t tr_tok_hash(const char *p, size_t n);
 
 /* Matching of added tokens: a node's children are a list. */
@@ -72,9 +72,14 @@ enum tr_tok_step_kind {
 
 enum tr_tok_scheme { TR_TOK_ALWAYS, TR_TOK_FIRST, TR_TOK_NEVER };
 
+/* The next match of a pattern in [p, end), where p < end: found[0] is where it begins, end where
+ * there is none. False: the pattern itself has to be asked. */
+typedef bool tr_tok_scan(const char *p, const char *end, const char *found[2]);
+
 struct tr_tok_step {
     enum tr_tok_step_kind kind;
-    pcre2_code *re; /* owned */
+    pcre2_code *re;    /* owned */
+    tr_tok_scan *scan; /* the same by hand; NULL: none */
     /* of a metaspace: the mark, the pieces that get one in front (first: where the text begins),
      * and whether a piece begins at each mark */
     struct fr_str mark;
@@ -91,32 +96,39 @@ struct tr_tok_decoder {
     bool strip_token; /* all marks of the first token go */
 };
 
+/* What ByteLevel splits by when use_regex is true (GPT-2). */
+#define TR_TOK_GPT2                                                                                \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+/* tok_scan.c: of a pattern as tokenizer.json has it; NULL: none. */
+tr_tok_scan *tr_tok_scan_of(const char *pattern);
+
 enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8, TR_TOK_SPARE = 8 };
 
 struct tr_tokenizer {
     struct fr_arena arena;
-    struct tr_tok_map vocab;      /* keys as in the file: bytes as characters */
-    struct fr_str *tokens;        /* by id: its bytes, or its text where that stands for none */
-    bool *special;                /* by id */
-    int32_t size;                 /* highest id + 1 */
-    int32_t nvocab;               /* entries of the model's own vocabulary */
-    struct fr_map merges;         /* owns: a pair of ids a<<32 | b to rank<<32 | id of both */
-    int32_t bytes[256];           /* ids of single bytes, -1 */
+    struct tr_tok_map vocab; /* keys as in the file: bytes as characters */
+    struct fr_str *tokens;   /* by id: its bytes, or its text where that stands for none */
+    bool *special;           /* by id */
+    int32_t size;            /* highest id + 1 */
+    int32_t nvocab;          /* entries of the model's own vocabulary */
+    struct fr_map merges;    /* owns: a pair of ids a<<32 | b to rank<<32 | id of both */
+    int32_t bytes[256];      /* ids of single bytes, -1 */
     bool ignore_merges;
-    bool chars;                   /* the vocabulary is of characters, not of bytes */
-    bool fuse_unk;                /* of chars: unknown neighbours are one token */
-    int32_t unk;                  /* of chars: -1: unknown characters are dropped */
+    bool chars;                    /* the vocabulary is of characters, not of bytes */
+    bool fuse_unk;                 /* of chars: unknown neighbours are one token */
+    int32_t unk;                   /* of chars: -1: unknown characters are dropped */
     struct tr_tok_decoder decoder; /* of chars */
     struct tr_tok_added *added;
     size_t nadded;
-    int spare;                    /* tokens that may still be added */
+    int spare;                      /* tokens that may still be added */
     struct tr_tok_trie raw, normal; /* of tokens matched before and after the normalizer */
     struct tr_tok_form forms[TR_TOK_FORMS];
     int nforms;
     struct tr_tok_step steps[TR_TOK_STEPS];
     int nsteps;
     int32_t bos, eos, pad;
-    bool split_special;           /* the text of special tokens is text like any other */
+    bool split_special; /* the text of special tokens is text like any other */
     char digest[FR_SHA256_TEXT];
 };
 
@@ -148,8 +160,7 @@ enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struc
 
 /* normalizer, pre_tokenizer and decoder of the file; chars: whether no pre-tokenizer makes bytes of
  * the text. */
-enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v,
-                                  struct fr_err *err);
+enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
 enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
 enum fr_rc tr_tok_read_decoder(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
 bool tr_tok_is_chars(const json_t *pre_tokenizer);

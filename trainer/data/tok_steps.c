@@ -5,10 +5,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* What ByteLevel splits by when use_regex is true (GPT-2). */
-static const char gpt2_pattern[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
 static const char *type_of(const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -118,7 +114,8 @@ static enum fr_rc add_regex(struct tr_tokenizer *t, enum tr_tok_step_kind kind, 
             rc = fr_fail(err, FR_USAGE, "pattern '%s': %s", pattern, (const char *)why);
         } else {
             (void)pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* if it fails: slower matches */
-            t->steps[t->nsteps++] = (struct tr_tok_step){.kind = kind, .re = re};
+            t->steps[t->nsteps++] =
+                (struct tr_tok_step){.kind = kind, .re = re, .scan = tr_tok_scan_of(pattern)};
         }
     }
     fr_buf_finish(&text);
@@ -226,7 +223,7 @@ static enum fr_rc read_step(struct tr_tokenizer *t, const json_t *v, bool *bytes
         t->steps[t->nsteps++] = (struct tr_tok_step){.kind = TR_TOK_PREFIX};
     }
     if (!json_is_false(json_object_get(v, "use_regex")))
-        return add_regex(t, TR_TOK_SPLIT, gpt2_pattern, err);
+        return add_regex(t, TR_TOK_SPLIT, TR_TOK_GPT2, err);
     return FR_OK;
 }
 

@@ -29,49 +29,39 @@ void tr_tokens_finish(struct tr_tokens *t)
     *t = (struct tr_tokens){.n = 0};
 }
 
-/* Lengths, ids and labels as bytes. */
-static void body(const struct tr_tokens *t, struct fr_buf *b)
+enum { HEAD, OFFSETS, IDS, LABELS, PARTS };
+
+/* What the file holds; the digest is that of the parts behind the header. */
+static void parts_of(const struct tr_tokens *t, const struct head *h, struct fr_str out[PARTS])
 {
-    fr_buf_add(b, t->offsets, ((size_t)t->n + 1) * sizeof(int64_t));
-    fr_buf_add(b, t->ids.v, t->ids.n * sizeof(int32_t));
-    fr_buf_add(b, t->labels.v, t->labels.n * sizeof(int32_t));
+    out[HEAD] = (struct fr_str){(const char *)h, sizeof(*h)};
+    out[OFFSETS] = (struct fr_str){(const char *)t->offsets, ((size_t)t->n + 1) * sizeof(int64_t)};
+    out[IDS] = (struct fr_str){(const char *)t->ids.v, t->ids.n * sizeof(int32_t)};
+    out[LABELS] = (struct fr_str){(const char *)t->labels.v, t->labels.n * sizeof(int32_t)};
 }
 
-enum fr_rc tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT], struct fr_err *err)
+void tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT])
 {
-    struct fr_buf b = {0};
-    enum fr_rc rc = FR_OK;
+    struct fr_str parts[PARTS];
 
-    body(t, &b);
-    if (b.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the digest of %lld samples", (long long)t->n);
-    else
-        fr_sha256(b.p, b.n, out);
-    fr_buf_finish(&b);
-    return rc;
+    parts_of(t, NULL, parts);
+    fr_sha256_parts(&(struct fr_parts){parts + OFFSETS, PARTS - OFFSETS}, out);
 }
 
 enum fr_rc tr_token_cache_write(const struct tr_token_cache *c, const struct tr_tokens *t,
                                 struct fr_err *err)
 {
     struct head h = {.n = t->n, .tokens = (int64_t)t->ids.n};
-    struct fr_buf b = {0};
+    struct fr_str parts[PARTS];
     enum fr_rc rc;
 
     memcpy(h.magic, magic, sizeof(magic));
     memcpy(h.key, c->key, FR_SHA256_TEXT);
-    fr_buf_add(&b, &h, sizeof(h));
-    body(t, &b);
-    if (b.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the token cache %s", c->path);
-    else {
-        fr_sha256(b.p + sizeof(h), b.n - sizeof(h), h.digest);
-        memcpy(b.p, &h, sizeof(h));
-        rc = fr_file_write(c->path, b.p, b.n, 0644, err);
-    }
+    tr_tokens_digest(t, h.digest);
+    parts_of(t, &h, parts);
+    rc = fr_file_write_parts(c->path, &(struct fr_parts){parts, PARTS}, 0644, err);
     if (rc == FR_OK)
         tr_stamps_put(c->stamps, c->path, h.digest);
-    fr_buf_finish(&b);
     return rc;
 }
 

@@ -24,8 +24,7 @@ struct tr_tokens {
 void tr_tokens_finish(struct tr_tokens *t);
 
 /* SHA-256 over lengths, ids and labels. */
-enum fr_rc tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT],
-                            struct fr_err *err);
+void tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT]);
 
 struct tr_token_cache {
     const char *path, *key;

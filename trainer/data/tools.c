@@ -8,15 +8,16 @@
 
 enum fr_rc tr_tools_find(const char *name, enum tr_tool_format *out, struct fr_err *err)
 {
-    static const char *const names[] = {"default", "qwen", "llama3"};
+    static const char *const names[] = {"default", "qwen", "llama3", "mistral", "glm4", "glm4_moe"};
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0) {
             *out = (enum tr_tool_format)i;
             return FR_OK;
         }
-    return fr_fail(err, FR_UNSUPPORTED, "--tool_format %s: only default, qwen and llama3 are done",
-                   name);
+    return fr_fail(
+        err, FR_UNSUPPORTED,
+        "--tool_format %s: only default, qwen, llama3, mistral, glm4 and glm4_moe are done", name);
 }
 
 /* F of {"type": "function", "function": F}; another object is F itself. */
@@ -107,18 +108,62 @@ static void default_text(const json_t *tools, struct fr_buf *out)
                      "kwargs (e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n```\n");
 }
 
-static void qwen_text(const json_t *tools, struct fr_buf *out)
+static void put_wrapped(const json_t *tool, struct fr_buf *out)
+{
+    fr_buf_text(out, is_wrapped(tool) ? "" : "{\"type\": \"function\", \"function\": ");
+    tr_pyjson_dump(tool, out);
+    fr_buf_text(out, is_wrapped(tool) ? "" : "}");
+}
+
+/* A line a tool. */
+static void put_signatures(const json_t *tools, struct fr_buf *out)
 {
     fr_buf_text(out, "\n\n# Tools\n\nYou may call one or more functions to assist with the user "
                      "query.\n\nYou are provided with function signatures within <tools></tools> "
                      "XML tags:\n<tools>");
     for (size_t i = 0; i < json_array_size(tools); i++) {
-        const json_t *tool = json_array_get(tools, i);
         fr_buf_text(out, "\n");
-        fr_buf_text(out, is_wrapped(tool) ? "" : "{\"type\": \"function\", \"function\": ");
-        tr_pyjson_dump(tool, out);
-        fr_buf_text(out, is_wrapped(tool) ? "" : "}");
+        put_wrapped(json_array_get(tools, i), out);
     }
+}
+
+static void glm_moe_text(const json_t *tools, struct fr_buf *out)
+{
+    put_signatures(tools, out);
+    fr_buf_text(out, "\n</tools>\n\nFor each function call, output the function name and arguments "
+                     "within the following XML format:\n<tool_call>{function-name}"
+                     "\n<arg_key>{arg-key-1}</arg_key>\n<arg_value>{arg-value-1}</arg_value>"
+                     "\n<arg_key>{arg-key-2}</arg_key>\n<arg_value>{arg-value-2}</arg_value>"
+                     "\n...\n</tool_call>\n");
+}
+
+static void mistral_text(const json_t *tools, struct fr_buf *out)
+{
+    fr_buf_text(out, "[AVAILABLE_TOOLS] [");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        fr_buf_text(out, i > 0 ? ", " : "");
+        put_wrapped(json_array_get(tools, i), out);
+    }
+    fr_buf_text(out, "][/AVAILABLE_TOOLS]");
+}
+
+static void glm4_text(const json_t *tools, struct fr_buf *out)
+{
+    fr_buf_text(out, "你是一个名为 ChatGLM 的人工智能助手。你是基于智谱 AI 公司训练的语言模型 "
+                     "GLM-4 模型开发的，你的任务是针对用户的问题和要求提供适当的答复和支持。\n\n"
+                     "# 可用工具");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *f = function_of(json_array_get(tools, i));
+
+        fr_buf_fmt(out, "\n\n## %s\n\n", text_of(f, "name"));
+        tr_pyjson_pretty(f, 4, out);
+        fr_buf_text(out, "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
+    }
+}
+
+static void qwen_text(const json_t *tools, struct fr_buf *out)
+{
+    put_signatures(tools, out);
     fr_buf_text(out, "\n</tools>\n\nFor each function call, return a json object with function "
                      "name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n"
                      "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"
@@ -165,16 +210,16 @@ static enum fr_rc no_format(struct fr_err *err)
 {
     return fr_fail(err, FR_UNSUPPORTED,
                    "the template writes tools in a format that is not done: leave tools out, or "
-                   "take --tool_format default, qwen or llama3");
+                   "take --tool_format default, qwen, llama3, mistral, glm4 or glm4_moe");
 }
 
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err)
 {
     static void (*const texts[])(const json_t *, struct fr_buf *) = {
-        [TR_TOOLS_DEFAULT] = default_text,
-        [TR_TOOLS_QWEN] = qwen_text,
-        [TR_TOOLS_LLAMA3] = llama3_text,
+        [TR_TOOLS_DEFAULT] = default_text, [TR_TOOLS_QWEN] = qwen_text,
+        [TR_TOOLS_LLAMA3] = llama3_text,   [TR_TOOLS_MISTRAL] = mistral_text,
+        [TR_TOOLS_GLM4] = glm4_text,       [TR_TOOLS_GLM_MOE] = glm_moe_text,
     };
     json_t *v = NULL;
     enum fr_rc rc;
@@ -191,24 +236,58 @@ enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct
     return rc == FR_OK && out->bad ? fr_fail(err, FR_NOMEM, "no memory for the tools") : rc;
 }
 
+/* Text as it is, other values as JSON. */
+static void put_tagged(const json_t *name, const json_t *arguments, struct fr_buf *out)
+{
+    const char *key;
+    json_t *v;
+
+    fr_buf_text(out, "\n<tool_call>");
+    tr_pyjson_str(name, out);
+    json_object_foreach((json_t *)arguments, key, v)
+    {
+        fr_buf_fmt(out, "\n<arg_key>%s</arg_key>\n<arg_value>", key);
+        if (json_is_string(v) && !tr_pyjson_number(v))
+            fr_buf_add(out, json_string_value(v), json_string_length(v));
+        else
+            tr_pyjson_dump(v, out);
+        fr_buf_text(out, "</arg_value>");
+    }
+}
+
 static void put_call(enum tr_tool_format format, const json_t *call, struct fr_buf *out)
 {
     const json_t *name = json_object_get(call, "name");
     const json_t *arguments = json_object_get(call, "arguments");
+    bool in_words = format == TR_TOOLS_DEFAULT;
 
-    if (format == TR_TOOLS_DEFAULT) {
-        fr_buf_text(out, "Action: ");
+    if (format == TR_TOOLS_GLM_MOE) {
+        put_tagged(name, arguments, out);
+    } else if (in_words || format == TR_TOOLS_GLM4) {
+        fr_buf_text(out, in_words ? "Action: " : "");
         tr_pyjson_str(name, out);
-        fr_buf_text(out, "\nAction Input: ");
+        fr_buf_text(out, in_words ? "\nAction Input: " : "\n");
         tr_pyjson_dump(arguments, out);
-        return;
+    } else {
+        fr_buf_text(out, format == TR_TOOLS_QWEN ? "<tool_call>\n" : "");
+        fr_buf_text(out, "{\"name\": ");
+        tr_pyjson_dump(name, out);
+        fr_buf_text(out, format == TR_TOOLS_LLAMA3 ? ", \"parameters\": " : ", \"arguments\": ");
+        tr_pyjson_dump(arguments, out);
+        fr_buf_text(out, format == TR_TOOLS_QWEN ? "}\n</tool_call>" : "}");
     }
-    fr_buf_text(out, format == TR_TOOLS_QWEN ? "<tool_call>\n" : "");
-    fr_buf_text(out, "{\"name\": ");
-    tr_pyjson_dump(name, out);
-    fr_buf_text(out, format == TR_TOOLS_QWEN ? ", \"arguments\": " : ", \"parameters\": ");
-    tr_pyjson_dump(arguments, out);
-    fr_buf_text(out, format == TR_TOOLS_QWEN ? "}\n</tool_call>" : "}");
+}
+
+/* What a format cannot write. */
+static const char *unwritable(enum tr_tool_format format, const json_t *call, size_t n)
+{
+    const json_t *arguments = json_object_get(call, "arguments");
+
+    if (json_object_get(call, "name") == NULL || arguments == NULL)
+        return "expected name and arguments";
+    if (format == TR_TOOLS_GLM_MOE && !json_is_object(arguments))
+        return "glm4_moe writes arguments by name: expected an object";
+    return format == TR_TOOLS_GLM4 && n > 1 ? "glm4 writes one call a message" : NULL;
 }
 
 /* A call {name, arguments}, or a list of them. */
@@ -218,14 +297,16 @@ static enum fr_rc put_calls(enum tr_tool_format format, struct fr_str text, stru
     json_t *v = NULL;
     enum fr_rc rc = tr_pyjson_parse(text, "function message", &v, err);
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
-    bool list = format == TR_TOOLS_LLAMA3 && n != 1;
+    bool list = format == TR_TOOLS_MISTRAL || (format == TR_TOOLS_LLAMA3 && n != 1);
 
     if (rc == FR_OK)
         fr_buf_text(out, list ? "[" : "");
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
         const json_t *call = json_is_array(v) ? json_array_get(v, i) : v;
-        if (json_object_get(call, "name") == NULL || json_object_get(call, "arguments") == NULL)
-            rc = fr_fail(err, FR_USAGE, "function message: expected name and arguments");
+        const char *why = unwritable(format, call, n);
+
+        if (why != NULL)
+            rc = fr_fail(err, FR_USAGE, "function message: %s", why);
         else {
             fr_buf_text(out, i == 0 ? "" : list ? ", " : "\n");
             put_call(format, call, out);

@@ -11,6 +11,9 @@ enum tr_tool_format {
     TR_TOOLS_DEFAULT, /* a list in words; calls as Action and Action Input */
     TR_TOOLS_QWEN,    /* <tools> and <tool_call> */
     TR_TOOLS_LLAMA3,  /* indented JSON behind the day's date; calls as JSON */
+    TR_TOOLS_MISTRAL, /* [AVAILABLE_TOOLS] and a list; calls as a list */
+    TR_TOOLS_GLM4,    /* a section a tool; one call: a line with the name, then JSON */
+    TR_TOOLS_GLM_MOE, /* <tools>; calls with <arg_key> and <arg_value> */
     TR_TOOLS_NONE     /* of the template's own format, which is not done */
 };
 

@@ -123,6 +123,8 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
                (long long)id->derived->total_batch, (long long)a->seed, (long long)a->data_seed,
                (long long)a->cutoff_len);
     fr_buf_text(&t, a->packing ? "--packing=1\n" : "");
+    if (a->streaming)
+        fr_buf_fmt(&t, "--buffer_size=%lld\n", (long long)a->buffer_size);
     put_lora(&t, id->lora);
     fr_buf_fmt(&t,
                "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"

@@ -66,7 +66,7 @@ void tr_log_seconds(double seconds, char out[48])
 
 double tr_metrics_epoch(const struct tr_derived *d, const struct tr_progress *p)
 {
-    return (double)p->epoch + (double)p->micro / (double)d->micro_per_rank;
+    return (double)p->epoch + (double)p->micro / (double)d->micro_shown;
 }
 
 double tr_metrics_token_flops(const struct tr_model_counts *c, int64_t adapters)

@@ -106,7 +106,7 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
                                 .hidden_size = r->config.hidden_size};
     struct fr_buf notes = {0};
     enum fr_rc rc =
-        tr_args_derive(a, tr_dataset_size(r->data), r->env.comm->size, &r->derived, err);
+        tr_args_derive(a, tr_dataset_valid(r->data), r->env.comm->size, &r->derived, err);
 
     if (rc == FR_OK && a->deepspeed != NULL)
         rc = tr_ds_load(a->deepspeed, &flags, &r->ds, &notes, err);
@@ -515,8 +515,10 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     struct tr_sampler_opts so = {.batch = a->per_device_train_batch_size,
                                  .rank = env->comm->rank,
                                  .world = env->comm->size,
-                                 .seed = a->data_seed >= 0 ? a->data_seed : a->seed,
+                                 .seed =
+                                     a->data_seed >= 0 && !a->streaming ? a->data_seed : a->seed,
                                  .shuffle = !a->disable_shuffling,
+                                 .buffer = a->streaming ? a->buffer_size : 0,
                                  .drop_last = a->dataloader_drop_last};
     rc = tr_sampler_create(r->data, &so, &r->sampler, err);
     if (rc == FR_OK)

@@ -70,6 +70,7 @@ static enum fr_rc load_evals(struct tr_run *r, struct tr_dataset_opts *o, struct
     for (size_t i = 0; rc == FR_OK && a->eval_dataset != NULL && i < r->nevals; i++) {
         o->dataset = r->evals[i].name != NULL ? r->evals[i].name : a->eval_dataset;
         o->keep_dropped = a->packing;
+        o->stream = false;
         if ((rc = load_one(r, o, &r->evals[i].data, err)) != FR_OK)
             fr_while(err, "--eval_dataset");
     }
@@ -156,7 +157,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         .mix_probs = a->interleave_probs,
         .max_samples = a->max_samples,
         .seed = a->seed,
-        .keep_dropped = a->val_size > 0 || a->packing,
+        .keep_dropped = a->val_size > 0 || a->packing || a->streaming,
+        .stream = a->streaming,
         .cache_dir = cache,
         .workers = a->preprocessing_num_workers > 0 ? (int)a->preprocessing_num_workers : 0,
     };

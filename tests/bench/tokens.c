@@ -1,0 +1,137 @@
+/*
+ * How fast a data set becomes tokens, and how fast it comes back from the cache.
+ *
+ *     tokens TOKENIZER FOLDER [MEGABYTES [THREADS]]
+ *
+ * TOKENIZER is a tokenizer.json or its folder; FOLDER gets a file of JSON lines of that size
+ * (1,000) and the cache. The text is drawn: words of which the k-th is 1/k as frequent as the
+ * first, of 30,000, with numbers, punctuation and lines. Printed: milliseconds by the
+ * clock and seconds of CPU of both starts, and bytes of the file a second of CPU.
+ */
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "trainer/data/dataset.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { WORDS = 30000, RECORD_WORDS = 120, MEGABYTE = 1000000 };
+
+static uint64_t state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+/* The k-th word: syllables that its number spells. */
+static void put_word(struct fr_buf *b, uint64_t k)
+{
+    static const char *const starts[] = {"b", "d",  "f",  "g",  "l",  "m",  "n", "p",
+                                         "r", "st", "th", "tr", "sh", "pl", "v", "c"};
+    static const char *const ends[] = {"a", "e", "i", "o", "u", "er", "on", "al"};
+
+    do {
+        fr_buf_text(b, starts[k % 16]);
+        fr_buf_text(b, ends[k / 16 % 8]);
+        k /= 128;
+    } while (k > 0);
+}
+
+static void put_text(struct fr_buf *b, int words)
+{
+    for (int i = 0; i < words; i++) {
+        uint64_t r = draw();
+        double share = (double)(r >> 11) * 0x1p-53;
+
+        fr_buf_text(b, i > 0 && r % 40 == 0 ? "\\n" : i > 0 ? " " : "");
+        if (r % 25 == 1)
+            fr_buf_fmt(b, "%u", (unsigned)(r >> 40) % 10000);
+        else
+            put_word(b, (uint64_t)exp(share * log(WORDS)));
+        fr_buf_text(b, r % 11 == 2 ? "," : r % 17 == 3 ? "." : r % 91 == 4 ? " (x_1)" : "");
+    }
+}
+
+static enum fr_rc make_file(const char *folder, size_t bytes, struct fr_err *err)
+{
+    static const char info[] = "{\"text\": {\"file_name\": \"text.jsonl\"}}\n";
+    char path[PATH_MAX];
+    struct fr_buf b = {0};
+    enum fr_rc rc = fr_mkdirs(folder, 0755, err);
+
+    (void)snprintf(path, sizeof(path), "%s/dataset_info.json", folder);
+    if (rc == FR_OK)
+        rc = fr_file_write(path, info, strlen(info), 0644, err);
+    (void)snprintf(path, sizeof(path), "%s/text.jsonl", folder);
+    while (rc == FR_OK && b.n < bytes) {
+        fr_buf_text(&b, "{\"instruction\": \"");
+        put_text(&b, RECORD_WORDS / 4);
+        fr_buf_text(&b, "\", \"output\": \"");
+        put_text(&b, RECORD_WORDS);
+        fr_buf_text(&b, "\"}\n");
+    }
+    if (rc == FR_OK)
+        rc = fr_file_write(path, b.p, b.n, 0644, err);
+    fr_buf_finish(&b);
+    return rc;
+}
+
+static enum fr_rc load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
+                       double *cpu_s, struct fr_err *err)
+{
+    struct tr_dataset *d = NULL;
+    int64_t began = fr_sys.mono_ms();
+    clock_t before = clock();
+    enum fr_rc rc = tr_dataset_load(o, tok, &d, NULL, err);
+
+    *cpu_s = (double)(clock() - before) / CLOCKS_PER_SEC;
+    if (rc == FR_OK)
+        printf("%" PRId64 " samples, %s: %" PRId64 " ms, CPU %.3f s\n", tr_dataset_size(d),
+               tr_dataset_cached(d) ? "from the cache" : "tokenised", fr_sys.mono_ms() - began,
+               *cpu_s);
+    tr_dataset_destroy(d);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    char cache[PATH_MAX], path[PATH_MAX];
+    struct fr_err err;
+    struct tr_tokenizer *tok = NULL;
+    struct tr_dataset_opts o = {.dataset = "text", .max_samples = -1, .text.cutoff_len = 2048};
+    size_t bytes = (argc > 3 ? strtoul(argv[3], NULL, 10) : 1000) * MEGABYTE;
+    double cpu_s = 0, again_s = 0;
+    struct rusage used;
+    struct stat st = {0};
+
+    if (argc < 3)
+        return fprintf(stderr, "usage: tokens TOKENIZER FOLDER [MEGABYTES [THREADS]]\n"), 2;
+    (void)snprintf(cache, sizeof(cache), "%s/cache", argv[2]);
+    (void)snprintf(path, sizeof(path), "%s/text.jsonl", argv[2]);
+    o.dataset_dir = argv[2];
+    o.cache_dir = cache;
+    o.workers = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 1;
+    if (tr_tokenizer_load(argv[1], &tok, &err) != FR_OK ||
+        tr_template_find("empty", &o.templ, &err) != FR_OK ||
+        (stat(path, &st) != 0 && make_file(argv[2], bytes, &err) != FR_OK) ||
+        fr_remove_tree(cache, &err) != FR_OK || load(&o, tok, &cpu_s, &err) != FR_OK ||
+        load(&o, tok, &again_s, &err) != FR_OK)
+        return fprintf(stderr, "tokens: %s\n", err.msg), 1;
+    (void)stat(path, &st);
+    (void)getrusage(RUSAGE_SELF, &used);
+    printf("%.0f MB, %d threads: %.1f MB a second of CPU, peak %.0f MB\n",
+           (double)st.st_size / MEGABYTE, o.workers, (double)st.st_size / MEGABYTE / cpu_s,
+           (double)used.ru_maxrss / 1000.0);
+    tr_tokenizer_destroy(tok);
+    return 0;
+}

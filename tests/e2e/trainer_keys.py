@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Files with the keys that LLaMA-Factory's own example files have, beside those of examples/train: texts to pretrain on,
+data sets for evaluation, tokens kept in a folder, a stream, a DeepSpeed file and a state to go on from."""
+import json
+import os
+
+import trainer_lib as t
+
+BASE = {"model_name_or_path": "ex/model", "trust_remote_code": True, "stage": "sft", "do_train": True, "finetuning_type": "lora",
+        "lora_rank": 8, "lora_target": "all", "dataset": "arithmetic", "dataset_dir": "ex/data", "template": "default",
+        "cutoff_len": 64, "max_samples": 16, "overwrite_cache": True, "preprocessing_num_workers": 16,
+        "dataloader_num_workers": 4, "logging_steps": 1, "save_steps": 500, "plot_loss": True, "overwrite_output_dir": True,
+        "save_only_model": False, "report_to": "none", "per_device_train_batch_size": 1, "gradient_accumulation_steps": 2,
+        "learning_rate": 1.0e-4, "num_train_epochs": 1.0, "lr_scheduler_type": "cosine", "warmup_ratio": 0.1, "bf16": True,
+        "ddp_timeout": 180000000, "resume_from_checkpoint": None}
+TEXTS = {"stage": "pt", "dataset": "texts", "template": None}
+STREAM = {"streaming": True, "buffer_size": 8, "max_samples": None, "max_steps": 6}
+
+
+def begin(out, ranks=1, **more):
+    """Starts a run of a file with these keys."""
+    args = {k: v for k, v in dict(BASE, output_dir=out, **more).items() if k not in more or v is not None}
+    file = out.replace("/", "-") + ".json"
+    with open(file, "w") as f:
+        json.dump(args, f)
+    head = ["launch", "--nproc_per_node", str(ranks), "--standalone", "--"] if ranks > 1 else []
+    return t.Run(head + ["train", file])
+
+
+def train(out, **more):
+    """Runs to the end; the state that it leaves."""
+    run = begin(out, **more)
+    if not t.check(out + ": ends well", run.wait() == 0, run.text()[-2000:]):
+        return {"log_history": []}
+    t.check(out + ": an adapter", os.path.exists(out + "/adapter_model.safetensors"))
+    with open(out + "/trainer_state.json") as f:
+        return json.load(f)
+
+
+def losses(state):
+    return [row["loss"] for row in state["log_history"] if "loss" in row]
+
+
+def theirs():
+    train("pretrain", **TEXTS)
+    state = train("evaluation", eval_dataset="arithmetic", per_device_eval_batch_size=1, eval_strategy="steps", eval_steps=4)
+    t.check("evaluation: a loss", any("eval_loss" in row for row in state["log_history"]))
+    train("tokens", tokenized_path="kept")
+    t.check("tokens: they are kept", os.path.isdir("kept/cache"))
+    with open("ds.json", "w") as f:
+        json.dump({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+                   "gradient_clipping": "auto", "zero_allow_untested_optimizer": True, "bf16": {"enabled": "auto"},
+                   "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "pin_memory": True}}}, f)
+    train("zero", ranks=2, deepspeed="ds.json")
+
+
+def stream():
+    """A stream goes on from a checkpoint as it went, and on two ranks; its order is another one than the file's."""
+    first = train("stream", save_steps=2, **STREAM)
+    t.same("stream: an epoch is a share of all steps", first["epoch"], 1.0)
+    t.same("stream: epochs", first["num_train_epochs"], (1 << 63) - 1)
+    t.check("stream: six losses", len(losses(first)) == 6, losses(first))
+    os.rename("stream/checkpoint-6", "gone")
+    again = train("stream", save_steps=2, overwrite_output_dir=False, resume_from_checkpoint="stream/checkpoint-2", **STREAM)
+    t.same("stream: resumed as it went", losses(again), losses(first))
+    two = train("two", ranks=2, gradient_accumulation_steps=1, **STREAM)
+    t.same("stream: two ranks as one", losses(two), losses(first))
+    other = train("buffer", **dict(STREAM, buffer_size=16384))
+    t.check("stream: another buffer, another order", losses(other) != losses(first))
+    train("texts", **dict(STREAM, **TEXTS), packing=False)
+    run = begin("refused", **dict(STREAM, **TEXTS))
+    t.same("stream of rows: exit status", run.wait(), 2)
+    t.has("stream of rows", run.text(), "--packing with --streaming is not done")
+
+
+def short_stream():
+    """Of 5 records, one of which is invalid, in batches of 3 each epoch has two, the second of one sample."""
+    with open("ex/data/five.jsonl", "w") as f:
+        f.writelines('{"instruction": "say %d", "output": "%s"}\n' % (k, "six " * (k + 1)) for k in range(4))
+        f.write('{"instruction": "no answer", "output": null}\n')
+    with open("ex/data/dataset_info.json") as f:
+        info = json.load(f)
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(dict(info, five={"file_name": "five.jsonl"}), f)
+    state = train("short", dataset="five", per_device_train_batch_size=3, gradient_accumulation_steps=1, **STREAM)
+    t.same("short stream: steps", state["global_step"], 6)
+    t.check("short stream: losses of each epoch", len(losses(state)) == 6, losses(state))
+
+
+def main():
+    t.begin()
+    with open("ex/data/texts.jsonl", "w") as f:
+        f.writelines('{"text": "%s"}\n' % ("seven boats %d cross the river " % k * 9) for k in range(40))
+    with open("ex/data/dataset_info.json") as f:
+        info = json.load(f)
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(dict(info, texts={"file_name": "texts.jsonl", "columns": {"prompt": "text"}}), f)
+    theirs()
+    stream()
+    short_stream()
+    t.finish()
+
+
+main()

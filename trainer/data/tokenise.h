@@ -1,0 +1,27 @@
+/*
+ * Records of data sets as tokens: read, encoded on all threads, drawn and mixed. For the files that
+ * make a data set.
+ */
+#ifndef TR_DATA_TOKENISE_H
+#define TR_DATA_TOKENISE_H
+
+#include "trainer/data/dataset.h"
+#include "trainer/data/records.h"
+#include "trainer/data/token_cache.h"
+
+enum { TR_SETS_MAX = 64 };
+
+/* Where the samples come from. */
+struct tr_sources {
+    const struct tr_dataset_opts *o;
+    const struct tr_tokenizer *tok;
+    struct tr_data_entry *entries;
+    size_t n; /* at most TR_SETS_MAX */
+    struct tr_stamps *stamps;
+};
+
+/* Warnings and errors as those of tr_dataset_load. */
+enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct fr_buf *warnings,
+                       struct fr_err *err);
+
+#endif
