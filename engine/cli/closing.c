@@ -111,6 +111,18 @@ void show_cell(struct fr_buf *out, const char *text, size_t width)
         fr_buf_text(out, " ");
 }
 
+void show_words(struct fr_buf *out, struct fr_buf *list, size_t width)
+{
+    char *comma;
+
+    if (list->bad || list->n == 0)
+        return;
+    while (show_width(list->p) > width && (comma = strrchr(list->p, ',')) != NULL)
+        *comma = '\0';
+    show_cell(out, list->p, show_width(list->p) < width ? show_width(list->p) : width);
+    fr_buf_text(out, "\n");
+}
+
 void show_size(unsigned *columns, unsigned *rows)
 {
     struct winsize ws = {0};

@@ -11,7 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 64 << 10, LINES = 4, SPANS = 64, CHART_ROWS = 8, WIDE = 72 };
+enum {
+    PIECE = 64 << 10,
+    LINES = 4,
+    SPANS = 64,
+    CHARTS = 2,
+    CHART_ROWS = 8,
+    LEAST_ROWS = 4,
+    WIDE = 72
+};
 
 struct training {            /* an instance that has metrics */
     uint32_t inst, no;       /* no: the newest attempt that was read */
@@ -214,20 +222,20 @@ static bool has_key(const struct training *t, const char *key)
 }
 
 struct chart {
-    const char *key;
+    const char *title;
     struct fr_curve_points points;
 };
 
-static void put_title(const char *key, unsigned columns, struct fr_buf *out)
+static void put_title(const char *text, unsigned columns, struct fr_buf *out)
 {
     struct fr_buf title = {0};
 
-    fr_buf_fmt(&title, "%*s %s", PLOT_LABEL - 1, "", key);
+    fr_buf_fmt(&title, "%*s %s", PLOT_LABEL - 1, "", text);
     show_cell(out, title.bad ? "" : title.p, columns);
     fr_buf_finish(&title);
 }
 
-/* The charts side by side. */
+/* n charts side by side; returns how many rows they take. */
 static unsigned draw_charts(const struct cli_curves *c, const struct chart *v, size_t n,
                             const struct cli_curves_size *size, struct fr_buf *out)
 {
@@ -239,7 +247,7 @@ static unsigned draw_charts(const struct cli_curves *c, const struct chart *v, s
                                     c->braille};
 
             if (row == 0)
-                put_title(v[i].key, columns, out);
+                put_title(v[i].title, columns, out);
             if (row > 0) {
                 fr_buf_text(out, size->color);
                 cli_plot_row(&plot, row - 1, out);
@@ -251,50 +259,75 @@ static unsigned draw_charts(const struct cli_curves *c, const struct chart *v, s
     return size->rows;
 }
 
-/* Loss, and speed where there is room for both. */
+/* Beside each other, below each other, or the first alone: as there is room. */
+static unsigned place_charts(const struct cli_curves *c, const struct chart *v, size_t n,
+                             const struct cli_curves_size *size, struct fr_buf *out)
+{
+    struct cli_curves_size one = *size;
+    unsigned rows = 0;
+
+    if (n == 1 || size->columns >= WIDE || size->rows < 2 * LEAST_ROWS) {
+        one.rows = size->rows < CHART_ROWS ? size->rows : CHART_ROWS;
+        return draw_charts(c, v, size->columns >= WIDE ? n : 1, &one, out);
+    }
+    one.rows = size->rows / 2 < CHART_ROWS ? size->rows / 2 : CHART_ROWS;
+    for (size_t i = 0; i < n; i++)
+        rows += draw_charts(c, &v[i], 1, &one, out);
+    return rows;
+}
+
+/* Loss and speed. */
 static unsigned draw_curves(const struct cli_curves *c, const struct cli_curves_size *size,
                             struct fr_buf *out)
 {
     static const char *const keys[] = {"loss", "throughput", "tokens_per_second"};
     const struct training *t = &c->v[c->newest];
-    struct chart charts[2] = {0};
-    size_t n = 0, most = size->columns >= WIDE ? 2 : 1;
+    struct chart charts[CHARTS] = {0};
+    size_t n = 0;
     unsigned rows = 0;
 
-    for (size_t i = 0; i < 3 && n < most; i++)
+    for (size_t i = 0; i < 3 && n < CHARTS; i++)
         if (has_key(t, keys[i])) {
-            charts[n].key = keys[i];
+            charts[n].title = i == 0 ? "loss" : "tokens/s";
             gather(t, keys[i], (size_t)size->columns * 2, &charts[n++].points);
         }
     if (n > 0)
-        rows = draw_charts(c, charts, n, size, out);
+        rows = place_charts(c, charts, n, size, out);
     for (size_t i = 0; i < n; i++)
         fr_sys.free(charts[i].points.v);
     return rows;
+}
+
+/* Trainings that have a line of their own. */
+static unsigned count_lines(const struct cli_curves *c)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < c->n && n < LINES; i++)
+        n += head_of(&c->v[i]) != NULL;
+    return n;
 }
 
 unsigned cli_curves_draw(const struct cli_curves *c, const struct cli_curves_size *size,
                          struct fr_buf *out)
 {
     struct cli_curves_size chart = *size;
-    unsigned rows = 0;
+    unsigned rows = 0, lines = count_lines(c);
 
-    chart.rows = size->rows < CHART_ROWS ? size->rows : CHART_ROWS;
-    if (c->n > 0 && head_of(&c->v[c->newest]) != NULL && chart.rows > 3 &&
-        size->columns > PLOT_LABEL + 10)
+    chart.rows = size->rows > lines ? size->rows - lines : 0;
+    if (lines > 0 && chart.rows >= LEAST_ROWS && size->columns > PLOT_LABEL + 10 &&
+        head_of(&c->v[c->newest]) != NULL)
         rows = draw_curves(c, &chart, out);
-    for (size_t i = 0, shown = 0; i < c->n && shown < LINES && rows < size->rows; i++) {
+    for (size_t i = 0; i < c->n && lines > 0 && rows < size->rows; i++) {
         struct fr_buf line = {0};
 
         if (head_of(&c->v[i]) == NULL)
             continue;
         add_line(c, &c->v[i], &line);
-        show_cell(out, line.bad ? "" : line.p,
-                  line.n < size->columns - 1 ? line.n : size->columns - 1);
-        fr_buf_text(out, "\n");
+        show_words(out, &line, size->columns - 1);
+        rows += !line.bad;
         fr_buf_finish(&line);
-        rows++;
-        shown++;
+        lines--;
     }
     return rows;
 }

@@ -124,7 +124,7 @@ static void add_row(const struct cli_show *show, const struct fr_plan_task *task
 
 static void add_totals(const struct cli_show *show, const struct totals *t, struct show_table *to)
 {
-    struct fr_buf line = {0}, cut = {0};
+    struct fr_buf line = {0};
     char took[24];
 
     fr_show_duration((fr_sys.mono_ms() - show->begun_ms) / 1000 * 1000, took);
@@ -132,29 +132,47 @@ static void add_totals(const struct cli_show *show, const struct totals *t, stru
     if (t->failed > 0)
         fr_buf_fmt(&line, ", %u failed", t->failed);
     fr_buf_fmt(&line, ", %u running, %u waiting, %s", t->going, t->n - t->ended - t->going, took);
-    if (!line.bad)
-        show_cell(&cut, line.p, to->columns - 1 < line.n ? to->columns - 1 : line.n);
-    if (cut.n > 0) {
-        fr_buf_text(&to->text, cut.p);
-        fr_buf_text(&to->text, "\n");
-        to->rows++;
-    }
+    show_words(&to->text, &line, to->columns - 1);
+    to->rows += !line.bad;
     fr_buf_finish(&line);
-    fr_buf_finish(&cut);
 }
 
-/* The table for a terminal of so many columns and rows. */
+/* Whether a task has a row; all: there is room for each. */
+static bool is_shown(const struct cli_show *show, const struct fr_plan_task *task,
+                     const struct sum *s, bool all)
+{
+    if (task->hook < 0)
+        return all || matters(s);
+    return show->model.now.state == FR_RUN_HOOKS && s->state != FR_ST_SKIPPED;
+}
+
+/* How many tasks have one, at most so many. */
+static unsigned count_rows(const struct cli_show *show, bool all, unsigned most)
+{
+    const struct fr_plan *plan = show->model.plan;
+    unsigned n = 0;
+
+    for (uint32_t t = 0; t < plan->n_tasks && n < most; t++) {
+        struct totals none = {0};
+        struct sum s = sum_of(show, &plan->tasks[t], &none);
+
+        n += is_shown(show, &plan->tasks[t], &s, all);
+    }
+    return n;
+}
+
+/* The table for a terminal of so many columns and rows; what it leaves is for curves. */
 static void make_table(const struct cli_show *show, struct show_table *to, unsigned rows)
 {
     const struct fr_plan *plan = show->model.plan;
-    bool hooks = show->model.now.state == FR_RUN_HOOKS;
     uint32_t n = plan->n_tasks - plan->n_hooks;
     unsigned left = rows > 6 ? rows / 2 - 1 : 1;
     struct totals totals = {0};
     bool all = n <= left;
     size_t width = 4;
 
-    show_curves(show, to, left);
+    if (show->curves != NULL && rows > 3)
+        show_curves(show, to, rows - 3 - count_rows(show, all, left));
     for (uint32_t t = 0; t < n; t++)
         width = show_width(plan->tasks[t].name) > width ? show_width(plan->tasks[t].name) : width;
     width = width > to->columns / 3 ? to->columns / 3 : width;
@@ -162,9 +180,8 @@ static void make_table(const struct cli_show *show, struct show_table *to, unsig
         const struct fr_plan_task *task = &plan->tasks[t];
         struct totals none = {0};
         struct sum s = sum_of(show, task, task->hook < 0 ? &totals : &none);
-        bool wanted = task->hook < 0 ? all || matters(&s) : hooks && s.state != FR_ST_SKIPPED;
 
-        if (wanted && left > 0) {
+        if (left > 0 && is_shown(show, task, &s, all)) {
             add_row(show, task, &s, width, to);
             left--;
         }

@@ -340,7 +340,7 @@ static void leave_curves(struct cli_show *show)
     unsigned rows;
 
     show_size(&last.columns, &rows);
-    show_curves(show, &last, rows / 2);
+    show_curves(show, &last, rows > 12 ? rows - 6 : rows / 2);
     if (!last.text.bad && last.text.n > 0)
         cli_out_add(show->opts.out, CLI_OUT_EVENT, last.text.p, last.text.n);
     fr_buf_finish(&last.text);

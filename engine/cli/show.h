@@ -84,6 +84,8 @@ size_t show_width(const char *text);
 unsigned show_rows(struct fr_str line, unsigned columns);
 /* Appends text cut or filled to width columns. */
 void show_cell(struct fr_buf *out, const char *text, size_t width);
+/* Appends a list of words between commas and a newline: those at its beginning that fit. */
+void show_words(struct fr_buf *out, struct fr_buf *list, size_t width);
 /* Width and height of the terminal on stdout. */
 void show_size(unsigned *columns, unsigned *rows);
 

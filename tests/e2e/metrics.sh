@@ -198,5 +198,10 @@ check "curves: dots" grep -q $'\xe2\xa0\|\xe2\xa1\|\xe2\xa2\|\xe2\xa3' tty
 check "no colours" eval '! grep -q $'"'"'\033\[3'"'"' tty'
 LC_ALL=C TERM=xterm script -qec "stty cols 60 rows 30; '$flowrun' watch 4" typescript > tty < /dev/null
 check "without UTF-8: stars" eval "grep -q '\*\*\*' tty && ! grep -q $'\\xe2' tty"
+LANG=C.UTF-8 TERM=xterm script -qec "stty cols 40 rows 15; '$flowrun' watch 4" typescript > tty < /dev/null
+has "a small one has the loss" tty " loss"
+has "and the speed below it" tty " tokens/s"
+has "as much of the line as fits" tty "fit@local: step 800 of 900, loss 1"
+hasnt "and no part of a number" tty "loss 1,"
 same "nothing is left running" "$(left)" ""
 finish
