@@ -76,23 +76,24 @@ json_t *json_of_counts(const struct fr_count_rows *rows)
     return out;
 }
 
-/* [{name, hook, counts: {state: n}}] in the order of the plan */
-static json_t *json_of_tasks(const struct fr_count_rows *rows)
+/* ,"tasks":[{"name","hook","counts":{state: n}}]: as text, for there may be thousands. Names of
+ * tasks have no character that JSON escapes. */
+static void put_tasks(const struct fr_count_rows *rows, struct fr_buf *out)
 {
-    json_t *out = json_array(), *task = NULL;
     const char *name = NULL;
 
+    fr_buf_text(out, ",\"tasks\":[");
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_count_row *r = &rows->rows[i];
+        bool same = name != NULL && strcmp(name, r->task) == 0;
 
-        if (name == NULL || strcmp(name, r->task) != 0) {
-            name = r->task;
-            task = json_pack("{s:s, s:s, s:{}}", "name", r->task, "hook", r->hook, "counts");
-            json_array_append_new(out, task);
-        }
-        json_object_set_new(json_object_get(task, "counts"), r->state, json_integer(r->n));
+        if (!same)
+            fr_buf_fmt(out, "%s{\"name\":\"%s\",\"hook\":\"%s\",\"counts\":{",
+                       name != NULL ? "}}," : "", r->task, r->hook);
+        fr_buf_fmt(out, "%s\"%s\":%lld", same ? "," : "", r->state, (long long)r->n);
+        name = r->task;
     }
-    return out;
+    fr_buf_text(out, name != NULL ? "}}]" : "]");
 }
 
 enum fr_rc view_run(struct view *v, struct fr_err *err)
@@ -107,7 +108,7 @@ enum fr_rc view_run(struct view *v, struct fr_err *err)
     if ((rc = fr_store_counts(v->st, v->run.id, &v->arena, &rows, err)) != FR_OK)
         return rc;
     json_object_set_new(v->doc, "counts", json_of_counts(&rows));
-    json_object_set_new(v->doc, "tasks", json_of_tasks(&rows));
+    put_tasks(&rows, &v->more);
     return FR_OK;
 }
 
@@ -253,8 +254,11 @@ static enum fr_rc dump(struct view *v, struct fr_err *err)
 {
     char *text = v->doc != NULL ? json_dumps(v->doc, JSON_COMPACT) : NULL;
 
-    if (text != NULL)
+    if (text != NULL && v->more.n > 0) /* in front of the last brace */
+        fr_buf_fmt(&v->text->json, "%.*s%s}", (int)strlen(text) - 1, text, v->more.p);
+    else if (text != NULL)
         fr_buf_text(&v->text->json, text);
+    v->text->json.bad |= v->more.bad;
     free(text);
     return text == NULL || v->text->json.bad ? fr_fail(err, FR_NOMEM, "no memory for an answer")
                                              : FR_OK;
@@ -282,6 +286,7 @@ enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_er
     if (rc == FR_OK && text->view != HOST_VIEW_MERGED)
         rc = dump(&v, err);
     json_decref(v.doc);
+    fr_buf_finish(&v.more);
     host_readers_give(text->readers, v.st, rc == FR_OK);
     fr_arena_finish(&v.arena);
     return rc;

@@ -14,6 +14,7 @@ struct view {
     struct host_text *text;
     struct fr_run_row run; /* of views of a run */
     json_t *doc;           /* out; owns */
+    struct fr_buf more;    /* members behind those of doc, ",\"name\":value"; owns */
 };
 
 typedef enum fr_rc view_fn(struct view *v, struct fr_err *err);
