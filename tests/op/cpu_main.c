@@ -50,11 +50,11 @@ static int prove(void)
     return op_run();
 }
 
-/* op_test [own|onednn|bf16|pairs]: which matrix products the CPU backend takes; none: the machine's
+/* op_test [own|onednn|bf16|cells]: which matrix products the CPU backend takes; none: the machine's
  * best. Once with one thread, once with three. op_test mutations: see prove(). */
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"best", "own", "onednn", "bf16", "pairs"};
+    static const char *const names[] = {"best", "own", "onednn", "bf16", "cells"};
     enum cpu_math math = CPU_MATH_BEST;
     struct tr_backend *be[2] = {NULL, NULL};
     struct fr_err err;

@@ -297,9 +297,11 @@ static const struct cpu_attend attend_f32 = {BQ, lane_floats, forward_block, bac
 
 static const struct cpu_attend *way_of(const struct cpu *cpu, const struct tr_attention *a)
 {
-    bool even = a->Q.shape[2] % 2 == 0 && a->V.shape[2] % 2 == 0;
+    bool even = a->Q.shape[2] % 2 == 0 && a->V.shape[2] % 2 == 0; /* pairs of bf16 */
+    bool cells =
+        a->Q.dtype == TR_F32 ? cpu->cells_f32 : a->Q.dtype == TR_BF16 && cpu->cells_bf16 && even;
 
-    return cpu->pairs && a->Q.dtype == TR_BF16 && even ? cpu_attend_pairs() : &attend_f32;
+    return cells ? cpu_attend_cells() : &attend_f32;
 }
 
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct tr_attention *a, int64_t len)

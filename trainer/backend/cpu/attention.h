@@ -1,5 +1,5 @@
-/* What both ways to run attention share: f32 tiles (attention.c), pairs of bf16
- * (pairs_attention.c). */
+/* What both ways to run attention share: f32 tiles (attention.c), and f32 or bf16 by AVX-512
+ * (cells_attention.c). */
 #ifndef TR_BACKEND_CPU_ATTENTION_H
 #define TR_BACKEND_CPU_ATTENTION_H
 
@@ -21,7 +21,7 @@ struct cpu_attend {
     void (*forward)(const struct cpu_head *x, float *lane, struct cpu_range qs);
     void (*backward)(struct cpu_head *x, float *lane);
 };
-const struct cpu_attend *cpu_attend_pairs(void);
+const struct cpu_attend *cpu_attend_cells(void);
 
 /* Keys that query i may see among the n from j0 on. */
 int64_t cpu_seen(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n);

@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/pairs.h"
+#include "trainer/backend/cpu/cells.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -213,12 +213,16 @@ static void cpu_describe(void *self, char out[256])
     char math[128];
 
     cpu_onednn_describe(math);
-    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s", cpu->threads, cpu->sgemm ? "onednn" : "own",
-             cpu->pairs && cpu->onednn != NULL ? "onednn,own"
-             : cpu->pairs                      ? "own"
-             : cpu->onednn != NULL             ? "onednn"
-             : cpu->sgemm                      ? "widened-to-onednn-f32"
-                                               : "widened-to-own-f32",
+    snprintf(out, 256, "threads=%d f32=%s bf16=%s%s", cpu->threads,
+             cpu->cells_f32 ? "avx512"
+             : cpu->sgemm   ? "onednn"
+                            : "own",
+             cpu->cells_bf16 && cpu->onednn != NULL ? "onednn,avx512"
+             : cpu->cells_bf16                      ? "avx512"
+             : cpu->onednn != NULL                  ? "onednn"
+             : cpu->cells_f32                       ? "widened-to-avx512-f32"
+             : cpu->sgemm                           ? "widened-to-onednn-f32"
+                                                    : "widened-to-own-f32",
              math);
 }
 
@@ -260,14 +264,15 @@ static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err
     bool best = math == CPU_MATH_BEST, primitives;
 
     cpu->sgemm = math != CPU_MATH_OWN && cpu_onednn_has_sgemm();
-    cpu->pairs = cpu_pairs_have() && (best || math == CPU_MATH_PAIRS);
-    primitives = cpu->pairs ? cpu_onednn_has_amx() : cpu_onednn_has_bf16(false);
+    cpu->cells_f32 = (best || math == CPU_MATH_CELLS) && cpu_cells_have(true);
+    cpu->cells_bf16 = cpu->cells_f32 && cpu_cells_have(false);
+    primitives = cpu->cells_bf16 ? cpu_onednn_has_amx() : cpu_onednn_has_bf16(false);
     if (math == CPU_MATH_ONEDNN && !cpu->sgemm)
         return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
     if (math == CPU_MATH_BF16 && !cpu_onednn_has_bf16(true))
         return fr_fail(err, FR_UNSUPPORTED, "oneDNN has no bf16 products here");
-    if (math == CPU_MATH_PAIRS && !cpu->pairs)
-        return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX-512 BF16");
+    if (math == CPU_MATH_CELLS && !cpu->cells_f32)
+        return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX-512");
     if (math == CPU_MATH_BF16 || (best && primitives))
         return cpu_onednn_create(&cpu->onednn, err);
     return FR_OK;

@@ -20,9 +20,9 @@ struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has n
 
 struct cpu {
     struct tr_backend base;
-    struct cpu_onednn *onednn; /* owns: bf16 products; beside pairs, all but the skinny ones */
+    struct cpu_onednn *onednn; /* owns: bf16 products; beside cells_bf16, all but the skinny ones */
     bool sgemm;                /* f32 tiles by oneDNN instead of our own kernel */
-    bool pairs;                /* bf16 by our own kernels (pairs.h) */
+    bool cells_f32, cells_bf16; /* our own AVX-512 kernels (cells.h) */
     int threads;
 };
 
@@ -126,7 +126,7 @@ enum cpu_math {
     CPU_MATH_OWN,    /* our own f32 tiles */
     CPU_MATH_ONEDNN, /* oneDNN's f32 tiles */
     CPU_MATH_BF16,   /* oneDNN's bf16 primitives, emulated where the chip lacks them */
-    CPU_MATH_PAIRS   /* our own bf16 kernels, where the chip has their instructions */
+    CPU_MATH_CELLS   /* our own AVX-512 kernels, bf16 where the chip has their instructions */
 };
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
 
@@ -143,13 +143,14 @@ enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_
 /* The product whose tiles i is one of: tiles [first[p], first[p+1]) are those of product p < n. */
 int64_t cpu_which(const int64_t *first, int64_t n, int64_t i);
 
-/* bf16 products by our own kernels. any: of a group, the product of one expert; n: of how many. */
-bool cpu_pairs_take(const struct cpu *cpu, const struct tr_gemm *g);
-enum fr_rc cpu_pairs_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
+/* Products by our own AVX-512 kernels. any: of a group, the product of one expert; n: of how many.
+ */
+bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g);
+enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                              struct fr_err *err);
-enum fr_rc cpu_pairs_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
+enum fr_rc cpu_cells_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
                            const struct tr_gemm *any, struct fr_err *err);
-size_t cpu_pairs_bytes(const struct cpu *cpu, int64_t n, const struct tr_gemm *any);
+size_t cpu_cells_bytes(const struct cpu *cpu, int64_t n, const struct tr_gemm *any);
 
 /* onednn.c, or none.c in a build without it. */
 bool cpu_onednn_has_sgemm(void);

@@ -246,16 +246,16 @@ size_t cpu_product_bytes(struct cpu *cpu, const struct tr_gemm *g)
     size_t own = (size_t)cpu->threads * sizeof(struct scratch);
     size_t bf16 = cpu_onednn_takes(cpu->onednn, g) ? cpu_onednn_bytes(cpu, g) : 0;
 
-    if (cpu_pairs_take(cpu, g))
-        bf16 = cpu_pairs_bytes(cpu, 1, g);
+    if (cpu_cells_take(cpu, g))
+        bf16 = cpu_cells_bytes(cpu, 1, g);
     return own > bf16 ? own : bf16;
 }
 
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                        struct fr_err *err)
 {
-    if (tr_view_count(g->c) > 0 && cpu_pairs_take(cpu, g))
-        return cpu_pairs_product(cpu, q, g, err);
+    if (tr_view_count(g->c) > 0 && cpu_cells_take(cpu, g))
+        return cpu_cells_product(cpu, q, g, err);
     if (tr_view_count(g->c) > 0 && cpu_onednn_takes(cpu->onednn, g))
         return cpu_onednn_product(cpu, q, g, err);
     return cpu_f32_product(cpu, q, g, err);
@@ -281,8 +281,8 @@ size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a)
 {
     struct tr_gemm g = any_expert(a);
 
-    if (cpu_pairs_take(cpu, &g))
-        return cpu_pairs_bytes(cpu, a->e1 - a->e0, &g);
+    if (cpu_cells_take(cpu, &g))
+        return cpu_cells_bytes(cpu, a->e1 - a->e0, &g);
     return cpu_onednn_takes(cpu->onednn, &g) ? cpu_onednn_group_bytes(cpu, a, &g)
                                              : group_bytes(cpu, a);
 }
@@ -306,8 +306,8 @@ enum fr_rc tr_cpu_grouped_gemm(void *self, struct tr_queue *q, const struct tr_g
 
     if (!first_product(a, &one))
         return FR_OK;
-    if (cpu_pairs_take(cpu, &one))
-        return cpu_pairs_group(cpu, q, a, &one, err);
+    if (cpu_cells_take(cpu, &one))
+        return cpu_cells_group(cpu, q, a, &one, err);
     return cpu_onednn_takes(cpu->onednn, &one) ? cpu_onednn_group(cpu, q, a, err)
                                                : f32_group(cpu, q, a, err);
 }

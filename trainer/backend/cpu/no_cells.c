@@ -1,10 +1,11 @@
-/* A build whose compiler or processor has no AVX-512 BF16: nothing asks for these kernels. */
-#include "trainer/backend/cpu/pairs.h"
+/* A build whose compiler or processor has no AVX-512: nothing asks for these kernels. */
+#include "trainer/backend/cpu/cells.h"
 
 #include <assert.h>
 
-bool cpu_pairs_have(void)
+bool cpu_cells_have(bool f32)
 {
+    (void)f32;
     return false;
 }
 
@@ -18,7 +19,7 @@ void cpu_pack_turned(const struct cpu_pack *p)
     assert(p == NULL);
 }
 
-void cpu_pack_pairs(const struct cpu_pack *p)
+void cpu_pack_cells(const struct cpu_pack *p)
 {
     assert(p == NULL);
 }

@@ -1,0 +1,286 @@
+#include "trainer/backend/cpu/cells.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+/* Kernels for f32 use no instruction of AVX-512 BF16. */
+#define CELLS __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define INLINE static inline __attribute__((always_inline)) CELLS
+
+bool cpu_cells_have(bool f32)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           (f32 || __builtin_cpu_supports("avx512bf16"));
+}
+
+/* ---- packing ---- */
+
+/* The first n of 32. */
+INLINE __mmask32 first(int64_t n)
+{
+    return n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
+}
+
+/* 32 cells; low: the first 16. */
+struct row {
+    __m512i low, high;
+};
+
+INLINE struct row pair_up(__m512i a, __m512i b)
+{
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+
+    return (struct row){_mm512_permutex2var_epi16(a, low, b),
+                        _mm512_permutex2var_epi16(a, high, b)};
+}
+
+/* Columns [j, j+32) of row i of the cells of src (k, n). */
+INLINE struct row row_at(const struct cpu_pack *p, int64_t i, int64_t j)
+{
+    const float *whole = (const float *)p->src + i * p->ld + j;
+    const uint16_t *half = (const uint16_t *)p->src + 2 * i * p->ld + j;
+    __mmask32 cols = first(p->n - j);
+    __m512i a, b = _mm512_setzero_si512();
+
+    if (p->f32)
+        return (struct row){_mm512_maskz_loadu_epi32((__mmask16)cols, whole),
+                            _mm512_maskz_loadu_epi32((__mmask16)(cols >> 16), whole + 16)};
+    a = _mm512_maskz_loadu_epi16(cols, half);
+    if (2 * i + 1 < p->k)
+        b = _mm512_maskz_loadu_epi16(cols, half + p->ld);
+    return pair_up(a, b);
+}
+
+CELLS void cpu_pack_rows(const struct cpu_pack *p)
+{
+    int64_t cells = cpu_cells_of(p->k, p->f32);
+
+    for (int64_t j = 0; j < p->n; j += CPU_PANEL) {
+        uint32_t *dst = p->dst + j * cells;
+
+        for (int64_t i = 0; i < cells; i++, dst += CPU_PANEL) {
+            struct row r = row_at(p, i, j);
+
+            _mm512_storeu_si512(dst, r.low);
+            _mm512_storeu_si512(dst + 16, r.high);
+        }
+    }
+}
+
+CELLS void cpu_pack_cells(const struct cpu_pack *p)
+{
+    for (int64_t i = 0; i < cpu_cells_of(p->k, p->f32); i++)
+        for (int64_t j = 0; j < p->n; j += 32) {
+            uint32_t *dst = p->dst + i * p->n + j;
+            __mmask32 cols = first(p->n - j);
+            struct row r = row_at(p, i, j);
+
+            _mm512_mask_storeu_epi32(dst, (__mmask16)cols, r.low);
+            _mm512_mask_storeu_epi32(dst + 16, (__mmask16)(cols >> 16), r.high);
+        }
+}
+
+/* 16 x 16 cells of 32 bits, by four rounds of interleaving. */
+INLINE void turn(__m512i x[16])
+{
+    __m512i t[16];
+
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int k = 0; k < 2; k++) {
+            x[i + 2 * k] = _mm512_unpacklo_epi64(t[i + k], t[i + k + 2]);
+            x[i + 2 * k + 1] = _mm512_unpackhi_epi64(t[i + k], t[i + k + 2]);
+        }
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 2; k++) {
+            t[i + 8 * k] = _mm512_shuffle_i32x4(x[i + 8 * k], x[i + 8 * k + 4], 0x88);
+            t[i + 8 * k + 4] = _mm512_shuffle_i32x4(x[i + 8 * k], x[i + 8 * k + 4], 0xdd);
+        }
+    for (int i = 0; i < 8; i++) {
+        x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+        x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    }
+}
+
+/* Cells [i, i+16) of stored row j of src (n, k). */
+INLINE __m512i turned_at(const struct cpu_pack *p, int64_t i, int64_t j)
+{
+    if (p->f32)
+        return _mm512_maskz_loadu_epi32((__mmask16)first(p->k - i),
+                                        (const float *)p->src + j * p->ld + i);
+    return _mm512_maskz_loadu_epi16(first(p->k - 2 * i),
+                                    (const uint16_t *)p->src + j * p->ld + 2 * i);
+}
+
+/* Cells [i, i+16) of 16 columns from j on, of src (n, k): into 16 columns of a panel. */
+INLINE void turn_block(const struct cpu_pack *p, int64_t i, int64_t j, uint32_t *at)
+{
+    int64_t rows = cpu_cells_of(p->k, p->f32) - i;
+    __m512i x[16];
+
+    for (int64_t c = 0; c < 16; c++)
+        x[c] = j + c < p->n ? turned_at(p, i, j + c) : _mm512_setzero_si512();
+    turn(x);
+    for (int64_t r = 0; r < 16; r++)
+        if (r < rows)
+            _mm512_storeu_si512(at + r * CPU_PANEL, x[r]);
+}
+
+CELLS void cpu_pack_turned(const struct cpu_pack *p)
+{
+    int64_t cells = cpu_cells_of(p->k, p->f32);
+
+    for (int64_t j = 0; j < p->n; j += CPU_PANEL)
+        for (int64_t i = 0; i < cells; i += 16) {
+            uint32_t *at = p->dst + j * cells + i * CPU_PANEL;
+
+            turn_block(p, i, j, at);
+            turn_block(p, i, j + 16, at + 16);
+        }
+}
+
+/* ---- sums ---- */
+
+/* The cell at a, 16 times. */
+INLINE __m512i spread(const char *a)
+{
+    int cell;
+
+    memcpy(&cell, a, sizeof cell);
+    return _mm512_set1_epi32(cell);
+}
+
+INLINE __m512 add_products(__m512 sum, __m512i x, __m512i y, const bool f32)
+{
+    return f32 ? _mm512_fmadd_ps((__m512)x, (__m512)y, sum)
+               : _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y);
+}
+
+/* Sums of a strip: registers, where m rows and v vectors of 16 columns are constants. */
+struct sums {
+    __m512 v[CPU_STRIP][2];
+};
+
+INLINE void store_sums(const struct cpu_strip *s, const struct sums *sum, const int m, const int v)
+{
+    __mmask32 cols = first(s->n);
+
+    if (s->half != NULL) {
+#pragma GCC unroll 14
+        for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < v; j++)
+                _mm256_mask_storeu_epi16(s->half + i * s->ldc + 16 * j, (__mmask16)(cols >> 16 * j),
+                                         (__m256i)_mm512_cvtneps_pbh(sum->v[i][j]));
+        return;
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < v; j++)
+            _mm512_mask_storeu_ps(s->c + i * s->ldc + 16 * j, (__mmask16)(cols >> 16 * j),
+                                  sum->v[i][j]);
+}
+
+INLINE void begin_sums(const struct cpu_strip *s, struct sums *sum, const int m, const int v)
+{
+    __mmask32 cols = first(s->n);
+    bool add = s->add && s->half == NULL;
+
+#pragma GCC unroll 14
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < v; j++)
+            sum->v[i][j] =
+                add ? _mm512_maskz_loadu_ps((__mmask16)(cols >> 16 * j), s->c + i * s->ldc + 16 * j)
+                    : _mm512_setzero_ps();
+}
+
+/* Rows are addressed from every third, so that few addresses are kept. */
+INLINE void strip(const struct cpu_strip *s, const int m, const int v, const bool f32)
+{
+    struct sums sum;
+    const char *a[CPU_STRIP / 3 + 1];
+    const uint32_t *b = s->b;
+    int64_t row = s->a_row;
+
+    for (int i = 0; i < m; i += 3)
+        a[i / 3] = s->a + i * row;
+    begin_sums(s, &sum, m, v);
+    for (int64_t k = s->cells; k > 0; k--, b += CPU_PANEL) {
+        __m512i y[2];
+
+#pragma GCC unroll 2
+        for (int j = 0; j < v; j++)
+            y[j] = _mm512_loadu_si512(b + 16 * j);
+#pragma GCC unroll 14
+        for (int i = 0; i < m; i++) {
+            __m512i x = spread(a[i / 3] + i % 3 * row);
+
+#pragma GCC unroll 2
+            for (int j = 0; j < v; j++)
+                sum.v[i][j] = add_products(sum.v[i][j], x, y[j], f32);
+        }
+#pragma GCC unroll 5
+        for (int i = 0; i < m; i += 3)
+            a[i / 3] += s->a_cell;
+    }
+    store_sums(s, &sum, m, v);
+}
+
+#define STRIP(m)                                                                                   \
+    CELLS static void strip_##m##_f32(const struct cpu_strip *s)                                   \
+    {                                                                                              \
+        s->n > 16 ? strip(s, m, 2, true) : strip(s, m, 1, true);                                   \
+    }                                                                                              \
+    CELLS static void strip_##m##_bf16(const struct cpu_strip *s)                                  \
+    {                                                                                              \
+        s->n > 16 ? strip(s, m, 2, false) : strip(s, m, 1, false);                                 \
+    }
+#define STRIPS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+STRIPS(STRIP)
+
+void cpu_strip(const struct cpu_strip *s)
+{
+#define STRIP_ROW(m) {strip_##m##_bf16, strip_##m##_f32},
+    static void (*const strips[CPU_STRIP][2])(const struct cpu_strip *) = {STRIPS(STRIP_ROW)};
+
+    strips[s->m - 1][s->f32](s);
+}
+
+/* 16 values of y, those of the mask. */
+INLINE __m512 load(const struct cpu_put *p, int64_t at, __mmask16 mask)
+{
+    if (p->f32)
+        return _mm512_maskz_loadu_ps(mask, (const float *)p->y + at);
+    return (__m512)_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)p->y + at)), 16);
+}
+
+INLINE void store(const struct cpu_put *p, int64_t at, __mmask16 mask, __m512 x)
+{
+    if (p->f32)
+        _mm512_mask_storeu_ps((float *)p->y + at, mask, x);
+    else
+        _mm256_mask_storeu_epi16((uint16_t *)p->y + at, mask, (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+CELLS void cpu_put(const struct cpu_put *p)
+{
+    for (int64_t at = 0; at < p->n; at += 16) {
+        __mmask16 mask = (__mmask16)first(p->n - at);
+        __m512 x = _mm512_mul_ps(_mm512_loadu_ps(p->x + at), _mm512_set1_ps(p->alpha));
+
+        if (p->beta != 0)
+            x = _mm512_fmadd_ps(load(p, at, mask), _mm512_set1_ps(p->beta), x);
+        if (p->bias != NULL)
+            x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, p->bias + at));
+        store(p, at, mask, x);
+    }
+}
