@@ -1,6 +1,8 @@
 /*
  * A rank is killed at each call of an exchange, between processes on two nodes: the others end with
- * an error that names it, and none hangs. Without a kill all tokens come back.
+ * an error that names it, and none hangs. Without a kill all tokens come back. A rank that has
+ * counted otherwise, so that it sends more, less, nothing, or where nothing is awaited: all end
+ * with an error that says so.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/worlds.h"
@@ -16,7 +18,13 @@ static const char *const calls[] = {"choices",  "to nodes", "to ranks", "back", 
                                     "to nodes", "to ranks", "back",     "home"};
 enum { CALLS = sizeof(calls) / sizeof(*calls) };
 
+/* What the last rank does at victim_call of the third layer. */
+enum fault { DIES, SENDS_LESS, SENDS_MORE, SENDS_NOTHING, SENDS_UNASKED, FAULTS };
+static const char *const faults[FAULTS] = {"dies at", "sends less", "sends more", "sends nothing",
+                                           "sends unasked"};
+
 static int victim_call = -1; /* inherited by the processes */
+static enum fault fault;
 static float tokens[TOKENS * N], sums[TOKENS * N];
 
 /* The group's calls, of which the victim makes victim_call of the third layer no more. */
@@ -24,10 +32,42 @@ static struct tr_comm_ops counted;
 static const struct tr_comm_ops *real;
 static int made;
 
-static void count_call(const struct tr_comm *comm)
+/* Whether this is the call; a rank that dies does so here. */
+static bool is_victims(const struct tr_comm *comm)
 {
-    if (comm->rank == RANKS - 1 && victim_call >= 0 && made++ == 2 * CALLS + victim_call)
+    bool now = comm->rank == RANKS - 1 && victim_call >= 0 && made++ == 2 * CALLS + victim_call;
+
+    if (now && fault == DIES)
         raise(SIGKILL);
+    return now;
+}
+
+/* The same call with other bytes for one rank. */
+static void miscount(const struct tr_alltoallv *x, struct tr_alltoallv *wrong)
+{
+    static char in[64 << 10];
+    static size_t bytes[RANKS];
+    int peer = -1;
+    size_t end = 0;
+
+    for (int k = 0; k < RANKS; k++) {
+        bytes[k] = x->in_bytes[k];
+        end = x->in_at[k] + bytes[k] > end ? x->in_at[k] + bytes[k] : end;
+        if (k != RANKS - 1 && (bytes[k] == 0) == (fault == SENDS_UNASKED))
+            peer = k;
+    }
+    memcpy(in, x->in, end);
+    *wrong = *x;
+    wrong->in = in;
+    wrong->in_bytes = bytes;
+    if (peer < 0)
+        raise(SIGKILL); /* there is nothing to miscount: as good as dead */
+    else if (fault == SENDS_LESS)
+        bytes[peer] -= sizeof(float);
+    else if (fault == SENDS_NOTHING)
+        bytes[peer] = 0;
+    else
+        bytes[peer] += sizeof(float);
 }
 
 static struct tr_comm *the_group;
@@ -35,15 +75,19 @@ static struct tr_comm *the_group;
 static enum fr_rc count_gather(void *self, struct tr_queue *q, const struct tr_allgather *x,
                                struct fr_err *err)
 {
-    count_call(the_group);
+    (void)is_victims(the_group);
     return real->all_gather(self, q, x, err);
 }
 
 static enum fr_rc count_exchange(void *self, struct tr_queue *q, const struct tr_alltoallv *x,
                                  struct fr_err *err)
 {
-    count_call(the_group);
-    return real->all_to_allv(self, q, x, err);
+    struct tr_alltoallv wrong;
+
+    if (!is_victims(the_group))
+        return real->all_to_allv(self, q, x, err);
+    miscount(x, &wrong);
+    return real->all_to_allv(self, q, &wrong, err);
 }
 
 /* Every expert doubles, so a token's part is twice it for each expert that it has here. */
@@ -98,7 +142,19 @@ static enum fr_rc one_layer(struct tr_exchange *x, struct tr_queue *q, int *wron
     return rc;
 }
 
-/* 0: as it should be; 1: wrong values; 2: another error than the dead rank's; 3: none came. */
+/* Whether an error says what happened. */
+static bool says_why(enum fr_rc rc, const char *text)
+{
+    if (rc == FR_PEER && strstr(text, "rank 2") != NULL)
+        return true; /* it died, or had nothing to miscount */
+    if (fault == SENDS_NOTHING && rc == FR_TIMEOUT && strstr(text, "waited") != NULL)
+        return true; /* nobody can tell it from a rank that is slow */
+    return fault != DIES && rc == FR_PROTO &&
+           strstr(text, "disagree about who gets what") != NULL &&
+           strstr(text, "layer 1 moe") != NULL;
+}
+
+/* 0: as it should be; 1: wrong values; 2: another error than that of the fault; 3: none came. */
 static int layers(struct tr_comm *comm)
 {
     struct tr_exchange_opts o = {.be = comm->be,
@@ -135,24 +191,36 @@ static int layers(struct tr_comm *comm)
         return rc != FR_OK || wrong > 0;
     if (rc == FR_OK)
         return 3;
-    if (rc != FR_PEER || strstr(err.msg, "rank 2") == NULL)
+    if (!says_why(rc, err.msg))
         printf("%s\n", err.msg);
-    return rc == FR_PEER && strstr(err.msg, "rank 2") != NULL ? 0 : 2;
+    return says_why(rc, err.msg) ? 0 : 2;
+}
+
+/* The choices are equal slices, which cannot be miscounted. */
+static void try_fault(enum fault f, int call)
+{
+    struct world w = {
+        .size = RANKS, .per_node = 2, .timeout_ms = f == SENDS_NOTHING ? 4000 : 60000};
+    int statuses[MAX];
+    char row[64];
+
+    (void)snprintf(row, sizeof(row), "%s %s", faults[f], call < 0 ? "nothing" : calls[call]);
+    check_row(row);
+    victim_call = call;
+    fault = f;
+    run_world(&w, layers, statuses);
+    for (int r = 0; r < RANKS - 1; r++)
+        CHECK_INT(statuses[r], 0);
+    CHECK(statuses[RANKS - 1] == (call >= 0 && f == DIES ? 256 + SIGKILL : 0) ||
+          (f != DIES && statuses[RANKS - 1] == 256 + SIGKILL));
 }
 
 int main(void)
 {
-    int statuses[MAX];
-
-    for (int call = -1; call < CALLS; call++) {
-        struct world w = {.size = RANKS, .per_node = 2, .timeout_ms = 60000};
-
-        check_row(call < 0 ? "nobody dies" : calls[call]);
-        victim_call = call;
-        run_world(&w, layers, statuses);
-        for (int r = 0; r < RANKS - 1; r++)
-            CHECK_INT(statuses[r], 0);
-        CHECK_INT(statuses[RANKS - 1], call < 0 ? 0 : 256 + SIGKILL);
-    }
+    for (int call = -1; call < CALLS; call++)
+        try_fault(DIES, call);
+    for (int f = SENDS_LESS; f < FAULTS; f++)
+        for (int call = 1; call < (f == SENDS_NOTHING ? 3 : CALLS); call++)
+            try_fault((enum fault)f, call);
     return check_done();
 }

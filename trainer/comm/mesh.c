@@ -105,6 +105,27 @@ static enum fr_rc too_late(struct tr_mesh *m, const struct tr_move *v, bool rece
     return fr_fail(err, FR_TIMEOUT, "%s", text);
 }
 
+/* What comes is not what this rank waits for: its bytes would be taken for those of another call.
+ */
+static enum fr_rc astray(struct tr_mesh *m, const struct tr_move *v, struct fr_err *err)
+{
+    char text[400];
+
+    snprintf(text, sizeof(text),
+             "'%.120s': what rank %d (%s) sends is not of the size, or of the call, that rank %d "
+             "takes: the ranks disagree about who gets what",
+             v->what, v->from, tr_control_peers(m->control)[v->from].host, m->rank);
+    tr_control_abort(m->control, FR_PROTO, text);
+    return fr_fail(err, FR_PROTO, "%s", text);
+}
+
+/* Whether the head is wrong: it is all there, and nothing behind it has been looked at yet. */
+static bool wrong_head(const struct tr_move *v, const struct cursor *in)
+{
+    return v->head != NULL && in->done >= v->in.bytes[0] &&
+           memcmp(v->in.p[0], v->head, v->in.bytes[0]) != 0;
+}
+
 enum fr_rc tr_mesh_move(struct tr_mesh *m, const struct tr_move *v, struct fr_err *err)
 {
     struct tr_link *to = v->to >= 0 ? &m->links[v->to] : NULL;
@@ -122,6 +143,8 @@ enum fr_rc tr_mesh_move(struct tr_mesh *m, const struct tr_move *v, struct fr_er
         ssize_t r = in.done < in_all ? push(from, &in, in_all, false) : 0;
         if (r < 0)
             return broken(m, v, v->from, err);
+        if (r > 0 && wrong_head(v, &in))
+            return astray(m, v, err);
         if (s > 0 || r > 0) {
             idle = 0;
             continue;

@@ -35,12 +35,14 @@ struct tr_pieces {
  * Sends all of `out` to rank `to` and receives all of `in` from rank `from`, at the same time. The
  * first `own` bytes of out are complete at the call; byte own+i of out may be sent once byte i of
  * in has come (pieces alias), so a stream is passed on as it arrives. from or to -1: no such side.
+ * FR_PROTO, and the end of all ranks, when what comes begins with another head.
  */
 struct tr_move {
     int to, from;
     struct tr_pieces out, in;
     size_t own;
-    const char *what; /* for the time-out's message */
+    const void *head; /* what the first piece of in has to be, its size; NULL: anything */
+    const char *what; /* for messages */
 };
 enum fr_rc tr_mesh_move(struct tr_mesh *m, const struct tr_move *v, struct fr_err *err);
 
