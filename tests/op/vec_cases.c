@@ -111,6 +111,16 @@ static void scans(enum tr_dtype t, int64_t rows, int64_t n)
     OP_RUN(c, nonfinite, f);
 }
 
+static void scan_f8(int64_t rows, int64_t n)
+{
+    struct tr_nonfinite f[OP_BACKENDS] = {0};
+    struct op_case *c = begin("nonfinite", TR_F8_E4M3, rows, n);
+
+    OP_BIND(c, f, x, OP_IN, TR_F8_E4M3, {rows, n}, .gap = 2, .scale = 400, .broken = true);
+    OP_BIND(c, f, found, OP_INOUT, TR_I64, {1}, .ints = (const int64_t[]){3}, .count = 1);
+    OP_RUN(c, nonfinite, f);
+}
+
 static void adamw(int64_t n, int variant)
 {
     struct tr_adamw a[OP_BACKENDS] = {0};
@@ -168,6 +178,7 @@ void op_vec_cases(void)
             reduce(op_types[t], op_types[t], sizes[s][0], sizes[s][1]);
             reduce(op_types[t], TR_F32, sizes[s][0], sizes[s][1]);
         }
+        scan_f8(sizes[s][0], sizes[s][1]);
         for (int v = 0; v < 8; v++)
             adamw(sizes[s][0] * sizes[s][1], v);
     }

@@ -142,7 +142,7 @@ static enum fr_rc load(struct parity *p, enum tr_dtype compute, size_t keep, str
         (rc = tr_model_create(&o, &p->model, NULL, err)) != FR_OK)
         return rc;
     tr_model_keep(p->model, keep);
-    if ((rc = tr_model_load(p->model, p->weights, err)) != FR_OK ||
+    if ((rc = tr_model_load(p->model, p->weights, NULL, err)) != FR_OK ||
         (rc = tr_optim_create(&p->optim, p->model, p->comm, p->be, err)) != FR_OK)
         return rc;
     tr_model_params(p->model, &p->p);

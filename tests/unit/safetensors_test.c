@@ -36,7 +36,7 @@ static void put(const char *path, const char *head, size_t head_n, int64_t n_say
     fr_buf_finish(&b);
 }
 
-#define T(name, dtype, shape, off)                                                                \
+#define T(name, dtype, shape, off)                                                                 \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" off "}"
 
 static const struct {
@@ -102,12 +102,11 @@ static const struct {
     {"above 2^48", "{" T("a", "F32", "[0,18446744073709551615]", "[0,0]") "}", -1, 0, ""},
     {"F4 odd", "{" T("a", "F4", "[3]", "[0,2]") "}", -1, 2, "whole byte"},
     {"nine dims", "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", -1, 1, "dimensions"},
-    {"duplicate tensor", "{" T("a", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}",
-     -1, 2,
-     "uplicate"},
+    {"duplicate tensor", "{" T("a", "U8", "[1]", "[0,1]") "," T("a", "U8", "[1]", "[1,2]") "}", -1,
+     2, "uplicate"},
     {"duplicate by escape",
      "{" T("a", "U8", "[1]", "[0,1]") "," T("\\u0061", "U8", "[1]", "[1,2]") "}", -1, 2,
-         "uplicate"},
+     "uplicate"},
     {"duplicate dtype",
      "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", -1, 1,
      "uplicate"},
@@ -206,8 +205,8 @@ static void test_layout(void)
     fr_buf_finish(&got);
 
     check_row("a failed write leaves the old file");
-    struct tr_st_item bad = {.name = "x", .type = TR_ST_U8, .ndim = 1, .shape = {4}, .fill = fill,
-                             .arg = dir};
+    struct tr_st_item bad = {
+        .name = "x", .type = TR_ST_U8, .ndim = 1, .shape = {4}, .fill = fill, .arg = dir};
     CHECK_INT(tr_st_write(path, &bad, 1, NULL, 0, &err), FR_IO);
     CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
     CHECK_INT(tr_st_count(st), 3);
@@ -225,8 +224,8 @@ static void test_shards(void)
     check_row("shards");
     for (int i = 0; i < 7; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "t%d", 6 - i);
-        items[i] = (struct tr_st_item){.name = names[i], .type = TR_ST_U8, .ndim = 1,
-                                       .shape = {1000 + i}, .fill = fill};
+        items[i] = (struct tr_st_item){
+            .name = names[i], .type = TR_ST_U8, .ndim = 1, .shape = {1000 + i}, .fill = fill};
     }
     CHECK_INT(tr_st_write_model(dir, items, 7, 2500, &err), FR_OK);
     if (!CHECK_INT(tr_st_open_model(dir, &st, &err), FR_OK))
@@ -259,9 +258,9 @@ static void test_shards(void)
     CHECK_INT(tr_st_write(in_dir("b.safetensors"), items, 1, NULL, 0, &err), FR_OK);
     const char *twice = "{\"weight_map\":{\"t6\":\"b.safetensors\","
                         "\"t5\":\"model-00001-of-00004.safetensors\"}}";
-    CHECK_INT(fr_file_write(in_dir("model.safetensors.index.json"), twice, strlen(twice), 0644,
-                            &err),
-              FR_OK);
+    CHECK_INT(
+        fr_file_write(in_dir("model.safetensors.index.json"), twice, strlen(twice), 0644, &err),
+        FR_OK);
     CHECK_INT(tr_st_open_model(dir, &st, &err), FR_CORRUPT);
     CHECK(strstr(err.msg, "tensor 't6' is in") != NULL);
 }
@@ -279,7 +278,10 @@ static void test_indexes(void)
         {"slash", "{\"weight_map\":{\"t0\":\"/etc/x\"}}", "no plain file name"},
         {"not a string", "{\"weight_map\":{\"t0\":1}}", "no plain file name"},
         {"no map", "{}", "no weight_map"},
-        {"missing shard", "{\"weight_map\":{\"t0\":\"no.safetensors\"}}", "cannot open"},
+        {"missing shards",
+         "{\"weight_map\":{\"t0\":\"no.safetensors\",\"t1\":\"model-00001-of-00004.safetensors\","
+         "\"t2\":\"nor.safetensors\"}}",
+         "/model.safetensors.index.json names are not there: no.safetensors, nor.safetensors"},
         {"not in its shard", "{\"weight_map\":{\"zz\":\"model-00001-of-00004.safetensors\"}}",
          "tensor 'zz' is not in"},
         {"in another shard",

@@ -443,7 +443,7 @@ static void try_load(struct tr_backend *be, struct tr_comm *comm, const struct l
     CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
     CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
     CHECK_INT(tr_shard_add(s, &spec, &id, &err), FR_OK);
-    CHECK_INT(tr_shard_load(s, st, &err), r->rc);
+    CHECK_INT(tr_shard_load(s, st, NULL, &err), r->rc);
     CHECK_TEXT(err.msg, r->message);
     for (int i = 0; i < 12 && r->rc == FR_OK; i++)
         CHECK(tr_get(tr_shard_view(s, id, 0), i) ==

@@ -40,7 +40,7 @@ static bool type_fits(const struct tr_check *c, int rule, enum tr_dtype t)
 
     return ((rule & TR_IS_C) && t == c->compute) || ((rule & TR_IS_S) && t == sum) ||
            ((rule & TR_IS_F64) && t == TR_F64) || ((rule & TR_IS_I32) && t == TR_I32) ||
-           ((rule & TR_IS_I64) && t == TR_I64) ||
+           ((rule & TR_IS_I64) && t == TR_I64) || ((rule & TR_IS_F8) && t == TR_F8_E4M3) ||
            ((rule & TR_IS_FLOAT) && is_float(t) && (t != TR_F64 || c->compute == TR_F64));
 }
 

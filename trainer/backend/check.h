@@ -16,7 +16,8 @@ enum {
     TR_IS_I64 = 16,
     TR_IS_FLOAT = 32, /* f32, bf16, f16; f64 where the call computes in it */
     TR_OPTIONAL = 64,
-    TR_CONTIGUOUS = 128
+    TR_CONTIGUOUS = 128,
+    TR_IS_F8 = 256
 };
 
 struct tr_need {

@@ -91,11 +91,12 @@ enum fr_rc tr_check_sumsq(struct tr_check *c, const struct tr_sumsq *a)
 enum fr_rc tr_check_nonfinite(struct tr_check *c, const struct tr_nonfinite *a)
 {
     const struct tr_need needs[] = {
-        {"x", &a->x, FLOAT, 0, {0}},
+        {"x", &a->x, FLOAT | TR_IS_F8, 0, {0}},
         {"found", &a->found, TR_IS_I64, 1, {1}},
     };
+    enum tr_dtype t = a->x.dtype == TR_F8_E4M3 ? TR_F32 : a->x.dtype;
 
-    return tr_check_views(c, a->x.dtype, a->x.dtype, needs, 2);
+    return tr_check_views(c, t, a->x.dtype, needs, 2);
 }
 
 enum fr_rc tr_check_adamw(struct tr_check *c, const struct tr_adamw *a)

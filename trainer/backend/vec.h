@@ -60,7 +60,7 @@ struct tr_sumsq {
 /* nonfinite: found += number of NaN and infinities in x. */
 struct tr_nonfinite {
     struct tr_view found; /* (1) i64 += */
-    struct tr_view x;     /* any shape, float in */
+    struct tr_view x;     /* any shape, float or FP8 in */
 };
 
 /*

@@ -211,7 +211,7 @@ static enum fr_rc open_model(struct forward *f, struct fr_err *err)
     f->lora.dropout = 0; /* gradients are those of the loss that is handed out */
     if ((rc = tr_st_open_model(f->model_dir, &f->st, err)) != FR_OK ||
         (rc = tr_model_create(&o, &f->model, NULL, err)) != FR_OK ||
-        (rc = tr_model_load(f->model, f->st, err)) != FR_OK || f->adapter_dir == NULL)
+        (rc = tr_model_load(f->model, f->st, NULL, err)) != FR_OK || f->adapter_dir == NULL)
         return rc;
     tr_model_params(f->model, &p);
     if ((flat = take(f, (size_t)p.padded, sizeof(*flat), err)) == NULL)

@@ -250,11 +250,12 @@ enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, 
     return rc == FR_OK ? tr_shard_fill(m->shard, src, err) : rc;
 }
 
-enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st, struct fr_err *err)
+enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
+                         const struct tr_shard_tell *tell, struct fr_err *err)
 {
     enum fr_rc rc = take_all(m, err);
 
-    return rc == FR_OK ? tr_shard_load(m->shard, st, err) : rc;
+    return rc == FR_OK ? tr_shard_load(m->shard, st, tell, err) : rc;
 }
 
 void tr_model_params(const struct tr_model *m, struct tr_params *out)

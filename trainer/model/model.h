@@ -84,7 +84,8 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
 void tr_model_keep(struct tr_model *m, size_t bytes);
 size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
 
-enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st, struct fr_err *err);
+enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
+                         const struct tr_shard_tell *tell, struct fr_err *err);
 
 /* As tr_model_load, weights from memory (tests). */
 enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, struct fr_err *err);

@@ -130,10 +130,19 @@ struct tr_shard_bytes {
 };
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 
-/* Allocates and fills: this rank reads its byte ranges and no others. Every tensor must be there
- * with its shape. FR_CORRUPT: a value that is not finite, or not above 0 where it must be. Errors
- * name the tensor. */
-enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st, struct fr_err *err);
+/* Called while weights are read, about once a second, and at the end: bytes so far, of all that
+ * this rank reads. */
+struct tr_shard_tell {
+    void (*so_far)(void *arg, int64_t bytes, int64_t of);
+    void *arg;
+};
+
+/* Allocates and fills: this rank reads its byte ranges and no others, in their order on disk; what
+ * the page cache lacked of them it lacks afterwards. Every tensor must be there with its shape.
+ * FR_CORRUPT: a value that is not finite, or not above 0 where it must be. Errors name the tensor.
+ * tell: NULL when nobody asks. */
+enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
+                         const struct tr_shard_tell *tell, struct fr_err *err);
 
 /* Bytes [at, at+n) of a tensor, and where they go. */
 struct tr_fill_range {

@@ -1,4 +1,4 @@
-#include "trainer/tensor/safetensors.h"
+#include "trainer/tensor/safetensors_open.h"
 
 #include "engine/base/arena.h"
 #include "engine/base/json.h"
@@ -11,31 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     HEADER_MAX_BYTES = 100000000,
     INDEX_MAX_BYTES = 100000000,
     NAME_MAX_BYTES = 4096,
-    READ_MAX_BYTES = 1 << 30 /* the kernel cuts one read a little below 2 GiB */
+    LACKS_NAMED = 8
 };
 /* as the published schema of the header */
 static const int64_t NUMBER_MAX = ((int64_t)1 << 48) - 1;
-
-struct st_file {
-    const char *path;
-    int fd;
-    int64_t bytes;
-    json_t *meta;
-};
-
-struct tr_st {
-    struct fr_arena arena;
-    struct st_file *files;
-    size_t nfiles;
-    struct tr_st_tensor *tensors; /* by name */
-    size_t ntensors, cap;
-    size_t unmapped;
-};
 
 static enum fr_rc no_memory(struct fr_err *err, const char *path)
 {
@@ -122,9 +107,8 @@ static enum fr_rc check_meta(const json_t *meta, struct fr_err *err)
         return FR_OK;
     if (!json_is_object(meta))
         return fr_fail(err, FR_CORRUPT, "__metadata__ is not an object");
-    json_object_foreach ((json_t *)meta, key, v)
-        if (!json_is_string(v))
-            return fr_fail(err, FR_CORRUPT, "__metadata__ value of '%s' is not a string", key);
+    json_object_foreach((json_t *)meta, key, v) if (!json_is_string(v)) return fr_fail(
+        err, FR_CORRUPT, "__metadata__ value of '%s' is not a string", key);
     return FR_OK;
 }
 
@@ -200,23 +184,6 @@ static enum fr_rc read_tensors(struct tr_st *st, int file, const json_t *root, i
     return FR_OK;
 }
 
-static enum fr_rc pread_full(int fd, const char *path, void *dst, size_t n, int64_t at,
-                             struct fr_err *err)
-{
-    for (size_t done = 0; done < n;) {
-        size_t want = n - done < READ_MAX_BYTES ? n - done : READ_MAX_BYTES;
-        ssize_t k = fr_sys.pread(fd, (char *)dst + done, want, (off_t)(at + (int64_t)done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return fr_fail_errno(err, errno, "cannot read %s", path);
-        if (k == 0)
-            return fr_fail(err, FR_CORRUPT, "%s became shorter while it was open", path);
-        done += (size_t)k;
-    }
-    return FR_OK;
-}
-
 /* The header's JSON value, checked to be one object of valid UTF-8. */
 static enum fr_rc read_header(struct st_file *f, int64_t *data_at, json_t **root,
                               struct fr_err *err)
@@ -228,7 +195,7 @@ static enum fr_rc read_header(struct st_file *f, int64_t *data_at, json_t **root
     if (f->bytes < 8)
         return fr_fail(err, FR_CORRUPT, "%s: header too small: the file has %lld bytes", f->path,
                        (long long)f->bytes);
-    if ((rc = pread_full(f->fd, f->path, head, 8, 0, err)) != FR_OK)
+    if ((rc = st_pread(f->fd, f->path, head, 8, 0, err)) != FR_OK)
         return rc;
     for (int i = 7; i >= 0; i--)
         n = n << 8 | head[i];
@@ -241,7 +208,7 @@ static enum fr_rc read_header(struct st_file *f, int64_t *data_at, json_t **root
     char *text = fr_sys.alloc((size_t)n + 1);
     if (text == NULL)
         return no_memory(err, f->path);
-    rc = pread_full(f->fd, f->path, text, (size_t)n, 8, err);
+    rc = st_pread(f->fd, f->path, text, (size_t)n, 8, err);
     if (rc == FR_OK && !fr_utf8_valid(text, (size_t)n))
         rc = fr_fail(err, FR_CORRUPT, "%s: its header is not UTF-8", f->path);
     if (rc == FR_OK && fr_json_parse((struct fr_str){text, (size_t)n}, f->path, root, err) != FR_OK)
@@ -264,6 +231,8 @@ static enum fr_rc open_file(struct tr_st *st, int i, struct fr_err *err)
 
     if ((f->fd = fr_sys.open(f->path, O_RDONLY, 0)) < 0)
         return fr_fail_errno(err, errno, "cannot open %s", f->path);
+    /* no reading ahead: it would leave in the page cache what nobody asked for */
+    (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
     if (fr_sys.fstat(f->fd, &s) != 0)
         return fr_fail_errno(err, errno, "cannot stat %s", f->path);
     if (!S_ISREG(s.st_mode))
@@ -345,14 +314,15 @@ static enum fr_rc list_shards(const char *path, const json_t *map, json_t *names
     const char *tensor;
     json_t *v;
 
-    json_object_foreach ((json_t *)map, tensor, v) {
+    json_object_foreach((json_t *)map, tensor, v)
+    {
         const char *file = json_string_value(v);
         if (file == NULL || !plain_name(file, json_string_length(v)))
             return fr_fail(err, FR_CORRUPT, "%s: tensor '%s' is mapped to no plain file name", path,
                            tensor);
         if (json_object_get(names, file) == NULL &&
-            json_object_set_new(names, file,
-                                json_integer((json_int_t)json_object_size(names))) != 0)
+            json_object_set_new(names, file, json_integer((json_int_t)json_object_size(names))) !=
+                0)
             return no_memory(err, path);
     }
     return FR_OK;
@@ -371,7 +341,8 @@ static enum fr_rc check_map(struct tr_st *st, const char *path, const json_t *ma
             return fr_fail(err, FR_CORRUPT, "tensor '%s' is in %s and in %s", st->tensors[i].name,
                            st->files[st->tensors[i - 1].file].path,
                            st->files[st->tensors[i].file].path);
-    json_object_foreach ((json_t *)map, name, v) {
+    json_object_foreach((json_t *)map, name, v)
+    {
         const struct tr_st_tensor *t = tr_st_find(st, name);
         int want = (int)json_integer_value(json_object_get(shards, json_string_value(v)));
         if (t == NULL)
@@ -383,6 +354,30 @@ static enum fr_rc check_map(struct tr_st *st, const char *path, const json_t *ma
     }
     st->unmapped = st->ntensors - json_object_size(map);
     return FR_OK;
+}
+
+/* Before anything is read of one: all that are not there. */
+static enum fr_rc find_files(const struct tr_st *st, const char *path, struct fr_err *err)
+{
+    struct fr_buf names = {0};
+    size_t lacks = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < st->nfiles; i++) {
+        const char *name = strrchr(st->files[i].path, '/') + 1;
+
+        if (access(st->files[i].path, F_OK) == 0)
+            continue;
+        if (lacks++ < LACKS_NAMED)
+            fr_buf_fmt(&names, "%s%s", lacks > 1 ? ", " : "", name);
+    }
+    if (lacks > LACKS_NAMED)
+        fr_buf_fmt(&names, " and %zu more", lacks - LACKS_NAMED);
+    if (lacks > 0)
+        rc = fr_fail(err, FR_NOTFOUND, "%zu of the %zu files that %s names are not there: %s",
+                     lacks, st->nfiles, path, names.p != NULL ? names.p : "");
+    fr_buf_finish(&names);
+    return rc;
 }
 
 static enum fr_rc open_shards(const char *dir, const char *path, const json_t *root,
@@ -404,13 +399,17 @@ static enum fr_rc open_shards(const char *dir, const char *path, const json_t *r
     if (rc == FR_OK && (st = create(json_object_size(shards))) == NULL)
         rc = no_memory(err, path);
     if (rc == FR_OK)
-        json_object_foreach (shards, name, v) {
-            int i = (int)json_integer_value(v);
-            st->files[i].path = fr_arena_fmt(&st->arena, "%s/%s", dir, name);
-            rc = st->files[i].path == NULL ? no_memory(err, path) : open_file(st, i, err);
-            if (rc != FR_OK)
-                break;
+        json_object_foreach(shards, name, v)
+        {
+            const char **at = &st->files[json_integer_value(v)].path;
+
+            if ((*at = fr_arena_fmt(&st->arena, "%s/%s", dir, name)) == NULL)
+                rc = no_memory(err, path);
         }
+    if (rc == FR_OK)
+        rc = find_files(st, path, err);
+    for (size_t i = 0; rc == FR_OK && i < st->nfiles; i++)
+        rc = open_file(st, (int)i, err);
     if (rc == FR_OK) {
         if (st->ntensors > 0)
             qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
@@ -481,17 +480,4 @@ const char *tr_st_meta(const struct tr_st *st, const char *key)
 size_t tr_st_unmapped(const struct tr_st *st)
 {
     return st->unmapped;
-}
-
-enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,
-                      size_t n, struct fr_err *err)
-{
-    const struct st_file *f = &st->files[t->file];
-
-    if (at < 0 || at > t->bytes || n > (uint64_t)(t->bytes - at))
-        return fr_fail(err, FR_BUG, "read of bytes %lld+%zu of tensor '%s', which has %lld",
-                       (long long)at, n, t->name, (long long)t->bytes);
-    if (pread_full(f->fd, f->path, dst, n, t->offset + at, err) != FR_OK)
-        return fr_while(err, "tensor '%s'", t->name);
-    return FR_OK;
 }

@@ -19,10 +19,29 @@
 /* Every type a file may hold, in the order in which the writer sorts (last first). Only those
  * with a tr_dtype can be computed with; the others are known by size and copied as bytes. */
 enum tr_st_type {
-    TR_ST_BOOL, TR_ST_F4, TR_ST_F6_E2M3, TR_ST_F6_E3M2, TR_ST_U8, TR_ST_I8, TR_ST_F8_E5M2,
-    TR_ST_F8_E4M3, TR_ST_F8_E8M0, TR_ST_F8_E4M3FNUZ, TR_ST_F8_E5M2FNUZ, TR_ST_I16, TR_ST_U16,
-    TR_ST_F16, TR_ST_BF16, TR_ST_I32, TR_ST_U32, TR_ST_F32, TR_ST_C64, TR_ST_F64, TR_ST_I64,
-    TR_ST_U64, TR_ST_TYPES
+    TR_ST_BOOL,
+    TR_ST_F4,
+    TR_ST_F6_E2M3,
+    TR_ST_F6_E3M2,
+    TR_ST_U8,
+    TR_ST_I8,
+    TR_ST_F8_E5M2,
+    TR_ST_F8_E4M3,
+    TR_ST_F8_E8M0,
+    TR_ST_F8_E4M3FNUZ,
+    TR_ST_F8_E5M2FNUZ,
+    TR_ST_I16,
+    TR_ST_U16,
+    TR_ST_F16,
+    TR_ST_BF16,
+    TR_ST_I32,
+    TR_ST_U32,
+    TR_ST_F32,
+    TR_ST_C64,
+    TR_ST_F64,
+    TR_ST_I64,
+    TR_ST_U64,
+    TR_ST_TYPES
 };
 
 enum { TR_ST_DIMS = 8 }; /* a tensor with more dimensions is refused */
@@ -34,13 +53,13 @@ enum fr_rc tr_st_dtype(enum tr_st_type type, enum tr_dtype *out, struct fr_err *
 enum tr_st_type tr_st_type_of(enum tr_dtype dtype);
 
 struct tr_st_tensor {
-    const char *name;          /* owned by the checkpoint */
+    const char *name; /* owned by the checkpoint */
     enum tr_st_type type;
-    int ndim;                  /* 0: a scalar */
+    int ndim; /* 0: a scalar */
     int64_t shape[TR_ST_DIMS];
     int64_t elements, bytes;
-    int file;                  /* which of the checkpoint's files */
-    int64_t offset;            /* first byte, from the start of that file */
+    int file;       /* which of the checkpoint's files */
+    int64_t offset; /* first byte, from the start of that file */
 };
 
 /* An open checkpoint: its files' descriptors and all headers. Reading is safe from several
@@ -51,7 +70,8 @@ struct tr_st;
 enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err);
 
 /* A model folder: model.safetensors.index.json and its shards, else model.safetensors. Every mapped
- * name must stand in exactly the shard it is mapped to. */
+ * name must stand in exactly the shard it is mapped to. FR_NOTFOUND names the shards that are not
+ * there before one is read. */
 enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err);
 
 void tr_st_close(struct tr_st *st);
@@ -74,6 +94,11 @@ size_t tr_st_unmapped(const struct tr_st *st);
  * shorter since it was opened is FR_CORRUPT. */
 enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,
                       size_t n, struct fr_err *err);
+
+/* The same for bytes that nobody on this machine reads again soon: what the page cache lacked of
+ * them it lacks afterwards, what it had it keeps. */
+enum fr_rc tr_st_read_once(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at,
+                           void *dst, size_t n, struct fr_err *err);
 
 /* FR_SHAPE with both shapes in the text unless t has exactly this shape. */
 enum fr_rc tr_st_want_shape(const struct tr_st_tensor *t, int ndim, const int64_t *shape,

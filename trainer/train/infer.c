@@ -84,7 +84,7 @@ enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, stru
     if (rc == FR_OK)
         rc = tr_model_create(&m, &x->model, NULL, err);
     if (rc == FR_OK)
-        rc = tr_model_load(x->model, x->st, err);
+        rc = tr_model_load(x->model, x->st, NULL, err);
     return rc == FR_OK && o->adapter_dir != NULL ? load_adapter(x, o, err) : rc;
 }
 

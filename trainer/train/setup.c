@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/train/export.h"
+#include "trainer/train/loading.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -371,12 +372,13 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     return take_memory(r, err);
 }
 
-/* What the table says: the model, the optimizer, the host's copies of the adapters. */
-static enum fr_rc fill(struct tr_run *r, struct fr_err *err)
+/* What the table says: the model, the optimizer, the host's copies of the adapters. l: NULL where
+ * nothing is said of it. */
+static enum fr_rc fill(struct tr_run *r, struct tr_loading *l, struct fr_err *err)
 {
     struct tr_params p;
     size_t bytes;
-    enum fr_rc rc = tr_model_load(r->model, r->st, err);
+    enum fr_rc rc = tr_model_load(r->model, r->st, l != NULL ? &l->tell : NULL, err);
 
     if (rc == FR_OK)
         rc = tr_optim_create(&r->optim, r->model, r->steps, r->env.be, err);
@@ -392,21 +394,21 @@ static enum fr_rc fill(struct tr_run *r, struct fr_err *err)
 
 static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
 {
-    int64_t began = fr_sys.mono_ms();
+    bool first = r->env.comm->rank == 0;
+    struct tr_loading loading;
     struct fr_err why = {0};
-    char took[24];
 
+    tr_loading_begin(&loading);
     r->rss_before = tr_peak_rss();
-    if (fill(r, &why) != FR_OK) /* the device's part was there */
+    if (fill(r, first ? &loading : NULL, &why) != FR_OK) /* the device's part was there */
         return why.rc == FR_NOMEM ? host_lacks(r, &why, err) : fr_fail(err, why.rc, "%s", why.msg);
     r->optim.beta1 = r->ds.optimizer ? r->ds.beta1 : r->args->adam_beta1;
     r->optim.beta2 = r->ds.optimizer ? r->ds.beta2 : r->args->adam_beta2;
     r->optim.eps = r->ds.optimizer ? r->ds.eps : r->args->adam_epsilon;
     r->optim.weight_decay = r->ds.optimizer ? r->ds.weight_decay : r->args->weight_decay;
     r->optim.clip = r->ds.gradient_clipping;
-    fr_show_duration(fr_sys.mono_ms() - began, took);
-    if (r->env.comm->rank == 0)
-        tr_say("Weights loaded in %s", took);
+    if (first)
+        tr_loading_end(&loading);
     return FR_OK;
 }
 

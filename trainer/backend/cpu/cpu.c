@@ -196,7 +196,7 @@ static enum fr_rc cpu_sync(void *self, struct tr_queue *q, struct fr_err *err)
 static bool takes_fp8(enum tr_op op)
 {
     return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_xent_chunk ||
-           op == TR_OP_decode;
+           op == TR_OP_decode || op == TR_OP_nonfinite;
 }
 
 static bool cpu_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)

@@ -212,6 +212,16 @@ enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a
     return FR_OK;
 }
 
+/* Codes of E4M3 that are no number; there is no infinity. */
+static int64_t f8_not_numbers(const uint8_t *x, int64_t n)
+{
+    int64_t found = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        found += (x[i] & 0x7f) == 0x7f;
+    return found;
+}
+
 enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonfinite *a,
                             struct fr_err *err)
 {
@@ -226,6 +236,10 @@ enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonf
         struct piece x = piece_of(&a->x, &all, i);
         float row[PIECE];
 
+        if (a->x.dtype == TR_F8_E4M3) {
+            found += f8_not_numbers((const uint8_t *)x.p, x.n);
+            continue;
+        }
         cpu_to_f32(row, x.p, a->x.dtype, x.n);
         for (int64_t j = 0; j < x.n; j++)
             found += !isfinite(row[j]);

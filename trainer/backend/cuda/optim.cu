@@ -4,9 +4,10 @@
  * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2,
  * p = p (1 - lr wd) - lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in
  * f32. A thread owns a chunk of the four arrays; moves 28 bytes an element and the copy.
- * sumsq (+= in f64): out += sum of x*x; nonfinite (+=): found += how many x have all bits of the
- * exponent set. A block owns CHUNKS chunks a thread; partial sums go to the workspace and are
- * summed in order by one block; the count is an integer, so atomics may add it. Both read x once.
+ * sumsq (+= in f64): out += sum of x*x; nonfinite (+=): found += how many x have, in f32, all bits
+ * of the exponent set. A block owns CHUNKS chunks a thread; partial sums go to the workspace and
+ * are summed in order by one block; the count is an integer, so atomics may add it. Both read x
+ * once.
  * reduce_ordered ("=", or += with add): out = sum of slices[w], w ascending. A thread owns a chunk
  * of out; (W + 1) n elements moved. Limit of all: bandwidth. Source: Loshchilov & Hutter 2019,
  * algorithm 2.
@@ -81,6 +82,11 @@ enum fr_rc tr_cuda_adamw(struct cuda *cuda, struct tr_queue *q, const struct tr_
         return cuda_launch(q, cuda_chunks(s), err, adamw_kernel<T>, x, static_cast<T *>(a->copy.p),
                            k, s.width);
     });
+}
+
+__device__ __forceinline__ void load(float (&v)[CHUNK], const uint8_t *f8, int64_t n)
+{
+    load_f8(v, f8, n);
 }
 
 /* Calls f(chunk of x) for the chunks of this block. */
@@ -182,14 +188,16 @@ enum fr_rc tr_cuda_nonfinite(struct cuda *cuda, struct tr_queue *q, const struct
     const struct tr_view *views[] = {&a->x};
     struct cuda_span s = cuda_span_of(true, views, 1);
 
-    (void)cuda;
-    return cuda_float(a->x.dtype, [&](auto t) {
+    auto scan = [&](auto t) {
         using X = decltype(t);
 
         return cuda_launch(q, scan_grid(s), err, nonfinite_kernel<X>,
                            static_cast<unsigned long long *>(a->found.p), cuda_rows<const X>(a->x),
                            s);
-    });
+    };
+
+    (void)cuda;
+    return a->x.dtype == TR_F8_E4M3 ? scan(uint8_t()) : cuda_float(a->x.dtype, scan);
 }
 
 template <class T>

@@ -1,0 +1,331 @@
+/*
+ * Weights from files in many groups: every value arrives, whatever the type on disk and wherever
+ * it goes; the first bad value on disk is the one that is named; what the page cache lacked it
+ * lacks afterwards, what it had it keeps.
+ */
+#include "tests/ref/ref.h"
+#include "tests/unit/check.h"
+#include "tests/unit/ranks.h"
+
+#include "engine/base/file.h"
+#include "trainer/shard/shard.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TENSORS = 6, SMALL = 40, PAGE = 4096 };
+
+/* The checkpoint: 50 MB in two files, of other sizes than the 16 MB that are read at once. */
+struct tensor {
+    const char *name;
+    enum tr_st_type disk;
+    enum tr_dtype memory;
+    int64_t rows, cols;
+    enum tr_unit_kind kind;
+};
+
+static const struct tensor tensors[TENSORS] = {
+    {"a", TR_ST_BF16, TR_BF16, 2900, 3001, TR_UNIT_SHARDED},
+    {"b", TR_ST_F8_E4M3, TR_F8_E4M3, 1001, 777, TR_UNIT_SHARDED},
+    {"c", TR_ST_F32, TR_BF16, 901, 1203, TR_UNIT_SHARDED},
+    {"d", TR_ST_BF16, TR_F32, 1, 4096, TR_UNIT_PERSISTENT},
+    {"e", TR_ST_BF16, TR_BF16, 3000, 4001, TR_UNIT_SHARDED},
+    {"f", TR_ST_F16, TR_F32, 999, 1001, TR_UNIT_OWNED},
+};
+
+static char dir[] = "/tmp/load_test.XXXXXX";
+static int broken = -1; /* the tensors from here on end with a value that is no number */
+
+/* Values that every type here has exactly. */
+static float value(int tensor, int64_t i)
+{
+    return (float)(((uint64_t)i * 2654435761U + (uint64_t)tensor) >> 7 & 15) / 8 - 1;
+}
+
+static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, void *dst, size_t n,
+                       struct fr_err *err)
+{
+    const struct tensor *t = arg;
+    int k = (int)(t - tensors);
+    size_t size = tr_st_type_bits(item->type) / 8;
+    enum tr_dtype type;
+
+    if (tr_st_dtype(item->type, &type, err) != FR_OK)
+        return FR_DTYPE;
+    struct tr_view v = tr_view1(dst, type, (int64_t)(n / size));
+
+    for (int64_t i = 0, first = at / (int64_t)size; i < (int64_t)(n / size); i++)
+        tr_set(v, i,
+               k >= broken && broken >= 0 && first + i == t->rows * t->cols - 1
+                   ? (double)NAN
+                   : (double)value(k, first + i));
+    return FR_OK;
+}
+
+static void write_model(void)
+{
+    struct tr_st_item items[TENSORS];
+    struct fr_err err = {0};
+
+    for (int i = 0; i < TENSORS; i++)
+        items[i] = (struct tr_st_item){.name = tensors[i].name,
+                                       .type = tensors[i].disk,
+                                       .ndim = tensors[i].rows == 1 ? 1 : 2,
+                                       .shape = {tensors[i].cols},
+                                       .fill = fill,
+                                       .arg = (void *)(uintptr_t)&tensors[i]};
+    for (int i = 0; i < TENSORS; i++)
+        if (items[i].ndim == 2) {
+            items[i].shape[0] = tensors[i].rows;
+            items[i].shape[1] = tensors[i].cols;
+        }
+    CHECK_INT(tr_st_write_model(dir, items, TENSORS, 25 << 20, &err), FR_OK);
+}
+
+/* ---- a shard of it ---- */
+
+static int add_units(struct tr_shard *s)
+{
+    struct fr_err err = {0};
+    int id = -1, bad = 0;
+
+    for (int i = TENSORS - 1; i >= 0; i--) { /* not in the order on disk */
+        const struct tensor *t = &tensors[i];
+        struct tr_unit_spec u = {.what = t->name, .kind = t->kind, .n = 1};
+
+        u.tensors[0] = (struct tr_unit_tensor){.name = t->name,
+                                               .rank = t->rows == 1 ? 1 : 2,
+                                               .shape = {t->rows == 1 ? t->cols : t->rows, t->cols},
+                                               .dtype = t->memory};
+        bad += tr_shard_add(s, &u, &id, &err) != FR_OK || id != TENSORS - 1 - i;
+    }
+    return bad;
+}
+
+static int wrong_values(const struct tr_shard *s, int id)
+{
+    int k = TENSORS - 1 - id, bad = 0;
+    struct tr_view v = tr_shard_view(s, id, 0);
+
+    if (v.p == NULL || tr_view_count(v) != tensors[k].rows * tensors[k].cols)
+        return 1;
+    for (int64_t i = 0; i < tr_view_count(v); i++)
+        bad += tr_get(v, i) != (double)value(k, i);
+    return bad;
+}
+
+struct told {
+    int64_t last, of;
+    int calls, backward;
+};
+
+static void so_far(void *arg, int64_t bytes, int64_t of)
+{
+    struct told *t = arg;
+
+    t->calls++;
+    t->backward += bytes < t->last || bytes > of;
+    t->last = bytes;
+    t->of = of;
+}
+
+/* What a rank sees. */
+struct seen {
+    struct told told;
+    int bad;
+    bool partition, apart; /* apart: the device's memory is not the host's */
+};
+
+/* The reference backend as if the host could not touch its memory. */
+static struct tr_backend_ops apart_ops;
+
+static void body(struct rank_self *self, void *arg)
+{
+    struct seen *v = arg;
+    struct tr_shard_opts o = {.partition = v->partition,
+                              .limits = {.prefetch_bucket = 0, .max_live = 1 << 30},
+                              .tokens_max = 1};
+    struct tr_shard_tell tell = {so_far, &v->told};
+    struct fr_err err = {0};
+    struct tr_shard *s = NULL;
+    struct tr_queue *q = NULL;
+    struct tr_st *st = NULL;
+    struct tr_comm comm;
+
+    v->bad += tr_ref_create(&o.be, &err) != FR_OK;
+    if (v->apart)
+        o.be->ops = &apart_ops;
+    comm = ranks_comm(self, o.be);
+    o.comm = &comm;
+    v->bad += tr_queue_create(o.be, 0, &q, &err) != FR_OK;
+    v->bad += tr_shard_create(&o, &s, &err) != FR_OK;
+    v->bad += add_units(s);
+    v->bad += tr_st_open_model(dir, &st, &err) != FR_OK;
+    v->bad += tr_shard_load(s, st, &tell, &err) != FR_OK;
+    v->bad += tr_shard_begin(s, 0, &err) != FR_OK;
+    for (int id = 0; id < TENSORS; id++) {
+        v->bad += tr_shard_gather(s, q, id, 1, &err) != FR_OK;
+        v->bad += wrong_values(s, id);
+        v->bad += tr_shard_release(s, q, id, 1, &err) != FR_OK;
+    }
+    v->bad += tr_shard_end(s, false, &err) != FR_OK;
+    if (v->bad > 0)
+        printf("rank %d: %s\n", self->rank, err.msg);
+    tr_shard_destroy(s);
+    tr_queue_destroy(o.be, q);
+    tr_st_close(st);
+    tr_backend_destroy(o.be);
+}
+
+static int64_t disk_bytes(int i)
+{
+    return tensors[i].rows * tensors[i].cols * (int64_t)tr_st_type_bits(tensors[i].disk) / 8;
+}
+
+static void check_values(const char *row, int W, bool partition, bool apart)
+{
+    static struct seen v[RANKS_MAX];
+    void *args[RANKS_MAX];
+    int64_t all = 0, each = 0, sum = 0;
+
+    check_row(row);
+    for (int k = 0; k < W; k++) {
+        v[k] = (struct seen){.partition = partition, .apart = apart};
+        args[k] = &v[k];
+    }
+    ranks_run(W, body, args);
+    for (int i = 0; i < TENSORS; i++) {
+        all += disk_bytes(i);
+        each += tensors[i].kind != TR_UNIT_SHARDED ? disk_bytes(i) : 0;
+    }
+    for (int k = 0; k < W; k++) {
+        CHECK_INT(v[k].bad, 0);
+        CHECK_INT(v[k].told.backward, 0);
+        CHECK_INT(v[k].told.last, v[k].told.of);
+        sum += v[k].told.of;
+    }
+    CHECK_INT(sum, partition ? all + (W - 1) * each : W * all);
+}
+
+/* ---- bad values ---- */
+
+static void check_bad(const char *row, int from, bool apart, const char *want)
+{
+    struct tr_shard_opts o = {.tokens_max = 1};
+    struct tr_comm *comm = NULL;
+    struct fr_err err = {0};
+    struct tr_shard *s = NULL;
+    struct tr_st *st = NULL;
+
+    check_row(row);
+    broken = from;
+    write_model();
+    broken = -1;
+    CHECK_INT(tr_ref_create(&o.be, &err), FR_OK);
+    if (apart)
+        o.be->ops = &apart_ops;
+    CHECK_INT(tr_comm_single(o.be, &comm, &err), FR_OK);
+    o.comm = comm;
+    CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
+    CHECK_INT(add_units(s), 0);
+    CHECK_INT(tr_st_open_model(dir, &st, &err), FR_OK);
+    CHECK_INT(tr_shard_load(s, st, NULL, &err), FR_CORRUPT);
+    CHECK_TEXT(err.msg, want);
+    tr_shard_destroy(s);
+    tr_st_close(st);
+    tr_comm_destroy(comm);
+    tr_backend_destroy(o.be);
+}
+
+/* ---- the page cache ---- */
+
+/* Pages [first, first+n) of a file that the cache has; n < 0: all from first on. */
+static int64_t cached(const char *path, int64_t first, int64_t n)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    int64_t pages, found = 0;
+
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return -1;
+    pages = (st.st_size + PAGE - 1) / PAGE;
+    unsigned char *there = malloc((size_t)pages);
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+
+    if (p == MAP_FAILED || mincore(p, (size_t)st.st_size, there) != 0)
+        found = -1;
+    for (int64_t i = first; found >= 0 && i < (n < 0 ? pages : first + n); i++)
+        found += there[i] & 1;
+    munmap(p, (size_t)st.st_size);
+    free(there);
+    close(fd);
+    return found;
+}
+
+/* Takes all pages out of the cache, but reads the first `keep`. */
+static void set_cache(const char *path, int64_t keep)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char page[PAGE];
+
+    (void)fsync(fd);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    for (int64_t i = 0; i < keep; i++)
+        (void)!pread(fd, page, PAGE, i * PAGE);
+    close(fd);
+}
+
+static void check_cache(void)
+{
+    enum { KEPT = 1500 };
+    struct seen v = {.partition = true};
+    void *args[] = {&v};
+    char path[2][64];
+
+    check_row("page cache");
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path[i], sizeof(path[i]), "%s/model-0000%d-of-00002.safetensors", dir,
+                       i + 1);
+        set_cache(path[i], i == 0 ? KEPT : 0);
+    }
+    if (cached(path[1], 0, -1) != 0) {
+        printf("skipped: the page cache cannot be emptied on this file system\n");
+        return;
+    }
+    CHECK_INT(cached(path[0], 0, KEPT), KEPT);
+    ranks_run(1, body, args);
+    CHECK_INT(v.bad, 0);
+    CHECK_INT(cached(path[0], 0, KEPT), KEPT);
+    CHECK(cached(path[0], KEPT, -1) < SMALL);
+    if (!CHECK(cached(path[1], 0, -1) < SMALL))
+        printf("%lld pages\n", (long long)cached(path[1], 0, -1));
+}
+
+int main(void)
+{
+    struct tr_backend *be = NULL;
+    struct fr_err err = {0};
+
+    if (!CHECK(mkdtemp(dir) != NULL))
+        return check_done();
+    CHECK_INT(tr_ref_create(&be, &err), FR_OK);
+    apart_ops = *be->ops;
+    apart_ops.host_memory = false;
+    tr_backend_destroy(be);
+    write_model();
+    check_values("one rank", 1, true, false);
+    check_values("one rank, a device", 1, true, true);
+    check_values("three ranks", 3, true, false);
+    check_values("three ranks, devices", 3, true, true);
+    check_values("two ranks, each all of it", 2, false, false);
+    check_cache();
+    check_bad("the first of two", 2, false, "c: holds a value that is not finite");
+    check_bad("the first of two, a device", 2, true, "c: holds a value that is not finite");
+    check_bad("in the last file", 5, true, "f: holds a value that is not finite");
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}

@@ -1,0 +1,426 @@
+#include "trainer/shard/read.h"
+
+#include "engine/base/arena.h"
+#include "engine/base/sys.h"
+#include "trainer/shard/state.h"
+#include "trainer/shard/values.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SLOT = 16 << 20,   /* bytes of a group of parts, on disk and in memory */
+    GROUP_PARTS = 256, /* parts of a group, at most */
+    STEP = 1 << 20,    /* bytes read at once, and checked while the cache has them */
+    PAGE = 4096,       /* parts end where pages of the file do */
+    READERS_MIN = 2,
+    READERS_MAX = 4,
+    TELL_MS = 1000
+};
+
+/* ---- parts ---- */
+
+static int64_t disk_at(const struct read_part *p)
+{
+    return p->d->offset + p->at * (int64_t)tr_dtype_bytes(p->disk);
+}
+
+static size_t memory_bytes(const struct read_part *p)
+{
+    return p->n * tr_dtype_bytes(p->t->dtype);
+}
+
+/* Elements of the first piece of a part. */
+static size_t first_piece(const struct read_part *p)
+{
+    size_t disk = tr_dtype_bytes(p->disk), memory = tr_dtype_bytes(p->t->dtype);
+    size_t most = SLOT / (disk > memory ? disk : memory);
+    int64_t from = disk_at(p), to = (from + (int64_t)(most * disk)) / PAGE * PAGE;
+
+    return p->n <= most ? p->n : (size_t)(to - from) / disk;
+}
+
+enum fr_rc read_add(struct read_parts *p, const struct read_part *part, struct fr_err *err)
+{
+    struct read_part left = *part, *parts;
+
+    if (!values_convert(part->disk, part->t->dtype))
+        return fr_fail(err, FR_DTYPE, "%s: is %s, %s is needed", part->t->name,
+                       tr_dtype_name(part->disk), tr_dtype_name(part->t->dtype));
+    while (left.n > 0) {
+        if ((parts = fr_grow(p->parts, p->n + 1, &p->cap, sizeof(*parts))) == NULL)
+            return fr_fail(err, FR_NOMEM, "a list of %zu parts of weights", p->n + 1);
+        p->parts = parts;
+        parts += p->n++;
+        *parts = left;
+        parts->n = first_piece(&left);
+        left.at += (int64_t)parts->n;
+        left.dst += memory_bytes(parts);
+        left.n -= parts->n;
+    }
+    return FR_OK;
+}
+
+void read_finish(struct read_parts *p)
+{
+    fr_sys.free(p->parts);
+    *p = (struct read_parts){.parts = NULL};
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct read_part *x = a, *y = b;
+    int64_t xat = disk_at(x), yat = disk_at(y);
+
+    if (x->d->file != y->d->file)
+        return x->d->file < y->d->file ? -1 : 1;
+    return (xat > yat) - (xat < yat);
+}
+
+/* ---- reading, on any thread ---- */
+
+enum state { FREE, FILLING, FULL };
+
+/* A place of the ring: the bytes of a group that go to the device. */
+struct slot {
+    char *p;
+    enum state state;
+    size_t group;
+};
+
+struct reading {
+    const struct read_opts *o;
+    struct read_part *parts;
+    size_t *first; /* owns: the first part of each group, and their number behind it */
+    size_t groups;
+    int64_t all; /* bytes on disk */
+    struct slot slots[READERS_MAX + 1];
+    int nslots;     /* 0: everything goes to the host's memory */
+    void *ring;     /* owns: the slots, and found */
+    int64_t *found; /* of each part of a group, what is not finite */
+    int64_t told_ms;
+
+    pthread_mutex_t lock; /* guards all below, and slots */
+    pthread_cond_t changed;
+    size_t next, done; /* groups that somebody took; whose bytes are in their places */
+    int64_t bytes;     /* of those */
+    size_t failed;     /* the first group with an error; SIZE_MAX: none */
+    struct fr_err why;
+};
+
+static enum fr_rc check_step(const struct read_part *p, const void *at, size_t n,
+                             struct fr_err *err)
+{
+    enum fr_rc rc = p->host ? values_finite(p->t, at, n, err) : FR_OK;
+
+    return rc == FR_OK ? values_positive(p->t, at, n, err) : rc;
+}
+
+/* The bytes of a part to `to`; spare: STEP bytes for what is converted. */
+static enum fr_rc read_one(const struct reading *r, const struct read_part *p, char *to,
+                           char *spare, struct fr_err *err)
+{
+    size_t disk = tr_dtype_bytes(p->disk), memory = tr_dtype_bytes(p->t->dtype), n;
+    bool same = p->disk == p->t->dtype;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < p->n && rc == FR_OK; i += n) {
+        int64_t at = (p->at + (int64_t)i) * (int64_t)disk;
+        char *out = to + i * memory, *raw = same ? out : spare;
+
+        n = p->n - i < STEP / disk ? p->n - i : STEP / disk;
+        rc = p->once ? tr_st_read_once(r->o->st, p->d, at, raw, n * disk, err)
+                     : tr_st_read(r->o->st, p->d, at, raw, n * disk, err);
+        if (rc == FR_OK && !same)
+            values_put(out, p->t->dtype, raw, p->disk, n);
+        if (rc == FR_OK)
+            rc = check_step(p, out, n, err);
+    }
+    return rc;
+}
+
+static enum fr_rc read_group(const struct reading *r, size_t g, const struct slot *slot,
+                             char *spare, struct fr_err *err)
+{
+    size_t at = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = r->first[g]; i < r->first[g + 1] && rc == FR_OK; i++) {
+        const struct read_part *p = &r->parts[i];
+
+        rc = read_one(r, p, p->host ? p->dst : slot->p + at, spare, err);
+        at += p->host ? 0 : round_256(memory_bytes(p));
+    }
+    return rc;
+}
+
+static int64_t group_bytes(const struct reading *r, size_t g)
+{
+    int64_t sum = 0;
+
+    for (size_t i = r->first[g]; i < r->first[g + 1]; i++)
+        sum += (int64_t)(r->parts[i].n * tr_dtype_bytes(r->parts[i].disk));
+    return sum;
+}
+
+/* With the lock held. */
+static void group_failed(struct reading *r, size_t g, const struct fr_err *why)
+{
+    if (g >= r->failed)
+        return;
+    r->failed = g;
+    r->why = *why;
+}
+
+static void group_done(struct reading *r, size_t g)
+{
+    r->done++;
+    r->bytes += group_bytes(r, g);
+}
+
+static struct slot *find_slot(struct reading *r, enum state state)
+{
+    for (int i = 0; i < r->nslots; i++)
+        if (r->slots[i].state == state)
+            return &r->slots[i];
+    return NULL;
+}
+
+/* Takes a group and reads it, with the lock held but while it reads. */
+static void take_group(struct reading *r, struct slot *slot, char *spare)
+{
+    struct fr_err err = {0};
+    size_t g = r->next++;
+    enum fr_rc rc;
+
+    if (slot != NULL)
+        *slot = (struct slot){slot->p, FILLING, g};
+    pthread_mutex_unlock(&r->lock);
+    rc = spare != NULL ? read_group(r, g, slot, spare, &err)
+                       : fr_fail(&err, FR_NOMEM, "a read buffer");
+    pthread_mutex_lock(&r->lock);
+    if (rc != FR_OK)
+        group_failed(r, g, &err);
+    else if (slot != NULL)
+        slot->state = FULL;
+    else
+        group_done(r, g);
+    pthread_cond_broadcast(&r->changed);
+}
+
+static void *read_groups(void *arg)
+{
+    struct reading *r = arg;
+    char *spare = fr_sys.alloc(STEP);
+
+    pthread_mutex_lock(&r->lock);
+    while (r->next < r->groups && r->failed == SIZE_MAX) {
+        struct slot *slot = find_slot(r, FREE);
+
+        if (slot == NULL && r->nslots > 0)
+            pthread_cond_wait(&r->changed, &r->lock);
+        else
+            take_group(r, slot, spare);
+    }
+    pthread_mutex_unlock(&r->lock);
+    fr_sys.free(spare);
+    return NULL;
+}
+
+/* ---- what follows, on the thread of the device ---- */
+
+/* A full slot to the device, where its values are checked. */
+static enum fr_rc put_group(struct reading *r, const struct slot *slot, struct fr_err *err)
+{
+    const struct read_opts *o = r->o;
+    size_t first = r->first[slot->group], n = r->first[slot->group + 1] - first, at = 0;
+    enum fr_rc rc = FR_OK;
+
+    memset(r->found, 0, n * sizeof(*r->found));
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        const struct read_part *p = &r->parts[first + i];
+        struct tr_nonfinite check = {tr_view1(&r->found[i], TR_I64, 1),
+                                     tr_view1(p->dst, p->t->dtype, (int64_t)p->n)};
+
+        if (p->host)
+            continue;
+        rc = tr_copy(o->be, o->q, p->dst, slot->p + at, memory_bytes(p));
+        rc = rc == FR_OK ? tr_nonfinite(o->be, o->q, &check, err)
+                         : fr_fail(err, rc, "%s: copying it to the device", p->t->name);
+        at += round_256(memory_bytes(p));
+    }
+    if (rc == FR_OK)
+        rc = tr_sync(o->be, o->q, err);
+    for (size_t i = 0; i < n && rc == FR_OK; i++)
+        if (r->found[i] != 0)
+            rc = values_not_finite(r->parts[first + i].t, err);
+    return rc;
+}
+
+static void empty_slot(struct reading *r, struct slot *slot)
+{
+    struct fr_err err = {0};
+    enum fr_rc rc;
+
+    pthread_mutex_unlock(&r->lock);
+    rc = put_group(r, slot, &err);
+    pthread_mutex_lock(&r->lock);
+    if (rc != FR_OK)
+        group_failed(r, slot->group, &err);
+    else
+        group_done(r, slot->group);
+    slot->state = FREE;
+    pthread_cond_broadcast(&r->changed);
+}
+
+/* Says how far the reading is, from time to time. */
+static void tell(struct reading *r)
+{
+    const struct tr_shard_tell *t = r->o->tell;
+    int64_t now = fr_sys.mono_ms(), bytes = r->bytes;
+
+    if (t == NULL || now - r->told_ms < TELL_MS)
+        return;
+    r->told_ms = now;
+    pthread_mutex_unlock(&r->lock);
+    t->so_far(t->arg, bytes, r->all);
+    pthread_mutex_lock(&r->lock);
+}
+
+static void wait_a_while(struct reading *r)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec++;
+    pthread_cond_timedwait(&r->changed, &r->lock, &t);
+}
+
+static void follow(struct reading *r)
+{
+    struct slot *slot;
+
+    pthread_mutex_lock(&r->lock);
+    while (r->done < r->groups && r->failed == SIZE_MAX) {
+        if ((slot = find_slot(r, FULL)) != NULL)
+            empty_slot(r, slot);
+        else
+            wait_a_while(r);
+        tell(r);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- all of it ---- */
+
+static size_t room_of(const struct read_part *p)
+{
+    size_t disk = p->n * tr_dtype_bytes(p->disk), memory = memory_bytes(p);
+
+    return round_256(disk > memory ? disk : memory);
+}
+
+/* Neighbours on disk are read as one group. *most: room of the largest on the way to the device. */
+static enum fr_rc make_groups(struct reading *r, size_t n, size_t *most, struct fr_err *err)
+{
+    size_t used = 0, staged = 0;
+
+    if ((r->first = fr_sys.alloc((n + 2) * sizeof(*r->first))) == NULL)
+        return fr_fail(err, FR_NOMEM, "a list of %zu parts of weights", n);
+    *most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct read_part *p = &r->parts[i];
+        size_t room = room_of(p);
+
+        if (i == 0 || used + room > SLOT || i - r->first[r->groups - 1] == GROUP_PARTS) {
+            r->first[r->groups++] = i;
+            used = staged = 0;
+        }
+        used += room;
+        staged += p->host ? 0 : room;
+        *most = staged > *most ? staged : *most;
+        r->all += (int64_t)(p->n * tr_dtype_bytes(p->disk));
+    }
+    r->first[r->groups] = n;
+    return FR_OK;
+}
+
+/* Threads that read; 1: this one does. */
+static int readers_of(const struct reading *r)
+{
+    int64_t n = sysconf(_SC_NPROCESSORS_ONLN) / (r->o->local_size > 0 ? r->o->local_size : 1);
+
+    n = n < READERS_MIN ? READERS_MIN : n > READERS_MAX ? READERS_MAX : n;
+    return (size_t)n < r->groups ? (int)n : r->groups > 1 ? (int)r->groups : 1;
+}
+
+/* One slot more than readers, so that each has one while another is on its way to the device. */
+static enum fr_rc make_ring(struct reading *r, size_t room, int readers, struct fr_err *err)
+{
+    int n = readers > 1 ? readers + 1 : 1;
+    char *p;
+    enum fr_rc rc;
+
+    if (room == 0)
+        return FR_OK;
+    rc = tr_mem_alloc(r->o->be, TR_MEM_PINNED, (size_t)n * room + GROUP_PARTS * sizeof(*r->found),
+                      &r->ring, err);
+    if (rc != FR_OK)
+        return fr_while(err, "a ring for reading weights");
+    p = r->ring;
+    for (r->nslots = 0; r->nslots < n; r->nslots++)
+        r->slots[r->nslots].p = p + (size_t)r->nslots * room;
+    r->found = (int64_t *)(void *)(p + (size_t)n * room);
+    return FR_OK;
+}
+
+static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
+{
+    pthread_t threads[READERS_MAX];
+    pthread_condattr_t attr;
+    int n = 0;
+
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    while (readers > 1 && n < readers && pthread_create(&threads[n], NULL, read_groups, r) == 0)
+        n++;
+    if (n == 0) /* a single group, or no memory for a thread: it all happens here, in turn */
+        read_groups(r);
+    follow(r);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    return r->failed == SIZE_MAX ? FR_OK : fr_fail(err, r->why.rc, "%s", r->why.msg);
+}
+
+enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct fr_err *err)
+{
+    struct reading r = {.o = o, .parts = p->parts, .told_ms = fr_sys.mono_ms(), .failed = SIZE_MAX};
+    size_t room = 0, taken = o->be->taken;
+    int readers;
+    enum fr_rc rc;
+
+    if (p->n == 0)
+        return FR_OK;
+    qsort(p->parts, p->n, sizeof(*p->parts), by_place);
+    rc = make_groups(&r, p->n, &room, err);
+    readers = readers_of(&r);
+    if (rc == FR_OK)
+        rc = make_ring(&r, room, readers, err);
+    if (rc == FR_OK)
+        rc = run(&r, readers, err);
+    if (rc == FR_OK && o->tell != NULL)
+        o->tell->so_far(o->tell->arg, r.all, r.all);
+    tr_mem_free(o->be, TR_MEM_PINNED, r.ring);
+    o->be->taken = taken; /* the ring was given back */
+    fr_sys.free(r.first);
+    return rc;
+}

@@ -1,0 +1,43 @@
+/*
+ * Parts of tensors from a checkpoint's files to their places: sorted by file and offset, by two to
+ * four threads, through a ring of pinned memory where the places are a device's. Types are
+ * converted and values checked on the way: finite ones on the device where they go there.
+ */
+#ifndef TR_SHARD_READ_H
+#define TR_SHARD_READ_H
+
+#include "trainer/shard/shard.h"
+
+/* Elements [at, at+n) of tensor d on disk, as t->dtype at dst. */
+struct read_part {
+    const struct tr_unit_tensor *t;
+    const struct tr_st_tensor *d;
+    enum tr_dtype disk;
+    int64_t at;
+    size_t n;
+    char *dst;
+    bool host; /* dst is the host's memory */
+    bool once; /* no other rank of this machine reads these bytes */
+};
+
+struct read_parts {
+    struct read_part *parts; /* owns */
+    size_t n, cap;
+};
+
+/* Adds a part, in pieces that a slot of the ring holds. FR_DTYPE: the types do not convert. */
+enum fr_rc read_add(struct read_parts *p, const struct read_part *part, struct fr_err *err);
+void read_finish(struct read_parts *p);
+
+struct read_opts {
+    struct tr_backend *be; /* borrows */
+    struct tr_queue *q;    /* fills what is on the device */
+    const struct tr_st *st;
+    const struct tr_shard_tell *tell; /* NULL: nobody asks */
+    int local_size;                   /* ranks that share this machine's processors */
+};
+
+/* Reads all parts, which it sorts. An error is that of the first part, in their order on disk. */
+enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct fr_err *err);
+
+#endif

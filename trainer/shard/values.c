@@ -1,0 +1,103 @@
+#include "trainer/shard/values.h"
+
+enum { PIECE = 1024 };
+
+static bool floating(enum tr_dtype t)
+{
+    return t == TR_F64 || t == TR_F32 || t == TR_BF16 || t == TR_F16;
+}
+
+bool values_convert(enum tr_dtype from, enum tr_dtype to)
+{
+    return from == to || (floating(from) && floating(to));
+}
+
+static void widen(float *out, const void *in, enum tr_dtype t, size_t n)
+{
+    const uint16_t *h = in;
+    const float *f = in;
+    const double *d = in;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = t == TR_BF16  ? tr_bf16_to(h[i])
+                 : t == TR_F16 ? tr_f16_to(h[i])
+                 : t == TR_F64 ? (float)d[i]
+                               : f[i];
+}
+
+static void narrow(void *out, const float *in, enum tr_dtype t, size_t n)
+{
+    uint16_t *h = out;
+    float *f = out;
+    double *d = out;
+
+    for (size_t i = 0; i < n; i++)
+        if (t == TR_BF16)
+            h[i] = tr_bf16_of(in[i]);
+        else if (t == TR_F16)
+            h[i] = tr_f16_of(in[i]);
+        else if (t == TR_F64)
+            d[i] = (double)in[i];
+        else
+            f[i] = in[i];
+}
+
+void values_put(void *out, enum tr_dtype to, const void *in, enum tr_dtype from, size_t n)
+{
+    size_t step_in = tr_dtype_bytes(from), step_out = tr_dtype_bytes(to);
+    float wide[PIECE];
+
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t m = n - i < PIECE ? n - i : PIECE;
+
+        widen(wide, (const char *)in + i * step_in, from, m);
+        narrow((char *)out + i * step_out, wide, to, m);
+    }
+}
+
+static size_t count_not_finite(const void *p, enum tr_dtype t, size_t n)
+{
+    const uint16_t *h = p;
+    const uint32_t *w = p;
+    const uint8_t *b = p;
+    size_t bad = 0;
+
+    if (t == TR_F8_E4M3)
+        for (size_t i = 0; i < n; i++)
+            bad +=
+                (b[i] & 0x7f) == 0x7f; /* its only codes that are no number; it has no infinity */
+    else if (t == TR_BF16)
+        for (size_t i = 0; i < n; i++)
+            bad += (h[i] & 0x7f80) == 0x7f80;
+    else if (t == TR_F16)
+        for (size_t i = 0; i < n; i++)
+            bad += (h[i] & 0x7c00) == 0x7c00;
+    else if (t == TR_F32)
+        for (size_t i = 0; i < n; i++)
+            bad += (w[i] & 0x7f800000) == 0x7f800000;
+    return bad;
+}
+
+enum fr_rc values_not_finite(const struct tr_unit_tensor *t, struct fr_err *err)
+{
+    return fr_fail(err, FR_CORRUPT, "%s: holds a value that is not finite", t->name);
+}
+
+enum fr_rc values_finite(const struct tr_unit_tensor *t, const void *p, size_t n,
+                         struct fr_err *err)
+{
+    return count_not_finite(p, t->dtype, n) == 0 ? FR_OK : values_not_finite(t, err);
+}
+
+enum fr_rc values_positive(const struct tr_unit_tensor *t, const void *p, size_t n,
+                           struct fr_err *err)
+{
+    const float *x = p;
+    size_t bad = 0;
+
+    for (size_t i = 0; i < n && t->positive; i++)
+        bad += !(x[i] > 0);
+    return bad == 0 ? FR_OK
+                    : fr_fail(err, FR_CORRUPT, "%s: holds a scale of 0 or below, expected above 0",
+                              t->name);
+}

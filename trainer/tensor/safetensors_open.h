@@ -1,0 +1,29 @@
+/* Inside of an open checkpoint: what safetensors.c and safetensors_read.c share. */
+#ifndef TR_TENSOR_SAFETENSORS_OPEN_H
+#define TR_TENSOR_SAFETENSORS_OPEN_H
+
+#include "engine/base/arena.h"
+#include "trainer/tensor/safetensors.h"
+
+#include <jansson.h>
+
+struct st_file {
+    const char *path;
+    int fd;
+    int64_t bytes;
+    json_t *meta;
+};
+
+struct tr_st {
+    struct fr_arena arena;
+    struct st_file *files;
+    size_t nfiles;
+    struct tr_st_tensor *tensors; /* by name */
+    size_t ntensors, cap;
+    size_t unmapped;
+};
+
+/* Bytes [at, at+n) of a file that was as long when it was opened. */
+enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err);
+
+#endif

@@ -1,0 +1,72 @@
+#include "trainer/tensor/safetensors_open.h"
+
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+
+enum { READ_MAX_BYTES = 1 << 30 /* the kernel cuts one read a little below 2 GiB */ };
+
+enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err)
+{
+    for (size_t done = 0; done < n;) {
+        size_t want = n - done < READ_MAX_BYTES ? n - done : READ_MAX_BYTES;
+        ssize_t k = fr_sys.pread(fd, (char *)dst + done, want, (off_t)(at + (int64_t)done));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return fr_fail_errno(err, errno, "cannot read %s", path);
+        if (k == 0)
+            return fr_fail(err, FR_CORRUPT, "%s became shorter while it was open", path);
+        done += (size_t)k;
+    }
+    return FR_OK;
+}
+
+static enum fr_rc check_range(const struct tr_st_tensor *t, int64_t at, size_t n,
+                              struct fr_err *err)
+{
+    if (at < 0 || at > t->bytes || n > (uint64_t)(t->bytes - at))
+        return fr_fail(err, FR_BUG, "read of bytes %lld+%zu of tensor '%s', which has %lld",
+                       (long long)at, n, t->name, (long long)t->bytes);
+    return FR_OK;
+}
+
+enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,
+                      size_t n, struct fr_err *err)
+{
+    const struct st_file *f = &st->files[t->file];
+    enum fr_rc rc = check_range(t, at, n, err);
+
+    if (rc == FR_OK && (rc = st_pread(f->fd, f->path, dst, n, t->offset + at, err)) != FR_OK)
+        rc = fr_while(err, "tensor '%s'", t->name);
+    return rc;
+}
+
+/* What the page cache has of the bytes is read from there, up to the first that it lacks. */
+static size_t read_cached(int fd, void *dst, size_t n, off_t at)
+{
+    struct iovec v = {dst, n};
+    ssize_t got = preadv2(fd, &v, 1, at, RWF_NOWAIT);
+
+    return got > 0 ? (size_t)got : 0;
+}
+
+enum fr_rc tr_st_read_once(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at,
+                           void *dst, size_t n, struct fr_err *err)
+{
+    const struct st_file *f = &st->files[t->file];
+    enum fr_rc rc = check_range(t, at, n, err);
+    off_t from = (off_t)(t->offset + at);
+    size_t had;
+
+    if (rc != FR_OK)
+        return rc;
+    had = read_cached(f->fd, dst, n, from);
+    if (had == n)
+        return FR_OK;
+    rc = st_pread(f->fd, f->path, (char *)dst + had, n - had, (int64_t)from + (int64_t)had, err);
+    (void)posix_fadvise(f->fd, from + (off_t)had, (off_t)(n - had), POSIX_FADV_DONTNEED);
+    return rc == FR_OK ? rc : fr_while(err, "tensor '%s'", t->name);
+}

@@ -1,0 +1,21 @@
+/* What a run says of reading its weights. */
+#ifndef TR_TRAIN_LOADING_H
+#define TR_TRAIN_LOADING_H
+
+#include "trainer/shard/shard.h"
+
+/* Zero it, and begin; tell is what tr_model_load takes. Says every five seconds how far this rank
+ * is, and what is left by the rate so far. */
+struct tr_loading {
+    struct tr_shard_tell tell;
+    int64_t began_ms, said_ms;
+    int64_t bytes; /* so far */
+};
+void tr_loading_begin(struct tr_loading *l);
+/* "Weights loaded: 28.1 GiB in 14.2s, 2.0 GiB/s" */
+void tr_loading_end(const struct tr_loading *l);
+
+/* "3.1 GiB of 28.1 GiB, 2.0 GiB/s, 12.5s left" after ms. */
+void tr_loading_text(int64_t bytes, int64_t of, int64_t ms, char out[128]);
+
+#endif
