@@ -7,10 +7,12 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/cli/example.h"
+#include "trainer/cli/shape.h"
 #include "trainer/cli/weights.h"
 #include "trainer/config/model_config.h"
 #include "trainer/data/tokenizer.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +20,11 @@
 enum { COPY_MAX_BYTES = 64 << 20 };
 
 struct init {
+    struct tr_shape shape;
+    const char *layers;
     const char *config, *output, *seed, *tokenizer, *shard_bytes, *example, *model, *records;
-    int overwrite, help;
+    int64_t seed_number, shard_number, record_number;
+    int overwrite;
 };
 
 static enum fr_rc join(char out[PATH_MAX], const char *dir, const char *name, struct fr_err *err)
@@ -48,8 +53,8 @@ static enum fr_rc copy(const char *from, const char *to, struct fr_err *err)
 }
 
 /* Copies tokenizer.json and the files that belong to it; path is the file or its folder. */
-static enum fr_rc copy_tokenizer(const char *path, const char *dir,
-                                 const struct tr_model_config *c, struct fr_err *err)
+static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct tr_model_config *c,
+                                 struct fr_err *err)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
                                         "special_tokens_map.json", "generation_config.json"};
@@ -79,37 +84,137 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir,
     return rc;
 }
 
-static enum fr_rc make_model(const struct init *in, int64_t seed, int64_t shard_bytes,
+/* What is about to be written, and whether the disk has room for it. */
+static enum fr_rc check_room(const struct init *in, const struct tr_model_config *c,
                              struct fr_err *err)
 {
-    char path[PATH_MAX], source[PATH_MAX];
+    int64_t left = fr_sys.disk_free(in->output);
+    struct tr_model_config written = *c;
+    struct tr_model_counts n;
+    char needs[24], has[24] = "?";
+
+    written.num_nextn_predict_layers = 0;
+    tr_model_count(&written, &n);
+    fr_show_size(n.disk_bytes, needs);
+    if (left >= 0)
+        fr_show_size(left, has);
+    fr_print("%s: %lld layers, %lld of them with experts, %lld parameters in %s: %s (%s free)\n",
+             in->output, (long long)c->num_hidden_layers, (long long)tr_model_moe_count(c),
+             (long long)n.total,
+             c->fp8                           ? "FP8"
+             : c->torch_dtype == TR_TORCH_F32 ? "f32"
+                                              : "16 bits",
+             needs, has);
+    if (left >= 0 && n.disk_bytes > left)
+        return fr_fail(err, FR_USAGE,
+                       "%s has %s free, the weights take %s: take fewer --layers, or "
+                       "another --output",
+                       in->output, has, needs);
+    return FR_OK;
+}
+
+/* Makes the folder and the weights of the model that path describes. */
+static enum fr_rc make_weights(const struct init *in, const char *path, struct fr_err *err)
+{
     struct tr_model_config c;
-    struct tr_model_counts counts;
-    size_t n = strlen(in->config);
+    enum fr_rc rc = tr_model_config_load(path, &c, err);
+
+    if (rc != FR_OK)
+        return fr_while(err, "%s", in->config != NULL ? in->config : in->shape.of);
+    rc = check_room(in, &c, err);
+    if (rc == FR_OK && in->tokenizer != NULL)
+        rc = copy_tokenizer(in->tokenizer, in->output, &c, err);
+    return rc == FR_OK
+               ? tr_weights_write(in->output, &c, (uint64_t)in->seed_number, in->shard_number, err)
+               : rc;
+}
+
+/* The configuration of --config or --shape-of, beside its place. */
+static enum fr_rc put_config(const struct init *in, const char *path, struct fr_err *err)
+{
+    char source[PATH_MAX];
+    json_t *config = NULL;
+    size_t n = in->config != NULL ? strlen(in->config) : 0;
+    int64_t layers;
     enum fr_rc rc;
 
-    if ((rc = tr_model_config_load(in->config, &c, err)) != FR_OK ||
-        (rc = join(path, in->output, "config.json", err)) != FR_OK)
+    if (in->config == NULL) {
+        rc = tr_shape_make(&in->shape, &config, &layers, err);
+        if (rc == FR_OK)
+            rc = fr_json_save(config, path, JSON_INDENT(2), 0644, err);
+        json_decref(config);
         return rc;
+    }
     if (n > 5 && strcmp(in->config + n - 5, ".json") == 0)
         (void)snprintf(source, sizeof(source), "%s", in->config);
     else if ((rc = join(source, in->config, "config.json", err)) != FR_OK)
         return rc;
+    return copy(source, path, err);
+}
+
+static enum fr_rc make_model(const struct init *in, struct fr_err *err)
+{
+    char path[PATH_MAX], beside[PATH_MAX];
+    struct tr_model_config c;
+    enum fr_rc rc;
+
+    if (in->config != NULL && (rc = tr_model_config_load(in->config, &c, err)) != FR_OK)
+        return rc; /* by the name that the user gave it */
+    if ((rc = join(path, in->output, "config.json", err)) != FR_OK ||
+        (rc = join(beside, in->output, "config.unfinished.json", err)) != FR_OK)
+        return rc;
     if (exists(path) && !in->overwrite)
         return fr_fail(err, FR_USAGE, "%s exists already (--overwrite replaces it)", path);
-    if ((rc = fr_mkdirs(in->output, 0755, err)) != FR_OK)
+    if ((rc = fr_mkdirs(in->output, 0755, err)) != FR_OK ||
+        (rc = put_config(in, beside, err)) != FR_OK)
         return rc;
-    if (in->tokenizer != NULL && (rc = copy_tokenizer(in->tokenizer, in->output, &c, err)) != FR_OK)
-        return rc;
-    if ((rc = tr_weights_write(in->output, &c, (uint64_t)seed, shard_bytes, err)) != FR_OK)
-        return rc;
-    tr_model_count(&c, &counts);
+    rc = make_weights(in, beside, err);
     /* last: a folder with a config.json is a whole one */
-    if (strcmp(source, path) != 0 && (rc = copy(source, path, err)) != FR_OK)
+    if (rc == FR_OK && fr_sys.rename(beside, path) != 0)
+        rc = fr_fail_errno(err, errno, "cannot rename %s", beside);
+    if (rc != FR_OK)
+        (void)fr_sys.unlink(beside);
+    else
+        fr_print("wrote %s, seed %lld\n", in->output, (long long)in->seed_number);
+    return rc;
+}
+
+static enum fr_rc read_numbers(struct init *in, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (fr_parse_i64(fr_str_of(in->seed), &in->seed_number, NULL) != FR_OK || in->seed_number < 0)
+        return fr_fail(err, FR_USAGE, "--seed %s: expected a whole number", in->seed);
+    if (fr_parse_i64(fr_str_of(in->records), &in->record_number, NULL) != FR_OK ||
+        in->record_number < 1 || in->record_number > 1000000)
+        return fr_fail(err, FR_USAGE, "--records %s: expected 1 to 1000000", in->records);
+    if (in->layers != NULL &&
+        (fr_parse_i64(fr_str_of(in->layers), &in->shape.layers, NULL) != FR_OK ||
+         in->shape.layers < 1))
+        return fr_fail(err, FR_USAGE, "--layers %s: expected 1 or more", in->layers);
+    rc = fr_parse_size(fr_str_of(in->shard_bytes), &in->shard_number, err);
+    return rc == FR_OK ? rc : fr_while(err, "--shard_bytes");
+}
+
+static enum fr_rc make(struct init *in, struct fr_err *err)
+{
+    const struct tr_example_kind *kind;
+    enum fr_rc rc = read_numbers(in, err);
+
+    if (rc != FR_OK)
         return rc;
-    fr_print("wrote %s: %lld parameters, seed %lld\n", in->output, (long long)counts.total,
-             (long long)seed);
-    return FR_OK;
+    if (in->example != NULL) {
+        rc = tr_example_find(in->model, &kind, err);
+        return rc == FR_OK ? tr_example_write(in->example, kind, (uint64_t)in->seed_number,
+                                              in->record_number, in->overwrite != 0, err)
+                           : rc;
+    }
+    if ((in->config == NULL) == (in->shape.of == NULL) || in->output == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--output and one of --config and --shape-of are needed, or --example");
+    if (in->shape.of == NULL && (in->layers != NULL || in->shape.weights != NULL))
+        return fr_fail(err, FR_USAGE, "--layers and --weights are of --shape-of");
+    return make_model(in, err);
 }
 
 enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
@@ -117,47 +222,34 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
     struct init in = {.seed = "42", .shard_bytes = "4GiB", .model = "deepseek", .records = "1200"};
     const struct tr_flag flags[] = {
         {"config", &in.config, NULL, "config.json of the model, or its folder"},
+        {"shape_of", &in.shape.of, NULL,
+         "a slice of this model for trials: deepseek-v3, a "
+         "config.json or its folder"},
+        {"layers", &in.layers, NULL,
+         "of the slice, the first ones of the model; dense ones leave "
+         "one with experts [all]"},
+        {"weights", &in.shape.weights, NULL, "of the slice: bf16 or fp8 [as the model's are]"},
         {"output", &in.output, NULL, "folder to write"},
         {"seed", &in.seed, NULL, "of all weights, or of the example [42]"},
         {"tokenizer", &in.tokenizer, NULL, "tokenizer.json to copy, or its folder"},
         {"shard_bytes", &in.shard_bytes, NULL, "largest weight file [4GiB]"},
-        {"example", &in.example, NULL, "write a tiny model and a data set into this folder "
-                                       "instead"},
+        {"example", &in.example, NULL,
+         "write a tiny model and a data set into this folder "
+         "instead"},
         {"model", &in.model, NULL, "of the example: deepseek or llama [deepseek]"},
         {"records", &in.records, NULL, "records of the example's data set [1200]"},
         {"overwrite", NULL, &in.overwrite, "replace what is there"},
-        {"help", NULL, &in.help, "this text"},
     };
     struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    int64_t seed, shard_bytes, records;
-    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
-        return rc;
-    if (in.help) {
-        struct fr_buf text = {0};
-        tr_flags_help(&f, &text);
-        fr_print("flowtrain init --config FILE --output DIR [--seed N] [--tokenizer FILE]\n"
-                 "flowtrain init --example DIR [--model llama] [--seed N]\n\n%s", text.p);
-        fr_buf_finish(&text);
-        return FR_OK;
-    }
-    if (fr_parse_i64(fr_str_of(in.seed), &seed, NULL) != FR_OK || seed < 0)
-        return fr_fail(err, FR_USAGE, "--seed %s: expected a whole number", in.seed);
-    if (fr_parse_i64(fr_str_of(in.records), &records, NULL) != FR_OK || records < 1 ||
-        records > 1000000)
-        return fr_fail(err, FR_USAGE, "--records %s: expected 1 to 1000000", in.records);
-    if ((rc = fr_parse_size(fr_str_of(in.shard_bytes), &shard_bytes, err)) != FR_OK)
-        return fr_while(err, "--shard_bytes");
-    if (in.example != NULL) {
-        const struct tr_example_kind *kind;
-
-        rc = tr_example_find(in.model, &kind, err);
-        return rc == FR_OK ? tr_example_write(in.example, kind, (uint64_t)seed, records,
-                                              in.overwrite != 0, err)
-                           : rc;
-    }
-    if (in.config == NULL || in.output == NULL)
-        return fr_fail(err, FR_USAGE, "--config and --output are needed, or --example");
-    return make_model(&in, seed, shard_bytes, err);
+    if (tr_wants_help(argc, argv))
+        return tr_flags_print(
+            "flowtrain init --config FILE --output DIR [--seed N] [--tokenizer FILE]\n"
+            "flowtrain init --shape-of deepseek-v3 --layers N --output DIR "
+            "[--weights bf16]\n"
+            "flowtrain init --example DIR [--model llama] [--seed N]\n",
+            &f, err);
+    rc = tr_flags_read(&f, argc, argv, err);
+    return rc == FR_OK ? make(&in, err) : rc;
 }

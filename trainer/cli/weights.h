@@ -11,7 +11,8 @@
 
 /*
  * Writes the weights of c as config/untrained.h makes them into dir, in c's torch_dtype (router
- * biases f32), in files of at most shard_bytes.
+ * biases f32; linears in FP8 where c says so, rounded to codes of blocks whose multipliers are
+ * drawn, too), in files of at most shard_bytes.
  */
 enum fr_rc tr_weights_write(const char *dir, const struct tr_model_config *c, uint64_t seed,
                             int64_t shard_bytes, struct fr_err *err);

@@ -199,8 +199,7 @@ float tr_f8_e4m3_to(uint8_t b)
     return b & 0x80 ? -x : x;
 }
 
-/* To nearest even, saturating at 448. */
-static uint8_t f8_e4m3_of(float x)
+uint8_t tr_f8_e4m3_of(float x)
 {
     uint8_t sign = signbit(x) ? 0x80 : 0;
     float a = fabsf(x);
@@ -272,7 +271,7 @@ void tr_set(struct tr_view v, int64_t i, double x)
         *(uint16_t *)p = tr_f16_of((float)x);
         break;
     case TR_F8_E4M3:
-        *(uint8_t *)p = f8_e4m3_of((float)x);
+        *(uint8_t *)p = tr_f8_e4m3_of((float)x);
         break;
     case TR_I64:
         *(int64_t *)p = (int64_t)x;

@@ -66,6 +66,7 @@ float tr_bf16_to(uint16_t b);
 uint16_t tr_f16_of(float x);
 float tr_f16_to(uint16_t b);
 float tr_f8_e4m3_to(uint8_t b);
+uint8_t tr_f8_e4m3_of(float x); /* saturates at 448 */
 
 /* Element i (flat, of a contiguous view) as a double, and back. Slow: for tests and scalars. */
 double tr_get(struct tr_view v, int64_t i);
