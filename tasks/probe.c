@@ -1,5 +1,6 @@
 /*
- * nccl-probe: all nodes join a communicator; `flowtrain probe` checks and times an all-reduce. The
+ * nccl-probe: all nodes join a communicator; `flowtrain probe` checks and times an all-reduce, on
+ * demand all collectives, and tries NCCL's settings. The
  * head reads its line, compares it with the thresholds, and names the node that is below.
  */
 #include "tasks/launch.h"
@@ -90,6 +91,24 @@ static enum fr_rc check_rows(struct fr_job *job, const json_t *rows, const struc
     return rc;
 }
 
+/* NCCL's best settings as the input nccl_env of train takes them: "NAME=VALUE NAME=VALUE". */
+static enum fr_rc give_settings(struct fr_job *job, json_t *settings, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    const char *name;
+    json_t *value;
+    enum fr_rc rc;
+
+    json_object_foreach(settings, name, value)
+        fr_buf_fmt(&text, "%s%s=%s", text.n > 0 ? " " : "", name, json_string_value(value));
+    if (settings != NULL)
+        fr_print("nccl-probe: NCCL is fastest %s%s\n", text.n > 0 ? "with " : "as it is",
+                 text.n > 0 ? text.p : "");
+    rc = fr_output(job, err, "nccl_env", "%s", text.n > 0 ? text.p : "");
+    fr_buf_finish(&text);
+    return rc;
+}
+
 static enum fr_rc judge(struct fr_job *job, const struct fr_launch *l, const struct gate *g,
                         struct fr_err *err)
 {
@@ -120,6 +139,8 @@ static enum fr_rc judge(struct fr_job *job, const struct fr_launch *l, const str
         rc = fr_output(job, err, "master_addr", "%s", l->master_addr);
     if (rc == FR_OK)
         rc = fr_output(job, err, "master_port", "%lld", (long long)l->master_port);
+    if (rc == FR_OK)
+        rc = give_settings(job, json_object_get(line, "nccl"), err);
     json_decref(line);
     return rc;
 }
@@ -130,6 +151,7 @@ static enum fr_rc probe(struct fr_job *job, struct fr_err *err)
     int64_t bytes = fr_input_int(job, "size", 16 << 20);
     int64_t rounds = fr_input_int(job, "iterations", 10);
     int64_t timeout_ms = fr_input_int(job, "timeout", 120000);
+    int64_t sweep = fr_input_int(job, "sweep", 0);
     struct gate g = {fr_input_real(job, "min_bandwidth_gbps", 0),
                      fr_input_real(job, "max_latency_us", 0), fr_input_text(job, "backend"),
                      fr_input_text(job, "interface")};
@@ -151,6 +173,10 @@ static enum fr_rc probe(struct fr_job *job, struct fr_err *err)
     fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lld", (long long)rounds));
     fr_launch_add(job, &l, "--timeout");
     fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lldms", (long long)timeout_ms));
+    if (sweep > 0) {
+        fr_launch_add(job, &l, "--sweep");
+        fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lld", (long long)sweep));
+    }
     json_object_set_new(job->did, "node_rank", json_integer(l.node_rank));
     json_object_set_new(job->did, "nodes", json_integer(l.nnodes));
     fr_launch_show(job, &l);

@@ -180,6 +180,32 @@ static enum fr_rc read_results(struct fr_job *job, const char *output_dir, struc
     return rc;
 }
 
+/* NCCL's settings as nccl-probe found them: "NAME=VALUE NAME=VALUE". What is set already stays. */
+static enum fr_rc set_nccl(struct fr_job *job, struct fr_err *err)
+{
+    const char *at = fr_input_text(job, "nccl_env");
+
+    for (at = at != NULL ? at : ""; *at != '\0'; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        const char *name = fr_arena_text(&job->arena, at, strcspn(at, " =")), *is;
+        const char *value = fr_arena_text(&job->arena, at, n);
+
+        if (name == NULL || value == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for input 'nccl_env'");
+        if (!fr_has_prefix(name, "NCCL_") || strlen(name) + 1 >= n)
+            return fr_fail(err, FR_USAGE,
+                           "input 'nccl_env': '%s' is no setting of NCCL; expected NCCL_NAME=VALUE",
+                           value);
+        at += n;
+        is = getenv(name);
+        fr_note(job, "nccl_env", "%s%s%s", value, is != NULL ? " was found, but it is set to " : "",
+                is != NULL ? is : "");
+        if (setenv(name, value + strlen(name) + 1, 0) != 0)
+            return fr_fail(err, FR_NOMEM, "no memory for the environment");
+    }
+    return fr_inputs_ok(job, err);
+}
+
 static enum fr_rc run(struct fr_job *job, struct fr_launch *l, const char *output_dir,
                       struct fr_err *err)
 {
@@ -314,6 +340,8 @@ static enum fr_rc train(struct fr_job *job, struct fr_err *err)
     resume = resume || l.generation > 1;
     if (rc == FR_OK)
         rc = add_args(job, &l, output_dir, resume, err);
+    if (rc == FR_OK)
+        rc = set_nccl(job, err);
     if (rc != FR_OK)
         return rc;
     json_object_set_new(job->did, "node_rank", json_integer(l.node_rank));

@@ -25,7 +25,8 @@ static const char *const schedulers[] = {"linear",
                                          "warmup_stable_decay",
                                          NULL};
 static const char *const probe_outputs[] = {
-    "iface", "bandwidth_gbps", "latency_us", "master_addr", "master_port", FR_RESULT, NULL};
+    "iface",       "bandwidth_gbps", "latency_us", "master_addr",
+    "master_port", "nccl_env",       FR_RESULT,    NULL};
 static const char *const train_outputs[] = {"output_dir",   "steps",   "final_loss",
                                             "adapter_node", FR_RESULT, NULL};
 static const char *const gather_outputs[] = {"adapter_dir", FR_RESULT, NULL};
@@ -123,6 +124,9 @@ static const struct fr_key probe_keys[] = {
     KEY("size", SIZE, "Bytes of the all-reduce that is timed.", .preset = "16MiB"),
     KEY("iterations", INT, "Timed rounds.", .preset = "10"),
     KEY("interface", STRING, "Network interface to use; default: the route to the head."),
+    KEY("sweep", SIZE,
+        "Time every collective up to this size, and find NCCL's best settings for the exchange of "
+        "tokens between nodes: output nccl_env."),
     KEY("min_bandwidth_gbps", FLOAT, "A node below this fails."),
     KEY("max_latency_us", FLOAT, "A node above this fails."),
     KEY("timeout", DURATION, "Time for all to join and finish.", .preset = "2m"),
@@ -145,6 +149,9 @@ static const struct fr_key train_keys[] = {
     KEY("plan", CHOICE, "What to do with a run that `flowtrain plan` says does not fit.",
         .preset = "refuse", .choices = plans),
     KEY("network_gbps", FLOAT, "Gbit/s of a node for the plan, as nccl-probe measures them."),
+    KEY("nccl_env", STRING,
+        "Settings of NCCL, NAME=VALUE with spaces between them, as nccl-probe finds them; what the "
+        "environment has already stays."),
     KEY("adapter", PATH, "Adapter to go on from (--adapter_name_or_path)."),
     KEY("stage", CHOICE, "Kind of training.", .preset = "sft", .choices = stages),
     KEY("finetuning_type", STRING, "What is trained.", .preset = "lora"),

@@ -203,11 +203,23 @@ struct config {
     int blocking;
 };
 
+/* $CUDASIM_NCCL_REFUSES: "NAME=VALUE", a setting with which no communicator comes about. */
+static bool refused(void)
+{
+    const char *given = getenv("CUDASIM_NCCL_REFUSES"), *value;
+    std::string name = given != nullptr ? std::string(given).substr(0, strcspn(given, "=")) : "";
+
+    value = given != nullptr ? getenv(name.c_str()) : nullptr;
+    return value != nullptr && name + "=" + value == given;
+}
+
 int ncclCommInitRankConfig(struct ncclComm **out, int size, struct unique_id id, int rank,
                            struct config *config)
 {
     struct ncclComm *c;
 
+    if (refused())
+        return SYSTEM_ERROR;
     if (config->magic != 0xcafebeefu || config->blocking != 0)
         return INVALID;
     c = new ncclComm;
@@ -275,6 +287,37 @@ static bool as_issued(void)
            strcmp(given, "1") == 0;
 }
 
+/*
+ * Microseconds of a group. $CUDASIM_NCCL_BEST: "NAME=VALUE NAME=VALUE", the best settings. As in
+ * the library, what counts is the environment when the process first made a communicator; each
+ * setting that is not as it should be costs a part more, and one that nothing is said of but is set
+ * costs as well.
+ */
+static double takes(const struct ncclComm *)
+{
+    static const double us = [] {
+        const char *best = getenv("CUDASIM_NCCL_BEST");
+        double sum = best != nullptr ? 1000 : 1;
+
+        for (const char *name :
+             {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_NCHANNELS_PER_NET_PEER",
+              "NCCL_P2P_NET_CHUNKSIZE", "NCCL_BUFFSIZE"}) {
+            const char *value = getenv(name);
+            std::string want = best != nullptr ? best : "",
+                        is = std::string(name) + "=" + (value ? value : "");
+            bool asked = want.find(std::string(name) + "=") != std::string::npos;
+
+            if (asked && (" " + want + " ").find(" " + is + " ") == std::string::npos)
+                sum += 200;
+            else if (best != nullptr && !asked && value != nullptr)
+                sum += 100;
+        }
+        return sum;
+    }();
+
+    return us;
+}
+
 int ncclGroupEnd(void)
 {
     struct ncclComm *c = open_group.comm;
@@ -294,7 +337,7 @@ int ncclGroupEnd(void)
         cudaEventCreateWithFlags(&issued, cudaEventDisableTiming);
     else if (as_issued())
         cudaStreamWaitEvent(open_group.stream, issued, 0);
-    sim_put_late(open_group.stream, [c, all] { run_group(c, all); });
+    sim_put_late(open_group.stream, takes(c), [c, all] { run_group(c, all); });
     cudaEventRecord(c->last, open_group.stream);
     if (as_issued())
         cudaEventRecord(issued, open_group.stream);

@@ -107,9 +107,9 @@ static void hurry(cudaStream_t s)
         drain(s->work, s->work->put);
 }
 
-void sim_put_late(cudaStream_t s, std::function<void()> work)
+void sim_put_late(cudaStream_t s, double takes, std::function<void()> work)
 {
-    put(s, false, 1, std::move(work));
+    put(s, false, takes, std::move(work));
     hurry(s);
 }
 

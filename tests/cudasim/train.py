@@ -188,6 +188,11 @@ def staying():
     t.has("experts that stay on the host", one.text(), "leave out offload_param, or set moe.enabled to false")
 
 
+# Set already, so that no others are tried: grid.py does that.
+GRID = dict(NCCL_SOCKET_NTHREADS="1", NCCL_NCHANNELS_PER_NET_PEER="2", NCCL_P2P_NET_CHUNKSIZE="131072",
+            NCCL_BUFFSIZE="4194304")
+
+
 def probe(device, transport, words=(), **env):
     """Two nodes of two ranks: every collective inside a node, across and over all."""
     port = t.free_port()
@@ -203,6 +208,7 @@ def probe(device, transport, words=(), **env):
     want = [(scope, op, ranks, ranks * 4 * max(1, size // (4 * ranks)))
             for scope, ranks in (("node", 2), ("across", 2), ("all", 4))
             for size in (8, 64, 512, 4096, 20000) for op in ("all_reduce", "all_gather", "all_to_all")]
+    want += [("rail", "all_to_allv", 4, size) for size in (8, 64, 512, 4096, 20000)]
     rows = report.get("sweep", [])
     t.same("probe on %s: rows" % device, [(r["scope"], r["op"], r["ranks"], r["bytes"]) for r in rows], want)
     t.check("probe on %s: times" % device, all(r["us"] > 0 and r["bandwidth_gbps"] > 0 for r in rows))
@@ -321,7 +327,7 @@ def main():
     queues()
     staying()
     probe("cuda", "nccl", ("nccl environment:", " NCCL_DEBUG=WARN", "CUDA_DEVICE_ORDER=FASTEST_FIRST: devices are"),
-          NCCL_DEBUG="WARN", CUDA_DEVICE_ORDER="FASTEST_FIRST")
+          NCCL_DEBUG="WARN", CUDA_DEVICE_ORDER="FASTEST_FIRST", **GRID)
     probe("cpu", "cpu")
     memory(3)
     refusals()

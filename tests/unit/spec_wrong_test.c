@@ -133,7 +133,7 @@ static const struct {
      "  probe: {uses: nccl-probe}\n"
      "  a: {run: x, needs: probe, env: {I: '${{ tasks.probe.outputs.ifcae }}'}}\n",
      "p.yaml:3:43: task 'probe' declares no output 'ifcae'; expected iface, bandwidth_gbps, "
-     "latency_us, master_addr or master_port; did you mean 'iface'?"},
+     "latency_us, master_addr, master_port or nccl_env; did you mean 'iface'?"},
     {"undeclared output of a script",
      "tasks:\n"
      "  b: {run: x}\n"

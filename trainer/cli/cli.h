@@ -37,10 +37,10 @@ enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err
 /* A command's own flags: --name VALUE or --name=VALUE, --name alone for a switch; - is as good as _
  * in a name. */
 struct tr_flag {
-    const char *name;       /* without dashes */
-    const char **value;     /* set to the value; NULL for a switch */
-    int *on;                /* a switch's count; with a value, the number of values: each is kept,
-                               value has TR_FLAG_MANY places */
+    const char *name;   /* without dashes */
+    const char **value; /* set to the value; NULL for a switch */
+    int *on;            /* a switch's count; with a value, the number of values: each is kept,
+                           value has TR_FLAG_MANY places */
     const char *help;
 };
 
@@ -67,6 +67,9 @@ void tr_flags_help(const struct tr_flags *f, struct fr_buf *out);
 bool tr_wants_help(int argc, const char *const *argv);
 /* Prints usage, then one line a flag. */
 enum fr_rc tr_flags_print(const char *usage, const struct tr_flags *f, struct fr_err *err);
+
+/* Path of this program, to start it again. */
+const char *tr_program(void);
 
 /* What an exit status of flowtrain means; `flowtrain help` prints it. */
 struct tr_exit {

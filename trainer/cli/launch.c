@@ -342,16 +342,22 @@ static enum fr_rc run_job(struct job *j, struct fr_err *err)
     return rc;
 }
 
+const char *tr_program(void)
+{
+    const char *bundle = getenv("FLOWRUN_BUNDLE"); /* /proc/self/exe is the loader then */
+
+    return bundle != NULL && bundle[0] == '/' ? bundle : "/proc/self/exe";
+}
+
 /* The program's words run under our own binary. */
 static const char **program_of(int argc, const char *const *argv, int first)
 {
-    const char *bundle = getenv("FLOWRUN_BUNDLE"); /* /proc/self/exe is the loader then */
     const char **program = fr_sys.alloc(((size_t)(argc - first) + 2) * sizeof(*program));
     int n = 0;
 
     if (program == NULL)
         return NULL;
-    program[n++] = bundle != NULL && bundle[0] == '/' ? bundle : "/proc/self/exe";
+    program[n++] = tr_program();
     for (int i = first; i < argc; i++)
         program[n++] = argv[i];
     program[n] = NULL;

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/backend/device.h"
+#include "trainer/cli/grid.h"
 #include "trainer/cli/ranks.h"
 #include "trainer/cli/room.h"
 #include "trainer/comm/join.h"
@@ -26,7 +27,8 @@ enum { SMALL_ROUNDS = 50 };
 
 /* The command's arguments. */
 struct asked {
-    int64_t bytes, sweep, rounds; /* sweep 0: none */
+    int64_t bytes, sweep, rail, rounds; /* sweep, rail 0: none */
+    const char *device;
     struct tr_ranks ranks;
     struct tr_comm_opts comm;
 };
@@ -61,9 +63,24 @@ static void find_iface(const struct tr_comm_opts *o, char out[IF_NAMESIZE])
     freeifaddrs(list);
 }
 
-/* sweep: what tr_room_sweep added; borrowed. */
-static enum fr_rc report(const struct tr_comm *c, const struct row *rows, size_t bytes,
-                         double latency_us, json_t *sweep, struct fr_err *err)
+/* What a sweep adds to the report. */
+struct tables {
+    json_t *sweep, *grid, *best; /* own */
+};
+
+static void add_tables(json_t *line, const struct tables *t)
+{
+    if (json_array_size(t->sweep) > 0)
+        json_object_set(line, "sweep", t->sweep);
+    if (json_array_size(t->grid) > 0) {
+        json_object_set(line, "nccl_grid", t->grid);
+        json_object_set(line, "nccl", t->best);
+    }
+}
+
+static enum fr_rc report(const struct tr_comm *c, const struct row *rows,
+                         const struct tr_timing *large, double latency_us, const struct tables *t,
+                         struct fr_err *err)
 {
     double worst = rows[0].gbps;
     json_t *nodes = json_array();
@@ -77,9 +94,9 @@ static enum fr_rc report(const struct tr_comm *c, const struct row *rows, size_t
     json_t *line =
         json_pack("{s:i, s:s, s:s, s:f, s:f, s:I, s:o}", "ranks", c->size, "transport",
                   c->ops->name, "iface", rows[0].iface, "bandwidth_gbps", worst, "latency_us",
-                  latency_us, "bytes", (json_int_t)bytes, "by_rank", nodes);
-    if (line != NULL && json_array_size(sweep) > 0)
-        json_object_set(line, "sweep", sweep);
+                  latency_us, "bytes", (json_int_t)large->bytes, "by_rank", nodes);
+    if (line != NULL)
+        add_tables(line, t);
     char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     if (text != NULL)
         fr_print("%s\n", text);
@@ -88,7 +105,37 @@ static enum fr_rc report(const struct tr_comm *c, const struct row *rows, size_t
     return text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for the report");
 }
 
-static enum fr_rc measure(struct tr_room *r, const struct asked *a, json_t *sweep,
+/* Every collective; where NCCL carries them between nodes, its settings for the exchange. */
+static enum fr_rc sweep(struct tr_room *r, const struct asked *a, const struct tables *t,
+                        struct fr_err *err)
+{
+    const struct tr_grid_opts o = {
+        .bytes = (size_t)a->sweep, .rounds = (int)a->rounds, .device = a->device, .comm = &a->comm};
+    enum fr_rc rc = tr_room_sweep(r, (size_t)a->sweep, (int)a->rounds, t->sweep, err);
+
+    if (rc == FR_OK && r->rail && strcmp(r->world->ops->name, "nccl") == 0)
+        rc = tr_grid(r, &o, t->grid, t->best, err);
+    return rc;
+}
+
+/* The exchange between nodes alone: one line, on rank 0. */
+static enum fr_rc measure_rail(struct tr_room *r, const struct asked *a, struct fr_err *err)
+{
+    struct tr_timing t = {
+        .comm = r->world, .op = TR_ROOM_RAIL, .bytes = (size_t)a->rail, .rounds = (int)a->rounds};
+    enum fr_rc rc;
+
+    if (!r->rail)
+        return fr_fail(err, FR_USAGE, "--rail: there are not several nodes of as many ranks each");
+    rc = tr_room_time(r, &t, err);
+    if (rc == FR_OK)
+        rc = tr_room_slowest(r, &t.seconds, err);
+    if (rc == FR_OK && r->world->rank == 0)
+        fr_print("{\"rail_us\": %.3f, \"bytes\": %zu}\n", t.seconds * 1e6, t.bytes);
+    return rc;
+}
+
+static enum fr_rc measure(struct tr_room *r, const struct asked *a, const struct tables *t,
                           struct fr_err *err)
 {
     size_t size = (size_t)r->world->size;
@@ -102,7 +149,7 @@ static enum fr_rc measure(struct tr_room *r, const struct asked *a, json_t *swee
     if (rc == FR_OK)
         rc = tr_room_time(r, &small, err);
     if (rc == FR_OK && a->sweep > 0)
-        rc = tr_room_sweep(r, (size_t)a->sweep, (int)a->rounds, sweep, err);
+        rc = sweep(r, a, t, err);
     if (rc != FR_OK)
         return rc;
     mine.gbps = tr_room_gbps(&large);
@@ -114,7 +161,7 @@ static enum fr_rc measure(struct tr_room *r, const struct asked *a, json_t *swee
     if (rc == FR_OK)
         rc = tr_comm_host_all_gather(r->world, rows, &mine, sizeof(mine), err);
     if (rc == FR_OK && r->world->rank == 0)
-        rc = report(r->world, rows, large.bytes, small.seconds * 1e6, sweep, err);
+        rc = report(r->world, rows, &large, small.seconds * 1e6, t, err);
     fr_sys.free(rows);
     return rc;
 }
@@ -123,21 +170,24 @@ static enum fr_rc probe_ranks(struct asked *a, struct fr_err *err)
 {
     struct tr_ranks *ranks = &a->ranks;
     struct tr_room room = {0};
-    json_t *sweep = json_array();
+    struct tables t = {json_array(), json_array(), json_object()};
+    int64_t most = a->sweep > a->bytes ? a->sweep : a->bytes;
     enum fr_rc rc = tr_ranks_join(ranks, &a->comm, err);
 
     if (rc == FR_OK) {
         room = (struct tr_room){.be = ranks->be, .world = ranks->comm};
-        rc = tr_room_make(&room, (size_t)(a->sweep > a->bytes ? a->sweep : a->bytes), err);
+        rc = tr_room_make(&room, (size_t)(a->rail > 0 ? a->rail : most), err);
     }
     if (rc == FR_OK)
-        rc = measure(&room, a, sweep, err);
+        rc = a->rail > 0 ? measure_rail(&room, a, err) : measure(&room, a, &t, err);
     if (rc != FR_OK && ranks->comm != NULL && err != NULL)
         tr_comm_abort(ranks->comm, err->msg);
     tr_room_finish(&room);
     tr_comm_destroy(ranks->comm);
     tr_backend_destroy(ranks->be);
-    json_decref(sweep);
+    json_decref(t.sweep);
+    json_decref(t.grid);
+    json_decref(t.best);
     return rc;
 }
 
@@ -165,13 +215,17 @@ static enum fr_rc parse_transport(const char *text, enum tr_transport *out, stru
 
 enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
 {
-    const char *size = "16MiB", *timeout = "60s", *iterations = "5", *sweep = NULL;
+    const char *size = "16MiB", *timeout = "60s", *iterations = "5", *sweep = NULL, *rail = NULL;
     const char *device = "auto", *transport = "auto";
     int slow = 0;
     const struct tr_flag flags[] = {
         {"bytes", &size, NULL, "size of the timed all-reduce"},
         {"iterations", &iterations, NULL, "timed rounds; the best one counts"},
-        {"sweep", &sweep, NULL, "time every collective from 8 bytes to this, as 256MiB"},
+        {"sweep", &sweep, NULL,
+         "time every collective from 8 bytes to this, as 256MiB; and where "
+         "NCCL works between nodes, find its best settings for the exchange "
+         "of tokens"},
+        {"rail", &rail, NULL, "time this exchange alone, so many bytes a rank"},
         {"device", &device, NULL, "auto, cpu or cuda"},
         {"transport", &transport, NULL, "between GPUs: auto, nccl or host"},
         {"allow_slow_links", NULL, &slow, "NCCL may go without NVLink inside a node"},
@@ -196,8 +250,11 @@ enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
         rc = parse_bytes("bytes", size, a.comm.size, &a.bytes, err);
     if (rc == FR_OK && sweep != NULL)
         rc = parse_bytes("sweep", sweep, a.comm.size, &a.sweep, err);
+    if (rc == FR_OK && rail != NULL)
+        rc = parse_bytes("rail", rail, a.comm.size, &a.rail, err);
     if (rc == FR_OK && fr_parse_duration(fr_str_of(timeout), &a.comm.join_ms, err) != FR_OK)
         rc = fr_while(err, "--timeout");
+    a.device = device;
     a.comm.timeout_ms = a.comm.join_ms;
     a.comm.allow_slow_links = slow > 0;
     if (rc == FR_OK)

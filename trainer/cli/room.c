@@ -8,7 +8,23 @@
 
 enum { SHORT = 64 << 10, SHORT_ROUNDS = 20, FIRST = 8, STEP = 8 };
 
-static const char *const op_names[TR_ROOM_OPS] = {"all_reduce", "all_gather", "all_to_all"};
+static const char *const op_names[] = {"all_reduce", "all_gather", "all_to_all", "all_to_allv"};
+
+/* Whether there are several nodes, of as many ranks each. */
+static enum fr_rc find_rail(struct tr_room *r, struct fr_err *err)
+{
+    int32_t mine = r->world->local_size, *all;
+    enum fr_rc rc;
+
+    if ((all = fr_sys.alloc((size_t)r->world->size * sizeof(*all))) == NULL)
+        return fr_fail(err, FR_NOMEM, "sizes of %d ranks' nodes", r->world->size);
+    rc = tr_comm_host_all_gather(r->world, all, &mine, sizeof(mine), err);
+    r->rail = rc == FR_OK && r->world->nodes > 1;
+    for (int k = 0; k < r->world->size; k++)
+        r->rail = r->rail && all[k] == mine;
+    fr_sys.free(all);
+    return rc;
+}
 
 enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err)
 {
@@ -22,6 +38,11 @@ enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err)
         if (rc == FR_OK)
             rc = tr_zero(r->be, r->q, p[i], r->n * sizeof(float));
     }
+    if (r->be->ops->event_between != NULL && rc == FR_OK &&
+        (rc = tr_event_create_timed(r->be, &r->began, err)) == FR_OK)
+        rc = tr_event_create_timed(r->be, &r->ended, err);
+    if (rc == FR_OK)
+        rc = find_rail(r, err);
     r->all = p[0];
     r->slices = p[1];
     return rc;
@@ -33,7 +54,38 @@ void tr_room_finish(struct tr_room *r)
         return;
     tr_mem_free(r->be, TR_MEM_DEVICE, r->all);
     tr_mem_free(r->be, TR_MEM_DEVICE, r->slices);
+    tr_event_destroy(r->be, r->began);
+    tr_event_destroy(r->be, r->ended);
     tr_queue_destroy(r->be, r->q);
+}
+
+/* Whether rank k has this rank's place in another node. */
+static bool on_rail(const struct tr_comm *c, int k)
+{
+    int local = c->local_size;
+
+    return k != c->rank && k % local == c->rank % local;
+}
+
+static enum fr_rc run_rail(struct tr_room *r, const struct tr_timing *t, struct fr_err *err)
+{
+    int size = t->comm->size;
+    size_t part = t->bytes / (size_t)(t->comm->nodes - 1), *n;
+    struct tr_alltoallv v = {.out = r->slices, .in = r->all, .what = "of the probe"};
+    enum fr_rc rc;
+
+    if ((n = fr_sys.alloc(2 * (size_t)size * sizeof(*n))) == NULL)
+        return fr_fail(err, FR_NOMEM, "sizes of %d ranks", size);
+    for (int k = 0, peers = 0; k < size; k++) {
+        n[k] = on_rail(t->comm, k) ? part : 0;
+        n[size + k] = (size_t)peers * part;
+        peers += on_rail(t->comm, k);
+    }
+    v.in_bytes = v.out_bytes = n;
+    v.in_at = v.out_at = n + size;
+    rc = tr_comm_all_to_allv(t->comm, r->q, &v, err);
+    fr_sys.free(n);
+    return rc;
 }
 
 static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_err *err)
@@ -54,6 +106,8 @@ static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_er
         return tr_comm_all_reduce(t->comm, r->q, &sum, err);
     case TR_ROOM_ALL_GATHER:
         return tr_comm_all_gather(t->comm, r->q, &g, err);
+    case TR_ROOM_RAIL:
+        return run_rail(r, t, err);
     default:
         return tr_comm_all_to_all(t->comm, r->q, &a, err);
     }
@@ -106,22 +160,39 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* One round, by the device's clock where it has one, else by the host's. */
+static enum fr_rc time_round(struct tr_room *r, const struct tr_timing *t, double *seconds,
+                             struct fr_err *err)
+{
+    bool clock = r->be->ops->event_between != NULL;
+    double s = now_s();
+    enum fr_rc rc = clock ? tr_event_record(r->be, r->q, r->began) : FR_OK;
+
+    if (rc == FR_OK)
+        rc = run(r, t, err);
+    if (rc == FR_OK && clock)
+        rc = tr_event_record(r->be, r->q, r->ended);
+    if (rc == FR_OK)
+        rc = tr_sync(r->be, r->q, err);
+    if (rc == FR_OK)
+        *seconds =
+            clock ? r->be->ops->event_between(r->be->self, r->began, r->ended) * 1e-6 : now_s() - s;
+    return rc;
+}
+
 enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *err)
 {
-    size_t size = (size_t)t->comm->size, part = t->bytes / sizeof(float) / size;
+    size_t size = (size_t)(t->op == TR_ROOM_RAIL ? t->comm->nodes - 1 : t->comm->size);
+    size_t part = t->bytes / sizeof(float) / size;
     enum fr_rc rc = FR_OK;
 
     t->bytes = (part > 0 ? part : 1) * size * sizeof(float);
     t->seconds = 1e30;
     for (int k = 0; k < t->rounds && rc == FR_OK; k++) {
-        double s;
+        double s = 0;
 
-        if ((rc = tr_comm_host_barrier(r->world, err)) != FR_OK)
-            break;
-        s = now_s();
-        if ((rc = run(r, t, err)) == FR_OK)
-            rc = tr_sync(r->be, r->q, err);
-        s = now_s() - s;
+        if ((rc = tr_comm_host_barrier(r->world, err)) == FR_OK)
+            rc = time_round(r, t, &s, err);
         t->seconds = s < t->seconds ? s : t->seconds;
     }
     return rc;
@@ -131,13 +202,15 @@ double tr_room_gbps(const struct tr_timing *t)
 {
     double n = t->comm->size, share = n > 1 ? (n - 1) / n : 0.5;
 
+    if (t->op == TR_ROOM_RAIL)
+        return (double)t->bytes / t->seconds * 8e-9;
+
     return (double)t->bytes / t->seconds * share * (t->op == TR_ROOM_ALL_REDUCE ? 2 : 1) * 8e-9;
 }
 
 /* ---- sweep ---- */
 
-/* The slowest rank's seconds, on every rank. */
-static enum fr_rc slowest(struct tr_room *r, double *seconds, struct fr_err *err)
+enum fr_rc tr_room_slowest(struct tr_room *r, double *seconds, struct fr_err *err)
 {
     double *all = fr_sys.alloc((size_t)r->world->size * sizeof(*all));
     enum fr_rc rc;
@@ -151,28 +224,31 @@ static enum fr_rc slowest(struct tr_room *r, double *seconds, struct fr_err *err
     return rc;
 }
 
+/* Ranks that are timed together, by which calls. */
 struct scope {
     const char *name, *title;
     struct tr_comm *comm;
+    enum tr_room_op first, last;
 };
 
 /* All collectives of one size: a row of the table. */
-static enum fr_rc measure(struct tr_room *r, const struct scope *s, size_t bytes, int rounds,
+static enum fr_rc measure(struct tr_room *r, const struct scope *s, struct tr_timing *asked,
                           json_t *rows, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
     char line[128];
     int at = 0;
 
-    for (int op = 0; op < TR_ROOM_OPS && rc == FR_OK; op++) {
-        struct tr_timing t = {s->comm, (enum tr_room_op)op, bytes, rounds, 0};
+    for (int op = s->first; op <= (int)s->last && rc == FR_OK; op++) {
+        struct tr_timing t = *asked;
 
+        t.op = (enum tr_room_op)op;
         rc = tr_room_time(r, &t, err);
         if (rc == FR_OK)
-            rc = slowest(r, &t.seconds, err);
+            rc = tr_room_slowest(r, &t.seconds, err);
         if (rc != FR_OK)
             break;
-        if (op == 0)
+        if (at == 0)
             at = snprintf(line, sizeof(line), "%12zu", t.bytes);
         at += snprintf(line + at, sizeof(line) - (size_t)at, " %12.1f %10.3f", t.seconds * 1e6,
                        tr_room_gbps(&t));
@@ -187,19 +263,32 @@ static enum fr_rc measure(struct tr_room *r, const struct scope *s, size_t bytes
     return rc;
 }
 
+static void print_head(const struct scope *s)
+{
+    static const char *const titles[] = {"all-reduce", "all-gather", "all-to-all", "all-to-allv"};
+
+    fr_print("\n%s: %d ranks by %s\n%12s", s->title, s->comm->size, s->comm->ops->name, "");
+    for (int op = s->first; op <= (int)s->last; op++)
+        fr_print(" %23s", titles[op]);
+    fr_print("\n%12s", "bytes");
+    for (int op = s->first; op <= (int)s->last; op++)
+        fr_print(" %12s %10s", "us", "Gbit/s");
+    fr_print("\n");
+}
+
 static enum fr_rc sweep_scope(struct tr_room *r, const struct scope *s, size_t most, int rounds,
                               json_t *rows, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
     if (r->world->rank == 0)
-        fr_print("\n%s: %d ranks by %s\n%12s %23s %23s %23s\n%12s %12s %10s %12s %10s %12s %10s\n",
-                 s->title, s->comm->size, s->comm->ops->name, "", "all-reduce", "all-gather",
-                 "all-to-all", "bytes", "us", "Gbit/s", "us", "Gbit/s", "us", "Gbit/s");
+        print_head(s);
     for (size_t bytes = FIRST; rc == FR_OK; bytes = bytes * STEP < most ? bytes * STEP : most) {
-        int n = bytes <= SHORT && rounds < SHORT_ROUNDS ? SHORT_ROUNDS : rounds;
+        struct tr_timing t = {.comm = s->comm, .bytes = bytes, .rounds = rounds};
 
-        rc = measure(r, s, bytes, n, rows, err);
+        if (bytes <= SHORT && rounds < SHORT_ROUNDS)
+            t.rounds = SHORT_ROUNDS;
+        rc = measure(r, s, &t, rows, err);
         if (bytes >= most)
             break;
     }
@@ -211,17 +300,22 @@ enum fr_rc tr_room_sweep(struct tr_room *r, size_t most, int rounds, json_t *row
 {
     struct tr_comm *w = r->world;
     bool both = w->nodes > 1 && w->local_size > 1;
+    const enum tr_room_op last = TR_ROOM_ALL_TO_ALL;
     struct scope scopes[] = {
-        {"node", "Inside a node", NULL}, {"across", "Across nodes", NULL}, {"all", "All ranks", w}};
-    int first = both ? 0 : 2;
+        {"node", "Inside a node", NULL, TR_ROOM_ALL_REDUCE, last},
+        {"across", "Across nodes", NULL, TR_ROOM_ALL_REDUCE, last},
+        {"all", "All ranks", w, TR_ROOM_ALL_REDUCE, last},
+        {"rail", "Exchange of tokens between nodes", w, TR_ROOM_RAIL, TR_ROOM_RAIL}};
+    int first = both ? 0 : 2, end = r->rail ? 4 : 3;
     enum fr_rc rc = FR_OK;
 
     if (both && (rc = tr_comm_split(w, w->node, &scopes[0].comm, err)) == FR_OK)
         rc = tr_comm_split(w, w->local_rank, &scopes[1].comm, err);
-    if (!both)
-        scopes[2] = (struct scope){w->nodes > 1 ? "across" : "node",
-                                   w->nodes > 1 ? "Across nodes" : "Inside a node", w};
-    for (int i = first; i < 3 && rc == FR_OK; i++)
+    if (!both) {
+        scopes[2].name = w->nodes > 1 ? "across" : "node";
+        scopes[2].title = w->nodes > 1 ? "Across nodes" : "Inside a node";
+    }
+    for (int i = first; i < end && rc == FR_OK; i++)
         rc = sweep_scope(r, &scopes[i], most, rounds, rows, err);
     tr_comm_destroy(scopes[0].comm);
     tr_comm_destroy(scopes[1].comm);

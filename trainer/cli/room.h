@@ -10,7 +10,15 @@
 #include "engine/base/json.h"
 #include "trainer/comm/comm.h"
 
-enum tr_room_op { TR_ROOM_ALL_REDUCE, TR_ROOM_ALL_GATHER, TR_ROOM_ALL_TO_ALL, TR_ROOM_OPS };
+enum tr_room_op {
+    TR_ROOM_ALL_REDUCE,
+    TR_ROOM_ALL_GATHER,
+    TR_ROOM_ALL_TO_ALL,
+    TR_ROOM_OPS,
+    TR_ROOM_RAIL = TR_ROOM_OPS /* an all_to_allv between rail peers, which the exchange of tokens
+                                  makes between nodes: a rank of each other node gets an equal part.
+                                  All nodes have as many ranks */
+};
 
 struct tr_room {
     struct tr_backend *be; /* borrows */
@@ -18,6 +26,8 @@ struct tr_room {
     struct tr_queue *q;    /* owns */
     float *all, *slices;   /* owns, device: n, n */
     size_t n;
+    struct tr_event *began, *ended; /* own; of a device with a clock */
+    bool rail;                      /* there are several nodes, of as many ranks each */
 };
 
 /* Buffers of at least `bytes`. */
@@ -40,11 +50,15 @@ enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *e
 /* Bits a second, in 10^9. */
 double tr_room_gbps(const struct tr_timing *t);
 
+/* The slowest rank's seconds, on every rank. */
+enum fr_rc tr_room_slowest(struct tr_room *r, double *seconds, struct fr_err *err);
+
 /*
  * Every collective from 8 bytes to `most` in steps of 8, inside a node, across (ranks of one place
- * in their nodes) and over all ranks, as far as these differ. On rank 0 prints a table each and
- * adds to rows {"scope": "node" | "across" | "all", "op", "ranks", "bytes", "us",
- * "bandwidth_gbps"}; times are the slowest rank's.
+ * in their nodes) and over all ranks, as far as these differ; between nodes the exchange of tokens
+ * as well ("rail", of all ranks at once). On rank 0 prints a table each and adds to rows {"scope":
+ * "node" | "across" | "all" | "rail", "op", "ranks", "bytes", "us", "bandwidth_gbps"}; times are
+ * the slowest rank's.
  */
 enum fr_rc tr_room_sweep(struct tr_room *r, size_t most, int rounds, json_t *rows,
                          struct fr_err *err);

@@ -70,24 +70,47 @@ struct tr_nccl_vars tr_nccl_vars_here(char *room, size_t bytes)
     return vars;
 }
 
+static void take_all(struct found *f, const struct tr_nccl_vars *vars)
+{
+    for (char *const *env = vars->env; *env != NULL; env++)
+        take(f, *env, NULL);
+    take_file(f, vars->user);
+    take_file(f, vars->system);
+}
+
+static void finish(struct found *f)
+{
+    fr_buf_finish(&f->names);
+    fr_buf_finish(&f->text);
+    fr_buf_finish(&f->slow);
+}
+
+bool tr_nccl_set(const struct tr_nccl_vars *vars, const char *name)
+{
+    struct found f = {0};
+    char word[130];
+    bool set;
+
+    take_all(&f, vars);
+    (void)snprintf(word, sizeof(word), " %s=", name);
+    set = f.names.n > 0 && strstr(f.names.p, word) != NULL;
+    finish(&f);
+    return set;
+}
+
 enum fr_rc tr_nccl_env(const struct tr_nccl_vars *vars, int local_size, bool allow,
                        struct fr_err *err)
 {
     struct found f = {0};
     enum fr_rc rc = FR_OK;
 
-    for (char *const *env = vars->env; *env != NULL; env++)
-        take(&f, *env, NULL);
-    take_file(&f, vars->user);
-    take_file(&f, vars->system);
+    take_all(&f, vars);
     if (f.slow.n > 0 && local_size > 1 && !allow)
         rc = fr_fail(err, FR_USAGE,
                      "%s turns off NVLink or shared memory between the %d GPUs of this node: unset "
                      "it, or pass --allow_slow_links",
                      f.slow.p, local_size);
     fr_log(FR_LOG_INFO, "comm", "nccl environment:%s", f.text.n > 0 ? f.text.p : " nothing set");
-    fr_buf_finish(&f.names);
-    fr_buf_finish(&f.text);
-    fr_buf_finish(&f.slow);
+    finish(&f);
     return rc;
 }

@@ -19,6 +19,9 @@ struct tr_nccl_vars {
 /* This process's: environ, $NCCL_CONF_FILE or ~/.nccl.conf (into room), /etc/nccl.conf. */
 struct tr_nccl_vars tr_nccl_vars_here(char *room, size_t bytes);
 
+/* Whether the variable is set in one of them. */
+bool tr_nccl_set(const struct tr_nccl_vars *vars, const char *name);
+
 /* Logs every NCCL_ variable, and the file that it comes from. local_size: ranks of this node.
  * FR_USAGE, naming the variable, when it turns off NVLink or shared memory between them and allow
  * is false. */
