@@ -53,6 +53,47 @@ static enum fr_rc each_range(const struct tr_shard *s, range_fn *each, void *arg
     return rc;
 }
 
+/* ---- what nothing fills ---- */
+
+/* So far all bytes of a unit are written up to `at`. */
+struct clearing {
+    char *at;
+};
+
+static enum fr_rc clear_before(void *arg, const struct range *r, struct fr_err *err)
+{
+    struct clearing *c = arg;
+
+    (void)err;
+    memset(c->at, 0, (size_t)(r->dst - c->at));
+    c->at = r->dst + r->n;
+    return FR_OK;
+}
+
+/* Zeros between tensors in the base, and behind them. */
+static void clear_padding(const struct tr_shard *s)
+{
+    for (size_t i = 0; i < s->nunits && shard_base_is_hosts(s); i++) {
+        const struct unit *u = &s->units[i];
+        struct clearing c = {s->base + u->base_at};
+        const char *end = c.at + (u->whole ? u->bytes : u->slice);
+
+        if (u->kind == TR_UNIT_PERSISTENT)
+            continue;
+        (void)each_of_unit(s, u, clear_before, &c, NULL);
+        memset(c.at, 0, (size_t)(end - c.at));
+    }
+}
+
+static enum fr_rc make_room(struct tr_shard *s, struct fr_err *err)
+{
+    enum fr_rc rc = shard_alloc(s, err);
+
+    if (rc == FR_OK)
+        clear_padding(s);
+    return rc;
+}
+
 /* ---- from memory ---- */
 
 struct filling {
@@ -63,7 +104,7 @@ struct filling {
 
 static bool in_host_memory(const struct tr_shard *s, const struct range *r)
 {
-    return s->o.be->ops->host_memory || (shard_staged(s) && r->u->kind != TR_UNIT_PERSISTENT);
+    return r->u->kind == TR_UNIT_PERSISTENT ? s->o.be->ops->host_memory : shard_base_is_hosts(s);
 }
 
 static enum fr_rc fill_range(void *arg, const struct range *r, struct fr_err *err)
@@ -98,7 +139,7 @@ enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, 
 {
     bool bounced = !src->on_device && !s->o.be->ops->host_memory;
     struct filling f = {.s = s, .src = src};
-    enum fr_rc rc = shard_alloc(s, err);
+    enum fr_rc rc = make_room(s, err);
 
     if (rc == FR_OK && bounced && (f.bounce = fr_sys.alloc(BOUNCE)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "a read buffer");
@@ -163,7 +204,7 @@ enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
     struct read_opts o = {
         .be = s->o.be, .st = st, .tell = tell, .local_size = s->o.comm->local_size};
     struct listing l = {.s = s, .st = st};
-    enum fr_rc rc = shard_alloc(s, err);
+    enum fr_rc rc = make_room(s, err);
 
     o.q = s->gq;
     if (rc == FR_OK)

@@ -214,27 +214,36 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
     return tr_view_of(p, t->dtype, t->rank, t->shape);
 }
 
-/* One allocation, zeroed: padding is zeros, and all pages are mapped. what: its row
+/* One allocation of the device, zeroed: padding is zeros, and all pages are mapped. what: its row
  * of the memory table, in front of an error. */
-static enum fr_rc take(struct tr_shard *s, enum tr_mem kind, size_t bytes, const char *what,
-                       char **out, struct fr_err *err)
+static enum fr_rc take(struct tr_shard *s, size_t bytes, const char *what, char **out,
+                       struct fr_err *err)
 {
     void *p = NULL;
-    enum fr_rc rc = tr_mem_alloc(s->o.be, kind, bytes, &p, err);
+    enum fr_rc rc = tr_mem_alloc(s->o.be, TR_MEM_DEVICE, bytes, &p, err);
 
     if (rc != FR_OK)
         return fr_while(err, "%s", what);
     *out = p;
-    if (kind == TR_MEM_PINNED)
-        memset(p, 0, bytes);
-    else
-        rc = tr_zero(s->o.be, s->gq, p, bytes);
-    return rc;
+    return tr_zero(s->o.be, s->gq, p, bytes);
+}
+
+/* In the host's memory load.c writes all of it, padding as well. */
+static enum fr_rc take_base(struct tr_shard *s, struct fr_err *err)
+{
+    void *p = NULL;
+    enum fr_rc rc;
+
+    if (!shard_base_is_hosts(s))
+        return take(s, s->base_bytes, "base shard", &s->base, err);
+    rc = tr_mem_alloc(s->o.be, shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base_bytes, &p,
+                      err);
+    s->base = p;
+    return rc == FR_OK ? rc : fr_while(err, "base shard");
 }
 
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
 {
-    enum tr_mem kind = shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE;
     enum fr_rc rc = tr_queue_create(s->o.be, 0, &s->gq, err);
 
     if (rc != FR_OK)
@@ -245,14 +254,13 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
     if (s->cq != NULL)
         tr_trace_queue(s->o.be, s->cq, "copy weights");
     if ((rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
-        (rc = take(s, kind, s->base_bytes, "base shard", &s->base, err)) != FR_OK ||
-        (rc = take(s, TR_MEM_DEVICE, s->persistent_bytes, "norms and routers", &s->persistent,
-                   err)) != FR_OK ||
+        (rc = take_base(s, err)) != FR_OK ||
+        (rc = take(s, s->persistent_bytes, "norms and routers", &s->persistent, err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)
         return rc;
     s->pool_bytes = pool_bytes(s);
     if (s->pool_bytes > 0 &&
-        (rc = take(s, TR_MEM_DEVICE, s->pool_bytes, "gather windows", &s->pool, err)) != FR_OK)
+        (rc = take(s, s->pool_bytes, "gather windows", &s->pool, err)) != FR_OK)
         return rc;
     return pool_alloc(s, err);
 }

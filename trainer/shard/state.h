@@ -146,6 +146,12 @@ static inline bool shard_staged(const struct tr_shard *s)
     return s->o.place == TR_PLACE_HOST;
 }
 
+/* Whether the host may write to the base. */
+static inline bool shard_base_is_hosts(const struct tr_shard *s)
+{
+    return shard_staged(s) || s->o.be->ops->host_memory;
+}
+
 /* Bytes of unit u in the pool. */
 static inline size_t shard_whole(const struct tr_shard *s, const struct unit *u)
 {

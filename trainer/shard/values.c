@@ -1,6 +1,6 @@
 #include "trainer/shard/values.h"
 
-enum { PIECE = 1024 };
+enum { PIECE = 1024, BLOCK = 128 };
 
 static bool floating(enum tr_dtype t)
 {
@@ -55,27 +55,40 @@ void values_put(void *out, enum tr_dtype to, const void *in, enum tr_dtype from,
     }
 }
 
-static size_t count_not_finite(const void *p, enum tr_dtype t, size_t n)
-{
-    const uint16_t *h = p;
-    const uint32_t *w = p;
-    const uint8_t *b = p;
-    size_t bad = 0;
+/* Whether one of n numbers has all bits of the mask: of the exponent, or of a code. Blocks of a
+ * fixed length become vector instructions. */
+#define ANY_WITH(name, type)                                                                       \
+    static bool name(const type *x, size_t n, type mask)                                           \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+        type any = 0;                                                                              \
+                                                                                                   \
+        for (; i + BLOCK <= n && any == 0; i += BLOCK)                                             \
+            for (size_t k = 0; k < BLOCK; k++)                                                     \
+                any |= (type)((x[i + k] & mask) == mask);                                          \
+        for (; i < n; i++)                                                                         \
+            any |= (type)((x[i] & mask) == mask);                                                  \
+        return any != 0;                                                                           \
+    }
 
-    if (t == TR_F8_E4M3)
-        for (size_t i = 0; i < n; i++)
-            bad +=
-                (b[i] & 0x7f) == 0x7f; /* its only codes that are no number; it has no infinity */
-    else if (t == TR_BF16)
-        for (size_t i = 0; i < n; i++)
-            bad += (h[i] & 0x7f80) == 0x7f80;
-    else if (t == TR_F16)
-        for (size_t i = 0; i < n; i++)
-            bad += (h[i] & 0x7c00) == 0x7c00;
-    else if (t == TR_F32)
-        for (size_t i = 0; i < n; i++)
-            bad += (w[i] & 0x7f800000) == 0x7f800000;
-    return bad;
+ANY_WITH(any_with8, uint8_t)
+ANY_WITH(any_with16, uint16_t)
+ANY_WITH(any_with32, uint32_t)
+
+static bool not_finite(const void *p, enum tr_dtype t, size_t n)
+{
+    switch (t) {
+    case TR_F8_E4M3: /* its only codes that are no number; it has no infinity */
+        return any_with8(p, n, 0x7f);
+    case TR_BF16:
+        return any_with16(p, n, 0x7f80);
+    case TR_F16:
+        return any_with16(p, n, 0x7c00);
+    case TR_F32:
+        return any_with32(p, n, 0x7f800000);
+    default:
+        return false;
+    }
 }
 
 enum fr_rc values_not_finite(const struct tr_unit_tensor *t, struct fr_err *err)
@@ -86,7 +99,7 @@ enum fr_rc values_not_finite(const struct tr_unit_tensor *t, struct fr_err *err)
 enum fr_rc values_finite(const struct tr_unit_tensor *t, const void *p, size_t n,
                          struct fr_err *err)
 {
-    return count_not_finite(p, t->dtype, n) == 0 ? FR_OK : values_not_finite(t, err);
+    return not_finite(p, t->dtype, n) ? values_not_finite(t, err) : FR_OK;
 }
 
 enum fr_rc values_positive(const struct tr_unit_tensor *t, const void *p, size_t n,
