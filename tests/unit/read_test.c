@@ -36,7 +36,7 @@ static const struct tensor tensors[TENSORS] = {
     {"f", TR_ST_F16, TR_F32, 999, 1001, TR_UNIT_OWNED},
 };
 
-static char dir[] = "/tmp/load_test.XXXXXX";
+static char dir[] = "/tmp/read_test.XXXXXX";
 static int broken = -1; /* the tensors from here on end with a value that is no number */
 
 /* Values that every type here has exactly. */
