@@ -460,3 +460,8 @@ END;
 
 -- A delivery whose rule has quiet hours waits for their end: state quiet, until due_wall.
 CREATE INDEX delivery_quiet ON delivery(due_wall) WHERE state = 'quiet';
+
+-- @version 9
+
+-- Of the run's pipeline: its active runs take a place there each (pools: in config.yaml). "": in none.
+ALTER TABLE run ADD COLUMN pool TEXT NOT NULL DEFAULT '';

@@ -82,6 +82,8 @@ static void print(const struct fr_config *c)
     fr_print("%-24s %s\n", "limits.stalled", c->limits.stalled_ms == 0 ? "never" : time);
     fr_show_size(c->limits.disk_low_bytes, size);
     fr_print("%-24s %s\n", "limits.disk_low", c->limits.disk_low_bytes == 0 ? "never" : size);
+    for (size_t i = 0; i < c->limits.n_pools; i++)
+        fr_print("pools.%-18s %d\n", c->limits.pools[i].name, c->limits.pools[i].runs);
     print_count("keep.runs", c->keep.runs, "");
     print_count("keep.days", c->keep.days, "");
     print_count("keep.failed_days", c->keep.failed_days, "");
@@ -96,18 +98,20 @@ static void print(const struct fr_config *c)
 
 static void print_json(const struct fr_config *c)
 {
-    json_t *channels = json_object();
+    json_t *channels = json_object(), *pools = json_object();
 
+    for (size_t i = 0; i < c->limits.n_pools; i++)
+        json_object_set_new(pools, c->limits.pools[i].name, json_integer(c->limits.pools[i].runs));
     for (size_t i = 0; i < c->n_channels; i++)
         json_object_set_new(channels, c->channels[i].name,
                             json_string(fr_channel_kind_name(c->channels[i].kind)));
     cli_put_json(json_pack(
-        "{s:s, s:{s:i, s:i, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:I}, s:o, s:o}", "zone", c->zone,
-        "limits", "max_active_runs", c->limits.max_active_runs, "max_queued", c->limits.max_queued,
-        "secret_wait_ms", (json_int_t)c->limits.secret_wait_ms, "stalled_ms",
+        "{s:s, s:{s:i, s:i, s:I, s:I, s:I}, s:o, s:{s:i, s:i, s:i, s:I}, s:o, s:o}", "zone",
+        c->zone, "limits", "max_active_runs", c->limits.max_active_runs, "max_queued",
+        c->limits.max_queued, "secret_wait_ms", (json_int_t)c->limits.secret_wait_ms, "stalled_ms",
         (json_int_t)c->limits.stalled_ms, "disk_low_bytes", (json_int_t)c->limits.disk_low_bytes,
-        "keep", "runs", c->keep.runs, "days", c->keep.days, "failed_days", c->keep.failed_days,
-        "bytes", (json_int_t)c->keep.bytes, "channels", channels, "notify",
+        "pools", pools, "keep", "runs", c->keep.runs, "days", c->keep.days, "failed_days",
+        c->keep.failed_days, "bytes", (json_int_t)c->keep.bytes, "channels", channels, "notify",
         fr_notify_json(c->notify, c->n_notify)));
 }
 

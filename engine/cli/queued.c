@@ -27,7 +27,7 @@ enum fr_rc cli_queue_why(struct fr_store *st, const struct fr_run_row *row, stru
 
     if (rc == FR_OK && (rc = fr_run_stored(fr_store_home(st), row, &stored, err)) == FR_OK) {
         limits.pipeline = stored.spec->max_active_runs;
-        limits.home = config->limits.max_active_runs;
+        limits.home = &config->limits;
         limits.schedule = fr_run_stored_schedule(&stored, row);
         rc = fr_queue_why(st, &limits, row, out, err);
     }

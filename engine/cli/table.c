@@ -62,8 +62,8 @@ static const struct cli_command commands[] = {
      "list the queued runs in the order in which they start, and what each waits for",
      "A run beyond max_active_runs, of its pipeline or of this home (limits: in config.yaml), is\n"
      "queued. The larger --priority starts first, then the smaller number. A run whose pipeline\n"
-     "has no room holds up no other. clear cancels those that wait, of PIPELINE or all; with RUN\n"
-     "that run gets another priority first.\n",
+     "or pool (pools: in config.yaml) has no room holds up no other. clear cancels those that\n"
+     "wait, of PIPELINE or all; with RUN that run gets another priority first.\n",
      cli_queue, false},
     {"schedules", "[NAME | pause NAME | resume NAME]",
      "show when pipelines run by themselves, and what became of the times before",

@@ -162,6 +162,7 @@ static const struct route routes[] = {
     {FR_API_POST, "/api/v1/pipelines/validate", FR_ROLE_OPERATE, post_validate},
     {FR_API_GET, "/api/v1/pipelines/", FR_ROLE_VIEW, get_pipeline},
     {FR_API_GET, "/api/v1/queue", FR_ROLE_VIEW, get_queue},
+    {FR_API_GET, "/api/v1/pools", FR_ROLE_VIEW, get_pools},
     {FR_API_GET, "/api/v1/runs/*/log", FR_ROLE_VIEW, get_merged},
     {FR_API_GET, "/api/v1/runs/*/attempts/", FR_ROLE_VIEW, get_log},
     {FR_API_POST, "/api/v1/runs/*/resume", FR_ROLE_OPERATE, post_resume},

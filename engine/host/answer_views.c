@@ -199,7 +199,15 @@ enum fr_rc get_pipeline(struct call *c, struct fr_issues *issues, struct fr_err 
 
 enum fr_rc get_queue(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
-    struct host_text want = {.view = HOST_VIEW_QUEUE, .numbers = {c->host->limits.max_active_runs}};
+    struct host_text want = {.view = HOST_VIEW_QUEUE, .limits = c->host->limits};
+
+    (void)issues;
+    return answer_view(c, &want, err);
+}
+
+enum fr_rc get_pools(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_text want = {.view = HOST_VIEW_POOLS, .limits = c->host->limits};
 
     (void)issues;
     return answer_view(c, &want, err);

@@ -51,7 +51,7 @@ handler get_channels, get_deliveries, get_delivery, post_deliveries, post_delive
 /* answer_views.c */
 enum fr_rc answer_view(struct call *c, const struct host_text *want, struct fr_err *err);
 handler get_run, get_instances, get_outputs, get_artifacts, get_graph, get_params, get_spec;
-handler get_runs, get_pipelines, get_pipeline, post_validate, get_queue;
+handler get_runs, get_pipelines, get_pipeline, post_validate, get_queue, get_pools;
 /* answer_log.c */
 handler get_log, get_merged;
 /* answer_files.c */

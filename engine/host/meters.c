@@ -31,6 +31,8 @@ enum {
     RETRIES_TOTAL,
     INSTANCES,
     QUEUE_LENGTH,
+    POOL_USED,
+    POOL_LIMIT,
     SCHEDULE_NEXT,
     SCHEDULE_PAUSED,
     FIRES_TOTAL,
@@ -97,6 +99,9 @@ static const struct fr_prom_family families[FAMILIES] = {
     [INSTANCES] =
         GAUGE("flowrun_instances", "Instances of tasks of the driven runs.", .labels = {"state"}),
     [QUEUE_LENGTH] = GAUGE("flowrun_queue_length", "Runs that are queued."),
+    [POOL_USED] = GAUGE("flowrun_pool_used", "Active runs in the pool.", .labels = {"pool"}),
+    [POOL_LIMIT] =
+        GAUGE("flowrun_pool_limit", "Runs that may be active in the pool.", .labels = {"pool"}),
     [SCHEDULE_NEXT] = GAUGE("flowrun_schedule_next_timestamp_seconds",
                             "When the schedule is due next.", OF_PIPELINE("schedule")),
     [SCHEDULE_PAUSED] =
@@ -363,6 +368,26 @@ static void look_at_runs(struct fr_host *host, struct fr_prom *prom)
     fr_prom_set(prom, AT(QUEUE_LENGTH), (double)queued);
 }
 
+static void look_at_pools(struct fr_host *host, struct fr_prom *prom)
+{
+    const struct fr_limits *limits = &host->limits;
+
+    fr_prom_clear(prom, POOL_USED);
+    fr_prom_clear(prom, POOL_LIMIT);
+    for (size_t i = 0; i < limits->n_pools; i++) {
+        const struct fr_pool *pool = &limits->pools[i];
+
+        fr_prom_set(prom, AT(POOL_LIMIT, pool->name), pool->runs);
+        fr_prom_set(prom, AT(POOL_USED, pool->name), 0);
+        for (size_t k = 0; k < host->n; k++) {
+            const struct fr_run *run = host->runs[k]->run;
+
+            if (!fr_run_queued(run) && strcmp(fr_run_record(run)->pool, pool->name) == 0)
+                fr_prom_add(prom, AT(POOL_USED, pool->name), 1);
+        }
+    }
+}
+
 static void look_at_disk(struct fr_host *host, const struct host_run *h, uint32_t node)
 {
     const struct fr_machine *m;
@@ -520,6 +545,7 @@ void meters_text(struct fr_host *host, struct fr_buf *out)
     fr_prom_set(prom, AT(START_TIME), (double)host->meters->start_wall / 1000);
     fr_prom_set(prom, AT(LEADER), fr_store_leads(host->store));
     look_at_runs(host, prom);
+    look_at_pools(host, prom);
     look_at_nodes(host, prom);
     look_at_schedules(host, prom);
     look_at_trainings(host, prom);

@@ -20,34 +20,44 @@ static bool is_queued(const struct fr_run_row *row)
 /* ---- limits ---- */
 
 struct limit {
-    const char *name; /* of the pipeline; NULL: of the home */
-    size_t most;      /* 0: none */
+    enum { NO_LIMIT, OF_PIPELINE, OF_POOL, OF_HOME } kind;
+    const char *name; /* of the pipeline or pool */
+    size_t most;
 };
 
 static bool counts(const struct limit *l, const struct fr_run_row *row)
 {
-    return l->name == NULL || strcmp(l->name, row->name) == 0;
+    return l->kind == OF_HOME || strcmp(l->name, l->kind == OF_POOL ? row->pool : row->name) == 0;
 }
 
-static bool is_reached(const struct limit *l, const struct fr_run_rows *active)
+static size_t count(const struct limit *l, const struct fr_run_rows *active)
 {
     size_t n = 0;
 
-    for (size_t i = 0; l->most > 0 && i < active->n; i++)
+    for (size_t i = 0; i < active->n; i++)
         n += counts(l, &active->rows[i]);
-    return l->most > 0 && n >= l->most;
+    return n;
 }
 
-/* The limit that keeps a run of that pipeline from starting; most is 0: none does. */
-static struct limit find_limit(const struct fr_run_rows *active, const char *name,
+/* The limit that keeps a run of that pipeline and pool from starting. One of a pool that the home
+ * has no more waits until it is there again. */
+static struct limit find_limit(const struct fr_run_rows *active, const char *name, const char *pool,
                                const struct fr_queue_limits *limits)
 {
-    struct limit own = {name, (size_t)limits->pipeline};
-    struct limit home = {NULL, (size_t)limits->home};
+    const struct fr_pool *place = fr_pool_find(limits->home, pool);
+    struct limit all[3];
+    size_t n = 0;
 
-    if (is_reached(&own, active))
-        return own;
-    return is_reached(&home, active) ? home : (struct limit){0};
+    if (limits->pipeline > 0)
+        all[n++] = (struct limit){OF_PIPELINE, name, (size_t)limits->pipeline};
+    if (pool[0] != '\0')
+        all[n++] = (struct limit){OF_POOL, pool, place != NULL ? (size_t)place->runs : 0};
+    if (limits->home->max_active_runs > 0)
+        all[n++] = (struct limit){OF_HOME, NULL, (size_t)limits->home->max_active_runs};
+    for (size_t i = 0; i < n; i++)
+        if (count(&all[i], active) >= all[i].most)
+            return all[i];
+    return (struct limit){0};
 }
 
 /* Moves the active rows to the front. host NULL: the store alone says which are. */
@@ -203,14 +213,14 @@ static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
                             struct fr_run_rows *active, struct fr_err *err)
 {
     const struct fr_run_row *row = fr_run_record(h->run);
-    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs,
-                                     h->host->limits.max_active_runs, NULL};
+    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs, &h->host->limits, NULL};
     bool held = false;
     enum fr_rc rc = look_held(h, open, &held, err);
 
     if (rc != FR_OK)
         return look_again(h, err);
-    if (held || find_limit(active, row->name, &limits).most > 0 || !is_due(h->host, row))
+    if (held || find_limit(active, row->name, row->pool, &limits).kind != NO_LIMIT ||
+        !is_due(h->host, row))
         return FR_OK;
     rc = fr_run_admit(h->run, err);
     if (rc == FR_OK)
@@ -278,19 +288,24 @@ enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_w
     struct fr_host *host = arg;
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
-    struct fr_queue_limits limits = {spec->max_active_runs, host->limits.max_active_runs, NULL};
+    struct fr_queue_limits limits = {spec->max_active_runs, &host->limits, NULL};
+    const char *pool = spec->pool != NULL ? spec->pool : "";
     size_t queued = 0;
     enum fr_rc rc;
 
     *wait = not_before_wall > fr_sys.wall_ms();
-    if (limits.pipeline == 0 && limits.home == 0 && !*wait)
+    if (!*wait && pool[0] != '\0' && fr_pool_find(&host->limits, pool) == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "pool '%s' of pipeline '%s' is not among pools: of this home's config.yaml",
+                       pool, spec->name);
+    if (limits.pipeline == 0 && pool[0] == '\0' && host->limits.max_active_runs == 0 && !*wait)
         return FR_OK;
     if ((rc = fr_store_runs_open(host->store, &arena, &rows, err)) == FR_OK) {
         for (size_t i = 0; i < rows.n; i++)
             queued += is_queued(&rows.rows[i]);
         keep_active(host, &rows);
         /* the slot of a run that ended just now belongs to one that waits */
-        *wait = *wait || find_limit(&rows, spec->name, &limits).most > 0 ||
+        *wait = *wait || find_limit(&rows, spec->name, pool, &limits).kind != NO_LIMIT ||
                 (host->queue_changed && next_queued(host, NULL) != NULL);
     }
     if (rc == FR_OK && *wait && host->limits.max_queued > 0 &&
@@ -351,11 +366,17 @@ static void name_active(const struct limit *l, const struct fr_run_rows *active,
 static void name_limit(const struct limit *l, const struct fr_run_rows *active, uint32_t epoch,
                        struct fr_buf *out)
 {
-    size_t n = 0;
+    size_t n = count(l, active);
 
-    for (size_t i = 0; i < active->n; i++)
-        n += counts(l, &active->rows[i]);
-    fr_buf_fmt(out, "%smax_active_runs %zu of %zu: ", l->name != NULL ? "" : "limits.", n, l->most);
+    if (l->kind == OF_POOL && l->most == 0) {
+        fr_buf_fmt(out, "pool %s, which is not among pools: of config.yaml", l->name);
+        return;
+    }
+    if (l->kind == OF_POOL)
+        fr_buf_fmt(out, "pool %s", l->name);
+    else
+        fr_buf_text(out, l->kind == OF_HOME ? "limits.max_active_runs" : "max_active_runs");
+    fr_buf_fmt(out, " %zu of %zu: ", n, l->most);
     name_active(l, active, epoch, out);
 }
 
@@ -380,8 +401,8 @@ enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limit
             before = fr_overlap_blocker(&of, run->no);
     }
     keep_active(NULL, &rows);
-    full = find_limit(&rows, run->name, limits);
-    if (rc == FR_OK && full.most > 0) {
+    full = find_limit(&rows, run->name, run->pool, limits);
+    if (rc == FR_OK && full.kind != NO_LIMIT) {
         name_limit(&full, &rows, epoch, out);
     } else if (rc == FR_OK && before != 0) {
         fr_buf_fmt(out, "overlap: run %lld of %s is before it", (long long)before, run->name);

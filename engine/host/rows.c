@@ -245,6 +245,7 @@ static const struct {
     [HOST_VIEW_CHECK] = {view_check, false},
     [HOST_VIEW_HISTORY] = {view_history, false},
     [HOST_VIEW_QUEUE] = {view_queue, false},
+    [HOST_VIEW_POOLS] = {view_pools, false},
     [HOST_VIEW_MERGED] = {view_merged, true},
     [HOST_VIEW_LINES] = {view_lines, false},
     [HOST_VIEW_HITS] = {view_hits, false},

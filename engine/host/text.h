@@ -5,6 +5,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"
+#include "engine/spec/config.h"
 
 enum host_view {
     HOST_VIEW_RUN,       /* the run with its tasks and their counts; args: "row": without */
@@ -22,7 +23,8 @@ enum host_view {
     HOST_VIEW_PIPELINE,  /* args: its name, and its file in the folders, if there is one */
     HOST_VIEW_CHECK,     /* what is wrong with a file; args: its text */
     HOST_VIEW_HISTORY,   /* its last runs; args: as of PIPELINE */
-    HOST_VIEW_QUEUE,     /* numbers: max_active_runs of the home */
+    HOST_VIEW_QUEUE,     /* limits: of the home */
+    HOST_VIEW_POOLS,     /* likewise */
     HOST_VIEW_MERGED, /* all logs, no JSON; args: a task or key, "1": with times; numbers: lines */
     HOST_VIEW_LINES,  /* of a log; args: its path; numbers: the first, how many */
     HOST_VIEW_HITS,   /* in a log; args: its path, what is sought, "1": it is a pattern; numbers:
@@ -40,6 +42,7 @@ struct host_text {
     enum host_view view;
     struct fr_id run;
     uint32_t epoch; /* of this host */
+    struct fr_limits limits;
     const char *args[HOST_VIEW_ARGS];
     int64_t numbers[HOST_VIEW_NUMBERS];
     const char *(*getenv)(void *self, const char *name); /* of PIPELINE: the shell's */

@@ -33,7 +33,7 @@ enum fr_rc view_find_pipeline(struct view *v, const struct fr_schedule_rows *sch
                               struct fr_err *err);
 view_fn view_graph, view_params, view_spec, view_pipeline, view_check;
 /* view_runs.c */
-view_fn view_runs, view_pipelines, view_history, view_queue;
+view_fn view_runs, view_pipelines, view_history, view_queue, view_pools;
 /* view_merged.c */
 view_fn view_merged; /* fills text->json itself */
 /* view_log.c */

@@ -248,7 +248,7 @@ enum fr_rc view_history(struct view *v, struct fr_err *err)
 /* "" when it waits for nothing that is known. */
 static const char *why_queued(struct view *v, const struct fr_run_row *row)
 {
-    struct fr_queue_limits limits = {.home = (int)v->text->numbers[0]};
+    struct fr_queue_limits limits = {.home = &v->text->limits};
     struct fr_stored stored = {0};
     struct fr_buf why = {0};
     struct fr_err err = {0};
@@ -330,5 +330,39 @@ enum fr_rc view_queue(struct view *v, struct fr_err *err)
             rc = add_ready(v, r, tasks, err);
         }
     }
+    return rc;
+}
+
+/* ---- pools ---- */
+
+static json_t *json_of_pool(const struct fr_pool *pool, const struct fr_run_rows *open)
+{
+    json_t *by = json_array();
+    json_int_t waiting = 0;
+
+    for (size_t i = 0; i < open->n; i++) {
+        const struct fr_run_row *r = &open->rows[i];
+
+        if (strcmp(r->pool, pool->name) != 0)
+            continue;
+        if (strcmp(r->state, "queued") == 0)
+            waiting++;
+        else
+            json_array_append_new(by, json_integer(r->no));
+    }
+    return json_pack("{s:s, s:i, s:I, s:o, s:I}", "name", pool->name, "limit", pool->runs, "used",
+                     (json_int_t)json_array_size(by), "runs", by, "waiting", waiting);
+}
+
+enum fr_rc view_pools(struct view *v, struct fr_err *err)
+{
+    const struct fr_limits *limits = &v->text->limits;
+    struct fr_run_rows rows = {0};
+    json_t *items = json_array();
+    enum fr_rc rc = fr_store_runs_open(v->st, &v->arena, &rows, err);
+
+    v->doc = json_pack("{s:o}", "items", items);
+    for (size_t i = 0; rc == FR_OK && i < limits->n_pools; i++)
+        json_array_append_new(items, json_of_pool(&limits->pools[i], &rows));
     return rc;
 }

@@ -193,6 +193,9 @@ enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err)
     const char **hashes[2] = {&run->row.spec_hash, &run->row.inventory_hash};
     enum fr_rc rc = keep_rules(run, err);
 
+    run->row.pool = fr_arena_dup(&run->arena, run->spec->pool != NULL ? run->spec->pool : "");
+    if (rc == FR_OK && run->row.pool == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the name of a pool");
     run->row.spec_hash = run->row.inventory_hash = run->row.inventory = "";
     for (size_t i = 0; rc == FR_OK && i < run->spec->n_sources && i < 2; i++) {
         char *hash = fr_arena_alloc(&run->arena, FR_SHA256_TEXT);

@@ -52,6 +52,9 @@ static const struct field config_fields[] = {
              "Europe/Berlin."},
     {"limits", SHAPE_OBJECT, AT(fr_config, limits), .object = &object_limits,
      .help = "How many runs this home takes."},
+    {"pools", SHAPE_POOLS, AT(fr_config, limits), .min = 1, .max = 100000,
+     .help = "Places that pipelines share, at most 64 pools: how many runs of all those with pool: "
+             "NAME are active at once."},
     {"keep", SHAPE_OBJECT, AT(fr_config, keep), .object = &object_keep,
      .help = "Which ended runs stay; 'flowrun gc', and a 'flowrun serve' by itself, remove the "
              "others. Pinned ones stay, and of each pipeline the newest that succeeded and the "
@@ -64,6 +67,36 @@ static const struct field config_fields[] = {
     {0},
 };
 const struct object object_config = {"the configuration", "config", config_fields, NULL};
+
+void read_pools(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
+{
+    struct fr_limits *limits = (void *)((char *)target + f->at);
+
+    if (y->kind != FR_YAML_MAP || y->n > FR_POOLS_MOST) {
+        wrong_value(l, y, "pools", "a map of at most 64 names and numbers of runs");
+        return;
+    }
+    for (size_t i = 0; i < y->n; i++) {
+        struct fr_pool *pool = &limits->pools[limits->n_pools++];
+        const char *name = y->pairs[i].key.p;
+        const struct field runs = {name, SHAPE_INT, AT(fr_pool, runs), .min = f->min,
+                                   .max = f->max};
+
+        if (!label_ok(name))
+            complain(l, pos_of_key(l, &y->pairs[i]), &(struct hint){.expected = LABEL},
+                     "'%s' cannot be the name of a pool", name);
+        (void)snprintf(pool->name, sizeof(pool->name), "%s", name);
+        read_field(l, y->pairs[i].value, &runs, pool);
+    }
+}
+
+const struct fr_pool *fr_pool_find(const struct fr_limits *limits, const char *name)
+{
+    for (size_t i = 0; i < limits->n_pools; i++)
+        if (strcmp(limits->pools[i].name, name) == 0)
+            return &limits->pools[i];
+    return NULL;
+}
 
 static void check_zone(struct loader *l, const struct fr_yaml *y, const char *name)
 {

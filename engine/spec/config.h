@@ -10,12 +10,21 @@
 
 #define FR_CONFIG_FILE "config.yaml"
 
+enum { FR_POOLS_MOST = 64 };
+
+struct fr_pool {
+    char name[65];
+    int runs; /* that are active at once */
+};
+
 struct fr_limits { /* 0: no limit */
     int max_active_runs;
     int max_queued;
     int64_t stalled_ms;     /* a task with metrics that shows no new step for so long is stalled */
     int64_t disk_low_bytes; /* less on the disk of a node's work folder is told; 0: nothing is */
     int64_t secret_wait_ms; /* how long a start waits for a secret of a variable */
+    struct fr_pool pools[FR_POOLS_MOST];
+    size_t n_pools;
 };
 
 struct fr_config { /* owns: the arena, and with it all below */
@@ -34,6 +43,8 @@ struct fr_config { /* owns: the arena, and with it all below */
  * err the first. FR_IO …: the file is there and could not be read. */
 enum fr_rc fr_config_load(const char *path, struct fr_config **out, struct fr_issues *issues,
                           struct fr_err *err);
+/* NULL: there is none of that name. */
+const struct fr_pool *fr_pool_find(const struct fr_limits *limits, const char *name);
 void fr_config_destroy(struct fr_config *config);
 
 /* Appends schema/config.schema.json: what fr_config_load accepts. */

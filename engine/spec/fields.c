@@ -290,6 +290,10 @@ static const struct field pipeline_fields[] = {
      .help = "Instances of the run at once."},
     {"max_active_runs", SHAPE_INT, AT(fr_spec, max_active_runs), .min = 1, .max = 100000,
      .help = "Runs of this pipeline at once; further ones wait in the queue. Default: no limit."},
+    {"pool", SHAPE_STRING, AT(fr_spec, pool),
+     .help =
+         "A run takes a place of that pool of the home (pools: in its config.yaml), or waits in "
+         "the queue. Default: none."},
     {"timeout", SHAPE_LIMIT, AT(fr_spec, timeout_ms), .preset = "never",
      .help = "A run that takes longer is stopped and has failed; its hooks run. A retry has all of "
              "the time again."},

@@ -45,6 +45,7 @@ enum shape {
     SHAPE_EVENTS,       /* of rules: unsigned, the names before first in choices */
     SHAPE_QUIET,        /* of rules: struct fr_quiet */
     SHAPE_RULES,        /* struct fr_notify array and count; one stands for a list of one */
+    SHAPE_POOLS,        /* struct fr_limits: its pools, by name */
     SHAPE_CHANNELS,     /* struct fr_channel array and count, by name */
     SHAPE_GIVEN_TEXT,   /* struct fr_given */
     SHAPE_GIVEN_SECRET, /* the same, without its text */

@@ -153,6 +153,8 @@ void add_note(struct loader *l, struct fr_pos pos, const char *text); /* NULL: n
 /* read.c */
 
 /* Reads map y by object's table into the struct at target. */
+/* One value, by its shape. */
+void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
                  void *target);
 /* Reports keys that object does not have. False when y is no map. */
@@ -187,6 +189,9 @@ bool param_allows(struct loader *l, struct fr_pos pos, const struct fr_param *pa
 void read_schedules(struct loader *l, const struct fr_yaml *y);
 void read_times(struct loader *l, const struct fr_yaml *y, void *target);
 void read_given(struct loader *l, const struct fr_yaml *y, const char *const **out, size_t *n);
+
+/* config.c */
+void read_pools(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
 
 /* notify.c */
 void read_events(struct loader *l, const struct fr_yaml *y, const struct field *f, unsigned *out);

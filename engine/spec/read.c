@@ -305,8 +305,30 @@ static void read_value(struct loader *l, const struct fr_yaml *y, const struct f
     }
 }
 
-static void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                       void *target)
+static void read_notify_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                             void *target)
+{
+    void *at = (char *)target + f->at;
+
+    switch (f->shape) {
+    case SHAPE_EVENTS:
+        read_events(l, y, f, at);
+        break;
+    case SHAPE_QUIET:
+        read_quiet(l, y, f, at);
+        break;
+    case SHAPE_RULES:
+        read_rules(l, y, f, target);
+        break;
+    case SHAPE_CHANNELS:
+        read_channels(l, y, f, target);
+        break;
+    default:
+        read_given_text(l, y, f, at);
+    }
+}
+
+void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     switch (f->shape) {
     case SHAPE_OBJECT:
@@ -336,20 +358,15 @@ static void read_field(struct loader *l, const struct fr_yaml *y, const struct f
         read_task_part(l, y, f, target);
         break;
     case SHAPE_EVENTS:
-        read_events(l, y, f, (unsigned *)(void *)((char *)target + f->at));
-        break;
     case SHAPE_QUIET:
-        read_quiet(l, y, f, (struct fr_quiet *)(void *)((char *)target + f->at));
-        break;
     case SHAPE_RULES:
-        read_rules(l, y, f, target);
-        break;
     case SHAPE_CHANNELS:
-        read_channels(l, y, f, target);
-        break;
     case SHAPE_GIVEN_TEXT:
     case SHAPE_GIVEN_SECRET:
-        read_given_text(l, y, f, (struct fr_given *)(void *)((char *)target + f->at));
+        read_notify_part(l, y, f, target);
+        break;
+    case SHAPE_POOLS:
+        read_pools(l, y, f, target);
         break;
     case SHAPE_TIMES:
         read_times(l, y, target);

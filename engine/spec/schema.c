@@ -190,13 +190,14 @@ static json_t *shape(const struct field *f)
     case SHAPE_NODE_LIST:
         return ref("node_list");
     case SHAPE_SCHEDULE:
-        return one_or_list(ref(f->object->id));
     case SHAPE_RULES:
         return one_or_list(ref(f->object->id));
     case SHAPE_EVENTS:
         return events(f);
     case SHAPE_QUIET:
         return json_pack("{s:s, s:s}", "type", "string", "pattern", "^" CLOCK "-" CLOCK "$");
+    case SHAPE_POOLS:
+        return map_of(integer(f), LABEL_PATTERN);
     case SHAPE_CHANNELS:
         return map_of(ref(f->object->id), LABEL_PATTERN);
     case SHAPE_GIVEN_TEXT:

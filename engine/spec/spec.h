@@ -231,6 +231,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     struct fr_keep_runs keep_runs;  /* of the pipeline; 0: as the home says */
     int max_parallel;               /* instances at once; default 16 */
     int max_active_runs;            /* runs of the pipeline at once; 0: no limit */
+    const char *pool;               /* of the home that a run takes a place of; NULL: none */
     int64_t timeout_ms;             /* of the whole run, hooks left out; 0: none */
     int64_t late_ms;                /* a run that takes longer is late; 0: none is */
     const char *rendezvous_address; /* NULL: the head's on the route from the others */
@@ -282,7 +283,6 @@ void fr_spec_destroy(struct fr_spec *spec);
 
 /* Whether its attempts have metrics: its own key, or its kind, says where. */
 bool fr_task_has_metrics(const struct fr_task *task);
-
 int fr_spec_task(const struct fr_spec *spec, const char *name); /* index, or -1 */
 int fr_spec_node(const struct fr_spec *spec, const char *name); /* index, or -1 */
 

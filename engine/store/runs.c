@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiitttii", sizeof(struct fr_run_row),
-                                       SQL_RUN_ADD, 30};
+static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiittttii",
+                                       sizeof(struct fr_run_row), SQL_RUN_ADD, 31};
 static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
                                          11};
 
@@ -37,11 +37,11 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttiiiittid", row->state, row->outcome,
+    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttiiiitttid", row->state, row->outcome,
                       row->reason, row->ended_wall, row->round, row->source, row->spec_hash,
                       row->inventory, row->inventory_hash, row->params, row->started_wall,
                       row->queued_wall, row->reruns, row->rerun_wall, row->rerun_from, row->notify,
-                      row->late_wall, row->id);
+                      row->pool, row->late_wall, row->id);
 }
 
 enum fr_rc fr_store_run_priority(struct fr_store *st, struct fr_id run, int64_t priority,

@@ -5,7 +5,7 @@
     "SELECT id, name, source, folder, spec_hash, inventory_hash, inventory, params, state, "       \
     "outcome, reason, started_wall, ended_wall, round, host, origin, priority, queued_wall, "      \
     "not_before_wall, pinned, schedule, at_ms, backfill, retry_of, reruns, rerun_wall, "           \
-    "rerun_from, notify, who, late_wall, no FROM "                                                 \
+    "rerun_from, notify, pool, who, late_wall, no FROM "                                           \
     "run "
 
 #define INST_COLUMNS                                                                               \
@@ -69,15 +69,15 @@ const char *const store_statements[SQL_COUNT] = {
     "params, state, outcome, reason, started_wall, ended_wall, round, host, origin, priority, "
     "queued_wall, not_before_wall, pinned, schedule, at_ms, backfill, retry_of, reruns, "
     "rerun_wall, "
-    "rerun_from, notify, who, late_wall) VALUES(?2, "
+    "rerun_from, notify, pool, who, late_wall) VALUES(?2, "
     "(SELECT max(coalesce((SELECT max(no) FROM run), 0), last_no) + 1 FROM home), ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [SQL_RUN_NO] = "SELECT no FROM run WHERE id = ?",
     [SQL_RUN_SET] = "UPDATE run SET state = ?, outcome = ?, reason = ?, ended_wall = ?, "
                     "round = ?, source = ?, spec_hash = ?, inventory = ?, inventory_hash = ?, "
                     "params = ?, started_wall = ?, queued_wall = ?, reruns = ?, rerun_wall = ?, "
-                    "rerun_from = ?, notify = ?, late_wall = ? "
+                    "rerun_from = ?, notify = ?, pool = ?, late_wall = ? "
                     "WHERE id = ?",
     [SQL_RUN_HOST] = "UPDATE run SET host = ? WHERE id = ?",
     [SQL_RUN_LIST] = RUN_COLUMNS "WHERE state <> 'removed' ORDER BY no DESC LIMIT ?",

@@ -69,6 +69,7 @@ struct fr_run_row {
     int64_t reruns, rerun_wall;
     const char *rerun_from;
     const char *notify; /* rules of its pipeline (outbox.h): JSON; "": none */
+    const char *pool;   /* of its pipeline; "": none */
     const char *who;    /* asked for it: name of a token, of its schedule; "": the home's owner */
     int64_t late_wall;  /* it is late then; 0: never, or it was told */
     int64_t no;         /* in this home, 1 …; set by fr_store_run_add */
@@ -81,7 +82,7 @@ struct fr_run_rows {
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
 /* Writes state, outcome, reason, times, round, params, source, inventory, hashes, reruns and
- * notify and late_wall of row->id. */
+ * notify, pool and late_wall of row->id. */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* Who drives it from now on. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,

@@ -259,6 +259,34 @@ wait $r
 same "what ran goes on" "$? $(order)" "0 r in r out"
 rm -f go.*
 
+# ---- pipelines that share a pool of the home
+printf 'pools: {gpu-a: 1}\n' > home/config.yaml
+pipeline one "pool: gpu-a"
+pipeline two "pool: gpu-a"
+pipeline none "pool: gpu-b"
+: > order
+start one u
+u=$pid
+until_true 20 holds order "u in"
+start two v
+v=$pid
+until_true 20 holds out.v "is queued: pool gpu-a 1 of 1: run "
+has "whose run it is" out.v " of one since "
+"$flowrun" api pools > pools
+has "the pool" pools '"name":"gpu-a","limit":1,"used":1,"runs":['
+has "and who waits" pools '"waiting":1'
+"$flowrun" none.yaml -p who=x > out 2>&1
+same "of a pool that is not there" $? 2
+has "it is named" out "pool 'gpu-b' of pipeline 'none' is not among pools: of this home's config.yaml"
+touch go.u
+wait $u
+same "the first" $? 0
+until_true 20 holds order "v in"
+touch go.v
+wait $v
+same "the second behind it" "$? $(order)" "0 u in u out v in v out"
+rm -f go.* home/config.yaml
+
 # ---- a flowrun inside a task does not wait for the run that it is of
 printf 'limits: {max_active_runs: 1}\n' > home/config.yaml
 cat > outer.yaml <<'END2'

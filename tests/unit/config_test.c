@@ -156,6 +156,14 @@ static const struct {
      "6:32: quiet is '8:00-09:00'; expected two times of a day like 22:00-07:00\n"
      "7:32: quiet is '08:00-09:000'; expected two times of a day like 22:00-07:00\n"
      "8:32: quiet is '08:60-09:00'; expected two times of a day like 22:00-07:00"},
+    {"pools", "pools: {gpu-a: 0, \"a b\": 1, c: many}",
+     "1:16: gpu-a is '0'; expected a whole number from 1 to 100000\n"
+     "1:19: 'a b' cannot be the name of a pool; expected letters, digits, '_', '-' and '.', at "
+     "most 64\n"
+     "1:32: c is 'many'; expected a whole number from 1 to 100000"},
+    {"pools as a list", "pools: [a]",
+     "1:8: pools is a list; expected a map of at most 64 names and "
+     "numbers of runs"},
     {"rules that lead nowhere",
      "channels: {a: {kind: slack, url: \"http://h\"}}\n"
      "notify:\n  - {on: faild, to: b}\n  - {to: a}\n  - {on: failed}\n  - {on: failed, to: []}\n",

@@ -213,7 +213,8 @@ static int64_t shifted_wall_ms(void)
 
 static void check_why(const char *run, int of_pipeline, int of_home, const char *want)
 {
-    struct fr_queue_limits limits = {.pipeline = of_pipeline, .home = of_home};
+    const struct fr_limits home_limits = {.max_active_runs = of_home};
+    struct fr_queue_limits limits = {.pipeline = of_pipeline, .home = &home_limits};
     struct fr_arena arena = {0};
     struct fr_run_row row;
     struct fr_buf got = {0};
