@@ -45,6 +45,13 @@ def theirs():
     train("pretrain", **TEXTS)
     state = train("evaluation", eval_dataset="arithmetic", per_device_eval_batch_size=1, eval_strategy="steps", eval_steps=4)
     t.check("evaluation: a loss", any("eval_loss" in row for row in state["log_history"]))
+    with open("evaluation/README.md") as f:
+        card = f.read()
+    for part in ("| data set | `arithmetic` |", "| eval_loss | ", "| train_loss | ", "| steps | 8 of 8 |"):
+        t.has("the card: " + part, card, part)
+    run = begin("words", template="llama3")
+    t.check("words: ends well", run.wait() == 0, run.text()[-2000:])
+    t.has("words: they are told", run.text(), "the tokenizer lacks stop words, which are tokens ")
     train("tokens", tokenized_path="kept")
     t.check("tokens: they are kept", os.path.isdir("kept/cache"))
     with open("ds.json", "w") as f:

@@ -18,11 +18,11 @@ static enum fr_rc one_line(struct tr_encoder *e, struct fr_str line, const char 
     json_t *v = NULL;
     enum fr_rc rc = fr_json_parse(line, name, &v, err);
 
-    if (rc != FR_OK)
-        return rc;
     ids->n = 0;
+    if (rc == FR_NOMEM)
+        return rc;
     if (!json_is_string(v))
-        rc = fr_fail(err, FR_USAGE, "%s: expected a JSON string", name);
+        rc = fr_fail(err, FR_USAGE, "%s: expected a JSON string, as \"text in quotes\"", name);
     else
         rc = tr_encode(e, (struct fr_str){json_string_value(v), json_string_length(v)}, ids, err);
     json_decref(v);

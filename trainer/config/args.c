@@ -64,7 +64,11 @@ static enum fr_rc take_flag(struct tr_args *a, int argc, const char *const *argv
     const char *word = argv[*i], *eq = strchr(word, '='), *value = NULL;
 
     if (word[0] != '-' || word[1] != '-' || word[2] == '\0')
-        return fr_fail(err, FR_USAGE, "'%s' is no argument: flags begin with --", word);
+        return fr_fail(
+            err, FR_USAGE,
+            "'%s' is no argument: flags begin with --, a file of arguments ends in .yaml, "
+            ".yml or .json",
+            word);
     word += 2;
     size_t n = eq != NULL ? (size_t)(eq - word) : strlen(word);
     const struct tr_arg *arg = tr_arg_find(word, n);

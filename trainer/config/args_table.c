@@ -34,8 +34,8 @@ static const char *const adamws[] = {
 
 /* Reasons of several rows. */
 #define VOCAB                                                                                      \
-    "the vocabulary stays as tokenizer.json has it: add tokens to the checkpoint "                 \
-    "beforehand"
+    "new rows of embedding and head would have to be trained, and adapters alone are: add tokens " \
+    "to the checkpoint beforehand"
 #define OPTIM "the optimizer is AdamW with f32 states"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"

@@ -212,8 +212,9 @@ static enum fr_rc put_turn(struct conv *c, const json_t *m, size_t i)
         return FR_OK;
     }
     if (role < 0) {
-        *c->why = "a message has a role that no tag names";
-        return FR_OK;
+        *c->why = fr_arena_fmt(c->arena, "message %zu has the role '%s', which no tag names", i + 1,
+                               tag != NULL ? tag : "");
+        return *c->why != NULL ? FR_OK : no_memory(c->err);
     }
     if ((role == TR_ASSISTANT || role == TR_FUNCTION) && json_array_size(calls) > 0) {
         if ((rc = tool_calls(c, calls, &text)) != FR_OK)

@@ -46,6 +46,52 @@ static enum fr_rc read_names(const json_t *object, const struct name_row *rows, 
     return FR_OK;
 }
 
+/* A key that is nearly one of the words is a slip; others are passed over, as by the reference. */
+static enum fr_rc check_keys(const json_t *object, const char *what, const char *const *words,
+                             size_t n, struct fr_err *err)
+{
+    const char *key;
+    json_t *v;
+
+    json_object_foreach((json_t *)object, key, v)
+    {
+        const char *near = fr_suggest(key, words, n);
+
+        if (near != NULL && strcmp(near, key) != 0)
+            return fr_fail(err, FR_USAGE, "unknown key '%s'%s: did you mean '%s'?", key, what,
+                           near);
+    }
+    return FR_OK;
+}
+
+/* The same for columns and tags: those of the rows, and of pictures and preferences. */
+static enum fr_rc check_names(const json_t *object, const char *what, const struct name_row *rows,
+                              size_t n, struct fr_err *err)
+{
+    enum { MOST = 16 };
+    const char *words[MOST] = {"images", "videos", "audios", "chosen", "rejected", "kto_tag"};
+    size_t k = 6;
+
+    for (size_t i = 0; i < n && k < MOST; i++)
+        words[k++] = rows[i].key;
+    return check_keys(object, what, words, k, err);
+}
+
+static enum fr_rc check_entry(const json_t *v, struct fr_err *err)
+{
+    static const char *const keys[] = {"hf_hub_url",      "ms_hub_url", "om_hub_url", "script_url",
+                                       "cloud_file_name", "file_name",  "formatting", "ranking",
+                                       "subset",          "split",      "folder",     "num_samples",
+                                       "columns",         "tags"};
+    const json_t *count = json_object_get(v, "num_samples");
+    enum fr_rc rc = check_keys(v, "", keys, sizeof(keys) / sizeof(keys[0]), err);
+
+    if (rc == FR_OK && count != NULL && !json_is_null(count) &&
+        (!json_is_integer(count) || json_integer_value(count) < 1))
+        rc = fr_fail(err, FR_USAGE, "num_samples: expected a number of records, 1 or more");
+    return rc;
+}
+
 static enum fr_rc read_columns(const json_t *v, struct tr_data_entry *e, struct fr_arena *arena,
                                struct fr_err *err)
 {
@@ -67,11 +113,14 @@ static enum fr_rc read_columns(const json_t *v, struct tr_data_entry *e, struct 
         {"function_tag", "function_call", &e->function_tag},
         {"system_tag", "system", &e->system_tag},
     };
-    enum fr_rc rc = read_names(json_object_get(v, "columns"), columns, 7, arena, err);
+    const json_t *named = json_object_get(v, "columns"), *tagged = json_object_get(v, "tags");
+    enum fr_rc rc = check_names(named, " of columns", columns, 7, err);
 
-    if (rc != FR_OK)
-        return rc;
-    return read_names(json_object_get(v, "tags"), tags, 7, arena, err);
+    if (rc == FR_OK)
+        rc = check_names(tagged, " of tags", tags, 7, err);
+    if (rc == FR_OK)
+        rc = read_names(named, columns, 7, arena, err);
+    return rc == FR_OK ? read_names(tagged, tags, 7, arena, err) : rc;
 }
 
 static int by_text(const void *a, const void *b)
@@ -152,6 +201,8 @@ static enum fr_rc read_entry(const json_t *v, const char *dir, struct tr_data_en
 
     if (!json_is_object(v))
         return fr_fail(err, FR_USAGE, "expected an object");
+    if ((rc = check_entry(v, err)) != FR_OK)
+        return rc;
     for (size_t k = 0; k < sizeof(remote) / sizeof(remote[0]); k++)
         if (json_is_string(json_object_get(v, remote[k])))
             return fr_fail(err, FR_UNSUPPORTED, "%s: nothing is downloaded, give file_name",
@@ -173,6 +224,21 @@ static enum fr_rc read_entry(const json_t *v, const char *dir, struct tr_data_en
     return list_files(path, e, arena, err);
 }
 
+static enum fr_rc undefined(const json_t *root, const char *name, const char *path,
+                            struct fr_err *err)
+{
+    enum { NAMES = 256 };
+    const char *names[NAMES], *key, *near;
+    size_t n = 0;
+    json_t *v;
+
+    json_object_foreach((json_t *)root, key, v) if (n < NAMES) names[n++] = key;
+    near = fr_suggest(name, names, n);
+    return fr_fail(err, FR_USAGE, "Undefined dataset %s in dataset_info.json. (%s%s%s%s)", name,
+                   path, near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "");
+}
+
 enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *arena,
                          struct tr_data_entry *out, struct fr_err *err)
 {
@@ -188,7 +254,7 @@ enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *are
         return rc;
     v = json_object_get(root, name);
     if (v == NULL)
-        rc = fr_fail(err, FR_USAGE, "Undefined dataset %s in dataset_info.json. (%s)", name, path);
+        rc = undefined(root, name, path, err);
     else if ((rc = read_entry(v, dir, out, arena, err)) != FR_OK)
         fr_while(err, "%s: data set '%s'", path, name);
     json_decref(root);

@@ -80,29 +80,6 @@ static enum fr_rc copy_file(const char *from_dir, const char *to_dir, const char
     return rc;
 }
 
-static enum fr_rc write_card(const char *dir, const struct tr_args *a,
-                             const struct tr_lora_config *lora, struct fr_err *err)
-{
-    char path[PATH_MAX];
-    struct fr_buf t = {0};
-    enum fr_rc rc;
-
-    fr_buf_fmt(
-        &t,
-        "---\nbase_model: %s\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n"
-        "- lora\n- flowtrain\n---\n\n# LoRA adapter\n\n"
-        "| | |\n|---|---|\n| base model | `%s` |\n| data set | `%s` |\n| rank | %lld |\n"
-        "| alpha | %g |\n| learning rate | %g |\n| cutoff length | %lld |\n| seed | %lld |\n",
-        a->model_name_or_path, a->model_name_or_path, a->dataset != NULL ? a->dataset : "",
-        (long long)lora->r, lora->alpha, a->learning_rate, (long long)a->cutoff_len,
-        (long long)a->seed);
-    snprintf(path, sizeof(path), "%s/README.md", dir);
-    rc = t.bad ? fr_fail(err, FR_NOMEM, "no memory for %s", path)
-               : fr_file_write(path, t.p, t.n, 0644, err);
-    fr_buf_finish(&t);
-    return rc;
-}
-
 static enum fr_rc write_args(const char *dir, const struct tr_args *a, struct fr_err *err)
 {
     char path[PATH_MAX];
@@ -141,8 +118,6 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
         rc = tr_lora_write(dir, lora, err);
     for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++)
         rc = copy_file(a->model_name_or_path, dir, companions[i], err);
-    if (rc == FR_OK)
-        rc = write_card(dir, a, lora, err);
     if (rc == FR_OK)
         rc = write_args(dir, a, err);
     fr_arena_finish(&arena);

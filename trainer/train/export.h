@@ -1,6 +1,6 @@
 /*
  * What a run leaves for others: the adapter in PEFT's format (adapter_config.json,
- * adapter_model.safetensors with f32 masters), the tokenizer's files and a model card, in
+ * adapter_model.safetensors with f32 masters) and the tokenizer's files, in
  * output_dir and in checkpoint-N folders. An adapter with an empty, missing or non-finite tensor is
  * refused. Source: PEFT's documentation of its checkpoint format.
  */

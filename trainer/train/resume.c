@@ -487,6 +487,18 @@ static bool folder_of(const char *from, char out[PATH_MAX])
     return true;
 }
 
+static enum fr_rc none_of_step(const struct tr_resume *r, int64_t want, int64_t before,
+                               struct fr_err *err)
+{
+    char hint[64] = "";
+
+    if (before >= 0)
+        (void)snprintf(hint, sizeof(hint), "; the newest before it is of step %lld",
+                       (long long)before);
+    return fr_fail(err, FR_USAGE, "no node holds a whole resume state of step %lld in %s/resume%s",
+                   (long long)want, r->output_dir, hint);
+}
+
 enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err)
 {
@@ -515,8 +527,7 @@ enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct 
                      "last to start from the beginning where there is none",
                      from, r->output_dir);
     if (rc == FR_OK && want >= 0 && step != want)
-        rc = fr_fail(err, FR_USAGE, "no node holds a whole resume state of step %lld in %s/resume",
-                     (long long)want, r->output_dir);
+        rc = none_of_step(r, want, step, err);
     if (rc == FR_OK && step >= 0) {
         if (o->comm->rank != root_rank) {
             json_decref(root);

@@ -29,9 +29,10 @@ struct tr_run {
     struct tr_derived derived;
     struct tr_ds_config ds;
     struct tr_tokenizer *tokenizer; /* owns */
-    struct tr_dataset *data;        /* owns */
-    struct fr_arena arena;          /* names of data sets */
-    struct tr_eval_set *evals;      /* owns: nevals, none without evaluation */
+    const struct tr_template *templ;
+    struct tr_dataset *data;   /* owns */
+    struct fr_arena arena;     /* names of data sets */
+    struct tr_eval_set *evals; /* owns: nevals, none without evaluation */
     size_t nevals;
     char evals_digest[65];           /* of all of them */
     int64_t tokens_max, samples_max; /* of the model */

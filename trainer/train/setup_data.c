@@ -120,6 +120,22 @@ static enum fr_rc check_vocabulary(const struct tr_run *r, const struct tr_datas
     return FR_OK;
 }
 
+/* With the stop words of the template. */
+static enum fr_rc fix_tokenizer(struct tr_run *r, const struct tr_template *templ,
+                                struct fr_err *err)
+{
+    int32_t before = tr_tokenizer_size(r->tokenizer), after;
+    enum fr_rc rc = tr_template_fix(templ, r->tokenizer, err);
+
+    after = tr_tokenizer_size(r->tokenizer);
+    if (rc == FR_OK && after > before && r->env.comm->rank == 0)
+        tr_say(
+            "note: template '%s': the tokenizer lacks stop words, which are tokens %d to %d now; "
+            "their embeddings are not trained",
+            tr_template_name(templ), before, after - 1);
+    return rc;
+}
+
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -134,7 +150,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         r->env.comm->rank == 0)
         tr_say("--template %s: %s", a->template_name, tr_template_name(templ));
     if (rc == FR_OK)
-        rc = tr_template_fix(templ, r->tokenizer, err);
+        rc = fix_tokenizer(r, templ, err);
+    r->templ = templ;
     if (rc == FR_OK && a->tool_format != NULL)
         rc = tr_tools_find(a->tool_format, &tools, err);
     if (rc == FR_OK && a->split_special_tokens)

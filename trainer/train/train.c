@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
+#include "trainer/train/card.h"
 #include "trainer/train/export.h"
 #include "trainer/train/plot.h"
 #include "trainer/train/setup.h"
@@ -144,6 +145,18 @@ static void rotate(const struct tr_run *r)
     tr_export_rotate(r->args->output_dir, keep, keep > 1 ? best : 0);
 }
 
+static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_err *err)
+{
+    struct tr_card c = {.args = r->args,
+                        .lora = &r->lora,
+                        .derived = &r->derived,
+                        .template_name = tr_template_name(r->templ),
+                        .step = r->progress.step,
+                        .history = r->progress.history};
+
+    return tr_card_write(dir, &c, err);
+}
+
 /* checkpoint-N, made whole under another name first. */
 static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
 {
@@ -157,6 +170,8 @@ static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
     rc = fr_remove_tree(tmp, err);
     if (rc == FR_OK)
         rc = tr_export_adapter(tmp, &r->optim.params, r->flat, r->args, &r->lora, err);
+    if (rc == FR_OK)
+        rc = write_card(r, tmp, err);
     if (rc == FR_OK)
         rc = tr_metrics_save_state(&r->metrics, &r->progress, tmp, err);
     if (rc == FR_OK)
@@ -400,6 +415,8 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
     }
     if (rc == FR_OK && r->args->do_eval)
         rc = evaluate_alone(r, true, err);
+    if (rc == FR_OK && r->env.comm->rank == 0)
+        rc = write_card(r, r->args->output_dir, err);
     if (rc == FR_OK)
         rc = tr_run_say_exchange(r, err);
     if (rc == FR_OK)
