@@ -16,6 +16,12 @@
 #define CPU_KERNEL
 #endif
 
+/* For x86-64-v4 (AVX-512), where a kernel has a form of its own; it asks whether the chip has it.
+ */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPU_PLAIN)
+#define CPU_WIDE __attribute__((target("arch=x86-64-v4")))
+#endif
+
 struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has no fast bf16 */
 
 struct cpu {
@@ -84,7 +90,6 @@ void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n);
 void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n);
 /* n codes of f8_e4m3 times their scale. NaN is none of them: loading refuses it. */
 void cpu_f8_to_f32(float *dst, const uint8_t *src, float scale, int64_t n);
-void cpu_f8_to_bf16(uint16_t *dst, const uint8_t *src, float scale, int64_t n);
 
 /* Columns [col, col+n) of a row of a weight, decoded. */
 void cpu_load_weight(float *dst, const struct tr_weight *w, int64_t row, struct cpu_range cols);

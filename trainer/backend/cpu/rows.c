@@ -37,32 +37,6 @@ void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n)
             dst[i] = tr_f16_to(half[i]);
 }
 
-/* Exponent and fraction of a code at their places in an f32 are its value times 2^-120, exactly. */
-CPU_KERNEL void cpu_f8_to_f32(float *restrict dst, const uint8_t *restrict src, float scale,
-                              int64_t n)
-{
-    bits *d = (bits *)dst;
-
-    for (int64_t i = 0; i < n; i++)
-        d[i] = (uint32_t)(src[i] & 0x7f) << 20 | (uint32_t)(src[i] & 0x80) << 24;
-    for (int64_t i = 0; i < n; i++)
-        dst[i] = dst[i] * 0x1p120F * scale;
-}
-
-CPU_KERNEL void cpu_f8_to_bf16(uint16_t *restrict dst, const uint8_t *restrict src, float scale,
-                               int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = (uint32_t)(src[i] & 0x7f) << 20 | (uint32_t)(src[i] & 0x80) << 24;
-        float x;
-
-        memcpy(&x, &u, sizeof x);
-        x = x * 0x1p120F * scale;
-        memcpy(&u, &x, sizeof u);
-        dst[i] = (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
-    }
-}
-
 void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
 {
     uint16_t *half = dst;

@@ -109,47 +109,6 @@ enum fr_rc tr_cpu_cast(void *self, struct tr_queue *q, const struct tr_cast *a, 
     return FR_OK;
 }
 
-/* A row of FP8 blocks as bf16. */
-static void decode_row(const struct tr_decode *a, int64_t i)
-{
-    const struct tr_weight *w = &a->w;
-    const float *scales = (const float *)w->scale.p + (w->row0 + i) / w->block_rows * w->scale.ld;
-    const uint8_t *codes = (const uint8_t *)w->w.p + i * w->w.ld;
-    uint16_t *y = (uint16_t *)a->y.p + i * a->y.ld;
-    int64_t cols = a->y.shape[1];
-
-    for (int64_t j = 0; j < cols; j += w->block_cols) {
-        int64_t n = cols - j < w->block_cols ? cols - j : w->block_cols;
-
-        cpu_f8_to_bf16(y + j, codes + j, scales[j / w->block_cols], n);
-    }
-}
-
-enum fr_rc tr_cpu_decode(void *self, struct tr_queue *q, const struct tr_decode *a,
-                         struct fr_err *err)
-{
-    struct cpu *cpu = self;
-    int64_t rows = a->y.shape[0], cols = a->y.shape[1];
-
-    (void)q;
-    (void)err;
-#pragma omp parallel for num_threads(cpu->threads) if (rows * cols > CPU_SMALL)
-    for (int64_t i = 0; i < rows; i++) {
-        if (a->y.dtype == TR_BF16) {
-            decode_row(a, i);
-            continue;
-        }
-        for (int64_t j = 0; j < cols; j += PIECE) {
-            struct cpu_range part = {j, cols - j < PIECE ? cols : j + PIECE};
-            float row[PIECE];
-
-            cpu_load_weight(row, &a->w, i, part);
-            cpu_store(&a->y, i, j, row, part.end - j);
-        }
-    }
-    return FR_OK;
-}
-
 enum fr_rc tr_cpu_sum(void *self, struct tr_queue *q, const struct tr_sum *a, struct fr_err *err)
 {
     struct cpu *cpu = self;
