@@ -38,6 +38,7 @@ has "what was found" out "train@n1 | plan: weights whole on each GPU: "
 hasnt "the head says it" out "train@n2 | plan: "
 has "then it is launched" out "train: run "
 has "the end compares" out "Plan and run, weights whole on each GPU, 2 steps of "
+has "in one line" out "The run moved 1.000 on the same rank, 1.000 between nodes of the planned bytes, and took "
 check "the end compares bytes" grep -Eq 'adapters +bytes between nodes +([0-9]+) +\1 +1\.000' out
 
 cat > ds.json << END

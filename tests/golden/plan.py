@@ -25,6 +25,17 @@ GPUS = {"a100-80g": (271e12, 2.00e12, 230e9, 200e9, 12.5e9), "h100-80g": (794e12
 CLUSTERS = [("a100-80g", 3, 8, 10), ("h200-141g", 1, 8, 10), ("h100-80g", 2, 8, 50)]
 
 
+def kept(units=((ATTENTION, 3 * H * FD) * DENSE), reuse=10 ** 9):
+    """Elements that windows keep from the end of a backward to the next forward: of the first layers, those between
+    whose last use and first no more than `reuse` are gathered. The head lies between forward and backward."""
+    before = 0
+    for n, elements in enumerate(units):
+        if 2 * before > reuse:
+            return sum(units[:n])
+        before += elements
+    raise ValueError("more layers than the dense ones")
+
+
 def spread(nodes, gpus, draws=40000):
     """Other nodes, and ranks inside nodes, that a token goes to: experts in 8 groups, the best 4 by their two best."""
     lot, ranks = random.Random(7), nodes * gpus
@@ -58,9 +69,9 @@ def expect(gpu, n, g, network, tokens, fp8):
         out.append({"name": name, "passes": passes, "work_s": work_s, "far_bytes": far, "near_bytes": near, "step_bytes": step,
                     "step_s": micro + step / nic})
     for name, passes in (("ZeRO-3", 2), ("ZeRO-3 of DeepSpeed, 3 passes", 3)):
-        moved = (passes * (weights - never - head) + head) * (W - 1) / W
+        moved = (passes * (weights - never - head) + head - (kept() * linear if passes == 2 else 0)) * (W - 1) / W
         add(name, max(work, passes * weights / stream), moved if n > 1 else 0, moved, link, passes)
-    inner = (2 * (rest - never - head) + head) * (g - 1) / g
+    inner = (2 * (rest - never - head) + head - kept() * linear) * (g - 1) / g
     far, near = spread(n, g)
     drawn = {"far_all": far, "near_all": near}
     add("experts over all ranks", work,

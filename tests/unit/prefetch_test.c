@@ -297,6 +297,7 @@ struct run {
     struct tr_shard *shard;
     struct tr_queue *q;
     int64_t most; /* elements that may be live */
+    bool rehearsed;
     struct fr_err err;
 };
 
@@ -314,7 +315,8 @@ static enum fr_rc fill(void *arg, const struct tr_unit_tensor *t, const struct t
 
 struct plan {
     int ranks;
-    bool host; /* the base is in the host's memory */
+    bool host;      /* the base is in the host's memory */
+    bool rehearsed; /* nothing is brought */
     struct tr_shard_limits limits;
     int64_t words[UNITS];              /* of each unit; 0: no more units */
     int first[UNITS], n[UNITS], spans; /* what is gathered at once */
@@ -334,7 +336,8 @@ static void start(struct run *r, const struct plan *p)
     int64_t most = p->limits.max_live;
     int id;
 
-    *r = (struct run){.d = {.ranks = p->ranks, .seed = p->seed, .haste = p->haste}};
+    *r = (struct run){.d = {.ranks = p->ranks, .seed = p->seed, .haste = p->haste},
+                      .rehearsed = p->rehearsed};
     r->be = (struct tr_backend){.ops = &ops, .self = &r->d};
     r->comm = (struct tr_comm){.ops = &comm_ops, .self = &r->d, .be = &r->be, .size = p->ranks};
     CHECK_INT(tr_queue_create(&r->be, 0, &r->q, &r->err), FR_OK);
@@ -358,7 +361,9 @@ static void start(struct run *r, const struct plan *p)
         CHECK_INT(tr_shard_plan_window(r->shard, p->first[i], p->n[i], &r->err), FR_OK);
     }
     r->d.limit = r->most = most;
-    CHECK_INT(tr_shard_fill(r->shard, &src, &r->err), FR_OK);
+    CHECK_INT(p->rehearsed ? tr_shard_rehearse(r->shard, &r->err)
+                           : tr_shard_fill(r->shard, &src, &r->err),
+              FR_OK);
 }
 
 /* Gathers one span, uses its units, releases it; the device goes on in between. */
@@ -370,7 +375,7 @@ static enum fr_rc use(struct run *r, int first, int n)
         return rc;
     go_on(&r->d);
     note(&r->d, " =");
-    for (int u = first; u < first + n; u++) {
+    for (int u = first; u < first + n && !r->rehearsed; u++) {
         struct tr_view v = tr_shard_view(r->shard, u, 0);
 
         note(&r->d, "%d", u);
@@ -519,13 +524,26 @@ static void run_any(struct run *r, const struct plan *p, uint64_t *seed)
     }
 }
 
+/* The same once more: what was gathered when, with no bytes moved. */
+static void check_rehearsal(struct plan p, uint64_t seed, const struct tr_shard_stats *want)
+{
+    struct tr_shard_stats stats;
+    struct run r;
+
+    p.rehearsed = true;
+    start(&r, &p);
+    run_any(&r, &p, &seed);
+    stop(&r, &p, &stats);
+    CHECK(memcmp(&stats, want, sizeof(stats)) == 0);
+}
+
 static void check_any(int runs)
 {
     struct tr_shard_stats sum = {0};
     char name[32];
 
     for (int i = 0; i < runs; i++) {
-        uint64_t seed = (uint64_t)i + 1;
+        uint64_t seed = (uint64_t)i + 1, again;
         struct tr_shard_stats stats;
         struct plan p;
         struct run r;
@@ -534,9 +552,11 @@ static void check_any(int runs)
         check_row(name);
         (void)draw(&seed, 1);
         p = any_plan(&seed);
+        again = seed;
         start(&r, &p);
         run_any(&r, &p, &seed);
         stop(&r, &p, &stats);
+        check_rehearsal(p, again, &stats);
         sum.gathers += stats.gathers;
         sum.prefetched += stats.prefetched;
         sum.reused += stats.reused;

@@ -96,7 +96,8 @@ struct tr_moe_combine {
 struct tr_grouped_gemm {
     struct tr_view c;                       /* (R, N) C or f32* = */
     struct tr_view a;                       /* (R, D) C in */
-    const struct tr_weight *const *weights; /* [E] host, borrowed for the call; NULL: skipped */
+    const struct tr_weight *const *weights; /* [E] host, read from e0 to e1 during the call; NULL:
+                                               skipped */
     struct tr_view offsets;                 /* (E+1) i32 in */
     int64_t e0, e1;
     bool trans_b;

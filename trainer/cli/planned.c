@@ -1,7 +1,7 @@
 #include "trainer/cli/planned.h"
 
 #include "engine/base/log.h"
-#include "engine/base/sys.h"
+#include "trainer/cli/speeds.h"
 #include "trainer/train/metrics.h"
 
 #include <math.h>
@@ -91,7 +91,9 @@ static void expect(const struct tr_plan_layout *l, const struct tr_planned *p,
         enum tr_move move;
         const struct tr_plan_moves *of;
         double times;
-    } parts[] = {{TR_MOVE_WEIGHTS, &l->gathers, micros},
+    } parts[] = {{TR_MOVE_WEIGHTS, &l->gathers[0], fmin(micros, 1)},
+                 {TR_MOVE_WEIGHTS, &l->gathers[1], fmin(fmax(micros - 1, 0), 1)},
+                 {TR_MOVE_WEIGHTS, &l->gathers[2], fmax(micros - 2, 0)},
                  {TR_MOVE_EMBEDDING, &l->embedding, n->tokens},
                  {TR_MOVE_TOKENS, &l->choices, choices},
                  {TR_MOVE_TOKENS, &l->token, n->tokens},
@@ -99,6 +101,7 @@ static void expect(const struct tr_plan_layout *l, const struct tr_planned *p,
 
     memset(out, 0, sizeof(double) * TR_MOVES * TR_LINK_CLASSES);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        out[parts[i].move][TR_LINK_SELF] += parts[i].of->self * parts[i].times;
         out[parts[i].move][TR_LINK_NODE] += parts[i].of->node * parts[i].times;
         out[parts[i].move][TR_LINK_FAR] += parts[i].of->far * parts[i].times;
     }
@@ -107,38 +110,74 @@ static void expect(const struct tr_plan_layout *l, const struct tr_planned *p,
 static void say_row(const char *what, const char *where, double planned, double counted)
 {
     if (planned > 0 || counted > 0)
-        tr_say("  %-9s %-22s %16.0f %16.0f %7.3f", what, where, planned, counted,
+        tr_say("  %-9s %-24s %16.0f %16.0f %7.3f", what, where, planned, counted,
                planned > 0 ? counted / planned : INFINITY);
 }
 
-static void say(const struct tr_planned *p, const struct tr_train_counts *n)
+static const char *const moves[TR_MOVES] = {[TR_MOVE_WEIGHTS] = "weights",
+                                            [TR_MOVE_EMBEDDING] = "embedding",
+                                            [TR_MOVE_TOKENS] = "tokens",
+                                            [TR_MOVE_ADAPTERS] = "adapters"};
+
+static const char *const links[TR_LINK_CLASSES] = {[TR_LINK_SELF] = "on the same rank",
+                                                   [TR_LINK_NODE] = "inside nodes",
+                                                   [TR_LINK_FAR] = "between nodes"};
+
+static void say_bytes(double planned[TR_MOVES][TR_LINK_CLASSES],
+                      double counted[TR_MOVES][TR_LINK_CLASSES])
 {
-    static const char *const moves[] = {[TR_MOVE_WEIGHTS] = "weights",
-                                        [TR_MOVE_EMBEDDING] = "embedding",
-                                        [TR_MOVE_TOKENS] = "tokens",
-                                        [TR_MOVE_ADAPTERS] = "adapters"};
+    char what[32];
+
+    for (int m = 0; m < TR_MOVES; m++)
+        for (int c = 0; c < TR_LINK_CLASSES; c++) {
+            (void)snprintf(what, sizeof(what), "bytes %s", links[c]);
+            say_row(moves[m], what, planned[m][c], counted[m][c]);
+        }
+}
+
+/* Microseconds of a step as planned, and as the steps were. */
+static void say_ratios(double planned[TR_MOVES][TR_LINK_CLASSES],
+                       double counted[TR_MOVES][TR_LINK_CLASSES], const double step[2])
+{
+    char text[160];
+    size_t n = 0;
+
+    for (int c = 0; c < TR_LINK_CLASSES; c++) {
+        double p = 0, q = 0;
+
+        for (int m = 0; m < TR_MOVES; m++) {
+            p += planned[m][c];
+            q += counted[m][c];
+        }
+        if (p > 0)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.3f %s", n > 0 ? ", " : "", q / p,
+                                  links[c]);
+    }
+    tr_say("The run moved %s of the planned bytes, and took %.2f of the planned time",
+           n > 0 ? text : "none", step[1] / step[0]);
+}
+
+static void say(const struct tr_planned *p, struct tr_train_counts *n)
+{
     const struct tr_plan_layout *l = &p->plan.layouts[p->plan.asked];
     struct tr_plan_time t = tr_plan_time(l, &p->cluster, p->job.accumulation);
     double planned[TR_MOVES][TR_LINK_CLASSES];
     double visits = n->tokens * (double)tr_model_moe_count(&p->config);
     double full = (double)(p->job.batch * p->job.cutoff * p->job.accumulation) *
                   (double)(p->cluster.nodes * p->cluster.gpus);
+    double step[2] = {t.step_s * 1e6 * n->tokens / (double)n->steps / full,
+                      n->seconds * 1e6 / (double)n->steps};
 
     expect(l, p, n, planned);
     tr_say("Plan and run, %s, %lld steps of %.0f tokens:", l->name, (long long)n->steps,
-           n->steps > 0 ? n->tokens / (double)n->steps : 0);
-    tr_say("  %-32s %16s %16s %7s", "", "planned", "counted", "ratio");
-    for (int m = 0; m < TR_MOVES; m++) {
-        say_row(moves[m], "bytes inside nodes", planned[m][TR_LINK_NODE],
-                n->bytes[m][TR_LINK_NODE]);
-        say_row(moves[m], "bytes between nodes", planned[m][TR_LINK_FAR], n->bytes[m][TR_LINK_FAR]);
-    }
+           n->tokens / (double)n->steps);
+    tr_say("  %-34s %16s %16s %7s", "", "planned", "counted", "ratio");
+    say_bytes(planned, n->bytes);
     say_row("routes", "rows inside nodes", l->spread.near * visits, n->near_rows);
     say_row("routes", "rows between nodes", l->spread.far * visits, n->far_rows);
     say_row("memory", "bytes of a rank", l->memory, n->memory);
-    if (n->steps > 0 && n->tokens > 0)
-        say_row("time", "us of a step", t.step_s * 1e6 * n->tokens / (double)n->steps / full,
-                n->seconds * 1e6 / (double)n->steps);
+    say_row("time", "us of a step", step[0], step[1]);
+    say_ratios(planned, n->bytes, step);
 }
 
 /* As many ranks on each node, on devices whose speed is known. */
@@ -152,61 +191,6 @@ static bool has_plan(const struct tr_train_env *env)
     return c->size == c->nodes * c->local_size && env->be->ops->host_memory;
 }
 
-/* Bytes that a rank hands out to learn how fast links are: a third of a second at 100 Mbit/s. */
-enum { PROBE_BYTES = 4 << 20 };
-
-/* Seconds of an exchange among all ranks; other_nodes: what of it leaves this node, of all its
- * ranks. */
-static enum fr_rc time_exchange(const struct tr_train_env *env, double *seconds,
-                                double *other_nodes, struct fr_err *err)
-{
-    size_t size = (size_t)env->comm->size, bytes = PROBE_BYTES / size / 256 * 256 + 256;
-    struct tr_alltoall x = {.bytes = bytes, .what = "speed of links"};
-    struct tr_queue *q = NULL;
-    void *p = NULL;
-    enum fr_rc rc = tr_queue_create(env->be, 0, &q, err);
-
-    if (rc == FR_OK)
-        rc = tr_mem_alloc(env->be, TR_MEM_DEVICE, 2 * size * bytes, &p, err);
-    if (rc == FR_OK)
-        rc = tr_zero(env->be, q, p, 2 * size * bytes);
-    x.in = p;
-    x.out = (char *)p + size * bytes;
-    if (rc == FR_OK)
-        rc = tr_comm_host_barrier(env->comm, err);
-    double began = (double)fr_sys.mono_ms();
-    if (rc == FR_OK)
-        rc = tr_comm_all_to_all(env->comm, q, &x, err);
-    if (rc == FR_OK)
-        rc = tr_comm_host_barrier(env->comm, err);
-    *seconds = ((double)fr_sys.mono_ms() - began) / 1e3;
-    *other_nodes = (double)env->comm->local_size *
-                   (double)(env->comm->size - env->comm->local_size) * (double)bytes;
-    tr_comm_leave(env->comm, q);
-    tr_mem_free(env->be, TR_MEM_DEVICE, p);
-    tr_queue_destroy(env->be, q);
-    return rc;
-}
-
-/* How fast the ranks compute, all at once as in the run, and their links. */
-static enum fr_rc calibrate(struct tr_planned *p, const struct tr_train_env *env,
-                            struct fr_err *err)
-{
-    double flops = 0, seconds = 0, bytes = 0;
-    struct fr_err mine = {0};
-    enum fr_rc rc = tr_plan_cpu_rate(&p->job, &flops, &mine);
-
-    if (rc != FR_OK)
-        flops = 0; /* all ranks meet below */
-    rc = tr_comm_host_sum(env->comm, &flops, 1, err);
-    p->cluster.gpu.flops = flops / (double)env->comm->size;
-    if (rc == FR_OK && p->cluster.nodes > 1)
-        rc = time_exchange(env, &seconds, &bytes, err);
-    if (seconds > 0)
-        p->cluster.network = bytes / seconds;
-    return rc;
-}
-
 void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
 {
     struct tr_planned p = {.cluster = {.nodes = env->comm->nodes,
@@ -218,13 +202,13 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
     struct fr_err why = {0};
     enum fr_rc rc;
 
-    if (!has_plan(env))
+    if (!has_plan(env) || env->counts->steps == 0 || env->counts->tokens <= 0)
         return;
     fr_log_level(FR_LOG_WARN); /* the backend of the plan has told what it computes with */
     rc = tr_planned_read(&p, a, &why);
     p.job.keep_bytes = env->counts->kept;
     if (rc == FR_OK)
-        rc = calibrate(&p, env, &why);
+        rc = tr_speeds_measure(&p.job, env, &p.cluster, &why);
     if (rc == FR_OK && env->comm->rank == 0)
         rc = tr_plan_make(&p.job, &p.cluster, &p.plan, &why);
     if (rc == FR_OK && env->comm->rank == 0)

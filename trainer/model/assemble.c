@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Elements of a chunk of the head; see head_rows. */
+/* Elements of a chunk of the head, see head_rows; of experts that are decoded at once. */
 enum {
+    DECODED_HOST = 2 << 20,
     HEAD_CHUNK_HOST = 4 << 20,
     HEAD_CHUNK = 50000000,
     HEAD_ROWS_MAX = 8192,
@@ -157,12 +158,21 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Experts that are decoded at once: half of the live elements, for the next ones are as many. */
+static bool on_host(const struct tr_model *m)
+{
+    return m->o.be->ops->host_memory && !m->o.apart;
+}
+
+/* Experts that are decoded at once: half of the live elements, for the next ones are as many. On
+ * the host they are still in a cache when they are used. */
 static int64_t decoded_units(const struct tr_model *m)
 {
     const struct tr_model_config *c = &m->config;
-    int64_t n = m->o.limits.max_live / 2 / (3 * c->hidden_size * c->moe_intermediate_size);
+    int64_t live = m->o.limits.max_live / 2, n;
 
+    if (on_host(m))
+        live = least(live, DECODED_HOST);
+    n = live / (3 * c->hidden_size * c->moe_intermediate_size);
     return n > 1 ? n : 1;
 }
 
@@ -389,7 +399,7 @@ static enum fr_rc put_chunks(struct build *b, struct tr_head_opts *o, struct fr_
  */
 static int64_t head_rows(const struct tr_model *m, const struct tr_head_opts *o)
 {
-    bool host = m->o.be->ops->host_memory;
+    bool host = on_host(m);
     int64_t rows = (host ? HEAD_CHUNK_HOST : HEAD_CHUNK) / o->H / 64 * 64;
 
     if (!host && rows > HEAD_ROWS_MAX)

@@ -93,10 +93,11 @@ struct tr_ctx {
     struct tr_scratch scratch;    /* of a dry run: the most that the backend keeps for an op */
     struct tr_carve *kept;        /* of the block that runs; NULL: it keeps nothing */
     bool dry;
-    bool held;     /* what ops would compute is there */
-    bool training; /* dropout on, gradients wanted */
-    bool replay;   /* saved->ids hold the routing to use */
-    uint64_t seed; /* of dropout */
+    bool rehearsed; /* a dry run that gathers, from a shard that brings nothing */
+    bool held;      /* what ops would compute is there */
+    bool training;  /* dropout on, gradients wanted */
+    bool replay;    /* saved->ids hold the routing to use */
+    uint64_t seed;  /* of dropout */
     int64_t epoch;
     const struct tr_cache *cache; /* NULL: none */
     struct tr_scores *scores; /* host arrays that the head fills; NULL: none. Valid after a sync */

@@ -34,23 +34,29 @@ struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t
 
 void tr_ctx_scratch(struct tr_ctx *ctx, enum tr_op op, const void *args)
 {
-    if (ctx->be->ops->scratch != NULL)
+    if (ctx->be->ops->scratch != NULL && !ctx->rehearsed)
         ctx->be->ops->scratch(ctx->be->self, op, args, &ctx->scratch);
+}
+
+/* A rehearsal gathers from the shard itself: a decoder has no windows then, and asks for the same.
+ */
+static bool decodes(const struct tr_ctx *ctx)
+{
+    return ctx->decoder != NULL && !ctx->rehearsed;
 }
 
 void tr_ctx_gather(struct tr_ctx *ctx, int first, int n)
 {
-    if (ctx->rc == FR_OK && !ctx->dry)
-        ctx->rc = ctx->decoder != NULL ? tr_decoder_gather(ctx->decoder, ctx->q, first, n, ctx->err)
-                                       : tr_shard_gather(ctx->shard, ctx->q, first, n, ctx->err);
+    if (ctx->rc == FR_OK && (!ctx->dry || ctx->rehearsed))
+        ctx->rc = decodes(ctx) ? tr_decoder_gather(ctx->decoder, ctx->q, first, n, ctx->err)
+                               : tr_shard_gather(ctx->shard, ctx->q, first, n, ctx->err);
 }
 
 void tr_ctx_release(struct tr_ctx *ctx, int first, int n)
 {
-    if (ctx->rc == FR_OK && !ctx->dry)
-        ctx->rc = ctx->decoder != NULL
-                      ? tr_decoder_release(ctx->decoder, ctx->q, first, n, ctx->err)
-                      : tr_shard_release(ctx->shard, ctx->q, first, n, ctx->err);
+    if (ctx->rc == FR_OK && (!ctx->dry || ctx->rehearsed))
+        ctx->rc = decodes(ctx) ? tr_decoder_release(ctx->decoder, ctx->q, first, n, ctx->err)
+                               : tr_shard_release(ctx->shard, ctx->q, first, n, ctx->err);
 }
 
 void tr_keep_block(struct tr_ctx *ctx, const struct tr_saved *saved, int i)

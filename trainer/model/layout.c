@@ -171,20 +171,27 @@ static void dry_cached(struct tr_model *m, struct tr_ctx *ctx, const struct tr_h
     ctx->cache = NULL;
 }
 
+static struct tr_ctx dry_ctx(struct tr_model *m, struct fr_err *err)
+{
+    struct tr_ctx ctx = tr_model_ctx(m, err);
+
+    ctx.work = nowhere();
+    ctx.dry = true;
+    ctx.training = m->o.train;
+    ctx.tokens = &m->slots[0].tokens;
+    return ctx;
+}
+
 /* The largest workspace that any block asks for with T_max tokens. */
 static size_t dry_run(struct tr_model *m, struct fr_err *err)
 {
-    struct tr_ctx ctx = tr_model_ctx(m, err);
+    struct tr_ctx ctx = dry_ctx(m, err);
     struct slot *s = &m->slots[0];
     struct tr_head_emit emit = {.out = ignore_logits};
     struct tr_scores scores = {0};
     struct tr_view x = s->full.x[m->nblocks - 1];
 
-    ctx.work = nowhere();
-    ctx.dry = true;
-    ctx.training = m->o.train;
     ctx.scores = m->o.score ? &scores : NULL;
-    ctx.tokens = &s->tokens;
     for (int i = 0; i < m->nblocks; i++) {
         const struct tr_block *b = m->blocks[i];
 
@@ -256,6 +263,43 @@ void tr_model_keep(struct tr_model *m, size_t bytes)
     lay_out(m, &c);
     m->work_bytes = dry_run(m, &err);
     m->buffer_bytes = c.used + m->work_bytes;
+}
+
+/* Blocks as a training micro-batch runs them, forward and then backward. */
+static enum fr_rc rehearse_micro(struct tr_model *m, struct tr_ctx *ctx)
+{
+    const struct tr_saved *saved = &m->slots[0].full;
+    struct tr_view x = saved->x[m->nblocks - 1];
+    enum fr_rc rc = tr_shard_begin(m->shard, PASS_TRAIN, ctx->err);
+
+    if (rc != FR_OK)
+        return rc;
+    for (int i = 0; i < m->nblocks; i++) {
+        tr_keep_block(ctx, saved, i);
+        m->blocks[i]->ops->forward(m->blocks[i], ctx, &m->slots[0].full, x);
+    }
+    for (int i = m->nblocks - 1; i >= m->lowest; i--) {
+        tr_keep_block(ctx, saved, i);
+        m->blocks[i]->ops->backward(m->blocks[i], ctx, &m->slots[0].full, x);
+    }
+    rc = tr_shard_end(m->shard, ctx->rc != FR_OK, ctx->err);
+    return ctx->rc != FR_OK ? ctx->rc : rc;
+}
+
+enum fr_rc tr_model_rehearse(struct tr_model *m, double *bytes, int n, struct fr_err *err)
+{
+    struct tr_ctx ctx = dry_ctx(m, err);
+    struct tr_shard_stats before, after;
+    enum fr_rc rc = tr_shard_rehearse(m->shard, err);
+
+    ctx.rehearsed = true;
+    for (int i = 0; i < n && rc == FR_OK; i++) {
+        tr_shard_stats(m->shard, &before);
+        rc = rehearse_micro(m, &ctx);
+        tr_shard_stats(m->shard, &after);
+        bytes[i] = (double)(after.gathered_bytes - before.gathered_bytes);
+    }
+    return rc;
 }
 
 /* The rotary tables, made on the host. */

@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* Recorded orders of gathers. */
-enum pass { PASS_TRAIN, PASS_LOSS, PASS_LOGITS, PASS_BOTH };
-
 /* A micro-batch on its way: device views of its T tokens. */
 struct flight {
     struct tr_model *m;

@@ -56,6 +56,7 @@ struct tr_model_opts {
     int64_t head_rows; /* rows of the head that are gathered at once; 0: as the backend likes */
     bool train;        /* gradients wanted; false: forward only */
     bool logits;       /* tr_model_forward will hand out logits */
+    bool apart;        /* sizes are for a device with memory of its own, whatever be has */
     bool offload;      /* inputs of blocks wait in pinned host memory for their backward */
     uint64_t seed;     /* keys dropout */
 };
@@ -83,6 +84,11 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
  * to the bit. */
 void tr_model_keep(struct tr_model *m, size_t bytes);
 size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
+
+/* In place of tr_model_load, once: bytes of whole weights that the gathers of n training
+ * micro-batches in a row bring, the first of a run first. Takes no memory of weights and calls no
+ * communicator: nothing but tr_model_destroy may follow. */
+enum fr_rc tr_model_rehearse(struct tr_model *m, double *bytes, int n, struct fr_err *err);
 
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err);

@@ -198,12 +198,9 @@ static void name_weights(const struct moe *m, struct tr_ctx *ctx, const struct w
     const struct tr_linear *kinds[3] = {&m->o.expert.gate, &m->o.expert.up, &m->o.expert.down};
 
     for (int64_t k = 0; k < 3; k++)
-        for (int64_t e = 0; e < m->o.E; e++) {
+        for (int64_t e = w->e0; e < w->e1; e++) {
             struct tr_linear l = *kinds[k];
 
-            ctx->weight_at[k * m->o.E + e] = NULL;
-            if (e < w->e0 || e >= w->e1)
-                continue;
             l.unit = m->o.expert0 + (int)e;
             ctx->weights[k * m->o.E + e] = tr_linear_weight(&l, ctx);
             ctx->weight_at[k * m->o.E + e] = &ctx->weights[k * m->o.E + e];

@@ -5,6 +5,9 @@
 #include "trainer/model/blocks.h"
 #include "trainer/model/model.h"
 
+/* Recorded orders of gathers. */
+enum pass { PASS_TRAIN, PASS_LOSS, PASS_LOGITS, PASS_BOTH };
+
 /* One micro-batch in flight. Views are of T_max tokens; a call works on their first T rows. */
 struct slot {
     struct tr_saved full, cut;

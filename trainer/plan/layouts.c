@@ -66,43 +66,56 @@ static double gradient_bytes(const struct tr_plan_job *job, const struct tr_clus
     return p->adapters * (g * (W - g) / W * 4 + (W - 1) / W * copy);
 }
 
-/* A ring of `ranks` on `nodes` nodes, in which each rank hands `bytes` to the next one. */
-static struct tr_plan_moves ring(double ranks, double nodes, double bytes)
-{
-    double far = nodes > 1 ? nodes : 0;
+/* Rings of `ranks` on `nodes` nodes: each rank puts its part of `part` bytes, and hands those of
+ * all but the next one to it. */
+struct rings {
+    double ranks, nodes, count;
+};
 
-    return ranks > 1 ? (struct tr_plan_moves){(ranks - far) * bytes, far * bytes}
-                     : (struct tr_plan_moves){0, 0};
+static struct tr_plan_moves ring(struct rings r, double part)
+{
+    double far = r.nodes > 1 ? r.nodes : 0, each = r.count * part, handed = (r.ranks - 1) * each;
+
+    return (struct tr_plan_moves){r.ranks * each, (r.ranks - far) * handed, far * handed};
 }
 
-/* Of one token: the row of its id, which any of `ranks` on `nodes` nodes may own. */
+/* Of one token: the row of its id, which any of `ranks` on `nodes` nodes may own; one rank has all.
+ */
 static struct tr_plan_moves row_of_id(const struct tr_plan_job *job, double ranks, double nodes)
 {
     double row = (double)job->config->hidden_size * (double)tr_dtype_bytes(job->compute);
     double local = ranks / nodes;
 
-    return (struct tr_plan_moves){(local - 1) / ranks * row, (ranks - local) / ranks * row};
+    if (ranks <= 1)
+        return (struct tr_plan_moves){0, 0, 0};
+    return (struct tr_plan_moves){row / ranks, (local - 1) / ranks * row,
+                                  (ranks - local) / ranks * row};
 }
 
-/* What a gather of all of these weights hands to the next of so many ranks, in a micro-batch. */
-static double gathered(const struct tr_plan *p, const struct tr_plan_layout *l, double weights,
-                       double ranks)
+/* What gathers of a micro-batch, not one of the first, hand to the next of so many ranks. */
+static double gathered(const struct tr_plan_layout *l, double ranks)
 {
-    return (l->passes * (weights - p->head - p->never) + p->head) * (ranks - 1) / ranks;
+    return l->fetched[TR_PLAN_FIRSTS - 1] / ranks * (ranks - 1);
+}
+
+static void put_gathers(struct tr_plan_layout *l, struct rings r)
+{
+    for (int i = 0; i < TR_PLAN_FIRSTS; i++)
+        l->gathers[i] = ring(r, l->fetched[i] / r.ranks);
 }
 
 static void zero3(const struct tr_plan_job *job, const struct tr_cluster *c,
                   const struct tr_plan *p, struct tr_plan_layout *l)
 {
-    double W = ranks_of(c), n = (double)c->nodes, moved = gathered(p, l, p->weights, W);
+    double W = ranks_of(c), n = (double)c->nodes, moved = gathered(l, W);
     double streamed = l->passes * p->weights / c->gpu.stream;
 
-    l->gathers = ring(W, n, moved);
+    put_gathers(l, (struct rings){W, n, 1});
     l->embedding = row_of_id(job, W, n);
     l->work_s = fmax(work(job, c, p, false), streamed); /* every GPU reads all weights */
     l->far_bytes = c->nodes > 1 ? moved : 0;
     l->near_bytes = c->gpus > 1 ? moved : 0;
-    l->host_bytes = l->way.host ? l->passes * p->weights / W : 0;
+    l->host_bytes = l->way.host ? l->fetched[TR_PLAN_FIRSTS - 1] / W : 0;
     l->read_bytes = p->weights * (double)c->gpus / W;
 }
 
@@ -110,6 +123,7 @@ static void whole(const struct tr_plan_job *job, const struct tr_cluster *c,
                   const struct tr_plan *p, struct tr_plan_layout *l)
 {
     l->work_s = fmax(work(job, c, p, false), l->passes * p->weights / c->gpu.stream);
+    l->host_bytes = l->way.host ? l->fetched[TR_PLAN_FIRSTS - 1] : 0;
     l->read_bytes = p->weights;
 }
 
@@ -130,19 +144,19 @@ static void experts_stay(const struct tr_plan_job *job, const struct tr_cluster 
                          const struct tr_plan *p, struct tr_plan_layout *l)
 {
     double g = (double)c->gpus, T = (double)(job->batch * job->cutoff);
-    double X = (double)l->way.experts, nodes = (double)nodes_of(l, c), groups = ranks_of(c) / X;
+    double X = (double)l->way.experts, nodes = (double)nodes_of(l, c);
     double layers = (double)tr_model_moe_count(job->config), row = layers * row_bytes(job);
-    double chosen = layers * (X - 1) * 4 * T * (double)job->config->num_experts_per_tok;
+    double choices = layers * 4 * T * (double)job->config->num_experts_per_tok;
+    double chosen = (X - 1) * choices;
     double rest = p->weights - p->experts;
-    double moved = l->way.whole ? 0 : gathered(p, l, rest, g);
+    double moved = gathered(l, g);
 
-    l->gathers = ring(g, 1, ranks_of(c) / g * moved);
+    put_gathers(l, (struct rings){g, 1, ranks_of(c) / g});
     if (!l->way.whole)
         l->embedding = row_of_id(job, g, 1);
-    l->choices = ring(X, nodes, chosen);
-    l->choices.node *= groups;
-    l->choices.far *= groups;
-    l->token = (struct tr_plan_moves){l->spread.near * row, l->spread.far * row};
+    l->choices = ring((struct rings){X, nodes, ranks_of(c) / X}, choices);
+    l->token =
+        (struct tr_plan_moves){l->spread.self * row, l->spread.near * row, l->spread.far * row};
     l->work_s = work(job, c, p, true);
     l->far_bytes = g * T * l->token.far + (nodes > 1 ? chosen : 0);
     l->near_bytes = T * l->token.node + chosen + moved;
@@ -207,9 +221,11 @@ static void estimate(const struct tr_plan_job *job, const struct tr_cluster *c,
 
     if (l->config != NULL)
         return;
-    if (l->kind == TR_PLAN_ZERO3_THREE)
+    if (l->kind == TR_PLAN_ZERO3_THREE) {
         l->memory += layer * weight_bytes(job, true) - bytes_of(l, "gather windows");
-    else
+        for (int i = 0; i < TR_PLAN_FIRSTS; i++)
+            l->fetched[i] = l->passes * (p->weights - p->head - p->never) + p->head;
+    } else
         l->memory -= (bytes_of(l, "experts") + bytes_of(l, "base shard")) * (1 - 1 / n) +
                      bytes_of(l, "activations") * (1 - held);
     l->n_rows = 0;
@@ -277,8 +293,9 @@ static struct tr_plan_moves adapters(const struct tr_plan_job *job, const struct
                                      const struct tr_plan_layout *l)
 {
     double W = ranks_of(c), g = (double)c->gpus, copy = (double)tr_dtype_bytes(job->compute);
-    struct tr_plan_moves m = ring(W, (double)c->nodes, (W - 1) / W * l->flat * copy);
+    struct tr_plan_moves m = ring((struct rings){W, (double)c->nodes, 1}, l->flat / W * copy);
 
+    m.self += l->flat * sizeof(float);
     m.node += (g - 1) * l->flat * sizeof(float);
     m.far += (W - g) * l->flat * sizeof(float);
     return m;

@@ -1,5 +1,5 @@
-/* The memory table of a rank that does not exist: the model is made for communicators that have a
- * size and nothing else. */
+/* The memory table and the gathers of a rank that does not exist: the model is made for
+ * communicators that have a size and nothing else. */
 #include "engine/base/sys.h"
 #include "trainer/plan/plan.h"
 #include "trainer/train/optim.h"
@@ -89,6 +89,8 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
     if (rc == FR_OK) {
         tr_model_keep(m, job->keep_bytes);
         take_rows(l, m, c);
+        if (l->kind != TR_PLAN_ZERO3_THREE) /* DeepSpeed's gathers are not ours */
+            rc = tr_model_rehearse(m, l->fetched, TR_PLAN_FIRSTS, err);
     }
     tr_model_destroy(m);
     tr_backend_destroy(o->be);
@@ -101,7 +103,7 @@ enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster
     int64_t ranks = c->nodes * c->gpus;
     int *node_of = fr_sys.alloc((size_t)ranks * sizeof(*node_of));
     struct tr_comm world, node, owners;
-    struct tr_model_opts o = {.comm = &world};
+    struct tr_model_opts o = {.comm = &world, .apart = !tr_gpu_is_cpu(&c->gpu)};
     enum fr_rc rc;
 
     if (node_of == NULL)

@@ -11,8 +11,8 @@
  *   operations a token   2A forward, 2A recomputed, 2A to the inputs (the base is frozen),
  *                        4.6 core (1 forward, 1 recomputed, 2.6 backward), 4VH, 8 * adapters
  *   ZeRO-3               p M (W-1)/W out of a node and to each GPU, p passes over the weights but
- *                        one over the head, none over the embedding and the routers; less where
- *                        windows keep weights until their next use
+ *                        one over the head, none over the embedding and the routers, less what
+ *                        windows keep until its next use: the gathers of a micro-batch, rehearsed
  *   experts that stay    T * (nodes, ranks that a token goes to) * L' rows of
  *                        5 H elements (x; y; x, dy, dx backward) and 12 K bytes of routing weights;
  *                        the choices of T tokens, 4 K bytes each, round a ring of the group;
@@ -95,15 +95,20 @@ enum tr_plan_kind {
     TR_PLAN_KINDS
 };
 
-/* Payload of all ranks to others of their node, and to other nodes. */
+/* Payload of all ranks: to themselves, to others of their node, and to other nodes. */
 struct tr_plan_moves {
-    double node, far;
+    double self, node, far;
 };
+
+/* Windows keep weights from the second micro-batch of a run on, and from one to the next from the
+ * third on: those after it are as the third. */
+enum { TR_PLAN_FIRSTS = 3 };
 
 /* Where the tokens of one rank go, on average over all of a group. */
 struct tr_plan_spread {
     double far;  /* other nodes with an expert of a token */
     double near; /* ranks that a token is handed to inside nodes, once each */
+    double self; /* ranks with an expert of a token that it is on already, or has come to */
 };
 
 struct tr_plan_layout {
@@ -114,10 +119,11 @@ struct tr_plan_layout {
     bool fits;
     char why[200]; /* where it does not */
 
-    struct tr_plan_spread spread;                  /* of its experts */
-    double flat;                                   /* elements of the adapters, with their gaps */
-    double memory;                                 /* bytes a GPU */
-    double host;                                   /* bytes of a node's memory, pinned */
+    struct tr_plan_spread spread;   /* of its experts */
+    double flat;                    /* elements of the adapters, with their gaps */
+    double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights that gathers of a group bring */
+    double memory;                  /* bytes a GPU */
+    double host;                    /* bytes of a node's memory, pinned */
     struct tr_memory_row rows[TR_MEMORY_ROWS + 1]; /* of what memory consists; none: a formula */
     size_t n_rows;
 
@@ -130,9 +136,9 @@ struct tr_plan_layout {
     double read_bytes; /* of the checkpoint, that a node reads */
     int passes;
 
-    /* The same bytes of all ranks, as their counters have them: gathers and choices of a
-     * micro-batch, rows of one token, gradients and copies of a step. */
-    struct tr_plan_moves gathers, choices, token, adapters;
+    /* The same bytes of all ranks, as their counters have them: gathers of the first micro-batches
+     * and choices of each, rows of one token, gradients and copies of a step. */
+    struct tr_plan_moves gathers[TR_PLAN_FIRSTS], choices, token, adapters;
     struct tr_plan_moves embedding; /* of one token, were no two of a micro-batch alike */
 };
 
@@ -180,13 +186,15 @@ enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct f
 double tr_plan_flops(const struct tr_model_config *c, const struct tr_model_counts *n,
                      double adapters, int64_t tokens);
 
-/* The table of rank 0 with the weights as l->way has them: memory, host, rows and flat of l. */
+/* The table of rank 0 with the weights as l->way has them: memory, host, rows, flat and fetched of
+ * l. */
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 
 /* Operations a second of this machine's processors in products of the shapes that the job has, by
- * trying; threads as OMP_NUM_THREADS has them. */
-enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double *flops, struct fr_err *err);
+ * trying for so many seconds; threads as OMP_NUM_THREADS has them. */
+enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, double *flops,
+                            struct fr_err *err);
 
 /* Seconds to write a checkpoint and to be where one was, and how often to write it. */
 struct tr_plan_care {

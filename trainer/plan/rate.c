@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PARTS = 6, ROUNDS = 3, COPIES = 8, ROWS_MAX = 4096, OUT_MAX = 4096 };
+enum { PARTS = 6, COPIES = 8, ROWS_MAX = 1024, OUT_MAX = 4096 };
 #define COPIES_BYTES (64 << 20)
 
 /* Products of rows by weights of (out, in), of which a token's operations are a share. */
@@ -62,33 +62,33 @@ struct bench {
     enum tr_dtype type;
     char *x, *y, *w;
     size_t w_bytes;
+    double seconds; /* to try for */
 };
 
-/* The same product again and again, by one weight after the other: forward, or back to its input.
- */
-static enum fr_rc run_part(const struct bench *b, const struct part *p, bool back, double *seconds,
-                           struct fr_err *err)
+/* Products of one part: forward, and back to its input. */
+struct tried {
+    double seconds[2];
+    int64_t visits;
+};
+
+/* One product with the next weight. */
+static enum fr_rc run_product(const struct bench *b, const struct part *p, bool back, int64_t visit,
+                              double *seconds, struct fr_err *err)
 {
     size_t bytes = (size_t)(p->in * p->out) * tr_dtype_bytes(b->type);
     int64_t copies = least(COPIES, (int64_t)(b->w_bytes / bytes));
-    struct tr_gemm g = {.a = tr_view2(b->x, b->type, p->rows, back ? p->out : p->in),
-                        .c = tr_view2(b->y, b->type, p->rows, back ? p->in : p->out),
-                        .trans_b = !back,
-                        .alpha = 1};
-    enum fr_rc rc = FR_OK;
+    struct tr_gemm g = {
+        .a = tr_view2(b->x, b->type, p->rows, back ? p->out : p->in),
+        .b.w = tr_view2(b->w + (size_t)(visit % copies) * bytes, b->type, p->out, p->in),
+        .c = tr_view2(b->y, b->type, p->rows, back ? p->in : p->out),
+        .trans_b = !back,
+        .alpha = 1};
+    double began = now_s();
+    enum fr_rc rc = tr_gemm(b->be, b->q, &g, err);
 
-    *seconds = INFINITY;
-    for (int i = 0; i < ROUNDS && rc == FR_OK; i++) {
-        double began = now_s();
-
-        for (int64_t k = 0; k < copies && rc == FR_OK; k++) {
-            g.b.w = tr_view2(b->w + (size_t)k * bytes, b->type, p->out, p->in);
-            rc = tr_gemm(b->be, b->q, &g, err);
-        }
-        if (rc == FR_OK)
-            rc = tr_sync(b->be, b->q, err);
-        *seconds = fmin(*seconds, (now_s() - began) / (double)copies);
-    }
+    if (rc == FR_OK)
+        rc = tr_sync(b->be, b->q, err);
+    *seconds += now_s() - began;
     return rc;
 }
 
@@ -116,33 +116,57 @@ static enum fr_rc take(struct bench *b, const struct part *parts, struct fr_err 
     return tr_zero(b->be, b->q, p, 2 * rows + b->w_bytes);
 }
 
-/* Operations of all parts over the time that they take: two products forward, one back. */
-static enum fr_rc try_parts(const struct bench *b, const struct part *parts, double *flops,
+static bool has_part(const struct part *p)
+{
+    return p->share > 0 && p->out > 0;
+}
+
+/* All parts in turn, for b->seconds or longer: ranks that share processors are all at it then. The
+ * first round makes what products keep by their shapes and is not counted. */
+static enum fr_rc try_parts(const struct bench *b, const struct part *parts, struct tried *out,
                             struct fr_err *err)
 {
-    double operations = 0, seconds = 0;
+    double began = now_s();
     enum fr_rc rc = FR_OK;
 
-    for (int i = 0; i < PARTS && rc == FR_OK; i++) {
-        const struct part *p = &parts[i];
-        double there = 0, back = 0;
-
-        if (p->share <= 0 || p->out == 0)
-            continue;
-        rc = run_part(b, p, false, &there, err);
-        if (rc == FR_OK)
-            rc = run_part(b, p, true, &back, err);
-        operations += p->share;
-        seconds += p->share * (2 * there + back) / (6.0 * (double)(p->rows * p->in * p->out));
-    }
-    *flops = operations / seconds;
+    for (int64_t round = 0; rc == FR_OK && (round < 2 || now_s() - began < b->seconds); round++)
+        for (int i = 0; i < PARTS && rc == FR_OK; i++) {
+            if (!has_part(&parts[i]))
+                continue;
+            if (round == 1)
+                out[i] = (struct tried){.visits = 0};
+            rc = run_product(b, &parts[i], false, round, &out[i].seconds[0], err);
+            if (rc == FR_OK)
+                rc = run_product(b, &parts[i], true, round, &out[i].seconds[1], err);
+            out[i].visits++;
+        }
     return rc;
 }
 
-enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double *flops, struct fr_err *err)
+/* Operations of all parts over the time that they take: two products forward, one back. */
+static double rate_of(const struct part *parts, const struct tried *tried)
 {
-    struct bench b = {.type = job->compute};
+    double operations = 0, seconds = 0;
+
+    for (int i = 0; i < PARTS; i++) {
+        const struct part *p = &parts[i];
+        double three = 2 * tried[i].seconds[0] + tried[i].seconds[1];
+
+        if (!has_part(p))
+            continue;
+        operations += p->share;
+        seconds +=
+            p->share * three / (double)tried[i].visits / (6.0 * (double)(p->rows * p->in * p->out));
+    }
+    return operations / seconds;
+}
+
+enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, double *flops,
+                            struct fr_err *err)
+{
+    struct bench b = {.type = job->compute, .seconds = seconds};
     struct part parts[PARTS];
+    struct tried tried[PARTS] = {{.visits = 0}};
     double adapters;
     enum fr_rc rc = tr_plan_adapters(job, &adapters, err);
 
@@ -155,7 +179,9 @@ enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double *flops, struct
     if (rc == FR_OK)
         rc = take(&b, parts, err);
     if (rc == FR_OK)
-        rc = try_parts(&b, parts, flops, err);
+        rc = try_parts(&b, parts, tried, err);
+    if (rc == FR_OK)
+        *flops = rate_of(parts, tried);
     if (b.be != NULL)
         tr_mem_free(b.be, TR_MEM_DEVICE, b.x);
     tr_queue_destroy(b.be, b.q);

@@ -103,8 +103,12 @@ static void count(const uint64_t ranks[NODES_MAX], int64_t nodes, int64_t gpus,
         if (owners == 0)
             continue;
         sum->far += (double)(nodes - 1) / (double)nodes;
-        for (int64_t place = 0; place < gpus; place++)
-            sum->near += (double)nodes * (owners - (int)(ranks[j] >> place & 1)) / sources;
+        for (int64_t place = 0; place < gpus; place++) {
+            int here = (int)(ranks[j] >> place & 1);
+
+            sum->near += (double)nodes * (owners - here) / sources;
+            sum->self += (double)nodes * here / sources;
+        }
     }
 }
 
@@ -132,6 +136,7 @@ enum fr_rc tr_plan_spread(const struct tr_model_config *c, int64_t nodes, int64_
     }
     out->far /= DRAWS;
     out->near /= DRAWS;
+    out->self /= DRAWS;
     fr_sys.free(local);
     fr_sys.free(d.score);
     fr_sys.free(d.open);

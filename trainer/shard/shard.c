@@ -242,7 +242,7 @@ static enum fr_rc take_base(struct tr_shard *s, struct fr_err *err)
     return rc == FR_OK ? rc : fr_while(err, "base shard");
 }
 
-enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
+static enum fr_rc make_queues(struct tr_shard *s, struct fr_err *err)
 {
     enum fr_rc rc = tr_queue_create(s->o.be, 0, &s->gq, err);
 
@@ -253,6 +253,24 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
         return rc;
     if (s->cq != NULL)
         tr_trace_queue(s->o.be, s->cq, "copy weights");
+    return FR_OK;
+}
+
+enum fr_rc tr_shard_rehearse(struct tr_shard *s, struct fr_err *err)
+{
+    enum fr_rc rc = make_queues(s, err);
+
+    s->rehearsed = true;
+    s->pool_bytes = pool_bytes(s);
+    return rc == FR_OK ? pool_alloc(s, err) : rc;
+}
+
+enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
+{
+    enum fr_rc rc = make_queues(s, err);
+
+    if (rc != FR_OK)
+        return rc;
     if ((rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
         (rc = take_base(s, err)) != FR_OK ||
         (rc = take(s, s->persistent_bytes, "norms and routers", &s->persistent, err)) != FR_OK ||

@@ -161,6 +161,10 @@ struct tr_shard_source {
 };
 enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err);
 
+/* In place of tr_shard_load: passes, gathers and releases then keep their records and counters and
+ * bring nothing. No memory of weights, no call of the communicator. */
+enum fr_rc tr_shard_rehearse(struct tr_shard *s, struct fr_err *err);
+
 /* ---- use, inside a pass ---- */
 
 /* Starts a pass; id 0..7 names its recorded order. */

@@ -106,6 +106,7 @@ struct tr_shard {
     struct tr_event *ready[EVENTS]; /* by gather: its bytes are there */
     struct tr_event *sent;          /* this rank's slices have come from the host */
     bool dropped;                   /* a unit was forgotten whose gather no queue had waited for */
+    bool rehearsed;                 /* gathers are counted and bring nothing */
 
     struct span held;      /* n 0: none */
     struct tr_queue *user; /* the queue of the last gather */

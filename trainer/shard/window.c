@@ -176,9 +176,10 @@ static enum fr_rc fetch(struct tr_shard *s, struct fr_err *err)
     }
     (void)snprintf(what, sizeof(what), s->nlist > 1 ? "%s and %zu more" : "%s", first,
                    s->nlist - 1);
-    if (shard_staged(s) && (rc = send_slices(s)) != FR_OK)
+    if (shard_staged(s) && !s->rehearsed && (rc = send_slices(s)) != FR_OK)
         return fr_fail(err, rc, "fetching %s", what);
-    if (shard_ways(s) > 1 && (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK)
+    if (shard_ways(s) > 1 && !s->rehearsed &&
+        (rc = tr_comm_all_gather(s->o.comm, s->gq, &g, err)) != FR_OK)
         return rc;
     s->batches++;
     s->stats.gathers++;
