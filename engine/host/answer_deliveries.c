@@ -132,6 +132,7 @@ enum fr_rc post_delivery_again(struct call *c, struct fr_issues *issues, struct 
 /* Names and kinds alone: addresses may be secrets. */
 enum fr_rc get_channels(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
+    const json_t *rules = outbox_rules(c->host);
     json_t *items = json_array(), *channel;
     const char *name, *note;
     enum fr_rc rc = FR_OK;
@@ -147,7 +148,10 @@ enum fr_rc get_channels(struct call *c, struct fr_issues *issues, struct fr_err 
                                                    note != NULL ? note : ""));
     }
     if (rc == FR_OK)
-        return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
+        return answer_json(c, 200,
+                           json_pack("{s:o, s:o}", "items", items, "rules",
+                                     rules != NULL ? json_incref((json_t *)rules) : json_array()),
+                           err);
     json_decref(items);
     return rc;
 }

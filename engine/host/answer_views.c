@@ -135,10 +135,18 @@ enum fr_rc get_params(struct call *c, struct fr_issues *issues, struct fr_err *e
     return answer_fixed(c, HOST_VIEW_PARAMS, err);
 }
 
+/* ?form=now: the file as it is now */
 enum fr_rc get_spec(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
+    const char *form = query_text(c, "form");
+
     (void)issues;
-    return answer_fixed(c, HOST_VIEW_SPEC, err);
+    if (form == NULL)
+        return answer_fixed(c, HOST_VIEW_SPEC, err);
+    if (strcmp(form, "now") != 0)
+        return fr_fail(err, FR_USAGE, "'form' must be now, not '%s'", form);
+    return answer_view(
+        c, &(struct host_text){.view = HOST_VIEW_SPEC, .run = c->run.id, .args = {form}}, err);
 }
 
 /* ?state=&pipeline=&origin=&q=&before=&schedule=&since=&until=&limit=&count=1; times in ms */

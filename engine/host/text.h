@@ -15,7 +15,7 @@ enum host_view {
     HOST_VIEW_ARTIFACTS, /* files that the run kept */
     HOST_VIEW_GRAPH,     /* the picture of its plan */
     HOST_VIEW_PARAMS,
-    HOST_VIEW_SPEC,      /* the file as it was stored */
+    HOST_VIEW_SPEC,      /* the file as it was stored; args: "now": as it is */
     HOST_VIEW_RUNS,      /* args: state, pipeline, origin, text; numbers: before, schedule, since,
                           * until, limit, whether to count */
     HOST_VIEW_PIPELINES, /* all that ran, have schedules or lie in folders; args: the latter, as

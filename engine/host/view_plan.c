@@ -1,4 +1,6 @@
 /* Views of a pipeline: its picture, its parameters, its file. */
+#include "engine/base/file.h"
+#include "engine/base/yaml.h"
 #include "engine/host/internal.h"
 #include "engine/host/problem.h"
 #include "engine/host/view.h"
@@ -153,15 +155,24 @@ enum fr_rc view_params(struct view *v, struct fr_err *err)
 enum fr_rc view_spec(struct view *v, struct fr_err *err)
 {
     struct fr_buf text = {0};
+    char now[FR_SHA256_TEXT];
+    const char *hash = v->run.spec_hash;
     enum fr_rc rc;
 
     if (v->run.spec_hash[0] == '\0')
         return fr_fail(err, FR_NOTFOUND, "run %lld has no pipeline that could be read",
                        (long long)v->run.no);
-    rc = fr_blob_get(v->home, v->run.spec_hash, &text, err);
+    if (v->text->args[0] == NULL) {
+        rc = fr_blob_get(v->home, hash, &text, err);
+    } else if ((rc = fr_file_read(v->run.source, FR_YAML_MAX_BYTES, &text, err)) == FR_OK) {
+        fr_sha256(text.p != NULL ? text.p : "", text.n, now);
+        hash = now;
+    }
+    if (rc == FR_OK && !fr_utf8_valid(text.p != NULL ? text.p : "", text.n))
+        rc = fr_fail(err, FR_CORRUPT, "%s is no text", v->run.source);
     if (rc == FR_OK)
-        v->doc = json_pack("{s:s, s:s, s:o}", "file", v->run.source, "sha256", v->run.spec_hash,
-                           "text", json_stringn(text.p != NULL ? text.p : "", text.n));
+        v->doc = json_pack("{s:s, s:s, s:o}", "file", v->run.source, "sha256", hash, "text",
+                           json_stringn(text.p != NULL ? text.p : "", text.n));
     fr_buf_finish(&text);
     return rc;
 }

@@ -81,6 +81,15 @@ def drive_reads(d, run, attempt):
     whole, row = (d.both("get", "/runs/{run}", 200, query=q, run=run).json() for q in ("", "?form=row"))
     d.c.check({k: v for k, v in whole.items() if k not in ("tasks", "counts")} == row, "without its tasks: %s" % row)
     d.both("get", "/runs/{run}", 400, query="?form=rows", run=run)
+    stored, now = (d.both("get", "/runs/{run}/spec", 200, query=q, run=run).json() for q in ("", "?form=now"))
+    d.c.check(stored == now, "the file as it was, and as it is: %s" % now)
+    with open(now["file"], "a") as f:
+        f.write("# more\n")
+    d.c.check(d.ask("get", "/runs/{run}/spec", 200, query="?form=now", run=run).json()["text"] == stored["text"] + "# more\n"
+              and d.ask("get", "/runs/{run}/spec", 200, run=run).json() == stored, "the file was changed")
+    with open(now["file"], "w") as f:
+        f.write(stored["text"])
+    d.both("get", "/runs/{run}/spec", 400, query="?form=then", run=run)
     d.both("get", "/runs/{run}", 404, run=9999)
     log = "/runs/{run}/attempts/{attempt}/log"
     whole = d.both("get", log, 200, run=run, attempt=attempt).body
@@ -264,6 +273,8 @@ def drive_access(d):
 def drive_deliveries(d):
     channels = d.both("get", "/channels", 200).json()["items"]
     d.c.check(channels == [{"name": "sink", "kind": "command", "off": ""}], "channels: %s" % channels)
+    rules = d.both("get", "/channels", 200).json()["rules"]
+    d.c.check(rules and rules[0]["to"] == ["sink"], "rules: %s" % rules)
     items = d.both("get", "/deliveries", 200, query="?channel=sink&state=sent&limit=2").json()
     d.c.check(len(items["items"]) == 2 and all(i["kind"] == "failed" for i in items["items"]), "failures: %s" % items)
     behind = d.host.ask("GET", items["next"][len("/api/v1"):]).json()["items"]

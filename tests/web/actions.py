@@ -23,7 +23,7 @@ CONFIG = """\
 channels:
   pager: {kind: command, command: [sh, -c, 'cat > "$W/told"']}
   down: {kind: webhook, url: "http://127.0.0.1:9/planted-path"}
-notify: {on: failed, to: [pager, down]}
+notify: [{on: failed, to: [pager, down], throttle: 1s}, {on: schedule_missed, to: pager, quiet: 22:00-07:05}]
 """
 
 
@@ -124,6 +124,9 @@ def messages(one):
     one.go(bed.url + "settings")
     one.wait("%s.includes('sent')" % row("pager"), what="the message that was sent")
     one.wait("/failed[^]*#1[^]*waiting\\s+next try/.test(%s)" % row("down"), what="the message that waits")
+    check("the rule by which it was sent", one.eval("[...document.querySelectorAll('tr')].some((r) => r.innerText === "
+                                                    "'failed\\tall\\tpager, down\\tone in 1.0s')"))
+    check("and another", one.eval("[...document.querySelectorAll('tr')].some((r) => r.innerText === 'schedule_missed\\tall\\tpager\\tquiet 22:00–07:05')"))
     check("no address is shown", not one.eval("document.body.innerText.includes('planted-path')"))
     os.remove("told")
     one.press("Send again")

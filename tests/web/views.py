@@ -115,8 +115,13 @@ def compare(one):
     check("in the address", "with=1" in one.eval("location.search"))
     one.go("about:blank")
     one.go(bed.url + "runs/3?tab=params&with=2")
-    one.wait_text("Both runs have the same file")
+    one.wait_text("The file is the same")
     same("what differs of them", one.eval("[...document.querySelectorAll('td.other')].map((e) => e.textContent)"), ["you"])
+    with open("gang.yaml", "a") as f:
+        f.write("# changed since\n")
+    one.press("or the file now")
+    one.wait_text("What changed in the file since run 3")
+    same("a line of the file as it is", one.eval("[...document.querySelectorAll('.line.added')].map((l) => l.textContent.slice(1).trim())"), ["# changed since"])
 
 
 def many(one):

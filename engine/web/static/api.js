@@ -166,7 +166,7 @@ export async function events(no, after = 0) {
 export const asked = (no) => get(`runs/${no}/audit`);
 export const outputs = (no) => get(`runs/${no}/outputs`);
 export const params = (no) => get(`runs/${no}/params`);
-export const spec = (no) => get(`runs/${no}/spec`);
+export const spec = (no, form) => get(`runs/${no}/spec${queryText({form})}`);
 export const artifacts = (no) => get(`runs/${no}/artifacts`);
 export const artifactUrl = (no, hash) => apiUrl(`runs/${no}/artifacts/${hash}`);
 

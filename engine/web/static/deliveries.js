@@ -1,5 +1,5 @@
 /* Messages of the home's rules: what became of each, a test of a channel, once more by hand. */
-import {ago, absolute} from './times.js';
+import {ago, absolute, duration, minutes} from './times.js';
 import {ask, empty} from './ask.js';
 import {badge, stateOf} from './states.js';
 import {channels, deliverAgain, deliveries, testChannel} from './api.js';
@@ -17,6 +17,13 @@ function channelTable(items, done) {
         h('td.actions', sender('Send a test', c.name, () => testChannel(c.name), done)))));
 }
 
+/* What is told to whom; pipelines may have rules of their own. */
+function ruleTable(rules) {
+    return table('', ['Events', 'Pipelines', 'To', 'At most'], rules.map((r) => h('tr', h('td.wide', r.on.join(', ')), h('td', r.pipelines.join(', ') || 'all'),
+        h('td', r.to.join(', ')), h('td', [r.throttle_ms > 0 && `one in ${duration(r.throttle_ms)}`,
+            r.quiet && `quiet ${r.quiet.map(minutes).join('–')}`].filter(Boolean).join(', ')))));
+}
+
 function deliveryTable(items, done) {
     return table('deliveries', ['Event', 'Run', 'Channel', 'State', 'Tries', 'Answer', ''], items.map((d) => h('tr',
         h('td', {title: absolute(d.made_wall)}, d.kind, ' ', ago(d.made_wall)), h('td', d.run > 0 && h('a', {href: `runs/${d.run}`}, `#${d.run}`), ' ', d.pipeline),
@@ -27,8 +34,8 @@ function deliveryTable(items, done) {
 
 /* done() behind a change. */
 export async function messages(done) {
-    const [{items: known}, {items}] = await Promise.all([channels(), deliveries()]);
+    const [{items: known, rules}, {items}] = await Promise.all([channels(), deliveries()]);
 
     return [known.length > 0 ? channelTable(known, done) : empty('No channels', h('p', 'channels: and notify: of the home’s config.yaml make some.')),
-        items.length > 0 && deliveryTable(items, done)];
+        rules.length > 0 && ruleTable(rules), items.length > 0 && deliveryTable(items, done)];
 }

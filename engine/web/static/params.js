@@ -43,7 +43,7 @@ function specDiff(theirs, mine) {
         return empty('They differ in too much to be shown beside each other');
     const shown = all.flatMap((line, i) => (near(i) ? [[...line, i]] : []));
 
-    return shown.length === 0 ? empty('Both runs have the same file')
+    return shown.length === 0 ? empty('The file is the same')
         : h('pre.spec.diffed', {tabindex: '0'}, shown.map(([kind, line, i], n) => [n > 0 && shown[n - 1][2] < i - 1 && specLine('', '.gap', '⋯'),
             specLine(looks[kind][0], looks[kind][1], line)]));
 }
@@ -73,6 +73,16 @@ export function open(el, {model, user}) {
             return fill(list, failed(problem, compare));
         }
     }
+    /* What was changed in the file since. */
+    async function since() {
+        try {
+            const [own, now] = await Promise.all([spec(model.no), spec(model.no, 'now')]);
+
+            fill(text, h('h3', `What changed in the file since run ${model.no}`), specDiff(own, now));
+        } catch (problem) {
+            fill(text, failed(problem, since));
+        }
+    }
     async function load() {
         try {
             mine = (await params(model.no)).items;
@@ -91,7 +101,7 @@ export function open(el, {model, user}) {
         }
     }
     field.addEventListener('change', compare);
-    append(el, [h('div.bar-row', h('label.inline', 'Compare with ', field), h('span.grow'),
+    append(el, [h('div.bar-row', h('label.inline', 'Compare with ', field), h('button', {on: {click: since}}, 'or the file now'), h('span.grow'),
         user.may('operate') && h('button', {on: {click: () => rerun(model)}}, 'Run again with these …')), list, text]);
     load().then(() => closed || (field.value && compare()));
     return {close() {

@@ -5,9 +5,9 @@ import {ask, empty, failed, say} from './ask.js';
 import {badge, countBar, runState} from './states.js';
 import {drawHistory} from './history.js';
 import {go, setTitle} from './nav.js';
-import {graphOf, pastRuns, pipeline, runs, schedules, submit} from './api.js';
+import {backfills, graphOf, pastRuns, pipeline, runs, schedules, submit} from './api.js';
 import {paramFields, valuesOf} from './paramform.js';
-import {scheduleRows} from './schedules.js';
+import {backfillRows, scheduleRows} from './schedules.js';
 import {subscribe} from './stream.js';
 
 async function start(doc) {
@@ -40,7 +40,8 @@ class PipelinePage {
     }
 
     async open() {
-        const [doc, {items}] = await Promise.all([pipeline(this.name), schedules(this.name)]), own = items.filter((s) => !s.gone_wall);
+        const [doc, {items}, all] = await Promise.all([pipeline(this.name), schedules(this.name), backfills()]);
+        const own = items.filter((s) => !s.gone_wall), back = all.items.filter((b) => items.some((s) => s.id === b.schedule));
         const picture = h('section.block', h('h2', 'Tasks'), h('div'));
 
         setTitle(doc.name);
@@ -51,7 +52,7 @@ class PipelinePage {
         h('div.columns.block', h('section', h('h2', 'Schedules'), own.length > 0
             ? scheduleRows(own, this.user, () => this.open()) : empty('It has no schedule')),
         h('section', h('h2', 'Parameters'), doc.params.length > 0 ? paramTable(doc.params) : empty('It has no parameters'))),
-        this.list);
+        back.length > 0 && h('section.block', h('h2', 'Backfills'), backfillRows(back, this.user, () => this.open())), this.list);
         await Promise.all([this.drawGraph(picture.lastChild, doc), this.loadRuns()]);
     }
 

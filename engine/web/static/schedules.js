@@ -71,7 +71,7 @@ export function scheduleRows(items, user, done) {
                 : h('button', {on: {click: () => pause(s, done)}}, 'Pause'))))));
 }
 
-function backfillRows(items, user, done) {
+export function backfillRows(items, user, done) {
     const act = (b, what) => ask({title: `${what} backfill ${b.id}`, lines: [`${b.made} of ${b.total} of its runs were made.`],
         yes: what[0].toUpperCase() + what.slice(1), danger: what === 'cancel', act: () => backfill(b.id, what)}).then(done);
 

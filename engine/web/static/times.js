@@ -44,6 +44,9 @@ export function absolute(ms) {
     return `${y}-${pad(m)}-${pad(d)} ${pad(hour)}:${pad(min)}:${pad(s)}`;
 }
 
+/* "07:05" of minutes of the day */
+export const minutes = (n) => `${pad(Math.floor(n / 60))}:${pad(n % 60)}`;
+
 export function clockTime(ms, {millis = false} = {}) {
     const [, , , hour, min, s, f] = parts(ms);
 
