@@ -38,6 +38,9 @@ void fr_message_text(const json_t *message, struct fr_buf *out);  /* title and w
 json_t *fr_message_tail(const char *p, size_t n, bool whole);
 /* The body of Slack's incoming webhooks (api.slack.com/messaging/webhooks); the caller's. */
 json_t *fr_message_slack(const json_t *message);
+/* An adaptive card as workflows of Microsoft Teams take it (adaptivecards.io, version 1.2), its
+ * texts as they are, without Markdown; the caller's. */
+json_t *fr_message_teams(const json_t *message);
 /* RFC 5322: of the channel from and to. key: of the delivery, so that doubles collapse. */
 void fr_message_mail(const json_t *channel, const char *key, const json_t *message,
                      struct fr_buf *out);

@@ -42,6 +42,46 @@ json_t *fr_message_slack(const json_t *message)
     return doc;
 }
 
+/* A line of a card: the title, or what follows it; an output's in the letters of a terminal. */
+static json_t *card_line(const char *p, size_t n, bool title)
+{
+    bool output = n > 4 && memcmp(p, "    ", 4) == 0;
+    json_t *run =
+        json_pack("{s:s, s:s%, s:s, s:s}", "type", "TextRun", "text", p, n, "weight",
+                  title ? "bolder" : "default", "fontType", output ? "monospace" : "default");
+
+    return json_pack("{s:s, s:s, s:[o]}", "type", "RichTextBlock", "spacing",
+                     title ? "default" : "none", "inlines", run);
+}
+
+json_t *fr_message_teams(const json_t *message)
+{
+    const char *url = json_string_value(json_object_get(json_object_get(message, "data"), "url"));
+    json_t *lines = json_array(), *actions = json_array();
+    struct fr_buf text = {0};
+    json_t *doc = NULL;
+
+    fr_message_text(message, &text);
+    for (const char *p = text.bad ? "" : text.p; *p != '\0';) {
+        size_t n = strcspn(p, "\n");
+
+        json_array_append_new(lines, card_line(p, n, p == text.p));
+        p += n + (p[n] != '\0');
+    }
+    if (url != NULL)
+        json_array_append_new(actions, json_pack("{s:s, s:s, s:s}", "type", "Action.OpenUrl",
+                                                 "title", "Open the run", "url", url));
+    if (!text.bad)
+        doc =
+            json_pack("{s:s, s:[{s:s, s:{s:s, s:s, s:O, s:O}}]}", "type", "message", "attachments",
+                      "contentType", "application/vnd.microsoft.card.adaptive", "content", "type",
+                      "AdaptiveCard", "version", "1.2", "body", lines, "actions", actions);
+    json_decref(lines);
+    json_decref(actions);
+    fr_buf_finish(&text);
+    return doc;
+}
+
 /* ---- mail (RFC 5322) ---- */
 
 enum { LINE_BYTES = 900 }; /* of a text without an end; a line of mail may have 998 */

@@ -114,8 +114,10 @@ static enum fr_rc add_headers(struct letter *l, char *list, struct fr_err *err)
 static enum fr_rc write_letter(struct letter *l, const json_t *channel, const char *key,
                                const json_t *message, struct fr_err *err)
 {
-    bool slack = strcmp(text_of(channel, "kind"), "slack") == 0;
-    json_t *doc = slack ? fr_message_slack(message) : json_incref((json_t *)message);
+    const char *kind = text_of(channel, "kind");
+    json_t *doc = strcmp(kind, "slack") == 0   ? fr_message_slack(message)
+                  : strcmp(kind, "teams") == 0 ? fr_message_teams(message)
+                                               : json_incref((json_t *)message);
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
     const char *path = text_of(channel, "path");
     enum fr_rc rc = look_up(channel, "url", &l->url, err);

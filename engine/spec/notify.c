@@ -7,7 +7,7 @@ static const char *const names[] = {
     "started",         "succeeded",  "recovered", "failed",           "cancelled",
     "stalled",         "not_finite", "late",      "node_unreachable", "schedule_missed",
     "schedule_paused", "disk_low",   NULL};
-static const char *const kinds[] = {"webhook", "slack", "email", "command", "otlp", NULL};
+static const char *const kinds[] = {"webhook", "slack", "teams", "email", "command", "otlp", NULL};
 
 const char *fr_notice_name(enum fr_notice kind)
 {
@@ -137,13 +137,14 @@ const struct object object_given = {"a secret", "given", given_fields, "env"};
 
 static const struct field channel_fields[] = {
     {"kind", SHAPE_CHOICE, AT(fr_channel, kind), .choices = kinds, .required = true,
-     .help = "webhook: the event as JSON, by HTTP; slack: a text for an incoming webhook; email; "
-             "command: the event as JSON on its standard input; otlp: the run as a trace, by "
-             "OTLP/HTTP."},
+     .help =
+         "webhook: the event as JSON, by HTTP; slack: a text for an incoming webhook; teams: an "
+         "adaptive card for a workflow of Microsoft Teams; email; command: the event as JSON on "
+         "its standard input; otlp: the run as a trace, by "
+         "OTLP/HTTP."},
     {"url", SHAPE_GIVEN_TEXT, AT(fr_channel, url), .object = &object_given,
-     .help = "Of webhook, slack and otlp: http:// or https://, or {env: NAME} or {file: PATH}, "
-             "where it is "
-             "a secret."},
+     .help = "Of webhook, slack, teams and otlp: http:// or https://, or {env: NAME} or {file: "
+             "PATH}, where it is a secret."},
     {"sign_with", SHAPE_GIVEN_SECRET, AT(fr_channel, sign_with), .object = &object_given,
      .help = "Of webhook: whsec_ and base64, as Standard Webhooks has it; several with blanks "
              "between them give a signature each."},
@@ -255,7 +256,10 @@ static void check_mail(struct loader *l, const struct fr_yaml *y, const struct f
 static void check_channel(struct loader *l, const struct fr_yaml *y, const struct fr_channel *c)
 {
     static const struct channel_key keys[] = {
-        {"url", 1u << FR_CHANNEL_WEBHOOK | 1u << FR_CHANNEL_SLACK | 1u << FR_CHANNEL_OTLP, false},
+        {"url",
+         1u << FR_CHANNEL_WEBHOOK | 1u << FR_CHANNEL_SLACK | 1u << FR_CHANNEL_TEAMS |
+             1u << FR_CHANNEL_OTLP,
+         false},
         {"headers", 1u << FR_CHANNEL_OTLP, true},
         {"sign_with", 1u << FR_CHANNEL_WEBHOOK, true},
         {"server", 1u << FR_CHANNEL_EMAIL, false},

@@ -43,6 +43,7 @@ struct fr_notify {
 enum fr_channel_kind {
     FR_CHANNEL_WEBHOOK,
     FR_CHANNEL_SLACK,
+    FR_CHANNEL_TEAMS,
     FR_CHANNEL_EMAIL,
     FR_CHANNEL_COMMAND,
     FR_CHANNEL_OTLP,
@@ -62,7 +63,7 @@ struct fr_channel {
     const char *name;
     struct fr_pos pos;
     enum fr_channel_kind kind;
-    struct fr_given url;       /* WEBHOOK, SLACK, OTLP */
+    struct fr_given url;       /* WEBHOOK, SLACK, TEAMS, OTLP */
     struct fr_given headers;   /* OTLP: "NAME=VALUE,NAME=VALUE" */
     struct fr_given sign_with; /* WEBHOOK: secrets of Standard Webhooks */
     const char *server;        /* EMAIL: "smtp://HOST:PORT" or "smtps://…" */

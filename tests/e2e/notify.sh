@@ -146,7 +146,8 @@ same "without a host" $? 6
 
 # ---- a run that takes too long, a node whose disk is full ----
 sed -i '1i limits: {disk_low: 1000TiB}' home/config.yaml
-echo '  - {on: disk_low, to: hook}' >> home/config.yaml
+echo '  - {on: disk_low, to: [hook, card]}' >> home/config.yaml
+sed -i 's#^  team: #  card: {kind: teams, url: "http://127.0.0.1:'$http'/card"}\n&#' home/config.yaml
 cat > late.yaml <<'END'
 late: 1s
 notify: {on: late, to: hook}
@@ -157,6 +158,8 @@ serve
 late=$!
 until_true 30 holds rx/got.http run.late
 until_true 30 holds rx/got.http node.disk_low
+until_true 30 holds rx/got.http '"path": "/card"'
+has "as a card, too" rx/got.http 'flowrun: node local has little disk left'
 touch late.go
 wait $late
 same "it goes on" $? 0

@@ -125,7 +125,7 @@ static const struct {
      "2:6: a channel of kind email needs the key 'from'\n"
      "2:6: a channel of kind email needs the key 'to'\n"
      "2:25: a channel of kind email has no url\n"
-     "3:13: kind is 'pigeon'; expected webhook, slack, email, command or otlp"},
+     "3:13: kind is 'pigeon'; expected webhook, slack, teams, email, command or otlp"},
     {"secrets in the file",
      "channels:\n  a: {kind: webhook, url: \"http://h\", sign_with: whsec_AAAA}\n"
      "  b: {kind: slack, url: {env: X, file: y}}\n",

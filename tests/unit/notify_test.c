@@ -206,6 +206,50 @@ static void test_tail(void)
     check_row("");
 }
 
+/* A card's lines are texts, whatever they look like. */
+static void test_teams(void)
+{
+    static const struct {
+        const char *text, *weight, *font;
+    } lines[] = {{"p run 1 failed", "bolder", "default"},
+                 {"[x](http://evil)", "default", "default"},
+                 {"first failure: t on n, exit 3", "default", "default"},
+                 {"    no", "default", "monospace"},
+                 {"http://h/runs/1", "default", "default"}};
+    json_t *doc =
+        parse("{\"type\": \"run.failed\", \"data\": {\"run\": 1, \"pipeline\": \"p\", "
+              "\"reason\": \"[x](http://evil)\", \"url\": \"http://h/runs/1\", "
+              "\"first_failure\": {\"task\": \"t\", \"node\": \"n\", \"cause\": \"exit\", "
+              "\"code\": 3, \"tail\": [\"no\"]}}}");
+    json_t *teams = fr_message_teams(doc), *body = NULL;
+    const char *kind = "", *type = "", *url = "";
+
+    check_row("teams");
+    CHECK_INT(json_unpack(teams, "{s:s, s:[{s:s, s:{s:s, s:s, s:o, s:[{s:s, s:s, s:s !}] !} !}] !}",
+                          "type", &type, "attachments", "contentType", &kind, "content", "type",
+                          &type, "version", &type, "body", &body, "actions", "type", &type, "title",
+                          &type, "url", &url),
+              0);
+    CHECK_TEXT(kind, "application/vnd.microsoft.card.adaptive");
+    CHECK_TEXT(url, "http://h/runs/1");
+    CHECK_INT(json_array_size(body), sizeof(lines) / sizeof(lines[0]));
+    for (size_t i = 0; i < json_array_size(body); i++) {
+        const char *text = "", *weight = "", *font = "", *spacing = "";
+
+        CHECK_INT(json_unpack(json_array_get(body, i), "{s:s, s:s, s:[{s:s, s:s, s:s, s:s !}] !}",
+                              "type", &type, "spacing", &spacing, "inlines", "type", &type, "text",
+                              &text, "weight", &weight, "fontType", &font),
+                  0);
+        CHECK_TEXT(type, "TextRun");
+        CHECK_TEXT(text, lines[i].text);
+        CHECK_TEXT(weight, lines[i].weight);
+        CHECK_TEXT(font, lines[i].font);
+        CHECK_TEXT(spacing, i == 0 ? "default" : "none");
+    }
+    json_decref(teams);
+    json_decref(doc);
+}
+
 static void test_slack(void)
 {
     json_t *doc = parse("{\"type\": \"run.failed\", \"data\": {\"run\": 1, \"pipeline\": \"p\", "
@@ -423,6 +467,7 @@ int main(void)
     test_words();
     test_tail();
     test_slack();
+    test_teams();
     test_mail();
     test_status();
     test_tries();
