@@ -342,6 +342,27 @@ static int late(const struct rank *r)
     return 1;
 }
 
+/* Rank 1 has counted otherwise: checking mode says so on all ranks, before anything is sent. */
+static int miscounted(const struct rank *r)
+{
+    int me = r->comm->rank;
+    float *p = floats(r, 2 * RANKS * N);
+    size_t at[RANKS], sends[RANKS], takes[RANKS];
+    struct tr_alltoallv x = {p + RANKS * N, p, at, takes, at, sends, "rows"};
+    struct fr_err err = {};
+    enum fr_rc rc;
+
+    for (int k = 0; k < RANKS; k++) {
+        at[k] = (size_t)k * N * sizeof(float);
+        sends[k] = takes[k] = sizeof(float);
+    }
+    sends[2] += me == 1 ? sizeof(float) : 0;
+    rc = tr_comm_all_to_allv(r->comm, r->q, &x, &err);
+    tr_mem_free(r->be, TR_MEM_PINNED, p);
+    return rc != FR_PROTO ||
+           strstr(err.msg, "'rows': rank 1 sends 8 bytes to rank 2, which takes 4") == NULL;
+}
+
 static int differ(const struct rank *r)
 {
     struct fr_err err = {};
@@ -492,10 +513,12 @@ int main(int argc, char **argv)
     w.check = true;
     run_world(w, all_calls, -1);
     run_world(w, differ, -1);
+    run_world(w, miscounted, -1);
     w.transport = world::THROUGH_HOST;
     run_world(w, all_calls, -1);
     run_world(w, large, -1);
     run_world(w, differ, -1);
+    run_world(w, miscounted, -1);
     w.check = false;
     run_world(w, groups, -1);
     w.transport = world::CPU;

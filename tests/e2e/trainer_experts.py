@@ -164,18 +164,24 @@ def counted():
     layers = config["num_hidden_layers"] - config["first_k_dense_replace"]
     with open("all/config.json", "w") as f:
         json.dump(dict(config, num_experts_per_tok=K, topk_group=config["n_group"]), f)
-    out, text = by_hand("counted", (2, 1), model_name_or_path="all", deepspeed=layout(expert_group="world"))
+    for name, more, row in (("counted", {}, 4 * (5 * H + 3 * K)), ("counted-bf16", dict(bf16=True), 2 * 5 * H + 4 * 3 * K)):
+        out, text = by_hand(name, (2, 1), model_name_or_path="all", deepspeed=layout(expert_group="world"), **more)
+        counted_bytes(name, out, text, layers, K, row)
     local("counted-one", 1, model_name_or_path="all")
-    near("all experts", out, "counted-one")
+    near("all experts", "counted-0", "counted-one")
+
+
+def counted_bytes(name, out, text, layers, K, row):
+    """row: bytes of a token and layer to one rank and back."""
     said = re.search(r"exchanged by all ranks: (\d+) bytes inside a rank, (\d+) inside a node, (\d+) between", text)
     own, node, far = (int(n) for n in said.groups())
-    rows = t.log_lines(out)[-1]["total_tokens"] * layers * 4 * (5 * H + 3 * K)
+    rows = t.log_lines(out)[-1]["total_tokens"] * layers * row
     choices = (node - rows) // 2  # of one rank, to one rank
     longest, left = divmod(choices, layers * STEPS * SAMPLES // 3 * 4 * K)
-    t.check("choices are those of T_max tokens", left == 0 and 0 < longest <= 64, (longest, left))
-    t.same("bytes inside ranks", own, 2 * rows + 3 * choices)
-    t.same("bytes inside nodes", node, rows + 2 * choices)
-    t.same("bytes between nodes", far, rows + 4 * choices)
+    t.check(name + ": choices are those of T_max tokens", left == 0 and 0 < longest <= 64, (longest, left))
+    t.same(name + ": bytes inside ranks", own, 2 * rows + 3 * choices)
+    t.same(name + ": bytes inside nodes", node, rows + 2 * choices)
+    t.same(name + ": bytes between nodes", far, rows + 4 * choices)
 
 
 def load(path):

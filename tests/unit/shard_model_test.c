@@ -60,6 +60,8 @@ static void model_body(struct rank_self *self, void *arg)
         return;
     }
     mb = tiny_micro(&t);
+    if (j->tiny.crowded)
+        tiny_crowd(&t, &mb);
     if (self->rank == 1) /* an idle rank takes part */
         mb.T = mb.B = 0;
     drained = 0;
@@ -181,6 +183,23 @@ static const struct model_row staying[] = {
      {.partition = true, .experts = 3, .rest_in_node = true, .node = {0, 1, 2}, .lora = TARGETS}},
 };
 
+/* All tokens of all ranks to the experts of the first one, or the first two. */
+static const struct model_row crowded[] = {
+    {"W=1, the same experts", 1, {.partition = true, .crowded = true, .lora = TARGETS}},
+    {"W=2, the same experts",
+     2,
+     {.partition = true, .experts = 2, .crowded = true, .lora = TARGETS}},
+    {"W=4 over unequal nodes, the same experts, in rounds",
+     4,
+     {.partition = true,
+      .experts = 4,
+      .rest_in_node = true,
+      .exchange_rows = 1,
+      .crowded = true,
+      .node = {0, 0, 0, 1},
+      .lora = TARGETS}},
+};
+
 static void run_models(const struct model_row *row, struct job *j)
 {
     void *args[RANKS_MAX];
@@ -236,16 +255,17 @@ static bool near(const struct job *got, const struct job *want)
     return most > 0 && far <= 1e-13 * most && fabs(got->loss - want->loss) <= 1e-13 * want->loss;
 }
 
-static void check_staying(void)
+/* The first row is the run of one rank that the others are compared with. */
+static void check_staying(const struct model_row *rows, size_t n)
 {
     struct job one[RANKS_MAX] = {0};
 
-    run_models(&staying[0], one);
-    for (size_t i = 1; i < sizeof(staying) / sizeof(*staying); i++) {
+    run_models(&rows[0], one);
+    for (size_t i = 1; i < n; i++) {
         struct job j[RANKS_MAX] = {0};
 
-        run_models(&staying[i], j);
-        for (int k = 0; k < staying[i].W; k++) {
+        run_models(&rows[i], j);
+        for (int k = 0; k < rows[i].W; k++) {
             CHECK_INT(j[k].failed, 0);
             CHECK_INT(j[k].drained, 0);
             CHECK(k == 1 ? j[k].loss == 0 : near(&j[k], &one[0]));
@@ -370,7 +390,8 @@ static void check_slopes(void)
 int main(void)
 {
     check_models();
-    check_staying();
+    check_staying(staying, sizeof(staying) / sizeof(*staying));
+    check_staying(crowded, sizeof(crowded) / sizeof(*crowded));
     check_slopes();
     return check_done();
 }

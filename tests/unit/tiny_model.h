@@ -28,7 +28,8 @@ struct tiny {
     int experts;        /* experts stay: ranks of a group; 0: they do not */
     bool rest_in_node;  /* the other weights are sharded inside nodes */
     int64_t exchange_rows;
-    int node[4]; /* of each rank */
+    bool crowded; /* all tokens go to the same experts */
+    int node[4];  /* of each rank */
     const char *lora[TINY_LORA];
 };
 
@@ -240,6 +241,19 @@ static inline void tiny_keep_routing(struct tiny_model *t, struct tr_micro *mb)
 {
     for (int64_t i = 0; i < tr_model_moe_layers(t->model); i++) {
         (void)tr_model_routing(t->model, i, 0, t->routing[i], NULL);
+        t->forced[i] = t->routing[i];
+    }
+    mb->forced = t->forced;
+}
+
+/* All tokens go to the first experts. */
+static inline void tiny_crowd(struct tiny_model *t, struct tr_micro *mb)
+{
+    int64_t K = t->config.num_experts_per_tok;
+
+    for (int64_t i = 0; i < tr_model_moe_layers(t->model); i++) {
+        for (int64_t n = 0; n < TINY_T * K; n++)
+            t->routing[i][n] = (int32_t)(n % K);
         t->forced[i] = t->routing[i];
     }
     mb->forced = t->forced;

@@ -7,7 +7,8 @@
  *            queue takes a group of the same ranks (tr_comm_split). The order of collectives is
  *            total over all communicators of a process, and every rank issues the same ones in the
  *            same order, whatever its data. In checking mode a hash of (call, bytes, what) is
- *            compared first and a mismatch names `what` and the ranks.
+ *            compared first, of unequal slices what each rank sends with what the other takes,
+ *            and a mismatch names `what` and the ranks: for calls of all ranks.
  *   control  small host messages over the rendezvous connections, blocking, outside any queue.
  *            Waiting for slow things (loading, tokenising) happens here, never in a collective.
  *            A control thread beats every second: an ended rank ends all ranks within 5 s, silence

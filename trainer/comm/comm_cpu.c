@@ -67,6 +67,42 @@ enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t byte
     return rc;
 }
 
+/* FR_PROTO for the first two ranks of which one sends other bytes than the other takes. all: for
+ * each rank what it sends to each, then what it takes. */
+static enum fr_rc compare_slices(const size_t *all, size_t size, const char *what,
+                                 struct fr_err *err)
+{
+    for (size_t from = 0; from < size; from++)
+        for (size_t to = 0; to < size; to++) {
+            size_t sends = all[2 * from * size + to], takes = all[(2 * to + 1) * size + from];
+
+            if (sends != takes)
+                return fr_fail(err, FR_PROTO,
+                               "'%.120s': rank %zu sends %zu bytes to rank %zu, which takes %zu",
+                               what, from, sends, to, takes);
+        }
+    return FR_OK;
+}
+
+enum fr_rc tr_comm_cpu_check_slices(struct tr_comm *comm, const struct tr_alltoallv *x,
+                                    struct fr_err *err)
+{
+    struct cpu *c = comm->self;
+    size_t size = (size_t)comm->size, n = 2 * size;
+    size_t *all = fr_sys.alloc((size + 1) * n * sizeof(*all)), *mine = all + size * n;
+    enum fr_rc rc;
+
+    if (all == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare slices");
+    memcpy(mine, x->in_bytes, size * sizeof(*mine));
+    memcpy(mine + size, x->out_bytes, size * sizeof(*mine));
+    rc = tr_control_all_gather(c->control, all, mine, n * sizeof(*all), err);
+    if (rc == FR_OK)
+        rc = compare_slices(all, size, x->what, err);
+    fr_sys.free(all);
+    return rc;
+}
+
 /* Before a data call: waits for the queue, and notes the collective for the other ranks. */
 static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const char *call, size_t bytes,
                         const char *what, struct fr_err *err)
@@ -195,6 +231,8 @@ static enum fr_rc cpu_all_to_allv(void *self, struct tr_queue *q, const struct t
     int me = c->comm->rank, size = c->comm->size;
     enum fr_rc rc = begin(c, q, "all_to_allv", 0, x->what, err);
 
+    if (rc == FR_OK && c->check)
+        rc = tr_comm_cpu_check_slices(c->comm, x, err);
     if (rc != FR_OK)
         return rc;
     memcpy((char *)x->out + x->out_at[me], (const char *)x->in + x->in_at[me], x->in_bytes[me]);

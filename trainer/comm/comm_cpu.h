@@ -20,4 +20,8 @@ static inline int64_t tr_comm_seq(const struct tr_comm *comm)
 enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t bytes, const char *what,
                              struct fr_err *err);
 
+/* Compares what every rank is about to send each other one with what that one takes. */
+enum fr_rc tr_comm_cpu_check_slices(struct tr_comm *comm, const struct tr_alltoallv *x,
+                                    struct fr_err *err);
+
 #endif

@@ -166,6 +166,7 @@ static enum fr_rc settle(struct nccl *c, struct fr_err *err)
 struct call {
     const char *name, *what;
     size_t bytes;
+    const struct tr_alltoallv *slices; /* NULL: equal ones */
 };
 
 /* Begins a group: from here to end() the main thread is inside NCCL. */
@@ -179,6 +180,8 @@ static enum fr_rc begin(struct nccl *c, struct tr_queue *q, const struct call *c
         rc = tr_nccl_wait_turn(c->turns, q, err);
     if (rc == FR_OK && c->check && c->checker != NULL)
         rc = tr_comm_cpu_check(c->checker, call->name, call->bytes, call->what, err);
+    if (rc == FR_OK && c->check && c->checker != NULL && call->slices != NULL)
+        rc = tr_comm_cpu_check_slices(c->checker, call->slices, err);
     if (rc != FR_OK)
         return rc;
     tr_control_note(c->control, tr_comm_seq(c->comm), call->what);
@@ -244,7 +247,7 @@ static enum fr_rc nccl_all_gather(void *self, struct tr_queue *q, const struct t
                                   struct fr_err *err)
 {
     struct nccl *c = self;
-    struct call call = {"all_gather", x->what, 0};
+    struct call call = {"all_gather", x->what, 0, NULL};
     enum fr_rc rc;
     int result;
 
@@ -276,7 +279,7 @@ static enum fr_rc nccl_all_to_all(void *self, struct tr_queue *q, const struct t
                                   struct fr_err *err)
 {
     struct nccl *c = self;
-    const struct call call = {"all_to_all", x->what, x->bytes};
+    const struct call call = {"all_to_all", x->what, x->bytes, NULL};
     enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
@@ -297,7 +300,7 @@ static enum fr_rc nccl_all_to_allv(void *self, struct tr_queue *q, const struct 
                                    struct fr_err *err)
 {
     struct nccl *c = self;
-    const struct call call = {"all_to_allv", x->what, 0};
+    const struct call call = {"all_to_allv", x->what, 0, x};
     enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
@@ -317,7 +320,7 @@ static enum fr_rc nccl_broadcast(void *self, struct tr_queue *q, const struct tr
                                  struct fr_err *err)
 {
     struct nccl *c = self;
-    const struct call call = {"broadcast", x->what, x->bytes};
+    const struct call call = {"broadcast", x->what, x->bytes, NULL};
     enum fr_rc rc = begin(c, q, &call, err);
     int result;
 

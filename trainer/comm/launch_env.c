@@ -104,6 +104,7 @@ enum fr_rc tr_launch_env(struct tr_comm_opts *o, struct fr_err *err)
     static const struct env_int group = {{"GROUP_RANK"}, -1, 0, 1 << 20};
     static const struct env_int groups = {{"GROUP_WORLD_SIZE"}, 0, 1, 1 << 20};
     const char *addr = getenv("MASTER_ADDR"), *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    const char *debug = getenv("TORCH_DISTRIBUTED_DEBUG");
     char text[64];
     int restart = 0;
 
@@ -126,6 +127,7 @@ enum fr_rc tr_launch_env(struct tr_comm_opts *o, struct fr_err *err)
     if (o->size > 1 && addr == NULL)
         return fr_fail(err, FR_USAGE, "WORLD_SIZE is %d but MASTER_ADDR is not set", o->size);
     snprintf(o->addr, sizeof(o->addr), "%s", addr != NULL ? addr : "127.0.0.1");
+    o->check = debug != NULL && strcmp(debug, "DETAIL") == 0;
     if (agent != NULL && strcasecmp(agent, "True") == 0)
         o->port += 1 + restart % 8;
     snprintf(text, sizeof(text), "%d %d", o->size, restart);

@@ -7,6 +7,7 @@
  * When an agent holds MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE=True) the ranks meet at
  * MASTER_PORT + 1 + (restart count mod 8). FLOWTRAIN_GENERATION is the engine's try of the gang,
  * and FLOWTRAIN_LOCAL_SOCKS ("3,-1,5") the sockets to the local ranks that our launcher made.
+ * TORCH_DISTRIBUTED_DEBUG=DETAIL turns checking mode on (comm.h).
  */
 #ifndef TR_COMM_LAUNCH_ENV_H
 #define TR_COMM_LAUNCH_ENV_H
