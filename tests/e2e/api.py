@@ -69,7 +69,7 @@ class Driver:
 
 def drive_reads(d, run, attempt):
     for path in ("/health", "/ready", "/openapi.json", "/me", "/host", "/runs", "/queue", "/pipelines", "/schedules",
-                 "/backfills", "/audit", "/tokens", "/nodes", "/channels", "/deliveries"):
+                 "/backfills", "/audit", "/tokens", "/nodes", "/pools", "/channels", "/deliveries"):
         d.both("get", path, 200)
     for query in ("?state=failed&count=1", "?pipeline=demo&limit=1", "?q=demo&origin=api&since=1&until=9999999999999",
                   "?state=live"):

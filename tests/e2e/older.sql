@@ -13,6 +13,7 @@ DROP TABLE channel_off;
 ALTER TABLE run DROP COLUMN notify;
 ALTER TABLE run DROP COLUMN who;
 ALTER TABLE run DROP COLUMN late_wall;
+ALTER TABLE run DROP COLUMN pool;
 ALTER TABLE home DROP COLUMN notifies;
 DROP INDEX run_word;
 DROP INDEX run_list;

@@ -18,6 +18,7 @@ tasks:
 QUEUED = """\
 name: queued
 max_active_runs: 1
+pool: shared
 params: {hold: {default: none}}
 tasks:
   wait: {env: {HOLD: "${{ params.hold }}"}, run: "test $HOLD = none || until test -e $HOLD; do sleep 0.02; done"}
@@ -230,7 +231,7 @@ def gaps(one):
 
 
 def queue(one):
-    rows = "[...document.querySelectorAll('tbody tr')].map((r) => r.children[1].textContent).join()"
+    rows = "[...document.querySelector('.block').querySelectorAll('tbody tr')].map((r) => r.children[1].textContent).join()"
     begin_run("queued.yaml", "-p", "hold=%s/go" % bed.folder)
     until("one goes on", lambda: "running" in flow("status", "5"))
     for no in (6, 7):
@@ -238,6 +239,8 @@ def queue(one):
         until("one waits", lambda: len(json.loads(flow("api", "queue"))["items"]) == no - 5)
     one.go(bed.url + "queue")
     one.wait("%s === '#6,#7'" % rows, what="the queue in its order")
+    pool = one.eval("[...document.querySelectorAll('tr')].at(-1).innerText")
+    same("who holds a pool", [cell.strip() for cell in pool.split("\t")[:3]], ["shared", "1 of 5", "#5"])
     one.eval("[...document.querySelectorAll('tbody tr')][1].querySelector('button').click()")
     one.wait("document.querySelector('dialog [name=priority]') !== null", what="a field")
     one.eval("document.querySelector('dialog [name=priority]').select()")
@@ -258,6 +261,7 @@ def main():
     begin()
     write("small.txt", SMALL)
     write("queued.yaml", QUEUED)
+    write("home/config.yaml", "pools: {shared: 5}\n")
     serve()
     write("gang.yaml", GANG % ("gang: true, ", ""))
     flow("gang.yaml")

@@ -290,6 +290,7 @@ export const backfill = (id, act) => post(`backfills/${id}/${act}`);
 export const pauseSchedule = (s, body) => send('PUT', `schedules/${s.id}`, body, {'If-Match': s.etag});
 export const runSchedule = (id) => post(`schedules/${id}/run`);
 export const queue = () => get('queue');
+export const pools = () => get('pools');
 export const nodes = () => get('nodes');
 export const host = () => get('host');
 export const tokens = () => get('tokens');

@@ -3,7 +3,7 @@ import {ago} from './times.js';
 import {ask, empty} from './ask.js';
 import {fill, h, table} from './dom.js';
 import {livePage} from './livepage.js';
-import {queue, setPriority} from './api.js';
+import {pools, queue, setPriority} from './api.js';
 import {setTitle} from './nav.js';
 
 function prioritize(run, most, done) {
@@ -27,14 +27,20 @@ function taskTable(items) {
         h('td', h('a', {href: `runs/${t.run}`}, `#${t.run}`)), h('td.wide', t.why_waiting || 'its turn'))));
 }
 
+function poolTable(items) {
+    return table('', ['Pool', 'Taken', 'By', 'Wait'], items.map((p) => h('tr', h('th', {scope: 'row'}, p.name), h('td.num', `${p.used} of ${p.limit}`),
+        h('td.wide', p.runs.map((no) => [h('a', {href: `runs/${no}`}, `#${no}`), ' '])), h('td.num', String(p.waiting)))));
+}
+
 export function open(main, {user}) {
     return livePage(main, {title: 'Queue', topics: ['queue', 'list'], load: async (body, again) => {
-        const {items, tasks} = await queue();
+        const [{items, tasks}, shared] = await Promise.all([queue(), pools()]);
 
         setTitle(items.length > 0 ? `Queue (${items.length})` : 'Queue');
         fill(body, items.length + tasks.length === 0 && empty('Nothing waits', h('p', 'Runs beyond the limits, and tasks that are ready '
             + 'but have no free slot, show here with what they wait for.')),
         items.length > 0 && h('section.block', h('h2', 'Runs'), runTable(items, user, again)),
-        tasks.length > 0 && h('section.block', h('h2', 'Tasks that are ready'), taskTable(tasks)));
+        tasks.length > 0 && h('section.block', h('h2', 'Tasks that are ready'), taskTable(tasks)),
+        shared.items.length > 0 && h('section.block', h('h2', 'Pools'), poolTable(shared.items)));
     }});
 }
