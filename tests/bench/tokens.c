@@ -4,14 +4,16 @@
  *     tokens TOKENIZER FOLDER [MEGABYTES [THREADS]]
  *
  * TOKENIZER is a tokenizer.json or its folder; FOLDER gets a file of JSON lines of that size
- * (1,000) and the cache. The text is drawn: words of which the k-th is 1/k as frequent as the
- * first, of 30,000, with numbers, punctuation and lines. Printed: milliseconds by the
- * clock and seconds of CPU of both starts, and bytes of the file a second of CPU.
+ * (1,000) and the cache. The text is drawn: words of the tokenizer, of which the k-th is 1/k as
+ * frequent as the first, one of five joined to another, with numbers, punctuation and lines.
+ * Printed: milliseconds by the clock and seconds of CPU of both starts, and bytes of the file a
+ * second of CPU.
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "trainer/data/dataset.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -33,31 +35,52 @@ static uint64_t draw(void)
     return state ^= state << 17;
 }
 
-/* The k-th word: syllables that its number spells. */
-static void put_word(struct fr_buf *b, uint64_t k)
-{
-    static const char *const starts[] = {"b", "d",  "f",  "g",  "l",  "m",  "n", "p",
-                                         "r", "st", "th", "tr", "sh", "pl", "v", "c"};
-    static const char *const ends[] = {"a", "e", "i", "o", "u", "er", "on", "al"};
+/* The words that the tokenizer has as one token, in its order, which is that of how often they
+ * come. */
+static struct fr_buf words;
+static size_t starts[WORDS + 1], nwords;
 
-    do {
-        fr_buf_text(b, starts[k % 16]);
-        fr_buf_text(b, ends[k / 16 % 8]);
-        k /= 128;
-    } while (k > 0);
+static enum fr_rc find_words(const struct tr_tokenizer *tok, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (int32_t id = 0; rc == FR_OK && id < tr_tokenizer_size(tok) && nwords < WORDS; id++) {
+        size_t from = words.n, n = 0;
+
+        rc = tr_tokenizer_decode(tok, &id, 1, true, &words, err);
+        while (from + 1 + n < words.n && isalpha((unsigned char)words.p[from + 1 + n]))
+            n++;
+        if (words.n > from + 1 && words.p[from] == ' ' && from + 1 + n == words.n)
+            starts[++nwords] = words.n;
+        else
+            words.n = from;
+    }
+    return rc == FR_OK && nwords < 100 ? fr_fail(err, FR_USAGE, "the tokenizer has no words") : rc;
 }
 
-static void put_text(struct fr_buf *b, int words)
+/* Behind a blank; one of five is two words in one. */
+static void put_word(struct fr_buf *b, uint64_t k)
 {
-    for (int i = 0; i < words; i++) {
+    size_t other;
+
+    k = k < nwords ? k : nwords - 1;
+    other = (size_t)k * 7919 % nwords;
+    fr_buf_add(b, words.p + starts[k], starts[k + 1] - starts[k]);
+    if (draw() % 5 == 0)
+        fr_buf_add(b, words.p + starts[other] + 1, starts[other + 1] - starts[other] - 1);
+}
+
+static void put_text(struct fr_buf *b, int count)
+{
+    for (int i = 0; i < count; i++) {
         uint64_t r = draw();
         double share = (double)(r >> 11) * 0x1p-53;
 
-        fr_buf_text(b, i > 0 && r % 40 == 0 ? "\\n" : i > 0 ? " " : "");
+        fr_buf_text(b, i > 0 && r % 40 == 0 ? "\\n" : "");
         if (r % 25 == 1)
-            fr_buf_fmt(b, "%u", (unsigned)(r >> 40) % 10000);
+            fr_buf_fmt(b, " %u", (unsigned)(r >> 40) % 10000);
         else
-            put_word(b, (uint64_t)exp(share * log(WORDS)));
+            put_word(b, (uint64_t)exp(share * log((double)nwords)) - 1);
         fr_buf_text(b, r % 11 == 2 ? "," : r % 17 == 3 ? "." : r % 91 == 4 ? " (x_1)" : "");
     }
 }
@@ -121,7 +144,7 @@ int main(int argc, char **argv)
     o.dataset_dir = argv[2];
     o.cache_dir = cache;
     o.workers = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 1;
-    if (tr_tokenizer_load(argv[1], &tok, &err) != FR_OK ||
+    if (tr_tokenizer_load(argv[1], &tok, &err) != FR_OK || find_words(tok, &err) != FR_OK ||
         tr_template_find("empty", &o.templ, &err) != FR_OK ||
         (stat(path, &st) != 0 && make_file(argv[2], bytes, &err) != FR_OK) ||
         fr_remove_tree(cache, &err) != FR_OK || load(&o, tok, &cpu_s, &err) != FR_OK ||
@@ -132,6 +155,7 @@ int main(int argc, char **argv)
     printf("%.0f MB, %d threads: %.1f MB a second of CPU, peak %.0f MB\n",
            (double)st.st_size / MEGABYTE, o.workers, (double)st.st_size / MEGABYTE / cpu_s,
            (double)used.ru_maxrss / 1000.0);
+    fr_buf_finish(&words);
     tr_tokenizer_destroy(tok);
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "engine/base/file.h"
 #include "tests/unit/check.h"
+#include "trainer/data/quickjson.h"
 #include "trainer/data/records.h"
 #include "trainer/data/tools.h"
 
@@ -205,9 +206,57 @@ static void test_records(void)
     CHECK_INT(unlink(path), 0);
 }
 
+static bool same_json(const json_t *a, const json_t *b)
+{
+    char *x = json_dumps(a, JSON_ENCODE_ANY), *y = json_dumps(b, JSON_ENCODE_ANY);
+    bool same = x != NULL && y != NULL && strcmp(x, y) == 0 && json_equal(a, b);
+
+    free(x);
+    free(y);
+    return same;
+}
+
+/* Records with a few bytes of them changed: what the quick reader reads, jansson reads as well. */
+static void test_quick(void)
+{
+    static const char *const texts[] = {
+        "{\"instruction\": \"say \\\"a\\\"\\n\", \"input\": null, \"n\": 12, \"ok\": true}",
+        " [ {\"from\": \"human\", \"value\": \"\xc3\xa9t\xc3\xa9\"}, [], {}, 0, false ] ",
+        "{\"a\": 1, \"a\": {\"b\": [\"\\\\\", \"\\/\", \"\\t\"]}, \"\": \"\"}",
+        "[12345678901234567, 1234567890123456, 01, 1.5, -1, 1e3, \"\\u0041\", \"x]",
+    };
+    static const char bytes[] = "\"\\{}[]:, 019.e-tnu\n\t\x01\x80\xc3";
+    unsigned state = 3, read = 0, left = 0, wrong = 0;
+    char text[128];
+
+    check_row("the quick reader");
+    for (int i = 0; i < 40000; i++) {
+        const char *from = texts[i % 4];
+        size_t n = strlen(from);
+        json_t *quick, *slow;
+
+        memcpy(text, from, n);
+        for (unsigned k = 0; k < (unsigned)i / 4 % 4; k++) {
+            state = state * 1664525u + 1013904223u;
+            text[(state >> 8) % n] = bytes[(state >> 20) % (sizeof(bytes) - 1)];
+        }
+        quick = tr_quick_json((struct fr_str){text, n});
+        slow = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        wrong += quick != NULL && (slow == NULL || !same_json(quick, slow));
+        read += quick != NULL;
+        left += quick == NULL && slow != NULL;
+        json_decref(quick);
+        json_decref(slow);
+    }
+    CHECK_INT(wrong, 0);
+    CHECK(read > 9000 && left > 10 && left < read / 10);
+    CHECK(tr_quick_json(FR_STR("{\"a\": [\"b\", 1, null]}x")) == NULL);
+}
+
 int main(void)
 {
     test_values();
+    test_quick();
     test_wrong();
     test_floats();
     test_calls();

@@ -6,7 +6,7 @@
 #include <utf8proc.h>
 
 enum {
-    CACHE_SLOTS = 1 << 16,
+    CACHE_SLOTS = 1 << 17,
     CACHE_WORDS = CACHE_SLOTS / 2, /* a full cache is emptied */
     CACHE_WORD_BYTES = 26,
     CACHE_WORD_IDS = 8,

@@ -1,5 +1,7 @@
 #include "trainer/data/pyjson.h"
 
+#include "trainer/data/quickjson.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -94,7 +96,8 @@ enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, s
     json_error_t e, first;
     enum fr_rc rc = FR_OK;
 
-    *out = json_loadb(text.p, text.n, flags, &first);
+    if ((*out = tr_quick_json(text)) == NULL)
+        *out = json_loadb(text.p, text.n, flags, &first);
     if (*out != NULL)
         return FR_OK;
     mark_numbers(text, &marked);
