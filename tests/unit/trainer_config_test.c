@@ -542,7 +542,8 @@ static void test_file(void)
     put("a.yaml", NEED_YAML
         "lr_scheduler_kwargs: {min_lr: 1e-5, on: yes, name: '7'}\n"
         "deepspeed: {zero_optimization: {stage: 3, sub_group_size: 1e9}, list: [1, a, null]}\n"
-        "report_to: [tensorboard]\nfsdp: []\ninclude_for_metrics: []\naccelerator_config: null\n");
+        "report_to: [tensorboard]\nfsdp: []\ninclude_for_metrics: []\n"
+        "accelerator_config: {dispatch_batches: false, split_batches: false}\n");
     if (!CHECK_INT(tr_args_read(&a, 1, argv, &notes, &err), FR_OK))
         printf("   %s\n", err.msg);
     CHECK_TEXT(a.lr_scheduler_kwargs,
@@ -550,8 +551,13 @@ static void test_file(void)
     CHECK_TEXT(a.deepspeed, "{\"zero_optimization\": {\"stage\": 3, \"sub_group_size\": "
                             "1000000000.0}, \"list\": [1, \"a\", null]}");
     CHECK_INT(a.report_to, TR_REPORT_TENSORBOARD);
-    CHECK_INT((long long)notes.n, 0);
+    CHECK_TEXT(notes.p, "--accelerator_config has no effect: batches are cut as by the reference's "
+                        "defaults\n");
+    fr_buf_finish(&notes);
     tr_args_finish(&a);
+    put("a.yaml", NEED_YAML "accelerator_config: {dispatch_batches: false, even_batches: false}\n");
+    CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_UNSUPPORTED);
+    CHECK(strstr(err.msg, "--accelerator_config {\"dispatch_batches\": false, \"even_ba") != NULL);
     put("a.yaml", "bf16: {a: 1}\n");
     CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_USAGE);
     CHECK(strstr(err.msg, "--bf16: expected a plain value") != NULL);

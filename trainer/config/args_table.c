@@ -18,6 +18,12 @@ static const char *const adamws[] = {
     "adamw_torch_npu_fused", "adamw_apex_fused", "adamw_hf", "adamw_8bit", "adamw_bnb_8bit",
     "paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", NULL};
 
+/* What says nothing new in a map of accelerate's loader. */
+static const char *const loaders[] = {
+    "split_batches false", "dispatch_batches null", "dispatch_batches false", "even_batches true",
+    "use_seedable_sampler true", "non_blocking true", "non_blocking false",
+    "gradient_accumulation_kwargs null", "use_configured_state false", NULL};
+
 #define AT(field) offsetof(struct tr_args, field)
 #define WORKS TR_ARG_WORKS
 #define TEXT(name, def, help) {#name, TR_ARG_TEXT, AT(name), def, NULL, help, WORKS}
@@ -364,7 +370,8 @@ const struct tr_arg tr_arg_table[] = {
     IDLE(reward_model_type, TEXT, "lora", "it belongs to --stage ppo"),
     /* processes and devices */
     NOT(use_mps_device, BOOL, "false", "devices are the CPU and CUDA"),
-    NOT(accelerator_config, JSON, NULL, "batches are cut as by the reference's defaults"),
+    {"accelerator_config", TR_ARG_JSON, TR_ARG_NOWHERE, NULL, loaders,
+     "batches are cut as by the reference's defaults", TR_ARG_REFUSED},
     NOT(parallelism_config, TEXT, NULL, "ranks are data-parallel; use --deepspeed"),
     NOT(fsdp, TEXT, NULL, "use --deepspeed with ZeRO stage 3"),
     IDLE(fsdp_config, JSON, NULL, "it belongs to --fsdp"),

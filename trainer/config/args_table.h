@@ -32,7 +32,8 @@ struct tr_arg {
     enum tr_arg_kind kind;
     size_t at;                  /* offset in struct tr_args; TR_ARG_NOWHERE: it is not kept */
     const char *def;            /* as it would be written; NULL: absent */
-    const char *const *choices; /* of TR_ARG_CHOICE: index is the enum's value; ends with NULL */
+    const char *const *choices; /* of TR_ARG_CHOICE: index is the enum's value; of a JSON that is
+                                   refused: "KEY VALUE" of members without effect; ends with NULL */
     const char *help;
     enum tr_arg_use use;
 };

@@ -1,6 +1,8 @@
 #include "trainer/config/args_table.h"
 
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct tr_arg *tr_arg_find(const char *name, size_t n)
@@ -127,6 +129,32 @@ static enum fr_rc set_value(struct tr_args *a, const struct tr_arg *arg, char *a
     return set_choice(at, arg, value, err);
 }
 
+/* value is a JSON object, all of whose members are among choices. */
+static bool has_only(const char *const *choices, const char *value)
+{
+    json_t *root = json_loads(value, 0, NULL), *v;
+    bool only = json_is_object(root);
+    const char *key;
+
+    json_object_foreach(root, key, v)
+    {
+        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT), member[96];
+
+        (void)snprintf(member, sizeof(member), "%s %s", key, text != NULL ? text : "");
+        only = only && is_word(choices, member);
+        free(text);
+    }
+    json_decref(root);
+    return only;
+}
+
+static bool is_allowed(const struct tr_arg *arg, const char *value)
+{
+    if (value == NULL || arg->choices == NULL)
+        return false;
+    return arg->kind == TR_ARG_JSON ? has_only(arg->choices, value) : is_word(arg->choices, value);
+}
+
 enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *value,
                       struct fr_err *err)
 {
@@ -138,8 +166,7 @@ enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *v
         return fr_fail(err, FR_USAGE, "--%s needs a value", arg->name);
     if ((rc = set_value(a, arg, at, value == NULL ? "true" : value, err)) != FR_OK)
         return rc;
-    if (arg->use == TR_ARG_REFUSED && !tr_arg_is_default(arg, value) &&
-        (value == NULL || !is_word(arg->choices, value)))
+    if (arg->use == TR_ARG_REFUSED && !tr_arg_is_default(arg, value) && !is_allowed(arg, value))
         return fr_fail(err, FR_UNSUPPORTED, "--%s %.80s is not done: %s", arg->name,
                        value == NULL ? "true" : value, arg->help);
     return FR_OK;
