@@ -217,9 +217,18 @@ struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col)
     return id;
 }
 
-/* false: no memory. */
+/* A text that is the one of the row before is not copied: most states and nodes are. */
+static const char *read_text(struct fr_store *st, enum fr_sql which, int col, const char *before,
+                             struct fr_arena *arena)
+{
+    if (before != NULL && strcmp(before, fr_sql_here(st, which, col)) == 0)
+        return before;
+    return fr_sql_text(st, which, col, arena);
+}
+
+/* before: the row before; NULL: it is the first. false: no memory. */
 static bool read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to,
-                     char *row)
+                     char *row, const char *before)
 {
     char *at = row;
 
@@ -228,10 +237,30 @@ static bool read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql
             *(int64_t *)(void *)at = fr_sql_int(st, which, c);
         else if (to->type->fmt[c] == 'd')
             *(struct fr_id *)(void *)at = fr_sql_id(st, which, c);
-        else if ((*(const char **)(void *)at = fr_sql_text(st, which, c, to->arena)) == NULL)
+        else if ((*(const char **)(void *)at = read_text(
+                      st, which, c,
+                      before != NULL ? *(const char *const *)(const void *)(before + (at - row))
+                                     : NULL,
+                      to->arena)) == NULL)
             return false;
     }
     assert((size_t)(at - row) == to->type->bytes);
+    return true;
+}
+
+/* Adds the row that the query is at; false: no memory. */
+static bool add_row(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *to)
+{
+    size_t bytes = to->type->bytes;
+    char *row;
+
+    to->v = fr_arena_grow(to->arena, to->v, to->n, bytes);
+    if (to->v == NULL)
+        return false;
+    row = (char *)to->v + to->n * bytes;
+    if (!read_row(st, which, to, row, to->n > 0 ? row - bytes : NULL))
+        return false;
+    to->n++;
     return true;
 }
 
@@ -242,17 +271,12 @@ enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_row
 
     out->v = NULL;
     out->n = 0;
-    while (fr_sql_next(st, which, &rc, err)) {
-        out->v = fr_arena_grow(out->arena, out->v, out->n, out->type->bytes);
-        if (out->v != NULL &&
-            read_row(st, which, out, (char *)out->v + out->n * out->type->bytes)) {
-            out->n++;
-            continue;
+    while (fr_sql_next(st, which, &rc, err))
+        if (!add_row(st, which, out)) {
+            fr_sql_end(st, which);
+            rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
+            break;
         }
-        fr_sql_end(st, which);
-        rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
-        break;
-    }
     if (rc != FR_OK)
         out->n = 0;
     return rc;
