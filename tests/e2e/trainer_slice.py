@@ -6,7 +6,6 @@ training, generation, and a report of how fast the weights came. With FLOWRUN_DA
 import gzip
 import json
 import os
-import resource
 import shutil
 import struct
 
@@ -119,8 +118,88 @@ def lacking():
         os.remove("many/" + name)
     run = t.launch("lacking", 1, steps=1, model_name_or_path="many")
     t.check("files that are not there: it ends", run.wait() != 0)
-    t.has("files that are not there", run.text(), "3 of the %d files that many/model.safetensors.index.json names are not "
+    t.has("files that are not there", run.text(), "node 0 lacks 3 of the checkpoint's %d files that its ranks read: %s; "
+          % (len(files), ", ".join(files[1:4])))
+    run = t.Run(["convert", "--model_name_or_path", "many", "--to", "fp8", "--output", "never"])
+    t.check("to be converted: it ends", run.wait() != 0)
+    t.has("to be converted", run.text(), "3 of the %d files that many/model.safetensors.index.json names are not "
           "there: %s" % (len(files), ", ".join(files[1:4])))
+
+
+def layout(**moe):
+    return json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3},
+                       "moe": dict(enabled=True, **moe)})
+
+
+def files_of(node, model, *words):
+    run = t.Run(["plan", "--files", str(node), "--nodes", "2", "--gpus", "2", model, *words])
+    t.check("plan --files", run.wait() == 0, run.text())
+    return run.text().splitlines()
+
+
+def nodes(out, folders, **more):
+    """Two nodes of two ranks, each with a folder of its own; their launchers' statuses and texts."""
+    port, runs = t.free_port(), []
+    for node, folder in enumerate(folders):
+        runs.append(t.launch("%s-%d" % (out, node), 2, port=port, nodes=2, node=node, model_name_or_path=folder,
+                             accumulation=3, steps=2, save_strategy="no", **more))
+    return [run.wait() for run in runs], [run.text() for run in runs]
+
+
+def parts():
+    """Each node holds the files that its ranks read, as the plan names them: the run is that of whole folders,
+    a resume state is of the same model. A file less is named before anything is read."""
+    words = dict(deepspeed=layout(expert_group="world"))
+    init("in small files", "whole", "--shape-of", "ex/model", "--shard_bytes", "60KB", "--tokenizer", "ex/model")
+    every = sorted(n for n in os.listdir("whole") if n.endswith(".safetensors"))
+    lists = [files_of(node, "whole", "--deepspeed", words["deepspeed"]) for node in range(2)]
+    t.check("no node needs all files, but both together do", set(lists[0]) | set(lists[1]) == set(every) and
+            all(4 < len(names) < len(every) for names in lists), [len(names) for names in lists])
+    t.same("a layout in which all need all", sorted(files_of(1, "whole")), every)
+    for node, names in enumerate(lists):
+        os.mkdir("part%d" % node)
+        for name in os.listdir("whole"):
+            if name not in every or name in names:
+                os.symlink(os.path.abspath("whole/" + name), "part%d/%s" % (node, name))
+    t.same("whole folders", nodes("all", ("whole", "whole"), **words)[0], [0, 0])
+    statuses, texts = nodes("part", ("part0", "part1"), **words)
+    t.check("parts of folders", statuses == [0, 0], texts[0][-2000:])
+    t.same("parts of folders: losses", t.losses("part-0"), t.losses("all-0"))
+    only = [name for name in lists[1] if name not in lists[0]]
+    os.remove("part1/" + only[0])
+    os.remove("part1/" + only[-1])
+    statuses, texts = nodes("less", ("part0", "part1"), **words)
+    t.check("files less", 0 not in statuses, statuses)
+    t.check("files less: named", any("node 1 lacks 2 of the checkpoint's %d files that its ranks read: %s, %s; "
+            "`flowtrain plan --files 1`" % (len(every), only[0], only[-1]) in text for text in texts), texts[1][-2000:])
+
+
+def released():
+    """The index of the 671B model, without its weights: what each of three nodes has to hold."""
+    data = os.environ.get("FLOWRUN_DATA", "")
+    if not os.path.exists(data + "/deepseek-v3/model.safetensors.index.json.gz"):
+        print("skipped: the index of the 671B model, FLOWRUN_DATA has none")
+        return
+    os.mkdir("v3")
+    shutil.copy(data + "/deepseek-v3/config.json", "v3/")
+    with gzip.open(data + "/deepseek-v3/model.safetensors.index.json.gz") as f:
+        index = f.read()
+    with open("v3/model.safetensors.index.json", "wb") as f:
+        f.write(index)
+    where = json.loads(index)["weight_map"]
+    for node in range(3):
+        mine = range(node * 8, node * 8 + 8)
+        want = {file for name, file in where.items() if not name.startswith("model.layers.61.") and
+                (".mlp.experts." not in name or int(name.split(".mlp.experts.")[1].split(".")[0]) * 24 // 256 in mine)}
+        words = ["plan", "--files", str(node), "--nodes", "3", "--gpus", "8", "v3", "--deepspeed", layout(expert_group="world")]
+        run = t.Run(words)
+        _, status, used = os.wait4(run.pid, 0)
+        run.process.returncode = status
+        t.same("671B, node %d: exit status" % node, status, 0)
+        t.same("671B, node %d" % node, set(run.text().splitlines()), want)
+        print("671B: node %d holds %d of %d files; %.2f s of a processor, %.0f MB" %
+              (node, len(want), len(set(where.values())), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))
+        t.check("671B: memory", used.ru_maxrss <= 100 * 1024, used.ru_maxrss)
 
 
 def main():
@@ -129,6 +208,8 @@ def main():
     refusals()
     trained()
     lacking()
+    parts()
+    released()
     t.finish()
 
 

@@ -3,6 +3,7 @@
  * reserved: no weights, no GPU.
  */
 #include "trainer/cli/cli.h"
+#include "trainer/cli/plan_files.h"
 #include "trainer/cli/planned.h"
 #include "trainer/train/experts.h"
 
@@ -22,7 +23,7 @@ enum { NETWORKS = sizeof(networks) / sizeof(networks[0]) };
 
 struct planning {
     const char *nodes, *gpus, *gpu, *network, *disk, *host_memory, *gpu_memory, *failures, *tokens,
-        *skew, *stages, *weights, *placement;
+        *skew, *stages, *weights, *placement, *files;
     int json, check, help;
     struct tr_args args;
     struct tr_planned run;
@@ -333,6 +334,7 @@ static enum fr_rc place(struct planning *p, struct fr_err *err)
 
 static enum fr_rc make(struct planning *p, struct fr_err *err)
 {
+    int64_t node = -1;
     enum fr_rc rc = read_cluster(p, err);
 
     fr_log_level(FR_LOG_WARN); /* what this machine would compute with is not asked */
@@ -340,6 +342,10 @@ static enum fr_rc make(struct planning *p, struct fr_err *err)
         rc = read_job(p, err);
     if (rc == FR_OK && p->placement != NULL)
         return place(p, err);
+    if (rc == FR_OK && p->files != NULL) {
+        (void)fr_parse_i64(fr_str_of(p->files), &node, NULL);
+        return tr_plan_files(&p->run, p->args.model_name_or_path, node, err);
+    }
     if (rc == FR_OK)
         rc = tr_plan_make(&p->run.job, &p->run.cluster, &p->run.plan, err);
     if (rc != FR_OK)
@@ -395,6 +401,7 @@ enum fr_rc tr_cmd_plan(int argc, const char *const *argv, struct fr_err *err)
         {"micro_batches", &p.stages, NULL, "in flight, of stages: 8"},
         {"weights", &p.weights, NULL, "bf16: the checkpoint is converted from FP8"},
         {"placement", &p.placement, NULL, "expert_counts.json: print where experts should lie"},
+        {"files", &p.files, NULL, "a node's number: print the weight files that it has to hold"},
         {"check", NULL, &p.check, "whether what the flags ask for fits, in a line"},
         {"json", NULL, &p.json, "one JSON line"},
         {"help", NULL, &p.help, "this text"},

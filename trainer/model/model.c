@@ -250,6 +250,11 @@ enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, 
     return rc == FR_OK ? tr_shard_fill(m->shard, src, err) : rc;
 }
 
+void tr_model_lacks(const struct tr_model *m, const struct tr_st *st, unsigned char *files)
+{
+    tr_shard_lacks(m->shard, st, files);
+}
+
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err)
 {

@@ -90,6 +90,9 @@ size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
  * communicator: nothing but tr_model_destroy may follow. */
 enum fr_rc tr_model_rehearse(struct tr_model *m, double *bytes, int n, struct fr_err *err);
 
+/* As tr_shard_lacks. */
+void tr_model_lacks(const struct tr_model *m, const struct tr_st *st, unsigned char *files);
+
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err);
 

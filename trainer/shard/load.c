@@ -28,7 +28,8 @@ static enum fr_rc each_of_unit(const struct tr_shard *s, const struct unit *u, r
     size_t step = rows ? (size_t)rows_per_rank(s, u) * row : u->slice;
     size_t lo = u->whole || shard_ways(s) == 1 ? 0 : step * (size_t)s->o.comm->rank;
     size_t hi = u->whole ? u->bytes : lo + step;
-    char *base = (u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base) + u->base_at;
+    uintptr_t base =
+        (uintptr_t)(u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base) + u->base_at;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; i < u->n && rc == FR_OK; i++) {
@@ -38,7 +39,9 @@ static enum fr_rc each_of_unit(const struct tr_shard *s, const struct unit *u, r
         size_t from = lo > first ? lo : first, to = hi < last ? hi : last;
 
         if (from < to)
-            rc = each(arg, &(struct range){u, t, from - first, to - from, base + (from - lo)}, err);
+            rc = each(arg,
+                      &(struct range){u, t, from - first, to - from, (char *)(base + (from - lo))},
+                      err);
     }
     return rc;
 }
@@ -177,6 +180,9 @@ static enum fr_rc find(const struct listing *l, const struct tr_unit_tensor *t,
 
     if ((out->d = tr_st_find(l->st, t->name)) == NULL)
         return fr_fail(err, FR_NOTFOUND, "%s: no such tensor in the checkpoint", t->name);
+    if (out->d->absent)
+        return fr_fail(err, FR_NOTFOUND, "%s: %s is not there", t->name,
+                       tr_st_file_name(l->st, (size_t)out->d->file));
     if ((rc = tr_st_want_shape(out->d, t->rank, shape, err)) != FR_OK)
         return rc;
     rc = tr_st_dtype(out->d->type, &out->disk, err);
@@ -196,6 +202,29 @@ static enum fr_rc list_range(void *arg, const struct range *r, struct fr_err *er
 
     part.at = r->t->row0 * (r->t->rank == 2 ? r->t->shape[1] : 1) + (int64_t)(r->at / size);
     return rc == FR_OK ? read_add(&l->parts, &part, err) : rc;
+}
+
+struct lacking {
+    const struct tr_st *st;
+    unsigned char *files;
+};
+
+static enum fr_rc note_absent(void *arg, const struct range *r, struct fr_err *err)
+{
+    const struct lacking *l = arg;
+    const struct tr_st_tensor *d = tr_st_find(l->st, r->t->name);
+
+    (void)err;
+    if (d != NULL && d->absent)
+        l->files[d->file] = 1;
+    return FR_OK;
+}
+
+void tr_shard_lacks(const struct tr_shard *s, const struct tr_st *st, unsigned char *files)
+{
+    struct lacking l = {st, files};
+
+    (void)each_range(s, note_absent, &l, NULL);
 }
 
 enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,

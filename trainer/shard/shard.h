@@ -130,6 +130,10 @@ struct tr_shard_bytes {
 };
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 
+/* Sets files[k] for each of the checkpoint's files that this rank would read of and that is not
+ * there. Once all units are added. */
+void tr_shard_lacks(const struct tr_shard *s, const struct tr_st *st, unsigned char *files);
+
 /* Called while weights are read, about once a second, and at the end: bytes so far, of all that
  * this rank reads. */
 struct tr_shard_tell {

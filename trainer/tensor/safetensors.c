@@ -380,7 +380,41 @@ static enum fr_rc find_files(const struct tr_st *st, const char *path, struct fr
     return rc;
 }
 
-static enum fr_rc open_shards(const char *dir, const char *path, const json_t *root,
+/* What the index says of files that are not there. */
+static enum fr_rc add_absent(struct tr_st *st, const char *path, const json_t *map,
+                             const json_t *shards, struct fr_err *err)
+{
+    const char *name;
+    json_t *v;
+
+    if (!grow(st, json_object_size(map)))
+        return no_memory(err, path);
+    json_object_foreach((json_t *)map, name, v)
+    {
+        int file = (int)json_integer_value(json_object_get(shards, json_string_value(v)));
+        struct tr_st_tensor t = {.file = file, .absent = true};
+
+        if (st->files[file].fd >= 0)
+            continue;
+        if ((t.name = fr_arena_dup(&st->arena, name)) == NULL)
+            return no_memory(err, path);
+        st->tensors[st->ntensors++] = t;
+    }
+    return FR_OK;
+}
+
+/* Opens the shards: all of them, or those that are there. */
+static enum fr_rc open_files(struct tr_st *st, const char *path, bool part, struct fr_err *err)
+{
+    enum fr_rc rc = part ? FR_OK : find_files(st, path, err);
+
+    for (size_t i = 0; rc == FR_OK && i < st->nfiles; i++)
+        if (!part || access(st->files[i].path, F_OK) == 0)
+            rc = open_file(st, (int)i, err);
+    return rc;
+}
+
+static enum fr_rc open_shards(const char *dir, const char *path, const json_t *root, bool part,
                               struct tr_st **out, struct fr_err *err)
 {
     const json_t *map = json_object_get(root, "weight_map");
@@ -407,9 +441,9 @@ static enum fr_rc open_shards(const char *dir, const char *path, const json_t *r
                 rc = no_memory(err, path);
         }
     if (rc == FR_OK)
-        rc = find_files(st, path, err);
-    for (size_t i = 0; rc == FR_OK && i < st->nfiles; i++)
-        rc = open_file(st, (int)i, err);
+        rc = open_files(st, path, part, err);
+    if (rc == FR_OK && part)
+        rc = add_absent(st, path, map, shards, err);
     if (rc == FR_OK) {
         if (st->ntensors > 0)
             qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
@@ -423,7 +457,7 @@ static enum fr_rc open_shards(const char *dir, const char *path, const json_t *r
     return rc;
 }
 
-enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err)
+static enum fr_rc open_folder(const char *dir, bool part, struct tr_st **out, struct fr_err *err)
 {
     char index[PATH_MAX], single[PATH_MAX];
     json_t *root = NULL;
@@ -443,9 +477,19 @@ enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *
     }
     if ((rc = fr_json_load(index, INDEX_MAX_BYTES, &root, err)) != FR_OK)
         return rc;
-    rc = open_shards(dir, index, root, out, err);
+    rc = open_shards(dir, index, root, part, out, err);
     json_decref(root);
     return rc;
+}
+
+enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err)
+{
+    return open_folder(dir, false, out, err);
+}
+
+enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err)
+{
+    return open_folder(dir, true, out, err);
 }
 
 size_t tr_st_count(const struct tr_st *st)
@@ -465,19 +509,4 @@ const struct tr_st_tensor *tr_st_find(const struct tr_st *st, const char *name)
     if (st->ntensors == 0)
         return NULL;
     return bsearch(&key, st->tensors, st->ntensors, sizeof(key), by_name);
-}
-
-size_t tr_st_files(const struct tr_st *st)
-{
-    return st->nfiles;
-}
-
-const char *tr_st_meta(const struct tr_st *st, const char *key)
-{
-    return json_string_value(json_object_get(st->files[0].meta, key));
-}
-
-size_t tr_st_unmapped(const struct tr_st *st)
-{
-    return st->unmapped;
 }

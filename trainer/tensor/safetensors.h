@@ -59,6 +59,7 @@ struct tr_st_tensor {
     int64_t shape[TR_ST_DIMS];
     int64_t elements, bytes;
     int file;       /* which of the checkpoint's files */
+    bool absent; /* that file is not there: no more is known */
     int64_t offset; /* first byte, from the start of that file */
 };
 
@@ -74,6 +75,10 @@ enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err);
  * there before one is read. */
 enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err);
 
+/* The same where a machine has only the files that it needs, or none: tensors of the others are
+ * absent. FR_NOTFOUND for reading one. */
+enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err);
+
 void tr_st_close(struct tr_st *st);
 
 /* Tensors in ascending order of names (bytewise). */
@@ -82,6 +87,8 @@ const struct tr_st_tensor *tr_st_at(const struct tr_st *st, size_t i);
 const struct tr_st_tensor *tr_st_find(const struct tr_st *st, const char *name); /* NULL: none */
 
 size_t tr_st_files(const struct tr_st *st);
+const char *tr_st_file_name(const struct tr_st *st, size_t file); /* without its folder */
+bool tr_st_file_here(const struct tr_st *st, size_t file);
 
 /* The value of key in the first file's __metadata__, NULL when absent. */
 const char *tr_st_meta(const struct tr_st *st, const char *key);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/uio.h>
 
 enum { READ_MAX_BYTES = 1 << 30 /* the kernel cuts one read a little below 2 GiB */ };
@@ -27,6 +28,8 @@ enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, s
 static enum fr_rc check_range(const struct tr_st_tensor *t, int64_t at, size_t n,
                               struct fr_err *err)
 {
+    if (t->absent)
+        return fr_fail(err, FR_NOTFOUND, "tensor '%s' is in a file that is not there", t->name);
     if (at < 0 || at > t->bytes || n > (uint64_t)(t->bytes - at))
         return fr_fail(err, FR_BUG, "read of bytes %lld+%zu of tensor '%s', which has %lld",
                        (long long)at, n, t->name, (long long)t->bytes);
@@ -69,4 +72,31 @@ enum fr_rc tr_st_read_once(const struct tr_st *st, const struct tr_st_tensor *t,
     rc = st_pread(f->fd, f->path, (char *)dst + had, n - had, (int64_t)from + (int64_t)had, err);
     (void)posix_fadvise(f->fd, from + (off_t)had, (off_t)(n - had), POSIX_FADV_DONTNEED);
     return rc == FR_OK ? rc : fr_while(err, "tensor '%s'", t->name);
+}
+
+size_t tr_st_files(const struct tr_st *st)
+{
+    return st->nfiles;
+}
+
+const char *tr_st_file_name(const struct tr_st *st, size_t file)
+{
+    const char *slash = strrchr(st->files[file].path, '/');
+
+    return slash != NULL ? slash + 1 : st->files[file].path;
+}
+
+bool tr_st_file_here(const struct tr_st *st, size_t file)
+{
+    return st->files[file].fd >= 0;
+}
+
+const char *tr_st_meta(const struct tr_st *st, const char *key)
+{
+    return json_string_value(json_object_get(st->files[0].meta, key));
+}
+
+size_t tr_st_unmapped(const struct tr_st *st)
+{
+    return st->unmapped;
 }

@@ -94,8 +94,7 @@ static enum fr_rc header(const struct tr_st_item *const *items, size_t n,
     return FR_OK;
 }
 
-static enum fr_rc write_item(int fd, const struct tr_st_item *item, char *piece,
-                             struct fr_err *err)
+static enum fr_rc write_item(int fd, const struct tr_st_item *item, char *piece, struct fr_err *err)
 {
     int64_t bytes, done = 0;
     enum fr_rc rc = item_bytes(item, &bytes, err);
@@ -259,8 +258,7 @@ enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, si
     } else if (rc == FR_OK) {
         json_t *map = json_object();
         json_t *root = json_pack("{s:{s:I},s:O}", "metadata", "total_size",
-                                 (json_int_t)s.total_bytes,
-                                 "weight_map", map);
+                                 (json_int_t)s.total_bytes, "weight_map", map);
         rc = root == NULL ? fr_fail(err, FR_NOMEM, "no memory for the index of %s", dir)
                           : write_shards(dir, items, &s, map, err);
         if (rc == FR_OK &&

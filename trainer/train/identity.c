@@ -4,11 +4,12 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "trainer/config/args_table.h"
+#include "trainer/train/files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLED = 256, SAMPLE_BYTES = 64, SHOWN = 200 };
+enum { SAMPLED = 256, SHOWN = 200 };
 
 static void put_text(struct fr_buf *t, const char *name, const char *value)
 {
@@ -160,29 +161,68 @@ void tr_identity_difference(const char *there, const char *here, struct fr_buf *
                    *there != '\0' ? there : here, *there != '\0' ? "there" : "here");
 }
 
-enum fr_rc tr_identity_model(const struct tr_model_config *c, const struct tr_st *st,
-                             char out[TR_IDENTITY_DIGEST], struct fr_err *err)
+/* Of what is here. */
+static enum fr_rc make_records(const struct tr_st *st, struct tr_file_record *records,
+                               struct fr_err *err)
 {
     size_t n = tr_st_count(st), stride = n / SAMPLED + 1;
-    struct fr_buf text = {0};
-    char piece[SAMPLE_BYTES];
     enum fr_rc rc = FR_OK;
 
+    memset(records, 0, n * sizeof(*records));
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_at(st, i);
-        fr_buf_fmt(&text, "%s %d %lld\n", t->name, (int)t->type, (long long)t->bytes);
-        tr_st_shape_text(&text, t->ndim, t->shape);
-        size_t bytes = t->bytes < SAMPLE_BYTES ? (size_t)t->bytes : SAMPLE_BYTES;
-        if (i % stride != 0)
+        struct tr_file_record *r = &records[i];
+        size_t bytes = t->bytes < (int64_t)sizeof(r->sample) ? (size_t)t->bytes : sizeof(r->sample);
+
+        if (t->absent)
             continue;
-        if ((rc = tr_st_read(st, t, 0, piece, bytes, err)) == FR_OK)
-            fr_buf_add(&text, piece, bytes);
+        r->type = (int32_t)t->type;
+        r->ndim = t->ndim;
+        r->bytes = t->bytes;
+        memcpy(r->shape, t->shape, (size_t)t->ndim * sizeof(*r->shape));
+        if (i % stride == 0)
+            rc = tr_st_read(st, t, 0, r->sample, bytes, err);
     }
+    return rc;
+}
+
+static void put_records(struct fr_buf *text, const struct tr_st *st,
+                        const struct tr_file_record *records)
+{
+    size_t n = tr_st_count(st), stride = n / SAMPLED + 1;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct tr_file_record *r = &records[i];
+        size_t bytes = r->bytes < (int64_t)sizeof(r->sample) ? (size_t)r->bytes : sizeof(r->sample);
+
+        fr_buf_fmt(text, "%s %d %lld\n", tr_st_at(st, i)->name, (int)r->type, (long long)r->bytes);
+        tr_st_shape_text(text, r->ndim, r->shape);
+        if (i % stride == 0)
+            fr_buf_add(text, r->sample, bytes);
+    }
+}
+
+enum fr_rc tr_identity_model(struct tr_comm *world, const struct tr_model_config *c,
+                             const struct tr_st *st, char out[TR_IDENTITY_DIGEST],
+                             struct fr_err *err)
+{
+    size_t n = tr_st_count(st);
+    struct tr_file_record *records = fr_sys.alloc(n * sizeof(*records) + 1);
+    struct fr_buf text = {0};
+    enum fr_rc rc;
+
+    if (records == NULL)
+        return fr_fail(err, FR_NOMEM, "what %zu tensors are", n);
+    if ((rc = make_records(st, records, err)) == FR_OK)
+        rc = tr_files_share(world, st, records, err);
+    if (rc == FR_OK)
+        put_records(&text, st, records);
     fr_buf_add(&text, c, sizeof(*c));
     if (rc == FR_OK && text.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for the names of %zu tensors", n);
     if (rc == FR_OK)
         fr_sha256(text.p, text.n, out);
     fr_buf_finish(&text);
+    fr_sys.free(records);
     return rc;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"
+#include "trainer/comm/comm.h"
 #include "trainer/config/ds_config.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
@@ -30,8 +31,10 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
 void tr_identity_difference(const char *there, const char *here, struct fr_buf *out);
 
 /* A digest of the configuration, of the tensors' names, types and shapes, and of the first bytes of
- * some tensors. The bytes tell models of one shape apart. */
-enum fr_rc tr_identity_model(const struct tr_model_config *c, const struct tr_st *st,
-                             char out[TR_IDENTITY_DIGEST], struct fr_err *err);
+ * some tensors. The bytes tell models of one shape apart. Of files that a rank lacks, others tell:
+ * all ranks call. */
+enum fr_rc tr_identity_model(struct tr_comm *world, const struct tr_model_config *c,
+                             const struct tr_st *st, char out[TR_IDENTITY_DIGEST],
+                             struct fr_err *err);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/train/export.h"
+#include "trainer/train/files.h"
 #include "trainer/train/groups.h"
 
 #include <string.h>
@@ -80,9 +81,11 @@ enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, stru
     m.experts = x->experts;
     m.rest = x->rest;
     if (rc == FR_OK)
-        rc = tr_st_open_model(o->model_dir, &x->st, err);
+        rc = tr_st_open_part(o->model_dir, &x->st, err);
     if (rc == FR_OK)
         rc = tr_model_create(&m, &x->model, NULL, err);
+    if (rc == FR_OK)
+        rc = tr_files_check(o->comm, x->model, x->st, err);
     if (rc == FR_OK)
         rc = tr_model_load(x->model, x->st, NULL, err);
     return rc == FR_OK && o->adapter_dir != NULL ? load_adapter(x, o, err) : rc;

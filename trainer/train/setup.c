@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/train/export.h"
+#include "trainer/train/files.h"
 #include "trainer/train/loading.h"
 
 #include <limits.h>
@@ -358,6 +359,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     o.rest = r->rest;
     if (rc == FR_OK)
         rc = tr_model_create(&o, &r->model, &notes, err);
+    if (rc == FR_OK)
+        rc = tr_files_check(r->env.comm, r->model, r->st, err);
     fr_sys.free(ranks);
     if (!apart && (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing))
         fr_buf_text(&notes,
@@ -495,9 +498,9 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     if (rc == FR_OK)
         rc = tr_model_config_load(a->model_name_or_path, &r->config, err);
     if (rc == FR_OK)
-        rc = tr_st_open_model(a->model_name_or_path, &r->st, err);
+        rc = tr_st_open_part(a->model_name_or_path, &r->st, err);
     if (rc == FR_OK)
-        rc = tr_identity_model(&r->config, r->st, r->model_digest, err);
+        rc = tr_identity_model(r->env.comm, &r->config, r->st, r->model_digest, err);
     if (rc == FR_OK)
         rc = tr_run_load_data(r, err);
     if (rc == FR_OK)
