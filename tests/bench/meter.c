@@ -126,7 +126,7 @@ static void scratch(void *self, enum tr_op op, const void *args, struct tr_scrat
 
 /* ---- the ops ---- */
 
-static void keep(struct meter *m, enum tr_op op, const struct meter_cost *c, double seconds)
+static void keep(struct meter *m, enum tr_op op, const struct tr_cost *c, double seconds)
 {
     struct meter_row *row = NULL;
 
@@ -151,7 +151,7 @@ static void keep(struct meter *m, enum tr_op op, const struct meter_cost *c, dou
     {                                                                                              \
         INNER(self);                                                                               \
         struct meter *m = self;                                                                    \
-        struct meter_cost c = meter_cost_of(TR_OP_##name, a);                                      \
+        struct tr_cost c = tr_cost_of(TR_OP_##name, a);                                            \
         enum fr_rc rc = m->timed ? in->ops->sync(in->self, q, err) : FR_OK;                        \
         double t = meter_now();                                                                    \
                                                                                                    \
@@ -214,7 +214,7 @@ double meter_least(const struct meter_row *row, double rate, double bandwidth)
 
 double meter_goal(const struct meter_row *row, double rate, double bandwidth)
 {
-    const struct meter_cost *c = &row->cost;
+    const struct tr_cost *c = &row->cost;
 
     if (row->op == TR_OP_attention_fwd)
         return 0.55;

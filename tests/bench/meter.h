@@ -7,22 +7,13 @@
 #define TESTS_BENCH_METER_H
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cost.h"
 
 enum { METER_ROWS = 512 };
 
-struct meter_cost {
-    double flop, bytes;
-    int64_t shape[3]; /* rows, in, out of a product; rows, row of others; 0: none */
-    int64_t experts;  /* that a grouped product's rows are spread over; else 0 */
-};
-
-/* What one call must do. Attention's segments and an expert's rows lie on the device: segments are
- * taken as all max_len long, routed rows as spread evenly over the experts. */
-struct meter_cost meter_cost_of(enum tr_op op, const void *args);
-
 struct meter_row {
     enum tr_op op;
-    struct meter_cost cost; /* of one call */
+    struct tr_cost cost; /* of one call */
     int64_t calls;
     double seconds; /* of all calls, when timed */
 };

@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRODUCTS_S 0.5 /* of products, to learn how fast processors are */
-
 /* Networks that every plan is shown for, bytes a second of a node. */
 static const double networks[] = {1.25e9, 4e9, 10e9};
 enum { NETWORKS = sizeof(networks) / sizeof(networks[0]) };
@@ -95,7 +93,7 @@ static enum fr_rc read_job(struct planning *p, struct fr_err *err)
     r->job.epoch_tokens = epoch;
     r->job.skew = skew;
     if (rc == FR_OK && tr_gpu_is_cpu(&r->cluster.gpu))
-        rc = tr_plan_cpu_rate(&r->job, PRODUCTS_S, &r->cluster.gpu.flops, err);
+        rc = tr_plan_cpu_rate(&r->job, 0, &r->cluster.gpu, err);
     return rc;
 }
 

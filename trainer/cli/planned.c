@@ -160,6 +160,7 @@ static void say_ratios(double planned[TR_MOVES][TR_LINK_CLASSES],
 static void say(const struct tr_planned *p, struct tr_train_counts *n)
 {
     const struct tr_plan_layout *l = &p->plan.layouts[p->plan.asked];
+    const struct tr_gpu *g = &p->cluster.gpu;
     struct tr_plan_time t = tr_plan_time(l, &p->cluster, p->job.accumulation);
     double planned[TR_MOVES][TR_LINK_CLASSES];
     double visits = n->tokens * (double)tr_model_moe_count(&p->config);
@@ -177,6 +178,11 @@ static void say(const struct tr_planned *p, struct tr_train_counts *n)
     say_row("routes", "rows between nodes", l->spread.far * visits, n->far_rows);
     say_row("memory", "bytes of a rank", l->memory, n->memory);
     say_row("time", "us of a step", step[0], step[1]);
+    tr_say(
+        "  speeds of a rank: products %.3g GFLOP/s, other ops %.3g GB/s, dropout %.3g M/s; links "
+        "inside nodes %.3g MB/s, of a node %.3g MB/s",
+        g->flops * 1e-9, g->rows * 1e-9, g->draws * 1e-6, p->cluster.gpus > 1 ? g->swap * 1e-6 : 0,
+        p->cluster.nodes > 1 ? p->cluster.network * 1e-6 : 0);
     say_ratios(planned, n->bytes, step);
 }
 

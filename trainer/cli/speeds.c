@@ -110,16 +110,20 @@ static enum fr_rc measure_node(const struct tr_train_env *env, double enough_s, 
 enum fr_rc tr_speeds_measure(const struct tr_plan_job *job, const struct tr_train_env *env,
                              struct tr_cluster *out, struct fr_err *err)
 {
-    double flops = 0, part = PART * env->counts->seconds / env->comm->size;
+    double part = PART * env->counts->seconds / env->comm->size, sums[3];
     struct fr_err mine = {0};
     enum fr_rc rc = tr_comm_host_sum(env->comm, &part, 1, err);
 
     if (rc != FR_OK)
         return rc;
-    if (tr_plan_cpu_rate(job, fmin(part, PRODUCTS_S), &flops, &mine) != FR_OK)
-        flops = 0; /* all ranks meet below */
-    rc = tr_comm_host_sum(env->comm, &flops, 1, err);
-    out->gpu.flops = flops / (double)env->comm->size;
+    (void)tr_plan_cpu_rate(job, fmin(part, PRODUCTS_S), &out->gpu, &mine); /* 0: all meet below */
+    sums[0] = out->gpu.flops;
+    sums[1] = out->gpu.rows;
+    sums[2] = out->gpu.draws;
+    rc = tr_comm_host_sum(env->comm, sums, 3, err);
+    out->gpu.flops = sums[0] / env->comm->size;
+    out->gpu.rows = sums[1] / env->comm->size;
+    out->gpu.draws = sums[2] / env->comm->size;
     part = fmin(part, LINKS_S);
     if (rc == FR_OK && out->nodes > 1)
         rc = measure_network(env, part, &out->network, err);

@@ -23,6 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What ops that are no products do: bytes of the views they read and write, and numbers that
+ * dropout draws, which take longer than any bytes. */
+struct tr_row_work {
+    double bytes, draws;
+};
+
 /* Device memory of one call of a block, carved from one allocation. */
 struct tr_carve {
     char *base;
@@ -93,11 +99,12 @@ struct tr_ctx {
     struct tr_scratch scratch;    /* of a dry run: the most that the backend keeps for an op */
     struct tr_carve *kept;        /* of the block that runs; NULL: it keeps nothing */
     bool dry;
-    bool rehearsed; /* a dry run that gathers, from a shard that brings nothing */
-    bool held;      /* what ops would compute is there */
-    bool training;  /* dropout on, gradients wanted */
-    bool replay;    /* saved->ids hold the routing to use */
-    uint64_t seed;  /* of dropout */
+    struct tr_row_work *rows; /* of a rehearsal, added up; NULL: not wanted */
+    bool rehearsed;           /* a dry run that gathers, from a shard that brings nothing */
+    bool held;                /* what ops would compute is there */
+    bool training;            /* dropout on, gradients wanted */
+    bool replay;              /* saved->ids hold the routing to use */
+    uint64_t seed;            /* of dropout */
     int64_t epoch;
     const struct tr_cache *cache; /* NULL: none */
     struct tr_scores *scores; /* host arrays that the head fills; NULL: none. Valid after a sync */

@@ -1,3 +1,4 @@
+#include "trainer/backend/cost.h"
 #include "trainer/model/block.h"
 
 #include <assert.h>
@@ -32,8 +33,20 @@ struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t
     return tr_carve_view(c, t, 3, shape);
 }
 
+static void add_up(struct tr_row_work *w, enum tr_op op, const void *args)
+{
+    struct tr_cost c = tr_cost_of(op, args);
+
+    if (op == TR_OP_dropout)
+        w->draws += (double)tr_view_count(((const struct tr_dropout *)args)->y);
+    else if (c.flop <= 0)
+        w->bytes += c.bytes;
+}
+
 void tr_ctx_scratch(struct tr_ctx *ctx, enum tr_op op, const void *args)
 {
+    if (ctx->rows != NULL)
+        add_up(ctx->rows, op, args);
     if (ctx->be->ops->scratch != NULL && !ctx->rehearsed)
         ctx->be->ops->scratch(ctx->be->self, op, args, &ctx->scratch);
 }

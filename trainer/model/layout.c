@@ -286,18 +286,20 @@ static enum fr_rc rehearse_micro(struct tr_model *m, struct tr_ctx *ctx)
     return ctx->rc != FR_OK ? ctx->rc : rc;
 }
 
-enum fr_rc tr_model_rehearse(struct tr_model *m, double *bytes, int n, struct fr_err *err)
+enum fr_rc tr_model_rehearse(struct tr_model *m, struct tr_rehearsal *r, struct fr_err *err)
 {
     struct tr_ctx ctx = dry_ctx(m, err);
     struct tr_shard_stats before, after;
     enum fr_rc rc = tr_shard_rehearse(m->shard, err);
 
+    r->rows = (struct tr_row_work){0};
     ctx.rehearsed = true;
-    for (int i = 0; i < n && rc == FR_OK; i++) {
+    for (int i = 0; i < r->n && rc == FR_OK; i++) {
+        ctx.rows = i == 0 ? &r->rows : NULL;
         tr_shard_stats(m->shard, &before);
         rc = rehearse_micro(m, &ctx);
         tr_shard_stats(m->shard, &after);
-        bytes[i] = (double)(after.gathered_bytes - before.gathered_bytes);
+        r->gathered[i] = (double)(after.gathered_bytes - before.gathered_bytes);
     }
     return rc;
 }

@@ -18,6 +18,7 @@
 #include "trainer/comm/comm.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
+#include "trainer/model/block.h"
 #include "trainer/model/linear.h"
 #include "trainer/shard/owners.h"
 #include "trainer/shard/shard.h"
@@ -85,10 +86,17 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
 void tr_model_keep(struct tr_model *m, size_t bytes);
 size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
 
-/* In place of tr_model_load, once: bytes of whole weights that the gathers of n training
- * micro-batches in a row bring, the first of a run first. Takes no memory of weights and calls no
- * communicator: nothing but tr_model_destroy may follow. */
-enum fr_rc tr_model_rehearse(struct tr_model *m, double *bytes, int n, struct fr_err *err);
+/* What n training micro-batches in a row, the first of a run first, need of gathers and of ops that
+ * are no products. */
+struct tr_rehearsal {
+    double *gathered; /* [n] bytes of whole weights */
+    int n;
+    struct tr_row_work rows; /* of one micro-batch with tokens_max tokens */
+};
+
+/* In place of tr_model_load, once. Takes no memory of weights and calls no communicator: nothing
+ * but tr_model_destroy may follow. */
+enum fr_rc tr_model_rehearse(struct tr_model *m, struct tr_rehearsal *r, struct fr_err *err);
 
 /* As tr_shard_lacks. */
 void tr_model_lacks(const struct tr_model *m, const struct tr_st *st, unsigned char *files);

@@ -39,13 +39,17 @@ static void weigh(const struct tr_plan_job *job, struct tr_plan *p)
 static double work(const struct tr_plan_job *job, const struct tr_cluster *c,
                    const struct tr_plan *p, bool stay)
 {
-    double tokens = (double)(job->batch * job->cutoff), flops = p->flops;
+    double tokens = (double)(job->batch * job->cutoff), flops = p->flops, rows = 0;
 
     if (stay)
         flops += 6 * (double)tr_model_moe_count(job->config) *
                  (double)job->config->num_experts_per_tok * (double)p->counts.expert *
                  (job->skew - 1);
-    return flops * tokens / c->gpu.flops;
+    if (c->gpu.rows > 0)
+        rows += p->rows_work.bytes / c->gpu.rows;
+    if (c->gpu.draws > 0)
+        rows += p->rows_work.draws / c->gpu.draws;
+    return flops * tokens / c->gpu.flops + rows;
 }
 
 /* ---- links ---- */
@@ -302,7 +306,7 @@ static struct tr_plan_moves adapters(const struct tr_plan_job *job, const struct
 }
 
 static enum fr_rc lay_out(const struct tr_plan_job *job, const struct tr_cluster *c,
-                          const struct tr_plan *p, struct tr_plan_layout *l, struct fr_err *err)
+                          struct tr_plan *p, struct tr_plan_layout *l, struct fr_err *err)
 {
     enum tr_plan_kind kind = l->kind;
     int64_t nodes = nodes_of(l, c);
@@ -318,6 +322,8 @@ static enum fr_rc lay_out(const struct tr_plan_job *job, const struct tr_cluster
         rc = tr_plan_spread(job->config, nodes, l->way.experts / nodes, &l->spread, err);
     if (rc != FR_OK)
         return rc;
+    if (kind == TR_PLAN_ZERO3) /* the first of all */
+        p->rows_work = l->rows_work;
     estimate(job, c, p, l);
     if (kind == TR_PLAN_STAGES)
         stages(job, c, p, l);

@@ -74,6 +74,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
                           struct tr_model_opts *o, struct tr_plan_layout *l, struct fr_err *err)
 {
     struct tr_model *m = NULL;
+    struct tr_rehearsal r = {.gathered = l->fetched, .n = TR_PLAN_FIRSTS};
     enum fr_rc rc = tr_cpu_create(&o->be, err);
 
     o->config = job->config;
@@ -90,7 +91,8 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
         tr_model_keep(m, job->keep_bytes);
         take_rows(l, m, c);
         if (l->kind != TR_PLAN_ZERO3_THREE) /* DeepSpeed's gathers are not ours */
-            rc = tr_model_rehearse(m, l->fetched, TR_PLAN_FIRSTS, err);
+            rc = tr_model_rehearse(m, &r, err);
+        l->rows_work = r.rows;
     }
     tr_model_destroy(m);
     tr_backend_destroy(o->be);

@@ -10,6 +10,8 @@
  *
  *   operations a token   2A forward, 2A recomputed, 2A to the inputs (the base is frozen),
  *                        4.6 core (1 forward, 1 recomputed, 2.6 backward), 4VH, 8 * adapters
+ *   on the CPU           and, beside the products, the bytes of all other ops and the numbers that
+ *                        dropout draws: those of the blocks, rehearsed
  *   ZeRO-3               p M (W-1)/W out of a node and to each GPU, p passes over the weights but
  *                        one over the head, none over the embedding and the routers, less what
  *                        windows keep until its next use: the gathers of a micro-batch, rehearsed
@@ -40,6 +42,8 @@ struct tr_gpu {
     const char *name;
     double flops;  /* a second: products of bf16 matrices as measured, not of the data sheet; 0:
                       not known */
+    double rows;   /* bytes a second of ops that are no products; 0: they are not counted */
+    double draws;  /* numbers a second that dropout draws; 0: ditto */
     double memory; /* bytes */
     double stream; /* bytes a second, of its own memory */
     double link;   /* bytes a second of a gather from the GPUs of its node */
@@ -122,6 +126,7 @@ struct tr_plan_layout {
     struct tr_plan_spread spread;   /* of its experts */
     double flat;                    /* elements of the adapters, with their gaps */
     double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights that gathers of a group bring */
+    struct tr_row_work rows_work;   /* of a micro-batch, where every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
     double host;                    /* bytes of a node's memory, pinned */
     struct tr_memory_row rows[TR_MEMORY_ROWS + 1]; /* of what memory consists; none: a formula */
@@ -158,6 +163,7 @@ struct tr_plan {
     double head, never;              /* of them, gathered once a micro-batch; gathered never */
     double adapters;                 /* trainable parameters */
     double flops;                    /* of a token, for a sample of cutoff tokens */
+    struct tr_row_work rows_work;    /* of a micro-batch, on the CPU */
     struct tr_plan_spread all, node; /* experts over all ranks; over those of a node */
     double checkpoint;               /* bytes of the adapter and the state to resume from */
     struct tr_plan_layout layouts[TR_PLAN_KINDS];
@@ -191,9 +197,10 @@ double tr_plan_flops(const struct tr_model_config *c, const struct tr_model_coun
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 
-/* Operations a second of this machine's processors in products of the shapes that the job has, by
- * trying for so many seconds; threads as OMP_NUM_THREADS has them. */
-enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, double *flops,
+/* Sets flops, rows and draws of this machine's processors: products of the shapes that the job has,
+ * and ops on as many rows, by trying. Ranks that share a machine do it at once, each for so many
+ * seconds; 0: this process is alone. Threads as OMP_NUM_THREADS has them. */
+enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
                             struct fr_err *err);
 
 /* Seconds to write a checkpoint and to be where one was, and how often to write it. */

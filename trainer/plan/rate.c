@@ -1,14 +1,16 @@
 /* How fast this machine's processors train: the flops of tr_gpu "cpu", by products of the job's own
- * shapes. */
+ * shapes, its rows and draws by ops on as many rows. */
 #include "engine/base/sys.h"
+#include "trainer/backend/cost.h"
 #include "trainer/plan/plan.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-enum { PARTS = 6, COPIES = 8, ROWS_MAX = 1024, OUT_MAX = 4096 };
+enum { ROUNDS = 3, VIEWS = 5, PARTS = 6, COPIES = 8, ROWS_MAX = 1024, OUT_MAX = 4096 };
 #define COPIES_BYTES (64 << 20)
+#define ALONE_S 0.25
 
 /* Products of rows by weights of (out, in), of which a token's operations are a share. */
 struct part {
@@ -63,23 +65,43 @@ struct bench {
     char *x, *y, *w;
     size_t w_bytes;
     double seconds; /* to try for */
+    char *r;        /* VIEWS of shape rows x width, and numbers of the rows */
+    int64_t rows, width;
 };
+
+/* Seconds of the same work, again and again. */
+struct timing {
+    double sum, least;
+    int64_t n;
+};
+
+static void note(struct timing *t, double seconds)
+{
+    t->least = t->n == 0 ? seconds : fmin(t->least, seconds);
+    t->sum += seconds;
+    t->n++;
+}
+
+/* The mean where other ranks are at it too; alone, that which nothing else has disturbed. */
+static double once(const struct bench *b, const struct timing *t)
+{
+    return b->seconds > 0 ? t->sum / (double)t->n : t->least;
+}
 
 /* Products of one part: forward, and back to its input. */
 struct tried {
-    double seconds[2];
-    int64_t visits;
+    struct timing ways[2];
 };
 
 /* One product with the next weight. */
-static enum fr_rc run_product(const struct bench *b, const struct part *p, bool back, int64_t visit,
-                              double *seconds, struct fr_err *err)
+static enum fr_rc run_product(const struct bench *b, const struct part *p, bool back,
+                              struct timing *t, struct fr_err *err)
 {
     size_t bytes = (size_t)(p->in * p->out) * tr_dtype_bytes(b->type);
     int64_t copies = least(COPIES, (int64_t)(b->w_bytes / bytes));
     struct tr_gemm g = {
         .a = tr_view2(b->x, b->type, p->rows, back ? p->out : p->in),
-        .b.w = tr_view2(b->w + (size_t)(visit % copies) * bytes, b->type, p->out, p->in),
+        .b.w = tr_view2(b->w + (size_t)(t->n % copies) * bytes, b->type, p->out, p->in),
         .c = tr_view2(b->y, b->type, p->rows, back ? p->in : p->out),
         .trans_b = !back,
         .alpha = 1};
@@ -88,13 +110,13 @@ static enum fr_rc run_product(const struct bench *b, const struct part *p, bool 
 
     if (rc == FR_OK)
         rc = tr_sync(b->be, b->q, err);
-    *seconds += now_s() - began;
+    note(t, now_s() - began);
     return rc;
 }
 
 static enum fr_rc take(struct bench *b, const struct part *parts, struct fr_err *err)
 {
-    size_t rows = 0, weights = 0, element = tr_dtype_bytes(b->type);
+    size_t rows = 0, weights = 0, element = tr_dtype_bytes(b->type), views;
     void *p = NULL;
     enum fr_rc rc;
 
@@ -107,70 +129,130 @@ static enum fr_rc take(struct bench *b, const struct part *parts, struct fr_err 
     }
     rows = (rows * element + 255) / 256 * 256;
     b->w_bytes = weights * element > COPIES_BYTES ? weights * element : COPIES_BYTES;
-    rc = tr_mem_alloc(b->be, TR_MEM_DEVICE, 2 * rows + b->w_bytes, &p, err);
+    views = VIEWS * (((size_t)(b->rows * b->width) * element + 255) / 256 * 256) +
+            (size_t)b->rows * sizeof(int64_t);
+    rc = tr_mem_alloc(b->be, TR_MEM_DEVICE, 2 * rows + b->w_bytes + 256 + views, &p, err);
     b->x = p;
     if (rc != FR_OK)
         return rc;
     b->y = b->x + rows;
     b->w = b->y + rows;
-    return tr_zero(b->be, b->q, p, 2 * rows + b->w_bytes);
+    b->r = b->w + (b->w_bytes + 255) / 256 * 256;
+    return tr_zero(b->be, b->q, p, 2 * rows + b->w_bytes + 256 + views);
 }
+
+/* ---- ops on rows ---- */
+
+/* The ops that are bound by bytes, and dropout. */
+struct tried_rows {
+    struct timing ops, dropout;
+    double bytes; /* of the ops */
+};
+
+static struct tr_view row_view(const struct bench *b, int i)
+{
+    size_t bytes = (size_t)(b->rows * b->width) * tr_dtype_bytes(b->type);
+
+    return tr_view2(b->r + (size_t)i * ((bytes + 255) / 256 * 256), b->type, b->rows, b->width);
+}
+
+/* The gradients of a norm and of SwiGLU, as most ops of rows: a few views in, one or two out. */
+static enum fr_rc run_rows(const struct bench *b, struct tried_rows *t, struct fr_err *err)
+{
+    struct tr_view numbers = tr_view1(row_view(b, VIEWS).p, TR_I64, b->rows);
+    struct tr_rmsnorm_grad n = {.dx = row_view(b, 0),
+                                .dres = row_view(b, 1),
+                                .dy = row_view(b, 2),
+                                .x = row_view(b, 3),
+                                .rrms = tr_view1(numbers.p, TR_F32, b->rows),
+                                .gain = tr_view1(row_view(b, 4).p, b->type, b->width)};
+    struct tr_swiglu_grad g = {.dg = row_view(b, 0),
+                               .du = row_view(b, 1),
+                               .dh = row_view(b, 2),
+                               .g = row_view(b, 3),
+                               .u = row_view(b, 4)};
+    struct tr_dropout d = {.y = row_view(b, 0),
+                           .x = row_view(b, 1),
+                           .place = numbers,
+                           .pos = tr_view1(numbers.p, TR_I32, b->rows),
+                           .p = 0.1F};
+    double began = now_s(), between;
+    enum fr_rc rc = tr_rmsnorm_bwd(b->be, b->q, &n, err);
+
+    if (rc == FR_OK)
+        rc = tr_swiglu_bwd(b->be, b->q, &g, err);
+    between = now_s();
+    if (rc == FR_OK)
+        rc = tr_dropout(b->be, b->q, &d, err);
+    note(&t->ops, between - began);
+    note(&t->dropout, now_s() - between);
+    t->bytes = tr_cost_of(TR_OP_rmsnorm_bwd, &n).bytes + tr_cost_of(TR_OP_swiglu_bwd, &g).bytes;
+    return rc;
+}
+
+/* ---- all of it ---- */
 
 static bool has_part(const struct part *p)
 {
     return p->share > 0 && p->out > 0;
 }
 
-/* All parts in turn, for b->seconds or longer: ranks that share processors are all at it then. The
- * first round makes what products keep by their shapes and is not counted. */
+/* All parts in turn, ROUNDS times, and on until it is enough: ranks that share processors are all
+ * at it then. The first round makes what products keep by their shapes and is not counted. */
 static enum fr_rc try_parts(const struct bench *b, const struct part *parts, struct tried *out,
-                            struct fr_err *err)
+                            struct tried_rows *rows, struct fr_err *err)
 {
-    double began = now_s();
+    double began = now_s(), enough = b->seconds > 0 ? b->seconds : ALONE_S;
     enum fr_rc rc = FR_OK;
 
-    for (int64_t round = 0; rc == FR_OK && (round < 2 || now_s() - began < b->seconds); round++)
+    for (int round = 0; rc == FR_OK && (round < ROUNDS || now_s() - began < enough); round++) {
+        if (round == 1)
+            *rows = (struct tried_rows){.bytes = 0};
+        rc = run_rows(b, rows, err);
         for (int i = 0; i < PARTS && rc == FR_OK; i++) {
             if (!has_part(&parts[i]))
                 continue;
             if (round == 1)
-                out[i] = (struct tried){.visits = 0};
-            rc = run_product(b, &parts[i], false, round, &out[i].seconds[0], err);
+                out[i] = (struct tried){.ways = {{.n = 0}}};
+            rc = run_product(b, &parts[i], false, &out[i].ways[0], err);
             if (rc == FR_OK)
-                rc = run_product(b, &parts[i], true, round, &out[i].seconds[1], err);
-            out[i].visits++;
+                rc = run_product(b, &parts[i], true, &out[i].ways[1], err);
         }
+    }
     return rc;
 }
 
 /* Operations of all parts over the time that they take: two products forward, one back. */
-static double rate_of(const struct part *parts, const struct tried *tried)
+static double rate_of(const struct bench *b, const struct part *parts, const struct tried *tried)
 {
     double operations = 0, seconds = 0;
 
     for (int i = 0; i < PARTS; i++) {
         const struct part *p = &parts[i];
-        double three = 2 * tried[i].seconds[0] + tried[i].seconds[1];
+        double three = 2 * once(b, &tried[i].ways[0]) + once(b, &tried[i].ways[1]);
 
         if (!has_part(p))
             continue;
         operations += p->share;
-        seconds +=
-            p->share * three / (double)tried[i].visits / (6.0 * (double)(p->rows * p->in * p->out));
+        seconds += p->share * three / (6.0 * (double)(p->rows * p->in * p->out));
     }
     return operations / seconds;
 }
 
-enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, double *flops,
+enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
                             struct fr_err *err)
 {
-    struct bench b = {.type = job->compute, .seconds = seconds};
+    struct bench b = {.type = job->compute,
+                      .seconds = seconds,
+                      .rows = least(job->batch * job->cutoff, ROWS_MAX),
+                      .width = job->config->hidden_size};
+    struct tried_rows rows = {.bytes = 0};
     struct part parts[PARTS];
-    struct tried tried[PARTS] = {{.visits = 0}};
+    struct tried tried[PARTS] = {{.ways = {{.n = 0}}}};
     double adapters;
     enum fr_rc rc = tr_plan_adapters(job, &adapters, err);
 
-    *flops = 0;
+    out->flops = out->rows = out->draws = 0;
     list_parts(job, adapters, parts);
     if (rc == FR_OK)
         rc = tr_cpu_create(&b.be, err);
@@ -179,9 +261,12 @@ enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, doubl
     if (rc == FR_OK)
         rc = take(&b, parts, err);
     if (rc == FR_OK)
-        rc = try_parts(&b, parts, tried, err);
-    if (rc == FR_OK)
-        *flops = rate_of(parts, tried);
+        rc = try_parts(&b, parts, tried, &rows, err);
+    if (rc == FR_OK) {
+        out->flops = rate_of(&b, parts, tried);
+        out->rows = rows.bytes / once(&b, &rows.ops);
+        out->draws = (double)(b.rows * b.width) / once(&b, &rows.dropout);
+    }
     if (b.be != NULL)
         tr_mem_free(b.be, TR_MEM_DEVICE, b.x);
     tr_queue_destroy(b.be, b.q);

@@ -1,5 +1,5 @@
 /* FLOP and bytes of each op: formulas in ops.h, moe.h, vec.h. */
-#include "tests/bench/meter.h"
+#include "trainer/backend/cost.h"
 
 /* Bytes of a view; none when it is absent. */
 static double size(struct tr_view v)
@@ -13,12 +13,12 @@ static double weight(const struct tr_weight *w)
 }
 
 /* An op that is bound by memory: rows of v, and all bytes. */
-static struct meter_cost moved(struct tr_view v, double bytes)
+static struct tr_cost moved(struct tr_view v, double bytes)
 {
     int64_t rows = v.shape[0];
 
-    return (struct meter_cost){.bytes = bytes,
-                               .shape = {rows, rows > 0 ? tr_view_count(v) / rows : 0}};
+    return (struct tr_cost){.bytes = bytes,
+                            .shape = {rows, rows > 0 ? tr_view_count(v) / rows : 0}};
 }
 
 /* Experts that routed rows are spread over. */
@@ -27,15 +27,15 @@ static int64_t experts(struct tr_view offsets)
     return offsets.shape[0] - 1;
 }
 
-static struct meter_cost product(double share, const int64_t shape[3], double bytes)
+static struct tr_cost product(double share, const int64_t shape[3], double bytes)
 {
-    return (struct meter_cost){.flop = 2 * share * (double)shape[0] * (double)shape[1] *
-                                       (double)shape[2],
-                               .bytes = bytes,
-                               .shape = {shape[0], shape[1], shape[2]}};
+    return (struct tr_cost){.flop =
+                                2 * share * (double)shape[0] * (double)shape[1] * (double)shape[2],
+                            .bytes = bytes,
+                            .shape = {shape[0], shape[1], shape[2]}};
 }
 
-static struct meter_cost gemm(const struct tr_gemm *a)
+static struct tr_cost gemm(const struct tr_gemm *a)
 {
     int64_t shape[] = {a->c.shape[0], a->trans_a ? a->a.shape[0] : a->a.shape[1], a->c.shape[1]};
 
@@ -48,9 +48,9 @@ static double share(struct tr_view offsets, int64_t e0, int64_t e1)
     return (double)(e1 - e0) / (double)experts(offsets);
 }
 
-static struct meter_cost grouped_gemm(const struct tr_grouped_gemm *a)
+static struct tr_cost grouped_gemm(const struct tr_grouped_gemm *a)
 {
-    struct meter_cost c;
+    struct tr_cost c;
     double part = share(a->offsets, a->e0, a->e1), bytes;
     int64_t shape[] = {a->c.shape[0], a->a.shape[1], a->c.shape[1]};
 
@@ -62,9 +62,9 @@ static struct meter_cost grouped_gemm(const struct tr_grouped_gemm *a)
     return c;
 }
 
-static struct meter_cost grouped_wgrad(const struct tr_grouped_wgrad *a)
+static struct tr_cost grouped_wgrad(const struct tr_grouped_wgrad *a)
 {
-    struct meter_cost c;
+    struct tr_cost c;
     double part = share(a->offsets, a->e0, a->e1), bytes = part * (size(a->dy) + size(a->x));
     int64_t shape[] = {a->x.shape[0], a->x.shape[1], a->dy.shape[1]};
 
@@ -76,20 +76,20 @@ static struct meter_cost grouped_wgrad(const struct tr_grouped_wgrad *a)
 }
 
 /* Forward: Q K^T and P V. Backward: both again, dP, dV, dK, dQ less the one that forward had. */
-static struct meter_cost attention(const struct tr_attention *a, bool backward)
+static struct tr_cost attention(const struct tr_attention *a, bool backward)
 {
     double T = (double)a->Q.shape[0], length = a->max_len > 0 ? (double)a->max_len : T;
     double pairs = T * length * (a->causal ? 0.5 : 1) * (double)a->Q.shape[1];
     double dq = (double)a->Q.shape[2], dv = (double)a->V.shape[2];
     double once = size(a->Q) + size(a->K) + size(a->V) + size(a->O) + size(a->lse);
 
-    return (struct meter_cost){
+    return (struct tr_cost){
         .flop = 2 * pairs * (backward ? 3 * dq + 2 * dv : dq + dv),
         .bytes = backward ? once + size(a->dO) + size(a->dQ) + size(a->dK) + size(a->dV) : once,
         .shape = {a->Q.shape[0], a->max_len, a->Q.shape[1]}};
 }
 
-static struct meter_cost xent_chunk(const struct tr_xent *a)
+static struct tr_cost xent_chunk(const struct tr_xent *a)
 {
     bool train = a->state.acc.p != NULL;
     int64_t shape[] = {a->F.shape[0], a->F.shape[1], a->w.w.shape[0]};
@@ -98,11 +98,17 @@ static struct meter_cost xent_chunk(const struct tr_xent *a)
                    size(a->F) + weight(&a->w) + size(a->state.acc) * (a->first ? 1 : 2));
 }
 
-static struct meter_cost router_fwd(const struct tr_router *a)
+static struct tr_cost router_fwd(const struct tr_router *a)
 {
     int64_t shape[] = {a->x.shape[0], a->x.shape[1], a->gate.shape[0]};
 
     return product(1, shape, size(a->x) + size(a->gate));
+}
+
+/* The share of an op that runs on the rows of some experts. */
+static double rows_of(const struct tr_rows *r)
+{
+    return r->offsets.p == NULL ? 1 : share(r->offsets, r->first, r->last);
 }
 
 static double dense_bytes(enum tr_op op, const void *args, struct tr_view *rows)
@@ -150,10 +156,11 @@ static double dense_bytes(enum tr_op op, const void *args, struct tr_view *rows)
                size(mg->dV);
     case TR_OP_swiglu_fwd:
         *rows = s->h;
-        return size(s->h) + size(s->g) + size(s->u);
+        return rows_of(&s->rows) * (size(s->h) + size(s->g) + size(s->u));
     case TR_OP_swiglu_bwd:
         *rows = sg->dh;
-        return size(sg->dg) + size(sg->du) + size(sg->dh) + size(sg->g) + size(sg->u);
+        return rows_of(&sg->rows) *
+               (size(sg->dg) + size(sg->du) + size(sg->dh) + size(sg->g) + size(sg->u));
     case TR_OP_xent_finish:
         *rows = x->state.target_row;
         return size(x->state.acc) + size(x->state.target_row) + size(x->dF);
@@ -218,7 +225,7 @@ static double other_bytes(enum tr_op op, const void *args, struct tr_view *rows)
     }
 }
 
-struct meter_cost meter_cost_of(enum tr_op op, const void *args)
+struct tr_cost tr_cost_of(enum tr_op op, const void *args)
 {
     struct tr_view rows = {.shape = {0}};
     double bytes;
