@@ -465,3 +465,14 @@ CREATE INDEX delivery_quiet ON delivery(due_wall) WHERE state = 'quiet';
 
 -- Of the run's pipeline: its active runs take a place there each (pools: in config.yaml). "": in none.
 ALTER TABLE run ADD COLUMN pool TEXT NOT NULL DEFAULT '';
+
+-- @version 10
+
+-- Nodes where nothing new starts until somebody lets it.
+CREATE TABLE drained (
+    home        BLOB PRIMARY KEY,        -- id of the node's own home, whatever inventories call it
+    name        TEXT NOT NULL,
+    wall        INTEGER NOT NULL,        -- since when
+    note        TEXT NOT NULL,           -- why
+    who         TEXT NOT NULL            -- name of a token; "": the home's owner
+) STRICT, WITHOUT ROWID;

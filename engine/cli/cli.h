@@ -266,6 +266,8 @@ int cli_pin(const struct cli_command *cmd, char **argv);
 int cli_unpin(const struct cli_command *cmd, char **argv);
 int cli_validate(const struct cli_command *cmd, char **argv);
 int cli_graph(const struct cli_command *cmd, char **argv);
+int cli_drain(const struct cli_command *cmd, char **argv);
+int cli_undrain(const struct cli_command *cmd, char **argv);
 int cli_nodes(const struct cli_command *cmd, char **argv);
 int cli_show_config(const struct cli_command *cmd, char **argv);
 int cli_schema(const struct cli_command *cmd, char **argv);

@@ -111,6 +111,13 @@ static const struct cli_command commands[] = {
     {"graph", "FILE", "draw the graph of a pipeline as text, dot or svg", NULL, cli_graph, false},
     {"nodes", "FILE", "show the nodes of a pipeline or inventory, and reach them with --check",
      NULL, cli_nodes, false},
+    {"drain", "[NODE]", "let nothing new start on a node, or list the nodes where it is so",
+     "What runs there goes on to its end. Tasks of all runs that need the node wait and say so,\n"
+     "until 'flowrun undrain NODE'; a gang with such a node keeps no others from the rest. NODE\n"
+     "is its name in an inventory: the node that the newest run reached by it, for all runs,\n"
+     "whatever they call it.\n",
+     cli_drain, false},
+    {"undrain", "NODE", "let tasks start on a node again", NULL, cli_undrain, false},
     {"config", "[FILE]", "check the configuration of this home and show what is in force",
      "It stands in config.yaml in the home (see 'flowrun help'); 'flowrun schema config' tells\n"
      "all of it. Without that file there is no limit and no run is removed. FILE: check that one.\n"

@@ -143,6 +143,7 @@ static const struct route routes[] = {
     {FR_API_GET, "/api/v1/me", FR_ROLE_VIEW, get_me},
     {FR_API_GET, "/api/v1/nodes", FR_ROLE_VIEW, get_nodes},
     {FR_API_GET, "/api/v1/nodes/", FR_ROLE_VIEW, get_node},
+    {FR_API_POST, "/api/v1/nodes/", FR_ROLE_ADMIN, post_node},
     {FR_API_GET, "/metrics", FR_ROLE_VIEW, get_figures},
     {FR_API_GET, "/api/v1/host", FR_ROLE_VIEW, get_host},
     {FR_API_GET, "/api/v1/runs", FR_ROLE_VIEW, get_runs},

@@ -1,6 +1,7 @@
 /* Requests for nodes: how their machines fare, and what runs there. */
 #include "engine/host/call.h"
 #include "engine/run/metrics.h"
+#include "engine/store/drained.h"
 
 enum { SAMPLES_USUAL = 500, SAMPLES_MOST = 4000 };
 
@@ -25,9 +26,27 @@ static void add_attempts(const struct host_run *h, uint32_t node, json_t *to)
     }
 }
 
-/* The entry of that name among items, made for it. */
-static json_t *entry_of(struct fr_host *host, json_t *items, const char *name, struct fr_id home)
+struct listing {
+    struct fr_host *host;
+    json_t *items; /* {name: node} */
+    struct fr_drained_rows drained;
+};
+
+static void add_drained(const struct listing *l, struct fr_id home, json_t *item)
 {
+    const struct fr_drained_row *row = fr_id_zero(home) ? NULL : fr_drained_find(&l->drained, home);
+
+    if (row != NULL)
+        json_object_set_new(item, "drained",
+                            json_pack("{s:I, s:s, s:s}", "since_wall", (json_int_t)row->wall,
+                                      "note", row->note, "who", row->who));
+}
+
+/* The entry of that name among items, made for it. */
+static json_t *entry_of(const struct listing *l, const char *name, struct fr_id home)
+{
+    struct fr_host *host = l->host;
+    json_t *items = l->items;
     const struct fr_machine *m =
         fr_id_zero(home) ? NULL : fr_machines_find(host->machines_seen, home);
     json_t *item = json_object_get(items, name);
@@ -39,10 +58,11 @@ static json_t *entry_of(struct fr_host *host, json_t *items, const char *name, s
         json_object_set_new(item, "attempts", json_array());
         json_object_set_new(items, name, item);
     }
+    add_drained(l, home, item);
     return item;
 }
 
-static void add_node(struct fr_host *host, const struct host_run *h, uint32_t n, json_t *items)
+static void add_node(const struct listing *l, const struct host_run *h, uint32_t n)
 {
     const struct fr_plan *plan = fr_run_plan(h->run);
     struct fr_id home;
@@ -51,7 +71,7 @@ static void add_node(struct fr_host *host, const struct host_run *h, uint32_t n,
     json_t *item;
 
     (void)fr_run_demand(h->run, n, &home);
-    item = entry_of(host, items, plan->nodes[n].name, home);
+    item = entry_of(l, plan->nodes[n].name, home);
     if (up || down != 0)
         json_object_set_new(item, "state", json_string(up ? "up" : "unreachable"));
     if (!up && down != 0)
@@ -59,28 +79,40 @@ static void add_node(struct fr_host *host, const struct host_run *h, uint32_t n,
     add_attempts(h, n, json_object_get(item, "attempts"));
 }
 
-/* {name: node}: those of the runs that this host drives, and machines that were there before. */
-static json_t *all_nodes(struct fr_host *host)
+/* {name: node}: those of the runs that this host drives, machines that were there before, and what
+ * is drained; NULL: err says why. */
+static json_t *all_nodes(struct call *c, struct fr_err *err)
 {
-    json_t *items = json_object();
+    struct fr_host *host = c->host;
+    struct listing l = {.host = host, .items = json_object()};
     const struct fr_machine *m;
 
+    if (fr_store_drained(host->store, &c->arena, &l.drained, err) != FR_OK) {
+        json_decref(l.items);
+        return NULL;
+    }
     for (size_t i = 0; i < host->n; i++)
         for (uint32_t n = 0; n < fr_run_plan(host->runs[i]->run)->n_nodes; n++)
-            add_node(host, host->runs[i], n, items);
+            add_node(&l, host->runs[i], n);
     for (size_t i = 0;
          host->machines_seen != NULL && (m = fr_machines_at(host->machines_seen, i)) != NULL; i++)
-        if (json_object_get(items, m->name) == NULL)
-            (void)entry_of(host, items, m->name, m->home);
-    return items;
+        if (json_object_get(l.items, m->name) == NULL)
+            (void)entry_of(&l, m->name, m->home);
+    for (size_t i = 0; i < l.drained.n; i++)
+        if (json_object_get(l.items, l.drained.rows[i].name) == NULL)
+            (void)entry_of(&l, l.drained.rows[i].name, l.drained.rows[i].home);
+    return l.items;
 }
 
 enum fr_rc get_nodes(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
-    json_t *items = all_nodes(c->host), *list = json_array(), *item;
+    json_t *items = all_nodes(c, err), *list, *item;
     const char *name;
 
     (void)issues;
+    if (items == NULL)
+        return err->rc;
+    list = json_array();
     json_object_foreach(items, name, item) json_array_append(list, item);
     json_decref(items);
     return answer_json(c, 200, json_pack("{s:o}", "items", list), err);
@@ -107,13 +139,25 @@ static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err
                        : rc;
 }
 
+static enum fr_rc answer_node(struct call *c, const char *name, struct fr_err *err)
+{
+    json_t *items = all_nodes(c, err), *item;
+
+    if (items == NULL)
+        return err->rc;
+    item = json_incref(json_object_get(items, name));
+    json_decref(items);
+    if (item == NULL)
+        return fr_fail(err, FR_NOTFOUND, "this host knows no node '%s'", name);
+    return answer_json(c, 200, item, err);
+}
+
 /* NAME, or NAME/samples */
 enum fr_rc get_node(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *slash = strchr(c->rest, '/');
     size_t n = slash != NULL ? (size_t)(slash - c->rest) : strlen(c->rest);
     char *name = fr_arena_text(&c->arena, c->rest, n);
-    json_t *items, *item;
 
     (void)issues;
     if (name == NULL)
@@ -122,10 +166,51 @@ enum fr_rc get_node(struct call *c, struct fr_issues *issues, struct fr_err *err
         return answer_samples(c, name, err);
     if (slash != NULL)
         return fr_fail(err, FR_NOTFOUND, "there is nothing at %s", c->req->path);
-    items = all_nodes(c->host);
-    item = json_incref(json_object_get(items, name));
-    json_decref(items);
-    if (item == NULL)
-        return fr_fail(err, FR_NOTFOUND, "this host knows no node '%s'", name);
-    return answer_json(c, 200, item, err);
+    return answer_node(c, name, err);
+}
+
+/* ---- drained ---- */
+
+static enum fr_rc drain(struct call *c, const char *name, const char *note, struct fr_err *err)
+{
+    struct fr_drained_row row = {.name = name, .wall = fr_sys.wall_ms(), .note = note, .who = ""};
+    enum fr_rc rc = fr_store_node_home(c->host->store, name, &row.home, err);
+
+    if (c->req->caller != NULL)
+        row.who = c->req->caller->name;
+    if (rc == FR_OK)
+        rc = fr_store_drain(c->host->store, &row, err);
+    return rc == FR_OK ? share_drained(c->host, row.home, err) : rc;
+}
+
+static enum fr_rc undrain(struct call *c, const char *name, struct fr_err *err)
+{
+    struct fr_id home;
+    enum fr_rc rc = fr_store_node_home(c->host->store, name, &home, err);
+
+    if (rc == FR_OK)
+        rc = fr_store_undrain(c->host->store, home, err);
+    return rc == FR_OK ? share_drained(c->host, home, err) : rc;
+}
+
+/* NAME/drain {note}, NAME/undrain {} */
+enum fr_rc post_node(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    const char *slash = strchr(c->rest, '/'), *note = "", *name;
+    bool drains = slash != NULL && strcmp(slash, "/drain") == 0;
+    enum fr_rc rc;
+
+    (void)issues;
+    if (!drains && (slash == NULL || strcmp(slash, "/undrain") != 0))
+        return fr_fail(err, FR_NOTFOUND, "there is nothing to post at %s", c->req->path);
+    if (json_unpack(c->doc, drains ? "{s?s !}" : "{!}", "note", &note) != 0)
+        return fr_fail(err, FR_USAGE,
+                       drains ? "the body must be {} or {\"note\": \"why\"}"
+                              : "the body must be {}");
+    name = fr_arena_text(&c->arena, c->rest, (size_t)(slash - c->rest));
+    if (name == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    rc = drains ? drain(c, name, note, err) : undrain(c, name, err);
+    feed_topic(c->host, HOST_NODES);
+    return rc == FR_OK ? answer_node(c, name, err) : rc;
 }

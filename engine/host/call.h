@@ -66,7 +66,7 @@ handler post_runs, post_schedule_run, post_resume, post_retry, post_abandon, pos
 /* answer_metrics.c */
 handler get_metrics, get_figures;
 /* answer_nodes.c */
-handler get_nodes, get_node;
+handler get_nodes, get_node, post_node;
 /* answer_access.c */
 extern const char fr_host_openapi[]; /* schema/openapi.json, built in */
 handler post_login, post_logout, get_me, get_health, get_ready, get_openapi;

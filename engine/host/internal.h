@@ -95,6 +95,7 @@ struct host_machine {
     struct host_user *users; /* owns */
     size_t n, cap;
     bool changed; /* somebody uses or wants more or less of it */
+    bool drained; /* nothing new starts there */
 };
 
 struct host_held { /* by an attempt of a run that this host does not drive */
@@ -285,6 +286,8 @@ enum fr_rc queue_ask(void *arg, const struct fr_spec *spec, int64_t not_before_w
 
 /* share.c */
 void share_changed(struct fr_host *host, struct fr_id home); /* of the machine, if there is one */
+/* The machine was drained, or is not any more. */
+enum fr_rc share_drained(struct fr_host *host, struct fr_id home, struct fr_err *err);
 /* Takes in what the run uses and wants now, after a drain. */
 enum fr_rc share_look(struct host_run *h, struct fr_err *err);
 /* Lends the slots of the machines that changed. */

@@ -1,6 +1,18 @@
 /* The machines that runs have in common, and what each run is lent of them. */
 #include "engine/host/arbiter.h"
 #include "engine/host/internal.h"
+#include "engine/store/drained.h"
+
+static enum fr_rc look_drained(struct fr_host *host, struct host_machine *m, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_drained_rows rows = {0};
+    enum fr_rc rc = fr_store_drained(host->store, &arena, &rows, err);
+
+    m->drained = rc == FR_OK && fr_drained_find(&rows, m->home) != NULL;
+    fr_arena_finish(&arena);
+    return rc;
+}
 
 static enum fr_rc find_machine(struct fr_host *host, struct fr_id home, uint32_t *out,
                                struct fr_err *err)
@@ -17,8 +29,25 @@ static enum fr_rc find_machine(struct fr_host *host, struct fr_id home, uint32_t
         return fr_fail(err, FR_NOMEM, "no memory for a machine");
     host->machines = m;
     *out = (uint32_t)host->n_machines;
-    m[host->n_machines++] = (struct host_machine){.home = home};
+    m += host->n_machines;
+    *m = (struct host_machine){.home = home};
+    if (look_drained(host, m, err) != FR_OK)
+        return err->rc;
+    host->n_machines++;
     return FR_OK;
+}
+
+enum fr_rc share_drained(struct fr_host *host, struct fr_id home, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < host->n_machines; i++) {
+        if (fr_id_eq(host->machines[i].home, home))
+            rc = look_drained(host, &host->machines[i], err);
+        host->machines[i].changed = host->changed = true; /* gangs have slots of others, too */
+    }
+    host->woken = true;
+    return rc;
 }
 
 void share_changed(struct fr_host *host, struct fr_id home)
@@ -145,6 +174,19 @@ static bool is_granted(const struct host_user *u, const struct host_machine *m)
     return !fr_id_zero(u->run->granted) && fr_id_eq(u->run->granted, m->home);
 }
 
+/* A gang with a node that is drained collects no slots of the others meanwhile. */
+static struct fr_demand demand_of(const struct host_user *u)
+{
+    const struct host_run *h = u->run;
+    struct fr_demand demand = h->places[u->node].demand;
+
+    for (uint32_t n = 0; demand.gang > 0 && n < fr_run_plan(h->run)->n_nodes; n++)
+        if (h->places[n].demand.gang > 0 && h->places[n].machine != HOST_NO_MACHINE &&
+            h->host->machines[h->places[n].machine].drained)
+            demand.gang = 0;
+    return demand;
+}
+
 /* Tells the runs whose share grows, or the others. */
 static enum fr_rc share(struct fr_host *host, const struct host_machine *m, bool grows,
                         struct fr_err *err)
@@ -166,10 +208,11 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, bool
         claims[i] = (struct fr_claim){.slots = fr_run_plan(u->run->run)->nodes[u->node].slots,
                                       .priority = fr_run_record(u->run->run)->priority,
                                       .no = fr_run_no(u->run->run),
-                                      .demand = u->run->places[u->node].demand};
+                                      .demand = demand_of(u)};
     }
-    claims[m->n] = (struct fr_claim){.slots = UINT32_MAX, .demand = {.used = held}};
-    fr_arbiter_share(claims, m->n + (held > 0 ? 1 : 0));
+    claims[m->n] =
+        (struct fr_claim){.slots = m->drained ? 0 : UINT32_MAX, .demand = {.used = held}};
+    fr_arbiter_share(claims, m->n + (held > 0 || m->drained ? 1 : 0));
     for (size_t i = 0; i < m->n; i++) {
         struct host_place *place = &m->users[i].run->places[m->users[i].node];
 

@@ -60,6 +60,8 @@ enum fr_rc fr_why_open(struct fr_why *w, struct fr_store *st, struct fr_id run,
     rc = read_nodes(w, st, run, err);
     if (rc == FR_OK)
         rc = fr_store_held(st, &w->arena, &w->held, err);
+    if (rc == FR_OK)
+        rc = fr_store_drained(st, &w->arena, &w->drained, err);
     return rc == FR_OK ? fr_why_gangs(w, st, run, err) : rc;
 }
 
@@ -168,7 +170,13 @@ static void name_holders(const struct fr_why *w, const struct want *want, struct
 static void name_node(const struct fr_why *w, const struct want *want, struct fr_buf *out)
 {
     uint32_t node = want->node;
+    const struct fr_drained_row *drained = fr_drained_find(&w->drained, w->homes[node]);
 
+    if (drained != NULL) {
+        fr_buf_fmt(out, "%s, which is drained%s%s", w->plan->nodes[node].name,
+                   drained->note[0] != '\0' ? ": " : "", drained->note);
+        return;
+    }
     if (w->away_wall[node] != 0)
         fr_buf_fmt(out, "%s, which is unreachable", w->plan->nodes[node].name);
     else if (fr_id_zero(w->homes[node]))

@@ -10,6 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/plan/plan.h"
+#include "engine/store/drained.h"
 #include "engine/store/store.h"
 
 struct fr_why_part {
@@ -30,7 +31,8 @@ struct fr_why { /* zero it; owns all but plan and insts */
     const struct fr_plan *plan;
     const struct fr_inst_rows *insts;
     struct fr_held_rows held;
-    struct fr_id *homes;       /* of the plan's nodes; zero: not known */
+    struct fr_id *homes; /* of the plan's nodes; zero: not known */
+    struct fr_drained_rows drained;
     int64_t *away_wall;        /* of the same: since when unreachable; 0: it is not */
     uint32_t units;            /* of max_parallel that the run uses */
     int64_t priority;          /* of the run */

@@ -168,6 +168,15 @@ const char *const store_statements[SQL_COUNT] = {
         "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(run, name) DO UPDATE SET "
         "home_id = excluded.home_id, boot_id = excluded.boot_id, folder = excluded.folder, "
         "unreachable_wall = excluded.unreachable_wall, abandoned = excluded.abandoned",
+    [SQL_NODE_HOME] = /* the runs from the newest one on */
+    "SELECT home FROM (SELECT home, 0 AS last FROM drained WHERE name = ?1 UNION ALL "
+    "SELECT * FROM (SELECT node.home_id, 1 FROM run CROSS JOIN node ON node.run = run.id AND "
+    "node.name = ?1 WHERE node.home_id IS NOT NULL AND run.state <> 'removed' ORDER BY run.no DESC "
+    "LIMIT 1)) ORDER BY last LIMIT 1",
+    [SQL_DRAINED] = "SELECT home, name, wall, note, who FROM drained ORDER BY name, home",
+    [SQL_DRAIN] = "INSERT OR REPLACE INTO drained(home, name, wall, note, who) "
+                  "VALUES(?, ?, ?, ?, ?)",
+    [SQL_UNDRAIN] = "DELETE FROM drained WHERE home = ?",
     [SQL_NODE_LIST] = "SELECT name, home_id, boot_id, folder, unreachable_wall, abandoned "
                       "FROM node WHERE run = ? ORDER BY name",
     [SQL_EVENT_ADD] = /* again after a commit that failed: the same row */

@@ -21,7 +21,7 @@ def routes():
     for method, path, role in rows:
         path = path.replace("/runs/*", "/runs/{run}").replace("#", "{id}")
         tails = {"/runs/{run}/attempts/": ["{attempt}/log", "{attempt}/log.gz", "{attempt}/log/lines", "{attempt}/log/search"],
-                 "/pipelines/": ["{name}", "{name}/history"], "/nodes/": ["{name}", "{name}/samples"]}
+                 "/pipelines/": ["{name}", "{name}/history"], "/nodes/": ["{name}", "{name}/samples"] if method == "GET" else ["{name}/drain", "{name}/undrain"]}
         for tail in tails.get(path, ["{name}"] if path.endswith("/") else [""]):
             out[method.lower(), path + tail] = role.lower()
     out["get", "/stream"] = out["get", "/metrics"] = "view"
@@ -122,6 +122,12 @@ def drive_reads(d, run, attempt):
     d.both("get", "/nodes/{name}", 200, name=name)
     d.both("get", "/nodes/{name}", 404, name="none")
     d.both("get", "/nodes/{name}/samples", 404, name="none")
+    d.ask("post", "/nodes/{name}/drain", 404, body={}, name="none")
+    d.ask("post", "/nodes/{name}/drain", 400, body={"why": "x"}, name=name)
+    drained = d.ask("post", "/nodes/{name}/drain", 200, body={"note": "a new disk"}, name=name).json()["drained"]
+    d.c.check(drained["note"] == "a new disk", "drained: %s" % drained)
+    d.ask("post", "/nodes/{name}/undrain", 200, body={}, name=name)
+    d.ask("post", "/nodes/{name}/undrain", 409, body={}, name=name)
     d.both("get", "/schedules/{id}", 200, id=1)
     next_ = d.both("get", "/schedules", 200, query="?pipeline=demo").json()["items"][0]["next"]
     d.c.check(len(next_) == 5 and next_ == sorted(next_, key=lambda n: n["at_ms"]), "when it fires next: %s" % next_)
