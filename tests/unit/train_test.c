@@ -197,7 +197,8 @@ static void progress_and_files(void)
 {
     static const double losses[] = {NAN, 3, 1, INFINITY};
     struct tr_args a;
-    struct tr_derived d = {.examples = 16, .micro_per_rank = 8, .total_steps = 4, .total_batch = 4};
+    struct tr_derived d = {
+        .examples = 16, .micro_per_rank = 8, .micro_shown = 8, .total_steps = 4, .total_batch = 4};
     struct tr_metrics m;
     struct tr_progress p = {.history = json_array(), .padded_tokens = 10};
     char dir[] = "/tmp/train_test.XXXXXX";
