@@ -65,6 +65,8 @@ struct cpu_range cpu_rows(const struct tr_rows *r, int64_t all);
 
 /* Columns [col, col+n) of a row, as f32, and back (rounded to nearest even). */
 void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n);
+/* The first n of a row to be read: where they lie, or in buf. */
+const float *cpu_row(float *buf, const struct tr_view *v, int64_t row, int64_t n);
 void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n);
 
 enum { CPU_SMALL = 1 << 14 }; /* elements below which one thread does it */

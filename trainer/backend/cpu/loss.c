@@ -200,8 +200,7 @@ static void swiglu_row(const void *args, int64_t i, float *g)
     memcpy(s, g, (size_t)n * sizeof *s);
     cpu_sigmoid(s, n);
     cpu_mul(g, s, n);
-    cpu_load(s, &a->u, i, 0, n);
-    cpu_mul(g, s, n);
+    cpu_mul(g, cpu_row(s, &a->u, i, n), n);
     cpu_store(&a->h, i, 0, g, n);
 }
 
@@ -235,21 +234,20 @@ CPU_KERNEL static float swiglu_grad(float w, const float *dh, float *g, float *u
     return sum;
 }
 
-static void swiglu_grad_row(const void *args, int64_t i, float *dh)
+static void swiglu_grad_row(const void *args, int64_t i, float *lane)
 {
     const struct tr_swiglu_grad *a = args;
     int64_t n = a->dh.shape[1], slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
     const float *weight = a->weight.p;
-    float *dweight = a->dweight.p, *g = dh + n, *u = g + n, sum;
+    float *dweight = a->dweight.p, *g = lane + n, *u = g + n, sum;
 
     if (slot < 0)
         return;
-    cpu_load(dh, &a->dh, i, 0, n);
     cpu_load(g, &a->g, i, 0, n);
     cpu_load(u, &a->u, i, 0, n);
     memcpy(u + n, g, (size_t)n * sizeof *g);
     cpu_sigmoid(u + n, n);
-    sum = swiglu_grad(weight != NULL ? weight[slot] : 1, dh, g, u, n);
+    sum = swiglu_grad(weight != NULL ? weight[slot] : 1, cpu_row(lane, &a->dh, i, n), g, u, n);
     cpu_store(&a->dg, i, 0, g, n);
     cpu_store(&a->du, i, 0, u, n);
     if (dweight != NULL)

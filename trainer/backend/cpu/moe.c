@@ -218,8 +218,7 @@ enum fr_rc tr_cpu_router_bwd(void *self, struct tr_queue *q, const struct tr_rou
         else
             memset(dx, 0, (size_t)H * sizeof *dx);
         for (int64_t k = 0; k < N; k++) {
-            cpu_load(row, &a->gate, graded_at(a, t, k), 0, H);
-            cpu_axpy(dx, dz[t * N + k], row, H);
+            cpu_axpy(dx, dz[t * N + k], cpu_row(row, &a->gate, graded_at(a, t, k), H), H);
         }
         cpu_store(&a->dx, t, 0, dx, H);
     }
@@ -311,10 +310,9 @@ static void combine_row(const void *args, int64_t t, float *sum)
 
         if (at < 0)
             continue;
-        cpu_load(row, &a->yp, at, 0, n);
         cpu_axpy(sum,
                  tr_view_absent(a->weight) ? 1 : ((const float *)a->weight.p)[t * a->weight.ld + k],
-                 row, n);
+                 cpu_row(row, &a->yp, at, n), n);
     }
     cpu_store(&a->y, t, 0, sum, n);
 }

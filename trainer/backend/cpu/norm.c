@@ -60,8 +60,7 @@ static void norm_row(const struct tr_rmsnorm *a, int64_t t, float *s, float *oth
 
     cpu_load(s, &a->x, t, 0, n);
     if (!tr_view_absent(a->add)) {
-        cpu_load(other, &a->add, t, 0, n);
-        cpu_axpy(s, 1, other, n);
+        cpu_axpy(s, 1, cpu_row(other, &a->add, t, n), n);
         cpu_round(s, a->x.dtype, n);
         if (!tr_view_absent(a->sum))
             cpu_store(&a->sum, t, 0, s, n);
@@ -69,8 +68,7 @@ static void norm_row(const struct tr_rmsnorm *a, int64_t t, float *s, float *oth
     r = 1 / sqrtf(cpu_dot(s, s, n) / (float)n + a->eps);
     cpu_scale(s, r, n);
     cpu_round(s, a->x.dtype, n);
-    cpu_load(other, &gain, 0, 0, n);
-    cpu_mul(s, other, n);
+    cpu_mul(s, cpu_row(other, &gain, 0, n), n);
     cpu_store(&a->y, t, 0, s, n);
     if (!tr_view_absent(a->rrms))
         ((float *)a->rrms.p)[t] = r;
@@ -105,13 +103,11 @@ static void norm_grad_row(const struct tr_rmsnorm_grad *a, int64_t t, float *lan
     cpu_load(xh, &a->x, t, 0, n);
     cpu_scale(xh, r, n);
     cpu_load(u, &a->dy, t, 0, n);
-    cpu_load(other, &a->gain, 0, 0, n);
-    cpu_mul(u, other, n);
+    cpu_mul(u, cpu_row(other, &a->gain, 0, n), n);
     cpu_axpy(u, -cpu_dot(u, xh, n) / (float)n, xh, n);
     cpu_scale(u, r, n);
     if (!tr_view_absent(a->dres)) {
-        cpu_load(other, &a->dres, t, 0, n);
-        cpu_axpy(u, 1, other, n);
+        cpu_axpy(u, 1, cpu_row(other, &a->dres, t, n), n);
     }
     cpu_store(&a->dx, t, 0, u, n);
 }

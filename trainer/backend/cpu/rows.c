@@ -61,6 +61,14 @@ void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int
         cpu_to_f32(dst, cell(v, row, col), v->dtype, n);
 }
 
+const float *cpu_row(float *buf, const struct tr_view *v, int64_t row, int64_t n)
+{
+    if (v->dtype == TR_F32)
+        return (const float *)v->p + row * v->ld;
+    cpu_load(buf, v, row, 0, n);
+    return buf;
+}
+
 void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n)
 {
     if (n > 0)
