@@ -49,7 +49,7 @@ static enum fr_rc read_input(struct tr_tasks *t, const struct tr_session *s, con
         number++;
         if (strspn(p, " \t\r") < n) {
             rc = fr_json_parse((struct fr_str){p, n}, q->input, &line, err);
-            if (rc == FR_OK)
+            if (rc != FR_NOMEM) /* other text is no object either */
                 rc = read_line(t, s, q, line, err);
             json_decref(line);
             if (rc != FR_OK)
