@@ -2,6 +2,7 @@
 """Parts of pages by what one does there: ranks of a merged log are chosen, a gang's bars are joined by a bracket, the
 pane of a task is made wider by keys and by dragging, two runs' files are compared, a file of a run is shown and
 downloaded, a queued run is put first. usage: views.py BUILD"""
+import base64
 import json
 import sqlite3
 
@@ -209,6 +210,20 @@ def days(one):
     same("in its field", one.eval("document.querySelector('[aria-label=to]').value"), "2020-02-29")
 
 
+def image(one):
+    """A file that is a picture is shown as one."""
+    dot = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAC0lEQVR4nGP4zwAAAgEBADK6K5IAAAAASUVORK5CYII=")
+    with open("dot.png", "wb") as f:
+        f.write(dot)
+    write("picture.yaml", 'name: picture\ntasks: {t: {run: "true", files: {in: dot.png}}}\n')
+    flow("picture.yaml")
+    no = json.loads(flow("api", "runs?pipeline=picture"))["items"][0]["no"]
+    one.go(bed.url + "runs/%d?tab=artifacts" % no)
+    one.press("Show")
+    one.wait("document.querySelector('dialog img')?.naturalWidth === 2", what="the picture")
+    one.key("Escape")
+
+
 def gaps(one):
     """Among the bars of a pipeline's runs there is a dash where its schedule made none."""
     write("served/gaps.yaml", 'name: gaps\nschedule: {cron: "0 0 1 1 *"}\ntasks: {t: {run: "true"}}\n')
@@ -274,7 +289,7 @@ def main():
     flow("many.yaml")
     one = page()
     log_in(one)
-    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, days, queue, gaps):
+    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, days, queue, image, gaps):
         part(one)
     counts()
     clean_page("all of it", one)
