@@ -202,7 +202,7 @@ void feed_note(struct host_run *h, const struct fr_note *note)
 {
     if (h->run == NULL)
         return;
-    if (note->kind == FR_NOTE_NODE || note->kind == FR_NOTE_TROUBLE) {
+    if (note->kind == FR_NOTE_NODE || (note->kind == FR_NOTE_TROUBLE && note->seq == 0)) {
         take_text(h, note);
         return;
     }
@@ -214,6 +214,7 @@ void feed_note(struct host_run *h, const struct fr_note *note)
         h->news.seq = note->seq > h->news.seq ? note->seq : h->news.seq;
         break;
     case FR_NOTE_RUN:
+    case FR_NOTE_TROUBLE: /* its row tells it */
         h->news.run = true;
         break;
     case FR_NOTE_LOG:
