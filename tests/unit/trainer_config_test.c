@@ -54,6 +54,10 @@ static const struct {
      "rope type 'linear'", FR_UNSUPPORTED},
     {"odd rope", "{" TINY ",\"num_experts_per_tok\":2,\"num_key_value_heads\":2}",
      "num_key_value_heads is 2", FR_USAGE},
+    {"a slip", "{\"model_type\":\"llama\",\"num_hiden_layers\":2}",
+     "unknown key num_hiden_layers: did you mean num_hidden_layers?", FR_USAGE},
+    {"a key of another model", "{\"model_type\":\"llama\",\"logit_softcap\":30}",
+     "unknown key logit_softcap: no llama model that this program knows has it", FR_UNSUPPORTED},
     {"gemma", "{\"model_type\":\"gemma\"}", "only deepseek_v3, llama", FR_UNSUPPORTED},
     {"int4",
      "{" TINY ",\"num_experts_per_tok\":2,\"quantization_config\":{\"quant_method\":"

@@ -168,6 +168,7 @@ static enum fr_rc refuse_unknown(const struct tr_fields *f, const struct family 
 {
     const struct keys none = {NULL, 0};
     const json_t *rope = tr_field(f, "rope_parameters");
+    const char *near;
     const char *key =
         unknown_key(f->object, KEYS(known), k->experts ? KEYS(known_of_experts) : none);
 
@@ -177,6 +178,9 @@ static enum fr_rc refuse_unknown(const struct tr_fields *f, const struct family 
         key = unknown_key(rope, KEYS(known_of_rope), none);
     if (key == NULL)
         return FR_OK;
+    near = fr_suggest(key, known, sizeof(known) / sizeof(known[0]));
+    if (near != NULL && tr_field(f, near) == NULL)
+        return fr_fail(err, FR_USAGE, "%s: unknown key %s: did you mean %s?", f->where, key, near);
     return fr_fail(err, FR_UNSUPPORTED,
                    "%s: unknown key %s: no %s model that this program knows has it; if it changes "
                    "nothing there, remove it",
