@@ -163,6 +163,26 @@ def planned_run(out, ranks, nodes, more, model="all"):
     return runs[0]
 
 
+def rows():
+    """What ops do that are no products, from the blocks themselves: dropout draws for the input of each adapter in the
+    forward and in the backward, and for its gradient where something below wants it; recomputing draws again, but for
+    the last projection, which nothing behind it needs. Of the bytes more where more is recomputed, and as the tokens."""
+    with open("ex/model/config.json") as f:
+        c = json.load(f)
+    H, layers = c["hidden_size"], c["num_hidden_layers"]
+    out = c["num_attention_heads"] * c["v_head_dim"]
+    ins = 2 * H + c["q_lora_rank"] + c["kv_lora_rank"] + out
+    found = {}
+    for recompute, cutoff in (("none", 12), ("all", 12), ("all", 24)):
+        args = t.train_args("out", cutoff_len=cutoff, recompute=recompute)[1:]
+        got = plan_json("rows", "--gpus", 2, "--", *args)
+        times = layers * (3 * ins + (ins - out if recompute == "all" else 0)) - 2 * H
+        t.same("dropout of %d tokens, recompute %s" % (cutoff, recompute), got["draws"], cutoff * times)
+        found[recompute, cutoff] = got["row_bytes"]
+    t.check("bytes of rows", 0 < found["none", 12] < found["all", 12], found)
+    t.check("bytes of twice the tokens", 1.9 < found["all", 24] / found["all", 12] < 2.1, found)
+
+
 def checked():
     """--check: a line of what the flags ask for, or why it does not fit and what would."""
     small = ["--check", "--gpus", 2, "--gpu", "cpu", "--gpu_memory"]
@@ -205,6 +225,7 @@ def main():
     table("ZeRO-3", {}, 12, "none")
     table("experts over all ranks", {"moe": {"enabled": True, "expert_group": "world"}}, 12, "none")
     counted()
+    rows()
     checked()
     wrong()
     t.finish()

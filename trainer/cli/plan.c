@@ -258,12 +258,13 @@ static enum fr_rc print_json(const struct planning *p, struct fr_err *err)
     const struct tr_plan *plan = &p->run.plan;
     json_t *layouts = json_array();
     json_t *out = json_pack(
-        "{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "model",
+        "{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "model",
         p->run.config.model_type, "parameters", (json_int_t)plan->counts.total, "weights_bytes",
         plan->weights, "experts_bytes", plan->experts, "adapters", plan->adapters, "flops_a_token",
         plan->flops, "checkpoint_bytes", plan->checkpoint, "far_all", plan->all.far, "near_all",
         plan->all.near, "near_node", plan->node.near, "zero3_from_tokens", plan->wins_tokens,
-        "network", p->run.cluster.network);
+        "network", p->run.cluster.network, "row_bytes", plan->rows_work.bytes, "draws",
+        plan->rows_work.draws);
     char *text = NULL;
 
     for (size_t i = 0; i < plan->n; i++)
