@@ -6,6 +6,7 @@
 #include "tests/unit/check.h"
 #include "trainer/config/args_table.h"
 #include "trainer/train/identity.h"
+#include "trainer/train/loading.h"
 #include "trainer/train/metrics.h"
 #include "trainer/train/scaler.h"
 #include "trainer/train/schedule.h"
@@ -354,8 +355,29 @@ static void events(void)
                   "0474657874b8660d26");
 }
 
+/* What is said while weights are read. */
+static void loading(void)
+{
+    static const struct {
+        int64_t bytes, of, ms;
+        const char *want;
+    } rows[] = {
+        {(int64_t)3 << 30, (int64_t)28 << 30, 1500, "3.0 GiB of 28.0 GiB, 2.0 GiB/s, 12.5s left"},
+        {0, 1000, 7000, "0 B of 1000 B, 0 B/s, ? left"},
+        {1000, 1000, 0, "1000 B of 1000 B, 976.6 KiB/s, 0ms left"},
+    };
+    char text[128];
+
+    check_row("loading");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        tr_loading_text(rows[i].bytes, rows[i].of, rows[i].ms, text);
+        CHECK_TEXT(text, rows[i].want);
+    }
+}
+
 int main(void)
 {
+    loading();
     json_t *root = golden();
 
     rates(root);

@@ -382,6 +382,7 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
 {
     pthread_t threads[READERS_MAX];
     pthread_condattr_t attr;
+    struct fr_err none = {0};
     int n = 0;
 
     pthread_mutex_init(&r->lock, NULL);
@@ -391,8 +392,12 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
     pthread_condattr_destroy(&attr);
     while (readers > 1 && n < readers && pthread_create(&threads[n], NULL, read_groups, r) == 0)
         n++;
-    if (n == 0) /* a single group, or no memory for a thread: it all happens here, in turn */
+    if (readers == 1) /* a single group: it all happens here, in turn */
         read_groups(r);
+    else if (n == 0) {
+        (void)fr_fail(&none, FR_NOMEM, "no thread to read weights");
+        group_failed(r, 0, &none);
+    }
     follow(r);
     while (n > 0)
         pthread_join(threads[--n], NULL);
