@@ -15,7 +15,7 @@
 enum {
     SLOT = 16 << 20,   /* bytes of a group of parts, on disk and in memory */
     GROUP_PARTS = 256, /* parts of a group, at most */
-    STEP = 1 << 20,    /* bytes read at once, and checked while the cache has them */
+    STEP = 1 << 22,    /* bytes read at once, and checked while the cache has them */
     PAGE = 4096,       /* parts end where pages of the file do */
     READERS_MIN = 2,
     READERS_MAX = 4,
