@@ -174,7 +174,7 @@ def main():
     for i in range(int(o["steps"]) + 1):
         if cuda:
             torch.cuda.synchronize()
-        t = time.monotonic()
+        t, worked = time.monotonic(), time.process_time()
         optim.zero_grad(set_to_none=True)
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
@@ -185,7 +185,8 @@ def main():
             torch.cuda.synchronize()
         t = time.monotonic() - t
         seconds += [t] if i > 0 else []
-        print(f"step {i + 1}: loss {value:.6f}, {t:.3f} s{'' if i else ' (not counted)'}", flush=True)
+        print(f"step {i + 1}: loss {value:.6f}, {t:.3f} s, of processors {time.process_time() - worked:.3f} s"
+              f"{'' if i else ' (not counted)'}", flush=True)
     print(f"{tokens} tokens of {sequence}: {tokens / statistics.median(seconds):.1f} tokens/s"
           + (f", peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if cuda else f", peak {resident_peak():.1f} MiB"))
 
