@@ -10,6 +10,7 @@ DROP TRIGGER notice_paused;
 DROP TABLE notice;
 DROP TABLE delivery;
 DROP TABLE channel_off;
+DROP TABLE drained;
 ALTER TABLE run DROP COLUMN notify;
 ALTER TABLE run DROP COLUMN who;
 ALTER TABLE run DROP COLUMN late_wall;

@@ -224,6 +224,23 @@ def image(one):
     one.key("Escape")
 
 
+def drained(one):
+    one.go(bed.url + "nodes")
+    row = "[...document.querySelectorAll('tr')].find((r) => r.cells[0].innerText.startsWith('n2'))"
+    one.wait("%s !== undefined" % row, what="a node")
+    one.eval("%s.querySelector('button').click()" % row)
+    one.wait("document.querySelector('dialog [name=note]') !== null", what="why")
+    one.type("a new disk")
+    one.key("Enter")
+    one.wait("/drained (now|\\d+s ago) a new disk/.test(%s.innerText)" % row, what="a node that is drained")
+    node = json.loads(flow("api", "nodes/n2"))
+    same("so it is", node["drained"]["note"], "a new disk")
+    one.eval("%s.querySelector('button').click()" % row)
+    one.wait("document.querySelector('dialog form') !== null", what="a question")
+    one.key("Enter")
+    one.wait("!%s.innerText.includes('drained')" % row, what="a node that is none")
+
+
 def gaps(one):
     """Among the bars of a pipeline's runs there is a dash where its schedule made none."""
     write("served/gaps.yaml", 'name: gaps\nschedule: {cron: "0 0 1 1 *"}\ntasks: {t: {run: "true"}}\n')
@@ -289,7 +306,7 @@ def main():
     flow("many.yaml")
     one = page()
     log_in(one)
-    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, days, queue, image, gaps):
+    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, days, queue, image, drained, gaps):
         part(one)
     counts()
     clean_page("all of it", one)

@@ -292,6 +292,7 @@ export const runSchedule = (id) => post(`schedules/${id}/run`);
 export const queue = () => get('queue');
 export const pools = () => get('pools');
 export const nodes = () => get('nodes');
+export const drain = (name, body) => post(`nodes/${encodeURIComponent(name)}/${body ? 'drain' : 'undrain'}`, body);
 export const host = () => get('host');
 export const tokens = () => get('tokens');
 export const addToken = (body) => post('tokens', body);

@@ -1,11 +1,11 @@
 /* The nodes: how they are, what runs on them, GPUs, load, versions and how they differ. */
 import {ago, duration} from './times.js';
 import {badge, stateOf} from './states.js';
-import {bytes} from './words.js';
-import {empty} from './ask.js';
+import {bytes, count} from './words.js';
+import {ask, empty} from './ask.js';
 import {fill, h, table} from './dom.js';
 import {livePage} from './livepage.js';
-import {nodes} from './api.js';
+import {drain, nodes} from './api.js';
 
 const SHOWN = 5;
 /* What is told of a machine where it is another one than on most. */
@@ -25,6 +25,16 @@ function state(n) {
     const since = n.since_wall || (n.state === 'seen' ? n.seen_wall : 0);
 
     return [h(`span.badge.st-${look}`, h('span.glyph', {'aria-hidden': 'true'}, glyph), word), since > 0 && [' ', h('span.dim', ago(since))]];
+}
+
+/* Nothing new starts there, or does again. */
+function drainer(n, done) {
+    const note = h('input', {name: 'note', placeholder: 'why', maxlength: '200'});
+
+    return n.drained ? h('button', {on: {click: () => ask({title: `Take ${n.name} in again`, lines: ['Tasks start there again.'], yes: 'Take it in',
+        act: () => drain(n.name)}).then(done)}}, 'Take in …')
+        : h('button', {on: {click: () => ask({title: `Drain ${n.name}`, lines: [`Nothing new starts there. ${count(n.attempts.length, 'task')} of now ${n.attempts.length === 1 ? 'goes' : 'go'} on.`],
+            content: h('label', 'Note', note), yes: 'Drain', act: () => drain(n.name, {note: note.value})}).then(done)}}, 'Drain …');
 }
 
 function attempts(list) {
@@ -60,10 +70,11 @@ function versions(facts, differs) {
         {title: odd.includes(name) ? `another ${name} than most nodes have` : name}, name === 'cpus' ? `${facts[name]} CPUs` : facts[name]));
 }
 
-function row(n, differs) {
+function row(n, differs, done) {
     const l = n.load || {}, facts = n.facts || {}, cpus = Number(facts.cpus) || 0;
 
-    return h('tr', h('th', {scope: 'row'}, n.name, n.how && h('span.hint', n.how)), h('td', state(n)), h('td', attempts(n.attempts)),
+    return h('tr', h('th', {scope: 'row'}, n.name, n.how && h('span.hint', n.how)), h('td', state(n), n.drained && h('div.hint', h('span.tag.warn', {title: n.drained.who || null}, 'drained'), ' ', ago(n.drained.since_wall), ' ', n.drained.note)),
+        h('td', attempts(n.attempts)),
         h('td', gpus(n.gpus)),
         h('td', meter(l.cpu, cpus > 0 ? `load ${l.load_1m.toFixed(1)} of ${cpus}` : `${Math.round(100 * l.cpu)} %`)),
         h('td', l.memory_bytes > 0 ? meter(l.memory / l.memory_bytes, `${bytes(l.memory)} of ${bytes(l.memory_bytes)}`) : h('span.dim', '–')),
@@ -71,17 +82,17 @@ function row(n, differs) {
         h('td.num.dim', l.rx === undefined || l.rx === null ? '' : [`↓ ${bytes(l.rx)}/s`, h('br'), `↑ ${bytes(l.tx)}/s`]),
         h('td.num', {title: 'of its clock to this one'}, n.wall_offset_ms === undefined ? ''
             : `${n.wall_offset_ms < 0 ? '−' : '+'}${duration(Math.abs(n.wall_offset_ms))}`),
-        h('td.wide', versions(facts, differs)));
+        h('td.wide', versions(facts, differs)), done && h('td.actions', drainer(n, done)));
 }
 
-export function open(main) {
-    return livePage(main, {title: 'Nodes', topics: ['nodes', 'list'], every: 10000, load: async (body) => {
+export function open(main, {user}) {
+    return livePage(main, {title: 'Nodes', topics: ['nodes', 'list'], every: 10000, load: async (body, again) => {
         const {items} = await nodes();
         const differs = differing(items);
 
         items.sort((a, b) => a.name.localeCompare(b.name, undefined, {numeric: true}));
         fill(body, items.length === 0 ? empty('No nodes yet', h('p', 'Those that runs use show here.'))
-            : table('nodes', ['Node', 'State', 'Runs now', 'GPUs', 'CPU', 'Memory', 'Disk', 'Network', 'Clock', 'Machine'],
-                items.map((n) => row(n, differs))));
+            : table('nodes', ['Node', 'State', 'Runs now', 'GPUs', 'CPU', 'Memory', 'Disk', 'Network', 'Clock', 'Machine', ''],
+                items.map((n) => row(n, differs, user.may('admin') && again))));
     }});
 }
