@@ -148,6 +148,32 @@ static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, int64_t *left
     return rc == FR_OK && *left > 0 ? drop_run(st, run, err) : rc;
 }
 
+static enum fr_rc read_pragma(struct fr_store *st, enum fr_sql q, int64_t *n, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, q, err, "");
+
+    *n = 0;
+    if (rc == FR_OK && fr_sql_next(st, q, &rc, err))
+        *n = fr_sql_int(st, q, 0);
+    fr_sql_end(st, q);
+    return rc;
+}
+
+/* Some of the free pages go back to the file system. */
+static enum fr_rc trim(struct fr_store *st, struct fr_err *err)
+{
+    int64_t unused;
+    enum fr_rc rc = read_pragma(st, SQL_PAGES_FREE, &unused, err);
+
+    if (rc != FR_OK || unused < SHRINK_PAGES)
+        return rc;
+    rc = fr_sql_query(st, SQL_TRIM, err, "");
+    while (rc == FR_OK && fr_sql_next(st, SQL_TRIM, &rc, err))
+        ; /* a page each */
+    fr_sql_end(st, SQL_TRIM);
+    return rc;
+}
+
 enum fr_rc fr_store_runs_drop(struct fr_store *st, const struct fr_id *runs, size_t n,
                               struct fr_err *err)
 {
@@ -159,19 +185,10 @@ enum fr_rc fr_store_runs_drop(struct fr_store *st, const struct fr_id *runs, siz
     for (size_t i = 0; rc == FR_OK && left > 0 && i < n; i++)
         rc = drop_some(st, runs[i], &left, err);
     if (rc == FR_OK)
+        rc = trim(st, err);
+    if (rc == FR_OK)
         return fr_store_commit(st, err);
     fr_store_rollback(st);
-    return rc;
-}
-
-static enum fr_rc read_pragma(struct fr_store *st, enum fr_sql q, int64_t *n, struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_query(st, q, err, "");
-
-    *n = 0;
-    if (rc == FR_OK && fr_sql_next(st, q, &rc, err))
-        *n = fr_sql_int(st, q, 0);
-    fr_sql_end(st, q);
     return rc;
 }
 
@@ -184,7 +201,9 @@ enum fr_rc fr_store_shrink(struct fr_store *st, struct fr_err *err)
         rc = read_pragma(st, SQL_PAGES_FREE, &unused, err);
     if (rc != FR_OK || unused < SHRINK_PAGES || unused < all / 2)
         return rc;
-    rc = fr_sql_run(st, SQL_VACUUM, err, "");
+    rc = read_pragma(st, SQL_TRIMMED, &all, err); /* from now on, in an older home */
+    if (rc == FR_OK)
+        rc = fr_sql_run(st, SQL_VACUUM, err, "");
     /* the log holds all of it now: what cannot be copied yet is copied by a later commit */
     return rc == FR_OK ? read_pragma(st, SQL_CHECKPOINT, &all, err) : rc;
 }

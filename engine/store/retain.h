@@ -39,7 +39,8 @@ enum fr_rc fr_store_runs_remove(struct fr_store *st, const struct fr_over_row *r
                                 struct fr_err *err);
 /* The run in step 2 or 3 that follows *run (zero: the first); zero: there is none. */
 enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err);
-/* One commit of step 3, of bounded size: of the runs in their order. */
+/* One commit of step 3, of bounded size: of the runs in their order. Of the pages that are free the
+ * first 4 MiB stay for what comes, of the others 256 a commit go back to the file system. */
 enum fr_rc fr_store_runs_drop(struct fr_store *st, const struct fr_id *runs, size_t n,
                               struct fr_err *err);
 

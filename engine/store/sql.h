@@ -157,6 +157,8 @@ enum fr_sql {
     SQL_CHANNEL_NOTE,
     SQL_PAGES,
     SQL_PAGES_FREE,
+    SQL_TRIM,
+    SQL_TRIMMED,
     SQL_VACUUM,
     SQL_CHECKPOINT,
     SQL_COUNT

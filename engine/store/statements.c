@@ -127,6 +127,8 @@ const char *const store_statements[SQL_COUNT] = {
     [SQL_FILE_FORGET] = "DELETE FROM file WHERE run = ? AND path = ?",
     [SQL_PAGES] = "PRAGMA page_count",
     [SQL_PAGES_FREE] = "PRAGMA freelist_count",
+    [SQL_TRIM] = "PRAGMA incremental_vacuum(256)",
+    [SQL_TRIMMED] = "PRAGMA auto_vacuum = INCREMENTAL",
     [SQL_VACUUM] = "VACUUM",
     [SQL_CHECKPOINT] = "PRAGMA wal_checkpoint(TRUNCATE)",
     [SQL_BLOB_NAMED] =

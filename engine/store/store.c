@@ -23,18 +23,23 @@ static enum fr_rc exec_text(struct fr_store *st, const char *sql, const char *wh
     return FR_OK;
 }
 
-static enum fr_rc user_version(struct fr_store *st, int *version, struct fr_err *err)
+static enum fr_rc read_number(struct fr_store *st, const char *sql, int *out, struct fr_err *err)
 {
     sqlite3_stmt *stmt = NULL;
     enum fr_rc rc = FR_OK;
 
-    if (sqlite3_prepare_v2(st->db, "PRAGMA user_version", -1, &stmt, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(st->db, sql, -1, &stmt, NULL) != SQLITE_OK ||
         sqlite3_step(stmt) != SQLITE_ROW)
-        rc = fr_sql_fail(st, "reading the schema's version", err);
+        rc = fr_sql_fail(st, sql, err);
     else
-        *version = sqlite3_column_int(stmt, 0);
+        *out = sqlite3_column_int(stmt, 0);
     sqlite3_finalize(stmt);
     return rc;
+}
+
+static enum fr_rc user_version(struct fr_store *st, int *version, struct fr_err *err)
+{
+    return read_number(st, "PRAGMA user_version", version, err);
 }
 
 /* The start of section `version` of the schema, NULL when there is none. */
@@ -182,14 +187,23 @@ static void make_private(const char *path)
         fr_sys.close(fd); /* new: nobody in this process can have a lock on it */
 }
 
+/* Only a new file can be told without VACUUM that its free pages may go (fr_store_runs_drop). */
+static int use_log_now(struct fr_store *st)
+{
+    int pages = 0;
+
+    if (read_number(st, "PRAGMA page_count", &pages, NULL) == FR_OK && pages == 0 &&
+        sqlite3_exec(st->db, "PRAGMA auto_vacuum = INCREMENTAL", NULL, NULL, NULL) != SQLITE_OK)
+        return sqlite3_errcode(st->db);
+    return sqlite3_exec(st->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+}
+
 /* Where another process turns a new file into one with a write-ahead log at the same time, SQLite
  * does not always wait by itself. */
 static enum fr_rc use_log(struct fr_store *st, struct fr_err *err)
 {
     for (int waited = 0; waited < STORE_BUSY_MS; waited += LOG_RETRY_MS) {
-        int code = sqlite3_exec(st->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
-
-        if ((code & 0xff) != SQLITE_BUSY)
+        if ((use_log_now(st) & 0xff) != SQLITE_BUSY)
             break;
         sqlite3_sleep(LOG_RETRY_MS);
     }
