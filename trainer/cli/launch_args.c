@@ -1,5 +1,6 @@
 #include "trainer/cli/launch_args.h"
 
+#include "engine/base/sys.h"
 #include "trainer/cli/cli.h"
 
 #include <ctype.h>
@@ -165,16 +166,25 @@ static enum fr_rc read_endpoint(const char *text, struct tr_launch_args *o, stru
     return port != NULL ? number("rdzv_endpoint", port, 1, &o->port, err) : FR_OK;
 }
 
-/* A port that is free now on this machine. */
+/* A port that is free now on this machine, below those of outgoing connections, of which one could
+ * take it before the ranks do; of those only where no draw is free. */
 static enum fr_rc free_port(int64_t *out, struct fr_err *err)
 {
+    enum { FIRST = 20000, PORTS = 12000, DRAWS = 64 };
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof(a);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     enum fr_rc rc = FR_OK;
+    bool bound = false;
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) != 0 ||
-        getsockname(fd, (struct sockaddr *)&a, &n) != 0)
+    for (int i = 0; fd >= 0 && !bound && i <= DRAWS; i++) {
+        uint16_t draw = 0;
+
+        fr_sys.random(&draw, sizeof(draw));
+        a.sin_port = i < DRAWS ? htons((uint16_t)(FIRST + draw % PORTS)) : 0;
+        bound = bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+    }
+    if (!bound || getsockname(fd, (struct sockaddr *)&a, &n) != 0)
         rc = fr_fail_errno(err, errno, "--standalone: a free port");
     *out = ntohs(a.sin_port);
     if (fd >= 0)
@@ -199,8 +209,7 @@ static enum fr_rc read_rendezvous(const struct words *w, struct tr_launch_args *
                        "--rdzv_backend %s: only static, and c10d with --rdzv_endpoint, are done",
                        backend);
     (void)snprintf(o->addr, sizeof(o->addr), "%s", addr != NULL ? addr : "127.0.0.1");
-    if (endpoint != NULL && endpoint[0] != '\0' &&
-        (rc = read_endpoint(endpoint, o, err)) != FR_OK)
+    if (endpoint != NULL && endpoint[0] != '\0' && (rc = read_endpoint(endpoint, o, err)) != FR_OK)
         return rc;
     if (node == NULL && rank != NULL) {
         (void)snprintf(digits, sizeof(digits), "%.*s", (int)strcspn(rank + 5, ","), rank + 5);
