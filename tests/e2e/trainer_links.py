@@ -86,7 +86,7 @@ def wires(nodes):
 
 
 def run(nodes, deepspeed, steps, **more):
-    """(bytes that each node sent, {what of where: (planned, counted)}, seconds of a step as planned and as they were,
+    """(bytes that each node sent, but to measure links; {what of where: (planned, counted)}, seconds of a step as planned and as they were,
     rank 0's text)"""
     before, plain, runs = wires(nodes), t.flowtrain, []
     for k in range(nodes):
@@ -105,7 +105,8 @@ def run(nodes, deepspeed, steps, **more):
             re.findall(r"(\w+) +(?:bytes|rows) between nodes +(\d+) +(\d+)", text)}
     took = re.search(r"us of a step +(\d+) +(\d+)", text)
     seconds = [int(n) / 1e6 for n in took.groups()] if took else [0, 0]
-    return [b - a for a, b in zip(before, wires(nodes))], rows, seconds, text
+    speeds = int((re.findall(r"measured by (\d+) bytes", text) or [0])[0])
+    return [b - a - speeds / nodes for a, b in zip(before, wires(nodes))], rows, seconds, text
 
 
 def unit(nodes, *shapes):

@@ -206,19 +206,24 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
                                        .disk = 2e9,
                                        .failure_s = 86400}};
     struct fr_err why = {0};
+    size_t measured; /* bytes, by all ranks */
     enum fr_rc rc;
 
     if (!has_plan(env) || env->counts->steps == 0 || env->counts->tokens <= 0)
         return;
     fr_log_level(FR_LOG_WARN); /* the backend of the plan has told what it computes with */
+    measured = env->comm->class_bytes[TR_LINK_FAR];
     rc = tr_planned_read(&p, a, &why);
     p.job.keep_bytes = env->counts->kept;
     if (rc == FR_OK)
         rc = tr_speeds_measure(&p.job, env, &p.cluster, &why);
     if (rc == FR_OK && env->comm->rank == 0)
         rc = tr_plan_make(&p.job, &p.cluster, &p.plan, &why);
+    measured = (env->comm->class_bytes[TR_LINK_FAR] - measured) * (size_t)env->comm->size;
     if (rc == FR_OK && env->comm->rank == 0)
         say(&p, env->counts);
+    if (rc == FR_OK && env->comm->rank == 0 && measured > 0)
+        tr_say("  links between nodes were measured by %zu bytes", measured);
     else if (rc != FR_OK)
         fr_log(FR_LOG_WARN, "plan", "nothing to compare with: %s", why.msg);
     tr_planned_finish(&p);
