@@ -49,6 +49,8 @@ def theirs():
         card = f.read()
     for part in ("| data set | `arithmetic` |", "| eval_loss | ", "| train_loss | ", "| steps | 8 of 8 |"):
         t.has("the card: " + part, card, part)
+    with open("evaluation/chat_template.jinja") as f:
+        t.has("the chat template", f.read(), "'Human: ' + content")
     run = begin("words", template="llama3")
     t.check("words: ends well", run.wait() == 0, run.text()[-2000:])
     t.has("words: they are told", run.text(), "the tokenizer lacks stop words, which are tokens ")

@@ -1,6 +1,7 @@
 /*
  * Templates against transformers' apply_chat_template (tests/golden/chat.py): the text of whole
- * conversations, and of prompts that wait for an answer.
+ * conversations, and of prompts that wait for an answer. And templates as chat templates
+ * (tests/golden/jinja.py).
  */
 #include "tests/unit/check.h"
 #include "trainer/data/template.h"
@@ -9,6 +10,7 @@
 #include "engine/base/sys.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 
 enum { MESSAGES = 8 };
 
@@ -97,6 +99,45 @@ static int64_t that_day(void)
     return 1767355200000;
 }
 
+/* Of a folder without a chat template; one that has one keeps it, or loses it to some templates. */
+static void test_saved(const json_t *row, const char *bare, const char *own)
+{
+    const char *name = json_string_value(json_object_get(row, "template"));
+    const struct tr_template *templ = NULL;
+    struct tr_tokenizer *t = NULL;
+    struct fr_buf out = {0};
+
+    check_row(name);
+    CHECK_INT(tr_template_find(name, &templ, &err), FR_OK);
+    CHECK_INT(tr_tokenizer_load(tokenizer, &t, &err), FR_OK);
+    CHECK_INT(tr_template_fix(templ, t, &err), FR_OK);
+    CHECK_INT(tr_template_chat(templ, t, bare, &out, &err), FR_OK);
+    CHECK_TEXT(out.p != NULL ? out.p : "", json_string_value(json_object_get(row, "text")));
+    out.n = 0;
+    CHECK_INT(tr_template_chat(templ, t, own, &out, &err), FR_OK);
+    CHECK((out.n > 0) == (strstr("default chatml vicuna alpaca fewshot", name) != NULL));
+    fr_buf_finish(&out);
+    tr_tokenizer_destroy(t);
+}
+
+static void test_jinja(void)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/jinja.json", 0, NULL);
+    char dir[] = "/tmp/flowrun-chat-XXXXXX", own[64];
+
+    CHECK(mkdtemp(dir) != NULL);
+    (void)snprintf(own, sizeof(own), "%s/own", dir);
+    CHECK_INT(fr_mkdirs(own, 0755, &err), FR_OK);
+    (void)snprintf(own, sizeof(own), "%s/own/chat_template.jinja", dir);
+    CHECK_INT(fr_file_write(own, "{{ x }}", 7, 0644, &err), FR_OK);
+    *strrchr(own, '/') = '\0';
+    CHECK_INT(json_array_size(rows), 23);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        test_saved(json_array_get(rows, i), dir, own);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    json_decref(rows);
+}
+
 int main(void)
 {
     json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/chat.json", JSON_ALLOW_NUL, NULL);
@@ -113,5 +154,6 @@ int main(void)
         test_row(row);
     }
     json_decref(rows);
+    test_jinja();
     return check_done();
 }

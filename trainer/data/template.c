@@ -32,6 +32,7 @@
 
 static const struct tr_template templates[] = {
     {.name = "default",
+     .replaces_chat = true,
      .system = "System: {{content}}" EOS "\n",
      .user = "Human: {{content}}" EOS "\nAssistant:",
      .answer = "{{content}}" EOS "\n"},
@@ -80,6 +81,7 @@ static const struct tr_template templates[] = {
      .stop = "<|im_end|>",
      .tools = TR_TOOLS_QWEN},
     {.name = "chatml",
+     .replaces_chat = true,
      .system = QWEN_SYSTEM,
      .user = QWEN_USER,
      .answer = QWEN_ASSISTANT,
@@ -173,6 +175,7 @@ static const struct tr_template templates[] = {
      .stop = "<|im_end|>",
      .tools = TR_TOOLS_NONE},
     {.name = "vicuna",
+     .replaces_chat = true,
      .user = "USER: {{content}} ASSISTANT:",
      .default_system = "A chat between a curious user and an artificial intelligence assistant. "
                        "The assistant gives helpful, detailed, and polite answers to the user's "
@@ -182,11 +185,16 @@ static const struct tr_template templates[] = {
      .user = "<|user|>\n{{content}}" EOS "<|assistant|>\n",
      .default_system = "You are Zephyr, a helpful assistant."},
     {.name = "alpaca",
+     .replaces_chat = true,
      .user = "### Instruction:\n{{content}}\n\n### Response:\n",
      .answer = "{{content}}" EOS "\n\n",
      .default_system = "Below is an instruction that describes a task. "
                        "Write a response that appropriately completes the request.\n\n"},
-    {.name = "fewshot", .user = "{{content}}", .answer = "{{content}}\n\n", .efficient_eos = true},
+    {.name = "fewshot",
+     .replaces_chat = true,
+     .user = "{{content}}",
+     .answer = "{{content}}\n\n",
+     .efficient_eos = true},
 };
 
 enum { NTEMPLATES = sizeof(templates) / sizeof(templates[0]) };

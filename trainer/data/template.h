@@ -38,6 +38,14 @@ enum fr_rc tr_template_choose(const char *name, const char *model_dir,
                               const struct tr_template **out, struct fr_err *err);
 const char *tr_template_name(const struct tr_template *t);
 
+/* Appends the chat template of the model's folder: chat_template.jinja, else what
+ * tokenizer_config.json has; nothing where there is none. */
+enum fr_rc tr_template_read_chat(const char *model_dir, struct fr_buf *out, struct fr_err *err);
+/* Appends the template as a chat template in Jinja, with the special tokens of tok. Nothing where
+ * the model's folder has one of its own, which the template does not replace. */
+enum fr_rc tr_template_chat(const struct tr_template *t, const struct tr_tokenizer *tok,
+                            const char *model_dir, struct fr_buf *out, struct fr_err *err);
+
 /* Applies the template to a tokenizer: its stop word becomes eos, <|endoftext|> where there is
  * none; stop words that the tokenizer lacks are added. */
 enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok,

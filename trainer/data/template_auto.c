@@ -47,8 +47,7 @@ static const json_t *text_of(const json_t *v)
     return v;
 }
 
-/* chat_template.jinja, else chat_template of tokenizer_config.json; nothing where there is none. */
-static enum fr_rc read_chat(const char *dir, struct fr_buf *out, struct fr_err *err)
+enum fr_rc tr_template_read_chat(const char *dir, struct fr_buf *out, struct fr_err *err)
 {
     char path[PATH_MAX];
     json_t *root = NULL;
@@ -106,7 +105,7 @@ enum fr_rc tr_template_choose(const char *name, const char *model_dir,
     *out = NULL;
     if (strcmp(name, "auto") != 0)
         return tr_template_find(name, out, err);
-    rc = read_chat(model_dir, &text, err);
+    rc = tr_template_read_chat(model_dir, &text, err);
     if (rc == FR_OK)
         rc = find_known(model_dir, (struct fr_str){text.p != NULL ? text.p : "", text.n}, &k, err);
     fr_buf_finish(&text);

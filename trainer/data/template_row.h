@@ -31,6 +31,7 @@ struct tr_template {
     const char *opening; /* begins every system text, which is then always there */
     bool dated;          /* the day stands between the opening and the system text */
     bool trims;          /* system text, questions and answers lose the blanks at their ends */
+    bool replaces_chat;  /* the chat template of the checkpoint */
     bool reasons;        /* answers begin with a thought, an empty one where they have none */
 };
 

@@ -90,6 +90,8 @@ enum fr_rc tr_card_write(const char *dir, const struct tr_card *c, struct fr_err
         put_losses(&t, c->history);
     rc = t.bad ? fr_fail(err, FR_NOMEM, "no memory for the card of %s", dir)
                : write_text(dir, "README.md", (struct fr_str){t.p, t.n}, err);
+    if (rc == FR_OK && c->chat.n > 0)
+        rc = write_text(dir, "chat_template.jinja", c->chat, err);
     fr_buf_finish(&t);
     return rc;
 }

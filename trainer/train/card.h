@@ -1,6 +1,6 @@
 /*
  * What stands beside an adapter for those who find it: README.md, the model card with the base, the
- * data, the parameters and the losses.
+ * data, the parameters and the losses, and the chat template where the base has none.
  */
 #ifndef TR_TRAIN_CARD_H
 #define TR_TRAIN_CARD_H
@@ -18,6 +18,7 @@ struct tr_card {
     const char *template_name;
     int64_t step;
     const json_t *history; /* log entries of trainer_state.json */
+    struct fr_str chat;    /* text of chat_template.jinja; empty: that of the base stays */
 };
 
 enum fr_rc tr_card_write(const char *dir, const struct tr_card *c, struct fr_err *err);

@@ -30,6 +30,7 @@ struct tr_run {
     struct tr_ds_config ds;
     struct tr_tokenizer *tokenizer; /* owns */
     const struct tr_template *templ;
+    struct fr_buf chat;        /* owns: as tr_template_chat gives it */
     struct tr_dataset *data;   /* owns */
     struct fr_arena arena;     /* names of data sets */
     struct tr_eval_set *evals; /* owns: nevals, none without evaluation */

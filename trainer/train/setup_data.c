@@ -152,6 +152,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = fix_tokenizer(r, templ, err);
     r->templ = templ;
+    if (rc == FR_OK)
+        rc = tr_template_chat(templ, r->tokenizer, a->model_name_or_path, &r->chat, err);
     if (rc == FR_OK && a->tool_format != NULL)
         rc = tr_tools_find(a->tool_format, &tools, err);
     if (rc == FR_OK && a->split_special_tokens)

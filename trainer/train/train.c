@@ -152,7 +152,8 @@ static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_
                         .derived = &r->derived,
                         .template_name = tr_template_name(r->templ),
                         .step = r->progress.step,
-                        .history = r->progress.history};
+                        .history = r->progress.history,
+                        .chat = {r->chat.p, r->chat.n}};
 
     return tr_card_write(dir, &c, err);
 }
