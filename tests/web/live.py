@@ -4,7 +4,7 @@ restart of the host nothing is missed. usage: live.py BUILD"""
 import signal
 
 import bed
-from bed import begin, begin_run, check, clean_page, finish, flow, log_in, page, same, serve, stop_host, until, write
+from bed import FOLLOWS, begin, begin_run, check, clean_page, finish, flow, log_in, page, same, serve, stop_host, until, write
 
 LINES = 300
 PIPELINE = """
@@ -53,7 +53,7 @@ def log_is_followed(one):
     same("the newest lines are numbered", shown(one)[-1], [LINES, "line %d" % LINES])
     one.eval("document.querySelector('.logbox').scrollTop = 0")
     one.wait("document.querySelector('.ln .tx').textContent === 'line 1'", what="the first line")
-    one.wait("document.querySelector('.toggle').getAttribute('aria-pressed') === 'false'", what="no follow behind a scroll")
+    one.wait(FOLLOWS + " === 'false'", what="no follow behind a scroll")
     one.go(bed.url + "runs/1?tab=logs&i=talk@local#L120")
     one.wait("document.querySelector('.ln.picked .tx')?.textContent === 'line 120'", what="the line of the address")
     check("it is in view", one.eval("(() => { const r = document.querySelector('.ln.picked').getBoundingClientRect();"

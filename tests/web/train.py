@@ -7,7 +7,7 @@ import shutil
 import signal
 
 import bed
-from bed import begin, check, clean_page, finish, flow, log_in, page, same, serve, stop_host
+from bed import FOLLOWS, begin, check, clean_page, finish, flow, log_in, page, same, serve, stop_host, until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LONG = 60
@@ -39,7 +39,7 @@ def start(one):
 def logs(one):
     one.go(bed.url + "runs/1?tab=logs&i=train@n1")
     one.wait_text("{'loss':", LONG)
-    same("it is followed", one.eval("document.querySelector('.toggle').getAttribute('aria-pressed')"), "true")
+    same("it is followed", one.eval(FOLLOWS), "true")
     last = "Number([...document.querySelectorAll('.ln')].at(-1).dataset.line)"
     at = one.eval(last)
     one.wait("%s > %d" % (last, at), LONG, "a line more")
@@ -99,6 +99,7 @@ def main():
         shutil.copy(os.path.join(ROOT, "pipelines", name), "served")
     shutil.copytree(os.path.join(ROOT, "examples"), "examples")
     serve()
+    until("its pipeline is known", lambda: "deepseek-lora" in flow("api", "pipelines"))
     one = page()
     log_in(one)
     for part in (start, logs, restart, again):
