@@ -279,29 +279,41 @@ static void set_cache(const char *path, int64_t keep)
     close(fd);
 }
 
-static void check_cache(void)
+enum { KEPT = 1500, TRIES = 8 };
+
+/* The kernel takes pages back when it likes to, and one that it took is dropped with those behind
+ * it: so there are some tries. false: its pages are not ours to keep, or went. */
+static bool load_beside_cache(char path[2][64])
 {
-    enum { KEPT = 1500 };
     struct seen v = {.partition = true};
     void *args[] = {&v};
-    char path[2][64];
-    int64_t before;
 
-    check_row("page cache");
-    for (int i = 0; i < 2; i++) {
-        (void)snprintf(path[i], sizeof(path[i]), "%s/model-0000%d-of-00002.safetensors", dir,
-                       i + 1);
-        set_cache(path[i], i == 0 ? KEPT : 0);
-    }
-    before = cached(path[0], 0, KEPT);
-    if (cached(path[1], 0, -1) != 0 || before < KEPT / 2) {
-        printf("skipped: the page cache is not ours to fill and empty here\n");
-        return;
-    }
+    set_cache(path[0], KEPT);
+    set_cache(path[1], 0);
+    if (cached(path[0], 0, KEPT) < KEPT)
+        return false;
     ranks_run(1, body, args);
     CHECK_INT(v.bad, 0);
-    CHECK(cached(path[0], 0, KEPT) >
-          before / 2); /* who drops them drops all; the kernel takes some */
+    return cached(path[0], 0, KEPT) == KEPT;
+}
+
+static void check_cache(void)
+{
+    char path[2][64];
+    int tries = 0;
+
+    check_row("page cache");
+    for (int i = 0; i < 2; i++)
+        (void)snprintf(path[i], sizeof(path[i]), "%s/model-0000%d-of-00002.safetensors", dir,
+                       i + 1);
+    set_cache(path[1], 0);
+    if (cached(path[1], 0, -1) != 0) {
+        printf("skipped: the page cache cannot be emptied on this file system\n");
+        return;
+    }
+    while (tries < TRIES && !load_beside_cache(path))
+        tries++;
+    CHECK(tries < TRIES);
     CHECK(cached(path[0], KEPT, -1) < SMALL);
     if (!CHECK(cached(path[1], 0, -1) < SMALL))
         printf("%lld pages\n", (long long)cached(path[1], 0, -1));
