@@ -139,7 +139,8 @@ static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err
                        : rc;
 }
 
-static enum fr_rc answer_node(struct call *c, const char *name, struct fr_err *err)
+/* known: the store knows it, also where this host has not met it. */
+static enum fr_rc answer_node(struct call *c, const char *name, bool known, struct fr_err *err)
 {
     json_t *items = all_nodes(c, err), *item;
 
@@ -147,7 +148,9 @@ static enum fr_rc answer_node(struct call *c, const char *name, struct fr_err *e
         return err->rc;
     item = json_incref(json_object_get(items, name));
     json_decref(items);
-    if (item == NULL)
+    if (item == NULL && known)
+        item = json_pack("{s:s, s:s, s:[]}", "name", name, "state", "seen", "attempts");
+    else if (item == NULL)
         return fr_fail(err, FR_NOTFOUND, "this host knows no node '%s'", name);
     return answer_json(c, 200, item, err);
 }
@@ -166,7 +169,7 @@ enum fr_rc get_node(struct call *c, struct fr_issues *issues, struct fr_err *err
         return answer_samples(c, name, err);
     if (slash != NULL)
         return fr_fail(err, FR_NOTFOUND, "there is nothing at %s", c->req->path);
-    return answer_node(c, name, err);
+    return answer_node(c, name, false, err);
 }
 
 /* ---- drained ---- */
@@ -212,5 +215,5 @@ enum fr_rc post_node(struct call *c, struct fr_issues *issues, struct fr_err *er
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     rc = drains ? drain(c, name, note, err) : undrain(c, name, err);
     feed_topic(c->host, HOST_NODES);
-    return rc == FR_OK ? answer_node(c, name, err) : rc;
+    return rc == FR_OK ? answer_node(c, name, true, err) : rc;
 }

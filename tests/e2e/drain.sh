@@ -84,5 +84,16 @@ same "another run has its other node" "$? $(order)" "0 third in third out"
 "$flowrun" undrain n1 > out
 wait $gang
 same "then it runs" $? 0
+
+# ---- a host that has not met the node
+"$flowrun" serve > served 2>&1 &
+host=$!
+until_true 30 test -S "$FLOWRUN_HOME/host.sock"
+"$flowrun" drain n1 > out
+same "drained" "$? $(cat out)" "0 n1 is drained: what runs there ends, nothing new starts"
+"$flowrun" undrain n1 > out 2>&1
+same "and let go" "$? $(cat out)" "0 n1 takes tasks again"
+kill $host
+wait $host
 same "nothing is left running" "$(left)" ""
 finish
