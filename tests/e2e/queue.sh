@@ -265,6 +265,9 @@ pipeline one "pool: gpu-a"
 pipeline two "pool: gpu-a"
 pipeline none "pool: gpu-b"
 : > order
+start free w # in no pool: it takes no place
+w=$pid
+until_true 20 holds order "w in"
 start one u
 u=$pid
 until_true 20 holds order "u in"
@@ -278,13 +281,19 @@ has "and who waits" pools '"waiting":1'
 "$flowrun" none.yaml -p who=x > out 2>&1
 same "of a pool that is not there" $? 2
 has "it is named" out "pool 'gpu-b' of pipeline 'none' is not among pools: of this home's config.yaml"
+mv home/config.yaml away.yaml
+has "a pool that went meanwhile" <("$flowrun" queue) "pool gpu-a, which is not among pools: of config.yaml"
+mv away.yaml home/config.yaml
 touch go.u
 wait $u
 same "the first" $? 0
 until_true 20 holds order "v in"
 touch go.v
 wait $v
-same "the second behind it" "$? $(order)" "0 u in u out v in v out"
+same "the second behind it" "$? $(order)" "0 w in u in u out v in v out"
+touch go.w
+wait $w
+same "the one beside them" $? 0
 rm -f go.* home/config.yaml
 
 # ---- a flowrun inside a task does not wait for the run that it is of
